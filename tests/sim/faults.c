@@ -61,7 +61,7 @@ static void hold(struct world *w)
 	}
 	snprintf(text, sizeof(text), WORLD_HOST_ADDR, host + 1);
 	rd_addr_parse(text, 0, &from);
-	world_tell(w, "the path of host %u to port %u holds its messages", host, port);
+	rd_sim_tell(w->sim, "the path of host %u to port %u holds its messages", host, port);
 	rd_sim_hold_path(w->sim, (struct sockaddr *)&from, port, rd_sim_chance(w->sim, 1, 2),
 			 duration(w, HOLD_MAX));
 }
@@ -95,7 +95,7 @@ static void stall(struct world *w)
 	struct actor *actor = &w->actors[rd_sim_below(w->sim, ACTORS)];
 
 	actor->stalled_until = rd_sim_now(w->sim) + duration(w, STALL_MAX);
-	world_tell(w, "%s %u stands still", actor->name, actor->number);
+	rd_sim_tell(w->sim, "%s %u stands still", actor->name, actor->number);
 }
 
 static void storage_is_well(struct rd_sim_event *event)
@@ -123,7 +123,7 @@ static void happens(struct faults *f, enum fault_kind kind)
 {
 	struct world *w = f->w;
 
-	world_tell(w, "fault: %s", fault_names[kind]);
+	rd_sim_tell(w->sim, "fault: %s", fault_names[kind]);
 	switch (kind) {
 	case FAULT_CUT:
 		break_link(w, RD_SIM_CUT, 0);

@@ -65,8 +65,8 @@ static void read_ended(struct command *c, int err)
 			world_fail(w, "host %u: block %u is torn", c->host->number, block);
 		else
 			check_read(w->check, block, value, c->begin, now);
-		world_tell(w, "host %u: read block %u: value %llu", c->host->number, block,
-			   (unsigned long long)value >> CHECK_BLOCK_BITS);
+		rd_sim_tell(w->sim, "host %u: read block %u: value %llu", c->host->number, block,
+			    (unsigned long long)value >> CHECK_BLOCK_BITS);
 		if (block >= WORLD_BLOCKS - WORLD_SHARED)
 			c->host->known[block - (WORLD_BLOCKS - WORLD_SHARED)] = value;
 	}
@@ -106,8 +106,8 @@ static void command_ended(void *user, const struct rdinit_completion *comp)
 	struct command *c = user;
 	struct host *h = c->host;
 
-	world_tell(h->w, "host %u: command %u of blocks %u+%u: %d status 0x%x", h->number,
-		   (unsigned int)c->op, c->block, c->count, comp->err, comp->status);
+	rd_sim_tell(h->w->sim, "host %u: command %u of blocks %u+%u: %d status 0x%x", h->number,
+		    (unsigned int)c->op, c->block, c->count, comp->err, comp->status);
 	if (!c->busy)
 		world_fail(h->w, "host %u: a command has ended twice", h->number);
 	c->busy = false;
@@ -179,8 +179,8 @@ static void prepare_data(struct host *h, struct command *c)
 	for (unsigned int i = 0; i < c->count; i++) {
 		c->values[i] = check_value(check, c->block + i);
 		check_write_begins(check, h->number, c->values[i], c->begin);
-		world_tell(h->w, "host %u: writes block %u: value %llu", h->number, c->block + i,
-			   (unsigned long long)c->values[i] >> CHECK_BLOCK_BITS);
+		rd_sim_tell(h->w->sim, "host %u: writes block %u: value %llu", h->number,
+			    c->block + i, (unsigned long long)c->values[i] >> CHECK_BLOCK_BITS);
 		block_fill(c->data + i * DISK_BLOCK, c->values[i]);
 	}
 	if (c->op == RDINIT_DEV_COMPARE_WRITE) {
@@ -206,8 +206,8 @@ static void submit(struct host *h, struct command *c)
 	io.buf = c->op == RDINIT_DEV_FLUSH ? NULL : c->data;
 	io.write_buf = c->op == RDINIT_DEV_COMPARE_WRITE ? c->other : NULL;
 	rc = rdinit_dev_submit(h->chan, &io, command_ended, c, &c->id);
-	world_tell(h->w, "host %u: submits command %u of blocks %u+%u: %d", h->number,
-		   (unsigned int)c->op, c->block, c->count, rc);
+	rd_sim_tell(h->w->sim, "host %u: submits command %u of blocks %u+%u: %d", h->number,
+		    (unsigned int)c->op, c->block, c->count, rc);
 	if (!rc) {
 		c->busy = true;
 		h->inflight++;
@@ -264,10 +264,10 @@ static void dev_event(void *user, const struct rdinit_dev_event *event)
 {
 	struct host *h = user;
 
-	world_tell(h->w, "host %u: event: path %d: %s: %s", h->number, event->path,
-		   event->path < 0 ? rdinit_dev_state_name(event->state)
-				   : rdinit_dev_path_state_name(event->path_state),
-		   event->text);
+	rd_sim_tell(h->w->sim, "host %u: event: path %d: %s: %s", h->number, event->path,
+		    event->path < 0 ? rdinit_dev_state_name(event->state)
+				    : rdinit_dev_path_state_name(event->path_state),
+		    event->text);
 }
 
 static void dev_opened(void *user, const struct rdinit_completion *comp)
@@ -277,7 +277,7 @@ static void dev_opened(void *user, const struct rdinit_completion *comp)
 	h->opened = comp->err == 0;
 	h->not_opened = !h->opened && comp->err != -ECANCELED;
 	if (comp->err)
-		world_tell(h->w, "host %u: not opened: %s", h->number, comp->text);
+		rd_sim_tell(h->w->sim, "host %u: not opened: %s", h->number, comp->text);
 }
 
 static int open_dev(struct host *h)

@@ -66,7 +66,7 @@ int target_start(struct world *w)
 	if (!rc)
 		rc = rdt_listeners_open(t);
 	w->target_state = TARGET_UP;
-	world_tell(w, "the target is up");
+	rd_sim_tell(w->sim, "the target is up");
 	return rc;
 }
 
@@ -91,7 +91,7 @@ static void target_drained(struct rdt_target *t)
 
 void target_stop(struct world *w, bool power_fails)
 {
-	world_tell(w, power_fails ? "the power fails" : "the target drains");
+	rd_sim_tell(w->sim, power_fails ? "the power fails" : "the target drains");
 	w->target_state = TARGET_DRAINING;
 	w->power_failed = power_fails;
 	if (power_fails) {
@@ -146,5 +146,5 @@ void target_end(struct world *w)
 	if (w->power_failed)
 		power_returns(w);
 	w->power_failed = false;
-	world_tell(w, "the target is down");
+	rd_sim_tell(w->sim, "the target is down");
 }

@@ -36,17 +36,6 @@ static void trace_line(void *arg, const char *line)
 		       line);
 }
 
-void world_tell(struct world *w, const char *fmt, ...)
-{
-	char line[400];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	trace_line(w, line);
-}
-
 void world_fail(struct world *w, const char *fmt, ...)
 {
 	char line[400];
@@ -55,7 +44,8 @@ void world_fail(struct world *w, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	world_tell(w, "violation: %s", line);
+	if (w->sim)
+		rd_sim_tell(w->sim, "violation: %s", line);
 	if (!w->failed[0])
 		snprintf(w->failed, sizeof(w->failed), "step %" PRIu64 ": %s", w->step, line);
 }
@@ -209,7 +199,7 @@ bool world_run(struct world *w)
 	while (w->step < w->opts.steps && !w->failed[0])
 		run_step(w);
 	if (!w->failed[0]) {
-		world_tell(w, "no more faults");
+		rd_sim_tell(w->sim, "no more faults");
 		w->ending = true;
 		faults_heal(w->faults);
 		run_to_end(w, "commands");

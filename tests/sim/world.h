@@ -98,8 +98,6 @@ int world_new(const struct world_opts *opts, struct world **out);
 bool world_run(struct world *w);
 void world_free(struct world *w);
 
-/* A line of the trace. */
-void world_tell(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A violation; the first one counts. */
 void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* One step: a turn of an actor, or time passes. Returns false when no event can follow any more. */

@@ -125,8 +125,6 @@ int rd_sim_qp_create(struct rd_fab_conn *base, const struct rd_fab_qp_attr *attr
 	if (rc || c->has_qp || attr->srq)
 		return -EINVAL;
 	c->attr = *attr;
-	c->scq = attr->send_cq;
-	c->rcq = attr->recv_cq;
 	c->has_qp = true;
 	return 0;
 }
@@ -178,8 +176,8 @@ void rd_sim_conn_destroy(struct rd_fab_conn *base)
 	if (c->state != RD_SIM_CLOSED)
 		close_sim_conn(c, true);
 	if (c->has_qp) {
-		rd_sim_cq_purge(c->scq, base->qp_num);
-		rd_sim_cq_purge(c->rcq, base->qp_num);
+		rd_sim_cq_purge(c->attr.send_cq, base->qp_num);
+		rd_sim_cq_purge(c->attr.recv_cq, base->qp_num);
 	}
 	rd_conn_events_destroy(&c->events);
 }

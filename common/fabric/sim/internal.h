@@ -117,7 +117,7 @@ struct rd_sim_wr {
 	bool done;
 	int num_sge;
 	struct ibv_sge sge[RD_SIM_MAX_SGE];
-	uint8_t *copy; /* the data, where it was taken when it was posted or at the end; or NULL */
+	uint8_t *copy; /* the data that was taken when it was posted (inline); or NULL */
 };
 TAILQ_HEAD(rd_sim_wr_list, rd_sim_wr);
 
@@ -135,8 +135,7 @@ struct rd_sim_conn {
 	unsigned int side;        /* index in link->end */
 	enum rd_sim_state state;
 	bool has_qp;
-	struct rd_fab_cq *scq, *rcq;
-	struct rd_fab_qp_attr attr;
+	struct rd_fab_qp_attr attr; /* if @has_qp */
 	struct rd_sim_wr_list sq;
 	unsigned int sq_count;
 	uint64_t wr_seq;
@@ -190,7 +189,8 @@ struct rd_sim_pipe {
 	uint64_t held_until;
 };
 
-/* What is between two connections; freed when both have left and no message is under way. */
+/* What is between two connections. Freed when both have left and no request is under way; messages
+ * to an end that has left are dropped. */
 struct rd_sim_link {
 	LIST_ENTRY(rd_sim_link) entry;
 	struct rd_sim *sim;

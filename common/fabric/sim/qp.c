@@ -19,7 +19,7 @@ static void complete_wr(struct rd_sim_conn *c, uint64_t wr_id, enum ibv_wr_opcod
 		.qp_num = c->base.qp_num,
 	};
 
-	rd_sim_cq_push(c->scq, &wc);
+	rd_sim_cq_push(c->attr.send_cq, &wc);
 }
 
 static void complete_recv(struct rd_sim_conn *c, uint64_t wr_id, uint32_t len,
@@ -35,7 +35,7 @@ static void complete_recv(struct rd_sim_conn *c, uint64_t wr_id, uint32_t len,
 		.invalidated_rkey = inv,
 	};
 
-	rd_sim_cq_push(c->rcq, &wc);
+	rd_sim_cq_push(c->attr.recv_cq, &wc);
 }
 
 static void free_sim_wr(struct rd_sim_conn *c, struct rd_sim_wr *wr)

@@ -13,7 +13,7 @@
 #include "internal.h"
 
 #define HEAP_MIN      64
-#define TRACE_LINE    160
+#define TRACE_LINE    400
 #define PEER_TIMEOUT  (60 * RD_NSEC_PER_SEC)
 #define LEARNS_WITHIN (20 * RD_NSEC_PER_MSEC)
 
