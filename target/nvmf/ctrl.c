@@ -123,29 +123,6 @@ static void ctrl_enable(struct rdt_ctrl *ctrl)
 		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn, cntlid);
 }
 
-/* @ctrl has ended: ready controllers of the same host wait for the commands that @ctrl has in
- * flight. */
-static void fence_siblings(struct rdt_ctrl *ctrl)
-{
-	struct rdt_ctrl *other;
-
-	pthread_mutex_lock(&ctrl->subsys->lock);
-	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
-		if (other == ctrl || !rdt_ctrl_same_host(other, ctrl))
-			continue;
-		other->fence_waits = true;
-		rdt_ctrl_wake_fenced(other);
-	}
-	pthread_mutex_unlock(&ctrl->subsys->lock);
-}
-
-static void ctrl_is_dead(struct rdt_ctrl *ctrl)
-{
-	set_ctrl_state(ctrl, RDT_CTRL_DEAD);
-	if (ctrl->ioqs_live)
-		fence_siblings(ctrl);
-}
-
 bool rdt_ctrl_distrust(struct rdt_ctrl *ctrl, uint64_t reactors)
 {
 	if (ctrl->state != RDT_CTRL_READY)
@@ -178,22 +155,38 @@ void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl)
 	rd_loop_post(ctrl->owner->loop, &ctrl->fence_msg);
 }
 
-/* @gone has fewer commands in flight, or has left the subsystem's list. Any thread, under
- * subsys->lock. */
-static void wake_fenced_ctrls(struct rdt_ctrl *gone)
+/*
+ * @gone has ended (@all: its host's other controllers look whether they have to wait), has fewer
+ * commands in flight, or has left the subsystem's list (those that wait look again). Any thread,
+ * under subsys->lock.
+ */
+static void wake_fenced_ctrls(struct rdt_ctrl *gone, bool all)
 {
 	struct rdt_ctrl *ctrl;
 
 	LIST_FOREACH (ctrl, rdt_subsys_host_ctrls(gone->subsys, gone), host_link) {
-		if (rdt_ctrl_same_host(gone, ctrl))
-			rdt_ctrl_wake_fenced(ctrl);
+		if (!rdt_ctrl_same_host(gone, ctrl))
+			continue;
+		ctrl->fence_waits |= all;
+		rdt_ctrl_wake_fenced(ctrl);
 	}
 }
 
 void rdt_ctrl_wake_all_fenced(struct rdt_ctrl *ctrl)
 {
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	wake_fenced_ctrls(ctrl);
+	wake_fenced_ctrls(ctrl, false);
+	pthread_mutex_unlock(&ctrl->subsys->lock);
+}
+
+/* Ready controllers of the same host wait for the commands that @ctrl has in flight. */
+static void ctrl_is_dead(struct rdt_ctrl *ctrl)
+{
+	set_ctrl_state(ctrl, RDT_CTRL_DEAD);
+	if (!ctrl->ioqs_live)
+		return;
+	pthread_mutex_lock(&ctrl->subsys->lock);
+	wake_fenced_ctrls(ctrl, true);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 }
 
@@ -337,7 +330,7 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	last = atomic_fetch_sub(&ctrl->refs, 1) == 1;
 	if (last) {
 		rdt_subsys_remove_ctrl(ss, ctrl);
-		wake_fenced_ctrls(ctrl);
+		wake_fenced_ctrls(ctrl, false);
 	}
 	pthread_mutex_unlock(&ss->lock);
 	if (!last)
