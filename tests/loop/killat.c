@@ -23,12 +23,12 @@
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT int openat(int dir, const char *path, int flags, ...);
-EXPORT int openat64(int dir, const char *path, int flags, ...);
+EXPORT int openat64(int dir, const char *path, int flags, ...) __attribute__((alias("openat")));
 EXPORT ssize_t write(int fd, const void *buf, size_t len);
 EXPORT int fsync(int fd);
 EXPORT int renameat(int from_dir, const char *from, int to_dir, const char *to);
 EXPORT int open(const char *path, int flags, ...);
-EXPORT int open64(const char *path, int flags, ...);
+EXPORT int open64(const char *path, int flags, ...) __attribute__((alias("open")));
 EXPORT int rename(const char *from, const char *to);
 EXPORT int unlinkat(int dir, const char *path, int flags);
 
@@ -36,9 +36,8 @@ static int count;
 
 static int by_the_writer(void)
 {
-	char name[16] = "";
-
 	const char *wanted = getenv("KILL_THREAD");
+	char name[16] = "";
 
 	return prctl(PR_GET_NAME, name) == 0 && strcmp(name, wanted ? wanted : "state") == 0;
 }
@@ -98,17 +97,6 @@ int openat(int dir, const char *path, int flags, ...)
 	return fd;
 }
 
-int openat64(int dir, const char *path, int flags, ...)
-{
-	va_list ap;
-	int fd;
-
-	va_start(ap, flags);
-	fd = do_openat(dir, path, flags, ap);
-	va_end(ap);
-	return fd;
-}
-
 ssize_t write(int fd, const void *buf, size_t len)
 {
 	if (by_the_writer() && is_file(fd) && last("write")) {
@@ -136,17 +124,6 @@ int renameat(int from_dir, const char *from, int to_dir, const char *to)
 }
 
 int open(const char *path, int flags, ...)
-{
-	va_list ap;
-	int fd;
-
-	va_start(ap, flags);
-	fd = do_openat(AT_FDCWD, path, flags, ap);
-	va_end(ap);
-	return fd;
-}
-
-int open64(const char *path, int flags, ...)
 {
 	va_list ap;
 	int fd;
