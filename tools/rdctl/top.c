@@ -127,8 +127,7 @@ static const json_t *top_find(const json_t *list, const json_t *entry, const cha
 	for (size_t i = 0; i < n; i++) {
 		const json_t *other = json_array_get(list, (hint + i) % n);
 
-		if (same_value(entry, other, keys[0]) &&
-		    (!keys[1] || same_value(entry, other, keys[1])))
+		if (same_value(entry, other, keys[0]) && same_value(entry, other, keys[1]))
 			return other;
 	}
 	return NULL;
