@@ -358,13 +358,14 @@ static void write_listener_bytes(const struct metrics_out *o)
 static void write_ns_size(const struct metrics_out *o)
 {
 	EACH_NS(o, i)
-	put_sample(o, KIND_GAUGE, o->ns_labels[i], o->stats->ns[i]->size);
+	put_sample(o, KIND_GAUGE, o->ns_labels[i],
+		   o->stats->ns[i]->shown.blocks << o->stats->ns[i]->shown.lbads);
 }
 
 static void write_ns_sync_failed(const struct metrics_out *o)
 {
 	EACH_NS(o, i)
-	put_sample(o, KIND_GAUGE, o->ns_labels[i], o->stats->ns[i]->sync_failed);
+	put_sample(o, KIND_GAUGE, o->ns_labels[i], o->stats->ns[i]->shown.sync_failed);
 }
 
 static void write_io_completed(const struct metrics_out *o)
@@ -610,8 +611,8 @@ static bool make_ns_labels(struct metrics_out *o)
 	{
 		if (!o->ns_labels)
 			break;
-		snprintf(number, sizeof(number), "%u", (unsigned int)o->stats->ns[i]->nsid);
-		put_label(o->ns_labels[i], "subsystem", o->stats->ns[i]->subsys);
+		snprintf(number, sizeof(number), "%u", (unsigned int)o->stats->ns[i]->shown.nsid);
+		put_label(o->ns_labels[i], "subsystem", o->stats->ns[i]->shown.nqn);
 		put_label(o->ns_labels[i], "nsid", number);
 	}
 	return o->ns_labels != NULL;

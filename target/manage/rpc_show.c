@@ -155,7 +155,7 @@ struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
 
 	return (struct rdt_ns_shown){
-		.subsys = ns->subsys,
+		.nqn = ns->subsys->nqn,
 		.cfg = ns->cfg,
 		.cfg_of = ns->cfg_of,
 		.nsid = ns->nsid,
@@ -176,10 +176,10 @@ json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 {
 	json_t *o = json_pack(
 		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:s, s:b, s:b, s:b}", "nqn",
-		ns->subsys->nqn, "nsid", (int)ns->nsid, "state", ns_state_name(ns->state),
-		"backend", rdt_config_backend_name(ns->cfg->backend), "block_size", 1 << ns->lbads,
-		"blocks", (json_int_t)ns->blocks, "size", (json_int_t)(ns->blocks << ns->lbads),
-		"read_only", ns->read_only, "write_protected", ns->write_protected, "ana_group",
+		ns->nqn, "nsid", (int)ns->nsid, "state", ns_state_name(ns->state), "backend",
+		rdt_config_backend_name(ns->cfg->backend), "block_size", 1 << ns->lbads, "blocks",
+		(json_int_t)ns->blocks, "size", (json_int_t)(ns->blocks << ns->lbads), "read_only",
+		ns->read_only, "write_protected", ns->write_protected, "ana_group",
 		(int)ns->ana_group, "uuid", ns->cfg->uuid, "standby", ns->standby, "stalled",
 		ns->stalled, "sync_failed", ns->sync_failed);
 

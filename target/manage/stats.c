@@ -134,7 +134,6 @@ static void stats_free(struct rdt_stats *stats)
 		return;
 	for (unsigned int i = 0; i < stats->ns_count; i++) {
 		rdt_config_put(&stats->ns[i]->shown.cfg_of);
-		free(stats->ns[i]->subsys);
 		free(stats->ns[i]);
 	}
 	for (unsigned int i = 0; i < stats->cells_count; i++)
@@ -213,11 +212,6 @@ static void copy_ns(struct rdt_sampler *s, struct rdt_ns *ns, uint64_t now)
 	}
 	copy->shown = rdt_ns_shown(ns);
 	rdt_config_get(copy->shown.cfg_of);
-	copy->subsys = copy_text(stats, ns->subsys->nqn);
-	copy->nsid = ns->nsid;
-	copy->size = copy->shown.blocks << ns->lbads;
-	copy->live = ns->state == RDT_NS_LIVE;
-	copy->sync_failed = copy->shown.sync_failed;
 	for (unsigned int i = 0; i < s->target->reactors_count; i++) {
 		const struct rdt_ns_post *post = &ns->posts[i];
 		const struct rdt_ns_stats *from =

@@ -37,11 +37,6 @@ struct rdt_stats_io {
 };
 
 struct rdt_stats_ns {
-	char *subsys;
-	uint32_t nsid;
-	uint64_t size;
-	bool live;
-	bool sync_failed;
 	struct rdt_ns_shown shown; /* with a reference to its configuration */
 	struct rdt_stats_io io;
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "target/nvmf/ns.h"
 #include "show.h"
 
 static double in_seconds(uint64_t ns)
@@ -186,9 +187,11 @@ static bool in_part(const struct rdt_stats_filter *f, unsigned int number)
 
 static json_t *ns_row_json(const struct rdt_stats_ns *ns, bool histograms)
 {
-	json_t *o = json_pack("{s:s, s:I, s:I, s:b, s:b}", "nqn", ns->subsys, "nsid",
-			      (json_int_t)ns->nsid, "size", (json_int_t)ns->size, "live", ns->live,
-			      "sync_failed", ns->sync_failed);
+	const struct rdt_ns_shown *shown = &ns->shown;
+	json_t *o = json_pack("{s:s, s:I, s:I, s:b, s:b}", "nqn", shown->nqn, "nsid",
+			      (json_int_t)shown->nsid, "size",
+			      (json_int_t)(shown->blocks << shown->lbads), "live",
+			      shown->state == RDT_NS_LIVE, "sync_failed", shown->sync_failed);
 
 	if (o)
 		add_io(o, &ns->io, histograms);
@@ -205,8 +208,8 @@ static void add_namespaces(json_t *o, const struct rdt_stats *stats,
 	for (unsigned int i = 0; i < stats->ns_count && sorted; i++) {
 		struct rdt_stats_ns *ns = stats->ns[i];
 
-		if ((!f->nqn || strcmp(f->nqn, ns->subsys) == 0) &&
-		    (!f->nsid || f->nsid == ns->nsid))
+		if ((!f->nqn || strcmp(f->nqn, ns->shown.nqn) == 0) &&
+		    (!f->nsid || f->nsid == ns->shown.nsid))
 			sorted[matching++] = ns;
 	}
 	if (sorted)

@@ -16,9 +16,9 @@ static int compare_cells(const void *a, const void *b)
 
 int rdt_stats_compare_ns(const void *a, const void *b)
 {
-	const struct rdt_stats_ns *x = *(const struct rdt_stats_ns *const *)a;
-	const struct rdt_stats_ns *y = *(const struct rdt_stats_ns *const *)b;
-	int by_name = strcmp(x->subsys, y->subsys);
+	const struct rdt_ns_shown *x = &(*(const struct rdt_stats_ns *const *)a)->shown;
+	const struct rdt_ns_shown *y = &(*(const struct rdt_stats_ns *const *)b)->shown;
+	int by_name = strcmp(x->nqn, y->nqn);
 
 	return by_name ? by_name : (x->nsid > y->nsid) - (x->nsid < y->nsid);
 }

@@ -222,27 +222,26 @@ static void add_stalled(json_t *list, const char *kind, double seconds, const ch
 static void add_stalled_namespace(const struct rdt_status *s, json_t *list,
 				  const struct rdt_ns_shown *ns)
 {
-	const char *nqn = ns->subsys->nqn;
 	char text[512];
 
 	if (ns->state == RDT_NS_LEAVING) {
 		snprintf(text, sizeof(text),
 			 "%s namespace %u: its removal waits for I/O that the storage has not "
 			 "completed",
-			 nqn, ns->nsid);
+			 ns->nqn, ns->nsid);
 		add_stalled(list, "namespace", seconds_since(s, ns->leaving_since), text);
 	}
 	if (ns->stalled) {
 		snprintf(text, sizeof(text),
 			 "%s namespace %u: its storage has not completed any I/O for some seconds",
-			 nqn, ns->nsid);
+			 ns->nqn, ns->nsid);
 		add_stalled(list, "namespace", -1, text);
 	}
 	if (ns->sync_failed) {
 		snprintf(text, sizeof(text),
 			 "%s namespace %u: a sync of its storage has failed; what hosts wrote "
 			 "before may be lost",
-			 nqn, ns->nsid);
+			 ns->nqn, ns->nsid);
 		add_stalled(list, "namespace", -1, text);
 	}
 }
@@ -259,7 +258,7 @@ static void add_stalled_io(json_t *list, const struct rdt_stats *stats)
 			continue;
 		snprintf(text, sizeof(text),
 			 "%s namespace %u: the oldest of %u commands in flight has no answer yet",
-			 ns->subsys, ns->nsid, ns->io.in_flight);
+			 ns->shown.nqn, ns->shown.nsid, ns->io.in_flight);
 		add_stalled(list, "io", (double)ns->io.oldest_ns / 1e9, text);
 	}
 }
