@@ -89,6 +89,22 @@ struct back {
 
 static uint8_t old_data[512], new_data[512], other_data[512];
 
+/* A write of the old data by @io, which the disk of namespace 1 holds. Returns that disk. */
+static struct t_disk *begin_old_write(struct t_env *env, struct t_conn *io)
+{
+	struct t_disk *d = &env->disk[0];
+	struct nvme_sqe sqe;
+
+	memset(old_data, 0xaa, sizeof(old_data));
+	memset(new_data, 0xbb, sizeof(new_data));
+	d->hold = true;
+	t_rw_sqe(io, &sqe, true, 0, 1, old_data);
+	t_send(io, &sqe, NULL, 0);
+	t_turn(env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+	return d;
+}
+
 static void new_queue(struct back *b)
 {
 	b->p.io = t_conn_new(b->p.env, 1, 1, 16);
@@ -350,13 +366,8 @@ static void reset_leaves_nothing(void)
 {
 	struct t_pair p = t_pair_new();
 	struct rdt_ctrl *ctrl = p.admin->qp.ctrl;
-	struct t_disk *d = &p.env->disk[0];
-	struct nvme_sqe sqe;
+	struct t_disk *d = begin_old_write(p.env, p.io);
 
-	d->hold = true;
-	t_rw_sqe(p.io, &sqe, true, 0, 1, old_data);
-	t_send(p.io, &sqe, NULL, 0);
-	t_turn(p.env);
 	t_set_property(p.admin, NVME_REG_CC, 0x00460000);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(ctrl->state, RDT_CTRL_RESETTING);
@@ -417,19 +428,12 @@ static void old_write_ends(struct t_env *env, struct t_disk *d, struct t_conn *i
 static void reactor_stands_still(void)
 {
 	struct t_pair p = t_pair_new();
-	struct t_disk *d = &p.env->disk[0];
+	struct t_disk *d = begin_old_write(p.env, p.io);
 	struct t_conn *admin, *io;
 	struct nvme_sqe sqe;
 	struct t_answer a;
 	uint16_t cntlid;
 
-	memset(old_data, 0xaa, sizeof(old_data));
-	memset(new_data, 0xbb, sizeof(new_data));
-	d->hold = true;
-	t_rw_sqe(p.io, &sqe, true, 0, 1, old_data);
-	t_send(p.io, &sqe, NULL, 0);
-	t_turn(p.env);
-	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
 	p.env->still[1] = true;
 	t_conn_cut(p.admin);
 	t_turn(p.env);
@@ -474,16 +478,7 @@ struct stalled {
 /* @io is the queue of the old controller with the write. */
 static void stall_with_write(struct stalled *s, struct t_conn *io)
 {
-	struct nvme_sqe sqe;
-
-	memset(old_data, 0xaa, sizeof(old_data));
-	memset(new_data, 0xbb, sizeof(new_data));
-	s->d = &s->p.env->disk[0];
-	s->d->hold = true;
-	t_rw_sqe(io, &sqe, true, 0, 1, old_data);
-	t_send(io, &sqe, NULL, 0);
-	t_turn(s->p.env);
-	CU_ASSERT_EQUAL_FATAL(s->d->held_count, 1);
+	s->d = begin_old_write(s->p.env, io);
 	s->p.env->still[0] = true;
 }
 
@@ -566,14 +561,10 @@ static void second_path_stands_still(void)
 static void queue_of_second_path_stands_still(void)
 {
 	struct t_pair p = t_pair_new();
-	struct t_disk *d = &p.env->disk[0];
+	struct t_disk *d = begin_old_write(p.env, p.io);
 	struct t_conn *admin, *io;
 	struct nvme_sqe sqe;
 
-	d->hold = true;
-	t_rw_sqe(p.io, &sqe, true, 0, 1, old_data);
-	t_send(p.io, &sqe, NULL, 0);
-	t_turn(p.env);
 	p.env->still[1] = true;
 	admin = comes_back(p.env, 0, 0x11);
 	CU_ASSERT_TRUE(is_ready(admin));
@@ -618,17 +609,10 @@ static void second_path_waits(void)
 {
 	struct t_pair p = t_pair_new();
 	struct t_conn *io = second_path(&p, 0);
-	struct t_disk *d = &p.env->disk[0];
+	struct t_disk *d = begin_old_write(p.env, p.io);
 	struct nvme_sqe sqe;
 	struct t_answer a;
 
-	memset(old_data, 0xaa, sizeof(old_data));
-	memset(new_data, 0xbb, sizeof(new_data));
-	d->hold = true;
-	t_rw_sqe(p.io, &sqe, true, 0, 1, old_data);
-	t_send(p.io, &sqe, NULL, 0);
-	t_turn(p.env);
-	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
 	t_conn_cut(p.io);
 	t_conn_cut(p.admin);
 	t_turn(p.env);
