@@ -770,6 +770,16 @@ struct t_answer t_set_property(struct t_conn *admin, uint32_t offset, uint64_t v
 	return t_exec(admin, &sqe);
 }
 
+struct t_answer t_feature(struct t_conn *admin, bool set, uint32_t cdw10, uint32_t cdw11)
+{
+	struct nvme_sqe sqe;
+
+	t_sqe(admin, &sqe, set ? nvme_admin_set_features : nvme_admin_get_features, NULL, 0);
+	sqe.cdw10 = htole32(cdw10);
+	sqe.cdw11 = htole32(cdw11);
+	return t_exec(admin, &sqe);
+}
+
 void t_enable(struct t_conn *admin)
 {
 	struct t_answer a = t_set_property(admin, NVME_REG_CC, 0x00460001);

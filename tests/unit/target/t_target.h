@@ -189,6 +189,8 @@ uint16_t t_connect(struct t_conn *c, uint16_t cntlid);
 void t_enable(struct t_conn *admin);
 uint64_t t_get_property(struct t_conn *admin, uint32_t offset, bool eight);
 struct t_answer t_set_property(struct t_conn *admin, uint32_t offset, uint64_t value);
+/* Set Features (@set) or Get Features, without data, of no namespace. */
+struct t_answer t_feature(struct t_conn *admin, bool set, uint32_t cdw10, uint32_t cdw11);
 
 /* An enabled controller on reactor 0 and one I/O queue on reactor 1. */
 struct t_pair {

@@ -127,16 +127,6 @@ static void identify_lists(void)
 	t_pair_free(&p);
 }
 
-static struct t_answer feature(struct t_conn *c, bool set, uint32_t cdw10, uint32_t cdw11)
-{
-	struct nvme_sqe sqe;
-
-	t_sqe(c, &sqe, set ? nvme_admin_set_features : nvme_admin_get_features, NULL, 0);
-	sqe.cdw10 = htole32(cdw10);
-	sqe.cdw11 = htole32(cdw11);
-	return t_exec(c, &sqe);
-}
-
 static void number_of_queues(void)
 {
 	struct t_env *env = t_env_new();
@@ -148,14 +138,14 @@ static void number_of_queues(void)
 	struct t_answer a;
 
 	t_enable(c);
-	a = feature(c, true, NVME_FEAT_FID_NUM_QUEUES, 0x007f007f);
+	a = t_feature(c, true, NVME_FEAT_FID_NUM_QUEUES, 0x007f007f);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 0x00030003);
-	a = feature(c, true, NVME_FEAT_FID_NUM_QUEUES, 0xffff0000);
+	a = t_feature(c, true, NVME_FEAT_FID_NUM_QUEUES, 0xffff0000);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
-	a = feature(c, true, NVME_FEAT_FID_NUM_QUEUES, 0x00010000);
+	a = t_feature(c, true, NVME_FEAT_FID_NUM_QUEUES, 0x00010000);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 0);
-	a = feature(c, false, NVME_FEAT_FID_NUM_QUEUES, 0);
+	a = t_feature(c, false, NVME_FEAT_FID_NUM_QUEUES, 0);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 0);
 	/* One was granted; the second is refused. */
 	io = t_conn_new(env, 1, 2, 16);
@@ -164,7 +154,7 @@ static void number_of_queues(void)
 	CU_ASSERT_EQUAL(t_status(&a), CMD(NVME_SC_CONNECT_INVALID_PARAM));
 	io = t_conn_new(env, 1, 1, 16);
 	t_connect(io, cntlid);
-	a = feature(c, true, NVME_FEAT_FID_NUM_QUEUES, 0x00030003);
+	a = t_feature(c, true, NVME_FEAT_FID_NUM_QUEUES, 0x00030003);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_CMD_SEQ_ERROR);
 	t_env_free(env);
 }
@@ -175,41 +165,41 @@ static void feature_rules(void)
 	struct nvme_sqe sqe;
 	struct t_answer a;
 
-	a = feature(p.admin, true, NVME_FEAT_FID_ASYNC_EVENT, 0x3);
+	a = t_feature(p.admin, true, NVME_FEAT_FID_ASYNC_EVENT, 0x3);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
-	a = feature(p.admin, false, NVME_FEAT_FID_ASYNC_EVENT, 0);
+	a = t_feature(p.admin, false, NVME_FEAT_FID_ASYNC_EVENT, 0);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 0x3);
-	a = feature(p.admin, false, NVME_FEAT_FID_ASYNC_EVENT | 1 << 8, 0); /* default */
+	a = t_feature(p.admin, false, NVME_FEAT_FID_ASYNC_EVENT | 1 << 8, 0); /* default */
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 0);
-	a = feature(p.admin, false, NVME_FEAT_FID_ASYNC_EVENT | 3 << 8, 0); /* capabilities */
+	a = t_feature(p.admin, false, NVME_FEAT_FID_ASYNC_EVENT | 3 << 8, 0); /* capabilities */
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 4);
-	a = feature(p.admin, false, NVME_FEAT_FID_ASYNC_EVENT | 4 << 8, 0);
+	a = t_feature(p.admin, false, NVME_FEAT_FID_ASYNC_EVENT | 4 << 8, 0);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
-	a = feature(p.admin, true, NVME_FEAT_FID_ASYNC_EVENT, 0x200); /* not in OAES */
+	a = t_feature(p.admin, true, NVME_FEAT_FID_ASYNC_EVENT, 0x200); /* not in OAES */
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
-	a = feature(p.admin, true, NVME_FEAT_FID_ASYNC_EVENT | 1u << 31, 0);
+	a = t_feature(p.admin, true, NVME_FEAT_FID_ASYNC_EVENT | 1u << 31, 0);
 	CU_ASSERT_EQUAL(t_status(&a), CMD(NVME_SC_FEATURE_NOT_SAVEABLE));
 	t_sqe(p.admin, &sqe, nvme_admin_set_features, NULL, 0);
 	sqe.cdw10 = htole32(NVME_FEAT_FID_ASYNC_EVENT);
 	sqe.nsid = htole32(1);
 	a = t_exec(p.admin, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), CMD(NVME_SC_FEATURE_NOT_PER_NS));
-	a = feature(p.admin, false, NVME_FEAT_FID_VOLATILE_WC, 0);
+	a = t_feature(p.admin, false, NVME_FEAT_FID_VOLATILE_WC, 0);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 1);
-	a = feature(p.admin, true, NVME_FEAT_FID_VOLATILE_WC, 0);
+	a = t_feature(p.admin, true, NVME_FEAT_FID_VOLATILE_WC, 0);
 	CU_ASSERT_EQUAL(t_status(&a), CMD(NVME_SC_FEATURE_NOT_CHANGEABLE));
-	a = feature(p.admin, false, NVME_FEAT_FID_TEMP_THRESH, 0);
+	a = t_feature(p.admin, false, NVME_FEAT_FID_TEMP_THRESH, 0);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 0xffff);
-	a = feature(p.admin, true, NVME_FEAT_FID_TEMP_THRESH, 1 << 20 | 300);
+	a = t_feature(p.admin, true, NVME_FEAT_FID_TEMP_THRESH, 1 << 20 | 300);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
-	a = feature(p.admin, false, NVME_FEAT_FID_TEMP_THRESH, 1 << 20);
+	a = t_feature(p.admin, false, NVME_FEAT_FID_TEMP_THRESH, 1 << 20);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 300);
-	a = feature(p.admin, true, NVME_FEAT_FID_POWER_MGMT, 1);
+	a = t_feature(p.admin, true, NVME_FEAT_FID_POWER_MGMT, 1);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
 	/* A reset restores the defaults. */
 	t_set_property(p.admin, NVME_REG_CC, 0x00460000);
 	t_enable(p.admin);
-	a = feature(p.admin, false, NVME_FEAT_FID_ASYNC_EVENT, 0);
+	a = t_feature(p.admin, false, NVME_FEAT_FID_ASYNC_EVENT, 0);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 0);
 	t_pair_free(&p);
 }
@@ -220,24 +210,24 @@ static void features_without_effect(void)
 	struct t_pair p = t_pair_new();
 	struct t_answer a;
 
-	a = feature(p.admin, false, NVME_FEAT_FID_IRQ_COALESCE, 0);
+	a = t_feature(p.admin, false, NVME_FEAT_FID_IRQ_COALESCE, 0);
 	CU_ASSERT_EQUAL(t_status(&a) | le32toh(a.cqe.result), 0);
-	a = feature(p.admin, false, NVME_FEAT_FID_IRQ_CONFIG, 7);
+	a = t_feature(p.admin, false, NVME_FEAT_FID_IRQ_CONFIG, 7);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 7);
-	a = feature(p.admin, true, NVME_FEAT_FID_IRQ_COALESCE, 0x0101);
+	a = t_feature(p.admin, true, NVME_FEAT_FID_IRQ_COALESCE, 0x0101);
 	CU_ASSERT_EQUAL(t_status(&a), CMD(NVME_SC_FEATURE_NOT_CHANGEABLE));
-	a = feature(p.admin, true, NVME_FEAT_FID_IRQ_CONFIG, 1 << 16);
+	a = t_feature(p.admin, true, NVME_FEAT_FID_IRQ_CONFIG, 1 << 16);
 	CU_ASSERT_EQUAL(t_status(&a), CMD(NVME_SC_FEATURE_NOT_CHANGEABLE));
-	a = feature(p.admin, true, NVME_FEAT_FID_ERR_RECOVERY, 30);
+	a = t_feature(p.admin, true, NVME_FEAT_FID_ERR_RECOVERY, 30);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
-	a = feature(p.admin, false, NVME_FEAT_FID_ERR_RECOVERY, 0);
+	a = t_feature(p.admin, false, NVME_FEAT_FID_ERR_RECOVERY, 0);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 30);
 	CU_ASSERT_EQUAL(t_ns_of(p.env->t->subsys[0], 1)->err_recovery, 0);
-	a = feature(p.admin, true, NVME_FEAT_FID_ERR_RECOVERY, 1 << 16);
+	a = t_feature(p.admin, true, NVME_FEAT_FID_ERR_RECOVERY, 1 << 16);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
-	a = feature(p.admin, false, NVME_FEAT_FID_HOST_MEM_BUF, 0);
+	a = t_feature(p.admin, false, NVME_FEAT_FID_HOST_MEM_BUF, 0);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
 	t_pair_free(&p);
 }
@@ -245,7 +235,7 @@ static void features_without_effect(void)
 static struct t_pair with_kato(uint32_t kato, bool *gone)
 {
 	struct t_pair p = t_pair_new();
-	struct t_answer a = feature(p.admin, true, NVME_FEAT_FID_KATO, kato);
+	struct t_answer a = t_feature(p.admin, true, NVME_FEAT_FID_KATO, kato);
 
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	p.admin->gone = gone;
@@ -257,7 +247,7 @@ static void keep_alive_expires(void)
 	bool gone = false;
 	bool io_gone = false;
 	struct t_pair p = with_kato(1950, &gone); /* rounded up to 2 s */
-	struct t_answer a = feature(p.admin, false, NVME_FEAT_FID_KATO, 0);
+	struct t_answer a = t_feature(p.admin, false, NVME_FEAT_FID_KATO, 0);
 	struct nvme_sqe sqe;
 
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 2000);
@@ -325,7 +315,7 @@ static void sleep_without_keep_alive(void)
 	struct nvme_sqe sqe;
 
 	CU_ASSERT_FALSE(rd_timer_armed(&r[0].beat) || rd_timer_armed(&r[1].beat));
-	feature(p.admin, true, NVME_FEAT_FID_KATO, 2000);
+	t_feature(p.admin, true, NVME_FEAT_FID_KATO, 2000);
 	CU_ASSERT_TRUE(rd_timer_armed(&r[0].beat));
 	p.io->gone = &gone;
 	for (int i = 0; i < 3; i++) {
@@ -569,9 +559,9 @@ static void discovery_commands(void)
 	CU_ASSERT_EQUAL(le32toh(id.sgls), 0x00100005);
 	a = identify(c, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &id);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
-	a = feature(c, true, NVME_FEAT_FID_NUM_QUEUES, 0);
+	a = t_feature(c, true, NVME_FEAT_FID_NUM_QUEUES, 0);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
-	a = feature(c, false, NVME_FEAT_FID_KATO, 0);
+	a = t_feature(c, false, NVME_FEAT_FID_KATO, 0);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 120000);
 	a = abort_cmd(c, 0, 0);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_OPCODE);

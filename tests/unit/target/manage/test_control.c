@@ -103,13 +103,9 @@ static uint16_t next_status(struct t_conn *c)
 /* An Asynchronous Event Request that waits for a changed namespace attribute. */
 static void ask_for_event(struct t_pair *p)
 {
+	struct t_answer a = t_feature(p->admin, true, NVME_FEAT_FID_ASYNC_EVENT, 1u << 8);
 	struct nvme_sqe sqe;
-	struct t_answer a;
 
-	t_sqe(p->admin, &sqe, nvme_admin_set_features, NULL, 0);
-	sqe.cdw10 = htole32(NVME_FEAT_FID_ASYNC_EVENT);
-	sqe.cdw11 = htole32(1u << 8);
-	a = t_exec(p->admin, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	t_sqe(p->admin, &sqe, nvme_admin_async_event, NULL, 0);
 	t_send(p->admin, &sqe, NULL, 0);

@@ -22,13 +22,8 @@ static struct rdt_subsys *subsys(const struct t_pair *p)
 
 static void enable_events(struct t_conn *c, uint32_t bits)
 {
-	struct nvme_sqe sqe;
-	struct t_answer a;
+	struct t_answer a = t_feature(c, true, NVME_FEAT_FID_ASYNC_EVENT, bits);
 
-	t_sqe(c, &sqe, nvme_admin_set_features, NULL, 0);
-	sqe.cdw10 = htole32(NVME_FEAT_FID_ASYNC_EVENT);
-	sqe.cdw11 = htole32(bits);
-	a = t_exec(c, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 }
 

@@ -582,13 +582,8 @@ static void queue_of_second_path_stands_still(void)
 
 static void set_keep_alive(struct t_conn *admin, uint32_t ms)
 {
-	struct nvme_sqe sqe;
-	struct t_answer a;
+	struct t_answer a = t_feature(admin, true, NVME_FEAT_FID_KATO, ms);
 
-	t_sqe(admin, &sqe, nvme_admin_set_features, NULL, 0);
-	sqe.cdw10 = htole32(NVME_FEAT_FID_KATO);
-	sqe.cdw11 = htole32(ms);
-	a = t_exec(admin, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 }
 
