@@ -166,8 +166,6 @@ struct play {
 	uint16_t cid;
 	uint16_t cntlid; /* the last one that was seen */
 	unsigned int subsys;
-	/* of stage_await_answer() */
-	unsigned int conn, answers;
 };
 
 /* ---- input ---- */

@@ -26,7 +26,6 @@ struct honest_io {
 };
 
 struct honest {
-	struct stage *stage;
 	struct rdi_env env;
 	struct rdinit_dev *dev;
 	struct rdinit_dev_chan *chan;
@@ -115,7 +114,6 @@ void honest_open(struct stage *s)
 
 	FUZZ_CHECK(h);
 	s->honest = h;
-	h->stage = s;
 	h->env = (struct rdi_env){.fab_open = rd_sim_open,
 				  .clock = rd_sim_clock(s->sim),
 				  .seed = 3,
