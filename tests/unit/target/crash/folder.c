@@ -231,14 +231,18 @@ struct entries {
 	unsigned int count;
 };
 
+/* A change of a name that was not synced. */
+struct pending {
+	const struct t_folder_event *event;
+	unsigned int text; /* of a rename: the text that it moves */
+};
+
 struct replay {
-	struct t_folder *f;
 	t_folder_fn fn;
 	void *arg;
 	struct text *texts; /* [TEXTS] */
 	struct entries stored;
-	const struct t_folder_event *pending[PENDING]; /* changes of names since the last sync */
-	unsigned int text_of_name[PENDING];            /* of a rename: the text that it moves */
+	struct pending pending[PENDING]; /* since the last sync of the folder */
 	unsigned int pending_count;
 	struct entries now;
 	unsigned int marks;
@@ -271,16 +275,17 @@ static unsigned int find_entry(const struct entries *e, const char *name)
 	return 0;
 }
 
-/* @text: of a rename. */
-static void apply(struct entries *e, const struct t_folder_event *change, unsigned int text)
+static void apply(struct entries *e, const struct pending *p)
 {
+	const struct t_folder_event *change = p->event;
+
 	switch (change->what) {
 	case CREATE:
 		link_entry(e, change->name, change->text);
 		break;
 	case RENAME:
 		unlink_entry(e, change->name);
-		link_entry(e, change->to, text);
+		link_entry(e, change->to, p->text);
 		break;
 	default:
 		unlink_entry(e, change->name);
@@ -290,12 +295,14 @@ static void apply(struct entries *e, const struct t_folder_event *change, unsign
 
 static void change_names(struct replay *r, const struct t_folder_event *e)
 {
-	unsigned int text = e->what == RENAME ? find_entry(&r->now, e->name) : 0;
+	struct pending p = {
+		.event = e,
+		.text = e->what == RENAME ? find_entry(&r->now, e->name) : 0,
+	};
 
 	must(r->pending_count < PENDING);
-	r->text_of_name[r->pending_count] = text;
-	r->pending[r->pending_count++] = e;
-	apply(&r->now, e, text);
+	r->pending[r->pending_count++] = p;
+	apply(&r->now, &p);
 }
 
 /* The contents of the files in @e: what is synced, and of the rest nothing, a half, zeroes or
@@ -333,7 +340,7 @@ static void give_all(struct replay *r)
 
 		for (unsigned int i = 0; i < r->pending_count; i++)
 			if (mask >> i & 1)
-				apply(&e, r->pending[i], r->text_of_name[i]);
+				apply(&e, &r->pending[i]);
 		give(r, &e);
 	}
 }
@@ -361,11 +368,9 @@ static void replay_event(struct replay *r, const struct t_folder_event *e)
 	default:
 		/* A wrong program may never sync: the oldest changes count as stored. */
 		if (r->pending_count == PENDING) {
-			apply(&r->stored, r->pending[0], r->text_of_name[0]);
+			apply(&r->stored, &r->pending[0]);
 			memmove(&r->pending[0], &r->pending[1],
 				(PENDING - 1) * sizeof(r->pending[0]));
-			memmove(&r->text_of_name[0], &r->text_of_name[1],
-				(PENDING - 1) * sizeof(r->text_of_name[0]));
 			r->pending_count--;
 		}
 		change_names(r, e);
@@ -378,7 +383,6 @@ void t_folder_each(struct t_folder *f, t_folder_fn fn, void *arg)
 	struct replay *r = calloc(1, sizeof(*r));
 
 	must(r != NULL);
-	r->f = f;
 	r->fn = fn;
 	r->arg = arg;
 	r->texts = calloc(TEXTS, sizeof(*r->texts));
