@@ -136,7 +136,7 @@ def percentiles(buckets):
 
 def parse_bound(text):
     """NAME=NUMBER → (name, number); ValueError with a sentence."""
-    found = re.fullmatch(r'(\w+)=([+-]?[\d.]+)', text)
+    found = re.fullmatch(r'(\w+)=([+-]?(?:\d+(?:\.\d*)?|\.\d+))', text)
     if not found or found[1] not in FIGURES:
         raise ValueError(f'--bound {text}: expected NAME=NUMBER with a name of {", ".join(FIGURES)}')
     return found[1], float(found[2])

@@ -40,9 +40,27 @@ def growth_above_a_bound_is_an_error(t):
 
 @test
 def an_unknown_bound_is_refused(t):
-    res = tool(t, '--bound', 'size=1')
+    for bound in ('size=1', 'rss=1.2.3'):
+        res = tool(t, '--bound', bound)
+        t.eq(res.rc, 2, 'exit status')
+        t.match(f'--bound {bound}: expected NAME=NUMBER with a name of rss, ', res.err)
+
+
+@test
+def a_time_that_is_none_is_refused(t):
+    for seconds in ('0', '-1', 'nan', 'inf'):
+        res = tool(t, f'--seconds={seconds}')
+        t.eq(res.rc, 2, f'exit status with {seconds}')
+        t.match(f'--seconds {seconds}: expected a number of seconds above 0', res.err)
+
+
+@test
+def a_file_for_samples_that_cannot_be_written_is_refused_at_the_start(t):
+    path = t.path('none/samples')
+    res = tool(t, '--seconds', '2', '--samples', path)
     t.eq(res.rc, 2, 'exit status')
-    t.match('--bound size=1: expected NAME=NUMBER with a name of rss, ', res.err)
+    t.match(f'--samples {path}: No such file or directory; expected a file that can be written', res.err)
+    t.ok('commands verified' not in res.text, 'it ran first')
 
 
 @test
