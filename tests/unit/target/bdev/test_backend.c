@@ -257,8 +257,7 @@ static void soak_compare(struct soak *s)
 }
 
 /* What is outside the allocated parts must be zeroes in the model. The list is asked for in steps
- * of
- * @room parts. */
+ * of @room parts. */
 static void soak_extents(struct soak *s, uint32_t room)
 {
 	struct rdt_extents *ex = malloc(sizeof(*ex) + room * sizeof(ex->list[0]));
