@@ -133,6 +133,8 @@ void cli_cp_engine_stop(struct cli_cp_engine *e, int err, const char *text)
 		snprintf(e->text, sizeof(e->text), "%s", text);
 	}
 	e->stopped = e->aborted = true;
+	/* A flush that has not started may never start, if the one before it does not end. */
+	e->flush_wanted = false;
 }
 
 static void cp_free_slot(struct cp_slot *s)

@@ -567,6 +567,30 @@ static void who_does_not_answer_is_not_waited_for(void)
 	end_of_case(e);
 }
 
+/* The journal asks for a flush each second, also while the one before is in flight. */
+static void a_flush_that_waits_for_another_ends_with_a_stop(void)
+{
+	struct cli_cp_engine *e;
+	unsigned int i, flushes = 0;
+
+	fake_make(&src, "src", 4 * MIB, 512);
+	fake_make(&dst, "dst", 4 * MIB, 512);
+	fake_fill(&src, 0, src.room);
+	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
+	run_turns(e, 3);
+	cli_cp_engine_flush(e);
+	cli_cp_engine_step(e);
+	for (i = 0; i < dst.n_ops; i++)
+		flushes += dst.ops[i]->kind == CLI_CP_FLUSH;
+	CU_ASSERT_EQUAL(flushes, 1);
+	cli_cp_engine_flush(e);
+	src.end.stuck = dst.end.stuck = true;
+	CU_ASSERT_FALSE(cli_cp_engine_finished(e));
+	cli_cp_engine_stop(e, -EINTR, "Interrupt");
+	CU_ASSERT_TRUE(cli_cp_engine_finished(e));
+	end_of_case(e);
+}
+
 /* A flush makes stable what was written when it began, independent of later operations. */
 static void flushes_cover_what_was_complete(void)
 {
@@ -697,6 +721,8 @@ const struct t_case t_cp_engine_cases[] = {
 	{"a stream that waits is abandoned after a stop", a_stream_that_waits_is_abandoned},
 	{"who does not answer is not waited for after an interrupt",
 	 who_does_not_answer_is_not_waited_for},
+	{"a flush that waits for another one does not start after a stop",
+	 a_flush_that_waits_for_another_ends_with_a_stop},
 	{"a flush covers what was complete when it began", flushes_cover_what_was_complete},
 	{"a copy continues where it is told", resumes_where_it_is_told},
 	{"a comparison finds a byte that differs, also in a hole", cp_engine_compares},
