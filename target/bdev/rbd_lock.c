@@ -145,7 +145,6 @@ static enum rbd_heard heard_of_owner(struct rbd_image *img, const char *owner)
 static bool make_way(struct rbd_image *img, enum rdt_claim claim)
 {
 	char owner[128], why[64] = "";
-	bool alive = false;
 	int mine = 0, rc = rbd_is_exclusive_lock_owner(img->image, &mine);
 
 	if (!rc && mine)
@@ -158,13 +157,12 @@ static bool make_way(struct rbd_image *img, enum rdt_claim claim)
 
 		if (heard == RBD_HEARD_STRANGER)
 			return true;
-		alive = heard != RBD_HEARD_SILENT;
+		if (heard != RBD_HEARD_SILENT) {
+			tell_not_locked(img, -EBUSY);
+			return false;
+		}
 		snprintf(why, sizeof(why), ": that gateway has not answered for %u s",
 			 img->handle->takeover_s - 1);
-	}
-	if (alive) {
-		tell_not_locked(img, -EBUSY);
-		return false;
 	}
 	rc = break_lock(img, owner, why);
 	if (rc && claim != RDT_CLAIM_TAKE)
