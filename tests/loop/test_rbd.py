@@ -659,8 +659,8 @@ def a_state_that_another_gateway_has_written_is_not_overwritten(t):
         t.eq(two.write(), CONFLICT)
 
 
-@test
-def a_state_that_is_too_large_keeps_the_lock_free(t):
+def gateway_with_state(t, content):
+    """A gateway that finds this content in the shared state of its image; returns it and the name of the object."""
     forget_state(t)
     image = cluster().image('8M')
     first = gateway(t, image, 0)
@@ -669,8 +669,13 @@ def a_state_that_is_too_large_keeps_the_lock_free(t):
         nv.expect(one.register())
     first.stop()
     name = state_object()[0]
-    cluster().run('rados', '-p', POOL, 'put', name, t.file('state', bytes(100000)))
-    target = gateway(t, image, 0, 'gateway0')
+    cluster().run('rados', '-p', POOL, 'put', name, t.file('state', content))
+    return gateway(t, image, 0, 'gateway0'), name
+
+
+@test
+def a_state_that_is_too_large_keeps_the_lock_free(t):
+    target, name = gateway_with_state(t, bytes(100000))
     target.expect(r'the state that gateways share, in the object rdtarget\.state\.\S+, cannot be read: File too large')
     claim(t, 0, 'take')
     cluster().run('rados', '-p', POOL, 'rm', name)
@@ -681,16 +686,7 @@ def a_state_that_is_too_large_keeps_the_lock_free(t):
 
 @test
 def a_state_that_cannot_be_read_keeps_the_namespace_away(t):
-    forget_state(t)
-    image = cluster().image('8M')
-    first = gateway(t, image, 0)
-    serves(t, first)
-    with Owner(first, 1) as one:
-        nv.expect(one.register())
-    first.stop()
-    name = state_object()[0]
-    cluster().run('rados', '-p', POOL, 'put', name, t.file('state', b'{"version": 1}'))
-    target = gateway(t, image, 0, 'gateway0')
+    target, name = gateway_with_state(t, b'{"version": 1}')
     target.expect(r'the reservations that gateways share cannot be used: .*; the namespace is not served here')
     with Owner(target, 1) as one:
         t.eq((one.read(), one.register().status), (INACCESSIBLE, INACCESSIBLE))
