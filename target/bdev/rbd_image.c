@@ -431,7 +431,7 @@ void rbd_image_put_io(struct rbd_image *img)
 
 /* ---- from outside ---- */
 
-static bool copy_name(char **to, const char *from)
+bool rbd_copy_name(char **to, const char *from)
 {
 	*to = from ? strdup(from) : NULL;
 	return *to || !from;
@@ -459,9 +459,9 @@ static int new_image(struct rbd_clusters *clusters, const struct rdt_ns_config *
 	img->bdev.shares_state = rbd->lock == RDT_RBD_LOCK_EXCLUSIVE;
 	rbd_shared_name(img, cfg->uuid_bytes);
 	rbd_bdev_init(&img->bdev);
-	if (copy_name(&img->pool, rbd->pool) && copy_name(&img->name, rbd->image) &&
-	    copy_name(&img->rados_namespace, rbd->rados_namespace) &&
-	    copy_name(&img->snapshot, rbd->snapshot))
+	if (rbd_copy_name(&img->pool, rbd->pool) && rbd_copy_name(&img->name, rbd->image) &&
+	    rbd_copy_name(&img->rados_namespace, rbd->rados_namespace) &&
+	    rbd_copy_name(&img->snapshot, rbd->snapshot))
 		rc = rbd_cluster_get(clusters, rbd->of, &img->cluster);
 	if (rc) {
 		free_image(img);

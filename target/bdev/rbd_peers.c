@@ -291,9 +291,8 @@ static int new_peers(struct rbd_image *img, struct rbd_peers **out)
 	p->clusters = img->clusters;
 	p->cluster = img->cluster;
 	p->handle = img->handle;
-	p->pool = strdup(img->pool);
-	p->rados_namespace = img->rados_namespace ? strdup(img->rados_namespace) : NULL;
-	if (p->pool && (p->rados_namespace || !img->rados_namespace))
+	if (rbd_copy_name(&p->pool, img->pool) &&
+	    rbd_copy_name(&p->rados_namespace, img->rados_namespace))
 		rc = rados_ioctx_create(p->handle->cl, p->pool, &p->io);
 	if (rc) {
 		p->io = NULL;

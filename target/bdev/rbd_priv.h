@@ -165,6 +165,8 @@ void rbd_image_lost(struct rbd_image *img);
 void rbd_image_set_standby(struct rbd_image *img, bool standby);
 /* "pool/namespace/image@snapshot" in @buf, which is returned. */
 const char *rbd_image_spell(const struct rbd_image *img, char *buf, size_t size);
+/* @from NULL: *@to becomes NULL. The caller frees *@to. Returns false when memory is out. */
+bool rbd_copy_name(char **to, const char *from);
 /* One I/O less. Any thread. */
 void rbd_image_put_io(struct rbd_image *img);
 /* See rdt_bdev_released(). */
