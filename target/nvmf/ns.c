@@ -157,20 +157,31 @@ struct rdt_ns *rdt_ns_with(const struct rdt_subsys *ss, uint32_t nsid)
 	return rd_map_get(&ss->target->ns_map, rdt_ns_key(ss, nsid));
 }
 
+/*
+ * The operations that a namespace with @bdev does not take away from the others. A read-only one
+ * answers all commands that write by itself (rdt_io_admit()).
+ */
+static uint32_t ops_left_to_others(const struct rdt_bdev *bdev)
+{
+	const uint32_t not_writing =
+		1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH | 1u << RDT_BIO_EXTENTS;
+
+	return bdev->read_only ? bdev->ops_mask | ~not_writing : bdev->ops_mask;
+}
+
 void rdt_subsys_count(struct rdt_ns *ns, bool counts)
 {
 	const struct rdt_bdev *bdev = ns->bdev;
 	struct rdt_subsys *ss = ns->subsys;
 	unsigned int one = counts ? 1 : -1u;
-	uint32_t ops_mask = 0;
+	uint32_t ops_mask = 0, left;
 
 	if (ns->counted == counts)
 		return;
 	ns->counted = counts;
+	left = ops_left_to_others(bdev);
 	for (unsigned int bit = 0; bit < 32; bit++) {
-		/* A read-only namespace answers all commands that write by itself
-		 * (rdt_io_admit()), so it takes none of them away from the others. */
-		if (!(bdev->ops_mask >> bit & 1) && !bdev->read_only)
+		if (!(left >> bit & 1))
 			ss->lacking[bit] += one;
 		if (!ss->lacking[bit])
 			ops_mask |= 1u << bit;

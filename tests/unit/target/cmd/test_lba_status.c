@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "target/nvmf/io.h"
 #include "t_target.h"
 
 #define DESCS 8
@@ -183,6 +184,26 @@ static void unsupported(void)
 	t_pair_free(&p);
 }
 
+/* A read-only namespace that does not tell counts, although it takes no commands that write from
+ * the others. */
+static void unsupported_read_only(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_subsys *ss = p.env->t->subsys[0];
+	struct rdt_ns *ns = t_ns_of(ss, 5);
+	struct list l;
+
+	CU_ASSERT_EQUAL(ask(&p, 0, 0, &l, sizeof(l)), 0);
+	rdt_subsys_count(ns, false);
+	ns->bdev->read_only = true;
+	ns->bdev->ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH;
+	rdt_subsys_count(ns, true);
+	CU_ASSERT_EQUAL(ask(&p, 0, 0, &l, sizeof(l)), NVME_SC_INVALID_OPCODE);
+	CU_ASSERT_TRUE(rdt_io_supported(ss, nvme_cmd_write_zeroes));
+	CU_ASSERT_TRUE(rdt_io_supported(ss, nvme_cmd_dsm));
+	t_pair_free(&p);
+}
+
 const struct t_case t_lba_status_cases[] = {
 	{"allocated blocks, and no others", allocated},
 	{"of a range", of_a_range},
@@ -190,5 +211,6 @@ const struct t_case t_lba_status_cases[] = {
 	{"other action types, namespaces and lengths are refused", refusals},
 	{"blocks marked as uncorrectable count as allocated", marked_blocks},
 	{"only where all namespaces tell", unsupported},
+	{"only where read-only namespaces tell too", unsupported_read_only},
 	{NULL, NULL},
 };
