@@ -24,13 +24,19 @@ int rdt_ana_set(struct rdt_target *target, struct rdt_listener *l, uint32_t grou
 struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns);
 void rdt_ana_log(const struct rdt_req *req, const struct rdt_log_out *out);
 
-static inline enum nvme_ana_state rdt_ana_state(const struct rdt_ctrl *ctrl, uint32_t group)
+/* @l: NULL (tests): all groups are optimized. */
+static inline enum nvme_ana_state rdt_ana_state_by(const struct rdt_listener *l, uint32_t group)
 {
 	uint8_t state = NVME_ANA_STATE_OPTIMIZED;
 
-	if (ctrl->listener)
-		state = atomic_load_explicit(&ctrl->listener->ana[group], memory_order_relaxed);
+	if (l)
+		state = atomic_load_explicit(&l->ana[group], memory_order_relaxed);
 	return (enum nvme_ana_state)state;
+}
+
+static inline enum nvme_ana_state rdt_ana_state(const struct rdt_ctrl *ctrl, uint32_t group)
+{
+	return rdt_ana_state_by(ctrl->listener, group);
 }
 
 /* Main thread: @ns moves to @group, which is in range. Hosts are told. Commands that have begun go
@@ -45,14 +51,12 @@ void rdt_ana_standby(struct rdt_target *target, uint32_t group, bool standby);
 static inline enum nvme_ana_state rdt_ana_told_by(const struct rdt_target *t,
 						  const struct rdt_listener *l, uint32_t group)
 {
-	uint8_t state = l ? atomic_load_explicit(&l->ana[group], memory_order_relaxed) : 0;
+	enum nvme_ana_state state = rdt_ana_state_by(l, group);
 
-	if (!state)
-		state = NVME_ANA_STATE_OPTIMIZED;
 	if ((state == NVME_ANA_STATE_OPTIMIZED || state == NVME_ANA_STATE_NONOPTIMIZED) &&
 	    atomic_load(&t->ana_standby[group]))
 		return NVME_ANA_STATE_INACCESSIBLE;
-	return (enum nvme_ana_state)state;
+	return state;
 }
 
 static inline enum nvme_ana_state rdt_ana_told(const struct rdt_ctrl *ctrl, uint32_t group)

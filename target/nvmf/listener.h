@@ -58,7 +58,7 @@ struct rdt_listener {
 	bool matched;        /* found in the new configuration of a reload */
 	struct rdt_listener_leave *leave; /* prepared removal, or NULL */
 	/* By group; written by the main thread. [0] of ana_changes counts all groups. */
-	_Atomic uint8_t ana[RDT_ANA_GROUPS + 1]; /* enum nvme_ana_state; 0: optimized */
+	_Atomic uint8_t ana[RDT_ANA_GROUPS + 1]; /* enum nvme_ana_state, by group */
 	_Atomic uint64_t ana_changes[RDT_ANA_GROUPS + 1];
 };
 
