@@ -84,6 +84,12 @@ static bool resv_is_shared(const struct rdt_ns *ns)
 	return ns->bdev && rdt_bdev_base(ns->bdev)->shares_state;
 }
 
+/* Does another gateway have the storage, and may have changed the state since? */
+static bool resv_is_elsewhere(const struct rdt_ns *ns)
+{
+	return resv_is_shared(ns) && rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
+}
+
 /* ---- the answer ---- */
 
 static void resv_answer_msg(struct rd_msg *msg)
@@ -454,8 +460,7 @@ static void resv_step(struct rdt_resv *resv)
 	struct nvme_status st;
 	bool durable;
 
-	if (resv_is_shared(resv->ns) && rdt_bdev_elsewhere(rdt_bdev_base(resv->ns->bdev))) {
-		/* Its state is not known here. */
+	if (resv_is_elsewhere(resv->ns)) {
 		resv_answer(resv, rdt_status_from_errno(-ESHUTDOWN, RDT_BIO_WRITE));
 		return;
 	}
@@ -526,8 +531,7 @@ struct nvme_status rdt_resv_check_held(struct rdt_req *req)
 
 	if (rdt_resv_allows(snap->rtype, rdt_resv_snap_role(snap, req->qp->ctrl->hostid), group))
 		return NVME_OK;
-	/* Another gateway may have changed it since; the backend refuses the I/O then. */
-	if (resv_is_shared(req->ns) && rdt_bdev_elsewhere(rdt_bdev_base(req->ns->bdev)))
+	if (resv_is_elsewhere(req->ns)) /* as the backend answers the I/O */
 		return rdt_status_from_errno(-ESHUTDOWN, RDT_BIO_WRITE);
 	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_RESERVATION_CONFLICT, RDT_LOC_NONE);
 }
@@ -605,6 +609,7 @@ static void ignore_stored_resv(struct rdt_resv *resv)
 int rdt_resv_open(struct rdt_ns *ns)
 {
 	struct rdt_resv *resv = calloc(1, sizeof(*resv));
+	bool stored = ns->subsys->target->state;
 	char uuid[UUID_STR_LEN];
 	int err = 0;
 
@@ -615,11 +620,9 @@ int rdt_resv_open(struct rdt_ns *ns)
 	STAILQ_INIT(&resv->cmds);
 	uuid_unparse_lower(ns->cfg->uuid_bytes, uuid);
 	snprintf(resv->file, sizeof(resv->file), "%s.resv.json", uuid);
-	if (!ns->subsys->target->state)
-		;
-	else if (rdt_resv_offered(ns->subsys) && !resv_is_shared(ns))
+	if (stored && rdt_resv_offered(ns->subsys) && !resv_is_shared(ns))
 		err = load_resv(resv);
-	else
+	else if (stored)
 		ignore_stored_resv(resv);
 	if (!err)
 		err = rdt_resv_snap(&resv->now, &resv->first);
