@@ -10,6 +10,7 @@
 
 #include "util/log.h"
 #include "nvmf/auth_key.h"
+#include "bio_op.h"
 
 enum rdt_provider { RDT_PROVIDER_AUTO, RDT_PROVIDER_IWARP, RDT_PROVIDER_VERBS };
 enum rdt_backend_type {
@@ -139,7 +140,7 @@ struct rdt_layer_config {
 	uint64_t blocks;      /* 0: all */
 
 	/* filled by rdt_config_load() */
-	uint64_t delay_ns[6]; /* by enum rdt_bio_op */
+	uint64_t delay_ns[RDT_BIO_OPS];
 	uint32_t ops_mask;
 	uint64_t rate_of_2_32;
 	int errno_value;

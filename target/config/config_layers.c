@@ -7,14 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bio_op.h"
 #include "util/parse.h"
 
 #define DELAY_MAX_NS (UINT64_C(3600) * 1000000000)
 #define BLOCKS_MAX   (UINT64_C(1) << 53)
-
-_Static_assert(sizeof(((struct rdt_layer_config *)0)->delay_ns) == RDT_BIO_OPS * sizeof(uint64_t),
-	       "one delay for each operation");
 
 static const struct {
 	const char *name;
