@@ -510,8 +510,8 @@ static bool make_transaction(struct rdt_qpair *qp)
 	return qp->auth;
 }
 
-/* In state DELAY messages have no effect, so that a host cannot keep the queue pair open with them.
- */
+/* After a failure messages have no effect, so that a host cannot keep the queue pair open with
+ * them. */
 static bool has_failed(const struct rdt_auth *a)
 {
 	return a->state == RDT_AUTH_FAILURE || a->state == RDT_AUTH_DELAY;

@@ -124,7 +124,8 @@ static void count_wrong_guess(struct rdt_guesses *g, const uint64_t keys[SCOPES]
 	}
 }
 
-uint64_t rdt_guess_wait(struct rdt_qpair *qp)
+/* @begin: a guess that may be made is counted as a wrong one. */
+static uint64_t guess_wait(struct rdt_qpair *qp, bool begin)
 {
 	struct rdt_guesses *g = &qp->reactor->target->guesses;
 	uint64_t now = rd_loop_now(qp->reactor->loop), wait, keys[SCOPES];
@@ -132,22 +133,20 @@ uint64_t rdt_guess_wait(struct rdt_qpair *qp)
 	guess_keys(qp, keys);
 	pthread_mutex_lock(&g->lock);
 	wait = longest_wait(g, keys, now);
+	if (begin && !wait)
+		count_wrong_guess(g, keys, now);
 	pthread_mutex_unlock(&g->lock);
 	return wait;
 }
 
+uint64_t rdt_guess_wait(struct rdt_qpair *qp)
+{
+	return guess_wait(qp, false);
+}
+
 uint64_t rdt_guess_begin(struct rdt_qpair *qp)
 {
-	struct rdt_guesses *g = &qp->reactor->target->guesses;
-	uint64_t now = rd_loop_now(qp->reactor->loop), wait, keys[SCOPES];
-
-	guess_keys(qp, keys);
-	pthread_mutex_lock(&g->lock);
-	wait = longest_wait(g, keys, now);
-	if (!wait)
-		count_wrong_guess(g, keys, now);
-	pthread_mutex_unlock(&g->lock);
-	return wait;
+	return guess_wait(qp, true);
 }
 
 void rdt_guess_right(struct rdt_qpair *qp)
