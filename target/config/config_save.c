@@ -181,6 +181,9 @@ static int sync_directory(const char *path)
 	return fd < 0 || fsync(fd) ? -errno : 0;
 }
 
+#define NEW_END  ".new~"
+#define LIST_END ".save~"
+
 /*
  * Several files are saved together: all new ones are on the disk under the name with ".new~" before
  * the first takes its place. Each file has the old or the new content at any time, and the old one
@@ -216,6 +219,14 @@ static void save_free(struct save *s)
 	free(s->list);
 }
 
+/* @path with @end behind it; NULL: no memory, or there is no @path. The caller frees it. */
+static char *path_with(const char *path, const char *end)
+{
+	char *name;
+
+	return path && asprintf(&name, "%s%s", path, end) >= 0 ? name : NULL;
+}
+
 static int name_files(struct save *s, struct rdt_config_texts *texts, const char **what)
 {
 	rd_autofree char *top = NULL;
@@ -234,10 +245,8 @@ static int name_files(struct save *s, struct rdt_config_texts *texts, const char
 		f->path = realpath(texts->files[i].path, NULL); /* it may be a link */
 		if (!f->path)
 			return -errno;
-		if (asprintf(&f->new, "%s.new~", f->path) < 0)
-			f->new = NULL;
-		if (asprintf(&f->old, "%s~", f->path) < 0)
-			f->old = NULL;
+		f->new = path_with(f->path, NEW_END);
+		f->old = path_with(f->path, "~");
 		if (!f->new || !f->old)
 			return -ENOMEM;
 	}
@@ -247,8 +256,7 @@ static int name_files(struct save *s, struct rdt_config_texts *texts, const char
 	top = realpath(texts->files[0].path, NULL);
 	if (!top)
 		return -errno;
-	if (asprintf(&s->list, "%s.save~", top) < 0)
-		s->list = NULL;
+	s->list = path_with(top, LIST_END);
 	return s->list ? 0 : -ENOMEM;
 }
 
@@ -371,17 +379,17 @@ int rdt_config_save(struct rdt_config_texts *texts, struct rd_log *log)
 
 void rdt_config_tell_interrupted(const char *path, struct rd_log *log)
 {
-	rd_autofree char *top = realpath(path, NULL), *list = NULL, *file = NULL;
+	rd_autofree char *top = realpath(path, NULL), *file = NULL;
+	rd_autofree char *list = path_with(top, LIST_END);
+	FILE *f = list ? fopen(list, "re") : NULL;
 	size_t room = 0;
-	FILE *f = NULL;
 
-	if (top && asprintf(&list, "%s.save~", top) >= 0)
-		f = fopen(list, "re");
 	while (f && getline(&file, &room, f) > 0) {
 		rd_autofree char *new = NULL;
 
 		file[strcspn(file, "\n")] = '\0';
-		if (asprintf(&new, "%s.new~", file) < 0 || access(new, F_OK))
+		new = path_with(file, NEW_END);
+		if (!new || access(new, F_OK))
 			continue;
 		rd_warn(log, RD_LOG_CONFIG,
 			"%s: a save was interrupted before this file was replaced, others of the "
