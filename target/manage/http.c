@@ -149,7 +149,8 @@ static enum MHD_Result answer_text(struct MHD_Connection *c, unsigned int code, 
 			   MHD_RESPMEM_MUST_COPY);
 }
 
-static enum MHD_Result answer_page(struct rdt_http *h, struct MHD_Connection *c)
+static enum MHD_Result answer_page(struct rdt_http *h, struct MHD_Connection *c,
+				   enum http_doc_kind kind)
 {
 	return http_answer(c, MHD_HTTP_OK, "text/html; charset=utf-8", rdt_status_page_policy,
 			   rdt_status_page, rdt_status_page_size, MHD_RESPMEM_PERSISTENT);
@@ -173,39 +174,26 @@ static enum MHD_Result answer_doc(struct rdt_http *h, struct MHD_Connection *c,
 	return MHD_queue_response(c, MHD_HTTP_OK, body->response);
 }
 
-static enum MHD_Result answer_status(struct rdt_http *h, struct MHD_Connection *c)
-{
-	return answer_doc(h, c, HTTP_STATUS);
-}
-
-static enum MHD_Result answer_health(struct rdt_http *h, struct MHD_Connection *c)
+static enum MHD_Result answer_health(struct rdt_http *h, struct MHD_Connection *c,
+				     enum http_doc_kind kind)
 {
 	if (h->healthy)
 		return answer_text(c, MHD_HTTP_OK, "ok\n");
 	return answer_text(c, MHD_HTTP_SERVICE_UNAVAILABLE, h->why);
 }
 
-static enum MHD_Result answer_prometheus(struct rdt_http *h, struct MHD_Connection *c)
-{
-	return answer_doc(h, c, HTTP_PROMETHEUS);
-}
-
-static enum MHD_Result answer_openmetrics(struct rdt_http *h, struct MHD_Connection *c)
-{
-	return answer_doc(h, c, HTTP_OPENMETRICS);
-}
-
 static const struct http_path {
 	const char *path;
 	enum http_doc_kind needs;
 	bool openmetrics; /* for clients that ask for it; else the next row */
-	enum MHD_Result (*answer)(struct rdt_http *h, struct MHD_Connection *c);
+	enum MHD_Result (*answer)(struct rdt_http *h, struct MHD_Connection *c,
+				  enum http_doc_kind kind);
 } http_paths[] = {
 	{"/", HTTP_NO_DOC, false, answer_page},
-	{"/status.json", HTTP_STATUS, false, answer_status},
+	{"/status.json", HTTP_STATUS, false, answer_doc},
 	{"/healthz", HTTP_STATUS, false, answer_health},
-	{"/metrics", HTTP_OPENMETRICS, true, answer_openmetrics},
-	{"/metrics", HTTP_PROMETHEUS, false, answer_prometheus},
+	{"/metrics", HTTP_OPENMETRICS, true, answer_doc},
+	{"/metrics", HTTP_PROMETHEUS, false, answer_doc},
 };
 
 /* ---- documents ---- */
@@ -397,7 +385,7 @@ static enum MHD_Result handle_http(void *arg, struct MHD_Connection *c, const ch
 		return answer_text(c, MHD_HTTP_NOT_FOUND,
 				   "There are /, /status.json, /metrics and /healthz.\n");
 	if (path->needs == HTTP_NO_DOC || is_fresh(h, path->needs) || conn->waited)
-		return path->answer(h, c);
+		return path->answer(h, c, path->needs);
 	conn->suspended = true;
 	conn->needs = path->needs;
 	MHD_suspend_connection(c);
