@@ -404,6 +404,11 @@ def save_both(t, name='saver', **env):
             return target, False
 
 
+def operations(log):
+    with open(log, encoding='ascii') as f:
+        return f.read().split('\n')[:-1]
+
+
 @test
 def several_files_are_saved_together(t):
     """All new files are on the disk, with their modes, before the first one replaces its old file."""
@@ -411,10 +416,8 @@ def several_files_are_saved_together(t):
     log = t.path('operations')
     target, saved = save_both(t, KILL_LOG=log)
     t.ok(saved, 'the answer')
-    with open(log, encoding='ascii') as f:
-        steps = f.read().split('\n')[:-1]
     one = ['open', 'write', 'fsync']
-    t.eq(steps, one * 3 + ['fsync folder'] * 3 + ['rename'] * 2 + ['fsync folder'] * 3)
+    t.eq(operations(log), one * 3 + ['fsync folder'] * 3 + ['rename'] * 2 + ['fsync folder'] * 3)
     t.eq(sorted(os.listdir(t.path('conf.d'))), ['a', 'a~'], 'files')
     t.eq([name for name in os.listdir(t.path('.')) if name.endswith('~')], ['rdtarget.yaml~'], 'files beside the top one')
     target.stop()
@@ -428,8 +431,7 @@ def a_save_that_is_cut_off_leaves_whole_files_and_is_told(t):
     target, _ = save_both(t, KILL_LOG=log)
     target.stop()
     after = content(t), content(t, 'conf.d/a')
-    with open(log, encoding='ascii') as f:
-        steps = f.read().split('\n')[:-1]
+    steps = operations(log)
     mixtures = 0
     for at in range(len(steps)):
         for name, text in zip(('rdtarget.yaml', 'conf.d/a'), before):
