@@ -131,6 +131,23 @@ int cli_raw(const void *data, size_t len)
 	return cli_finish_output();
 }
 
+int cli_show_data(struct cli_session *s, const struct cli_options *o, struct cli_command *c,
+		  int (*send)(struct cli_session *s, const struct cli_command *c, uint64_t *result),
+		  int (*show)(const struct cli_options *o, const void *data, uint32_t len))
+{
+	int rc;
+
+	c->data = calloc(1, c->len);
+	if (!c->data)
+		return cli_error("no memory for %u bytes", c->len);
+	rc = send(s, c, NULL);
+	if (!rc)
+		rc = cli_given(o, CLI_ARG_RAW) ? cli_raw(c->data, c->len)
+					       : show(o, c->data, c->len);
+	free(c->data);
+	return rc;
+}
+
 void cli_dump(const unsigned char *buf, size_t len)
 {
 	size_t at, i;

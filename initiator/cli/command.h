@@ -40,6 +40,13 @@ bool cli_given(const struct cli_options *o, enum cli_arg id);
 int cli_success(const struct cli_options *o, uint32_t nsid, uint64_t result);
 /* Prints the data as it is, for --raw-binary. */
 int cli_raw(const void *data, size_t len);
+/*
+ * Sends @c by @send (cli_admin() or cli_io()) with memory for c->len bytes from the controller.
+ * Prints them as they are for --raw-binary, otherwise by @show.
+ */
+int cli_show_data(struct cli_session *s, const struct cli_options *o, struct cli_command *c,
+		  int (*send)(struct cli_session *s, const struct cli_command *c, uint64_t *result),
+		  int (*show)(const struct cli_options *o, const void *data, uint32_t len));
 /* Prints a hexadecimal dump, 16 bytes in a line, with the characters. */
 void cli_dump(const unsigned char *buf, size_t len);
 json_t *cli_hex(const unsigned char *buf, size_t len);

@@ -2,7 +2,6 @@
 /* get-lba-status: the list of LBA Status Descriptors (NVM Command Set 1.2, 4.2.1). */
 #include <endian.h>
 #include <nvme/types.h>
-#include <stdlib.h>
 
 #include "command.h"
 
@@ -23,9 +22,9 @@ static const char *completion_text(unsigned int cmpc)
 	}
 }
 
-static int show_lba_status(const struct cli_options *o, const struct nvme_lba_status *list,
-			   uint32_t len)
+static int show_lba_status(const struct cli_options *o, const void *data, uint32_t len)
 {
+	const struct nvme_lba_status *list = data;
 	uint32_t nlsd = le32toh(list->nlsd), n, i;
 	json_t *entries;
 
@@ -62,26 +61,17 @@ static int get_lba_status(struct cli_session *s, const struct cli_options *o)
 		.nsid = cli_nsid(o),
 		.len = (mndw + 1) * 4,
 	};
-	int rc;
 
 	if (c.len < sizeof(struct nvme_lba_status))
 		return cli_usage_error("--max-dw: %u, which is 0's based, leaves no room for the "
 				       "header of the list; the least is 1",
 				       mndw);
-	c.data = calloc(1, c.len);
-	if (!c.data)
-		return cli_error("no memory for %u bytes", c.len);
 	c.cdw[10] = (uint32_t)lba;
 	c.cdw[11] = (uint32_t)(lba >> 32);
 	c.cdw[12] = mndw;
 	c.cdw[13] =
 		(uint32_t)(cli_num(o, CLI_ARG_ACTION, 2) << 24 | cli_num(o, CLI_ARG_DATA_LEN, 0));
-	rc = cli_admin(s, &c, NULL);
-	if (!rc)
-		rc = cli_given(o, CLI_ARG_RAW) ? cli_raw(c.data, c.len)
-					       : show_lba_status(o, c.data, c.len);
-	free(c.data);
-	return rc;
+	return cli_show_data(s, o, &c, cli_admin, show_lba_status);
 }
 
 int cli_get_lba_status(const struct cli_options *o)

@@ -2,7 +2,6 @@
 /* The reservation commands. */
 #include <endian.h>
 #include <nvme/types.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
@@ -90,8 +89,9 @@ static const struct cli_field registrant[] = {
 
 #define N_REGISTRANT (sizeof(registrant) / sizeof(registrant[0]))
 
-static int show_report(const struct cli_options *o, const struct nvme_resv_status *st, uint32_t len)
+static int show_report(const struct cli_options *o, const void *data, uint32_t len)
 {
+	const struct nvme_resv_status *st = data;
 	unsigned int regctl = (unsigned int)cli_le(st->regctl, 2), n, i;
 	json_t *list;
 
@@ -123,23 +123,14 @@ static int report_resv(struct cli_session *s, const struct cli_options *o)
 {
 	uint32_t numd = (uint32_t)cli_num(o, CLI_ARG_NUMD, 1024);
 	struct cli_command c = {.opcode = nvme_cmd_resv_report, .nsid = cli_nsid(o)};
-	int rc;
 
 	if (numd < REPORT_MIN / 4)
 		return cli_usage_error("--numd: %u dwords do not hold a report; the least is %u",
 				       numd, REPORT_MIN / 4);
 	c.len = numd * 4;
-	c.data = calloc(1, c.len);
-	if (!c.data)
-		return cli_error("no memory for %u bytes", c.len);
 	c.cdw[10] = numd - 1;
 	c.cdw[11] = EDS;
-	rc = cli_io(s, &c, NULL);
-	if (!rc)
-		rc = cli_given(o, CLI_ARG_RAW) ? cli_raw(c.data, c.len)
-					       : show_report(o, c.data, c.len);
-	free(c.data);
-	return rc;
+	return cli_show_data(s, o, &c, cli_io, show_report);
 }
 
 int cli_resv_report(const struct cli_options *o)
