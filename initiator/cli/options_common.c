@@ -19,6 +19,12 @@
 	OTHER("hostid", 'I', OPT_HOSTID, "UUID", \
 	      "host identifier (default: /etc/nvme/hostid, else derived from /etc/machine-id)")
 
+#define TIMEOUT(letter)                                                                 \
+	OTHER("timeout", letter, OPT_TIMEOUT, "MS",                                     \
+	      "timeout of each command except Connect, in milliseconds or with a unit " \
+	      "(default 60s for admin commands, 30s for I/O commands)")
+#define NO_PROGRESS OTHER("no-progress", 0, OPT_NO_PROGRESS, NULL, "do not show a progress bar")
+
 static const struct cli_opt host[] = {
 	HOSTNQN,
 	HOSTID,
@@ -49,9 +55,7 @@ static const struct cli_opt connection[] = {
 	OTHER("queue-size", 'Q', OPT_QUEUE_SIZE, "N", "entries of each I/O queue (default 128)"),
 	OTHER("keep-alive-tmo", 'k', OPT_KATO, "SECONDS",
 	      "keep-alive timeout (default 5; 0: none)"),
-	OTHER("timeout", 0, OPT_TIMEOUT, "MS",
-	      "timeout of each command except Connect, in milliseconds or with a unit (default 60s "
-	      "for admin commands, 30s for I/O commands)"),
+	TIMEOUT(0),
 	OTHER("connect-timeout", 0, OPT_CONNECT_TIMEOUT, "MS",
 	      "timeout of each connection attempt, and again of its Connect command (default "
 	      "10s)"),
@@ -122,7 +126,7 @@ static const struct cli_opt transfer[] = {
 	OTHER("force-unit-access", 'f', OPT_FUA, NULL,
 	      "each command completes when its data is on non-volatile media"),
 	OTHER("fua", 0, OPT_FUA, NULL, "the same as --force-unit-access"),
-	OTHER("no-progress", 0, OPT_NO_PROGRESS, NULL, "do not show a progress bar"),
+	NO_PROGRESS,
 };
 
 static const struct cli_opt write_opts[] = {
@@ -152,9 +156,7 @@ static const struct cli_opt passthru[] = {
 	OTHER("show-command", 's', OPT_SHOW_COMMAND, NULL,
 	      "print the command on standard error before sending it"),
 	OTHER("dry-run", 'd', OPT_DRY_RUN, NULL, "print the command and do not send it"),
-	OTHER("timeout", 't', OPT_TIMEOUT, "MS",
-	      "timeout of each command except Connect, in milliseconds or with a unit (default 60s "
-	      "for admin commands, 30s for I/O commands)"),
+	TIMEOUT('t'),
 };
 
 static const struct cli_opt bench[] = {
@@ -186,7 +188,7 @@ static const struct cli_opt bench[] = {
 	OTHER("offset", 0, OPT_OFFSET, "BYTES", "first byte, instead of --start-block"),
 	OTHER("data-size", 'z', OPT_DATA_SIZE, "BYTES",
 	      "how much of the namespace to use (default: to its end)"),
-	OTHER("no-progress", 0, OPT_NO_PROGRESS, NULL, "do not show a progress bar"),
+	NO_PROGRESS,
 };
 
 GROUP(cli_g_target, "Target", target);

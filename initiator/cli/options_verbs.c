@@ -22,8 +22,10 @@
 		name, letter, CLI_TEXT, id, value, 0, help \
 	}
 
+#define RAW_BINARY FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only")
+
 static const struct cli_opt raw[] = {
-	FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only"),
+	RAW_BINARY,
 };
 
 static const struct cli_opt human[] = {
@@ -95,7 +97,7 @@ static const struct cli_opt get_log[] = {
 	NUM("lsi", 'S', CLI_ARG_LSI, "N", 65535, "log specific identifier (default 0)"),
 	NUM("csi", 'y', CLI_ARG_CSI, "N", 255, "command set identifier (default 0)"),
 	FLAG("rae", 'r', CLI_ARG_RAE, "retain the asynchronous event of this log page"),
-	FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only"),
+	RAW_BINARY,
 };
 
 static const struct cli_opt smart[] = {
@@ -135,7 +137,7 @@ static const struct cli_opt get_feature[] = {
 	NUM("data-len", 'l', CLI_ARG_DATA_LEN, "BYTES", 65536,
 	    "size of the feature's data (default: by the feature)"),
 	NUM("cdw11", 'c', CLI_ARG_CDW11, "N", UINT32_MAX, "command dword 11 (default 0)"),
-	FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only"),
+	RAW_BINARY,
 };
 
 static const struct cli_opt set_feature[] = {
@@ -197,7 +199,7 @@ static const struct cli_opt resv_report[] = {
 	FLAG("eds", 'e', CLI_ARG_EDS,
 	     "the extended data structure; it is always asked for, since hosts of NVMe over "
 	     "Fabrics have identifiers of 128 bits"),
-	FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only"),
+	RAW_BINARY,
 };
 
 static const struct cli_opt lba_status[] = {
@@ -208,7 +210,7 @@ static const struct cli_opt lba_status[] = {
 	    "dwords that the list may have, minus 1 (default 1023)"),
 	NUM("action", 'a', CLI_ARG_ACTION, "N", 255,
 	    "2 allocated blocks (default), 16 (0x10) or 17 (0x11) blocks that may be unreadable"),
-	FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only"),
+	RAW_BINARY,
 };
 
 static const struct cli_opt list_ctrl[] = {
