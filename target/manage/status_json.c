@@ -52,7 +52,7 @@ struct rdt_status {
 	/* While a thread writes the document, these are the thread's. */
 	json_t *head; /* what the main thread has put into the document */
 	struct rdt_connections *connections;
-	uint64_t now;             /* ns: when the head was made */
+	uint64_t now;             /* ns: when the head was made, then when health is judged */
 	char *text;               /* the document */
 	char why[128];            /* not healthy because of this; empty: healthy */
 	unsigned int parts_count; /* reactors */
@@ -61,7 +61,7 @@ struct rdt_status {
 
 /* ---- small parts ---- */
 
-/* Until the head was made. */
+/* Until s->now. */
 static double seconds_since(const struct rdt_status *s, uint64_t then)
 {
 	return s->now > then ? (double)(s->now - then) / 1e9 : 0;
