@@ -319,8 +319,8 @@ def gateway(t, image, number, name=None, **kw):
                  subsystem={'cntlid_min': 1 + 1000 * number, 'cntlid_max': 1000 + 1000 * number})
 
 
-def gateways(t, image):
-    pair = [gateway(t, image, i) for i in range(2)]
+def gateways(t, image, **kw):
+    pair = [gateway(t, image, i, **kw) for i in range(2)]
     pair[0].expect(r'its lock is held here')
     pair[1].expect(r'another client holds its lock')
     return pair
@@ -498,6 +498,14 @@ def a_gateway_is_replaced_while_another_one_is_dead_too(t):
     replaces(t, pair, dev, killed_both, 0)
     t.eq(dev.count('errors'), 0, 'errors')
     dev.finish()
+
+
+@test
+def a_silent_gateway_is_replaced_after_the_time_of_the_configuration(t):
+    pair = gateways(t, cluster().image('8M'), ceph={'takeover': 6})
+    pair[0].kill()
+    pair[1].expect(r'the lock of \S+ was broken: that gateway has not answered for 5 s')
+    pair[1].expect(r'its lock is held here')
 
 
 @test
