@@ -93,7 +93,7 @@ static void init_bench_queue(struct bench *b, struct bench_thread *t, unsigned i
 
 	q->t = t;
 	q->qp = o->device ? NULL : b->session.qp[number];
-	q->random = o->seed * UINT64_C(0xd1342543de82ef95) + number;
+	rd_random_init(&q->random, o->seed * UINT64_C(0xd1342543de82ef95) + number);
 	q->left = UINT64_MAX;
 	if (o->io_count)
 		q->left = o->io_count / n + (number < o->io_count % n);

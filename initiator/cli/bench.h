@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "rdinit_dev.h"
 #include "util/hist.h"
+#include "util/random.h"
 
 struct bench_queue;
 
@@ -28,7 +29,7 @@ struct bench_queue {
 	struct rdinit_qpair *qp;
 	struct rdinit_dev_chan *chan; /* NULL without --device */
 	uint64_t left;                /* I/Os it may still submit */
-	uint64_t random;
+	struct rd_random random;
 	uint64_t first, next, end; /* sequential modes: its part of the region */
 	struct bench_slot *slots;
 	bool broken; /* its connection is lost and all its callbacks have run */

@@ -57,20 +57,10 @@ static void bench_fail(struct bench_thread *t, const char *fmt, ...)
 
 /* ---- I/O ---- */
 
-/* SplitMix64: passes the usual tests, and has one word of state. */
-static uint64_t next_random(struct bench_queue *q)
-{
-	uint64_t z = q->random += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
-
 /* A random number below @n, without a division. */
 static uint64_t random_below(struct bench_queue *q, uint64_t n)
 {
-	return (uint64_t)((unsigned __int128)next_random(q) * n >> 64);
+	return (uint64_t)((unsigned __int128)rd_random_next(&q->random) * n >> 64);
 }
 
 static uint64_t next_unit(struct bench_queue *q, const struct bench *b)
@@ -360,7 +350,7 @@ static void fill_data(struct bench_thread *t)
 	size_t len = bench_data_len(&t->b->o->bench);
 
 	for (size_t at = 0; at < len; at += sizeof(uint64_t)) {
-		uint64_t word = next_random(t->queues);
+		uint64_t word = rd_random_next(&t->queues->random);
 
 		memcpy(t->data + at, &word, sizeof(word));
 	}

@@ -9,28 +9,20 @@
 
 void t_rng_init(struct t_rng *r, const char *what)
 {
-	const char *seed = getenv("RD_TEST_SEED");
+	const char *given = getenv("RD_TEST_SEED");
+	uint64_t seed;
 
-	if (seed)
-		r->state = strtoull(seed, NULL, 0);
-	else if (getrandom(&r->state, sizeof(r->state), 0) != (ssize_t)sizeof(r->state))
+	if (given)
+		seed = strtoull(given, NULL, 0);
+	else if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
 		abort();
-	printf("# %s: RD_TEST_SEED=%" PRIu64 "\n", what, r->state);
-}
-
-/* SplitMix64. */
-static uint64_t next(struct t_rng *r)
-{
-	uint64_t z = r->state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
+	rd_random_init(&r->random, seed);
+	printf("# %s: RD_TEST_SEED=%" PRIu64 "\n", what, seed);
 }
 
 uint32_t t_rand(struct t_rng *r, uint32_t n)
 {
-	return (uint32_t)(next(r) >> 32) % n;
+	return (uint32_t)(rd_random_next(&r->random) >> 32) % n;
 }
 
 static size_t longer(struct t_rng *r, uint8_t *msg, size_t len, size_t room)
@@ -39,7 +31,7 @@ static size_t longer(struct t_rng *r, uint8_t *msg, size_t len, size_t room)
 	size_t more = 1 + t_rand(r, most[t_rand(r, 3)]);
 
 	for (; more && len < room; more--)
-		msg[len++] = (uint8_t)next(r);
+		msg[len++] = (uint8_t)rd_random_next(&r->random);
 	return len;
 }
 
@@ -50,7 +42,7 @@ size_t t_mutate(struct t_rng *r, uint8_t *msg, size_t len, size_t room)
 
 		switch (t_rand(r, 5)) {
 		case 0:
-			msg[t_rand(r, (uint32_t)len)] = (uint8_t)next(r);
+			msg[t_rand(r, (uint32_t)len)] = (uint8_t)rd_random_next(&r->random);
 			break;
 		case 1:
 			msg[t_rand(r, (uint32_t)head)] ^= (uint8_t)(1u << t_rand(r, 8));

@@ -7,8 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/random.h"
+
 struct t_rng {
-	uint64_t state;
+	struct rd_random random;
 };
 
 /* Prints the seed, as a comment of TAP. @what: of the case. */

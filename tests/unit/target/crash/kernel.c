@@ -61,17 +61,14 @@ uint64_t t_kernel_tick(struct t_kernel *k)
 
 uint64_t t_kernel_random(struct t_kernel *k, uint64_t below)
 {
-	uint64_t z = (k->random += UINT64_C(0x9e3779b97f4a7c15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return (z ^ (z >> 31)) % below;
+	return rd_random_next(&k->random) % below;
 }
 
 void t_kernel_init(struct t_kernel *k, uint64_t size, uint64_t seed,
 		   uint64_t (*content)(uint64_t sector))
 {
-	*k = (struct t_kernel){.size = size, .random = seed, .now = 1};
+	*k = (struct t_kernel){.size = size, .now = 1};
+	rd_random_init(&k->random, seed);
 	k->cache = malloc(size);
 	must(k->cache != NULL && !kernel);
 	t_versions_init(&k->disk, size / T_SECTOR);

@@ -14,7 +14,8 @@
 #include <stdint.h>
 
 #include "versions.h"
-
+#include "util/random.h"
+#include "versions.h"
 /* What a wrong target would do, as the kernel sees it. */
 enum t_mistake {
 	T_NO_MISTAKE,
@@ -34,7 +35,7 @@ struct t_kernel {
 	uint8_t *cache;
 	struct t_versions disk;
 	uint64_t now; /* the clock of all events; t_kernel_tick() */
-	uint64_t random;
+	struct rd_random random;
 	enum t_mistake mistake;
 	unsigned int fail_sync; /* one of so many syncs fails with EIO; 0: none */
 	struct t_kernel_op *ops[T_KERNEL_OPS];
