@@ -163,6 +163,7 @@ static void *log_thread(void *arg)
 	struct pollfd pfd[2] = {{.fd = o->wake, .events = POLLIN}, {.fd = -1, .events = POLLOUT}};
 	uint64_t count;
 
+	pthread_setname_np(pthread_self(), "log");
 	for (;;) {
 		bool stop;
 
@@ -220,7 +221,6 @@ int rd_log_out_create(int fd, rd_log_out_dropped_fn dropped, void *arg, struct r
 	err = -pthread_create(&o->thread, NULL, log_thread, o);
 	if (err)
 		goto err_fd;
-	pthread_setname_np(o->thread, "log");
 	*out = o;
 	return 0;
 

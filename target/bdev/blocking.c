@@ -92,8 +92,10 @@ void rdt_blocking_cancel(struct rdt_bio *bio)
 static void *blocking_thread(void *arg)
 {
 	struct rdt_blocking *d = arg;
-	int err = rd_loop_run(d->loop);
+	int err;
 
+	pthread_setname_np(pthread_self(), "blocking");
+	err = rd_loop_run(d->loop);
 	if (err)
 		rd_err(d->log, RD_LOG_BACKEND, "the thread for blocking calls stopped: %s",
 		       strerror(-err));
@@ -117,7 +119,6 @@ int rdt_blocking_start(int fd, struct rd_log *log, struct rdt_blocking **out)
 	rc = -pthread_create(&d->thread, NULL, blocking_thread, d);
 	if (rc)
 		goto err_loop;
-	pthread_setname_np(d->thread, "blocking");
 	*out = d;
 	return 0;
 

@@ -28,6 +28,7 @@ static void *load_thread(void *arg)
 {
 	struct rdt_loader *l = arg;
 
+	pthread_setname_np(pthread_self(), "config");
 	if (l->change)
 		l->config = rdt_change_run(l->change, l->path, l->wanted, &l->texts, l->log);
 	else if (rdt_config_load_texts(l->path, &l->texts, false, l->log, &l->config))
@@ -53,7 +54,6 @@ void rdt_loader_start(struct rdt_loader *l, struct rdt_change *change,
 		return;
 	}
 	l->running = true;
-	pthread_setname_np(l->thread, "config");
 }
 
 void rdt_loader_stop(struct rdt_loader *l)

@@ -52,6 +52,7 @@ static void *run_job(void *arg)
 {
 	struct rdt_rpc_job *job = arg;
 
+	pthread_setname_np(pthread_self(), "control");
 	job->fn(job->arg);
 	rd_loop_post(job->rpc->loop, &job->msg);
 	return NULL;
@@ -84,7 +85,6 @@ static void start_jobs(struct rdt_rpc *rpc)
 			job_ended(rpc, job, NULL);
 			continue;
 		}
-		pthread_setname_np(job->thread, "control");
 		job->started = true;
 		rpc->jobs_running++;
 	}

@@ -433,6 +433,7 @@ static void *run_work(void *arg)
 {
 	struct rdt_sampler *s = arg;
 
+	pthread_setname_np(pthread_self(), "stats");
 	s->ask->work(s->ask, s->stats);
 	rd_loop_post(s->target->loop, &s->worked);
 	return NULL;
@@ -445,10 +446,8 @@ static void sampler_copied(struct rdt_sampler *s)
 		return;
 	}
 	s->working = pthread_create(&s->thread, NULL, run_work, s) == 0;
-	if (s->working) {
-		pthread_setname_np(s->thread, "stats");
+	if (s->working)
 		return;
-	}
 	s->stats->no_memory = true;
 	sampler_answer(s);
 }

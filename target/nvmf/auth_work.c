@@ -116,6 +116,7 @@ static void *auth_thread(void *arg)
 	struct rdt_auth_pool *pool = arg;
 	struct rdt_auth_job *job;
 
+	pthread_setname_np(pthread_self(), "auth");
 	pthread_mutex_lock(&pool->lock);
 	lower_priority(pool->threads_lowered++ == 0);
 	for (;;) {
@@ -141,7 +142,6 @@ static void start_auth_threads(struct rdt_auth_pool *pool)
 
 		if (pthread_create(thread, NULL, auth_thread, pool))
 			return;
-		pthread_setname_np(*thread, "auth");
 		pool->threads_count++;
 	}
 }

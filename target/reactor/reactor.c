@@ -333,8 +333,12 @@ static void *reactor_thread(void *arg)
 {
 	struct start *start = arg;
 	struct rdt_reactor *r = start->r;
-	int err = pin_reactor(r);
+	char name[16];
+	int err;
 
+	snprintf(name, sizeof(name), "reactor-%u", r->index % 1000);
+	pthread_setname_np(pthread_self(), name);
+	err = pin_reactor(r);
 	if (!err)
 		err = rdt_reactor_setup(r);
 	start->err = err;
@@ -354,7 +358,6 @@ static void *reactor_thread(void *arg)
 int rdt_reactor_start(struct rdt_reactor *r)
 {
 	struct start start = {.r = r};
-	char name[16];
 	int err;
 
 	sem_init(&start.ready, 0, 0);
@@ -372,8 +375,6 @@ int rdt_reactor_start(struct rdt_reactor *r)
 		pthread_join(r->thread, NULL);
 		return start.err;
 	}
-	snprintf(name, sizeof(name), "reactor-%u", r->index % 1000);
-	pthread_setname_np(r->thread, name);
 	r->running = true;
 	return 0;
 }

@@ -176,8 +176,10 @@ void rdt_state_write(struct rdt_state *s, struct rdt_state_job *job)
 static void *writer_thread(void *arg)
 {
 	struct rdt_state *s = arg;
-	int err = rd_loop_run(s->loop);
+	int err;
 
+	pthread_setname_np(pthread_self(), "state");
+	err = rd_loop_run(s->loop);
 	if (err)
 		rd_err(s->log, RD_LOG_TARGET, "%s: the writer thread stopped: %s", s->dir,
 		       strerror(-err));
@@ -193,7 +195,6 @@ int rdt_state_start(struct rdt_state *s)
 		       strerror(err));
 		return -err;
 	}
-	pthread_setname_np(s->thread, "state");
 	s->running = true;
 	return 0;
 }

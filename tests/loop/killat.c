@@ -3,13 +3,17 @@
  * Preloaded into rdtarget: ends it with SIGKILL at a chosen file operation of the thread that
  * writes state files, so that a test can stop an update at each of its steps.
  *
- *   KILL_THREAD=T  use the thread with this name instead; opening to read is not an operation
+ *   KILL_THREAD=T  use the thread with this name instead; opening to read is not an operation.
+ *                  Only a thread that names itself has the name from its first operation on, so
+ *                  a name that another thread gives it is not set.
  *   KILL_AT=N    kill before operation N (from 0); a write is executed in half before
  *   KILL_LOG=F   append the name of each operation to the file F
  */
 /* Both openat and openat64 must exist under their own names. */
 #undef _FILE_OFFSET_BITS
+#include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,8 +35,16 @@ EXPORT int open(const char *path, int flags, ...);
 EXPORT int open64(const char *path, int flags, ...) __attribute__((alias("open")));
 EXPORT int rename(const char *from, const char *to);
 EXPORT int unlinkat(int dir, const char *path, int flags);
+EXPORT int pthread_setname_np(pthread_t thread, const char *name);
 
 static int count;
+
+int pthread_setname_np(pthread_t thread, const char *name)
+{
+	if (!pthread_equal(thread, pthread_self()))
+		return EPERM;
+	return prctl(PR_SET_NAME, name) ? errno : 0;
+}
 
 static int by_the_writer(void)
 {
