@@ -18,6 +18,9 @@
 #define ZERO_UNIT  4096u
 #define ZERO_LEAST (64u << 10) /* zeroing a shorter hole costs more than writing it */
 #define TEXT_MAX   512
+/* Pieces begun since one that is incomplete: what a resumed copy repeats has a limit, also when an
+ * operation takes long. */
+#define AHEAD_MAX 1024u
 
 enum cp_state {
 	CP_FREE,
@@ -33,9 +36,10 @@ struct cp_slot {
 	bool hole; /* the source has no data there */
 	/* beyond the end of the destination: tests whether the source has more data */
 	bool probe;
-	uint64_t at;  /* position of the piece */
-	uint64_t len; /* of the piece */
-	uint64_t put; /* bytes of it that the destination has */
+	uint64_t number; /* of the piece; the next one has the next number */
+	uint64_t at;     /* position of the piece */
+	uint64_t len;    /* of the piece */
+	uint64_t put;    /* bytes of it that the destination has */
 	unsigned char *buf;
 	unsigned char *other; /* compare: the content of the destination */
 	struct cli_cp_op op;
@@ -54,6 +58,7 @@ struct cli_cp_engine {
 	uint64_t size;   /* of the source; CLI_CP_UNKNOWN until the stream has ended */
 	uint64_t limit;  /* size of the destination */
 	uint64_t issued; /* every piece before it is or was in a slot */
+	uint64_t begun;  /* number of pieces */
 	uint64_t done, holes, stable, commands;
 	uint64_t broken; /* position where the first failed piece is incomplete */
 	bool stopped;    /* no new pieces; those before broken are completed */
@@ -179,6 +184,20 @@ static struct cp_slot *cp_find_free(struct cli_cp_engine *e)
 	return NULL;
 }
 
+/* Whether the next piece has to wait for the oldest one. */
+static bool cp_too_far_ahead(const struct cli_cp_engine *e)
+{
+	unsigned int i;
+
+	for (i = 0; i < e->n_slots; i++) {
+		const struct cp_slot *s = &e->slots[i];
+
+		if (s->state != CP_FREE && e->begun - s->number >= AHEAD_MAX)
+			return true;
+	}
+	return false;
+}
+
 /* A stream has at most one read in flight. */
 static bool cp_src_busy(const struct cli_cp_engine *e)
 {
@@ -276,7 +295,7 @@ static bool cp_next_piece(struct cli_cp_engine *e)
 	if (e->stopped || e->issued >= e->size || (e->job.src->sequential && cp_src_busy(e)))
 		return false;
 	s = cp_find_free(e);
-	if (!s)
+	if (!s || cp_too_far_ahead(e))
 		return false;
 	s->at = e->issued;
 	s->hole = false;
@@ -292,6 +311,7 @@ static bool cp_next_piece(struct cli_cp_engine *e)
 		e->issued += s->len;
 	}
 	e->in_use++;
+	s->number = e->begun++;
 	s->state = s->hole ? CP_WAIT_DST : CP_WAIT_SRC;
 	if (s->put == s->len) {
 		e->done += s->len;

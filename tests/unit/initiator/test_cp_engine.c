@@ -25,6 +25,7 @@ struct fake {
 	unsigned int n_ops, depth;
 	unsigned int
 		order; /* order of completion. 0: as submitted; 1: last first; else alternating */
+	uint64_t slow_at; /* the operation that begins there does not complete */
 	uint64_t fail_at; /* an operation on this byte fails */
 	enum cli_cp_kind fail_kind;
 	uint64_t last_end;  /* for sequential endpoints: the end of the last operation */
@@ -129,6 +130,11 @@ static int fake_process(struct cli_cp_end *end, const char **text)
 		i = f->n_ops - 1;
 	else if (f->order > 1)
 		i = f->order++ * 7919u % f->n_ops;
+	if (f->ops[i]->at == f->slow_at && f->ops[i]->kind != CLI_CP_FLUSH) {
+		if (f->n_ops == 1)
+			return 0;
+		i = i ? i - 1 : 1;
+	}
 	op = f->ops[i];
 	f->n_ops--;
 	memmove(&f->ops[i], &f->ops[i + 1], (f->n_ops - i) * sizeof(f->ops[0]));
@@ -149,7 +155,7 @@ static void fake_make(struct fake *f, const char *name, uint64_t size, uint32_t 
 	f->data = calloc(1, size + MIB);
 	f->depth = 32;
 	f->order = 2;
-	f->fail_at = NOWHERE;
+	f->fail_at = f->slow_at = NOWHERE;
 	f->ends_at = size;
 	f->end = (struct cli_cp_end){
 		.ops = &fake_ops,
@@ -680,6 +686,35 @@ static struct cli_cp_status compare(uint64_t spoil, bool in_hole)
 	return st;
 }
 
+/* What is copied behind a gap is copied again by a copy that is resumed. */
+static void one_slow_piece_is_not_left_far_behind(void)
+{
+	struct cli_cp_engine *e;
+	struct cli_cp_status st;
+	struct fake *slow;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		fake_make(&src, "src", 16 * MIB, 512);
+		fake_make(&dst, "dst", 16 * MIB, 512);
+		fake_fill(&src, 0, 16 * MIB);
+		src.end.max_io = 4 * KIB;
+		slow = i ? &dst : &src;
+		slow->slow_at = MIB;
+		e = cp_engine_begin(CLI_CP_AUTO, 0, false);
+		CU_ASSERT_FALSE(run_turns(e, 20000));
+		cli_cp_engine_status(e, &st);
+		CU_ASSERT_EQUAL(st.complete, MIB);
+		CU_ASSERT_TRUE(st.done > 2 * MIB);
+		CU_ASSERT_TRUE(st.done <= MIB + 1024 * 4 * KIB);
+		slow->slow_at = NOWHERE;
+		st = cp_engine_run(e);
+		CU_ASSERT_EQUAL(st.complete, 16 * MIB);
+		CU_ASSERT_EQUAL(memcmp(src.data, dst.data, 16 * MIB), 0);
+		end_of_case(e);
+	}
+}
+
 static void cp_engine_compares(void)
 {
 	CU_ASSERT_EQUAL(compare(NOWHERE, false).err, 0);
@@ -725,6 +760,7 @@ const struct t_case t_cp_engine_cases[] = {
 	 a_flush_that_waits_for_another_ends_with_a_stop},
 	{"a flush covers what was complete when it began", flushes_cover_what_was_complete},
 	{"a copy continues where it is told", resumes_where_it_is_told},
+	{"one slow piece is not left far behind", one_slow_piece_is_not_left_far_behind},
 	{"a comparison finds a byte that differs, also in a hole", cp_engine_compares},
 	{"blocks that one side cannot transfer are refused", blocks_larger_than_transfers},
 	{NULL, NULL},
