@@ -39,6 +39,7 @@ struct rdt_ns;
 struct rdt_reactor;
 struct rdt_reload;
 struct rdt_state;
+struct rdt_state_files;
 struct rdt_timing_query;
 struct rdt_transport;
 
@@ -59,6 +60,8 @@ struct rdt_env {
 	/* Opens the backend of a namespace. NULL: rdt_bdev_open(). */
 	int (*bdev_open)(struct rdt_target *target, const struct rdt_ns_config *cfg,
 			 struct rdt_bdev **out);
+	/* The files of target.state_dir, whose loop the caller turns. NULL: the directory. */
+	struct rdt_state_files *state_files;
 };
 
 struct rdt_target {

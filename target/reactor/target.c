@@ -119,7 +119,8 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	if (err)
 		goto err_destroy;
 	if (cfg->target.state_dir) {
-		err = rdt_state_open(cfg->target.state_dir, log, loop, &t->state);
+		err = rdt_state_open_files(t->env->state_files, t->env->clock,
+					   cfg->target.state_dir, log, loop, &t->state);
 		if (err)
 			goto err_destroy;
 	}

@@ -18,7 +18,8 @@
 
 struct rdt_state {
 	char *dir;
-	int fd; /* of the directory, locked */
+	int fd;                        /* of the directory, locked */
+	struct rdt_state_files *files; /* instead of the directory; NULL: none */
 	struct rd_log *log;
 	struct rd_loop *main;
 	struct rd_loop *loop; /* of the writer thread */
@@ -108,7 +109,7 @@ static int remove_file(struct rdt_state *s, const char *name)
 	return sync_dir(s);
 }
 
-int rdt_state_read(const struct rdt_state *s, const char *name, char **text, size_t *len)
+static int read_file(const struct rdt_state *s, const char *name, char **text, size_t *len)
 {
 	rd_autoclose int fd = openat(s->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	rd_autofree char *buf = NULL;
@@ -135,6 +136,11 @@ int rdt_state_read(const struct rdt_state *s, const char *name, char **text, siz
 	return 0;
 }
 
+int rdt_state_read(const struct rdt_state *s, const char *name, char **text, size_t *len)
+{
+	return s->files ? s->files->read(s->files, name, text, len) : read_file(s, name, text, len);
+}
+
 /* ---- the writer ---- */
 
 static void state_answer_msg(struct rd_msg *msg)
@@ -151,6 +157,8 @@ static void write_msg(struct rd_msg *msg)
 
 	if (s->sync_err)
 		job->err = s->sync_err;
+	else if (s->files)
+		job->err = s->files->replace(s->files, job->name, job->text, job->len);
 	else if (job->text)
 		job->err = replace_file(s, job->name, job->text, job->len);
 	else
@@ -235,10 +243,11 @@ static int open_dir(struct rdt_state *s)
 	return 0;
 }
 
-int rdt_state_open(const char *dir, struct rd_log *log, struct rd_loop *main,
-		   struct rdt_state **out)
+int rdt_state_open_files(struct rdt_state_files *files, const struct rd_clock *clock,
+			 const char *dir, struct rd_log *log, struct rd_loop *main,
+			 struct rdt_state **out)
 {
-	struct rd_loop_opts opts = {.log = log};
+	struct rd_loop_opts opts = {.log = log, .clock = clock};
 	struct rdt_state *s = calloc(1, sizeof(*s));
 	int rc = -ENOMEM;
 
@@ -246,12 +255,13 @@ int rdt_state_open(const char *dir, struct rd_log *log, struct rd_loop *main,
 	if (!s)
 		return rc;
 	s->fd = -1;
+	s->files = files;
 	s->log = log;
 	s->main = main;
 	s->dir = strdup(dir);
 	if (!s->dir)
 		goto err_close;
-	rc = open_dir(s);
+	rc = files ? 0 : open_dir(s);
 	if (!rc)
 		rc = rd_loop_create(&opts, &s->loop);
 	if (rc)
@@ -262,6 +272,12 @@ int rdt_state_open(const char *dir, struct rd_log *log, struct rd_loop *main,
 err_close:
 	rdt_state_close(&s);
 	return rc;
+}
+
+int rdt_state_open(const char *dir, struct rd_log *log, struct rd_loop *main,
+		   struct rdt_state **out)
+{
+	return rdt_state_open_files(NULL, NULL, dir, log, main, out);
 }
 
 void rdt_state_close(struct rdt_state **state)

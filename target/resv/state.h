@@ -17,6 +17,17 @@
 
 struct rdt_state;
 
+/* Takes the place of the directory, for tests in which time is simulated. */
+struct rdt_state_files {
+	/* As a job of rdt_state_write(): replaces the file @name as a whole, or removes it if @text
+	 * is NULL. What is there when this returns 0 survives. Called on rdt_state_loop(). Returns
+	 * 0, or -errno: the file is unchanged. */
+	int (*replace)(struct rdt_state_files *files, const char *name, const char *text,
+		       size_t len);
+	int (*read)(struct rdt_state_files *files, const char *name, char **text,
+		    size_t *len); /* as rdt_state_read() */
+};
+
 struct rdt_state_job {
 	struct rd_msg msg;
 	struct rdt_state *state;
@@ -35,6 +46,11 @@ struct rdt_state_job {
  */
 int rdt_state_open(const char *dir, struct rd_log *log, struct rd_loop *main,
 		   struct rdt_state **out);
+/* The same with @files, which outlives the state; @clock: that of the writer's loop, as
+ * rd_loop_opts.clock. */
+int rdt_state_open_files(struct rdt_state_files *files, const struct rd_clock *clock,
+			 const char *dir, struct rd_log *log, struct rd_loop *main,
+			 struct rdt_state **out);
 /* Start the writer thread. Without it nothing is written, unless a test runs rdt_state_loop()
  * itself. */
 int rdt_state_start(struct rdt_state *state);

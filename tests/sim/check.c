@@ -99,6 +99,14 @@ static struct write *find_write(struct check *ck, uint64_t value)
 	return NULL;
 }
 
+unsigned int check_host_of(struct check *ck, uint64_t value, uint64_t *begin)
+{
+	const struct write *w = find_write(ck, value);
+
+	*begin = w ? w->begin : 0;
+	return w ? w->host : 0;
+}
+
 void check_write_begins(struct check *ck, unsigned int host, uint64_t value, uint64_t now)
 {
 	struct block *b = &ck->block[check_block_of(value)];

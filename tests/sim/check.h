@@ -25,6 +25,9 @@ uint64_t check_value(struct check *ck, unsigned int block);
 /* The block to which the value of a write belongs. */
 unsigned int check_block_of(uint64_t value);
 
+/* The host that wrote @value, and when the write began. */
+unsigned int check_host_of(struct check *ck, uint64_t value, uint64_t *begin);
+
 /* A write of @value by @host begins. */
 void check_write_begins(struct check *ck, unsigned int host, uint64_t value, uint64_t now);
 /* The write was acknowledged. @durable: it is on stable storage too. */

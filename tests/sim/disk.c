@@ -28,6 +28,8 @@ struct store {
 	unsigned int ios;
 	bool stopped;
 	bool lies;
+	void (*watch)(void *arg, uint64_t value);
+	void *watch_arg;
 };
 
 struct disk {
@@ -120,6 +122,12 @@ void store_lie(struct store *s, bool lies)
 	s->lies = lies;
 }
 
+void store_watch(struct store *s, void (*fn)(void *arg, uint64_t value), void *arg)
+{
+	s->watch = fn;
+	s->watch_arg = arg;
+}
+
 unsigned int store_ios(const struct store *s)
 {
 	return s->ios;
@@ -159,6 +167,8 @@ static bool store_write(struct store *s, unsigned int block, uint64_t value, boo
 		s->dirty_room = room;
 	}
 	s->now[block] = value;
+	if (s->watch)
+		s->watch(s->watch_arg, value);
 	rd_sim_tell(s->sim, "disk: block %u: value %llu", block,
 		    (unsigned long long)value >> CHECK_BLOCK_BITS);
 	s->dirty[s->dirty_count++] =
@@ -301,7 +311,8 @@ static void disk_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
 	struct disk_io *io;
 
 	memcpy(&io, bio->priv, sizeof(struct disk_io *));
-	if (io->done.queued || io->cancelled)
+	/* Most storage cannot cancel what it has begun. */
+	if (io->done.queued || io->cancelled || rd_sim_chance(io->store->sim, 1, 2))
 		return;
 	io->cancelled = true;
 	rd_sim_at(io->store->sim, &io->event, 0);

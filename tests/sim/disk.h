@@ -42,6 +42,9 @@ uint64_t store_value(const struct store *store, unsigned int block);
 void store_lie(struct store *store, bool lies);
 unsigned int store_ios(const struct store *store); /* in flight */
 
+/* Calls @fn whenever a write takes effect on a block. */
+void store_watch(struct store *store, void (*fn)(void *arg, uint64_t value), void *arg);
+
 /* Opens a backend on @store. Returns 0 or -ENOMEM. */
 int disk_open(struct store *store, struct rdt_bdev **out);
 

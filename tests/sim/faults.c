@@ -28,7 +28,7 @@ const char *const fault_names[FAULTS] = {
 	[FAULT_CUT] = "cut",       [FAULT_HALF_OPEN] = "half-open", [FAULT_HOLD] = "hold",
 	[FAULT_PORT] = "port",     [FAULT_STALL] = "stall",         [FAULT_SLOW] = "slow",
 	[FAULT_ERROR] = "error",   [FAULT_RESTART] = "restart",     [FAULT_POWER] = "power",
-	[FAULT_CANCEL] = "cancel",
+	[FAULT_CANCEL] = "cancel", [FAULT_RESERVE] = "reserve",
 };
 
 static void break_link(struct world *w, enum rd_sim_fault fault, uint64_t ns)
@@ -160,7 +160,7 @@ static void next_fault(struct rd_sim_event *event)
 {
 	struct faults *f = rd_container_of(event, struct faults, next);
 	struct world *w = f->w;
-	enum fault_kind kind = (enum fault_kind)rd_sim_below(w->sim, FAULTS);
+	enum fault_kind kind = (enum fault_kind)rd_sim_below(w->sim, FAULT_RESERVE);
 
 	if (w->ending)
 		return;

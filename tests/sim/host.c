@@ -11,6 +11,7 @@
 #include "nvmf/wire.h"
 #include "util/parse.h"
 
+#include "resv.h"
 #include "world.h"
 
 struct command {
@@ -34,6 +35,7 @@ struct host {
 	char hostid[48];
 	struct rdinit_dev *dev;
 	struct rdinit_dev_chan *chan;
+	struct claim *claim;
 	bool opened;
 	bool not_opened; /* the attempt to open it has failed */
 	unsigned int inflight;
@@ -72,9 +74,17 @@ static void read_ended(struct command *c, int err)
 	}
 }
 
-/* Only this refusal says that the controller has written nothing. */
-static bool may_be_executed(const struct rdinit_completion *comp)
+static bool is_conflict(const struct rdinit_completion *comp)
 {
+	return comp->err == -EIO && (comp->status & 0x7ff) == NVME_SC_RESERVATION_CONFLICT;
+}
+
+/* Only these refusals say that the controller has written nothing; the second one only if the
+ * command was sent once. */
+static bool may_be_executed(const struct command *c, const struct rdinit_completion *comp)
+{
+	if (is_conflict(comp))
+		return !c->host->w->no_resend;
 	return comp->err != -EIO ||
 	       (comp->status & 0x7ff) != (NVME_SCT_MEDIA << 8 | NVME_SC_COMPARE_FAILED);
 }
@@ -87,7 +97,7 @@ static void write_ended(struct command *c, const struct rdinit_completion *comp)
 	for (unsigned int i = 0; i < c->count; i++) {
 		if (!comp->err)
 			check_write_done(w->check, c->values[i], now, c->fua);
-		else if (may_be_executed(comp))
+		else if (may_be_executed(c, comp))
 			check_write_unknown(w->check, c->values[i], now);
 		else
 			check_write_refused(w->check, c->values[i]);
@@ -101,6 +111,19 @@ static void write_ended(struct command *c, const struct rdinit_completion *comp)
 	}
 }
 
+/* Whether a reservation explains that the command succeeded, or did not. */
+static void judge_reservation(const struct command *c, const struct rdinit_completion *comp)
+{
+	struct world *w = c->host->w;
+	unsigned int host = c->host->number;
+	bool write = c->op != RDINIT_DEV_READ;
+
+	if (!comp->err && !resv_permitted(w->resv, host, write, c->begin))
+		world_fail(w, "host %u: a command has succeeded that a reservation forbids", host);
+	if (is_conflict(comp) && !resv_forbidden(w->resv, host, write, c->begin))
+		world_fail(w, "host %u: a command was refused that no reservation forbids", host);
+}
+
 static void command_ended(void *user, const struct rdinit_completion *comp)
 {
 	struct command *c = user;
@@ -112,6 +135,7 @@ static void command_ended(void *user, const struct rdinit_completion *comp)
 		world_fail(h->w, "host %u: a command has ended twice", h->number);
 	c->busy = false;
 	h->inflight--;
+	judge_reservation(c, comp);
 	if (c->op == RDINIT_DEV_READ)
 		read_ended(c, comp->err);
 	else if (c->op != RDINIT_DEV_FLUSH)
@@ -235,7 +259,7 @@ void host_reads_all(struct host *h)
 
 unsigned int host_inflight(const struct host *h)
 {
-	return h->inflight + h->reads_left;
+	return h->inflight + h->reads_left + claim_busy(h->claim);
 }
 
 bool host_failed(const struct host *h)
@@ -344,6 +368,8 @@ void host_acts(struct host *h)
 			return;
 		h->w->actors[ACTOR_CHAN + h->number].loop = h->chan->h.loop;
 	}
+	if (h->w->reserves)
+		claim_acts(h->claim, h->chan);
 	if (h->reads_left && (c = free_command(h))) {
 		c->op = RDINIT_DEV_READ;
 		c->fua = false;
@@ -378,7 +404,9 @@ int host_new(struct world *w, unsigned int number, struct host **out)
 	snprintf(h->nqn, sizeof(h->nqn), "nqn.2024-01.test:host%u", number);
 	snprintf(h->hostid, sizeof(h->hostid), "00000000-0000-4000-8000-%012u", number + 1);
 	w->host_env.seed = rd_sim_random(w->sim) | 1;
-	rc = open_dev(h);
+	rc = claim_new(w, number, &h->claim);
+	if (!rc)
+		rc = open_dev(h);
 	if (rc)
 		return rc;
 	w->actors[ACTOR_DEV + number] = (struct actor){.name = "dev",
@@ -397,5 +425,6 @@ void host_free(struct host *h)
 		return;
 	rdinit_dev_chan_free(&h->chan);
 	rdinit_dev_free(&h->dev);
+	claim_free(h->claim);
 	free(h);
 }

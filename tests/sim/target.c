@@ -7,6 +7,7 @@
 
 #include "target/config/config.h"
 #include "target/nvmf/pool.h"
+#include "resv.h"
 #include "world.h"
 
 #define DRAIN_TIMEOUT (10 * RD_NSEC_PER_SEC)
@@ -20,6 +21,7 @@ static const char config_text[] = "target:\n"
 				  "  buffer_memory: 1MiB\n"
 				  "  capsule_memory: 1MiB\n"
 				  "  spin: 0\n"
+				  "  state_dir: /simulated\n"
 				  "listeners:\n"
 				  "  - {address: 192.0.2.1, port: 4420, provider: iwarp}\n"
 				  "  - {address: 192.0.2.1, port: 4421, provider: iwarp}\n"
@@ -40,7 +42,7 @@ int target_config(struct world *w)
 	return rc;
 }
 
-static int turn_reactor(struct actor *actor)
+static int turn_loop(struct actor *actor)
 {
 	return rd_loop_turn(actor->loop, 0) < 0 ? -EIO : 0;
 }
@@ -55,13 +57,15 @@ int target_start(struct world *w)
 	if (rc)
 		return rc;
 	t = w->target;
+	w->actors[ACTOR_STATE] = (struct actor){
+		.name = "state", .loop = rdt_state_loop(t->state), .turn = turn_loop};
 	rc = rdt_listeners_start(t);
 	for (unsigned int i = 0; i < t->reactors_count && !rc; i++) {
 		rc = rdt_reactor_setup(&t->reactors[i]);
 		w->actors[ACTOR_REACTOR + i] = (struct actor){.name = "reactor",
 							      .number = i,
 							      .loop = t->reactors[i].loop,
-							      .turn = turn_reactor};
+							      .turn = turn_loop};
 	}
 	if (!rc)
 		rc = rdt_listeners_open(t);
@@ -96,6 +100,7 @@ void target_stop(struct world *w, bool power_fails)
 	w->power_failed = power_fails;
 	if (power_fails) {
 		store_stop(w->store);
+		w->files.stopped = true;
 		rd_sim_kill(w->sim);
 	}
 	rdt_target_drain(w->target, target_drained);
@@ -139,7 +144,10 @@ void target_end(struct world *w)
 		w->actors[ACTOR_REACTOR + i].loop = NULL;
 		rdt_reactor_teardown(&t->reactors[i]);
 	}
+	w->actors[ACTOR_STATE].loop = NULL;
 	rdt_target_destroy(&w->target);
+	w->files.stopped = false;
+	resv_restarted(w->resv, rd_sim_now(w->sim));
 	w->target_state = TARGET_DOWN;
 	if (store_ios(w->store))
 		world_fail(w, "the storage has I/O of a target that has ended");

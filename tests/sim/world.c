@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "faults.h"
+#include "resv.h"
 
 #define START_TIME (1000 * RD_NSEC_PER_SEC)
 #define TURN_COST  (20 * RD_NSEC_PER_USEC) /* at most */
@@ -212,6 +213,8 @@ bool world_run(struct world *w)
 		world_fail(w, "%s", why);
 	if (!w->failed[0])
 		check_network(w);
+	if (resv_overflowed(w->resv))
+		world_fail(w, "too many states of the reservation are possible");
 	if (!w->failed[0])
 		take_down(w);
 	return !w->failed[0];
@@ -231,6 +234,21 @@ static int open_store(struct rdt_target *target, const struct rdt_ns_config *cfg
 
 	(void)cfg;
 	return disk_open(w->store, out);
+}
+
+/* A write takes effect. */
+static void judge_write(void *arg, uint64_t value)
+{
+	struct world *w = arg;
+	uint64_t begin;
+	unsigned int host = check_host_of(w->check, value, &begin);
+
+	if (resv_fenced(w->resv, host))
+		world_fail(w, "host %u: block %u is written after Preempt and Abort", host,
+			   check_block_of(value));
+	else if (!resv_permitted(w->resv, host, true, begin))
+		world_fail(w, "host %u: block %u is written although a reservation forbids it",
+			   host, check_block_of(value));
 }
 
 static int make_loop(struct world *w)
@@ -263,15 +281,23 @@ static int make_world(struct world *w)
 	if (rc)
 		return rc;
 	w->target_env = (struct rdt_env){
-		.clock = rd_sim_clock(w->sim), .fab_open = rd_sim_open, .bdev_open = open_store};
+		.clock = rd_sim_clock(w->sim),
+		.fab_open = rd_sim_open,
+		.bdev_open = open_store,
+		.state_files = &w->files.ops,
+	};
 	w->host_env = (struct rdi_env){.fab_open = rd_sim_open,
 				       .clock = rd_sim_clock(w->sim),
 				       .host_files = &rdi_host_files};
 	w->no_resend = rd_sim_chance(w->sim, 1, 2);
+	w->reserves = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RESERVE;
+	files_init(&w->files);
 	w->store = store_new(w->sim, WORLD_BLOCKS);
 	w->check = check_new(WORLD_BLOCKS);
-	if (!w->store || !w->check)
+	w->resv = resv_new();
+	if (!w->store || !w->check || !w->resv)
 		return -ENOMEM;
+	store_watch(w->store, judge_write, w);
 	rc = target_config(w);
 	if (!rc)
 		rc = faults_new(w, &w->faults);
@@ -309,6 +335,8 @@ void world_free(struct world *w)
 	rdt_config_put(&w->cfg);
 	rd_loop_destroy(&w->loop);
 	store_free(w->store);
+	files_free(&w->files);
+	resv_free(w->resv);
 	check_free(w->check);
 	rd_sim_destroy(&w->sim);
 	rd_log_destroy(&w->log);

@@ -12,6 +12,7 @@
 #include "check.h"
 #include "disk.h"
 #include "dev.h"
+#include "files.h"
 #include "fabric/sim/sim.h"
 #include "target/reactor/lifecycle.h"
 
@@ -48,6 +49,7 @@ struct actor {
 
 enum actor_kind {
 	ACTOR_MAIN,
+	ACTOR_STATE, /* the writer of state files */
 	ACTOR_REACTOR,
 	ACTOR_DEV = ACTOR_REACTOR + WORLD_REACTORS,
 	ACTOR_CHAN = ACTOR_DEV + WORLD_HOSTS,
@@ -62,7 +64,9 @@ enum target_state {
 };
 
 struct host;
+struct claim;
 struct faults;
+struct resv;
 
 struct world {
 	struct world_opts opts;
@@ -82,6 +86,9 @@ struct world {
 	 * was executed in between.
 	 */
 	bool no_resend;
+	bool reserves; /* hosts send reservation commands */
+	struct resv *resv;
+	struct files files;
 	struct store *store;
 	struct check *check;
 	struct actor actors[ACTORS];
@@ -123,5 +130,13 @@ bool host_failed(const struct host *h); /* the device has given up */
 void host_reads_all(struct host *h);
 void host_cancels(struct host *h);
 void host_free(struct host *h);
+
+/* ---- claim.c: the reservation commands of a host ---- */
+
+int claim_new(struct world *w, unsigned int host, struct claim **out);
+/* A command is submitted now and then to a queue of @chan; called between turns. */
+void claim_acts(struct claim *c, struct rdinit_dev_chan *chan);
+bool claim_busy(const struct claim *c);
+void claim_free(struct claim *c);
 
 #endif /* SIM_WORLD_H */

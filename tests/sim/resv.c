@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rules are those of NVMe Base 2.0, 8.19, written a second time: the target's own code is what
+ * is judged.
+ */
+#include "resv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "nvmf/wire.h"
+
+#define OPS      6u
+#define CASES    4096u
+#define OPEN     0xffffu /* the command has not taken effect */
+#define REPORTED 0x8000u
+#define ALL      ((1u << RESV_HOSTS) - 1)
+
+/* One possible state, and the results of the commands that led to it. */
+struct possible {
+	struct resv_state state;
+	uint8_t victims[OPS]; /* of Preempt and Abort, a set of hosts */
+	uint16_t result[OPS]; /* OPEN; an NVMe status code; REPORTED and the state */
+};
+
+enum op_state {
+	OP_FREE,
+	OP_SENT,
+	OP_LOST, /* nobody waits for it, but it may take effect */
+	OP_DEAD, /* it is waited for, but cannot take effect any more */
+};
+
+/* When hosts may do something, in at least one possible state. */
+struct right {
+	bool now;
+	uint64_t last; /* if not now */
+};
+
+struct resv {
+	struct resv_op ops[OPS];
+	enum op_state op_state[OPS];
+	unsigned int count;
+	bool overflow;
+	struct right can[RESV_HOSTS][2], cannot[RESV_HOSTS][2];
+	bool fenced[RESV_HOSTS];
+	struct possible cases[CASES];
+};
+
+/* ---- the rules ---- */
+
+static bool of_all(unsigned int rtype)
+{
+	return rtype == NVME_RESERVATION_RTYPE_WEAR || rtype == NVME_RESERVATION_RTYPE_EAAR;
+}
+
+static bool holds(const struct resv_state *s, unsigned int host)
+{
+	return s->rtype && (of_all(s->rtype) ? s->key[host] != 0 : s->holder == host);
+}
+
+static void free_reservation(struct resv_state *s)
+{
+	s->rtype = 0;
+	s->holder = RESV_HOSTS;
+}
+
+static void reserve(struct resv_state *s, unsigned int host, uint8_t rtype)
+{
+	s->rtype = rtype;
+	s->holder = of_all(rtype) ? RESV_HOSTS : (uint8_t)host;
+}
+
+static void unregister(struct resv_state *s, unsigned int host)
+{
+	unsigned int registrants = 0;
+
+	s->key[host] = 0;
+	for (unsigned int i = 0; i < RESV_HOSTS; i++)
+		registrants += s->key[i] != 0;
+	if (s->holder == host || !registrants)
+		free_reservation(s);
+}
+
+static unsigned int change_registration(struct resv_state *s, const struct resv_op *op)
+{
+	uint8_t have = s->key[op->host];
+
+	if (op->action == RESV_REGISTER) {
+		if (have && have != op->key)
+			return NVME_SC_RESERVATION_CONFLICT;
+		s->key[op->host] = op->key;
+	} else if (!have || have != op->crkey) {
+		return NVME_SC_RESERVATION_CONFLICT;
+	} else if (op->action == RESV_REPLACE) {
+		s->key[op->host] = op->key;
+	} else {
+		unregister(s, op->host);
+	}
+	if (op->persist != RESV_KEEP)
+		s->ptpl = op->persist == RESV_PERSIST;
+	return 0;
+}
+
+static unsigned int unregister_key(struct resv_state *s, uint8_t key, unsigned int but)
+{
+	unsigned int gone = 0;
+
+	for (unsigned int i = 0; i < RESV_HOSTS; i++)
+		if (s->key[i] && i != but && (!key || s->key[i] == key)) {
+			unregister(s, i);
+			gone |= 1u << i;
+		}
+	return gone;
+}
+
+static unsigned int preempt(struct resv_state *s, const struct resv_op *op, uint8_t *victims)
+{
+	bool all = of_all(s->rtype);
+
+	if (s->rtype && (all ? op->key == 0 : s->key[s->holder] == op->key)) {
+		*victims = (uint8_t)unregister_key(s, op->key, op->host);
+		reserve(s, op->host, op->rtype);
+		return 0;
+	}
+	if (!op->key)
+		return s->rtype ? NVME_SC_INVALID_FIELD : NVME_SC_RESERVATION_CONFLICT;
+	*victims = (uint8_t)unregister_key(s, op->key, RESV_HOSTS);
+	return *victims ? 0 : NVME_SC_RESERVATION_CONFLICT;
+}
+
+static unsigned int release(struct resv_state *s, const struct resv_op *op)
+{
+	if (!holds(s, op->host))
+		return 0;
+	if (s->rtype != op->rtype)
+		return NVME_SC_INVALID_FIELD;
+	free_reservation(s);
+	return 0;
+}
+
+static unsigned int acquire(struct resv_state *s, const struct resv_op *op)
+{
+	if (s->rtype)
+		return holds(s, op->host) && s->rtype == op->rtype ? 0
+								   : NVME_SC_RESERVATION_CONFLICT;
+	reserve(s, op->host, op->rtype);
+	return 0;
+}
+
+/* Returns the status code. */
+static unsigned int perform(struct resv_state *s, const struct resv_op *op, uint8_t *victims)
+{
+	*victims = 0;
+	if (op->action <= RESV_REPLACE)
+		return change_registration(s, op);
+	if (s->key[op->host] == 0 || s->key[op->host] != op->crkey)
+		return NVME_SC_RESERVATION_CONFLICT;
+	switch (op->action) {
+	case RESV_ACQUIRE:
+		return acquire(s, op);
+	case RESV_RELEASE:
+		return release(s, op);
+	case RESV_CLEAR:
+		memset(s->key, 0, sizeof(s->key));
+		free_reservation(s);
+		return 0;
+	default:
+		return preempt(s, op, victims);
+	}
+}
+
+static bool permits(const struct resv_state *s, unsigned int host, bool write)
+{
+	if (!s->rtype || holds(s, host))
+		return true;
+	switch (s->rtype) {
+	case NVME_RESERVATION_RTYPE_WE:
+		return !write;
+	case NVME_RESERVATION_RTYPE_EA:
+		return false;
+	case NVME_RESERVATION_RTYPE_WERO:
+	case NVME_RESERVATION_RTYPE_WEAR:
+		return !write || s->key[host];
+	default:
+		return s->key[host];
+	}
+}
+
+/* ---- the possible states ---- */
+
+static uint16_t report_of(const struct resv_state *s)
+{
+	unsigned int code = s->rtype | (unsigned int)s->holder << 3 | (unsigned int)s->ptpl << 5;
+
+	for (unsigned int i = 0; i < RESV_HOSTS; i++)
+		code |= (unsigned int)s->key[i] << (6 + 2 * i);
+	return (uint16_t)(REPORTED | code);
+}
+
+static void add(struct resv *r, const struct possible *p)
+{
+	for (unsigned int i = 0; i < r->count; i++)
+		if (memcmp(&r->cases[i], p, sizeof(*p)) == 0)
+			return;
+	if (r->count == CASES) {
+		r->overflow = true;
+		return;
+	}
+	r->cases[r->count++] = *p;
+}
+
+/* Every command that can take effect may do so now. */
+static void explore(struct resv *r)
+{
+	for (unsigned int i = 0; i < r->count; i++)
+		for (unsigned int n = 0; n < OPS; n++) {
+			struct possible p = r->cases[i];
+
+			if (p.result[n] != OPEN ||
+			    (r->op_state[n] != OP_SENT && r->op_state[n] != OP_LOST))
+				continue;
+			if (r->ops[n].action == RESV_REPORT)
+				p.result[n] = report_of(&p.state);
+			else
+				p.result[n] =
+					(uint16_t)perform(&p.state, &r->ops[n], &p.victims[n]);
+			add(r, &p);
+		}
+}
+
+/* The command is over: its result does not distinguish states any more. */
+static void forget(struct resv *r, unsigned int n)
+{
+	unsigned int count = r->count;
+
+	r->op_state[n] = OP_FREE;
+	r->count = 0;
+	for (unsigned int i = 0; i < count; i++) {
+		struct possible p = r->cases[i];
+
+		p.result[n] = OPEN;
+		p.victims[n] = 0;
+		add(r, &p);
+	}
+}
+
+/* Lost commands that have taken effect in every possible state. */
+static void forget_lost(struct resv *r)
+{
+	for (unsigned int n = 0; n < OPS; n++) {
+		bool everywhere = r->op_state[n] == OP_LOST;
+
+		for (unsigned int i = 0; i < r->count && everywhere; i++)
+			everywhere = r->cases[i].result[n] != OPEN;
+		if (everywhere)
+			forget(r, n);
+	}
+}
+
+static void update(struct right *right, bool now, uint64_t at)
+{
+	if (right->now && !now)
+		right->last = at;
+	right->now = now;
+}
+
+/* After each change of the possible states. */
+static void update_rights(struct resv *r, uint64_t now)
+{
+	for (unsigned int host = 0; host < RESV_HOSTS; host++)
+		for (int write = 0; write < 2; write++) {
+			bool can = false, cannot = false;
+
+			for (unsigned int i = 0; i < r->count; i++) {
+				bool one = permits(&r->cases[i].state, host, write);
+
+				can |= one;
+				cannot |= !one;
+			}
+			update(&r->can[host][write], can, now);
+			update(&r->cannot[host][write], cannot, now);
+			if (write && can)
+				r->fenced[host] = false;
+		}
+}
+
+/* ---- what happens ---- */
+
+struct resv *resv_new(void)
+{
+	struct resv *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->count = 1;
+	r->cases[0].state.holder = RESV_HOSTS;
+	for (unsigned int n = 0; n < OPS; n++)
+		r->cases[0].result[n] = OPEN;
+	update_rights(r, 0);
+	return r;
+}
+
+void resv_free(struct resv *r)
+{
+	free(r);
+}
+
+int resv_begins(struct resv *r, const struct resv_op *op, uint64_t now)
+{
+	unsigned int n = 0;
+
+	while (n < OPS && r->op_state[n] != OP_FREE)
+		n++;
+	if (n == OPS)
+		return -1;
+	r->ops[n] = *op;
+	r->op_state[n] = OP_SENT;
+	explore(r);
+	update_rights(r, now);
+	return (int)n;
+}
+
+bool resv_answered(struct resv *r, int number, unsigned int status, const struct resv_state *report,
+		   uint64_t now)
+{
+	unsigned int n = (unsigned int)number, kept = 0;
+	unsigned int result = report && !status ? report_of(report) : status;
+	unsigned int victims = ALL;
+
+	for (unsigned int i = 0; i < r->count; i++) {
+		if (r->cases[i].result[n] != result)
+			continue;
+		victims &= r->cases[i].victims[n];
+		r->cases[kept++] = r->cases[i];
+	}
+	r->count = kept;
+	if (!kept)
+		return r->overflow;
+	for (unsigned int host = 0; host < RESV_HOSTS; host++)
+		r->fenced[host] |= r->ops[n].action == RESV_PREEMPT_ABORT && victims & 1u << host;
+	forget(r, n);
+	forget_lost(r);
+	update_rights(r, now);
+	return true;
+}
+
+void resv_lost(struct resv *r, int number)
+{
+	unsigned int n = (unsigned int)number;
+
+	if (r->op_state[n] == OP_DEAD || r->ops[n].action == RESV_REPORT)
+		forget(r, n);
+	else
+		r->op_state[n] = OP_LOST;
+	forget_lost(r);
+}
+
+void resv_restarted(struct resv *r, uint64_t now)
+{
+	unsigned int count = r->count;
+
+	r->count = 0;
+	for (unsigned int i = 0; i < count; i++) {
+		struct possible p = r->cases[i];
+
+		if (!p.state.ptpl) {
+			memset(p.state.key, 0, sizeof(p.state.key));
+			free_reservation(&p.state);
+		}
+		add(r, &p);
+	}
+	for (unsigned int n = 0; n < OPS; n++) {
+		if (r->op_state[n] == OP_LOST)
+			forget(r, n);
+		else if (r->op_state[n] == OP_SENT)
+			r->op_state[n] = OP_DEAD;
+	}
+	update_rights(r, now);
+}
+
+/* ---- the judgement ---- */
+
+bool resv_permitted(const struct resv *r, unsigned int host, bool write, uint64_t begin)
+{
+	const struct right *right = &r->can[host][write];
+
+	return r->overflow || right->now || right->last >= begin;
+}
+
+bool resv_forbidden(const struct resv *r, unsigned int host, bool write, uint64_t begin)
+{
+	const struct right *right = &r->cannot[host][write];
+
+	return r->overflow || right->now || right->last >= begin;
+}
+
+bool resv_fenced(const struct resv *r, unsigned int host)
+{
+	return r->fenced[host];
+}
+
+const struct resv_state *resv_guess(const struct resv *r)
+{
+	return &r->cases[0].state;
+}
+
+bool resv_overflowed(const struct resv *r)
+{
+	return r->overflow;
+}
