@@ -153,7 +153,7 @@ int cli_copy(const struct cli_options *o)
 	struct ranges r;
 	struct cli_command c = {.opcode = nvme_cmd_copy, .data = list};
 	unsigned int i;
-	int rc = get_ranges(o, RANGES_MAX, 65536, &r);
+	int rc = get_ranges(o, RANGES_MAX, UINT16_MAX, &r);
 
 	if (rc)
 		return rc;
@@ -162,10 +162,9 @@ int cli_copy(const struct cli_options *o)
 	put_lba(&c, cli_num(o, CLI_ARG_SDLBA, 0));
 	c.cdw[12] = (r.n - 1) | flags(o);
 	for (i = 0; i < r.n; i++) {
-		if (!r.blocks[i])
-			return cli_usage_error("--blocks: a range of 0 blocks; the least is 1");
 		list[i].slba = htole64(r.start[i]);
-		list[i].nlb = htole16((uint16_t)(r.blocks[i] - 1));
+		list[i].nlb =
+			htole16((uint16_t)r.blocks[i]); /* 0's based, as nvme-cli's --blocks */
 	}
 	c.len = r.n * (uint32_t)sizeof(list[0]);
 	return send_ranges(o, &c);

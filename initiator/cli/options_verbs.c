@@ -81,7 +81,9 @@ static const struct cli_opt dsm[] = {
 static const struct cli_opt copy[] = {
 	NUM("sdlba", 'd', CLI_ARG_SDLBA, "LBA", UINT64_MAX, "first block of the destination"),
 	TEXT("blocks", 'b', CLI_ARG_BLOCKS, "LIST",
-	     "number of blocks of each source range, separated by commas"),
+	     "number of blocks of each source range, separated by commas; 0's based as in "
+	     "nvme-cli: "
+	     "7 means 8 blocks"),
 	TEXT("slbs", 's', CLI_ARG_SLBS, "LIST",
 	     "first block of each source range, separated by commas"),
 	RETRY,

@@ -67,7 +67,7 @@ COMMAND_LINE = (
     ('dsm with too few', ['dsm', DISK, '--ad', '-s', '0,8', '-b', '8'], '--slbs has 2 numbers and --blocks 1'),
     ('dsm that does nothing', ['dsm', DISK, '-s', '0', '-b', '8'], '--ad, --idw or --idr is missing'),
     ('copy to nowhere', ['copy', DISK, '-s', '0', '-b', '8'], '--sdlba is missing'),
-    ('copy of nothing', ['copy', DISK, '--sdlba', '9', '-s', '0', '-b', '0'], 'a range of 0 blocks'),
+    ('copy of too much', ['copy', DISK, '--sdlba', '9', '-s', '0', '-b', '65536'], '65536.*65535'),
     ('a list that is none', ['dsm', DISK, '--ad', '-s', '0,x', '-b', '8,8'], '--slbs: "x" is not a number'))
 
 # A letter with another meaning in another verb: nvme-cli's meaning for this verb applies, and a second line says so.

@@ -44,7 +44,7 @@ TABLE = (
     ('flush', 'ns', []), ('compare', 'ns', ['-z', '512', '-d', '/dev/zero']),
     ('write-zeroes', 'ns', ['-c', '7', '--deac']), ('write-uncor', 'ns', ['-s', '100']), ('verify', 'ns', ['-c', '7']),
     ('dsm', 'ns', ['--ad', '-s', '0,16', '-b', '8,8']),
-    ('copy', 'ns', ['--sdlba', '200', '-s', '0,8', '-b', '4,4']),
+    ('copy', 'ns', ['--sdlba', '200', '-s', '0,8', '-b', '3,3']),
     ('get-lba-status', 'ns', ['-s', '0', '-l', '8', '-m', '1023', '--action=2']),
     ('resv-register', 'ns', ['-k', '5', '-i']), ('resv-acquire', 'ns', ['-c', '5', '-t', '1']),
     ('resv-report', 'ns', []), ('resv-release', 'ns', ['-c', '5', '-t', '1']),
@@ -193,7 +193,7 @@ def blocks_are_zeroed_copied_deallocated_and_spoilt(t):
     fill(t, target, data)
     t.rdinit('write-zeroes', target.uri(1), '-s', '8', '-c', '7')
     t.same(get(t, target, 0, 24), data[:8 * BLOCK] + bytes(8 * BLOCK) + data[16 * BLOCK:24 * BLOCK])
-    t.rdinit('copy', target.uri(1), '--sdlba', '100', '-s', '32,20', '-b', '2,1')
+    t.rdinit('copy', target.uri(1), '--sdlba', '100', '-s', '32,20', '-b', '1,0')
     t.same(get(t, target, 100, 3), data[32 * BLOCK:34 * BLOCK] + data[20 * BLOCK:21 * BLOCK])
     t.rdinit('dsm', target.uri(1), '--ad', '-s', '32,20', '-b', '2,1')
     t.same(get(t, target, 32, 2), bytes(2 * BLOCK))
