@@ -360,6 +360,7 @@ int cli_list_ctrl(const struct cli_options *opts);    /* identify_lists.c */
 int cli_ns_descs(const struct cli_options *opts);
 int cli_cmdset_ind_id_ns(const struct cli_options *opts);
 int cli_nvm_id_ctrl(const struct cli_options *opts);
+int cli_nvm_id_ns(const struct cli_options *opts);
 int cli_get_log_verb(const struct cli_options *opts); /* logs.c */
 int cli_smart_log(const struct cli_options *opts);
 int cli_error_log(const struct cli_options *opts);
@@ -371,6 +372,7 @@ int cli_ana_log(const struct cli_options *opts); /* logs_list.c */
 int cli_effects_log(const struct cli_options *opts);
 int cli_supported_logs(const struct cli_options *opts);
 int cli_fid_effects_log(const struct cli_options *opts);
+int cli_mi_effects_log(const struct cli_options *opts);
 int cli_get_feature(const struct cli_options *opts); /* features.c */
 int cli_set_feature(const struct cli_options *opts);
 int cli_show_regs(const struct cli_options *opts); /* registers.c */

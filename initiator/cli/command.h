@@ -23,6 +23,9 @@ int cli_io(struct cli_session *s, const struct cli_command *c, uint64_t *result)
 /* As rdinit_admin_passthru() and rdinit_io_passthru(); prints nothing. */
 int cli_admin_try(struct cli_session *s, const struct cli_command *c, uint64_t *result);
 int cli_io_try(struct cli_session *s, const struct cli_command *c, uint64_t *result);
+struct nvme_id_ns;
+/* Index of the LBA format that the namespace has. */
+unsigned int cli_lba_in_use(const struct nvme_id_ns *id);
 /* Identify with the controller identifier of CDW10 and the CSI of CDW11. */
 int cli_identify(struct cli_session *s, uint32_t cdw10, uint32_t cdw11, uint32_t nsid, void *data);
 

@@ -148,7 +148,7 @@ static unsigned int lba_formats(const struct nvme_id_ns *id)
 	return n > N(id->lbaf) ? N(id->lbaf) : n;
 }
 
-static unsigned int lba_in_use(const struct nvme_id_ns *id)
+unsigned int cli_lba_in_use(const struct nvme_id_ns *id)
 {
 	return (id->flbas & 0xf) | (id->nlbaf >= 16 ? (id->flbas >> 5 & 3u) << 4 : 0);
 }
@@ -184,7 +184,8 @@ static int print_id_ns(const struct nvme_id_ns *id, uint32_t nsid, const char *u
 		printf("%-9s : %s\n", "uuid", uuid);
 	for (i = 0; i < lba_formats(id); i++)
 		printf("lbaf %2u : ms:%-3u lbads:%-2u rp:%#x%s\n", i, le16toh(id->lbaf[i].ms),
-		       id->lbaf[i].ds, id->lbaf[i].rp & 3, i == lba_in_use(id) ? " (in use)" : "");
+		       id->lbaf[i].ds, id->lbaf[i].rp & 3,
+		       i == cli_lba_in_use(id) ? " (in use)" : "");
 	return cli_finish_output();
 }
 

@@ -198,7 +198,7 @@ int cli_ns_descs(const struct cli_options *o)
 	return cli_with_ctrl(o, ns_descs);
 }
 
-/* ---- cmdset-ind-id-ns and nvm-id-ctrl ---- */
+/* ---- cmdset-ind-id-ns, nvm-id-ctrl and nvm-id-ns ---- */
 
 #define IND(member, k) CLI_FIELD(nvme_id_independent_id_ns, member, #member, k)
 
@@ -254,4 +254,56 @@ int cli_cmdset_ind_id_ns(const struct cli_options *o)
 int cli_nvm_id_ctrl(const struct cli_options *o)
 {
 	return cli_with_ctrl(o, nvm_id_ctrl);
+}
+
+static const struct cli_field nvm_ns[] = {
+	CLI_FIELD(nvme_nvm_id_ns, lbstm, "lbstm", KIND_HEX),
+	CLI_FIELD(nvme_nvm_id_ns, pic, "pic", KIND_HEX),
+};
+
+/* The extension of each LBA format that the namespace has: @ns says how many. */
+static int show_nvm_ns(const struct cli_options *o, const struct nvme_id_ns *ns,
+		       const struct nvme_nvm_id_ns *page)
+{
+	json_t *list = json_array(), *obj;
+	unsigned int i;
+
+	if (o->format != CLI_JSON) {
+		printf("NVMe NVM Identify Namespace %u:\n", cli_nsid(o));
+		cli_fields_print(nvm_ns, N(nvm_ns), page, 5);
+	}
+	for (i = 0; i <= ns->nlbaf && i < N(page->elbaf); i++) {
+		unsigned int e = le32toh(page->elbaf[i]), sts = e & 0x7f, pif = e >> 7 & 3;
+
+		json_array_append_new(list, json_pack("{s:i, s:i}", "sts", sts, "pif", pif));
+		if (o->format != CLI_JSON)
+			printf("elbaf %2u : pif:%u sts:%u%s\n", i, pif, sts,
+			       i == cli_lba_in_use(ns) ? " (in use)" : "");
+	}
+	if (o->format == CLI_JSON) {
+		obj = cli_fields_json(nvm_ns, N(nvm_ns), page);
+		json_object_set_new(obj, "elbafs", list);
+		return cli_print_json(obj, stdout);
+	}
+	json_decref(list);
+	return cli_finish_output();
+}
+
+static int nvm_id_ns(struct cli_session *s, const struct cli_options *o)
+{
+	struct nvme_nvm_id_ns page;
+	struct nvme_id_ns ns;
+
+	if (cli_identify(s, NVME_IDENTIFY_CNS_CSI_NS, 0, cli_nsid(o), &page))
+		return CLI_FAILED;
+	if (cli_given(o, CLI_ARG_RAW))
+		return cli_raw(&page, sizeof(page));
+	if (rdinit_identify_ns(s->ctrl, cli_nsid(o), &ns))
+		return cli_lib_error();
+	return show_nvm_ns(o, &ns, &page);
+}
+
+int cli_nvm_id_ns(const struct cli_options *o)
+{
+	return cli_with_ctrl(o, nvm_id_ns);
 }

@@ -262,7 +262,7 @@ int cli_effects_log(const struct cli_options *o)
 	return cli_with_ctrl(o, effects);
 }
 
-/* ---- supported-log-pages and fid-support-effects-log ---- */
+/* ---- supported-log-pages, fid-support-effects-log and mi-cmd-support-effects-log ---- */
 
 static const struct name log_names[] = {
 	{0x00, "Supported Log Pages"},
@@ -329,7 +329,8 @@ static void lid_key(char *key, size_t size, unsigned int lid)
 
 static void lid_line(unsigned int lid, uint32_t effects)
 {
-	printf("LID %#x (%s), supports %#x\n", lid, name_of(log_names, N(log_names), lid), effects);
+	printf("LID 0x%x (%s), supports 0x%x\n", lid, name_of(log_names, N(log_names), lid),
+	       effects);
 }
 
 static int supported(struct cli_session *s, const struct cli_options *o)
@@ -378,4 +379,33 @@ static int fid_effects(struct cli_session *s, const struct cli_options *o)
 int cli_fid_effects_log(const struct cli_options *o)
 {
 	return cli_with_ctrl(o, fid_effects);
+}
+
+static void mi_key(char *key, size_t size, unsigned int opcode)
+{
+	snprintf(key, size, "mi_%u", opcode);
+}
+
+static void mi_line(unsigned int opcode, uint32_t effects)
+{
+	printf("MI CMD %02x -> Support Effects Log: %08x\n", opcode, effects);
+}
+
+static int mi_effects(struct cli_session *s, const struct cli_options *o)
+{
+	static const struct support_log commands = {
+		.lid = NVME_LOG_LID_MI_CMD_SUPPORTED_EFFECTS,
+		.title = "MI Commands Support Effects Log for device:",
+		.after = "\nAdmin Command Set",
+		.list = "mi_command_support",
+		.key = mi_key,
+		.line = mi_line,
+	};
+
+	return support(s, o, &commands);
+}
+
+int cli_mi_effects_log(const struct cli_options *o)
+{
+	return cli_with_ctrl(o, mi_effects);
 }

@@ -185,6 +185,15 @@ const struct cli_verb cli_verbs[] = {
 		.run = cli_nvm_id_ctrl,
 	},
 	{
+		.name = "nvm-id-ns",
+		.family = identify,
+		.summary = "Print what Identify says of a namespace for the NVM command set",
+		.json = true,
+		.example = "",
+		.groups = {&cli_g_raw, &cli_g_nsid, FABRIC},
+		.run = cli_nvm_id_ns,
+	},
+	{
 		.name = "list-ctrl",
 		.family = identify,
 		.summary = "Print the identifiers of the controllers",
@@ -268,6 +277,15 @@ const struct cli_verb cli_verbs[] = {
 		.example = "",
 		.groups = {FABRIC},
 		.run = cli_fid_effects_log,
+	},
+	{
+		.name = "mi-cmd-support-effects-log",
+		.family = logs,
+		.summary = "Print which NVMe-MI commands the controller has, and their effects",
+		.json = true,
+		.example = "",
+		.groups = {FABRIC},
+		.run = cli_mi_effects_log,
 	},
 	{
 		.name = "ana-log",
