@@ -227,6 +227,13 @@ static const struct cli_opt list_ns[] = {
 	FLAG("all", 'a', CLI_ARG_ALL, "all allocated namespaces, attached or not"),
 };
 
+static const struct cli_opt topology[] = {
+	TEXT("ranking", 'r', CLI_ARG_RANKING, "ORDER",
+	     "order of the text: namespace (default), which has the paths of each namespace, or "
+	     "ctrl, "
+	     "which has the namespaces of each path"),
+};
+
 static const struct cli_opt monitor[] = {
 	NUM("events", 0, CLI_ARG_EVENTS, "N", UINT32_MAX,
 	    "end after that many events (default: on SIGINT)"),
@@ -301,6 +308,7 @@ GROUP(cli_g_report, "Command", resv_report);
 GROUP(cli_g_lba_status, "Command", lba_status);
 GROUP(cli_g_list_ctrl, "Command", list_ctrl);
 GROUP(cli_g_list_ns, "Command", list_ns);
+GROUP(cli_g_topology, "Command", topology);
 GROUP(cli_g_monitor, "Command", monitor);
 GROUP(cli_g_cp, "Copy", cp);
 GROUP(cli_g_recovery, "Recovery", recovery);

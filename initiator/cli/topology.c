@@ -139,6 +139,34 @@ static void text_of(char *out, const char *in, size_t len)
 	rd_mask_control(out, strlen(out));
 }
 
+/* @n with a suffix of the SI (@base 1000) or of IEC (1024), in the widths of nvme-cli's columns. */
+static void print_size(uint64_t n, unsigned int base, int width, int digits)
+{
+	static const char *const names[] = {"", "k", "M", "G", "T", "P", "E"};
+	double value = (double)n;
+	unsigned int i;
+	char suffix[4];
+
+	for (i = 0; value >= base && i + 1 < sizeof(names) / sizeof(names[0]); i++)
+		value /= base;
+	snprintf(suffix, sizeof(suffix), "%s", base == 1024 && i == 1 ? "K" : names[i]);
+	if (base == 1024 && i)
+		strcat(suffix, "i");
+	printf("%*.*f %2sB", width, digits, value, suffix);
+}
+
+static void print_ns(const char *name, const char *sn, const char *mn, const char *fr,
+		     uint32_t nsid, const struct nvme_id_ns *ns, unsigned int ds)
+{
+	printf("%-72s %-20s %-40s %-9u ", name, sn, mn, nsid);
+	print_size(le64toh(ns->nuse) << ds, 1000, 6, 2);
+	printf(" / ");
+	print_size(le64toh(ns->nsze) << ds, 1000, 6, 2);
+	printf("    ");
+	print_size(1ull << ds, 1024, 3, 0);
+	printf(" + %2u B   %-8s\n", le16toh(ns->lbaf[cli_lba_in_use(ns)].ms), fr);
+}
+
 /* @list NULL: as text. */
 static int list_ns(struct cli_session *s, const struct path *p, uint32_t nsid, json_t *list)
 {
@@ -153,7 +181,7 @@ static int list_ns(struct cli_session *s, const struct path *p, uint32_t nsid, j
 	text_of(sn, ctrl.sn, sizeof(ctrl.sn));
 	text_of(mn, ctrl.mn, sizeof(ctrl.mn));
 	text_of(fr, ctrl.fr, sizeof(ctrl.fr));
-	ds = ns.lbaf[ns.flbas & 0xf].ds;
+	ds = ns.lbaf[cli_lba_in_use(&ns)].ds;
 	if (ds > 31)
 		return cli_error("%s: namespace %u says that it has blocks of 2^%u bytes",
 				 s->info.address, nsid, ds);
@@ -166,14 +194,14 @@ static int list_ns(struct cli_session *s, const struct path *p, uint32_t nsid, j
 					"MaximumLBA", (json_int_t)le64toh(ns.nsze), "PhysicalSize",
 					(json_int_t)(le64toh(ns.nsze) << ds), "SectorSize",
 					(json_int_t)1 << ds));
-	printf("%-72s %-20s %-40s %10.2f MB / %10.2f MB %6u B  %-8s\n", name, sn, mn,
-	       (double)(le64toh(ns.nuse) << ds) / 1e6, (double)(le64toh(ns.nsze) << ds) / 1e6,
-	       1u << ds, fr);
+	print_ns(name, sn, mn, fr, nsid, &ns, ds);
 	return CLI_OK;
 }
 
 int cli_list(const struct cli_options *o)
 {
+	static const char dashes[] =
+		"------------------------------------------------------------------------";
 	json_t *list = o->format == CLI_JSON ? json_array() : NULL;
 	struct cli_session s;
 	struct paths all;
@@ -181,8 +209,10 @@ int cli_list(const struct cli_options *o)
 	int rc = find_paths(o, &all), bad = CLI_OK;
 
 	if (!rc && !list)
-		printf("%-72s %-20s %-40s %-29s %-8s  %-8s\n", "Device", "SN", "Model", "Usage",
-		       "Format", "FW Rev");
+		printf("%-72s %-20s %-40s %-9s %-26s %-16s %-8s\n"
+		       "%.72s %.20s %.40s %.9s %.26s %.16s %.8s\n",
+		       "Node", "SN", "Model", "Namespace", "Usage", "Format", "FW Rev", dashes,
+		       dashes, dashes, dashes, dashes, dashes, dashes);
 	for (i = 0; !rc && i < all.n; i++) {
 		if (seen(&all, i))
 			continue; /* another path to a subsystem that has been listed */
@@ -281,77 +311,189 @@ static json_t *path_json(const struct path *p)
 			 json_sprintf("traddr=%s,trsvcid=%s", p->traddr, p->trsvcid));
 }
 
-static void print_path(const json_t *p)
+/* Prints what @obj has of these members, one behind the other. */
+static void print_members(const json_t *obj, const char *const *keys)
 {
-	const char *state = json_string_value(json_object_get(p, "State"));
-	json_t *ns;
-	size_t i;
+	const char *text;
 
-	printf(" +- %s %s%s%s\n", json_string_value(json_object_get(p, "Transport")),
-	       json_string_value(json_object_get(p, "Address")), state ? " " : "",
-	       state ? state : "");
-	json_array_foreach(json_object_get(p, "Namespaces"), i, ns)
-		printf("     +- namespace %lld %s\n",
-		       (long long)json_integer_value(json_object_get(ns, "NSID")),
-		       json_string_value(json_object_get(ns, "ANAState")));
+	for (; *keys; keys++) {
+		text = json_string_value(json_object_get(obj, *keys));
+		if (text)
+			printf(" %s", text);
+	}
+	printf("\n");
 }
 
-static void print_topology(const json_t *subsystems)
+static long long nsid_in_json(const json_t *ns)
 {
-	json_t *ss, *p;
+	return (long long)json_integer_value(json_object_get(ns, "NSID"));
+}
+
+/* The paths of @ss, and their namespaces: nvme-cli prints the state of the path with these. */
+static void print_paths(const json_t *ss)
+{
+	static const char *const members[] = {"Transport", "Address", "State", NULL};
+	static const char *const address[] = {"Transport", "Address", NULL};
+	json_t *p, *ns, *namespaces;
 	size_t i, j;
+
+	json_array_foreach(json_object_get(ss, "Paths"), i, p)
+	{
+		namespaces = json_object_get(p, "Namespaces");
+		printf(" +-");
+		print_members(p, json_array_size(namespaces) ? address : members);
+		if (json_array_size(namespaces))
+			printf(" \\\n");
+		json_array_foreach(namespaces, j, ns)
+		{
+			printf("  +- ns %lld %s %s\n", nsid_in_json(ns),
+			       json_string_value(json_object_get(p, "State")),
+			       json_string_value(json_object_get(ns, "ANAState")));
+		}
+	}
+}
+
+/* The namespaces of @ss, and their paths; then the paths that have none. */
+static void print_namespaces(const json_t *ss)
+{
+	static const char *const members[] = {"Transport", "Address", "State", "ANAState", NULL};
+	json_t *p, *ns;
+	size_t i, j;
+
+	json_array_foreach(json_object_get(ss, "Namespaces"), i, ns)
+	{
+		printf(" +- ns %lld\n \\\n", nsid_in_json(ns));
+		json_array_foreach(json_object_get(ns, "Paths"), j, p)
+		{
+			printf("  +-");
+			print_members(p, members);
+		}
+	}
+	json_array_foreach(json_object_get(ss, "Paths"), i, p)
+	{
+		if (json_array_size(json_object_get(p, "Namespaces")))
+			continue;
+		printf(" +-");
+		print_members(p, members);
+	}
+}
+
+static void print_topology(const json_t *subsystems, bool by_path)
+{
+	json_t *ss;
+	size_t i;
 
 	json_array_foreach(subsystems, i, ss)
 	{
 		printf("subsys%zu - NQN=%s\n\\\n", i,
 		       json_string_value(json_object_get(ss, "NQN")));
-		json_array_foreach(json_object_get(ss, "Paths"), j, p) print_path(p);
+		if (by_path)
+			print_paths(ss);
+		else
+			print_namespaces(ss);
 	}
 }
 
-static int topology(const struct cli_options *o, bool go)
+/* Adds to @ss its namespaces with their paths, from its paths with their namespaces. */
+static void group_by_namespace(json_t *ss)
 {
-	json_t *subsystems = json_array(), *p, *list;
-	struct paths all;
+	json_t *all = json_array(), *by_nsid = json_object(), *p, *ns, *entry, *path;
+	char key[24];
 	size_t i, j;
-	int rc = find_paths(o, &all), bad = CLI_OK;
 
-	for (i = 0; !rc && i < all.n; i++) {
-		if (seen(&all, i))
+	json_array_foreach(json_object_get(ss, "Paths"), i, p)
+	{
+		json_array_foreach(json_object_get(p, "Namespaces"), j, ns)
+		{
+			snprintf(key, sizeof(key), "%lld", nsid_in_json(ns));
+			entry = json_object_get(by_nsid, key);
+			if (!entry) {
+				entry = json_pack("{s:I, s:[]}", "NSID",
+						  (json_int_t)nsid_in_json(ns), "Paths");
+				json_object_set_new(by_nsid, key, entry);
+				json_array_append(all, entry);
+			}
+			path = json_copy(p);
+			json_object_del(path, "Namespaces");
+			json_object_set(path, "ANAState", json_object_get(ns, "ANAState"));
+			json_array_append_new(json_object_get(entry, "Paths"), path);
+		}
+	}
+	json_decref(by_nsid);
+	json_object_set_new(ss, "Namespaces", all);
+}
+
+/* nvme-cli's members have the namespaces once, with their paths. */
+static int print_topology_json(const char *hostnqn, json_t *subsystems)
+{
+	json_t *ss, *p;
+	size_t i, j;
+
+	json_array_foreach(subsystems, i, ss) json_array_foreach(json_object_get(ss, "Paths"), j, p)
+		json_object_del(p, "Namespaces");
+	return cli_print_json(
+		json_pack("[{s:s, s:o}]", "HostNQN", hostnqn, "Subsystems", subsystems), stdout);
+}
+
+/* The subsystems of the log, each with its paths; @go: and what there is behind each path. */
+static json_t *subsystems_of(const struct cli_options *o, const struct paths *all, bool go,
+			     int *bad)
+{
+	json_t *subsystems = json_array(), *ss, *p, *list;
+	size_t i, j;
+
+	for (i = 0; i < all->n; i++) {
+		if (seen(all, i))
 			continue;
 		list = json_array();
-		for (j = i; j < all.n; j++) {
-			if (strcmp(all.path[j].nqn, all.path[i].nqn) != 0)
+		for (j = i; j < all->n; j++) {
+			if (strcmp(all->path[j].nqn, all->path[i].nqn) != 0)
 				continue;
-			p = path_json(&all.path[j]);
-			if (go && visit(o, &all.path[j], p))
-				bad = CLI_FAILED;
+			p = path_json(&all->path[j]);
+			if (go && visit(o, &all->path[j], p))
+				*bad = CLI_FAILED;
 			json_array_append_new(list, p);
 		}
-		json_array_append_new(
-			subsystems, json_pack("{s:s, s:o}", "NQN", all.path[i].nqn, "Paths", list));
+		ss = json_pack("{s:s, s:o}", "NQN", all->path[i].nqn, "Paths", list);
+		if (go)
+			group_by_namespace(ss);
+		json_array_append_new(subsystems, ss);
+	}
+	return subsystems;
+}
+
+static int topology(const struct cli_options *o, bool go, bool by_path)
+{
+	json_t *subsystems;
+	struct paths all;
+	int rc = find_paths(o, &all), bad = CLI_OK;
+
+	if (!rc) {
+		subsystems = subsystems_of(o, &all, go, &bad);
+		if (o->format == CLI_JSON) {
+			rc = print_topology_json(all.hostnqn, subsystems);
+		} else {
+			print_topology(subsystems, by_path);
+			json_decref(subsystems);
+			rc = cli_finish_output();
+		}
 	}
 	free(all.path);
-	if (!rc && o->format == CLI_JSON)
-		return cli_print_json(json_pack("[{s:s, s:o}]", "HostNQN", all.hostnqn,
-						"Subsystems", subsystems),
-				      stdout)
-			       ? CLI_FAILED
-			       : bad;
-	if (!rc)
-		print_topology(subsystems);
-	json_decref(subsystems);
-	if (!rc)
-		rc = cli_finish_output();
 	return rc ? rc : bad;
 }
 
 int cli_list_subsys(const struct cli_options *o)
 {
-	return topology(o, false);
+	return topology(o, false, true);
 }
 
 int cli_show_topology(const struct cli_options *o)
 {
-	return topology(o, true);
+	const char *ranking =
+		cli_given(o, CLI_ARG_RANKING) ? o->arg[CLI_ARG_RANKING].text : "namespace";
+	bool by_path = strcmp(ranking, "ctrl") == 0;
+
+	if (!by_path && strcmp(ranking, "namespace") != 0)
+		return cli_usage_error("--ranking: \"%s\" is neither namespace nor ctrl", ranking);
+	return topology(o, true, by_path);
 }

@@ -62,8 +62,8 @@ const struct cli_verb cli_verbs[] = {
 			"is unreachable.",
 		.reach = CLI_DISCOVERY,
 		.json = true,
-		.example = "",
-		.groups = {FABRIC},
+		.example = "--ranking=ctrl",
+		.groups = {&cli_g_topology, FABRIC},
 		.run = cli_show_topology,
 	},
 	{

@@ -68,6 +68,7 @@ COMMAND_LINE = (
     ('dsm that does nothing', ['dsm', DISK, '-s', '0', '-b', '8'], '--ad, --idw or --idr is missing'),
     ('copy to nowhere', ['copy', DISK, '-s', '0', '-b', '8'], '--sdlba is missing'),
     ('copy of too much', ['copy', DISK, '--sdlba', '9', '-s', '0', '-b', '65536'], '65536.*65535'),
+    ('an order of a topology', ['show-topology', 'nvme+rdma://192.0.2.1', '-r', 'path'], '--ranking: "path" is neither namespace nor ctrl'),
     ('a list that is none', ['dsm', DISK, '--ad', '-s', '0,x', '-b', '8,8'], '--slbs: "x" is not a number'))
 
 # A letter with another meaning in another verb: nvme-cli's meaning for this verb applies, and a second line says so.

@@ -134,11 +134,35 @@ def paths_and_their_states(t):
     target = serve(t, listeners=[{}, {}])
     found = json_of(t, target, 'show-topology', '')[0]['Subsystems']
     t.eq([ss['NQN'] for ss in found], [NQN, OTHER])
+    addresses = [f'traddr={addr},trsvcid={port}' for addr, port in target.listeners]
+    t.eq(sorted(p['Address'] for p in found[0]['Paths']), sorted(addresses))
     t.eq([p['State'] for p in found[0]['Paths']], ['live', 'live'])
-    t.eq(found[0]['Paths'][0]['Namespaces'],
-         [{'NSID': 1, 'ANAState': 'optimized'}, {'NSID': 7, 'ANAState': 'optimized'}])
-    t.eq({p['Address'] for p in found[0]['Paths']},
-         {f'traddr={addr},trsvcid={port}' for addr, port in target.listeners})
+    t.eq([ns['NSID'] for ns in found[0]['Namespaces']], [1, 7])
+    for ns in found[0]['Namespaces']:
+        t.eq(ns['Paths'], [{**p, 'ANAState': 'optimized'} for p in found[0]['Paths']])
+
+
+@test
+def the_order_of_a_topology(t):
+    target = serve(t)
+    path = f'rdma traddr={target.addr},trsvcid={target.port}'
+    ns = [[f' +- ns {nsid}', ' \\', f'  +- {path} live optimized'] for nsid in (1, 7, 3)]
+    head = [[f'subsys{i} - NQN={nqn}', '\\'] for i, nqn in enumerate((NQN, OTHER))]
+    for args in ([], ['-r', 'namespace']):
+        t.eq(run(t, target, 'show-topology', '', args).text.splitlines(), head[0] + ns[0] + ns[1] + head[1] + ns[2])
+    t.eq(run(t, target, 'show-topology', '', ['--ranking=ctrl']).text.splitlines(),
+         head[0] + [f' +- {path}', ' \\', '  +- ns 1 live optimized', '  +- ns 7 live optimized'] +
+         head[1] + [f' +- {path}', ' \\', '  +- ns 3 live optimized'])
+
+
+@test
+def the_text_of_list_has_nvme_clis_columns(t):
+    target = serve(t)
+    lines = run(t, target, 'list', 'sub', []).text.splitlines()
+    t.eq(lines[0].split(), ['Node', 'SN', 'Model', 'Namespace', 'Usage', 'Format', 'FW', 'Rev'])
+    t.eq(re.split(r' {2,}', lines[2], maxsplit=1)[0], target.uri(1))
+    t.match(r'SN0042 +loop test disk +1 +1\.05  MB /   1\.05  MB    512   B \+  0 B   \S', lines[2])
+    t.match(r'SN0042 +loop test disk +7 +4\.19  MB /   4\.19  MB      4 KiB \+  0 B   \S', lines[3])
 
 
 @test
