@@ -184,40 +184,45 @@ t_memory_disk()
 
 # ---- rdtarget ----
 
-# t_target_start CONFIGURATION: returns when it is ready; its log is /run/t/target.log.
+# t_target_start CONFIGURATION [NAME]: returns when it is ready. Several run at a time under different names; the log of
+# each is /run/t/NAME.log ("target" without a name).
 t_target_start()
 {
-	local before
+	local config=$1 name=${2:-target} before
 
-	touch /run/t/target.log
-	before=$(wc -l </run/t/target.log)
-	rm -f /run/t/target.pid /run/t/target.status
+	touch "/run/t/$name.log"
+	before=$(wc -l <"/run/t/$name.log")
+	rm -f "/run/t/$name.pid" "/run/t/$name.status"
 	(
 		status=0
 		# shellcheck disable=SC2016
-		in_user sh -c 'echo $$ >/run/t/target.pid; exec "$0" -c "$1"' "$RDTARGET" "$1" \
-			</dev/null >>/run/t/target.log 2>&1 || status=$?
-		echo $status >/run/t/target.status
+		in_user sh -c 'echo $$ >"$2"; exec "$0" -c "$1"' "$RDTARGET" "$config" "/run/t/$name.pid" \
+			</dev/null >>"/run/t/$name.log" 2>&1 || status=$?
+		echo $status >"/run/t/$name.status"
 	) >/dev/null 2>&1 &
-	t_until 30 t_target_ready $((before + 1))
+	t_until 100 t_target_ready $((before + 1)) "$name"
 }
 
+# t_target_ready LINE [NAME]: it has said so in that line of its log or later.
 t_target_ready()
 {
-	[ ! -f /run/t/target.status ] || t_fail "rdtarget ended: $(tail -n 3 /run/t/target.log)"
-	tail -n +"$1" /run/t/target.log | grep -q ': ready$'
+	local name=${2:-target}
+
+	[ ! -f "/run/t/$name.status" ] || t_fail "rdtarget ended: $(tail -n 3 "/run/t/$name.log")"
+	tail -n +"$1" "/run/t/$name.log" | grep -q ': ready$'
 }
 
+# t_target_signal SIGNAL [NAME]
 t_target_signal()
 {
-	kill -"$1" "$(cat /run/t/target.pid)"
+	kill -"$1" "$(cat "/run/t/${2:-target}.pid")"
 }
 
-# Ends it by a signal; the status is in /run/t/target.status.
+# t_target_end SIGNAL [NAME]: ends it by a signal; the status is in /run/t/NAME.status.
 t_target_end()
 {
-	t_target_signal "$1"
-	t_until 60 test -s /run/t/target.status
+	t_target_signal "$@"
+	t_until 60 test -s "/run/t/${2:-target}.status"
 }
 
 # t_target_figure KEY: the sum over the lines of one SIGUSR1.
@@ -338,6 +343,72 @@ verified_io()
 	timeout 300 fio --name=verified --filename="$dev" --direct=1 --ioengine=libaio \
 		--verify=crc32c --verify_fatal=1 --verify_state_save=0 --output-format=terse "$@" |
 		awk -F';' 'NF > 40 { print "fio: error " $5 ", read " $6 " KiB, written " $47 " KiB" }'
+}
+
+# ---- verified I/O that goes on during faults ----
+
+# Writes completed on the paths' own devices: the multipath device above counts nothing.
+writes_done()
+{
+	local dir stat fields sum=0
+
+	for dir in /sys/class/nvme/nvme*; do
+		grep -qsx "$nqn" "$dir/subsysnqn" || continue
+		for stat in "$dir"/nvme*/stat; do
+			read -ra fields <"$stat" || continue
+			sum=$((sum + fields[4]))
+		done
+	done 2>/dev/null
+	echo "$sum"
+}
+
+wrote_at_least()
+{
+	[ "$(writes_done)" -ge "$1" ]
+}
+
+# io_start FIO_OPTION...: writes and checks all blocks of $device that these options name again and again, each time with
+# other data, until it is told to stop or a block is wrong. So it runs when a fault occurs, on any machine.
+io_start()
+{
+	rm -f /run/t/io.status /run/t/io.stop
+	(
+		status=0 pass=0
+		while [ "$status" -eq 0 ] && [ ! -e /run/t/io.stop ]; do
+			pass=$((pass + 1))
+			echo "$pass" >/run/t/io.pass
+			verified_io "$device" "$@" --randseed="$pass" >/run/t/io.log 2>&1 || status=$?
+		done
+		echo "$status" >/run/t/io.status
+	) &
+}
+
+# io_is_on WRITES: so many writes later it still runs.
+io_is_on()
+{
+	t_until 150 wrote_at_least $(($(writes_done) + $1))
+	[ ! -f /run/t/io.status ] || t_fail "the I/O has ended: $(cat /run/t/io.log)"
+}
+
+# io_stop BYTES: the last pass has written and checked so much.
+io_stop()
+{
+	touch /run/t/io.stop
+	t_until 200 test -s /run/t/io.status
+	cat /run/t/io.log
+	[ "$(cat /run/t/io.status)" -eq 0 ] || t_fail "fio failed"
+	t_expect "fio: error 0, read $(($1 / 1024)) KiB, written $(($1 / 1024)) KiB" /run/t/io.log
+}
+
+# holds_the_last_pass FILE BYTES FIO_OPTION...: what the host's last pass has written is in this file.
+holds_the_last_pass()
+{
+	local file=$1 bytes=$2
+
+	shift 2
+	timeout 100 fio --name=verified --filename="$file" --verify=crc32c --verify_fatal=1 --verify_only \
+		--output-format=terse "$@" --iodepth=1 --randseed="$(cat /run/t/io.pass)" |
+		awk -F';' -v kib=$((bytes / 1024)) '{ print } NF > 40 { n++; bad += $5 || $6 != kib } END { exit n != 1 || bad }'
 }
 
 # ---- the wire ----

@@ -43,48 +43,9 @@ connected()
 	connect_kernel "$user4" 4420 --reconnect-delay=1 --ctrl-loss-tmo=60 "$@"
 }
 
-# Writes completed on the path's own device: the multipath device above counts nothing.
-writes_done()
-{
-	awk '{ print $5 }' /sys/class/nvme/"$(controller)"/nvme*/stat
-}
-
-wrote_at_least()
-{
-	[ "$(writes_done)" -ge "$1" ]
-}
-
-# Writes and checks the whole namespace again and again, each time with other data, until it is told to stop or a block
-# is wrong. So it runs when a fault occurs, on any machine.
-io_start()
-{
-	rm -f /run/t/io.status /run/t/io.stop
-	(
-		status=0 pass=0
-		while [ "$status" -eq 0 ] && [ ! -e /run/t/io.stop ]; do
-			pass=$((pass + 1))
-			echo "$pass" >/run/t/io.pass
-			verified_io "$device" "${io_options[@]}" --randseed="$pass" >/run/t/io.log 2>&1 ||
-				status=$?
-		done
-		echo "$status" >/run/t/io.status
-	) &
-}
-
-# Some hundred writes later it still runs.
-io_is_on()
-{
-	t_until 60 wrote_at_least $(($(writes_done) + $1))
-	[ ! -f /run/t/io.status ] || t_fail "the I/O has ended: $(cat /run/t/io.log)"
-}
-
 io_ends_well()
 {
-	touch /run/t/io.stop
-	t_until 200 test -s /run/t/io.status
-	cat /run/t/io.log
-	[ "$(cat /run/t/io.status)" -eq 0 ] || t_fail "fio failed"
-	t_expect "fio: error 0, read $((io_size / 1024)) KiB, written $((io_size / 1024)) KiB" /run/t/io.log
+	io_stop "$io_size"
 	disconnect_kernel
 	# All data is in the file, which is read directly.
 	file_holds_the_last_pass >/run/t/only.log 2>&1 || {
@@ -96,10 +57,7 @@ io_ends_well()
 
 file_holds_the_last_pass()
 {
-	timeout 100 fio --name=verified --filename=/run/disk --verify=crc32c --verify_fatal=1 \
-		--verify_only --output-format=terse "${io_options[@]}" --iodepth=1 \
-		--randseed="$(cat /run/t/io.pass)" |
-		awk -F';' -v kib=$((io_size / 1024)) '{ print } NF > 40 { n++; bad += $5 || $6 != kib } END { exit n != 1 || bad }'
+	holds_the_last_pass /run/disk "$io_size" "${io_options[@]}"
 }
 
 # The check can fail: one byte of the file is inverted, and restored.
@@ -125,7 +83,7 @@ restart_under_io()
 	local signal=$1 i
 
 	connected
-	io_start
+	io_start "${io_options[@]}"
 	for i in 1 2 3; do
 		io_is_on 200
 		t_target_end "$signal"
@@ -142,7 +100,7 @@ reset_under_io()
 	local i
 
 	connected
-	io_start
+	io_start "${io_options[@]}"
 	for i in 1 2 3; do
 		io_is_on 200
 		timeout 60 nvme reset "$ctrl"
@@ -155,7 +113,7 @@ reset_under_io()
 network_outage()
 {
 	connected --keep-alive-tmo=2
-	io_start
+	io_start "${io_options[@]}"
 	io_is_on 200
 	t_wire_cut
 	t_until 60 controller_is connecting
