@@ -10,6 +10,7 @@
 # programs use: the same script runs once for each pair that makes sense to it.
 #
 #   t_programs=(RDTARGET)    # variables with the paths of the programs that it needs
+#   t_machine=(--systemd)    # options of the machine, if it needs some: tests/vm/run
 #   . "$(dirname "$0")/t_vm.sh"
 #   if t_guest; then
 #       t_case "what is true" function argument ...
@@ -351,7 +352,7 @@ t_run_machine()
 	mkdir "$t_scratch"
 	trap 't_keep_or_remove' EXIT
 	RD_VM_GUEST=1 RD_VM_SHARE=$t_share "$t_dir/run" --share "$t_share" --dmesg "$t_share/dmesg" \
-		--timeout "${RD_VM_TIMEOUT:-1100}" -- "$0" || rc=$?
+		--timeout "${RD_VM_TIMEOUT:-1100}" ${t_machine[@]+"${t_machine[@]}"} -- "$0" || rc=$?
 	if [ "$rc" -eq 77 ]; then
 		echo "1..0 # SKIP no virtual machine can be had here"
 		exit 0

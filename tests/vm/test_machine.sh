@@ -89,6 +89,14 @@ devices()
 		ibv_devices'
 }
 
+# The command and what it leaves behind are a service's.
+with_systemd()
+{
+	# shellcheck disable=SC2016
+	machine 7 $'^systemd\nrunning\n/run/tmp$' '^err$' --systemd -- sh -c 'cat /proc/1/comm
+		systemctl is-system-running --wait; echo $TMPDIR; echo err >&2; sleep 1000 & exit 7'
+}
+
 if ! "$here/run" --prepare; then
 	echo "1..0 # SKIP no virtual machine can be had here"
 	exit 0
@@ -103,6 +111,7 @@ result "a command that takes too long" machine 124 '^begin' 'timed out' --timeou
 	sh -c 'echo begin; sleep 1000'
 result "a machine that panics" machine 123 '^begin' 'sysrq triggered crash' -- \
 	sh -c 'echo begin; echo c >/proc/sysrq-trigger'
+result "systemd as the first process" with_systemd
 result "a command that does not exist" machine 127 '' 'No such file' -- /no/such/command
 echo "1..$number"
 [ "$failed" -eq 0 ]
