@@ -72,7 +72,8 @@ static void copy_connection(const struct rdt_reactor *r, const struct rdt_qpair 
 	c->size = qp->sqsize;
 	c->in_flight = qp->used - qp->used_aer;
 	c->remote = qp->remote;
-	if (qp->admin) { /* its reactor owns the controller */
+	if (qp->admin) { /* its reactor owns the controller; other queues leave these fields unset
+			  */
 		c->kato_ms = ctrl->kato_ms;
 		c->state = ctrl->state;
 		c->authenticating = qp->state == RDT_QP_AUTH;
@@ -101,7 +102,8 @@ void rdt_connections_collect(struct rdt_rpc_answer *answer)
 {
 	answer->count = 0;
 	answer->room = answer->reactor->qpairs_count;
-	answer->data = calloc(answer->room + 1, sizeof(struct connection));
+	/* Not calloc(3): it may fill all of it with zeroes, at once. */
+	answer->data = malloc((answer->room + 1) * sizeof(struct connection));
 	answer->no_memory = !answer->data;
 	if (answer->no_memory) {
 		answer->ready(answer);

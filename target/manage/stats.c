@@ -22,6 +22,8 @@
 #define ANSWER_NS (500 * RD_NSEC_PER_MSEC)
 /* Namespaces that are copied in one turn of the main loop. */
 #define NS_SLICE 64u
+/* The same for hosts on a reactor. */
+#define CELL_SLICE 64u
 
 struct rdt_sampler {
 	struct rdt_target *target;
@@ -37,9 +39,11 @@ struct rdt_sampler {
 	unsigned int left;         /* reactors that have not answered */
 	unsigned int slot;         /* next namespace to copy */
 	unsigned int ns_room;
-	unsigned int reactor; /* next reactor to copy */
-	bool *out;            /* [reactors]: a walk is on its way */
-	int64_t started;      /* Unix time */
+	unsigned int reactor;        /* next reactor to copy */
+	const struct rdt_cell *cell; /* the next one of that reactor; NULL: none has been copied */
+	unsigned int cells_room;
+	bool *out;       /* [reactors]: a walk is on its way */
+	int64_t started; /* Unix time */
 };
 
 static void sampler_next(struct rdt_sampler *s);
@@ -271,17 +275,19 @@ static int listener_index(const struct rdt_target *t, const struct rdt_listener 
 	return -1;
 }
 
+/* The counters of a host that has left count for its listener. */
 static void copy_cell(struct rdt_sampler *s, const struct rdt_cell *from, unsigned int reactor,
 		      uint64_t now)
 {
 	struct rdt_stats *stats = s->stats;
 	struct rdt_stats_cell *cell = &stats->cells[stats->cells_count++];
+	unsigned int qpairs = atomic_load_explicit(&from->qpairs, memory_order_relaxed);
 
 	memset(cell, 0, sizeof(*cell));
-	cell->hostnqn = from->hostnqn ? copy_text(stats, from->hostnqn) : NULL;
+	cell->hostnqn = from->hostnqn && qpairs ? copy_text(stats, from->hostnqn) : NULL;
 	cell->listener = listener_index(s->target, from->listener);
 	cell->reactor = reactor;
-	cell->qpairs = from->qpairs;
+	cell->qpairs = qpairs;
 	add_ops(&cell->io, from->op);
 	add_errors(&cell->io, &from->errors);
 	for (unsigned int j = 0; j < RDT_COUNTS; j++)
@@ -289,23 +295,37 @@ static void copy_cell(struct rdt_sampler *s, const struct rdt_cell *from, unsign
 	add_in_flight(&cell->io, &from->in_flight, &s->target->reactors[reactor], now);
 }
 
-/* The reactor waits for the lock only to let a host come or go. */
-static void copy_cells(struct rdt_sampler *s, struct rdt_reactor *r, uint64_t now)
+static bool cells_have_room(struct rdt_sampler *s)
 {
-	struct rdt_cells *cells = &r->cells;
+	unsigned int room = 2 * (s->cells_room + CELL_SLICE);
 	struct rdt_stats_cell *more;
 
-	pthread_mutex_lock(&cells->lock);
-	more = realloc(s->stats->cells,
-		       (s->stats->cells_count + cells->count + 1) * sizeof(*s->stats->cells));
+	if (s->stats->cells_count < s->cells_room)
+		return true;
+	more = realloc(s->stats->cells, room * sizeof(*more));
 	s->stats->no_memory |= !more;
-	if (more) {
-		s->stats->cells = more;
-		copy_cell(s, &cells->nobody, r->index, now);
-		for (unsigned int i = 0; i < cells->count; i++)
-			copy_cell(s, cells->cells[i], r->index, now);
+	if (!more)
+		return false;
+	s->stats->cells = more;
+	s->cells_room = room;
+	return true;
+}
+
+/* Returns whether all have been copied. */
+static bool copy_some_cells(struct rdt_sampler *s, struct rdt_reactor *r)
+{
+	uint64_t now = rd_loop_now_raw(s->target->loop);
+
+	if (!s->cell) {
+		rdt_cells_hold(&r->cells);
+		s->cell = &r->cells.nobody;
 	}
-	pthread_mutex_unlock(&cells->lock);
+	for (unsigned int i = 0; i < CELL_SLICE && s->cell; i++, s->cell = rdt_cell_next(s->cell))
+		if (cells_have_room(s))
+			copy_cell(s, s->cell, r->index, now);
+	if (!s->cell)
+		rdt_cells_release(&r->cells);
+	return !s->cell;
 }
 
 static void copy_reactor(struct rdt_sampler *s, struct rdt_reactor *r)
@@ -326,7 +346,14 @@ static void copy_reactor(struct rdt_sampler *s, struct rdt_reactor *r)
 		copy->reserve_bytes = r->walk.reserve_bytes;
 		copy->scratch_bytes = r->walk.scratch_bytes;
 	}
-	copy_cells(s, r, now);
+}
+
+static void copy_some_of_reactor(struct rdt_sampler *s, struct rdt_reactor *r)
+{
+	if (!s->cell)
+		copy_reactor(s, r);
+	if (copy_some_cells(s, r))
+		s->reactor++;
 }
 
 /* One that waits for its address is bound to nothing yet: it has the name of its configuration,
@@ -459,7 +486,7 @@ static void copy_slice(struct rd_defer *defer)
 	if (s->slot < RDT_NS_SLOTS)
 		copy_some_ns(s);
 	else if (s->reactor < s->target->reactors_count)
-		copy_reactor(s, &s->target->reactors[s->reactor++]);
+		copy_some_of_reactor(s, &s->target->reactors[s->reactor]);
 	if (s->slot < RDT_NS_SLOTS || s->reactor < s->target->reactors_count)
 		rd_defer(s->target->loop, &s->copy, RD_DEFER_NEXT);
 	else
@@ -518,7 +545,8 @@ static void sampler_next(struct rdt_sampler *s)
 		return;
 	TAILQ_REMOVE(&s->asks, ask, link);
 	s->ask = ask;
-	s->slot = s->reactor = s->ns_room = 0;
+	s->slot = s->reactor = s->ns_room = s->cells_room = 0;
+	s->cell = NULL;
 	s->stats = calloc(1, sizeof(*s->stats));
 	if (s->stats) {
 		s->stats->reactors_count = s->target->reactors_count;

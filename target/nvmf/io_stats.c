@@ -31,6 +31,8 @@ int rdt_cells_init(struct rdt_reactor *r)
 	int err = pthread_mutex_init(&r->cells.lock, NULL);
 
 	r->cells.ready = !err;
+	r->cells.last = &r->cells.nobody;
+	TAILQ_INIT(&r->cells.left);
 	return -err;
 }
 
@@ -54,8 +56,7 @@ void rdt_cells_fini(struct rdt_reactor *r)
 	cells->ready = false;
 }
 
-/* Only this reactor's thread changes the list, so it reads without the lock. @hostnqn may be
- * NULL. */
+/* @hostnqn may be NULL. */
 static unsigned int cell_find(const struct rdt_cells *cells, const struct rdt_listener *listener,
 			      const char *hostnqn, uint32_t hash)
 {
@@ -114,18 +115,14 @@ static struct rdt_cell *cell_get(struct rdt_cells *cells, const struct rdt_liste
 
 	if (i < cells->count)
 		return cells->cells[i];
-	cell = cell_new(listener, hostnqn);
+	cell = cells_grow(cells) ? cell_new(listener, hostnqn) : NULL;
 	if (!cell)
 		return &cells->nobody;
-	pthread_mutex_lock(&cells->lock);
-	if (cells_grow(cells)) {
-		cells->cells[cells->count] = cell;
-		cells->hashes[cells->count++] = hash;
-	} else {
-		cell_free(cell);
-		cell = &cells->nobody;
-	}
-	pthread_mutex_unlock(&cells->lock);
+	cells->cells[cells->count] = cell;
+	cells->hashes[cells->count++] = hash;
+	cell->prev = cells->last;
+	atomic_store_explicit(&cells->last->next, cell, memory_order_release);
+	cells->last = cell;
 	return cell;
 }
 
@@ -166,22 +163,62 @@ static void cell_merge(struct rdt_cell *to, const struct rdt_cell *from)
 	rdt_count(&to->errors.others, rdt_counted(&from->errors.others));
 }
 
-/* The host of @cell has left. Its counters move to the cell of the listener, so that sums never
- * become smaller. */
-static void cell_drop(struct rdt_cells *cells, struct rdt_cell *cell)
+static void cell_remove(struct rdt_cells *cells, struct rdt_cell *cell)
 {
-	struct rdt_cell *past = cell_get(cells, cell->listener, NULL);
+	struct rdt_cell *next = atomic_load_explicit(&cell->next, memory_order_relaxed);
 	unsigned int i;
 
-	pthread_mutex_lock(&cells->lock);
-	cell_merge(past, cell);
 	for (i = 0; cells->cells[i] != cell; i++)
 		;
 	cells->count--;
 	cells->cells[i] = cells->cells[cells->count];
 	cells->hashes[i] = cells->hashes[cells->count];
+	atomic_store_explicit(&cell->prev->next, next, memory_order_relaxed);
+	if (next)
+		next->prev = cell->prev;
+	else
+		cells->last = cell->prev;
+}
+
+static void cell_set_left(struct rdt_cells *cells, struct rdt_cell *cell, bool left)
+{
+	if (cell->left == left)
+		return;
+	cell->left = left;
+	if (left)
+		TAILQ_INSERT_TAIL(&cells->left, cell, left_link);
+	else
+		TAILQ_REMOVE(&cells->left, cell, left_link);
+}
+
+/*
+ * The host of @cell has left. Its counters move to the cell of the listener, so that sums never
+ * become smaller. Not while a reader walks over the list: it would count them twice or not at all.
+ */
+static void cell_drop(struct rdt_cells *cells, struct rdt_cell *cell)
+{
+	struct rdt_cell *past = cell_get(cells, cell->listener, NULL);
+	bool held;
+
+	pthread_mutex_lock(&cells->lock);
+	held = cells->held;
+	if (!held) {
+		cell_merge(past, cell);
+		cell_remove(cells, cell);
+	}
 	pthread_mutex_unlock(&cells->lock);
-	cell_free(cell);
+	cell_set_left(cells, cell, held);
+	if (!held)
+		cell_free(cell);
+}
+
+/* Cells that could not be dropped at their time are dropped in later calls, two in each. */
+static void cells_reap(struct rdt_cells *cells)
+{
+	struct rdt_cell *cell;
+
+	for (int i = 0; i < 2 && (cell = TAILQ_FIRST(&cells->left)); i++)
+		cell_drop(cells, cell);
 }
 
 static void cell_use(struct rdt_qpair *qp, struct rdt_cell *cell)
@@ -190,23 +227,18 @@ static void cell_use(struct rdt_qpair *qp, struct rdt_cell *cell)
 	struct rdt_cell *old = qp->cell;
 
 	rdt_io_count_run(qp->reactor);
-	pthread_mutex_lock(&cells->lock);
-	cell->qpairs++;
-	old->qpairs--;
-	pthread_mutex_unlock(&cells->lock);
+	atomic_fetch_add_explicit(&cell->qpairs, 1, memory_order_relaxed);
+	cell_set_left(cells, cell, false);
 	qp->cell = cell;
-	if (!old->qpairs && old->hostnqn)
+	if (atomic_fetch_sub_explicit(&old->qpairs, 1, memory_order_relaxed) == 1 && old->hostnqn)
 		cell_drop(cells, old);
+	cells_reap(cells);
 }
 
 void rdt_cell_init(struct rdt_qpair *qp)
 {
-	struct rdt_cells *cells = &qp->reactor->cells;
-
-	qp->cell = &cells->nobody;
-	pthread_mutex_lock(&cells->lock);
-	qp->cell->qpairs++;
-	pthread_mutex_unlock(&cells->lock);
+	qp->cell = &qp->reactor->cells.nobody;
+	atomic_fetch_add_explicit(&qp->cell->qpairs, 1, memory_order_relaxed);
 }
 
 void rdt_cell_join(struct rdt_qpair *qp, const char *hostnqn)
@@ -221,10 +253,25 @@ void rdt_cell_leave(struct rdt_qpair *qp)
 	if (!qp->cell)
 		return;
 	cell_use(qp, &qp->reactor->cells.nobody);
-	pthread_mutex_lock(&qp->reactor->cells.lock);
-	qp->cell->qpairs--;
-	pthread_mutex_unlock(&qp->reactor->cells.lock);
+	atomic_fetch_sub_explicit(&qp->cell->qpairs, 1, memory_order_relaxed);
 	qp->cell = NULL;
+}
+
+static void cells_set_held(struct rdt_cells *cells, bool held)
+{
+	pthread_mutex_lock(&cells->lock);
+	cells->held = held;
+	pthread_mutex_unlock(&cells->lock);
+}
+
+void rdt_cells_hold(struct rdt_cells *cells)
+{
+	cells_set_held(cells, true);
+}
+
+void rdt_cells_release(struct rdt_cells *cells)
+{
+	cells_set_held(cells, false);
 }
 
 /* ---- commands ---- */

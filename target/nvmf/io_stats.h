@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "util/loop.h"
 #include "qpair_walk.h"
@@ -105,18 +106,27 @@ struct rdt_cell {
 	struct rdt_in_flight in_flight;
 	char *hostnqn;
 	const struct rdt_listener *listener; /* NULL in tests */
-	unsigned int qpairs;
+	atomic_uint qpairs;                  /* of a host 0: it has left, or is just coming */
+	_Atomic(struct rdt_cell *) next;     /* in the order in which they came */
+	struct rdt_cell *prev;               /* also the fields below: its reactor only */
+	bool left;                           /* it is in cells->left */
+	TAILQ_ENTRY(rdt_cell) left_link;
 };
 
 /* The cells of a reactor. */
 struct rdt_cells {
-	pthread_mutex_t lock; /* taken by the reactor to change the list, and by readers */
-	struct rdt_cell **cells;
-	uint32_t *hashes; /* of their Host NQN */
+	/* The first of the list. Of queue pairs without a cell: no memory, or a test. */
+	struct rdt_cell nobody;
+	pthread_mutex_t lock; /* of @held and the removal of a cell, never for a walk of the list */
+	bool held;            /* a reader walks over the list */
+	bool ready;           /* @lock was initialized */
+	/* its reactor only */
+	struct rdt_cell *last;
+	struct rdt_cell **cells; /* all but @nobody, in no order */
+	uint32_t *hashes;        /* of their Host NQN */
 	unsigned int count;
 	unsigned int room;
-	struct rdt_cell nobody; /* of queue pairs without a cell: no memory, or a test */
-	bool ready;             /* @lock was initialized */
+	TAILQ_HEAD(, rdt_cell) left; /* whose hosts left while a reader walked */
 };
 
 /*
@@ -203,6 +213,17 @@ void rdt_count_event(const struct rdt_qpair *qp, enum rdt_count_of event);
 void rdt_walk_begin(struct rd_msg *msg);
 
 /* ---- the main thread ---- */
+
+/* From rdt_cells_hold() to rdt_cells_release(), each cell from @cells->nobody on can be read
+ * without a lock, by rdt_cell_next(); one that comes may be among them. The reactor never waits for
+ * that. */
+void rdt_cells_hold(struct rdt_cells *cells);
+void rdt_cells_release(struct rdt_cells *cells);
+
+static inline const struct rdt_cell *rdt_cell_next(const struct rdt_cell *cell)
+{
+	return atomic_load_explicit(&cell->next, memory_order_acquire);
+}
 
 void rdt_ns_stats_free(struct rdt_ns *ns); /* no reactor has a channel */
 

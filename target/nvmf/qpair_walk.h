@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A walk over the queue pairs of a reactor, on its thread, in slices of about RDT_WALK_SLICE: other
- * work of the reactor runs between two slices. Several walks may run at once.
+ * work of the reactor runs between two slices. Walks that wait run one after the other, and all of
+ * them have one slice in a turn.
  */
 #ifndef RDT_QPAIR_WALK_H
 #define RDT_QPAIR_WALK_H
@@ -22,17 +23,17 @@ struct rdt_qpair_walk {
 	void (*end)(struct rdt_qpair_walk *walk);
 	/* of the walk */
 	struct rdt_reactor *reactor;
-	struct rdt_qpair *next; /* the queue pair to look at */
-	struct rd_defer defer;
-	TAILQ_ENTRY(rdt_qpair_walk) link; /* reactor->walks, while it runs */
+	struct rdt_qpair *next;           /* the queue pair to look at */
+	TAILQ_ENTRY(rdt_qpair_walk) link; /* reactor->walks, until it has ended */
 };
 
 TAILQ_HEAD(rdt_qpair_walks, rdt_qpair_walk);
 
-/* The first slice runs at once. */
+void rdt_qpair_walk_init(struct rdt_reactor *r);
+/* It begins in the next turn, or when the walks before it have ended. */
 void rdt_qpair_walk_begin(struct rdt_reactor *r, struct rdt_qpair_walk *walk);
 void rdt_qpair_walk_skip(struct rdt_qpair *qp); /* @qp leaves the list of its reactor */
-/* The reactor ends: walks that run end without a call of @end. */
+/* The reactor ends: walks that have not ended end without a call of @end. */
 void rdt_qpair_walk_cancel_all(struct rdt_reactor *r);
 
 #endif /* RDT_QPAIR_WALK_H */

@@ -95,7 +95,8 @@ struct rdt_reactor {
 	struct rdt_cells cells; /* counters, by host and listener */
 	struct rdt_io_run run;
 	struct rdt_walk walk;
-	struct rdt_qpair_walks walks; /* that run */
+	struct rdt_qpair_walks walks; /* the first one runs, the others wait for it */
+	struct rd_defer walk_slice;   /* its next slice, while there are walks */
 	bool draining;
 	bool drained_sent;
 	struct rd_msg drain_msg;   /* main -> reactor: finish commands, then close */

@@ -211,7 +211,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	r->log = target->log;
 	r->index = index;
 	TAILQ_INIT(&r->qpairs);
-	TAILQ_INIT(&r->walks);
+	rdt_qpair_walk_init(r);
 	TAILQ_INIT(&r->fresh);
 	rdt_fence_init(r);
 	rdt_beat_init(r);

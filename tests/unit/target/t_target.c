@@ -367,7 +367,10 @@ static const struct rdt_req_mem req_mem = {.size = sizeof(struct rdt_req), .open
 
 static uint64_t fake_now(void *arg)
 {
-	return ((struct t_env *)arg)->now;
+	struct t_env *env = arg;
+
+	env->now += env->tick;
+	return env->now;
 }
 
 static void make_config(struct t_env *env)

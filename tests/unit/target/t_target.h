@@ -94,6 +94,7 @@ struct t_disk {
 
 struct t_env {
 	uint64_t now;
+	uint64_t tick; /* ns that pass with each look at the clock; 0: none */
 	struct rd_clock clock;
 	struct rdt_env env;
 	struct rd_loop *loop;

@@ -173,6 +173,76 @@ static void what_a_host_did_stays_in_the_sums_when_it_leaves(void)
 	t_env_free(p.env);
 }
 
+/* What a reader finds: the sum of reads, and the number of cells of hosts. */
+static uint64_t sum_of_reads(struct rdt_reactor *r, unsigned int *hosts)
+{
+	uint64_t sum = 0;
+
+	*hosts = 0;
+	for (const struct rdt_cell *cell = &r->cells.nobody; cell; cell = rdt_cell_next(cell)) {
+		*hosts += cell->hostnqn != NULL;
+		sum += commands(&cell->op[RDT_IO_READ]);
+	}
+	return sum;
+}
+
+/* A reader holds the lists between two slices, while a host leaves and another one comes. */
+static void a_reader_finds_each_counter_once_while_hosts_come_and_go(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_reactor *r = io_reactor(&p);
+	struct t_answer answer;
+	struct t_conn *more;
+	unsigned int hosts;
+
+	start_read(&p, 8);
+	rdt_cells_hold(&r->cells);
+	t_conn_cut(p.io);
+	t_conn_cut(p.admin);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(r->qpairs_count, 0);
+	CU_ASSERT_EQUAL(sum_of_reads(r, &hosts), 1);
+	CU_ASSERT_EQUAL(hosts, 1); /* its cell stays where the reader may be */
+	more = t_conn_new(p.env, r->index, 0, 8);
+	answer = t_connect_as(more, NVMF_CNTLID_DYNAMIC, T_HOST2, 2);
+	CU_ASSERT_EQUAL(t_status(&answer), 0);
+	CU_ASSERT_EQUAL(sum_of_reads(r, &hosts), 1);
+	CU_ASSERT_EQUAL(hosts, 2);
+	rdt_cells_release(&r->cells);
+	t_conn_cut(more);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(sum_of_reads(r, &hosts), 1);
+	CU_ASSERT_EQUAL(hosts, 0);
+	CU_ASSERT_PTR_NULL(TAILQ_FIRST(&r->cells.left));
+	t_env_free(p.env);
+}
+
+static void a_host_that_comes_back_has_its_counters(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_reactor *r = io_reactor(&p);
+	struct t_conn *more;
+	unsigned int hosts;
+
+	start_read(&p, 8);
+	rdt_cells_hold(&r->cells);
+	t_conn_cut(p.io);
+	t_conn_cut(p.admin);
+	t_turn(p.env);
+	more = t_conn_new(p.env, r->index, 0, 8);
+	t_connect(more, NVMF_CNTLID_DYNAMIC);
+	rdt_cells_release(&r->cells);
+	CU_ASSERT_PTR_NULL(TAILQ_FIRST(&r->cells.left));
+	CU_ASSERT_EQUAL(commands(&more->qp.cell->op[RDT_IO_READ]), 1);
+	CU_ASSERT_EQUAL(sum_of_reads(r, &hosts), 1);
+	CU_ASSERT_EQUAL(hosts, 1);
+	t_conn_cut(more);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(sum_of_reads(r, &hosts), 1);
+	CU_ASSERT_EQUAL(hosts, 0);
+	t_env_free(p.env);
+}
+
 static unsigned int walks_done;
 
 static void walk_ended(struct rdt_reactor *r)
@@ -247,6 +317,63 @@ static void a_walk_skips_a_queue_that_leaves(void)
 	t_env_free(p.env);
 }
 
+#define QUEUES 24u
+#define ASKED  8u
+
+struct visits {
+	struct rdt_qpair_walk walk;
+	unsigned int *visited; /* of all walks, in this turn */
+	unsigned int seen;     /* queue pairs that this one has visited */
+	unsigned int ended;
+};
+
+static void visit_counted(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
+{
+	struct visits *v = rd_container_of(walk, struct visits, walk);
+
+	CU_ASSERT_PTR_EQUAL(walk->reactor, qp->reactor);
+	++*v->visited;
+	v->seen++;
+}
+
+static void visits_ended(struct rdt_qpair_walk *walk)
+{
+	rd_container_of(walk, struct visits, walk)->ended++;
+}
+
+/* Eight clients ask at once, and each look at the clock takes a tenth of a slice. */
+static void walks_share_one_slice_of_a_turn(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_reactor *r = io_reactor(&p);
+	struct visits walks[ASKED] = {0};
+	unsigned int visited = 0, most = 0, turns = 0;
+
+	while (r->qpairs_count < QUEUES)
+		t_conn_new(p.env, r->index, 1, 8);
+	for (unsigned int i = 0; i < ASKED; i++) {
+		walks[i].walk.visit = visit_counted;
+		walks[i].walk.end = visits_ended;
+		walks[i].visited = &visited;
+		rdt_qpair_walk_begin(r, &walks[i].walk);
+	}
+	p.env->tick = RDT_WALK_SLICE / 10;
+	while (!TAILQ_EMPTY(&r->walks)) {
+		visited = 0;
+		rd_loop_turn(r->loop, 0);
+		most = visited > most ? visited : most;
+		turns++;
+	}
+	p.env->tick = 0;
+	CU_ASSERT_EQUAL(most, 10);
+	CU_ASSERT_EQUAL(turns, (ASKED * QUEUES + 9) / 10);
+	for (unsigned int i = 0; i < ASKED; i++) {
+		CU_ASSERT_EQUAL(walks[i].seen, QUEUES);
+		CU_ASSERT_EQUAL(walks[i].ended, 1);
+	}
+	t_pair_free(&p);
+}
+
 const struct t_case t_io_stats_cases[] = {
 	{"latencies of all values have a bucket", latencies_of_all_values_have_a_bucket},
 	{"a read is counted with its latency", a_read_is_counted_with_its_latency},
@@ -255,8 +382,12 @@ const struct t_case t_io_stats_cases[] = {
 	{"failures are counted by status", failures_are_counted_by_status},
 	{"what a host did stays in the sums when it leaves",
 	 what_a_host_did_stays_in_the_sums_when_it_leaves},
+	{"a reader finds each counter once while hosts come and go",
+	 a_reader_finds_each_counter_once_while_hosts_come_and_go},
+	{"a host that comes back has its counters", a_host_that_comes_back_has_its_counters},
 	{"a walk finds what is in flight, and the oldest",
 	 a_walk_finds_what_is_in_flight_and_the_oldest},
 	{"a walk skips a queue that leaves", a_walk_skips_a_queue_that_leaves},
+	{"walks share one slice of a turn", walks_share_one_slice_of_a_turn},
 	{NULL, NULL},
 };
