@@ -310,7 +310,11 @@ struct rdinit_dev_info {
 	 * transfers less they are sent in parts, one after the other.
 	 */
 	uint32_t max_transfer;
-	/** Blocks of one Write Zeroes, Deallocate, Verify and Copy at most; 0: not supported. */
+	/**
+	 * Blocks of one Write Zeroes, Deallocate, Verify and Copy at most; 0: not supported. They
+	 * are those of the first path and stay; by a path that accepts fewer blocks such a command
+	 * is sent in parts as well.
+	 */
 	uint32_t max_write_zeroes;
 	uint32_t max_deallocate;
 	uint32_t max_verify;
@@ -391,7 +395,8 @@ typedef void (*rdinit_dev_extents_fn)(void *user, const struct rdinit_completion
  * @return 0; -EINVAL (@p fn is NULL, or the range is empty or not within the namespace),
  *         -EOPNOTSUPP (the controller does not tell), -ENOTCONN (no path is usable now), -EAGAIN
  *         (too many such commands are in flight), -ENOMEM, -EDEADLK (called from an event
- *         callback). Later errors go to @p fn: those of struct rdinit_completion. Any thread.
+ *         callback). Later errors go to @p fn: those of struct rdinit_completion, and -EINVAL (the
+ *         namespace has become smaller and ends before the range). Any thread.
  */
 int rdinit_dev_extents_async(struct rdinit_dev *dev, uint64_t lba, uint64_t nblocks,
 			     rdinit_dev_extents_fn fn, void *user);

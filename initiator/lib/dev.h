@@ -92,6 +92,8 @@ struct rdi_path {
 	/* Time in ns after a loss until the old controller can no longer execute a lost command. */
 	_Atomic uint64_t stale_ns;
 	_Atomic uint8_t ana; /* enum nvme_ana_state */
+	/* Blocks of one command at most; 0: not supported. Of the latest association. */
+	_Atomic uint32_t max_write_zeroes, max_verify, max_copy;
 };
 
 int rdi_path_create(struct rdinit_dev *dev, const struct rdinit_uri *uri, const char *host_traddr,

@@ -59,18 +59,35 @@ static int extents_take(const struct rdi_extents_ask *ask, struct rdinit_dev_ext
 	return (int)count;
 }
 
+/* The controller's range length of 0 ends where the namespace ends when it answers. Blocks that are
+ * gone by then are not blocks that are read as zeroes. */
+static bool extents_are_gone(struct rdi_extents_ask *ask)
+{
+	uint64_t size = atomic_load(&ask->path->dev->blocks);
+
+	if (size < ask->end)
+		ask->end = size;
+	return ask->end <= ask->lba;
+}
+
 static void extents_answered(void *user, const struct rdinit_completion *c)
 {
 	struct rdi_extents_ask *ask = user;
 	struct rdinit_dev_extent list[DESCS];
-	struct rdinit_completion bad = {.err = -EPROTO,
-					.text = "the list of Get LBA Status is "
-						"malformed"};
+	const struct rdinit_completion gone = {.err = -EINVAL,
+					       .text = "the namespace has become smaller and ends "
+						       "before these blocks"};
+	const struct rdinit_completion bad = {.err = -EPROTO,
+					      .text = "the list of Get LBA Status is "
+						      "malformed"};
 	uint64_t known = 0;
-	int n = c->err ? 0 : extents_take(ask, list, &known);
+	bool ended = extents_are_gone(ask);
+	int n = c->err || ended ? 0 : extents_take(ask, list, &known);
 
 	if (c->err)
 		extents_fail(ask, c);
+	else if (ended)
+		extents_fail(ask, &gone);
 	else if (n < 0)
 		extents_fail(ask, &bad);
 	else

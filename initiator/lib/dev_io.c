@@ -223,13 +223,36 @@ static inline void count_command(_Atomic uint32_t *n)
 
 /* ---- parts ---- */
 
-/* @io is larger than what the path @cp transfers at once: sends the first part of it only. */
+/* Blocks of one command like @io that the path @cp accepts; 0: it does not support such commands.
+ */
+static uint32_t blocks_at_once(const struct rdi_io *io, const struct rdi_chan_path *cp)
+{
+	switch ((enum rdinit_dev_op)io->op) {
+	case RDINIT_DEV_READ:
+	case RDINIT_DEV_WRITE:
+		return cp->qp->max_transfer / io->chan->dev->block_size;
+	case RDINIT_DEV_WRITE_ZEROES:
+		return atomic_load(&cp->path->max_write_zeroes);
+	case RDINIT_DEV_VERIFY:
+		return atomic_load(&cp->path->max_verify);
+	case RDINIT_DEV_COPY:
+		return atomic_load(&cp->path->max_copy);
+	case RDINIT_DEV_FLUSH:
+	case RDINIT_DEV_DEALLOCATE:
+	case RDINIT_DEV_COMPARE:
+	case RDINIT_DEV_COMPARE_WRITE:
+		break;
+	}
+	return UINT32_MAX;
+}
+
+/* If @io is larger than what the path @cp accepts, only the first part of it is sent. */
 static __attribute__((noinline)) void shorten_io(struct rdi_io *io, const struct rdi_chan_path *cp)
 {
-	uint32_t most = cp->qp->max_transfer / io->chan->dev->block_size;
+	uint32_t most = blocks_at_once(io, cp);
 
-	if (!most)
-		return; /* the controller refuses it */
+	if (!most || io->nblocks <= most)
+		return; /* 0: the controller refuses it */
 	io->rest += io->nblocks - most;
 	io->nblocks = most;
 }
@@ -238,7 +261,9 @@ static __attribute__((noinline)) void shorten_io(struct rdi_io *io, const struct
 static __attribute__((noinline)) void next_part(struct rdi_io *io)
 {
 	io->lba += io->nblocks;
-	io->buf = (uint8_t *)io->buf + (size_t)io->nblocks * io->chan->dev->block_size;
+	io->source += io->nblocks;
+	if (rdi_ops[io->op].has_data)
+		io->buf = (uint8_t *)io->buf + (size_t)io->nblocks * io->chan->dev->block_size;
 	io->nblocks = io->rest;
 	io->rest = 0;
 	io->retries = 0;
@@ -443,6 +468,7 @@ int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io)
 		io->err = 0;
 		rc = send_fused_pair(cp, io);
 	} else {
+		shorten_io(io, cp);
 		make_io_cmd(cp, io, &cmd);
 		rc = rdi_queue_submit(&cp->qp->q, &cmd);
 	}

@@ -190,18 +190,29 @@ static uint32_t dev_block_limit(const struct rdinit_ctrl *ctrl, uint8_t power, u
 	return power && blocks < 65536 ? (uint32_t)blocks : 65536;
 }
 
-static void dev_learn_commands(struct rdinit_dev_info *info, const struct rdi_path *path)
+static void path_learn_limits(struct rdi_path *path)
 {
 	const struct rdinit_ctrl *ctrl = path->ctrl;
-	const struct nvme_id_ns *ns = &path->id_ns;
 	uint16_t oncs = le16toh(ctrl->id.oncs);
-	uint32_t bs = info->block_size;
+	uint32_t bs = path->ns.block_size;
 
-	info->max_write_zeroes =
-		oncs & NVME_CTRL_ONCS_WRITE_ZEROES ? dev_block_limit(ctrl, path->wzsl, bs) : 0;
+	atomic_store(&path->max_write_zeroes, oncs & NVME_CTRL_ONCS_WRITE_ZEROES
+						      ? dev_block_limit(ctrl, path->wzsl, bs)
+						      : 0);
+	atomic_store(&path->max_verify,
+		     oncs & NVME_CTRL_ONCS_VERIFY ? dev_block_limit(ctrl, path->vsl, bs) : 0);
+	atomic_store(&path->max_copy, oncs & NVME_CTRL_ONCS_COPY ? le16toh(path->id_ns.mssrl) : 0);
+}
+
+static void dev_learn_commands(struct rdinit_dev_info *info, struct rdi_path *path)
+{
+	const struct rdinit_ctrl *ctrl = path->ctrl;
+	uint16_t oncs = le16toh(ctrl->id.oncs);
+
+	info->max_write_zeroes = atomic_load(&path->max_write_zeroes);
 	info->max_deallocate = oncs & NVME_CTRL_ONCS_DSM ? UINT32_MAX : 0;
-	info->max_verify = oncs & NVME_CTRL_ONCS_VERIFY ? dev_block_limit(ctrl, path->vsl, bs) : 0;
-	info->max_copy = oncs & NVME_CTRL_ONCS_COPY ? le16toh(ns->mssrl) : 0;
+	info->max_verify = atomic_load(&path->max_verify);
+	info->max_copy = atomic_load(&path->max_copy);
 	info->compare = oncs & NVME_CTRL_ONCS_COMPARE;
 	info->compare_write = le16toh(ctrl->id.fuses) & NVME_CTRL_FUSES_COMPARE_AND_WRITE;
 	info->volatile_cache = ctrl->id.vwc & NVME_CTRL_VWC_PRESENT;
@@ -221,6 +232,7 @@ void rdi_dev_learn(struct rdinit_dev *dev, struct rdi_path *path)
 
 	if (!dev->known || max < atomic_load(&dev->max_transfer))
 		atomic_store(&dev->max_transfer, max);
+	path_learn_limits(path);
 	if (dev->known) {
 		rdi_dev_resize(dev, path);
 		return;

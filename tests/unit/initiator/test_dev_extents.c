@@ -16,6 +16,8 @@ struct answer {
 
 static struct answer answer; /* of the controller */
 static bool silent;
+static struct t_dev *shrinks; /* its namespace becomes smaller before the answer; NULL: none */
+static uint64_t shrinks_to;
 
 static void desc(unsigned int i, uint64_t lba, uint32_t blocks)
 {
@@ -30,6 +32,8 @@ static bool tell(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *s
 	if (sqe->opcode != nvme_admin_get_lba_status)
 		return false;
 	CU_ASSERT_EQUAL(le32toh(sqe->cdw13) >> 24, 2);
+	if (shrinks)
+		atomic_store(&shrinks->dev->blocks, shrinks_to);
 	if (!silent && t_write_host(f, sqe, &answer, sizeof(answer)))
 		t_answer(conn, sqe, 0, 0);
 	return true;
@@ -65,6 +69,7 @@ static void open_telling(struct t_dev *d, bool tells)
 	memset(&answer, 0, sizeof(answer));
 	answer.cmpc = NVME_LBA_STATUS_COMPLETE;
 	silent = false;
+	shrinks = NULL;
 	t_dev_open(d, 1);
 }
 
@@ -130,6 +135,28 @@ static void wrong_answers_are_errors(void)
 	t_dev_free(&d);
 }
 
+/* A range length of 0 was sent: the answer ends where the namespace ends then. */
+static void blocks_that_are_gone_are_no_hole(void)
+{
+	struct told t;
+	struct t_dev d;
+
+	open_telling(&d, true);
+	desc(0, 3, 4);
+	shrinks = &d;
+	shrinks_to = 60;
+	t = ask(&d, 0, 100);
+	CU_ASSERT_EQUAL(t.err, 0);
+	CU_ASSERT_EQUAL(t.n, 1);
+	CU_ASSERT_EQUAL(t.known, 60);
+	atomic_store(&d.dev->blocks, T_DISK_BLOCKS);
+	answer.nlsd = 0;
+	t = ask(&d, 60, 100);
+	CU_ASSERT_EQUAL(t.err, -EINVAL);
+	CU_ASSERT_EQUAL(t.known, 0);
+	t_dev_free(&d);
+}
+
 static void a_lost_path_answers(void)
 {
 	struct told t = {.calls = 0};
@@ -185,6 +212,7 @@ static void who_cannot_tell_is_not_asked(void)
 const struct t_case t_dev_extents_cases[] = {
 	{"allocated blocks are told", extents_are_told},
 	{"wrong answers are errors", wrong_answers_are_errors},
+	{"blocks that are gone are no hole", blocks_that_are_gone_are_no_hole},
 	{"the callback runs when the path is lost", a_lost_path_answers},
 	{"the callback runs when the device is freed", a_freed_device_answers},
 	{"a controller that does not tell is not asked", who_cannot_tell_is_not_asked},

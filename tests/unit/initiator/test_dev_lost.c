@@ -53,7 +53,8 @@ static bool note_command(struct t_fake *f, struct t_conn *conn, const struct nvm
 	arrived[n_arrived++].path = path;
 	if (silent & 1u << path || (silent_lba && le32toh(sqe->cdw10) == silent_lba))
 		return true;
-	if (sqe->opcode == nvme_cmd_compare) {
+	if (sqe->opcode == nvme_cmd_compare || sqe->opcode == nvme_cmd_write_zeroes ||
+	    sqe->opcode == nvme_cmd_verify) {
 		t_answer(conn, sqe, 0, 0);
 		return true;
 	}
@@ -65,7 +66,8 @@ static void open_paths(struct t_dev *d, unsigned int paths)
 	t_fake.hook = note_command;
 	n_arrived = aborts = 0;
 	silent = silent_lba = 0;
-	t_fake.id.oncs = htole16(NVME_CTRL_ONCS_COMPARE);
+	t_fake.id.oncs = htole16(NVME_CTRL_ONCS_COMPARE | NVME_CTRL_ONCS_WRITE_ZEROES |
+				 NVME_CTRL_ONCS_VERIFY);
 	t_dev_open(d, paths);
 }
 
@@ -196,6 +198,57 @@ static void a_path_that_transfers_less_than_before_gets_parts(void)
 	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EINVAL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "at once (8192 bytes)"));
 	t_dev_free(&d);
+}
+
+/* Whether the commands from number @n on concern blocks @lba to @end, one behind the other. */
+static bool cover_blocks(unsigned int n, uint8_t opcode, uint32_t lba, uint32_t end)
+{
+	for (; n < n_arrived; n++) {
+		if (arrived[n].sqe.opcode != opcode || le32toh(arrived[n].sqe.cdw10) != lba)
+			return false;
+		lba += (le32toh(arrived[n].sqe.cdw12) & 0xffff) + 1;
+	}
+	return lba == end;
+}
+
+static void commands_without_data_are_sent_in_parts_too(void)
+{
+	static const struct {
+		enum rdinit_dev_op op;
+		uint8_t opcode;
+	} cases[] = {{RDINIT_DEV_WRITE_ZEROES, nvme_cmd_write_zeroes},
+		     {RDINIT_DEV_VERIFY, nvme_cmd_verify}};
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		struct rdinit_dev_io io = t_dev_io(cases[i].op, 500, LARGE);
+		struct rdinit_dev_info info;
+		struct t_done lost = {0};
+		struct t_dev d;
+
+		open_large(&d);
+		silent = 1u << 1;
+		CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &lost, NULL), 0);
+		t_dev_settle(&d);
+		CU_ASSERT_EQUAL(n_arrived, 1);
+		t_fake.id_nvm.wzsl = t_fake.id_nvm.vsl = 1;
+		shrink_transfers(&d);
+		CU_ASSERT_EQUAL(lost.calls, 1);
+		CU_ASSERT_EQUAL(lost.err, 0);
+		CU_ASSERT_EQUAL(most_blocks(1), AT_ONCE);
+		CU_ASSERT_TRUE(cover_blocks(1, cases[i].opcode, 500, 500 + LARGE));
+		CU_ASSERT_EQUAL(d.dev->guards.count, 0);
+		n_arrived = 0;
+		io.lba = 7;
+		CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), 0);
+		CU_ASSERT_EQUAL(n_arrived, LARGE / AT_ONCE);
+		CU_ASSERT_TRUE(cover_blocks(0, cases[i].opcode, 7, 7 + LARGE));
+		rdinit_dev_info_init(&info);
+		CU_ASSERT_EQUAL(rdinit_dev_get_info(d.dev, &info), 0);
+		CU_ASSERT_EQUAL(info.max_write_zeroes, 65536);
+		CU_ASSERT_EQUAL(info.max_verify, 65536);
+		t_dev_free(&d);
+	}
 }
 
 static void a_part_is_lost_and_sent_again(void)
@@ -816,6 +869,8 @@ const struct t_case t_dev_lost_cases[] = {
 	 reads_and_writes_are_sent_again_by_the_same_path},
 	{"a path that transfers less than before gets parts",
 	 a_path_that_transfers_less_than_before_gets_parts},
+	{"commands without data are sent in parts too",
+	 commands_without_data_are_sent_in_parts_too},
 	{"a part is lost and sent again", a_part_is_lost_and_sent_again},
 	{"a write waits before it takes another path", a_write_waits_before_it_takes_another_path},
 	{"a write waits as long as the controller's keep-alive timer",
