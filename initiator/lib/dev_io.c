@@ -297,14 +297,24 @@ static void io_ended(void *user, const struct rdinit_completion *c)
 
 /* ---- fused pairs ---- */
 
-/* One half of a fused pair has completed. Of two errors, a lost connection is reported, else the
- * first one. */
+/* How much the error of a half tells about the pair. A half that ended only because the other one
+ * failed tells nothing: neither the reason nor whether another path can be tried. */
+static unsigned int pair_rank(int err, uint16_t status)
+{
+	if (err != -EIO)
+		return err ? 3 : 0; /* lost: the outcome is unknown */
+	return (status & 0x7ff) == NVME_SC_FUSED_FAIL ? 1 : 2;
+}
+
+/* One half of a fused pair has completed. Of two errors with the same rank, that of the first half
+ * is reported. */
 static void pair_part(struct rdi_io *io, const struct rdinit_completion *c, bool first)
 {
 	struct rdinit_completion both = {.text = ""};
 	char status[NVME_STATUS_TEXT], text[RDI_TEXT];
+	unsigned int rank = pair_rank(c->err, c->status);
 
-	if (c->err && (first || !io->err || c->err != -EIO)) {
+	if (rank + first > pair_rank(io->err, io->status)) {
 		io->err = c->err;
 		io->status = c->status;
 	}

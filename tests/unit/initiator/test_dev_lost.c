@@ -577,7 +577,8 @@ static void both_halves_of_a_pair_are_aborted(void)
 	t_dev_free(&d);
 }
 
-static void a_pair_reports_that_the_blocks_differ(void)
+/* The halves of a pair are answered with @status, the half @early first. */
+static void answer_pair(unsigned int early, const uint16_t *status, uint16_t reported)
 {
 	struct t_done done = {0};
 	struct rdinit_dev_io io;
@@ -593,13 +594,26 @@ static void a_pair_reports_that_the_blocks_differ(void)
 	io.write_buf = buf;
 	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
 	t_dev_settle(&d);
-	t_answer(arrived[0].conn, &arrived[0].sqe, 0, NVME_SCT_MEDIA << 8 | NVME_SC_COMPARE_FAILED);
-	t_answer(arrived[1].conn, &arrived[1].sqe, 0, NVME_SC_FUSED_FAIL);
+	t_answer(arrived[early].conn, &arrived[early].sqe, 0, status[early]);
+	t_answer(arrived[!early].conn, &arrived[!early].sqe, 0, status[!early]);
 	t_dev_settle(&d);
 	CU_ASSERT_EQUAL(done.calls, 1);
 	CU_ASSERT_EQUAL(done.err, -EIO);
-	CU_ASSERT_EQUAL(done.status, NVME_SCT_MEDIA << 8 | NVME_SC_COMPARE_FAILED);
+	CU_ASSERT_EQUAL(done.status, reported);
 	t_dev_free(&d);
+}
+
+static void a_pair_reports_why_it_failed(void)
+{
+	static const uint16_t differ[] = {NVME_SCT_MEDIA << 8 | NVME_SC_COMPARE_FAILED,
+					  NVME_SC_FUSED_FAIL};
+	static const uint16_t conflict[] = {NVME_STATUS_DNR | NVME_SC_FUSED_FAIL,
+					    NVME_SC_RESERVATION_CONFLICT};
+
+	for (unsigned int early = 0; early < 2; early++) {
+		answer_pair(early, differ, differ[0]);
+		answer_pair(early, conflict, conflict[1]);
+	}
 }
 
 /* ---- cancelling ---- */
@@ -887,7 +901,7 @@ const struct t_case t_dev_lost_cases[] = {
 	{"a late command of the library itself ends the queue",
 	 a_late_command_of_the_library_itself_ends_the_queue},
 	{"both halves of a pair are aborted", both_halves_of_a_pair_are_aborted},
-	{"a pair reports that the blocks differ", a_pair_reports_that_the_blocks_differ},
+	{"a pair reports why it failed", a_pair_reports_why_it_failed},
 	{"a command that waits is cancelled", a_command_that_waits_is_cancelled},
 	{"a command that was sent is aborted", a_command_that_was_sent_is_aborted},
 	{"statuses say whether to try again", statuses_say_whether_to_try_again},
