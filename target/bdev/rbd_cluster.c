@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Clusters: connections that images share, and the threads for calls that block. */
+/* Clusters: connections that images share, and the queues of their pools. */
 #include "rbd_priv.h"
 
 #include <errno.h>
@@ -7,30 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of images of one cluster whose blocking calls run at the same time. It is exceeded when
- * none of these calls has ended for some time: a part of the cluster may answer although another
- * part does not. */
-#define WORKERS     4u
-#define WORKERS_MAX 16u
-#define STUCK_NS    UINT64_C(1000000000)
 /* Ceph's own limit for connecting is 300 s; a connection that failed is tried again anyway. */
 #define MOUNT_TIMEOUT "30"
 
+struct rbd_pool {
+	LIST_ENTRY(rbd_pool) link;
+	char *name;
+	unsigned int images;
+	struct rbd_queue *queue;
+};
+
 struct rbd_cluster {
-	struct rbd_clusters *clusters;
 	LIST_ENTRY(rbd_cluster) link;
-	struct rdt_ceph_config cfg; /* a copy */
-	bool defaults;              /* there is no configuration */
-	unsigned int images;        /* guarded by clusters->lock */
+	struct rdt_ceph_config cfg;  /* a copy */
+	bool defaults;               /* there is no configuration */
+	LIST_HEAD(, rbd_pool) pools; /* guarded by clusters->lock */
 
 	pthread_mutex_t lock;
-	pthread_cond_t work; /* CLOCK_MONOTONIC */
-	/* guarded by @lock */
-	TAILQ_HEAD(, rbd_job) jobs;
-	unsigned int threads;
-	unsigned int running;      /* jobs */
-	uint64_t moved_ns;         /* when a job last began or ended */
-	struct rbd_handle *handle; /* shared; NULL: none */
+	struct rbd_handle *handle; /* shared; NULL: none; guarded by @lock */
 
 	pthread_mutex_t connecting; /* held while @handle is made */
 };
@@ -42,155 +36,6 @@ struct rbd_clusters {
 	LIST_HEAD(, rbd_cluster) list;
 	LIST_HEAD(, rbd_image) images;
 };
-
-/* ---- jobs ---- */
-
-/* The job to run now. NULL: none; *@due is when the next one is, or UINT64_MAX. */
-static struct rbd_job *next_job(struct rbd_cluster *c, uint64_t *due)
-{
-	uint64_t now = rdt_module_now();
-	struct rbd_job *job;
-
-	*due = UINT64_MAX;
-	TAILQ_FOREACH (job, &c->jobs, link) {
-		if (job->running)
-			continue;
-		if (job->due <= now)
-			return job;
-		if (job->due < *due)
-			*due = job->due;
-	}
-	return NULL;
-}
-
-static int start_worker(struct rbd_cluster *c);
-
-/* With @c locked, which it is again afterwards. @job may be freed by its run. */
-static void run_rbd_job(struct rbd_cluster *c, struct rbd_job *job)
-{
-	TAILQ_REMOVE(&c->jobs, job, link);
-	job->queued = false;
-	job->running = true;
-	c->running++;
-	c->moved_ns = rdt_module_now();
-	start_worker(c); /* without another thread the jobs only run more slowly */
-	pthread_mutex_unlock(&c->lock);
-	job->run(job);
-	pthread_mutex_lock(&c->lock);
-	c->running--;
-	c->moved_ns = rdt_module_now();
-	pthread_cond_broadcast(&c->work);
-}
-
-static void free_cluster(struct rbd_cluster *c);
-
-/* Frees @c, which may be freed already, unless it has images or threads. */
-static void free_unused_cluster(struct rbd_clusters *clusters, struct rbd_cluster *c)
-{
-	struct rbd_cluster *found;
-	bool unused = false;
-
-	pthread_mutex_lock(&clusters->lock);
-	LIST_FOREACH (found, &clusters->list, link)
-		if (found == c)
-			break;
-	if (found && !c->images) {
-		pthread_mutex_lock(&c->lock);
-		unused = !c->threads;
-		pthread_mutex_unlock(&c->lock);
-	}
-	if (unused)
-		LIST_REMOVE(c, link);
-	pthread_mutex_unlock(&clusters->lock);
-	if (unused)
-		free_cluster(c);
-}
-
-static void *rbd_worker(void *arg);
-
-/* With @c locked. There is one thread more than running jobs; it notices when they are stuck. */
-static int start_worker(struct rbd_cluster *c)
-{
-	int rc;
-
-	if (c->threads >= WORKERS && (c->running < c->threads || c->threads >= WORKERS_MAX))
-		return 0;
-	rc = rdt_module_thread_start(&c->clusters->threads, rbd_worker, c);
-	if (!rc)
-		c->threads++;
-	return c->threads ? 0 : rc;
-}
-
-/* With @c locked. May one job more run? Otherwise *@due is when to look again. */
-static bool worker_may_run(const struct rbd_cluster *c, uint64_t *due)
-{
-	*due = c->moved_ns + STUCK_NS;
-	return c->running < WORKERS || rdt_module_now() >= *due;
-}
-
-static void *rbd_worker(void *arg)
-{
-	struct rbd_cluster *c = arg;
-	struct rbd_clusters *clusters = c->clusters;
-
-	pthread_mutex_lock(&c->lock);
-	while (c->running || !TAILQ_EMPTY(&c->jobs)) {
-		uint64_t due;
-		struct rbd_job *job = next_job(c, &due);
-
-		if (job && worker_may_run(c, &due)) {
-			run_rbd_job(c, job);
-		} else if (due == UINT64_MAX) {
-			pthread_cond_wait(&c->work, &c->lock);
-		} else {
-			struct timespec ts = rdt_module_timespec(due);
-
-			pthread_cond_timedwait(&c->work, &c->lock, &ts);
-		}
-	}
-	c->threads--;
-	pthread_cond_broadcast(&c->work);
-	pthread_mutex_unlock(&c->lock);
-	free_unused_cluster(clusters, c);
-	rdt_module_thread_ends(&clusters->threads);
-	return NULL;
-}
-
-int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns)
-{
-	struct rbd_cluster *c = job->cluster;
-	uint64_t due = rdt_module_now() + delay_ns;
-	int rc = 0;
-
-	pthread_mutex_lock(&c->lock);
-	if (!job->queued) {
-		job->queued = true;
-		job->due = due;
-		TAILQ_INSERT_TAIL(&c->jobs, job, link);
-		rc = start_worker(c);
-		if (rc) {
-			TAILQ_REMOVE(&c->jobs, job, link);
-			job->queued = false;
-		}
-	} else if (due < job->due) {
-		job->due = due;
-	}
-	pthread_cond_broadcast(&c->work);
-	pthread_mutex_unlock(&c->lock);
-	return rc;
-}
-
-void rbd_job_ran(struct rbd_job *job, bool last)
-{
-	pthread_mutex_lock(&job->cluster->lock);
-	job->running = false;
-	if (last && job->queued) {
-		TAILQ_REMOVE(&job->cluster->jobs, job, link);
-		job->queued = false;
-	}
-	pthread_cond_broadcast(&job->cluster->work);
-	pthread_mutex_unlock(&job->cluster->lock);
-}
 
 /* ---- connections ---- */
 
@@ -359,7 +204,6 @@ static void free_cluster(struct rbd_cluster *c)
 	free(c->cfg.options);
 	pthread_mutex_destroy(&c->lock);
 	pthread_mutex_destroy(&c->connecting);
-	pthread_cond_destroy(&c->work);
 	free(c);
 }
 
@@ -385,20 +229,17 @@ static bool copy_ceph(struct rdt_ceph_config *to, const struct rdt_ceph_config *
 	return ok;
 }
 
-static struct rbd_cluster *new_cluster(struct rbd_clusters *clusters,
-				       const struct rdt_ceph_config *cfg)
+static struct rbd_cluster *new_cluster(const struct rdt_ceph_config *cfg)
 {
 	struct rbd_cluster *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
-	c->clusters = clusters;
 	c->defaults = !cfg;
 	c->cfg.takeover = RDT_CEPH_TAKEOVER;
-	TAILQ_INIT(&c->jobs);
+	LIST_INIT(&c->pools);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->connecting, NULL);
-	rdt_module_cond_init(&c->work);
 	if (cfg && !copy_ceph(&c->cfg, cfg)) {
 		free_cluster(c);
 		return NULL;
@@ -406,36 +247,104 @@ static struct rbd_cluster *new_cluster(struct rbd_clusters *clusters,
 	return c;
 }
 
+static void free_pool(struct rbd_pool *pool)
+{
+	if (!pool)
+		return;
+	rbd_queue_free(pool->queue);
+	free(pool->name);
+	free(pool);
+}
+
+/* A thread of @q has ended, or it has one image less: free it, and its cluster, if they are not
+ * used any more. @q may be freed already. */
+static void free_unused_queue(void *arg, struct rbd_queue *q)
+{
+	struct rbd_clusters *clusters = arg;
+	struct rbd_cluster *c;
+	struct rbd_pool *pool = NULL;
+
+	pthread_mutex_lock(&clusters->lock);
+	LIST_FOREACH (c, &clusters->list, link) {
+		LIST_FOREACH (pool, &c->pools, link)
+			if (pool->queue == q)
+				break;
+		if (pool)
+			break;
+	}
+	if (pool && !pool->images && rbd_queue_idle(q)) {
+		LIST_REMOVE(pool, link);
+		free_pool(pool);
+		if (LIST_EMPTY(&c->pools)) {
+			LIST_REMOVE(c, link);
+			free_cluster(c);
+		}
+	}
+	pthread_mutex_unlock(&clusters->lock);
+}
+
+/* With @clusters locked. NULL: out of memory. */
+static struct rbd_pool *find_pool(struct rbd_clusters *clusters, struct rbd_cluster *c,
+				  const char *name)
+{
+	struct rbd_pool *pool;
+
+	LIST_FOREACH (pool, &c->pools, link)
+		if (strcmp(pool->name, name) == 0)
+			return pool;
+	pool = calloc(1, sizeof(*pool));
+	if (!pool)
+		return NULL;
+	pool->name = strdup(name);
+	pool->queue = rbd_queue_new(&clusters->threads, free_unused_queue, clusters);
+	if (!pool->name || !pool->queue) {
+		free_pool(pool);
+		return NULL;
+	}
+	LIST_INSERT_HEAD(&c->pools, pool, link);
+	return pool;
+}
+
 int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config *cfg,
-		    struct rbd_cluster **out)
+		    const char *pool_name, struct rbd_cluster **out, struct rbd_queue **queue)
 {
 	static const struct rdt_ceph_config defaults = {.takeover = RDT_CEPH_TAKEOVER};
-	struct rbd_cluster *c;
+	struct rbd_cluster *c, *fresh = NULL;
+	struct rbd_pool *pool = NULL;
 
 	pthread_mutex_lock(&clusters->lock);
 	LIST_FOREACH (c, &clusters->list, link)
 		if (rdt_config_same_ceph(&c->cfg, cfg ? cfg : &defaults))
 			break;
-	if (!c) {
-		c = new_cluster(clusters, cfg);
-		if (c)
-			LIST_INSERT_HEAD(&clusters->list, c, link);
-	}
+	if (!c)
+		c = fresh = new_cluster(cfg);
 	if (c)
-		c->images++;
+		pool = find_pool(clusters, c, pool_name);
+	if (pool) {
+		pool->images++;
+		*out = c;
+		*queue = pool->queue;
+		if (fresh)
+			LIST_INSERT_HEAD(&clusters->list, fresh, link);
+	} else {
+		free_cluster(fresh);
+	}
 	pthread_mutex_unlock(&clusters->lock);
-	*out = c;
-	return c ? 0 : -ENOMEM;
+	return pool ? 0 : -ENOMEM;
 }
 
-void rbd_cluster_put(struct rbd_clusters *clusters, struct rbd_cluster *c)
+void rbd_cluster_put(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *q)
 {
+	struct rbd_pool *pool;
+
 	if (!c)
 		return;
 	pthread_mutex_lock(&clusters->lock);
-	c->images--;
+	LIST_FOREACH (pool, &c->pools, link)
+		if (pool->queue == q)
+			pool->images--;
 	pthread_mutex_unlock(&clusters->lock);
-	free_unused_cluster(clusters, c);
+	free_unused_queue(clusters, q);
 }
 
 int rbd_clusters_create(struct rbd_clusters **out)
@@ -459,6 +368,12 @@ bool rbd_clusters_finish(struct rbd_clusters *all, uint64_t timeout_ns)
 	if (!rdt_module_threads_finish(&all->threads, timeout_ns))
 		return false;
 	while ((c = LIST_FIRST(&all->list))) {
+		struct rbd_pool *pool;
+
+		while ((pool = LIST_FIRST(&c->pools))) {
+			LIST_REMOVE(pool, link);
+			free_pool(pool);
+		}
 		LIST_REMOVE(c, link);
 		free_cluster(c);
 	}

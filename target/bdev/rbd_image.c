@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An image: opening, closing, its size, and the loss of its connection. All but the
- * functions of rbd_priv.h run as the image's job, on a worker thread of its cluster. */
+ * functions of rbd_priv.h run as the image's job, on a worker thread of its pool. */
 #include "rbd_priv.h"
 
 #include <errno.h>
@@ -60,7 +60,7 @@ static void close_image(struct rbd_image *img, bool dead)
 
 static void free_image(struct rbd_image *img)
 {
-	rbd_cluster_put(img->clusters, img->cluster);
+	rbd_cluster_put(img->clusters, img->cluster, img->job.queue);
 	pthread_mutex_destroy(&img->lock);
 	pthread_cond_destroy(&img->idle);
 	free(img->shared_text);
@@ -391,6 +391,28 @@ static void leave_connection(struct rbd_image *img)
 
 /* ---- the job ---- */
 
+/* Before hosts have seen it, the target's start says that its storage does not answer. */
+static void image_is_late(struct rbd_job *job)
+{
+	struct rbd_image *img = image_of(job);
+	char spelled[256];
+	bool opened, closing;
+
+	pthread_mutex_lock(&img->lock);
+	opened = img->opened;
+	closing = img->state == RBD_CLOSING;
+	pthread_mutex_unlock(&img->lock);
+	if (!opened || atomic_exchange(&img->bdev.stalled, true))
+		return;
+	rd_warn(img->log, RD_LOG_BACKEND,
+		"rbd: image %s: the cluster has not answered a request for some seconds; until it "
+		"does, %s (ceph -s shows its state)",
+		rbd_image_spell(img, spelled, sizeof(spelled)),
+		closing ? "the image stays open"
+			: "the image's lock and size do not change, and commands to take it or to "
+			  "give it up wait");
+}
+
 static void run_image(struct rbd_job *job)
 {
 	struct rbd_image *img = image_of(job);
@@ -462,13 +484,13 @@ static int new_image(struct rbd_clusters *clusters, const struct rdt_ns_config *
 	if (rbd_copy_name(&img->pool, rbd->pool) && rbd_copy_name(&img->name, rbd->image) &&
 	    rbd_copy_name(&img->rados_namespace, rbd->rados_namespace) &&
 	    rbd_copy_name(&img->snapshot, rbd->snapshot))
-		rc = rbd_cluster_get(clusters, rbd->of, &img->cluster);
+		rc = rbd_cluster_get(clusters, rbd->of, rbd->pool, &img->cluster, &img->job.queue);
 	if (rc) {
 		free_image(img);
 		return rc;
 	}
-	img->job.cluster = img->cluster;
 	img->job.run = run_image;
+	img->job.tell_late = image_is_late;
 	*out = img;
 	return 0;
 }

@@ -3,7 +3,7 @@
  * Backend rbd: images of Ceph through librbd. A module (module.h).
  *
  * Calls of librados and librbd that wait for the network (without end while the cluster is not
- * reachable) run on worker threads of the cluster. One job of an image runs at a time. I/O is
+ * reachable) run on worker threads of the image's pool. One job of an image runs at a time. I/O is
  * submitted by reactors and completes on threads of librbd, which post it to the reactor.
  */
 #ifndef RDT_RBD_PRIV_H
@@ -22,6 +22,7 @@
 
 struct rbd_cluster;
 struct rbd_peers;
+struct rbd_queue;
 
 /* ---- rbd_cluster.c ---- */
 
@@ -53,12 +54,12 @@ int rbd_clusters_create(struct rbd_clusters **out);
 /* See rdt_module.finish. */
 bool rbd_clusters_finish(struct rbd_clusters *clusters, uint64_t timeout_ns);
 
-/* The cluster that @cfg (NULL: Ceph's defaults) describes, for one more image. Returns 0 or
- * -ENOMEM. */
+/* The cluster that @cfg (NULL: Ceph's defaults) describes, and the queue of its pool, for one more
+ * image. Returns 0 or -ENOMEM. */
 int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config *cfg,
-		    struct rbd_cluster **out);
+		    const char *pool, struct rbd_cluster **out, struct rbd_queue **queue);
 /* One image less. Its job has ended. Accepts NULL as @c. */
-void rbd_cluster_put(struct rbd_clusters *clusters, struct rbd_cluster *c);
+void rbd_cluster_put(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue);
 /*
  * Worker threads: connect, or share the connection that exists. @timeout_s: the connection is not
  * shared, and all its calls end after that time; 0: a shared connection, whose I/O has no time
@@ -69,6 +70,34 @@ int rbd_cluster_connect(struct rbd_cluster *c, unsigned int timeout_s, struct rb
 /* @dead: the cluster has blocked this connection: the next image makes a new connection. The last
  * one closes it, which may wait for the network. */
 void rbd_handle_put(struct rbd_cluster *c, struct rbd_handle **handle, bool dead);
+
+/* ---- rbd_jobs.c ---- */
+
+/* Work of an object on a worker thread. Embedded in it; one run at a time. */
+struct rbd_job {
+	void (*run)(struct rbd_job *job); /* calls rbd_job_ran() last */
+	/* The run has not ended for some seconds; once for each run. Another thread, the queue is
+	 * locked. */
+	void (*tell_late)(struct rbd_job *job);
+	struct rbd_queue *queue;
+	/* guarded by the queue */
+	uint64_t due; /* ns, CLOCK_MONOTONIC */
+	uint64_t began_ns;
+	bool queued;
+	bool running;
+	bool late; /* it was told */
+	TAILQ_ENTRY(rbd_job) link;
+	TAILQ_ENTRY(rbd_job) running_link;
+};
+
+/* @ended(@arg) is called by each thread when it ends, and may free the queue. NULL: out of memory.
+ */
+struct rbd_queue *rbd_queue_new(struct rdt_module_threads *all,
+				void (*ended)(void *arg, struct rbd_queue *q), void *arg);
+/* It has no jobs and no threads. Accepts NULL. */
+void rbd_queue_free(struct rbd_queue *q);
+/* Does it have no threads, and so no jobs? */
+bool rbd_queue_idle(struct rbd_queue *q);
 
 /* Runs @job @delay_ns from now, or earlier if it is queued for an earlier time. During a run it is
  * queued for the next one. Returns 0, or -errno when there is no thread for it. Any thread. */

@@ -217,14 +217,16 @@ def hang_away(t):
 @test
 def a_pool_that_is_away_does_not_stop_another_pool(t):
     """More of its images are being opened than there are threads for that."""
-    make_away(6)
+    count = 18
+    make_away(count)
     hang_away(t)
-    target = serve(t, [cluster().namespace(1 + i, f'img{i}', rbd={'pool': AWAY}) for i in range(6)] +
-                   [cluster().namespace(7, cluster().image('8M'))])
-    target.expect(r'namespace 6: its storage does not answer yet')
-    t.eq(t.rdinit('read', target.uri(7), '-z', '4k').out, bytes(4096))
+    target = serve(t, [cluster().namespace(1 + i, f'img{i}', rbd={'pool': AWAY}) for i in range(count)] +
+                   [cluster().namespace(99, cluster().image('8M'))])
+    target.expect(rf'namespace {count}: its storage does not answer yet')
+    t.ok('namespace 99: its storage' not in target.text(), 'the other pool waited')
+    t.eq(t.rdinit('read', target.uri(99), '-z', '4k').out, bytes(4096))
     set_away('min_size', 1)
-    target.expect(r'namespace 6: added, 16384 blocks')
+    target.expect(rf'namespace {count}: added, 16384 blocks')
 
 
 @test
@@ -242,6 +244,9 @@ def a_pool_that_is_away_does_not_stop_the_locks_of_another_pool(t):
         for group in (1, 2):
             t.eq(c.call('ana.claim', group=group, action='yield'), {'namespaces': 1})
     target.expect(rf'image {POOL}/img\d+: its lock was given up')
+    target.expect(rf'image {AWAY}/img0: the cluster has not answered a request for some seconds')
+    with control(t) as c:
+        t.eq([ns['stalled'] for ns in c.call('namespace.list')['namespaces']], [True, False])
     t.ok(f'image {AWAY}/img0: its lock was given up' not in target.text(), 'the pool is not away')
 
 
