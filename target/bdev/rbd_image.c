@@ -91,31 +91,51 @@ static void image_changed(void *arg)
 }
 
 /* Every gateway derives the same identity. */
-static void derive_identity(struct rbd_image *img, const char *id)
+static void derive_identity(const struct rbd_image *img, uint8_t identity[16])
 {
 	char text[640];
 
 	snprintf(text, sizeof(text), "%s/%lld/%s/%s@%s", img->handle->fsid,
 		 (long long)rados_ioctx_get_id(img->io),
-		 img->rados_namespace ? img->rados_namespace : "", id,
+		 img->rados_namespace ? img->rados_namespace : "", img->id,
 		 img->snapshot ? img->snapshot : "");
-	uuid_generate_sha1(img->identity, identity_space, text, strlen(text));
+	uuid_generate_sha1(identity, identity_space, text, strlen(text));
 }
 
 static int read_properties(struct rbd_image *img)
 {
 	rbd_image_info_t info;
-	char id[256];
+	uint8_t identity[sizeof(img->identity)];
 	int rc = rbd_stat(img->image, &info, sizeof(info));
 
-	if (!rc)
-		rc = rbd_get_id(img->image, id, sizeof(id));
-	if (rc < 0)
+	if (!rc && !img->id[0])
+		rc = rbd_get_id(img->image, img->id, sizeof(img->id));
+	if (rc < 0) {
+		img->id[0] = '\0';
 		return rc;
+	}
+	derive_identity(img, identity);
+	pthread_mutex_lock(&img->lock);
 	img->image_size = info.size;
 	img->object_size = (uint32_t)info.obj_size;
-	derive_identity(img, id);
+	memcpy(img->identity, identity, sizeof(img->identity));
+	pthread_mutex_unlock(&img->lock);
 	return 0;
+}
+
+static int open_named(struct rbd_image *img)
+{
+	return img->bdev.read_only
+		       ? rbd_open_read_only(img->io, img->name, &img->image, img->snapshot)
+		       : rbd_open(img->io, img->name, &img->image, img->snapshot);
+}
+
+/* The image that hosts have seen: meanwhile its name may be that of another one. */
+static int open_same(struct rbd_image *img)
+{
+	return img->bdev.read_only
+		       ? rbd_open_by_id_read_only(img->io, img->id, &img->image, img->snapshot)
+		       : rbd_open_by_id(img->io, img->id, &img->image, img->snapshot);
 }
 
 static int open_steps(struct rbd_image *img, unsigned int timeout_s, const char **step, char *err,
@@ -134,9 +154,7 @@ static int open_steps(struct rbd_image *img, unsigned int timeout_s, const char 
 	if (img->rados_namespace)
 		rados_ioctx_set_namespace(img->io, img->rados_namespace);
 	*step = "the image cannot be opened";
-	rc = img->bdev.read_only
-		     ? rbd_open_read_only(img->io, img->name, &img->image, img->snapshot)
-		     : rbd_open(img->io, img->name, &img->image, img->snapshot);
+	rc = img->id[0] ? open_same(img) : open_named(img);
 	if (rc) {
 		img->image = NULL;
 		return rc;
@@ -156,16 +174,19 @@ static int open_steps(struct rbd_image *img, unsigned int timeout_s, const char 
 static int open_image(struct rbd_image *img, unsigned int timeout_s, char *err, size_t err_size)
 {
 	uint32_t changes = atomic_load(&img->changes);
-	const char *step;
+	const char *step, *missing;
 	char spelled[256];
 	int rc;
 
+	missing = img->id[0] ? "; expected the image that hosts used until now, not another one "
+			       "with its name; if it was removed, remove the namespace and add it "
+			       "again"
+			     : "; expected an existing one (ceph osd pool ls, rbd ls)";
 	rc = open_steps(img, timeout_s, &step, err, err_size);
 	if (rc && step)
 		snprintf(err, err_size, "rbd: image %s: %s: %s%s",
 			 rbd_image_spell(img, spelled, sizeof(spelled)), step, strerror(-rc),
-			 rc == -ENOENT ? "; expected an existing one (ceph osd pool ls, rbd ls)"
-				       : "");
+			 rc == -ENOENT ? missing : "");
 	if (!rc && img->image_size < img->bdev.block_size) {
 		snprintf(err, err_size,
 			 "rbd: image %s has %llu bytes, expected at least one block (%u bytes)",
@@ -173,6 +194,8 @@ static int open_image(struct rbd_image *img, unsigned int timeout_s, char *err, 
 			 (unsigned long long)img->image_size, img->bdev.block_size);
 		rc = -EINVAL;
 	}
+	if (rc && !img->opened)
+		img->id[0] = '\0'; /* no host has seen it */
 	if (rc)
 		close_image(img, rc == -ESHUTDOWN);
 	else
@@ -244,6 +267,22 @@ static uint64_t look_after(const struct rbd_image *img)
 	return atomic_load(&img->bdev.standby) ? LOCK_NS : LOOK_NS;
 }
 
+/* An image that was renamed stays the one that is served. */
+static void tell_renamed(struct rbd_image *img)
+{
+	char name[256], spelled[256];
+	size_t size = sizeof(name);
+
+	if (img->said_renamed || rbd_get_name(img->image, name, &size) ||
+	    strcmp(name, img->name) == 0)
+		return;
+	img->said_renamed = true;
+	rd_warn(img->log, RD_LOG_BACKEND,
+		"rbd: image %s: it was renamed to %s and is served as before; change the "
+		"configuration before the next start, which looks for the name that it has",
+		rbd_image_spell(img, spelled, sizeof(spelled)), name);
+}
+
 static void try_open(struct rbd_image *img)
 {
 	char text[384], spelled[256];
@@ -255,6 +294,7 @@ static void try_open(struct rbd_image *img)
 		rbd_job_kick(&img->job, RETRY_NS);
 		return;
 	}
+	tell_renamed(img);
 	rbd_image_set_standby(img, img->lock_mode == RDT_RBD_LOCK_EXCLUSIVE);
 	rbd_image_settle_lock(img);
 	img->moved_ns = rdt_module_now();

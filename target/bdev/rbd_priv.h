@@ -162,12 +162,14 @@ struct rbd_image {
 	uint64_t shared_version; /* of the job; 0: the object does not exist */
 
 	/* of the job */
+	char id[256]; /* Ceph's, of the image that was opened first; "": none was */
 	struct rbd_handle *handle;
 	rados_ioctx_t io;
 	rbd_image_t image; /* also read by submit in state OPEN */
 	uint64_t watch;
 	bool watched;
-	int said_err;       /* the failure of opening that was logged */
+	int said_err; /* the failure of opening that was logged */
+	bool said_renamed;
 	uint64_t looked_at; /* @completed at the last look */
 	uint64_t moved_ns;  /* when it had changed */
 	enum rbd_lock_said lock_said;

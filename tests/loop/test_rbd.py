@@ -316,6 +316,24 @@ def a_blocked_client_opens_the_image_again(t):
     dev.finish()
 
 
+@test
+def an_image_that_was_renamed_stays_the_one_that_hosts_use(t):
+    """Another one has its name when it has to be opened again."""
+    image = cluster().image('8M')
+    target = serve(t, [cluster().namespace(1, image)])
+    data = pattern(3, 4096)
+    t.rdinit('write', target.uri(), '--data', t.file('data', data))
+    addresses = cluster().watchers(image)
+    cluster().run('rbd', 'rename', f'{POOL}/{image}', f'{POOL}/{image}-moved')
+    cluster().run('rbd', 'create', '--size', '8M', f'{POOL}/{image}')
+    since = target.mark()
+    for address in addresses:
+        cluster().block(address)
+    target.expect(r'image rbd/img\d+ is open again', since=since)
+    target.expect(rf'image rbd/{image}: it was renamed to {image}-moved and is served as before', since=since)
+    t.same(t.rdinit('read', target.uri(), '-z', '4k').out, data)
+
+
 # ---- two gateways ----
 
 def gateway(t, image, number, name=None, **kw):
