@@ -208,6 +208,7 @@ static bool rbd_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim)
 
 	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
 		return false; /* whoever writes has the image */
+	atomic_store(&img->claimed_ns, rdt_module_now());
 	atomic_store(&img->claim, claim);
 	rbd_job_kick(&img->job, 0);
 	return true;

@@ -6,6 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TAKE_NS (60 * RD_NSEC_PER_SEC) /* how long a command to take a lock is valid */
+
+/* How long Ceph blocks a gateway whose lock was broken; its default is an hour. A gateway that was
+ * stopped for longer, for example with its virtual machine, could still write. A week. */
+#define BLOCK_SECS 604800u
+
 static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char *text)
 {
 	char spelled[256];
@@ -16,6 +22,37 @@ static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char
 	img->lock_said = said;
 }
 
+/* ---- breaking a lock ---- */
+
+/*
+ * librbd has Ceph block the holder for the default time, and the time of an entry of the blocklist
+ * cannot be changed: this adds the entry before librbd does. It takes a second, in which a holder
+ * that is alive would come back and compete for the lock; so it is for a silent one only. A failure
+ * leaves the block to librbd.
+ */
+static void block_for_long(struct rbd_image *img, const char *owner)
+{
+	struct rbd_handle *h = img->handle;
+	char text[256], *out = NULL, *status = NULL;
+	const char *command = text;
+	size_t out_len = 0, status_len = 0;
+	bool known;
+
+	pthread_mutex_lock(&h->joining);
+	known = strcmp(h->blocked, owner) == 0; /* when another image's lock was broken */
+	snprintf(h->blocked, sizeof(h->blocked), "%s", owner);
+	pthread_mutex_unlock(&h->joining);
+	if (known)
+		return;
+	snprintf(text, sizeof(text),
+		 "{\"prefix\": \"osd blocklist\", \"blocklistop\": \"add\", \"addr\": \"%s\", "
+		 "\"expire\": %u.0}",
+		 owner, BLOCK_SECS);
+	rados_mon_command(h->cl, &command, 1, "", 0, &out, &out_len, &status, &status_len);
+	rados_buffer_free(out);
+	rados_buffer_free(status);
+}
+
 /*
  * librbd has Ceph block the holder before it breaks the lock, and waits for the map of OSDs that
  * says so; an OSD gets that map before it serves this gateway. The lock is not broken when @owner
@@ -23,9 +60,12 @@ static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char
  */
 static int break_lock(struct rbd_image *img, const char *owner, const char *why)
 {
-	int rc = rbd_lock_break(img->image, RBD_LOCK_MODE_EXCLUSIVE, owner);
 	char spelled[256];
+	int rc;
 
+	if (why[0])
+		block_for_long(img, owner);
+	rc = rbd_lock_break(img->image, RBD_LOCK_MODE_EXCLUSIVE, owner);
 	if (!rc)
 		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: the lock of %s was broken%s",
 			  rbd_image_spell(img, spelled, sizeof(spelled)), owner, why);
@@ -38,12 +78,34 @@ static int break_lock(struct rbd_image *img, const char *owner, const char *why)
 	return rc;
 }
 
+/* ---- what is claimed ---- */
+
 /* The claim TAKE becomes WAIT, unless it has changed since. */
 static void end_take(struct rbd_image *img)
 {
 	enum rdt_claim take = RDT_CLAIM_TAKE;
 
 	atomic_compare_exchange_strong(&img->claim, &take, RDT_CLAIM_WAIT);
+}
+
+/* The claim to act on now. A command to take the lock that could not be carried out in time,
+ * because the cluster did not answer, is dropped: the operator may have decided otherwise since. */
+static enum rdt_claim claim_now(struct rbd_image *img)
+{
+	enum rdt_claim claim = atomic_load(&img->claim);
+	uint64_t age = rdt_module_now() - atomic_load(&img->claimed_ns);
+	char spelled[256];
+
+	if (claim != RDT_CLAIM_TAKE || age < TAKE_NS)
+		return claim;
+	if (!atomic_compare_exchange_strong(&img->claim, &claim, RDT_CLAIM_WAIT))
+		return claim;
+	rd_warn(img->log, RD_LOG_BACKEND,
+		"rbd: image %s: the command to take its lock is %llu s old, as the cluster did not "
+		"answer, and is not carried out; say it again if it is still wanted",
+		rbd_image_spell(img, spelled, sizeof(spelled)),
+		(unsigned long long)(age / RD_NSEC_PER_SEC));
+	return RDT_CLAIM_WAIT;
 }
 
 /* Does the image that is served have its lock still? When another client has broken it, the image
@@ -139,10 +201,11 @@ static enum rbd_heard heard_of_owner(struct rbd_image *img, const char *owner)
 }
 
 /*
- * Is the lock free, or was it broken, so that this gateway can request it? True too when the holder
- * is not known: then Ceph decides, which takes up to half a minute when the holder is dead.
+ * Is the lock free, or was it broken as @claim says, so that this gateway can request it? True too
+ * when the holder is not known: then Ceph decides, which takes up to half a minute when the holder
+ * is dead.
  */
-static bool make_way(struct rbd_image *img, enum rdt_claim claim)
+static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 {
 	char owner[128], why[64] = "";
 	int mine = 0, rc = rbd_is_exclusive_lock_owner(img->image, &mine);
@@ -152,7 +215,9 @@ static bool make_way(struct rbd_image *img, enum rdt_claim claim)
 	rc = read_owner(img, owner, sizeof(owner));
 	if (rc || !owner[0])
 		return true;
-	if (claim != RDT_CLAIM_TAKE) {
+	if (*claim == RDT_CLAIM_TAKE)
+		*claim = claim_now(img); /* the cluster has just answered, perhaps after hours */
+	if (*claim != RDT_CLAIM_TAKE) {
 		enum rbd_heard heard = heard_of_owner(img, owner);
 
 		if (heard == RBD_HEARD_STRANGER)
@@ -165,9 +230,9 @@ static bool make_way(struct rbd_image *img, enum rdt_claim claim)
 			 img->handle->takeover_s - 1);
 	}
 	rc = break_lock(img, owner, why);
-	if (rc && claim != RDT_CLAIM_TAKE)
+	if (rc && *claim != RDT_CLAIM_TAKE)
 		img->lock_said = RBD_SAID_FAILED;
-	return !rc || rc == -ENOENT || rc == -ESHUTDOWN || claim == RDT_CLAIM_TAKE;
+	return !rc || rc == -ENOENT || rc == -ESHUTDOWN || *claim == RDT_CLAIM_TAKE;
 }
 
 /* ---- the claim ---- */
@@ -191,7 +256,7 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 {
 	int rc;
 
-	if (!make_way(img, claim))
+	if (!make_way(img, &claim))
 		return;
 	rc = rbd_lock_acquire(img->image, RBD_LOCK_MODE_EXCLUSIVE);
 	if (rc == -ESHUTDOWN) {
@@ -251,7 +316,7 @@ static void keep_peers(struct rbd_image *img)
 /* With "lock: exclusive" one gateway at a time serves the image. */
 void rbd_image_settle_lock(struct rbd_image *img)
 {
-	enum rdt_claim claim = atomic_load(&img->claim);
+	enum rdt_claim claim = claim_now(img);
 	bool standby = atomic_load(&img->bdev.standby);
 	bool doubted = atomic_exchange(&img->lock_doubted, false);
 

@@ -15,6 +15,7 @@
 #define PEERS_OBJECT "rdtarget.gateways"
 #define ASK_NS       UINT64_C(1000000000) /* between two questions */
 #define CONFIRM_SECS 1u
+#define KNOWN_NS     (2 * ASK_NS) /* an answer is recent for so long */
 
 /* A client that watches the object. */
 struct rbd_peer {
@@ -226,7 +227,7 @@ static enum rbd_heard heard_of(const struct rbd_peers *p, uint64_t client, uint6
 {
 	const struct rbd_peer *peer = peer_of(p, client);
 
-	if (!p->answered_ns || now - p->answered_ns > 2 * ASK_NS)
+	if (!p->answered_ns || now - p->answered_ns > KNOWN_NS)
 		return RBD_HEARD_NOT_YET;
 	if (p->err || !peer)
 		return RBD_HEARD_STRANGER;
@@ -246,6 +247,8 @@ enum rbd_heard rbd_peers_ask(struct rbd_peers *p, uint64_t client)
 	bool confirm, ask;
 
 	pthread_mutex_lock(&p->lock);
+	if (!p->asking && now - p->answered_ns > KNOWN_NS)
+		p->count = 0; /* a peer may have answered others since: it begins anew */
 	heard = heard_of(p, client, now);
 	confirm = any_missed(p) && !p->err;
 	ask = !p->asking && (confirm || !p->asked_ns || now - p->asked_ns >= ASK_NS);

@@ -36,18 +36,9 @@ struct rbd_handle {
 	unsigned int refs; /* guarded by the cluster */
 	unsigned int takeover_s;
 	pthread_mutex_t joining;
-	LIST_HEAD(, rbd_peers) peers; /* guarded by @joining */
-};
-
-/* Work of an object on a worker thread. Embedded in it; one run at a time. */
-struct rbd_job {
-	void (*run)(struct rbd_job *job);
-	struct rbd_cluster *cluster;
-	/* guarded by the cluster */
-	uint64_t due; /* ns, CLOCK_MONOTONIC */
-	bool queued;
-	bool running;
-	TAILQ_ENTRY(rbd_job) link;
+	/* guarded by @joining */
+	LIST_HEAD(, rbd_peers) peers;
+	char blocked[128]; /* the client that was blocked last; "": none */
 };
 
 int rbd_clusters_create(struct rbd_clusters **out);
@@ -136,6 +127,7 @@ struct rbd_image {
 	struct rd_loop *(*engines_loop)(const struct rdt_engines *engines);
 
 	_Atomic enum rdt_claim claim; /* to the exclusive lock */
+	_Atomic uint64_t claimed_ns;  /* when it was set; stored before it */
 	atomic_bool lock_doubted;     /* librbd refused a write for want of the lock */
 	_Atomic enum rbd_state state; /* changed under @lock */
 	atomic_uint inflight;         /* I/Os in librbd, and submits that run */

@@ -3,6 +3,8 @@
 
 import atexit
 import ctypes
+import datetime
+import json
 import os
 import shutil
 import signal
@@ -149,6 +151,18 @@ class Cluster:
     def block(self, address):
         """Add a client's address to the blocklist."""
         self.run('ceph', 'osd', 'blocklist', 'add', address)
+
+    def blocked_for(self, address):
+        """Seconds for which Ceph will block this address."""
+        for line in self.run('ceph', 'osd', 'blocklist', 'ls').splitlines():
+            if line.split()[0] == address:
+                until = datetime.datetime.strptime(line.split()[1], '%Y-%m-%dT%H:%M:%S.%f%z')
+                return (until - datetime.datetime.now(datetime.timezone.utc)).total_seconds()
+        raise Failure(f'{address} is not blocked')
+
+    def lock_owner(self, image):
+        """The address of the client that has the exclusive lock."""
+        return json.loads(self.run('rbd', 'lock', 'ls', '--format', 'json', f'{POOL}/{image}'))[0]['address']
 
     def watchers(self, image):
         """The addresses of clients that have the image open."""

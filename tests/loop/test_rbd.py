@@ -525,10 +525,13 @@ def a_gateway_is_replaced_while_another_one_is_dead_too(t):
 
 @test
 def a_silent_gateway_is_replaced_after_the_time_of_the_configuration(t):
-    pair = gateways(t, cluster().image('8M'), ceph={'takeover': 6})
+    image = cluster().image('8M')
+    pair = gateways(t, image, ceph={'takeover': 6})
+    silent = cluster().lock_owner(image)
     pair[0].kill()
     pair[1].expect(r'the lock of \S+ was broken: that gateway has not answered for 5 s')
     pair[1].expect(r'its lock is held here')
+    t.ok(cluster().blocked_for(silent) > 6 * 86400, 'a machine that was paused may come back after an hour')
 
 
 @test
@@ -688,6 +691,23 @@ def a_state_that_another_gateway_has_written_is_not_overwritten(t):
         t.eq(one.report()[3], {1: (one.key, False)})
         nv.expect(one.acquire(WE))
         t.eq(two.write(), CONFLICT)
+
+
+@test
+def a_state_that_was_removed_and_made_again_is_not_overwritten(t):
+    """Ceph counts versions for each placement group, so that they do not begin again with the object."""
+    forget_state(t)
+    target = gateway(t, cluster().image('8M'), 0)
+    serves(t, target)
+    with Owner(target, 1) as one, Owner(target, 2) as two:
+        nv.expect(one.register())
+        name, path = state_object()[0], t.path('state')
+        cluster().run('rados', '-p', POOL, 'get', name, path)
+        cluster().run('rados', '-p', POOL, 'rm', name)
+        cluster().run('rados', '-p', POOL, 'put', name, path)
+        t.eq(two.register().status, INACCESSIBLE)
+        serves(t, target)
+        nv.expect(two.register())
 
 
 def gateway_with_state(t, content):

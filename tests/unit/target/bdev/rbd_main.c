@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The lock of an image of Ceph, and how gateways see each other, on a fake cluster: an image that
+ * another gateway has, and a clock that the test sets. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "t_main.h"
+#include "target/bdev/rbd_priv.h"
+
+#define OWNER    "192.0.2.1:0/7"
+#define OWNER_ID 7u
+#define MY_ID    8u
+
+/* ---- the cluster ---- */
+
+static struct {
+	uint64_t now;
+	bool acks;         /* the owner answers questions */
+	bool fails;        /* questions end with an error */
+	uint64_t owner_ns; /* how long the cluster takes to name the owner */
+	unsigned int breaks, asked, blocks;
+	rados_callback_t answered; /* of the question in flight */
+	void *answered_arg;
+	int answered_rc;
+} fake;
+
+uint64_t rdt_module_now(void)
+{
+	return fake.now;
+}
+
+int rbd_lock_break(rbd_image_t image, rbd_lock_mode_t mode, const char *owner)
+{
+	fake.breaks += strcmp(owner, OWNER) == 0;
+	return 0;
+}
+
+int rbd_is_exclusive_lock_owner(rbd_image_t image, int *owner)
+{
+	*owner = fake.breaks != 0;
+	return 0;
+}
+
+int rbd_lock_get_owners(rbd_image_t image, rbd_lock_mode_t *mode, char **owners, size_t *count)
+{
+	static char owner[] = OWNER;
+
+	fake.now += fake.owner_ns;
+	*count = 1;
+	*owners = owner;
+	return 0;
+}
+
+void rbd_lock_get_owners_cleanup(char **owners, size_t count)
+{
+}
+
+int rbd_watchers_list(rbd_image_t image, rbd_image_watcher_t *watchers, size_t *count)
+{
+	static char owner[] = OWNER;
+
+	*count = 1;
+	watchers[0] = (rbd_image_watcher_t){.addr = owner, .id = OWNER_ID};
+	return 0;
+}
+
+void rbd_watchers_list_cleanup(rbd_image_watcher_t *watchers, size_t count)
+{
+}
+
+int rbd_lock_acquire(rbd_image_t image, rbd_lock_mode_t mode)
+{
+	return fake.breaks ? 0 : -EROFS;
+}
+
+int rbd_lock_release(rbd_image_t image)
+{
+	return 0;
+}
+
+uint64_t rados_get_instance_id(rados_t cluster)
+{
+	return MY_ID;
+}
+
+int rados_mon_command(rados_t cluster, const char **cmd, size_t cmds, const char *in, size_t in_len,
+		      char **out, size_t *out_len, char **status, size_t *status_len)
+{
+	fake.blocks += strstr(cmd[0], "\"osd blocklist\"") && strstr(cmd[0], OWNER) != NULL;
+	return 0;
+}
+
+void rados_buffer_free(char *buf)
+{
+}
+
+int rados_ioctx_create(rados_t cluster, const char *pool, rados_ioctx_t *io)
+{
+	*io = &fake;
+	return 0;
+}
+
+void rados_ioctx_destroy(rados_ioctx_t io)
+{
+}
+
+void rados_ioctx_set_namespace(rados_ioctx_t io, const char *name)
+{
+}
+
+rados_write_op_t rados_create_write_op(void)
+{
+	return &fake;
+}
+
+void rados_release_write_op(rados_write_op_t op)
+{
+}
+
+void rados_write_op_create(rados_write_op_t op, int exclusive, const char *category)
+{
+}
+
+int rados_write_op_operate(rados_write_op_t op, rados_ioctx_t io, const char *oid, time_t *mtime,
+			   int flags)
+{
+	return 0;
+}
+
+int rados_watch2(rados_ioctx_t io, const char *oid, uint64_t *handle, rados_watchcb2_t cb,
+		 rados_watcherrcb_t failed, void *arg)
+{
+	return 0;
+}
+
+int rados_unwatch2(rados_ioctx_t io, uint64_t handle)
+{
+	return 0;
+}
+
+int rados_watch_flush(rados_t cluster)
+{
+	return 0;
+}
+
+int rados_notify_ack(rados_ioctx_t io, const char *oid, uint64_t id, uint64_t handle,
+		     const char *buf, int len)
+{
+	return 0;
+}
+
+int rados_aio_create_completion2(void *arg, rados_callback_t cb, rados_completion_t *out)
+{
+	fake.answered = cb;
+	fake.answered_arg = arg;
+	*out = &fake;
+	return 0;
+}
+
+void rados_aio_release(rados_completion_t c)
+{
+}
+
+int rados_aio_get_return_value(rados_completion_t c)
+{
+	return fake.answered_rc;
+}
+
+int rados_aio_notify(rados_ioctx_t io, const char *oid, rados_completion_t c, const char *buf,
+		     int len, uint64_t timeout_ms, char **reply, size_t *reply_len)
+{
+	static char some[] = "reply";
+
+	fake.asked = (unsigned int)timeout_ms;
+	*reply = some;
+	*reply_len = sizeof(some);
+	return 0;
+}
+
+int rados_decode_notify_response(char *reply, size_t len, struct notify_ack_t **acks,
+				 size_t *acks_count, struct notify_timeout_t **missed,
+				 size_t *missed_count)
+{
+	*acks_count = fake.acks;
+	*missed_count = !fake.acks;
+	*acks = calloc(1, sizeof(**acks));
+	*missed = calloc(1, sizeof(**missed));
+	(*acks)->notifier_id = (*missed)->notifier_id = OWNER_ID;
+	return 0;
+}
+
+void rados_free_notify_response(struct notify_ack_t *acks, size_t count,
+				struct notify_timeout_t *missed)
+{
+	free(acks);
+	free(missed);
+}
+
+/* ---- the rest of the module ---- */
+
+void rbd_clusters_kick_standby(struct rbd_clusters *clusters, const struct rbd_cluster *cluster)
+{
+}
+
+int rbd_shared_load(struct rbd_image *img)
+{
+	return 0;
+}
+
+void rbd_image_lost(struct rbd_image *img)
+{
+}
+
+void rbd_image_set_standby(struct rbd_image *img, bool standby)
+{
+	atomic_store(&img->bdev.standby, standby);
+}
+
+const char *rbd_image_spell(const struct rbd_image *img, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s/%s", img->pool, img->name);
+	return buf;
+}
+
+bool rbd_copy_name(char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return *to || !from;
+}
+
+/* ---- an image on standby ---- */
+
+static struct rbd_handle handle = {.takeover_s = 4};
+static char pool_name[] = "rbd", image_name[] = "disk";
+
+static struct rbd_image *standby_new(void)
+{
+	struct rbd_image *img = calloc(1, sizeof(*img));
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(img);
+	memset(&fake, 0, sizeof(fake));
+	fake.now = 1000 * RD_NSEC_PER_SEC;
+	pthread_mutex_init(&handle.joining, NULL);
+	LIST_INIT(&handle.peers);
+	handle.blocked[0] = '\0';
+	img->pool = pool_name;
+	img->name = image_name;
+	img->handle = &handle;
+	img->lock_mode = RDT_RBD_LOCK_EXCLUSIVE;
+	atomic_store(&img->bdev.standby, true);
+	return img;
+}
+
+static void standby_free(struct rbd_image *img)
+{
+	rbd_peers_leave(img);
+	pthread_mutex_destroy(&handle.joining);
+	free(img);
+}
+
+/* A question that is in flight ends after its time, or at once. */
+static void answer(void)
+{
+	if (!fake.asked)
+		return;
+	if (!fake.acks)
+		fake.now += fake.asked * UINT64_C(1000000);
+	fake.answered_rc = fake.fails ? -EIO : fake.acks ? 0 : -ETIMEDOUT;
+	fake.asked = 0;
+	fake.answered(NULL, fake.answered_arg);
+}
+
+/* One pass of the job, and the answer to what it asked. */
+static void pass(struct rbd_image *img)
+{
+	rbd_image_settle_lock(img);
+	answer();
+}
+
+static void claim_take(struct rbd_image *img)
+{
+	atomic_store(&img->claimed_ns, fake.now);
+	atomic_store(&img->claim, RDT_CLAIM_TAKE);
+}
+
+static void test_take(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	claim_take(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 1);
+	CU_ASSERT_EQUAL(fake.blocks, 0);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
+	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_WAIT);
+	standby_free(img);
+}
+
+static void test_take_hours_later(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	fake.owner_ns = 3600 * RD_NSEC_PER_SEC;
+	claim_take(img);
+	pass(img);
+	fake.owner_ns = 0;
+	pass(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 0);
+	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_WAIT);
+	/* it can be said again */
+	claim_take(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 1);
+	standby_free(img);
+}
+
+static void test_take_before_opening_hours_later(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	claim_take(img);
+	fake.now += 3600 * RD_NSEC_PER_SEC;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 0);
+	standby_free(img);
+}
+
+static void test_silent(void)
+{
+	struct rbd_image *img = standby_new();
+
+	for (int i = 0; i < 3; i++) {
+		CU_ASSERT_EQUAL(fake.breaks, 0);
+		pass(img);
+	}
+	CU_ASSERT_EQUAL(fake.breaks, 1);
+	CU_ASSERT_EQUAL(fake.blocks, 1);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
+	standby_free(img);
+}
+
+static void test_silent_again(void)
+{
+	struct rbd_image *img = standby_new();
+
+	pass(img); /* one question is not answered; then this gateway has nothing to ask for long */
+	fake.now += 3600 * RD_NSEC_PER_SEC;
+	pass(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 0);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 1);
+	standby_free(img);
+}
+
+static void test_answers_between(void)
+{
+	struct rbd_image *img = standby_new();
+
+	for (int i = 0; i < 6; i++) {
+		fake.acks = i % 2;
+		pass(img);
+		fake.now += RD_NSEC_PER_SEC;
+	}
+	CU_ASSERT_EQUAL(fake.breaks, 0);
+	standby_free(img);
+}
+
+static const struct t_case rbd_lock_cases[] = {
+	{"a command takes the lock of a gateway that is alive", test_take},
+	{"a command that waited for the cluster for an hour is dropped", test_take_hours_later},
+	{"a command given an hour before the image is open is dropped",
+	 test_take_before_opening_hours_later},
+	{"a gateway that is silent loses its lock, and is blocked for long", test_silent},
+	{"what was missed an hour ago does not count", test_silent_again},
+	{"a gateway that answers every other question keeps its lock", test_answers_between},
+	{NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+	const struct t_suite suites[] = {
+		{.name = "rbd lock", .cases = rbd_lock_cases},
+		{.name = NULL},
+	};
+
+	return t_run(argc, argv, suites);
+}
