@@ -103,6 +103,36 @@ static void check_ns_rbd(struct rdt_config_load *load, const struct rdt_config *
 				   "of them");
 }
 
+/* With a range of controller IDs the subsystem has other gateways, which do not know what hosts
+ * set here. Told for the first of the subsystem's namespaces (@ns) that it concerns. */
+static void warn_gateway(struct rdt_config_load *load, const struct rdt_config *config,
+			 const struct rdt_subsys_config *ss, const struct rdt_key *ns_key,
+			 const struct rdt_ns_config *ns, bool told[2])
+{
+	struct rdt_key rbd = rdt_config_child(load, ns_key, "rbd");
+
+	if (!ns->rbd || ns->read_only)
+		return;
+	if (!told[0] && ns->rbd->lock == RDT_RBD_LOCK_AUTO &&
+	    ss->reservations != RDT_RESERVATIONS_OFF) {
+		told[0] = true;
+		rdt_config_warning(load, &rbd,
+				   "without \"lock: exclusive\" each gateway (the subsystem has a "
+				   "range of controller IDs) enforces only reservations that hosts "
+				   "made through it; set \"lock: exclusive\", or \"reservations: "
+				   "off\" in the subsystem");
+	}
+	if (!told[1] && config->target.state_dir && ss->write_protect != RDT_WP_OFF) {
+		told[1] = true;
+		rdt_config_warning(
+			load, &rbd,
+			"each gateway (the subsystem has a range of controller IDs) keeps "
+			"its own write protection, so a protected namespace can be written "
+			"after a takeover; set \"write_protect: off\" in the subsystem, "
+			"and \"read_only: true\" on all gateways where it is needed");
+	}
+}
+
 void rdt_config_check_rbd(struct rdt_config_load *load, struct rdt_config *config)
 {
 	struct rdt_key root = rdt_config_root(load);
@@ -114,6 +144,9 @@ void rdt_config_check_rbd(struct rdt_config_load *load, struct rdt_config *confi
 	for (uint32_t i = 0; i < config->subsystems_count; i++) {
 		struct rdt_key ss = rdt_config_item(load, &subsystems, i);
 		struct rdt_key list = rdt_config_child(load, &ss, "namespaces");
+		bool gateway = rdt_config_child(load, &ss, "cntlid_min").node ||
+			       rdt_config_child(load, &ss, "cntlid_max").node;
+		bool told[2] = {!gateway, !gateway};
 
 		for (uint32_t j = 0; j < config->subsystems[i].namespaces_count; j++) {
 			struct rdt_ns_config *ns = &config->subsystems[i].namespaces[j];
@@ -123,6 +156,7 @@ void rdt_config_check_rbd(struct rdt_config_load *load, struct rdt_config *confi
 				continue;
 			key = rdt_config_item(load, &list, j);
 			check_ns_rbd(load, config, &key, ns);
+			warn_gateway(load, config, &config->subsystems[i], &key, ns, told);
 		}
 	}
 }

@@ -802,6 +802,46 @@ static void unreadable_files(void)
 			       "is a configuration, split it, with \"include\" in one part\n");
 }
 
+static void gateways_state(void)
+{
+#define GATEWAY(more, lock)                                                                  \
+	LISTEN "target: {state_dir: /s}\n" SUBSYS more "    namespaces:\n"                   \
+	       "      - {nsid: 1, backend: rbd, rbd: {pool: a, image: b, lock: " lock "}}\n" \
+	       "      - {nsid: 2, backend: rbd, rbd: {pool: a, image: c, lock: " lock "}}\n"
+	static const char *const resv = "rbd: without \"lock: exclusive\" each gateway";
+	static const char *const wp = "rbd: each gateway (the subsystem has a range of controller "
+				      "IDs) keeps its own write protection";
+	static const struct {
+		const char *text;
+		int resv, wp;
+	} cases[] = {
+		{GATEWAY("    cntlid_min: 1\n", "auto"), 1, 1},
+		{GATEWAY("    cntlid_max: 9\n", "exclusive"), 0, 1},
+		{GATEWAY("    cntlid_max: 9\n    write_protect: off\n", "exclusive"), 0, 0},
+		{GATEWAY("    cntlid_max: 9\n    reservations: off\n    write_protect: off\n",
+			 "auto"),
+		 0, 0},
+		{GATEWAY("", "auto"), 0, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct rdt_config *config;
+		struct said said;
+		const char *found;
+
+		CU_ASSERT_EQUAL_FATAL(
+			load_text(cases[i].text, strlen(cases[i].text), &said, &config), 0);
+		found = strstr(said.text, resv);
+		CU_ASSERT_EQUAL(found != NULL, cases[i].resv);
+		CU_ASSERT_PTR_NULL(found ? strstr(found + 1, resv) : NULL); /* once */
+		found = strstr(said.text, wp);
+		CU_ASSERT_EQUAL(found != NULL, cases[i].wp);
+		CU_ASSERT_PTR_NULL(found ? strstr(found + 1, wp) : NULL);
+		rdt_config_put(&config);
+	}
+#undef GATEWAY
+}
+
 /* For any content: an error or a configuration, never a crash. Each prefix of a good file is
  * tried. */
 static void every_prefix_is_survived(void)
@@ -835,6 +875,7 @@ const struct t_case t_config_cases[] = {
 	{"mistakes in paths and host lists", path_errors},
 	{"an NQN of 224 bytes is refused, 223 are fine", long_nqn},
 	{"NQNs of other forms are used, with a warning", names_of_other_forms},
+	{"what each gateway keeps for itself is warned of", gateways_state},
 	{"all mistakes are reported at once", all_mistakes_at_once},
 	{"a target may have nothing to serve yet", nothing_to_serve},
 	{"aliases are refused", aliases_are_refused},
