@@ -306,10 +306,14 @@ static void keep_peers(struct rbd_image *img)
 
 	if (rc && rc != -ESHUTDOWN && rc != img->said_peers_err)
 		rd_warn(img->log, RD_LOG_BACKEND,
-			"rbd: image %s: gateways cannot see whether they are alive: %s; one that "
-			"is lost is replaced after half a minute; the user needs the capabilities "
-			"of \"profile rbd\" for the pool",
-			rbd_image_spell(img, spelled, sizeof(spelled)), strerror(-rc));
+			"rbd: image %s: gateways cannot see whether they are alive: the object "
+			"rdtarget.gateways of the pool: %s; one that is lost is replaced after "
+			"half "
+			"a minute; %s",
+			rbd_image_spell(img, spelled, sizeof(spelled)), strerror(-rc),
+			rc == -ETIMEDOUT ? "a part of the pool may hang (ceph -s shows its state)"
+					 : "the user needs the capabilities of \"profile rbd\" for "
+					   "the pool");
 	img->said_peers_err = rc;
 }
 

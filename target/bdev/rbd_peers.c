@@ -15,7 +15,9 @@
 #define PEERS_OBJECT "rdtarget.gateways"
 #define ASK_NS       UINT64_C(1000000000) /* between two questions */
 #define CONFIRM_SECS 1u
-#define KNOWN_NS     (2 * ASK_NS) /* an answer is recent for so long */
+/* The object does not answer. By then Ceph has noticed by itself that a client is lost. */
+#define SILENT_NS (30 * RD_NSEC_PER_SEC)
+#define KNOWN_NS  (2 * ASK_NS) /* an answer is recent for so long */
 
 /* A client that watches the object. */
 struct rbd_peer {
@@ -34,14 +36,15 @@ struct rbd_peers {
 	char *pool, *rados_namespace;
 	rados_ioctx_t io;
 
-	pthread_mutex_t watching; /* held during calls that wait for the network */
-	uint64_t watch;           /* guarded by @watching, as @watched is */
-	bool watched;
+	uint64_t watch; /* changes while @watching */
 
 	pthread_mutex_t lock;
-	pthread_cond_t answered; /* @asking became false */
+	pthread_cond_t answered; /* @asking or @watching became false */
 	/* guarded by @lock */
-	bool watch_lost;
+	bool watched, watch_lost;
+	bool watching;        /* calls to get there are in flight */
+	uint64_t watching_ns; /* when they began; 0: never */
+	int watch_err;        /* how they ended */
 	bool asking;
 	uint64_t asked_ns, answered_ns; /* 0: never */
 	int err;                        /* of the last question; its answer is not known */
@@ -53,6 +56,12 @@ struct rbd_peers {
 	char *reply;
 	size_t reply_len;
 };
+
+/* With p->lock. Has the question in flight no answer, not even that of the OSD? */
+static bool asked_in_vain(const struct rbd_peers *p, uint64_t now)
+{
+	return p->asking && now - p->asked_ns > p->asked_s * RD_NSEC_PER_SEC + SILENT_NS;
+}
 
 /* ---- being a gateway ---- */
 
@@ -78,41 +87,110 @@ static void peers_watch_failed(void *arg, uint64_t cookie, int err)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* With p->watching. Returns 0 or -errno. */
-static int watch_peers(struct rbd_peers *p)
+static void watching_ended(struct rbd_peers *p, int rc)
 {
-	rados_write_op_t op = rados_create_write_op();
-	int rc;
-
-	rados_write_op_create(op, LIBRADOS_CREATE_IDEMPOTENT, NULL);
-	rc = rados_write_op_operate(op, p->io, PEERS_OBJECT, NULL, 0);
-	rados_release_write_op(op);
-	if (!rc)
-		rc = rados_watch2(p->io, PEERS_OBJECT, &p->watch, peers_asked, peers_watch_failed,
-				  p);
+	pthread_mutex_lock(&p->lock);
 	p->watched = !rc;
-	return rc;
+	p->watch_err = rc;
+	/* Last: @p may be freed as soon as nothing is in flight. */
+	p->watching = false;
+	pthread_cond_broadcast(&p->answered);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* On a thread of librados. */
+static void peers_watched(rados_completion_t completion, void *arg)
+{
+	int rc = rados_aio_get_return_value(completion);
+
+	rados_aio_release(completion);
+	watching_ended(arg, rc);
+}
+
+/* On a thread of librados: the object exists. */
+static void peers_created(rados_completion_t completion, void *arg)
+{
+	struct rbd_peers *p = arg;
+	int rc = rados_aio_get_return_value(completion);
+	rados_completion_t c;
+
+	rados_aio_release(completion);
+	if (!rc)
+		rc = rados_aio_create_completion2(p, peers_watched, &c);
+	if (rc) {
+		watching_ended(p, rc);
+		return;
+	}
+	rc = rados_aio_watch2(p->io, PEERS_OBJECT, c, &p->watch, peers_asked, peers_watch_failed, 0,
+			      p);
+	if (rc) {
+		rados_aio_release(c);
+		watching_ended(p, rc);
+	}
+}
+
+static void create_object(struct rbd_peers *p)
+{
+	rados_completion_t c;
+	rados_write_op_t op;
+	int rc = rados_aio_create_completion2(p, peers_created, &c);
+
+	if (rc) {
+		watching_ended(p, rc);
+		return;
+	}
+	op = rados_create_write_op();
+	rados_write_op_create(op, LIBRADOS_CREATE_IDEMPOTENT, NULL);
+	rc = rados_aio_write_op_operate(op, p->io, c, PEERS_OBJECT, NULL, 0);
+	rados_release_write_op(op);
+	if (rc) {
+		rados_aio_release(c);
+		watching_ended(p, rc);
+	}
+}
+
+/* On a thread of librados: the lost watch is forgotten, whatever the answer is. */
+static void peers_unwatched(rados_completion_t completion, void *arg)
+{
+	rados_aio_release(completion);
+	create_object(arg);
+}
+
+/* In the background: the object may be where the pool hangs, although images are not. */
+static void begin_watching(struct rbd_peers *p, bool unwatch)
+{
+	rados_completion_t c;
+
+	if (!unwatch || rados_aio_create_completion2(p, peers_unwatched, &c)) {
+		create_object(p);
+	} else if (rados_aio_unwatch(p->io, p->watch, c)) {
+		rados_aio_release(c);
+		create_object(p);
+	}
 }
 
 int rbd_peers_keep(struct rbd_peers *p)
 {
-	bool lost;
-	int rc = 0;
+	uint64_t now = rdt_module_now();
+	bool begin, unwatch;
+	int rc;
 
-	/* Another image's job does it. The pool may hang, and that job with it. */
-	if (pthread_mutex_trylock(&p->watching))
-		return 0;
 	pthread_mutex_lock(&p->lock);
-	lost = p->watch_lost;
-	p->watch_lost = false;
-	pthread_mutex_unlock(&p->lock);
-	if (lost && p->watched) {
-		rados_unwatch2(p->io, p->watch);
+	unwatch = p->watched;
+	begin = !p->watching && (!p->watched || p->watch_lost) &&
+		(!p->watching_ns || now - p->watching_ns >= ASK_NS);
+	if (begin) {
+		p->watching = true;
+		p->watching_ns = now;
+		p->watch_lost = false;
 		p->watched = false;
 	}
-	if (!p->watched)
-		rc = watch_peers(p);
-	pthread_mutex_unlock(&p->watching);
+	rc = p->watch_err;
+	if ((p->watching && now - p->watching_ns > SILENT_NS) || asked_in_vain(p, now))
+		rc = -ETIMEDOUT;
+	pthread_mutex_unlock(&p->lock);
+	if (begin)
+		begin_watching(p, unwatch);
 	return rc;
 }
 
@@ -227,6 +305,8 @@ static enum rbd_heard heard_of(const struct rbd_peers *p, uint64_t client, uint6
 {
 	const struct rbd_peer *peer = peer_of(p, client);
 
+	if (asked_in_vain(p, now))
+		return RBD_HEARD_STRANGER;
 	if (!p->answered_ns || now - p->answered_ns > KNOWN_NS)
 		return RBD_HEARD_NOT_YET;
 	if (p->err || !peer)
@@ -271,7 +351,6 @@ static void free_peers(struct rbd_peers *p)
 		return;
 	if (p->io)
 		rados_ioctx_destroy(p->io);
-	pthread_mutex_destroy(&p->watching);
 	pthread_mutex_destroy(&p->lock);
 	pthread_cond_destroy(&p->answered);
 	free(p->peers);
@@ -288,7 +367,6 @@ static int new_peers(struct rbd_image *img, struct rbd_peers **out)
 	*out = NULL;
 	if (!p)
 		return rc;
-	pthread_mutex_init(&p->watching, NULL);
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->answered, NULL);
 	p->clusters = img->clusters;
@@ -349,7 +427,7 @@ void rbd_peers_leave(struct rbd_image *img)
 	if (!last)
 		return;
 	pthread_mutex_lock(&p->lock);
-	while (p->asking)
+	while (p->asking || p->watching)
 		pthread_cond_wait(&p->answered, &p->lock);
 	pthread_mutex_unlock(&p->lock);
 	if (p->watched)

@@ -211,18 +211,20 @@ enum rbd_heard {
 	RBD_HEARD_NOT_YET, /* no recent answer; ask again */
 	RBD_HEARD_ALIVE,
 	RBD_HEARD_SILENT,   /* it did not answer two questions in a row */
-	RBD_HEARD_STRANGER, /* it does not watch: another program, or dead for so long that Ceph has
-			       noticed */
+	RBD_HEARD_STRANGER, /* nobody can be asked; or it does not watch: another program, or dead
+			       for so long that Ceph has noticed */
 };
 
 /*
- * Worker threads, for all of these. Become one of the gateways of the pool, and have img->peers.
- * Returns 0, or -errno: this gateway can ask, but does not answer, or img->peers is NULL.
+ * Worker threads, for all of these. Become one of the gateways of the pool in the background, and
+ * have img->peers. Returns 0, or -errno: this gateway can ask, but does not answer, or img->peers
+ * is NULL.
  */
 int rbd_peers_join(struct rbd_image *img);
 /* Waits for the network. */
 void rbd_peers_leave(struct rbd_image *img);
-/* Answer others again if the watch was lost. Call it now and then. Returns 0 or -errno. */
+/* Begin to answer others again if the watch was lost. Call it now and then. Returns 0, or -errno of
+ * the last attempt; -ETIMEDOUT: the object of the gateways does not answer. Does not wait. */
 int rbd_peers_keep(struct rbd_peers *p);
 /* Asks all gateways in the background, at most once in a second, and says what is known of @client
  * (its global ID). When something new is known the jobs of images without their lock run. */

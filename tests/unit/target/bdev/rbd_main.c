@@ -14,15 +14,24 @@
 
 /* ---- the cluster ---- */
 
+struct call {
+	rados_callback_t fn;
+	void *arg;
+	int rc;
+};
+
 static struct {
 	uint64_t now;
 	bool acks;         /* the owner answers questions */
 	bool fails;        /* questions end with an error */
 	uint64_t owner_ns; /* how long the cluster takes to name the owner */
-	unsigned int breaks, asked, blocks;
-	rados_callback_t answered; /* of the question in flight */
-	void *answered_arg;
-	int answered_rc;
+	unsigned int breaks, asked, blocks, acquires;
+	struct call *question; /* in flight */
+	bool hangs;            /* the object of the gateways does not answer */
+	struct call *hung;     /* what waits for it */
+	unsigned int watches;
+	rados_watcherrcb_t watch_failed;
+	void *watch_arg;
 } fake;
 
 uint64_t rdt_module_now(void)
@@ -71,6 +80,7 @@ void rbd_watchers_list_cleanup(rbd_image_watcher_t *watchers, size_t count)
 
 int rbd_lock_acquire(rbd_image_t image, rbd_lock_mode_t mode)
 {
+	fake.acquires++;
 	return fake.breaks ? 0 : -EROFS;
 }
 
@@ -122,16 +132,43 @@ void rados_write_op_create(rados_write_op_t op, int exclusive, const char *categ
 {
 }
 
-int rados_write_op_operate(rados_write_op_t op, rados_ioctx_t io, const char *oid, time_t *mtime,
-			   int flags)
+/* The object of the gateways answers at once, or never. */
+static int object_answers(rados_completion_t c)
 {
+	struct call *call = c;
+
+	if (fake.hangs)
+		fake.hung = call;
+	else
+		call->fn(c, call->arg);
 	return 0;
 }
 
-int rados_watch2(rados_ioctx_t io, const char *oid, uint64_t *handle, rados_watchcb2_t cb,
-		 rados_watcherrcb_t failed, void *arg)
+static void object_resumes(void)
 {
-	return 0;
+	if (fake.hung)
+		fake.hung->fn(fake.hung, fake.hung->arg);
+	fake.hung = NULL;
+}
+
+int rados_aio_write_op_operate(rados_write_op_t op, rados_ioctx_t io, rados_completion_t c,
+			       const char *oid, time_t *mtime, int flags)
+{
+	return object_answers(c);
+}
+
+int rados_aio_watch2(rados_ioctx_t io, const char *oid, rados_completion_t c, uint64_t *handle,
+		     rados_watchcb2_t cb, rados_watcherrcb_t failed, uint32_t timeout, void *arg)
+{
+	fake.watches++;
+	fake.watch_failed = failed;
+	fake.watch_arg = arg;
+	return object_answers(c);
+}
+
+int rados_aio_unwatch(rados_ioctx_t io, uint64_t handle, rados_completion_t c)
+{
+	return object_answers(c);
 }
 
 int rados_unwatch2(rados_ioctx_t io, uint64_t handle)
@@ -152,19 +189,22 @@ int rados_notify_ack(rados_ioctx_t io, const char *oid, uint64_t id, uint64_t ha
 
 int rados_aio_create_completion2(void *arg, rados_callback_t cb, rados_completion_t *out)
 {
-	fake.answered = cb;
-	fake.answered_arg = arg;
-	*out = &fake;
+	struct call *call = calloc(1, sizeof(*call));
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(call);
+	*call = (struct call){cb, arg, 0};
+	*out = call;
 	return 0;
 }
 
 void rados_aio_release(rados_completion_t c)
 {
+	free(c);
 }
 
 int rados_aio_get_return_value(rados_completion_t c)
 {
-	return fake.answered_rc;
+	return ((struct call *)c)->rc;
 }
 
 int rados_aio_notify(rados_ioctx_t io, const char *oid, rados_completion_t c, const char *buf,
@@ -173,6 +213,7 @@ int rados_aio_notify(rados_ioctx_t io, const char *oid, rados_completion_t c, co
 	static char some[] = "reply";
 
 	fake.asked = (unsigned int)timeout_ms;
+	fake.question = c;
 	*reply = some;
 	*reply_len = sizeof(some);
 	return 0;
@@ -262,13 +303,13 @@ static void standby_free(struct rbd_image *img)
 /* A question that is in flight ends after its time, or at once. */
 static void answer(void)
 {
-	if (!fake.asked)
+	if (!fake.asked || fake.hangs)
 		return;
 	if (!fake.acks)
 		fake.now += fake.asked * UINT64_C(1000000);
-	fake.answered_rc = fake.fails ? -EIO : fake.acks ? 0 : -ETIMEDOUT;
+	fake.question->rc = fake.acks ? 0 : -ETIMEDOUT;
 	fake.asked = 0;
-	fake.answered(NULL, fake.answered_arg);
+	fake.question->fn(fake.question, fake.question->arg);
 }
 
 /* One pass of the job, and the answer to what it asked. */
@@ -371,6 +412,49 @@ static void test_answers_between(void)
 	standby_free(img);
 }
 
+static void test_watch_again(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.watches, 1);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.watches, 1);
+	fake.watch_failed(fake.watch_arg, 0, -ENOTCONN);
+	fake.now += RD_NSEC_PER_SEC;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.watches, 2);
+	standby_free(img);
+}
+
+/* No call waits: the passes go on, and after half a minute Ceph's own rules decide. */
+static void test_object_hangs(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.hangs = true;
+	for (int i = 0; i < 20; i++) {
+		pass(img);
+		fake.now += RD_NSEC_PER_SEC;
+	}
+	CU_ASSERT_EQUAL(fake.acquires, 0);
+	CU_ASSERT_EQUAL(img->said_peers_err, 0);
+	fake.now += 15 * RD_NSEC_PER_SEC;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.acquires, 1);
+	CU_ASSERT_EQUAL(img->said_peers_err, -ETIMEDOUT);
+	CU_ASSERT_EQUAL(fake.breaks, 0);
+	claim_take(img); /* a command needs no answer */
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 1);
+	/* so that the image can be closed */
+	fake.hangs = false;
+	answer();
+	object_resumes();
+	standby_free(img);
+}
+
 static const struct t_case rbd_lock_cases[] = {
 	{"a command takes the lock of a gateway that is alive", test_take},
 	{"a command that waited for the cluster for an hour is dropped", test_take_hours_later},
@@ -379,6 +463,8 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a gateway that is silent loses its lock, and is blocked for long", test_silent},
 	{"what was missed an hour ago does not count", test_silent_again},
 	{"a gateway that answers every other question keeps its lock", test_answers_between},
+	{"a watch that was lost is made again", test_watch_again},
+	{"an object of the gateways that hangs stops no image", test_object_hangs},
 	{NULL, NULL},
 };
 
