@@ -13,7 +13,7 @@ import nvmf_peer as nv
 from t_ceph import AWAY, POOL, cluster
 from t_control import Control
 from t_dev import Device
-from t_loop import VALGRIND, Skip, main, program, test, wait_for
+from t_loop import LONG, VALGRIND, Skip, main, program, test, wait_for
 from t_owner import CONFLICT, CPTPL_PERSIST, EA, PREEMPT, REPORT, WE, Owner
 from t_serving import host
 from t_storage import MIB, pattern, zeroes_and_deallocated
@@ -133,6 +133,27 @@ def a_snapshot_is_read_and_not_written(t):
     with host(snap) as h:
         h.enable()
         t.eq(h.add_io().write_blocks(1, 0, bytes(512)).status, WRITE_PROTECTED)
+
+
+# ---- many images ----
+
+@test
+def many_images_need_no_thread_and_little_memory_each(t):
+    count = 1000 if LONG else 200
+    images = cluster().many_images(count, 1 << 20)
+    used = []
+    for number in (10, count):
+        begin = time.monotonic()
+        target = serve(t, [cluster().namespace(1 + i, images[i], rbd={'lock': 'exclusive'}) for i in range(number)],
+                       name=f'with{number}')
+        wait_for(lambda n=number, x=target: x.text().count('its lock is held here') == n, 'all locks to be held')
+        t.eq(t.rdinit('read', target.uri(number), '-z', '4k').out, bytes(4096))
+        used.append((len(os.listdir(f'/proc/{target.pid}/task')), target.rss()))
+        t.note(f'{number} images: {used[-1][0]} threads, {used[-1][1] / MIB:.0f} MiB, served with their locks after '
+               f'{time.monotonic() - begin:.1f} s')
+        target.stop()
+    t.ok(used[1][0] <= used[0][0] + 20, f'threads: {used}')
+    t.ok(used[1][1] - used[0][1] < (count - 10) * MIB, f'bytes: {used}')
 
 
 # ---- mistakes, and a cluster that is away ----
