@@ -7,6 +7,7 @@ import pty
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 
@@ -176,11 +177,11 @@ def which_zeroes_become_holes(t):
 
 @test
 def ten_sparse_gibibytes(t):
-    """To a namespace without reading the holes, and back."""
+    """To a namespace without reading the holes, back, and to another namespace."""
     size = MIB << (8 if SLOW else 10)
     size *= 1 if SLOW else 10
     requires_disk(t.dir, 64 * MIB)
-    target = t.target([t.namespace(1, size=size)])
+    target = t.target([t.namespace(1, size=size), t.namespace(2, size=size)])
     source = sparse_file(t, 'source', size, 0, size // 2, size - 65536)
     done = cp(t, source, target.uri())
     t.eq((done['bytes'], done['hole_bytes']), (size, size - 3 * 65536))
@@ -194,6 +195,14 @@ def ten_sparse_gibibytes(t):
             b.seek(at)
             t.same(b.read(65536), a.read(65536), f'at {at}')
     t.ok(blocks_of(t.path('copy')) < MIB, f'{blocks_of(t.path("copy"))} bytes of blocks')
+    t.ok(done['commands'] < 50, f'{done["commands"]} commands from a namespace')
+    done = cp(t, target.uri(), target.uri(2))
+    t.eq((done['bytes'], done['hole_bytes']), (size, size - 3 * 65536))
+    t.note(f'{size >> 20} MiB between namespaces in {done["seconds"]:.2f} s')
+    # A hole takes commands for its length only: Write Zeroes of at most 16 MiB.
+    t.ok(done['commands'] < size // (16 * MIB) + 50, f'{done["commands"]} commands between namespaces')
+    for nsid in 1, 2:
+        t.ok(blocks_of(t.path(f'ns{nsid}.img')) < MIB, f'{blocks_of(t.path(f"ns{nsid}.img"))} bytes of blocks')
 
 
 @each(('a file', {}), ('memory', {'backend': 'memory'}))
@@ -348,6 +357,32 @@ def a_failed_copy_says_what_is_safe_and_is_continued(t):
 
 
 @test
+def a_journal_that_cannot_be_replaced_is_not_promised(t):
+    """Its file system has room for the first state only."""
+    where = mount(t, '-t', 'tmpfs', '-o', 'nr_inodes=2', 'tmpfs')
+    target = t.target([t.namespace(1, size=SIZE, layers=[{
+        'type': 'error', 'ops': ['write'], 'first_block': SIZE // 1024, 'blocks': 1}])])
+    source = t.file('source', random.Random(6).randbytes(SIZE))
+    res = t.rdinit('cp', source, target.uri(), '--resume', f'{where}/journal', rc=1)
+    t.match(f'--resume: {where}/journal cannot be written: ', res.err)
+    t.match(rf'the first {SIZE // 2} bytes are complete and on stable storage in \S+/1; the same command continues '
+            'earlier, where the journal was saved last', res.err)
+    with open(f'{where}/journal', encoding='utf-8') as f:
+        t.eq(json.load(f)['complete'], 0)
+
+
+@test
+@no_fabric
+def a_destination_keeps_its_content_without_a_journal(t):
+    source, dest = t.file('source', b'new'), t.file('dest', b'old')
+    res = t.rdinit('cp', source, dest, '--resume', t.path('nowhere/journal'), rc=1)
+    t.match('nowhere/journal cannot be written: No such file', res.err)
+    t.same(content(dest), b'old')
+    t.rdinit('cp', source, t.path('new'), '--resume', t.path('nowhere/journal'), rc=1)
+    t.ok(not os.path.exists(t.path('new')), 'a destination was created')
+
+
+@test
 def a_source_that_cannot_be_read(t):
     target = t.target([t.namespace(1, backend='memory', size=SIZE, layers=[
         {'type': 'error', 'ops': ['read'], 'first_block': SIZE // 1024, 'blocks': 8}])])
@@ -383,6 +418,21 @@ def a_source_that_changes_meanwhile_is_told(t):
     t.eq(proc.wait(), 1, 'exit status')
     t.match(f'{source} was changed while it was copied: .*/1 has parts of both contents; copy it again', proc.text())
     t.eq(journal(t), None, 'the journal')
+
+
+@test
+def a_source_that_becomes_smaller_is_told(t):
+    """It ends in a hole, which is gone as well."""
+    def source(size):
+        return t.namespace(1, backend='memory', size=size, qos={'read_bandwidth': RATE})
+    target = t.target([source(BIG)])
+    t.rdinit('write', target.uri(), '--data', '-', input=random.Random(5).randbytes(BIG // 4))
+    proc = t.spawn('cp', [program('rdinit'), 'cp', target.uri(), t.path('copy'), '--progress', '2', *PATIENCE])
+    proc.expect(r'^copy [1-9]\d+ ')
+    t.config([source(BIG // 2)])
+    target.reload('1 resized$')
+    t.eq(proc.wait(), 1, 'exit status')
+    t.match('/1 was changed while it was copied|/1: byte \\d+: .* beyond the end of the namespace', proc.text())
 
 
 @test
@@ -446,6 +496,24 @@ def one_of_two_paths_is_enough(t):
 
 
 @test
+@iwarp_only
+def a_path_that_is_not_connected_is_told(t):
+    """It fails before the other one is connected."""
+    target = t.target([t.namespace(1, backend='memory', size=SIZE)])
+    slow = Proxy(t, target.addr, target.port)
+    slow.delay(0.1)
+    source = t.file('source', random.Random(5).randbytes(SIZE))
+    with socket.socket() as refusing:
+        refusing.bind((target.addr, 0))
+        dead = slow.uri(target).replace(f':{slow.port}/', f':{refusing.getsockname()[1]}/')
+        res = t.rdinit('cp', source, f'{dead},{slow.uri(target)}')
+    t.match(r'rdinit: \S+: connection refused .*; the copy goes on without this path', res.err)
+    t.same(t.rdinit('read', target.uri()).out, content(source))
+    t.match('several paths to one namespace are URIs with commas between them and without spaces',
+            t.rdinit('cp', source, f'{dead},', slow.uri(target), rc=2).err)
+
+
+@test
 def a_lost_target_ends_a_copy_that_waits_for_input(t):
     target = t.target([t.namespace(1, backend='memory', size=SIZE)])
     proc = t.spawn('cp', [program('rdinit'), 'cp', '-', target.uri(), '-v', '--ctrl-loss-tmo=0',
@@ -488,6 +556,10 @@ def destinations_that_cannot_be_written(t):
     res = t.rdinit('cp', target.uri(2), target.uri(2), rc=1)
     t.match('are the same namespace; nothing was written', res.err)
     t.match('is a directory; give a file in it', t.rdinit('cp', source, t.dir, rc=1).err)
+    none = f'/dev/rdinit-test-{os.getpid()}'
+    t.cleanup(lambda: os.path.exists(none) and os.unlink(none))
+    t.match(f'{none}: there is no such device', t.rdinit('cp', source, none, rc=1).err)
+    t.ok(not os.path.exists(none), 'a file was created in /dev')
     t.match('nowhere/x: No such file', t.rdinit('cp', source, t.path('nowhere/x'), rc=1).err)
     res = t.rdinit('cp', t.path('none'), t.path('new'), rc=1)
     t.match('none: No such file or directory; SRC and DST are URIs', res.err)

@@ -49,10 +49,13 @@ static int cp_get_options(struct cp_copy *c)
 
 	if (o->n_operands != 2)
 		return cli_usage_error(
-			"%d operands instead of 2: write rdinit cp SRC DST, where each is a URI "
+			"%d operand%s instead of 2: write rdinit cp SRC DST, where each is a URI "
 			"(nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]), a path, or - for standard input "
-			"or output",
-			o->n_operands);
+			"or output%s",
+			o->n_operands, o->n_operands == 1 ? "" : "s",
+			o->n_operands > 2 ? "; several paths to one namespace are URIs with commas "
+					    "between them and without spaces"
+					  : "");
 	if (cli_given(o, CLI_ARG_FLUSH) && cli_given(o, CLI_ARG_NO_FLUSH))
 		return cli_usage_error("--flush and --no-flush exclude each other");
 	c->flush = !cli_given(o, CLI_ARG_NO_FLUSH);
@@ -169,14 +172,15 @@ static int cp_begin(struct cp_copy *c)
 	json_t *journal;
 	int rc = CLI_OK;
 
-	if (dst->ops->begin)
-		rc = dst->ops->begin(dst, c->run.src->size, !c->resumed);
-	if (rc || !c->run.journal || c->resumed)
-		return rc;
-	journal = cli_cp_journal_make(c->run.src_id, c->run.dst_id, 0);
-	if (!journal || cli_cp_journal_save(c->run.journal, journal))
-		rc = CLI_FAILED;
-	json_decref(journal);
+	/* Before the destination loses its content: the file may be in a wrong folder. */
+	if (c->run.journal && !c->resumed) {
+		journal = cli_cp_journal_make(c->run.src_id, c->run.dst_id, 0);
+		if (!journal || cli_cp_journal_save(c->run.journal, journal))
+			rc = CLI_FAILED;
+		json_decref(journal);
+	}
+	if (!rc && dst->ops->begin)
+		rc = dst->ops->begin(dst, c->run.src->size, c->start == 0);
 	return rc;
 }
 
@@ -239,7 +243,10 @@ static void cp_say_complete(struct cp_copy *c)
 	if (c->st.stable)
 		cli_error("the first %llu bytes are complete and on stable storage in %s%s",
 			  (unsigned long long)c->st.stable, dst,
-			  c->run.journal ? "; the same command continues there" : "");
+			  !c->run.journal         ? ""
+			  : c->run.journal_failed ? "; the same command continues earlier, where "
+						    "the journal was saved last"
+						  : "; the same command continues there");
 	if (c->st.stable < n)
 		cli_error("the first %llu bytes are written to %s but not flushed", n, dst);
 }

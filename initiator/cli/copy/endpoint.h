@@ -58,6 +58,8 @@ struct cli_cp_end {
 	bool tells_holes;    /* extent() reports ranges that are not allocated */
 	bool has_zeroes;     /* zeroes outside of these holes may be made holes as well */
 	bool can_read_again; /* data that was read or written can be read again */
+	/* Of the last submit that failed, its error in words; NULL: that of the error code. */
+	const char *why;
 	/* the peer does not answer at present: an interrupt does not wait for operations */
 	bool stuck;
 };

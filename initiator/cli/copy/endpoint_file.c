@@ -227,11 +227,21 @@ static const struct cli_cp_end_ops file_ops = {
 
 /* ---- opening ---- */
 
+/* Whether @name is a device that is missing: a regular file made there would take its place, in
+ * memory. */
+static bool cp_file_is_no_device(const char *name)
+{
+	return strncmp(name, "/dev/", 5) == 0 && strncmp(name, "/dev/shm/", 9) != 0 &&
+	       access(name, F_OK) && errno == ENOENT;
+}
+
 static int cp_file_open_fd(const struct cli_cp_open *how, const char *name, struct cp_file *f)
 {
 	int mode = !how->write ? O_RDONLY : how->again ? O_RDWR : O_WRONLY;
 	bool block;
 
+	if (how->write && cp_file_is_no_device(name))
+		return -ENODEV;
 	if (how->write) {
 		f->fd = open(name, mode | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 		f->created = f->fd >= 0;
@@ -257,6 +267,10 @@ static int cp_file_explain(const struct cli_cp_open *how, const char *name, int 
 		return cli_error("%s is in use: it is mounted or another program has it; unmount "
 				 "it or stop that program (lsblk, fuser -v %s)",
 				 name, name);
+	if (rc == -ENODEV)
+		return cli_error("%s: there is no such device, and no file is created in /dev; "
+				 "lsblk lists the block devices",
+				 name);
 	if (rc == -EISDIR)
 		return cli_error("%s is a directory; give a file in it", name);
 	if (rc == -EROFS || (how->write && rc == -EACCES))

@@ -162,17 +162,12 @@ static int cp_ns_zero(struct cp_ns *n, struct rdinit_dev_chan *chan, struct cli_
 	return rdinit_dev_submit(chan, &io, cp_ns_done, op, NULL);
 }
 
-static int cp_ns_submit(struct cli_cp_end *end, struct cli_cp_op *op)
+static int cp_ns_send(struct cp_ns *n, struct rdinit_dev_chan *chan, struct cli_cp_op *op)
 {
-	struct cp_ns *n = (struct cp_ns *)end;
-	struct rdinit_dev_chan *chan = cp_ns_channel(n);
 	uint32_t bs = n->info.block_size;
 	uint64_t lba = op->at / bs;
 	uint32_t blocks = (uint32_t)((op->len + bs - 1) / bs);
 
-	if (!chan)
-		return -EAGAIN;
-	op->end = n;
 	switch (op->kind) {
 	case CLI_CP_READ:
 		return rdinit_dev_read_async(chan, lba, blocks, op->buf, 0, cp_ns_done, op);
@@ -186,6 +181,23 @@ static int cp_ns_submit(struct cli_cp_end *end, struct cli_cp_op *op)
 		return rdinit_dev_flush_async(chan, cp_ns_done, op);
 	}
 	return -EINVAL;
+}
+
+static int cp_ns_submit(struct cli_cp_end *end, struct cli_cp_op *op)
+{
+	struct cp_ns *n = (struct cp_ns *)end;
+	struct rdinit_dev_chan *chan = cp_ns_channel(n);
+	int rc;
+
+	if (!chan)
+		return -EAGAIN;
+	op->end = n;
+	rc = cp_ns_send(n, chan, op);
+	if (rc && rc != -EAGAIN) {
+		snprintf(n->text, sizeof(n->text), "%s", cli_lib_text());
+		end->why = n->text;
+	}
+	return rc;
 }
 
 static int cp_ns_process(struct cli_cp_end *end, const char **text)
@@ -316,7 +328,14 @@ static bool cp_ns_id(char *text, const char *name, const uint8_t *id, unsigned i
 static json_t *cp_ns_identity(const struct cli_cp_end *end)
 {
 	const struct cp_ns *n = (const struct cp_ns *)end;
+	struct rdinit_dev_info now;
+	uint64_t size = end->size;
 	char id[NS_ID_TEXT];
+
+	/* The size of now: a source that became smaller during the copy is another one. */
+	rdinit_dev_info_init(&now);
+	if (rdinit_dev_get_info(n->dev, &now) == 0)
+		size = now.blocks * now.block_size;
 
 	/* The best identifier of the namespace, otherwise the subsystem's NQN and the NSID. */
 	if (!cp_ns_id(id, "uuid", n->info.uuid, sizeof(n->info.uuid)) &&
@@ -325,7 +344,7 @@ static json_t *cp_ns_identity(const struct cli_cp_end *end)
 		id[0] = '\0';
 	return json_pack("{s:s, s:{s:s, s:I, s:s}, s:I, s:I}", "kind", "namespace", "id", "nqn",
 			 n->info.subnqn, "nsid", (json_int_t)n->info.nsid, "identifier", id, "size",
-			 (json_int_t)end->size, "block_size", (json_int_t)n->info.block_size);
+			 (json_int_t)size, "block_size", (json_int_t)n->info.block_size);
 }
 
 static void cp_ns_close(struct cli_cp_end *end)
@@ -501,6 +520,22 @@ static int cp_ns_paths(struct cp_ns *n, const struct cli_cp_open *how, char *uri
 	return CLI_OK;
 }
 
+/* Prints which paths are not connected: their events came before the device was open. */
+static void cp_ns_look_at_paths(struct cp_ns *n)
+{
+	struct rdinit_dev_path_info path;
+	unsigned int i;
+
+	for (i = 0; i < n->info.paths; i++) {
+		rdinit_dev_path_info_init(&path);
+		if (rdinit_dev_get_path(n->dev, i, &path) ||
+		    (path.state != RDINIT_DEV_PATH_WAITING && path.state != RDINIT_DEV_PATH_FAILED))
+			continue;
+		n->lost[i] = true;
+		cli_error("%s; the copy goes on without this path", path.text);
+	}
+}
+
 static int cp_ns_connect(struct cp_ns *n, const struct cli_cp_open *how)
 {
 	rdinit_dev_info_init(&n->info);
@@ -516,6 +551,7 @@ static int cp_ns_connect(struct cp_ns *n, const struct cli_cp_open *how)
 			return cli_lib_error();
 		n->n_chan++;
 	}
+	cp_ns_look_at_paths(n);
 	if (how->o->verbose)
 		fprintf(stderr,
 			"rdinit: %s: %u path%s, namespace %u, %llu blocks of %u bytes, at most %u "

@@ -332,7 +332,7 @@ static bool cp_submit_op(struct cp_slot *s, struct cli_cp_end *end, enum cp_stat
 		return false;
 	if (rc) {
 		cp_give_up(s, rc, "%s: byte %llu: %s", end->name, (unsigned long long)s->op.at,
-			   strerror(-rc));
+			   end->why ? end->why : strerror(-rc));
 		return true;
 	}
 	++*in_flight;

@@ -57,6 +57,7 @@ void cli_cp_run_stable(void *user, uint64_t upto)
 	journal = cli_cp_journal_make(r->src_id, r->dst_id, upto);
 	rc = journal ? cli_cp_journal_save(r->journal, journal) : -ENOMEM;
 	json_decref(journal);
+	r->journal_failed = rc != 0;
 	if (rc)
 		cli_cp_engine_stop(r->engine, rc, "the copy cannot be continued later: it stops");
 }

@@ -11,6 +11,7 @@ struct cli_cp_run {
 	struct cli_cp_engine *engine;
 	json_t *src_id, *dst_id; /* for the journal */
 	const char *journal;     /* path, or NULL */
+	bool journal_failed;     /* it could not be replaced: it has an earlier state */
 	int progress_fd;         /* -1: none */
 	const char *phase;       /* for the lines on progress_fd */
 	struct cli_progress progress;
