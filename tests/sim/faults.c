@@ -28,7 +28,7 @@ const char *const fault_names[FAULTS] = {
 	[FAULT_CUT] = "cut",       [FAULT_HALF_OPEN] = "half-open", [FAULT_HOLD] = "hold",
 	[FAULT_PORT] = "port",     [FAULT_STALL] = "stall",         [FAULT_SLOW] = "slow",
 	[FAULT_ERROR] = "error",   [FAULT_RESTART] = "restart",     [FAULT_POWER] = "power",
-	[FAULT_CANCEL] = "cancel", [FAULT_RESERVE] = "reserve",
+	[FAULT_CANCEL] = "cancel", [FAULT_RELOAD] = "reload",       [FAULT_RESERVE] = "reserve",
 };
 
 static void break_link(struct world *w, enum rd_sim_fault fault, uint64_t ns)
@@ -119,6 +119,14 @@ static void storage_suffers(struct faults *f, enum fault_kind kind)
 	rd_sim_at(f->w->sim, &f->storage_well, duration(f->w, STORAGE_MAX));
 }
 
+static void reconfigure(struct world *w)
+{
+	struct setup next = setup_change(w->sim, &w->setup.next, !w->reserves);
+
+	if (w->reconfigures)
+		target_reload(w, &next);
+}
+
 static void happens(struct faults *f, enum fault_kind kind)
 {
 	struct world *w = f->w;
@@ -149,6 +157,9 @@ static void happens(struct faults *f, enum fault_kind kind)
 		/* A restart is rare, because a start takes more time than thousands of steps. */
 		if (w->target_state == TARGET_UP && rd_sim_chance(w->sim, 1, 8))
 			target_stop(w, kind == FAULT_POWER);
+		break;
+	case FAULT_RELOAD:
+		reconfigure(w);
 		break;
 	default:
 		host_cancels(w->hosts[rd_sim_below(w->sim, WORLD_HOSTS)]);

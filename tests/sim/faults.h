@@ -19,6 +19,7 @@ enum fault_kind {
 	FAULT_RESTART,   /* the target drains and starts again */
 	FAULT_POWER,     /* the target and its storage lose power */
 	FAULT_CANCEL,    /* a host cancels a command */
+	FAULT_RELOAD,    /* the configuration changes, in a third of the seeds */
 	FAULT_RESERVE,   /* hosts change reservations, in a third of the seeds, all the time */
 	FAULTS,
 };

@@ -14,6 +14,9 @@
 #include "resv.h"
 #include "world.h"
 
+/* Command Aborted due to Preempt and Abort. */
+#define ABORTED_BY_PREEMPT 0x1b
+
 struct command {
 	struct host *host;
 	bool busy;
@@ -124,6 +127,37 @@ static void judge_reservation(const struct command *c, const struct rdinit_compl
 		world_fail(w, "host %u: a command was refused that no reservation forbids", host);
 }
 
+/* Whether the changes of the configuration explain the error. Losses, limits of time and what
+ * faults of the storage cause may happen at any time. */
+static bool error_is_explained(const struct command *c, const struct rdinit_completion *comp)
+{
+	const struct host *h = c->host;
+	const struct setup_history *setup = &h->w->setup;
+	bool removed = setup_possible(setup, SETUP_REMOVED, c->begin);
+
+	if (comp->err == -ENODEV)
+		return removed || setup_possible(setup, SETUP_DENIED + h->number, c->begin);
+	if (comp->err != -EIO)
+		return comp->err == -EREMOTEIO || comp->err == -ETIMEDOUT ||
+		       comp->err == -ECANCELED;
+	switch (comp->status & 0x7ff) {
+	case NVME_SC_INVALID_NS:
+		return removed;
+	case NVME_SC_NS_WRITE_PROTECTED:
+		return setup_possible(setup, SETUP_READ_ONLY, c->begin);
+	case NVME_SC_NS_NOT_READY: /* the fence of a half that cannot wait */
+	case NVME_SCT_MEDIA << 8 | NVME_SC_COMPARE_FAILED:
+		return c->op == RDINIT_DEV_COMPARE_WRITE;
+	case NVME_SC_RESERVATION_CONFLICT:
+	case ABORTED_BY_PREEMPT:
+	case NVME_SCT_MEDIA << 8 | NVME_SC_WRITE_FAULT:
+	case NVME_SCT_MEDIA << 8 | NVME_SC_READ_ERROR:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static void command_ended(void *user, const struct rdinit_completion *comp)
 {
 	struct command *c = user;
@@ -136,6 +170,12 @@ static void command_ended(void *user, const struct rdinit_completion *comp)
 	c->busy = false;
 	h->inflight--;
 	judge_reservation(c, comp);
+	if (!comp->err && setup_certain(&h->w->setup, SETUP_DENIED + h->number, c->begin))
+		world_fail(h->w, "host %u: a command has succeeded of a host that was denied",
+			   h->number);
+	if (comp->err && !error_is_explained(c, comp))
+		world_fail(h->w, "host %u: nothing explains the error %d, status 0x%x: %s",
+			   h->number, comp->err, comp->status, comp->text);
 	if (c->op == RDINIT_DEV_READ)
 		read_ended(c, comp->err);
 	else if (c->op != RDINIT_DEV_FLUSH)
@@ -355,12 +395,24 @@ static void open_again(struct host *h)
 		h->w->actors[ACTOR_DEV + h->number].loop = h->dev->h.loop;
 }
 
+/* As an administrator: a path that was refused is not tried again without being asked. */
+static void connect_again(struct host *h)
+{
+	bool failed = false;
+
+	for (unsigned int i = 0; i < WORLD_PATHS; i++)
+		failed |= h->dev->paths[i]->state == RDINIT_DEV_PATH_FAILED;
+	if (failed && h->opened && rd_sim_chance(h->w->sim, 1, 200))
+		rdinit_dev_reconnect(h->dev);
+}
+
 void host_acts(struct host *h)
 {
 	struct command *c;
 
 	if (h->not_opened)
 		open_again(h);
+	connect_again(h);
 	if (!h->opened || host_failed(h))
 		return;
 	if (!h->chan) {

@@ -25,7 +25,7 @@ static const char usage_text[] =
 	"  --count N     so many seeds, one after the other (default 1)\n"
 	"  --steps N     turns and jumps of time for each seed (default 100000)\n"
 	"  --faults LIST only these, with commas, or none: cut, half-open, hold, port, stall,\n"
-	"                slow, error, restart, power, cancel, reserve\n"
+	"                slow, error, restart, power, cancel, reload, reserve\n"
 	"  --trace       write what happens to standard output\n"
 	"\n"
 	"A violation ends the program. Exit status: 0 when no invariant was violated, 1 when one\n"

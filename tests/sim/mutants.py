@@ -42,4 +42,8 @@ MUTANTS = (
      'durable = work->next.ptpl || resv->now.ptpl ||', 'durable ='),
     ('a reservation that persists no longer stays stored', 'target/nvmf/ns_resv.c',
      'durable = work->next.ptpl || resv->now.ptpl ||', 'durable = work->next.ptpl ||'),
+    ('a read-only namespace takes writes', 'target/nvmf/io.c',
+     'if (rdt_ns_write_protected(req->ns) && is_write_cmd(req))', 'if (false)'),
+    ('a host that is no longer allowed goes on', 'target/nvmf/host_access.c',
+     'rdt_ctrl_end(ctrl, "its host is no longer allowed");', ';'),
 )

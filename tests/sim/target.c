@@ -6,40 +6,54 @@
 #include "util/buddy.h"
 
 #include "target/config/config.h"
+#include "target/manage/reload.h"
 #include "target/nvmf/pool.h"
 #include "resv.h"
 #include "world.h"
 
 #define DRAIN_TIMEOUT (10 * RD_NSEC_PER_SEC)
 
-static const char config_text[] = "target:\n"
-				  "  reactors: 2\n"
-				  "  queue_depth: 32\n"
-				  "  io_queues: 8\n"
-				  "  max_data_size: 16KiB\n"
-				  "  in_capsule_size: 1KiB\n"
-				  "  buffer_memory: 1MiB\n"
-				  "  capsule_memory: 1MiB\n"
-				  "  spin: 0\n"
-				  "  state_dir: /simulated\n"
-				  "listeners:\n"
-				  "  - {address: 192.0.2.1, port: 4420, provider: iwarp}\n"
-				  "  - {address: 192.0.2.1, port: 4421, provider: iwarp}\n"
-				  "subsystems:\n"
-				  "  - nqn: nqn.2024-01.test:sim\n"
-				  "    allow_any_host: true\n"
-				  "    namespaces:\n"
-				  "      - {nsid: 1, backend: \"null\", size: 64KiB}\n";
-
-int target_config(struct world *w)
+int target_config(struct world *w, const struct setup *setup)
 {
 	struct rdt_config_texts texts = {0};
-	int rc = rdt_config_texts_add(&texts, "sim.yaml", config_text, strlen(config_text), 0);
+	struct rdt_config *cfg = NULL;
+	char text[SETUP_TEXT];
+	int rc;
 
+	setup_text(setup, text);
+	rc = rdt_config_texts_add(&texts, "sim.yaml", text, strlen(text), 0);
 	if (!rc)
-		rc = rdt_config_load_texts("sim.yaml", &texts, false, w->log, &w->cfg);
+		rc = rdt_config_load_texts("sim.yaml", &texts, false, w->log, &cfg);
 	rdt_config_texts_free(&texts);
-	return rc;
+	if (rc)
+		return rc;
+	rdt_config_put(&w->cfg);
+	w->cfg = cfg;
+	setup_begins(&w->setup, setup, rd_sim_now(w->sim));
+	return 0;
+}
+
+static void target_reloaded(void *arg, const struct rdt_reload_result *result)
+{
+	struct world *w = arg;
+
+	w->reloading = false;
+	if (!result->applied || result->problems || result->restarts)
+		world_fail(w, "a reload failed: %s", result->summary);
+	setup_applied(&w->setup, rd_sim_now(w->sim));
+}
+
+void target_reload(struct world *w, const struct setup *setup)
+{
+	if (w->target_state != TARGET_UP || w->reloading)
+		return;
+	if (target_config(w, setup)) {
+		world_fail(w, "the configuration cannot be read");
+		return;
+	}
+	rdt_report_clear(&w->report);
+	w->reloading = true;
+	rdt_reload(w->target, w->cfg, &w->report, target_reloaded, w);
 }
 
 static int turn_loop(struct actor *actor)
@@ -69,6 +83,7 @@ int target_start(struct world *w)
 	}
 	if (!rc)
 		rc = rdt_listeners_open(t);
+	setup_applied(&w->setup, rd_sim_now(w->sim));
 	w->target_state = TARGET_UP;
 	rd_sim_tell(w->sim, "the target is up");
 	return rc;
@@ -144,6 +159,8 @@ void target_end(struct world *w)
 		w->actors[ACTOR_REACTOR + i].loop = NULL;
 		rdt_reactor_teardown(&t->reactors[i]);
 	}
+	rdt_reload_fini(t); /* which may run */
+	w->reloading = false;
 	w->actors[ACTOR_STATE].loop = NULL;
 	rdt_target_destroy(&w->target);
 	w->files.stopped = false;

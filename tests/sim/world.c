@@ -122,6 +122,8 @@ static void look_after_target(struct world *w)
 
 	if (w->target_state == TARGET_DRAINED)
 		target_end(w);
+	else if (w->ending && w->target_state == TARGET_UP && !setup_is_normal(&w->setup.next))
+		target_reload(w, &(struct setup){0});
 	else if (w->target_state == TARGET_DOWN && rd_sim_chance(w->sim, 1, 50))
 		rc = target_start(w);
 	if (rc)
@@ -231,8 +233,10 @@ static int open_store(struct rdt_target *target, const struct rdt_ns_config *cfg
 		      struct rdt_bdev **out)
 {
 	struct world *w = rd_container_of(target->env, struct world, target_env);
+	char why[256];
 
-	(void)cfg;
+	if (cfg->nsid != 1)
+		return rdt_bdev_open(NULL, cfg, w->log, out, why, sizeof(why));
 	return disk_open(w->store, out);
 }
 
@@ -249,6 +253,11 @@ static void judge_write(void *arg, uint64_t value)
 	else if (!resv_permitted(w->resv, host, true, begin))
 		world_fail(w, "host %u: block %u is written although a reservation forbids it",
 			   host, check_block_of(value));
+	for (unsigned int i = SETUP_READ_ONLY; i <= SETUP_REMOVED; i++)
+		if (setup_certain(&w->setup, i, begin))
+			world_fail(w, "host %u: block %u of a namespace is written that is %s",
+				   host, check_block_of(value),
+				   i == SETUP_READ_ONLY ? "read-only" : "removed");
 }
 
 static int make_loop(struct world *w)
@@ -291,6 +300,7 @@ static int make_world(struct world *w)
 				       .host_files = &rdi_host_files};
 	w->no_resend = rd_sim_chance(w->sim, 1, 2);
 	w->reserves = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RESERVE;
+	w->reconfigures = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RELOAD;
 	files_init(&w->files);
 	w->store = store_new(w->sim, WORLD_BLOCKS);
 	w->check = check_new(WORLD_BLOCKS);
@@ -298,7 +308,10 @@ static int make_world(struct world *w)
 	if (!w->store || !w->check || !w->resv)
 		return -ENOMEM;
 	store_watch(w->store, judge_write, w);
-	rc = target_config(w);
+	setup_init(&w->setup);
+	rc = rdt_report_init(&w->report, w->log);
+	if (!rc)
+		rc = target_config(w, &(struct setup){0});
 	if (!rc)
 		rc = faults_new(w, &w->faults);
 	if (!rc)
@@ -333,6 +346,7 @@ void world_free(struct world *w)
 		return;
 	faults_free(w->faults);
 	rdt_config_put(&w->cfg);
+	rdt_report_fini(&w->report);
 	rd_loop_destroy(&w->loop);
 	store_free(w->store);
 	files_free(&w->files);

@@ -14,6 +14,8 @@
 #include "dev.h"
 #include "files.h"
 #include "fabric/sim/sim.h"
+#include "setup.h"
+#include "target/manage/report.h"
 #include "target/reactor/lifecycle.h"
 
 #define WORLD_REACTORS  2u
@@ -74,8 +76,12 @@ struct world {
 	struct rd_log *log;
 	struct rdt_env target_env;
 	struct rdi_env host_env;
-	struct rd_loop *loop; /* of the target's main thread */
-	struct rdt_config *cfg;
+	struct rd_loop *loop;   /* of the target's main thread */
+	bool reconfigures;      /* the configuration changes */
+	struct rdt_config *cfg; /* that is applied, or is being applied */
+	struct setup_history setup;
+	bool reloading;
+	struct rdt_report report;
 	struct rdt_target *target;
 	enum target_state target_state;
 	bool power_failed;
@@ -112,7 +118,9 @@ bool world_step(struct world *w);
 
 /* ---- target.c ---- */
 
-int target_config(struct world *w);
+int target_config(struct world *w, const struct setup *setup);
+/* Applies another configuration. No-op while the target is not up or another reload runs. */
+void target_reload(struct world *w, const struct setup *setup);
 int target_start(struct world *w);
 /* Begins to end the target: by a drain, or as if its machine had lost power. */
 void target_stop(struct world *w, bool power_fails);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The configuration of a world, which changes while hosts go on, and what these changes explain. */
+#ifndef SIM_SETUP_H
+#define SIM_SETUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SETUP_HOSTS 3u
+#define SETUP_PATHS 2u
+#define SETUP_TEXT  2048u /* bytes of a configuration at most */
+
+struct rd_sim;
+
+/* What hosts may notice. */
+enum setup_effect {
+	SETUP_READ_ONLY, /* namespace 1 takes no writes */
+	SETUP_REMOVED,   /* namespace 1 is not there */
+	SETUP_DENIED,    /* the host of this number, counted from here, may not connect */
+	SETUP_EFFECTS = SETUP_DENIED + SETUP_HOSTS,
+};
+
+/* One configuration. All zero: the normal one. */
+struct setup {
+	bool effect[SETUP_EFFECTS];
+	bool no_listener[SETUP_PATHS];
+	uint8_t ana[SETUP_PATHS]; /* of the group of namespace 1; an index */
+	bool other_group;         /* namespace 1 is in another ANA group */
+	uint8_t second;           /* KiB / 64 of namespace 2, which hosts do not use; 0: none */
+};
+
+/* Which effects there may be. */
+struct setup_history {
+	struct setup now, next; /* the one that is applied, and the one that is being applied */
+	struct setup_times {
+		uint64_t possible; /* the last time at which the effect was possible */
+		uint64_t certain;  /* since when there was the effect; UINT64_MAX: it is not certain
+				    */
+	} times[SETUP_EFFECTS];
+};
+
+/* One to three random changes of @from. @removes: namespace 1 may be removed. */
+struct setup setup_change(struct rd_sim *sim, const struct setup *from, bool removes);
+bool setup_is_normal(const struct setup *s);
+/* @out: SETUP_TEXT bytes. */
+void setup_text(const struct setup *s, char *out);
+
+void setup_init(struct setup_history *h);
+void setup_begins(struct setup_history *h, const struct setup *next, uint64_t now);
+void setup_applied(struct setup_history *h, uint64_t now); /* the one that began last */
+/* Whether the effect was possible at some time since @begin; and at all times. */
+bool setup_possible(const struct setup_history *h, unsigned int effect, uint64_t begin);
+bool setup_certain(const struct setup_history *h, unsigned int effect, uint64_t begin);
+
+#endif /* SIM_SETUP_H */
