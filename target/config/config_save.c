@@ -203,7 +203,8 @@ struct saving {
 struct save {
 	struct saving *files;
 	unsigned int count;
-	char *list; /* the name of the list; NULL: one file is saved, which needs none */
+	char *list;    /* the name of the list; NULL: one file is saved, which needs none */
+	bool replaced; /* all files have their new contents */
 };
 
 static void save_free(struct save *s)
@@ -312,8 +313,19 @@ static int sync_directories(struct save *s, const char **what)
 	return rc;
 }
 
+/* The save failed after @f was replaced. */
+static void put_back(const struct saving *f, struct rd_log *log)
+{
+	if (rename(f->old, f->path))
+		rd_err(log, RD_LOG_CONFIG,
+		       "%s: this file has the new content, although others could not be saved, "
+		       "because putting back the previous one failed: %s; rename %s to it, or save "
+		       "again when the cause is removed",
+		       f->path, strerror(errno), f->old);
+}
+
 /* All, or none as far as the file system allows. */
-static int replace_files(struct save *s, const char **what)
+static int replace_files(struct save *s, const char **what, struct rd_log *log)
 {
 	int rc = 0;
 
@@ -325,11 +337,12 @@ static int replace_files(struct save *s, const char **what)
 	}
 	for (unsigned int i = 0; i < s->count && rc; i++)
 		if (s->files[i].replaced)
-			(void)!rename(s->files[i].old, s->files[i].path);
+			put_back(&s->files[i], log);
+	s->replaced = !rc;
 	return rc;
 }
 
-static int save_files(struct save *s, const char **what)
+static int save_files(struct save *s, const char **what, struct rd_log *log)
 {
 	int rc = write_files(s, what);
 
@@ -338,7 +351,7 @@ static int save_files(struct save *s, const char **what)
 	if (!rc)
 		rc = sync_directories(s, what);
 	if (!rc)
-		rc = replace_files(s, what);
+		rc = replace_files(s, what, log);
 	if (!rc)
 		rc = sync_directories(s, what);
 	if (s->list)
@@ -359,8 +372,14 @@ int rdt_config_save(struct rdt_config_texts *texts, struct rd_log *log)
 	}
 	rc = name_files(&s, texts, &what);
 	if (!rc && s.count)
-		rc = save_files(&s, &what);
-	if (rc)
+		rc = save_files(&s, &what, log);
+	if (rc && s.replaced)
+		rd_err(log, RD_LOG_CONFIG,
+		       "%s: all files have their new contents, but a power failure may bring back "
+		       "previous ones: syncing the directory failed: %s; check the file system, "
+		       "then run sync(1)",
+		       what, strerror(-rc));
+	else if (rc)
 		rd_err(log, RD_LOG_CONFIG,
 		       "%s: not saved: %s; the user of rdtarget needs the right to write to the "
 		       "directory",

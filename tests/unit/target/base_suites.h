@@ -24,4 +24,7 @@ void t_dir_make(char path[64]);
 /* Remove it with the files in it. */
 void t_dir_remove(const char *path);
 
+/* fsync(2) counts its calls in this program, and call number t_fsync_fails fails with EIO. */
+extern int t_fsync_fails, t_fsync_calls;
+
 #endif /* T_TARGET_BASE_SUITES_H */

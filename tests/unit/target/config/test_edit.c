@@ -280,6 +280,19 @@ int link(const char *from, const char *to)
 	return -1;
 }
 
+/* Likewise: calls of rename() from this one on fail. 0: none does. */
+static unsigned int rename_fails_at;
+
+int rename(const char *from, const char *to)
+{
+	if (rename_fails_at && --rename_fails_at == 0) {
+		rename_fails_at = 1;
+		errno = EIO;
+		return -1;
+	}
+	return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
 #define SMALL "listeners: [] # none\n"
 
 static void saves(void)
@@ -329,6 +342,71 @@ static void saves_without_links(void)
 	without_links = false;
 }
 
+#define OTHER "subsystems: []\n"
+
+/* Two files, both of which are to be saved with @text instead of theirs, and the log. */
+static int save_two(const char *dir, char log_text[4096])
+{
+	struct rdt_config_texts texts = {0};
+	char path[96];
+	struct rd_log *log;
+	FILE *f = tmpfile();
+	size_t n;
+	int rc;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", fileno(f), RD_LOG_INFO, NULL, NULL, &log), 0);
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%c.yaml", dir, 'a' + i);
+		put_text(path, OTHER);
+		CU_ASSERT_EQUAL_FATAL(rdt_config_texts_add(&texts, path, SMALL, strlen(SMALL), 0),
+				      0);
+		texts.files[i].on_disk = strdup(OTHER);
+		texts.files[i].on_disk_len = strlen(OTHER);
+	}
+	rc = rdt_config_save(&texts, log);
+	rename_fails_at = 0;
+	t_fsync_fails = 0;
+	rewind(f);
+	n = fread(log_text, 1, 4095, f);
+	log_text[n] = '\0';
+	fclose(f);
+	rdt_config_texts_free(&texts);
+	rd_log_destroy(&log);
+	return rc;
+}
+
+/* The second file cannot be replaced, and the first one cannot be put back. */
+static void tells_what_was_not_put_back(void)
+{
+	char dir[64], log[4096];
+
+	t_dir_make(dir);
+	rename_fails_at = 2;
+	CU_ASSERT_EQUAL(save_two(dir, log), -EIO);
+	expect_text(dir, "a.yaml", SMALL);
+	expect_text(dir, "a.yaml~", OTHER);
+	expect_text(dir, "b.yaml", OTHER);
+	CU_ASSERT_PTR_NOT_NULL(strstr(log, "a.yaml: this file has the new content"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(log, "b.yaml: not saved"));
+	t_dir_remove(dir);
+}
+
+/* Three files, with the list, and the directory for each are synced before they are renamed. */
+static void tells_what_is_not_synced(void)
+{
+	char dir[64], log[4096];
+
+	t_dir_make(dir);
+	t_fsync_fails = t_fsync_calls + 7;
+	CU_ASSERT_EQUAL(save_two(dir, log), -EIO);
+	expect_text(dir, "a.yaml", SMALL);
+	expect_text(dir, "b.yaml", SMALL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(log, "all files have their new contents"));
+	CU_ASSERT_PTR_NULL(strstr(log, "not saved"));
+	t_dir_remove(dir);
+}
+
 const struct t_case t_edit_cases[] = {
 	{"elements are added in the style of the text", adds},
 	{"what is there already is not added", adds_nothing},
@@ -337,5 +415,7 @@ const struct t_case t_edit_cases[] = {
 	{"unusual texts are changed rightly or refused", risky_texts},
 	{"a save keeps the previous file, and refuses one that was changed", saves},
 	{"a save keeps the previous file where links are refused", saves_without_links},
+	{"a save that fails tells which file could not be put back", tells_what_was_not_put_back},
+	{"a save that is not synced tells that the files are new", tells_what_is_not_synced},
 	{NULL, NULL},
 };

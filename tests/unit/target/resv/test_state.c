@@ -129,12 +129,12 @@ static void a_failed_write_leaves_the_old_text(void)
 	close_state();
 }
 
-/* Replaces the function of the C library. */
-static int fsync_fails, fsync_calls;
+/* Replaces the function of the C library, for the tests of all files of this program. */
+int t_fsync_fails, t_fsync_calls;
 
 int fsync(int fd)
 {
-	if (++fsync_calls == fsync_fails) {
+	if (++t_fsync_calls == t_fsync_fails) {
 		errno = EIO;
 		return -1;
 	}
@@ -147,9 +147,9 @@ static void a_failed_sync_stays(void)
 	for (int which = 1; which <= 2; which++) {
 		open_state();
 		CU_ASSERT_EQUAL(write_now("a", "one"), 0);
-		fsync_fails = fsync_calls + which;
+		t_fsync_fails = t_fsync_calls + which;
 		CU_ASSERT_EQUAL(write_now("a", "two"), -EIO);
-		fsync_fails = 0;
+		t_fsync_fails = 0;
 		CU_ASSERT_EQUAL(write_now("a", "three"), -EIO);
 		CU_ASSERT_EQUAL(write_now("b", "one"), -EIO);
 		CU_ASSERT_EQUAL(write_now("a", NULL), -EIO);
