@@ -251,13 +251,13 @@ static json_t *controller_json(const struct rdt_connections *c, const struct gro
 						"in_flight", (int)q->in_flight));
 	}
 	return json_pack(
-		"{s:s, s:i, s:o, s:o, s:o, s:o, s:s, s:i, s:i, s:o}", "nqn", admin->ss->nqn,
+		"{s:s, s:i, s:o, s:o, s:o, s:o, s:s, s:I, s:i, s:o}", "nqn", admin->ss->nqn,
 		"cntlid", (int)admin->cntlid, "hostnqn", rdt_show_text(admin->hostnqn), "host",
 		rdt_show_name(admin->hostnqn), "address", address_json(&admin->remote), "listener",
 		place_json(c, admin->listener), "state",
 		admin->authenticating ? "authenticating" : rdt_ctrl_state_name(admin->state),
-		"keep_alive_ms", (int)admin->kato_ms, "io_queues", (int)group->count - 1, "queues",
-		queues);
+		"keep_alive_ms", (json_int_t)admin->kato_ms, "io_queues", (int)group->count - 1,
+		"queues", queues);
 }
 
 json_t *rdt_connections_controllers(struct rdt_connections *c, size_t most, size_t *total)

@@ -31,9 +31,9 @@ static void keep_alive_expired(struct rd_timer *timer)
 		rd_timer_start(ctrl->owner->loop, timer, ctrl->kato_ms * RD_NSEC_PER_MSEC);
 	else {
 		rdt_count_event(ctrl->admin, RDT_COUNT_KEEP_ALIVES);
-		rdt_announce(ctrl->subsys->target, "keep-alive-expired", "{s:s, s:i, s:s, s:i}",
+		rdt_announce(ctrl->subsys->target, "keep-alive-expired", "{s:s, s:i, s:s, s:I}",
 			     "nqn", ctrl->subsys->nqn, "cntlid", (int)ctrl->cntlid, "hostnqn",
-			     ctrl->hostnqn, "kato", (int)ctrl->kato_ms);
+			     ctrl->hostnqn, "kato", (json_int_t)ctrl->kato_ms);
 		rdt_ctrl_fatal(ctrl, RDT_END_KEEP_ALIVE, "keep alive timed out");
 	}
 }

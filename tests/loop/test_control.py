@@ -455,6 +455,15 @@ def a_host_that_is_silent_is_an_event(t):
 
 
 @test
+def the_longest_keep_alive_timeout_is_shown(t):
+    target, path = target_of(t)
+    with Control(path) as c, host(target, kato=0xFFFFFFFF) as h:
+        h.enable()
+        found, = c.call('controller.list')['controllers']
+        t.eq(found['keep_alive_ms'], 0xFFFFFFFF)
+
+
+@test
 def messages_of_the_log_are_sent_as_they_are_written(t):
     target, path = target_of(t)
 
