@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "heartbeat.h"
 
+#include <stdio.h>
+
 #include "util/cold.h"
 #include "util/log.h"
 #include "ctrl.h"
@@ -40,10 +42,25 @@ RD_COLD void rdt_beat_missed(struct rdt_reactor *r, uint64_t gap_ns)
 			r->index, (unsigned long long)(gap_ns / RD_NSEC_PER_MSEC), ended);
 }
 
+const char *rdt_beat_names(uint64_t reactors, char text[RDT_BEAT_NAMES])
+{
+	size_t len = (size_t)snprintf(text, RDT_BEAT_NAMES, "reactor%s",
+				      reactors & (reactors - 1) ? "s" : "");
+
+	for (unsigned int i = 0; i < 64; i++) {
+		if (!(reactors >> i & 1))
+			continue;
+		len += (size_t)snprintf(text + len, RDT_BEAT_NAMES - len, "%s%u",
+					reactors & ((UINT64_C(1) << i) - 1) ? ", " : " ", i);
+	}
+	return text;
+}
+
 /* Fence the ready controllers of this reactor from the commands that the reactors in @standing have
  * in flight. */
 static void fence_own(struct rdt_reactor *r, uint64_t standing)
 {
+	char names[RDT_BEAT_NAMES];
 	unsigned int fenced = 0;
 	struct rdt_qpair *qp;
 
@@ -52,10 +69,10 @@ static void fence_own(struct rdt_reactor *r, uint64_t standing)
 			fenced += rdt_ctrl_distrust(qp->ctrl, standing);
 	if (fenced)
 		rd_warn(r->log, RD_LOG_TARGET,
-			"reactor %u has not run for more than %llu ms, as when storage hangs in a "
-			"system call: commands of %u controllers on reactor %u wait until it runs "
-			"again, because their hosts may have writes in flight there",
-			(unsigned int)__builtin_ctzll(standing),
+			"%s stood still for more than %llu ms so far, as when storage hangs in a "
+			"system call: commands of %u controllers on reactor %u wait until that has "
+			"run again, because their hosts may have writes in flight there",
+			rdt_beat_names(standing, names),
 			(unsigned long long)(STANDS_STILL / RD_NSEC_PER_MSEC), fenced, r->index);
 }
 

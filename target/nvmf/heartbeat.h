@@ -35,6 +35,11 @@ void rdt_beat_stop(struct rdt_reactor *r);
 /* As rdt_beat_look() when that was called longer than two periods ago. */
 void rdt_beat_missed(struct rdt_reactor *r, uint64_t gap_ns);
 
+/* Room for the numbers of 64 reactors. */
+#define RDT_BEAT_NAMES 288
+/* Writes "reactor 3" or "reactors 1, 3" for the bits of @reactors to @text. Returns @text. */
+const char *rdt_beat_names(uint64_t reactors, char text[RDT_BEAT_NAMES]);
+
 /* The reactor runs. Call it before commands are taken from a connection. */
 static inline void rdt_beat_look(struct rdt_reactor *r)
 {

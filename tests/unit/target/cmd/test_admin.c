@@ -306,6 +306,17 @@ static void end_after_a_long_pause(void)
 	t_pair_free(&p);
 }
 
+static void reactors_are_named(void)
+{
+	char text[RDT_BEAT_NAMES], last[] = ", 62, 63";
+
+	CU_ASSERT_STRING_EQUAL(rdt_beat_names(1, text), "reactor 0");
+	CU_ASSERT_STRING_EQUAL(rdt_beat_names(UINT64_C(0x8000000000000012), text),
+			       "reactors 1, 4, 63");
+	rdt_beat_names(UINT64_MAX, text);
+	CU_ASSERT_STRING_EQUAL(text + strlen(text) - strlen(last), last);
+}
+
 /* Reactors beat for hosts with keep alive only. One that has no beat to wake it may have slept. */
 static void sleep_without_keep_alive(void)
 {
@@ -579,6 +590,7 @@ const struct t_case t_admin_cases[] = {
 	{"a target that was held up looks again, once", keep_alive_of_a_late_target},
 	{"a pause longer than keep alive ends the controller", end_after_a_long_pause},
 	{"without keep alive an idle reactor sleeps", sleep_without_keep_alive},
+	{"all reactors that stand still are named", reactors_are_named},
 	{"I/O on another reactor is traffic", keep_alive_by_traffic},
 	{"KATO 0 turns keep alive off", keep_alive_off},
 	{"a discovery controller lives 120 s without KATO", discovery_kato},
