@@ -95,34 +95,6 @@ static json_t *hosts_json(const struct rdt_host_list *hosts)
 	return list;
 }
 
-static json_t *subsys_json(struct rdt_subsys *ss)
-{
-	json_t *hosts;
-	unsigned int ctrls;
-	bool any;
-
-	pthread_mutex_lock(&ss->lock);
-	ctrls = ss->ctrls_count;
-	any = ss->hosts.any;
-	hosts = hosts_json(&ss->hosts);
-	pthread_mutex_unlock(&ss->lock);
-	return json_pack("{s:s, s:s, s:s, s:b, s:o, s:i, s:i}", "nqn", ss->nqn, "serial",
-			 ss->cfg->serial, "model", ss->cfg->model, "allow_any_host", any, "hosts",
-			 hosts, "namespaces", (int)atomic_load(&ss->ns_count), "controllers",
-			 (int)ctrls);
-}
-
-static void subsystem_list(struct rdt_rpc_call *call)
-{
-	struct rdt_target *t = call->rpc->target;
-	json_t *list = json_array();
-
-	for (unsigned int i = 0; i < t->subsys_count; i++)
-		if (!atomic_load(&t->subsys[i]->gone))
-			json_array_append_new(list, subsys_json(t->subsys[i]));
-	rdt_rpc_result(call, json_pack("{s:o}", "subsystems", list));
-}
-
 struct rdt_subsys *rdt_rpc_subsys(struct rdt_rpc_call *call, const char *param, bool *found)
 {
 	const char *nqn = rdt_rpc_text(call, param);
@@ -188,12 +160,16 @@ json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 	return o;
 }
 
+/* ---- long lists ---- */
+
 /* A long list is produced in slices, one for each turn of the loop. */
 #define LIST_SLICE (2 * RD_NSEC_PER_MSEC)
 
-struct ns_listing {
+struct listing {
 	struct rdt_rpc_call *call;
 	struct rd_defer step;
+	/* Moves to the next element. Returns false after the last one; *@o NULL: no memory. */
+	bool (*next)(struct listing *w, json_t **o);
 	const struct rdt_subsys *one; /* NULL: all subsystems */
 	unsigned int subsys;          /* index of the current one */
 	uint32_t nsid;                /* the last namespace listed; 0: none yet */
@@ -203,7 +179,7 @@ struct ns_listing {
 	size_t len;
 };
 
-static void ns_listing_free(struct ns_listing *w)
+static void listing_free(struct listing *w)
 {
 	rd_defer_cancel(w->call->rpc->loop, &w->step);
 	if (w->f)
@@ -212,42 +188,12 @@ static void ns_listing_free(struct ns_listing *w)
 	free(w);
 }
 
-static void ns_listing_cancel(struct rdt_rpc_call *call)
+static void listing_cancel(struct rdt_rpc_call *call)
 {
-	ns_listing_free(call->work);
+	listing_free(call->work);
 }
 
-/* The namespace after @nsid, which may have been removed. Namespaces are sorted. */
-static const struct rdt_ns *ns_after(const struct rdt_subsys *ss, uint32_t nsid)
-{
-	const struct rdt_ns *ns = nsid ? rdt_ns_with(ss, nsid) : NULL;
-
-	if (ns)
-		return TAILQ_NEXT(ns, link);
-	TAILQ_FOREACH (ns, &ss->namespaces, link)
-		if (ns->nsid > nsid)
-			return ns;
-	return NULL;
-}
-
-/* The next namespace to list. NULL: there are no more. */
-static const struct rdt_ns *next_listed(struct ns_listing *w)
-{
-	const struct rdt_target *t = w->call->rpc->target;
-
-	for (; w->subsys < t->subsys_count; w->subsys++, w->nsid = 0) {
-		const struct rdt_subsys *ss = t->subsys[w->subsys];
-		const struct rdt_ns *ns = NULL;
-
-		if (w->one ? ss == w->one : !atomic_load(&ss->gone))
-			ns = ns_after(ss, w->nsid);
-		if (ns)
-			return ns;
-	}
-	return NULL;
-}
-
-static void ns_listing_end(struct ns_listing *w)
+static void listing_end(struct listing *w)
 {
 	struct rdt_rpc_call *call = w->call;
 	bool good;
@@ -263,41 +209,34 @@ static void ns_listing_end(struct ns_listing *w)
 	free(w);
 }
 
-static void ns_listing_step(struct rd_defer *defer)
+static void listing_step(struct rd_defer *defer)
 {
-	struct ns_listing *w = rd_container_of(defer, struct ns_listing, step);
+	struct listing *w = rd_container_of(defer, struct listing, step);
 	struct rd_loop *loop = w->call->rpc->loop;
 	uint64_t end = rd_loop_now_raw(loop) + LIST_SLICE;
-	const struct rdt_ns *ns;
+	json_t *o;
 
-	while ((ns = next_listed(w))) {
-		const struct rdt_ns_shown shown = rdt_ns_shown(ns);
-		json_t *o = rdt_show_namespace(&shown);
-
+	while (w->next(w, &o)) {
 		if (w->any)
 			fputc(',', w->f);
 		w->any = true;
 		if (!o || json_dumpf(o, w->f, JSON_COMPACT))
 			fputs("null", w->f);
 		json_decref(o);
-		w->nsid = ns->nsid;
 		if (rd_loop_now_raw(loop) < end)
 			continue;
 		rd_defer(loop, &w->step, RD_DEFER_NEXT);
 		return;
 	}
-	ns_listing_end(w);
+	listing_end(w);
 }
 
-static void namespace_list(struct rdt_rpc_call *call)
+/* @name: of the list in the answer. */
+static void start_listing(struct rdt_rpc_call *call, const char *name, const struct rdt_subsys *one,
+			  bool (*next)(struct listing *w, json_t **o))
 {
-	struct ns_listing *w;
-	bool found;
-	const struct rdt_subsys *one = rdt_rpc_subsys(call, "nqn", &found);
+	struct listing *w = calloc(1, sizeof(*w));
 
-	if (!found)
-		return;
-	w = calloc(1, sizeof(*w));
 	if (w)
 		w->f = open_memstream(&w->text, &w->len);
 	if (!w || !w->f) {
@@ -306,12 +245,85 @@ static void namespace_list(struct rdt_rpc_call *call)
 		return;
 	}
 	w->call = call;
+	w->next = next;
 	w->one = one;
-	w->step.fn = ns_listing_step;
+	w->step.fn = listing_step;
 	call->work = w;
-	call->cancel = ns_listing_cancel;
-	fputs("{\"namespaces\":[", w->f);
-	ns_listing_step(&w->step);
+	call->cancel = listing_cancel;
+	fprintf(w->f, "{\"%s\":[", name);
+	listing_step(&w->step);
+}
+
+static json_t *subsys_json(struct rdt_subsys *ss)
+{
+	/* Only the main thread changes the list of hosts: a reactor on which a host connects does
+	 * not wait for this. */
+	json_t *hosts = hosts_json(&ss->hosts);
+
+	return json_pack("{s:s, s:s, s:s, s:b, s:o, s:i, s:i}", "nqn", ss->nqn, "serial",
+			 ss->cfg->serial, "model", ss->cfg->model, "allow_any_host", ss->hosts.any,
+			 "hosts", hosts, "namespaces", (int)atomic_load(&ss->ns_count),
+			 "controllers", (int)controllers_of(ss));
+}
+
+static bool next_subsystem(struct listing *w, json_t **o)
+{
+	const struct rdt_target *t = w->call->rpc->target;
+
+	while (w->subsys < t->subsys_count && atomic_load(&t->subsys[w->subsys]->gone))
+		w->subsys++;
+	if (w->subsys >= t->subsys_count)
+		return false;
+	*o = subsys_json(t->subsys[w->subsys++]);
+	return true;
+}
+
+static void subsystem_list(struct rdt_rpc_call *call)
+{
+	start_listing(call, "subsystems", NULL, next_subsystem);
+}
+
+/* The namespace after @nsid, which may have been removed. Namespaces are sorted. */
+static const struct rdt_ns *ns_after(const struct rdt_subsys *ss, uint32_t nsid)
+{
+	const struct rdt_ns *ns = nsid ? rdt_ns_with(ss, nsid) : NULL;
+
+	if (ns)
+		return TAILQ_NEXT(ns, link);
+	TAILQ_FOREACH (ns, &ss->namespaces, link)
+		if (ns->nsid > nsid)
+			return ns;
+	return NULL;
+}
+
+static bool next_namespace(struct listing *w, json_t **o)
+{
+	const struct rdt_target *t = w->call->rpc->target;
+
+	for (; w->subsys < t->subsys_count; w->subsys++, w->nsid = 0) {
+		const struct rdt_subsys *ss = t->subsys[w->subsys];
+		const struct rdt_ns *ns = NULL;
+		struct rdt_ns_shown shown;
+
+		if (w->one ? ss == w->one : !atomic_load(&ss->gone))
+			ns = ns_after(ss, w->nsid);
+		if (!ns)
+			continue;
+		shown = rdt_ns_shown(ns);
+		*o = rdt_show_namespace(&shown);
+		w->nsid = ns->nsid;
+		return true;
+	}
+	return false;
+}
+
+static void namespace_list(struct rdt_rpc_call *call)
+{
+	bool found;
+	const struct rdt_subsys *one = rdt_rpc_subsys(call, "nqn", &found);
+
+	if (found)
+		start_listing(call, "namespaces", one, next_namespace);
 }
 
 /* ---- listeners ---- */

@@ -544,6 +544,41 @@ def a_long_list_is_right_while_namespaces_come_and_go(t):
     target.stop()
 
 
+@test
+def a_long_list_of_subsystems_is_right_while_they_come_and_go(t):
+    """It is made in slices, and hosts are listed without the lock that a host takes to connect."""
+    def document(numbers):
+        return json.dumps({'control': {'socket': t.path('control.sock')},
+                          'listeners': [{'address': '127.0.0.1', 'port': 0, 'provider': 'iwarp'}],
+                          'subsystems': [{'nqn': f'nqn.s{n}', 'hosts': [f'nqn.h{n}.{i}' for i in range(20)]} for n in numbers]})
+
+    count = 800
+    stay = [f'nqn.s{n}' for n in range(1, count, 2)]
+    t.file('rdtarget.yaml', document(range(count)).encode())
+    target = t.target(config=t.path('rdtarget.yaml'))
+    with Control(t.path('control.sock')) as c, Control(t.path('control.sock')) as lister:
+        t.eq(len(lister.call('subsystem.list')['subsystems']), count, 'subsystems at the start')
+        done = threading.Event()
+
+        def change():
+            c.call('config.apply', document=document(range(1, count, 2)))
+            done.set()
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        lists = 0
+        while not done.is_set() or not lists:
+            found = {s['nqn']: s for s in lister.call('subsystem.list')['subsystems']}
+            t.eq([nqn for nqn in stay if nqn not in found], [], 'subsystems that stay and are missing')
+            lists += 1
+        thread.join()
+        listed = lister.call('subsystem.list')['subsystems']
+        t.eq([s['nqn'] for s in listed], stay, 'subsystems at the end')
+        t.eq(listed[3]['hosts'], [f'nqn.h7.{i}' for i in range(20)], 'hosts')
+        lister.post('subsystem.list')
+    target.stop()
+
+
 def random_namespace(rng):
     return {'nsid': rng.choice([2, 3, 4, 5, 5, 0, -1, 'x']), 'backend': rng.choice(['memory', 'memory', 'null', 'tape']),
             'size': rng.choice(['1MiB', '2MiB', '0', 'x'])}
