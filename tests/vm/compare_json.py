@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """compare_json.py THEIRS OURS [DIFFERENCE=REASON...]: compares the JSON of nvme-cli and of rdinit for the same device,
 member by member. A difference that has a reason is printed with it; any other difference is a failure, and so is a
-reason without a difference."""
+reason without a difference. Lists of namespaces are compared in the order of their identifiers: the kernel has its own."""
 
 import json
 import sys
@@ -15,6 +15,13 @@ def plain(value):
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value
+
+
+def in_order(entries):
+    for key in ('NSID', 'NameSpace'):
+        if all(isinstance(entry, dict) and key in entry for entry in entries):
+            return sorted(entries, key=lambda entry: entry[key])
+    return entries
 
 
 def differences(theirs, ours, where=''):
@@ -30,7 +37,7 @@ def differences(theirs, ours, where=''):
     elif isinstance(theirs, list) and isinstance(ours, list):
         if len(theirs) != len(ours):
             yield where, f'{len(theirs)} entries in nvme-cli, {len(ours)} in rdinit'
-        for one, other in zip(theirs, ours):
+        for one, other in zip(in_order(theirs), in_order(ours)):
             yield from differences(one, other, where)
     elif plain(theirs) != plain(ours):
         yield where, f'{theirs!r} in nvme-cli, {ours!r} in rdinit'
