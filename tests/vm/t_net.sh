@@ -225,40 +225,91 @@ t_target_end()
 	t_until 60 test -s "/run/t/${2:-target}.status"
 }
 
-# t_target_figure KEY: the sum over the lines of one SIGUSR1.
+# t_target_figure KEY [NAME]: the sum over the lines of one SIGUSR1.
 t_target_figure()
 {
-	local before
+	local name=${2:-target} before
 
-	before=$(wc -l </run/t/target.log)
-	t_target_signal USR1
-	t_until 10 t_target_told $((before + 1)) || return
-	tail -n +$((before + 1)) /run/t/target.log |
+	before=$(wc -l <"/run/t/$name.log")
+	t_target_signal USR1 "$name"
+	t_until 10 t_target_told $((before + 1)) "$name" || return
+	tail -n +$((before + 1)) "/run/t/$name.log" |
 		sed -n "s/.*status: reactor=.* $1=\([0-9]*\).*/\1/p" |
 		awk '{ sum += $1; n++ } END { if (n) print sum; else exit 1 }'
 }
 
+# t_target_told LINE NAME
 t_target_told()
 {
-	tail -n +"$1" /run/t/target.log | grep -q 'status: end$'
+	tail -n +"$1" "/run/t/$2.log" | grep -q 'status: end$'
 }
 
-# No queue, request or buffer in use: the state to which an idle target must return.
+# t_target_is_idle [NAME]: no queue, request or buffer in use, the state to which an idle target must return.
 t_target_is_idle()
 {
 	local key
 
 	for key in admin_queues io_queues requests waiting slab_used reserve_used; do
-		[ "$(t_target_figure $key)" = 0 ] || return 1
+		[ "$(t_target_figure $key "$@")" = 0 ] || return 1
 	done
 }
 
-# SIGTERM without connections: exit status 0, at once.
+# t_target_ends_cleanly [NAME]: SIGTERM without connections: exit status 0, at once.
 t_target_ends_cleanly()
 {
-	t_target_end TERM
-	[ "$(cat /run/t/target.status)" -eq 0 ]
-	t_expect 'stopped: [0-9]+ reads and [0-9]+ writes served$' /run/t/target.log
+	t_target_end TERM "$@"
+	[ "$(cat "/run/t/${1:-target}.status")" -eq 0 ]
+	t_expect 'stopped: [0-9]+ reads and [0-9]+ writes served$' "/run/t/${1:-target}.log"
+}
+
+# ---- a device of librdinit: verified I/O that survives its connections ----
+
+# t_device_start [--OPTION NUMBER]... URI...: the log of rddev is /run/t/dev.log.
+t_device_start()
+{
+	rm -f /run/t/dev.stop /run/t/dev.log
+	mkfifo /run/t/dev.stop
+	in_user timeout 1000 "$RDDEV" --keep-alive-tmo 5000 --reconnect-delay 1000 --io-timeout 30000 "$@" \
+		</run/t/dev.stop >/run/t/dev.log 2>&1 &
+	t_device=$!
+	# A process of its own holds the other end: a descriptor would be inherited by a target that is started later.
+	sleep 1000 >/run/t/dev.stop &
+	t_device_stop=$!
+	t_until 60 grep -q '^event device live' /run/t/dev.log
+}
+
+t_device_ops()
+{
+	sed -n 's/^ops \([0-9]*\).*/\1/p' /run/t/dev.log | tail -n 1
+}
+
+t_device_has()
+{
+	kill -0 "$t_device" || t_fail "rddev ended: $(tail -n 5 /run/t/dev.log)"
+	[ "$(t_device_ops)" -ge "$1" ]
+}
+
+# Commands go on.
+t_device_goes_on()
+{
+	local now
+
+	now=$(t_device_ops)
+	t_until 120 t_device_has $((${now:-0} + 50))
+}
+
+# t_device_lost [PATH]
+t_device_lost()
+{
+	grep -qE "^event path ${1:-0} (lost|waiting)" /run/t/dev.log
+}
+
+# Every block is read once more.
+t_device_end()
+{
+	kill "$t_device_stop"
+	wait "$t_device" || t_fail "rddev: $(tail -n 5 /run/t/dev.log)"
+	t_expect '^verified$' /run/t/dev.log
 }
 
 # ---- the kernel as host ----

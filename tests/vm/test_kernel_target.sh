@@ -3,7 +3,7 @@
 # shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
 # rdinit and librdinit, over either provider, on the Linux kernel's target (nvmet-rdma over siw or rxe).
 # Interop: rdinit, librdinit -> Linux nvmet-rdma
-t_programs=(RDINIT RDVERIFY RDBEYOND)
+t_programs=(RDINIT RDVERIFY RDBEYOND RDDEV)
 # shellcheck source=tests/vm/t_vm.sh
 . "$(dirname "$0")/t_vm.sh"
 
@@ -119,6 +119,37 @@ round_trip()
 verified()
 {
 	in_user timeout $(($1 + 100)) "$RDVERIFY" "$2/$nqn/1" --seconds "$1" --range 33554432 "${@:3}"
+}
+
+# The device reads zeroes before it writes.
+device_starts()
+{
+	dd if=/dev/zero of=/dev/nullb0 bs=1M count=8 oflag=direct status=none
+	t_device_start "$uri4/$nqn/1"
+	t_device_goes_on
+}
+
+# The ports of the target go and come back under verified I/O. Not over siw: README.md, what is lost when a port is removed.
+device_over_a_restart()
+{
+	device_starts
+	nvmet_stop
+	t_until 60 t_device_lost
+	nvmet_port 1 ipv4 "$kernel4"
+	nvmet_port 2 ipv6 "$kernel6"
+	t_until 20 nvmet_listens
+	t_device_goes_on
+	t_device_end
+}
+
+device_over_an_outage()
+{
+	device_starts
+	t_wire_cut
+	t_until 60 t_device_lost
+	t_wire_mend
+	t_device_goes_on
+	t_device_end
 }
 
 captured()
@@ -307,6 +338,8 @@ if t_guest; then
 	t_case "the namespace is disabled under I/O" torn_down disable_namespace
 	t_case "the namespace is back" enable_namespace
 	t_case "... and works" verified 2 $uri4
+	[ "$device_type" = siw ] || t_case "a device while the ports of the target go and come back" device_over_a_restart
+	t_case "a device while the network goes away and comes back" device_over_an_outage
 	[ "$provider" = verbs ] || t_case "MPA revision 1 fails with an error" revision_1
 	t_case "the target is torn down under I/O" torn_down drop_the_subsystem
 	t_guest_done
