@@ -244,12 +244,13 @@ int rdinit_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri,
  * @brief Have a discovery controller name the paths.
  *
  * When the device is opened, the library adds a path for each record of the discovery log that
- * leads to the subsystem by RDMA, and again whenever the controller tells that its log has changed.
- * A path whose record is gone, while there are others, is used for as long as it is connected; then
- * it fails, and it is connected again when the log has its record again. Its index is given to a
- * new path when RDINIT_DEV_PATHS_MAX paths exist. Up to seven discovery controllers that the log
- * refers to are read in the same way. The connections to the discovery controllers are kept and,
- * when they are lost, made again for as long as the device is open.
+ * leads to the subsystem by RDMA and has a numeric address, and again whenever the controller tells
+ * that its log has changed. A path whose record is gone, while there are others, is used for as
+ * long as it is connected; then it fails, and it is connected again when the log has its record
+ * again. Its index is given to a new path when RDINIT_DEV_PATHS_MAX paths exist. Up to seven
+ * discovery controllers that the log refers to are read in the same way. The connections to the
+ * discovery controllers are kept and, when they are lost, made again for as long as the device is
+ * open.
  *
  * @param dev         A new handle. It may have paths of rdinit_dev_add_path() as well.
  * @param uri         traddr and trsvcid: where the discovery controller is; subnqn: the subsystem
@@ -268,7 +269,8 @@ int rdinit_dev_add_discovery(struct rdinit_dev *dev, const struct rdinit_uri *ur
  * @return 0; -EINVAL (the handle is not new or has no path), -EDEADLK (called from an event
  *         callback). When the first attempt of each path has failed, the device has failed, and the
  *         error is that of the first path: an error of rdinit_ctrl_connect(), -ENODEV (the
- *         namespace does not exist), -ENOTSUP (the namespace has metadata). Without a path it is an
+ *         namespace does not exist), -ENOTSUP (the namespace has metadata, or the controller
+ *         rounds the keep-alive timeout up to more than two minutes). Without a path it is an
  *         error of rdinit_discover(), or -ENODEV (the discovery log has no path to the subsystem).
  */
 int rdinit_dev_open(struct rdinit_dev *dev);

@@ -185,15 +185,20 @@ static struct rdi_path *discovery_useless(const struct rdinit_dev *dev)
 	return NULL;
 }
 
-/* Makes a URI of the subsystem from the address of @rec. Returns false for other transports and
- * addresses. */
+/*
+ * Makes a URI of the subsystem from the address of @rec. Returns false for other transports and
+ * addresses, and for names: a record has a numeric address (Fabrics 5.3), and its author must not
+ * choose which names this host resolves.
+ */
 static bool discovery_uri(const struct rdi_discovery *d, const struct rdinit_discovery_record *rec,
 			  struct rdinit_uri *uri)
 {
+	struct sockaddr_storage numeric;
+
 	if (rec->trtype != NVMF_TRTYPE_RDMA ||
 	    (rec->adrfam != NVMF_ADDR_FAMILY_IP4 && rec->adrfam != NVMF_ADDR_FAMILY_IP6))
 		return false;
-	if (!rec->traddr[0] || strlen(rec->traddr) >= sizeof(uri->traddr) ||
+	if (rd_addr_parse(rec->traddr, 1, &numeric) || strlen(rec->traddr) >= sizeof(uri->traddr) ||
 	    strlen(rec->trsvcid) >= sizeof(uri->trsvcid))
 		return false;
 	*uri = d->uri;

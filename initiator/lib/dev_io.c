@@ -208,6 +208,9 @@ static __attribute__((noinline)) void io_refused(struct rdi_io *io, struct rdi_c
 		 * not count as a retry. */
 		io->retries += verdict == RDI_SAME_PATH || !ana || rdi_path_usable(cp->path);
 	}
+	/* A controller can ask for almost two hours. */
+	if (delay > chan->dev->opts.io_timeout_ms * RD_NSEC_PER_MSEC)
+		delay = chan->dev->opts.io_timeout_ms * RD_NSEC_PER_MSEC;
 	if (delay < least)
 		delay = least;
 	io->not_before = rd_loop_now(chan->h.loop) + delay;

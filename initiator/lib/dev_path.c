@@ -20,6 +20,8 @@
 #define STALE_KATOS     2
 #define STALE_MARGIN_NS (1 * RD_NSEC_PER_SEC)
 #define KAS_UNIT_MS     100u
+/* To more than this, and more than twice the timeout, no controller may round it up. */
+#define KATO_ROUNDED_MS 120000u
 
 #define UNLISTED_TEXT   "; the discovery log has no record of it any more"
 
@@ -135,17 +137,31 @@ static void path_drop(struct rd_defer *defer)
 		path_schedule(path);
 }
 
+/* The size of the device is one that a remaining path reports, not that of the lost one. */
+static void path_leave_size(struct rdinit_dev *dev)
+{
+	unsigned int i, n = dev->n_paths;
+
+	for (i = 0; i < n; i++) {
+		if (dev->paths[i]->state != RDINIT_DEV_PATH_LIVE)
+			continue;
+		rdi_dev_resize(dev, dev->paths[i]);
+		return;
+	}
+}
+
 /* Ends the attempt, or the association. */
 static void path_end(struct rdi_path *path, int err, uint16_t status, const char *text)
 {
 	struct rdinit_dev *dev = path->dev;
+	bool live = path->state == RDINIT_DEV_PATH_LIVE;
 
 	if (path->state == RDINIT_DEV_PATH_LOST || path->state >= RDINIT_DEV_PATH_FAILED)
 		return;
 	path->err = err;
 	path->status = status;
 	snprintf(path->text, sizeof(path->text), "%s", text);
-	if (path->state == RDINIT_DEV_PATH_LIVE) {
+	if (live) {
 		path->losses++;
 		path->lost_at = rd_loop_now(dev->h.loop);
 		path->attempts = 0;
@@ -157,6 +173,8 @@ static void path_end(struct rdi_path *path, int err, uint16_t status, const char
 	rdi_resolver_cancel(&path->resolver);
 	atomic_store(&path->live_epoch, 0);
 	path_set_state(path, RDINIT_DEV_PATH_LOST);
+	if (live)
+		path_leave_size(dev);
 	rd_defer(dev->h.loop, &path->drop, RD_DEFER_NEXT);
 }
 
@@ -211,6 +229,15 @@ static bool path_traffic(struct rdinit_ctrl *ctrl)
 	return both;
 }
 
+/* A controller rounds the keep-alive timeout up to a multiple of KAS (Base 3.9). */
+static uint64_t path_kato_ms(const struct rdi_path *path)
+{
+	uint64_t kato = path->ctrl->kato_ms;
+	uint64_t unit = (uint64_t)le16toh(path->ctrl->id.kas) * KAS_UNIT_MS;
+
+	return unit ? (kato + unit - 1) / unit * unit : kato;
+}
+
 static void path_connected(void *user, const struct rdinit_completion *c)
 {
 	struct rdi_path *path = user;
@@ -223,6 +250,17 @@ static void path_connected(void *user, const struct rdinit_completion *c)
 	}
 	path->ctrl->closed = path_ctrl_closed;
 	path->ctrl->traffic = path_traffic;
+	/* Writes that such a path loses would wait for hours, with other paths live. */
+	if (path_kato_ms(path) > 2 * (uint64_t)path->ctrl->kato_ms &&
+	    path_kato_ms(path) > KATO_ROUNDED_MS) {
+		rdi_path_fail(path, -ENOTSUP, 0,
+			      "%s: the controller rounds the keep-alive timeout of %u ms up to "
+			      "%llu ms (KAS %u), at most %u ms are accepted",
+			      path->address, path->ctrl->kato_ms,
+			      (unsigned long long)path_kato_ms(path), le16toh(path->ctrl->id.kas),
+			      KATO_ROUNDED_MS);
+		return;
+	}
 	path_set_state(path, RDINIT_DEV_PATH_CHECKING);
 	rdi_path_check(path);
 }
@@ -332,15 +370,9 @@ void rdi_path_replace(struct rdi_path *path, const struct rdinit_uri *uri,
 	rdi_path_start(path);
 }
 
-/* A controller rounds the keep-alive timeout up to a multiple of KAS (Base 3.9). */
 static uint64_t path_stale_ns(const struct rdi_path *path)
 {
-	uint64_t kato = path->ctrl->kato_ms;
-	uint64_t unit = (uint64_t)le16toh(path->ctrl->id.kas) * KAS_UNIT_MS;
-
-	if (unit)
-		kato = (kato + unit - 1) / unit * unit;
-	return STALE_KATOS * kato * RD_NSEC_PER_MSEC + STALE_MARGIN_NS;
+	return STALE_KATOS * path_kato_ms(path) * RD_NSEC_PER_MSEC + STALE_MARGIN_NS;
 }
 
 void rdi_path_live(struct rdi_path *path)

@@ -34,6 +34,7 @@ int main(int argc, char **argv)
 		{.name = "guards", .cases = t_dev_guard_cases},
 		{.name = "extents", .teardown = teardown, .cases = t_dev_extents_cases},
 		{.name = "lost paths", .teardown = teardown, .cases = t_dev_lost_cases},
+		{.name = "hostile paths", .teardown = teardown, .cases = t_dev_hostile_cases},
 		{.name = NULL},
 	};
 

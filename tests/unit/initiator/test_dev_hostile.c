@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A device whose controllers say what makes no sense: other paths must serve on. */
+#include <CUnit/CUnit.h>
+#include <errno.h>
+
+#include "suites.h"
+#include "t_dev.h"
+
+static bool answer_page(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			const void *page, size_t len)
+{
+	if (t_write_host(f, sqe, page, len))
+		t_answer(conn, sqe, 0, 0);
+	return true;
+}
+
+/* The controller at 192.0.2.2 says that the namespace has one block. */
+static bool second_is_small(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			    const void *data, size_t len)
+{
+	struct nvme_id_ns ns = {.nsze = htole64(1), .ncap = htole64(1)};
+
+	(void)data;
+	(void)len;
+	if (conn != t_conn_to(f, 2, false) || sqe->opcode != nvme_admin_identify ||
+	    (le32toh(sqe->cdw10) & 0xff) != NVME_IDENTIFY_CNS_NS)
+		return false;
+	ns.lbaf[0].ds = 9;
+	return answer_page(f, conn, sqe, &ns, sizeof(ns));
+}
+
+static uint64_t dev_blocks(struct t_dev *d)
+{
+	struct rdinit_dev_info info;
+
+	rdinit_dev_info_init(&info);
+	CU_ASSERT_EQUAL_FATAL(rdinit_dev_get_info(d->dev, &info), 0);
+	return info.blocks;
+}
+
+static void a_lost_path_takes_its_size_along(void)
+{
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.hook = second_is_small;
+	t_dev_open(&d, 2);
+	CU_ASSERT_EQUAL(dev_blocks(&d), 1);
+	t_fake.down = 1u << 2;
+	t_break(t_conn_to(&t_fake, 2, true), -ECONNRESET);
+	t_break(t_conn_to(&t_fake, 2, false), -ECONNRESET);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 1), RDINIT_DEV_PATH_WAITING);
+	CU_ASSERT_EQUAL(dev_blocks(&d), T_DISK_BLOCKS);
+	CU_ASSERT_EQUAL(d.resized, 2);
+	t_dev_free(&d);
+}
+
+static bool refuse_one_read(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			    const void *data, size_t len)
+{
+	(void)data;
+	(void)len;
+	if (conn != t_conn_to(f, 1, true) || sqe->opcode != nvme_cmd_read)
+		return false;
+	f->hook = NULL;
+	t_answer(conn, sqe, 0, NVME_SC_NS_NOT_READY | NVME_STATUS_CRD1);
+	return true;
+}
+
+/* CRDT1 is 6553.5 s. */
+static void a_retry_is_delayed_for_as_long_as_a_command_may_take(void)
+{
+	struct t_done done = {0};
+	uint8_t buf[512];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.io_timeout_ms = 2000;
+	t_fake.id.crdt1 = htole16(UINT16_MAX);
+	t_dev_open(&d, 1);
+	t_fake.hook = refuse_one_read;
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 0, 1, buf, 0, t_done_fn, &done), 0);
+	t_dev_pass(&d, 1900);
+	CU_ASSERT_EQUAL(done.calls, 0);
+	t_dev_pass(&d, 200);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, 0);
+	t_dev_free(&d);
+}
+
+static int open_with_kas(struct t_dev *d, uint16_t kas)
+{
+	struct rdinit_uri uri;
+
+	t_dev_init(d);
+	t_fake.id.kas = htole16(kas);
+	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d->opts, &t_env, &d->dev), 0);
+	rdinit_uri_init(&uri);
+	rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x", &uri);
+	CU_ASSERT_EQUAL(rdinit_dev_add_path(d->dev, &uri, NULL), 0);
+	return rdinit_dev_open(d->dev);
+}
+
+/* Writes that were lost would wait for hours. */
+static void a_keep_alive_timer_of_hours_is_no_path(void)
+{
+	struct t_dev d;
+
+	CU_ASSERT_EQUAL(open_with_kas(&d, 1200), 0);
+	t_dev_free(&d);
+	CU_ASSERT_EQUAL(open_with_kas(&d, UINT16_MAX), -ENOTSUP);
+	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "5000 ms up to 6553500 ms (KAS 65535)"));
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_FAILED);
+	t_dev_free(&d);
+}
+
+/* One record, with a name as its address. */
+static bool log_has_a_name(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			   const void *data, size_t len)
+{
+	struct nvmf_discovery_log head = {.numrec = htole64(1)};
+	struct nvmf_disc_log_entry record = {.trtype = NVMF_TRTYPE_RDMA,
+					     .adrfam = NVMF_ADDR_FAMILY_IP4,
+					     .subtype = NVME_NQN_NVME,
+					     .trsvcid = "4420",
+					     .subnqn = "nqn.2024-01.test:x",
+					     .traddr = "localhost"};
+
+	(void)data;
+	(void)len;
+	if (sqe->opcode != nvme_admin_get_log_page)
+		return false;
+	if (sqe->cdw12)
+		return answer_page(f, conn, sqe, &record, sizeof(record));
+	return answer_page(f, conn, sqe, &head, sizeof(head));
+}
+
+static void names_in_a_discovery_log_are_not_resolved(void)
+{
+	struct rdinit_uri uri;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.id.cntrltype = NVME_CTRL_CNTRLTYPE_DISCOVERY;
+	t_fake.hook = log_has_a_name;
+	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d.opts, &t_env, &d.dev), 0);
+	rdinit_uri_init(&uri);
+	rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x", &uri);
+	CU_ASSERT_EQUAL_FATAL(rdinit_dev_add_discovery(d.dev, &uri, NULL), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_open(d.dev), -ENODEV);
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(rdinit_get_error(), "has 1 records, and none is an RDMA path"));
+	CU_ASSERT_EQUAL(d.dev->n_paths, 0);
+	t_dev_free(&d);
+}
+
+const struct t_case t_dev_hostile_cases[] = {
+	{"a lost path takes its size along", a_lost_path_takes_its_size_along},
+	{"a retry is delayed for as long as a command may take",
+	 a_retry_is_delayed_for_as_long_as_a_command_may_take},
+	{"a keep-alive timer of hours is no path", a_keep_alive_timer_of_hours_is_no_path},
+	{"names in a discovery log are not resolved", names_in_a_discovery_log_are_not_resolved},
+	{NULL, NULL},
+};
