@@ -479,6 +479,7 @@ int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io)
 	} else if (io->op == RDINIT_DEV_COMPARE_WRITE) {
 		io->parts = 2;
 		io->err = 0;
+		io->status = 0;
 		rc = send_fused_pair(cp, io);
 	} else {
 		shorten_io(io, cp);

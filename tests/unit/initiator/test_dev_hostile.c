@@ -89,6 +89,43 @@ static void a_retry_is_delayed_for_as_long_as_a_command_may_take(void)
 	t_dev_free(&d);
 }
 
+static unsigned int refusals; /* of the halves of a pair */
+
+static bool refuse_halves(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			  const void *data, size_t len)
+{
+	(void)data;
+	(void)len;
+	if (conn != t_conn_to(f, 1, true) || !(sqe->flags & NVME_CMD_FUSE_MASK))
+		return false;
+	t_answer(conn, sqe, 0, refusals ? NVME_SCT_PATH << 8 : 0);
+	refusals -= refusals != 0;
+	return true;
+}
+
+static void a_pair_that_is_sent_again_has_no_earlier_status(void)
+{
+	struct rdinit_dev_io io = t_dev_io(RDINIT_DEV_COMPARE_WRITE, 0, 1);
+	struct t_done done = {0};
+	uint8_t buf[512] = {0};
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.id.fuses = htole16(NVME_CTRL_FUSES_COMPARE_AND_WRITE);
+	t_dev_open(&d, 1);
+	t_fake.hook = refuse_halves;
+	refusals = 2;
+	io.buf = buf;
+	io.write_buf = buf;
+	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
+	t_dev_pass(&d, 50);
+	CU_ASSERT_EQUAL(refusals, 0);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, 0);
+	CU_ASSERT_EQUAL(done.status, 0);
+	t_dev_free(&d);
+}
+
 static int open_with_kas(struct t_dev *d, uint16_t kas)
 {
 	struct rdinit_uri uri;
@@ -159,6 +196,8 @@ const struct t_case t_dev_hostile_cases[] = {
 	{"a lost path takes its size along", a_lost_path_takes_its_size_along},
 	{"a retry is delayed for as long as a command may take",
 	 a_retry_is_delayed_for_as_long_as_a_command_may_take},
+	{"a pair that is sent again has no earlier status",
+	 a_pair_that_is_sent_again_has_no_earlier_status},
 	{"a keep-alive timer of hours is no path", a_keep_alive_timer_of_hours_is_no_path},
 	{"names in a discovery log are not resolved", names_in_a_discovery_log_are_not_resolved},
 	{NULL, NULL},
