@@ -223,6 +223,121 @@ def targets():
     }
 
 
+# Actions of fuzz_initiator.c, and what its rules may say.
+(RULE, PAGE, FILL, PLAN, I_STEPS, I_TIME, IO_CMD, ADMIN_CMD, LIFE, I_SEND, COMPLETE, EVENT, BREAK, I_RDMA, I_HOLD,
+ I_HEAL) = range(16)
+(ANY, CONNECTS, GETS, SETS, IDENTIFIES, LOGS, FEATURES, KEEP_ALIVES, AERS, ADMINS, READS, WRITES, FLUSHES, IOS) = range(14)
+(STATUS, SILENT, NO_DATA, LESS, MORE, SHIFT, KEY, OTHER_KEY, CID, ANSWERS, RESULT, LENGTH, INVALIDATE_KEY, BREAKS, LATE,
+ READ_INSTEAD) = range(16)
+(P_CTRL, P_NS, P_NVM, P_DESCS, P_LIST, P_ANA, P_DISCOVERY, P_LBA, P_PROPERTIES) = range(9)
+HANDLES, DISCOVER, MIXED, HOSTILE, LISTED = range(5)
+
+
+def rule(what, how, *params, skip=0, times=1):
+    return bytes([RULE | len(params) << 4, what, how, skip, times - 1, *params])
+
+
+def page(which, off, data):
+    return bytes([PAGE | which << 4]) + struct.pack(">HB", off, len(data)) + bytes(data)
+
+
+def ios(what, count=3, blocks=8, flags=0):
+    return b"".join(bytes([IO_CMD | n << 4, what, blocks - 1 | flags << 3]) for n in range(count))
+
+
+GO, LONG = bytes([I_TIME, 100]), bytes([I_TIME, 0x80 | 20])
+
+
+def wrong_answers():
+    """After the program has connected."""
+    return {
+        "status": rule(READS, STATUS, 0, 6), "path-status": rule(IOS, STATUS, 3, 2, times=9),
+        "silent": rule(IOS, SILENT, times=2), "no-data": rule(READS, NO_DATA), "less": rule(READS, LESS, 2, 0),
+        "more": rule(READS, MORE, 2, 0), "shift": rule(READS, SHIFT, 0xff, 0), "key": rule(READS, KEY, 0, 0, 1, 0),
+        "other-key": rule(READS, OTHER_KEY, skip=1), "cid": rule(READS, CID, 0x10, 0), "twice": rule(WRITES, ANSWERS, 1),
+        "long": rule(WRITES, LENGTH, 17), "short": rule(WRITES, LENGTH, 15), "invalidate": rule(READS, INVALIDATE_KEY),
+        "invalidate-wrong": rule(READS, INVALIDATE_KEY, 0, 0, 1, 0),
+        "invalidate-other": rule(READS, INVALIDATE_KEY, 0, 0, 0, 0, 1, skip=1), "breaks": rule(IOS, BREAKS, 1),
+        "late": rule(IOS, LATE, 30), "read-instead": rule(IOS, READ_INSTEAD), "no-keep-alive": rule(KEEP_ALIVES, SILENT),
+        "aborted": rule(READS, SILENT) + rule(READS, STATUS, 0, 7, skip=1),
+    }
+
+
+def wrong_connections():
+    """Before it connects: what stops a controller."""
+    return {
+        "sgls": page(P_CTRL, 536, bytes(4)), "ioccsz-0": page(P_CTRL, 1792, bytes(8)),
+        "ioccsz-most": page(P_CTRL, 1792, b"\xff" * 8), "icdoff": page(P_CTRL, 1800, [1]),
+        "maxcmd-1": page(P_CTRL, 514, [1, 0]), "identify-all": bytes([FILL, 0, 0, 255, 255]),
+        "cap": page(P_PROPERTIES, 0, [255] * 8), "private-short": bytes([PLAN, 3, 0, 0, 1]),
+        "private-depth-1": bytes([PLAN, 4, 0, 0, 1, 0]), "reject": bytes([PLAN | 1 << 4, 4, 0, 0, 6, 0]),
+        "ignore": bytes([PLAN | 2 << 4, 0]), "no-recvs": bytes([PLAN | 3 << 4, 0]),
+        "cfs": rule(GETS, RESULT, 0, 0, 0, 0, 0, 0, 0, 2, skip=3),
+    }
+
+
+def wrong_paths():
+    """Before it connects: what concerns devices only."""
+    return {
+        "nsze-0": page(P_NS, 0, bytes(8)), "nsze-most": page(P_NS, 0, b"\xff" * 8), "lbads-31": page(P_NS, 130, [31]),
+        "lbads-16": page(P_NS, 130, [16]), "flbas": page(P_NS, 25, [63, 0x7f]), "mdts": page(P_CTRL, 77, [255]),
+        "mdts-1": page(P_CTRL, 77, [1]), "kas": page(P_CTRL, 320, [255, 255]),
+        "namespace-all": bytes([FILL | P_NS << 4, 0, 0, 255, 255]), "nvm-all": bytes([FILL | P_NVM << 4, 0, 0, 2, 255]),
+        "descs": page(P_DESCS, 0, [1, 9, 0, 0]), "ana-groups": page(P_ANA, 8, [255, 255]),
+        "ana-nsids": page(P_ANA, 20, [255] * 4), "lba-status": page(P_LBA, 0, [255] * 4),
+        "crdt": page(P_CTRL, 128, [255] * 6) + rule(READS, STATUS, 8, 6),
+    }
+
+
+def wrong_logs():
+    return {
+        "log": b"", "log-records": page(P_DISCOVERY, 8, b"\xff" * 8), "log-many": page(P_DISCOVERY, 8, b"\0\x40"),
+        "log-format": page(P_DISCOVERY, 16, [1]), "log-unterminated": bytes([FILL | P_DISCOVERY << 4, 4, 32, 124, 0x41]),
+        "log-referral": page(P_DISCOVERY, 1024 + 2, [1]), "log-name": page(P_DISCOVERY, 1024 + 512, b"localhost\0"),
+    }
+
+
+def scenes():
+    """Events, and what a program does with its handles."""
+    reads, writes = ios(0), ios(1)
+    every = b"".join(ios(what) for what in range(9))
+    after = ios(6, 2) + bytes([ADMIN_CMD, 4, 0, 0, 16, ADMIN_CMD, 5, 0, 0, 1])
+    return {
+        "handles": bytes([HANDLES]) + GO + every + LONG, "two-paths": bytes([MIXED]) + GO + every + after + LONG,
+        "hostile-paths": bytes([HOSTILE]) + GO + every + after + LONG,
+        "events": bytes([MIXED]) + GO + bytes([EVENT | 1 << 4, 2, 0]) + reads + LONG,
+        "ana-change": bytes([MIXED]) + GO + page(P_ANA, 32, [15]) + bytes([EVENT, 2, 3]) + reads + LONG + LONG,
+        "resized": bytes([MIXED]) + GO + page(P_NS, 0, [1, 0]) + bytes([EVENT, 2, 0]) + GO + reads + LONG,
+        "unasked": bytes([HANDLES]) + GO + bytes([COMPLETE, 0, 0, 0, 0, 0]) + GO + bytes([I_SEND, 16]) + bytes(16) + GO,
+        "rdma": bytes([HANDLES]) + GO + rule(READS, SILENT) + reads + bytes([I_STEPS, 40, I_RDMA | 1 << 4, 0, 0, 0, 2, 0])
+        + bytes([I_RDMA | 9 << 4, 0, 0, 0, 2, 0]) + LONG,
+        "freed": bytes([MIXED]) + GO + bytes([LIFE, 4]) + reads + writes + LONG + bytes([LIFE, 3]) + reads,
+        "cancelled": bytes([MIXED]) + GO + rule(IOS, SILENT, times=9) + writes + bytes([I_STEPS, 30, LIFE, 6, LIFE | 1 << 4, 6])
+        + LONG,
+        "disconnect": bytes([HANDLES]) + GO + reads + bytes([LIFE, 1]) + GO + bytes([LIFE, 0]) + GO,
+        "held": bytes([MIXED]) + GO + bytes([I_HOLD | 8 << 4, 200]) + reads + writes + LONG + bytes([I_HEAL]) + reads + GO,
+    }
+
+
+def initiators():
+    io, one = ios(0, 2) + ios(1, 1), ios(0, 1) + ios(1, 1)
+    out = scenes()
+    for name, change in wrong_answers().items():
+        out["handles-" + name] = bytes([HANDLES]) + GO + change + io + LONG
+    for name in ("path-status", "silent", "cid", "breaks", "late", "aborted"):
+        out["paths-" + name] = bytes([MIXED]) + GO + wrong_answers()[name] + io + LONG
+    for name, change in wrong_connections().items():
+        out["handles-" + name] = bytes([HANDLES]) + change + GO + one + LONG
+    for name, change in wrong_paths().items():
+        out["paths-" + name] = bytes([MIXED]) + change + GO + one + bytes([ADMIN_CMD, 4, 0, 0, 16]) + LONG
+    for name in ("nsze-most", "lbads-16"):
+        out["hostile-" + name] = bytes([HOSTILE]) + wrong_paths()[name] + GO + one + LONG
+    for name, change in wrong_logs().items():
+        out["discover-" + name] = bytes([DISCOVER]) + change + GO + bytes([ADMIN_CMD, 2]) + LONG
+        out["listed-" + name] = bytes([LISTED]) + change + GO + one + bytes([EVENT, 2, 0xf0]) + LONG
+    return out
+
+
 CONFIG = """target: {reactors: 1, spin: 0us, max_data_size: 128KiB, in_capsule_size: 0}
 listeners:
   - {address: "::1", port: 0, provider: iwarp, crc: true}
@@ -246,6 +361,8 @@ def main():
         put("auth", name, bytes([parser, fit]) + data)
     for name, actions in targets().items():
         put("target", name, b"\0\1" + actions)
+    for name, actions in initiators().items():
+        put("initiator", name, b"\0\1" + actions)
     for name, text in URIS.items():
         put("uri", name, text)
     put("discovery", "nul-padded", entry(1, b"\0", b"nqn.2014-08.test", b"192.0.2.1", b"4420"))
