@@ -15,6 +15,8 @@ packages_check=(clang libclang-rt-dev valgrind prometheus chromium chromium-driv
 packages_cluster=(librbd-dev librados-dev ceph-mon ceph-osd ceph-common)
 # For tools/package: what configs/packaging/debian/control asks for beyond the lists above, and what looks at the result.
 packages_package=(build-essential debhelper dpkg-dev libcunit1-dev nbdkit-plugin-dev librbd-dev librados-dev libnbd-dev lintian)
+# For tools/coverage.
+packages_coverage=(gcovr)
 # For tests/debian, on the machine that makes the root and not in it.
 packages_debian=(mmdebstrap uidmap util-linux)
 # For tests/debian/cross.

@@ -66,6 +66,7 @@ extern const struct t_case t_multihost_cases[];
 extern const struct t_case t_resv_cases[];
 extern const struct t_case t_limit_cases[];
 extern const struct t_case t_control_cases[];
+extern const struct t_case t_rpc_cases[];
 extern const struct t_case t_peers_cases[];
 extern const struct t_case t_auth_cases[];
 extern const struct t_case t_auth_message_cases[];
