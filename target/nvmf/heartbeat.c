@@ -56,6 +56,16 @@ const char *rdt_beat_names(uint64_t reactors, char text[RDT_BEAT_NAMES])
 	return text;
 }
 
+RD_COLD void rdt_beat_look_now(struct rdt_reactor *r)
+{
+	uint64_t now = rd_loop_now_raw(r->loop), gap = now - r->beat_seen;
+
+	atomic_store(&r->beat_asked, false);
+	r->beat_seen = now;
+	if (gap > 2 * RDT_BEAT_NS)
+		rdt_beat_missed(r, gap);
+}
+
 /* Fence the ready controllers of this reactor from the commands that the reactors in @standing have
  * in flight. */
 static void fence_own(struct rdt_reactor *r, uint64_t standing)
@@ -76,17 +86,20 @@ static void fence_own(struct rdt_reactor *r, uint64_t standing)
 			(unsigned long long)(STANDS_STILL / RD_NSEC_PER_MSEC), fenced, r->index);
 }
 
-/* A bit for each other reactor whose last beat is too old. */
+/* A bit for each other reactor whose last beat is too old. They look for themselves before they
+ * take another command, even within a turn. */
 static uint64_t find_standing(const struct rdt_reactor *r, uint64_t now)
 {
-	const struct rdt_target *t = r->target;
+	struct rdt_target *t = r->target;
 	uint64_t standing = 0;
 
 	for (unsigned int i = 0; i < t->reactors_count; i++) {
 		uint64_t at = atomic_load(&t->reactors[i].beat_at);
 
-		if (i != r->index && at != IDLE && now > at && now - at > STANDS_STILL)
-			standing |= UINT64_C(1) << i;
+		if (i == r->index || at == IDLE || now <= at || now - at <= STANDS_STILL)
+			continue;
+		standing |= UINT64_C(1) << i;
+		atomic_store(&t->reactors[i].beat_asked, true);
 	}
 	return standing;
 }
@@ -115,6 +128,7 @@ void rdt_beat_init(struct rdt_reactor *r)
 {
 	r->beat.fn = beat;
 	atomic_init(&r->beat_at, IDLE);
+	atomic_init(&r->beat_asked, false);
 }
 
 void rdt_beat_start(struct rdt_reactor *r, const struct rdt_ctrl *ctrl)

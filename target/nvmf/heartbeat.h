@@ -16,6 +16,7 @@
 #ifndef RDT_HEARTBEAT_H
 #define RDT_HEARTBEAT_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "util/loop.h"
@@ -45,9 +46,23 @@ static inline void rdt_beat_look(struct rdt_reactor *r)
 {
 	uint64_t now = rd_loop_now(r->loop), gap = now - r->beat_seen;
 
-	r->beat_seen = now;
-	if (__builtin_expect(gap > 2 * RDT_BEAT_NS, 0))
+	if (__builtin_expect(gap <= 2 * RDT_BEAT_NS, 1)) {
+		r->beat_seen = now;
+	} else if (now > r->beat_seen) { /* not after rdt_beat_look_now() in this turn */
+		r->beat_seen = now;
 		rdt_beat_missed(r, gap);
+	}
+}
+
+/* The same with the present time, which the loop does not know within a turn. */
+void rdt_beat_look_now(struct rdt_reactor *r);
+
+/* Call it before each command that is taken in the same turn: the one before may have blocked the
+ * reactor. */
+static inline void rdt_beat_look_again(struct rdt_reactor *r)
+{
+	if (__builtin_expect(atomic_load_explicit(&r->beat_asked, memory_order_relaxed), 0))
+		rdt_beat_look_now(r);
 }
 
 #endif /* RDT_HEARTBEAT_H */

@@ -90,6 +90,7 @@ struct rdt_reactor {
 	struct rd_timer beat;     /* heartbeat.h */
 	uint64_t beat_seen;       /* ns, when the reactor looked last */
 	_Atomic uint64_t beat_at; /* the same, for other reactors; UINT64_MAX: it is idle */
+	atomic_bool beat_asked;   /* another reactor has noticed that this one stands still */
 	uint64_t beat_standing;   /* a bit for each other reactor that stands still */
 	struct rdt_timing timing;
 	struct rdt_cells cells; /* counters, by host and listener */

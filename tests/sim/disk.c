@@ -29,7 +29,9 @@ struct store {
 	bool stopped;
 	bool lies;
 	void (*watch)(void *arg, uint64_t value);
-	void *watch_arg;
+	void *watch_arg; /* also of @block */
+	void (*block)(void *arg, const struct rd_loop *loop, uint64_t ns);
+	uint64_t block_ns; /* how long the next call blocks; 0: it does not */
 };
 
 struct disk {
@@ -126,6 +128,16 @@ void store_watch(struct store *s, void (*fn)(void *arg, uint64_t value), void *a
 {
 	s->watch = fn;
 	s->watch_arg = arg;
+}
+
+void store_on_block(struct store *s, void (*fn)(void *arg, const struct rd_loop *loop, uint64_t ns))
+{
+	s->block = fn;
+}
+
+void store_block_next(struct store *s, uint64_t ns)
+{
+	s->block_ns = ns;
 }
 
 unsigned int store_ios(const struct store *s)
@@ -303,6 +315,12 @@ static enum rdt_bio_submit disk_submit(struct rdt_chan *chan, struct rdt_bio *bi
 		delay = rd_sim_below(s->sim, s->faults.slow_ns);
 	s->ios++;
 	rd_sim_at(s->sim, &io->event, delay);
+	if (s->block_ns) {
+		uint64_t ns = s->block_ns;
+
+		s->block_ns = 0;
+		s->block(s->watch_arg, io->chan->loop, ns);
+	}
 	return RDT_BIO_QUEUED;
 }
 

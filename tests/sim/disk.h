@@ -45,6 +45,14 @@ unsigned int store_ios(const struct store *store); /* in flight */
 /* Calls @fn whenever a write takes effect on a block. */
 void store_watch(struct store *store, void (*fn)(void *arg, uint64_t value), void *arg);
 
+/*
+ * The next call that submits an I/O blocks for @ns, as a system call does on storage that hangs:
+ * @fn has the others go on meanwhile. @loop: of the thread that is blocked.
+ */
+void store_on_block(struct store *store,
+		    void (*fn)(void *arg, const struct rd_loop *loop, uint64_t ns));
+void store_block_next(struct store *store, uint64_t ns);
+
 /* Opens a backend on @store. Returns 0 or -ENOMEM. */
 int disk_open(struct store *store, struct rdt_bdev **out);
 

@@ -25,10 +25,11 @@ struct faults {
 };
 
 const char *const fault_names[FAULTS] = {
-	[FAULT_CUT] = "cut",       [FAULT_HALF_OPEN] = "half-open", [FAULT_HOLD] = "hold",
-	[FAULT_PORT] = "port",     [FAULT_STALL] = "stall",         [FAULT_SLOW] = "slow",
-	[FAULT_ERROR] = "error",   [FAULT_RESTART] = "restart",     [FAULT_POWER] = "power",
-	[FAULT_CANCEL] = "cancel", [FAULT_RELOAD] = "reload",       [FAULT_RESERVE] = "reserve",
+	[FAULT_CUT] = "cut",         [FAULT_HALF_OPEN] = "half-open", [FAULT_HOLD] = "hold",
+	[FAULT_PORT] = "port",       [FAULT_STALL] = "stall",         [FAULT_SLOW] = "slow",
+	[FAULT_ERROR] = "error",     [FAULT_RESTART] = "restart",     [FAULT_POWER] = "power",
+	[FAULT_CANCEL] = "cancel",   [FAULT_RELOAD] = "reload",       [FAULT_BLOCK] = "block",
+	[FAULT_RESERVE] = "reserve",
 };
 
 static void break_link(struct world *w, enum rd_sim_fault fault, uint64_t ns)
@@ -90,12 +91,19 @@ static void port_goes(struct faults *f)
 	rd_sim_at(w->sim, &f->port_up[path], duration(w, PORT_MAX));
 }
 
+static void stall_actor(struct world *w, unsigned int number, uint64_t ns)
+{
+	struct actor *actor = &w->actors[number];
+
+	actor->stalled_until = rd_sim_now(w->sim) + ns;
+	rd_sim_tell(w->sim, "%s %u stands still", actor->name, actor->number);
+}
+
 static void stall(struct world *w)
 {
-	struct actor *actor = &w->actors[rd_sim_below(w->sim, ACTORS)];
+	unsigned int number = (unsigned int)rd_sim_below(w->sim, ACTORS);
 
-	actor->stalled_until = rd_sim_now(w->sim) + duration(w, STALL_MAX);
-	rd_sim_tell(w->sim, "%s %u stands still", actor->name, actor->number);
+	stall_actor(w, number, duration(w, STALL_MAX));
 }
 
 static void storage_is_well(struct rd_sim_event *event)
@@ -158,6 +166,9 @@ static void happens(struct faults *f, enum fault_kind kind)
 		if (w->target_state == TARGET_UP && rd_sim_chance(w->sim, 1, 8))
 			target_stop(w, kind == FAULT_POWER);
 		break;
+	case FAULT_BLOCK:
+		store_block_next(w->store, duration(w, STALL_MAX));
+		break;
 	case FAULT_RELOAD:
 		reconfigure(w);
 		break;
@@ -180,6 +191,42 @@ static void next_fault(struct rd_sim_event *event)
 	rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
 }
 
+/* ---- the profile that aims at the stale-write fence ---- */
+
+/* Hosts send lost writes again after 4 s. */
+#define FENCE_FROM  (3 * RD_NSEC_PER_SEC)
+#define FENCE_UP_TO (10 * RD_NSEC_PER_SEC)
+
+/* One reactor stands still, within a turn or between two; or the storage of all is slow. */
+static void next_fence_fault(struct rd_sim_event *event)
+{
+	struct faults *f = rd_container_of(event, struct faults, next);
+	struct world *w = f->w;
+	uint64_t ns = FENCE_FROM + rd_sim_below(w->sim, FENCE_UP_TO - FENCE_FROM);
+	struct store_faults slow = f->normal;
+
+	if (w->ending)
+		return;
+	switch (rd_sim_below(w->sim, 4)) {
+	case 0:
+		store_block_next(w->store, ns);
+		break;
+	case 1:
+		slow.slow_in = 2;
+		slow.slow_ns = ns;
+		store_set_faults(w->store, &slow);
+		rd_sim_at(w->sim, &f->storage_well, RD_NSEC_PER_SEC);
+		rd_sim_tell(w->sim, "fault: slow");
+		hold(w);
+		break;
+	default:
+		stall_actor(w, ACTOR_REACTOR + (unsigned int)rd_sim_below(w->sim, WORLD_REACTORS),
+			    ns);
+		break;
+	}
+	rd_sim_at(w->sim, &f->next, ns + rd_sim_below(w->sim, RD_NSEC_PER_SEC));
+}
+
 int faults_new(struct world *w, struct faults **out)
 {
 	struct faults *f = calloc(1, sizeof(*f));
@@ -188,7 +235,7 @@ int faults_new(struct world *w, struct faults **out)
 	if (!f)
 		return -ENOMEM;
 	f->w = w;
-	f->next.fn = next_fault;
+	f->next.fn = w->opts.faults & FAULTS_FENCE ? next_fence_fault : next_fault;
 	f->port_up[0].fn = port_up_0;
 	f->port_up[1].fn = port_up_1;
 	f->storage_well.fn = storage_is_well;
@@ -203,6 +250,7 @@ void faults_heal(struct faults *f)
 
 	rd_sim_heal(w->sim);
 	store_set_faults(w->store, &f->normal);
+	store_block_next(w->store, 0);
 	for (unsigned int i = 0; i < ACTORS; i++)
 		w->actors[i].stalled_until = 0;
 }

@@ -20,10 +20,17 @@ enum fault_kind {
 	FAULT_POWER,     /* the target and its storage lose power */
 	FAULT_CANCEL,    /* a host cancels a command */
 	FAULT_RELOAD,    /* the configuration changes, in a third of the seeds */
+	FAULT_BLOCK,     /* a reactor stands still within a turn, in a call of the storage */
 	FAULT_RESERVE,   /* hosts change reservations, in a third of the seeds, all the time */
 	FAULTS,
 };
 #define FAULTS_ALL ((1u << FAULTS) - 1)
+/*
+ * Not a fault of its own: the profile that aims at the stale-write fence. One reactor at a time
+ * stands still for longer than hosts wait before they send lost writes again, hosts write few
+ * blocks, and the storage is slow.
+ */
+#define FAULTS_FENCE (1u << FAULTS)
 
 extern const char *const fault_names[FAULTS];
 

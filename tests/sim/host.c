@@ -11,8 +11,12 @@
 #include "nvmf/wire.h"
 #include "util/parse.h"
 
+#include "faults.h"
 #include "resv.h"
 #include "world.h"
+
+/* With this profile time must pass in few steps. */
+#define FENCE_PAUSE 30
 
 /* Command Aborted due to Preempt and Abort. */
 #define ABORTED_BY_PREEMPT 0x1b
@@ -201,6 +205,10 @@ static void choose_blocks(struct host *h, struct command *c)
 		c->block = h->number * WORLD_OWN +
 			   (unsigned int)rd_sim_below(sim, WORLD_OWN - c->count + 1);
 	}
+	if (h->w->opts.faults & FAULTS_FENCE) {
+		c->count = 1;
+		c->block = h->number * WORLD_OWN + (unsigned int)rd_sim_below(sim, 2);
+	}
 }
 
 static void choose_command(struct host *h, struct command *c)
@@ -208,10 +216,10 @@ static void choose_command(struct host *h, struct command *c)
 	struct rd_sim *sim = h->w->sim;
 	uint64_t n = rd_sim_below(sim, 100);
 
-	c->op = n < 45   ? RDINIT_DEV_READ
-		: n < 85 ? RDINIT_DEV_WRITE
-		: n < 95 ? RDINIT_DEV_COMPARE_WRITE
-			 : RDINIT_DEV_FLUSH;
+	c->op = n < 45                                          ? RDINIT_DEV_READ
+		: n < 85                                        ? RDINIT_DEV_WRITE
+		: n < 95 && !(h->w->opts.faults & FAULTS_FENCE) ? RDINIT_DEV_COMPARE_WRITE
+								: RDINIT_DEV_FLUSH;
 	c->fua = c->op == RDINIT_DEV_WRITE && rd_sim_chance(sim, 1, 6);
 	c->count = 0;
 	if (c->op != RDINIT_DEV_FLUSH)
@@ -430,7 +438,8 @@ void host_acts(struct host *h)
 		submit(h, c);
 		return;
 	}
-	if (h->w->ending || !rd_sim_chance(h->w->sim, 1, 4))
+	if (h->w->ending ||
+	    !rd_sim_chance(h->w->sim, 1, h->w->opts.faults & FAULTS_FENCE ? FENCE_PAUSE : 4))
 		return;
 	c = free_command(h);
 	if (!c)

@@ -25,7 +25,8 @@ static const char usage_text[] =
 	"  --count N     so many seeds, one after the other (default 1)\n"
 	"  --steps N     turns and jumps of time for each seed (default 100000)\n"
 	"  --faults LIST only these, with commas, or none: cut, half-open, hold, port, stall,\n"
-	"                slow, error, restart, power, cancel, reload, reserve\n"
+	"                slow, error, restart, power, cancel, reload, block,\n"
+	"                reserve; or fence: what the stale-write fence must survive\n"
 	"  --trace       write what happens to standard output\n"
 	"\n"
 	"A violation ends the program. Exit status: 0 when no invariant was violated, 1 when one\n"
@@ -44,6 +45,10 @@ static int parse_faults(char *list, unsigned int *out)
 	*out = 0;
 	if (strcmp(list, "none") == 0)
 		return 0;
+	if (strcmp(list, "fence") == 0) {
+		*out = FAULTS_FENCE;
+		return 0;
+	}
 	for (char *name = strtok_r(list, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
 		unsigned int kind = 0;
 

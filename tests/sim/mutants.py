@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Deliberate mistakes, each of which the simulation must find: (name, file, text of the file, replacement)."""
+"""Deliberate mistakes, each of which the simulation must find: (name, file, text of the file, replacement), and the faults that
+find it within few seeds, if not all."""
 
 MUTANTS = (
     ('Compare and Write takes no lock', 'target/nvmf/range_lock.c',
@@ -46,4 +47,15 @@ MUTANTS = (
      'if (rdt_ns_write_protected(req->ns) && is_write_cmd(req))', 'if (false)'),
     ('a host that is no longer allowed goes on', 'target/nvmf/host_access.c',
      'rdt_ctrl_end(ctrl, "its host is no longer allowed");', ';'),
+    ('a reactor that stood still goes on', 'target/nvmf/heartbeat.c',
+     'if (!kato || gap_ns <= kato + RDT_BEAT_NS || qp->state >= RDT_QP_CLOSING)', 'if (true)', 'fence'),
+    ('a reactor that was blocked goes on with its turn', 'target/transport/rdma/rdma.c',
+     'rdt_beat_look_again(rdev->reactor);', ';', 'fence'),
+    ('second paths are not fenced', 'target/nvmf/ctrl.c',
+     'pthread_mutex_lock(&ctrl->subsys->lock);\n\twake_fenced_ctrls(ctrl, true);',
+     'pthread_mutex_lock(&ctrl->subsys->lock);', 'fence'),
+    ('commands do not wait for the fence', 'target/nvmf/stale_write.c',
+     'return rdt_slots_has(&req->qp->ctrl->fenced_ns, slot);', 'return slot == UINT32_MAX;', 'fence'),
+    ('a queue that closes does not report what it executes', 'target/nvmf/stale_write.c', 'if (may_write(req))',
+     'if (false)', 'fence'),
 )

@@ -52,9 +52,9 @@ def build_mutant(t, build, path, text):
     return exe
 
 
-@each(*((name, (path, old, new)) for name, path, old, new in MUTANTS))
+@each(*((mutant[0], mutant[1:]) for mutant in MUTANTS))
 def it_is_found_that(t, mutant):
-    path, old, new = mutant
+    path, old, new, *faults = mutant
     program('rdsim')
     build = os.environ['BUILD_ROOT']
     if os.environ.get('RD_TEST_SANITIZED'):
@@ -64,7 +64,7 @@ def it_is_found_that(t, mutant):
         text = f.read()
     t.eq(text.count(old), 1, f'{path} has this text once: {old}')
     exe = build_mutant(t, build, path, text.replace(old, new))
-    res = t.run([exe, '--count', SEEDS, '--steps', STEPS], deadline=300, wrap=False)
+    res = t.run([exe, '--count', SEEDS, '--steps', STEPS, *(['--faults', *faults] if faults else [])], deadline=300, wrap=False)
     t.ok(res.rc not in (0, 2), res.text[-300:])
     print(f'# {res.text.splitlines()[-1] if res.rc == 1 else res.err[-200:]}')
 

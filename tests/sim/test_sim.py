@@ -21,6 +21,12 @@ def no_seed_violates_an_invariant(t):
 
 
 @test
+def no_stale_write_lands_when_reactors_stand_still(t):
+    res = rdsim(t, '--count', 2 * SEEDS, '--steps', STEPS, '--faults', 'fence', deadline=1200)
+    t.eq(res.rc, 0, res.text[-2000:] + res.err)
+
+
+@test
 def a_seed_gives_the_same_run_each_time(t):
     first, second = (rdsim(t, '--seed', 7, '--steps', 40000, '--trace').text for _ in range(2))
     t.ok(len(first) > 100000, 'a trace')

@@ -63,7 +63,8 @@ static bool can_turn(const struct world *w, const struct actor *actor)
 {
 	uint64_t now = rd_sim_now(w->sim);
 
-	return actor->loop && actor->stalled_until <= now && rd_loop_next(actor->loop) <= now;
+	return actor->loop && !actor->blocked && actor->stalled_until <= now &&
+	       rd_loop_next(actor->loop) <= now;
 }
 
 /* The time at which the next actor can take a turn, or a message arrives. */
@@ -73,7 +74,8 @@ static uint64_t next_time(const struct world *w)
 
 	for (unsigned int i = 0; i < ACTORS; i++) {
 		const struct actor *actor = &w->actors[i];
-		uint64_t next = actor->loop ? rd_loop_next(actor->loop) : UINT64_MAX;
+		uint64_t next =
+			actor->loop && !actor->blocked ? rd_loop_next(actor->loop) : UINT64_MAX;
 
 		if (next != UINT64_MAX && next < actor->stalled_until)
 			next = actor->stalled_until;
@@ -146,6 +148,24 @@ static void run_step(struct world *w)
 		host_acts(w->hosts[i]);
 	if (!world_step(w))
 		world_fail(w, "nothing will ever happen again");
+}
+
+/* A reactor is blocked within its turn: all others go on. */
+static void reactor_blocks(void *arg, const struct rd_loop *loop, uint64_t ns)
+{
+	struct world *w = arg;
+	uint64_t until = rd_sim_now(w->sim) + ns;
+	struct actor *actor = &w->actors[ACTOR_REACTOR];
+
+	while (actor->loop != loop)
+		actor++;
+	rd_sim_tell(w->sim, "%s %u is blocked by the storage", actor->name, actor->number);
+	actor->blocked = true;
+	rd_sim_at(w->sim, &w->unblock[actor->number], ns);
+	while (rd_sim_now(w->sim) < until && !w->failed[0])
+		run_step(w);
+	actor->blocked = false;
+	rd_sim_tell(w->sim, "%s %u goes on", actor->name, actor->number);
 }
 
 /* Without faults, all that began must end. */
@@ -260,6 +280,11 @@ static void judge_write(void *arg, uint64_t value)
 				   i == SETUP_READ_ONLY ? "read-only" : "removed");
 }
 
+static void time_passes(struct rd_sim_event *event)
+{
+	(void)event;
+}
+
 static int make_loop(struct world *w)
 {
 	struct rd_loop_opts opts = {
@@ -308,6 +333,9 @@ static int make_world(struct world *w)
 	if (!w->store || !w->check || !w->resv)
 		return -ENOMEM;
 	store_watch(w->store, judge_write, w);
+	store_on_block(w->store, reactor_blocks);
+	for (unsigned int i = 0; i < WORLD_REACTORS; i++)
+		w->unblock[i].fn = time_passes;
 	setup_init(&w->setup);
 	rc = rdt_report_init(&w->report, w->log);
 	if (!rc)

@@ -47,6 +47,7 @@ struct actor {
 	int (*turn)(struct actor *actor);
 	void *arg;
 	uint64_t stalled_until;
+	bool blocked; /* within a turn */
 };
 
 enum actor_kind {
@@ -86,6 +87,8 @@ struct world {
 	enum target_state target_state;
 	bool power_failed;
 	struct rd_sim_event drain_timeout;
+	/* There is a next event when the blocked reactor goes on. */
+	struct rd_sim_event unblock[WORLD_REACTORS];
 	/*
 	 * Hosts do not repeat writes. Only then they write blocks of all hosts, and the same block
 	 * in several commands at a time: a write that is executed twice may overwrite a write that

@@ -498,8 +498,10 @@ static void poll_rdma_cq(struct rdt_rdma_dev *rdev)
 		for (int i = 0; i < n; i++)
 			prefetch_wc(&wc[i]);
 		rdev->reactor->run.match = 0;
-		for (int i = 0; i < n; i++)
+		for (int i = 0; i < n; i++) {
+			rdt_beat_look_again(rdev->reactor);
 			handle_wc(rdev, &wc[i]);
+		}
 		total += (unsigned int)n;
 	}
 	rd_defer(rdev->reactor->loop, &rdev->again, RD_DEFER_NEXT);
