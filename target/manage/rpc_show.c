@@ -144,6 +144,15 @@ struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 	};
 }
 
+/* As Ceph's commands name an image. */
+static json_t *image_path(const struct rdt_rbd_config *rbd)
+{
+	return json_sprintf("%s/%s%s%s%s%s", rbd->pool,
+			    rbd->rados_namespace ? rbd->rados_namespace : "",
+			    rbd->rados_namespace ? "/" : "", rbd->image, rbd->snapshot ? "@" : "",
+			    rbd->snapshot ? rbd->snapshot : "");
+}
+
 json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 {
 	json_t *o = json_pack(
@@ -157,6 +166,8 @@ json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 
 	if (o && ns->cfg->path)
 		json_object_set_new(o, "path", json_string(ns->cfg->path));
+	else if (o && ns->cfg->backend == RDT_BACKEND_RBD && ns->cfg->rbd)
+		json_object_set_new(o, "path", image_path(ns->cfg->rbd));
 	return o;
 }
 

@@ -429,13 +429,15 @@ def a_group_is_moved_by_command_under_verified_io(t):
 
 @test
 def a_gateway_without_io_notices_that_another_one_took_over(t):
-    pair = gateways(t, cluster().image('8M'))
+    image = cluster().image('8M')
+    pair = gateways(t, image)
     since = pair[0].mark()
     claim(t, 1, 'take')
     pair[0].expect(r"blocked this rdtarget's connection", since=since)
     pair[0].expect(r'another client holds its lock', since=since)
     with control(t, 'gateway0') as c:
-        t.eq([ns['standby'] for ns in c.call('namespace.list')['namespaces']], [True])
+        shown = c.call('namespace.list')['namespaces']
+        t.eq([(ns['standby'], ns['path']) for ns in shown], [(True, f'{POOL}/{image}')])
 
 
 @test

@@ -40,10 +40,10 @@ def what_is_served_is_shown_in_columns(t):
     for line in (r'state +serving', r'namespaces +2', r'listeners +1', r'log level +debug'):
         t.match(f'(?m)^{line}$', status)
     res = rdctl(t, path, 'ns')
-    t.eq(titles(res), ['SUBNQN', 'NSID', 'STATE', 'BACKEND', 'SIZE', 'BLOCK', 'ANA-GROUP', 'READ-ONLY', 'SYNC-FAILED',
-                       'PATH'])
-    t.eq(rows(res), [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', '-'],
-                     [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', '-']])
+    t.eq(titles(res), ['SUBNQN', 'NSID', 'STATE', 'BACKEND', 'SIZE', 'BLOCK', 'ANA-GROUP', 'READ-ONLY', 'STANDBY', 'STALLED',
+                       'SYNC-FAILED', 'PATH'])
+    t.eq(rows(res), [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', 'no', 'no', '-'],
+                     [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', 'no', 'no', '-']])
     t.eq(rows(rdctl(t, path, 'ns', NQN)), rows(res), 'namespaces of the subsystem')
     t.eq(rows(rdctl(t, path, 'subsystems')), [[NQN, '2', '0', 'yes', '-']])
     for verb in ('listeners', 'ana'):

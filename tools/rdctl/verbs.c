@@ -130,6 +130,8 @@ static int run_ns(const struct rdctl *ctl, const struct rdctl_arguments *args)
 		{"BLOCK", "block_size", RDCTL_NUMBER},
 		{"ANA-GROUP", "ana_group", RDCTL_NUMBER},
 		{"READ-ONLY", "read_only", RDCTL_TEXT},
+		{"STANDBY", "standby", RDCTL_TEXT},
+		{"STALLED", "stalled", RDCTL_TEXT},
 		{"SYNC-FAILED", "sync_failed", RDCTL_TEXT},
 		{"PATH", "path", RDCTL_TEXT},
 		{NULL, NULL, RDCTL_TEXT},
