@@ -11,6 +11,7 @@
 /* How long Ceph blocks a gateway whose lock was broken; its default is an hour. A gateway that was
  * stopped for longer, for example with its virtual machine, could still write. A week. */
 #define BLOCK_SECS 604800u
+#define BLOCKED_NS (600 * RD_NSEC_PER_SEC) /* far less than Ceph's default */
 
 static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char *text)
 {
@@ -32,25 +33,57 @@ static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char
  */
 static void block_for_long(struct rbd_image *img, const char *owner)
 {
-	struct rbd_handle *h = img->handle;
 	char text[256], *out = NULL, *status = NULL;
 	const char *command = text;
 	size_t out_len = 0, status_len = 0;
-	bool known;
 
-	pthread_mutex_lock(&h->joining);
-	known = strcmp(h->blocked, owner) == 0; /* when another image's lock was broken */
-	snprintf(h->blocked, sizeof(h->blocked), "%s", owner);
-	pthread_mutex_unlock(&h->joining);
-	if (known)
-		return;
 	snprintf(text, sizeof(text),
 		 "{\"prefix\": \"osd blocklist\", \"blocklistop\": \"add\", \"addr\": \"%s\", "
 		 "\"expire\": %u.0}",
 		 owner, BLOCK_SECS);
-	rados_mon_command(h->cl, &command, 1, "", 0, &out, &out_len, &status, &status_len);
+	rados_mon_command(img->handle->cl, &command, 1, "", 0, &out, &out_len, &status,
+			  &status_len);
 	rados_buffer_free(out);
 	rados_buffer_free(status);
+}
+
+/* Has this connection had @owner blocked, and the map of OSDs that says so? */
+static bool is_blocked(struct rbd_image *img, const char *owner)
+{
+	struct rbd_handle *h = img->handle;
+	bool blocked;
+
+	pthread_mutex_lock(&h->joining);
+	blocked = strcmp(h->blocked, owner) == 0 && rdt_module_now() - h->blocked_ns < BLOCKED_NS;
+	pthread_mutex_unlock(&h->joining);
+	return blocked;
+}
+
+static void note_blocked(struct rbd_image *img, const char *owner)
+{
+	struct rbd_handle *h = img->handle;
+
+	pthread_mutex_lock(&h->joining);
+	snprintf(h->blocked, sizeof(h->blocked), "%s", owner);
+	h->blocked_ns = rdt_module_now();
+	pthread_mutex_unlock(&h->joining);
+}
+
+/* Breaks the lock of @owner, which is blocked. librbd would have it blocked again, which takes a
+ * second for every few images. */
+static int break_only(struct rbd_image *img, const char *owner)
+{
+	char tag[64], client[64], cookie[64], address[128], object[300];
+	size_t tag_len = sizeof(tag), client_len = sizeof(client), cookie_len = sizeof(cookie),
+	       address_len = sizeof(address);
+	int exclusive = 0;
+	ssize_t count = rbd_list_lockers(img->image, &exclusive, tag, &tag_len, client, &client_len,
+					 cookie, &cookie_len, address, &address_len);
+
+	if (count != 1 || strcmp(address, owner) != 0)
+		return count < 0 ? (int)count : -ENOENT;
+	snprintf(object, sizeof(object), "rbd_header.%s", img->id);
+	return rados_break_lock(img->io, object, "rbd_lock", client, cookie);
 }
 
 /*
@@ -60,12 +93,16 @@ static void block_for_long(struct rbd_image *img, const char *owner)
  */
 static int break_lock(struct rbd_image *img, const char *owner, const char *why)
 {
+	int rc = is_blocked(img, owner) ? break_only(img, owner) : -EAGAIN;
 	char spelled[256];
-	int rc;
 
-	if (why[0])
-		block_for_long(img, owner);
-	rc = rbd_lock_break(img->image, RBD_LOCK_MODE_EXCLUSIVE, owner);
+	if (rc) {
+		if (why[0])
+			block_for_long(img, owner);
+		rc = rbd_lock_break(img->image, RBD_LOCK_MODE_EXCLUSIVE, owner);
+		if (!rc)
+			note_blocked(img, owner);
+	}
 	if (!rc)
 		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: the lock of %s was broken%s",
 			  rbd_image_spell(img, spelled, sizeof(spelled)), owner, why);
@@ -217,7 +254,8 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 		return true;
 	if (*claim == RDT_CLAIM_TAKE)
 		*claim = claim_now(img); /* the cluster has just answered, perhaps after hours */
-	if (*claim != RDT_CLAIM_TAKE) {
+	/* A holder that was blocked because of another image is no gateway any more. */
+	if (*claim != RDT_CLAIM_TAKE && !is_blocked(img, owner)) {
 		enum rbd_heard heard = heard_of_owner(img, owner);
 
 		if (heard == RBD_HEARD_STRANGER)

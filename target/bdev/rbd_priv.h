@@ -38,7 +38,8 @@ struct rbd_handle {
 	pthread_mutex_t joining;
 	/* guarded by @joining */
 	LIST_HEAD(, rbd_peers) peers;
-	char blocked[128]; /* the client that was blocked last; "": none */
+	char blocked[128];   /* the client that was blocked last; "": none */
+	uint64_t blocked_ns; /* when, if it was */
 };
 
 int rbd_clusters_create(struct rbd_clusters **out);

@@ -180,6 +180,10 @@ class Cluster:
         """Add a client's address to the blocklist."""
         self.run('ceph', 'osd', 'blocklist', 'add', address)
 
+    def epoch(self):
+        """The number of the map of OSDs."""
+        return json.loads(self.run('ceph', 'osd', 'dump', '--format', 'json'))['epoch']
+
     def blocked_for(self, address):
         """Seconds for which Ceph will block this address."""
         for line in self.run('ceph', 'osd', 'blocklist', 'ls').splitlines():

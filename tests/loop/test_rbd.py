@@ -529,6 +529,23 @@ def a_gateway_that_is_killed_or_stopped_is_replaced_under_verified_io(t):
 
 
 @test
+def all_images_of_a_dead_gateway_are_taken_over_with_few_changes_of_the_map(t):
+    """Ceph makes about one map in a second, so each block is one for all images."""
+    images = cluster().many_images(40, 1 << 20)
+    pair = []
+    for number, text in enumerate(('its lock is held here', 'another client holds its lock')):
+        pair.append(serve(t, [cluster().namespace(1 + i, x, rbd={'lock': 'exclusive'}) for i, x in enumerate(images)],
+                          name=f'gateway{number}', subsystem={'cntlid_min': 1 + 1000 * number,
+                                                              'cntlid_max': 1000 + 1000 * number}))
+        wait_for(lambda x=pair[-1], said=text: x.text().count(said) == len(images), f'"{text}" for all')
+    epoch, begin = cluster().epoch(), time.monotonic()
+    pair[0].kill()
+    wait_for(lambda: pair[1].text().count('its lock is held here') == len(images), 'all locks to be taken over')
+    t.note(f'{len(images)} locks taken over after {time.monotonic() - begin:.1f} s')
+    t.ok(cluster().epoch() - epoch < 7, f'{cluster().epoch() - epoch} maps')
+
+
+@test
 def a_gateway_is_replaced_while_another_one_is_dead_too(t):
     image = cluster().image('16M')
     pair = gateways(t, image)

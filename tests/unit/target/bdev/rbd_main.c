@@ -25,7 +25,7 @@ static struct {
 	bool acks;         /* the owner answers questions */
 	bool fails;        /* questions end with an error */
 	uint64_t owner_ns; /* how long the cluster takes to name the owner */
-	unsigned int breaks, asked, blocks, acquires;
+	unsigned int breaks, asked, blocks, acquires, only_breaks;
 	struct call *question; /* in flight */
 	bool hangs;            /* the object of the gateways does not answer */
 	struct call *hung;     /* what waits for it */
@@ -42,6 +42,26 @@ uint64_t rdt_module_now(void)
 int rbd_lock_break(rbd_image_t image, rbd_lock_mode_t mode, const char *owner)
 {
 	fake.breaks += strcmp(owner, OWNER) == 0;
+	return 0;
+}
+
+ssize_t rbd_list_lockers(rbd_image_t image, int *exclusive, char *tag, size_t *tag_len,
+			 char *clients, size_t *clients_len, char *cookies, size_t *cookies_len,
+			 char *addrs, size_t *addrs_len)
+{
+	snprintf(clients, *clients_len, "client.%u", OWNER_ID);
+	snprintf(cookies, *cookies_len, "auto 1");
+	snprintf(addrs, *addrs_len, OWNER);
+	return 1;
+}
+
+int rados_break_lock(rados_ioctx_t io, const char *oid, const char *name, const char *client,
+		     const char *cookie)
+{
+	CU_ASSERT_STRING_EQUAL(oid, "rbd_header.17");
+	CU_ASSERT_STRING_EQUAL(name, "rbd_lock");
+	fake.breaks++;
+	fake.only_breaks++;
 	return 0;
 }
 
@@ -287,6 +307,7 @@ static struct rbd_image *standby_new(void)
 	handle.blocked[0] = '\0';
 	img->pool = pool_name;
 	img->name = image_name;
+	strcpy(img->id, "17");
 	img->handle = &handle;
 	img->lock_mode = RDT_RBD_LOCK_EXCLUSIVE;
 	atomic_store(&img->bdev.standby, true);
@@ -385,6 +406,41 @@ static void test_silent(void)
 	standby_free(img);
 }
 
+/* The second image of a holder that was blocked for the first one, and again much later. */
+static void test_blocked_already(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	for (unsigned int i = 0; i < 3; i++) {
+		static const unsigned int only[] = {0, 1, 0};
+
+		fake.breaks = fake.only_breaks = 0;
+		fake.now += i == 2 ? 3600 * RD_NSEC_PER_SEC : 0;
+		atomic_store(&img->bdev.standby, true);
+		claim_take(img);
+		pass(img);
+		CU_ASSERT_EQUAL(fake.breaks, 1);
+		CU_ASSERT_EQUAL(fake.only_breaks, only[i]);
+	}
+	standby_free(img);
+}
+
+/* Ceph forgets what it watches, so it is not in an answer any more. */
+static void test_blocked_waits(void)
+{
+	struct rbd_image *img = standby_new();
+
+	claim_take(img);
+	pass(img);
+	atomic_store(&img->bdev.standby, true);
+	fake.breaks = 0;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.only_breaks, 1);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
+	standby_free(img);
+}
+
 static void test_silent_again(void)
 {
 	struct rbd_image *img = standby_new();
@@ -461,6 +517,8 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a command given an hour before the image is open is dropped",
 	 test_take_before_opening_hours_later},
 	{"a gateway that is silent loses its lock, and is blocked for long", test_silent},
+	{"a holder is blocked once for all its images", test_blocked_already},
+	{"no question is needed about a holder that was blocked", test_blocked_waits},
 	{"what was missed an hour ago does not count", test_silent_again},
 	{"a gateway that answers every other question keeps its lock", test_answers_between},
 	{"a watch that was lost is made again", test_watch_again},
