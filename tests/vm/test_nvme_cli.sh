@@ -201,7 +201,7 @@ copied()
 readonly own="each connection has a controller of its own"
 readonly own_host="librdinit does not tell the host identifier that it used"
 readonly place="nvme-cli names the kernel's device, rdinit the address"
-readonly name="nvme-cli has the name of the kernel's device, which rdinit does not make"
+readonly kernels_name="nvme-cli has the name of the kernel's device, which rdinit does not make"
 readonly offered="list-subsys of rdinit prints the discovery log; it does not connect"
 readonly unused="nvme-cli leaves it out where NSFEAT says that it is not in use"
 
@@ -230,11 +230,11 @@ if t_guest; then
 	t_case "list" of_target list "" "" "Devices.DevicePath=$place"
 	t_case "list, text" text_of_target list "" 's|^/dev/nvme\S+ +/dev/ng\S+ +||; s/^Node +Generic +//; s/^-+ -+ //' \
 		's|^nvme\S+ +||; s/^Node +//; s/^-+ //'
-	t_case "list-subsys" of_target list-subsys "" "" "HostID=$own_host" "Subsystems.Name=$name" "Subsystems.Paths.Name=$name" \
-		"Subsystems.Paths.State=$offered"
+	t_case "list-subsys" of_target list-subsys "" "" "HostID=$own_host" "Subsystems.Name=$kernels_name" \
+		"Subsystems.Paths.Name=$kernels_name" "Subsystems.Paths.State=$offered"
 	t_case "list-subsys, text" text_of_target list-subsys "" 's/^nvme-//; s/\+- nvme0 (.*) live $/+- \1/' ''
-	t_case "show-topology" of_target show-topology "" "" "HostID=$own_host" "Subsystems.Name=$name" \
-		"Subsystems.Namespaces.Paths.Name=$name" \
+	t_case "show-topology" of_target show-topology "" "" "HostID=$own_host" "Subsystems.Name=$kernels_name" \
+		"Subsystems.Namespaces.Paths.Name=$kernels_name" \
 		"Subsystems.Paths=paths that cannot be reached have no namespace to be listed with"
 	t_case "show-topology, text" text_of_target show-topology "" 's/^nvme-//; s/\+- nvme0 /+- /' ''
 	t_case "show-topology by path, text" text_of_target show-topology "--ranking=ctrl" 's/^nvme-//; s/\+- nvme0 /+- /' ''
