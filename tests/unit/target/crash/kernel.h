@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "versions.h"
 #include "util/random.h"
 #include "versions.h"
+
 /* What a wrong target would do, as the kernel sees it. */
 enum t_mistake {
 	T_NO_MISTAKE,
