@@ -61,6 +61,7 @@ extern const struct t_case t_req_state_cases[];
 extern const struct t_case t_teardown_cases[];
 extern const struct t_case t_stale_write_cases[];
 extern const struct t_case t_rdma_cases[];
+extern const struct t_case t_rdma_waits_cases[];
 extern const struct t_case t_events_cases[];
 extern const struct t_case t_multihost_cases[];
 extern const struct t_case t_resv_cases[];

@@ -23,6 +23,7 @@ int main(int argc, char **argv)
 		{.name = "teardown", .cases = t_teardown_cases},
 		{.name = "stale write", .cases = t_stale_write_cases},
 		{.name = "rdma", .cases = t_rdma_cases},
+		{.name = "rdma, waiting", .cases = t_rdma_waits_cases},
 		{.name = "events", .cases = t_events_cases},
 		{.name = "multihost", .cases = t_multihost_cases},
 		{.name = "resv", .cases = t_resv_cases},
