@@ -517,7 +517,10 @@ static void cq_event(struct rd_fab_cq *cq, void *arg)
 
 static void cq_again(struct rd_defer *defer)
 {
-	poll_rdma_cq(rd_container_of(defer, struct rdt_rdma_dev, again));
+	struct rdt_rdma_dev *rdev = rd_container_of(defer, struct rdt_rdma_dev, again);
+
+	rdt_beat_look(rdev->reactor);
+	poll_rdma_cq(rdev);
 }
 
 /* ---- requests ---- */

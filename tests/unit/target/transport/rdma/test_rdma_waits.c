@@ -327,6 +327,41 @@ static void adopts_in_turns(void)
 	adopted_in_turns(true);
 }
 
+/* A reactor that had more completions than it takes in a turn goes on in the next one. */
+struct going_on {
+	struct rd_msg msg;
+	struct rdt_reactor *r;
+	sem_t done;
+	uint64_t now, seen;
+};
+
+static void go_on(struct rd_msg *msg)
+{
+	struct going_on *g = rd_container_of(msg, struct going_on, msg);
+	struct rd_defer *again = &SLIST_FIRST(&g->r->rdma->devs)->again;
+
+	again->fn(again);
+	g->now = rd_loop_now(g->r->loop);
+	g->seen = g->r->beat_seen;
+	sem_post(&g->done);
+}
+
+/* Before it takes commands that came earlier, it looks for how long it has stood still. */
+static void looks_before_it_goes_on(void)
+{
+	struct going_on g = {.msg.fn = go_on};
+	struct t_rdma_assoc a;
+
+	t_rdma_assoc_open(&a, 16);
+	g.r = &a.s.t->reactors[SLIST_EMPTY(&a.s.t->reactors[0].rdma->devs)];
+	sem_init(&g.done, 0, 0);
+	rd_loop_post(g.r->loop, &g.msg);
+	sem_wait(&g.done);
+	CU_ASSERT_EQUAL(g.seen, g.now);
+	sem_destroy(&g.done);
+	t_rdma_assoc_close(&a);
+}
+
 const struct t_case t_rdma_waits_cases[] = {
 	{"a host that moves no data loses its connection", stalled_host},
 	{"who has nothing outstanding is not watched", idle_is_not_watched},
@@ -334,5 +369,7 @@ const struct t_case t_rdma_waits_cases[] = {
 	{"commands that wait leave capsules for other hosts", capsules_are_shared},
 	{"a queue full of commands at once gets RECVs for all", capsules_of_a_burst},
 	{"many connections at once are adopted over many turns", adopts_in_turns},
+	{"a reactor that goes on with completions looks whether it stood still",
+	 looks_before_it_goes_on},
 	{NULL, NULL},
 };
