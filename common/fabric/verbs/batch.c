@@ -64,12 +64,15 @@ static void signal_last(struct rd_vb_conn *c, struct ibv_send_wr *wrs, uint32_t 
 
 	while (n-- > 0) {
 		struct ibv_send_wr *wr = &wrs[n];
+		struct rd_vb_wr *w = &c->sq.ring[wr->wr_id & RD_VB_INDEX_MASK];
 
-		if (wr->opcode == IBV_WR_RDMA_READ || !(wr->send_flags & IBV_SEND_SIGNALED))
+		if (wr->opcode == IBV_WR_RDMA_READ || !w->signaled)
 			continue;
 		if (told) {
-			wr->send_flags &= ~(unsigned int)IBV_SEND_SIGNALED;
-			c->sq.ring[wr->wr_id & RD_VB_INDEX_MASK].signaled = false;
+			w->signaled = false;
+			w->quiet = c->dev->quirk->signal_writes && wr->opcode == IBV_WR_RDMA_WRITE;
+			if (!w->quiet)
+				wr->send_flags &= ~(unsigned int)IBV_SEND_SIGNALED;
 		}
 		told = true;
 	}

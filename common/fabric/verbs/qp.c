@@ -67,13 +67,13 @@ static void judge_inv(struct rd_vb_dev *dev, enum ibv_wc_status status)
 		ibv_wc_status_str(status));
 }
 
-/* @w leaves its queue: completes it to the user, unless it is hidden. */
+/* @w leaves its queue: completes it to the user, unless it is hidden, or quiet and successful. */
 static void retire_wr(struct rd_vb_conn *c, struct rd_vb_cq *cq, const struct rd_vb_wr *w,
 		      enum ibv_wc_status status, bool notify)
 {
 	if (w->hidden)
 		c->hidden_out = false;
-	else
+	else if (!w->quiet || status != IBV_WC_SUCCESS)
 		vb_push_wc(c, cq, w, status, notify);
 }
 
@@ -530,6 +530,10 @@ static void note_send(struct rd_vb_conn *c, const struct ibv_send_wr *wr, uint32
 		.signaled = wr->send_flags & IBV_SEND_SIGNALED,
 		.with_inv = out->opcode == IBV_WR_SEND_WITH_INV,
 	};
+	if (c->dev->quirk->signal_writes && out->opcode == IBV_WR_RDMA_WRITE && !w->signaled) {
+		out->send_flags |= IBV_SEND_SIGNALED;
+		w->quiet = true;
+	}
 	c->sq.tail++;
 }
 

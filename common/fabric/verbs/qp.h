@@ -39,6 +39,7 @@ struct rd_vb_wr {
 	bool signaled;  /* has a completion of its own */
 	bool with_inv;  /* a SEND with Invalidate */
 	bool hidden;    /* not the user's: its completion is dropped */
+	bool quiet;     /* signaled for the driver only: its success is dropped */
 	bool done;      /* completed by the device */
 };
 

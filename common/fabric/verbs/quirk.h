@@ -31,6 +31,9 @@ struct rd_vb_quirk {
 	uint32_t hidden_wrs;
 	/* The driver takes the key of a SEND with Invalidate from wr.rdma.rkey. */
 	bool inv_key_in_rdma;
+	/* Of a WRITE that is not signaled the driver reads the data even after later requests have
+	 * completed: all WRITEs are signaled. */
+	bool signal_writes;
 	/* System calls that post, accept, reject or disconnect can raise SIGPIPE. */
 	bool sigpipe;
 	/* dev->ctx and dev->pd have been opened, and nothing else. Returns 0 or -errno. */

@@ -4,7 +4,7 @@
  * rdma-core 44, unless said otherwise. The functions named are the kernel's.
  *
  * Handled in this file: SIGPIPE, a lost first message, an offset that libsiw takes for an error,
- * listeners that end, the key of a SEND with Invalidate.
+ * listeners that end, the key of a SEND with Invalidate, data that is sent after its completion.
  *
  * Handled by what the provider does for all devices, or for all iWARP devices:
  * - User space siw loses what is posted to a failed queue pair, and completes what is behind a READ
@@ -194,10 +194,20 @@ static void siw_listening(struct rd_log *log, const struct sockaddr *addr, struc
 		rd_addr_format(addr, text), ibv_get_device_name(ctx->device));
 }
 
+/*
+ * signal_writes: of a request that is not signaled and has a page of data or more, siw gives TCP
+ * the caller's pages instead of a copy (siw_qp_prepare_tx(), c_tx->use_sendpage; data was seen to
+ * change on its way in Linux 6.12, not in 6.1). It completes the requests behind it when TCP has
+ * taken them, and TCP reads the pages when it sends or sends again. A target reuses the buffer of a
+ * read when the SEND behind its WRITE has completed: the host would get the data of another read.
+ * The pages of a SEND and of an answer to a READ are not reused before the peer has answered, which
+ * it does after it has the data.
+ */
 const struct rd_vb_quirk rd_vb_quirk_siw = {
 	.match = siw_match,
 	.hidden_wrs = 1,
 	.inv_key_in_rdma = true,
+	.signal_writes = true,
 	.sigpipe = true,
 	.open = siw_open,
 	.close = siw_close,
