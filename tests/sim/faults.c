@@ -197,7 +197,9 @@ static void next_fault(struct rd_sim_event *event)
 #define FENCE_FROM  (3 * RD_NSEC_PER_SEC)
 #define FENCE_UP_TO (10 * RD_NSEC_PER_SEC)
 
-/* One reactor stands still, within a turn or between two; or the storage of all is slow. */
+/* One reactor stands still, within a turn or between two; or the storage of all is slow, and a
+ * connection is lost. Messages are not held: a loss that the target has not detected is not covered
+ * by the fence. */
 static void next_fence_fault(struct rd_sim_event *event)
 {
 	struct faults *f = rd_container_of(event, struct faults, next);
@@ -217,7 +219,7 @@ static void next_fence_fault(struct rd_sim_event *event)
 		store_set_faults(w->store, &slow);
 		rd_sim_at(w->sim, &f->storage_well, RD_NSEC_PER_SEC);
 		rd_sim_tell(w->sim, "fault: slow");
-		hold(w);
+		break_link(w, RD_SIM_CUT, 0);
 		break;
 	default:
 		stall_actor(w, ACTOR_REACTOR + (unsigned int)rd_sim_below(w->sim, WORLD_REACTORS),

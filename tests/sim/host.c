@@ -162,6 +162,19 @@ static bool error_is_explained(const struct command *c, const struct rdinit_comp
 	}
 }
 
+/* Whether the host's controllers must have ended by then: each reactor ends its own, when it runs.
+ */
+static bool was_denied(const struct host *h, uint64_t time)
+{
+	for (unsigned int i = 0; i < WORLD_REACTORS; i++) {
+		const struct actor *actor = &h->w->actors[ACTOR_REACTOR + i];
+
+		if (actor->blocked || actor->stalled_until + RD_NSEC_PER_SEC > time)
+			return false;
+	}
+	return setup_certain(&h->w->setup, SETUP_DENIED + h->number, time - RD_NSEC_PER_SEC);
+}
+
 static void command_ended(void *user, const struct rdinit_completion *comp)
 {
 	struct command *c = user;
@@ -174,7 +187,7 @@ static void command_ended(void *user, const struct rdinit_completion *comp)
 	c->busy = false;
 	h->inflight--;
 	judge_reservation(c, comp);
-	if (!comp->err && setup_certain(&h->w->setup, SETUP_DENIED + h->number, c->begin))
+	if (!comp->err && was_denied(h, c->begin))
 		world_fail(h->w, "host %u: a command has succeeded of a host that was denied",
 			   h->number);
 	if (comp->err && !error_is_explained(c, comp))

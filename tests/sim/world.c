@@ -165,6 +165,7 @@ static void reactor_blocks(void *arg, const struct rd_loop *loop, uint64_t ns)
 	while (rd_sim_now(w->sim) < until && !w->failed[0])
 		run_step(w);
 	actor->blocked = false;
+	actor->stalled_until = rd_sim_now(w->sim);
 	rd_sim_tell(w->sim, "%s %u goes on", actor->name, actor->number);
 }
 
