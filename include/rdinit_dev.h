@@ -37,8 +37,9 @@
  * - Compare, Compare and Write, and Copy end with -EREMOTEIO: it is unknown whether the controller
  *   executed the command.
  *
- * A command that was not sent, or that the controller refused with a path related status, is sent
- * later or by another path, whichever command it is.
+ * A command that was not sent, or that the controller refused with an ANA status, is sent later or
+ * by another path, whichever command it is. With another path related status, such as Internal Path
+ * Error, the controller may have executed it, as if it were lost.
  *
  * VOLATILE CACHE. A target whose machine fails may lose data of answered writes that no Flush (or
  * FUA) has made stable. A later Flush succeeds nevertheless: the library, like the Linux host, does

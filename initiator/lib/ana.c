@@ -153,6 +153,15 @@ enum rdi_verdict rdi_status_verdict(struct nvme_status st, unsigned int retries)
 	return retries < RDI_RETRIES_MAX ? RDI_SAME_PATH : RDI_COMPLETE;
 }
 
+bool rdi_status_unexecuted(struct nvme_status st)
+{
+	unsigned int sc = st.v & 0xff;
+
+	return STATUS_SCT(st.v) == NVME_SCT_PATH &&
+	       (sc == NVME_SC_ANA_PERSISTENT_LOSS || sc == NVME_SC_ANA_INACCESSIBLE ||
+		sc == NVME_SC_ANA_TRANSITION);
+}
+
 uint64_t rdi_retry_delay_ns(struct nvme_status st, const struct nvme_id_ctrl *id)
 {
 	const uint16_t delays[] = {

@@ -46,6 +46,8 @@ enum rdi_verdict {
 
 /* @retries: how often the command was sent again because of RDI_SAME_PATH. */
 enum rdi_verdict rdi_status_verdict(struct nvme_status st, unsigned int retries);
+/* Whether a command with this status was certainly not executed: the ANA statuses. */
+bool rdi_status_unexecuted(struct nvme_status st);
 /* The Command Retry Delay (Base 3.3.3.2.2) that @st asks for. */
 uint64_t rdi_retry_delay_ns(struct nvme_status st, const struct nvme_id_ctrl *id);
 

@@ -189,8 +189,11 @@ static __attribute__((noinline)) void io_refused(struct rdi_io *io, struct rdi_c
 		io_aborted(io, c);
 		return;
 	}
-	/* A path related status guarantees that the command was not executed; other statuses do
-	 * not. */
+	if (verdict == RDI_OTHER_PATH && !may_repeat(io) && !rdi_status_unexecuted(st)) {
+		rdi_io_fail(io, -EREMOTEIO, "it is unknown whether the controller executed it; %s",
+			    c->text);
+		return;
+	}
 	if (verdict == RDI_COMPLETE || io->retries >= RDI_RETRIES_MAX ||
 	    (verdict == RDI_SAME_PATH && !may_repeat(io))) {
 		finish_io(io, c);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bio_post.h"
+#include "nvmf/wire.h"
 #include "util/loop.h"
 
 /* In rdt_bio.priv. */
@@ -36,6 +37,15 @@ void rbd_bio_finish(struct rdt_bio *bio)
 	rdt_bio_post_done(bio);
 }
 
+/* Unlike the ANA statuses, Internal Path Error does not say that the command was not executed. A
+ * host tries another path in both cases, unless it must not execute the command twice. */
+void rbd_bio_unknown(struct rdt_bio *bio)
+{
+	bio->result = -ESHUTDOWN;
+	if (bio->op != RDT_BIO_READ && bio->op != RDT_BIO_FLUSH)
+		bio->status = NVME_SCT_PATH << 8 | NVME_SC_ANA_INTERNAL_PATH_ERROR;
+}
+
 /* A write that was clipped is a success for librbd. If the image may have another size since, the
  * write waits until that is known. Returns true when it waits. */
 static bool hold_write(struct rbd_image *img, struct rdt_bio *bio)
@@ -50,7 +60,7 @@ static bool hold_write(struct rbd_image *img, struct rdt_bio *bio)
 	if (held)
 		TAILQ_INSERT_TAIL(&img->held, bio, link);
 	else if (stale)
-		bio->result = -ESHUTDOWN; /* nobody will read the size; the host sends it again */
+		rbd_bio_unknown(bio); /* nobody will read the size */
 	pthread_mutex_unlock(&img->lock);
 	return held;
 }
@@ -85,10 +95,12 @@ static void rbd_completed(rbd_completion_t completion, void *arg)
 	bio->result = result_of(img, bio, ret);
 	rbd_aio_release(completion);
 	atomic_fetch_add(&img->completed, 1);
-	if (ret == -ESHUTDOWN)
+	if (ret == -ESHUTDOWN) {
+		rbd_bio_unknown(bio);
 		rbd_image_lost(img);
-	else if (ret == -EROFS)
+	} else if (ret == -EROFS) {
 		doubt_lock(img);
+	}
 	if (bio->op == RDT_BIO_READ || bio->op == RDT_BIO_FLUSH || bio->result ||
 	    !hold_write(img, bio))
 		rbd_bio_finish(bio);

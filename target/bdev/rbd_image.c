@@ -332,7 +332,7 @@ static void end_held(struct rbd_image *img, bool known)
 		next = TAILQ_NEXT(bio, link);
 		/* librbd clips a write at the end of the image and calls that a success */
 		if (!known)
-			bio->result = -ESHUTDOWN;
+			rbd_bio_unknown(bio);
 		else if (bio->offset > size || bio->length > size - bio->offset)
 			bio->result = -ERANGE;
 		rbd_bio_finish(bio);

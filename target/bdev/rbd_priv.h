@@ -258,5 +258,7 @@ void rbd_bdev_init(struct rdt_bdev *bdev);
 
 /* @bio has completed with bio->result; any thread. */
 void rbd_bio_finish(struct rdt_bio *bio);
+/* Another client has the image, and it is not known whether @bio was executed before. */
+void rbd_bio_unknown(struct rdt_bio *bio);
 
 #endif /* RDT_RBD_PRIV_H */

@@ -89,7 +89,8 @@ static void a_retry_is_delayed_for_as_long_as_a_command_may_take(void)
 	t_dev_free(&d);
 }
 
-static unsigned int refusals; /* of the halves of a pair */
+static unsigned int refusals; /* of the halves of a pair, with this status code of the path */
+static uint16_t refusal;
 
 static bool refuse_halves(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
 			  const void *data, size_t len)
@@ -98,15 +99,14 @@ static bool refuse_halves(struct t_fake *f, struct t_conn *conn, const struct nv
 	(void)len;
 	if (conn != t_conn_to(f, 1, true) || !(sqe->flags & NVME_CMD_FUSE_MASK))
 		return false;
-	t_answer(conn, sqe, 0, refusals ? NVME_SCT_PATH << 8 : 0);
+	t_answer(conn, sqe, 0, refusals ? NVME_SCT_PATH << 8 | refusal : 0);
 	refusals -= refusals != 0;
 	return true;
 }
 
-static void a_pair_that_is_sent_again_has_no_earlier_status(void)
+static void send_refused_pair(uint16_t status_code, struct t_done *done)
 {
 	struct rdinit_dev_io io = t_dev_io(RDINIT_DEV_COMPARE_WRITE, 0, 1);
-	struct t_done done = {0};
 	uint8_t buf[512] = {0};
 	struct t_dev d;
 
@@ -115,15 +115,31 @@ static void a_pair_that_is_sent_again_has_no_earlier_status(void)
 	t_dev_open(&d, 1);
 	t_fake.hook = refuse_halves;
 	refusals = 2;
+	refusal = status_code;
 	io.buf = buf;
 	io.write_buf = buf;
-	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, done, NULL), 0);
 	t_dev_pass(&d, 50);
 	CU_ASSERT_EQUAL(refusals, 0);
-	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done->calls, 1);
+	t_dev_free(&d);
+}
+
+static void a_pair_that_is_sent_again_has_no_earlier_status(void)
+{
+	struct t_done done = {0};
+
+	send_refused_pair(NVME_SC_ANA_INACCESSIBLE, &done);
 	CU_ASSERT_EQUAL(done.err, 0);
 	CU_ASSERT_EQUAL(done.status, 0);
-	t_dev_free(&d);
+}
+
+static void a_pair_that_may_have_been_executed_is_not_sent_again(void)
+{
+	struct t_done done = {0};
+
+	send_refused_pair(NVME_SC_ANA_INTERNAL_PATH_ERROR, &done);
+	CU_ASSERT_EQUAL(done.err, -EREMOTEIO);
 }
 
 static int open_with_kas(struct t_dev *d, uint16_t kas)
@@ -198,6 +214,8 @@ const struct t_case t_dev_hostile_cases[] = {
 	 a_retry_is_delayed_for_as_long_as_a_command_may_take},
 	{"a pair that is sent again has no earlier status",
 	 a_pair_that_is_sent_again_has_no_earlier_status},
+	{"a pair that may have been executed is not sent again",
+	 a_pair_that_may_have_been_executed_is_not_sent_again},
 	{"a keep-alive timer of hours is no path", a_keep_alive_timer_of_hours_is_no_path},
 	{"names in a discovery log are not resolved", names_in_a_discovery_log_are_not_resolved},
 	{NULL, NULL},

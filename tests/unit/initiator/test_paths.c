@@ -171,7 +171,10 @@ static void verdicts(void)
 				RDI_OTHER_PATH);
 		CU_ASSERT_EQUAL(rdi_status_verdict(nvme_status_dnr(NVME_SCT_PATH, path[i]), 0),
 				RDI_COMPLETE);
+		CU_ASSERT_EQUAL(rdi_status_unexecuted(nvme_status(NVME_SCT_PATH, path[i])),
+				path[i] >= 0x01 && path[i] <= 0x03);
 	}
+	CU_ASSERT_FALSE(rdi_status_unexecuted(nvme_status(NVME_SCT_GENERIC, 0x02)));
 	CU_ASSERT_EQUAL(rdi_status_verdict(NVME_OK, 0), RDI_COMPLETE);
 	CU_ASSERT_EQUAL(rdi_status_verdict(busy, RDI_RETRIES_MAX - 1), RDI_SAME_PATH);
 	CU_ASSERT_EQUAL(rdi_status_verdict(busy, RDI_RETRIES_MAX), RDI_COMPLETE);
