@@ -24,12 +24,14 @@ struct faults {
 	struct store_faults normal;
 };
 
-const char *const fault_names[FAULTS] = {
-	[FAULT_CUT] = "cut",         [FAULT_HALF_OPEN] = "half-open", [FAULT_HOLD] = "hold",
-	[FAULT_PORT] = "port",       [FAULT_STALL] = "stall",         [FAULT_SLOW] = "slow",
-	[FAULT_ERROR] = "error",     [FAULT_RESTART] = "restart",     [FAULT_POWER] = "power",
-	[FAULT_CANCEL] = "cancel",   [FAULT_RELOAD] = "reload",       [FAULT_BLOCK] = "block",
-	[FAULT_RESERVE] = "reserve",
+const char *const fault_names[] = {
+	[FAULT_CUT] = "cut",         [FAULT_HALF_OPEN] = "half-open",
+	[FAULT_HOLD] = "hold",       [FAULT_PORT] = "port",
+	[FAULT_STALL] = "stall",     [FAULT_SLOW] = "slow",
+	[FAULT_ERROR] = "error",     [FAULT_RESTART] = "restart",
+	[FAULT_POWER] = "power",     [FAULT_CANCEL] = "cancel",
+	[FAULT_RELOAD] = "reload",   [FAULT_BLOCK] = "block",
+	[FAULT_RESERVE] = "reserve", [FAULTS] = NULL,
 };
 
 static void break_link(struct world *w, enum rd_sim_fault fault, uint64_t ns)
@@ -101,7 +103,7 @@ static void stall_actor(struct world *w, unsigned int number, uint64_t ns)
 
 static void stall(struct world *w)
 {
-	unsigned int number = (unsigned int)rd_sim_below(w->sim, ACTORS);
+	unsigned int number = (unsigned int)rd_sim_below(w->sim, ACTOR_GATEWAY);
 
 	stall_actor(w, number, duration(w, STALL_MAX));
 }

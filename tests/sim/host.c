@@ -193,6 +193,8 @@ static void command_ended(void *user, const struct rdinit_completion *comp)
 	if (comp->err && !error_is_explained(c, comp))
 		world_fail(h->w, "host %u: nothing explains the error %d, status 0x%x: %s",
 			   h->number, comp->err, comp->status, comp->text);
+	if (h->w->judge)
+		h->w->judge(h->w, comp);
 	if (c->op == RDINIT_DEV_READ)
 		read_ended(c, comp->err);
 	else if (c->op != RDINIT_DEV_FLUSH)
@@ -452,7 +454,8 @@ void host_acts(struct host *h)
 		return;
 	}
 	if (h->w->ending ||
-	    !rd_sim_chance(h->w->sim, 1, h->w->opts.faults & FAULTS_FENCE ? FENCE_PAUSE : 4))
+	    !rd_sim_chance(h->w->sim, 1,
+			   h->w->opts.faults & FAULTS_FENCE ? FENCE_PAUSE : h->w->submits_in))
 		return;
 	c = free_command(h);
 	if (!c)

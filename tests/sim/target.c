@@ -116,7 +116,7 @@ void target_stop(struct world *w, bool power_fails)
 	if (power_fails) {
 		store_stop(w->store);
 		w->files.stopped = true;
-		rd_sim_kill(w->sim);
+		rd_sim_kill(w->sim, 0);
 	}
 	rdt_target_drain(w->target, target_drained);
 	w->drain_timeout.fn = drain_is_over;

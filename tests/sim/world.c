@@ -328,6 +328,7 @@ static int make_world(struct world *w)
 	w->reserves = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RESERVE;
 	w->reconfigures = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RELOAD;
 	files_init(&w->files);
+	w->submits_in = 4;
 	w->store = store_new(w->sim, WORLD_BLOCKS);
 	w->check = check_new(WORLD_BLOCKS);
 	w->resv = resv_new();

@@ -56,7 +56,8 @@ enum actor_kind {
 	ACTOR_REACTOR,
 	ACTOR_DEV = ACTOR_REACTOR + WORLD_REACTORS,
 	ACTOR_CHAN = ACTOR_DEV + WORLD_HOSTS,
-	ACTORS = ACTOR_CHAN + WORLD_HOSTS,
+	ACTOR_GATEWAY = ACTOR_CHAN + WORLD_HOSTS, /* of two gateways: gateways/gateways.h */
+	ACTORS = ACTOR_GATEWAY + 2 * (1 + WORLD_REACTORS),
 };
 
 enum target_state {
@@ -69,6 +70,7 @@ enum target_state {
 struct host;
 struct claim;
 struct faults;
+struct gateways;
 struct resv;
 
 struct world {
@@ -98,11 +100,15 @@ struct world {
 	bool reserves; /* hosts send reservation commands */
 	struct resv *resv;
 	struct files files;
+	unsigned int submits_in; /* a host submits a command in one of so many steps */
 	struct store *store;
 	struct check *check;
 	struct actor actors[ACTORS];
 	struct host *hosts[WORLD_HOSTS];
 	struct faults *faults;
+	struct gateways *gateways; /* instead of @target; NULL: none */
+	/* A command has ended. NULL: only the history of its data is judged. */
+	void (*judge)(struct world *w, const struct rdinit_completion *comp);
 	uint64_t step;
 	uint64_t hash;    /* of the trace */
 	bool ending;      /* no new commands, no new faults */

@@ -290,6 +290,7 @@ int rd_sim_connect(struct rd_fab_conn *base, const struct rd_fab_conn_param *par
 	rc = rd_sim_link_create(c, &link);
 	if (rc)
 		return rc;
+	link->port = rd_addr_port((struct sockaddr *)&c->base.remote);
 	link->ird = smaller(param->ird, c->fab->dev.caps.max_ird);
 	link->ord = smaller(param->ord, c->fab->dev.caps.max_ord);
 	if (param->private_len)

@@ -201,6 +201,7 @@ struct rd_sim_link {
 	struct rd_sim_req *req;      /* from the arrival at the listener to adoption or rejection */
 	struct rd_sim_pipe pipe[2];  /* by the side at which messages arrive */
 	struct rd_sim_event request; /* the arrival of the connection request */
+	uint16_t port;               /* to which it was requested */
 	uint16_t ird, ord;           /* that the active side offers */
 	uint8_t private_data[RD_SIM_MAX_PRIVATE];
 	size_t private_len;

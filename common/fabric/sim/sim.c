@@ -284,11 +284,13 @@ void rd_sim_hold_path(struct rd_sim *sim, const struct sockaddr *from, uint16_t 
 	}
 }
 
-void rd_sim_kill(struct rd_sim *sim)
+void rd_sim_kill(struct rd_sim *sim, uint16_t port)
 {
 	struct rd_sim_link *link;
 
 	LIST_FOREACH (link, &sim->links, entry) {
+		if (port && link->port != port)
+			continue;
 		link->cut = true;
 		for (int side = 0; side < 2; side++)
 			if (link->end[side] && link->end[side]->state != RD_SIM_CONNECTING)

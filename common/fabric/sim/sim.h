@@ -106,8 +106,9 @@ void rd_sim_hold_path(struct rd_sim *sim, const struct sockaddr *from, uint16_t 
 		      uint64_t ns);
 /* Connection requests to @port are lost (@down), or arrive again. */
 void rd_sim_port_down(struct rd_sim *sim, uint16_t port, bool down);
-/* The passive ends of all connections vanish: the active ends learn it soon. */
-void rd_sim_kill(struct rd_sim *sim);
+/* The passive ends of all connections to @port (0: of all connections) vanish: the active ends
+ * learn it soon. */
+void rd_sim_kill(struct rd_sim *sim, uint16_t port);
 /* Ends all holds, and has every port answer. */
 void rd_sim_heal(struct rd_sim *sim);
 

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cluster: operations on their way, clients and their blocks, watches, and faults. */
+#include "cluster.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "notify.h"
+
+#define LATENCY      (3 * RD_NSEC_PER_MSEC)
+#define RESENT_AFTER (300 * RD_NSEC_PER_MSEC) /* after a cut, at most */
+#define MAP_TRAVELS  (3 * RD_NSEC_PER_SEC)    /* until the OSD has a new map, at most */
+#define PING_NS      (5 * RD_NSEC_PER_SEC)
+#define TICK_NS      RD_NSEC_PER_SEC
+#define WATCH_NS     (30 * RD_NSEC_PER_SEC) /* Ceph's osd_client_watch_timeout */
+
+void cluster_violated(struct cluster *cl, const char *fmt, ...)
+{
+	char text[300];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	cl->violated(cl->arg, text);
+}
+
+/* ---- operations ---- */
+
+static uint64_t latency(const struct cluster *cl)
+{
+	return 1 + rd_sim_below(cl->sim, LATENCY + cl->slow_ns);
+}
+
+static uint64_t cut_until(const struct client *c)
+{
+	return c->cluster->cut_until[c->process->number];
+}
+
+bool client_reaches(const struct client *c)
+{
+	return !c->process->dead && cut_until(c) <= rd_sim_now(c->cluster->sim);
+}
+
+static void op_finish(struct op *op)
+{
+	struct process *before = process_enter(op->client->process);
+
+	LIST_REMOVE(op, link);
+	op->done(op);
+	process_enter(before);
+}
+
+static int op_exec(struct op *op)
+{
+	const struct client *c = op->client;
+	struct cluster *cl = c->cluster;
+
+	if (op->at_monitor)
+		return op->exec(op);
+	if (op->epoch > cl->osd_epoch)
+		cl->osd_epoch = op->epoch;
+	if (c->blocked_epoch && c->blocked_epoch <= cl->osd_epoch)
+		return -ESHUTDOWN;
+	return op->exec(op);
+}
+
+/* The process has died: its operation is executed although nobody waits for it, or is not. */
+static void op_of_dead(struct op *op)
+{
+	const struct cluster *cl = op->client->cluster;
+	uint64_t now = rd_sim_now(cl->sim);
+
+	if (op->state == OP_UNDER_WAY && !op->too_late && cut_until(op->client) <= now &&
+	    cl->stalled_until <= now && rd_sim_chance(cl->sim, 1, 2))
+		op_exec(op);
+	notify_forget(op);
+	op->result = -ESHUTDOWN;
+	op_finish(op);
+}
+
+static void op_arrives(struct op *op)
+{
+	const struct cluster *cl = op->client->cluster;
+	uint64_t now = rd_sim_now(cl->sim), until = cut_until(op->client);
+	int rc;
+
+	if (until < cl->stalled_until)
+		until = cl->stalled_until;
+	if (until > now) {
+		rd_sim_at(cl->sim, &op->event,
+			  fault_wait(cl->sim, until) + rd_sim_below(cl->sim, RESENT_AFTER));
+		return;
+	}
+	op->state = OP_WAITS;
+	rc = op_exec(op);
+	if (rc != -EINPROGRESS)
+		op_answer(op, rc);
+}
+
+void op_answer(struct op *op, int result)
+{
+	const struct cluster *cl = op->client->cluster;
+
+	op->result = result;
+	op->state = OP_ANSWERED;
+	rd_sim_at(cl->sim, &op->event, latency(cl));
+}
+
+static void op_returns(struct op *op)
+{
+	const struct client *c = op->client;
+	const struct cluster *cl = c->cluster;
+	uint64_t now = rd_sim_now(cl->sim);
+
+	if (cut_until(c) > now) {
+		op->was_cut = true;
+		rd_sim_at(cl->sim, &op->event,
+			  fault_wait(cl->sim, cut_until(c)) + rd_sim_below(cl->sim, RESENT_AFTER));
+		return;
+	}
+	if (process_stalled(c->process)) {
+		rd_sim_at(cl->sim, &op->event, fault_wait(cl->sim, c->process->stalled_until));
+		return;
+	}
+	/* It is sent again on a new session, where it is refused although it was executed. An OSD
+	 * ends the sessions of clients that are blocked. */
+	if (c->blocked_epoch && !op->at_monitor && (op->was_cut || rd_sim_chance(cl->sim, 1, 2)))
+		op->result = -ESHUTDOWN;
+	op_finish(op);
+}
+
+static void op_due(struct rd_sim_event *event)
+{
+	struct op *op = rd_container_of(event, struct op, event);
+
+	if (op->client->process->dead)
+		op_of_dead(op);
+	else if (op->state == OP_UNDER_WAY)
+		op_arrives(op);
+	else
+		op_returns(op);
+}
+
+void op_send(struct client *c, struct op *op)
+{
+	struct cluster *cl = c->cluster;
+
+	op->event = (struct rd_sim_event){.fn = op_due};
+	op->client = c;
+	op->state = OP_UNDER_WAY;
+	op->was_cut = false;
+	op->too_late = c->process->dead;
+	op->epoch = c->epoch;
+	LIST_INSERT_HEAD(&cl->ops, op, link);
+	rd_sim_at(cl->sim, &op->event, latency(cl));
+}
+
+static void call_done(struct op *op)
+{
+	fiber_wake(&op->waiting);
+}
+
+int op_call(struct client *c, struct op *op)
+{
+	op->done = call_done;
+	TAILQ_INIT(&op->waiting);
+	op_send(c, op);
+	fiber_wait(&op->waiting, UINT64_MAX);
+	return op->result;
+}
+
+/* ---- the map of the OSDs ---- */
+
+struct map_call {
+	struct op op;
+	struct client *victim;
+	uint64_t epoch;
+};
+
+static int get_map(struct op *op)
+{
+	struct map_call *call = rd_container_of(op, struct map_call, op);
+
+	call->epoch = op->client->cluster->monitor_epoch;
+	return 0;
+}
+
+int client_get_map(struct client *c)
+{
+	struct map_call call = {.op = {.exec = get_map, .at_monitor = true}};
+	int rc = op_call(c, &call.op);
+
+	if (!rc)
+		c->epoch = call.epoch;
+	return rc;
+}
+
+static void map_has_arrived(struct rd_sim_event *event)
+{
+	struct cluster *cl = rd_container_of(event, struct cluster, map_arrives);
+
+	cl->osd_epoch = cl->monitor_epoch;
+}
+
+static void block_now(struct cluster *cl, struct client *victim)
+{
+	if (victim->blocked_epoch)
+		return;
+	victim->blocked_epoch = ++cl->monitor_epoch;
+	rd_sim_at(cl->sim, &cl->map_arrives, rd_sim_below(cl->sim, MAP_TRAVELS));
+	rd_sim_tell(cl->sim, "cluster: client %s is blocked", victim->addr);
+}
+
+static int block_exec(struct op *op)
+{
+	block_now(op->client->cluster, rd_container_of(op, struct map_call, op)->victim);
+	return 0;
+}
+
+int client_block(struct client *c, struct client *victim)
+{
+	struct map_call call = {.op = {.exec = block_exec, .at_monitor = true}, .victim = victim};
+
+	return op_call(c, &call.op);
+}
+
+struct client *client_new(struct cluster *cl, struct process *p)
+{
+	struct client *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->cluster = cl;
+	c->process = p;
+	c->id = ++cl->last_id;
+	c->epoch = cl->osd_epoch;
+	snprintf(c->addr, sizeof(c->addr), "192.0.2.%u:0/%llu", 11 + p->number,
+		 (unsigned long long)c->id);
+	LIST_INSERT_HEAD(&cl->clients, c, link);
+	return c;
+}
+
+/* ---- watches ---- */
+
+struct watcher *watcher_of(struct cluster *cl, const struct client *c, uint64_t cookie)
+{
+	struct watcher *w;
+
+	LIST_FOREACH (w, &cl->watchers, link)
+		if (w->client == c && w->cookie == cookie)
+			return w;
+	return NULL;
+}
+
+void watcher_remove(struct watcher *w)
+{
+	LIST_REMOVE(w, link);
+	notify_watcher_left(w);
+	free(w);
+}
+
+static void watch_breaks(struct watch *watch)
+{
+	struct process *before = process_enter(watch->client->process);
+
+	rd_sim_tell(watch->client->cluster->sim, "cluster: client %s has lost its watch of %s",
+		    watch->client->addr, watch->object);
+	watch->told = true;
+	if (watch->failed)
+		watch->failed(watch->arg, watch->cookie, -ENOTCONN);
+	else
+		opened_watch_lost(watch->client, watch->cookie);
+	process_enter(before);
+}
+
+static void watch_tick(struct rd_sim_event *event)
+{
+	struct watch *watch = rd_container_of(event, struct watch, tick);
+	struct client *c = watch->client;
+	struct cluster *cl = c->cluster;
+	struct watcher *w = watcher_of(cl, c, watch->cookie);
+
+	if (c->process->dead)
+		return;
+	rd_sim_at(cl->sim, event, 1 + rd_sim_below(cl->sim, PING_NS));
+	if (!client_reaches(c) || process_stalled(c->process) ||
+	    cl->stalled_until > rd_sim_now(cl->sim))
+		return;
+	if (w)
+		w->alive_at = rd_sim_now(cl->sim);
+	else if (!watch->told)
+		watch_breaks(watch);
+}
+
+struct watch *watch_new(struct client *c, const char *object, rados_watchcb2_t notified,
+			rados_watcherrcb_t failed, void *arg)
+{
+	struct cluster *cl = c->cluster;
+	struct watch *watch = calloc(1, sizeof(*watch));
+	struct watcher *w = calloc(1, sizeof(*w));
+
+	if (!watch || !w)
+		abort();
+	*watch = (struct watch){.client = c,
+				.object = object,
+				.cookie = ++cl->last_id,
+				.notified = notified,
+				.failed = failed,
+				.arg = arg,
+				.tick = {.fn = watch_tick}};
+	*w = (struct watcher){.client = c,
+			      .object = object,
+			      .cookie = watch->cookie,
+			      .alive_at = rd_sim_now(cl->sim)};
+	LIST_INSERT_HEAD(&cl->watches, watch, link);
+	LIST_INSERT_HEAD(&cl->watchers, w, link);
+	rd_sim_at(cl->sim, &watch->tick, 1 + rd_sim_below(cl->sim, PING_NS));
+	return watch;
+}
+
+void watch_free(struct watch *watch)
+{
+	LIST_REMOVE(watch, link);
+	rd_sim_cancel(watch->client->cluster->sim, &watch->tick);
+	free(watch);
+}
+
+static void osd_tick(struct rd_sim_event *event)
+{
+	struct cluster *cl = rd_container_of(event, struct cluster, tick);
+	uint64_t now = rd_sim_now(cl->sim);
+	struct watcher *w, *next;
+
+	rd_sim_at(cl->sim, event, TICK_NS);
+	for (w = LIST_FIRST(&cl->watchers); w; w = next) {
+		uint64_t blocked = w->client->blocked_epoch;
+
+		next = LIST_NEXT(w, link);
+		if (cl->stalled_until > now)
+			w->alive_at = now;
+		else if ((blocked && blocked <= cl->osd_epoch) || now - w->alive_at > WATCH_NS)
+			watcher_remove(w);
+	}
+}
+
+/* ---- faults ---- */
+
+void cluster_process_died(struct cluster *cl, const struct process *p)
+{
+	struct op *op;
+
+	LIST_FOREACH (op, &cl->ops, link)
+		if (op->client->process == p)
+			rd_sim_at(cl->sim, &op->event, rd_sim_below(cl->sim, LATENCY));
+}
+
+void cluster_cut(struct cluster *cl, unsigned int machine, uint64_t ns)
+{
+	cl->cut_until[machine] = rd_sim_now(cl->sim) + ns;
+}
+
+void cluster_stall(struct cluster *cl, uint64_t ns)
+{
+	cl->stalled_until = rd_sim_now(cl->sim) + ns;
+}
+
+void cluster_block_holder(struct cluster *cl)
+{
+	if (cl->lock_client)
+		block_now(cl, cl->lock_client);
+}
+
+void cluster_change_image(struct cluster *cl)
+{
+	struct opened *o;
+
+	LIST_FOREACH (o, &cl->opened, link)
+		if (o->changed)
+			rd_sim_at(cl->sim, &o->change, latency(cl));
+}
+
+void cluster_heal(struct cluster *cl)
+{
+	cl->stalled_until = 0;
+	cl->slow_ns = 0;
+	memset(cl->cut_until, 0, sizeof(cl->cut_until));
+}
+
+/* ---- life ---- */
+
+int cluster_new(struct rd_sim *sim, struct cluster **out)
+{
+	struct cluster *cl = calloc(1, sizeof(*cl));
+
+	*out = cl;
+	if (!cl)
+		return -ENOMEM;
+	cl->sim = sim;
+	cl->last_id = 4000;
+	cl->monitor_epoch = cl->osd_epoch = 1;
+	cl->map_arrives.fn = map_has_arrived;
+	cl->tick.fn = osd_tick;
+	for (unsigned int i = 0; i < CLUSTER_BLOCKS; i++)
+		cl->values[i] = i; /* as check_new() expects */
+	return rd_sim_at(sim, &cl->tick, TICK_NS);
+}
+
+void cluster_free(struct cluster *cl)
+{
+	struct watcher *w;
+	struct client *c;
+
+	if (!cl)
+		return;
+	notify_free_all(cl);
+	while ((w = LIST_FIRST(&cl->watchers))) {
+		LIST_REMOVE(w, link);
+		free(w);
+	}
+	while ((c = LIST_FIRST(&cl->clients))) {
+		LIST_REMOVE(c, link);
+		free(c);
+	}
+	for (unsigned int i = 0; i < sizeof(cl->objects) / sizeof(cl->objects[0]); i++)
+		free(cl->objects[i].text);
+	rd_sim_cancel(cl->sim, &cl->tick);
+	rd_sim_cancel(cl->sim, &cl->map_arrives);
+	free(cl);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Faults of a world with two gateways. They come in bursts. After each of them all is well, but for
+ * one last loss in some cases, and a gateway must serve hosts before the next one begins.
+ */
+#include "../faults.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "util/sockaddr.h"
+
+#include "gateways.h"
+
+#define NEXT_FAULT (4 * RD_NSEC_PER_SEC) /* at most, from one to the next */
+#define BURST_MAX  (30 * RD_NSEC_PER_SEC)
+#define LOOK_NS    (50 * RD_NSEC_PER_MSEC)
+#define HOLD_MAX   (12 * RD_NSEC_PER_SEC)
+#define OUTAGE_MAX (45 * RD_NSEC_PER_SEC) /* longer than Ceph waits for a watch */
+#define SLOW_MAX   (2 * RD_NSEC_PER_SEC)
+
+enum gateway_fault {
+	GW_LINK,    /* a connection of a host is lost */
+	GW_ONE_END, /* only one end learns that soon */
+	GW_PATH,    /* the messages of one path wait */
+	GW_HOSTS,   /* a gateway is cut off from its hosts */
+	GW_PAUSE,   /* a gateway stands still */
+	GW_THREAD,  /* one thread of a gateway, or a host, stands still */
+	GW_OFF,     /* a gateway is cut off from the cluster */
+	GW_CLUSTER, /* the cluster does not answer */
+	GW_DELAY,   /* the cluster is slow */
+	GW_BLOCK,   /* an operator blocks the gateway that has the lock */
+	GW_CHANGE,  /* the image may have another size */
+	GW_TAKE,    /* rdctl ana 1 take */
+	GW_YIELD,   /* rdctl ana 1 yield; later wait */
+	GW_DRAIN,   /* a gateway ends and starts again */
+	GW_KILL,    /* a gateway is killed and starts again */
+	GW_ABORT,   /* a host cancels a command */
+	GATEWAY_FAULTS,
+};
+
+const char *const fault_names[] = {
+	[GW_LINK] = "link",    [GW_ONE_END] = "half-open", [GW_PATH] = "path",
+	[GW_HOSTS] = "hosts",  [GW_PAUSE] = "pause",       [GW_THREAD] = "thread",
+	[GW_OFF] = "off",      [GW_CLUSTER] = "cluster",   [GW_DELAY] = "delay",
+	[GW_BLOCK] = "block",  [GW_CHANGE] = "change",     [GW_TAKE] = "take",
+	[GW_YIELD] = "yield",  [GW_DRAIN] = "drain",       [GW_KILL] = "kill",
+	[GW_ABORT] = "cancel", [GATEWAY_FAULTS] = NULL,
+};
+
+struct faults {
+	struct world *w;
+	struct rd_sim_event next;
+	uint64_t burst_until; /* 0: all is well */
+	struct rd_sim_event port_up[GATEWAYS];
+	struct rd_sim_event cluster_well;
+};
+
+/* Most faults are short, few are long. */
+static uint64_t lasts(struct world *w, uint64_t max)
+{
+	return rd_sim_below(w->sim, rd_sim_chance(w->sim, 1, 3) ? max : max / 8);
+}
+
+static void break_any_link(struct world *w, enum rd_sim_fault fault)
+{
+	unsigned int links = rd_sim_links(w->sim);
+
+	if (links)
+		rd_sim_break(w->sim, (unsigned int)rd_sim_below(w->sim, links), fault, 0);
+}
+
+static void hold_host(struct world *w, unsigned int host, unsigned int gateway, uint64_t ns)
+{
+	struct sockaddr_storage from;
+	char text[32];
+
+	snprintf(text, sizeof(text), WORLD_HOST_ADDR, host + 1);
+	rd_addr_parse(text, 0, &from);
+	rd_sim_hold_path(w->sim, (struct sockaddr *)&from, (uint16_t)(WORLD_PORT + gateway),
+			 rd_sim_chance(w->sim, 1, 2), ns);
+}
+
+static void hosts_back_0(struct rd_sim_event *event)
+{
+	struct faults *f = rd_container_of(event, struct faults, port_up[0]);
+
+	rd_sim_port_down(f->w->sim, WORLD_PORT, false);
+}
+
+static void hosts_back_1(struct rd_sim_event *event)
+{
+	struct faults *f = rd_container_of(event, struct faults, port_up[1]);
+
+	rd_sim_port_down(f->w->sim, WORLD_PORT + 1, false);
+}
+
+static void lose_hosts(struct faults *f, unsigned int gateway)
+{
+	struct world *w = f->w;
+	uint64_t ns = lasts(w, HOLD_MAX);
+
+	for (unsigned int i = 0; i < WORLD_HOSTS; i++)
+		hold_host(w, i, gateway, ns);
+	rd_sim_port_down(w->sim, (uint16_t)(WORLD_PORT + gateway), true);
+	rd_sim_at(w->sim, &f->port_up[gateway], ns);
+}
+
+static void stall_thread(struct world *w)
+{
+	unsigned int any = ACTOR_DEV + (unsigned int)rd_sim_below(w->sim, ACTORS - ACTOR_DEV);
+	struct actor *actor = &w->actors[any];
+
+	actor->stalled_until = rd_sim_now(w->sim) + lasts(w, HOLD_MAX);
+}
+
+static void cluster_is_well(struct rd_sim_event *event)
+{
+	struct faults *f = rd_container_of(event, struct faults, cluster_well);
+
+	f->w->gateways->cluster->slow_ns = 0;
+}
+
+static void gateway_suffers(struct gateway *gw, enum gateway_fault kind)
+{
+	struct world *w = gw->all->w;
+
+	if (kind == GW_OFF)
+		cluster_cut(gw->all->cluster, gw->number, lasts(w, OUTAGE_MAX));
+	if (gw->state != GATEWAY_UP)
+		return;
+	switch (kind) {
+	case GW_PAUSE:
+		gateway_stall(gw, lasts(w, OUTAGE_MAX));
+		break;
+	case GW_TAKE:
+		gateway_claim(gw, RDT_CLAIM_TAKE);
+		break;
+	case GW_YIELD:
+		gateway_claim(gw, rd_sim_chance(w->sim, 1, 2) ? RDT_CLAIM_YIELD : RDT_CLAIM_WAIT);
+		break;
+	case GW_DRAIN:
+		gateway_drain(gw);
+		break;
+	case GW_KILL:
+		gateway_kill(gw);
+		break;
+	default:
+		break;
+	}
+}
+
+static void gateways_suffer(struct faults *f, enum gateway_fault kind)
+{
+	struct world *w = f->w;
+	struct gateways *all = w->gateways;
+	unsigned int number = (unsigned int)rd_sim_below(w->sim, GATEWAYS);
+
+	rd_sim_tell(w->sim, "fault: %s, gateway %u", fault_names[kind], number);
+	switch (kind) {
+	case GW_LINK:
+		break_any_link(w, RD_SIM_CUT);
+		break;
+	case GW_ONE_END:
+		break_any_link(w, RD_SIM_HALF_OPEN);
+		break;
+	case GW_PATH:
+		hold_host(w, (unsigned int)rd_sim_below(w->sim, WORLD_HOSTS), number,
+			  lasts(w, HOLD_MAX));
+		break;
+	case GW_HOSTS:
+		lose_hosts(f, number);
+		break;
+	case GW_THREAD:
+		stall_thread(w);
+		break;
+	case GW_CLUSTER:
+		cluster_stall(all->cluster, lasts(w, OUTAGE_MAX));
+		break;
+	case GW_DELAY:
+		all->cluster->slow_ns = lasts(w, SLOW_MAX);
+		rd_sim_at(w->sim, &f->cluster_well, lasts(w, HOLD_MAX));
+		break;
+	case GW_BLOCK:
+		cluster_block_holder(all->cluster);
+		break;
+	case GW_CHANGE:
+		cluster_change_image(all->cluster);
+		break;
+	case GW_ABORT:
+		host_cancels(w->hosts[rd_sim_below(w->sim, WORLD_HOSTS)]);
+		break;
+	default:
+		gateway_suffers(&all->gateway[number], kind);
+		break;
+	}
+}
+
+static void end_burst(struct faults *f)
+{
+	static const enum gateway_fault losses[] = {GW_BLOCK, GW_DRAIN, GW_KILL};
+	enum gateway_fault last = losses[rd_sim_below(f->w->sim, 3)];
+
+	f->burst_until = 0;
+	faults_heal(f);
+	if (f->w->opts.faults & 1u << last)
+		gateways_suffer(f, last);
+}
+
+static void next_gateway_fault(struct rd_sim_event *event)
+{
+	struct faults *f = rd_container_of(event, struct faults, next);
+	struct world *w = f->w;
+	enum gateway_fault kind = (enum gateway_fault)rd_sim_below(w->sim, GATEWAY_FAULTS);
+
+	if (w->ending)
+		return;
+	if (!f->burst_until && w->gateways->healed_at) {
+		rd_sim_at(w->sim, &f->next, LOOK_NS);
+		return;
+	}
+	if (!f->burst_until)
+		f->burst_until = rd_sim_now(w->sim) + rd_sim_below(w->sim, BURST_MAX);
+	else if (rd_sim_now(w->sim) > f->burst_until)
+		end_burst(f);
+	else if (w->opts.faults & 1u << kind)
+		gateways_suffer(f, kind);
+	rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
+}
+
+int faults_new(struct world *w, struct faults **out)
+{
+	struct faults *f = calloc(1, sizeof(*f));
+
+	*out = f;
+	if (!f)
+		return -ENOMEM;
+	f->w = w;
+	f->next.fn = next_gateway_fault;
+	f->port_up[0].fn = hosts_back_0;
+	f->port_up[1].fn = hosts_back_1;
+	f->cluster_well.fn = cluster_is_well;
+	return rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
+}
+
+void faults_heal(struct faults *f)
+{
+	struct world *w = f->w;
+
+	rd_sim_heal(w->sim);
+	for (unsigned int i = 0; i < ACTORS; i++)
+		w->actors[i].stalled_until = 0;
+	gateways_heal(w->gateways);
+}
+
+void faults_free(struct faults *f)
+{
+	if (!f)
+		return;
+	rd_sim_cancel(f->w->sim, &f->next);
+	rd_sim_cancel(f->w->sim, &f->cluster_well);
+	for (unsigned int i = 0; i < GATEWAYS; i++)
+		rd_sim_cancel(f->w->sim, &f->port_up[i]);
+	free(f);
+}

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "gateways.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nvmf/wire.h"
+#include "util/buddy.h"
+
+#include "target/bdev/engine.h"
+#include "target/config/config.h"
+#include "target/manage/opening.h"
+#include "target/nvmf/ns.h"
+#include "target/nvmf/pool.h"
+
+#define LOOK_NS       (20 * RD_NSEC_PER_MSEC)
+#define START_AFTER   (3 * RD_NSEC_PER_SEC)  /* at most */
+#define OPEN_WAIT     (10 * RD_NSEC_PER_SEC) /* these three as in rdtarget */
+#define DRAIN_TIMEOUT (10 * RD_NSEC_PER_SEC)
+#define CLOSE_WAIT    (10 * RD_NSEC_PER_SEC)
+#define SERVES_WITHIN (20 * RD_NSEC_PER_SEC) /* after the last fault */
+
+static const char gateway_text[] =
+	"target:\n"
+	"  reactors: 2\n"
+	"  queue_depth: 32\n"
+	"  io_queues: 8\n"
+	"  max_data_size: 16KiB\n"
+	"  in_capsule_size: 1KiB\n"
+	"  buffer_memory: 1MiB\n"
+	"  capsule_memory: 1MiB\n"
+	"  spin: 0\n"
+	"listeners:\n"
+	"  - {address: 192.0.2.1, port: %u, provider: iwarp}\n"
+	"subsystems:\n"
+	"  - nqn: nqn.2024-01.test:sim\n"
+	"    allow_any_host: true\n"
+	"    cntlid_min: %u\n"
+	"    cntlid_max: %u\n"
+	"    namespaces:\n"
+	"      - {nsid: 1, backend: rbd, ana_group: 1, rbd: {pool: rbd, image: " CLUSTER_IMAGE
+	", lock: exclusive}}\n";
+
+static void gateway_moves(struct gateway *gw, enum gateway_state state)
+{
+	gw->state = state;
+	gw->state_since = rd_sim_now(gw->all->w->sim);
+}
+
+static uint64_t time_in_state(const struct gateway *gw)
+{
+	return rd_sim_now(gw->all->w->sim) - gw->state_since;
+}
+
+/* ---- turns ---- */
+
+static struct actor *gateway_actors(const struct gateway *gw)
+{
+	return &gw->all->w->actors[ACTOR_GATEWAY + gw->number * (1 + WORLD_REACTORS)];
+}
+
+static int turn_gateway(struct actor *actor)
+{
+	const struct gateway *gw = actor->arg;
+	struct process *before = process_enter(gw->process);
+	int rc = rd_loop_turn(actor->loop, 0);
+
+	process_enter(before);
+	return rc < 0 ? -EIO : 0;
+}
+
+static void add_actor(struct gateway *gw, unsigned int n, const char *name, struct rd_loop *loop)
+{
+	gateway_actors(gw)[n] = (struct actor){
+		.name = name, .number = gw->number, .loop = loop, .turn = turn_gateway, .arg = gw};
+}
+
+void gateway_stall(struct gateway *gw, uint64_t ns)
+{
+	uint64_t until = rd_sim_now(gw->all->w->sim) + ns;
+
+	gw->process->stalled_until = until;
+	for (unsigned int i = 0; i <= WORLD_REACTORS; i++)
+		gateway_actors(gw)[i].stalled_until = until;
+}
+
+/* ---- start ---- */
+
+static struct gateway *gateway_of(const struct rdt_env *env)
+{
+	return rd_container_of(env, struct gateway, env);
+}
+
+static int open_image(struct rdt_target *target, const struct rdt_ns_config *cfg,
+		      struct rdt_bdev **out)
+{
+	const struct gateway *gw = gateway_of(target->env);
+	char err[256];
+
+	return gw->module.open(gw->module.ctx, cfg, gw->log, out, err, sizeof(err));
+}
+
+static int gateway_config(struct gateway *gw)
+{
+	struct rdt_config_texts texts = {0};
+	char text[2048];
+	int rc;
+
+	snprintf(text, sizeof(text), gateway_text, WORLD_PORT + gw->number, 1 + 30000 * gw->number,
+		 30000 * (gw->number + 1));
+	rc = rdt_config_texts_add(&texts, "sim.yaml", text, strlen(text), 0);
+	if (!rc)
+		rc = rdt_config_load_texts("sim.yaml", &texts, false, gw->log, &gw->cfg);
+	rdt_config_texts_free(&texts);
+	return rc;
+}
+
+static int new_process(struct gateway *gw)
+{
+	struct process *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	*p = (struct process){.sim = gw->all->w->sim,
+			      .cluster = gw->all->cluster,
+			      .number = gw->number,
+			      .next = gw->process};
+	gw->process = p;
+	return 0;
+}
+
+static int create_target(struct gateway *gw)
+{
+	struct rdt_module_abi abi = RDT_MODULE_ABI;
+	struct rdt_target *t;
+	int rc;
+
+	abi.engines_loop = rdt_engines_loop;
+	abi.sync_error = rdt_bdev_sync_error;
+	rc = rdt_module_init(&abi, &gw->module);
+	if (!rc)
+		rc = rdt_target_create(gw->cfg, gw->log, gw->loop, &gw->env, NULL, &gw->target);
+	if (rc)
+		return rc;
+	t = gw->target;
+	t->opening = true; /* as rdt_opening_wait() does, which turns the loop itself */
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
+		if (t->ns[i])
+			rdt_opening_watch(t->ns[i]);
+	return 0;
+}
+
+static int gateway_start(struct gateway *gw)
+{
+	struct world *w = gw->all->w;
+	struct process *before;
+	int rc = new_process(gw);
+
+	if (rc)
+		return rc;
+	gw->env.seed = rd_sim_random(w->sim) | 1;
+	before = process_enter(gw->process);
+	rc = create_target(gw);
+	process_enter(before);
+	add_actor(gw, 0, "main", gw->loop);
+	gateway_moves(gw, GATEWAY_STARTING);
+	rd_sim_tell(w->sim, "gateway %u starts", gw->number);
+	return rc;
+}
+
+static bool storage_is_open(const struct rdt_target *t)
+{
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
+		if (t->ns[i] && t->ns[i]->state == RDT_NS_OPENING)
+			return false;
+	return true;
+}
+
+static int gateway_opens(struct gateway *gw)
+{
+	struct rdt_target *t = gw->target;
+	struct process *before = process_enter(gw->process);
+	int rc = rdt_listeners_start(t);
+
+	t->opening = false;
+	for (unsigned int i = 0; i < t->reactors_count && !rc; i++) {
+		rc = rdt_reactor_setup(&t->reactors[i]);
+		add_actor(gw, 1 + i, "reactor", t->reactors[i].loop);
+	}
+	if (!rc)
+		rc = rdt_listeners_open(t);
+	process_enter(before);
+	gateway_moves(gw, GATEWAY_UP);
+	rd_sim_tell(gw->all->w->sim, "gateway %u is up", gw->number);
+	return rc;
+}
+
+/* ---- end ---- */
+
+static void gateway_drained(struct rdt_target *t)
+{
+	gateway_moves(gateway_of(t->env), GATEWAY_DRAINED);
+}
+
+static void abandon(struct gateway *gw)
+{
+	struct process *before = process_enter(gw->process);
+
+	gw->abandoned = true;
+	rdt_target_abandon(gw->target);
+	process_enter(before);
+}
+
+static void begin_drain(struct gateway *gw)
+{
+	struct process *before = process_enter(gw->process);
+
+	gateway_moves(gw, GATEWAY_DRAINING);
+	gw->abandoned = false;
+	rdt_target_drain(gw->target, gateway_drained);
+	if (gw->process->dead)
+		abandon(gw);
+	process_enter(before);
+}
+
+void gateway_drain(struct gateway *gw)
+{
+	rd_sim_tell(gw->all->w->sim, "gateway %u drains", gw->number);
+	begin_drain(gw);
+}
+
+/* What is left of a process that was killed gives back its memory, and reaches nobody. */
+static void process_dies(struct gateway *gw)
+{
+	gateway_stall(gw, 0);
+	gw->process->dead = true;
+	cluster_process_died(gw->all->cluster, gw->process);
+}
+
+void gateway_kill(struct gateway *gw)
+{
+	struct rd_sim *sim = gw->all->w->sim;
+
+	rd_sim_tell(sim, "gateway %u is killed", gw->number);
+	process_dies(gw);
+	rd_sim_kill(sim, (uint16_t)(WORLD_PORT + gw->number));
+	begin_drain(gw);
+}
+
+static void check_buffers(const struct gateway *gw)
+{
+	for (unsigned int i = 0; i < gw->target->reactors_count; i++)
+		for (int id = 0; id < RDT_POOLS; id++) {
+			const struct rdt_pool *pool = &gw->target->reactors[i].pools[id];
+
+			if (rd_buddy_free_bytes(pool->buddy) != rd_buddy_total_bytes(pool->buddy) ||
+			    pool->waiting)
+				world_fail(gw->all->w,
+					   "gateway %u: buffers of pool %d were not given back",
+					   gw->number, id);
+		}
+}
+
+/* As rdtarget does at its end: when the cluster does not answer in time the process exits. */
+static void *close_module(void *arg)
+{
+	struct gateway *gw = arg;
+
+	if (!gw->module.finish(gw->module.ctx, CLOSE_WAIT)) {
+		rd_sim_tell(gw->all->w->sim, "gateway %u exits without closing its storage",
+			    gw->number);
+		process_dies(gw);
+		if (!gw->module.finish(gw->module.ctx, CLOSE_WAIT))
+			world_fail(gw->all->w, "gateway %u: threads of the module do not end",
+				   gw->number);
+	}
+	gateway_moves(gw, GATEWAY_CLOSED);
+	return NULL;
+}
+
+static int gateway_ends(struct gateway *gw)
+{
+	struct rdt_target *t = gw->target;
+	struct process *before = process_enter(gw->process);
+	int rc;
+
+	rdt_target_stop(t);
+	check_buffers(gw);
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		rdt_reactor_teardown(&t->reactors[i]);
+	rdt_target_destroy(&gw->target);
+	for (unsigned int i = 0; i <= WORLD_REACTORS; i++)
+		gateway_actors(gw)[i].loop = NULL;
+	gateway_moves(gw, GATEWAY_CLOSING);
+	rc = fiber_start(close_module, gw);
+	process_enter(before);
+	return rc;
+}
+
+static void gateway_closed(struct gateway *gw)
+{
+	if (gw->process->fibers)
+		return; /* the fiber that has closed it */
+	gateway_moves(gw, GATEWAY_DOWN);
+	rd_sim_tell(gw->all->w->sim, "gateway %u is down", gw->number);
+}
+
+static void all_are_down(struct gateways *all)
+{
+	for (unsigned int i = 0; i < GATEWAYS; i++)
+		if (all->gateway[i].state != GATEWAY_DOWN)
+			return;
+	all->w->target_state = TARGET_DRAINED;
+}
+
+static bool serves(const struct gateway *gw)
+{
+	const struct rdt_ns *ns;
+
+	if (gw->state != GATEWAY_UP)
+		return false;
+	ns = gw->target->ns[0];
+	return ns && ns->state == RDT_NS_LIVE && !rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
+}
+
+static void look_whether_served(struct gateways *all)
+{
+	uint64_t past = rd_sim_now(all->w->sim) - all->healed_at;
+
+	if (!all->healed_at)
+		return;
+	for (unsigned int i = 0; i < GATEWAYS; i++)
+		if (serves(&all->gateway[i])) {
+			rd_sim_tell(all->w->sim, "gateway %u serves %llu ms after the last fault",
+				    i, (unsigned long long)(past / RD_NSEC_PER_MSEC));
+			all->healed_at = 0;
+			return;
+		}
+	if (past > SERVES_WITHIN)
+		world_fail(all->w, "no gateway serves the image %llu s after the last fault",
+			   (unsigned long long)(SERVES_WITHIN / RD_NSEC_PER_SEC));
+}
+
+static void gateway_look(struct rd_sim_event *event)
+{
+	struct gateway *gw = rd_container_of(event, struct gateway, look);
+	struct gateways *all = gw->all;
+	int rc = 0;
+
+	rd_sim_at(all->w->sim, event, LOOK_NS);
+	look_whether_served(all);
+	if (gw->process && process_stalled(gw->process))
+		return;
+	switch (gw->state) {
+	case GATEWAY_DOWN:
+		if (all->ending)
+			all_are_down(all);
+		else if (rd_sim_chance(all->w->sim, LOOK_NS, START_AFTER / 2))
+			rc = gateway_start(gw);
+		break;
+	case GATEWAY_STARTING:
+		if (storage_is_open(gw->target) || time_in_state(gw) > OPEN_WAIT)
+			rc = gateway_opens(gw);
+		break;
+	case GATEWAY_UP:
+		if (all->ending)
+			gateway_drain(gw);
+		break;
+	case GATEWAY_DRAINING:
+		if (!gw->abandoned && time_in_state(gw) > DRAIN_TIMEOUT)
+			abandon(gw);
+		break;
+	case GATEWAY_DRAINED:
+		rc = gateway_ends(gw);
+		break;
+	case GATEWAY_CLOSING:
+		break;
+	case GATEWAY_CLOSED:
+		gateway_closed(gw);
+		break;
+	}
+	if (rc)
+		world_fail(all->w, "gateway %u: %s", gw->number, strerror(-rc));
+}
+
+/* ---- invariants ---- */
+
+static void cluster_says(void *arg, const char *text)
+{
+	world_fail(arg, "%s", text);
+}
+
+/* A takeover is a change of paths: no error of a medium or of a controller is told to a host. */
+static void judge_answer(struct world *w, const struct rdinit_completion *comp)
+{
+	unsigned int sct = comp->status >> 8 & 7, sc = comp->status & 0xff;
+
+	if (comp->err != -EIO || (sct == NVME_SCT_MEDIA && sc == NVME_SC_COMPARE_FAILED))
+		return;
+	if (sct == NVME_SCT_MEDIA || (sct == NVME_SCT_GENERIC && sc == NVME_SC_INTERNAL))
+		world_fail(w, "a host was told status 0x%x", comp->status);
+}
+
+void gateway_claim(struct gateway *gw, enum rdt_claim claim)
+{
+	struct process *before = process_enter(gw->process);
+
+	if (gw->target->ns[0] && gw->target->ns[0]->bdev)
+		rdt_bdev_claim(gw->target->ns[0]->bdev, claim);
+	process_enter(before);
+}
+
+void gateways_heal(struct gateways *all)
+{
+	cluster_heal(all->cluster);
+	for (unsigned int i = 0; i < GATEWAYS; i++) {
+		gateway_stall(&all->gateway[i], 0);
+		if (all->gateway[i].state == GATEWAY_UP)
+			gateway_claim(&all->gateway[i], RDT_CLAIM_WAIT);
+	}
+	all->healed_at = rd_sim_now(all->w->sim);
+}
+
+/* ---- in the place of the world's target ---- */
+
+static void log_gateway(void *arg, enum rd_log_level level, const char *line)
+{
+	const struct gateway *gw = arg;
+
+	(void)level;
+	rd_sim_tell(gw->all->w->sim, "gateway %u: %s", gw->number, line);
+}
+
+static int new_gateway(struct gateways *all, unsigned int number)
+{
+	struct gateway *gw = &all->gateway[number];
+	struct rd_sim *sim = all->w->sim;
+	struct rd_loop_opts opts = {.clock = rd_sim_clock(sim), .seed = rd_sim_random(sim) | 1};
+	int rc;
+
+	gw->all = all;
+	gw->number = number;
+	gw->look.fn = gateway_look;
+	gw->env = (struct rdt_env){
+		.clock = rd_sim_clock(sim), .fab_open = rd_sim_open, .bdev_open = open_image};
+	rc = rd_log_create("sim", -1, RD_LOG_DEBUG, log_gateway, gw, &gw->log);
+	if (rc)
+		return rc;
+	opts.log = gw->log;
+	rc = rd_loop_create(&opts, &gw->loop);
+	return rc ? rc : gateway_config(gw);
+}
+
+/* The configuration does not change. */
+void target_reload(struct world *w, const struct setup *setup)
+{
+	(void)w, (void)setup;
+}
+
+int target_config(struct world *w, const struct setup *setup)
+{
+	struct gateways *all = calloc(1, sizeof(*all));
+	int rc = all ? cluster_new(w->sim, &all->cluster) : -ENOMEM;
+
+	(void)setup;
+	w->gateways = all;
+	if (rc)
+		return rc;
+	all->w = w;
+	all->cluster->violated = cluster_says;
+	all->cluster->arg = w;
+	w->judge = judge_answer;
+	w->reserves = false;
+	w->submits_in = 60; /* so that time passes: a takeover takes seconds */
+	for (unsigned int i = 0; i < GATEWAYS && !rc; i++)
+		rc = new_gateway(all, i);
+	return rc;
+}
+
+int target_start(struct world *w)
+{
+	int rc = 0;
+
+	for (unsigned int i = 0; i < GATEWAYS && !rc; i++) {
+		struct gateway *gw = &w->gateways->gateway[i];
+
+		rc = gateway_start(gw);
+		rd_sim_at(w->sim, &gw->look, LOOK_NS);
+	}
+	w->target_state = TARGET_UP;
+	return rc;
+}
+
+void target_stop(struct world *w, bool power_fails)
+{
+	(void)power_fails;
+	w->target_state = TARGET_DRAINING;
+	w->gateways->healed_at = 0;
+	w->gateways->ending = true;
+	w->target = w->gateways->gateway[0].target; /* until target_end() */
+}
+
+static void free_gateway(struct gateway *gw)
+{
+	struct process *p;
+
+	rd_sim_cancel(gw->all->w->sim, &gw->look);
+	rdt_config_put(&gw->cfg);
+	rd_loop_destroy(&gw->loop);
+	rd_log_destroy(&gw->log);
+	while ((p = gw->process)) {
+		gw->process = p->next;
+		free(p);
+	}
+}
+
+void target_end(struct world *w)
+{
+	struct gateways *all = w->gateways;
+
+	if (!LIST_EMPTY(&all->cluster->opened))
+		world_fail(w, "a gateway that has ended has the image open");
+	for (unsigned int i = 0; i < GATEWAYS; i++)
+		free_gateway(&all->gateway[i]);
+	cluster_free(all->cluster);
+	free(all);
+	w->gateways = NULL;
+	w->target = NULL;
+	w->target_state = TARGET_DOWN;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two gateways to the image of a simulated cluster, in the place of the one target of a world. Each
+ * is a process with a main thread, reactors, and the threads of the module rbd, and listens on one
+ * of the two ports to which hosts have paths.
+ */
+#ifndef SIM_GATEWAYS_H
+#define SIM_GATEWAYS_H
+
+#include "../world.h"
+#include "cluster.h"
+#include "target/bdev/module.h"
+
+#define GATEWAYS CLUSTER_MACHINES
+
+enum gateway_state {
+	GATEWAY_DOWN,     /* starts after some time */
+	GATEWAY_STARTING, /* waits for its storage */
+	GATEWAY_UP,
+	GATEWAY_DRAINING,
+	GATEWAY_DRAINED,
+	GATEWAY_CLOSING, /* the module finishes its work */
+	GATEWAY_CLOSED,
+};
+
+struct gateway {
+	struct gateways *all;
+	unsigned int number;
+	struct process *process; /* of this start */
+	struct rd_log *log;
+	struct rd_loop *loop; /* of the main thread */
+	struct rdt_env env;
+	struct rdt_config *cfg;
+	struct rdt_target *target;
+	struct rdt_module module;
+	enum gateway_state state;
+	uint64_t state_since;
+	bool abandoned; /* a drain took too long */
+	struct rd_sim_event look;
+};
+
+struct gateways {
+	struct world *w;
+	struct cluster *cluster;
+	struct gateway gateway[GATEWAYS];
+	uint64_t healed_at; /* 0: there are faults, or a gateway has served since */
+	bool ending;
+};
+
+/* The process ends at once. Only in state GATEWAY_UP. */
+void gateway_kill(struct gateway *gw);
+/* As SIGTERM does. Only in state GATEWAY_UP. */
+void gateway_drain(struct gateway *gw);
+/* The whole process stands still. */
+void gateway_stall(struct gateway *gw, uint64_t ns);
+/* As "rdctl ana 1 take", "yield" and "wait". */
+void gateway_claim(struct gateway *gw, enum rdt_claim claim);
+/* No more faults: a gateway must serve hosts within the time that is promised. */
+void gateways_heal(struct gateways *all);
+
+#endif /* SIM_GATEWAYS_H */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the functions of librados and librbd have in common. */
+#ifndef SIM_RADOS_H
+#define SIM_RADOS_H
+
+#include "cluster.h"
+
+/* A rados_ioctx_t. */
+struct ioctx {
+	struct client *client;
+	uint64_t version; /* of the last operation */
+};
+
+#endif /* SIM_RADOS_H */

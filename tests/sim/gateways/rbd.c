@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* librbd, as far as the module rbd calls it: the image, its size, its I/O. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../check.h"
+#include "notify.h"
+#include "rados.h"
+#include "rbd_image.h"
+
+#define IO_BLOCKS 64u
+#define IMAGE_ID  "1062cafe"
+
+enum io_kind { IO_READ, IO_WRITE, IO_ZEROES, IO_DISCARD, IO_FLUSH };
+
+struct rbd_io {
+	struct op op;
+	struct opened *o;
+	struct completion *completion;
+	enum io_kind kind;
+	unsigned int block, count;
+	char *buf;
+	uint64_t values[IO_BLOCKS];
+};
+
+struct open_call {
+	struct op op;
+	struct watch *header;
+};
+
+/* ---- open and close ---- */
+
+static int open_exec(struct op *op)
+{
+	struct open_call *call = rd_container_of(op, struct open_call, op);
+
+	call->header = watch_new(op->client, CLUSTER_HEADER, NULL, NULL, NULL);
+	return 0;
+}
+
+static void change_is_due(struct rd_sim_event *event)
+{
+	struct opened *o = rd_container_of(event, struct opened, change);
+	const struct client *c = o->client;
+	uint64_t now = rd_sim_now(c->cluster->sim), until = c->process->stalled_until;
+	struct process *before;
+
+	if (until < c->cluster->cut_until[c->process->number])
+		until = c->cluster->cut_until[c->process->number];
+	if (c->process->dead || !o->changed)
+		return;
+	if (until > now) {
+		rd_sim_at(c->cluster->sim, event, fault_wait(c->cluster->sim, until));
+		return;
+	}
+	before = process_enter(c->process);
+	o->changed(o->changed_arg);
+	process_enter(before);
+}
+
+int rbd_open(rados_ioctx_t io, const char *name, rbd_image_t *image, const char *snap_name)
+{
+	struct client *c = ((struct ioctx *)io)->client;
+	struct open_call call = {.op = {.exec = open_exec}};
+	struct opened *o;
+	int rc;
+
+	(void)snap_name;
+	if (strcmp(name, CLUSTER_IMAGE) != 0)
+		return -ENOENT;
+	rc = op_call(c, &call.op);
+	if (rc) {
+		if (call.header)
+			watch_free(call.header);
+		return rc;
+	}
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		abort();
+	o->client = c;
+	o->cookie = call.header->cookie;
+	o->header = call.header;
+	o->change.fn = change_is_due;
+	TAILQ_INIT(&o->idle);
+	LIST_INSERT_HEAD(&c->cluster->opened, o, link);
+	*image = o;
+	return 0;
+}
+
+int rbd_open_by_id(rados_ioctx_t io, const char *id, rbd_image_t *image, const char *snap_name)
+{
+	return strcmp(id, IMAGE_ID) == 0 ? rbd_open(io, CLUSTER_IMAGE, image, snap_name) : -ENOENT;
+}
+
+int rbd_open_by_id_read_only(rados_ioctx_t io, const char *id, rbd_image_t *image,
+			     const char *snap_name)
+{
+	return rbd_open_by_id(io, id, image, snap_name);
+}
+
+int rbd_get_name(rbd_image_t image, char *name, size_t *name_len)
+{
+	(void)image;
+	snprintf(name, *name_len, CLUSTER_IMAGE);
+	return 0;
+}
+
+int rbd_open_read_only(rados_ioctx_t io, const char *name, rbd_image_t *image,
+		       const char *snap_name)
+{
+	return rbd_open(io, name, image, snap_name);
+}
+
+struct close_call {
+	struct op op;
+	struct opened *o;
+};
+
+static int close_exec(struct op *op)
+{
+	const struct opened *o = rd_container_of(op, struct close_call, op)->o;
+	struct cluster *cl = op->client->cluster;
+	struct watcher *w = watcher_of(cl, o->client, o->cookie);
+
+	if (w)
+		watcher_remove(w);
+	return 0;
+}
+
+int rbd_close(rbd_image_t image)
+{
+	struct opened *o = image;
+	struct close_call call = {.op = {.exec = close_exec}, .o = o};
+
+	while (o->ios)
+		fiber_wait(&o->idle, UINT64_MAX);
+	if (o->locked)
+		rbd_lock_release(image);
+	op_call(o->client, &call.op);
+	watch_free(o->header);
+	rd_sim_cancel(o->client->cluster->sim, &o->change);
+	LIST_REMOVE(o, link);
+	free(o);
+	return 0;
+}
+
+int rbd_stat(rbd_image_t image, rbd_image_info_t *info, size_t infosize)
+{
+	memset(info, 0, infosize);
+	info->obj_size = 4u << 20;
+	return rbd_get_size(image, &info->size);
+}
+
+int rbd_get_id(rbd_image_t image, char *id, size_t id_len)
+{
+	(void)image;
+	snprintf(id, id_len, IMAGE_ID);
+	return 0;
+}
+
+int rbd_get_size(rbd_image_t image, uint64_t *size)
+{
+	(void)image;
+	*size = CLUSTER_BLOCKS * DISK_BLOCK;
+	return 0;
+}
+
+int rbd_update_watch(rbd_image_t image, uint64_t *handle, rbd_update_callback_t watch_cb, void *arg)
+{
+	struct opened *o = image;
+
+	*handle = 1;
+	o->changed = watch_cb;
+	o->changed_arg = arg;
+	return 0;
+}
+
+int rbd_update_unwatch(rbd_image_t image, uint64_t handle)
+{
+	struct opened *o = image;
+
+	(void)handle;
+	o->changed = NULL;
+	return 0;
+}
+
+/* ---- completions ---- */
+
+int rbd_aio_create_completion(void *cb_arg, rbd_callback_t complete_cb, rbd_completion_t *c)
+{
+	return rados_aio_create_completion2(cb_arg, complete_cb, c);
+}
+
+void rbd_aio_release(rbd_completion_t c)
+{
+	free(c);
+}
+
+ssize_t rbd_aio_get_return_value(rbd_completion_t c)
+{
+	return ((struct completion *)c)->result;
+}
+
+/* ---- I/O ---- */
+
+static bool io_writes(const struct rbd_io *io)
+{
+	return io->kind != IO_READ && io->kind != IO_FLUSH;
+}
+
+static int exec_write(struct rbd_io *io)
+{
+	struct opened *o = io->o;
+	struct cluster *cl = o->client->cluster;
+
+	if (!o->locked && rbd_owner_is(cl, NULL, 0)) {
+		cl->lock_client = o->client; /* librbd takes a lock that is free by itself */
+		cl->lock_cookie = o->cookie;
+	}
+	if (!o->locked && !rbd_owner_is(cl, o->client, o->cookie))
+		return -EROFS;
+	if (!rbd_owner_is(cl, o->client, o->cookie))
+		cluster_violated(cl, "the client %s writes while %s has the lock", o->client->addr,
+				 cl->lock_client ? cl->lock_client->addr : "nobody");
+	for (unsigned int i = 0; i < io->count; i++) {
+		cl->values[io->block + i] = io->values[i];
+		rd_sim_tell(cl->sim, "cluster: client %s: block %u: value %llu", o->client->addr,
+			    io->block + i, (unsigned long long)io->values[i] >> CHECK_BLOCK_BITS);
+	}
+	return 0;
+}
+
+static int io_exec(struct op *op)
+{
+	struct rbd_io *io = rd_container_of(op, struct rbd_io, op);
+	const struct cluster *cl = op->client->cluster;
+
+	if (io_writes(io))
+		return exec_write(io);
+	for (unsigned int i = 0; i < io->count; i++)
+		io->values[i] = cl->values[io->block + i];
+	return (int)(io->count * DISK_BLOCK);
+}
+
+static void io_done(struct op *op)
+{
+	struct rbd_io *io = rd_container_of(op, struct rbd_io, op);
+	struct opened *o = io->o;
+	struct completion *c = io->completion;
+
+	for (unsigned int i = 0; i < io->count && io->kind == IO_READ && op->result > 0; i++)
+		block_fill(io->buf + i * DISK_BLOCK, io->values[i]);
+	o->ios--;
+	o->writes -= io_writes(io);
+	if (!o->writes)
+		fiber_wake(&o->idle);
+	c->result = op->result;
+	free(io);
+	c->fn(c, c->arg);
+}
+
+static int refused_exec(struct op *op)
+{
+	(void)op;
+	return -EROFS;
+}
+
+static int start_rbd_io(rbd_image_t image, enum io_kind kind, uint64_t off, uint64_t len, char *buf,
+			rbd_completion_t c)
+{
+	struct opened *o = image;
+	struct rbd_io *io = calloc(1, sizeof(*io));
+
+	if (!io)
+		return -ENOMEM;
+	io->o = o;
+	io->kind = kind;
+	io->completion = c;
+	io->buf = buf;
+	io->block = (unsigned int)(off / DISK_BLOCK);
+	io->count = (unsigned int)(len / DISK_BLOCK);
+	if (io->count > IO_BLOCKS || io->block + io->count > CLUSTER_BLOCKS)
+		cluster_violated(o->client->cluster, "an I/O is outside the image");
+	for (unsigned int i = 0; i < io->count && kind == IO_WRITE; i++) {
+		io->values[i] = block_value(buf + i * DISK_BLOCK);
+		if (io->values[i] == UINT64_MAX)
+			cluster_violated(o->client->cluster, "a write has a torn block");
+	}
+	io->op.done = io_done;
+	io->op.exec = io_writes(io) && !o->locked && o->by_request ? refused_exec : io_exec;
+	o->ios++;
+	o->writes += io_writes(io);
+	op_send(o->client, &io->op);
+	return 0;
+}
+
+int rbd_aio_read(rbd_image_t image, uint64_t off, size_t len, char *buf, rbd_completion_t c)
+{
+	return start_rbd_io(image, IO_READ, off, len, buf, c);
+}
+
+int rbd_aio_write(rbd_image_t image, uint64_t off, size_t len, const char *buf, rbd_completion_t c)
+{
+	return start_rbd_io(image, IO_WRITE, off, len, (char *)buf, c);
+}
+
+int rbd_aio_write_zeroes(rbd_image_t image, uint64_t off, size_t len, rbd_completion_t c,
+			 int zero_flags, int op_flags)
+{
+	(void)zero_flags, (void)op_flags;
+	return start_rbd_io(image, IO_ZEROES, off, len, NULL, c);
+}
+
+int rbd_aio_discard(rbd_image_t image, uint64_t off, uint64_t len, rbd_completion_t c)
+{
+	return start_rbd_io(image, IO_DISCARD, off, len, NULL, c);
+}
+
+int rbd_aio_flush(rbd_image_t image, rbd_completion_t c)
+{
+	return start_rbd_io(image, IO_FLUSH, 0, 0, NULL, c);
+}

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Builds a simulation with a deliberate mistake, and has its seeds find the mistake."""
+
+import json
+import os
+import shlex
+import subprocess
+
+from t_loop import Failure, Skip
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+STEPS = 100000
+
+
+def entry_of(build, path, wanted):
+    """How @path is compiled; where it is compiled several times, for the output that has @wanted in its name."""
+    with open(os.path.join(build, 'compile_commands.json')) as f:
+        found = [entry for entry in json.load(f) if os.path.realpath(os.path.join(build, entry['file'])) == path]
+    if not found:
+        raise Failure(f'{path} is not compiled')
+    return next((entry for entry in found if wanted in entry['output']), found[0])
+
+
+def compile_command(entry, path):
+    """The arguments that compile @path, without its name and without outputs."""
+    kept, skip = [], False
+    for arg in shlex.split(entry['command']):
+        if not skip and arg not in ('-o', '-MQ', '-MF', '-MD', '-c') and not arg.endswith(os.path.basename(path)):
+            kept.append(arg)
+        skip = arg in ('-o', '-MQ', '-MF')
+    return kept
+
+
+def link_command(build, name):
+    out = subprocess.run(['ninja', '-C', build, '-t', 'commands', f'tests/sim/{name}'], capture_output=True, text=True,
+                         check=True).stdout
+    return shlex.split(out.splitlines()[-1])
+
+
+def build_mutant(t, build, path, text, name):
+    """The program @name with the object of @text in place of that of @path. Returns its path."""
+    source, obj, exe = t.path(os.path.basename(path)), t.path('mutant.o'), t.path(name)
+    with open(source, 'w') as f:
+        f.write(text)
+    entry = entry_of(build, path, 'sim_rbd' if name == 'rdsim-gateways' else '')
+    argv = compile_command(entry, path) + ['-iquote', os.path.dirname(path), '-w', '-c', source, '-o', obj]
+    subprocess.run(argv, cwd=build, check=True)
+    link = [arg for arg in link_command(build, name) if arg != entry['output']]
+    at = next(i for i, arg in enumerate(link) if arg.endswith('.o'))
+    link[link.index('-o') + 1] = exe
+    subprocess.run(link[:at] + [obj] + link[at:], cwd=build, check=True)
+    return exe
+
+
+def find_mutant(t, mutant, name, seeds):
+    """One of @seeds seeds of the program @name must fail with the mistake @mutant: (path, text, replacement, faults), the last
+    one only where it needs certain faults."""
+    path, old, new, *faults = mutant
+    if os.environ.get('RD_TEST_SANITIZED'):
+        raise Skip('the plain build does the same faster')
+    path = os.path.join(TOP, path)
+    with open(path) as f:
+        text = f.read()
+    t.eq(text.count(old), 1, f'{path} has this text once: {old}')
+    exe = build_mutant(t, os.environ['BUILD_ROOT'], path, text.replace(old, new), name)
+    res = t.run([exe, '--count', seeds, '--steps', STEPS, *(['--faults', *faults] if faults else [])], deadline=300, wrap=False)
+    t.ok(res.rc not in (0, 2), res.text[-300:])
+    print(f'# {res.text.splitlines()[-1] if res.rc == 1 else res.err[-200:]}')
