@@ -156,6 +156,7 @@ static void gateways_suffer(struct faults *f, enum gateway_fault kind)
 	struct world *w = f->w;
 	struct gateways *all = w->gateways;
 	unsigned int number = (unsigned int)rd_sim_below(w->sim, GATEWAYS);
+	uint64_t ns;
 
 	rd_sim_tell(w->sim, "fault: %s, gateway %u", fault_names[kind], number);
 	switch (kind) {
@@ -166,8 +167,9 @@ static void gateways_suffer(struct faults *f, enum gateway_fault kind)
 		break_any_link(w, RD_SIM_HALF_OPEN);
 		break;
 	case GW_PATH:
-		hold_host(w, (unsigned int)rd_sim_below(w->sim, WORLD_HOSTS), number,
-			  lasts(w, HOLD_MAX));
+		/* Two random numbers: the order of arguments would depend on the compiler. */
+		ns = lasts(w, HOLD_MAX);
+		hold_host(w, (unsigned int)rd_sim_below(w->sim, WORLD_HOSTS), number, ns);
 		break;
 	case GW_HOSTS:
 		lose_hosts(f, number);
