@@ -37,6 +37,9 @@ static int path_take_ns(struct rdi_path *path)
 			      path->address, path->nsid, ns->block_size, dev->block_size);
 		return -EXDEV;
 	}
+	/* The ANA log may have been read before the new group was known. */
+	if (id->anagrpid != path->id_ns.anagrpid && path->ana_log)
+		path->todo |= RDI_READ_ANA;
 	path->id_ns = *id;
 	if (path->state == RDINIT_DEV_PATH_LIVE)
 		rdi_dev_resize(dev, path);

@@ -35,7 +35,8 @@ struct t_fake {
 	bool mute;               /* completions are not notified: the user must poll */
 	struct nvme_id_ctrl id;
 	struct nvme_id_ctrl_nvm id_nvm;
-	uint8_t dlfeat; /* of the namespace */
+	uint8_t dlfeat;    /* of the namespace */
+	uint32_t anagrpid; /* likewise */
 	uint64_t cap;
 	uint32_t csts;
 	uint16_t granted; /* I/O queues, 0's based; 3 by default */

@@ -385,6 +385,53 @@ static void a_lost_write_is_not_sent_to_a_path_that_is_inaccessible(void)
 	t_dev_free(&d);
 }
 
+/* Group 1 is optimized, group 2 is inaccessible. */
+static bool answer_two_groups(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			      const void *data, size_t len)
+{
+	struct {
+		struct nvme_ana_log head;
+		struct nvme_ana_group_desc desc[2];
+	} __attribute__((packed)) log = {
+		.head.ngrps = htole16(2),
+		.desc = {{.grpid = htole32(1), .state = NVME_ANA_STATE_OPTIMIZED},
+			 {.grpid = htole32(2), .state = NVME_ANA_STATE_INACCESSIBLE}},
+	};
+
+	if (path_of(f, conn) || sqe->opcode != nvme_admin_get_log_page ||
+	    (le32toh(sqe->cdw10) & 0xff) != NVME_LOG_LID_ANA)
+		return note_command(f, conn, sqe, data, len);
+	if (t_write_host(f, sqe, &log, sizeof(log)))
+		t_answer(conn, sqe, 0, 0);
+	return true;
+}
+
+/* The event of the ANA change comes first: the log is read before the new group is known. */
+static void a_namespace_that_moves_has_the_state_of_its_new_group(void)
+{
+	const uint32_t ana = NVME_LOG_LID_ANA << 16 | NVME_AER_NOTICE_ANA << 8 | NVME_AER_NOTICE;
+	const uint32_t changed =
+		NVME_LOG_LID_CHANGED_NS << 16 | NVME_AER_NOTICE_NS_CHANGED << 8 | NVME_AER_NOTICE;
+	struct rdinit_dev_path_info info;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.id.cmic = NVME_CTRL_CMIC_MULTI_ANA_REPORTING;
+	t_fake.id.nanagrpid = htole32(2);
+	t_fake.id.anagrpmax = htole32(2);
+	t_fake.anagrpid = 1;
+	t_fake.hook = answer_two_groups;
+	t_dev_open(&d, 1);
+	t_fake.anagrpid = 2;
+	rdi_path_event(d.dev->paths[0], ana);
+	rdi_path_event(d.dev->paths[0], changed);
+	t_dev_settle(&d);
+	rdinit_dev_path_info_init(&info);
+	CU_ASSERT_EQUAL(rdinit_dev_get_path(d.dev, 0, &info), 0);
+	CU_ASSERT_EQUAL(info.ana_state, NVME_ANA_STATE_INACCESSIBLE);
+	t_dev_free(&d);
+}
+
 static void a_lost_write_can_end_as_unknown(void)
 {
 	struct t_done lost = {0}, over = {0};
@@ -900,6 +947,8 @@ const struct t_case t_dev_lost_cases[] = {
 	{"a command has a time limit of its own", a_command_has_a_time_limit_of_its_own},
 	{"a late command of the library itself ends the queue",
 	 a_late_command_of_the_library_itself_ends_the_queue},
+	{"a namespace that moves has the state of its new group",
+	 a_namespace_that_moves_has_the_state_of_its_new_group},
 	{"both halves of a pair are aborted", both_halves_of_a_pair_are_aborted},
 	{"a pair reports why it failed", a_pair_reports_why_it_failed},
 	{"a command that waits is cancelled", a_command_that_waits_is_cancelled},
