@@ -389,19 +389,19 @@ static void a_lost_write_is_not_sent_to_a_path_that_is_inaccessible(void)
 static bool answer_two_groups(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
 			      const void *data, size_t len)
 {
-	struct {
-		struct nvme_ana_log head;
-		struct nvme_ana_group_desc desc[2];
-	} __attribute__((packed)) log = {
-		.head.ngrps = htole16(2),
-		.desc = {{.grpid = htole32(1), .state = NVME_ANA_STATE_OPTIMIZED},
-			 {.grpid = htole32(2), .state = NVME_ANA_STATE_INACCESSIBLE}},
+	const struct nvme_ana_log head = {.ngrps = htole16(2)};
+	const struct nvme_ana_group_desc desc[] = {
+		{.grpid = htole32(1), .state = NVME_ANA_STATE_OPTIMIZED},
+		{.grpid = htole32(2), .state = NVME_ANA_STATE_INACCESSIBLE},
 	};
+	unsigned char log[sizeof(head) + sizeof(desc)];
 
 	if (path_of(f, conn) || sqe->opcode != nvme_admin_get_log_page ||
 	    (le32toh(sqe->cdw10) & 0xff) != NVME_LOG_LID_ANA)
 		return note_command(f, conn, sqe, data, len);
-	if (t_write_host(f, sqe, &log, sizeof(log)))
+	memcpy(log, &head, sizeof(head));
+	memcpy(log + sizeof(head), desc, sizeof(desc));
+	if (t_write_host(f, sqe, log, sizeof(log)))
 		t_answer(conn, sqe, 0, 0);
 	return true;
 }
