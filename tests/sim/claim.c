@@ -169,6 +169,7 @@ static void fill_command(struct claim *c, struct rdinit_passthru *cmd)
 		[RESV_PREEMPT_ABORT] = NVME_RESERVATION_RACQA_PREEMPT_AND_ABORT,
 		[RESV_RELEASE] = NVME_RESERVATION_RRELA_RELEASE,
 		[RESV_CLEAR] = NVME_RESERVATION_RRELA_CLEAR,
+		[RESV_REPORT] = 0,
 	};
 	const struct resv_op *op = &c->op;
 	bool report = op->action == RESV_REPORT;

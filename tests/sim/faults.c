@@ -57,16 +57,20 @@ static void hold(struct world *w)
 	uint16_t port = (uint16_t)(WORLD_PORT + rd_sim_below(w->sim, WORLD_PATHS));
 	struct sockaddr_storage from;
 	char text[32];
+	bool both;
+	bool one = rd_sim_chance(w->sim, 1, 2);
+	uint64_t ns = duration(w, HOLD_MAX);
 
-	if (rd_sim_chance(w->sim, 1, 2)) {
-		break_link(w, holds[rd_sim_below(w->sim, 3)], duration(w, HOLD_MAX));
+	/* Each random number in a statement of its own: compilers order arguments differently. */
+	if (one) {
+		break_link(w, holds[rd_sim_below(w->sim, 3)], ns);
 		return;
 	}
+	both = rd_sim_chance(w->sim, 1, 2);
 	snprintf(text, sizeof(text), WORLD_HOST_ADDR, host + 1);
 	rd_addr_parse(text, 0, &from);
 	rd_sim_tell(w->sim, "the path of host %u to port %u holds its messages", host, port);
-	rd_sim_hold_path(w->sim, (struct sockaddr *)&from, port, rd_sim_chance(w->sim, 1, 2),
-			 duration(w, HOLD_MAX));
+	rd_sim_hold_path(w->sim, (struct sockaddr *)&from, port, both, ns);
 }
 
 static void port_up(struct faults *f, unsigned int path)
