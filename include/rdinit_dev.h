@@ -39,7 +39,11 @@
  *
  * A command that was not sent, or that the controller refused with an ANA status, is sent later or
  * by another path, whichever command it is. With another path related status, such as Internal Path
- * Error, the controller may have executed it, as if it were lost.
+ * Error, the controller may have executed it, as if it were lost. After an ANA status a path is
+ * used again when its ANA log page says that the namespace is usable. For targets whose log page
+ * contradicts their statuses, the delays before a command is sent again grow from 1 ms to 1 s, and
+ * when their sum has reached the time limit of the command, or the controller's ANATT if that is
+ * longer, the command ends with -EIO and the status. Time without a usable path does not count.
  *
  * VOLATILE CACHE. A target whose machine fails may lose data of answered writes that no Flush (or
  * FUA) has made stable. A later Flush succeeds nevertheless: the library, like the Linux host, does

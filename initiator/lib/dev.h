@@ -275,13 +275,14 @@ struct rdi_io {
 	uint32_t nblocks;
 	uint32_t rest; /* blocks behind them that the next part is about */
 	uint32_t timeout_ms;
-	uint8_t op;      /* enum rdinit_dev_op */
-	uint8_t flags;   /* as in struct rdinit_dev_io */
-	uint8_t parts;   /* commands that have not completed: two for a fused pair */
-	uint8_t retries; /* number of retries because of a status */
-	uint8_t limits;  /* number of time limits that have passed */
-	uint8_t aborts;  /* number of Aborts since the command was last sent; one for each part */
-	bool busy;       /* from submit to callback */
+	uint32_t refused_ms; /* sum of the delays after ANA statuses */
+	uint8_t op;          /* enum rdinit_dev_op */
+	uint8_t flags;       /* as in struct rdinit_dev_io */
+	uint8_t parts;       /* commands that have not completed: two for a fused pair */
+	uint8_t retries;     /* number of retries because of a status */
+	uint8_t limits;      /* number of time limits that have passed */
+	uint8_t aborts; /* number of Aborts since the command was last sent; one for each part */
+	bool busy;      /* from submit to callback */
 	bool cancelled;
 	/* command identifiers: of the last part, and of the first part of a pair */
 	uint16_t cids[2];

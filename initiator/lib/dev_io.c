@@ -15,6 +15,8 @@
 #define ABORT_WAIT_NS (10 * RD_NSEC_PER_SEC)
 /* Delay before the first retry after a status; each further delay is four times as long. */
 #define RETRY_NS (1 * RD_NSEC_PER_MSEC)
+/* Longest delay after an ANA status; the first one is 1 ms, and each further one twice as long. */
+#define REFUSED_MS_MAX 1000u
 
 const struct rdi_op rdi_ops[] = {
 	[RDINIT_DEV_READ] = {"Read", nvme_cmd_read, RDINIT_IO_FUA, .has_data = true,
@@ -177,6 +179,37 @@ static bool is_aborted(uint16_t status)
 	return code == NVME_SC_ABORT_REQ || code == NVME_SC_FUSED_FAIL;
 }
 
+/*
+ * A path refused @io with the status of @c, and is not chosen before its ANA state changes. When
+ * the log page of the controller contradicts its statuses, the state changes back at once:
+ * therefore the delays grow, and @io ends when their sum has reached its time limit, or ANATT
+ * (@anatt, seconds) if that is longer. Time without a usable path is not part of the sum. Returns
+ * the delay in ns, or 0 when @io has ended.
+ */
+static uint64_t wait_for_ana(struct rdi_io *io, const struct rdinit_completion *c,
+			     unsigned int anatt)
+{
+	uint32_t limit = io->timeout_ms ? io->timeout_ms : io->chan->dev->opts.io_timeout_ms;
+	/* The sum of the delays 1, 2, 4, ..., plus 1, is the next one. */
+	uint32_t delay = io->refused_ms + 1;
+	struct rdinit_completion end = *c;
+	char text[RDI_TEXT];
+
+	if (io->refused_ms >= limit && io->refused_ms >= anatt * 1000) {
+		snprintf(text, sizeof(text),
+			 "%.300s; refused again and again with path related statuses, while "
+			 "the ANA log page says that the namespace is usable: look at the target",
+			 c->text);
+		end.text = text;
+		finish_io(io, &end);
+		return 0;
+	}
+	if (delay > REFUSED_MS_MAX)
+		delay = REFUSED_MS_MAX;
+	io->refused_ms += delay;
+	return delay * RD_NSEC_PER_MSEC;
+}
+
 static __attribute__((noinline)) void io_refused(struct rdi_io *io, struct rdi_chan_path *cp,
 						 const struct rdinit_completion *c)
 {
@@ -184,6 +217,8 @@ static __attribute__((noinline)) void io_refused(struct rdi_io *io, struct rdi_c
 	struct nvme_status st = {c->status};
 	enum rdi_verdict verdict = rdi_status_verdict(st, io->retries);
 	uint64_t delay = 0, least = RETRY_NS << (2 * io->retries);
+	bool unusable = false;
+	unsigned int anatt = 0;
 
 	if (io->aborts && is_aborted(c->status)) {
 		io_aborted(io, c);
@@ -200,16 +235,21 @@ static __attribute__((noinline)) void io_refused(struct rdi_io *io, struct rdi_c
 		return;
 	}
 	if (rdi_dev_lock(chan->dev, __func__) == 0) {
-		bool ana = cp->path->ana_log != NULL;
-
 		if (verdict == RDI_OTHER_PATH)
 			rdi_path_answered(cp->path, cp->epoch, st);
 		else if (cp->path->ctrl)
 			delay = rdi_retry_delay_ns(st, &cp->path->ctrl->id);
+		unusable = verdict == RDI_OTHER_PATH && cp->path->ana_log &&
+			   !rdi_path_usable(cp->path);
+		anatt = cp->path->ana_now.anatt;
 		rdi_dev_unlock(chan->dev);
-		/* With ANA the path is not chosen again before its state changes, so that does
-		 * not count as a retry. */
-		io->retries += verdict == RDI_SAME_PATH || !ana || rdi_path_usable(cp->path);
+	}
+	if (unusable) {
+		delay = wait_for_ana(io, c, anatt);
+		if (!delay)
+			return;
+	} else {
+		io->retries++;
 	}
 	/* A controller can ask for almost two hours. */
 	if (delay > chan->dev->opts.io_timeout_ms * RD_NSEC_PER_MSEC)
@@ -273,6 +313,7 @@ static __attribute__((noinline)) void next_part(struct rdi_io *io)
 	io->nblocks = io->rest;
 	io->rest = 0;
 	io->retries = 0;
+	io->refused_ms = 0;
 	io->not_before = 0;
 	if (io->guard)
 		rdi_guards_end(&io->chan->dev->guards, io->guard);

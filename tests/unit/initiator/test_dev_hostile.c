@@ -168,6 +168,134 @@ static void a_keep_alive_timer_of_hours_is_no_path(void)
 	t_dev_free(&d);
 }
 
+static unsigned int n_reads;   /* that arrived */
+static uint64_t refuse_until;  /* on the fake's clock; the controller refuses reads until then */
+static uint64_t changes_until; /* until then the log page says that a transition is under way */
+
+/*
+ * A controller with one ANA group refuses reads with the path related status @refusal. Its log page
+ * says that the namespace is optimized, whatever it answers to reads.
+ */
+static bool refuse_reads_with_ana(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+				  const void *data, size_t len)
+{
+	unsigned char log[sizeof(struct nvme_ana_log) + sizeof(struct nvme_ana_group_desc)] = {0};
+	struct nvme_ana_group_desc desc = {.grpid = htole32(1), .state = NVME_ANA_STATE_OPTIMIZED};
+	struct nvme_ana_log head = {.ngrps = htole16(1)};
+
+	(void)data;
+	(void)len;
+	if (conn == t_conn_to(f, 1, true) && sqe->opcode == nvme_cmd_read) {
+		n_reads++;
+		if (f->now >= refuse_until)
+			return false;
+		t_answer(conn, sqe, 0, NVME_SCT_PATH << 8 | refusal);
+		return true;
+	}
+	if (conn != t_conn_to(f, 1, false) || sqe->opcode != nvme_admin_get_log_page ||
+	    (le32toh(sqe->cdw10) & 0xff) != NVME_LOG_LID_ANA)
+		return false;
+	if (f->now < changes_until)
+		desc.state = NVME_ANA_STATE_CHANGE;
+	memcpy(log, &head, sizeof(head));
+	memcpy(log + sizeof(head), &desc, sizeof(desc));
+	return answer_page(f, conn, sqe, log, sizeof(log));
+}
+
+/* Commands have one second; ANATT is 4 s. */
+static void open_with_ana(struct t_dev *d)
+{
+	t_dev_init(d);
+	d->opts.io_timeout_ms = 1000;
+	t_fake.id.cmic = NVME_CTRL_CMIC_MULTI_ANA_REPORTING;
+	t_fake.id.nanagrpid = htole32(1);
+	t_fake.id.anatt = 4;
+	t_fake.anagrpid = 1;
+	t_fake.hook = refuse_reads_with_ana;
+	refuse_until = changes_until = 0;
+	t_dev_open(d, 1);
+	n_reads = 0;
+}
+
+static void refused_for_ever(uint16_t status_code)
+{
+	struct t_done done = {0};
+	uint8_t buf[512];
+	struct t_dev d;
+
+	open_with_ana(&d);
+	refuse_until = UINT64_MAX;
+	refusal = status_code;
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 0, 1, buf, 0, t_done_fn, &done), 0);
+	t_dev_pass(&d, 8000);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, -EIO);
+	CU_ASSERT_EQUAL(done.status, NVME_SCT_PATH << 8 | status_code);
+	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, "refused again and again"));
+	/* 1, 2, 4 to 512 ms, then 1 s each until the sum is 4 s */
+	CU_ASSERT_EQUAL(n_reads, 14);
+	t_dev_free(&d);
+}
+
+static void statuses_that_contradict_the_ana_log_have_an_end(void)
+{
+	refused_for_ever(NVME_SC_ANA_INACCESSIBLE);
+	refused_for_ever(NVME_SC_ANA_TRANSITION);
+	refused_for_ever(NVME_SC_ANA_PERSISTENT_LOSS);
+}
+
+/* The log page lags: for less than ANATT, but for longer than a command may take. */
+static void an_ana_log_may_lag_for_as_long_as_a_transition(void)
+{
+	struct t_done done = {0};
+	uint8_t buf[512];
+	struct t_dev d;
+
+	open_with_ana(&d);
+	refuse_until = t_fake.now + 3900 * RD_NSEC_PER_MSEC;
+	refusal = NVME_SC_ANA_TRANSITION;
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 0, 1, buf, 0, t_done_fn, &done), 0);
+	t_dev_pass(&d, 3800);
+	CU_ASSERT_EQUAL(done.calls, 0);
+	t_dev_pass(&d, 1300);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, 0);
+	CU_ASSERT_EQUAL(d.lost, 0);
+	t_dev_free(&d);
+}
+
+/* The log page tells of the transition, and an event that it is over. */
+static void time_in_transition_does_not_count(void)
+{
+	const uint32_t ana = NVME_LOG_LID_ANA << 16 | NVME_AER_NOTICE_ANA << 8 | NVME_AER_NOTICE;
+	struct t_done done = {0};
+	unsigned int i;
+	uint8_t buf[512];
+	struct t_dev d;
+
+	open_with_ana(&d);
+	refusal = NVME_SC_ANA_TRANSITION;
+	refuse_until = UINT64_MAX;
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 0, 1, buf, 0, t_done_fn, &done), 0);
+	for (i = 0; i < 3; i++) {
+		changes_until = UINT64_MAX;
+		t_dev_pass(&d, 3500);
+		CU_ASSERT_EQUAL(done.calls, 0);
+		changes_until = 0;
+		if (i == 2)
+			refuse_until = 0;
+		rdi_path_event(d.dev->paths[0], ana);
+		t_dev_settle(&d);
+	}
+	t_dev_pass(&d, 100);
+	/* two in each round: after the event, and once more while the log page says optimized */
+	CU_ASSERT_EQUAL(n_reads, 6);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, 0);
+	CU_ASSERT_EQUAL(d.lost, 0);
+	t_dev_free(&d);
+}
+
 /* One record, with a name as its address. */
 static bool log_has_a_name(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
 			   const void *data, size_t len)
@@ -217,6 +345,11 @@ const struct t_case t_dev_hostile_cases[] = {
 	{"a pair that may have been executed is not sent again",
 	 a_pair_that_may_have_been_executed_is_not_sent_again},
 	{"a keep-alive timer of hours is no path", a_keep_alive_timer_of_hours_is_no_path},
+	{"statuses that contradict the ANA log have an end",
+	 statuses_that_contradict_the_ana_log_have_an_end},
+	{"an ANA log may lag for as long as a transition",
+	 an_ana_log_may_lag_for_as_long_as_a_transition},
+	{"time in transition does not count", time_in_transition_does_not_count},
 	{"names in a discovery log are not resolved", names_in_a_discovery_log_are_not_resolved},
 	{NULL, NULL},
 };
