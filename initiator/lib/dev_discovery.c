@@ -324,8 +324,10 @@ static void discovery_done(void *user, const struct rdinit_completion *c)
 	struct rdi_discovery *d = user;
 
 	d->reading = false;
-	if (c->err && c->err != -EIO && c->err != -EPROTO && c->err != -EAGAIN)
-		return; /* the controller has ended and reports it */
+	/* The end of the controller is reported by discovery_closed(), unless it was freed. Every
+	 * other error, such as -ENOMEM, leaves the controller as it is. */
+	if (c->err && (!d->ctrl || d->ctrl->q.state > RDI_Q_LIVE))
+		return;
 	if (c->err) {
 		discovery_failed(d, c->err, "%s: %s", d->address, c->text);
 		return;

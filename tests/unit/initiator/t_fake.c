@@ -260,8 +260,13 @@ bool t_write_host(struct t_fake *f, const struct nvme_sqe *sqe, const void *from
 static int reg_mr(struct rd_fab_dev *dev, void *addr, size_t len, int access,
 		  struct rd_fab_mr **out)
 {
-	struct t_mr *mr = calloc(1, sizeof(*mr));
+	struct t_mr *mr;
 
+	if (t_fake.reg_err) {
+		*out = NULL;
+		return t_fake.reg_err;
+	}
+	mr = calloc(1, sizeof(*mr));
 	mr->mr = (struct rd_fab_mr){
 		.dev = dev, .addr = addr, .length = len, .iova = (uintptr_t)addr + T_SHOWN};
 	mr->mr.rkey = mr->mr.lkey = ++t_fake.next_key << 8 | 0x5a;

@@ -31,6 +31,7 @@ struct t_fake {
 	int reject_sts;          /* REJECTED with this NVMe/RDMA status */
 	uint16_t crqsize;        /* in the accept; 0: as requested */
 	unsigned int full_after; /* the n-th SEND from now on is refused; 0: none */
+	int reg_err;             /* registering memory fails with this */
 	bool hold_sends;         /* SEND completions wait for t_release_sends() */
 	bool mute;               /* completions are not notified: the user must poll */
 	struct nvme_id_ctrl id;

@@ -296,6 +296,41 @@ static void time_in_transition_does_not_count(void)
 	t_dev_free(&d);
 }
 
+/* The header of a log with one record; nothing can be registered after it. */
+static bool log_before_memory_ends(struct t_fake *f, struct t_conn *conn,
+				   const struct nvme_sqe *sqe, const void *data, size_t len)
+{
+	struct nvmf_discovery_log head = {.numrec = htole64(1)};
+
+	(void)data;
+	(void)len;
+	if (sqe->opcode != nvme_admin_get_log_page)
+		return false;
+	f->reg_err = -ENOMEM;
+	return answer_page(f, conn, sqe, &head, sizeof(head));
+}
+
+static void a_discovery_log_that_finds_no_memory_ends_the_attempt(void)
+{
+	struct t_done done = {0};
+	struct rdinit_uri uri;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.id.cntrltype = NVME_CTRL_CNTRLTYPE_DISCOVERY;
+	t_fake.hook = log_before_memory_ends;
+	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d.opts, &t_env, &d.dev), 0);
+	rdinit_uri_init(&uri);
+	rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x", &uri);
+	CU_ASSERT_EQUAL_FATAL(rdinit_dev_add_discovery(d.dev, &uri, NULL), 0);
+	CU_ASSERT_EQUAL(rdinit_dev_open_async(d.dev, t_done_fn, &done), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(t_fake.reg_err, -ENOMEM);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, -ENOMEM);
+	t_dev_free(&d);
+}
+
 /* One record, with a name as its address. */
 static bool log_has_a_name(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
 			   const void *data, size_t len)
@@ -350,6 +385,8 @@ const struct t_case t_dev_hostile_cases[] = {
 	{"an ANA log may lag for as long as a transition",
 	 an_ana_log_may_lag_for_as_long_as_a_transition},
 	{"time in transition does not count", time_in_transition_does_not_count},
+	{"a discovery log that finds no memory ends the attempt",
+	 a_discovery_log_that_finds_no_memory_ends_the_attempt},
 	{"names in a discovery log are not resolved", names_in_a_discovery_log_are_not_resolved},
 	{NULL, NULL},
 };
