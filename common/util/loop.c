@@ -507,7 +507,8 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 	/* A thread that sees the old value writes event_fd once too often, which does no harm. */
 	atomic_store_explicit(&loop->asleep, false, memory_order_relaxed);
 	loop->events_count = n > 0 ? n : 0;
-	if (sleep_ns || !loop->looked)
+	/* A process that was stopped while it yielded must not go on with the time of before. */
+	if (sleep_ns || in_vain || !loop->looked)
 		loop->now = rd_loop_now_raw(loop);
 	return n < 0 ? n : 0;
 }
@@ -537,6 +538,8 @@ int rd_loop_turn(struct rd_loop *loop, uint64_t timeout_ns)
 	if (rc < 0)
 		goto out;
 	start = loop->now;
+	if (loop->on_turn)
+		loop->on_turn(loop->turn_arg);
 	loop->defers_left = DEFER_BUDGET;
 	take_over_defers(loop);
 	count = run_msgs(loop);
@@ -629,6 +632,8 @@ int rd_loop_create(const struct rd_loop_opts *opts, struct rd_loop **out)
 	loop->foreign_clock = opts->clock != NULL;
 	loop->clock = opts->clock ? *opts->clock : (struct rd_clock){.now = monotonic_now};
 	loop->pollable = opts->pollable;
+	loop->on_turn = opts->on_turn;
+	loop->turn_arg = opts->turn_arg;
 	loop->spin.ns = opts->spin_ns;
 	TAILQ_INIT(&loop->pollers);
 	TAILQ_INIT(&loop->busy);

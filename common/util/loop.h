@@ -47,8 +47,12 @@ struct rd_loop_opts {
 	struct rd_log *log;
 	const struct rd_clock *clock; /* NULL: CLOCK_MONOTONIC; must outlive the loop */
 	uint64_t seed;                /* 0: seeded from getrandom(2) */
-	uint64_t spin_ns;             /* how long to poll after work before sleeping: see below */
-	bool pollable; /* the program sleeps on rd_loop_fd(): timers are mirrored to a timerfd */
+	/* Called in each turn, with the present time in rd_loop_now(), before any other callback.
+	 * NULL: none. */
+	void (*on_turn)(void *arg);
+	void *turn_arg;
+	uint64_t spin_ns; /* how long to poll after work before sleeping: see below */
+	bool pollable;    /* the program sleeps on rd_loop_fd(): timers are mirrored to a timerfd */
 };
 
 /*

@@ -29,7 +29,9 @@ struct rd_loop {
 	bool no_pwait2; /* the kernel or a seccomp filter lacks epoll_pwait2(2) */
 	int epoll_fd;
 	int event_fd;
-	int timer_fd; /* -1 for loops that are not pollable */
+	int timer_fd;               /* -1 for loops that are not pollable */
+	void (*on_turn)(void *arg); /* rd_loop_opts */
+	void *turn_arg;
 	uint64_t turns;
 	uint64_t now;
 	struct rd_spin spin;

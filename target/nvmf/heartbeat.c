@@ -18,7 +18,8 @@
 
 _Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in beat_standing");
 
-RD_COLD void rdt_beat_missed(struct rdt_reactor *r, uint64_t gap_ns)
+/* The reactor has not looked for @gap_ns, more than two periods. */
+static RD_COLD void beat_missed(struct rdt_reactor *r, uint64_t gap_ns)
 {
 	struct rdt_qpair *qp, *next;
 	unsigned int ended = 0;
@@ -56,14 +57,26 @@ const char *rdt_beat_names(uint64_t reactors, char text[RDT_BEAT_NAMES])
 	return text;
 }
 
+static inline void look_at(struct rdt_reactor *r, uint64_t now)
+{
+	uint64_t gap = now - r->beat_seen;
+
+	r->beat_seen = now;
+	if (__builtin_expect(gap > 2 * RDT_BEAT_NS, 0))
+		beat_missed(r, gap);
+}
+
+void rdt_beat_look(void *reactor)
+{
+	struct rdt_reactor *r = reactor;
+
+	look_at(r, rd_loop_now(r->loop));
+}
+
 RD_COLD void rdt_beat_look_now(struct rdt_reactor *r)
 {
-	uint64_t now = rd_loop_now_raw(r->loop), gap = now - r->beat_seen;
-
 	atomic_store(&r->beat_asked, false);
-	r->beat_seen = now;
-	if (gap > 2 * RDT_BEAT_NS)
-		rdt_beat_missed(r, gap);
+	look_at(r, rd_loop_now_raw(r->loop));
 }
 
 /* Fence the ready controllers of this reactor from the commands that the reactors in @standing have
@@ -109,7 +122,6 @@ static void beat(struct rd_timer *timer)
 	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, beat);
 	uint64_t standing;
 
-	rdt_beat_look(r);
 	if (!r->qpairs_count) {
 		atomic_store(&r->beat_at, IDLE);
 		r->beat_standing = 0;

@@ -33,27 +33,14 @@ void rdt_beat_init(struct rdt_reactor *r);
  * No memory: it does not beat, which the log says. */
 void rdt_beat_start(struct rdt_reactor *r, const struct rdt_ctrl *ctrl);
 void rdt_beat_stop(struct rdt_reactor *r);
-/* As rdt_beat_look() when that was called longer than two periods ago. */
-void rdt_beat_missed(struct rdt_reactor *r, uint64_t gap_ns);
-
 /* Room for the numbers of 64 reactors. */
 #define RDT_BEAT_NAMES 288
 /* Writes "reactor 3" or "reactors 1, 3" for the bits of @reactors to @text. Returns @text. */
 const char *rdt_beat_names(uint64_t reactors, char text[RDT_BEAT_NAMES]);
 
-/* The reactor runs. Call it before commands are taken from a connection. */
-static inline void rdt_beat_look(struct rdt_reactor *r)
-{
-	uint64_t now = rd_loop_now(r->loop), gap = now - r->beat_seen;
-
-	if (__builtin_expect(gap <= 2 * RDT_BEAT_NS, 1)) {
-		r->beat_seen = now;
-	} else if (now > r->beat_seen) { /* not after rdt_beat_look_now() in this turn */
-		r->beat_seen = now;
-		rdt_beat_missed(r, gap);
-	}
-}
-
+/* The reactor runs. @reactor: struct rdt_reactor. The loop calls it in each turn before anything
+ * else: commands that wait, or whose I/O has ended, must not go on before. */
+void rdt_beat_look(void *reactor);
 /* The same with the present time, which the loop does not know within a turn. */
 void rdt_beat_look_now(struct rdt_reactor *r);
 

@@ -10,7 +10,6 @@
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "ctrl.h"
-#include "heartbeat.h"
 #include "ns.h"
 #include "qpair.h"
 #include "reactor.h"
@@ -143,7 +142,6 @@ static void ask_msg(struct rd_msg *msg)
 	unsigned int reactor = (unsigned int)(ask - ss->asks);
 	struct rdt_ctrl *ctrl, *next;
 
-	rdt_beat_look(&ss->target->reactors[reactor]);
 	pthread_mutex_lock(&ss->lock);
 	ask->posted = false;
 	for (ctrl = LIST_FIRST(&ss->asking); ctrl; ctrl = next) {

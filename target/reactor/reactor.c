@@ -204,6 +204,8 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 		.clock = target->env->clock,
 		.seed = target->env->seed ? target->env->seed + index + 1 : 0,
 		.spin_ns = target->cfg->target.spin_ns,
+		.on_turn = rdt_beat_look,
+		.turn_arg = r,
 	};
 	int err;
 

@@ -509,18 +509,12 @@ static void poll_rdma_cq(struct rdt_rdma_dev *rdev)
 
 static void cq_event(struct rd_fab_cq *cq, void *arg)
 {
-	struct rdt_rdma_dev *rdev = arg;
-
-	rdt_beat_look(rdev->reactor);
-	poll_rdma_cq(rdev);
+	poll_rdma_cq(arg);
 }
 
 static void cq_again(struct rd_defer *defer)
 {
-	struct rdt_rdma_dev *rdev = rd_container_of(defer, struct rdt_rdma_dev, again);
-
-	rdt_beat_look(rdev->reactor);
-	poll_rdma_cq(rdev);
+	poll_rdma_cq(rd_container_of(defer, struct rdt_rdma_dev, again));
 }
 
 /* ---- requests ---- */

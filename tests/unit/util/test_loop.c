@@ -521,6 +521,64 @@ static void random_numbers_follow_the_seed(void)
 	rd_loop_destroy(&d);
 }
 
+/* What each kind of callback sees of on_turn: one call more in each turn, before it. */
+struct turns {
+	struct rd_loop *loop;
+	struct rd_msg msg;
+	struct rd_timer timer;
+	struct rd_defer defer;
+	unsigned int turns, msg_saw, timer_saw, defer_saw;
+	uint64_t at;
+};
+
+static void turn_begins(void *arg)
+{
+	struct turns *t = arg;
+
+	t->turns++;
+	t->at = rd_loop_now(t->loop);
+}
+
+static void turn_msg(struct rd_msg *msg)
+{
+	struct turns *t = rd_container_of(msg, struct turns, msg);
+
+	t->msg_saw = t->turns;
+}
+
+static void turn_timer(struct rd_timer *timer)
+{
+	struct turns *t = rd_container_of(timer, struct turns, timer);
+
+	t->timer_saw = t->turns;
+}
+
+static void turn_defer(struct rd_defer *defer)
+{
+	struct turns *t = rd_container_of(defer, struct turns, defer);
+
+	t->defer_saw = t->turns;
+}
+
+static void on_turn_comes_first(void)
+{
+	struct turns t = {.msg.fn = turn_msg, .timer.fn = turn_timer, .defer.fn = turn_defer};
+
+	t.loop = make_loop((struct rd_loop_opts){
+		.clock = &fake_clock, .on_turn = turn_begins, .turn_arg = &t});
+	for (unsigned int i = 1; i <= 2; i++) {
+		rd_loop_post(t.loop, &t.msg);
+		rd_timer_start(t.loop, &t.timer, 0);
+		rd_defer(t.loop, &t.defer, RD_DEFER_WORK);
+		fake_now += 1000;
+		CU_ASSERT_EQUAL(rd_loop_turn(t.loop, 0), 3);
+		CU_ASSERT_EQUAL(t.turns, i);
+		CU_ASSERT_EQUAL(t.at, fake_now);
+		CU_ASSERT_TRUE(t.msg_saw == i && t.timer_saw == i && t.defer_saw == i);
+	}
+	rd_loop_destroy(&t.loop);
+}
+
 const struct t_case t_loop_cases[] = {
 	{"timers fire in order, also moved and stopped ones", timers_fire_in_order},
 	{"a timer may re-arm itself without keeping the turn", timer_may_rearm_itself},
@@ -534,6 +592,7 @@ const struct t_case t_loop_cases[] = {
 	{"messages from threads arrive in order", messages_from_threads_arrive_in_order},
 	{"wake ends a sleep, also one not yet begun", wake_ends_a_sleep},
 	{"the descriptor tells of work", fd_tells_of_work},
+	{"each turn begins with on_turn, at the present time", on_turn_comes_first},
 	{"random numbers follow the seed", random_numbers_follow_the_seed},
 	{NULL, NULL},
 };

@@ -334,7 +334,7 @@ static void sleep_without_keep_alive(void)
 		t_sqe(p.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
 		t_exec(p.admin, &sqe);
 	}
-	rdt_beat_look(&r[1]); /* as when commands arrive */
+	rdt_beat_look(&r[1]); /* as when it wakes */
 	t_turn(p.env);
 	CU_ASSERT_FALSE(gone);
 	t_pair_free(&p);
