@@ -320,7 +320,7 @@ struct rdinit_dev_info {
 	/**
 	 * Blocks of one Write Zeroes, Deallocate, Verify and Copy at most; 0: not supported. They
 	 * are those of the first path and stay; by a path that accepts fewer blocks such a command
-	 * is sent in parts as well.
+	 * is sent in parts as well, except a Copy whose destination overlaps its source.
 	 */
 	uint32_t max_write_zeroes;
 	uint32_t max_deallocate;

@@ -292,13 +292,21 @@ static uint32_t blocks_at_once(const struct rdi_io *io, const struct rdi_chan_pa
 	return UINT32_MAX;
 }
 
+/* A part of such a Copy would read what an earlier part has written. */
+static bool copies_to_itself(const struct rdi_io *io)
+{
+	uint64_t apart = io->lba > io->source ? io->lba - io->source : io->source - io->lba;
+
+	return io->op == RDINIT_DEV_COPY && apart < io->nblocks;
+}
+
 /* If @io is larger than what the path @cp accepts, only the first part of it is sent. */
 static __attribute__((noinline)) void shorten_io(struct rdi_io *io, const struct rdi_chan_path *cp)
 {
 	uint32_t most = blocks_at_once(io, cp);
 
-	if (!most || io->nblocks <= most)
-		return; /* 0: the controller refuses it */
+	if (!most || io->nblocks <= most || copies_to_itself(io))
+		return; /* the controller judges the whole */
 	io->rest += io->nblocks - most;
 	io->nblocks = most;
 }

@@ -366,6 +366,7 @@ static void answer_identify(struct t_fake *f, struct t_conn *conn, const struct 
 	ns.lbaf[0].ds = 9;
 	ns.dlfeat = f->dlfeat;
 	ns.anagrpid = htole32(f->anagrpid);
+	ns.mssrl = htole16(f->mssrl);
 	if ((le32toh(sqe->cdw10) & 0xff) == NVME_IDENTIFY_CNS_NS) {
 		data = &ns;
 		if (le32toh(sqe->nsid) != 1)

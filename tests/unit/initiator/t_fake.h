@@ -38,6 +38,7 @@ struct t_fake {
 	struct nvme_id_ctrl_nvm id_nvm;
 	uint8_t dlfeat;    /* of the namespace */
 	uint32_t anagrpid; /* likewise */
+	uint16_t mssrl;    /* likewise */
 	uint64_t cap;
 	uint32_t csts;
 	uint16_t granted; /* I/O queues, 0's based; 3 by default */

@@ -54,7 +54,7 @@ static bool note_command(struct t_fake *f, struct t_conn *conn, const struct nvm
 	if (silent & 1u << path || (silent_lba && le32toh(sqe->cdw10) == silent_lba))
 		return true;
 	if (sqe->opcode == nvme_cmd_compare || sqe->opcode == nvme_cmd_write_zeroes ||
-	    sqe->opcode == nvme_cmd_verify) {
+	    sqe->opcode == nvme_cmd_verify || sqe->opcode == nvme_cmd_copy) {
 		t_answer(conn, sqe, 0, 0);
 		return true;
 	}
@@ -67,7 +67,7 @@ static void open_paths(struct t_dev *d, unsigned int paths)
 	n_arrived = aborts = 0;
 	silent = silent_lba = 0;
 	t_fake.id.oncs = htole16(NVME_CTRL_ONCS_COMPARE | NVME_CTRL_ONCS_WRITE_ZEROES |
-				 NVME_CTRL_ONCS_VERIFY);
+				 NVME_CTRL_ONCS_VERIFY | NVME_CTRL_ONCS_COPY);
 	t_dev_open(d, paths);
 }
 
@@ -153,6 +153,7 @@ static void open_large(struct t_dev *d)
 	unsigned int i;
 
 	t_dev_init(d);
+	t_fake.mssrl = LARGE;
 	open_paths(d, 1);
 	for (i = 0; i < sizeof(from); i++)
 		t_fake.disk[i] = from[i] = (unsigned char)(1 + i % 251);
@@ -249,6 +250,34 @@ static void commands_without_data_are_sent_in_parts_too(void)
 		CU_ASSERT_EQUAL(info.max_verify, 65536);
 		t_dev_free(&d);
 	}
+}
+
+/* The second part would read what the first one wrote. */
+static void a_copy_to_itself_is_not_sent_in_parts(void)
+{
+	static const struct {
+		uint64_t source, lba;
+		unsigned int commands;
+	} cases[] = {
+		{100, 100 + LARGE / 2, 1},
+		{100 + LARGE / 2, 100, 1},
+		{100, 100 + LARGE, LARGE / AT_ONCE},
+		{100 + LARGE, 100, LARGE / AT_ONCE},
+	};
+	struct t_dev d;
+
+	open_large(&d);
+	t_fake.mssrl = AT_ONCE;
+	shrink_transfers(&d);
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct rdinit_dev_io io = t_dev_io(RDINIT_DEV_COPY, cases[i].lba, LARGE);
+
+		io.source = cases[i].source;
+		n_arrived = 0;
+		CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), 0);
+		CU_ASSERT_EQUAL(n_arrived, cases[i].commands);
+	}
+	t_dev_free(&d);
 }
 
 static void a_part_is_lost_and_sent_again(void)
@@ -932,6 +961,7 @@ const struct t_case t_dev_lost_cases[] = {
 	 a_path_that_transfers_less_than_before_gets_parts},
 	{"commands without data are sent in parts too",
 	 commands_without_data_are_sent_in_parts_too},
+	{"a copy to itself is not sent in parts", a_copy_to_itself_is_not_sent_in_parts},
 	{"a part is lost and sent again", a_part_is_lost_and_sent_again},
 	{"a write waits before it takes another path", a_write_waits_before_it_takes_another_path},
 	{"a write waits as long as the controller's keep-alive timer",
