@@ -171,11 +171,12 @@ static void begin_watching(struct rbd_peers *p, bool unwatch)
 
 int rbd_peers_keep(struct rbd_peers *p)
 {
-	uint64_t now = rdt_module_now();
+	uint64_t now;
 	bool begin, unwatch;
 	int rc;
 
 	pthread_mutex_lock(&p->lock);
+	now = rdt_module_now(); /* not before: another image may store a later time first */
 	unwatch = p->watched;
 	begin = !p->watching && (!p->watched || p->watch_lost) &&
 		(!p->watching_ns || now - p->watching_ns >= ASK_NS);
@@ -320,13 +321,14 @@ static enum rbd_heard heard_of(const struct rbd_peers *p, uint64_t client, uint6
 
 enum rbd_heard rbd_peers_ask(struct rbd_peers *p, uint64_t client)
 {
-	uint64_t now = rdt_module_now();
+	uint64_t now;
 	unsigned int secs =
 		p->handle->takeover_s - (unsigned int)(ASK_NS / RD_NSEC_PER_SEC) - CONFIRM_SECS;
 	enum rbd_heard heard;
 	bool confirm, ask;
 
 	pthread_mutex_lock(&p->lock);
+	now = rdt_module_now(); /* as in rbd_peers_keep() */
 	if (!p->asking && now - p->answered_ns > KNOWN_NS)
 		p->count = 0; /* a peer may have answered others since: it begins anew */
 	heard = heard_of(p, client, now);

@@ -32,11 +32,28 @@ static struct {
 	unsigned int watches;
 	rados_watcherrcb_t watch_failed;
 	void *watch_arg;
+	void (*ahead)(struct rbd_peers *p); /* another image's call gets the next lock first */
+	struct rbd_peers *ahead_peers;
 } fake;
 
 uint64_t rdt_module_now(void)
 {
 	return fake.now;
+}
+
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+	void (*ahead)(struct rbd_peers *) = fake.ahead;
+
+	fake.ahead = NULL;
+	if (ahead) {
+		fake.now++;
+		ahead(fake.ahead_peers);
+	}
+	return __real_pthread_mutex_lock(lock);
 }
 
 int rbd_lock_break(rbd_image_t image, rbd_lock_mode_t mode, const char *owner)
@@ -511,6 +528,39 @@ static void test_object_hangs(void)
 	standby_free(img);
 }
 
+static void keep_ahead(struct rbd_peers *p)
+{
+	CU_ASSERT_EQUAL(rbd_peers_keep(p), 0);
+}
+
+static void ask_ahead(struct rbd_peers *p)
+{
+	CU_ASSERT_EQUAL(rbd_peers_ask(p, OWNER_ID), RBD_HEARD_ALIVE);
+}
+
+/* Jobs of two images use what the gateways know at the same time. */
+static void test_overtaken(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	pass(img);
+	fake.ahead_peers = img->peers;
+	fake.now += RD_NSEC_PER_SEC;
+	fake.ahead = ask_ahead;
+	CU_ASSERT_EQUAL(rbd_peers_ask(img->peers, OWNER_ID), RBD_HEARD_ALIVE);
+	answer();
+	fake.watch_failed(fake.watch_arg, 0, -ENOTCONN);
+	fake.hangs = true;
+	fake.now += RD_NSEC_PER_SEC;
+	fake.ahead = keep_ahead;
+	CU_ASSERT_EQUAL(rbd_peers_keep(img->peers), 0);
+	CU_ASSERT_EQUAL(fake.now % RD_NSEC_PER_SEC, 2); /* both were overtaken */
+	fake.hangs = false;
+	object_resumes();
+	standby_free(img);
+}
+
 static const struct t_case rbd_lock_cases[] = {
 	{"a command takes the lock of a gateway that is alive", test_take},
 	{"a command that waited for the cluster for an hour is dropped", test_take_hours_later},
@@ -523,6 +573,7 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a gateway that answers every other question keeps its lock", test_answers_between},
 	{"a watch that was lost is made again", test_watch_again},
 	{"an object of the gateways that hangs stops no image", test_object_hangs},
+	{"an image that asks a moment after another one gets the same answer", test_overtaken},
 	{NULL, NULL},
 };
 
