@@ -190,6 +190,8 @@ int cli_usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Prints the library's last error, without the function name. Returns CLI_FAILED. */
 int cli_lib_error(void);
 const char *cli_lib_text(void);
+/* What to do when the library's last error is a refused Connect, to append to its text; or "". */
+const char *cli_connect_hint(void);
 /* Prints and frees @json. Returns CLI_OK, or CLI_FAILED when standard output cannot be written. */
 int cli_print_json(json_t *json, FILE *out);
 int cli_finish_output(void);
@@ -201,6 +203,7 @@ enum cli_status {
 	CLI_STATUS_PROTECTED = 0x20,    /* Generic: Namespace is Write Protected */
 	CLI_STATUS_RESERVED = 0x83,     /* Generic: Reservation Conflict */
 	CLI_STATUS_BAD_CONNECT = 0x182, /* Connect Invalid Parameters: usually a wrong NQN */
+	CLI_STATUS_BAD_HOST = 0x184,    /* Connect Invalid Host */
 };
 
 void cli_help_all(FILE *out); /* generate.c */

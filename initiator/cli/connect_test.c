@@ -186,7 +186,7 @@ int cli_connect_test(const struct cli_options *o)
 	begin_step(&t, STEP_RESOLVE);
 	rc = to_the_first_read(&s, o, &t);
 	if (rc)
-		snprintf(error, sizeof(error), "%s", cli_lib_text());
+		snprintf(error, sizeof(error), "%s%s", cli_lib_text(), cli_connect_hint());
 	cli_session_close(&s);
 	rc2 = report_steps(o, &t, rc ? error : NULL);
 	if (rc)

@@ -51,6 +51,19 @@ const char *cli_lib_text(void)
 	return strncmp(text, "rdinit_", 7) == 0 && colon ? colon + 2 : text;
 }
 
+const char *cli_connect_hint(void)
+{
+	switch (rdinit_last_status() & CLI_STATUS_CODE) {
+	case CLI_STATUS_BAD_CONNECT:
+		return "; --hostnqn gives another host NQN, and `rdinit discover` lists the "
+		       "subsystems that a host may use";
+	case CLI_STATUS_BAD_HOST:
+		return "; --hostnqn gives another host NQN";
+	default:
+		return "";
+	}
+}
+
 int cli_lib_error(void)
 {
 	return cli_error("%s", cli_lib_text());

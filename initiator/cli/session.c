@@ -6,21 +6,6 @@
 
 #include "cli.h"
 
-/* Prints why connecting failed and, where a name may be wrong, the names used and their sources. */
-static void connect_error(const struct cli_session *s, const struct cli_options *o)
-{
-	char address[CLI_ADDRESS_TEXT];
-
-	if ((rdinit_last_status() & CLI_STATUS_CODE) != CLI_STATUS_BAD_CONNECT || !o->ctrl.subnqn) {
-		cli_lib_error();
-		return;
-	}
-	cli_error("%s; the subsystem was \"%s\" and the host \"%s\": `rdinit discover "
-		  "nvme+rdma://%s` lists the subsystems of this host",
-		  cli_lib_text(), o->ctrl.subnqn, rdinit_ctrl_hostnqn(s->ctrl),
-		  cli_address_text(o->ctrl.traddr, o->ctrl.trsvcid, address));
-}
-
 const char *cli_address_text(const char *traddr, const char *trsvcid, char buf[CLI_ADDRESS_TEXT])
 {
 	bool v6 = strchr(traddr, ':');
@@ -44,7 +29,7 @@ int cli_session_open(struct cli_session *s, const struct cli_options *opts)
 		return rc == -EINVAL || rc == -ENOENT ? CLI_USAGE : CLI_FAILED;
 	}
 	if (rdinit_ctrl_connect(s->ctrl) || rdinit_ctrl_get_info(s->ctrl, &s->info)) {
-		connect_error(s, opts);
+		cli_error("%s%s", cli_lib_text(), cli_connect_hint());
 		cli_session_close(s);
 		return CLI_FAILED;
 	}

@@ -453,8 +453,9 @@ static void answer_failed(struct rdinit_ctrl *ctrl, const struct rdinit_completi
 		return; /* the queue has ended and reports the error itself */
 	switch (ctrl->state) {
 	case RDI_CTRL_CONNECT:
-		connect_fail(ctrl, -EIO, c->status, "%s",
-			     rdi_connect_error_text(c, &ctrl->host, text, sizeof(text)));
+		connect_fail(
+			ctrl, -EIO, c->status, "%s",
+			rdi_connect_error_text(c, &ctrl->host, ctrl->subnqn, text, sizeof(text)));
 		break;
 	case RDI_CTRL_AEN_CONFIG:
 		rd_warn(ctrl->h.log, RD_LOG_INIT, "%s: no asynchronous events: %s", ctrl->q.remote,

@@ -82,8 +82,7 @@ static const char *connect_field(uint32_t result)
 		case offsetof(struct nvmf_connect_data, cntlid):
 			return "the controller id";
 		case offsetof(struct nvmf_connect_data, subsysnqn):
-			return "the subsystem NQN (does the target export it here, and to this "
-			       "host?)";
+			return "the subsystem NQN";
 		case offsetof(struct nvmf_connect_data, hostnqn):
 			return "the host NQN";
 		default:
@@ -107,7 +106,7 @@ static const char *connect_field(uint32_t result)
 }
 
 const char *rdi_connect_error_text(const struct rdinit_completion *c, const struct rdi_host *host,
-				   char *buf, size_t len)
+				   const char *subnqn, char *buf, size_t len)
 {
 	unsigned int code = c->status & 0x7ff; /* SCT and SC */
 	uint32_t result = (uint32_t)c->result;
@@ -118,7 +117,15 @@ const char *rdi_connect_error_text(const struct rdinit_completion *c, const stru
 	switch (code) {
 	case NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_INVALID_PARAM:
 		field = connect_field(result);
-		if (field)
+		/* Targets use this status also for a host that is not allowed. */
+		if (result ==
+		    (NVMF_CONNECT_IATTR_DATA | offsetof(struct nvmf_connect_data, subsysnqn)))
+			snprintf(buf, len,
+				 "the target does not accept the subsystem NQN \"%s\": it has no "
+				 "such subsystem at this address, or does not allow the host NQN "
+				 "\"%s\" (option hostnqn) to use it: %s",
+				 subnqn, host->nqn, status);
+		else if (field)
 			snprintf(buf, len, "the target does not accept %s: %s", field, status);
 		else
 			snprintf(buf, len, "the target does not accept the %s at offset %u: %s",

@@ -551,10 +551,10 @@ int rdi_property_get(struct rdi_queue *q, uint32_t offset, bool wide, rdinit_com
 		     void *user);
 int rdi_property_set(struct rdi_queue *q, uint32_t offset, uint32_t value, rdinit_complete_fn fn,
 		     void *user);
-/* Writes a text such as "this host is not allowed..." for a failed Connect of @host. Returns
- * @buf. */
+/* Writes a text such as "this host is not allowed..." for a failed Connect of @host to @subnqn.
+ * Returns @buf. */
 const char *rdi_connect_error_text(const struct rdinit_completion *c, const struct rdi_host *host,
-				   char *buf, size_t len);
+				   const char *subnqn, char *buf, size_t len);
 
 /* ---- ctrl.c, ctrl_connect.c ---- */
 

@@ -83,8 +83,9 @@ static void on_connected(void *user, const struct rdinit_completion *c)
 
 	if (c->err == -EIO) {
 		qp->fail_status = c->status;
-		rdi_queue_fail(&qp->q, -EIO, "%s: queue %u: %s", qp->q.remote, qp->q.cfg.qid,
-			       rdi_connect_error_text(c, &qp->host, text, sizeof(text)));
+		rdi_queue_fail(
+			&qp->q, -EIO, "%s: queue %u: %s", qp->q.remote, qp->q.cfg.qid,
+			rdi_connect_error_text(c, &qp->host, qp->subnqn, text, sizeof(text)));
 		return;
 	}
 	if (c->err)

@@ -257,8 +257,9 @@ def an_unknown_nsid(t, args):
 def a_host_that_is_not_allowed(t):
     target = t.target([t.namespace(backend='memory')],
                       subsystem={'allow_any_host': False, 'hosts': ['nqn.2024-01.test:somebody']})
-    res = t.rdinit('id-ctrl', target.uri(None), rc=1)
-    t.match('(?i)host', res.err)
+    for verb in 'id-ctrl', 'connect-test':
+        res = t.rdinit(verb, target.uri(None), '--hostnqn', 'nqn.2024-01.test:me', rc=1)
+        t.match('or does not allow the host NQN "nqn.2024-01.test:me" .* to use it.*--hostnqn gives', res.err)
     t.rdinit('id-ctrl', target.uri(None), '--hostnqn', 'nqn.2024-01.test:somebody')
 
 

@@ -183,7 +183,7 @@ def connect_refused(t, status, dw0, text):
     res = t.rdinit('id-ctrl', uri(fake(t, connect_status(status, dw0))), '--hostnqn', 'nqn.2024-01.test:me', rc=1)
     says(t, res, text)
     if status == nv.CONNECT_HOST:
-        says(t, res, 'nqn.2024-01.test:me.*option hostnqn')
+        says(t, res, 'nqn.2024-01.test:me.*option hostnqn.*--hostnqn gives')
 
 
 # ---- silence ----

@@ -564,7 +564,9 @@ def destinations_that_cannot_be_written(t):
     res = t.rdinit('cp', t.path('none'), t.path('new'), rc=1)
     t.match('none: No such file or directory; SRC and DST are URIs', res.err)
     t.ok(not os.path.exists(t.path('new')), 'a destination was created')
-    t.match('does not accept the subsystem NQN.*`rdinit discover` lists', t.rdinit('cp', source, target.uri(1, 'nqn.2024-01.test:no'), rc=1).err)
+    res = t.rdinit('cp', source, target.uri(1, 'nqn.2024-01.test:no'), '--hostnqn', 'nqn.2024-01.test:me', rc=1)
+    t.match('does not accept the subsystem NQN "nqn.2024-01.test:no".*host NQN "nqn.2024-01.test:me" .option hostnqn.'
+            '.*--hostnqn gives.*`rdinit discover` lists', res.err)
 
 
 @test

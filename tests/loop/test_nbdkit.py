@@ -298,7 +298,8 @@ def a_wrong_parameter_or_target_is_named(t):
                         ('dhchap-secret-file=/nothing', 'dhchap-secret-file=/nothing: .*a file that exists')):
         t.match(says, nbdkit(t, target.uri(), 'nbdinfo "$uri"', param, rc=1).err)
     t.match('namespace 7', nbdkit(t, target.uri(7), 'nbdinfo "$uri"', rc=1).err)
-    t.match('nqn.2024-01.test:other', nbdkit(t, target.uri(1, f'{NQN[:-4]}other'), 'nbdinfo "$uri"', rc=1).err)
+    res = nbdkit(t, target.uri(1, f'{NQN[:-4]}other'), 'nbdinfo "$uri"', 'hostnqn=nqn.2024-01.test:me', rc=1)
+    t.match(f'NQN "{NQN[:-4]}other".*does not allow the host NQN "nqn.2024-01.test:me" .option hostnqn.', res.err)
 
 
 main(fabrics=('iwarp',))

@@ -541,10 +541,7 @@ static int cp_ns_connect(struct cp_ns *n, const struct cli_cp_open *how)
 	rdinit_dev_info_init(&n->info);
 	if (rdinit_dev_open(n->dev) || rdinit_dev_get_info(n->dev, &n->info)) {
 		n->failed = true;
-		return cli_error("%s: %s%s", n->end.name, cli_lib_text(),
-				 (rdinit_last_status() & CLI_STATUS_CODE) == CLI_STATUS_BAD_CONNECT
-					 ? "; `rdinit discover` lists the subsystems of the target"
-					 : "");
+		return cli_error("%s: %s%s", n->end.name, cli_lib_text(), cli_connect_hint());
 	}
 	while (n->n_chan < how->dev->channels) {
 		if (rdinit_dev_chan_create(n->dev, &n->chan[n->n_chan]))

@@ -259,11 +259,16 @@ static void connect_statuses(void)
 		uint32_t result;
 		const char *word;
 	} rows[] = {
-		{0x4182, 0x00010100, "subsystem NQN"}, {0x4182, 0x00010200, "host NQN"},
-		{0x4182, 0x00010010, "controller id"}, {0x4182, 0x0000002a, "queue id"},
-		{0x4182, 0x0000002c, "queue size"},    {0x4182, 0x00000031, "offset 49"},
-		{0x4184, 0x00010200, "not allowed"},   {0x4181, 0, "free"},
-		{0x4191, 0, "authentication"},         {0x4002, 0, "Connect"},
+		{0x4182, 0x00010100, "NQN \"nqn.2024-01.test:x\": it has no"},
+		{0x4182, 0x00010200, "host NQN"},
+		{0x4182, 0x00010010, "controller id"},
+		{0x4182, 0x0000002a, "queue id"},
+		{0x4182, 0x0000002c, "queue size"},
+		{0x4182, 0x00000031, "offset 49"},
+		{0x4184, 0x00010200, "not allowed"},
+		{0x4181, 0, "free"},
+		{0x4191, 0, "authentication"},
+		{0x4002, 0, "Connect"},
 	};
 	char text[RDI_TEXT];
 	size_t i;
