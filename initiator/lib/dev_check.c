@@ -206,6 +206,13 @@ void rdi_path_check(struct rdi_path *path)
 {
 	uint32_t len = rdi_ana_log_size(&path->ctrl->id);
 
+	if (path->ctrl->discovery) {
+		rdi_path_fail(path, -ENODEV, 0,
+			      "%s: \"%s\" is a discovery controller, which has no namespaces; "
+			      "expected the NQN of a subsystem that its log lists",
+			      path->address, path->uri.subnqn);
+		return;
+	}
 	rdi_ana_init(&path->ana_now, &path->ctrl->id);
 	memset(&path->identity, 0, sizeof(path->identity));
 	path->reading = 0;

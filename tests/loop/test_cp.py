@@ -567,6 +567,8 @@ def destinations_that_cannot_be_written(t):
     res = t.rdinit('cp', source, target.uri(1, 'nqn.2024-01.test:no'), '--hostnqn', 'nqn.2024-01.test:me', rc=1)
     t.match('does not accept the subsystem NQN "nqn.2024-01.test:no".*host NQN "nqn.2024-01.test:me" .option hostnqn.'
             '.*--hostnqn gives.*`rdinit discover` lists', res.err)
+    res = t.rdinit('cp', source, target.uri(1, 'nqn.2014-08.org.nvmexpress.discovery'), rc=1)
+    t.match('is a discovery controller, which has no namespaces', res.err)
 
 
 @test
