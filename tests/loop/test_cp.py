@@ -572,6 +572,14 @@ def destinations_that_cannot_be_written(t):
 
 
 @test
+def a_failed_copy_without_a_complete_part_says_so(t):
+    res = t.rdinit('cp', t.file('source', b'x' * MIB), '/dev/full', rc=1)
+    t.match('/dev/full: writing .*: No space left on device', res.err)
+    t.match('no part of the copy is complete in /dev/full', res.err)
+    t.ok('first 0 bytes' not in res.err, res.err)
+
+
+@test
 @no_fabric
 def block_devices_that_are_not_ours(t):
     device = loop_device(t, MIB)

@@ -230,6 +230,10 @@ static void cp_say_complete(struct cp_copy *c)
 	const char *dst = c->run.dst->name;
 	unsigned long long n = c->st.complete;
 
+	if (!n) {
+		cli_error("no part of the copy is complete in %s", dst);
+		return;
+	}
 	if (!c->run.dst->can_read_again) {
 		cli_error("the first %llu bytes were written to %s", n, dst);
 		return;
