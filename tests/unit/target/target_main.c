@@ -29,6 +29,7 @@ int main(int argc, char **argv)
 		{.name = "resv", .cases = t_resv_cases},
 		{.name = "limits", .cases = t_limit_cases},
 		{.name = "control socket", .cases = t_rpc_cases},
+		{.name = "changes by calls", .cases = t_rpc_edit_cases},
 		{.name = "peers", .cases = t_peers_cases},
 		{.name = "authentication", .cases = t_auth_cases},
 		{.name = "messages of authentication", .cases = t_auth_message_cases},

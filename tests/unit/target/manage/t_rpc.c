@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control socket of a target with one host. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "t_rpc.h"
+
+#define ANSWER_MAX (1u << 20)
+#define WAITS_MAX  10000u /* of 5 ms */
+
+/* Any thread may log. */
+static void keep_line(void *arg, enum rd_log_level level, const char *line)
+{
+	struct t_rpc *r = arg;
+	size_t len = strlen(line);
+
+	pthread_mutex_lock(&r->lock);
+	if (r->lines_len + len + 2 < sizeof(r->lines)) {
+		memcpy(r->lines + r->lines_len, line, len);
+		r->lines[r->lines_len + len] = '\n';
+		r->lines_len += len + 1;
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+bool t_rpc_logged(struct t_rpc *r, const char *text, char *rest, size_t size)
+{
+	const char *found;
+
+	pthread_mutex_lock(&r->lock);
+	found = strstr(r->lines, text);
+	if (found && rest)
+		snprintf(rest, size, "%s", found + strlen(text));
+	pthread_mutex_unlock(&r->lock);
+	if (found && rest)
+		rest[strcspn(rest, "\n")] = '\0';
+	return found != NULL;
+}
+
+static void reading_begins(struct rdt_reloader *reloader)
+{
+	rd_container_of(reloader, struct t_rpc, reloader)->reads++;
+}
+
+static void reload_ended(struct rdt_reloader *reloader, const struct rdt_reload_result *result)
+{
+	rd_container_of(reloader, struct t_rpc, reloader)->reloads++;
+}
+
+static void count_shutdown(struct rdt_rpc_env *env)
+{
+	rd_container_of(env, struct t_rpc, env)->shutdowns++;
+}
+
+int t_rpc_connect(const struct t_rpc *r)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	memcpy(addr.sun_path, r->socket, sizeof(r->socket));
+	CU_ASSERT_EQUAL_FATAL(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	return fd;
+}
+
+void t_rpc_open(struct t_rpc *r)
+{
+	struct rdt_target *t;
+
+	memset(r, 0, sizeof(*r));
+	pthread_mutex_init(&r->lock, NULL);
+	r->pair = t_pair_new();
+	t = r->pair.env->t;
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("test", -1, RD_LOG_INFO, keep_line, r, &r->log), 0);
+	t->log = r->log;
+	strcpy(r->dir, "/tmp/t_rpc.XXXXXX");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(r->dir));
+	snprintf(r->socket, sizeof(r->socket), "%s/control", r->dir);
+	r->cfg.socket = r->socket;
+	r->reloader.target = t;
+	snprintf(r->path, sizeof(r->path), "%s/rdtarget.yaml", r->dir);
+	r->reloader.path = r->path;
+	r->reloader.begins = reading_begins;
+	r->reloader.ended = reload_ended;
+	CU_ASSERT_EQUAL_FATAL(rdt_reloader_init(&r->reloader), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_sampler_new(t, &r->sampler), 0);
+	r->env = (struct rdt_rpc_env){.target = t,
+				      .reloader = &r->reloader,
+				      .sampler = r->sampler,
+				      .config_path = r->reloader.path,
+				      .cfg = &r->cfg,
+				      .shutdown = count_shutdown};
+	CU_ASSERT_EQUAL_FATAL(rdt_rpc_open(&r->env, &r->rpc), 0);
+	r->answer = malloc(ANSWER_MAX);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(r->answer);
+	r->fd = t_rpc_connect(r);
+}
+
+void t_rpc_free(struct t_rpc *r)
+{
+	static const char *const names[] = {"control.lock", "rdtarget.yaml", "rdtarget.yaml~"};
+	char path[64];
+
+	close(r->fd);
+	rdt_sampler_close(r->sampler);
+	rdt_rpc_close(r->rpc);
+	rdt_reloader_stop(&r->reloader);
+	t_pair_free(&r->pair);
+	rdt_rpc_free(&r->rpc);
+	rdt_sampler_free(&r->sampler);
+	rd_log_destroy(&r->log);
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", r->dir, names[i]);
+		unlink(path);
+	}
+	CU_ASSERT_EQUAL(rmdir(r->dir), 0);
+	free(r->answer);
+	pthread_mutex_destroy(&r->lock);
+}
+
+void t_rpc_write_config(struct t_rpc *r, const char *text)
+{
+	FILE *f = fopen(r->path, "w");
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	CU_ASSERT_TRUE(fputs(text, f) >= 0);
+	CU_ASSERT_EQUAL(fclose(f), 0);
+}
+
+const char *t_rpc_line(struct t_rpc *r)
+{
+	struct pollfd fd = {.fd = r->fd, .events = POLLIN};
+	char *end = NULL;
+	ssize_t n;
+
+	r->len = 0;
+	for (unsigned int waits = 0; !end; waits++) {
+		CU_ASSERT_FATAL(waits < WAITS_MAX && r->len < ANSWER_MAX - 1);
+		t_turn(r->pair.env);
+		if (poll(&fd, 1, 5) != 1)
+			continue;
+		/* Byte by byte at the end, so that the following line stays in the socket. */
+		n = recv(r->fd, r->answer + r->len, 1, 0);
+		if (n <= 0)
+			return NULL;
+		if (r->answer[r->len] == '\n')
+			end = r->answer + r->len;
+		r->len += (size_t)n;
+		for (; !end && recv(r->fd, r->answer + r->len, 1, MSG_DONTWAIT) == 1; r->len++)
+			if (r->answer[r->len] == '\n')
+				end = r->answer + r->len;
+	}
+	*end = '\0';
+	return r->answer;
+}
+
+void t_rpc_send(const struct t_rpc *r, const char *line)
+{
+	CU_ASSERT_EQUAL_FATAL(send(r->fd, line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
+	CU_ASSERT_EQUAL_FATAL(send(r->fd, "\n", 1, MSG_NOSIGNAL), 1);
+}
+
+json_t *t_rpc_call(struct t_rpc *r, const char *method, const char *params)
+{
+	const char *text;
+	json_t *answer;
+	char *line;
+
+	CU_ASSERT_TRUE_FATAL(
+		asprintf(&line, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"%s\",\"params\":%s}",
+			 method, params) > 0);
+	t_rpc_send(r, line);
+	free(line);
+	text = t_rpc_line(r);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+	answer = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(answer);
+	CU_ASSERT_EQUAL(json_integer_value(json_object_get(answer, "id")), 7);
+	return answer;
+}
+
+const json_t *t_rpc_result(struct t_rpc *r, const char *method, const char *params, json_t **answer)
+{
+	*answer = t_rpc_call(r, method, params);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(json_object_get(*answer, "result"));
+	return json_object_get(*answer, "result");
+}
+
+void t_rpc_expect_error(const json_t *answer, const char *name)
+{
+	const json_t *error = json_object_get(answer, "error");
+	const char *found =
+		json_string_value(json_object_get(json_object_get(error, "data"), "name"));
+
+	CU_ASSERT_STRING_EQUAL(found ? found : "none", name);
+	CU_ASSERT_TRUE(!error || strlen(json_string_value(json_object_get(error, "message"))) > 0);
+}

@@ -1,0 +1,648 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls that change the configuration of a running target: what each does to hosts, and what is as
+ * before when one is refused. The configuration is a file that describes what t_env_new() makes.
+ */
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "util/sockaddr.h"
+
+#include "t_rpc.h"
+
+#define NEW_DISK 3u
+
+/* The order of namespaces and the values are those of t_env_new(). */
+static const char base_config[] =
+	"target: {queue_depth: 64, io_queues: 4, max_data_size: 64KiB, engine_depth: 16}\n"
+	"subsystems:\n"
+	"  - nqn: " T_NQN "\n"
+	"    serial: SERIAL0\n"
+	"    model: model zero\n"
+	"    allow_any_host: true\n"
+	"    namespaces:\n"
+	"      - nsid: 1\n"
+	"        backend: memory\n"
+	"        block_size: 512\n"
+	"        size: 2MiB\n"
+	"        uuid: 11111111-1111-1111-1111-111111111111\n"
+	"      - nsid: 5\n"
+	"        backend: memory\n"
+	"        block_size: 512\n"
+	"        size: 2MiB\n"
+	"        uuid: 10101010-1010-1010-1010-101010101010\n"
+	"  - nqn: " T_NQN2 "\n"
+	"    serial: SERIAL1\n"
+	"    model: model one\n"
+	"    hosts: [" T_HOST2 "]\n"
+	"    namespaces:\n"
+	"      - nsid: 1\n"
+	"        backend: memory\n"
+	"        block_size: 512\n"
+	"        size: 2MiB\n"
+	"        uuid: 12121212-1212-1212-1212-121212121212\n";
+
+#define NQN  "\"nqn\":\"" T_NQN "\""
+#define NQN2 "\"nqn\":\"" T_NQN2 "\""
+#define NS9                                                                                      \
+	"{" NQN ",\"namespace\":{\"nsid\":9,\"backend\":\"memory\",\"block_size\":512,\"size\":" \
+	"\"2MiB\",\"uuid\":\"99999999-9999-9999-9999-999999999999\"}}"
+
+/* The configuration was read, as after SIGHUP; it describes what is served already. */
+static void edit_open(struct t_rpc *r)
+{
+	const json_t *result;
+	json_t *answer;
+
+	t_rpc_open(r);
+	t_rpc_write_config(r, base_config);
+	result = t_rpc_result(r, "config.reload", "{}", &answer);
+	CU_ASSERT_TRUE(json_is_true(json_object_get(result, "applied")));
+	CU_ASSERT_EQUAL(json_integer_value(json_object_get(result, "problems")), 0);
+	json_decref(answer);
+	CU_ASSERT_EQUAL(r->reads, 1);
+	CU_ASSERT_EQUAL(r->reloads, 1);
+	CU_ASSERT_FALSE(r->pair.env->disk[0].closed); /* no namespace was replaced */
+}
+
+/* The call succeeds, and says whether it @changed something. */
+static void expect_done(struct t_rpc *r, const char *method, const char *params, bool changed)
+{
+	json_t *answer = t_rpc_call(r, method, params);
+	const json_t *result = json_object_get(answer, "result");
+
+	if (!result)
+		fprintf(stderr, "%s %s: %s\n", method, params, r->answer);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(result);
+	CU_ASSERT_EQUAL(json_is_true(json_object_get(result, "changed")), changed);
+	json_decref(answer);
+}
+
+/* The call is refused with the error @name, for @field, with a hint that contains @hint; NULL: it
+ * has no field, or no hint. */
+static void expect_refused(struct t_rpc *r, const char *method, const char *params,
+			   const char *name, const char *field, const char *hint)
+{
+	json_t *answer = t_rpc_call(r, method, params);
+	const json_t *data = json_object_get(json_object_get(answer, "error"), "data");
+	const char *its_field = json_string_value(json_object_get(data, "field"));
+	const char *its_hint = json_string_value(json_object_get(data, "hint"));
+	bool right = field ? its_field && strcmp(its_field, field) == 0 : !its_field;
+
+	right &= hint ? its_hint && strstr(its_hint, hint) != NULL : !its_hint;
+	if (!right)
+		fprintf(stderr, "%s %s: %s\n", method, params, r->answer);
+	t_rpc_expect_error(answer, name);
+	CU_ASSERT_TRUE(right);
+	json_decref(answer);
+}
+
+static size_t list_count(struct t_rpc *r, const char *method, const char *list)
+{
+	json_t *answer;
+	size_t n = json_array_size(json_object_get(t_rpc_result(r, method, "{}", &answer), list));
+
+	json_decref(answer);
+	return n;
+}
+
+/* The running configuration as text. The caller frees it. */
+static char *running_config(struct t_rpc *r)
+{
+	json_t *answer;
+	const json_t *result = t_rpc_result(r, "config.get", "{}", &answer);
+	char *text = json_dumps(json_object_get(result, "config"), JSON_COMPACT | JSON_SORT_KEYS);
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+	json_decref(answer);
+	return text;
+}
+
+static uint16_t rw_status(struct t_conn *c, bool write, uint32_t nsid, uint64_t lba)
+{
+	static uint8_t buf[512];
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_rw_sqe(c, &sqe, write, lba, 1, buf);
+	sqe.nsid = htole32(nsid);
+	a = t_exec(c, &sqe);
+	return t_status(&a);
+}
+
+/* Host @hostnqn connects to subsystem @nqn. Returns the status. */
+static uint16_t connect_status(struct t_rpc *r, const char *nqn, const char *hostnqn,
+			       struct t_conn **out)
+{
+	struct t_conn *c = t_conn_new(r->pair.env, 0, 0, 32);
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
+	strcpy(data.subsysnqn, nqn);
+	strcpy(data.hostnqn, hostnqn);
+	memset(data.hostid, strcmp(hostnqn, T_HOST) == 0 ? 0x11 : 0x22, sizeof(data.hostid));
+	a = t_exec(c, &sqe);
+	if (out)
+		*out = c;
+	else
+		t_conn_cut(c);
+	t_turn(r->pair.env);
+	return t_status(&a);
+}
+
+/* ---- namespaces ---- */
+
+static void namespaces_come_and_go(void)
+{
+	struct t_rpc r;
+
+	edit_open(&r);
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 9, 0), NVME_SC_INVALID_NS);
+	r.pair.env->disk_next = NEW_DISK;
+	expect_done(&r, "namespace.add", NS9, true);
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 9, 0), 0);
+	CU_ASSERT_EQUAL(list_count(&r, "namespace.list", "namespaces"), 4);
+	expect_done(&r, "namespace.add", NS9, false);
+	expect_refused(&r, "namespace.add",
+		       "{" NQN ",\"namespace\":{\"nsid\":9,\"backend\":\"null\",\"size\":\"1G\"}}",
+		       "exists", "nsid", "remove it first");
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, false, 9, 0), 0);
+	expect_done(&r, "namespace.remove", "{" NQN ",\"nsid\":9}", true);
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 9, 0), NVME_SC_INVALID_NS);
+	CU_ASSERT_TRUE(r.pair.env->disk[NEW_DISK].closed);
+	expect_done(&r, "namespace.remove", "{" NQN ",\"nsid\":9}", false);
+	expect_refused(&r, "namespace.remove",
+		       "{\"nqn\":\"nqn.2026-11.io.rdnvme:none\",\"nsid\":9}", "not_found", "nqn",
+		       NULL);
+	t_rpc_free(&r);
+}
+
+/* Each mistake names its key, and leaves the target as it is. */
+static void mistakes_change_nothing(void)
+{
+	static const struct {
+		const char *method, *params, *name, *field, *hint;
+	} rows[] = {
+		{"namespace.add", "{" NQN ",\"namespace\":{\"backend\":\"memory\"}}", "invalid",
+		 "nsid", "rdtarget.yaml(5)"},
+		{"namespace.add", "{" NQN ",\"namespace\":{\"nsid\":\"9\"}}", "invalid", "nsid",
+		 "rdtarget.yaml(5)"},
+		{"namespace.add",
+		 "{" NQN ",\"namespace\":{\"nsid\":9,\"backend\":\"memory\",\"size\":\"big\"}}",
+		 "invalid", "size", "rdtarget.yaml(5)"},
+		{"namespace.resize", "{" NQN ",\"nsid\":1,\"size\":\"1000\"}", "invalid", "size",
+		 "rdtarget.yaml(5)"},
+		{"namespace.resize", "{" NQN ",\"nsid\":77,\"size\":\"1M\"}", "not_found", "nsid",
+		 NULL},
+		{"namespace.set_ana", "{" NQN ",\"nsid\":1,\"group\":1000}", "invalid", "ana_group",
+		 "rdtarget.yaml(5)"},
+		{"namespace.write_protect", "{" NQN ",\"nsid\":1,\"on\":\"yes\"}", "invalid", "on",
+		 NULL},
+		{"namespace.qos", "{" NQN ",\"nsid\":1,\"limits\":{\"bandwidth\":\"x\"}}",
+		 "invalid", "bandwidth", "rdtarget.yaml(5)"},
+		{"subsystem.add", "{\"subsystem\":{\"serial\":\"S\"}}", "invalid", "nqn",
+		 "rdtarget.yaml(5)"},
+		{"subsystem.add", "{\"subsystem\":{" NQN ",\"serial\":\"S\"}}", "exists", "nqn",
+		 "remove it first"},
+		{"subsystem.set_hosts", "{" NQN ",\"hosts\":[7]}", "invalid", "hosts", NULL},
+		{"host.allow", "{" NQN2 ",\"hostnqn\":\"not a name\"}", "invalid", "hosts[1]",
+		 "rdtarget.yaml(5)"},
+		{"host.deny", "{" NQN ",\"hostnqn\":\"" T_HOST "\"}", "refused", "nqn",
+		 "subsystem.set_hosts"},
+		{"host.qos", "{" NQN2 ",\"hostnqn\":\"" T_HOST2 "\",\"limits\":{\"iops\":-1}}",
+		 "invalid", "iops", "rdtarget.yaml(5)"},
+		{"listener.add", "{\"listener\":{\"port\":0}}", "invalid", "address",
+		 "rdtarget.yaml(5)"},
+		{"listener.add", "{\"listener\":{\"address\":\"127.0.0.1\",\"port\":\"0\"}}",
+		 "invalid", "port", "rdtarget.yaml(5)"},
+		{"ana.set", "{\"group\":1,\"state\":\"lost\"}", "invalid", "state", NULL},
+		{"ana.set", "{\"group\":0,\"state\":\"change\"}", "invalid", "group", NULL},
+		{"ana.set", "{\"group\":1,\"state\":\"change\",\"port\":70000}", "invalid", "port",
+		 NULL},
+		{"ana.set", "{\"group\":1,\"state\":\"change\"}", "not_found", "port",
+		 "listener.list"},
+		{"ana.claim", "{\"group\":1,\"action\":\"grab\"}", "invalid", "action", NULL},
+		{"ana.claim", "{\"group\":1,\"action\":\"take\"}", "not_found", "group",
+		 "lock: exclusive"},
+		{"config.apply", "{\"document\":\"subsystems: 7\\n\"}", "invalid", NULL,
+		 "rdtarget.yaml(5)"},
+		{"controller.disconnect", "{}", "invalid", "hostnqn", "controller.list"},
+		{"controller.disconnect", "{" NQN2 ",\"cntlid\":1}", "not_found", "cntlid",
+		 "controller.list"},
+	};
+	char *before, *after;
+	struct t_rpc r;
+
+	edit_open(&r);
+	before = running_config(&r);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		expect_refused(&r, rows[i].method, rows[i].params, rows[i].name, rows[i].field,
+			       rows[i].hint);
+	after = running_config(&r);
+	CU_ASSERT_STRING_EQUAL(before, after);
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 1, 0), 0);
+	free(before);
+	free(after);
+	t_rpc_free(&r);
+}
+
+/* An edit that fails is not wanted any more: the next one does not try it again. */
+static void storage_that_does_not_open_is_not_added(void)
+{
+	char *before, *after;
+	struct t_rpc r;
+
+	edit_open(&r);
+	before = running_config(&r);
+	expect_refused(&r, "namespace.add", NS9, "refused", NULL, NULL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, T_NQN " namespace 9"));
+	after = running_config(&r);
+	CU_ASSERT_STRING_EQUAL(before, after);
+	expect_done(&r, "namespace.write_protect", "{" NQN ",\"nsid\":5,\"on\":true}", true);
+	CU_ASSERT_EQUAL(list_count(&r, "namespace.list", "namespaces"), 3);
+	free(before);
+	free(after);
+	t_rpc_free(&r);
+}
+
+static void namespaces_change_under_hosts(void)
+{
+	struct t_rpc r;
+	struct rdt_ns *ns;
+
+	edit_open(&r);
+	ns = t_ns_of(r.pair.env->t->subsys[0], 1);
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 1, 3000), 0);
+	expect_done(&r, "namespace.resize", "{" NQN ",\"nsid\":1,\"size\":\"1MiB\"}", true);
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 1, 3000), NVME_SC_LBA_RANGE);
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 1, 2047), 0);
+	expect_done(&r, "namespace.resize", "{" NQN ",\"nsid\":1}", true);
+	expect_done(&r, "namespace.write_protect", "{" NQN ",\"nsid\":1,\"on\":true}", true);
+	CU_ASSERT_NOT_EQUAL(rw_status(r.pair.io, true, 1, 0), 0);
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, false, 1, 0), 0);
+	expect_done(&r, "namespace.write_protect", "{" NQN ",\"nsid\":1,\"on\":true}", false);
+	expect_done(&r, "namespace.write_protect", "{" NQN ",\"nsid\":1,\"on\":false}", true);
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 1, 0), 0);
+	expect_done(&r, "namespace.set_ana", "{" NQN ",\"nsid\":1,\"group\":4}", true);
+	CU_ASSERT_EQUAL(rdt_ns_ana_group(ns), 4);
+	expect_done(&r, "namespace.qos", "{" NQN ",\"nsid\":1,\"limits\":{\"iops\":500}}", true);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(ns->now->qos);
+	CU_ASSERT_EQUAL(ns->now->qos->iops, 500);
+	expect_done(&r, "namespace.qos", "{" NQN ",\"nsid\":1,\"limits\":{}}", true);
+	CU_ASSERT_PTR_NULL(ns->now->qos);
+	CU_ASSERT_PTR_EQUAL(t_ns_of(r.pair.env->t->subsys[0], 1), ns); /* never replaced */
+	t_rpc_free(&r);
+}
+
+static void a_dry_run_shows_the_difference_only(void)
+{
+	char *before, *after;
+	const json_t *result;
+	json_t *answer;
+	struct t_rpc r;
+
+	edit_open(&r);
+	before = running_config(&r);
+	result = t_rpc_result(&r, "namespace.remove", "{" NQN ",\"nsid\":5,\"dry_run\":true}",
+			      &answer);
+	CU_ASSERT_EQUAL(json_array_size(json_object_get(result, "differences")), 1);
+	json_decref(answer);
+	after = running_config(&r);
+	CU_ASSERT_STRING_EQUAL(before, after);
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, false, 5, 0), 0);
+	free(before);
+	free(after);
+	t_rpc_free(&r);
+}
+
+/* ---- subsystems and hosts ---- */
+
+static void subsystems_come_and_go(void)
+{
+	static const char nqn[] = "nqn.2026-11.io.rdnvme:new";
+	struct t_conn *c;
+	struct t_rpc r;
+	bool gone = false;
+
+	edit_open(&r);
+	CU_ASSERT_NOT_EQUAL(connect_status(&r, nqn, T_HOST, NULL), 0);
+	expect_done(&r, "subsystem.add",
+		    "{\"subsystem\":{\"nqn\":\"nqn.2026-11.io.rdnvme:new\",\"allow_any_host\":"
+		    "true}}",
+		    true);
+	CU_ASSERT_EQUAL(connect_status(&r, nqn, T_HOST, &c), 0);
+	c->gone = &gone;
+	expect_done(&r, "subsystem.remove", "{\"nqn\":\"nqn.2026-11.io.rdnvme:new\"}", true);
+	t_turn(r.pair.env);
+	CU_ASSERT_TRUE(gone);
+	CU_ASSERT_NOT_EQUAL(connect_status(&r, nqn, T_HOST, NULL), 0);
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, false, 1, 0), 0); /* the other one serves on */
+	t_rpc_free(&r);
+}
+
+static void hosts_are_allowed_and_denied(void)
+{
+	struct t_conn *c;
+	struct t_rpc r;
+	bool gone = false;
+
+	edit_open(&r);
+	CU_ASSERT_NOT_EQUAL(connect_status(&r, T_NQN2, T_HOST, NULL), 0);
+	expect_done(&r, "host.allow", "{" NQN2 ",\"hostnqn\":\"" T_HOST "\"}", true);
+	expect_done(&r, "host.allow", "{" NQN2 ",\"hostnqn\":\"" T_HOST "\"}", false);
+	CU_ASSERT_EQUAL(connect_status(&r, T_NQN2, T_HOST, &c), 0);
+	c->gone = &gone;
+	expect_done(&r, "host.deny", "{" NQN2 ",\"hostnqn\":\"" T_HOST "\"}", true);
+	t_turn(r.pair.env);
+	CU_ASSERT_TRUE(gone);
+	/* The last one stays: without it the subsystem would be open to all, or to none. */
+	expect_refused(&r, "host.deny", "{" NQN2 ",\"hostnqn\":\"" T_HOST2 "\"}", "invalid",
+		       "allow_any_host", "nothing was changed");
+	CU_ASSERT_EQUAL(connect_status(&r, T_NQN2, T_HOST2, NULL), 0);
+	expect_done(&r, "subsystem.allow_any_host", "{" NQN2 "}", true);
+	CU_ASSERT_EQUAL(connect_status(&r, T_NQN2, T_HOST, NULL), 0);
+	expect_done(&r, "host.allow", "{" NQN2 ",\"hostnqn\":\"" T_HOST "\"}", false);
+	CU_ASSERT_EQUAL(connect_status(&r, T_NQN2, T_HOST2, &c), 0); /* excluded by nothing */
+	c->gone = &gone;
+	gone = false;
+	expect_done(&r, "subsystem.set_hosts", "{" NQN2 ",\"hosts\":[\"" T_HOST "\"]}", true);
+	t_turn(r.pair.env);
+	CU_ASSERT_TRUE(gone);
+	CU_ASSERT_EQUAL(connect_status(&r, T_NQN2, T_HOST, NULL), 0);
+	t_rpc_free(&r);
+}
+
+static void a_host_has_one_set_of_limits(void)
+{
+	const struct rdt_subsys_config *now;
+	struct t_rpc r;
+
+	edit_open(&r);
+	expect_done(&r, "host.qos",
+		    "{" NQN2 ",\"hostnqn\":\"" T_HOST2 "\",\"limits\":{\"iops\":100}}", true);
+	expect_done(&r, "host.qos",
+		    "{" NQN2 ",\"hostnqn\":\"" T_HOST2 "\",\"limits\":{\"iops\":200}}", true);
+	now = r.pair.env->t->subsys[1]->now;
+	CU_ASSERT_EQUAL_FATAL(now->host_qos_count, 1);
+	CU_ASSERT_EQUAL(now->host_qos[0].limits.iops, 200);
+	expect_done(&r, "host.qos", "{" NQN2 ",\"hostnqn\":\"" T_HOST2 "\",\"limits\":{}}", true);
+	CU_ASSERT_EQUAL(r.pair.env->t->subsys[1]->now->host_qos_count, 0);
+	t_rpc_free(&r);
+}
+
+/* ---- listeners ---- */
+
+/* A socket of the test that has a port of 127.0.0.1 already. */
+static int taken_port(uint16_t *port)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	rd_addr_parse("127.0.0.1", 0, &addr);
+	CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&addr, sizeof(struct sockaddr_in)), 0);
+	CU_ASSERT_EQUAL_FATAL(listen(fd, 1), 0);
+	CU_ASSERT_EQUAL_FATAL(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+	*port = rd_addr_port((struct sockaddr *)&addr);
+	return fd;
+}
+
+/* Returns 0 when something listens where the first listener is. */
+static int reach_listener(const struct sockaddr_storage *addr)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int rc = connect(fd, (const struct sockaddr *)addr, sizeof(struct sockaddr_in));
+
+	close(fd);
+	return rc;
+}
+
+static void listeners_come_and_go(void)
+{
+	static const char one[] = "{\"listener\":{\"address\":\"127.0.0.1\",\"port\":0,"
+				  "\"provider\":\"iwarp\"}}";
+	struct sockaddr_storage addr;
+	struct rdt_listener *l;
+	struct t_rpc r;
+
+	edit_open(&r);
+	expect_done(&r, "listener.add", one, true);
+	expect_done(&r, "listener.add", one, false);
+	l = TAILQ_FIRST(&r.pair.env->t->listeners);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+	addr = l->addr;
+	CU_ASSERT_EQUAL(reach_listener(&addr), 0);
+	expect_done(&r, "ana.set", "{\"group\":2,\"state\":\"inaccessible\"}", true);
+	CU_ASSERT_EQUAL(atomic_load(&l->ana[2]), NVME_ANA_STATE_INACCESSIBLE);
+	CU_ASSERT_EQUAL(atomic_load(&l->ana[1]), NVME_ANA_STATE_OPTIMIZED);
+	expect_refused(&r, "ana.set",
+		       "{\"group\":2,\"state\":\"optimized\",\"address\":\"192.0.2.9\"}",
+		       "not_found", "address", "listener.list");
+	expect_done(&r, "ana.set", "{\"group\":2,\"state\":\"optimized\"}", true);
+	CU_ASSERT_EQUAL(atomic_load(&l->ana[2]), NVME_ANA_STATE_OPTIMIZED);
+	expect_done(&r, "listener.remove", "{\"address\":\"127.0.0.1\",\"port\":0}", true);
+	CU_ASSERT_NOT_EQUAL(reach_listener(&addr), 0);
+	CU_ASSERT_EQUAL(list_count(&r, "listener.list", "listeners"), 0);
+	expect_done(&r, "listener.remove", "{\"address\":\"127.0.0.1\",\"port\":0}", false);
+	t_rpc_free(&r);
+}
+
+/* The document @more after the base configuration. The caller frees it. */
+static char *document_with(const char *more)
+{
+	json_t *text = json_sprintf("%s%s", base_config, more);
+	json_t *params = json_pack("{s:o}", "document", text);
+	char *line = json_dumps(params, JSON_COMPACT);
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(line);
+	json_decref(params);
+	return line;
+}
+
+/* The storage of the new namespace was opened, and the first listener, when the second one fails.
+ */
+static void a_reload_that_fails_undoes_what_it_prepared(void)
+{
+	char more[512], *line;
+	struct t_rpc r;
+	uint16_t port;
+	int fd;
+
+	edit_open(&r);
+	fd = taken_port(&port);
+	snprintf(more, sizeof(more),
+		 "      - {nsid: 9, backend: memory, block_size: 512, size: 2MiB}\n"
+		 "listeners:\n"
+		 "  - {address: 127.0.0.1, port: 0, provider: iwarp}\n"
+		 "  - {address: 127.0.0.1, port: %u, provider: iwarp}\n",
+		 port);
+	line = document_with(more);
+	r.pair.env->disk_next = NEW_DISK;
+	expect_refused(&r, "config.apply", line, "refused", NULL, NULL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "cannot listen on 127.0.0.1"));
+	CU_ASSERT_TRUE(r.pair.env->disk[NEW_DISK].closed);
+	CU_ASSERT_EQUAL(list_count(&r, "listener.list", "listeners"), 0);
+	CU_ASSERT_EQUAL(list_count(&r, "namespace.list", "namespaces"), 3);
+	close(fd);
+	expect_done(&r, "config.apply", line, true); /* the port is free now */
+	CU_ASSERT_EQUAL(list_count(&r, "listener.list", "listeners"), 2);
+	CU_ASSERT_EQUAL(list_count(&r, "namespace.list", "namespaces"), 4);
+	free(line);
+	t_rpc_free(&r);
+}
+
+/* ---- the file ---- */
+
+static char *file_text(const struct t_rpc *r)
+{
+	char *text = calloc(1, 8192);
+	FILE *f = fopen(r->path, "r");
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	CU_ASSERT_TRUE(fread(text, 1, 8191, f) > 0);
+	fclose(f);
+	return text;
+}
+
+static void changes_are_saved_on_demand(void)
+{
+	struct t_rpc r;
+	char *text;
+
+	edit_open(&r);
+	expect_done(&r, "namespace.set_ana", "{" NQN ",\"nsid\":5,\"group\":3}", true);
+	text = file_text(&r);
+	CU_ASSERT_STRING_EQUAL(text, base_config);
+	free(text);
+	expect_done(&r, "namespace.set_ana", "{" NQN ",\"nsid\":5,\"group\":4,\"save\":true}",
+		    true);
+	text = file_text(&r);
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "ana_group: 4"));
+	free(text);
+	/* It is so already, and in the file. */
+	expect_done(&r, "namespace.set_ana", "{" NQN ",\"nsid\":5,\"group\":4,\"save\":true}",
+		    false);
+	t_rpc_write_config(&r, base_config); /* an editor was quicker */
+	expect_refused(&r, "namespace.set_ana", "{" NQN ",\"nsid\":5,\"group\":2,\"save\":true}",
+		       "refused", NULL, NULL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "the change was made, but: "));
+	expect_refused(&r, "config.save", "{}", "refused", NULL, NULL);
+	text = file_text(&r);
+	CU_ASSERT_STRING_EQUAL(text, base_config);
+	free(text);
+	t_rpc_free(&r);
+}
+
+/* Reading the file again replaces changes that it does not have, and says so. */
+static void unsaved_changes_that_are_lost_are_named(void)
+{
+	const json_t *result;
+	json_t *answer;
+	struct t_rpc r;
+
+	edit_open(&r);
+	expect_done(&r, "namespace.write_protect", "{" NQN ",\"nsid\":5,\"on\":true}", true);
+	CU_ASSERT_NOT_EQUAL(rw_status(r.pair.io, true, 5, 0), 0);
+	result = t_rpc_result(&r, "config.reload", "{}", &answer);
+	CU_ASSERT_TRUE(json_is_true(json_object_get(result, "applied")));
+	CU_ASSERT_TRUE(t_rpc_logged(&r,
+				    "a change that was not saved is replaced: "
+				    "namespace.write_protect {",
+				    NULL, 0));
+	json_decref(answer);
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 5, 0), 0);
+	t_rpc_write_config(&r, "listeners: 7\n");
+	result = t_rpc_result(&r, "config.reload", "{}", &answer);
+	CU_ASSERT_FALSE(json_is_true(json_object_get(result, "applied")));
+	CU_ASSERT_TRUE(json_array_size(json_object_get(result, "messages")) > 0);
+	json_decref(answer);
+	expect_refused(&r, "config.diff", "{}", "invalid", NULL, "config.check");
+	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 5, 0), 0);
+	t_rpc_free(&r);
+}
+
+/* ---- drain ---- */
+
+static void a_drain_ends_when_hosts_are_idle(void)
+{
+	struct t_rpc r;
+	int other;
+
+	edit_open(&r);
+	expect_done(&r, "listener.add",
+		    "{\"listener\":{\"address\":\"127.0.0.1\",\"port\":0,\"provider\":\"iwarp\"}}",
+		    true);
+	expect_refused(&r, "drain", "{\"timeout\":0}", "invalid", "timeout", NULL);
+	t_rpc_send(&r, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"drain\"}");
+	other = r.fd;
+	r.fd = t_rpc_connect(&r);
+	expect_refused(&r, "drain", "{}", "busy", NULL, NULL);
+	expect_refused(&r, "namespace.remove", "{" NQN ",\"nsid\":5}", "busy", NULL, NULL);
+	for (int i = 0; i < 8; i++)
+		t_advance(r.pair.env, RD_NSEC_PER_SEC / 4);
+	close(r.fd);
+	r.fd = other;
+	CU_ASSERT_PTR_NOT_NULL_FATAL(t_rpc_line(&r));
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "\"drained\""));
+	CU_ASSERT_TRUE(t_rpc_logged(&r, "drained: no I/O", NULL, 0));
+	expect_refused(&r, "config.reload", "{}", "busy", NULL, NULL);
+	t_rpc_free(&r);
+}
+
+static void a_drain_that_times_out_is_undone(void)
+{
+	struct rdt_listener *l;
+	struct nvme_sqe sqe;
+	uint8_t buf[512];
+	struct t_rpc r;
+
+	edit_open(&r);
+	expect_done(&r, "listener.add",
+		    "{\"listener\":{\"address\":\"127.0.0.1\",\"port\":0,\"provider\":\"iwarp\"}}",
+		    true);
+	l = TAILQ_FIRST(&r.pair.env->t->listeners);
+	r.pair.env->disk[0].hold = true;
+	t_rw_sqe(r.pair.io, &sqe, false, 0, 1, buf);
+	t_send(r.pair.io, &sqe, NULL, 0);
+	t_rpc_send(&r, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"drain\",\"params\":{\"timeout\":"
+		       "1}}");
+	for (int i = 0; i < 4; i++)
+		t_turn(r.pair.env);
+	CU_ASSERT_EQUAL(atomic_load(&l->ana[1]), NVME_ANA_STATE_INACCESSIBLE);
+	for (int i = 0; i < 8; i++)
+		t_advance(r.pair.env, RD_NSEC_PER_SEC / 4);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(t_rpc_line(&r));
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "\"timeout\""));
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "1 commands in flight"));
+	CU_ASSERT_EQUAL(atomic_load(&l->ana[1]), NVME_ANA_STATE_OPTIMIZED);
+	r.pair.env->disk[0].hold = false;
+	expect_done(&r, "namespace.remove", "{" NQN ",\"nsid\":5}", true);
+	t_rpc_free(&r);
+}
+
+const struct t_case t_rpc_edit_cases[] = {
+	{"namespaces come and go by calls, and hosts see it", namespaces_come_and_go},
+	{"each mistake of a call names its key, and changes nothing", mistakes_change_nothing},
+	{"a namespace whose storage does not open is not added",
+	 storage_that_does_not_open_is_not_added},
+	{"size, protection, group and limits change under hosts", namespaces_change_under_hosts},
+	{"a dry run shows the difference only", a_dry_run_shows_the_difference_only},
+	{"subsystems come and go by calls", subsystems_come_and_go},
+	{"hosts are allowed and denied by calls", hosts_are_allowed_and_denied},
+	{"a host has one set of limits", a_host_has_one_set_of_limits},
+	{"listeners come and go by calls, with their ANA states", listeners_come_and_go},
+	{"a reload that fails undoes what it prepared",
+	 a_reload_that_fails_undoes_what_it_prepared},
+	{"changes are saved on demand, and never over an edit of the file",
+	 changes_are_saved_on_demand},
+	{"unsaved changes that the file replaces are named",
+	 unsaved_changes_that_are_lost_are_named},
+	{"a drain ends when hosts are idle, and refuses changes", a_drain_ends_when_hosts_are_idle},
+	{"a drain that times out is undone", a_drain_that_times_out_is_undone},
+	{NULL, NULL},
+};
