@@ -69,6 +69,8 @@ extern const struct t_case t_limit_cases[];
 extern const struct t_case t_control_cases[];
 extern const struct t_case t_rpc_cases[];
 extern const struct t_case t_rpc_edit_cases[];
+extern const struct t_case t_metrics_cases[];
+extern const struct t_case t_notify_cases[];
 extern const struct t_case t_peers_cases[];
 extern const struct t_case t_auth_cases[];
 extern const struct t_case t_auth_message_cases[];

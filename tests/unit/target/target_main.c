@@ -30,6 +30,8 @@ int main(int argc, char **argv)
 		{.name = "limits", .cases = t_limit_cases},
 		{.name = "control socket", .cases = t_rpc_cases},
 		{.name = "changes by calls", .cases = t_rpc_edit_cases},
+		{.name = "metrics", .cases = t_metrics_cases},
+		{.name = "service manager", .cases = t_notify_cases},
 		{.name = "peers", .cases = t_peers_cases},
 		{.name = "authentication", .cases = t_auth_cases},
 		{.name = "messages of authentication", .cases = t_auth_message_cases},

@@ -182,67 +182,62 @@ static void namespaces_come_and_go(void)
 	t_rpc_free(&r);
 }
 
+static const struct {
+	const char *method, *params, *name, *field, *hint;
+} mistakes[] = {
+	{"namespace.add", "{" NQN ",\"namespace\":{\"backend\":\"memory\"}}", "invalid", "nsid",
+	 "rdtarget.yaml(5)"},
+	{"namespace.add", "{" NQN ",\"namespace\":{\"nsid\":\"9\"}}", "invalid", "nsid",
+	 "rdtarget.yaml(5)"},
+	{"namespace.add",
+	 "{" NQN ",\"namespace\":{\"nsid\":9,\"backend\":\"memory\",\"size\":\"big\"}}", "invalid",
+	 "size", "rdtarget.yaml(5)"},
+	{"namespace.resize", "{" NQN ",\"nsid\":1,\"size\":\"1000\"}", "invalid", "size",
+	 "rdtarget.yaml(5)"},
+	{"namespace.resize", "{" NQN ",\"nsid\":77,\"size\":\"1M\"}", "not_found", "nsid", NULL},
+	{"namespace.set_ana", "{" NQN ",\"nsid\":1,\"group\":1000}", "invalid", "ana_group",
+	 "rdtarget.yaml(5)"},
+	{"namespace.write_protect", "{" NQN ",\"nsid\":1,\"on\":\"yes\"}", "invalid", "on", NULL},
+	{"namespace.qos", "{" NQN ",\"nsid\":1,\"limits\":{\"bandwidth\":\"x\"}}", "invalid",
+	 "bandwidth", "rdtarget.yaml(5)"},
+	{"subsystem.add", "{\"subsystem\":{\"serial\":\"S\"}}", "invalid", "nqn",
+	 "rdtarget.yaml(5)"},
+	{"subsystem.add", "{\"subsystem\":{" NQN ",\"serial\":\"S\"}}", "exists", "nqn",
+	 "remove it first"},
+	{"subsystem.set_hosts", "{" NQN ",\"hosts\":[7]}", "invalid", "hosts", NULL},
+	{"host.allow", "{" NQN2 ",\"hostnqn\":\"not a name\"}", "invalid", "hosts[1]",
+	 "rdtarget.yaml(5)"},
+	{"host.deny", "{" NQN ",\"hostnqn\":\"" T_HOST "\"}", "refused", "nqn",
+	 "subsystem.set_hosts"},
+	{"host.qos", "{" NQN2 ",\"hostnqn\":\"" T_HOST2 "\",\"limits\":{\"iops\":-1}}", "invalid",
+	 "iops", "rdtarget.yaml(5)"},
+	{"listener.add", "{\"listener\":{\"port\":0}}", "invalid", "address", "rdtarget.yaml(5)"},
+	{"listener.add", "{\"listener\":{\"address\":\"127.0.0.1\",\"port\":\"0\"}}", "invalid",
+	 "port", "rdtarget.yaml(5)"},
+	{"ana.set", "{\"group\":1,\"state\":\"lost\"}", "invalid", "state", NULL},
+	{"ana.set", "{\"group\":0,\"state\":\"change\"}", "invalid", "group", NULL},
+	{"ana.set", "{\"group\":1,\"state\":\"change\",\"port\":70000}", "invalid", "port", NULL},
+	{"ana.set", "{\"group\":1,\"state\":\"change\"}", "not_found", "port", "listener.list"},
+	{"ana.claim", "{\"group\":1,\"action\":\"grab\"}", "invalid", "action", NULL},
+	{"ana.claim", "{\"group\":1,\"action\":\"take\"}", "not_found", "group", "lock: exclusive"},
+	{"config.apply", "{\"document\":\"subsystems: 7\\n\"}", "invalid", NULL,
+	 "rdtarget.yaml(5)"},
+	{"controller.disconnect", "{}", "invalid", "hostnqn", "controller.list"},
+	{"controller.disconnect", "{" NQN2 ",\"cntlid\":1}", "not_found", "cntlid",
+	 "controller.list"},
+};
+
 /* Each mistake names its key, and leaves the target as it is. */
 static void mistakes_change_nothing(void)
 {
-	static const struct {
-		const char *method, *params, *name, *field, *hint;
-	} rows[] = {
-		{"namespace.add", "{" NQN ",\"namespace\":{\"backend\":\"memory\"}}", "invalid",
-		 "nsid", "rdtarget.yaml(5)"},
-		{"namespace.add", "{" NQN ",\"namespace\":{\"nsid\":\"9\"}}", "invalid", "nsid",
-		 "rdtarget.yaml(5)"},
-		{"namespace.add",
-		 "{" NQN ",\"namespace\":{\"nsid\":9,\"backend\":\"memory\",\"size\":\"big\"}}",
-		 "invalid", "size", "rdtarget.yaml(5)"},
-		{"namespace.resize", "{" NQN ",\"nsid\":1,\"size\":\"1000\"}", "invalid", "size",
-		 "rdtarget.yaml(5)"},
-		{"namespace.resize", "{" NQN ",\"nsid\":77,\"size\":\"1M\"}", "not_found", "nsid",
-		 NULL},
-		{"namespace.set_ana", "{" NQN ",\"nsid\":1,\"group\":1000}", "invalid", "ana_group",
-		 "rdtarget.yaml(5)"},
-		{"namespace.write_protect", "{" NQN ",\"nsid\":1,\"on\":\"yes\"}", "invalid", "on",
-		 NULL},
-		{"namespace.qos", "{" NQN ",\"nsid\":1,\"limits\":{\"bandwidth\":\"x\"}}",
-		 "invalid", "bandwidth", "rdtarget.yaml(5)"},
-		{"subsystem.add", "{\"subsystem\":{\"serial\":\"S\"}}", "invalid", "nqn",
-		 "rdtarget.yaml(5)"},
-		{"subsystem.add", "{\"subsystem\":{" NQN ",\"serial\":\"S\"}}", "exists", "nqn",
-		 "remove it first"},
-		{"subsystem.set_hosts", "{" NQN ",\"hosts\":[7]}", "invalid", "hosts", NULL},
-		{"host.allow", "{" NQN2 ",\"hostnqn\":\"not a name\"}", "invalid", "hosts[1]",
-		 "rdtarget.yaml(5)"},
-		{"host.deny", "{" NQN ",\"hostnqn\":\"" T_HOST "\"}", "refused", "nqn",
-		 "subsystem.set_hosts"},
-		{"host.qos", "{" NQN2 ",\"hostnqn\":\"" T_HOST2 "\",\"limits\":{\"iops\":-1}}",
-		 "invalid", "iops", "rdtarget.yaml(5)"},
-		{"listener.add", "{\"listener\":{\"port\":0}}", "invalid", "address",
-		 "rdtarget.yaml(5)"},
-		{"listener.add", "{\"listener\":{\"address\":\"127.0.0.1\",\"port\":\"0\"}}",
-		 "invalid", "port", "rdtarget.yaml(5)"},
-		{"ana.set", "{\"group\":1,\"state\":\"lost\"}", "invalid", "state", NULL},
-		{"ana.set", "{\"group\":0,\"state\":\"change\"}", "invalid", "group", NULL},
-		{"ana.set", "{\"group\":1,\"state\":\"change\",\"port\":70000}", "invalid", "port",
-		 NULL},
-		{"ana.set", "{\"group\":1,\"state\":\"change\"}", "not_found", "port",
-		 "listener.list"},
-		{"ana.claim", "{\"group\":1,\"action\":\"grab\"}", "invalid", "action", NULL},
-		{"ana.claim", "{\"group\":1,\"action\":\"take\"}", "not_found", "group",
-		 "lock: exclusive"},
-		{"config.apply", "{\"document\":\"subsystems: 7\\n\"}", "invalid", NULL,
-		 "rdtarget.yaml(5)"},
-		{"controller.disconnect", "{}", "invalid", "hostnqn", "controller.list"},
-		{"controller.disconnect", "{" NQN2 ",\"cntlid\":1}", "not_found", "cntlid",
-		 "controller.list"},
-	};
 	char *before, *after;
 	struct t_rpc r;
 
 	edit_open(&r);
 	before = running_config(&r);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		expect_refused(&r, rows[i].method, rows[i].params, rows[i].name, rows[i].field,
-			       rows[i].hint);
+	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++)
+		expect_refused(&r, mistakes[i].method, mistakes[i].params, mistakes[i].name,
+			       mistakes[i].field, mistakes[i].hint);
 	after = running_config(&r);
 	CU_ASSERT_STRING_EQUAL(before, after);
 	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 1, 0), 0);
