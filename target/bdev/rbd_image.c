@@ -343,8 +343,15 @@ static void refresh_size(struct rbd_image *img)
 {
 	uint32_t changes = atomic_load(&img->changes);
 	uint64_t size;
+	int rc;
 
-	if (!rbd_size_stale(img) || rbd_get_size(img->image, &size))
+	if (!rbd_size_stale(img))
+		return;
+	rc = rbd_get_size(img->image, &size);
+	/* While a write waits for the size, no read of read_when_idle() would show that. */
+	if (rc == -ESHUTDOWN)
+		rbd_image_lost(img);
+	if (rc)
 		return; /* the job looks again */
 	pthread_mutex_lock(&img->lock);
 	atomic_store(&img->changes_read, changes);

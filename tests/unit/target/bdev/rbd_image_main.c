@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An image of Ceph that is open: its size and the loss of its connection, on a fake cluster. The
+ * test runs the passes of its job. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "t_main.h"
+#include "target/bdev/rbd_priv.h"
+
+#define IMAGE_SIZE (UINT64_C(1) << 20)
+
+/* ---- the cluster ---- */
+
+static struct {
+	int rc; /* of calls that read the image's header */
+	uint64_t size;
+	rbd_update_callback_t changed;
+	void *changed_arg;
+	unsigned int opens, finished, unknown;
+	int result; /* of the write that ended last */
+} fake;
+
+uint64_t rdt_module_now(void)
+{
+	return RD_NSEC_PER_SEC;
+}
+
+int rados_ioctx_create(rados_t cluster, const char *pool, rados_ioctx_t *io)
+{
+	*io = &fake;
+	return 0;
+}
+
+void rados_ioctx_destroy(rados_ioctx_t io)
+{
+}
+
+void rados_ioctx_set_namespace(rados_ioctx_t io, const char *name)
+{
+}
+
+int64_t rados_ioctx_get_id(rados_ioctx_t io)
+{
+	return 1;
+}
+
+static int open_fake(rbd_image_t *image)
+{
+	fake.opens++;
+	*image = &fake;
+	return 0;
+}
+
+int rbd_open(rados_ioctx_t io, const char *name, rbd_image_t *image, const char *snapshot)
+{
+	return open_fake(image);
+}
+
+int rbd_open_by_id(rados_ioctx_t io, const char *id, rbd_image_t *image, const char *snapshot)
+{
+	return open_fake(image);
+}
+
+int rbd_open_read_only(rados_ioctx_t io, const char *name, rbd_image_t *image, const char *snapshot)
+{
+	return open_fake(image);
+}
+
+int rbd_open_by_id_read_only(rados_ioctx_t io, const char *id, rbd_image_t *image,
+			     const char *snapshot)
+{
+	return open_fake(image);
+}
+
+int rbd_close(rbd_image_t image)
+{
+	return 0;
+}
+
+int rbd_get_size(rbd_image_t image, uint64_t *size)
+{
+	*size = fake.size;
+	return fake.rc;
+}
+
+int rbd_stat(rbd_image_t image, rbd_image_info_t *info, size_t size)
+{
+	memset(info, 0, size);
+	info->obj_size = 4u << 20;
+	return rbd_get_size(image, &info->size);
+}
+
+int rbd_get_id(rbd_image_t image, char *id, size_t len)
+{
+	snprintf(id, len, "17");
+	return 0;
+}
+
+int rbd_get_name(rbd_image_t image, char *name, size_t *len)
+{
+	snprintf(name, *len, "disk");
+	return 0;
+}
+
+int rbd_update_watch(rbd_image_t image, uint64_t *handle, rbd_update_callback_t fn, void *arg)
+{
+	fake.changed = fn;
+	fake.changed_arg = arg;
+	return 0;
+}
+
+int rbd_update_unwatch(rbd_image_t image, uint64_t handle)
+{
+	return 0;
+}
+
+/* The reads of an idle image: none can be made. */
+int rbd_aio_create_completion(void *arg, rbd_callback_t fn, rbd_completion_t *c)
+{
+	return -ENOMEM;
+}
+
+int rbd_aio_read(rbd_image_t image, uint64_t offset, size_t len, char *buf, rbd_completion_t c)
+{
+	return -ENOMEM;
+}
+
+ssize_t rbd_aio_get_return_value(rbd_completion_t c)
+{
+	return -ENOMEM;
+}
+
+void rbd_aio_release(rbd_completion_t c)
+{
+}
+
+/* ---- the rest of the module ---- */
+
+static struct rbd_handle handle;
+
+int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config *cfg,
+		    const char *pool, struct rbd_cluster **out, struct rbd_queue **queue)
+{
+	*out = NULL;
+	*queue = NULL;
+	return 0;
+}
+
+void rbd_cluster_put(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue)
+{
+}
+
+int rbd_cluster_connect(struct rbd_cluster *c, unsigned int timeout_s, struct rbd_handle **out,
+			char *err, size_t err_size)
+{
+	*out = &handle;
+	return 0;
+}
+
+void rbd_handle_put(struct rbd_cluster *c, struct rbd_handle **h, bool dead)
+{
+	*h = NULL;
+}
+
+void rbd_clusters_add(struct rbd_clusters *clusters, struct rbd_image *img)
+{
+}
+
+void rbd_clusters_remove(struct rbd_clusters *clusters, struct rbd_image *img)
+{
+}
+
+bool rbd_clusters_find(struct rbd_clusters *clusters,
+		       bool (*fn)(const struct rbd_image *img, const void *arg), const void *arg)
+{
+	return false;
+}
+
+int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns)
+{
+	return 0;
+}
+
+void rbd_job_ran(struct rbd_job *job, bool last)
+{
+}
+
+void rbd_peers_leave(struct rbd_image *img)
+{
+}
+
+void rbd_shared_name(struct rbd_image *img, const uint8_t uuid[16])
+{
+}
+
+void rbd_shared_run(struct rbd_image *img)
+{
+}
+
+void rbd_image_settle_lock(struct rbd_image *img)
+{
+}
+
+void rbd_bdev_init(struct rdt_bdev *bdev)
+{
+}
+
+void rbd_bio_unknown(struct rdt_bio *bio)
+{
+	fake.unknown++;
+}
+
+static struct rbd_image *the_image; /* of the writes */
+
+void rbd_bio_finish(struct rdt_bio *bio)
+{
+	fake.finished++;
+	fake.result = bio->result;
+	rbd_image_put_io(the_image);
+}
+
+/* ---- a write that waits for the size ---- */
+
+static struct rbd_image *open_with_write(struct rdt_bio *bio)
+{
+	struct rdt_rbd_config rbd = {.pool = "rbd", .image = "disk"};
+	struct rdt_ns_config cfg = {.block_size = 4096, .rbd = &rbd};
+	struct rbd_image *img;
+
+	memset(&fake, 0, sizeof(fake));
+	fake.size = IMAGE_SIZE;
+	CU_ASSERT_EQUAL_FATAL(rbd_image_new(NULL, &cfg, NULL, &img), 0);
+	the_image = img;
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(atomic_load(&img->state), RBD_OPEN);
+	*bio = (struct rdt_bio){.op = RDT_BIO_WRITE, .length = IMAGE_SIZE};
+	atomic_fetch_add(&img->inflight, 1);
+	TAILQ_INSERT_TAIL(&img->held, bio, link);
+	fake.changed(fake.changed_arg);
+	return img;
+}
+
+static void close_opened(struct rbd_image *img)
+{
+	rbd_image_close(img);
+	img->job.run(&img->job);
+}
+
+static void test_size_read(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_write(&bio);
+
+	fake.rc = -EIO;
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(fake.finished, 0);
+	fake.rc = 0;
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL_FATAL(fake.finished, 1);
+	CU_ASSERT_EQUAL(fake.result, 0);
+	CU_ASSERT_EQUAL(fake.opens, 1);
+	close_opened(img);
+}
+
+static void test_clipped(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_write(&bio);
+
+	fake.size = IMAGE_SIZE - 4096;
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL_FATAL(fake.finished, 1);
+	CU_ASSERT_EQUAL(fake.result, -ERANGE);
+	CU_ASSERT_EQUAL(fake.unknown, 0);
+	close_opened(img);
+}
+
+/* No other I/O comes, which would show that the connection is blocked. */
+static void test_blocked(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_write(&bio);
+
+	fake.rc = -ESHUTDOWN;
+	img->job.run(&img->job);
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL_FATAL(fake.finished, 1);
+	CU_ASSERT_EQUAL(fake.unknown, 1);
+	fake.rc = 0;
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(fake.opens, 2);
+	CU_ASSERT_EQUAL(atomic_load(&img->state), RBD_OPEN);
+	close_opened(img);
+}
+
+static const struct t_case rbd_image_cases[] = {
+	{"a write that waits for the size ends when it can be read", test_size_read},
+	{"a write that was clipped at the new end of the image fails", test_clipped},
+	{"a write that waits for the size ends when the connection is blocked", test_blocked},
+	{NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+	const struct t_suite suites[] = {
+		{.name = "rbd image", .cases = rbd_image_cases},
+		{.name = NULL},
+	};
+
+	return t_run(argc, argv, suites);
+}
