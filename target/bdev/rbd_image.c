@@ -110,10 +110,8 @@ static int read_properties(struct rbd_image *img)
 
 	if (!rc && !img->id[0])
 		rc = rbd_get_id(img->image, img->id, sizeof(img->id));
-	if (rc < 0) {
-		img->id[0] = '\0';
+	if (rc < 0)
 		return rc;
-	}
 	derive_identity(img, identity);
 	pthread_mutex_lock(&img->lock);
 	img->image_size = info.size;

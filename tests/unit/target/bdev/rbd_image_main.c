@@ -17,7 +17,7 @@ static struct {
 	uint64_t size;
 	rbd_update_callback_t changed;
 	void *changed_arg;
-	unsigned int opens, finished, unknown;
+	unsigned int opens, opens_by_id, finished, unknown;
 	int result; /* of the write that ended last */
 } fake;
 
@@ -59,6 +59,8 @@ int rbd_open(rados_ioctx_t io, const char *name, rbd_image_t *image, const char 
 
 int rbd_open_by_id(rados_ioctx_t io, const char *id, rbd_image_t *image, const char *snapshot)
 {
+	CU_ASSERT_STRING_EQUAL(id, "17");
+	fake.opens_by_id++;
 	return open_fake(image);
 }
 
@@ -294,10 +296,32 @@ static void test_blocked(void)
 	close_opened(img);
 }
 
+/* Meanwhile its name may be that of another image. */
+static void test_opened_again(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_write(&bio);
+
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(fake.finished, 1);
+	rbd_image_lost(img);
+	img->job.run(&img->job);
+	fake.rc = -ETIMEDOUT;
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(atomic_load(&img->state), RBD_OPENING);
+	CU_ASSERT_EQUAL(fake.opens_by_id, 1);
+	fake.rc = 0;
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(atomic_load(&img->state), RBD_OPEN);
+	CU_ASSERT_EQUAL(fake.opens_by_id, 2);
+	close_opened(img);
+}
+
 static const struct t_case rbd_image_cases[] = {
 	{"a write that waits for the size ends when it can be read", test_size_read},
 	{"a write that was clipped at the new end of the image fails", test_clipped},
 	{"a write that waits for the size ends when the connection is blocked", test_blocked},
+	{"an image is opened again by its ID, also after a failed attempt", test_opened_again},
 	{NULL, NULL},
 };
 
