@@ -321,6 +321,9 @@ struct rdinit_dev_info {
 	 * Blocks of one Write Zeroes, Deallocate, Verify and Copy at most; 0: not supported. They
 	 * are those of the first path and stay; by a path that accepts fewer blocks such a command
 	 * is sent in parts as well, except a Copy whose destination overlaps its source.
+	 * By a path whose controller has no Write Zeroes, Writes of zeroes are sent in its place.
+	 * Other commands that the controller of a later path does not have end with -EIO and the
+	 * status of that controller; this is true of @c compare and @c compare_write too.
 	 */
 	uint32_t max_write_zeroes;
 	uint32_t max_deallocate;

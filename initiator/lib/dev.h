@@ -284,6 +284,7 @@ struct rdi_io {
 	uint8_t aborts; /* number of Aborts since the command was last sent; one for each part */
 	bool busy;      /* from submit to callback */
 	bool cancelled;
+	bool as_write; /* Write Zeroes that was sent as a Write of zeroes */
 	/* command identifiers: of the last part, and of the first part of a pair */
 	uint16_t cids[2];
 	uint16_t index;
@@ -323,7 +324,8 @@ struct rdinit_dev_chan {
 	bool dying;
 	struct iovec regions[RDINIT_DEV_REGIONS_MAX]; /* registered with each queue that is up */
 	unsigned int n_regions;
-	void *pool; /* the region of the buffer pool; NULL: none */
+	void *zeroes; /* data of Writes in place of Write Zeroes; NULL: none was needed yet */
+	void *pool;   /* the region of the buffer pool; NULL: none */
 	struct rd_buddy *buddy;
 };
 

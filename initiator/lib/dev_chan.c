@@ -358,6 +358,7 @@ static void chan_destroy(struct rdinit_dev_chan *chan)
 	rd_io_del(chan->h.loop, &chan->dev_io);
 	rdi_chan_pool_destroy(chan);
 	rdi_handle_close(&chan->h);
+	free(chan->zeroes);
 	free(chan->ios);
 	free(chan);
 	rdi_dev_let_go(dev, true);

@@ -12,6 +12,7 @@
 
 #define CDW12_DEAC    ((uint32_t)NVME_IO_DEAC << 16)
 #define LIMITS_MAX    3
+#define ZEROES_BYTES  (64u << 10) /* of one Write in place of a Write Zeroes */
 #define ABORT_WAIT_NS (10 * RD_NSEC_PER_SEC)
 /* Delay before the first retry after a status; each further delay is four times as long. */
 #define RETRY_NS (1 * RD_NSEC_PER_MSEC)
@@ -269,6 +270,14 @@ static inline void count_command(_Atomic uint32_t *n)
 
 /* ---- parts ---- */
 
+/* Blocks of one Write of zeroes. */
+static uint32_t zeroes_at_once(const struct rdi_chan_path *cp)
+{
+	uint32_t bytes = cp->qp->max_transfer;
+
+	return (bytes < ZEROES_BYTES ? bytes : ZEROES_BYTES) / cp->chan->dev->block_size;
+}
+
 /* Blocks of one command like @io that the path @cp accepts; 0: it does not support such commands.
  */
 static uint32_t blocks_at_once(const struct rdi_io *io, const struct rdi_chan_path *cp)
@@ -278,7 +287,7 @@ static uint32_t blocks_at_once(const struct rdi_io *io, const struct rdi_chan_pa
 	case RDINIT_DEV_WRITE:
 		return cp->qp->max_transfer / io->chan->dev->block_size;
 	case RDINIT_DEV_WRITE_ZEROES:
-		return atomic_load(&cp->path->max_write_zeroes);
+		return io->as_write ? zeroes_at_once(cp) : atomic_load(&cp->path->max_write_zeroes);
 	case RDINIT_DEV_VERIFY:
 		return atomic_load(&cp->path->max_verify);
 	case RDINIT_DEV_COPY:
@@ -455,6 +464,14 @@ static void make_io_cmd(struct rdi_chan_path *cp, struct rdi_io *io, struct rdi_
 		cmd->dir = io->op == RDINIT_DEV_READ ? RDI_IN : RDI_OUT;
 		break;
 	case RDINIT_DEV_WRITE_ZEROES:
+		if (!io->as_write)
+			break;
+		cmd->sqe.opcode = nvme_cmd_write;
+		cmd->data = io->chan->zeroes;
+		cmd->len = io->nblocks * io->chan->dev->block_size;
+		cmd->dir = RDI_OUT;
+		cdw12 &= ~CDW12_DEAC;
+		break;
 	case RDINIT_DEV_VERIFY:
 		break;
 	}
@@ -515,9 +532,28 @@ static void note_cids(struct rdi_io *io, const struct rdi_queue *q)
 			TAILQ_PREV(TAILQ_LAST(&q->busy, rdi_req_list), rdi_req_list, link)->cid;
 }
 
+/* A command that is neither a plain read or write nor a fused pair. */
+static int send_other(struct rdi_chan_path *cp, struct rdi_io *io)
+{
+	struct rdinit_dev_chan *chan = io->chan;
+	struct rdi_cmd cmd;
+
+	/* A controller without Write Zeroes, although that of the first path has it. */
+	io->as_write =
+		io->op == RDINIT_DEV_WRITE_ZEROES && atomic_load(&cp->path->max_write_zeroes) == 0;
+	if (io->as_write && !chan->zeroes)
+		chan->zeroes = calloc(1, ZEROES_BYTES);
+	if (io->as_write && !chan->zeroes)
+		return -ENOMEM;
+	shorten_io(io, cp);
+	if (io->as_write && (uint64_t)io->nblocks * chan->dev->block_size > ZEROES_BYTES)
+		return -EMSGSIZE;
+	make_io_cmd(cp, io, &cmd);
+	return rdi_queue_submit(&cp->qp->q, &cmd);
+}
+
 int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io)
 {
-	struct rdi_cmd cmd;
 	int rc;
 
 	io->aborts = 0;
@@ -534,9 +570,7 @@ int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io)
 		io->status = 0;
 		rc = send_fused_pair(cp, io);
 	} else {
-		shorten_io(io, cp);
-		make_io_cmd(cp, io, &cmd);
-		rc = rdi_queue_submit(&cp->qp->q, &cmd);
+		rc = send_other(cp, io);
 	}
 	if (rc)
 		return rc;

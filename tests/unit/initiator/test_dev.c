@@ -144,6 +144,62 @@ static void limits_of_commands_without_data(void)
 	t_dev_free(&d);
 }
 
+static unsigned int zero_writes, zero_blocks; /* Writes of nothing but zeroes, with FUA, no DEAC */
+
+/* Write Zeroes, as far as the controller has it, and Writes. */
+static bool zero_or_refuse(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			   const void *data, size_t len)
+{
+	uint32_t cdw12 = le32toh(sqe->cdw12), blocks = (cdw12 & 0xffff) + 1;
+	static uint8_t got[1u << 16];
+
+	(void)data;
+	(void)len;
+	if (conn != t_conn_to(f, 1, true) || sqe->opcode == NVMF_OPCODE)
+		return false;
+	if (sqe->opcode == nvme_cmd_write_zeroes) {
+		t_answer(conn, sqe, 0, f->id.oncs ? 0 : NVME_SC_INVALID_OPCODE | NVME_STATUS_DNR);
+		return true;
+	}
+	CU_ASSERT_EQUAL_FATAL(sqe->opcode, nvme_cmd_write);
+	CU_ASSERT_TRUE_FATAL(blocks * T_DISK_BLOCK <= sizeof(got));
+	CU_ASSERT_TRUE(t_read_host(f, sqe, got, blocks * T_DISK_BLOCK));
+	CU_ASSERT_EQUAL(cdw12 >> 16, NVME_IO_FUA);
+	CU_ASSERT_TRUE(got[0] == 0 && memcmp(got, got + 1, blocks * T_DISK_BLOCK - 1) == 0);
+	CU_ASSERT_EQUAL(le32toh(sqe->cdw10), 7 + zero_blocks);
+	zero_writes++;
+	zero_blocks += blocks;
+	t_answer(conn, sqe, 0, 0);
+	return true;
+}
+
+/* The controller comes back as one of another version, without Write Zeroes. */
+static void zeroes_are_written_where_write_zeroes_is_missing(void)
+{
+	struct rdinit_dev_io io = t_dev_io(RDINIT_DEV_WRITE_ZEROES, 7, 300);
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.id.oncs = htole16(NVME_CTRL_ONCS_WRITE_ZEROES);
+	t_fake.dlfeat = NVME_NS_DLFEAT_WRITE_ZEROES;
+	t_fake.hook = zero_or_refuse;
+	zero_writes = zero_blocks = 0;
+	t_dev_open(&d, 1);
+	io.flags = RDINIT_DEV_IO_DEALLOCATE | RDINIT_IO_FUA;
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), 0);
+	CU_ASSERT_EQUAL(zero_writes, 0);
+	t_fake.id.oncs = 0;
+	t_break(t_conn_to(&t_fake, 1, true), -ECONNRESET);
+	t_break(t_conn_to(&t_fake, 1, false), -ECONNRESET);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(rdinit_dev_reconnect(d.dev), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), 0);
+	CU_ASSERT_EQUAL(zero_writes, 3); /* of 64 KiB at most */
+	CU_ASSERT_EQUAL(zero_blocks, 300);
+	t_dev_free(&d);
+}
+
 /* Checks that the options of @d are refused, and makes them @good again. */
 static void refuse_opts(struct t_dev *d, const struct rdinit_dev_opts *good, const char *says)
 {
@@ -479,6 +535,8 @@ const struct t_case t_dev_cases[] = {
 	{"data in pieces", data_in_pieces},
 	{"the other commands", the_other_commands},
 	{"limits of commands without data are the controller's", limits_of_commands_without_data},
+	{"zeroes are written where Write Zeroes is missing",
+	 zeroes_are_written_where_write_zeroes_is_missing},
 	{"a wrong option is named", a_wrong_option_is_named},
 	{"wrong arguments are refused", wrong_arguments_are_refused},
 	{"a full channel takes a synchronous call", a_full_channel_takes_a_synchronous_call},
