@@ -346,6 +346,11 @@ int rdt_control_subsys_add(struct rdt_target *t, const struct rdt_subsys_config 
 	struct rdt_subsys *ss = rdt_subsys_slot(t, cfg->nqn);
 	int err;
 
+	if (ss && !ss->shown) { /* of a reload that was refused */
+		rdt_subsys_renew(ss, cfg, cfg_of);
+		*out = ss;
+		return 0;
+	}
 	if (ss) {
 		*out = ss;
 		if (same_identity(ss->cfg, cfg))
@@ -372,6 +377,7 @@ void rdt_control_subsys_show(struct rdt_subsys *ss)
 {
 	pthread_mutex_lock(&ss->lock);
 	atomic_store(&ss->gone, false);
+	ss->shown = true;
 	pthread_mutex_unlock(&ss->lock);
 	rdt_discovery_changed(ss->target);
 	rd_notice(ss->target->log, RD_LOG_TARGET, "%s: added", ss->nqn);

@@ -103,6 +103,7 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 	ss->now = cfg ? cfg : &cfg_of->discovery;
 	ss->now_of = rdt_config_get(cfg_of);
 	ss->nqn = cfg ? cfg->nqn : NVMF_DISC_NQN;
+	ss->nqn_of = rdt_config_get(cfg_of);
 	ss->index = index;
 	ss->cntlid_min = cfg ? (uint16_t)cfg->cntlid_min : NVMF_CNTLID_MIN;
 	ss->cntlid_max = cfg ? (uint16_t)cfg->cntlid_max : NVMF_CNTLID_MAX;
@@ -142,6 +143,7 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 	free(ss->counters);
 	rdt_auth_keys_fini(ss);
 	rdt_config_put(&ss->cfg_of);
+	rdt_config_put(&ss->nqn_of);
 	rdt_config_put(&ss->now_of);
 	pthread_mutex_destroy(&ss->lock);
 }
@@ -178,12 +180,22 @@ int rdt_subsys_new(struct rdt_target *t, const struct rdt_subsys_config *cfg,
 		return err;
 	}
 	atomic_store(&ss->gone, gone);
+	ss->shown = !gone;
 	/* Publish: reactors may use it from now on. */
 	t->subsys[ss->index] = ss;
 	atomic_store(&t->by_nqn[place_of(t, ss->nqn)], ss);
 	atomic_store(&t->subsys_count, ss->index + 1);
 	*out = ss;
 	return 0;
+}
+
+void rdt_subsys_renew(struct rdt_subsys *ss, const struct rdt_subsys_config *cfg,
+		      struct rdt_config *cfg_of)
+{
+	/* Reactors that look for an NQN compare @nqn of all: it stays where it is. */
+	rdt_config_put(&ss->cfg_of);
+	ss->cfg_of = rdt_config_get(cfg_of);
+	ss->cfg = cfg;
 }
 
 struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn)

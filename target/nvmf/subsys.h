@@ -52,7 +52,9 @@ struct rdt_subsys {
 	const struct rdt_subsys_config *now;
 	struct rdt_config *now_of;
 	atomic_bool gone; /* removed or not shown yet; set under @lock. Hosts cannot use it */
+	bool shown;       /* hosts could use it at some time; main thread only */
 	const char *nqn;
+	struct rdt_config *nqn_of; /* the configuration that contains @nqn; a reference */
 	unsigned int index;
 	struct rdt_counters *counters; /* [reactors], each on its own cache line */
 	/* Summaries over all namespaces, updated by the main thread. */
@@ -106,6 +108,10 @@ void rdt_subsys_fini(struct rdt_subsys *ss);
  * this NQN. @gone: hosts cannot use it yet. Main thread. */
 int rdt_subsys_new(struct rdt_target *target, const struct rdt_subsys_config *cfg,
 		   struct rdt_config *cfg_of, bool gone, struct rdt_subsys **out);
+/* Make a subsystem that no host could use so far one of @cfg, which has the same NQN. Its other
+ * settings follow in the reload that shows it. Main thread. */
+void rdt_subsys_renew(struct rdt_subsys *ss, const struct rdt_subsys_config *cfg,
+		      struct rdt_config *cfg_of);
 /* rdt_bdev_open() for a namespace of @t, by the target's environment. */
 int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out,
 		     char *text, size_t text_size);

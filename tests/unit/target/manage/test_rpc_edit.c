@@ -340,6 +340,43 @@ static void subsystems_come_and_go(void)
 	t_rpc_free(&r);
 }
 
+#define NEW_SUBSYS(serial, more)                                                             \
+	"{\"subsystem\":{\"nqn\":\"nqn.2026-11.io.rdnvme:new\",\"allow_any_host\":true,"     \
+	"\"serial\":"                                                                        \
+	"\"" serial "\"" more ",\"namespaces\":[{\"nsid\":1,\"backend\":\"memory\",\"block_" \
+	"size\":512,\"size\":\"2MiB\"}]}}"
+
+/* Hosts have not seen it yet: only what they have seen needs a restart. */
+static void a_subsystem_that_was_refused_may_come_with_other_values(void)
+{
+	static const char removal[] = "{\"nqn\":\"nqn.2026-11.io.rdnvme:new\"}";
+	const struct rdt_subsys *ss;
+	const json_t *result;
+	json_t *answer;
+	struct t_rpc r;
+
+	edit_open(&r);
+	expect_refused(&r, "subsystem.add", NEW_SUBSYS("FIRST", ""), "refused", NULL, NULL);
+	r.pair.env->disk_next = NEW_DISK;
+	result = t_rpc_result(&r, "subsystem.add",
+			      NEW_SUBSYS("SECOND", ",\"cntlid_max\":9,\"write_protect\":\"all\""),
+			      &answer);
+	CU_ASSERT_TRUE(json_is_true(json_object_get(result, "changed")));
+	CU_ASSERT_PTR_NULL(strstr(r.answer, "rdnvme:new")); /* nothing of it needs a restart */
+	json_decref(answer);
+	ss = rdt_subsys_find(r.pair.env->t, "nqn.2026-11.io.rdnvme:new");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(ss);
+	CU_ASSERT_STRING_EQUAL(ss->cfg->serial, "SECOND");
+	CU_ASSERT_EQUAL(ss->cfg->write_protect, RDT_WP_ALL);
+	CU_ASSERT_EQUAL(ss->cntlid_max, 9);
+	CU_ASSERT_EQUAL(connect_status(&r, ss->nqn, T_HOST, NULL), 0);
+	expect_done(&r, "subsystem.remove", removal, true);
+	r.pair.env->disk_next = NEW_DISK + 1;
+	expect_refused(&r, "subsystem.add", NEW_SUBSYS("THIRD", ""), "refused", NULL, NULL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "was there before with another serial"));
+	t_rpc_free(&r);
+}
+
 static void hosts_are_allowed_and_denied(void)
 {
 	struct t_conn *c;
@@ -464,6 +501,7 @@ static char *document_with(const char *more)
 static void a_reload_that_fails_undoes_what_it_prepared(void)
 {
 	char more[512], *line;
+	struct rdt_listener *l;
 	struct t_rpc r;
 	uint16_t port;
 	int fd;
@@ -482,6 +520,8 @@ static void a_reload_that_fails_undoes_what_it_prepared(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "cannot listen on 127.0.0.1"));
 	CU_ASSERT_TRUE(r.pair.env->disk[NEW_DISK].closed);
 	CU_ASSERT_EQUAL(list_count(&r, "listener.list", "listeners"), 0);
+	TAILQ_FOREACH (l, &r.pair.env->t->old_listeners, link)
+		CU_ASSERT_PTR_NULL(l->lis);
 	CU_ASSERT_EQUAL(list_count(&r, "namespace.list", "namespaces"), 3);
 	close(fd);
 	expect_done(&r, "config.apply", line, true); /* the port is free now */
@@ -600,6 +640,7 @@ static void a_drain_that_times_out_is_undone(void)
 	expect_done(&r, "listener.add",
 		    "{\"listener\":{\"address\":\"127.0.0.1\",\"port\":0,\"provider\":\"iwarp\"}}",
 		    true);
+	expect_done(&r, "ana.set", "{\"group\":2,\"state\":\"non-optimized\"}", true);
 	l = TAILQ_FIRST(&r.pair.env->t->listeners);
 	r.pair.env->disk[0].hold = true;
 	t_rw_sqe(r.pair.io, &sqe, false, 0, 1, buf);
@@ -615,6 +656,7 @@ static void a_drain_that_times_out_is_undone(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "\"timeout\""));
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "1 commands in flight"));
 	CU_ASSERT_EQUAL(atomic_load(&l->ana[1]), NVME_ANA_STATE_OPTIMIZED);
+	CU_ASSERT_EQUAL(atomic_load(&l->ana[2]), NVME_ANA_STATE_NONOPTIMIZED);
 	r.pair.env->disk[0].hold = false;
 	expect_done(&r, "namespace.remove", "{" NQN ",\"nsid\":5}", true);
 	t_rpc_free(&r);
@@ -628,6 +670,8 @@ const struct t_case t_rpc_edit_cases[] = {
 	{"size, protection, group and limits change under hosts", namespaces_change_under_hosts},
 	{"a dry run shows the difference only", a_dry_run_shows_the_difference_only},
 	{"subsystems come and go by calls", subsystems_come_and_go},
+	{"a subsystem that was refused may come with other values",
+	 a_subsystem_that_was_refused_may_come_with_other_values},
 	{"hosts are allowed and denied by calls", hosts_are_allowed_and_denied},
 	{"a host has one set of limits", a_host_has_one_set_of_limits},
 	{"listeners come and go by calls, with their ANA states", listeners_come_and_go},
