@@ -130,7 +130,8 @@ static void end_take(struct rbd_image *img)
 static enum rdt_claim claim_now(struct rbd_image *img)
 {
 	enum rdt_claim claim = atomic_load(&img->claim);
-	uint64_t age = rdt_module_now() - atomic_load(&img->claimed_ns);
+	uint64_t since = atomic_load(&img->claimed_ns); /* before the clock: it may be set now */
+	uint64_t age = rdt_module_now() - since;
 	char spelled[256];
 
 	if (claim != RDT_CLAIM_TAKE || age < TAKE_NS)

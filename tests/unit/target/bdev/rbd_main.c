@@ -34,11 +34,26 @@ static struct {
 	void *watch_arg;
 	void (*ahead)(struct rbd_peers *p); /* another image's call gets the next lock first */
 	struct rbd_peers *ahead_peers;
+	struct rbd_image *claimed_next; /* a command comes while the clock is read */
 } fake;
+
+static void claim_take(struct rbd_image *img)
+{
+	atomic_store(&img->claimed_ns, fake.now);
+	atomic_store(&img->claim, RDT_CLAIM_TAKE);
+}
 
 uint64_t rdt_module_now(void)
 {
-	return fake.now;
+	struct rbd_image *img = fake.claimed_next;
+	uint64_t now = fake.now;
+
+	fake.claimed_next = NULL;
+	if (img) {
+		fake.now++;
+		claim_take(img);
+	}
+	return now;
 }
 
 int __real_pthread_mutex_lock(pthread_mutex_t *lock);
@@ -357,12 +372,6 @@ static void pass(struct rbd_image *img)
 	answer();
 }
 
-static void claim_take(struct rbd_image *img)
-{
-	atomic_store(&img->claimed_ns, fake.now);
-	atomic_store(&img->claim, RDT_CLAIM_TAKE);
-}
-
 static void test_take(void)
 {
 	struct rbd_image *img = standby_new();
@@ -374,6 +383,18 @@ static void test_take(void)
 	CU_ASSERT_EQUAL(fake.blocks, 0);
 	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
 	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_WAIT);
+	standby_free(img);
+}
+
+static void test_take_twice(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	claim_take(img);
+	fake.claimed_next = img;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 1);
 	standby_free(img);
 }
 
@@ -563,6 +584,7 @@ static void test_overtaken(void)
 
 static const struct t_case rbd_lock_cases[] = {
 	{"a command takes the lock of a gateway that is alive", test_take},
+	{"a command that is given again at that moment is carried out", test_take_twice},
 	{"a command that waited for the cluster for an hour is dropped", test_take_hours_later},
 	{"a command given an hour before the image is open is dropped",
 	 test_take_before_opening_hours_later},
