@@ -62,14 +62,17 @@ struct rdt_bio {
 	struct rdt_chan *queued_at;
 };
 
-/* Replace the text that gateways share. It belongs to the backend until done(). */
+/* Replace the text that gateways share, or check that it is still the text that this gateway knows.
+ * It belongs to the backend until done(). */
 struct rdt_bdev_state_job {
 	struct rd_msg msg;
 	struct rd_loop *home; /* done() runs there, exactly once */
-	const char *text;     /* exists until done() */
+	const char *text;     /* exists until done(); NULL: only check that it did not change */
 	size_t len;
-	/* 0: stored, and every gateway will read it; -ESHUTDOWN: another gateway has the storage;
-	 * another -errno: it may be stored or not */
+	uint32_t seq; /* bdev->state_seq of the text that this one replaces, or is compared with */
+	/* 0: stored, and every gateway will read it; -ESHUTDOWN: not stored, another gateway has
+	 * the storage; -ENOTCONN: the storage has ended the connection, it may be stored or not;
+	 * another -errno: it cannot be stored now, and may be stored or not */
 	int err;
 	void (*done)(struct rdt_bdev_state_job *job); /* may free the job */
 	STAILQ_ENTRY(rdt_bdev_state_job) link;

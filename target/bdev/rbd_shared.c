@@ -66,6 +66,21 @@ static int replace_shared(struct rbd_image *img, const char *text, size_t len)
 	return rc;
 }
 
+/* Whether the object has the version that this gateway knows. A gateway that was replaced and does
+ * not know it gets no answer, because Ceph has blocked it, or finds another version. */
+static int check_shared(struct rbd_image *img)
+{
+	uint64_t version = 0;
+	char byte;
+	int rc = rados_read(img->io, img->shared_name, &byte, sizeof(byte), 0);
+
+	if (rc >= 0)
+		version = rados_get_last_version(img->io);
+	else if (rc != -ENOENT)
+		return rc;
+	return version == img->shared_version ? 0 : -ERANGE;
+}
+
 /* Another gateway has written the object: the caller retries after this gateway has read the new
  * text. */
 static int shared_conflict(struct rbd_image *img)
@@ -91,17 +106,22 @@ static int write_shared(struct rbd_image *img, const struct rdt_bdev_state_job *
 
 	if (atomic_load(&img->state) != RBD_OPEN || atomic_load(&img->bdev.standby))
 		return -ESHUTDOWN;
-	rc = replace_shared(img, job->text, job->len);
+	/* The object was read again since. What another gateway has written must not be lost. */
+	if (atomic_load(&img->bdev.state_seq) != job->seq)
+		return -ESHUTDOWN;
+	rc = job->text ? replace_shared(img, job->text, job->len) : check_shared(img);
 	if (rc == -ERANGE || rc == -EOVERFLOW || rc == -EEXIST || rc == -ENOENT)
 		return shared_conflict(img);
-	if (rc == -ESHUTDOWN)
+	if (rc == -ESHUTDOWN) {
 		rbd_image_lost(img);
-	else if (rc)
+		return -ENOTCONN; /* also when it was executed and only the answer was refused */
+	}
+	if (rc)
 		rd_err(img->log, RD_LOG_BACKEND,
-		       "rbd: image %s: the object %s cannot be written: %s; the user needs the "
+		       "rbd: image %s: the object %s cannot be %s: %s; the user needs the "
 		       "capabilities of \"profile rbd\" for the pool",
 		       rbd_image_spell(img, spelled, sizeof(spelled)), img->shared_name,
-		       strerror(-rc));
+		       job->text ? "written" : "read", strerror(-rc));
 	return rc;
 }
 

@@ -48,6 +48,8 @@ struct rdt_resv_work {
 	struct rdt_state_job job;
 	struct rdt_bdev_state_job shared_job; /* or this one */
 	char *shared_text;
+	bool keeps; /* the command changes nothing, and is answered with @status */
+	struct nvme_status status;
 	bool follows; /* no command made it: the state comes from another gateway */
 	uint32_t seq; /* with @follows: bdev->state_seq of it */
 	unsigned int parts_left;
@@ -303,34 +305,79 @@ static void resv_written(struct rdt_state_job *job)
 	run_resv_cmds(resv);
 }
 
+static void answer_unchanged(struct rdt_resv *resv, struct nvme_status status)
+{
+	struct rdt_resv_cmd *cmd = STAILQ_FIRST(&resv->cmds);
+	const struct rdt_req *req = resv_req_of(cmd);
+
+	if (cmd->report)
+		rdt_resv_report(&resv->now, req->buf, req->data_len);
+	resv_answer(resv, status);
+	drop_work(resv);
+}
+
+/* An ANA status would say that the command was not executed. If it was, the host must not send it
+ * again: the repeated command would find other keys, and end with a conflict. */
+static struct nvme_status shared_write_status(const struct rdt_resv_work *work, int err)
+{
+	if (err == -ENOTCONN && !work->keeps)
+		return nvme_status(NVME_SCT_PATH, NVME_SC_ANA_INTERNAL_PATH_ERROR);
+	if (err == -ENOTCONN)
+		err = -ESHUTDOWN;
+	return rdt_status_from_errno(err, RDT_BIO_WRITE);
+}
+
 static void shared_written(struct rdt_bdev_state_job *job)
 {
 	struct rdt_resv_work *work = rd_container_of(job, struct rdt_resv_work, shared_job);
 	struct rdt_resv *resv = work->resv;
 
 	if (job->err) {
-		resv_answer(resv, rdt_status_from_errno(job->err, RDT_BIO_WRITE));
+		resv_answer(resv, shared_write_status(work, job->err));
 		drop_work(resv);
+	} else if (work->keeps) {
+		answer_unchanged(resv, work->status);
 	} else {
 		publish_resv(resv);
 	}
 	run_resv_cmds(resv);
 }
 
-static int start_shared_write(struct rdt_resv *resv)
+static void start_shared_job(struct rdt_resv *resv)
 {
 	struct rdt_resv_work *work = resv->work;
 	struct rdt_bdev_state_job *job = &work->shared_job;
 	struct rdt_bdev *base = rdt_bdev_base(resv->ns->bdev);
 
-	if (rdt_resv_to_json(&work->next, resv->ns->cfg->uuid_bytes, &work->shared_text))
-		return -ENOMEM;
 	job->text = work->shared_text;
-	job->len = strlen(job->text);
+	job->len = job->text ? strlen(job->text) : 0;
+	job->seq = resv->seen_seq;
 	job->home = resv_target(resv)->loop;
 	job->done = shared_written;
 	base->ops->state_write(base, job);
+}
+
+static int start_shared_write(struct rdt_resv *resv)
+{
+	struct rdt_resv_work *work = resv->work;
+
+	if (rdt_resv_to_json(&work->next, resv->ns->cfg->uuid_bytes, &work->shared_text))
+		return -ENOMEM;
+	start_shared_job(resv);
 	return 0;
+}
+
+/* The command changes nothing. Another gateway may have the storage without this one knowing it,
+ * because it cannot reach the storage: then what it knows is old. */
+static void keep_state(struct rdt_resv *resv, struct nvme_status status)
+{
+	if (!resv_is_shared(resv->ns)) {
+		answer_unchanged(resv, status);
+		return;
+	}
+	resv->work->keeps = true;
+	resv->work->status = status;
+	start_shared_job(resv);
 }
 
 /* Returns 0 or -ENOMEM. */
@@ -464,20 +511,14 @@ static void resv_step(struct rdt_resv *resv)
 		resv_answer(resv, rdt_status_from_errno(-ESHUTDOWN, RDT_BIO_WRITE));
 		return;
 	}
-	if (cmd->report) {
-		rdt_resv_report(&resv->now, resv_req_of(cmd)->buf, resv_req_of(cmd)->data_len);
-		resv_answer(resv, NVME_OK);
-		return;
-	}
 	if (prepare_resv(resv)) {
 		resv_answer(resv, no_memory);
 		return;
 	}
 	work = resv->work;
-	st = rdt_resv_apply(&work->next, &cmd->op, &work->fx);
+	st = cmd->report ? NVME_OK : rdt_resv_apply(&work->next, &cmd->op, &work->fx);
 	if (!nvme_status_ok(st) || same_state(&work->next, &resv->now)) {
-		resv_answer(resv, st);
-		drop_work(resv);
+		keep_state(resv, st);
 		return;
 	}
 	durable = work->next.ptpl || resv->now.ptpl || resv->stale || resv_is_shared(resv->ns);

@@ -90,6 +90,29 @@ static bool tells_effect(const struct rdinit_completion *comp)
 						    status == NVME_SC_INVALID_FIELD));
 }
 
+/* The ANA statuses say that the command was not executed. */
+static bool tells_no_effect(const struct rdinit_completion *comp)
+{
+	unsigned int status = comp->status & 0x7ff;
+
+	return comp->err == -EIO && status >= (NVME_SCT_PATH << 8 | NVME_SC_ANA_PERSISTENT_LOSS) &&
+	       status <= (NVME_SCT_PATH << 8 | NVME_SC_ANA_TRANSITION);
+}
+
+static bool answer_is_possible(struct claim *c, const struct rdinit_completion *comp,
+			       const struct resv_state *report)
+{
+	struct resv *resv = c->w->resv;
+	uint64_t now = rd_sim_now(c->w->sim);
+
+	if (tells_no_effect(comp))
+		return resv_unexecuted(resv, c->number, now);
+	if (tells_effect(comp))
+		return resv_answered(resv, c->number, comp->status & 0x7ff, report, now);
+	resv_lost(resv, c->number);
+	return true;
+}
+
 static void claim_ended(void *user, const struct rdinit_completion *comp)
 {
 	struct claim *c = user;
@@ -104,10 +127,7 @@ static void claim_ended(void *user, const struct rdinit_completion *comp)
 		world_fail(w, "host %u: the reservation report is malformed", c->host);
 		return;
 	}
-	if (!tells_effect(comp))
-		resv_lost(w->resv, c->number);
-	else if (!resv_answered(w->resv, c->number, comp->status & 0x7ff, reports ? &report : NULL,
-				rd_sim_now(w->sim)))
+	if (!answer_is_possible(c, comp, reports ? &report : NULL))
 		world_fail(w,
 			   "host %u %s (type %u, keys %u and %u): the answer 0x%x contradicts "
 			   "every state that was possible",

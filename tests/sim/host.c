@@ -127,7 +127,8 @@ static void judge_reservation(const struct command *c, const struct rdinit_compl
 
 	if (!comp->err && !resv_permitted(w->resv, host, write, c->begin))
 		world_fail(w, "host %u: a command has succeeded that a reservation forbids", host);
-	if (is_conflict(comp) && !resv_forbidden(w->resv, host, write, c->begin))
+	if (is_conflict(comp) && !resv_forbidden(w->resv, host, write, c->begin) &&
+	    w->outdated_at < c->begin)
 		world_fail(w, "host %u: a command was refused that no reservation forbids", host);
 }
 

@@ -16,4 +16,11 @@ MUTANTS = (
     ('a write of which the effect is not known counts as refused', 'target/bdev/backend_rbd.c',
      'bio->status = NVME_SCT_PATH << 8 | NVME_SC_ANA_INTERNAL_PATH_ERROR;', ';'),
     ('a gateway with the lock stays in standby', 'target/bdev/rbd_lock.c', '\trbd_image_set_standby(img, false);', ''),
+    ('reservations are stored that were made before the object was read again', 'target/bdev/rbd_shared.c',
+     'if (atomic_load(&img->bdev.state_seq) != job->seq)', 'if (false)'),
+    ('a reservation command of which the effect is not known counts as refused', 'target/bdev/rbd_shared.c',
+     'return -ENOTCONN; /*', 'return -ESHUTDOWN; /*'),
+    ('a gateway that was cut off answers reservation commands', 'target/nvmf/ns_resv.c',
+     'if (!resv_is_shared(resv->ns)) {\n\t\tanswer_unchanged', 'if (true) {\n\t\tanswer_unchanged'),
+    ('a gateway that gets the lock does not read the reservations', 'target/bdev/rbd_lock.c', '\trc = rbd_shared_load(img);', '\trc = 0;'),
 )

@@ -355,6 +355,19 @@ void resv_lost(struct resv *r, int number)
 	forget_lost(r);
 }
 
+bool resv_unexecuted(struct resv *r, int number, uint64_t now)
+{
+	return resv_answered(r, number, OPEN, NULL, now);
+}
+
+void resv_settled(struct resv *r, uint64_t now)
+{
+	for (unsigned int n = 0; n < OPS; n++)
+		if (r->op_state[n] == OP_LOST)
+			forget(r, n);
+	update_rights(r, now);
+}
+
 void resv_restarted(struct resv *r, uint64_t now)
 {
 	unsigned int count = r->count;

@@ -63,8 +63,16 @@ int resv_begins(struct resv *r, const struct resv_op *op, uint64_t now);
  */
 bool resv_answered(struct resv *r, int number, unsigned int status, const struct resv_state *report,
 		   uint64_t now);
-/* The command has ended without an answer, and may take effect until the target restarts. */
+/* The command has ended without an answer, and may take effect until resv_restarted() or
+ * resv_settled(). */
 void resv_lost(struct resv *r, int number);
+/*
+ * The answer says that the command was not executed, and will not be. Returns false when the
+ * command has taken effect in every possible state.
+ */
+bool resv_unexecuted(struct resv *r, int number, uint64_t now);
+/* Commands that have ended take no effect any more. */
+void resv_settled(struct resv *r, uint64_t now);
 /* The target has ended: commands take no effect any more, and what does not persist is forgotten.
  */
 void resv_restarted(struct resv *r, uint64_t now);

@@ -261,8 +261,7 @@ static int open_store(struct rdt_target *target, const struct rdt_ns_config *cfg
 	return disk_open(w->store, out);
 }
 
-/* A write takes effect. */
-static void judge_write(void *arg, uint64_t value)
+void world_judge_write(void *arg, uint64_t value)
 {
 	struct world *w = arg;
 	uint64_t begin;
@@ -334,7 +333,7 @@ static int make_world(struct world *w)
 	w->resv = resv_new();
 	if (!w->store || !w->check || !w->resv)
 		return -ENOMEM;
-	store_watch(w->store, judge_write, w);
+	store_watch(w->store, world_judge_write, w);
 	store_on_block(w->store, reactor_blocks);
 	for (unsigned int i = 0; i < WORLD_REACTORS; i++)
 		w->unblock[i].fn = time_passes;

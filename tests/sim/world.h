@@ -107,6 +107,8 @@ struct world {
 	struct host *hosts[WORLD_HOSTS];
 	struct faults *faults;
 	struct gateways *gateways; /* instead of @target; NULL: none */
+	/* When a gateway acted last that had lost the image, and did not know it. */
+	uint64_t outdated_at;
 	/* A command has ended. NULL: only the history of its data is judged. */
 	void (*judge)(struct world *w, const struct rdinit_completion *comp);
 	uint64_t step;
@@ -122,6 +124,8 @@ void world_free(struct world *w);
 
 /* A violation; the first one counts. */
 void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A write takes effect. @arg: the world. */
+void world_judge_write(void *arg, uint64_t value);
 /* One step: a turn of an actor, or time passes. Returns false when no event can follow any more. */
 bool world_step(struct world *w);
 

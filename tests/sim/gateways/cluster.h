@@ -103,6 +103,7 @@ struct object {
 struct cluster {
 	struct rd_sim *sim;
 	void (*violated)(void *arg, const char *text);
+	void (*written)(void *arg, uint64_t value); /* a block of the image */
 	void *arg;
 	uint64_t stalled_until;
 	uint64_t cut_until[CLUSTER_MACHINES]; /* by process->number */

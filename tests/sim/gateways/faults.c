@@ -11,6 +11,7 @@
 
 #include "util/sockaddr.h"
 
+#include "../resv.h"
 #include "gateways.h"
 
 #define NEXT_FAULT (4 * RD_NSEC_PER_SEC) /* at most, from one to the next */
@@ -18,6 +19,7 @@
 #define LOOK_NS    (50 * RD_NSEC_PER_MSEC)
 #define HOLD_MAX   (12 * RD_NSEC_PER_SEC)
 #define OUTAGE_MAX (45 * RD_NSEC_PER_SEC) /* longer than Ceph waits for a watch */
+#define CALM_NS    (5 * RD_NSEC_PER_SEC)  /* after a burst, with reservations */
 #define SLOW_MAX   (2 * RD_NSEC_PER_SEC)
 
 enum gateway_fault {
@@ -37,6 +39,7 @@ enum gateway_fault {
 	GW_DRAIN,   /* a gateway ends and starts again */
 	GW_KILL,    /* a gateway is killed and starts again */
 	GW_ABORT,   /* a host cancels a command */
+	GW_RESERVE, /* hosts change reservations, in half of the seeds, all the time */
 	GATEWAY_FAULTS,
 };
 
@@ -46,7 +49,7 @@ const char *const fault_names[] = {
 	[GW_OFF] = "off",      [GW_CLUSTER] = "cluster",   [GW_DELAY] = "delay",
 	[GW_BLOCK] = "block",  [GW_CHANGE] = "change",     [GW_TAKE] = "take",
 	[GW_YIELD] = "yield",  [GW_DRAIN] = "drain",       [GW_KILL] = "kill",
-	[GW_ABORT] = "cancel", [GATEWAY_FAULTS] = NULL,
+	[GW_ABORT] = "cancel", [GW_RESERVE] = "reserve",   [GATEWAY_FAULTS] = NULL,
 };
 
 struct faults {
@@ -55,6 +58,7 @@ struct faults {
 	uint64_t burst_until; /* 0: all is well */
 	struct rd_sim_event port_up[GATEWAYS];
 	struct rd_sim_event cluster_well;
+	uint64_t calm_until; /* no burst before */
 };
 
 /* Most faults are short, few are long. */
@@ -210,15 +214,31 @@ static void end_burst(struct faults *f)
 		gateways_suffer(f, last);
 }
 
+/* Whether the last burst is over for good: a gateway serves, and no reservation command of that
+ * burst takes effect any more. */
+static bool is_calm(struct faults *f)
+{
+	struct world *w = f->w;
+
+	if (w->gateways->healed_at) {
+		f->calm_until = rd_sim_now(w->sim) + (w->reserves ? CALM_NS : 0);
+		return false;
+	}
+	if (rd_sim_now(w->sim) < f->calm_until)
+		return false;
+	resv_settled(w->resv, rd_sim_now(w->sim));
+	return true;
+}
+
 static void next_gateway_fault(struct rd_sim_event *event)
 {
 	struct faults *f = rd_container_of(event, struct faults, next);
 	struct world *w = f->w;
-	enum gateway_fault kind = (enum gateway_fault)rd_sim_below(w->sim, GATEWAY_FAULTS);
+	enum gateway_fault kind = (enum gateway_fault)rd_sim_below(w->sim, GW_RESERVE);
 
 	if (w->ending)
 		return;
-	if (!f->burst_until && w->gateways->healed_at) {
+	if (!f->burst_until && !is_calm(f)) {
 		rd_sim_at(w->sim, &f->next, LOOK_NS);
 		return;
 	}
@@ -239,6 +259,7 @@ int faults_new(struct world *w, struct faults **out)
 	if (!f)
 		return -ENOMEM;
 	f->w = w;
+	w->reserves = w->opts.faults & 1u << GW_RESERVE && rd_sim_chance(w->sim, 1, 2);
 	f->next.fn = next_gateway_fault;
 	f->port_up[0].fn = hosts_back_0;
 	f->port_up[1].fn = hosts_back_1;

@@ -61,12 +61,34 @@ static struct actor *gateway_actors(const struct gateway *gw)
 	return &gw->all->w->actors[ACTOR_GATEWAY + gw->number * (1 + WORLD_REACTORS)];
 }
 
+static bool serves(const struct gateway *gw)
+{
+	const struct rdt_ns *ns;
+
+	if (gw->state != GATEWAY_UP)
+		return false;
+	ns = gw->target->ns[0];
+	return ns && ns->state == RDT_NS_LIVE && !rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
+}
+
+/* Another one has the lock, and may have changed the reservations. */
+static bool is_outdated(const struct gateway *gw)
+{
+	const struct client *holder = gw->all->cluster->lock_client;
+
+	return (!holder || holder->process != gw->process) && serves(gw);
+}
+
 static int turn_gateway(struct actor *actor)
 {
 	const struct gateway *gw = actor->arg;
 	struct process *before = process_enter(gw->process);
-	int rc = rd_loop_turn(actor->loop, 0);
+	struct world *w = gw->all->w;
+	int rc;
 
+	if (is_outdated(gw))
+		w->outdated_at = rd_sim_now(w->sim);
+	rc = rd_loop_turn(actor->loop, 0);
 	process_enter(before);
 	return rc < 0 ? -EIO : 0;
 }
@@ -315,16 +337,6 @@ static void all_are_down(struct gateways *all)
 	all->w->target_state = TARGET_DRAINED;
 }
 
-static bool serves(const struct gateway *gw)
-{
-	const struct rdt_ns *ns;
-
-	if (gw->state != GATEWAY_UP)
-		return false;
-	ns = gw->target->ns[0];
-	return ns && ns->state == RDT_NS_LIVE && !rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
-}
-
 static void look_whether_served(struct gateways *all)
 {
 	uint64_t past = rd_sim_now(all->w->sim) - all->healed_at;
@@ -470,9 +482,9 @@ int target_config(struct world *w, const struct setup *setup)
 		return rc;
 	all->w = w;
 	all->cluster->violated = cluster_says;
+	all->cluster->written = world_judge_write;
 	all->cluster->arg = w;
 	w->judge = judge_answer;
-	w->reserves = false;
 	w->submits_in = 60; /* so that time passes: a takeover takes seconds */
 	for (unsigned int i = 0; i < GATEWAYS && !rc; i++)
 		rc = new_gateway(all, i);

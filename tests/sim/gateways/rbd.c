@@ -226,6 +226,7 @@ static int exec_write(struct rbd_io *io)
 				 cl->lock_client ? cl->lock_client->addr : "nobody");
 	for (unsigned int i = 0; i < io->count; i++) {
 		cl->values[io->block + i] = io->values[i];
+		cl->written(cl->arg, io->values[i]);
 		rd_sim_tell(cl->sim, "cluster: client %s: block %u: value %llu", o->client->addr,
 			    io->block + i, (unsigned long long)io->values[i] >> CHECK_BLOCK_BITS);
 	}
