@@ -108,6 +108,15 @@ static void tell_late_jobs(struct rbd_queue *q, uint64_t *due)
 	}
 }
 
+/* With @q locked. Does the calling thread, which runs no job, have to stay? Those that were started
+ * while jobs hung end after that. */
+static bool worker_stays(const struct rbd_queue *q)
+{
+	if (q->threads > WORKERS + 1 && q->threads > q->count + 1)
+		return false;
+	return q->count || !TAILQ_EMPTY(&q->jobs);
+}
+
 static void *rbd_worker(void *arg)
 {
 	struct rbd_queue *q = arg;
@@ -116,7 +125,7 @@ static void *rbd_worker(void *arg)
 	void *ended_arg = q->arg;
 
 	pthread_mutex_lock(&q->lock);
-	while (q->count || !TAILQ_EMPTY(&q->jobs)) {
+	while (worker_stays(q)) {
 		uint64_t due;
 		struct rbd_job *job = next_job(q, &due);
 
