@@ -420,6 +420,7 @@ struct rdinit_ctrl_info {
 	const char *address;  /**< of the target, such as "192.0.2.1:4420"; freed with the handle */
 	const char *provider; /**< "iwarp" or "verbs"; static */
 	const char *hostnqn;  /**< host NQN in use; freed with the handle */
+	char hostid[40];      /**< host identifier in use: a UUID as text */
 };
 
 /** The function that rdinit_ctrl_info_init() calls with the size of the caller's structure. */

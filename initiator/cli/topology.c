@@ -24,6 +24,7 @@ struct paths {
 	struct path *path;
 	size_t n;
 	char hostnqn[RDINIT_NQN_SIZE];
+	char hostid[40];
 };
 
 static void set(struct path *p, const char *nqn, const char *traddr, const char *trsvcid)
@@ -64,6 +65,7 @@ static int find_paths(const struct cli_options *o, struct paths *out)
 	if (rc)
 		return rc;
 	snprintf(out->hostnqn, sizeof(out->hostnqn), "%s", s.info.hostnqn);
+	snprintf(out->hostid, sizeof(out->hostid), "%s", s.info.hostid);
 	if (s.info.discovery) {
 		rc = discovered(&s, out);
 	} else {
@@ -424,15 +426,16 @@ static void group_by_namespace(json_t *ss)
 }
 
 /* nvme-cli's members have the namespaces once, with their paths. */
-static int print_topology_json(const char *hostnqn, json_t *subsystems)
+static int print_topology_json(const struct paths *all, json_t *subsystems)
 {
 	json_t *ss, *p;
 	size_t i, j;
 
 	json_array_foreach(subsystems, i, ss) json_array_foreach(json_object_get(ss, "Paths"), j, p)
 		json_object_del(p, "Namespaces");
-	return cli_print_json(
-		json_pack("[{s:s, s:o}]", "HostNQN", hostnqn, "Subsystems", subsystems), stdout);
+	return cli_print_json(json_pack("[{s:s, s:s, s:o}]", "HostNQN", all->hostnqn, "HostID",
+					all->hostid, "Subsystems", subsystems),
+			      stdout);
 }
 
 /* The subsystems of the log, each with its paths; @go: and what there is behind each path. */
@@ -471,7 +474,7 @@ static int topology(const struct cli_options *o, bool go, bool by_path)
 	if (!rc) {
 		subsystems = subsystems_of(o, &all, go, &bad);
 		if (o->format == CLI_JSON) {
-			rc = print_topology_json(all.hostnqn, subsystems);
+			rc = print_topology_json(&all, subsystems);
 		} else {
 			print_topology(subsystems, by_path);
 			json_decref(subsystems);

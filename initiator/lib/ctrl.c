@@ -526,7 +526,7 @@ int rdinit_ctrl_get_info(const struct rdinit_ctrl *ctrl, struct rdinit_ctrl_info
 
 	if (!ctrl)
 		return rdi_no_handle(__func__);
-	rc = RDI_CHECK_SIZE(__func__, info, rdinit_ctrl_info, sizeof(*info));
+	rc = RDI_CHECK_SIZE(__func__, info, rdinit_ctrl_info, RDI_INFO_FIRST);
 	if (rc)
 		return rc;
 	if (ctrl->state != RDI_CTRL_READY)
@@ -545,6 +545,8 @@ int rdinit_ctrl_get_info(const struct rdinit_ctrl *ctrl, struct rdinit_ctrl_info
 	info->address = ctrl->q.remote;
 	info->provider = ctrl->h.fab->ops->name;
 	info->hostnqn = ctrl->host.nqn;
+	if (RDI_HAS(info, hostid))
+		uuid_unparse_lower(ctrl->host.id, info->hostid);
 	return 0;
 }
 

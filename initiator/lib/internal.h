@@ -51,6 +51,7 @@ void rdi_zero_sized(void *to, size_t size);
 /* Bytes of the structures in version 0.1. */
 #define RDI_URI_FIRST  offsetof(struct rdinit_uri, no_remote_invalidate)
 #define RDI_OPTS_FIRST offsetof(struct rdinit_ctrl_opts, no_remote_invalidate)
+#define RDI_INFO_FIRST offsetof(struct rdinit_ctrl_info, hostid)
 
 /* ---- host.c ---- */
 

@@ -130,6 +130,14 @@ def list_has_each_namespace_once(t):
 
 
 @test
+def the_identity_of_the_host_is_told(t):
+    target = serve(t)
+    for verb in 'list-subsys', 'show-topology':
+        value, = json_of(t, target, verb, '', ['--hostnqn', 'nqn.2024-01.test:me'])
+        t.eq((value['HostNQN'], value['HostID']), ('nqn.2024-01.test:me', HOST), verb)
+
+
+@test
 def paths_and_their_states(t):
     target = serve(t, listeners=[{}, {}])
     found = json_of(t, target, 'show-topology', '')[0]['Subsystems']

@@ -30,9 +30,14 @@ static void older(void)
 		struct rdinit_uri u;
 		unsigned char bytes[sizeof(struct rdinit_uri)];
 	} uri;
+	union {
+		struct rdinit_ctrl_info i;
+		unsigned char bytes[sizeof(struct rdinit_ctrl_info)];
+	} info;
 	struct rdinit_ctrl *ctrl;
 
 	t_fake_reset();
+	memset(&info, GUARD, sizeof(info));
 	memset(&opts, GUARD, sizeof(opts));
 	memset(&uri, GUARD, sizeof(uri));
 	rdinit_uri_init_size(&uri.u, RDI_URI_FIRST);
@@ -52,6 +57,10 @@ static void older(void)
 	CU_ASSERT_EQUAL_FATAL(rdi_ctrl_create_env(&opts.o, &t_env, &ctrl), 0);
 	CU_ASSERT_FALSE(ctrl->no_remote_invalidate); /* bytes behind the structure stay unchanged */
 	CU_ASSERT_EQUAL(rdinit_ctrl_connect(ctrl), 0);
+	rdinit_ctrl_info_init_size(&info.i, RDI_INFO_FIRST);
+	CU_ASSERT_EQUAL(rdinit_ctrl_get_info(ctrl, &info.i), 0);
+	CU_ASSERT_STRING_EQUAL(info.i.hostnqn, rdinit_ctrl_hostnqn(ctrl));
+	CU_ASSERT_TRUE(untouched(info.bytes, RDI_INFO_FIRST, sizeof(info)));
 	rdinit_ctrl_free(&ctrl);
 }
 
