@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The control socket of a target with one host. */
-#include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +9,41 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "util/sockaddr.h"
+
 #include "t_rpc.h"
 
 #define ANSWER_MAX (1u << 20)
 #define WAITS_MAX  10000u /* of 5 ms */
+
+const char t_rpc_config[] =
+	"target: {queue_depth: 64, io_queues: 4, max_data_size: 64KiB, engine_depth: 16}\n"
+	"subsystems:\n"
+	"  - nqn: " T_NQN "\n"
+	"    serial: SERIAL0\n"
+	"    model: model zero\n"
+	"    allow_any_host: true\n"
+	"    namespaces:\n"
+	"      - nsid: 1\n"
+	"        backend: memory\n"
+	"        block_size: 512\n"
+	"        size: 2MiB\n"
+	"        uuid: 11111111-1111-1111-1111-111111111111\n"
+	"      - nsid: 5\n"
+	"        backend: memory\n"
+	"        block_size: 512\n"
+	"        size: 2MiB\n"
+	"        uuid: 10101010-1010-1010-1010-101010101010\n"
+	"  - nqn: " T_NQN2 "\n"
+	"    serial: SERIAL1\n"
+	"    model: model one\n"
+	"    hosts: [" T_HOST2 "]\n"
+	"    namespaces:\n"
+	"      - nsid: 1\n"
+	"        backend: memory\n"
+	"        block_size: 512\n"
+	"        size: 2MiB\n"
+	"        uuid: 12121212-1212-1212-1212-121212121212\n";
 
 /* Any thread may log. */
 static void keep_line(void *arg, enum rd_log_level level, const char *line)
@@ -199,4 +230,43 @@ void t_rpc_expect_error(const json_t *answer, const char *name)
 
 	CU_ASSERT_STRING_EQUAL(found ? found : "none", name);
 	CU_ASSERT_TRUE(!error || strlen(json_string_value(json_object_get(error, "message"))) > 0);
+}
+
+void t_rpc_open_file(struct t_rpc *r)
+{
+	const json_t *result;
+	json_t *answer;
+
+	t_rpc_open(r);
+	t_rpc_write_config(r, t_rpc_config);
+	result = t_rpc_result(r, "config.reload", "{}", &answer);
+	CU_ASSERT_TRUE(json_is_true(json_object_get(result, "applied")));
+	CU_ASSERT_EQUAL(json_integer_value(json_object_get(result, "problems")), 0);
+	json_decref(answer);
+	CU_ASSERT_EQUAL(r->reads, 1);
+	CU_ASSERT_EQUAL(r->reloads, 1);
+	CU_ASSERT_FALSE(r->pair.env->disk[0].closed); /* no namespace was replaced */
+}
+
+int t_rpc_taken_port(uint16_t *port)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	rd_addr_parse("127.0.0.1", 0, &addr);
+	CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&addr, sizeof(struct sockaddr_in)), 0);
+	CU_ASSERT_EQUAL_FATAL(listen(fd, 1), 0);
+	CU_ASSERT_EQUAL_FATAL(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+	*port = rd_addr_port((struct sockaddr *)&addr);
+	return fd;
+}
+
+int t_rpc_reach(const struct sockaddr_storage *addr)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int rc = connect(fd, (const struct sockaddr *)addr, sizeof(struct sockaddr_in));
+
+	close(fd);
+	return rc;
 }

@@ -7,6 +7,7 @@
 #define T_RPC_H
 
 #include <pthread.h>
+#include <sys/socket.h>
 
 #include <jansson.h>
 
@@ -37,8 +38,13 @@ struct t_rpc {
 	size_t lines_len;
 };
 
+/* Describes what t_env_new() makes: the order of namespaces and the values are the same. */
+extern const char t_rpc_config[];
+
 /* A target with one host, as t_pair_new(), its control socket, and a client of that. */
 void t_rpc_open(struct t_rpc *r);
+/* The same; its configuration was read from a file with the text t_rpc_config, as after SIGHUP. */
+void t_rpc_open_file(struct t_rpc *r);
 void t_rpc_free(struct t_rpc *r);
 void t_rpc_write_config(struct t_rpc *r, const char *text);
 /* Does the log have @text? Then @rest, unless it is NULL, becomes the rest of that line. */
@@ -53,5 +59,10 @@ json_t *t_rpc_call(struct t_rpc *r, const char *method, const char *params);
 const json_t *t_rpc_result(struct t_rpc *r, const char *method, const char *params,
 			   json_t **answer);
 void t_rpc_expect_error(const json_t *answer, const char *name); /* @answer is the error @name */
+
+/* A socket of the test that listens on a port of 127.0.0.1. Returns its descriptor. */
+int t_rpc_taken_port(uint16_t *port);
+/* Returns 0 when something listens at @addr, which is IPv4. */
+int t_rpc_reach(const struct sockaddr_storage *addr);
 
 #endif /* T_RPC_H */

@@ -1,72 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls that change the configuration of a running target: what each does to hosts, and what is as
- * before when one is refused. The configuration is a file that describes what t_env_new() makes.
+ * before when one is refused.
  */
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "util/sockaddr.h"
-
 #include "t_rpc.h"
 
 #define NEW_DISK 3u
 
-/* The order of namespaces and the values are those of t_env_new(). */
-static const char base_config[] =
-	"target: {queue_depth: 64, io_queues: 4, max_data_size: 64KiB, engine_depth: 16}\n"
-	"subsystems:\n"
-	"  - nqn: " T_NQN "\n"
-	"    serial: SERIAL0\n"
-	"    model: model zero\n"
-	"    allow_any_host: true\n"
-	"    namespaces:\n"
-	"      - nsid: 1\n"
-	"        backend: memory\n"
-	"        block_size: 512\n"
-	"        size: 2MiB\n"
-	"        uuid: 11111111-1111-1111-1111-111111111111\n"
-	"      - nsid: 5\n"
-	"        backend: memory\n"
-	"        block_size: 512\n"
-	"        size: 2MiB\n"
-	"        uuid: 10101010-1010-1010-1010-101010101010\n"
-	"  - nqn: " T_NQN2 "\n"
-	"    serial: SERIAL1\n"
-	"    model: model one\n"
-	"    hosts: [" T_HOST2 "]\n"
-	"    namespaces:\n"
-	"      - nsid: 1\n"
-	"        backend: memory\n"
-	"        block_size: 512\n"
-	"        size: 2MiB\n"
-	"        uuid: 12121212-1212-1212-1212-121212121212\n";
-
-#define NQN  "\"nqn\":\"" T_NQN "\""
-#define NQN2 "\"nqn\":\"" T_NQN2 "\""
+#define NQN      "\"nqn\":\"" T_NQN "\""
+#define NQN2     "\"nqn\":\"" T_NQN2 "\""
 #define NS9                                                                                      \
 	"{" NQN ",\"namespace\":{\"nsid\":9,\"backend\":\"memory\",\"block_size\":512,\"size\":" \
 	"\"2MiB\",\"uuid\":\"99999999-9999-9999-9999-999999999999\"}}"
-
-/* The configuration was read, as after SIGHUP; it describes what is served already. */
-static void edit_open(struct t_rpc *r)
-{
-	const json_t *result;
-	json_t *answer;
-
-	t_rpc_open(r);
-	t_rpc_write_config(r, base_config);
-	result = t_rpc_result(r, "config.reload", "{}", &answer);
-	CU_ASSERT_TRUE(json_is_true(json_object_get(result, "applied")));
-	CU_ASSERT_EQUAL(json_integer_value(json_object_get(result, "problems")), 0);
-	json_decref(answer);
-	CU_ASSERT_EQUAL(r->reads, 1);
-	CU_ASSERT_EQUAL(r->reloads, 1);
-	CU_ASSERT_FALSE(r->pair.env->disk[0].closed); /* no namespace was replaced */
-}
 
 /* The call succeeds, and says whether it @changed something. */
 static void expect_done(struct t_rpc *r, const char *method, const char *params, bool changed)
@@ -161,7 +111,7 @@ static void namespaces_come_and_go(void)
 {
 	struct t_rpc r;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 9, 0), NVME_SC_INVALID_NS);
 	r.pair.env->disk_next = NEW_DISK;
 	expect_done(&r, "namespace.add", NS9, true);
@@ -233,7 +183,7 @@ static void mistakes_change_nothing(void)
 	char *before, *after;
 	struct t_rpc r;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	before = running_config(&r);
 	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++)
 		expect_refused(&r, mistakes[i].method, mistakes[i].params, mistakes[i].name,
@@ -252,7 +202,7 @@ static void storage_that_does_not_open_is_not_added(void)
 	char *before, *after;
 	struct t_rpc r;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	before = running_config(&r);
 	expect_refused(&r, "namespace.add", NS9, "refused", NULL, NULL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, T_NQN " namespace 9"));
@@ -270,7 +220,7 @@ static void namespaces_change_under_hosts(void)
 	struct t_rpc r;
 	struct rdt_ns *ns;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	ns = t_ns_of(r.pair.env->t->subsys[0], 1);
 	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 1, 3000), 0);
 	expect_done(&r, "namespace.resize", "{" NQN ",\"nsid\":1,\"size\":\"1MiB\"}", true);
@@ -301,7 +251,7 @@ static void a_dry_run_shows_the_difference_only(void)
 	json_t *answer;
 	struct t_rpc r;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	before = running_config(&r);
 	result = t_rpc_result(&r, "namespace.remove", "{" NQN ",\"nsid\":5,\"dry_run\":true}",
 			      &answer);
@@ -324,7 +274,7 @@ static void subsystems_come_and_go(void)
 	struct t_rpc r;
 	bool gone = false;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	CU_ASSERT_NOT_EQUAL(connect_status(&r, nqn, T_HOST, NULL), 0);
 	expect_done(&r, "subsystem.add",
 		    "{\"subsystem\":{\"nqn\":\"nqn.2026-11.io.rdnvme:new\",\"allow_any_host\":"
@@ -355,7 +305,7 @@ static void a_subsystem_that_was_refused_may_come_with_other_values(void)
 	json_t *answer;
 	struct t_rpc r;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	expect_refused(&r, "subsystem.add", NEW_SUBSYS("FIRST", ""), "refused", NULL, NULL);
 	r.pair.env->disk_next = NEW_DISK;
 	result = t_rpc_result(&r, "subsystem.add",
@@ -383,7 +333,7 @@ static void hosts_are_allowed_and_denied(void)
 	struct t_rpc r;
 	bool gone = false;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	CU_ASSERT_NOT_EQUAL(connect_status(&r, T_NQN2, T_HOST, NULL), 0);
 	expect_done(&r, "host.allow", "{" NQN2 ",\"hostnqn\":\"" T_HOST "\"}", true);
 	expect_done(&r, "host.allow", "{" NQN2 ",\"hostnqn\":\"" T_HOST "\"}", false);
@@ -414,7 +364,7 @@ static void a_host_has_one_set_of_limits(void)
 	const struct rdt_subsys_config *now;
 	struct t_rpc r;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	expect_done(&r, "host.qos",
 		    "{" NQN2 ",\"hostnqn\":\"" T_HOST2 "\",\"limits\":{\"iops\":100}}", true);
 	expect_done(&r, "host.qos",
@@ -429,31 +379,6 @@ static void a_host_has_one_set_of_limits(void)
 
 /* ---- listeners ---- */
 
-/* A socket of the test that has a port of 127.0.0.1 already. */
-static int taken_port(uint16_t *port)
-{
-	struct sockaddr_storage addr;
-	socklen_t len = sizeof(addr);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	rd_addr_parse("127.0.0.1", 0, &addr);
-	CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&addr, sizeof(struct sockaddr_in)), 0);
-	CU_ASSERT_EQUAL_FATAL(listen(fd, 1), 0);
-	CU_ASSERT_EQUAL_FATAL(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
-	*port = rd_addr_port((struct sockaddr *)&addr);
-	return fd;
-}
-
-/* Returns 0 when something listens where the first listener is. */
-static int reach_listener(const struct sockaddr_storage *addr)
-{
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int rc = connect(fd, (const struct sockaddr *)addr, sizeof(struct sockaddr_in));
-
-	close(fd);
-	return rc;
-}
-
 static void listeners_come_and_go(void)
 {
 	static const char one[] = "{\"listener\":{\"address\":\"127.0.0.1\",\"port\":0,"
@@ -462,13 +387,13 @@ static void listeners_come_and_go(void)
 	struct rdt_listener *l;
 	struct t_rpc r;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	expect_done(&r, "listener.add", one, true);
 	expect_done(&r, "listener.add", one, false);
 	l = TAILQ_FIRST(&r.pair.env->t->listeners);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(l);
 	addr = l->addr;
-	CU_ASSERT_EQUAL(reach_listener(&addr), 0);
+	CU_ASSERT_EQUAL(t_rpc_reach(&addr), 0);
 	expect_done(&r, "ana.set", "{\"group\":2,\"state\":\"inaccessible\"}", true);
 	CU_ASSERT_EQUAL(atomic_load(&l->ana[2]), NVME_ANA_STATE_INACCESSIBLE);
 	CU_ASSERT_EQUAL(atomic_load(&l->ana[1]), NVME_ANA_STATE_OPTIMIZED);
@@ -478,7 +403,7 @@ static void listeners_come_and_go(void)
 	expect_done(&r, "ana.set", "{\"group\":2,\"state\":\"optimized\"}", true);
 	CU_ASSERT_EQUAL(atomic_load(&l->ana[2]), NVME_ANA_STATE_OPTIMIZED);
 	expect_done(&r, "listener.remove", "{\"address\":\"127.0.0.1\",\"port\":0}", true);
-	CU_ASSERT_NOT_EQUAL(reach_listener(&addr), 0);
+	CU_ASSERT_NOT_EQUAL(t_rpc_reach(&addr), 0);
 	CU_ASSERT_EQUAL(list_count(&r, "listener.list", "listeners"), 0);
 	expect_done(&r, "listener.remove", "{\"address\":\"127.0.0.1\",\"port\":0}", false);
 	t_rpc_free(&r);
@@ -487,7 +412,7 @@ static void listeners_come_and_go(void)
 /* The document @more after the base configuration. The caller frees it. */
 static char *document_with(const char *more)
 {
-	json_t *text = json_sprintf("%s%s", base_config, more);
+	json_t *text = json_sprintf("%s%s", t_rpc_config, more);
 	json_t *params = json_pack("{s:o}", "document", text);
 	char *line = json_dumps(params, JSON_COMPACT);
 
@@ -506,8 +431,8 @@ static void a_reload_that_fails_undoes_what_it_prepared(void)
 	uint16_t port;
 	int fd;
 
-	edit_open(&r);
-	fd = taken_port(&port);
+	t_rpc_open_file(&r);
+	fd = t_rpc_taken_port(&port);
 	snprintf(more, sizeof(more),
 		 "      - {nsid: 9, backend: memory, block_size: 512, size: 2MiB}\n"
 		 "listeners:\n"
@@ -549,10 +474,10 @@ static void changes_are_saved_on_demand(void)
 	struct t_rpc r;
 	char *text;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	expect_done(&r, "namespace.set_ana", "{" NQN ",\"nsid\":5,\"group\":3}", true);
 	text = file_text(&r);
-	CU_ASSERT_STRING_EQUAL(text, base_config);
+	CU_ASSERT_STRING_EQUAL(text, t_rpc_config);
 	free(text);
 	expect_done(&r, "namespace.set_ana", "{" NQN ",\"nsid\":5,\"group\":4,\"save\":true}",
 		    true);
@@ -562,13 +487,13 @@ static void changes_are_saved_on_demand(void)
 	/* It is so already, and in the file. */
 	expect_done(&r, "namespace.set_ana", "{" NQN ",\"nsid\":5,\"group\":4,\"save\":true}",
 		    false);
-	t_rpc_write_config(&r, base_config); /* an editor was quicker */
+	t_rpc_write_config(&r, t_rpc_config); /* an editor was quicker */
 	expect_refused(&r, "namespace.set_ana", "{" NQN ",\"nsid\":5,\"group\":2,\"save\":true}",
 		       "refused", NULL, NULL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "the change was made, but: "));
 	expect_refused(&r, "config.save", "{}", "refused", NULL, NULL);
 	text = file_text(&r);
-	CU_ASSERT_STRING_EQUAL(text, base_config);
+	CU_ASSERT_STRING_EQUAL(text, t_rpc_config);
 	free(text);
 	t_rpc_free(&r);
 }
@@ -580,7 +505,7 @@ static void unsaved_changes_that_are_lost_are_named(void)
 	json_t *answer;
 	struct t_rpc r;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	expect_done(&r, "namespace.write_protect", "{" NQN ",\"nsid\":5,\"on\":true}", true);
 	CU_ASSERT_NOT_EQUAL(rw_status(r.pair.io, true, 5, 0), 0);
 	result = t_rpc_result(&r, "config.reload", "{}", &answer);
@@ -608,7 +533,7 @@ static void a_drain_ends_when_hosts_are_idle(void)
 	struct t_rpc r;
 	int other;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	expect_done(&r, "listener.add",
 		    "{\"listener\":{\"address\":\"127.0.0.1\",\"port\":0,\"provider\":\"iwarp\"}}",
 		    true);
@@ -636,7 +561,7 @@ static void a_drain_that_times_out_is_undone(void)
 	uint8_t buf[512];
 	struct t_rpc r;
 
-	edit_open(&r);
+	t_rpc_open_file(&r);
 	expect_done(&r, "listener.add",
 		    "{\"listener\":{\"address\":\"127.0.0.1\",\"port\":0,\"provider\":\"iwarp\"}}",
 		    true);
