@@ -85,6 +85,8 @@ def protection_limits_and_ana_group_change_without_opening_the_storage_again(t):
         nv.expect(queue.write_blocks(1, 8, b'a' * 512))
         late = queue.post_write(2, 0, b'b' * 512)
         wait_for(lambda: c.call('stats.get', namespaces=True)['namespaces'][1]['in_flight'], 'the write to begin')
+        for _ in range(2):  # the second one is sent behind the data of the write, which is checked when that has come
+            nv.expect(queue.flush(1))
         for nsid in (1, 2):
             t.eq(c.call('namespace.write_protect', nqn=NQN, nsid=nsid, on=True)['summary'],
                  'reloaded: 1 settings changed')
