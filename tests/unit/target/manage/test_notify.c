@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the service manager is told: the test is at the other end of NOTIFY_SOCKET. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -90,6 +91,34 @@ static void messages_arrive_as_they_are(void)
 	rdt_notify_close(&n);
 	rdt_notify_close(&n);
 	rdt_notify(&n, "READY=1"); /* to nobody */
+	manager_free(&m);
+}
+
+/* "@NAME" is the abstract socket NAME. The kernel chooses a free one here. */
+static void an_abstract_socket_is_reached(void)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	socklen_t len = sizeof(addr);
+	struct rdt_notify n;
+	struct t_manager m;
+	char name[64];
+	int fd;
+
+	manager_open(&m);
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&addr, sizeof(sa_family_t)), 0);
+	CU_ASSERT_EQUAL_FATAL(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+	snprintf(name, sizeof(name), "@%.*s",
+		 (int)(len - offsetof(struct sockaddr_un, sun_path) - 1), addr.sun_path + 1);
+	setenv("NOTIFY_SOCKET", name, 1);
+	rdt_notify_open(&n, m.log);
+	rdt_notify(&n, "READY=1");
+	CU_ASSERT_STRING_EQUAL(next_message(&m), ""); /* not to the socket with a path */
+	close(m.fd);
+	m.fd = fd;
+	CU_ASSERT_STRING_EQUAL(next_message(&m), "READY=1");
+	CU_ASSERT_STRING_EQUAL(m.lines, "");
+	rdt_notify_close(&n);
 	manager_free(&m);
 }
 
@@ -253,6 +282,7 @@ static void a_report_keeps_what_its_requester_must_know(void)
 
 const struct t_case t_notify_cases[] = {
 	{"messages arrive as they are", messages_arrive_as_they_are},
+	{"an abstract socket is reached", an_abstract_socket_is_reached},
 	{"without a usable socket nothing is told", without_a_usable_socket_nothing_is_told},
 	{"the watchdog's time is for this process only",
 	 the_watchdogs_time_is_for_this_process_only},
