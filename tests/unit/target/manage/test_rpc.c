@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests to the control socket of a target whose configuration does not change. */
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "t_rpc.h"
@@ -159,6 +160,136 @@ static void a_controller_is_disconnected_and_that_is_an_event(void)
 	t_rpc_free(&r);
 }
 
+/* ---- clients ---- */
+
+static void a_request_without_end_ends_its_client(void)
+{
+	static char part[64 << 10];
+	struct t_rpc r;
+	ssize_t n = 1;
+
+	t_rpc_open(&r);
+	memset(part, ' ', sizeof(part));
+	/* 4 MiB are more than a request may have and its buffers hold. */
+	for (int i = 0; i < 64 && n; i++) {
+		n = send(r.fd, part, sizeof(part), MSG_NOSIGNAL | MSG_DONTWAIT);
+		t_turn(r.pair.env);
+		if (n < 0 && recv(r.fd, part, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
+			break;
+	}
+	CU_ASSERT_PTR_NOT_NULL_FATAL(t_rpc_line(&r));
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "a request is longer than 1 MiB"));
+	CU_ASSERT_PTR_NULL(t_rpc_line(&r));
+	close(r.fd);
+	r.fd = t_rpc_connect(&r); /* others are served */
+	CU_ASSERT_EQUAL(list_size(&r, "host.list", "hosts"), 1);
+	t_rpc_free(&r);
+}
+
+static void there_is_a_last_client(void)
+{
+	int fds[31], first;
+	struct t_rpc r;
+
+	t_rpc_open(&r);
+	for (unsigned int i = 0; i < 31; i++)
+		fds[i] = t_rpc_connect(&r);
+	t_turn(r.pair.env);
+	first = r.fd;
+	r.fd = t_rpc_connect(&r);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(t_rpc_line(&r));
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "\"name\":\"no_resources\""));
+	CU_ASSERT_PTR_NULL(t_rpc_line(&r));
+	close(r.fd);
+	close(fds[7]); /* now there is room for one */
+	t_turn(r.pair.env);
+	r.fd = t_rpc_connect(&r);
+	CU_ASSERT_EQUAL(list_size(&r, "host.list", "hosts"), 1);
+	for (unsigned int i = 0; i < 31; i++)
+		if (i != 7)
+			close(fds[i]);
+	close(first);
+	t_rpc_free(&r);
+}
+
+/* Its answers are not kept for ever, and no further request is read from it. */
+static void a_client_that_does_not_read_is_closed(void)
+{
+	static const char info[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"info\"}\n";
+	struct t_rpc r;
+	int other;
+
+	t_rpc_open(&r);
+	for (int i = 0; i < 1000; i++)
+		if (send(r.fd, info, strlen(info), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+			break;
+	t_turn(r.pair.env);
+	for (int i = 0; i < 5; i++)
+		t_advance(r.pair.env, 5 * RD_NSEC_PER_SEC);
+	CU_ASSERT_FALSE(t_rpc_logged(&r, "it does not read its answers", NULL, 0));
+	for (int i = 0; i < 2; i++)
+		t_advance(r.pair.env, 5 * RD_NSEC_PER_SEC);
+	CU_ASSERT_TRUE(t_rpc_logged(&r, "it does not read its answers", NULL, 0));
+	other = r.fd;
+	r.fd = t_rpc_connect(&r);
+	CU_ASSERT_EQUAL(list_size(&r, "host.list", "hosts"), 1);
+	close(other);
+	t_rpc_free(&r);
+}
+
+/* A client leaves while reactors are asked for it, and while a thread works for it. */
+static void a_client_leaves_before_its_answer(void)
+{
+	static const char *const methods[] = {"host.list", "config.check", "stats.get",
+					      "config.reload", "drain"};
+	struct t_rpc r;
+
+	t_rpc_open(&r);
+	for (unsigned int i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+		char line[128];
+		int fd = r.fd;
+
+		snprintf(line, sizeof(line), "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\"}",
+			 methods[i]);
+		t_rpc_send(&r, line);
+		t_pump(r.pair.env);
+		close(fd);
+		t_turn(r.pair.env);
+		r.fd = t_rpc_connect(&r);
+		CU_ASSERT_EQUAL(list_size(&r, "host.list", "hosts"), 1);
+	}
+	t_rpc_free(&r);
+}
+
+/* With a level, messages of the log come as well. */
+static void messages_of_the_log_are_watched(void)
+{
+	json_t *answer;
+	struct t_rpc r;
+	int watcher;
+
+	t_rpc_open(&r);
+	answer = t_rpc_call(&r, "events.watch", "{\"level\":\"loud\"}");
+	t_rpc_expect_error(answer, "invalid");
+	json_decref(answer);
+	t_rpc_result(&r, "events.watch", "{\"level\":\"notice\"}", &answer);
+	json_decref(answer);
+	watcher = r.fd;
+	r.fd = t_rpc_connect(&r);
+	t_turn(r.pair.env);
+	rd_info(r.log, RD_LOG_MAIN, "not for the watcher");
+	rd_warn(r.log, RD_LOG_CONFIG, "a \"message\" \xff");
+	close(r.fd);
+	r.fd = watcher;
+	CU_ASSERT_PTR_NOT_NULL_FATAL(t_rpc_line(&r));
+	answer = json_loads(r.answer, JSON_REJECT_DUPLICATES, NULL);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(answer);
+	CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(answer, "method")), "log");
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "a \\\"message\\\" "));
+	json_decref(answer);
+	t_rpc_free(&r);
+}
+
 static void the_target_is_shut_down_by_a_call(void)
 {
 	json_t *answer;
@@ -184,6 +315,11 @@ const struct t_case t_rpc_cases[] = {
 	{"malformed requests are answered", malformed_requests_are_answered},
 	{"a controller is disconnected, and that is an event",
 	 a_controller_is_disconnected_and_that_is_an_event},
+	{"a request without end ends its client", a_request_without_end_ends_its_client},
+	{"there is a last client", there_is_a_last_client},
+	{"a client that does not read is closed", a_client_that_does_not_read_is_closed},
+	{"a client leaves before its answer", a_client_leaves_before_its_answer},
+	{"messages of the log are watched", messages_of_the_log_are_watched},
 	{"the target is shut down by a call", the_target_is_shut_down_by_a_call},
 	{NULL, NULL},
 };
