@@ -447,7 +447,7 @@ void rdi_ctrl_shutdown_start(struct rdinit_ctrl *ctrl)
 
 static void answer_failed(struct rdinit_ctrl *ctrl, const struct rdinit_completion *c)
 {
-	char text[RDI_TEXT / 2];
+	char text[RDI_TEXT];
 
 	if (c->err != -EIO)
 		return; /* the queue has ended and reports the error itself */

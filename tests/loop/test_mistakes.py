@@ -98,9 +98,10 @@ def said_of_a_letter(t, args, says):
 AT_THE_TARGET = (
     ('a port where nobody listens', 'nobody', ['id-ctrl'], '127.0.0.1:1: connection refused .*target listening there'),
     ('a name that there is not', 'noname', ['id-ctrl'], 'no-such-host.invalid: '),
-    ('a subsystem misspelt', 'misspelt', ['id-ctrl'], '"nqn.2024-01.test:dsik" .*`rdinit discover nvme.rdma://127'),
+    ('a subsystem misspelt', 'misspelt', ['id-ctrl'], '"nqn.2024-01.test:dsik": it has no such subsystem.*Connect Invalid Parameters .*--hostnqn.*'
+     '`rdinit discover` lists'),
     ('a host that is not allowed', 'closed', ['id-ctrl', '-q', 'nqn.2024-01.test:me'],
-     '"nqn.2024-01.test:closed" and the host "nqn.2024-01.test:me"'),
+     '"nqn.2024-01.test:closed": .* host NQN "nqn.2024-01.test:me".*--hostnqn gives another'),
     ('a namespace that there is not', 'nsid9', ['read'], 'no namespace 9; `rdinit list-ns` lists'),
     ('the same in id-ns', 'nsid9', ['id-ns'], 'no namespace 9; `rdinit list-ns` lists'),
     ('a read-only namespace', 'readonly', ['write', '-d', 'block'], 'blocks 0 to 0: the namespace is read-only'),
