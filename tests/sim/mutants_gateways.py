@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Deliberate mistakes of gateways, which the simulation must find: (name, file, text of the file, replacement). The mistakes
-of the simulated librbd show that the product needs what the real one does."""
+"""Deliberate mistakes of gateways, which the simulation must find: (name, file, text of the file, replacement, and the
+faults where it needs certain ones). The mistakes of the simulated librbd show that the product needs what the real one does."""
 
 MUTANTS = (
     ('a gateway is replaced without being blocked', 'target/bdev/rbd_cluster.c', 'rados_conf_set(cl, "admin_socket", "");',
@@ -17,7 +17,7 @@ MUTANTS = (
      'bio->status = NVME_SCT_PATH << 8 | NVME_SC_ANA_INTERNAL_PATH_ERROR;', ';'),
     ('a gateway with the lock stays in standby', 'target/bdev/rbd_lock.c', '\trbd_image_set_standby(img, false);', ''),
     ('reservations are stored that were made before the object was read again', 'target/bdev/rbd_shared.c',
-     'if (atomic_load(&img->bdev.state_seq) != job->seq)', 'if (false)'),
+     'if (atomic_load(&img->bdev.state_seq) != job->seq)', 'if (false)', 'yield,reserve,delay,off,block'),
     ('a reservation command of which the effect is not known counts as refused', 'target/bdev/rbd_shared.c',
      'return -ENOTCONN; /*', 'return -ESHUTDOWN; /*'),
     ('a gateway that was cut off answers reservation commands', 'target/nvmf/ns_resv.c',

@@ -40,7 +40,7 @@ def nobody_takes_the_lock_of_a_gateway_that_is_well_in_a_cluster(t, faults):
     t.ok(len(ends) > 500, f'{len(ends)} commands')
 
 
-@each(*((name, (path, old, new)) for name, path, old, new in MUTANTS))
+@each(*((name, mutant) for name, *mutant in MUTANTS))
 def it_is_found_that(t, mutant):
     program('rdsim_gateways')
     find_mutant(t, mutant, 'rdsim-gateways', 100)
