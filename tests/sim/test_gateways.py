@@ -6,9 +6,9 @@ import sys
 
 from mutants_gateways import MUTANTS
 from mutate import find_mutant
-from t_loop import LONG, each, main, program, test
+from t_loop import LONG, SANITIZED, each, main, program, test
 
-SEEDS = 1000 if LONG else 50
+SEEDS = 1000 if LONG else 10 if SANITIZED else 50
 STEPS = 100000
 
 

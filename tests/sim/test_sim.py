@@ -3,9 +3,9 @@
 
 import sys
 
-from t_loop import LONG, main, program, test
+from t_loop import LONG, SANITIZED, main, program, test
 
-SEEDS = 1000 if LONG else 50
+SEEDS = 1000 if LONG else 10 if SANITIZED else 50
 STEPS = 100000
 
 
