@@ -99,25 +99,31 @@ int rdi_ana_update(struct rdi_ana *ana, const void *log, size_t len, uint32_t gr
 	return 0;
 }
 
-void rdi_ana_answered(struct rdi_ana *ana, struct nvme_status st, uint64_t now)
+/* The ANA state that @st tells; 0: it is no ANA status. */
+static uint8_t state_of_status(struct nvme_status st)
 {
-	/* Without a readable log page no later report would make the path usable again, so the
-	 * state stays. */
-	if (!ana->reported || STATUS_SCT(st.v) != NVME_SCT_PATH)
-		return;
+	if (STATUS_SCT(st.v) != NVME_SCT_PATH)
+		return 0;
 	switch (st.v & 0xff) {
 	case NVME_SC_ANA_PERSISTENT_LOSS:
-		set_ana_state(ana, NVME_ANA_STATE_PERSISTENT_LOSS, now);
-		break;
+		return NVME_ANA_STATE_PERSISTENT_LOSS;
 	case NVME_SC_ANA_INACCESSIBLE:
-		set_ana_state(ana, NVME_ANA_STATE_INACCESSIBLE, now);
-		break;
+		return NVME_ANA_STATE_INACCESSIBLE;
 	case NVME_SC_ANA_TRANSITION:
-		set_ana_state(ana, NVME_ANA_STATE_CHANGE, now);
-		break;
+		return NVME_ANA_STATE_CHANGE;
 	default:
-		break;
+		return 0;
 	}
+}
+
+void rdi_ana_answered(struct rdi_ana *ana, struct nvme_status st, uint64_t now)
+{
+	uint8_t state = state_of_status(st);
+
+	/* Without a readable log page no later report would make the path usable again, so the
+	 * state stays. */
+	if (ana->reported && state)
+		set_ana_state(ana, state, now);
 }
 
 bool rdi_ana_expired(const struct rdi_ana *ana, uint64_t now)
@@ -155,11 +161,7 @@ enum rdi_verdict rdi_status_verdict(struct nvme_status st, unsigned int retries)
 
 bool rdi_status_unexecuted(struct nvme_status st)
 {
-	unsigned int sc = st.v & 0xff;
-
-	return STATUS_SCT(st.v) == NVME_SCT_PATH &&
-	       (sc == NVME_SC_ANA_PERSISTENT_LOSS || sc == NVME_SC_ANA_INACCESSIBLE ||
-		sc == NVME_SC_ANA_TRANSITION);
+	return state_of_status(st) != 0;
 }
 
 uint64_t rdi_retry_delay_ns(struct nvme_status st, const struct nvme_id_ctrl *id)
