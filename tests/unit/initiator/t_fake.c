@@ -257,6 +257,14 @@ bool t_write_host(struct t_fake *f, const struct nvme_sqe *sqe, const void *from
 	return p != NULL;
 }
 
+bool t_answer_data(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+		   const void *data, size_t len)
+{
+	if (t_write_host(f, sqe, data, len))
+		t_answer(conn, sqe, 0, 0);
+	return true;
+}
+
 static int reg_mr(struct rd_fab_dev *dev, void *addr, size_t len, int access,
 		  struct rd_fab_mr **out)
 {
@@ -377,8 +385,7 @@ static void answer_identify(struct t_fake *f, struct t_conn *conn, const struct 
 	} else if ((le32toh(sqe->cdw10) & 0xff) == NVME_IDENTIFY_CNS_NS_ACTIVE_LIST) {
 		data = list;
 	}
-	if (t_write_host(f, sqe, data, 4096))
-		t_answer(conn, sqe, 0, 0);
+	t_answer_data(f, conn, sqe, data, 4096);
 }
 
 void t_default(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe, const void *data,

@@ -86,6 +86,9 @@ void t_default(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe
 /* READ and WRITE through the key of @sqe's descriptor. Return false after a violation. */
 bool t_read_host(struct t_fake *f, const struct nvme_sqe *sqe, void *to, size_t len);
 bool t_write_host(struct t_fake *f, const struct nvme_sqe *sqe, const void *from, size_t len);
+/* Answer @sqe with @data. Returns true, as a hook does that has answered. */
+bool t_answer_data(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+		   const void *data, size_t len);
 /* The connection to 192.0.2.@n of the I/O queue, or of the admin queue; NULL: none. */
 struct t_conn *t_conn_to(struct t_fake *f, unsigned int n, bool io);
 void t_break(struct t_conn *conn, int status); /* the connection is lost */

@@ -206,9 +206,7 @@ static bool admin_discovery(struct t_fake *f, struct t_conn *conn, const struct 
 		disc.genctr++;
 	}
 	CU_ASSERT_TRUE_FATAL(off + bytes <= sizeof(log_page));
-	if (t_write_host(f, sqe, log_page + off, bytes))
-		t_answer(conn, sqe, 0, 0);
-	return true;
+	return t_answer_data(f, conn, sqe, log_page + off, bytes);
 }
 
 static int discover(struct rdinit_discovery **log)
@@ -279,9 +277,7 @@ static bool huge_log(struct t_fake *f, struct t_conn *conn, const struct nvme_sq
 
 	if (sqe->opcode != nvme_admin_get_log_page)
 		return false;
-	if (t_write_host(f, sqe, &log, sizeof(log)))
-		t_answer(conn, sqe, 0, 0);
-	return true;
+	return t_answer_data(f, conn, sqe, &log, sizeof(log));
 }
 
 static void log_errors(void)

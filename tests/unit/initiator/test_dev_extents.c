@@ -34,9 +34,7 @@ static bool tell(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *s
 	CU_ASSERT_EQUAL(le32toh(sqe->cdw13) >> 24, 2);
 	if (shrinks)
 		atomic_store(&shrinks->dev->blocks, shrinks_to);
-	if (!silent && t_write_host(f, sqe, &answer, sizeof(answer)))
-		t_answer(conn, sqe, 0, 0);
-	return true;
+	return silent || t_answer_data(f, conn, sqe, &answer, sizeof(answer));
 }
 
 struct told {

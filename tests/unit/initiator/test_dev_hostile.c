@@ -6,14 +6,6 @@
 #include "suites.h"
 #include "t_dev.h"
 
-static bool answer_page(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
-			const void *page, size_t len)
-{
-	if (t_write_host(f, sqe, page, len))
-		t_answer(conn, sqe, 0, 0);
-	return true;
-}
-
 /* The controller at 192.0.2.2 says that the namespace has one block. */
 static bool second_is_small(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
 			    const void *data, size_t len)
@@ -26,7 +18,7 @@ static bool second_is_small(struct t_fake *f, struct t_conn *conn, const struct 
 	    (le32toh(sqe->cdw10) & 0xff) != NVME_IDENTIFY_CNS_NS)
 		return false;
 	ns.lbaf[0].ds = 9;
-	return answer_page(f, conn, sqe, &ns, sizeof(ns));
+	return t_answer_data(f, conn, sqe, &ns, sizeof(ns));
 }
 
 static uint64_t dev_blocks(struct t_dev *d)
@@ -199,7 +191,7 @@ static bool refuse_reads_with_ana(struct t_fake *f, struct t_conn *conn, const s
 		desc.state = NVME_ANA_STATE_CHANGE;
 	memcpy(log, &head, sizeof(head));
 	memcpy(log + sizeof(head), &desc, sizeof(desc));
-	return answer_page(f, conn, sqe, log, sizeof(log));
+	return t_answer_data(f, conn, sqe, log, sizeof(log));
 }
 
 /* Commands have one second; ANATT is 4 s. */
@@ -307,7 +299,7 @@ static bool log_before_memory_ends(struct t_fake *f, struct t_conn *conn,
 	if (sqe->opcode != nvme_admin_get_log_page)
 		return false;
 	f->reg_err = -ENOMEM;
-	return answer_page(f, conn, sqe, &head, sizeof(head));
+	return t_answer_data(f, conn, sqe, &head, sizeof(head));
 }
 
 static void a_discovery_log_that_finds_no_memory_ends_the_attempt(void)
@@ -348,8 +340,8 @@ static bool log_has_a_name(struct t_fake *f, struct t_conn *conn, const struct n
 	if (sqe->opcode != nvme_admin_get_log_page)
 		return false;
 	if (sqe->cdw12)
-		return answer_page(f, conn, sqe, &record, sizeof(record));
-	return answer_page(f, conn, sqe, &head, sizeof(head));
+		return t_answer_data(f, conn, sqe, &record, sizeof(record));
+	return t_answer_data(f, conn, sqe, &head, sizeof(head));
 }
 
 static void names_in_a_discovery_log_are_not_resolved(void)

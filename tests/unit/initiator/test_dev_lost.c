@@ -378,9 +378,7 @@ static bool note_with_ana(struct t_fake *f, struct t_conn *conn, const struct nv
 		desc.state = first_path_ana;
 	memcpy(log, &head, sizeof(head));
 	memcpy(log + sizeof(head), &desc, sizeof(desc));
-	if (t_write_host(f, sqe, log, sizeof(log)))
-		t_answer(conn, sqe, 0, 0);
-	return true;
+	return t_answer_data(f, conn, sqe, log, sizeof(log));
 }
 
 static void a_lost_write_is_not_sent_to_a_path_that_is_inaccessible(void)
@@ -430,9 +428,7 @@ static bool answer_two_groups(struct t_fake *f, struct t_conn *conn, const struc
 		return note_command(f, conn, sqe, data, len);
 	memcpy(log, &head, sizeof(head));
 	memcpy(log + sizeof(head), desc, sizeof(desc));
-	if (t_write_host(f, sqe, log, sizeof(log)))
-		t_answer(conn, sqe, 0, 0);
-	return true;
+	return t_answer_data(f, conn, sqe, log, sizeof(log));
 }
 
 /* The event of the ANA change comes first: the log is read before the new group is known. */
