@@ -35,7 +35,7 @@ void t_dev_init(struct t_dev *d)
 	d->opts.event_user = d;
 }
 
-void t_dev_open(struct t_dev *d, unsigned int paths)
+void t_dev_create(struct t_dev *d, unsigned int paths)
 {
 	struct rdinit_uri uri;
 	char text[128];
@@ -48,6 +48,22 @@ void t_dev_open(struct t_dev *d, unsigned int paths)
 		CU_ASSERT_EQUAL_FATAL(rdinit_uri_parse(text, &uri), 0);
 		CU_ASSERT_EQUAL_FATAL(rdinit_dev_add_path(d->dev, &uri, NULL), (int)i);
 	}
+}
+
+void t_dev_create_discovery(struct t_dev *d)
+{
+	struct rdinit_uri uri;
+
+	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d->opts, &t_env, &d->dev), 0);
+	rdinit_uri_init(&uri);
+	CU_ASSERT_EQUAL_FATAL(rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x", &uri),
+			      0);
+	CU_ASSERT_EQUAL_FATAL(rdinit_dev_add_discovery(d->dev, &uri, NULL), 0);
+}
+
+void t_dev_open(struct t_dev *d, unsigned int paths)
+{
+	t_dev_create(d, paths);
 	CU_ASSERT_EQUAL_FATAL(rdinit_dev_open(d->dev), 0);
 	CU_ASSERT_EQUAL_FATAL(rdinit_dev_chan_create(d->dev, &d->chan), 0);
 	t_dev_settle(d);

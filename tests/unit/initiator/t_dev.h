@@ -17,7 +17,11 @@ struct t_dev {
 
 /* The default options of a test; resets the fake. */
 void t_dev_init(struct t_dev *d);
-/* Create a device with @paths paths to 192.0.2.1, .2, ...; open it; and open a channel. */
+/* Create a device with @paths paths to 192.0.2.1, .2, ... */
+void t_dev_create(struct t_dev *d, unsigned int paths);
+/* Create a device whose paths the discovery controller at 192.0.2.1 names. */
+void t_dev_create_discovery(struct t_dev *d);
+/* Create a device with @paths paths, open it, and open a channel. */
 void t_dev_open(struct t_dev *d, unsigned int paths);
 void t_dev_free(struct t_dev *d);
 /* Turn both loops until nothing happens without time passing. */

@@ -394,7 +394,6 @@ static void devices_change_secrets(void)
 static void devices_give_up(void)
 {
 	struct rdinit_auth_opts auth;
-	struct rdinit_uri uri;
 	struct t_dev d;
 
 	t_dev_init(&d);
@@ -402,10 +401,7 @@ static void devices_give_up(void)
 	rdinit_auth_opts_init(&auth);
 	auth.secret = OTHER;
 	d.ctrl_opts.auth = &auth;
-	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d.opts, &t_env, &d.dev), 0);
-	rdinit_uri_init(&uri);
-	CU_ASSERT_EQUAL(rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x/1", &uri), 0);
-	CU_ASSERT_EQUAL(rdinit_dev_add_path(d.dev, &uri, NULL), 0);
+	t_dev_create(&d, 1);
 	CU_ASSERT_EQUAL(rdinit_dev_open(d.dev), -EKEYREJECTED);
 	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_FAILED);
 	t_dev_free(&d);

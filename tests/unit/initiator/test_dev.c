@@ -334,7 +334,6 @@ static void handles_are_freed_in_any_order(void)
 static void a_freed_device_calls_back_no_more(void)
 {
 	struct t_done opened = {0};
-	struct rdinit_uri uri;
 	unsigned int before;
 	struct t_dev d;
 
@@ -349,10 +348,7 @@ static void a_freed_device_calls_back_no_more(void)
 	rdinit_dev_chan_free(&d.chan);
 	/* But opening has its one answer. */
 	t_dev_init(&d);
-	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d.opts, &t_env, &d.dev), 0);
-	rdinit_uri_init(&uri);
-	rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x", &uri);
-	CU_ASSERT_EQUAL(rdinit_dev_add_path(d.dev, &uri, NULL), 0);
+	t_dev_create(&d, 1);
 	CU_ASSERT_EQUAL(rdinit_dev_open_async(d.dev, t_done_fn, &opened), 0);
 	rdinit_dev_free(&d.dev);
 	CU_ASSERT_EQUAL(opened.calls, 1);

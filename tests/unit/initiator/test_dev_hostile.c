@@ -136,14 +136,9 @@ static void a_pair_that_may_have_been_executed_is_not_sent_again(void)
 
 static int open_with_kas(struct t_dev *d, uint16_t kas)
 {
-	struct rdinit_uri uri;
-
 	t_dev_init(d);
 	t_fake.id.kas = htole16(kas);
-	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d->opts, &t_env, &d->dev), 0);
-	rdinit_uri_init(&uri);
-	rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x", &uri);
-	CU_ASSERT_EQUAL(rdinit_dev_add_path(d->dev, &uri, NULL), 0);
+	t_dev_create(d, 1);
 	return rdinit_dev_open(d->dev);
 }
 
@@ -305,16 +300,12 @@ static bool log_before_memory_ends(struct t_fake *f, struct t_conn *conn,
 static void a_discovery_log_that_finds_no_memory_ends_the_attempt(void)
 {
 	struct t_done done = {0};
-	struct rdinit_uri uri;
 	struct t_dev d;
 
 	t_dev_init(&d);
 	t_fake.id.cntrltype = NVME_CTRL_CNTRLTYPE_DISCOVERY;
 	t_fake.hook = log_before_memory_ends;
-	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d.opts, &t_env, &d.dev), 0);
-	rdinit_uri_init(&uri);
-	rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x", &uri);
-	CU_ASSERT_EQUAL_FATAL(rdinit_dev_add_discovery(d.dev, &uri, NULL), 0);
+	t_dev_create_discovery(&d);
 	CU_ASSERT_EQUAL(rdinit_dev_open_async(d.dev, t_done_fn, &done), 0);
 	t_dev_settle(&d);
 	CU_ASSERT_EQUAL(t_fake.reg_err, -ENOMEM);
@@ -346,16 +337,12 @@ static bool log_has_a_name(struct t_fake *f, struct t_conn *conn, const struct n
 
 static void names_in_a_discovery_log_are_not_resolved(void)
 {
-	struct rdinit_uri uri;
 	struct t_dev d;
 
 	t_dev_init(&d);
 	t_fake.id.cntrltype = NVME_CTRL_CNTRLTYPE_DISCOVERY;
 	t_fake.hook = log_has_a_name;
-	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d.opts, &t_env, &d.dev), 0);
-	rdinit_uri_init(&uri);
-	rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x", &uri);
-	CU_ASSERT_EQUAL_FATAL(rdinit_dev_add_discovery(d.dev, &uri, NULL), 0);
+	t_dev_create_discovery(&d);
 	CU_ASSERT_EQUAL(rdinit_dev_open(d.dev), -ENODEV);
 	CU_ASSERT_PTR_NOT_NULL(
 		strstr(rdinit_get_error(), "has 1 records, and none is an RDMA path"));

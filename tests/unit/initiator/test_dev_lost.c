@@ -872,14 +872,10 @@ static void opening_fails_when_each_path_has_failed(void)
 /* The device fails while the name of its discovery controller is resolved again. */
 static void discovery_that_was_stopped_connects_to_nothing(void)
 {
-	struct rdinit_uri uri;
 	struct t_dev d;
 
 	t_dev_init(&d);
-	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d.opts, &t_env, &d.dev), 0);
-	rdinit_uri_init(&uri);
-	rdinit_uri_parse("nvme+rdma://192.0.2.1/nqn.2024-01.test:x", &uri);
-	CU_ASSERT_EQUAL_FATAL(rdinit_dev_add_discovery(d.dev, &uri, NULL), 0);
+	t_dev_create_discovery(&d);
 	rdi_discovery_start(d.dev->discovery);
 	rdi_discovery_stop(d.dev->discovery);
 	t_dev_settle(&d);
