@@ -225,6 +225,7 @@ static void bash_completion(FILE *out)
 	      "\t--provider) words='auto iwarp verbs' ;;\n"
 	      "\t--sparse) words='auto always never' ;;\n"
 	      "\t--policy) words='round-robin queue-depth failover' ;;\n"
+	      "\t--ranking) words='namespace ctrl' ;;\n"
 	      "\t-d | --data | --input-file | --resume) compopt -o default; return ;;\n"
 	      "\tesac\n"
 	      "\tif [[ -z $words && $COMP_CWORD -eq 1 ]]; then\n\t\twords='--help --version",

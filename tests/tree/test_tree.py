@@ -289,6 +289,7 @@ def bash_completes_verbs_options_and_values(t):
     t.eq(completed(t, 'disc'), ['discover'])
     t.eq(sorted(completed(t, 'read', '--no')), ['--no-p2p', '--no-progress', '--no-remote-invalidate'])
     t.eq(completed(t, 'read', '-o', ''), ['normal', 'json'])
+    t.eq(completed(t, 'show-topology', '--ranking', ''), ['namespace', 'ctrl'])
     for verb in verbs():
         usage = help_of([program('rdinit'), verb, '--help'])
         t.eq(set(completed(t, verb, '--')), set(re.findall(r'(?m)^  .{4}(--[a-z][a-z0-9-]*)', usage)), verb)
