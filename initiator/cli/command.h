@@ -26,6 +26,8 @@ int cli_io_try(struct cli_session *s, const struct cli_command *c, uint64_t *res
 struct nvme_id_ns;
 /* Index of the LBA format that the namespace has. */
 unsigned int cli_lba_in_use(const struct nvme_id_ns *id);
+/* Identify Namespace; an error, too, if @nsid is no active namespace. */
+int cli_identify_ns(struct cli_session *s, uint32_t nsid, struct nvme_id_ns *id);
 /* Identify with the controller identifier of CDW10 and the CSI of CDW11. */
 int cli_identify(struct cli_session *s, uint32_t cdw10, uint32_t cdw11, uint32_t nsid, void *data);
 

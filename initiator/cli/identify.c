@@ -205,6 +205,17 @@ static int json_id_ns(const struct nvme_id_ns *id, const char *uuid)
 	return cli_print_json(obj, stdout);
 }
 
+int cli_identify_ns(struct cli_session *s, uint32_t nsid, struct nvme_id_ns *id)
+{
+	if (rdinit_identify_ns(s->ctrl, nsid, id))
+		return cli_lib_error();
+	if (id->ncap == 0)
+		return cli_error(
+			"%s: there is no namespace %u; `rdinit list-ns` lists the namespaces",
+			s->info.address, nsid);
+	return CLI_OK;
+}
+
 int cli_id_ns(const struct cli_options *opts)
 {
 	uint32_t nsid = opts->nsid ? opts->nsid : 1;
@@ -216,13 +227,8 @@ int cli_id_ns(const struct cli_options *opts)
 	rc = cli_session_open(&s, opts);
 	if (rc)
 		return rc;
-	if (rdinit_identify_ns(s.ctrl, nsid, &id))
-		rc = cli_lib_error();
-	else if (id.ncap == 0)
-		rc = cli_error(
-			"%s: there is no namespace %u; `rdinit list-ns` lists the namespaces",
-			s.info.address, nsid);
-	else
+	rc = cli_identify_ns(&s, nsid, &id);
+	if (!rc)
 		get_uuid(s.ctrl, nsid, uuid);
 	cli_session_close(&s);
 	if (rc)

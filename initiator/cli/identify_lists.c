@@ -294,12 +294,12 @@ static int nvm_id_ns(struct cli_session *s, const struct cli_options *o)
 	struct nvme_nvm_id_ns page;
 	struct nvme_id_ns ns;
 
-	if (cli_identify(s, NVME_IDENTIFY_CNS_CSI_NS, 0, cli_nsid(o), &page))
+	/* The page of a namespace that is not active has zeroes, like that of many others. */
+	if (cli_identify_ns(s, cli_nsid(o), &ns) ||
+	    cli_identify(s, NVME_IDENTIFY_CNS_CSI_NS, 0, cli_nsid(o), &page))
 		return CLI_FAILED;
 	if (cli_given(o, CLI_ARG_RAW))
 		return cli_raw(&page, sizeof(page));
-	if (rdinit_identify_ns(s->ctrl, cli_nsid(o), &ns))
-		return cli_lib_error();
 	return show_nvm_ns(o, &ns, &page);
 }
 

@@ -104,6 +104,7 @@ AT_THE_TARGET = (
      '"nqn.2024-01.test:closed": .* host NQN "nqn.2024-01.test:me".*--hostnqn gives another'),
     ('a namespace that there is not', 'nsid9', ['read'], 'no namespace 9; `rdinit list-ns` lists'),
     ('the same in id-ns', 'nsid9', ['id-ns'], 'no namespace 9; `rdinit list-ns` lists'),
+    ('the same in nvm-id-ns', 'nsid9', ['nvm-id-ns'], 'no namespace 9; `rdinit list-ns` lists'),
     ('a read-only namespace', 'readonly', ['write', '-d', 'block'], 'blocks 0 to 0: the namespace is read-only'),
     ('a file that is not there', 'disk', ['write', '-d', 'nofile'], 'nofile: No such file'),
     ('a folder that is not there', 'disk', ['read', '-d', '/no/dir'], '/no/dir: No such file'),
