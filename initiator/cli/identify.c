@@ -141,7 +141,7 @@ int cli_id_ctrl(const struct cli_options *opts)
 
 /* ---- id-ns ---- */
 
-static unsigned int lba_formats(const struct nvme_id_ns *id)
+unsigned int cli_lba_formats(const struct nvme_id_ns *id)
 {
 	unsigned int n = id->nlbaf + 1u;
 
@@ -182,7 +182,7 @@ static int print_id_ns(const struct nvme_id_ns *id, uint32_t nsid, const char *u
 	cli_fields_print(ns_fields, N(ns_fields), id, 9);
 	if (uuid[0])
 		printf("%-9s : %s\n", "uuid", uuid);
-	for (i = 0; i < lba_formats(id); i++)
+	for (i = 0; i < cli_lba_formats(id); i++)
 		printf("lbaf %2u : ms:%-3u lbads:%-2u rp:%#x%s\n", i, le16toh(id->lbaf[i].ms),
 		       id->lbaf[i].ds, id->lbaf[i].rp & 3,
 		       i == cli_lba_in_use(id) ? " (in use)" : "");
@@ -195,7 +195,7 @@ static int json_id_ns(const struct nvme_id_ns *id, const char *uuid)
 	json_t *list = json_array();
 	unsigned int i;
 
-	for (i = 0; i < lba_formats(id); i++)
+	for (i = 0; i < cli_lba_formats(id); i++)
 		json_array_append_new(
 			list, json_pack("{s:i, s:i, s:i}", "ms", (int)le16toh(id->lbaf[i].ms), "ds",
 					(int)id->lbaf[i].ds, "rp", (int)(id->lbaf[i].rp & 3)));

@@ -261,7 +261,7 @@ static const struct cli_field nvm_ns[] = {
 	CLI_FIELD(nvme_nvm_id_ns, pic, "pic", KIND_HEX),
 };
 
-/* The extension of each LBA format that the namespace has: @ns says how many. */
+/* The extension of each LBA format that the namespace could have: @ns says how many. */
 static int show_nvm_ns(const struct cli_options *o, const struct nvme_id_ns *ns,
 		       const struct nvme_nvm_id_ns *page)
 {
@@ -272,7 +272,7 @@ static int show_nvm_ns(const struct cli_options *o, const struct nvme_id_ns *ns,
 		printf("NVMe NVM Identify Namespace %u:\n", cli_nsid(o));
 		cli_fields_print(nvm_ns, N(nvm_ns), page, 5);
 	}
-	for (i = 0; i <= ns->nlbaf && i < N(page->elbaf); i++) {
+	for (i = 0; i < cli_lba_formats(ns); i++) {
 		unsigned int e = le32toh(page->elbaf[i]), sts = e & 0x7f, pif = e >> 7 & 3;
 
 		json_array_append_new(list, json_pack("{s:i, s:i}", "sts", sts, "pif", pif));
