@@ -1,67 +1,65 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The threads of a pool of Ceph, with jobs that hang until the test lets them end, and a clock that
  * the test sets. */
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "t_main.h"
 #include "target/bdev/rbd_priv.h"
 
-#define JOBS  8u /* that hang */
-#define LIMIT 30 /* seconds until a wait has failed */
+#define JOBS     8u /* that hang */
+#define LIMIT    30 /* seconds until a wait has failed */
+#define LIMIT_NS (LIMIT * RD_NSEC_PER_SEC)
 
 static struct {
 	_Atomic uint64_t now;
-	atomic_uint threads;
-	sem_t ended; /* a thread */
+	struct rdt_module_threads threads;
 	sem_t began; /* a job */
 	sem_t may_end;
 } fake;
 
-uint64_t rdt_module_now(void)
+uint64_t __real_rdt_module_now(void);
+uint64_t __wrap_rdt_module_now(void);
+struct timespec __real_rdt_module_timespec(uint64_t ns);
+struct timespec __wrap_rdt_module_timespec(uint64_t ns);
+
+uint64_t __wrap_rdt_module_now(void)
 {
 	return atomic_load(&fake.now);
 }
 
 /* Soon, so that waiting threads see when the test has set the clock. */
-struct timespec rdt_module_timespec(uint64_t ns)
+struct timespec __wrap_rdt_module_timespec(uint64_t ns)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	ts.tv_nsec += 1000000;
-	ts.tv_sec += ts.tv_nsec / 1000000000;
-	ts.tv_nsec %= 1000000000;
-	return ts;
+	return __real_rdt_module_timespec(__real_rdt_module_now() + 1000000);
 }
 
-void rdt_module_cond_init(pthread_cond_t *cond)
+static unsigned int count_threads(void)
 {
-	pthread_condattr_t attr;
+	unsigned int count;
 
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(cond, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_mutex_lock(&fake.threads.lock);
+	count = fake.threads.count;
+	pthread_mutex_unlock(&fake.threads.lock);
+	return count;
 }
 
-int rdt_module_thread_start(struct rdt_module_threads *threads, void *(*fn)(void *arg), void *arg)
+/* Waits until no more than @count threads run. */
+static bool wait_for_threads(unsigned int count)
 {
-	pthread_t thread;
+	struct timespec end = __real_rdt_module_timespec(__real_rdt_module_now() + LIMIT_NS);
+	bool ended;
+	int rc = 0;
 
-	atomic_fetch_add(&fake.threads, 1);
-	if (pthread_create(&thread, NULL, fn, arg))
-		abort();
-	return -pthread_detach(thread);
-}
-
-void rdt_module_thread_ends(struct rdt_module_threads *threads)
-{
-	atomic_fetch_sub(&fake.threads, 1);
-	sem_post(&fake.ended);
+	pthread_mutex_lock(&fake.threads.lock);
+	while (fake.threads.count > count && rc != ETIMEDOUT)
+		rc = pthread_cond_timedwait(&fake.threads.ended, &fake.threads.lock, &end);
+	ended = fake.threads.count <= count;
+	pthread_mutex_unlock(&fake.threads.lock);
+	return ended;
 }
 
 static bool wait_for(sem_t *sem)
@@ -96,10 +94,10 @@ static void queue_left(void *arg, struct rbd_queue *q)
 static void threads_of_a_hang_end(void)
 {
 	struct rbd_job jobs[JOBS], next = {.run = pass_over, .tell_late = not_told};
-	struct rbd_queue *q = rbd_queue_new(NULL, queue_left, NULL);
+	struct rbd_queue *q = rbd_queue_new(&fake.threads, queue_left, NULL);
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(q);
-	sem_init(&fake.ended, 0, 0);
+	rdt_module_threads_init(&fake.threads);
 	sem_init(&fake.began, 0, 0);
 	sem_init(&fake.may_end, 0, 0);
 	atomic_store(&fake.now, RD_NSEC_PER_SEC);
@@ -112,15 +110,13 @@ static void threads_of_a_hang_end(void)
 		atomic_fetch_add(&fake.now, 2 * RD_NSEC_PER_SEC);
 		CU_ASSERT_TRUE_FATAL(wait_for(&fake.began));
 	}
-	CU_ASSERT_TRUE(atomic_load(&fake.threads) > JOBS);
+	CU_ASSERT_TRUE(count_threads() > JOBS);
 	for (unsigned int i = 0; i < JOBS; i++)
 		sem_post(&fake.may_end);
-	while (atomic_load(&fake.threads) > 5)
-		CU_ASSERT_TRUE_FATAL(wait_for(&fake.ended));
+	CU_ASSERT_TRUE_FATAL(wait_for_threads(5));
 	CU_ASSERT_FALSE(rbd_queue_idle(q)); /* the next job has its time */
 	atomic_fetch_add(&fake.now, 3600 * RD_NSEC_PER_SEC);
-	while (atomic_load(&fake.threads))
-		CU_ASSERT_TRUE_FATAL(wait_for(&fake.ended));
+	CU_ASSERT_TRUE_FATAL(rdt_module_threads_finish(&fake.threads, LIMIT_NS));
 	CU_ASSERT_TRUE(rbd_queue_idle(q));
 	rbd_queue_free(q);
 }
