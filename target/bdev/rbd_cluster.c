@@ -191,10 +191,26 @@ void rbd_handle_put(struct rbd_cluster *c, struct rbd_handle **handle, bool dead
 
 /* ---- clusters ---- */
 
+static void free_pool(struct rbd_pool *pool)
+{
+	if (!pool)
+		return;
+	rbd_queue_free(pool->queue);
+	free(pool->name);
+	free(pool);
+}
+
+/* With its pools, which have no images and no threads. */
 static void free_cluster(struct rbd_cluster *c)
 {
+	struct rbd_pool *pool;
+
 	if (!c)
 		return;
+	while ((pool = LIST_FIRST(&c->pools))) {
+		LIST_REMOVE(pool, link);
+		free_pool(pool);
+	}
 	free((char *)c->cfg.name);
 	free((char *)c->cfg.conf);
 	free((char *)c->cfg.user);
@@ -245,15 +261,6 @@ static struct rbd_cluster *new_cluster(const struct rdt_ceph_config *cfg)
 		return NULL;
 	}
 	return c;
-}
-
-static void free_pool(struct rbd_pool *pool)
-{
-	if (!pool)
-		return;
-	rbd_queue_free(pool->queue);
-	free(pool->name);
-	free(pool);
 }
 
 /* A thread of @q has ended, or it has one image less: free it, and its cluster, if they are not
@@ -368,12 +375,6 @@ bool rbd_clusters_finish(struct rbd_clusters *all, uint64_t timeout_ns)
 	if (!rdt_module_threads_finish(&all->threads, timeout_ns))
 		return false;
 	while ((c = LIST_FIRST(&all->list))) {
-		struct rbd_pool *pool;
-
-		while ((pool = LIST_FIRST(&c->pools))) {
-			LIST_REMOVE(pool, link);
-			free_pool(pool);
-		}
 		LIST_REMOVE(c, link);
 		free_cluster(c);
 	}
