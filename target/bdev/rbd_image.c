@@ -498,12 +498,6 @@ void rbd_image_put_io(struct rbd_image *img)
 
 /* ---- from outside ---- */
 
-bool rbd_copy_name(char **to, const char *from)
-{
-	*to = from ? strdup(from) : NULL;
-	return *to || !from;
-}
-
 static int new_image(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg,
 		     struct rd_log *log, struct rbd_image **out)
 {

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/queue.h>
 
 #include "module_part.h"
@@ -179,6 +180,13 @@ static inline bool rbd_size_stale(const struct rbd_image *img)
 	return atomic_load(&img->changes) != atomic_load(&img->changes_read);
 }
 
+/* @from NULL: *@to becomes NULL. The caller frees *@to. Returns false when memory is out. */
+static inline bool rbd_copy_name(char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return *to || !from;
+}
+
 int rbd_image_new(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg,
 		  struct rd_log *log, struct rbd_image **out);
 /* Not in use by channels. Closes it in the background and frees it. */
@@ -189,8 +197,6 @@ void rbd_image_lost(struct rbd_image *img);
 void rbd_image_set_standby(struct rbd_image *img, bool standby);
 /* "pool/namespace/image@snapshot" in @buf, which is returned. */
 const char *rbd_image_spell(const struct rbd_image *img, char *buf, size_t size);
-/* @from NULL: *@to becomes NULL. The caller frees *@to. Returns false when memory is out. */
-bool rbd_copy_name(char **to, const char *from);
 /* One I/O less. Any thread. */
 void rbd_image_put_io(struct rbd_image *img);
 /* See rdt_bdev_released(). */

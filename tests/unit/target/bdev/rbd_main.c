@@ -316,12 +316,6 @@ const char *rbd_image_spell(const struct rbd_image *img, char *buf, size_t size)
 	return buf;
 }
 
-bool rbd_copy_name(char **to, const char *from)
-{
-	*to = from ? strdup(from) : NULL;
-	return *to || !from;
-}
-
 /* ---- an image on standby ---- */
 
 static struct rbd_handle handle = {.takeover_s = 4};
