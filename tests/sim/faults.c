@@ -2,12 +2,9 @@
 #include "faults.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "util/sockaddr.h"
-
-#include "world.h"
+#include "fault_parts.h"
 
 #define NEXT_FAULT  (600 * RD_NSEC_PER_MSEC) /* at most, from one to the next */
 #define HOLD_MAX    (12 * RD_NSEC_PER_SEC)
@@ -19,7 +16,7 @@
 struct faults {
 	struct world *w;
 	struct rd_sim_event next;
-	struct rd_sim_event port_up[WORLD_PATHS];
+	struct fault_port ports[WORLD_PATHS];
 	struct rd_sim_event storage_well;
 	struct store_faults normal;
 };
@@ -34,14 +31,6 @@ const char *const fault_names[] = {
 	[FAULT_RESERVE] = "reserve", [FAULTS] = NULL,
 };
 
-static void break_link(struct world *w, enum rd_sim_fault fault, uint64_t ns)
-{
-	unsigned int links = rd_sim_links(w->sim);
-
-	if (links)
-		rd_sim_break(w->sim, (unsigned int)rd_sim_below(w->sim, links), fault, ns);
-}
-
 /* Most faults are short, few are long. */
 static uint64_t duration(struct world *w, uint64_t max)
 {
@@ -54,38 +43,20 @@ static void hold(struct world *w)
 	static const enum rd_sim_fault holds[] = {RD_SIM_HOLD, RD_SIM_HOLD_TO_ACTIVE,
 						  RD_SIM_HOLD_TO_PASSIVE};
 	unsigned int host = (unsigned int)rd_sim_below(w->sim, WORLD_HOSTS);
-	uint16_t port = (uint16_t)(WORLD_PORT + rd_sim_below(w->sim, WORLD_PATHS));
-	struct sockaddr_storage from;
-	char text[32];
+	unsigned int path = (unsigned int)rd_sim_below(w->sim, WORLD_PATHS);
 	bool both;
 	bool one = rd_sim_chance(w->sim, 1, 2);
 	uint64_t ns = duration(w, HOLD_MAX);
 
 	/* Each random number in a statement of its own: compilers order arguments differently. */
 	if (one) {
-		break_link(w, holds[rd_sim_below(w->sim, 3)], ns);
+		fault_break_link(w, holds[rd_sim_below(w->sim, 3)], ns);
 		return;
 	}
 	both = rd_sim_chance(w->sim, 1, 2);
-	snprintf(text, sizeof(text), WORLD_HOST_ADDR, host + 1);
-	rd_addr_parse(text, 0, &from);
-	rd_sim_tell(w->sim, "the path of host %u to port %u holds its messages", host, port);
-	rd_sim_hold_path(w->sim, (struct sockaddr *)&from, port, both, ns);
-}
-
-static void port_up(struct faults *f, unsigned int path)
-{
-	rd_sim_port_down(f->w->sim, (uint16_t)(WORLD_PORT + path), false);
-}
-
-static void port_up_0(struct rd_sim_event *event)
-{
-	port_up(rd_container_of(event, struct faults, port_up[0]), 0);
-}
-
-static void port_up_1(struct rd_sim_event *event)
-{
-	port_up(rd_container_of(event, struct faults, port_up[1]), 1);
+	rd_sim_tell(w->sim, "the path of host %u to port %u holds its messages", host,
+		    WORLD_PORT + path);
+	fault_hold_path(w, host, path, both, ns);
 }
 
 static void port_goes(struct faults *f)
@@ -93,8 +64,7 @@ static void port_goes(struct faults *f)
 	struct world *w = f->w;
 	unsigned int path = (unsigned int)rd_sim_below(w->sim, WORLD_PATHS);
 
-	rd_sim_port_down(w->sim, (uint16_t)(WORLD_PORT + path), true);
-	rd_sim_at(w->sim, &f->port_up[path], duration(w, PORT_MAX));
+	fault_port_down(&f->ports[path], duration(w, PORT_MAX));
 }
 
 static void stall_actor(struct world *w, unsigned int number, uint64_t ns)
@@ -148,10 +118,10 @@ static void happens(struct faults *f, enum fault_kind kind)
 	rd_sim_tell(w->sim, "fault: %s", fault_names[kind]);
 	switch (kind) {
 	case FAULT_CUT:
-		break_link(w, RD_SIM_CUT, 0);
+		fault_break_link(w, RD_SIM_CUT, 0);
 		break;
 	case FAULT_HALF_OPEN:
-		break_link(w, RD_SIM_HALF_OPEN, 0);
+		fault_break_link(w, RD_SIM_HALF_OPEN, 0);
 		break;
 	case FAULT_HOLD:
 		hold(w);
@@ -225,7 +195,7 @@ static void next_fence_fault(struct rd_sim_event *event)
 		store_set_faults(w->store, &slow);
 		rd_sim_at(w->sim, &f->storage_well, RD_NSEC_PER_SEC);
 		rd_sim_tell(w->sim, "fault: slow");
-		break_link(w, RD_SIM_CUT, 0);
+		fault_break_link(w, RD_SIM_CUT, 0);
 		break;
 	default:
 		stall_actor(w, ACTOR_REACTOR + (unsigned int)rd_sim_below(w->sim, WORLD_REACTORS),
@@ -244,8 +214,8 @@ int faults_new(struct world *w, struct faults **out)
 		return -ENOMEM;
 	f->w = w;
 	f->next.fn = w->opts.faults & FAULTS_FENCE ? next_fence_fault : next_fault;
-	f->port_up[0].fn = port_up_0;
-	f->port_up[1].fn = port_up_1;
+	for (unsigned int i = 0; i < WORLD_PATHS; i++)
+		fault_port_init(&f->ports[i], w, i);
 	f->storage_well.fn = storage_is_well;
 	f->normal = (struct store_faults){.latency_ns = 8 * RD_NSEC_PER_MSEC};
 	store_set_faults(w->store, &f->normal);
@@ -256,11 +226,9 @@ void faults_heal(struct faults *f)
 {
 	struct world *w = f->w;
 
-	rd_sim_heal(w->sim);
+	fault_heal_parts(w);
 	store_set_faults(w->store, &f->normal);
 	store_block_next(w->store, 0);
-	for (unsigned int i = 0; i < ACTORS; i++)
-		w->actors[i].stalled_until = 0;
 }
 
 void faults_free(struct faults *f)
@@ -270,6 +238,6 @@ void faults_free(struct faults *f)
 	rd_sim_cancel(f->w->sim, &f->next);
 	rd_sim_cancel(f->w->sim, &f->storage_well);
 	for (unsigned int i = 0; i < WORLD_PATHS; i++)
-		rd_sim_cancel(f->w->sim, &f->port_up[i]);
+		rd_sim_cancel(f->w->sim, &f->ports[i].up);
 	free(f);
 }

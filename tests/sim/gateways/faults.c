@@ -6,11 +6,9 @@
 #include "../faults.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "util/sockaddr.h"
-
+#include "../fault_parts.h"
 #include "../resv.h"
 #include "gateways.h"
 
@@ -56,7 +54,7 @@ struct faults {
 	struct world *w;
 	struct rd_sim_event next;
 	uint64_t burst_until; /* 0: all is well */
-	struct rd_sim_event port_up[GATEWAYS];
+	struct fault_port ports[GATEWAYS];
 	struct rd_sim_event cluster_well;
 	uint64_t calm_until; /* no burst before */
 };
@@ -67,37 +65,9 @@ static uint64_t lasts(struct world *w, uint64_t max)
 	return rd_sim_below(w->sim, rd_sim_chance(w->sim, 1, 3) ? max : max / 8);
 }
 
-static void break_any_link(struct world *w, enum rd_sim_fault fault)
-{
-	unsigned int links = rd_sim_links(w->sim);
-
-	if (links)
-		rd_sim_break(w->sim, (unsigned int)rd_sim_below(w->sim, links), fault, 0);
-}
-
 static void hold_host(struct world *w, unsigned int host, unsigned int gateway, uint64_t ns)
 {
-	struct sockaddr_storage from;
-	char text[32];
-
-	snprintf(text, sizeof(text), WORLD_HOST_ADDR, host + 1);
-	rd_addr_parse(text, 0, &from);
-	rd_sim_hold_path(w->sim, (struct sockaddr *)&from, (uint16_t)(WORLD_PORT + gateway),
-			 rd_sim_chance(w->sim, 1, 2), ns);
-}
-
-static void hosts_back_0(struct rd_sim_event *event)
-{
-	struct faults *f = rd_container_of(event, struct faults, port_up[0]);
-
-	rd_sim_port_down(f->w->sim, WORLD_PORT, false);
-}
-
-static void hosts_back_1(struct rd_sim_event *event)
-{
-	struct faults *f = rd_container_of(event, struct faults, port_up[1]);
-
-	rd_sim_port_down(f->w->sim, WORLD_PORT + 1, false);
+	fault_hold_path(w, host, gateway, rd_sim_chance(w->sim, 1, 2), ns);
 }
 
 static void lose_hosts(struct faults *f, unsigned int gateway)
@@ -107,8 +77,7 @@ static void lose_hosts(struct faults *f, unsigned int gateway)
 
 	for (unsigned int i = 0; i < WORLD_HOSTS; i++)
 		hold_host(w, i, gateway, ns);
-	rd_sim_port_down(w->sim, (uint16_t)(WORLD_PORT + gateway), true);
-	rd_sim_at(w->sim, &f->port_up[gateway], ns);
+	fault_port_down(&f->ports[gateway], ns);
 }
 
 static void stall_thread(struct world *w)
@@ -165,10 +134,10 @@ static void gateways_suffer(struct faults *f, enum gateway_fault kind)
 	rd_sim_tell(w->sim, "fault: %s, gateway %u", fault_names[kind], number);
 	switch (kind) {
 	case GW_LINK:
-		break_any_link(w, RD_SIM_CUT);
+		fault_break_link(w, RD_SIM_CUT, 0);
 		break;
 	case GW_ONE_END:
-		break_any_link(w, RD_SIM_HALF_OPEN);
+		fault_break_link(w, RD_SIM_HALF_OPEN, 0);
 		break;
 	case GW_PATH:
 		/* Two random numbers: the order of arguments would depend on the compiler. */
@@ -261,20 +230,16 @@ int faults_new(struct world *w, struct faults **out)
 	f->w = w;
 	w->reserves = w->opts.faults & 1u << GW_RESERVE && rd_sim_chance(w->sim, 1, 2);
 	f->next.fn = next_gateway_fault;
-	f->port_up[0].fn = hosts_back_0;
-	f->port_up[1].fn = hosts_back_1;
+	for (unsigned int i = 0; i < GATEWAYS; i++)
+		fault_port_init(&f->ports[i], w, i);
 	f->cluster_well.fn = cluster_is_well;
 	return rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
 }
 
 void faults_heal(struct faults *f)
 {
-	struct world *w = f->w;
-
-	rd_sim_heal(w->sim);
-	for (unsigned int i = 0; i < ACTORS; i++)
-		w->actors[i].stalled_until = 0;
-	gateways_heal(w->gateways);
+	fault_heal_parts(f->w);
+	gateways_heal(f->w->gateways);
 }
 
 void faults_free(struct faults *f)
@@ -284,6 +249,6 @@ void faults_free(struct faults *f)
 	rd_sim_cancel(f->w->sim, &f->next);
 	rd_sim_cancel(f->w->sim, &f->cluster_well);
 	for (unsigned int i = 0; i < GATEWAYS; i++)
-		rd_sim_cancel(f->w->sim, &f->port_up[i]);
+		rd_sim_cancel(f->w->sim, &f->ports[i].up);
 	free(f);
 }
