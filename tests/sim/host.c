@@ -396,7 +396,7 @@ static int open_dev(struct host *h)
 	opts.policy = (enum rdinit_dev_policy)rd_sim_below(h->w->sim, 3);
 	rc = rdi_dev_create_env(&opts, &h->w->host_env, &h->dev);
 	for (unsigned int i = 0; i < WORLD_PATHS && !rc; i++) {
-		snprintf(text, sizeof(text), "nvme+rdma://192.0.2.1:%u/nqn.2024-01.test:sim/1",
+		snprintf(text, sizeof(text), "nvme+rdma://" SETUP_ADDR ":%u/" SETUP_NQN "/1",
 			 WORLD_PORT + i);
 		rdinit_uri_init(&uri);
 		rc = rdinit_uri_parse(text, &uri);

@@ -5,21 +5,7 @@
 #include <string.h>
 
 #include "fabric/sim/sim.h"
-
-#define ADDR "192.0.2.1"
-#define NQN  "nqn.2024-01.test:sim"
-
-static const char target_text[] = "target:\n"
-				  "  reactors: 2\n"
-				  "  queue_depth: 32\n"
-				  "  io_queues: 8\n"
-				  "  max_data_size: 16KiB\n"
-				  "  in_capsule_size: 1KiB\n"
-				  "  buffer_memory: 1MiB\n"
-				  "  capsule_memory: 1MiB\n"
-				  "  spin: 0\n"
-				  "  state_dir: /simulated\n"
-				  "listeners:\n";
+#include "target/config/config.h"
 
 /* The first one is the normal one. A path in "change" fails when that takes too long. */
 static const char *const ana_states[] = {"optimized", "non-optimized", "inaccessible", "change"};
@@ -95,13 +81,14 @@ static void add_hosts(const struct setup *s, FILE *f)
 static void add_listeners(const struct setup *s, FILE *f)
 {
 	/* Whatever else is removed, a configuration needs a listener. */
-	fprintf(f, "  - {address: %s, port: 4500, provider: iwarp}\n", ADDR);
+	fprintf(f, "  - {address: %s, port: 4500, provider: iwarp}\n", SETUP_ADDR);
 	for (unsigned int i = 0; i < SETUP_PATHS; i++)
 		if (!s->no_listener[i])
 			fprintf(f,
 				"  - {address: %s, port: %u, provider: iwarp, ana: [{group: %u, "
 				"state: %s}]}\n",
-				ADDR, 4420 + i, s->other_group ? 2 : 1, ana_states[s->ana[i]]);
+				SETUP_ADDR, 4420 + i, s->other_group ? 2 : 1,
+				ana_states[s->ana[i]]);
 }
 
 void setup_text(const struct setup *s, char *out)
@@ -111,9 +98,9 @@ void setup_text(const struct setup *s, char *out)
 	out[0] = 0;
 	if (!f)
 		return;
-	fputs(target_text, f);
+	fputs(SETUP_TARGET "  state_dir: /simulated\nlisteners:\n", f);
 	add_listeners(s, f);
-	fprintf(f, "subsystems:\n  - nqn: %s\n", NQN);
+	fprintf(f, "subsystems:\n  - nqn: %s\n", SETUP_NQN);
 	add_hosts(s, f);
 	fputs("    namespaces:\n", f);
 	if (!s->effect[SETUP_REMOVED])
@@ -125,6 +112,17 @@ void setup_text(const struct setup *s, char *out)
 		fprintf(f, "      - {nsid: 2, backend: memory, size: %uKiB}\n", 64u * s->second);
 	fputs("      - {nsid: 3, backend: memory, size: 64KiB}\n", f);
 	fclose(f);
+}
+
+int setup_load(const char *text, struct rd_log *log, struct rdt_config **out)
+{
+	struct rdt_config_texts texts = {0};
+	int rc = rdt_config_texts_add(&texts, "sim.yaml", text, strlen(text), 0);
+
+	if (!rc)
+		rc = rdt_config_load_texts("sim.yaml", &texts, false, log, out);
+	rdt_config_texts_free(&texts);
+	return rc;
 }
 
 /* ---- the history ---- */

@@ -10,8 +10,24 @@
 #define SETUP_HOSTS 3u
 #define SETUP_PATHS 2u
 #define SETUP_TEXT  2048u /* bytes of a configuration at most */
+#define SETUP_ADDR  "192.0.2.1"
+#define SETUP_NQN   "nqn.2024-01.test:sim"
 
+/* How each configuration begins. */
+#define SETUP_TARGET                \
+	"target:\n"                 \
+	"  reactors: 2\n"           \
+	"  queue_depth: 32\n"       \
+	"  io_queues: 8\n"          \
+	"  max_data_size: 16KiB\n"  \
+	"  in_capsule_size: 1KiB\n" \
+	"  buffer_memory: 1MiB\n"   \
+	"  capsule_memory: 1MiB\n"  \
+	"  spin: 0\n"
+
+struct rd_log;
 struct rd_sim;
+struct rdt_config;
 
 /* What hosts may notice. */
 enum setup_effect {
@@ -45,6 +61,8 @@ struct setup setup_change(struct rd_sim *sim, const struct setup *from, bool rem
 bool setup_is_normal(const struct setup *s);
 /* @out: SETUP_TEXT bytes. */
 void setup_text(const struct setup *s, char *out);
+/* Returns 0, or -errno of a @text that is no configuration. Release *@out with rdt_config_put(). */
+int setup_load(const char *text, struct rd_log *log, struct rdt_config **out);
 
 void setup_init(struct setup_history *h);
 void setup_begins(struct setup_history *h, const struct setup *next, uint64_t now);

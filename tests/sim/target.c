@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The target of a world: its configuration, its start, and its two kinds of end. */
 #include <errno.h>
-#include <string.h>
-
-#include "util/buddy.h"
 
 #include "target/config/config.h"
 #include "target/manage/reload.h"
-#include "target/nvmf/pool.h"
 #include "resv.h"
 #include "world.h"
 
@@ -15,16 +11,12 @@
 
 int target_config(struct world *w, const struct setup *setup)
 {
-	struct rdt_config_texts texts = {0};
 	struct rdt_config *cfg = NULL;
 	char text[SETUP_TEXT];
 	int rc;
 
 	setup_text(setup, text);
-	rc = rdt_config_texts_add(&texts, "sim.yaml", text, strlen(text), 0);
-	if (!rc)
-		rc = rdt_config_load_texts("sim.yaml", &texts, false, w->log, &cfg);
-	rdt_config_texts_free(&texts);
+	rc = setup_load(text, w->log, &cfg);
 	if (rc)
 		return rc;
 	rdt_config_put(&w->cfg);
@@ -123,20 +115,6 @@ void target_stop(struct world *w, bool power_fails)
 	rd_sim_at(w->sim, &w->drain_timeout, power_fails ? 0 : DRAIN_TIMEOUT);
 }
 
-/* All buffers must be back in their pools. */
-static void check_pools(struct world *w)
-{
-	for (unsigned int i = 0; i < w->target->reactors_count; i++)
-		for (int id = 0; id < RDT_POOLS; id++) {
-			const struct rdt_pool *pool = &w->target->reactors[i].pools[id];
-
-			if (rd_buddy_free_bytes(pool->buddy) != rd_buddy_total_bytes(pool->buddy) ||
-			    pool->waiting)
-				world_fail(w, "reactor %u: buffers of pool %d were not given back",
-					   i, id);
-		}
-}
-
 static void power_returns(struct world *w)
 {
 	char why[256];
@@ -154,7 +132,7 @@ void target_end(struct world *w)
 
 	rd_sim_cancel(w->sim, &w->drain_timeout);
 	rdt_target_stop(t);
-	check_pools(w);
+	world_check_pools(w, "the target", t);
 	for (unsigned int i = 0; i < t->reactors_count; i++) {
 		w->actors[ACTOR_REACTOR + i].loop = NULL;
 		rdt_reactor_teardown(&t->reactors[i]);

@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/buddy.h"
+
+#include "target/nvmf/pool.h"
+
 #include "faults.h"
 #include "resv.h"
 
@@ -278,6 +282,21 @@ void world_judge_write(void *arg, uint64_t value)
 			world_fail(w, "host %u: block %u of a namespace is written that is %s",
 				   host, check_block_of(value),
 				   i == SETUP_READ_ONLY ? "read-only" : "removed");
+}
+
+void world_check_pools(struct world *w, const char *name, const struct rdt_target *t)
+{
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		for (int id = 0; id < RDT_POOLS; id++) {
+			const struct rdt_pool *pool = &t->reactors[i].pools[id];
+
+			if (rd_buddy_free_bytes(pool->buddy) != rd_buddy_total_bytes(pool->buddy) ||
+			    pool->waiting)
+				world_fail(
+					w,
+					"%s: buffers of reactor %u, pool %d, were not given back",
+					name, i, id);
+		}
 }
 
 static void time_passes(struct rd_sim_event *event)

@@ -124,6 +124,8 @@ void world_free(struct world *w);
 
 /* A violation; the first one counts. */
 void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Every buffer of the target @name, which has stopped, must be back in its pool. */
+void world_check_pools(struct world *w, const char *name, const struct rdt_target *t);
 /* A write takes effect. @arg: the world. */
 void world_judge_write(void *arg, uint64_t value);
 /* One step: a turn of an actor, or time passes. Returns false when no event can follow any more. */

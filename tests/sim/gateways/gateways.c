@@ -7,13 +7,11 @@
 #include <string.h>
 
 #include "nvmf/wire.h"
-#include "util/buddy.h"
 
 #include "target/bdev/engine.h"
 #include "target/config/config.h"
 #include "target/manage/opening.h"
 #include "target/nvmf/ns.h"
-#include "target/nvmf/pool.h"
 
 #define LOOK_NS       (20 * RD_NSEC_PER_MSEC)
 #define START_AFTER   (3 * RD_NSEC_PER_SEC)  /* at most */
@@ -22,20 +20,11 @@
 #define CLOSE_WAIT    (10 * RD_NSEC_PER_SEC)
 #define SERVES_WITHIN (20 * RD_NSEC_PER_SEC) /* after the last fault */
 
-static const char gateway_text[] =
-	"target:\n"
-	"  reactors: 2\n"
-	"  queue_depth: 32\n"
-	"  io_queues: 8\n"
-	"  max_data_size: 16KiB\n"
-	"  in_capsule_size: 1KiB\n"
-	"  buffer_memory: 1MiB\n"
-	"  capsule_memory: 1MiB\n"
-	"  spin: 0\n"
+static const char gateway_text[] = SETUP_TARGET
 	"listeners:\n"
-	"  - {address: 192.0.2.1, port: %u, provider: iwarp}\n"
+	"  - {address: " SETUP_ADDR ", port: %u, provider: iwarp}\n"
 	"subsystems:\n"
-	"  - nqn: nqn.2024-01.test:sim\n"
+	"  - nqn: " SETUP_NQN "\n"
 	"    allow_any_host: true\n"
 	"    cntlid_min: %u\n"
 	"    cntlid_max: %u\n"
@@ -126,17 +115,11 @@ static int open_image(struct rdt_target *target, const struct rdt_ns_config *cfg
 
 static int gateway_config(struct gateway *gw)
 {
-	struct rdt_config_texts texts = {0};
-	char text[2048];
-	int rc;
+	char text[SETUP_TEXT];
 
 	snprintf(text, sizeof(text), gateway_text, WORLD_PORT + gw->number, 1 + 30000 * gw->number,
 		 30000 * (gw->number + 1));
-	rc = rdt_config_texts_add(&texts, "sim.yaml", text, strlen(text), 0);
-	if (!rc)
-		rc = rdt_config_load_texts("sim.yaml", &texts, false, gw->log, &gw->cfg);
-	rdt_config_texts_free(&texts);
-	return rc;
+	return setup_load(text, gw->log, &gw->cfg);
 }
 
 static int new_process(struct gateway *gw)
@@ -271,20 +254,6 @@ void gateway_kill(struct gateway *gw)
 	begin_drain(gw);
 }
 
-static void check_buffers(const struct gateway *gw)
-{
-	for (unsigned int i = 0; i < gw->target->reactors_count; i++)
-		for (int id = 0; id < RDT_POOLS; id++) {
-			const struct rdt_pool *pool = &gw->target->reactors[i].pools[id];
-
-			if (rd_buddy_free_bytes(pool->buddy) != rd_buddy_total_bytes(pool->buddy) ||
-			    pool->waiting)
-				world_fail(gw->all->w,
-					   "gateway %u: buffers of pool %d were not given back",
-					   gw->number, id);
-		}
-}
-
 /* As rdtarget does at its end: when the cluster does not answer in time the process exits. */
 static void *close_module(void *arg)
 {
@@ -306,10 +275,12 @@ static int gateway_ends(struct gateway *gw)
 {
 	struct rdt_target *t = gw->target;
 	struct process *before = process_enter(gw->process);
+	char name[32];
 	int rc;
 
 	rdt_target_stop(t);
-	check_buffers(gw);
+	snprintf(name, sizeof(name), "gateway %u", gw->number);
+	world_check_pools(gw->all->w, name, t);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_teardown(&t->reactors[i]);
 	rdt_target_destroy(&gw->target);
