@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../fuzz.h"
+#include "../simulated.h"
 #include "parts.h"
 #include "util/sockaddr.h"
 
@@ -17,13 +18,8 @@
 
 static void post_capsule_recv(struct puppet_conn *c, unsigned int slot)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)c->recvs[slot],
-			      .length = PUPPET_SLOT,
-			      .lkey = c->puppet->own->lkey};
-	struct ibv_recv_wr *bad,
-		wr = {.wr_id = c->number * PUPPET_RECVS + slot, .sg_list = &sge, .num_sge = 1};
-
-	FUZZ_CHECK(!rd_fab_post_recv(c->conn, &wr, &bad));
+	fuzz_post_recv(c->conn, c->puppet->own, c->recvs[slot], PUPPET_SLOT,
+		       c->number * PUPPET_RECVS + slot);
 }
 
 static void take_capsule(struct puppet *p, const struct ibv_wc *wc)

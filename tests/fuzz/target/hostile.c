@@ -9,6 +9,7 @@
 #include "util/sockaddr.h"
 
 #include "../fuzz.h"
+#include "../simulated.h"
 
 #define RECVS     40u
 #define SENDS     64u
@@ -93,13 +94,8 @@ void hostile_write_region(struct hostile *h, unsigned int n, size_t off, const v
 
 static void post_answer_recv(struct hostile_conn *c, unsigned int slot)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)c->recvs[slot],
-			      .length = NVME_CQE_SIZE,
-			      .lkey = c->host->own->lkey};
-	struct ibv_recv_wr *bad,
-		wr = {.wr_id = c->number * RECVS + slot, .sg_list = &sge, .num_sge = 1};
-
-	FUZZ_CHECK(!rd_fab_post_recv(c->conn, &wr, &bad));
+	fuzz_post_recv(c->conn, c->host->own, c->recvs[slot], NVME_CQE_SIZE,
+		       c->number * RECVS + slot);
 }
 
 static void take_answer(struct hostile *h, const struct ibv_wc *wc)

@@ -11,9 +11,9 @@
 #include "target/nvmf/pool.h"
 
 #include "../fuzz.h"
+#include "../simulated.h"
 #include "hostile.h"
 
-#define START_TIME (1000 * RD_NSEC_PER_SEC)
 /* Within which all that the hostile host had is given back, without faults. */
 #define END_NS    (120 * RD_NSEC_PER_SEC)
 #define END_STEPS 200000u
@@ -114,9 +114,10 @@ static bool no_reload_runs(const struct stage *s)
 
 /* ---- turns ---- */
 
-static void stage_turn(struct stage *s, unsigned int loop)
+static void stage_turn(void *arg, unsigned int loop)
 {
-	rd_sim_advance(s->sim, rd_sim_now(s->sim) + RD_NSEC_PER_USEC);
+	struct stage *s = arg;
+
 	if (loop == STAGE_HOSTILE)
 		hostile_turn(s->hostile);
 	else if (loop > STAGE_HOSTILE)
@@ -127,24 +128,7 @@ static void stage_turn(struct stage *s, unsigned int loop)
 
 bool stage_step(struct stage *s, uint64_t until)
 {
-	unsigned int ready[STAGE_LOOPS], count = 0;
-	uint64_t at = rd_sim_next(s->sim), now = rd_sim_now(s->sim);
-
-	if (now >= until)
-		return false;
-	rd_sim_run(s->sim);
-	for (unsigned int i = 0; i < STAGE_LOOPS; i++) {
-		uint64_t next = s->loop[i] ? rd_loop_next(s->loop[i]) : UINT64_MAX;
-
-		if (next <= now)
-			ready[count++] = i;
-		at = next < at ? next : at;
-	}
-	if (count)
-		stage_turn(s, ready[rd_sim_below(s->sim, count)]);
-	else
-		rd_sim_advance(s->sim, at < until ? at : until);
-	return true;
+	return fuzz_step(s->sim, s->loop, STAGE_LOOPS, until, stage_turn, s);
 }
 
 void stage_pass(struct stage *s, uint64_t ns, unsigned int max_steps)
@@ -229,43 +213,17 @@ static void end_target(struct stage *s)
 
 /* ---- life ---- */
 
-static void log_or_drop(void *arg, enum rd_log_level level, const char *line)
-{
-	const struct stage *s = arg;
-
-	(void)level;
-	if (s->trace)
-		fprintf(stderr, "%s\n", line);
-}
-
-static void trace_message(void *arg, const char *line)
-{
-	const struct stage *s = arg;
-
-	fprintf(stderr, "%llu.%09llu %s\n",
-		(unsigned long long)(rd_sim_now(s->sim) / RD_NSEC_PER_SEC),
-		(unsigned long long)(rd_sim_now(s->sim) % RD_NSEC_PER_SEC), line);
-}
-
 void stage_open(struct stage *s, uint64_t seed)
 {
-	struct rd_sim_opts opts = {
-		.seed = seed,
-		.start_ns = START_TIME,
-		.latency_ns = 20 * RD_NSEC_PER_USEC,
-		.jitter_ns = 50 * RD_NSEC_PER_USEC,
-		.trace = s->trace ? trace_message : NULL,
-		.trace_arg = s,
-	};
 	struct rd_loop_opts loop = {.seed = 2};
 
 	if (!s->log) {
-		FUZZ_CHECK(!rd_log_create("fuzz", -1, RD_LOG_INFO, log_or_drop, s, &s->log));
+		fuzz_create_log(&s->trace, &s->log);
 		FUZZ_CHECK(!rdt_report_init(&s->report, s->log));
 		load_configs(s);
 	}
 	s->reloading = s->drained = false;
-	FUZZ_CHECK(!rd_sim_create(&opts, &s->sim));
+	fuzz_create_sim(seed, s->trace, &s->sim);
 	loop.clock = rd_sim_clock(s->sim);
 	loop.log = s->log;
 	FUZZ_CHECK(!rd_loop_create(&loop, &s->loop[STAGE_MAIN]));
