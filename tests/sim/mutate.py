@@ -6,10 +6,8 @@ import os
 import shlex
 import subprocess
 
-from t_loop import Failure, Skip
-
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-STEPS = 100000
+from rdsim import STEPS
+from t_loop import SANITIZED, SOURCE_ROOT, Failure, Skip
 
 
 def entry_of(build, path, wanted):
@@ -56,9 +54,9 @@ def find_mutant(t, mutant, name, seeds):
     """One of @seeds seeds of the program @name must fail with the mistake @mutant: (path, text, replacement, faults), the last
     one only where it needs certain faults."""
     path, old, new, *faults = mutant
-    if os.environ.get('RD_TEST_SANITIZED'):
+    if SANITIZED:
         raise Skip('the plain build does the same faster')
-    path = os.path.join(TOP, path)
+    path = os.path.join(SOURCE_ROOT, path)
     with open(path) as f:
         text = f.read()
     t.eq(text.count(old), 1, f'{path} has this text once: {old}')

@@ -6,34 +6,27 @@ import sys
 
 from mutants_gateways import MUTANTS
 from mutate import find_mutant
-from t_loop import LONG, SANITIZED, each, main, program, test
+from rdsim import SEEDS, Simulation
+from t_loop import each, main, program, test
 
-SEEDS = 1000 if LONG else 10 if SANITIZED else 50
-STEPS = 100000
-
-
-def rdsim(t, *args, deadline=None):
-    return t.run([program('rdsim_gateways'), *args], deadline=deadline, wrap=False)
+RDSIM = Simulation('rdsim_gateways')
 
 
 @test
 def no_seed_violates_an_invariant(t):
-    res = rdsim(t, '--count', SEEDS, '--steps', STEPS, deadline=1200)
-    t.eq(res.rc, 0, res.text[-2000:] + res.err)
-    t.eq(res.text.count(': good,'), SEEDS)
+    RDSIM.check_seeds(t, SEEDS)
 
 
 @test
 def a_seed_gives_the_same_run_each_time(t):
-    first, second = (rdsim(t, '--seed', 8, '--steps', 40000, '--trace').text for _ in range(2))
-    t.same(first.encode(), second.encode())
+    trace = RDSIM.check_repeats(t, 8)
     for words in ('fault: ', ' was broken', 'its lock is held here'):
-        t.ok(words in first, words)
+        t.ok(words in trace, words)
 
 
 @each(('without faults', 'none'), ('that stalls', 'cluster'), ('that is slow', 'delay'))
 def nobody_takes_the_lock_of_a_gateway_that_is_well_in_a_cluster(t, faults):
-    text = rdsim(t, '--seed', 3, '--steps', 60000, '--faults', faults, '--trace').text
+    text = RDSIM.run(t, '--seed', 3, '--steps', 60000, '--faults', faults, '--trace').text
     t.eq(text.count('its lock is held here'), 1)
     t.ok('is blocked' not in text, 'a gateway was blocked')
     ends = [line for line in text.splitlines() if ' status 0x' in line]
