@@ -150,6 +150,17 @@ t_rdma()
 	fi
 }
 
+# t_rdma for a test in which the kernel's host loses connections: otherwise siw makes nvme-rdma fail I/O for good on such a
+# connection (kernel.sh, make_send_status).
+t_rdma_for_lost_connections()
+{
+	if [ "$device_type" = siw ]; then
+		t_rdma lost_send_status=-5
+	else
+		t_rdma
+	fi
+}
+
 # All packets are lost, in both directions, while interfaces and addresses stay; and the end of that.
 t_wire_cut()
 {

@@ -26,12 +26,7 @@ configuration()
 start()
 {
 	t_network
-	# Otherwise siw makes nvme-rdma fail I/O for good on a connection that is being lost: kernel.sh, make_send_status.
-	if [ "$device_type" = siw ]; then
-		t_rdma lost_send_status=-5
-	else
-		t_rdma
-	fi
+	t_rdma_for_lost_connections
 	modprobe nvme-rdma
 	configuration >/run/t/target.yaml
 	t_target_start /run/t/target.yaml
@@ -148,10 +143,5 @@ if t_guest; then
 	t_guest_done
 fi
 
-# Connections are lost on purpose, and nvme-rdma's messages depend on what it was doing. Errors above it, of a block
-# device or a file system, must not occur.
-lost='nvme nvme[0-9]+: |block nvme[0-9a-z]+: no usable path|: [0-9]+ callbacks suppressed'
-# From rxe, when it retransmits what the network lost: README.md.
-[ "$device_type" != rxe ] || lost+='|rxe_reg_fast_mr: .* not free'
-t_dmesg_case "$lost"
+t_dmesg_case "$lost_connections"
 t_done

@@ -82,11 +82,7 @@ service_is()
 service_starts()
 {
 	t_network
-	if [ "$device_type" = siw ]; then
-		t_rdma lost_send_status=-5
-	else
-		t_rdma
-	fi
+	t_rdma_for_lost_connections
 	modprobe nvme-rdma
 	t_memory_disk nullb0 16
 	# What docs/operate.md has udev do.
@@ -222,8 +218,5 @@ if t_guest; then
 	t_guest_done
 fi
 
-# Connections are lost on purpose, and siw's module is not the distribution's.
-lost='nvme nvme[0-9]+: |block nvme[0-9a-z]+: no usable path|: [0-9]+ callbacks suppressed'
-[ "$device_type" != rxe ] || lost+='|rxe_reg_fast_mr: .* not free'
-t_dmesg_case "$lost"
+t_dmesg_case "$lost_connections"
 t_done

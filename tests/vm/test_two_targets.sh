@@ -40,12 +40,7 @@ disk()
 start()
 {
 	t_network
-	# Otherwise siw makes nvme-rdma fail I/O for good on a connection that is being lost: kernel.sh, make_send_status.
-	if [ "$device_type" = siw ]; then
-		t_rdma lost_send_status=-5
-	else
-		t_rdma
-	fi
+	t_rdma_for_lost_connections
 	modprobe nvme-rdma
 	modprobe loop
 	grep -qx Y /sys/module/nvme_core/parameters/multipath
@@ -243,12 +238,8 @@ if t_guest; then
 	t_guest_done
 fi
 
-# Connections are lost on purpose, and nvme-rdma's messages depend on what it was doing. Errors of the block device above must
-# not occur.
-lost='nvme nvme[0-9]+: |block nvme[0-9a-z]+: no usable path|: [0-9]+ callbacks suppressed|loop[0-9]+: '
-# tmpfs has no Write Zeroes: rdtarget writes them.
-lost+='|operation not supported error, dev loop[0-9]+, .*WRITE_ZEROES|blk_print_req_error: [0-9]+ callbacks suppressed'
-# From rxe, when it retransmits what the network lost: README.md.
-[ "$device_type" != rxe ] || lost+='|rxe_reg_fast_mr: .* not free'
-t_dmesg_case "$lost"
+# The devices under the targets; tmpfs has no Write Zeroes: rdtarget writes them.
+disks='loop[0-9]+: '
+disks+='|operation not supported error, dev loop[0-9]+, .*WRITE_ZEROES|blk_print_req_error: [0-9]+ callbacks suppressed'
+t_dmesg_case "$lost_connections|$disks"
 t_done
