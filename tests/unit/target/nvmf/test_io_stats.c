@@ -146,6 +146,16 @@ static void failures_are_counted_by_status(void)
 	t_pair_free(&p);
 }
 
+static void host_leaves(struct t_pair *p)
+{
+	struct rdt_reactor *r = io_reactor(p);
+
+	t_conn_cut(p->io);
+	t_conn_cut(p->admin);
+	t_turn(p->env);
+	CU_ASSERT_EQUAL(r->qpairs_count, 0);
+}
+
 static void what_a_host_did_stays_in_the_sums_when_it_leaves(void)
 {
 	struct t_pair p = t_pair_new();
@@ -153,10 +163,7 @@ static void what_a_host_did_stays_in_the_sums_when_it_leaves(void)
 	uint64_t count = 0, connects = 0, disconnects = 0;
 
 	start_read(&p, 8);
-	t_conn_cut(p.io);
-	t_conn_cut(p.admin);
-	t_turn(p.env);
-	CU_ASSERT_EQUAL(r->qpairs_count, 0);
+	host_leaves(&p);
 	for (unsigned int i = 0; i < r->cells.count; i++) {
 		const struct rdt_cell *cell = r->cells.cells[i];
 
@@ -197,10 +204,7 @@ static void a_reader_finds_each_counter_once_while_hosts_come_and_go(void)
 
 	start_read(&p, 8);
 	rdt_cells_hold(&r->cells);
-	t_conn_cut(p.io);
-	t_conn_cut(p.admin);
-	t_turn(p.env);
-	CU_ASSERT_EQUAL(r->qpairs_count, 0);
+	host_leaves(&p);
 	CU_ASSERT_EQUAL(sum_of_reads(r, &hosts), 1);
 	CU_ASSERT_EQUAL(hosts, 1); /* its cell stays where the reader may be */
 	more = t_conn_new(p.env, r->index, 0, 8);
@@ -226,9 +230,7 @@ static void a_host_that_comes_back_has_its_counters(void)
 
 	start_read(&p, 8);
 	rdt_cells_hold(&r->cells);
-	t_conn_cut(p.io);
-	t_conn_cut(p.admin);
-	t_turn(p.env);
+	host_leaves(&p);
 	more = t_conn_new(p.env, r->index, 0, 8);
 	t_connect(more, NVMF_CNTLID_DYNAMIC);
 	rdt_cells_release(&r->cells);

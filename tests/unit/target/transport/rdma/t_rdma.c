@@ -305,10 +305,7 @@ void t_rdma_assoc_open(struct t_rdma_assoc *a, uint16_t ird)
 	uint16_t cntlid;
 
 	t_rdma_server_start(&a->s);
-	t_rdma_host_init(&a->admin, &a->s, 0);
-	t_rdma_host_open(&a->admin);
-	cntlid = t_rdma_connect_queue(&a->admin, NVMF_CNTLID_DYNAMIC);
-	t_rdma_enable(&a->admin);
+	t_rdma_host_start(&a->admin, &a->s, T_HOST, 0, &cntlid);
 	t_rdma_host_init(&a->io, &a->s, 1);
 	a->io.ird = ird;
 	t_rdma_host_open(&a->io);
