@@ -222,6 +222,16 @@ const json_t *t_rpc_result(struct t_rpc *r, const char *method, const char *para
 	return json_object_get(*answer, "result");
 }
 
+size_t t_rpc_list_size(struct t_rpc *r, const char *method, const char *list)
+{
+	json_t *answer;
+	const json_t *result = t_rpc_result(r, method, "{}", &answer);
+	size_t size = json_array_size(json_object_get(result, list));
+
+	json_decref(answer);
+	return size;
+}
+
 void t_rpc_expect_error(const json_t *answer, const char *name)
 {
 	const json_t *error = json_object_get(answer, "error");
@@ -230,6 +240,18 @@ void t_rpc_expect_error(const json_t *answer, const char *name)
 
 	CU_ASSERT_STRING_EQUAL(found ? found : "none", name);
 	CU_ASSERT_TRUE(!error || strlen(json_string_value(json_object_get(error, "message"))) > 0);
+}
+
+uint16_t t_rpc_rw(struct t_conn *c, bool write, uint32_t nsid, uint64_t lba)
+{
+	static uint8_t buf[512];
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_rw_sqe(c, &sqe, write, lba, 1, buf);
+	sqe.nsid = htole32(nsid);
+	a = t_exec(c, &sqe);
+	return t_status(&a);
 }
 
 void t_rpc_open_file(struct t_rpc *r)

@@ -58,7 +58,12 @@ json_t *t_rpc_call(struct t_rpc *r, const char *method, const char *params);
 /* The result of a call that succeeds; belongs to *@answer. */
 const json_t *t_rpc_result(struct t_rpc *r, const char *method, const char *params,
 			   json_t **answer);
+/* The number of entries in the array @list of the result of @method. */
+size_t t_rpc_list_size(struct t_rpc *r, const char *method, const char *list);
 void t_rpc_expect_error(const json_t *answer, const char *name); /* @answer is the error @name */
+
+/* A host reads or writes one block of 512 bytes. Returns the status. */
+uint16_t t_rpc_rw(struct t_conn *c, bool write, uint32_t nsid, uint64_t lba);
 
 /* A socket of the test that listens on a port of 127.0.0.1. Returns its descriptor. */
 int t_rpc_taken_port(uint16_t *port);

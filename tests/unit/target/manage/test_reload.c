@@ -63,18 +63,6 @@ static void expect_not_applied(struct t_rpc *r, const char *from, const char *to
 	json_decref(answer);
 }
 
-static uint16_t io_status(struct t_conn *c, bool write, uint32_t nsid)
-{
-	static uint8_t buf[512];
-	struct nvme_sqe sqe;
-	struct t_answer a;
-
-	t_rw_sqe(c, &sqe, write, 0, 1, buf);
-	sqe.nsid = htole32(nsid);
-	a = t_exec(c, &sqe);
-	return t_status(&a);
-}
-
 static const struct {
 	const char *from, *to, *more, *named;
 } restarts[] = {
@@ -116,7 +104,7 @@ static void what_needs_a_restart_is_named_and_stays(void)
 		}
 	}
 	CU_ASSERT_STRING_EQUAL(ss->cfg->serial, "SERIAL0");
-	CU_ASSERT_EQUAL(io_status(r.pair.io, true, 1), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
 	CU_ASSERT_FALSE(r.pair.env->disk[0].closed);
 	t_rpc_free(&r);
 }
@@ -224,7 +212,7 @@ static void keys_follow_the_configuration(void)
 	CU_ASSERT_FALSE(rdt_auth_asks(t->subsys[1], T_HOST2));
 	CU_ASSERT_FALSE(rdt_auth_asks(&t->disc, T_HOST2));
 	CU_ASSERT_TRUE(t_rpc_logged(&r, "has no key any more", NULL, 0));
-	CU_ASSERT_EQUAL(io_status(r.pair.io, true, 1), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
 	unlink(path);
 	t_rpc_free(&r);
 }
@@ -241,11 +229,11 @@ static void another_identity_is_another_namespace(void)
 	expect_not_applied(&r, UUID1, "        uuid: 77777777-1111-1111-1111-111111111111\n", "",
 			   T_NQN " namespace 1: ");
 	CU_ASSERT_FALSE(disk[0].closed);
-	CU_ASSERT_EQUAL(io_status(r.pair.io, true, 1), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
 	r.pair.env->disk_next = NEW_DISK;
 	expect_applied(&r, UUID1, "        uuid: 77777777-1111-1111-1111-111111111111\n", "", 0);
 	CU_ASSERT_TRUE(disk[0].closed);
-	CU_ASSERT_EQUAL(io_status(r.pair.io, true, 1), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
 	CU_ASSERT_EQUAL(disk[NEW_DISK].submitted, 1);
 	t_rpc_free(&r);
 }
@@ -292,9 +280,9 @@ static void a_namespace_is_for_some_hosts(void)
 
 	t_rpc_open_file(&r);
 	expect_applied(&r, UUID5, UUID5 "        hosts: [" T_HOST2 "]\n", "", 0);
-	CU_ASSERT_EQUAL(io_status(r.pair.io, true, 5), NVME_SC_INVALID_NS);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 5, 0), NVME_SC_INVALID_NS);
 	expect_applied(&r, UUID5, UUID5 "        hosts: [" T_HOST "]\n", "", 0);
-	CU_ASSERT_EQUAL(io_status(r.pair.io, true, 5), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 5, 0), 0);
 	expect_applied(&r, "", "", "", 0);
 	CU_ASSERT_FALSE(r.pair.env->disk[1].closed);
 	t_rpc_free(&r);

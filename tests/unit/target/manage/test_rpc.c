@@ -6,16 +6,6 @@
 
 #include "t_rpc.h"
 
-static size_t list_size(struct t_rpc *r, const char *method, const char *list)
-{
-	json_t *answer;
-	const json_t *result = t_rpc_result(r, method, "{}", &answer);
-	size_t size = json_array_size(json_object_get(result, list));
-
-	json_decref(answer);
-	return size;
-}
-
 static void what_is_served_is_listed(void)
 {
 	const json_t *result;
@@ -30,11 +20,11 @@ static void what_is_served_is_listed(void)
 	result = t_rpc_result(&r, "status", "{}", &answer);
 	CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(result, "state")), "serving");
 	json_decref(answer);
-	CU_ASSERT_EQUAL(list_size(&r, "subsystem.list", "subsystems"), 2);
-	CU_ASSERT_EQUAL(list_size(&r, "namespace.list", "namespaces"), 3);
-	CU_ASSERT_EQUAL(list_size(&r, "listener.list", "listeners"), 0);
-	CU_ASSERT_EQUAL(list_size(&r, "host.list", "hosts"), 1);
-	CU_ASSERT_EQUAL(list_size(&r, "controller.list", "controllers"), 1);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "subsystem.list", "subsystems"), 2);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "namespace.list", "namespaces"), 3);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "listener.list", "listeners"), 0);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "host.list", "hosts"), 1);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "controller.list", "controllers"), 1);
 	t_rpc_free(&r);
 }
 
@@ -70,14 +60,11 @@ static void counters_are_told(void)
 		"{\"nqn\":\"" T_NQN "\",\"nsid\":1}",
 		"{\"hosts\":true,\"hostnqn\":\"" T_HOST "\",\"offset\":0,\"limit\":1}",
 	};
-	struct nvme_sqe sqe;
-	uint8_t buf[512];
 	struct t_rpc r;
 	json_t *answer;
 
 	t_rpc_open(&r);
-	t_rw_sqe(r.pair.io, &sqe, false, 0, 1, buf);
-	CU_ASSERT_EQUAL(t_exec(r.pair.io, &sqe).cqe.status, 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, false, 1, 0), 0);
 	for (unsigned int i = 0; i < sizeof(params) / sizeof(params[0]); i++) {
 		t_rpc_result(&r, "stats.get", params[i], &answer);
 		json_decref(answer);
@@ -152,7 +139,7 @@ static void a_controller_is_disconnected_and_that_is_an_event(void)
 	json_decref(answer);
 	t_rpc_result(&r, "controller.disconnect", "{\"hostnqn\":\"" T_HOST "\"}", &answer);
 	json_decref(answer);
-	CU_ASSERT_EQUAL(list_size(&r, "controller.list", "controllers"), 0);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "controller.list", "controllers"), 0);
 	r.fd = watcher;
 	CU_ASSERT_PTR_NOT_NULL_FATAL(t_rpc_line(&r));
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "\"method\":"));
@@ -182,7 +169,7 @@ static void a_request_without_end_ends_its_client(void)
 	CU_ASSERT_PTR_NULL(t_rpc_line(&r));
 	close(r.fd);
 	r.fd = t_rpc_connect(&r); /* others are served */
-	CU_ASSERT_EQUAL(list_size(&r, "host.list", "hosts"), 1);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "host.list", "hosts"), 1);
 	t_rpc_free(&r);
 }
 
@@ -204,7 +191,7 @@ static void there_is_a_last_client(void)
 	close(fds[7]); /* now there is room for one */
 	t_turn(r.pair.env);
 	r.fd = t_rpc_connect(&r);
-	CU_ASSERT_EQUAL(list_size(&r, "host.list", "hosts"), 1);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "host.list", "hosts"), 1);
 	for (unsigned int i = 0; i < 31; i++)
 		if (i != 7)
 			close(fds[i]);
@@ -232,7 +219,7 @@ static void a_client_that_does_not_read_is_closed(void)
 	CU_ASSERT_TRUE(t_rpc_logged(&r, "it does not read its answers", NULL, 0));
 	other = r.fd;
 	r.fd = t_rpc_connect(&r);
-	CU_ASSERT_EQUAL(list_size(&r, "host.list", "hosts"), 1);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "host.list", "hosts"), 1);
 	close(other);
 	t_rpc_free(&r);
 }
@@ -256,7 +243,7 @@ static void a_client_leaves_before_its_answer(void)
 		close(fd);
 		t_turn(r.pair.env);
 		r.fd = t_rpc_connect(&r);
-		CU_ASSERT_EQUAL(list_size(&r, "host.list", "hosts"), 1);
+		CU_ASSERT_EQUAL(t_rpc_list_size(&r, "host.list", "hosts"), 1);
 	}
 	t_rpc_free(&r);
 }

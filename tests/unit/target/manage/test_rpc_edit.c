@@ -50,15 +50,6 @@ static void expect_refused(struct t_rpc *r, const char *method, const char *para
 	json_decref(answer);
 }
 
-static size_t list_count(struct t_rpc *r, const char *method, const char *list)
-{
-	json_t *answer;
-	size_t n = json_array_size(json_object_get(t_rpc_result(r, method, "{}", &answer), list));
-
-	json_decref(answer);
-	return n;
-}
-
 /* The running configuration as text. The caller frees it. */
 static char *running_config(struct t_rpc *r)
 {
@@ -69,18 +60,6 @@ static char *running_config(struct t_rpc *r)
 	CU_ASSERT_PTR_NOT_NULL_FATAL(text);
 	json_decref(answer);
 	return text;
-}
-
-static uint16_t rw_status(struct t_conn *c, bool write, uint32_t nsid, uint64_t lba)
-{
-	static uint8_t buf[512];
-	struct nvme_sqe sqe;
-	struct t_answer a;
-
-	t_rw_sqe(c, &sqe, write, lba, 1, buf);
-	sqe.nsid = htole32(nsid);
-	a = t_exec(c, &sqe);
-	return t_status(&a);
 }
 
 /* Host @hostnqn connects to subsystem @nqn. Returns the status. */
@@ -112,18 +91,18 @@ static void namespaces_come_and_go(void)
 	struct t_rpc r;
 
 	t_rpc_open_file(&r);
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 9, 0), NVME_SC_INVALID_NS);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 9, 0), NVME_SC_INVALID_NS);
 	r.pair.env->disk_next = NEW_DISK;
 	expect_done(&r, "namespace.add", NS9, true);
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 9, 0), 0);
-	CU_ASSERT_EQUAL(list_count(&r, "namespace.list", "namespaces"), 4);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 9, 0), 0);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "namespace.list", "namespaces"), 4);
 	expect_done(&r, "namespace.add", NS9, false);
 	expect_refused(&r, "namespace.add",
 		       "{" NQN ",\"namespace\":{\"nsid\":9,\"backend\":\"null\",\"size\":\"1G\"}}",
 		       "exists", "nsid", "remove it first");
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, false, 9, 0), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, false, 9, 0), 0);
 	expect_done(&r, "namespace.remove", "{" NQN ",\"nsid\":9}", true);
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 9, 0), NVME_SC_INVALID_NS);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 9, 0), NVME_SC_INVALID_NS);
 	CU_ASSERT_TRUE(r.pair.env->disk[NEW_DISK].closed);
 	expect_done(&r, "namespace.remove", "{" NQN ",\"nsid\":9}", false);
 	expect_refused(&r, "namespace.remove",
@@ -190,7 +169,7 @@ static void mistakes_change_nothing(void)
 			       mistakes[i].field, mistakes[i].hint);
 	after = running_config(&r);
 	CU_ASSERT_STRING_EQUAL(before, after);
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 1, 0), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
 	free(before);
 	free(after);
 	t_rpc_free(&r);
@@ -209,7 +188,7 @@ static void storage_that_does_not_open_is_not_added(void)
 	after = running_config(&r);
 	CU_ASSERT_STRING_EQUAL(before, after);
 	expect_done(&r, "namespace.write_protect", "{" NQN ",\"nsid\":5,\"on\":true}", true);
-	CU_ASSERT_EQUAL(list_count(&r, "namespace.list", "namespaces"), 3);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "namespace.list", "namespaces"), 3);
 	free(before);
 	free(after);
 	t_rpc_free(&r);
@@ -222,17 +201,17 @@ static void namespaces_change_under_hosts(void)
 
 	t_rpc_open_file(&r);
 	ns = t_ns_of(r.pair.env->t->subsys[0], 1);
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 1, 3000), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 3000), 0);
 	expect_done(&r, "namespace.resize", "{" NQN ",\"nsid\":1,\"size\":\"1MiB\"}", true);
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 1, 3000), NVME_SC_LBA_RANGE);
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 1, 2047), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 3000), NVME_SC_LBA_RANGE);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 2047), 0);
 	expect_done(&r, "namespace.resize", "{" NQN ",\"nsid\":1}", true);
 	expect_done(&r, "namespace.write_protect", "{" NQN ",\"nsid\":1,\"on\":true}", true);
-	CU_ASSERT_NOT_EQUAL(rw_status(r.pair.io, true, 1, 0), 0);
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, false, 1, 0), 0);
+	CU_ASSERT_NOT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, false, 1, 0), 0);
 	expect_done(&r, "namespace.write_protect", "{" NQN ",\"nsid\":1,\"on\":true}", false);
 	expect_done(&r, "namespace.write_protect", "{" NQN ",\"nsid\":1,\"on\":false}", true);
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 1, 0), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
 	expect_done(&r, "namespace.set_ana", "{" NQN ",\"nsid\":1,\"group\":4}", true);
 	CU_ASSERT_EQUAL(rdt_ns_ana_group(ns), 4);
 	expect_done(&r, "namespace.qos", "{" NQN ",\"nsid\":1,\"limits\":{\"iops\":500}}", true);
@@ -259,7 +238,7 @@ static void a_dry_run_shows_the_difference_only(void)
 	json_decref(answer);
 	after = running_config(&r);
 	CU_ASSERT_STRING_EQUAL(before, after);
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, false, 5, 0), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, false, 5, 0), 0);
 	free(before);
 	free(after);
 	t_rpc_free(&r);
@@ -286,7 +265,7 @@ static void subsystems_come_and_go(void)
 	t_turn(r.pair.env);
 	CU_ASSERT_TRUE(gone);
 	CU_ASSERT_NOT_EQUAL(connect_status(&r, nqn, T_HOST, NULL), 0);
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, false, 1, 0), 0); /* the other one serves on */
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, false, 1, 0), 0); /* the other one serves on */
 	t_rpc_free(&r);
 }
 
@@ -404,7 +383,7 @@ static void listeners_come_and_go(void)
 	CU_ASSERT_EQUAL(atomic_load(&l->ana[2]), NVME_ANA_STATE_OPTIMIZED);
 	expect_done(&r, "listener.remove", "{\"address\":\"127.0.0.1\",\"port\":0}", true);
 	CU_ASSERT_NOT_EQUAL(t_rpc_reach(&addr), 0);
-	CU_ASSERT_EQUAL(list_count(&r, "listener.list", "listeners"), 0);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "listener.list", "listeners"), 0);
 	expect_done(&r, "listener.remove", "{\"address\":\"127.0.0.1\",\"port\":0}", false);
 	t_rpc_free(&r);
 }
@@ -444,14 +423,14 @@ static void a_reload_that_fails_undoes_what_it_prepared(void)
 	expect_refused(&r, "config.apply", line, "refused", NULL, NULL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "cannot listen on 127.0.0.1"));
 	CU_ASSERT_TRUE(r.pair.env->disk[NEW_DISK].closed);
-	CU_ASSERT_EQUAL(list_count(&r, "listener.list", "listeners"), 0);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "listener.list", "listeners"), 0);
 	TAILQ_FOREACH (l, &r.pair.env->t->old_listeners, link)
 		CU_ASSERT_PTR_NULL(l->lis);
-	CU_ASSERT_EQUAL(list_count(&r, "namespace.list", "namespaces"), 3);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "namespace.list", "namespaces"), 3);
 	close(fd);
 	expect_done(&r, "config.apply", line, true); /* the port is free now */
-	CU_ASSERT_EQUAL(list_count(&r, "listener.list", "listeners"), 2);
-	CU_ASSERT_EQUAL(list_count(&r, "namespace.list", "namespaces"), 4);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "listener.list", "listeners"), 2);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "namespace.list", "namespaces"), 4);
 	free(line);
 	t_rpc_free(&r);
 }
@@ -507,7 +486,7 @@ static void unsaved_changes_that_are_lost_are_named(void)
 
 	t_rpc_open_file(&r);
 	expect_done(&r, "namespace.write_protect", "{" NQN ",\"nsid\":5,\"on\":true}", true);
-	CU_ASSERT_NOT_EQUAL(rw_status(r.pair.io, true, 5, 0), 0);
+	CU_ASSERT_NOT_EQUAL(t_rpc_rw(r.pair.io, true, 5, 0), 0);
 	result = t_rpc_result(&r, "config.reload", "{}", &answer);
 	CU_ASSERT_TRUE(json_is_true(json_object_get(result, "applied")));
 	CU_ASSERT_TRUE(t_rpc_logged(&r,
@@ -515,14 +494,14 @@ static void unsaved_changes_that_are_lost_are_named(void)
 				    "namespace.write_protect {",
 				    NULL, 0));
 	json_decref(answer);
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 5, 0), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 5, 0), 0);
 	t_rpc_write_config(&r, "listeners: 7\n");
 	result = t_rpc_result(&r, "config.reload", "{}", &answer);
 	CU_ASSERT_FALSE(json_is_true(json_object_get(result, "applied")));
 	CU_ASSERT_TRUE(json_array_size(json_object_get(result, "messages")) > 0);
 	json_decref(answer);
 	expect_refused(&r, "config.diff", "{}", "invalid", NULL, "config.check");
-	CU_ASSERT_EQUAL(rw_status(r.pair.io, true, 5, 0), 0);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 5, 0), 0);
 	t_rpc_free(&r);
 }
 
