@@ -100,6 +100,12 @@ static int http_client(struct t_http *h)
 	return fd;
 }
 
+static void send_request(int fd, const char *request)
+{
+	CU_ASSERT_EQUAL_FATAL(send(fd, request, strlen(request), MSG_NOSIGNAL),
+			      (ssize_t)strlen(request));
+}
+
 /* Reads to the end of the connection. */
 static const char *read_answer(struct t_http *h, int fd)
 {
@@ -126,8 +132,7 @@ static const char *ask_http(struct t_http *h, const char *request)
 {
 	int fd = http_client(h);
 
-	CU_ASSERT_EQUAL_FATAL(send(fd, request, strlen(request), MSG_NOSIGNAL),
-			      (ssize_t)strlen(request));
+	send_request(fd, request);
 	return read_answer(h, fd);
 }
 
@@ -262,7 +267,7 @@ static void clients_that_say_nothing_are_closed(void)
 	t_http_open(&h);
 	quiet = http_client(&h);
 	slow = http_client(&h);
-	CU_ASSERT_EQUAL(send(slow, half, strlen(half), MSG_NOSIGNAL), (ssize_t)strlen(half));
+	send_request(slow, half);
 	t_advance(h.env, 25 * RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(recv(quiet, h.answer, 1, MSG_DONTWAIT), -1); /* not yet */
 	for (int i = 0; i < 3; i++)
@@ -282,8 +287,7 @@ static void many_connections_push_out_the_oldest(void)
 		fds[i] = http_client(&h);
 	CU_ASSERT_EQUAL(code_of(ask_http(&h, GET("/healthz"))), 200);
 	CU_ASSERT_STRING_EQUAL(read_answer(&h, fds[0]), "");
-	CU_ASSERT_EQUAL(send(fds[59], GET("/"), strlen(GET("/")), MSG_NOSIGNAL),
-			(ssize_t)strlen(GET("/")));
+	send_request(fds[59], GET("/"));
 	CU_ASSERT_EQUAL(code_of(read_answer(&h, fds[59])), 200);
 	for (unsigned int i = 1; i < 59; i++)
 		close(fds[i]);
@@ -382,9 +386,8 @@ static void metrics_come_in_both_formats(void)
 	t_http_open(&h);
 	one = http_client(&h);
 	other = http_client(&h);
-	CU_ASSERT_EQUAL(send(one, open, strlen(open), MSG_NOSIGNAL), (ssize_t)strlen(open));
-	CU_ASSERT_EQUAL(send(other, GET("/metrics"), strlen(GET("/metrics")), MSG_NOSIGNAL),
-			(ssize_t)strlen(GET("/metrics")));
+	send_request(one, open);
+	send_request(other, GET("/metrics"));
 	read_answer(&h, one);
 	CU_ASSERT_EQUAL(code_of(h.answer), 200);
 	CU_ASSERT_PTR_NOT_NULL(strstr(h.answer, "Content-Type: application/openmetrics-text"));
@@ -405,8 +408,7 @@ static void a_waiting_client_is_let_go_at_the_end(void)
 	t_http_open(&h);
 	fd = http_client(&h);
 	h.env->still[0] = h.env->still[1] = true; /* no document for now */
-	CU_ASSERT_EQUAL(send(fd, GET("/status.json"), strlen(GET("/status.json")), MSG_NOSIGNAL),
-			(ssize_t)strlen(GET("/status.json")));
+	send_request(fd, GET("/status.json"));
 	t_turn(h.env);
 	CU_ASSERT_EQUAL(set_http(&h, NULL, 0, NULL, text), 2);
 	h.env->still[0] = h.env->still[1] = false;
