@@ -246,6 +246,17 @@ void t_rdma_command(struct t_rdma_host *h, struct nvme_sqe *sqe, uint8_t opcode,
 			   len ? h->mr->rkey : 0, NVME_SGL_KEYED_ADDRESS);
 }
 
+void t_rdma_send_io(struct t_rdma_host *h, uint8_t opcode, unsigned int index)
+{
+	struct nvme_sqe sqe;
+
+	t_rdma_command(h, &sqe, opcode, h->data + index * T_MDTS, T_MDTS);
+	sqe.nsid = htole32(1);
+	sqe.cdw10 = htole32(index * (T_MDTS / 512));
+	sqe.cdw12 = htole32(T_MDTS / 512 - 1);
+	t_rdma_host_send(h, &sqe, NVME_SQE_SIZE);
+}
+
 uint16_t t_rdma_answer(struct t_rdma_host *h, const struct nvme_sqe *sqe)
 {
 	unsigned int before = h->answers;

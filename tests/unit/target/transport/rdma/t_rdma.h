@@ -81,6 +81,10 @@ void t_rdma_host_start(struct t_rdma_host *h, struct t_rdma_server *s, const cha
 void t_rdma_host_send(struct t_rdma_host *h, const struct nvme_sqe *sqe, uint32_t len);
 void t_rdma_command(struct t_rdma_host *h, struct nvme_sqe *sqe, uint8_t opcode, uint8_t *data,
 		    uint32_t len);
+/* Sends a read or write of T_MDTS in namespace 1: the transfer at @index times T_MDTS of the
+ * namespace and of @h->data. With a loop of the host's own, its capsule leaves with the next turn
+ * of that. */
+void t_rdma_send_io(struct t_rdma_host *h, uint8_t opcode, unsigned int index);
 /* Sends @sqe and returns the status of its answer. */
 uint16_t t_rdma_answer(struct t_rdma_host *h, const struct nvme_sqe *sqe);
 uint16_t t_rdma_connect_queue(struct t_rdma_host *h, uint16_t cntlid);

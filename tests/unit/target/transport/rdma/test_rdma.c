@@ -90,13 +90,11 @@ static void answers_with_inv(void)
 	struct nvme_sqe sqe;
 	struct t_rdma_server s;
 	struct t_rdma_host h;
+	uint16_t cntlid;
 
 	t_rdma_server_start(&s);
 	like_iwarp_device(&s);
-	t_rdma_host_init(&h, &s, 0);
-	t_rdma_host_open(&h);
-	t_rdma_connect_queue(&h, NVMF_CNTLID_DYNAMIC);
-	t_rdma_enable(&h);
+	t_rdma_host_start(&h, &s, T_HOST, 0, &cntlid);
 	for (int i = 0; i < 2; i++) { /* by a SEND, then by one that invalidates the key */
 		memset(h.data, 0, sizeof(struct nvme_id_ctrl));
 		t_rdma_command(&h, &sqe, nvme_admin_identify, h.data, sizeof(struct nvme_id_ctrl));
@@ -117,12 +115,10 @@ static void bad_capsules(void)
 	struct t_rdma_server s;
 	struct t_rdma_host good;
 	struct nvme_sqe sqe;
+	uint16_t cntlid;
 
 	t_rdma_server_start(&s);
-	t_rdma_host_init(&good, &s, 0);
-	t_rdma_host_open(&good);
-	t_rdma_connect_queue(&good, NVMF_CNTLID_DYNAMIC);
-	t_rdma_enable(&good);
+	t_rdma_host_start(&good, &s, T_HOST, 0, &cntlid);
 	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 		struct t_rdma_host h;
 
@@ -148,30 +144,19 @@ static void read_depth(void)
 
 	for (size_t k = 0; k < sizeof(irds) / sizeof(irds[0]); k++) {
 		struct t_rdma_assoc a;
-		struct nvme_sqe sqe;
 		unsigned int before;
 
 		t_rdma_assoc_open(&a, irds[k]);
 		before = a.io.answers;
 		for (size_t i = 0; i < 16 * T_MDTS; i++)
 			a.io.data[i] = (uint8_t)(i * 31 + (i >> 9) + k);
-		for (unsigned int i = 0; i < 16; i++) {
-			t_rdma_command(&a.io, &sqe, nvme_cmd_write, a.io.data + i * T_MDTS, T_MDTS);
-			sqe.nsid = htole32(1);
-			sqe.cdw10 = htole32(i * (T_MDTS / 512));
-			sqe.cdw12 = htole32(T_MDTS / 512 - 1);
-			t_rdma_host_send(&a.io, &sqe, NVME_SQE_SIZE);
-		}
+		for (unsigned int i = 0; i < 16; i++)
+			t_rdma_send_io(&a.io, nvme_cmd_write, i);
 		t_rdma_wait_for(&a.s, a.io.answers == before + 16);
 		CU_ASSERT_EQUAL(a.io.ok, a.io.answers);
 		memset(a.io.data, 0, 16 * T_MDTS);
-		for (unsigned int i = 0; i < 16; i++) {
-			t_rdma_command(&a.io, &sqe, nvme_cmd_read, a.io.data + i * T_MDTS, T_MDTS);
-			sqe.nsid = htole32(1);
-			sqe.cdw10 = htole32(i * (T_MDTS / 512));
-			sqe.cdw12 = htole32(T_MDTS / 512 - 1);
-			t_rdma_host_send(&a.io, &sqe, NVME_SQE_SIZE);
-		}
+		for (unsigned int i = 0; i < 16; i++)
+			t_rdma_send_io(&a.io, nvme_cmd_read, i);
 		t_rdma_wait_for(&a.s, a.io.answers == before + 32);
 		for (size_t i = 0; i < 16 * T_MDTS; i++)
 			if (a.io.data[i] != (uint8_t)(i * 31 + (i >> 9) + k))

@@ -82,17 +82,6 @@ static void assoc_close_apart(struct t_rdma_assoc *a)
 	t_rdma_server_stop(s);
 }
 
-/* A write of MDTS to namespace 1; its capsule leaves with the next turn of the host's loop. */
-static void send_write(struct t_rdma_host *h)
-{
-	struct nvme_sqe sqe;
-
-	t_rdma_command(h, &sqe, nvme_cmd_write, h->data, T_MDTS);
-	sqe.nsid = htole32(1);
-	sqe.cdw12 = htole32(T_MDTS / 512 - 1);
-	t_rdma_host_send(h, &sqe, NVME_SQE_SIZE);
-}
-
 /* One check by the stall watchdog. */
 static void later(struct t_rdma_server *s)
 {
@@ -118,7 +107,7 @@ static void stalled_host(void)
 	unsigned int before;
 
 	assoc_open_apart(&a, 0);
-	send_write(&a.io);
+	t_rdma_send_io(&a.io, nvme_cmd_write, 0);
 	rd_loop_turn(s->host_loop, 0); /* the answers are not processed */
 	look_until(s, now.slab_used == T_MDTS);
 	/* The watchdog counts checks, not time; and no other host waits here. */
@@ -160,7 +149,7 @@ static void idle_is_not_watched(void)
 	assoc_open_apart(&a, 0);
 	later(s);
 	before = a.io.answers;
-	send_write(&a.io);
+	t_rdma_send_io(&a.io, nvme_cmd_write, 0);
 	rd_loop_turn(s->host_loop, 0);
 	look_until(s, now.slab_used == T_MDTS);
 	CU_ASSERT_EQUAL(watching(s), 1);
@@ -178,7 +167,7 @@ static void held_back_host(void)
 	struct t_rdma_server *s = &a.s;
 
 	assoc_open_apart(&a, 0);
-	send_write(&a.io);
+	t_rdma_send_io(&a.io, nvme_cmd_write, 0);
 	a.io.capsule += T_RDMA_CAPSULE;
 	for (unsigned int i = 0; i <= POOL; i++)
 		send_slow_write(&a.io); /* all alike */
