@@ -347,8 +347,7 @@ static void keep_peers(struct rbd_image *img)
 		rd_warn(img->log, RD_LOG_BACKEND,
 			"rbd: image %s: gateways cannot see whether they are alive: the object "
 			"rdtarget.gateways of the pool: %s; one that is lost is replaced after "
-			"half "
-			"a minute; %s",
+			"half a minute; %s",
 			rbd_image_spell(img, spelled, sizeof(spelled)), strerror(-rc),
 			rc == -ETIMEDOUT ? "a part of the pool may hang (ceph -s shows its state)"
 					 : "the user needs the capabilities of \"profile rbd\" for "
