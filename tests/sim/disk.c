@@ -27,7 +27,6 @@ struct store {
 	uint64_t seq;
 	unsigned int ios;
 	bool stopped;
-	bool lies;
 	void (*watch)(void *arg, uint64_t value);
 	void *watch_arg; /* also of @block */
 	void (*block)(void *arg, const struct rd_loop *loop, uint64_t ns);
@@ -119,11 +118,6 @@ uint64_t store_value(const struct store *s, unsigned int block)
 	return s->now[block];
 }
 
-void store_lie(struct store *s, bool lies)
-{
-	s->lies = lies;
-}
-
 void store_watch(struct store *s, void (*fn)(void *arg, uint64_t value), void *arg)
 {
 	s->watch = fn;
@@ -199,7 +193,7 @@ static void store_sync(struct store *s, uint64_t seq)
 {
 	unsigned int kept = 0;
 
-	if (s->stopped || s->lies)
+	if (s->stopped)
 		return;
 	for (unsigned int i = 0; i < s->dirty_count; i++) {
 		const struct dirty *d = &s->dirty[i];

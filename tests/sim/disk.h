@@ -38,8 +38,6 @@ void store_set_faults(struct store *store, const struct store_faults *faults);
 void store_stop(struct store *store);
 void store_restart(struct store *store);
 uint64_t store_value(const struct store *store, unsigned int block);
-/* The next sync is acknowledged without being executed: a mistake that the check must find. */
-void store_lie(struct store *store, bool lies);
 unsigned int store_ios(const struct store *store); /* in flight */
 
 /* Calls @fn whenever a write takes effect on a block. */
