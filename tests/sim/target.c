@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The target of a world: its configuration, its start, and its two kinds of end. */
-#include <errno.h>
-
 #include "target/config/config.h"
 #include "target/manage/reload.h"
 #include "resv.h"
@@ -48,11 +46,6 @@ void target_reload(struct world *w, const struct setup *setup)
 	rdt_reload(w->target, w->cfg, &w->report, target_reloaded, w);
 }
 
-static int turn_loop(struct actor *actor)
-{
-	return rd_loop_turn(actor->loop, 0) < 0 ? -EIO : 0;
-}
-
 int target_start(struct world *w)
 {
 	struct rdt_target *t;
@@ -64,14 +57,14 @@ int target_start(struct world *w)
 		return rc;
 	t = w->target;
 	w->actors[ACTOR_STATE] = (struct actor){
-		.name = "state", .loop = rdt_state_loop(t->state), .turn = turn_loop};
+		.name = "state", .loop = rdt_state_loop(t->state), .turn = world_turn_loop};
 	rc = rdt_listeners_start(t);
 	for (unsigned int i = 0; i < t->reactors_count && !rc; i++) {
 		rc = rdt_reactor_setup(&t->reactors[i]);
 		w->actors[ACTOR_REACTOR + i] = (struct actor){.name = "reactor",
 							      .number = i,
 							      .loop = t->reactors[i].loop,
-							      .turn = turn_loop};
+							      .turn = world_turn_loop};
 	}
 	if (!rc)
 		rc = rdt_listeners_open(t);

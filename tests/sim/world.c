@@ -249,7 +249,7 @@ bool world_run(struct world *w)
 
 /* ---- life ---- */
 
-static int turn_main(struct actor *actor)
+int world_turn_loop(struct actor *actor)
 {
 	return rd_loop_turn(actor->loop, 0) < 0 ? -EIO : 0;
 }
@@ -310,7 +310,8 @@ static int make_loop(struct world *w)
 		.log = w->log, .clock = rd_sim_clock(w->sim), .seed = rd_sim_random(w->sim) | 1};
 	int rc = rd_loop_create(&opts, &w->loop);
 
-	w->actors[ACTOR_MAIN] = (struct actor){.name = "main", .loop = w->loop, .turn = turn_main};
+	w->actors[ACTOR_MAIN] =
+		(struct actor){.name = "main", .loop = w->loop, .turn = world_turn_loop};
 	return rc;
 }
 

@@ -128,6 +128,8 @@ void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(pri
 void world_check_pools(struct world *w, const char *name, const struct rdt_target *t);
 /* A write takes effect. @arg: the world. */
 void world_judge_write(void *arg, uint64_t value);
+/* The turn of an actor that has a loop and nothing else. */
+int world_turn_loop(struct actor *actor);
 /* One step: a turn of an actor, or time passes. Returns false when no event can follow any more. */
 bool world_step(struct world *w);
 
