@@ -40,6 +40,7 @@ struct slot {
 	uint64_t first, n; /* sectors */
 	uint64_t id;
 	uint64_t begun;
+	unsigned int replaced[MOST]; /* versions of each sector, when it began */
 	uint8_t data[MOST * T_SECTOR];
 	uint8_t range[32]; /* of Copy and Dataset Management */
 };
@@ -89,6 +90,8 @@ static void host_begins(struct crash *c, struct slot *s)
 {
 	s->id = ++c->next_id;
 	s->begun = t_kernel_tick(&c->kernel);
+	for (uint64_t i = 0; s->what == READS && i < s->n; i++)
+		s->replaced[i] = t_versions_replaced(&c->allowed, s->first + i);
 	for (uint64_t i = 0; changes(s) && i < s->n; i++)
 		t_versions_begin(&c->allowed, s->first + i, s->id, content_of(s, i), s->begun);
 }
@@ -103,7 +106,8 @@ static void host_is_answered(struct crash *c, struct slot *s, const struct rdt_r
 	for (uint64_t i = 0; i < s->n; i++) {
 		if (s->what == READS && s->fua)
 			t_versions_seen(&c->allowed, s->first + i,
-					t_sector_content((uint8_t *)req->buf + i * T_SECTOR));
+					t_sector_content((uint8_t *)req->buf + i * T_SECTOR),
+					s->replaced[i]);
 		if (!changes(s))
 			continue;
 		t_versions_end(&c->allowed, s->first + i, s->id, now);
@@ -436,6 +440,31 @@ static void what_was_answered_survives_failed_syncs(void)
 		CU_ASSERT_FALSE(found[i]);
 }
 
+/* Two Write Zeroes with a write between them, and a read with FUA that returned the first one's. */
+static void a_read_of_a_replaced_content_shows_nothing(void)
+{
+	struct t_versions allowed, written;
+	uint64_t sector, content;
+	unsigned int replaced;
+
+	t_versions_init(&written, 1);
+	t_versions_base(&written, 0, 9);
+	t_versions_init(&allowed, 1);
+	t_versions_base(&allowed, 0, 0);
+	replaced = t_versions_replaced(&allowed, 0); /* the read begins */
+	t_versions_begin(&allowed, 0, 1, 9, 1);
+	t_versions_end(&allowed, 0, 1, 2);
+	t_versions_durable(&allowed, 0, 1);
+	t_versions_begin(&allowed, 0, 2, 0, 3);
+	t_versions_seen(&allowed, 0, 0, replaced);
+	CU_ASSERT_FALSE(t_versions_beyond(&written, &allowed, &sector, &content));
+	/* One that begins now can only have returned the second one's. */
+	t_versions_seen(&allowed, 0, 0, t_versions_replaced(&allowed, 0));
+	CU_ASSERT_TRUE(t_versions_beyond(&written, &allowed, &sector, &content));
+	t_versions_fini(&allowed);
+	t_versions_fini(&written);
+}
+
 /* Each mistake must be found; @direct, @buffered: where it can be made. */
 static void must_find(enum t_mistake mistake, bool direct, bool buffered)
 {
@@ -479,6 +508,8 @@ static void an_answer_before_the_sync_is_found(void)
 const struct t_case t_crash_disk_cases[] = {
 	{"what was answered survives a power failure at any moment", what_was_answered_survives},
 	{"what was answered survives failed syncs", what_was_answered_survives_failed_syncs},
+	{"a read of a replaced content shows nothing about a newer one",
+	 a_read_of_a_replaced_content_shows_nothing},
 	{"a missing fdatasync is found", a_missing_sync_is_found},
 	{"a missing RWF_DSYNC is found", a_missing_dsync_is_found},
 	{"a sync that begins before its write has ended is found",

@@ -16,8 +16,10 @@ void t_versions_init(struct t_versions *vs, uint64_t sectors)
 
 void t_versions_fini(struct t_versions *vs)
 {
-	for (uint64_t s = 0; s < vs->sectors; s++)
+	for (uint64_t s = 0; s < vs->sectors; s++) {
 		free(vs->at[s].v);
+		free(vs->at[s].replaced);
+	}
 	free(vs->at);
 	vs->at = NULL;
 	vs->sectors = 0;
@@ -60,6 +62,15 @@ static void remove_version(struct t_versions *vs, uint64_t sector, unsigned int 
 	vs->at[sector].v[i] = vs->at[sector].v[--vs->at[sector].count];
 }
 
+static void keep_content(struct t_versions *vs, uint64_t sector, uint64_t content)
+{
+	unsigned int n = vs->at[sector].replaced_count++;
+
+	vs->at[sector].replaced = realloc(vs->at[sector].replaced, (n + 1) * sizeof(uint64_t));
+	must(vs->at[sector].replaced != NULL);
+	vs->at[sector].replaced[n] = content;
+}
+
 /* Remove what a durable version has replaced for sure. */
 static void prune(struct t_versions *vs, uint64_t sector)
 {
@@ -69,8 +80,10 @@ static void prune(struct t_versions *vs, uint64_t sector)
 		if (vs->at[sector].v[i].durable && vs->at[sector].v[i].begin > newest)
 			newest = vs->at[sector].v[i].begin;
 	for (unsigned int i = vs->at[sector].count; i-- > 0;)
-		if (vs->at[sector].v[i].end < newest)
+		if (vs->at[sector].v[i].end < newest) {
+			keep_content(vs, sector, vs->at[sector].v[i].content);
 			remove_version(vs, sector, i);
+		}
 }
 
 void t_versions_end(struct t_versions *vs, uint64_t sector, uint64_t id, uint64_t now)
@@ -118,10 +131,19 @@ void t_versions_sync_failed(struct t_versions *vs)
 				vs->at[s].v[i].lost = true;
 }
 
-void t_versions_seen(struct t_versions *vs, uint64_t sector, uint64_t content)
+unsigned int t_versions_replaced(const struct t_versions *vs, uint64_t sector)
+{
+	return vs->at[sector].replaced_count;
+}
+
+void t_versions_seen(struct t_versions *vs, uint64_t sector, uint64_t content,
+		     unsigned int replaced)
 {
 	uint64_t begin = UINT64_MAX;
 
+	for (unsigned int i = replaced; i < vs->at[sector].replaced_count; i++)
+		if (vs->at[sector].replaced[i] == content)
+			return;
 	/* Which of them it was is unknown: the oldest one. */
 	for (unsigned int i = 0; i < vs->at[sector].count; i++)
 		if (vs->at[sector].v[i].content == content && vs->at[sector].v[i].begin < begin)

@@ -31,6 +31,8 @@ struct t_versions {
 	struct {
 		struct t_version *v;
 		unsigned int count, room;
+		uint64_t *replaced; /* contents of the versions that a durable one has replaced */
+		unsigned int replaced_count;
 	} * at; /* [sectors] */
 };
 
@@ -48,8 +50,13 @@ void t_versions_durable(struct t_versions *vs, uint64_t sector, uint64_t id);
 void t_versions_sync(struct t_versions *vs, uint64_t first, uint64_t last, uint64_t begun);
 /* A sync has failed: what has ended and is not durable stays so, as the kernel has dropped it. */
 void t_versions_sync_failed(struct t_versions *vs);
-/* All versions with this content are durable or older than what is: a read with FUA returned it. */
-void t_versions_seen(struct t_versions *vs, uint64_t sector, uint64_t content);
+/* How many versions of the sector have been replaced until now, for t_versions_seen(). */
+unsigned int t_versions_replaced(const struct t_versions *vs, uint64_t sector);
+/* A read with FUA returned this content; @replaced is t_versions_replaced() when the read began.
+ * All versions with the content are durable, or older than what is. If one of them was replaced
+ * since the read began, the read may have returned that one, and nothing changes. */
+void t_versions_seen(struct t_versions *vs, uint64_t sector, uint64_t content,
+		     unsigned int replaced);
 /* The first sector which can contain something in @possible that @allowed excludes, and that
  * content; or false. */
 bool t_versions_beyond(const struct t_versions *possible, const struct t_versions *allowed,
