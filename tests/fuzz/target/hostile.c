@@ -186,11 +186,12 @@ static void hostile_conn_event(struct rd_fab_conn *conn, const struct rd_fab_eve
 	struct hostile_conn *c = arg;
 
 	(void)conn;
-	if (ev->type == RD_FAB_EV_RESOLVED)
+	/* hostile_disconnect() may have come before it. */
+	if (ev->type == RD_FAB_EV_RESOLVED && !c->over)
 		hostile_resolved(c);
 	else if (ev->type == RD_FAB_EV_ESTABLISHED)
 		c->established = true;
-	else
+	else if (ev->type != RD_FAB_EV_RESOLVED)
 		c->over = true;
 }
 
@@ -200,6 +201,7 @@ void hostile_disconnect(struct hostile *h, unsigned int n, bool polite)
 
 	if (!c->conn)
 		return;
+	c->over = true;
 	if (polite)
 		rd_fab_disconnect(c->conn);
 	else
