@@ -182,11 +182,23 @@ bool rdt_io_unmarked(struct rdt_req *req, uint64_t lba, uint64_t blocks)
 
 /* ---- steps ---- */
 
+/* The ANA statuses say that nothing was executed; so they must not end a command of which a part
+ * was. */
+static void step_result(struct rdt_req *req)
+{
+	const struct rdt_bio *bio = &req->bio;
+
+	rdt_io_result(req);
+	if (bio->result == -ESHUTDOWN && !bio->status && req->work.changed)
+		req->status = nvme_status(NVME_SCT_PATH, NVME_SC_ANA_INTERNAL_PATH_ERROR);
+	req->work.changed |= !bio->result && bio->op != RDT_BIO_READ && bio->op != RDT_BIO_FLUSH;
+}
+
 static void step_bio_done(struct rdt_bio *bio)
 {
 	struct rdt_req *req = rd_container_of(bio, struct rdt_req, bio);
 
-	rdt_io_result(req);
+	step_result(req);
 	rdt_io_resume(req);
 }
 
@@ -196,7 +208,7 @@ enum rdt_step rdt_io_step_bio(struct rdt_req *req)
 		return RDT_STEP_DONE;
 	if (rdt_io_submit(req, step_bio_done) == RDT_BIO_QUEUED)
 		return RDT_STEP_WAIT;
-	rdt_io_result(req);
+	step_result(req);
 	return RDT_STEP_AGAIN;
 }
 

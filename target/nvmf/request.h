@@ -113,6 +113,7 @@ struct rdt_work {
 	struct rdt_io_range *ranges;                /* validated copy of a list: rdt_io_ranges() */
 	enum rdt_step (*step)(struct rdt_req *req); /* NULL: a command of one step */
 	uint8_t phase;
+	bool changed; /* a bio of it has changed blocks */
 };
 
 /* A keyed descriptor of an SGL list. */

@@ -392,6 +392,42 @@ static void copy_limits(void)
 	t_pair_free(&p);
 }
 
+/* Two ranges, of which another gateway has the storage: already for the first one, or after it. */
+static unsigned int freed_elsewhere(bool after_first)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	struct nvme_dsm_range r[2] = {{0, htole32(1), htole64(3)}, {0, htole32(1), htole64(5)}};
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	d->hold = true;
+	t_sqe(p.io, &sqe, nvme_cmd_dsm, r, sizeof(r));
+	sqe.nsid = htole32(1);
+	sqe.cdw10 = htole32(1);
+	sqe.cdw11 = htole32(4);
+	t_send(p.io, &sqe, NULL, 0);
+	t_turn(p.env);
+	if (after_first) {
+		t_disk_finish(d, 0, 0);
+		t_turn(p.env);
+	}
+	CU_ASSERT_EQUAL(d->held_count, 1);
+	t_disk_finish(d, 0, -ESHUTDOWN);
+	t_turn(p.env);
+	a = t_answer(p.io);
+	t_pair_free(&p);
+	return t_status(&a);
+}
+
+/* A host that executes nothing twice sends a command again after an ANA status. */
+static void partly_executed(void)
+{
+	CU_ASSERT_EQUAL(freed_elsewhere(false), NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE);
+	CU_ASSERT_EQUAL(freed_elsewhere(true),
+			NVME_SCT_PATH << 8 | NVME_SC_ANA_INTERNAL_PATH_ERROR);
+}
+
 /* The host learns the first range that was not copied. */
 static void copy_fails(void)
 {
@@ -592,6 +628,7 @@ const struct t_case t_io_commands_cases[] = {
 	{"Copy, both formats", copies},
 	{"Copy: limits, bounds and overlap", copy_limits},
 	{"Copy tells which range failed", copy_fails},
+	{"a command that was executed in part is not told as not executed", partly_executed},
 	{"Write Uncorrectable until written again", uncorrectable},
 	{"marks against a model", uncorrectable_random},
 	{"Write Uncorrectable only where it can be kept", uncorrectable_unsupported},
