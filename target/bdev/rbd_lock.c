@@ -47,6 +47,37 @@ static void block_for_long(struct rbd_image *img, const char *owner)
 	rados_buffer_free(status);
 }
 
+/* Is @owner in the list of @len bytes? Each line begins with an address. */
+static bool is_listed(const char *list, size_t len, const char *owner)
+{
+	size_t owner_len = strlen(owner);
+	const char *end = list + len;
+
+	for (const char *line = list, *next; line < end; line = next) {
+		next = memchr(line, '\n', (size_t)(end - line));
+		next = next ? next + 1 : end;
+		if ((size_t)(next - line) > owner_len && memcmp(line, owner, owner_len) == 0 &&
+		    line[owner_len] == ' ')
+			return true;
+	}
+	return false;
+}
+
+/* Does Ceph still block @owner? An operator may have removed the entry of the blocklist. */
+static bool block_lasts(struct rbd_image *img, const char *owner)
+{
+	const char *command = "{\"prefix\": \"osd blocklist ls\"}";
+	char *out = NULL, *status = NULL;
+	size_t out_len = 0, status_len = 0;
+	int rc = rados_mon_command(img->handle->cl, &command, 1, "", 0, &out, &out_len, &status,
+				   &status_len);
+	bool listed = !rc && out && is_listed(out, out_len, owner);
+
+	rados_buffer_free(out);
+	rados_buffer_free(status);
+	return listed;
+}
+
 /* Has this connection had @owner blocked, and the map of OSDs that says so? */
 static bool is_blocked(struct rbd_image *img, const char *owner)
 {
@@ -56,7 +87,7 @@ static bool is_blocked(struct rbd_image *img, const char *owner)
 	pthread_mutex_lock(&h->joining);
 	blocked = strcmp(h->blocked, owner) == 0 && rdt_module_now() - h->blocked_ns < BLOCKED_NS;
 	pthread_mutex_unlock(&h->joining);
-	return blocked;
+	return blocked && block_lasts(img, owner);
 }
 
 static void note_blocked(struct rbd_image *img, const char *owner)
@@ -91,9 +122,9 @@ static int break_only(struct rbd_image *img, const char *owner)
  * says so; an OSD gets that map before it serves this gateway. The lock is not broken when @owner
  * does not have it any more.
  */
-static int break_lock(struct rbd_image *img, const char *owner, const char *why)
+static int break_lock(struct rbd_image *img, const char *owner, bool blocked, const char *why)
 {
-	int rc = is_blocked(img, owner) ? break_only(img, owner) : -EAGAIN;
+	int rc = blocked ? break_only(img, owner) : -EAGAIN;
 	char spelled[256];
 
 	if (rc) {
@@ -247,6 +278,7 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 {
 	char owner[128], why[64] = "";
 	int mine = 0, rc = rbd_is_exclusive_lock_owner(img->image, &mine);
+	bool blocked;
 
 	if (!rc && mine)
 		return true; /* breaking it would block this gateway */
@@ -255,8 +287,9 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 		return true;
 	if (*claim == RDT_CLAIM_TAKE)
 		*claim = claim_now(img); /* the cluster has just answered, perhaps after hours */
+	blocked = is_blocked(img, owner);
 	/* A holder that was blocked because of another image is no gateway any more. */
-	if (*claim != RDT_CLAIM_TAKE && !is_blocked(img, owner)) {
+	if (*claim != RDT_CLAIM_TAKE && !blocked) {
 		enum rbd_heard heard = heard_of_owner(img, owner);
 
 		if (heard == RBD_HEARD_STRANGER)
@@ -268,7 +301,7 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 		snprintf(why, sizeof(why), ": that gateway has not answered for %u s",
 			 img->handle->takeover_s - 1);
 	}
-	rc = break_lock(img, owner, why);
+	rc = break_lock(img, owner, blocked, why);
 	if (rc && *claim != RDT_CLAIM_TAKE)
 		img->lock_said = RBD_SAID_FAILED;
 	return !rc || rc == -ENOENT || rc == -ESHUTDOWN || *claim == RDT_CLAIM_TAKE;

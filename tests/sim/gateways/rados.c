@@ -309,7 +309,26 @@ int rados_aio_write_op_operate(rados_write_op_t write_op, rados_ioctx_t io,
 
 /* ---- commands to the monitor ---- */
 
-/* "osd blocklist add" only. */
+/* Every client that is blocked, one a line. */
+static int list_blocked(struct client *c, char **out, size_t *len)
+{
+	const struct client *other;
+	int rc = client_get_map(c);
+	FILE *f;
+
+	if (rc)
+		return rc;
+	f = open_memstream(out, len);
+	if (!f)
+		abort();
+	LIST_FOREACH (other, &c->cluster->clients, link)
+		if (other->blocked_epoch)
+			fprintf(f, "%s 2026-01-01T00:00:00\n", other->addr);
+	fclose(f);
+	return 0;
+}
+
+/* "osd blocklist ls" and "osd blocklist add" only. */
 int rados_mon_command(rados_t cluster, const char **cmd, size_t cmdlen, const char *inbuf,
 		      size_t inbuflen, char **outbuf, size_t *outbuflen, char **outs,
 		      size_t *outslen)
@@ -320,6 +339,8 @@ int rados_mon_command(rados_t cluster, const char **cmd, size_t cmdlen, const ch
 	(void)cmdlen, (void)inbuf, (void)inbuflen;
 	*outbuf = *outs = NULL;
 	*outbuflen = *outslen = 0;
+	if (strstr(cmd[0], "osd blocklist ls"))
+		return list_blocked(c, outbuf, outbuflen);
 	LIST_FOREACH (victim, &c->cluster->clients, link) {
 		snprintf(addr, sizeof(addr), "\"%s\"", victim->addr);
 		if (strstr(cmd[0], "osd blocklist") && strstr(cmd[0], addr))

@@ -26,6 +26,7 @@ static struct {
 	bool fails;        /* questions end with an error */
 	uint64_t owner_ns; /* how long the cluster takes to name the owner */
 	unsigned int breaks, asked, blocks, acquires, only_breaks;
+	const char *list;      /* the blocklist */
 	struct call *question; /* in flight */
 	bool hangs;            /* the object of the gateways does not answer */
 	struct call *hung;     /* what waits for it */
@@ -150,6 +151,10 @@ int rados_mon_command(rados_t cluster, const char **cmd, size_t cmds, const char
 		      char **out, size_t *out_len, char **status, size_t *status_len)
 {
 	fake.blocks += strstr(cmd[0], "\"osd blocklist\"") && strstr(cmd[0], OWNER) != NULL;
+	if (strstr(cmd[0], "\"osd blocklist ls\"")) {
+		*out = (char *)(uintptr_t)fake.list;
+		*out_len = strlen(fake.list);
+	}
 	return 0;
 }
 
@@ -328,6 +333,7 @@ static struct rbd_image *standby_new(void)
 	CU_ASSERT_PTR_NOT_NULL_FATAL(img);
 	memset(&fake, 0, sizeof(fake));
 	fake.now = 1000 * RD_NSEC_PER_SEC;
+	fake.list = "192.0.2.3:0/7 2026-01-01\n" OWNER " 2026-01-01\n";
 	pthread_mutex_init(&handle.joining, NULL);
 	LIST_INIT(&handle.peers);
 	handle.blocked[0] = '\0';
@@ -473,6 +479,33 @@ static void test_blocked_waits(void)
 	standby_free(img);
 }
 
+/* The operator has removed the entry of the blocklist: the holder may be alive, and can write. */
+static void test_unblocked(void)
+{
+	static const char *const lists[] = {"", OWNER "1 2026-01-01\n", "1" OWNER " 2026-01-01\n",
+					    OWNER};
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	claim_take(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 1);
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		fake.list = lists[i];
+		fake.breaks = 0;
+		fake.now += RD_NSEC_PER_SEC;
+		atomic_store(&img->bdev.standby, true);
+		pass(img);
+		pass(img);
+		CU_ASSERT_EQUAL(fake.breaks, 0); /* it answers */
+		claim_take(img);
+		pass(img);
+		CU_ASSERT_EQUAL(fake.breaks, 1);
+		CU_ASSERT_EQUAL(fake.only_breaks, 0); /* it is blocked again */
+	}
+	standby_free(img);
+}
+
 static void test_silent_again(void)
 {
 	struct rbd_image *img = standby_new();
@@ -585,6 +618,7 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a gateway that is silent loses its lock, and is blocked for long", test_silent},
 	{"a holder is blocked once for all its images", test_blocked_already},
 	{"no question is needed about a holder that was blocked", test_blocked_waits},
+	{"a holder that is not blocked any more is asked, and blocked again", test_unblocked},
 	{"what was missed an hour ago does not count", test_silent_again},
 	{"a gateway that answers every other question keeps its lock", test_answers_between},
 	{"a watch that was lost is made again", test_watch_again},
