@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fabric/sim/sim.h"
+#include "nvmf/wire.h"
 #include "target/config/config.h"
 
 /* The first one is the normal one. A path in "change" fails when that takes too long. */
@@ -18,7 +19,7 @@ static void change_one(struct rd_sim *sim, struct setup *s, bool removes)
 
 	switch (rd_sim_below(sim, 8)) {
 	case 0:
-		s->no_listener[path] ^= true;
+		s->effect[SETUP_NO_LISTENER + path] ^= true;
 		break;
 	case 1:
 	case 2:
@@ -83,7 +84,7 @@ static void add_listeners(const struct setup *s, FILE *f)
 	/* Whatever else is removed, a configuration needs a listener. */
 	fprintf(f, "  - {address: %s, port: 4500, provider: iwarp}\n", SETUP_ADDR);
 	for (unsigned int i = 0; i < SETUP_PATHS; i++)
-		if (!s->no_listener[i])
+		if (!s->effect[SETUP_NO_LISTENER + i])
 			fprintf(f,
 				"  - {address: %s, port: %u, provider: iwarp, ana: [{group: %u, "
 				"state: %s}]}\n",
@@ -134,14 +135,35 @@ static void note_times(struct setup_history *h, uint64_t now)
 		bool certain = h->now.effect[i] && h->next.effect[i];
 
 		if (h->now.effect[i] || h->next.effect[i])
-			t->possible = UINT64_MAX;
-		else if (t->possible == UINT64_MAX)
+			t->possible = SETUP_NEVER;
+		else if (t->possible == SETUP_NEVER)
 			t->possible = now;
 		if (!certain)
-			t->certain = UINT64_MAX;
-		else if (t->certain == UINT64_MAX)
+			t->certain = SETUP_NEVER;
+		else if (t->certain == SETUP_NEVER)
 			t->certain = now;
 	}
+}
+
+static bool ns_changes(const struct setup *a, const struct setup *b, unsigned int nsid)
+{
+	if (nsid == 2)
+		return a->second != b->second;
+	return a->effect[SETUP_REMOVED] != b->effect[SETUP_REMOVED] ||
+	       (!a->effect[SETUP_REMOVED] &&
+		a->effect[SETUP_READ_ONLY] != b->effect[SETUP_READ_ONLY]);
+}
+
+static bool may_be_told(const struct setup *a, const struct setup *b, unsigned int news)
+{
+	unsigned int path = news - SETUP_NEWS_ANA;
+
+	if (a->other_group != b->other_group)
+		return true;
+	if (news == SETUP_NEWS_NS)
+		return ns_changes(a, b, 1) || ns_changes(a, b, 2);
+	return a->ana[path] != b->ana[path] ||
+	       a->effect[SETUP_NO_LISTENER + path] != b->effect[SETUP_NO_LISTENER + path];
 }
 
 void setup_init(struct setup_history *h)
@@ -153,13 +175,46 @@ void setup_init(struct setup_history *h)
 void setup_begins(struct setup_history *h, const struct setup *next, uint64_t now)
 {
 	h->next = *next;
+	h->settled = SETUP_NEVER;
+	for (unsigned int i = 0; i < SETUP_NEWS; i++)
+		if (may_be_told(&h->now, next, i))
+			h->news[i] = SETUP_NEVER;
+	for (unsigned int nsid = 1; nsid <= SETUP_TOLD_NSIDS; nsid++)
+		if (ns_changes(&h->now, next, nsid))
+			h->attributes[nsid] = now;
 	note_times(h, now);
 }
 
 void setup_applied(struct setup_history *h, uint64_t now)
 {
 	h->now = h->next;
+	h->applied++;
+	h->reactors = (1u << SETUP_REACTORS) - 1;
 	note_times(h, now);
+}
+
+void setup_turned(struct setup_history *h, unsigned int reactor, unsigned int applied, uint64_t now)
+{
+	if (!h->reactors || applied != h->applied)
+		return;
+	h->reactors &= ~(1u << reactor);
+	if (h->reactors || memcmp(&h->now, &h->next, sizeof(h->now)) != 0)
+		return;
+	h->settled = now;
+	for (unsigned int i = 0; i < SETUP_NEWS; i++)
+		if (h->news[i] == SETUP_NEVER)
+			h->news[i] = now;
+}
+
+unsigned int setup_ana_state(const struct setup *s, unsigned int path, unsigned int group)
+{
+	static const enum nvme_ana_state states[ANA_STATES] = {
+		NVME_ANA_STATE_OPTIMIZED, NVME_ANA_STATE_NONOPTIMIZED, NVME_ANA_STATE_INACCESSIBLE,
+		NVME_ANA_STATE_CHANGE};
+
+	if (group == (s->other_group ? 2 : 1))
+		return group == 2 && s->effect[SETUP_REMOVED] ? 0 : states[s->ana[path]];
+	return group == 1 ? NVME_ANA_STATE_OPTIMIZED : 0; /* of namespace 3 */
 }
 
 bool setup_possible(const struct setup_history *h, unsigned int effect, uint64_t begin)

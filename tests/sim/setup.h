@@ -7,11 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SETUP_HOSTS 3u
-#define SETUP_PATHS 2u
-#define SETUP_TEXT  2048u /* bytes of a configuration at most */
-#define SETUP_ADDR  "192.0.2.1"
-#define SETUP_NQN   "nqn.2024-01.test:sim"
+#define SETUP_HOSTS    3u
+#define SETUP_PATHS    2u
+#define SETUP_REACTORS 2u
+#define SETUP_TEXT     2048u /* bytes of a configuration at most */
+#define SETUP_ADDR     "192.0.2.1"
+#define SETUP_NQN      "nqn.2024-01.test:sim"
 
 /* How each configuration begins. */
 #define SETUP_TARGET                \
@@ -34,13 +35,21 @@ enum setup_effect {
 	SETUP_READ_ONLY, /* namespace 1 takes no writes */
 	SETUP_REMOVED,   /* namespace 1 is not there */
 	SETUP_DENIED,    /* the host of this number, counted from here, may not connect */
-	SETUP_EFFECTS = SETUP_DENIED + SETUP_HOSTS,
+	SETUP_NO_LISTENER = SETUP_DENIED + SETUP_HOSTS, /* of the path of this number */
+	SETUP_EFFECTS = SETUP_NO_LISTENER + SETUP_PATHS,
 };
+
+/* Changes of which controllers are told. */
+enum setup_news {
+	SETUP_NEWS_NS,  /* of attributes of a namespace */
+	SETUP_NEWS_ANA, /* of the ANA states by the path of this number, counted from here */
+	SETUP_NEWS = SETUP_NEWS_ANA + SETUP_PATHS,
+};
+#define SETUP_TOLD_NSIDS 2u /* the namespaces from 1 to this one change */
 
 /* One configuration. All zero: the normal one. */
 struct setup {
 	bool effect[SETUP_EFFECTS];
-	bool no_listener[SETUP_PATHS];
 	uint8_t ana[SETUP_PATHS]; /* of the group of namespace 1; an index */
 	bool other_group;         /* namespace 1 is in another ANA group */
 	uint8_t second;           /* KiB / 64 of namespace 2, which hosts do not use; 0: none */
@@ -51,10 +60,17 @@ struct setup_history {
 	struct setup now, next; /* the one that is applied, and the one that is being applied */
 	struct setup_times {
 		uint64_t possible; /* the last time at which the effect was possible */
-		uint64_t certain;  /* since when there was the effect; UINT64_MAX: it is not certain
-				    */
+		uint64_t certain; /* since when there was the effect; SETUP_NEVER: it is not certain
+				   */
 	} times[SETUP_EFFECTS];
+	/* Since when every reactor has run with @now; SETUP_NEVER: not yet. */
+	uint64_t settled;
+	unsigned int applied;      /* how often */
+	unsigned int reactors;     /* set of those that have not run since */
+	uint64_t news[SETUP_NEWS]; /* the last time at which a controller may be told */
+	uint64_t attributes[1 + SETUP_TOLD_NSIDS]; /* when the last change of namespace n began */
 };
+#define SETUP_NEVER UINT64_MAX
 
 /* One to three random changes of @from. @removes: namespace 1 may be removed. */
 struct setup setup_change(struct rd_sim *sim, const struct setup *from, bool removes);
@@ -67,6 +83,11 @@ int setup_load(const char *text, struct rd_log *log, struct rdt_config **out);
 void setup_init(struct setup_history *h);
 void setup_begins(struct setup_history *h, const struct setup *next, uint64_t now);
 void setup_applied(struct setup_history *h, uint64_t now); /* the one that began last */
+/* A turn of a reactor has ended. @applied: the member of the history when it began. */
+void setup_turned(struct setup_history *h, unsigned int reactor, unsigned int applied,
+		  uint64_t now);
+/* The ANA state of group @group by @path, as the log page says; 0: the page does not have it. */
+unsigned int setup_ana_state(const struct setup *s, unsigned int path, unsigned int group);
 /* Whether the effect was possible at some time since @begin; and at all times. */
 bool setup_possible(const struct setup_history *h, unsigned int effect, uint64_t begin);
 bool setup_certain(const struct setup_history *h, unsigned int effect, uint64_t begin);

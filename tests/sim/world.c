@@ -91,6 +91,7 @@ static uint64_t next_time(const struct world *w)
 
 static void take_turn(struct world *w, struct actor *actor)
 {
+	unsigned int applied = w->setup.applied;
 	int rc;
 
 	rd_sim_advance(w->sim, rd_sim_now(w->sim) + 1 + rd_sim_below(w->sim, TURN_COST));
@@ -98,6 +99,8 @@ static void take_turn(struct world *w, struct actor *actor)
 	if (rc < 0)
 		world_fail(w, "%s %u: a turn has failed: %s", actor->name, actor->number,
 			   strerror(-rc));
+	if (actor >= &w->actors[ACTOR_REACTOR] && actor < &w->actors[ACTOR_DEV])
+		setup_turned(&w->setup, actor->number, applied, rd_sim_now(w->sim));
 }
 
 bool world_step(struct world *w)
@@ -142,7 +145,7 @@ static unsigned int all_inflight(const struct world *w)
 
 	for (unsigned int i = 0; i < WORLD_HOSTS; i++)
 		count += host_inflight(w->hosts[i]);
-	return count;
+	return count + observer_busy(w->observer);
 }
 
 static void run_step(struct world *w)
@@ -150,6 +153,7 @@ static void run_step(struct world *w)
 	look_after_target(w);
 	for (unsigned int i = 0; i < WORLD_HOSTS; i++)
 		host_acts(w->hosts[i]);
+	observer_acts(w->observer);
 	if (!world_step(w))
 		world_fail(w, "nothing will ever happen again");
 }
@@ -207,6 +211,9 @@ static void take_down(struct world *w)
 		w->actors[ACTOR_DEV + i].loop = NULL;
 		w->actors[ACTOR_CHAN + i].loop = NULL;
 	}
+	observer_free(w->observer);
+	w->observer = NULL;
+	w->actors[ACTOR_OBSERVER].loop = NULL;
 	if (w->target_state == TARGET_UP)
 		target_stop(w, false);
 	while (w->target_state == TARGET_DRAINING && rd_sim_now(w->sim) < end)
@@ -367,6 +374,8 @@ static int make_world(struct world *w)
 		rc = target_start(w);
 	for (unsigned int i = 0; i < WORLD_HOSTS && !rc; i++)
 		rc = host_new(w, i, &w->hosts[i]);
+	if (!rc && !w->gateways && (w->reconfigures || w->reserves))
+		rc = observer_new(w, &w->observer);
 	return rc;
 }
 

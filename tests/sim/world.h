@@ -18,7 +18,7 @@
 #include "target/manage/report.h"
 #include "target/reactor/lifecycle.h"
 
-#define WORLD_REACTORS  2u
+#define WORLD_REACTORS  SETUP_REACTORS
 #define WORLD_HOSTS     3u
 #define WORLD_PATHS     2u
 #define WORLD_DEPTH     6u
@@ -56,7 +56,8 @@ enum actor_kind {
 	ACTOR_REACTOR,
 	ACTOR_DEV = ACTOR_REACTOR + WORLD_REACTORS,
 	ACTOR_CHAN = ACTOR_DEV + WORLD_HOSTS,
-	ACTOR_GATEWAY = ACTOR_CHAN + WORLD_HOSTS, /* of two gateways: gateways/gateways.h */
+	ACTOR_OBSERVER = ACTOR_CHAN + WORLD_HOSTS,
+	ACTOR_GATEWAY, /* of two gateways: gateways/gateways.h */
 	ACTORS = ACTOR_GATEWAY + 2 * (1 + WORLD_REACTORS),
 };
 
@@ -72,6 +73,7 @@ struct claim;
 struct faults;
 struct gateways;
 struct resv;
+struct observer;
 
 struct world {
 	struct world_opts opts;
@@ -105,6 +107,7 @@ struct world {
 	struct check *check;
 	struct actor actors[ACTORS];
 	struct host *hosts[WORLD_HOSTS];
+	struct observer *observer; /* NULL: none */
 	struct faults *faults;
 	struct gateways *gateways; /* instead of @target; NULL: none */
 	/* When a gateway acted last that had lost the image, and did not know it. */
@@ -155,6 +158,16 @@ bool host_failed(const struct host *h); /* the device has given up */
 void host_reads_all(struct host *h);
 void host_cancels(struct host *h);
 void host_free(struct host *h);
+
+/* ---- observer.c: a controller of a host, which judges what it is told ---- */
+
+int observer_new(struct world *w, struct observer **out);
+/* Connects, or submits a command now and then; called between turns. */
+void observer_acts(struct observer *observer);
+/* While the world ends: whether it has not yet seen that it was told everything. NULL is allowed.
+ */
+bool observer_busy(const struct observer *observer);
+void observer_free(struct observer *observer);
 
 /* ---- claim.c: the reservation commands of a host ---- */
 
