@@ -15,6 +15,7 @@ struct rdt_rpc_answer {
 	struct rdt_reactor *reactor;
 	void (*ready)(struct rdt_rpc_answer *answer); /* set by who asks, with @owner */
 	void *owner;
+	const void *what;           /* what is asked for, of the question; NULL: nothing more */
 	struct rdt_qpair_walk walk; /* for what walks over the queue pairs */
 	void *data;                 /* freed by free(3) by who asks */
 	size_t count;               /* elements of @data, or a number */

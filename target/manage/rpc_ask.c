@@ -21,6 +21,7 @@ struct rdt_rpc_ask {
 	unsigned int count;
 	unsigned int left; /* number of reactors that have not answered */
 	struct rdt_rpc_answer *answers;
+	void *what;
 	struct ask_post posts[];
 };
 
@@ -31,6 +32,7 @@ static void ask_free(struct rdt_rpc_ask *ask)
 	for (unsigned int i = 0; i < ask->count; i++)
 		free(ask->answers[i].data);
 	free(ask->answers);
+	free(ask->what);
 	free(ask);
 }
 
@@ -72,7 +74,7 @@ static void ask_cancel(struct rdt_rpc_call *call)
 	ask->call = NULL;
 }
 
-void rdt_rpc_ask(struct rdt_rpc_call *call, void (*fn)(struct rdt_rpc_answer *answer),
+void rdt_rpc_ask(struct rdt_rpc_call *call, void *what, void (*fn)(struct rdt_rpc_answer *answer),
 		 void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
 			      unsigned int count))
 {
@@ -84,6 +86,7 @@ void rdt_rpc_ask(struct rdt_rpc_call *call, void (*fn)(struct rdt_rpc_answer *an
 		ask->answers = calloc(n, sizeof(*ask->answers));
 	if (!ask || !ask->answers) {
 		free(ask);
+		free(what);
 		rdt_rpc_no_memory(call);
 		return;
 	}
@@ -91,6 +94,7 @@ void rdt_rpc_ask(struct rdt_rpc_call *call, void (*fn)(struct rdt_rpc_answer *an
 	ask->call = call;
 	ask->fn = fn;
 	ask->done = done;
+	ask->what = what;
 	ask->count = n;
 	ask->left = n;
 	TAILQ_INSERT_TAIL(&ask->rpc->asks, ask, link);
@@ -98,8 +102,10 @@ void rdt_rpc_ask(struct rdt_rpc_call *call, void (*fn)(struct rdt_rpc_answer *an
 	call->work = ask;
 	call->cancel = ask_cancel;
 	for (unsigned int i = 0; i < n; i++) {
-		ask->answers[i] = (struct rdt_rpc_answer){
-			.reactor = &t->reactors[i], .ready = ask_ready, .owner = &ask->posts[i]};
+		ask->answers[i] = (struct rdt_rpc_answer){.reactor = &t->reactors[i],
+							  .ready = ask_ready,
+							  .owner = &ask->posts[i],
+							  .what = what};
 		ask->posts[i] = (struct ask_post){
 			.msg = {.fn = ask_arrived}, .ask = ask, .answer = &ask->answers[i]};
 		rd_loop_post(t->reactors[i].loop, &ask->posts[i].msg);

@@ -202,7 +202,7 @@ static void drain_look(struct rd_timer *timer)
 	struct rdt_rpc_drain *d = rd_container_of(timer, struct rdt_rpc_drain, timer);
 
 	drain_begin_ana(d);
-	rdt_rpc_ask(d->call, drain_count, drain_counted);
+	rdt_rpc_ask(d->call, NULL, drain_count, drain_counted);
 }
 
 static void start_drain(struct rdt_rpc_call *call)

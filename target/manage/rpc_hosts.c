@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods for hosts and their controllers. Reactors copy their connections, a thread makes the
- * list. */
+/* Methods for hosts and their controllers. Reactors copy their connections and end controllers, a
+ * thread makes the lists. */
 #include "rpc_priv.h"
 
 #include <stdlib.h>
@@ -85,56 +85,94 @@ static void hosts_answered(struct rdt_rpc_call *call, struct rdt_rpc_answer *ans
 	start_list(call, answers, n, list_hosts);
 }
 
-/* Copies of connections take memory, also for clients that have disconnected meanwhile. */
-static void ask_connections(struct rdt_rpc_call *call,
-			    void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
-					 unsigned int n))
+/* Questions and their answers take memory, also for clients that have disconnected meanwhile.
+ * Takes @what over. */
+static void ask_walk(struct rdt_rpc_call *call, void *what,
+		     void (*fn)(struct rdt_rpc_answer *answer),
+		     void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
+				  unsigned int n))
 {
-	if (call->rpc->asks_count < RDT_RPC_CLIENTS)
-		rdt_rpc_ask(call, rdt_connections_collect, done);
-	else
-		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, "try again",
-			      "reactors have %u questions to answer, which is the most",
-			      RDT_RPC_CLIENTS);
+	if (call->rpc->asks_count < RDT_RPC_CLIENTS) {
+		rdt_rpc_ask(call, what, fn, done);
+		return;
+	}
+	free(what);
+	rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, "try again",
+		      "reactors have %u questions to answer, which is the most", RDT_RPC_CLIENTS);
 }
 
 static void controller_list(struct rdt_rpc_call *call)
 {
-	ask_connections(call, controllers_answered);
+	ask_walk(call, NULL, rdt_connections_collect, controllers_answered);
 }
 
 static void host_list(struct rdt_rpc_call *call)
 {
-	ask_connections(call, hosts_answered);
+	ask_walk(call, NULL, rdt_connections_collect, hosts_answered);
 }
 
 /* ---- disconnect ---- */
 
-static const char disconnect_why[] = "the control socket disconnected it";
+struct disconnect_what {              /* which controllers */
+	const struct rdt_subsys *one; /* NULL: of all subsystems, and discovery controllers */
+	int cntlid;                   /* -1: any */
+	bool by_host;
+	char hostnqn[];
+};
 
-static unsigned int end_matching(struct rdt_subsys *ss, json_int_t cntlid, const char *hostnqn)
+/* On the owner of the controller. */
+static void end_matching(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
 {
-	struct rdt_ctrl *ctrl;
-	unsigned int ended = 0;
+	struct rdt_rpc_answer *answer = rd_container_of(walk, struct rdt_rpc_answer, walk);
+	const struct disconnect_what *what = answer->what;
+	struct rdt_ctrl *ctrl = qp->ctrl;
 
-	pthread_mutex_lock(&ss->lock);
-	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
-		if ((cntlid >= 0 && ctrl->cntlid != cntlid) ||
-		    (hostnqn && strcmp(ctrl->hostnqn, hostnqn) != 0) || atomic_load(&ctrl->ending))
-			continue;
-		rdt_ctrl_end(ctrl, disconnect_why);
-		ended++;
-	}
-	pthread_mutex_unlock(&ss->lock);
-	return ended;
+	if (!qp->admin || !ctrl || atomic_load(&ctrl->ending) ||
+	    (what->one && ctrl->subsys != what->one) ||
+	    (what->cntlid >= 0 && ctrl->cntlid != what->cntlid) ||
+	    (what->by_host && strcmp(ctrl->hostnqn, what->hostnqn) != 0))
+		return;
+	rdt_ctrl_end(ctrl, "the control socket disconnected it");
+	answer->count++;
 }
 
+static void matching_ended(struct rdt_qpair_walk *walk)
+{
+	struct rdt_rpc_answer *answer = rd_container_of(walk, struct rdt_rpc_answer, walk);
+
+	answer->ready(answer);
+}
+
+static void start_disconnect(struct rdt_rpc_answer *answer)
+{
+	answer->walk.visit = end_matching;
+	answer->walk.end = matching_ended;
+	rdt_qpair_walk_begin(answer->reactor, &answer->walk);
+}
+
+static void disconnect_done(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
+			    unsigned int n)
+{
+	const char *hostnqn = rdt_rpc_text(call, "hostnqn");
+	size_t ended = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		ended += answers[i].count;
+	if (ended)
+		rdt_rpc_result(call, json_pack("{s:I}", "disconnected", (json_int_t)ended));
+	else
+		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, hostnqn ? "hostnqn" : "cntlid", hostnqn,
+			      "the method \"controller.list\" lists all",
+			      "no controller matches that");
+}
+
+/* Each reactor ends its own, in slices of its turns, so that no controller is looked for under the
+ * lock of a subsystem, for which a Connect would wait. */
 static void controller_disconnect(struct rdt_rpc_call *call)
 {
-	struct rdt_target *t = call->rpc->target;
 	const char *hostnqn = rdt_rpc_text(call, "hostnqn");
-	json_int_t cntlid = -1; /* -1: any */
-	unsigned int ended = 0;
+	json_int_t cntlid = -1;
+	struct disconnect_what *what;
 	bool found;
 	const struct rdt_subsys *one = rdt_rpc_subsys(call, "nqn", &found);
 
@@ -146,17 +184,17 @@ static void controller_disconnect(struct rdt_rpc_call *call)
 			      "expected hostnqn, or nqn and cntlid, or all of them");
 		return;
 	}
-	for (unsigned int i = 0; i < t->subsys_count; i++)
-		if (!one || t->subsys[i] == one)
-			ended += end_matching(t->subsys[i], cntlid, hostnqn);
-	if (!one)
-		ended += end_matching(&t->disc, cntlid, hostnqn);
-	if (ended)
-		rdt_rpc_result(call, json_pack("{s:i}", "disconnected", (int)ended));
-	else
-		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, hostnqn ? "hostnqn" : "cntlid", hostnqn,
-			      "the method \"controller.list\" lists all",
-			      "no controller matches that");
+	what = calloc(1, sizeof(*what) + (hostnqn ? strlen(hostnqn) : 0) + 1);
+	if (!what) {
+		rdt_rpc_no_memory(call);
+		return;
+	}
+	what->one = one;
+	what->cntlid = (int)cntlid;
+	what->by_host = hostnqn;
+	if (hostnqn)
+		strcpy(what->hostnqn, hostnqn);
+	ask_walk(call, what, start_disconnect, disconnect_done);
 }
 
 static const struct rdt_rpc_param disconnect_params[] = {

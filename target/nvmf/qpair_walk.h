@@ -18,7 +18,7 @@ struct rdt_reactor;
 
 struct rdt_qpair_walk {
 	/* Set by the owner. @visit: for each queue pair that lives when its turn comes; it frees
-	 * none. @end: after the last one; may free the walk. */
+	 * no other. @end: after the last one; may free the walk. */
 	void (*visit)(struct rdt_qpair_walk *walk, struct rdt_qpair *qp);
 	void (*end)(struct rdt_qpair_walk *walk);
 	/* of the walk */

@@ -578,6 +578,31 @@ void t_turn(struct t_env *env)
 		must(i < 10000);
 }
 
+unsigned int t_ctrls_staying(const struct rdt_subsys *ss)
+{
+	const struct rdt_ctrl *ctrl;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+		count += !atomic_load(&ctrl->ending);
+	return count;
+}
+
+unsigned int t_ctrls_most_ended(struct t_env *env)
+{
+	const struct rdt_subsys *ss = env->t->subsys[0];
+	unsigned int before, after = t_ctrls_staying(ss), most = 0;
+
+	for (unsigned int i = 0; after; i++) {
+		must(i < 10000);
+		t_pump(env);
+		before = after;
+		after = t_ctrls_staying(ss);
+		most = before - after > most ? before - after : most;
+	}
+	return most;
+}
+
 void t_advance(struct t_env *env, uint64_t ns)
 {
 	env->now += ns;

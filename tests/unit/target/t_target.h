@@ -170,6 +170,12 @@ void t_turn(struct t_env *env); /* turns all loops until no work is left */
 bool t_pump(struct t_env *env); /* turns all loops once; returns whether there was work */
 void t_advance(struct t_env *env, uint64_t ns);
 
+/* Controllers of @ss that have not begun to end. */
+unsigned int t_ctrls_staying(const struct rdt_subsys *ss);
+/* Turns all loops until no controller of the first subsystem stays. Returns how many began to end
+ * in one turn at most. */
+unsigned int t_ctrls_most_ended(struct t_env *env);
+
 struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_qid, uint16_t depth);
 void t_conn_cut(struct t_conn *c); /* the host loses the connection */
 

@@ -147,6 +147,34 @@ static void a_controller_is_disconnected_and_that_is_an_event(void)
 	t_rpc_free(&r);
 }
 
+#define MANY 40u
+
+/* Each look at the clock takes a tenth of a slice, so ten controllers end in a turn. */
+static void many_controllers_are_disconnected_in_slices(void)
+{
+	unsigned int left, most = 0;
+	json_t *answer;
+	struct t_rpc r;
+
+	t_rpc_open(&r);
+	for (unsigned int i = 0; i < MANY; i++)
+		t_connect(t_conn_new(r.pair.env, 0, 0, 8), NVMF_CNTLID_DYNAMIC);
+	left = t_ctrls_staying(r.pair.env->t->subsys[0]);
+	CU_ASSERT_EQUAL(left, MANY + 1);
+	r.pair.env->tick = RDT_WALK_SLICE / 10;
+	t_rpc_send(&r, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"controller.disconnect\","
+		       "\"params\":{\"hostnqn\":\"" T_HOST "\"}}");
+	most = t_ctrls_most_ended(r.pair.env);
+	r.pair.env->tick = 0;
+	CU_ASSERT_TRUE(most > 1 && most <= 10);
+	answer = json_loads(t_rpc_line(&r), 0, NULL);
+	CU_ASSERT_EQUAL(json_integer_value(
+				json_object_get(json_object_get(answer, "result"), "disconnected")),
+			MANY + 1);
+	json_decref(answer);
+	t_rpc_free(&r);
+}
+
 /* ---- clients ---- */
 
 static void a_request_without_end_ends_its_client(void)
@@ -302,6 +330,8 @@ const struct t_case t_rpc_cases[] = {
 	{"malformed requests are answered", malformed_requests_are_answered},
 	{"a controller is disconnected, and that is an event",
 	 a_controller_is_disconnected_and_that_is_an_event},
+	{"many controllers are disconnected in slices",
+	 many_controllers_are_disconnected_in_slices},
 	{"a request without end ends its client", a_request_without_end_ends_its_client},
 	{"there is a last client", there_is_a_last_client},
 	{"a client that does not read is closed", a_client_that_does_not_read_is_closed},
