@@ -37,6 +37,10 @@
  * - Compare, Compare and Write, and Copy end with -EREMOTEIO: it is unknown whether the controller
  *   executed the command.
  *
+ * A command that is sent again is not sent for ever, because the target may end the connection
+ * because of it: when more than RDINIT_DEV_PATHS_MAX connections were lost while it was in flight,
+ * over longer than ctrl_loss_tmo_ms, it ends with -EREMOTEIO. With RDINIT_DEV_NEVER it does not.
+ *
  * A command that was not sent, or that the controller refused with an ANA status, is sent later or
  * by another path, whichever command it is. With another path related status, such as Internal Path
  * Error, the controller may have executed it, as if it were lost. After an ANA status a path is

@@ -281,6 +281,7 @@ struct rdi_io {
 	uint8_t parts;       /* commands that have not completed: two for a fused pair */
 	uint8_t retries;     /* number of retries because of a status */
 	uint8_t limits;      /* number of time limits that have passed */
+	uint8_t losses;      /* connections that were lost while it was in flight */
 	uint8_t aborts; /* number of Aborts since the command was last sent; one for each part */
 	bool busy;      /* from submit to callback */
 	bool cancelled;
@@ -291,6 +292,7 @@ struct rdi_io {
 	uint32_t gen;
 	int err; /* the error to report of a part that has completed */
 	uint16_t status;
+	uint64_t lost_at;        /* ns; with @losses: when the first of them was lost */
 	uint64_t not_before;     /* ns; earliest time to send a waiting command */
 	struct rdi_guard *guard; /* guards its block range after it was lost; see dev_guard.h */
 	/* owned copy; the buffer that buf points at follows in the same allocation */

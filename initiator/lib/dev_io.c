@@ -12,7 +12,8 @@
 
 #define CDW12_DEAC    ((uint32_t)NVME_IO_DEAC << 16)
 #define LIMITS_MAX    3
-#define ZEROES_BYTES  (64u << 10) /* of one Write in place of a Write Zeroes */
+#define LOSSES_MAX    RDINIT_DEV_PATHS_MAX /* each path can be lost once while all go */
+#define ZEROES_BYTES  (64u << 10)          /* of one Write in place of a Write Zeroes */
 #define ABORT_WAIT_NS (10 * RD_NSEC_PER_SEC)
 /* Delay before the first retry after a status; each further delay is four times as long. */
 #define RETRY_NS (1 * RD_NSEC_PER_MSEC)
@@ -132,13 +133,33 @@ static void guard_blocks(struct rdi_io *io, const struct rdi_chan_path *cp, bool
 		io->not_before = what.safe_at;
 }
 
+/*
+ * Counts a loss of @io. A target can end the connection because of this command, each time: without
+ * a bound it would be sent for ever, and others would lose their path with it. While a path alone
+ * may be lost, commands wait for it; so the bound is not shorter than that.
+ */
+static bool lost_too_often(struct rdi_io *io, uint64_t now)
+{
+	uint32_t limit = io->chan->dev->opts.ctrl_loss_tmo_ms;
+
+	if (io->losses == 0)
+		io->lost_at = now;
+	if (io->losses < UINT8_MAX)
+		io->losses++;
+	return io->losses > LOSSES_MAX && limit != RDINIT_DEV_NEVER &&
+	       now - io->lost_at >= limit * RD_NSEC_PER_MSEC;
+}
+
 /* The connection ended before the completion arrived. */
 static __attribute__((noinline)) void io_lost(struct rdi_io *io, struct rdi_chan_path *cp,
 					      const char *why)
 {
 	struct rdinit_dev_chan *chan = io->chan;
+	uint64_t now = rd_loop_now_raw(chan->h.loop);
 	bool changes = rdi_ops[io->op].changes_blocks;
-	bool again = may_repeat(io) && !chan->dying && !io->cancelled && io->limits < LIMITS_MAX;
+	bool too_often = lost_too_often(io, now);
+	bool again = may_repeat(io) && !chan->dying && !io->cancelled && io->limits < LIMITS_MAX &&
+		     !too_often;
 
 	io->not_before = 0;
 	if (changes)
@@ -151,6 +172,11 @@ static __attribute__((noinline)) void io_lost(struct rdi_io *io, struct rdi_chan
 		rdi_io_fail(io, -ECANCELED, "cancelled; %s", why);
 	else if (io->limits >= LIMITS_MAX)
 		rdi_io_fail(io, -ETIMEDOUT, "no answer in time, %u times; %s", io->limits, why);
+	else if (may_repeat(io))
+		rdi_io_fail(io, -EREMOTEIO,
+			    "%u connections were lost while it was in flight, for longer than "
+			    "ctrl_loss_tmo_ms (%u): look at what the target logs; the last one: %s",
+			    io->losses, chan->dev->opts.ctrl_loss_tmo_ms, why);
 	else
 		rdi_io_fail(io, -EREMOTEIO, "it is unknown whether the controller executed it; %s",
 			    why);
@@ -330,6 +356,7 @@ static __attribute__((noinline)) void next_part(struct rdi_io *io)
 	io->nblocks = io->rest;
 	io->rest = 0;
 	io->retries = 0;
+	io->losses = 0;
 	io->refused_ms = 0;
 	io->not_before = 0;
 	if (io->guard)

@@ -57,6 +57,7 @@ static struct rdi_io *take_io(struct rdinit_dev_chan *chan, rdinit_complete_fn f
 	io->cancelled = false;
 	io->retries = 0;
 	io->limits = 0;
+	io->losses = 0;
 	io->refused_ms = 0;
 	io->not_before = 0;
 	io->rest = 0;

@@ -2,6 +2,7 @@
 /* A device whose controllers say what makes no sense: other paths must serve on. */
 #include <CUnit/CUnit.h>
 #include <errno.h>
+#include <string.h>
 
 #include "suites.h"
 #include "t_dev.h"
@@ -350,7 +351,97 @@ static void names_in_a_discovery_log_are_not_resolved(void)
 	t_dev_free(&d);
 }
 
+static unsigned int reads_sent;
+static bool reads_end; /* a Read is answered */
+
+static bool leave_read(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+		       const void *data, size_t len)
+{
+	(void)data;
+	(void)len;
+	if (conn != t_conn_to(f, 1, true) || sqe->opcode != nvme_cmd_read)
+		return false;
+	reads_sent++;
+	return !reads_end;
+}
+
+/* The target closes the connection 1.1 s after each Read. Returns the number of connections that it
+ * has closed when the Read ended, at most @most. */
+static unsigned int close_at_reads(struct t_dev *d, struct t_done *done, unsigned int most)
+{
+	static uint8_t buf[512];
+	unsigned int n;
+
+	t_dev_open(d, 1);
+	t_fake.hook = leave_read;
+	reads_sent = 0;
+	reads_end = false;
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d->chan, 1, 1, buf, 0, t_done_fn, done), 0);
+	for (n = 0; n < most && !done->calls; n++) {
+		t_dev_pass(d, 1100);
+		CU_ASSERT_EQUAL(reads_sent, n + 1);
+		t_break(t_conn_to(&t_fake, 1, true), -ECONNRESET);
+		t_break(t_conn_to(&t_fake, 1, false), -ECONNRESET);
+		t_dev_settle(d);
+		/* It is connected again at once. */
+		CU_ASSERT_EQUAL_FATAL(t_dev_path_state(d, 0), RDINIT_DEV_PATH_LIVE);
+	}
+	return n;
+}
+
+static void a_command_is_not_sent_for_ever(void)
+{
+	struct t_done done = {0};
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.ctrl_loss_tmo_ms = 30000;
+	/* The time begins with the first loss. */
+	CU_ASSERT_EQUAL(close_at_reads(&d, &done, 100), 1 + (30000 + 1099) / 1100);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, -EREMOTEIO);
+	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, "29 connections were lost"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, "ctrl_loss_tmo_ms (30000)"));
+	t_dev_free(&d);
+}
+
+static void each_path_can_be_lost_before_a_command_ends(void)
+{
+	struct t_done done = {0};
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.ctrl_loss_tmo_ms = 1000;
+	CU_ASSERT_EQUAL(close_at_reads(&d, &done, 100), RDINIT_DEV_PATHS_MAX + 1);
+	CU_ASSERT_EQUAL(done.err, -EREMOTEIO);
+	t_dev_free(&d);
+}
+
+static void without_a_limit_a_command_is_sent_for_ever(void)
+{
+	struct t_done done = {0};
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.ctrl_loss_tmo_ms = RDINIT_DEV_NEVER;
+	CU_ASSERT_EQUAL(close_at_reads(&d, &done, 300), 300);
+	CU_ASSERT_EQUAL(done.calls, 0);
+	reads_end = true;
+	t_dev_pass(&d, 1100);
+	t_break(t_conn_to(&t_fake, 1, true), -ECONNRESET);
+	t_break(t_conn_to(&t_fake, 1, false), -ECONNRESET);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_EQUAL(done.err, 0);
+	t_dev_free(&d);
+}
+
 const struct t_case t_dev_hostile_cases[] = {
+	{"a command is not sent for ever to a target that closes at it",
+	 a_command_is_not_sent_for_ever},
+	{"each path can be lost before a command ends",
+	 each_path_can_be_lost_before_a_command_ends},
+	{"without a limit a command is sent for ever", without_a_limit_a_command_is_sent_for_ever},
 	{"a lost path takes its size along", a_lost_path_takes_its_size_along},
 	{"a retry is delayed for as long as a command may take",
 	 a_retry_is_delayed_for_as_long_as_a_command_may_take},
