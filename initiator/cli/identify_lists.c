@@ -162,10 +162,12 @@ static int ns_descs(struct cli_session *s, const struct cli_options *o)
 {
 	unsigned char page[RDINIT_IDENTIFY_SIZE];
 	uint32_t nsid = cli_nsid(o);
+	struct nvme_id_ns ns;
 	json_t *list;
 	size_t at = 0;
 
-	if (cli_identify(s, NVME_IDENTIFY_CNS_NS_DESC_LIST, 0, nsid, page))
+	if (cli_identify_ns(s, nsid, &ns) ||
+	    cli_identify(s, NVME_IDENTIFY_CNS_NS_DESC_LIST, 0, nsid, page))
 		return CLI_FAILED;
 	if (cli_given(o, CLI_ARG_RAW))
 		return cli_raw(page, sizeof(page));
@@ -230,8 +232,11 @@ static int show_list(const struct cli_options *o, const char *heading, const str
 static int cmdset_ind(struct cli_session *s, const struct cli_options *o)
 {
 	struct nvme_id_independent_id_ns page;
+	struct nvme_id_ns ns;
 
-	if (cli_identify(s, NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, 0, cli_nsid(o), &page))
+	/* The page of a namespace that is not active has zeroes. */
+	if (cli_identify_ns(s, cli_nsid(o), &ns) ||
+	    cli_identify(s, NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, 0, cli_nsid(o), &page))
 		return CLI_FAILED;
 	return show_list(o, "NVME Identify Command Set Independent Namespace:", independent,
 			 N(independent), &page);

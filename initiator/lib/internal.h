@@ -19,7 +19,7 @@
 #include "util/sockaddr.h"
 #include "util/spin.h"
 
-#define RDI_TEXT       512 /* bytes of an error text */
+#define RDI_TEXT       1024 /* bytes of an error text, which can contain two NQNs */
 #define RDI_CACHE_LINE 64
 
 /* ---- error.c ---- */

@@ -94,6 +94,8 @@ def said_of_a_letter(t, args, says):
     t.match(says, t.rdinit(*args, rc=2).err.splitlines()[1])
 
 
+LONGEST = 'nqn.2024-01.test:' + 'l' * (223 - len('nqn.2024-01.test:'))
+
 # what was done, the place, the command line, what is said; exit status 1
 AT_THE_TARGET = (
     ('a port where nobody listens', 'nobody', ['id-ctrl'], '127.0.0.1:1: connection refused .*target listening there'),
@@ -105,6 +107,10 @@ AT_THE_TARGET = (
     ('a namespace that there is not', 'nsid9', ['read'], 'no namespace 9; `rdinit list-ns` lists'),
     ('the same in id-ns', 'nsid9', ['id-ns'], 'no namespace 9; `rdinit list-ns` lists'),
     ('the same in nvm-id-ns', 'nsid9', ['nvm-id-ns'], 'no namespace 9; `rdinit list-ns` lists'),
+    ('the same in cmdset-ind-id-ns', 'nsid9', ['cmdset-ind-id-ns'], 'no namespace 9; `rdinit list-ns` lists'),
+    ('the same in ns-descs', 'nsid9', ['ns-descs'], 'no namespace 9; `rdinit list-ns` lists'),
+    ('a subsystem with the longest name, and a host too', 'longest', ['id-ctrl', '-q', LONGEST],
+     f'"{LONGEST}": .* host NQN "{LONGEST}".*Connect Invalid Parameters .*`rdinit discover` lists'),
     ('a read-only namespace', 'readonly', ['write', '-d', 'block'], 'blocks 0 to 0: the namespace is read-only'),
     ('a file that is not there', 'disk', ['write', '-d', 'nofile'], 'nofile: No such file'),
     ('a folder that is not there', 'disk', ['read', '-d', '/no/dir'], '/no/dir: No such file'),
@@ -139,7 +145,7 @@ def said_at_the_target(t):
     place = {'nobody': DISK, 'noname': f'nvme+rdma://no-such-host.invalid/{NQN}/1',
              'misspelt': target.uri(None, 'nqn.2024-01.test:dsik'), 'closed': target.uri(1, 'nqn.2024-01.test:closed'),
              'nsid9': target.uri(9), 'readonly': target.uri(2, 'nqn.2024-01.test:fixed'), 'disk': target.uri(1),
-             'subsystem': target.uri(None), 'discovery': target.uri(1, 'nqn.2014-08.org.nvmexpress.discovery')}
+             'longest': target.uri(None, LONGEST), 'subsystem': target.uri(None), 'discovery': target.uri(1, 'nqn.2014-08.org.nvmexpress.discovery')}
     files = {'block': t.file('block', bytes(512)), 'large': t.file('large', bytes(2 << 20))}
     for what, where, args, says in AT_THE_TARGET:
         res = t.rdinit(args[0], place[where], *(files.get(arg, arg) for arg in args[1:]), rc=1)
