@@ -27,7 +27,7 @@ struct store {
 	uint64_t seq;
 	unsigned int ios;
 	bool stopped;
-	void (*watch)(void *arg, uint64_t value);
+	struct store_watcher watch;
 	void *watch_arg; /* also of @block */
 	void (*block)(void *arg, const struct rd_loop *loop, uint64_t ns);
 	uint64_t block_ns; /* how long the next call blocks; 0: it does not */
@@ -36,10 +36,12 @@ struct store {
 struct disk {
 	struct rdt_bdev bdev;
 	struct store *store;
+	unsigned int chans;
 };
 
 struct disk_chan {
 	struct rdt_chan chan;
+	unsigned int ios;
 	struct rd_loop *loop;
 };
 
@@ -118,9 +120,9 @@ uint64_t store_value(const struct store *s, unsigned int block)
 	return s->now[block];
 }
 
-void store_watch(struct store *s, void (*fn)(void *arg, uint64_t value), void *arg)
+void store_watch(struct store *s, const struct store_watcher *watcher, void *arg)
 {
-	s->watch = fn;
+	s->watch = *watcher;
 	s->watch_arg = arg;
 }
 
@@ -173,8 +175,8 @@ static bool store_write(struct store *s, unsigned int block, uint64_t value, boo
 		s->dirty_room = room;
 	}
 	s->now[block] = value;
-	if (s->watch)
-		s->watch(s->watch_arg, value);
+	if (s->watch.written)
+		s->watch.written(s->watch_arg, value);
 	rd_sim_tell(s->sim, "disk: block %u: value %llu", block,
 		    (unsigned long long)value >> CHECK_BLOCK_BITS);
 	s->dirty[s->dirty_count++] =
@@ -208,9 +210,19 @@ static void store_sync(struct store *s, uint64_t seq)
 
 /* ---- the backend ---- */
 
+static void tell_misuse(const struct store *s, const char *what)
+{
+	if (s->watch.misused)
+		s->watch.misused(s->watch_arg, what);
+}
+
 static void disk_close(struct rdt_bdev *bdev)
 {
-	free(rd_container_of(bdev, struct disk, bdev));
+	struct disk *d = rd_container_of(bdev, struct disk, bdev);
+
+	if (d->chans)
+		tell_misuse(d->store, "it is closed while a reactor has a channel");
+	free(d);
 }
 
 static int disk_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, struct rdt_chan **out)
@@ -221,13 +233,20 @@ static int disk_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, st
 		return -ENOMEM;
 	chan->chan.bdev = bdev;
 	chan->loop = rdt_engines_loop(engines);
+	rd_container_of(bdev, struct disk, bdev)->chans++;
 	*out = &chan->chan;
 	return 0;
 }
 
 static void disk_chan_close(struct rdt_chan *chan)
 {
-	free(rd_container_of(chan, struct disk_chan, chan));
+	struct disk_chan *c = rd_container_of(chan, struct disk_chan, chan);
+	struct disk *d = rd_container_of(chan->bdev, struct disk, bdev);
+
+	if (c->ios)
+		tell_misuse(d->store, "a channel is closed while it has I/O");
+	d->chans--;
+	free(c);
 }
 
 static void disk_io_done(struct rd_defer *defer)
@@ -237,6 +256,7 @@ static void disk_io_done(struct rd_defer *defer)
 
 	bio->result = io->result;
 	io->store->ios--;
+	io->chan->ios--;
 	free(io);
 	bio->done(bio);
 }
@@ -308,6 +328,9 @@ static enum rdt_bio_submit disk_submit(struct rdt_chan *chan, struct rdt_bio *bi
 	if (s->faults.slow_in && rd_sim_chance(s->sim, 1, s->faults.slow_in))
 		delay = rd_sim_below(s->sim, s->faults.slow_ns);
 	s->ios++;
+	io->chan->ios++;
+	if (s->watch.begins)
+		s->watch.begins(s->watch_arg, bio);
 	rd_sim_at(s->sim, &io->event, delay);
 	if (s->block_ns) {
 		uint64_t ns = s->block_ns;

@@ -40,8 +40,13 @@ void store_restart(struct store *store);
 uint64_t store_value(const struct store *store, unsigned int block);
 unsigned int store_ios(const struct store *store); /* in flight */
 
-/* Calls @fn whenever a write takes effect on a block. */
-void store_watch(struct store *store, void (*fn)(void *arg, uint64_t value), void *arg);
+/* What the store tells of; each member may be NULL. */
+struct store_watcher {
+	void (*written)(void *arg, uint64_t value); /* a write takes effect on a block */
+	void (*begins)(void *arg, const struct rdt_bio *bio);
+	void (*misused)(void *arg, const char *what); /* by its user */
+};
+void store_watch(struct store *store, const struct store_watcher *watcher, void *arg);
 
 /*
  * The next call that submits an I/O blocks for @ns, as a system call does on storage that hangs:

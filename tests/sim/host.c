@@ -18,9 +18,6 @@
 /* With this profile time must pass in few steps. */
 #define FENCE_PAUSE 30
 
-/* Command Aborted due to Preempt and Abort. */
-#define ABORTED_BY_PREEMPT 0x1b
-
 struct command {
 	struct host *host;
 	bool busy;
@@ -163,19 +160,6 @@ static bool error_is_explained(const struct command *c, const struct rdinit_comp
 	}
 }
 
-/* Whether the host's controllers must have ended by then: each reactor ends its own, when it runs.
- */
-static bool was_denied(const struct host *h, uint64_t time)
-{
-	for (unsigned int i = 0; i < WORLD_REACTORS; i++) {
-		const struct actor *actor = &h->w->actors[ACTOR_REACTOR + i];
-
-		if (actor->blocked || actor->stalled_until + RD_NSEC_PER_SEC > time)
-			return false;
-	}
-	return setup_certain(&h->w->setup, SETUP_DENIED + h->number, time - RD_NSEC_PER_SEC);
-}
-
 static void command_ended(void *user, const struct rdinit_completion *comp)
 {
 	struct command *c = user;
@@ -188,7 +172,8 @@ static void command_ended(void *user, const struct rdinit_completion *comp)
 	c->busy = false;
 	h->inflight--;
 	judge_reservation(c, comp);
-	if (!comp->err && was_denied(h, c->begin))
+	/* Each reactor ends its controllers. */
+	if (!comp->err && setup_sure(&h->w->setup, SETUP_DENIED + h->number, c->begin))
 		world_fail(h->w, "host %u: a command has succeeded of a host that was denied",
 			   h->number);
 	if (comp->err && !error_is_explained(c, comp))

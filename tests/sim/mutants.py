@@ -76,4 +76,13 @@ MUTANTS = (
     ('a notification of a reservation is not told', 'target/nvmf/ns_resv.c',
      '\t\t\trdt_event_post(ctrl, RDT_EV_RESV_LOG, ns->nsid);', '\t\t\t;'),
     ('a notification of a reservation is there twice', 'target/nvmf/resv_log.c', 'if (take) {', 'if (take && log->used > 1) {'),
+    ('a command is executed although the ANA state forbids it', 'target/nvmf/io.c', 'st = rdt_ana_check(req);', 'st = NVME_OK;'),
+    ('a Flush of all namespaces is executed although the ANA state forbids it', 'target/cmd/cmd_io.c',
+     'req->status = rdt_ana_check(req);', 'req->status = NVME_OK;'),
+    ('a namespace that is removed does not end its commands', 'target/nvmf/ns_channel.c',
+     'if (channel->inflight)\n\t\tend_requests(r, ns);', ';'),
+    ('a namespace that is removed does not wait for its commands', 'target/nvmf/ns_channel.c',
+     'if (channel->inflight)\n\t\t\tcontinue;\n', ''),
+    ('a namespace that is removed takes commands', 'target/manage/control.c',
+     'rdt_ns_channel_hide(post->reactor, post->ns);\n\trdt_ns_answer(post, 0);', 'rdt_ns_answer(post, 0);'),
 )

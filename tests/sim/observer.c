@@ -16,7 +16,7 @@
 #include "nvmf/wire.h"
 
 #include "faults.h"
-#include "world.h"
+#include "probe.h"
 
 #define CONNECT_IN 100 /* one of so many steps begins to connect again */
 #define READ_IN    20  /* one of so many begins to read what an event tells of */
@@ -51,6 +51,7 @@ struct observer {
 	char hostid[48];
 	char port[8];
 	struct rdinit_ctrl *ctrl;
+	struct probe probe;
 	uint64_t connected; /* when it began to connect */
 	bool ready;
 	uint64_t requested; /* when the last event came: the next request was sent then */
@@ -374,6 +375,7 @@ static void forget(struct observer *t)
 	t->ready = t->notes_wait = t->all_notes = t->confirmed = false;
 	t->notes_told = t->notes_read = 0;
 	t->connected = rd_sim_now(t->w->sim);
+	t->probe.connected = t->connected;
 }
 
 static void connect_observer(struct observer *t)
@@ -384,6 +386,7 @@ static void connect_observer(struct observer *t)
 
 	forget(t);
 	t->path = (unsigned int)rd_sim_below(t->w->sim, WORLD_PATHS);
+	t->probe.path = t->path;
 	snprintf(t->port, sizeof(t->port), "%u", WORLD_PORT + t->path);
 	snprintf(from, sizeof(from), WORLD_HOST_ADDR, t->host + 1);
 	rdinit_ctrl_opts_init(&opts);
@@ -413,6 +416,7 @@ static void connect_observer(struct observer *t)
 static void disconnect_observer(struct observer *t)
 {
 	t->w->actors[ACTOR_OBSERVER].loop = NULL;
+	probe_close(&t->probe);
 	rdinit_ctrl_free(&t->ctrl);
 	forget(t);
 }
@@ -423,10 +427,15 @@ void observer_acts(struct observer *t)
 		return;
 	if (!t->ctrl && rd_sim_chance(t->w->sim, 1, CONNECT_IN))
 		connect_observer(t);
-	else if (t->ctrl && t->ctrl->state == RDI_CTRL_CLOSED)
+	else if (t->ctrl && (t->ctrl->state == RDI_CTRL_CLOSED || t->probe.lost))
 		disconnect_observer(t);
-	else if (t->ready && !t->busy && !t->confirmed)
+	if (!t->ready || t->confirmed)
+		return;
+	if (!t->busy)
 		command(t);
+	if (!t->probe.qp)
+		probe_open(&t->probe, t->ctrl);
+	probe_acts(&t->probe);
 }
 
 bool observer_busy(const struct observer *t)
@@ -444,6 +453,8 @@ int observer_new(struct world *w, struct observer **out)
 	t->w = w;
 	t->env = w->host_env;
 	t->host = (unsigned int)rd_sim_below(w->sim, WORLD_HOSTS);
+	t->probe.w = w;
+	t->probe.host = t->host;
 	snprintf(t->nqn, sizeof(t->nqn), "nqn.2024-01.test:host%u", t->host);
 	snprintf(t->hostid, sizeof(t->hostid), "00000000-0000-4000-8000-%012u", t->host + 1);
 	w->actors[ACTOR_OBSERVER] = (struct actor){
@@ -455,6 +466,7 @@ void observer_free(struct observer *t)
 {
 	if (!t)
 		return;
+	probe_close(&t->probe);
 	rdinit_ctrl_free(&t->ctrl);
 	free(t);
 }

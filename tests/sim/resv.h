@@ -14,8 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RESV_HOSTS 3u
-#define RESV_KEYS  3u /* keys are 1 to this */
+#define ABORTED_BY_PREEMPT 0x1b /* the status: Command Aborted due to Preempt and Abort */
+#define RESV_HOSTS         3u
+#define RESV_KEYS          3u /* keys are 1 to this */
 
 enum resv_action {
 	RESV_REGISTER,

@@ -128,18 +128,24 @@ int setup_load(const char *text, struct rd_log *log, struct rdt_config **out)
 
 /* ---- the history ---- */
 
+static bool has_effect(const struct setup *s, unsigned int effect)
+{
+	return effect < SETUP_CLOSED ? s->effect[effect] : s->ana[effect - SETUP_CLOSED] >= 2;
+}
+
 static void note_times(struct setup_history *h, uint64_t now)
 {
 	for (unsigned int i = 0; i < SETUP_EFFECTS; i++) {
 		struct setup_times *t = &h->times[i];
-		bool certain = h->now.effect[i] && h->next.effect[i];
+		bool now_has = has_effect(&h->now, i), next_has = has_effect(&h->next, i);
+		bool certain = now_has && next_has;
 
-		if (h->now.effect[i] || h->next.effect[i])
+		if (now_has || next_has)
 			t->possible = SETUP_NEVER;
 		else if (t->possible == SETUP_NEVER)
 			t->possible = now;
 		if (!certain)
-			t->certain = SETUP_NEVER;
+			t->certain = t->sure = SETUP_NEVER;
 		else if (t->certain == SETUP_NEVER)
 			t->certain = now;
 	}
@@ -185,12 +191,28 @@ void setup_begins(struct setup_history *h, const struct setup *next, uint64_t no
 	note_times(h, now);
 }
 
-void setup_applied(struct setup_history *h, uint64_t now)
+/* Every reactor runs with @h->now. */
+static void all_run(struct setup_history *h, uint64_t now)
+{
+	for (unsigned int i = 0; i < SETUP_EFFECTS; i++)
+		if (h->times[i].certain != SETUP_NEVER && h->times[i].sure == SETUP_NEVER)
+			h->times[i].sure = now;
+	if (memcmp(&h->now, &h->next, sizeof(h->now)) != 0)
+		return;
+	h->settled = now;
+	for (unsigned int i = 0; i < SETUP_NEWS; i++)
+		if (h->news[i] == SETUP_NEVER)
+			h->news[i] = now;
+}
+
+void setup_applied(struct setup_history *h, unsigned int reactors, uint64_t now)
 {
 	h->now = h->next;
 	h->applied++;
-	h->reactors = (1u << SETUP_REACTORS) - 1;
+	h->reactors = reactors;
 	note_times(h, now);
+	if (!reactors)
+		all_run(h, now);
 }
 
 void setup_turned(struct setup_history *h, unsigned int reactor, unsigned int applied, uint64_t now)
@@ -198,12 +220,8 @@ void setup_turned(struct setup_history *h, unsigned int reactor, unsigned int ap
 	if (!h->reactors || applied != h->applied)
 		return;
 	h->reactors &= ~(1u << reactor);
-	if (h->reactors || memcmp(&h->now, &h->next, sizeof(h->now)) != 0)
-		return;
-	h->settled = now;
-	for (unsigned int i = 0; i < SETUP_NEWS; i++)
-		if (h->news[i] == SETUP_NEVER)
-			h->news[i] = now;
+	if (!h->reactors)
+		all_run(h, now);
 }
 
 unsigned int setup_ana_state(const struct setup *s, unsigned int path, unsigned int group)
@@ -225,4 +243,9 @@ bool setup_possible(const struct setup_history *h, unsigned int effect, uint64_t
 bool setup_certain(const struct setup_history *h, unsigned int effect, uint64_t begin)
 {
 	return h->times[effect].certain <= begin;
+}
+
+bool setup_sure(const struct setup_history *h, unsigned int effect, uint64_t begin)
+{
+	return h->times[effect].sure <= begin;
 }

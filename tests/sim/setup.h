@@ -36,7 +36,8 @@ enum setup_effect {
 	SETUP_REMOVED,   /* namespace 1 is not there */
 	SETUP_DENIED,    /* the host of this number, counted from here, may not connect */
 	SETUP_NO_LISTENER = SETUP_DENIED + SETUP_HOSTS, /* of the path of this number */
-	SETUP_EFFECTS = SETUP_NO_LISTENER + SETUP_PATHS,
+	SETUP_CLOSED = SETUP_NO_LISTENER + SETUP_PATHS, /* no I/O by the path: its ANA state */
+	SETUP_EFFECTS = SETUP_CLOSED + SETUP_PATHS,
 };
 
 /* Changes of which controllers are told. */
@@ -49,10 +50,10 @@ enum setup_news {
 
 /* One configuration. All zero: the normal one. */
 struct setup {
-	bool effect[SETUP_EFFECTS];
-	uint8_t ana[SETUP_PATHS]; /* of the group of namespace 1; an index */
-	bool other_group;         /* namespace 1 is in another ANA group */
-	uint8_t second;           /* KiB / 64 of namespace 2, which hosts do not use; 0: none */
+	bool effect[SETUP_CLOSED]; /* the others follow from @ana */
+	uint8_t ana[SETUP_PATHS];  /* of the group of namespace 1; an index */
+	bool other_group;          /* namespace 1 is in another ANA group */
+	uint8_t second;            /* KiB / 64 of namespace 2, which hosts do not use; 0: none */
 };
 
 /* Which effects there may be. */
@@ -60,8 +61,8 @@ struct setup_history {
 	struct setup now, next; /* the one that is applied, and the one that is being applied */
 	struct setup_times {
 		uint64_t possible; /* the last time at which the effect was possible */
-		uint64_t certain; /* since when there was the effect; SETUP_NEVER: it is not certain
-				   */
+		uint64_t certain;  /* since when there was the effect, or SETUP_NEVER */
+		uint64_t sure;     /* since when every reactor has run with it, or SETUP_NEVER */
 	} times[SETUP_EFFECTS];
 	/* Since when every reactor has run with @now; SETUP_NEVER: not yet. */
 	uint64_t settled;
@@ -82,7 +83,9 @@ int setup_load(const char *text, struct rd_log *log, struct rdt_config **out);
 
 void setup_init(struct setup_history *h);
 void setup_begins(struct setup_history *h, const struct setup *next, uint64_t now);
-void setup_applied(struct setup_history *h, uint64_t now); /* the one that began last */
+/* The one that began last was applied. @reactors: set of those that have a turn to take before they
+ * know it. */
+void setup_applied(struct setup_history *h, unsigned int reactors, uint64_t now);
 /* A turn of a reactor has ended. @applied: the member of the history when it began. */
 void setup_turned(struct setup_history *h, unsigned int reactor, unsigned int applied,
 		  uint64_t now);
@@ -91,5 +94,7 @@ unsigned int setup_ana_state(const struct setup *s, unsigned int path, unsigned 
 /* Whether the effect was possible at some time since @begin; and at all times. */
 bool setup_possible(const struct setup_history *h, unsigned int effect, uint64_t begin);
 bool setup_certain(const struct setup_history *h, unsigned int effect, uint64_t begin);
+/* Whether there was the effect at all times since @begin, and each reactor knew it then. */
+bool setup_sure(const struct setup_history *h, unsigned int effect, uint64_t begin);
 
 #endif /* SIM_SETUP_H */

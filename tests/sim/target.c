@@ -23,6 +23,20 @@ int target_config(struct world *w, const struct setup *setup)
 	return 0;
 }
 
+/* A reactor in a turn, or with something to do, may not have seen what was posted to it. */
+static unsigned int reactors_with_work(const struct world *w)
+{
+	unsigned int set = 0;
+
+	for (unsigned int i = 0; i < WORLD_REACTORS; i++) {
+		const struct actor *actor = &w->actors[ACTOR_REACTOR + i];
+
+		if (actor->blocked || rd_loop_next(actor->loop) <= rd_sim_now(w->sim))
+			set |= 1u << i;
+	}
+	return set;
+}
+
 static void target_reloaded(void *arg, const struct rdt_reload_result *result)
 {
 	struct world *w = arg;
@@ -30,7 +44,7 @@ static void target_reloaded(void *arg, const struct rdt_reload_result *result)
 	w->reloading = false;
 	if (!result->applied || result->problems || result->restarts)
 		world_fail(w, "a reload failed: %s", result->summary);
-	setup_applied(&w->setup, rd_sim_now(w->sim));
+	setup_applied(&w->setup, reactors_with_work(w), rd_sim_now(w->sim));
 }
 
 void target_reload(struct world *w, const struct setup *setup)
@@ -68,7 +82,7 @@ int target_start(struct world *w)
 	}
 	if (!rc)
 		rc = rdt_listeners_open(t);
-	setup_applied(&w->setup, rd_sim_now(w->sim));
+	setup_applied(&w->setup, 0, rd_sim_now(w->sim));
 	w->target_state = TARGET_UP;
 	rd_sim_tell(w->sim, "the target is up");
 	return rc;

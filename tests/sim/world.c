@@ -10,7 +10,9 @@
 
 #include "util/buddy.h"
 
+#include "target/nvmf/ns.h"
 #include "target/nvmf/pool.h"
+#include "target/nvmf/request.h"
 
 #include "faults.h"
 #include "resv.h"
@@ -291,6 +293,20 @@ void world_judge_write(void *arg, uint64_t value)
 				   i == SETUP_READ_ONLY ? "read-only" : "removed");
 }
 
+/* A bio of the target is part of a request. */
+static void judge_begin(void *arg, const struct rdt_bio *bio)
+{
+	const struct rdt_req *req = rd_container_of(bio, const struct rdt_req, bio);
+
+	if (req->channel->leaving)
+		world_fail(arg, "an I/O begins in a namespace that ends its commands");
+}
+
+static void judge_use(void *arg, const char *what)
+{
+	world_fail(arg, "the storage: %s", what);
+}
+
 void world_check_pools(struct world *w, const char *name, const struct rdt_target *t)
 {
 	for (unsigned int i = 0; i < t->reactors_count; i++)
@@ -324,6 +340,8 @@ static int make_loop(struct world *w)
 
 static int make_world(struct world *w)
 {
+	static const struct store_watcher judges = {
+		.written = world_judge_write, .begins = judge_begin, .misused = judge_use};
 	struct rd_sim_opts opts = {
 		.seed = w->opts.seed,
 		.start_ns = START_TIME,
@@ -360,7 +378,7 @@ static int make_world(struct world *w)
 	w->resv = resv_new();
 	if (!w->store || !w->check || !w->resv)
 		return -ENOMEM;
-	store_watch(w->store, world_judge_write, w);
+	store_watch(w->store, &judges, w);
 	store_on_block(w->store, reactor_blocks);
 	for (unsigned int i = 0; i < WORLD_REACTORS; i++)
 		w->unblock[i].fn = time_passes;

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "probe.h"
+
+#include <string.h>
+
+#include "nvmf/wire.h"
+
+#include "resv.h"
+
+#define PAUSE_STEPS 60 /* on average, between two commands */
+
+enum probe_op {
+	PROBE_READ,
+	PROBE_FLUSH,
+	PROBE_FLUSH_ALL, /* of all namespaces */
+	PROBE_OPS,
+};
+
+static const char *const op_names[] = {
+	[PROBE_READ] = "read", [PROBE_FLUSH] = "flush", [PROBE_FLUSH_ALL] = "flush of all"};
+
+/* A controller keeps the states of a listener that was removed, whatever the next one has. */
+static bool may_be_closed(const struct probe *p)
+{
+	return setup_possible(&p->w->setup, SETUP_CLOSED + p->path, p->begin) ||
+	       setup_possible(&p->w->setup, SETUP_NO_LISTENER + p->path, p->connected);
+}
+
+static bool is_closed(const struct probe *p)
+{
+	return setup_sure(&p->w->setup, SETUP_CLOSED + p->path, p->begin) &&
+	       !setup_possible(&p->w->setup, SETUP_NO_LISTENER + p->path, p->connected);
+}
+
+/* Why the command must not succeed, or NULL. */
+static const char *forbidden(const struct probe *p)
+{
+	const struct setup_history *h = &p->w->setup;
+	bool removed = setup_possible(h, SETUP_REMOVED, p->begin);
+
+	if (setup_sure(h, SETUP_DENIED + p->host, p->begin))
+		return "the host was denied";
+	if (is_closed(p) && (p->op != PROBE_FLUSH_ALL || !removed))
+		return "the ANA state of the path forbids it";
+	if (p->op != PROBE_FLUSH_ALL && setup_sure(h, SETUP_REMOVED, p->begin))
+		return "the namespace was removed";
+	if (!resv_permitted(p->w->resv, p->host, p->op != PROBE_READ, p->begin) && !removed)
+		return "a reservation forbids it";
+	return NULL;
+}
+
+static bool is_explained(const struct probe *p, unsigned int status)
+{
+	switch (status) {
+	case NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE:
+	case NVME_SCT_PATH << 8 | NVME_SC_ANA_TRANSITION:
+		return may_be_closed(p);
+	case NVME_SC_INVALID_NS:
+		return setup_possible(&p->w->setup, SETUP_REMOVED, p->begin);
+	case NVME_SC_RESERVATION_CONFLICT:
+		return resv_forbidden(p->w->resv, p->host, p->op != PROBE_READ, p->begin);
+	case ABORTED_BY_PREEMPT:
+	case NVME_SCT_MEDIA << 8 | NVME_SC_WRITE_FAULT:
+	case NVME_SCT_MEDIA << 8 | NVME_SC_READ_ERROR:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void check_data(const struct probe *p)
+{
+	uint64_t value = block_value(p->data);
+
+	if (value == UINT64_MAX)
+		world_fail(p->w, "host %u: block %u is torn", p->host, p->block);
+	else
+		check_read(p->w->check, p->block, value, p->begin, rd_sim_now(p->w->sim));
+}
+
+static void probe_answered(void *user, const struct rdinit_completion *comp)
+{
+	struct probe *p = user;
+	const char *why = comp->err ? NULL : forbidden(p);
+
+	rd_sim_tell(p->w->sim, "probe: %s: %d status 0x%x", op_names[p->op], comp->err,
+		    comp->status);
+	p->busy = false;
+	if (why)
+		world_fail(p->w, "host %u by port %u: a %s has succeeded, but %s", p->host,
+			   WORLD_PORT + p->path, op_names[p->op], why);
+	if (comp->err == -EIO && !is_explained(p, comp->status & 0x7ff))
+		world_fail(p->w, "host %u by port %u: nothing explains the error of a %s: %s",
+			   p->host, WORLD_PORT + p->path, op_names[p->op], comp->text);
+	if (!comp->err && p->op == PROBE_READ)
+		check_data(p);
+}
+
+void probe_acts(struct probe *p)
+{
+	struct rdinit_passthru cmd;
+	__le32 nsid;
+
+	if (!p->live || p->busy || !rd_sim_chance(p->w->sim, 1, PAUSE_STEPS))
+		return;
+	p->op = (unsigned int)rd_sim_below(p->w->sim, PROBE_OPS);
+	p->block = (unsigned int)rd_sim_below(p->w->sim, WORLD_BLOCKS);
+	p->begin = rd_sim_now(p->w->sim);
+	nsid = htole32(p->op == PROBE_FLUSH_ALL ? NVME_NSID_ALL : 1);
+	rdinit_passthru_init(&cmd);
+	cmd.sqe[0] = p->op == PROBE_READ ? nvme_cmd_read : nvme_cmd_flush;
+	memcpy(cmd.sqe + 4, &nsid, sizeof(nsid));
+	if (p->op == PROBE_READ) {
+		const __le32 slba = htole32(p->block);
+
+		memcpy(cmd.sqe + 40, &slba, sizeof(slba));
+		cmd.data = p->data;
+		cmd.len = sizeof(p->data);
+	}
+	p->busy = rdinit_io_passthru_async(p->qp, &cmd, NULL, probe_answered, p) == 0;
+	p->lost |= !p->busy;
+}
+
+static void probe_connected(void *user, const struct rdinit_completion *comp)
+{
+	struct probe *p = user;
+
+	p->live = !comp->err;
+	p->lost = comp->err;
+}
+
+void probe_open(struct probe *p, struct rdinit_ctrl *ctrl)
+{
+	struct rdinit_qpair_opts opts;
+
+	rdinit_qpair_opts_init(&opts);
+	opts.queue_size = 4;
+	opts.io_timeout_ms = 60000; /* the storage may take long */
+	if (rdi_qpair_create_on(ctrl, &opts, &ctrl->h, &p->qp) ||
+	    rdinit_qpair_connect_async(p->qp, probe_connected, p))
+		p->lost = true;
+}
+
+void probe_close(struct probe *p)
+{
+	p->live = false;
+	rdinit_qpair_free(&p->qp);
+	p->lost = p->busy = false;
+}
