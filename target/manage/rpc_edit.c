@@ -37,14 +37,15 @@ static const struct element_words {
 	const char *list;
 	const char *word;
 	const char *param;
-	const char *key; /* NULL: the element is text */
+	const char *key;  /* NULL: the element is text */
+	const char *hint; /* when there is none of that name; or NULL */
 } element_words[] = {
-	{"subsystems", "subsystem", "nqn", "nqn"},
-	{"namespaces", "namespace", "nsid", "nsid"},
-	{"listeners", "listener", "address", "address"},
-	{"hosts", "host", "hostnqn", NULL},
-	{"host_qos", "limit of host", "hostnqn", "host"},
-	{"ana", "group", "group", "group"},
+	{"subsystems", "subsystem", "nqn", "nqn", "the method \"subsystem.list\" lists all"},
+	{"namespaces", "namespace", "nsid", "nsid", "the method \"namespace.list\" lists all"},
+	{"listeners", "listener", "address", "address", "the method \"listener.list\" lists all"},
+	{"hosts", "host", "hostnqn", NULL, NULL},
+	{"host_qos", "limit of host", "hostnqn", "host", NULL},
+	{"ana", "group", "group", "group", NULL},
 };
 
 /* The kind of element at step @at of @path. Sets @value to its name. */
@@ -94,19 +95,30 @@ static const char *problem_key(const char *line, const char *path, char **key)
 	return text;
 }
 
+static const char *report_error(const struct rdt_report *report, const char *otherwise)
+{
+	for (unsigned int i = 0; i < report->count; i++)
+		if (report->lines[i].level == RD_LOG_ERROR)
+			return report->lines[i].text;
+	return otherwise;
+}
+
 static void answer_problems(struct rdt_rpc_call *call, const struct rdt_change *ch,
 			    const struct rdt_report *report)
 {
-	const char *line = report->count ? report->lines[0].text : "out of memory";
+	const char *line = report_error(report, "out of memory");
 	const char *path = call->rpc->env->config_path, *text = line;
+	unsigned int errors = 0;
 	char *key = NULL;
+
+	for (unsigned int i = 0; i < report->count; i++)
+		errors += report->lines[i].level == RD_LOG_ERROR;
 
 	if (ch->kind == RDT_CHANGE_EDIT)
 		text = problem_key(line, path, &key);
 	rdt_rpc_error(call, RDT_RPC_INVALID, key, NULL,
 		      "nothing was changed; rdtarget.yaml(5) describes the keys",
-		      report->count > 1 ? "%s (and %u more)" : "%s", text,
-		      report->count + report->left_out - 1);
+		      errors > 1 ? "%s (and %u more)" : "%s", text, errors - 1);
 	free(key);
 }
 
@@ -125,8 +137,8 @@ static void answer_edit_error(struct rdt_rpc_call *call, const struct rdt_change
 	switch (ch->err) {
 	case -ENOENT:
 		words = name_element(path, ch->at_step, value, sizeof(value));
-		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, words->param, value, NULL, "no %s \"%s\"",
-			      words->word, value);
+		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, words->param, value, words->hint,
+			      "no %s \"%s\"", words->word, value);
 		break;
 	case -EEXIST:
 		words = name_element(path, (unsigned int)json_array_size(path) - 1, value,
@@ -146,14 +158,6 @@ static void answer_edit_error(struct rdt_rpc_call *call, const struct rdt_change
 			      strerror(-ch->err));
 		break;
 	}
-}
-
-static const char *report_error(const struct rdt_report *report, const char *otherwise)
-{
-	for (unsigned int i = 0; i < report->count; i++)
-		if (report->lines[i].level == RD_LOG_ERROR)
-			return report->lines[i].text;
-	return otherwise;
 }
 
 static void answer_changed(struct edit_call *e, const struct rdt_change *ch,
@@ -478,7 +482,7 @@ static void host_deny(struct rdt_rpc_call *call)
 
 	if (any_host_may(call)) {
 		rdt_rpc_error(call, RDT_RPC_REFUSED, "nqn", nqn,
-			      "subsystem.set_hosts names those that may",
+			      "the method \"subsystem.set_hosts\" names those that may",
 			      "any host may use subsystem \"%s\"", nqn);
 		return;
 	}
@@ -593,7 +597,10 @@ static void ana_set(struct rdt_rpc_call *call)
 		matched += listener_matches(l, address, port);
 	if (!matched) {
 		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, address ? "address" : "port", address,
-			      "the method \"listener.list\" lists all", "no listener matches that");
+			      "the method \"listener.list\" lists all",
+			      port < 0 ? "no listener matches %.60s"
+				       : "no listener matches %.60s port %d",
+			      address ? address : "any address", (int)port);
 		return;
 	}
 	ch = change_new(call, RDT_CHANGE_EDIT, 2 * matched);
@@ -707,7 +714,7 @@ const struct rdt_rpc_method rdt_rpc_edit_methods[] = {
 	 host_qos},
 	{"listener.add", "listen on an address, with the keys of the configuration", true,
 	 listener_add_params, listener_add},
-	{"listener.remove", "stop to listen on an address, and end its connections", true,
+	{"listener.remove", "stop listening on an address, and end its connections", true,
 	 listener_params, listener_remove},
 	{"ana.set", "set the ANA state of a group, on all listeners or those that match", true,
 	 ana_params, ana_set},

@@ -3,6 +3,7 @@
  * thread makes the lists. */
 #include "rpc_priv.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,17 +154,24 @@ static void start_disconnect(struct rdt_rpc_answer *answer)
 static void disconnect_done(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
 			    unsigned int n)
 {
-	const char *hostnqn = rdt_rpc_text(call, "hostnqn");
+	const char *hostnqn = rdt_rpc_text(call, "hostnqn"), *nqn = rdt_rpc_text(call, "nqn");
+	const json_t *cntlid = json_object_get(call->params, "cntlid");
+	char which[24] = "no controller";
 	size_t ended = 0;
 
 	for (unsigned int i = 0; i < n; i++)
 		ended += answers[i].count;
+	if (cntlid)
+		snprintf(which, sizeof(which), "no controller %d", (int)json_integer_value(cntlid));
 	if (ended)
 		rdt_rpc_result(call, json_pack("{s:I}", "disconnected", (json_int_t)ended));
 	else
 		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, hostnqn ? "hostnqn" : "cntlid", hostnqn,
 			      "the method \"controller.list\" lists all",
-			      "no controller matches that");
+			      "there is %s%s%.223s%s%s%.223s%s", which,
+			      hostnqn ? " of host \"" : "", hostnqn ? hostnqn : "",
+			      hostnqn ? "\"" : "", nqn ? " in subsystem \"" : "", nqn ? nqn : "",
+			      nqn ? "\"" : "");
 }
 
 /* Each reactor ends its own, in slices of its turns, so that no controller is looked for under the

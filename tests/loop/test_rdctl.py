@@ -68,7 +68,7 @@ def hosts_connections_and_counters_are_shown(t):
         t.match(rf'(?m)^{target.addr}:{target.port} +2 +2 +0 +0 +0 +0 +0 +0$', stats)
         rdctl(t, path, 'disconnect', NQN, cntlid)
         wait_for(lambda: has_ended(h.admin), 'the controller to end')
-    t.match('no controller matches', rdctl(t, path, 'disconnect', nv.HOST_NQN, rc=REFUSED).err)
+    t.match('there is no controller of host', rdctl(t, path, 'disconnect', nv.HOST_NQN, rc=REFUSED).err)
 
 
 # ---- what happens now ----
@@ -266,6 +266,26 @@ def subsystems_hosts_and_listeners_are_changed(t):
 
 
 @test
+def a_mistake_is_not_hidden_by_a_warning(t):
+    _, path = controlled(t, [memory(t)])
+    rdctl(t, path, 'subsystem', 'add', 'odd', 'hosts=nqn.h')
+    rdctl(t, path, 'subsystem', 'add', 'nqn.x', 'hosts=nqn.h')
+    res = rdctl(t, path, 'ns', 'add', 'nqn.x', '1', 'backend=memory', 'size=x', rc=REFUSED)
+    t.match(r'^rdctl: subsystems\[2\].namespaces\[0\].size: found "x", expected [^(]*\n', res.err)
+
+
+@each(('a subsystem', ['ns', 'add', 'nqn.x', '1', 'backend=null'], 'no subsystem "nqn.x"\n  hint: rdctl subsystems lists all'),
+      ('a namespace', ['ns', 'resize', NQN, '7', '1M'], 'no namespace "7"\n  hint: rdctl ns lists all'),
+      ('a host', ['disconnect', 'nqn.h'], 'there is no controller of host "nqn.h"\n  hint: rdctl connections lists all'),
+      ('a controller', ['disconnect', NQN, '7'], f'there is no controller 7 in subsystem "{NQN}"\n  hint: rdctl connections'),
+      ('a listener', ['ana', '1', 'change', '127.0.0.9:7'], 'no listener matches 127.0.0.9 port 7\n  hint: rdctl listeners'),
+      ('a method', ['raw', 'nope'], 'there is no method "nope"\n  hint: rdctl raw info lists all'))
+def what_is_not_there_is_named_with_the_verb_that_lists(t, args, says):
+    _, path = controlled(t, [memory(t)])
+    t.match(says, rdctl(t, path, *args, rc=REFUSED).err)
+
+
+@test
 def a_document_is_applied(t):
     _, path = controlled(t, [memory(t)])
     with open(t.path('rdtarget.yaml'), encoding='utf-8') as f:
@@ -340,7 +360,11 @@ def events_are_shown_until_the_end(t, args, pattern):
       ('a key without a value', ['ns', 'add', 'nqn.x', '1', 'size'], 'expected KEY=VALUE, .*, not: size'),
       ('a protection that is none', ['ns', 'protect', 'nqn.x', '1', 'yes'], 'expected on or off, not: yes'),
       ('a subsystem without a host', ['subsystem', 'hosts', 'nqn.x'], 'usage: rdctl subsystem hosts'),
-      ('a second word that is none', ['host', 'admit', 'nqn.x', 'nqn.y'], 'no such verb: host'),
+      ('a second word that is none', ['host', 'admit', 'nqn.x', 'nqn.y'],
+       'no such verb: host; there are "hosts", "host allow", "host deny", '),
+      ('a verb of others', ['subsystem', 'list'], 'no such verb: subsystem; there are "subsystems", "subsystem add", '),
+      ('a second word misspelt', ['ns', 'ad', 'nqn.x', '3'], r'usage: rdctl ns \[SUBNQN\]\n +rdctl ns add SUBNQN NSID'),
+      ('a port too large', ['listener', 'add', '127.0.0.1:65536'], 'with a port of 0 to 65535, not: 127.0.0.1:65536'),
       ('an option of changes', ['--save', 'status'], 'an option of another verb was given: --save'),
       ('a dry run of a claim', ['--dry-run', 'ana', '1', 'take'], 'takes an option of changes, not: --dry-run'),
       ('a claim that is saved', ['--save', 'ana', '1', 'wait'], 'takes an option of changes, not: --save'),

@@ -258,7 +258,7 @@ int rdctl_listener_add(const struct rdctl *ctl, const struct rdctl_arguments *ar
 
 	if (!rdctl_split_address(args->values[0], listener)) {
 		json_decref(listener);
-		return rdctl_usage_error("expected ADDRESS or ADDRESS:PORT, not", args->values[0]);
+		return rdctl_usage_error(RDCTL_ADDRESS_EXPECTED, args->values[0]);
 	}
 	if (!add_values(args, 1, listener)) {
 		json_decref(listener);
@@ -274,7 +274,7 @@ int rdctl_listener_remove(const struct rdctl *ctl, const struct rdctl_arguments 
 	if (rdctl_split_address(args->values[0], params))
 		return rdctl_change(ctl, args, "listener.remove", params);
 	json_decref(params);
-	return rdctl_usage_error("expected ADDRESS or ADDRESS:PORT, not", args->values[0]);
+	return rdctl_usage_error(RDCTL_ADDRESS_EXPECTED, args->values[0]);
 }
 
 /* ---- the configuration ---- */

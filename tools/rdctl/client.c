@@ -126,6 +126,32 @@ static const char *receive_line(struct input *in)
 	return in->data;
 }
 
+/* Prints a hint of the daemon, which names methods: most have a verb. */
+static void print_hint(const char *hint)
+{
+	static const char *const verbs[][2] = {
+		{"the method \"subsystem.list\"", "rdctl subsystems"},
+		{"the method \"subsystem.set_hosts\"", "rdctl subsystem hosts"},
+		{"the method \"namespace.list\"", "rdctl ns"},
+		{"the method \"listener.list\"", "rdctl listeners"},
+		{"the method \"controller.list\"", "rdctl connections"},
+		{"the method \"config.check\"", "rdctl check"},
+		{"the method \"info\"", "rdctl raw info"},
+	};
+	const char *verb = "";
+
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+		size_t len = strlen(verbs[i][0]);
+
+		if (strncmp(hint, verbs[i][0], len) != 0)
+			continue;
+		verb = verbs[i][1];
+		hint += len;
+		break;
+	}
+	fprintf(stderr, "  hint: %s%s\n", verb, hint);
+}
+
 /* Prints an error of the daemon. Strings that hosts chose have their control characters
  * replaced. */
 static void print_error(const json_t *error)
@@ -141,7 +167,10 @@ static void print_error(const json_t *error)
 			continue;
 		snprintf(text, sizeof(text), "%s", parts[i]);
 		rd_mask_control(text, strlen(text));
-		fprintf(stderr, i ? "  hint: %s\n" : "rdctl: %s\n", text);
+		if (i)
+			print_hint(text);
+		else
+			fprintf(stderr, "rdctl: %s\n", text);
 	}
 }
 

@@ -96,6 +96,42 @@ static const struct rdctl_verb *take_verb(struct rdctl_arguments *args)
 	return found;
 }
 
+/* Whether the word @text could be meant as @name, or as the first word of it: "subsystem" for
+ * "subsystems" and "subsystem add". */
+static bool is_like(const char *name, const char *text)
+{
+	size_t word = strcspn(name, " "), len = strlen(text);
+
+	return len >= 2 && strncmp(name, text, len < word ? len : word) == 0;
+}
+
+/* Nothing has the name @text, alone or with the word behind it. */
+static int no_such_verb(const char *text)
+{
+	const char *between = "; there are ";
+
+	fprintf(stderr, "rdctl: there is no such verb: %s", text);
+	for (const struct rdctl_verb *v = rdctl_verbs; v->name; v++)
+		if (is_like(v->name, text)) {
+			fprintf(stderr, "%s\"%s\"", between, v->name);
+			between = ", ";
+		}
+	fputs("\nTry 'rdctl --help'.\n", stderr);
+	return RDCTL_USAGE;
+}
+
+/* @v has another number of arguments; more than it has may begin with a second word. */
+static int wrong_count(const struct rdctl_verb *v, int count)
+{
+	size_t len = strlen(v->name);
+
+	fprintf(stderr, "rdctl: usage: rdctl %s %s\n", v->name, v->usage);
+	for (const struct rdctl_verb *o = rdctl_verbs; o->name && count > v->most; o++)
+		if (strncmp(o->name, v->name, len) == 0 && o->name[len] == ' ')
+			fprintf(stderr, "              rdctl %s %s\n", o->name, o->usage);
+	return RDCTL_USAGE;
+}
+
 static int run_verb(const struct rdctl *ctl, struct rdctl_arguments *args)
 {
 	const char *name = args->values[0], *foreign;
@@ -106,11 +142,9 @@ static int run_verb(const struct rdctl *ctl, struct rdctl_arguments *args)
 			return rdctl_usage_error("an argument is not UTF-8, for", name);
 	v = take_verb(args);
 	if (!v)
-		return rdctl_usage_error("there is no such verb", name);
-	if (args->count < v->least || args->count > v->most) {
-		fprintf(stderr, "rdctl: usage: rdctl %s %s\n", v->name, v->usage);
-		return RDCTL_USAGE;
-	}
+		return no_such_verb(name);
+	if (args->count < v->least || args->count > v->most)
+		return wrong_count(v, args->count);
 	foreign = foreign_option(v, args);
 	if (!foreign)
 		return v->run(ctl, args);

@@ -60,6 +60,8 @@ void rdctl_messages(const json_t *result);
 int rdctl_differences(const json_t *result);
 /* Sets address and port of @params from "10.0.0.1", "10.0.0.1:4420" or "[::1]:4420". Returns
  * false if the text is not an address. */
+#define RDCTL_ADDRESS_EXPECTED \
+	"expected ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT with a port of 0 to 65535, not"
 bool rdctl_split_address(const char *text, json_t *params);
 
 /* ---- changes.c ---- */

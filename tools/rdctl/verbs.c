@@ -423,8 +423,7 @@ static int run_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
 	params = json_pack("{s:i, s:s}", "group", (int)group, "state", args->values[1]);
 	if (args->count == 3 && !rdctl_split_address(args->values[2], params)) {
 		json_decref(params);
-		return rdctl_usage_error("ana: expected ADDRESS or ADDRESS:PORT, not",
-					 args->values[2]);
+		return rdctl_usage_error("ana: " RDCTL_ADDRESS_EXPECTED, args->values[2]);
 	}
 	return rdctl_change(ctl, args, "ana.set", params);
 }
@@ -512,7 +511,7 @@ const struct rdctl_verb rdctl_verbs[] = {
 	 RDCTL_ANY, rdctl_host_qos, true},
 	{"listener add", "ADDRESS[:PORT] [KEY=VALUE]...", "listen on an address", 1, RDCTL_ANY,
 	 rdctl_listener_add, true},
-	{"listener remove", "ADDRESS[:PORT]", "stop to listen on an address", 1, 1,
+	{"listener remove", "ADDRESS[:PORT]", "stop listening on an address", 1, 1,
 	 rdctl_listener_remove, true},
 	{"listeners", "", "addresses, and their ANA states", 0, 0, run_listeners},
 	{"stats", "", "counters since the start", 0, 0, run_stats},

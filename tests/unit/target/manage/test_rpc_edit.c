@@ -107,7 +107,7 @@ static void namespaces_come_and_go(void)
 	expect_done(&r, "namespace.remove", "{" NQN ",\"nsid\":9}", false);
 	expect_refused(&r, "namespace.remove",
 		       "{\"nqn\":\"nqn.2026-11.io.rdnvme:none\",\"nsid\":9}", "not_found", "nqn",
-		       NULL);
+		       "subsystem.list");
 	t_rpc_free(&r);
 }
 
@@ -123,7 +123,8 @@ static const struct {
 	 "size", "rdtarget.yaml(5)"},
 	{"namespace.resize", "{" NQN ",\"nsid\":1,\"size\":\"1000\"}", "invalid", "size",
 	 "rdtarget.yaml(5)"},
-	{"namespace.resize", "{" NQN ",\"nsid\":77,\"size\":\"1M\"}", "not_found", "nsid", NULL},
+	{"namespace.resize", "{" NQN ",\"nsid\":77,\"size\":\"1M\"}", "not_found", "nsid",
+	 "namespace.list"},
 	{"namespace.set_ana", "{" NQN ",\"nsid\":1,\"group\":1000}", "invalid", "ana_group",
 	 "rdtarget.yaml(5)"},
 	{"namespace.write_protect", "{" NQN ",\"nsid\":1,\"on\":\"yes\"}", "invalid", "on", NULL},
