@@ -10,6 +10,8 @@
 #include "target/nvmf/target.h"
 #include "show.h"
 
+#define SECRET_MARK "DHHC-1:" /* the beginning of a key for DH-HMAC-CHAP */
+
 static const struct rdt_rpc_method *const method_lists[] = {
 	rdt_rpc_show_methods, rdt_rpc_host_methods,   rdt_rpc_stats_methods, rdt_rpc_config_methods,
 	rdt_rpc_edit_methods, rdt_rpc_change_methods, rdt_rpc_event_methods,
@@ -304,9 +306,32 @@ json_t *rdt_rpc_describe_methods(void)
 	return list;
 }
 
+/* Replaces keys that are given in the place of the names of their files. */
+static void hide_secrets(json_t *value)
+{
+	const char *text = json_string_value(value);
+	json_t *one;
+	const char *key;
+	void *next;
+	size_t i;
+
+	if (text && strstr(text, SECRET_MARK))
+		json_string_set(value, "(a key)");
+	json_object_foreach_safe(value, next, key, one) hide_secrets(one);
+	json_array_foreach(value, i, one) hide_secrets(one);
+}
+
+json_t *rdt_rpc_loggable(const struct rdt_rpc_call *call)
+{
+	json_t *shown = call->params ? json_deep_copy(call->params) : json_object();
+
+	hide_secrets(shown);
+	return shown;
+}
+
 static void log_change(const struct rdt_rpc_call *call)
 {
-	json_t *shown = json_copy(call->params);
+	json_t *shown = rdt_rpc_loggable(call);
 	char *params;
 
 	if (json_object_get(shown, "document")) /* long, and it may hold secrets */

@@ -45,6 +45,7 @@ static const struct element_words {
 	{"listeners", "listener", "address", "address", "the method \"listener.list\" lists all"},
 	{"hosts", "host", "hostnqn", NULL, NULL},
 	{"host_qos", "limit of host", "hostnqn", "host", NULL},
+	{"host_auth", "key of host", "hostnqn", "host", NULL},
 	{"ana", "group", "group", "group", NULL},
 };
 
@@ -219,7 +220,7 @@ static void edit_cancel(struct rdt_rpc_call *call)
  * large. */
 static char *describe_change(const struct rdt_rpc_call *call)
 {
-	json_t *params = call->params ? json_copy(call->params) : json_object();
+	json_t *params = rdt_rpc_loggable(call);
 	char *text = NULL, *all = NULL;
 
 	json_object_del(params, "document");
@@ -465,59 +466,97 @@ static bool any_host_may(const struct rdt_rpc_call *call)
 	return ss && ss->now->allow_any_host;
 }
 
-/* Adding the first host would exclude all others; subsystem.set_hosts does that explicitly. */
-static void host_allow(struct rdt_rpc_call *call)
+/* @list has an element for each host: removes that of parameter "hostnqn", and adds one with the
+ * keys of parameter @param, unless it has none. */
+static void edit_of_host(struct rdt_change *ch, const struct rdt_rpc_call *call, const char *list,
+			 const char *param)
 {
-	if (any_host_may(call))
-		rdt_rpc_result(call, json_pack("{s:b}", "changed", 0));
-	else
-		edit_one(call, RDT_EDIT_ADD, host_path(call), take_param(call, "hostnqn"));
+	json_t *host = json_object_get(call->params, "hostnqn"), *path = subsys_path(call);
+	json_t *keys = json_object_get(call->params, param), *value;
+
+	json_array_append_new(path, json_string(list));
+	json_array_append_new(path, json_pack("{s:O}", "host", host));
+	ch->edits[ch->edits_count++] =
+		(struct rdt_config_edit){.op = RDT_EDIT_REMOVE, .path = path};
+	if (!json_object_size(keys))
+		return;
+	value = json_pack("{s:O}", "host", host);
+	json_object_update(value, keys);
+	ch->edits[ch->edits_count++] = (struct rdt_config_edit){
+		.op = RDT_EDIT_ADD, .path = json_incref(path), .value = value};
 }
 
-/* Without hosts and without "allow_any_host: false" the subsystem would be open to all hosts. */
-static void host_deny(struct rdt_rpc_call *call)
+static void refuse_any_host(struct rdt_rpc_call *call)
 {
 	const char *nqn = rdt_rpc_text(call, "nqn");
+
+	rdt_rpc_error(call, RDT_RPC_REFUSED, "nqn", nqn,
+		      "the method \"subsystem.set_hosts\" names those that may",
+		      "any host may use subsystem \"%s\"", nqn);
+}
+
+/* Adding the first host would exclude all others; subsystem.set_hosts does that explicitly. A host
+ * with its keys is one change, because neither is accepted without the other where authentication
+ * is required. */
+static void host_allow(struct rdt_rpc_call *call)
+{
+	const json_t *keys = json_object_get(call->params, "keys");
 	struct rdt_change *ch;
 
 	if (any_host_may(call)) {
-		rdt_rpc_error(call, RDT_RPC_REFUSED, "nqn", nqn,
-			      "the method \"subsystem.set_hosts\" names those that may",
-			      "any host may use subsystem \"%s\"", nqn);
+		if (json_object_size(keys))
+			refuse_any_host(call);
+		else
+			rdt_rpc_result(call, json_pack("{s:b}", "changed", 0));
 		return;
 	}
-	ch = change_new(call, RDT_CHANGE_EDIT, 2);
+	ch = change_new(call, RDT_CHANGE_EDIT, 3);
+	if (!ch)
+		return;
+	ch->edits[ch->edits_count++] = (struct rdt_config_edit){
+		.op = RDT_EDIT_ADD, .path = host_path(call), .value = take_param(call, "hostnqn")};
+	if (keys)
+		edit_of_host(ch, call, "host_auth", "keys");
+	change_start(call, ch, 0);
+}
+
+/* Its keys go, too: a host with keys that may not connect is a mistake in a configuration. Without
+ * hosts and without "allow_any_host: false" the subsystem would be open to all hosts. */
+static void host_deny(struct rdt_rpc_call *call)
+{
+	struct rdt_change *ch;
+
+	if (any_host_may(call)) {
+		refuse_any_host(call);
+		return;
+	}
+	ch = change_new(call, RDT_CHANGE_EDIT, 3);
 	if (!ch)
 		return;
 	ch->edits[ch->edits_count++] =
 		(struct rdt_config_edit){.op = RDT_EDIT_REMOVE, .path = host_path(call)};
+	edit_of_host(ch, call, "host_auth", "");
 	edit_subsys_key(ch, call, "allow_any_host", json_false(), true);
 	change_start(call, ch, 0);
 }
 
-/* The limits of a host are an element of a list: removes the old one and adds the new one. */
 static void host_qos(struct rdt_rpc_call *call)
 {
 	struct rdt_change *ch = change_new(call, RDT_CHANGE_EDIT, 2);
-	json_t *limits, *path, *host;
 
 	if (!ch)
 		return;
-	limits = limits_param(call);
-	host = json_object_get(call->params, "hostnqn");
-	path = subsys_path(call);
-	json_array_append_new(path, json_string("host_qos"));
-	json_array_append_new(path, json_pack("{s:O}", "host", host));
-	ch->edits[ch->edits_count++] =
-		(struct rdt_config_edit){.op = RDT_EDIT_REMOVE, .path = path};
-	if (json_is_object(limits)) {
-		json_t *value = json_pack("{s:O}", "host", host);
+	edit_of_host(ch, call, "host_qos", "limits");
+	change_start(call, ch, 0);
+}
 
-		json_object_update(value, limits);
-		ch->edits[ch->edits_count++] = (struct rdt_config_edit){
-			.op = RDT_EDIT_ADD, .path = json_incref(path), .value = value};
-	}
-	json_decref(limits);
+static void host_auth(struct rdt_rpc_call *call)
+{
+	struct rdt_change *ch = change_new(call, RDT_CHANGE_EDIT, 2);
+
+	if (!ch)
+		return;
+	edit_of_host(ch, call, "host_auth", "keys");
 	change_start(call, ch, 0);
 }
 
@@ -672,6 +711,14 @@ static const struct rdt_rpc_param subsys_hosts_params[] = {
 	{"nqn", JSON_STRING, true}, {"hosts", JSON_ARRAY, true}, SAVED_OR_DRY};
 static const struct rdt_rpc_param host_params[] = {
 	{"nqn", JSON_STRING, true}, {"hostnqn", JSON_STRING, true}, SAVED_OR_DRY};
+static const struct rdt_rpc_param host_allow_params[] = {{"nqn", JSON_STRING, true},
+							 {"hostnqn", JSON_STRING, true},
+							 {"keys", JSON_OBJECT, false},
+							 SAVED_OR_DRY};
+static const struct rdt_rpc_param host_auth_params[] = {{"nqn", JSON_STRING, true},
+							{"hostnqn", JSON_STRING, true},
+							{"keys", JSON_OBJECT, true},
+							SAVED_OR_DRY};
 static const struct rdt_rpc_param host_qos_params[] = {{"nqn", JSON_STRING, true},
 						       {"hostnqn", JSON_STRING, true},
 						       {"limits", JSON_OBJECT, true},
@@ -707,9 +754,12 @@ const struct rdt_rpc_method rdt_rpc_edit_methods[] = {
 	 subsystem_allow_any_host},
 	{"subsystem.set_hosts", "let only these hosts use a subsystem", true, subsys_hosts_params,
 	 subsystem_set_hosts},
-	{"host.allow", "allow a host to use a subsystem", true, host_params, host_allow},
-	{"host.deny", "remove a host from them, and end its controllers", true, host_params,
-	 host_deny},
+	{"host.allow", "allow a host to use a subsystem, with the files of its keys", true,
+	 host_allow_params, host_allow},
+	{"host.deny", "remove a host from them, with its keys, and end its controllers", true,
+	 host_params, host_deny},
+	{"host.auth", "set the files of the keys of a host; none: remove them", true,
+	 host_auth_params, host_auth},
 	{"host.qos", "set the limits of a host; none: remove them", true, host_qos_params,
 	 host_qos},
 	{"listener.add", "listen on an address, with the keys of the configuration", true,

@@ -601,6 +601,7 @@ def random_change(rng):
         ('subsystem.remove', {'nqn': rng.choice([OTHER, 'nqn.none'])}),
         ('host.allow', {'nqn': nqn, 'hostnqn': rng.choice([HOST, OTHER, ''])}),
         ('host.deny', {'nqn': nqn, 'hostnqn': HOST}),
+        ('host.auth', {'nqn': nqn, 'hostnqn': HOST, 'keys': rng.choice([{}, {'dhchap_key_file': '/none'}, {'dhchap_key': 7}])}),
         ('host.qos', {'nqn': nqn, 'hostnqn': HOST, 'limits': rng.choice([{}, {'iops': 7}, {'colour': 1}])}),
         ('listener.add', {'listener': {'address': rng.choice(['127.0.0.3', 'x']), 'port': 0, 'provider': 'iwarp'}}),
         ('listener.remove', {'address': rng.choice(['127.0.0.3', '127.0.0.4']), 'port': 0}),

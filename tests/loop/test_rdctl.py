@@ -10,6 +10,7 @@ import sys
 import threading
 
 import nvmf_peer as nv
+import t_auth as auth
 from t_control import controlled, with_socket
 from t_loop import NQN, each, main, program, test, wait_for
 from t_serving import exercise, has_ended, host, memory
@@ -30,6 +31,10 @@ def rows(res):
 
 def titles(res):
     return res.text.splitlines()[0].split()
+
+
+def key_file(t):
+    return auth.key_file(t, 'host.key', auth.au.key_text(auth.SECRET))
 
 
 @test
@@ -263,6 +268,45 @@ def subsystems_hosts_and_listeners_are_changed(t):
     rdctl(t, path, 'listener', 'remove', '127.0.0.2:0')
     t.eq(rows(rdctl(t, path, 'listeners'))[0][1], target.addr)
     exercise(target)
+
+
+@test
+def keys_of_hosts_are_set_and_removed(t):
+    target, path = controlled(t, [memory(t)], subsystem={'allow_any_host': False, 'hosts': [nv.HOST_NQN]})
+    exercise(target)
+    rdctl(t, path, 'host', 'auth', NQN, nv.HOST_NQN, f'dhchap_key_file={key_file(t)}', 'dhchap_hashes=sha384,sha512')
+    t.match(r'"dhchap_hashes": \[\s*"sha384",\s*"sha512"\s*\]', rdctl(t, path, 'config').text)
+    auth.exercise(target)
+    rdctl(t, path, 'host', 'auth', NQN, nv.HOST_NQN)
+    exercise(target)
+    # A host and its keys come and go together.
+    rdctl(t, path, 'subsystem', 'add', 'nqn.x', 'hosts=nqn.h')
+    rdctl(t, path, 'host', 'auth', 'nqn.x', 'nqn.h', f'dhchap_key_file={key_file(t)}')
+    t.match('nqn.j.* is not among the subsystem.s hosts',
+            rdctl(t, path, 'host', 'auth', 'nqn.x', 'nqn.j', f'dhchap_key_file={key_file(t)}', rc=REFUSED).err)
+    rdctl(t, path, 'host', 'allow', 'nqn.x', 'nqn.j', f'dhchap_key_file={key_file(t)}')
+    rdctl(t, path, 'host', 'deny', 'nqn.x', 'nqn.h')
+    found = json.loads(rdctl(t, path, 'config').text)['subsystems'][1]
+    t.eq((found['hosts'], [entry['host'] for entry in found['host_auth']]), (['nqn.j'], ['nqn.j']))
+    rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'any', rc=REFUSED)  # who has a key could give another name
+    rdctl(t, path, 'host', 'auth', 'nqn.x', 'nqn.j')
+    rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'any')
+    t.match('any host may use', rdctl(t, path, 'host', 'allow', 'nqn.x', 'nqn.h', f'dhchap_key_file={key_file(t)}', rc=REFUSED).err)
+    rdctl(t, path, 'host', 'allow', 'nqn.x', 'nqn.h')
+
+
+@test
+def a_key_in_the_place_of_its_file_is_not_repeated(t):
+    target, path = controlled(t, [memory(t)], subsystem={'allow_any_host': False, 'hosts': [nv.HOST_NQN]})
+    key = auth.au.key_text(auth.SECRET)
+    for name, says in (('dhchap_key_file', 'expected the name of a file'), ('dhchap_key', 'dhchap_key: unknown key')):
+        res = rdctl(t, path, 'host', 'auth', NQN, nv.HOST_NQN, f'{name}={key}', rc=REFUSED)
+        t.match(says, res.err)
+        t.eq(key in res.err, False, 'the key in what is said')
+    res = rdctl(t, path, 'raw', 'subsystem.add', json.dumps({'subsystem': {'nqn': key, 'hosts': [key]}}))
+    target.expect('control: host.auth .*dhchap_key.:.\\(a key\\)')
+    target.expect('control: subsystem.add .*a key')
+    t.eq([line for line in target.text().splitlines() if 'control' in line and key in line], [], 'lines of the log with the key')
 
 
 @test

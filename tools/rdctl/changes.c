@@ -58,7 +58,8 @@ static bool parse_nsid(const char *text, uint64_t *nsid)
 /* Whether the value of @key is a list in the configuration. */
 static bool is_list(const char *key)
 {
-	return strcmp(key, "hosts") == 0;
+	return strcmp(key, "hosts") == 0 || strcmp(key, "dhchap_hashes") == 0 ||
+	       strcmp(key, "dhchap_dhgroups") == 0;
 }
 
 static json_t *split_list(const char *text)
@@ -219,35 +220,45 @@ int rdctl_subsystem_hosts(const struct rdctl *ctl, const struct rdctl_arguments 
 			    json_pack("{s:s, s:o}", "nqn", args->values[0], "hosts", hosts));
 }
 
+/* Calls @method with the subsystem, the host, and the arguments KEY=VALUE as @name. */
 static int change_of_host(const struct rdctl *ctl, const struct rdctl_arguments *args,
-			  const char *method)
+			  const char *method, const char *name)
 {
-	return rdctl_change(
-		ctl, args, method,
-		json_pack("{s:s, s:s}", "nqn", args->values[0], "hostnqn", args->values[1]));
+	json_t *values = json_object();
+
+	if (!add_values(args, 2, values)) {
+		json_decref(values);
+		return RDCTL_USAGE;
+	}
+	return rdctl_change(ctl, args, method,
+			    json_pack("{s:s, s:s, s:o}", "nqn", args->values[0], "hostnqn",
+				      args->values[1], name, values));
 }
 
 int rdctl_host_allow(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	return change_of_host(ctl, args, "host.allow");
+	if (args->count > 2)
+		return change_of_host(ctl, args, "host.allow", "keys");
+	return rdctl_change(
+		ctl, args, "host.allow",
+		json_pack("{s:s, s:s}", "nqn", args->values[0], "hostnqn", args->values[1]));
 }
 
 int rdctl_host_deny(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	return change_of_host(ctl, args, "host.deny");
+	return rdctl_change(
+		ctl, args, "host.deny",
+		json_pack("{s:s, s:s}", "nqn", args->values[0], "hostnqn", args->values[1]));
+}
+
+int rdctl_host_auth(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	return change_of_host(ctl, args, "host.auth", "keys");
 }
 
 int rdctl_host_qos(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	json_t *limits = json_object();
-
-	if (!add_values(args, 2, limits)) {
-		json_decref(limits);
-		return RDCTL_USAGE;
-	}
-	return rdctl_change(ctl, args, "host.qos",
-			    json_pack("{s:s, s:s, s:o}", "nqn", args->values[0], "hostnqn",
-				      args->values[1], "limits", limits));
+	return change_of_host(ctl, args, "host.qos", "limits");
 }
 
 /* ---- listeners ---- */

@@ -82,6 +82,7 @@ int rdctl_subsystem_remove(const struct rdctl *ctl, const struct rdctl_arguments
 int rdctl_subsystem_hosts(const struct rdctl *ctl, const struct rdctl_arguments *args);
 int rdctl_host_allow(const struct rdctl *ctl, const struct rdctl_arguments *args);
 int rdctl_host_deny(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_host_auth(const struct rdctl *ctl, const struct rdctl_arguments *args);
 int rdctl_host_qos(const struct rdctl *ctl, const struct rdctl_arguments *args);
 int rdctl_listener_add(const struct rdctl *ctl, const struct rdctl_arguments *args);
 int rdctl_listener_remove(const struct rdctl *ctl, const struct rdctl_arguments *args);
