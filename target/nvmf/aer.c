@@ -16,6 +16,7 @@
 #include "health.h"
 #include "qpair.h"
 #include "request.h"
+#include "resv.h"
 #include "subsys.h"
 #include "target.h"
 #include "target/config/tgt_limits.h"
@@ -152,6 +153,9 @@ static void raise_events(struct rdt_ctrl *ctrl, uint32_t bits)
 
 	if (ctrl->state != RDT_CTRL_READY)
 		return;
+	/* It was posted before the log was cleared, or the host has read it already. */
+	if (bits & 1u << RDT_EV_RESV_LOG && !rdt_resv_log_used(ctrl))
+		bits &= ~(1u << RDT_EV_RESV_LOG);
 	ev->fresh |= bits;
 	for (unsigned int i = 0; i < RDT_EVENTS; i++)
 		if (bits & 1u << i && event_enabled(ctrl, &kinds[i]))
@@ -287,6 +291,7 @@ void rdt_events_reset(struct rdt_ctrl *ctrl)
 	ev->changed.count = 0;
 	ev->changed.overflow = false;
 	pthread_mutex_unlock(&ev->changed.lock);
+	rdt_resv_log_clear(ctrl);
 }
 
 void rdt_events_fini(struct rdt_ctrl *ctrl)

@@ -85,6 +85,13 @@ static uint16_t find_dead_ctrl(struct rdt_ctrl *ctrl, bool keep)
 	return cntlid;
 }
 
+/* What happened while the controller was not ready is not news for its host. */
+static void become_ready(struct rdt_ctrl *ctrl)
+{
+	rdt_events_reset(ctrl);
+	set_ctrl_state(ctrl, RDT_CTRL_READY);
+}
+
 static void fence_wait_expired(struct rd_timer *timer)
 {
 	struct rdt_ctrl *ctrl = rd_container_of(timer, struct rdt_ctrl, fence_timer);
@@ -94,7 +101,7 @@ static void fence_wait_expired(struct rd_timer *timer)
 		"%s: controller %u of %s: commands of a former controller of this host are still "
 		"in flight; commands for the same namespaces wait until they end",
 		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn);
-	set_ctrl_state(ctrl, RDT_CTRL_READY);
+	become_ready(ctrl);
 }
 
 /* Become ready, unless the stale-write fence has to wait for a dead controller. */
@@ -106,7 +113,7 @@ static void ctrl_enable(struct rdt_ctrl *ctrl)
 		rdt_fence_ask(ctrl, UINT64_MAX);
 	cntlid = find_dead_ctrl(ctrl, false);
 	if (!cntlid) {
-		set_ctrl_state(ctrl, RDT_CTRL_READY);
+		become_ready(ctrl);
 		return;
 	}
 	if (ctrl->state == RDT_CTRL_ENABLING)
@@ -601,7 +608,6 @@ void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
 		set_ctrl_state(ctrl, RDT_CTRL_RESETTING);
 		rdt_count_event(ctrl->admin, RDT_COUNT_RESETS);
 		rdt_aer_drop_all(ctrl);
-		rdt_events_reset(ctrl);
 		reset_features(ctrl);
 		close_ioqs(ctrl);
 		ctrl_io_queues_gone(ctrl);

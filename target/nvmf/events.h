@@ -50,6 +50,7 @@ enum rdt_exec rdt_aer_exec(struct rdt_req *req);
 void rdt_aer_drop_all(struct rdt_ctrl *ctrl);
 bool rdt_aer_remove(struct rdt_ctrl *ctrl, struct rdt_req *req);
 void rdt_events_init(struct rdt_ctrl *ctrl);
+/* Forgets all events and what their logs have of them: the controller becomes ready. */
 void rdt_events_reset(struct rdt_ctrl *ctrl);
 void rdt_events_fini(struct rdt_ctrl *ctrl);
 uint32_t rdt_event_oaes(const struct rdt_subsys *ss); /* events that feature 0Bh can enable */

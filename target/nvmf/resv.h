@@ -42,6 +42,8 @@ bool rdt_resv_ptpl(const struct rdt_ns *ns); /* any thread */
 void rdt_resv_log_init(struct rdt_resv_log *log);
 void rdt_resv_log_fini(struct rdt_resv_log *log);
 bool rdt_resv_log_add(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, unsigned int type);
+bool rdt_resv_log_used(struct rdt_ctrl *ctrl);  /* has it a notification? */
+void rdt_resv_log_clear(struct rdt_ctrl *ctrl); /* it counts from 0 again */
 /* Copy the oldest notification to @page; @take: remove it. Returns false without a notification:
  * @page is the empty one. */
 bool rdt_resv_log_take(struct rdt_ctrl *ctrl, struct nvme_resv_notification_log *page, bool take);

@@ -45,6 +45,26 @@ bool rdt_resv_log_add(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, unsigned i
 	return added;
 }
 
+bool rdt_resv_log_used(struct rdt_ctrl *ctrl)
+{
+	bool used;
+
+	pthread_mutex_lock(&ctrl->resv_log.lock);
+	used = ctrl->resv_log.used > 0;
+	pthread_mutex_unlock(&ctrl->resv_log.lock);
+	return used;
+}
+
+void rdt_resv_log_clear(struct rdt_ctrl *ctrl)
+{
+	struct rdt_resv_log *log = &ctrl->resv_log;
+
+	pthread_mutex_lock(&log->lock);
+	log->counter = 0;
+	log->head = log->used = 0;
+	pthread_mutex_unlock(&log->lock);
+}
+
 bool rdt_resv_log_take(struct rdt_ctrl *ctrl, struct nvme_resv_notification_log *page, bool take)
 {
 	struct rdt_resv_log *log = &ctrl->resv_log;

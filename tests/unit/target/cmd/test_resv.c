@@ -445,6 +445,37 @@ static void notifications_reach_the_hosts_concerned(void)
 	t_env_free(env);
 }
 
+static void reset_host(struct host *h, bool disable)
+{
+	if (disable)
+		t_set_property(h->admin, NVME_REG_CC, 0x00460000);
+	else
+		t_enable(h->admin);
+	t_turn(h->admin->env);
+}
+
+/* The host is not told of these notifications any more, so they must not be in the log. */
+static void a_reset_clears_the_notifications(void)
+{
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1), two = host_new(env, 2), three = host_new(env, 3);
+	struct nvme_resv_notification_log page;
+
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(reg(&two, 0), 0);
+	CU_ASSERT_EQUAL(reg(&three, 0), 0);
+	CU_ASSERT_EQUAL(acquire(&one, WE), 0);
+	reset_host(&three, true);
+	CU_ASSERT_EQUAL(preempt(&one, NVME_RESERVATION_RACQA_PREEMPT, KEY(2), WE), 0);
+	CU_ASSERT_EQUAL(preempt(&one, NVME_RESERVATION_RACQA_PREEMPT, KEY(3), WE), 0);
+	reset_host(&two, true);
+	reset_host(&two, false);
+	reset_host(&three, false);
+	CU_ASSERT_FALSE(log_take(env, 2, &page));
+	CU_ASSERT_FALSE(log_take(env, 3, &page));
+	t_env_free(env);
+}
+
 static void the_log_says_how_much_was_lost(void)
 {
 	struct t_env *env = t_env_new();
@@ -711,6 +742,7 @@ const struct t_case t_resv_cases[] = {
 	{"a command ends once, for whatever reasons", ends_for_three_reasons},
 	{"preempt alone lets commands run on", preempt_alone_lets_commands_run_on},
 	{"notifications reach the hosts concerned", notifications_reach_the_hosts_concerned},
+	{"a reset clears the notifications", a_reset_clears_the_notifications},
 	{"the log says how much was lost", the_log_says_how_much_was_lost},
 	{"what persists is there after a restart", what_persists_is_there_after_a_restart},
 	{"a write that fails changes nothing", a_write_that_fails_changes_nothing},

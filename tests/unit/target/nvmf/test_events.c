@@ -180,7 +180,12 @@ static void waits_for_a_request(void)
 	t_sqe(p.admin, &sqe, nvme_admin_async_event, NULL, 0);
 	a = t_exec(p.admin, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_ASYNC_LIMIT);
-	rdt_event_subsys(subsys(&p), RDT_EV_RESV_LOG, 1); /* feature 82h is its only mask */
+	/* Feature 82h is its only mask. It is not told while there is no notification to read. */
+	rdt_event_subsys(subsys(&p), RDT_EV_RESV_LOG, 1);
+	CU_ASSERT_EQUAL(events_event(p.admin), 0);
+	CU_ASSERT_TRUE(rdt_resv_log_add(p.admin->qp.ctrl, TAILQ_FIRST(&subsys(&p)->namespaces),
+					NVME_RESV_NOTIFY_RNLPT_RESERVATION_RELEASED));
+	rdt_event_subsys(subsys(&p), RDT_EV_RESV_LOG, 1);
 	CU_ASSERT_EQUAL(events_event(p.admin), RESV_LOG);
 	post_aer(p.admin);
 	CU_ASSERT_EQUAL(t_answers(p.admin), 0);
