@@ -105,89 +105,23 @@ struct rdt_config *rdt_reload_next(const struct rdt_reload *rl)
 	return rl->next;
 }
 
-/* Reports that @key needs a restart; the old value stays. */
-static void needs_restart(struct rdt_reload *rl, const char *where, const char *key)
+static void needs_restart(void *arg, const char *where, const char *key)
 {
-	char text[512];
+	struct rdt_reload *rl = arg;
 
-	snprintf(text, sizeof(text), "%s%s%s: a change needs a restart; the old value stays", where,
-		 where[0] ? " " : "", key);
+	char text[RDT_RESTART_TEXT];
+
+	rdt_restart_text(where, key, text);
 	rl->restarts++;
 	rdt_report_add(rl->report, RD_LOG_WARN, text);
 	rd_warn(rl->t->log, RD_LOG_CONFIG, "reload: %s", text);
 }
 
-/* ---- what needs a restart ---- */
-
-static bool same_cpus(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32_t b_count)
-{
-	return a_count == b_count && (!a_count || memcmp(a, b, a_count * sizeof(*a)) == 0);
-}
-
-static void check_target_changes(struct rdt_reload *rl, const struct rdt_target_config *now,
-				 const struct rdt_target_config *next)
-{
-	const struct {
-		const char *key;
-		uint64_t now;
-		uint64_t next;
-	} numbers[] = {
-		{"reactors", now->reactors, next->reactors},
-		{"queue_depth", now->queue_depth, next->queue_depth},
-		{"io_queues", now->io_queues, next->io_queues},
-		{"max_data_size", now->max_data_bytes, next->max_data_bytes},
-		{"in_capsule_size", now->in_capsule_bytes, next->in_capsule_bytes},
-		{"buffer_memory", now->buffer_bytes, next->buffer_bytes},
-		{"capsule_memory", now->capsule_bytes, next->capsule_bytes},
-		{"spin", now->spin_ns, next->spin_ns},
-		{"peer_timeout", now->peer_timeout_ns, next->peer_timeout_ns},
-		{"drain_timeout", now->drain_timeout_ns, next->drain_timeout_ns},
-		{"sgl_descriptors", now->sgl_descriptors, next->sgl_descriptors},
-		{"engine_depth", now->engine_depth, next->engine_depth},
-		{"sqpoll", now->sqpoll_ns, next->sqpoll_ns},
-		{"state_times", now->state_times, next->state_times},
-		{"state_times_at_exit", now->state_times_at_exit, next->state_times_at_exit},
-		{"limits", 0, memcmp(&now->limits, &next->limits, sizeof(now->limits)) != 0},
-	};
-
-	for (unsigned int i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		if (numbers[i].now != numbers[i].next)
-			needs_restart(rl, "target:", numbers[i].key);
-	if (!same_cpus(now->cpus, now->cpus_count, next->cpus, next->cpus_count))
-		needs_restart(rl, "target:", "cpus");
-	if (!same_cpus(now->sqpoll_cpus, now->sqpoll_cpus_count, next->sqpoll_cpus,
-		       next->sqpoll_cpus_count))
-		needs_restart(rl, "target:", "sqpoll_cpus");
-	if (!rdt_config_same_text(now->congestion, next->congestion))
-		needs_restart(rl, "target:", "congestion");
-	if (!rdt_config_same_text(now->state_dir, next->state_dir))
-		needs_restart(rl, "target:", "state_dir");
-}
-
-static void reload_control(struct rdt_reload *rl, const struct rdt_control_config *now,
-			   const struct rdt_control_config *next)
-{
-	if (!rdt_config_same_text(now->socket, next->socket))
-		needs_restart(rl, "control:", "socket");
-	if (!rdt_config_same_text(now->group, next->group))
-		needs_restart(rl, "control:", "group");
-	if (!rdt_config_same_text(now->admin_group, next->admin_group))
-		needs_restart(rl, "control:", "admin_group");
-}
-
 static int check_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
 			const struct rdt_subsys_config *now, const struct rdt_subsys_config *next)
 {
-	/* Compared with the value at the start, so the warning is repeated until the restart. */
-	if (!rdt_config_same_text(ss->cfg->serial, next->serial))
-		needs_restart(rl, ss->nqn, "serial");
-	if (!rdt_config_same_text(ss->cfg->model, next->model))
-		needs_restart(rl, ss->nqn, "model");
-	/* Hosts were told about it, and may hold reservations. */
-	if (ss->cfg->reservations != next->reservations)
-		needs_restart(rl, ss->nqn, "reservations");
-	if (ss->cfg->write_protect != next->write_protect)
-		needs_restart(rl, ss->nqn, "write_protect");
+	(void)now;
+	rdt_restart_subsys_keys(ss, next, needs_restart, rl);
 	return 0;
 }
 
@@ -726,8 +660,7 @@ static void listen_and_apply(struct rdt_reload *rl)
 		refuse_reload(rl);
 		return;
 	}
-	check_target_changes(rl, &t->cfg->target, &rl->next->target);
-	reload_control(rl, &t->cfg->control, &rl->next->control);
+	rdt_restart_keys(t->cfg, rl->next, needs_restart, rl);
 	for (unsigned int i = 0; target_fns[i]; i++)
 		count_settings(rl, target_fns[i](rl, t, t->now, rl->next));
 	reload_walk(rl, apply_next_subsys, apply_namespaces);

@@ -68,6 +68,17 @@ struct rdt_reload_listeners { /* what was done */
 int rdt_reload_listen(struct rdt_reload *rl, struct rdt_target *t, struct rdt_config *next,
 		      struct rdt_reload_listeners *done);
 
+/* reload_restart.c; @where: "target:", "control:" or an NQN */
+typedef void (*rdt_restart_fn)(void *arg, const char *where, const char *key);
+/* Tells @fn each key, but those of subsystems, that differs from @now, the configuration of the
+ * start, and stays as it is in a reload. */
+void rdt_restart_keys(const struct rdt_config *now, const struct rdt_config *next,
+		      rdt_restart_fn fn, void *arg);
+void rdt_restart_subsys_keys(const struct rdt_subsys *ss, const struct rdt_subsys_config *next,
+			     rdt_restart_fn fn, void *arg);
+#define RDT_RESTART_TEXT 512u
+void rdt_restart_text(const char *where, const char *key, char text[RDT_RESTART_TEXT]);
+
 /* reload_paths.c */
 int rdt_reload_referrals(struct rdt_reload *rl, struct rdt_target *t, const struct rdt_config *now,
 			 const struct rdt_config *next);

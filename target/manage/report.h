@@ -24,6 +24,8 @@ struct rdt_report {
 /* Keeps warnings and errors. Returns 0 or -ENOMEM. */
 int rdt_report_init(struct rdt_report *report, struct rd_log *parent);
 void rdt_report_add(struct rdt_report *report, enum rd_log_level level, const char *text);
+/* The text of its first error; NULL: it has none. */
+const char *rdt_report_first_error(const struct rdt_report *report);
 void rdt_report_clear(struct rdt_report *report); /* removes its lines */
 void rdt_report_fini(struct rdt_report *report);  /* accepts a zeroed report */
 

@@ -7,8 +7,10 @@
 
 #include "target/config/config.h"
 #include "target/config/config_json.h"
+#include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 #include "preflight.h"
+#include "reload.h"
 #include "reloader.h"
 #include "report.h"
 
@@ -18,7 +20,8 @@
 
 struct config_work {
 	const char *path;
-	struct rdt_config *now; /* a reference; only the main thread drops references */
+	struct rdt_config *now;  /* a reference; only the main thread drops references */
+	struct rdt_config *next; /* config.diff: what the file has; a reference */
 	struct rdt_modules *modules;
 	bool machine; /* config.check: compares with devices and addresses of this machine, too */
 	struct rdt_report report;
@@ -32,6 +35,7 @@ static void config_work_free(struct config_work *w)
 	json_decref(w->result);
 	free(w->text);
 	rdt_config_put(&w->now);
+	rdt_config_put(&w->next);
 	rdt_report_fini(&w->report);
 	free(w);
 }
@@ -160,32 +164,55 @@ static void config_check(struct rdt_rpc_call *call)
 static void compare_file(void *arg)
 {
 	struct config_work *w = arg;
-	struct rdt_config *next;
 	json_t *running, *file;
 
-	if (rdt_config_load(w->path, w->report.log, &next))
+	if (rdt_config_load(w->path, w->report.log, &w->next))
 		return;
-	w->good = true;
 	running = comparable(w->now);
-	file = comparable(next);
+	file = comparable(w->next);
 	w->result = rdt_config_json_diff(running, file, DIFFERENCES_MAX);
 	json_decref(running);
 	json_decref(file);
-	rdt_config_put(&next);
+}
+
+static void add_restart(void *arg, const char *where, const char *key)
+{
+	char text[RDT_RESTART_TEXT];
+
+	rdt_restart_text(where, key, text);
+	rdt_report_add(arg, RD_LOG_WARN, text);
+}
+
+/* Leaves in the report what of the differences a reload would not change. */
+static void report_restarts(struct rdt_target *t, struct config_work *w)
+{
+	rdt_report_clear(&w->report);
+	rdt_restart_keys(t->cfg, w->next, add_restart, &w->report);
+	for (uint32_t i = 0; i < w->next->subsystems_count; i++) {
+		const struct rdt_subsys_config *cfg = &w->next->subsystems[i];
+		const struct rdt_subsys *ss = rdt_subsys_find(t, cfg->nqn);
+
+		if (ss)
+			rdt_restart_subsys_keys(ss, cfg, add_restart, &w->report);
+	}
 }
 
 static void compared_file(struct rdt_rpc_call *call, void *arg)
 {
+	const char *first;
 	struct config_work *w = arg;
 
-	if (call && !w->good)
+	if (call && !w->next) {
+		first = rdt_report_first_error(&w->report);
 		rdt_rpc_error(call, RDT_RPC_INVALID, NULL, w->path,
 			      "the method \"config.check\" lists all problems",
 			      "the configuration has problems; the first one: %s",
-			      w->report.count ? w->report.lines[0].text : "out of memory");
-	else if (call)
-		rdt_rpc_result(call,
-			       json_pack("{s:s, s:O}", "path", w->path, "differences", w->result));
+			      first ? first : "out of memory");
+	} else if (call) {
+		report_restarts(call->rpc->target, w);
+		rdt_rpc_result(call, json_pack("{s:s, s:O, s:o}", "path", w->path, "differences",
+					       w->result, "messages", rdt_rpc_report(&w->report)));
+	}
 	config_work_free(w);
 }
 

@@ -98,10 +98,9 @@ static const char *problem_key(const char *line, const char *path, char **key)
 
 static const char *report_error(const struct rdt_report *report, const char *otherwise)
 {
-	for (unsigned int i = 0; i < report->count; i++)
-		if (report->lines[i].level == RD_LOG_ERROR)
-			return report->lines[i].text;
-	return otherwise;
+	const char *text = rdt_report_first_error(report);
+
+	return text ? text : otherwise;
 }
 
 static void answer_problems(struct rdt_rpc_call *call, const struct rdt_change *ch,

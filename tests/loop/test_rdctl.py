@@ -310,12 +310,24 @@ def a_key_in_the_place_of_its_file_is_not_repeated(t):
 
 
 @test
+def a_comparison_tells_what_needs_a_restart(t):
+    _, path = controlled(t, [memory(t)])
+    with_socket(t, [memory(t)], target={'engine_depth': 99}, subsystem={'serial': 'OTHER'})
+    for args in (['diff'], ['reload', '--dry-run']):
+        res = rdctl(t, path, *args)
+        t.match(r'(?m)^\+ target.engine_depth: 99$', res.text)
+        t.match(f'(?m)^warning: target: engine_depth: a change needs a restart.*\n^warning: {NQN} serial: a change needs', res.err)
+
+
+@test
 def a_mistake_is_not_hidden_by_a_warning(t):
     _, path = controlled(t, [memory(t)])
     rdctl(t, path, 'subsystem', 'add', 'odd', 'hosts=nqn.h')
     rdctl(t, path, 'subsystem', 'add', 'nqn.x', 'hosts=nqn.h')
     res = rdctl(t, path, 'ns', 'add', 'nqn.x', '1', 'backend=memory', 'size=x', rc=REFUSED)
     t.match(r'^rdctl: subsystems\[2\].namespaces\[0\].size: found "x", expected [^(]*\n', res.err)
+    with_socket(t, subsystems=[{'nqn': 'odd', 'allow_any_host': True}, {'nqn': 'nqn.y', 'colour': 'red'}])
+    t.match('the first one: .*colour', rdctl(t, path, 'diff', rc=REFUSED).err)
 
 
 @each(('a subsystem', ['ns', 'add', 'nqn.x', '1', 'backend=null'], 'no subsystem "nqn.x"\n  hint: rdctl subsystems lists all'),

@@ -338,9 +338,15 @@ int rdctl_differences(const json_t *result)
 	return RDCTL_OK;
 }
 
+static int print_diff(const json_t *result)
+{
+	rdctl_messages(result);
+	return rdctl_differences(result);
+}
+
 static int run_diff(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	return rdctl_show(ctl, "config.diff", NULL, rdctl_differences);
+	return rdctl_show(ctl, "config.diff", NULL, print_diff);
 }
 
 static int run_reload(const struct rdctl *ctl, const struct rdctl_arguments *args)
