@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rdctl: the output of its verbs for people and scripts, and its exit status."""
 
+import itertools
 import json
 import os
 import re
@@ -71,7 +72,7 @@ def hosts_connections_and_counters_are_shown(t):
         stats = rdctl(t, path, 'stats').text
         t.match(rf'(?m)^{NQN} +0 +1 +0 B +4.0 KiB +0$', stats)
         t.match(rf'(?m)^{target.addr}:{target.port} +2 +2 +0 +0 +0 +0 +0 +0$', stats)
-        rdctl(t, path, 'disconnect', NQN, cntlid)
+        t.eq(rdctl(t, path, 'disconnect', NQN, cntlid).text, 'disconnected: 1\n')
         wait_for(lambda: has_ended(h.admin), 'the controller to end')
     t.match('there is no controller of host', rdctl(t, path, 'disconnect', nv.HOST_NQN, rc=REFUSED).err)
 
@@ -397,6 +398,20 @@ def events_are_shown_until_the_end(t, args, pattern):
         t.eq(proc.wait(), NO_DAEMON, 'exit status')
         thread.join()
     t.match('rdtarget closed the connection', proc.text())
+
+
+@test
+def quotes_in_an_event_are_escaped(t):
+    _, path = controlled(t, [memory(t)])
+    with open(t.path('events.log'), 'wb') as out:
+        t.spawn('rdctl', [program('rdctl'), '--socket', path, 'events'], stdout=out)
+    limits = itertools.count(1)
+
+    def seen():
+        rdctl(t, path, 'ns', 'qos', NQN, '1', f'iops={next(limits)}')
+        with open(t.path('events.log'), encoding='utf-8') as f:
+            return re.search(r' cause="namespace.qos \{\\"nqn\\":\\"' + NQN, f.read())
+    wait_for(seen, 'the event of a change')
 
 
 @each(('no verb', [], 'no verb given'), ('an unknown verb', ['hostz'], 'no such verb: hostz'),

@@ -217,6 +217,22 @@ static int run_metrics(const struct rdctl *ctl, const struct rdctl_arguments *ar
 	return rdctl_show(ctl, "metrics.get", params, print_metrics);
 }
 
+/* In quotes when it has spaces or such; quotes in it are escaped. */
+static void print_value(const char *value)
+{
+	bool quoted = strpbrk(value, " \"=\\") || !value[0];
+
+	if (quoted)
+		putchar('"');
+	for (; *value; value++) {
+		if (*value == '"' || *value == '\\')
+			putchar('\\');
+		putchar(*value);
+	}
+	if (quoted)
+		putchar('"');
+}
+
 /* Prints "TIME NAME key=value key="more words"". */
 static void print_fields(const json_t *params)
 {
@@ -228,10 +244,8 @@ static void print_fields(const json_t *params)
 	printf("%s", rdctl_text(json_object_get(params, "name"), RDCTL_TEXT, text, sizeof(text)));
 	json_object_foreach(json_object_get(params, "fields"), key, value)
 	{
-		const char *cell = rdctl_text(value, RDCTL_TEXT, text, sizeof(text));
-		const char *quote = strpbrk(cell, " \"=") ? "\"" : "";
-
-		printf(" %s=%s%s%s", key, quote, cell, quote);
+		printf(" %s=", key);
+		print_value(rdctl_text(value, RDCTL_TEXT, text, sizeof(text)));
 	}
 	putchar('\n');
 }
@@ -434,19 +448,27 @@ static int run_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
 	return rdctl_change(ctl, args, "ana.set", params);
 }
 
+static int print_disconnected(const json_t *result)
+{
+	printf("disconnected: %" JSON_INTEGER_FORMAT "\n",
+	       json_integer_value(json_object_get(result, "disconnected")));
+	return RDCTL_OK;
+}
+
 static int run_disconnect(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
 	uint64_t cntlid;
 
 	if (args->count == 1)
 		return rdctl_show(ctl, "controller.disconnect",
-				  json_pack("{s:s}", "hostnqn", args->values[0]), NULL);
+				  json_pack("{s:s}", "hostnqn", args->values[0]),
+				  print_disconnected);
 	if (rd_parse_u64(args->values[1], 0, 65535, &cntlid))
 		return rdctl_usage_error("disconnect: expected a controller ID, not",
 					 args->values[1]);
 	return rdctl_show(ctl, "controller.disconnect",
 			  json_pack("{s:s, s:i}", "nqn", args->values[0], "cntlid", (int)cntlid),
-			  NULL);
+			  print_disconnected);
 }
 
 static int run_drain(const struct rdctl *ctl, const struct rdctl_arguments *args)
