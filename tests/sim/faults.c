@@ -105,7 +105,9 @@ static void storage_suffers(struct faults *f, enum fault_kind kind)
 
 static void reconfigure(struct world *w)
 {
-	struct setup next = setup_change(w->sim, &w->setup.next, !w->reserves);
+	struct setup next = setup_change(
+		w->sim, &w->setup.next,
+		(struct setup_scope){.removes = !w->reserves, .keys = w->secrets != NULL});
 
 	if (w->reconfigures)
 		target_reload(w, &next);

@@ -16,7 +16,11 @@
 #include "world.h"
 
 /* With this profile time must pass in few steps. */
-#define FENCE_PAUSE 30
+#define FENCE_PAUSE  30
+
+#define SECRET_STEPS 1500 /* on average, until a host gets the secret that the target has */
+/* After failures a host waits with the right secret as well. */
+#define GUESS_WAIT (100 * RD_NSEC_PER_SEC)
 
 struct command {
 	struct host *host;
@@ -40,6 +44,8 @@ struct host {
 	struct rdinit_dev *dev;
 	struct rdinit_dev_chan *chan;
 	struct claim *claim;
+	enum secret_kind secret;
+	uint64_t mistrusted; /* when it had, or may have had, another secret than the target */
 	bool opened;
 	bool not_opened; /* the attempt to open it has failed */
 	unsigned int inflight;
@@ -137,6 +143,8 @@ static bool error_is_explained(const struct command *c, const struct rdinit_comp
 	const struct setup_history *setup = &h->w->setup;
 	bool removed = setup_possible(setup, SETUP_REMOVED, c->begin);
 
+	if (h->w->secrets && (comp->err == -EKEYREJECTED || comp->err == -EACCES))
+		return h->mistrusted + GUESS_WAIT >= c->begin;
 	if (comp->err == -ENODEV)
 		return removed || setup_possible(setup, SETUP_DENIED + h->number, c->begin);
 	if (comp->err != -EIO)
@@ -357,6 +365,7 @@ static int open_dev(struct host *h)
 {
 	struct rdinit_ctrl_opts ctrl;
 	struct rdinit_dev_opts opts;
+	struct rdinit_auth_opts auth;
 	struct rdinit_uri uri;
 	char text[128];
 	int rc;
@@ -369,6 +378,8 @@ static int open_dev(struct host *h)
 	ctrl.keep_alive_tmo_ms = 1500;
 	ctrl.connect_timeout_ms = 1000;
 	ctrl.admin_timeout_ms = 3000;
+	if (h->w->secrets && secrets_opts(h->w->secrets, h->secret, &auth))
+		ctrl.auth = &auth;
 	rdinit_dev_opts_init(&opts);
 	opts.ctrl = &ctrl;
 	opts.event_fn = dev_event;
@@ -415,10 +426,34 @@ static void connect_again(struct host *h)
 		rdinit_dev_reconnect(h->dev);
 }
 
+/* As an administrator: the host gets the secret that the target has, some time later. */
+static void change_secret(struct host *h)
+{
+	struct world *w = h->w;
+	enum secret_kind now = setup_key(&w->setup.now, h->number);
+	struct rdinit_auth_opts auth;
+
+	if (now == SECRET_NONE)
+		now = SECRET_HOST;
+	if (now == h->secret && setup_key(&w->setup.next, h->number) == now)
+		return;
+	h->mistrusted = rd_sim_now(w->sim);
+	if (now == h->secret || !rd_sim_chance(w->sim, 1, w->ending ? 10 : SECRET_STEPS))
+		return;
+	rd_sim_tell(w->sim, "host %u: has secret %u, was %u", h->number, now, h->secret);
+	h->secret = now;
+	secrets_opts(w->secrets, now, &auth);
+	if (rdinit_dev_set_auth(h->dev, &auth))
+		world_fail(w, "host %u: its secret cannot be changed: %s", h->number,
+			   rdinit_get_error());
+}
+
 void host_acts(struct host *h)
 {
 	struct command *c;
 
+	if (h->w->secrets)
+		change_secret(h);
 	if (h->not_opened)
 		open_again(h);
 	connect_again(h);
@@ -462,6 +497,7 @@ int host_new(struct world *w, unsigned int number, struct host **out)
 		return -ENOMEM;
 	h->w = w;
 	h->number = number;
+	h->secret = setup_key(&w->setup.now, number);
 	for (unsigned int i = 0; i < WORLD_SHARED; i++)
 		h->known[i] = WORLD_BLOCKS - WORLD_SHARED + i;
 	snprintf(h->nqn, sizeof(h->nqn), "nqn.2024-01.test:host%u", number);

@@ -354,6 +354,8 @@ static void observer_connected(void *user, const struct rdinit_completion *comp)
 
 	rd_sim_tell(t->w->sim, "observer: connected: %d", comp->err);
 	t->ready = !comp->err;
+	if (t->ready)
+		probe_judge_secret(&t->probe, t->connected, "an admin queue");
 	for (unsigned int i = 0; i < KINDS; i++)
 		t->kinds[i].since = rd_sim_now(t->w->sim);
 }
@@ -382,6 +384,7 @@ static void connect_observer(struct observer *t)
 {
 	struct actor *actor = &t->w->actors[ACTOR_OBSERVER];
 	struct rdinit_ctrl_opts opts;
+	struct rdinit_auth_opts auth;
 	char from[32];
 
 	forget(t);
@@ -397,6 +400,10 @@ static void connect_observer(struct observer *t)
 	opts.hostnqn = t->nqn;
 	opts.hostid = t->hostid;
 	opts.provider = "iwarp";
+	opts.nr_io_queues = 8;
+	t->probe.secret = t->w->secrets ? probe_choose_secret(&t->probe) : SECRET_NONE;
+	if (t->w->secrets && secrets_opts(t->w->secrets, t->probe.secret, &auth))
+		opts.auth = &auth;
 	opts.spin_us = 0;
 	opts.keep_alive_tmo_ms = 1500;
 	opts.connect_timeout_ms = 1000;
@@ -433,9 +440,7 @@ void observer_acts(struct observer *t)
 		return;
 	if (!t->busy)
 		command(t);
-	if (!t->probe.qp)
-		probe_open(&t->probe, t->ctrl);
-	probe_acts(&t->probe);
+	probe_acts(&t->probe, t->ctrl);
 }
 
 bool observer_busy(const struct observer *t)

@@ -3,11 +3,13 @@
 
 #include <string.h>
 
+#include "auth.h"
 #include "nvmf/wire.h"
 
 #include "resv.h"
 
-#define PAUSE_STEPS 60 /* on average, between two commands */
+#define PAUSE_STEPS 60  /* on average, between two commands */
+#define QUEUE_STEPS 800 /* until another queue takes the place of the one that there is */
 
 enum probe_op {
 	PROBE_READ,
@@ -96,11 +98,75 @@ static void probe_answered(void *user, const struct rdinit_completion *comp)
 		check_data(p);
 }
 
-void probe_acts(struct probe *p)
+void probe_judge_secret(const struct probe *p, uint64_t begin, const char *queue)
+{
+	if (p->w->secrets && !setup_admits(&p->w->setup, p->host, p->secret, begin))
+		world_fail(p->w,
+			   "host %u: %s has connected with secret %u, which is not the target's",
+			   p->host, queue, p->secret);
+}
+
+static void probe_connected(void *user, const struct rdinit_completion *comp)
+{
+	struct probe *p = user;
+
+	p->live = !comp->err;
+	p->lost = comp->err;
+	if (p->live)
+		probe_judge_secret(p, p->opened, "an I/O queue");
+}
+
+enum secret_kind probe_choose_secret(const struct probe *p)
+{
+	if (!p->w->ending && rd_sim_chance(p->w->sim, 1, 2))
+		return (enum secret_kind)rd_sim_below(p->w->sim, SECRET_KINDS);
+	return setup_key(&p->w->setup.now, p->host);
+}
+
+/* The queue does not get the secret of its controller, but the right one, or any. */
+static int change_secret_of(struct probe *p, struct rdinit_ctrl *ctrl)
+{
+	struct rdinit_auth_opts opts;
+
+	if (!p->w->secrets)
+		return 0;
+	p->secret = probe_choose_secret(p);
+	rdi_auth_keys_unref(&ctrl->auth);
+	ctrl->auth = NULL;
+	if (!secrets_opts(p->w->secrets, p->secret, &opts))
+		return 0;
+	return rdi_auth_keys_create("probe", &opts, &ctrl->auth);
+}
+
+static void probe_open(struct probe *p, struct rdinit_ctrl *ctrl)
+{
+	struct rdinit_qpair_opts opts;
+
+	p->opened = rd_sim_now(p->w->sim);
+	rdinit_qpair_opts_init(&opts);
+	opts.queue_size = 4;
+	opts.io_timeout_ms = 60000; /* the storage may take long */
+	if (change_secret_of(p, ctrl) || rdi_qpair_create_on(ctrl, &opts, &ctrl->h, &p->qp) ||
+	    rdinit_qpair_connect_async(p->qp, probe_connected, p))
+		p->lost = true;
+}
+
+void probe_close(struct probe *p)
+{
+	p->live = false;
+	rdinit_qpair_free(&p->qp);
+	p->lost = p->busy = false;
+}
+
+void probe_acts(struct probe *p, struct rdinit_ctrl *ctrl)
 {
 	struct rdinit_passthru cmd;
 	__le32 nsid;
 
+	if (!p->qp || (p->live && !p->busy && rd_sim_chance(p->w->sim, 1, QUEUE_STEPS))) {
+		probe_close(p);
+		probe_open(p, ctrl);
+	}
 	if (!p->live || p->busy || !rd_sim_chance(p->w->sim, 1, PAUSE_STEPS))
 		return;
 	p->op = (unsigned int)rd_sim_below(p->w->sim, PROBE_OPS);
@@ -119,31 +185,4 @@ void probe_acts(struct probe *p)
 	}
 	p->busy = rdinit_io_passthru_async(p->qp, &cmd, NULL, probe_answered, p) == 0;
 	p->lost |= !p->busy;
-}
-
-static void probe_connected(void *user, const struct rdinit_completion *comp)
-{
-	struct probe *p = user;
-
-	p->live = !comp->err;
-	p->lost = comp->err;
-}
-
-void probe_open(struct probe *p, struct rdinit_ctrl *ctrl)
-{
-	struct rdinit_qpair_opts opts;
-
-	rdinit_qpair_opts_init(&opts);
-	opts.queue_size = 4;
-	opts.io_timeout_ms = 60000; /* the storage may take long */
-	if (rdi_qpair_create_on(ctrl, &opts, &ctrl->h, &p->qp) ||
-	    rdinit_qpair_connect_async(p->qp, probe_connected, p))
-		p->lost = true;
-}
-
-void probe_close(struct probe *p)
-{
-	p->live = false;
-	rdinit_qpair_free(&p->qp);
-	p->lost = p->busy = false;
 }

@@ -10,10 +10,14 @@
 #include "world.h"
 
 struct probe {
+	/* Set by the owner: */
 	struct world *w;
 	unsigned int host, path;
-	uint64_t connected; /* when the controller began to connect */
+	enum secret_kind secret; /* of the controller, then of the queue */
+	uint64_t connected;      /* when the controller began to connect */
+
 	struct rdinit_qpair *qp;
+	uint64_t opened; /* when the queue began to connect */
 	bool live, lost;
 	bool busy;
 	unsigned int op; /* enum probe_op */
@@ -22,11 +26,14 @@ struct probe {
 	char data[DISK_BLOCK] __attribute__((aligned(8)));
 };
 
-/* Connects a queue of @ctrl, which is ready; the turns of @ctrl process it. The other members are
- * set, or zero. */
-void probe_open(struct probe *p, struct rdinit_ctrl *ctrl);
-/* A command is submitted now and then; called between turns. */
-void probe_acts(struct probe *p);
+/* A command is submitted, or another queue of @ctrl is connected, now and then; called between
+ * turns.
+ * @ctrl: is ready; its turns process the queue. */
+void probe_acts(struct probe *p, struct rdinit_ctrl *ctrl);
+/* The one that the target has for the host, or any. */
+enum secret_kind probe_choose_secret(const struct probe *p);
+/* What began at @begin has connected: whether the host could prove itself then. */
+void probe_judge_secret(const struct probe *p, uint64_t begin, const char *queue);
 void probe_close(struct probe *p); /* before the controller is freed; idempotent */
 
 #endif /* SIM_PROBE_H */

@@ -12,12 +12,12 @@
 static const char *const ana_states[] = {"optimized", "non-optimized", "inaccessible", "change"};
 #define ANA_STATES (sizeof(ana_states) / sizeof(ana_states[0]))
 
-static void change_one(struct rd_sim *sim, struct setup *s, bool removes)
+static void change_one(struct rd_sim *sim, struct setup *s, struct setup_scope scope)
 {
 	unsigned int path = (unsigned int)rd_sim_below(sim, SETUP_PATHS);
 	unsigned int host = (unsigned int)rd_sim_below(sim, SETUP_HOSTS);
 
-	switch (rd_sim_below(sim, 8)) {
+	switch (rd_sim_below(sim, scope.keys ? 12 : 8)) {
 	case 0:
 		s->effect[SETUP_NO_LISTENER + path] ^= true;
 		break;
@@ -35,22 +35,25 @@ static void change_one(struct rd_sim *sim, struct setup *s, bool removes)
 		s->effect[SETUP_READ_ONLY] ^= true;
 		break;
 	case 6:
-		s->effect[SETUP_REMOVED] = removes && !s->effect[SETUP_REMOVED];
+		s->effect[SETUP_REMOVED] = scope.removes && !s->effect[SETUP_REMOVED];
+		break;
+	case 7:
+		s->effect[SETUP_DENIED + host] ^= true;
 		break;
 	default:
-		s->effect[SETUP_DENIED + host] ^= true;
+		s->key[host] = (uint8_t)rd_sim_below(sim, SECRET_KINDS);
 		break;
 	}
 }
 
-struct setup setup_change(struct rd_sim *sim, const struct setup *from, bool removes)
+struct setup setup_change(struct rd_sim *sim, const struct setup *from, struct setup_scope scope)
 {
 	struct setup s = *from;
 
 	if (!setup_is_normal(from) && rd_sim_chance(sim, 1, 3))
 		return (struct setup){0};
 	for (uint64_t n = 1 + rd_sim_below(sim, 3); n; n--)
-		change_one(sim, &s, removes);
+		change_one(sim, &s, scope);
 	return s;
 }
 
@@ -63,9 +66,10 @@ bool setup_is_normal(const struct setup *s)
 
 /* ---- the text ---- */
 
-static void add_hosts(const struct setup *s, FILE *f)
+/* @listed: those that have keys must be listed. */
+static void add_hosts(const struct setup *s, bool listed, FILE *f)
 {
-	bool all = true;
+	bool all = !listed;
 
 	for (unsigned int i = 0; i < SETUP_HOSTS; i++)
 		all &= !s->effect[SETUP_DENIED + i];
@@ -77,6 +81,40 @@ static void add_hosts(const struct setup *s, FILE *f)
 	for (unsigned int i = 0; i < SETUP_HOSTS; i++)
 		if (!s->effect[SETUP_DENIED + i])
 			fprintf(f, "      - nqn.2024-01.test:host%u\n", i);
+}
+
+enum secret_kind setup_key(const struct setup *s, unsigned int host)
+{
+	if (s->effect[SETUP_DENIED + host] || s->key[host] == SECRET_KINDS - 1)
+		return SECRET_NONE;
+	return (enum secret_kind)(1 + (s->key[host] + host) % (SECRET_KINDS - 1));
+}
+
+static void add_keys(const struct setup *s, const struct secrets *secrets, FILE *f)
+{
+	fputs("    host_auth:\n", f);
+	for (unsigned int i = 0; i < SETUP_HOSTS; i++) {
+		enum secret_kind kind = setup_key(s, i);
+
+		if (kind == SECRET_NONE)
+			continue;
+		fprintf(f,
+			"      - {host: nqn.2024-01.test:host%u, dhchap_key_file: /proc/self/fd/%d",
+			i, secrets->fd[secret_of_host(kind)]);
+		if (secret_of_ctrl(kind) >= 0)
+			fprintf(f, ", dhchap_ctrl_key_file: /proc/self/fd/%d",
+				secrets->fd[secret_of_ctrl(kind)]);
+		fputs(", dhchap_dhgroups: [\"null\"]}\n", f);
+	}
+}
+
+static bool has_keys(const struct setup *s)
+{
+	bool has = false;
+
+	for (unsigned int i = 0; i < SETUP_HOSTS; i++)
+		has |= setup_key(s, i) != SECRET_NONE;
+	return has;
 }
 
 static void add_listeners(const struct setup *s, FILE *f)
@@ -92,7 +130,7 @@ static void add_listeners(const struct setup *s, FILE *f)
 				ana_states[s->ana[i]]);
 }
 
-void setup_text(const struct setup *s, char *out)
+void setup_text(const struct setup *s, const struct secrets *secrets, char *out)
 {
 	FILE *f = fmemopen(out, SETUP_TEXT, "w");
 
@@ -102,7 +140,9 @@ void setup_text(const struct setup *s, char *out)
 	fputs(SETUP_TARGET "  state_dir: /simulated\nlisteners:\n", f);
 	add_listeners(s, f);
 	fprintf(f, "subsystems:\n  - nqn: %s\n", SETUP_NQN);
-	add_hosts(s, f);
+	add_hosts(s, secrets && has_keys(s), f);
+	if (secrets && has_keys(s))
+		add_keys(s, secrets, f);
 	fputs("    namespaces:\n", f);
 	if (!s->effect[SETUP_REMOVED])
 		fprintf(f,
@@ -151,6 +191,44 @@ static void note_times(struct setup_history *h, uint64_t now)
 	}
 }
 
+/* The target admits whom the keys of @s admit, at @now. */
+static void note_admits(struct setup_history *h, const struct setup *s, uint64_t now)
+{
+	for (unsigned int i = 0; i < SETUP_HOSTS; i++)
+		for (enum secret_kind k = 0; k < SECRET_KINDS; k++) {
+			enum secret_kind key = setup_key(s, i);
+
+			if (secrets_match(k, key) ||
+			    (key && h->has_old && secrets_match(k, h->old_keys[i])))
+				h->admits[i][k] = now;
+		}
+}
+
+/* Ends the times that last. */
+static void note_keys(struct setup_history *h, uint64_t now)
+{
+	for (unsigned int i = 0; i < SETUP_HOSTS; i++)
+		for (unsigned int k = 0; k < SECRET_KINDS; k++)
+			if (h->admits[i][k] == SETUP_NEVER)
+				h->admits[i][k] = now;
+	note_admits(h, &h->now, SETUP_NEVER);
+	note_admits(h, &h->next, SETUP_NEVER);
+}
+
+/* Both may have been in use; from now on it is only the second one. */
+static void replace_keys(struct setup_history *h)
+{
+	enum secret_kind keys[SETUP_HOSTS];
+
+	for (unsigned int i = 0; i < SETUP_HOSTS; i++)
+		keys[i] = setup_key(&h->now, i);
+	if (memcmp(keys, h->keys, sizeof(keys)) == 0)
+		return;
+	memcpy(h->old_keys, h->keys, sizeof(keys));
+	memcpy(h->keys, keys, sizeof(keys));
+	h->has_old = true;
+}
+
 static bool ns_changes(const struct setup *a, const struct setup *b, unsigned int nsid)
 {
 	if (nsid == 2)
@@ -176,6 +254,7 @@ void setup_init(struct setup_history *h)
 {
 	*h = (struct setup_history){0};
 	note_times(h, 0);
+	note_keys(h, 0);
 }
 
 void setup_begins(struct setup_history *h, const struct setup *next, uint64_t now)
@@ -189,6 +268,7 @@ void setup_begins(struct setup_history *h, const struct setup *next, uint64_t no
 		if (ns_changes(&h->now, next, nsid))
 			h->attributes[nsid] = now;
 	note_times(h, now);
+	note_keys(h, now);
 }
 
 /* Every reactor runs with @h->now. */
@@ -211,8 +291,23 @@ void setup_applied(struct setup_history *h, unsigned int reactors, uint64_t now)
 	h->applied++;
 	h->reactors = reactors;
 	note_times(h, now);
+	replace_keys(h);
+	note_keys(h, now);
 	if (!reactors)
 		all_run(h, now);
+}
+
+void setup_started(struct setup_history *h, uint64_t now)
+{
+	setup_applied(h, 0, now);
+	h->has_old = false;
+	note_keys(h, now);
+}
+
+bool setup_admits(const struct setup_history *h, unsigned int host, enum secret_kind kind,
+		  uint64_t begin)
+{
+	return h->admits[host][kind] >= begin;
 }
 
 void setup_turned(struct setup_history *h, unsigned int reactor, unsigned int applied, uint64_t now)

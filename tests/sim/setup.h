@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "secrets.h"
+
 #define SETUP_HOSTS    3u
 #define SETUP_PATHS    2u
 #define SETUP_REACTORS 2u
@@ -52,6 +54,7 @@ enum setup_news {
 struct setup {
 	bool effect[SETUP_CLOSED]; /* the others follow from @ana */
 	uint8_t ana[SETUP_PATHS];  /* of the group of namespace 1; an index */
+	uint8_t key[SETUP_HOSTS];  /* 0: the normal one of the host; see setup_key() */
 	bool other_group;          /* namespace 1 is in another ANA group */
 	uint8_t second;            /* KiB / 64 of namespace 2, which hosts do not use; 0: none */
 };
@@ -69,15 +72,27 @@ struct setup_history {
 	unsigned int applied;      /* how often */
 	unsigned int reactors;     /* set of those that have not run since */
 	uint64_t news[SETUP_NEWS]; /* the last time at which a controller may be told */
+	/* What the target has for its hosts, and what it had before, which it accepts as well. */
+	enum secret_kind keys[SETUP_HOSTS], old_keys[SETUP_HOSTS];
+	bool has_old;
+	/* The last time at which it may have let in a host that has this. */
+	uint64_t admits[SETUP_HOSTS][SECRET_KINDS];
 	uint64_t attributes[1 + SETUP_TOLD_NSIDS]; /* when the last change of namespace n began */
 };
 #define SETUP_NEVER UINT64_MAX
 
-/* One to three random changes of @from. @removes: namespace 1 may be removed. */
-struct setup setup_change(struct rd_sim *sim, const struct setup *from, bool removes);
+/* Which changes there may be. */
+struct setup_scope {
+	bool removes; /* of namespace 1 */
+	bool keys;
+};
+/* One to three random changes of @from. */
+struct setup setup_change(struct rd_sim *sim, const struct setup *from, struct setup_scope scope);
 bool setup_is_normal(const struct setup *s);
-/* @out: SETUP_TEXT bytes. */
-void setup_text(const struct setup *s, char *out);
+/* What the target has for @host. */
+enum secret_kind setup_key(const struct setup *s, unsigned int host);
+/* @secrets: NULL: nobody authenticates. @out: SETUP_TEXT bytes. */
+void setup_text(const struct setup *s, const struct secrets *secrets, char *out);
 /* Returns 0, or -errno of a @text that is no configuration. Release *@out with rdt_config_put(). */
 int setup_load(const char *text, struct rd_log *log, struct rdt_config **out);
 
@@ -86,6 +101,11 @@ void setup_begins(struct setup_history *h, const struct setup *next, uint64_t no
 /* The one that began last was applied. @reactors: set of those that have a turn to take before they
  * know it. */
 void setup_applied(struct setup_history *h, unsigned int reactors, uint64_t now);
+/* The target starts with the configuration that began last. */
+void setup_started(struct setup_history *h, uint64_t now);
+/* Whether the target may have let in a host that has @kind, at some time since @begin. */
+bool setup_admits(const struct setup_history *h, unsigned int host, enum secret_kind kind,
+		  uint64_t begin);
 /* A turn of a reactor has ended. @applied: the member of the history when it began. */
 void setup_turned(struct setup_history *h, unsigned int reactor, unsigned int applied,
 		  uint64_t now);

@@ -13,7 +13,7 @@ int target_config(struct world *w, const struct setup *setup)
 	char text[SETUP_TEXT];
 	int rc;
 
-	setup_text(setup, text);
+	setup_text(setup, w->secrets, text);
 	rc = setup_load(text, w->log, &cfg);
 	if (rc)
 		return rc;
@@ -82,7 +82,7 @@ int target_start(struct world *w)
 	}
 	if (!rc)
 		rc = rdt_listeners_open(t);
-	setup_applied(&w->setup, 0, rd_sim_now(w->sim));
+	setup_started(&w->setup, rd_sim_now(w->sim));
 	w->target_state = TARGET_UP;
 	rd_sim_tell(w->sim, "the target is up");
 	return rc;

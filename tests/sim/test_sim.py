@@ -27,6 +27,11 @@ def a_seed_gives_the_same_run_each_time(t):
 
 
 @test
+def so_does_a_seed_in_which_hosts_authenticate(t):
+    t.ok('authenticated host' in RDSIM.check_repeats(t, 11), 'a host authenticates')
+
+
+@test
 def without_faults_every_command_succeeds(t):
     text = RDSIM.run(t, '--seed', 3, '--steps', 20000, '--faults', 'none', '--trace').text
     ends = [line for line in text.splitlines() if ' status 0x' in line]

@@ -59,7 +59,11 @@ void world_fail(struct world *w, const char *fmt, ...)
 
 static void log_line(void *arg, enum rd_log_level level, const char *line)
 {
+	struct world *w = arg;
+
 	(void)level;
+	if (w->secrets && secrets_shown(line))
+		world_fail(w, "the log has a part of a secret");
 	trace_line(arg, line);
 }
 
@@ -242,7 +246,8 @@ bool world_run(struct world *w)
 		run_to_end(w, "commands");
 	}
 	if (!w->failed[0]) {
-		host_reads_all(w->hosts[0]);
+		for (unsigned int i = 0; i < (w->secrets ? WORLD_HOSTS : 1); i++)
+			host_reads_all(w->hosts[i]);
 		run_to_end(w, "reads");
 	}
 	if (!w->failed[0] && !check_history(w->check, why, sizeof(why)))
@@ -371,6 +376,8 @@ static int make_world(struct world *w)
 	w->no_resend = rd_sim_chance(w->sim, 1, 2);
 	w->reserves = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RESERVE;
 	w->reconfigures = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RELOAD;
+	if (w->reconfigures && rd_sim_chance(w->sim, 1, 2) && secrets_new(&w->secrets))
+		return -EIO;
 	files_init(&w->files);
 	w->submits_in = 4;
 	w->store = store_new(w->sim, WORLD_BLOCKS);
@@ -427,6 +434,7 @@ void world_free(struct world *w)
 	store_free(w->store);
 	files_free(&w->files);
 	resv_free(w->resv);
+	secrets_free(w->secrets);
 	check_free(w->check);
 	rd_sim_destroy(&w->sim);
 	rd_log_destroy(&w->log);

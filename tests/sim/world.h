@@ -85,6 +85,7 @@ struct world {
 	bool reconfigures;      /* the configuration changes */
 	struct rdt_config *cfg; /* that is applied, or is being applied */
 	struct setup_history setup;
+	struct secrets *secrets; /* NULL: nobody authenticates */
 	bool reloading;
 	struct rdt_report report;
 	struct rdt_target *target;
