@@ -30,7 +30,11 @@ static unsigned int tell_keys(struct rdt_subsys *ss, const struct rdt_subsys_con
 
 		if (rdt_config_host_auth(next, host))
 			continue;
-		tell(ss, host, "has no key any more; new queues need not authenticate");
+		/* "discovery" has no list of hosts. */
+		if (next->hosts_count && !rdt_config_listed(next->hosts, next->hosts_count, host))
+			tell(ss, host, "has no key any more, and may not connect any more");
+		else
+			tell(ss, host, "has no key any more; new queues need not authenticate");
 		changed++;
 	}
 	for (uint32_t i = 0; i < next->host_auth_count; i++) {
