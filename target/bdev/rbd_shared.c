@@ -82,11 +82,13 @@ static int check_shared(struct rbd_image *img)
 }
 
 /* Another gateway has written the object: the caller retries after this gateway has read the new
- * text. */
+ * text. That gateway may have the lock: Ceph does not block this one any more when it was stopped
+ * for long. */
 static int shared_conflict(struct rbd_image *img)
 {
 	char spelled[256];
 
+	atomic_store(&img->lock_doubted, true);
 	rd_warn(img->log, RD_LOG_BACKEND,
 		"rbd: image %s: the state in the object %s is another gateway's; reading it again",
 		rbd_image_spell(img, spelled, sizeof(spelled)), img->shared_name);
