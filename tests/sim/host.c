@@ -38,7 +38,10 @@ struct command {
 
 struct host {
 	struct world *w;
-	unsigned int number;
+	unsigned int number; /* the host of this device */
+	unsigned int ns;     /* its namespace, from 0 on */
+	unsigned int first;  /* the namespace's first block in the history */
+	struct actor *dev_actor, *chan_actor;
 	char nqn[64];
 	char hostid[48];
 	struct rdinit_dev *dev;
@@ -68,6 +71,7 @@ static void read_ended(struct command *c, int err)
 {
 	struct world *w = c->host->w;
 	uint64_t now = rd_sim_now(w->sim);
+	unsigned int first = c->host->first;
 
 	for (unsigned int i = 0; i < c->count && !err; i++) {
 		unsigned int block = c->block + i;
@@ -76,9 +80,9 @@ static void read_ended(struct command *c, int err)
 		if (value == UINT64_MAX)
 			world_fail(w, "host %u: block %u is torn", c->host->number, block);
 		else
-			check_read(w->check, block, value, c->begin, now);
-		rd_sim_tell(w->sim, "host %u: read block %u: value %llu", c->host->number, block,
-			    (unsigned long long)value >> CHECK_BLOCK_BITS);
+			check_read(w->check, first + block, value, c->begin, now);
+		rd_sim_tell(w->sim, "host %u: read block %u: value %llu", c->host->number,
+			    first + block, (unsigned long long)value >> CHECK_BLOCK_BITS);
 		if (block >= WORLD_BLOCKS - WORLD_SHARED)
 			c->host->known[block - (WORLD_BLOCKS - WORLD_SHARED)] = value;
 	}
@@ -116,7 +120,7 @@ static void write_ended(struct command *c, const struct rdinit_completion *comp)
 		return;
 	if (!comp->err) {
 		check_replaced(w->check, c->old, c->values[0]);
-		check_read(w->check, c->block, c->old, c->begin, now);
+		check_read(w->check, c->host->first + c->block, c->old, c->begin, now);
 		c->host->known[c->block - (WORLD_BLOCKS - WORLD_SHARED)] = c->values[0];
 	}
 }
@@ -126,12 +130,16 @@ static void judge_reservation(const struct command *c, const struct rdinit_compl
 {
 	struct world *w = c->host->w;
 	unsigned int host = c->host->number;
-	bool write = c->op != RDINIT_DEV_READ;
+	bool write = c->op != RDINIT_DEV_READ, outdated = w->outdated_at >= c->begin;
 
-	if (!comp->err && !resv_permitted(w->resv, host, write, c->begin))
+	if (c->host->ns)
+		return;
+	/* A gateway has nothing to do for a Flush, so it does not learn that it was replaced. */
+	if (!comp->err && !(outdated && c->op == RDINIT_DEV_FLUSH) &&
+	    !(w->unfenced_at >= c->begin && !write) &&
+	    !resv_permitted(w->resv, host, write, c->begin))
 		world_fail(w, "host %u: a command has succeeded that a reservation forbids", host);
-	if (is_conflict(comp) && !resv_forbidden(w->resv, host, write, c->begin) &&
-	    w->outdated_at < c->begin)
+	if (is_conflict(comp) && !resv_forbidden(w->resv, host, write, c->begin) && !outdated)
 		world_fail(w, "host %u: a command was refused that no reservation forbids", host);
 }
 
@@ -174,7 +182,7 @@ static void command_ended(void *user, const struct rdinit_completion *comp)
 	struct host *h = c->host;
 
 	rd_sim_tell(h->w->sim, "host %u: command %u of blocks %u+%u: %d status 0x%x", h->number,
-		    (unsigned int)c->op, c->block, c->count, comp->err, comp->status);
+		    (unsigned int)c->op, h->first + c->block, c->count, comp->err, comp->status);
 	if (!c->busy)
 		world_fail(h->w, "host %u: a command has ended twice", h->number);
 	c->busy = false;
@@ -188,7 +196,7 @@ static void command_ended(void *user, const struct rdinit_completion *comp)
 		world_fail(h->w, "host %u: nothing explains the error %d, status 0x%x: %s",
 			   h->number, comp->err, comp->status, comp->text);
 	if (h->w->judge)
-		h->w->judge(h->w, comp);
+		h->w->judge(h->w, h->ns, c->begin, comp);
 	if (c->op == RDINIT_DEV_READ)
 		read_ended(c, comp->err);
 	else if (c->op != RDINIT_DEV_FLUSH)
@@ -258,10 +266,11 @@ static void prepare_data(struct host *h, struct command *c)
 	if (c->op == RDINIT_DEV_READ || c->op == RDINIT_DEV_FLUSH)
 		return;
 	for (unsigned int i = 0; i < c->count; i++) {
-		c->values[i] = check_value(check, c->block + i);
+		c->values[i] = check_value(check, h->first + c->block + i);
 		check_write_begins(check, h->number, c->values[i], c->begin);
 		rd_sim_tell(h->w->sim, "host %u: writes block %u: value %llu", h->number,
-			    c->block + i, (unsigned long long)c->values[i] >> CHECK_BLOCK_BITS);
+			    h->first + c->block + i,
+			    (unsigned long long)c->values[i] >> CHECK_BLOCK_BITS);
 		block_fill(c->data + i * DISK_BLOCK, c->values[i]);
 	}
 	if (c->op == RDINIT_DEV_COMPARE_WRITE) {
@@ -288,7 +297,7 @@ static void submit(struct host *h, struct command *c)
 	io.write_buf = c->op == RDINIT_DEV_COMPARE_WRITE ? c->other : NULL;
 	rc = rdinit_dev_submit(h->chan, &io, command_ended, c, &c->id);
 	rd_sim_tell(h->w->sim, "host %u: submits command %u of blocks %u+%u: %d", h->number,
-		    (unsigned int)c->op, c->block, c->count, rc);
+		    (unsigned int)c->op, h->first + c->block, c->count, rc);
 	if (!rc) {
 		c->busy = true;
 		h->inflight++;
@@ -392,8 +401,8 @@ static int open_dev(struct host *h)
 	opts.policy = (enum rdinit_dev_policy)rd_sim_below(h->w->sim, 3);
 	rc = rdi_dev_create_env(&opts, &h->w->host_env, &h->dev);
 	for (unsigned int i = 0; i < WORLD_PATHS && !rc; i++) {
-		snprintf(text, sizeof(text), "nvme+rdma://" SETUP_ADDR ":%u/" SETUP_NQN "/1",
-			 WORLD_PORT + i);
+		snprintf(text, sizeof(text), "nvme+rdma://" SETUP_ADDR ":%u/" SETUP_NQN "/%u",
+			 WORLD_PORT + i, h->ns + 1);
 		rdinit_uri_init(&uri);
 		rc = rdinit_uri_parse(text, &uri);
 		snprintf(text, sizeof(text), WORLD_HOST_ADDR, h->number + 1);
@@ -407,12 +416,12 @@ static int open_dev(struct host *h)
 static void open_again(struct host *h)
 {
 	h->not_opened = false;
-	h->w->actors[ACTOR_DEV + h->number].loop = NULL;
+	h->dev_actor->loop = NULL;
 	rdinit_dev_free(&h->dev);
 	if (open_dev(h))
 		world_fail(h->w, "host %u: cannot open its device again", h->number);
 	else
-		h->w->actors[ACTOR_DEV + h->number].loop = h->dev->h.loop;
+		h->dev_actor->loop = h->dev->h.loop;
 }
 
 /* As an administrator: a path that was refused is not tried again without being asked. */
@@ -448,6 +457,14 @@ static void change_secret(struct host *h)
 			   rdinit_get_error());
 }
 
+/* Steps between two commands, on average. The first namespace is used most: it has reservations. */
+static unsigned int pause_of(const struct host *h)
+{
+	if (h->w->opts.faults & FAULTS_FENCE)
+		return FENCE_PAUSE;
+	return h->w->submits_in * (h->ns ? 4 : 1);
+}
+
 void host_acts(struct host *h)
 {
 	struct command *c;
@@ -462,9 +479,9 @@ void host_acts(struct host *h)
 	if (!h->chan) {
 		if (rdinit_dev_chan_create(h->dev, &h->chan))
 			return;
-		h->w->actors[ACTOR_CHAN + h->number].loop = h->chan->h.loop;
+		h->chan_actor->loop = h->chan->h.loop;
 	}
-	if (h->w->reserves)
+	if (h->w->reserves && !h->ns)
 		claim_acts(h->claim, h->chan);
 	if (h->reads_left && (c = free_command(h))) {
 		c->op = RDINIT_DEV_READ;
@@ -474,9 +491,7 @@ void host_acts(struct host *h)
 		submit(h, c);
 		return;
 	}
-	if (h->w->ending ||
-	    !rd_sim_chance(h->w->sim, 1,
-			   h->w->opts.faults & FAULTS_FENCE ? FENCE_PAUSE : h->w->submits_in))
+	if (h->w->ending || !rd_sim_chance(h->w->sim, 1, pause_of(h)))
 		return;
 	c = free_command(h);
 	if (!c)
@@ -496,24 +511,30 @@ int host_new(struct world *w, unsigned int number, struct host **out)
 	if (!h)
 		return -ENOMEM;
 	h->w = w;
-	h->number = number;
-	h->secret = setup_key(&w->setup.now, number);
+	h->number = number % WORLD_HOSTS;
+	h->ns = number / WORLD_HOSTS;
+	h->secret = setup_key(&w->setup.now, h->number);
+	h->first = h->ns * WORLD_BLOCKS;
+	h->dev_actor =
+		&w->actors[h->ns ? ACTOR_MORE_DEV + number - WORLD_HOSTS : ACTOR_DEV + number];
+	h->chan_actor =
+		&w->actors[h->ns ? ACTOR_MORE_CHAN + number - WORLD_HOSTS : ACTOR_CHAN + number];
 	for (unsigned int i = 0; i < WORLD_SHARED; i++)
-		h->known[i] = WORLD_BLOCKS - WORLD_SHARED + i;
-	snprintf(h->nqn, sizeof(h->nqn), "nqn.2024-01.test:host%u", number);
-	snprintf(h->hostid, sizeof(h->hostid), "00000000-0000-4000-8000-%012u", number + 1);
+		h->known[i] = h->first + WORLD_BLOCKS - WORLD_SHARED + i;
+	snprintf(h->nqn, sizeof(h->nqn), "nqn.2024-01.test:host%u", h->number);
+	snprintf(h->hostid, sizeof(h->hostid), "00000000-0000-4000-8000-%012u", h->number + 1);
 	w->host_env.seed = rd_sim_random(w->sim) | 1;
-	rc = claim_new(w, number, &h->claim);
+	rc = claim_new(w, h->number, &h->claim);
 	if (!rc)
 		rc = open_dev(h);
 	if (rc)
 		return rc;
-	w->actors[ACTOR_DEV + number] = (struct actor){.name = "dev",
-						       .number = number,
-						       .loop = h->dev->h.loop,
-						       .turn = turn_dev,
-						       .arg = h};
-	w->actors[ACTOR_CHAN + number] =
+	*h->dev_actor = (struct actor){.name = "dev",
+				       .number = number,
+				       .loop = h->dev->h.loop,
+				       .turn = turn_dev,
+				       .arg = h};
+	*h->chan_actor =
 		(struct actor){.name = "chan", .number = number, .turn = turn_chan, .arg = h};
 	return 0;
 }
@@ -522,6 +543,7 @@ void host_free(struct host *h)
 {
 	if (!h)
 		return;
+	h->dev_actor->loop = h->chan_actor->loop = NULL;
 	rdinit_dev_chan_free(&h->chan);
 	rdinit_dev_free(&h->dev);
 	claim_free(h->claim);

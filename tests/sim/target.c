@@ -7,6 +7,8 @@
 
 #define DRAIN_TIMEOUT (10 * RD_NSEC_PER_SEC)
 
+const unsigned int target_namespaces = 1;
+
 int target_config(struct world *w, const struct setup *setup)
 {
 	struct rdt_config *cfg = NULL;

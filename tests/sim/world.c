@@ -149,7 +149,7 @@ static unsigned int all_inflight(const struct world *w)
 {
 	unsigned int count = 0;
 
-	for (unsigned int i = 0; i < WORLD_HOSTS; i++)
+	for (unsigned int i = 0; i < w->devs; i++)
 		count += host_inflight(w->hosts[i]);
 	return count + observer_busy(w->observer);
 }
@@ -157,7 +157,7 @@ static unsigned int all_inflight(const struct world *w)
 static void run_step(struct world *w)
 {
 	look_after_target(w);
-	for (unsigned int i = 0; i < WORLD_HOSTS; i++)
+	for (unsigned int i = 0; i < w->devs; i++)
 		host_acts(w->hosts[i]);
 	observer_acts(w->observer);
 	if (!world_step(w))
@@ -211,11 +211,9 @@ static void take_down(struct world *w)
 {
 	uint64_t end = rd_sim_now(w->sim) + END_NS;
 
-	for (unsigned int i = 0; i < WORLD_HOSTS; i++) {
+	for (unsigned int i = 0; i < w->devs; i++) {
 		host_free(w->hosts[i]);
 		w->hosts[i] = NULL;
-		w->actors[ACTOR_DEV + i].loop = NULL;
-		w->actors[ACTOR_CHAN + i].loop = NULL;
 	}
 	observer_free(w->observer);
 	w->observer = NULL;
@@ -246,7 +244,7 @@ bool world_run(struct world *w)
 		run_to_end(w, "commands");
 	}
 	if (!w->failed[0]) {
-		for (unsigned int i = 0; i < (w->secrets ? WORLD_HOSTS : 1); i++)
+		for (unsigned int i = 0; i < w->devs; i += w->secrets ? 1 : WORLD_HOSTS)
 			host_reads_all(w->hosts[i]);
 		run_to_end(w, "reads");
 	}
@@ -285,6 +283,8 @@ void world_judge_write(void *arg, uint64_t value)
 	uint64_t begin;
 	unsigned int host = check_host_of(w->check, value, &begin);
 
+	if (check_block_of(value) >= WORLD_BLOCKS)
+		return; /* of another namespace */
 	if (resv_fenced(w->resv, host))
 		world_fail(w, "host %u: block %u is written after Preempt and Abort", host,
 			   check_block_of(value));
@@ -343,10 +343,27 @@ static int make_loop(struct world *w)
 	return rc;
 }
 
-static int make_world(struct world *w)
+/* And what judges it. */
+static int make_store(struct world *w)
 {
 	static const struct store_watcher judges = {
 		.written = world_judge_write, .begins = judge_begin, .misused = judge_use};
+
+	w->store = store_new(w->sim, WORLD_BLOCKS);
+	w->check = check_new(WORLD_BLOCKS * target_namespaces);
+	w->resv = resv_new();
+	if (!w->store || !w->check || !w->resv)
+		return -ENOMEM;
+	store_watch(w->store, &judges, w);
+	store_on_block(w->store, reactor_blocks);
+	for (unsigned int i = 0; i < WORLD_REACTORS; i++)
+		w->unblock[i].fn = time_passes;
+	setup_init(&w->setup);
+	return 0;
+}
+
+static int make_world(struct world *w)
+{
 	struct rd_sim_opts opts = {
 		.seed = w->opts.seed,
 		.start_ns = START_TIME,
@@ -376,28 +393,22 @@ static int make_world(struct world *w)
 	w->no_resend = rd_sim_chance(w->sim, 1, 2);
 	w->reserves = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RESERVE;
 	w->reconfigures = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RELOAD;
-	if (w->reconfigures && rd_sim_chance(w->sim, 1, 2) && secrets_new(&w->secrets))
+	if (target_namespaces == 1 && w->reconfigures && rd_sim_chance(w->sim, 1, 2) &&
+	    secrets_new(&w->secrets))
 		return -EIO;
 	files_init(&w->files);
 	w->submits_in = 4;
-	w->store = store_new(w->sim, WORLD_BLOCKS);
-	w->check = check_new(WORLD_BLOCKS);
-	w->resv = resv_new();
-	if (!w->store || !w->check || !w->resv)
-		return -ENOMEM;
-	store_watch(w->store, &judges, w);
-	store_on_block(w->store, reactor_blocks);
-	for (unsigned int i = 0; i < WORLD_REACTORS; i++)
-		w->unblock[i].fn = time_passes;
-	setup_init(&w->setup);
-	rc = rdt_report_init(&w->report, w->log);
+	w->devs = WORLD_HOSTS * target_namespaces;
+	rc = make_store(w);
+	if (!rc)
+		rc = rdt_report_init(&w->report, w->log);
 	if (!rc)
 		rc = target_config(w, &(struct setup){0});
 	if (!rc)
 		rc = faults_new(w, &w->faults);
 	if (!rc)
 		rc = target_start(w);
-	for (unsigned int i = 0; i < WORLD_HOSTS && !rc; i++)
+	for (unsigned int i = 0; i < w->devs && !rc; i++)
 		rc = host_new(w, i, &w->hosts[i]);
 	if (!rc && !w->gateways && (w->reconfigures || w->reserves))
 		rc = observer_new(w, &w->observer);

@@ -30,7 +30,12 @@
 #define WORLD_SHARED 4u
 #define WORLD_BLOCKS (WORLD_HOSTS * WORLD_OWN + WORLD_SHARED)
 
-#define WORLD_IO_MAX 4u /* blocks of one command */
+/* A device of a host has one namespace: WORLD_HOSTS devices for each namespace. In the history the
+ * blocks of the namespaces follow each other. */
+#define WORLD_NAMESPACES 3u /* at most */
+#define WORLD_DEVS       (WORLD_HOSTS * WORLD_NAMESPACES)
+
+#define WORLD_IO_MAX     4u /* blocks of one command */
 
 struct world_opts {
 	uint64_t seed;
@@ -58,7 +63,10 @@ enum actor_kind {
 	ACTOR_CHAN = ACTOR_DEV + WORLD_HOSTS,
 	ACTOR_OBSERVER = ACTOR_CHAN + WORLD_HOSTS,
 	ACTOR_GATEWAY, /* of two gateways: gateways/gateways.h */
-	ACTORS = ACTOR_GATEWAY + 2 * (1 + WORLD_REACTORS),
+	/* the devices of further namespaces, and their channels */
+	ACTOR_MORE_DEV = ACTOR_GATEWAY + 2 * (1 + WORLD_REACTORS),
+	ACTOR_MORE_CHAN = ACTOR_MORE_DEV + WORLD_DEVS - WORLD_HOSTS,
+	ACTORS = ACTOR_MORE_CHAN + WORLD_DEVS - WORLD_HOSTS,
 };
 
 enum target_state {
@@ -107,14 +115,19 @@ struct world {
 	struct store *store;
 	struct check *check;
 	struct actor actors[ACTORS];
-	struct host *hosts[WORLD_HOSTS];
+	unsigned int devs; /* WORLD_HOSTS for each namespace that hosts use */
+	struct host *hosts[WORLD_DEVS];
 	struct observer *observer; /* NULL: none */
 	struct faults *faults;
 	struct gateways *gateways; /* instead of @target; NULL: none */
 	/* When a gateway acted last that had lost the image, and did not know it. */
 	uint64_t outdated_at;
-	/* A command has ended. NULL: only the history of its data is judged. */
-	void (*judge)(struct world *w, const struct rdinit_completion *comp);
+	uint64_t
+		unfenced_at; /* as before, and its block had ended: it does not learn it by reads */
+	/* A command of a namespace (from 0 on) has ended, which began then. NULL: only the history
+	 * of its data is judged. */
+	void (*judge)(struct world *w, unsigned int ns, uint64_t begin,
+		      const struct rdinit_completion *comp);
 	uint64_t step;
 	uint64_t hash;    /* of the trace */
 	bool ending;      /* no new commands, no new faults */
@@ -139,6 +152,9 @@ bool world_step(struct world *w);
 
 /* ---- target.c ---- */
 
+/* Of which hosts write, numbered from NSID 1 on. Only the first one has reservations and changes of
+ * the configuration. */
+extern const unsigned int target_namespaces;
 int target_config(struct world *w, const struct setup *setup);
 /* Applies another configuration. No-op while the target is not up or another reload runs. */
 void target_reload(struct world *w, const struct setup *setup);
@@ -150,6 +166,7 @@ void target_end(struct world *w);
 
 /* ---- host.c ---- */
 
+/* The device @number of the world. */
 int host_new(struct world *w, unsigned int number, struct host **out);
 /* Commands are submitted now and then; called between turns. */
 void host_acts(struct host *h);

@@ -40,6 +40,13 @@ static uint64_t cut_until(const struct client *c)
 	return c->cluster->cut_until[c->process->number];
 }
 
+uint64_t pool_away_until(const struct cluster *cl, unsigned int pool)
+{
+	uint64_t hangs = cl->hangs_until[pool];
+
+	return hangs > cl->stalled_until ? hangs : cl->stalled_until;
+}
+
 bool client_reaches(const struct client *c)
 {
 	return !c->process->dead && cut_until(c) <= rd_sim_now(c->cluster->sim);
@@ -75,7 +82,8 @@ static void op_of_dead(struct op *op)
 	uint64_t now = rd_sim_now(cl->sim);
 
 	if (op->state == OP_UNDER_WAY && !op->too_late && cut_until(op->client) <= now &&
-	    cl->stalled_until <= now && rd_sim_chance(cl->sim, 1, 2))
+	    (op->at_monitor || pool_away_until(cl, op->pool) <= now) &&
+	    rd_sim_chance(cl->sim, 1, 2))
 		op_exec(op);
 	notify_forget(op);
 	op->result = -ESHUTDOWN;
@@ -85,11 +93,12 @@ static void op_of_dead(struct op *op)
 static void op_arrives(struct op *op)
 {
 	const struct cluster *cl = op->client->cluster;
-	uint64_t now = rd_sim_now(cl->sim), until = cut_until(op->client);
+	uint64_t now = rd_sim_now(cl->sim), until = cut_until(op->client), away;
 	int rc;
 
-	if (until < cl->stalled_until)
-		until = cl->stalled_until;
+	away = op->at_monitor ? cl->stalled_until : pool_away_until(cl, op->pool);
+	if (until < away)
+		until = away;
 	if (until > now) {
 		rd_sim_at(cl->sim, &op->event,
 			  fault_wait(cl->sim, until) + rd_sim_below(cl->sim, RESENT_AFTER));
@@ -178,6 +187,8 @@ int op_call(struct client *c, struct op *op)
 struct map_call {
 	struct op op;
 	struct client *victim;
+	uint64_t block_ns;
+	bool may_end;
 	uint64_t epoch;
 };
 
@@ -206,10 +217,19 @@ static void map_has_arrived(struct rd_sim_event *event)
 	cl->osd_epoch = cl->monitor_epoch;
 }
 
-static void block_now(struct cluster *cl, struct client *victim)
+uint64_t cluster_time(const struct cluster *cl)
+{
+	return rd_sim_now(cl->sim) + cl->aged_ns;
+}
+
+/* The time of a block that exists does not change. */
+static void block_now(struct cluster *cl, struct client *victim, uint64_t ns, bool may_end)
 {
 	if (victim->blocked_epoch)
 		return;
+	victim->blocked_at = cluster_time(cl);
+	victim->blocked_until = victim->blocked_at + ns;
+	victim->block_may_end = may_end;
 	victim->blocked_epoch = ++cl->monitor_epoch;
 	rd_sim_at(cl->sim, &cl->map_arrives, rd_sim_below(cl->sim, MAP_TRAVELS));
 	rd_sim_tell(cl->sim, "cluster: client %s is blocked", victim->addr);
@@ -217,13 +237,18 @@ static void block_now(struct cluster *cl, struct client *victim)
 
 static int block_exec(struct op *op)
 {
-	block_now(op->client->cluster, rd_container_of(op, struct map_call, op)->victim);
+	const struct map_call *call = rd_container_of(op, struct map_call, op);
+
+	block_now(op->client->cluster, call->victim, call->block_ns, call->may_end);
 	return 0;
 }
 
-int client_block(struct client *c, struct client *victim)
+int client_block(struct client *c, struct client *victim, uint64_t ns, bool may_end)
 {
-	struct map_call call = {.op = {.exec = block_exec, .at_monitor = true}, .victim = victim};
+	struct map_call call = {.op = {.exec = block_exec, .at_monitor = true},
+				.victim = victim,
+				.block_ns = ns,
+				.may_end = may_end};
 
 	return op_call(c, &call.op);
 }
@@ -288,7 +313,7 @@ static void watch_tick(struct rd_sim_event *event)
 		return;
 	rd_sim_at(cl->sim, event, 1 + rd_sim_below(cl->sim, PING_NS));
 	if (!client_reaches(c) || process_stalled(c->process) ||
-	    cl->stalled_until > rd_sim_now(cl->sim))
+	    pool_away_until(cl, watch->pool) > rd_sim_now(cl->sim))
 		return;
 	if (w)
 		w->alive_at = rd_sim_now(cl->sim);
@@ -296,8 +321,8 @@ static void watch_tick(struct rd_sim_event *event)
 		watch_breaks(watch);
 }
 
-struct watch *watch_new(struct client *c, const char *object, rados_watchcb2_t notified,
-			rados_watcherrcb_t failed, void *arg)
+struct watch *watch_new(struct client *c, unsigned int pool, const char *object,
+			rados_watchcb2_t notified, rados_watcherrcb_t failed, void *arg)
 {
 	struct cluster *cl = c->cluster;
 	struct watch *watch = calloc(1, sizeof(*watch));
@@ -306,6 +331,7 @@ struct watch *watch_new(struct client *c, const char *object, rados_watchcb2_t n
 	if (!watch || !w)
 		abort();
 	*watch = (struct watch){.client = c,
+				.pool = pool,
 				.object = object,
 				.cookie = ++cl->last_id,
 				.notified = notified,
@@ -313,6 +339,7 @@ struct watch *watch_new(struct client *c, const char *object, rados_watchcb2_t n
 				.arg = arg,
 				.tick = {.fn = watch_tick}};
 	*w = (struct watcher){.client = c,
+			      .pool = pool,
 			      .object = object,
 			      .cookie = watch->cookie,
 			      .alive_at = rd_sim_now(cl->sim)};
@@ -340,7 +367,7 @@ static void osd_tick(struct rd_sim_event *event)
 		uint64_t blocked = w->client->blocked_epoch;
 
 		next = LIST_NEXT(w, link);
-		if (cl->stalled_until > now)
+		if (pool_away_until(cl, w->pool) > now)
 			w->alive_at = now;
 		else if ((blocked && blocked <= cl->osd_epoch) || now - w->alive_at > WATCH_NS)
 			watcher_remove(w);
@@ -368,13 +395,80 @@ void cluster_stall(struct cluster *cl, uint64_t ns)
 	cl->stalled_until = rd_sim_now(cl->sim) + ns;
 }
 
-void cluster_block_holder(struct cluster *cl)
+void cluster_hang_pool(struct cluster *cl, unsigned int pool, uint64_t ns)
 {
-	if (cl->lock_client)
-		block_now(cl, cl->lock_client);
+	cl->hangs_until[pool] = rd_sim_now(cl->sim) + ns;
 }
 
-void cluster_change_image(struct cluster *cl)
+void cluster_block_holder(struct cluster *cl, unsigned int image)
+{
+	if (cl->images[image].lock_client)
+		block_now(cl, cl->images[image].lock_client, BLOCK_DEFAULT, true);
+}
+
+/* ---- the end of a block ---- */
+
+/* Would @c write what it was to write before another client got a lock of its? */
+static bool has_old_writes(const struct client *c)
+{
+	const struct opened *o;
+
+	LIST_FOREACH (o, &c->cluster->opened, link)
+		if (o->client == c && o->image->lock_client != c && opened_writes(o))
+			return true;
+	return false;
+}
+
+static bool has_open_image(const struct client *c)
+{
+	const struct opened *o;
+
+	LIST_FOREACH (o, &c->cluster->opened, link)
+		if (o->client == c && !c->process->dead)
+			return true;
+	return false;
+}
+
+/* @noticed: librbd has noticed that it does not have certain locks any more. */
+static void unblock(struct client *c, bool noticed)
+{
+	struct opened *o;
+
+	rd_sim_tell(c->cluster->sim, "cluster: client %s is not blocked any more", c->addr);
+	c->blocked_epoch = 0;
+	c->process->unblocked = true;
+	c->cluster->monitor_epoch++;
+	LIST_FOREACH (o, &c->cluster->opened, link)
+		if (noticed && o->client == c && o->image->lock_client != c)
+			o->locked = false;
+}
+
+void cluster_ages(struct cluster *cl, bool days)
+{
+	uint64_t ns = (days ? 8 * 24 : 2) * 3600 * RD_NSEC_PER_SEC;
+	struct client *c;
+
+	LIST_FOREACH (c, &cl->clients, link)
+		if (c->blocked_epoch && c->blocked_until <= cluster_time(cl) + ns &&
+		    has_open_image(c) && (days ? has_old_writes(c) : c->block_may_end))
+			return;
+	rd_sim_tell(cl->sim, "cluster: %s pass", days ? "days" : "hours");
+	cl->aged_ns += ns;
+	LIST_FOREACH (c, &cl->clients, link)
+		if (c->blocked_epoch && c->blocked_until <= cluster_time(cl))
+			unblock(c, days);
+}
+
+void cluster_unblock(struct cluster *cl)
+{
+	struct client *c;
+
+	LIST_FOREACH (c, &cl->clients, link)
+		if (c->blocked_epoch && has_open_image(c) && !has_old_writes(c))
+			unblock(c, true);
+}
+
+void cluster_change_images(struct cluster *cl)
 {
 	struct opened *o;
 
@@ -385,9 +479,14 @@ void cluster_change_image(struct cluster *cl)
 
 void cluster_heal(struct cluster *cl)
 {
+	uint64_t now = rd_sim_now(cl->sim);
+
 	cl->stalled_until = 0;
 	cl->slow_ns = 0;
 	memset(cl->cut_until, 0, sizeof(cl->cut_until));
+	for (unsigned int i = 0; i < CLUSTER_POOLS; i++)
+		if (cl->hangs_until[i] > now)
+			cl->hangs_until[i] = now;
 }
 
 /* ---- life ---- */
@@ -404,8 +503,14 @@ int cluster_new(struct rd_sim *sim, struct cluster **out)
 	cl->monitor_epoch = cl->osd_epoch = 1;
 	cl->map_arrives.fn = map_has_arrived;
 	cl->tick.fn = osd_tick;
-	for (unsigned int i = 0; i < CLUSTER_BLOCKS; i++)
-		cl->values[i] = i; /* as check_new() expects */
+	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++) {
+		struct image *image = &cl->images[i];
+
+		image->number = i;
+		image->pool = i % CLUSTER_POOLS;
+		snprintf(image->name, sizeof(image->name), CLUSTER_IMAGE, i + 1);
+		snprintf(image->header, sizeof(image->header), "rbd_header.%s", image->name);
+	}
 	return rd_sim_at(sim, &cl->tick, TICK_NS);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A simulated Ceph cluster: one OSD, one monitor, one pool and one image in it. rados.c and rbd.c
+ * A simulated Ceph cluster: one OSD, one monitor, two pools and images in them. rados.c and rbd.c
  * have the functions of librados and librbd that the product calls.
  *
  * A client's operation arrives after some time, is executed, and its answer arrives after some
@@ -21,9 +21,20 @@
 #include "../disk.h"
 
 #define CLUSTER_MACHINES 2u
-#define CLUSTER_BLOCKS   128u /* of the image */
-#define CLUSTER_IMAGE    "disk1"
-#define CLUSTER_HEADER   "header" /* the object of the image that its users watch */
+#define CLUSTER_BLOCKS   128u /* of each image */
+#define CLUSTER_IMAGES   3u   /* cluster_images */
+#define CLUSTER_POOLS    2u
+#define CLUSTER_POOL     "pool%u" /* the name of a pool */
+#define CLUSTER_IMAGE    "disk%u" /* the name of an image */
+
+struct image {
+	unsigned int number, pool;
+	char name[16];
+	char header[32];            /* the object that its users watch */
+	struct client *lock_client; /* that has the lock; NULL: none */
+	uint64_t lock_cookie;
+	uint64_t values[CLUSTER_BLOCKS];
+};
 
 /* A connection; a rados_t. Exists until the end of the cluster. */
 struct client {
@@ -31,11 +42,16 @@ struct client {
 	struct cluster *cluster;
 	struct process *process;
 	uint64_t id;
-	uint64_t epoch;         /* of its map */
-	uint64_t blocked_epoch; /* of the map that blocks it; 0: not blocked */
+	uint64_t epoch;                     /* of its map */
+	uint64_t blocked_epoch;             /* of the map that blocks it; 0: not blocked */
+	uint64_t blocked_at, blocked_until; /* of cluster_time() */
+	bool block_may_end; /* by what the documents say it may write after that time */
 	char addr[64];
 	bool breaks_without_block; /* option rbd_blocklist_on_break_lock is false */
-	uint64_t read_version;     /* of the shared state: the version that it knows */
+	/* The client of which it has broken a lock last, and since when (cluster_time()) it knows
+	 * that. */
+	const struct client *broken;
+	uint64_t broken_at;
 };
 
 /* An operation. Embedded; exists until done(). */
@@ -47,7 +63,8 @@ struct op {
 	int (*exec)(struct op *op);
 	void (*done)(struct op *op); /* at the client, with op->result */
 	int result;
-	bool at_monitor; /* which does not refuse clients that are blocked */
+	bool at_monitor;   /* which does not refuse clients that are blocked */
+	unsigned int pool; /* of the object; not @at_monitor */
 	enum { OP_UNDER_WAY, OP_WAITS, OP_ANSWERED } state;
 	bool was_cut;   /* since it was executed */
 	bool too_late;  /* the process was dead already */
@@ -59,6 +76,7 @@ struct op {
 struct watcher {
 	LIST_ENTRY(watcher) link;
 	struct client *client;
+	unsigned int pool;
 	const char *object;
 	uint64_t cookie;
 	uint64_t alive_at;
@@ -69,6 +87,7 @@ struct watch {
 	LIST_ENTRY(watch) link;
 	struct rd_sim_event tick;
 	struct client *client;
+	unsigned int pool;
 	const char *object;
 	uint64_t cookie;
 	rados_watchcb2_t notified;
@@ -77,10 +96,12 @@ struct watch {
 	bool told; /* that it has failed */
 };
 
-/* The image, open by a client; a rbd_image_t. */
+/* An image, open by a client; a rbd_image_t. */
 struct opened {
 	LIST_ENTRY(opened) link;
 	struct client *client;
+	struct image *image;
+	uint64_t owner_read_at; /* of cluster_time(): when it was told last who has the lock */
 	uint64_t cookie;
 	bool locked;         /* the client believes that it has the lock */
 	bool by_request;     /* the lock is taken and given up by calls only */
@@ -95,6 +116,7 @@ struct opened {
 
 struct object {
 	char name[64]; /* "": not used */
+	unsigned int pool;
 	uint64_t version;
 	char *text;
 	size_t len;
@@ -103,14 +125,17 @@ struct object {
 struct cluster {
 	struct rd_sim *sim;
 	void (*violated)(void *arg, const char *text);
-	void (*written)(void *arg, uint64_t value); /* a block of the image */
+	void (*written)(void *arg, uint64_t value); /* a block of an image */
 	void *arg;
 	uint64_t stalled_until;
 	uint64_t cut_until[CLUSTER_MACHINES]; /* by process->number */
+	uint64_t hangs_until[CLUSTER_POOLS];  /* its objects do not answer, or did not until then */
 	uint64_t slow_ns;                     /* an operation takes up to so much more */
 	uint64_t last_id;
 	uint64_t monitor_epoch, osd_epoch;
 	struct rd_sim_event map_arrives, tick;
+	uint64_t aged_ns; /* time that has passed with nothing happening, but for blocks that end */
+	uint64_t taken_at; /* of cluster_time(): when an operator told a gateway to take a lock */
 	LIST_HEAD(, client) clients;
 	LIST_HEAD(, op) ops;
 	LIST_HEAD(, watcher) watchers;
@@ -118,10 +143,8 @@ struct cluster {
 	LIST_HEAD(, opened) opened;
 	LIST_HEAD(, notify) notifies;
 	LIST_HEAD(, delivery) deliveries;
-	struct object objects[4];
-	struct client *lock_client; /* that has the lock; NULL: none */
-	uint64_t lock_cookie;
-	uint64_t values[CLUSTER_BLOCKS];
+	struct object objects[8];
+	struct image images[CLUSTER_IMAGES];
 };
 
 int cluster_new(struct rd_sim *sim, struct cluster **out);
@@ -131,10 +154,16 @@ void cluster_process_died(struct cluster *cl, const struct process *p);
 /* The clients of the machine cannot reach the cluster for so long. */
 void cluster_cut(struct cluster *cl, unsigned int machine, uint64_t ns);
 void cluster_stall(struct cluster *cl, uint64_t ns);
-/* An operator blocks the client that has the lock. */
-void cluster_block_holder(struct cluster *cl);
-/* The image's users are told that it has changed, although it has not. */
-void cluster_change_image(struct cluster *cl);
+/* The objects of a pool do not answer. */
+void cluster_hang_pool(struct cluster *cl, unsigned int pool, uint64_t ns);
+/* An operator blocks the client that has the lock of the image. */
+void cluster_block_holder(struct cluster *cl, unsigned int image);
+/* Hours pass, or days, while a gateway stands still: blocks end that need not last so long. */
+void cluster_ages(struct cluster *cl, bool days);
+/* An operator removes the blocks of clients that have nothing left to write. */
+void cluster_unblock(struct cluster *cl);
+/* The users of all images are told that these have changed, although they have not. */
+void cluster_change_images(struct cluster *cl);
 /* Ends what lasts. */
 void cluster_heal(struct cluster *cl);
 void cluster_violated(struct cluster *cl, const char *fmt, ...)
@@ -151,13 +180,20 @@ void op_answer(struct op *op, int result);
 int op_call(struct client *c, struct op *op);
 /* Waits until the client has the newest map. Returns 0 or -ESHUTDOWN. Only in a fiber. */
 int client_get_map(struct client *c);
-/* Has the monitor block @victim. Returns 0 or -errno. Only in a fiber. */
-int client_block(struct client *c, struct client *victim);
+uint64_t cluster_time(const struct cluster *cl);
+#define BLOCK_DEFAULT (3600 * RD_NSEC_PER_SEC)
+/* Has the monitor block @victim. @may_end: see struct client. Returns 0 or -errno. Only in a fiber.
+ */
+int client_block(struct client *c, struct client *victim, uint64_t ns, bool may_end);
+/* Does @o have a write on the way to the cluster? */
+bool opened_writes(const struct opened *o);
 
 struct watcher *watcher_of(struct cluster *cl, const struct client *c, uint64_t cookie);
 void watcher_remove(struct watcher *w);
-struct watch *watch_new(struct client *c, const char *object, rados_watchcb2_t notified,
-			rados_watcherrcb_t failed, void *arg);
+/* Until when the objects of the pool do not answer. */
+uint64_t pool_away_until(const struct cluster *cl, unsigned int pool);
+struct watch *watch_new(struct client *c, unsigned int pool, const char *object,
+			rados_watchcb2_t notified, rados_watcherrcb_t failed, void *arg);
 void watch_free(struct watch *watch);
 /* The client has found that it does not have the watch @cookie of the header any more. */
 void opened_watch_lost(struct client *c, uint64_t cookie);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Faults of a world with two gateways. They come in bursts. After each of them all is well, but for
- * one last loss in some cases, and a gateway must serve hosts before the next one begins.
+ * one last loss in some cases, and for a pool that hangs in some, which is no excuse for images of
+ * the other one; and each image must be served before the next one begins.
  */
 #include "../faults.h"
 
@@ -29,11 +30,14 @@ enum gateway_fault {
 	GW_THREAD,  /* one thread of a gateway, or a host, stands still */
 	GW_OFF,     /* a gateway is cut off from the cluster */
 	GW_CLUSTER, /* the cluster does not answer */
+	GW_POOL,    /* one pool of it does not */
 	GW_DELAY,   /* the cluster is slow */
-	GW_BLOCK,   /* an operator blocks the gateway that has the lock */
-	GW_CHANGE,  /* the image may have another size */
-	GW_TAKE,    /* rdctl ana 1 take */
-	GW_YIELD,   /* rdctl ana 1 yield; later wait */
+	GW_BLOCK,   /* an operator blocks the gateway that has the lock of an image */
+	GW_AGE,     /* hours pass while nothing happens */
+	GW_UNBLOCK, /* an operator ends the block of a gateway */
+	GW_CHANGE,  /* images may have another size */
+	GW_TAKE,    /* rdctl ana GROUP take */
+	GW_YIELD,   /* rdctl ana GROUP yield; later wait */
 	GW_DRAIN,   /* a gateway ends and starts again */
 	GW_KILL,    /* a gateway is killed and starts again */
 	GW_ABORT,   /* a host cancels a command */
@@ -45,6 +49,7 @@ const char *const fault_names[] = {
 	[GW_LINK] = "link",    [GW_ONE_END] = "half-open", [GW_PATH] = "path",
 	[GW_HOSTS] = "hosts",  [GW_PAUSE] = "pause",       [GW_THREAD] = "thread",
 	[GW_OFF] = "off",      [GW_CLUSTER] = "cluster",   [GW_DELAY] = "delay",
+	[GW_POOL] = "pool",    [GW_AGE] = "age",           [GW_UNBLOCK] = "unblock",
 	[GW_BLOCK] = "block",  [GW_CHANGE] = "change",     [GW_TAKE] = "take",
 	[GW_YIELD] = "yield",  [GW_DRAIN] = "drain",       [GW_KILL] = "kill",
 	[GW_ABORT] = "cancel", [GW_RESERVE] = "reserve",   [GATEWAY_FAULTS] = NULL,
@@ -95,9 +100,18 @@ static void cluster_is_well(struct rd_sim_event *event)
 	f->w->gateways->cluster->slow_ns = 0;
 }
 
+/* Most faults are of the image that hosts use most. */
+static unsigned int some_image(struct world *w)
+{
+	unsigned int any = (unsigned int)rd_sim_below(w->sim, CLUSTER_IMAGES);
+
+	return w->devs == WORLD_HOSTS || rd_sim_chance(w->sim, 1, 2) ? 0 : any;
+}
+
 static void gateway_suffers(struct gateway *gw, enum gateway_fault kind)
 {
 	struct world *w = gw->all->w;
+	unsigned int image = some_image(w);
 
 	if (kind == GW_OFF)
 		cluster_cut(gw->all->cluster, gw->number, lasts(w, OUTAGE_MAX));
@@ -108,10 +122,11 @@ static void gateway_suffers(struct gateway *gw, enum gateway_fault kind)
 		gateway_stall(gw, lasts(w, OUTAGE_MAX));
 		break;
 	case GW_TAKE:
-		gateway_claim(gw, RDT_CLAIM_TAKE);
+		gateway_claim(gw, image, RDT_CLAIM_TAKE);
 		break;
 	case GW_YIELD:
-		gateway_claim(gw, rd_sim_chance(w->sim, 1, 2) ? RDT_CLAIM_YIELD : RDT_CLAIM_WAIT);
+		gateway_claim(gw, image,
+			      rd_sim_chance(w->sim, 1, 2) ? RDT_CLAIM_YIELD : RDT_CLAIM_WAIT);
 		break;
 	case GW_DRAIN:
 		gateway_drain(gw);
@@ -153,18 +168,27 @@ static void gateways_suffer(struct faults *f, enum gateway_fault kind)
 	case GW_CLUSTER:
 		cluster_stall(all->cluster, lasts(w, OUTAGE_MAX));
 		break;
+	case GW_POOL:
+		gateways_hang_pool(all, number % CLUSTER_POOLS, lasts(w, OUTAGE_MAX));
+		break;
 	case GW_DELAY:
 		all->cluster->slow_ns = lasts(w, SLOW_MAX);
 		rd_sim_at(w->sim, &f->cluster_well, lasts(w, HOLD_MAX));
 		break;
 	case GW_BLOCK:
-		cluster_block_holder(all->cluster);
+		cluster_block_holder(all->cluster, some_image(w));
+		break;
+	case GW_AGE:
+		cluster_ages(all->cluster, rd_sim_chance(w->sim, 1, 2));
+		break;
+	case GW_UNBLOCK:
+		cluster_unblock(all->cluster);
 		break;
 	case GW_CHANGE:
-		cluster_change_image(all->cluster);
+		cluster_change_images(all->cluster);
 		break;
 	case GW_ABORT:
-		host_cancels(w->hosts[rd_sim_below(w->sim, WORLD_HOSTS)]);
+		host_cancels(w->hosts[rd_sim_below(w->sim, w->devs)]);
 		break;
 	default:
 		gateway_suffers(&all->gateway[number], kind);
@@ -181,15 +205,21 @@ static void end_burst(struct faults *f)
 	faults_heal(f);
 	if (f->w->opts.faults & 1u << last)
 		gateways_suffer(f, last);
+	if (f->w->opts.faults & 1u << GW_POOL && rd_sim_chance(f->w->sim, 1, 4)) {
+		rd_sim_tell(f->w->sim, "fault: %s, for long", fault_names[GW_POOL]);
+		gateways_hang_pool(f->w->gateways,
+				   (unsigned int)rd_sim_below(f->w->sim, CLUSTER_POOLS),
+				   OUTAGE_MAX);
+	}
 }
 
-/* Whether the last burst is over for good: a gateway serves, and no reservation command of that
+/* Whether the last burst is over for good: each image is served, and no reservation command of that
  * burst takes effect any more. */
 static bool is_calm(struct faults *f)
 {
 	struct world *w = f->w;
 
-	if (w->gateways->healed_at) {
+	if (!gateways_serve(w->gateways)) {
 		f->calm_until = rd_sim_now(w->sim) + (w->reserves ? CALM_NS : 0);
 		return false;
 	}
@@ -199,11 +229,24 @@ static bool is_calm(struct faults *f)
 	return true;
 }
 
+/* One of those that may happen; GW_RESERVE: there is none. */
+static enum gateway_fault choose_fault(struct world *w)
+{
+	unsigned int may = w->opts.faults & ((1u << GW_RESERVE) - 1), kind = 0;
+	unsigned int left = (unsigned int)__builtin_popcount(may);
+
+	if (!left)
+		return GW_RESERVE;
+	for (left = (unsigned int)rd_sim_below(w->sim, left); left || !(may >> kind & 1); kind++)
+		left -= may >> kind & 1;
+	return (enum gateway_fault)kind;
+}
+
 static void next_gateway_fault(struct rd_sim_event *event)
 {
 	struct faults *f = rd_container_of(event, struct faults, next);
 	struct world *w = f->w;
-	enum gateway_fault kind = (enum gateway_fault)rd_sim_below(w->sim, GW_RESERVE);
+	enum gateway_fault kind = choose_fault(w);
 
 	if (w->ending)
 		return;
@@ -215,9 +258,14 @@ static void next_gateway_fault(struct rd_sim_event *event)
 		f->burst_until = rd_sim_now(w->sim) + rd_sim_below(w->sim, BURST_MAX);
 	else if (rd_sim_now(w->sim) > f->burst_until)
 		end_burst(f);
-	else if (w->opts.faults & 1u << kind)
+	else if (kind != GW_RESERVE)
 		gateways_suffer(f, kind);
 	rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
+}
+
+bool faults_hang_pools_only(const struct world *w)
+{
+	return w->opts.faults == 1u << GW_POOL;
 }
 
 int faults_new(struct world *w, struct faults **out)

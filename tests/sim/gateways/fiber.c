@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include "cluster.h"
 #include "threads.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -322,8 +323,10 @@ int sim_cond_wait(struct sim_cond *c, struct sim_mutex *m)
 
 int sim_cond_timedwait(struct sim_cond *c, struct sim_mutex *m, const struct timespec *until)
 {
-	return wait_cond(c, m,
-			 (uint64_t)until->tv_sec * RD_NSEC_PER_SEC + (uint64_t)until->tv_nsec);
+	uint64_t end = (uint64_t)until->tv_sec * RD_NSEC_PER_SEC + (uint64_t)until->tv_nsec,
+		 aged = now.process->cluster->aged_ns;
+
+	return wait_cond(c, m, end > aged ? end - aged : 0);
 }
 
 int sim_cond_broadcast(struct sim_cond *c)
@@ -342,7 +345,7 @@ int sim_thread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)
 
 int sim_clock_gettime(clockid_t clock, struct timespec *out)
 {
-	uint64_t ns = rd_sim_now(now.process->sim);
+	uint64_t ns = cluster_time(now.process->cluster);
 
 	(void)clock;
 	*out = (struct timespec){.tv_sec = (time_t)(ns / RD_NSEC_PER_SEC),

@@ -15,22 +15,26 @@
 
 #define LOOK_NS       (20 * RD_NSEC_PER_MSEC)
 #define START_AFTER   (3 * RD_NSEC_PER_SEC)  /* at most */
-#define OPEN_WAIT     (10 * RD_NSEC_PER_SEC) /* these three as in rdtarget */
+#define OPEN_WAIT     (10 * RD_NSEC_PER_SEC) /* these four as in rdtarget */
+#define GIVE_UP_AFTER (5 * RD_NSEC_PER_SEC)
 #define DRAIN_TIMEOUT (10 * RD_NSEC_PER_SEC)
 #define CLOSE_WAIT    (10 * RD_NSEC_PER_SEC)
+#define CEPH_DECIDES  (30 * RD_NSEC_PER_SEC)
+#define UNDISTURBED   (1 * RD_NSEC_PER_SEC)  /* a command, at most */
 #define SERVES_WITHIN (20 * RD_NSEC_PER_SEC) /* after the last fault */
 
-static const char gateway_text[] = SETUP_TARGET
-	"listeners:\n"
-	"  - {address: " SETUP_ADDR ", port: %u, provider: iwarp}\n"
-	"subsystems:\n"
-	"  - nqn: " SETUP_NQN "\n"
-	"    allow_any_host: true\n"
-	"    cntlid_min: %u\n"
-	"    cntlid_max: %u\n"
-	"    namespaces:\n"
-	"      - {nsid: 1, backend: rbd, ana_group: 1, rbd: {pool: rbd, image: " CLUSTER_IMAGE
-	", lock: exclusive}}\n";
+static const char gateway_text[] =
+	SETUP_TARGET "listeners:\n"
+		     "  - {address: " SETUP_ADDR ", port: %u, provider: iwarp}\n"
+		     "subsystems:\n"
+		     "  - nqn: " SETUP_NQN "\n"
+		     "    allow_any_host: true\n"
+		     "    cntlid_min: %u\n"
+		     "    cntlid_max: %u\n"
+		     "    namespaces:\n";
+static const char namespace_text[] =
+	"      - {nsid: %u, backend: rbd, ana_group: %u, rbd: {pool: " CLUSTER_POOL
+	", image: " CLUSTER_IMAGE ", lock: exclusive}}\n";
 
 static void gateway_moves(struct gateway *gw, enum gateway_state state)
 {
@@ -50,22 +54,32 @@ static struct actor *gateway_actors(const struct gateway *gw)
 	return &gw->all->w->actors[ACTOR_GATEWAY + gw->number * (1 + WORLD_REACTORS)];
 }
 
-static bool serves(const struct gateway *gw)
+static struct rdt_ns *namespace_of(const struct gateway *gw, unsigned int image)
+{
+	struct rdt_ns *const *ns = gw->target->ns;
+
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
+		if (ns[i] && ns[i]->nsid == image + 1)
+			return ns[i];
+	return NULL;
+}
+
+static bool serves(const struct gateway *gw, unsigned int image)
 {
 	const struct rdt_ns *ns;
 
 	if (gw->state != GATEWAY_UP)
 		return false;
-	ns = gw->target->ns[0];
+	ns = namespace_of(gw, image);
 	return ns && ns->state == RDT_NS_LIVE && !rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
 }
 
-/* Another one has the lock, and may have changed the reservations. */
+/* Another one has the lock of the first image, and may have changed the reservations. */
 static bool is_outdated(const struct gateway *gw)
 {
-	const struct client *holder = gw->all->cluster->lock_client;
+	const struct client *holder = gw->all->cluster->images[0].lock_client;
 
-	return (!holder || holder->process != gw->process) && serves(gw);
+	return (!holder || holder->process != gw->process) && serves(gw, 0);
 }
 
 static int turn_gateway(struct actor *actor)
@@ -75,8 +89,11 @@ static int turn_gateway(struct actor *actor)
 	struct world *w = gw->all->w;
 	int rc;
 
-	if (is_outdated(gw))
+	if (is_outdated(gw)) {
 		w->outdated_at = rd_sim_now(w->sim);
+		if (gw->process->unblocked)
+			w->unfenced_at = rd_sim_now(w->sim);
+	}
 	rc = rd_loop_turn(actor->loop, 0);
 	process_enter(before);
 	return rc < 0 ? -EIO : 0;
@@ -116,9 +133,12 @@ static int open_image(struct rdt_target *target, const struct rdt_ns_config *cfg
 static int gateway_config(struct gateway *gw)
 {
 	char text[SETUP_TEXT];
+	int len = snprintf(text, sizeof(text), gateway_text, WORLD_PORT + gw->number,
+			   1 + 30000 * gw->number, 30000 * (gw->number + 1));
 
-	snprintf(text, sizeof(text), gateway_text, WORLD_PORT + gw->number, 1 + 30000 * gw->number,
-		 30000 * (gw->number + 1));
+	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+		len += snprintf(text + len, sizeof(text) - (size_t)len, namespace_text, i + 1,
+				i + 1, gw->all->cluster->images[i].pool, i + 1);
 	return setup_load(text, gw->log, &gw->cfg);
 }
 
@@ -254,6 +274,13 @@ void gateway_kill(struct gateway *gw)
 	begin_drain(gw);
 }
 
+/* Its I/O does not end: as rdtarget does, it ends without that. */
+static void gateway_exits(struct gateway *gw)
+{
+	rd_sim_tell(gw->all->w->sim, "gateway %u exits with I/O in flight", gw->number);
+	process_dies(gw);
+}
+
 /* As rdtarget does at its end: when the cluster does not answer in time the process exits. */
 static void *close_module(void *arg)
 {
@@ -308,22 +335,47 @@ static void all_are_down(struct gateways *all)
 	all->w->target_state = TARGET_DRAINED;
 }
 
-static void look_whether_served(struct gateways *all)
+/* A gateway that ends while a pool hangs waits for its I/O, and has the locks of its images in
+ * other pools until then. */
+static uint64_t serves_within(const struct gateways *all, unsigned int image)
 {
-	uint64_t past = rd_sim_now(all->w->sim) - all->healed_at;
+	const struct client *holder = all->cluster->images[image].lock_client;
+	uint64_t within = SERVES_WITHIN;
 
-	if (!all->healed_at)
+	/* It does not watch what gateways watch before it notices, so Ceph's rules decide. */
+	if (holder && holder->process->unblocked)
+		return SERVES_WITHIN + CEPH_DECIDES;
+	for (unsigned int i = 0; i < CLUSTER_POOLS; i++)
+		if (all->cluster->hangs_until[i] > all->healed_at[image])
+			within = SERVES_WITHIN + DRAIN_TIMEOUT;
+	return within;
+}
+
+static void look_whether_served(struct gateways *all, unsigned int image)
+{
+	uint64_t now = rd_sim_now(all->w->sim), past = now - all->healed_at[image];
+
+	if (!all->healed_at[image] || now < all->healed_at[image])
 		return;
 	for (unsigned int i = 0; i < GATEWAYS; i++)
-		if (serves(&all->gateway[i])) {
-			rd_sim_tell(all->w->sim, "gateway %u serves %llu ms after the last fault",
-				    i, (unsigned long long)(past / RD_NSEC_PER_MSEC));
-			all->healed_at = 0;
+		if (serves(&all->gateway[i], image)) {
+			rd_sim_tell(all->w->sim,
+				    "gateway %u serves image %u %llu ms after the last fault", i,
+				    image + 1, (unsigned long long)(past / RD_NSEC_PER_MSEC));
+			all->healed_at[image] = 0;
 			return;
 		}
-	if (past > SERVES_WITHIN)
-		world_fail(all->w, "no gateway serves the image %llu s after the last fault",
-			   (unsigned long long)(SERVES_WITHIN / RD_NSEC_PER_SEC));
+	if (past > serves_within(all, image))
+		world_fail(all->w, "no gateway serves the image %u %llu s after the last fault",
+			   image + 1, (unsigned long long)(past / RD_NSEC_PER_SEC));
+}
+
+bool gateways_serve(const struct gateways *all)
+{
+	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+		if (all->healed_at[i])
+			return false;
+	return true;
 }
 
 static void gateway_look(struct rd_sim_event *event)
@@ -333,7 +385,8 @@ static void gateway_look(struct rd_sim_event *event)
 	int rc = 0;
 
 	rd_sim_at(all->w->sim, event, LOOK_NS);
-	look_whether_served(all);
+	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+		look_whether_served(all, i);
 	if (gw->process && process_stalled(gw->process))
 		return;
 	switch (gw->state) {
@@ -354,6 +407,8 @@ static void gateway_look(struct rd_sim_event *event)
 	case GATEWAY_DRAINING:
 		if (!gw->abandoned && time_in_state(gw) > DRAIN_TIMEOUT)
 			abandon(gw);
+		else if (!gw->process->dead && time_in_state(gw) > DRAIN_TIMEOUT + GIVE_UP_AFTER)
+			gateway_exits(gw);
 		break;
 	case GATEWAY_DRAINED:
 		rc = gateway_ends(gw);
@@ -375,23 +430,44 @@ static void cluster_says(void *arg, const char *text)
 	world_fail(arg, "%s", text);
 }
 
+/* A pool that hangs disturbs no image of another pool. */
+static void judge_pools(struct world *w, unsigned int image, uint64_t begin,
+			const struct rdinit_completion *comp)
+{
+	const struct cluster *cl = w->gateways->cluster;
+	uint64_t took = rd_sim_now(w->sim) - begin, hung = cl->hangs_until[cl->images[image].pool];
+
+	if (!faults_hang_pools_only(w) || hung + SERVES_WITHIN > begin)
+		return;
+	if (took > UNDISTURBED || (comp->err && comp->err != -EIO))
+		world_fail(w,
+			   "a command of the image %u took %llu ms and ended with %d, although "
+			   "its pool is well",
+			   image + 1, (unsigned long long)(took / RD_NSEC_PER_MSEC), comp->err);
+}
+
 /* A takeover is a change of paths: no error of a medium or of a controller is told to a host. */
-static void judge_answer(struct world *w, const struct rdinit_completion *comp)
+static void judge_answer(struct world *w, unsigned int ns, uint64_t begin,
+			 const struct rdinit_completion *comp)
 {
 	unsigned int sct = comp->status >> 8 & 7, sc = comp->status & 0xff;
 
+	judge_pools(w, ns, begin, comp);
 	if (comp->err != -EIO || (sct == NVME_SCT_MEDIA && sc == NVME_SC_COMPARE_FAILED))
 		return;
 	if (sct == NVME_SCT_MEDIA || (sct == NVME_SCT_GENERIC && sc == NVME_SC_INTERNAL))
 		world_fail(w, "a host was told status 0x%x", comp->status);
 }
 
-void gateway_claim(struct gateway *gw, enum rdt_claim claim)
+void gateway_claim(struct gateway *gw, unsigned int image, enum rdt_claim claim)
 {
 	struct process *before = process_enter(gw->process);
+	struct rdt_ns *ns = namespace_of(gw, image);
 
-	if (gw->target->ns[0] && gw->target->ns[0]->bdev)
-		rdt_bdev_claim(gw->target->ns[0]->bdev, claim);
+	if (claim == RDT_CLAIM_TAKE)
+		gw->all->cluster->taken_at = cluster_time(gw->all->cluster);
+	if (ns && ns->bdev)
+		rdt_bdev_claim(ns->bdev, claim);
 	process_enter(before);
 }
 
@@ -400,10 +476,20 @@ void gateways_heal(struct gateways *all)
 	cluster_heal(all->cluster);
 	for (unsigned int i = 0; i < GATEWAYS; i++) {
 		gateway_stall(&all->gateway[i], 0);
-		if (all->gateway[i].state == GATEWAY_UP)
-			gateway_claim(&all->gateway[i], RDT_CLAIM_WAIT);
+		for (unsigned int j = 0; j < CLUSTER_IMAGES; j++)
+			if (all->gateway[i].state == GATEWAY_UP)
+				gateway_claim(&all->gateway[i], j, RDT_CLAIM_WAIT);
 	}
-	all->healed_at = rd_sim_now(all->w->sim);
+	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+		all->healed_at[i] = rd_sim_now(all->w->sim);
+}
+
+void gateways_hang_pool(struct gateways *all, unsigned int pool, uint64_t ns)
+{
+	cluster_hang_pool(all->cluster, pool, ns);
+	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+		if (all->healed_at[i] && all->cluster->images[i].pool == pool)
+			all->healed_at[i] = all->cluster->hangs_until[pool];
 }
 
 /* ---- in the place of the world's target ---- */
@@ -442,6 +528,16 @@ void target_reload(struct world *w, const struct setup *setup)
 	(void)w, (void)setup;
 }
 
+/* As check_new() expects. */
+static void fill_images(struct cluster *cl)
+{
+	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+		for (unsigned int j = 0; j < WORLD_BLOCKS; j++)
+			cl->images[i].values[j] = i * WORLD_BLOCKS + j;
+}
+
+const unsigned int target_namespaces = CLUSTER_IMAGES;
+
 int target_config(struct world *w, const struct setup *setup)
 {
 	struct gateways *all = calloc(1, sizeof(*all));
@@ -452,11 +548,17 @@ int target_config(struct world *w, const struct setup *setup)
 	if (rc)
 		return rc;
 	all->w = w;
+	fill_images(all->cluster);
 	all->cluster->violated = cluster_says;
 	all->cluster->written = world_judge_write;
 	all->cluster->arg = w;
 	w->judge = judge_answer;
-	w->submits_in = 60; /* so that time passes: a takeover takes seconds */
+	/* So that time passes in few steps: a takeover takes seconds. */
+	w->submits_in = 60;
+	if (rd_sim_chance(w->sim, 1, 2))
+		w->devs = WORLD_HOSTS; /* of the first image only */
+	else
+		w->submits_in = 120;
 	for (unsigned int i = 0; i < GATEWAYS && !rc; i++)
 		rc = new_gateway(all, i);
 	return rc;
@@ -480,7 +582,7 @@ void target_stop(struct world *w, bool power_fails)
 {
 	(void)power_fails;
 	w->target_state = TARGET_DRAINING;
-	w->gateways->healed_at = 0;
+	memset(w->gateways->healed_at, 0, sizeof(w->gateways->healed_at));
 	w->gateways->ending = true;
 	w->target = w->gateways->gateway[0].target; /* until target_end() */
 }
@@ -504,7 +606,7 @@ void target_end(struct world *w)
 	struct gateways *all = w->gateways;
 
 	if (!LIST_EMPTY(&all->cluster->opened))
-		world_fail(w, "a gateway that has ended has the image open");
+		world_fail(w, "a gateway that has ended has an image open");
 	for (unsigned int i = 0; i < GATEWAYS; i++)
 		free_gateway(&all->gateway[i]);
 	cluster_free(all->cluster);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two gateways to the image of a simulated cluster, in the place of the one target of a world. Each
- * is a process with a main thread, reactors, and the threads of the module rbd, and listens on one
- * of the two ports to which hosts have paths.
+ * Two gateways to the images of a simulated cluster, in the place of the one target of a world.
+ * Each is a process with a main thread, reactors, and the threads of the module rbd, and listens on
+ * one of the two ports to which hosts have paths.
  */
 #ifndef SIM_GATEWAYS_H
 #define SIM_GATEWAYS_H
@@ -43,7 +43,8 @@ struct gateways {
 	struct world *w;
 	struct cluster *cluster;
 	struct gateway gateway[GATEWAYS];
-	uint64_t healed_at; /* 0: there are faults, or a gateway has served since */
+	/* By image; 0: there are faults, or a gateway has served since. */
+	uint64_t healed_at[CLUSTER_IMAGES];
 	bool ending;
 };
 
@@ -53,9 +54,16 @@ void gateway_kill(struct gateway *gw);
 void gateway_drain(struct gateway *gw);
 /* The whole process stands still. */
 void gateway_stall(struct gateway *gw, uint64_t ns);
-/* As "rdctl ana 1 take", "yield" and "wait". */
-void gateway_claim(struct gateway *gw, enum rdt_claim claim);
-/* No more faults: a gateway must serve hosts within the time that is promised. */
+/* As "rdctl ana GROUP take", "yield" and "wait"; each image has a group. */
+void gateway_claim(struct gateway *gw, unsigned int image, enum rdt_claim claim);
+/* No more faults: each image must be served within the time that is promised. */
 void gateways_heal(struct gateways *all);
+/* One more fault: a pool hangs. Its images must be served within that time after it answers again.
+ */
+void gateways_hang_pool(struct gateways *all, unsigned int pool, uint64_t ns);
+/* Are pools that hang the only faults that there may be? */
+bool faults_hang_pools_only(const struct world *w);
+/* Is each image served again? */
+bool gateways_serve(const struct gateways *all);
 
 #endif /* SIM_GATEWAYS_H */

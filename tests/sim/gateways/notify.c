@@ -22,6 +22,7 @@ struct notify {
 	LIST_ENTRY(notify) link;
 	struct rd_sim_event timeout;
 	struct cluster *cluster;
+	unsigned int pool;
 	struct op *op; /* to be answered; NULL: nobody waits */
 	uint64_t id;
 	unsigned int count;
@@ -89,9 +90,9 @@ static void notify_timeout(struct rd_sim_event *event)
 	uint64_t now = rd_sim_now(cl->sim);
 
 	/* An OSD that continues may count the time before it reads what has arrived. */
-	if (cl->stalled_until > now)
+	if (pool_away_until(cl, n->pool) > now)
 		rd_sim_at(cl->sim, event,
-			  fault_wait(cl->sim, cl->stalled_until) +
+			  fault_wait(cl->sim, pool_away_until(cl, n->pool)) +
 				  rd_sim_below(cl->sim, RD_NSEC_PER_SEC));
 	else
 		notify_over(n, -ETIMEDOUT);
@@ -156,12 +157,13 @@ static int notify_exec(struct op *op)
 	if (!n)
 		abort();
 	n->cluster = cl;
+	n->pool = op->pool;
 	n->op = op;
 	n->id = ++cl->last_id;
 	n->timeout.fn = notify_timeout;
 	LIST_INSERT_HEAD(&cl->notifies, n, link);
 	LIST_FOREACH (w, &cl->watchers, link)
-		if (strcmp(w->object, no->object) == 0)
+		if (w->pool == op->pool && strcmp(w->object, no->object) == 0)
 			ask_watcher(n, w);
 	rd_sim_at(cl->sim, &n->timeout, no->timeout_ns);
 	if (all_have_acked(n))
@@ -242,6 +244,7 @@ int rados_aio_notify(rados_ioctx_t io, const char *o, rados_completion_t complet
 		return -ENOMEM;
 	no->op.exec = notify_exec;
 	no->op.done = notify_done;
+	no->op.pool = ((struct ioctx *)io)->pool;
 	no->object = o;
 	no->timeout_ns = timeout_ms * RD_NSEC_PER_MSEC;
 	no->completion = completion;
@@ -274,6 +277,7 @@ int rados_notify_ack(rados_ioctx_t io, const char *o, uint64_t notify_id, uint64
 		return -ENOMEM;
 	ack->op.exec = ack_exec;
 	ack->op.done = ack_done;
+	ack->op.pool = ((struct ioctx *)io)->pool;
 	ack->id = notify_id;
 	ack->cookie = cookie;
 	op_send(((struct ioctx *)io)->client, &ack->op);

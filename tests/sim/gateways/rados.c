@@ -87,12 +87,14 @@ uint64_t rados_get_instance_id(rados_t cluster)
 int rados_ioctx_create(rados_t cluster, const char *pool_name, rados_ioctx_t *ioctx)
 {
 	struct ioctx *io = calloc(1, sizeof(*io));
+	char name[16];
 
-	(void)pool_name;
 	*ioctx = io;
 	if (!io)
 		return -ENOMEM;
 	io->client = cluster;
+	while (snprintf(name, sizeof(name), CLUSTER_POOL, io->pool) && strcmp(name, pool_name) != 0)
+		io->pool++;
 	sleep_briefly(io->client->cluster->sim);
 	return 0;
 }
@@ -104,8 +106,7 @@ void rados_ioctx_destroy(rados_ioctx_t io)
 
 int64_t rados_ioctx_get_id(rados_ioctx_t io)
 {
-	(void)io;
-	return 1;
+	return ((struct ioctx *)io)->pool + 1;
 }
 
 void rados_ioctx_set_namespace(rados_ioctx_t io, const char *nspace)
@@ -117,6 +118,7 @@ void rados_ioctx_set_namespace(rados_ioctx_t io, const char *nspace)
 
 struct write_op {
 	struct op op;
+	struct ioctx *ctx;
 	const char *name;
 	bool has_version, exclusive, creates;
 	uint64_t version; /* that is expected; afterwards the new one */
@@ -126,16 +128,19 @@ struct write_op {
 
 struct read_op {
 	struct op op;
+	struct ioctx *ctx;
 	const char *name;
 	char *buf;
 	size_t len;
 	uint64_t version;
 };
 
-static struct object *find_object(struct cluster *cl, const char *name)
+/* @name "": one that is not used. */
+static struct object *find_object(struct cluster *cl, unsigned int pool, const char *name)
 {
 	for (unsigned int i = 0; i < sizeof(cl->objects) / sizeof(cl->objects[0]); i++)
-		if (strcmp(cl->objects[i].name, name) == 0)
+		if (strcmp(cl->objects[i].name, name) == 0 &&
+		    (!name[0] || cl->objects[i].pool == pool))
 			return &cl->objects[i];
 	return NULL;
 }
@@ -143,9 +148,9 @@ static struct object *find_object(struct cluster *cl, const char *name)
 static int read_exec(struct op *op)
 {
 	struct read_op *read = rd_container_of(op, struct read_op, op);
-	const struct object *object = find_object(op->client->cluster, read->name);
+	const struct object *object = find_object(op->client->cluster, op->pool, read->name);
 
-	op->client->read_version = object ? object->version : 0;
+	read->ctx->read_version = object ? object->version : 0;
 	if (!object)
 		return -ENOENT;
 	read->version = object->version;
@@ -158,7 +163,11 @@ static int read_exec(struct op *op)
 int rados_read(rados_ioctx_t io, const char *oid, char *buf, size_t len, uint64_t off)
 {
 	struct ioctx *ctx = io;
-	struct read_op read = {.op = {.exec = read_exec}, .name = oid, .buf = buf, .len = len};
+	struct read_op read = {.op = {.exec = read_exec, .pool = ctx->pool},
+			       .ctx = ctx,
+			       .name = oid,
+			       .buf = buf,
+			       .len = len};
 	int rc;
 
 	(void)off;
@@ -222,19 +231,20 @@ static int write_exec(struct op *op)
 	struct write_op *w = rd_container_of(op, struct write_op, op);
 	struct client *c = op->client;
 	struct cluster *cl = c->cluster;
-	struct object *object = find_object(cl, w->name);
+	struct object *object = find_object(cl, op->pool, w->name);
 	int rc = may_write(w, object);
 
 	if (rc || (object && !w->text))
 		return rc;
-	if (w->text && c->read_version != (object ? object->version : 0))
+	if (w->text && w->ctx->read_version != (object ? object->version : 0))
 		cluster_violated(cl,
 				 "the client %s has replaced a shared state that it has not read",
 				 c->addr);
 	if (!object) {
-		object = find_object(cl, "");
+		object = find_object(cl, op->pool, "");
 		if (!object)
 			abort();
+		object->pool = op->pool;
 		snprintf(object->name, sizeof(object->name), "%s", w->name);
 	}
 	object->version++;
@@ -246,7 +256,7 @@ static int write_exec(struct op *op)
 		abort();
 	memcpy(object->text, w->text, w->len);
 	object->len = w->len;
-	w->version = c->read_version = object->version;
+	w->version = w->ctx->read_version = object->version;
 	rd_sim_tell(cl->sim, "cluster: client %s writes version %llu of %s", c->addr,
 		    (unsigned long long)object->version, object->name);
 	return 0;
@@ -261,7 +271,9 @@ int rados_write_op_operate(rados_write_op_t write_op, rados_ioctx_t io, const ch
 
 	(void)mtime, (void)flags;
 	w->name = oid;
+	w->ctx = ctx;
 	w->op.exec = write_exec;
+	w->op.pool = ctx->pool;
 	rc = op_call(ctx->client, &w->op);
 	if (!rc && w->text)
 		ctx->version = w->version;
@@ -301,6 +313,7 @@ int rados_aio_write_op_operate(rados_write_op_t write_op, rados_ioctx_t io,
 	aio->write = *(struct write_op *)write_op;
 	aio->write.name = oid;
 	aio->write.op.exec = write_exec;
+	aio->write.op.pool = ((struct ioctx *)io)->pool;
 	aio->write.op.done = aio_write_done;
 	aio->completion = completion;
 	op_send(((struct ioctx *)io)->client, &aio->write.op);
@@ -334,6 +347,8 @@ int rados_mon_command(rados_t cluster, const char **cmd, size_t cmdlen, const ch
 		      size_t *outslen)
 {
 	struct client *c = cluster, *victim;
+	const char *expire = strstr(cmd[0], "\"expire\": ");
+	uint64_t ns = BLOCK_DEFAULT;
 	char addr[80];
 
 	(void)cmdlen, (void)inbuf, (void)inbuflen;
@@ -341,10 +356,12 @@ int rados_mon_command(rados_t cluster, const char **cmd, size_t cmdlen, const ch
 	*outbuflen = *outslen = 0;
 	if (strstr(cmd[0], "osd blocklist ls"))
 		return list_blocked(c, outbuf, outbuflen);
+	if (expire)
+		ns = strtoull(expire + strlen("\"expire\": "), NULL, 10) * RD_NSEC_PER_SEC;
 	LIST_FOREACH (victim, &c->cluster->clients, link) {
 		snprintf(addr, sizeof(addr), "\"%s\"", victim->addr);
 		if (strstr(cmd[0], "osd blocklist") && strstr(cmd[0], addr))
-			return client_block(c, victim);
+			return client_block(c, victim, ns, false);
 	}
 	return -EINVAL;
 }
@@ -367,7 +384,7 @@ static int watch_exec(struct op *op)
 {
 	struct watch_op *w = rd_container_of(op, struct watch_op, op);
 
-	w->watch = watch_new(op->client, w->object, w->notified, w->failed, w->arg);
+	w->watch = watch_new(op->client, op->pool, w->object, w->notified, w->failed, w->arg);
 	return 0;
 }
 
@@ -394,13 +411,14 @@ int rados_aio_watch2(rados_ioctx_t io, const char *o, rados_completion_t complet
 	(void)timeout;
 	if (!w)
 		return -ENOMEM;
-	*w = (struct watch_op){.op = {.exec = watch_exec, .done = watch_done},
-			       .object = o,
-			       .notified = watchcb,
-			       .failed = watcherrcb,
-			       .arg = arg,
-			       .completion = completion,
-			       .out = handle};
+	*w = (struct watch_op){
+		.op = {.exec = watch_exec, .done = watch_done, .pool = ((struct ioctx *)io)->pool},
+		.object = o,
+		.notified = watchcb,
+		.failed = watcherrcb,
+		.arg = arg,
+		.completion = completion,
+		.out = handle};
 	op_send(((struct ioctx *)io)->client, &w->op);
 	return 0;
 }
@@ -429,8 +447,9 @@ static void forget_watch(const struct client *c, uint64_t cookie)
 
 int rados_unwatch2(rados_ioctx_t io, uint64_t cookie)
 {
-	struct client *c = ((struct ioctx *)io)->client;
-	struct watch_op w = {.op = {.exec = unwatch_exec}, .cookie = cookie};
+	const struct ioctx *ctx = io;
+	struct client *c = ctx->client;
+	struct watch_op w = {.op = {.exec = unwatch_exec, .pool = ctx->pool}, .cookie = cookie};
 	int rc = op_call(c, &w.op);
 
 	forget_watch(c, cookie);
@@ -454,7 +473,9 @@ int rados_aio_unwatch(rados_ioctx_t io, uint64_t cookie, rados_completion_t comp
 
 	if (!w)
 		return -ENOMEM;
-	*w = (struct watch_op){.op = {.exec = unwatch_exec, .done = unwatch_done},
+	*w = (struct watch_op){.op = {.exec = unwatch_exec,
+				      .done = unwatch_done,
+				      .pool = ((struct ioctx *)io)->pool},
 			       .cookie = cookie,
 			       .completion = completion};
 	op_send(((struct ioctx *)io)->client, &w->op);

@@ -8,7 +8,9 @@
 /* A rados_ioctx_t. */
 struct ioctx {
 	struct client *client;
-	uint64_t version; /* of the last operation */
+	unsigned int pool;
+	uint64_t read_version; /* of the shared state: the version that was read */
+	uint64_t version;      /* of the last operation */
 };
 
 #endif /* SIM_RADOS_H */

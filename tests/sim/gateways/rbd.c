@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* librbd, as far as the module rbd calls it: the image, its size, its I/O. */
+/* librbd, as far as the module rbd calls it: images, their size, their I/O. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,6 @@
 #include "rbd_image.h"
 
 #define IO_BLOCKS 64u
-#define IMAGE_ID  "1062cafe"
 
 enum io_kind { IO_READ, IO_WRITE, IO_ZEROES, IO_DISCARD, IO_FLUSH };
 
@@ -27,6 +26,7 @@ struct rbd_io {
 
 struct open_call {
 	struct op op;
+	const struct image *image;
 	struct watch *header;
 };
 
@@ -36,7 +36,7 @@ static int open_exec(struct op *op)
 {
 	struct open_call *call = rd_container_of(op, struct open_call, op);
 
-	call->header = watch_new(op->client, CLUSTER_HEADER, NULL, NULL, NULL);
+	call->header = watch_new(op->client, op->pool, call->image->header, NULL, NULL, NULL);
 	return 0;
 }
 
@@ -60,15 +60,27 @@ static void change_is_due(struct rd_sim_event *event)
 	process_enter(before);
 }
 
-int rbd_open(rados_ioctx_t io, const char *name, rbd_image_t *image, const char *snap_name)
+static struct image *image_named(const struct ioctx *ctx, const char *name)
 {
-	struct client *c = ((struct ioctx *)io)->client;
-	struct open_call call = {.op = {.exec = open_exec}};
+	struct cluster *cl = ctx->client->cluster;
+
+	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+		if (cl->images[i].pool == ctx->pool && strcmp(cl->images[i].name, name) == 0)
+			return &cl->images[i];
+	return NULL;
+}
+
+int rbd_open(rados_ioctx_t io, const char *name, rbd_image_t *out, const char *snap_name)
+{
+	const struct ioctx *ctx = io;
+	struct client *c = ctx->client;
+	struct image *image = image_named(ctx, name);
+	struct open_call call = {.op = {.exec = open_exec, .pool = ctx->pool}, .image = image};
 	struct opened *o;
 	int rc;
 
 	(void)snap_name;
-	if (strcmp(name, CLUSTER_IMAGE) != 0)
+	if (!image)
 		return -ENOENT;
 	rc = op_call(c, &call.op);
 	if (rc) {
@@ -80,18 +92,20 @@ int rbd_open(rados_ioctx_t io, const char *name, rbd_image_t *image, const char 
 	if (!o)
 		abort();
 	o->client = c;
+	o->image = image;
 	o->cookie = call.header->cookie;
 	o->header = call.header;
 	o->change.fn = change_is_due;
 	TAILQ_INIT(&o->idle);
 	LIST_INSERT_HEAD(&c->cluster->opened, o, link);
-	*image = o;
+	*out = o;
 	return 0;
 }
 
+/* An image has its name as its ID. */
 int rbd_open_by_id(rados_ioctx_t io, const char *id, rbd_image_t *image, const char *snap_name)
 {
-	return strcmp(id, IMAGE_ID) == 0 ? rbd_open(io, CLUSTER_IMAGE, image, snap_name) : -ENOENT;
+	return rbd_open(io, id, image, snap_name);
 }
 
 int rbd_open_by_id_read_only(rados_ioctx_t io, const char *id, rbd_image_t *image,
@@ -102,8 +116,7 @@ int rbd_open_by_id_read_only(rados_ioctx_t io, const char *id, rbd_image_t *imag
 
 int rbd_get_name(rbd_image_t image, char *name, size_t *name_len)
 {
-	(void)image;
-	snprintf(name, *name_len, CLUSTER_IMAGE);
+	snprintf(name, *name_len, "%s", ((struct opened *)image)->image->name);
 	return 0;
 }
 
@@ -132,7 +145,7 @@ static int close_exec(struct op *op)
 int rbd_close(rbd_image_t image)
 {
 	struct opened *o = image;
-	struct close_call call = {.op = {.exec = close_exec}, .o = o};
+	struct close_call call = {.op = {.exec = close_exec, .pool = o->image->pool}, .o = o};
 
 	while (o->ios)
 		fiber_wait(&o->idle, UINT64_MAX);
@@ -155,8 +168,7 @@ int rbd_stat(rbd_image_t image, rbd_image_info_t *info, size_t infosize)
 
 int rbd_get_id(rbd_image_t image, char *id, size_t id_len)
 {
-	(void)image;
-	snprintf(id, id_len, IMAGE_ID);
+	snprintf(id, id_len, "%s", ((struct opened *)image)->image->name);
 	return 0;
 }
 
@@ -214,21 +226,24 @@ static int exec_write(struct rbd_io *io)
 {
 	struct opened *o = io->o;
 	struct cluster *cl = o->client->cluster;
+	struct image *image = o->image;
 
-	if (!o->locked && rbd_owner_is(cl, NULL, 0)) {
-		cl->lock_client = o->client; /* librbd takes a lock that is free by itself */
-		cl->lock_cookie = o->cookie;
+	if (!o->locked && rbd_owner_is(image, NULL, 0)) {
+		image->lock_client = o->client; /* librbd takes a lock that is free by itself */
+		image->lock_cookie = o->cookie;
 	}
-	if (!o->locked && !rbd_owner_is(cl, o->client, o->cookie))
+	if (!o->locked && !rbd_owner_is(image, o->client, o->cookie))
 		return -EROFS;
-	if (!rbd_owner_is(cl, o->client, o->cookie))
-		cluster_violated(cl, "the client %s writes while %s has the lock", o->client->addr,
-				 cl->lock_client ? cl->lock_client->addr : "nobody");
+	if (!rbd_owner_is(image, o->client, o->cookie))
+		cluster_violated(cl, "the client %s writes to %s while %s has the lock",
+				 o->client->addr, image->name,
+				 image->lock_client ? image->lock_client->addr : "nobody");
 	for (unsigned int i = 0; i < io->count; i++) {
-		cl->values[io->block + i] = io->values[i];
+		image->values[io->block + i] = io->values[i];
 		cl->written(cl->arg, io->values[i]);
-		rd_sim_tell(cl->sim, "cluster: client %s: block %u: value %llu", o->client->addr,
-			    io->block + i, (unsigned long long)io->values[i] >> CHECK_BLOCK_BITS);
+		rd_sim_tell(cl->sim, "cluster: client %s: %s block %u: value %llu", o->client->addr,
+			    image->name, io->block + i,
+			    (unsigned long long)io->values[i] >> CHECK_BLOCK_BITS);
 	}
 	return 0;
 }
@@ -236,12 +251,11 @@ static int exec_write(struct rbd_io *io)
 static int io_exec(struct op *op)
 {
 	struct rbd_io *io = rd_container_of(op, struct rbd_io, op);
-	const struct cluster *cl = op->client->cluster;
 
 	if (io_writes(io))
 		return exec_write(io);
 	for (unsigned int i = 0; i < io->count; i++)
-		io->values[i] = cl->values[io->block + i];
+		io->values[i] = io->o->image->values[io->block + i];
 	return (int)(io->count * DISK_BLOCK);
 }
 
@@ -260,6 +274,20 @@ static void io_done(struct op *op)
 	c->result = op->result;
 	free(io);
 	c->fn(c, c->arg);
+}
+
+bool opened_writes(const struct opened *o)
+{
+	struct op *op;
+
+	LIST_FOREACH (op, &o->client->cluster->ops, link)
+		if (op->exec == io_exec && op->state == OP_UNDER_WAY) {
+			const struct rbd_io *io = rd_container_of(op, struct rbd_io, op);
+
+			if (io->o == o && io_writes(io))
+				return true;
+		}
+	return false;
 }
 
 static int refused_exec(struct op *op)
@@ -290,6 +318,7 @@ static int start_rbd_io(rbd_image_t image, enum io_kind kind, uint64_t off, uint
 			cluster_violated(o->client->cluster, "a write has a torn block");
 	}
 	io->op.done = io_done;
+	io->op.pool = o->image->pool;
 	io->op.exec = io_writes(io) && !o->locked && o->by_request ? refused_exec : io_exec;
 	o->ios++;
 	o->writes += io_writes(io);

@@ -8,20 +8,32 @@
 #include "rados.h"
 #include "rbd_image.h"
 
-#define ASK_AGAIN RD_NSEC_PER_SEC /* the owner of a lock that does not answer */
+#define ASK_AGAIN       RD_NSEC_PER_SEC         /* the owner of a lock that does not answer */
+#define BREAK_FORGOTTEN (500 * RD_NSEC_PER_SEC) /* it need not know that any more */
+#define BREAK_KNOWN                                                                   \
+	(500 * RD_NSEC_PER_MSEC) /* the product has noted by then what it has blocked \
+				  */
 
 struct lock_call {
 	struct op op;
-	struct opened *o;
+	struct opened *o; /* break_exec(): NULL where it is not known */
+	struct image *image;
 	struct client *owner; /* that was found, or that is expected */
 	uint64_t cookie;
 };
 
-static void set_owner(struct cluster *cl, struct client *c, uint64_t cookie)
+static struct lock_call lock_call(struct opened *o, int (*exec)(struct op *op))
 {
-	cl->lock_client = c;
-	cl->lock_cookie = cookie;
-	rd_sim_tell(cl->sim, "cluster: the lock is held by %s", c ? c->addr : "nobody");
+	return (struct lock_call){
+		.op = {.exec = exec, .pool = o->image->pool}, .o = o, .image = o->image};
+}
+
+static void set_owner(struct lock_call *call, struct client *c, uint64_t cookie)
+{
+	call->image->lock_client = c;
+	call->image->lock_cookie = cookie;
+	rd_sim_tell(call->op.client->cluster->sim, "cluster: the lock of %s is held by %s",
+		    call->image->name, c ? c->addr : "nobody");
 }
 
 /* ---- acquire ---- */
@@ -29,38 +41,48 @@ static void set_owner(struct cluster *cl, struct client *c, uint64_t cookie)
 static int acquire_exec(struct op *op)
 {
 	struct lock_call *call = rd_container_of(op, struct lock_call, op);
-	struct cluster *cl = op->client->cluster;
 
-	if (rbd_owner_is(cl, NULL, 0))
-		set_owner(cl, op->client, call->o->cookie);
-	if (rbd_owner_is(cl, op->client, call->o->cookie))
+	if (rbd_owner_is(call->image, NULL, 0))
+		set_owner(call, op->client, call->o->cookie);
+	if (rbd_owner_is(call->image, op->client, call->o->cookie))
 		return 0;
-	call->owner = cl->lock_client;
-	call->cookie = cl->lock_cookie;
+	call->owner = call->image->lock_client;
+	call->cookie = call->image->lock_cookie;
 	return -EBUSY;
 }
 
 static int break_exec(struct op *op)
 {
-	const struct lock_call *call = rd_container_of(op, struct lock_call, op);
-	struct cluster *cl = op->client->cluster;
+	struct lock_call *call = rd_container_of(op, struct lock_call, op);
 
-	if (!rbd_owner_is(cl, call->owner, call->cookie))
+	if (!rbd_owner_is(call->image, call->owner, call->cookie))
 		return -ENOENT;
-	set_owner(cl, NULL, 0);
+	set_owner(call, NULL, 0);
 	return 0;
 }
 
-/* Blocks the owner, waits for the map of the OSDs that says so, and breaks its lock. */
-static int break_of(struct opened *o, struct client *owner, uint64_t cookie)
+/* Blocks the owner, waits for the map of the OSDs that says so, and breaks its lock. @may_end: see
+ * struct client. */
+static int break_of(struct opened *o, struct client *owner, uint64_t cookie, bool may_end)
 {
-	struct lock_call call = {
-		.op = {.exec = break_exec}, .o = o, .owner = owner, .cookie = cookie};
-	int rc = o->client->breaks_without_block ? 0 : client_block(o->client, owner);
+	struct lock_call call = lock_call(o, break_exec);
+	int rc;
+
+	call.owner = owner;
+	call.cookie = cookie;
+	rc = o->client->breaks_without_block
+		     ? 0
+		     : client_block(o->client, owner, BLOCK_DEFAULT, may_end);
 
 	if (!rc)
 		rc = client_get_map(o->client);
-	return rc ? rc : op_call(o->client, &call.op);
+	if (!rc)
+		rc = op_call(o->client, &call.op);
+	if (!rc) {
+		o->client->broken = owner;
+		o->client->broken_at = cluster_time(o->client->cluster);
+	}
+	return rc;
 }
 
 /* The owner does not answer: is it known to be gone? */
@@ -78,14 +100,14 @@ int rbd_lock_acquire(rbd_image_t image, rbd_lock_mode_t lock_mode)
 	(void)lock_mode;
 	o->by_request = true;
 	while (!o->locked) {
-		struct lock_call call = {.op = {.exec = acquire_exec}, .o = o};
+		struct lock_call call = lock_call(o, acquire_exec);
 
 		rc = op_call(o->client, &call.op);
 		o->locked = !rc;
 		if (rc != -EBUSY)
 			break;
 		if (!watcher_of(cl, call.owner, call.cookie))
-			rc = break_of(o, call.owner, call.cookie);
+			rc = break_of(o, call.owner, call.cookie, true);
 		else if (owner_answers(call.owner))
 			rc = -EROFS;
 		else
@@ -100,18 +122,17 @@ int rbd_lock_acquire(rbd_image_t image, rbd_lock_mode_t lock_mode)
 
 static int release_exec(struct op *op)
 {
-	const struct lock_call *call = rd_container_of(op, struct lock_call, op);
-	struct cluster *cl = op->client->cluster;
+	struct lock_call *call = rd_container_of(op, struct lock_call, op);
 
-	if (rbd_owner_is(cl, op->client, call->o->cookie))
-		set_owner(cl, NULL, 0);
+	if (rbd_owner_is(call->image, op->client, call->o->cookie))
+		set_owner(call, NULL, 0);
 	return 0;
 }
 
 int rbd_lock_release(rbd_image_t image)
 {
 	struct opened *o = image;
-	struct lock_call call = {.op = {.exec = release_exec}, .o = o};
+	struct lock_call call = lock_call(o, release_exec);
 
 	o->locked = false;
 	o->by_request = true;
@@ -120,47 +141,61 @@ int rbd_lock_release(rbd_image_t image)
 	return op_call(o->client, &call.op);
 }
 
-int rbd_lock_break(rbd_image_t image, rbd_lock_mode_t lock_mode, const char *lock_owner)
-{
-	struct opened *o = image;
-	const struct cluster *cl = o->client->cluster;
-	struct lock_call call = {.op = {.exec = acquire_exec}, .o = o};
-	char *found = NULL;
-	rbd_lock_mode_t mode;
-	size_t count = 1;
-	int rc = rbd_lock_get_owners(image, &mode, &found, &count);
-
-	(void)lock_mode;
-	if (rc)
-		return rc;
-	rc = strcmp(found, lock_owner) == 0 ? 0 : -EBUSY;
-	rbd_lock_get_owners_cleanup(&found, count);
-	if (rc)
-		return rc;
-	LIST_FOREACH (call.owner, &cl->clients, link)
-		if (strcmp(call.owner->addr, lock_owner) == 0)
-			break;
-	if (!call.owner || call.owner != cl->lock_client)
-		return -ENOENT;
-	return break_of(o, call.owner, cl->lock_cookie);
-}
-
 static int owner_exec(struct op *op)
 {
 	struct lock_call *call = rd_container_of(op, struct lock_call, op);
 
-	call->owner = op->client->cluster->lock_client;
-	call->cookie = op->client->cluster->lock_cookie;
+	call->owner = call->image->lock_client;
+	call->cookie = call->image->lock_cookie;
 	return call->owner ? 0 : -ENOENT;
+}
+
+/* One block of a gateway must do for all its images. */
+static void look_whether_blocked_again(const struct opened *o, const struct client *owner)
+{
+	const struct client *c = o->client;
+	const struct cluster *cl = c->cluster;
+	uint64_t known = c->broken_at, goes_on = c->process->stalled_until + cl->aged_ns;
+
+	if (cluster_time(cl) - known > BREAK_FORGOTTEN)
+		return;
+	if (known < goes_on)
+		known = goes_on;
+	if (c->broken == owner && owner->blocked_epoch && owner->blocked_at < o->owner_read_at &&
+	    o->owner_read_at > known + BREAK_KNOWN)
+		cluster_violated(c->cluster, "the client %s blocks %s again for %s", c->addr,
+				 owner->addr, o->image->name);
+}
+
+/* The time for which a command to take a lock is valid. */
+static bool was_told_to_take(const struct cluster *cl)
+{
+	return cl->taken_at && cluster_time(cl) - cl->taken_at < 120 * RD_NSEC_PER_SEC;
+}
+
+int rbd_lock_break(rbd_image_t image, rbd_lock_mode_t lock_mode, const char *lock_owner)
+{
+	struct opened *o = image;
+	struct lock_call call = lock_call(o, owner_exec);
+	int rc = op_call(o->client, &call.op);
+
+	(void)lock_mode;
+	if (rc)
+		return rc;
+	if (strcmp(call.owner->addr, lock_owner) != 0)
+		return -EBUSY;
+	look_whether_blocked_again(o, call.owner);
+	return break_of(o, call.owner, call.cookie, was_told_to_take(o->client->cluster));
 }
 
 int rbd_lock_get_owners(rbd_image_t image, rbd_lock_mode_t *lock_mode, char **lock_owners,
 			size_t *max_lock_owners)
 {
 	struct opened *o = image;
-	struct lock_call call = {.op = {.exec = owner_exec}, .o = o};
+	struct lock_call call = lock_call(o, owner_exec);
 	int rc = op_call(o->client, &call.op);
 
+	o->owner_read_at = cluster_time(o->client->cluster);
 	*lock_mode = RBD_LOCK_MODE_EXCLUSIVE;
 	if (rc)
 		return rc;
@@ -180,7 +215,7 @@ ssize_t rbd_list_lockers(rbd_image_t image, int *exclusive, char *tag, size_t *t
 			 char *addrs, size_t *addrs_len)
 {
 	struct opened *o = image;
-	struct lock_call call = {.op = {.exec = owner_exec}, .o = o};
+	struct lock_call call = lock_call(o, owner_exec);
 	int rc = op_call(o->client, &call.op);
 
 	(void)tag, (void)tag_len;
@@ -196,10 +231,14 @@ ssize_t rbd_list_lockers(rbd_image_t image, int *exclusive, char *tag, size_t *t
 int rados_break_lock(rados_ioctx_t io, const char *o, const char *name, const char *client,
 		     const char *cookie)
 {
-	struct client *c = ((struct ioctx *)io)->client;
-	struct lock_call call = {.op = {.exec = break_exec}};
+	const struct ioctx *ctx = io;
+	struct client *c = ctx->client;
+	struct lock_call call = {.op = {.exec = break_exec, .pool = ctx->pool}};
 
-	(void)o, (void)name;
+	(void)name;
+	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+		if (strcmp(c->cluster->images[i].header, o) == 0)
+			call.image = &c->cluster->images[i];
 	LIST_FOREACH (call.owner, &c->cluster->clients, link)
 		if (call.owner->id == strtoull(client + strlen("client."), NULL, 10))
 			break;
@@ -210,7 +249,7 @@ int rados_break_lock(rados_ioctx_t io, const char *o, const char *name, const ch
 int rbd_is_exclusive_lock_owner(rbd_image_t image, int *is_owner)
 {
 	struct opened *o = image;
-	struct lock_call call = {.op = {.exec = owner_exec}, .o = o};
+	struct lock_call call = lock_call(o, owner_exec);
 	int rc;
 
 	*is_owner = 0;
@@ -241,17 +280,19 @@ void opened_watch_lost(struct client *c, uint64_t cookie)
 	if (!w)
 		abort();
 	*w = (struct watcher){.client = c,
-			      .object = CLUSTER_HEADER,
+			      .pool = o->image->pool,
+			      .object = o->image->header,
 			      .cookie = cookie,
 			      .alive_at = rd_sim_now(cl->sim)};
 	LIST_INSERT_HEAD(&cl->watchers, w, link);
 	o->header->told = false;
-	if (o->locked && !rbd_owner_is(cl, c, cookie))
+	if (o->locked && !rbd_owner_is(o->image, c, cookie))
 		o->locked = false;
 }
 
 struct watchers_call {
 	struct op op;
+	const struct image *image;
 	rbd_image_watcher_t *list;
 	size_t *count;
 };
@@ -264,7 +305,7 @@ static int watchers_exec(struct op *op)
 
 	*call->count = 0;
 	LIST_FOREACH (w, &op->client->cluster->watchers, link) {
-		if (strcmp(w->object, CLUSTER_HEADER) != 0)
+		if (strcmp(w->object, call->image->header) != 0)
 			continue;
 		if (*call->count == room)
 			return -ERANGE;
@@ -276,10 +317,13 @@ static int watchers_exec(struct op *op)
 
 int rbd_watchers_list(rbd_image_t image, rbd_image_watcher_t *watchers, size_t *max_watchers)
 {
-	struct watchers_call call = {
-		.op = {.exec = watchers_exec}, .list = watchers, .count = max_watchers};
+	const struct opened *o = image;
+	struct watchers_call call = {.op = {.exec = watchers_exec, .pool = o->image->pool},
+				     .image = o->image,
+				     .list = watchers,
+				     .count = max_watchers};
 
-	return op_call(((struct opened *)image)->client, &call.op);
+	return op_call(o->client, &call.op);
 }
 
 void rbd_watchers_list_cleanup(rbd_image_watcher_t *watchers, size_t num_watchers)
