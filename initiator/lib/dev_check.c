@@ -129,6 +129,13 @@ static void path_checked(struct rdi_path *path)
 
 /* ---- reading ---- */
 
+/* Controllers need not have descriptors. But one that says that there is no such namespace might
+ * have it a moment later, when the other data is read, which would be without its identifiers. */
+static bool is_absent(unsigned int what, const struct rdinit_completion *c)
+{
+	return c->err && what == RDI_READ_DESCS && (c->status & 0x7ff) == NVME_SC_INVALID_NS;
+}
+
 static void path_read_done(void *user, const struct rdinit_completion *c)
 {
 	struct rdi_path *path = user;
@@ -141,6 +148,11 @@ static void path_read_done(void *user, const struct rdinit_completion *c)
 		return; /* the controller has ended and reports it */
 	if (c->err && what == RDI_READ_NS) {
 		rdi_path_fail(path, c->err, c->status, "%s: %s", path->address, c->text);
+		return;
+	}
+	if (is_absent(what, c)) {
+		rdi_path_fail(path, -ENODEV, 0, "%s: there is no namespace %u", path->address,
+			      path->nsid);
 		return;
 	}
 	if (c->err)

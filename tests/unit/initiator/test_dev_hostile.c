@@ -49,6 +49,41 @@ static void a_lost_path_takes_its_size_along(void)
 	t_dev_free(&d);
 }
 
+static bool has_no_namespace(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			     const void *data, size_t len)
+{
+	(void)data;
+	(void)len;
+	if (conn != t_conn_to(f, 1, false) || sqe->opcode != nvme_admin_identify ||
+	    (le32toh(sqe->cdw10) & 0xff) != NVME_IDENTIFY_CNS_NS_DESC_LIST)
+		return false;
+	t_answer(conn, sqe, 0, NVME_SC_INVALID_NS | NVME_STATUS_DNR);
+	return true;
+}
+
+/* The namespace is added between two commands. Its identifiers must not be taken for missing. */
+static void a_namespace_that_appears_is_read_from_the_beginning(void)
+{
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_dev_open(&d, 1);
+	t_fake.down = 1u << 1;
+	t_break(t_conn_to(&t_fake, 1, true), -ECONNRESET);
+	t_break(t_conn_to(&t_fake, 1, false), -ECONNRESET);
+	t_dev_settle(&d);
+	t_fake.down = 0;
+	t_fake.hook = has_no_namespace;
+	CU_ASSERT_EQUAL(rdinit_dev_reconnect(d.dev), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_WAITING);
+	t_fake.hook = NULL;
+	CU_ASSERT_EQUAL(rdinit_dev_reconnect(d.dev), 0);
+	t_dev_settle(&d);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
+	t_dev_free(&d);
+}
+
 static bool refuse_one_read(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
 			    const void *data, size_t len)
 {
@@ -443,6 +478,8 @@ const struct t_case t_dev_hostile_cases[] = {
 	 each_path_can_be_lost_before_a_command_ends},
 	{"without a limit a command is sent for ever", without_a_limit_a_command_is_sent_for_ever},
 	{"a lost path takes its size along", a_lost_path_takes_its_size_along},
+	{"a namespace that appears is read from the beginning",
+	 a_namespace_that_appears_is_read_from_the_beginning},
 	{"a retry is delayed for as long as a command may take",
 	 a_retry_is_delayed_for_as_long_as_a_command_may_take},
 	{"a pair that is sent again has no earlier status",
