@@ -39,6 +39,7 @@ struct right {
 struct resv {
 	struct resv_op ops[OPS];
 	enum op_state op_state[OPS];
+	bool overtaken[OPS]; /* another command was answered since it began */
 	unsigned int count;
 	bool overflow;
 	struct right can[RESV_HOSTS][2], cannot[RESV_HOSTS][2];
@@ -315,9 +316,23 @@ int resv_begins(struct resv *r, const struct resv_op *op, uint64_t now)
 		return -1;
 	r->ops[n] = *op;
 	r->op_state[n] = OP_SENT;
+	r->overtaken[n] = false;
 	explore(r);
 	update_rights(r, now);
 	return (int)n;
+}
+
+/*
+ * No write of the @victims of Preempt and Abort @n lands any more, until they may write again. They
+ * may have been allowed to already, if a command took effect after it that was answered before it.
+ */
+static void fence_victims(struct resv *r, unsigned int n, unsigned int victims)
+{
+	for (unsigned int host = 0; host < RESV_HOSTS; host++)
+		if (r->ops[n].action == RESV_PREEMPT_ABORT && !r->overtaken[n])
+			r->fenced[host] |= victims >> host & 1;
+	for (unsigned int i = 0; i < OPS; i++)
+		r->overtaken[i] = true;
 }
 
 bool resv_answered(struct resv *r, int number, unsigned int status, const struct resv_state *report,
@@ -336,8 +351,7 @@ bool resv_answered(struct resv *r, int number, unsigned int status, const struct
 	r->count = kept;
 	if (!kept)
 		return r->overflow;
-	for (unsigned int host = 0; host < RESV_HOSTS; host++)
-		r->fenced[host] |= r->ops[n].action == RESV_PREEMPT_ABORT && victims & 1u << host;
+	fence_victims(r, n, victims);
 	forget(r, n);
 	forget_lost(r);
 	update_rights(r, now);
