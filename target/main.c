@@ -28,6 +28,7 @@
 #include "target/manage/reloader.h"
 #include "target/manage/http.h"
 #include "target/manage/rpc.h"
+#include "target/manage/run_as.h"
 #include "target/manage/stats.h"
 #include "target/manage/watchdog.h"
 #include "target/nvmf/req_latency.h"
@@ -46,6 +47,7 @@ struct options {
 	const char *config;
 	const char *log;
 	const char *log_format;
+	const char *user;
 	int ready_fd;
 	bool check;
 	bool check_machine; /* also check what the configuration needs of the machine */
@@ -86,6 +88,7 @@ static const char usage_text[] =
 	"      --log-format FORMAT text, json, or auto (default): text, or for the systemd "
 	"journal\n"
 	"                          lines with priorities\n"
+	"      --user NAME[:GROUP] become this user, for root; before anything is opened\n"
 	"      --exit-with-parent  end when the process that started this one ends\n"
 	"      --ready-fd N        write \"ADDRESS PORT\" of each listener to descriptor N when\n"
 	"                          ready, then close it\n"
@@ -112,6 +115,15 @@ static int usage_error(const char *what, const char *value)
 	return EXIT_USAGE;
 }
 
+static int parse_check(const char *what, struct options *opt)
+{
+	opt->check = true;
+	opt->check_machine = what != NULL;
+	if (what && strcmp(what, "full") != 0)
+		return usage_error("--check takes nothing or full, not", what);
+	return 0;
+}
+
 static int parse_ready_fd(const char *text, struct options *opt)
 {
 	uint64_t fd;
@@ -132,12 +144,13 @@ static int parse_ready_fd(const char *text, struct options *opt)
 /* Returns -1 to continue, otherwise the exit code. */
 static int parse_options(int argc, char **argv, struct options *opt)
 {
-	enum { OPT_CHECK = 256, OPT_LOG, OPT_LOG_FORMAT, OPT_PARENT, OPT_READY_FD };
+	enum { OPT_CHECK = 256, OPT_LOG, OPT_LOG_FORMAT, OPT_USER, OPT_PARENT, OPT_READY_FD };
 	static const struct option longopts[] = {
 		{"config", required_argument, NULL, 'c'},
 		{"check", optional_argument, NULL, OPT_CHECK},
 		{"log", required_argument, NULL, OPT_LOG},
 		{"log-format", required_argument, NULL, OPT_LOG_FORMAT},
+		{"user", required_argument, NULL, OPT_USER},
 		{"exit-with-parent", no_argument, NULL, OPT_PARENT},
 		{"ready-fd", required_argument, NULL, OPT_READY_FD},
 		{"help", no_argument, NULL, 'h'},
@@ -153,16 +166,17 @@ static int parse_options(int argc, char **argv, struct options *opt)
 			opt->config = optarg;
 			break;
 		case OPT_CHECK:
-			opt->check = true;
-			opt->check_machine = optarg != NULL;
-			if (optarg && strcmp(optarg, "full") != 0)
-				return usage_error("--check takes nothing or full, not", optarg);
+			if (parse_check(optarg, opt))
+				return EXIT_USAGE;
 			break;
 		case OPT_LOG:
 			opt->log = optarg;
 			break;
 		case OPT_LOG_FORMAT:
 			opt->log_format = optarg;
+			break;
+		case OPT_USER:
+			opt->user = optarg;
 			break;
 		case OPT_PARENT:
 			opt->exit_with_parent = true;
@@ -595,6 +609,8 @@ int main(int argc, char **argv)
 	if (app.opt.check) /* nobody will read the messages */
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
 	code = make_log(&app);
+	if (code < 0 && app.opt.user && rdt_run_as(app.opt.user, app.log))
+		code = EXIT_FAILURE; /* the reason was logged */
 	if (code < 0 && rdt_config_load_texts(app.opt.config, &app.texts, false, app.log, &app.cfg))
 		code = EXIT_FAILURE; /* the reason was logged */
 	if (code < 0 && rdt_modules_create(&app.modules))

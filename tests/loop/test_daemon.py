@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rdtarget under a service manager: notifications, its watchdog, its log, and signals."""
 
+import ctypes
 import json
 import os
+import pwd
 import re
 import signal
 import socket
@@ -10,7 +12,7 @@ import subprocess
 import sys
 
 import nvmf_peer as nv
-from t_loop import DEADLINE, NQN, Skip, Target, each, main, program, requires_engine, test, wait_for
+from t_loop import DEADLINE, NQN, Skip, Target, each, main, program, requires_engine, requires_root, test, wait_for
 from t_serving import exercise
 from t_storage import forbid_io_uring, stall_env, stand_still
 
@@ -316,6 +318,76 @@ def an_unknown_log_format_is_refused(t):
     res = t.run([program('rdtarget'), '--log-format', 'xml', '-c', t.config([memory(t)])])
     t.eq(res.rc, 2, 'exit status')
     t.match('--log-format takes auto, text or json, not: xml', res.err)
+
+
+# ---- --user ----
+
+UID, GID = 65534, 65533  # a number without a group of its own
+
+
+def identity(target):
+    lines = dict(line.split(':', 1) for line in target.proc('status').splitlines())
+    return {key: lines[key].split() for key in ('Uid', 'Gid', 'Groups', 'CapPrm', 'CapEff')}
+
+
+@test
+def root_becomes_another_user_and_serves(t):
+    requires_root()
+    os.chmod(t.dir, 0o711)
+    ns = t.namespace()
+    config = t.config([ns, t.namespace(2, path=t.path('later.img'))])
+    for path in (ns['path'], t.path('later.img')):
+        with open(path, 'wb') as f:
+            f.truncate(16 << 20)
+        os.chown(path, UID, GID)
+        os.chmod(path, 0o600)
+    target = t.target(config=config, args=('--user', f'{UID}:{GID}'))
+    t.eq(identity(target), {'Uid': [str(UID)] * 4, 'Gid': [str(GID)] * 4, 'Groups': [str(GID)], 'CapPrm': ['0' * 16],
+                            'CapEff': ['0' * 16]})
+    exercise(target)
+
+
+@test
+def a_user_has_its_groups(t):
+    requires_root()
+    os.chmod(t.dir, 0o711)
+    target = t.target([memory(t)], args=('--user', 'daemon'))
+    user = pwd.getpwnam('daemon')
+    t.eq(identity(target)['Gid'], [str(user.pw_gid)] * 4)
+    t.eq(sorted(identity(target)['Groups']), sorted(map(str, os.getgrouplist('daemon', user.pw_gid))))
+
+
+@test
+def what_a_user_may_not_open_is_found(t):
+    requires_root()
+    os.chmod(t.dir, 0o711)
+    config = t.config([t.namespace(path=t.path('root.img'), create=False, size=None)])
+    with open(t.path('root.img'), 'wb') as f:
+        f.truncate(16 << 20)
+    os.chmod(t.path('root.img'), 0o600)
+    t.eq(t.run([program('rdtarget'), '--check=full', config]).rc, 0, 'as root')
+    for check in (['--check=full'], []):
+        res = t.run([program('rdtarget'), *check, '--user', f'{UID}:{GID}', config])
+        t.eq(res.rc, 1, 'exit status')
+        t.match(f'root.img: permission denied for user {UID}; allow', res.err)
+
+
+def without_setuid():
+    """root, but in a container that does not allow another user."""
+    for capability in (6, 7):  # CAP_SETGID, CAP_SETUID
+        ctypes.CDLL(None).prctl(24, capability)  # PR_CAPBSET_DROP
+
+
+@each(('a name', 'no-such-user', None, '--user: there is no user "no-such-user"; make it'),
+      ('a group', 'daemon:no-such-group', None, '--user: there is no group "no-such-group"; make it'),
+      ('no group', 'daemon:', None, '--user: there is no group ""'),
+      ('a number', '4000000001', None, 'no user has the number 4000000001.*expected 4000000001:GROUP'),
+      ('no permission', 'daemon', without_setuid, '--user daemon: cannot become.*Operation not permitted; start rdtarget as root'))
+def a_user_is_refused_by(t, user, before, text):
+    requires_root()
+    res = t.run([program('rdtarget'), '--user', user, t.config([memory(t)])], preexec_fn=before)
+    t.eq(res.rc, 1, 'exit status')
+    t.match(text, res.err)
 
 
 if __name__ == '__main__':
