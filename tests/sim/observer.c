@@ -18,9 +18,11 @@
 #include "faults.h"
 #include "probe.h"
 
-#define CONNECT_IN 100 /* one of so many steps begins to connect again */
-#define READ_IN    20  /* one of so many begins to read what an event tells of */
-#define PROBE_IN   60  /* one of so many begins another command */
+#define CONNECT_IN  100 /* one of so many steps begins to connect again */
+#define READ_IN     20  /* one of so many begins to read what an event tells of */
+#define SILENT_IN   400 /* one in which it authenticates has it fall silent */
+#define SILENT_TIME (15 * RD_NSEC_PER_SEC)
+#define PROBE_IN    60 /* one of so many begins another command */
 
 enum kind { KIND_NS, KIND_ANA, KIND_RESV, KINDS };
 
@@ -428,6 +430,16 @@ static void disconnect_observer(struct observer *t)
 	forget(t);
 }
 
+/* In the middle of its authentication, for longer than the target waits. */
+static void falls_silent(struct observer *t)
+{
+	if (!t->ctrl || t->ctrl->state != RDI_CTRL_AUTH || t->w->ending ||
+	    !rd_sim_chance(t->w->sim, 1, SILENT_IN))
+		return;
+	rd_sim_tell(t->w->sim, "observer: falls silent");
+	t->w->actors[ACTOR_OBSERVER].stalled_until = rd_sim_now(t->w->sim) + SILENT_TIME;
+}
+
 void observer_acts(struct observer *t)
 {
 	if (!t)
@@ -436,6 +448,7 @@ void observer_acts(struct observer *t)
 		connect_observer(t);
 	else if (t->ctrl && (t->ctrl->state == RDI_CTRL_CLOSED || t->probe.lost))
 		disconnect_observer(t);
+	falls_silent(t);
 	if (!t->ready || t->confirmed)
 		return;
 	if (!t->busy)

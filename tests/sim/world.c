@@ -160,6 +160,8 @@ static void run_step(struct world *w)
 	for (unsigned int i = 0; i < w->devs; i++)
 		host_acts(w->hosts[i]);
 	observer_acts(w->observer);
+	if (w->secrets)
+		target_judge_auth(w);
 	if (!world_step(w))
 		world_fail(w, "nothing will ever happen again");
 }

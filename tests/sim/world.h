@@ -69,6 +69,14 @@ enum actor_kind {
 	ACTORS = ACTOR_MORE_CHAN + WORLD_DEVS - WORLD_HOSTS,
 };
 
+/* A queue pair that waits for the next message of an authentication. */
+struct auth_wait {
+	const struct rdt_qpair *qp; /* only compared; NULL after the last one */
+	unsigned int state;         /* enum rdt_auth_state */
+	uint64_t since;
+};
+#define AUTH_WAITS 16u
+
 enum target_state {
 	TARGET_DOWN,     /* target_start() */
 	TARGET_UP,       /* target_stop() */
@@ -94,6 +102,7 @@ struct world {
 	struct rdt_config *cfg; /* that is applied, or is being applied */
 	struct setup_history setup;
 	struct secrets *secrets; /* NULL: nobody authenticates */
+	struct auth_wait auth_waits[AUTH_WAITS];
 	bool reloading;
 	struct rdt_report report;
 	struct rdt_target *target;
@@ -163,6 +172,9 @@ int target_start(struct world *w);
 void target_stop(struct world *w, bool power_fails);
 /* After TARGET_DRAINED: frees it. */
 void target_end(struct world *w);
+
+/* Each step: whether the target ends queues whose hosts do not authenticate. */
+void target_judge_auth(struct world *w);
 
 /* ---- host.c ---- */
 
