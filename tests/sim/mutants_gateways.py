@@ -38,6 +38,6 @@ MUTANTS = (
     ('a pool that hangs keeps the connection locked, which another pool shares', 'target/bdev/rbd_lock.c',
      '\trc = read_owner(img, owner, sizeof(owner));',
      '\tpthread_mutex_lock(&img->handle->joining);\n\trc = read_owner(img, owner, sizeof(owner));\n'
-     '\tpthread_mutex_unlock(&img->handle->joining);'),
+     '\tpthread_mutex_unlock(&img->handle->joining);', 'pool,kill,block'),
     ('a gateway that gets the lock does not read the reservations', 'target/bdev/rbd_lock.c', '\trc = rbd_shared_load(img);', '\trc = 0;'),
 )

@@ -454,6 +454,7 @@ void cluster_ages(struct cluster *cl, bool days)
 			return;
 	rd_sim_tell(cl->sim, "cluster: %s pass", days ? "days" : "hours");
 	cl->aged_ns += ns;
+	cl->aged_at = rd_sim_now(cl->sim);
 	LIST_FOREACH (c, &cl->clients, link)
 		if (c->blocked_epoch && c->blocked_until <= cluster_time(cl))
 			unblock(c, days);

@@ -135,6 +135,7 @@ struct cluster {
 	uint64_t monitor_epoch, osd_epoch;
 	struct rd_sim_event map_arrives, tick;
 	uint64_t aged_ns; /* time that has passed with nothing happening, but for blocks that end */
+	uint64_t aged_at; /* when that was; 0: never */
 	uint64_t taken_at; /* of cluster_time(): when an operator told a gateway to take a lock */
 	LIST_HEAD(, client) clients;
 	LIST_HEAD(, op) ops;

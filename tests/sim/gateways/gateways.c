@@ -335,15 +335,28 @@ static void all_are_down(struct gateways *all)
 	all->w->target_state = TARGET_DRAINED;
 }
 
+/* Can gateways not see whether the one with the lock is alive, so that Ceph's rules decide? Either
+ * that one does not watch what gateways watch before it notices that it is not blocked any more,
+ * or a question took too long. */
+static bool ceph_decides(const struct gateways *all, unsigned int image)
+{
+	const struct cluster *cl = all->cluster;
+	const struct client *holder = cl->images[image].lock_client;
+	uint64_t late = cl->hangs_until[cl->images[image].pool];
+
+	if (cl->aged_at > late)
+		late = cl->aged_at;
+	return (holder && holder->process->unblocked) ||
+	       (late && late + CEPH_DECIDES > all->healed_at[image]);
+}
+
 /* A gateway that ends while a pool hangs waits for its I/O, and has the locks of its images in
  * other pools until then. */
 static uint64_t serves_within(const struct gateways *all, unsigned int image)
 {
-	const struct client *holder = all->cluster->images[image].lock_client;
 	uint64_t within = SERVES_WITHIN;
 
-	/* It does not watch what gateways watch before it notices, so Ceph's rules decide. */
-	if (holder && holder->process->unblocked)
+	if (ceph_decides(all, image))
 		return SERVES_WITHIN + CEPH_DECIDES;
 	for (unsigned int i = 0; i < CLUSTER_POOLS; i++)
 		if (all->cluster->hangs_until[i] > all->healed_at[image])
