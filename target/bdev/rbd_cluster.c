@@ -354,6 +354,59 @@ void rbd_cluster_put(struct rbd_clusters *clusters, struct rbd_cluster *c, struc
 	free_unused_queue(clusters, q);
 }
 
+void rbd_cluster_keep(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue,
+		      struct rbd_handle *handle)
+{
+	struct rbd_pool *pool;
+
+	pthread_mutex_lock(&clusters->lock);
+	LIST_FOREACH (pool, &c->pools, link)
+		if (pool->queue == queue)
+			pool->images++;
+	pthread_mutex_unlock(&clusters->lock);
+	pthread_mutex_lock(&c->lock);
+	handle->refs++;
+	pthread_mutex_unlock(&c->lock);
+}
+
+void rbd_cluster_release(struct rbd_clusters *clusters, struct rbd_cluster *c,
+			 struct rbd_queue *queue, struct rbd_handle *handle)
+{
+	rbd_handle_put(c, &handle, false);
+	rbd_cluster_put(clusters, c, queue);
+}
+
+struct rbd_call {
+	struct rbd_clusters *clusters;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+static void *run_rbd_call(void *arg)
+{
+	struct rbd_call *call = arg;
+	struct rdt_module_threads *threads = &call->clusters->threads;
+
+	call->fn(call->arg);
+	free(call);
+	rdt_module_thread_ends(threads);
+	return NULL;
+}
+
+int rbd_clusters_thread(struct rbd_clusters *clusters, void (*fn)(void *arg), void *arg)
+{
+	struct rbd_call *call = malloc(sizeof(*call));
+	int rc;
+
+	if (!call)
+		return -ENOMEM;
+	*call = (struct rbd_call){clusters, fn, arg};
+	rc = rdt_module_thread_start(&clusters->threads, run_rbd_call, call);
+	if (rc)
+		free(call);
+	return rc;
+}
+
 int rbd_clusters_create(struct rbd_clusters **out)
 {
 	struct rbd_clusters *all = calloc(1, sizeof(*all));

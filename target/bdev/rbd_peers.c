@@ -31,6 +31,7 @@ struct rbd_peers {
 	struct rbd_clusters *clusters;
 	struct rbd_cluster *cluster;
 	struct rbd_handle *handle;
+	struct rbd_queue *queue;    /* of the pool */
 	LIST_ENTRY(rbd_peers) link; /* of @handle; guarded by handle->joining, as @refs is */
 	unsigned int refs;
 	char *pool, *rados_namespace;
@@ -374,6 +375,7 @@ static int new_peers(struct rbd_image *img, struct rbd_peers **out)
 	p->clusters = img->clusters;
 	p->cluster = img->cluster;
 	p->handle = img->handle;
+	p->queue = img->job.queue;
 	if (rbd_copy_name(&p->pool, img->pool) &&
 	    rbd_copy_name(&p->rados_namespace, img->rados_namespace))
 		rc = rados_ioctx_create(p->handle->cl, p->pool, &p->io);
@@ -412,6 +414,28 @@ int rbd_peers_join(struct rbd_image *img)
 	return rc ? rc : rbd_peers_keep(p);
 }
 
+/* Nobody uses it. Waits for the network. */
+static void end_peers(void *arg)
+{
+	struct rbd_peers *p = arg;
+	struct rbd_handle *h = p->handle;
+	struct rbd_clusters *clusters = p->clusters;
+	struct rbd_cluster *cluster = p->cluster;
+	struct rbd_queue *queue = p->queue;
+
+	pthread_mutex_lock(&p->lock);
+	while (p->asking || p->watching)
+		pthread_cond_wait(&p->answered, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+	if (p->watched)
+		rados_unwatch2(p->io, p->watch);
+	rados_watch_flush(h->cl); /* a callback may use @p */
+	free_peers(p);
+	rbd_cluster_release(clusters, cluster, queue, h);
+}
+
+/* The object may be where the pool hangs, although images are not: the image is closed, and opened
+ * again, without waiting for it. */
 void rbd_peers_leave(struct rbd_image *img)
 {
 	struct rbd_handle *h = img->handle;
@@ -428,12 +452,7 @@ void rbd_peers_leave(struct rbd_image *img)
 	pthread_mutex_unlock(&h->joining);
 	if (!last)
 		return;
-	pthread_mutex_lock(&p->lock);
-	while (p->asking || p->watching)
-		pthread_cond_wait(&p->answered, &p->lock);
-	pthread_mutex_unlock(&p->lock);
-	if (p->watched)
-		rados_unwatch2(p->io, p->watch);
-	rados_watch_flush(h->cl); /* a callback may use @p */
-	free_peers(p);
+	rbd_cluster_keep(p->clusters, p->cluster, p->queue, h);
+	if (rbd_clusters_thread(p->clusters, end_peers, p))
+		end_peers(p);
 }

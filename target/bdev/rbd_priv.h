@@ -64,6 +64,15 @@ int rbd_cluster_connect(struct rbd_cluster *c, unsigned int timeout_s, struct rb
  * one closes it, which may wait for the network. */
 void rbd_handle_put(struct rbd_cluster *c, struct rbd_handle **handle, bool dead);
 
+/* One user more of both, until rbd_cluster_release(). The caller is an image that uses them. */
+void rbd_cluster_keep(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue,
+		      struct rbd_handle *handle);
+/* May wait for the network. */
+void rbd_cluster_release(struct rbd_clusters *clusters, struct rbd_cluster *c,
+			 struct rbd_queue *queue, struct rbd_handle *handle);
+/* Calls @fn(@arg) on a thread of its own. Returns 0 or -errno. */
+int rbd_clusters_thread(struct rbd_clusters *clusters, void (*fn)(void *arg), void *arg);
+
 /* ---- rbd_jobs.c ---- */
 
 /* Work of an object on a worker thread. Embedded in it; one run at a time. */
@@ -228,7 +237,7 @@ enum rbd_heard {
  * is NULL.
  */
 int rbd_peers_join(struct rbd_image *img);
-/* Waits for the network. */
+/* Ends in the background what waits for the network. */
 void rbd_peers_leave(struct rbd_image *img);
 /* Begin to answer others again if the watch was lost. Call it now and then. Returns 0, or -errno of
  * the last attempt; -ETIMEDOUT: the object of the gateways does not answer. Does not wait. */

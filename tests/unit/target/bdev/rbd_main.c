@@ -26,7 +26,10 @@ static struct {
 	bool fails;        /* questions end with an error */
 	uint64_t owner_ns; /* how long the cluster takes to name the owner */
 	unsigned int breaks, asked, blocks, acquires, only_breaks;
-	const char *list;      /* the blocklist */
+	const char *list; /* the blocklist */
+	unsigned int kept;
+	void (*thread)(void *arg); /* waits for the object of the gateways */
+	void *thread_arg;
 	struct call *question; /* in flight */
 	bool hangs;            /* the object of the gateways does not answer */
 	struct call *hung;     /* what waits for it */
@@ -301,6 +304,27 @@ void rbd_clusters_kick_standby(struct rbd_clusters *clusters, const struct rbd_c
 {
 }
 
+void rbd_cluster_keep(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue,
+		      struct rbd_handle *handle)
+{
+	fake.kept++;
+}
+
+void rbd_cluster_release(struct rbd_clusters *clusters, struct rbd_cluster *c,
+			 struct rbd_queue *queue, struct rbd_handle *handle)
+{
+	fake.kept--;
+}
+
+int rbd_clusters_thread(struct rbd_clusters *clusters, void (*fn)(void *arg), void *arg)
+{
+	if (!fake.hangs)
+		return -EAGAIN; /* the caller does it itself */
+	fake.thread = fn;
+	fake.thread_arg = arg;
+	return 0;
+}
+
 int rbd_shared_load(struct rbd_image *img)
 {
 	return 0;
@@ -349,6 +373,7 @@ static struct rbd_image *standby_new(void)
 static void standby_free(struct rbd_image *img)
 {
 	rbd_peers_leave(img);
+	CU_ASSERT_EQUAL(fake.kept, 0);
 	pthread_mutex_destroy(&handle.joining);
 	free(img);
 }
@@ -576,6 +601,23 @@ static void test_object_hangs(void)
 	standby_free(img);
 }
 
+/* The image is closed at once; what waits for the object keeps the connection. */
+static void test_leaves_hanging(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.hangs = true;
+	pass(img);
+	rbd_peers_leave(img);
+	CU_ASSERT_PTR_NULL(img->peers);
+	CU_ASSERT_EQUAL(fake.kept, 1);
+	fake.hangs = false;
+	answer();
+	object_resumes();
+	fake.thread(fake.thread_arg);
+	standby_free(img);
+}
+
 static void keep_ahead(struct rbd_peers *p)
 {
 	CU_ASSERT_EQUAL(rbd_peers_keep(p), 0);
@@ -623,6 +665,7 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a gateway that answers every other question keeps its lock", test_answers_between},
 	{"a watch that was lost is made again", test_watch_again},
 	{"an object of the gateways that hangs stops no image", test_object_hangs},
+	{"an image is closed although that object hangs", test_leaves_hanging},
 	{"an image that asks a moment after another one gets the same answer", test_overtaken},
 	{NULL, NULL},
 };
