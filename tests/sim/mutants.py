@@ -88,8 +88,6 @@ MUTANTS = (
     ('the proof of a host is not checked', 'target/nvmf/auth_keys.c', '!= 0)\n\t\trc = -EACCES;', '!= 0)\n\t\trc = 0;'),
     ('the keys of a reload are not used', 'target/manage/reload_auth.c',
      'next->hosts_count,\n\t\t\t\t   changed ? &keys : NULL);', 'next->hosts_count, NULL);'),
-    ('a key that was replaced twice is accepted', 'target/nvmf/auth_keys.c', '\tss->auth_old = ss->auth;\n',
-     '\tif (drop.cfg)\n\t\tdrop = ss->auth;\n\telse\n\t\tss->auth_old = ss->auth;\n'),
     ('an I/O queue need not authenticate', 'target/nvmf/auth.c', 'return qp->attach.guest;', 'return false;'),
     ('a host that has a key need not authenticate', 'target/nvmf/auth.c',
      'required = rdt_auth_has_key(ss, qp->ctrl->hostnqn) || !qp->ctrl->proven;', 'required = false;'),
