@@ -76,13 +76,7 @@ static int break_of(struct opened *o, struct client *owner, uint64_t cookie, boo
 
 	if (!rc)
 		rc = client_get_map(o->client);
-	if (!rc)
-		rc = op_call(o->client, &call.op);
-	if (!rc) {
-		o->client->broken = owner;
-		o->client->broken_at = cluster_time(o->client->cluster);
-	}
-	return rc;
+	return rc ? rc : op_call(o->client, &call.op);
 }
 
 /* The owner does not answer: is it known to be gone? */
@@ -185,7 +179,12 @@ int rbd_lock_break(rbd_image_t image, rbd_lock_mode_t lock_mode, const char *loc
 	if (strcmp(call.owner->addr, lock_owner) != 0)
 		return -EBUSY;
 	look_whether_blocked_again(o, call.owner);
-	return break_of(o, call.owner, call.cookie, was_told_to_take(o->client->cluster));
+	rc = break_of(o, call.owner, call.cookie, was_told_to_take(o->client->cluster));
+	if (!rc) {
+		o->client->broken = call.owner;
+		o->client->broken_at = cluster_time(o->client->cluster);
+	}
+	return rc;
 }
 
 int rbd_lock_get_owners(rbd_image_t image, rbd_lock_mode_t *lock_mode, char **lock_owners,
