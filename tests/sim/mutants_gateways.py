@@ -35,9 +35,5 @@ MUTANTS = (
      'rados_write_op_assert_version(op, img->shared_version);', '(void)op;', 'pause,unblock,reserve'),
     ('a gateway is blocked again for each of its images', 'target/bdev/rbd_lock.c', 'return blocked && block_lasts(img, owner);',
      'return false;'),
-    ('a pool that hangs keeps the connection locked, which another pool shares', 'target/bdev/rbd_lock.c',
-     '\trc = read_owner(img, owner, sizeof(owner));',
-     '\tpthread_mutex_lock(&img->handle->joining);\n\trc = read_owner(img, owner, sizeof(owner));\n'
-     '\tpthread_mutex_unlock(&img->handle->joining);', 'pool,kill,block'),
     ('a gateway that gets the lock does not read the reservations', 'target/bdev/rbd_lock.c', '\trc = rbd_shared_load(img);', '\trc = 0;'),
 )
