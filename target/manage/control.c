@@ -386,11 +386,13 @@ void rdt_control_subsys_show(struct rdt_subsys *ss)
 
 void rdt_control_subsys_remove(struct rdt_subsys *ss)
 {
+	struct rdt_ctrl *ctrl;
+
 	pthread_mutex_lock(&ss->lock);
 	atomic_store(&ss->gone, true);
-	ss->removals++;
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+		rdt_ctrl_end(ctrl, "its subsystem was removed");
 	pthread_mutex_unlock(&ss->lock);
-	rdt_host_access_recheck(ss);
 	rdt_discovery_changed(ss->target);
 	rd_notice(ss->target->log, RD_LOG_TARGET, "%s: removed", ss->nqn);
 	rdt_announce(ss->target, "subsystem-removed", "{s:s}", "nqn", ss->nqn);

@@ -106,7 +106,6 @@ struct rdt_ctrl {
 	uint8_t hostid[16];
 	char hostnqn[NVMF_NQN_MAX + 1];
 	struct rdt_listener *listener; /* of the admin connection; NULL in tests */
-	unsigned int removals;         /* value of subsys->removals when it was created */
 	bool proven;    /* its host need not authenticate, or has; guarded by subsys->lock */
 	bool announced; /* the event "connected" was sent */
 	struct rdt_slots hidden; /* namespaces; written under subsys->lock */

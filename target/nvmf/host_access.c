@@ -14,11 +14,8 @@
 #include "auth.h"
 #include "ctrl.h"
 #include "events.h"
-#include "qpair.h"
-#include "reactor.h"
 #include "stale_write.h"
 #include "subsys.h"
-#include "target.h"
 #include "target/config/tgt_limits.h"
 
 static void list_fini(struct rdt_host_list *list)
@@ -101,75 +98,12 @@ bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn)
 	return allowed;
 }
 
-/* ---- controllers whose hosts may not use their subsystem any more ---- */
-
-static void recheck_ctrl(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
-{
-	struct rdt_ctrl *ctrl = qp->ctrl;
-	const char *why = NULL;
-
-	(void)walk;
-	if (!qp->admin || !ctrl)
-		return;
-	pthread_mutex_lock(&ctrl->subsys->lock);
-	if (ctrl->removals != ctrl->subsys->removals)
-		why = "its subsystem was removed";
-	else if (!rdt_host_access_allows(ctrl->subsys, ctrl->hostnqn))
-		why = "its host is no longer allowed";
-	pthread_mutex_unlock(&ctrl->subsys->lock);
-	if (why)
-		rdt_ctrl_end(ctrl, why);
-}
-
-static void rechecked(struct rdt_qpair_walk *walk)
-{
-	struct rdt_recheck *re = rd_container_of(walk, struct rdt_recheck, walk);
-
-	re->running = re->again;
-	re->again = false;
-	if (re->running)
-		rdt_qpair_walk_begin(walk->reactor, walk);
-}
-
-static void recheck_msg(struct rd_msg *msg)
-{
-	struct rdt_recheck *re = rd_container_of(msg, struct rdt_recheck, msg);
-
-	atomic_store(&re->posted, false);
-	re->again = re->running;
-	if (re->running)
-		return;
-	re->running = true;
-	rdt_qpair_walk_begin(rd_container_of(re, struct rdt_reactor, recheck), &re->walk);
-}
-
-void rdt_host_access_init_reactor(struct rdt_reactor *r)
-{
-	r->recheck.msg.fn = recheck_msg;
-	r->recheck.walk.visit = recheck_ctrl;
-	r->recheck.walk.end = rechecked;
-}
-
-void rdt_host_access_recheck(struct rdt_subsys *ss)
-{
-	struct rdt_target *t = ss->target;
-	bool any;
-
-	pthread_mutex_lock(&ss->lock);
-	any = !TAILQ_EMPTY(&ss->ctrls);
-	pthread_mutex_unlock(&ss->lock);
-	for (unsigned int i = 0; any && i < t->reactors_count; i++)
-		if (!atomic_exchange(&t->reactors[i].recheck.posted, true))
-			rd_loop_post(t->reactors[i].loop, &t->reactors[i].recheck.msg);
-}
-
-/* ---- hosts of a subsystem ---- */
-
 int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqns,
 			 unsigned int count, const struct rdt_auth_set *keys)
 {
 	struct rdt_auth_set set = {NULL, NULL};
 	struct rdt_host_list next;
+	struct rdt_ctrl *ctrl;
 	int err = list_init(&next, any, nqns, count);
 	bool same;
 
@@ -182,9 +116,10 @@ int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqn
 	list_swap(&ss->hosts, &next);
 	if (keys)
 		rdt_auth_swap_keys(ss, &set);
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+		if (!rdt_host_access_allows(ss, ctrl->hostnqn))
+			rdt_ctrl_end(ctrl, "its host is no longer allowed");
 	pthread_mutex_unlock(&ss->lock);
-	if (!same)
-		rdt_host_access_recheck(ss);
 	list_fini(&next);
 	rdt_config_put(&set.of);
 	if (keys)

@@ -11,7 +11,6 @@
 #include "ns.h"
 
 struct rdt_auth_set;
-struct rdt_reactor;
 struct rdt_subsys;
 struct rdt_subsys_config;
 
@@ -19,10 +18,6 @@ int rdt_host_access_init(struct rdt_subsys *ss);
 void rdt_host_access_fini(struct rdt_subsys *ss);
 /* May @hostnqn connect to @ss? Any thread. */
 bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn);
-void rdt_host_access_init_reactor(struct rdt_reactor *r);
-/* End the controllers of @ss whose hosts may not use it any more, or that were created before it
- * was removed: each reactor looks at its own, in slices of its turns. Main thread. */
-void rdt_host_access_recheck(struct rdt_subsys *ss);
 /*
  * Replace the host list of a subsystem or a namespace; @nqns is copied. Ends the controllers of
  * hosts that are no longer allowed. A controller that sees other namespaces than before gets an

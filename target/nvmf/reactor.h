@@ -40,15 +40,6 @@ struct rdt_status_line { /* answer of a reactor to SIGUSR1 */
 	uint64_t writes;
 };
 
-/* Ends controllers of a reactor whose hosts may not use their subsystem any more: host_access.h */
-struct rdt_recheck {
-	struct rd_msg msg;
-	atomic_bool posted; /* @msg is on its way */
-	bool running;       /* of the reactor, like @again */
-	bool again;         /* something has changed since the walk began */
-	struct rdt_qpair_walk walk;
-};
-
 struct rdt_reactor {
 	struct rdt_target *target;
 	struct rd_log *log;
@@ -107,7 +98,6 @@ struct rdt_reactor {
 	struct rdt_walk walk;
 	struct rdt_qpair_walks walks; /* the first one runs, the others wait for it */
 	struct rd_defer walk_slice;   /* its next slice, while there are walks */
-	struct rdt_recheck recheck;
 	bool draining;
 	bool drained_sent;
 	struct rd_msg drain_msg;   /* main -> reactor: finish commands, then close */

@@ -256,7 +256,6 @@ int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 		err = rdt_cntlid_give(&ss->cntlids, ss->cntlid_min, ss->cntlid_max,
 				      &ss->next_cntlid, ctrl, &ctrl->cntlid);
 	if (!err) {
-		ctrl->removals = ss->removals;
 		rdt_host_access_add_ctrl(ctrl);
 		TAILQ_INSERT_TAIL(&ss->ctrls, ctrl, link);
 		LIST_INSERT_HEAD(rdt_subsys_host_ctrls(ss, ctrl), ctrl, host_link);

@@ -79,7 +79,6 @@ struct rdt_subsys {
 	struct rdt_cntlids cntlids;
 	/* limiters of hosts, hashed by NQN; guarded by @lock */
 	LIST_HEAD(rdt_qos_limiters, rdt_qos_limiter) limiters[RDT_HOST_BUCKETS];
-	unsigned int removals; /* times that it was removed; guarded by @lock */
 	uint16_t next_cntlid;
 	unsigned int ctrls_count;
 	struct rdt_auth_set auth;     /* the keys of hosts; guarded by @lock */

@@ -99,8 +99,6 @@ struct rdt_target {
 	/* shown in the discovery log; changed under disc.lock */
 	TAILQ_HEAD(rdt_listener_list, rdt_listener) listeners;
 	struct rdt_listener_list old_listeners; /* removed; freed at the end */
-	/* removals of listeners, some of which reactors are working at; main thread only */
-	SLIST_HEAD(, rdt_listener_leave) leaves;
 	struct rd_timer listen_timer; /* some wait for their address: rdt_listeners_open() */
 	uint16_t portids;
 	struct rd_fab *fabs[RDT_FABS];          /* fabrics of the listeners, except iwarp */

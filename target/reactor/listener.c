@@ -28,13 +28,11 @@ struct leave_post { /* message to one reactor */
 	struct rd_msg msg;
 	struct rdt_reactor *reactor;
 	struct rdt_listener_leave *leave;
-	struct rdt_qpair_walk walk;
 };
 
-struct rdt_listener_leave {
-	SLIST_ENTRY(rdt_listener_leave) link; /* target->leaves, once it has begun */
+struct rdt_listener_leave { /* freed by the last reactor that answers */
 	struct rdt_listener *listener;
-	atomic_uint left; /* reactors that have not ended all connections */
+	atomic_uint left;
 	struct leave_post posts[];
 };
 
@@ -110,50 +108,31 @@ void rdt_listener_stay(struct rdt_listener *l)
 
 /* A controller ends its I/O queues itself, in the order that hosts expect. This is for connections
  * without a controller, and for I/O queues of controllers of other listeners. */
-static void end_connection(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
+static void end_connections(struct rdt_reactor *r, const struct rdt_listener *l)
 {
 	static const char why[] = "its listener was removed";
-	const struct rdt_listener *l =
-		rd_container_of(walk, struct leave_post, walk)->leave->listener;
+	struct rdt_qpair *qp, *next;
 
-	if (qp->listener != l)
-		return;
-	if (qp->ctrl && qp->admin)
-		rdt_ctrl_end(qp->ctrl, why);
-	else if (!qp->ctrl || qp->ctrl->listener != l)
-		rdt_qpair_close(qp, why);
-}
-
-static void connections_ended(struct rdt_qpair_walk *walk)
-{
-	struct leave_post *post = rd_container_of(walk, struct leave_post, walk);
-
-	atomic_fetch_sub(&post->leave->left, 1);
+	r->target->transport->reactor_catch_up(r);
+	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
+		next = TAILQ_NEXT(qp, link);
+		if (qp->listener != l)
+			continue;
+		if (qp->ctrl && qp->admin)
+			rdt_ctrl_end(qp->ctrl, why);
+		else if (!qp->ctrl || qp->ctrl->listener != l)
+			rdt_qpair_close(qp, why);
+	}
 }
 
 static void listener_leave_msg(struct rd_msg *msg)
 {
 	struct leave_post *post = rd_container_of(msg, struct leave_post, msg);
-	struct rdt_reactor *r = post->reactor;
+	struct rdt_listener_leave *leave = post->leave;
 
-	r->target->transport->reactor_catch_up(r);
-	post->walk.visit = end_connection;
-	post->walk.end = connections_ended;
-	rdt_qpair_walk_begin(r, &post->walk);
-}
-
-/* @all: also those that a reactor has not finished; no reactor runs any more. */
-static void free_leaves(struct rdt_target *t, bool all)
-{
-	struct rdt_listener_leave *leave, *next;
-
-	for (leave = SLIST_FIRST(&t->leaves); leave; leave = next) {
-		next = SLIST_NEXT(leave, link);
-		if (!all && atomic_load(&leave->left))
-			continue;
-		SLIST_REMOVE(&t->leaves, leave, rdt_listener_leave, link);
+	end_connections(post->reactor, leave->listener);
+	if (atomic_fetch_sub(&leave->left, 1) == 1)
 		free(leave);
-	}
 }
 
 void rdt_listener_leave(struct rdt_listener *l)
@@ -176,8 +155,6 @@ void rdt_listener_leave(struct rdt_listener *l)
 			  "not listening on %s any more; closing its connections",
 			  rd_addr_format((struct sockaddr *)&l->addr, text));
 	l->wait_err = 0;
-	free_leaves(t, false);
-	SLIST_INSERT_HEAD(&t->leaves, leave, link);
 	leave->listener = l;
 	atomic_init(&leave->left, t->reactors_count);
 	/* Messages keep their order, so connections handed over earlier are adopted first. */
@@ -296,7 +273,6 @@ void rdt_listeners_free(struct rdt_target *t)
 {
 	struct rdt_listener *l;
 
-	free_leaves(t, true);
 	TAILQ_CONCAT(&t->listeners, &t->old_listeners, link);
 	while ((l = TAILQ_FIRST(&t->listeners))) {
 		TAILQ_REMOVE(&t->listeners, l, link);

@@ -19,7 +19,6 @@
 #include "target/bdev/engine.h"
 #include "target/nvmf/fresh.h"
 #include "target/nvmf/heartbeat.h"
-#include "target/nvmf/host_access.h"
 #include "target/nvmf/stale_write.h"
 #include "target/nvmf/io_stats.h"
 #include "target/nvmf/ns.h"
@@ -215,7 +214,6 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	r->index = index;
 	TAILQ_INIT(&r->qpairs);
 	rdt_qpair_walk_init(r);
-	rdt_host_access_init_reactor(r);
 	TAILQ_INIT(&r->fresh);
 	rdt_fence_init(r);
 	rdt_beat_init(r);

@@ -46,7 +46,7 @@ MUTANTS = (
     ('a read-only namespace takes writes', 'target/nvmf/io.c',
      'if (rdt_ns_write_protected(req->ns) && is_write_cmd(req))', 'if (false)'),
     ('a host that is no longer allowed goes on', 'target/nvmf/host_access.c',
-     'why = "its host is no longer allowed";', 'why = NULL;'),
+     'rdt_ctrl_end(ctrl, "its host is no longer allowed");', ';'),
     ('a reactor that stood still goes on', 'target/nvmf/heartbeat.c',
      'if (!kato || gap_ns <= kato + RDT_BEAT_NS || qp->state >= RDT_QP_CLOSING)', 'if (true)', 'fence'),
     ('a reactor that was blocked goes on with its turn', 'target/transport/rdma/rdma.c',

@@ -395,35 +395,6 @@ static void listeners_come_and_go(void)
 	t_rpc_free(&r);
 }
 
-/* Each look at the clock takes a tenth of a slice, so ten controllers end in a turn. */
-static void a_listener_with_many_hosts_goes_in_slices(void)
-{
-	json_t *answer;
-	struct t_rpc r;
-
-	t_rpc_open_file(&r);
-	expect_done(&r, "listener.add",
-		    "{\"listener\":{\"address\":\"127.0.0.1\",\"port\":0,\"provider\":\"iwarp\"}}",
-		    true);
-	r.pair.admin->qp.listener = TAILQ_FIRST(&r.pair.env->t->listeners);
-	for (unsigned int i = 0; i < 40; i++) {
-		struct t_conn *c = t_conn_new(r.pair.env, 0, 0, 8);
-
-		c->qp.listener = r.pair.admin->qp.listener;
-		t_connect(c, NVMF_CNTLID_DYNAMIC);
-	}
-	r.pair.env->tick = RDT_WALK_SLICE / 10;
-	t_rpc_send(&r, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"listener.remove\","
-		       "\"params\":{\"address\":\"127.0.0.1\",\"port\":0}}");
-	CU_ASSERT_TRUE(t_ctrls_most_ended(r.pair.env) <= 10);
-	r.pair.env->tick = 0;
-	answer = json_loads(t_rpc_line(&r), 0, NULL);
-	CU_ASSERT_TRUE(json_is_true(json_object_get(json_object_get(answer, "result"), "changed")));
-	json_decref(answer);
-	CU_ASSERT_EQUAL(r.pair.env->t->subsys[0]->ctrls_count, 0);
-	t_rpc_free(&r);
-}
-
 /* The document @more after the base configuration. The caller frees it. */
 static char *document_with(const char *more)
 {
@@ -615,7 +586,6 @@ const struct t_case t_rpc_edit_cases[] = {
 	{"hosts are allowed and denied by calls", hosts_are_allowed_and_denied},
 	{"a host has one set of limits", a_host_has_one_set_of_limits},
 	{"listeners come and go by calls, with their ANA states", listeners_come_and_go},
-	{"a listener with many hosts goes in slices", a_listener_with_many_hosts_goes_in_slices},
 	{"a reload that fails undoes what it prepared",
 	 a_reload_that_fails_undoes_what_it_prepared},
 	{"changes are saved on demand, and never over an edit of the file",
