@@ -63,7 +63,11 @@ static bool is_listed(const char *list, size_t len, const char *owner)
 	return false;
 }
 
-/* Does Ceph still block @owner? An operator may have removed the entry of the blocklist. */
+/*
+ * Does Ceph still block @owner? An operator may have removed the entry of the blocklist. An entry
+ * that was added again is newer than the map that this connection has waited for: an OSD with an
+ * older one would execute what @owner still sends.
+ */
 static bool block_lasts(struct rbd_image *img, const char *owner)
 {
 	const char *command = "{\"prefix\": \"osd blocklist ls\"}";
@@ -75,7 +79,7 @@ static bool block_lasts(struct rbd_image *img, const char *owner)
 
 	rados_buffer_free(out);
 	rados_buffer_free(status);
-	return listed;
+	return listed && rados_wait_for_latest_osdmap(img->handle->cl) == 0;
 }
 
 /* Has this connection had @owner blocked, and the map of OSDs that says so? */

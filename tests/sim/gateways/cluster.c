@@ -200,6 +200,13 @@ static int get_map(struct op *op)
 	return 0;
 }
 
+int client_ask_monitor(struct client *c)
+{
+	struct map_call call = {.op = {.exec = get_map, .at_monitor = true}};
+
+	return op_call(c, &call.op);
+}
+
 int client_get_map(struct client *c)
 {
 	struct map_call call = {.op = {.exec = get_map, .at_monitor = true}};

@@ -179,6 +179,8 @@ void op_send(struct client *c, struct op *op);
 void op_answer(struct op *op, int result);
 /* Sends it and waits for its result. Only in a fiber. */
 int op_call(struct client *c, struct op *op);
+/* An answer of the monitor, without a map. Returns 0 or -ESHUTDOWN. Only in a fiber. */
+int client_ask_monitor(struct client *c);
 /* Waits until the client has the newest map. Returns 0 or -ESHUTDOWN. Only in a fiber. */
 int client_get_map(struct client *c);
 uint64_t cluster_time(const struct cluster *cl);

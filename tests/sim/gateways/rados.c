@@ -326,7 +326,7 @@ int rados_aio_write_op_operate(rados_write_op_t write_op, rados_ioctx_t io,
 static int list_blocked(struct client *c, char **out, size_t *len)
 {
 	const struct client *other;
-	int rc = client_get_map(c);
+	int rc = client_ask_monitor(c);
 	FILE *f;
 
 	if (rc)
@@ -339,6 +339,11 @@ static int list_blocked(struct client *c, char **out, size_t *len)
 			fprintf(f, "%s 2026-01-01T00:00:00\n", other->addr);
 	fclose(f);
 	return 0;
+}
+
+int rados_wait_for_latest_osdmap(rados_t cluster)
+{
+	return client_get_map(cluster);
 }
 
 /* "osd blocklist ls" and "osd blocklist add" only. */
