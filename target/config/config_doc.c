@@ -2,10 +2,14 @@
 /* Configuration files as YAML trees with line numbers: parsing, walking, and reporting problems. */
 #include "config_priv.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define PROBLEM_TEXT 512
+#define SECRET_MARK  "DHHC-1:" /* the beginning of a key for DH-HMAC-CHAP */
 
 /* ---- problems ---- */
 
@@ -56,19 +60,34 @@ static void note_bad(struct rdt_config_load *load, const struct rdt_key *key)
 	load->bad[load->bad_count++] = place_hash(key);
 }
 
+/* Removes what follows the mark of a key for DH-HMAC-CHAP: a key may be given in the place of a
+ * name or a value, and the log is read by people who must not know it. */
+static void remove_secrets(char *text)
+{
+	while ((text = strstr(text, SECRET_MARK))) {
+		char *end = text += strlen(SECRET_MARK);
+
+		while (isalnum((unsigned char)*end) || (*end && strchr("+/=:", *end)))
+			end++;
+		memmove(text, end, strlen(end) + 1);
+	}
+}
+
 static void say_at_key(struct rdt_config_load *load, enum rd_log_level level,
 		       const struct rdt_key *key, const char *text)
 {
 	const char *path = key->file ? key->file->path : load->path;
+	char said[RDT_KEY_TEXT + PROBLEM_TEXT];
 
-	rd_log(load->log, RD_LOG_CONFIG, level, "%s:%lu: %s%s%s", path, key->line, key->text,
-	       key->text[0] ? ": " : "", text);
+	snprintf(said, sizeof(said), "%s%s%s", key->text, key->text[0] ? ": " : "", text);
+	remove_secrets(said);
+	rd_log(load->log, RD_LOG_CONFIG, level, "%s:%lu: %s", path, key->line, said);
 }
 
 void rdt_config_problem(struct rdt_config_load *load, const struct rdt_key *key, const char *fmt,
 			...)
 {
-	char text[512];
+	char text[PROBLEM_TEXT];
 	va_list ap;
 
 	if (load->tree_done && rdt_config_is_bad(load, key))
@@ -85,7 +104,7 @@ void rdt_config_problem(struct rdt_config_load *load, const struct rdt_key *key,
 void rdt_config_warning(struct rdt_config_load *load, const struct rdt_key *key, const char *fmt,
 			...)
 {
-	char text[512];
+	char text[PROBLEM_TEXT];
 	va_list ap;
 
 	va_start(ap, fmt);

@@ -306,32 +306,58 @@ json_t *rdt_rpc_describe_methods(void)
 	return list;
 }
 
-/* Replaces keys that are given in the place of the names of their files. */
-static void hide_secrets(json_t *value)
+/* Does @value, or a part of it, contain a key of a host? Then *@member is the member whose value it
+ * is, or the member that has a key as the name of one of its own; NULL: the parameters. @name: the
+ * member with the value @value, or NULL. */
+static bool has_secret(const char *name, json_t *value, const char **member)
 {
-	const char *text = json_string_value(value);
+	const char *text = json_string_value(value), *key;
 	json_t *one;
-	const char *key;
-	void *next;
 	size_t i;
 
+	*member = name;
 	if (text && strstr(text, SECRET_MARK))
-		json_string_set(value, "(a key)");
-	json_object_foreach_safe(value, next, key, one) hide_secrets(one);
-	json_array_foreach(value, i, one) hide_secrets(one);
+		return true;
+	json_object_foreach(value, key, one)
+	{
+		*member = name;
+		if (strstr(key, SECRET_MARK) || has_secret(key, one, member))
+			return true;
+	}
+	json_array_foreach(value, i, one) if (has_secret(name, one, member)) return true;
+	return false;
 }
 
-json_t *rdt_rpc_loggable(const struct rdt_rpc_call *call)
+/* Parameters get into the log, into events and into messages about mistakes, so a key that was
+ * given in the place of the name of its file is refused before any of these. The document of
+ * config.apply is left out: the messages about a configuration are without keys. Answers the call
+ * when it has a key. */
+static bool refuse_secret(struct rdt_rpc_call *call)
 {
-	json_t *shown = call->params ? json_deep_copy(call->params) : json_object();
+	const char *name, *member;
+	json_t *value;
 
-	hide_secrets(shown);
-	return shown;
+	json_object_foreach(call->params, name, value)
+	{
+		member = NULL;
+		if (!strstr(name, SECRET_MARK) &&
+		    (strcmp(name, "document") == 0 || !has_secret(name, value, &member)))
+			continue;
+		rdt_rpc_error(call, RDT_RPC_INVALID, member, NULL,
+			      "write the key to a file that only its owner can read, and give the "
+			      "name of the file as dhchap_key_file; rdtarget.yaml(5) describes the "
+			      "keys",
+			      "%s: found a key for DH-HMAC-CHAP, expected the name of a file with "
+			      "the key",
+			      member ? member : call->method->name);
+		return true;
+	}
+	return false;
 }
 
 static void log_change(const struct rdt_rpc_call *call)
 {
-	json_t *shown = rdt_rpc_loggable(call);
+	json_t *shown = call->params ? json_copy(call->params) : json_object();
 	char *params;
 
 	if (json_object_get(shown, "document")) /* long, and it may hold secrets */
@@ -357,7 +383,7 @@ static void run_call(struct rdt_rpc_call *call)
 			      (unsigned int)rdt_rpc_client_uid(call->client));
 		return;
 	}
-	if (!params_good(call))
+	if (refuse_secret(call) || !params_good(call))
 		return;
 	if (m->changes)
 		log_change(call);

@@ -219,14 +219,14 @@ static void edit_cancel(struct rdt_rpc_call *call)
  * large. */
 static char *describe_change(const struct rdt_rpc_call *call)
 {
-	json_t *params = rdt_rpc_loggable(call);
+	json_t *params = json_copy(call->params);
 	char *text = NULL, *all = NULL;
 
 	json_object_del(params, "document");
 	json_object_del(params, "save");
 	text = json_dumps(params, JSON_COMPACT);
 	json_decref(params);
-	if (asprintf(&all, "%s %.*s", call->method->name, WHAT_TEXT, text ? text : "") < 0)
+	if (asprintf(&all, "%s %.*s", call->method->name, WHAT_TEXT, text ? text : "{}") < 0)
 		all = NULL;
 	else
 		rd_mask_control(all, strlen(all)); /* truncation may have split a character */

@@ -120,9 +120,8 @@ void rdt_rpc_drop(struct rdt_rpc_call *call);
 /* Sends an error with id null, for input that is not a valid request. */
 void rdt_rpc_reject(struct rdt_rpc_client *client, enum rdt_rpc_error error, const char *text);
 json_t *rdt_rpc_describe_methods(void); /* returns a JSON array */
-/* A copy of the parameters for the log, without keys of hosts; NULL: out of memory. */
-json_t *rdt_rpc_loggable(const struct rdt_rpc_call *call);
-/* Parameters, validated against the method's list. NULL for an absent one. */
+/* Parameters, validated against the method's list, without keys of hosts. NULL for an absent one.
+ */
 const char *rdt_rpc_text(const struct rdt_rpc_call *call, const char *name);
 /* Sets *@value if the parameter is present. Returns false if it is not between @min and @max,
  * after answering the call with an error. */

@@ -302,14 +302,25 @@ def keys_of_hosts_are_set_and_removed(t):
 def a_key_in_the_place_of_its_file_is_not_repeated(t):
     target, path = controlled(t, [memory(t)], subsystem={'allow_any_host': False, 'hosts': [nv.HOST_NQN]})
     key = auth.au.key_text(auth.SECRET)
-    for name, says in (('dhchap_key_file', 'expected the name of a file'), ('dhchap_key', 'dhchap_key: unknown key')):
-        res = rdctl(t, path, 'host', 'auth', NQN, nv.HOST_NQN, f'{name}={key}', rc=REFUSED)
-        t.match(says, res.err)
-        t.eq(key in res.err, False, 'the key in what is said')
-    res = rdctl(t, path, 'raw', 'subsystem.add', json.dumps({'subsystem': {'nqn': key, 'hosts': [key]}}))
-    target.expect('control: host.auth .*dhchap_key.:.\\(a key\\)')
-    target.expect('control: subsystem.add .*a key')
-    t.eq([line for line in target.text().splitlines() if 'control' in line and key in line], [], 'lines of the log with the key')
+    secret = key.split(':')[2].rstrip('=')
+    said = []
+    for arg in (f'dhchap_key_file={key}', f'dhchap_hashes=sha256,{key}', key, f'{key[:-1]}=:', f'{key}=x'):
+        for verb in ('auth', 'allow', 'qos'):
+            said.append(rdctl(t, path, 'host', verb, NQN, nv.HOST_NQN, arg, rc=USAGE))
+            t.match('found a key for DH-HMAC-CHAP, .* dhchap_key_file=FILE', said[-1].err)
+    # Other clients may send it.
+    for keys in ({'dhchap_key_file': key}, {'dhchap_hashes': [key]}, {key: 'x'}, {'deep': [{'deeper': {key: [1]}}]}):
+        for method in ('host.auth', 'host.allow'):
+            params = {'nqn': NQN, 'hostnqn': nv.HOST_NQN, 'keys': keys}
+            said.append(rdctl(t, path, 'raw', method, json.dumps(params), rc=REFUSED))
+            t.match('found a key for DH-HMAC-CHAP, expected the name of a file', said[-1].err)
+    for method, params in (('subsystem.add', {'subsystem': {'nqn': key}}), ('host.auth', {key: 1}), ('status', {key: 1}),
+                           ('config.apply', {'document': f'target: {{"{key}": 1}}'})):
+        said.append(rdctl(t, path, 'raw', method, json.dumps(params), rc=REFUSED))
+    target.expect('control: subsystem.add .*refused: nqn: found a key')
+    target.expect('target.DHHC-1: unknown key')
+    t.eq([res.err for res in said if secret in res.err + res.text], [], 'what is said with the key')
+    t.eq([line for line in target.text().splitlines() if secret in line], [], 'lines of the log with the key')
 
 
 @test

@@ -96,8 +96,16 @@ static bool add_values(const struct rdctl_arguments *args, int first, json_t *ob
 {
 	for (int i = first; i < args->count; i++) {
 		const char *text = args->values[i], *sign = strchr(text, '=');
-		char *key = sign && sign > text ? strndup(text, (size_t)(sign - text)) : NULL;
+		char *key;
 
+		if (strstr(text, "DHHC-1:")) {
+			rdctl_usage_error(
+				"found a key for DH-HMAC-CHAP, expected KEY=VALUE; write the key "
+				"to a file, and give its name: dhchap_key_file=FILE",
+				NULL);
+			return false;
+		}
+		key = sign && sign > text ? strndup(text, (size_t)(sign - text)) : NULL;
 		if (!key) {
 			rdctl_usage_error("expected KEY=VALUE, with a key of rdtarget.yaml(5), not",
 					  text);

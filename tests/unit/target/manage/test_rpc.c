@@ -123,6 +123,86 @@ static void malformed_requests_are_answered(void)
 	t_rpc_free(&r);
 }
 
+#define SECRET "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR"
+#define KEY    "DHHC-1:02:" SECRET "=="
+#define HOST   "\"nqn\":\"" T_NQN2 "\",\"hostnqn\":\"" T_HOST2 "\""
+
+/* @field: the member that has the key; NULL: a parameter has it as its name. */
+static const struct {
+	const char *method, *params, *field;
+} keys_given[] = {
+	{"host.auth", "{" HOST ",\"keys\":{\"dhchap_key_file\":\"" KEY ":\"}}", "dhchap_key_file"},
+	{"host.auth", "{" HOST ",\"keys\":{\"dhchap_hashes\":[\"" KEY ":\"]}}", "dhchap_hashes"},
+	{"host.auth", "{" HOST ",\"keys\":{\"" KEY "\":\"=:\"}}", "keys"},
+	{"host.auth", "{" HOST ",\"keys\":{\"a\":[{\"b\":1},{\"x" KEY "\":1}]}}", "a"},
+	{"host.auth", "{" HOST ",\"" KEY "\":{}}", NULL},
+	{"host.auth", "{" HOST ",\"keys\":\"" KEY "\"}", "keys"},
+	{"host.qos", "{" HOST ",\"limits\":{\"" KEY "\":1}}", "limits"},
+	{"host.allow", "{\"nqn\":\"" T_NQN2 "\",\"hostnqn\":\"" KEY "\"}", "hostnqn"},
+	{"subsystem.set_hosts", "{\"nqn\":\"" T_NQN2 "\",\"hosts\":[\"" KEY "\"]}", "hosts"},
+	{"subsystem.add",
+	 "{\"subsystem\":{\"nqn\":\"nqn.x:y\",\"host_auth\":[{\"host\":\"nqn.x:z\",\"" KEY
+	 "\":1}]}}",
+	 "host_auth"},
+	{"namespace.list", "{\"" KEY "\":1}", NULL},
+	{"namespace.list", "{\"nqn\":\"" KEY "\"}", "nqn"},
+};
+
+/* A key in the place of the name of its file may be anywhere in a request. */
+static void a_key_in_a_request_is_not_repeated(void)
+{
+	struct t_rpc r;
+
+	t_rpc_open_file(&r);
+	for (size_t i = 0; i < sizeof(keys_given) / sizeof(keys_given[0]); i++) {
+		json_t *answer = t_rpc_call(&r, keys_given[i].method, keys_given[i].params);
+		const char *field = json_string_value(json_object_get(
+			json_object_get(json_object_get(answer, "error"), "data"), "field"));
+		const char *expected = keys_given[i].field;
+		bool right = field && expected ? strcmp(field, expected) == 0 : field == expected;
+
+		right &= !strstr(r.answer, SECRET) && strstr(r.answer, "found a key");
+		if (!right)
+			fprintf(stderr, "%s: %s\n", keys_given[i].params, r.answer);
+		CU_ASSERT_TRUE(right);
+		t_rpc_expect_error(answer, "invalid");
+		json_decref(answer);
+	}
+	CU_ASSERT_TRUE(t_rpc_logged(&r, "host.auth of pid", NULL, 0));
+	CU_ASSERT_FALSE(t_rpc_logged(&r, SECRET, NULL, 0));
+	t_rpc_free(&r);
+}
+
+/* As a name, as a value, and as a name that is there twice. */
+static void a_key_in_a_document_is_not_repeated(void)
+{
+	static const char *const documents[] = {
+		KEY ": 1\\n",
+		"subsystems: [{nqn: \\\"nqn.x:y\\\", host_auth: [{\\\"" KEY "\\\": 1}]}]\\n",
+		"subsystems: [{nqn: \\\"nqn.x:y\\\", serial: [\\\"" KEY "\\\"]}]\\n",
+		"target: {queue_depth: \\\"" KEY ":\\\"}\\n",
+		"target: {" KEY ": 1, " KEY ": 2}\\n",
+	};
+	struct t_rpc r;
+
+	t_rpc_open_file(&r);
+	for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
+		char params[512];
+		json_t *answer;
+
+		snprintf(params, sizeof(params), "{\"document\":\"%s\"}", documents[i]);
+		answer = t_rpc_call(&r, "config.apply", params);
+		if (strstr(r.answer, SECRET))
+			fprintf(stderr, "%s: %s\n", params, r.answer);
+		CU_ASSERT_PTR_NULL(strstr(r.answer, SECRET));
+		t_rpc_expect_error(answer, "invalid");
+		json_decref(answer);
+	}
+	CU_ASSERT_TRUE(t_rpc_logged(&r, "DHHC-1: unknown key", NULL, 0));
+	CU_ASSERT_FALSE(t_rpc_logged(&r, SECRET, NULL, 0));
+	t_rpc_free(&r);
+}
+
 static void a_controller_is_disconnected_and_that_is_an_event(void)
 {
 	int caller, watcher;
@@ -328,6 +408,8 @@ const struct t_case t_rpc_cases[] = {
 	{"every reading method answers", every_reading_method_answers},
 	{"counters are told", counters_are_told},
 	{"malformed requests are answered", malformed_requests_are_answered},
+	{"a key in a request is not repeated", a_key_in_a_request_is_not_repeated},
+	{"a key in a document is not repeated", a_key_in_a_document_is_not_repeated},
 	{"a controller is disconnected, and that is an event",
 	 a_controller_is_disconnected_and_that_is_an_event},
 	{"many controllers are disconnected in slices",
