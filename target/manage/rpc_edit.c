@@ -485,6 +485,24 @@ static void edit_of_host(struct rdt_change *ch, const struct rdt_rpc_call *call,
 		.op = RDT_EDIT_ADD, .path = json_incref(path), .value = value};
 }
 
+/* The element of a list that edit_of_host() adds has the host of parameter "hostnqn". Another one
+ * among its keys would set what belongs to that other host, and remove what this one has. Answers
+ * the call when there is one. */
+static bool refuse_other_host(struct rdt_rpc_call *call, const char *param)
+{
+	const json_t *host = json_object_get(json_object_get(call->params, param), "host");
+	const char *value = json_string_value(host);
+
+	if (!host)
+		return false;
+	rdt_rpc_error(
+		call, RDT_RPC_INVALID, "host", value,
+		"leave \"host\" out; the parameter \"hostnqn\" names the host",
+		"%s: found the key \"host\"%s%.256s, expected the other keys of an entry only",
+		param, value ? " with the value " : "", value ? value : "");
+	return true;
+}
+
 static void refuse_any_host(struct rdt_rpc_call *call)
 {
 	const char *nqn = rdt_rpc_text(call, "nqn");
@@ -502,6 +520,8 @@ static void host_allow(struct rdt_rpc_call *call)
 	const json_t *keys = json_object_get(call->params, "keys");
 	struct rdt_change *ch;
 
+	if (refuse_other_host(call, "keys"))
+		return;
 	if (any_host_may(call)) {
 		if (json_object_size(keys))
 			refuse_any_host(call);
@@ -541,8 +561,11 @@ static void host_deny(struct rdt_rpc_call *call)
 
 static void host_qos(struct rdt_rpc_call *call)
 {
-	struct rdt_change *ch = change_new(call, RDT_CHANGE_EDIT, 2);
+	struct rdt_change *ch;
 
+	if (refuse_other_host(call, "limits"))
+		return;
+	ch = change_new(call, RDT_CHANGE_EDIT, 2);
 	if (!ch)
 		return;
 	edit_of_host(ch, call, "host_qos", "limits");
@@ -551,8 +574,11 @@ static void host_qos(struct rdt_rpc_call *call)
 
 static void host_auth(struct rdt_rpc_call *call)
 {
-	struct rdt_change *ch = change_new(call, RDT_CHANGE_EDIT, 2);
+	struct rdt_change *ch;
 
+	if (refuse_other_host(call, "keys"))
+		return;
+	ch = change_new(call, RDT_CHANGE_EDIT, 2);
 	if (!ch)
 		return;
 	edit_of_host(ch, call, "host_auth", "keys");

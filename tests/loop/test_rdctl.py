@@ -299,6 +299,19 @@ def keys_of_hosts_are_set_and_removed(t):
 
 
 @test
+def keys_of_a_host_do_not_move_to_another(t):
+    key = key_file(t)
+    target, path = controlled(t, [memory(t)], subsystem={
+        'allow_any_host': False, 'hosts': [nv.HOST_NQN, 'nqn.b'], 'host_auth': [{'host': nv.HOST_NQN, 'dhchap_key_file': key}]})
+    for verb, value in (('auth', f'dhchap_key_file={key}'), ('allow', f'dhchap_key_file={key}'), ('qos', 'iops=5')):
+        res = rdctl(t, path, 'host', verb, NQN, nv.HOST_NQN, 'host=nqn.b', value, rc=REFUSED)
+        t.match('found the key "host" with the value nqn.b(?s:.*)hint: leave "host" out', res.err)
+    found = json.loads(rdctl(t, path, 'config').text)['subsystems'][0]
+    t.eq([entry['host'] for entry in found['host_auth']], [nv.HOST_NQN])
+    auth.exercise(target)
+
+
+@test
 def a_key_in_the_place_of_its_file_is_not_repeated(t):
     target, path = controlled(t, [memory(t)], subsystem={'allow_any_host': False, 'hosts': [nv.HOST_NQN]})
     key = auth.au.key_text(auth.SECRET)

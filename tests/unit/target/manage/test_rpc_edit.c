@@ -363,6 +363,40 @@ static void a_host_has_one_set_of_limits(void)
 	t_rpc_free(&r);
 }
 
+/* A member "host" would move what is set from the host of the parameter to another one. */
+static void a_host_is_named_by_its_parameter_only(void)
+{
+	static const struct {
+		const char *method, *param, *member;
+	} rows[] = {
+		{"host.qos", "limits", "\"host\":\"" T_HOST "\",\"iops\":5"},
+		{"host.qos", "limits", "\"host\":\"" T_HOST2 "\",\"iops\":5"},
+		{"host.qos", "limits", "\"host\":7"},
+		{"host.auth", "keys", "\"dhchap_key_file\":\"/k\",\"host\":\"" T_HOST "\""},
+		{"host.allow", "keys", "\"dhchap_key_file\":\"/k\",\"host\":\"" T_HOST "\""},
+	};
+	const struct rdt_subsys_config *now;
+	struct t_rpc r;
+
+	t_rpc_open_file(&r);
+	expect_done(&r, "subsystem.set_hosts",
+		    "{" NQN2 ",\"hosts\":[\"" T_HOST "\",\"" T_HOST2 "\"]}", true);
+	expect_done(&r, "host.qos",
+		    "{" NQN2 ",\"hostnqn\":\"" T_HOST2 "\",\"limits\":{\"iops\":100}}", true);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char params[512];
+
+		snprintf(params, sizeof(params), "{" NQN2 ",\"hostnqn\":\"%s\",\"%s\":{%s}}",
+			 T_HOST2, rows[i].param, rows[i].member);
+		expect_refused(&r, rows[i].method, params, "invalid", "host", "hostnqn");
+	}
+	now = r.pair.env->t->subsys[1]->now;
+	CU_ASSERT_EQUAL_FATAL(now->host_qos_count, 1);
+	CU_ASSERT_STRING_EQUAL(now->host_qos[0].host, T_HOST2);
+	CU_ASSERT_EQUAL(now->host_qos[0].limits.iops, 100);
+	t_rpc_free(&r);
+}
+
 /* ---- listeners ---- */
 
 static void listeners_come_and_go(void)
@@ -585,6 +619,8 @@ const struct t_case t_rpc_edit_cases[] = {
 	 a_subsystem_that_was_refused_may_come_with_other_values},
 	{"hosts are allowed and denied by calls", hosts_are_allowed_and_denied},
 	{"a host has one set of limits", a_host_has_one_set_of_limits},
+	{"a host is named by its parameter only, not among its keys",
+	 a_host_is_named_by_its_parameter_only},
 	{"listeners come and go by calls, with their ANA states", listeners_come_and_go},
 	{"a reload that fails undoes what it prepared",
 	 a_reload_that_fails_undoes_what_it_prepared},
