@@ -80,8 +80,7 @@ static enum rdt_step write_step(struct rdt_req *req)
 
 static enum rdt_exec rw_wait(struct rdt_req *req, enum rdt_step (*step)(struct rdt_req *req))
 {
-	req->work.phase = 0;
-	req->work.step = step;
+	req->work = (struct rdt_work){.step = step};
 	return RDT_EXEC_PENDING;
 }
 

@@ -787,6 +787,68 @@ static void protected_between_the_halves(void)
 	t_pair_free(&p);
 }
 
+static void send_write(struct t_pair *p, uint64_t lba, uint8_t opcode)
+{
+	static uint8_t data[512];
+	struct nvme_sqe sqe;
+
+	if (opcode == nvme_cmd_write) {
+		t_rw_sqe(p->io, &sqe, true, lba, 1, data);
+	} else {
+		t_sqe(p->io, &sqe, opcode, NULL, 0);
+		sqe.nsid = htole32(1);
+		sqe.cdw10 = htole32((uint32_t)lba);
+	}
+	t_send(p->io, &sqe, NULL, 0);
+	t_turn(p->env);
+}
+
+/* Each of the next requests was a Write Zeroes before, and has changed blocks. */
+static void use_requests(struct t_pair *p, unsigned int n)
+{
+	struct t_answer a;
+
+	for (unsigned int i = 0; i < n; i++)
+		send_write(p, 10 + i, nvme_cmd_write_zeroes);
+	CU_ASSERT_EQUAL_FATAL(p->env->disk[0].held_count, n);
+	for (unsigned int i = 0; i < n; i++)
+		t_disk_finish(&p->env->disk[0], 0, 0);
+	t_turn(p->env);
+	for (unsigned int i = 0; i < n; i++) {
+		a = t_answer(p->io);
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+	}
+}
+
+/* Another gateway has the storage before any part of the write is executed. */
+static void a_write_that_waited_is_lost(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	static uint8_t old[512], new[512];
+	struct nvme_sqe sqe[2];
+	struct t_answer a;
+
+	send_pair(p.io, sqe, 0, 1, old, new); /* from now on commands lock ranges */
+	t_turn(p.env);
+	check_pair(p.io, sqe, 0, 0);
+	d->hold = true;
+	use_requests(&p, 4);
+	send_write(&p, 0, nvme_cmd_write);
+	send_write(&p, 0, nvme_cmd_write);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+	t_disk_finish(d, 0, -ESHUTDOWN);
+	t_turn(p.env);
+	a = t_answer(p.io);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE);
+	t_pair_free(&p);
+}
+
 const struct t_case t_fused_cases[] = {
 	{"Compare and Write, up to ACWU", swaps},
 	{"its data may come in capsules", fused_in_capsule},
@@ -809,5 +871,7 @@ const struct t_case t_fused_cases[] = {
 	{"Abort of a pair is set up before the pair can end", abort_ends_a_pair_at_once},
 	{"a command that waits for blocks is asked again", protected_while_it_waits},
 	{"both halves are asked when the last one is ready", protected_between_the_halves},
+	{"a write that waited for blocks and was not executed is told so",
+	 a_write_that_waited_is_lost},
 	{NULL, NULL},
 };
