@@ -42,7 +42,7 @@ void rbd_bio_finish(struct rdt_bio *bio)
 void rbd_bio_unknown(struct rdt_bio *bio)
 {
 	bio->result = -ESHUTDOWN;
-	if (bio->op != RDT_BIO_READ && bio->op != RDT_BIO_FLUSH)
+	if (rdt_bio_op_writes(bio->op))
 		bio->status = NVME_SCT_PATH << 8 | NVME_SC_ANA_INTERNAL_PATH_ERROR;
 }
 
@@ -101,8 +101,7 @@ static void rbd_completed(rbd_completion_t completion, void *arg)
 	} else if (ret == -EROFS) {
 		doubt_lock(img);
 	}
-	if (bio->op == RDT_BIO_READ || bio->op == RDT_BIO_FLUSH || bio->result ||
-	    !hold_write(img, bio))
+	if (!rdt_bio_op_writes(bio->op) || bio->result || !hold_write(img, bio))
 		rbd_bio_finish(bio);
 }
 

@@ -3,6 +3,8 @@
 #ifndef RDT_BIO_OP_H
 #define RDT_BIO_OP_H
 
+#include <stdbool.h>
+
 enum rdt_bio_op {
 	RDT_BIO_READ,
 	RDT_BIO_WRITE,
@@ -12,5 +14,13 @@ enum rdt_bio_op {
 	RDT_BIO_EXTENTS, /* which parts of a range are allocated: struct rdt_extents */
 	RDT_BIO_OPS,
 };
+
+/* Bits 1u << enum rdt_bio_op of the operations that change no block. */
+#define RDT_OPS_NOT_WRITING (1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH | 1u << RDT_BIO_EXTENTS)
+
+static inline bool rdt_bio_op_writes(enum rdt_bio_op op)
+{
+	return !(RDT_OPS_NOT_WRITING >> op & 1);
+}
 
 #endif /* RDT_BIO_OP_H */

@@ -191,7 +191,7 @@ static void step_result(struct rdt_req *req)
 	rdt_io_result(req);
 	if (bio->result == -ESHUTDOWN && !bio->status && req->work.changed)
 		req->status = nvme_status(NVME_SCT_PATH, NVME_SC_ANA_INTERNAL_PATH_ERROR);
-	req->work.changed |= !bio->result && bio->op != RDT_BIO_READ && bio->op != RDT_BIO_FLUSH;
+	req->work.changed |= !bio->result && rdt_bio_op_writes(bio->op);
 }
 
 static void step_bio_done(struct rdt_bio *bio)

@@ -163,10 +163,7 @@ struct rdt_ns *rdt_ns_with(const struct rdt_subsys *ss, uint32_t nsid)
  */
 static uint32_t ops_left_to_others(const struct rdt_bdev *bdev)
 {
-	const uint32_t not_writing =
-		1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH | 1u << RDT_BIO_EXTENTS;
-
-	return bdev->read_only ? bdev->ops_mask | ~not_writing : bdev->ops_mask;
+	return bdev->read_only ? bdev->ops_mask | ~RDT_OPS_NOT_WRITING : bdev->ops_mask;
 }
 
 void rdt_subsys_count(struct rdt_ns *ns, bool counts)

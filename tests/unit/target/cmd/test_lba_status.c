@@ -204,6 +204,32 @@ static void unsupported_read_only(void)
 	t_pair_free(&p);
 }
 
+/* The backend tells of one block, and then another gateway has the storage: nothing was changed. */
+static void storage_is_lost(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	struct nvme_sqe sqe;
+	struct t_answer a;
+	struct list l;
+
+	d->hold = true;
+	ask_sqe(p.admin, &sqe, &l, sizeof(l));
+	t_send(p.admin, &sqe, NULL, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+	d->held[0]->length = 512;
+	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
+	CU_ASSERT_EQUAL(d->held[0]->offset, 512);
+	t_disk_finish(d, 0, -ESHUTDOWN);
+	t_turn(p.env);
+	a = t_answer(p.admin);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE);
+	t_pair_free(&p);
+}
+
 const struct t_case t_lba_status_cases[] = {
 	{"allocated blocks, and no others", allocated},
 	{"of a range", of_a_range},
@@ -212,5 +238,6 @@ const struct t_case t_lba_status_cases[] = {
 	{"blocks marked as uncorrectable count as allocated", marked_blocks},
 	{"only where all namespaces tell", unsupported},
 	{"only where read-only namespaces tell too", unsupported_read_only},
+	{"storage that is lost between two parts", storage_is_lost},
 	{NULL, NULL},
 };
