@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -76,6 +77,13 @@ static int find_group_of_spec(struct rd_log *log, const char *name, struct ident
 	return 0;
 }
 
+static int cannot_become(struct rd_log *log, const char *spec, int err)
+{
+	rd_err(log, RD_LOG_MAIN, "--user %s: cannot become that user: %s%s", spec, strerror(err),
+	       err == EPERM ? "; start rdtarget as root, or without --user" : "");
+	return -err;
+}
+
 static int become(struct rd_log *log, const char *spec, const struct identity *id)
 {
 	struct rlimit unlimited = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
@@ -84,14 +92,11 @@ static int become(struct rd_log *log, const char *spec, const struct identity *i
 		rd_info(log, RD_LOG_MAIN, "--user: the limit of locked memory stays: %s",
 			strerror(errno));
 	if ((id->one_group ? setgroups(1, &id->gid) : initgroups(id->name, id->gid)) ||
-	    setresgid(id->gid, id->gid, id->gid) || setresuid(id->uid, id->uid, id->uid)) {
-		int err = errno;
-
-		rd_err(log, RD_LOG_MAIN, "--user %s: cannot become that user: %s%s", spec,
-		       strerror(err),
-		       err == EPERM ? "; start rdtarget as root, or without --user" : "");
-		return -err;
-	}
+	    setresgid(id->gid, id->gid, id->gid) || setresuid(id->uid, id->uid, id->uid))
+		return cannot_become(log, spec, errno);
+	/* The kernel refuses the new user core dumps and a debugger, because what root had read may
+	 * be in memory. Here nothing was read yet. */
+	prctl(PR_SET_DUMPABLE, 1);
 	rd_info(log, RD_LOG_MAIN, "running as user %s, uid %u, gid %u", spec, id->uid, id->gid);
 	return 0;
 }

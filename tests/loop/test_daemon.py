@@ -344,6 +344,8 @@ def root_becomes_another_user_and_serves(t):
     target = t.target(config=config, args=('--user', f'{UID}:{GID}'))
     t.eq(identity(target), {'Uid': [str(UID)] * 4, 'Gid': [str(GID)] * 4, 'Groups': [str(GID)], 'CapPrm': ['0' * 16],
                             'CapEff': ['0' * 16]})
+    # The files of a process that its user may not trace, and that leaves no core dump, belong to root.
+    t.eq(os.stat(f'/proc/{target.pid}/environ').st_uid, UID, 'owner of /proc/PID/environ')
     exercise(target)
 
 
