@@ -88,6 +88,9 @@ static int become(struct rd_log *log, const char *spec, const struct identity *i
 {
 	struct rlimit unlimited = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
 
+	/* Capabilities may allow it to others, but only root loses them by it. */
+	if (geteuid() != 0)
+		return cannot_become(log, spec, EPERM);
 	if (setrlimit(RLIMIT_MEMLOCK, &unlimited))
 		rd_info(log, RD_LOG_MAIN, "--user: the limit of locked memory stays: %s",
 			strerror(errno));

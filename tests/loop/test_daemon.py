@@ -392,5 +392,21 @@ def a_user_is_refused_by(t, user, before, text):
     t.match(text, res.err)
 
 
+@test
+def capabilities_do_not_make_another_user(t):
+    """They would stay: only root loses them when it becomes another user."""
+    requires_root()
+    os.chmod(t.dir, 0o711)
+    config = t.config([memory(t)])
+    caps = '+setuid,+setgid'
+    as_user = ['setpriv', f'--reuid={UID}', f'--regid={GID}', '--clear-groups', f'--inh-caps={caps}', f'--ambient-caps={caps}']
+    if t.run([*as_user, 'test', '-x', program('rdtarget')]).rc:
+        raise Skip(f'user {UID} cannot execute {program("rdtarget")}')
+    for user, rc in ((f'{UID}:{GID}', 0), ('daemon', 1)):
+        res = t.run([*as_user, program('rdtarget'), '--check', '--user', user, config])
+        t.eq(res.rc, rc, f'exit status with --user {user}: {res.err}')
+    t.match('--user daemon: cannot become.*Operation not permitted; start rdtarget as root, or without --user', res.err)
+
+
 if __name__ == '__main__':
     sys.exit(main())
