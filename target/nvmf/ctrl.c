@@ -225,6 +225,7 @@ static void reset_features(struct rdt_ctrl *ctrl)
 	ctrl->timestamp_at = rd_loop_now(ctrl->owner->loop);
 	ctrl->timestamp_set = false;
 	atomic_store(&ctrl->retry_delay, false);
+	rdt_resv_mask_set(ctrl, NULL, 0);
 }
 
 struct nvme_status rdt_ctrl_retry_delay(const struct rdt_ctrl *ctrl, struct nvme_status st)

@@ -476,6 +476,59 @@ static void a_reset_clears_the_notifications(void)
 	t_env_free(env);
 }
 
+static void mask_all(struct host *h, uint32_t nsid)
+{
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_sqe(h->admin, &sqe, nvme_admin_set_features, NULL, 0);
+	sqe.nsid = htole32(nsid);
+	sqe.cdw10 = htole32(NVME_FEAT_FID_RESV_MASK);
+	sqe.cdw11 = htole32(0xe);
+	a = t_exec(h->admin, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+}
+
+static uint32_t mask_of(struct host *h)
+{
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_sqe(h->admin, &sqe, nvme_admin_get_features, NULL, 0);
+	sqe.nsid = htole32(1);
+	sqe.cdw10 = htole32(NVME_FEAT_FID_RESV_MASK);
+	a = t_exec(h->admin, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	return le32toh(a.cqe.result);
+}
+
+/* Of one namespace, or of all of them. */
+static void a_reset_clears_the_masks(void)
+{
+	static const uint32_t nsids[] = {1, NVME_NSID_ALL};
+	struct t_env *env = t_env_new();
+	struct host one = host_new(env, 1), two = host_new(env, 2);
+	struct nvme_resv_notification_log page;
+
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(reg(&two, 0), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		mask_all(&two, nsids[i]);
+		CU_ASSERT_EQUAL(mask_of(&two), 0xe);
+		CU_ASSERT_EQUAL(acquire(&one, WERO), 0);
+		CU_ASSERT_EQUAL(release(&one, WERO), 0);
+		CU_ASSERT_FALSE(log_take(env, 2, &page));
+		reset_host(&two, true);
+		reset_host(&two, false);
+		CU_ASSERT_EQUAL(mask_of(&two), 0);
+		CU_ASSERT_EQUAL(acquire(&one, WERO), 0);
+		CU_ASSERT_EQUAL(release(&one, WERO), 0);
+		CU_ASSERT_TRUE(log_take(env, 2, &page));
+		CU_ASSERT_EQUAL(page.rnlpt, NVME_RESV_NOTIFY_RNLPT_RESERVATION_RELEASED);
+	}
+	t_env_free(env);
+}
+
 static void the_log_says_how_much_was_lost(void)
 {
 	struct t_env *env = t_env_new();
@@ -743,6 +796,7 @@ const struct t_case t_resv_cases[] = {
 	{"preempt alone lets commands run on", preempt_alone_lets_commands_run_on},
 	{"notifications reach the hosts concerned", notifications_reach_the_hosts_concerned},
 	{"a reset clears the notifications", a_reset_clears_the_notifications},
+	{"a reset clears the masks of notifications", a_reset_clears_the_masks},
 	{"the log says how much was lost", the_log_says_how_much_was_lost},
 	{"what persists is there after a restart", what_persists_is_there_after_a_restart},
 	{"a write that fails changes nothing", a_write_that_fails_changes_nothing},
