@@ -2,17 +2,23 @@
 #include "report.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 void rdt_report_add(struct rdt_report *r, enum rd_log_level level, const char *text)
 {
-	char *copy = r->count < RDT_REPORT_LINES ? strdup(text) : NULL;
+	bool first_error = level == RD_LOG_ERROR && r->errors++ == 0;
+	bool full = r->count == RDT_REPORT_LINES;
+	char *copy = !full || first_error ? strdup(text) : NULL;
 
-	if (copy)
-		r->lines[r->count++] = (struct rdt_report_line){level, copy};
-	else
+	if (!copy || full)
 		r->left_out++;
+	if (!copy)
+		return;
+	if (full)
+		free(r->lines[--r->count].text);
+	r->lines[r->count++] = (struct rdt_report_line){level, copy};
 }
 
 /* @line: "PROGRAM: LEVEL: COMPONENT: text" */
@@ -43,7 +49,7 @@ void rdt_report_clear(struct rdt_report *r)
 {
 	while (r->count)
 		free(r->lines[--r->count].text);
-	r->left_out = 0;
+	r->errors = r->left_out = 0;
 }
 
 void rdt_report_fini(struct rdt_report *r)

@@ -17,14 +17,17 @@ struct rdt_report {
 	struct rd_log *log;    /* the log to use during the task; forwards to @parent */
 	struct rd_log *parent; /* NULL: not forwarded */
 	unsigned int count;
+	unsigned int errors;   /* number of all errors, also of those that were not kept */
 	unsigned int left_out; /* number of further lines that were not kept */
 	struct rdt_report_line lines[RDT_REPORT_LINES];
 };
 
 /* Keeps warnings and errors. Returns 0 or -ENOMEM. */
 int rdt_report_init(struct rdt_report *report, struct rd_log *parent);
+/* Keeps the first RDT_REPORT_LINES lines. The first error takes the place of the last of them when
+ * they are all warnings. */
 void rdt_report_add(struct rdt_report *report, enum rd_log_level level, const char *text);
-/* The text of its first error; NULL: it has none. */
+/* The text of its first error; NULL: it has none, or memory ran out. */
 const char *rdt_report_first_error(const struct rdt_report *report);
 void rdt_report_clear(struct rdt_report *report); /* removes its lines */
 void rdt_report_fini(struct rdt_report *report);  /* accepts a zeroed report */

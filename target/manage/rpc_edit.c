@@ -108,17 +108,13 @@ static void answer_problems(struct rdt_rpc_call *call, const struct rdt_change *
 {
 	const char *line = report_error(report, "out of memory");
 	const char *path = call->rpc->env->config_path, *text = line;
-	unsigned int errors = 0;
 	char *key = NULL;
-
-	for (unsigned int i = 0; i < report->count; i++)
-		errors += report->lines[i].level == RD_LOG_ERROR;
 
 	if (ch->kind == RDT_CHANGE_EDIT)
 		text = problem_key(line, path, &key);
 	rdt_rpc_error(call, RDT_RPC_INVALID, key, NULL,
 		      "nothing was changed; rdtarget.yaml(5) describes the keys",
-		      errors > 1 ? "%s (and %u more)" : "%s", text, errors - 1);
+		      report->errors > 1 ? "%s (and %u more)" : "%s", text, report->errors - 1);
 	free(key);
 }
 

@@ -441,6 +441,61 @@ static char *document_with(const char *more)
 	return line;
 }
 
+#define MANY 250u /* more than a report keeps */
+
+/* A list of @count elements @what, and a number after each. The caller frees it. */
+static char *list_of(unsigned int count, const char *what)
+{
+	char *text = calloc(count, strlen(what) + 16), *end = text;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+	for (unsigned int i = 0; i < count; i++)
+		end += sprintf(end, "%s%u, ", what, i);
+	return text;
+}
+
+/* Hosts with odd names are warnings, and the three with a space, which follow, are errors. */
+static void an_error_after_many_warnings_is_told(void)
+{
+	char *odd = list_of(MANY, "odd"), more[MANY * 16], *params, *text;
+	struct t_rpc r;
+
+	t_rpc_open_file(&r);
+	snprintf(more, sizeof(more),
+		 "  - nqn: nqn.2026-11.io.rdnvme:new\n    hosts: [%s\"a b\", \"c d\", \"e f\"]\n",
+		 odd);
+	params = document_with(more);
+	expect_refused(&r, "config.apply", params, "invalid", NULL, "rdtarget.yaml(5)");
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "hosts[250]: found "));
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "(and 2 more)"));
+	CU_ASSERT_TRUE(asprintf(&text, "%s%s", t_rpc_config, more) > 0);
+	t_rpc_write_config(&r, text);
+	expect_refused(&r, "config.diff", "{}", "invalid", NULL, "config.check");
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "hosts[250]: found "));
+	json_decref(t_rpc_call(&r, "config.check", "{}"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "hosts[250]: found "));
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "\"left_out\":53"));
+	free(text);
+	free(params);
+	free(odd);
+	t_rpc_free(&r);
+}
+
+static void errors_that_are_not_kept_are_counted(void)
+{
+	char *keys = list_of(MANY, "wrong"), more[MANY * 24], *params;
+	struct t_rpc r;
+
+	t_rpc_open_file(&r);
+	snprintf(more, sizeof(more), "control: {socket: /nowhere/c, %s}\n", keys);
+	params = document_with(more);
+	expect_refused(&r, "config.apply", params, "invalid", NULL, "rdtarget.yaml(5)");
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "(and 249 more)"));
+	free(params);
+	free(keys);
+	t_rpc_free(&r);
+}
+
 /* The storage of the new namespace was opened, and the first listener, when the second one fails.
  */
 static void a_reload_that_fails_undoes_what_it_prepared(void)
@@ -622,6 +677,8 @@ const struct t_case t_rpc_edit_cases[] = {
 	{"a host is named by its parameter only, not among its keys",
 	 a_host_is_named_by_its_parameter_only},
 	{"listeners come and go by calls, with their ANA states", listeners_come_and_go},
+	{"an error after many warnings is told", an_error_after_many_warnings_is_told},
+	{"errors that are not kept are counted", errors_that_are_not_kept_are_counted},
 	{"a reload that fails undoes what it prepared",
 	 a_reload_that_fails_undoes_what_it_prepared},
 	{"changes are saved on demand, and never over an edit of the file",
