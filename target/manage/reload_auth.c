@@ -19,6 +19,15 @@ static void tell(struct rdt_subsys *ss, const char *host, const char *what)
 		       "%s: host %s: %s", ss->nqn, host, what);
 }
 
+/* @host: has no key in @next. "discovery" has no list of hosts; the hosts with a key are its list
+ * where authentication is required. */
+static bool may_still_connect(const struct rdt_subsys_config *next, const char *host)
+{
+	if (next->hosts_count)
+		return rdt_config_listed(next->hosts, next->hosts_count, host);
+	return next->authentication == RDT_AUTH_OPTIONAL;
+}
+
 /* Returns the number of hosts whose keys change. */
 static unsigned int tell_keys(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
 			      const struct rdt_subsys_config *next)
@@ -30,11 +39,10 @@ static unsigned int tell_keys(struct rdt_subsys *ss, const struct rdt_subsys_con
 
 		if (rdt_config_host_auth(next, host))
 			continue;
-		/* "discovery" has no list of hosts. */
-		if (next->hosts_count && !rdt_config_listed(next->hosts, next->hosts_count, host))
-			tell(ss, host, "has no key any more, and may not connect any more");
-		else
-			tell(ss, host, "has no key any more; new queues need not authenticate");
+		tell(ss, host,
+		     may_still_connect(next, host)
+			     ? "has no key any more; new queues need not authenticate"
+			     : "has no key any more, and may not connect any more");
 		changed++;
 	}
 	for (uint32_t i = 0; i < next->host_auth_count; i++) {

@@ -117,6 +117,23 @@ def keys_of_discovery_change_by_sighup(t):
     target.expect('with keys that were replaced$')
 
 
+@each(('where it is required', 'required', 'has no key any more, and may not connect any more'),
+      ('where it is optional', 'optional', 'has no key any more; new queues need not authenticate'))
+def the_log_tells_what_follows_for_a_host_that_loses_its_key(t, authentication, says):
+    known = t_auth.entry(t, **NULL, host=OTHER, name='known')
+    both = {'authentication': authentication, 'host_auth': [known, t_auth.entry(t, **NULL)]}
+    target = t.target([t.namespace(backend='memory')], more={'discovery': both})
+    with host_of(target) as host:
+        host.enable()
+        t.config([t.namespace(backend='memory')], more={'discovery': {**both, 'host_auth': [known]}})
+        t.match(f'(?m){DISC}: host {nv.HOST_NQN}: {says}$', target.reload())
+        if authentication == 'required':
+            host.admin.wait_closed()
+    with plain(target, nv.HOST_NQN) as host:
+        status = host.admin.fabrics_connect(host.data()).status
+        t.eq(hex(status), hex(nv.CONNECT_PARAM if authentication == 'required' else 0), 'status')
+
+
 @test
 def required_ends_the_connections_of_hosts_without_a_key(t):
     target = serve(t)
