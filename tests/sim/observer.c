@@ -458,7 +458,7 @@ void observer_acts(struct observer *t)
 
 bool observer_busy(const struct observer *t)
 {
-	return t && t->w->ending && !t->confirmed;
+	return t && t->w->ending && (!t->confirmed || t->probe.busy);
 }
 
 int observer_new(struct world *w, struct observer **out)

@@ -145,7 +145,7 @@ static void probe_open(struct probe *p, struct rdinit_ctrl *ctrl)
 	p->opened = rd_sim_now(p->w->sim);
 	rdinit_qpair_opts_init(&opts);
 	opts.queue_size = 4;
-	opts.io_timeout_ms = 60000; /* the storage may take long */
+	opts.io_timeout_ms = 45000; /* the storage may take 35 s; a run ends after 50 s */
 	if (change_secret_of(p, ctrl) || rdi_qpair_create_on(ctrl, &opts, &ctrl->h, &p->qp) ||
 	    rdinit_qpair_connect_async(p->qp, probe_connected, p))
 		p->lost = true;

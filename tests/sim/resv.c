@@ -326,11 +326,13 @@ int resv_begins(struct resv *r, const struct resv_op *op, uint64_t now)
  * No write of the @victims of Preempt and Abort @n lands any more, until they may write again. They
  * may have been allowed to already, if a command took effect after it that was answered before it.
  */
-static void fence_victims(struct resv *r, unsigned int n, unsigned int victims)
+static void fence_victims(struct resv *r, unsigned int n, unsigned int status, unsigned int victims)
 {
 	for (unsigned int host = 0; host < RESV_HOSTS; host++)
 		if (r->ops[n].action == RESV_PREEMPT_ABORT && !r->overtaken[n])
 			r->fenced[host] |= victims >> host & 1;
+	if (status || r->ops[n].action == RESV_REPORT)
+		return; /* it has allowed nothing */
 	for (unsigned int i = 0; i < OPS; i++)
 		r->overtaken[i] = true;
 }
@@ -351,7 +353,7 @@ bool resv_answered(struct resv *r, int number, unsigned int status, const struct
 	r->count = kept;
 	if (!kept)
 		return r->overflow;
-	fence_victims(r, n, victims);
+	fence_victims(r, n, status, victims);
 	forget(r, n);
 	forget_lost(r);
 	update_rights(r, now);
