@@ -12,8 +12,7 @@
 #include "nvmf/auth_calc.h"
 #include "nvmf/wire.h"
 
-#define PREFIX     "DHHC-1:"
-#define PREFIX_LEN 7
+#define PREFIX_LEN (sizeof(NVMF_AUTH_KEY_PREFIX) - 1)
 #define CRC_LEN    4
 #define ENCODED    92 /* base64 characters of the longest secret and its CRC */
 #define DECODED    69 /* bytes that EVP_DecodeBlock() writes for them, padding included */
@@ -92,7 +91,7 @@ const char *nvmf_auth_key_parse(const char *text, struct nvmf_auth_key *key)
 	memset(key, 0, sizeof(*key));
 	if (!text[0])
 		return "is empty";
-	if (strncmp(text, PREFIX, PREFIX_LEN) != 0)
+	if (strncmp(text, NVMF_AUTH_KEY_PREFIX, PREFIX_LEN) != 0)
 		return "does not start with \"DHHC-1:\"";
 	text += PREFIX_LEN;
 	if (text[0] != '0' || text[1] < '0' || text[1] > '3' || text[2] != ':')
@@ -121,7 +120,7 @@ int nvmf_auth_key_format(const struct nvmf_auth_key *key, char text[NVMF_AUTH_KE
 	crc = htole32(secret_crc(key->secret, key->len));
 	memcpy(bytes, key->secret, key->len);
 	memcpy(bytes + key->len, &crc, CRC_LEN);
-	snprintf(text, NVMF_AUTH_KEY_TEXT, PREFIX "%02u:", (unsigned int)key->hash);
+	snprintf(text, NVMF_AUTH_KEY_TEXT, NVMF_AUTH_KEY_PREFIX "%02u:", (unsigned int)key->hash);
 	text += PREFIX_LEN + 3;
 	text += EVP_EncodeBlock((unsigned char *)text, bytes, key->len + CRC_LEN);
 	memcpy(text, ":", 2);

@@ -12,6 +12,7 @@
 
 #include "nvmf/auth_ids.h"
 
+#define NVMF_AUTH_KEY_PREFIX "DHHC-1:" /* of the text of each secret */
 #define NVMF_AUTH_SECRET_MAX 64
 /* Bytes of the longest text of a secret, with the NUL. */
 #define NVMF_AUTH_KEY_TEXT 104

@@ -78,7 +78,7 @@ static bool key_path(struct rdt_config_load *load, const struct rdt_key *at, con
 	const char *dir = secure_getenv("CREDENTIALS_DIRECTORY");
 	int len;
 
-	if (strncmp(name, "DHHC-1:", 7) == 0) {
+	if (strncmp(name, NVMF_AUTH_KEY_PREFIX, strlen(NVMF_AUTH_KEY_PREFIX)) == 0) {
 		rdt_config_problem(
 			load, at,
 			"found a key, expected the name of a file with the key; configurations are "

@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nvmf/auth_key.h"
+
 #define PROBLEM_TEXT 512
-#define SECRET_MARK  "DHHC-1:" /* the beginning of a key for DH-HMAC-CHAP */
 
 /* ---- problems ---- */
 
@@ -60,12 +61,12 @@ static void note_bad(struct rdt_config_load *load, const struct rdt_key *key)
 	load->bad[load->bad_count++] = place_hash(key);
 }
 
-/* Removes what follows the mark of a key for DH-HMAC-CHAP: a key may be given in the place of a
+/* Removes what follows the prefix of a key for DH-HMAC-CHAP: a key may be given in the place of a
  * name or a value, and the log is read by people who must not know it. */
 static void remove_secrets(char *text)
 {
-	while ((text = strstr(text, SECRET_MARK))) {
-		char *end = text += strlen(SECRET_MARK);
+	while ((text = strstr(text, NVMF_AUTH_KEY_PREFIX))) {
+		char *end = text += strlen(NVMF_AUTH_KEY_PREFIX);
 
 		while (isalnum((unsigned char)*end) || (*end && strchr("+/=:", *end)))
 			end++;

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nvmf/auth_key.h"
 #include "target/nvmf/target.h"
 #include "show.h"
-
-#define SECRET_MARK "DHHC-1:" /* the beginning of a key for DH-HMAC-CHAP */
 
 static const struct rdt_rpc_method *const method_lists[] = {
 	rdt_rpc_show_methods, rdt_rpc_host_methods,   rdt_rpc_stats_methods, rdt_rpc_config_methods,
@@ -316,12 +315,12 @@ static bool has_secret(const char *name, json_t *value, const char **member)
 	size_t i;
 
 	*member = name;
-	if (text && strstr(text, SECRET_MARK))
+	if (text && strstr(text, NVMF_AUTH_KEY_PREFIX))
 		return true;
 	json_object_foreach(value, key, one)
 	{
 		*member = name;
-		if (strstr(key, SECRET_MARK) || has_secret(key, one, member))
+		if (strstr(key, NVMF_AUTH_KEY_PREFIX) || has_secret(key, one, member))
 			return true;
 	}
 	json_array_foreach(value, i, one) if (has_secret(name, one, member)) return true;
@@ -340,7 +339,7 @@ static bool refuse_secret(struct rdt_rpc_call *call)
 	json_object_foreach(call->params, name, value)
 	{
 		member = NULL;
-		if (!strstr(name, SECRET_MARK) &&
+		if (!strstr(name, NVMF_AUTH_KEY_PREFIX) &&
 		    (strcmp(name, "document") == 0 || !has_secret(name, value, &member)))
 			continue;
 		rdt_rpc_error(call, RDT_RPC_INVALID, member, NULL,
