@@ -23,4 +23,9 @@ struct rdt_rpc_answer {
 	bool no_memory;
 };
 
+/* Calls @visit for each queue pair of the reactor, in slices, then @answer->ready. On its thread.
+ */
+void rdt_rpc_answer_by_walk(struct rdt_rpc_answer *answer,
+			    void (*visit)(struct rdt_qpair_walk *walk, struct rdt_qpair *qp));
+
 #endif /* RDT_ANSWER_H */

@@ -91,13 +91,6 @@ static void collect_connection(struct rdt_qpair_walk *walk, struct rdt_qpair *qp
 		copy_connection(walk->reactor, qp, &list[answer->count++]);
 }
 
-static void all_collected(struct rdt_qpair_walk *walk)
-{
-	struct rdt_rpc_answer *answer = rd_container_of(walk, struct rdt_rpc_answer, walk);
-
-	answer->ready(answer);
-}
-
 void rdt_connections_collect(struct rdt_rpc_answer *answer)
 {
 	answer->count = 0;
@@ -109,9 +102,7 @@ void rdt_connections_collect(struct rdt_rpc_answer *answer)
 		answer->ready(answer);
 		return;
 	}
-	answer->walk.visit = collect_connection;
-	answer->walk.end = all_collected;
-	rdt_qpair_walk_begin(answer->reactor, &answer->walk);
+	rdt_rpc_answer_by_walk(answer, collect_connection);
 }
 
 static bool copy_places(struct rdt_connections *c, const struct rdt_target *t)

@@ -67,6 +67,21 @@ static void ask_arrived(struct rd_msg *msg)
 	post->ask->fn(post->answer);
 }
 
+static void walk_ended(struct rdt_qpair_walk *walk)
+{
+	struct rdt_rpc_answer *answer = rd_container_of(walk, struct rdt_rpc_answer, walk);
+
+	answer->ready(answer);
+}
+
+void rdt_rpc_answer_by_walk(struct rdt_rpc_answer *answer,
+			    void (*visit)(struct rdt_qpair_walk *walk, struct rdt_qpair *qp))
+{
+	answer->walk.visit = visit;
+	answer->walk.end = walk_ended;
+	rdt_qpair_walk_begin(answer->reactor, &answer->walk);
+}
+
 static void ask_cancel(struct rdt_rpc_call *call)
 {
 	struct rdt_rpc_ask *ask = call->work;

@@ -137,18 +137,9 @@ static void end_matching(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
 	answer->count++;
 }
 
-static void matching_ended(struct rdt_qpair_walk *walk)
-{
-	struct rdt_rpc_answer *answer = rd_container_of(walk, struct rdt_rpc_answer, walk);
-
-	answer->ready(answer);
-}
-
 static void start_disconnect(struct rdt_rpc_answer *answer)
 {
-	answer->walk.visit = end_matching;
-	answer->walk.end = matching_ended;
-	rdt_qpair_walk_begin(answer->reactor, &answer->walk);
+	rdt_rpc_answer_by_walk(answer, end_matching);
 }
 
 static void disconnect_done(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
