@@ -58,10 +58,10 @@ void rdt_report_fini(struct rdt_report *r)
 	rd_log_destroy(&r->log);
 }
 
-const char *rdt_report_first_error(const struct rdt_report *report)
+const char *rdt_report_first_error(const struct rdt_report *report, const char *otherwise)
 {
 	for (unsigned int i = 0; i < report->count; i++)
 		if (report->lines[i].level == RD_LOG_ERROR)
 			return report->lines[i].text;
-	return NULL;
+	return otherwise;
 }

@@ -27,8 +27,8 @@ int rdt_report_init(struct rdt_report *report, struct rd_log *parent);
 /* Keeps the first RDT_REPORT_LINES lines. The first error takes the place of the last of them when
  * they are all warnings. */
 void rdt_report_add(struct rdt_report *report, enum rd_log_level level, const char *text);
-/* The text of its first error; NULL: it has none, or memory ran out. */
-const char *rdt_report_first_error(const struct rdt_report *report);
+/* The text of its first error; @otherwise: it has none, or memory ran out. */
+const char *rdt_report_first_error(const struct rdt_report *report, const char *otherwise);
 void rdt_report_clear(struct rdt_report *report); /* removes its lines */
 void rdt_report_fini(struct rdt_report *report);  /* accepts a zeroed report */
 

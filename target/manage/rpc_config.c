@@ -199,15 +199,13 @@ static void report_restarts(struct rdt_target *t, struct config_work *w)
 
 static void compared_file(struct rdt_rpc_call *call, void *arg)
 {
-	const char *first;
 	struct config_work *w = arg;
 
 	if (call && !w->next) {
-		first = rdt_report_first_error(&w->report);
 		rdt_rpc_error(call, RDT_RPC_INVALID, NULL, w->path,
 			      "the method \"config.check\" lists all problems",
 			      "the configuration has problems; the first one: %s",
-			      first ? first : "out of memory");
+			      rdt_report_first_error(&w->report, "out of memory"));
 	} else if (call) {
 		report_restarts(call->rpc->target, w);
 		rdt_rpc_result(call, json_pack("{s:s, s:O, s:o}", "path", w->path, "differences",

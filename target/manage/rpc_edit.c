@@ -96,17 +96,10 @@ static const char *problem_key(const char *line, const char *path, char **key)
 	return text;
 }
 
-static const char *report_error(const struct rdt_report *report, const char *otherwise)
-{
-	const char *text = rdt_report_first_error(report);
-
-	return text ? text : otherwise;
-}
-
 static void answer_problems(struct rdt_rpc_call *call, const struct rdt_change *ch,
 			    const struct rdt_report *report)
 {
-	const char *line = report_error(report, "out of memory");
+	const char *line = rdt_report_first_error(report, "out of memory");
 	const char *path = call->rpc->env->config_path, *text = line;
 	char *key = NULL;
 
@@ -188,14 +181,14 @@ static void edit_done(struct rdt_reload_waiter *waiter, const struct rdt_reload_
 	else if (ch->kind == RDT_CHANGE_SAVE && ch->err)
 		rdt_rpc_error(call, RDT_RPC_REFUSED, NULL, NULL, NULL, "%s%s",
 			      ch->changed ? "the change was made, but: " : "",
-			      report_error(result->report, strerror(-ch->err)));
+			      rdt_report_first_error(result->report, strerror(-ch->err)));
 	else if (ch->err)
 		answer_edit_error(call, ch, result->report);
 	else if (ch->changed && !ch->dry_run && ch->kind != RDT_CHANGE_SAVE &&
 		 (!result->applied || result->problems))
 		rdt_rpc_error(call, RDT_RPC_REFUSED, NULL, NULL,
 			      result->applied ? "the log shows the result" : NULL, "%s",
-			      report_error(result->report, result->summary));
+			      rdt_report_first_error(result->report, result->summary));
 	else
 		answer_changed(e, ch, result);
 	free(e);
