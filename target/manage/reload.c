@@ -108,7 +108,6 @@ struct rdt_config *rdt_reload_next(const struct rdt_reload *rl)
 static void needs_restart(void *arg, const char *where, const char *key)
 {
 	struct rdt_reload *rl = arg;
-
 	char text[RDT_RESTART_TEXT];
 
 	rdt_restart_text(where, key, text);

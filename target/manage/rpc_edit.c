@@ -548,30 +548,28 @@ static void host_deny(struct rdt_rpc_call *call)
 	change_start(call, ch, 0);
 }
 
-static void host_qos(struct rdt_rpc_call *call)
+/* See edit_of_host(). */
+static void set_of_host(struct rdt_rpc_call *call, const char *list, const char *param)
 {
 	struct rdt_change *ch;
 
-	if (refuse_other_host(call, "limits"))
+	if (refuse_other_host(call, param))
 		return;
 	ch = change_new(call, RDT_CHANGE_EDIT, 2);
 	if (!ch)
 		return;
-	edit_of_host(ch, call, "host_qos", "limits");
+	edit_of_host(ch, call, list, param);
 	change_start(call, ch, 0);
+}
+
+static void host_qos(struct rdt_rpc_call *call)
+{
+	set_of_host(call, "host_qos", "limits");
 }
 
 static void host_auth(struct rdt_rpc_call *call)
 {
-	struct rdt_change *ch;
-
-	if (refuse_other_host(call, "keys"))
-		return;
-	ch = change_new(call, RDT_CHANGE_EDIT, 2);
-	if (!ch)
-		return;
-	edit_of_host(ch, call, "host_auth", "keys");
-	change_start(call, ch, 0);
+	set_of_host(call, "host_auth", "keys");
 }
 
 /* ---- listeners ---- */

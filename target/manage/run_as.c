@@ -114,7 +114,7 @@ int rdt_run_as(const char *spec, struct rd_log *log)
 	if (!err && colon)
 		err = find_group_of_spec(log, colon + 1, &id);
 	/* An ordinary user who names himself needs no change, and may not make any. */
-	if (!err && !(geteuid() != 0 && id.uid == geteuid() && id.gid == getegid()))
+	if (!err && (geteuid() == 0 || id.uid != geteuid() || id.gid != getegid()))
 		err = become(log, spec, &id);
 	free(name);
 	return err;
