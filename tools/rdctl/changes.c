@@ -228,35 +228,37 @@ int rdctl_subsystem_hosts(const struct rdctl *ctl, const struct rdctl_arguments 
 			    json_pack("{s:s, s:o}", "nqn", args->values[0], "hosts", hosts));
 }
 
+/* The parameters for a host of a subsystem. */
+static json_t *host_of(const struct rdctl_arguments *args)
+{
+	return json_pack("{s:s, s:s}", "nqn", args->values[0], "hostnqn", args->values[1]);
+}
+
 /* Calls @method with the subsystem, the host, and the arguments KEY=VALUE as @name. */
 static int change_of_host(const struct rdctl *ctl, const struct rdctl_arguments *args,
 			  const char *method, const char *name)
 {
-	json_t *values = json_object();
+	json_t *values = json_object(), *params;
 
 	if (!add_values(args, 2, values)) {
 		json_decref(values);
 		return RDCTL_USAGE;
 	}
-	return rdctl_change(ctl, args, method,
-			    json_pack("{s:s, s:s, s:o}", "nqn", args->values[0], "hostnqn",
-				      args->values[1], name, values));
+	params = host_of(args);
+	json_object_set_new(params, name, values);
+	return rdctl_change(ctl, args, method, params);
 }
 
 int rdctl_host_allow(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
 	if (args->count > 2)
 		return change_of_host(ctl, args, "host.allow", "keys");
-	return rdctl_change(
-		ctl, args, "host.allow",
-		json_pack("{s:s, s:s}", "nqn", args->values[0], "hostnqn", args->values[1]));
+	return rdctl_change(ctl, args, "host.allow", host_of(args));
 }
 
 int rdctl_host_deny(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	return rdctl_change(
-		ctl, args, "host.deny",
-		json_pack("{s:s, s:s}", "nqn", args->values[0], "hostnqn", args->values[1]));
+	return rdctl_change(ctl, args, "host.deny", host_of(args));
 }
 
 int rdctl_host_auth(const struct rdctl *ctl, const struct rdctl_arguments *args)
