@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The counts that tools/check prints, in a tree where everything that it runs is a stand-in; and the cache of
-tests/debian."""
+"""The counts that tools/check prints, in a tree where everything that it runs is a stand-in; the cache of
+tests/debian; and what tools/fuzz refuses."""
 
 import json
 import os
@@ -130,6 +130,24 @@ def a_root_is_kept_only_when_it_is_complete(t):
     t.eq(keep(t, 'one', other), (0, 'whole word\n'), 'for the same content')
     t.eq(keep(t, 'two', other), (0, 'other\n'), 'for another content')
     t.eq(sorted(name.split('.')[0] for name in os.listdir(t.dir)), ['lock', 'root'], 'what is in the cache')
+
+
+@each(('a name', ['fpd'], 'there is no fuzz program "fpd"; expected auth, config'),
+      ('a time', ['--cpu-time', '1d'], '"1d" is not a time; expected a number with a unit'),
+      ('no time', ['--cpu-time', '0s'], '"0s" is not a time; expected'),
+      ('no jobs', ['--jobs', '0'], '"0" is not a number of programs; expected 1 to 9999'))
+def fuzz_refuses(t, args, text):
+    res = t.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'fuzz'), *args], wrap=False)
+    t.eq(res.rc, 2, 'exit status')
+    t.match(re.escape(text), res.err)
+
+
+@test
+def fuzz_programs_are_those_of_the_build(t):
+    with open(os.path.join(SOURCE_ROOT, 'tests', 'fuzz', 'meson.build'), encoding='utf-8') as f:
+        built = re.findall(r"'(\w+)': \[dep_", f.read())
+    res = t.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'fuzz'), '--help'], wrap=False)
+    t.match(', '.join(sorted(built)), ' '.join(res.text.split()))
 
 
 if __name__ == '__main__':
