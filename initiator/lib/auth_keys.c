@@ -160,7 +160,7 @@ static int read_secret(const char *func, const struct secret_source *s, char *bu
 		return read_secret_fd(func, s, s->fd, buf, size);
 	if (!s->file[0])
 		return rdi_fail(func, -EINVAL, "%s: the name of its file is empty", s->what);
-	if (strncmp(s->file, "DHHC-1:", 7) == 0)
+	if (strncmp(s->file, NVMF_AUTH_KEY_PREFIX, strlen(NVMF_AUTH_KEY_PREFIX)) == 0)
 		return rdi_fail(func, -EINVAL,
 				"%s: the name of a file is expected, not the secret itself",
 				s->what);
