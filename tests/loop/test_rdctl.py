@@ -191,6 +191,17 @@ def json_is_the_answer_of_the_daemon(t):
 
 
 @test
+def a_refusal_is_an_answer_in_json_too(t):
+    _, path = controlled(t, [memory(t)])
+    res = rdctl(t, path, '-o', 'json', 'ns', 'resize', NQN, '9', '1MiB', rc=REFUSED)
+    error = json.loads(res.text)['error']
+    t.match(re.escape(error['message']), res.err)
+    t.eq(error['data']['name'], 'not_found')
+    t.eq(rdctl(t, path, 'ns', 'resize', NQN, '9', '1MiB', rc=REFUSED).text, '', 'as text')
+    t.eq(rdctl(t, path + '.none', '-o', 'json', 'status', rc=NO_DAEMON).text, '', 'without a daemon')
+
+
+@test
 def a_reload_shows_what_it_would_do_does_it_and_says_what_failed(t):
     _, path = controlled(t, [memory(t)])
     with_socket(t, [memory(t), memory(t, 2)], target={'queue_depth': 64})
@@ -395,6 +406,8 @@ def states_levels_drain_and_the_end(t):
     t.match('no listener matches', rdctl(t, path, 'ana', '1', 'change', '[::2]:1', rc=REFUSED).err)
     rdctl(t, path, 'log', 'warning')
     t.match('(?m)^log level +warning$', rdctl(t, path, 'status').text)
+    t.eq(rdctl(t, path, 'log').text, 'warning\n')
+    t.eq(json.loads(rdctl(t, path, 'log', '-o', 'json').text), {'level': 'warning'})
     rdctl(t, path, 'drain', '--timeout', '60')
     t.eq(rows(rdctl(t, path, 'listeners'))[0][4], 'closed')
     rdctl(t, path, 'shutdown')
@@ -442,7 +455,7 @@ def quotes_in_an_event_are_escaped(t):
 
 @each(('no verb', [], 'no verb given'), ('an unknown verb', ['hostz'], 'no such verb: hostz'),
       ('too many arguments', ['status', 'x'], 'usage: rdctl status'),
-      ('too few', ['log'], 'usage: rdctl log LEVEL'),
+      ('too few', ['ns', 'remove'], 'usage: rdctl ns remove '),
       ('an option of another verb', ['--full', 'status'], 'status: an option of another verb was given: --full'),
       ('an option of reload', ['drain', '--dry-run'], 'drain: an option of another verb was given: --dry-run'),
       ('an option of drain', ['check', '--timeout', '9'], 'check: an option of another verb was given: --timeout'),

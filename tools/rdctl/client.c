@@ -152,9 +152,9 @@ static void print_hint(const char *hint)
 	fprintf(stderr, "  hint: %s%s\n", verb, hint);
 }
 
-/* Prints an error of the daemon. Strings that hosts chose have their control characters
- * replaced. */
-static void print_error(const json_t *error)
+/* Prints an error of the daemon for people; for programs, it is the answer. Strings that hosts
+ * chose have their control characters replaced. */
+static void print_error(const struct rdctl *ctl, json_t *error)
 {
 	const char *parts[] = {
 		json_string_value(json_object_get(error, "message")),
@@ -172,18 +172,24 @@ static void print_error(const json_t *error)
 		else
 			fprintf(stderr, "rdctl: %s\n", text);
 	}
+	if (ctl->json) {
+		json_t *answer = json_pack("{s:O}", "error", error);
+
+		rdctl_json(answer);
+		json_decref(answer);
+	}
 }
 
-static json_t *parse_answer(const char *line, int *code)
+static json_t *parse_answer(const struct rdctl *ctl, const char *line, int *code)
 {
 	json_t *answer = json_loads(line, 0, NULL);
 	json_t *result = json_object_get(answer, "result");
-	const json_t *error = json_object_get(answer, "error");
+	json_t *error = json_object_get(answer, "error");
 
 	if (result) {
 		json_incref(result);
 	} else if (error) {
-		print_error(error);
+		print_error(ctl, error);
 		*code = RDCTL_REFUSED;
 	} else {
 		fprintf(stderr, "rdctl: the answer is not one of rdtarget's: %.100s\n", line);
@@ -249,7 +255,7 @@ json_t *rdctl_call(const struct rdctl *ctl, const char *method, json_t *params, 
 		return NULL;
 	line = receive_line(&in);
 	if (line)
-		result = parse_answer(line, code);
+		result = parse_answer(ctl, line, code);
 	else
 		say_no_line(ctl);
 	end_call(&in);
@@ -269,7 +275,7 @@ int rdctl_watch(const struct rdctl *ctl, const char *method, json_t *params,
 	if (!begin_call(ctl, method, params, &in))
 		return code;
 	line = receive_line(&in);
-	answer = line ? parse_answer(line, &code) : NULL;
+	answer = line ? parse_answer(ctl, line, &code) : NULL;
 	if (!line)
 		say_no_line(ctl);
 	setsockopt(in.fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));

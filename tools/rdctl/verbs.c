@@ -482,8 +482,27 @@ static int run_drain(const struct rdctl *ctl, const struct rdctl_arguments *args
 	return rdctl_show(&longer, "drain", json_pack("{s:i}", "timeout", (int)seconds), NULL);
 }
 
+static int show_log_level(const struct rdctl *ctl)
+{
+	int code = RDCTL_OK;
+	json_t *status = rdctl_call(ctl, "status", NULL, &code), *level;
+
+	if (!status)
+		return code;
+	level = json_pack("{s:O}", "level", json_object_get(status, "log_level"));
+	if (ctl->json)
+		rdctl_json(level);
+	else
+		puts(json_string_value(json_object_get(level, "level")));
+	json_decref(level);
+	json_decref(status);
+	return RDCTL_OK;
+}
+
 static int run_log(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
+	if (!args->count)
+		return show_log_level(ctl);
 	return rdctl_show(ctl, "log.level", json_pack("{s:s}", "level", args->values[0]), NULL);
 }
 
@@ -565,7 +584,7 @@ const struct rdctl_verb rdctl_verbs[] = {
 	{"disconnect", "HOSTNQN | SUBNQN CNTLID", "end controllers", 1, 2, run_disconnect},
 	{"drain", "[--timeout SECONDS]", "move hosts to other paths, then refuse new ones", 0, 0,
 	 run_drain},
-	{"log", "LEVEL", "set what is logged", 1, 1, run_log},
+	{"log", "[LEVEL]", "set what is logged, or show it", 0, 1, run_log},
 	{"shutdown", "", "end rdtarget", 0, 0, run_shutdown},
 	{"raw", "METHOD [JSON]", "call a method; \"raw info\" lists them", 1, 2, run_raw},
 	{NULL, NULL, NULL, 0, 0, NULL},
