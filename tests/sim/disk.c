@@ -20,7 +20,9 @@ struct store {
 	struct rd_sim *sim;
 	struct store_faults faults;
 	unsigned int blocks;
-	uint64_t *now;     /* what a read returns */
+	uint64_t *now; /* what a read returns */
+	/* When an I/O of a block has failed last. */
+	uint64_t *failed[STORE_FAILURES];
 	uint64_t *durable; /* the content after a loss of power, unless a later write survives it */
 	struct dirty *dirty; /* in the order in which the writes took effect */
 	unsigned int dirty_count, dirty_room;
@@ -91,7 +93,10 @@ struct store *store_new(struct rd_sim *sim, unsigned int blocks)
 	s->blocks = blocks;
 	s->now = calloc(blocks, sizeof(*s->now));
 	s->durable = calloc(blocks, sizeof(*s->durable));
-	if (!s->now || !s->durable) {
+	for (unsigned int i = 0; i < STORE_FAILURES; i++)
+		s->failed[i] = calloc(blocks, sizeof(*s->failed[i]));
+	if (!s->now || !s->durable || !s->failed[STORE_READ_FAILED] ||
+	    !s->failed[STORE_WRITE_FAILED]) {
 		store_free(s);
 		return NULL;
 	}
@@ -107,6 +112,8 @@ void store_free(struct store *s)
 	free(s->now);
 	free(s->durable);
 	free(s->dirty);
+	for (unsigned int i = 0; i < STORE_FAILURES; i++)
+		free(s->failed[i]);
 	free(s);
 }
 
@@ -134,6 +141,16 @@ void store_on_block(struct store *s, void (*fn)(void *arg, const struct rd_loop 
 void store_block_next(struct store *s, uint64_t ns)
 {
 	s->block_ns = ns;
+}
+
+bool store_has_failed(const struct store *s, enum store_failure failure, unsigned int block,
+		      unsigned int count, uint64_t begin)
+{
+	bool failed = false;
+
+	for (unsigned int i = block; i < block + count && i < s->blocks; i++)
+		failed |= s->failed[failure][i] >= begin;
+	return failed;
 }
 
 unsigned int store_ios(const struct store *s)
@@ -281,6 +298,17 @@ static bool take_effect(struct disk_io *io)
 	}
 }
 
+static void note_failure(const struct disk_io *io)
+{
+	const struct store *s = io->store;
+	unsigned int first = (unsigned int)(io->bio->offset / DISK_BLOCK);
+	enum store_failure failure =
+		io->bio->op == RDT_BIO_READ ? STORE_READ_FAILED : STORE_WRITE_FAILED;
+
+	for (unsigned int i = first; i < first + io->count; i++)
+		s->failed[failure][i] = rd_sim_now(s->sim);
+}
+
 static void disk_io_moves(struct rd_sim_event *event)
 {
 	struct disk_io *io = rd_container_of(event, struct disk_io, event);
@@ -300,9 +328,11 @@ static void disk_io_moves(struct rd_sim_event *event)
 		store_sync(s, io->seq);
 	if (s->stopped && io->bio->op != RDT_BIO_READ)
 		io->result = -EIO;
-	if (io->bio->op == RDT_BIO_WRITE && s->faults.fails_in &&
+	if (io->bio->op != RDT_BIO_FLUSH && s->faults.fails_in &&
 	    rd_sim_chance(s->sim, 1, s->faults.fails_in))
 		io->result = -EIO;
+	if (io->result == -EIO)
+		note_failure(io);
 	rd_defer(io->chan->loop, &io->done, RD_DEFER_WORK);
 }
 

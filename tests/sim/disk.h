@@ -23,7 +23,16 @@ struct store_faults {
 	uint64_t latency_ns; /* of an I/O, up to so much */
 	uint32_t slow_in;    /* one of this many I/Os takes up to @slow_ns; 0: none */
 	uint64_t slow_ns;
-	uint32_t fails_in; /* one of this many writes fails with EIO, executed or not; 0: none */
+	/* One of this many reads, and of writes, fails with EIO; a write executed or not; 0: none.
+	 */
+	uint32_t fails_in;
+};
+
+/* How an I/O has failed. */
+enum store_failure {
+	STORE_READ_FAILED,
+	STORE_WRITE_FAILED,
+	STORE_FAILURES,
 };
 
 /* Returns NULL without memory. */
@@ -39,6 +48,9 @@ void store_stop(struct store *store);
 void store_restart(struct store *store);
 uint64_t store_value(const struct store *store, unsigned int block);
 unsigned int store_ios(const struct store *store); /* in flight */
+/* Whether an I/O of one of these blocks has failed in this way since @begin. */
+bool store_has_failed(const struct store *store, enum store_failure failure, unsigned int block,
+		      unsigned int count, uint64_t begin);
 
 /* What the store tells of; each member may be NULL. */
 struct store_watcher {

@@ -11,7 +11,11 @@
 #define STALL_MAX   (25 * RD_NSEC_PER_SEC)
 #define PORT_MAX    (8 * RD_NSEC_PER_SEC)
 #define SLOW_MAX    (35 * RD_NSEC_PER_SEC)
+#define RESTART_MAX (15 * RD_NSEC_PER_SEC) /* the target waits for I/O for 10 s */
 #define STORAGE_MAX (5 * RD_NSEC_PER_SEC)
+/* How long after a fault commands may be lost or late because of it: a host learns of a lost
+ * connection when keep alive fails, and a command has three time limits. */
+#define AFTERMATH (20 * RD_NSEC_PER_SEC)
 
 struct faults {
 	struct world *w;
@@ -37,6 +41,15 @@ static uint64_t duration(struct world *w, uint64_t max)
 	return rd_sim_below(w->sim, rd_sim_chance(w->sim, 1, 4) ? max : max / 50);
 }
 
+/* Commands may be lost, or late, for a fault that lasts for @ns. */
+static void disturb(struct world *w, uint64_t ns)
+{
+	uint64_t until = rd_sim_now(w->sim) + ns + AFTERMATH;
+
+	if (w->disturbed_until < until)
+		w->disturbed_until = until;
+}
+
 /* One path of one host: all its connections, or only one. */
 static void hold(struct world *w)
 {
@@ -48,6 +61,7 @@ static void hold(struct world *w)
 	bool one = rd_sim_chance(w->sim, 1, 2);
 	uint64_t ns = duration(w, HOLD_MAX);
 
+	disturb(w, ns);
 	/* Each random number in a statement of its own: compilers order arguments differently. */
 	if (one) {
 		fault_break_link(w, holds[rd_sim_below(w->sim, 3)], ns);
@@ -63,14 +77,17 @@ static void port_goes(struct faults *f)
 {
 	struct world *w = f->w;
 	unsigned int path = (unsigned int)rd_sim_below(w->sim, WORLD_PATHS);
+	uint64_t ns = duration(w, PORT_MAX);
 
-	fault_port_down(&f->ports[path], duration(w, PORT_MAX));
+	disturb(w, ns);
+	fault_port_down(&f->ports[path], ns);
 }
 
 static void stall_actor(struct world *w, unsigned int number, uint64_t ns)
 {
 	struct actor *actor = &w->actors[number];
 
+	disturb(w, ns);
 	actor->stalled_until = rd_sim_now(w->sim) + ns;
 	rd_sim_tell(w->sim, "%s %u stands still", actor->name, actor->number);
 }
@@ -96,6 +113,7 @@ static void storage_suffers(struct faults *f, enum fault_kind kind)
 	if (kind == FAULT_SLOW) {
 		faults.slow_in = 4;
 		faults.slow_ns = duration(f->w, SLOW_MAX);
+		disturb(f->w, STORAGE_MAX + faults.slow_ns);
 	} else {
 		faults.fails_in = 4;
 	}
@@ -113,6 +131,29 @@ static void reconfigure(struct world *w)
 		target_reload(w, &next);
 }
 
+static void storage_blocks(struct world *w)
+{
+	uint64_t ns = duration(w, STALL_MAX);
+
+	disturb(w, ns);
+	store_block_next(w->store, ns);
+}
+
+static void target_restarts(struct world *w, bool power_fails)
+{
+	/* A restart is rare, because a start takes more time than thousands of steps. */
+	if (w->target_state != TARGET_UP || !rd_sim_chance(w->sim, 1, 8))
+		return;
+	disturb(w, RESTART_MAX);
+	target_stop(w, power_fails);
+}
+
+static void break_link(struct world *w, enum rd_sim_fault fault)
+{
+	disturb(w, 0);
+	fault_break_link(w, fault, 0);
+}
+
 static void happens(struct faults *f, enum fault_kind kind)
 {
 	struct world *w = f->w;
@@ -120,10 +161,10 @@ static void happens(struct faults *f, enum fault_kind kind)
 	rd_sim_tell(w->sim, "fault: %s", fault_names[kind]);
 	switch (kind) {
 	case FAULT_CUT:
-		fault_break_link(w, RD_SIM_CUT, 0);
+		break_link(w, RD_SIM_CUT);
 		break;
 	case FAULT_HALF_OPEN:
-		fault_break_link(w, RD_SIM_HALF_OPEN, 0);
+		break_link(w, RD_SIM_HALF_OPEN);
 		break;
 	case FAULT_HOLD:
 		hold(w);
@@ -140,12 +181,10 @@ static void happens(struct faults *f, enum fault_kind kind)
 		break;
 	case FAULT_RESTART:
 	case FAULT_POWER:
-		/* A restart is rare, because a start takes more time than thousands of steps. */
-		if (w->target_state == TARGET_UP && rd_sim_chance(w->sim, 1, 8))
-			target_stop(w, kind == FAULT_POWER);
+		target_restarts(w, kind == FAULT_POWER);
 		break;
 	case FAULT_BLOCK:
-		store_block_next(w->store, duration(w, STALL_MAX));
+		storage_blocks(w);
 		break;
 	case FAULT_RELOAD:
 		reconfigure(w);
@@ -221,6 +260,8 @@ int faults_new(struct world *w, struct faults **out)
 	f->storage_well.fn = storage_is_well;
 	f->normal = (struct store_faults){.latency_ns = 8 * RD_NSEC_PER_MSEC};
 	store_set_faults(w->store, &f->normal);
+	if (!(w->opts.faults & FAULTS_FENCE))
+		w->disturbed_until = 0;
 	return rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
 }
 

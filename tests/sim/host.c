@@ -25,6 +25,7 @@
 struct command {
 	struct host *host;
 	bool busy;
+	bool cancelled; /* by host_cancels() */
 	enum rdinit_dev_op op;
 	bool fua;
 	unsigned int block, count;
@@ -143,8 +144,28 @@ static void judge_reservation(const struct command *c, const struct rdinit_compl
 		world_fail(w, "host %u: a command was refused that no reservation forbids", host);
 }
 
-/* Whether the changes of the configuration explain the error. Losses, limits of time and what
- * faults of the storage cause may happen at any time. */
+/* Whether the storage has failed as the status says. */
+static bool medium_has_failed(const struct command *c, enum store_failure failure)
+{
+	const struct host *h = c->host;
+
+	return !h->ns && store_has_failed(h->w->store, failure, c->block, c->count, c->begin);
+}
+
+/* The target ends the connections of a host that is denied and those of a listener that is removed,
+ * and a host those of a path without its namespace. */
+static bool setup_ends_connections(const struct command *c)
+{
+	const struct setup_history *setup = &c->host->w->setup;
+	bool ends = setup_possible(setup, SETUP_REMOVED, c->begin) ||
+		    setup_possible(setup, SETUP_DENIED + c->host->number, c->begin);
+
+	for (unsigned int i = 0; i < WORLD_PATHS; i++)
+		ends |= setup_possible(setup, SETUP_NO_LISTENER + i, c->begin);
+	return ends;
+}
+
+/* Whether faults, cancellations, or changes of the configuration explain the error. */
 static bool error_is_explained(const struct command *c, const struct rdinit_completion *comp)
 {
 	const struct host *h = c->host;
@@ -155,9 +176,13 @@ static bool error_is_explained(const struct command *c, const struct rdinit_comp
 		return h->mistrusted + GUESS_WAIT >= c->begin;
 	if (comp->err == -ENODEV)
 		return removed || setup_possible(setup, SETUP_DENIED + h->number, c->begin);
+	if (comp->err == -ECANCELED)
+		return c->cancelled;
+	if (comp->err == -EREMOTEIO || comp->err == -ETIMEDOUT)
+		return h->w->disturbed_until >= c->begin ||
+		       (comp->err == -EREMOTEIO && setup_ends_connections(c));
 	if (comp->err != -EIO)
-		return comp->err == -EREMOTEIO || comp->err == -ETIMEDOUT ||
-		       comp->err == -ECANCELED;
+		return false;
 	switch (comp->status & 0x7ff) {
 	case NVME_SC_INVALID_NS:
 		return removed;
@@ -168,9 +193,11 @@ static bool error_is_explained(const struct command *c, const struct rdinit_comp
 		return c->op == RDINIT_DEV_COMPARE_WRITE;
 	case NVME_SC_RESERVATION_CONFLICT:
 	case ABORTED_BY_PREEMPT:
-	case NVME_SCT_MEDIA << 8 | NVME_SC_WRITE_FAULT:
-	case NVME_SCT_MEDIA << 8 | NVME_SC_READ_ERROR:
 		return true;
+	case NVME_SCT_MEDIA << 8 | NVME_SC_WRITE_FAULT:
+		return medium_has_failed(c, STORE_WRITE_FAILED);
+	case NVME_SCT_MEDIA << 8 | NVME_SC_READ_ERROR:
+		return medium_has_failed(c, STORE_READ_FAILED);
 	default:
 		return false;
 	}
@@ -286,6 +313,7 @@ static void submit(struct host *h, struct command *c)
 	int rc;
 
 	c->host = h;
+	c->cancelled = false;
 	c->begin = rd_sim_now(h->w->sim);
 	prepare_data(h, c);
 	rdinit_dev_io_init(&io);
@@ -314,8 +342,10 @@ void host_cancels(struct host *h)
 {
 	struct command *c = &h->commands[rd_sim_below(h->w->sim, WORLD_DEPTH)];
 
-	if (c->busy)
-		rdinit_dev_cancel(h->chan, c->id);
+	if (!c->busy)
+		return;
+	c->cancelled = true;
+	rdinit_dev_cancel(h->chan, c->id);
 }
 
 void host_reads_all(struct host *h)

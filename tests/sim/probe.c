@@ -62,9 +62,10 @@ static bool is_explained(const struct probe *p, unsigned int status)
 	case NVME_SC_RESERVATION_CONFLICT:
 		return resv_forbidden(p->w->resv, p->host, p->op != PROBE_READ, p->begin);
 	case ABORTED_BY_PREEMPT:
-	case NVME_SCT_MEDIA << 8 | NVME_SC_WRITE_FAULT:
-	case NVME_SCT_MEDIA << 8 | NVME_SC_READ_ERROR:
 		return true;
+	case NVME_SCT_MEDIA << 8 | NVME_SC_READ_ERROR:
+		return p->op == PROBE_READ &&
+		       store_has_failed(p->w->store, STORE_READ_FAILED, p->block, 1, p->begin);
 	default:
 		return false;
 	}

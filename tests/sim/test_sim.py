@@ -20,6 +20,11 @@ def no_stale_write_lands_when_reactors_stand_still(t):
 
 
 @test
+def no_command_is_lost_or_late_while_no_fault_explains_it(t):
+    RDSIM.check_seeds(t, SEEDS // 2, '--faults', 'reload,reserve,error,cancel')
+
+
+@test
 def a_seed_gives_the_same_run_each_time(t):
     trace = RDSIM.check_repeats(t, 7)
     t.ok(len(trace) > 100000, 'a trace')

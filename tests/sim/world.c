@@ -401,6 +401,7 @@ static int make_world(struct world *w)
 	files_init(&w->files);
 	w->submits_in = 4;
 	w->devs = WORLD_HOSTS * target_namespaces;
+	w->disturbed_until = UINT64_MAX;
 	rc = make_store(w);
 	if (!rc)
 		rc = rdt_report_init(&w->report, w->log);

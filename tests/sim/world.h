@@ -128,6 +128,7 @@ struct world {
 	struct host *hosts[WORLD_DEVS];
 	struct observer *observer; /* NULL: none */
 	struct faults *faults;
+	uint64_t disturbed_until;  /* until then faults may delay or lose commands */
 	struct gateways *gateways; /* instead of @target; NULL: none */
 	/* When a gateway acted last that had lost the image, and did not know it. */
 	uint64_t outdated_at;
