@@ -9,6 +9,8 @@
 
 #include "check.h"
 
+#define STORE_NEVER UINT64_MAX
+
 /* A write that is in the cache and not yet durable. */
 struct dirty {
 	uint64_t value;
@@ -29,6 +31,8 @@ struct store {
 	uint64_t seq;
 	unsigned int ios;
 	bool stopped;
+	uint64_t refuses_since; /* after a failed sync; STORE_NEVER: it does not */
+	uint64_t refused_until; /* and until then; STORE_NEVER: it does now */
 	struct store_watcher watch;
 	void *watch_arg; /* also of @block */
 	void (*block)(void *arg, const struct rd_loop *loop, uint64_t ns);
@@ -37,6 +41,7 @@ struct store {
 
 struct disk {
 	struct rdt_bdev bdev;
+	struct rd_log *log;
 	struct store *store;
 	unsigned int chans;
 };
@@ -58,6 +63,7 @@ struct disk_io {
 	uint64_t seq; /* FLUSH: writes up to this one are made durable */
 	int result;
 	bool cancelled;
+	bool sync_fails;
 };
 
 void block_fill(void *block, uint64_t value)
@@ -91,12 +97,13 @@ struct store *store_new(struct rd_sim *sim, unsigned int blocks)
 		return NULL;
 	s->sim = sim;
 	s->blocks = blocks;
+	s->refuses_since = STORE_NEVER;
 	s->now = calloc(blocks, sizeof(*s->now));
 	s->durable = calloc(blocks, sizeof(*s->durable));
 	for (unsigned int i = 0; i < STORE_FAILURES; i++)
 		s->failed[i] = calloc(blocks, sizeof(*s->failed[i]));
 	if (!s->now || !s->durable || !s->failed[STORE_READ_FAILED] ||
-	    !s->failed[STORE_WRITE_FAILED]) {
+	    !s->failed[STORE_WRITE_FAILED] || !s->failed[STORE_NO_SPACE]) {
 		store_free(s);
 		return NULL;
 	}
@@ -151,6 +158,16 @@ bool store_has_failed(const struct store *s, enum store_failure failure, unsigne
 	for (unsigned int i = block; i < block + count && i < s->blocks; i++)
 		failed |= s->failed[failure][i] >= begin;
 	return failed;
+}
+
+bool store_refuses(const struct store *s, uint64_t begin)
+{
+	return s->refused_until >= begin;
+}
+
+bool store_has_refused(const struct store *s, uint64_t begin)
+{
+	return s->refuses_since <= begin;
 }
 
 unsigned int store_ios(const struct store *s)
@@ -225,6 +242,17 @@ static void store_sync(struct store *s, uint64_t seq)
 	s->dirty_count = kept;
 }
 
+/* What is not durable is dropped, or not. */
+static void store_lose(struct store *s)
+{
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; i < s->dirty_count; i++)
+		if (rd_sim_chance(s->sim, 1, 2))
+			s->dirty[kept++] = s->dirty[i];
+	s->dirty_count = kept;
+}
+
 /* ---- the backend ---- */
 
 static void tell_misuse(const struct store *s, const char *what)
@@ -236,9 +264,18 @@ static void tell_misuse(const struct store *s, const char *what)
 static void disk_close(struct rdt_bdev *bdev)
 {
 	struct disk *d = rd_container_of(bdev, struct disk, bdev);
+	struct store *s = d->store;
 
 	if (d->chans)
 		tell_misuse(d->store, "it is closed while a reactor has a channel");
+	if (s->refuses_since != STORE_NEVER) {
+		s->refuses_since = STORE_NEVER;
+		s->refused_until = rd_sim_now(s->sim);
+		if (!s->stopped) {
+			store_restart(s);
+			s->watch.dropped(s->watch_arg);
+		}
+	}
 	free(d);
 }
 
@@ -266,11 +303,34 @@ static void disk_chan_close(struct rdt_chan *chan)
 	free(c);
 }
 
+/* As engine_io.c does: a sync that ends after another one has failed, fails as well. */
+static int sync_result(const struct disk_io *io)
+{
+	struct store *s = io->store;
+	struct disk *d = rd_container_of(io->chan->chan.bdev, struct disk, bdev);
+
+	if (!io->sync_fails)
+		return s->refuses_since == STORE_NEVER ? 0 : -ENOTRECOVERABLE;
+	rd_sim_tell(s->sim, "disk: a sync fails");
+	store_lose(s);
+	if (s->refuses_since == STORE_NEVER)
+		s->refuses_since = rd_sim_now(s->sim);
+	s->refused_until = STORE_NEVER;
+	return rdt_bdev_sync_error(&d->bdev, d->log, "the simulated storage", -EIO, false);
+}
+
+static bool syncs(const struct rdt_bio *bio)
+{
+	return bio->op == RDT_BIO_FLUSH || (bio->op == RDT_BIO_WRITE && bio->flags & RDT_BIO_FUA);
+}
+
 static void disk_io_done(struct rd_defer *defer)
 {
 	struct disk_io *io = rd_container_of(defer, struct disk_io, done);
 	struct rdt_bio *bio = io->bio;
 
+	if (!io->result && syncs(bio))
+		io->result = sync_result(io);
 	bio->result = io->result;
 	io->store->ios--;
 	io->chan->ios--;
@@ -292,7 +352,9 @@ static bool take_effect(struct disk_io *io)
 		block_fill(data, s->now[block]);
 		return !s->stopped;
 	case RDT_BIO_WRITE:
-		return store_write(s, block, block_value(data), bio->flags & RDT_BIO_FUA);
+		return store_write(s, block, block_value(data),
+				   bio->flags & RDT_BIO_FUA && !io->sync_fails &&
+					   s->refuses_since == STORE_NEVER);
 	default:
 		return true;
 	}
@@ -302,8 +364,9 @@ static void note_failure(const struct disk_io *io)
 {
 	const struct store *s = io->store;
 	unsigned int first = (unsigned int)(io->bio->offset / DISK_BLOCK);
-	enum store_failure failure =
-		io->bio->op == RDT_BIO_READ ? STORE_READ_FAILED : STORE_WRITE_FAILED;
+	enum store_failure failure = io->result == -ENOSPC         ? STORE_NO_SPACE
+				     : io->bio->op == RDT_BIO_READ ? STORE_READ_FAILED
+								   : STORE_WRITE_FAILED;
 
 	for (unsigned int i = first; i < first + io->count; i++)
 		s->failed[failure][i] = rd_sim_now(s->sim);
@@ -324,14 +387,17 @@ static void disk_io_moves(struct rd_sim_event *event)
 	}
 	if (io->next < io->count && io->cancelled)
 		io->result = -ECANCELED;
-	if (io->bio->op == RDT_BIO_FLUSH)
+	if (io->bio->op == RDT_BIO_FLUSH && !io->sync_fails && s->refuses_since == STORE_NEVER)
 		store_sync(s, io->seq);
 	if (s->stopped && io->bio->op != RDT_BIO_READ)
 		io->result = -EIO;
 	if (io->bio->op != RDT_BIO_FLUSH && s->faults.fails_in &&
 	    rd_sim_chance(s->sim, 1, s->faults.fails_in))
 		io->result = -EIO;
-	if (io->result == -EIO)
+	else if (io->bio->op == RDT_BIO_WRITE && s->faults.no_space_in && !io->result &&
+		 rd_sim_chance(s->sim, 1, s->faults.no_space_in))
+		io->result = -ENOSPC;
+	if (io->result == -EIO || io->result == -ENOSPC)
 		note_failure(io);
 	rd_defer(io->chan->loop, &io->done, RD_DEFER_WORK);
 }
@@ -354,6 +420,8 @@ static enum rdt_bio_submit disk_submit(struct rdt_chan *chan, struct rdt_bio *bi
 	io->chan = rd_container_of(chan, struct disk_chan, chan);
 	io->count = (unsigned int)(bio->length / DISK_BLOCK);
 	io->seq = s->seq;
+	io->sync_fails = syncs(bio) && s->faults.sync_fails_in &&
+			 rd_sim_chance(s->sim, 1, s->faults.sync_fails_in);
 	memcpy(bio->priv, &io, sizeof(struct disk_io *));
 	if (s->faults.slow_in && rd_sim_chance(s->sim, 1, s->faults.slow_in))
 		delay = rd_sim_below(s->sim, s->faults.slow_ns);
@@ -392,13 +460,14 @@ static const struct rdt_bdev_ops disk_ops = {
 	.cancel = disk_cancel,
 };
 
-int disk_open(struct store *store, struct rdt_bdev **out)
+int disk_open(struct store *store, struct rd_log *log, struct rdt_bdev **out)
 {
 	struct disk *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return -ENOMEM;
 	d->store = store;
+	d->log = log;
 	d->bdev.ops = &disk_ops;
 	d->bdev.size = (uint64_t)store->blocks * DISK_BLOCK;
 	d->bdev.block_size = DISK_BLOCK;

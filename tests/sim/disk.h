@@ -26,12 +26,17 @@ struct store_faults {
 	/* One of this many reads, and of writes, fails with EIO; a write executed or not; 0: none.
 	 */
 	uint32_t fails_in;
+	/* One of this many writes fails with ENOSPC, executed in part or not; 0: none. */
+	uint32_t no_space_in;
+	/* One of this many syncs fails with EIO, also that of a write with FUA; 0: none. */
+	uint32_t sync_fails_in;
 };
 
 /* How an I/O has failed. */
 enum store_failure {
 	STORE_READ_FAILED,
 	STORE_WRITE_FAILED,
+	STORE_NO_SPACE,
 	STORE_FAILURES,
 };
 
@@ -51,12 +56,23 @@ unsigned int store_ios(const struct store *store); /* in flight */
 /* Whether an I/O of one of these blocks has failed in this way since @begin. */
 bool store_has_failed(const struct store *store, enum store_failure failure, unsigned int block,
 		      unsigned int count, uint64_t begin);
+/*
+ * When a sync fails, each write that is not durable may be lost, as when the kernel drops pages;
+ * reads return it until the backend is closed. From then until the backend is closed no write and
+ * no sync may succeed.
+ * store_refuses(): whether that was so at some time since @begin; store_has_refused(): at all times
+ * since then.
+ */
+bool store_refuses(const struct store *store, uint64_t begin);
+bool store_has_refused(const struct store *store, uint64_t begin);
 
 /* What the store tells of; each member may be NULL. */
 struct store_watcher {
 	void (*written)(void *arg, uint64_t value); /* a write takes effect on a block */
 	void (*begins)(void *arg, const struct rdt_bio *bio);
 	void (*misused)(void *arg, const char *what); /* by its user */
+	/* What a failed sync has lost is gone: the store was restarted as by store_restart(). */
+	void (*dropped)(void *arg);
 };
 void store_watch(struct store *store, const struct store_watcher *watcher, void *arg);
 
@@ -68,8 +84,8 @@ void store_on_block(struct store *store,
 		    void (*fn)(void *arg, const struct rd_loop *loop, uint64_t ns));
 void store_block_next(struct store *store, uint64_t ns);
 
-/* Opens a backend on @store. Returns 0 or -ENOMEM. */
-int disk_open(struct store *store, struct rdt_bdev **out);
+/* Opens a backend on @store; @log: gets a line about a failed sync. Returns 0 or -ENOMEM. */
+int disk_open(struct store *store, struct rd_log *log, struct rdt_bdev **out);
 
 /* Fills a block with @value; and the value of a block, or UINT64_MAX if it is torn. */
 void block_fill(void *block, uint64_t value);

@@ -32,6 +32,7 @@ const char *const fault_names[] = {
 	[FAULT_ERROR] = "error",     [FAULT_RESTART] = "restart",
 	[FAULT_POWER] = "power",     [FAULT_CANCEL] = "cancel",
 	[FAULT_RELOAD] = "reload",   [FAULT_BLOCK] = "block",
+	[FAULT_SPACE] = "no-space",  [FAULT_SYNC] = "sync",
 	[FAULT_RESERVE] = "reserve", [FAULTS] = NULL,
 };
 
@@ -114,6 +115,10 @@ static void storage_suffers(struct faults *f, enum fault_kind kind)
 		faults.slow_in = 4;
 		faults.slow_ns = duration(f->w, SLOW_MAX);
 		disturb(f->w, STORAGE_MAX + faults.slow_ns);
+	} else if (kind == FAULT_SYNC) {
+		faults.sync_fails_in = 4;
+	} else if (kind == FAULT_SPACE) {
+		faults.no_space_in = 4;
 	} else {
 		faults.fails_in = 4;
 	}
@@ -141,8 +146,7 @@ static void storage_blocks(struct world *w)
 
 static void target_restarts(struct world *w, bool power_fails)
 {
-	/* A restart is rare, because a start takes more time than thousands of steps. */
-	if (w->target_state != TARGET_UP || !rd_sim_chance(w->sim, 1, 8))
+	if (w->target_state != TARGET_UP)
 		return;
 	disturb(w, RESTART_MAX);
 	target_stop(w, power_fails);
@@ -176,12 +180,16 @@ static void happens(struct faults *f, enum fault_kind kind)
 		stall(w);
 		break;
 	case FAULT_ERROR:
+	case FAULT_SPACE:
+	case FAULT_SYNC:
 	case FAULT_SLOW:
 		storage_suffers(f, kind);
 		break;
 	case FAULT_RESTART:
 	case FAULT_POWER:
-		target_restarts(w, kind == FAULT_POWER);
+		/* It is rare, because a start takes more time than thousands of steps. */
+		if (rd_sim_chance(w->sim, 1, 8))
+			target_restarts(w, kind == FAULT_POWER);
 		break;
 	case FAULT_BLOCK:
 		storage_blocks(w);
@@ -205,6 +213,9 @@ static void next_fault(struct rd_sim_event *event)
 		return;
 	if (w->opts.faults & 1u << kind)
 		happens(f, kind);
+	/* As an administrator. */
+	if (store_has_refused(w->store, rd_sim_now(w->sim)) && rd_sim_chance(w->sim, 1, 8))
+		target_restarts(w, false);
 	rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
 }
 

@@ -15,7 +15,9 @@ enum fault_kind {
 	FAULT_PORT,      /* a path takes no connections */
 	FAULT_STALL,     /* a reactor, or a host, stands still */
 	FAULT_SLOW,      /* storage takes seconds */
-	FAULT_ERROR,     /* writes fail */
+	FAULT_ERROR,     /* reads and writes fail */
+	FAULT_SPACE,     /* there is no space for writes */
+	FAULT_SYNC,      /* a sync fails; later the target is restarted */
 	FAULT_RESTART,   /* the target drains and starts again */
 	FAULT_POWER,     /* the target and its storage lose power */
 	FAULT_CANCEL,    /* a host cancels a command */

@@ -195,7 +195,10 @@ static bool error_is_explained(const struct command *c, const struct rdinit_comp
 	case ABORTED_BY_PREEMPT:
 		return true;
 	case NVME_SCT_MEDIA << 8 | NVME_SC_WRITE_FAULT:
-		return medium_has_failed(c, STORE_WRITE_FAILED);
+		return medium_has_failed(c, STORE_WRITE_FAILED) ||
+		       (!h->ns && c->op != RDINIT_DEV_READ && store_refuses(h->w->store, c->begin));
+	case NVME_SC_CAP_EXCEEDED:
+		return medium_has_failed(c, STORE_NO_SPACE);
 	case NVME_SCT_MEDIA << 8 | NVME_SC_READ_ERROR:
 		return medium_has_failed(c, STORE_READ_FAILED);
 	default:
@@ -218,6 +221,10 @@ static void command_ended(void *user, const struct rdinit_completion *comp)
 	/* Each reactor ends its controllers. */
 	if (!comp->err && setup_sure(&h->w->setup, SETUP_DENIED + h->number, c->begin))
 		world_fail(h->w, "host %u: a command has succeeded of a host that was denied",
+			   h->number);
+	if (!comp->err && !h->ns && c->op != RDINIT_DEV_READ &&
+	    store_has_refused(h->w->store, c->begin))
+		world_fail(h->w, "host %u: a command has succeeded although a sync has failed",
 			   h->number);
 	if (comp->err && !error_is_explained(c, comp))
 		world_fail(h->w, "host %u: nothing explains the error %d, status 0x%x: %s",

@@ -33,6 +33,11 @@ MUTANTS = (
      '\treq->wait = RDT_WAIT_NONE;\n\tif (bio->result) {',
      '\treq->wait = RDT_WAIT_NONE;\n\tif (!bio->result && bio->op == RDT_BIO_READ && c->reads % 512 == 511)\n'
      '\t\treq->bio.result = -EIO;\n\tif (bio->result) {'),
+    ('missing space is answered as an internal error', 'target/nvmf/status.c', '\tcase ENOSPC:\n', '', 'no-space'),
+    ('a sync that fails counts as done', 'target/nvmf/io.c',
+     '\treq->wait = RDT_WAIT_NONE;\n\tif (bio->result) {', '\treq->wait = RDT_WAIT_NONE;\n\tif (bio->result && bio->op != RDT_BIO_FLUSH) {'),
+    ('a sync that has failed is forgotten', 'target/bdev/backend.c',
+     'if (!atomic_compare_exchange_strong(&base->sync_err, &none, err))', 'if (!none)'),
     ('a command that was too late is told as cancelled', 'initiator/lib/dev_io.c',
      'if (io->cancelled)\n\t\trdi_io_fail(io, -ECANCELED, "cancelled");', 'if (io->aborts)\n\t\trdi_io_fail(io, -ECANCELED, "cancelled");'),
     ('a reload ends the connections of hosts that stay allowed', 'target/nvmf/host_access.c',

@@ -46,6 +46,8 @@ static const char *forbidden(const struct probe *p)
 		return "the ANA state of the path forbids it";
 	if (p->op != PROBE_FLUSH_ALL && setup_sure(h, SETUP_REMOVED, p->begin))
 		return "the namespace was removed";
+	if (p->op != PROBE_READ && store_has_refused(p->w->store, p->begin))
+		return "a sync has failed";
 	if (!resv_permitted(p->w->resv, p->host, p->op != PROBE_READ, p->begin) && !removed)
 		return "a reservation forbids it";
 	return NULL;
@@ -63,6 +65,8 @@ static bool is_explained(const struct probe *p, unsigned int status)
 		return resv_forbidden(p->w->resv, p->host, p->op != PROBE_READ, p->begin);
 	case ABORTED_BY_PREEMPT:
 		return true;
+	case NVME_SCT_MEDIA << 8 | NVME_SC_WRITE_FAULT:
+		return p->op != PROBE_READ && store_refuses(p->w->store, p->begin);
 	case NVME_SCT_MEDIA << 8 | NVME_SC_READ_ERROR:
 		return p->op == PROBE_READ &&
 		       store_has_failed(p->w->store, STORE_READ_FAILED, p->block, 1, p->begin);

@@ -130,17 +130,6 @@ void target_stop(struct world *w, bool power_fails)
 	rd_sim_at(w->sim, &w->drain_timeout, power_fails ? 0 : DRAIN_TIMEOUT);
 }
 
-static void power_returns(struct world *w)
-{
-	char why[256];
-
-	store_restart(w->store);
-	for (unsigned int i = 0; i < WORLD_BLOCKS; i++)
-		if (!check_survived(w->check, i, store_value(w->store, i), rd_sim_now(w->sim), why,
-				    sizeof(why)))
-			world_fail(w, "%s", why);
-}
-
 void target_end(struct world *w)
 {
 	struct rdt_target *t = w->target;
@@ -161,8 +150,10 @@ void target_end(struct world *w)
 	w->target_state = TARGET_DOWN;
 	if (store_ios(w->store))
 		world_fail(w, "the storage has I/O of a target that has ended");
-	if (w->power_failed)
-		power_returns(w);
+	if (w->power_failed) {
+		store_restart(w->store);
+		world_judge_survival(w);
+	}
 	w->power_failed = false;
 	rd_sim_tell(w->sim, "the target is down");
 }

@@ -276,7 +276,7 @@ static int open_store(struct rdt_target *target, const struct rdt_ns_config *cfg
 
 	if (cfg->nsid != 1)
 		return rdt_bdev_open(NULL, cfg, w->log, out, why, sizeof(why));
-	return disk_open(w->store, out);
+	return disk_open(w->store, w->log, out);
 }
 
 void world_judge_write(void *arg, uint64_t value)
@@ -314,6 +314,17 @@ static void judge_use(void *arg, const char *what)
 	world_fail(arg, "the storage: %s", what);
 }
 
+void world_judge_survival(void *arg)
+{
+	struct world *w = arg;
+	char why[256];
+
+	for (unsigned int i = 0; i < WORLD_BLOCKS; i++)
+		if (!check_survived(w->check, i, store_value(w->store, i), rd_sim_now(w->sim), why,
+				    sizeof(why)))
+			world_fail(w, "%s", why);
+}
+
 void world_check_pools(struct world *w, const char *name, const struct rdt_target *t)
 {
 	for (unsigned int i = 0; i < t->reactors_count; i++)
@@ -348,8 +359,10 @@ static int make_loop(struct world *w)
 /* And what judges it. */
 static int make_store(struct world *w)
 {
-	static const struct store_watcher judges = {
-		.written = world_judge_write, .begins = judge_begin, .misused = judge_use};
+	static const struct store_watcher judges = {.written = world_judge_write,
+						    .begins = judge_begin,
+						    .misused = judge_use,
+						    .dropped = world_judge_survival};
 
 	w->store = store_new(w->sim, WORLD_BLOCKS);
 	w->check = check_new(WORLD_BLOCKS * target_namespaces);

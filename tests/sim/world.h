@@ -151,6 +151,9 @@ void world_free(struct world *w);
 
 /* A violation; the first one counts. */
 void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The storage has only what it could not lose: whether what was acknowledged as durable is there.
+ * @arg: the world. */
+void world_judge_survival(void *arg);
 /* Every buffer of the target @name, which has stopped, must be back in its pool. */
 void world_check_pools(struct world *w, const char *name, const struct rdt_target *t);
 /* A write takes effect. @arg: the world. */
