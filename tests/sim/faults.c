@@ -13,6 +13,7 @@
 #define SLOW_MAX    (35 * RD_NSEC_PER_SEC)
 #define RESTART_MAX (15 * RD_NSEC_PER_SEC) /* the target waits for I/O for 10 s */
 #define STORAGE_MAX (5 * RD_NSEC_PER_SEC)
+#define KEYS_ACTIVE (3 * RD_NSEC_PER_SEC) /* at most, until keys change, or it is quiet, again */
 /* How long after a fault commands may be lost or late because of it: a host learns of a lost
  * connection when keep alive fails, and a command has three time limits. */
 #define AFTERMATH (20 * RD_NSEC_PER_SEC)
@@ -130,7 +131,9 @@ static void reconfigure(struct world *w)
 {
 	struct setup next = setup_change(
 		w->sim, &w->setup.next,
-		(struct setup_scope){.removes = !w->reserves, .keys = w->secrets != NULL});
+		(struct setup_scope){.removes = !w->reserves,
+				     .keys = w->secrets != NULL,
+				     .only_keys = (w->opts.faults & FAULTS_KEYS) != 0});
 
 	if (w->reconfigures)
 		target_reload(w, &next);
@@ -257,6 +260,39 @@ static void next_fence_fault(struct rd_sim_event *event)
 	rd_sim_at(w->sim, &f->next, ns + rd_sim_below(w->sim, RD_NSEC_PER_SEC));
 }
 
+/* ---- the profile that aims at keys that change ---- */
+
+/* Old keys end after 300 s. Most times are short, or near that. */
+static uint64_t quiet_time(struct world *w)
+{
+	uint64_t kind = rd_sim_below(w->sim, 4), ns = rd_sim_below(w->sim, 20 * RD_NSEC_PER_SEC);
+
+	return kind == 0   ? ns
+	       : kind == 1 ? 100 * RD_NSEC_PER_SEC + 5 * ns
+			   : 285 * RD_NSEC_PER_SEC + ns;
+}
+
+static void next_keys_fault(struct rd_sim_event *event)
+{
+	static const enum fault_kind others[] = {FAULT_CUT, FAULT_STALL, FAULT_RESTART};
+	struct faults *f = rd_container_of(event, struct faults, next);
+	struct world *w = f->w;
+	uint64_t ns = rd_sim_below(w->sim, KEYS_ACTIVE);
+
+	if (w->ending)
+		return;
+	if (rd_sim_chance(w->sim, 2, 3))
+		reconfigure(w);
+	if (rd_sim_chance(w->sim, 1, 4))
+		happens(f, others[rd_sim_below(w->sim, sizeof(others) / sizeof(others[0]))]);
+	if (rd_sim_chance(w->sim, 1, 4)) {
+		w->quiet_until = rd_sim_now(w->sim) + quiet_time(w);
+		rd_sim_tell(w->sim, "it is quiet");
+		ns += w->quiet_until - rd_sim_now(w->sim);
+	}
+	rd_sim_at(w->sim, &f->next, ns);
+}
+
 int faults_new(struct world *w, struct faults **out)
 {
 	struct faults *f = calloc(1, sizeof(*f));
@@ -265,7 +301,9 @@ int faults_new(struct world *w, struct faults **out)
 	if (!f)
 		return -ENOMEM;
 	f->w = w;
-	f->next.fn = w->opts.faults & FAULTS_FENCE ? next_fence_fault : next_fault;
+	f->next.fn = w->opts.faults & FAULTS_FENCE  ? next_fence_fault
+		     : w->opts.faults & FAULTS_KEYS ? next_keys_fault
+						    : next_fault;
 	for (unsigned int i = 0; i < WORLD_PATHS; i++)
 		fault_port_init(&f->ports[i], w, i);
 	f->storage_well.fn = storage_is_well;

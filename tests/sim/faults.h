@@ -26,7 +26,13 @@ enum fault_kind {
 	FAULT_RESERVE,   /* hosts change reservations, in a third of the seeds, all the time */
 	FAULTS,
 };
-#define FAULTS_ALL (FAULTS_FENCE - 1)
+#define FAULTS_ALL (FAULTS_KEYS - 1)
+/*
+ * Not a fault either: the profile that aims at keys that change. There is little I/O, and minutes
+ * pass in few steps, so that replaced keys end; the observer connects again and again, with old
+ * keys and wrong ones, and falls silent.
+ */
+#define FAULTS_KEYS (1u << 30)
 /*
  * Not a fault of its own: the profile that aims at the stale-write fence. One reactor at a time
  * stands still for longer than hosts wait before they send lost writes again, hosts write few

@@ -17,10 +17,10 @@
 
 /* With this profile time must pass in few steps. */
 #define FENCE_PAUSE  30
+#define KEYS_PAUSE   400
+#define KEYS_KATO_MS 10000
 
 #define SECRET_STEPS 1500 /* on average, until a host gets the secret that the target has */
-/* After failures a host waits with the right secret as well. */
-#define GUESS_WAIT (100 * RD_NSEC_PER_SEC)
 
 struct command {
 	struct host *host;
@@ -49,7 +49,14 @@ struct host {
 	struct rdinit_dev_chan *chan;
 	struct claim *claim;
 	enum secret_kind secret;
-	uint64_t mistrusted; /* when it had, or may have had, another secret than the target */
+	/* By path: its last attempt to connect. */
+	struct attempt {
+		bool connects; /* the controller is being connected */
+		bool mixed;    /* the secret was changed meanwhile */
+		bool refused;  /* for its secret, or after too many wrong ones */
+		enum secret_kind secret;
+		uint64_t begin;
+	} attempts[WORLD_PATHS];
 	bool opened;
 	bool not_opened; /* the attempt to open it has failed */
 	unsigned int inflight;
@@ -172,8 +179,8 @@ static bool error_is_explained(const struct command *c, const struct rdinit_comp
 	const struct setup_history *setup = &h->w->setup;
 	bool removed = setup_possible(setup, SETUP_REMOVED, c->begin);
 
-	if (h->w->secrets && (comp->err == -EKEYREJECTED || comp->err == -EACCES))
-		return h->mistrusted + GUESS_WAIT >= c->begin;
+	if (comp->err == -EKEYREJECTED)
+		return h->attempts[0].refused || h->attempts[1].refused;
 	if (comp->err == -ENODEV)
 		return removed || setup_possible(setup, SETUP_DENIED + h->number, c->begin);
 	if (comp->err == -ECANCELED)
@@ -387,10 +394,32 @@ static int turn_chan(struct actor *actor)
 	return rc < 0 ? rc : 0;
 }
 
+/* A path that is refused has another secret than the target, or has failed too often. */
+static void judge_attempt(struct host *h, const struct rdinit_dev_event *event)
+{
+	struct attempt *a = &h->attempts[event->path];
+	uint64_t now = rd_sim_now(h->w->sim);
+
+	if (event->path_state == RDINIT_DEV_PATH_CONNECTING)
+		*a = (struct attempt){.connects = true, .secret = h->secret, .begin = now};
+	else if (event->path_state < RDINIT_DEV_PATH_LOST)
+		a->connects = false;
+	if (event->path_state != RDINIT_DEV_PATH_LOST || !a->connects)
+		return;
+	a->connects = false;
+	a->refused = event->err == -EKEYREJECTED;
+	if (a->refused && !a->mixed && !auth_may_wait(&h->w->auth, h->number, a->begin) &&
+	    setup_must_admit(&h->w->setup, h->number, a->secret, a->begin, now))
+		world_fail(h->w, "host %u: path %d was refused with secret %u, which is right",
+			   h->number, event->path, a->secret);
+}
+
 static void dev_event(void *user, const struct rdinit_dev_event *event)
 {
 	struct host *h = user;
 
+	if (event->type == RDINIT_DEV_EVENT_PATH && h->w->secrets)
+		judge_attempt(h, event);
 	rd_sim_tell(h->w->sim, "host %u: event: path %d: %s: %s", h->number, event->path,
 		    event->path < 0 ? rdinit_dev_state_name(event->state)
 				    : rdinit_dev_path_state_name(event->path_state),
@@ -421,7 +450,7 @@ static int open_dev(struct host *h)
 	ctrl.hostid = h->hostid;
 	ctrl.provider = "iwarp"; /* whose place the simulation takes */
 	ctrl.spin_us = 0;
-	ctrl.keep_alive_tmo_ms = 1500;
+	ctrl.keep_alive_tmo_ms = h->w->opts.faults & FAULTS_KEYS ? KEYS_KATO_MS : 1500;
 	ctrl.connect_timeout_ms = 1000;
 	ctrl.admin_timeout_ms = 3000;
 	if (h->w->secrets && secrets_opts(h->w->secrets, h->secret, &auth))
@@ -481,13 +510,12 @@ static void change_secret(struct host *h)
 
 	if (now == SECRET_NONE)
 		now = SECRET_HOST;
-	if (now == h->secret && setup_key(&w->setup.next, h->number) == now)
-		return;
-	h->mistrusted = rd_sim_now(w->sim);
 	if (now == h->secret || !rd_sim_chance(w->sim, 1, w->ending ? 10 : SECRET_STEPS))
 		return;
 	rd_sim_tell(w->sim, "host %u: has secret %u, was %u", h->number, now, h->secret);
 	h->secret = now;
+	for (unsigned int i = 0; i < WORLD_PATHS; i++)
+		h->attempts[i].mixed = true;
 	secrets_opts(w->secrets, now, &auth);
 	if (rdinit_dev_set_auth(h->dev, &auth))
 		world_fail(w, "host %u: its secret cannot be changed: %s", h->number,
@@ -499,6 +527,8 @@ static unsigned int pause_of(const struct host *h)
 {
 	if (h->w->opts.faults & FAULTS_FENCE)
 		return FENCE_PAUSE;
+	if (h->w->opts.faults & FAULTS_KEYS)
+		return KEYS_PAUSE;
 	return h->w->submits_in * (h->ns ? 4 : 1);
 }
 
@@ -528,7 +558,8 @@ void host_acts(struct host *h)
 		submit(h, c);
 		return;
 	}
-	if (h->w->ending || !rd_sim_chance(h->w->sim, 1, pause_of(h)))
+	if (h->w->ending || h->w->quiet_until > rd_sim_now(h->w->sim) ||
+	    !rd_sim_chance(h->w->sim, 1, pause_of(h)))
 		return;
 	c = free_command(h);
 	if (!c)

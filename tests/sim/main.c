@@ -26,7 +26,7 @@ static const char usage_text[] =
 	"  --steps N     turns and jumps of time for each seed (default 100000)\n"
 	"  --faults LIST only these, with commas, or none; or fence: what the stale-write fence "
 	"must\n"
-	"                survive\n"
+	"                survive; or keys: keys of hosts change, and minutes pass\n"
 	"  --trace       write what happens to standard output\n"
 	"\n"
 	"A violation ends the program. Exit status: 0 when no invariant was violated, 1 when one\n"
@@ -47,6 +47,10 @@ static int parse_faults(char *list, unsigned int *out)
 		return 0;
 	if (strcmp(list, "fence") == 0) {
 		*out = FAULTS_FENCE;
+		return 0;
+	}
+	if (strcmp(list, "keys") == 0) {
+		*out = FAULTS_KEYS;
 		return 0;
 	}
 	for (char *name = strtok_r(list, ",", &save); name; name = strtok_r(NULL, ",", &save)) {

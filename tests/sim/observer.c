@@ -21,6 +21,8 @@
 #define CONNECT_IN  100 /* one of so many steps begins to connect again */
 #define READ_IN     20  /* one of so many begins to read what an event tells of */
 #define SILENT_IN   400 /* one in which it authenticates has it fall silent */
+#define SILENT_KEYS 400 /* the same, with the profile that aims at keys, */
+#define AGAIN_KEYS  150 /* and one of so many begins anew */
 #define SILENT_TIME (15 * RD_NSEC_PER_SEC)
 #define PROBE_IN    60 /* one of so many begins another command */
 
@@ -356,6 +358,8 @@ static void observer_connected(void *user, const struct rdinit_completion *comp)
 
 	rd_sim_tell(t->w->sim, "observer: connected: %d", comp->err);
 	t->ready = !comp->err;
+	if (comp->err == -EKEYREJECTED)
+		probe_judge_refusal(&t->probe);
 	if (t->ready)
 		probe_judge_secret(&t->probe, t->connected, "an admin queue");
 	for (unsigned int i = 0; i < KINDS; i++)
@@ -433,20 +437,45 @@ static void disconnect_observer(struct observer *t)
 /* In the middle of its authentication, for longer than the target waits. */
 static void falls_silent(struct observer *t)
 {
+	unsigned int steps = t->w->opts.faults & FAULTS_KEYS ? SILENT_KEYS : SILENT_IN;
+
 	if (!t->ctrl || t->ctrl->state != RDI_CTRL_AUTH || t->w->ending ||
-	    !rd_sim_chance(t->w->sim, 1, SILENT_IN))
+	    !rd_sim_chance(t->w->sim, 1, steps))
 		return;
 	rd_sim_tell(t->w->sim, "observer: falls silent");
 	t->w->actors[ACTOR_OBSERVER].stalled_until = rd_sim_now(t->w->sim) + SILENT_TIME;
 }
 
+/* With the profile that aims at keys it is not there while it is quiet. */
+static bool has_gone(const struct observer *t)
+{
+	const struct world *w = t->w;
+
+	if (t->ctrl->state == RDI_CTRL_CLOSED || t->probe.lost)
+		return true;
+	if (!(w->opts.faults & FAULTS_KEYS) || w->ending)
+		return false;
+	return w->quiet_until > rd_sim_now(w->sim) ||
+	       (t->probe.live && rd_sim_chance(w->sim, 1, AGAIN_KEYS));
+}
+
+static bool has_come(const struct observer *t)
+{
+	const struct world *w = t->w;
+
+	if (w->opts.faults & FAULTS_KEYS && !w->ending)
+		return w->quiet_until <= rd_sim_now(w->sim) &&
+		       rd_sim_chance(w->sim, 10, CONNECT_IN);
+	return rd_sim_chance(w->sim, 1, CONNECT_IN);
+}
+
 void observer_acts(struct observer *t)
 {
-	if (!t)
+	if (!t || t->w->actors[ACTOR_OBSERVER].stalled_until > rd_sim_now(t->w->sim))
 		return;
-	if (!t->ctrl && rd_sim_chance(t->w->sim, 1, CONNECT_IN))
+	if (!t->ctrl && has_come(t))
 		connect_observer(t);
-	else if (t->ctrl && (t->ctrl->state == RDI_CTRL_CLOSED || t->probe.lost))
+	else if (t->ctrl && has_gone(t))
 		disconnect_observer(t);
 	falls_silent(t);
 	if (!t->ready || t->confirmed)

@@ -6,9 +6,11 @@
 #include "auth.h"
 #include "nvmf/wire.h"
 
+#include "faults.h"
 #include "resv.h"
 
 #define PAUSE_STEPS 60  /* on average, between two commands */
+#define GUESS_IN    12  /* one of so many attempts begins, or ends, to give wrong proofs */
 #define QUEUE_STEPS 800 /* until another queue takes the place of the one that there is */
 
 enum probe_op {
@@ -111,6 +113,16 @@ void probe_judge_secret(const struct probe *p, uint64_t begin, const char *queue
 			   p->host, queue, p->secret);
 }
 
+void probe_judge_refusal(const struct probe *p)
+{
+	struct world *w = p->w;
+
+	if (w->secrets && !auth_may_wait(&w->auth, p->host, p->connected) &&
+	    setup_must_admit(&w->setup, p->host, p->secret, p->connected, rd_sim_now(w->sim)))
+		world_fail(w, "host %u: an admin queue was refused with secret %u, which is right",
+			   p->host, p->secret);
+}
+
 static void probe_connected(void *user, const struct rdinit_completion *comp)
 {
 	struct probe *p = user;
@@ -121,10 +133,29 @@ static void probe_connected(void *user, const struct rdinit_completion *comp)
 		probe_judge_secret(p, p->opened, "an I/O queue");
 }
 
-enum secret_kind probe_choose_secret(const struct probe *p)
+/* The one that was replaced last, or for some time always a wrong one. Returns false: neither. */
+static bool choose_as_guesser(struct probe *p, enum secret_kind *out)
 {
-	if (!p->w->ending && rd_sim_chance(p->w->sim, 1, 2))
-		return (enum secret_kind)rd_sim_below(p->w->sim, SECRET_KINDS);
+	struct rd_sim *sim = p->w->sim;
+
+	p->guesses ^= rd_sim_chance(sim, 1, GUESS_IN);
+	if (p->guesses && rd_sim_chance(sim, 7, 8)) {
+		*out = 1 + (setup_key(&p->w->setup.now, p->host) + 1) % (SECRET_KINDS - 1);
+		return true;
+	}
+	*out = p->w->setup.old_keys[p->host];
+	return rd_sim_chance(sim, 1, 3);
+}
+
+enum secret_kind probe_choose_secret(struct probe *p)
+{
+	const struct world *w = p->w;
+	enum secret_kind kind;
+
+	if (w->opts.faults & FAULTS_KEYS && !w->ending && choose_as_guesser(p, &kind))
+		return kind;
+	if (!w->ending && rd_sim_chance(w->sim, 1, 2))
+		return (enum secret_kind)rd_sim_below(w->sim, SECRET_KINDS);
 	return setup_key(&p->w->setup.now, p->host);
 }
 

@@ -19,6 +19,7 @@ struct probe {
 	struct rdinit_qpair *qp;
 	uint64_t opened; /* when the queue began to connect */
 	bool live, lost;
+	bool guesses; /* gives wrong proofs */
 	bool busy;
 	unsigned int op; /* enum probe_op */
 	unsigned int block;
@@ -31,9 +32,11 @@ struct probe {
  * @ctrl: is ready; its turns process the queue. */
 void probe_acts(struct probe *p, struct rdinit_ctrl *ctrl);
 /* The one that the target has for the host, or any. */
-enum secret_kind probe_choose_secret(const struct probe *p);
+enum secret_kind probe_choose_secret(struct probe *p);
 /* What began at @begin has connected: whether the host could prove itself then. */
 void probe_judge_secret(const struct probe *p, uint64_t begin, const char *queue);
+/* The controller was refused: whether its secret explains that. */
+void probe_judge_refusal(const struct probe *p);
 void probe_close(struct probe *p); /* before the controller is freed; idempotent */
 
 #endif /* SIM_PROBE_H */

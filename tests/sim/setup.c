@@ -10,14 +10,18 @@
 
 /* The first one is the normal one. A path in "change" fails when that takes too long. */
 static const char *const ana_states[] = {"optimized", "non-optimized", "inaccessible", "change"};
-#define ANA_STATES (sizeof(ana_states) / sizeof(ana_states[0]))
+#define ANA_STATES    (sizeof(ana_states) / sizeof(ana_states[0]))
+
+#define OLD_KEYS_TIME (300 * RD_NSEC_PER_SEC) /* as the manual page of the configuration says */
 
 static void change_one(struct rd_sim *sim, struct setup *s, struct setup_scope scope)
 {
 	unsigned int path = (unsigned int)rd_sim_below(sim, SETUP_PATHS);
 	unsigned int host = (unsigned int)rd_sim_below(sim, SETUP_HOSTS);
+	uint64_t kind =
+		scope.only_keys ? 7 + rd_sim_below(sim, 6) : rd_sim_below(sim, scope.keys ? 12 : 8);
 
-	switch (rd_sim_below(sim, scope.keys ? 12 : 8)) {
+	switch (kind) {
 	case 0:
 		s->effect[SETUP_NO_LISTENER + path] ^= true;
 		break;
@@ -191,16 +195,55 @@ static void note_times(struct setup_history *h, uint64_t now)
 	}
 }
 
+/* Whether a target that has replaced @old by @key, with @old in force, lets in a host that has
+ * @kind. If both have the same secret of the host, the controller proves itself with the new one.
+ */
+static bool keys_admit(enum secret_kind key, enum secret_kind old, enum secret_kind kind)
+{
+	if (secrets_match(kind, key))
+		return true;
+	return key && old && secret_of_host(key) != secret_of_host(old) && kind == old;
+}
+
+static enum secret_kind old_key(const struct setup_history *h, unsigned int host)
+{
+	return h->has_old ? h->old_keys[host] : SECRET_NONE;
+}
+
 /* The target admits whom the keys of @s admit, at @now. */
 static void note_admits(struct setup_history *h, const struct setup *s, uint64_t now)
 {
 	for (unsigned int i = 0; i < SETUP_HOSTS; i++)
-		for (enum secret_kind k = 0; k < SECRET_KINDS; k++) {
-			enum secret_kind key = setup_key(s, i);
-
-			if (secrets_match(k, key) ||
-			    (key && h->has_old && secrets_match(k, h->old_keys[i])))
+		for (enum secret_kind k = 0; k < SECRET_KINDS; k++)
+			if (keys_admit(setup_key(s, i), old_key(h, i), k))
 				h->admits[i][k] = now;
+}
+
+static bool same_keys(const struct setup_history *h, const struct setup *s)
+{
+	bool same = true;
+
+	for (unsigned int i = 0; i < SETUP_HOSTS; i++)
+		same &= setup_key(s, i) == h->keys[i];
+	return same;
+}
+
+/* A host that must authenticate when it connects, and may not any more a moment later, fails. */
+static void note_must(struct setup_history *h, uint64_t now)
+{
+	bool same = same_keys(h, &h->next);
+
+	for (unsigned int i = 0; i < SETUP_HOSTS; i++)
+		for (enum secret_kind k = 0; k < SECRET_KINDS; k++) {
+			enum secret_kind key = h->keys[i], next = setup_key(&h->next, i);
+			bool must = keys_admit(key, old_key(h, i), k) &&
+				    keys_admit(next, same ? old_key(h, i) : key, k) &&
+				    !key == !next;
+
+			if (!must)
+				h->must[i][k] = SETUP_NEVER;
+			else if (h->must[i][k] == SETUP_NEVER)
+				h->must[i][k] = now;
 		}
 }
 
@@ -213,20 +256,21 @@ static void note_keys(struct setup_history *h, uint64_t now)
 				h->admits[i][k] = now;
 	note_admits(h, &h->now, SETUP_NEVER);
 	note_admits(h, &h->next, SETUP_NEVER);
+	note_must(h, now);
 }
 
 /* Both may have been in use; from now on it is only the second one. */
-static void replace_keys(struct setup_history *h)
+static void replace_keys(struct setup_history *h, uint64_t now)
 {
-	enum secret_kind keys[SETUP_HOSTS];
-
-	for (unsigned int i = 0; i < SETUP_HOSTS; i++)
-		keys[i] = setup_key(&h->now, i);
-	if (memcmp(keys, h->keys, sizeof(keys)) == 0)
+	if (same_keys(h, &h->now))
 		return;
-	memcpy(h->old_keys, h->keys, sizeof(keys));
-	memcpy(h->keys, keys, sizeof(keys));
+	for (unsigned int i = 0; i < SETUP_HOSTS; i++) {
+		h->old_keys[i] = h->keys[i];
+		h->keys[i] = setup_key(&h->now, i);
+	}
 	h->has_old = true;
+	h->old_from = h->begun + OLD_KEYS_TIME;
+	h->old_until = now + OLD_KEYS_TIME;
 }
 
 static bool ns_changes(const struct setup *a, const struct setup *b, unsigned int nsid)
@@ -253,6 +297,8 @@ static bool may_be_told(const struct setup *a, const struct setup *b, unsigned i
 void setup_init(struct setup_history *h)
 {
 	*h = (struct setup_history){0};
+	replace_keys(h, 0);
+	h->has_old = false;
 	note_times(h, 0);
 	note_keys(h, 0);
 }
@@ -260,6 +306,7 @@ void setup_init(struct setup_history *h)
 void setup_begins(struct setup_history *h, const struct setup *next, uint64_t now)
 {
 	h->next = *next;
+	h->begun = now;
 	h->settled = SETUP_NEVER;
 	for (unsigned int i = 0; i < SETUP_NEWS; i++)
 		if (may_be_told(&h->now, next, i))
@@ -291,7 +338,7 @@ void setup_applied(struct setup_history *h, unsigned int reactors, uint64_t now)
 	h->applied++;
 	h->reactors = reactors;
 	note_times(h, now);
-	replace_keys(h);
+	replace_keys(h, now);
 	note_keys(h, now);
 	if (!reactors)
 		all_run(h, now);
@@ -308,6 +355,23 @@ bool setup_admits(const struct setup_history *h, unsigned int host, enum secret_
 		  uint64_t begin)
 {
 	return h->admits[host][kind] >= begin;
+}
+
+bool setup_must_admit(const struct setup_history *h, unsigned int host, enum secret_kind kind,
+		      uint64_t begin, uint64_t now)
+{
+	bool by_old = !secrets_match(kind, setup_key(&h->now, host)) ||
+		      !secrets_match(kind, setup_key(&h->next, host));
+
+	return h->must[host][kind] <= begin && (!by_old || now < h->old_from);
+}
+
+void setup_main_turned(struct setup_history *h, uint64_t begin, uint64_t now)
+{
+	if (!h->has_old || begin < h->old_until)
+		return;
+	h->has_old = false;
+	note_keys(h, now);
 }
 
 void setup_turned(struct setup_history *h, unsigned int reactor, unsigned int applied, uint64_t now)

@@ -75,8 +75,13 @@ struct setup_history {
 	/* What the target has for its hosts, and what it had before, which it accepts as well. */
 	enum secret_kind keys[SETUP_HOSTS], old_keys[SETUP_HOSTS];
 	bool has_old;
+	uint64_t begun;     /* when the change began that was applied last, or is being applied */
+	uint64_t old_from;  /* until then it has the old ones in any case; */
+	uint64_t old_until; /* a turn of its main thread that begins later forgets them */
 	/* The last time at which it may have let in a host that has this. */
 	uint64_t admits[SETUP_HOSTS][SECRET_KINDS];
+	/* Since when it must let in such a host, or SETUP_NEVER. See setup_must_admit(). */
+	uint64_t must[SETUP_HOSTS][SECRET_KINDS];
 	uint64_t attributes[1 + SETUP_TOLD_NSIDS]; /* when the last change of namespace n began */
 };
 #define SETUP_NEVER UINT64_MAX
@@ -85,6 +90,7 @@ struct setup_history {
 struct setup_scope {
 	bool removes; /* of namespace 1 */
 	bool keys;
+	bool only_keys; /* and hosts that are denied, which ends their keys */
 };
 /* One to three random changes of @from. */
 struct setup setup_change(struct rd_sim *sim, const struct setup *from, struct setup_scope scope);
@@ -106,6 +112,12 @@ void setup_started(struct setup_history *h, uint64_t now);
 /* Whether the target may have let in a host that has @kind, at some time since @begin. */
 bool setup_admits(const struct setup_history *h, unsigned int host, enum secret_kind kind,
 		  uint64_t begin);
+/* Whether it must let in such a host whenever that connects, from @begin to @now, unless the host
+ * has failed too often. */
+bool setup_must_admit(const struct setup_history *h, unsigned int host, enum secret_kind kind,
+		      uint64_t begin, uint64_t now);
+/* A turn of the main thread has ended, which began at @begin. */
+void setup_main_turned(struct setup_history *h, uint64_t begin, uint64_t now);
 /* A turn of a reactor has ended. @applied: the member of the history when it began. */
 void setup_turned(struct setup_history *h, unsigned int reactor, unsigned int applied,
 		  uint64_t now);

@@ -4,14 +4,11 @@
 
 #include "target/config/config.h"
 #include "target/manage/reload.h"
-#include "target/nvmf/auth.h"
-#include "target/nvmf/qpair.h"
 #include "target/nvmf/reactor.h"
 #include "resv.h"
 #include "world.h"
 
 #define DRAIN_TIMEOUT (10 * RD_NSEC_PER_SEC)
-#define AUTH_TIMEOUT  (12 * RD_NSEC_PER_SEC) /* of a step; the target's is 10 s */
 
 const unsigned int target_namespaces = 1;
 
@@ -156,44 +153,4 @@ void target_end(struct world *w)
 	}
 	w->power_failed = false;
 	rd_sim_tell(w->sim, "the target is down");
-}
-
-/* ---- authentications ---- */
-
-/* The queue pair waits for its host, on a reactor that could end it. */
-static bool waits_for_host(const struct world *w, const struct rdt_qpair *qp)
-{
-	const struct actor *actor = &w->actors[ACTOR_REACTOR + qp->reactor->index];
-	unsigned int state = qp->auth ? qp->auth->state : RDT_AUTH_IDLE;
-
-	return qp->state == RDT_QP_AUTH && !actor->blocked &&
-	       actor->stalled_until <= rd_sim_now(w->sim) && state != RDT_AUTH_PAIR &&
-	       state != RDT_AUTH_SESSION && state != RDT_AUTH_CLAIM;
-}
-
-/* The entry of @qp, which goes to @next; made if there is none in which it has the same state. */
-static void judge_wait(struct world *w, const struct rdt_qpair *qp, struct auth_wait *next)
-{
-	uint64_t now = rd_sim_now(w->sim);
-
-	*next = (struct auth_wait){qp, qp->auth ? qp->auth->state : RDT_AUTH_IDLE, now};
-	for (unsigned int i = 0; i < AUTH_WAITS && w->auth_waits[i].qp; i++)
-		if (w->auth_waits[i].qp == qp && w->auth_waits[i].state == next->state)
-			next->since = w->auth_waits[i].since;
-	if (now - next->since > AUTH_TIMEOUT)
-		world_fail(w, "queue %u does not end, although its host does not authenticate",
-			   qp->qid);
-}
-
-void target_judge_auth(struct world *w)
-{
-	struct auth_wait next[AUTH_WAITS] = {0};
-	unsigned int count = 0;
-	const struct rdt_qpair *qp;
-
-	for (unsigned int i = 0; w->target && i < w->target->reactors_count; i++)
-		TAILQ_FOREACH (qp, &w->target->reactors[i].qpairs, link)
-			if (count < AUTH_WAITS && waits_for_host(w, qp))
-				judge_wait(w, qp, &next[count++]);
-	memcpy(w->auth_waits, next, sizeof(next));
 }

@@ -25,6 +25,11 @@ def no_command_is_lost_or_late_while_no_fault_explains_it(t):
 
 
 @test
+def keys_that_change_admit_the_right_hosts_for_the_right_time(t):
+    RDSIM.check_seeds(t, 2 * SEEDS, '--faults', 'keys')
+
+
+@test
 def a_seed_gives_the_same_run_each_time(t):
     trace = RDSIM.check_repeats(t, 7)
     t.ok(len(trace) > 100000, 'a trace')

@@ -98,15 +98,19 @@ static uint64_t next_time(const struct world *w)
 static void take_turn(struct world *w, struct actor *actor)
 {
 	unsigned int applied = w->setup.applied;
+	uint64_t begin;
 	int rc;
 
 	rd_sim_advance(w->sim, rd_sim_now(w->sim) + 1 + rd_sim_below(w->sim, TURN_COST));
+	begin = rd_sim_now(w->sim);
 	rc = actor->turn(actor);
 	if (rc < 0)
 		world_fail(w, "%s %u: a turn has failed: %s", actor->name, actor->number,
 			   strerror(-rc));
 	if (actor >= &w->actors[ACTOR_REACTOR] && actor < &w->actors[ACTOR_DEV])
 		setup_turned(&w->setup, actor->number, applied, rd_sim_now(w->sim));
+	if (actor == &w->actors[ACTOR_MAIN])
+		setup_main_turned(&w->setup, begin, rd_sim_now(w->sim));
 }
 
 bool world_step(struct world *w)
@@ -161,7 +165,7 @@ static void run_step(struct world *w)
 		host_acts(w->hosts[i]);
 	observer_acts(w->observer);
 	if (w->secrets)
-		target_judge_auth(w);
+		auth_judge(w);
 	if (!world_step(w))
 		world_fail(w, "nothing will ever happen again");
 }
@@ -408,7 +412,9 @@ static int make_world(struct world *w)
 	w->no_resend = rd_sim_chance(w->sim, 1, 2);
 	w->reserves = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RESERVE;
 	w->reconfigures = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RELOAD;
-	if (target_namespaces == 1 && w->reconfigures && rd_sim_chance(w->sim, 1, 2) &&
+	w->reconfigures |= (w->opts.faults & FAULTS_KEYS) != 0;
+	if (target_namespaces == 1 && w->reconfigures &&
+	    (rd_sim_chance(w->sim, 1, 2) || w->opts.faults & FAULTS_KEYS) &&
 	    secrets_new(&w->secrets))
 		return -EIO;
 	files_init(&w->files);

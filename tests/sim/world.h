@@ -69,13 +69,21 @@ enum actor_kind {
 	ACTORS = ACTOR_MORE_CHAN + WORLD_DEVS - WORLD_HOSTS,
 };
 
-/* A queue pair that waits for the next message of an authentication. */
+/* A queue pair that has not authenticated yet. */
 struct auth_wait {
 	const struct rdt_qpair *qp; /* only compared; NULL after the last one */
 	unsigned int state;         /* enum rdt_auth_state */
-	uint64_t since;
+	uint64_t since;             /* when it began to wait for the host in that state */
+	unsigned int host;
 };
-#define AUTH_WAITS 16u
+#define AUTH_WAITS  32u
+#define AUTH_LIMITS 2u /* on wrong proofs: of the host, of its address */
+
+struct auth_watch {
+	struct auth_wait waits[AUTH_WAITS];
+	uint64_t forgotten[WORLD_HOSTS][AUTH_LIMITS]; /* when all wrong proofs are */
+	uint64_t waited[WORLD_HOSTS]; /* when a right proof ended a wait of the host */
+};
 
 enum target_state {
 	TARGET_DOWN,     /* target_start() */
@@ -102,8 +110,9 @@ struct world {
 	struct rdt_config *cfg; /* that is applied, or is being applied */
 	struct setup_history setup;
 	struct secrets *secrets; /* NULL: nobody authenticates */
-	struct auth_wait auth_waits[AUTH_WAITS];
+	struct auth_watch auth;
 	bool reloading;
+	uint64_t quiet_until; /* hosts submit nothing, and the observer does not connect */
 	struct rdt_report report;
 	struct rdt_target *target;
 	enum target_state target_state;
@@ -177,8 +186,13 @@ void target_stop(struct world *w, bool power_fails);
 /* After TARGET_DRAINED: frees it. */
 void target_end(struct world *w);
 
+/* ---- auth_watch.c ---- */
+
 /* Each step: whether the target ends queues whose hosts do not authenticate. */
-void target_judge_auth(struct world *w);
+void auth_judge(struct world *w);
+/* Whether the target may have refused the host at some time since @begin, because it has failed too
+ * often. */
+bool auth_may_wait(const struct auth_watch *watch, unsigned int host, uint64_t begin);
 
 /* ---- host.c ---- */
 

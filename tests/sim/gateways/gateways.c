@@ -551,11 +551,6 @@ static void fill_images(struct cluster *cl)
 
 const unsigned int target_namespaces = CLUSTER_IMAGES;
 
-void target_judge_auth(struct world *w)
-{
-	(void)w;
-}
-
 int target_config(struct world *w, const struct setup *setup)
 {
 	struct gateways *all = calloc(1, sizeof(*all));
