@@ -16,6 +16,7 @@
 #include "nvmf/wire.h"
 
 #include "faults.h"
+#include "notes.h"
 #include "probe.h"
 
 #define CONNECT_IN  100 /* one of so many steps begins to connect again */
@@ -37,6 +38,10 @@ static const uint8_t kind_lids[] = {[KIND_NS] = NVME_LOG_LID_CHANGED_NS,
 static const uint32_t kind_bits[] = {[KIND_NS] = (uint32_t)NVME_CTRL_OAES_NA,
 				     [KIND_ANA] = (uint32_t)NVME_CTRL_OAES_ANA,
 				     [KIND_RESV] = 0};
+
+enum what { READS, SETS, MASKS };
+static const char *const what_names[] = {
+	[READS] = "reads", [SETS] = "sets its events", [MASKS] = "masks notifications"};
 
 struct watched {
 	bool enabled;     /* since @since; the log page was read later if @based */
@@ -63,14 +68,12 @@ struct observer {
 	uint64_t listed[1 + SETUP_TOLD_NSIDS]; /* when a list of changed namespaces had n */
 	unsigned int states[3];                /* by ANA group, as read last; 0: no such group */
 	uint64_t states_since;                 /* when the command began that read them */
-	uint64_t notes_told, notes_read;       /* of reservations */
-	bool notes_wait; /* a command has seen one of which no event has told */
-	bool all_notes;  /* after an event: they are read until there is none */
-	bool confirmed;  /* while the world ends: a command that judges all was answered */
+	struct notes notes;                    /* of reservations */
+	bool confirmed; /* while the world ends: a command that judges all was answered */
 
 	/* the command in flight */
 	bool busy;
-	bool sets;  /* the feature, else it reads the page of @kind */
+	enum what what;
 	bool keeps; /* the event: RAE */
 	enum kind kind;
 	uint32_t mask;
@@ -126,9 +129,7 @@ static void observer_event(void *user, uint32_t event)
 		observer_fail(t, "it was told of what it had read", kind);
 	k->told = true;
 	if (kind == KIND_RESV) {
-		t->notes_told++;
-		t->notes_wait = false;
-		t->all_notes = true;
+		notes_told(&t->notes);
 	}
 }
 
@@ -163,26 +164,11 @@ static void read_ana(struct observer *t)
 
 static void read_note(struct observer *t)
 {
-	const struct nvme_resv_notification_log *note = &t->page.note;
-	bool had = t->notes_wait && t->requested < t->begin;
+	const char *why = notes_read(&t->notes, &t->page.note, t->keeps, t->kinds[KIND_RESV].told,
+				     t->requested < t->begin);
 
-	if (!note->rnlpt) {
-		t->all_notes = t->all_notes && t->keeps;
-		if (!t->keeps && t->notes_told > t->notes_read)
-			observer_fail(t, "it was told more often than there was a notification",
-				      KIND_RESV);
-		return;
-	}
-	if (le64toh(note->lpc) != t->notes_read + 1)
-		observer_fail(t, "notifications are lost, or are there twice", KIND_RESV);
-	if (!t->keeps) {
-		t->notes_read++;
-		t->all_notes = true;
-	} else if (!t->all_notes && !t->kinds[KIND_RESV].told) {
-		t->notes_wait = true;
-		if (had)
-			observer_fail(t, "it was not told of a notification", KIND_RESV);
-	}
+	if (why)
+		observer_fail(t, why, KIND_RESV);
 }
 
 /* Whether nothing is to be read before it can be judged what the host was told. */
@@ -255,24 +241,40 @@ static void was_cleared(struct observer *t, struct watched *k)
 	k->cleared = t->begin;
 }
 
+/* A mask of notifications is part of a namespace, which the ANA state of the path may close. */
+static bool is_refused_mask(const struct observer *t, const struct rdinit_completion *comp)
+{
+	unsigned int status = comp->status & 0x7ff;
+
+	return t->what == MASKS &&
+	       (status == (NVME_SCT_PATH << 8 | NVME_SC_ANA_TRANSITION) ||
+		status == (NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE)) &&
+	       (setup_possible(&t->w->setup, SETUP_CLOSED + t->path, t->begin) ||
+		setup_possible(&t->w->setup, SETUP_NO_LISTENER + t->path, t->connected));
+}
+
 static void observer_answered(void *user, const struct rdinit_completion *comp)
 {
 	static void (*const reads[])(struct observer * t) = {
 		[KIND_NS] = read_ns, [KIND_ANA] = read_ana, [KIND_RESV] = read_note};
 	struct observer *t = user;
 
-	rd_sim_tell(t->w->sim, "observer: %s %s%s: %d status 0x%x", t->sets ? "sets" : "reads",
-		    t->sets ? "the mask" : kind_names[t->kind], t->keeps ? " and keeps" : "",
-		    comp->err, comp->status);
+	rd_sim_tell(t->w->sim, "observer: %s%s%s%s: %d status 0x%x", what_names[t->what],
+		    t->what == READS ? " " : "", t->what == READS ? kind_names[t->kind] : "",
+		    t->keeps ? " and keeps" : "", comp->err, comp->status);
 	t->busy = false;
 	if (comp->err) {
-		if (comp->err == -EIO)
+		if (comp->err == -EIO && is_refused_mask(t, comp))
+			notes_not_masked(&t->notes, rd_sim_now(t->w->sim));
+		else if (comp->err == -EIO)
 			world_fail(t->w, "host %u: an admin command has failed: %s", t->host,
 				   comp->text);
 		return;
 	}
-	if (t->sets) {
+	if (t->what == SETS) {
 		was_set(t);
+	} else if (t->what == MASKS) {
+		notes_masked(&t->notes, rd_sim_now(t->w->sim));
 	} else {
 		reads[t->kind](t);
 		if (!t->keeps)
@@ -301,7 +303,7 @@ static void send_mask(struct observer *t)
 
 	if (t->w->ending)
 		n = 3;
-	t->sets = true;
+	t->what = SETS;
 	t->keeps = false;
 	t->mask = 0;
 	for (unsigned int i = 0; i < KIND_RESV; i++)
@@ -315,6 +317,26 @@ static void send_mask(struct observer *t)
 	send_command(t, &cmd);
 }
 
+/* Of notifications of reservations. */
+static void send_masked(struct observer *t)
+{
+	struct rdinit_passthru cmd;
+	unsigned int masked = (unsigned int)rd_sim_below(t->w->sim, 8) << 1;
+
+	if (rd_sim_chance(t->w->sim, 1, 2))
+		masked = 0;
+	t->what = MASKS;
+	t->keeps = false;
+	notes_mask(&t->notes, masked, rd_sim_now(t->w->sim));
+	rd_sim_tell(t->w->sim, "observer: masks 0x%x", masked);
+	rdinit_passthru_init(&cmd);
+	cmd.sqe[0] = nvme_admin_set_features;
+	put_dword(&cmd, 1, 1);
+	put_dword(&cmd, 10, NVME_FEAT_FID_RESV_MASK);
+	put_dword(&cmd, 11, masked);
+	send_command(t, &cmd);
+}
+
 static void send_read(struct observer *t, enum kind kind, bool keeps)
 {
 	static const uint32_t sizes[] = {[KIND_NS] = sizeof(struct nvme_ns_list),
@@ -322,9 +344,11 @@ static void send_read(struct observer *t, enum kind kind, bool keeps)
 					 [KIND_RESV] = sizeof(struct nvme_resv_notification_log)};
 	struct rdinit_passthru cmd;
 
-	t->sets = false;
+	t->what = READS;
 	t->kind = kind;
 	t->keeps = keeps;
+	if (kind == KIND_RESV)
+		notes_read_begins(&t->notes);
 	memset(&t->page, 0, sizeof(t->page));
 	rdinit_passthru_init(&cmd);
 	cmd.sqe[0] = nvme_admin_get_log_page;
@@ -339,7 +363,7 @@ static void command(struct observer *t)
 	struct rd_sim *sim = t->w->sim;
 	enum kind kind = (enum kind)rd_sim_below(sim, KINDS);
 	const struct watched *k = &t->kinds[kind];
-	bool reads = k->told || (k->enabled && !k->based) || (kind == KIND_RESV && t->all_notes);
+	bool reads = k->told || (k->enabled && !k->based) || (kind == KIND_RESV && t->notes.all);
 
 	if (reads && rd_sim_chance(sim, 1, READ_IN))
 		send_read(t, kind, false);
@@ -348,6 +372,8 @@ static void command(struct observer *t)
 	else if (rd_sim_chance(sim, 1, 20 * PROBE_IN) ||
 		 (t->w->ending && !(t->kinds[KIND_NS].enabled && t->kinds[KIND_ANA].enabled)))
 		send_mask(t);
+	else if (t->w->reserves && !t->w->ending && rd_sim_chance(sim, 1, 10 * PROBE_IN))
+		send_masked(t);
 }
 
 /* ---- life ---- */
@@ -360,8 +386,10 @@ static void observer_connected(void *user, const struct rdinit_completion *comp)
 	t->ready = !comp->err;
 	if (comp->err == -EKEYREJECTED)
 		probe_judge_refusal(&t->probe);
-	if (t->ready)
+	if (t->ready) {
 		probe_judge_secret(&t->probe, t->connected, "an admin queue");
+		notes_ready(&t->notes, rd_sim_now(t->w->sim));
+	}
 	for (unsigned int i = 0; i < KINDS; i++)
 		t->kinds[i].since = rd_sim_now(t->w->sim);
 }
@@ -380,8 +408,8 @@ static void forget(struct observer *t)
 		t->kinds[i] = (struct watched){.enabled = true, .may = true};
 	memset(t->listed, 0, sizeof(t->listed));
 	memset(t->states, 0, sizeof(t->states));
-	t->ready = t->notes_wait = t->all_notes = t->confirmed = false;
-	t->notes_told = t->notes_read = 0;
+	t->ready = t->confirmed = false;
+	notes_begin(&t->notes, t->w->resv);
 	t->connected = rd_sim_now(t->w->sim);
 	t->probe.connected = t->connected;
 }
@@ -500,6 +528,7 @@ int observer_new(struct world *w, struct observer **out)
 	t->w = w;
 	t->env = w->host_env;
 	t->host = (unsigned int)rd_sim_below(w->sim, WORLD_HOSTS);
+	resv_listener(w->resv, t->host);
 	t->probe.w = w;
 	t->probe.host = t->host;
 	snprintf(t->nqn, sizeof(t->nqn), "nqn.2024-01.test:host%u", t->host);

@@ -5,6 +5,7 @@
  */
 #include "resv.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@
 struct possible {
 	struct resv_state state;
 	uint8_t victims[OPS]; /* of Preempt and Abort, a set of hosts */
+	uint8_t note[OPS];    /* enum resv_note, for the listener */
 	uint16_t result[OPS]; /* OPEN; an NVMe status code; REPORTED and the state */
 };
 
@@ -36,7 +38,20 @@ struct right {
 	uint64_t last; /* if not now */
 };
 
+/* What a host is told of, by its log page. A command notifies a host at most once. */
+struct listener {
+	unsigned int host; /* RESV_HOSTS: none */
+	uint64_t runs;     /* since when notifications are certainly in the log */
+	unsigned int possible_types, certain_types;
+	uint64_t certain_since[RESV_NOTES]; /* of @certain_types */
+	unsigned int possible[RESV_NOTES], certain[RESV_NOTES];
+};
+
 struct resv {
+	struct listener listener;
+	uint64_t begin[OPS];
+	unsigned int types[OPS];   /* of notifications that the command may cause; */
+	unsigned int counted[OPS]; /* those of them that are counted as possible */
 	struct resv_op ops[OPS];
 	enum op_state op_state[OPS];
 	bool overtaken[OPS]; /* another command was answered since it began */
@@ -57,6 +72,25 @@ static bool of_all(unsigned int rtype)
 static bool holds(const struct resv_state *s, unsigned int host)
 {
 	return s->rtype && (of_all(s->rtype) ? s->key[host] != 0 : s->holder == host);
+}
+
+/* What a command does beside changing the state. */
+struct effects {
+	uint8_t victims;          /* of Preempt and Abort, a set of hosts */
+	uint8_t note[RESV_HOSTS]; /* enum resv_note */
+};
+
+static void note_others(const struct resv_state *s, const struct resv_op *op, struct effects *fx,
+			enum resv_note note)
+{
+	for (unsigned int i = 0; i < RESV_HOSTS; i++)
+		if (s->key[i] && i != op->host)
+			fx->note[i] = (uint8_t)note;
+}
+
+static bool of_registrants(unsigned int rtype)
+{
+	return rtype > NVME_RESERVATION_RTYPE_EA;
 }
 
 static void free_reservation(struct resv_state *s)
@@ -82,9 +116,10 @@ static void unregister(struct resv_state *s, unsigned int host)
 		free_reservation(s);
 }
 
-static unsigned int change_registration(struct resv_state *s, const struct resv_op *op)
+static unsigned int change_registration(struct resv_state *s, const struct resv_op *op,
+					struct effects *fx)
 {
-	uint8_t have = s->key[op->host];
+	uint8_t have = s->key[op->host], before = s->rtype;
 
 	if (op->action == RESV_REGISTER) {
 		if (have && have != op->key)
@@ -96,45 +131,56 @@ static unsigned int change_registration(struct resv_state *s, const struct resv_
 		s->key[op->host] = op->key;
 	} else {
 		unregister(s, op->host);
+		if (!s->rtype && of_registrants(before))
+			note_others(s, op, fx, RESV_NOTE_RELEASED);
 	}
 	if (op->persist != RESV_KEEP)
 		s->ptpl = op->persist == RESV_PERSIST;
 	return 0;
 }
 
-static unsigned int unregister_key(struct resv_state *s, uint8_t key, unsigned int but)
+/* Returns the set of hosts that were registered, without @but. */
+static unsigned int unregister_key(struct resv_state *s, const struct resv_op *op, unsigned int but,
+				   struct effects *fx)
 {
 	unsigned int gone = 0;
 
 	for (unsigned int i = 0; i < RESV_HOSTS; i++)
-		if (s->key[i] && i != but && (!key || s->key[i] == key)) {
+		if (s->key[i] && i != but && (!op->key || s->key[i] == op->key)) {
 			unregister(s, i);
+			if (i != op->host)
+				fx->note[i] = RESV_NOTE_UNREGISTERED;
 			gone |= 1u << i;
 		}
 	return gone;
 }
 
-static unsigned int preempt(struct resv_state *s, const struct resv_op *op, uint8_t *victims)
+static unsigned int preempt(struct resv_state *s, const struct resv_op *op, struct effects *fx)
 {
-	bool all = of_all(s->rtype);
+	unsigned int before = s->rtype;
+	bool all = of_all(before);
 
 	if (s->rtype && (all ? op->key == 0 : s->key[s->holder] == op->key)) {
-		*victims = (uint8_t)unregister_key(s, op->key, op->host);
+		fx->victims = (uint8_t)unregister_key(s, op, op->host, fx);
 		reserve(s, op->host, op->rtype);
+		if (before != op->rtype)
+			note_others(s, op, fx, RESV_NOTE_RELEASED);
 		return 0;
 	}
 	if (!op->key)
 		return s->rtype ? NVME_SC_INVALID_FIELD : NVME_SC_RESERVATION_CONFLICT;
-	*victims = (uint8_t)unregister_key(s, op->key, RESV_HOSTS);
-	return *victims ? 0 : NVME_SC_RESERVATION_CONFLICT;
+	fx->victims = (uint8_t)unregister_key(s, op, RESV_HOSTS, fx);
+	return fx->victims ? 0 : NVME_SC_RESERVATION_CONFLICT;
 }
 
-static unsigned int release(struct resv_state *s, const struct resv_op *op)
+static unsigned int release(struct resv_state *s, const struct resv_op *op, struct effects *fx)
 {
 	if (!holds(s, op->host))
 		return 0;
 	if (s->rtype != op->rtype)
 		return NVME_SC_INVALID_FIELD;
+	if (of_registrants(s->rtype))
+		note_others(s, op, fx, RESV_NOTE_RELEASED);
 	free_reservation(s);
 	return 0;
 }
@@ -149,24 +195,24 @@ static unsigned int acquire(struct resv_state *s, const struct resv_op *op)
 }
 
 /* Returns the status code. */
-static unsigned int perform(struct resv_state *s, const struct resv_op *op, uint8_t *victims)
+static unsigned int perform(struct resv_state *s, const struct resv_op *op, struct effects *fx)
 {
-	*victims = 0;
 	if (op->action <= RESV_REPLACE)
-		return change_registration(s, op);
+		return change_registration(s, op, fx);
 	if (s->key[op->host] == 0 || s->key[op->host] != op->crkey)
 		return NVME_SC_RESERVATION_CONFLICT;
 	switch (op->action) {
 	case RESV_ACQUIRE:
 		return acquire(s, op);
 	case RESV_RELEASE:
-		return release(s, op);
+		return release(s, op, fx);
 	case RESV_CLEAR:
+		note_others(s, op, fx, RESV_NOTE_CLEARED);
 		memset(s->key, 0, sizeof(s->key));
 		free_reservation(s);
 		return 0;
 	default:
-		return preempt(s, op, victims);
+		return preempt(s, op, fx);
 	}
 }
 
@@ -210,12 +256,22 @@ static void add(struct resv *r, const struct possible *p)
 	r->cases[r->count++] = *p;
 }
 
+/* Nobody learns what the command has answered: states do not differ by that. */
+static void forget_answer(struct possible *p, unsigned int n)
+{
+	if (p->result[n] != OPEN)
+		p->result[n] = 0;
+	p->victims[n] = 0;
+	p->note[n] = RESV_NOTE_NONE;
+}
+
 /* Every command that can take effect may do so now. */
 static void explore(struct resv *r)
 {
 	for (unsigned int i = 0; i < r->count; i++)
 		for (unsigned int n = 0; n < OPS; n++) {
 			struct possible p = r->cases[i];
+			struct effects fx = {0};
 
 			if (p.result[n] != OPEN ||
 			    (r->op_state[n] != OP_SENT && r->op_state[n] != OP_LOST))
@@ -223,10 +279,45 @@ static void explore(struct resv *r)
 			if (r->ops[n].action == RESV_REPORT)
 				p.result[n] = report_of(&p.state);
 			else
-				p.result[n] =
-					(uint16_t)perform(&p.state, &r->ops[n], &p.victims[n]);
+				p.result[n] = (uint16_t)perform(&p.state, &r->ops[n], &fx);
+			p.victims[n] = fx.victims;
+			if (r->listener.host < RESV_HOSTS)
+				p.note[n] = fx.note[r->listener.host];
+			r->types[n] |= 1u << p.note[n] & RESV_NOTE_BITS;
+			if (r->op_state[n] == OP_LOST)
+				forget_answer(&p, n);
 			add(r, &p);
 		}
+}
+
+/* Commands that may cause notifications of types which are, or may be, told now. */
+static void count_possible(struct resv *r)
+{
+	struct listener *l = &r->listener;
+
+	for (unsigned int n = 0; n < OPS; n++)
+		for (unsigned int i = 1; i < RESV_NOTES && r->op_state[n] != OP_FREE; i++)
+			if (r->types[n] & ~r->counted[n] & l->possible_types & 1u << i) {
+				l->possible[i]++;
+				r->counted[n] |= 1u << i;
+			}
+}
+
+/* The command was answered: which notifications it has caused in the states that are left. */
+static void count_certain(struct resv *r, unsigned int n)
+{
+	struct listener *l = &r->listener;
+	unsigned int types = 0;
+
+	for (unsigned int i = 0; i < r->count; i++)
+		types |= 1u << r->cases[i].note[n];
+	for (unsigned int i = 1; i < RESV_NOTES; i++) {
+		if (r->counted[n] & ~types & 1u << i)
+			l->possible[i]--;
+		if (types == 1u << i && l->certain_types & 1u << i && r->begin[n] >= l->runs &&
+		    r->begin[n] >= l->certain_since[i])
+			l->certain[i]++;
+	}
 }
 
 /* The command is over: its result does not distinguish states any more. */
@@ -241,6 +332,21 @@ static void forget(struct resv *r, unsigned int n)
 
 		p.result[n] = OPEN;
 		p.victims[n] = 0;
+		p.note[n] = RESV_NOTE_NONE;
+		add(r, &p);
+	}
+}
+
+static void lose_answer(struct resv *r, unsigned int n)
+{
+	unsigned int count = r->count;
+
+	r->op_state[n] = OP_LOST;
+	r->count = 0;
+	for (unsigned int i = 0; i < count; i++) {
+		struct possible p = r->cases[i];
+
+		forget_answer(&p, n);
 		add(r, &p);
 	}
 }
@@ -294,6 +400,7 @@ struct resv *resv_new(void)
 	if (!r)
 		return NULL;
 	r->count = 1;
+	r->listener.host = RESV_HOSTS;
 	r->cases[0].state.holder = RESV_HOSTS;
 	for (unsigned int n = 0; n < OPS; n++)
 		r->cases[0].result[n] = OPEN;
@@ -317,7 +424,10 @@ int resv_begins(struct resv *r, const struct resv_op *op, uint64_t now)
 	r->ops[n] = *op;
 	r->op_state[n] = OP_SENT;
 	r->overtaken[n] = false;
+	r->begin[n] = now;
+	r->types[n] = r->counted[n] = 0;
 	explore(r);
+	count_possible(r);
 	update_rights(r, now);
 	return (int)n;
 }
@@ -354,6 +464,7 @@ bool resv_answered(struct resv *r, int number, unsigned int status, const struct
 	if (!kept)
 		return r->overflow;
 	fence_victims(r, n, status, victims);
+	count_certain(r, n);
 	forget(r, n);
 	forget_lost(r);
 	update_rights(r, now);
@@ -367,7 +478,7 @@ void resv_lost(struct resv *r, int number)
 	if (r->op_state[n] == OP_DEAD || r->ops[n].action == RESV_REPORT)
 		forget(r, n);
 	else
-		r->op_state[n] = OP_LOST;
+		lose_answer(r, n);
 	forget_lost(r);
 }
 
@@ -405,6 +516,51 @@ void resv_restarted(struct resv *r, uint64_t now)
 			r->op_state[n] = OP_DEAD;
 	}
 	update_rights(r, now);
+}
+
+/* ---- notifications ---- */
+
+void resv_listener(struct resv *r, unsigned int host)
+{
+	r->listener.host = host;
+}
+
+void resv_log_begins(struct resv *r)
+{
+	struct listener *l = &r->listener;
+
+	*l = (struct listener){
+		.host = l->host, .runs = UINT64_MAX, .possible_types = RESV_NOTE_BITS};
+	memset(r->counted, 0, sizeof(r->counted));
+	count_possible(r);
+}
+
+void resv_log_runs(struct resv *r, uint64_t now)
+{
+	r->listener.runs = now;
+	resv_unmasks(r, RESV_NOTE_BITS, RESV_NOTE_BITS, now);
+}
+
+void resv_unmasks(struct resv *r, unsigned int possible, unsigned int certain, uint64_t now)
+{
+	struct listener *l = &r->listener;
+
+	for (unsigned int i = 1; i < RESV_NOTES; i++)
+		if (certain & ~l->certain_types & 1u << i)
+			l->certain_since[i] = now;
+	l->certain_types = certain;
+	l->possible_types = possible;
+	count_possible(r);
+}
+
+unsigned int resv_notes_certain(const struct resv *r, enum resv_note note)
+{
+	return r->overflow ? 0 : r->listener.certain[note];
+}
+
+unsigned int resv_notes_possible(const struct resv *r, enum resv_note note)
+{
+	return r->overflow ? UINT_MAX : r->listener.possible[note];
 }
 
 /* ---- the judgement ---- */

@@ -49,6 +49,16 @@ struct resv_state {
 	uint8_t key[RESV_HOSTS]; /* 0: not registered */
 };
 
+/* The notifications that the hosts get, by the numbers of the log page. */
+enum resv_note {
+	RESV_NOTE_NONE,
+	RESV_NOTE_UNREGISTERED, /* Registration Preempted */
+	RESV_NOTE_RELEASED,     /* Reservation Released */
+	RESV_NOTE_CLEARED,      /* Reservation Preempted */
+	RESV_NOTES,
+};
+#define RESV_NOTE_BITS 0xeu /* a set of them has 1 << enum resv_note */
+
 struct resv;
 
 /* Returns NULL without memory. */
@@ -85,6 +95,19 @@ bool resv_forbidden(const struct resv *r, unsigned int host, bool write, uint64_
 bool resv_fenced(const struct resv *r, unsigned int host);
 /* One of the possible states. */
 const struct resv_state *resv_guess(const struct resv *r);
+/*
+ * The notifications of one host, of which a controller has a log. resv_listener(): which host,
+ * before the first command. resv_log_begins(): from now on, or some time later, notifications are
+ * in the log; none is masked. resv_log_runs(): they certainly are.
+ */
+void resv_listener(struct resv *r, unsigned int host);
+void resv_log_begins(struct resv *r);
+void resv_log_runs(struct resv *r, uint64_t now);
+/* The host changes its mask: from now on these types may come; and these are certainly told. */
+void resv_unmasks(struct resv *r, unsigned int possible, unsigned int certain, uint64_t now);
+/* How many notifications of @note the log has, or had, since it began: at least, and at most. */
+unsigned int resv_notes_certain(const struct resv *r, enum resv_note note);
+unsigned int resv_notes_possible(const struct resv *r, enum resv_note note);
 bool resv_overflowed(const struct resv *r); /* there are too many possible states */
 
 #endif /* SIM_RESV_H */
