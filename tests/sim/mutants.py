@@ -84,6 +84,15 @@ MUTANTS = (
     ('an event is told that the host has not enabled', 'target/nvmf/aer.c', 'return !k->config ||', 'return true ||'),
     ('an event is told to the controllers of other listeners', 'target/nvmf/ana.c',
      'if (!l || ctrl->listener == l)', 'if (true)'),
+    ('a change of the discovery log is not told', 'target/nvmf/aer.c', '\trdt_event_subsys(&t->disc, RDT_EV_DISC_LOG, 0);', '\t;'),
+    ('the generation counter of the discovery log stays', 'target/nvmf/aer.c', 'atomic_fetch_add(&t->genctr, 1);', ';'),
+    ('an entry of a removed listener stays in the discovery log', 'target/cmd/discovery.c',
+     'pthread_mutex_lock(&t->disc.lock);\n\tTAILQ_FOREACH (l, &t->listeners, link) {\n\t\tif (!listener_listed(qp, l))',
+     'pthread_mutex_lock(&t->disc.lock);\n\tl = TAILQ_FIRST(&t->old_listeners);\n\tif (l) {\n\t\tif (entry_wanted(out, n)) {\n'
+     '\t\t\tfill_entry(&e, qp, l, ss);\n\t\t\tput_entry(out, n, &e);\n\t\t}\n\t\tn++;\n\t}\n'
+     '\tTAILQ_FOREACH (l, &t->listeners, link) {\n\t\tif (!listener_listed(qp, l))'),
+    ('a host that is denied sees the subsystem', 'target/cmd/discovery.c',
+     'if (rdt_subsys_allows(t->subsys[i], qp->ctrl->hostnqn))', 'if (true)'),
     ('a list of changed namespaces lacks one', 'target/nvmf/aer.c',
      '\tif (event == RDT_EV_NS_ATTR)', '\tif (event == RDT_EV_NS_ATTR && nsid != 2)'),
     ('a notification of a reservation is not told', 'target/nvmf/ns_resv.c',

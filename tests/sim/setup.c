@@ -286,6 +286,11 @@ static bool may_be_told(const struct setup *a, const struct setup *b, unsigned i
 {
 	unsigned int path = news - SETUP_NEWS_ANA;
 
+	/* Also when the list of a subsystem's hosts changes for others. */
+	if (news == SETUP_NEWS_DISCOVERY)
+		return memcmp(&a->effect[SETUP_DENIED], &b->effect[SETUP_DENIED],
+			      SETUP_HOSTS + SETUP_PATHS) != 0 ||
+		       memcmp(a->key, b->key, sizeof(a->key)) != 0;
 	if (a->other_group != b->other_group)
 		return true;
 	if (news == SETUP_NEWS_NS)

@@ -46,7 +46,8 @@ enum setup_effect {
 enum setup_news {
 	SETUP_NEWS_NS,  /* of attributes of a namespace */
 	SETUP_NEWS_ANA, /* of the ANA states by the path of this number, counted from here */
-	SETUP_NEWS = SETUP_NEWS_ANA + SETUP_PATHS,
+	SETUP_NEWS_DISCOVERY = SETUP_NEWS_ANA + SETUP_PATHS, /* of the discovery log */
+	SETUP_NEWS,
 };
 #define SETUP_TOLD_NSIDS 2u /* the namespaces from 1 to this one change */
 

@@ -14,6 +14,7 @@
 #include "target/nvmf/pool.h"
 #include "target/nvmf/request.h"
 
+#include "discovery.h"
 #include "faults.h"
 #include "resv.h"
 
@@ -155,7 +156,7 @@ static unsigned int all_inflight(const struct world *w)
 
 	for (unsigned int i = 0; i < w->devs; i++)
 		count += host_inflight(w->hosts[i]);
-	return count + observer_busy(w->observer);
+	return count + observer_busy(w->observer) + discovery_busy(w->discovery);
 }
 
 static void run_step(struct world *w)
@@ -164,6 +165,7 @@ static void run_step(struct world *w)
 	for (unsigned int i = 0; i < w->devs; i++)
 		host_acts(w->hosts[i]);
 	observer_acts(w->observer);
+	discovery_acts(w->discovery);
 	if (w->secrets)
 		auth_judge(w);
 	if (!world_step(w))
@@ -224,6 +226,8 @@ static void take_down(struct world *w)
 	observer_free(w->observer);
 	w->observer = NULL;
 	w->actors[ACTOR_OBSERVER].loop = NULL;
+	discovery_free(w->discovery);
+	w->discovery = NULL;
 	if (w->target_state == TARGET_UP)
 		target_stop(w, false);
 	while (w->target_state == TARGET_DRAINING && rd_sim_now(w->sim) < end)
@@ -434,6 +438,8 @@ static int make_world(struct world *w)
 		rc = host_new(w, i, &w->hosts[i]);
 	if (!rc && !w->gateways && (w->reconfigures || w->reserves))
 		rc = observer_new(w, &w->observer);
+	if (!rc && !w->gateways && w->reconfigures && rd_sim_chance(w->sim, 1, 2))
+		rc = discovery_new(w, &w->discovery);
 	return rc;
 }
 

@@ -62,6 +62,7 @@ enum actor_kind {
 	ACTOR_DEV = ACTOR_REACTOR + WORLD_REACTORS,
 	ACTOR_CHAN = ACTOR_DEV + WORLD_HOSTS,
 	ACTOR_OBSERVER = ACTOR_CHAN + WORLD_HOSTS,
+	ACTOR_DISCOVERY,
 	ACTOR_GATEWAY, /* of two gateways: gateways/gateways.h */
 	/* the devices of further namespaces, and their channels */
 	ACTOR_MORE_DEV = ACTOR_GATEWAY + 2 * (1 + WORLD_REACTORS),
@@ -94,6 +95,7 @@ enum target_state {
 
 struct host;
 struct claim;
+struct discovery;
 struct faults;
 struct gateways;
 struct resv;
@@ -135,7 +137,8 @@ struct world {
 	struct actor actors[ACTORS];
 	unsigned int devs; /* WORLD_HOSTS for each namespace that hosts use */
 	struct host *hosts[WORLD_DEVS];
-	struct observer *observer; /* NULL: none */
+	struct observer *observer;   /* NULL: none */
+	struct discovery *discovery; /* NULL: none */
 	struct faults *faults;
 	uint64_t disturbed_until;  /* until then faults may delay or lose commands */
 	struct gateways *gateways; /* instead of @target; NULL: none */
