@@ -123,6 +123,8 @@ static void claim_ended(void *user, const struct rdinit_completion *comp)
 	rd_sim_tell(w->sim, "host %u: %s: %d status 0x%x", c->host, action_names[c->op.action],
 		    comp->err, comp->status);
 	c->busy = false;
+	if (w->judge)
+		w->judge(w, 0, c->begin, comp);
 	if (reports && !read_report(c, &report)) {
 		world_fail(w, "host %u: the reservation report is malformed", c->host);
 		return;

@@ -36,4 +36,12 @@ MUTANTS = (
     ('a gateway is blocked again for each of its images', 'target/bdev/rbd_lock.c', 'return blocked && block_lasts(img, owner);',
      'return false;'),
     ('a gateway that gets the lock does not read the reservations', 'target/bdev/rbd_lock.c', '\trc = rbd_shared_load(img);', '\trc = 0;'),
+    ('all pools share a queue of jobs', 'target/bdev/rbd_cluster.c', '\t\tif (strcmp(pool->name, name) == 0)\n', '\t\tif (true)\n'),
+    ('a gateway serves on for seconds after a refused write', 'target/bdev/backend_rbd.c',
+     '\tatomic_store(&img->lock_doubted, true);\n\trbd_job_kick(&img->job, 0);', '\tatomic_store(&img->lock_doubted, true);',
+     'pause,age,unblock'),
+    ('a reservation command waits for the next look at its image', 'target/bdev/rbd_shared.c',
+     '\tpthread_mutex_unlock(&img->lock);\n\trbd_job_kick(&img->job, 0);\n}', '\tpthread_mutex_unlock(&img->lock);\n}'),
+    ('a gateway that ends does not wait until its images are closed', 'target/bdev/rbd_cluster.c',
+     'rdt_module_threads_finish(&all->threads, timeout_ns)', 'rdt_module_threads_finish(&all->threads, timeout_ns / 100)'),
 )

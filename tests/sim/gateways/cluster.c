@@ -443,7 +443,7 @@ static void unblock(struct client *c, bool noticed)
 
 	rd_sim_tell(c->cluster->sim, "cluster: client %s is not blocked any more", c->addr);
 	c->blocked_epoch = 0;
-	c->process->unblocked = true;
+	c->unblocked_at = rd_sim_now(c->cluster->sim);
 	c->cluster->monitor_epoch++;
 	LIST_FOREACH (o, &c->cluster->opened, link)
 		if (noticed && o->client == c && o->image->lock_client != c)
@@ -499,6 +499,17 @@ void cluster_heal(struct cluster *cl)
 
 /* ---- life ---- */
 
+const struct opened *opened_by(const struct cluster *cl, const struct process *p,
+			       const struct image *image)
+{
+	const struct opened *o;
+
+	LIST_FOREACH (o, &cl->opened, link)
+		if (o->client->process == p && o->image == image)
+			break;
+	return o;
+}
+
 int cluster_new(struct rd_sim *sim, struct cluster **out)
 {
 	struct cluster *cl = calloc(1, sizeof(*cl));
@@ -511,13 +522,14 @@ int cluster_new(struct rd_sim *sim, struct cluster **out)
 	cl->monitor_epoch = cl->osd_epoch = 1;
 	cl->map_arrives.fn = map_has_arrived;
 	cl->tick.fn = osd_tick;
-	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++) {
+	cl->images_count = rd_sim_chance(sim, 1, 4) ? CLUSTER_ALL : CLUSTER_IMAGES;
+	for (unsigned int i = 0; i < cl->images_count; i++) {
 		struct image *image = &cl->images[i];
 
 		image->number = i;
-		image->pool = i % CLUSTER_POOLS;
+		image->pool = i < CLUSTER_IMAGES ? i % CLUSTER_POOLS : CLUSTER_POOLS - 1;
 		snprintf(image->name, sizeof(image->name), CLUSTER_IMAGE, i + 1);
-		snprintf(image->header, sizeof(image->header), "rbd_header.%s", image->name);
+		snprintf(image->header, sizeof(image->header), "rbd_header." CLUSTER_IMAGE, i + 1);
 	}
 	return rd_sim_at(sim, &cl->tick, TICK_NS);
 }

@@ -22,10 +22,14 @@
 
 #define CLUSTER_MACHINES 2u
 #define CLUSTER_BLOCKS   128u /* of each image */
-#define CLUSTER_IMAGES   3u   /* cluster_images */
-#define CLUSTER_POOLS    2u
-#define CLUSTER_POOL     "pool%u" /* the name of a pool */
-#define CLUSTER_IMAGE    "disk%u" /* the name of an image */
+#define CLUSTER_IMAGES   3u   /* that hosts use */
+#define CLUSTER_CROWD                                                              \
+	20u /* more images, of the last pool: more than threads of a queue of jobs \
+	     */
+#define CLUSTER_ALL   (CLUSTER_IMAGES + CLUSTER_CROWD)
+#define CLUSTER_POOLS 2u
+#define CLUSTER_POOL  "pool%u" /* the name of a pool */
+#define CLUSTER_IMAGE "disk%u" /* the name of an image */
 
 struct image {
 	unsigned int number, pool;
@@ -45,7 +49,8 @@ struct client {
 	uint64_t epoch;                     /* of its map */
 	uint64_t blocked_epoch;             /* of the map that blocks it; 0: not blocked */
 	uint64_t blocked_at, blocked_until; /* of cluster_time() */
-	bool block_may_end; /* by what the documents say it may write after that time */
+	bool block_may_end;    /* by what the documents say it may write after that time */
+	uint64_t unblocked_at; /* when it was blocked no longer; 0: never */
 	char addr[64];
 	bool breaks_without_block; /* option rbd_blocklist_on_break_lock is false */
 	/* The client of which it has broken a lock last, and since when (cluster_time()) it knows
@@ -103,8 +108,11 @@ struct opened {
 	struct image *image;
 	uint64_t owner_read_at; /* of cluster_time(): when it was told last who has the lock */
 	uint64_t cookie;
-	bool locked;         /* the client believes that it has the lock */
-	bool by_request;     /* the lock is taken and given up by calls only */
+	bool locked;     /* the client believes that it has the lock */
+	bool by_request; /* the lock is taken and given up by calls only */
+	/* When the client was told last that it has no lock for a write; 0: not since it took it.
+	 */
+	uint64_t refused_at;
 	unsigned int writes; /* in flight */
 	unsigned int ios;
 	struct fiber_list idle;
@@ -145,7 +153,8 @@ struct cluster {
 	LIST_HEAD(, notify) notifies;
 	LIST_HEAD(, delivery) deliveries;
 	struct object objects[8];
-	struct image images[CLUSTER_IMAGES];
+	unsigned int images_count; /* CLUSTER_IMAGES or CLUSTER_ALL */
+	struct image images[CLUSTER_ALL];
 };
 
 int cluster_new(struct rd_sim *sim, struct cluster **out);
@@ -191,6 +200,9 @@ int client_block(struct client *c, struct client *victim, uint64_t ns, bool may_
 /* Does @o have a write on the way to the cluster? */
 bool opened_writes(const struct opened *o);
 
+/* The image, as the process has it open; NULL: it has not. */
+const struct opened *opened_by(const struct cluster *cl, const struct process *p,
+			       const struct image *image);
 struct watcher *watcher_of(struct cluster *cl, const struct client *c, uint64_t cookie);
 void watcher_remove(struct watcher *w);
 /* Until when the objects of the pool do not answer. */

@@ -147,6 +147,8 @@ static void gateways_suffer(struct faults *f, enum gateway_fault kind)
 	uint64_t ns;
 
 	rd_sim_tell(w->sim, "fault: %s, gateway %u", fault_names[kind], number);
+	if (kind != GW_POOL)
+		all->fault_at = rd_sim_now(w->sim);
 	switch (kind) {
 	case GW_LINK:
 		fault_break_link(w, RD_SIM_CUT, 0);
@@ -261,11 +263,6 @@ static void next_gateway_fault(struct rd_sim_event *event)
 	else if (kind != GW_RESERVE)
 		gateways_suffer(f, kind);
 	rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
-}
-
-bool faults_hang_pools_only(const struct world *w)
-{
-	return w->opts.faults == 1u << GW_POOL;
 }
 
 int faults_new(struct world *w, struct faults **out)

@@ -24,7 +24,6 @@ struct process {
 	unsigned int fibers; /* that have not ended */
 	uint64_t stalled_until;
 	struct process *next; /* of an earlier start of the same program */
-	bool unblocked;       /* a client of it was blocked, and is not any more */
 	bool dead;            /* killed: nothing that it does reaches the cluster */
 };
 

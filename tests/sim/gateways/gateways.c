@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nvmf/wire.h"
-
 #include "target/bdev/engine.h"
 #include "target/config/config.h"
 #include "target/manage/opening.h"
@@ -17,11 +15,7 @@
 #define START_AFTER   (3 * RD_NSEC_PER_SEC)  /* at most */
 #define OPEN_WAIT     (10 * RD_NSEC_PER_SEC) /* these four as in rdtarget */
 #define GIVE_UP_AFTER (5 * RD_NSEC_PER_SEC)
-#define DRAIN_TIMEOUT (10 * RD_NSEC_PER_SEC)
 #define CLOSE_WAIT    (10 * RD_NSEC_PER_SEC)
-#define CEPH_DECIDES  (30 * RD_NSEC_PER_SEC)
-#define UNDISTURBED   (1 * RD_NSEC_PER_SEC)  /* a command, at most */
-#define SERVES_WITHIN (20 * RD_NSEC_PER_SEC) /* after the last fault */
 
 static const char gateway_text[] =
 	SETUP_TARGET "listeners:\n"
@@ -64,7 +58,7 @@ static struct rdt_ns *namespace_of(const struct gateway *gw, unsigned int image)
 	return NULL;
 }
 
-static bool serves(const struct gateway *gw, unsigned int image)
+bool gateway_serves(const struct gateway *gw, unsigned int image)
 {
 	const struct rdt_ns *ns;
 
@@ -79,7 +73,7 @@ static bool is_outdated(const struct gateway *gw)
 {
 	const struct client *holder = gw->all->cluster->images[0].lock_client;
 
-	return (!holder || holder->process != gw->process) && serves(gw, 0);
+	return (!holder || holder->process != gw->process) && gateway_serves(gw, 0);
 }
 
 static int turn_gateway(struct actor *actor)
@@ -91,7 +85,7 @@ static int turn_gateway(struct actor *actor)
 
 	if (is_outdated(gw)) {
 		w->outdated_at = rd_sim_now(w->sim);
-		if (gw->process->unblocked)
+		if (gateway_unfenced(gw, 0))
 			w->unfenced_at = rd_sim_now(w->sim);
 	}
 	rc = rd_loop_turn(actor->loop, 0);
@@ -132,11 +126,11 @@ static int open_image(struct rdt_target *target, const struct rdt_ns_config *cfg
 
 static int gateway_config(struct gateway *gw)
 {
-	char text[SETUP_TEXT];
+	char text[SETUP_TEXT + CLUSTER_ALL * (sizeof(namespace_text) + sizeof(CLUSTER_IMAGE))];
 	int len = snprintf(text, sizeof(text), gateway_text, WORLD_PORT + gw->number,
 			   1 + 30000 * gw->number, 30000 * (gw->number + 1));
 
-	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+	for (unsigned int i = 0; i < gw->all->cluster->images_count; i++)
 		len += snprintf(text + len, sizeof(text) - (size_t)len, namespace_text, i + 1,
 				i + 1, gw->all->cluster->images[i].pool, i + 1);
 	return setup_load(text, gw->log, &gw->cfg);
@@ -289,6 +283,7 @@ static void *close_module(void *arg)
 	if (!gw->module.finish(gw->module.ctx, CLOSE_WAIT)) {
 		rd_sim_tell(gw->all->w->sim, "gateway %u exits without closing its storage",
 			    gw->number);
+		gateway_judge_end(gw, "closed its storage");
 		process_dies(gw);
 		if (!gw->module.finish(gw->module.ctx, CLOSE_WAIT))
 			world_fail(gw->all->w, "gateway %u: threads of the module do not end",
@@ -335,62 +330,6 @@ static void all_are_down(struct gateways *all)
 	all->w->target_state = TARGET_DRAINED;
 }
 
-/* Can gateways not see whether the one with the lock is alive, so that Ceph's rules decide? Either
- * that one does not watch what gateways watch before it notices that it is not blocked any more,
- * or a question took too long. */
-static bool ceph_decides(const struct gateways *all, unsigned int image)
-{
-	const struct cluster *cl = all->cluster;
-	const struct client *holder = cl->images[image].lock_client;
-	uint64_t late = cl->hangs_until[cl->images[image].pool];
-
-	if (cl->aged_at > late)
-		late = cl->aged_at;
-	return (holder && holder->process->unblocked) ||
-	       (late && late + CEPH_DECIDES > all->healed_at[image]);
-}
-
-/* A gateway that ends while a pool hangs waits for its I/O, and has the locks of its images in
- * other pools until then. */
-static uint64_t serves_within(const struct gateways *all, unsigned int image)
-{
-	uint64_t within = SERVES_WITHIN;
-
-	if (ceph_decides(all, image))
-		return SERVES_WITHIN + CEPH_DECIDES;
-	for (unsigned int i = 0; i < CLUSTER_POOLS; i++)
-		if (all->cluster->hangs_until[i] > all->healed_at[image])
-			within = SERVES_WITHIN + DRAIN_TIMEOUT;
-	return within;
-}
-
-static void look_whether_served(struct gateways *all, unsigned int image)
-{
-	uint64_t now = rd_sim_now(all->w->sim), past = now - all->healed_at[image];
-
-	if (!all->healed_at[image] || now < all->healed_at[image])
-		return;
-	for (unsigned int i = 0; i < GATEWAYS; i++)
-		if (serves(&all->gateway[i], image)) {
-			rd_sim_tell(all->w->sim,
-				    "gateway %u serves image %u %llu ms after the last fault", i,
-				    image + 1, (unsigned long long)(past / RD_NSEC_PER_MSEC));
-			all->healed_at[image] = 0;
-			return;
-		}
-	if (past > serves_within(all, image))
-		world_fail(all->w, "no gateway serves the image %u %llu s after the last fault",
-			   image + 1, (unsigned long long)(past / RD_NSEC_PER_SEC));
-}
-
-bool gateways_serve(const struct gateways *all)
-{
-	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
-		if (all->healed_at[i])
-			return false;
-	return true;
-}
-
 static void gateway_look(struct rd_sim_event *event)
 {
 	struct gateway *gw = rd_container_of(event, struct gateway, look);
@@ -398,8 +337,7 @@ static void gateway_look(struct rd_sim_event *event)
 	int rc = 0;
 
 	rd_sim_at(all->w->sim, event, LOOK_NS);
-	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
-		look_whether_served(all, i);
+	gateway_judge(gw);
 	if (gw->process && process_stalled(gw->process))
 		return;
 	switch (gw->state) {
@@ -418,9 +356,11 @@ static void gateway_look(struct rd_sim_event *event)
 			gateway_drain(gw);
 		break;
 	case GATEWAY_DRAINING:
-		if (!gw->abandoned && time_in_state(gw) > DRAIN_TIMEOUT)
+		if (!gw->abandoned && time_in_state(gw) > DRAIN_TIMEOUT) {
+			gateway_judge_end(gw, "drained");
 			abandon(gw);
-		else if (!gw->process->dead && time_in_state(gw) > DRAIN_TIMEOUT + GIVE_UP_AFTER)
+		}
+		if (!gw->process->dead && time_in_state(gw) > DRAIN_TIMEOUT + GIVE_UP_AFTER)
 			gateway_exits(gw);
 		break;
 	case GATEWAY_DRAINED:
@@ -443,35 +383,6 @@ static void cluster_says(void *arg, const char *text)
 	world_fail(arg, "%s", text);
 }
 
-/* A pool that hangs disturbs no image of another pool. */
-static void judge_pools(struct world *w, unsigned int image, uint64_t begin,
-			const struct rdinit_completion *comp)
-{
-	const struct cluster *cl = w->gateways->cluster;
-	uint64_t took = rd_sim_now(w->sim) - begin, hung = cl->hangs_until[cl->images[image].pool];
-
-	if (!faults_hang_pools_only(w) || hung + SERVES_WITHIN > begin)
-		return;
-	if (took > UNDISTURBED || (comp->err && comp->err != -EIO))
-		world_fail(w,
-			   "a command of the image %u took %llu ms and ended with %d, although "
-			   "its pool is well",
-			   image + 1, (unsigned long long)(took / RD_NSEC_PER_MSEC), comp->err);
-}
-
-/* A takeover is a change of paths: no error of a medium or of a controller is told to a host. */
-static void judge_answer(struct world *w, unsigned int ns, uint64_t begin,
-			 const struct rdinit_completion *comp)
-{
-	unsigned int sct = comp->status >> 8 & 7, sc = comp->status & 0xff;
-
-	judge_pools(w, ns, begin, comp);
-	if (comp->err != -EIO || (sct == NVME_SCT_MEDIA && sc == NVME_SC_COMPARE_FAILED))
-		return;
-	if (sct == NVME_SCT_MEDIA || (sct == NVME_SCT_GENERIC && sc == NVME_SC_INTERNAL))
-		world_fail(w, "a host was told status 0x%x", comp->status);
-}
-
 void gateway_claim(struct gateway *gw, unsigned int image, enum rdt_claim claim)
 {
 	struct process *before = process_enter(gw->process);
@@ -489,18 +400,21 @@ void gateways_heal(struct gateways *all)
 	cluster_heal(all->cluster);
 	for (unsigned int i = 0; i < GATEWAYS; i++) {
 		gateway_stall(&all->gateway[i], 0);
-		for (unsigned int j = 0; j < CLUSTER_IMAGES; j++)
+		for (unsigned int j = 0; j < all->cluster->images_count; j++)
 			if (all->gateway[i].state == GATEWAY_UP)
 				gateway_claim(&all->gateway[i], j, RDT_CLAIM_WAIT);
 	}
-	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+	for (unsigned int i = 0; i < all->cluster->images_count; i++) {
 		all->healed_at[i] = rd_sim_now(all->w->sim);
+		all->served_at[i] = 0;
+		all->ceph_decides[i] = false;
+	}
 }
 
 void gateways_hang_pool(struct gateways *all, unsigned int pool, uint64_t ns)
 {
 	cluster_hang_pool(all->cluster, pool, ns);
-	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+	for (unsigned int i = 0; i < all->cluster->images_count; i++)
 		if (all->healed_at[i] && all->cluster->images[i].pool == pool)
 			all->healed_at[i] = all->cluster->hangs_until[pool];
 }
@@ -565,7 +479,7 @@ int target_config(struct world *w, const struct setup *setup)
 	all->cluster->violated = cluster_says;
 	all->cluster->written = world_judge_write;
 	all->cluster->arg = w;
-	w->judge = judge_answer;
+	w->judge = gateways_judge_answer;
 	/* So that time passes in few steps: a takeover takes seconds. */
 	w->submits_in = 60;
 	if (rd_sim_chance(w->sim, 1, 2))

@@ -35,7 +35,9 @@ struct gateway {
 	struct rdt_module module;
 	enum gateway_state state;
 	uint64_t state_since;
-	bool abandoned; /* a drain took too long */
+	uint64_t unwell_at; /* when it last stood still, or its cluster was not well */
+	uint64_t pool_unwell_at[CLUSTER_POOLS]; /* or the pool hung */
+	bool abandoned;                         /* a drain took too long */
 	struct rd_sim_event look;
 };
 
@@ -44,7 +46,12 @@ struct gateways {
 	struct cluster *cluster;
 	struct gateway gateway[GATEWAYS];
 	/* By image; 0: there are faults, or a gateway has served since. */
-	uint64_t healed_at[CLUSTER_IMAGES];
+	uint64_t healed_at[CLUSTER_ALL];
+	/* Since when a gateway that has its lock has served it; 0: not since the last faults. */
+	uint64_t served_at[CLUSTER_ALL];
+	/* Had gateways to leave it to Ceph's rules who serves it, since the last faults? */
+	bool ceph_decides[CLUSTER_ALL];
+	uint64_t fault_at; /* the last fault but for pools that hang */
 	bool ending;
 };
 
@@ -61,9 +68,23 @@ void gateways_heal(struct gateways *all);
 /* One more fault: a pool hangs. Its images must be served within that time after it answers again.
  */
 void gateways_hang_pool(struct gateways *all, unsigned int pool, uint64_t ns);
-/* Are pools that hang the only faults that there may be? */
-bool faults_hang_pools_only(const struct world *w);
+
+/* ---- judge.c ---- */
+
+#define DRAIN_TIMEOUT (10 * RD_NSEC_PER_SEC) /* as in rdtarget */
+
 /* Is each image served again? */
 bool gateways_serve(const struct gateways *all);
+/* Does it show its hosts that it serves the image? */
+bool gateway_serves(const struct gateway *gw, unsigned int image);
+/* Need the gateway not know that it does not have the lock of the image any more? */
+bool gateway_unfenced(const struct gateway *gw, unsigned int image);
+/* Called all the time. */
+void gateway_judge(struct gateway *gw);
+/* The gateway has not @done in time what it does at its end. */
+void gateway_judge_end(const struct gateway *gw, const char *done);
+/* See world->judge. */
+void gateways_judge_answer(struct world *w, unsigned int image, uint64_t begin,
+			   const struct rdinit_completion *comp);
 
 #endif /* SIM_GATEWAYS_H */

@@ -64,7 +64,7 @@ static struct image *image_named(const struct ioctx *ctx, const char *name)
 {
 	struct cluster *cl = ctx->client->cluster;
 
-	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+	for (unsigned int i = 0; i < cl->images_count; i++)
 		if (cl->images[i].pool == ctx->pool && strcmp(cl->images[i].name, name) == 0)
 			return &cl->images[i];
 	return NULL;
@@ -269,6 +269,8 @@ static void io_done(struct op *op)
 		block_fill(io->buf + i * DISK_BLOCK, io->values[i]);
 	o->ios--;
 	o->writes -= io_writes(io);
+	if (op->result == -EROFS)
+		o->refused_at = rd_sim_now(o->client->cluster->sim);
 	if (!o->writes)
 		fiber_wake(&o->idle);
 	c->result = op->result;

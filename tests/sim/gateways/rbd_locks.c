@@ -98,6 +98,8 @@ int rbd_lock_acquire(rbd_image_t image, rbd_lock_mode_t lock_mode)
 
 		rc = op_call(o->client, &call.op);
 		o->locked = !rc;
+		if (!rc)
+			o->refused_at = 0;
 		if (rc != -EBUSY)
 			break;
 		if (!watcher_of(cl, call.owner, call.cookie))
@@ -235,7 +237,7 @@ int rados_break_lock(rados_ioctx_t io, const char *o, const char *name, const ch
 	struct lock_call call = {.op = {.exec = break_exec, .pool = ctx->pool}};
 
 	(void)name;
-	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+	for (unsigned int i = 0; i < c->cluster->images_count; i++)
 		if (strcmp(c->cluster->images[i].header, o) == 0)
 			call.image = &c->cluster->images[i];
 	LIST_FOREACH (call.owner, &c->cluster->clients, link)

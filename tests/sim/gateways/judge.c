@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What two gateways must do: invariants of their own. */
+#include "gateways.h"
+
+#include "nvmf/wire.h"
+
+#define CEPH_DECIDES  (30 * RD_NSEC_PER_SEC)
+#define UNDISTURBED   (1 * RD_NSEC_PER_SEC)  /* a command, at most */
+#define SETTLED       (10 * RD_NSEC_PER_SEC) /* hosts have found the gateway that serves */
+#define SERVES_WITHIN (20 * RD_NSEC_PER_SEC) /* after the last fault */
+#define WATCHES_WITHIN                                                                        \
+	(12 * RD_NSEC_PER_SEC)             /* again: 5 s each for a ping and for a look at it \
+					    */
+#define STOPS_WITHIN (2 * RD_NSEC_PER_SEC) /* after a write that was refused */
+#define WELL_AGAIN   RD_NSEC_PER_SEC       /* what waited was sent again */
+
+static uint64_t later_of(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* ---- what disturbs a gateway ---- */
+
+static bool stands_still(const struct gateway *gw)
+{
+	const struct world *w = gw->all->w;
+	const struct actor *actors = &w->actors[ACTOR_GATEWAY + gw->number * (1 + WORLD_REACTORS)];
+
+	for (unsigned int i = 0; i <= WORLD_REACTORS; i++)
+		if (actors[i].stalled_until > rd_sim_now(w->sim))
+			return true;
+	return gw->process && process_stalled(gw->process);
+}
+
+static void note_whether_well(struct gateway *gw)
+{
+	const struct cluster *cl = gw->all->cluster;
+	uint64_t now = rd_sim_now(cl->sim);
+
+	if (stands_still(gw) || cl->stalled_until > now || cl->cut_until[gw->number] > now ||
+	    cl->slow_ns)
+		gw->unwell_at = now;
+	for (unsigned int i = 0; i < CLUSTER_POOLS; i++)
+		if (cl->hangs_until[i] > now)
+			gw->pool_unwell_at[i] = now;
+}
+
+/* Since when all that the gateway needs for images of the pool has been well. */
+static uint64_t well_since(const struct gateway *gw, unsigned int pool)
+{
+	return later_of(gw->unwell_at, gw->pool_unwell_at[pool]);
+}
+
+void gateway_judge_end(const struct gateway *gw, const char *done)
+{
+	uint64_t since = 0;
+
+	for (unsigned int i = 0; i < CLUSTER_POOLS; i++)
+		since = later_of(since, well_since(gw, i));
+	if (!gw->process->dead && since + WELL_AGAIN < gw->state_since)
+		world_fail(gw->all->w,
+			   "gateway %u has not %s in time, although it and the cluster were well",
+			   gw->number, done);
+}
+
+/* ---- whether each image is served ---- */
+
+static bool serves_with_lock(const struct gateway *gw, unsigned int image)
+{
+	const struct client *holder = gw->all->cluster->images[image].lock_client;
+
+	return gateway_serves(gw, image) && holder && holder->process == gw->process &&
+	       !holder->blocked_epoch;
+}
+
+/* Has the holder of the lock lost its watches with a block that has ended, and may not have noticed
+ * it? */
+static bool may_not_watch(const struct gateways *all, const struct image *image)
+{
+	const struct client *holder = image->lock_client;
+	uint64_t since;
+
+	if (!holder || !holder->unblocked_at)
+		return false;
+	since = well_since(&all->gateway[holder->process->number], image->pool);
+	return later_of(holder->unblocked_at, since) + WATCHES_WITHIN >
+	       all->healed_at[image->number];
+}
+
+/* Can gateways not see whether the one with the lock is alive, so that Ceph's rules decide? Either
+ * that one does not watch what gateways watch before it notices that it is not blocked any more,
+ * or a question took too long. */
+static bool ceph_decides(const struct gateways *all, unsigned int image)
+{
+	const struct cluster *cl = all->cluster;
+	uint64_t late = cl->hangs_until[cl->images[image].pool];
+
+	if (cl->aged_at > late)
+		late = cl->aged_at;
+	return may_not_watch(all, &cl->images[image]) ||
+	       (late && late + CEPH_DECIDES > all->healed_at[image]);
+}
+
+/* A gateway that ends while a pool hangs waits for its I/O, and has the locks of its images in
+ * other pools until then. */
+static uint64_t serves_within(const struct gateways *all, unsigned int image)
+{
+	uint64_t within = SERVES_WITHIN;
+
+	if (all->ceph_decides[image])
+		return SERVES_WITHIN + CEPH_DECIDES;
+	for (unsigned int i = 0; i < CLUSTER_POOLS; i++)
+		if (all->cluster->hangs_until[i] > all->healed_at[image])
+			within = SERVES_WITHIN + DRAIN_TIMEOUT;
+	return within;
+}
+
+static void look_whether_served(struct gateways *all, unsigned int image)
+{
+	uint64_t now = rd_sim_now(all->w->sim), past = now - all->healed_at[image];
+
+	if (all->served_at[image] || now < all->healed_at[image])
+		return;
+	for (unsigned int i = 0; i < GATEWAYS; i++)
+		if (serves_with_lock(&all->gateway[i], image)) {
+			if (all->healed_at[image])
+				rd_sim_tell(all->w->sim,
+					    "gateway %u serves image %u %llu ms after the last "
+					    "fault",
+					    i, image + 1,
+					    (unsigned long long)(past / RD_NSEC_PER_MSEC));
+			all->healed_at[image] = 0;
+			all->served_at[image] = now;
+			return;
+		}
+	if (!all->healed_at[image])
+		return;
+	all->ceph_decides[image] |= ceph_decides(all, image);
+	if (past > serves_within(all, image))
+		world_fail(all->w, "no gateway serves the image %u %llu s after the last fault",
+			   image + 1, (unsigned long long)(past / RD_NSEC_PER_SEC));
+}
+
+bool gateways_serve(const struct gateways *all)
+{
+	for (unsigned int i = 0; i < all->cluster->images_count; i++)
+		if (all->healed_at[i])
+			return false;
+	return true;
+}
+
+/* ---- a gateway that was replaced ---- */
+
+/* The gateway writes nothing any more, and was told so. */
+static bool has_noticed(const struct gateway *gw, const struct opened *o)
+{
+	return o->refused_at &&
+	       later_of(o->refused_at, well_since(gw, o->image->pool)) + STOPS_WITHIN <
+		       rd_sim_now(gw->all->w->sim);
+}
+
+bool gateway_unfenced(const struct gateway *gw, unsigned int image)
+{
+	const struct cluster *cl = gw->all->cluster;
+	const struct opened *o = opened_by(cl, gw->process, &cl->images[image]);
+
+	return o && o->client->unblocked_at && !has_noticed(gw, o);
+}
+
+/* It must stop at its first write. */
+static void judge_replaced(const struct gateway *gw)
+{
+	const struct cluster *cl = gw->all->cluster;
+
+	for (unsigned int i = 0; i < cl->images_count; i++) {
+		const struct opened *o = opened_by(cl, gw->process, &cl->images[i]);
+
+		if (o && has_noticed(gw, o) && gateway_serves(gw, i))
+			world_fail(
+				gw->all->w,
+				"gateway %u serves image %u, the lock of which it does not have, "
+				"as a refused write has said",
+				gw->number, i + 1);
+	}
+}
+
+void gateway_judge(struct gateway *gw)
+{
+	note_whether_well(gw);
+	for (unsigned int i = 0; i < gw->all->cluster->images_count; i++)
+		look_whether_served(gw->all, i);
+	if (gw->state == GATEWAY_UP)
+		judge_replaced(gw);
+}
+
+/* ---- commands ---- */
+
+/* A pool that hangs disturbs no image of another pool: has there been no other fault since long
+ * before @begin? */
+static bool is_undisturbed(const struct gateways *all, unsigned int image, uint64_t begin)
+{
+	const struct cluster *cl = all->cluster;
+	uint64_t served = all->served_at[image];
+
+	return served && all->fault_at <= served && served + SETTLED <= begin &&
+	       cl->hangs_until[cl->images[image].pool] + SERVES_WITHIN <= begin;
+}
+
+static void judge_pools(struct world *w, unsigned int image, uint64_t begin,
+			const struct rdinit_completion *comp)
+{
+	uint64_t took = rd_sim_now(w->sim) - begin;
+
+	if (!is_undisturbed(w->gateways, image, begin))
+		return;
+	if (took > UNDISTURBED || (comp->err && comp->err != -EIO))
+		world_fail(w,
+			   "a command of the image %u took %llu ms and ended with %d, although "
+			   "its pool is well",
+			   image + 1, (unsigned long long)(took / RD_NSEC_PER_MSEC), comp->err);
+}
+
+/* A takeover is a change of paths: no error of a medium or of a controller is told to a host. */
+void gateways_judge_answer(struct world *w, unsigned int image, uint64_t begin,
+			   const struct rdinit_completion *comp)
+{
+	unsigned int sct = comp->status >> 8 & 7, sc = comp->status & 0xff;
+
+	judge_pools(w, image, begin, comp);
+	if (comp->err != -EIO || (sct == NVME_SCT_MEDIA && sc == NVME_SC_COMPARE_FAILED))
+		return;
+	if (sct == NVME_SCT_MEDIA || (sct == NVME_SCT_GENERIC && sc == NVME_SC_INTERNAL))
+		world_fail(w, "a host was told status 0x%x", comp->status);
+}
