@@ -40,7 +40,7 @@ def build_mutant(t, build, path, text, name):
     source, obj, exe = t.path(os.path.basename(path)), t.path('mutant.o'), t.path(name)
     with open(source, 'w') as f:
         f.write(text)
-    entry = entry_of(build, path, 'sim_rbd' if name == 'rdsim-gateways' else '')
+    entry = entry_of(build, path, 'sim_rbd' if name == 'rdsim-gateways' else 'sim_auth')
     argv = compile_command(entry, path) + ['-iquote', os.path.dirname(path), '-w', '-c', source, '-o', obj]
     subprocess.run(argv, cwd=build, check=True)
     link = [arg for arg in link_command(build, name) if arg != entry['output']]

@@ -22,8 +22,8 @@ class Simulation:
         t.eq(res.rc, 0, res.text[-2000:] + res.err)
         t.eq(res.text.count(': good,'), count)
 
-    def check_repeats(self, t, seed):
+    def check_repeats(self, t, seed, *args):
         """The same trace twice, which is returned."""
-        first, second = (self.run(t, '--seed', seed, '--steps', 40000, '--trace').text for _ in range(2))
+        first, second = (self.run(t, '--seed', seed, '--steps', 40000, '--trace', *args).text for _ in range(2))
         t.same(first.encode(), second.encode())
         return first

@@ -40,6 +40,7 @@ int secrets_new(struct secrets **out)
 	*out = s;
 	if (!s)
 		return -ENOMEM;
+	s->group = "null";
 	for (unsigned int i = 0; i < SECRET_TEXTS; i++)
 		s->fd[i] = -1;
 	for (unsigned int i = 0; i < SECRET_TEXTS && !rc; i++)

@@ -22,6 +22,7 @@ enum secret_kind {
 struct secrets {
 	char text[SECRET_TEXTS][NVMF_AUTH_KEY_TEXT];
 	int fd[SECRET_TEXTS]; /* files in memory that contain them */
+	const char *group;    /* of Diffie-Hellman, as in the configuration */
 };
 
 /* Returns 0 or -errno. */

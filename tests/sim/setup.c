@@ -108,7 +108,7 @@ static void add_keys(const struct setup *s, const struct secrets *secrets, FILE 
 		if (secret_of_ctrl(kind) >= 0)
 			fprintf(f, ", dhchap_ctrl_key_file: /proc/self/fd/%d",
 				secrets->fd[secret_of_ctrl(kind)]);
-		fputs(", dhchap_dhgroups: [\"null\"]}\n", f);
+		fprintf(f, ", dhchap_dhgroups: [\"%s\"]}\n", secrets->group);
 	}
 }
 

@@ -42,6 +42,11 @@ def so_does_a_seed_in_which_hosts_authenticate(t):
 
 
 @test
+def so_does_a_seed_in_which_threads_compute_diffie_hellman(t):
+    t.ok('SHA-256, ffdhe2048' in RDSIM.check_repeats(t, 2, '--faults', 'keys'), 'a host authenticates with it')
+
+
+@test
 def without_faults_every_command_succeeds(t):
     text = RDSIM.run(t, '--seed', 3, '--steps', 20000, '--faults', 'none', '--trace').text
     ends = [line for line in text.splitlines() if ' status 0x' in line]

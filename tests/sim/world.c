@@ -75,7 +75,7 @@ static bool can_turn(const struct world *w, const struct actor *actor)
 	uint64_t now = rd_sim_now(w->sim);
 
 	return actor->loop && !actor->blocked && actor->stalled_until <= now &&
-	       rd_loop_next(actor->loop) <= now;
+	       (actor->signaled || rd_loop_next(actor->loop) <= now);
 }
 
 /* The time at which the next actor can take a turn, or a message arrives. */
@@ -88,6 +88,8 @@ static uint64_t next_time(const struct world *w)
 		uint64_t next =
 			actor->loop && !actor->blocked ? rd_loop_next(actor->loop) : UINT64_MAX;
 
+		if (next != UINT64_MAX && actor->signaled)
+			next = 0;
 		if (next != UINT64_MAX && next < actor->stalled_until)
 			next = actor->stalled_until;
 		if (next < at)
@@ -104,6 +106,7 @@ static void take_turn(struct world *w, struct actor *actor)
 
 	rd_sim_advance(w->sim, rd_sim_now(w->sim) + 1 + rd_sim_below(w->sim, TURN_COST));
 	begin = rd_sim_now(w->sim);
+	actor->signaled = false;
 	rc = actor->turn(actor);
 	if (rc < 0)
 		world_fail(w, "%s %u: a turn has failed: %s", actor->name, actor->number,
@@ -114,6 +117,16 @@ static void take_turn(struct world *w, struct actor *actor)
 		setup_main_turned(&w->setup, begin, rd_sim_now(w->sim));
 }
 
+/* A thread has written to a descriptor of a loop of the hosts. */
+static void deliver_signals(struct world *w)
+{
+	if (!w->threads.signals)
+		return;
+	w->threads.signals = 0;
+	for (unsigned int i = ACTOR_DEV; i <= ACTOR_OBSERVER; i++)
+		w->actors[i].signaled = true;
+}
+
 bool world_step(struct world *w)
 {
 	struct actor *ready[ACTORS];
@@ -122,6 +135,7 @@ bool world_step(struct world *w)
 
 	w->step++;
 	rd_sim_run(w->sim);
+	deliver_signals(w);
 	for (unsigned int i = 0; i < ACTORS; i++)
 		if (can_turn(w, &w->actors[i]))
 			ready[count++] = &w->actors[i];
@@ -385,6 +399,22 @@ static int make_store(struct world *w)
 	return 0;
 }
 
+/* In some seeds hosts authenticate; in few with Diffie-Hellman, which takes milliseconds. */
+static int make_secrets(struct world *w)
+{
+	bool keys = w->opts.faults & FAULTS_KEYS;
+
+	if (target_namespaces != 1 || !w->reconfigures || !(keys || rd_sim_chance(w->sim, 1, 2)))
+		return 0;
+	if (secrets_new(&w->secrets))
+		return -EIO;
+	w->threads.sim = w->sim;
+	process_enter(&w->threads);
+	if (keys && rd_sim_chance(w->sim, 1, 4))
+		w->secrets->group = "ffdhe2048";
+	return 0;
+}
+
 static int make_world(struct world *w)
 {
 	struct rd_sim_opts opts = {
@@ -417,10 +447,9 @@ static int make_world(struct world *w)
 	w->reserves = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RESERVE;
 	w->reconfigures = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RELOAD;
 	w->reconfigures |= (w->opts.faults & FAULTS_KEYS) != 0;
-	if (target_namespaces == 1 && w->reconfigures &&
-	    (rd_sim_chance(w->sim, 1, 2) || w->opts.faults & FAULTS_KEYS) &&
-	    secrets_new(&w->secrets))
-		return -EIO;
+	rc = make_secrets(w);
+	if (rc)
+		return rc;
 	files_init(&w->files);
 	w->submits_in = 4;
 	w->devs = WORLD_HOSTS * target_namespaces;
@@ -464,6 +493,8 @@ void world_free(struct world *w)
 {
 	if (!w)
 		return;
+	if (w->secrets)
+		process_enter(NULL);
 	if (w->failed[0])
 		return;
 	faults_free(w->faults);

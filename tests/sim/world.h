@@ -13,6 +13,7 @@
 #include "disk.h"
 #include "dev.h"
 #include "files.h"
+#include "gateways/fiber.h"
 #include "fabric/sim/sim.h"
 #include "setup.h"
 #include "target/manage/report.h"
@@ -52,7 +53,8 @@ struct actor {
 	int (*turn)(struct actor *actor);
 	void *arg;
 	uint64_t stalled_until;
-	bool blocked; /* within a turn */
+	bool blocked;  /* within a turn */
+	bool signaled; /* a descriptor of its loop may be ready */
 };
 
 enum actor_kind {
@@ -113,6 +115,7 @@ struct world {
 	struct setup_history setup;
 	struct secrets *secrets; /* NULL: nobody authenticates */
 	struct auth_watch auth;
+	struct process threads; /* of target and hosts that compute Diffie-Hellman */
 	bool reloading;
 	uint64_t quiet_until; /* hosts submit nothing, and the observer does not connect */
 	struct rdt_report report;

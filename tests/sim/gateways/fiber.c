@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include "cluster.h"
 #include "threads.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -44,6 +43,7 @@ struct fiber {
 	struct fiber_list *waits_in; /* NULL: it runs, or will */
 	bool timed_out;
 	bool ended;
+	bool kept;          /* until fiber_join() */
 	unsigned int locks; /* that it holds */
 	void *tsan;
 	TAILQ_ENTRY(fiber) link;
@@ -158,7 +158,15 @@ static void enter_fiber(struct fiber *f)
 	if (!f->ended)
 		return;
 	f->process->fibers--;
-	free_fiber(f);
+	if (!f->kept)
+		free_fiber(f);
+}
+
+static void stop_waiting(struct fiber *f)
+{
+	if (f->waits_in)
+		TAILQ_REMOVE(f->waits_in, f, link);
+	f->waits_in = NULL;
 }
 
 static void fiber_due(struct rd_sim_event *event)
@@ -171,16 +179,27 @@ static void fiber_due(struct rd_sim_event *event)
 		return;
 	}
 	f->timed_out = f->waits_in != NULL;
-	if (f->waits_in)
-		TAILQ_REMOVE(f->waits_in, f, link);
-	f->waits_in = NULL;
+	stop_waiting(f);
 	enter_fiber(f);
 }
 
-int fiber_start(void *(*fn)(void *arg), void *arg)
+void fiber_join(struct fiber *f)
+{
+	while (!f->ended) {
+		rd_sim_cancel(f->process->sim, &f->event);
+		f->timed_out = false;
+		stop_waiting(f);
+		enter_fiber(f);
+	}
+	free_fiber(f);
+}
+
+int fiber_start(void *(*fn)(void *arg), void *arg, struct fiber **kept)
 {
 	struct fiber *f = calloc(1, sizeof(*f));
 
+	if (kept)
+		*kept = f;
 	if (!f)
 		return -ENOMEM;
 	f->stack =
@@ -199,6 +218,7 @@ int fiber_start(void *(*fn)(void *arg), void *arg)
 #endif
 	f->fn = fn;
 	f->arg = arg;
+	f->kept = kept != NULL;
 	f->event.fn = fiber_due;
 	f->process = now.process;
 	f->process->fibers++;
@@ -306,7 +326,7 @@ int sim_cond_destroy(struct sim_cond *c)
 	return 0;
 }
 
-static int wait_cond(struct sim_cond *c, struct sim_mutex *m, uint64_t until)
+int sim_cond_wait_until(struct sim_cond *c, struct sim_mutex *m, uint64_t until)
 {
 	bool woken;
 
@@ -318,15 +338,7 @@ static int wait_cond(struct sim_cond *c, struct sim_mutex *m, uint64_t until)
 
 int sim_cond_wait(struct sim_cond *c, struct sim_mutex *m)
 {
-	return wait_cond(c, m, UINT64_MAX);
-}
-
-int sim_cond_timedwait(struct sim_cond *c, struct sim_mutex *m, const struct timespec *until)
-{
-	uint64_t end = (uint64_t)until->tv_sec * RD_NSEC_PER_SEC + (uint64_t)until->tv_nsec,
-		 aged = now.process->cluster->aged_ns;
-
-	return wait_cond(c, m, end > aged ? end - aged : 0);
+	return sim_cond_wait_until(c, m, UINT64_MAX);
 }
 
 int sim_cond_broadcast(struct sim_cond *c)
@@ -340,15 +352,5 @@ int sim_thread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)
 {
 	(void)attr;
 	*thread = 0; /* nobody joins it */
-	return -fiber_start(fn, arg);
-}
-
-int sim_clock_gettime(clockid_t clock, struct timespec *out)
-{
-	uint64_t ns = cluster_time(now.process->cluster);
-
-	(void)clock;
-	*out = (struct timespec){.tv_sec = (time_t)(ns / RD_NSEC_PER_SEC),
-				 .tv_nsec = (long)(ns % RD_NSEC_PER_SEC)};
-	return 0;
+	return -fiber_start(fn, arg, NULL);
 }

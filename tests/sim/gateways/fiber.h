@@ -21,7 +21,8 @@ struct process {
 	struct rd_sim *sim;
 	struct cluster *cluster; /* to which its clients connect */
 	unsigned int number;
-	unsigned int fibers; /* that have not ended */
+	unsigned int fibers;  /* that have not ended */
+	unsigned int signals; /* to loops, by descriptors, since somebody set it to 0 */
 	uint64_t stalled_until;
 	struct process *next; /* of an earlier start of the same program */
 	bool dead;            /* killed: nothing that it does reaches the cluster */
@@ -36,8 +37,11 @@ bool process_stalled(const struct process *p);
  * earlier. */
 uint64_t fault_wait(const struct rd_sim *sim, uint64_t until);
 
-/* Starts a fiber of the process that runs now. Returns 0 or -ENOMEM. */
-int fiber_start(void *(*fn)(void *arg), void *arg);
+/* Starts a fiber of the process that runs now. @kept: NULL, or it is freed by fiber_join(). Returns
+ * 0 or -ENOMEM. */
+int fiber_start(void *(*fn)(void *arg), void *arg, struct fiber **kept);
+/* Has it run to its end, whatever it waits for, in no time. Not in a fiber. */
+void fiber_join(struct fiber *f);
 
 /* Waits in the list, until fiber_wake() or (@until not UINT64_MAX) that time. Returns false when
  * the time is over. Only in a fiber. */

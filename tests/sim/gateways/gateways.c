@@ -309,7 +309,7 @@ static int gateway_ends(struct gateway *gw)
 	for (unsigned int i = 0; i <= WORLD_REACTORS; i++)
 		gateway_actors(gw)[i].loop = NULL;
 	gateway_moves(gw, GATEWAY_CLOSING);
-	rc = fiber_start(close_module, gw);
+	rc = fiber_start(close_module, gw, NULL);
 	process_enter(before);
 	return rc;
 }

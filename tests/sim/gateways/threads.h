@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 #include <time.h>
 
@@ -31,6 +32,8 @@ int sim_mutex_unlock(struct sim_mutex *m);
 int sim_cond_init(struct sim_cond *c, const void *attr);
 int sim_cond_destroy(struct sim_cond *c);
 int sim_cond_wait(struct sim_cond *c, struct sim_mutex *m);
+/* @until: of the simulation, in ns; UINT64_MAX: never. */
+int sim_cond_wait_until(struct sim_cond *c, struct sim_mutex *m, uint64_t until);
 int sim_cond_timedwait(struct sim_cond *c, struct sim_mutex *m, const struct timespec *until);
 int sim_cond_broadcast(struct sim_cond *c);
 int sim_thread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *arg),
