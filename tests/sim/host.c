@@ -172,6 +172,13 @@ static bool setup_ends_connections(const struct command *c)
 	return ends;
 }
 
+static bool is_out_of_range(const struct command *c)
+{
+	const struct host *h = c->host;
+
+	return h->w->was_shorter && h->w->was_shorter(h->w, h->ns, c->block + c->count, c->begin);
+}
+
 /* Whether faults, cancellations, or changes of the configuration explain the error. */
 static bool error_is_explained(const struct command *c, const struct rdinit_completion *comp)
 {
@@ -193,6 +200,8 @@ static bool error_is_explained(const struct command *c, const struct rdinit_comp
 	switch (comp->status & 0x7ff) {
 	case NVME_SC_INVALID_NS:
 		return removed;
+	case NVME_SC_LBA_RANGE:
+		return is_out_of_range(c);
 	case NVME_SC_NS_WRITE_PROTECTED:
 		return setup_possible(setup, SETUP_READ_ONLY, c->begin);
 	case NVME_SC_NS_NOT_READY: /* the fence of a half that cannot wait */
@@ -345,7 +354,7 @@ static void submit(struct host *h, struct command *c)
 		h->inflight++;
 		return;
 	}
-	if (rc != -EAGAIN)
+	if (rc != -EAGAIN && !(rc == -EINVAL && is_out_of_range(c)))
 		world_fail(h->w, "host %u: a command was not taken: %s", h->number,
 			   rdinit_get_error());
 	for (unsigned int i = 0; i < c->count && c->op != RDINIT_DEV_READ; i++)
@@ -370,6 +379,11 @@ void host_reads_all(struct host *h)
 unsigned int host_inflight(const struct host *h)
 {
 	return h->inflight + h->reads_left + claim_busy(h->claim);
+}
+
+uint64_t host_blocks(const struct host *h)
+{
+	return h->opened ? atomic_load(&h->dev->blocks) : 0;
 }
 
 bool host_failed(const struct host *h)

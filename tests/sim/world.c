@@ -170,7 +170,8 @@ static unsigned int all_inflight(const struct world *w)
 
 	for (unsigned int i = 0; i < w->devs; i++)
 		count += host_inflight(w->hosts[i]);
-	return count + observer_busy(w->observer) + discovery_busy(w->discovery);
+	return count + observer_busy(w->observer) + discovery_busy(w->discovery) +
+	       (w->settled && !w->settled(w));
 }
 
 static void run_step(struct world *w)

@@ -153,6 +153,12 @@ struct world {
 	 * of its data is judged. */
 	void (*judge)(struct world *w, unsigned int ns, uint64_t begin,
 		      const struct rdinit_completion *comp);
+	/* Whether the namespace may have had less than @end blocks for somebody at some time since
+	 * @begin. NULL: it does not shrink. */
+	bool (*was_shorter)(struct world *w, unsigned int ns, unsigned int end, uint64_t begin);
+	/* Whether what faults have left is over, without which the world does not end. NULL: it is.
+	 */
+	bool (*settled)(const struct world *w);
 	uint64_t step;
 	uint64_t hash;    /* of the trace */
 	bool ending;      /* no new commands, no new faults */
@@ -207,7 +213,8 @@ int host_new(struct world *w, unsigned int number, struct host **out);
 /* Commands are submitted now and then; called between turns. */
 void host_acts(struct host *h);
 unsigned int host_inflight(const struct host *h);
-bool host_failed(const struct host *h); /* the device has given up */
+bool host_failed(const struct host *h);     /* the device has given up */
+uint64_t host_blocks(const struct host *h); /* of the device; 0: not known */
 /* Reads every block once; host_inflight() tells when that is done. */
 void host_reads_all(struct host *h);
 void host_cancels(struct host *h);

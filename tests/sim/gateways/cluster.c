@@ -476,12 +476,30 @@ void cluster_unblock(struct cluster *cl)
 			unblock(c, true);
 }
 
-void cluster_change_images(struct cluster *cl)
+const unsigned int cluster_sizes[CLUSTER_SIZES] = {CLUSTER_BLOCKS, 40, 20};
+
+static bool can_resize(const struct client *holder)
 {
+	return !holder || (client_reaches(holder) && !process_stalled(holder->process) &&
+			   !holder->blocked_epoch);
+}
+
+void cluster_resize(struct cluster *cl, unsigned int number, unsigned int blocks)
+{
+	struct image *image = &cl->images[number];
 	struct opened *o;
 
+	if (!can_resize(image->lock_client) ||
+	    pool_away_until(cl, image->pool) > rd_sim_now(cl->sim))
+		return;
+	rd_sim_tell(cl->sim, "cluster: %s has %u blocks, had %u", image->name, blocks,
+		    image->blocks);
+	for (unsigned int i = blocks; i < image->blocks; i++)
+		image->values[i] = cl->trimmed(cl->arg, number, i);
+	image->blocks = blocks;
+	image->resized_at = rd_sim_now(cl->sim);
 	LIST_FOREACH (o, &cl->opened, link)
-		if (o->changed)
+		if (o->image == image && o->changed && watcher_of(cl, o->client, o->cookie))
 			rd_sim_at(cl->sim, &o->change, latency(cl));
 }
 
@@ -527,6 +545,7 @@ int cluster_new(struct rd_sim *sim, struct cluster **out)
 		struct image *image = &cl->images[i];
 
 		image->number = i;
+		image->blocks = CLUSTER_BLOCKS;
 		image->pool = i < CLUSTER_IMAGES ? i % CLUSTER_POOLS : CLUSTER_POOLS - 1;
 		snprintf(image->name, sizeof(image->name), CLUSTER_IMAGE, i + 1);
 		snprintf(image->header, sizeof(image->header), "rbd_header." CLUSTER_IMAGE, i + 1);

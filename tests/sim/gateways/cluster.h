@@ -21,7 +21,8 @@
 #include "../disk.h"
 
 #define CLUSTER_MACHINES 2u
-#define CLUSTER_BLOCKS   128u /* of each image */
+#define CLUSTER_BLOCKS   128u /* of each image, at most */
+#define CLUSTER_SIZES    3u   /* cluster_sizes */
 #define CLUSTER_IMAGES   3u   /* that hosts use */
 #define CLUSTER_CROWD                                                              \
 	20u /* more images, of the last pool: more than threads of a queue of jobs \
@@ -37,7 +38,9 @@ struct image {
 	char header[32];            /* the object that its users watch */
 	struct client *lock_client; /* that has the lock; NULL: none */
 	uint64_t lock_cookie;
-	uint64_t values[CLUSTER_BLOCKS];
+	unsigned int blocks; /* one of cluster_sizes */
+	uint64_t resized_at;
+	uint64_t values[CLUSTER_BLOCKS]; /* also behind @blocks, where nobody sees them */
 };
 
 /* A connection; a rados_t. Exists until the end of the cluster. */
@@ -134,6 +137,8 @@ struct cluster {
 	struct rd_sim *sim;
 	void (*violated)(void *arg, const char *text);
 	void (*written)(void *arg, uint64_t value); /* a block of an image */
+	/* A block of an image is cut off. Returns what it has when the image grows again. */
+	uint64_t (*trimmed)(void *arg, unsigned int image, unsigned int block);
 	void *arg;
 	uint64_t stalled_until;
 	uint64_t cut_until[CLUSTER_MACHINES]; /* by process->number */
@@ -172,8 +177,11 @@ void cluster_block_holder(struct cluster *cl, unsigned int image);
 void cluster_ages(struct cluster *cl, bool days);
 /* An operator removes the blocks of clients that have nothing left to write. */
 void cluster_unblock(struct cluster *cl);
-/* The users of all images are told that these have changed, although they have not. */
-void cluster_change_images(struct cluster *cl);
+/* Numbers of blocks that an image may have; the first is the largest. */
+extern const unsigned int cluster_sizes[CLUSTER_SIZES];
+/* An operator changes the size of the image, to the same one perhaps; its users are told. The
+ * client that has the lock carries that out; nothing happens while it cannot. */
+void cluster_resize(struct cluster *cl, unsigned int image, unsigned int blocks);
 /* Ends what lasts. */
 void cluster_heal(struct cluster *cl);
 void cluster_violated(struct cluster *cl, const char *fmt, ...)
@@ -210,6 +218,8 @@ uint64_t pool_away_until(const struct cluster *cl, unsigned int pool);
 struct watch *watch_new(struct client *c, unsigned int pool, const char *object,
 			rados_watchcb2_t notified, rados_watcherrcb_t failed, void *arg);
 void watch_free(struct watch *watch);
+/* The users of the image are told of the change now. */
+void opened_told(struct opened *o);
 /* The client has found that it does not have the watch @cookie of the header any more. */
 void opened_watch_lost(struct client *c, uint64_t cookie);
 

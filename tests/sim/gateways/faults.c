@@ -35,7 +35,7 @@ enum gateway_fault {
 	GW_BLOCK,   /* an operator blocks the gateway that has the lock of an image */
 	GW_AGE,     /* hours pass while nothing happens */
 	GW_UNBLOCK, /* an operator ends the block of a gateway */
-	GW_CHANGE,  /* images may have another size */
+	GW_CHANGE,  /* an operator changes the size of an image */
 	GW_TAKE,    /* rdctl ana GROUP take */
 	GW_YIELD,   /* rdctl ana GROUP yield; later wait */
 	GW_DRAIN,   /* a gateway ends and starts again */
@@ -143,7 +143,7 @@ static void gateways_suffer(struct faults *f, enum gateway_fault kind)
 {
 	struct world *w = f->w;
 	struct gateways *all = w->gateways;
-	unsigned int number = (unsigned int)rd_sim_below(w->sim, GATEWAYS);
+	unsigned int number = (unsigned int)rd_sim_below(w->sim, GATEWAYS), blocks;
 	uint64_t ns;
 
 	rd_sim_tell(w->sim, "fault: %s, gateway %u", fault_names[kind], number);
@@ -187,7 +187,8 @@ static void gateways_suffer(struct faults *f, enum gateway_fault kind)
 		cluster_unblock(all->cluster);
 		break;
 	case GW_CHANGE:
-		cluster_change_images(all->cluster);
+		blocks = cluster_sizes[rd_sim_below(w->sim, CLUSTER_SIZES)];
+		cluster_resize(all->cluster, some_image(w), blocks);
 		break;
 	case GW_ABORT:
 		host_cancels(w->hosts[rd_sim_below(w->sim, w->devs)]);
@@ -221,7 +222,7 @@ static bool is_calm(struct faults *f)
 {
 	struct world *w = f->w;
 
-	if (!gateways_serve(w->gateways)) {
+	if (!w->settled(w)) {
 		f->calm_until = rd_sim_now(w->sim) + (w->reserves ? CALM_NS : 0);
 		return false;
 	}

@@ -48,7 +48,7 @@ static struct actor *gateway_actors(const struct gateway *gw)
 	return &gw->all->w->actors[ACTOR_GATEWAY + gw->number * (1 + WORLD_REACTORS)];
 }
 
-static struct rdt_ns *namespace_of(const struct gateway *gw, unsigned int image)
+struct rdt_ns *gateway_namespace(const struct gateway *gw, unsigned int image)
 {
 	struct rdt_ns *const *ns = gw->target->ns;
 
@@ -64,7 +64,7 @@ bool gateway_serves(const struct gateway *gw, unsigned int image)
 
 	if (gw->state != GATEWAY_UP)
 		return false;
-	ns = namespace_of(gw, image);
+	ns = gateway_namespace(gw, image);
 	return ns && ns->state == RDT_NS_LIVE && !rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
 }
 
@@ -386,7 +386,7 @@ static void cluster_says(void *arg, const char *text)
 void gateway_claim(struct gateway *gw, unsigned int image, enum rdt_claim claim)
 {
 	struct process *before = process_enter(gw->process);
-	struct rdt_ns *ns = namespace_of(gw, image);
+	struct rdt_ns *ns = gateway_namespace(gw, image);
 
 	if (claim == RDT_CLAIM_TAKE)
 		gw->all->cluster->taken_at = cluster_time(gw->all->cluster);
@@ -409,6 +409,8 @@ void gateways_heal(struct gateways *all)
 		all->served_at[i] = 0;
 		all->ceph_decides[i] = false;
 	}
+	for (unsigned int i = 0; i < CLUSTER_IMAGES && all->w->ending; i++)
+		cluster_resize(all->cluster, i, CLUSTER_BLOCKS);
 }
 
 void gateways_hang_pool(struct gateways *all, unsigned int pool, uint64_t ns)
@@ -465,6 +467,12 @@ static void fill_images(struct cluster *cl)
 
 const unsigned int target_namespaces = CLUSTER_IMAGES;
 
+/* Is each image served, with the size that it has? */
+static bool world_is_settled(const struct world *w)
+{
+	return gateways_serve(w->gateways) && gateways_know_sizes(w->gateways);
+}
+
 int target_config(struct world *w, const struct setup *setup)
 {
 	struct gateways *all = calloc(1, sizeof(*all));
@@ -479,7 +487,10 @@ int target_config(struct world *w, const struct setup *setup)
 	all->cluster->violated = cluster_says;
 	all->cluster->written = world_judge_write;
 	all->cluster->arg = w;
+	all->cluster->trimmed = image_trimmed;
 	w->judge = gateways_judge_answer;
+	w->was_shorter = gateways_were_shorter;
+	w->settled = world_is_settled;
 	/* So that time passes in few steps: a takeover takes seconds. */
 	w->submits_in = 60;
 	if (rd_sim_chance(w->sim, 1, 2))

@@ -51,6 +51,8 @@ struct gateways {
 	uint64_t served_at[CLUSTER_ALL];
 	/* Had gateways to leave it to Ceph's rules who serves it, since the last faults? */
 	bool ceph_decides[CLUSTER_ALL];
+	/* When it was possible last that somebody took that for the size of the image. */
+	uint64_t size_at[CLUSTER_IMAGES][CLUSTER_SIZES];
 	uint64_t fault_at; /* the last fault but for pools that hang */
 	bool ending;
 };
@@ -68,6 +70,10 @@ void gateways_heal(struct gateways *all);
 /* One more fault: a pool hangs. Its images must be served within that time after it answers again.
  */
 void gateways_hang_pool(struct gateways *all, unsigned int pool, uint64_t ns);
+/* NULL: none. */
+struct rdt_ns *gateway_namespace(const struct gateway *gw, unsigned int image);
+/* Does it show its hosts that it serves the image? */
+bool gateway_serves(const struct gateway *gw, unsigned int image);
 
 /* ---- judge.c ---- */
 
@@ -75,8 +81,8 @@ void gateways_hang_pool(struct gateways *all, unsigned int pool, uint64_t ns);
 
 /* Is each image served again? */
 bool gateways_serve(const struct gateways *all);
-/* Does it show its hosts that it serves the image? */
-bool gateway_serves(const struct gateway *gw, unsigned int image);
+/* Since when all that the gateway needs for images of the pool has been well. */
+uint64_t gateway_well_since(const struct gateway *gw, unsigned int pool);
 /* Need the gateway not know that it does not have the lock of the image any more? */
 bool gateway_unfenced(const struct gateway *gw, unsigned int image);
 /* Called all the time. */
@@ -86,5 +92,16 @@ void gateway_judge_end(const struct gateway *gw, const char *done);
 /* See world->judge. */
 void gateways_judge_answer(struct world *w, unsigned int image, uint64_t begin,
 			   const struct rdinit_completion *comp);
+
+/* ---- sizes.c ---- */
+
+/* See cluster->trimmed. @arg: the world. */
+uint64_t image_trimmed(void *arg, unsigned int image, unsigned int block);
+/* Does each gateway, and each device of a host, know the size of its image? */
+bool gateways_know_sizes(struct gateways *all);
+/* Called all the time. */
+void gateways_judge_sizes(struct gateways *all);
+/* See world->was_shorter. */
+bool gateways_were_shorter(struct world *w, unsigned int image, unsigned int end, uint64_t begin);
 
 #endif /* SIM_GATEWAYS_H */

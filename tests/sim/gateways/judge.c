@@ -45,18 +45,17 @@ static void note_whether_well(struct gateway *gw)
 			gw->pool_unwell_at[i] = now;
 }
 
-/* Since when all that the gateway needs for images of the pool has been well. */
-static uint64_t well_since(const struct gateway *gw, unsigned int pool)
+uint64_t gateway_well_since(const struct gateway *gw, unsigned int pool)
 {
 	return later_of(gw->unwell_at, gw->pool_unwell_at[pool]);
 }
 
 void gateway_judge_end(const struct gateway *gw, const char *done)
 {
-	uint64_t since = 0;
+	uint64_t since = gw->all->cluster->aged_at; /* its time limits have passed */
 
 	for (unsigned int i = 0; i < CLUSTER_POOLS; i++)
-		since = later_of(since, well_since(gw, i));
+		since = later_of(since, gateway_well_since(gw, i));
 	if (!gw->process->dead && since + WELL_AGAIN < gw->state_since)
 		world_fail(gw->all->w,
 			   "gateway %u has not %s in time, although it and the cluster were well",
@@ -82,7 +81,7 @@ static bool may_not_watch(const struct gateways *all, const struct image *image)
 
 	if (!holder || !holder->unblocked_at)
 		return false;
-	since = well_since(&all->gateway[holder->process->number], image->pool);
+	since = gateway_well_since(&all->gateway[holder->process->number], image->pool);
 	return later_of(holder->unblocked_at, since) + WATCHES_WITHIN >
 	       all->healed_at[image->number];
 }
@@ -155,7 +154,7 @@ bool gateways_serve(const struct gateways *all)
 static bool has_noticed(const struct gateway *gw, const struct opened *o)
 {
 	return o->refused_at &&
-	       later_of(o->refused_at, well_since(gw, o->image->pool)) + STOPS_WITHIN <
+	       later_of(o->refused_at, gateway_well_since(gw, o->image->pool)) + STOPS_WITHIN <
 		       rd_sim_now(gw->all->w->sim);
 }
 
@@ -189,6 +188,7 @@ void gateway_judge(struct gateway *gw)
 	note_whether_well(gw);
 	for (unsigned int i = 0; i < gw->all->cluster->images_count; i++)
 		look_whether_served(gw->all, i);
+	gateways_judge_sizes(gw->all);
 	if (gw->state == GATEWAY_UP)
 		judge_replaced(gw);
 }

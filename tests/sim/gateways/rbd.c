@@ -20,6 +20,7 @@ struct rbd_io {
 	struct completion *completion;
 	enum io_kind kind;
 	unsigned int block, count;
+	bool clipped;
 	char *buf;
 	uint64_t values[IO_BLOCKS];
 };
@@ -40,12 +41,21 @@ static int open_exec(struct op *op)
 	return 0;
 }
 
+void opened_told(struct opened *o)
+{
+	struct process *before = process_enter(o->client->process);
+
+	rd_sim_cancel(o->client->cluster->sim, &o->change);
+	if (o->changed)
+		o->changed(o->changed_arg);
+	process_enter(before);
+}
+
 static void change_is_due(struct rd_sim_event *event)
 {
 	struct opened *o = rd_container_of(event, struct opened, change);
 	const struct client *c = o->client;
 	uint64_t now = rd_sim_now(c->cluster->sim), until = c->process->stalled_until;
-	struct process *before;
 
 	if (until < c->cluster->cut_until[c->process->number])
 		until = c->cluster->cut_until[c->process->number];
@@ -55,9 +65,7 @@ static void change_is_due(struct rd_sim_event *event)
 		rd_sim_at(c->cluster->sim, event, fault_wait(c->cluster->sim, until));
 		return;
 	}
-	before = process_enter(c->process);
-	o->changed(o->changed_arg);
-	process_enter(before);
+	opened_told(o);
 }
 
 static struct image *image_named(const struct ioctx *ctx, const char *name)
@@ -172,11 +180,29 @@ int rbd_get_id(rbd_image_t image, char *id, size_t id_len)
 	return 0;
 }
 
+struct size_call {
+	struct op op;
+	const struct image *image;
+	uint64_t size;
+};
+
+static int size_exec(struct op *op)
+{
+	struct size_call *call = rd_container_of(op, struct size_call, op);
+
+	call->size = (uint64_t)call->image->blocks * DISK_BLOCK;
+	return 0;
+}
+
 int rbd_get_size(rbd_image_t image, uint64_t *size)
 {
-	(void)image;
-	*size = CLUSTER_BLOCKS * DISK_BLOCK;
-	return 0;
+	const struct opened *o = image;
+	struct size_call call = {.op = {.exec = size_exec, .pool = o->image->pool},
+				 .image = o->image};
+	int rc = op_call(o->client, &call.op);
+
+	*size = call.size;
+	return rc;
 }
 
 int rbd_update_watch(rbd_image_t image, uint64_t *handle, rbd_update_callback_t watch_cb, void *arg)
@@ -238,7 +264,7 @@ static int exec_write(struct rbd_io *io)
 		cluster_violated(cl, "the client %s writes to %s while %s has the lock",
 				 o->client->addr, image->name,
 				 image->lock_client ? image->lock_client->addr : "nobody");
-	for (unsigned int i = 0; i < io->count; i++) {
+	for (unsigned int i = 0; i < io->count && io->block + i < image->blocks; i++) {
 		image->values[io->block + i] = io->values[i];
 		cl->written(cl->arg, io->values[i]);
 		rd_sim_tell(cl->sim, "cluster: client %s: %s block %u: value %llu", o->client->addr,
@@ -252,11 +278,15 @@ static int io_exec(struct op *op)
 {
 	struct rbd_io *io = rd_container_of(op, struct rbd_io, op);
 
+	const struct image *image = io->o->image;
+	unsigned int left = io->block < image->blocks ? image->blocks - io->block : 0;
+
+	io->clipped = io->count > left;
 	if (io_writes(io))
 		return exec_write(io);
-	for (unsigned int i = 0; i < io->count; i++)
-		io->values[i] = io->o->image->values[io->block + i];
-	return (int)(io->count * DISK_BLOCK);
+	for (unsigned int i = 0; i < io->count && i < left; i++)
+		io->values[i] = image->values[io->block + i];
+	return (int)((io->clipped ? left : io->count) * DISK_BLOCK);
 }
 
 static void io_done(struct op *op)
@@ -265,7 +295,7 @@ static void io_done(struct op *op)
 	struct opened *o = io->o;
 	struct completion *c = io->completion;
 
-	for (unsigned int i = 0; i < io->count && io->kind == IO_READ && op->result > 0; i++)
+	for (unsigned int i = 0; io->kind == IO_READ && (int)(i * DISK_BLOCK) < op->result; i++)
 		block_fill(io->buf + i * DISK_BLOCK, io->values[i]);
 	o->ios--;
 	o->writes -= io_writes(io);
@@ -274,6 +304,9 @@ static void io_done(struct op *op)
 	if (!o->writes)
 		fiber_wake(&o->idle);
 	c->result = op->result;
+	/* Its client has carried out the change, and tells its users before it answers. */
+	if (io->clipped && io_writes(io))
+		opened_told(o);
 	free(io);
 	c->fn(c, c->arg);
 }

@@ -287,6 +287,7 @@ void opened_watch_lost(struct client *c, uint64_t cookie)
 			      .alive_at = rd_sim_now(cl->sim)};
 	LIST_INSERT_HEAD(&cl->watchers, w, link);
 	o->header->told = false;
+	rd_sim_at(cl->sim, &o->change, 0); /* it does not know what it was not told */
 	if (o->locked && !rbd_owner_is(o->image, c, cookie))
 		o->locked = false;
 }
