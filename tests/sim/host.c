@@ -208,8 +208,9 @@ static bool error_is_explained(const struct command *c, const struct rdinit_comp
 	case NVME_SCT_MEDIA << 8 | NVME_SC_COMPARE_FAILED:
 		return c->op == RDINIT_DEV_COMPARE_WRITE;
 	case NVME_SC_RESERVATION_CONFLICT:
+		return true; /* judge_reservation() */
 	case ABORTED_BY_PREEMPT:
-		return true;
+		return !h->ns && resv_may_abort(h->w->resv, c->begin);
 	case NVME_SCT_MEDIA << 8 | NVME_SC_WRITE_FAULT:
 		return medium_has_failed(c, STORE_WRITE_FAILED) ||
 		       (!h->ns && c->op != RDINIT_DEV_READ && store_refuses(h->w->store, c->begin));

@@ -50,6 +50,7 @@ MUTANTS = (
     ('a reservation stays when its holder unregisters', 'target/resv/reservation.c', 'if (held_by_it || !s->count)',
      'if (!s->count)'),
     ('Preempt and Abort does not wait', 'target/nvmf/ns_resv.c', 'if (rdt_req_executing(req)) {', 'if (false) {'),
+    ('Preempt aborts commands', 'target/resv/reservation.c', 'if (op->action == RDT_RESV_PREEMPT_ABORT)', 'if (true)'),
     ('a reservation is enforced by one reactor', 'target/nvmf/ns_resv.c', 'if (channel->ns == work->resv->ns) {',
      'if (channel->ns == work->resv->ns && part == work->parts) {'),
     ('a reservation that persists is not stored', 'target/nvmf/ns_resv.c',

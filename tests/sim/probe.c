@@ -66,7 +66,7 @@ static bool is_explained(const struct probe *p, unsigned int status)
 	case NVME_SC_RESERVATION_CONFLICT:
 		return resv_forbidden(p->w->resv, p->host, p->op != PROBE_READ, p->begin);
 	case ABORTED_BY_PREEMPT:
-		return true;
+		return resv_may_abort(p->w->resv, p->begin);
 	case NVME_SCT_MEDIA << 8 | NVME_SC_WRITE_FAULT:
 		return p->op != PROBE_READ && store_refuses(p->w->store, p->begin);
 	case NVME_SCT_MEDIA << 8 | NVME_SC_READ_ERROR:

@@ -59,6 +59,7 @@ struct resv {
 	bool overflow;
 	struct right can[RESV_HOSTS][2], cannot[RESV_HOSTS][2];
 	bool fenced[RESV_HOSTS];
+	struct right aborts; /* Preempt and Abort is in progress */
 	struct possible cases[CASES];
 };
 
@@ -374,6 +375,11 @@ static void update(struct right *right, bool now, uint64_t at)
 /* After each change of the possible states. */
 static void update_rights(struct resv *r, uint64_t now)
 {
+	bool aborts = false;
+
+	for (unsigned int n = 0; n < OPS; n++)
+		aborts |= r->op_state[n] != OP_FREE && r->ops[n].action == RESV_PREEMPT_ABORT;
+	update(&r->aborts, aborts, now);
 	for (unsigned int host = 0; host < RESV_HOSTS; host++)
 		for (int write = 0; write < 2; write++) {
 			bool can = false, cannot = false;
@@ -577,6 +583,11 @@ bool resv_forbidden(const struct resv *r, unsigned int host, bool write, uint64_
 	const struct right *right = &r->cannot[host][write];
 
 	return r->overflow || right->now || right->last >= begin;
+}
+
+bool resv_may_abort(const struct resv *r, uint64_t begin)
+{
+	return r->aborts.now || r->aborts.last >= begin;
 }
 
 bool resv_fenced(const struct resv *r, unsigned int host)

@@ -91,6 +91,8 @@ void resv_restarted(struct resv *r, uint64_t now);
 /* Whether the host was permitted to read or write at any time since @begin, and the opposite. */
 bool resv_permitted(const struct resv *r, unsigned int host, bool write, uint64_t begin);
 bool resv_forbidden(const struct resv *r, unsigned int host, bool write, uint64_t begin);
+/* Whether a Preempt and Abort was in progress, or may have been, at some time since @begin. */
+bool resv_may_abort(const struct resv *r, uint64_t begin);
 /* Preempt and Abort of the host's registration was acknowledged, and it may not write since. */
 bool resv_fenced(const struct resv *r, unsigned int host);
 /* One of the possible states. */
