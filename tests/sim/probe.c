@@ -48,7 +48,8 @@ static const char *forbidden(const struct probe *p)
 		return "the ANA state of the path forbids it";
 	if (p->op != PROBE_FLUSH_ALL && setup_sure(h, SETUP_REMOVED, p->begin))
 		return "the namespace was removed";
-	if (p->op != PROBE_READ && store_has_refused(p->w->store, p->begin))
+	if (p->op != PROBE_READ && (p->op != PROBE_FLUSH_ALL || !removed) &&
+	    store_has_refused(p->w->store, p->begin))
 		return "a sync has failed";
 	if (!resv_permitted(p->w->resv, p->host, p->op != PROBE_READ, p->begin) && !removed)
 		return "a reservation forbids it";
