@@ -14,9 +14,6 @@
 #define RESTART_MAX (15 * RD_NSEC_PER_SEC) /* the target waits for I/O for 10 s */
 #define STORAGE_MAX (5 * RD_NSEC_PER_SEC)
 #define KEYS_ACTIVE (3 * RD_NSEC_PER_SEC) /* at most, until keys change, or it is quiet, again */
-/* How long after a fault commands may be lost or late because of it: a host learns of a lost
- * connection when keep alive fails, and a command has three time limits. */
-#define AFTERMATH (20 * RD_NSEC_PER_SEC)
 
 struct faults {
 	struct world *w;
@@ -43,15 +40,6 @@ static uint64_t duration(struct world *w, uint64_t max)
 	return rd_sim_below(w->sim, rd_sim_chance(w->sim, 1, 4) ? max : max / 50);
 }
 
-/* Commands may be lost, or late, for a fault that lasts for @ns. */
-static void disturb(struct world *w, uint64_t ns)
-{
-	uint64_t until = rd_sim_now(w->sim) + ns + AFTERMATH;
-
-	if (w->disturbed_until < until)
-		w->disturbed_until = until;
-}
-
 /* One path of one host: all its connections, or only one. */
 static void hold(struct world *w)
 {
@@ -63,7 +51,7 @@ static void hold(struct world *w)
 	bool one = rd_sim_chance(w->sim, 1, 2);
 	uint64_t ns = duration(w, HOLD_MAX);
 
-	disturb(w, ns);
+	world_disturb(w, ns);
 	/* Each random number in a statement of its own: compilers order arguments differently. */
 	if (one) {
 		fault_break_link(w, holds[rd_sim_below(w->sim, 3)], ns);
@@ -81,7 +69,7 @@ static void port_goes(struct faults *f)
 	unsigned int path = (unsigned int)rd_sim_below(w->sim, WORLD_PATHS);
 	uint64_t ns = duration(w, PORT_MAX);
 
-	disturb(w, ns);
+	world_disturb(w, ns);
 	fault_port_down(&f->ports[path], ns);
 }
 
@@ -89,7 +77,7 @@ static void stall_actor(struct world *w, unsigned int number, uint64_t ns)
 {
 	struct actor *actor = &w->actors[number];
 
-	disturb(w, ns);
+	world_disturb(w, ns);
 	actor->stalled_until = rd_sim_now(w->sim) + ns;
 	rd_sim_tell(w->sim, "%s %u stands still", actor->name, actor->number);
 }
@@ -115,7 +103,7 @@ static void storage_suffers(struct faults *f, enum fault_kind kind)
 	if (kind == FAULT_SLOW) {
 		faults.slow_in = 4;
 		faults.slow_ns = duration(f->w, SLOW_MAX);
-		disturb(f->w, STORAGE_MAX + faults.slow_ns);
+		world_disturb(f->w, STORAGE_MAX + faults.slow_ns);
 	} else if (kind == FAULT_SYNC) {
 		faults.sync_fails_in = 4;
 	} else if (kind == FAULT_SPACE) {
@@ -143,7 +131,6 @@ static void storage_blocks(struct world *w)
 {
 	uint64_t ns = duration(w, STALL_MAX);
 
-	disturb(w, ns);
 	store_block_next(w->store, ns);
 }
 
@@ -151,13 +138,13 @@ static void target_restarts(struct world *w, bool power_fails)
 {
 	if (w->target_state != TARGET_UP)
 		return;
-	disturb(w, RESTART_MAX);
+	world_disturb(w, RESTART_MAX);
 	target_stop(w, power_fails);
 }
 
 static void break_link(struct world *w, enum rd_sim_fault fault)
 {
-	disturb(w, 0);
+	world_disturb(w, 0);
 	fault_break_link(w, fault, 0);
 }
 

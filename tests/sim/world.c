@@ -24,6 +24,9 @@
  * The time after the last fault within which all commands must end. Storage that is slow may take
  * 35 s more; a host must not wait until TCP gives up, which takes 60 s.
  */
+/* How long after a fault commands may be lost or late because of it: a host learns of a lost
+ * connection when keep alive fails, and a command has three time limits. */
+#define AFTERMATH (20 * RD_NSEC_PER_SEC)
 #define END_NS    (50 * RD_NSEC_PER_SEC)
 #define END_STEPS 2000000u
 #define FNV_START UINT64_C(0xcbf29ce484222325)
@@ -194,6 +197,7 @@ static void reactor_blocks(void *arg, const struct rd_loop *loop, uint64_t ns)
 	uint64_t until = rd_sim_now(w->sim) + ns;
 	struct actor *actor = &w->actors[ACTOR_REACTOR];
 
+	world_disturb(w, ns);
 	while (actor->loop != loop)
 		actor++;
 	rd_sim_tell(w->sim, "%s %u is blocked by the storage", actor->name, actor->number);
@@ -204,6 +208,14 @@ static void reactor_blocks(void *arg, const struct rd_loop *loop, uint64_t ns)
 	actor->blocked = false;
 	actor->stalled_until = rd_sim_now(w->sim);
 	rd_sim_tell(w->sim, "%s %u goes on", actor->name, actor->number);
+}
+
+void world_disturb(struct world *w, uint64_t ns)
+{
+	uint64_t until = rd_sim_now(w->sim) + ns + AFTERMATH;
+
+	if (w->disturbed_until < until)
+		w->disturbed_until = until;
 }
 
 /* Without faults, all that began must end. */

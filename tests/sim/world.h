@@ -170,6 +170,8 @@ int world_new(const struct world_opts *opts, struct world **out);
 bool world_run(struct world *w);
 void world_free(struct world *w);
 
+/* Commands may be lost, or late, for a fault that lasts for @ns from now on. */
+void world_disturb(struct world *w, uint64_t ns);
 /* A violation; the first one counts. */
 void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The storage has only what it could not lose: whether what was acknowledged as durable is there.

@@ -485,18 +485,24 @@ static int run_drain(const struct rdctl *ctl, const struct rdctl_arguments *args
 static int show_log_level(const struct rdctl *ctl)
 {
 	int code = RDCTL_OK;
-	json_t *status = rdctl_call(ctl, "status", NULL, &code), *level;
+	json_t *status = rdctl_call(ctl, "status", NULL, &code);
+	const char *level = json_string_value(json_object_get(status, "log_level"));
 
 	if (!status)
 		return code;
-	level = json_pack("{s:O}", "level", json_object_get(status, "log_level"));
-	if (ctl->json)
-		rdctl_json(level);
-	else
-		puts(json_string_value(json_object_get(level, "level")));
-	json_decref(level);
+	if (!level) {
+		fprintf(stderr, "rdctl: the status of rdtarget has no log_level\n");
+		code = RDCTL_REFUSED;
+	} else if (ctl->json) {
+		json_t *shown = json_pack("{s:s}", "level", level);
+
+		rdctl_json(shown);
+		json_decref(shown);
+	} else {
+		puts(level);
+	}
 	json_decref(status);
-	return RDCTL_OK;
+	return code;
 }
 
 static int run_log(const struct rdctl *ctl, const struct rdctl_arguments *args)
