@@ -70,7 +70,8 @@ static bool waits_for_host(const struct world *w, const struct rdt_qpair *qp, un
 	       state != RDT_AUTH_PAIR && state != RDT_AUTH_SESSION && state != RDT_AUTH_CLAIM;
 }
 
-static unsigned int host_of(const struct rdt_qpair *qp)
+/* The NQN of a host of the simulation ends with its number. */
+static unsigned int number_of_host(const struct rdt_qpair *qp)
 {
 	return (unsigned int)(qp->ctrl->hostnqn[strlen(qp->ctrl->hostnqn) - 1] - '0');
 }
@@ -80,7 +81,7 @@ static void look_at(struct world *w, const struct rdt_qpair *qp, struct auth_wai
 {
 	uint64_t now = rd_sim_now(w->sim);
 
-	*next = (struct auth_wait){qp, auth_state(qp), now, host_of(qp)};
+	*next = (struct auth_wait){qp, auth_state(qp), now, number_of_host(qp)};
 	for (unsigned int i = 0; i < AUTH_WAITS && w->auth.waits[i].qp; i++)
 		if (w->auth.waits[i].qp == qp && w->auth.waits[i].state == next->state)
 			next->since = w->auth.waits[i].since;
@@ -125,7 +126,7 @@ void auth_judge(struct world *w)
 			if (qp->state == RDT_QP_AUTH && count < AUTH_WAITS)
 				look_at(w, qp, &next[count++]);
 			else if (qp->state == RDT_QP_LIVE && find_wait(w->auth.waits, qp))
-				proof_was_right(&w->auth, host_of(qp), rd_sim_now(w->sim));
+				proof_was_right(&w->auth, number_of_host(qp), rd_sim_now(w->sim));
 		}
 	count_proofs(w, next);
 	memcpy(w->auth.waits, next, sizeof(next));

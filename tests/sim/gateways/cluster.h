@@ -24,9 +24,8 @@
 #define CLUSTER_BLOCKS   128u /* of each image, at most */
 #define CLUSTER_SIZES    3u   /* cluster_sizes */
 #define CLUSTER_IMAGES   3u   /* that hosts use */
-#define CLUSTER_CROWD                                                              \
-	20u /* more images, of the last pool: more than threads of a queue of jobs \
-	     */
+/* More images, of the last pool: more than threads of a queue of jobs. */
+#define CLUSTER_CROWD 20u
 #define CLUSTER_ALL   (CLUSTER_IMAGES + CLUSTER_CROWD)
 #define CLUSTER_POOLS 2u
 #define CLUSTER_POOL  "pool%u" /* the name of a pool */

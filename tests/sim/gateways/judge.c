@@ -8,11 +8,10 @@
 #define UNDISTURBED   (1 * RD_NSEC_PER_SEC)  /* a command, at most */
 #define SETTLED       (10 * RD_NSEC_PER_SEC) /* hosts have found the gateway that serves */
 #define SERVES_WITHIN (20 * RD_NSEC_PER_SEC) /* after the last fault */
-#define WATCHES_WITHIN                                                                        \
-	(12 * RD_NSEC_PER_SEC)             /* again: 5 s each for a ping and for a look at it \
-					    */
-#define STOPS_WITHIN (2 * RD_NSEC_PER_SEC) /* after a write that was refused */
-#define WELL_AGAIN   RD_NSEC_PER_SEC       /* what waited was sent again */
+/* Until it watches again: 5 s each for a ping, and for a look at the watch. */
+#define WATCHES_WITHIN (12 * RD_NSEC_PER_SEC)
+#define STOPS_WITHIN   (2 * RD_NSEC_PER_SEC) /* after a write that was refused */
+#define WELL_AGAIN     RD_NSEC_PER_SEC       /* what waited was sent again */
 
 static uint64_t later_of(uint64_t a, uint64_t b)
 {
@@ -52,7 +51,10 @@ uint64_t gateway_well_since(const struct gateway *gw, unsigned int pool)
 
 void gateway_judge_end(const struct gateway *gw, const char *done)
 {
-	uint64_t since = gw->all->cluster->aged_at; /* its time limits have passed */
+	uint64_t aged = gw->all->cluster->aged_at;
+	/* Its time limits have passed. And it may wait for a lock of a gateway that was lost, which
+	 * librbd takes only when Ceph has noticed that as well. */
+	uint64_t since = aged ? aged + CEPH_DECIDES : 0;
 
 	for (unsigned int i = 0; i < CLUSTER_POOLS; i++)
 		since = later_of(since, gateway_well_since(gw, i));
