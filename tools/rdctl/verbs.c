@@ -484,12 +484,13 @@ static int run_drain(const struct rdctl *ctl, const struct rdctl_arguments *args
 
 static int show_log_level(const struct rdctl *ctl)
 {
-	int code = RDCTL_OK;
+	int code;
 	json_t *status = rdctl_call(ctl, "status", NULL, &code);
 	const char *level = json_string_value(json_object_get(status, "log_level"));
 
 	if (!status)
 		return code;
+	code = RDCTL_OK;
 	if (!level) {
 		fprintf(stderr, "rdctl: the status of rdtarget has no log_level\n");
 		code = RDCTL_REFUSED;
