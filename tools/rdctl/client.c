@@ -188,6 +188,7 @@ static json_t *parse_answer(const struct rdctl *ctl, const char *line, int *code
 
 	if (result) {
 		json_incref(result);
+		*code = RDCTL_OK;
 	} else if (error) {
 		print_error(ctl, error);
 		*code = RDCTL_REFUSED;

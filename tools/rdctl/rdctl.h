@@ -93,8 +93,9 @@ int rdctl_save(const struct rdctl *ctl, const struct rdctl_arguments *args);
 
 /*
  * Calls @method; takes ownership of @params, which may be NULL. Returns a new reference to the
- * result, or NULL after printing the error, with *@code set: to standard error, and with --output
- * json also to standard output as {"error": ...} if the daemon has refused.
+ * result, with *@code RDCTL_OK; or NULL, with *@code set, after printing the error: to standard
+ * error, and with --output json also to standard output as {"error": ...} if the daemon has
+ * refused.
  */
 json_t *rdctl_call(const struct rdctl *ctl, const char *method, json_t *params, int *code);
 /*

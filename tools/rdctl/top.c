@@ -51,7 +51,6 @@ static json_t *top_counters(const struct rdctl *ctl, int *code)
 			all = json_incref(part);
 		json_decref(part);
 	}
-	*code = RDCTL_OK;
 	return all;
 }
 

@@ -34,7 +34,6 @@ int rdctl_show(const struct rdctl *ctl, const char *method, json_t *params,
 
 	if (!result)
 		return code;
-	code = RDCTL_OK;
 	if (ctl->json)
 		rdctl_json(result);
 	else if (print)
@@ -490,7 +489,6 @@ static int show_log_level(const struct rdctl *ctl)
 
 	if (!status)
 		return code;
-	code = RDCTL_OK;
 	if (!level) {
 		fprintf(stderr, "rdctl: the status of rdtarget has no log_level\n");
 		code = RDCTL_REFUSED;
