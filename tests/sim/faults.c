@@ -127,13 +127,6 @@ static void reconfigure(struct world *w)
 		target_reload(w, &next);
 }
 
-static void storage_blocks(struct world *w)
-{
-	uint64_t ns = duration(w, STALL_MAX);
-
-	store_block_next(w->store, ns);
-}
-
 static void target_restarts(struct world *w, bool power_fails)
 {
 	if (w->target_state != TARGET_UP)
@@ -182,7 +175,7 @@ static void happens(struct faults *f, enum fault_kind kind)
 			target_restarts(w, kind == FAULT_POWER);
 		break;
 	case FAULT_BLOCK:
-		storage_blocks(w);
+		store_block_next(w->store, duration(w, STALL_MAX));
 		break;
 	case FAULT_RELOAD:
 		reconfigure(w);

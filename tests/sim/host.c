@@ -51,9 +51,8 @@ struct host {
 	enum secret_kind secret;
 	/* By path: its last attempt to connect. */
 	struct attempt {
-		bool connects; /* the controller is being connected */
-		bool mixed;    /* the secret was changed meanwhile */
-		bool refused;  /* for its secret, or after too many wrong ones */
+		bool connects;       /* the controller is being connected */
+		bool secret_changed; /* meanwhile */
 		enum secret_kind secret;
 		uint64_t begin;
 	} attempts[WORLD_PATHS];
@@ -186,8 +185,6 @@ static bool error_is_explained(const struct command *c, const struct rdinit_comp
 	const struct setup_history *setup = &h->w->setup;
 	bool removed = setup_possible(setup, SETUP_REMOVED, c->begin);
 
-	if (comp->err == -EKEYREJECTED)
-		return h->attempts[0].refused || h->attempts[1].refused;
 	if (comp->err == -ENODEV)
 		return removed || setup_possible(setup, SETUP_DENIED + h->number, c->begin);
 	if (comp->err == -ECANCELED)
@@ -422,8 +419,8 @@ static void judge_attempt(struct host *h, const struct rdinit_dev_event *event)
 	if (event->path_state != RDINIT_DEV_PATH_LOST || !a->connects)
 		return;
 	a->connects = false;
-	a->refused = event->err == -EKEYREJECTED;
-	if (a->refused && !a->mixed && !auth_may_wait(&h->w->auth, h->number, a->begin) &&
+	if (event->err == -EKEYREJECTED && !a->secret_changed &&
+	    !auth_may_wait(&h->w->auth, h->number, a->begin) &&
 	    setup_must_admit(&h->w->setup, h->number, a->secret, a->begin, now))
 		world_fail(h->w, "host %u: path %d was refused with secret %u, which is right",
 			   h->number, event->path, a->secret);
@@ -530,7 +527,7 @@ static void change_secret(struct host *h)
 	rd_sim_tell(w->sim, "host %u: has secret %u, was %u", h->number, now, h->secret);
 	h->secret = now;
 	for (unsigned int i = 0; i < WORLD_PATHS; i++)
-		h->attempts[i].mixed = true;
+		h->attempts[i].secret_changed = true;
 	secrets_opts(w->secrets, now, &auth);
 	if (rdinit_dev_set_auth(h->dev, &auth))
 		world_fail(w, "host %u: its secret cannot be changed: %s", h->number,

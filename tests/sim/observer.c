@@ -22,8 +22,7 @@
 #define CONNECT_IN  100 /* one of so many steps begins to connect again */
 #define READ_IN     20  /* one of so many begins to read what an event tells of */
 #define SILENT_IN   400 /* one in which it authenticates has it fall silent */
-#define SILENT_KEYS 400 /* the same, with the profile that aims at keys, */
-#define AGAIN_KEYS  150 /* and one of so many begins anew */
+#define AGAIN_KEYS  150 /* with the profile that aims at keys one of so many begins anew */
 #define SILENT_TIME (15 * RD_NSEC_PER_SEC)
 #define PROBE_IN    60 /* one of so many begins another command */
 
@@ -128,9 +127,8 @@ static void observer_event(void *user, uint32_t event)
 	else if (!may_be_news(t, kind))
 		observer_fail(t, "it was told of what it had read", kind);
 	k->told = true;
-	if (kind == KIND_RESV) {
+	if (kind == KIND_RESV)
 		notes_told(&t->notes);
-	}
 }
 
 /* ---- what was read ---- */
@@ -249,8 +247,7 @@ static bool is_refused_mask(const struct observer *t, const struct rdinit_comple
 	return t->what == MASKS &&
 	       (status == (NVME_SCT_PATH << 8 | NVME_SC_ANA_TRANSITION) ||
 		status == (NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE)) &&
-	       (setup_possible(&t->w->setup, SETUP_CLOSED + t->path, t->begin) ||
-		setup_possible(&t->w->setup, SETUP_NO_LISTENER + t->path, t->connected));
+	       setup_may_be_closed(&t->w->setup, t->path, t->begin, t->connected);
 }
 
 static void observer_answered(void *user, const struct rdinit_completion *comp)
@@ -465,10 +462,8 @@ static void disconnect_observer(struct observer *t)
 /* In the middle of its authentication, for longer than the target waits. */
 static void falls_silent(struct observer *t)
 {
-	unsigned int steps = t->w->opts.faults & FAULTS_KEYS ? SILENT_KEYS : SILENT_IN;
-
 	if (!t->ctrl || t->ctrl->state != RDI_CTRL_AUTH || t->w->ending ||
-	    !rd_sim_chance(t->w->sim, 1, steps))
+	    !rd_sim_chance(t->w->sim, 1, SILENT_IN))
 		return;
 	rd_sim_tell(t->w->sim, "observer: falls silent");
 	t->w->actors[ACTOR_OBSERVER].stalled_until = rd_sim_now(t->w->sim) + SILENT_TIME;

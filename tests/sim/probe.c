@@ -23,13 +23,6 @@ enum probe_op {
 static const char *const op_names[] = {
 	[PROBE_READ] = "read", [PROBE_FLUSH] = "flush", [PROBE_FLUSH_ALL] = "flush of all"};
 
-/* A controller keeps the states of a listener that was removed, whatever the next one has. */
-static bool may_be_closed(const struct probe *p)
-{
-	return setup_possible(&p->w->setup, SETUP_CLOSED + p->path, p->begin) ||
-	       setup_possible(&p->w->setup, SETUP_NO_LISTENER + p->path, p->connected);
-}
-
 static bool is_closed(const struct probe *p)
 {
 	return setup_sure(&p->w->setup, SETUP_CLOSED + p->path, p->begin) &&
@@ -61,7 +54,7 @@ static bool is_explained(const struct probe *p, unsigned int status)
 	switch (status) {
 	case NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE:
 	case NVME_SCT_PATH << 8 | NVME_SC_ANA_TRANSITION:
-		return may_be_closed(p);
+		return setup_may_be_closed(&p->w->setup, p->path, p->begin, p->connected);
 	case NVME_SC_INVALID_NS:
 		return setup_possible(&p->w->setup, SETUP_REMOVED, p->begin);
 	case NVME_SC_RESERVATION_CONFLICT:

@@ -321,35 +321,38 @@ static void count_certain(struct resv *r, unsigned int n)
 	}
 }
 
-/* The command is over: its result does not distinguish states any more. */
-static void forget(struct resv *r, unsigned int n)
+/* Changes all possible states; those that become equal are one. */
+static void change_cases(struct resv *r, unsigned int n,
+			 void (*change)(struct possible *p, unsigned int n))
 {
 	unsigned int count = r->count;
 
-	r->op_state[n] = OP_FREE;
 	r->count = 0;
 	for (unsigned int i = 0; i < count; i++) {
 		struct possible p = r->cases[i];
 
-		p.result[n] = OPEN;
-		p.victims[n] = 0;
-		p.note[n] = RESV_NOTE_NONE;
+		change(&p, n);
 		add(r, &p);
 	}
 }
 
+static void forget_command(struct possible *p, unsigned int n)
+{
+	forget_answer(p, n);
+	p->result[n] = OPEN;
+}
+
+/* The command is over: its result does not distinguish states any more. */
+static void forget(struct resv *r, unsigned int n)
+{
+	r->op_state[n] = OP_FREE;
+	change_cases(r, n, forget_command);
+}
+
 static void lose_answer(struct resv *r, unsigned int n)
 {
-	unsigned int count = r->count;
-
 	r->op_state[n] = OP_LOST;
-	r->count = 0;
-	for (unsigned int i = 0; i < count; i++) {
-		struct possible p = r->cases[i];
-
-		forget_answer(&p, n);
-		add(r, &p);
-	}
+	change_cases(r, n, forget_answer);
 }
 
 /* Lost commands that have taken effect in every possible state. */

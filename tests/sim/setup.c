@@ -413,3 +413,10 @@ bool setup_sure(const struct setup_history *h, unsigned int effect, uint64_t beg
 {
 	return h->times[effect].sure <= begin;
 }
+
+bool setup_may_be_closed(const struct setup_history *h, unsigned int path, uint64_t begin,
+			 uint64_t connected)
+{
+	return setup_possible(h, SETUP_CLOSED + path, begin) ||
+	       setup_possible(h, SETUP_NO_LISTENER + path, connected);
+}

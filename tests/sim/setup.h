@@ -129,5 +129,10 @@ bool setup_possible(const struct setup_history *h, unsigned int effect, uint64_t
 bool setup_certain(const struct setup_history *h, unsigned int effect, uint64_t begin);
 /* Whether there was the effect at all times since @begin, and each reactor knew it then. */
 bool setup_sure(const struct setup_history *h, unsigned int effect, uint64_t begin);
+/* Whether an ANA state of the path may have forbidden commands since @begin, for a controller that
+ * has begun to connect at @connected: it keeps the states of a listener that was removed, whatever
+ * the next one has. */
+bool setup_may_be_closed(const struct setup_history *h, unsigned int path, uint64_t begin,
+			 uint64_t connected);
 
 #endif /* SIM_SETUP_H */

@@ -20,13 +20,13 @@
 
 #define START_TIME (1000 * RD_NSEC_PER_SEC)
 #define TURN_COST  (20 * RD_NSEC_PER_USEC) /* at most */
+/* How long after a fault commands may be lost or late because of it: a host learns of a lost
+ * connection when keep alive fails, and a command has three time limits. */
+#define AFTERMATH (20 * RD_NSEC_PER_SEC)
 /*
  * The time after the last fault within which all commands must end. Storage that is slow may take
  * 35 s more; a host must not wait until TCP gives up, which takes 60 s.
  */
-/* How long after a fault commands may be lost or late because of it: a host learns of a lost
- * connection when keep alive fails, and a command has three time limits. */
-#define AFTERMATH (20 * RD_NSEC_PER_SEC)
 #define END_NS    (50 * RD_NSEC_PER_SEC)
 #define END_STEPS 2000000u
 #define FNV_START UINT64_C(0xcbf29ce484222325)

@@ -57,6 +57,11 @@ struct gateways {
 	bool ending;
 };
 
+static inline uint64_t later_of(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 /* The process ends at once. Only in state GATEWAY_UP. */
 void gateway_kill(struct gateway *gw);
 /* As SIGTERM does. Only in state GATEWAY_UP. */

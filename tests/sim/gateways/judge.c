@@ -13,11 +13,6 @@
 #define STOPS_WITHIN   (2 * RD_NSEC_PER_SEC) /* after a write that was refused */
 #define WELL_AGAIN     RD_NSEC_PER_SEC       /* what waited was sent again */
 
-static uint64_t later_of(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 /* ---- what disturbs a gateway ---- */
 
 static bool stands_still(const struct gateway *gw)

@@ -277,7 +277,6 @@ static int exec_write(struct rbd_io *io)
 static int io_exec(struct op *op)
 {
 	struct rbd_io *io = rd_container_of(op, struct rbd_io, op);
-
 	const struct image *image = io->o->image;
 	unsigned int left = io->block < image->blocks ? image->blocks - io->block : 0;
 

@@ -47,6 +47,14 @@ static uint64_t size_at_gateway(const struct gateway *gw, unsigned int image)
 	return ns && ns->state == RDT_NS_LIVE ? atomic_load(&ns->blocks) : 0;
 }
 
+/* 0: the host has no device of the image, or that does not know a size. */
+static uint64_t size_at_host(const struct gateways *all, unsigned int host, unsigned int image)
+{
+	unsigned int dev = image * WORLD_HOSTS + host;
+
+	return dev < all->w->devs && all->w->hosts[dev] ? host_blocks(all->w->hosts[dev]) : 0;
+}
+
 /* May gateway @gw not know the size yet? An operator who ends a block, against what the documents
  * say, may leave it without a watch of the image. */
 static bool may_not_know(const struct gateway *gw, const struct image *image, uint64_t since)
@@ -54,10 +62,8 @@ static bool may_not_know(const struct gateway *gw, const struct image *image, ui
 	struct cluster *cl = gw->all->cluster;
 	const struct opened *o = opened_by(cl, gw->process, image);
 
-	if (since < gw->state_since)
-		since = gw->state_since;
-	if (since < gateway_well_since(gw, image->pool))
-		since = gateway_well_since(gw, image->pool);
+	since = later_of(since, gw->state_since);
+	since = later_of(since, gateway_well_since(gw, image->pool));
 	return since + SIZED_WITHIN > rd_sim_now(cl->sim) ||
 	       (o && o->client->unblocked_at && !watcher_of(cl, o->client, o->cookie));
 }
@@ -67,10 +73,7 @@ static bool all_know_size(struct gateways *all, const struct image *image, bool 
 	uint64_t since = all->served_at[image->number], now = rd_sim_now(all->w->sim), size;
 	unsigned int number = image->number;
 
-	if (since < image->resized_at)
-		since = image->resized_at;
-	if (since < all->fault_at)
-		since = all->fault_at;
+	since = later_of(since, later_of(image->resized_at, all->fault_at));
 	for (unsigned int i = 0; i < GATEWAYS; i++) {
 		size = size_at_gateway(&all->gateway[i], number);
 		if (!size || size == image->blocks ||
@@ -81,13 +84,13 @@ static bool all_know_size(struct gateways *all, const struct image *image, bool 
 				   i, (unsigned long long)size, number + 1);
 		return false;
 	}
-	for (unsigned int i = number * WORLD_HOSTS; i < (number + 1) * WORLD_HOSTS; i++) {
-		size = i < all->w->devs && all->w->hosts[i] ? host_blocks(all->w->hosts[i]) : 0;
+	for (unsigned int i = 0; i < WORLD_HOSTS; i++) {
+		size = size_at_host(all, i, number);
 		if (!size || size == image->blocks || (in_time && since + SIZED_WITHIN > now))
 			continue;
 		if (in_time)
-			world_fail(all->w, "host %u takes %llu blocks for the size of image %u",
-				   i % WORLD_HOSTS, (unsigned long long)size, number + 1);
+			world_fail(all->w, "host %u takes %llu blocks for the size of image %u", i,
+				   (unsigned long long)size, number + 1);
 		return false;
 	}
 	return true;
@@ -112,10 +115,10 @@ static void note_sizes(struct gateways *all, const struct image *image)
 		if (size)
 			note_size(all, number, "gateway", i, size);
 	}
-	for (unsigned int i = number * WORLD_HOSTS; i < (number + 1) * WORLD_HOSTS; i++) {
-		size = i < all->w->devs && all->w->hosts[i] ? host_blocks(all->w->hosts[i]) : 0;
+	for (unsigned int i = 0; i < WORLD_HOSTS; i++) {
+		size = size_at_host(all, i, number);
 		if (size)
-			note_size(all, number, "host", i % WORLD_HOSTS, size);
+			note_size(all, number, "host", i, size);
 	}
 }
 
