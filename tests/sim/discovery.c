@@ -8,6 +8,7 @@
 
 #include "nvmf/wire.h"
 
+#include "host_ctrl.h"
 #include "world.h"
 
 #define CONNECT_IN 100 /* one of so many steps begins to connect again */
@@ -26,8 +27,7 @@ struct discovery {
 	struct world *w;
 	struct rdi_env env;
 	unsigned int host;
-	char nqn[64];
-	char hostid[48];
+	struct host_name name;
 	char port[8];
 	struct rdinit_ctrl *ctrl;
 	bool ready;
@@ -204,18 +204,12 @@ static void discovery_answered(void *user, const struct rdinit_completion *comp)
 
 static void send_read_log(struct discovery *d, bool keeps)
 {
-	const __le32 dw10 = htole32(NVME_LOG_LID_DISCOVER | (keeps ? 1u << 15 : 0) |
-				    (uint32_t)(sizeof(d->page) / 4 - 1) << 16);
 	struct rdinit_passthru cmd;
 
 	d->begin = rd_sim_now(d->w->sim);
 	d->keeps = keeps;
 	memset(&d->page, 0, sizeof(d->page));
-	rdinit_passthru_init(&cmd);
-	cmd.sqe[0] = nvme_admin_get_log_page;
-	memcpy(cmd.sqe + 40, &dw10, sizeof(dw10));
-	cmd.data = &d->page;
-	cmd.len = sizeof(d->page);
+	put_get_log(&cmd, NVME_LOG_LID_DISCOVER, keeps, &d->page, sizeof(d->page));
 	d->busy = rdinit_admin_passthru_async(d->ctrl, &cmd, NULL, discovery_answered, d) == 0;
 }
 
@@ -247,23 +241,14 @@ static void connect_discovery(struct discovery *d)
 {
 	unsigned int listener = (unsigned int)rd_sim_below(d->w->sim, LISTENERS);
 	struct rdinit_ctrl_opts opts;
-	char from[32];
 
 	forget_all(d);
 	snprintf(d->port, sizeof(d->port), "%u", port_of(listener));
-	snprintf(from, sizeof(from), WORLD_HOST_ADDR, d->host + 1);
-	rdinit_ctrl_opts_init(&opts);
+	host_ctrl_opts(&d->name, &opts);
 	opts.traddr = SETUP_ADDR;
 	opts.trsvcid = d->port;
 	opts.subnqn = RDINIT_DISCOVERY_NQN;
-	opts.host_traddr = from;
-	opts.hostnqn = d->nqn;
-	opts.hostid = d->hostid;
-	opts.provider = "iwarp";
-	opts.spin_us = 0;
-	opts.keep_alive_tmo_ms = 1500;
-	opts.connect_timeout_ms = 1000;
-	opts.admin_timeout_ms = 3000;
+	opts.host_traddr = d->name.addr;
 	opts.event_fn = discovery_event;
 	opts.event_user = d;
 	d->env.seed = rd_sim_random(d->w->sim) | 1;
@@ -314,8 +299,7 @@ int discovery_new(struct world *w, struct discovery **out)
 	d->w = w;
 	d->env = w->host_env;
 	d->host = (unsigned int)rd_sim_below(w->sim, WORLD_HOSTS);
-	snprintf(d->nqn, sizeof(d->nqn), "nqn.2024-01.test:host%u", d->host);
-	snprintf(d->hostid, sizeof(d->hostid), "00000000-0000-4000-8000-%012u", d->host + 1);
+	host_name_of(d->host, &d->name);
 	w->actors[ACTOR_DISCOVERY] = (struct actor){
 		.name = "discovery", .number = d->host, .turn = discovery_turn, .arg = d};
 	return 0;

@@ -12,6 +12,7 @@
 #include "util/parse.h"
 
 #include "faults.h"
+#include "host_ctrl.h"
 #include "resv.h"
 #include "world.h"
 
@@ -43,8 +44,7 @@ struct host {
 	unsigned int ns;     /* its namespace, from 0 on */
 	unsigned int first;  /* the namespace's first block in the history */
 	struct actor *dev_actor, *chan_actor;
-	char nqn[64];
-	char hostid[48];
+	struct host_name name;
 	struct rdinit_dev *dev;
 	struct rdinit_dev_chan *chan;
 	struct claim *claim;
@@ -457,14 +457,9 @@ static int open_dev(struct host *h)
 	char text[128];
 	int rc;
 
-	rdinit_ctrl_opts_init(&ctrl);
-	ctrl.hostnqn = h->nqn;
-	ctrl.hostid = h->hostid;
-	ctrl.provider = "iwarp"; /* whose place the simulation takes */
-	ctrl.spin_us = 0;
-	ctrl.keep_alive_tmo_ms = h->w->opts.faults & FAULTS_KEYS ? KEYS_KATO_MS : 1500;
-	ctrl.connect_timeout_ms = 1000;
-	ctrl.admin_timeout_ms = 3000;
+	host_ctrl_opts(&h->name, &ctrl);
+	if (h->w->opts.faults & FAULTS_KEYS)
+		ctrl.keep_alive_tmo_ms = KEYS_KATO_MS;
 	if (h->w->secrets && secrets_opts(h->w->secrets, h->secret, &auth))
 		ctrl.auth = &auth;
 	rdinit_dev_opts_init(&opts);
@@ -483,8 +478,7 @@ static int open_dev(struct host *h)
 			 WORLD_PORT + i, h->ns + 1);
 		rdinit_uri_init(&uri);
 		rc = rdinit_uri_parse(text, &uri);
-		snprintf(text, sizeof(text), WORLD_HOST_ADDR, h->number + 1);
-		if (!rc && rdinit_dev_add_path(h->dev, &uri, text) < 0)
+		if (!rc && rdinit_dev_add_path(h->dev, &uri, h->name.addr) < 0)
 			rc = -EINVAL;
 	}
 	return rc ? rc : rdinit_dev_open_async(h->dev, dev_opened, h);
@@ -601,8 +595,7 @@ int host_new(struct world *w, unsigned int number, struct host **out)
 		&w->actors[h->ns ? ACTOR_MORE_CHAN + number - WORLD_HOSTS : ACTOR_CHAN + number];
 	for (unsigned int i = 0; i < WORLD_SHARED; i++)
 		h->known[i] = h->first + WORLD_BLOCKS - WORLD_SHARED + i;
-	snprintf(h->nqn, sizeof(h->nqn), "nqn.2024-01.test:host%u", h->number);
-	snprintf(h->hostid, sizeof(h->hostid), "00000000-0000-4000-8000-%012u", h->number + 1);
+	host_name_of(h->number, &h->name);
 	w->host_env.seed = rd_sim_random(w->sim) | 1;
 	rc = claim_new(w, h->number, &h->claim);
 	if (!rc)

@@ -16,6 +16,7 @@
 #include "nvmf/wire.h"
 
 #include "faults.h"
+#include "host_ctrl.h"
 #include "notes.h"
 #include "probe.h"
 
@@ -55,8 +56,7 @@ struct observer {
 	struct world *w;
 	struct rdi_env env;
 	unsigned int host, path;
-	char nqn[64];
-	char hostid[48];
+	struct host_name name;
 	char port[8];
 	struct rdinit_ctrl *ctrl;
 	struct probe probe;
@@ -280,13 +280,6 @@ static void observer_answered(void *user, const struct rdinit_completion *comp)
 	judge(t);
 }
 
-static void put_dword(struct rdinit_passthru *cmd, unsigned int dword, uint32_t value)
-{
-	__le32 v = htole32(value);
-
-	memcpy(cmd->sqe + 4 * dword, &v, sizeof(v));
-}
-
 static void send_command(struct observer *t, const struct rdinit_passthru *cmd)
 {
 	t->begin = rd_sim_now(t->w->sim);
@@ -347,11 +340,7 @@ static void send_read(struct observer *t, enum kind kind, bool keeps)
 	if (kind == KIND_RESV)
 		notes_read_begins(&t->notes);
 	memset(&t->page, 0, sizeof(t->page));
-	rdinit_passthru_init(&cmd);
-	cmd.sqe[0] = nvme_admin_get_log_page;
-	put_dword(&cmd, 10, kind_lids[kind] | (keeps ? 1u << 15 : 0) | (sizes[kind] / 4 - 1) << 16);
-	cmd.data = &t->page;
-	cmd.len = sizes[kind];
+	put_get_log(&cmd, kind_lids[kind], keeps, &t->page, sizes[kind]);
 	send_command(t, &cmd);
 }
 
@@ -416,29 +405,20 @@ static void connect_observer(struct observer *t)
 	struct actor *actor = &t->w->actors[ACTOR_OBSERVER];
 	struct rdinit_ctrl_opts opts;
 	struct rdinit_auth_opts auth;
-	char from[32];
 
 	forget(t);
 	t->path = (unsigned int)rd_sim_below(t->w->sim, WORLD_PATHS);
 	t->probe.path = t->path;
 	snprintf(t->port, sizeof(t->port), "%u", WORLD_PORT + t->path);
-	snprintf(from, sizeof(from), WORLD_HOST_ADDR, t->host + 1);
-	rdinit_ctrl_opts_init(&opts);
+	host_ctrl_opts(&t->name, &opts);
 	opts.traddr = SETUP_ADDR;
 	opts.trsvcid = t->port;
 	opts.subnqn = SETUP_NQN;
-	opts.host_traddr = from;
-	opts.hostnqn = t->nqn;
-	opts.hostid = t->hostid;
-	opts.provider = "iwarp";
+	opts.host_traddr = t->name.addr;
 	opts.nr_io_queues = 8;
 	t->probe.secret = t->w->secrets ? probe_choose_secret(&t->probe) : SECRET_NONE;
 	if (t->w->secrets && secrets_opts(t->w->secrets, t->probe.secret, &auth))
 		opts.auth = &auth;
-	opts.spin_us = 0;
-	opts.keep_alive_tmo_ms = 1500;
-	opts.connect_timeout_ms = 1000;
-	opts.admin_timeout_ms = 3000;
 	opts.event_fn = observer_event;
 	opts.event_user = t;
 	t->env.seed = rd_sim_random(t->w->sim) | 1;
@@ -526,8 +506,7 @@ int observer_new(struct world *w, struct observer **out)
 	resv_listener(w->resv, t->host);
 	t->probe.w = w;
 	t->probe.host = t->host;
-	snprintf(t->nqn, sizeof(t->nqn), "nqn.2024-01.test:host%u", t->host);
-	snprintf(t->hostid, sizeof(t->hostid), "00000000-0000-4000-8000-%012u", t->host + 1);
+	host_name_of(t->host, &t->name);
 	w->actors[ACTOR_OBSERVER] = (struct actor){
 		.name = "observer", .number = t->host, .turn = observer_turn, .arg = t};
 	return 0;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "probe.h"
 
-#include <string.h>
-
 #include "auth.h"
 #include "nvmf/wire.h"
 
 #include "faults.h"
+#include "host_ctrl.h"
 #include "resv.h"
 
 #define PAUSE_STEPS 60  /* on average, between two commands */
@@ -191,7 +190,6 @@ void probe_close(struct probe *p)
 void probe_acts(struct probe *p, struct rdinit_ctrl *ctrl)
 {
 	struct rdinit_passthru cmd;
-	__le32 nsid;
 
 	if (!p->qp || (p->live && !p->busy && rd_sim_chance(p->w->sim, 1, QUEUE_STEPS))) {
 		probe_close(p);
@@ -202,14 +200,11 @@ void probe_acts(struct probe *p, struct rdinit_ctrl *ctrl)
 	p->op = (unsigned int)rd_sim_below(p->w->sim, PROBE_OPS);
 	p->block = (unsigned int)rd_sim_below(p->w->sim, WORLD_BLOCKS);
 	p->begin = rd_sim_now(p->w->sim);
-	nsid = htole32(p->op == PROBE_FLUSH_ALL ? NVME_NSID_ALL : 1);
 	rdinit_passthru_init(&cmd);
 	cmd.sqe[0] = p->op == PROBE_READ ? nvme_cmd_read : nvme_cmd_flush;
-	memcpy(cmd.sqe + 4, &nsid, sizeof(nsid));
+	put_dword(&cmd, 1, p->op == PROBE_FLUSH_ALL ? NVME_NSID_ALL : 1);
 	if (p->op == PROBE_READ) {
-		const __le32 slba = htole32(p->block);
-
-		memcpy(cmd.sqe + 40, &slba, sizeof(slba));
+		put_dword(&cmd, 10, p->block);
 		cmd.data = p->data;
 		cmd.len = sizeof(p->data);
 	}
