@@ -162,12 +162,7 @@ void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl)
 	rd_loop_post(ctrl->owner->loop, &ctrl->fence_msg);
 }
 
-/*
- * @gone has ended (@all: its host's other controllers look whether they have to wait), has fewer
- * commands in flight, or has left the subsystem's list (those that wait look again). Any thread,
- * under subsys->lock.
- */
-static void wake_fenced_ctrls(struct rdt_ctrl *gone, bool all)
+void rdt_ctrl_wake_host(struct rdt_ctrl *gone, bool all)
 {
 	struct rdt_ctrl *ctrl;
 
@@ -179,13 +174,6 @@ static void wake_fenced_ctrls(struct rdt_ctrl *gone, bool all)
 	}
 }
 
-void rdt_ctrl_wake_all_fenced(struct rdt_ctrl *ctrl)
-{
-	pthread_mutex_lock(&ctrl->subsys->lock);
-	wake_fenced_ctrls(ctrl, false);
-	pthread_mutex_unlock(&ctrl->subsys->lock);
-}
-
 /* Ready controllers of the same host wait for the commands that @ctrl has in flight. */
 static void ctrl_is_dead(struct rdt_ctrl *ctrl)
 {
@@ -193,7 +181,7 @@ static void ctrl_is_dead(struct rdt_ctrl *ctrl)
 	if (!ctrl->ioqs_live)
 		return;
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	wake_fenced_ctrls(ctrl, true);
+	rdt_ctrl_wake_host(ctrl, true);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 }
 
@@ -338,7 +326,7 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	last = atomic_fetch_sub(&ctrl->refs, 1) == 1;
 	if (last) {
 		rdt_subsys_remove_ctrl(ss, ctrl);
-		wake_fenced_ctrls(ctrl, false);
+		rdt_ctrl_wake_host(ctrl, false);
 	}
 	pthread_mutex_unlock(&ss->lock);
 	if (!last)
@@ -494,7 +482,6 @@ static void ctrl_io_queues_gone(struct rdt_ctrl *ctrl)
 		return;
 	if (ctrl->state == RDT_CTRL_RESETTING) {
 		set_ctrl_state(ctrl, RDT_CTRL_DISABLED);
-		rdt_fence_settled(ctrl);
 		ctrl->queues_granted = ctrl->queues_max;
 		if (ctrl->cc & CC_EN)
 			ctrl_enable(ctrl);

@@ -112,11 +112,12 @@ struct rdt_ctrl {
 	atomic_bool retry_delay; /* feature 16h, ACRE */
 	atomic_bool ending;      /* @end_msg was posted */
 	atomic_bool over;        /* the controller is DEAD: no further command starts */
-	/* namespaces in which its closed queues reported commands in flight */
+	/* namespaces in which its closed queues may have writes in flight */
 	struct rdt_slots busy_ns;
+	unsigned int queues_busy; /* those queues; guarded by subsys->lock */
 	/* I/O queues that have not reported: they count as in flight everywhere */
 	atomic_uint queues_unreported;
-	/* namespaces in which dead controllers have commands in flight */
+	/* namespaces in which its commands wait for former ones of its host */
 	struct rdt_slots fenced_ns;
 	/* waits for dead controllers: see fence_msg; guarded by subsys->lock */
 	bool fence_waits;
@@ -169,8 +170,10 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out);
 void rdt_ctrl_put(struct rdt_ctrl *ctrl);                                    /* any thread */
 bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b); /* any thread */
-/* @ctrl is over: controllers of its host that wait for its commands check again. Any thread. */
-void rdt_ctrl_wake_all_fenced(struct rdt_ctrl *ctrl);
+/* @gone, or a queue of it, has ended (@all: all controllers of its host look whether they have to
+ * wait), or it has fewer commands in flight (those that wait look again). Any thread, under
+ * subsys->lock. */
+void rdt_ctrl_wake_host(struct rdt_ctrl *gone, bool all);
 /* @ctrl checks again, if it waits. Any thread, under subsys->lock. */
 void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl);
 /* @reactors (a bit for each) do not run: if @ctrl is ready, its commands wait in the namespaces

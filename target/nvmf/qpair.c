@@ -132,6 +132,7 @@ static void qpair_check(struct rd_defer *defer)
 	if (qp->state != RDT_QP_CLOSING || !qp->transport_closed || qp->used)
 		return;
 	set_qpair_state(qp, RDT_QP_DETACHING);
+	rdt_fence_queue_ended(qp);
 	if (!qp->ctrl)
 		free_qpair(qp);
 	else if (qp->admin)

@@ -67,7 +67,8 @@ struct rdt_qpair {
 	bool admin;    /* from the connection's private data; Connect must agree */
 	bool transport_closed;
 	bool sqflow_off;
-	bool late;   /* a transfer is beyond its deadline: stall watchdog */
+	bool left_writes; /* it closed with writes in flight: ctrl->queues_busy counts it */
+	bool late;        /* a transfer is beyond its deadline: stall watchdog */
 	bool fresh;  /* without a Connect or not authenticated: in reactor->fresh and site->fresh */
 	bool traced; /* log every state change of every command */
 	uint16_t cm_qid;

@@ -35,30 +35,57 @@ static bool may_write(const struct rdt_req *req)
 	       req->sqe.opcode != nvme_cmd_read && req->sqe.opcode != nvme_cmd_verify;
 }
 
-void rdt_fence_queue_closed(struct rdt_qpair *qp)
+/* Record what may still be written by @qp, which closes. Under subsys->lock. */
+static void report_writes(struct rdt_qpair *qp)
 {
 	struct rdt_req *req;
 
-	if (!qp->ctrl || qp->admin)
-		return;
 	RDT_FOREACH_REQ (req, qp) {
-		if (may_write(req))
-			rdt_slots_set(&qp->ctrl->busy_ns, req->ns->slot);
+		if (!may_write(req))
+			continue;
+		rdt_slots_set(&qp->ctrl->busy_ns, req->ns->slot);
+		qp->left_writes = true;
 	}
+	qp->ctrl->queues_busy += qp->left_writes;
+}
+
+void rdt_fence_queue_closed(struct rdt_qpair *qp)
+{
+	struct rdt_ctrl *ctrl = qp->ctrl;
+	bool last;
+
+	if (!ctrl || qp->admin)
+		return;
+	pthread_mutex_lock(&ctrl->subsys->lock);
+	report_writes(qp);
 	/* After the bits: controllers that counted the queue as in flight everywhere check
 	 * again. */
-	if (atomic_fetch_sub(&qp->ctrl->queues_unreported, 1) == 1)
-		rdt_ctrl_wake_all_fenced(qp->ctrl);
+	last = atomic_fetch_sub(&ctrl->queues_unreported, 1) == 1;
+	/* The host may repeat the writes by any controller. Of a dead one it was told already. */
+	if (qp->left_writes && !atomic_load(&ctrl->over))
+		rdt_ctrl_wake_host(ctrl, true);
+	else if (last)
+		rdt_ctrl_wake_host(ctrl, false);
+	pthread_mutex_unlock(&ctrl->subsys->lock);
+}
+
+void rdt_fence_queue_ended(struct rdt_qpair *qp)
+{
+	struct rdt_ctrl *ctrl = qp->ctrl;
+
+	if (!qp->left_writes)
+		return;
+	pthread_mutex_lock(&ctrl->subsys->lock);
+	if (--ctrl->queues_busy == 0) {
+		rdt_slots_clear_all(&ctrl->busy_ns);
+		rdt_ctrl_wake_host(ctrl, false);
+	}
+	pthread_mutex_unlock(&ctrl->subsys->lock);
 }
 
 void rdt_fence_queue_attached(struct rdt_ctrl *ctrl)
 {
 	atomic_fetch_add(&ctrl->queues_unreported, 1);
-}
-
-void rdt_fence_settled(struct rdt_ctrl *ctrl)
-{
-	rdt_slots_clear_all(&ctrl->busy_ns);
 }
 
 /* Add the namespaces in which @dead may have commands in flight. */
@@ -185,14 +212,18 @@ uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl, bool keep)
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
 		bool over = atomic_load(&other->over);
 
-		if (other == ctrl || !rdt_ctrl_same_host(other, ctrl) ||
-		    (!over && !may_be_dead(other, ctrl)))
+		if (!rdt_ctrl_same_host(other, ctrl))
 			continue;
-		ctrl->fence_waits = true;
-		if (over)
-			cntlid = other->cntlid;
-		if (keep || !over)
-			add_left(other, &kept);
+		if (other != ctrl && (over || may_be_dead(other, ctrl))) {
+			ctrl->fence_waits = true;
+			if (over)
+				cntlid = other->cntlid;
+			if (keep || !over)
+				add_left(other, &kept);
+		} else if (other->queues_busy) { /* lost queues of one that lives */
+			ctrl->fence_waits = true;
+			rdt_slots_add(&kept, &other->busy_ns);
+		}
 	}
 	rdt_slots_copy(&ctrl->fenced_ns, &kept);
 	atomic_store(&ctrl->fenced, rdt_slots_any(&kept));

@@ -8,10 +8,10 @@
  * controller becomes ready, and its commands wait in the namespaces where the old commands are in
  * flight.
  *
- * Each I/O queue of a dead controller reports, as it closes, in which namespaces it has commands in
- * flight; these namespaces stay fenced until all of them have ended. A queue that has not reported
- * counts as having commands in every namespace: its reactor stands still, because storage can hang
- * within a system call.
+ * Each I/O queue reports, as it closes, in which namespaces it has commands in flight; these
+ * namespaces stay fenced until all of them have ended, also while the controller lives as far as
+ * the target knows. A queue of a dead controller that has not reported counts as having commands in
+ * every namespace: its reactor stands still, because storage can hang within a system call.
  *
  * If the reactor of the old admin queue does not run either, no reactor has noticed the end of the
  * old controller. Therefore a new controller asks the reactors that own other controllers of its
@@ -36,8 +36,11 @@ struct rdt_subsys;
 /* An I/O queue joins the controller, on its owner. It ends with rdt_fence_queue_closed(). */
 void rdt_fence_queue_attached(struct rdt_ctrl *ctrl);
 /* The queue pair closes, on its reactor: records which of its commands a backend or another thread
- * holds and may still write. */
+ * holds and may still write. Until the last one has ended, all commands of its host wait in these
+ * namespaces. */
 void rdt_fence_queue_closed(struct rdt_qpair *qp);
+/* The closed queue pair has no commands left. On its reactor. */
+void rdt_fence_queue_ended(struct rdt_qpair *qp);
 
 /* A question to a reactor, for all new controllers of a subsystem; under subsys->lock. */
 struct rdt_ask {
@@ -52,9 +55,6 @@ int rdt_fence_open(struct rdt_subsys *ss);
 void rdt_fence_ask(struct rdt_ctrl *ctrl, uint64_t reactors);
 /* @ctrl is in no list any more. Under subsys->lock. */
 void rdt_fence_leave(struct rdt_ctrl *ctrl);
-
-/* A reset: it has no I/O queues any more. */
-void rdt_fence_settled(struct rdt_ctrl *ctrl);
 
 /*
  * Find the dead controllers of @ctrl's host. Returns the CNTLID of one, or 0. @keep: commands for
