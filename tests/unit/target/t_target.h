@@ -59,6 +59,7 @@ extern const struct t_case t_io_stats_cases[];
 extern const struct t_case t_req_latency_cases[];
 extern const struct t_case t_req_state_cases[];
 extern const struct t_case t_teardown_cases[];
+extern const struct t_case t_stale_lost_cases[];
 extern const struct t_case t_stale_write_cases[];
 extern const struct t_case t_rdma_cases[];
 extern const struct t_case t_rdma_waits_cases[];

@@ -22,6 +22,7 @@ int main(int argc, char **argv)
 		{.name = "request state", .cases = t_req_state_cases},
 		{.name = "teardown", .cases = t_teardown_cases},
 		{.name = "stale write", .cases = t_stale_write_cases},
+		{.name = "stale write: lost late", .cases = t_stale_lost_cases},
 		{.name = "rdma", .cases = t_rdma_cases},
 		{.name = "rdma, waiting", .cases = t_rdma_waits_cases},
 		{.name = "events", .cases = t_events_cases},

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The stale-write fence, while the target does not know, or knows late, that a host is lost:
+ * reactors that stand still, queues that are lost alone, second paths. */
+#include <string.h>
+
+#include "t_stale.h"
+
+/* A write to namespace 1, and one to namespace 5, whose command is in @sqe afterwards. */
+static void write_to_both(struct t_conn *io, struct nvme_sqe *sqe)
+{
+	for (unsigned int nsid = 1; nsid <= 5; nsid += 4) {
+		t_rw_sqe(io, sqe, true, 0, 1, t_new_data);
+		sqe->nsid = htole32(nsid);
+		t_send(io, sqe, NULL, 0);
+	}
+}
+
+/* The old write ends; the new one, which has waited for it on @io, is executed after it. */
+static void old_write_ends(struct t_env *env, struct t_disk *d, struct t_conn *io)
+{
+	struct t_answer a;
+
+	d->hold = false;
+	t_turn(env);
+	CU_ASSERT_EQUAL(d->data[0], 0xaa);
+	t_advance(env, RD_NSEC_PER_SEC);
+	a = t_answer(io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(d->data[0], 0xbb);
+}
+
+/*
+ * The reactor of the host's I/O queue is blocked in a system call with a write when the host is
+ * lost. So the queue has not reported when the host reconnects on the other reactor.
+ */
+static void reactor_stands_still(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = t_begin_old_write(p.env, p.io);
+	struct t_conn *admin, *io;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+	uint16_t cntlid;
+
+	p.env->still[1] = true;
+	t_conn_cut(p.admin);
+	t_turn(p.env);
+	admin = t_comes_back(p.env, 0, 0x11);
+	CU_ASSERT_FALSE(t_is_ready(admin));
+	t_advance(p.env, RDT_FENCE_READY_WAIT);
+	CU_ASSERT_TRUE(t_is_ready(admin));
+	cntlid = admin->qp.ctrl->cntlid;
+	io = t_conn_new(p.env, 0, 1, 16);
+	CU_ASSERT_EQUAL(t_connect(io, cntlid), cntlid);
+	/* No namespace is free: the queue might write to any. */
+	write_to_both(io, &sqe);
+	t_advance(p.env, 60 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(t_answers(io), 0);
+	CU_ASSERT_EQUAL(d->held_count, 1);
+
+	/* The reactor runs again and the queue reports: the other namespace is free, this one when
+	 * its write ends. */
+	p.env->still[1] = false;
+	t_turn(p.env);
+	t_advance(p.env, RD_NSEC_PER_SEC);
+	a = t_answer(io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+	CU_ASSERT_EQUAL(t_answers(io), 0);
+	old_write_ends(p.env, d, io);
+	t_pair_free(&p);
+}
+
+/*
+ * The reactor of the admin queue is blocked, and the host reconnects on the other one. A write of
+ * the old controller is in flight in namespace 1.
+ */
+struct stalled {
+	struct t_pair p;
+	struct t_disk *d;
+	struct t_conn *back; /* the new admin queue, */
+	struct t_conn *io;   /* and the new I/O queue */
+	struct nvme_sqe sqe; /* the new write to namespace 5 */
+};
+
+/* @io is the queue of the old controller with the write. */
+static void stall_with_write(struct stalled *s, struct t_conn *io)
+{
+	s->d = t_begin_old_write(s->p.env, io);
+	s->p.env->still[0] = true;
+}
+
+static void back_by_the_other(struct stalled *s)
+{
+	s->back = t_comes_back(s->p.env, 1, 0x11);
+	CU_ASSERT_TRUE(t_is_ready(s->back)); /* it waits for no reactor */
+	s->io = t_conn_new(s->p.env, 1, 1, 16);
+	CU_ASSERT_EQUAL(t_connect(s->io, s->back->qp.ctrl->cntlid), s->back->qp.ctrl->cntlid);
+	write_to_both(s->io, &s->sqe);
+	t_advance(s->p.env, 60 * RD_NSEC_PER_SEC);
+}
+
+/* Nothing is known of the old controller: both of the new writes wait. */
+static struct stalled stalled_new(void)
+{
+	struct stalled s = {.p = t_pair_new()};
+	struct t_conn *io = t_conn_new(s.p.env, 0, 2, 16);
+
+	CU_ASSERT_EQUAL(t_connect(io, s.p.cntlid), s.p.cntlid);
+	stall_with_write(&s, io);
+	back_by_the_other(&s);
+	CU_ASSERT_EQUAL(t_answers(s.io), 0);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+	return s;
+}
+
+static void moves_again(struct stalled *s)
+{
+	s->p.env->still[0] = false;
+	t_turn(s->p.env);
+	t_advance(s->p.env, RD_NSEC_PER_SEC);
+}
+
+static void expect_other_namespace(struct stalled *s)
+{
+	struct t_answer a;
+
+	CU_ASSERT_EQUAL_FATAL(t_answers(s->io), 1);
+	a = t_answer(s->io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(a.cqe.cid, s->sqe.cid);
+}
+
+/* The host has closed the old connection: the old write is executed before the new one. */
+static void admin_reactor_stands_still(void)
+{
+	struct stalled s = stalled_new();
+
+	s.p.admin->peer_closed = true;
+	moves_again(&s);
+	expect_other_namespace(&s);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+	old_write_ends(s.p.env, s.d, s.io);
+	t_pair_free(&s.p);
+}
+
+/* The old controller is a second path of the host: when that is known, nothing waits for it. */
+static void second_path_stands_still(void)
+{
+	struct stalled s = stalled_new();
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	moves_again(&s);
+	expect_other_namespace(&s);
+	CU_ASSERT_EQUAL(s.d->held_count, 2);
+	CU_ASSERT_EQUAL(s.p.env->t->reactors[1].limited, 0);
+	s.d->hold = false;
+	t_turn(s.p.env);
+	a = t_answer(s.io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_rw_sqe(s.p.io, &sqe, false, 0, 1, t_new_data);
+	a = t_exec(s.p.io, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	t_pair_free(&s.p);
+}
+
+/* Only an I/O queue of the second path is blocked: its controller is known to be alive. */
+static void queue_of_second_path_stands_still(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = t_begin_old_write(p.env, p.io);
+	struct t_conn *admin, *io;
+	struct nvme_sqe sqe;
+
+	p.env->still[1] = true;
+	admin = t_comes_back(p.env, 0, 0x11);
+	CU_ASSERT_TRUE(t_is_ready(admin));
+	io = t_conn_new(p.env, 0, 1, 16);
+	CU_ASSERT_EQUAL(t_connect(io, admin->qp.ctrl->cntlid), admin->qp.ctrl->cntlid);
+	write_to_both(io, &sqe);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(io), 1); /* the other namespace */
+	CU_ASSERT_EQUAL(d->held_count, 2);
+	CU_ASSERT_EQUAL(p.env->t->reactors[0].limited, 0);
+	p.env->still[1] = false;
+	t_turn(p.env);
+	t_pair_free(&p);
+}
+
+static void set_keep_alive(struct t_conn *admin, uint32_t ms)
+{
+	struct t_answer a = t_feature(admin, true, NVME_FEAT_FID_KATO, ms);
+
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+}
+
+/* A second path of the host of @p, with an I/O queue, on reactor @reactor. */
+static struct t_conn *second_path(struct t_pair *p, unsigned int reactor)
+{
+	struct t_conn *admin = t_comes_back(p->env, reactor, 0x11);
+	struct t_conn *io = t_conn_new(p->env, reactor, 1, 16);
+
+	CU_ASSERT_TRUE(t_is_ready(admin));
+	CU_ASSERT_EQUAL(t_connect(io, admin->qp.ctrl->cntlid), admin->qp.ctrl->cntlid);
+	set_keep_alive(admin, 300000);
+	return io;
+}
+
+/* An I/O queue is lost alone, with a write in flight; its controller lives, as far as the target
+ * knows. The host's other commands wait for the write only: on a new controller, on a second path,
+ * and on another queue of the same controller. */
+static void queue_is_lost_alone(void)
+{
+	enum { NEW_CTRL, SECOND_PATH, SAME_CTRL, WAYS };
+
+	for (int way = 0; way < WAYS; way++) {
+		struct t_pair p = t_pair_new();
+		struct t_conn *io = way == SECOND_PATH ? second_path(&p, 0) : NULL;
+		struct t_disk *d = t_begin_old_write(p.env, p.io);
+		struct nvme_sqe sqe;
+		struct t_answer a;
+
+		t_conn_cut(p.io);
+		t_turn(p.env);
+		if (way == NEW_CTRL)
+			io = second_path(&p, 0);
+		if (way == SAME_CTRL) {
+			io = t_conn_new(p.env, 0, 2, 16);
+			CU_ASSERT_EQUAL(t_connect(io, p.cntlid), p.cntlid);
+		}
+		write_to_both(io, &sqe);
+		t_advance(p.env, RD_NSEC_PER_SEC);
+		CU_ASSERT_EQUAL_FATAL(t_answers(io), 1); /* of the other namespace */
+		a = t_answer(io);
+		CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+		CU_ASSERT_EQUAL(d->held_count, 1);
+		old_write_ends(p.env, d, io);
+		CU_ASSERT_FALSE(rdt_slots_any(&p.admin->qp.ctrl->busy_ns));
+		CU_ASSERT_FALSE(atomic_load(&io->qp.ctrl->fenced));
+		t_pair_free(&p);
+	}
+}
+
+/* A host that has lost a path goes on by another one, which was ready before. */
+static void second_path_waits(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *io = second_path(&p, 0);
+	struct t_disk *d = t_begin_old_write(p.env, p.io);
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	t_conn_cut(p.io);
+	t_conn_cut(p.admin);
+	t_turn(p.env);
+	write_to_both(io, &sqe);
+	t_advance(p.env, RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL_FATAL(t_answers(io), 1); /* of the other namespace */
+	a = t_answer(io);
+	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+	CU_ASSERT_EQUAL(d->held_count, 1);
+	old_write_ends(p.env, d, io);
+	t_pair_free(&p);
+}
+
+/* The reactor of the first path stands still: nobody can end its controller. */
+static void second_path_waits_for_a_reactor(void)
+{
+	struct stalled s = {.p = t_pair_new()};
+	struct t_conn *first = t_conn_new(s.p.env, 0, 2, 16);
+
+	CU_ASSERT_EQUAL(t_connect(first, s.p.cntlid), s.p.cntlid);
+	s.io = second_path(&s.p, 1);
+	set_keep_alive(s.p.admin, 300000);
+	stall_with_write(&s, first);
+	t_advance(s.p.env, 2 * RD_NSEC_PER_SEC);
+	write_to_both(s.io, &s.sqe);
+	t_advance(s.p.env, 60 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(t_answers(s.io), 0);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+	s.p.admin->peer_closed = true;
+	moves_again(&s);
+	expect_other_namespace(&s);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+	old_write_ends(s.p.env, s.d, s.io);
+	t_pair_free(&s.p);
+}
+
+/* A reactor does not run that has no other controllers of the host. */
+static void other_reactors_do_not_matter(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *io = second_path(&p, 1);
+	struct rdt_ctrl *ctrl = io->qp.ctrl;
+
+	CU_ASSERT_FALSE(rdt_ctrl_distrust(ctrl, 1u << 1));
+	CU_ASSERT_EQUAL(ctrl->reactors_asked, 0);
+	CU_ASSERT_TRUE(rdt_ctrl_distrust(ctrl, 1u << 0));
+	CU_ASSERT_EQUAL(ctrl->reactors_asked, 1u << 0);
+	t_turn(p.env);
+	CU_ASSERT_FALSE(atomic_load(&ctrl->fenced));
+	t_pair_free(&p);
+}
+
+/* The controller that asked is lost before the reactor answers: the next one asks for itself. */
+static void asking_one_is_lost(void)
+{
+	struct stalled s = stalled_new();
+	struct rdt_subsys *ss = s.p.env->t->subsys[0];
+	bool gone = false;
+
+	s.back->gone = &gone;
+	t_conn_cut(s.back);
+	t_turn(s.p.env);
+	CU_ASSERT_TRUE(gone);
+	CU_ASSERT_TRUE(LIST_EMPTY(&ss->asking));
+	CU_ASSERT_EQUAL(s.p.env->t->reactors[1].limited, 0);
+	CU_ASSERT_TRUE(ss->asks[0].posted); /* one question serves both */
+
+	back_by_the_other(&s);
+	CU_ASSERT_FALSE(LIST_EMPTY(&ss->asking));
+	CU_ASSERT_EQUAL(t_answers(s.io), 0);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+	s.p.admin->peer_closed = true;
+	moves_again(&s);
+	expect_other_namespace(&s);
+	old_write_ends(s.p.env, s.d, s.io);
+	t_pair_free(&s.p);
+}
+
+/* The last controller that asked is lost: nobody needs the answer. */
+static void answer_for_nobody(void)
+{
+	struct stalled s = stalled_new();
+	struct rdt_subsys *ss = s.p.env->t->subsys[0];
+
+	t_conn_cut(s.back);
+	t_turn(s.p.env);
+	moves_again(&s);
+	CU_ASSERT_FALSE(ss->asks[0].posted);
+	CU_ASSERT_EQUAL(ss->ctrls_count, 1); /* nobody has ended the first one */
+	s.d->hold = false;
+	t_pair_free(&s.p);
+}
+
+/* A controller of the host with this ID on the running reactor, with an I/O queue. */
+static struct t_conn *with_queue(struct t_env *env, uint8_t hostid)
+{
+	struct t_conn *admin = t_comes_back(env, 1, hostid), *io = t_conn_new(env, 1, 1, 16);
+	struct t_answer a = t_connect_as(io, admin->qp.ctrl->cntlid, T_HOST, hostid);
+
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	return admin;
+}
+
+/* A reactor answers only the controllers that have asked it. One that waits for the other reactor
+ * does not make it end a later path of the same host. */
+static void answer_for_others(void)
+{
+	struct stalled s = stalled_new();
+	struct t_conn *path = with_queue(s.p.env, 0x11);
+	bool gone = false;
+
+	with_queue(s.p.env, 0x22);
+	CU_ASSERT_EQUAL(s.back->qp.ctrl->reactors_asked, 1);
+	CU_ASSERT_EQUAL(path->qp.ctrl->reactors_asked, 1);
+	path->peer_closed = true;
+	path->gone = &gone;
+	t_comes_back(s.p.env, 1, 0x22); /* asks the running reactor */
+	CU_ASSERT_FALSE(s.p.env->t->subsys[0]->asks[1].posted);
+	CU_ASSERT_FALSE(gone);
+	path->peer_closed = false;
+	path->gone = NULL;
+	s.d->hold = false;
+	moves_again(&s);
+	t_pair_free(&s.p);
+}
+
+/* `duplicate_host: replace` ends the old controller, but its reactor is blocked. */
+static void replaced_while_it_stands_still(void)
+{
+	struct stalled s = {.p = t_pair_new()};
+	struct t_conn *io = t_conn_new(s.p.env, 0, 2, 16);
+	struct rdt_ctrl *old = s.p.admin->qp.ctrl;
+
+	CU_ASSERT_EQUAL(t_connect(io, s.p.cntlid), s.p.cntlid);
+	stall_with_write(&s, io);
+	s.p.env->t->subsys[0]->duplicate_host = RDT_DUPLICATE_REPLACE;
+	back_by_the_other(&s);
+	CU_ASSERT_TRUE(atomic_load(&old->ending));
+	CU_ASSERT_FALSE(atomic_load(&old->over));
+	CU_ASSERT_EQUAL(t_answers(s.io), 0);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+
+	moves_again(&s); /* its connection is open: the replacement ends it */
+	CU_ASSERT_TRUE(atomic_load(&old->over));
+	expect_other_namespace(&s);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+	old_write_ends(s.p.env, s.d, s.io);
+	CU_ASSERT_EQUAL(s.p.env->t->subsys[0]->ctrls_count, 1);
+	t_pair_free(&s.p);
+}
+
+/*
+ * The old I/O queue is on the running reactor and reports before or after the host reconnects. The
+ * reactor of its controller is blocked for longer than the write takes.
+ */
+static void queue_reports_while_owner_stands_still(void)
+{
+	for (int before = 0; before < 2; before++) {
+		struct stalled s = {.p = t_pair_new()};
+
+		stall_with_write(&s, s.p.io);
+		s.p.admin->peer_closed = true;
+		if (before) {
+			t_conn_cut(s.p.io);
+			t_turn(s.p.env);
+			back_by_the_other(&s);
+		} else {
+			back_by_the_other(&s);
+			CU_ASSERT_EQUAL(t_answers(s.io), 0);
+			t_conn_cut(s.p.io);
+			t_turn(s.p.env);
+			t_advance(s.p.env, RD_NSEC_PER_SEC);
+		}
+		expect_other_namespace(&s);
+		CU_ASSERT_EQUAL(s.d->held_count, 1);
+		/* The queue has ended: that needs no turn of the owner. */
+		old_write_ends(s.p.env, s.d, s.io);
+		moves_again(&s);
+		t_pair_free(&s.p);
+	}
+}
+
+/* A queue whose connection ended before its Connect was answered has nothing to report. */
+static void queue_closed_before_it_joined(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_ctrl *ctrl = p.admin->qp.ctrl;
+	struct t_conn *c = t_conn_new(p.env, 1, 2, 16);
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+
+	CU_ASSERT_EQUAL(atomic_load(&ctrl->queues_unreported), 1);
+	t_connect_sqe(c, &sqe, &data, p.cntlid);
+	memset(&sqe.sgl, 0, sizeof(sqe.sgl));
+	sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
+	sqe.sgl.data.length = htole32(sizeof(data));
+	t_send(c, &sqe, &data, sizeof(data));
+	t_conn_cut(c);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(atomic_load(&ctrl->queues_unreported), 1);
+	t_conn_cut(p.io);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(atomic_load(&ctrl->queues_unreported), 0);
+	t_pair_free(&p);
+}
+
+const struct t_case t_stale_lost_cases[] = {
+	{"a queue whose reactor stands still has told nothing", reactor_stands_still},
+	{"the admin queue's reactor stands still as well", admin_reactor_stands_still},
+	{"a second path stands still", second_path_stands_still},
+	{"an I/O queue of a second path stands still", queue_of_second_path_stands_still},
+	{"a queue is lost alone with a write in flight", queue_is_lost_alone},
+	{"a second path waits for what the first left in flight", second_path_waits},
+	{"a second path waits for a reactor that stands still", second_path_waits_for_a_reactor},
+	{"reactors without other controllers of the host are not asked",
+	 other_reactors_do_not_matter},
+	{"a controller that asked is lost before the answer", asking_one_is_lost},
+	{"nobody is left for the answer", answer_for_nobody},
+	{"a reactor answers only those that asked it", answer_for_others},
+	{"a controller is replaced while its reactor stands still", replaced_while_it_stands_still},
+	{"a queue reports while its controller's reactor stands still",
+	 queue_reports_while_owner_stands_still},
+	{"a queue that closed before it joined owes nothing", queue_closed_before_it_joined},
+	{NULL, NULL},
+};
