@@ -110,7 +110,7 @@ static void ctrl_enable(struct rdt_ctrl *ctrl)
 	uint16_t cntlid;
 
 	if (ctrl->state != RDT_CTRL_ENABLING)
-		rdt_fence_ask(ctrl, UINT64_MAX);
+		rdt_fence_ask(ctrl, 0);
 	cntlid = find_dead_ctrl(ctrl, false);
 	if (!cntlid) {
 		become_ready(ctrl);
@@ -262,6 +262,7 @@ static void free_ctrl(struct rdt_ctrl *ctrl)
 	rdt_slots_fini(&ctrl->fenced_ns);
 	pthread_mutex_destroy(&ctrl->errors.lock);
 	free(ctrl->ioqs);
+	free(ctrl->queues_on);
 	ctrl->magic = 0;
 	free(ctrl);
 }
@@ -293,7 +294,8 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 		ctrl->queues_max = (uint16_t)ss->target->cfg->target.io_queues;
 	ctrl->queues_granted = ctrl->queues_max;
 	ctrl->ioqs = calloc(ctrl->queues_max + 1u, sizeof(*ctrl->ioqs));
-	if (!ctrl->ioqs)
+	ctrl->queues_on = calloc(ss->target->cfg->target.reactors, sizeof(*ctrl->queues_on));
+	if (!ctrl->ioqs || !ctrl->queues_on)
 		goto err_free;
 	reset_features(ctrl);
 	err = rdt_qos_join(ctrl);
@@ -368,10 +370,10 @@ static void qid_still_taken(struct rd_timer *timer)
 	attach_refuse(at, offsetof(struct nvmf_connect_sqe, qid));
 }
 
-static void join_ctrl(struct rdt_ctrl *ctrl)
+static void join_ctrl(struct rdt_ctrl *ctrl, const struct rdt_qpair *qp)
 {
 	ctrl->ioqs_live++;
-	rdt_fence_queue_attached(ctrl);
+	rdt_fence_queue_attached(ctrl, qp->reactor);
 }
 
 static void join_as_guest(struct rdt_attach *at)
@@ -381,7 +383,7 @@ static void join_as_guest(struct rdt_attach *at)
 	at->qp->guest = true;
 	LIST_INSERT_HEAD(&ctrl->guests, at->qp, guest_link);
 	ctrl->guests_count++;
-	join_ctrl(ctrl);
+	join_ctrl(ctrl, at->qp);
 	attach_reply(at, NVME_OK, ctrl->cntlid);
 }
 
@@ -412,7 +414,7 @@ static void take_qid(struct rdt_attach *at)
 	if (at->qp->guest)
 		remove_guest(ctrl, at->qp);
 	else
-		join_ctrl(ctrl);
+		join_ctrl(ctrl, at->qp);
 	attach_reply(at, NVME_OK, ctrl->cntlid);
 }
 

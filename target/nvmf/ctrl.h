@@ -115,6 +115,10 @@ struct rdt_ctrl {
 	/* namespaces in which its closed queues may have writes in flight */
 	struct rdt_slots busy_ns;
 	unsigned int queues_busy; /* those queues; guarded by subsys->lock */
+	/* a bit for each reactor that has, or had, an I/O queue of it; see rdt_fence_ask() */
+	_Atomic uint64_t queue_reactors;
+	/* [reactors]: its I/O queues, for the reactor of each */
+	LIST_HEAD(rdt_ctrl_queues, rdt_qpair) * queues_on;
 	/* I/O queues that have not reported: they count as in flight everywhere */
 	atomic_uint queues_unreported;
 	/* namespaces in which its commands wait for former ones of its host */

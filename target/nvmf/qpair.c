@@ -146,6 +146,8 @@ void rdt_qpair_detached(struct rdt_qpair *qp)
 	struct rdt_ctrl *ctrl = qp->ctrl;
 
 	assert(qp->state == RDT_QP_DETACHING);
+	if (!qp->admin)
+		LIST_REMOVE(qp, ctrl_link);
 	qp->ctrl = NULL;
 	rdt_ctrl_put(ctrl);
 	free_qpair(qp);
@@ -232,6 +234,8 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 			 bool sqflow_off)
 {
 	qp->ctrl = ctrl;
+	if (!qp->admin)
+		LIST_INSERT_HEAD(&ctrl->queues_on[qp->reactor->index], qp, ctrl_link);
 	qp->qid = qid;
 	qp->sqsize = sqsize;
 	qp->sqflow_off = sqflow_off;

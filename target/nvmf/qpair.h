@@ -81,11 +81,12 @@ struct rdt_qpair {
 	struct rdt_reactor *reactor;
 	struct rd_log *log;
 	TAILQ_ENTRY(rdt_qpair) link;
-	struct rdt_ctrl *ctrl;   /* a reference; NULL before Connect */
-	struct rdt_share *share; /* the share of its host */
-	struct rdt_cell *cell;   /* its counters: io_stats.h */
-	struct rdt_peer *peer;   /* its address; NULL in tests */
-	struct rdt_peer *host;   /* its host; NULL before Connect */
+	struct rdt_ctrl *ctrl;           /* a reference; NULL before Connect */
+	LIST_ENTRY(rdt_qpair) ctrl_link; /* I/O queue: in ctrl->queues_on */
+	struct rdt_share *share;         /* the share of its host */
+	struct rdt_cell *cell;           /* its counters: io_stats.h */
+	struct rdt_peer *peer;           /* its address; NULL in tests */
+	struct rdt_peer *host;           /* its host; NULL before Connect */
 	TAILQ_ENTRY(rdt_qpair) fresh_link;
 	TAILQ_ENTRY(rdt_qpair) site_link;
 	struct rdt_listener *listener; /* NULL in tests */

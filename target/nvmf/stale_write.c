@@ -27,6 +27,11 @@ _Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in ctrl->reactors_asked")
 /* Requests that go on in one turn of the loop. */
 #define FENCE_TURN 64u
 
+static uint64_t reactor_bit(const struct rdt_reactor *r)
+{
+	return UINT64_C(1) << r->index;
+}
+
 /* Can a command of a closing queue still write? A Compare may be the first half of a fused pair. */
 static bool may_write(const struct rdt_req *req)
 {
@@ -83,8 +88,9 @@ void rdt_fence_queue_ended(struct rdt_qpair *qp)
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 }
 
-void rdt_fence_queue_attached(struct rdt_ctrl *ctrl)
+void rdt_fence_queue_attached(struct rdt_ctrl *ctrl, const struct rdt_reactor *r)
 {
+	atomic_fetch_or(&ctrl->queue_reactors, reactor_bit(r));
 	atomic_fetch_add(&ctrl->queues_unreported, 1);
 }
 
@@ -105,37 +111,47 @@ static bool has_left(const struct rdt_ctrl *ctrl)
 
 /* ---- controllers whose end may not have been noticed yet ---- */
 
-static uint64_t reactor_bit(const struct rdt_reactor *r)
+/* The reactors that may know that @other is dead, or may still execute its commands. */
+static uint64_t reactors_of(const struct rdt_ctrl *other)
 {
-	return UINT64_C(1) << r->index;
+	return reactor_bit(other->owner) | atomic_load(&other->queue_reactors);
 }
 
-/* Its reactor has not answered, or has not processed its end yet. */
+/* One of its reactors has not answered, or its owner has not processed its end yet. */
 static bool may_be_dead(const struct rdt_ctrl *other, const struct rdt_ctrl *ctrl)
 {
-	return atomic_load(&other->ending) || ctrl->reactors_asked & reactor_bit(other->owner);
+	return atomic_load(&other->ending) || ctrl->reactors_asked & reactors_of(other);
 }
 
-void rdt_fence_ask(struct rdt_ctrl *ctrl, uint64_t reactors)
+/* @ctrl waits for the answers of @reactors. Under subsys->lock. */
+static void ask(struct rdt_ctrl *ctrl, uint64_t reactors)
+{
+	struct rdt_subsys *ss = ctrl->subsys;
+
+	if (reactors && !ctrl->reactors_asked)
+		LIST_INSERT_HEAD(&ss->asking, ctrl, asking_link);
+	ctrl->reactors_asked |= reactors;
+	for (unsigned int i = 0; reactors >> i; i++) {
+		struct rdt_ask *question = &ss->asks[i];
+
+		if (!(reactors >> i & 1) || question->posted)
+			continue;
+		question->posted = true;
+		rd_loop_post(ss->target->reactors[i].loop, &question->msg);
+	}
+}
+
+void rdt_fence_ask(struct rdt_ctrl *ctrl, uint64_t owners)
 {
 	struct rdt_subsys *ss = ctrl->subsys;
 	struct rdt_ctrl *other;
-	struct rdt_ask *ask;
 
 	pthread_mutex_lock(&ss->lock);
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ss, ctrl), host_link) {
-		if (other == ctrl || !(reactors & reactor_bit(other->owner)) ||
-		    atomic_load(&other->over) || !rdt_ctrl_same_host(other, ctrl) ||
-		    !has_left(other))
+		if (other == ctrl || atomic_load(&other->over) ||
+		    !rdt_ctrl_same_host(other, ctrl) || !has_left(other))
 			continue;
-		if (!ctrl->reactors_asked)
-			LIST_INSERT_HEAD(&ss->asking, ctrl, asking_link);
-		ctrl->reactors_asked |= reactor_bit(other->owner);
-		ask = &ss->asks[other->owner->index];
-		if (ask->posted)
-			continue;
-		ask->posted = true;
-		rd_loop_post(other->owner->loop, &ask->msg);
+		ask(ctrl, owners ? owners & reactor_bit(other->owner) : reactors_of(other));
 	}
 	pthread_mutex_unlock(&ss->lock);
 }
@@ -147,41 +163,70 @@ void rdt_fence_leave(struct rdt_ctrl *ctrl)
 	ctrl->reactors_asked = 0;
 }
 
-/* End the controllers of @ctrl's host on this reactor whose connections were closed. */
-static void end_closed(const struct rdt_ctrl *ctrl, unsigned int reactor)
+/* An I/O queue of @ctrl on this reactor whose connection the peer has closed, or NULL. */
+static struct rdt_qpair *closed_queue(const struct rdt_ctrl *ctrl, unsigned int reactor)
 {
+	struct rdt_qpair *qp;
+
+	LIST_FOREACH (qp, &ctrl->queues_on[reactor], ctrl_link)
+		if (qp->state < RDT_QP_CLOSING && rdt_qpair_over(qp))
+			return qp;
+	return NULL;
+}
+
+/* End the controllers of @ctrl's host on this reactor whose connections were closed. Returns an I/O
+ * queue of the host on this reactor that has to end as well, or NULL. */
+static struct rdt_qpair *end_closed(const struct rdt_ctrl *ctrl, unsigned int reactor)
+{
+	struct rdt_qpair *qp = NULL;
 	struct rdt_ctrl *other;
 
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
-		if (other == ctrl || other->owner->index != reactor || atomic_load(&other->over) ||
-		    !rdt_ctrl_same_host(other, ctrl) || !has_left(other))
+		if (other == ctrl || !rdt_ctrl_same_host(other, ctrl) || !has_left(other))
 			continue;
-		if (rdt_qpair_over(other->admin))
+		if (other->owner->index == reactor && !atomic_load(&other->over) &&
+		    rdt_qpair_over(other->admin))
 			rdt_ctrl_end(other, "its host has closed the connection and reconnected");
+		qp = qp ? qp : closed_queue(other, reactor);
 	}
+	return qp;
 }
 
-/* This reactor runs (again): answer all new controllers that have asked. */
-static void ask_msg(struct rd_msg *msg)
+/* Answer the new controllers that have asked, until one finds that a queue has to end. Returns that
+ * queue, or NULL when all were answered. */
+static struct rdt_qpair *answer(struct rdt_ask *question)
 {
-	struct rdt_ask *ask = rd_container_of(msg, struct rdt_ask, msg);
-	struct rdt_subsys *ss = ask->subsys;
-	unsigned int reactor = (unsigned int)(ask - ss->asks);
+	struct rdt_subsys *ss = question->subsys;
+	unsigned int reactor = (unsigned int)(question - ss->asks);
+	struct rdt_qpair *closed = NULL;
 	struct rdt_ctrl *ctrl, *next;
 
 	pthread_mutex_lock(&ss->lock);
-	ask->posted = false;
+	question->posted = false;
 	for (ctrl = LIST_FIRST(&ss->asking); ctrl; ctrl = next) {
 		next = LIST_NEXT(ctrl, asking_link);
 		if (!(ctrl->reactors_asked >> reactor & 1))
 			continue;
-		end_closed(ctrl, reactor);
+		closed = end_closed(ctrl, reactor);
+		if (closed)
+			break;
 		ctrl->reactors_asked &= ~(UINT64_C(1) << reactor);
 		if (!ctrl->reactors_asked)
 			LIST_REMOVE(ctrl, asking_link);
 		rdt_ctrl_wake_fenced(ctrl);
 	}
 	pthread_mutex_unlock(&ss->lock);
+	return closed;
+}
+
+/* This reactor runs (again). */
+static void ask_msg(struct rd_msg *msg)
+{
+	struct rdt_ask *question = rd_container_of(msg, struct rdt_ask, msg);
+	struct rdt_qpair *closed;
+
+	while ((closed = answer(question))) /* each is found once */
+		rdt_qpair_end(closed, RDT_END_HOST, "its host has closed it and reconnected");
 }
 
 int rdt_fence_open(struct rdt_subsys *ss)

@@ -13,11 +13,12 @@
  * the target knows. A queue of a dead controller that has not reported counts as having commands in
  * every namespace: its reactor stands still, because storage can hang within a system call.
  *
- * If the reactor of the old admin queue does not run either, no reactor has noticed the end of the
- * old controller. Therefore a new controller asks the reactors that own other controllers of its
- * host, and becomes ready without waiting for the answers. Until a reactor answers, its controllers
- * of that host count as dead. Before a reactor answers, it ends the controllers whose connections
- * are closed; the others are second paths of the host.
+ * If the reactor of the old admin queue does not run either, or only the host knows that the admin
+ * connection is lost, no reactor has noticed the end of the old controller. Therefore a new
+ * controller asks the reactors that have queues of other controllers of its host, and becomes ready
+ * without waiting for the answers. Until they answer, these controllers count as dead. Before a
+ * reactor answers, it ends the controllers and I/O queues whose connections are closed; the others
+ * are second paths of the host.
  */
 #ifndef RDT_STALE_WRITE_H
 #define RDT_STALE_WRITE_H
@@ -33,8 +34,9 @@
 struct rdt_reactor;
 struct rdt_subsys;
 
-/* An I/O queue joins the controller, on its owner. It ends with rdt_fence_queue_closed(). */
-void rdt_fence_queue_attached(struct rdt_ctrl *ctrl);
+/* An I/O queue on reactor @r joins the controller, on its owner. It ends with
+ * rdt_fence_queue_closed(). */
+void rdt_fence_queue_attached(struct rdt_ctrl *ctrl, const struct rdt_reactor *r);
 /* The queue pair closes, on its reactor: records which of its commands a backend or another thread
  * holds and may still write. Until the last one has ended, all commands of its host wait in these
  * namespaces. */
@@ -50,9 +52,12 @@ struct rdt_ask {
 };
 
 int rdt_fence_open(struct rdt_subsys *ss);
-/* Other controllers of the host of @ctrl that may have commands in flight count as dead until their
- * reactors answer. @reactors: a bit for each reactor that is asked. */
-void rdt_fence_ask(struct rdt_ctrl *ctrl, uint64_t reactors);
+/*
+ * Other controllers of the host of @ctrl that may have commands in flight count as dead until their
+ * reactors, those of their I/O queues included, answer. @owners: 0, or a bit for each reactor to
+ * which the question is limited, and then for controllers only whose admin queue is there.
+ */
+void rdt_fence_ask(struct rdt_ctrl *ctrl, uint64_t owners);
 /* @ctrl is in no list any more. Under subsys->lock. */
 void rdt_fence_leave(struct rdt_ctrl *ctrl);
 

@@ -70,5 +70,30 @@ def the_reactor_of_the_admin_queue_stands_still(t):
             t.eq(data, NEW, 'block 0')
 
 
+@test
+def only_the_host_knows_that_its_admin_connection_is_lost(t):
+    """The old controller lives, as far as the target knows, and the reactor of its I/O queue is blocked."""
+    stall = t.path('stall')
+    target = t.target([t.namespace(1, engine='aio')], target={'reactors': 2}, env=stall_env(stall))
+    with nv.Host(target.addr, target.port, NQN) as lost:
+        lost.enable()
+        queue = lost.add_io()  # on the reactor that has not got the admin queue
+        stand_still(queue, stall, OLD)
+        queue.close()
+        with nv.Host(target.addr, target.port, NQN) as back:
+            back.enable()
+            target.expect(f'controller {back.cntlid} for')
+            queue = back.add_io()
+            cid = post_write(queue, 1, NEW)
+            for _ in range(500):
+                nv.expect(queue.data_in(RESV_REPORT, 64, nsid=1, cdw10=15, cdw11=1)[0])
+            os.unlink(stall)
+            wait_for(lambda: os.path.exists(stall + '.out'), 'the old write')
+            nv.expect(queue.wait(cid))
+            cqe, data = queue.read_blocks(1, 0, 1)
+            nv.expect(cqe)
+            t.eq(data, NEW, 'block 0')
+
+
 if __name__ == '__main__':
     sys.exit(main(fabrics=('iwarp',)))

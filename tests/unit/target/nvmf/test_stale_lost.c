@@ -165,7 +165,8 @@ static void second_path_stands_still(void)
 	t_pair_free(&s.p);
 }
 
-/* Only an I/O queue of the second path is blocked: its controller is known to be alive. */
+/* Only the reactor of an I/O queue of the second path is blocked. Its controller lives, as far as
+ * the other reactor knows; both new writes wait until the blocked one has answered. */
 static void queue_of_second_path_stands_still(void)
 {
 	struct t_pair p = t_pair_new();
@@ -179,12 +180,16 @@ static void queue_of_second_path_stands_still(void)
 	io = t_conn_new(p.env, 0, 1, 16);
 	CU_ASSERT_EQUAL(t_connect(io, admin->qp.ctrl->cntlid), admin->qp.ctrl->cntlid);
 	write_to_both(io, &sqe);
+	t_advance(p.env, RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(t_answers(io), 0);
+	CU_ASSERT_EQUAL(d->held_count, 1);
+
+	p.env->still[1] = false;
 	t_turn(p.env);
+	t_advance(p.env, RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(t_answers(io), 1); /* the other namespace */
 	CU_ASSERT_EQUAL(d->held_count, 2);
 	CU_ASSERT_EQUAL(p.env->t->reactors[0].limited, 0);
-	p.env->still[1] = false;
-	t_turn(p.env);
 	t_pair_free(&p);
 }
 
@@ -205,6 +210,42 @@ static struct t_conn *second_path(struct t_pair *p, unsigned int reactor)
 	CU_ASSERT_EQUAL(t_connect(io, admin->qp.ctrl->cntlid), admin->qp.ctrl->cntlid);
 	set_keep_alive(admin, 300000);
 	return io;
+}
+
+/* Only the host knows that the admin connection is lost. The reactor of the I/O queue is blocked
+ * within a turn, and goes on with an old command of that turn after the host has reconnected. */
+static void blocked_with_an_unnoticed_loss(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = t_begin_old_write(p.env, p.io);
+	bool gone = false;
+	struct t_conn *io;
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	p.env->still[1] = true;
+	p.io->peer_closed = true;
+	p.io->gone = &gone;
+	io = second_path(&p, 0);
+	write_to_both(io, &sqe);
+	t_advance(p.env, RD_NSEC_PER_SEC);
+	t_send_zeroes(p.io, 1, 1);
+	CU_ASSERT_EQUAL(d->held_count, 2);
+	CU_ASSERT_EQUAL(t_answers(io), 0);
+
+	p.env->still[1] = false;
+	t_turn(p.env);
+	t_advance(p.env, RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL_FATAL(t_answers(io), 1); /* of the other namespace */
+	a = t_answer(io);
+	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+	CU_ASSERT_EQUAL(d->held_count, 2);
+	CU_ASSERT_FALSE(gone);
+	old_write_ends(p.env, d, io);
+	CU_ASSERT_TRUE(gone);
+	a = t_feature(p.admin, false, NVME_FEAT_FID_KATO, 0);
+	CU_ASSERT_EQUAL(t_status(&a), 0); /* its controller is not ended */
+	t_pair_free(&p);
 }
 
 /* An I/O queue is lost alone, with a write in flight; its controller lives, as far as the target
@@ -462,6 +503,8 @@ const struct t_case t_stale_lost_cases[] = {
 	{"the admin queue's reactor stands still as well", admin_reactor_stands_still},
 	{"a second path stands still", second_path_stands_still},
 	{"an I/O queue of a second path stands still", queue_of_second_path_stands_still},
+	{"a reactor is blocked within a turn, and the loss is not noticed",
+	 blocked_with_an_unnoticed_loss},
 	{"a queue is lost alone with a write in flight", queue_is_lost_alone},
 	{"a second path waits for what the first left in flight", second_path_waits},
 	{"a second path waits for a reactor that stands still", second_path_waits_for_a_reactor},
