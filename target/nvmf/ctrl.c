@@ -75,12 +75,12 @@ bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b)
 
 /* As rdt_fence_find_dead(). A dead controller exists while its commands are in flight; @fence_msg
  * reports its end. */
-static uint16_t find_dead_ctrl(struct rdt_ctrl *ctrl, bool keep)
+static uint16_t find_dead_ctrl(struct rdt_ctrl *ctrl)
 {
 	uint16_t cntlid;
 
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	cntlid = rdt_fence_find_dead(ctrl, keep);
+	cntlid = rdt_fence_find_dead(ctrl);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 	return cntlid;
 }
@@ -96,7 +96,7 @@ static void fence_wait_expired(struct rd_timer *timer)
 {
 	struct rdt_ctrl *ctrl = rd_container_of(timer, struct rdt_ctrl, fence_timer);
 
-	find_dead_ctrl(ctrl, true);
+	find_dead_ctrl(ctrl);
 	rd_warn(ctrl->log, RD_LOG_CTRL,
 		"%s: controller %u of %s: commands of a former controller of this host are still "
 		"in flight; commands for the same namespaces wait until they end",
@@ -111,7 +111,7 @@ static void ctrl_enable(struct rdt_ctrl *ctrl)
 
 	if (ctrl->state != RDT_CTRL_ENABLING)
 		rdt_fence_ask(ctrl, 0);
-	cntlid = find_dead_ctrl(ctrl, false);
+	cntlid = find_dead_ctrl(ctrl);
 	if (!cntlid) {
 		become_ready(ctrl);
 		return;
@@ -132,10 +132,10 @@ static void ctrl_enable(struct rdt_ctrl *ctrl)
 
 bool rdt_ctrl_distrust(struct rdt_ctrl *ctrl, uint64_t reactors)
 {
-	if (ctrl->state != RDT_CTRL_READY)
+	if (atomic_load(&ctrl->over))
 		return false;
 	rdt_fence_ask(ctrl, reactors);
-	find_dead_ctrl(ctrl, true);
+	find_dead_ctrl(ctrl);
 	return atomic_load(&ctrl->fenced);
 }
 
@@ -149,7 +149,7 @@ static void fence_msg(struct rd_msg *msg)
 	if (ctrl->state == RDT_CTRL_ENABLING)
 		ctrl_enable(ctrl);
 	else
-		find_dead_ctrl(ctrl, true);
+		find_dead_ctrl(ctrl);
 	rdt_ctrl_put(ctrl);
 }
 
@@ -162,15 +162,13 @@ void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl)
 	rd_loop_post(ctrl->owner->loop, &ctrl->fence_msg);
 }
 
-void rdt_ctrl_wake_host(struct rdt_ctrl *gone, bool all)
+void rdt_ctrl_wake_host(const struct rdt_ctrl *gone)
 {
 	struct rdt_ctrl *ctrl;
 
 	LIST_FOREACH (ctrl, rdt_subsys_host_ctrls(gone->subsys, gone), host_link) {
-		if (!rdt_ctrl_same_host(gone, ctrl))
-			continue;
-		ctrl->fence_waits |= all;
-		rdt_ctrl_wake_fenced(ctrl);
+		if (rdt_ctrl_same_host(gone, ctrl))
+			rdt_ctrl_wake_fenced(ctrl);
 	}
 }
 
@@ -181,7 +179,7 @@ static void ctrl_is_dead(struct rdt_ctrl *ctrl)
 	if (!ctrl->ioqs_live)
 		return;
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	rdt_ctrl_wake_host(ctrl, true);
+	rdt_fence_raise(ctrl);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 }
 
@@ -258,11 +256,10 @@ static void free_ctrl(struct rdt_ctrl *ctrl)
 	rdt_resv_log_fini(&ctrl->resv_log);
 	rdt_events_fini(ctrl);
 	rdt_slots_fini(&ctrl->hidden);
-	rdt_slots_fini(&ctrl->busy_ns);
 	rdt_slots_fini(&ctrl->fenced_ns);
 	pthread_mutex_destroy(&ctrl->errors.lock);
 	free(ctrl->ioqs);
-	free(ctrl->queues_on);
+	free(ctrl->on);
 	ctrl->magic = 0;
 	free(ctrl);
 }
@@ -294,8 +291,8 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 		ctrl->queues_max = (uint16_t)ss->target->cfg->target.io_queues;
 	ctrl->queues_granted = ctrl->queues_max;
 	ctrl->ioqs = calloc(ctrl->queues_max + 1u, sizeof(*ctrl->ioqs));
-	ctrl->queues_on = calloc(ss->target->cfg->target.reactors, sizeof(*ctrl->queues_on));
-	if (!ctrl->ioqs || !ctrl->queues_on)
+	ctrl->on = calloc(ss->target->cfg->target.reactors, sizeof(*ctrl->on));
+	if (!ctrl->ioqs || !ctrl->on)
 		goto err_free;
 	reset_features(ctrl);
 	err = rdt_qos_join(ctrl);
@@ -328,7 +325,7 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	last = atomic_fetch_sub(&ctrl->refs, 1) == 1;
 	if (last) {
 		rdt_subsys_remove_ctrl(ss, ctrl);
-		rdt_ctrl_wake_host(ctrl, false);
+		rdt_ctrl_wake_host(ctrl);
 	}
 	pthread_mutex_unlock(&ss->lock);
 	if (!last)
@@ -545,6 +542,7 @@ void rdt_ctrl_detach(struct rdt_qpair *qp)
 		remove_guest(ctrl, qp);
 	else
 		waiting = release_qid(&ctrl->ioqs[qp->qid], qp);
+	rdt_fence_queue_detached(ctrl, qp->reactor);
 	ctrl->ioqs_live--;
 	ctrl->ioqs_drained -= qp->drained;
 	if (waiting) {

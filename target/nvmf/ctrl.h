@@ -91,6 +91,13 @@ struct rdt_ioq {
 	struct rdt_attach *waiting;
 };
 
+/* A controller on one reactor. */
+struct rdt_ctrl_on {
+	LIST_HEAD(, rdt_qpair) queues; /* its I/O queues; the reactor's */
+	unsigned int looked;           /* rdt_ask.answers when it looked last; the reactor's */
+	unsigned int queues_count;     /* I/O queues that have joined and not left; the owner's */
+};
+
 struct rdt_ctrl {
 	uint32_t magic;
 	struct rdt_subsys *subsys;
@@ -112,13 +119,11 @@ struct rdt_ctrl {
 	atomic_bool retry_delay; /* feature 16h, ACRE */
 	atomic_bool ending;      /* @end_msg was posted */
 	atomic_bool over;        /* the controller is DEAD: no further command starts */
-	/* namespaces in which its closed queues may have writes in flight */
-	struct rdt_slots busy_ns;
-	unsigned int queues_busy; /* those queues; guarded by subsys->lock */
-	/* a bit for each reactor that has, or had, an I/O queue of it; see rdt_fence_ask() */
+	/* closed I/O queues that have writes in flight; guarded by subsys->lock */
+	LIST_HEAD(, rdt_qpair) lost_queues;
+	/* a bit for each reactor that has an I/O queue of it; written by the owner */
 	_Atomic uint64_t queue_reactors;
-	/* [reactors]: its I/O queues, for the reactor of each */
-	LIST_HEAD(rdt_ctrl_queues, rdt_qpair) * queues_on;
+	struct rdt_ctrl_on *on; /* [reactors] */
 	/* I/O queues that have not reported: they count as in flight everywhere */
 	atomic_uint queues_unreported;
 	/* namespaces in which its commands wait for former ones of its host */
@@ -128,6 +133,7 @@ struct rdt_ctrl {
 	bool fence_msg_sent; /* @fence_msg was posted; guarded by subsys->lock */
 	/* reactors that were asked and have not answered; guarded by subsys->lock */
 	uint64_t reactors_asked;
+	uint64_t reactors_looked;         /* those of them that are about to answer */
 	LIST_ENTRY(rdt_ctrl) asking_link; /* subsys->asking, while @reactors_asked is not 0 */
 	struct rdt_auth_pair auth_pair;   /* guarded by the lock of target->auth_pool */
 	struct rd_msg fence_msg;
@@ -174,15 +180,14 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out);
 void rdt_ctrl_put(struct rdt_ctrl *ctrl);                                    /* any thread */
 bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b); /* any thread */
-/* @gone, or a queue of it, has ended (@all: all controllers of its host look whether they have to
- * wait), or it has fewer commands in flight (those that wait look again). Any thread, under
- * subsys->lock. */
-void rdt_ctrl_wake_host(struct rdt_ctrl *gone, bool all);
+/* @gone has fewer commands in flight, or has left the subsystem's list: controllers of its host
+ * that wait look again. Any thread, under subsys->lock. */
+void rdt_ctrl_wake_host(const struct rdt_ctrl *gone);
 /* @ctrl checks again, if it waits. Any thread, under subsys->lock. */
 void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl);
 /* @reactors (a bit for each) do not run: if @ctrl is ready, its commands wait in the namespaces
  * where other controllers of its host, on these reactors, may have commands in flight, until the
- * reactors have answered. Returns whether commands wait. On the owner. */
+ * reactors have answered. Returns whether commands wait. Any thread with a queue of @ctrl. */
 bool rdt_ctrl_distrust(struct rdt_ctrl *ctrl, uint64_t reactors);
 /* The host of @ctrl is known: writes it to the log and announces it to watching programs, once. On
  * the owner. */

@@ -79,8 +79,20 @@ RD_COLD void rdt_beat_look_now(struct rdt_reactor *r)
 	look_at(r, rd_loop_now_raw(r->loop));
 }
 
-/* Fence the ready controllers of this reactor from the commands that the reactors in @standing have
- * in flight. */
+/* Does @qp stand for its controller here? The admin queue does; if its reactor stands still itself,
+ * one of the I/O queues. */
+static bool may_distrust(const struct rdt_qpair *qp, uint64_t standing)
+{
+	const struct rdt_ctrl *ctrl = qp->ctrl;
+
+	if (qp->admin)
+		return qp->state < RDT_QP_CLOSING;
+	return standing >> ctrl->owner->index & 1 &&
+	       qp == LIST_FIRST(&ctrl->on[qp->reactor->index].queues);
+}
+
+/* Fence the controllers of this reactor from the commands that the reactors in @standing have in
+ * flight. */
 static void fence_own(struct rdt_reactor *r, uint64_t standing)
 {
 	char names[RDT_BEAT_NAMES];
@@ -88,7 +100,7 @@ static void fence_own(struct rdt_reactor *r, uint64_t standing)
 	struct rdt_qpair *qp;
 
 	TAILQ_FOREACH (qp, &r->qpairs, link)
-		if (qp->ctrl && qp->admin && qp->state < RDT_QP_CLOSING)
+		if (qp->ctrl && may_distrust(qp, standing))
 			fenced += rdt_ctrl_distrust(qp->ctrl, standing);
 	if (fenced)
 		rd_warn(r->log, RD_LOG_TARGET,

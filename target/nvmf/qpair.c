@@ -129,10 +129,10 @@ static void qpair_check(struct rd_defer *defer)
 	assert(qp->magic == RDT_QPAIR_MAGIC);
 	if (qp->state == RDT_QP_DRAINING && qpair_is_drained(qp))
 		leave_draining(qp);
+	rdt_fence_queue_check(qp);
 	if (qp->state != RDT_QP_CLOSING || !qp->transport_closed || qp->used)
 		return;
 	set_qpair_state(qp, RDT_QP_DETACHING);
-	rdt_fence_queue_ended(qp);
 	if (!qp->ctrl)
 		free_qpair(qp);
 	else if (qp->admin)
@@ -209,6 +209,7 @@ void rdt_qpair_fini(struct rdt_qpair *qp)
 	rdt_peer_gone(qp->reactor->target, qp->peer);
 	qp->peer = NULL;
 	rdt_auth_fini(qp);
+	rdt_slots_fini(&qp->left_ns);
 	free(qp->aside_data);
 	qp->aside_data = NULL;
 	if (qp->req_pool)
@@ -235,7 +236,7 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 {
 	qp->ctrl = ctrl;
 	if (!qp->admin)
-		LIST_INSERT_HEAD(&ctrl->queues_on[qp->reactor->index], qp, ctrl_link);
+		LIST_INSERT_HEAD(&ctrl->on[qp->reactor->index].queues, qp, ctrl_link);
 	qp->qid = qid;
 	qp->sqsize = sqsize;
 	qp->sqflow_off = sqflow_off;

@@ -14,6 +14,7 @@
 #include "nvmf/wire.h"
 #include "io_stats.h"
 #include "pool.h"
+#include "slots.h"
 #include "transport.h"
 
 struct rdt_auth;
@@ -67,8 +68,7 @@ struct rdt_qpair {
 	bool admin;    /* from the connection's private data; Connect must agree */
 	bool transport_closed;
 	bool sqflow_off;
-	bool left_writes; /* it closed with writes in flight: ctrl->queues_busy counts it */
-	bool late;        /* a transfer is beyond its deadline: stall watchdog */
+	bool late;   /* a transfer is beyond its deadline: stall watchdog */
 	bool fresh;  /* without a Connect or not authenticated: in reactor->fresh and site->fresh */
 	bool traced; /* log every state change of every command */
 	uint16_t cm_qid;
@@ -82,11 +82,16 @@ struct rdt_qpair {
 	struct rd_log *log;
 	TAILQ_ENTRY(rdt_qpair) link;
 	struct rdt_ctrl *ctrl;           /* a reference; NULL before Connect */
-	LIST_ENTRY(rdt_qpair) ctrl_link; /* I/O queue: in ctrl->queues_on */
-	struct rdt_share *share;         /* the share of its host */
-	struct rdt_cell *cell;           /* its counters: io_stats.h */
-	struct rdt_peer *peer;           /* its address; NULL in tests */
-	struct rdt_peer *host;           /* its host; NULL before Connect */
+	LIST_ENTRY(rdt_qpair) ctrl_link; /* I/O queue: ctrl->on[].queues */
+	LIST_ENTRY(rdt_qpair) lost_link; /* ctrl->lost_queues, while @left_writes */
+	LIST_ENTRY(rdt_qpair) over_link; /* while a question is answered: stale_write.c */
+	/* closed: its commands that may still write, and their namespaces; under subsys->lock */
+	unsigned int left_writes;
+	struct rdt_slots left_ns;
+	struct rdt_share *share; /* the share of its host */
+	struct rdt_cell *cell;   /* its counters: io_stats.h */
+	struct rdt_peer *peer;   /* its address; NULL in tests */
+	struct rdt_peer *host;   /* its host; NULL before Connect */
 	TAILQ_ENTRY(rdt_qpair) fresh_link;
 	TAILQ_ENTRY(rdt_qpair) site_link;
 	struct rdt_listener *listener; /* NULL in tests */

@@ -40,73 +40,110 @@ static bool may_write(const struct rdt_req *req)
 	       req->sqe.opcode != nvme_cmd_read && req->sqe.opcode != nvme_cmd_verify;
 }
 
-/* Record what may still be written by @qp, which closes. Under subsys->lock. */
-static void report_writes(struct rdt_qpair *qp)
+/* Find again in which namespaces the closed queue @qp may still write, and whether there are fewer
+ * such commands than before. On its reactor, under subsys->lock. */
+static bool count_writes(struct rdt_qpair *qp)
 {
+	unsigned int before = qp->left_writes;
 	struct rdt_req *req;
 
+	qp->left_writes = 0;
+	rdt_slots_clear_all(&qp->left_ns);
 	RDT_FOREACH_REQ (req, qp) {
 		if (!may_write(req))
 			continue;
-		rdt_slots_set(&qp->ctrl->busy_ns, req->ns->slot);
-		qp->left_writes = true;
+		rdt_slots_set(&qp->left_ns, req->ns->slot);
+		qp->left_writes++;
 	}
-	qp->ctrl->queues_busy += qp->left_writes;
+	return qp->left_writes < before;
+}
+
+/* Add the namespaces in which closed queues of @ctrl may still write. Under subsys->lock. */
+static void add_lost_queues(const struct rdt_ctrl *ctrl, struct rdt_slots *kept)
+{
+	const struct rdt_qpair *qp;
+
+	LIST_FOREACH (qp, &ctrl->lost_queues, lost_link)
+		rdt_slots_add(kept, &qp->left_ns);
+}
+
+/* Add the namespaces in which @dead may have commands in flight. Under subsys->lock. */
+static void add_left(const struct rdt_ctrl *dead, struct rdt_slots *kept)
+{
+	if (atomic_load(&dead->queues_unreported))
+		rdt_slots_set_all(kept);
+	else
+		add_lost_queues(dead, kept);
+}
+
+/* Could @ctrl have commands in flight if it were dead? Under subsys->lock. */
+static bool has_left(const struct rdt_ctrl *ctrl)
+{
+	return atomic_load(&ctrl->queues_unreported) || !LIST_EMPTY(&ctrl->lost_queues);
+}
+
+void rdt_fence_raise(struct rdt_ctrl *gone)
+{
+	bool over = atomic_load(&gone->over);
+	struct rdt_ctrl *ctrl;
+
+	if (!(over ? has_left(gone) : !LIST_EMPTY(&gone->lost_queues)))
+		return;
+	LIST_FOREACH (ctrl, rdt_subsys_host_ctrls(gone->subsys, gone), host_link) {
+		if (atomic_load(&ctrl->over) || !rdt_ctrl_same_host(gone, ctrl))
+			continue;
+		if (over)
+			add_left(gone, &ctrl->fenced_ns);
+		else
+			add_lost_queues(gone, &ctrl->fenced_ns);
+		ctrl->fence_waits = true;
+		atomic_store(&ctrl->fenced, true);
+	}
 }
 
 void rdt_fence_queue_closed(struct rdt_qpair *qp)
 {
 	struct rdt_ctrl *ctrl = qp->ctrl;
-	bool last;
 
 	if (!ctrl || qp->admin)
 		return;
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	report_writes(qp);
-	/* After the bits: controllers that counted the queue as in flight everywhere check
-	 * again. */
-	last = atomic_fetch_sub(&ctrl->queues_unreported, 1) == 1;
-	/* The host may repeat the writes by any controller. Of a dead one it was told already. */
-	if (qp->left_writes && !atomic_load(&ctrl->over))
-		rdt_ctrl_wake_host(ctrl, true);
-	else if (last)
-		rdt_ctrl_wake_host(ctrl, false);
+	count_writes(qp);
+	if (qp->left_writes) {
+		LIST_INSERT_HEAD(&ctrl->lost_queues, qp, lost_link);
+		if (!atomic_load(&ctrl->over)) /* all of a dead one counts as in flight already */
+			rdt_fence_raise(ctrl);
+	}
+	if (atomic_fetch_sub(&ctrl->queues_unreported, 1) == 1)
+		rdt_ctrl_wake_host(ctrl);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 }
 
-void rdt_fence_queue_ended(struct rdt_qpair *qp)
+void rdt_fence_queue_check(struct rdt_qpair *qp)
 {
 	struct rdt_ctrl *ctrl = qp->ctrl;
 
 	if (!qp->left_writes)
 		return;
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	if (--ctrl->queues_busy == 0) {
-		rdt_slots_clear_all(&ctrl->busy_ns);
-		rdt_ctrl_wake_host(ctrl, false);
-	}
+	if (count_writes(qp))
+		rdt_ctrl_wake_host(ctrl);
+	if (!qp->left_writes)
+		LIST_REMOVE(qp, lost_link);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 }
 
 void rdt_fence_queue_attached(struct rdt_ctrl *ctrl, const struct rdt_reactor *r)
 {
-	atomic_fetch_or(&ctrl->queue_reactors, reactor_bit(r));
+	if (ctrl->on[r->index].queues_count++ == 0)
+		atomic_fetch_or(&ctrl->queue_reactors, reactor_bit(r));
 	atomic_fetch_add(&ctrl->queues_unreported, 1);
 }
 
-/* Add the namespaces in which @dead may have commands in flight. */
-static void add_left(const struct rdt_ctrl *dead, struct rdt_slots *kept)
+void rdt_fence_queue_detached(struct rdt_ctrl *ctrl, const struct rdt_reactor *r)
 {
-	if (atomic_load(&dead->queues_unreported)) /* read before the bits */
-		rdt_slots_set_all(kept);
-	else
-		rdt_slots_add(kept, &dead->busy_ns);
-}
-
-/* Could @ctrl have commands in flight if it were dead? */
-static bool has_left(const struct rdt_ctrl *ctrl)
-{
-	return atomic_load(&ctrl->queues_unreported) || rdt_slots_any(&ctrl->busy_ns);
+	if (--ctrl->on[r->index].queues_count == 0)
+		atomic_fetch_and(&ctrl->queue_reactors, ~reactor_bit(r));
 }
 
 /* ---- controllers whose end may not have been noticed yet ---- */
@@ -124,17 +161,19 @@ static bool may_be_dead(const struct rdt_ctrl *other, const struct rdt_ctrl *ctr
 }
 
 /* @ctrl waits for the answers of @reactors. Under subsys->lock. */
-static void ask(struct rdt_ctrl *ctrl, uint64_t reactors)
+static void fence_ask_reactors(struct rdt_ctrl *ctrl, uint64_t reactors)
 {
 	struct rdt_subsys *ss = ctrl->subsys;
 
 	if (reactors && !ctrl->reactors_asked)
 		LIST_INSERT_HEAD(&ss->asking, ctrl, asking_link);
 	ctrl->reactors_asked |= reactors;
-	for (unsigned int i = 0; reactors >> i; i++) {
+	ctrl->reactors_looked &= ~reactors;
+	for (; reactors; reactors &= reactors - 1) {
+		unsigned int i = (unsigned int)__builtin_ctzll(reactors);
 		struct rdt_ask *question = &ss->asks[i];
 
-		if (!(reactors >> i & 1) || question->posted)
+		if (question->posted)
 			continue;
 		question->posted = true;
 		rd_loop_post(ss->target->reactors[i].loop, &question->msg);
@@ -151,7 +190,8 @@ void rdt_fence_ask(struct rdt_ctrl *ctrl, uint64_t owners)
 		if (other == ctrl || atomic_load(&other->over) ||
 		    !rdt_ctrl_same_host(other, ctrl) || !has_left(other))
 			continue;
-		ask(ctrl, owners ? owners & reactor_bit(other->owner) : reactors_of(other));
+		fence_ask_reactors(ctrl, owners ? owners & reactor_bit(other->owner)
+						: reactors_of(other));
 	}
 	pthread_mutex_unlock(&ss->lock);
 }
@@ -161,72 +201,91 @@ void rdt_fence_leave(struct rdt_ctrl *ctrl)
 	if (ctrl->reactors_asked)
 		LIST_REMOVE(ctrl, asking_link);
 	ctrl->reactors_asked = 0;
+	ctrl->reactors_looked = 0;
 }
 
-/* An I/O queue of @ctrl on this reactor whose connection the peer has closed, or NULL. */
-static struct rdt_qpair *closed_queue(const struct rdt_ctrl *ctrl, unsigned int reactor)
+/* Queues that have to end, by rdt_qpair.over_link. */
+LIST_HEAD(over_queues, rdt_qpair);
+
+/* End the controllers of @ctrl's host on this reactor whose connections were closed, and find their
+ * I/O queues on this reactor of which that is true. Each controller is looked at once for each
+ * @question, whichever of its host's controllers have asked. */
+static void look_at_host(const struct rdt_ctrl *ctrl, struct rdt_ask *question,
+			 struct over_queues *found)
 {
+	unsigned int reactor = (unsigned int)(question - ctrl->subsys->asks);
+	struct rdt_ctrl *other;
 	struct rdt_qpair *qp;
 
-	LIST_FOREACH (qp, &ctrl->queues_on[reactor], ctrl_link)
-		if (qp->state < RDT_QP_CLOSING && rdt_qpair_over(qp))
-			return qp;
-	return NULL;
-}
-
-/* End the controllers of @ctrl's host on this reactor whose connections were closed. Returns an I/O
- * queue of the host on this reactor that has to end as well, or NULL. */
-static struct rdt_qpair *end_closed(const struct rdt_ctrl *ctrl, unsigned int reactor)
-{
-	struct rdt_qpair *qp = NULL;
-	struct rdt_ctrl *other;
-
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
-		if (other == ctrl || !rdt_ctrl_same_host(other, ctrl) || !has_left(other))
+		if (!rdt_ctrl_same_host(other, ctrl))
+			continue;
+		other->on[reactor].looked = question->answers;
+		if (!has_left(other))
 			continue;
 		if (other->owner->index == reactor && !atomic_load(&other->over) &&
 		    rdt_qpair_over(other->admin))
 			rdt_ctrl_end(other, "its host has closed the connection and reconnected");
-		qp = qp ? qp : closed_queue(other, reactor);
+		LIST_FOREACH (qp, &other->on[reactor].queues, ctrl_link)
+			if (qp->state < RDT_QP_CLOSING && rdt_qpair_over(qp))
+				LIST_INSERT_HEAD(found, qp, over_link);
 	}
-	return qp;
 }
 
-/* Answer the new controllers that have asked, until one finds that a queue has to end. Returns that
- * queue, or NULL when all were answered. */
-static struct rdt_qpair *answer(struct rdt_ask *question)
+/* Look at the hosts whose controllers have asked. */
+static void look_at_hosts(struct rdt_ask *question, struct over_queues *found)
 {
 	struct rdt_subsys *ss = question->subsys;
 	unsigned int reactor = (unsigned int)(question - ss->asks);
-	struct rdt_qpair *closed = NULL;
-	struct rdt_ctrl *ctrl, *next;
+	struct rdt_ctrl *ctrl;
 
 	pthread_mutex_lock(&ss->lock);
 	question->posted = false;
-	for (ctrl = LIST_FIRST(&ss->asking); ctrl; ctrl = next) {
-		next = LIST_NEXT(ctrl, asking_link);
+	question->answers++;
+	LIST_FOREACH (ctrl, &ss->asking, asking_link) {
 		if (!(ctrl->reactors_asked >> reactor & 1))
 			continue;
-		closed = end_closed(ctrl, reactor);
-		if (closed)
-			break;
+		if (ctrl->on[reactor].looked != question->answers)
+			look_at_host(ctrl, question, found);
+		ctrl->reactors_looked |= UINT64_C(1) << reactor;
+	}
+	pthread_mutex_unlock(&ss->lock);
+}
+
+/* Answer the controllers for which this reactor has looked. Others may have asked since. */
+static void answer_looked(struct rdt_subsys *ss, unsigned int reactor)
+{
+	struct rdt_ctrl *ctrl, *next;
+
+	pthread_mutex_lock(&ss->lock);
+	for (ctrl = LIST_FIRST(&ss->asking); ctrl; ctrl = next) {
+		next = LIST_NEXT(ctrl, asking_link);
+		if (!(ctrl->reactors_looked >> reactor & 1))
+			continue;
+		ctrl->reactors_looked &= ~(UINT64_C(1) << reactor);
 		ctrl->reactors_asked &= ~(UINT64_C(1) << reactor);
 		if (!ctrl->reactors_asked)
 			LIST_REMOVE(ctrl, asking_link);
 		rdt_ctrl_wake_fenced(ctrl);
 	}
 	pthread_mutex_unlock(&ss->lock);
-	return closed;
 }
 
 /* This reactor runs (again). */
 static void ask_msg(struct rd_msg *msg)
 {
 	struct rdt_ask *question = rd_container_of(msg, struct rdt_ask, msg);
-	struct rdt_qpair *closed;
+	struct over_queues found = LIST_HEAD_INITIALIZER(found);
+	struct rdt_qpair *qp;
 
-	while ((closed = answer(question))) /* each is found once */
-		rdt_qpair_end(closed, RDT_END_HOST, "its host has closed it and reconnected");
+	look_at_hosts(question, &found);
+	/* Without the lock, which a queue takes as it closes. One that has ended with another is
+	 * freed in a later turn. */
+	while ((qp = LIST_FIRST(&found))) {
+		LIST_REMOVE(qp, over_link);
+		rdt_qpair_end(qp, RDT_END_HOST, "its host has closed it and reconnected");
+	}
+	answer_looked(question->subsys, (unsigned int)(question - question->subsys->asks));
 }
 
 int rdt_fence_open(struct rdt_subsys *ss)
@@ -246,7 +305,7 @@ int rdt_fence_open(struct rdt_subsys *ss)
 
 /* ---- namespaces that are fenced for a new controller ---- */
 
-uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl, bool keep)
+uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl)
 {
 	struct rdt_slots kept;
 	struct rdt_ctrl *other;
@@ -263,11 +322,10 @@ uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl, bool keep)
 			ctrl->fence_waits = true;
 			if (over)
 				cntlid = other->cntlid;
-			if (keep || !over)
-				add_left(other, &kept);
-		} else if (other->queues_busy) { /* lost queues of one that lives */
+			add_left(other, &kept);
+		} else if (!LIST_EMPTY(&other->lost_queues)) { /* of one that lives */
 			ctrl->fence_waits = true;
-			rdt_slots_add(&kept, &other->busy_ns);
+			add_lost_queues(other, &kept);
 		}
 	}
 	rdt_slots_copy(&ctrl->fenced_ns, &kept);
@@ -279,9 +337,11 @@ uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl, bool keep)
 void rdt_fence_forget_ns(struct rdt_subsys *ss, unsigned int slot)
 {
 	struct rdt_ctrl *ctrl;
+	struct rdt_qpair *qp;
 
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
-		rdt_slots_clear(&ctrl->busy_ns, slot);
+		LIST_FOREACH (qp, &ctrl->lost_queues, lost_link)
+			rdt_slots_clear(&qp->left_ns, slot);
 		rdt_slots_clear(&ctrl->fenced_ns, slot);
 	}
 }

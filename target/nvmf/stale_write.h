@@ -34,39 +34,44 @@
 struct rdt_reactor;
 struct rdt_subsys;
 
-/* An I/O queue on reactor @r joins the controller, on its owner. It ends with
- * rdt_fence_queue_closed(). */
+/* An I/O queue on reactor @r joins the controller, or has left it; on the owner. In between it
+ * closes. */
 void rdt_fence_queue_attached(struct rdt_ctrl *ctrl, const struct rdt_reactor *r);
+void rdt_fence_queue_detached(struct rdt_ctrl *ctrl, const struct rdt_reactor *r);
 /* The queue pair closes, on its reactor: records which of its commands a backend or another thread
- * holds and may still write. Until the last one has ended, all commands of its host wait in these
+ * holds and may still write. Until these have ended, commands of its host wait in their
  * namespaces. */
 void rdt_fence_queue_closed(struct rdt_qpair *qp);
-/* The closed queue pair has no commands left. On its reactor. */
-void rdt_fence_queue_ended(struct rdt_qpair *qp);
+/* Commands of the closed queue pair may have ended. On its reactor. */
+void rdt_fence_queue_check(struct rdt_qpair *qp);
+/* @gone, or a queue of it, has ended: from now on its host's commands wait for what is left in
+ * flight. Under subsys->lock. */
+void rdt_fence_raise(struct rdt_ctrl *gone);
 
 /* A question to a reactor, for all new controllers of a subsystem; under subsys->lock. */
 struct rdt_ask {
 	struct rd_msg msg;
 	struct rdt_subsys *subsys;
+	unsigned int answers; /* counts them; see rdt_ctrl_on.looked */
 	bool posted;
 };
 
 int rdt_fence_open(struct rdt_subsys *ss);
 /*
  * Other controllers of the host of @ctrl that may have commands in flight count as dead until their
- * reactors, those of their I/O queues included, answer. @owners: 0, or a bit for each reactor to
- * which the question is limited, and then for controllers only whose admin queue is there.
+ * reactors, those of their I/O queues included, answer. @owners: 0, or a bit for each reactor that
+ * is asked, and only if it has the admin queue of such a controller. Any thread.
  */
 void rdt_fence_ask(struct rdt_ctrl *ctrl, uint64_t owners);
 /* @ctrl is in no list any more. Under subsys->lock. */
 void rdt_fence_leave(struct rdt_ctrl *ctrl);
 
 /*
- * Find the dead controllers of @ctrl's host. Returns the CNTLID of one, or 0. @keep: commands for
- * namespaces where these have some in flight wait from now on. Commands for namespaces in which a
- * controller of unknown state has commands in flight wait in any case. Under subsys->lock.
+ * Find the dead controllers of @ctrl's host, and fence @ctrl from what these, those of unknown
+ * state, and lost queues have in flight, and from nothing else. Returns the CNTLID of a dead one,
+ * or 0. Under subsys->lock.
  */
-uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl, bool keep);
+uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl);
 
 /* The namespace in this slot was removed, and no command for it is in flight. Under subsys->lock.
  */

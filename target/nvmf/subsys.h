@@ -67,7 +67,8 @@ struct rdt_subsys {
 	atomic_bool sync_failed;
 
 	/* Guards ctrls, host_ctrls, asking, asks, cntlids, next_cntlid, namespaces (changed by the
-	 * main thread only), and the release of the last reference to a controller. */
+	 * main thread only), the stale-write fence, and the release of the last reference to a
+	 * controller. */
 	pthread_mutex_t lock;
 	/* sorted by NSID, including those that leave */
 	TAILQ_HEAD(rdt_ns_list, rdt_ns) namespaces;

@@ -5,8 +5,8 @@
  * Threads: the main thread owns struct rdt_target, the listeners and signals. Each reactor is a
  * thread with an event loop; only this reactor uses its queue pairs and requests. A controller
  * belongs to the reactor of its admin queue (ctrl->owner); I/O queues on other reactors reach it by
- * messages. subsys->lock is the only lock between them: for Connect, the end of a controller, host
- * lists and namespace visibility.
+ * messages. subsys->lock is the only lock between them: for Connect, the end of a queue or a
+ * controller, host lists and namespace visibility.
  *
  * Lock order: subsys->lock, then a lock of a controller's lists (error log, changed namespaces,
  * notifications). All other locks are leaf locks.

@@ -263,6 +263,8 @@ static void close_conn(struct rdt_qpair *qp)
 
 	CU_ASSERT_FALSE(c->closing);
 	c->closing = true;
+	if (c->on_close)
+		c->on_close(c);
 }
 
 static void destroy(struct rdt_qpair *qp)

@@ -151,7 +151,8 @@ struct t_conn {
 	bool no_read;     /* starting a fetch fails and loses the connection */
 	bool closing;
 	bool closed;
-	bool *gone; /* set to true when destroyed */
+	bool *gone;                         /* set to true when destroyed */
+	void (*on_close)(struct t_conn *c); /* called when the queue pair begins to close */
 	/* Called before the answer is recorded */
 	void (*on_respond)(struct t_conn *c, struct rdt_req *req);
 	uint16_t next_cid;

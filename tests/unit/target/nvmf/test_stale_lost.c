@@ -277,32 +277,222 @@ static void queue_is_lost_alone(void)
 		CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
 		CU_ASSERT_EQUAL(d->held_count, 1);
 		old_write_ends(p.env, d, io);
-		CU_ASSERT_FALSE(rdt_slots_any(&p.admin->qp.ctrl->busy_ns));
+		CU_ASSERT_TRUE(LIST_EMPTY(&p.admin->qp.ctrl->lost_queues));
 		CU_ASSERT_FALSE(atomic_load(&io->qp.ctrl->fenced));
 		t_pair_free(&p);
 	}
 }
 
-/* A host that has lost a path goes on by another one, which was ready before. */
-static void second_path_waits(void)
+/* As above, and the reactor of the admin queue of those that have to wait is blocked: their
+ * commands on the other reactor wait nevertheless. */
+static void owner_stands_still_when_a_queue_is_lost(void)
+{
+	for (int second = 0; second < 2; second++) {
+		struct t_pair p = t_pair_new();
+		struct t_conn *admin = second ? t_comes_back(p.env, 0, 0x11) : p.admin;
+		struct t_conn *io = t_conn_new(p.env, 1, 2, 16);
+		struct t_disk *d;
+		struct nvme_sqe sqe;
+		struct t_answer a;
+
+		CU_ASSERT_EQUAL(t_connect(io, admin->qp.ctrl->cntlid), admin->qp.ctrl->cntlid);
+		t_turn(p.env);
+		d = t_begin_old_write(p.env, p.io);
+		p.env->still[0] = true;
+		t_conn_cut(p.io);
+		t_turn(p.env);
+		write_to_both(io, &sqe);
+		t_advance(p.env, RD_NSEC_PER_SEC / 2);
+		CU_ASSERT_EQUAL_FATAL(t_answers(io), 1); /* of the other namespace */
+		a = t_answer(io);
+		CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+		CU_ASSERT_EQUAL(d->held_count, 1);
+		p.env->still[0] = false; /* it lifts the fence */
+		old_write_ends(p.env, d, io);
+		t_pair_free(&p);
+	}
+}
+
+/* A lost queue has a write in each of two namespaces, and a Read. Each namespace is free when its
+ * write has ended: the host is not kept from it by storage that hangs elsewhere, or by a Read. */
+static void each_namespace_is_free_with_its_writes(void)
 {
 	struct t_pair p = t_pair_new();
 	struct t_conn *io = second_path(&p, 0);
-	struct t_disk *d = t_begin_old_write(p.env, p.io);
+	struct t_disk *d = t_begin_old_write(p.env, p.io), *other = &p.env->disk[1];
 	struct nvme_sqe sqe;
 	struct t_answer a;
 
+	other->hold = true;
+	t_rw_sqe(p.io, &sqe, false, 1, 1, t_old_data);
+	t_send(p.io, &sqe, NULL, 0);
+	t_send_zeroes(p.io, 5, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 2);
 	t_conn_cut(p.io);
-	t_conn_cut(p.admin);
 	t_turn(p.env);
 	write_to_both(io, &sqe);
 	t_advance(p.env, RD_NSEC_PER_SEC);
-	CU_ASSERT_EQUAL_FATAL(t_answers(io), 1); /* of the other namespace */
+	CU_ASSERT_EQUAL(t_answers(io), 0);
+
+	other->hold = false;
+	t_turn(p.env);
+	t_advance(p.env, RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL_FATAL(t_answers(io), 1);
 	a = t_answer(io);
 	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
-	CU_ASSERT_EQUAL(d->held_count, 1);
-	old_write_ends(p.env, d, io);
+	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	t_advance(p.env, RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(d->held_count, 2); /* the Read, and the new write */
+	CU_ASSERT_TRUE(LIST_EMPTY(&p.admin->qp.ctrl->lost_queues));
+	d->hold = false;
+	t_turn(p.env);
+	a = t_answer(io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
 	t_pair_free(&p);
+}
+
+/* Two queues of a controller are lost with writes in one namespace, which ends with the second. The
+ * namespace of a third one is removed. */
+static void several_queues_are_lost(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *io = second_path(&p, 0), *lost = t_conn_new(p.env, 0, 2, 16);
+	struct rdt_ns *gone = t_ns_of(p.env->t->subsys[0], 5);
+	struct rdt_ctrl *ctrl = io->qp.ctrl;
+	unsigned int slot = gone->slot;
+	struct t_disk *d;
+
+	CU_ASSERT_EQUAL(t_connect(lost, p.cntlid), p.cntlid);
+	d = t_begin_old_write(p.env, p.io);
+	t_send_zeroes(lost, 1, 1);
+	t_turn(p.env);
+	t_conn_cut(p.io);
+	t_conn_cut(lost);
+	t_turn(p.env);
+	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->fenced_ns));
+	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->fenced_ns));
+	rdt_slots_set(&LIST_FIRST(&p.admin->qp.ctrl->lost_queues)->left_ns, slot);
+	rdt_slots_set(&ctrl->fenced_ns, slot);
+	rdt_control_ns_remove(gone, NULL, NULL);
+	t_turn(p.env);
+	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->fenced_ns, slot));
+	CU_ASSERT_FALSE(rdt_slots_has(&LIST_FIRST(&p.admin->qp.ctrl->lost_queues)->left_ns, slot));
+	d->hold = false;
+	t_turn(p.env);
+	CU_ASSERT_FALSE(atomic_load(&ctrl->fenced));
+	t_pair_free(&p);
+}
+
+static void ask_again(struct t_conn *c)
+{
+	struct rdt_ctrl *ctrl;
+
+	LIST_FOREACH (ctrl, &c->qp.ctrl->subsys->asking, asking_link)
+		rdt_fence_ask(ctrl, 0);
+}
+
+/* While a reactor ends the queues for an answer, other reactors ask again. Such a question is
+ * posted once, and the controller waits for its answer as well. */
+static void asked_again_during_the_answer(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = t_conn_new(p.env, 1, 2, 16), *io;
+	struct rdt_ctrl *ctrl;
+
+	CU_ASSERT_EQUAL(t_connect(other, p.cntlid), p.cntlid);
+	t_begin_old_write(p.env, p.io);
+	p.env->still[1] = true;
+	p.io->peer_closed = other->peer_closed = true;
+	p.io->on_close = other->on_close = ask_again;
+	io = second_path(&p, 0);
+	ctrl = io->qp.ctrl;
+	p.env->still[1] = false;
+	while (!ctrl->subsys->asks[1].answers)
+		t_pump(p.env);
+	CU_ASSERT_TRUE(ctrl->subsys->asks[1].posted);
+	CU_ASSERT_EQUAL(ctrl->reactors_asked >> 1, 1);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(ctrl->reactors_asked, 0);
+	CU_ASSERT_EQUAL(ctrl->reactors_looked, 0);
+	CU_ASSERT_TRUE(LIST_EMPTY(&ctrl->subsys->asking));
+	CU_ASSERT_FALSE(ctrl->subsys->asks[1].posted);
+	CU_ASSERT_EQUAL(ctrl->subsys->asks[1].answers, 2);
+	p.env->disk[0].hold = false;
+	t_pair_free(&p);
+}
+
+/* A reactor is blocked that has no queue of the host any more. */
+static void reactor_that_had_a_queue(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = t_conn_new(p.env, 0, 2, 16), *io;
+	struct nvme_sqe sqe;
+
+	CU_ASSERT_EQUAL(t_connect(other, p.cntlid), p.cntlid);
+	t_conn_cut(p.io);
+	t_turn(p.env);
+	p.env->still[1] = true;
+	io = second_path(&p, 0);
+	write_to_both(io, &sqe);
+	t_advance(p.env, RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(t_answers(io), 2);
+	p.env->still[1] = false;
+	t_pair_free(&p);
+}
+
+/* A reactor stands still that has the admin queues of two paths of a host. Commands of the second
+ * one, on the other reactor, wait for what the first may have in flight. */
+static void second_path_waits_for_its_own_reactor(void)
+{
+	struct stalled s = {.p = t_pair_new()};
+	struct t_conn *first = t_conn_new(s.p.env, 0, 2, 16), *admin;
+
+	CU_ASSERT_EQUAL(t_connect(first, s.p.cntlid), s.p.cntlid);
+	admin = t_comes_back(s.p.env, 0, 0x11);
+	set_keep_alive(admin, 300000);
+	set_keep_alive(s.p.admin, 300000);
+	s.io = t_conn_new(s.p.env, 1, 1, 16);
+	CU_ASSERT_EQUAL(t_connect(s.io, admin->qp.ctrl->cntlid), admin->qp.ctrl->cntlid);
+	stall_with_write(&s, first);
+	t_advance(s.p.env, 2 * RD_NSEC_PER_SEC);
+	write_to_both(s.io, &s.sqe);
+	t_advance(s.p.env, 10 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(t_answers(s.io), 0);
+	CU_ASSERT_EQUAL(s.d->held_count, 1);
+	s.p.admin->peer_closed = true;
+	moves_again(&s);
+	expect_other_namespace(&s);
+	old_write_ends(s.p.env, s.d, s.io);
+	t_pair_free(&s.p);
+}
+
+/* A host that has lost a path goes on by another one, which was ready before. */
+static void second_path_waits(void)
+{
+	for (int both = 0; both < 2; both++) {
+		struct t_pair p = t_pair_new();
+		struct t_conn *io = second_path(&p, 0);
+		struct t_disk *d = t_begin_old_write(p.env, p.io);
+		struct nvme_sqe sqe;
+		struct t_answer a;
+
+		if (both)
+			t_conn_cut(p.io);
+		t_conn_cut(p.admin);
+		t_turn(p.env);
+		write_to_both(io, &sqe);
+		t_advance(p.env, RD_NSEC_PER_SEC);
+		CU_ASSERT_EQUAL_FATAL(t_answers(io), 1); /* of the other namespace */
+		a = t_answer(io);
+		CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+		CU_ASSERT_EQUAL(d->held_count, 1);
+		old_write_ends(p.env, d, io);
+		t_pair_free(&p);
+	}
 }
 
 /* The reactor of the first path stands still: nobody can end its controller. */
@@ -506,6 +696,13 @@ const struct t_case t_stale_lost_cases[] = {
 	{"a reactor is blocked within a turn, and the loss is not noticed",
 	 blocked_with_an_unnoticed_loss},
 	{"a queue is lost alone with a write in flight", queue_is_lost_alone},
+	{"a queue is lost alone, and those that wait belong to a blocked reactor",
+	 owner_stands_still_when_a_queue_is_lost},
+	{"each namespace is free with its writes", each_namespace_is_free_with_its_writes},
+	{"several queues of a controller are lost", several_queues_are_lost},
+	{"a reactor is asked again while it answers", asked_again_during_the_answer},
+	{"a reactor that had a queue does not matter", reactor_that_had_a_queue},
+	{"a second path waits for the reactor of both", second_path_waits_for_its_own_reactor},
 	{"a second path waits for what the first left in flight", second_path_waits},
 	{"a second path waits for a reactor that stands still", second_path_waits_for_a_reactor},
 	{"reactors without other controllers of the host are not asked",

@@ -337,11 +337,11 @@ static void reset_leaves_nothing(void)
 	t_set_property(p.admin, NVME_REG_CC, 0x00460000);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(ctrl->state, RDT_CTRL_RESETTING);
-	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->busy_ns));
+	CU_ASSERT_FALSE(LIST_EMPTY(&ctrl->lost_queues));
 	d->hold = false;
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(ctrl->state, RDT_CTRL_DISABLED);
-	CU_ASSERT_FALSE(rdt_slots_any(&ctrl->busy_ns));
+	CU_ASSERT_TRUE(LIST_EMPTY(&ctrl->lost_queues));
 	t_pair_free(&p);
 }
 
