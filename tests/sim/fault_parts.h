@@ -16,6 +16,8 @@ struct fault_port {
 void fault_break_link(struct world *w, enum rd_sim_fault fault, uint64_t ns);
 /* All connections of a host over a path hold their messages; see rd_sim_hold_path(). */
 void fault_hold_path(struct world *w, unsigned int host, unsigned int path, bool both, uint64_t ns);
+/* All connections of a host over a path are lost, of which only the host learns soon. */
+void fault_lose_path(struct world *w, unsigned int host, unsigned int path);
 
 void fault_port_init(struct fault_port *p, struct world *w, unsigned int path);
 void fault_port_down(struct fault_port *p, uint64_t ns);

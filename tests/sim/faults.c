@@ -20,6 +20,8 @@ struct faults {
 	struct rd_sim_event next;
 	struct fault_port ports[WORLD_PATHS];
 	struct rd_sim_event storage_well;
+	struct rd_sim_event breaks; /* profile `fence`: a connection is lost, or */
+	bool breaks_path;           /* a path */
 	struct store_faults normal;
 };
 
@@ -207,10 +209,35 @@ static void next_fault(struct rd_sim_event *event)
 /* Hosts send lost writes again after 4 s. */
 #define FENCE_FROM  (3 * RD_NSEC_PER_SEC)
 #define FENCE_UP_TO (10 * RD_NSEC_PER_SEC)
+/* Shorter than hosts wait, and than their keep-alive timeout: they may reconnect meanwhile. */
+#define FENCE_SHORT (1500 * RD_NSEC_PER_MSEC)
 
-/* One reactor stands still, within a turn or between two; or the storage of all is slow, and a
- * connection is lost. Messages are not held: a loss that the target has not detected is not covered
- * by the fence. */
+static void link_breaks(struct rd_sim_event *event)
+{
+	struct faults *f = rd_container_of(event, struct faults, breaks);
+	struct rd_sim *sim = f->w->sim;
+	unsigned int host, path;
+
+	if (!f->breaks_path) {
+		fault_break_link(f->w, rd_sim_chance(sim, 1, 2) ? RD_SIM_CUT : RD_SIM_HALF_OPEN, 0);
+		return;
+	}
+	host = (unsigned int)rd_sim_below(sim, WORLD_HOSTS);
+	path = (unsigned int)rd_sim_below(sim, WORLD_PATHS);
+	fault_lose_path(f->w, host, path);
+}
+
+/* A connection, or a path, is lost within @ns. */
+static void break_within(struct faults *f, uint64_t ns, bool path)
+{
+	f->breaks_path = path;
+	rd_sim_at(f->w->sim, &f->breaks, rd_sim_below(f->w->sim, ns));
+}
+
+/* One reactor stands still, within a turn or between two, and meanwhile a host loses a path, which
+ * the target does not learn. Or the storage of all is slow, or a reactor stands still for a short
+ * time, and a connection is lost, of which maybe only one end learns. Messages are not held:
+ * commands that are delivered late are not covered by the fence. */
 static void next_fence_fault(struct rd_sim_event *event)
 {
 	struct faults *f = rd_container_of(event, struct faults, next);
@@ -220,21 +247,28 @@ static void next_fence_fault(struct rd_sim_event *event)
 
 	if (w->ending)
 		return;
-	switch (rd_sim_below(w->sim, 4)) {
+	switch (rd_sim_below(w->sim, 6)) {
 	case 0:
 		store_block_next(w->store, ns);
+		break_within(f, FENCE_SHORT, true);
 		break;
 	case 1:
+		store_block_next(w->store, FENCE_SHORT);
+		break_within(f, FENCE_SHORT, false);
+		break;
+	case 2:
+	case 3:
 		slow.slow_in = 2;
 		slow.slow_ns = ns;
 		store_set_faults(w->store, &slow);
 		rd_sim_at(w->sim, &f->storage_well, RD_NSEC_PER_SEC);
 		rd_sim_tell(w->sim, "fault: slow");
-		fault_break_link(w, RD_SIM_CUT, 0);
+		break_within(f, RD_NSEC_PER_SEC, false);
 		break;
 	default:
 		stall_actor(w, ACTOR_REACTOR + (unsigned int)rd_sim_below(w->sim, WORLD_REACTORS),
 			    ns);
+		break_within(f, FENCE_SHORT, true);
 		break;
 	}
 	rd_sim_at(w->sim, &f->next, ns + rd_sim_below(w->sim, RD_NSEC_PER_SEC));
@@ -287,6 +321,7 @@ int faults_new(struct world *w, struct faults **out)
 	for (unsigned int i = 0; i < WORLD_PATHS; i++)
 		fault_port_init(&f->ports[i], w, i);
 	f->storage_well.fn = storage_is_well;
+	f->breaks.fn = link_breaks;
 	f->normal = (struct store_faults){.latency_ns = 8 * RD_NSEC_PER_MSEC};
 	store_set_faults(w->store, &f->normal);
 	if (!(w->opts.faults & FAULTS_FENCE))
@@ -309,6 +344,7 @@ void faults_free(struct faults *f)
 		return;
 	rd_sim_cancel(f->w->sim, &f->next);
 	rd_sim_cancel(f->w->sim, &f->storage_well);
+	rd_sim_cancel(f->w->sim, &f->breaks);
 	for (unsigned int i = 0; i < WORLD_PATHS; i++)
 		rd_sim_cancel(f->w->sim, &f->ports[i].up);
 	free(f);

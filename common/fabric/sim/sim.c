@@ -267,16 +267,34 @@ void rd_sim_break(struct rd_sim *sim, unsigned int n, enum rd_sim_fault fault, u
 	}
 }
 
+static bool is_on_path(const struct rd_sim_link *link, const struct sockaddr *from, uint16_t port)
+{
+	const struct rd_sim_conn *c = link->end[0];
+
+	return c && rd_addr_key((struct sockaddr *)&c->base.local) == rd_addr_key(from) &&
+	       rd_addr_port((struct sockaddr *)&c->base.remote) == port;
+}
+
+void rd_sim_lose_path(struct rd_sim *sim, const struct sockaddr *from, uint16_t port)
+{
+	struct rd_sim_link *link;
+
+	LIST_FOREACH (link, &sim->links, entry) {
+		if (!is_on_path(link, from, port) || !can_break(link))
+			continue;
+		link->cut = true;
+		learn_loss(link->end[0], rd_sim_below(sim, LEARNS_WITHIN), -ECONNRESET);
+		learn_loss(link->end[1], PEER_TIMEOUT, -ETIMEDOUT);
+	}
+}
+
 void rd_sim_hold_path(struct rd_sim *sim, const struct sockaddr *from, uint16_t port, bool both,
 		      uint64_t ns)
 {
 	struct rd_sim_link *link;
 
 	LIST_FOREACH (link, &sim->links, entry) {
-		const struct rd_sim_conn *c = link->end[0];
-
-		if (!c || rd_addr_key((struct sockaddr *)&c->base.local) != rd_addr_key(from) ||
-		    rd_addr_port((struct sockaddr *)&c->base.remote) != port)
+		if (!is_on_path(link, from, port))
 			continue;
 		hold_pipe(link, 1, ns);
 		if (both)

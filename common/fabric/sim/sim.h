@@ -98,6 +98,9 @@ enum rd_sim_fault {
 unsigned int rd_sim_links(const struct rd_sim *sim);
 /* @n: below rd_sim_links(). @ns: how long the fault lasts. */
 void rd_sim_break(struct rd_sim *sim, unsigned int n, enum rd_sim_fault fault, uint64_t ns);
+/* All connections to @port of a host with the address @from are lost, of which only the host learns
+ * soon. */
+void rd_sim_lose_path(struct rd_sim *sim, const struct sockaddr *from, uint16_t port);
 /*
  * All messages wait for @ns that a host with the address @from sends by connections to @port, and
  * (@both) those that it receives.

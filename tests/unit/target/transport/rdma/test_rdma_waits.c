@@ -348,6 +348,23 @@ static void looks_before_it_goes_on(void)
 	t_rdma_assoc_close(&a);
 }
 
+/* Another reactor has noticed that this one stood still, maybe within its turn: it looks again
+ * before it takes a command. */
+static void looks_before_each_command(void)
+{
+	struct t_rdma_assoc a;
+	struct rdt_reactor *r;
+	struct nvme_sqe sqe;
+
+	t_rdma_assoc_open(&a, 16);
+	r = &a.s.t->reactors[SLIST_EMPTY(&a.s.t->reactors[0].rdma->devs)];
+	atomic_store(&r->beat_asked, true);
+	t_rdma_command(&a.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
+	CU_ASSERT_EQUAL(t_rdma_answer(&a.admin, &sqe), 0);
+	CU_ASSERT_FALSE(atomic_load(&r->beat_asked));
+	t_rdma_assoc_close(&a);
+}
+
 const struct t_case t_rdma_waits_cases[] = {
 	{"a host that moves no data loses its connection", stalled_host},
 	{"who has nothing outstanding is not watched", idle_is_not_watched},
@@ -356,5 +373,6 @@ const struct t_case t_rdma_waits_cases[] = {
 	{"a queue full of commands at once gets RECVs for all", capsules_of_a_burst},
 	{"many connections at once are adopted over many turns", adopts_in_turns},
 	{"a reactor looks whether it stood still before anything else", looks_before_it_goes_on},
+	{"a reactor that was noticed to stand still looks again", looks_before_each_command},
 	{NULL, NULL},
 };
