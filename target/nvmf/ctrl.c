@@ -179,7 +179,7 @@ static void ctrl_is_dead(struct rdt_ctrl *ctrl)
 	if (!ctrl->ioqs_live)
 		return;
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	rdt_fence_raise(ctrl);
+	rdt_fence_ctrl_ended(ctrl);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 }
 

@@ -185,7 +185,7 @@ bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b); /* 
 void rdt_ctrl_wake_host(const struct rdt_ctrl *gone);
 /* @ctrl checks again, if it waits. Any thread, under subsys->lock. */
 void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl);
-/* @reactors (a bit for each) do not run: if @ctrl is ready, its commands wait in the namespaces
+/* @reactors (a bit for each) do not run: unless @ctrl is over, its commands wait in the namespaces
  * where other controllers of its host, on these reactors, may have commands in flight, until the
  * reactors have answered. Returns whether commands wait. Any thread with a queue of @ctrl. */
 bool rdt_ctrl_distrust(struct rdt_ctrl *ctrl, uint64_t reactors);

@@ -92,7 +92,8 @@ static bool may_distrust(const struct rdt_qpair *qp, uint64_t standing)
 }
 
 /* Fence the controllers of this reactor from the commands that the reactors in @standing have in
- * flight. */
+ * flight: all that stand still, because one of them may have the admin queue of a controller here.
+ */
 static void fence_own(struct rdt_reactor *r, uint64_t standing)
 {
 	char names[RDT_BEAT_NAMES];
@@ -142,7 +143,7 @@ static void beat(struct rd_timer *timer)
 	atomic_store(&r->beat_at, r->beat_seen);
 	standing = find_standing(r, r->beat_seen);
 	if (standing & ~r->beat_standing)
-		fence_own(r, standing & ~r->beat_standing);
+		fence_own(r, standing);
 	r->beat_standing = standing;
 	/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
 	rd_timer_start(r->loop, timer, RDT_BEAT_NS);

@@ -83,10 +83,10 @@ struct rdt_qpair {
 	TAILQ_ENTRY(rdt_qpair) link;
 	struct rdt_ctrl *ctrl;           /* a reference; NULL before Connect */
 	LIST_ENTRY(rdt_qpair) ctrl_link; /* I/O queue: ctrl->on[].queues */
-	LIST_ENTRY(rdt_qpair) lost_link; /* ctrl->lost_queues, while @left_writes */
+	LIST_ENTRY(rdt_qpair) lost_link; /* ctrl->lost_queues, while @left_count */
 	LIST_ENTRY(rdt_qpair) over_link; /* while a question is answered: stale_write.c */
-	/* closed: its commands that may still write, and their namespaces; under subsys->lock */
-	unsigned int left_writes;
+	/* closed: the namespaces in which its commands may still write; under subsys->lock */
+	unsigned int left_count;
 	struct rdt_slots left_ns;
 	struct rdt_share *share; /* the share of its host */
 	struct rdt_cell *cell;   /* its counters: io_stats.h */

@@ -40,22 +40,19 @@ static bool may_write(const struct rdt_req *req)
 	       req->sqe.opcode != nvme_cmd_read && req->sqe.opcode != nvme_cmd_verify;
 }
 
-/* Find again in which namespaces the closed queue @qp may still write, and whether there are fewer
- * such commands than before. On its reactor, under subsys->lock. */
-static bool count_writes(struct rdt_qpair *qp)
+/* Find again in which namespaces the closed queue @qp may still write, and whether these are fewer
+ * than before. On its reactor, under subsys->lock. */
+static bool find_writes(struct rdt_qpair *qp)
 {
-	unsigned int before = qp->left_writes;
+	unsigned int before = qp->left_count;
 	struct rdt_req *req;
 
-	qp->left_writes = 0;
+	qp->left_count = 0;
 	rdt_slots_clear_all(&qp->left_ns);
-	RDT_FOREACH_REQ (req, qp) {
-		if (!may_write(req))
-			continue;
-		rdt_slots_set(&qp->left_ns, req->ns->slot);
-		qp->left_writes++;
-	}
-	return qp->left_writes < before;
+	RDT_FOREACH_REQ (req, qp)
+		if (may_write(req))
+			qp->left_count += !rdt_slots_set(&qp->left_ns, req->ns->slot);
+	return qp->left_count < before;
 }
 
 /* Add the namespaces in which closed queues of @ctrl may still write. Under subsys->lock. */
@@ -82,23 +79,28 @@ static bool has_left(const struct rdt_ctrl *ctrl)
 	return atomic_load(&ctrl->queues_unreported) || !LIST_EMPTY(&ctrl->lost_queues);
 }
 
-void rdt_fence_raise(struct rdt_ctrl *gone)
+/* Commands of the host of @gone wait for what this controller, or only its queue @lost, has in
+ * flight. Under subsys->lock. */
+static void raise_fence(struct rdt_ctrl *gone, const struct rdt_qpair *lost)
 {
-	bool over = atomic_load(&gone->over);
 	struct rdt_ctrl *ctrl;
 
-	if (!(over ? has_left(gone) : !LIST_EMPTY(&gone->lost_queues)))
-		return;
 	LIST_FOREACH (ctrl, rdt_subsys_host_ctrls(gone->subsys, gone), host_link) {
 		if (atomic_load(&ctrl->over) || !rdt_ctrl_same_host(gone, ctrl))
 			continue;
-		if (over)
-			add_left(gone, &ctrl->fenced_ns);
+		if (lost)
+			rdt_slots_add(&ctrl->fenced_ns, &lost->left_ns);
 		else
-			add_lost_queues(gone, &ctrl->fenced_ns);
+			add_left(gone, &ctrl->fenced_ns);
 		ctrl->fence_waits = true;
 		atomic_store(&ctrl->fenced, true);
 	}
+}
+
+void rdt_fence_ctrl_ended(struct rdt_ctrl *ctrl)
+{
+	if (has_left(ctrl))
+		raise_fence(ctrl, NULL);
 }
 
 void rdt_fence_queue_closed(struct rdt_qpair *qp)
@@ -108,11 +110,11 @@ void rdt_fence_queue_closed(struct rdt_qpair *qp)
 	if (!ctrl || qp->admin)
 		return;
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	count_writes(qp);
-	if (qp->left_writes) {
+	find_writes(qp);
+	if (qp->left_count) {
 		LIST_INSERT_HEAD(&ctrl->lost_queues, qp, lost_link);
 		if (!atomic_load(&ctrl->over)) /* all of a dead one counts as in flight already */
-			rdt_fence_raise(ctrl);
+			raise_fence(ctrl, qp);
 	}
 	if (atomic_fetch_sub(&ctrl->queues_unreported, 1) == 1)
 		rdt_ctrl_wake_host(ctrl);
@@ -123,12 +125,12 @@ void rdt_fence_queue_check(struct rdt_qpair *qp)
 {
 	struct rdt_ctrl *ctrl = qp->ctrl;
 
-	if (!qp->left_writes)
+	if (!qp->left_count)
 		return;
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	if (count_writes(qp))
+	if (find_writes(qp))
 		rdt_ctrl_wake_host(ctrl);
-	if (!qp->left_writes)
+	if (!qp->left_count)
 		LIST_REMOVE(qp, lost_link);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 }

@@ -44,9 +44,9 @@ void rdt_fence_queue_detached(struct rdt_ctrl *ctrl, const struct rdt_reactor *r
 void rdt_fence_queue_closed(struct rdt_qpair *qp);
 /* Commands of the closed queue pair may have ended. On its reactor. */
 void rdt_fence_queue_check(struct rdt_qpair *qp);
-/* @gone, or a queue of it, has ended: from now on its host's commands wait for what is left in
- * flight. Under subsys->lock. */
-void rdt_fence_raise(struct rdt_ctrl *gone);
+/* @ctrl is over: from now on its host's commands wait for what it has in flight. Under
+ * subsys->lock. */
+void rdt_fence_ctrl_ended(struct rdt_ctrl *ctrl);
 
 /* A question to a reactor, for all new controllers of a subsystem; under subsys->lock. */
 struct rdt_ask {
@@ -59,8 +59,8 @@ struct rdt_ask {
 int rdt_fence_open(struct rdt_subsys *ss);
 /*
  * Other controllers of the host of @ctrl that may have commands in flight count as dead until their
- * reactors, those of their I/O queues included, answer. @owners: 0, or a bit for each reactor that
- * is asked, and only if it has the admin queue of such a controller. Any thread.
+ * reactors answer. @owners: 0: the reactors of all their queues are asked. Otherwise a bit for each
+ * reactor that is asked, if it has the admin queue of such a controller. Any thread.
  */
 void rdt_fence_ask(struct rdt_ctrl *ctrl, uint64_t owners);
 /* @ctrl is in no list any more. Under subsys->lock. */

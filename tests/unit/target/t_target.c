@@ -8,6 +8,8 @@
 #include "target/reactor/lifecycle.h"
 #include "t_target.h"
 
+unsigned int t_reactors = 2;
+
 #define must(cond) CU_ASSERT_FATAL(cond)
 
 /* ---- the backend ---- */
@@ -379,7 +381,7 @@ static void make_config(struct t_env *env)
 {
 	struct rdt_target_config *tc = &env->cfg.target;
 
-	tc->reactors = 2;
+	tc->reactors = t_reactors;
 	tc->queue_depth = 64;
 	tc->io_queues = 4;
 	tc->engine_depth = 16;

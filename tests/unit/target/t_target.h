@@ -99,6 +99,9 @@ struct t_disk {
 	int open_rc;         /* of rdt_bdev_opened(); for a disk that is opened in the background */
 };
 
+#define T_REACTORS 3            /* at most */
+extern unsigned int t_reactors; /* of the next environment: 2, unless a test needs more */
+
 struct t_env {
 	uint64_t now;
 	uint64_t tick; /* ns that pass with each look at the clock; 0: none */
@@ -116,9 +119,9 @@ struct t_env {
 		disk[T_DISKS];  /* by ns->slot; those from 3 on are for namespaces added later */
 	unsigned int disk_next; /* index for the next namespace that is added; 0: none */
 	unsigned int drained;
-	struct rdt_req_pool reqs[2]; /* requests of the queues of each reactor */
-	bool no_memory;              /* allocating more requests fails */
-	bool still[2];               /* the reactor hangs: its loop is not turned */
+	struct rdt_req_pool reqs[T_REACTORS]; /* requests of the queues of each reactor */
+	bool no_memory;                       /* allocating more requests fails */
+	bool still[T_REACTORS];               /* the reactor hangs: its loop is not turned */
 };
 
 struct t_answer {

@@ -470,6 +470,50 @@ static void second_path_waits_for_its_own_reactor(void)
 	t_pair_free(&s.p);
 }
 
+/* One reactor has the admin queue of the second path, and one has the first path with a write; they
+ * stop at different times, and the I/O queue of the second path is on a third one. */
+static void two_reactors_stand_still(void)
+{
+	static const unsigned int stops[][2] = {/* ms; of the first path, of the second */
+						{0, 0},
+						{0, 700},
+						{700, 0},
+						{0, 1500},
+						{1500, 0}};
+
+	for (unsigned int i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
+		struct t_conn *first, *admin;
+		struct stalled s;
+
+		t_reactors = 3;
+		s.p = t_pair_new();
+		t_reactors = 2;
+		first = t_conn_new(s.p.env, 0, 2, 16);
+		CU_ASSERT_EQUAL(t_connect(first, s.p.cntlid), s.p.cntlid);
+		admin = t_comes_back(s.p.env, 2, 0x11);
+		set_keep_alive(admin, 300000);
+		set_keep_alive(s.p.admin, 300000);
+		s.io = t_conn_new(s.p.env, 1, 1, 16);
+		CU_ASSERT_EQUAL(t_connect(s.io, admin->qp.ctrl->cntlid), admin->qp.ctrl->cntlid);
+		s.d = t_begin_old_write(s.p.env, first);
+		for (unsigned int ms = 0; ms < 4000; ms += 100) {
+			s.p.env->still[0] = ms >= stops[i][0];
+			s.p.env->still[2] = ms >= stops[i][1];
+			t_advance(s.p.env, 100 * RD_NSEC_PER_MSEC);
+		}
+		write_to_both(s.io, &s.sqe);
+		t_advance(s.p.env, RD_NSEC_PER_SEC);
+		CU_ASSERT_EQUAL(t_answers(s.io), 0);
+		CU_ASSERT_EQUAL(s.d->held_count, 1);
+		s.p.admin->peer_closed = true;
+		s.p.env->still[2] = false;
+		moves_again(&s);
+		expect_other_namespace(&s);
+		old_write_ends(s.p.env, s.d, s.io);
+		t_pair_free(&s.p);
+	}
+}
+
 /* A host that has lost a path goes on by another one, which was ready before. */
 static void second_path_waits(void)
 {
@@ -703,6 +747,7 @@ const struct t_case t_stale_lost_cases[] = {
 	{"a reactor is asked again while it answers", asked_again_during_the_answer},
 	{"a reactor that had a queue does not matter", reactor_that_had_a_queue},
 	{"a second path waits for the reactor of both", second_path_waits_for_its_own_reactor},
+	{"reactors stop one after the other", two_reactors_stand_still},
 	{"a second path waits for what the first left in flight", second_path_waits},
 	{"a second path waits for a reactor that stands still", second_path_waits_for_a_reactor},
 	{"reactors without other controllers of the host are not asked",
