@@ -109,7 +109,7 @@ static bool answer_is_possible(struct claim *c, const struct rdinit_completion *
 		return resv_unexecuted(resv, c->number, now);
 	if (tells_effect(comp))
 		return resv_answered(resv, c->number, comp->status & 0x7ff, report, now);
-	resv_lost(resv, c->number);
+	resv_lost(resv, c->number, now);
 	return true;
 }
 
@@ -254,7 +254,7 @@ void claim_acts(struct claim *c, struct rdinit_dev_chan *chan)
 	rd_sim_tell(sim, "host %u %s: type %u, keys %u and %u", c->host, action_names[c->op.action],
 		    c->op.rtype, c->op.crkey, c->op.key);
 	if (rdinit_io_passthru_async(cp->qp, &cmd, NULL, claim_ended, c))
-		resv_lost(c->w->resv, c->number);
+		resv_lost(c->w->resv, c->number, rd_sim_now(sim));
 	else
 		c->busy = true;
 }

@@ -270,7 +270,7 @@ static void disconnect_discovery(struct discovery *d)
 
 void discovery_acts(struct discovery *d)
 {
-	if (!d)
+	if (!d || d->w->actors[ACTOR_DISCOVERY].stalled_until > rd_sim_now(d->w->sim))
 		return;
 	if (!d->ctrl && rd_sim_chance(d->w->sim, 1, CONNECT_IN))
 		connect_discovery(d);

@@ -480,7 +480,7 @@ bool resv_answered(struct resv *r, int number, unsigned int status, const struct
 	return true;
 }
 
-void resv_lost(struct resv *r, int number)
+void resv_lost(struct resv *r, int number, uint64_t now)
 {
 	unsigned int n = (unsigned int)number;
 
@@ -489,6 +489,7 @@ void resv_lost(struct resv *r, int number)
 	else
 		lose_answer(r, n);
 	forget_lost(r);
+	update_rights(r, now);
 }
 
 bool resv_unexecuted(struct resv *r, int number, uint64_t now)

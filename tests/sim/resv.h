@@ -76,7 +76,7 @@ bool resv_answered(struct resv *r, int number, unsigned int status, const struct
 		   uint64_t now);
 /* The command has ended without an answer, and may take effect until resv_restarted() or
  * resv_settled(). */
-void resv_lost(struct resv *r, int number);
+void resv_lost(struct resv *r, int number, uint64_t now);
 /*
  * The answer says that the command was not executed, and will not be. Returns false when the
  * command has taken effect in every possible state.
