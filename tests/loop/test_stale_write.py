@@ -12,6 +12,24 @@ OLD, NEW = b'\xaa' * 512, b'\xbb' * 512
 RESV_REPORT = 0x0E
 
 
+def keep_busy(queue):
+    """Other commands of the queue are answered during the time in which a write that is not fenced would complete."""
+    for _ in range(500):
+        nv.expect(queue.data_in(RESV_REPORT, 64, nsid=1, cdw10=15, cdw11=1)[0])
+
+
+def expect_new_last(t, queue, stall, cids):
+    """The blocked reactor goes on with the old write; the new ones, @cids by namespace, are executed after it."""
+    os.unlink(stall)
+    wait_for(lambda: os.path.exists(stall + '.out'), 'the old write')
+    for cid in cids.values():
+        nv.expect(queue.wait(cid))
+    for nsid in cids:
+        cqe, data = queue.read_blocks(nsid, 0, 1)
+        nv.expect(cqe)
+        t.eq(data, NEW, f'block 0 of namespace {nsid}')
+
+
 @test
 def a_reactor_that_stands_still_in_a_system_call_has_told_nothing(t):
     """The old write is executed first, although its blocked reactor cannot report it."""
@@ -26,18 +44,9 @@ def a_reactor_that_stands_still_in_a_system_call_has_told_nothing(t):
         back.enable()  # which takes until the target has waited long enough
         target.expect('commands of a former controller of this host are still in flight')
         queue = back.add_io()
-        cids = [post_write(queue, nsid, NEW) for nsid in (1, 2)]
-        # Other commands of the queue are answered during the time in which a write that is not fenced would complete.
-        for _ in range(500):
-            nv.expect(queue.data_in(RESV_REPORT, 64, nsid=1, cdw10=15, cdw11=1)[0])
-        os.unlink(stall)
-        wait_for(lambda: os.path.exists(stall + '.out'), 'the old write')
-        for cid in cids:
-            nv.expect(queue.wait(cid))
-        for nsid in (1, 2):
-            cqe, data = queue.read_blocks(nsid, 0, 1)
-            nv.expect(cqe)
-            t.eq(data, NEW, f'block 0 of namespace {nsid}')
+        cids = {nsid: post_write(queue, nsid, NEW) for nsid in (1, 2)}
+        keep_busy(queue)
+        expect_new_last(t, queue, stall, cids)
 
 
 @test
@@ -59,15 +68,9 @@ def the_reactor_of_the_admin_queue_stands_still(t):
             back.enable()
             queue = back.add_io()
             cid = post_write(queue, 1, NEW)
-            for _ in range(500):
-                nv.expect(queue.data_in(RESV_REPORT, 64, nsid=1, cdw10=15, cdw11=1)[0])
+            keep_busy(queue)
             t.eq(any('waits for commands' in line for line in target.lines), False, 'the end was seen')
-            os.unlink(stall)
-            wait_for(lambda: os.path.exists(stall + '.out'), 'the old write')
-            nv.expect(queue.wait(cid))
-            cqe, data = queue.read_blocks(1, 0, 1)
-            nv.expect(cqe)
-            t.eq(data, NEW, 'block 0')
+            expect_new_last(t, queue, stall, {1: cid})
 
 
 @test
@@ -85,14 +88,8 @@ def only_the_host_knows_that_its_admin_connection_is_lost(t):
             target.expect(f'controller {back.cntlid} for')
             queue = back.add_io()
             cid = post_write(queue, 1, NEW)
-            for _ in range(500):
-                nv.expect(queue.data_in(RESV_REPORT, 64, nsid=1, cdw10=15, cdw11=1)[0])
-            os.unlink(stall)
-            wait_for(lambda: os.path.exists(stall + '.out'), 'the old write')
-            nv.expect(queue.wait(cid))
-            cqe, data = queue.read_blocks(1, 0, 1)
-            nv.expect(cqe)
-            t.eq(data, NEW, 'block 0')
+            keep_busy(queue)
+            expect_new_last(t, queue, stall, {1: cid})
 
 
 if __name__ == '__main__':

@@ -15,6 +15,17 @@ static void write_to_both(struct t_conn *io, struct nvme_sqe *sqe)
 	}
 }
 
+/* One command of @io was answered: the one in @sqe, with success. */
+static void expect_answer_to(struct t_conn *io, const struct nvme_sqe *sqe)
+{
+	struct t_answer a;
+
+	CU_ASSERT_EQUAL_FATAL(t_answers(io), 1);
+	a = t_answer(io);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(a.cqe.cid, sqe->cid);
+}
+
 /* The old write ends; the new one, which has waited for it on @io, is executed after it. */
 static void old_write_ends(struct t_env *env, struct t_disk *d, struct t_conn *io)
 {
@@ -39,7 +50,6 @@ static void reactor_stands_still(void)
 	struct t_disk *d = t_begin_old_write(p.env, p.io);
 	struct t_conn *admin, *io;
 	struct nvme_sqe sqe;
-	struct t_answer a;
 	uint16_t cntlid;
 
 	p.env->still[1] = true;
@@ -63,10 +73,7 @@ static void reactor_stands_still(void)
 	p.env->still[1] = false;
 	t_turn(p.env);
 	t_advance(p.env, RD_NSEC_PER_SEC);
-	a = t_answer(io);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
-	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
-	CU_ASSERT_EQUAL(t_answers(io), 0);
+	expect_answer_to(io, &sqe);
 	old_write_ends(p.env, d, io);
 	t_pair_free(&p);
 }
@@ -123,12 +130,19 @@ static void moves_again(struct stalled *s)
 
 static void expect_other_namespace(struct stalled *s)
 {
-	struct t_answer a;
+	expect_answer_to(s->io, &s->sqe);
+}
 
-	CU_ASSERT_EQUAL_FATAL(t_answers(s->io), 1);
-	a = t_answer(s->io);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
-	CU_ASSERT_EQUAL(a.cqe.cid, s->sqe.cid);
+/* The reactor runs again and learns that the host has closed the old connection: the old write is
+ * executed before the new one. Frees what @s has. */
+static void ends_in_order(struct stalled *s)
+{
+	s->p.admin->peer_closed = true;
+	moves_again(s);
+	expect_other_namespace(s);
+	CU_ASSERT_EQUAL(s->d->held_count, 1);
+	old_write_ends(s->p.env, s->d, s->io);
+	t_pair_free(&s->p);
 }
 
 /* The host has closed the old connection: the old write is executed before the new one. */
@@ -136,12 +150,7 @@ static void admin_reactor_stands_still(void)
 {
 	struct stalled s = stalled_new();
 
-	s.p.admin->peer_closed = true;
-	moves_again(&s);
-	expect_other_namespace(&s);
-	CU_ASSERT_EQUAL(s.d->held_count, 1);
-	old_write_ends(s.p.env, s.d, s.io);
-	t_pair_free(&s.p);
+	ends_in_order(&s);
 }
 
 /* The old controller is a second path of the host: when that is known, nothing waits for it. */
@@ -236,9 +245,7 @@ static void blocked_with_an_unnoticed_loss(void)
 	p.env->still[1] = false;
 	t_turn(p.env);
 	t_advance(p.env, RD_NSEC_PER_SEC);
-	CU_ASSERT_EQUAL_FATAL(t_answers(io), 1); /* of the other namespace */
-	a = t_answer(io);
-	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+	expect_answer_to(io, &sqe); /* of the other namespace */
 	CU_ASSERT_EQUAL(d->held_count, 2);
 	CU_ASSERT_FALSE(gone);
 	old_write_ends(p.env, d, io);
@@ -260,7 +267,6 @@ static void queue_is_lost_alone(void)
 		struct t_conn *io = way == SECOND_PATH ? second_path(&p, 0) : NULL;
 		struct t_disk *d = t_begin_old_write(p.env, p.io);
 		struct nvme_sqe sqe;
-		struct t_answer a;
 
 		t_conn_cut(p.io);
 		t_turn(p.env);
@@ -272,9 +278,7 @@ static void queue_is_lost_alone(void)
 		}
 		write_to_both(io, &sqe);
 		t_advance(p.env, RD_NSEC_PER_SEC);
-		CU_ASSERT_EQUAL_FATAL(t_answers(io), 1); /* of the other namespace */
-		a = t_answer(io);
-		CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+		expect_answer_to(io, &sqe); /* of the other namespace */
 		CU_ASSERT_EQUAL(d->held_count, 1);
 		old_write_ends(p.env, d, io);
 		CU_ASSERT_TRUE(LIST_EMPTY(&p.admin->qp.ctrl->lost_queues));
@@ -293,7 +297,6 @@ static void owner_stands_still_when_a_queue_is_lost(void)
 		struct t_conn *io = t_conn_new(p.env, 1, 2, 16);
 		struct t_disk *d;
 		struct nvme_sqe sqe;
-		struct t_answer a;
 
 		CU_ASSERT_EQUAL(t_connect(io, admin->qp.ctrl->cntlid), admin->qp.ctrl->cntlid);
 		t_turn(p.env);
@@ -303,9 +306,7 @@ static void owner_stands_still_when_a_queue_is_lost(void)
 		t_turn(p.env);
 		write_to_both(io, &sqe);
 		t_advance(p.env, RD_NSEC_PER_SEC / 2);
-		CU_ASSERT_EQUAL_FATAL(t_answers(io), 1); /* of the other namespace */
-		a = t_answer(io);
-		CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+		expect_answer_to(io, &sqe); /* of the other namespace */
 		CU_ASSERT_EQUAL(d->held_count, 1);
 		p.env->still[0] = false; /* it lifts the fence */
 		old_write_ends(p.env, d, io);
@@ -338,9 +339,7 @@ static void each_namespace_is_free_with_its_writes(void)
 	other->hold = false;
 	t_turn(p.env);
 	t_advance(p.env, RD_NSEC_PER_SEC);
-	CU_ASSERT_EQUAL_FATAL(t_answers(io), 1);
-	a = t_answer(io);
-	CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+	expect_answer_to(io, &sqe);
 	t_disk_finish(d, 0, 0);
 	t_turn(p.env);
 	t_advance(p.env, RD_NSEC_PER_SEC);
@@ -463,11 +462,7 @@ static void second_path_waits_for_its_own_reactor(void)
 	t_advance(s.p.env, 10 * RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(t_answers(s.io), 0);
 	CU_ASSERT_EQUAL(s.d->held_count, 1);
-	s.p.admin->peer_closed = true;
-	moves_again(&s);
-	expect_other_namespace(&s);
-	old_write_ends(s.p.env, s.d, s.io);
-	t_pair_free(&s.p);
+	ends_in_order(&s);
 }
 
 /* One reactor has the admin queue of the second path, and one has the first path with a write; they
@@ -505,12 +500,8 @@ static void two_reactors_stand_still(void)
 		t_advance(s.p.env, RD_NSEC_PER_SEC);
 		CU_ASSERT_EQUAL(t_answers(s.io), 0);
 		CU_ASSERT_EQUAL(s.d->held_count, 1);
-		s.p.admin->peer_closed = true;
 		s.p.env->still[2] = false;
-		moves_again(&s);
-		expect_other_namespace(&s);
-		old_write_ends(s.p.env, s.d, s.io);
-		t_pair_free(&s.p);
+		ends_in_order(&s);
 	}
 }
 
@@ -522,7 +513,6 @@ static void second_path_waits(void)
 		struct t_conn *io = second_path(&p, 0);
 		struct t_disk *d = t_begin_old_write(p.env, p.io);
 		struct nvme_sqe sqe;
-		struct t_answer a;
 
 		if (both)
 			t_conn_cut(p.io);
@@ -530,9 +520,7 @@ static void second_path_waits(void)
 		t_turn(p.env);
 		write_to_both(io, &sqe);
 		t_advance(p.env, RD_NSEC_PER_SEC);
-		CU_ASSERT_EQUAL_FATAL(t_answers(io), 1); /* of the other namespace */
-		a = t_answer(io);
-		CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
+		expect_answer_to(io, &sqe); /* of the other namespace */
 		CU_ASSERT_EQUAL(d->held_count, 1);
 		old_write_ends(p.env, d, io);
 		t_pair_free(&p);
@@ -554,12 +542,7 @@ static void second_path_waits_for_a_reactor(void)
 	t_advance(s.p.env, 60 * RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(t_answers(s.io), 0);
 	CU_ASSERT_EQUAL(s.d->held_count, 1);
-	s.p.admin->peer_closed = true;
-	moves_again(&s);
-	expect_other_namespace(&s);
-	CU_ASSERT_EQUAL(s.d->held_count, 1);
-	old_write_ends(s.p.env, s.d, s.io);
-	t_pair_free(&s.p);
+	ends_in_order(&s);
 }
 
 /* A reactor does not run that has no other controllers of the host. */
@@ -597,11 +580,7 @@ static void asking_one_is_lost(void)
 	CU_ASSERT_FALSE(LIST_EMPTY(&ss->asking));
 	CU_ASSERT_EQUAL(t_answers(s.io), 0);
 	CU_ASSERT_EQUAL(s.d->held_count, 1);
-	s.p.admin->peer_closed = true;
-	moves_again(&s);
-	expect_other_namespace(&s);
-	old_write_ends(s.p.env, s.d, s.io);
-	t_pair_free(&s.p);
+	ends_in_order(&s);
 }
 
 /* The last controller that asked is lost: nobody needs the answer. */
