@@ -172,7 +172,7 @@ void rdt_ctrl_wake_host(const struct rdt_ctrl *gone)
 	}
 }
 
-/* Ready controllers of the same host wait for the commands that @ctrl has in flight. */
+/* Other controllers of the same host wait for the commands that @ctrl has in flight. */
 static void ctrl_is_dead(struct rdt_ctrl *ctrl)
 {
 	set_ctrl_state(ctrl, RDT_CTRL_DEAD);

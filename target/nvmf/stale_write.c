@@ -206,6 +206,11 @@ void rdt_fence_leave(struct rdt_ctrl *ctrl)
 	ctrl->reactors_looked = 0;
 }
 
+static unsigned int asked_reactor(const struct rdt_ask *question)
+{
+	return (unsigned int)(question - question->subsys->asks);
+}
+
 /* Queues that have to end, by rdt_qpair.over_link. */
 LIST_HEAD(over_queues, rdt_qpair);
 
@@ -215,7 +220,7 @@ LIST_HEAD(over_queues, rdt_qpair);
 static void look_at_host(const struct rdt_ctrl *ctrl, struct rdt_ask *question,
 			 struct over_queues *found)
 {
-	unsigned int reactor = (unsigned int)(question - ctrl->subsys->asks);
+	unsigned int reactor = asked_reactor(question);
 	struct rdt_ctrl *other;
 	struct rdt_qpair *qp;
 
@@ -237,8 +242,8 @@ static void look_at_host(const struct rdt_ctrl *ctrl, struct rdt_ask *question,
 /* Look at the hosts whose controllers have asked. */
 static void look_at_hosts(struct rdt_ask *question, struct over_queues *found)
 {
+	unsigned int reactor = asked_reactor(question);
 	struct rdt_subsys *ss = question->subsys;
-	unsigned int reactor = (unsigned int)(question - ss->asks);
 	struct rdt_ctrl *ctrl;
 
 	pthread_mutex_lock(&ss->lock);
@@ -255,8 +260,10 @@ static void look_at_hosts(struct rdt_ask *question, struct over_queues *found)
 }
 
 /* Answer the controllers for which this reactor has looked. Others may have asked since. */
-static void answer_looked(struct rdt_subsys *ss, unsigned int reactor)
+static void answer_looked(const struct rdt_ask *question)
 {
+	unsigned int reactor = asked_reactor(question);
+	struct rdt_subsys *ss = question->subsys;
 	struct rdt_ctrl *ctrl, *next;
 
 	pthread_mutex_lock(&ss->lock);
@@ -287,7 +294,7 @@ static void ask_msg(struct rd_msg *msg)
 		LIST_REMOVE(qp, over_link);
 		rdt_qpair_end(qp, RDT_END_HOST, "its host has closed it and reconnected");
 	}
-	answer_looked(question->subsys, (unsigned int)(question - question->subsys->asks));
+	answer_looked(question);
 }
 
 int rdt_fence_open(struct rdt_subsys *ss)

@@ -232,6 +232,18 @@ static void hold_pipe(struct rd_sim_link *link, unsigned int to, uint64_t ns)
 	link->pipe[to].held_until = link->sim->now + ns;
 }
 
+/* The end @side learns soon that the connection is lost; the other one too (@both), or only when it
+ * gives up. */
+static void lose_link(struct rd_sim *sim, struct rd_sim_link *link, unsigned int side, bool both)
+{
+	link->cut = true;
+	learn_loss(link->end[side], rd_sim_below(sim, LEARNS_WITHIN), -ECONNRESET);
+	if (both)
+		learn_loss(link->end[!side], rd_sim_below(sim, LEARNS_WITHIN), -ECONNRESET);
+	else
+		learn_loss(link->end[!side], PEER_TIMEOUT, -ETIMEDOUT);
+}
+
 void rd_sim_break(struct rd_sim *sim, unsigned int n, enum rd_sim_fault fault, uint64_t ns)
 {
 	struct rd_sim_link *link;
@@ -246,13 +258,8 @@ void rd_sim_break(struct rd_sim *sim, unsigned int n, enum rd_sim_fault fault, u
 	switch (fault) {
 	case RD_SIM_CUT:
 	case RD_SIM_HALF_OPEN:
-		link->cut = true;
 		side = (unsigned int)rd_sim_below(sim, 2);
-		learn_loss(link->end[side], rd_sim_below(sim, LEARNS_WITHIN), -ECONNRESET);
-		if (fault == RD_SIM_CUT)
-			learn_loss(link->end[!side], rd_sim_below(sim, LEARNS_WITHIN), -ECONNRESET);
-		else
-			learn_loss(link->end[!side], PEER_TIMEOUT, -ETIMEDOUT);
+		lose_link(sim, link, side, fault == RD_SIM_CUT);
 		break;
 	case RD_SIM_HOLD_TO_ACTIVE:
 		hold_pipe(link, 0, ns);
@@ -280,11 +287,8 @@ void rd_sim_lose_path(struct rd_sim *sim, const struct sockaddr *from, uint16_t 
 	struct rd_sim_link *link;
 
 	LIST_FOREACH (link, &sim->links, entry) {
-		if (!is_on_path(link, from, port) || !can_break(link))
-			continue;
-		link->cut = true;
-		learn_loss(link->end[0], rd_sim_below(sim, LEARNS_WITHIN), -ECONNRESET);
-		learn_loss(link->end[1], PEER_TIMEOUT, -ETIMEDOUT);
+		if (is_on_path(link, from, port) && can_break(link))
+			lose_link(sim, link, 0, false);
 	}
 }
 
