@@ -9,8 +9,8 @@ packages_build=(gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdm
 packages_test=(libcunit1-dev python3 g++ clang-format tshark groff-base man-db
 	shellcheck git fio dpkg-dev python3-matplotlib iproute2 e2fsprogs systemd
 	nbdkit nbdkit-plugin-dev libnbd-bin libnbd-dev qemu-utils)
-# For tools/check without --fast: other compilers and checkers, and a browser for the status page.
-packages_check=(clang libclang-rt-dev valgrind prometheus chromium chromium-driver)
+# For tools/check --all: other compilers and checkers, a cache for the builds, and a browser for the status page.
+packages_check=(clang libclang-rt-dev valgrind ccache prometheus chromium chromium-driver)
 # Likewise: the libraries of the module for images of Ceph, and a cluster for its tests.
 packages_cluster=(librbd-dev librados-dev ceph-mon ceph-osd ceph-common)
 # For tools/package: what configs/packaging/debian/control asks for beyond the lists above, and what looks at the result.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The counts that tools/check prints, in a tree where everything that it runs is a stand-in; the cache of
-tests/debian; and what tools/fuzz refuses."""
+"""What tools/check counts, skips, explains and runs again, in a tree where everything that it runs is a stand-in; the cache
+of tests/debian; and what tools/fuzz refuses."""
 
 import json
 import os
@@ -12,23 +12,25 @@ import tempfile
 
 from t_loop import SOURCE_ROOT, each, main, test
 
-# Writes the log that was requested: one case that passed.
+# Writes the log that was requested: one case that passed, or those of BAD_LOG in BAD_STEP.
 MESON = '''
 case $1 in
 setup)
 	for dir in "$@"; do [ ! -d "$dir" ] || : >"$dir/build.ninja"; done
 	;;
 test)
+	echo "$*; ${RD_TEST_CASES-}" >>"$CALLS"
 	build=$3 name=
 	while [ $# -gt 0 ]; do
-		case $1 in
-		--list) exit 0 ;;
-		--logbase) name=$2 ;;
-		esac
+		[ "$1" != --logbase ] || name=$2
 		shift
 	done
 	mkdir -p "$build/meson-logs"
-	echo '{"name": "one", "result": "OK"}' >"$build/meson-logs/$name.json"
+	if [ "$name" = "${BAD_STEP-}" ]; then
+		printf '%s\n' "$BAD_LOG" >"$build/meson-logs/$name.json"
+	else
+		printf '%s\n' '{"name": "rdnvme / one", "result": "OK"}' >"$build/meson-logs/$name.json"
+	fi
 	;;
 esac
 '''
@@ -50,44 +52,60 @@ def logging(rc, *logs):
     return '\n'.join(['while [ "$1" != --output ]; do shift; done', 'output=$2', 'mkdir -p "$output"', *write, f'exit {rc}'])
 
 
-def check(t, package):
-    """The output of tools/check whose tests/debian/package is this script; everything else passes."""
-    top = tempfile.mkdtemp(prefix='top-', dir=t.dir)
-    for folder in ('common', 'target', 'initiator', 'include', 'tests', 'tools'):
-        os.makedirs(f'{top}/{folder}')
-    for name in ('check', 'lib.sh', 'test-summary'):
-        shutil.copy(os.path.join(SOURCE_ROOT, 'tools', name), f'{top}/tools/{name}')
-    script(f'{top}/tools/quickstart', '')
-    script(f'{top}/tests/debian/run', logging(0, GOOD))
-    script(f'{top}/tests/debian/package', package)
-    shutil.copy(os.path.join(SOURCE_ROOT, '.clang-format'), top)
-    for name in ('ninja', 'clang-format'):
-        script(t.path(f'bin/{name}'), '')
-    script(t.path('bin/meson'), MESON)
-    # Nothing is missing, so nothing is installed.
-    script(t.path('bin/dpkg-query'), 'echo install ok installed')
-    res = subprocess.run([f'{top}/tools/check', '--no-vm'],
-                         env={**os.environ, 'PATH': f'{t.path("bin")}:{os.environ["PATH"]}'},
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    found = re.search(r'\n(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\n$', res.stdout)
-    t.ok(found, f'the last line does not say what passed:\n{res.stdout}')
-    return res.returncode, [int(n or 0) for n in found.groups()], res.stdout
+class Tree:
+    """A tree in which everything that tools/check runs passes, except for tests/debian/package, which is this script."""
+
+    def __init__(self, t, package=logging(0, GOOD)):
+        self.t = t
+        self.top = top = tempfile.mkdtemp(prefix='top-', dir=t.dir)
+        for folder in ('common', 'target', 'initiator', 'include', 'tests', 'tools'):
+            os.makedirs(f'{top}/{folder}')
+        for name in ('check', 'lib.sh', 'test-summary'):
+            shutil.copy(os.path.join(SOURCE_ROOT, 'tools', name), f'{top}/tools/{name}')
+        for name in ('quickstart', 'soak'):
+            script(f'{top}/tools/{name}', '')
+        for name in ('run', 'cross'):
+            script(f'{top}/tests/debian/{name}', logging(0, GOOD))
+        script(f'{top}/tests/debian/package', package)
+        shutil.copy(os.path.join(SOURCE_ROOT, '.clang-format'), top)
+        for name in ('ninja', 'clang-format'):
+            script(f'{top}/bin/{name}', '')
+        script(f'{top}/bin/meson', MESON)
+        # Nothing is missing, so nothing is installed.
+        script(f'{top}/bin/dpkg-query', 'echo install ok installed')
+
+    def run(self, *args, **env):
+        return subprocess.run([f'{self.top}/tools/check', *args],
+                              env={**os.environ, 'PATH': f'{self.top}/bin:{os.environ["PATH"]}',
+                                   'CALLS': f'{self.top}/calls', **env},
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+    def check(self, *args, **env):
+        """The exit status, [passed, failed, skipped], the output."""
+        res = self.run(*args, **env)
+        found = re.search(r'\n(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\n$', res.stdout)
+        self.t.ok(found, f'the last line does not say what passed:\n{res.stdout}')
+        return res.returncode, [int(n or 0) for n in found.groups()], res.stdout
+
+    def read(self, name):
+        with open(f'{self.top}/{name}', encoding='utf-8') as f:
+            return f.read()
 
 
 @test
 def all_pass(t):
-    rc, (passed, failed, _), _ = check(t, logging(0, GOOD, GOOD))
-    t.eq((rc, failed), (0, 0))
-    t.eq(passed, check(t, logging(0, GOOD))[1][0] + 1, 'with one case more')
+    rc, (passed, failed, skipped), _ = Tree(t, logging(0, GOOD, GOOD)).check('--all')
+    t.eq((rc, failed, skipped), (0, 0, 0))
+    t.eq(passed, Tree(t).check('--all')[1][0] + 1, 'with one case more')
 
 
-@each(('a case', logging(1, GOOD, BAD), r'bad: b'),
+@each(('a case', logging(1, GOOD, BAD), r'Debian packages: bad: b'),
       ('a script that has logged only what passed', logging(1, GOOD),
        r'Debian packages: "tests/debian/package" ended with status 1, and no case in ./build-package says why'),
-      ('a script that has logged nothing', logging(1), r'there is no ./build-package/\*.json'),
-      ('a script that passed and has logged nothing', logging(0), r'there is no ./build-package/\*.json'))
+      ('a script that has logged nothing', logging(1), r'Debian packages: there is no ./build-package/\*.json'),
+      ('a script that passed and has logged nothing', logging(0), r'Debian packages: there is no ./build-package/\*.json'))
 def a_failure_is_counted_once(t, package, why):
-    rc, (_, failed, _), out = check(t, package)
+    rc, (_, failed, _), out = Tree(t, package).check('--all')
     t.eq((rc, failed), (1, 1))
     t.match(rf'(?m)^FAILED   {why}$', out)
 
@@ -95,15 +113,113 @@ def a_failure_is_counted_once(t, package, why):
 @test
 def a_script_that_is_edited_while_it_runs_goes_on(t):
     edit = 'for i in 1 2 3; do echo "exit 3 # another line" >>tools/check; done\n'
-    rc, (_, failed, _), _ = check(t, edit + logging(0, GOOD))
+    rc, (_, failed, _), _ = Tree(t, edit + logging(0, GOOD)).check('--all')
     t.eq((rc, failed), (0, 0))
 
 
 @test
-def a_script_that_cannot_run_here_is_skipped(t):
-    rc, (_, failed, skipped), _ = check(t, 'exit 77')
-    t.eq((rc, failed), (0, 0))
-    t.eq(skipped, check(t, logging(0, GOOD))[1][2] + 1)
+def a_script_that_cannot_run_here_is_skipped_with_its_reason(t):
+    rc, (_, failed, skipped), out = Tree(t, 'echo needs mmdebstrap; exit 77').check('--all')
+    t.eq((rc, failed, skipped), (0, 0, 1))
+    t.match(r'(?m)^skipped  1 \(Debian packages\): needs mmdebstrap$', out)
+
+
+@test
+def a_person_gets_one_build_and_its_tests(t):
+    tree = Tree(t)
+    t.eq(tree.check()[1], tree.check('--fast')[1], '--fast is another name of no option')
+    calls = tree.read('calls').splitlines()
+    t.eq(len(calls), 2, 'one run of meson test for each')
+    t.eq(os.path.exists(f'{tree.top}/build-asan'), False)
+    t.match(r'tools/check --all, which installs .*\bceph-mon\b', tree.check()[2])
+
+
+@test
+def times_are_kept_and_shown(t):
+    tree = Tree(t)
+    log = json.dumps({'name': 'rdnvme:loop / loop - x', 'result': 'OK', 'duration': 7.5,
+                      'stdout': 'ok 1 - a\n# time 3.25 a\nok 2 - b\n# time 4.25 b\n'})
+    out = tree.check(BAD_STEP='plain', BAD_LOG=log)[2]
+    t.match(r'(?m)^ +7\.5 s  loop - x  \(All tests\)$', out)
+    t.match(r'(?s)4\.2 s  loop - x: b  \(All tests\)\n +3\.2 s  loop - x: a', out)
+    t.match(r'(?m)^case\tAll tests\tloop - x\ta\t3\.25\t$', tree.read('build/check/times.tsv'))
+    t.match(r'(?m)^step\tAll tests\t\t\t\d+\.\d\t\d+\.\d$', tree.read('build/check/times.tsv'))
+
+
+@test
+def failed_cases_run_again_with_their_setup(t):
+    tree = Tree(t)
+    log = json.dumps({'name': 'rdnvme:loop / loop - x', 'result': 'FAIL', 'stdout': 'ok 1 - a\nnot ok 2 - b c\nnot ok 3 - d\n'})
+    rc, (_, failed, _), out = tree.check('--all', BAD_STEP='asan', BAD_LOG=log)
+    t.eq((rc, failed), (1, 2), out)
+    os.remove(f'{tree.top}/calls')
+    rc, counts, out = tree.check('--failed')
+    t.eq((rc, counts), (0, [2, 0, 0]), out)
+    t.match(r'^test -C \./build-asan .*--setup sanitized --logbase again loop - x; b c\nd\n$', tree.read('calls'))
+    t.match('has left no failed case', tree.run('--failed').stdout)
+
+
+@each(('a part', ['--long', 'muants'], 'there is no part "muants" of --long; expected one of: mutants'),
+      ('an option', ['--quick'], 'there is no option "--quick"'),
+      ('a part without --long', ['vm'], '"vm" is a part of --long'),
+      ('--no-vm alone', ['--no-vm'], '--no-vm goes with --all'))
+def check_refuses(t, args, text):
+    res = Tree(t).run(*args)
+    t.eq(res.returncode, 2, 'exit status')
+    t.match(re.escape(text), res.stdout)
+
+
+@test
+def a_part_of_the_long_tests_runs_alone(t):
+    tree = Tree(t)
+    t.eq(tree.check('--long', 'loop')[0], 0)
+    t.match(r'^test -C \./build .*--suite loop\b.*; \n$', tree.read('calls'))
+
+
+# ---- what a run comes to ----
+
+def summary(t, *entries):
+    """What tools/test-summary prints of these tests."""
+    t.file('log.json', '\n'.join(json.dumps(entry) for entry in entries).encode())
+    t.file('rows.tsv', f'log\tTests\t{t.path("log.json")}\tbuild\tdefault\nstep\tTests\t3.0\t4.5\n'.encode())
+    res = subprocess.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'test-summary'), '--folder', t.dir],
+                         capture_output=True, text=True, check=False)
+    t.eq(res.returncode, int(any(entry['result'] != 'OK' for entry in entries)), f'exit status\n{res.stderr}')
+    return res.stdout.split(' processors\n\n')[1]
+
+
+GOOD_ENTRY = {'name': 'rdnvme:unit / good', 'result': 'OK',
+              'stdout': '1..4\n# size 3\nok 1 - a\nok 2 - b # SKIP no c\nok 3\nok 4 - d # SKIP no c\n'}
+
+
+@test
+def each_reason_to_skip_has_one_line(t):
+    t.eq(summary(t, GOOD_ENTRY, {'name': 'plain', 'result': 'OK'}, {'name': 'whole', 'result': 'OK', 'stdout': '1..0 # SKIP no c\n'}),
+         'skipped  3 (good: b, ...): no c\n3 passed, 0 failed, 3 skipped\n')
+
+
+@each(('by comments below it', 'ok 1 - a\nnot ok 2 - b (c)\n# cause\nok 3 - d\n# else\n', '', '# cause\n'),
+      ('by name on standard error', 'ok 1 - a\nnot ok 2 - b (c)\nok 3 - d\n',
+       '# a:\n# else\n# kept /x\n# b (c):\n# cause\n# kept /y\n', '# cause\n'),
+      ('by all of standard error', 'not ok 2 - b (c)\n', 'cause\nof it\n', 'cause\nof it\n'),
+      ('by the last that was printed', 'ok 1 - a\nnot ok 2 - b (c)\n', '', 'ok 1 - a\nnot ok 2 - b (c)\n'))
+def a_failed_case_is_explained(t, out, err, expected):
+    shown = summary(t, GOOD_ENTRY, {'name': 'rdnvme:loop+san / loop - x', 'result': 'FAIL', 'stdout': out, 'stderr': err})
+    t.ok(f'FAILED   Tests: loop - x: b (c)\n{expected}\n' in shown, shown)
+    t.match(r', 1 failed, 2 skipped\n$', shown)
+    with open(t.path('failed.tsv'), encoding='utf-8') as f:
+        t.eq(f.read(), 'build\tdefault\tloop - x\tb (c)\n')
+
+
+@test
+def a_test_that_died_is_explained_and_not_at_any_length(t):
+    err = [f'line {i}' for i in range(1000)]
+    shown = summary(t, {'name': 'loop - rdnvme:dead', 'result': 'TIMEOUT', 'returncode': -9, 'stdout': 'ok 1 - a\n',
+                        'stderr': '\n'.join(err)})
+    t.match('(?m)^FAILED   Tests: dead: timeout, exit status -9$', shown)
+    lines = shown.splitlines()
+    t.eq((lines[1], lines[-4]), ('line 0', 'line 999'))
+    t.ok(len(lines) < 100, f'{len(lines)} lines')
 
 
 def keep(t, content, make):

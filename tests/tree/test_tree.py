@@ -156,54 +156,6 @@ def scripts_have_a_licence(t):
               if 'SPDX-License-Identifier: BSD-3-Clause' not in read(path)[:200])
 
 
-# ---- what a run comes to ----
-
-def summary(t, *entries):
-    """What tools/test-summary prints for these tests, and its explanation of the failures."""
-    log = t.file('log.json', '\n'.join(json.dumps(entry) for entry in entries).encode())
-    res = subprocess.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'test-summary'),
-                          '--explain', t.path('why'), log], capture_output=True, text=True, check=False)
-    t.eq(res.returncode, 0, f'exit status\n{res.stderr}')
-    why = t.path('why')
-    if not os.path.exists(why):
-        return res.stdout, ''
-    with open(why, encoding='utf-8') as f:
-        return res.stdout, f.read()
-
-
-GOOD = {'name': 'good', 'result': 'OK', 'stdout': '1..3\n# size 3\nok 1 - a\nok 2 - b # SKIP no c\nok 3\n'}
-
-
-@test
-def a_run_without_failures_needs_no_explanation(t):
-    shown, why = summary(t, GOOD, {'name': 'plain', 'result': 'OK'})
-    t.eq(shown, 'skipped  good: b: no c\n3 passed, 0 failed, 1 skipped\n')
-    t.eq(why, '')
-
-
-@each(('by comments below it', 'ok 1 - a\nnot ok 2 - b (c)\n# cause\nok 3 - d\n# else\n', '', '# cause\n'),
-      ('by name on standard error', 'ok 1 - a\nnot ok 2 - b (c)\nok 3 - d\n',
-       '# a:\n# else\n# kept /x\n# b (c):\n# cause\n# kept /y\n', '# cause\n'),
-      ('by all of standard error', 'not ok 2 - b (c)\n', 'cause\nof it\n', 'cause\nof it\n'),
-      ('by the last that was printed', 'ok 1 - a\nnot ok 2 - b (c)\n', '', 'ok 1 - a\nnot ok 2 - b (c)\n'))
-def a_failed_case_is_explained(t, out, err, expected):
-    shown, why = summary(t, GOOD, {'name': 'bad', 'result': 'FAIL', 'stdout': out, 'stderr': err})
-    t.match(r'(?m)^FAILED   bad: b \(c\)$', shown)
-    t.match(r', 1 failed, 1 skipped\n$', shown)
-    t.eq(why, 'FAILED   bad: b (c)\n' + expected + '\n')
-
-
-@test
-def a_test_that_died_is_explained_and_not_at_any_length(t):
-    err = [f'line {i}' for i in range(1000)]
-    shown, why = summary(t, {'name': 'dead', 'result': 'TIMEOUT', 'returncode': -9, 'stdout': 'ok 1 - a\n',
-                             'stderr': '\n'.join(err)})
-    t.match('(?m)^FAILED   dead: timeout, exit status -9$', shown)
-    lines = why.splitlines()
-    t.eq((lines[1], lines[-2]), ('line 0', 'line 999'))
-    t.ok(len(lines) < 100, f'{len(lines)} lines')
-
-
 # ---- manual pages ----
 
 def man_source(name):
