@@ -62,8 +62,8 @@ class Tree:
             os.makedirs(f'{top}/{folder}')
         for name in ('check', 'lib.sh', 'test-summary'):
             shutil.copy(os.path.join(SOURCE_ROOT, 'tools', name), f'{top}/tools/{name}')
-        for name in ('quickstart', 'soak'):
-            script(f'{top}/tools/{name}', '')
+        for name in ('tools/quickstart', 'tools/soak', 'tests/vm/run'):
+            script(f'{top}/{name}', '')
         for name in ('run', 'cross'):
             script(f'{top}/tests/debian/{name}', logging(0, GOOD))
         script(f'{top}/tests/debian/package', package)
