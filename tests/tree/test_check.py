@@ -198,7 +198,7 @@ def each_reason_to_skip_has_one_line(t):
          'skipped  3 (good: b, ...): no c\n3 passed, 0 failed, 3 skipped\n')
 
 
-@each(('by comments below it', 'ok 1 - a\nnot ok 2 - b (c)\n# cause\nok 3 - d\n# else\n', '', '# cause\n'),
+@each(('by comments below it', 'ok 1 - a\nnot ok 2 - b (c)\n# time 1.00 b (c)\n# cause\nok 3 - d\n# else\n', '', '# cause\n'),
       ('by name on standard error', 'ok 1 - a\nnot ok 2 - b (c)\nok 3 - d\n',
        '# a:\n# else\n# kept /x\n# b (c):\n# cause\n# kept /y\n', '# cause\n'),
       ('by all of standard error', 'not ok 2 - b (c)\n', 'cause\nof it\n', 'cause\nof it\n'),

@@ -2,10 +2,20 @@
 #include "t_main.h"
 
 #include <string.h>
+#include <time.h>
 
 #include <CUnit/TestRun.h>
 
 static int t_count;
+static double t_since;
+
+static double t_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
 
 static void t_print_failures(const CU_pFailureRecord first)
 {
@@ -14,11 +24,18 @@ static void t_print_failures(const CU_pFailureRecord first)
 		       f->strCondition ? f->strCondition : "?");
 }
 
+static void t_case_begins(const CU_pTest test, const CU_pSuite suite)
+{
+	t_since = t_now();
+}
+
 static void t_case_done(const CU_pTest test, const CU_pSuite suite, const CU_pFailureRecord failure)
 {
 	t_count++;
 	t_print_failures(failure);
 	printf("%s %d - %s: %s\n", failure ? "not ok" : "ok", t_count, suite->pName, test->pName);
+	/* for tools/test-summary */
+	printf("# time %.2f %s: %s\n", t_now() - t_since, suite->pName, test->pName);
 	fflush(stdout);
 }
 
@@ -54,6 +71,7 @@ int t_run(int argc, char **argv, const struct t_suite *suites)
 			return 2;
 		}
 	}
+	CU_set_test_start_handler(t_case_begins);
 	CU_set_test_complete_handler(t_case_done);
 	CU_set_suite_init_failure_handler(t_suite_failed);
 	CU_set_suite_cleanup_failure_handler(t_suite_failed);

@@ -110,11 +110,11 @@ t_case()
 	if [ "$rc" -eq 0 ]; then
 		t_result ok "$what"
 		sed -n 's/^note: /# /p' "$t_log"
-		[ -z "${RD_TEST_TIMES:-}" ] || t_note "$((SECONDS - since)) s"
 	else
 		t_result "not ok" "$what"
 		t_explain
 	fi
+	t_note "time $((SECONDS - since)) $what"
 }
 
 # t_first_case NAME FUNCTION [ARGUMENT...]: if it fails, the others are not run.
