@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fabric/sim/sim.h"
+#include "simfabric/sim.h"
 #include "util/log.h"
 
 /* @trace, which must stay valid: whether messages are written to standard error. */

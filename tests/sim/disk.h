@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fabric/sim/sim.h"
+#include "simfabric/sim.h"
 #include "target/bdev/backend.h"
 
 #define DISK_BLOCK 512u

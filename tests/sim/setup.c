@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fabric/sim/sim.h"
+#include "simfabric/sim.h"
 #include "nvmf/wire.h"
 #include "target/config/config.h"
 

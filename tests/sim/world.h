@@ -14,7 +14,7 @@
 #include "dev.h"
 #include "files.h"
 #include "gateways/fiber.h"
-#include "fabric/sim/sim.h"
+#include "simfabric/sim.h"
 #include "setup.h"
 #include "target/manage/report.h"
 #include "target/reactor/lifecycle.h"

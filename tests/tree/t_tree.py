@@ -36,7 +36,7 @@ def read(path):
 
 def resolve(path, included):
     """The project's file that an include means, or None when it is not ours."""
-    for base in (os.path.dirname(path), 'common', 'include', 'initiator', ''):
+    for base in (os.path.dirname(path), 'common', 'include', 'initiator', 'tests', ''):
         candidate = os.path.normpath(os.path.join(base, included))
         if os.path.exists(os.path.join(SOURCE_ROOT, candidate)):
             return candidate

@@ -24,6 +24,7 @@ LAYERS = {
     'initiator': ('common', 'include', 'initiator'),
     'target': ('common', 'target'),
     'tools': ('common', 'include', 'tools'),
+    'tests/simfabric': ('common/util', 'common/fabric', 'tests/simfabric'),
 }
 # The command line is a user of the library, like any other program.
 STRICTER = {'initiator/cli': ('include', 'initiator/cli', 'common/util'), 'tools/fio': ('include', 'tools/fio')}

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fabric/sim/sim.h"
+#include "simfabric/sim.h"
 #include "util/log.h"
 
 /* Whose loop has a turn. */

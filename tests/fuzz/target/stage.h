@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fabric/sim/sim.h"
+#include "simfabric/sim.h"
 #include "target/manage/report.h"
 #include "target/reactor/lifecycle.h"
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fabric/sim/sim.h"
+#include "simfabric/sim.h"
 #include "threads.h"
 
 struct cluster;

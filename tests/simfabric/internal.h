@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For the files of the provider sim only. */
-#ifndef RD_SIM_INTERNAL_H
-#define RD_SIM_INTERNAL_H
+/* For the files of this folder only. */
+#ifndef SIMFABRIC_INTERNAL_H
+#define SIMFABRIC_INTERNAL_H
 
 #include <sys/queue.h>
 
 #include "fabric/conn_events.h"
-#include "fabric/sim/sim.h"
 #include "fabric/wc_ring.h"
 #include "util/random.h"
+
+#include "sim.h"
 
 #define RD_SIM_MAX_WR      4096u
 #define RD_SIM_MAX_SGE     16u
@@ -270,4 +271,4 @@ void rd_sim_qp_flush(struct rd_sim_conn *c);
 /* A copy of the data of @wr, or NULL without memory. */
 uint8_t *rd_sim_wr_data(const struct rd_sim_wr *wr);
 
-#endif /* RD_SIM_INTERNAL_H */
+#endif /* SIMFABRIC_INTERNAL_H */

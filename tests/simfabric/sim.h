@@ -12,8 +12,8 @@
  *
  * Thread rule: one thread makes all calls.
  */
-#ifndef RD_FABRIC_SIM_H
-#define RD_FABRIC_SIM_H
+#ifndef SIMFABRIC_SIM_H
+#define SIMFABRIC_SIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -125,4 +125,4 @@ const struct rd_sim_errors *rd_sim_errors(const struct rd_sim *sim);
 /* Connections, completion queues and memory regions that existed when their fabric was closed. */
 unsigned int rd_sim_leaked(const struct rd_sim *sim);
 
-#endif /* RD_FABRIC_SIM_H */
+#endif /* SIMFABRIC_SIM_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The simulation: its clock, its random numbers, its events; and the faults of its network. */
-#include "fabric/sim/sim.h"
+#include "sim.h"
 
 #include <errno.h>
 #include <stdarg.h>
