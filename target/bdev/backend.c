@@ -2,6 +2,7 @@
 #include "backend.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,6 +107,20 @@ void rdt_bdev_watch(struct rdt_bdev *bdev, void (*fn)(void *arg), void *arg)
 		fn(arg);
 }
 
+void rdt_bdev_detach(struct rdt_bdev *bdev)
+{
+	struct rdt_bdev *base;
+
+	if (!bdev)
+		return;
+	base = rdt_bdev_base(bdev);
+	base->on_sync_failed = NULL;
+	atomic_store(&base->on_changed, NULL);
+	/* Another thread may be in the function, which only posts a message. */
+	while (atomic_load(&base->calling))
+		sched_yield();
+}
+
 bool rdt_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim)
 {
 	struct rdt_bdev *base = rdt_bdev_base(bdev);
@@ -194,7 +209,16 @@ RD_COLD enum rdt_bio_submit rdt_chan_refuse(struct rdt_chan *chan, struct rdt_bi
 	return RDT_BIO_DONE;
 }
 
-int rdt_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
+int rdt_bdev_measure(struct rdt_bdev *bdev, uint64_t size, uint64_t *found, char *err,
+		     size_t err_size)
+{
+	const struct rdt_bdev *base = rdt_bdev_base(bdev);
+
+	*found = size;
+	return base->ops->measure ? base->ops->measure(base, size, found, err, err_size) : 0;
+}
+
+int rdt_bdev_take_size(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
 {
 	if (bdev->ops->resize)
 		return bdev->ops->resize(bdev, size, err, err_size);
@@ -202,4 +226,11 @@ int rdt_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_
 		return 0;
 	snprintf(err, err_size, "the size of backend %s cannot change", bdev->ops->name);
 	return -EOPNOTSUPP;
+}
+
+int rdt_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
+{
+	int rc = rdt_bdev_measure(bdev, size, &size, err, err_size);
+
+	return rc ? rc : rdt_bdev_take_size(bdev, size, err, err_size);
 }

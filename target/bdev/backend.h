@@ -6,8 +6,18 @@
  * on one reactor; the I/O path uses nothing else. All operations are asynchronous, so networked
  * backends and layers (delay, error) fit the same table.
  *
- * Threads: the main thread makes the bdev calls, also while reactors run. The reactor that owns a
- * channel makes the chan calls. A backend locks what its channels share.
+ * Threads: the main thread makes the bdev calls, also while reactors run, except those that may
+ * wait as long as the storage does: rdt_bdev_open(), rdt_bdev_measure(), rdt_bdev_close(),
+ * rdt_bdev_released() and rdt_bdev_probe() run on any thread, and never on the main loop or a
+ * reactor of a running target. The reactor that owns a channel makes the chan calls, which do not
+ * wait. A backend locks what its channels share.
+ *
+ * The life of a bdev, for a target that must not wait:
+ *
+ *   worker thread   rdt_bdev_open()
+ *   main thread     rdt_bdev_opened(), rdt_bdev_watch(); the reactors open channels and close them
+ *   main thread     rdt_bdev_detach(): afterwards the bdev does not use the target any more
+ *   worker thread   rdt_bdev_close()
  */
 #ifndef RDT_BACKEND_H
 #define RDT_BACKEND_H
@@ -20,6 +30,7 @@
 
 #include "util/loop.h"
 #include "target/config/bio_op.h"
+#include "path_id.h"
 
 struct rdt_bdev;
 struct rdt_chan;
@@ -115,10 +126,13 @@ struct rdt_bdev_ops {
 	 * because hosts determine how many bios are queued. NULL: the backend cannot cancel.
 	 */
 	void (*cancel)(struct rdt_chan *chan, struct rdt_bio *bio);
+	/* As rdt_bdev_measure(). NULL: the configuration or the backend itself knows the size. */
+	int (*measure)(const struct rdt_bdev *bdev, uint64_t size, uint64_t *found, char *err,
+		       size_t err_size);
 	/*
-	 * Change the size while channels are in use. @size: the configured size in bytes; 0: the
-	 * current size of the file or device. Sets bdev->size. Bios beyond the new size that were
-	 * submitted before must do no harm. NULL: the size is fixed.
+	 * Change the size while channels are in use. @size: the configured or measured size in
+	 * bytes; 0: the one that the backend knows. Sets bdev->size. Bios beyond the new size that
+	 * were submitted before must do no harm. Does not wait. NULL: the size is fixed.
 	 */
 	int (*resize)(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 	/* As rdt_bdev_claim(). NULL: gateways do not share the storage, or need no order. */
@@ -151,6 +165,7 @@ struct rdt_bdev {
 	/* Backend: see rdt_bdev_watch() and rdt_bdev_changed(). */
 	void (*_Atomic on_changed)(void *arg);
 	void *on_changed_arg; /* set before @on_changed */
+	atomic_uint calling;  /* threads that call @on_changed now */
 	atomic_bool changed;
 	/* Backend: the storage belongs to another gateway for now; I/O ends with -ESHUTDOWN. */
 	atomic_bool standby;
@@ -163,6 +178,8 @@ struct rdt_bdev {
 	bool shares_state;
 	_Atomic uint32_t state_seq, state_taken;
 	atomic_bool stalled; /* backend: the storage has not completed any I/O for some seconds */
+	/* Backend: what is open, for rdt_bdev_path_check(). Never changes. */
+	struct rdt_path_id path_id;
 	uint32_t block_size; /* bytes: 512 or 4096 */
 	uint32_t ops_mask;   /* 1u << enum rdt_bio_op, what submit() supports */
 	/* the backend has a volatile write cache: FLUSH has an effect */
@@ -186,6 +203,10 @@ struct rdt_chan {
  * its value, what was expected and what to do. Returns 0 or -errno. -EAGAIN: the file or device is
  * still in use, for example because the kernel finishes the I/O of a process that was killed; try
  * again later.
+ *
+ * Any thread; several may run at once. It uses no loop and nothing of a target, and may wait as
+ * long as the storage does. @modules, @cfg and @log must exist until it has returned, @log until
+ * rdt_bdev_close() has.
  */
 int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, struct rd_log *log,
 		  struct rdt_bdev **out, char *err, size_t err_size);
@@ -200,7 +221,8 @@ int rdt_bdev_opened(struct rdt_bdev *bdev, char *err, size_t err_size);
 /*
  * Have @fn(@arg) called, on any thread, whenever rdt_bdev_opened() may have another answer, or the
  * storage may have another size, which rdt_bdev_resize() with 0 takes over. Called at once when
- * that has happened before. Main thread, once; @arg must exist until rdt_bdev_close() has returned.
+ * that has happened before. Main thread, once; @arg must exist until rdt_bdev_detach() or
+ * rdt_bdev_close() has returned.
  */
 void rdt_bdev_watch(struct rdt_bdev *bdev, void (*fn)(void *arg), void *arg);
 /*
@@ -215,9 +237,11 @@ static inline void rdt_bdev_changed(struct rdt_bdev *base)
 	void (*fn)(void *arg);
 
 	atomic_store(&base->changed, true);
+	atomic_fetch_add(&base->calling, 1);
 	fn = atomic_load(&base->on_changed);
 	if (fn)
 		fn(base->on_changed_arg);
+	atomic_fetch_sub(&base->calling, 1);
 }
 /* Is another gateway responsible for the storage, or this one not yet ready to be? Any thread;
  * @base is a backend. */
@@ -229,6 +253,16 @@ static inline bool rdt_bdev_elsewhere(struct rdt_bdev *base)
 /* Was rdt_bdev_changed() called since the last call of this? Main thread. */
 bool rdt_bdev_take_changed(struct rdt_bdev *bdev);
 
+/*
+ * The target does not use @bdev any more: no channel is open, and none will be. Afterwards the
+ * functions of rdt_bdev_watch() and on_sync_failed are not called, so that rdt_bdev_close() can run
+ * on a worker thread although the target ends first. Main thread; does not wait for storage. NULL
+ * is allowed.
+ */
+void rdt_bdev_detach(struct rdt_bdev *bdev);
+
+/* No channel is open. May wait as long as the storage does, except for backends with
+ * rdt_bdev_ops.opened, which close in the background. Any thread, the last call for *@bdev. */
 static inline void rdt_bdev_close(struct rdt_bdev **bdev)
 {
 	if (*bdev)
@@ -239,7 +273,8 @@ static inline void rdt_bdev_close(struct rdt_bdev **bdev)
 /*
  * After rdt_bdev_close(): can another process open the file, device or image of @cfg for writing? A
  * worker thread of io_uring may keep the file open shortly after its last I/O, and an image is
- * closed in the background. Always true for backends without storage, and for read-only ones.
+ * closed in the background. Always true for backends without storage, and for read-only ones. Any
+ * thread; it opens the path, so it may wait.
  */
 bool rdt_bdev_released(struct rdt_modules *modules, const struct rdt_ns_config *cfg);
 
@@ -252,7 +287,18 @@ bool rdt_bdev_released(struct rdt_modules *modules, const struct rdt_ns_config *
 int rdt_bdev_probe(struct rdt_modules *modules, const struct rdt_ns_config *cfg, char *err,
 		   size_t err_size);
 
-/* Returns 0, or -errno with a sentence in @err; the size is unchanged then. */
+/*
+ * The size that @bdev would have: *@found is @size (the configured one in bytes; 0: none) where the
+ * storage has no size of its own, else what the open file or device has now, which must be @size
+ * unless that is 0. Changes nothing. Any thread; may wait; @bdev is not closed meanwhile. Returns
+ * 0, or -errno with a sentence in @err.
+ */
+int rdt_bdev_measure(struct rdt_bdev *bdev, uint64_t size, uint64_t *found, char *err,
+		     size_t err_size);
+/* Take over a size that rdt_bdev_measure() has found. Main thread; does not wait. Returns 0, or
+ * -errno with a sentence in @err; the size is unchanged then. */
+int rdt_bdev_take_size(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
+/* Both of them. */
 int rdt_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 
 /* False: data is on stable storage as soon as its write has completed. */

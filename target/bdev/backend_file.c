@@ -176,7 +176,15 @@ static void file_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
 		rdt_engine_cancel(fchan_of(chan), bio);
 }
 
-static int file_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
+static int file_measure(const struct rdt_bdev *bdev, uint64_t size, uint64_t *found, char *err,
+			size_t err_size);
+
+static int file_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
+{
+	if (size)
+		bdev->size = size;
+	return 0;
+}
 
 static const struct rdt_bdev_ops file_ops = {
 	.name = "file",
@@ -185,6 +193,7 @@ static const struct rdt_bdev_ops file_ops = {
 	.chan_close = file_chan_close,
 	.submit = file_submit,
 	.cancel = file_cancel,
+	.measure = file_measure,
 	.resize = file_resize,
 };
 
@@ -195,6 +204,7 @@ static const struct rdt_bdev_ops block_ops = {
 	.chan_close = file_chan_close,
 	.submit = file_submit,
 	.cancel = file_cancel,
+	.measure = file_measure,
 	.resize = file_resize,
 };
 
@@ -491,25 +501,21 @@ int rdt_file_probe(const struct rdt_ns_config *cfg, char *err, size_t err_size)
 	return rc;
 }
 
-static int file_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
+static int file_measure(const struct rdt_bdev *bdev, uint64_t size, uint64_t *found, char *err,
+			size_t err_size)
 {
 	const struct explain ex = {err, err_size};
-	const struct file *f = file_of(bdev);
+	const struct file *f = rd_container_of(bdev, const struct file, bdev);
 	const struct rdt_ns_config cfg = {
 		.path = f->path,
 		.size_bytes = size,
 		.block_size = bdev->block_size,
 	};
-	uint64_t found;
 	struct stat st;
-	int rc;
 
 	if (fstat(f->fd, &st) < 0)
 		return explain_open(&ex, &cfg, -errno);
-	rc = find_size(&ex, &cfg, f->fd, &st, &found);
-	if (!rc)
-		bdev->size = found;
-	return rc;
+	return find_size(&ex, &cfg, f->fd, &st, found);
 }
 
 /* ---- O_DIRECT ---- */
@@ -714,6 +720,7 @@ int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 	f->fd = rc;
 	f->is_block = S_ISBLK(st.st_mode);
 	f->dev = f->is_block ? st.st_rdev : st.st_dev;
+	f->bdev.path_id = rdt_path_id(&st);
 	f->bdev.ops = f->is_block ? &block_ops : &file_ops;
 	f->bdev.block_size = cfg->block_size;
 	f->bdev.read_only = cfg->read_only;

@@ -7,8 +7,8 @@
 #define PAGE     4096u
 #define POLL_MAX (1u << 20)
 
-/* A numeric queue attribute in sysfs; for a partition that of its disk. 0: not available. */
-static uint64_t queue_attr(dev_t dev, const char *name)
+/* A numeric attribute in sysfs; for a partition without it that of its disk. 0: not available. */
+static uint64_t disk_attr(dev_t dev, const char *name)
 {
 	unsigned long long value = 0;
 	char path[128];
@@ -16,8 +16,8 @@ static uint64_t queue_attr(dev_t dev, const char *name)
 	for (int i = 0; i < 2; i++) {
 		FILE *f;
 
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u%s/queue/%s", major(dev),
-			 minor(dev), i ? "/.." : "", name);
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u%s/%s", major(dev), minor(dev),
+			 i ? "/.." : "", name);
 		f = fopen(path, "re");
 		if (!f)
 			continue;
@@ -33,10 +33,11 @@ static uint64_t queue_attr(dev_t dev, const char *name)
  * page. 0 if the device splits at boundaries. */
 static uint32_t poll_max(dev_t dev)
 {
-	uint64_t segments = queue_attr(dev, "max_segments"),
-		 bytes = queue_attr(dev, "max_sectors_kb") << 10;
+	uint64_t segments = disk_attr(dev, "queue/max_segments"),
+		 bytes = disk_attr(dev, "queue/max_sectors_kb") << 10;
 
-	if (!queue_attr(dev, "io_poll") || queue_attr(dev, "chunk_sectors") || segments < 2)
+	if (!disk_attr(dev, "queue/io_poll") || disk_attr(dev, "queue/chunk_sectors") ||
+	    segments < 2)
 		return 0;
 	/* A buffer that is not page aligned needs one segment more. */
 	if (bytes > (segments - 1) * PAGE)
@@ -46,7 +47,17 @@ static uint32_t poll_max(dev_t dev)
 
 void rdt_disk_caps(dev_t dev, struct rdt_disk_caps *caps)
 {
-	caps->discard = queue_attr(dev, "discard_max_bytes");
-	caps->write_zeroes = queue_attr(dev, "write_zeroes_max_bytes");
+	caps->discard = disk_attr(dev, "queue/discard_max_bytes");
+	caps->write_zeroes = disk_attr(dev, "queue/write_zeroes_max_bytes");
 	caps->poll_max = poll_max(dev);
+}
+
+uint64_t rdt_disk_size(dev_t dev)
+{
+	return disk_attr(dev, "size") << 9;
+}
+
+uint64_t rdt_disk_seq(dev_t dev)
+{
+	return disk_attr(dev, "diskseq");
 }

@@ -52,7 +52,7 @@ void rdt_layer_chan_close(struct rdt_chan *chan)
 
 int rdt_layer_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
 {
-	int rc = rdt_bdev_resize(bdev->lower, size, err, err_size);
+	int rc = rdt_bdev_take_size(bdev->lower, size, err, err_size);
 
 	bdev->size = bdev->lower->size;
 	return rc;

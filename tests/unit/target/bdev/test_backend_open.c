@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -344,7 +346,135 @@ static void memory_grows_into_what_it_reserved(void)
 	rdt_bdev_close(&bdev);
 }
 
+static void check_path(const struct rdt_bdev *bdev, enum rdt_path_state want, uint64_t want_size,
+		       const char *text)
+{
+	uint64_t size = bdev->size;
+	char why[512] = "";
+
+	CU_ASSERT_EQUAL(rdt_bdev_path_check(&bdev->path_id, path, &size, why, sizeof(why)), want);
+	CU_ASSERT_EQUAL(size, want_size);
+	CU_ASSERT_PTR_NOT_NULL(strstr(why, text));
+}
+
+static void a_path_is_compared_with_what_is_open(void)
+{
+	struct rdt_ns_config cfg = file_config();
+	char old[160], err[512];
+	struct rdt_bdev *bdev;
+
+	begin();
+	make_file(8192);
+	snprintf(old, sizeof(old), "%s.old", path);
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, err, sizeof(err)), 0);
+	check_path(bdev, RDT_PATH_SAME, 8192, "");
+	CU_ASSERT_EQUAL(truncate(path, 16384), 0);
+	check_path(bdev, RDT_PATH_LARGER, 16384, "is 16.0 KiB (16384 bytes), but 8.0 KiB");
+	CU_ASSERT_EQUAL(truncate(path, 4096), 0);
+	check_path(bdev, RDT_PATH_SMALLER, 4096, "is 4.0 KiB (4096 bytes), but 8.0 KiB");
+	CU_ASSERT_EQUAL(rename(path, old), 0);
+	check_path(bdev, RDT_PATH_GONE, 0, "names nothing any more");
+	make_file(8192);
+	check_path(bdev, RDT_PATH_REPLACED, 0, "names another file now (inode ");
+	CU_ASSERT_EQUAL(rename(old, path), 0); /* it was only moved away */
+	check_path(bdev, RDT_PATH_SMALLER, 4096, "");
+	rdt_bdev_close(&bdev);
+	t_dir_remove(dir);
+}
+
+static void a_block_device_is_more_than_its_name(void)
+{
+	struct rdt_path_id id = {.known = true, .block = true, .dev = makedev(1, 3)};
+	uint64_t size = 4096;
+	char why[512] = "";
+
+	begin();
+	make_file(4096);
+	CU_ASSERT_EQUAL(rdt_bdev_path_check(&id, path, &size, why, sizeof(why)), RDT_PATH_REPLACED);
+	CU_ASSERT_PTR_NOT_NULL(strstr(why, "but block device 1:3 is open"));
+	id.known = false; /* a backend without a path */
+	CU_ASSERT_EQUAL(rdt_bdev_path_check(&id, path, &size, why, sizeof(why)), RDT_PATH_SAME);
+	t_dir_remove(dir);
+}
+
+struct in_worker {
+	struct rdt_ns_config cfg;
+	struct rdt_bdev *bdev;
+	uint64_t found;
+	char err[512];
+	int rc;
+};
+
+static void *open_in_worker(void *arg)
+{
+	struct in_worker *w = arg;
+
+	w->rc = rdt_bdev_open(NULL, &w->cfg, NULL, &w->bdev, w->err, sizeof(w->err));
+	return NULL;
+}
+
+static void *measure_in_worker(void *arg)
+{
+	struct in_worker *w = arg;
+
+	w->rc = rdt_bdev_measure(w->bdev, 0, &w->found, w->err, sizeof(w->err));
+	return NULL;
+}
+
+static void *close_in_worker(void *arg)
+{
+	struct in_worker *w = arg;
+
+	rdt_bdev_close(&w->bdev);
+	return NULL;
+}
+
+static void in_a_thread(void *(*fn)(void *arg), struct in_worker *w)
+{
+	pthread_t thread;
+
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, fn, w), 0);
+	CU_ASSERT_EQUAL_FATAL(pthread_join(thread, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(w->rc, 0);
+}
+
+static void watched(void *arg)
+{
+	++*(int *)arg;
+}
+
+static void what_may_wait_runs_on_any_thread(void)
+{
+	struct rdt_layer_config delay = {.type = RDT_LAYER_DELAY};
+	struct in_worker w = {.cfg = file_config()};
+	int calls = 0;
+
+	begin();
+	make_file(8192);
+	w.cfg.layers = &delay;
+	w.cfg.layers_count = 1;
+	in_a_thread(open_in_worker, &w);
+	rdt_bdev_watch(w.bdev, watched, &calls);
+	rdt_bdev_changed(rdt_bdev_base(w.bdev));
+	CU_ASSERT_EQUAL(calls, 1);
+	CU_ASSERT_EQUAL(truncate(path, 4096), 0);
+	in_a_thread(measure_in_worker, &w);
+	CU_ASSERT_EQUAL(w.found, 4096);
+	CU_ASSERT_EQUAL(w.bdev->size, 8192); /* until it is taken over */
+	CU_ASSERT_EQUAL(rdt_bdev_take_size(w.bdev, w.found, w.err, sizeof(w.err)), 0);
+	CU_ASSERT_EQUAL(w.bdev->size, 4096);
+	rdt_bdev_detach(w.bdev);
+	rdt_bdev_changed(rdt_bdev_base(w.bdev));
+	CU_ASSERT_EQUAL(calls, 1);
+	in_a_thread(close_in_worker, &w);
+	CU_ASSERT_PTR_NULL(w.bdev);
+	t_dir_remove(dir);
+}
+
 const struct t_case t_backend_open_cases[] = {
+	{"a path is compared with what is open", a_path_is_compared_with_what_is_open},
+	{"a block device is more than its name", a_block_device_is_more_than_its_name},
+	{"what may wait runs on any thread", what_may_wait_runs_on_any_thread},
 	{"what cannot be served is refused with a sentence", refuses_with_a_sentence},
 	{"missing permission names the user and the ways out", permission_is_named},
 	{"create makes a file once", creates_when_told},
