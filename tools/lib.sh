@@ -109,9 +109,10 @@ configure()
 	return 1
 }
 
+# compile DIR [TARGET...]: everything, or these.
 compile()
 {
-	ninja -C "$1"
+	ninja -C "$@"
 }
 
 # test_names DIR: the tests of a build directory, one on each line. Meson prints "rdnvme:SUITE / NAME", newer versions
