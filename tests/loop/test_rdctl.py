@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rdctl: the output of its verbs for people and scripts, and its exit status."""
 
+import fcntl
 import itertools
 import json
 import os
 import re
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import threading
 
 import nvmf_peer as nv
@@ -79,7 +82,7 @@ def hosts_connections_and_counters_are_shown(t):
 
 # ---- what happens now ----
 
-TOP_TITLES = ['IOPS', 'READ-IOPS', 'WRITE-IOPS', 'READ/S', 'WRITTEN/S', 'P50', 'P99', 'IN-FLIGHT', 'OLDEST', 'FAILED/S']
+TOP_TITLES = ['IOPS', 'READ/S', 'WRITTEN/S', 'P99', 'OLDEST', 'FAILED/S', 'IN-FLIGHT', 'P50', 'READ-IOPS', 'WRITE-IOPS']
 
 
 def bench(t, target):
@@ -97,10 +100,11 @@ def top_in_a_pipe_is_printed_once(t):
     total, reactors, namespaces, hosts = ([line.split() for line in part.splitlines()] for part in text.split('\n\n'))
     t.eq(total[0], TOP_TITLES)
     t.eq(reactors[0][:3], ['REACTOR', 'BUSY%', 'LONGEST-TURN'])
-    t.eq((namespaces[0], hosts[0]), (TOP_TITLES + ['NSID', 'SUBNQN'], TOP_TITLES + ['HOSTNQN']))
-    t.eq([row[-2:] for row in namespaces[1:]], [['1', NQN], ['2', NQN]], 'the busiest first')
-    t.ok(int(namespaces[1][0]) > 0 and int(total[1][0]) > 0 and int(hosts[1][0]) > 0, text)
-    t.eq(namespaces[2][0], '0', 'commands of the idle namespace')
+    t.eq((namespaces[0], hosts[0]), (['SUBNQN', 'NSID'] + TOP_TITLES, ['HOSTNQN'] + TOP_TITLES))
+    t.eq([row[:2] for row in namespaces[1:]], [[NQN, '1'], [NQN, '2']], 'the busiest first')
+    t.ok(int(namespaces[1][2]) > 0 and int(total[1][0]) > 0 and int(hosts[1][1]) > 0, text)
+    t.eq(namespaces[2][2], '0', 'commands of the idle namespace')
+    t.ok('\033' not in text, 'nothing for a terminal')
 
 
 @test
@@ -117,25 +121,88 @@ def top_as_json_has_rates_and_percentiles(t):
     t.ok(top['seconds'] >= 1, 'the time between two copies of the counters')
 
 
+class Terminal:
+    """rdctl top in a terminal of this width; its screens as lists of lines."""
+
+    def __init__(self, t, path, columns):
+        self.t = t
+        self.ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 40, columns, 0, 0))
+        self.proc = t.spawn('top', [program('rdctl'), '--socket', path, 'top'], stdin=theirs, stdout=theirs)
+        os.close(theirs)
+        self.seen = b''
+
+    def screen(self, *words):
+        """The first whole screen from now on that has all of them."""
+        while True:
+            for screen in self.seen.split(b'\033[H\033[2J')[1:-1]:
+                if all(word in screen.decode() for word in words):
+                    self.seen = self.seen[self.seen.rindex(b'\033[H\033[2J'):]
+                    return screen.decode().replace('\r', '').splitlines()
+            self.seen += os.read(self.ours, 4096)
+
+    def key(self, key):
+        os.write(self.ours, key.encode())
+
+    def quit(self):
+        """Everything until the end."""
+        self.key('q')
+        try:
+            while more := os.read(self.ours, 4096):
+                self.seen += more
+        except OSError:
+            pass  # the other end was closed
+        self.t.eq(self.proc.wait(), 0, 'exit status')
+        os.close(self.ours)
+        return self.seen
+
+
 @test
 def top_in_a_terminal_goes_on_until_a_key(t):
     target, path = controlled(t, [memory(t)])
     bench(t, target)
-    ours, theirs = os.openpty()
-    proc = t.spawn('top', [program('rdctl'), '--socket', path, 'top'], stdin=theirs, stdout=theirs)
-    os.close(theirs)
-    seen = b''
-    while seen.count(b'\033[2J') < 2 or b'HOSTNQN' not in seen:
-        seen += os.read(ours, 4096)
-    os.write(ours, b'q')
-    try:
-        while more := os.read(ours, 4096):
-            seen += more
-    except OSError:
-        pass  # the other end was closed
-    t.eq(proc.wait(), 0, 'exit status')
-    t.ok(seen.startswith(b'\033[?1049h') and seen.endswith(b'\033[?1049l'), 'the screen is given back')
-    os.close(ours)
+    top = Terminal(t, path, 200)
+    t.ok(os.read(top.ours, 8) == b'\033[?1049h', 'a screen of its own')
+    t.match(rf'^\d\d:\d\d:\d\d  by IOPS  \(h: help, q: quit\)  {re.escape(path)}$', top.screen('HOSTNQN')[0])
+    top.screen('HOSTNQN')
+    t.ok(top.quit().endswith(b'\033[?1049l'), 'the screen is given back')
+
+
+@test
+def top_keeps_what_identifies_a_row_in_a_narrow_terminal(t):
+    nqn = 'nqn.2024-01.test:' + 'a-subsystem-with-a-long-name-' * 3 + 'end'
+    target, path = controlled(t, [memory(t)], subsystem={'nqn': nqn})
+    bench_uri = target.uri(nqn=nqn)
+    t.spawn('bench', [program('rdinit'), 'bench', bench_uri, '--run-time', '600s', '--no-progress'])
+    top = Terminal(t, path, 80)
+    lines = top.screen('SUBNQN')
+    t.eq([line for line in lines if len(line) > 80], [], 'lines that are too long')
+    row = lines[next(i for i, line in enumerate(lines) if line.startswith('SUBNQN')) + 1].split()
+    t.match(r'^\u2026.*-end$', row[0])
+    t.eq(row[1], '1', 'NSID')
+    t.ok('WRITE-IOPS' not in ' '.join(lines), 'a column that does not fit is left out as a whole')
+    top.quit()
+
+
+@test
+def top_sorts_by_the_key_that_was_pressed(t):
+    target, path = controlled(t, [memory(t), memory(t, 2), memory(t, 3)])
+    t.spawn('bench', [program('rdinit'), 'bench', target.uri(2), '--run-time', '600s', '--no-progress'])
+    top = Terminal(t, path, 120)
+
+    def order(words):
+        lines = top.screen(words, 'HOSTNQN')
+        at = next(i for i, line in enumerate(lines) if line.startswith('SUBNQN'))
+        return [line.split()[1] for line in lines[at + 1:at + 4]]
+
+    wait_for(lambda: order('by IOPS') == ['2', '1', '3'], 'the busiest namespace first')
+    top.key('n')
+    t.eq(order('by name'), ['1', '2', '3'])
+    top.key('h')
+    t.ok(any('sort namespaces and hosts by P99' in line for line in top.screen('this help')), 'help')
+    top.key('h')
+    t.eq(order('by name'), ['1', '2', '3'], 'after the help')
+    top.quit()
 
 
 @test

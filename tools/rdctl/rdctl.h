@@ -118,10 +118,17 @@ struct rdctl_column {
 	const char *title; /* NULL: the end of the table */
 	const char *key;
 	enum rdctl_kind kind;
+	bool identity; /* says which object it is: never left out */
 };
 
 /* Prints the titles, and a line for each object of @list. */
 void rdctl_table(const json_t *list, const struct rdctl_column *columns);
+/*
+ * As rdctl_table(), in lines of at most @width characters; 0: no limit. Leaves out whole columns
+ * from the end, and cuts the beginning of texts that say which object it is, with an ellipsis:
+ * NQNs differ at the end.
+ */
+void rdctl_table_within(const json_t *list, const struct rdctl_column *columns, unsigned int width);
 /* Prints a line with title and value for each column. */
 void rdctl_record(const json_t *object, const struct rdctl_column *columns);
 void rdctl_json(const json_t *value);

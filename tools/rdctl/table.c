@@ -102,33 +102,108 @@ static int width_of(const json_t *list, const struct rdctl_column *c)
 	return (int)width;
 }
 
-/* No blanks after the last column. */
-static void print_cell(const struct rdctl_column *c, const char *text, int width)
-{
-	bool last = !c[1].title;
+#define COLUMNS      16
+#define IDENTITY_MIN 20 /* a shorter one is not cut further */
+#define COLUMN_GAP   2
 
-	if (c->kind == RDCTL_TEXT)
-		printf("%-*s%s", last ? 0 : width, text, last ? "\n" : "  ");
-	else
-		printf("%*s%s", width, text, last ? "\n" : "  ");
+struct layout {
+	int widths[COLUMNS]; /* 0: the column is left out */
+	int last;            /* the last column that is shown */
+};
+
+/* The width of all that is shown. */
+static int width_of_all(const struct layout *l)
+{
+	int sum = 0;
+
+	for (int n = 0; n <= l->last; n++)
+		if (l->widths[n])
+			sum += l->widths[n] + (sum ? COLUMN_GAP : 0);
+	return sum;
 }
 
-void rdctl_table(const json_t *list, const struct rdctl_column *columns)
+/* Leaves out columns from the end, while @width is not enough even for identities that are cut. */
+static void leave_out(struct layout *l, const struct rdctl_column *columns, int width)
 {
-	int widths[16] = {0};
+	for (int n = l->last; n >= 0; n--) {
+		struct layout cut = *l;
+
+		for (int i = 0; i <= l->last; i++)
+			if (columns[i].identity && cut.widths[i] > IDENTITY_MIN)
+				cut.widths[i] = IDENTITY_MIN;
+		if (width_of_all(&cut) <= width)
+			break;
+		if (!columns[n].identity)
+			l->widths[n] = 0;
+	}
+	while (l->last > 0 && !l->widths[l->last])
+		l->last--;
+}
+
+static void lay_out(struct layout *l, const json_t *list, const struct rdctl_column *columns,
+		    unsigned int width)
+{
+	*l = (struct layout){.last = -1};
+	while (l->last + 1 < COLUMNS && columns[l->last + 1].title) {
+		l->last++;
+		l->widths[l->last] = width_of(list, &columns[l->last]);
+	}
+	if (!width || width_of_all(l) <= (int)width)
+		return;
+	leave_out(l, columns, (int)width);
+	for (int n = 0; n <= l->last; n++) {
+		int over = width_of_all(l) - (int)width;
+
+		if (columns[n].identity && over > 0 && l->widths[n] > IDENTITY_MIN)
+			l->widths[n] -= over < l->widths[n] - IDENTITY_MIN
+						? over
+						: l->widths[n] - IDENTITY_MIN;
+	}
+}
+
+/* No blanks after the last column. */
+static void print_cell(const struct layout *l, const struct rdctl_column *columns, int n,
+		       const char *text)
+{
+	int width = l->widths[n];
+	size_t len = strlen(text);
+	bool cut = len > (size_t)width;
+
+	if (!width)
+		return;
+	if (cut)
+		printf("\u2026%s", text + len - (size_t)width + 1);
+	else if (columns[n].kind == RDCTL_TEXT)
+		printf("%-*s", n == l->last ? 0 : width, text);
+	else
+		printf("%*s", width, text);
+	printf("%*s", n == l->last ? 0 : COLUMN_GAP, "");
+}
+
+void rdctl_table_within(const json_t *list, const struct rdctl_column *columns, unsigned int width)
+{
+	struct layout l;
 	char text[CELL_TEXT];
 	json_t *row;
 	size_t i;
 
-	for (int n = 0; columns[n].title; n++) {
-		widths[n] = width_of(list, &columns[n]);
-		print_cell(&columns[n], columns[n].title, widths[n]);
+	lay_out(&l, list, columns, width);
+	for (int n = 0; n <= l.last; n++)
+		print_cell(&l, columns, n, columns[n].title);
+	putchar('\n');
+	json_array_foreach(list, i, row)
+	{
+		for (int n = 0; n <= l.last; n++)
+			print_cell(&l, columns, n,
+				   rdctl_text(json_object_get(row, columns[n].key), columns[n].kind,
+					      text, sizeof(text)));
+		putchar('\n');
 	}
-	json_array_foreach(list, i, row) for (int n = 0; columns[n].title; n++)
-		print_cell(&columns[n],
-			   rdctl_text(json_object_get(row, columns[n].key), columns[n].kind, text,
-				      sizeof(text)),
-			   widths[n]);
+}
+
+void rdctl_table(const json_t *list, const struct rdctl_column *columns)
+{
+	rdctl_table_within(list, columns, 0);
 }
 
 void rdctl_record(const json_t *object, const struct rdctl_column *columns)

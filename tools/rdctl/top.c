@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "util/parse.h"
@@ -132,36 +133,70 @@ static const json_t *top_find(const json_t *list, const json_t *entry, const cha
 	return NULL;
 }
 
-static int compare_rows(const void *a, const void *b)
+/* What the rows can be sorted by. */
+struct top_order {
+	char key; /* on the terminal */
+	const char *what;
+	const char *fields[2]; /* numbers: the largest first; texts: in their order */
+};
+
+static const struct top_order top_orders[] = {
+	{'i', "IOPS", {"iops", "oldest_seconds"}},
+	{'r', "bytes read", {"read_bytes", "iops"}},
+	{'w', "bytes written", {"written_bytes", "iops"}},
+	{'l', "P99 latency", {"p99_seconds", "iops"}},
+	{'f', "commands in flight", {"in_flight", "iops"}},
+	{'o', "oldest command", {"oldest_seconds", "iops"}},
+	{'e', "failures", {"failed", "iops"}},
+	{'n', "name", {"nqn", "host"}},
+};
+
+#define TOP_ORDERS (sizeof(top_orders) / sizeof(top_orders[0]))
+
+static int compare_rows(const void *a, const void *b, void *arg)
 {
-	static const char *const keys[] = {"iops", "oldest_seconds"};
+	const struct top_order *order = arg;
 
 	for (int i = 0; i < 2; i++) {
-		double x = json_number_value(json_object_get(*(json_t *const *)a, keys[i]));
-		double y = json_number_value(json_object_get(*(json_t *const *)b, keys[i]));
+		const json_t *x = json_object_get(*(json_t *const *)a, order->fields[i]);
+		const json_t *y = json_object_get(*(json_t *const *)b, order->fields[i]);
 
-		if (x != y)
-			return x < y ? 1 : -1;
+		if (json_is_string(x) && json_is_string(y)) {
+			int names = strcmp(json_string_value(x), json_string_value(y));
+
+			if (names)
+				return names;
+		} else if (json_number_value(x) != json_number_value(y)) {
+			return json_number_value(x) < json_number_value(y) ? 1 : -1;
+		}
 	}
-	return 0;
+	/* Rows without I/O keep their places. */
+	return json_number_value(json_object_get(*(json_t *const *)a, "nsid")) <
+			       json_number_value(json_object_get(*(json_t *const *)b, "nsid"))
+		       ? -1
+		       : 1;
 }
 
-/* Sorts by activity, the busiest first. */
-static json_t *sorted_rows(json_t *rows)
+/* Sorts @rows in place. Out of memory: they stay as they are. */
+static void sort_rows(json_t *rows, const struct top_order *order)
 {
 	size_t n = json_array_size(rows);
 	json_t **all = calloc(n + 1, sizeof(json_t *));
-	json_t *list = json_array();
 
-	for (size_t i = 0; i < n && all; i++)
-		all[i] = json_array_get(rows, i);
-	if (all)
-		qsort(all, n, sizeof(json_t *), compare_rows);
-	for (size_t i = 0; i < n && all; i++)
-		json_array_append(list, all[i]);
+	if (!all)
+		return;
+	for (size_t i = 0; i < n; i++)
+		all[i] = json_incref(json_array_get(rows, i));
+	qsort_r(all, n, sizeof(json_t *), compare_rows, (void *)(uintptr_t)order);
+	for (size_t i = 0; i < n; i++)
+		json_array_set_new(rows, i, all[i]);
 	free(all);
-	json_decref(rows);
-	return list;
+}
+
+static void sort_top(json_t *top, const struct top_order *order)
+{
+	sort_rows(json_object_get(top, "namespaces"), order);
+	sort_rows(json_object_get(top, "hosts"), order);
 }
 
 static json_t *top_list(const json_t *now, const json_t *before, const char *list,
@@ -179,7 +214,7 @@ static json_t *top_list(const json_t *now, const json_t *before, const char *lis
 			json_object_set(row, keys[k], json_object_get(entry, keys[k]));
 		json_array_append_new(rows, row);
 	}
-	return sorted_rows(rows);
+	return rows;
 }
 
 static json_t *top_reactors(const json_t *now, const json_t *before, double seconds)
@@ -226,30 +261,31 @@ static json_t *top_between(const json_t *now, const json_t *before)
 
 /* ---- text ---- */
 
-#define TOP_COLUMNS                                                                                \
-	{"IOPS", "iops", RDCTL_NUMBER}, {"READ-IOPS", "read_iops", RDCTL_NUMBER},                  \
-		{"WRITE-IOPS", "write_iops", RDCTL_NUMBER}, {"READ/S", "read_bytes", RDCTL_BYTES}, \
-		{"WRITTEN/S", "written_bytes", RDCTL_BYTES}, {"P50", "p50_seconds", RDCTL_TIME},   \
-		{"P99", "p99_seconds", RDCTL_TIME}, {"IN-FLIGHT", "in_flight", RDCTL_NUMBER},      \
-		{"OLDEST", "oldest_seconds", RDCTL_TIME},                                          \
-	{                                                                                          \
-		"FAILED/S", "failed", RDCTL_NUMBER                                                 \
+/* The most important first: the last ones are left out where the terminal is narrow. */
+#define TOP_COLUMNS                                                                              \
+	{"IOPS", "iops", RDCTL_NUMBER}, {"READ/S", "read_bytes", RDCTL_BYTES},                   \
+		{"WRITTEN/S", "written_bytes", RDCTL_BYTES}, {"P99", "p99_seconds", RDCTL_TIME}, \
+		{"OLDEST", "oldest_seconds", RDCTL_TIME}, {"FAILED/S", "failed", RDCTL_NUMBER},  \
+		{"IN-FLIGHT", "in_flight", RDCTL_NUMBER}, {"P50", "p50_seconds", RDCTL_TIME},    \
+		{"READ-IOPS", "read_iops", RDCTL_NUMBER},                                        \
+	{                                                                                        \
+		"WRITE-IOPS", "write_iops", RDCTL_NUMBER                                         \
 	}
 
 static const struct rdctl_column total_columns[] = {TOP_COLUMNS, {NULL, NULL, RDCTL_TEXT}};
 static const struct rdctl_column ns_columns[] = {
+	{"SUBNQN", "nqn", RDCTL_TEXT, .identity = true},
+	{"NSID", "nsid", RDCTL_NUMBER, .identity = true},
 	TOP_COLUMNS,
-	{"NSID", "nsid", RDCTL_NUMBER},
-	{"SUBNQN", "nqn", RDCTL_TEXT},
 	{NULL, NULL, RDCTL_TEXT},
 };
 static const struct rdctl_column host_columns[] = {
+	{"HOSTNQN", "host", RDCTL_TEXT, .identity = true},
 	TOP_COLUMNS,
-	{"HOSTNQN", "host", RDCTL_TEXT},
 	{NULL, NULL, RDCTL_TEXT},
 };
 static const struct rdctl_column reactor_columns[] = {
-	{"REACTOR", "reactor", RDCTL_NUMBER},
+	{"REACTOR", "reactor", RDCTL_NUMBER, .identity = true},
 	{"BUSY%", "busy_percent", RDCTL_NUMBER},
 	{"LONGEST-TURN", "longest_turn_seconds", RDCTL_TIME},
 	{"IO-QUEUES", "io_queues", RDCTL_NUMBER},
@@ -260,8 +296,14 @@ static const struct rdctl_column reactor_columns[] = {
 	{NULL, NULL, RDCTL_TEXT},
 };
 
+struct top_screen { /* 0: no limit */
+	unsigned int lines;
+	unsigned int columns;
+};
+
 /* Prints at most @most rows of @list, and the number of the others. */
-static void print_part(const json_t *list, size_t most, const struct rdctl_column *columns)
+static void print_part(const json_t *list, size_t most, const struct rdctl_column *columns,
+		       const struct top_screen *screen)
 {
 	size_t n = json_array_size(list);
 	json_t *part = json_array();
@@ -269,32 +311,33 @@ static void print_part(const json_t *list, size_t most, const struct rdctl_colum
 	for (size_t i = 0; i < n && i < most; i++)
 		json_array_append(part, json_array_get(list, i));
 	putchar('\n');
-	rdctl_table(part, columns);
+	rdctl_table_within(part, columns, screen->columns);
 	if (n > most)
 		printf("and %zu more\n", n - most);
 	json_decref(part);
 }
 
-/* @lines: height of the screen; 0: no limit. */
-static void print_top(const json_t *top, unsigned int lines)
+static void print_top(const json_t *top, const struct top_screen *screen)
 {
 	const json_t *reactors = json_object_get(top, "reactors");
 	const json_t *hosts = json_object_get(top, "hosts");
 	json_t *total = json_pack("[O]", json_object_get(top, "total"));
-	size_t most = SIZE_MAX, host_lines, used = 2 + 2 + json_array_size(reactors) + 6;
+	/* the header, the total, the reactors, and around the two lists */
+	size_t most = SIZE_MAX, host_lines, used = 1 + 2 + 2 + json_array_size(reactors) + 6;
+	unsigned int lines = screen->lines;
 
-	rdctl_table(total, total_columns);
+	rdctl_table_within(total, total_columns, screen->columns);
 	json_decref(total);
 	putchar('\n');
-	rdctl_table(reactors, reactor_columns);
+	rdctl_table_within(reactors, reactor_columns, screen->columns);
 	if (lines)
 		most = lines > used + 2 ? lines - used : 2;
 	host_lines = !lines                              ? SIZE_MAX
 		     : json_array_size(hosts) < most / 2 ? json_array_size(hosts)
 							 : most / 2;
 	print_part(json_object_get(top, "namespaces"), lines ? most - host_lines : SIZE_MAX,
-		   ns_columns);
-	print_part(hosts, host_lines, host_columns);
+		   ns_columns, screen);
+	print_part(hosts, host_lines, host_columns, screen);
 }
 
 /* ---- the terminal ---- */
@@ -306,32 +349,118 @@ static void top_end(int sig)
 	top_ended = 1;
 }
 
-static unsigned int screen_lines(void)
+static struct top_screen screen_size(void)
 {
 	struct winsize size;
 
-	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row ? size.ws_row : 24;
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || !size.ws_row || !size.ws_col)
+		return (struct top_screen){24, 80};
+	return (struct top_screen){size.ws_row, size.ws_col};
 }
 
-/* Waits for the next interval. Returns false when the user quits. */
-static bool await_interval(unsigned int seconds, bool keys)
+struct top_view {
+	const struct rdctl *ctl;
+	const struct top_order *order;
+	bool help;
+	json_t *top; /* what is shown; NULL: nothing yet */
+};
+
+static void print_help(void)
+{
+	puts("\nq     quit");
+	puts("h, ?  this help, and back");
+	for (size_t i = 0; i < TOP_ORDERS; i++)
+		printf("%c     sort namespaces and hosts by %s\n", top_orders[i].key,
+		       top_orders[i].what);
+	puts("\nColumns that do not fit are left out: \"rdctl top | cat\" prints all of them "
+	     "once.");
+}
+
+/* Cut at the end of the line. */
+static void print_header(const struct top_view *v, unsigned int columns)
+{
+	char line[512], clock[16];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	localtime_r(&now, &tm);
+	strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+	snprintf(line, sizeof(line), "%s  by %s  (h: help, q: quit)  %s", clock, v->order->what,
+		 v->ctl->socket);
+	printf("%.*s\n", (int)columns, line);
+}
+
+static void draw(const struct top_view *v)
+{
+	struct top_screen screen = screen_size();
+
+	fputs("\033[H\033[2J", stdout);
+	print_header(v, screen.columns);
+	if (v->help)
+		print_help();
+	else if (v->top)
+		print_top(v->top, &screen);
+	fflush(stdout);
+}
+
+/* Returns false when the user quits. */
+static bool take_key(struct top_view *v, char key)
+{
+	if (key == 'q' || key == 'Q')
+		return false;
+	if (key == 'h' || key == '?')
+		v->help = !v->help;
+	for (size_t i = 0; i < TOP_ORDERS; i++)
+		if (key == top_orders[i].key)
+			v->order = &top_orders[i];
+	if (v->top)
+		sort_top(v->top, v->order);
+	draw(v);
+	return true;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Waits for the next interval, and carries out keys meanwhile (@v NULL: there is no keyboard).
+ * Returns false when the user quits. */
+static bool await_interval(unsigned int seconds, struct top_view *v)
 {
 	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+	uint64_t end = now_ms() + seconds * UINT64_C(1000), now;
 	char key;
 
-	if (poll(&in, keys ? 1 : 0, (int)seconds * 1000) < 0 && errno != EINTR)
-		return false;
-	if (keys && in.revents && (read(STDIN_FILENO, &key, 1) != 1 || key == 'q' || key == 'Q'))
-		return false;
+	while (!top_ended && (now = now_ms()) < end) {
+		in.revents = 0;
+		if (poll(&in, v ? 1 : 0, (int)(end - now)) < 0 && errno != EINTR)
+			return false;
+		if (in.revents && (read(STDIN_FILENO, &key, 1) != 1 || !take_key(v, key)))
+			return false;
+	}
 	return !top_ended;
+}
+
+static void show_rates(struct top_view *v, json_t *now, const json_t *before)
+{
+	json_decref(v->top);
+	v->top = top_between(now, before);
+	sort_top(v->top, v->order);
+	draw(v);
 }
 
 static int top_live(const struct rdctl *ctl, unsigned int seconds, json_t *before)
 {
 	struct sigaction end = {.sa_handler = top_end};
+	struct top_view v = {.ctl = ctl, .order = &top_orders[0]};
 	struct termios saved, raw;
 	bool keys = tcgetattr(STDIN_FILENO, &saved) == 0;
 	int code = RDCTL_OK;
+	json_t *now;
 
 	sigaction(SIGINT, &end, NULL);
 	sigaction(SIGTERM, &end, NULL);
@@ -341,22 +470,19 @@ static int top_live(const struct rdctl *ctl, unsigned int seconds, json_t *befor
 		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	}
 	fputs(SCREEN, stdout);
-	while (await_interval(seconds, keys)) {
-		json_t *now = top_counters(ctl, &code), *top;
-
+	draw(&v);
+	while (await_interval(seconds, keys ? &v : NULL)) {
+		now = top_counters(ctl, &code);
 		if (!now)
 			break;
-		top = top_between(now, before);
-		fputs("\033[H\033[2J", stdout);
-		print_top(top, screen_lines());
-		fflush(stdout);
-		json_decref(top);
+		show_rates(&v, now, before);
 		json_decref(before);
 		before = now;
 	}
 	fputs(NO_SCREEN, stdout);
 	if (keys)
 		tcsetattr(STDIN_FILENO, TCSANOW, &saved);
+	json_decref(v.top);
 	json_decref(before);
 	return code;
 }
@@ -366,14 +492,15 @@ static int top_once(const struct rdctl *ctl, unsigned int seconds, json_t *befor
 	json_t *now, *top;
 	int code = RDCTL_OK;
 
-	await_interval(seconds, false);
+	await_interval(seconds, NULL);
 	now = top_counters(ctl, &code);
 	if (now) {
 		top = top_between(now, before);
+		sort_top(top, &top_orders[0]);
 		if (ctl->json)
 			rdctl_json(top);
 		else
-			print_top(top, 0);
+			print_top(top, &(struct top_screen){0});
 		json_decref(top);
 	}
 	json_decref(now);
