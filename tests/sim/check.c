@@ -23,7 +23,8 @@ struct write {
 	uint64_t unknown; /* when the outcome became unknown; CHECK_NEVER: it did not */
 	uint64_t first_end, last_begin; /* of the cluster */
 	uint64_t replaced_by;           /* by Compare and Write; 0: none */
-	uint64_t after; /* the end of a later write of the same host; see check_order() */
+	uint64_t after;   /* the end of a later write of the same host; see order_writes() */
+	uint64_t settled; /* since when it takes no effect; CHECK_NEVER: it may do so yet */
 	unsigned int host;
 	bool refused;
 	bool seen; /* by a read */
@@ -128,6 +129,7 @@ void check_write_begins(struct check *ck, unsigned int host, uint64_t value, uin
 		.end = CHECK_NEVER,
 		.unknown = CHECK_NEVER,
 		.after = CHECK_NEVER,
+		.settled = CHECK_NEVER,
 		.host = host,
 	};
 	ck->ops++;
@@ -172,6 +174,14 @@ void check_write_unknown(struct check *ck, uint64_t value, uint64_t now)
 
 	if (w)
 		w->unknown = now;
+}
+
+void check_write_settled(struct check *ck, uint64_t value, uint64_t now)
+{
+	struct write *w = find_write(ck, value);
+
+	if (w)
+		w->settled = now;
 }
 
 static void extend_cluster(struct write *w, uint64_t begin, uint64_t end)
@@ -219,15 +229,72 @@ void check_replaced(struct check *ck, uint64_t old, uint64_t value)
 	w->replaced_by = value;
 }
 
+void check_flushed_block(struct check *ck, unsigned int block, uint64_t begin)
+{
+	struct block *b = &ck->block[block];
+
+	for (unsigned int i = b->epoch; i < b->count; i++)
+		if (b->writes[i].end <= begin)
+			b->writes[i].durable = true;
+}
+
 void check_flushed(struct check *ck, uint64_t begin)
 {
-	for (unsigned int i = 0; i < ck->blocks; i++) {
-		struct block *b = &ck->block[i];
+	for (unsigned int i = 0; i < ck->blocks; i++)
+		check_flushed_block(ck, i, begin);
+}
 
-		for (unsigned int j = b->epoch; j < b->count; j++)
-			if (b->writes[j].end <= begin)
-				b->writes[j].durable = true;
-	}
+void check_read_durable(struct check *ck, uint64_t value, uint64_t begin)
+{
+	struct write *w = find_write(ck, value);
+
+	if (w && begin >= ck->block[check_block_of(value)].since)
+		w->durable = true;
+}
+
+/* When the write takes effect at the latest. */
+static uint64_t latest_effect(const struct write *w)
+{
+	uint64_t until = w->end < w->after ? w->end : w->after;
+
+	if (w->refused)
+		return 0;
+	return until < w->settled ? until : w->settled;
+}
+
+bool check_surely(struct check *ck, uint64_t value, uint64_t begin)
+{
+	const struct block *b = &ck->block[check_block_of(value) % ck->blocks];
+	const struct write *w = find_write(ck, value);
+
+	if (!w || w < b->writes + b->epoch || w->end >= begin || b->since > begin)
+		return false;
+	for (unsigned int i = b->epoch; i < b->count; i++)
+		if (&b->writes[i] != w && latest_effect(&b->writes[i]) >= w->begin)
+			return false;
+	return true;
+}
+
+uint64_t check_written_until(struct check *ck, unsigned int block)
+{
+	const struct block *b = &ck->block[block];
+	uint64_t until = 0;
+
+	for (unsigned int i = b->epoch; i < b->count; i++)
+		if (latest_effect(&b->writes[i]) > until)
+			until = latest_effect(&b->writes[i]);
+	return until;
+}
+
+uint64_t check_written_since(struct check *ck, unsigned int block, uint64_t before)
+{
+	const struct block *b = &ck->block[block];
+	uint64_t since = 0;
+
+	for (unsigned int i = b->epoch; i < b->count; i++)
+		if (b->writes[i].end < before && b->writes[i].begin > since)
+			since = b->writes[i].begin;
+	return since;
 }
 
 /* ---- the judgement ---- */

@@ -36,12 +36,24 @@ void check_write_done(struct check *ck, uint64_t value, uint64_t now, bool durab
 void check_write_refused(struct check *ck, uint64_t value);
 /* The write has ended; it may have been executed, or may be executed later. */
 void check_write_unknown(struct check *ck, uint64_t value, uint64_t now);
+/* Whether or not it was executed, it takes no effect from now on. */
+void check_write_settled(struct check *ck, uint64_t value, uint64_t now);
 /* A read of @block that began at @begin has returned @value, at @now. */
 void check_read(struct check *ck, unsigned int block, uint64_t value, uint64_t begin, uint64_t now);
 /* A Compare and Write has replaced @old. */
 void check_replaced(struct check *ck, uint64_t old, uint64_t value);
 /* A Flush that began at @begin was acknowledged. */
 void check_flushed(struct check *ck, uint64_t begin);
+/* The same of one block only. */
+void check_flushed_block(struct check *ck, unsigned int block, uint64_t begin);
+/* What a read with FUA has returned, which began at @begin, is durable. */
+void check_read_durable(struct check *ck, uint64_t value, uint64_t begin);
+/* Whether the block of @value had it at all times since @begin. */
+bool check_surely(struct check *ck, uint64_t value, uint64_t begin);
+/* The latest time at which a write of @block takes effect; CHECK_NEVER: one may do so later. */
+uint64_t check_written_until(struct check *ck, unsigned int block);
+/* The latest begin of a write of @block that was acknowledged before @before; 0: none was. */
+uint64_t check_written_since(struct check *ck, unsigned int block, uint64_t before);
 /*
  * The storage has lost power and has @value in @block since. Returns false, with a sentence in
  * @why, when a write that was acknowledged as durable is lost.

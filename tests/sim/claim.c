@@ -7,10 +7,10 @@
 #include "nvmf/wire.h"
 
 #include "resv.h"
+#include "sent_by.h"
 #include "world.h"
 
 #define PAUSE_STEPS 400 /* on average, between two commands of a host */
-#define TIMEOUT     (5 * RD_NSEC_PER_SEC)
 
 struct claim {
 	struct world *w;
@@ -18,8 +18,7 @@ struct claim {
 	bool busy;
 	int number; /* of the command in the model */
 	uint64_t begin;
-	struct rdi_chan_path *cp; /* the queue on which it was sent, */
-	uint32_t epoch;           /* and the association of the queue */
+	struct sent_by by;
 	struct resv_op op;
 	union {
 		__le64 keys[2];
@@ -222,15 +221,6 @@ static void fill_command(struct claim *c, struct rdinit_passthru *cmd)
 	cmd->timeout_ms = UINT32_MAX;
 }
 
-/* The channel's own commands reset the path in this case; this command has no time limit there. */
-static void reset_if_late(struct claim *c)
-{
-	if (rd_sim_now(c->w->sim) - c->begin < TIMEOUT || !c->cp->qp || c->cp->epoch != c->epoch)
-		return;
-	c->begin = rd_sim_now(c->w->sim);
-	rdi_queue_fail(&c->cp->qp->q, -ETIMEDOUT, "a reservation command was not answered");
-}
-
 void claim_acts(struct claim *c, struct rdinit_dev_chan *chan)
 {
 	struct rd_sim *sim = c->w->sim;
@@ -238,14 +228,13 @@ void claim_acts(struct claim *c, struct rdinit_dev_chan *chan)
 	struct rdinit_passthru cmd;
 
 	if (c->busy) {
-		reset_if_late(c);
+		sent_by_look(&c->by, rd_sim_now(sim), "a reservation command");
 		return;
 	}
 	if (c->w->ending || !rd_sim_chance(sim, 1, PAUSE_STEPS) || !cp->up)
 		return;
 	c->begin = rd_sim_now(sim);
-	c->cp = cp;
-	c->epoch = cp->epoch;
+	c->by = (struct sent_by){.cp = cp, .epoch = cp->epoch, .since = c->begin};
 	choose(c);
 	c->number = resv_begins(c->w->resv, &c->op, rd_sim_now(sim));
 	if (c->number < 0)

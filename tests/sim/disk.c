@@ -22,6 +22,7 @@ struct store {
 	struct rd_sim *sim;
 	struct store_faults faults;
 	unsigned int blocks;
+	bool zeroes;   /* deallocated blocks read as zeroes */
 	uint64_t *now; /* what a read returns */
 	/* When an I/O of a block has failed last. */
 	uint64_t *failed[STORE_FAILURES];
@@ -97,6 +98,7 @@ struct store *store_new(struct rd_sim *sim, unsigned int blocks)
 		return NULL;
 	s->sim = sim;
 	s->blocks = blocks;
+	s->zeroes = rd_sim_chance(sim, 1, 2);
 	s->refuses_since = STORE_NEVER;
 	s->now = calloc(blocks, sizeof(*s->now));
 	s->durable = calloc(blocks, sizeof(*s->durable));
@@ -321,7 +323,7 @@ static int sync_result(const struct disk_io *io)
 
 static bool syncs(const struct rdt_bio *bio)
 {
-	return bio->op == RDT_BIO_FLUSH || (bio->op == RDT_BIO_WRITE && bio->flags & RDT_BIO_FUA);
+	return bio->op == RDT_BIO_FLUSH || bio->flags & RDT_BIO_FUA;
 }
 
 static void disk_io_done(struct rd_defer *defer)
@@ -345,19 +347,24 @@ static bool take_effect(struct disk_io *io)
 	struct store *s = io->store;
 	unsigned int block = (unsigned int)(bio->offset / DISK_BLOCK) + io->next;
 	char *data = (char *)bio->buf + (size_t)io->next * DISK_BLOCK;
+	uint64_t value = 0;
 
 	io->next++;
-	switch ((enum rdt_bio_op)bio->op) {
-	case RDT_BIO_READ:
-		block_fill(data, s->now[block]);
-		return !s->stopped;
-	case RDT_BIO_WRITE:
-		return store_write(s, block, block_value(data),
-				   bio->flags & RDT_BIO_FUA && !io->sync_fails &&
-					   s->refuses_since == STORE_NEVER);
-	default:
+	if (bio->op == RDT_BIO_FLUSH)
 		return true;
+	if (bio->op == RDT_BIO_READ) {
+		block_fill(data, s->now[block]);
+		if (s->watch.reads)
+			s->watch.reads(s->watch_arg, bio, block);
+		return !s->stopped;
 	}
+	if (bio->op == RDT_BIO_WRITE)
+		value = block_value(data);
+	if (s->watch.stores && !s->stopped)
+		value = s->watch.stores(s->watch_arg, bio, block, value);
+	return store_write(s, block, value,
+			   bio->flags & RDT_BIO_FUA && !io->sync_fails &&
+				   s->refuses_since == STORE_NEVER);
 }
 
 static void note_failure(const struct disk_io *io)
@@ -394,7 +401,7 @@ static void disk_io_moves(struct rd_sim_event *event)
 	if (io->bio->op != RDT_BIO_FLUSH && s->faults.fails_in &&
 	    rd_sim_chance(s->sim, 1, s->faults.fails_in))
 		io->result = -EIO;
-	else if (io->bio->op == RDT_BIO_WRITE && s->faults.no_space_in && !io->result &&
+	else if (rdt_bio_op_writes(io->bio->op) && s->faults.no_space_in && !io->result &&
 		 rd_sim_chance(s->sim, 1, s->faults.no_space_in))
 		io->result = -ENOSPC;
 	if (io->result == -EIO || io->result == -ENOSPC)
@@ -451,6 +458,15 @@ static void disk_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
 	rd_sim_at(io->store->sim, &io->event, 0);
 }
 
+/* Blocks that are cut off keep their content. */
+static int disk_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
+{
+	(void)err;
+	(void)err_size;
+	atomic_store(&bdev->size, size);
+	return 0;
+}
+
 static const struct rdt_bdev_ops disk_ops = {
 	.name = "sim",
 	.close = disk_close,
@@ -458,9 +474,10 @@ static const struct rdt_bdev_ops disk_ops = {
 	.chan_close = disk_chan_close,
 	.submit = disk_submit,
 	.cancel = disk_cancel,
+	.resize = disk_resize,
 };
 
-int disk_open(struct store *store, struct rd_log *log, struct rdt_bdev **out)
+int disk_open(struct store *store, uint64_t size, struct rd_log *log, struct rdt_bdev **out)
 {
 	struct disk *d = calloc(1, sizeof(*d));
 
@@ -469,9 +486,11 @@ int disk_open(struct store *store, struct rd_log *log, struct rdt_bdev **out)
 	d->store = store;
 	d->log = log;
 	d->bdev.ops = &disk_ops;
-	d->bdev.size = (uint64_t)store->blocks * DISK_BLOCK;
+	d->bdev.size = size;
 	d->bdev.block_size = DISK_BLOCK;
-	d->bdev.ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_WRITE | 1u << RDT_BIO_FLUSH;
+	d->bdev.ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_WRITE | 1u << RDT_BIO_FLUSH |
+			   1u << RDT_BIO_WRITE_ZEROES | 1u << RDT_BIO_DEALLOCATE | RDT_OPS_MARKS;
+	d->bdev.deallocate_zeroes = store->zeroes;
 	d->bdev.volatile_cache = true;
 	*out = &d->bdev;
 	return 0;

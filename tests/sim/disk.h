@@ -70,6 +70,13 @@ bool store_has_refused(const struct store *store, uint64_t begin);
 struct store_watcher {
 	void (*written)(void *arg, uint64_t value); /* a write takes effect on a block */
 	void (*begins)(void *arg, const struct rdt_bio *bio);
+	/*
+	 * @bio is about to store @value in @block, and has read @block. Returns what is stored
+	 * instead: zeroes are told apart by the commands that have stored them.
+	 */
+	uint64_t (*stores)(void *arg, const struct rdt_bio *bio, unsigned int block,
+			   uint64_t value);
+	void (*reads)(void *arg, const struct rdt_bio *bio, unsigned int block);
 	void (*misused)(void *arg, const char *what); /* by its user */
 	/* What a failed sync has lost is gone: the store was restarted as by store_restart(). */
 	void (*dropped)(void *arg);
@@ -84,8 +91,9 @@ void store_on_block(struct store *store,
 		    void (*fn)(void *arg, const struct rd_loop *loop, uint64_t ns));
 void store_block_next(struct store *store, uint64_t ns);
 
-/* Opens a backend on @store; @log: gets a line about a failed sync. Returns 0 or -ENOMEM. */
-int disk_open(struct store *store, struct rd_log *log, struct rdt_bdev **out);
+/* Opens a backend on the first @size bytes of @store, which may be resized; @log: gets a line about
+ * a failed sync. Returns 0 or -ENOMEM. */
+int disk_open(struct store *store, uint64_t size, struct rd_log *log, struct rdt_bdev **out);
 
 /* Fills a block with @value; and the value of a block, or UINT64_MAX if it is torn. */
 void block_fill(void *block, uint64_t value);

@@ -40,6 +40,9 @@ static const char *forbidden(const struct probe *p)
 		return "the ANA state of the path forbids it";
 	if (p->op != PROBE_FLUSH_ALL && setup_sure(h, SETUP_REMOVED, p->begin))
 		return "the namespace was removed";
+	if (p->op == PROBE_READ && p->block >= SETUP_SHORT_BLOCKS &&
+	    setup_certain(h, SETUP_SHORT, p->begin))
+		return "the namespace is shorter";
 	if (p->op != PROBE_READ && (p->op != PROBE_FLUSH_ALL || !removed) &&
 	    store_has_refused(p->w->store, p->begin))
 		return "a sync has failed";
@@ -56,6 +59,8 @@ static bool is_explained(const struct probe *p, unsigned int status)
 		return setup_may_be_closed(&p->w->setup, p->path, p->begin, p->connected);
 	case NVME_SC_INVALID_NS:
 		return setup_possible(&p->w->setup, SETUP_REMOVED, p->begin);
+	case NVME_SC_LBA_RANGE:
+		return p->op == PROBE_READ && p->w->was_shorter(p->w, 0, p->block + 1, p->begin);
 	case NVME_SC_RESERVATION_CONFLICT:
 		return resv_forbidden(p->w->resv, p->host, p->op != PROBE_READ, p->begin);
 	case ABORTED_BY_PREEMPT:
@@ -64,7 +69,8 @@ static bool is_explained(const struct probe *p, unsigned int status)
 		return p->op != PROBE_READ && store_refuses(p->w->store, p->begin);
 	case NVME_SCT_MEDIA << 8 | NVME_SC_READ_ERROR:
 		return p->op == PROBE_READ &&
-		       store_has_failed(p->w->store, STORE_READ_FAILED, p->block, 1, p->begin);
+		       (store_has_failed(p->w->store, STORE_READ_FAILED, p->block, 1, p->begin) ||
+			marks_possible(p->w->marks, p->w->check, p->block, p->begin));
 	default:
 		return false;
 	}

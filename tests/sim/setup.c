@@ -10,7 +10,11 @@
 
 /* The first one is the normal one. A path in "change" fails when that takes too long. */
 static const char *const ana_states[] = {"optimized", "non-optimized", "inaccessible", "change"};
-#define ANA_STATES    (sizeof(ana_states) / sizeof(ana_states[0]))
+#define ANA_STATES (sizeof(ana_states) / sizeof(ana_states[0]))
+
+/* So low that commands wait for them when there is nothing else to wait for, but not too late. */
+static const char *const qos_limits[SETUP_QOS] = {
+	"", ", qos: {iops: 60}", ", qos: {write_iops: 30}", ", qos: {read_bandwidth: 64KiB}"};
 
 #define OLD_KEYS_TIME (300 * RD_NSEC_PER_SEC) /* as the manual page of the configuration says */
 
@@ -18,8 +22,8 @@ static void change_one(struct rd_sim *sim, struct setup *s, struct setup_scope s
 {
 	unsigned int path = (unsigned int)rd_sim_below(sim, SETUP_PATHS);
 	unsigned int host = (unsigned int)rd_sim_below(sim, SETUP_HOSTS);
-	uint64_t kind =
-		scope.only_keys ? 7 + rd_sim_below(sim, 6) : rd_sim_below(sim, scope.keys ? 12 : 8);
+	uint64_t kind = scope.only_keys ? 9 + rd_sim_below(sim, 6)
+					: rd_sim_below(sim, scope.keys ? 14 : 10);
 
 	switch (kind) {
 	case 0:
@@ -42,6 +46,12 @@ static void change_one(struct rd_sim *sim, struct setup *s, struct setup_scope s
 		s->effect[SETUP_REMOVED] = scope.removes && !s->effect[SETUP_REMOVED];
 		break;
 	case 7:
+		s->qos = (uint8_t)rd_sim_below(sim, SETUP_QOS);
+		break;
+	case 8:
+		s->effect[SETUP_SHORT] ^= true;
+		break;
+	case 9:
 		s->effect[SETUP_DENIED + host] ^= true;
 		break;
 	default:
@@ -141,7 +151,8 @@ void setup_text(const struct setup *s, const struct secrets *secrets, char *out)
 	out[0] = 0;
 	if (!f)
 		return;
-	fputs(SETUP_TARGET "  state_dir: /simulated\nlisteners:\n", f);
+	/* So few buffers that commands wait for them when the storage is slow. */
+	fputs(SETUP_TARGET "  buffer_memory: 32KiB\n  state_dir: /simulated\nlisteners:\n", f);
 	add_listeners(s, f);
 	fprintf(f, "subsystems:\n  - nqn: %s\n", SETUP_NQN);
 	add_hosts(s, secrets && has_keys(s), f);
@@ -150,9 +161,11 @@ void setup_text(const struct setup *s, const struct secrets *secrets, char *out)
 	fputs("    namespaces:\n", f);
 	if (!s->effect[SETUP_REMOVED])
 		fprintf(f,
-			"      - {nsid: 1, backend: \"null\", size: 14KiB, ana_group: %u, "
-			"read_only: %s}\n",
-			s->other_group ? 2 : 1, s->effect[SETUP_READ_ONLY] ? "true" : "false");
+			"      - {nsid: 1, backend: \"null\", size: %u, ana_group: %u, "
+			"read_only: %s%s}\n",
+			(s->effect[SETUP_SHORT] ? SETUP_SHORT_BLOCKS : SETUP_BLOCKS) * 512,
+			s->other_group ? 2 : 1, s->effect[SETUP_READ_ONLY] ? "true" : "false",
+			qos_limits[s->qos]);
 	if (s->second)
 		fprintf(f, "      - {nsid: 2, backend: memory, size: %uKiB}\n", 64u * s->second);
 	fputs("      - {nsid: 3, backend: memory, size: 64KiB}\n", f);
@@ -279,7 +292,8 @@ static bool ns_changes(const struct setup *a, const struct setup *b, unsigned in
 		return a->second != b->second;
 	return a->effect[SETUP_REMOVED] != b->effect[SETUP_REMOVED] ||
 	       (!a->effect[SETUP_REMOVED] &&
-		a->effect[SETUP_READ_ONLY] != b->effect[SETUP_READ_ONLY]);
+		(a->effect[SETUP_READ_ONLY] != b->effect[SETUP_READ_ONLY] ||
+		 a->effect[SETUP_SHORT] != b->effect[SETUP_SHORT]));
 }
 
 static bool may_be_told(const struct setup *a, const struct setup *b, unsigned int news)

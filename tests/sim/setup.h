@@ -9,12 +9,16 @@
 
 #include "secrets.h"
 
-#define SETUP_HOSTS    3u
-#define SETUP_PATHS    2u
-#define SETUP_REACTORS 2u
-#define SETUP_TEXT     2048u /* bytes of a configuration at most */
-#define SETUP_ADDR     "192.0.2.1"
-#define SETUP_NQN      "nqn.2024-01.test:sim"
+#define SETUP_HOSTS        3u
+#define SETUP_PATHS        2u
+#define SETUP_REACTORS     2u
+#define SETUP_TEXT         2048u /* bytes of a configuration at most */
+#define SETUP_ADDR         "192.0.2.1"
+#define SETUP_NQN          "nqn.2024-01.test:sim"
+
+#define SETUP_BLOCKS       28u /* of namespace 1 */
+#define SETUP_SHORT_BLOCKS 26u
+#define SETUP_QOS          4u /* kinds of limits of namespace 1, among them none */
 
 /* How each configuration begins. */
 #define SETUP_TARGET                \
@@ -22,9 +26,8 @@
 	"  reactors: 2\n"           \
 	"  queue_depth: 32\n"       \
 	"  io_queues: 8\n"          \
-	"  max_data_size: 16KiB\n"  \
+	"  max_data_size: 8KiB\n"   \
 	"  in_capsule_size: 1KiB\n" \
-	"  buffer_memory: 1MiB\n"   \
 	"  capsule_memory: 1MiB\n"  \
 	"  spin: 0\n"
 
@@ -36,6 +39,7 @@ struct rdt_config;
 enum setup_effect {
 	SETUP_READ_ONLY, /* namespace 1 takes no writes */
 	SETUP_REMOVED,   /* namespace 1 is not there */
+	SETUP_SHORT,     /* namespace 1 has SETUP_SHORT_BLOCKS only */
 	SETUP_DENIED,    /* the host of this number, counted from here, may not connect */
 	SETUP_NO_LISTENER = SETUP_DENIED + SETUP_HOSTS, /* of the path of this number */
 	SETUP_CLOSED = SETUP_NO_LISTENER + SETUP_PATHS, /* no I/O by the path: its ANA state */
@@ -57,6 +61,7 @@ struct setup {
 	uint8_t ana[SETUP_PATHS];  /* of the group of namespace 1; an index */
 	uint8_t key[SETUP_HOSTS];  /* 0: the normal one of the host; see setup_key() */
 	bool other_group;          /* namespace 1 is in another ANA group */
+	uint8_t qos;               /* of namespace 1; an index */
 	uint8_t second;            /* KiB / 64 of namespace 2, which hosts do not use; 0: none */
 };
 

@@ -50,6 +50,8 @@ static void target_reloaded(void *arg, const struct rdt_reload_result *result)
 	if (!result->applied || result->problems || result->restarts)
 		world_fail(w, "a reload failed: %s", result->summary);
 	setup_applied(&w->setup, reactors_with_work(w), rd_sim_now(w->sim));
+	if (w->setup.now.effect[SETUP_REMOVED])
+		marks_go(w->marks, rd_sim_now(w->sim));
 }
 
 void target_reload(struct world *w, const struct setup *setup)
@@ -62,6 +64,8 @@ void target_reload(struct world *w, const struct setup *setup)
 	}
 	rdt_report_clear(&w->report);
 	w->reloading = true;
+	if (setup->effect[SETUP_REMOVED])
+		marks_may_go(w->marks);
 	rdt_reload(w->target, w->cfg, &w->report, target_reloaded, w);
 }
 
@@ -144,6 +148,7 @@ void target_end(struct world *w)
 	rdt_target_destroy(&w->target);
 	w->files.stopped = false;
 	resv_restarted(w->resv, rd_sim_now(w->sim));
+	marks_go(w->marks, rd_sim_now(w->sim));
 	w->target_state = TARGET_DOWN;
 	if (store_ios(w->store))
 		world_fail(w, "the storage has I/O of a target that has ended");

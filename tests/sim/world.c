@@ -16,6 +16,8 @@
 
 #include "discovery.h"
 #include "faults.h"
+#include "io_judge.h"
+#include "orders.h"
 #include "resv.h"
 
 #define START_TIME (1000 * RD_NSEC_PER_SEC)
@@ -210,6 +212,11 @@ static void reactor_blocks(void *arg, const struct rd_loop *loop, uint64_t ns)
 	rd_sim_tell(w->sim, "%s %u goes on", actor->name, actor->number);
 }
 
+bool world_sends_all(void)
+{
+	return target_namespaces == 1;
+}
+
 void world_disturb(struct world *w, uint64_t ns)
 {
 	uint64_t until = rd_sim_now(w->sim) + ns + AFTERMATH;
@@ -311,7 +318,7 @@ static int open_store(struct rdt_target *target, const struct rdt_ns_config *cfg
 
 	if (cfg->nsid != 1)
 		return rdt_bdev_open(NULL, cfg, w->log, out, why, sizeof(why));
-	return disk_open(w->store, w->log, out);
+	return disk_open(w->store, cfg->size_bytes, w->log, out);
 }
 
 void world_judge_write(void *arg, uint64_t value)
@@ -333,15 +340,6 @@ void world_judge_write(void *arg, uint64_t value)
 			world_fail(w, "host %u: block %u of a namespace is written that is %s",
 				   host, check_block_of(value),
 				   i == SETUP_READ_ONLY ? "read-only" : "removed");
-}
-
-/* A bio of the target is part of a request. */
-static void judge_begin(void *arg, const struct rdt_bio *bio)
-{
-	const struct rdt_req *req = rd_container_of(bio, const struct rdt_req, bio);
-
-	if (req->channel->leaving)
-		world_fail(arg, "an I/O begins in a namespace that ends its commands");
 }
 
 static void judge_use(void *arg, const char *what)
@@ -375,6 +373,21 @@ void world_check_pools(struct world *w, const char *name, const struct rdt_targe
 		}
 }
 
+static bool setup_was_shorter(struct world *w, unsigned int ns, unsigned int end, uint64_t begin)
+{
+	(void)ns;
+	return end > SETUP_SHORT_BLOCKS && setup_possible(&w->setup, SETUP_SHORT, begin);
+}
+
+static bool hosts_know_size(const struct world *w)
+{
+	bool know = true;
+
+	for (unsigned int i = 0; i < WORLD_HOSTS; i++)
+		know &= host_blocks(w->hosts[i]) == SETUP_BLOCKS;
+	return know;
+}
+
 static void time_passes(struct rd_sim_event *event)
 {
 	(void)event;
@@ -395,14 +408,17 @@ static int make_loop(struct world *w)
 static int make_store(struct world *w)
 {
 	static const struct store_watcher judges = {.written = world_judge_write,
-						    .begins = judge_begin,
+						    .begins = io_judge_begin,
+						    .stores = orders_store,
+						    .reads = orders_read,
 						    .misused = judge_use,
 						    .dropped = world_judge_survival};
 
 	w->store = store_new(w->sim, WORLD_BLOCKS);
 	w->check = check_new(WORLD_BLOCKS * target_namespaces);
+	w->marks = marks_new(WORLD_BLOCKS);
 	w->resv = resv_new();
-	if (!w->store || !w->check || !w->resv)
+	if (!w->store || !w->check || !w->marks || !w->resv)
 		return -ENOMEM;
 	store_watch(w->store, &judges, w);
 	store_on_block(w->store, reactor_blocks);
@@ -464,6 +480,10 @@ static int make_world(struct world *w)
 	if (rc)
 		return rc;
 	files_init(&w->files);
+	if (world_sends_all()) {
+		w->was_shorter = setup_was_shorter;
+		w->settled = hosts_know_size;
+	}
 	w->submits_in = 4;
 	w->devs = WORLD_HOSTS * target_namespaces;
 	w->disturbed_until = UINT64_MAX;
@@ -516,6 +536,7 @@ void world_free(struct world *w)
 	rd_loop_destroy(&w->loop);
 	store_free(w->store);
 	files_free(&w->files);
+	marks_free(w->marks);
 	resv_free(w->resv);
 	secrets_free(w->secrets);
 	check_free(w->check);

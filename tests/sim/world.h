@@ -14,6 +14,7 @@
 #include "dev.h"
 #include "files.h"
 #include "gateways/fiber.h"
+#include "marks.h"
 #include "simfabric/sim.h"
 #include "setup.h"
 #include "target/manage/report.h"
@@ -29,7 +30,7 @@
 /* Of the namespace: blocks that each host has for itself, then blocks of all hosts. */
 #define WORLD_OWN    8u
 #define WORLD_SHARED 4u
-#define WORLD_BLOCKS (WORLD_HOSTS * WORLD_OWN + WORLD_SHARED)
+#define WORLD_BLOCKS (WORLD_HOSTS * WORLD_OWN + WORLD_SHARED) /* SETUP_BLOCKS */
 
 /* A device of a host has one namespace: WORLD_HOSTS devices for each namespace. In the history the
  * blocks of the namespaces follow each other. */
@@ -97,6 +98,8 @@ enum target_state {
 
 struct host;
 struct claim;
+struct orders;
+struct raw;
 struct discovery;
 struct faults;
 struct gateways;
@@ -137,6 +140,7 @@ struct world {
 	unsigned int submits_in; /* a host submits a command in one of so many steps */
 	struct store *store;
 	struct check *check;
+	struct marks *marks; /* of the first namespace */
 	struct actor actors[ACTORS];
 	unsigned int devs; /* WORLD_HOSTS for each namespace that hosts use */
 	struct host *hosts[WORLD_DEVS];
@@ -154,7 +158,7 @@ struct world {
 	void (*judge)(struct world *w, unsigned int ns, uint64_t begin,
 		      const struct rdinit_completion *comp);
 	/* Whether the namespace may have had less than @end blocks for somebody at some time since
-	 * @begin. NULL: it does not shrink. */
+	 * @begin. */
 	bool (*was_shorter)(struct world *w, unsigned int ns, unsigned int end, uint64_t begin);
 	/* Whether what faults have left is over, without which the world does not end. NULL: it is.
 	 */
@@ -172,6 +176,9 @@ void world_free(struct world *w);
 
 /* Commands may be lost, or late, for a fault that lasts for @ns from now on. */
 void world_disturb(struct world *w, uint64_t ns);
+/* Whether hosts send every command, and the storage is asked whose it is. With two gateways it is
+ * not. */
+bool world_sends_all(void);
 /* A violation; the first one counts. */
 void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The storage has only what it could not lose: whether what was acknowledged as durable is there.
@@ -217,10 +224,25 @@ void host_acts(struct host *h);
 unsigned int host_inflight(const struct host *h);
 bool host_failed(const struct host *h);     /* the device has given up */
 uint64_t host_blocks(const struct host *h); /* of the device; 0: not known */
+struct orders *host_orders(struct host *h);
+/* Whether a command of the device writes one of the blocks. */
+bool host_writes(const struct host *h, unsigned int block, unsigned int count);
 /* Reads every block once; host_inflight() tells when that is done. */
 void host_reads_all(struct host *h);
 void host_cancels(struct host *h);
 void host_free(struct host *h);
+
+/* ---- command.c: the commands of its device ---- */
+
+bool command_only_reads(enum rdinit_dev_op op);
+
+/* ---- raw.c: commands of a host that its device does not send, on a queue of its channel ---- */
+
+int raw_new(struct world *w, unsigned int host, struct raw **out);
+/* A command is submitted now and then to a queue of @chan; called between turns. */
+void raw_acts(struct raw *raw, struct rdinit_dev_chan *chan);
+bool raw_busy(const struct raw *raw);
+void raw_free(struct raw *raw);
 
 /* ---- observer.c: a controller of a host, which judges what it is told ---- */
 
