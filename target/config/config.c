@@ -5,12 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cyaml_config_t cyaml_plain = {
-	.mem_fn = cyaml_mem,
-	.log_level = CYAML_LOG_ERROR,
-	.flags = CYAML_CFG_NO_ALIAS,
-};
-
 static int by_nsid(const void *a, const void *b)
 {
 	const struct rdt_ns_config *x = a;
@@ -34,21 +28,20 @@ int rdt_config_load_texts(const char *path, struct rdt_config_texts *texts, bool
 		.top_only = top_only,
 		.log = log,
 	};
-	struct rdt_config *config = cyaml_mem(NULL, NULL, sizeof(*config));
+	struct rdt_config *config = calloc(1, sizeof(*config));
 	int rc;
 
 	*out = NULL;
 	if (!config)
 		return -ENOMEM;
-	memset(config, 0, sizeof(*config));
 	config->refs = 1;
 	if (!load.given)
 		rdt_config_tell_interrupted(path, log);
 	rc = rdt_config_read_all(&load, config);
-	if (!rc) {
-		rdt_config_tree_done(&load);
+	if (!rc)
 		rc = rdt_config_check(&load, config);
-	}
+	if (!rc && load.out_of_memory)
+		rc = -ENOMEM;
 	if (!rc && load.problems)
 		rc = -EINVAL;
 	for (uint32_t i = 0; i < config->subsystems_count && !rc; i++)
@@ -76,7 +69,7 @@ void rdt_config_put(struct rdt_config **config)
 {
 	if (*config && (*config)->refs && --(*config)->refs == 0) {
 		rdt_config_secrets_free((*config)->secrets);
-		cyaml_free(&cyaml_plain, &rdt_config_schema, *config, 0);
+		rdt_config_free(*config);
 	}
 	*config = NULL;
 }

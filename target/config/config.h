@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration of rdtarget: structures that libcyaml's schema describes (config_schema.c),
+/* The configuration of rdtarget: structures that the rows of the keys describe (keys.h),
  * checked and completed by rdt_config_load(). Read-only after loading. */
 #ifndef RDT_CONFIG_H
 #define RDT_CONFIG_H
@@ -129,10 +129,9 @@ struct rdt_layer_config {
 	/* layer error */
 	int *ops; /* enum rdt_bio_op; none: all */
 	uint32_t ops_count;
-	const char *rate;  /* percent; default 100% */
-	uint32_t skip;     /* this many operations succeed first */
-	uint32_t count;    /* then this many fail; 0: no limit */
-	const char *error; /* name of an errno; default EIO */
+	const char *rate; /* percent; default 100% */
+	uint32_t skip;    /* this many operations succeed first */
+	uint32_t count;   /* then this many fail; 0: no limit */
 	/* the NVMe status instead, SCT << 8 | SC; 0: derived from the errno */
 	uint32_t status;
 	const char *trigger;  /* active only while this file exists */
@@ -411,6 +410,15 @@ const struct rdt_host_auth_config *rdt_config_host_auth(const struct rdt_subsys_
 /* The same keys, hashes and groups? NULL is equal to NULL only. */
 bool rdt_config_same_host_auth(const struct rdt_host_auth_config *a,
 			       const struct rdt_host_auth_config *b);
+
+/* Call @fn for each key that differs and takes effect after a restart only; @where is a section or
+ * an NQN. */
+typedef void (*rdt_config_restart_fn)(void *arg, const char *where, const char *key);
+void rdt_config_restarts(const struct rdt_config *now, const struct rdt_config *next,
+			 rdt_config_restart_fn fn, void *arg);
+void rdt_config_subsys_restarts(const struct rdt_subsys_config *now,
+				const struct rdt_subsys_config *next, rdt_config_restart_fn fn,
+				void *arg);
 
 /* Identity of a file, whatever path leads to it. */
 struct rdt_file_id {

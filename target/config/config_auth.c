@@ -161,7 +161,7 @@ static const struct nvmf_auth_key *load_key(struct rdt_config_load *load,
 	char text[KEY_FILE_MAX], path[PATH_TEXT];
 	const char *why;
 
-	if (!file || !file[0] || rdt_config_is_bad(load, &at) || !key_path(load, &at, file, path) ||
+	if (!file || !file[0] || !rdt_config_good(load, &at) || !key_path(load, &at, file, path) ||
 	    !read_key_file(load, &at, path, !strchr(file, '/'), text))
 		return NULL;
 	why = nvmf_auth_key_parse(text, key);
@@ -225,74 +225,91 @@ static void check_host_auth(struct rdt_config_load *load, struct rdt_secrets *se
 }
 
 /* With authentication "required", a host without a key could never connect. */
-static void check_all_have_keys(struct rdt_config_load *load, const struct rdt_key *subsystem,
-				const struct rdt_subsys_config *ss)
+static int check_all_have_keys(struct rdt_config_load *load, const struct rdt_key *subsystem,
+			       const struct rdt_subsys_config *ss)
 {
 	struct rdt_key hosts = rdt_config_child(load, subsystem, "hosts");
+	rd_autofree const char **with = calloc(ss->host_auth_count + 1, sizeof(*with));
+	rd_autofree const char **sorted = NULL;
 
-	for (uint32_t i = 0; i < ss->hosts_count; i++) {
+	for (uint32_t i = 0; i < ss->host_auth_count && with; i++)
+		with[i] = ss->host_auth[i].host;
+	sorted = with ? rdt_config_sorted(with, ss->host_auth_count) : NULL;
+	for (uint32_t i = 0; i < ss->hosts_count && sorted; i++) {
 		struct rdt_key host = rdt_config_item(load, &hosts, i);
 
-		if (!rdt_config_host_auth(ss, ss->hosts[i]))
+		if (!rdt_config_has(sorted, ss->host_auth_count, ss->hosts[i]))
 			rdt_config_problem(
 				load, &host,
 				"\"%.80s\" has no key in host_auth, and authentication is "
 				"\"required\"; add one there, or remove the host",
 				ss->hosts[i]);
 	}
+	return sorted ? 0 : -ENOMEM;
 }
 
-static void check_auth_hosts(struct rdt_config_load *load, const struct rdt_key *subsystem,
-			     const struct rdt_subsys_config *ss)
+/* Each host with a key may connect. */
+static int check_all_are_hosts(struct rdt_config_load *load, const struct rdt_key *list,
+			       const struct rdt_subsys_config *ss)
 {
-	struct rdt_key list = rdt_config_child(load, subsystem, "host_auth");
-	struct rdt_key mode = rdt_config_child(load, subsystem, "authentication");
-	bool required = ss->authentication == RDT_AUTH_REQUIRED;
+	rd_autofree const char **sorted = rdt_config_sorted(ss->hosts, ss->hosts_count);
 
-	if (ss->allow_any_host && (ss->host_auth_count || required))
-		rdt_config_problem(load, required ? &mode : &list,
-				   "any host may connect, and so a host would only have to give "
-				   "another name; list the hosts under \"hosts:\"");
-	for (uint32_t i = 0; i < ss->host_auth_count && !ss->allow_any_host; i++) {
-		struct rdt_key item = rdt_config_item(load, &list, i);
+	for (uint32_t i = 0; i < ss->host_auth_count && sorted; i++) {
+		struct rdt_key item = rdt_config_item(load, list, i);
 		struct rdt_key host = rdt_config_child(load, &item, "host");
 
-		if (!rdt_config_listed(ss->hosts, ss->hosts_count, ss->host_auth[i].host))
+		if (!rdt_config_has(sorted, ss->hosts_count, ss->host_auth[i].host))
 			rdt_config_problem(
 				load, &host,
 				"\"%.80s\" is not among the subsystem's hosts, and so could never "
 				"connect; add it there or remove it here",
 				ss->host_auth[i].host);
 	}
-	if (required && !ss->allow_any_host)
-		check_all_have_keys(load, subsystem, ss);
+	return sorted ? 0 : -ENOMEM;
+}
+
+static int check_auth_hosts(struct rdt_config_load *load, const struct rdt_key *subsystem,
+			    const struct rdt_subsys_config *ss)
+{
+	struct rdt_key list = rdt_config_child(load, subsystem, "host_auth");
+	struct rdt_key mode = rdt_config_child(load, subsystem, "authentication");
+	struct rdt_key hosts = rdt_config_child(load, subsystem, "hosts");
+	struct rdt_key any = rdt_config_child(load, subsystem, "allow_any_host");
+	bool required = ss->authentication == RDT_AUTH_REQUIRED;
+	int err = 0;
+
+	if (!rdt_config_good(load, &hosts) || !rdt_config_good(load, &any))
+		return 0;
+	if (ss->allow_any_host && (ss->host_auth_count || required))
+		rdt_config_problem(load, required ? &mode : &list,
+				   "any host may connect, and so a host would only have to give "
+				   "another name; list the hosts under \"hosts:\"");
+	if (ss->allow_any_host)
+		return 0;
+	if (ss->host_auth_count)
+		err = check_all_are_hosts(load, &list, ss);
+	if (!err && required && rdt_config_good(load, &list))
+		err = check_all_have_keys(load, subsystem, ss);
+	return err;
 }
 
 /* @at: a subsystem, or "discovery". */
 static int load_auth_keys(struct rdt_config_load *load, struct rdt_secrets *secrets,
-			  const struct rdt_key *at, struct rdt_subsys_config *ss)
+			  const struct rdt_key *at, const struct rdt_subsys_config *ss)
 {
-	rd_autofree struct rdt_config_id *ids = calloc(ss->host_auth_count + 1, sizeof(*ids));
-	rd_autofree unsigned int *first = calloc(ss->host_auth_count + 1, sizeof(*first));
 	struct rdt_key list = rdt_config_child(load, at, "host_auth");
 
-	if (!ids || !first)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < ss->host_auth_count; i++)
-		ids[i] = (struct rdt_config_id){ss->host_auth[i].host,
-						strlen(ss->host_auth[i].host), i};
-	rdt_config_firsts(ids, ss->host_auth_count, first);
 	for (uint32_t i = 0; i < ss->host_auth_count; i++) {
 		struct rdt_key item = rdt_config_item(load, &list, i);
-		struct rdt_key host = rdt_config_child(load, &item, "host");
 
-		rdt_config_check_nqn(load, &host, ss->host_auth[i].host);
 		check_host_auth(load, secrets, &item, &ss->host_auth[i]);
-		if (first[i] != i)
-			rdt_config_problem(load, &host, "\"%.80s\" is listed twice",
-					   ss->host_auth[i].host);
 	}
-	return 0;
+	return rdt_config_check_twice(
+		load, &list, "host",
+		&(struct rdt_config_values){ss->host_auth, ss->host_auth_count,
+					    sizeof(*ss->host_auth),
+					    offsetof(struct rdt_host_auth_config, host), 0},
+		NULL);
 }
 
 int rdt_config_check_auth(struct rdt_config_load *load, struct rdt_config *config)
@@ -307,8 +324,10 @@ int rdt_config_check_auth(struct rdt_config_load *load, struct rdt_config *confi
 	for (uint32_t i = 0; i < config->subsystems_count && !err; i++) {
 		struct rdt_key subsystem = rdt_config_item(load, &list, i);
 
-		check_auth_hosts(load, &subsystem, &config->subsystems[i]);
-		err = load_auth_keys(load, config->secrets, &subsystem, &config->subsystems[i]);
+		err = check_auth_hosts(load, &subsystem, &config->subsystems[i]);
+		if (!err)
+			err = load_auth_keys(load, config->secrets, &subsystem,
+					     &config->subsystems[i]);
 	}
 	return err;
 }

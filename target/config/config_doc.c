@@ -14,51 +14,37 @@
 
 /* ---- problems ---- */
 
-/* FNV-1a. */
-static uint64_t place_hash(const struct rdt_key *key)
-{
-	uint64_t h = UINT64_C(14695981039346656037) ^ (uintptr_t)key->file;
+struct rdt_config_message {
+	enum rd_log_level level;
+	const struct rdt_config_file *file; /* NULL: the top file, which has not been read */
+	unsigned long line;
+	unsigned int number; /* in the order in which they were found */
+	unsigned int place;  /* length of the place in @text */
+	char text[];
+};
 
-	for (const char *c = key->text; *c; c++)
-		h = (h ^ (unsigned char)*c) * UINT64_C(1099511628211);
-	return h;
+bool rdt_config_full(const struct rdt_config_load *load)
+{
+	return load->problems >= RDT_CONFIG_PROBLEMS_MAX;
 }
 
-static int by_value(const void *a, const void *b)
+/* Is there a problem at the place? @below: or below it. */
+static bool is_bad(const struct rdt_config_load *load, const struct rdt_key *key, bool below)
 {
-	const uint64_t *x = a;
-	const uint64_t *y = b;
+	for (unsigned int i = 0; load->problems && i < load->messages_count; i++) {
+		const struct rdt_config_message *m = load->messages[i];
 
-	return (*x > *y) - (*x < *y);
-}
-
-bool rdt_config_is_bad(struct rdt_config_load *load, const struct rdt_key *key)
-{
-	uint64_t hash = place_hash(key);
-
-	return load->bad_count &&
-	       bsearch(&hash, load->bad, load->bad_count, sizeof(*load->bad), by_value);
-}
-
-void rdt_config_tree_done(struct rdt_config_load *load)
-{
-	if (load->bad_count)
-		qsort(load->bad, load->bad_count, sizeof(*load->bad), by_value);
-	load->tree_done = true;
-}
-
-static void note_bad(struct rdt_config_load *load, const struct rdt_key *key)
-{
-	/* Grown by doubling: the array is full when the count is a power of two. */
-	if ((load->bad_count & (load->bad_count - 1)) == 0) {
-		size_t room = load->bad_count ? 2 * (size_t)load->bad_count : 1;
-		uint64_t *bad = realloc(load->bad, room * sizeof(*bad));
-
-		if (!bad)
-			return; /* without memory, the same place may be reported twice */
-		load->bad = bad;
+		if (m->level == RD_LOG_ERROR && m->file == key->file && m->place >= key->len &&
+		    strncmp(m->text, key->text, key->len) == 0 &&
+		    (m->place == key->len || (below && strchr(".[", m->text[key->len]))))
+			return true;
 	}
-	load->bad[load->bad_count++] = place_hash(key);
+	return false;
+}
+
+bool rdt_config_good(const struct rdt_config_load *load, const struct rdt_key *key)
+{
+	return !is_bad(load, key, true);
 }
 
 /* Removes what follows the prefix of a key for DH-HMAC-CHAP: a key may be given in the place of a
@@ -74,44 +60,88 @@ static void remove_secrets(char *text)
 	}
 }
 
-static void say_at_key(struct rdt_config_load *load, enum rd_log_level level,
-		       const struct rdt_key *key, const char *text)
+static void __attribute__((format(printf, 4, 0)))
+keep_message(struct rdt_config_load *load, enum rd_log_level level, const struct rdt_key *key,
+	     const char *fmt, va_list ap)
 {
-	const char *path = key->file ? key->file->path : load->path;
-	char said[RDT_KEY_TEXT + PROBLEM_TEXT];
+	char text[RDT_PLACE_TEXT + PROBLEM_TEXT];
+	struct rdt_config_message **all, *m;
+	int place = snprintf(text, sizeof(text), "%s%s", key->text, key->len ? ": " : "");
 
-	snprintf(said, sizeof(said), "%s%s%s", key->text, key->text[0] ? ": " : "", text);
-	remove_secrets(said);
-	rd_log(load->log, RD_LOG_CONFIG, level, "%s:%lu: %s", path, key->line, said);
+	vsnprintf(text + place, sizeof(text) - (size_t)place, fmt, ap);
+	m = malloc(sizeof(*m) + strlen(text) + 1);
+	all = realloc(load->messages, (load->messages_count + 1) * sizeof(m));
+	if (all)
+		load->messages = all;
+	if (!all || !m) {
+		load->out_of_memory = true;
+		free(m);
+		return;
+	}
+	*m = (struct rdt_config_message){level, key->file, key->line, load->messages_count,
+					 key->len};
+	memcpy(m->text, text, strlen(text) + 1);
+	all[load->messages_count++] = m;
 }
 
 void rdt_config_problem(struct rdt_config_load *load, const struct rdt_key *key, const char *fmt,
 			...)
 {
-	char text[PROBLEM_TEXT];
 	va_list ap;
 
-	if (load->tree_done && rdt_config_is_bad(load, key))
+	if (rdt_config_full(load) || (load->tree_done && is_bad(load, key, false)))
 		return;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
 	load->problems++;
-	say_at_key(load, RD_LOG_ERROR, key, text);
-	if (!load->tree_done)
-		note_bad(load, key);
+	va_start(ap, fmt);
+	keep_message(load, RD_LOG_ERROR, key, fmt, ap);
+	va_end(ap);
 }
 
 void rdt_config_warning(struct rdt_config_load *load, const struct rdt_key *key, const char *fmt,
 			...)
 {
-	char text[PROBLEM_TEXT];
 	va_list ap;
 
+	if (++load->warnings > RDT_CONFIG_PROBLEMS_MAX)
+		return;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	keep_message(load, RD_LOG_WARN, key, fmt, ap);
 	va_end(ap);
-	say_at_key(load, RD_LOG_WARN, key, text);
+}
+
+static int by_line(const void *a, const void *b)
+{
+	const struct rdt_config_message *x = *(struct rdt_config_message *const *)a;
+	const struct rdt_config_message *y = *(struct rdt_config_message *const *)b;
+	unsigned int xf = x->file ? x->file->index : 0, yf = y->file ? y->file->index : 0;
+
+	return xf != yf             ? (xf > yf) - (xf < yf)
+	       : x->line != y->line ? (x->line > y->line) - (x->line < y->line)
+				    : (x->number > y->number) - (x->number < y->number);
+}
+
+/* All messages, file by file in the order of their lines. */
+static void log_messages(struct rdt_config_load *load)
+{
+	if (load->messages_count)
+		qsort(load->messages, load->messages_count, sizeof(struct rdt_config_message *),
+		      by_line);
+	for (unsigned int i = 0; i < load->messages_count; i++) {
+		struct rdt_config_message *m = load->messages[i];
+
+		remove_secrets(m->text);
+		rd_log(load->log, RD_LOG_CONFIG, m->level, "%s:%lu: %s",
+		       m->file ? m->file->path : load->path, m->line, m->text);
+		free(m);
+	}
+	if (rdt_config_full(load))
+		rd_warn(load->log, RD_LOG_CONFIG,
+			"%s: there may be more problems; these are the first %u that were found",
+			load->path, RDT_CONFIG_PROBLEMS_MAX);
+	if (load->warnings > RDT_CONFIG_PROBLEMS_MAX)
+		rd_warn(load->log, RD_LOG_CONFIG, "%s: %u more warnings are left out", load->path,
+			load->warnings - RDT_CONFIG_PROBLEMS_MAX);
+	free(load->messages);
 }
 
 /* ---- walking ---- */
@@ -218,19 +248,33 @@ const yaml_node_pair_t *rdt_config_pair(const struct rdt_config_file *file, cons
 	return NULL;
 }
 
+struct rdt_key rdt_config_at_pair(struct rdt_config_load *load, const struct rdt_key *parent,
+				  const yaml_node_pair_t *pair)
+{
+	const yaml_node_t *name = rdt_config_node(parent->file, pair->key);
+	const char *text =
+		name->type == YAML_SCALAR_NODE ? (const char *)name->data.scalar.value : "?";
+	struct rdt_key key = rdt_config_named(parent, text);
+
+	if (parent->root)
+		key.list = rdt_config_list(load, text);
+	key.node = rdt_config_node(parent->file, pair->value);
+	/* libyaml's mark of an empty value is the next token, which may be lines below. */
+	key.line = name->start_mark.line + 1;
+	return key;
+}
+
 struct rdt_key rdt_config_child(struct rdt_config_load *load, const struct rdt_key *parent,
 				const char *name)
 {
 	const yaml_node_pair_t *pair = rdt_config_pair(parent->file, parent->node, name);
-	struct rdt_key key = rdt_config_named(parent, name);
+	struct rdt_key key;
 
+	if (pair)
+		return rdt_config_at_pair(load, parent, pair);
+	key = rdt_config_named(parent, name);
 	if (parent->root)
 		key.list = rdt_config_list(load, name);
-	if (pair) {
-		set_position(&key, rdt_config_node(parent->file, pair->value));
-		/* libyaml's mark of an empty value is the next token, which may be lines below. */
-		key.line = rdt_config_node(parent->file, pair->key)->start_mark.line + 1;
-	}
 	return key;
 }
 
@@ -271,6 +315,7 @@ static int add_file(struct rdt_config_load *load, const char *path, struct rdt_c
 	if (files)
 		load->files = files;
 	file->path = strdup(path);
+	file->index = load->files_count;
 	if (!files || !file->path) {
 		free(file->path);
 		free(file);
@@ -281,52 +326,174 @@ static int add_file(struct rdt_config_load *load, const char *path, struct rdt_c
 	return 0;
 }
 
+/* A file cannot have more, so that a broken or hostile one is answered soon: libyaml's time grows
+ * with the square of the depth. What a configuration needs is far below. */
+#define DEPTH_MAX 32u
+#define NODES_MAX (2u << 20)
+
+bool rdt_config_is_alias(const yaml_node_t *node)
+{
+	return node->tag[0] == '!';
+}
+
+/* The tree of one file, made from libyaml's events. */
+struct builder {
+	struct rdt_config_load *load;
+	struct rdt_config_file *file;
+	unsigned int depth;
+	struct {
+		int node;
+		int key; /* of a mapping, without its value so far; 0: none */
+	} open[DEPTH_MAX];
+};
+
+static int refuse_text(struct builder *b, const yaml_mark_t *mark, const char *why)
+{
+	struct rdt_key key = {.file = b->file, .line = mark->line + 1};
+
+	rdt_config_problem(b->load, &key, "%s", why);
+	return -EINVAL;
+}
+
+/* Returns the number of a new node, or 0 without memory. */
+static int new_node(yaml_document_t *doc, const yaml_event_t *e)
+{
+	switch (e->type) {
+	case YAML_SEQUENCE_START_EVENT:
+		return yaml_document_add_sequence(doc, NULL, e->data.sequence_start.style);
+	case YAML_MAPPING_START_EVENT:
+		return yaml_document_add_mapping(doc, NULL, e->data.mapping_start.style);
+	case YAML_ALIAS_EVENT:
+		return yaml_document_add_scalar(doc, (const yaml_char_t *)"!", e->data.alias.anchor,
+						-1, YAML_PLAIN_SCALAR_STYLE);
+	default:
+		return yaml_document_add_scalar(doc, NULL, e->data.scalar.value,
+						(int)e->data.scalar.length, e->data.scalar.style);
+	}
+}
+
+static int add_node(struct builder *b, const yaml_event_t *e)
+{
+	yaml_document_t *doc = &b->file->doc;
+	yaml_node_t *node, *parent;
+	int n, ok = 1;
+
+	if (++b->load->nodes > NODES_MAX)
+		return refuse_text(b, &e->start_mark,
+				   "the configuration has more values than the 2 million that are "
+				   "allowed; remove some from here on");
+	n = new_node(doc, e);
+	if (!n)
+		return -ENOMEM;
+	node = yaml_document_get_node(doc, n);
+	node->start_mark = e->start_mark;
+	node->end_mark = e->end_mark;
+	if (b->depth) {
+		parent = yaml_document_get_node(doc, b->open[b->depth - 1].node);
+		if (parent->type == YAML_SEQUENCE_NODE) {
+			ok = yaml_document_append_sequence_item(doc, b->open[b->depth - 1].node, n);
+		} else if (!b->open[b->depth - 1].key) {
+			b->open[b->depth - 1].key = n;
+		} else {
+			ok = yaml_document_append_mapping_pair(doc, b->open[b->depth - 1].node,
+							       b->open[b->depth - 1].key, n);
+			b->open[b->depth - 1].key = 0;
+		}
+	}
+	if (ok && node->type != YAML_SCALAR_NODE) {
+		if (b->depth == DEPTH_MAX)
+			return refuse_text(
+				b, &e->start_mark,
+				"values are nested in more than 32 levels, which no key needs");
+		b->open[b->depth].node = n;
+		b->open[b->depth++].key = 0;
+	}
+	return ok ? 0 : -ENOMEM;
+}
+
+static int add_event(struct builder *b, const yaml_event_t *e)
+{
+	switch (e->type) {
+	case YAML_SEQUENCE_END_EVENT:
+	case YAML_MAPPING_END_EVENT:
+		b->depth--;
+		yaml_document_get_node(&b->file->doc, b->open[b->depth].node)->end_mark =
+			e->end_mark;
+		return 0;
+	case YAML_DOCUMENT_START_EVENT:
+		if (yaml_document_get_root_node(&b->file->doc))
+			return refuse_text(
+				b, &e->start_mark,
+				"a second YAML document begins here, expected one; remove "
+				"\"---\", or put it into a file of its own");
+		return 0;
+	case YAML_SEQUENCE_START_EVENT:
+	case YAML_MAPPING_START_EVENT:
+	case YAML_SCALAR_EVENT:
+	case YAML_ALIAS_EVENT:
+		return add_node(b, e);
+	default:
+		return 0;
+	}
+}
+
+static int not_yaml(struct builder *b, const yaml_parser_t *parser)
+{
+	char why[256];
+
+	if (parser->error == YAML_MEMORY_ERROR)
+		return -ENOMEM;
+	snprintf(why, sizeof(why), "not YAML: %s%s%s",
+		 parser->problem ? parser->problem : "unreadable", parser->context ? " " : "",
+		 parser->context ? parser->context : "");
+	return refuse_text(b, &parser->problem_mark, why);
+}
+
 int rdt_config_doc_open(struct rdt_config_load *load, const char *path, const char *text,
 			size_t len, struct rdt_config_file **out)
 {
-	struct rdt_config_file *file;
+	struct builder b = {.load = load};
 	yaml_parser_t parser;
-	int rc = add_file(load, path, &file);
+	int rc = add_file(load, path, &b.file);
+	bool end = false;
 
 	if (rc)
 		return rc;
+	if (!yaml_document_initialize(&b.file->doc, NULL, NULL, NULL, 1, 1))
+		return -ENOMEM;
+	b.file->doc_ok = true;
 	if (!yaml_parser_initialize(&parser))
 		return -ENOMEM;
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-	if (!yaml_parser_load(&parser, &file->doc)) {
-		struct rdt_key key = {.file = file, .line = parser.problem_mark.line + 1};
+	while (!rc && !end) {
+		yaml_event_t e;
 
-		rc = parser.error == YAML_MEMORY_ERROR ? -ENOMEM : -EINVAL;
-		if (rc == -EINVAL)
-			rdt_config_problem(load, &key, "not YAML: %s%s%s",
-					   parser.problem ? parser.problem : "unreadable",
-					   parser.context ? " " : "",
-					   parser.context ? parser.context : "");
-		yaml_parser_delete(&parser);
-		return rc;
+		if (!yaml_parser_parse(&parser, &e)) {
+			rc = not_yaml(&b, &parser);
+			break;
+		}
+		rc = add_event(&b, &e);
+		end = e.type == YAML_STREAM_END_EVENT;
+		yaml_event_delete(&e);
 	}
 	yaml_parser_delete(&parser);
-	file->doc_ok = true;
-	file->seen = calloc((size_t)(file->doc.nodes.top - file->doc.nodes.start) + 1, 1);
-	if (!file->seen)
-		return -ENOMEM;
-	*out = file;
-	return 0;
+	if (!rc)
+		*out = b.file;
+	return rc;
 }
 
 void rdt_config_doc_close_all(struct rdt_config_load *load)
 {
+	log_messages(load);
 	for (unsigned int i = 0; i < load->files_count; i++) {
 		struct rdt_config_file *file = load->files[i];
 
 		if (file->doc_ok)
 			yaml_document_delete(&file->doc);
-		free(file->seen);
 		free(file->path);
 		free(file);
 	}
 	for (unsigned int i = 0; i < RDT_CONFIG_LISTS; i++)
 		free(load->lists[i].at);
 	free(load->files);
-	free(load->bad);
 }

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * From the YAML trees to the structures: checks each value against the schema and fills in the
- * valid ones. libcyaml's own loader stops at the first mistake, has no suggestions, accepts any
- * word as true and reads only one file.
- */
+/* From the YAML trees to the structures, by the rows of the keys: each value is checked by itself,
+ * valid ones are filled in, and defaults where there is none. */
 #include "config_priv.h"
+#include "keys.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/parse.h"
+#include "nvmf/text.h"
 
 static const char *scalar_text(const yaml_node_t *node)
 {
@@ -51,69 +48,49 @@ static unsigned int key_distance(const char *a, const char *b)
 	return row[lb];
 }
 
-static const cyaml_schema_field_t *find_field(const cyaml_schema_field_t *fields, const char *name)
-{
-	for (; fields->key; fields++) {
-		if (strcmp(fields->key, name) == 0)
-			return fields;
-	}
-	return NULL;
-}
-
-static const char *nearest_key(const cyaml_schema_field_t *fields, const char *name)
+static const struct rdt_row *nearest_key(const struct rdt_section *s, const char *name)
 {
 	unsigned int best = (unsigned int)strlen(name) / 3 + 1;
-	const char *found = NULL;
+	const struct rdt_row *found = NULL;
 
-	for (; fields->key; fields++) {
-		unsigned int d = key_distance(name, fields->key);
+	for (RDT_EACH_ROW(row, s)) {
+		unsigned int d = key_distance(name, row->name);
 
+		if (best > 1 && strncmp(row->name, name, strlen(name)) == 0)
+			d = 1; /* its begin */
 		if (d <= best && (!found || d < best)) {
 			best = d;
-			found = fields->key;
+			found = row;
 		}
 	}
 	return found;
 }
 
-static void unknown_key(struct rdt_config_load *load, const struct rdt_key *key, const char *name,
-			const cyaml_schema_field_t *fields)
+/* Returns the row that was probably meant, or NULL. */
+static const struct rdt_row *unknown_key(struct rdt_config_load *load, const struct rdt_key *key,
+					 const char *name, const struct rdt_section *s)
 {
-	const char *near = nearest_key(fields, name);
-	char list[320] = "";
+	const struct rdt_row *near = nearest_key(s, name);
+	char list[400] = "";
 	size_t len = 0;
 
 	if (near) {
-		rdt_config_problem(load, key, "unknown key; did you mean \"%s\"?", near);
-		return;
+		rdt_config_problem(load, key, "unknown key; did you mean \"%s\"?", near->name);
+		return near;
 	}
-	for (; fields->key && len < sizeof(list); fields++)
-		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len ? ", " : "",
-					fields->key);
+	for (RDT_EACH_ROW(row, s))
+		if (len < sizeof(list))
+			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s",
+						len ? ", " : "", row->name);
 	rdt_config_problem(load, key, "unknown key; expected one of %s", list);
+	return NULL;
 }
 
-/* ---- values ---- */
+/* ---- scalars ---- */
 
-/* A text that describes the value found. */
-static const char *found_text(const yaml_node_t *node, char *buf, size_t size)
+static void put_number(void *out, size_t width, uint64_t value)
 {
-	switch (node->type) {
-	case YAML_MAPPING_NODE:
-		return "found a mapping";
-	case YAML_SEQUENCE_NODE:
-		return "found a sequence";
-	default:
-		if (node->data.scalar.length == 0)
-			return "found nothing";
-		snprintf(buf, size, "found \"%.60s\"", scalar_text(node));
-		return buf;
-	}
-}
-
-static void put_number(void *out, uint32_t size, uint64_t value)
-{
-	switch (size) {
+	switch (width) {
 	case 1:
 		*(uint8_t *)out = (uint8_t)value;
 		break;
@@ -129,119 +106,107 @@ static void put_number(void *out, uint32_t size, uint64_t value)
 	}
 }
 
-static void fill_uint(struct rdt_config_load *load, const struct rdt_key *key,
-		      const cyaml_schema_value_t *schema, void *out)
+static bool is_text(const struct rdt_row *row)
 {
-	uint64_t max =
-		schema->data_size >= 8 ? UINT64_MAX : (UINT64_C(1) << (8 * schema->data_size)) - 1;
+	return row->type == RDT_KEY_TEXT || row->type == RDT_KEY_NQN;
+}
+
+/* Is the text kept as it is in the file? */
+static bool has_text(const struct rdt_row *row)
+{
+	return is_text(row) || row->type == RDT_KEY_SIZE || row->type == RDT_KEY_DURATION;
+}
+
+static void put_value(struct rdt_config_load *load, const struct rdt_row *row, char *out,
+		      const char *text, uint64_t value)
+{
+	if (has_text(row)) {
+		char *copy = strdup(text);
+
+		load->out_of_memory |= !copy;
+		memcpy(out + row->at, &copy, sizeof(copy));
+	} else {
+		put_number(out + row->at, row->width, value);
+	}
+	if (row->number_width)
+		put_number(out + row->number_at, row->number_width, value);
+}
+
+/* Returns whether the text can be used; if not, that was reported. */
+static bool text_is_good(struct rdt_config_load *load, const struct rdt_key *key,
+			 const struct rdt_row *row, const char *text)
+{
+	bool nqn = row->type == RDT_KEY_NQN;
+	const char *wrong = nqn ? nvmf_nqn_unusable(text) : row->wrong ? row->wrong(text) : NULL;
+	const char *odd = nqn && !wrong ? nvmf_nqn_error(text) : NULL;
+	char expected[RDT_EXPECTED_TEXT];
+
+	if (!wrong && (strlen(text) < row->min || (row->max && strlen(text) > row->max)))
+		wrong = "";
+	if (wrong)
+		rdt_config_problem(load, key, "found \"%.80s\", %s%s%sexpected %s", text,
+				   wrong[0] ? "which " : "", wrong, wrong[0] ? "; " : "",
+				   rdt_row_expected(row, expected));
+	else if (odd)
+		rdt_config_warning(load, key,
+				   "found \"%.80s\", which %s: it is used as it is, but some "
+				   "hosts refuse a name of another form than "
+				   "nqn.2026-01.org.example:disk1",
+				   text, odd);
+	return !wrong;
+}
+
+static void fill_scalar(struct rdt_config_load *load, const struct rdt_key *key,
+			const struct rdt_row *row, char *out)
+{
 	const char *text = scalar_text(key->node);
-	char buf[80];
-	uint64_t value;
+	char expected[RDT_EXPECTED_TEXT];
+	uint64_t value = 0;
+	int rc = 0;
 
-	/* Reject leading zeroes, which some parsers read as octal. */
-	if (rd_parse_u64(text, 0, max, &value) == 0 &&
-	    (text[0] != '0' || text[1] == '\0' || text[1] == 'x' || text[1] == 'X')) {
-		put_number(out, schema->data_size, value);
-		return;
-	}
-	rdt_config_problem(load, key, "%s, expected a whole number from 0 to %" PRIu64,
-			   found_text(key->node, buf, sizeof(buf)), max);
-}
-
-static void fill_bool(struct rdt_config_load *load, const struct rdt_key *key,
-		      const cyaml_schema_value_t *schema, void *out)
-{
-	static const char *const words[] = {"true", "yes", "false", "no"};
-	char buf[80];
-
-	for (unsigned int i = 0; i < 4; i++) {
-		if (strcmp(scalar_text(key->node), words[i]) != 0)
-			continue;
-		put_number(out, schema->data_size, i < 2);
-		return;
-	}
-	rdt_config_problem(load, key, "%s, expected true or false",
-			   found_text(key->node, buf, sizeof(buf)));
-}
-
-static void fill_enum(struct rdt_config_load *load, const struct rdt_key *key,
-		      const cyaml_schema_value_t *schema, void *out)
-{
-	const cyaml_strval_t *strings = schema->enumeration.strings;
-	uint32_t count = schema->enumeration.count;
-	char list[160] = "", buf[80];
-	size_t len = 0;
-
-	for (uint32_t i = 0; i < count; i++) {
-		if (strcmp(scalar_text(key->node), strings[i].str) != 0)
-			continue;
-		put_number(out, schema->data_size, (uint64_t)strings[i].val);
-		return;
-	}
-	for (uint32_t i = 0; i < count && len < sizeof(list); i++)
-		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s",
-					!i               ? ""
-					: i + 1 == count ? " or "
-							 : ", ",
-					strings[i].str);
-	rdt_config_problem(load, key, "%s, expected %s", found_text(key->node, buf, sizeof(buf)),
-			   list);
-}
-
-static void fill_string(struct rdt_config_load *load, const struct rdt_key *key, char **out)
-{
-	const yaml_node_t *node = key->node;
-
-	if (node->data.scalar.length == 0) {
-		rdt_config_problem(load, key, "found nothing, expected text");
-	} else if (strlen(scalar_text(node)) != node->data.scalar.length) {
+	if (strlen(text) != key->node->data.scalar.length) {
 		rdt_config_problem(load, key, "contains a NUL character");
-	} else if (!*out) { /* otherwise the key is repeated, which was reported */
-		*out = strdup(scalar_text(node));
-		load->out_of_memory |= !*out;
+		return;
 	}
+	if (!text[0]) {
+		rdt_config_problem(load, key, "found nothing, expected %s",
+				   rdt_row_expected(row, expected));
+		return;
+	}
+	if (!is_text(row))
+		rc = rdt_row_parse(row, text, &value);
+	else if (!text_is_good(load, key, row, text))
+		return;
+	if (rc)
+		rdt_config_problem(load, key,
+				   row->type == RDT_KEY_NUMBER && rc == -ERANGE
+					   ? "found %.60s, expected %s"
+					   : "found \"%.60s\", expected %s",
+				   text,
+				   rc == -ERANGE ? rdt_row_range(row, expected)
+						 : rdt_row_expected(row, expected));
+	else
+		put_value(load, row, out, text, value);
 }
 
-static const char *expected_text(const cyaml_schema_value_t *schema)
+/* Texts that must be given are never NULL, so that later checks need not test for that. */
+static void fill_blank(struct rdt_config_load *load, const struct rdt_row *row, char *out)
 {
-	switch (schema->type) {
-	case CYAML_MAPPING:
-		return "a mapping (lines of \"key: value\")";
-	case CYAML_SEQUENCE:
-		return "a sequence (lines starting with \"- \")";
-	case CYAML_UINT:
-		return "a whole number";
-	case CYAML_BOOL:
-		return "true or false";
-	default:
-		return "a single value";
-	}
+	if (is_text(row) && !rdt_row_pointer(row, out))
+		put_value(load, row, out, "", 0);
 }
+
+static void fill_blanks(struct rdt_config_load *load, const struct rdt_section *s, char *out)
+{
+	for (RDT_EACH_ROW(row, s))
+		if (row->needed == RDT_ALWAYS)
+			fill_blank(load, row, out);
+}
+
+/* ---- lists ---- */
 
 static void fill_value(struct rdt_config_load *load, const struct rdt_key *key,
-		       const cyaml_schema_value_t *schema, void *out);
-
-/* ---- sequences ---- */
-
-/* Required strings are never NULL, so that later checks need not test for that. */
-static void fill_blank(struct rdt_config_load *load, char **text)
-{
-	if (!*text)
-		*text = strdup("");
-	load->out_of_memory |= !*text;
-}
-
-/* A node that is visited again was reached through an alias. Aliases are refused: a few lines could
- * expand to any number of elements. */
-static bool is_alias(struct rdt_config_load *load, const struct rdt_key *key)
-{
-	bool *seen = &key->file->seen[key->node - key->file->doc.nodes.start];
-
-	if (*seen)
-		rdt_config_problem(load, key,
-				   "is an alias of another value; expected the value itself");
-	return *seen || (*seen = true, false);
-}
+		       const struct rdt_row *row, char *out);
 
 /* For a top-level list: record which file each element came from. */
 static int note_places(struct rdt_config_list *list, const struct rdt_key *key, unsigned int count)
@@ -260,193 +225,286 @@ static int note_places(struct rdt_config_list *list, const struct rdt_key *key, 
 	return 0;
 }
 
-/* Append @count zeroed elements of @size bytes to the @had ones at *@data. */
-static void *grow_elements(void **data, uint32_t had, uint32_t count, size_t size)
+/* Append @count zeroed elements to the @had ones. Returns the first of them. */
+static char *grow_elements(const struct rdt_row *row, char *out, uint64_t had, uint32_t count)
 {
-	char *p = realloc(*data, ((size_t)had + count) * size);
+	size_t size = rdt_row_element_size(row);
+	char *p = realloc((void *)rdt_row_pointer(row, out), (had + count) * size);
 
 	if (!p)
 		return NULL;
-	*data = p;
+	memcpy(out + row->at, &p, sizeof(p));
 	memset(p + had * size, 0, count * size);
+	put_number(out + row->number_at, row->number_width, had + count);
 	return p + had * size;
 }
 
-/* @data: pointer to the elements; @counter: their number, incremented for each one filled. */
-static void fill_sequence(struct rdt_config_load *load, const struct rdt_key *key,
-			  const cyaml_schema_value_t *schema, void **data, uint32_t *counter)
+static void fill_list(struct rdt_config_load *load, const struct rdt_key *key,
+		      const struct rdt_row *row, char *out)
 {
-	const cyaml_schema_value_t *entry = schema->sequence.entry;
-	size_t size = entry->flags & CYAML_FLAG_POINTER ? sizeof(void *) : entry->data_size;
+	uint64_t had = rdt_row_number_again(row, out);
 	uint32_t count = (uint32_t)(key->node->data.sequence.items.top -
 				    key->node->data.sequence.items.start);
+	struct rdt_config_list *list = (struct rdt_config_list *)key->list;
 	char *p;
 
-	if (count < schema->sequence.min)
+	if (count < row->min)
 		rdt_config_problem(load, key, "is empty, expected at least %u",
-				   schema->sequence.min);
-	if (!count || is_alias(load, key) || (*counter && !key->list))
-		return; /* not the first time: the key is repeated, which was reported */
-	p = grow_elements(data, *counter, count, size);
-	if (!p || (key->list && note_places((struct rdt_config_list *)key->list, key, count))) {
+				   (unsigned int)row->min);
+	else if (row->max && had + count > row->max)
+		rdt_config_problem(load, key, "has %u elements, expected at most %u",
+				   (unsigned int)had + count, (unsigned int)row->max);
+	if (!count || (row->max && had + count > row->max))
+		return;
+	p = grow_elements(row, out, had, count);
+	if (!p || (list && note_places(list, key, count))) {
 		load->out_of_memory = true;
 		return;
 	}
-	*counter += count;
 	for (unsigned int i = 0; i < count; i++) {
-		struct rdt_key item =
-			rdt_config_item(load, key, key->list ? key->list->count - count + i : i);
+		struct rdt_key item = rdt_config_item(load, key, (unsigned int)had + i);
+		char *element = p + i * rdt_row_element_size(row);
 
-		fill_value(load, &item, entry, p + i * size);
-		if (entry->type == CYAML_STRING)
-			fill_blank(load, (char **)(p + i * size));
+		if (!rdt_config_full(load))
+			fill_value(load, &item, row->element, element);
+		fill_blank(load, row->element, element);
 	}
 }
 
 /* ---- mappings ---- */
 
-static void fill_blanks(struct rdt_config_load *load, const cyaml_schema_field_t *fields, char *out)
-{
-	for (const cyaml_schema_field_t *f = fields; f->key; f++) {
-		if (f->value.type == CYAML_STRING && !(f->value.flags & CYAML_FLAG_OPTIONAL))
-			fill_blank(load, (char **)(out + f->data_offset));
-	}
-}
-
 /* Keys of the whole target belong to the top file. */
-static void not_in_included(struct rdt_config_load *load, const struct rdt_key *key,
-			    const char *name)
+static bool is_misplaced(struct rdt_config_load *load, const struct rdt_key *key)
 {
-	if (key->file == load->files[0] || rdt_config_list(load, name))
-		return;
+	if (key->file == load->files[0] || key->list)
+		return false;
 	rdt_config_problem(load, key,
 			   "is in a file that %s includes; expected listeners, subsystems or "
 			   "referrals here, and this in %s",
 			   load->path, load->path);
+	return true;
 }
 
-/* Each key must be known and not repeated. */
-static void check_keys(struct rdt_config_load *load, const struct rdt_key *key,
-		       const cyaml_schema_field_t *fields)
+/* The bit of what the section's selector has; all bits without a selector, 0 with a bad one. */
+static uint32_t selected(const struct rdt_key *key, const struct rdt_section *s)
 {
-	yaml_node_pair_t *start = key->node->data.mapping.pairs.start;
+	const struct rdt_row *row = s->selector ? rdt_row_find(s, s->selector) : NULL;
+	const yaml_node_pair_t *pair =
+		row ? rdt_config_pair(key->file, key->node, row->name) : NULL;
+	const yaml_node_t *node = pair ? rdt_config_node(key->file, pair->value) : NULL;
+	const char *text = row ? row->def : NULL;
+	uint64_t value;
 
-	for (yaml_node_pair_t *p = start; p < key->node->data.mapping.pairs.top; p++) {
-		yaml_node_t *name = rdt_config_node(key->file, p->key);
-		bool word = name->type == YAML_SCALAR_NODE;
-		struct rdt_key at = rdt_config_named(key, word ? scalar_text(name) : "?");
+	if (!row)
+		return RDT_ALWAYS;
+	if (node)
+		text = node->type == YAML_SCALAR_NODE ? scalar_text(node) : NULL;
+	return text && rdt_row_parse(row, text, &value) == 0 ? 1u << value : 0;
+}
 
-		at.line = name->start_mark.line + 1;
-		if (!word) {
-			rdt_config_problem(load, &at, "a key must be a single word");
-			continue;
-		}
-		if (!find_field(fields, scalar_text(name)))
-			unknown_key(load, &at, scalar_text(name), fields);
-		else if (key->root)
-			not_in_included(load, &at, scalar_text(name));
-		for (yaml_node_pair_t *q = start; q < p; q++) {
-			yaml_node_t *first = rdt_config_node(key->file, q->key);
+static void fill_defaults(struct rdt_config_load *load, const struct rdt_section *s, char *out);
 
-			if (first->type != YAML_SCALAR_NODE ||
-			    strcmp(scalar_text(first), scalar_text(name)) != 0)
-				continue;
-			rdt_config_problem(load, &at, "given twice, first in line %zu; remove one",
-					   first->start_mark.line + 1);
-			break;
-		}
+static void fill_default(struct rdt_config_load *load, const struct rdt_row *row, char *out)
+{
+	uint64_t value = 0;
+
+	if (row->type == RDT_KEY_MAPPING && !row->pointer && !row->only_given)
+		fill_defaults(load, row->section, out + row->at);
+	else if (row->def && (is_text(row) || rdt_row_parse(row, row->def, &value) == 0))
+		put_value(load, row, out, row->def, value);
+}
+
+static void fill_defaults(struct rdt_config_load *load, const struct rdt_section *s, char *out)
+{
+	for (RDT_EACH_ROW(row, s))
+		fill_default(load, row, out);
+}
+
+/* A key that the mapping @key does not have. */
+static void fill_missing(struct rdt_config_load *load, const struct rdt_key *key,
+			 const struct rdt_row *row, uint32_t sel, char *out)
+{
+	char expected[RDT_EXPECTED_TEXT];
+
+	if (row->needed == RDT_ALWAYS || row->needed & sel) {
+		struct rdt_key child = rdt_config_named(key, row->name);
+
+		rdt_config_problem(load, &child, "missing, expected %s",
+				   row->expected ? row->expected : rdt_row_expected(row, expected));
+	} else if (!row->with || row->with & sel) {
+		fill_default(load, row, out);
 	}
 }
 
-static void fill_field(struct rdt_config_load *load, const struct rdt_key *key,
-		       const cyaml_schema_field_t *f, char *out)
+static unsigned int row_index(const struct rdt_section *s, const struct rdt_row *row)
 {
-	void *data = out + f->data_offset;
+	unsigned int i = 0;
 
-	if (f->value.type == CYAML_SEQUENCE && key->node->type == YAML_SEQUENCE_NODE) {
-		fill_sequence(load, key, &f->value, data, (uint32_t *)(out + f->count_offset));
+	for (RDT_EACH_ROW(r, s)) {
+		if (r == row)
+			break;
+		i++;
+	}
+	return i;
+}
+
+/* The place of a key that was probably meant by an unknown one: it is not reported as missing. */
+static const yaml_node_pair_t meant;
+
+/* One pair of a mapping; @given: by row, the pairs before it. */
+static void fill_pair(struct rdt_config_load *load, const struct rdt_key *key,
+		      const yaml_node_pair_t *pair, const struct rdt_section *s, uint32_t sel,
+		      const yaml_node_pair_t **given, char *out)
+{
+	const yaml_node_t *name = rdt_config_node(key->file, pair->key);
+	struct rdt_key child = rdt_config_at_pair(load, key, pair);
+	const struct rdt_row *row;
+	const yaml_node_pair_t **first;
+	char with[RDT_EXPECTED_TEXT];
+
+	if (name->type != YAML_SCALAR_NODE || rdt_config_is_alias(name)) {
+		rdt_config_problem(load, &child, "a key must be a single word");
 		return;
 	}
-	fill_value(load, key, &f->value, data);
+	row = rdt_row_find(s, scalar_text(name));
+	if (!row) {
+		row = unknown_key(load, &child, scalar_text(name), s);
+		if (row && !given[row_index(s, row)])
+			given[row_index(s, row)] = &meant;
+		return;
+	}
+	first = &given[row_index(s, row)];
+	if (*first && *first != &meant) {
+		rdt_config_problem(load, &child, "given twice, first in line %zu; remove one",
+				   rdt_config_node(key->file, (*first)->key)->start_mark.line + 1);
+		return;
+	}
+	*first = pair;
+	if (key->root && is_misplaced(load, &child))
+		return;
+	if (row->with && sel && !(row->with & sel))
+		rdt_config_problem(load, &child, "is valid only with %s; remove it",
+				   rdt_section_with(s, row->with, with));
+	else
+		fill_value(load, &child, row, out);
 }
+
+#define ROWS_MAX 40 /* of a section */
 
 static void fill_mapping(struct rdt_config_load *load, const struct rdt_key *key,
-			 const cyaml_schema_value_t *schema, char *out)
+			 const struct rdt_section *s, char *out)
 {
-	check_keys(load, key, schema->mapping.fields);
-	for (const cyaml_schema_field_t *f = schema->mapping.fields; f->key; f++) {
-		struct rdt_key child = rdt_config_child(load, key, f->key);
+	uint32_t sel = selected(key, s);
+	const yaml_node_pair_t *given[ROWS_MAX] = {0}; /* by row */
+	unsigned int i = 0;
 
-		if (child.node)
-			fill_field(load, &child, f, out);
-		else if (!(f->value.flags & CYAML_FLAG_OPTIONAL))
-			rdt_config_problem(load, &child, "missing, expected %s",
-					   expected_text(&f->value));
-	}
+	for (yaml_node_pair_t *p = key->node->data.mapping.pairs.start;
+	     p < key->node->data.mapping.pairs.top && !rdt_config_full(load); p++)
+		fill_pair(load, key, p, s, sel, given, out);
+	for (RDT_EACH_ROW(row, s))
+		/* An included file is without most keys of the first one. */
+		if (!given[i++] && !(key->root && key->file != load->files[0]))
+			fill_missing(load, key, row, sel, out);
 }
 
-/* Allocate a mapping that the schema has behind a pointer; the root is not allocated. */
-static void *mapping_at(struct rdt_config_load *load, const cyaml_schema_value_t *schema, void *out)
+/* Allocate a mapping that is behind a pointer. */
+static char *mapping_at(struct rdt_config_load *load, const struct rdt_row *row, char *out)
 {
-	void **p = out;
+	char *p;
 
-	if (!(schema->flags & CYAML_FLAG_POINTER) || schema == &rdt_config_schema)
-		return out;
-	if (!*p)
-		*p = calloc(1, schema->data_size);
-	load->out_of_memory |= !*p;
-	return *p;
+	if (!row->pointer)
+		return out + row->at;
+	p = calloc(1, row->section->size);
+	load->out_of_memory |= !p;
+	memcpy(out + row->at, &p, sizeof(p));
+	return p;
 }
 
 /* ---- all of them ---- */
 
-static void fill_scalar(struct rdt_config_load *load, const struct rdt_key *key,
-			const cyaml_schema_value_t *schema, void *out)
+/* Whether the node is of the row's kind; if not, that was reported. */
+static bool is_of_kind(struct rdt_config_load *load, const struct rdt_key *key,
+		       const struct rdt_row *row)
 {
-	switch (schema->type) {
-	case CYAML_UINT:
-		fill_uint(load, key, schema, out);
-		break;
-	case CYAML_BOOL:
-		fill_bool(load, key, schema, out);
-		break;
-	case CYAML_ENUM:
-		fill_enum(load, key, schema, out);
-		break;
-	default:
-		fill_string(load, key, out);
-		break;
+	yaml_node_type_t want = row->type == RDT_KEY_MAPPING ? YAML_MAPPING_NODE
+				: row->type == RDT_KEY_LIST  ? YAML_SEQUENCE_NODE
+							     : YAML_SCALAR_NODE;
+	const yaml_node_t *node = key->node;
+	char expected[RDT_EXPECTED_TEXT], found[80] = "nothing";
+
+	if (rdt_config_is_alias(node)) {
+		rdt_config_problem(load, key,
+				   "is an alias of another value; expected the value itself");
+		return false;
 	}
+	if (node->type == want)
+		return true;
+	if (node->type != YAML_SCALAR_NODE)
+		snprintf(found, sizeof(found), "a %s",
+			 node->type == YAML_MAPPING_NODE ? "mapping" : "sequence");
+	else if (node->data.scalar.length)
+		snprintf(found, sizeof(found), "\"%.60s\"", scalar_text(node));
+	rdt_config_problem(load, key, "found %s, expected %s", found,
+			   rdt_row_expected(row, expected));
+	return false;
 }
 
 static void fill_value(struct rdt_config_load *load, const struct rdt_key *key,
-		       const cyaml_schema_value_t *schema, void *out)
+		       const struct rdt_row *row, char *out)
 {
-	yaml_node_type_t want = schema->type == CYAML_MAPPING    ? YAML_MAPPING_NODE
-				: schema->type == CYAML_SEQUENCE ? YAML_SEQUENCE_NODE
-								 : YAML_SCALAR_NODE;
-	bool good = key->node->type == want;
-	char buf[80];
+	bool good = is_of_kind(load, key, row);
 
-	if (!good)
-		rdt_config_problem(load, key, "%s, expected %s",
-				   found_text(key->node, buf, sizeof(buf)), expected_text(schema));
-	good = good && !is_alias(load, key);
-	if (schema->type == CYAML_MAPPING) {
-		out = mapping_at(load, schema, out);
+	if (row->type == RDT_KEY_LIST && good) {
+		fill_list(load, key, row, out);
+	} else if (row->type == RDT_KEY_MAPPING) {
+		if (good || !row->pointer)
+			out = mapping_at(load, row, out);
 		if (good && out)
-			fill_mapping(load, key, schema, out);
-		if (out)
-			fill_blanks(load, schema->mapping.fields, out);
+			fill_mapping(load, key, row->section, out);
+		if (out && (good || !row->pointer))
+			fill_blanks(load, row->section, out);
 	} else if (good) {
-		fill_scalar(load, key, schema, out);
+		fill_scalar(load, key, row, out);
 	}
 }
 
 void rdt_config_fill(struct rdt_config_load *load, const struct rdt_config_file *file,
 		     struct rdt_config *config)
 {
+	static const struct rdt_row whole = {.type = RDT_KEY_MAPPING,
+					     .section = &rdt_config_section};
 	struct rdt_key root = rdt_config_root_of(file);
 
-	fill_value(load, &root, &rdt_config_schema, config);
+	fill_value(load, &root, &whole, (char *)config);
+}
+
+/* ---- the end ---- */
+
+static void free_section(const struct rdt_section *s, char *object)
+{
+	for (RDT_EACH_ROW(row, s)) {
+		char *p = (char *)rdt_row_pointer(row, object);
+
+		if (row->type == RDT_KEY_MAPPING && !row->pointer)
+			free_section(row->section, object + row->at);
+		if (row->type == RDT_KEY_MAPPING && row->pointer && p)
+			free_section(row->section, p);
+		for (uint64_t i = 0;
+		     row->type == RDT_KEY_LIST && i < rdt_row_number_again(row, object); i++) {
+			char *element = p + i * rdt_row_element_size(row);
+
+			if (row->element->type == RDT_KEY_MAPPING)
+				free_section(row->element->section, element);
+			else if (is_text(row->element))
+				free((void *)rdt_row_pointer(row->element, element));
+		}
+		if (row->pointer || row->type == RDT_KEY_LIST || has_text(row))
+			free(p);
+	}
+}
+
+void rdt_config_free(struct rdt_config *config)
+{
+	free_section(&rdt_config_section, (char *)config);
+	free(config);
 }

@@ -18,6 +18,9 @@
 /* A larger file is a mistake, for example an image given as the configuration. */
 #define FILE_MAX  (64u << 20)
 #define FILES_MAX 16384u
+/* Of patterns, and of what they match in all: each costs a directory, and memory. */
+#define PATTERNS_MAX 256u
+#define MATCHES_MAX  (4 * FILES_MAX)
 /* For the next byte from the writer of a pipe. */
 #define WRITER_WAIT_S 10
 
@@ -156,6 +159,7 @@ struct included {
 struct inclusion {
 	struct included *files;
 	unsigned int count;
+	unsigned int patterns;
 };
 
 static bool is_pattern(const char *text)
@@ -205,6 +209,13 @@ static int expand_pattern(struct rdt_config_load *load, const struct rdt_key *ke
 		return -ENOMEM;
 	if (!is_pattern(text))
 		return add_included(inc, full, n);
+	if (++inc->patterns > PATTERNS_MAX) {
+		rdt_config_problem(load, key,
+				   "is one pattern more than the %u that are allowed; write one "
+				   "that matches several files",
+				   PATTERNS_MAX);
+		return 0;
+	}
 	rc = glob(full, 0, glob_error, &found);
 	if (rc == GLOB_ABORTED)
 		rdt_config_problem(load, key, "%s: a directory cannot be read: %s", full,
@@ -260,6 +271,14 @@ static int load_included(struct rdt_config_load *load, struct rdt_config *config
 
 		if (config->include[i][0])
 			rc = expand_pattern(load, &key, &inc, config->include[i], i);
+		if (inc.count > MATCHES_MAX) {
+			rdt_config_problem(load, &key,
+					   "matches %u files together with those before it, "
+					   "expected at most %u; remove patterns that match the "
+					   "same files",
+					   inc.count, MATCHES_MAX);
+			break;
+		}
 	}
 	if (!rc)
 		rc = load_each(load, &list, &inc, config);

@@ -4,47 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config_priv.h"
+#include "keys.h"
 
 /* ---- from the structures ---- */
-
-static uint64_t json_number(const void *data, uint32_t size)
-{
-	switch (size) {
-	case 1:
-		return *(const uint8_t *)data;
-	case 2:
-		return *(const uint16_t *)data;
-	case 4:
-		return *(const uint32_t *)data;
-	default:
-		return *(const uint64_t *)data;
-	}
-}
-
-static json_t *json_choice(const cyaml_schema_value_t *schema, const void *data)
-{
-	int64_t value = (int64_t)json_number(data, schema->data_size);
-
-	for (uint32_t i = 0; i < schema->enumeration.count; i++)
-		if (schema->enumeration.strings[i].val == value)
-			return json_string(schema->enumeration.strings[i].str);
-	return json_integer(value);
-}
-
-static json_t *json_of(const cyaml_schema_value_t *schema, const char *data, uint64_t count);
-
-static json_t *json_list(const cyaml_schema_value_t *schema, const char *data, uint64_t count)
-{
-	const cyaml_schema_value_t *entry = schema->sequence.entry;
-	size_t size = entry->flags & CYAML_FLAG_POINTER ? sizeof(void *) : entry->data_size;
-	json_t *list = json_array();
-
-	for (uint64_t i = 0; i < count && list; i++)
-		if (json_array_append_new(list, json_of(entry, data + i * size, 0)))
-			json_decref(list), list = NULL;
-	return list;
-}
 
 static bool is_secret(const char *key)
 {
@@ -56,68 +18,76 @@ static bool is_secret(const char *key)
 	return strstr(key, "key") || strstr(key, "secret") || strstr(key, "psk");
 }
 
-/* Returns false without memory. */
-static bool add_field(json_t *object, const cyaml_schema_field_t *f, const char *data)
+static json_t *json_of(const struct rdt_row *row, const void *object);
+
+static json_t *json_list(const struct rdt_row *row, const void *object)
 {
-	uint64_t count = 0;
-	json_t *value;
+	const char *data = rdt_row_pointer(row, object);
+	uint64_t count = rdt_row_number_again(row, object);
+	json_t *list = json_array();
 
-	if (f->value.type == CYAML_IGNORE)
-		return true;
-	if (f->value.type == CYAML_SEQUENCE)
-		count = json_number(data + f->count_offset, f->count_size);
-	if (f->value.flags & CYAML_FLAG_POINTER) {
-		const void *p;
-
-		memcpy(&p, data + f->data_offset, sizeof(p));
-		if (!p || (f->value.type == CYAML_SEQUENCE && !count))
-			return true;
-	}
-	value = is_secret(f->key) ? json_string("(secret)")
-				  : json_of(&f->value, data + f->data_offset, count);
-	return json_object_set_new(object, f->key, value) == 0;
+	for (uint64_t i = 0; i < count && list; i++)
+		if (json_array_append_new(
+			    list, json_of(row->element, data + i * rdt_row_element_size(row))))
+			json_decref(list), list = NULL;
+	return list;
 }
 
-static json_t *json_mapping(const cyaml_schema_field_t *fields, const char *data)
+/* Is the key left out, as in a file? Keys with a default are shown with it. */
+static bool key_is_absent(const struct rdt_row *row, const void *object)
 {
-	json_t *object = json_object();
-
-	for (; fields->key && object; fields++)
-		if (!add_field(object, fields, data))
-			json_decref(object), object = NULL;
-	return object;
+	if (row->type == RDT_KEY_LIST)
+		return !rdt_row_number_again(row, object);
+	if (row->type == RDT_KEY_NUMBER)
+		return !row->def && !rdt_row_number(row, object);
+	if (row->type == RDT_KEY_BOOL || row->type == RDT_KEY_CHOICE ||
+	    (row->type == RDT_KEY_MAPPING && !row->pointer))
+		return false;
+	return !rdt_row_pointer(row, object);
 }
 
-/* @data: the value, or for a schema with a pointer the address of that pointer. */
-static json_t *json_of(const cyaml_schema_value_t *schema, const char *data, uint64_t count)
+static json_t *json_mapping(const struct rdt_section *s, const void *object)
 {
-	if (schema->flags & CYAML_FLAG_POINTER) {
-		const void *p;
+	const struct rdt_row *selector = s->selector ? rdt_row_find(s, s->selector) : NULL;
+	uint32_t sel = selector ? 1u << rdt_row_number(selector, object) : RDT_ALWAYS;
+	json_t *all = json_object();
 
-		memcpy(&p, data, sizeof(p));
-		data = p;
+	for (RDT_EACH_ROW(row, s)) {
+		if (key_is_absent(row, object) || (row->with && !(row->with & sel)))
+			continue;
+		if (json_object_set_new(all, row->name,
+					is_secret(row->name) ? json_string("(secret)")
+							     : json_of(row, object))) {
+			json_decref(all);
+			return NULL;
+		}
 	}
-	switch (schema->type) {
-	case CYAML_UINT:
-		return json_integer((json_int_t)json_number(data, schema->data_size));
-	case CYAML_BOOL:
-		return json_boolean(json_number(data, schema->data_size));
-	case CYAML_ENUM:
-		return json_choice(schema, data);
-	case CYAML_STRING:
-		return json_string(data ? data : "");
-	case CYAML_MAPPING:
-		return json_mapping(schema->mapping.fields, data);
-	case CYAML_SEQUENCE:
-		return json_list(schema, data, count);
+	return all;
+}
+
+static json_t *json_of(const struct rdt_row *row, const void *object)
+{
+	switch (row->type) {
+	case RDT_KEY_NUMBER:
+		return json_integer((json_int_t)rdt_row_number(row, object));
+	case RDT_KEY_BOOL:
+		return json_boolean(rdt_row_number(row, object));
+	case RDT_KEY_CHOICE:
+		return json_string(
+			rdt_choice_name(row->choices, (int64_t)rdt_row_number(row, object)));
+	case RDT_KEY_LIST:
+		return json_list(row, object);
+	case RDT_KEY_MAPPING:
+		return json_mapping(row->section, row->pointer ? rdt_row_pointer(row, object)
+							       : (const char *)object + row->at);
 	default:
-		return json_null();
+		return json_string(rdt_row_pointer(row, object));
 	}
 }
 
 json_t *rdt_config_json(const struct rdt_config *config)
 {
-	return json_mapping(rdt_config_schema.mapping.fields, (const char *)config);
+	return json_mapping(&rdt_config_section, config);
 }
 
 /* ---- differences ---- */

@@ -3,7 +3,6 @@
 #ifndef RDT_CONFIG_PRIV_H
 #define RDT_CONFIG_PRIV_H
 
-#include <cyaml/cyaml.h>
 #include <yaml.h>
 
 #include "config.h"
@@ -13,7 +12,7 @@ struct rdt_config_file {
 	char *path;
 	yaml_document_t doc;
 	bool doc_ok;
-	bool *seen; /* by node: it was visited */
+	unsigned int index; /* in load->files */
 };
 
 /* A list at the top level to which each included file may add. */
@@ -31,8 +30,13 @@ struct rdt_config_list {
 
 #define RDT_CONFIG_LISTS 3
 
-/* One load: the files as trees, and the structures filled from them. Counts the problems that are
- * logged. At most one problem is reported for a place. */
+/* With this many problems a load ends. */
+#define RDT_CONFIG_PROBLEMS_MAX 100u
+
+struct rdt_config_message;
+
+/* One load: the files as trees, and the structures filled from them. A check of what was filled
+ * reports nothing for a place that has a problem. */
 struct rdt_config_load {
 	const char *path; /* of the top file */
 	/* the files: some or all are given, those that are read are added; NULL: not kept */
@@ -44,15 +48,17 @@ struct rdt_config_load {
 	unsigned int files_count;
 	struct rdt_config_list lists[RDT_CONFIG_LISTS];
 	unsigned int problems;
-	/* hashes of the places with a problem in the tree; sorted by rdt_config_tree_done() */
-	uint64_t *bad;
-	unsigned int bad_count;
-	bool tree_done;
+	unsigned int warnings;
+	/* kept until rdt_config_doc_close_all() logs them in the order of lines */
+	struct rdt_config_message **messages;
+	unsigned int messages_count;
+	unsigned int nodes; /* of all files */
+	bool tree_done;     /* the following checks compare the structures that were filled */
 	bool out_of_memory;
 };
 
 /* A place in a file, such as "subsystems[1].namespaces[0].size". */
-#define RDT_KEY_TEXT 128
+#define RDT_PLACE_TEXT 128
 struct rdt_key {
 	const struct rdt_config_file *file;
 	/* when the place is a top-level list, over all files */
@@ -61,7 +67,7 @@ struct rdt_key {
 	unsigned long line;
 	bool root;
 	unsigned int len;
-	char text[RDT_KEY_TEXT];
+	char text[RDT_PLACE_TEXT];
 };
 
 /* A key that must be unique; @index is its position over all files. */
@@ -71,28 +77,27 @@ struct rdt_config_id {
 	unsigned int index;
 };
 
-/* ---- config_schema.c ---- */
-
-extern const cyaml_schema_value_t rdt_config_schema;
-
 /* ---- config_doc.c ---- */
 
-/* Log one problem as "file:line: key: text". */
+/* Report a problem, which is logged as "file:line: key: text". */
 void rdt_config_problem(struct rdt_config_load *load, const struct rdt_key *key, const char *fmt,
 			...) __attribute__((format(printf, 3, 4)));
 
 /* As rdt_config_problem(), but a warning, which is not counted. */
 void rdt_config_warning(struct rdt_config_load *load, const struct rdt_key *key, const char *fmt,
 			...) __attribute__((format(printf, 3, 4)));
-/* All files were filled from; the following checks compare the filled structures. */
-void rdt_config_tree_done(struct rdt_config_load *load);
-/* Was a problem reported for this place in the tree? Then the filled value must not be used. */
-bool rdt_config_is_bad(struct rdt_config_load *load, const struct rdt_key *key);
+/* Has the load as many problems as it may? */
+bool rdt_config_full(const struct rdt_config_load *load);
+/* Is there no problem at this place or below it? Otherwise what was filled from there must not be
+ * compared with other values. */
+bool rdt_config_good(const struct rdt_config_load *load, const struct rdt_key *key);
 
 /* Parse @text and add it as a file. Returns 0, -EINVAL with the problem logged, or -errno. */
 int rdt_config_doc_open(struct rdt_config_load *load, const char *path, const char *text,
 			size_t len, struct rdt_config_file **out);
+/* Logs all messages and frees the trees. */
 void rdt_config_doc_close_all(struct rdt_config_load *load);
+bool rdt_config_is_alias(const yaml_node_t *node); /* aliases are not resolved */
 yaml_node_t *rdt_config_node(const struct rdt_config_file *file, int index);
 /* The first pair of @map with the key @name. NULL: there is none, or @map is NULL or no mapping. */
 const yaml_node_pair_t *rdt_config_pair(const struct rdt_config_file *file, const yaml_node_t *map,
@@ -104,10 +109,11 @@ struct rdt_config_list *rdt_config_list(struct rdt_config_load *load, const char
 
 /* ---- config_fill.c ---- */
 
-/* Check the tree against the schema (unknown, repeated and missing keys, types, ranges, choices)
- * and fill @config from it. A value with a problem is left out; a required string is "" then. */
+/* Check each key and value of the tree by the rows of the keys, and fill @config from it, with
+ * defaults. A value with a problem is left out: 0 or NULL; a text that must be given is "". */
 void rdt_config_fill(struct rdt_config_load *load, const struct rdt_config_file *file,
 		     struct rdt_config *config);
+void rdt_config_free(struct rdt_config *config);
 
 /* ---- config_save.c ---- */
 
@@ -124,6 +130,8 @@ int rdt_config_read_all(struct rdt_config_load *load, struct rdt_config *config)
 /* ---- config_doc.c, walking ---- */
 
 struct rdt_key rdt_config_root(struct rdt_config_load *load);
+struct rdt_key rdt_config_at_pair(struct rdt_config_load *load, const struct rdt_key *parent,
+				  const yaml_node_pair_t *pair);
 /* The value of @name in the mapping @parent; without one, the line of the mapping. */
 struct rdt_key rdt_config_child(struct rdt_config_load *load, const struct rdt_key *parent,
 				const char *name);
@@ -139,45 +147,44 @@ void rdt_config_firsts(struct rdt_config_id *ids, unsigned int count, unsigned i
 /* Writes "in line N", or "in FILE:N" for another file, to @buf. */
 const char *rdt_config_where(const struct rdt_key *from, const struct rdt_key *other, char *buf,
 			     size_t size);
+/* Values in an array of structures: texts, or @len bytes. */
+struct rdt_config_values {
+	const void *array;
+	unsigned int count;
+	size_t size; /* of a structure */
+	size_t at;   /* of the value in it */
+	size_t len;  /* 0: a pointer to a text is there */
+};
+
+/* Report each element of @list that has the value of an earlier one, which is the key @name of the
+ * element; NULL: the element. @what is "subsystem" and the like. Returns 0 or -ENOMEM. */
+int rdt_config_check_twice(struct rdt_config_load *load, const struct rdt_key *list,
+			   const char *name, const struct rdt_config_values *values,
+			   const char *what);
 /* Checks what must be unique over all subsystems and namespaces. Returns 0 or -ENOMEM. */
 int rdt_config_check_unique(struct rdt_config_load *load, const struct rdt_config *config);
 
 /* ---- config_check.c ---- */
 
-/* Fill in defaults and check everything else. Counts problems in @load. Returns 0 or -ENOMEM. */
+/* Checks what spans several keys, and completes the structures. Returns 0 or -ENOMEM. */
 int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config);
 bool rdt_config_all_zero(const uint8_t *bytes, size_t count);
+/* The @count texts of @list, sorted for rdt_config_has(); NULL without memory. The caller frees
+ * it. */
+const char **rdt_config_sorted(const char *const *list, uint32_t count);
+bool rdt_config_has(const char *const *sorted, uint32_t count, const char *text);
 
-/* ---- config_hosts.c: host lists, ANA states, controller IDs, referrals ---- */
+/* ---- keys_disk.c, keys_rbd.c, keys_delay.c, keys_error.c ---- */
 
-/* An NQN that is too long (over 223 bytes) or has other characters is a problem, an unusual form a
- * warning. */
-void rdt_config_check_nqn(struct rdt_config_load *load, const struct rdt_key *key, const char *nqn);
-int rdt_config_check_nqns(struct rdt_config_load *load, const struct rdt_key *hosts,
-			  const char *const *nqns, uint32_t count);
-void rdt_config_check_listener_ana(struct rdt_config_load *load, const struct rdt_key *listener,
-				   const struct rdt_listener_config *l);
-/* @sorted: the hosts of @ss, sorted for bsearch(3). */
-int rdt_config_check_ns_hosts(struct rdt_config_load *load, const struct rdt_key *ns_key,
-			      const struct rdt_subsys_config *ss, const char *const *sorted,
-			      struct rdt_ns_config *ns);
-void rdt_config_check_cntlids(struct rdt_config_load *load, const struct rdt_key *subsystem,
-			      struct rdt_subsys_config *ss);
-void rdt_config_check_referrals(struct rdt_config_load *load, struct rdt_config *config);
+void rdt_config_check_disk(struct rdt_config_load *load, const struct rdt_key *key,
+			   const struct rdt_ns_config *ns);
 
-/* ---- config_rbd.c ---- */
-
-/* Also finds the cluster of each image. */
-void rdt_config_check_rbd(struct rdt_config_load *load, struct rdt_config *config);
-
-/* ---- config_layers.c, config_qos.c ---- */
-
-void rdt_config_check_ns_qos(struct rdt_config_load *load, const struct rdt_key *ns_key,
-			     struct rdt_ns_config *ns);
-int rdt_config_check_host_qos(struct rdt_config_load *load, const struct rdt_key *subsystem,
-			      struct rdt_subsys_config *ss);
-void rdt_config_check_layers(struct rdt_config_load *load, const struct rdt_key *ns_key,
-			     struct rdt_ns_config *ns);
+/* Also finds the cluster of each image. Returns 0 or -ENOMEM. */
+int rdt_config_check_rbd(struct rdt_config_load *load, struct rdt_config *config);
+void rdt_config_check_delay(struct rdt_config_load *load, const struct rdt_key *key,
+			    const struct rdt_layer_config *l);
+void rdt_config_check_error(struct rdt_config_load *load, const struct rdt_key *key,
+			    struct rdt_layer_config *l);
 
 /* ---- config_auth.c ---- */
 

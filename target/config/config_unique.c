@@ -45,6 +45,49 @@ void rdt_config_firsts(struct rdt_config_id *ids, unsigned int count, unsigned i
 	}
 }
 
+int rdt_config_check_twice(struct rdt_config_load *load, const struct rdt_key *list,
+			   const char *name, const struct rdt_config_values *values,
+			   const char *what)
+{
+	unsigned int count = values->count;
+	rd_autofree struct rdt_config_id *ids = calloc(count + 1, sizeof(*ids));
+	rd_autofree unsigned int *first = calloc(count + 1, sizeof(*first));
+	char where[512];
+
+	if (!ids || !first)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < count; i++) {
+		const void *at = (const char *)values->array + i * values->size + values->at;
+
+		if (!values->len)
+			at = *(const char *const *)at;
+		ids[i] = (struct rdt_config_id){at, values->len ? values->len : strlen(at), i};
+	}
+	rdt_config_firsts(ids, count, first);
+	for (unsigned int i = 0; i < count; i++) {
+		struct rdt_key mine, other;
+
+		if (first[i] == i)
+			continue;
+		mine = rdt_config_item(load, list, i);
+		other = rdt_config_item(load, list, first[i]);
+		if (name)
+			mine = rdt_config_child(load, &mine, name);
+		if (!mine.node || mine.node->type != YAML_SCALAR_NODE)
+			continue; /* its value is bad, which was reported */
+		rdt_config_where(&mine, &other, where, sizeof(where));
+		if (what)
+			rdt_config_problem(load, &mine,
+					   "\"%.80s\" is already used by the %s %s; each needs "
+					   "its own",
+					   (const char *)mine.node->data.scalar.value, what, where);
+		else
+			rdt_config_problem(load, &mine, "\"%.80s\" is listed twice, first %s",
+					   (const char *)mine.node->data.scalar.value, where);
+	}
+	return 0;
+}
+
 /* ---- the namespaces of all subsystems, in order ---- */
 
 struct entry {
@@ -306,53 +349,12 @@ static void check_open_files(struct all *all)
 			   count, (unsigned long long)lim.rlim_max, count + OTHER_FILES);
 }
 
-/* ---- subsystems ---- */
+/* ---- all of them ---- */
 
-static int check_names(struct rdt_config_load *load, const struct rdt_config *config)
-{
-	unsigned int count = config->subsystems_count;
-	rd_autofree struct rdt_config_id *ids = calloc(count + 1, sizeof(*ids));
-	rd_autofree unsigned int *first = calloc(count + 1, sizeof(*first));
-	struct rdt_key root = rdt_config_root(load);
-	struct rdt_key list = rdt_config_child(load, &root, "subsystems");
-
-	if (!ids || !first)
-		return -ENOMEM;
-	for (unsigned int i = 0; i < count; i++)
-		ids[i] = (struct rdt_config_id){config->subsystems[i].nqn,
-						strlen(config->subsystems[i].nqn), i};
-	rdt_config_firsts(ids, count, first);
-	for (unsigned int i = 0; i < count; i++) {
-		struct rdt_key mine, other;
-		char where[512];
-
-		if (first[i] == i)
-			continue;
-		mine = rdt_config_item(load, &list, i);
-		other = rdt_config_item(load, &list, first[i]);
-		mine = rdt_config_child(load, &mine, "nqn");
-		rdt_config_problem(load, &mine,
-				   "\"%.80s\" is already used by the subsystem %s; each needs its "
-				   "own",
-				   config->subsystems[i].nqn,
-				   rdt_config_where(&mine, &other, where, sizeof(where)));
-	}
-	return 0;
-}
-
-static void check_counts(struct all *all, const struct rdt_config *config)
+static void check_count(struct all *all)
 {
 	struct rdt_key key;
 
-	if (config->subsystems_count > RDT_SUBSYSTEMS) {
-		key = rdt_config_root(all->load);
-		key = rdt_config_child(all->load, &key, "subsystems");
-		key = rdt_config_item(all->load, &key, RDT_SUBSYSTEMS);
-		rdt_config_problem(all->load, &key,
-				   "is one of %u subsystems, expected at most %u; remove some, or "
-				   "let another rdtarget serve them",
-				   config->subsystems_count, RDT_SUBSYSTEMS);
-	}
 	if (all->count > RDT_NS_SLOTS) {
 		key = ns_key_of(all, RDT_NS_SLOTS);
 		rdt_config_problem(all->load, &key,
@@ -360,6 +362,19 @@ static void check_counts(struct all *all, const struct rdt_config *config)
 				   "some, or let another rdtarget serve them",
 				   all->count, RDT_NS_SLOTS);
 	}
+}
+
+static int check_names(struct rdt_config_load *load, const struct rdt_config *config)
+{
+	struct rdt_key root = rdt_config_root(load);
+	struct rdt_key list = rdt_config_child(load, &root, "subsystems");
+
+	return rdt_config_check_twice(
+		load, &list, "nqn",
+		&(struct rdt_config_values){config->subsystems, config->subsystems_count,
+					    sizeof(*config->subsystems),
+					    offsetof(struct rdt_subsys_config, nqn), 0},
+		"subsystem");
 }
 
 int rdt_config_check_unique(struct rdt_config_load *load, const struct rdt_config *config)
@@ -384,7 +399,7 @@ int rdt_config_check_unique(struct rdt_config_load *load, const struct rdt_confi
 			entries[all.count++] = (struct entry){
 				.ns = &ss->namespaces[n], .subsystem = s, .index = n};
 	}
-	check_counts(&all, config);
+	check_count(&all);
 	for (unsigned int kind = 0; kind < sizeof(id_names) / sizeof(id_names[0]); kind++)
 		check_ids(&all, kind);
 	check_files(&all);

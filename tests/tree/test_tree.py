@@ -306,8 +306,9 @@ def rdconforms_options_are_in_its_manual_page(t):
 
 def schema_keys():
     keys = set()
-    for path in sources('target'):
-        keys |= set(re.findall(r'CYAML_FIELD_(?!END|IGNORE)\w+\(\s*"(\w+)"', read(path)))
+    for path in sources('target/config'):
+        keys |= set(re.findall(r'\{"(\w+)", RDT_KEY_', read(path)))
+        keys |= set(re.findall(r'(?m)^\s+(?:LIMIT|IOPS|BYTES|DELAY)\((\w+),', read(path)))
     if not keys:
         raise Failure('no keys were found in the schema')
     return keys

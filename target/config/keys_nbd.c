@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The key of namespaces with backend nbd. */
+#include "keys.h"
+
+#include <string.h>
+
+static const char *wrong_uri(const char *text)
+{
+	return strncmp(text, "nbd", 3) == 0 && strstr(text, "://") ? NULL : "";
+}
+
+const struct rdt_row rdt_nbd_rows[] = {
+	{"uri", RDT_KEY_TEXT, RDT_WHEN_ANEW, RDT_AT(struct rdt_ns_config, uri),
+	 .with = RDT_WITH(NBD), .needed = RDT_WITH(NBD), .wrong = wrong_uri,
+	 .expected = "the URI of an export, which begins with nbd://, nbds:// or nbd+unix://, such "
+		     "as nbd://192.0.2.1/disk",
+	 .example = "nbd://192.0.2.1/disk",
+	 .says = "URI of the export, as libnbd and qemu have them."},
+	{0},
+};
