@@ -95,10 +95,7 @@ struct rdinit_auth_opts; /* of rdinit_auth.h */
 /** Largest number of entries in one namespace list (Base 5.17.2.2). */
 #define RDINIT_NS_LIST_MAX 1024
 
-/**
- * @brief Get the version of the library at run time.
- * @return "major.minor.patch"; a static string. Any thread.
- */
+/** @brief Get the version of the library at run time: "major.minor.patch", static. Any thread. */
 const char *rdinit_version(void);
 
 /* ---- Errors ---- */
@@ -170,6 +167,9 @@ typedef void (*rdinit_complete_fn)(void *user, const struct rdinit_completion *c
 
 /* ---- Addresses ---- */
 
+/** Size in bytes of a buffer that holds any text of rdinit_uri_format(). */
+#define RDINIT_URI_SIZE 1536
+
 /** @brief The parts of nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]][?OPTION], percent-decoded. */
 struct rdinit_uri {
 	size_t size;                  /**< set by rdinit_uri_init() */
@@ -193,14 +193,21 @@ static inline void rdinit_uri_init(struct rdinit_uri *uri)
  * @brief Parse nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]][?no-remote-invalidate].
  *
  * HOST is a name, an IPv4 address, or an IPv6 address in brackets with an optional %scope, which
- * may also be written as %25scope (RFC 6874). %XX is decoded in HOST and SUBNQN. The scheme is
- * case-insensitive.
+ * may also be %25scope (RFC 6874). %XX is decoded in HOST and SUBNQN. The scheme has no case.
  *
- * @param text The URI; NUL-terminated, owned by the caller, not used after return.
+ * @param text The URI, owned by the caller, not used after return.
  * @param uri  Receives the parts. Initialise it with rdinit_uri_init(). Unchanged on failure.
  * @return 0; -EINVAL (malformed URI: rdinit_get_error() names the wrong part). Any thread.
  */
 int rdinit_uri_parse(const char *text, struct rdinit_uri *uri);
+
+/**
+ * @brief Write the URI that rdinit_uri_parse() takes apart into these parts. Any thread.
+ * @param uri  The parts; subnqn "" and nsid 0 are left out.
+ * @param text Receives the URI, percent-encoded. RDINIT_URI_SIZE bytes, owned by the caller.
+ * @return 0; -EINVAL (no URI has these parts: rdinit_get_error() names the wrong one).
+ */
+int rdinit_uri_format(const struct rdinit_uri *uri, char *text);
 
 /* ---- Controllers ---- */
 
@@ -556,8 +563,7 @@ int rdinit_get_log(struct rdinit_ctrl *ctrl, uint8_t lid, uint32_t nsid, uint64_
  * @param lid,nsid,offset,len As for rdinit_get_log().
  * @param data   As for rdinit_get_log(). Belongs to the library until the callback runs.
  * @param fn,user The callback, not NULL, and its argument.
- * @return 0; -EINVAL (an argument is invalid), -ENOTCONN (not connected), -EAGAIN (the admin queue
- *         is full: process the handle and try again), -EMSGSIZE (as rdinit_get_log()), -ENOMEM.
+ * @return As rdinit_identify_async(); also -EMSGSIZE (as rdinit_get_log()).
  */
 int rdinit_get_log_async(struct rdinit_ctrl *ctrl, uint8_t lid, uint32_t nsid, uint64_t offset,
 			 void *data, uint32_t len, rdinit_complete_fn fn, void *user);
@@ -609,17 +615,12 @@ int rdinit_discover(struct rdinit_ctrl *ctrl, struct rdinit_discovery **out);
  * @param out  Must stay valid until the callback runs. Receives the log before @p fn is called with
  *             err 0; the caller frees it with rdinit_discovery_free().
  * @param fn,user The callback, not NULL, and its argument.
- * @return 0; -EINVAL (@p out or @p fn is NULL, or this is not a discovery controller), -ENOTCONN
- *         (not connected), -EAGAIN (the admin queue is full: process the handle and try again),
- *         -ENOMEM.
+ * @return As rdinit_get_log_async(); also -EINVAL (this is not a discovery controller).
  */
 int rdinit_discover_async(struct rdinit_ctrl *ctrl, struct rdinit_discovery **out,
 			  rdinit_complete_fn fn, void *user);
 
-/**
- * @brief Free a discovery log.
- * @param log Pointer to the log; set to NULL. NULL and a pointer to NULL are allowed. Any thread.
- */
+/** @brief Free a discovery log and set @p log to NULL; NULL is allowed. Any thread. */
 void rdinit_discovery_free(struct rdinit_discovery **log);
 
 /**
@@ -741,21 +742,13 @@ int rdinit_qpair_fd(const struct rdinit_qpair *qpair);
  */
 int rdinit_qpair_process(struct rdinit_qpair *qpair, int timeout_ms);
 
-/**
- * @brief Get the largest number of commands that may be in flight.
- * @param qpair A connected handle.
- * @return At least 1; 0 when the handle is not connected.
- */
+/** @brief Get the largest number of commands that may be in flight; 0 when not connected. */
 unsigned int rdinit_qpair_depth(const struct rdinit_qpair *qpair);
 
 /** @brief Get the number of the application's commands whose callback has not run yet. */
 unsigned int rdinit_qpair_inflight(const struct rdinit_qpair *qpair);
 
-/**
- * @brief Get the queue identifier.
- * @param qpair The handle.
- * @return The identifier, from 1; 0 when @p qpair is NULL.
- */
+/** @brief Get the queue identifier, from 1; 0 when @p qpair is NULL. */
 uint16_t rdinit_qpair_id(const struct rdinit_qpair *qpair);
 
 /**

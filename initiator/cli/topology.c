@@ -18,6 +18,7 @@ struct path {
 	char nqn[257];
 	char traddr[257];
 	char trsvcid[33];
+	bool masked; /* the strings are for people only: they name another path than the log did */
 };
 
 struct paths {
@@ -35,6 +36,8 @@ static void set(struct path *p, const char *nqn, const char *traddr, const char 
 	rd_mask_control(p->nqn, strlen(p->nqn));
 	rd_mask_control(p->traddr, strlen(p->traddr));
 	rd_mask_control(p->trsvcid, strlen(p->trsvcid));
+	p->masked = strcmp(p->nqn, nqn) != 0 || strcmp(p->traddr, traddr) != 0 ||
+		    strcmp(p->trsvcid, trsvcid) != 0;
 }
 
 static int discovered(struct cli_session *s, struct paths *out)
@@ -84,6 +87,10 @@ static int open_path(const struct cli_options *o, const struct path *p, struct c
 {
 	struct cli_options one = *o;
 
+	if (p->masked)
+		return cli_error("the discovery log has control characters in the entry %s at "
+				 "%s:%s, so nobody can connect to it",
+				 p->nqn, p->traddr, p->trsvcid);
 	one.ctrl.subnqn = p->nqn;
 	one.ctrl.traddr = p->traddr;
 	one.ctrl.trsvcid = p->trsvcid;
@@ -124,12 +131,17 @@ static int for_each_ns(struct cli_session *s, const struct path *p, json_t *list
 
 /* ---- list ---- */
 
-static void uri(const struct path *p, uint32_t nsid, char *buf, size_t len)
+/* The URI at which every verb opens this namespace. */
+static int uri_of(const struct path *p, uint32_t nsid, char text[RDINIT_URI_SIZE])
 {
-	char address[CLI_ADDRESS_TEXT];
+	struct rdinit_uri uri;
 
-	snprintf(buf, len, "nvme+rdma://%s/%s/%u", cli_address_text(p->traddr, p->trsvcid, address),
-		 p->nqn, nsid);
+	rdinit_uri_init(&uri);
+	snprintf(uri.traddr, sizeof(uri.traddr), "%.255s", p->traddr);
+	snprintf(uri.trsvcid, sizeof(uri.trsvcid), "%.7s", p->trsvcid);
+	snprintf(uri.subnqn, sizeof(uri.subnqn), "%.223s", p->nqn);
+	uri.nsid = nsid;
+	return rdinit_uri_format(&uri, text) ? cli_lib_error() : CLI_OK;
 }
 
 static void text_of(char *out, const char *in, size_t len)
@@ -172,14 +184,15 @@ static void print_ns(const char *name, const char *sn, const char *mn, const cha
 /* @list NULL: as text. */
 static int list_ns(struct cli_session *s, const struct path *p, uint32_t nsid, json_t *list)
 {
-	char name[640], sn[21], mn[41], fr[9];
+	char name[RDINIT_URI_SIZE], sn[21], mn[41], fr[9];
 	struct nvme_id_ctrl ctrl;
 	struct nvme_id_ns ns;
 	unsigned int ds;
 
 	if (rdinit_identify_ctrl(s->ctrl, &ctrl) || rdinit_identify_ns(s->ctrl, nsid, &ns))
 		return cli_lib_error();
-	uri(p, nsid, name, sizeof(name));
+	if (uri_of(p, nsid, name))
+		return CLI_FAILED;
 	text_of(sn, ctrl.sn, sizeof(ctrl.sn));
 	text_of(mn, ctrl.mn, sizeof(ctrl.mn));
 	text_of(fr, ctrl.fr, sizeof(ctrl.fr));

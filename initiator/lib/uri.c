@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]][?OPTION] */
+/* nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]][?OPTION]: the one place that reads and writes it. */
 #include <errno.h>
 #include <stdio.h>
 #include <strings.h>
@@ -136,7 +136,8 @@ static const char *parse_path(const char *p, const char *stop, struct rdinit_uri
 	snprintf(number, sizeof(number), "%.*s", (int)(stop - slash - 1), slash + 1);
 	if ((size_t)(stop - slash - 1) >= sizeof(number) ||
 	    rd_parse_u64(number, 1, NVME_NSID_ALL - 1, &nsid))
-		return "the namespace id is not a number from 1 to 4294967294";
+		return "the namespace id, after the / that follows the NQN, is not a number from 1 "
+		       "to 4294967294 (a / that belongs to the NQN is written %2F)";
 	uri->nsid = (uint32_t)nsid;
 	return NULL;
 }
@@ -184,5 +185,115 @@ int rdinit_uri_parse(const char *text, struct rdinit_uri *uri)
 	if (bad)
 		return rdi_fail(__func__, -EINVAL, "\"%s\": %s%s", text, what, bad);
 	rdi_put_sized(uri, uri->size, &u, sizeof(u));
+	return 0;
+}
+
+/* ---- the way back ---- */
+
+struct uri_text {
+	char *text;
+	size_t len;
+};
+
+static void uri_put(struct uri_text *w, const char *text)
+{
+	size_t n = strlen(text);
+
+	if (w->len + n >= RDINIT_URI_SIZE)
+		n = RDINIT_URI_SIZE - 1 - w->len;
+	memcpy(w->text + w->len, text, n);
+	w->len += n;
+	w->text[w->len] = '\0';
+}
+
+/*
+ * Everything that RFC 3986 does not call unreserved is encoded, except the colon of NQNs. So a URI
+ * is one word for a shell, and contains no comma, at which fio divides its list of URIs.
+ */
+static void uri_put_encoded(struct uri_text *w, const char *in)
+{
+	char code[4] = "";
+
+	for (; *in; in++) {
+		unsigned char c = (unsigned char)*in;
+
+		if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+		    strchr("-._~:", c))
+			snprintf(code, sizeof(code), "%c", c);
+		else
+			snprintf(code, sizeof(code), "%%%02X", c);
+		uri_put(w, code);
+	}
+}
+
+static void uri_put_host(struct uri_text *w, const char *host)
+{
+	const char *scope = strchr(host, '%');
+	char head[sizeof(((struct rdinit_uri *)0)->traddr)];
+
+	if (!strchr(host, ':')) {
+		uri_put_encoded(w, host);
+		return;
+	}
+	snprintf(head, sizeof(head), "%.*s", (int)(scope ? scope - host : -1), host);
+	uri_put(w, "[");
+	uri_put(w, head);
+	if (scope) {
+		uri_put(w, "%25");
+		uri_put(w, scope + 1);
+	}
+	uri_put(w, "]");
+}
+
+static void uri_put_number(struct uri_text *w, const char *before, uint32_t n)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%s%u", before, n);
+	uri_put(w, number);
+}
+
+static bool same_uri(const struct rdinit_uri *a, const struct rdinit_uri *b)
+{
+	return strcmp(a->traddr, b->traddr) == 0 && strcmp(a->trsvcid, b->trsvcid) == 0 &&
+	       strcmp(a->subnqn, b->subnqn) == 0 && a->nsid == b->nsid &&
+	       a->no_remote_invalidate == b->no_remote_invalidate;
+}
+
+/* Reading the text again is the check: no text leaves here that opens anything else. */
+int rdinit_uri_format(const struct rdinit_uri *uri, char *text)
+{
+	struct rdinit_uri u, back;
+	struct uri_text w = {.text = text};
+	int rc = RDI_CHECK_SIZE(__func__, uri, rdinit_uri, RDI_URI_FIRST);
+
+	if (rc)
+		return rc;
+	if (!text)
+		return rdi_fail(__func__, -EINVAL, "text is NULL");
+	rdinit_uri_init(&u);
+	rdi_put_sized(&u, sizeof(u), uri, uri->size);
+	u.size = sizeof(u);
+	if (!u.trsvcid[0])
+		snprintf(u.trsvcid, sizeof(u.trsvcid), "%d", NVMF_RDMA_PORT);
+	uri_put(&w, SCHEME);
+	uri_put_host(&w, u.traddr);
+	uri_put(&w, ":");
+	uri_put(&w, u.trsvcid);
+	if (u.subnqn[0] || u.nsid) {
+		uri_put(&w, "/");
+		uri_put_encoded(&w, u.subnqn);
+	}
+	if (u.nsid)
+		uri_put_number(&w, "/", u.nsid);
+	if (u.no_remote_invalidate)
+		uri_put(&w, "?no-remote-invalidate");
+	rdinit_uri_init(&back);
+	rc = rdinit_uri_parse(text, &back);
+	if (rc)
+		return rc;
+	if (!same_uri(&u, &back))
+		return rdi_fail(__func__, -EINVAL, "the parts that became \"%s\" are no address",
+				text);
 	return 0;
 }

@@ -8,7 +8,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size + 1);
-	struct rdinit_uri uri, before;
+	struct rdinit_uri uri, before, again;
+	char written[RDINIT_URI_SIZE];
 
 	FUZZ_CHECK(text);
 	memcpy(text, data, size);
@@ -23,6 +24,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		FUZZ_CHECK(uri.trsvcid[0] && memchr(uri.trsvcid, 0, sizeof(uri.trsvcid)));
 		FUZZ_CHECK(memchr(uri.subnqn, 0, sizeof(uri.subnqn)));
 		FUZZ_CHECK(uri.nsid == 0 || uri.subnqn[0]);
+		rdinit_uri_init(&again);
+		FUZZ_CHECK(rdinit_uri_format(&uri, written) == 0);
+		FUZZ_CHECK(rdinit_uri_parse(written, &again) == 0);
+		FUZZ_CHECK(memcmp(&uri, &again, sizeof(uri)) == 0);
 	}
 	free(text);
 	return 0;

@@ -32,7 +32,6 @@
 
 #define NAMESPACES_MAX 32u
 /* Size of a URI. The longest host name and NQN need less, unless many bytes are percent-encoded. */
-#define URI_SIZE 1024u
 
 struct options {
 	void *td; /* of fio */
@@ -440,7 +439,7 @@ static unsigned int count_namespaces(const struct options *o)
 }
 
 /* Makes the options of namespace @i. @uri receives its URI, and must live as long as @out. */
-static int get_opts_of(struct thread_data *td, unsigned int i, char uri[URI_SIZE],
+static int get_opts_of(struct thread_data *td, unsigned int i, char uri[RDINIT_URI_SIZE],
 		       struct rdf_opts *out)
 {
 	const struct options *o = td->eo;
@@ -454,9 +453,9 @@ static int get_opts_of(struct thread_data *td, unsigned int i, char uri[URI_SIZE
 	while (i-- > 0)
 		p = strchr(p, ',') + 1;
 	len = strcspn(p, ",");
-	if (len >= URI_SIZE) {
-		snprintf(text, sizeof(text), "uri=: a URI of %zu characters is too long (up to %u)",
-			 len, URI_SIZE - 1);
+	if (len >= RDINIT_URI_SIZE) {
+		snprintf(text, sizeof(text), "uri=: a URI of %zu characters is too long (up to %d)",
+			 len, RDINIT_URI_SIZE - 1);
 		return give_up(td, -EINVAL, text);
 	}
 	memcpy(uri, p, len);
@@ -493,7 +492,7 @@ static int probe_one(struct thread_data *td, unsigned int i)
 {
 	struct rdf_conn probe;
 	struct rdf_opts opts;
-	char uri[URI_SIZE];
+	char uri[RDINIT_URI_SIZE];
 	int rc = get_opts_of(td, i, uri, &opts);
 
 	if (rc)
@@ -553,7 +552,7 @@ static int open_namespaces(struct thread_data *td, struct job *job)
 {
 	unsigned int n = count_namespaces(td->eo);
 	struct rdf_opts opts;
-	char uri[URI_SIZE];
+	char uri[RDINIT_URI_SIZE];
 	int rc;
 
 	while (job->n_conns < n) {

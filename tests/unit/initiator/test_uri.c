@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "nvmf/text.h"
 #include "rdinit.h"
 #include "suites.h"
 
@@ -116,7 +117,80 @@ static void too_long(void)
 	CU_ASSERT_EQUAL(rdinit_uri_parse(NULL, &u), -EINVAL);
 }
 
+/* What comes back from the text of these parts. */
+static void goes_and_comes_back(const char *host, const char *nqn, uint32_t nsid)
+{
+	static const char plain[] = "0123456789abcdefghijklmnopqrstuvwxyz"
+				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ-._~:%[]/";
+	char text[RDINIT_URI_SIZE];
+	struct rdinit_uri u, back;
+
+	rdinit_uri_init(&u);
+	rdinit_uri_init(&back);
+	snprintf(u.traddr, sizeof(u.traddr), "%s", host);
+	snprintf(u.trsvcid, sizeof(u.trsvcid), "4421");
+	snprintf(u.subnqn, sizeof(u.subnqn), "%s", nqn);
+	u.nsid = nsid;
+	CU_ASSERT_EQUAL_FATAL(rdinit_uri_format(&u, text), 0);
+	CU_ASSERT_EQUAL_FATAL(rdinit_uri_parse(text, &back), 0);
+	CU_ASSERT_STRING_EQUAL(back.traddr, u.traddr);
+	CU_ASSERT_STRING_EQUAL(back.trsvcid, u.trsvcid);
+	CU_ASSERT_STRING_EQUAL(back.subnqn, nqn);
+	CU_ASSERT_EQUAL(back.nsid, nsid);
+	CU_ASSERT_EQUAL(strspn(text + strlen("nvme+rdma"), plain),
+			strlen(text) - strlen("nvme+rdma"));
+}
+
+static void every_nqn_comes_back(void)
+{
+	static const char *const hosts[] = {"192.0.2.1", "::1", "fe80::1%lo", "h.example",
+					    "a/b c,%"};
+	char nqn[RDINIT_NQN_SIZE];
+	unsigned int seed = 1, i, n, tried = 0;
+
+	goes_and_comes_back("h", "nqn.2024-01.test:db%2D1", 1);
+	goes_and_comes_back("h", "nqn.2024-01.test:pool/vol1", 1);
+	goes_and_comes_back("h", "", 0);
+	for (i = 0; i < 20000; i++) {
+		for (n = 0; n < 1 + i % (RDINIT_NQN_SIZE - 1); n++) {
+			seed = seed * 1103515245u + 12345;
+			/* Half of the bytes are those with a meaning in URIs. */
+			nqn[n] = seed >> 16 & 1 ? "%/?#@:,25+ &=[]\xc3\xa4"[(seed >> 17) % 18]
+						: (char)(seed >> 18);
+		}
+		nqn[n] = '\0';
+		if (nvmf_nqn_unusable(nqn)) /* mostly by an invalid byte: leave visible ASCII */
+			for (n = 0; nqn[n]; n++)
+				nqn[n] = (char)('!' + (unsigned char)nqn[n] % ('~' - '!' + 1));
+		if (nvmf_nqn_unusable(nqn))
+			continue; /* began with a NUL */
+		tried++;
+		goes_and_comes_back(hosts[i % 5], nqn, i % 3 ? i : 0);
+	}
+	CU_ASSERT(tried > 10000);
+}
+
+static void what_no_uri_can_say_is_refused(void)
+{
+	char text[RDINIT_URI_SIZE];
+	struct rdinit_uri u;
+
+	rdinit_uri_init(&u);
+	CU_ASSERT_EQUAL(rdinit_uri_format(&u, text), -EINVAL); /* no host */
+	snprintf(u.traddr, sizeof(u.traddr), "h");
+	CU_ASSERT_EQUAL(rdinit_uri_format(&u, text), 0);
+	CU_ASSERT_STRING_EQUAL(text, "nvme+rdma://h:4420");
+	u.nsid = 1;
+	CU_ASSERT_EQUAL(rdinit_uri_format(&u, text), -EINVAL); /* a namespace of no subsystem */
+	snprintf(u.subnqn, sizeof(u.subnqn), "a b");
+	CU_ASSERT_EQUAL(rdinit_uri_format(&u, text), -EINVAL);
+	CU_ASSERT_EQUAL(rdinit_uri_format(NULL, text), -EINVAL);
+	CU_ASSERT_EQUAL(rdinit_uri_format(&u, NULL), -EINVAL);
+}
+
 const struct t_case t_uri_cases[] = {
+	{"every legal NQN comes back from its URI", every_nqn_comes_back},
+	{"parts that no URI can have are refused", what_no_uri_can_say_is_refused},
 	{"well-formed addresses give their parts", good},
 	{"malformed addresses are refused with the part that is wrong", bad},
 	{"an NQN of 223 bytes fits, one of 224 does not", too_long},
