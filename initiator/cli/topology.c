@@ -213,12 +213,33 @@ static int list_ns(struct cli_session *s, const struct path *p, uint32_t nsid, j
 	return CLI_OK;
 }
 
+/*
+ * Lists the subsystem whose first entry is @first, over the first of its paths that opens; each
+ * that does not says why.
+ */
+static int list_subsystem(const struct cli_options *o, const struct paths *all, size_t first,
+			  json_t *list)
+{
+	struct cli_session s;
+	size_t i;
+	int rc;
+
+	for (i = first; i < all->n; i++) {
+		if (strcmp(all->path[i].nqn, all->path[first].nqn) != 0 ||
+		    open_path(o, &all->path[i], &s))
+			continue;
+		rc = for_each_ns(&s, &all->path[i], list, list_ns);
+		cli_session_close(&s);
+		return rc;
+	}
+	return CLI_FAILED;
+}
+
 int cli_list(const struct cli_options *o)
 {
 	static const char dashes[] =
 		"------------------------------------------------------------------------";
 	json_t *list = o->format == CLI_JSON ? json_array() : NULL;
-	struct cli_session s;
 	struct paths all;
 	size_t i;
 	int rc = find_paths(o, &all), bad = CLI_OK;
@@ -229,15 +250,8 @@ int cli_list(const struct cli_options *o)
 		       "Node", "SN", "Model", "Namespace", "Usage", "Format", "FW Rev", dashes,
 		       dashes, dashes, dashes, dashes, dashes, dashes);
 	for (i = 0; !rc && i < all.n; i++) {
-		if (seen(&all, i))
-			continue; /* another path to a subsystem that has been listed */
-		if (open_path(o, &all.path[i], &s)) {
+		if (!seen(&all, i) && list_subsystem(o, &all, i, list))
 			bad = CLI_FAILED;
-			continue;
-		}
-		if (for_each_ns(&s, &all.path[i], list, list_ns))
-			bad = CLI_FAILED;
-		cli_session_close(&s);
 	}
 	free(all.path);
 	if (!rc && list)
