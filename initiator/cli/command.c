@@ -131,19 +131,54 @@ int cli_raw(const void *data, size_t len)
 	return cli_finish_output();
 }
 
-int cli_show_data(struct cli_session *s, const struct cli_options *o, struct cli_command *c,
-		  int (*send)(struct cli_session *s, const struct cli_command *c, uint64_t *result),
-		  int (*show)(const struct cli_options *o, const void *data, uint32_t len))
+/* The length to ask for next: what the list needs, but at least twice as much as before, so that
+ * a list that grows meanwhile ends as well. 0: no command transfers more. */
+static uint32_t longer(const struct cli_session *s, uint64_t whole, uint32_t len)
 {
-	int rc;
+	uint32_t max = s->info.max_transfer & ~3u;
 
-	c->data = calloc(1, c->len);
-	if (!c->data)
-		return cli_error("no memory for %u bytes", c->len);
-	rc = send(s, c, NULL);
+	if (len >= max)
+		return 0;
+	if (whole < 2ull * len)
+		whole = 2ull * len;
+	return whole < max ? (uint32_t)((whole + 3) & ~3ull) : max;
+}
+
+static int cut_short(const struct cli_options *o, const struct cli_list_read *r, uint32_t len)
+{
+	if (cli_given(o, r->limit))
+		return cli_error("the list is longer than the %u bytes that an option allows it; "
+				 "this is its beginning",
+				 len);
+	return cli_error("the list is longer than the %u bytes that one command transfers; this is "
+			 "its beginning%s%s",
+			 len, r->rest ? ": " : "", r->rest ? r->rest : "");
+}
+
+int cli_show_list(struct cli_session *s, const struct cli_options *o, struct cli_command *c,
+		  uint32_t len, const struct cli_list_read *r)
+{
+	uint64_t whole = 0;
+	uint32_t next = len;
+	int rc = CLI_OK;
+
+	c->data = NULL;
+	while (next && !rc) {
+		len = next;
+		free(c->data);
+		c->data = calloc(1, len);
+		if (!c->data)
+			return cli_error("no memory for %u bytes", len);
+		c->len = len;
+		r->set_len(c, len);
+		rc = r->send(s, c, NULL);
+		whole = rc ? 0 : r->whole(c->data, len);
+		next = whole > len && !cli_given(o, r->limit) ? longer(s, whole, len) : 0;
+	}
 	if (!rc)
-		rc = cli_given(o, CLI_ARG_RAW) ? cli_raw(c->data, c->len)
-					       : show(o, c->data, c->len);
+		rc = cli_given(o, CLI_ARG_RAW) ? cli_raw(c->data, len) : r->show(o, c->data, len);
+	if (!rc && whole > len)
+		rc = cut_short(o, r, len);
 	free(c->data);
 	return rc;
 }

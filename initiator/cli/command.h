@@ -46,13 +46,25 @@ bool cli_given(const struct cli_options *o, enum cli_arg id);
 int cli_success(const struct cli_options *o, uint32_t nsid, uint64_t result);
 /* Prints the data as it is, for --raw-binary. */
 int cli_raw(const void *data, size_t len);
+/* A command whose answer is a list of a length that only the answer tells. */
+struct cli_list_read {
+	int (*send)(struct cli_session *s, const struct cli_command *c, uint64_t *result);
+	/* Puts the length into @c. */
+	void (*set_len)(struct cli_command *c, uint32_t len);
+	/* Bytes of the whole list, of which @data has the first @len; more than @len: it goes on.
+	 */
+	uint64_t (*whole)(const void *data, uint32_t len);
+	int (*show)(const struct cli_options *o, const void *data, uint32_t len);
+	enum cli_arg limit; /* the option with which a user limits the length */
+	const char *rest;   /* what to do about a list that no command can transfer; or NULL */
+};
 /*
- * Sends @c by @send (cli_admin() or cli_io()) with memory for c->len bytes from the controller.
- * Prints them as they are for --raw-binary, otherwise by @show.
+ * Sends @c for @len bytes, and again for more until the list is complete. Prints it as it is for
+ * --raw-binary, otherwise by @r->show. A list that is cut short, by the limit of the user or of the
+ * controller, is printed so far, and is an error.
  */
-int cli_show_data(struct cli_session *s, const struct cli_options *o, struct cli_command *c,
-		  int (*send)(struct cli_session *s, const struct cli_command *c, uint64_t *result),
-		  int (*show)(const struct cli_options *o, const void *data, uint32_t len));
+int cli_show_list(struct cli_session *s, const struct cli_options *o, struct cli_command *c,
+		  uint32_t len, const struct cli_list_read *r);
 /* Prints a hexadecimal dump, 16 bytes in a line, with the characters. */
 void cli_dump(const unsigned char *buf, size_t len);
 json_t *cli_hex(const unsigned char *buf, size_t len);

@@ -101,35 +101,55 @@ int cli_list_ns(const struct cli_options *opts)
 
 /* ---- list-ctrl ---- */
 
-static int list_ctrl(struct cli_session *s, const struct cli_options *o)
+#define CNTID_END 0x10000u
+
+/* The controllers of one page, from *@cntid; then *@cntid is the first that may follow, or beyond
+ * any identifier at the end of the list. */
+static int list_ctrl_page(struct cli_session *s, const struct cli_options *o, uint32_t *cntid,
+			  json_t *list)
 {
 	uint32_t nsid = (uint32_t)cli_num(o, CLI_ARG_FIRST, 0);
-	uint32_t cntid = (uint32_t)cli_num(o, CLI_ARG_CNTID, 0);
+	uint32_t cns = nsid ? NVME_IDENTIFY_CNS_NS_CTRL_LIST : NVME_IDENTIFY_CNS_CTRL_LIST;
 	struct nvme_ctrl_list page;
-	json_t *list;
 	unsigned int i, n;
 
-	if (cli_identify(s,
-			 (nsid ? NVME_IDENTIFY_CNS_NS_CTRL_LIST : NVME_IDENTIFY_CNS_CTRL_LIST) |
-				 cntid << 16,
-			 0, nsid, &page))
+	if (cli_identify(s, cns | *cntid << 16, 0, nsid, &page))
 		return CLI_FAILED;
 	n = le16toh(page.num);
 	if (n > N(page.identifier))
-		n = N(page.identifier);
-	list = json_array();
+		return cli_error("%s: its list of controllers says that it has %u entries, and %zu "
+				 "have room",
+				 s->info.address, n, N(page.identifier));
 	for (i = 0; i < n; i++) {
 		unsigned int id = le16toh(page.identifier[i]);
 
-		json_array_append_new(list, json_pack("{s:i}", "ctrl_id", (int)id));
+		if (id < *cntid)
+			return cli_error("%s: its list of controllers is not in ascending order",
+					 s->info.address);
 		if (o->format != CLI_JSON)
-			printf("[%4u]:%#x\n", i, id);
+			printf("[%4zu]:%#x\n", json_array_size(list), id);
+		json_array_append_new(list, json_pack("{s:i}", "ctrl_id", (int)id));
+		*cntid = id + 1;
 	}
-	if (o->format == CLI_JSON)
-		return cli_print_json(
-			json_pack("{s:i, s:o}", "num_ctrl", (int)n, "ctrl_list", list), stdout);
+	if (n < N(page.identifier))
+		*cntid = CNTID_END;
+	return CLI_OK;
+}
+
+static int list_ctrl(struct cli_session *s, const struct cli_options *o)
+{
+	uint32_t cntid = (uint32_t)cli_num(o, CLI_ARG_CNTID, 0);
+	json_t *list = json_array();
+	int rc = CLI_OK;
+
+	while (!rc && cntid < CNTID_END)
+		rc = list_ctrl_page(s, o, &cntid, list);
+	if (!rc && o->format == CLI_JSON)
+		return cli_print_json(json_pack("{s:i, s:o}", "num_ctrl",
+						(int)json_array_size(list), "ctrl_list", list),
+				      stdout);
 	json_decref(list);
-	return cli_finish_output();
+	return rc ? rc : cli_finish_output();
 }
 
 int cli_list_ctrl(const struct cli_options *o)

@@ -52,26 +52,46 @@ static int show_lba_status(const struct cli_options *o, const void *data, uint32
 	return cli_finish_output();
 }
 
+static void set_status_len(struct cli_command *c, uint32_t len)
+{
+	c->cdw[12] = len / 4 - 1;
+}
+
+/* The list does not say how many descriptors it lacks, only that it lacks some. */
+static uint64_t whole_status(const void *data, uint32_t len)
+{
+	const struct nvme_lba_status *list = data;
+	uint64_t listed = sizeof(*list) + (uint64_t)le32toh(list->nlsd) * sizeof(list->descs[0]);
+
+	return list->cmpc == 1 && listed <= len ? len + 1ull : listed;
+}
+
 static int get_lba_status(struct cli_session *s, const struct cli_options *o)
 {
+	static const struct cli_list_read list = {
+		.send = cli_admin,
+		.set_len = set_status_len,
+		.whole = whole_status,
+		.show = show_lba_status,
+		.limit = CLI_ARG_NUMD,
+		.rest = "go on with --start-lba behind its last block",
+	};
 	uint32_t mndw = (uint32_t)cli_num(o, CLI_ARG_NUMD, MNDW_DEFAULT);
 	uint64_t lba = cli_num(o, CLI_ARG_START, 0);
 	struct cli_command c = {
 		.opcode = nvme_admin_get_lba_status,
 		.nsid = cli_nsid(o),
-		.len = (mndw + 1) * 4,
 	};
 
-	if (c.len < sizeof(struct nvme_lba_status))
+	if ((mndw + 1) * 4 < sizeof(struct nvme_lba_status))
 		return cli_usage_error("--max-dw: %u, which is 0's based, leaves no room for the "
 				       "header of the list; the least is 1",
 				       mndw);
 	c.cdw[10] = (uint32_t)lba;
 	c.cdw[11] = (uint32_t)(lba >> 32);
-	c.cdw[12] = mndw;
 	c.cdw[13] =
 		(uint32_t)(cli_num(o, CLI_ARG_ACTION, 2) << 24 | cli_num(o, CLI_ARG_DATA_LEN, 0));
-	return cli_show_data(s, o, &c, cli_admin, show_lba_status);
+	return cli_show_list(s, o, &c, (mndw + 1) * 4, &list);
 }
 
 int cli_get_lba_status(const struct cli_options *o)

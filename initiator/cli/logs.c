@@ -141,7 +141,7 @@ int cli_smart_log(const struct cli_options *o)
 
 /* ---- error-log ---- */
 
-#define ENTRIES 64u
+#define ENTRIES_MAX 256u
 
 static void error_entry(const struct cli_options *o, json_t *list, unsigned int i,
 			const struct nvme_error_log_page *e)
@@ -181,8 +181,8 @@ static void error_entry(const struct cli_options *o, json_t *list, unsigned int 
 
 static int error_log(struct cli_session *s, const struct cli_options *o)
 {
-	unsigned int n = (unsigned int)cli_num(o, CLI_ARG_ENTRIES, ENTRIES), i;
-	struct nvme_error_log_page page[256];
+	unsigned int n = (unsigned int)cli_num(o, CLI_ARG_ENTRIES, ENTRIES_MAX), i;
+	struct nvme_error_log_page page[ENTRIES_MAX];
 	struct nvme_id_ctrl id;
 	json_t *list;
 
@@ -268,6 +268,10 @@ static int changed_ns(struct cli_session *s, const struct cli_options *o)
 		json_decref(list);
 		return CLI_FAILED;
 	}
+	if (le32toh(page.ns[0]) == NVME_NSID_ALL)
+		cli_error("more namespaces have changed than the log lists (%zu); list-ns lists "
+			  "those that there are now",
+			  N(page.ns));
 	for (i = 0; i < N(page.ns) && page.ns[i]; i++) {
 		snprintf(key, sizeof(key), "[%4zu]", i + 1);
 		snprintf(text, sizeof(text), "%#x", le32toh(page.ns[i]));

@@ -109,7 +109,7 @@ static const struct cli_opt smart[] = {
 
 static const struct cli_opt error_log[] = {
 	NUM("log-entries", 'e', CLI_ARG_ENTRIES, "N", 256,
-	    "number of entries (default 64, limited by the controller)"),
+	    "number of entries, the latest first (default: all)"),
 };
 
 static const struct cli_opt ana_log[] = {
@@ -197,7 +197,8 @@ static const struct cli_opt resv_release[] = {
 };
 
 static const struct cli_opt resv_report[] = {
-	NUM("numd", 'd', CLI_ARG_NUMD, "N", 16384, "dwords to read (default 1024)"),
+	NUM("numd", 'd', CLI_ARG_NUMD, "N", 16384,
+	    "dwords to read (default: as many as the report has)"),
 	FLAG("eds", 'e', CLI_ARG_EDS,
 	     "the extended data structure; it is always asked for, since hosts of NVMe over "
 	     "Fabrics have identifiers of 128 bits"),
@@ -209,7 +210,7 @@ static const struct cli_opt lba_status[] = {
 	NUM("range-len", 'l', CLI_ARG_DATA_LEN, "N", 65535,
 	    "number of blocks; 0 (default): up to the end of the namespace"),
 	NUM("max-dw", 'm', CLI_ARG_NUMD, "N", 0xffffff,
-	    "dwords that the list may have, minus 1 (default 1023)"),
+	    "dwords that the list may have, minus 1 (default: as many as it needs)"),
 	NUM("action", 'a', CLI_ARG_ACTION, "N", 255,
 	    "2 allocated blocks (default), 16 (0x10) or 17 (0x11) blocks that may be unreadable"),
 	RAW_BINARY,

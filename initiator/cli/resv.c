@@ -119,18 +119,34 @@ static int show_report(const struct cli_options *o, const void *data, uint32_t l
 	return cli_finish_output();
 }
 
+static void set_report_len(struct cli_command *c, uint32_t len)
+{
+	c->cdw[10] = len / 4 - 1;
+}
+
+static uint64_t whole_report(const void *data, uint32_t len)
+{
+	const struct nvme_resv_status *st = data;
+
+	(void)len;
+	return REPORT_MIN + cli_le(st->regctl, 2) * sizeof(st->regctl_eds[0]);
+}
+
 static int report_resv(struct cli_session *s, const struct cli_options *o)
 {
+	static const struct cli_list_read report = {.send = cli_io,
+						    .set_len = set_report_len,
+						    .whole = whole_report,
+						    .show = show_report,
+						    .limit = CLI_ARG_NUMD};
 	uint32_t numd = (uint32_t)cli_num(o, CLI_ARG_NUMD, 1024);
 	struct cli_command c = {.opcode = nvme_cmd_resv_report, .nsid = cli_nsid(o)};
 
 	if (numd < REPORT_MIN / 4)
 		return cli_usage_error("--numd: %u dwords do not hold a report; the least is %u",
 				       numd, REPORT_MIN / 4);
-	c.len = numd * 4;
-	c.cdw[10] = numd - 1;
 	c.cdw[11] = EDS;
-	return cli_show_data(s, o, &c, cli_io, show_report);
+	return cli_show_list(s, o, &c, numd * 4, &report);
 }
 
 int cli_resv_report(const struct cli_options *o)

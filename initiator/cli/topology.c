@@ -8,10 +8,9 @@
 #include "command.h"
 #include "util/utf8.h"
 
-#define RDMA      1u
-#define NVM       2u
-#define NS_MAX    (1u << 20) /* an upper limit for a controller */
-#define PATHS_MAX 4096u      /* records beyond this are ignored */
+#define RDMA   1u
+#define NVM    2u
+#define NS_MAX (1u << 20) /* an upper limit for a controller */
 
 /* A subsystem at an address. Control characters in the strings are replaced. */
 struct path {
@@ -48,7 +47,7 @@ static int discovered(struct cli_session *s, struct paths *out)
 	if (rdinit_discover(s->ctrl, &log))
 		return cli_lib_error();
 	out->path = calloc(log->count ? log->count : 1, sizeof(*out->path));
-	for (i = 0; out->path && i < log->count && out->n < PATHS_MAX; i++) {
+	for (i = 0; out->path && i < log->count; i++) {
 		const struct rdinit_discovery_record *r = &log->records[i];
 
 		if (r->trtype == RDMA && r->subtype == NVM)
@@ -117,6 +116,9 @@ static int for_each_ns(struct cli_session *s, const struct path *p, json_t *list
 	unsigned int count, i, n = 0;
 
 	do {
+		if (n >= NS_MAX)
+			return cli_error("%s: it lists more than %u namespaces", s->info.address,
+					 NS_MAX);
 		if (rdinit_list_ns(s->ctrl, after, nsids, &count))
 			return cli_lib_error();
 		for (i = 0; i < count; i++) {
@@ -125,7 +127,7 @@ static int for_each_ns(struct cli_session *s, const struct path *p, json_t *list
 		}
 		after = count ? nsids[count - 1] : after;
 		n += count;
-	} while (count == RDINIT_NS_LIST_MAX && n < NS_MAX);
+	} while (count == RDINIT_NS_LIST_MAX);
 	return CLI_OK;
 }
 

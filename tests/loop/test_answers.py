@@ -84,5 +84,96 @@ def a_subsystem_with_an_unreachable_address_is_listed_over_another(t):
         t.ok('refused' in res.err, res.err)
 
 
+class Lists(nv.FakeTarget):
+    """Lists of these lengths; each answer is cut at the length that the host asked for."""
+    registrants = descriptors = controllers = 0
+
+    def on_command(self, queue, cmd):
+        if queue.qid and cmd.opcode == 0x0E:
+            return self.put(queue, cmd, self.report())
+        if not queue.qid and cmd.opcode == 0x86:
+            return self.lba_status(queue, cmd)
+        return super().on_command(queue, cmd)
+
+    def report(self):
+        return (struct.pack('<IBHxxB', 1, 0, self.registrants, 0).ljust(64, b'\0')
+                + b''.join(struct.pack('<HBxxxxxQ', i, 0, i).ljust(64, b'\1') for i in range(self.registrants)))
+
+    def lba_status(self, queue, cmd):
+        n = min(self.descriptors, (cmd.length - 8) // 16)
+        page = struct.pack('<IB', n, 1 if n < self.descriptors else 2).ljust(8, b'\0')
+        self.put(queue, cmd, page + b''.join(struct.pack('<QII', i, 0, 0) for i in range(n)))
+
+    def do_identify(self, queue, cmd):
+        if cmd.cdw10 & 0xFF != 0x13:
+            return super().do_identify(queue, cmd)
+        ids = list(range(self.controllers))[cmd.cdw10 >> 16:][:2047]
+        return self.put(queue, cmd, struct.pack(f'<H{len(ids)}H', len(ids), *ids).ljust(4096, b'\0'))
+
+    def identify_ctrl(self):
+        page = bytearray(super().identify_ctrl())
+        page[262] = 255  # ELPE
+        return bytes(page)
+
+    def do_get_log(self, queue, cmd):
+        offset = struct.unpack_from('<Q', cmd.raw, 48)[0]
+        page = b''.join(struct.pack('<Q', i + 1).ljust(64, b'\0') for i in range(256))
+        if cmd.cdw10 & 0xFF == 4:
+            page = b'\xff' * 4 + bytes(4092)
+        return self.put(queue, cmd, page[offset:offset + cmd.length])
+
+
+def lengths(t, target, uri, verb, key, *args):
+    """How many entries the JSON of a verb has."""
+    return len(json.loads(t.rdinit(verb, f'{uri}/{target.subnqn}', '-o', 'json', *args).text)[key])
+
+
+@test
+def lists_have_all_of_their_entries(t):
+    target = Lists()
+    uri = fake(t, target)
+    for n in (0, 63, 64, 1000, 2047):
+        target.registrants = n
+        t.eq(lengths(t, target, uri, 'resv-report', 'regctlext'), n, 'registrants')
+    for n in (0, 255, 256, 8000):
+        target.descriptors = n
+        t.eq(lengths(t, target, uri, 'get-lba-status', 'lsde'), n, 'descriptors')
+    for n in (1, 2047, 2048, 65536):
+        target.controllers = n
+        t.eq(lengths(t, target, uri, 'list-ctrl', 'ctrl_list'), n, 'controllers')
+    t.eq(lengths(t, target, uri, 'error-log', 'errors'), 256, 'errors')
+    t.eq(lengths(t, target, uri, 'error-log', 'errors', '-e', '3'), 3, 'errors asked for')
+
+
+@test
+def a_list_that_is_cut_short_says_so(t):
+    target = Lists()
+    target.registrants = target.descriptors = 20000
+    uri = fake(t, target)
+    where = f'{uri}/{target.subnqn}'
+    for verb, key, args, n in (('resv-report', 'regctlext', [], 2047), ('resv-report', 'regctlext', ['-d', '64'], 3),
+                               ('get-lba-status', 'lsde', [], 8191), ('get-lba-status', 'lsde', ['-m', '63'], 15)):
+        res = t.rdinit(verb, where, '-o', 'json', *args, rc=1)
+        t.eq(len(json.loads(res.text)[key]), n, f'{verb} {args}')
+        t.ok('the list is longer than' in res.err, res.err)
+    t.ok('more namespaces have changed' in t.rdinit('changed-ns-list-log', where).err, 'changed namespaces')
+
+
+@test
+def a_long_discovery_log_is_listed_to_its_end(t):
+    uri = fake(t, Discovery([record(ADDR, 1 + i, f'{NQN}:{i}') for i in range(5000)]))
+    t.eq(len(json.loads(t.rdinit('list-subsys', uri, '-o', 'json').text)[0]['Subsystems']), 5000, 'subsystems')
+
+
+@test
+def every_registrant_of_a_namespace_is_reported(t):
+    target = t.target([t.namespace(1, backend='memory')])
+    hosts = {f'{i:08x}-0000-4000-8000-000000000000' for i in range(1, 71)}
+    for hostid in hosts:
+        t.rdinit('resv-register', target.uri(1), '-I', hostid, '-k', '5', '-i')
+    report = json.loads(t.rdinit('resv-report', target.uri(1), '-o', 'json').text)
+    t.eq({one['hostid'] for one in report['regctlext']}, {hostid.replace('-', '') for hostid in hosts}, 'hosts')
+
+
 if __name__ == '__main__':
     sys.exit(main(fabrics=('iwarp',)))

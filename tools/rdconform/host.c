@@ -26,7 +26,7 @@ static void ctrl_opts(const struct rdc_config *cfg, unsigned int who, const stru
 	if (o && o->discovery)
 		opts->subnqn = NULL;
 	opts->hostnqn = cfg->hostnqn[who];
-	opts->hostid = cfg->hostid[who];
+	opts->hostid = o && o->hostid ? o->hostid : cfg->hostid[who];
 	opts->provider = cfg->provider;
 	opts->keep_alive_tmo_ms = o && o->kato_ms ? o->kato_ms : KATO_MS;
 	opts->connect_timeout_ms = cfg->timeout_ms;

@@ -176,8 +176,9 @@ struct rdc_host {
 struct rdc_host_opts {
 	uint32_t kato_ms; /* 0: 120 s, so that tests need not send Keep Alive */
 	uint16_t queue_size;
-	bool no_io;     /* no I/O queue; the namespace is not read */
-	bool discovery; /* connect to the discovery controller */
+	const char *hostid; /* NULL: that of the configuration */
+	bool no_io;         /* no I/O queue; the namespace is not read */
+	bool discovery;     /* connect to the discovery controller */
 };
 
 /* The first and the second host, connected, with the namespace under test. All tests share them. */

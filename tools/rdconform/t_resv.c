@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* reservation.register, .acquire, .release, .report, .preempt. */
+#include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <uuid/uuid.h>
 
@@ -508,11 +510,63 @@ static void rep_hostid(struct rdc *t)
 	resv_clear(&rv);
 }
 
+/* More than any target is known to have room for: SPDK has it for 256. */
+#define CROWD 300u
+
+/* Registers one host after the other, until the target refuses one. Returns how many it took. */
+static unsigned int register_crowd(struct rdc *t)
+{
+	char hostid[UUID_STR_LEN];
+	struct rdc_host_opts opts = {.hostid = hostid};
+	struct rdc_host *h;
+	struct rdc_reply r;
+	unsigned int n;
+
+	for (n = 0; n < CROWD; n++) {
+		snprintf(hostid, sizeof(hostid), "%08x-c0de-4000-8000-000000000000", n + 1);
+		h = rdc_host_open(t, 1, &opts);
+		r = resv_register(h, RREGA_REGISTER, 0, KEY2 + n);
+		RDC_CHECK(t, r.err == 0 || r.err == -EIO, "registrant %u has no answer: %s", n + 2,
+			  r.text);
+		rdc_host_close(h, false);
+		if (r.err)
+			break;
+	}
+	return n;
+}
+
+static void rep_crowd(struct rdc *t)
+{
+	struct nvme_resv_status *s = rdc_buf(t, 64 + 64 * (CROWD + 1));
+	unsigned int n, i, j;
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	r = resv_register(rv.a, RREGA_REGISTER, 0, KEY1);
+	RDC_OK(t, r, "Reservation Register");
+	n = register_crowd(t);
+	r = resv_report(rv.a, s, 64 + 64 * (n + 1), true);
+	RDC_OK(t, r, "a report of all registrants");
+	RDC_CHECK(t, resv_count(s) == n + 1, "%u hosts registered, and the report counts %u", n + 1,
+		  resv_count(s));
+	for (i = 0; i < n; i++) {
+		for (j = 0; j <= n && le64toh(s->regctl_eds[j].rkey) != KEY2 + i; j++)
+			;
+		RDC_CHECK(t, j <= n, "the registrant with key %#" PRIx64 " is not in the report",
+			  (uint64_t)(KEY2 + i));
+	}
+	resv_clear(&rv);
+	RDC_CHECK(t, resv_count(resv_status(rv.b)) == 0, "Clear left registrants");
+}
+
 const struct rdc_test rdc_t_report[] = {
 	{"empty", R_REP, "after Clear no host is registered", rep_empty, RDC_LOSS},
 	{"short_id", R_REP, "a report without EDS is Host Identifier Inconsistent Format",
 	 rep_short_id, RDC_LOSS},
 	{"partial", R_REP, "the header can be read alone", rep_partial, RDC_LOSS},
+	{"crowd", R_REP, "as many hosts register as the target takes, and the report has them all",
+	 rep_crowd, RDC_LOSS},
 	{"hostid", R_REP, "registrants are shown by host identifier and controller", rep_hostid,
 	 RDC_LOSS},
 	{NULL},
