@@ -169,6 +169,18 @@ static void io_hostnqn(struct rdc *t)
 		   RDC_CS(NVME_SC_CONNECT_INVALID_PARAM), RDC_CS(NVME_SC_CONNECT_INVALID_HOST));
 }
 
+static void io_hostid(struct rdc *t)
+{
+	struct rdc_connect c;
+	struct rdc_raw *raw = io_conn(t, &c, 1);
+	struct rdc_raw_reply rr;
+
+	c.data.hostid[0] ^= 0xff;
+	rr = rdc_raw_connect(raw, &c);
+	RDC_STATUS(t, rr.r, "Connect of an I/O queue with another Host Identifier",
+		   RDC_CS(NVME_SC_CONNECT_INVALID_PARAM), RDC_CS(NVME_SC_CONNECT_INVALID_HOST));
+}
+
 static void io_subnqn(struct rdc *t)
 {
 	struct rdc_connect c;
@@ -210,22 +222,33 @@ static void io_sqsize_large(struct rdc *t)
 		    offsetof(struct nvmf_connect_sqe, sqsize));
 }
 
-/* More queues than a controller grants. */
+/* One queue more than the controller grants. */
 static void io_qid_beyond(struct rdc *t)
 {
+	struct nvme_sqe sqe = {
+		.opcode = nvme_admin_get_features,
+		.cdw10 = htole32(NVME_FEAT_FID_NUM_QUEUES),
+	};
 	struct rdc_connect c;
-	struct rdc_raw *admin = rdc_raw_admin(t, 0);
+	struct rdc_raw *admin = rdc_raw_admin(t, 0), *raw;
 	struct rdc_raw_reply rr;
-	struct rdc_raw *raw = rdc_raw_dial(t, &(struct rdc_dial){.qid = 65000, .depth = 16});
+	unsigned int qid;
 
+	rdc_sgl_none(&sqe);
+	rr = rdc_raw_cmd(admin, &sqe);
+	RDC_OK(t, rr.r, "Get Features, Number of Queues");
+	qid = (unsigned int)(rr.r.result & 0xffff) + 2;
+	if (qid > UINT16_MAX)
+		rdc_not_supported(t, "all queue ids are granted");
+	raw = rdc_raw_dial(t, &(struct rdc_dial){.qid = (uint16_t)qid, .depth = 16});
 	if (raw->rejected)
 		return; /* the transport has refused already */
-	RDC_CHECK(t, raw->up, "the connection for queue 65000 was neither accepted nor rejected");
+	RDC_CHECK(t, raw->up, "the connection for queue %u was neither accepted nor rejected", qid);
 	raw->cntlid = admin->cntlid;
 	rdc_connect_init(t, &c, 0, raw);
 	rr = rdc_raw_connect(raw, &c);
-	RDC_STATUS(t, rr.r, "Connect of queue 65000", RDC_CS(NVME_SC_CONNECT_INVALID_PARAM),
-		   RDC_CS(NVME_SC_CONNECT_CTRL_BUSY));
+	RDC_STATUS(t, rr.r, "Connect of a queue that is not granted",
+		   RDC_CS(NVME_SC_CONNECT_INVALID_PARAM), RDC_CS(NVME_SC_CONNECT_CTRL_BUSY));
 }
 
 static void io_qid_mismatch(struct rdc *t)
@@ -343,6 +366,7 @@ const struct rdc_test rdc_t_connect[] = {
 	{"io_cntlid", BASE_CONNECT, "an I/O queue of a controller that does not exist is refused",
 	 io_cntlid},
 	{"io_hostnqn", BASE_CONNECT, "an I/O queue with another HOSTNQN is refused", io_hostnqn},
+	{"io_hostid", BASE_CONNECT, "an I/O queue with another HOSTID is refused", io_hostid},
 	{"io_subnqn", BASE_CONNECT, "an I/O queue with another SUBNQN is refused", io_subnqn},
 	{"io_sqsize_zero", BASE_CONNECT,
 	 "SQSIZE 0 of an I/O queue is refused; the response names the field", io_sqsize_zero},

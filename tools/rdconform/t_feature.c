@@ -373,6 +373,42 @@ static void bad_nsid(struct rdc *t)
 		   NVME_SC_INVALID_FIELD);
 }
 
+static void not_per_ns(struct rdc *t)
+{
+	struct rdc_host *h = rdc_host_open(t, 0, NULL);
+	struct rdc_reply r = rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, h->nsid, 0, NULL, 0);
+
+	RDC_STATUS(t, r, "Set Features 0Bh of a namespace", RDC_CS(NVME_SC_FEATURE_NOT_PER_NS),
+		   NVME_SC_INVALID_FIELD);
+}
+
+static uint32_t raw_feature(struct rdc_raw *raw, uint8_t opcode, uint32_t value)
+{
+	struct nvme_sqe sqe = {
+		.opcode = opcode,
+		.cdw10 = htole32(NVME_FEAT_FID_ASYNC_EVENT),
+		.cdw11 = htole32(value),
+	};
+	struct rdc_raw_reply rr;
+
+	rdc_sgl_none(&sqe);
+	rr = rdc_raw_cmd(raw, &sqe);
+	RDC_OK(raw->t, rr.r, "Get or Set Features 0Bh");
+	return (uint32_t)rr.r.result;
+}
+
+static void reset_restores(struct rdc *t)
+{
+	struct rdc_raw *raw = rdc_raw_admin(t, 0);
+	uint32_t before = raw_feature(raw, nvme_admin_get_features, 0);
+
+	raw_feature(raw, nvme_admin_set_features, before ^ 3);
+	rdc_raw_enable(raw, false);
+	rdc_raw_enable(raw, true);
+	RDC_CHECK(t, raw_feature(raw, nvme_admin_get_features, 0) == before,
+		  "the event configuration is that of before the reset");
+}
+
 static void of_other_hosts(struct rdc *t)
 {
 	struct rdc_host *a = rdc_host_open(t, 0, NULL), *b = rdc_second(t);
@@ -443,6 +479,10 @@ const struct rdc_test rdc_t_feature[] = {
 	 host_id_set},
 	{"bad_nsid", "Base 3.2.1.2", "a feature of a namespace that does not exist is refused",
 	 bad_nsid},
+	{"not_per_ns", "Base 5.27",
+	 "setting a feature of the controller for a namespace is refused", not_per_ns},
+	{"reset", "Base 3.7.2", "a controller reset restores a feature that is not saved",
+	 reset_restores},
 	{"of_other_hosts", "Base 4.2", "a feature set on one controller does not change on another",
 	 of_other_hosts},
 	{NULL},

@@ -118,8 +118,8 @@ static void reg_reserved(struct rdc *t)
 	struct rdc_reply r;
 
 	resv_begin(t, &rv);
-	r = resv_register(rv.a, 7, 0, KEY1);
-	RDC_STATUS(t, r, "RREGA 7", NVME_SC_INVALID_FIELD);
+	r = resv_register(rv.a, t->arg, 0, KEY1);
+	RDC_STATUS(t, r, "Reservation Register with a reserved value", NVME_SC_INVALID_FIELD);
 	resv_clear(&rv);
 }
 
@@ -201,7 +201,8 @@ const struct rdc_test rdc_t_register[] = {
 	 RDC_LOSS},
 	{"unregister_holder", "Base 8.19.4", "the holder's reservation ends with its registration",
 	 reg_unregister_holder, RDC_LOSS},
-	{"reserved", R_REG, "a reserved action is Invalid Field", reg_reserved, RDC_LOSS},
+	{"reserved", R_REG, "a reserved action is Invalid Field", reg_reserved, RDC_LOSS, 7},
+	{"cptpl", R_REG, "CPTPL 01b is Invalid Field", reg_reserved, RDC_LOSS, 1u << 30},
 	{"generation", R_REP, "GEN counts registrations", reg_generation, RDC_LOSS},
 	{"ptpl_on", "Base 5.27.1.27", "CPTPL 11b persists through power loss, if RESCAP says so",
 	 reg_ptpl, RDC_LOSS, 1},
@@ -315,9 +316,11 @@ static void acq_reserved(struct rdc *t)
 
 	resv_begin(t, &rv);
 	resv_need_type(&rv, 1);
+	if (t->arg & IEKEY && !(rv.a->ns.rescap & NVME_NS_RESCAP_IEK_13))
+		rdc_not_supported(t, "RESCAP 0x%02x: IEKEY is as before NVMe 1.3", rv.a->ns.rescap);
 	resv_both(&rv);
-	r = resv_acquire(rv.a, 7, 1, KEY1, 0);
-	RDC_STATUS(t, r, "RACQA 7", NVME_SC_INVALID_FIELD);
+	r = resv_acquire(rv.a, t->arg, 1, KEY1, 0);
+	RDC_STATUS(t, r, "Reservation Acquire with a reserved value", NVME_SC_INVALID_FIELD);
 	resv_clear(&rv);
 }
 
@@ -343,7 +346,8 @@ const struct rdc_test rdc_t_acquire[] = {
 	 acq_all_registrants, RDC_LOSS, 5},
 	{"all_ea", "Base 8.19.1", "all registrants hold type 6, until the last one unregisters",
 	 acq_all_registrants, RDC_LOSS, 6},
-	{"reserved", R_ACQ, "a reserved action is Invalid Field", acq_reserved, RDC_LOSS},
+	{"reserved", R_ACQ, "a reserved action is Invalid Field", acq_reserved, RDC_LOSS, 7},
+	{"iekey", R_ACQ, "IEKEY is Invalid Field", acq_reserved, RDC_LOSS, RACQA_ACQUIRE | IEKEY},
 	{NULL},
 };
 
@@ -384,6 +388,20 @@ static void rel_type(struct rdc *t)
 	r = resv_release(rv.a, RRELA_RELEASE, 2, KEY1);
 	RDC_STATUS(t, r, "Release of another type than is held", NVME_SC_INVALID_FIELD);
 	RDC_CHECK(t, resv_status(rv.b)->rtype == 1, "the Release changed the reservation");
+	resv_clear(&rv);
+}
+
+static void rel_iekey(struct rdc *t)
+{
+	struct resv rv;
+	struct rdc_reply r;
+
+	resv_begin(t, &rv);
+	if (!(rv.a->ns.rescap & NVME_NS_RESCAP_IEK_13))
+		rdc_not_supported(t, "RESCAP 0x%02x: IEKEY is as before NVMe 1.3", rv.a->ns.rescap);
+	resv_held(t, &rv, 1);
+	r = resv_release(rv.a, RRELA_RELEASE | IEKEY, 1, KEY1);
+	RDC_STATUS(t, r, "Release with IEKEY", NVME_SC_INVALID_FIELD);
 	resv_clear(&rv);
 }
 
@@ -443,6 +461,7 @@ const struct rdc_test rdc_t_release[] = {
 	 RDC_LOSS},
 	{"type", R_REL, "Release with another type than the one held is Invalid Field", rel_type,
 	 RDC_LOSS},
+	{"iekey", R_REL, "IEKEY is Invalid Field", rel_iekey, RDC_LOSS},
 	{"wrong_key", R_REL, "a wrong key is a conflict", rel_key, RDC_LOSS},
 	{"stranger", R_REL, "Release by a host that is not registered is a conflict", rel_stranger,
 	 RDC_LOSS, RRELA_RELEASE},
