@@ -38,9 +38,9 @@ def transaction(queue, secret=SECRET, **kw):
     return au.Transaction(queue, NQN, secret, **kw)
 
 
-def exercise(target, nsid=1):
+def exercise(target, nsid=1, **auth):
     """A well-behaved host that authenticates itself."""
-    with AuthHost(target) as host:
+    with AuthHost(target, **auth) as host:
         host.enable()
         queue, data = host.add_io(), os.urandom(512)
         nv.expect(queue.write_blocks(nsid, 7, data))

@@ -58,8 +58,8 @@ def refuses(t, target, pattern, *args, explanation=None):
 
 # ---- what works ----
 
-@each(*[(f'{name}, {group}', hash_id, number) for name, hash_id in au.HASHES.items()
-        for group, number in au.GROUPS.items()])
+@each(*[(f'{name}, {group}', hash_id, number) for (name, hash_id), (group, number) in
+        zip([*au.HASHES.items()] * 2, au.GROUPS.items())])
 def both_sides_prove_themselves(t, hash_id, group):
     target = controller(t, ctrl_secret=CTRL_SECRET, hash_id=hash_id, group=group)
     read(t, target, *keys(t, ctrl=CTRL_SECRET))
@@ -117,16 +117,9 @@ def a_discovery_controller_need_not_prove_itself(t):
     t.eq(target.errors, [])
 
 
-@test
-def many_queues_authenticate_each_with_its_own_transaction(t):
-    target = controller(t, ctrl_secret=CTRL_SECRET, group=1)
-    read(t, target, *keys(t, ctrl=CTRL_SECRET), '--nr-io-queues=4')
-    t.eq(sorted(target.ends), [(qid, 'ok') for qid in range(5)])
-
-
 # ---- with rdtarget ----
 
-@each(*[(f'{name}, {group}', name, group) for name in au.HASHES for group in au.GROUPS])
+@each(*[(f'{name}, {group}', name, group) for name, group in zip(au.HASHES, ('null', 'ffdhe2048', 'ffdhe4096'))])
 def rdinit_and_rdtarget_authenticate_each_other(t, name, group):
     target = t_auth.serve(t, host=HOSTNQN, hosts=[HOSTNQN], ctrl_secret=CTRL_SECRET, dhchap_hashes=[name],
                           dhchap_dhgroups=[group])
@@ -195,14 +188,6 @@ def a_secret_on_the_command_line_is_refused(t, name):
             'gen-dhchap-key', res.err)
     t.ok('AAEC' not in res.err, res.err)
     t.eq(target.log, [], 'nothing was sent')
-
-
-@each(*[(f'--{name}', name) for name in ('dhchap-secret-file', 'dhchap-ctrl-secret-file')])
-def an_empty_name_of_a_file_is_refused(t, name):
-    target = controller(t)
-    res = t.run([program('rdinit'), 'id-ctrl', uri(target), f'--{name}='])
-    t.eq(res.rc, 2, 'exit status')
-    t.match(f'^rdinit: --{name}: the name of the file is empty', res.err)
 
 
 @test
@@ -308,12 +293,6 @@ def a_wrong_secret_of_the_controller_is_named(t):
 
 
 @test
-def a_controller_without_a_secret_is_refused(t):
-    target = controller(t)
-    refuses(t, target, 'refused by the target: authentication failed', *keys(t, ctrl=CTRL_SECRET))
-
-
-@test
 def a_secure_channel_is_refused(t):
     target = controller(t)
     target.connect_bits |= ac.ASCR
@@ -342,65 +321,16 @@ def a_controller_that_closes_instead_of_a_refusal_is_explained(t):
             *keys(t, bytes(32)))
 
 
-def patched(at, fmt, value):
-    def patch(msg, tx):
-        out = bytearray(msg)
-        struct.pack_into(fmt, out, at, value(tx, msg) if callable(value) else value)
-        return bytes(out)
-    return patch
+def byte(at, change):
+    return lambda msg, tx: msg[:at] + bytes([change(msg[at])]) + msg[at + 1:]
 
 
-def dh_value(number):
-    """Replaces the controller's Diffie-Hellman value; @number gets p."""
-    return lambda msg, tx: msg[:48] + number(au.prime(1)).to_bytes(256, 'big')
-
-
-CHALLENGES = (
-    ('no known hash', 0, patched(8, '<B', 9), au.HASH_UNUSABLE, 'hash function is not usable'),
-    ('hash 0', 0, patched(8, '<B', 0), au.HASH_UNUSABLE, 'hash function is not usable'),
-    ('no known group', 0, patched(9, '<B', 7), au.GROUP_UNUSABLE, 'group is not usable'),
-    ('another length of the hash', 0, patched(6, '<B', 48), au.PAYLOAD, 'incorrect payload'),
-    ('a value with the null group', 0, patched(10, '<H', 256), au.PAYLOAD, 'incorrect payload'),
-    ('a group without a value', 0, patched(9, '<B', 1), au.PAYLOAD, 'incorrect payload'),
-    ('a value of 255 bytes', 1, patched(10, '<H', 255), au.PAYLOAD, 'incorrect payload'),
-    ('a value of 65535 bytes', 1, patched(10, '<H', 65535), au.PAYLOAD, 'incorrect payload'),
-    ('sequence number 0', 0, patched(12, '<I', 0), au.PAYLOAD, 'incorrect payload'),
-    ('another transaction', 0, patched(4, '<H', lambda tx, m: tx.t_id + 1 & 0xFFFF), au.PAYLOAD, 'incorrect payload'),
-    ('Success1 instead', 0, patched(0, '<H', 0x0301), au.MESSAGE, 'incorrect protocol message'),
-    ('zeroes instead', 0, lambda m, tx: bytes(72), au.MESSAGE, 'incorrect protocol message'),
-    ('nothing', 0, lambda m, tx: b'', au.MESSAGE, 'incorrect protocol message'),
-    ('the value 0', 1, dh_value(lambda p: 0), au.PAYLOAD, 'not one of ffdhe2048'),
-    ('the value 1', 1, dh_value(lambda p: 1), au.PAYLOAD, 'not one of ffdhe2048'),
-    ('the value p - 1', 1, dh_value(lambda p: p - 1), au.PAYLOAD, 'not one of ffdhe2048'),
-    ('the value p', 1, dh_value(lambda p: p), au.PAYLOAD, 'not one of ffdhe2048'),
-    ('the largest value', 1, dh_value(lambda p: 2**2048 - 1), au.PAYLOAD, 'not one of ffdhe2048'),
-)
-
-
-@each(*CHALLENGES)
-def a_challenge_that_is_wrong_is_refused(t, group, tamper, explanation, said):
-    target = controller(t, ctrl_secret=CTRL_SECRET, group=group, tamper={'challenge': tamper})
-    refuses(t, target, f"the target's .* is refused: .*{said}", *keys(t, ctrl=CTRL_SECRET), explanation=explanation)
-    t.eq(target.errors, [])
-
-
-SUCCESSES = (
-    ('without the proof', patched(8, '<B', 0), au.FAILED, 'did not prove itself'),
-    ('with proof 2', patched(8, '<B', 2), au.PAYLOAD, 'incorrect payload'),
-    ('of another length', patched(6, '<B', 64), au.PAYLOAD, 'incorrect payload'),
-    ('of another transaction', patched(4, '<H', lambda tx, m: tx.t_id ^ 1), au.PAYLOAD, 'incorrect payload'),
-    ('with a bit of the proof changed', patched(47, '<B', lambda tx, m: m[47] ^ 1), au.FAILED, "proof is wrong"),
-    ('with the proof left out', lambda m, tx: m[:16], au.FAILED, "proof is wrong"),
-    ('that is a second challenge', patched(0, '<H', 0x0101), au.MESSAGE, 'incorrect protocol message'),
-    ('that is the host\'s own reply', patched(0, '<H', 0x0201), au.MESSAGE, 'incorrect protocol message'),
-    ('that is Failure2', lambda m, tx: ac.AuthTarget.failure1(tx, 1)[:1] + b'\xf0' + ac.AuthTarget.failure1(tx, 1)[2:],
-     au.MESSAGE, 'incorrect protocol message'),
-)
-
-
-@each(*SUCCESSES)
-def a_success_that_is_wrong_is_refused(t, tamper, explanation, said):
-    target = controller(t, ctrl_secret=CTRL_SECRET, tamper={'success1': tamper})
+# tests/unit/nvmf/test_auth.c has every wrong message.
+@each(('challenge with an unknown hash', 'challenge', byte(8, lambda b: 9), au.HASH_UNUSABLE, 'hash function is not usable'),
+      ('success without the proof', 'success1', byte(8, lambda b: 0), au.FAILED, 'did not prove itself'),
+      ('success with a bit of the proof changed', 'success1', byte(47, lambda b: b ^ 1), au.FAILED, 'proof is wrong'))
+def a_wrong_message_is_refused(t, message, tamper, explanation, said):
+    target = controller(t, ctrl_secret=CTRL_SECRET, tamper={message: tamper})
     refuses(t, target, said, *keys(t, ctrl=CTRL_SECRET), explanation=explanation)
     t.eq(target.errors, [])
 
@@ -420,8 +350,7 @@ def the_proof_of_another_queue_is_refused(t):
 
 
 @each(*[(f'explanation {e}', e, said) for e, said in
-        ((1, 'authentication failed'), (4, 'the hash function is not usable'), (5, 'the Diffie-Hellman group is not usable'),
-         (6, 'incorrect payload'), (7, 'incorrect protocol message'), (99, 'unknown explanation'))])
+        ((4, 'the hash function is not usable'), (99, 'unknown explanation'))])
 def the_explanation_of_a_refusal_is_said(t, explanation, said):
     for message in ('challenge', 'success1'):
         target = controller(t, ctrl_secret=CTRL_SECRET,
@@ -429,19 +358,10 @@ def the_explanation_of_a_refusal_is_said(t, explanation, said):
         refuses(t, target, f'refused by the target: {said}', *keys(t, ctrl=CTRL_SECRET))
 
 
-@test
-def an_error_of_a_command_is_said(t):
-    for message in ('challenge', 'success1'):
-        target = controller(t, tamper={message: lambda m, tx: None})
-        refuses(t, target, 'Authentication Receive failed: Invalid Field', *keys(t))
-
-
 # ---- where secrets must not be ----
 
 @test
 def secrets_are_in_no_command_line_trace_or_memory_dump(t):
-    if os.environ.get('RD_TEST_VALGRIND'):
-        raise Skip("valgrind's own memory would be read")
     host, ctrl = os.urandom(32), os.urandom(48)
     target = controller(t, secret=host, secret_hash=1, ctrl_secret=ctrl, ctrl_hash=2, group=1)
     proc = t.spawn('monitor', [program('rdinit'), 'monitor', uri(target), '--hostnqn', HOSTNQN,

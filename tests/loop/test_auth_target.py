@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import auth_peer as au
 import nvmf_peer as nv
-from t_auth import CTRL_SECRET, SECRET, AuthHost, baseline, dumped, entry, serve, subsystem, transaction
+from t_auth import CTRL_SECRET, SECRET, AuthHost, baseline, dumped, entry, exercise, serve, subsystem, transaction
 from t_control import Control, controlled
-from t_loop import NQN, Skip, each, main, scaled, test, wait_for
+from t_loop import NQN, each, main, requires_native, test
+from t_serving import Baseline
 
-SEED = int(os.environ.get('RD_TEST_SEED') or random.SystemRandom().getrandbits(32))
 NULL = {'dhchap_dhgroups': ['null']}
 OTHER_SECRET = bytes(range(1, 33))
 OTHER = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555'
@@ -29,8 +29,7 @@ def do_io(host):
 # ---- authentication that succeeds ----
 
 @each(*[(f'{name}, a secret of {length} bytes with hash {key_hash}', name, length, key_hash)
-        for name, length, key_hash in (('sha256', 32, 0), ('sha256', 32, 1), ('sha384', 48, 2), ('sha512', 64, 3),
-                                       ('sha384', 64, 0), ('sha512', 32, 3))])
+        for name, length, key_hash in (('sha256', 32, 1), ('sha384', 64, 0), ('sha512', 32, 3))])
 def a_host_authenticates(t, name, length, key_hash):
     secret = bytes(range(length))
     target = serve(t, secret=secret, key_hash=key_hash, dhchap_hashes=[name], **NULL)
@@ -51,8 +50,8 @@ def host_and_controller_authenticate_each_other(t, ctrl_key_hash):
     target.expect('SHA-256, no Diffie-Hellman, and the controller$')
 
 
-@each(*[(f'{hash_name}, {group}', hash_name, group) for hash_name in au.HASHES for group in au.GROUPS])
-def every_hash_with_every_group(t, hash_name, group):
+@each(*[(f'{hash_name}, {group}', hash_name, group) for hash_name, group in zip([*au.HASHES] * 2, au.GROUPS)])
+def every_hash_and_every_group(t, hash_name, group):
     target = serve(t, ctrl_secret=CTRL_SECRET, dhchap_hashes=[hash_name], dhchap_dhgroups=[group])
     with AuthHost(target, ctrl_secret=CTRL_SECRET) as host:
         host.enable()
@@ -70,22 +69,6 @@ def the_queues_of_a_controller_have_one_key_pair(t):
             one.pair = transaction(one.admin).until_challenge().dhv1
         t.ok(host.pair != other.pair, 'key pairs of two controllers')
         t.eq(transaction(host.connect_io()).until_challenge().dhv1, host.pair, 'public value for the I/O queue')
-
-
-@test
-def a_shared_secret_keeps_its_leading_zeroes(t):
-    target = serve(t, dhchap_hashes=['sha256'], dhchap_dhgroups=['ffdhe2048'])
-    with AuthHost(target) as host:
-        nv.expect(host.admin.fabrics_connect(host.data()))
-        x = transaction(host.admin, private=2 ** 300).until_challenge()
-        p, public = au.prime(x.group), int.from_bytes(x.dhv1, 'big')
-        private, shared = x.private, pow(public, x.private, p)
-        while shared >> 2040:
-            private, shared = private + 1, shared * public % p
-        x.private = private
-        x.derive()
-        x.send(x.reply())
-        x.check_success1(x.receive(au.SUCCESS1))
 
 
 @test
@@ -118,33 +101,6 @@ def hosts_without_a_key_need_not_authenticate_where_it_is_optional(t):
 
 
 # ---- before authentication ----
-
-@test
-def nothing_but_authentication_is_possible_before(t):
-    target = serve(t, **NULL)
-    with baseline(target), AuthHost(target) as host:
-        cqe = nv.expect(host.admin.fabrics_connect(host.data()))
-        t.eq(cqe.dw0 >> 16, au.ATR >> 16, 'AUTHREQ')
-        for what in (lambda: host.admin.identify(1)[0], lambda: host.admin.property_get(nv.CAP, 8),
-                     lambda: host.admin.property_set(nv.CC, 0x00460001), lambda: host.admin.set_features(7, 0x10001)):
-            cqe = what()
-            t.eq((hex(cqe.status), cqe.dnr), (hex(au.AUTH_REQUIRED), True), 'status')
-        t.eq(hex(host.admin.fabrics_connect(host.data()).status), hex(nv.SEQUENCE_ERROR), 'second Connect')
-        host.authenticate(host.admin)
-        nv.expect(host.admin.property_get(nv.CAP, 8))
-
-
-@test
-def an_io_queue_needs_its_own_authentication(t):
-    target = serve(t, **NULL)
-    with baseline(target), AuthHost(target) as host:
-        host.enable()
-        queue = host.connect_io()
-        for cqe in (queue.read_blocks(1, 0, 1)[0], queue.write_blocks(1, 0, bytes(512)), queue.flush(1)):
-            t.eq((hex(cqe.status), cqe.dnr), (hex(au.AUTH_REQUIRED), True), 'status')
-        host.authenticate(queue)
-        nv.expect(queue.flush(1))
-
 
 @test
 def an_impostor_cannot_replace_the_controller_of_a_host(t):
@@ -310,54 +266,6 @@ def challenged(host):
     return transaction(host.admin, host.secret, **host.auth).until_challenge()
 
 
-# what the host sends instead of a reply, the explanation
-BAD_REPLIES = (
-    ('another transaction', lambda x: x.reply(t_id=0x1235), au.PAYLOAD),
-    ('a byte more', lambda x: x.reply(tail=b'\0'), au.PAYLOAD),
-    ('a byte less', lambda x: x.reply()[:-1], au.PAYLOAD),
-    ('nothing but the head', lambda x: x.reply()[:8], au.PAYLOAD),
-    ('another hash length', lambda x: x.reply(hash_len=48), au.PAYLOAD),
-    ('a Diffie-Hellman value with the null group', lambda x: x.reply(dhv=bytes(256)), au.PAYLOAD),
-    ('a controller challenge with sequence number 0', lambda x: x.reply(cvalid=True, seqnum=0), au.PAYLOAD),
-    ('a proof of zeroes', lambda x: x.reply(rval=bytes(32)), au.FAILED),
-    ('the challenge as the proof', lambda x: x.reply(rval=x.c1), au.FAILED),
-    ('a second Negotiate', lambda x: x.negotiate(), au.MESSAGE),
-    ('Success2', lambda x: x.success2(), au.MESSAGE),
-    ('Failure1', lambda x: b'\0\xF1\0\0' + x.success2()[4:6] + b'\1\1', au.MESSAGE),
-    ('an unknown message', lambda x: b'\1\x77' + x.reply()[2:], au.MESSAGE),
-    ('four bytes', lambda x: bytes(4), au.PAYLOAD),
-    ('more than any message', lambda x: bytes(8192), au.PAYLOAD),
-)
-
-
-@each(*BAD_REPLIES)
-def a_bad_reply_is_refused(t, make, explanation):
-    target = serve(t, **NULL)
-    with baseline(target), AuthHost(target, hashes=(1,)) as host:
-        x = challenged(host)
-        x.send(make(x))
-        refused(t, explanation, lambda: x.receive(au.SUCCESS1))
-        host.admin.wait_closed()
-
-
-def public_value(value, size=256):
-    return lambda x: x.reply(dhv=(value(au.prime(x.group)) if callable(value) else value).to_bytes(size, 'big'))
-
-
-@each(('0', public_value(0)), ('1', public_value(1)), ('p - 1', public_value(lambda p: p - 1)),
-      ('p', public_value(lambda p: p)), ('p + 2', public_value(lambda p: p + 2)),
-      ('all bits', public_value(2 ** 2048 - 1)), ('none', lambda x: x.reply(dhv=b'')),
-      ('a shorter one', public_value(4, 252)), ('one of a larger group', public_value(4, 384)),
-      ('a larger one than any group', public_value(4, 1028)))
-def a_value_that_is_no_public_value_is_refused(t, make):
-    target = serve(t, dhchap_hashes=['sha256'], dhchap_dhgroups=['ffdhe2048'])
-    with baseline(target), AuthHost(target) as host:
-        x = challenged(host)
-        x.send(make(x))
-        refused(t, au.PAYLOAD, lambda: x.receive(au.SUCCESS1))
-        host.admin.wait_closed()
-
-
 def post_reply(queue, x):
     """Sends the message in the capsule. Returns the CID; the answer comes when a thread has finished the
     computation."""
@@ -384,38 +292,13 @@ def other_messages_wait_for_the_computation(t):
 
 @test
 def a_host_that_goes_during_the_computation_leaves_nothing(t):
-    target = serve(t, dhchap_dhgroups=['ffdhe8192'])
-    with baseline(target):
-        for _ in range(4):
-            with AuthHost(target) as host:
+    target = serve(t, dhchap_dhgroups=['ffdhe2048', 'ffdhe6144'])
+    with Baseline(target, well_behaved=lambda target, nsid: exercise(target, nsid, groups=(1,))):
+        for _ in range(2):
+            with AuthHost(target, groups=(1,)) as host:
                 host.enable()
                 queue = host.connect_io()
-                post_reply(queue, transaction(queue).until_challenge())
-
-
-BAD_NEGOTIATIONS = (
-    ('a TLS key is wanted', lambda x: x.negotiate(sc_c=1), au.CONCATENATION),
-    ('no protocol', lambda x: x.negotiate(napd=0), au.PAYLOAD),
-    ('more protocols than fit', lambda x: x.negotiate(napd=2), au.PAYLOAD),
-    ('an unknown protocol', lambda x: x.negotiate(auth_id=2), au.PROTOCOL),
-    ('a byte more', lambda x: x.negotiate(tail=b'\0'), au.PAYLOAD),
-    ('a byte less', lambda x: x.negotiate()[:-1], au.PAYLOAD),
-    ('nothing', lambda x: bytes(1), au.PAYLOAD),
-    ('Success2 first', lambda x: x.success2(), au.MESSAGE),
-    ('Failure2 first', lambda x: x.failure2(), au.MESSAGE),
-)
-
-
-@each(*BAD_NEGOTIATIONS)
-def a_bad_negotiation_is_refused(t, make, explanation):
-    target = serve(t, **NULL)
-    with baseline(target), AuthHost(target) as host:
-        nv.expect(host.admin.fabrics_connect(host.data()))
-        x = transaction(host.admin)
-        x.send(make(x))
-        x.t_id = au.head(make(x).ljust(8, b'\0'))[1]
-        refused(t, explanation, lambda: x.receive(au.CHALLENGE))
-        host.admin.wait_closed()
+                post_reply(queue, transaction(queue, groups=(4,)).until_challenge())
 
 
 @each(('hash', {'dhchap_hashes': ['sha384']}, {'hashes': (1, 3, 77)}, au.HASH_UNUSABLE, 'offers none of dhchap_hashes'),
@@ -425,44 +308,6 @@ def what_is_not_allowed_is_refused(t, config, offer, explanation, said):
     with AuthHost(target, **offer) as host:
         refused(t, explanation, host.connect)
     target.expect(said)
-
-
-@test
-def an_old_proof_is_worth_nothing(t):
-    target = serve(t, dhchap_hashes=['sha256'], **NULL)
-    with AuthHost(target) as host:
-        x = challenged(host)
-        old, challenge = x.reply(), x.c1
-        x.send(old)
-        x.receive(au.SUCCESS1)
-    with AuthHost(target) as host:
-        x = challenged(host)
-        t.ok(x.c1 != challenge, 'a new challenge')
-        x.send(old)
-        refused(t, au.FAILED, lambda: x.receive(au.SUCCESS1))
-
-
-@test
-def a_message_that_nobody_waits_for_is_refused(t):
-    target = serve(t, **NULL)
-    with AuthHost(target) as host:
-        nv.expect(host.admin.fabrics_connect(host.data()))
-        x = transaction(host.admin)
-        x.t_id = 0
-        refused(t, au.MESSAGE, lambda: x.receive(au.CHALLENGE))
-        host.admin.wait_closed()
-
-
-@each(('security protocol', {'secp': 0xEA}), ('SPSP0', {'spsp0': 0}), ('SPSP1', {'spsp1': 2}), ('length 0', {'length': 0}),
-      ('another length than the SGL', {'length': 71}))
-def commands_with_wrong_fields_change_nothing(t, fields):
-    target = serve(t, **NULL)
-    with AuthHost(target) as host:
-        nv.expect(host.admin.fabrics_connect(host.data()))
-        x = transaction(host.admin)
-        for cqe in (au.send(host.admin, x.negotiate(), **fields), au.receive(host.admin, **fields)[0]):
-            t.eq((hex(cqe.status), cqe.dnr), (hex(nv.INVALID_FIELD), True), 'status')
-        x.run()
 
 
 @test
@@ -543,54 +388,6 @@ def authentication_again_does_not_disturb_io(t):
                 nv.expect(posted.pop()[1].wait())
         data = nv.expect_data(queue.read_blocks(1, 0, 64))
         t.same(data, b''.join(bytes([n % 251]) * 512 for n in range(64)), 'what was written')
-
-
-@test
-def mutated_messages_prove_nothing(t):
-    """On a queue in use, which goes on after each failure."""
-    target = serve(t, ctrl_secret=CTRL_SECRET, dhchap_hashes=['sha256'], **NULL)
-    rng = random.Random(SEED)
-    with AuthHost(target, ctrl_secret=CTRL_SECRET) as host:
-        host.enable()
-        queue = host.add_io()
-        for _ in range(scaled(500)):
-            x = transaction(queue, ctrl_secret=CTRL_SECRET)
-            messages = [x.negotiate(), None]
-            at = rng.randrange(2)
-            if at:
-                x.until_challenge()
-                messages[1] = x.reply(cvalid=False)
-            msg = mutated(rng, messages[at])
-            if not msg or (at and significant(msg) == significant(messages[1])):
-                msg = bytes(1)
-            nv.expect(au.send(queue, msg))
-            answer = nv.expect_data(au.receive(queue))
-            kind, _ = au.head(answer)
-            t.ok(kind == au.FAILURE1 or (not at and kind == au.CHALLENGE), f'{msg.hex()}: answered {answer[:16].hex()}')
-            if kind == au.CHALLENGE:
-                nv.expect(au.send(queue, b'\0\xF0\0\0' + answer[4:6] + b'\1\1'))
-        nv.expect(queue.flush(1))
-
-
-def significant(reply):
-    """The parts of a reply that the host's response covers, without reserved bytes and the request for the
-    controller's response."""
-    return len(reply), reply[:2], reply[4:7], reply[10:12], reply[16:48]
-
-
-def mutated(rng, msg):
-    msg = bytearray(msg)
-    for _ in range(rng.choice((1, 1, 2, 8))):
-        what = rng.randrange(4)
-        if what == 0 and msg:
-            msg[rng.randrange(len(msg))] = rng.randrange(256)
-        elif what == 1 and msg:
-            msg[rng.randrange(min(len(msg), 16))] ^= 1 << rng.randrange(8)
-        elif what == 2:
-            del msg[rng.randrange(len(msg) + 1):]
-        else:
-            msg += rng.randbytes(rng.choice((1, 4, 64, 1024)))
-    return bytes(msg)
 
 
 # ---- new keys ----
@@ -680,23 +477,6 @@ def a_host_that_is_added_with_a_key_is_never_allowed_without_it(t):
 # ---- guesses ----
 
 @test
-def a_host_that_fails_too_often_has_to_wait(t):
-    target = t.target([t.namespace(backend='memory')],
-                      subsystem={**subsystem(t, hosts=(nv.HOST_NQN, OTHER), authentication='optional', **NULL),
-                                 'host_auth': [entry(t, **NULL), entry(t, host=OTHER, name='other', **NULL)]})
-
-    def guess():
-        with AuthHost(target, OTHER_SECRET) as host:
-            refused(t, au.FAILED, host.connect)
-        return 'it has failed too often, and may try again in' in target.text()
-    wait_for(guess, 'the host to be refused')
-    with AuthHost(target) as host:
-        refused(t, au.FAILED, host.connect)
-    with AuthHost(target, hostnqn=OTHER) as host:
-        host.connect()
-
-
-@test
 def guesses_at_the_same_time_are_counted_together(t):
     """All have their challenges before the first one fails; then even the right response is not checked."""
     target = serve(t, **NULL)
@@ -760,8 +540,7 @@ def no_secret_is_in_the_log(t):
 
 @each(('the null group', 'null'), ('Diffie-Hellman', 'ffdhe2048'))
 def no_secret_is_left_where_a_core_dump_has_it(t, group):
-    if os.environ.get('RD_TEST_SANITIZED'):
-        raise Skip('a sanitizer keeps more on the stack')
+    requires_native()  # a sanitizer keeps more on the stack
     secret, ctrl_secret = random.Random(1).randbytes(32), random.Random(2).randbytes(48)
     target = serve(t, secret=secret, key_hash=1, ctrl_secret=ctrl_secret, ctrl_key_hash=2, dhchap_dhgroups=[group])
     with AuthHost(target, secret, key_hash=1, ctrl_secret=ctrl_secret, ctrl_key_hash=2) as host:
@@ -785,5 +564,4 @@ def no_secret_is_left_where_a_core_dump_has_it(t, group):
 
 
 if __name__ == '__main__':
-    print(f'# seed {SEED}')
     sys.exit(main(fabrics=('iwarp',)))

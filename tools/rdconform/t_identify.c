@@ -294,6 +294,9 @@ static void descriptors(struct rdc *t)
 		at += 4 + len;
 	}
 	RDC_CHECK(t, ids, "none of EUI64, NGUID and UUID");
+	if (NVME_CAP_CSS(h->info.cap) & NVME_CAP_CSS_CSI)
+		RDC_CHECK(t, seen & 1u << NVME_NIDT_CSI,
+			  "no command set, although CAP.CSS has bit 6");
 }
 
 static void descriptors_same_host(struct rdc *t)
