@@ -16,9 +16,9 @@ import threading
 
 import nvmf_peer as nv
 from t_control import Control, Refused, controlled, refused, with_socket
-from t_loop import NQN, PATIENCE, Failure, Skip, each, main, program, requires_root, test, wait_for
-from t_serving import exercise, has_ended, host, memory
-from t_storage import post_write, stall_env, stand_still
+from t_loop import NQN, PATIENCE, Skip, each, main, program, requires_root, test, wait_for
+from t_serving import exercise, host, memory
+from t_storage import stall_env, stand_still
 
 READERS = 32  # clients at once
 
@@ -66,58 +66,6 @@ def every_method_is_in_the_manual_with_its_parameters(t):
 
 
 @test
-def what_is_served_is_shown(t):
-    target, path = controlled(t, [memory(t), t.namespace(7, size='4MiB', ana_group=3)],
-                              listener={'ana': [{'group': 3, 'state': 'inaccessible'}]})
-    with Control(path) as c:
-        status = c.call('status')
-        t.eq((status['state'], status['listeners'], status['subsystems'], status['namespaces'], status['last_reload']),
-             ('serving', 1, 1, 2, None))
-        subsystem, = c.call('subsystem.list')['subsystems']
-        t.eq((subsystem['nqn'], subsystem['allow_any_host'], subsystem['namespaces']), (NQN, True, 2))
-        one, two = c.call('namespace.list', nqn=NQN)['namespaces']
-        t.eq((one['nsid'], one['backend'], one['size'], one['block_size'], one['state']),
-             (1, 'memory', 8 << 20, 512, 'live'))
-        t.eq((two['nsid'], two['backend'], two['path'], two['ana_group']), (7, 'file', t.path('ns7.img'), 3))
-        listener, = c.call('listener.list')['listeners']
-        t.eq((listener['address'], listener['port'], listener['state'], listener['ana']),
-             (target.addr, target.port, 'listening', {'3': 'inaccessible'}))
-
-
-@each(('not JSON', b'{"jsonrpc"\n', -32700, 'not JSON'),
-      ('a list', b'[]\n', -32600, 'batch'),
-      ('a number', b'7\n', -32600, 'expected an object'),
-      ('another version', b'{"jsonrpc": "1.0", "id": 1, "method": "info"}\n', -32600, 'jsonrpc: expected "2.0"'),
-      ('no method', b'{"jsonrpc": "2.0", "id": 1}\n', -32600, 'method: expected a string'),
-      ('an id that is none', b'{"jsonrpc": "2.0", "id": [], "method": "info"}\n', -32600, 'id: expected'),
-      ('parameters by place', b'{"jsonrpc": "2.0", "id": 1, "method": "info", "params": []}\n', -32600,
-       'params: expected an object'),
-      ('a key twice', b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "info"}\n', -32700, 'duplicate'),
-      ('bytes that are not UTF-8', b'"\xff"\n', -32700, 'not JSON'),
-      ('a NUL', b'{"jsonrpc": "2.0", "id": 1, "method": "inf\0o"}\n', -32700, 'not JSON'))
-def a_request_is_refused(t, line, code, says):
-    _, path = target_of(t)
-    with Control(path) as c:
-        c.send(line)
-        error = c.answer()['error']
-        t.eq(error['code'], code, f'code of "{error["message"]}"')
-        t.match(says, error['message'])
-        c.call('status')  # the connection goes on
-
-
-@each(('an unknown method', 'method', 'nothing', {}, 'no method "nothing"', 'method'),
-      ('an unknown parameter', 'invalid', 'status', {'colour': 1}, 'no parameter "colour"', 'colour'),
-      ('a parameter of another type', 'invalid', 'namespace.list', {'nqn': 1}, 'expected a string', 'nqn'),
-      ('no such subsystem', 'not_found', 'namespace.list', {'nqn': 'x'}, 'no subsystem "x"', 'nqn'))
-def an_error_names(t, name, method, params, says, field):
-    _, path = target_of(t)
-    with Control(path) as c:
-        e = refused(t, name, c.call, method, **params)
-        t.match(says, e.message)
-        t.eq(e.data['field'], field, 'field')
-
-
-@test
 def requests_come_in_pieces_and_many_at_once(t):
     _, path = target_of(t)
     with Control(path) as c:
@@ -131,16 +79,6 @@ def requests_come_in_pieces_and_many_at_once(t):
         c.sock.shutdown(socket.SHUT_WR)
         t.eq(c.answer()['id'], 7)
         t.eq(c.answer(), None, 'after the last answer')
-
-
-@test
-def a_request_without_end_is_refused(t):
-    _, path = target_of(t)
-    with Control(path) as c, Control(path) as other:
-        sender = threading.Thread(target=lambda: c.send(b'x' * ((1 << 20) + (1 << 17))), daemon=True)
-        sender.start()
-        t.match('longer than 1 MiB', c.answer()['error']['message'])
-        other.call('status')
 
 
 @test
@@ -163,28 +101,6 @@ def lines_without_an_answer_are_taken_as_they_are_worked_on(t):
 # ---- hosts ----
 
 @test
-def hosts_and_their_controllers_are_shown(t):
-    target, path = target_of(t, target={'reactors': 2})
-    with Control(path) as c, host(target) as one, host(target, hostnqn='nqn.2024-01.test:two') as two:
-        for h in (one, two):
-            h.enable()
-        for _ in range(3):
-            one.add_io(depth=32)
-        controllers = {x['hostnqn']: x for x in c.call('controller.list')['controllers']}
-        t.eq(sorted(controllers), sorted([nv.HOST_NQN, 'nqn.2024-01.test:two']), 'hosts of controllers')
-        mine = controllers[nv.HOST_NQN]
-        t.eq((mine['nqn'], mine['state'], mine['io_queues']), (NQN, 'ready', 3))
-        t.eq([q['qid'] for q in mine['queues']], [0, 1, 2, 3], 'queues')
-        t.eq(mine['queues'][1]['size'], 32, 'size of an I/O queue')
-        t.eq(mine['listener'], f'{target.addr}:{target.port}')
-        t.match(rf'^{re.escape(target.addr)}:[0-9]+$', mine['address'])
-        hosts = {x['hostnqn']: x for x in c.call('host.list')['hosts']}
-        t.eq({nqn: (x['controllers'], x['io_queues'], x['subsystems']) for nqn, x in hosts.items()},
-             {nv.HOST_NQN: (1, 3, [NQN]), 'nqn.2024-01.test:two': (1, 0, [NQN])}, 'hosts')
-        t.eq(c.call('status')['controllers'], 2)
-
-
-@test
 def hosts_whose_names_look_alike_are_told_apart(t):
     """Bytes that are not UTF-8 are shown as "?", so only "host" is different."""
     target, path = target_of(t)
@@ -200,47 +116,6 @@ def hosts_whose_names_look_alike_are_told_apart(t):
         t.eq({x['host'][-2:]: x['read']['count'] for x in c.call('stats.get', hosts=True)['hosts']}, {'ff': 1, 'fe': 0})
         t.eq({x['host'][-2:]: (x['controllers'], x['io_queues']) for x in c.call('host.list')['hosts']},
              {'ff': (1, 1), 'fe': (1, 0)})
-
-
-@each(('by host', lambda h, c: {'hostnqn': nv.HOST_NQN}),
-      ('by controller', lambda h, c: {'nqn': NQN, 'cntlid': c.call('controller.list')['controllers'][0]['cntlid']}))
-def a_controller_is_disconnected(t, which):
-    target, path = target_of(t)
-    with Control(path) as c, host(target) as h:
-        h.enable()
-        h.add_io()
-        for cntlid in (-1, 65536):  # not any ID
-            e = refused(t, 'invalid', c.call, 'controller.disconnect', hostnqn=nv.HOST_NQN, cntlid=cntlid)
-            t.eq((e.data['field'], e.message), ('cntlid', f'cntlid: found {cntlid}, expected 0 to 65535'))
-        t.eq(c.call('controller.disconnect', **which(h, c)), {'disconnected': 1})
-        wait_for(lambda: has_ended(h.admin), 'the controller to end')
-        wait_for(lambda: not c.call('controller.list')['controllers'], 'it to be gone')
-        e = refused(t, 'not_found', c.call, 'controller.disconnect', hostnqn=nv.HOST_NQN)
-        t.eq(e.data['value'], nv.HOST_NQN)
-        refused(t, 'invalid', c.call, 'controller.disconnect', nqn=NQN)
-        refused(t, 'invalid', c.call, 'controller.disconnect')
-    exercise(target)
-    target.expect('control: controller.disconnect .* by uid [0-9]+, pid [0-9]+')
-
-
-@test
-def commands_and_bytes_are_counted(t):
-    target, path = target_of(t, target={'reactors': 2})
-    with Control(path) as c, host(target) as h:
-        h.enable()
-        queue = h.add_io()
-        before, = c.call('stats.get')['subsystems']
-        for _ in range(3):
-            nv.expect(queue.write_blocks(1, 0, bytes(4096)))
-        nv.expect(queue.read_blocks(1, 0, 2)[0])
-        stats = c.call('stats.get')
-        after, = stats['subsystems']
-        t.eq({key: after[key] - before[key] for key in ('reads', 'writes', 'read_bytes', 'written_bytes')},
-             {'reads': 1, 'writes': 3, 'read_bytes': 1024, 'written_bytes': 3 * 4096}, 'difference')
-        t.eq([r['reactor'] for r in stats['reactors']], [0, 1])
-        t.eq(sum(r['io_queues'] for r in stats['reactors']), 1, 'I/O queues')
-        t.eq(sum(r['writes'] for r in stats['reactors']), after['writes'], 'writes of reactors')
-        t.ok(all(r['busy_seconds'] >= 0 for r in stats['reactors']), 'busy time')
 
 
 # ---- changes without the file ----
@@ -310,28 +185,6 @@ def a_drain_has_a_time_limit_within_bounds(t):
 
 
 @test
-def a_drain_waits_for_hosts_and_then_refuses_new_ones(t):
-    target, path = target_of(t)
-    with Control(path) as c, Control(path) as other, host(target) as h:
-        h.enable()
-        queue = h.add_io()
-        nv.expect(queue.write_blocks(1, 0, bytes(512)))
-        c.post('drain', timeout=60)
-        wait_for(lambda: ana_states(h)[1] == 3, 'the ANA state to change')
-        t.eq(c.answer()['result']['drained'], True)
-        t.ok(queue.read_blocks(1, 0, 1)[0].status, 'a read succeeded')  # the connection is still there
-        listener, = other.call('listener.list')['listeners']
-        t.eq((listener['state'], other.call('status')['state']), ('closed', 'drained'))
-        try:
-            host(target).close()
-            raise Failure('a new host was let in')
-        except (OSError, nv.iw.PeerError):
-            pass
-        t.eq(other.call('shutdown'), {})
-    t.eq(target.wait(), 0, 'exit status')
-
-
-@test
 def one_drain_runs_at_a_time_and_waits_for_every_reactor(t):
     """One of the reactors is blocked meanwhile."""
     stall = t.path('stall')
@@ -348,21 +201,6 @@ def one_drain_runs_at_a_time_and_waits_for_every_reactor(t):
         os.unlink(stall)
         nv.expect(queue.wait(cid))
         t.eq(c.answer()['result']['drained'], True)
-
-
-@test
-def a_drain_gives_up_when_a_host_goes_on(t):
-    """Its write does not end: the storage is slow."""
-    layers = [{'type': 'delay', 'write': '20s'}]
-    target, path = controlled(t, [memory(t, layers=layers)], target={'drain_timeout': '1ms'})
-    with Control(path) as c, host(target) as h:
-        h.enable()
-        post_write(h.add_io(), 1, bytes(512))
-        wait_for(lambda: sum(r['in_flight'] for r in c.call('stats.get')['reactors']), 'the write to begin')
-        e = refused(t, 'timeout', c.call, 'drain', timeout=1)
-        t.match('1 commands in flight', e.message)
-        t.eq(ana_states(h)[1], 1, 'ANA state')
-        t.eq(c.call('listener.list')['listeners'][0]['state'], 'listening')
 
 
 @test
@@ -446,11 +284,11 @@ def events_are_numbered(t):
 @test
 def a_host_that_is_silent_is_an_event(t):
     target, path = target_of(t)
-    with Control(path) as watcher, host(target, kato=1000) as h:
+    with Control(path) as watcher, host(target, kato=200) as h:
         watcher.call('events.watch')
         h.enable()
         fields = event_of(watcher, 'keep-alive-expired')
-        t.eq((fields['nqn'], fields['hostnqn'], fields['kato']), (NQN, nv.HOST_NQN, 1000))
+        t.eq((fields['nqn'], fields['hostnqn'], fields['kato']), (NQN, nv.HOST_NQN, 200))
         t.eq(event_of(watcher, 'disconnected')['reason'], 'keep alive timed out')
 
 
@@ -514,47 +352,6 @@ def a_watcher_that_does_not_read_loses_events_and_is_told(t):
 # ---- configuration ----
 
 @test
-def a_reload_answers_what_it_did(t):
-    target, path = target_of(t)
-    with Control(path) as c:
-        with_socket(t, [memory(t), memory(t, 2)], target={'queue_depth': 64})
-        diff = {d['path']: (d['from'], d['to']) for d in c.call('config.diff')['differences']}
-        t.eq(diff.pop('target.queue_depth'), (128, 64))
-        at = f'subsystems[{NQN}].namespaces[2]'
-        t.eq((list(diff), diff[at][0], diff[at][1]['backend']), ([at], None, 'memory'), 'differences')
-        t.eq(c.call('config.check', full=True), {'path': t.path('rdtarget.yaml'), 'ok': True, 'messages': [],
-                                                 'left_out': 0})
-        result = c.call('config.reload')
-        t.eq((result['applied'], result['problems'], result['restarts']), (True, 0, 1))
-        t.match('reloaded: 1 namespaces added, 1 changes that need a restart', result['summary'])
-        t.match('target: queue_depth: a change needs a restart', result['messages'][0]['text'])
-        target.expect('reloaded: 1 namespaces added')
-        t.eq(c.call('status')['last_reload']['summary'], result['summary'])
-        exercise(target, nsid=2)
-
-
-@test
-def a_reload_that_is_refused_answers_why(t):
-    _, path = target_of(t)
-    with Control(path) as c:
-        with_socket(t, [memory(t), {'nsid': 2, 'backend': 'file', 'path': t.path('none.img')}])
-        result = c.call('config.reload')
-        t.eq(result['applied'], False)
-        t.match('not reloaded', result['summary'])
-        t.match('namespace 2: path .*none.img: no such file', result['messages'][0]['text'])
-        t.file('rdtarget.yaml', b'listeners: 7\n')
-        result = c.call('config.reload')
-        t.eq(result['applied'], False)
-        t.match(r'rdtarget.yaml:1: listeners: ', result['messages'][0]['text'])
-        check = c.call('config.check')
-        t.eq(check['ok'], False)
-        t.eq(check['messages'], result['messages'])
-        e = refused(t, 'invalid', c.call, 'config.diff')
-        t.match(r'rdtarget.yaml:1: listeners: ', e.message)
-        t.eq(len(c.call('namespace.list')['namespaces']), 1, 'namespaces')
-
-
-@test
 def the_running_configuration_is_that_of_the_file(t):
     text = {'serial': 'S1', 'hosts': ['nqn.2024-01.test:a', 'nqn.2024-01.test:b'], 'allow_any_host': False}
     _, path = controlled(t, [memory(t, hosts=['nqn.2024-01.test:a'], qos={'iops': 5, 'bandwidth': '1MiB'})],
@@ -607,7 +404,7 @@ def as_user(t, uid, gid, groups, path, *methods):
         os.setgroups(groups)
         os.setgid(gid)
         os.setuid(uid)
-    res = t.run(['/usr/bin/env', 'python3', '-c', CLIENT, path, *methods], wrap=False, preexec_fn=become)
+    res = t.run(['/usr/bin/env', 'python3', '-c', CLIENT, path, *methods], preexec_fn=become)
     if 'PermissionError' in res.err:
         return None
     t.ok('Traceback' not in res.err, f'the client failed: {res.err}')
@@ -676,27 +473,6 @@ def a_file_in_the_place_of_the_socket_is_kept(t):
 
 
 # ---- clients that do not behave ----
-
-@test
-def a_client_that_does_not_read_stops_nobody(t):
-    target, path = target_of(t)
-    files = target.open_files()
-    with Control(path) as deaf, Control(path) as other:
-        deaf.sock.setblocking(False)
-        try:
-            while True:  # until the socket takes no more
-                deaf.sock.send(b'{"jsonrpc": "2.0", "id": 1, "method": "config.get"}\n' * 100)
-        except BlockingIOError:
-            pass
-        for _ in range(50):
-            other.call('status')
-        exercise(target)
-        before = target.rss()
-        for _ in range(50):
-            other.call('status')
-        t.ok(target.rss() < before + (4 << 20), 'memory grows')
-    wait_for(lambda: target.open_files() <= files, 'the clients to be gone')
-
 
 @test
 def clients_that_go_in_the_middle_leave_nothing(t):
@@ -783,7 +559,7 @@ def random_request(rng, methods):
 def random_calls_of_many_clients_disturb_no_io(t):
     """Without calls that end the target or change what is served: test_control_change.py has those."""
     target, path = controlled(t, [t.namespace(1)])
-    verify = t.spawn('rdverify', [program('rdverify'), target.uri(1), '--seconds', '5', '--queues', '2',
+    verify = t.spawn('rdverify', [program('rdverify'), target.uri(1), '--seconds', '2', '--queues', '2',
                                   '--range', 4 << 20, *PATIENCE])
     with Control(path) as c:
         methods = [m for m in c.call('info')['methods']

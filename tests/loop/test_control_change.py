@@ -13,7 +13,7 @@ import threading
 import nvmf_peer as nv
 from t_control import Control, Refused, controlled, refused
 from t_loop import LONG, NQN, PATIENCE, each, main, preloaded, program, scaled, test, wait_for
-from t_serving import exercise, has_ended, host, memory
+from t_serving import exercise, host, memory
 
 OTHER = 'nqn.2024-01.test:other'
 HOST = 'nqn.2024-01.test:host-a'
@@ -30,48 +30,6 @@ def differences(c):
 
 
 # ---- what can be changed ----
-
-@test
-def a_namespace_is_added_and_removed(t):
-    target, path = controlled(t, [memory(t)])
-    with Control(path) as c:
-        answer = c.call('namespace.add', nqn=NQN, namespace=memory(t, 7))
-        t.eq((answer['changed'], answer['summary']), (True, 'reloaded: 1 namespaces added'))
-        exercise(target, nsid=7)
-        t.eq(differences(c), [f'subsystems[{NQN}].namespaces[7]'], 'differences')
-        t.eq(c.call('namespace.add', nqn=NQN, namespace=memory(t, 7)), {'changed': False}, 'the same again')
-        e = refused(t, 'exists', c.call, 'namespace.add', nqn=NQN, namespace=memory(t, 7, size='4MiB'))
-        t.eq((e.data['field'], e.data['value']), ('nsid', '7'))
-        t.eq(c.call('status')['unsaved'], 1)
-        t.eq(c.call('namespace.remove', nqn=NQN, nsid=7)['summary'], 'reloaded: 1 removed')
-        t.eq(c.call('namespace.remove', nqn=NQN, nsid=7), {'changed': False}, 'the same again')
-        t.eq(nsids(t, target), [1])
-        t.eq(differences(c), [], 'differences')
-    target.expect(r'control: namespace.add .*"nsid":7.* by uid [0-9]+, pid [0-9]+')
-
-
-@test
-def a_namespace_changes_its_size_its_limits_and_its_protection(t):
-    target, path = controlled(t, [memory(t)])
-    with Control(path) as c, host(target) as h:
-        h.enable()
-        queue = h.add_io()
-        t.eq(c.call('namespace.resize', nqn=NQN, nsid=1, size='4MiB')['summary'], 'reloaded: 1 resized')
-        t.eq(c.call('namespace.list')['namespaces'][0]['size'], 4 << 20)
-        t.ok(queue.read_blocks(1, 8192, 1)[0].status, 'a read behind the end succeeded')
-        c.call('namespace.qos', nqn=NQN, nsid=1, limits={'iops': 1000, 'bandwidth': '1G'})
-        found, = c.call('config.get')['config']['subsystems'][0]['namespaces']
-        t.eq((found['qos']['iops'], found['qos']['bandwidth']), (1000, '1G'))
-        c.call('namespace.qos', nqn=NQN, nsid=1, limits={})
-        t.ok('qos' not in c.call('config.get')['config']['subsystems'][0]['namespaces'][0], 'limits are left')
-        c.call('namespace.write_protect', nqn=NQN, nsid=1, on=True)
-        t.ok(queue.write_blocks(1, 0, bytes(512)).status, 'a write succeeded')
-        t.eq(c.call('namespace.list')['namespaces'][0]['read_only'], True)
-        c.call('namespace.write_protect', nqn=NQN, nsid=1, on=False)
-        c.call('namespace.set_ana', nqn=NQN, nsid=1, group=3)
-        t.eq(c.call('namespace.list')['namespaces'][0]['ana_group'], 3)
-    exercise(target)
-
 
 @test
 def protection_limits_and_ana_group_change_without_opening_the_storage_again(t):
@@ -132,53 +90,6 @@ def a_file_that_has_grown_is_looked_at(t):
 
 
 @test
-def hosts_are_let_in_and_shut_out(t):
-    target, path = controlled(t, [memory(t)])
-    with Control(path) as c:
-        e = refused(t, 'refused', c.call, 'host.deny', nqn=NQN, hostnqn=HOST)
-        t.match('any host may use', e.message)
-        t.eq(c.call('host.allow', nqn=NQN, hostnqn=OTHER), {'changed': False}, 'any host may already')
-        t.eq(c.call('subsystem.set_hosts', nqn=NQN, hosts=[HOST])['changed'], True)
-        exercise(target, hostnqn=HOST)
-        with host(target, hostnqn=HOST) as h:
-            h.enable()
-            t.eq(c.call('host.qos', nqn=NQN, hostnqn=HOST, limits={'iops': 5000})['changed'], True)
-            t.eq(c.call('config.get')['config']['subsystems'][0]['host_qos'][0]['iops'], 5000)
-            t.eq(c.call('host.qos', nqn=NQN, hostnqn=HOST, limits={'read_iops': 6000})['changed'], True)
-            t.eq(c.call('config.get')['config']['subsystems'][0]['host_qos'][0]['read_iops'], 6000)
-            c.call('host.qos', nqn=NQN, hostnqn=HOST, limits={})
-            c.call('host.allow', nqn=NQN, hostnqn=OTHER)
-            t.eq(c.call('host.deny', nqn=NQN, hostnqn=HOST)['changed'], True)
-            t.eq(c.call('host.deny', nqn=NQN, hostnqn=HOST)['changed'], False)
-            wait_for(lambda: has_ended(h.admin), 'the controller to end')
-        t.eq(c.call('subsystem.list')['subsystems'][0]['hosts'], [OTHER])
-        e = refused(t, 'invalid', c.call, 'host.deny', nqn=NQN, hostnqn=OTHER)  # not: all others, instead
-        t.match('nobody could connect', e.message)
-        t.eq(c.call('subsystem.list')['subsystems'][0]['hosts'], [OTHER])
-        refused(t, 'invalid', c.call, 'subsystem.set_hosts', nqn=NQN, hosts=[5])
-        t.eq(c.call('subsystem.allow_any_host', nqn=NQN)['changed'], True)
-        t.eq(c.call('subsystem.allow_any_host', nqn=NQN)['changed'], False)
-    exercise(target)
-
-
-@test
-def subsystems_and_listeners_come_and_go(t):
-    target, path = controlled(t, [memory(t)])
-    with Control(path) as c:
-        c.call('subsystem.add', subsystem={'nqn': OTHER, 'allow_any_host': True, 'namespaces': [memory(t, 5)]})
-        exercise(target, OTHER, nsid=5)
-        t.eq(c.call('subsystem.remove', nqn=OTHER)['changed'], True)
-        t.eq(c.call('subsystem.remove', nqn=OTHER)['changed'], False)
-        t.eq([s['nqn'] for s in c.call('subsystem.list')['subsystems']], [NQN])
-        c.call('listener.add', listener={'address': '127.0.0.2', 'port': 0, 'provider': 'iwarp'})
-        t.eq([x['address'] for x in c.call('listener.list')['listeners'] if x['state'] == 'listening'],
-             [target.addr, '127.0.0.2'])
-        c.call('listener.remove', address='127.0.0.2', port=0)
-        t.eq([x['address'] for x in c.call('listener.list')['listeners'] if x['state'] == 'listening'], [target.addr])
-    exercise(target)
-
-
-@test
 def an_ana_state_stays_when_something_else_is_changed(t):
     target, path = controlled(t, [memory(t)])
     with Control(path) as c:
@@ -191,50 +102,6 @@ def an_ana_state_stays_when_something_else_is_changed(t):
 
 
 # ---- errors ----
-
-@each(('no such subsystem', 'not_found', 'namespace.add', {'nqn': 'nqn.x', 'namespace': {'nsid': 1}}, 'nqn', 'nqn.x',
-       'no subsystem "nqn.x"'),
-      ('no such namespace', 'not_found', 'namespace.resize', {'nqn': NQN, 'nsid': 9, 'size': '1M'}, 'nsid', '9',
-       'no namespace "9"'),
-      ('a namespace without a number', 'invalid', 'namespace.add', {'nqn': NQN, 'namespace': {'size': '1M'}}, 'nsid',
-       None, 'nsid: missing, expected a whole number'),
-      ('a key that is none', 'invalid', 'namespace.add',
-       {'nqn': NQN, 'namespace': {'nsid': 2, 'backend': 'memory', 'size': '1MiB', 'colour': 'red'}}, 'colour', None,
-       r'^subsystems\[0\].namespaces\[1\].colour: '),
-      ('a size that is none', 'invalid', 'namespace.resize', {'nqn': NQN, 'nsid': 1, 'size': 'large'}, 'size', None,
-       r'^subsystems\[0\].namespaces\[0\].size: found "large", expected'),
-      ('an NSID that is none', 'invalid', 'namespace.add',
-       {'nqn': NQN, 'namespace': {'nsid': 0, 'backend': 'memory', 'size': '1MiB'}}, 'nsid', None, 'nsid: found 0'),
-      ('an address that is none', 'invalid', 'listener.add', {'listener': {'address': 'here'}}, 'address', None,
-       'address: '),
-      ('an address that is in use', 'refused', 'listener.add', {'listener': {'address': '192.0.2.7x'}}, None, None,
-       None),
-      ('a file that is not there', 'refused', 'namespace.add',
-       {'nqn': NQN, 'namespace': {'nsid': 2, 'backend': 'file', 'path': '/nonexistent/disk.img'}}, None, None,
-       'namespace 2: .*/nonexistent/disk.img'),
-      ('a document that is none', 'invalid', 'config.apply', {'document': 'listeners: 7'}, None, None, 'listeners: '))
-def a_change_is_refused(t, name, method, params, field, value, says):
-    target, path = controlled(t, [memory(t)])
-    with Control(path) as c:
-        if says is None:  # the address that the target has
-            name, says = 'refused', 'in use'
-            params = {'listener': {'address': target.addr, 'port': target.port}}
-        before = c.call('config.get')
-        for dry_run in (True, False) if name != 'refused' else (False,):
-            e = refused(t, name, c.call, method, dry_run=dry_run, **params)
-            t.match(says, e.message)
-            if field:
-                t.eq(e.data['field'], field, 'field')
-            if value:
-                t.eq(e.data['value'], value, 'value')
-        t.eq(c.call('config.get'), before, 'configuration after it')
-        t.eq(c.call('status')['unsaved'], 0)
-        if name == 'invalid':  # the log does not blame the file
-            t.ok(': error: ' not in target.text(), 'an error was logged')
-        target.expect(f'control: {method} of pid {os.getpid()}: refused: ')
-        c.call('namespace.add', nqn=NQN, namespace=memory(t, 3))  # the refused change is not tried again
-    exercise(target, nsid=3)
-
 
 @each(('even', ''), ('odd', 'x'))
 def what_is_cut_within_a_character_is_told(t, before):
@@ -300,42 +167,6 @@ def what_is_saved_is_in_the_file_with_its_comments(t):
         t.eq(content(t, 'rdtarget.yaml~'), before, 'the previous file')
     target.stop()
     exercise(t.target(config=t.path('rdtarget.yaml'), name='again'), nsid=2)
-
-
-@test
-def a_reload_of_the_file_names_what_it_replaces(t):
-    before = commented(t)
-    target = t.target(config=t.path('rdtarget.yaml'))
-    with Control(t.path('control.sock')) as c:
-        c.call('namespace.add', nqn=NQN, namespace=memory(t, 2))
-        c.call('ana.set', group=1, state='change')
-        messages = [m['text'] for m in c.call('config.reload')['messages']]
-        t.eq(len(messages), 2, f'messages: {messages}')
-        t.match('^a change that was not saved is replaced: namespace.add .*"nsid":2', messages[0])
-        t.match('replaced: ana.set .*"change"', messages[1])
-        t.eq((nsids(t, target), c.call('status')['unsaved']), ([1], 0))
-        c.call('namespace.add', nqn=NQN, namespace=memory(t, 3))
-        since = target.mark()
-        target.reload()
-        target.expect('warning: main: a change that was not saved is replaced: namespace.add .*"nsid":3', since=since)
-        # A person has put it into the file: nothing is lost.
-        c.call('namespace.resize', nqn=NQN, nsid=1, size='4MiB')
-        t.file('rdtarget.yaml', before.replace('8MiB   #', '4MiB   #').encode())
-        t.eq(c.call('config.reload')['messages'], [], 'what was lost')
-
-
-@test
-def a_file_that_was_edited_meanwhile_is_not_overwritten(t):
-    before = commented(t)
-    t.target(config=t.path('rdtarget.yaml'))
-    with Control(t.path('control.sock')) as c:
-        c.call('namespace.add', nqn=NQN, namespace=memory(t, 2))
-        t.file('rdtarget.yaml', (before + '# mine\n').encode())
-        t.match('was changed since it was read', refused(t, 'refused', c.call, 'config.save').message)
-        e = refused(t, 'refused', c.call, 'namespace.remove', nqn=NQN, nsid=2, save=True)
-        t.match('^the change was made, but: .*was changed since it was read', e.message)
-        t.eq(content(t), before + '# mine\n', 'file')
-        t.eq(len(c.call('namespace.list')['namespaces']), 1, 'namespaces')
 
 
 @test
@@ -490,30 +321,6 @@ def a_document_is_compared_and_applied(t):
         t.match(r'(?s)nsid: 4\n.*# enough\n      - nsid: 5', content(t))
         t.eq(content(t, 'rdtarget.yaml~'), before, 'the previous file')
     target.expect('control: config.apply .*"document":"\\.\\.\\."')
-
-
-@test
-def a_text_that_cannot_be_edited_is_refused(t):
-    text = commented(t).replace('subsystems:', 'subsystems: &all')
-    t.file('rdtarget.yaml', text.encode())
-    t.target(config=t.path('rdtarget.yaml'))
-    with Control(t.path('control.sock')) as c:
-        e = refused(t, 'refused', c.call, 'subsystem.add', subsystem={'nqn': OTHER})
-        t.match('this part of the configuration cannot be edited', e.message)
-        t.match('edit the file by hand', e.data['hint'])
-
-
-@test
-def a_drained_target_takes_no_changes(t):
-    target, path = controlled(t, [memory(t)])
-    with Control(path) as c:
-        c.call('drain')
-        refused(t, 'busy', c.call, 'namespace.add', nqn=NQN, namespace=memory(t, 2))
-        refused(t, 'busy', c.call, 'config.reload')
-        target.reload(expect='not reloaded: the target is drained, and takes no changes')
-        t.eq(c.call('listener.list')['listeners'][0]['state'], 'closed')
-        t.eq(c.call('shutdown'), {})
-    t.eq(target.wait(), 0, 'exit status')
 
 
 # ---- many at once ----

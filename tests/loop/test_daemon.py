@@ -88,35 +88,6 @@ def a_reload_that_is_refused_ends_for_the_service_manager_too(t):
     t.match('not reloaded: .*nothing was changed', manager.until('READY')['STATUS'])
 
 
-@each(('not a path', {'NOTIFY_SOCKET': 'somewhere'}, 'NOTIFY_SOCKET is "somewhere"'),
-      ('nobody there', {'NOTIFY_SOCKET': '/nonexistent/notify'}, 'cannot reach NOTIFY_SOCKET /nonexistent/notify'))
-def a_notify_socket_of_no_use_is_said_and_the_target_serves(t, env, says):
-    target = t.target([memory(t)], env=dict(os.environ, **env))
-    t.match(says, target.text())
-    exercise(target)
-
-
-@test
-def the_watchdog_is_fed(t):
-    manager = Manager(t, t.path('notify'))
-    manager.env['WATCHDOG_USEC'] = '300000'
-    t.target([memory(t)], env=manager.env, target={'reactors': 3})
-    for _ in range(5):
-        manager.until('WATCHDOG')
-
-
-@test
-def the_watchdog_of_another_process_is_not_fed(t):
-    manager = Manager(t, t.path('notify'))
-    manager.env.update(WATCHDOG_USEC='1000', WATCHDOG_PID='1')
-    target = t.target([memory(t)], env=manager.env)
-    manager.until('READY')
-    exercise(target)
-    target.stop()
-    manager.until('STOPPING')
-    t.eq([m for m in manager.came if 'WATCHDOG' in m], [], 'feedings')
-
-
 @test
 def a_reactor_that_stands_still_starves_the_watchdog(t):
     stall = t.path('stall')

@@ -14,9 +14,8 @@ import nvmf_peer as nv
 import t_schema
 from t_control import Control
 from t_http import Http, listening_ports, requires_http, serving, with_http
-from t_loop import ADDR6, FABRIC, NQN, Failure, Skip, each, main, program, requires_ipv6, test, wait_for
+from t_loop import ADDR6, FABRIC, LONG, NQN, Skip, each, main, program, requires_ipv6, test, wait_for
 from t_serving import exercise, host, memory
-from t_storage import stall_env, stand_still
 
 
 def served(t, **kw):
@@ -82,53 +81,6 @@ def health_says_whether_it_serves(t):
             t.match('^(draining|drained)$', http.get('/healthz')[2].decode().strip())
 
 
-@each(('page', '/', 'text/html; charset=utf-8'), ('document', '/status.json', 'application/json'),
-      ('health', '/healthz', 'text/plain; charset=utf-8'), ('missing', '/nothing', 'text/plain; charset=utf-8'))
-def an_answer_has_headers_for_browsers(t, path, kind):
-    _, http = served(t)
-    _, headers, body = http.get(path)
-    t.eq(headers['Content-Type'], kind)
-    t.eq({name: headers[name] for name in ('X-Content-Type-Options', 'Referrer-Policy', 'X-Frame-Options',
-                                           'Cross-Origin-Resource-Policy', 'Cache-Control', 'Connection')},
-         {'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'no-referrer', 'X-Frame-Options': 'DENY',
-          'Cross-Origin-Resource-Policy': 'same-origin', 'Cache-Control': 'no-store', 'Connection': 'close'})
-    t.match("default-src 'none'", headers['Content-Security-Policy'])
-    t.ok('unsafe' not in headers['Content-Security-Policy'], 'the policy allows something unsafe')
-    t.ok('Access-Control-Allow-Origin' not in headers, 'other sites may read it')
-    head = http.get(path, method='HEAD')
-    t.eq((head[2], head[1]['Content-Length']), (b'', str(len(body))), 'of HEAD')
-
-
-@each(('a numeric address', '127.0.0.1', 200), ('with a port', '127.0.0.1:80', 200), ('IPv6', '[::1]:80', 200),
-      ('localhost', 'LocalHost', 200), ('a name that is configured', 'Target-7.example:10420', 200),
-      ('another name', 'evil.example', 421), ('a name that begins so', 'target-7.example.evil.example', 421),
-      ('a name that ends so', 'evil-target-7.example', 421), ('a number too many', '127.0.0.1.evil.example', 421),
-      ('no IPv6', '[evil]', 421), ('an open bracket', '[::1', 421), ('no port', '127.0.0.1:x', 421),
-      ('user and name', 'localhost@evil.example', 421), ('an empty one', '', 421))
-def a_host_header_is_checked(t, name, code):
-    """Another site's page could have its name point here (DNS rebinding), and read what is served."""
-    _, http = served(t, http={'host_names': ['target-7.example', 'other.example']})
-    for path in '/status.json', '/healthz', '/':
-        t.eq(http.get(path, Host=name)[0], code, f'{path} by Host {name!r}')
-
-
-@test
-def a_request_without_a_host_is_refused(t):
-    _, http = served(t)
-    t.eq(http.get('/status.json', Host=None)[0] // 100, 4)
-    with socket.create_connection((http.addr, http.port)) as sock:
-        sock.sendall(b'GET /status.json HTTP/1.0\r\n\r\n')
-        t.match(b'^HTTP/1.. 4', sock.makefile('rb').readline())
-
-
-@each(*((method, method) for method in ('POST', 'PUT', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT', 'PATCH')))
-def nothing_but_reading_is_allowed(t, method):
-    _, http = served(t)
-    code, headers, _ = http.get('/status.json', method=method)
-    t.ok(400 <= code < 500, f'{method}: {code}')
-    t.ok(headers.get('Allow', 'GET, HEAD') == 'GET, HEAD', 'Allow')
-
-
 @test
 def ipv6_is_served(t):
     requires_ipv6()
@@ -161,26 +113,6 @@ def metrics_come_in_the_format_that_is_asked_for(t, accept, kind):
     t.eq(text.endswith('# EOF\n'), 'openmetrics' in kind, 'the end of OpenMetrics')
     t.match(r'(?m)^rdtarget_\w+\{[^}]*\} \d', text)
     t.eq(sorted({line.split('{')[0].split(' ')[0][:9] for line in text.splitlines() if not line.startswith('#')}), ['rdtarget_'])
-
-
-@test
-def both_formats_are_made_for_clients_that_ask_at_once(t):
-    _, http = served(t)
-    wrong = []
-
-    def ask(accept):
-        for _ in range(10):
-            _, headers, body = http.get('/metrics', Accept=accept)
-            if not headers['Content-Type'].startswith(accept) or body.endswith(b'# EOF\n') != ('open' in accept):
-                wrong.append((accept, headers['Content-Type']))
-
-    threads = [threading.Thread(target=ask, args=(accept,), daemon=True)
-               for accept in 2 * ['text/plain', 'application/openmetrics-text']]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    t.eq(wrong, [], 'answers of another format')
 
 
 # ---- reload ----
@@ -235,23 +167,6 @@ def a_reload_to_the_same_port_of_another_address_moves_it(t):
 
 
 @test
-def a_port_that_is_taken_leaves_it_as_it_was(t):
-    target = t.target(config=with_http(t, [memory(t)]))
-    http = Http(target)
-    with socket.socket() as taken:
-        taken.bind(('127.0.0.1', 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        _, said = change(t, target, {'port': port})
-        t.match(rf'http: 127.0.0.1 port {port}: cannot (bind|listen): Address already in use', said)
-        http.status()
-        t.eq(last_reload(http)['applied'], True, 'the rest was applied')
-        t.match('in part', last_reload(http)['summary'])
-    since, _ = change(t, target, {'port': port})
-    t.eq(Http(target, since).port, port, 'after the port was free')
-
-
-@test
 def storage_is_served_when_the_port_is_taken_at_the_start(t):
     requires_http()
     with socket.socket() as taken:
@@ -268,51 +183,25 @@ def storage_is_served_when_the_port_is_taken_at_the_start(t):
 
 # ---- clients that do not behave ----
 
-def connected(http, count):
-    socks = [socket.create_connection((http.addr, http.port)) for _ in range(count)]
-    for sock in socks:
-        sock.settimeout(60)
-    return socks
-
-
-@test
-def clients_that_send_nothing_keep_nobody_out(t):
-    """More clients than connections: each new connection ends the oldest."""
-    target, http = served(t)
-    files = target.open_files()
-    stuck = connected(http, 200)
-    for n, sock in enumerate(stuck):
-        try:
-            sock.sendall(b'GET /status.json HTTP/1.1\r\nHost: loc'[:n])
-        except OSError:
-            pass  # it was ended already
-    for _ in range(5):
-        http.status()
-    t.ok(target.open_files() - files <= 64, f'{target.open_files() - files} connections are open')
-    exercise(target)
-    for sock in stuck:
-        sock.close()
-    wait_for(lambda: target.open_files() <= files, 'the connections to be closed')
-
-
 @test
 def clients_that_do_not_read_keep_nobody_out(t):
     target, http = serving(t, [memory(t, n, size='64KiB') for n in range(1, 1001)])
     files = target.open_files()
     stuck = []
-    for _ in range(150):
+    for _ in range(80):
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         sock.connect((http.addr, http.port))
         sock.sendall(b'GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n')
         stuck.append(sock)
-    for _ in range(5):
+    for _ in range(2):
         t.eq(http.status()['namespaces_total'], 1000)
     t.ok(target.open_files() - files <= 64, f'{target.open_files() - files} connections are open')
     exercise(target)
     for sock in stuck:
         sock.close()
-    wait_for(lambda: target.open_files() <= files, 'the connections to be closed')
+    if LONG:  # after the time that an idle connection may have
+        wait_for(lambda: target.open_files() <= files, 'the connections to be closed')
 
 
 @test
@@ -333,31 +222,6 @@ def slow_readers_hold_a_bounded_number_of_documents(t):
             wait_for(lambda: target.open_files() - files == 4, 'four connections that read slowly')
     wait_for(lambda: target.open_files() - files <= 8, 'the oldest documents to be dropped')
     t.ok(target.open_files() - files >= 4, 'the others go on')
-    exercise(target)
-
-
-@each(('a line without end', b'GET /' + b'x' * 100000),
-      ('headers without end', b'GET / HTTP/1.1\r\nHost: localhost\r\n' + b'X-A: ' + b'b' * 100000),
-      ('many headers', b'GET / HTTP/1.1\r\nHost: localhost\r\n' + b'X: y\r\n' * 20000 + b'\r\n'),
-      ('no HTTP', b'\0\xff\x16\x03\x01' * 50 + b'\r\n\r\n'),
-      ('a body without end', b'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n' + b'z' * 100000),
-      ('a body in chunks', b'POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n'
-       + b'z' * 100000))
-def what_is_too_long_or_no_request_ends_the_connection(t, data):
-    target, http = served(t)
-    sock, = connected(http, 1)
-    with sock:
-        try:
-            sock.sendall(data)
-            sock.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass  # ended while it was sent
-        try:
-            while sock.recv(65536):
-                pass
-        except ConnectionError:
-            pass
-    http.status()
     exercise(target)
 
 
@@ -382,57 +246,7 @@ def many_clients_at_once_all_get_an_answer_while_hosts_are_served(t):
     t.eq(wrong, [], 'other answers')
 
 
-@test
-def a_client_that_waits_for_a_document_when_the_target_ends_is_let_go(t):
-    target, http = served(t)
-    ended = threading.Event()
-
-    def ask():
-        while not ended.is_set():
-            try:
-                http.get('/status.json')
-            except (OSError, ValueError, Failure):
-                pass
-            except Exception:  # pylint: disable=broad-except
-                pass  # half an answer
-
-    threads = [threading.Thread(target=ask, daemon=True) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    http.status()
-    target.stop()
-    ended.set()
-    for thread in threads:
-        thread.join()
-
-
 # ---- what is stalled ----
-
-@test
-def a_reactor_that_stands_still_is_named_and_stops_no_answer(t):
-    stall = t.path('stall')
-    target, http = serving(t, [t.namespace(1, engine='aio')], target={'reactors': 2}, env=stall_env(stall))
-    with host(target) as h:
-        h.enable()
-        queue = h.add_io()
-        try:
-            stand_still(queue, stall)
-            status = wait_for(lambda: (lambda s: s if s['stalled'] else None)(http.status()), 'it to be seen')
-            t_schema.check('http/status', status)
-            kinds = {s['kind'] for s in status['stalled']}
-            t.eq(kinds, {'reactor'})
-            silent = [r['reactor'] for r in status['reactors'] if not r['answers']]
-            t.eq(len(silent), 1, 'reactors that do not answer')
-            t.match(f'^reactor {silent[0]} does not answer', status['stalled'][0]['text'])
-            t.ok(status['stalled'][0]['since_seconds'] > 0, 'since when')
-            code, _, body = http.get('/healthz')
-            t.eq(code, 503)
-            t.match(rf'reactor {silent[0]} has not answered for', body.decode())
-        finally:
-            os.unlink(stall)
-        wait_for(lambda: http.get('/healthz')[0] == 200, 'the reactor to answer again')
-        t.eq(http.status()['stalled'], [])
-
 
 @test
 def a_listener_that_waits_for_its_address_is_shown(t):
@@ -443,37 +257,6 @@ def a_listener_that_waits_for_its_address_is_shown(t):
     t.eq(stalled['kind'], 'listener')
     t.match(r'^listener 192.0.2.1 port 0 waits for its address: ', stalled['text'])
     t.ok(stalled['since_seconds'] >= 0, 'since when')
-
-
-@test
-def a_command_that_is_not_answered_is_shown(t):
-    target, http = serving(t, [memory(t, layers=[{'type': 'delay', 'read': '1h'}])])
-    with host(target) as h:
-        h.enable()
-        queue = h.add_io()
-        queue.post_io(nv.NVM_READ, 1, 0, bytes(512), 512)
-        stalled, = wait_for(lambda: http.status()['stalled'], 'it to be seen')
-        t.eq(stalled['kind'], 'io')
-        t.match(f'^{NQN} namespace 1: the oldest of 1 commands in flight has no answer yet$', stalled['text'])
-        t.ok(stalled['since_seconds'] >= 2, 'since when')
-        t.eq(http.get('/healthz')[0], 200, 'storage that is slow is no fault of the target')
-
-
-# ---- names that hosts choose ----
-
-@each(('markup', '"><script>alert(1)</script>&lt;', '"><script>alert(1)</script>&lt;'),
-      ('bytes that are not UTF-8', b'\xff\xc0bad\x80', '??bad?'), ('half a character', b'a\xe2\x82', 'a??'), ('a line and an escape', 'a\n\x1b[31mb', 'a\n\x1b[31mb'))
-def a_hosts_name_is_text(t, name, shown):
-    """A host whose name is not UTF-8 must not be missing in the list."""
-    target, http = served(t)
-    with host(target, hostnqn=name) as h:
-        h.enable()
-        ctrl, = http.status()['controllers']
-        t.eq(ctrl['hostnqn'], shown)
-        with Control(t.path('control.sock')) as c:
-            t.eq([one['hostnqn'] for one in c.call('host.list')['hosts']], [shown], 'by the control socket')
-            t.eq([one['hostnqn'] for one in c.call('stats.get', hosts=True)['hosts']], [shown], 'by stats.get')
-        http.get('/metrics')[2].decode()  # UTF-8, or nothing would be scraped
 
 
 # ---- configuration ----

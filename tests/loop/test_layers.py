@@ -11,7 +11,7 @@ from t_loop import ENGINE, each, main, requires_engine, test, wait_for
 from t_serving import host
 from t_storage import DSM, MIB, WRITE_ZEROES, as_root, loop_device, pattern
 
-UNRECOVERED_READ, WRITE_FAULT, CAPACITY_EXCEEDED, NOT_READY = 0x281, 0x280, 0x081, 0x082
+UNRECOVERED_READ, CAPACITY_EXCEEDED = 0x281, 0x081
 DEAC = 1 << 25
 
 
@@ -48,37 +48,6 @@ def errors_are_told_with_their_status(t):
         h.shutdown()
 
 
-@test
-def a_trigger_turns_errors_on_and_off(t):
-    trigger = t.path('fail')
-    target = serve(t, {'type': 'error', 'trigger': trigger, 'error': 'ENODEV'}, backend='file')
-    with host(target) as h:
-        h.enable()
-        queue = h.add_io()
-        data = pattern(1, 4096)
-        nv.expect(queue.write_blocks(1, 0, data))
-        for _ in range(3):
-            open(trigger, 'wb').close()
-            t.eq(queue.write_blocks(1, 0, bytes(4096)).status, NOT_READY)
-            t.eq(queue.read_blocks(1, 0, 8)[0].status, NOT_READY)
-            os.unlink(trigger)
-            cqe, got = queue.read_blocks(1, 0, 8)
-            nv.expect(cqe)
-            t.same(got, data)
-        h.shutdown()
-
-
-@test
-def a_count_ends(t):
-    target = serve(t, {'type': 'error', 'ops': ['read'], 'skip': 2, 'count': 3})
-    with host(target) as h:
-        h.enable()
-        queue = h.add_io()
-        got = [queue.read_blocks(1, 0, 1)[0].status for _ in range(8)]
-        t.eq(got, [0, 0] + 3 * [UNRECOVERED_READ] + [0, 0, 0])
-        h.shutdown()
-
-
 # ---- delay ----
 
 @each(('memory', {}), ('file', {'backend': 'file', 'engine': ENGINE}))
@@ -101,27 +70,6 @@ def a_slow_backend_holds_up_only_its_own(t, keys):
         nv.expect(queue.wait(cid))
         t.ok(time.monotonic() - start >= 0.3, 'the read did not take its time')
         t.same(bytes(region.data), data)
-        h.shutdown()
-
-
-@test
-def abort_reaches_through_the_layers(t):
-    target = serve(t, {'type': 'error', 'count': 1, 'ops': ['flush']}, {'type': 'delay', 'write': '1h'},
-                   {'type': 'delay', 'read': '1h'})
-    with host(target) as h:
-        h.enable()
-        queue = h.add_io()
-        region = queue.conn.register(bytes(512), read=False)
-        # The data of the write is in the capsule, so nothing is fetched before the backend gets it.
-        for opcode, sgl, data in ((nv.NVM_WRITE, nv.offset_sgl(0, 512), bytes(512)),
-                                  (nv.NVM_READ, nv.keyed_sgl(region.base, 512, region.stag), b'')):
-            cid = queue.next_cid()
-            queue.post(nv.sqe(opcode, cid, nsid=1, sgl=sgl) + data)
-            nv.expect(queue.read_blocks(2, 0, 1)[0])  # by now it is in the backend
-            cqe = nv.expect(h.admin.call(nv.sqe(nv.ABORT, h.admin.next_cid(),
-                                                cdw10=cid << 16 | queue.qid)))
-            t.eq(cqe.dw0 & 1, 0, 'the command was not aborted')
-            t.eq(queue.wait(cid).status, nv.ABORTED_BY_REQUEST)
         h.shutdown()
 
 

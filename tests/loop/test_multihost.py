@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several hosts and several paths to one daemon: ANA and failover, hidden namespaces, host lists, controller IDs,
-duplicates, referrals and persistent discovery. The configuration changes by SIGHUP."""
+"""Several paths to one daemon: ANA and failover, referrals and persistent discovery. The configuration changes by
+SIGHUP."""
 
 import os
 import random
@@ -9,12 +9,11 @@ import struct
 import sys
 
 import nvmf_peer as nv
-from t_loop import FABRIC, LONG, NQN, Failure, each, main, test, to_yaml
+from t_loop import FABRIC, LONG, NQN, Failure, main, test, to_yaml
 
 HOSTS = [f'nqn.2024-01.test:host{i}' for i in range(3)]
-PERSISTENT_LOSS, INACCESSIBLE, TRANSITION = 0x301, 0x302, 0x303
-BUSY, NO_SUBSYSTEM = 0x181, 0x182  # the latter as for one that is not there
-ANA_CHANGED, NS_CHANGED, DISC_CHANGED = 0x000C0302, 0x00040002, 0x0070F002
+INACCESSIBLE = 0x302
+DISC_CHANGED = 0x0070F002
 OPTIMIZED, NON_OPTIMIZED, INACCESSIBLE_STATE = 1, 2, 3
 
 
@@ -48,11 +47,6 @@ def host(target, path=0, number=0, nqn=NQN, **kw):
     return nv.Host(addr, port, nqn, hostnqn=HOSTS[number], **kw)
 
 
-def connect_status(target, path=0, number=0):
-    with host(target, path, number) as h:
-        return h.admin.fabrics_connect(h.data()).status
-
-
 def log(h, lid, length, *, rae=False, offset=0, lsp=0):
     numd = length // 4 - 1
     cqe, page = h.admin.data_in(nv.GET_LOG, length, cdw10=lid | lsp << 8 | rae << 15 | numd << 16,
@@ -84,12 +78,6 @@ def post_aer(h):
     return cid
 
 
-def nsids(h, cns=2):
-    cqe, page = h.admin.identify(cns)
-    nv.expect(cqe)
-    return [n for n in struct.unpack('<1024I', page) if n]
-
-
 # ---- ANA ----
 
 @test
@@ -109,28 +97,6 @@ def each_listener_has_its_states(t):
         nv.expect(qb.read_blocks(2, 0, 1)[0])
         cqe = nv.expect(qa.read_blocks(2, 0, 1)[0], INACCESSIBLE)
         t.ok(not cqe.dnr, 'DNR would keep the host from the other path')
-
-
-@each(('inaccessible', 'inaccessible', INACCESSIBLE), ('persistent loss', 'persistent-loss', PERSISTENT_LOSS),
-      ('change', 'change', TRANSITION))
-def a_state_changes_while_hosts_are_connected(t, state, status):
-    target = serve(t)
-    with host(target, 0) as a, host(target, 1) as b:
-        a.enable()
-        b.enable()
-        qa, qb = a.add_io(), b.add_io()
-        aer = want_events(a, 1 << 11)
-        before, groups = ana_log(a)
-        reload(t, target, ana=({1: state}, ()))
-        t.eq(nv.expect(a.admin.wait(aer)).dw0, ANA_CHANGED, 'event')
-        after, now = ana_log(a)
-        t.eq((after, now[1][1]), (before + 1, groups[1][1] + 1), 'change counts')
-        for queue, want in ((qa, status), (qb, nv.SUCCESS)):
-            nv.expect(queue.read_blocks(1, 0, 1)[0], want)
-            nv.expect(queue.write_blocks(1, 0, bytes(512)), want)
-            nv.expect(queue.call(nv.sqe(nv.FLUSH, queue.next_cid(), nsid=1)), want)
-        reload(t, target)
-        nv.expect(qa.read_blocks(1, 0, 1)[0])
 
 
 class Multipath:
@@ -201,123 +167,6 @@ def an_application_survives_failover(t):
         t.same(multi.do(lambda q, lba=lba: q.read_blocks(1, lba, 8))[1], data, f'block {lba}')
     t.note(f'{rounds} swaps, {multi.failovers} failovers')
     t.ok(multi.failovers >= rounds // 2, f'only {multi.failovers} failovers in {rounds} swaps')
-
-
-# ---- hosts ----
-
-@test
-def a_namespace_is_for_some_hosts(t):
-    def namespaces(*who):
-        extra = {'hosts': [HOSTS[i] for i in who]} if who else {}
-        return [t.namespace(1, backend='memory'), t.namespace(2, backend='memory', **extra)]
-
-    target = serve(t, namespaces(1))
-    with host(target, number=0) as a, host(target, number=1) as b:
-        a.enable()
-        b.enable()
-        qa, qb = a.add_io(), b.add_io()
-        t.eq((nsids(a), nsids(b)), ([1], [1, 2]), 'active namespaces')
-        t.eq(nsids(a, 0x10), [1], 'allocated namespaces')
-        t.ok(not any(a.admin.identify(0, 2)[1]), 'Identify Namespace shows it')
-        nv.expect(a.admin.identify(3, 2)[0], nv.INVALID_NS)
-        nv.expect(qa.read_blocks(2, 0, 1)[0], nv.INVALID_NS)
-        nv.expect(qb.read_blocks(2, 0, 1)[0])
-        aer = want_events(a, 1 << 8), want_events(b, 1 << 8)
-        reload(t, target, namespaces(0))
-        for h, cid in ((a, aer[0]), (b, aer[1])):
-            t.eq(nv.expect(h.admin.wait(cid)).dw0, NS_CHANGED, 'event')
-            t.eq(struct.unpack_from('<2I', log(h, 4, 4096)), (2, 0), 'changed namespaces')
-        t.eq((nsids(a), nsids(b)), ([1, 2], [1]), 'active namespaces')
-        nv.expect(qa.read_blocks(2, 0, 1)[0])
-        nv.expect(qb.read_blocks(2, 0, 1)[0], nv.INVALID_NS)
-
-
-@test
-def a_host_that_is_shut_out_loses_its_controllers(t):
-    def subsystem(*who):
-        return {'hosts': [HOSTS[i] for i in who]}
-
-    target = serve(t, subsystem=subsystem(0, 1))
-    with host(target, number=0) as a, host(target, number=1) as b:
-        a.enable()
-        b.enable()
-        qa, qb = a.add_io(), b.add_io()
-        reload(t, target, subsystem=subsystem(1, 2))
-        for queue in (a.admin, qa):
-            try:
-                queue.conn.recv_message()
-                raise Failure('a message instead of the end of the connection')
-            except nv.iw.PeerClosed:
-                pass
-        nv.expect(qb.read_blocks(1, 0, 1)[0])
-        t.eq(connect_status(target, number=0), NO_SUBSYSTEM, 'Connect of the host shut out')
-        t.eq(connect_status(target, number=2), nv.SUCCESS, 'Connect of the host let in')
-
-
-@test
-def a_subsystem_of_others_looks_as_one_that_is_not_there(t):
-    """For the host. The daemon's log shows the difference."""
-    def answer(**kw):
-        with host(target, **kw) as h:
-            cqe = h.admin.fabrics_connect(h.data())
-            return cqe.status, cqe.dnr, cqe.result
-
-    target = serve(t, subsystem={'hosts': HOSTS[1:2]})
-    t.eq(answer(), answer(nqn='nqn.2024-01.test:none'), 'answers')
-    for number, nqn, why in ((0, NQN, "the host is not in the subsystem's list of hosts"),
-                             (0, 'nqn.2024-01.test:none', 'there is no such subsystem')):
-        target.expect(f'notice: ctrl: refused a Connect from 127.0.0.1:[0-9]+, queue 0, host "{HOSTS[number]}", '
-                      f'subsystem "{nqn}": {why}')
-
-
-@test
-def a_host_without_a_name(t):
-    def connect():
-        addr, port = target.listeners[0]
-        with nv.Host(addr, port, NQN, hostnqn='') as h:
-            status = h.admin.fabrics_connect(h.data()).status
-            if status == nv.SUCCESS:
-                t.eq(h.admin.fabrics_connect(h.data()).status, 0x00C, 'a second Connect')
-            return status
-
-    target = serve(t)
-    t.eq((connect(), connect()), (nv.SUCCESS, nv.SUCCESS), 'where any host may connect')
-    target.expect('notice: ctrl: .*without a Host NQN')
-    t.eq(sum('without a Host NQN' in line for line in target.lines), 1, 'said')
-    reload(t, target, subsystem={'hosts': HOSTS[:1]})
-    t.eq(connect(), NO_SUBSYSTEM, 'where hosts are listed')
-    target.expect('the host gives no name, and the subsystem has a list of hosts')
-
-
-@test
-def a_host_connects_twice(t):
-    target = serve(t, subsystem={'duplicate_host': 'refuse'})
-    with host(target, 0) as first, host(target, 1) as path:
-        first.enable()
-        path.enable()  # by the other listener: another path
-        t.eq(connect_status(target, 0), BUSY, 'a second controller')
-        t.eq(connect_status(target, 0, number=1), nv.SUCCESS, 'another host')
-        reload(t, target, subsystem={'duplicate_host': 'replace'})
-        with host(target, 0) as second:
-            second.enable()
-            try:
-                first.admin.conn.recv_message()
-                raise Failure('the first controller lives')
-            except nv.iw.PeerClosed:
-                pass
-            nv.expect(second.add_io().read_blocks(1, 0, 1)[0])
-            nv.expect(path.add_io().read_blocks(1, 0, 1)[0])
-
-
-@test
-def controller_ids_are_of_the_range(t):
-    target = serve(t, subsystem={'cntlid_min': 500, 'cntlid_max': 501})
-    with host(target, 0) as a, host(target, 0) as b:
-        t.eq({a.connect().cntlid, b.connect().cntlid}, {500, 501}, 'controller IDs')
-        t.eq(connect_status(target), BUSY, 'Connect when none is left')
-        reload(t, target, subsystem={'cntlid_min': 900})
-        with host(target, 0) as c:
-            t.eq(c.connect().cntlid, 900, 'controller ID of the new range')
 
 
 # ---- discovery ----

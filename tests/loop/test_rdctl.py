@@ -377,19 +377,6 @@ def keys_of_hosts_are_set_and_removed(t):
 
 
 @test
-def keys_of_a_host_do_not_move_to_another(t):
-    key = key_file(t)
-    target, path = controlled(t, [memory(t)], subsystem={
-        'allow_any_host': False, 'hosts': [nv.HOST_NQN, 'nqn.b'], 'host_auth': [{'host': nv.HOST_NQN, 'dhchap_key_file': key}]})
-    for verb, value in (('auth', f'dhchap_key_file={key}'), ('allow', f'dhchap_key_file={key}'), ('qos', 'iops=5')):
-        res = rdctl(t, path, 'host', verb, NQN, nv.HOST_NQN, 'host=nqn.b', value, rc=REFUSED)
-        t.match('found the key "host" with the value nqn.b(?s:.*)hint: leave "host" out', res.err)
-    found = json.loads(rdctl(t, path, 'config').text)['subsystems'][0]
-    t.eq([entry['host'] for entry in found['host_auth']], [nv.HOST_NQN])
-    auth.exercise(target)
-
-
-@test
 def a_key_in_the_place_of_its_file_is_not_repeated(t):
     target, path = controlled(t, [memory(t)], subsystem={'allow_any_host': False, 'hosts': [nv.HOST_NQN]})
     key = auth.au.key_text(auth.SECRET)
@@ -412,16 +399,6 @@ def a_key_in_the_place_of_its_file_is_not_repeated(t):
     target.expect('target.DHHC-1: unknown key')
     t.eq([res.err for res in said if secret in res.err + res.text], [], 'what is said with the key')
     t.eq([line for line in target.text().splitlines() if secret in line], [], 'lines of the log with the key')
-
-
-@test
-def a_comparison_tells_what_needs_a_restart(t):
-    _, path = controlled(t, [memory(t)])
-    with_socket(t, [memory(t)], target={'engine_depth': 99}, subsystem={'serial': 'OTHER'})
-    for args in (['diff'], ['reload', '--dry-run']):
-        res = rdctl(t, path, *args)
-        t.match(r'(?m)^\+ target.engine_depth: 99$', res.text)
-        t.match(f'(?m)^warning: target: engine_depth: a change needs a restart.*\n^warning: {NQN} serial: a change needs', res.err)
 
 
 @test

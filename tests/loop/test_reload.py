@@ -17,8 +17,7 @@ from t_serving import Baseline, has_ended, host, warm
 INVALID_NS = 0x00B
 LBA_RANGE = 0x080
 NO_SUBSYSTEM = 0x182  # as for one that is not there
-ROUNDS = 500 if LONG else 100
-NS_ATTR = 1 << 8  # feature 0Bh
+ROUNDS = 500 if LONG else 40
 
 
 def reloaded(target):
@@ -51,7 +50,7 @@ def memory(t, nsid, size='4MiB', **keys):
 class Verified:
     """rdverify on a namespace that does not change, from here to the end of the block."""
 
-    def __init__(self, t, target, nsid=1, seconds=3):
+    def __init__(self, t, target, nsid=1, seconds=1):
         self.t = t
         self.proc = t.spawn('rdverify', [program('rdverify'), target.uri(nsid), '--seconds', seconds,
                                          '--queues', '3', '--range', 4 << 20, *PATIENCE])
@@ -141,23 +140,6 @@ def a_namespace_is_added_and_removed_under_verified_io(t):
 
 
 @test
-def hosts_are_told_of_what_comes_and_goes(t):
-    target = t.target([memory(t, 1)])
-    with host(target) as h:
-        h.enable()
-        nv.expect(h.admin.set_features(0x0B, NS_ATTR))
-        for namespaces, now in (([1, 3], [1, 3]), ([1, 3, 900], [1, 3, 900]), ([900], [900])):
-            cid = h.admin.next_cid()
-            h.admin.post(nv.sqe(nv.AER, cid))
-            t.config([memory(t, n) for n in namespaces])
-            target.reload()
-            event = nv.expect(h.admin.wait(cid))
-            t.eq(event.dw0 & 0xFFFFFF, 0x040002, 'event: namespace attribute changed, log 04h')
-            t.eq(nsids(h), now, 'active namespaces once the event is there')
-            nv.expect(h.admin.get_log(4, 4096)[0])
-
-
-@test
 def a_file_that_grew_or_shrank_is_seen(t):
     disk = {'size': None, 'create': False, 'path': t.file('disk.img', bytes(4 << 20))}
     target = t.target([t.namespace(1, **disk)])
@@ -178,24 +160,6 @@ def a_file_that_grew_or_shrank_is_seen(t):
         t.eq(nsze(h, 1), 4096, 'blocks')
         nv.expect(io.read_blocks(1, 4096, 8)[0], LBA_RANGE)
         target.reload('nothing has changed$')
-
-
-@test
-def a_namespace_in_memory_grows_and_shrinks(t):
-    target = t.target([memory(t, 1, '1MiB')])
-    with host(target) as h:
-        h.enable()
-        io = h.add_io()
-        nv.expect(io.write_blocks(1, 2040, b'a' * 4096))
-        for size, blocks in (('3MiB', 6144), ('512KiB', 1024), ('2MiB', 4096)):
-            t.config([memory(t, 1, size)])
-            target.reload('1 resized$')
-            t.eq(nsze(h, 1), blocks, 'blocks')
-            nv.expect(io.read_blocks(1, blocks - 8, 8)[0])
-            nv.expect(io.read_blocks(1, blocks, 8)[0], LBA_RANGE)
-            if size == '3MiB':
-                t.same(io.read_blocks(1, 2040, 8)[1], b'a' * 4096)
-        t.same(io.read_blocks(1, 2040, 8)[1], bytes(4096), 'what was cut off and came back')
 
 
 @test
@@ -237,28 +201,6 @@ def a_bad_configuration_changes_nothing(t, text, message):
     t.config(first + [memory(t, 5)])
     target.reload('reloaded: 1 namespaces added$')
     t.eq(active(t, target), [1, 2, 5], 'namespaces')
-
-
-@test
-def a_configuration_that_is_gone_changes_nothing(t):
-    target = t.target([memory(t, 1)])
-    os.unlink(t.path('rdtarget.yaml'))
-    target.reload('not reloaded: .*nothing was changed')
-    t.eq(active(t, target), [1], 'namespaces')
-
-
-@test
-def what_needs_a_restart_is_said_and_the_rest_applied(t):
-    target = t.target([memory(t, 1)])
-    t.config([memory(t, 1), memory(t, 2)],
-             target={'queue_depth': 64, 'reactors': 5, 'sqpoll': '1ms', 'sqpoll_cpus': [0] * 5},
-             subsystem={'model': 'another'})
-    since = target.mark()
-    target.reload('reloaded: 1 namespaces added, 5 changes that need a restart$')
-    for what in ('target: queue_depth', 'target: reactors', 'target: sqpoll', 'target: sqpoll_cpus', f'{NQN} model'):
-        target.expect(f'reload: {what}: a change needs a restart', since=since)
-    t.eq(active(t, target), [1, 2], 'namespaces')
-    target.reload('reloaded: 5 changes that need a restart$')  # it stays true
 
 
 def may_connect(target, hostnqn):
@@ -355,7 +297,7 @@ def rounds_of_add_and_remove_under_load_leave_nothing(t):
     target.reload()
     warm(target)
     with Baseline(target):
-        with Verified(t, target, seconds=5), Hammer(target, [2, 3, 6], queues=3) as hammer:
+        with Verified(t, target, seconds=2), Hammer(target, [2, 3, 6], queues=3) as hammer:
             for n in range(ROUNDS):
                 with_extra(*((2, 6), (3,))[n % 2])
                 target.reload('reloaded: (1 namespaces|2 namespaces).*added')

@@ -61,15 +61,6 @@ def reads_go_through_their_states(t, reactors, queues):
 
 
 @test
-def large_writes_fetch_their_data(t):
-    target = serve(t, 1)
-    bench(t, target, COUNT, '--rw', 'write', '-b', '64k')
-    rows = times(target)
-    t.eq((rows['fetching']['count'], rows['fetch']['count']), (COUNT, COUNT), 'commands that fetched')
-    consistent(t, rows)
-
-
-@test
 def slow_storage_is_seen_where_it_is(t):
     target = serve(t, 1, layers=[{'type': 'delay', 'read': '20ms'}])
     bench(t, target, 40, '--depth', '8')
@@ -77,34 +68,6 @@ def slow_storage_is_seen_where_it_is(t):
     t.ok(rows['executing']['p50'] >= 20000, f'20 ms in the backend: {rows}')
     t.ok(rows['total']['p50'] >= 20000, f'20 ms in the backend: {rows}')
     consistent(t, rows)
-
-
-@test
-def waiting_for_a_limit_is_seen_where_it_is(t):
-    target = serve(t, 1, qos={'iops': 200})
-    bench(t, target, 40, '--depth', '16')
-    rows = times(target)
-    # The last of 16 in flight waits for its 15 predecessors; up to 50 ms of credit may have been available.
-    t.ok(rows['limited']['max'] >= 20000, f'a limit of 200 per second: {rows}')
-    consistent(t, rows)
-
-
-@test
-def one_of_64_is_timed_unless_told_otherwise(t):
-    target = serve(t)
-    bench(t, target, 6400)
-    count = times(target)['total']['count']
-    t.ok(70 <= count <= 130, f'{count} of 6400 commands were timed')
-
-
-@test
-def nothing_is_timed_when_it_is_off(t):
-    target = serve(t, 0, at_exit=True)
-    bench(t, target, COUNT)
-    t.eq(times(target), {}, 'times')
-    since = target.mark()
-    target.stop()
-    t.eq(parse(target.text(since)), {}, 'times at the end')
 
 
 @each(('when asked for', True), ('not otherwise', False))

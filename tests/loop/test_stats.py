@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The counters of namespaces, hosts, listeners and reactors, by stats.get and as metrics."""
 
-import os
 import re
 import subprocess
 import sys
 
 import nvmf_peer as nv
-from t_control import Control, controlled, refused, with_socket
-from t_loop import NQN, each, main, requires_program, scaled, test, wait_for
+from t_control import Control, controlled, with_socket
+from t_loop import NQN, main, requires_program, scaled, test, wait_for
 from t_serving import has_ended, host, memory
-from t_storage import post_write, stall_env, stand_still
 
 OTHER_HOST = 'nqn.2024-01.test:other'
 
@@ -83,56 +81,6 @@ def every_command_is_in_the_histogram(t):
         t.eq(samples[ns_series('io_duration_seconds_bucket', op='read', le='+Inf')], count)
         buckets = [value for series, value in samples.items() if 'duration_seconds_bucket' in series]
         t.eq(buckets, sorted(buckets), 'cumulative buckets')
-
-
-@test
-def latency_of_slow_storage_is_measured(t):
-    target, path = controlled(t, [memory(t, layers=[{'type': 'delay', 'read': '20ms'}])])
-    t.rdinit('bench', target.uri(), '--io-count', '8', '--depth', '2')
-    with Control(path) as c:
-        read = stats_of(c)['namespaces'][0]['read']
-        t.ok(read['mean_seconds'] >= 0.02 and read['p50_seconds'] >= 0.02, f'20 ms in the backend: {read}')
-
-
-@test
-def what_is_in_flight_and_how_old_it_is(t):
-    layers = [{'type': 'delay', 'write': '20s'}]
-    target, path = controlled(t, [memory(t, layers=layers), memory(t, 2)], target={'drain_timeout': '1ms'})
-    with Control(path) as c, host(target) as h:
-        h.enable()
-        queue = h.add_io()
-        post_write(queue, 1, bytes(512))
-        wait_for(lambda: stats_of(c)['namespaces'][0]['in_flight'], 'the write to begin')
-        first = stats_of(c)['namespaces'][0]['oldest_seconds']
-        t.ok(first > 0, f'age of the oldest: {first}')
-        stats = wait_for(lambda: (s := stats_of(c))['namespaces'][0]['oldest_seconds'] > first and s, 'a higher age')
-        one, two = stats['namespaces']
-        t.eq((one['in_flight'], two['in_flight'], two['oldest_seconds']), (1, 0, 0))
-        t.eq((stats['hosts'][0]['in_flight'], stats['total']['in_flight'], one['write']['count']), (1, 1, 0))
-        samples = metrics_of(c)
-        t.eq((samples[ns_series('io_inflight')], samples[ns_series('io_inflight', 2)]), (1, 0))
-        t.ok(samples[ns_series('io_oldest_seconds')] >= first, 'age in the metrics')
-
-
-@test
-def failures_are_counted_by_status(t):
-    layers = [{'type': 'error', 'ops': ['write'], 'error': 'EIO'}]
-    target, path = controlled(t, [memory(t), memory(t, 2, layers=layers)])
-    with Control(path) as c, host(target) as h:
-        h.enable()
-        queue = h.add_io()
-        queue.read_blocks(1, 1 << 40, 1)
-        queue.read_blocks(1, 1 << 40, 1)
-        queue.read_blocks(9, 0, 1)
-        queue.write_blocks(2, 0, bytes(512))
-        stats = stats_of(c)
-        one, two = stats['namespaces']
-        t.eq(one['errors'], [{'sct': 0, 'sc': 0x80, 'count': 2}], 'namespace 1')
-        t.eq((one['failed'], one['read']['count'], one['read']['bytes']), (2, 2, 0))
-        t.eq((two['failed'], [e['count'] for e in two['errors']]), (1, [1]), 'namespace 2')
-        t.eq({(e['sct'], e['sc']): e['count'] for e in stats['hosts'][0]['errors']}[(0, 0x0b)], 1, 'no namespace')
-        t.eq(stats['total']['failed'], 4)
-        t.eq(metrics_of(c)[ns_series('io_errors_total', sct=0, sc='0x80')], 2)
 
 
 @test
@@ -210,25 +158,6 @@ def ana_states_are_metrics(t):
 
 
 @test
-def a_reactor_that_hangs_is_told_and_stops_no_answer(t):
-    """Storage that hangs within a system call: the reactor of the host answers nothing, the other one does."""
-    stall = t.path('stall')
-    config, path = with_socket(t, [t.namespace(engine='aio')], target={'reactors': 2})
-    target = t.target(config=config, env=stall_env(stall))
-    with Control(path) as c, host(target) as h:
-        h.enable()
-        queue = h.add_io()
-        stand_still(queue, stall)
-        stats = stats_of(c)
-        t.eq(sorted(r['answered'] for r in stats['reactors']), [False, True])
-        t.eq(sorted(value for series, value in metrics_of(c).items() if 'reactor_up' in series), [0, 1])
-        t.eq(stats_of(c)['total']['connections'], 2, 'connections')
-        os.unlink(stall)
-        wait_for(lambda: all(r['answered'] for r in stats_of(c)['reactors']), 'the reactor to answer')
-        wait_for(lambda: stats_of(c)['namespaces'][0]['write']['count'] == 1, 'the write')
-
-
-@test
 def a_thousand_namespaces_come_in_parts_and_as_metrics(t):
     count = scaled(1000, 100)
     target, path = controlled(t, [t.namespace(nsid, backend='null', size='1MiB') for nsid in range(1, count + 1)])
@@ -268,15 +197,6 @@ def lists_come_in_parts_and_filtered(t):
         t.eq([key for key in ('namespaces', 'hosts') if key in plain], [], 'lists that were not asked for')
 
 
-@each(('a limit of 0', 'stats.get', {'limit': 0}, 'limit: found 0, expected 1 to 1000'),
-      ('an offset below 0', 'stats.get', {'offset': -1}, 'offset: found -1'),
-      ('a format that is none', 'metrics.get', {'format': 'xml'}, 'found "xml", expected prometheus or openmetrics'))
-def wrong_parameters_are_refused(t, method, params, says):
-    _, path = controlled(t, [memory(t)])
-    with Control(path) as c:
-        t.match(says, refused(t, 'invalid', c.call, method, **params).message)
-
-
 # ---- metrics ----
 
 @test
@@ -293,19 +213,6 @@ def promtool_accepts_the_metrics(t):
         res = subprocess.run([promtool, 'check', 'metrics'], input=answer['text'], capture_output=True, text=True,
                              check=False)
         t.eq((res.returncode, res.stdout + res.stderr), (0, ''), 'promtool check metrics')
-
-
-@test
-def openmetrics_has_the_same_samples(t):
-    _, path = controlled(t, [memory(t)])
-    with Control(path) as c:
-        answer = c.call('metrics.get', format='openmetrics')
-        text = answer['text']
-        t.match('application/openmetrics-text; version=1.0.0', answer['content_type'])
-        t.ok(text.endswith('\n# EOF\n') and text.count('# EOF') == 1, 'the end')
-        t.eq(re.findall(r'(?m)^# TYPE \S+_total ', text), [], 'families named with _total')
-        t.ok('# TYPE rdtarget_io_completed counter\n' in text, 'a counter without _total')
-        t.eq(set(metrics_of(c, format='openmetrics')), set(metrics_of(c)))
 
 
 @test
@@ -326,35 +233,6 @@ def each_family_comes_once_with_its_samples(t):
             t.match(rf'^{family}(_bucket|_sum|_count)?(\{{| )', line)
     samples = [line.rsplit(' ', 1)[0] for line in text.splitlines() if not line.startswith('#')]
     t.eq(len(samples), len(set(samples)), 'series')
-
-
-@test
-def a_hosts_name_is_escaped(t):
-    promtool = requires_program('promtool')
-    target, path = controlled(t, [memory(t)])
-    name = 'nqn.2024-01.test:"} 1\\\nx'
-    with Control(path) as c, host(target, hostnqn=name) as h:
-        nv.expect(h.admin.fabrics_connect(h.data()))
-        text = c.call('metrics.get')['text']
-        t.ok('rdtarget_host_connections{host="nqn.2024-01.test:\\"} 1\\\\x5c\\\\x0ax"} 1\n' in text,
-             [line for line in text.splitlines() if 'host_connections' in line])
-        res = subprocess.run([promtool, 'check', 'metrics'], input=text, capture_output=True, text=True, check=False)
-        t.eq((res.returncode, res.stdout + res.stderr), (0, ''), 'promtool check metrics')
-
-
-@test
-def hosts_whose_names_are_not_text_have_series_of_their_own(t):
-    target, path = controlled(t, [memory(t)])
-    names = ['nqn.2024-01.test:\x01', 'nqn.2024-01.test:\x02', 'nqn.2024-01.test:\\x01']
-    hosts = [host(target, hostnqn=name) for name in names]
-    with Control(path) as c:
-        for h in hosts:
-            nv.expect(h.admin.fabrics_connect(h.data()))
-        samples = [series for series in metrics_of(c) if 'host_connections' in series]
-        t.eq(sorted(re.search('"(.*)"', series)[1] for series in samples),
-             ['nqn.2024-01.test:' + name for name in ('\\\\x01', '\\\\x02', '\\\\x5cx01')])
-        for h in hosts:
-            h.close()
 
 
 @test
