@@ -22,6 +22,7 @@
 #include "util/stdfds.h"
 #include "target/bdev/module.h"
 #include "target/config/config.h"
+#include "target/config/config_json.h"
 #include "target/manage/notify.h"
 #include "target/manage/opening.h"
 #include "target/manage/preflight.h"
@@ -90,6 +91,8 @@ static const char usage_text[] =
 	"                          lines with priorities\n"
 	"      --user NAME[:GROUP] become this user, for root; before anything is opened\n"
 	"      --exit-with-parent  end when the process that started this one ends\n"
+	"      --schema            print the JSON schema of the configuration, for editors, and "
+	"exit\n"
 	"      --ready-fd N        write \"ADDRESS PORT\" of each listener to descriptor N when\n"
 	"                          ready, then close it\n"
 	"  -h, --help              show this help and exit\n"
@@ -106,6 +109,15 @@ static int print_usage(FILE *out)
 	fprintf(out, "\nLog levels: %s\nLog components: %s\n", rd_log_level_names(),
 		rd_log_comp_names());
 	return out == stdout ? EXIT_SUCCESS : EXIT_USAGE;
+}
+
+static int print_schema(void)
+{
+	char *text = rdt_config_schema();
+	int code = text && puts(text) >= 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+
+	free(text);
+	return code;
 }
 
 static int usage_error(const char *what, const char *value)
@@ -141,22 +153,24 @@ static int parse_ready_fd(const char *text, struct options *opt)
 	return 0;
 }
 
+enum { OPT_CHECK = 256, OPT_LOG, OPT_LOG_FORMAT, OPT_USER, OPT_PARENT, OPT_READY_FD, OPT_SCHEMA };
+static const struct option longopts[] = {
+	{"config", required_argument, NULL, 'c'},
+	{"check", optional_argument, NULL, OPT_CHECK},
+	{"log", required_argument, NULL, OPT_LOG},
+	{"log-format", required_argument, NULL, OPT_LOG_FORMAT},
+	{"user", required_argument, NULL, OPT_USER},
+	{"exit-with-parent", no_argument, NULL, OPT_PARENT},
+	{"ready-fd", required_argument, NULL, OPT_READY_FD},
+	{"schema", no_argument, NULL, OPT_SCHEMA},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{0},
+};
+
 /* Returns -1 to continue, otherwise the exit code. */
 static int parse_options(int argc, char **argv, struct options *opt)
 {
-	enum { OPT_CHECK = 256, OPT_LOG, OPT_LOG_FORMAT, OPT_USER, OPT_PARENT, OPT_READY_FD };
-	static const struct option longopts[] = {
-		{"config", required_argument, NULL, 'c'},
-		{"check", optional_argument, NULL, OPT_CHECK},
-		{"log", required_argument, NULL, OPT_LOG},
-		{"log-format", required_argument, NULL, OPT_LOG_FORMAT},
-		{"user", required_argument, NULL, OPT_USER},
-		{"exit-with-parent", no_argument, NULL, OPT_PARENT},
-		{"ready-fd", required_argument, NULL, OPT_READY_FD},
-		{"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'V'},
-		{0},
-	};
 	int c;
 
 	opt->ready_fd = -1;
@@ -185,6 +199,8 @@ static int parse_options(int argc, char **argv, struct options *opt)
 			if (parse_ready_fd(optarg, opt))
 				return EXIT_USAGE;
 			break;
+		case OPT_SCHEMA:
+			return print_schema();
 		case 'h':
 			return print_usage(stdout);
 		case 'V':

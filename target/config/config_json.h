@@ -8,9 +8,9 @@
 #include "config.h"
 
 /*
- * An object with the keys of the file, from the same schema. Strings and lists that are not there
- * are left out; numbers, choices and booleans have their defaults. The values of keys that are
- * secrets are replaced. A new reference, or NULL without memory.
+ * An object with the keys of the file, by the rows of the keys. Strings and lists that are not
+ * there are left out; numbers, choices and booleans have their defaults. The values of keys that
+ * are secrets are replaced. A new reference, or NULL without memory.
  */
 json_t *rdt_config_json(const struct rdt_config *config);
 
@@ -21,5 +21,8 @@ json_t *rdt_config_json(const struct rdt_config *config);
  * At most @max differences. A new reference, or NULL without memory.
  */
 json_t *rdt_config_json_diff(const json_t *from, const json_t *to, unsigned int max);
+
+/* The JSON schema of a configuration, as text; NULL without memory. The caller frees it. */
+char *rdt_config_schema(void);
 
 #endif /* RDT_CONFIG_JSON_H */

@@ -142,6 +142,9 @@ extern const struct rdt_row rdt_rbd_rows[];
 extern const struct rdt_row rdt_delay_rows[];
 extern const struct rdt_row rdt_error_rows[];
 
+#define RDT_EXAMPLE_HOST  "nqn.2014-08.org.nvmexpress:uuid:6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11"
+#define RDT_EXAMPLE_HOSTS "[" RDT_EXAMPLE_HOST "]"
+
 #define RDT_WITH(backend) (1u << RDT_BACKEND_##backend)
 
 /* "wrong" functions that several files use */

@@ -33,8 +33,9 @@ const struct rdt_row rdt_disk_rows[] = {
 	{"path", RDT_KEY_TEXT, ANEW, RDT_AT(T, path), .with = DISK, .needed = DISK,
 	 .expected = "the path of a file or block device", .example = "/srv/disk1.img",
 	 .says = "Path of the file or device, relative to the working directory of rdtarget."},
-	{"create", RDT_KEY_BOOL, ANEW, RDT_AT(T, create), .with = RDT_WITH(FILE), .def = "false",
-	 .says = "Whether a missing file is created; needs size."},
+	{"create", RDT_KEY_BOOL, RDT_WHEN_AT_ONCE, RDT_AT(T, create), .with = RDT_WITH(FILE),
+	 .def = "false",
+	 .says = "Whether a missing file is created when it is opened; needs size."},
 	{"engine", RDT_KEY_CHOICE, ANEW, RDT_AT(T, engine), .with = DISK, .choices = engines,
 	 .def = "auto",
 	 .says = "How I/O reaches the kernel; auto: io_uring where the system allows it, else aio "

@@ -49,7 +49,7 @@ static const struct rdt_row qos_rows[] = {QOS_ROWS};
 #define Q limits.
 static const struct rdt_row host_rows[] = {
 	{"host", RDT_KEY_NQN, AT_ONCE, RDT_AT(T, host), .needed = RDT_ALWAYS,
-	 .says = "NQN of the host."},
+	 .example = RDT_EXAMPLE_HOST, .says = "NQN of the host."},
 	{0},
 };
 static const struct rdt_row host_qos_rows[] = {QOS_ROWS};
@@ -148,17 +148,19 @@ static const struct rdt_row ns_rows[] = {
 	{"uuid", RDT_KEY_TEXT, ANEW, RDT_AT(T, uuid), .wrong = wrong_uuid,
 	 .expected = "a UUID such as f81d4fae-7dec-11d0-a765-00a0c91e6bf6; uuidgen generates one",
 	 .unset = "derived from NQN and NSID, so that it does not change",
-	 .says = "Namespace UUID."},
+	 .example = "6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11", .says = "Namespace UUID."},
 	{"nguid", RDT_KEY_TEXT, ANEW, RDT_AT(T, nguid), .wrong = wrong_nguid,
 	 .expected = "32 hexadecimal digits, not all zero", .unset = "none",
+	 .example = "0123456789abcdef0123456789abcdef",
 	 .says = "Namespace Globally Unique Identifier, 32 hexadecimal digits."},
 	{"eui64", RDT_KEY_TEXT, ANEW, RDT_AT(T, eui64), .wrong = wrong_eui64,
 	 .expected = "16 hexadecimal digits, not all zero", .unset = "none",
+	 .example = "0123456789abcdef",
 	 .says = "IEEE Extended Unique Identifier, 16 hexadecimal digits."},
 	{"ana_group", RDT_KEY_NUMBER, AT_ONCE, RDT_AT(T, ana_group), .min = 1,
 	 .max = RDT_ANA_GROUPS, .def = "1", .says = "ANA group; listeners have its states."},
 	{"hosts", RDT_KEY_LIST, AT_ONCE, RDT_LIST_AT(T, hosts), .element = &rdt_nqn_element,
-	 .unset = "all hosts of the subsystem",
+	 .unset = "all hosts of the subsystem", .example = RDT_EXAMPLE_HOSTS,
 	 .says = "NQNs of the hosts that can see the namespace."},
 	{"qos", RDT_KEY_MAPPING, AT_ONCE, RDT_AT(T, qos), .pointer = true, .section = &qos_section,
 	 .unset = "none", .says = "Limits per second, of all hosts together."},

@@ -96,8 +96,8 @@ static const struct rdt_row listener_rows[] = {
 	{"port", RDT_KEY_NUMBER, ANEW, RDT_AT(T, port), .max = 65535, .def = "4420",
 	 .says = "TCP or RDMA port; 0: a free one, which is logged and kept."},
 	{"provider", RDT_KEY_CHOICE, ANEW, RDT_AT(T, provider), .choices = providers, .def = "auto",
-	 .says = "iWARP over TCP in userspace, an RDMA device, or the device if one has the "
-		 "address."},
+	 .says = "What serves the connections; auto: verbs if an RDMA device has the address, "
+		 "else iwarp."},
 	{"crc", RDT_KEY_BOOL, ANEW, RDT_AT(T, crc), .def = "false",
 	 .says = "iwarp: whether CRC32C is requested on every frame."},
 	{"congestion", RDT_KEY_TEXT, ANEW, RDT_AT(T, congestion), .max = 15, .with = IWARP,
@@ -160,7 +160,7 @@ static const struct rdt_row group_element = {
 
 static const struct rdt_row host_auth_rows[] = {
 	{"host", RDT_KEY_NQN, CONNECTIONS, RDT_AT(T, host), .needed = RDT_ALWAYS,
-	 .says = "NQN of a host, which is in hosts too."},
+	 .example = RDT_EXAMPLE_HOST, .says = "NQN of a host; in a subsystem it is in hosts too."},
 	{"dhchap_key_file", RDT_KEY_TEXT, CONNECTIONS, RDT_AT(T, dhchap_key_file),
 	 .needed = RDT_ALWAYS, .example = "/etc/rdtarget/keys/host1.key",
 	 .says = "File with the key of the host."},
@@ -240,7 +240,8 @@ static const struct rdt_row subsys_rows[] = {
 	 .unset = "true unless hosts is given", .example = "true",
 	 .says = "Whether every host may connect."},
 	{"hosts", RDT_KEY_LIST, AT_ONCE, RDT_LIST_AT(T, hosts), .element = &rdt_nqn_element,
-	 .unset = "see allow_any_host", .says = "NQNs of the hosts that may connect."},
+	 .unset = "see allow_any_host", .example = RDT_EXAMPLE_HOSTS,
+	 .says = "NQNs of the hosts that may connect."},
 	{"cntlid_min", RDT_KEY_NUMBER, CONNECTIONS, RDT_AT(T, cntlid_min), .min = NVMF_CNTLID_MIN,
 	 .max = NVMF_CNTLID_MAX, .def = "1", .says = "Smallest controller ID."},
 	{"cntlid_max", RDT_KEY_NUMBER, CONNECTIONS, RDT_AT(T, cntlid_max), .min = NVMF_CNTLID_MIN,

@@ -202,7 +202,8 @@ def rdinits_verbs_are_in_its_manual_page(t):
 def every_json_has_a_schema(t):
     lines = help_of([program('rdinit'), '--generate', 'verbs']).splitlines()
     t.eq({line.split()[0] for line in lines if line.endswith(' json')},
-         {os.path.basename(path)[:-5] for path in glob.glob(f'{SOURCE_ROOT}/docs/schema/*.json')})
+         {os.path.basename(path)[:-5] for path in glob.glob(f'{SOURCE_ROOT}/docs/schema/*.json')}
+         - {'rdtarget'})  # of the configuration
 
 
 @test
@@ -304,24 +305,72 @@ def rdconforms_options_are_in_its_manual_page(t):
           options_of(man_source('rdconform.1')))
 
 
-def schema_keys():
-    keys = set()
-    for path in sources('target/config'):
-        keys |= set(re.findall(r'\{"(\w+)", RDT_KEY_', read(path)))
-        keys |= set(re.findall(r'(?m)^\s+(?:LIMIT|IOPS|BYTES|DELAY)\((\w+),', read(path)))
-    if not keys:
-        raise Failure('no keys were found in the schema')
-    return keys
+def config_docs(*args, top=SOURCE_ROOT):
+    return subprocess.run([sys.executable, os.path.join(top, 'tools/config-docs'), *args, program('rdtarget')],
+                          capture_output=True, text=True, check=False)
 
 
 @test
-def configuration_keys_are_in_the_manual_page_and_the_example(t):
-    keys = schema_keys()
-    agree('rdtarget.yaml', keys, set(re.findall(r'(?m)^\.BR? (\w+) *"? ?[:(]?',
-                                                man_source('rdtarget.yaml.5'))) & keys
-          | set(re.findall(r'(?m)^\.TP\n\.BR? (\w+)', man_source('rdtarget.yaml.5'))))
-    example = set(re.findall(r'(?m)^[\s#-]*(\w+):', read('configs/example.yaml')))
-    t.eq(sorted(keys - example), [], 'keys missing in configs/example.yaml')
+def documents_have_the_keys_of_the_configuration(t):
+    res = config_docs('--check')
+    t.eq((res.returncode, res.stderr), (0, ''))
+
+
+@each(('the manual page', 'docs/man/rdtarget.yaml.5', '[1 to 64; default 2', '[1 to 64; default 3', 'is not what'),
+      ('a key less in the manual page', 'docs/man/rdtarget.yaml.5', '.\\" key target.reactors\n', '', 'no line .*reactors'),
+      ('the example', 'configs/example.yaml', 'reactors: 2', 'reactors: 3', 'is not what'),
+      ('the schema', 'docs/schema/rdtarget.json', '"maximum": 64', '"maximum": 65', 'is not what'))
+def a_stale_document_would_be_found(t, path, old, new, says):
+    for name in ('tools/config-docs', 'docs/man/rdtarget.yaml.5', 'docs/schema/rdtarget.json', 'configs/example.yaml'):
+        text = read(name)
+        if name == path:
+            t.ok(old in text, f'{path} without {old!r}')
+            text = text.replace(old, new, 1)
+        os.makedirs(os.path.dirname(t.path(name)), exist_ok=True)
+        t.file(name, text.encode())
+    res = config_docs('--check', top=t.dir)
+    t.eq(res.returncode, 1, 'exit status')
+    t.match(says, res.stderr)
+    if old.startswith('.'):
+        return
+    t.eq(config_docs(top=t.dir).returncode, 0, 'it is written again')
+    with open(t.path(path), encoding='utf-8') as f:
+        t.eq(f.read(), read(path))
+
+
+def config_errors(text):
+    """What the schema says of a configuration, read as YAML 1.2: on and off are words."""
+    try:
+        import jsonschema
+        import yaml
+    except ImportError as e:
+        raise Skip(f'python3-jsonschema and python3-yaml are needed: {e}') from e
+
+    class Loader(yaml.SafeLoader):
+        yaml_implicit_resolvers = {first: [(tag, pattern) for tag, pattern in rules if not tag.endswith(':bool')]
+                                   for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+    Loader.add_implicit_resolver('tag:yaml.org,2002:bool', re.compile('^(?:true|false)$'), list('tf'))
+    schema = json.loads(read('docs/schema/rdtarget.json'))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return [e.message for e in jsonschema.Draft202012Validator(schema).iter_errors(yaml.load(text, Loader))]
+
+
+@each(*((os.path.basename(p), p) for p in sorted(glob.glob(f'{SOURCE_ROOT}/configs/*.yaml'))))
+def the_schema_accepts(t, path):
+    text = read(os.path.relpath(path, SOURCE_ROOT))
+    t.eq(config_errors(text), [])
+    if path.endswith('/example.yaml'):
+        every = re.sub(r'(?m)^#(?! \S)', '', text)
+        t.ok('\ncontrol:\n' in every and '\n    hosts: [' in every, 'keys that were not set')
+        t.eq(config_errors(every), [], 'with all keys')
+
+
+@each(('an unknown key', 'target: {reactor: 2}'), ('a number out of range', 'target: {reactors: 65}'),
+      ('a key of another backend', 'subsystems: [{nqn: a, namespaces: [{nsid: 1, backend: memory, size: 1M, path: /a}]}]'),
+      ('a missing key', 'subsystems: [{nqn: a, namespaces: [{nsid: 1, backend: file}]}]'),
+      ('another word', 'listeners: [{address: 127.0.0.1, provider: tcp}]'))
+def the_schema_refuses(t, text):
+    t.eq(len(config_errors(text)), 1, 'errors')
 
 
 @test
