@@ -192,9 +192,17 @@ int cli_lib_error(void);
 const char *cli_lib_text(void);
 /* What to do when the library's last error is a refused Connect, to append to its text; or "". */
 const char *cli_connect_hint(void);
-/* Prints and frees @json. Returns CLI_OK, or CLI_FAILED when standard output cannot be written. */
-int cli_print_json(json_t *json, FILE *out);
 int cli_finish_output(void);
+
+/* ---- json.c ---- */
+
+/* A number of more than 64 bits for cli_print_json(); up to 64 bits, (json_int_t) is enough. */
+json_t *cli_json_u128(unsigned __int128 v);
+/* Prints and frees @json, whose integers are unsigned. Returns CLI_OK, or CLI_FAILED when the
+ * output cannot be written. */
+int cli_print_json(json_t *json, FILE *out);
+/* The same as one line of standard output. */
+int cli_print_json_line(json_t *json);
 
 /* Status values that have longer messages than their names: the bits CLI_STATUS_CODE of a
  * status. */

@@ -17,10 +17,15 @@ uint64_t cli_le(const unsigned char *p, size_t len)
 	return v;
 }
 
+static unsigned __int128 u128_of(const unsigned char *p)
+{
+	return (unsigned __int128)cli_le(p + 8, 8) << 64 | cli_le(p, 8);
+}
+
 /* A 128-bit number in decimal, into @buf of 40 bytes. */
 static const char *u128_text(const unsigned char *p, char *buf)
 {
-	unsigned __int128 v = (unsigned __int128)cli_le(p + 8, 8) << 64 | cli_le(p, 8);
+	unsigned __int128 v = u128_of(p);
 	char *q = buf + 39;
 
 	*q = '\0';
@@ -55,16 +60,6 @@ static const char *field_text(const struct cli_field *f, const unsigned char *p,
 	}
 }
 
-/* A JSON number where it fits into 63 bits, else a string of decimal digits. */
-static json_t *u128_json(const unsigned char *p)
-{
-	char buf[40];
-
-	if (cli_le(p + 8, 8) == 0 && cli_le(p, 8) <= INT64_MAX)
-		return json_integer((json_int_t)cli_le(p, 8));
-	return json_string(u128_text(p, buf));
-}
-
 void cli_fields_print(const struct cli_field *f, size_t n, const void *data, int width)
 {
 	char buf[300];
@@ -95,7 +90,7 @@ json_t *cli_fields_json(const struct cli_field *f, size_t n, const void *data)
 		if (f->kind == KIND_DEC || f->kind == KIND_HEX || f->kind == KIND_OUI)
 			v = json_integer((json_int_t)cli_le(p, f->len));
 		else if (f->kind == KIND_U128N)
-			v = u128_json(p);
+			v = cli_json_u128(u128_of(p));
 		else
 			v = json_string(field_text(f, p, buf));
 		json_object_set_new(obj, f->name, v);

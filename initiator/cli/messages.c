@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Output: messages on standard error, JSON on standard output. */
+/* Messages on standard error. */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -73,15 +73,5 @@ int cli_finish_output(void)
 {
 	if (fflush(stdout) || ferror(stdout))
 		return cli_error("standard output: %s", strerror(errno ? errno : EIO));
-	return CLI_OK;
-}
-
-int cli_print_json(json_t *json, FILE *out)
-{
-	int rc = json ? json_dumpf(json, out, JSON_INDENT(2)) : -1;
-
-	json_decref(json);
-	if (rc || fputc('\n', out) == EOF || fflush(out))
-		return cli_error("cannot write the output: %s", strerror(errno ? errno : ENOMEM));
 	return CLI_OK;
 }

@@ -118,8 +118,7 @@ static int show_event(struct cli_session *s, const struct cli_options *o, uint32
 			event_text(event));
 	rc = obj ? read_page(s, event, obj) : cli_error("no memory for an event");
 	if (!rc && o->format == CLI_JSON) {
-		json_dumpf(obj, stdout, JSON_COMPACT); /* one line for each event */
-		printf("\n");
+		rc = cli_print_json_line(json_incref(obj));
 	} else if (!rc) {
 		print_event(obj);
 	}

@@ -156,9 +156,7 @@ static void top_show_json(const struct top *t)
 				    json_integer((json_int_t)p->now.media_errors));
 		json_object_set_new(obj, "critical_warning", json_integer(p->now.critical_warning));
 	}
-	json_dumpf(obj, stdout, JSON_COMPACT); /* one line for each output */
-	fputc('\n', stdout);
-	json_decref(obj);
+	cli_print_json_line(obj);
 }
 
 int cli_top_show(const struct top *t)

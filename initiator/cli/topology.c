@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* list, list-subsys and show-topology: the subsystems of a target, from its discovery log. */
 #include <endian.h>
+#include <math.h>
 #include <nvme/types.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,10 +157,9 @@ static void text_of(char *out, const char *in, size_t len)
 }
 
 /* @n with a suffix of the SI (@base 1000) or of IEC (1024), in the widths of nvme-cli's columns. */
-static void print_size(uint64_t n, unsigned int base, int width, int digits)
+static void print_size(double value, unsigned int base, int width, int digits)
 {
 	static const char *const names[] = {"", "k", "M", "G", "T", "P", "E"};
-	double value = (double)n;
 	unsigned int i;
 	char suffix[4];
 
@@ -175,9 +175,9 @@ static void print_ns(const char *name, const char *sn, const char *mn, const cha
 		     uint32_t nsid, const struct nvme_id_ns *ns, unsigned int ds)
 {
 	printf("%-72s %-20s %-40s %-9u ", name, sn, mn, nsid);
-	print_size(le64toh(ns->nuse) << ds, 1000, 6, 2);
+	print_size(ldexp((double)le64toh(ns->nuse), (int)ds), 1000, 6, 2);
 	printf(" / ");
-	print_size(le64toh(ns->nsze) << ds, 1000, 6, 2);
+	print_size(ldexp((double)le64toh(ns->nsze), (int)ds), 1000, 6, 2);
 	printf("    ");
 	print_size(1ull << ds, 1024, 3, 0);
 	printf(" + %2u B   %-8s\n", le16toh(ns->lbaf[cli_lba_in_use(ns)].ms), fr);
@@ -204,13 +204,14 @@ static int list_ns(struct cli_session *s, const struct path *p, uint32_t nsid, j
 				 s->info.address, nsid, ds);
 	if (list)
 		return json_array_append_new(
-			list, json_pack("{s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I}",
-					"NameSpace", (json_int_t)nsid, "DevicePath", name,
-					"Firmware", fr, "ModelNumber", mn, "SerialNumber", sn,
-					"UsedBytes", (json_int_t)(le64toh(ns.nuse) << ds),
-					"MaximumLBA", (json_int_t)le64toh(ns.nsze), "PhysicalSize",
-					(json_int_t)(le64toh(ns.nsze) << ds), "SectorSize",
-					(json_int_t)1 << ds));
+			list,
+			json_pack("{s:I, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:I}", "NameSpace",
+				  (json_int_t)nsid, "DevicePath", name, "Firmware", fr,
+				  "ModelNumber", mn, "SerialNumber", sn, "UsedBytes",
+				  cli_json_u128((unsigned __int128)le64toh(ns.nuse) << ds),
+				  "MaximumLBA", (json_int_t)le64toh(ns.nsze), "PhysicalSize",
+				  cli_json_u128((unsigned __int128)le64toh(ns.nsze) << ds),
+				  "SectorSize", (json_int_t)1 << ds));
 	print_ns(name, sn, mn, fr, nsid, &ns, ds);
 	return CLI_OK;
 }

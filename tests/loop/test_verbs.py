@@ -6,10 +6,12 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 
 from t_loop import (NQN, PATIENCE, Failure, Skip, main, no_fabric, program, test)
+import nvmf_peer as nv
 import t_schema
 
 BLOCK = 512
@@ -360,6 +362,105 @@ def host_nqns(t):
     t.ok(one != two, 'the same one twice')
     shown = t.run([program('rdinit'), 'show-hostnqn', '-q', one]).text.strip()
     t.eq(shown, one)
+
+
+ONES = 2**64 - 1
+# Bytes of Identify data that have to fit for a host to get on; all others are ones.
+CTRL_KEPT = ((4, 72), (76, 84), (111, 112), (261, 263), (320, 322), (512, 520), (536, 544), (768, 1024), (1792, 1804))
+NS_KEPT = ((25, 27), (29, 30), (128, 132))
+
+
+def ones_except(page, kept):
+    out = bytearray(b'\xff' * len(page))
+    for start, end in kept:
+        out[start:end] = page[start:end]
+    return bytes(out)
+
+
+class Large(nv.FakeTarget):
+    """A target that answers every command with success, and with the largest numbers wherever they make sense."""
+    discovery = False
+
+    def on_command(self, queue, cmd):
+        if cmd.opcode == nv.FABRICS or not queue.qid and cmd.opcode in (nv.IDENTIFY, nv.GET_LOG, nv.SET_FEATURES, nv.AER):
+            return super().on_command(queue, cmd)
+        if not queue.qid and cmd.opcode == 0x86:  # Get LBA Status: one descriptor
+            return self.put(queue, cmd, (b'\1\0\0\0\2\0\0\0' + b'\xff' * 16).ljust(cmd.length, b'\0'))
+        if queue.qid and cmd.opcode == 0x0E:  # Reservation Report: one registrant
+            return self.put(queue, cmd, (b'\xff' * 5 + b'\1\0' + b'\xff' * 121).ljust(cmd.length, b'\0'))
+        if cmd.opcode & 3 == 2:
+            return self.put(queue, cmd, b'\xff' * cmd.length, result=ONES)
+        return self.respond(queue, cmd, result=ONES)
+
+    def do_property_get(self, queue, cmd):
+        if struct.unpack_from('<I', cmd.raw, 44)[0] in (nv.CAP, nv.VS, nv.CC, nv.CSTS):
+            return super().do_property_get(queue, cmd)
+        return self.respond(queue, cmd, result=ONES)
+
+    def do_connect(self, queue, cmd):
+        """A discovery controller or a subsystem, as the host asks for one or the other."""
+        self.subnqn = self.fetch(queue, cmd)[256:512].split(b'\0')[0].decode()
+        self.discovery = 'discovery' in self.subnqn
+        return self.respond(queue, cmd, result=1)
+
+    def identify_ctrl(self):
+        page = bytearray(ones_except(super().identify_ctrl(), CTRL_KEPT))
+        page[111] = 2 if self.discovery else 1
+        return bytes(page)
+
+    def identify_ns(self):
+        return struct.pack('<Q', 2**55 - 1) + ones_except(super().identify_ns(), NS_KEPT)[8:]
+
+    def do_identify(self, queue, cmd):
+        if cmd.cdw10 & 0xFF in (0x12, 0x13):
+            return self.put(queue, cmd, (b'\1\0' + b'\xff' * 2).ljust(4096, b'\0'))
+        if cmd.cdw10 & 0xFF == 0x10:
+            return self.put(queue, cmd, struct.pack('<I', 1 if cmd.nsid < 1 else 0).ljust(4096, b'\0'))
+        if cmd.cdw10 & 0xFF in (5, 6, 8):
+            return self.put(queue, cmd, b'\xff' * 4096)
+        return super().do_identify(queue, cmd)
+
+    def do_get_log(self, queue, cmd):
+        page = b'\xff' * 16384
+        if cmd.cdw10 & 0xFF == 0x0C:
+            page = struct.pack('<QH6xIIQB15xI', ONES, 1, 2**32 - 1, 1, ONES, 1, 1).ljust(16384, b'\0')
+        elif cmd.cdw10 & 0xFF == 0x70:
+            page = struct.pack('<QQ', ONES, 1).ljust(1024, b'\0')
+            page += struct.pack('<BBBBHHHH', 1, 1, 2, 4, 65535, 65535, 65535, 65535).ljust(32, b'\0')
+            page += str(self.port).encode().ljust(224) + NQN.encode().ljust(256, b'\0')
+            page += self.addr.encode().ljust(256) + b'\xff' * 256
+        offset = struct.unpack_from('<Q', cmd.raw, 48)[0] & 0xFFFF
+        return self.put(queue, cmd, page[offset:].ljust(cmd.length, b'\xff'))
+
+    def uri(self, nsid=1, nqn=NQN):
+        return f'nvme+rdma://{self.addr}:{self.port}' + (f'/{nqn}' if nqn else '') + (f'/{nsid}' if nsid else '')
+
+
+LARGE = {'discover', 'list', 'top', 'id-ns', 'nvm-id-ctrl', 'nvm-id-ns', 'get-log', 'smart-log', 'error-log', 'ana-log',
+         'resv-notif-log', 'show-regs', 'write-zeroes', 'write-uncor', 'verify', 'dsm', 'copy', 'get-lba-status',
+         'resv-register', 'resv-acquire', 'resv-report', 'resv-release', 'admin-passthru', 'io-passthru'}
+LARGE_ARGS = {'get-log': ['--lpo', hex(ONES - 3)]}
+
+
+def largest(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return max(map(largest, value), default=0)
+    return value if isinstance(value, int) else 0
+
+
+@test
+def large_numbers_stay_what_they_are(t):
+    target = Large()
+    t.cleanup(lambda: t.eq(target.errors, [], 'errors of the fake target'))
+    t.cleanup(target.close)
+    large = set()
+    for verb, where, args in TABLE:
+        value = json_of(t, target, verb, where, [*args, *LARGE_ARGS.get(verb, ())])
+        if largest(value) > 2**63:
+            large.add(verb)
+    t.eq(LARGE - large, set(), 'verbs whose large number is not in their output')
 
 
 if __name__ == '__main__':
