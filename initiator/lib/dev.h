@@ -76,6 +76,7 @@ struct rdi_path {
 	uint64_t lost_at;      /* ns; when it was last live, or first tried */
 	uint64_t live_at;      /* ns; when it last became live */
 	uint32_t attempts;     /* since it was last live */
+	bool refused;          /* the latest attempt ended with what configuration can heal */
 	uint32_t losses;
 	uint32_t epoch; /* number of associations that have been live */
 	int err;

@@ -23,6 +23,7 @@
 /* To more than this, and more than twice the timeout, no controller may round it up. */
 #define KATO_ROUNDED_MS 120000u
 
+#define STATUS_CODE     0x7ffu /* SCT and SC */
 #define UNLISTED_TEXT   "; the discovery log has no record of it any more"
 
 uint64_t rdi_backoff_ns(unsigned int n, uint64_t max_ns, uint32_t random)
@@ -82,15 +83,45 @@ static void path_give_up(struct rdi_path *path)
 	path_set_state(path, RDINIT_DEV_PATH_FAILED);
 }
 
-/* Whether the reason rules out another attempt. */
+/*
+ * Whether the target refuses what its configuration may allow a moment later: the subsystem, the
+ * host, the namespace, or the secret. DNR is right, and only means that the present configuration
+ * does not change by itself.
+ */
+static bool path_is_unconfigured(const struct rdi_path *path)
+{
+	if (path->err != -EIO)
+		return path->err == -EKEYREJECTED || path->err == -EACCES;
+	switch (path->status & STATUS_CODE) {
+	case NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_INVALID_PARAM:
+	case NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_INVALID_HOST:
+	case NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_CTRL_BUSY:
+	case NVME_SC_INVALID_NS:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Whether the reason rules out another attempt. A path that has worked is configured somehow. */
 static bool path_is_final(const struct rdi_path *path)
 {
-	/* The secret of a path that has worked may be in the middle of a change on the target,
-	 * so try again. */
-	if (path->err == -EKEYREJECTED)
-		return !path->live_at;
-	return path->err == -EACCES || path->err == -ENOTSUP || path->err == -EXDEV ||
+	if (path_is_unconfigured(path))
+		return !path->live_at && (path->err != -EIO || path->status & NVME_STATUS_DNR);
+	return path->err == -ENOTSUP || path->err == -EXDEV ||
 	       (path->err == -EIO && path->status & NVME_STATUS_DNR);
+}
+
+/* The first refusal after a loss says what happens: later ones have the same text without it. */
+static void path_say_refused(struct rdi_path *path)
+{
+	bool said = path->refused;
+
+	path->refused = path->live_at && path_is_unconfigured(path);
+	if (path->refused && !said)
+		path_append(path, "; the path has worked before, so it is tried until "
+				  "ctrl_loss_tmo_ms is over: the target may still be being "
+				  "configured");
 }
 
 /* Schedules the next attempt, unless ctrl_loss_tmo_ms has passed. */
@@ -107,6 +138,7 @@ static void path_schedule(struct rdi_path *path)
 		path_give_up(path);
 		return;
 	}
+	path_say_refused(path);
 	if (n == 0 && path->live_at && path->lost_at - path->live_at < FLAPPING_NS)
 		n = 1;
 	delay = rdi_backoff_ns(n, dev->opts.reconnect_delay_ms * RD_NSEC_PER_MSEC,
@@ -381,6 +413,7 @@ void rdi_path_live(struct rdi_path *path)
 
 	path->live_at = rd_loop_now(dev->h.loop);
 	path->attempts = 0;
+	path->refused = false;
 	path->err = 0;
 	path->text[0] = '\0';
 	path->epoch++;

@@ -389,5 +389,27 @@ def opening_by_an_unknown_host_name_fails(t, args):
     t.match(r'rddev: .*no-such-host\.invalid: ', res.err)
 
 
+@test
+def a_subsystem_that_comes_after_its_target_is_waited_for(t):
+    """A daemon that starts without the subsystem, or without the host, gets it by a reload."""
+    target = t.target(config=t.config([disk(t)]))
+    dev = Device(t, [target.uri()])
+    other = 'nqn.2024-01.test:other'
+    for number, early in enumerate(({'nqn': other, 'allow_any_host': True}, {'nqn': NQN, 'hosts': [other]})):
+        dev.goes_on()
+        mark = dev.proc.mark()
+        target.kill()
+        dev.proc.expect(r'^event path 0 lost', since=mark)
+        config = t.config(subsystems=[{**early, 'namespaces': [disk(t)]}], listener={'port': target.port})
+        target = t.target(config=config, name=f'rdtarget{number}')
+        dev.proc.expect(r'^event path 0 waiting: .*not a.*has worked before', since=mark)
+        t.config([disk(t)], listener={'port': target.port})
+        target.reload()
+        dev.proc.expect(r'^event device live', since=mark)
+    dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
 if __name__ == '__main__':
     sys.exit(main(fabrics=('iwarp',)))

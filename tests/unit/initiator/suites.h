@@ -27,5 +27,6 @@ extern const struct t_case t_dev_guard_cases[];
 extern const struct t_case t_dev_extents_cases[];
 extern const struct t_case t_dev_lost_cases[];
 extern const struct t_case t_dev_hostile_cases[];
+extern const struct t_case t_dev_path_cases[];
 
 #endif /* T_INITIATOR_SUITES_H */

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Paths of a device: which are tried again, and which are the same. */
+#include <CUnit/CUnit.h>
+#include <errno.h>
+#include <string.h>
+
+#include "suites.h"
+#include "t_dev.h"
+
+/* ---- refused by configuration ---- */
+
+/* What the target refuses, with its status: Connects, or Identify Namespace. */
+struct refusal {
+	uint16_t status; /* 0: no refusal */
+	bool identify;
+	unsigned int n; /* refused so far */
+};
+
+static bool refuse(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+		   const void *data, size_t len)
+{
+	struct refusal *r = f->hook_arg;
+	bool connect = sqe->opcode == NVMF_OPCODE && sqe->fctype == nvme_fabrics_type_connect;
+	bool identify = sqe->opcode == nvme_admin_identify &&
+			(le32toh(sqe->cdw10) & 0xff) == NVME_IDENTIFY_CNS_NS;
+
+	(void)data;
+	(void)len;
+	if (!r->status || !(r->identify ? identify : connect) || conn != t_conn_to(f, 1, false))
+		return false;
+	r->n++;
+	t_answer(conn, sqe, 0, r->status | NVME_STATUS_DNR);
+	return true;
+}
+
+/* Lose the path, not as one that flaps: the next attempt follows at once. */
+static void lose_path(struct t_dev *d)
+{
+	t_dev_pass(d, 2000);
+	t_break(t_conn_to(&t_fake, 1, true), -ECONNRESET);
+	t_break(t_conn_to(&t_fake, 1, false), -ECONNRESET);
+	t_dev_settle(d);
+}
+
+static const char *path_text(struct t_dev *d, struct rdinit_dev_path_info *info)
+{
+	rdinit_dev_path_info_init(info);
+	CU_ASSERT_EQUAL_FATAL(rdinit_dev_get_path(d->dev, 0, info), 0);
+	return info->text;
+}
+
+/* These a target answers before it has its configuration. */
+static const struct refusal healed[] = {
+	{NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_INVALID_PARAM, false, 0},
+	{NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_INVALID_HOST, false, 0},
+	{NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_CTRL_BUSY, false, 0},
+	{NVME_SC_INVALID_NS, true, 0},
+};
+
+static void a_path_that_was_live_waits_for_its_configuration(void)
+{
+	struct rdinit_dev_path_info info;
+	struct t_done done = {0};
+	static uint8_t buf[512];
+	struct refusal r;
+	struct t_dev d;
+	size_t i;
+
+	for (i = 0; i < sizeof(healed) / sizeof(healed[0]); i++) {
+		t_dev_init(&d);
+		r = healed[i];
+		done.calls = 0;
+		t_dev_open(&d, 1);
+		t_fake.hook = refuse;
+		t_fake.hook_arg = &r;
+		lose_path(&d);
+		CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_WAITING);
+		CU_ASSERT_PTR_NOT_NULL(strstr(path_text(&d, &info), "has worked before"));
+		CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 1, 1, buf, 0, t_done_fn, &done), 0);
+		t_dev_pass(&d, 20000);
+		CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_WAITING);
+		/* With delays, and without the same words each time. */
+		CU_ASSERT(r.n > 3 && r.n < 20);
+		CU_ASSERT_PTR_NULL(strstr(path_text(&d, &info), "has worked before"));
+		r.status = 0;
+		t_dev_pass(&d, d.opts.reconnect_delay_ms);
+		CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
+		CU_ASSERT_EQUAL(done.calls, 1);
+		CU_ASSERT_EQUAL(done.err, 0);
+		t_dev_free(&d);
+	}
+}
+
+static void a_refused_path_ends_after_ctrl_loss_tmo(void)
+{
+	struct rdinit_dev_path_info info;
+	struct refusal r = healed[0];
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.opts.ctrl_loss_tmo_ms = 5000;
+	t_dev_open(&d, 1);
+	t_fake.hook = refuse;
+	t_fake.hook_arg = &r;
+	lose_path(&d);
+	t_dev_pass(&d, 5000);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_FAILED);
+	CU_ASSERT_PTR_NOT_NULL(strstr(path_text(&d, &info), "given up after 5.0 s"));
+	t_dev_free(&d);
+}
+
+static void a_first_attempt_that_is_refused_is_the_only_one(void)
+{
+	struct refusal r;
+	struct t_dev d;
+	size_t i;
+
+	for (i = 0; i < sizeof(healed) / sizeof(healed[0]); i++) {
+		t_dev_init(&d);
+		r = healed[i];
+		t_fake.hook = refuse;
+		t_fake.hook_arg = &r;
+		t_dev_create(&d, 1);
+		CU_ASSERT_EQUAL(rdinit_dev_open(d.dev), -EIO);
+		CU_ASSERT_EQUAL(r.n, 1);
+		t_dev_free(&d);
+	}
+}
+
+static void other_refusals_are_final(void)
+{
+	struct refusal r = {NVME_SC_INVALID_FIELD, false, 0};
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_dev_open(&d, 1);
+	t_fake.hook = refuse;
+	t_fake.hook_arg = &r;
+	lose_path(&d);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_FAILED);
+	CU_ASSERT_EQUAL(r.n, 1);
+	t_dev_free(&d);
+}
+
+const struct t_case t_dev_path_cases[] = {
+	{"a path that was live waits for its configuration",
+	 a_path_that_was_live_waits_for_its_configuration},
+	{"a refused path ends after ctrl_loss_tmo_ms", a_refused_path_ends_after_ctrl_loss_tmo},
+	{"a first attempt that is refused is the only one",
+	 a_first_attempt_that_is_refused_is_the_only_one},
+	{"other refusals are final", other_refusals_are_final},
+	{NULL, NULL},
+};
