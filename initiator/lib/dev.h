@@ -194,14 +194,14 @@ struct rdinit_dev {
 	_Atomic int state;               /* enum rdinit_dev_state */
 	_Atomic uint64_t unusable_since; /* ns; 0: at least one path is usable */
 	_Atomic uint64_t blocks;
-	/* known to write_zeroes_deac, and first_max_transfer, are written once, before the first
-	 * channel is created. */
+	/* known to identity, and first_max_transfer, are written once, before the first channel is
+	 * created. Members of @info that rdi_dev_refresh() sets change later; under the lock. */
 	bool known;
 	uint32_t block_size;
 	struct rdi_ns_identity identity;
 	struct rdinit_dev_info info;
-	bool write_zeroes_deac;        /* DLFEAT: Write Zeroes has the DEAC bit */
-	_Atomic uint32_t max_transfer; /* the least of all paths so far */
+	_Atomic bool write_zeroes_deac; /* DLFEAT: Write Zeroes has the DEAC bit */
+	_Atomic uint32_t max_transfer;  /* the least of all paths so far */
 	/* That of the first path. Reads and writes up to it are accepted, and sent in parts where a
 	 * path transfers less. */
 	uint32_t first_max_transfer;
@@ -243,6 +243,9 @@ void rdi_dev_report_open(struct rdinit_dev *dev, int err, uint16_t status, const
 void rdi_dev_learn(struct rdinit_dev *dev, struct rdi_path *path);
 /* Takes the namespace size from @path, which is live or about to be. */
 void rdi_dev_resize(struct rdinit_dev *dev, struct rdi_path *path);
+/* Takes over what Identify says of the namespace on the live paths, and on @path, whose data is
+ * new; NULL: a path has gone. */
+void rdi_dev_refresh(struct rdinit_dev *dev, const struct rdi_path *path);
 /* The number of I/O queues that a controller has to grant: the highest queue identifier in use,
  * at least 1. */
 unsigned int rdi_dev_queues_needed(const struct rdinit_dev *dev);

@@ -41,8 +41,10 @@ static int path_take_ns(struct rdi_path *path)
 	if (id->anagrpid != path->id_ns.anagrpid && path->ana_log)
 		path->todo |= RDI_READ_ANA;
 	path->id_ns = *id;
-	if (path->state == RDINIT_DEV_PATH_LIVE)
+	if (path->state == RDINIT_DEV_PATH_LIVE) {
+		rdi_dev_refresh(dev, path);
 		rdi_dev_resize(dev, path);
+	}
 	return 0;
 }
 

@@ -80,12 +80,17 @@ static void extents_answered(void *user, const struct rdinit_completion *c)
 	const struct rdinit_completion bad = {.err = -EPROTO,
 					      .text = "the list of Get LBA Status is "
 						      "malformed"};
+	const struct rdinit_completion other = {.err = -EOPNOTSUPP,
+						.text = "deallocated blocks are no longer read as "
+							"zeroes"};
 	uint64_t known = 0;
 	bool ended = extents_are_gone(ask);
 	int n = c->err || ended ? 0 : extents_take(ask, list, &known);
 
 	if (c->err)
 		extents_fail(ask, c);
+	else if (!ask->path->dev->info.extents)
+		extents_fail(ask, &other);
 	else if (ended)
 		extents_fail(ask, &gone);
 	else if (n < 0)

@@ -468,7 +468,7 @@ static void make_io_cmd(struct rdi_chan_path *cp, struct rdi_io *io, struct rdi_
 	cmd->sqe.nsid = htole32(cp->path->nsid);
 	if (io->flags & RDINIT_IO_FUA)
 		cdw12 |= RDI_CDW12_FUA;
-	if (io->flags & RDINIT_DEV_IO_DEALLOCATE && io->chan->dev->write_zeroes_deac)
+	if (io->flags & RDINIT_DEV_IO_DEALLOCATE && atomic_load(&io->chan->dev->write_zeroes_deac))
 		cdw12 |= CDW12_DEAC;
 	switch ((enum rdinit_dev_op)io->op) {
 	case RDINIT_DEV_FLUSH:

@@ -169,11 +169,12 @@ static void path_drop(struct rd_defer *defer)
 		path_schedule(path);
 }
 
-/* The size of the device is one that a remaining path reports, not that of the lost one. */
-static void path_leave_size(struct rdinit_dev *dev)
+/* What is known of the device is what remaining paths report, not the lost one. */
+static void path_leave(struct rdinit_dev *dev)
 {
 	unsigned int i, n = dev->n_paths;
 
+	rdi_dev_refresh(dev, NULL);
 	for (i = 0; i < n; i++) {
 		if (dev->paths[i]->state != RDINIT_DEV_PATH_LIVE)
 			continue;
@@ -206,7 +207,7 @@ static void path_end(struct rdi_path *path, int err, uint16_t status, const char
 	atomic_store(&path->live_epoch, 0);
 	path_set_state(path, RDINIT_DEV_PATH_LOST);
 	if (live)
-		path_leave_size(dev);
+		path_leave(dev);
 	rd_defer(dev->h.loop, &path->drop, RD_DEFER_NEXT);
 }
 

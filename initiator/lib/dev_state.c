@@ -215,7 +215,6 @@ static void dev_learn_commands(struct rdinit_dev_info *info, struct rdi_path *pa
 	info->max_copy = atomic_load(&path->max_copy);
 	info->compare = oncs & NVME_CTRL_ONCS_COMPARE;
 	info->compare_write = le16toh(ctrl->id.fuses) & NVME_CTRL_FUSES_COMPARE_AND_WRITE;
-	info->volatile_cache = ctrl->id.vwc & NVME_CTRL_VWC_PRESENT;
 }
 
 void rdi_dev_resize(struct rdinit_dev *dev, struct rdi_path *path)
@@ -224,15 +223,71 @@ void rdi_dev_resize(struct rdinit_dev *dev, struct rdi_path *path)
 		rdi_dev_changed(dev, path, RDINIT_DEV_EVENT_RESIZED);
 }
 
-void rdi_dev_learn(struct rdinit_dev *dev, struct rdi_path *path)
+/* What a command may meet on any of the paths in use: what only some paths have is not relied on.
+ */
+struct ns_traits {
+	bool deallocated_is_zero;
+	bool write_zeroes_deac;
+	bool tells_extents;
+	bool volatile_cache;
+	bool read_only;
+	unsigned int n; /* paths */
+};
+
+static void add_traits(struct ns_traits *t, const struct rdi_path *path)
 {
 	const struct nvme_id_ns *ns = &path->id_ns;
+	bool first = t->n++ == 0;
+	bool zero = (ns->dlfeat & NVME_NS_DLFEAT_RB) == NVME_NS_DLFEAT_RB_ALL_0S;
+
+	t->deallocated_is_zero = zero && (first || t->deallocated_is_zero);
+	t->write_zeroes_deac =
+		ns->dlfeat & NVME_NS_DLFEAT_WRITE_ZEROES && (first || t->write_zeroes_deac);
+	t->tells_extents |= path->tells_extents;
+	t->volatile_cache |= (path->ctrl->id.vwc & NVME_CTRL_VWC_PRESENT) != 0;
+	t->read_only |= (ns->nsattr & NVME_NS_NSATTR_WRITE_PROTECTED) != 0;
+}
+
+/* The values are 0's based, and valid only with IO_OPT. */
+static void take_optimal(struct rdinit_dev_info *info, const struct nvme_id_ns *ns)
+{
+	bool valid = ns->nsfeat & NVME_NS_FEAT_IO_OPT;
+
+	info->preferred_write = valid ? le16toh(ns->npwg) + 1u : 0;
+	info->optimal_write = valid ? le16toh(ns->nows) + 1u : 0;
+	info->preferred_deallocate = valid ? le16toh(ns->npdg) + 1u : 0;
+}
+
+void rdi_dev_refresh(struct rdinit_dev *dev, const struct rdi_path *path)
+{
+	unsigned int i, n = atomic_load(&dev->n_paths);
+	struct rdinit_dev_info *info = &dev->info;
+	struct ns_traits t = {0};
+
+	for (i = 0; i < n; i++) {
+		if (dev->paths[i] == path || dev->paths[i]->state == RDINIT_DEV_PATH_LIVE)
+			add_traits(&t, dev->paths[i]);
+	}
+	if (!t.n)
+		return; /* without a path nothing new is known */
+	info->deallocated_is_zero = t.deallocated_is_zero;
+	info->extents = t.tells_extents && t.deallocated_is_zero;
+	info->volatile_cache = t.volatile_cache;
+	info->read_only = t.read_only;
+	atomic_store(&dev->write_zeroes_deac, t.write_zeroes_deac);
+	if (path)
+		take_optimal(info, &path->id_ns);
+}
+
+void rdi_dev_learn(struct rdinit_dev *dev, struct rdi_path *path)
+{
 	struct rdinit_dev_info *info = &dev->info;
 	uint32_t max = path->ctrl->max_transfer;
 
 	if (!dev->known || max < atomic_load(&dev->max_transfer))
 		atomic_store(&dev->max_transfer, max);
 	path_learn_limits(path);
+	rdi_dev_refresh(dev, path);
 	if (dev->known) {
 		rdi_dev_resize(dev, path);
 		return;
@@ -243,15 +298,6 @@ void rdi_dev_learn(struct rdinit_dev *dev, struct rdi_path *path)
 	dev->identity = path->identity;
 	info->nsid = path->nsid;
 	dev_learn_commands(info, path);
-	if (ns->nsfeat & NVME_NS_FEAT_IO_OPT) { /* the following are valid; all are 0's based */
-		info->preferred_write = le16toh(ns->npwg) + 1u;
-		info->optimal_write = le16toh(ns->nows) + 1u;
-		info->preferred_deallocate = le16toh(ns->npdg) + 1u;
-	}
-	info->deallocated_is_zero = (ns->dlfeat & NVME_NS_DLFEAT_RB) == NVME_NS_DLFEAT_RB_ALL_0S;
-	info->extents = path->tells_extents && info->deallocated_is_zero;
-	dev->write_zeroes_deac = ns->dlfeat & NVME_NS_DLFEAT_WRITE_ZEROES;
-	info->read_only = ns->nsattr & NVME_NS_NSATTR_WRITE_PROTECTED;
 	memcpy(info->nguid, path->identity.nguid, sizeof(info->nguid));
 	memcpy(info->uuid, path->identity.uuid, sizeof(info->uuid));
 	memcpy(info->eui64, path->identity.eui64, sizeof(info->eui64));

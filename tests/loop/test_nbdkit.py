@@ -6,10 +6,12 @@ import os
 import random
 import re
 import signal
+import socket
+import struct
 import subprocess
 
 import t_auth
-from t_loop import (NQN, SANITIZED, Failure, Skip, each, main, preloaded, program, requires_disk, requires_engine, requires_program,
+from t_loop import (DEADLINE, NQN, SANITIZED, Failure, Skip, each, main, preloaded, program, requires_disk, requires_engine, requires_program,
                     test, wait_for)
 from t_proxy import Proxy
 
@@ -276,6 +278,62 @@ def a_read_only_namespace_is_a_read_only_disk(t):
     t.file('ns1.img', bytes(SIZE))
     target = t.target([t.namespace(size=None, create=False, read_only=True)])
     t.eq(json.loads(nbdkit(t, target.uri(), 'nbdinfo --json "$uri"').text)['exports'][0]['is_read_only'], True, 'is_read_only')
+
+
+class Client:
+    """A client of nbdkit's socket that has gone through the handshake, so that the plugin is open for it."""
+
+    def __init__(self, path):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(DEADLINE)
+        wait_for(lambda: self.sock.connect_ex(path) == 0, 'nbdkit to listen')  # it binds the socket before it listens
+        self.read(18)  # NBDMAGIC, IHAVEOPT, handshake flags
+        # NBD_FLAG_C_FIXED_NEWSTYLE and NO_ZEROES; NBD_OPT_EXPORT_NAME: the default export
+        self.sock.sendall(struct.pack('>I', 3) + b'IHAVEOPT' + struct.pack('>II', 1, 0))
+        self.size, self.flags = struct.unpack('>QH', self.read(10))
+
+    def read(self, n):
+        data = b''
+        while len(data) < n:
+            part = self.sock.recv(n - len(data))
+            if not part:
+                raise Failure('nbdkit closed the connection')
+            data += part
+        return data
+
+    def send_read(self, offset=0, length=512):
+        self.sock.sendall(struct.pack('>IHHQQI', 0x25609513, 0, 0, 1, offset, length))
+
+    def close(self):
+        self.sock.close()
+
+
+def serving(t, *params, env=None):
+    """An nbdkit that runs until it is told to end: the process, and its socket."""
+    path = t.path('nbd.sock')
+    argv = command('', *params)
+    argv = [argv[0], '-f', '-U', path, *argv[3:-2]]
+    proc = t.spawn('nbdkit', argv, wrap=False, env=env)
+    wait_for(lambda: os.path.exists(path) or not proc.running, 'the socket of nbdkit')
+    return proc, path
+
+
+@test
+def a_new_client_is_told_what_the_namespace_is_now(t):
+    """While an older client keeps the disk open."""
+    target = t.target([t.namespace(size=SIZE, uuid='6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11')], target={'state_dir': t.dir})
+    _, path = serving(t, target.uri())
+    first = Client(path)
+    for protect in 1, 0:
+        t.rdinit('set-feature', target.uri(), '-n', '1', '-f', '0x84', '-v', str(protect))
+
+        def told():
+            client = Client(path)
+            client.close()
+            return client.flags >> 1 & 1 == protect
+        wait_for(told, f'a client that is told {"to only read" if protect else "that it may write"}')
+    t.eq(first.flags & 2, 0, 'what the first client was told')
+    first.close()
 
 
 @test

@@ -142,7 +142,134 @@ static void other_refusals_are_final(void)
 	t_dev_free(&d);
 }
 
+/* ---- what is known of the namespace ---- */
+
+static const struct nvme_id_ns *ns_now[2]; /* on the paths 1 and 2 */
+
+static bool identify_ns_now(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+			    const void *data, size_t len)
+{
+	(void)data;
+	(void)len;
+	if (sqe->opcode != nvme_admin_identify ||
+	    (le32toh(sqe->cdw10) & 0xff) != NVME_IDENTIFY_CNS_NS || conn == t_conn_to(f, 1, true) ||
+	    conn == t_conn_to(f, 2, true))
+		return false;
+	return t_answer_data(f, conn, sqe, ns_now[conn == t_conn_to(f, 2, false)],
+			     sizeof(*ns_now[0]));
+}
+
+/* The controller at 192.0.2.@n tells of a change of the namespace. */
+static void tell_of_change(struct t_dev *d, unsigned int n)
+{
+	struct t_conn *conn = t_conn_to(&t_fake, n, false);
+	struct nvme_sqe aer = {.opcode = nvme_admin_async_event};
+	unsigned int i;
+
+	for (i = t_fake.n_log; i-- > 0;) {
+		if (t_fake.log[i].opcode == nvme_admin_async_event) {
+			aer.cid = t_fake.log[i].cid;
+			break;
+		}
+	}
+	t_answer(conn, &aer, 0x00040002, 0);
+	t_dev_settle(d);
+}
+
+static struct rdinit_dev_info info_now(struct t_dev *d)
+{
+	struct rdinit_dev_info info;
+
+	rdinit_dev_info_init(&info);
+	CU_ASSERT_EQUAL_FATAL(rdinit_dev_get_info(d->dev, &info), 0);
+	return info;
+}
+
+static struct nvme_id_ns ns_with(uint8_t dlfeat, uint8_t nsattr)
+{
+	struct nvme_id_ns ns = {.nsze = htole64(T_DISK_BLOCKS),
+				.ncap = htole64(T_DISK_BLOCKS),
+				.dlfeat = dlfeat,
+				.nsattr = nsattr};
+
+	ns.lbaf[0].ds = 9;
+	return ns;
+}
+
+static void what_is_known_follows_the_change_event(void)
+{
+	struct nvme_id_ns plain = ns_with(9, 0), odd = ns_with(0, NVME_NS_NSATTR_WRITE_PROTECTED);
+	struct rdinit_dev_info info;
+	struct t_dev d;
+
+	odd.nsfeat = NVME_NS_FEAT_IO_OPT;
+	odd.npwg = htole16(7);
+	t_dev_init(&d);
+	t_fake.hook = identify_ns_now;
+	ns_now[0] = ns_now[1] = &plain;
+	t_dev_open(&d, 1);
+	info = info_now(&d);
+	CU_ASSERT(!info.read_only && info.deallocated_is_zero && !info.preferred_write);
+	CU_ASSERT_TRUE(atomic_load(&d.dev->write_zeroes_deac));
+	ns_now[0] = &odd;
+	tell_of_change(&d, 1);
+	info = info_now(&d);
+	CU_ASSERT(info.read_only && !info.deallocated_is_zero && !info.extents);
+	CU_ASSERT_EQUAL(info.preferred_write, 8);
+	CU_ASSERT_FALSE(atomic_load(&d.dev->write_zeroes_deac));
+	ns_now[0] = &plain;
+	tell_of_change(&d, 1);
+	info = info_now(&d);
+	CU_ASSERT(!info.read_only && info.deallocated_is_zero && !info.preferred_write);
+	t_dev_free(&d);
+}
+
+static void what_is_known_is_true_on_all_paths(void)
+{
+	struct nvme_id_ns plain = ns_with(9, 0), odd = ns_with(0, NVME_NS_NSATTR_WRITE_PROTECTED);
+	struct rdinit_dev_info info;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.hook = identify_ns_now;
+	ns_now[0] = &plain;
+	ns_now[1] = &odd;
+	t_dev_open(&d, 2);
+	info = info_now(&d);
+	CU_ASSERT(info.read_only && !info.deallocated_is_zero);
+	t_fake.down = 1u << 2;
+	t_break(t_conn_to(&t_fake, 2, true), -ECONNRESET);
+	t_break(t_conn_to(&t_fake, 2, false), -ECONNRESET);
+	t_dev_settle(&d);
+	info = info_now(&d);
+	CU_ASSERT(!info.read_only && info.deallocated_is_zero);
+	t_dev_free(&d);
+}
+
+static void what_is_known_is_read_again_after_a_loss(void)
+{
+	struct nvme_id_ns plain = ns_with(9, 0), odd = ns_with(0, NVME_NS_NSATTR_WRITE_PROTECTED);
+	struct rdinit_dev_info info;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.hook = identify_ns_now;
+	ns_now[0] = ns_now[1] = &plain;
+	t_fake.id.vwc = 0;
+	t_dev_open(&d, 1);
+	ns_now[0] = ns_now[1] = &odd;
+	t_fake.id.vwc = NVME_CTRL_VWC_PRESENT;
+	lose_path(&d);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
+	info = info_now(&d);
+	CU_ASSERT(info.read_only && !info.deallocated_is_zero && info.volatile_cache);
+	t_dev_free(&d);
+}
+
 const struct t_case t_dev_path_cases[] = {
+	{"what is known follows the change event", what_is_known_follows_the_change_event},
+	{"what is known is true on all paths", what_is_known_is_true_on_all_paths},
+	{"what is known is read again after a loss", what_is_known_is_read_again_after_a_loss},
 	{"a path that was live waits for its configuration",
 	 a_path_that_was_live_waits_for_its_configuration},
 	{"a refused path ends after ctrl_loss_tmo_ms", a_refused_path_ends_after_ctrl_loss_tmo},
