@@ -323,6 +323,16 @@ def fio_is_interrupted(t):
     t.eq(target.counters()['controllers'], 0, 'controllers left at the target')
 
 
+@each(('sleeping', []), ('spinning', ['--hipri=1']), ('2 threads', ['--numjobs=2', '--thread=1']))
+def fio_is_interrupted_while_its_target_is_gone(t, args):
+    target = t.target([t.namespace(size='64MiB')])
+    proc = endless(t, target, '--ctrl_loss_tmo=600000', *args)
+    target.kill()
+    proc.signal(signal.SIGINT)
+    t.ok(proc.wait() != 0, 'fio hides that commands were canceled')
+    t.match('no path is usable: commands are canceled', proc.text(), 'its words')
+
+
 # ---- building ----
 
 def fake(t, name, text):

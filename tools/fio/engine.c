@@ -31,7 +31,8 @@
 #define BATCH_BYTES    (256u << 10)
 
 #define NAMESPACES_MAX 32u
-/* Size of a URI. The longest host name and NQN need less, unless many bytes are percent-encoded. */
+/* Between two looks at whether fio is to end. */
+#define LOOK_MS 1000
 
 struct options {
 	void *td; /* of fio */
@@ -62,7 +63,9 @@ struct options {
 struct slot {
 	struct job *job;
 	struct io_u *io_u;
-	char *why; /* error text; NULL: no error */
+	uint64_t id; /* for rdinit_dev_cancel(), while busy */
+	bool busy;   /* its command has not completed */
+	char *why;   /* error text; NULL: no error */
 };
 
 struct job {
@@ -71,6 +74,7 @@ struct job {
 	bool failed;   /* a device is permanently lost, */
 	char why[256]; /* for this reason */
 	bool spin;
+	bool canceled;   /* fio ends, and commands that waited for a path were canceled */
 	bool complained; /* an I/O that could not be submitted was reported; further ones are not */
 	unsigned int fua;
 	struct slot *slots; /* indexed by I/O unit */
@@ -105,6 +109,7 @@ static void done(void *user, const struct rdinit_completion *c)
 	struct slot *slot = user;
 	struct job *job = slot->job;
 
+	slot->busy = false;
 	if (c->err)
 		set_why(slot, c->err, c->text);
 	if (c->err == -ENODEV && !job->failed) {
@@ -160,11 +165,47 @@ static bool any_in_flight(const struct job *job)
 	return false;
 }
 
+static struct rdf_conn *conn_of(struct job *job, const struct io_u *io_u)
+{
+	return &job->conns[job->n_conns > 1 ? io_u->file->fileno : 0];
+}
+
+/* Without a limit of fio's it is looked at once a second whether fio is to end. */
 static int timeout_ms(const struct job *job, const struct timespec *ts)
 {
 	if (ts)
 		return (int)(ts->tv_sec * 1000 + ts->tv_nsec / 1000000);
-	return job->spin ? 0 : -1;
+	return job->spin ? 0 : LOOK_MS;
+}
+
+static bool waits_for_path(const struct rdf_conn *conn)
+{
+	struct rdinit_dev_info info;
+
+	rdinit_dev_info_init(&info);
+	return rdinit_dev_get_info(conn->dev, &info) == 0 && info.state == RDINIT_DEV_WAITING;
+}
+
+/*
+ * fio is to end (SIGINT, runtime=): commands that wait for a path would keep it until ctrl_loss_tmo
+ * is over. Where a path is usable, the target answers soon.
+ */
+static void cancel_waiting(struct job *job)
+{
+	unsigned int c, i;
+
+	for (c = 0; c < job->n_conns; c++) {
+		if (!waits_for_path(&job->conns[c]))
+			continue;
+		for (i = 0; i < job->n_slots; i++)
+			if (job->slots[i].busy &&
+			    conn_of(job, job->slots[i].io_u) == &job->conns[c])
+				rdinit_dev_cancel(job->conns[c].chan, job->slots[i].id);
+		if (!job->canceled)
+			log_err("rdinit: fio ends, and no path is usable: commands are "
+				"canceled\n");
+		job->canceled = true;
+	}
 }
 
 static int rdf_getevents(struct thread_data *td, unsigned int min, unsigned int max,
@@ -175,6 +216,8 @@ static int rdf_getevents(struct thread_data *td, unsigned int min, unsigned int 
 	int rc = 0;
 
 	while (n < min || (n == 0 && min == 0)) {
+		if (td->terminate && min)
+			cancel_waiting(job);
 		rc = turn_job(job, min ? timeout_ms(job, ts) : 0);
 		n = job->done_tail - job->done_head;
 		/* Without commands in flight fio would wait for ever. */
@@ -214,47 +257,40 @@ static char *rdf_errdetails(struct io_u *io_u)
 
 /* ---- submission ---- */
 
-static int submit_trim(struct rdf_conn *conn, struct slot *slot, uint64_t lba, uint64_t blocks)
+/* Makes the command of an I/O unit. Returns 0 or -errno. */
+static int make_io(struct job *job, const struct io_u *io_u, struct rdinit_dev_io *io)
 {
-	struct rdinit_dev_io io;
+	const struct rdf_conn *conn = conn_of(job, io_u);
+	unsigned int shift = (unsigned int)__builtin_ctz(conn->ns.block_size);
+	uint64_t blocks = io_u->xfer_buflen >> shift;
 
-	rdinit_dev_io_init(&io);
-	io.op = RDINIT_DEV_DEALLOCATE;
-	io.lba = lba;
-	io.nblocks = (uint32_t)blocks;
-	return rdinit_dev_submit(conn->chan, &io, done, slot, NULL);
-}
-
-static struct rdf_conn *conn_of(struct job *job, const struct io_u *io_u)
-{
-	return &job->conns[job->n_conns > 1 ? io_u->file->fileno : 0];
+	rdinit_dev_io_init(io);
+	io->op = RDINIT_DEV_FLUSH;
+	if (ddir_sync(io_u->ddir))
+		return 0;
+	if ((io_u->offset | io_u->xfer_buflen) & (conn->ns.block_size - 1) || blocks > UINT32_MAX)
+		return -EINVAL;
+	io->lba = io_u->offset >> shift;
+	io->nblocks = (uint32_t)blocks;
+	if (io_u->ddir == DDIR_TRIM) {
+		io->op = RDINIT_DEV_DEALLOCATE;
+		return 0;
+	}
+	io->op = io_u->ddir == DDIR_READ ? RDINIT_DEV_READ : RDINIT_DEV_WRITE;
+	io->flags = io_u->ddir == DDIR_WRITE ? job->fua : 0;
+	io->buf = io_u->xfer_buf;
+	return io_u->ddir == DDIR_READ || io_u->ddir == DDIR_WRITE ? 0 : -EOPNOTSUPP;
 }
 
 static int submit(struct job *job, struct slot *slot)
 {
-	struct io_u *io_u = slot->io_u;
-	struct rdf_conn *conn = conn_of(job, io_u);
-	unsigned int shift = (unsigned int)__builtin_ctz(conn->ns.block_size);
-	uint64_t lba = io_u->offset >> shift, blocks = io_u->xfer_buflen >> shift;
+	struct rdinit_dev_io io;
+	int rc = job->failed ? -ENODEV : make_io(job, slot->io_u, &io);
 
-	if (job->failed)
-		return -ENODEV;
-	if (ddir_sync(io_u->ddir))
-		return rdinit_dev_flush_async(conn->chan, done, slot);
-	if ((io_u->offset | io_u->xfer_buflen) & (conn->ns.block_size - 1) || blocks > UINT32_MAX)
-		return -EINVAL;
-	switch (io_u->ddir) {
-	case DDIR_READ:
-		return rdinit_dev_read_async(conn->chan, lba, (uint32_t)blocks, io_u->xfer_buf, 0,
-					     done, slot);
-	case DDIR_WRITE:
-		return rdinit_dev_write_async(conn->chan, lba, (uint32_t)blocks, io_u->xfer_buf,
-					      job->fua, done, slot);
-	case DDIR_TRIM:
-		return submit_trim(conn, slot, lba, blocks);
-	default:
-		return -EOPNOTSUPP;
-	}
+	if (!rc)
+		rc = rdinit_dev_submit(conn_of(job, slot->io_u)->chan, &io, done, slot, &slot->id);
+	slot->busy = !rc;
+	return rc;
 }
 
 /* Fails an I/O at submission. fio prints details only of errors that event() returns, so the
