@@ -29,21 +29,28 @@ def compile_command(entry, path):
     return kept
 
 
-def link_command(build, name):
-    out = subprocess.run(['ninja', '-C', build, '-t', 'commands', f'tests/sim/{name}'], capture_output=True, text=True,
-                         check=True).stdout
+def link_command(build, output):
+    out = subprocess.run(['ninja', '-C', build, '-t', 'commands', output], capture_output=True, text=True, check=True).stdout
     return shlex.split(out.splitlines()[-1])
 
 
-def build_mutant(t, build, path, text, name):
-    """The program @name with the object of @text in place of that of @path. Returns its path."""
-    source, obj, exe = t.path(os.path.basename(path)), t.path('mutant.o'), t.path(name)
+def replaced(t, path, old, new):
+    """The text of @path with @new for @old, which is there once."""
+    with open(path) as f:
+        text = f.read()
+    t.eq(text.count(old), 1, f'{path} has this text once: {old}')
+    return text.replace(old, new)
+
+
+def build_mutant(t, build, path, text, output, wanted=''):
+    """The program @output with the object of @text in place of that of @path. Returns its path."""
+    source, obj, exe = t.path(os.path.basename(path)), t.path('mutant.o'), t.path(os.path.basename(output))
     with open(source, 'w') as f:
         f.write(text)
-    entry = entry_of(build, path, 'sim_rbd' if name == 'rdsim-gateways' else 'sim_auth')
+    entry = entry_of(build, path, wanted)
     argv = compile_command(entry, path) + ['-iquote', os.path.dirname(path), '-w', '-c', source, '-o', obj]
     subprocess.run(argv, cwd=build, check=True)
-    link = [arg for arg in link_command(build, name) if arg != entry['output']]
+    link = [arg for arg in link_command(build, output) if arg != entry['output']]
     at = next(i for i, arg in enumerate(link) if arg.endswith('.o'))
     link[link.index('-o') + 1] = exe
     subprocess.run(link[:at] + [obj] + link[at:], cwd=build, check=True)
@@ -57,10 +64,8 @@ def find_mutant(t, mutant, name, seeds):
     if SANITIZED:
         raise Skip('the plain build does the same faster')
     path = os.path.join(SOURCE_ROOT, path)
-    with open(path) as f:
-        text = f.read()
-    t.eq(text.count(old), 1, f'{path} has this text once: {old}')
-    exe = build_mutant(t, os.environ['BUILD_ROOT'], path, text.replace(old, new), name)
+    exe = build_mutant(t, os.environ['BUILD_ROOT'], path, replaced(t, path, old, new), f'tests/sim/{name}',
+                       'sim_rbd' if name == 'rdsim-gateways' else 'sim_auth')
     res = t.run([exe, '--count', seeds, '--steps', STEPS, *(['--faults', *faults] if faults else [])], deadline=300, wrap=False)
     t.ok(res.rc not in (0, 2), res.text[-300:])
     print(f'# {res.text.splitlines()[-1] if res.rc == 1 else res.err[-200:]}')
