@@ -13,6 +13,7 @@ struct rdt_ctrl;
 struct rdt_log_out;
 struct rdt_ns;
 struct rdt_qpair;
+struct rdt_reactor;
 struct rdt_referral_config;
 struct rdt_subsys;
 struct rdt_target;
@@ -64,8 +65,11 @@ enum rdt_exec rdt_write_protect_set(struct rdt_req *req);
 /* log_page.c, discovery.c */
 struct nvme_status rdt_get_log_check(struct rdt_req *req);
 enum rdt_exec rdt_get_log_exec(struct rdt_req *req);
+/* 0: no memory. */
 uint64_t rdt_discovery_log_size(const struct rdt_qpair *qp);
-void rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out);
+/* 0, or -ENOMEM with nothing put to @out. */
+int rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out);
+void rdt_disc_order_free(struct rdt_reactor *r);
 int rdt_referrals_set(struct rdt_target *target, const struct rdt_referral_config *list,
 		      unsigned int count); /* main thread */
 

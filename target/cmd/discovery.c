@@ -3,6 +3,10 @@
  * The discovery log page (70h): an entry for each subsystem that the host may use, on each
  * listener, after those of the discovery subsystem. A wildcard listener is shown with the address
  * by which this host connected.
+ *
+ * What the page is made of is found out once for each generation: the listeners and referrals by
+ * each reactor, and which subsystems the host may use, by each discovery controller, a bit for each
+ * subsystem. From that, only the entries that a command asks for are made.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,21 +16,19 @@
 #include "util/sockaddr.h"
 #include "nvmf/wire.h"
 #include "admin.h"
+#include "target/nvmf/admin_turn.h"
+#include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/log_out.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/subsys.h"
+#include "target/nvmf/qpair.h"
+#include "target/nvmf/reactor.h"
 #include "target/nvmf/target.h"
+#include "target/config/tgt_limits.h"
 
-/* A wildcard listener of the other address family has no address that is known to be reachable. */
-static bool listener_listed(const struct rdt_qpair *qp, const struct rdt_listener *l)
-{
-	if (l->addr.ss_family == AF_UNSPEC)
-		return false; /* it is not listening yet */
-	return !rd_addr_is_any((const struct sockaddr *)&l->addr) ||
-	       l->addr.ss_family == qp->local.ss_family;
-}
+#define SUBSYS_COST 16u /* of asking one subsystem whether it allows the host: admin_turn.h */
 
 static uint8_t prtype(const struct rdt_listener *l)
 {
@@ -104,30 +106,194 @@ static uint16_t disc_eflags(const struct rdt_target *t)
 	return NVMF_DISC_EFLAGS_BOTH;
 }
 
+/* An entry for listener @l, without the subsystem. */
 static void fill_entry(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp,
-		       const struct rdt_listener *l, const struct rdt_subsys *ss)
+		       const struct rdt_listener *l)
 {
 	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
 
 	memset(e, 0, sizeof(*e));
 	fill_addr(e, addr, rd_addr_is_any(addr) ? (const struct sockaddr *)&qp->local : addr);
-	e->subtype = NVME_NQN_NVME;
-	if (rdt_subsys_is_disc(ss)) {
-		e->subtype = NVME_NQN_CURR;
-		e->eflags = htole16(disc_eflags(ss->target));
-	}
 	e->treq = NVMF_TREQ_NOT_SPECIFIED | NVMF_TREQ_DISABLE_SQFLOW;
 	e->portid = htole16(l->portid);
-	memccpy(e->subnqn, ss->nqn, 0, sizeof(e->subnqn));
 	e->tsas.rdma.prtype = prtype(l);
 }
 
-/* Is entry @n requested? Hosts read a large page in many parts. */
-static bool entry_wanted(const struct rdt_log_out *out, uint64_t n)
-{
-	uint64_t at = (n + 1) * NVME_DISC_LOG_ENTRY;
+/* ---- what a generation consists of ---- */
 
-	return out && at + NVME_DISC_LOG_ENTRY > out->offset && at < out->offset + out->len;
+enum { NO_WILDCARD, WILDCARD4, WILDCARD6, FAMILIES };
+
+/* Of a reactor. */
+struct rdt_disc_order {
+	uint64_t genctr;
+	uint16_t eflags;
+	/* The listeners that are shown to hosts that connected by a family: a listener is freed
+	 * only when the target ends */
+	const struct rdt_listener **listeners[FAMILIES];
+	unsigned int listeners_count[FAMILIES];
+	struct rdt_referral *referrals;
+	unsigned int referrals_count;
+};
+
+/* Of a discovery controller. */
+struct rdt_disc_hosts {
+	uint64_t genctr;
+	unsigned int count;
+	uint64_t allowed[RDT_SUBSYSTEMS / 64]; /* a bit for each of target->subsys */
+};
+
+static unsigned int family_of(const struct sockaddr_storage *local)
+{
+	if (local->ss_family == AF_INET)
+		return WILDCARD4;
+	return local->ss_family == AF_INET6 ? WILDCARD6 : NO_WILDCARD;
+}
+
+/* A wildcard listener of the other address family has no address that is known to be reachable. */
+static bool listener_listed(unsigned int family, const struct rdt_listener *l)
+{
+	if (l->addr.ss_family == AF_UNSPEC)
+		return false; /* it is not listening yet */
+	return !rd_addr_is_any((const struct sockaddr *)&l->addr) || family_of(&l->addr) == family;
+}
+
+static void free_order(struct rdt_disc_order *order)
+{
+	if (!order)
+		return;
+	for (unsigned int f = 0; f < FAMILIES; f++)
+		free(order->listeners[f]);
+	free(order->referrals);
+	free(order);
+}
+
+static unsigned int count_listeners(const struct rdt_target *t)
+{
+	const struct rdt_listener *l;
+	unsigned int n = 0;
+
+	TAILQ_FOREACH (l, &t->listeners, link)
+		n++;
+	return n;
+}
+
+/* disc.lock is held. */
+static int fill_order(struct rdt_disc_order *order, const struct rdt_target *t)
+{
+	unsigned int room = count_listeners(t);
+	const struct rdt_listener *l;
+
+	for (unsigned int f = 0; f < FAMILIES; f++) {
+		order->listeners[f] = calloc(room + 1, sizeof(order->listeners[f][0]));
+		if (!order->listeners[f])
+			return -ENOMEM;
+		TAILQ_FOREACH (l, &t->listeners, link)
+			if (listener_listed(f, l))
+				order->listeners[f][order->listeners_count[f]++] = l;
+	}
+	order->eflags = disc_eflags(t);
+	order->referrals = calloc(t->referrals_count + 1, sizeof(*order->referrals));
+	if (!order->referrals)
+		return -ENOMEM;
+	order->referrals_count = t->referrals_count;
+	if (t->referrals_count)
+		memcpy(order->referrals, t->referrals,
+		       t->referrals_count * sizeof(*order->referrals));
+	return 0;
+}
+
+static const struct rdt_disc_order *disc_order(struct rdt_reactor *r, uint64_t genctr)
+{
+	struct rdt_target *t = r->target;
+	struct rdt_disc_order *order;
+	int err;
+
+	if (r->disc_order && r->disc_order->genctr == genctr)
+		return r->disc_order;
+	order = calloc(1, sizeof(*order));
+	if (!order)
+		return NULL;
+	order->genctr = genctr;
+	pthread_mutex_lock(&t->disc.lock);
+	err = fill_order(order, t);
+	pthread_mutex_unlock(&t->disc.lock);
+	if (err) {
+		free_order(order);
+		return NULL;
+	}
+	free_order(r->disc_order);
+	r->disc_order = order;
+	return order;
+}
+
+void rdt_disc_order_free(struct rdt_reactor *r)
+{
+	free_order(r->disc_order);
+	r->disc_order = NULL;
+}
+
+static const struct rdt_disc_hosts *disc_hosts(const struct rdt_qpair *qp, uint64_t genctr)
+{
+	struct rdt_target *t = qp->reactor->target;
+	struct rdt_disc_hosts *h = qp->ctrl->disc_hosts;
+
+	if (h && h->genctr == genctr)
+		return h;
+	if (!h)
+		h = qp->ctrl->disc_hosts = malloc(sizeof(*h));
+	if (!h)
+		return NULL;
+	memset(h, 0, sizeof(*h));
+	h->genctr = genctr;
+	for (unsigned int i = 0; i < t->subsys_count; i++) {
+		if (!rdt_subsys_allows(t->subsys[i], qp->ctrl->hostnqn))
+			continue;
+		h->allowed[i / 64] |= UINT64_C(1) << i % 64;
+		h->count++;
+	}
+	rdt_admin_charge(qp, t->subsys_count * SUBSYS_COST);
+	return h;
+}
+
+/* ---- the page ---- */
+
+struct disc_page {
+	const struct rdt_disc_order *order;
+	const struct rdt_disc_hosts *hosts;
+	unsigned int family;
+	uint64_t listeners; /* entries of each subsystem */
+	uint64_t entries;   /* of subsystems; those of referrals follow */
+};
+
+static bool open_page(const struct rdt_qpair *qp, uint64_t genctr, struct disc_page *page)
+{
+	page->order = disc_order(qp->reactor, genctr);
+	page->hosts = disc_hosts(qp, genctr);
+	if (!page->order || !page->hosts)
+		return false;
+	page->family = family_of(&qp->local);
+	page->listeners = page->order->listeners_count[page->family];
+	page->entries = (1 + (uint64_t)page->hosts->count) * page->listeners;
+	return true;
+}
+
+static uint64_t page_records(const struct disc_page *page)
+{
+	return page->entries + page->order->referrals_count;
+}
+
+/* The @n-th subsystem that the host may use. */
+static const struct rdt_subsys *nth_allowed(const struct rdt_target *t,
+					    const struct rdt_disc_hosts *h, uint64_t n)
+{
+	unsigned int word = 0;
+	uint64_t bits;
+
+	for (; n >= (unsigned int)__builtin_popcountll(h->allowed[word]); word++)
+		n -= (unsigned int)__builtin_popcountll(h->allowed[word]);
+	for (bits = h->allowed[word]; n; n--)
+		bits &= bits - 1;
+	return t->subsys[word * 64 + (unsigned int)__builtin_ctzll(bits)];
 }
 
 static void put_entry(const struct rdt_log_out *out, uint64_t n,
@@ -136,63 +302,68 @@ static void put_entry(const struct rdt_log_out *out, uint64_t n,
 	rdt_log_put(out, (n + 1) * NVME_DISC_LOG_ENTRY, e, sizeof(*e));
 }
 
-/* Put the entries of @ss for all listeners, beginning with number @n. Returns the next number. */
-static uint64_t put_subsys(const struct rdt_qpair *qp, const struct rdt_subsys *ss, uint64_t n,
-			   const struct rdt_log_out *out)
+/* Put the requested entries of listener @index: from number @n on, each page->listeners one. */
+static void put_listener(const struct rdt_qpair *qp, const struct disc_page *page, uint64_t n,
+			 uint64_t end, const struct rdt_log_out *out)
 {
-	struct rdt_target *t = qp->reactor->target;
-	const struct rdt_listener *l;
+	const struct rdt_target *t = qp->reactor->target;
+	const struct rdt_listener *l = page->order->listeners[page->family][n % page->listeners];
 	struct nvmf_disc_log_entry e;
 
-	pthread_mutex_lock(&t->disc.lock);
-	TAILQ_FOREACH (l, &t->listeners, link) {
-		if (!listener_listed(qp, l))
-			continue;
-		if (entry_wanted(out, n)) {
-			fill_entry(&e, qp, l, ss);
-			put_entry(out, n, &e);
-		}
-		n++;
+	fill_entry(&e, qp, l);
+	for (; n < end; n += page->listeners) {
+		uint64_t i = n / page->listeners;
+		const char *nqn = i ? nth_allowed(t, page->hosts, i - 1)->nqn : t->disc.nqn;
+
+		e.subtype = i ? NVME_NQN_NVME : NVME_NQN_CURR;
+		e.eflags = htole16(i ? 0 : page->order->eflags);
+		memset(e.subnqn, 0, sizeof(e.subnqn));
+		memccpy(e.subnqn, nqn, 0, sizeof(e.subnqn));
+		put_entry(out, n, &e);
 	}
-	pthread_mutex_unlock(&t->disc.lock);
-	return n;
 }
 
-/* Put all entries to @out, unless that is NULL. Returns their number. */
-static uint64_t put_entries(const struct rdt_qpair *qp, const struct rdt_log_out *out)
+/* Put the requested entries: from number @first up to @end. */
+static void put_entries(const struct rdt_qpair *qp, const struct disc_page *page, uint64_t first,
+			uint64_t end, const struct rdt_log_out *out)
 {
-	struct rdt_target *t = qp->reactor->target;
-	uint64_t n = put_subsys(qp, &t->disc, 0, out);
+	uint64_t last = end < page->entries ? end : page->entries;
 	struct nvmf_disc_log_entry e;
 
-	for (unsigned int i = 0; i < t->subsys_count; i++)
-		if (rdt_subsys_allows(t->subsys[i], qp->ctrl->hostnqn))
-			n = put_subsys(qp, t->subsys[i], n, out);
-	pthread_mutex_lock(&t->disc.lock);
-	for (unsigned int i = 0; i < t->referrals_count; i++) {
-		if (entry_wanted(out, n)) {
-			fill_referral(&e, &t->referrals[i]);
-			put_entry(out, n, &e);
-		}
-		n++;
+	for (uint64_t n = first; n < last && n < first + page->listeners; n++)
+		put_listener(qp, page, n, last, out);
+	for (uint64_t n = first > page->entries ? first : page->entries; n < end; n++) {
+		fill_referral(&e, &page->order->referrals[n - page->entries]);
+		put_entry(out, n, &e);
 	}
-	pthread_mutex_unlock(&t->disc.lock);
-	return n;
 }
 
 uint64_t rdt_discovery_log_size(const struct rdt_qpair *qp)
 {
-	return (put_entries(qp, NULL) + 1) * NVME_DISC_LOG_ENTRY;
+	struct disc_page page;
+
+	if (!open_page(qp, atomic_load(&qp->reactor->target->genctr), &page))
+		return 0;
+	return (page_records(&page) + 1) * NVME_DISC_LOG_ENTRY;
 }
 
-void rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out)
+int rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out)
 {
-	struct nvmf_discovery_log head = {
-		/* Read first, so that a change during this call makes the host read again. */
-		.genctr = htole64(atomic_load(&qp->reactor->target->genctr)),
-	};
+	/* Read first, so that a change during this call makes the host read again. */
+	uint64_t genctr = atomic_load(&qp->reactor->target->genctr);
+	struct nvmf_discovery_log head = {.genctr = htole64(genctr)};
+	uint64_t first = out->offset / NVME_DISC_LOG_ENTRY;
+	uint64_t end = (out->offset + out->len + NVME_DISC_LOG_ENTRY - 1) / NVME_DISC_LOG_ENTRY;
+	struct disc_page page;
+	uint64_t records;
 
-	head.numrec = htole64(put_entries(qp, out));
-
+	if (!open_page(qp, genctr, &page))
+		return -ENOMEM;
+	records = page_records(&page);
+	head.numrec = htole64(records);
 	rdt_log_put(out, 0, &head, sizeof(head));
+	/* The head is in the place of an entry before the first one. */
+	end = end ? end - 1 : 0;
+	put_entries(qp, &page, first ? first - 1 : 0, end < records ? end : records, out);
+	return 0;
 }

@@ -6,6 +6,7 @@
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "admin.h"
+#include "target/nvmf/admin_turn.h"
 #include "target/nvmf/ana.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
@@ -13,7 +14,9 @@
 #include "target/nvmf/request.h"
 #include "target/nvmf/resv.h"
 #include "resv_cmd.h"
+#include "target/nvmf/slots.h"
 #include "target/nvmf/subsys.h"
+#include "target/nvmf/target.h"
 
 #define FID(req)       (le32toh((req)->sqe.cdw10) & 0xff)
 #define SEL(req)       (le32toh((req)->sqe.cdw10) >> 8 & 7)
@@ -246,7 +249,7 @@ static struct nvme_status get_err_recovery(struct rdt_req *req, uint32_t *value)
 	}
 	if (!ns)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
-	*value = atomic_load_explicit(&ns->err_recovery, memory_order_relaxed);
+	*value = atomic_load_explicit(&ns->marks->err_recovery, memory_order_relaxed);
 	return NVME_OK;
 }
 
@@ -380,14 +383,23 @@ static struct nvme_status set_host_behavior(struct rdt_req *req)
 
 static struct nvme_status set_err_recovery(struct rdt_req *req)
 {
-	bool all = NSID(req) == NVME_NSID_ALL;
-	struct rdt_ns *ns = all ? rdt_ns_seen_next(req, 0) : rdt_ns_seen(req, NSID(req));
+	struct rdt_ns_marks *marks = rdt_req_target(req)->ns_marks;
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
+	const struct rdt_ns_place *end, *place;
+	uint32_t nsid = NSID(req);
 
-	if (NSID(req) == 0)
+	if (nsid == 0) {
 		req->qp->ctrl->features[RDT_FEAT_ERR_RECOVERY] = CDW11(req);
-	for (; ns; ns = all ? rdt_ns_seen_next(req, ns->nsid) : NULL)
-		atomic_store_explicit(&ns->err_recovery, (uint16_t)CDW11(req),
-				      memory_order_relaxed);
+		return NVME_OK;
+	}
+	place = rdt_ns_places(req->qp->reactor, ctrl->subsys, nsid == NVME_NSID_ALL ? 0 : nsid - 1,
+			      &end);
+	if (nsid == NVME_NSID_ALL)
+		rdt_admin_charge(req->qp, (size_t)(end - place) * RDT_ADMIN_LOOK);
+	for (; place < end && nsid >= rdt_ns_place_nsid(place); place++)
+		if (!rdt_slots_has(&ctrl->hidden, place->slot))
+			atomic_store_explicit(&marks[place->slot].err_recovery,
+					      (uint16_t)CDW11(req), memory_order_relaxed);
 	return NVME_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "nvmf/wire.h"
 #include "admin.h"
+#include "target/nvmf/admin_turn.h"
 #include "target/nvmf/ana.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
@@ -15,6 +16,7 @@
 #include "target/nvmf/request.h"
 #include "target/nvmf/resv.h"
 #include "resv_cmd.h"
+#include "target/nvmf/slots.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 #include "target/config/tgt_limits.h"
@@ -28,6 +30,7 @@
 #define NSTAT_READY     0x1u
 #define IOCSC_NVM       UINT64_C(1) /* I/O command set combination: NVM command set only */
 #define THIS_CTRL       0xffffu
+#define CTRL_COST       64u /* of looking at a controller: admin_turn.h */
 
 /* ASCII fields are padded with spaces and not terminated. */
 void rdt_put_ascii(char *dst, size_t len, const char *src)
@@ -190,29 +193,20 @@ static void put_ctrls(struct rdt_req *req, const struct rdt_ns *ns)
 {
 	struct rdt_subsys *ss = req->qp->ctrl->subsys;
 	struct nvme_ctrl_list *list = req->buf;
-	unsigned int n = 0;
-	struct rdt_ctrl *ctrl;
+	unsigned int n = 0, looked = 0;
+	uint32_t id;
 
 	pthread_mutex_lock(&ss->lock);
-	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
-		unsigned int i = n;
-
-		if (ctrl->cntlid < CNTID(req) || (ns && !rdt_ns_visible(ctrl, ns)))
-			continue;
-		while (i > 0 && le16toh(list->identifier[i - 1]) > ctrl->cntlid)
-			i--;
-		/* The list is full: drop the highest ID. */
-		if (i == NVME_ID_CTRL_LIST_MAX)
-			continue;
-		if (n == NVME_ID_CTRL_LIST_MAX)
-			n--;
-		memmove(&list->identifier[i + 1], &list->identifier[i],
-			(n - i) * sizeof(list->identifier[0]));
-		list->identifier[i] = htole16(ctrl->cntlid);
-		n++;
-	}
+	if (ns && ns->hosts.any)
+		ns = NULL; /* all see it */
+	for (id = rdt_cntlid_next(&ss->cntlids, CNTID(req));
+	     id <= UINT16_MAX && n < NVME_ID_CTRL_LIST_MAX;
+	     id = rdt_cntlid_next(&ss->cntlids, id + 1), looked++)
+		if (!ns || rdt_ns_visible(rdt_cntlid_find(&ss->cntlids, (uint16_t)id), ns))
+			list->identifier[n++] = htole16((uint16_t)id);
 	pthread_mutex_unlock(&ss->lock);
 	list->num = htole16((uint16_t)n);
+	rdt_admin_charge(req->qp, looked * (ns ? CTRL_COST : RDT_ADMIN_LOOK));
 }
 
 static enum rdt_exec identify_ctrls(struct rdt_req *req)
@@ -319,12 +313,16 @@ static enum rdt_exec identify_independent_ns(struct rdt_req *req)
 
 static enum rdt_exec identify_list(struct rdt_req *req)
 {
-	const struct rdt_ns *ns = rdt_ns_seen_next(req, NSID(req));
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
+	const struct rdt_ns_place *end, *first,
+		*place = rdt_ns_places(req->qp->reactor, ctrl->subsys, NSID(req), &end);
 	struct nvme_ns_list *list = req->buf;
 	unsigned int n = 0;
 
-	for (; ns && n < NVME_ID_NS_LIST_MAX; ns = rdt_ns_seen_next(req, ns->nsid))
-		list->ns[n++] = htole32(ns->nsid);
+	for (first = place; place < end && n < NVME_ID_NS_LIST_MAX; place++)
+		if (!rdt_slots_has(&ctrl->hidden, place->slot))
+			list->ns[n++] = htole32(rdt_ns_place_nsid(place));
+	rdt_admin_charge(req->qp, (size_t)(place - first) * RDT_ADMIN_LOOK);
 	return RDT_EXEC_DONE;
 }
 

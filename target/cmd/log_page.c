@@ -6,7 +6,7 @@
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "admin.h"
-#include "target/nvmf/ana.h"
+#include "target/nvmf/ana_log.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
 #include "target/nvmf/health.h"
@@ -117,7 +117,8 @@ static void effects_log(struct rdt_req *req, const struct rdt_log_out *out)
 
 static void ana_log(struct rdt_req *req, const struct rdt_log_out *out)
 {
-	rdt_ana_log(req, out);
+	if (rdt_ana_log(req, out))
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL);
 }
 
 static void feature_effects_log(struct rdt_req *req, const struct rdt_log_out *out)
@@ -136,7 +137,8 @@ static void mi_effects_log(struct rdt_req *req, const struct rdt_log_out *out)
 
 static void discovery_log(struct rdt_req *req, const struct rdt_log_out *out)
 {
-	rdt_discovery_log(req->qp, out);
+	if (rdt_discovery_log(req->qp, out))
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL);
 }
 
 static uint64_t discovery_log_size(const struct rdt_req *req)

@@ -15,9 +15,7 @@
 #include "events.h"
 #include "host_access.h"
 #include "listener.h"
-#include "log_out.h"
 #include "ns.h"
-#include "request.h"
 #include "subsys.h"
 #include "target.h"
 #include "target/config/tgt_limits.h"
@@ -110,89 +108,10 @@ void rdt_ana_move(struct rdt_ns *ns, uint32_t group)
 	atomic_fetch_add(&ss->ana_changes[rdt_ns_ana_group(ns)], 1);
 	atomic_fetch_add(&ss->ana_changes[group], 1);
 	atomic_fetch_add(&ss->ana_changes[0], 1);
-	atomic_store(&ns->ana_group, group);
+	atomic_store(&ns->marks->ana_group, (uint8_t)group);
+	atomic_fetch_add(&ss->ana_moves, 1);
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
 		rdt_event_post(ctrl, RDT_EV_ANA, 0);
 	pthread_mutex_unlock(&ss->lock);
 	rdt_event_ns(ns, RDT_EV_NS_ATTR);
-}
-
-/* ---- the log page ---- */
-
-/* A change count of 0 would mean that changes are not counted. */
-static __le64 ana_change_count(const struct rdt_ctrl *ctrl, unsigned int group)
-{
-	uint64_t n = atomic_load(&ctrl->subsys->ana_changes[group]) + 1;
-
-	if (ctrl->listener)
-		n += atomic_load(&ctrl->listener->ana_changes[group]);
-	return htole64(n);
-}
-
-static bool groups_only(const struct rdt_req *req)
-{
-	return le32toh(req->sqe.cdw10) >> 8 & NVME_LOG_ANA_LSP_RGO_GROUPS_ONLY;
-}
-
-/* Count the namespaces of each group that the host sees. */
-static void count_groups(const struct rdt_req *req, uint32_t counts[RDT_ANA_GROUPS + 1])
-{
-	const struct rdt_ns *ns = rdt_ns_seen_next(req, 0);
-
-	for (; ns; ns = rdt_ns_seen_next(req, ns->nsid))
-		counts[rdt_ns_ana_group(ns)]++;
-}
-
-/* Put the NSIDs of each group, from position places[group] on. */
-static void put_nsids(const struct rdt_req *req, uint64_t places[RDT_ANA_GROUPS + 1],
-		      const struct rdt_log_out *out)
-{
-	const struct rdt_ns *ns = rdt_ns_seen_next(req, 0);
-
-	for (; ns; ns = rdt_ns_seen_next(req, ns->nsid)) {
-		__le32 nsid = htole32(ns->nsid);
-
-		rdt_log_put(out, places[rdt_ns_ana_group(ns)], &nsid, sizeof(nsid));
-		places[rdt_ns_ana_group(ns)] += sizeof(nsid);
-	}
-}
-
-/* Put the page to @out. subsys->lock is held: namespaces stay in their groups. */
-static void put_ana_groups(const struct rdt_req *req, const struct rdt_log_out *out)
-{
-	struct nvme_ana_log head = {.chgcnt = ana_change_count(req->qp->ctrl, 0)};
-	uint32_t counts[RDT_ANA_GROUPS + 1] = {0};
-	uint64_t places[RDT_ANA_GROUPS + 1] = {0};
-	uint64_t pos = sizeof(head);
-	uint16_t groups = 0;
-
-	count_groups(req, counts);
-	for (uint32_t g = 1; g <= RDT_ANA_GROUPS; g++) {
-		struct nvme_ana_group_desc desc = {
-			.grpid = htole32(g),
-			.nnsids = htole32(groups_only(req) ? 0 : counts[g]),
-			.chgcnt = ana_change_count(req->qp->ctrl, g),
-			.state = (uint8_t)rdt_ana_told(req->qp->ctrl, g),
-		};
-
-		if (!counts[g])
-			continue;
-		groups++;
-		rdt_log_put(out, pos, &desc, sizeof(desc));
-		places[g] = pos + sizeof(desc);
-		pos = places[g] + (groups_only(req) ? 0 : counts[g] * sizeof(uint32_t));
-	}
-	head.ngrps = htole16(groups);
-	rdt_log_put(out, 0, &head, sizeof(head));
-	if (!groups_only(req))
-		put_nsids(req, places, out);
-}
-
-void rdt_ana_log(const struct rdt_req *req, const struct rdt_log_out *out)
-{
-	struct rdt_subsys *ss = req->qp->ctrl->subsys;
-
-	pthread_mutex_lock(&ss->lock);
-	put_ana_groups(req, out);
-	pthread_mutex_unlock(&ss->lock);
 }

@@ -14,7 +14,6 @@
 #include "subsys.h"
 #include "target.h"
 
-struct rdt_log_out;
 struct rdt_target;
 
 void rdt_ana_init(struct rdt_listener *l);
@@ -22,7 +21,6 @@ void rdt_ana_init(struct rdt_listener *l);
 int rdt_ana_set(struct rdt_target *target, struct rdt_listener *l, uint32_t group,
 		enum nvme_ana_state state);
 struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns);
-void rdt_ana_log(const struct rdt_req *req, const struct rdt_log_out *out);
 
 /* @l: NULL (tests): all groups are optimized. */
 static inline enum nvme_ana_state rdt_ana_state_by(const struct rdt_listener *l, uint32_t group)

@@ -18,6 +18,15 @@ struct rdt_ctrl *rdt_cntlid_find(const struct rdt_cntlids *ids, uint16_t cntlid)
 	return page ? page->ctrls[cntlid % RDT_CNTLID_PAGE] : NULL;
 }
 
+uint32_t rdt_cntlid_next(const struct rdt_cntlids *ids, uint32_t from)
+{
+	while (from <= UINT16_MAX && !rdt_cntlid_find(ids, (uint16_t)from))
+		from = ids->pages[from / RDT_CNTLID_PAGE]
+			       ? from + 1
+			       : (from / RDT_CNTLID_PAGE + 1) * RDT_CNTLID_PAGE;
+	return from;
+}
+
 /* The first free ID in @from to @to, or a value above @to. Skips full pages. */
 static uint32_t first_free_id(const struct rdt_cntlids *ids, uint32_t from, uint32_t to)
 {

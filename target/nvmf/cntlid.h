@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The controllers of a subsystem by controller ID. All operations take constant time. */
+/* The controllers of a subsystem by controller ID. All operations take a time that
+ * does not depend on their number. */
 #ifndef RDT_CNTLID_H
 #define RDT_CNTLID_H
 
@@ -23,6 +24,8 @@ struct rdt_cntlids {
 int rdt_cntlid_give(struct rdt_cntlids *ids, uint16_t min, uint16_t max, uint16_t *next,
 		    struct rdt_ctrl *ctrl, uint16_t *out);
 struct rdt_ctrl *rdt_cntlid_find(const struct rdt_cntlids *ids, uint16_t cntlid); /* or NULL */
+/* The lowest ID in use from @from on; above UINT16_MAX: none. */
+uint32_t rdt_cntlid_next(const struct rdt_cntlids *ids, uint32_t from);
 void rdt_cntlid_free(struct rdt_cntlids *ids, uint16_t cntlid); /* an ID that is in use */
 
 #endif /* RDT_CNTLID_H */

@@ -258,6 +258,7 @@ static void free_ctrl(struct rdt_ctrl *ctrl)
 	rdt_slots_fini(&ctrl->hidden);
 	rdt_slots_fini(&ctrl->fenced_ns);
 	pthread_mutex_destroy(&ctrl->errors.lock);
+	free(ctrl->disc_hosts);
 	free(ctrl->ioqs);
 	free(ctrl->on);
 	ctrl->magic = 0;

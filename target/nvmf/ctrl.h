@@ -20,6 +20,7 @@
 #include "target/config/tgt_limits.h"
 
 struct rdt_attach;
+struct rdt_disc_hosts;
 struct rdt_listener;
 struct rdt_qos_limiter;
 struct rdt_qpair;
@@ -173,6 +174,7 @@ struct rdt_ctrl {
 	struct rdt_resv_log resv_log;
 	/* Limits of the host; set before other threads can find the controller. */
 	struct rdt_qos_limiter *limiter;
+	struct rdt_disc_hosts *disc_hosts; /* of a discovery controller: cmd/discovery.c */
 };
 
 /* ctrl.c */

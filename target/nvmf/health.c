@@ -9,7 +9,10 @@
 #include "events.h"
 #include "host_access.h"
 #include "ns.h"
+#include "reactor.h"
+#include "slots.h"
 #include "subsys.h"
+#include "target.h"
 #include "target/bdev/backend.h"
 
 /* On the reactor whose I/O failed, once for each namespace. */
@@ -20,6 +23,7 @@ static void tell_sync_failed(void *arg)
 	struct rdt_ctrl *ctrl;
 
 	/* Before the events are posted, because their handler reads it */
+	atomic_store(&ns->marks->sync_failed, true);
 	atomic_store(&ss->sync_failed, true);
 	pthread_mutex_lock(&ss->lock);
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
@@ -43,16 +47,17 @@ void rdt_health_watch(struct rdt_ns *ns)
 uint8_t rdt_health_warning(const struct rdt_ctrl *ctrl)
 {
 	const struct rdt_subsys *ss = ctrl->subsys;
+	const struct rdt_ns_marks *marks = ss->target->ns_marks;
+	const struct rdt_ns_place *end, *place;
 	bool failed = false, all = true;
-	const struct rdt_ns *ns;
 
 	if (!atomic_load(&ss->sync_failed))
 		return 0;
-	for (ns = rdt_ns_next(ctrl->owner, ss, 0); ns;
-	     ns = rdt_ns_next(ctrl->owner, ss, ns->nsid)) {
-		bool bad = atomic_load(&rdt_bdev_base(ns->bdev)->sync_err) != 0;
+	for (place = rdt_ns_places(ctrl->owner, ss, 0, &end); place < end; place++) {
+		bool bad =
+			atomic_load_explicit(&marks[place->slot].sync_failed, memory_order_relaxed);
 
-		if (!rdt_ns_visible(ctrl, ns))
+		if (rdt_slots_has(&ctrl->hidden, place->slot))
 			continue;
 		failed |= bad;
 		all &= bad;

@@ -55,6 +55,15 @@ static struct rdt_ns *alloc_ns(const struct rdt_target *t)
 	return ns ? memset(ns, 0, size) : NULL;
 }
 
+/* Another namespace may have had the slot. */
+static void init_marks(struct rdt_ns *ns, struct rdt_ns_marks *marks)
+{
+	ns->marks = marks;
+	atomic_store(&marks->ana_group, (uint8_t)ns->cfg->ana_group);
+	atomic_store(&marks->sync_failed, false);
+	atomic_store(&marks->err_recovery, 0);
+}
+
 int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
 		  struct rdt_bdev *bdev, struct rdt_ns **out)
 {
@@ -75,7 +84,7 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	ns->subsys = ss;
 	ns->bdev = bdev;
 	ns->nsid = cfg->nsid;
-	ns->ana_group = cfg->ana_group;
+	init_marks(ns, &t->ns_marks[slot]);
 	ns->read_only = cfg->read_only;
 	ns->slot = slot;
 	ns->lbads = (uint8_t)__builtin_ctz(bdev->block_size);

@@ -13,6 +13,7 @@
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
 #include "io_stats.h"
+#include "ns_marks.h"
 #include "range_lock.h"
 #include "reactor.h"
 #include "request.h"
@@ -82,12 +83,11 @@ struct rdt_ns {
 	struct rdt_host_list hosts;      /* hosts that see it; guarded by subsys->lock */
 	struct rdt_qos_limiter *limiter; /* never NULL */
 	struct rdt_resv *resv; /* of the main thread; set before a reactor knows the namespace */
-	_Atomic uint32_t ana_group;    /* changes under subsys->lock */
-	atomic_bool read_only;         /* by the configuration, or by it now */
-	_Atomic uint8_t wp;            /* enum nvme_ns_write_protect_cfg: feature 84h */
-	_Atomic uint16_t err_recovery; /* feature 05h: stored for hosts, without effect */
-	bool wp_busy;                  /* main thread: a change of @wp is being stored */
-	struct rd_ratelimit wp_limit;  /* log lines about changes of @wp */
+	struct rdt_ns_marks *marks;   /* in target->ns_marks, by @slot */
+	atomic_bool read_only;        /* by the configuration, or by it now */
+	_Atomic uint8_t wp;           /* enum nvme_ns_write_protect_cfg: feature 84h */
+	bool wp_busy;                 /* main thread: a change of @wp is being stored */
+	struct rd_ratelimit wp_limit; /* log lines about changes of @wp */
 	uint32_t nsid;
 	/* index among all namespaces of the target, stable while the namespace exists */
 	unsigned int slot;
@@ -144,7 +144,7 @@ static inline bool rdt_ns_write_protected(const struct rdt_ns *ns)
 
 static inline uint32_t rdt_ns_ana_group(const struct rdt_ns *ns)
 {
-	return atomic_load_explicit(&ns->ana_group, memory_order_relaxed);
+	return atomic_load_explicit(&ns->marks->ana_group, memory_order_relaxed);
 }
 
 /* ns.c: the main thread's side */
@@ -186,7 +186,15 @@ void rdt_ns_channel_leave(struct rdt_reactor *r, struct rdt_ns *ns);
 void rdt_ns_answer(struct rdt_ns_post *post, int err);
 /* The namespace with the lowest NSID above @nsid (0: of all), or NULL. */
 struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid);
-/* The same for the host of @req, without namespaces that it does not see. */
+/* All namespaces of @ss above @nsid that are shown here, in the order of their NSIDs: up to @end.
+ * Valid until a namespace is shown or hidden. */
+const struct rdt_ns_place *rdt_ns_places(const struct rdt_reactor *r, const struct rdt_subsys *ss,
+					 uint32_t nsid, const struct rdt_ns_place **end);
+static inline uint32_t rdt_ns_place_nsid(const struct rdt_ns_place *place)
+{
+	return (uint32_t)place->key;
+}
+/* The same as rdt_ns_next() for the host of @req, without namespaces that it does not see. */
 struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid);
 struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid);
 /* Look up the namespace of a command; sets req->ns and req->channel, which stay valid until

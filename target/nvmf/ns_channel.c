@@ -26,7 +26,7 @@ static uint64_t channel_key(const struct rdt_ns_channel *channel)
 	return rdt_ns_key(channel->ns->subsys, channel->ns->nsid);
 }
 
-/* Index in @r->ns_order of the first channel whose key is not below @key. */
+/* Index in @r->ns_order of the first namespace whose key is not below @key. */
 static unsigned int lower_bound(const struct rdt_reactor *r, uint64_t key)
 {
 	unsigned int lo = 0;
@@ -35,7 +35,7 @@ static unsigned int lower_bound(const struct rdt_reactor *r, uint64_t key)
 	while (lo < hi) {
 		unsigned int mid = lo + (hi - lo) / 2;
 
-		if (channel_key(r->ns_order[mid]) < key)
+		if (r->ns_order[mid].key < key)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -49,18 +49,18 @@ static struct rdt_ns_channel *find_channel(struct rdt_reactor *r, const struct r
 	return rd_map_get(&r->ns_map, rdt_ns_key(ss, nsid));
 }
 
+const struct rdt_ns_place *rdt_ns_places(const struct rdt_reactor *r, const struct rdt_subsys *ss,
+					 uint32_t nsid, const struct rdt_ns_place **end)
+{
+	*end = r->ns_order + lower_bound(r, rdt_ns_key(ss, UINT32_MAX));
+	return r->ns_order + lower_bound(r, rdt_ns_key(ss, nsid) + 1);
+}
+
 struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
 {
-	uint64_t key = rdt_ns_key(ss, nsid);
-	unsigned int pos = r->ns_after;
+	const struct rdt_ns_place *end, *place = rdt_ns_places(r, ss, nsid, &end);
 
-	/* Fast for a walk over all namespaces: the position behind the last result. */
-	if (!pos || pos > r->ns_map.count || channel_key(r->ns_order[pos - 1]) != key)
-		pos = lower_bound(r, key + 1);
-	r->ns_after = pos + 1;
-	if (pos == r->ns_map.count || r->ns_order[pos]->ns->subsys != ss)
-		return NULL;
-	return r->ns_order[pos]->ns;
+	return place == end ? NULL : place->channel->ns;
 }
 
 struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid)
@@ -74,11 +74,12 @@ struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid)
 struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid)
 {
 	const struct rdt_ctrl *ctrl = req->qp->ctrl;
-	struct rdt_ns *ns = rdt_ns_next(req->qp->reactor, ctrl->subsys, nsid);
+	const struct rdt_ns_place *end,
+		*place = rdt_ns_places(req->qp->reactor, ctrl->subsys, nsid, &end);
 
-	while (ns && !rdt_ns_visible(ctrl, ns))
-		ns = rdt_ns_next(req->qp->reactor, ctrl->subsys, ns->nsid);
-	return ns;
+	while (place < end && rdt_slots_has(&ctrl->hidden, place->slot))
+		place++;
+	return place == end ? NULL : place->channel->ns;
 }
 
 bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
@@ -101,12 +102,12 @@ bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
 static int grow_ns_order(struct rdt_reactor *r)
 {
 	unsigned int need = r->channels_count + 1;
-	struct rdt_ns_channel **order;
+	struct rdt_ns_place *order;
 	int err = rd_map_reserve(&r->ns_map, need);
 
 	if (err || need <= r->ns_room)
 		return err;
-	order = realloc(r->ns_order, 2 * (size_t)need * sizeof(struct rdt_ns_channel *));
+	order = realloc(r->ns_order, 2 * (size_t)need * sizeof(*order));
 	if (!order)
 		return -ENOMEM;
 	r->ns_order = order;
@@ -142,8 +143,9 @@ void rdt_ns_channel_show(struct rdt_reactor *r, struct rdt_ns *ns)
 
 	assert(r->ns_map.count < r->ns_room);
 	memmove(&r->ns_order[pos + 1], &r->ns_order[pos],
-		(r->ns_map.count - pos) * sizeof(struct rdt_ns_channel *));
-	r->ns_order[pos] = channel;
+		(r->ns_map.count - pos) * sizeof(r->ns_order[0]));
+	r->ns_order[pos] = (struct rdt_ns_place){channel_key(channel), channel, ns->slot};
+	r->ns_changes++;
 	/* Cannot fail: memory was reserved */
 	rd_map_put(&r->ns_map, channel_key(channel), channel);
 }
@@ -154,11 +156,12 @@ void rdt_ns_channel_hide(struct rdt_reactor *r, struct rdt_ns *ns)
 	unsigned int pos = lower_bound(r, key);
 
 	/* A channel that was never shown to hosts may have the same NSID as one that is shown. */
-	if (pos == r->ns_map.count || r->ns_order[pos] != rdt_ns_channel_of(r, ns))
+	if (pos == r->ns_map.count || r->ns_order[pos].channel != rdt_ns_channel_of(r, ns))
 		return;
 	rd_map_remove(&r->ns_map, key);
 	memmove(&r->ns_order[pos], &r->ns_order[pos + 1],
-		(r->ns_map.count - pos) * sizeof(struct rdt_ns_channel *));
+		(r->ns_map.count - pos) * sizeof(r->ns_order[0]));
+	r->ns_changes++;
 }
 
 void rdt_ns_channel_close(struct rdt_reactor *r, struct rdt_ns *ns)

@@ -11,6 +11,7 @@
 #include "util/buddy.h"
 #include "util/loop.h"
 #include "nvmf/text.h"
+#include "admin_turn.h"
 
 struct rdt_qpair;
 struct rdt_reactor;
@@ -101,6 +102,7 @@ struct rdt_share {
 	LIST_ENTRY(rdt_share) link;
 	unsigned int qpairs;
 	const struct rdt_site *site;
+	struct rdt_admin_debt admin;
 	struct rdt_account accounts[RDT_ACCOUNTS];
 	char hostnqn[NVMF_NQN_MAX + 1];
 };

@@ -14,6 +14,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
+#include "admin_turn.h"
 #include "auth.h"
 #include "ctrl.h"
 #include "events.h"
@@ -289,7 +290,7 @@ static struct rdt_req *take_req(struct rdt_qpair *qp)
 	struct rdt_req_pool *pool = qp->req_pool;
 	struct rdt_req *req = SLIST_FIRST(&pool->free);
 
-	if (qp->used == qp->depth)
+	if (qp->used == qp->depth || (qp->admin && !rdt_admin_may(qp)))
 		return NULL;
 	if (!req && !(req = rdt_req_pool_more(pool)))
 		return NULL;

@@ -18,6 +18,7 @@
 #include "qpair_walk.h"
 #include "req_latency.h"
 
+struct rdt_disc_order;
 struct rdt_engines;
 struct rdt_ns_channel;
 struct rdt_qpair;
@@ -38,6 +39,13 @@ struct rdt_status_line { /* answer of a reactor to SIGUSR1 */
 	unsigned int capsules; /* RECVs of pools with commands */
 	uint64_t reads;        /* commands since the start; also @writes */
 	uint64_t writes;
+};
+
+/* A namespace that commands find. Walks over all of them read only this. */
+struct rdt_ns_place {
+	uint64_t key; /* rdt_ns_key() */
+	struct rdt_ns_channel *channel;
+	unsigned int slot;
 };
 
 struct rdt_reactor {
@@ -62,6 +70,7 @@ struct rdt_reactor {
 	size_t slab_len;
 	size_t map_len;
 	struct rdt_pool pools[RDT_POOLS];
+	struct rdt_admin_debt admin;     /* of all hosts */
 	struct rdt_share_bucket *shares; /* [RDT_SHARE_BUCKETS]: shares of connected hosts */
 	struct rdt_share unassociated;   /* share of all connections without a Connect */
 	struct rdt_site nowhere;         /* site of connections without an address */
@@ -71,13 +80,14 @@ struct rdt_reactor {
 	struct rdt_engines *engines;
 	struct rd_map ns_map; /* rdt_ns_key() to channel: the lookup of commands */
 	/* the same sorted by key: ns_map.count used, ns_room allocated */
-	struct rdt_ns_channel **ns_order;
-	unsigned int ns_room;  /* >= channels_count */
-	unsigned int ns_after; /* position behind the last result of rdt_ns_next() */
+	struct rdt_ns_place *ns_order;
+	unsigned int ns_room;                  /* >= channels_count */
+	uint64_t ns_changes;                   /* of @ns_order */
 	TAILQ_HEAD(, rdt_ns_channel) channels; /* all open channels; leaving ones first */
 	unsigned int channels_count;
 	struct rd_defer ns_leave; /* checks whether a leaving namespace has no requests left */
 	struct rdt_rdma *rdma;
+	struct rdt_disc_order *disc_order; /* cmd/discovery.c */
 
 	TAILQ_HEAD(, rdt_qpair) qpairs;
 	unsigned int qpairs_count;

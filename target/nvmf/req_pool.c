@@ -12,6 +12,7 @@
 
 #define CHUNK_FIRST 64u   /* requests in the first chunk; doubled for each further one */
 #define CHUNK_MAX   1024u /* up to this size */
+#define ROUND       32u   /* queue pairs that are served in a turn */
 
 static struct rdt_req *request_at(const struct rdt_req_pool *pool,
 				  const struct rdt_req_chunk *chunk, uint32_t i)
@@ -73,7 +74,8 @@ RD_COLD struct rdt_req *rdt_req_pool_more(struct rdt_req_pool *pool)
 	struct rdt_req_chunk *chunk = SLIST_FIRST(&pool->chunks);
 	struct rdt_req *req;
 
-	if (chunk->made == chunk->count && req_pool_grow(pool))
+	pool->dry = chunk->made == chunk->count && req_pool_grow(pool);
+	if (pool->dry)
 		return NULL;
 	chunk = SLIST_FIRST(&pool->chunks);
 	req = request_at(pool, chunk, chunk->made++);
@@ -84,16 +86,34 @@ RD_COLD struct rdt_req *rdt_req_pool_more(struct rdt_req_pool *pool)
 	return req;
 }
 
-/* Serve the queue pairs that wait for a request, in turn. */
-static void serve_waiting_queues(struct rd_defer *defer)
+static bool may_serve(const struct rdt_req_pool *pool)
 {
-	struct rdt_req_pool *pool = rd_container_of(defer, struct rdt_req_pool, serve);
-	struct rdt_qpair *qp;
+	return !TAILQ_EMPTY(&pool->starved) && (!pool->dry || !SLIST_EMPTY(&pool->free));
+}
 
-	while (!SLIST_EMPTY(&pool->free) && (qp = TAILQ_FIRST(&pool->starved))) {
+/* Serve the queue pairs that wait, in turn; beyond ROUND, the others in the next turn of the loop.
+ * An admin queue may have to wait for a later turn (admin_turn.h): then it is the last one again.
+ */
+static void serve_waiting(struct rdt_req_pool *pool)
+{
+	for (unsigned int i = 0; i < ROUND && may_serve(pool); i++) {
+		struct rdt_qpair *qp = TAILQ_FIRST(&pool->starved);
+
 		rdt_req_pool_unwait(pool, qp);
 		rdt_qpair_retry(qp);
 	}
+	if (may_serve(pool))
+		rd_defer(pool->loop, &pool->serve_rest, RD_DEFER_NEXT);
+}
+
+static void serve_waiting_queues(struct rd_defer *defer)
+{
+	serve_waiting(rd_container_of(defer, struct rdt_req_pool, serve));
+}
+
+static void serve_other_queues(struct rd_defer *defer)
+{
+	serve_waiting(rd_container_of(defer, struct rdt_req_pool, serve_rest));
 }
 
 void rdt_req_pool_wait(struct rdt_req_pool *pool, struct rdt_qpair *qp)
@@ -102,6 +122,8 @@ void rdt_req_pool_wait(struct rdt_req_pool *pool, struct rdt_qpair *qp)
 		return;
 	qp->starved = true;
 	TAILQ_INSERT_TAIL(&pool->starved, qp, starved_link);
+	if (!pool->dry)
+		rd_defer(pool->loop, &pool->serve_rest, RD_DEFER_NEXT);
 }
 
 void rdt_req_pool_unwait(struct rdt_req_pool *pool, struct rdt_qpair *qp)
@@ -122,6 +144,7 @@ int rdt_req_pool_init(struct rdt_req_pool *pool, struct rd_loop *loop,
 	pool->arg = arg;
 	pool->loop = loop;
 	pool->serve.fn = serve_waiting_queues;
+	pool->serve_rest.fn = serve_other_queues;
 	return req_pool_grow(pool);
 }
 
@@ -157,6 +180,7 @@ void rdt_req_pool_fini(struct rdt_req_pool *pool)
 		return;
 	assert(!pool->used);
 	rd_defer_cancel(pool->loop, &pool->serve);
+	rd_defer_cancel(pool->loop, &pool->serve_rest);
 	free_chunks(pool, NULL);
 	pool->loop = NULL;
 }

@@ -42,8 +42,9 @@ struct rdt_req_chunk {
 
 struct rdt_req_pool {
 	SLIST_HEAD(, rdt_req) free; /* LIFO */
-	/* Queue pairs with commands and free entries that got no request */
+	/* Queue pairs with commands and free entries that got no request, or have to wait */
 	TAILQ_HEAD(, rdt_qpair) starved;
+	bool dry; /* there was no memory when one more request was wanted last */
 	uint32_t used;
 	uint32_t total;
 	/* The first chunk may have objects that were never used */
@@ -52,6 +53,7 @@ struct rdt_req_pool {
 	void *arg; /* argument of the functions */
 	struct rd_loop *loop;
 	struct rd_defer serve;
+	struct rd_defer serve_rest; /* what is left of the turn before */
 };
 
 /* Returns 0, or -errno without memory for the first chunk. */
@@ -62,7 +64,7 @@ void rdt_req_pool_fini(struct rdt_req_pool *pool); /* no request is in use; may 
 void rdt_req_pool_trim(struct rdt_req_pool *pool);
 /* The list is empty. Takes a request from a chunk, or allocates one; NULL without memory. */
 struct rdt_req *rdt_req_pool_more(struct rdt_req_pool *pool);
-/* @qp got no request: it is queued, and rdt_qpair_retry() is called when there is one. */
+/* @qp got no request, or has to wait for a later turn: it is queued for rdt_qpair_retry(). */
 void rdt_req_pool_wait(struct rdt_req_pool *pool, struct rdt_qpair *qp);
 void rdt_req_pool_unwait(struct rdt_req_pool *pool, struct rdt_qpair *qp); /* may be repeated */
 

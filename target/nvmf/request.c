@@ -12,6 +12,7 @@
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
 #include "abort.h"
+#include "admin_turn.h"
 #include "ctrl.h"
 #include "events.h"
 #include "qos_queue.h"
@@ -217,6 +218,8 @@ static void state_new(struct rdt_req *req)
 	struct rdt_qpair *qp = req->qp;
 	struct nvme_status st = parse_req(req);
 
+	if (qp->admin)
+		rdt_admin_charge(qp, RDT_ADMIN_COST + req->data_len);
 	if (req->sqe.flags & NVME_CMD_FUSE_MASK || qp->fused || qp->fuse_failed)
 		st = rdt_fused_arrived(req, st);
 	if (nvme_status_ok(st) && qp->state < RDT_QP_CLOSING)

@@ -12,6 +12,7 @@
 #include "nvmf/wire.h"
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
+#include "ana_log.h"
 #include "auth.h"
 #include "ctrl.h"
 #include "qos_queue.h"
@@ -117,7 +118,9 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 	if (!ss->counters)
 		return -ENOMEM;
 	memset(ss->counters, 0, reactors * sizeof(*ss->counters));
-	err = rdt_fence_open(ss);
+	err = rdt_ana_order_init(ss);
+	if (!err)
+		err = rdt_fence_open(ss);
 	if (!err)
 		err = rdt_auth_keys_init(ss);
 	if (!err)
@@ -137,6 +140,7 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 		ns->posts_left = 0; /* the reactors have ended and will not answer */
 		rdt_ns_free(ns);
 	}
+	rdt_ana_order_fini(ss);
 	rdt_qos_fini(ss);
 	rdt_host_access_fini(ss);
 	free(ss->asks);

@@ -14,6 +14,7 @@
 #include "target/config/config.h"
 #include "target/config/tgt_limits.h"
 
+struct rdt_ana_order;
 struct rdt_ctrl;
 struct rdt_ns;
 struct rdt_qos_limiter;
@@ -92,6 +93,8 @@ struct rdt_subsys {
 	uint8_t duplicate_host;     /* enum rdt_duplicate_host */
 	uint16_t cntlid_min;
 	uint16_t cntlid_max;
+	_Atomic uint64_t ana_moves;      /* namespaces that have moved to another group */
+	struct rdt_ana_order *ana_order; /* [reactors]: ana_log.c */
 	/* namespaces of a group that changed; [0]: all groups */
 	_Atomic uint64_t ana_changes[RDT_ANA_GROUPS + 1];
 };

@@ -27,6 +27,7 @@
 #include "auth_guess.h"
 #include "auth_work.h"
 #include "listener.h"
+#include "ns_marks.h"
 #include "peers.h"
 #include "subsys.h"
 #include "target/config/tgt_limits.h"
@@ -92,8 +93,9 @@ struct rdt_target {
 	int open_err; /* of rdt_opening_wait() */
 	/* ANA groups with storage that another gateway has; see rdt_ana_standby() */
 	atomic_bool ana_standby[RDT_ANA_GROUPS + 1];
-	struct rdt_ns *ns[RDT_NS_SLOTS]; /* by slot; main thread only */
-	unsigned int ns_free;            /* no slot below this is free */
+	struct rdt_ns *ns[RDT_NS_SLOTS];            /* by slot; main thread only */
+	struct rdt_ns_marks ns_marks[RDT_NS_SLOTS]; /* by slot */
+	unsigned int ns_free;                       /* no slot below this is free */
 	/* rdt_ns_key() to namespace, including those that leave; main thread only */
 	struct rd_map ns_map;
 	/* shown in the discovery log; changed under disc.lock */

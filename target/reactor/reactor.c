@@ -17,6 +17,7 @@
 #include "util/loop.h"
 #include "target/config/config.h"
 #include "target/bdev/engine.h"
+#include "target/cmd/admin.h"
 #include "target/nvmf/fresh.h"
 #include "target/nvmf/heartbeat.h"
 #include "target/nvmf/stale_write.h"
@@ -399,6 +400,7 @@ void rdt_reactor_fini(struct rdt_reactor *r)
 	rdt_shares_fini(r);
 	rd_iomem_unmap(r->slab, r->map_len);
 	rdt_ns_channel_fini(r);
+	rdt_disc_order_free(r);
 	rdt_timing_fini(r);
 	rdt_cells_fini(r);
 	rd_loop_destroy(&r->loop);

@@ -569,6 +569,8 @@ bool t_pump(struct t_env *env)
 			moved |= conn_pump(to_conn(qp));
 		}
 		moved |= rd_loop_turn(env->t->reactors[i].loop, 0) > 0;
+		/* A queue may have commands for a later turn */
+		moved |= !TAILQ_EMPTY(&env->reqs[i].starved) && !env->reqs[i].dry;
 		look_at_ctrls(env);
 	}
 	if (env->t->state)

@@ -46,6 +46,7 @@ extern const struct t_case t_connect_cases[];
 extern const struct t_case t_cntlid_cases[];
 extern const struct t_case t_property_cases[];
 extern const struct t_case t_admin_cases[];
+extern const struct t_case t_admin_load_cases[];
 extern const struct t_case t_log_page_cases[];
 extern const struct t_case t_lba_status_cases[];
 extern const struct t_case t_io_cases[];

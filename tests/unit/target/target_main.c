@@ -8,6 +8,7 @@ int main(int argc, char **argv)
 		{.name = "cntlid", .cases = t_cntlid_cases},
 		{.name = "property", .cases = t_property_cases},
 		{.name = "admin", .cases = t_admin_cases},
+		{.name = "admin_load", .cases = t_admin_load_cases},
 		{.name = "log_page", .cases = t_log_page_cases},
 		{.name = "lba_status", .cases = t_lba_status_cases},
 		{.name = "io", .cases = t_io_cases},

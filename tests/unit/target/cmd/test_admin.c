@@ -224,7 +224,7 @@ static void features_without_effect(void)
 	a = t_feature(p.admin, false, NVME_FEAT_FID_ERR_RECOVERY, 0);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 30);
-	CU_ASSERT_EQUAL(t_ns_of(p.env->t->subsys[0], 1)->err_recovery, 0);
+	CU_ASSERT_EQUAL(t_ns_of(p.env->t->subsys[0], 1)->marks->err_recovery, 0);
 	a = t_feature(p.admin, true, NVME_FEAT_FID_ERR_RECOVERY, 1 << 16);
 	CU_ASSERT_EQUAL(t_status(&a), INVALID_FIELD);
 	a = t_feature(p.admin, false, NVME_FEAT_FID_HOST_MEM_BUF, 0);

@@ -220,6 +220,7 @@ static void discovery_log(void)
 	CU_ASSERT_STRING_EQUAL(log->entries[4].subnqn, T_NQN2);
 	TAILQ_REMOVE(&env->t->listeners, &listeners[1], link);
 	TAILQ_REMOVE(&env->t->listeners, &listeners[2], link);
+	rdt_discovery_changed(env->t);
 	a = get_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
 	CU_ASSERT_EQUAL(le64toh(log->numrec), 3);
 	CU_ASSERT_EQUAL(le16toh(log->entries[0].eflags), NVMF_DISC_EFLAGS_BOTH);

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What admin commands cost: logs are cut from what was made for a generation, and the commands of a
+ * host, and of all hosts, have a part of each turn of the loop. */
+#include <string.h>
+
+#include "target/nvmf/admin_turn.h"
+#include "target/nvmf/ana_log.h"
+#include "t_target.h"
+
+static void log_sqe(struct t_conn *c, struct nvme_sqe *sqe, uint8_t lid, uint64_t offset, void *buf,
+		    uint32_t len)
+{
+	t_sqe(c, sqe, nvme_admin_get_log_page, buf, len);
+	sqe->cdw10 = htole32(lid | (len / 4 - 1) << 16);
+	sqe->cdw12 = htole32((uint32_t)offset);
+}
+
+static void read_log(struct t_conn *c, uint8_t lid, uint64_t offset, void *buf, uint32_t len)
+{
+	struct nvme_sqe sqe;
+	struct t_answer a;
+
+	memset(buf, 0xee, len);
+	log_sqe(c, &sqe, lid, offset, buf, len);
+	a = t_exec(c, &sqe);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+}
+
+/* The NSID at the place of the @n-th one of the first group. */
+static uint32_t ana_nsid(struct t_conn *c, unsigned int n)
+{
+	__le32 nsid;
+
+	read_log(c, NVME_LOG_LID_ANA,
+		 sizeof(struct nvme_ana_log) + sizeof(struct nvme_ana_group_desc) + n * 4, &nsid,
+		 sizeof(nsid));
+	return le32toh(nsid);
+}
+
+/* Marked in the order that the reactor keeps: the mark is read until a namespace has changed. */
+static void ana_log_is_kept(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_subsys *ss = p.env->t->subsys[0];
+	struct rdt_ana_order *order = &ss->ana_order[0];
+
+	CU_ASSERT_EQUAL(ana_nsid(p.admin, 0), 1);
+	CU_ASSERT_EQUAL(ana_nsid(p.admin, 1), 5);
+	order->ns[0].nsid = 77;
+	CU_ASSERT_EQUAL(ana_nsid(p.admin, 0), 77);
+	rdt_ana_move(t_ns_of(ss, 5), 3);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(ana_nsid(p.admin, 0), 1);
+	CU_ASSERT_EQUAL(ana_nsid(p.admin, 1), 3); /* the next group */
+	order->ns[0].nsid = 77;
+	rdt_ns_channel_hide(&p.env->t->reactors[0], t_ns_of(ss, 5));
+	CU_ASSERT_EQUAL(ana_nsid(p.admin, 0), 1);
+	rdt_ns_channel_show(&p.env->t->reactors[0], t_ns_of(ss, 5));
+	t_pair_free(&p);
+}
+
+/* Its own order is the one of all hosts, without what it does not see. */
+static void ana_log_of_some(void)
+{
+	struct t_pair p = t_pair_new();
+	const char *two[] = {T_HOST2};
+
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(p.env->t->subsys[0], 1), two, 1), 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(ana_nsid(p.admin, 0), 5);
+	t_pair_free(&p);
+}
+
+static uint64_t records(struct t_conn *c)
+{
+	uint8_t page[64];
+	__le64 n;
+
+	read_log(c, NVME_LOG_LID_DISCOVER, 0, page, sizeof(page));
+	memcpy(&n, page + offsetof(struct nvmf_discovery_log, numrec), sizeof(n));
+	return le64toh(n);
+}
+
+/* Which subsystems a host may use, and the listeners, are looked up again in the next generation,
+ * which every change of them begins, and not before. */
+static void discovery_log_is_kept(void)
+{
+	struct t_env *env = t_env_new();
+	struct rdt_subsys *ss = env->t->subsys[0];
+	struct rdt_listener listener = {.portid = 1, .addr.ss_family = AF_INET};
+	struct t_conn *c = t_discovery_new(env, T_HOST);
+
+	TAILQ_INSERT_TAIL(&env->t->listeners, &listener, link);
+	CU_ASSERT_EQUAL(records(c), 2);
+	ss->hosts.any = false;
+	CU_ASSERT_EQUAL(records(c), 2);
+	TAILQ_REMOVE(&env->t->listeners, &listener, link);
+	CU_ASSERT_EQUAL(records(c), 2);
+	rdt_discovery_changed(env->t);
+	CU_ASSERT_EQUAL(records(c), 0);
+	ss->hosts.any = true;
+	TAILQ_INSERT_TAIL(&env->t->listeners, &listener, link);
+	rdt_discovery_changed(env->t);
+	CU_ASSERT_EQUAL(records(c), 2);
+	TAILQ_REMOVE(&env->t->listeners, &listener, link);
+	t_env_free(env);
+}
+
+#define HOST_PART (RDT_ADMIN_HOST / RDT_ADMIN_COST) /* commands without data in a turn */
+
+static void send_many(struct t_conn *c, unsigned int count)
+{
+	struct nvme_sqe sqe;
+
+	for (unsigned int i = 0; i < count; i++) {
+		t_sqe(c, &sqe, nvme_admin_keep_alive, NULL, 0);
+		t_send(c, &sqe, NULL, 0);
+	}
+}
+
+static void read_answers(struct t_conn *c)
+{
+	while (t_answers(c)) {
+		struct t_answer a = t_answer(c);
+
+		CU_ASSERT_EQUAL(t_status(&a), 0);
+	}
+}
+
+/* A host that sends many commands at once is served in many turns, and one that sends a command
+ * meanwhile is not behind them. */
+static void a_turn_of_a_host(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_conn *other = t_conn_new(p.env, 0, 0, 32);
+
+	t_connect_as(other, NVMF_CNTLID_DYNAMIC, T_HOST2, 2);
+	t_enable(other);
+	t_turn(p.env);
+	read_answers(p.admin);
+	send_many(p.admin, 24);
+	t_pump(p.env);
+	CU_ASSERT_TRUE(t_answers(p.admin) <= 2 * HOST_PART);
+	send_many(other, 1);
+	t_pump(p.env);
+	t_pump(p.env);
+	CU_ASSERT_EQUAL(t_answers(other), 1);
+	CU_ASSERT_TRUE(t_answers(p.admin) <= 5 * HOST_PART);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.admin), 24);
+	read_answers(p.admin);
+	read_answers(other);
+	t_pair_free(&p);
+}
+
+/* All together have a part, too, and take turns. */
+static void a_turn_of_all(void)
+{
+	enum { HOSTS = 12, EACH = 4 };
+	struct t_env *env = t_env_new();
+	struct t_conn *c[HOSTS];
+	unsigned int done = 0, least = EACH;
+
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		char nqn[64];
+
+		snprintf(nqn, sizeof(nqn), "nqn.2014-08.org.test:host-%u", i);
+		c[i] = t_conn_new(env, 0, 0, 32);
+		t_connect_as(c[i], NVMF_CNTLID_DYNAMIC, nqn, (uint8_t)(i + 1));
+		t_enable(c[i]);
+	}
+	t_turn(env);
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		read_answers(c[i]);
+		send_many(c[i], EACH);
+	}
+	t_pump(env);
+	for (unsigned int i = 0; i < HOSTS; i++)
+		done += t_answers(c[i]);
+	CU_ASSERT_TRUE(done > 0 && done <= 2 * RDT_ADMIN_TURN / RDT_ADMIN_COST);
+	for (unsigned int i = 0; i < HOSTS / 2; i++)
+		t_pump(env);
+	for (unsigned int i = 0; i < HOSTS; i++)
+		least = t_answers(c[i]) < least ? t_answers(c[i]) : least;
+	CU_ASSERT_TRUE(least > 0);
+	t_turn(env);
+	for (unsigned int i = 0; i < HOSTS; i++)
+		CU_ASSERT_EQUAL(t_answers(c[i]), EACH);
+	t_env_free(env);
+}
+
+/* Large pages cost more: the next command of the host waits until they are paid for. */
+static void a_page_is_paid_for(void)
+{
+	struct t_pair p = t_pair_new();
+	static uint8_t page[T_MDTS];
+	struct nvme_sqe sqe;
+	unsigned int turns = 0;
+
+	t_turn(p.env);
+	log_sqe(p.admin, &sqe, NVME_LOG_LID_ERROR, 0, page, sizeof(page));
+	t_send(p.admin, &sqe, NULL, 0);
+	send_many(p.admin, 1);
+	for (; t_answers(p.admin) < 2 && turns < 100; turns++)
+		t_pump(p.env);
+	CU_ASSERT_TRUE(turns >= sizeof(page) / RDT_ADMIN_HOST);
+	CU_ASSERT_EQUAL(t_answers(p.admin), 2);
+	read_answers(p.admin);
+	t_pair_free(&p);
+}
+
+/* A queue that waits for its turn can end. */
+static void a_waiting_queue_ends(void)
+{
+	struct t_pair p = t_pair_new();
+
+	t_turn(p.env);
+	send_many(p.admin, 24);
+	t_pump(p.env);
+	t_conn_cut(p.admin);
+	t_turn(p.env);
+	CU_ASSERT_TRUE(TAILQ_EMPTY(&p.env->reqs[0].starved));
+	t_env_free(p.env);
+}
+
+const struct t_case t_admin_load_cases[] = {
+	{"the ANA log is made once", ana_log_is_kept},
+	{"the ANA log of a host that does not see all", ana_log_of_some},
+	{"the discovery log is made once for a generation", discovery_log_is_kept},
+	{"a host has a part of a turn", a_turn_of_a_host},
+	{"all hosts have a part of a turn", a_turn_of_all},
+	{"a page is paid for", a_page_is_paid_for},
+	{"a queue ends while it waits for its turn", a_waiting_queue_ends},
+	{NULL, NULL},
+};
