@@ -26,6 +26,10 @@ static const struct {
 	[OF_ADDRESS] = {600 * RD_NSEC_PER_MSEC, 100},
 };
 
+/* After so long without a failure, the failures of other names at its address do not hold a host
+ * back: it has one guess. */
+#define REST    (60 * RD_NSEC_PER_SEC)
+
 #define KEY_MAX (64 + NVMF_NQN_MAX)
 
 int rdt_guesses_init(struct rdt_guesses *g)
@@ -99,6 +103,15 @@ static struct rdt_guess *make_guess(struct rdt_guesses *g, uint64_t key)
 }
 
 /* The lock is held. */
+static bool is_rested(struct rdt_guesses *g, uint64_t host_key, uint64_t now)
+{
+	const struct rdt_guess *e = find_guess(g, host_key);
+
+	/* Since the last failure at least what one costs has passed when all are forgotten */
+	return !e || e->paid + REST - limits[OF_HOST].cost <= now;
+}
+
+/* The lock is held. */
 static uint64_t longest_wait(struct rdt_guesses *g, const uint64_t keys[SCOPES], uint64_t now)
 {
 	uint64_t wait = 0;
@@ -107,20 +120,27 @@ static uint64_t longest_wait(struct rdt_guesses *g, const uint64_t keys[SCOPES],
 		const struct rdt_guess *e = find_guess(g, keys[i]);
 		uint64_t most = now + limits[i].cost * (limits[i].burst - 1);
 
+		if (i == OF_ADDRESS && is_rested(g, keys[OF_HOST], now))
+			continue;
 		if (e && e->paid > most && e->paid - most > wait)
 			wait = e->paid - most;
 	}
 	return wait;
 }
 
-/* The lock is held. */
+/* The lock is held. More failures than the burst do not add up, whichever way they come: the next
+ * guess is never farther away than the cost of one. */
 static void count_wrong_guess(struct rdt_guesses *g, const uint64_t keys[SCOPES], uint64_t now)
 {
 	for (unsigned int i = 0; i < SCOPES; i++) {
 		struct rdt_guess *e = make_guess(g, keys[i]);
+		uint64_t most = now + limits[i].cost * limits[i].burst;
 
-		if (e)
-			e->paid = (e->paid > now ? e->paid : now) + limits[i].cost;
+		if (!e)
+			continue;
+		e->paid = (e->paid > now ? e->paid : now) + limits[i].cost;
+		if (e->paid > most)
+			e->paid = most;
 	}
 }
 

@@ -32,9 +32,11 @@ static uint64_t wait_end(const struct auth_watch *watch, unsigned int host, unsi
 static void proof_was_wrong(struct auth_watch *watch, unsigned int host, uint64_t now)
 {
 	for (unsigned int i = 0; i < AUTH_LIMITS; i++) {
-		uint64_t *at = &watch->forgotten[host][i];
+		uint64_t *at = &watch->forgotten[host][i],
+			 most = now + limits[i].cost * limits[i].burst;
 
 		*at = (*at > now ? *at : now) + limits[i].cost;
+		*at = *at < most ? *at : most;
 	}
 }
 

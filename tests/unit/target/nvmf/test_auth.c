@@ -462,6 +462,50 @@ static void guesses_are_limited(void)
 	t_env_free(e.env);
 }
 
+/* However many failures come at once and by whichever way, the next guess is one cost away. */
+static void failures_do_not_add_up(void)
+{
+	struct auth_env e;
+	struct t_conn *c;
+
+	auth_env_new(&e);
+	c = connected_from(&e, "10.0.0.1");
+	for (unsigned int i = 0; i < 480; i++)
+		rdt_guess_failed(&c->qp);
+	CU_ASSERT(rdt_guess_wait(&c->qp) > 0);
+	CU_ASSERT(rdt_guess_wait(&c->qp) <= 6 * RD_NSEC_PER_SEC);
+	t_advance(e.env, 6 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(rdt_guess_wait(&c->qp), 0);
+	c = connected_from(&e, "10.0.0.1");
+	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
+	t_env_free(e.env);
+}
+
+/* Failures of other names at its address do not hold a host back that has not failed itself. */
+static void failures_of_others(void)
+{
+	struct auth_env e;
+	struct t_conn *bad, *good;
+
+	auth_env_new(&e);
+	bad = connected_from(&e, "10.0.0.1");
+	good = connected_from(&e, "10.0.0.1");
+	for (unsigned int i = 0; i < 200; i++) {
+		snprintf(bad->qp.ctrl->hostnqn, sizeof(bad->qp.ctrl->hostnqn),
+			 "nqn.2024-01.test:%u", i);
+		rdt_guess_failed(&bad->qp);
+	}
+	CU_ASSERT(rdt_guess_wait(&bad->qp) > 0);
+	CU_ASSERT(rdt_guess_wait(&bad->qp) <= 600 * RD_NSEC_PER_MSEC);
+	CU_ASSERT_EQUAL(rdt_guess_wait(&good->qp), 0);
+	CU_ASSERT_EQUAL(authenticate(good, &keys[0]), 0);
+	/* A failure of its own ends that for a minute. */
+	good = connected_from(&e, "10.0.0.1");
+	rdt_guess_failed(&good->qp);
+	CU_ASSERT(rdt_guess_wait(&good->qp) > 0);
+	t_env_free(e.env);
+}
+
 const struct t_case t_auth_cases[] = {
 	{"a queue pair lives after it", lives_after_it},
 	{"a queue pair closes 100 ms after a failure", closes_after_a_failure},
@@ -475,5 +519,7 @@ const struct t_case t_auth_cases[] = {
 	{"replaced keys are accepted for 300 s", replaced_keys},
 	{"replaced keys end when keys are replaced again", replaced_again},
 	{"guesses are limited", guesses_are_limited},
+	{"failures do not add up beyond the limit", failures_do_not_add_up},
+	{"failures of others do not hold a host back", failures_of_others},
 	{NULL, NULL},
 };
