@@ -15,6 +15,7 @@ Environment (meson sets the first two):
   RD_TEST_SCALE=N             counts and amounts of data divided by N, for a slow machine
   RD_TEST_VALGRIND=1          run the programs under valgrind
   RD_TEST_LONG=1              the long counts and durations
+  RD_TEST_MUTANTS=all|REV     of tests/sim: all mutants, or those of files that differ from a revision of git
   RD_TEST_KEEP=1              keep every test's directory, not only those of failures
   TMPDIR                      where the directories are made; default /var/tmp (a real file system)
 """

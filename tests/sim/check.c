@@ -23,6 +23,7 @@ struct write {
 	uint64_t unknown; /* when the outcome became unknown; CHECK_NEVER: it did not */
 	uint64_t first_end, last_begin; /* of the cluster */
 	uint64_t replaced_by;           /* by Compare and Write; 0: none */
+	uint64_t expected;              /* of Compare and Write: what it is to replace */
 	uint64_t after;   /* the end of a later write of the same host; see order_writes() */
 	uint64_t settled; /* since when it takes no effect; CHECK_NEVER: it may do so yet */
 	unsigned int host;
@@ -217,6 +218,21 @@ void check_read(struct check *ck, unsigned int block, uint64_t value, uint64_t b
 	extend_cluster(w, begin, now);
 }
 
+void check_write_expects(struct check *ck, uint64_t value, uint64_t old)
+{
+	struct write *w = find_write(ck, value);
+
+	if (w)
+		w->expected = old;
+}
+
+uint64_t check_expected(struct check *ck, uint64_t value)
+{
+	const struct write *w = find_write(ck, value);
+
+	return w ? w->expected : 0;
+}
+
 void check_replaced(struct check *ck, uint64_t old, uint64_t value)
 {
 	struct write *w = find_write(ck, old);
@@ -401,9 +417,11 @@ static void new_epoch(struct check *ck, unsigned int block, uint64_t value, uint
 	for (unsigned int i = from; i < to; i++) {
 		const struct write w = b->writes[i];
 
-		if (w.value != value && w.end == CHECK_NEVER && w.unknown == CHECK_NEVER &&
-		    !w.refused)
-			check_write_begins(ck, w.host, w.value, w.begin);
+		if (w.value == value || w.end != CHECK_NEVER || w.unknown != CHECK_NEVER ||
+		    w.refused)
+			continue;
+		check_write_begins(ck, w.host, w.value, w.begin);
+		check_write_expects(ck, w.value, w.expected);
 	}
 }
 

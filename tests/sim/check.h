@@ -40,6 +40,9 @@ void check_write_unknown(struct check *ck, uint64_t value, uint64_t now);
 void check_write_settled(struct check *ck, uint64_t value, uint64_t now);
 /* A read of @block that began at @begin has returned @value, at @now. */
 void check_read(struct check *ck, unsigned int block, uint64_t value, uint64_t begin, uint64_t now);
+/* @value is of a Compare and Write that is to replace @old; and what it is to replace. */
+void check_write_expects(struct check *ck, uint64_t value, uint64_t old);
+uint64_t check_expected(struct check *ck, uint64_t value);
 /* A Compare and Write has replaced @old. */
 void check_replaced(struct check *ck, uint64_t old, uint64_t value);
 /* A Flush that began at @begin was acknowledged. */

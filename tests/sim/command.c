@@ -274,7 +274,7 @@ static bool take_order(struct host *h, struct command *c)
 		like.block[i] = c->block + i;
 		like.source[i] = c->op == RDINIT_DEV_COPY ? c->source + i : 0;
 	}
-	c->order = order_begins(&h->orders, &like);
+	c->order = order_begins(&h->w->orders[h->number], &like);
 	return c->order != NULL;
 }
 
@@ -294,6 +294,7 @@ static void prepare_values(struct host *h, struct command *c)
 	}
 	if (c->op == RDINIT_DEV_COMPARE_WRITE) {
 		c->old = h->known[c->block];
+		check_write_expects(check, c->values[0], c->old);
 		block_fill(c->data, c->old);
 		block_fill(c->other, c->values[0]);
 	}

@@ -26,7 +26,8 @@ enum fault_kind {
 	FAULT_RESERVE,   /* hosts change reservations, in a third of the seeds, all the time */
 	FAULTS,
 };
-#define FAULTS_ALL (FAULTS_KEYS - 1)
+#define FAULTS_ALL   (FAULTS_KEYS - 1)
+#define FAULTS_NAMED ((1u << FAULTS) - 1) /* those of this enum */
 /*
  * Not a fault either: the profile that aims at keys that change. There is little I/O, and minutes
  * pass in few steps, so that replaced keys end; the observer connects again and again, with old
@@ -39,6 +40,9 @@ enum fault_kind {
  * blocks, and the storage is slow.
  */
 #define FAULTS_FENCE (1u << 31)
+
+/* One of so many seeds has that profile if all faults may happen. */
+#define FAULTS_FENCE_IN 5u
 
 /* By enum fault_kind, or by that of gateways/faults.c; the last one is NULL. */
 extern const char *const fault_names[];

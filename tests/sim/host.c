@@ -37,11 +37,6 @@ unsigned int host_inflight(const struct host *h)
 	return h->inflight + h->reads_left + claim_busy(h->claim) + (h->raw && raw_busy(h->raw));
 }
 
-struct orders *host_orders(struct host *h)
-{
-	return &h->orders;
-}
-
 bool host_writes(const struct host *h, unsigned int block, unsigned int count)
 {
 	for (unsigned int i = 0; i < WORLD_DEPTH; i++) {

@@ -4,7 +4,6 @@
 #define SIM_HOST_H
 
 #include "host_ctrl.h"
-#include "orders.h"
 #include "world.h"
 
 struct command {
@@ -49,7 +48,6 @@ struct host {
 	unsigned int inflight;
 	unsigned int reads_left;      /* of host_reads_all() */
 	uint64_t known[WORLD_BLOCKS]; /* values read last */
-	struct orders orders;
 	struct command commands[WORLD_DEPTH];
 };
 

@@ -126,10 +126,11 @@ static bool run_seed(const struct world_opts *opts)
 		fputs("rdsim: out of memory\n", stderr);
 		return false;
 	}
-	printf("seed %" PRIu64 "%s: %s, %" PRIu64 " steps, %" PRIu64
+	printf("seed %" PRIu64 "%s%s: %s, %" PRIu64 " steps, %" PRIu64
 	       " reads and writes, trace %016" PRIx64 "%s%s\n",
-	       opts->seed, w->no_resend ? " (no resend)" : "", good ? "good" : "VIOLATED", w->step,
-	       w->check ? check_ops(w->check) : 0, w->hash, good ? "" : ": ", w->failed);
+	       opts->seed, w->no_resend ? " (no resend)" : "",
+	       w->opts.faults != opts->faults ? " (fence)" : "", good ? "good" : "VIOLATED",
+	       w->step, w->check ? check_ops(w->check) : 0, w->hash, good ? "" : ": ", w->failed);
 	fflush(stdout);
 	world_free(w);
 	return good;

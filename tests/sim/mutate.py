@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds a simulation with a deliberate mistake, and has its seeds find the mistake."""
+"""Builds a simulation with a deliberate mistake, and has its seeds find the mistake.
+
+RD_TEST_MUTANTS says which mistakes a test tries: "all"; a revision of git: those in files that differ from it; without it
+FEW of them.
+"""
 
 import json
 import os
@@ -8,6 +12,34 @@ import subprocess
 
 from rdsim import STEPS
 from t_loop import SANITIZED, SOURCE_ROOT, Failure, Skip
+
+
+FEW = 12
+
+
+def changed_since(revision):
+    """The files of the work tree that differ from a revision of git."""
+    res = subprocess.run(['git', '-C', SOURCE_ROOT, 'diff', '--name-only', revision, '--'], capture_output=True, text=True, check=False)
+    if res.returncode:
+        raise SystemExit(f'RD_TEST_MUTANTS: found "{revision}", expected all or a revision of git in {SOURCE_ROOT}: {res.stderr.strip()}')
+    return set(res.stdout.splitlines())
+
+
+def chosen(mutants):
+    which = os.environ.get('RD_TEST_MUTANTS', '')
+    if which == 'all':
+        return mutants
+    if which:
+        changed = changed_since(which)
+        return tuple(m for m in mutants if m[1] in changed)
+    return tuple(mutants[i * len(mutants) // FEW] for i in range(min(FEW, len(mutants))))
+
+
+def check_texts(t, mutants):
+    """Each mistake can be made: its file has the text once."""
+    for name, path, old, *_ in mutants:
+        with open(os.path.join(SOURCE_ROOT, path)) as f:
+            t.eq(f.read().count(old), 1, f'{name}: {path} has this text once: {old}')
 
 
 def entry_of(build, path, wanted):

@@ -106,7 +106,7 @@ static struct order *order_of_bio(struct world *w, const struct rdt_bio *bio, un
 
 	if (!name)
 		return NULL;
-	o = find_order(host_orders(w->hosts[host]), req);
+	o = find_order(&w->orders[host], req);
 	for (unsigned int i = 0; o && i < o->count; i++)
 		if ((source ? o->source[i] : o->block[i]) == block) {
 			*index = i;
@@ -133,6 +133,10 @@ uint64_t orders_store(void *arg, const struct rdt_bio *bio, unsigned int block, 
 	unsigned int i;
 	const struct order *o = order_of_bio(w, bio, block, false, &i);
 
+	if (!o && req->sqe.flags & NVME_CMD_FUSE_SECOND &&
+	    store_value(w->store, block) != check_expected(w->check, value))
+		world_fail(w, "block %u: a Compare and Write replaces what it has not compared",
+			   block);
 	if (!o)
 		return value;
 	if (o->opcode == nvme_cmd_write_zeroes && bio->op == RDT_BIO_DEALLOCATE &&

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define ORDER_BLOCKS 12u
-#define ORDERS       128u
+#define ORDERS       1024u /* more than a host sends while a reactor stands still */
 
 struct world;
 struct rdt_bio;

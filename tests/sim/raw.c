@@ -277,7 +277,7 @@ static bool take_order(struct raw *r)
 		return true;
 	memcpy(like.block, f->stores ? f->store : f->read, like.count * sizeof(like.block[0]));
 	memcpy(like.source, f->read, f->reads * sizeof(like.source[0]));
-	r->order = order_begins(host_orders(r->w->hosts[r->host]), &like);
+	r->order = order_begins(&r->w->orders[r->host], &like);
 	return r->order != NULL;
 }
 

@@ -144,7 +144,8 @@ static void add_listeners(const struct setup *s, FILE *f)
 				ana_states[s->ana[i]]);
 }
 
-void setup_text(const struct setup *s, const struct secrets *secrets, char *out)
+void setup_text(const struct setup *s, const struct secrets *secrets, unsigned int in_capsule,
+		char *out)
 {
 	FILE *f = fmemopen(out, SETUP_TEXT, "w");
 
@@ -152,7 +153,10 @@ void setup_text(const struct setup *s, const struct secrets *secrets, char *out)
 	if (!f)
 		return;
 	/* So few buffers that commands wait for them when the storage is slow. */
-	fputs(SETUP_TARGET "  buffer_memory: 32KiB\n  state_dir: /simulated\nlisteners:\n", f);
+	fprintf(f,
+		SETUP_TARGET "  in_capsule_size: %u\n  buffer_memory: 32KiB\n"
+			     "  state_dir: /simulated\nlisteners:\n",
+		in_capsule);
 	add_listeners(s, f);
 	fprintf(f, "subsystems:\n  - nqn: %s\n", SETUP_NQN);
 	add_hosts(s, secrets && has_keys(s), f);

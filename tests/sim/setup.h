@@ -21,14 +21,13 @@
 #define SETUP_QOS          4u /* kinds of limits of namespace 1, among them none */
 
 /* How each configuration begins. */
-#define SETUP_TARGET                \
-	"target:\n"                 \
-	"  reactors: 2\n"           \
-	"  queue_depth: 32\n"       \
-	"  io_queues: 8\n"          \
-	"  max_data_size: 8KiB\n"   \
-	"  in_capsule_size: 1KiB\n" \
-	"  capsule_memory: 1MiB\n"  \
+#define SETUP_TARGET               \
+	"target:\n"                \
+	"  reactors: 2\n"          \
+	"  queue_depth: 32\n"      \
+	"  io_queues: 8\n"         \
+	"  max_data_size: 8KiB\n"  \
+	"  capsule_memory: 1MiB\n" \
 	"  spin: 0\n"
 
 struct rd_log;
@@ -103,8 +102,10 @@ struct setup setup_change(struct rd_sim *sim, const struct setup *from, struct s
 bool setup_is_normal(const struct setup *s);
 /* What the target has for @host. */
 enum secret_kind setup_key(const struct setup *s, unsigned int host);
-/* @secrets: NULL: nobody authenticates. @out: SETUP_TEXT bytes. */
-void setup_text(const struct setup *s, const struct secrets *secrets, char *out);
+/* @secrets: NULL: nobody authenticates. @in_capsule: bytes of data that commands may have.
+ * @out: SETUP_TEXT bytes. */
+void setup_text(const struct setup *s, const struct secrets *secrets, unsigned int in_capsule,
+		char *out);
 /* Returns 0, or -errno of a @text that is no configuration. Release *@out with rdt_config_put(). */
 int setup_load(const char *text, struct rd_log *log, struct rdt_config **out);
 

@@ -444,6 +444,16 @@ static int make_secrets(struct world *w)
 	return 0;
 }
 
+/* What differs from seed to seed. */
+static void choose_kind(struct world *w)
+{
+	w->no_resend = rd_sim_chance(w->sim, 1, 2);
+	w->reserves = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RESERVE;
+	w->in_capsule = rd_sim_chance(w->sim, 1, 2) ? 1024 : 256;
+	w->reconfigures = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RELOAD;
+	w->reconfigures |= (w->opts.faults & FAULTS_KEYS) != 0;
+}
+
 static int make_world(struct world *w)
 {
 	struct rd_sim_opts opts = {
@@ -472,10 +482,7 @@ static int make_world(struct world *w)
 	w->host_env = (struct rdi_env){.fab_open = rd_sim_open,
 				       .clock = rd_sim_clock(w->sim),
 				       .host_files = &rdi_host_files};
-	w->no_resend = rd_sim_chance(w->sim, 1, 2);
-	w->reserves = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RESERVE;
-	w->reconfigures = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RELOAD;
-	w->reconfigures |= (w->opts.faults & FAULTS_KEYS) != 0;
+	choose_kind(w);
 	rc = make_secrets(w);
 	if (rc)
 		return rc;
@@ -515,6 +522,9 @@ int world_new(const struct world_opts *opts, struct world **out)
 		return -ENOMEM;
 	w->opts = *opts;
 	w->hash = FNV_START;
+	if (world_sends_all() && (opts->faults | FAULTS_NAMED) == opts->faults &&
+	    !(opts->faults & (FAULTS_KEYS | FAULTS_FENCE)) && opts->seed % FAULTS_FENCE_IN == 0)
+		w->opts.faults = FAULTS_FENCE;
 	rc = make_world(w);
 	if (rc)
 		world_fail(w, "the world was not made: %s", strerror(-rc));

@@ -15,6 +15,7 @@
 #include "files.h"
 #include "gateways/fiber.h"
 #include "marks.h"
+#include "orders.h"
 #include "simfabric/sim.h"
 #include "setup.h"
 #include "target/manage/report.h"
@@ -98,7 +99,6 @@ enum target_state {
 
 struct host;
 struct claim;
-struct orders;
 struct raw;
 struct discovery;
 struct faults;
@@ -134,13 +134,15 @@ struct world {
 	 * was executed in between.
 	 */
 	bool no_resend;
-	bool reserves; /* hosts send reservation commands */
+	bool reserves;           /* hosts send reservation commands */
+	unsigned int in_capsule; /* bytes of data that commands of the target may have */
 	struct resv *resv;
 	struct files files;
 	unsigned int submits_in; /* a host submits a command in one of so many steps */
 	struct store *store;
 	struct check *check;
 	struct marks *marks; /* of the first namespace */
+	struct orders orders[WORLD_HOSTS];
 	struct actor actors[ACTORS];
 	unsigned int devs; /* WORLD_HOSTS for each namespace that hosts use */
 	struct host *hosts[WORLD_DEVS];
@@ -224,7 +226,6 @@ void host_acts(struct host *h);
 unsigned int host_inflight(const struct host *h);
 bool host_failed(const struct host *h);     /* the device has given up */
 uint64_t host_blocks(const struct host *h); /* of the device; 0: not known */
-struct orders *host_orders(struct host *h);
 /* Whether a command of the device writes one of the blocks. */
 bool host_writes(const struct host *h, unsigned int block, unsigned int count);
 /* Reads every block once; host_inflight() tells when that is done. */

@@ -18,7 +18,7 @@
 #define CLOSE_WAIT    (10 * RD_NSEC_PER_SEC)
 
 static const char gateway_text[] =
-	SETUP_TARGET "  buffer_memory: 1MiB\nlisteners:\n"
+	SETUP_TARGET "  in_capsule_size: 1KiB\n  buffer_memory: 1MiB\nlisteners:\n"
 		     "  - {address: " SETUP_ADDR ", port: %u, provider: iwarp}\n"
 		     "subsystems:\n"
 		     "  - nqn: " SETUP_NQN "\n"
