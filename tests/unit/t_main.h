@@ -6,6 +6,16 @@
 
 #include <CUnit/CUnit.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+/* A variable whose end, at that of its block, calls @fn with its address; or one whose memory is
+ * freed. */
+#define T_ENDS(fn) __attribute__((cleanup(fn)))
+#define T_FREE     T_ENDS(t_free)
+static inline void t_free(void *p)
+{
+	free(*(void **)p);
+}
 
 struct t_case {
 	const char *name; /* the behaviour, as a sentence fragment */

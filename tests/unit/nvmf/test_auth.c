@@ -397,38 +397,6 @@ static void groups_are_those_of_rfc_7919(void)
 	}
 }
 
-/* 0, 1, p - 1, p and all bits set: these would make the shared secret known to everyone. */
-static void refuses_weak_public_values(void)
-{
-	uint8_t value[256], out[NVMF_AUTH_HASH_MAX];
-	BIGNUM *p = NULL;
-	EVP_PKEY *own;
-
-	CU_ASSERT_EQUAL_FATAL(nvmf_auth_dh_create(NVMF_AUTH_FFDHE2048, &own), 0);
-	CU_ASSERT_EQUAL(EVP_PKEY_get_bn_param(own, OSSL_PKEY_PARAM_FFC_P, &p), 1);
-	ERR_clear_error();
-	for (unsigned int i = 0; i < 5; i++) {
-		memset(value, i == 4 ? 0xff : 0, sizeof(value));
-		value[255] = i == 1 ? 1 : value[255];
-		if (i == 2 || i == 3)
-			BN_bn2binpad(p, value, sizeof(value));
-		value[255] = (uint8_t)(value[255] - (i == 2)); /* p is odd */
-		CU_ASSERT_EQUAL(nvmf_auth_dh_session(own, NVMF_AUTH_FFDHE2048, NVMF_AUTH_SHA256,
-						     value, sizeof(value), out),
-				-EBADMSG);
-	}
-	CU_ASSERT_EQUAL(ERR_peek_error(), 0);
-	CU_ASSERT_EQUAL(
-		nvmf_auth_dh_session(own, NVMF_AUTH_FFDHE2048, NVMF_AUTH_SHA256, value, 255, out),
-		-EINVAL);
-	CU_ASSERT_EQUAL(nvmf_auth_dh_session(own, NVMF_AUTH_FFDHE2048, 0, value, 256, out),
-			-EINVAL);
-	EVP_PKEY_free(own);
-	CU_ASSERT_EQUAL(nvmf_auth_dh_create(NVMF_AUTH_GROUP_NULL, &own), -EINVAL);
-	CU_ASSERT_EQUAL(nvmf_auth_dh_create(6, &own), -EINVAL);
-	BN_free(p);
-}
-
 /* ---- messages ---- */
 
 static const struct nvmf_auth_negotiate offer = {.t_id = T_ID,
@@ -613,34 +581,11 @@ static void refuses_wrong_negotiations(void)
 	CU_ASSERT_TRUE(n.n_hashes == 1 && n.hashes[0] == 3 && n.n_groups == 1 && n.groups[0] == 5);
 }
 
-static void refuses_wrong_replies(void)
+static void replies_without_a_challenge(void)
 {
-	static const struct {
-		const char *hex;
-		enum nvmf_auth_expl why;
-	} bad[] = {
-		{"0102000034122000010000000d0c0b0a" R1_SHA256, NVMF_AUTH_INCORRECT_PAYLOAD},
-		{"0102000034122000010000000d0c0b0a" R1_SHA256 C2_SHA256 "00",
-		 NVMF_AUTH_INCORRECT_PAYLOAD},
-		{"0102000035122000010000000d0c0b0a" R1_SHA256 C2_SHA256,
-		 NVMF_AUTH_INCORRECT_PAYLOAD}, /* another transaction */
-		{"0102000034123000010000000d0c0b0a" R1_SHA256 C2_SHA256,
-		 NVMF_AUTH_INCORRECT_PAYLOAD}, /* the length of another hash */
-		{"0102000034122000020000000d0c0b0a" R1_SHA256 C2_SHA256,
-		 NVMF_AUTH_INCORRECT_PAYLOAD}, /* CVALID 2 */
-		{"01020000341220000100000000000000" R1_SHA256 C2_SHA256,
-		 NVMF_AUTH_INCORRECT_PAYLOAD}, /* sequence number 0 */
-		{"0102000034122000010000010d0c0b0a" R1_SHA256 C2_SHA256,
-		 NVMF_AUTH_INCORRECT_PAYLOAD}, /* a value without a group */
-		{"01020000341220000100ffff0d0c0b0a" R1_SHA256 C2_SHA256,
-		 NVMF_AUTH_INCORRECT_PAYLOAD},
-		{NEGOTIATE, NVMF_AUTH_INCORRECT_MESSAGE},
-	};
 	struct nvmf_auth_challenge sent = challenge_sha256();
 	struct nvmf_auth_reply r;
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CU_ASSERT_EQUAL(PARSE(nvmf_auth_parse_reply, bad[i].hex, &sent, &r), bad[i].why);
 	/* Hosts without a challenge of their own send 0 or any sequence number. */
 	CU_ASSERT_EQUAL(PARSE(nvmf_auth_parse_reply,
 			      "01020000341220000000000000000000" R1_SHA256 C2_SHA256, &sent, &r),
@@ -701,19 +646,6 @@ static void host_refuses_a_controller_without_proof(void)
 #undef SUCCESS1
 }
 
-static void names_identifiers(void)
-{
-	CU_ASSERT_STRING_EQUAL(nvmf_auth_hash_text(NVMF_AUTH_SHA384), "SHA-384");
-	CU_ASSERT_STRING_EQUAL(nvmf_auth_hash_text(0), "unknown hash");
-	CU_ASSERT_STRING_EQUAL(nvmf_auth_hash_text(4), "unknown hash");
-	CU_ASSERT_STRING_EQUAL(nvmf_auth_group_text(NVMF_AUTH_GROUP_NULL), "null");
-	CU_ASSERT_STRING_EQUAL(nvmf_auth_group_text(6), "unknown group");
-	for (unsigned int i = 1; i <= 7; i++)
-		CU_ASSERT_STRING_NOT_EQUAL(nvmf_auth_expl_text(i), "unknown explanation");
-	CU_ASSERT_STRING_EQUAL(nvmf_auth_expl_text(0), "unknown explanation");
-	CU_ASSERT_STRING_EQUAL(nvmf_auth_expl_text(8), "unknown explanation");
-}
-
 const struct t_case t_auth_cases[] = {
 	{"keys are made from secrets and NQNs", transforms_keys},
 	{"a secret survives its text", keys_survive_their_text},
@@ -723,14 +655,12 @@ const struct t_case t_auth_cases[] = {
 	{"leading zeros of the shared secret are kept", keeps_leading_zeros_of_the_secret},
 	{"both sides get the same session key, each group", both_sides_get_the_same_session_key},
 	{"the groups are those of RFC 7919", groups_are_those_of_rfc_7919},
-	{"weak public values are refused", refuses_weak_public_values},
 	{"messages are built", builds_messages},
 	{"messages of a host are parsed", parses_what_a_host_sends},
 	{"messages of a controller are parsed", parses_what_a_controller_sends},
 	{"wrong negotiations are refused", refuses_wrong_negotiations},
-	{"wrong replies are refused", refuses_wrong_replies},
+	{"a host need not challenge the controller", replies_without_a_challenge},
 	{"a host refuses what it did not offer", host_refuses_what_it_did_not_offer},
 	{"a host refuses a controller without proof", host_refuses_a_controller_without_proof},
-	{"hashes, groups and failures have names", names_identifiers},
 	{NULL, NULL},
 };

@@ -16,7 +16,7 @@ static char *const fake_base = (char *)UINT64_C(0x7000000000);
 
 static void refuses_bad_geometry(void)
 {
-	struct rd_buddy *b = NULL;
+	struct rd_buddy *b T_ENDS(rd_buddy_destroy) = NULL;
 
 	CU_ASSERT_EQUAL(rd_buddy_create(fake_base, REGION + UNIT, UNIT, MAX, &b), -EINVAL);
 	CU_ASSERT_EQUAL(rd_buddy_create(fake_base, REGION, 500, MAX, &b), -EINVAL);
@@ -25,7 +25,6 @@ static void refuses_bad_geometry(void)
 	CU_ASSERT_EQUAL(rd_buddy_create(fake_base, 0, UNIT, MAX, &b), -EINVAL);
 	CU_ASSERT_EQUAL(rd_buddy_create(NULL, REGION, UNIT, MAX, &b), -EINVAL);
 	CU_ASSERT_PTR_NULL(b);
-	rd_buddy_destroy(&b);
 }
 
 static void sizes_are_rounded_and_bounded(void)
@@ -61,7 +60,7 @@ static void sizes_are_rounded_and_bounded(void)
 static void all_is_usable_and_merges_again(void)
 {
 	void *units[REGION / UNIT], *big[REGION / MAX];
-	struct rd_buddy *b;
+	struct rd_buddy *b T_ENDS(rd_buddy_destroy) = NULL;
 
 	CU_ASSERT_EQUAL_FATAL(rd_buddy_create(fake_base, REGION, UNIT, MAX, &b), 0);
 	for (size_t i = 0; i < REGION / UNIT; i++) {
@@ -84,7 +83,6 @@ static void all_is_usable_and_merges_again(void)
 	CU_ASSERT_PTR_NULL(rd_buddy_alloc(b, 1));
 	for (size_t i = 0; i < REGION / MAX; i++)
 		rd_buddy_free(b, big[i], MAX);
-	rd_buddy_destroy(&b);
 }
 
 struct held {
@@ -120,7 +118,7 @@ static void random_use_never_overlaps(void)
 {
 	bool shadow[REGION / UNIT] = {false}, ok = true;
 	struct held held[REGION / UNIT];
-	struct rd_buddy *b;
+	struct rd_buddy *b T_ENDS(rd_buddy_destroy) = NULL;
 	size_t n = 0, used = 0;
 	unsigned int seed = 7;
 
@@ -152,7 +150,6 @@ static void random_use_never_overlaps(void)
 		rd_buddy_free(b, held[n].ptr, held[n].len);
 	for (size_t i = 0; i < REGION / MAX; i++)
 		CU_ASSERT_PTR_NOT_NULL(rd_buddy_alloc(b, MAX));
-	rd_buddy_destroy(&b);
 }
 
 const struct t_case t_buddy_cases[] = {

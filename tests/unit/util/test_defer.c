@@ -16,7 +16,7 @@
 
 static void work_comes_before_send_before_flush(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_defer d[6];
 
 	memset(trace, 0, sizeof(trace));
@@ -36,7 +36,6 @@ static void work_comes_before_send_before_flush(void)
 	rd_defer_cancel(loop, &d[4].defer);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 5);
 	CU_ASSERT_STRING_EQUAL(trace, "bcfad");
-	rd_loop_destroy(&loop);
 }
 
 struct t_source {
@@ -57,7 +56,7 @@ static void source_readable(struct rd_io *io, uint32_t events)
 
 static void one_descriptor_is_answered_before_the_next(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_defer sends[2], flush = {.defer.fn = defer_ran, .loop = loop, .tag = 'f'};
 	struct t_source sources[2];
 
@@ -80,13 +79,12 @@ static void one_descriptor_is_answered_before_the_next(void)
 		rd_io_del(loop, &sources[i].io);
 		close(sources[i].io.fd);
 	}
-	rd_loop_destroy(&loop);
 }
 
 /* Endless work has one limit for a turn, not one for each descriptor. */
 static void endless_work_lets_descriptors_pass(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_defer flush = {.defer.fn = defer_ran, .loop = loop, .tag = 'f'};
 	struct t_source s = {.work = {.defer.fn = defer_ran, .loop = loop, .again = 1 << 30}};
 	struct t_source last = {.work = {.defer.fn = defer_ran, .loop = loop, .tag = 'w'}};
@@ -105,12 +103,11 @@ static void endless_work_lets_descriptors_pass(void)
 	rd_io_del(loop, &last.io);
 	close(fds[0]);
 	close(fds[1]);
-	rd_loop_destroy(&loop);
 }
 
 static void endless_work_does_not_hold_back_flushes(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_defer w = {.defer.fn = defer_ran, .loop = loop, .tag = 'w', .again = 1 << 30};
 	struct t_defer f = {.defer.fn = defer_ran, .loop = loop, .tag = 'f', .again = 1 << 30};
 	int before = f.again;
@@ -122,7 +119,6 @@ static void endless_work_does_not_hold_back_flushes(void)
 	rd_defer_cancel(loop, &w.defer);
 	rd_defer_cancel(loop, &f.defer);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
-	rd_loop_destroy(&loop);
 }
 
 static void note_message(struct rd_msg *msg)
@@ -133,7 +129,7 @@ static void note_message(struct rd_msg *msg)
 /* A completion queue that is never empty, as on a device that completes within its calls. */
 static void work_of_the_next_turn_lets_messages_pass(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_defer n = {.defer.fn = defer_ran, .loop = loop, .tag = 'n'};
 	struct rd_msg msg = {.fn = note_message};
 
@@ -149,7 +145,6 @@ static void work_of_the_next_turn_lets_messages_pass(void)
 	rd_defer(loop, &n.defer, RD_DEFER_NEXT);
 	rd_defer_cancel(loop, &n.defer);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
-	rd_loop_destroy(&loop);
 }
 
 /* Runs again and again, up to a limit that only a hang reaches, and cancels @next at its first
@@ -166,7 +161,7 @@ static void cancel_next(struct rd_defer *defer)
 
 static void flush_cancels_another(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_defer w = {.defer.fn = defer_ran, .loop = loop, .tag = 'w', .again = 1 << 30};
 	struct t_defer last = {.defer.fn = defer_ran, .loop = loop, .tag = 'l'};
 	struct t_defer f = {.defer.fn = cancel_next, .loop = loop, .next = &last};
@@ -179,7 +174,6 @@ static void flush_cancels_another(void)
 	CU_ASSERT_FALSE(last.defer.queued);
 	rd_defer_cancel(loop, &w.defer);
 	rd_defer_cancel(loop, &f.defer);
-	rd_loop_destroy(&loop);
 }
 
 struct t_poller {
@@ -217,7 +211,7 @@ static bool poller_called(struct rd_poller *poller)
 
 static void pollers_run_each_turn(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_poller p[3];
 
 	for (int i = 0; i < 3; i++) {
@@ -235,7 +229,6 @@ static void pollers_run_each_turn(void)
 	rd_poller_del(loop, &p[2].poller);
 	rd_poller_del(loop, &p[2].poller);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
-	rd_loop_destroy(&loop);
 }
 
 static void spins_after_work_then_sleeps(void)
@@ -305,7 +298,8 @@ static void spins_while_it_pays(void)
 
 static void the_longest_turn_is_remembered_for_a_minute(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){.clock = &fake_clock});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) =
+		make_loop((struct rd_loop_opts){.clock = &fake_clock});
 	const uint64_t minute = 60 * RD_NSEC_PER_SEC;
 
 	fake_now = 1000 * RD_NSEC_PER_SEC;
@@ -323,7 +317,6 @@ static void the_longest_turn_is_remembered_for_a_minute(void)
 	CU_ASSERT_EQUAL(rd_loop_longest(loop, fake_now + 2 * minute), 0);
 	work_after(loop, 3 * minute, 1);
 	CU_ASSERT_EQUAL(rd_loop_longest(loop, fake_now), 1);
-	rd_loop_destroy(&loop);
 }
 
 static int defer_one_turn(void *arg)
@@ -333,10 +326,10 @@ static int defer_one_turn(void *arg)
 
 static void lets_others_run_while_it_spins(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){.spin_ns = 10 * RD_NSEC_PER_SEC});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) =
+		make_loop((struct rd_loop_opts){.spin_ns = 10 * RD_NSEC_PER_SEC});
 
 	CU_ASSERT(t_shares_its_cpu(loop, defer_one_turn, loop));
-	rd_loop_destroy(&loop);
 }
 
 static void busy_time_is_that_of_work(void)
@@ -432,7 +425,7 @@ static int turns_until_seen(struct rd_loop *loop, struct t_event *t, int before)
 
 static void epoll_is_asked_rarely_where_pollers_have_the_work(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_poller p = {.poller.fn = poller_called, .loop = loop, .found = true};
 	struct t_event t = {.calls = 0};
 	int turns, sum = 0;
@@ -454,12 +447,12 @@ static void epoll_is_asked_rarely_where_pollers_have_the_work(void)
 	rd_io_del(loop, &t.io);
 	close(t.io.fd);
 	rd_poller_del(loop, &p.poller);
-	rd_loop_destroy(&loop);
 }
 
 static void pollable_loops_arm_in_each_turn(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){.pollable = true});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) =
+		make_loop((struct rd_loop_opts){.pollable = true});
 	struct t_poller p = {.poller = {.fn = poller_called, .arm = poller_armed}, .loop = loop};
 
 	rd_poller_add(loop, &p.poller);
@@ -471,7 +464,6 @@ static void pollable_loops_arm_in_each_turn(void)
 	CU_ASSERT_EQUAL(p.arms, 2);
 	CU_ASSERT_TRUE(readable(rd_loop_fd(loop), 0));
 	rd_poller_del(loop, &p.poller);
-	rd_loop_destroy(&loop);
 }
 
 static int nested_rc;
@@ -485,13 +477,12 @@ static void turn_inside(struct rd_defer *defer)
 
 static void a_callback_cannot_run_the_loop(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_defer d = {.defer.fn = turn_inside, .loop = loop};
 
 	rd_defer(loop, &d.defer, RD_DEFER_WORK);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 1);
 	CU_ASSERT_EQUAL(nested_rc, -EDEADLK);
-	rd_loop_destroy(&loop);
 }
 
 const struct t_case t_defer_cases[] = {

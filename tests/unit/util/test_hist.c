@@ -23,14 +23,13 @@ static void hist_fill(struct rd_hist *h, uint64_t from, uint64_t to)
 
 static void an_empty_one_has_zeroes(void)
 {
-	struct rd_hist *h = make();
+	struct rd_hist *h T_FREE = make();
 
 	CU_ASSERT_EQUAL(rd_hist_min(h), 0);
 	CU_ASSERT_EQUAL(h->max, 0);
 	CU_ASSERT_EQUAL(rd_hist_percentile(h, 50), 0);
 	CU_ASSERT_EQUAL(rd_hist_mean(h), 0);
 	CU_ASSERT_EQUAL(rd_hist_variance(h), 0);
-	free(h);
 }
 
 static void buckets_follow_each_other(void)
@@ -69,7 +68,7 @@ static void a_value_is_known_to_one_part_in_64(void)
 
 static void small_values_are_exact(void)
 {
-	struct rd_hist *h = make();
+	struct rd_hist *h T_FREE = make();
 
 	hist_fill(h, 1, 100);
 	CU_ASSERT_EQUAL(rd_hist_percentile(h, 0), 1);
@@ -79,13 +78,12 @@ static void small_values_are_exact(void)
 	CU_ASSERT_EQUAL(rd_hist_percentile(h, 99), 99);
 	CU_ASSERT_EQUAL(rd_hist_percentile(h, 99.9), 100);
 	CU_ASSERT_EQUAL(rd_hist_percentile(h, 100), 100);
-	free(h);
 }
 
 static void percentiles_of_many_values(void)
 {
 	static const double percent[] = {50, 90, 99, 99.9, 99.99};
-	struct rd_hist *h = make();
+	struct rd_hist *h T_FREE = make();
 
 	hist_fill(h, 1, 1000000);
 	for (size_t i = 0; i < sizeof(percent) / sizeof(percent[0]); i++) {
@@ -94,12 +92,11 @@ static void percentiles_of_many_values(void)
 
 		CU_ASSERT_TRUE(got >= want && got <= want * (1 + 1.0 / RD_HIST_SUB));
 	}
-	free(h);
 }
 
 static void nothing_is_above_the_largest_value(void)
 {
-	struct rd_hist *h = make();
+	struct rd_hist *h T_FREE = make();
 
 	rd_hist_add(h, 1000000);
 	CU_ASSERT_EQUAL(rd_hist_percentile(h, 50), 1000000);
@@ -107,7 +104,6 @@ static void nothing_is_above_the_largest_value(void)
 	rd_hist_add(h, UINT64_MAX);
 	CU_ASSERT_EQUAL(rd_hist_percentile(h, 100), UINT64_MAX);
 	CU_ASSERT_EQUAL(h->max, UINT64_MAX);
-	free(h);
 }
 
 static void mean_and_variance_are_of_the_values(void)

@@ -48,7 +48,7 @@ static void writes_one_line(void)
 static void levels_by_component(void)
 {
 	struct lines lines = {0};
-	struct rd_log *log;
+	struct rd_log *log T_ENDS(rd_log_destroy) = NULL;
 	const char *bad, *spec;
 
 	CU_ASSERT_EQUAL_FATAL(rd_log_create("p", -1, RD_LOG_NOTICE, log_take_line, &lines, &log),
@@ -76,13 +76,12 @@ static void levels_by_component(void)
 	CU_ASSERT_EQUAL(lines.level, RD_LOG_ERROR);
 	rd_err(NULL, RD_LOG_MAIN, "dropped");
 	CU_ASSERT_EQUAL(lines.count, 1);
-	rd_log_destroy(&log);
 }
 
 /* Each listed name must be accepted. */
 static void listed_names_exist(void)
 {
-	struct rd_log *log;
+	struct rd_log *log T_ENDS(rd_log_destroy) = NULL;
 	char text[64], names[256], *save = NULL;
 	const char *bad;
 
@@ -97,13 +96,12 @@ static void listed_names_exist(void)
 	}
 	for (int c = 0; c < RD_LOG_COMPS; c++)
 		CU_ASSERT_TRUE(rd_log_enabled(log, (enum rd_log_comp)c, RD_LOG_TRACE));
-	rd_log_destroy(&log);
 }
 
 static void foreign_text_is_tamed(void)
 {
 	struct lines lines = {0};
-	struct rd_log *log;
+	struct rd_log *log T_ENDS(rd_log_destroy) = NULL;
 	char text[3000];
 
 	CU_ASSERT_EQUAL_FATAL(rd_log_create("p", -1, RD_LOG_INFO, log_take_line, &lines, &log), 0);
@@ -128,7 +126,6 @@ static void foreign_text_is_tamed(void)
 	CU_ASSERT_EQUAL(errno, ENOENT);
 	CU_ASSERT_EQUAL(strlen(lines.last), 1023);
 	CU_ASSERT_STRING_EQUAL(lines.last + 1020, "...");
-	rd_log_destroy(&log);
 }
 
 static void rate_is_limited(void)
@@ -154,7 +151,7 @@ static void limited_message_tells_how_many(void)
 {
 	struct rd_ratelimit rl = {0};
 	struct lines lines = {0};
-	struct rd_log *log;
+	struct rd_log *log T_ENDS(rd_log_destroy) = NULL;
 	const char *bad;
 	char text[2000];
 	size_t len = 3;
@@ -183,7 +180,6 @@ static void limited_message_tells_how_many(void)
 	LIMITED(3 * RD_LOG_BURST_NS);
 	CU_ASSERT_EQUAL(strlen(lines.last), 1023);
 	CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, "xxx... (3 more like it)"));
-	rd_log_destroy(&log);
 }
 
 #define ROUNDS 20000

@@ -222,7 +222,7 @@ static void formats(void)
 static void levels_as_a_specification(void)
 {
 	char buf[RD_LOG_SPEC_TEXT];
-	struct rd_log *log;
+	struct rd_log *log T_ENDS(rd_log_destroy) = NULL;
 	const char *bad;
 
 	CU_ASSERT_EQUAL_FATAL(rd_log_create("p", -1, RD_LOG_NOTICE, NULL, NULL, &log), 0);
@@ -232,7 +232,6 @@ static void levels_as_a_specification(void)
 	CU_ASSERT_EQUAL(rd_log_parse(log, "trace,main=warning", &bad), 0);
 	CU_ASSERT_TRUE(strlen(rd_log_spec(log, buf)) < sizeof(buf) - 1);
 	CU_ASSERT_EQUAL(rd_log_parse(log, buf, &bad), 0); /* the longest line is complete */
-	rd_log_destroy(&log);
 }
 
 const struct t_case t_log_out_cases[] = {

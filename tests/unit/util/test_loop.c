@@ -40,8 +40,9 @@ static void timer_fired(struct rd_timer *timer)
 
 static void timers_fire_in_order(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){.clock = &fake_clock, .seed = 5});
-	struct t_timer *t = calloc(TIMERS, sizeof(*t));
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) =
+		make_loop((struct rd_loop_opts){.clock = &fake_clock, .seed = 5});
+	struct t_timer *t T_FREE = calloc(TIMERS, sizeof(*t));
 	int fired = 0, stopped = 0;
 
 	timer_last = 0;
@@ -71,13 +72,12 @@ static void timers_fire_in_order(void)
 	CU_ASSERT_EQUAL(fired, TIMERS - stopped);
 	for (int i = 0; i < TIMERS; i++)
 		CU_ASSERT_EQUAL(t[i].fired, i % 5 == 1 ? 0 : 1);
-	free(t);
-	rd_loop_destroy(&loop);
 }
 
 static void timer_may_rearm_itself(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){.clock = &fake_clock});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) =
+		make_loop((struct rd_loop_opts){.clock = &fake_clock});
 	struct t_timer t = {.timer.fn = timer_fired, .loop = loop, .again = 3, .expected = 1000};
 	struct t_timer later = {.timer.fn = timer_fired};
 
@@ -93,12 +93,11 @@ static void timer_may_rearm_itself(void)
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
 	CU_ASSERT_TRUE(timer_order_ok);
 	rd_timer_stop(loop, &later.timer);
-	rd_loop_destroy(&loop);
 }
 
 static void sleeps_to_the_deadline_not_past_it(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_timer t = {.timer.fn = timer_fired};
 	uint64_t start = real_now(), took;
 	int turns = 0;
@@ -115,13 +114,13 @@ static void sleeps_to_the_deadline_not_past_it(void)
 	start = real_now();
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 10 * RD_NSEC_PER_MSEC), 0);
 	CU_ASSERT_TRUE(real_now() - start >= 10 * RD_NSEC_PER_MSEC);
-	rd_loop_destroy(&loop);
 }
 
 /* Starting a timer long after the last turn must count from now. */
 static void timer_between_turns_counts_from_now(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){.clock = &fake_clock});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) =
+		make_loop((struct rd_loop_opts){.clock = &fake_clock});
 	struct t_timer t = {.timer.fn = timer_fired};
 
 	rd_loop_turn(loop, 0);
@@ -131,13 +130,13 @@ static void timer_between_turns_counts_from_now(void)
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
 	fake_now += 100;
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 1);
-	rd_loop_destroy(&loop);
 }
 
 /* A timer on a clock that does not advance must not put the thread to sleep for its delay. */
 static void foreign_clock_is_not_slept_past(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){.clock = &fake_clock});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) =
+		make_loop((struct rd_loop_opts){.clock = &fake_clock});
 	struct t_timer t = {.timer.fn = timer_fired};
 	uint64_t start = real_now();
 
@@ -147,7 +146,6 @@ static void foreign_clock_is_not_slept_past(void)
 	fake_now += 3600 * RD_NSEC_PER_SEC;
 	t.expected = fake_now;
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, UINT64_MAX), 1);
-	rd_loop_destroy(&loop);
 }
 
 /* ---- descriptors ---- */
@@ -240,7 +238,7 @@ static int turns_until_byte(struct t_try *t)
 
 static void busy_descriptors_are_tried(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_try a, b;
 
 	try_open(loop, &a);
@@ -280,12 +278,11 @@ static void busy_descriptors_are_tried(void)
 	CU_ASSERT_EQUAL(b.told, 1);
 	try_close(&a);
 	try_close(&b);
-	rd_loop_destroy(&loop);
 }
 
 static void many_busy_descriptors_share_epoll(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_try t[8];
 	int n = 8;
 
@@ -299,12 +296,11 @@ static void many_busy_descriptors_share_epoll(void)
 	}
 	for (int i = 0; i < n; i++)
 		try_close(&t[i]);
-	rd_loop_destroy(&loop);
 }
 
 static void events_are_level_triggered(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_io t = {.loop = loop};
 	int fds[2];
 	char c;
@@ -330,12 +326,11 @@ static void events_are_level_triggered(void)
 	CU_ASSERT_EQUAL(rd_io_add(loop, &t.io, -1, EPOLLIN, io_called), -EBADF);
 	close(fds[0]);
 	close(fds[1]);
-	rd_loop_destroy(&loop);
 }
 
 static void removed_events_are_dropped(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	struct t_io a = {.loop = loop}, b = {.loop = loop};
 	int fa[2], fb[2];
 
@@ -357,7 +352,6 @@ static void removed_events_are_dropped(void)
 		close(fa[i]);
 		close(fb[i]);
 	}
-	rd_loop_destroy(&loop);
 }
 
 /* ---- messages ---- */
@@ -404,8 +398,8 @@ static void *send_all(void *arg)
 
 static void messages_from_threads_arrive_in_order(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
-	struct t_sender *s = calloc(THREADS, sizeof(*s));
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
+	struct t_sender *s T_FREE = calloc(THREADS, sizeof(*s));
 
 	msgs_left = THREADS * MESSAGES;
 	for (int i = 0; i < THREADS; i++) {
@@ -424,8 +418,6 @@ static void messages_from_threads_arrive_in_order(void)
 		CU_ASSERT_EQUAL(s[i].next, MESSAGES);
 	}
 	CU_ASSERT_EQUAL(msgs_left, 0);
-	free(s);
-	rd_loop_destroy(&loop);
 }
 
 static void *stop_soon(void *arg)
@@ -437,7 +429,7 @@ static void *stop_soon(void *arg)
 
 static void wake_ends_a_sleep(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){0});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = make_loop((struct rd_loop_opts){0});
 	pthread_t thread;
 
 	/* Before the turn: it must not sleep at all. */
@@ -450,14 +442,14 @@ static void wake_ends_a_sleep(void)
 	/* A stop before run() is honoured, and only once. */
 	rd_loop_stop(loop);
 	CU_ASSERT_EQUAL(rd_loop_run(loop), 0);
-	rd_loop_destroy(&loop);
 }
 
 /* ---- a loop someone else sleeps on ---- */
 
 static void fd_tells_of_work(void)
 {
-	struct rd_loop *loop = make_loop((struct rd_loop_opts){.pollable = true});
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) =
+		make_loop((struct rd_loop_opts){.pollable = true});
 	struct t_defer d = {.defer.fn = defer_ran, .loop = loop, .tag = 'd'};
 	struct t_defer many = {.defer.fn = defer_ran, .loop = loop, .tag = 'm', .again = 6000};
 	struct t_timer t = {.timer.fn = timer_fired, .loop = loop};
@@ -492,7 +484,6 @@ static void fd_tells_of_work(void)
 	CU_ASSERT_TRUE(readable(fd, 0));
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 1);
 	CU_ASSERT_FALSE(readable(fd, 0));
-	rd_loop_destroy(&loop);
 }
 
 static void random_numbers_follow_the_seed(void)

@@ -38,7 +38,7 @@ static void removing_hides_nothing(void)
 {
 	bool there[KEYS] = {false};
 	unsigned int count = 0;
-	struct rd_map map;
+	struct rd_map map T_ENDS(rd_map_fini);
 
 	srandom(1);
 	CU_ASSERT_EQUAL_FATAL(rd_map_init(&map), 0);
@@ -60,7 +60,6 @@ static void removing_hides_nothing(void)
 		CU_ASSERT_PTR_EQUAL(rd_map_get(&map, map_key_of(i)), there[i] ? &values[i] : NULL);
 	rd_map_remove(&map, map_key_of(4000)); /* never there */
 	CU_ASSERT_EQUAL(map.count, count);
-	rd_map_fini(&map);
 }
 
 const struct t_case t_map_cases[] = {
