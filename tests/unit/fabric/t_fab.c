@@ -325,6 +325,9 @@ static void close_end(struct t_end *e)
 {
 	struct rd_iw_stats *s;
 
+	for (unsigned int i = 0; i < e->nkeys; i++)
+		rd_fab_dereg_mr(&e->keys[i]);
+	free(e->keys);
 	rd_fab_conn_destroy(&e->conn);
 	rd_fab_cq_destroy(&e->cq);
 	rd_fab_srq_destroy(&e->srq);
@@ -357,7 +360,20 @@ struct rd_fab_mr *t_reg(struct t_end *e, void *buf, size_t len, int access)
 	struct rd_fab_mr *mr = NULL;
 
 	CU_ASSERT_EQUAL_FATAL(rd_fab_reg_mr(e->dev, buf, len, access, &mr), 0);
+	e->keys = realloc(e->keys, (e->nkeys + 1) * sizeof(mr));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(e->keys);
+	e->keys[e->nkeys++] = mr;
 	return mr;
+}
+
+void t_dereg(struct t_end *e, struct rd_fab_mr *mr)
+{
+	unsigned int i = 0;
+
+	while (e->keys[i] != mr)
+		CU_ASSERT_FATAL(++i < e->nkeys);
+	e->keys[i] = e->keys[--e->nkeys];
+	rd_fab_dereg_mr(&mr);
 }
 
 static struct ibv_sge sge_of(const struct rd_fab_mr *mr, size_t off, uint32_t len)

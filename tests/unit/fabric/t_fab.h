@@ -30,6 +30,8 @@ struct t_end {
 	struct rd_fab_cq *cq;
 	struct rd_fab_srq *srq;
 	struct rd_fab_conn *conn;
+	struct rd_fab_mr **keys; /* of t_reg() */
+	unsigned int nkeys;
 	struct ibv_wc *wc; /* all completions so far */
 	int nwc;
 	bool no_poll; /* do not poll the completion queue */
@@ -80,7 +82,10 @@ void t_pair_open(struct t_pair *p, const struct t_opts *opts);
 void t_pair_start(struct t_pair *p);
 /* t_pair_open() and t_pair_start(); waits until both sides are established. */
 void t_pair_connect(struct t_pair *p, const struct t_opts *opts);
-/* Close everything. Asserts that no socket, key or connection is left. */
+/* A pair that ends with its block. It has to be opened. */
+#define T_PAIR(p) struct t_pair p __attribute__((cleanup(t_pair_close)))
+/* Close everything, keys of t_reg() included. Asserts that no socket, other key or connection is
+ * left. */
 void t_pair_close(struct t_pair *p);
 /* One turn of the loop; collects completions. */
 void t_turn(struct t_pair *p, uint64_t max_ns);
@@ -108,7 +113,9 @@ uint64_t t_now(void);
 int t_count_fds(void);
 struct rd_iw_stats *t_stats(struct t_end *e);
 
+/* A key that t_pair_close() deregisters, if t_dereg() has not. */
 struct rd_fab_mr *t_reg(struct t_end *e, void *buf, size_t len, int access);
+void t_dereg(struct t_end *e, struct rd_fab_mr *mr);
 #define T_ACCESS_ALL (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
 /* Post one signaled work request with one SGE. */

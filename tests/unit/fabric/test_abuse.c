@@ -48,11 +48,6 @@ static void stage_close(struct stage *s)
 	T_UNTIL(&s->p, s->p.sv.disconnected);
 	CU_ASSERT_EQUAL(s->p.sv.disconnected, 1);
 	T_UNTIL(&s->p, s->p.sv.nwc == 2);
-	rd_fab_dereg_mr(&s->all);
-	rd_fab_dereg_mr(&s->local);
-	rd_fab_dereg_mr(&s->ro);
-	rd_fab_dereg_mr(&s->gone);
-	rd_fab_dereg_mr(&s->reg);
 	t_pair_close(&s->p);
 }
 
@@ -63,76 +58,11 @@ static void w_tagged(struct stage *s, uint32_t stag, uint64_t to, uint32_t len)
 	s->n = t_fpdu_tagged(s->out, RD_RDMAP_WRITE, stag, to, true, s->zero, len);
 }
 
-static void x_bad_key(struct stage *s)
-{
-	w_tagged(s, s->all->rkey ^ 1, TO(s, 0), 8);
-}
-static void x_zero_key(struct stage *s)
-{
-	w_tagged(s, 0, TO(s, 0), 8);
-}
-static void x_far_key(struct stage *s)
-{
-	w_tagged(s, 0xffffffff, TO(s, 0), 8);
-}
-static void x_write_gone(struct stage *s)
-{
-	w_tagged(s, s->gone->rkey, TO(s, 0), 8);
-}
-static void x_write_ro(struct stage *s)
-{
-	w_tagged(s, s->ro->rkey, TO(s, 0), 8);
-}
-static void x_write_local(struct stage *s)
-{
-	w_tagged(s, s->local->rkey, TO(s, 0), 8);
-}
-static void x_write_before(struct stage *s)
-{
-	w_tagged(s, s->all->rkey, TO(s, 0) - 1, 8);
-}
-static void x_write_after(struct stage *s)
-{
-	w_tagged(s, s->all->rkey, TO(s, MEM) - 7, 8);
-}
-static void x_write_long(struct stage *s)
-{
-	w_tagged(s, s->all->rkey, TO(s, 0), MEM + 1);
-}
-static void x_write_wrap(struct stage *s)
-{
-	w_tagged(s, s->all->rkey, UINT64_MAX - 3, 8);
-}
-
 static void w_read(struct stage *s, uint32_t stag, uint64_t to, uint32_t len)
 {
 	s->n = t_fpdu_read(s->out, 1, stag, to, len);
 }
 
-static void x_read_key(struct stage *s)
-{
-	w_read(s, s->all->rkey + 1, TO(s, 0), 8);
-}
-static void x_read_gone(struct stage *s)
-{
-	w_read(s, s->gone->rkey, TO(s, 0), 8);
-}
-static void x_read_local(struct stage *s)
-{
-	w_read(s, s->local->rkey, TO(s, 0), 8);
-}
-static void x_read_long(struct stage *s)
-{
-	w_read(s, s->all->rkey, TO(s, 1), MEM);
-}
-static void x_read_huge(struct stage *s)
-{
-	w_read(s, s->all->rkey, TO(s, 0), UINT32_MAX);
-}
-static void x_read_wrap(struct stage *s)
-{
-	w_read(s, s->all->rkey, UINT64_MAX - 3, 8);
-}
 static void x_read_msn(struct stage *s)
 {
 	s->n = t_fpdu_read(s->out, 2, s->all->rkey, TO(s, 0), 8);
@@ -203,69 +133,56 @@ static void w_ctrl(struct stage *s, uint8_t ddp, uint8_t rdmap, uint16_t len)
 	s->out[2] = ddp;
 	s->out[3] = rdmap;
 }
-static void x_opcode8(struct stage *s)
-{
-	w_ctrl(s, 0x41, 0x48, 26);
-}
-static void x_opcode15(struct stage *s)
-{
-	w_ctrl(s, 0xc1, 0x4f, 26);
-}
-static void x_tagged_send(struct stage *s)
-{
-	w_ctrl(s, 0xc1, 0x43, 26);
-}
-static void x_ddp_version(struct stage *s)
-{
-	w_ctrl(s, 0x42, 0x43, 26);
-}
-static void x_ddp_version_t(struct stage *s)
-{
-	w_ctrl(s, 0xc0, 0x40, 26);
-}
-static void x_rdmap_version(struct stage *s)
-{
-	w_ctrl(s, 0x41, 0x03, 26);
-}
-static void x_short(struct stage *s)
-{
-	w_ctrl(s, 0x41, 0x43, 17);
-}
-static void x_empty(struct stage *s)
-{
-	w_ctrl(s, 0x41, 0x43, 0);
-}
-static void x_long_read(struct stage *s)
-{
-	w_ctrl(s, 0x41, 0x41, 60);
-}
 static void x_response(struct stage *s)
 {
 	s->n = t_fpdu_tagged(s->out, RD_RDMAP_READ_RESP, s->all->rkey, TO(s, 0), true, s->zero, 8);
 }
+
+#define KEY(member) offsetof(struct stage, member)
 
 static const struct abuse {
 	const char *name;
 	void (*make)(struct stage *s);
 	uint32_t term;
 	int status0; /* status of the first RECV; 0: flushed */
+	/* Without @make: a frame of @len bytes with these control bytes, or an access of @len
+	 * bytes. */
+	uint8_t ddp, rdmap;
+	enum { FRAME, RDMA_WRITE, RDMA_READ } op;
+	size_t mr; /* 0: @flip is the key */
+	uint32_t flip, len;
+	int at; /* from the beginning of the region */
+	bool wrap;
 } abuses[] = {
-	{"write, wrong key", x_bad_key, RD_TERM_DT_STAG},
-	{"write, key 0", x_zero_key, RD_TERM_DT_STAG},
-	{"write, key beyond the table", x_far_key, RD_TERM_DT_STAG},
-	{"write, invalidated key", x_write_gone, RD_TERM_DT_STAG},
-	{"write, read-only key", x_write_ro, RD_TERM_RP_ACCESS},
-	{"write, local key", x_write_local, RD_TERM_RP_ACCESS},
-	{"write, one byte before", x_write_before, RD_TERM_DT_BOUNDS},
-	{"write, one byte behind", x_write_after, RD_TERM_DT_BOUNDS},
-	{"write, longer than the region", x_write_long, RD_TERM_DT_BOUNDS},
-	{"write, wraps", x_write_wrap, RD_TERM_DT_WRAP},
-	{"read, wrong key", x_read_key, RD_TERM_RP_STAG},
-	{"read, invalidated key", x_read_gone, RD_TERM_RP_STAG},
-	{"read, local key", x_read_local, RD_TERM_RP_ACCESS},
-	{"read, one byte behind", x_read_long, RD_TERM_RP_BOUNDS},
-	{"read, 4 GiB", x_read_huge, RD_TERM_RP_BOUNDS},
-	{"read, wraps", x_read_wrap, RD_TERM_RP_WRAP},
+	{"write, wrong key", NULL, RD_TERM_DT_STAG, .op = RDMA_WRITE, .mr = KEY(all), .flip = 1,
+	 .len = 8},
+	{"write, key 0", NULL, RD_TERM_DT_STAG, .op = RDMA_WRITE, .len = 8},
+	{"write, key beyond the table", NULL, RD_TERM_DT_STAG, .op = RDMA_WRITE, .flip = UINT32_MAX,
+	 .len = 8},
+	{"write, invalidated key", NULL, RD_TERM_DT_STAG, .op = RDMA_WRITE, .mr = KEY(gone),
+	 .len = 8},
+	{"write, read-only key", NULL, RD_TERM_RP_ACCESS, .op = RDMA_WRITE, .mr = KEY(ro),
+	 .len = 8},
+	{"write, local key", NULL, RD_TERM_RP_ACCESS, .op = RDMA_WRITE, .mr = KEY(local), .len = 8},
+	{"write, one byte before", NULL, RD_TERM_DT_BOUNDS, .op = RDMA_WRITE, .mr = KEY(all),
+	 .at = -1, .len = 8},
+	{"write, one byte behind", NULL, RD_TERM_DT_BOUNDS, .op = RDMA_WRITE, .mr = KEY(all),
+	 .at = MEM - 7, .len = 8},
+	{"write, longer than the region", NULL, RD_TERM_DT_BOUNDS, .op = RDMA_WRITE, .mr = KEY(all),
+	 .len = MEM + 1},
+	{"write, wraps", NULL, RD_TERM_DT_WRAP, .op = RDMA_WRITE, .mr = KEY(all), .wrap = true,
+	 .len = 8},
+	{"read, wrong key", NULL, RD_TERM_RP_STAG, .op = RDMA_READ, .mr = KEY(all), .flip = 1,
+	 .len = 8},
+	{"read, invalidated key", NULL, RD_TERM_RP_STAG, .op = RDMA_READ, .mr = KEY(gone),
+	 .len = 8},
+	{"read, local key", NULL, RD_TERM_RP_ACCESS, .op = RDMA_READ, .mr = KEY(local), .len = 8},
+	{"read, one byte behind", NULL, RD_TERM_RP_BOUNDS, .op = RDMA_READ, .mr = KEY(all), .at = 1,
+	 .len = MEM},
+	{"read, 4 GiB", NULL, RD_TERM_RP_BOUNDS, .op = RDMA_READ, .mr = KEY(all),
+	 .len = UINT32_MAX},
+	{"read, wraps", NULL, RD_TERM_RP_WRAP, .op = RDMA_READ, .mr = KEY(all), .wrap = true,
+	 .len = 8},
 	{"read, MSN", x_read_msn, RD_TERM_DU_MSN},
 	{"read, QN", x_read_qn, RD_TERM_DU_QN},
 	{"read, MO", x_read_mo, RD_TERM_DU_MO},
@@ -278,17 +195,35 @@ static const struct abuse {
 	{"send, no RECV left", x_no_recv, RD_TERM_DU_NO_BUFFER, -1},
 	{"invalidate an unknown key", x_inv_unknown, RD_TERM_RP_CANNOT_INV, IBV_WC_REM_INV_REQ_ERR},
 	{"invalidate a local key", x_inv_local, RD_TERM_RP_CANNOT_INV, IBV_WC_REM_INV_REQ_ERR},
-	{"opcode 8", x_opcode8, RD_TERM_RO_OPCODE},
-	{"opcode 15", x_opcode15, RD_TERM_RO_OPCODE},
-	{"tagged Send", x_tagged_send, RD_TERM_RO_OPCODE},
-	{"DDP version", x_ddp_version, RD_TERM_DU_VERSION},
-	{"DDP version, tagged", x_ddp_version_t, RD_TERM_DT_VERSION},
-	{"RDMAP version", x_rdmap_version, RD_TERM_RO_VERSION},
-	{"shorter than its header", x_short, RD_TERM_MPA_LENGTH},
-	{"length 0", x_empty, RD_TERM_MPA_LENGTH},
-	{"Read Request with payload", x_long_read, RD_TERM_DU_TOO_LONG},
+	{"opcode 8", NULL, RD_TERM_RO_OPCODE, .ddp = 0x41, .rdmap = 0x48, .len = 26},
+	{"opcode 15", NULL, RD_TERM_RO_OPCODE, .ddp = 0xc1, .rdmap = 0x4f, .len = 26},
+	{"tagged Send", NULL, RD_TERM_RO_OPCODE, .ddp = 0xc1, .rdmap = 0x43, .len = 26},
+	{"DDP version", NULL, RD_TERM_DU_VERSION, .ddp = 0x42, .rdmap = 0x43, .len = 26},
+	{"DDP version, tagged", NULL, RD_TERM_DT_VERSION, .ddp = 0xc0, .rdmap = 0x40, .len = 26},
+	{"RDMAP version", NULL, RD_TERM_RO_VERSION, .ddp = 0x41, .rdmap = 0x03, .len = 26},
+	{"shorter than its header", NULL, RD_TERM_MPA_LENGTH, .ddp = 0x41, .rdmap = 0x43,
+	 .len = 17},
+	{"length 0", NULL, RD_TERM_MPA_LENGTH, .ddp = 0x41, .rdmap = 0x43, .len = 0},
+	{"Read Request with payload", NULL, RD_TERM_DU_TOO_LONG, .ddp = 0x41, .rdmap = 0x41,
+	 .len = 60},
 	{"response nobody asked for", x_response, RD_TERM_RO_OPCODE},
 };
+
+static void make_abuse(struct stage *s, const struct abuse *a)
+{
+	struct rd_fab_mr *const *mr = (const void *)((const char *)s + a->mr);
+	uint32_t key = (a->mr ? (*mr)->rkey : 0) ^ a->flip;
+	uint64_t to = a->wrap ? UINT64_MAX - 3 : TO(s, 0) + (uint64_t)(int64_t)a->at;
+
+	if (a->make)
+		a->make(s);
+	else if (a->op == RDMA_WRITE)
+		w_tagged(s, key, to, a->len);
+	else if (a->op == RDMA_READ)
+		w_read(s, key, to, a->len);
+	else
+		w_ctrl(s, a->ddp, a->rdmap, (uint16_t)a->len);
+}
 
 static void run_abuse(const struct abuse *a, bool bytewise)
 {
@@ -296,7 +231,7 @@ static void run_abuse(const struct abuse *a, bool bytewise)
 	unsigned int failed = CU_get_number_of_failures();
 
 	stage_open(s, NULL, 0);
-	a->make(s);
+	make_abuse(s, a);
 	for (size_t i = 0; bytewise && i < s->n; i++)
 		t_raw_send(&s->r, s->out + i, 1);
 	if (!bytewise)
@@ -329,14 +264,14 @@ static void all_abuse(void)
 static void abuse_bytewise(void)
 {
 	for (size_t i = 0; i < sizeof(abuses) / sizeof(abuses[0]); i++) {
-		if (abuses[i].make != x_write_long)
+		if (abuses[i].len != MEM + 1)
 			run_abuse(&abuses[i], true);
 	}
 }
 
 static void bad_crc(void)
 {
-	struct stage *s = malloc(sizeof(*s));
+	struct stage *s T_FREE = malloc(sizeof(*s));
 	size_t n;
 
 	for (int which = 0; which < 3; which++) {
@@ -369,13 +304,12 @@ static void bad_crc(void)
 	T_UNTIL(&s->p, s->p.sv.nwc == 1);
 	CU_ASSERT_EQUAL(s->p.sv.wc[0].status, IBV_WC_SUCCESS);
 	stage_close(s);
-	free(s);
 }
 
 static void read_overflow(void)
 {
 	struct t_opts o = {.sparam.ird = 2, .server.sndbuf = 4096};
-	struct stage *s = malloc(sizeof(*s));
+	struct stage *s T_FREE = malloc(sizeof(*s));
 
 	stage_open(s, &o, 0);
 	for (uint32_t i = 1; i <= 3; i++)
@@ -383,12 +317,11 @@ static void read_overflow(void)
 	t_raw_send(&s->r, s->out, s->n);
 	t_raw_expect_term(&s->r, RD_TERM_RO_STREAM);
 	stage_close(s);
-	free(s);
 }
 
 static void good_things(void)
 {
-	struct stage *s = malloc(sizeof(*s));
+	struct stage *s T_FREE = malloc(sizeof(*s));
 	uint8_t back[64];
 
 	stage_open(s, NULL, 0);
@@ -421,12 +354,11 @@ static void good_things(void)
 	t_raw_send(&s->r, s->out, s->n);
 	t_raw_expect_term(&s->r, RD_TERM_DT_STAG);
 	stage_close(s);
-	free(s);
 }
 
 static void interleaved(void)
 {
-	struct stage *s = malloc(sizeof(*s));
+	struct stage *s T_FREE = malloc(sizeof(*s));
 	uint8_t data[64];
 
 	stage_open(s, NULL, 0);
@@ -446,12 +378,11 @@ static void interleaved(void)
 	CU_ASSERT(t_filled(s->mem + 8, 9, 5));
 	CU_ASSERT_EQUAL(s->mem[17], 0);
 	stage_close(s);
-	free(s);
 }
 
 static void term_received(const char *control, const char *text)
 {
-	struct stage *s = malloc(sizeof(*s));
+	struct stage *s T_FREE = malloc(sizeof(*s));
 	uint8_t payload[4];
 	size_t n;
 
@@ -465,7 +396,6 @@ static void term_received(const char *control, const char *text)
 	CU_ASSERT_PTR_NOT_NULL(strstr(s->p.sv.reason, text));
 	CU_ASSERT_EQUAL(t_stats(&s->p.sv)->terms_rx, 1);
 	stage_close(s);
-	free(s);
 }
 
 static void terms_received(void)
@@ -478,9 +408,9 @@ static void terms_received(void)
 
 static void fragments(void)
 {
-	struct stage *s = malloc(sizeof(*s));
+	struct stage *s T_FREE = malloc(sizeof(*s));
 	uint32_t seed = 12345;
-	uint8_t *stream = malloc(1 << 16), *at = stream, data[60];
+	uint8_t *stream T_FREE = malloc(1 << 16), *at = stream, data[60];
 
 	for (int run = 0; run < 3; run++) {
 		struct t_opts o = {.depth = 256};
@@ -523,8 +453,6 @@ static void fragments(void)
 		s->p.sv.nwc = 2;
 		stage_close(s);
 	}
-	free(stream);
-	free(s);
 }
 
 /* ---- as the active side ---- */
@@ -579,7 +507,7 @@ static uint32_t make_bad_response(struct stage *s, int which)
 
 static void bad_response(int which)
 {
-	struct stage *s = malloc(sizeof(*s));
+	struct stage *s T_FREE = malloc(sizeof(*s));
 	uint8_t rtr_and_req[20 + 52], wr[24];
 	uint32_t term;
 
@@ -603,9 +531,7 @@ static void bad_response(int which)
 	CU_ASSERT_EQUAL(s->mem[15], 0);
 	CU_ASSERT_EQUAL(s->mem[116], 0);
 	t_raw_close(&s->r);
-	rd_fab_dereg_mr(&s->all);
 	t_pair_close(&s->p);
-	free(s);
 }
 
 static void bad_responses(void)
@@ -621,9 +547,9 @@ static void drain_limit(void)
 {
 	enum { COUNT = RD_IW_MAX_DRAINS + 40 };
 	struct t_opts o = {.reject = true};
-	struct t_raw *r = calloc(COUNT, sizeof(*r));
+	struct t_raw *r T_FREE = calloc(COUNT, sizeof(*r));
 	uint8_t rep[24];
-	struct t_pair p;
+	struct t_pair p T_ENDS(t_pair_close);
 
 	t_pair_open(&p, &o);
 	for (int i = 0; i < COUNT; i++) {
@@ -636,8 +562,6 @@ static void drain_limit(void)
 	CU_ASSERT_EQUAL(p.requests, COUNT);
 	for (int i = 0; i < COUNT; i++)
 		t_raw_close(&r[i]);
-	t_pair_close(&p);
-	free(r);
 }
 
 static uint64_t set_clock_now(void *arg)
@@ -673,7 +597,7 @@ static void drain_takes_its_time(void)
 	struct t_opts o = {.reject = true, .clock = &clock};
 	struct t_raw r = {0};
 	uint8_t rep[24];
-	struct t_pair p;
+	T_PAIR(p);
 	size_t sent;
 
 	t_pair_open(&p, &o);
@@ -693,7 +617,6 @@ static void drain_takes_its_time(void)
 	now += 2 * RD_NSEC_PER_SEC;
 	T_UNTIL(&p, t_stats(&p.sv)->drains == 0);
 	t_raw_close(&r);
-	t_pair_close(&p);
 }
 
 const struct t_case t_abuse_cases[] = {

@@ -39,7 +39,7 @@ static void too_much_private_data(void)
 {
 	struct rd_fab_conn_param big = {.private_data = mem, .private_len = 252};
 	struct t_opts o = {.no_accept = true};
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_open(&p, &o);
 	t_pair_start(&p);
@@ -51,7 +51,6 @@ static void too_much_private_data(void)
 	T_UNTIL(&p, p.cl.rejected);
 	CU_ASSERT_EQUAL(p.cl.pd_len, 2);
 	CU_ASSERT_EQUAL(p.sv.disconnected, 0);
-	t_pair_close(&p);
 }
 
 static void depths(void)
@@ -102,7 +101,7 @@ static void revisions(void)
 static void rejected(void)
 {
 	struct t_opts o = {.reject = true, .reject_pd = "\0\0\6\0", .reject_len = 4};
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_open(&p, &o);
 	t_pair_start(&p);
@@ -111,12 +110,11 @@ static void rejected(void)
 	CU_ASSERT_EQUAL(p.cl.pd_len, 4);
 	CU_ASSERT_EQUAL(p.cl.pd[2], 6);
 	CU_ASSERT_EQUAL(p.cl.failed + p.cl.established + p.cl.disconnected, 0);
-	t_pair_close(&p);
 }
 
 static void nobody_listens(void)
 {
-	struct t_pair p;
+	T_PAIR(p);
 	struct sockaddr_storage ss;
 
 	t_pair_open(&p, NULL);
@@ -132,20 +130,18 @@ static void nobody_listens(void)
 	T_UNTIL(&p, p.cl.failed);
 	CU_ASSERT_EQUAL(p.cl.status, -ECONNREFUSED);
 	CU_ASSERT_EQUAL(p.cl.rejected + p.cl.disconnected, 0);
-	t_pair_close(&p);
 }
 
 static void address_in_use(void)
 {
 	struct rd_fab_listener *second = NULL;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_open(&p, NULL);
 	CU_ASSERT_EQUAL(
 		rd_fab_listen(p.sv.fab, (struct sockaddr *)&p.lis->addr, 1, p.lis->fn, &p, &second),
 		-EADDRINUSE);
 	CU_ASSERT_PTR_NULL(second);
-	t_pair_close(&p);
 }
 
 static void bad_congestion(void)
@@ -153,7 +149,7 @@ static void bad_congestion(void)
 	struct rd_fab_iwarp_opts o = {.congestion = "no-such-thing"};
 	struct rd_fab *fab = NULL;
 	struct rd_loop_opts lo = {0};
-	struct rd_loop *loop;
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = NULL;
 
 	rd_loop_create(&lo, &loop);
 	CU_ASSERT_EQUAL(rd_fab_iwarp_open(loop, &o, &fab), -ENOENT);
@@ -163,7 +159,6 @@ static void bad_congestion(void)
 		CU_ASSERT_EQUAL(rd_fab_iwarp_open(loop, &o, &fab), 0);
 		rd_fab_close(&fab);
 	}
-	rd_loop_destroy(&loop);
 }
 
 /* ---- handshakes gone wrong ---- */
@@ -171,16 +166,14 @@ static void bad_congestion(void)
 static void drops(const char *hex)
 {
 	struct t_opts o = {.server.request_timeout_ns = 50 * RD_NSEC_PER_MSEC};
-	struct t_pair p;
-	struct t_raw r;
+	T_PAIR(p);
+	struct t_raw r T_ENDS(t_raw_close);
 
 	t_pair_open(&p, &o);
 	t_raw_connect(&r, &p);
 	t_raw_hex(&r, hex);
 	CU_ASSERT(t_raw_eof(&r) || errno == ECONNRESET);
 	CU_ASSERT_EQUAL(p.requests, 0);
-	t_raw_close(&r);
-	t_pair_close(&p);
 }
 
 static void bad_requests(void)
@@ -199,9 +192,9 @@ static void bad_requests(void)
 
 static void markers(void)
 {
-	struct t_pair p;
+	T_PAIR(p);
 	uint8_t rep[24];
-	struct t_raw r;
+	struct t_raw r T_ENDS(t_raw_close);
 
 	t_pair_open(&p, NULL);
 	t_raw_connect(&r, &p);
@@ -211,14 +204,12 @@ static void markers(void)
 	CU_ASSERT_EQUAL(rep[17], 2);
 	CU_ASSERT_EQUAL(rep[19], 4);
 	CU_ASSERT_EQUAL(p.requests, 0);
-	t_raw_close(&r);
-	t_pair_close(&p);
 }
 
 static void trailing(void)
 {
-	struct t_pair p;
-	struct t_raw r;
+	T_PAIR(p);
+	struct t_raw r T_ENDS(t_raw_close);
 
 	t_pair_open(&p, NULL);
 	t_raw_connect(&r, &p);
@@ -227,14 +218,12 @@ static void trailing(void)
 	T_UNTIL(&p, p.sv.disconnected);
 	CU_ASSERT_EQUAL(p.sv.status, -EPROTO);
 	CU_ASSERT_EQUAL(p.sv.established, 0);
-	t_raw_close(&r);
-	t_pair_close(&p);
 }
 
 static void large_request(void)
 {
 	uint8_t frame[RD_MPA_MAX_LEN] = {0}, rep[24];
-	struct t_pair p;
+	T_PAIR(p);
 	struct t_raw r;
 
 	t_pair_open(&p, NULL);
@@ -247,7 +236,6 @@ static void large_request(void)
 	CU_ASSERT(t_filled(p.req_pd, 508, 3));
 	t_raw_close(&r);
 	T_UNTIL(&p, p.sv.disconnected);
-	t_pair_close(&p);
 }
 
 /* How the initiator handles a reply. */
@@ -255,7 +243,7 @@ static void reply(const char *hex, int status, const char *reason, uint32_t term
 {
 	struct t_opts o = {.client.reply_timeout_ns = 60 * RD_NSEC_PER_MSEC};
 	uint8_t req[24];
-	struct t_pair p;
+	T_PAIR(p);
 	struct t_raw r;
 
 	t_pair_open(&p, &o);
@@ -276,7 +264,6 @@ static void reply(const char *hex, int status, const char *reason, uint32_t term
 		t_raw_expect_term(&r, term);
 	CU_ASSERT_EQUAL(p.cl.established + p.cl.disconnected, 0);
 	t_raw_close(&r);
-	t_pair_close(&p);
 }
 
 #define REP "4d504120494420526570204672616d65"
@@ -320,7 +307,6 @@ static void rtr(void)
 	CU_ASSERT_EQUAL(buf[3], 0x43);
 	CU_ASSERT(t_stats(&p.cl)->sendmsg_calls >= 2);
 	t_raw_close(&r);
-	rd_fab_dereg_mr(&mr);
 	T_UNTIL(&p, p.cl.disconnected);
 	t_pair_close(&p);
 
@@ -344,7 +330,6 @@ static void rtr(void)
 	CU_ASSERT_EQUAL(p.cl.nwc, 0);
 	t_raw_close(&r);
 	T_UNTIL(&p, p.cl.disconnected && p.cl.nwc == 1);
-	rd_fab_dereg_mr(&mr);
 	t_pair_close(&p);
 }
 
@@ -374,7 +359,6 @@ static void startup_rule(void)
 		T_UNTIL(&p, p.sv.established && p.sv.nwc == 1);
 		t_raw_close(&r);
 		T_UNTIL(&p, p.sv.disconnected);
-		rd_fab_dereg_mr(&mr);
 		t_pair_close(&p);
 	}
 }
@@ -384,8 +368,8 @@ static void silent_initiator(void)
 {
 	struct t_opts o = {.server.request_timeout_ns = 30 * RD_NSEC_PER_MSEC};
 	uint8_t buf[24];
-	struct t_pair p;
-	struct t_raw r;
+	T_PAIR(p);
+	struct t_raw r T_ENDS(t_raw_close);
 
 	t_pair_open(&p, &o);
 	t_raw_connect(&r, &p);
@@ -395,8 +379,6 @@ static void silent_initiator(void)
 	T_UNTIL(&p, p.sv.disconnected);
 	CU_ASSERT_EQUAL(p.sv.status, -ETIMEDOUT);
 	CU_ASSERT_EQUAL(p.sv.established, 0);
-	t_raw_close(&r);
-	t_pair_close(&p);
 }
 
 /* A silent peer is poked until it sends. */
@@ -404,7 +386,7 @@ static void pokes(void)
 {
 	struct t_opts o = {.client = {.no_peer_to_peer = true, .poke_ns = RD_NSEC_PER_MSEC}};
 	uint8_t buf[64];
-	struct t_pair p;
+	T_PAIR(p);
 	struct t_raw r;
 
 	t_pair_open(&p, &o);
@@ -429,7 +411,6 @@ static void pokes(void)
 	CU_ASSERT_EQUAL(p.cl.disconnected, 0);
 	t_raw_close(&r);
 	T_UNTIL(&p, p.cl.disconnected);
-	t_pair_close(&p);
 }
 
 /* A poke that becomes due while an FPDU is partly sent is sent after it, not within it. */
@@ -468,7 +449,6 @@ static void poke_waits_its_turn(void)
 	CU_ASSERT(empty >= 1);
 	t_raw_close(&r);
 	T_UNTIL(&p, p.cl.disconnected);
-	rd_fab_dereg_mr(&mr);
 	t_pair_close(&p);
 	free(sink);
 }
@@ -480,7 +460,7 @@ static void wildcard_v6(void)
 	struct sockaddr_storage any, v4;
 	struct rd_fab_listener *lis;
 	char text[RD_ADDR_TEXT];
-	struct t_pair p;
+	T_PAIR(p);
 	uint16_t port;
 	int fd;
 
@@ -505,7 +485,6 @@ static void wildcard_v6(void)
 	CU_ASSERT_EQUAL(errno, ECONNREFUSED);
 	close(fd);
 	rd_fab_unlisten(&lis);
-	t_pair_close(&p);
 }
 
 /* ---- ends ---- */
@@ -515,7 +494,7 @@ static void flush_order(void)
 	struct ibv_recv_wr rwr = {.wr_id = 90}, *rbad;
 	struct ibv_send_wr *bad, wr = {.wr_id = 91, .opcode = IBV_WR_SEND};
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, NULL);
 	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
@@ -553,9 +532,6 @@ static void flush_order(void)
 	rd_fab_disconnect(p.cl.conn);
 	t_turn(&p, 0);
 	CU_ASSERT_EQUAL(p.cl.disconnected, 1);
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
 }
 
 /* More work requests than one transmission takes, and a wrong one behind them. */
@@ -564,7 +540,7 @@ static void wrong_behind_a_batch(void)
 	enum { COUNT = 400, WRONG = 300, LEN = 4096 }; /* 256 of them leave at once */
 	struct t_opts o = {.depth = 512};
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, &o);
 	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
@@ -582,9 +558,6 @@ static void wrong_behind_a_batch(void)
 						   : i == WRONG ? IBV_WC_LOC_PROT_ERR
 								: IBV_WC_WR_FLUSH_ERR);
 	}
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
 }
 
 /* The work requests posted to a dead connection may exceed the depth of its queues. */
@@ -592,7 +565,7 @@ static void flushed_beyond_depth(void)
 {
 	enum { COUNT = 1000 };
 	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND};
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, NULL);
 	rd_fab_disconnect(p.cl.conn);
@@ -606,7 +579,6 @@ static void flushed_beyond_depth(void)
 		CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, (uint64_t)i);
 		CU_ASSERT_EQUAL(p.cl.wc[i].status, IBV_WC_WR_FLUSH_ERR);
 	}
-	t_pair_close(&p);
 }
 
 static void purged(void)
@@ -614,7 +586,7 @@ static void purged(void)
 	struct t_opts o = {.client.poke_ns = T_NO_POKES};
 	struct rd_fab_mr *ma;
 	struct ibv_wc wc[4];
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, &o);
 	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
@@ -625,8 +597,6 @@ static void purged(void)
 	CU_ASSERT_EQUAL(rd_fab_cq_poll(p.cl.cq, 4, wc), 4);
 	rd_fab_conn_destroy(&p.cl.conn);
 	CU_ASSERT_EQUAL(rd_fab_cq_poll(p.cl.cq, 4, wc), 0);
-	rd_fab_dereg_mr(&ma);
-	t_pair_close(&p);
 }
 
 static void abrupt(void)
@@ -653,7 +623,7 @@ static void abrupt(void)
 static void out_of_descriptors(void)
 {
 	struct rlimit old, low;
-	struct t_pair p;
+	T_PAIR(p);
 	struct t_raw r, second;
 	uint64_t turns = 0, end;
 
@@ -677,7 +647,6 @@ static void out_of_descriptors(void)
 	T_UNTIL(&p, t_stats(&p.sv)->half_open >= 1);
 	t_raw_close(&second);
 	t_raw_close(&r);
-	t_pair_close(&p);
 }
 
 /* A listener whose backlog has many connections that are not accepted yet. */
@@ -746,7 +715,7 @@ static void half_open_limit(void)
 	enum { COUNT = 300, LIMIT = 100 };
 	struct t_opts o = {.server = {.half_open = LIMIT, .request_timeout_ns = UINT64_MAX / 2}};
 	struct t_raw r[COUNT], other;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_open(&p, &o);
 	listen_for_many(&p);
@@ -766,7 +735,6 @@ static void half_open_limit(void)
 		t_raw_close(&r[i]);
 	}
 	t_raw_close(&other);
-	t_pair_close(&p);
 }
 
 /* As many addresses as sockets: the oldest socket of all is closed. */
@@ -775,7 +743,7 @@ static void half_open_addresses(void)
 	enum { COUNT = 120, LIMIT = 100 };
 	struct t_opts o = {.server = {.half_open = LIMIT, .request_timeout_ns = UINT64_MAX / 2}};
 	struct t_raw r[COUNT];
-	struct t_pair p;
+	T_PAIR(p);
 	char addr[32];
 
 	t_pair_open(&p, &o);
@@ -789,7 +757,6 @@ static void half_open_addresses(void)
 		CU_ASSERT(i < COUNT - LIMIT ? t_raw_reset(&r[i]) : t_raw_quiet(&r[i], 0));
 		t_raw_close(&r[i]);
 	}
-	t_pair_close(&p);
 }
 
 /* All of them are closed after their time limit, with one timer. */
@@ -798,7 +765,7 @@ static void half_open_time(void)
 	enum { COUNT = 50 };
 	struct t_opts o = {.server.request_timeout_ns = 100 * RD_NSEC_PER_MSEC};
 	struct t_raw r[COUNT];
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_open(&p, &o);
 	listen_for_many(&p);
@@ -810,13 +777,12 @@ static void half_open_time(void)
 	}
 	CU_ASSERT_EQUAL(t_stats(&p.sv)->half_open, 0);
 	CU_ASSERT_EQUAL(t_stats(&p.sv)->evicted, 0);
-	t_pair_close(&p);
 }
 
 static void unlisten_midway(void)
 {
 	struct t_opts o = {.manual = true};
-	struct t_pair p;
+	T_PAIR(p);
 	struct t_raw r;
 
 	t_pair_open(&p, &o);
@@ -829,7 +795,6 @@ static void unlisten_midway(void)
 	t_raw_close(&r);
 	rd_fab_req_reject(p.req, NULL, 0);
 	T_UNTIL(&p, p.cl.rejected);
-	t_pair_close(&p);
 }
 
 const struct t_case t_conn_cases[] = {

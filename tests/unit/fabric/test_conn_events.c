@@ -92,7 +92,7 @@ static struct rd_loop *open_loop(void)
  * connection's life. */
 static void in_order_from_the_loop(void)
 {
-	struct rd_loop *loop = open_loop();
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = open_loop();
 	struct log log = {0};
 	struct fake_conn *c = fake_new(loop, &log);
 
@@ -117,13 +117,12 @@ static void in_order_from_the_loop(void)
 	CU_ASSERT_EQUAL(log.delivered, 3); /* RESOLVED does not end the handshake */
 	rd_conn_events_destroy(&c->events);
 	CU_ASSERT(log.freed == 1 && !log.freed_in_callback);
-	rd_loop_destroy(&loop);
 }
 
 /* Reason and private data stay valid until the callback returns; no event follows. */
 static void destroyed_in_a_callback(void)
 {
-	struct rd_loop *loop = open_loop();
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = open_loop();
 	struct log log = {.destroy_in = 1};
 	struct fake_conn *c = fake_new(loop, &log);
 
@@ -138,12 +137,11 @@ static void destroyed_in_a_callback(void)
 	CU_ASSERT(log.freed == 1 && !log.freed_in_callback);
 	rd_loop_turn(loop, 0);
 	CU_ASSERT_EQUAL(log.n, 1);
-	rd_loop_destroy(&loop);
 }
 
 static void pending_events_are_dropped_or_replaced(void)
 {
-	struct rd_loop *loop = open_loop();
+	struct rd_loop *loop T_ENDS(rd_loop_destroy) = open_loop();
 	struct log log = {0};
 	struct fake_conn *c = fake_new(loop, &log);
 
@@ -160,7 +158,6 @@ static void pending_events_are_dropped_or_replaced(void)
 	CU_ASSERT_EQUAL(log.freed, 1);
 	rd_loop_turn(loop, 0);
 	CU_ASSERT_EQUAL(log.n, 1);
-	rd_loop_destroy(&loop);
 }
 
 const struct t_case t_conn_events_cases[] = {

@@ -27,7 +27,7 @@ static bool reached(const struct t_pair *p, int step)
 static void leave(int step, int how)
 {
 	struct t_opts o = {.no_accept = how >= 2 && step == 2};
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_open(&p, &o);
 	t_pair_start(&p);
@@ -51,7 +51,6 @@ static void leave(int step, int how)
 		T_UNTIL(&p, p.cl.disconnected || p.cl.failed || p.cl.rejected);
 	}
 	CU_ASSERT(p.cl.disconnected <= 1 && p.sv.disconnected <= 1);
-	t_pair_close(&p);
 }
 
 static void leave_at_every_state(void)
@@ -93,7 +92,7 @@ static void cq_destroys(struct rd_fab_cq *cq, void *arg)
 static void destroyed_in_cq_callback(void)
 {
 	struct rd_fab_mr *ma;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, NULL);
 	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
@@ -103,8 +102,6 @@ static void destroyed_in_cq_callback(void)
 	CU_ASSERT_EQUAL(rd_fab_cq_arm(p.cl.cq), 0);
 	t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, ma, 0, 0, 0, 0);
 	T_UNTIL(&p, !p.cl.cq && p.sv.disconnected);
-	rd_fab_dereg_mr(&ma);
-	t_pair_close(&p);
 }
 
 static void *reject_thread(void *arg)
@@ -150,7 +147,7 @@ static void adopted_elsewhere(void)
 	struct t_opts o = {.manual = true};
 	struct rd_fab_mr *ma, *mb;
 	struct rd_fab *other = NULL;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_open(&p, &o);
 	t_pair_start(&p);
@@ -169,16 +166,13 @@ static void adopted_elsewhere(void)
 	t_recv(&p.sv, 1, mb, 0, 64);
 	t_send(&p.cl, 1, ma, 0, 64);
 	T_UNTIL(&p, p.sv.nwc == 1);
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
 }
 
 /* The last SEND before disconnect() arrives. */
 static void last_words(void)
 {
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, NULL);
 	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
@@ -197,9 +191,6 @@ static void last_words(void)
 	CU_ASSERT_EQUAL(p.cl.wc[1].opcode, IBV_WC_RECV);
 	CU_ASSERT_EQUAL(p.cl.wc[1].byte_len, 32);
 	CU_ASSERT_EQUAL(p.cl.wc[1].status, IBV_WC_SUCCESS);
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
 }
 
 const struct t_case t_ends_cases[] = {

@@ -22,13 +22,6 @@ static void pair_with_keys(struct t_pair *p, const struct t_opts *o, struct rd_f
 	*mb = t_reg(&p->sv, b, sizeof(b), T_ACCESS_ALL);
 }
 
-static void close_with_keys(struct t_pair *p, struct rd_fab_mr **ma, struct rd_fab_mr **mb)
-{
-	rd_fab_dereg_mr(ma);
-	rd_fab_dereg_mr(mb);
-	t_pair_close(p);
-}
-
 static int all_ok(const struct t_end *e, int from, int n)
 {
 	int ok = 0;
@@ -41,7 +34,7 @@ static int all_ok(const struct t_end *e, int from, int n)
 static void many_per_sendmsg(void)
 {
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 	uint64_t calls;
 
 	pair_with_keys(&p, NULL, &ma, &mb);
@@ -65,7 +58,6 @@ static void many_per_sendmsg(void)
 	T_UNTIL(&p, p.cl.nwc == 77);
 	CU_ASSERT(t_stats(&p.sv)->sendmsg_calls - calls <= 2);
 	CU_ASSERT(all_ok(&p.cl, 0, 77));
-	close_with_keys(&p, &ma, &mb);
 }
 
 static void gather_scatter(void)
@@ -77,7 +69,7 @@ static void gather_scatter(void)
 	struct rd_fab_mr *ma, *mb;
 	struct t_pair p;
 	uint32_t total = 0;
-	uint8_t *flat = malloc(sizeof(a));
+	uint8_t *flat T_FREE = malloc(sizeof(a));
 
 	pair_with_keys(&p, NULL, &ma, &mb);
 	t_fill(a, sizeof(a), 1);
@@ -113,8 +105,7 @@ static void gather_scatter(void)
 	CU_ASSERT_EQUAL(memcmp(b, flat, total), 0);
 	for (int i = 0, at = 0; i < 16; at += (int)s[i++].length)
 		CU_ASSERT_EQUAL(memcmp((void *)(uintptr_t)s[i].addr, flat + at, s[i].length), 0);
-	close_with_keys(&p, &ma, &mb);
-	free(flat);
+	t_pair_close(&p);
 }
 
 static void inline_sends(void)
@@ -126,7 +117,7 @@ static void inline_sends(void)
 				       .opcode = IBV_WR_SEND,
 				       .send_flags = IBV_SEND_INLINE};
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	pair_with_keys(&p, NULL, &ma, &mb);
 	t_recv(&p.sv, 1, mb, 0, 64);
@@ -143,14 +134,13 @@ static void inline_sends(void)
 	wr.opcode = IBV_WR_RDMA_READ;
 	s.length = 5;
 	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), -EINVAL);
-	close_with_keys(&p, &ma, &mb);
 }
 
 static void post_limits(void)
 {
 	struct ibv_send_wr wr[70] = {{0}}, *bad;
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	pair_with_keys(&p, NULL, &ma, &mb);
 	for (int i = 0; i < 70; i++)
@@ -165,14 +155,13 @@ static void post_limits(void)
 	for (int i = 0; i < 64; i++)
 		CU_ASSERT_EQUAL(t_recv(&p.sv, 1, mb, 0, 8), 0);
 	CU_ASSERT_EQUAL(t_recv(&p.sv, 1, mb, 0, 8), -ENOMEM);
-	close_with_keys(&p, &ma, &mb);
 }
 
 static void not_connected(void)
 {
 	struct t_opts o = {.no_accept = true};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE}, *bad;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_open(&p, &o);
 	t_pair_start(&p);
@@ -180,7 +169,6 @@ static void not_connected(void)
 	T_UNTIL(&p, p.sv.conn);
 	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), -ENOTCONN);
 	CU_ASSERT_EQUAL(rd_fab_post_send(p.sv.conn, &wr, &bad), -ENOTCONN);
-	t_pair_close(&p);
 }
 
 /* READs beyond the ORD wait in order, as do the work requests behind them. */
@@ -188,7 +176,7 @@ static void ord_stalls(void)
 {
 	struct t_opts o = {.cparam.ord = 2, .sparam.ird = 2};
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	pair_with_keys(&p, &o, &ma, &mb);
 	CU_ASSERT_EQUAL(p.cl.conn->ord, 2);
@@ -205,7 +193,6 @@ static void ord_stalls(void)
 	CU_ASSERT(all_ok(&p.cl, 0, 21));
 	CU_ASSERT(t_filled(a, 200000, 3));
 	CU_ASSERT_EQUAL(p.sv.disconnected, 0); /* its IRD was never exceeded */
-	close_with_keys(&p, &ma, &mb);
 }
 
 /* Of work requests that leave together, only the last one is reported. READs, and work requests
@@ -216,7 +203,7 @@ static void coalesced(void)
 	static const uint64_t expected[2][5] = {{1, 2, 3, 4, 5}, {2, 4, 5}};
 	struct t_opts o = {.coalesce = true};
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	pair_with_keys(&p, &o, &ma, &mb);
 	t_fill(b, sizeof(b), 4);
@@ -249,14 +236,13 @@ static void coalesced(void)
 	T_UNTIL(&p, p.cl.nwc == 4);
 	for (int i = 0; i < 4; i++)
 		CU_ASSERT_EQUAL(p.cl.wc[i].status, IBV_WC_WR_FLUSH_ERR);
-	close_with_keys(&p, &ma, &mb);
 }
 
 static void no_ord(void)
 {
 	struct t_opts o = {.sparam.ird = 0xffff, .client.no_peer_to_peer = true};
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	pair_with_keys(&p, &o, &ma, &mb);
 	CU_ASSERT_EQUAL(p.cl.conn->ord, 0);
@@ -264,7 +250,6 @@ static void no_ord(void)
 	T_UNTIL(&p, p.cl.disconnected);
 	CU_ASSERT_EQUAL(p.cl.wc[0].status, IBV_WC_LOC_QP_OP_ERR);
 	T_UNTIL(&p, p.sv.disconnected);
-	close_with_keys(&p, &ma, &mb);
 }
 
 static void fence(void)
@@ -276,7 +261,7 @@ static void fence(void)
 				       .send_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE};
 	uint8_t buf[128];
 	struct rd_fab_mr *mr;
-	struct t_pair p;
+	T_PAIR(p);
 	struct t_raw r;
 
 	t_pair_open(&p, NULL);
@@ -298,8 +283,6 @@ static void fence(void)
 	CU_ASSERT_EQUAL(memcmp(buf + 16, "wxyz", 4), 0);
 	t_raw_close(&r);
 	T_UNTIL(&p, p.cl.disconnected);
-	rd_fab_dereg_mr(&mr);
-	t_pair_close(&p);
 }
 
 static void shared_receive(void)
@@ -307,7 +290,7 @@ static void shared_receive(void)
 	struct t_opts o = {.srq = true};
 	struct rd_fab_mr *ma, *mb;
 	bool taken[64] = {false};
-	struct t_pair p;
+	T_PAIR(p);
 
 	pair_with_keys(&p, &o, &ma, &mb);
 	for (uint64_t i = 0; i < 64; i++)
@@ -329,7 +312,6 @@ static void shared_receive(void)
 	rd_fab_disconnect(p.cl.conn);
 	T_UNTIL(&p, p.sv.disconnected);
 	CU_ASSERT_EQUAL(p.sv.nwc, 60);
-	close_with_keys(&p, &ma, &mb);
 }
 
 struct notes {
@@ -346,7 +328,7 @@ static void notification(void)
 	struct notes n = {0};
 	struct rd_fab_mr *ma, *mb;
 	struct ibv_wc wc[8];
-	struct t_pair p;
+	T_PAIR(p);
 	int got = 0;
 
 	pair_with_keys(&p, NULL, &ma, &mb);
@@ -375,7 +357,6 @@ static void notification(void)
 	CU_ASSERT_EQUAL(rd_fab_cq_arm(p.sv.cq), 0);
 	t_send(&p.cl, 1, ma, 0, 8);
 	T_UNTIL(&p, n.n == 2);
-	close_with_keys(&p, &ma, &mb);
 }
 
 static void flow_invalidation(void)
@@ -386,7 +367,7 @@ static void flow_invalidation(void)
 				       .opcode = IBV_WR_SEND_WITH_INV,
 				       .send_flags = IBV_SEND_SOLICITED};
 	struct rd_fab_mr *ma, *mb, *key;
-	struct t_pair p;
+	T_PAIR(p);
 
 	pair_with_keys(&p, NULL, &ma, &mb);
 	key = t_reg(&p.cl, a, 4096, T_ACCESS_ALL);
@@ -407,14 +388,12 @@ static void flow_invalidation(void)
 	t_rdma(&p.sv, IBV_WR_RDMA_WRITE, 3, mb, 0, 8, rd_fab_remote_addr(key, a), key->rkey);
 	T_UNTIL(&p, p.cl.disconnected && p.sv.disconnected);
 	CU_ASSERT_PTR_NOT_NULL(strstr(p.sv.reason, "terminated by the peer: invalid key"));
-	rd_fab_dereg_mr(&key);
-	close_with_keys(&p, &ma, &mb);
 }
 
 static void keys(void)
 {
 	struct rd_fab_mr *mr[300], *one;
-	struct t_pair p;
+	T_PAIR(p);
 	uint32_t old, mask;
 	int fresh = 0;
 
@@ -436,20 +415,17 @@ static void keys(void)
 		CU_ASSERT_PTR_EQUAL(rd_iw_test_find_mr(p.cl.dev, mr[i]->rkey), mr[i]);
 	/* An old key does not become valid again soon: its slot is not reused at once. */
 	old = mr[0]->rkey;
-	rd_fab_dereg_mr(&mr[0]);
+	t_dereg(&p.cl, mr[0]);
 	mr[0] = t_reg(&p.cl, a, 16, T_ACCESS_ALL);
 	CU_ASSERT_NOT_EQUAL(mr[0]->rkey & mask, old & mask);
 	CU_ASSERT_PTR_NULL(rd_iw_test_find_mr(p.cl.dev, old));
 	for (int i = 0; i < 64; i++) {
 		old = mr[0]->rkey;
-		rd_fab_dereg_mr(&mr[0]);
+		t_dereg(&p.cl, mr[0]);
 		mr[0] = t_reg(&p.cl, a, 16, T_ACCESS_ALL);
 		fresh += mr[0]->rkey != old;
 	}
 	CU_ASSERT_EQUAL(fresh, 64);
-	for (int i = 0; i < 300; i++)
-		rd_fab_dereg_mr(&mr[i]);
-	t_pair_close(&p);
 }
 
 /* What peers see of memory without remote access: the sink of a READ has a key and an address as
@@ -458,7 +434,7 @@ static void keys_and_addresses_are_random(void)
 {
 	uint64_t set = 0, clear = 0, keys_set = 0, keys_clear = 0;
 	struct rd_fab_mr *mr;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_open(&p, NULL);
 	for (int i = 0; i < 200; i++) {
@@ -470,11 +446,10 @@ static void keys_and_addresses_are_random(void)
 		clear |= ~mr->iova;
 		keys_set |= mr->rkey;
 		keys_clear |= ~mr->rkey;
-		rd_fab_dereg_mr(&mr);
+		t_dereg(&p.cl, mr);
 	}
 	CU_ASSERT_EQUAL(set & clear & 0xffffffff000, 0xffffffff000);
 	CU_ASSERT_EQUAL(keys_set & keys_clear & 0xffffffc0, 0xffffffc0);
-	t_pair_close(&p);
 }
 
 /* The peer reads much data slowly; the key is invalidated while the response is being sent. */
@@ -494,7 +469,7 @@ static void revoked_while_read(void)
 	t_raw_send(&r, out, t_fpdu_read(out, 1, mr->rkey, rd_fab_remote_addr(mr, heap), 4 << 20));
 	T_UNTIL(&p,
 		rd_iw_test_conn(p.sv.conn).tx_part > 0 && rd_iw_test_conn(p.sv.conn).tx_blocked);
-	rd_fab_dereg_mr(&mr);
+	t_dereg(&p.sv, mr);
 	free(heap); /* under ASan a further access would end the program */
 	do {
 		n = recv(r.fd, sink, 4 << 20, 0);
@@ -518,7 +493,7 @@ static void wrap_conn(struct t_end *e)
 static void counters_wrap(void)
 {
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 	uint64_t done = 0;
 
 	pair_with_keys(&p, NULL, &ma, &mb);
@@ -546,7 +521,6 @@ static void counters_wrap(void)
 	CU_ASSERT(t_filled(a + 65536, 60 * 64, 22));
 	CU_ASSERT(rd_iw_test_conn(p.cl.conn).sq_head < 1000);
 	CU_ASSERT(rd_iw_test_conn(p.sv.conn).send_msn < 1000);
-	close_with_keys(&p, &ma, &mb);
 }
 
 /*
@@ -557,7 +531,7 @@ static void counters_wrap(void)
 static void reads_keep_up(void)
 {
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	pair_with_keys(&p, NULL, &ma, &mb);
 	for (uint64_t i = 0; i < 40; i++)
@@ -565,14 +539,13 @@ static void reads_keep_up(void)
 	T_UNTIL(&p, p.cl.nwc == 40);
 	CU_ASSERT_EQUAL(rd_iw_test_conn(p.cl.conn).sq_head, 40);
 	CU_ASSERT_EQUAL(rd_iw_test_conn(p.cl.conn).sq_read, 40);
-	close_with_keys(&p, &ma, &mb);
 }
 
 /* A shared receive queue reserves its room in a CQ once, and releases it with its last user. */
 static void shared_room(void)
 {
 	struct t_opts o = {.srq = true};
-	struct t_pair p;
+	T_PAIR(p);
 	uint32_t with;
 
 	t_pair_connect(&p, &o);
@@ -587,7 +560,6 @@ static void shared_room(void)
 		T_UNTIL(&p, p.cl.established && p.sv.established);
 		CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(p.sv.cq), with);
 	}
-	t_pair_close(&p);
 }
 
 /* Ten thousand of the deepest queues attach to one CQ; memory is allocated for a part of them only.
@@ -595,7 +567,7 @@ static void shared_room(void)
 static void room_for_many(void)
 {
 	enum { QUEUES = 10000, DEPTH = 3 * 1024 + 60, READY = 1 << 20 };
-	struct t_pair p;
+	T_PAIR(p);
 	struct ibv_wc wc;
 
 	t_pair_connect(&p, NULL);
@@ -612,7 +584,6 @@ static void room_for_many(void)
 	CU_ASSERT_EQUAL(rd_fab_cq_poll(p.cl.cq, 1, &wc), 0);
 	for (int i = 0; i < QUEUES; i++)
 		rd_iw_test_cq_reserve(p.cl.cq, -DEPTH);
-	t_pair_close(&p);
 }
 
 /*
@@ -623,10 +594,10 @@ static void key_reused_midway(void)
 {
 	enum { OTHERS = 62 }; /* all slots but one that exist without a larger table */
 	static uint8_t first[4096], second[4096];
-	struct rd_fab_mr *mr, *next, *fill[OTHERS];
+	struct rd_fab_mr *mr, *next;
 	uint8_t out[5000], ones[4096];
-	struct t_pair p;
-	struct t_raw r;
+	T_PAIR(p);
+	struct t_raw r T_ENDS(t_raw_close);
 	uint32_t old;
 	size_t n;
 
@@ -636,13 +607,13 @@ static void key_reused_midway(void)
 	t_pair_open(&p, NULL);
 	mr = t_reg(&p.sv, first, sizeof(first), T_ACCESS_ALL);
 	for (int i = 0; i < OTHERS; i++)
-		fill[i] = t_reg(&p.sv, first, 1, 0);
+		t_reg(&p.sv, first, 1, 0);
 	old = mr->rkey;
 	t_raw_open(&r, &p, 0);
 	n = t_fpdu_tagged(out, RD_RDMAP_WRITE, old, mr->iova, true, ones, sizeof(ones));
 	t_raw_send(&r, out, 16 + 2000);
 	T_UNTIL(&p, first[1999] == 1);
-	rd_fab_dereg_mr(&mr);
+	t_dereg(&p.sv, mr);
 	next = t_reg(&p.sv, second, sizeof(second), T_ACCESS_ALL);
 	CU_ASSERT_EQUAL(next->rkey & 63, old & 63); /* the same slot ... */
 	CU_ASSERT_NOT_EQUAL(next->rkey, old);       /* ... and another key */
@@ -651,11 +622,6 @@ static void key_reused_midway(void)
 	CU_ASSERT_EQUAL(first[2000], 0);
 	for (size_t i = 0; i < sizeof(second); i++)
 		CU_ASSERT_FATAL(second[i] == 0);
-	t_raw_close(&r);
-	rd_fab_dereg_mr(&next);
-	for (int i = 0; i < OTHERS; i++)
-		rd_fab_dereg_mr(&fill[i]);
-	t_pair_close(&p);
 }
 
 /* Both sides send much data through tiny buffers: neither may wait for the other. */
@@ -666,7 +632,7 @@ static void backpressure(bool crc)
 			   .cparam.ird = 16};
 	const uint32_t each = 32768, count = 8;
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	pair_with_keys(&p, &o, &ma, &mb);
 	t_fill(a, sizeof(a) / 2, 21);
@@ -701,7 +667,6 @@ static void backpressure(bool crc)
 	CU_ASSERT(all_ok(&p.sv, 0, 2 + (int)count));
 	CU_ASSERT(t_filled(a + sizeof(a) / 2, sizeof(a) / 2, 22));
 	CU_ASSERT(t_filled(b + sizeof(b) / 2, sizeof(b) / 2 - 8, 21));
-	close_with_keys(&p, &ma, &mb);
 }
 
 static void backpressure_plain(void)
@@ -766,7 +731,7 @@ static void random_mix(void)
 		}
 		CU_ASSERT(all_ok(&p.cl, 0, posted));
 		CU_ASSERT_EQUAL(memcmp(b, model, sizeof(b)), 0);
-		close_with_keys(&p, &ma, &mb);
+		t_pair_close(&p);
 		free(model);
 	}
 }
@@ -806,7 +771,7 @@ static void runs_in_parts(void)
 	const int rounds = 60, each = 30;
 	uint32_t x = 4711, pos = 0, sends = 0;
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	pair_with_keys(&p, &o, &ma, &mb);
 	for (int round = 1; round <= rounds; round++) {
@@ -839,7 +804,6 @@ static void runs_in_parts(void)
 	}
 	/* More system calls than rounds: writes were partial. */
 	CU_ASSERT(t_stats(&p.cl)->sendmsg_calls > 4 * (uint64_t)rounds);
-	close_with_keys(&p, &ma, &mb);
 }
 
 /* A run of which only a part fits into the copy area: its rest is sent from where it is. */
@@ -848,7 +812,7 @@ static void long_run(void)
 	struct t_opts o = {.depth = 128};
 	const int writes = 120;
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 	uint64_t calls;
 
 	CU_ASSERT_FATAL(writes * RD_IW_RUN_COPY > RD_IW_RUN_ROOM + 8 * RD_IW_RUN_COPY);
@@ -869,7 +833,6 @@ static void long_run(void)
 		CU_ASSERT(t_stats(&p.cl)->sendmsg_calls - calls <= 8); /* not one each */
 		p.cl.nwc = p.sv.nwc = 0;
 	}
-	close_with_keys(&p, &ma, &mb);
 }
 
 /* A clock that advances by @step whenever it is read. */
@@ -913,7 +876,7 @@ static void quick_acks(void)
 	const struct t_opts o = {.clock = &clock};
 	const uint64_t large = sizeof(b) / 2;
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	pair_with_keys(&p, &o, &ma, &mb);
 	CU_ASSERT_EQUAL(t_stats(&p.sv)->quick_acks, 0);
@@ -928,7 +891,6 @@ static void quick_acks(void)
 	CU_ASSERT(acks_of(&p, 10, large, ma, mb) <= 1);
 	CU_ASSERT_EQUAL(acks_of(&p, 10, large, ma, mb), 0);
 	steps.step = RD_NSEC_PER_MSEC; /* closed sockets are drained by a timer */
-	close_with_keys(&p, &ma, &mb);
 }
 
 const struct t_case t_flow_cases[] = {

@@ -55,7 +55,6 @@ static void frames_stage_close(struct stage *s)
 		t_raw_close(&s->r[i]);
 		rd_fab_conn_destroy(&s->conn[i]);
 	}
-	rd_fab_dereg_mr(&s->mr);
 	t_pair_close(&s->p);
 }
 
@@ -408,7 +407,6 @@ static void sends_are_shared_out(void)
 	CU_ASSERT_EQUAL(s->p.sv.nwc, 2 * EACH);
 	CU_ASSERT_TRUE(most > TURN / 8);
 	CU_ASSERT_TRUE(most <= TURN);
-	rd_fab_dereg_mr(&mr);
 	frames_stage_close(s);
 }
 

@@ -85,7 +85,7 @@ static void removal(bool srq)
 	struct t_opts o = {.srq = srq};
 	struct rd_fab_cq *cq = NULL;
 	struct rd_fab_mr *ma, *mb, *mc = NULL;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, &o);
 	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
@@ -108,8 +108,8 @@ static void removal(bool srq)
 	T_UNTIL(&p, p.cl.nwc == (srq ? 2 : RECVS + 2));
 	CU_ASSERT_EQUAL(p.cl.wc[p.cl.nwc - 1].status, IBV_WC_WR_FLUSH_ERR);
 
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
+	t_dereg(&p.cl, ma);
+	t_dereg(&p.sv, mb);
 	anew(&p.cl);
 	anew(&p.sv);
 	hotplug_run(&p, "add");
@@ -121,7 +121,6 @@ static void removal(bool srq)
 	CU_ASSERT_EQUAL(rd_vb_test_stats(p.cl.fab)->devs, 1);
 	CU_ASSERT_EQUAL(rd_vb_test_stats(p.sv.fab)->devs, 1);
 	p.fds = 0; /* librdmacm opened the new device, and has not yet closed the old one's files */
-	t_pair_close(&p);
 }
 
 static void own_receive_queue(void)
@@ -138,7 +137,7 @@ static void shared_receive_queue(void)
 /* With nothing but a listener, whose device librdmacm has opened as well. */
 static void listener_only(void)
 {
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_open(&p, NULL);
 	anew(&p.cl);
@@ -149,7 +148,6 @@ static void listener_only(void)
 	t_open_cq(&p.sv);
 	connect_again(&p);
 	p.fds = 0;
-	t_pair_close(&p);
 }
 
 const struct t_case t_hotplug_cases[] = {

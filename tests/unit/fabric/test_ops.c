@@ -60,8 +60,6 @@ static void run_sizes(const struct t_opts *opts)
 		CU_ASSERT_EQUAL(b[n + 1], 0);
 		CU_ASSERT(t_filled(a + 3, n, (uint32_t)i + 100));
 	}
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
 	t_pair_close(&p);
 	free(a);
 	free(b);

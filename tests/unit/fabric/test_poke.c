@@ -43,7 +43,7 @@ static void pokes_unseen(bool srq)
 	struct t_opts o = {.srq = srq};
 	struct rd_fab_mr *ma, *mb;
 	uint64_t cl, sv, end;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, &o);
 	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
@@ -70,9 +70,6 @@ static void pokes_unseen(bool srq)
 		t_turn(&p, T_NAP);
 	CU_ASSERT(count_pokes(&p.cl) == cl && count_pokes(&p.sv) == sv);
 	CU_ASSERT(p.cl.nwc == 2 && p.sv.nwc == 2);
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
 }
 
 static void pokes_are_not_seen(void)
@@ -110,8 +107,6 @@ static void poke_has_a_place(void)
 		}
 		CU_ASSERT_EQUAL(rd_vb_test_conn(p.sv.conn).sends, 0);
 	}
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
 	t_pair_close(&p);
 }
 
@@ -152,12 +147,11 @@ static void ends_with_poke(void)
 static void no_depth_no_poke(void)
 {
 	struct t_opts o = {.cparam = {.ird = 4, .ord = 1}, .sparam = {.ird = 1, .ord = 0xffff}};
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, &o);
 	CU_ASSERT_EQUAL(p.sv.conn->ord, 0);
 	CU_ASSERT(!poke_armed(&p.sv));
-	t_pair_close(&p);
 }
 
 /* ---- what goes over the wire ---- */
@@ -202,7 +196,6 @@ static void lost_message(void)
 	CU_ASSERT_EQUAL(p.sv.nwc, 1);
 	t_raw_close(&r);
 	T_UNTIL(&p, p.sv.disconnected);
-	rd_fab_dereg_mr(&mb);
 	t_pair_close(&p);
 }
 
@@ -260,7 +253,6 @@ static void silent_target(void)
 	CU_ASSERT(t_raw_quiet(&r, 600 * RD_NSEC_PER_MSEC));
 	t_raw_close(&r);
 	T_UNTIL(&p, p.cl.disconnected);
-	rd_fab_dereg_mr(&ma);
 	t_pair_close(&p);
 }
 

@@ -122,14 +122,13 @@ static void *leave_when_spoken_to(void *arg)
 static void start_urgent(pthread_t *t, void *(*fn)(void *), void *arg)
 {
 	const struct sched_param first = {.sched_priority = 1};
-	pthread_attr_t attr;
+	pthread_attr_t attr T_ENDS(pthread_attr_destroy);
 
 	pthread_attr_init(&attr);
 	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
 	pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
 	pthread_attr_setschedparam(&attr, &first);
 	CU_ASSERT_EQUAL_FATAL(pthread_create(t, &attr, fn, arg), 0);
-	pthread_attr_destroy(&attr);
 }
 
 /* Both sides have sent, so siw is not poked any more. */
@@ -169,7 +168,6 @@ static void peer_leaves_amid_a_message(void)
 	T_UNTIL(&p, p.cl.disconnected && p.cl.nwc == 2);
 	pthread_join(t, NULL);
 	CU_ASSERT_NOT_EQUAL(p.cl.wc[1].status, IBV_WC_SUCCESS);
-	rd_fab_dereg_mr(&ma);
 	t_pair_close(&p);
 	CU_ASSERT_EQUAL(caught, 0);
 	sigaction(SIGPIPE, &old, NULL);

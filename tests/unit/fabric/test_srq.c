@@ -55,8 +55,6 @@ static void many_close(struct many *m)
 		rd_fab_conn_destroy(&m->cl[i]);
 		rd_fab_conn_destroy(&m->sv[i]);
 	}
-	rd_fab_dereg_mr(&m->ma);
-	rd_fab_dereg_mr(&m->mb);
 	t_pair_close(&m->p);
 }
 
@@ -106,7 +104,7 @@ static unsigned int srq_heard(struct many *m, int i)
 
 static void dry_queue_waits(void)
 {
-	struct many m;
+	struct many m T_ENDS(many_close);
 
 	many_open(&m, 1, 64);
 	for (uint64_t id = 0; id < 4; id++)
@@ -126,14 +124,13 @@ static void dry_queue_waits(void)
 	for (unsigned int i = 40; i < 60; i++) /* the connection works as before */
 		say(&m, 0, i);
 	T_UNTIL(&m.p, srq_heard(&m, 0) == 60);
-	many_close(&m);
 }
 
 /* One message without a RECV holds up all later ones of its connection, but not what the connection
  * sends. */
 static void one_message_holds_up_its_connection(void)
 {
-	struct many m;
+	struct many m T_ENDS(many_close);
 
 	many_open(&m, 2, 64);
 	say(&m, 0, 0);
@@ -166,12 +163,11 @@ static void one_message_holds_up_its_connection(void)
 	CU_ASSERT_EQUAL(srq_heard(&m, 0), 1);
 	CU_ASSERT_EQUAL(memcmp(b + 80000, a, 8), 0);
 	CU_ASSERT_EQUAL(memcmp(b + 81000, a + 512, 64), 0);
-	many_close(&m);
 }
 
 static void served_in_turn(void)
 {
-	struct many m;
+	struct many m T_ENDS(many_close);
 
 	many_open(&m, CONNS, 64);
 	for (int i = 0; i < CONNS; i++) {
@@ -193,14 +189,13 @@ static void served_in_turn(void)
 	srq_settle(&m.p);
 	for (int i = 0; i < CONNS; i++)
 		CU_ASSERT_EQUAL(srq_heard(&m, i), 3);
-	many_close(&m);
 }
 
 /* A posted RECV goes to a waiting connection, even if another connection's message arrives first.
  */
 static void newcomers_queue_up(void)
 {
-	struct many m;
+	struct many m T_ENDS(many_close);
 
 	many_open(&m, 2, 64);
 	say(&m, 0, 0);
@@ -216,7 +211,6 @@ static void newcomers_queue_up(void)
 	srq_settle(&m.p);
 	CU_ASSERT_EQUAL(srq_heard(&m, 0), 1);
 	CU_ASSERT_EQUAL(srq_heard(&m, 1), 1);
-	many_close(&m);
 }
 
 static void srq_ends_while_waiting(void)
@@ -224,7 +218,7 @@ static void srq_ends_while_waiting(void)
 	struct linger now = {.l_onoff = 1};
 	uint8_t out[256];
 	struct t_raw r;
-	struct many m;
+	struct many m T_ENDS(many_close);
 	size_t n;
 
 	many_open(&m, 2, 64);
@@ -256,13 +250,12 @@ static void srq_ends_while_waiting(void)
 	for (unsigned int k = 0; k < 60; k++)
 		say(&m, 1, k);
 	T_UNTIL(&m.p, srq_heard(&m, 1) == 60);
-	many_close(&m);
 }
 
 /* The peer disconnects after its messages: all of them are received first. */
 static void goodbye_waits_too(void)
 {
-	struct many m;
+	struct many m T_ENDS(many_close);
 
 	many_open(&m, 1, 64);
 	for (unsigned int k = 0; k < 10; k++)
@@ -276,7 +269,6 @@ static void goodbye_waits_too(void)
 	T_UNTIL(&m.p, m.p.sv.disconnected == 1);
 	CU_ASSERT_EQUAL(srq_heard(&m, 0), 10);
 	CU_ASSERT_EQUAL(m.p.sv.status, 0);
-	many_close(&m);
 }
 
 /* RECVs that a connection has taken from the shared queue are returned when it has ended. */
@@ -284,7 +276,7 @@ static void recvs_outlive_connections(void)
 {
 	uint8_t out[256];
 	struct t_raw r;
-	struct many m;
+	struct many m T_ENDS(many_close);
 	uint32_t qpn;
 
 	many_open(&m, 1, 64);
@@ -314,7 +306,6 @@ static void recvs_outlive_connections(void)
 	CU_ASSERT_EQUAL(m.p.sv.wc[1].status, IBV_WC_SUCCESS);
 	CU_ASSERT_EQUAL(m.p.sv.wc[0].wr_id + m.p.sv.wc[1].wr_id, 11);
 	t_raw_close(&r);
-	many_close(&m);
 }
 
 static void count_low(struct rd_fab_srq *srq, void *arg)
@@ -458,7 +449,7 @@ static void a_share_leaves_a_quarter(void)
 
 static void turns_within_a_share(void)
 {
-	struct shared s;
+	struct shared s T_ENDS(shared_close);
 
 	shared_open(&s, (const int[SHARED]){0, 0, 1, 2});
 	talk(&s, 0, 20);
@@ -468,7 +459,6 @@ static void turns_within_a_share(void)
 		CU_ASSERT_EQUAL(srq_heard(&s.m, 0), 12 + (k + 1) / 2);
 		CU_ASSERT_EQUAL(srq_heard(&s.m, 1), k / 2);
 	}
-	shared_close(&s);
 }
 
 /* The last RECV is taken. Returned RECVs go first to shares that hold none, in order, even if
@@ -476,7 +466,7 @@ static void turns_within_a_share(void)
 static void nothing_held_comes_first(void)
 {
 	static const unsigned int want[SHARED] = {12, 3, 1, 1, 1, 0};
-	struct shared s;
+	struct shared s T_ENDS(shared_close);
 	int acked;
 
 	shared_open(&s, (const int[SHARED]){0, 1, 2, 3, 4, 5});
@@ -493,12 +483,11 @@ static void nothing_held_comes_first(void)
 	srq_give(&s, 0, 0, 1); /* before its message was looked at */
 	for (int i = 0; i < SHARED; i++)
 		CU_ASSERT_EQUAL(srq_heard(&s.m, i), want[i]);
-	shared_close(&s);
 }
 
 static void a_connection_changes_its_share(void)
 {
-	struct shared s;
+	struct shared s T_ENDS(shared_close);
 
 	shared_open(&s, (const int[SHARED]){0, 0, 1, 2});
 	talk(&s, 0, 20);
@@ -516,13 +505,12 @@ static void a_connection_changes_its_share(void)
 	CU_ASSERT_EQUAL(s.of[2]->recvs, 12);
 	srq_give(&s, 2, 0, 12);
 	CU_ASSERT_TRUE(srq_heard(&s.m, 0) > 12);
-	shared_close(&s);
 }
 
 /* RECVs of a connection count until they are returned, even after its end. */
 static void a_share_outlives_a_connection(void)
 {
-	struct shared s;
+	struct shared s T_ENDS(shared_close);
 
 	shared_open(&s, (const int[SHARED]){0, 0, 1, 2});
 	talk(&s, 0, 20);
@@ -535,13 +523,12 @@ static void a_share_outlives_a_connection(void)
 	srq_post(&s, 12);
 	srq_settle(&s.m.p);
 	CU_ASSERT_EQUAL(srq_heard(&s.m, 1), 12);
-	shared_close(&s);
 }
 
 /* Its claim to the next RECV ends with it. */
 static void nothing_held_and_gone(void)
 {
-	struct shared s;
+	struct shared s T_ENDS(shared_close);
 
 	shared_open(&s, (const int[SHARED]){0, 1, 2, 3});
 	talk(&s, 0, 12);
@@ -556,7 +543,6 @@ static void nothing_held_and_gone(void)
 	CU_ASSERT_EQUAL(srq_heard(&s.m, 0), 12);
 	talk(&s, 1, 1);
 	CU_ASSERT_EQUAL(srq_heard(&s.m, 1), 4);
-	shared_close(&s);
 }
 
 /* Messages of all sizes, with few RECVs posted at random: each connection gets its own messages, in
@@ -567,7 +553,7 @@ static void churn(void)
 	static uint8_t in[RECVS][MAX];
 	unsigned int sent[CHURN] = {0}, got[CHURN] = {0}, total = 0;
 	struct rd_fab_mr *mr;
-	struct many m;
+	struct many m T_ENDS(many_close);
 	int seen = 0, acked = 0, out = 0;
 
 	many_open(&m, CHURN, 64);
@@ -612,8 +598,6 @@ static void churn(void)
 	}
 	for (int i = 0; i < CHURN; i++)
 		CU_ASSERT_EQUAL(got[i], MSGS);
-	rd_fab_dereg_mr(&mr);
-	many_close(&m);
 }
 
 /* Room for the RECVs is reserved once in the CQ of the first connection, in whatever order its
@@ -621,7 +605,7 @@ static void churn(void)
 static void room_is_reserved_once(void)
 {
 	struct rd_fab_cq *first, *other;
-	struct many m;
+	struct many m T_ENDS(many_close);
 	uint32_t sends;
 
 	many_open(&m, 1, 64);
@@ -649,7 +633,6 @@ static void room_is_reserved_once(void)
 	rd_fab_conn_destroy(&m.sv[3]);
 	CU_ASSERT_EQUAL(rd_iw_test_cq_reserved(other), 0);
 	rd_fab_cq_destroy(&other);
-	many_close(&m);
 }
 
 const struct t_case t_srq_cases[] = {

@@ -138,7 +138,7 @@ static void two_threads(struct rd_fab_iwarp_scratch *scratch)
 	struct worker w = {.loop = NULL};
 	struct rd_fab_mr *mr;
 	void *rc = NULL;
-	struct t_pair p;
+	struct t_pair p T_ENDS(t_pair_close);
 	pthread_t t;
 
 	t_pair_open(&p, &o);
@@ -152,9 +152,7 @@ static void two_threads(struct rd_fab_iwarp_scratch *scratch)
 	CU_ASSERT_PTR_NULL(rc);
 	CU_ASSERT_EQUAL(w.recvs, 8);
 	CU_ASSERT_EQUAL(w.failures, 0);
-	rd_fab_dereg_mr(&mr);
 	worker_close(&w);
-	t_pair_close(&p);
 }
 
 static void each_its_scratch(void)

@@ -166,7 +166,7 @@ static void wrong_states(void)
 {
 	struct t_opts o = {.no_accept = true};
 	struct rd_fab_conn_param big = {.private_data = mem};
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_open(&p, &o);
 	t_pair_start(&p);
@@ -182,14 +182,13 @@ static void wrong_states(void)
 	CU_ASSERT(p.cl.pd_len >= 4);
 	CU_ASSERT_EQUAL(p.cl.pd[2], 6);
 	CU_ASSERT_EQUAL(p.sv.disconnected, 0);
-	t_pair_close(&p);
 }
 
 /* The peer disconnects while its request is on its way to another loop. */
 static void void_request(void)
 {
 	struct t_opts o = {.manual = true};
-	struct t_pair p;
+	T_PAIR(p);
 	uint64_t end;
 
 	t_pair_open(&p, &o);
@@ -205,13 +204,12 @@ static void void_request(void)
 	t_adopt(&p, p.req);
 	rd_fab_conn_destroy(&p.cl.conn);
 	T_UNTIL(&p, !p.sv.conn || p.sv.disconnected);
-	t_pair_close(&p);
 }
 
 static void verbs_nobody_listens(void)
 {
 	struct rd_fab_listener gone = {0};
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_open(&p, NULL);
 	gone.addr = p.lis->addr;
@@ -222,14 +220,13 @@ static void verbs_nobody_listens(void)
 	T_UNTIL(&p, p.cl.failed);
 	CU_ASSERT_EQUAL(p.cl.status, -ECONNREFUSED);
 	CU_ASSERT_EQUAL(p.cl.rejected + p.cl.disconnected, 0);
-	t_pair_close(&p);
 }
 
 static void bad_addresses(void)
 {
 	struct rd_fab_listener *second = NULL;
 	struct sockaddr_storage ss;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_open(&p, NULL);
 	CU_ASSERT_EQUAL(
@@ -243,7 +240,6 @@ static void bad_addresses(void)
 			0);
 	CU_ASSERT_NOT_EQUAL(rd_addr_port((struct sockaddr *)&second->addr), 0);
 	rd_fab_unlisten(&second);
-	t_pair_close(&p);
 }
 
 /* ---- ends ---- */
@@ -253,7 +249,7 @@ static void flush(int who)
 	struct ibv_recv_wr rwr = {.wr_id = 90}, *rbad;
 	struct ibv_send_wr *bad, wr = {.wr_id = 91, .opcode = IBV_WR_SEND};
 	struct rd_fab_mr *ma;
-	struct t_pair p;
+	T_PAIR(p);
 	int n;
 
 	t_pair_connect(&p, NULL);
@@ -292,8 +288,6 @@ static void flush(int who)
 	t_turn(&p, 0);
 	CU_ASSERT_EQUAL(p.cl.disconnected, 1);
 	CU_ASSERT(who > 1 || p.cl.status == 0);
-	rd_fab_dereg_mr(&ma);
-	t_pair_close(&p);
 }
 
 static void flushes(void)
@@ -330,8 +324,6 @@ static void end_under_load(void)
 		for (int i = 0; i < p.cl.nwc; i++)
 			CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, (uint64_t)i);
 		CU_ASSERT_EQUAL(p.cl.disconnected, 1);
-		rd_fab_dereg_mr(&ma);
-		rd_fab_dereg_mr(&mb);
 		t_pair_close(&p);
 	}
 }
@@ -347,7 +339,7 @@ static void verbs_notification(void)
 {
 	struct rd_fab_mr *ma, *mb;
 	int notified = 0;
-	struct t_pair p;
+	T_PAIR(p);
 	uint64_t end;
 
 	t_pair_connect(&p, NULL);
@@ -374,9 +366,6 @@ static void verbs_notification(void)
 		p.sv.no_poll = true;
 	}
 	p.sv.cq->fn = NULL;
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
 }
 
 struct served {
@@ -400,7 +389,7 @@ static void armed_before_sleep(void)
 	struct served served = {.n = 0};
 	const uint64_t *arms;
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 	uint64_t before, end;
 
 	t_pair_connect(&p, NULL);
@@ -435,16 +424,13 @@ static void armed_before_sleep(void)
 		CU_ASSERT(t_now() < end);
 	}
 	p.sv.cq->fn = NULL;
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
 }
 
 static void verbs_purged(void)
 {
 	struct rd_fab_mr *ma, *mb;
 	struct ibv_wc wc[4];
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, NULL);
 	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
@@ -458,9 +444,6 @@ static void verbs_purged(void)
 	CU_ASSERT_EQUAL(rd_fab_cq_poll(p.cl.cq, 4, wc), 4);
 	rd_fab_conn_destroy(&p.cl.conn);
 	CU_ASSERT_EQUAL(rd_fab_cq_poll(p.cl.cq, 4, wc), 0);
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
 }
 
 /* More READs than the device may have outstanding: they wait in order. More than the queue holds:
@@ -469,7 +452,7 @@ static void verbs_read_depth(void)
 {
 	struct t_opts o = {.cparam = {.ord = 2}, .sparam = {.ird = 2}};
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, &o);
 	CU_ASSERT_EQUAL(p.cl.conn->ord, 2);
@@ -485,9 +468,6 @@ static void verbs_read_depth(void)
 		CU_ASSERT_EQUAL(p.cl.wc[i].wr_id, (uint64_t)i);
 		CU_ASSERT_EQUAL(p.cl.wc[i].status, IBV_WC_SUCCESS);
 	}
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
 }
 
 static void gather_and_inline(void)
@@ -499,7 +479,7 @@ static void gather_and_inline(void)
 				       .num_sge = 2,
 				       .opcode = IBV_WR_SEND,
 				       .send_flags = IBV_SEND_SIGNALED};
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, NULL);
 	ma = t_reg(&p.cl, mem, 32768, T_ACCESS_ALL);
@@ -527,16 +507,13 @@ static void gather_and_inline(void)
 	wr.num_sge = 99;
 	CU_ASSERT_EQUAL(rd_fab_post_send(p.cl.conn, &wr, &bad), -EINVAL);
 	CU_ASSERT_PTR_EQUAL(bad, &wr);
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
 }
 
 /* Work requests of one turn are posted together; the caller's lists are not used after the call. */
 static void one_batch_for_a_turn(void)
 {
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 	uint64_t before;
 
 	t_pair_connect(&p, NULL);
@@ -572,16 +549,13 @@ static void one_batch_for_a_turn(void)
 		CU_ASSERT(p.sv.wc[i].wr_id == i && p.sv.wc[i].byte_len == 8);
 		CU_ASSERT(mem[4096 + 16 * i] == i && mem[4096 + 16 * i + 7] == 7);
 	}
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
 }
 
 static void verbs_shared_receive_queue(void)
 {
 	struct t_opts o = {.srq = true};
 	struct rd_fab_mr *ma, *mb;
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, &o);
 	ma = t_reg(&p.cl, mem, sizeof(mem), T_ACCESS_ALL);
@@ -599,9 +573,6 @@ static void verbs_shared_receive_queue(void)
 			CU_ASSERT_EQUAL(p.sv.wc[i].qp_num, p.sv.conn->qp_num);
 		}
 	}
-	rd_fab_dereg_mr(&ma);
-	rd_fab_dereg_mr(&mb);
-	t_pair_close(&p);
 }
 
 /* No CQ of a device is large enough for all queue pairs that use it. */
@@ -610,7 +581,7 @@ static void many_on_one_cq(void)
 	enum { N = 24 };
 	struct rd_fab_conn *first[N] = {NULL};
 	struct t_opts o = {.depth = 256};
-	struct t_pair p;
+	T_PAIR(p);
 
 	t_pair_connect(&p, &o);
 	for (int i = 0; i < N; i++) {
@@ -625,7 +596,6 @@ static void many_on_one_cq(void)
 	CU_ASSERT(rd_vb_test_cq_segments(p.cl.cq) > 1);
 	for (int i = 0; i < N; i++)
 		rd_fab_conn_destroy(&first[i]);
-	t_pair_close(&p);
 }
 
 const struct t_case t_no_device_cases[] = {
@@ -658,7 +628,7 @@ static void silence_times_out(void)
 {
 	struct rd_fab_listener silent = {0};
 	uint64_t longest = 0, start = t_now();
-	struct t_pair p;
+	struct t_pair p T_ENDS(t_pair_close);
 
 	start_in_vain(&p, &silent);
 	while (!p.cl.failed && t_now() - start < T_WAIT) {
@@ -673,7 +643,6 @@ static void silence_times_out(void)
 	CU_ASSERT_EQUAL(p.cl.status, -ETIMEDOUT);
 	/* No turn of the loop was blocked by it. */
 	CU_ASSERT(longest < 500 * RD_NSEC_PER_MSEC);
-	t_pair_close(&p);
 }
 
 static void silence_destroyed(void)
