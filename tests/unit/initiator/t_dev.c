@@ -35,6 +35,12 @@ void t_dev_init(struct t_dev *d)
 	d->opts.event_user = d;
 }
 
+struct t_dev t_dev_new(struct t_dev *self)
+{
+	t_dev_init(self);
+	return *self;
+}
+
 void t_dev_create(struct t_dev *d, unsigned int paths)
 {
 	struct rdinit_uri uri;
@@ -98,6 +104,18 @@ void t_dev_pass(struct t_dev *d, unsigned int ms)
 	}
 	t_advance(&t_fake, ms);
 	t_dev_settle(d);
+}
+
+uint64_t t_dev_submit(struct t_dev *d, enum rdinit_dev_op op, void *buf, struct t_done *done)
+{
+	struct rdinit_dev_io io = t_dev_io(op, 0, 1);
+	uint64_t id = 0;
+
+	io.buf = buf;
+	io.write_buf = op == RDINIT_DEV_COMPARE_WRITE ? buf : NULL;
+	CU_ASSERT_EQUAL(rdinit_dev_submit(d->chan, &io, t_done_fn, done, &id), 0);
+	t_dev_settle(d);
+	return id;
 }
 
 enum rdinit_dev_path_state t_dev_path_state(struct t_dev *d, unsigned int path)

@@ -15,7 +15,10 @@ struct t_dev {
 	unsigned int n_events, resized, ana, failed, lost;
 };
 
-/* The default options of a test; resets the fake. */
+/* A t_dev with the default options of a test, which t_dev_free() ends with its block; resets the
+ * fake. */
+#define T_DEV(d) struct t_dev d __attribute__((cleanup(t_dev_free))) = t_dev_new(&d)
+struct t_dev t_dev_new(struct t_dev *self);
 void t_dev_init(struct t_dev *d);
 /* Create a device with @paths paths to 192.0.2.1, .2, ... */
 void t_dev_create(struct t_dev *d, unsigned int paths);
@@ -30,6 +33,9 @@ void t_dev_settle(struct t_dev *d);
 void t_dev_pass(struct t_dev *d, unsigned int ms);
 /* Submit a command without data. */
 struct rdinit_dev_io t_dev_io(enum rdinit_dev_op op, uint64_t lba, uint32_t nblocks);
+/* Submit a command for block 0 with data, which belongs to both halves of a pair. Returns its
+ * identifier. */
+uint64_t t_dev_submit(struct t_dev *d, enum rdinit_dev_op op, void *buf, struct t_done *done);
 enum rdinit_dev_path_state t_dev_path_state(struct t_dev *d, unsigned int path);
 
 #endif /* T_DEV_H */

@@ -723,6 +723,19 @@ struct rdinit_ctrl *t_ctrl(uint16_t queues)
 	return t_ctrl_by(&opts);
 }
 
+struct rdinit_ctrl *t_ctrl_new(uint16_t queues)
+{
+	t_fake_reset();
+	return t_ctrl(queues);
+}
+
+void t_ctrl_cleanup(struct rdinit_ctrl **ctrl)
+{
+	rdinit_ctrl_free(ctrl);
+	CU_ASSERT_EQUAL(t_fake.mrs, 0);
+	CU_ASSERT_EQUAL(t_fake.violations, 0);
+}
+
 struct rdinit_qpair *t_qpair(struct rdinit_ctrl *ctrl, uint16_t size)
 {
 	struct rdinit_qpair_opts opts;

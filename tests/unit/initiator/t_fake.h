@@ -98,7 +98,13 @@ void t_release_sends(struct t_conn *conn);
 /* Complete the first @n of them by one completion, that of the last one. */
 void t_release_as_one(struct t_conn *conn, unsigned int n);
 
+/* A pointer that is freed with its block; afterwards nothing may be registered. */
+#define T_CTRL(ctrl) struct rdinit_ctrl *ctrl __attribute__((cleanup(t_ctrl_cleanup)))
+#define T_QPAIR(qp)  struct rdinit_qpair *qp __attribute__((cleanup(rdinit_qpair_free)))
+void t_ctrl_cleanup(struct rdinit_ctrl **ctrl);
+
 /* A connected controller and queue pair on the fake. Failures are assertions. */
+struct rdinit_ctrl *t_ctrl_new(uint16_t queues); /* on a fake that is reset */
 struct rdinit_ctrl *t_ctrl(uint16_t queues);
 void t_ctrl_opts(struct rdinit_ctrl_opts *opts, uint16_t queues);
 struct rdinit_ctrl *t_ctrl_by(const struct rdinit_ctrl_opts *opts);
@@ -114,5 +120,11 @@ struct t_done {
 	char text[RDI_TEXT];
 };
 void t_done_fn(void *user, const struct rdinit_completion *c);
+/* @done was called once, with @error. */
+#define T_ENDED(done, error)                        \
+	do {                                        \
+		CU_ASSERT_EQUAL((done).calls, 1);   \
+		CU_ASSERT_EQUAL((done).err, error); \
+	} while (0)
 
 #endif /* T_FAKE_H */

@@ -10,13 +10,11 @@
 
 static void admin_namespaces(void)
 {
+	T_CTRL(ctrl) = t_ctrl_new(1);
 	uint32_t nsids[RDINIT_NS_LIST_MAX];
-	struct rdinit_ctrl *ctrl;
 	struct rdinit_ns ns;
 	unsigned int count;
 
-	t_fake_reset();
-	ctrl = t_ctrl(1);
 	CU_ASSERT_EQUAL(rdinit_list_ns(ctrl, 0, nsids, &count), 0);
 	CU_ASSERT_EQUAL(count, 1);
 	CU_ASSERT_EQUAL(nsids[0], 1);
@@ -25,8 +23,6 @@ static void admin_namespaces(void)
 	CU_ASSERT_EQUAL(ns.block_size, 512);
 	CU_ASSERT_EQUAL(ns.blocks, T_DISK_BLOCKS);
 	CU_ASSERT_EQUAL(rdinit_ns_open(ctrl, 2, &ns), -ENODEV);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 static bool says_success_only(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
@@ -71,11 +67,9 @@ static unsigned int count_opcode(uint8_t opcode)
 
 static void keep_alive(void)
 {
-	struct rdinit_ctrl *ctrl;
+	T_CTRL(ctrl) = t_ctrl_new(1);
 	unsigned int i;
 
-	t_fake_reset();
-	ctrl = t_ctrl(1);
 	for (i = 0; i < 101; i++) {
 		t_advance(&t_fake, 100);
 		CU_ASSERT_EQUAL(rdinit_ctrl_process(ctrl, 0), 0); /* not commands of the caller */
@@ -84,7 +78,6 @@ static void keep_alive(void)
 	CU_ASSERT_EQUAL(count_opcode(nvme_admin_keep_alive), 4);
 	CU_ASSERT_EQUAL(t_fake.log[t_fake.n_log - 1].sgl.keyed.type, 0x40);
 	CU_ASSERT_EQUAL(t_fake.log[t_fake.n_log - 1].flags, 0x40);
-	rdinit_ctrl_free(&ctrl);
 }
 
 static bool no_keep_alive(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
@@ -95,7 +88,7 @@ static bool no_keep_alive(struct t_fake *f, struct t_conn *conn, const struct nv
 
 static void keep_alive_lost(void)
 {
-	struct rdinit_ctrl *ctrl;
+	T_CTRL(ctrl) = NULL;
 	unsigned int i;
 	int rc = 0;
 
@@ -109,8 +102,6 @@ static void keep_alive_lost(void)
 	CU_ASSERT_EQUAL(rc, -ETIMEDOUT);
 	CU_ASSERT_TRUE(i >= 124 && i <= 140); /* 2.5 s and twice kato */
 	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "Keep Alive"));
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 static uint32_t events[4];

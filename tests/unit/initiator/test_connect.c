@@ -44,6 +44,7 @@ static struct nvme_sqe blank(const struct nvme_sqe *sqe)
 
 static void sequence(void)
 {
+	T_CTRL(ctrl) = t_ctrl_new(1);
 	/* The bytes of the kernel host (captured), as OFFSET:HEX; all others are 0. */
 	static const char *const want[] = {
 		"0:7f40000001 32:0004 44:1f00 48:88130000", /* Connect, 1024 bytes, kato 5000 */
@@ -56,12 +57,9 @@ static void sequence(void)
 		"0:0940 39:40 40:07",                       /* Set Features 07h: one queue each */
 	};
 	const uint8_t types[] = {0x4f, 0x40, 0x40, 0x40, 0x40, 0x40, 0x4f, 0x40};
-	struct rdinit_ctrl *ctrl;
 	struct rdinit_ctrl_info info;
 	unsigned int i;
 
-	t_fake_reset();
-	ctrl = t_ctrl(1);
 	CU_ASSERT_EQUAL_FATAL(t_fake.n_log, sizeof(want) / sizeof(want[0]));
 	for (i = 0; i < t_fake.n_log; i++) {
 		struct nvme_sqe s = blank(&t_fake.log[i]);
@@ -81,9 +79,6 @@ static void sequence(void)
 	CU_ASSERT_EQUAL(info.in_capsule, 8192);
 	CU_ASSERT_EQUAL(info.max_queue_size, 128);
 	CU_ASSERT_STRING_EQUAL(info.address, "192.0.2.1:4420");
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
-	CU_ASSERT_EQUAL(t_fake.violations, 0);
 }
 
 static void queue_pair(void)
@@ -121,9 +116,9 @@ static void queue_pair(void)
 
 static void wrong_options_of_a_queue_pair(void)
 {
+	T_CTRL(ctrl) = NULL;
+	T_QPAIR(qp) = NULL;
 	struct rdinit_qpair_opts opts;
-	struct rdinit_ctrl *ctrl;
-	struct rdinit_qpair *qp;
 
 #define QPAIR_REFUSED(setting, text)                                             \
 	do {                                                                     \
@@ -139,7 +134,6 @@ static void wrong_options_of_a_queue_pair(void)
 	QPAIR_REFUSED(opts.queue_size = 1025, "queue_size is 1025, expected 2 to 1024");
 	QPAIR_REFUSED(opts.io_timeout_ms = 0, "io_timeout_ms is 0, expected milliseconds");
 	QPAIR_REFUSED(opts.qid = 2, "qid is 2, larger than the number of queues");
-	rdinit_ctrl_free(&ctrl);
 }
 
 static void smaller_queue(void)
@@ -166,7 +160,7 @@ static void smaller_queue(void)
 
 static void enabled_before(void)
 {
-	struct rdinit_ctrl *ctrl;
+	T_CTRL(ctrl) = NULL;
 	unsigned int i, sets = 0;
 
 	t_fake_reset();
@@ -177,7 +171,6 @@ static void enabled_before(void)
 		sets += t_fake.log[i].opcode == NVMF_OPCODE &&
 			t_fake.log[i].fctype == nvme_fabrics_type_property_set;
 	CU_ASSERT_EQUAL(sets, 2); /* disabled, then enabled */
-	rdinit_ctrl_free(&ctrl);
 }
 
 /* ---- failures ---- */
@@ -203,8 +196,8 @@ static int try_connect(const char *nqn)
 
 static void keep_text(char *buf, size_t len, int *rc)
 {
+	T_CTRL(ctrl) = NULL;
 	struct rdinit_ctrl_opts opts;
-	struct rdinit_ctrl *ctrl;
 
 	rdinit_ctrl_opts_init(&opts);
 	opts.traddr = "192.0.2.1";
@@ -212,8 +205,6 @@ static void keep_text(char *buf, size_t len, int *rc)
 	CU_ASSERT_EQUAL_FATAL(rdi_ctrl_create_env(&opts, &t_env, &ctrl), 0);
 	*rc = rdinit_ctrl_connect(ctrl);
 	snprintf(buf, len, "%s", rdinit_get_error());
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 static void refused(void)
@@ -326,8 +317,8 @@ static bool connect_never_ready(struct t_fake *f, struct t_conn *conn, const str
 
 static void not_ready(void)
 {
+	T_CTRL(ctrl) = NULL;
 	struct rdinit_ctrl_opts opts;
-	struct rdinit_ctrl *ctrl;
 	struct t_done done = {0};
 	unsigned int ms;
 
@@ -347,11 +338,8 @@ static void not_ready(void)
 		rdinit_ctrl_process(ctrl, 0);
 		t_advance(&t_fake, 10);
 	}
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, -ETIMEDOUT);
+	T_ENDED(done, -ETIMEDOUT);
 	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, "ready"));
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 static void bad_options(void)
@@ -397,16 +385,12 @@ static void bad_options(void)
 
 static void connect_shutdown(void)
 {
-	struct rdinit_ctrl *ctrl;
+	T_CTRL(ctrl) = t_ctrl_new(1);
 
-	t_fake_reset();
-	ctrl = t_ctrl(1);
 	CU_ASSERT_EQUAL(rdinit_ctrl_disconnect(ctrl), 0);
 	CU_ASSERT_EQUAL(t_fake.cc, 0x00464001);
 	CU_ASSERT_EQUAL(rdinit_ctrl_process(ctrl, 0), -ENOTCONN);
 	CU_ASSERT_EQUAL(rdinit_ctrl_disconnect(ctrl), 0); /* nothing left to do */
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 static void free_while_connecting(void)

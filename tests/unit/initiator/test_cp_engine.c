@@ -180,7 +180,6 @@ static unsigned int stable_n;
 
 static void on_stable(void *user, uint64_t upto)
 {
-	(void)user;
 	if (stable_n < 64)
 		stable_upto[stable_n++] = upto;
 }
@@ -226,11 +225,19 @@ static struct cli_cp_status cp_engine_run(struct cli_cp_engine *e)
 	return st;
 }
 
-static void end_of_case(struct cli_cp_engine *e)
+/* Both ends of @bytes with blocks of 512 bytes; the source has data. */
+static void both_make(uint64_t bytes)
+{
+	fake_make(&src, "src", bytes, 512);
+	fake_make(&dst, "dst", bytes, 512);
+	fake_fill(&src, 0, src.room);
+}
+
+static void end_of_case(struct cli_cp_engine **e)
 {
 	CU_ASSERT_FALSE(src.out_of_order || src.misaligned);
 	CU_ASSERT_FALSE(dst.out_of_order || dst.overlap || dst.misaligned);
-	cli_cp_engine_free(e);
+	cli_cp_engine_free(*e);
 	free(src.data);
 	free(dst.data);
 }
@@ -258,29 +265,26 @@ static void copies_all(void)
 			CU_ASSERT_EQUAL(st.done, sizes[i]);
 			CU_ASSERT_EQUAL(st.complete, sizes[i]);
 			CU_ASSERT_EQUAL(memcmp(src.data, dst.data, sizes[i]), 0);
-			end_of_case(e);
+			end_of_case(&e);
 		}
 	}
 }
 
 static void is_parallel_and_bounded(void)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 
-	fake_make(&src, "src", 8 * MIB, 512);
-	fake_make(&dst, "dst", 8 * MIB, 512);
-	fake_fill(&src, 0, src.room);
+	both_make(8 * MIB);
 	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
 	CU_ASSERT_EQUAL(cp_engine_run(e).err, 0);
 	/* A mebibyte of buffers is eight pieces of 128 KiB. */
 	CU_ASSERT_EQUAL(src.most, 8);
 	CU_ASSERT_TRUE(dst.most <= 8);
-	end_of_case(e);
 }
 
 static void full_queues_are_waited_for(void)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 
 	fake_make(&src, "src", 4 * MIB, 512);
 	fake_make(&dst, "dst", 4 * MIB, 512);
@@ -290,13 +294,12 @@ static void full_queues_are_waited_for(void)
 	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
 	CU_ASSERT_EQUAL(cp_engine_run(e).err, 0);
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, src.room), 0);
-	end_of_case(e);
 }
 
 /* A destination with other data, and a source with holes whose borders are not block borders. */
 static void holes_are_not_read(void)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 	struct cli_cp_status st;
 
 	fake_make(&src, "src", 8 * MIB + 100, 1);
@@ -318,13 +321,12 @@ static void holes_are_not_read(void)
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, src.room), 0);
 	CU_ASSERT_EQUAL(dst.data[src.room], 0xdd);
 	CU_ASSERT_EQUAL(src.reads, 8 + 1 + 1 + 16 + 1); /* the data, and the ends of the holes */
-	end_of_case(e);
 }
 
 /* Nothing is begun before it is known whether there is a hole. */
 static void waits_for_what_is_not_known(void)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 	struct cli_cp_status st;
 
 	fake_make(&src, "src", 4 * MIB, 512);
@@ -345,12 +347,11 @@ static void waits_for_what_is_not_known(void)
 	CU_ASSERT_EQUAL(st.err, 0);
 	CU_ASSERT_EQUAL(st.holes, 3 * MIB);
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, src.room), 0);
-	end_of_case(e);
 }
 
 static void zeroes_of(enum cli_cp_sparse sparse, bool tells, uint64_t holes, bool written)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 	struct cli_cp_status st;
 
 	fake_make(&src, "src", 4 * MIB, 512);
@@ -366,7 +367,6 @@ static void zeroes_of(enum cli_cp_sparse sparse, bool tells, uint64_t holes, boo
 	CU_ASSERT_EQUAL(st.holes, holes);
 	CU_ASSERT_EQUAL(dst.zeroes == 0, written);
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, src.room), 0);
-	end_of_case(e);
 }
 
 static void zeroes_become_holes(void)
@@ -379,7 +379,7 @@ static void zeroes_become_holes(void)
 
 static void never_reads_the_holes(void)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 
 	fake_make(&src, "src", 4 * MIB, 512);
 	fake_make(&dst, "dst", 4 * MIB, 512);
@@ -392,13 +392,12 @@ static void never_reads_the_holes(void)
 	CU_ASSERT_EQUAL(cp_engine_run(e).holes, 0);
 	CU_ASSERT_EQUAL(dst.zeroes, 0);
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, src.room), 0);
-	end_of_case(e);
 }
 
 /* Blocks of 16 KiB at the source; the destination zeroes units of 8 KiB. */
 static void zeroes_too_long_for_one_command(void)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 	struct cli_cp_status st;
 
 	fake_make(&src, "src", MIB, 16 * KIB);
@@ -412,7 +411,6 @@ static void zeroes_too_long_for_one_command(void)
 	CU_ASSERT_EQUAL(st.holes, 0);
 	CU_ASSERT_EQUAL(dst.zeroes, 0);
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, src.room), 0);
-	end_of_case(e);
 }
 
 static void runs(void)
@@ -440,7 +438,7 @@ static void runs(void)
 
 static void stream_in(uint64_t size, uint64_t limit, int err)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 	struct cli_cp_status st;
 
 	fake_make(&src, "standard input", size, 1);
@@ -455,7 +453,6 @@ static void stream_in(uint64_t size, uint64_t limit, int err)
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, size < limit ? size : limit), 0);
 	if (!err)
 		CU_ASSERT_EQUAL(st.size, size);
-	end_of_case(e);
 }
 
 static void streams_end_where_they_end(void)
@@ -470,7 +467,7 @@ static void streams_end_where_they_end(void)
 
 static void a_stream_is_written_in_order(void)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 
 	fake_make(&src, "src", 4 * MIB + 5, 512);
 	fake_make(&dst, "standard output", 4 * MIB + 5, 1);
@@ -482,17 +479,14 @@ static void a_stream_is_written_in_order(void)
 	CU_ASSERT_EQUAL(cp_engine_run(e).err, 0);
 	CU_ASSERT_EQUAL(memcmp(src.data, dst.data, src.room), 0);
 	CU_ASSERT_TRUE(src.most > 1);
-	end_of_case(e);
 }
 
 static void fails(enum cli_cp_kind kind, uint64_t at)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 	struct cli_cp_status st;
 
-	fake_make(&src, "src", 8 * MIB, 512);
-	fake_make(&dst, "dst", 8 * MIB, 512);
-	fake_fill(&src, 0, src.room);
+	both_make(8 * MIB);
 	memset(src.data + 4 * MIB, 0, MIB);
 	(kind == CLI_CP_READ ? &src : &dst)->fail_at = at;
 	(kind == CLI_CP_READ ? &src : &dst)->fail_kind = kind;
@@ -508,7 +502,6 @@ static void fails(enum cli_cp_kind kind, uint64_t at)
 	cli_cp_engine_flush(e);
 	CU_ASSERT_EQUAL(cp_engine_run(e).stable, st.complete);
 	CU_ASSERT_EQUAL(stable_n, 1);
-	end_of_case(e);
 }
 
 static void failures_say_what_is_complete(void)
@@ -521,7 +514,7 @@ static void failures_say_what_is_complete(void)
 
 static void an_unreadable_end(void)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 	struct cli_cp_status st;
 
 	fake_make(&src, "src", 2 * MIB, 512);
@@ -532,12 +525,11 @@ static void an_unreadable_end(void)
 	st = cp_engine_run(e);
 	CU_ASSERT_EQUAL(st.err, -EIO);
 	CU_ASSERT_PTR_NOT_NULL(strstr(st.text, "is gone: it had 2097152 bytes"));
-	end_of_case(e);
 }
 
 static void a_stream_that_waits_is_abandoned(void)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 
 	fake_make(&src, "standard input", MIB, 1);
 	fake_make(&dst, "dst", MIB, 512);
@@ -549,16 +541,13 @@ static void a_stream_that_waits_is_abandoned(void)
 	CU_ASSERT_FALSE(cli_cp_engine_finished(e));
 	cli_cp_engine_stop(e, -EINTR, "Interrupt");
 	CU_ASSERT_TRUE(cli_cp_engine_finished(e));
-	end_of_case(e);
 }
 
 static void who_does_not_answer_is_not_waited_for(void)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 
-	fake_make(&src, "src", 4 * MIB, 512);
-	fake_make(&dst, "dst", 4 * MIB, 512);
-	fake_fill(&src, 0, src.room);
+	both_make(4 * MIB);
 	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
 	run_turns(e, 3);
 	cli_cp_engine_step(e);
@@ -570,18 +559,15 @@ static void who_does_not_answer_is_not_waited_for(void)
 	src.end.stuck = true;
 	CU_ASSERT_TRUE(cli_cp_engine_finished(e));
 	CU_ASSERT_TRUE(run_turns(e, 1));
-	end_of_case(e);
 }
 
 /* The journal asks for a flush each second, also while the one before is in flight. */
 static void a_flush_that_waits_for_another_ends_with_a_stop(void)
 {
-	struct cli_cp_engine *e;
+	struct cli_cp_engine *e T_ENDS(end_of_case) = NULL;
 	unsigned int i, flushes = 0;
 
-	fake_make(&src, "src", 4 * MIB, 512);
-	fake_make(&dst, "dst", 4 * MIB, 512);
-	fake_fill(&src, 0, src.room);
+	both_make(4 * MIB);
 	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
 	run_turns(e, 3);
 	cli_cp_engine_flush(e);
@@ -594,7 +580,6 @@ static void a_flush_that_waits_for_another_ends_with_a_stop(void)
 	CU_ASSERT_FALSE(cli_cp_engine_finished(e));
 	cli_cp_engine_stop(e, -EINTR, "Interrupt");
 	CU_ASSERT_TRUE(cli_cp_engine_finished(e));
-	end_of_case(e);
 }
 
 /* A flush makes stable what was written when it began, independent of later operations. */
@@ -605,9 +590,7 @@ static void flushes_cover_what_was_complete(void)
 	unsigned char *then = malloc(8 * MIB);
 
 	for (i = 1; i < 60; i += 3) {
-		fake_make(&src, "src", 8 * MIB, 512);
-		fake_make(&dst, "dst", 8 * MIB, 512);
-		fake_fill(&src, 0, src.room);
+		both_make(8 * MIB);
 		e = cp_engine_begin(CLI_CP_AUTO, 0, false);
 		run_turns(e, i);
 		memcpy(then, dst.data, dst.room);
@@ -619,7 +602,7 @@ static void flushes_cover_what_was_complete(void)
 			CU_ASSERT_EQUAL(memcmp(src.data, then, stable_upto[j]), 0);
 		CU_ASSERT_EQUAL(cp_engine_run(e).err, 0);
 		CU_ASSERT_EQUAL(dst.flushes, 1);
-		end_of_case(e);
+		end_of_case(&e);
 	}
 	free(then);
 }
@@ -629,9 +612,7 @@ static void resumes_where_it_is_told(void)
 	struct cli_cp_engine *e;
 	struct cli_cp_status st;
 
-	fake_make(&src, "src", 8 * MIB, 512);
-	fake_make(&dst, "dst", 8 * MIB, 512);
-	fake_fill(&src, 0, src.room);
+	both_make(8 * MIB);
 	memset(dst.data, 0xdd, dst.room);
 	e = cp_engine_begin(CLI_CP_AUTO, 5 * MIB, false);
 	st = cp_engine_run(e);
@@ -639,14 +620,14 @@ static void resumes_where_it_is_told(void)
 	CU_ASSERT_EQUAL(src.reads, 3 * 8);
 	CU_ASSERT_EQUAL(dst.data[5 * MIB - 1], 0xdd);
 	CU_ASSERT_EQUAL(memcmp(src.data + 5 * MIB, dst.data + 5 * MIB, 3 * MIB), 0);
-	end_of_case(e);
+	end_of_case(&e);
 
 	fake_make(&src, "src", 8 * MIB, 512);
 	fake_make(&dst, "dst", 8 * MIB, 512);
 	e = cp_engine_begin(CLI_CP_AUTO, 8 * MIB, false); /* nothing is left */
 	CU_ASSERT_EQUAL(cp_engine_run(e).done, 8 * MIB);
 	CU_ASSERT_EQUAL(src.reads, 0);
-	end_of_case(e);
+	end_of_case(&e);
 }
 
 static struct cli_cp_status compare(uint64_t spoil, bool in_hole)
@@ -682,7 +663,7 @@ static struct cli_cp_status compare(uint64_t spoil, bool in_hole)
 		if (in_hole)
 			CU_ASSERT_PTR_NOT_NULL(strstr(st.text, "0x10 instead of 0x00"));
 	}
-	end_of_case(e);
+	end_of_case(&e);
 	return st;
 }
 
@@ -711,7 +692,7 @@ static void one_slow_piece_is_not_left_far_behind(void)
 		st = cp_engine_run(e);
 		CU_ASSERT_EQUAL(st.complete, 16 * MIB);
 		CU_ASSERT_EQUAL(memcmp(src.data, dst.data, 16 * MIB), 0);
-		end_of_case(e);
+		end_of_case(&e);
 	}
 }
 

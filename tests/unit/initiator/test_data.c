@@ -36,8 +36,8 @@ static void round_trip(struct rdinit_qpair *qp, uint64_t lba, uint32_t n)
 
 static void capsule_or_key(void)
 {
-	struct rdinit_ctrl *ctrl;
-	struct rdinit_qpair *qp;
+	T_CTRL(ctrl) = NULL;
+	T_QPAIR(qp) = NULL;
 	unsigned int idle;
 
 	t_fake_reset();
@@ -72,9 +72,6 @@ static void capsule_or_key(void)
 	CU_ASSERT_EQUAL(t_fake.mrs, idle); /* keys exist as long as their command */
 	round_trip(qp, 100, 2048);
 	round_trip(qp, T_DISK_BLOCKS - 1, 1);
-	rdinit_qpair_free(&qp);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 static void no_invalidation(void)
@@ -123,9 +120,9 @@ static void no_invalidation(void)
 
 static void bounce_and_regions(void)
 {
+	T_CTRL(ctrl) = NULL;
+	T_QPAIR(qp) = NULL;
 	struct rdinit_qpair_opts opts;
-	struct rdinit_ctrl *ctrl;
-	struct rdinit_qpair *qp;
 	unsigned int made;
 
 	t_fake_reset();
@@ -155,9 +152,6 @@ static void bounce_and_regions(void)
 	CU_ASSERT_EQUAL(t_fake.mrs_made, made);
 	CU_ASSERT_EQUAL(rdinit_mem_unregister(qp, buf), 0);
 	CU_ASSERT_EQUAL(rdinit_mem_unregister(qp, buf), -ENOENT);
-	rdinit_qpair_free(&qp);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 static bool silent(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
@@ -168,9 +162,9 @@ static bool silent(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe 
 
 static void bounce_runs_out(void)
 {
+	T_CTRL(ctrl) = NULL;
 	struct t_done done[3] = {0};
 	struct rdinit_qpair_opts opts;
-	struct rdinit_ctrl *ctrl;
 	struct rdinit_qpair *qp;
 
 	t_fake_reset();
@@ -191,15 +185,13 @@ static void bounce_runs_out(void)
 	CU_ASSERT_EQUAL(done[0].calls, 1);
 	CU_ASSERT_EQUAL(done[1].calls, 1);
 	CU_ASSERT_EQUAL(done[2].calls, 0);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 static void misuse(void)
 {
+	T_CTRL(ctrl) = NULL;
+	T_QPAIR(qp) = NULL;
 	struct rdinit_ns big = t_ns, lax = t_ns;
-	struct rdinit_ctrl *ctrl;
-	struct rdinit_qpair *qp;
 	unsigned int before;
 
 	t_fake_reset();
@@ -222,20 +214,15 @@ static void misuse(void)
 	lax.unchecked = true;
 	CU_ASSERT_EQUAL(rdinit_read(qp, &lax, T_DISK_BLOCKS, 1, buf, 0), -EIO);
 	CU_ASSERT_EQUAL(rdinit_last_status(), NVME_SC_LBA_RANGE | NVME_STATUS_DNR);
-	rdinit_qpair_free(&qp);
-	rdinit_ctrl_free(&ctrl);
 }
 
 static void deep(void)
 {
+	T_CTRL(ctrl) = t_ctrl_new(1);
+	T_QPAIR(qp) = t_qpair(ctrl, 32);
 	struct t_done done[64] = {0};
-	struct rdinit_ctrl *ctrl;
-	struct rdinit_qpair *qp;
 	unsigned int i, calls = 0;
 
-	t_fake_reset();
-	ctrl = t_ctrl(1);
-	qp = t_qpair(ctrl, 32);
 	t_fake.hold_sends = true;
 	for (i = 0; i < 31; i++)
 		CU_ASSERT_EQUAL(
@@ -253,9 +240,6 @@ static void deep(void)
 	CU_ASSERT_EQUAL(done[31].calls, 0);
 	CU_ASSERT_EQUAL(rdinit_qpair_inflight(qp), 0);
 	CU_ASSERT_EQUAL(t_fake.violations, 0);
-	rdinit_qpair_free(&qp);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 const struct t_case t_data_cases[] = {

@@ -86,7 +86,7 @@ static void extents_are_told(void)
 {
 	struct rdinit_dev_info info;
 	struct told t;
-	struct t_dev d;
+	struct t_dev d T_ENDS(t_dev_free);
 
 	open_telling(&d, true);
 	rdinit_dev_info_init(&info);
@@ -109,12 +109,11 @@ static void extents_are_told(void)
 	t = ask(&d, 0, 200);
 	CU_ASSERT_EQUAL(t.n, 2);
 	CU_ASSERT_EQUAL(t.known, 120); /* up to the end of the last descriptor */
-	t_dev_free(&d);
 }
 
 static void wrong_answers_are_errors(void)
 {
-	struct t_dev d;
+	struct t_dev d T_ENDS(t_dev_free);
 
 	open_telling(&d, true);
 	desc(0, 3, 4);
@@ -130,14 +129,13 @@ static void wrong_answers_are_errors(void)
 	answer.cmpc = NVME_LBA_STATUS_INCOMPLETE; /* nothing is said of any block */
 	CU_ASSERT_EQUAL(ask(&d, 0, 100).err, -EPROTO);
 	CU_ASSERT_EQUAL(d.lost, 0);
-	t_dev_free(&d);
 }
 
 /* A range length of 0 was sent: the answer ends where the namespace ends then. */
 static void blocks_that_are_gone_are_no_hole(void)
 {
 	struct told t;
-	struct t_dev d;
+	struct t_dev d T_ENDS(t_dev_free);
 
 	open_telling(&d, true);
 	desc(0, 3, 4);
@@ -152,13 +150,12 @@ static void blocks_that_are_gone_are_no_hole(void)
 	t = ask(&d, 60, 100);
 	CU_ASSERT_EQUAL(t.err, -EINVAL);
 	CU_ASSERT_EQUAL(t.known, 0);
-	t_dev_free(&d);
 }
 
 static void a_lost_path_answers(void)
 {
 	struct told t = {.calls = 0};
-	struct t_dev d;
+	struct t_dev d T_ENDS(t_dev_free);
 
 	open_telling(&d, true);
 	silent = true;
@@ -170,7 +167,6 @@ static void a_lost_path_answers(void)
 	CU_ASSERT_EQUAL(t.calls, 1);
 	CU_ASSERT_NOT_EQUAL(t.err, 0);
 	CU_ASSERT_EQUAL(t.known, 0);
-	t_dev_free(&d);
 }
 
 static void a_freed_device_answers(void)

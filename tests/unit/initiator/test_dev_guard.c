@@ -14,7 +14,7 @@ static struct rdi_guard range(uint64_t lba, uint64_t nblocks, uint64_t safe_at, 
 static void overlapping_ranges_wait(void)
 {
 	struct rdi_guard what = range(10, 10, 100, true);
-	struct rdi_guards g;
+	struct rdi_guards g T_ENDS(rdi_guards_fini);
 
 	rdi_guards_init(&g);
 	CU_ASSERT_FALSE(rdi_guards_block(&g, 0, UINT64_MAX, NULL, 0));
@@ -25,14 +25,13 @@ static void overlapping_ranges_wait(void)
 	CU_ASSERT_TRUE(rdi_guards_block(&g, 19, 50, NULL, 0));
 	CU_ASSERT_FALSE(rdi_guards_block(&g, 20, 50, NULL, 0));
 	CU_ASSERT_TRUE(rdi_guards_block(&g, 0, UINT64_MAX, NULL, 0));
-	rdi_guards_fini(&g);
 }
 
 static void a_guard_ends_with_its_command(void)
 {
 	struct rdi_guard what = range(10, 10, 100, true);
 	struct rdi_guard *guard;
-	struct rdi_guards g;
+	struct rdi_guards g T_ENDS(rdi_guards_fini);
 
 	rdi_guards_init(&g);
 	guard = rdi_guards_add(&g, &what);
@@ -43,14 +42,13 @@ static void a_guard_ends_with_its_command(void)
 	CU_ASSERT_EQUAL(g.count, 0);
 	rdi_guards_end(&g, NULL);
 	rdi_guards_leave(&g, NULL);
-	rdi_guards_fini(&g);
 }
 
 static void a_guard_that_was_left_ends_with_its_time(void)
 {
 	struct rdi_guard what = range(10, 10, 100, true);
 	struct rdi_guard *guard;
-	struct rdi_guards g;
+	struct rdi_guards g T_ENDS(rdi_guards_fini);
 
 	rdi_guards_init(&g);
 	guard = rdi_guards_add(&g, &what);
@@ -58,7 +56,6 @@ static void a_guard_that_was_left_ends_with_its_time(void)
 	CU_ASSERT_TRUE(rdi_guards_block(&g, 10, 1, NULL, 99));
 	CU_ASSERT_FALSE(rdi_guards_block(&g, 10, 1, NULL, 100));
 	CU_ASSERT_EQUAL(g.count, 0);
-	rdi_guards_fini(&g);
 }
 
 /* Two lost commands for the same blocks must not wait for each other. */
@@ -67,7 +64,7 @@ static void of_two_lost_ones_the_older_is_first(void)
 	struct rdi_guard what = range(10, 10, 100, true), other = range(15, 10, 100, true);
 	struct rdi_guard later = range(0, 1, 500, true);
 	struct rdi_guard *first, *second;
-	struct rdi_guards g;
+	struct rdi_guards g T_ENDS(rdi_guards_fini);
 
 	rdi_guards_init(&g);
 	first = rdi_guards_add(&g, &what);
@@ -84,7 +81,6 @@ static void of_two_lost_ones_the_older_is_first(void)
 	CU_ASSERT_TRUE(rdi_guards_block(&g, 15, 10, second, 0));
 	rdi_guards_end(&g, first);
 	CU_ASSERT_FALSE(rdi_guards_block(&g, 15, 10, second, 0));
-	rdi_guards_fini(&g);
 }
 
 const struct t_case t_dev_guard_cases[] = {

@@ -13,8 +13,6 @@ static bool second_is_small(struct t_fake *f, struct t_conn *conn, const struct 
 {
 	struct nvme_id_ns ns = {.nsze = htole64(1), .ncap = htole64(1)};
 
-	(void)data;
-	(void)len;
 	if (conn != t_conn_to(f, 2, false) || sqe->opcode != nvme_admin_identify ||
 	    (le32toh(sqe->cdw10) & 0xff) != NVME_IDENTIFY_CNS_NS)
 		return false;
@@ -33,9 +31,8 @@ static uint64_t dev_blocks(struct t_dev *d)
 
 static void a_lost_path_takes_its_size_along(void)
 {
-	struct t_dev d;
+	T_DEV(d);
 
-	t_dev_init(&d);
 	t_fake.hook = second_is_small;
 	t_dev_open(&d, 2);
 	CU_ASSERT_EQUAL(dev_blocks(&d), 1);
@@ -46,14 +43,11 @@ static void a_lost_path_takes_its_size_along(void)
 	CU_ASSERT_EQUAL(t_dev_path_state(&d, 1), RDINIT_DEV_PATH_WAITING);
 	CU_ASSERT_EQUAL(dev_blocks(&d), T_DISK_BLOCKS);
 	CU_ASSERT_EQUAL(d.resized, 2);
-	t_dev_free(&d);
 }
 
 static bool has_no_namespace(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
 			     const void *data, size_t len)
 {
-	(void)data;
-	(void)len;
 	if (conn != t_conn_to(f, 1, false) || sqe->opcode != nvme_admin_identify ||
 	    (le32toh(sqe->cdw10) & 0xff) != NVME_IDENTIFY_CNS_NS_DESC_LIST)
 		return false;
@@ -64,9 +58,8 @@ static bool has_no_namespace(struct t_fake *f, struct t_conn *conn, const struct
 /* The namespace is added between two commands. Its identifiers must not be taken for missing. */
 static void a_namespace_that_appears_is_read_from_the_beginning(void)
 {
-	struct t_dev d;
+	T_DEV(d);
 
-	t_dev_init(&d);
 	t_dev_open(&d, 1);
 	t_fake.down = 1u << 1;
 	t_break(t_conn_to(&t_fake, 1, true), -ECONNRESET);
@@ -81,14 +74,11 @@ static void a_namespace_that_appears_is_read_from_the_beginning(void)
 	CU_ASSERT_EQUAL(rdinit_dev_reconnect(d.dev), 0);
 	t_dev_settle(&d);
 	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
-	t_dev_free(&d);
 }
 
 static bool refuse_one_read(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
 			    const void *data, size_t len)
 {
-	(void)data;
-	(void)len;
 	if (conn != t_conn_to(f, 1, true) || sqe->opcode != nvme_cmd_read)
 		return false;
 	f->hook = NULL;
@@ -99,11 +89,10 @@ static bool refuse_one_read(struct t_fake *f, struct t_conn *conn, const struct 
 /* CRDT1 is 6553.5 s. */
 static void a_retry_is_delayed_for_as_long_as_a_command_may_take(void)
 {
+	T_DEV(d);
 	struct t_done done = {0};
 	uint8_t buf[512];
-	struct t_dev d;
 
-	t_dev_init(&d);
 	d.opts.io_timeout_ms = 2000;
 	t_fake.id.crdt1 = htole16(UINT16_MAX);
 	t_dev_open(&d, 1);
@@ -112,9 +101,7 @@ static void a_retry_is_delayed_for_as_long_as_a_command_may_take(void)
 	t_dev_pass(&d, 1900);
 	CU_ASSERT_EQUAL(done.calls, 0);
 	t_dev_pass(&d, 200);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, 0);
-	t_dev_free(&d);
+	T_ENDED(done, 0);
 }
 
 static unsigned int refusals; /* of the halves of a pair, with this status code of the path */
@@ -123,8 +110,6 @@ static uint16_t refusal;
 static bool refuse_halves(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
 			  const void *data, size_t len)
 {
-	(void)data;
-	(void)len;
 	if (conn != t_conn_to(f, 1, true) || !(sqe->flags & NVME_CMD_FUSE_MASK))
 		return false;
 	t_answer(conn, sqe, 0, refusals ? NVME_SCT_PATH << 8 | refusal : 0);
@@ -134,11 +119,10 @@ static bool refuse_halves(struct t_fake *f, struct t_conn *conn, const struct nv
 
 static void send_refused_pair(uint16_t status_code, struct t_done *done)
 {
+	T_DEV(d);
 	struct rdinit_dev_io io = t_dev_io(RDINIT_DEV_COMPARE_WRITE, 0, 1);
 	uint8_t buf[512] = {0};
-	struct t_dev d;
 
-	t_dev_init(&d);
 	t_fake.id.fuses = htole16(NVME_CTRL_FUSES_COMPARE_AND_WRITE);
 	t_dev_open(&d, 1);
 	t_fake.hook = refuse_halves;
@@ -150,7 +134,6 @@ static void send_refused_pair(uint16_t status_code, struct t_done *done)
 	t_dev_pass(&d, 50);
 	CU_ASSERT_EQUAL(refusals, 0);
 	CU_ASSERT_EQUAL(done->calls, 1);
-	t_dev_free(&d);
 }
 
 static void a_pair_that_is_sent_again_has_no_earlier_status(void)
@@ -206,8 +189,6 @@ static bool refuse_reads_with_ana(struct t_fake *f, struct t_conn *conn, const s
 	struct nvme_ana_group_desc desc = {.grpid = htole32(1), .state = NVME_ANA_STATE_OPTIMIZED};
 	struct nvme_ana_log head = {.ngrps = htole16(1)};
 
-	(void)data;
-	(void)len;
 	if (conn == t_conn_to(f, 1, true) && sqe->opcode == nvme_cmd_read) {
 		n_reads++;
 		if (f->now >= refuse_until)
@@ -244,20 +225,18 @@ static void refused_for_ever(uint16_t status_code)
 {
 	struct t_done done = {0};
 	uint8_t buf[512];
-	struct t_dev d;
+	struct t_dev d T_ENDS(t_dev_free);
 
 	open_with_ana(&d);
 	refuse_until = UINT64_MAX;
 	refusal = status_code;
 	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 0, 1, buf, 0, t_done_fn, &done), 0);
 	t_dev_pass(&d, 8000);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, -EIO);
+	T_ENDED(done, -EIO);
 	CU_ASSERT_EQUAL(done.status, NVME_SCT_PATH << 8 | status_code);
 	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, "refused again and again"));
 	/* 1, 2, 4 to 512 ms, then 1 s each until the sum is 4 s */
 	CU_ASSERT_EQUAL(n_reads, 14);
-	t_dev_free(&d);
 }
 
 static void statuses_that_contradict_the_ana_log_have_an_end(void)
@@ -272,7 +251,7 @@ static void an_ana_log_may_lag_for_as_long_as_a_transition(void)
 {
 	struct t_done done = {0};
 	uint8_t buf[512];
-	struct t_dev d;
+	struct t_dev d T_ENDS(t_dev_free);
 
 	open_with_ana(&d);
 	refuse_until = t_fake.now + 3900 * RD_NSEC_PER_MSEC;
@@ -281,10 +260,8 @@ static void an_ana_log_may_lag_for_as_long_as_a_transition(void)
 	t_dev_pass(&d, 3800);
 	CU_ASSERT_EQUAL(done.calls, 0);
 	t_dev_pass(&d, 1300);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, 0);
+	T_ENDED(done, 0);
 	CU_ASSERT_EQUAL(d.lost, 0);
-	t_dev_free(&d);
 }
 
 /* The log page tells of the transition, and an event that it is over. */
@@ -294,7 +271,7 @@ static void time_in_transition_does_not_count(void)
 	struct t_done done = {0};
 	unsigned int i;
 	uint8_t buf[512];
-	struct t_dev d;
+	struct t_dev d T_ENDS(t_dev_free);
 
 	open_with_ana(&d);
 	refusal = NVME_SC_ANA_TRANSITION;
@@ -313,10 +290,8 @@ static void time_in_transition_does_not_count(void)
 	t_dev_pass(&d, 100);
 	/* two in each round: after the event, and once more while the log page says optimized */
 	CU_ASSERT_EQUAL(n_reads, 6);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, 0);
+	T_ENDED(done, 0);
 	CU_ASSERT_EQUAL(d.lost, 0);
-	t_dev_free(&d);
 }
 
 /* The header of a log with one record; nothing can be registered after it. */
@@ -325,8 +300,6 @@ static bool log_before_memory_ends(struct t_fake *f, struct t_conn *conn,
 {
 	struct nvmf_discovery_log head = {.numrec = htole64(1)};
 
-	(void)data;
-	(void)len;
 	if (sqe->opcode != nvme_admin_get_log_page)
 		return false;
 	f->reg_err = -ENOMEM;
@@ -335,19 +308,16 @@ static bool log_before_memory_ends(struct t_fake *f, struct t_conn *conn,
 
 static void a_discovery_log_that_finds_no_memory_ends_the_attempt(void)
 {
+	T_DEV(d);
 	struct t_done done = {0};
-	struct t_dev d;
 
-	t_dev_init(&d);
 	t_fake.id.cntrltype = NVME_CTRL_CNTRLTYPE_DISCOVERY;
 	t_fake.hook = log_before_memory_ends;
 	t_dev_create_discovery(&d);
 	CU_ASSERT_EQUAL(rdinit_dev_open_async(d.dev, t_done_fn, &done), 0);
 	t_dev_settle(&d);
 	CU_ASSERT_EQUAL(t_fake.reg_err, -ENOMEM);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, -ENOMEM);
-	t_dev_free(&d);
+	T_ENDED(done, -ENOMEM);
 }
 
 /* One record, with a name as its address. */
@@ -362,8 +332,6 @@ static bool log_has_a_name(struct t_fake *f, struct t_conn *conn, const struct n
 					     .subnqn = "nqn.2024-01.test:x",
 					     .traddr = "localhost"};
 
-	(void)data;
-	(void)len;
 	if (sqe->opcode != nvme_admin_get_log_page)
 		return false;
 	if (sqe->cdw12)
@@ -373,9 +341,8 @@ static bool log_has_a_name(struct t_fake *f, struct t_conn *conn, const struct n
 
 static void names_in_a_discovery_log_are_not_resolved(void)
 {
-	struct t_dev d;
+	T_DEV(d);
 
-	t_dev_init(&d);
 	t_fake.id.cntrltype = NVME_CTRL_CNTRLTYPE_DISCOVERY;
 	t_fake.hook = log_has_a_name;
 	t_dev_create_discovery(&d);
@@ -383,7 +350,6 @@ static void names_in_a_discovery_log_are_not_resolved(void)
 	CU_ASSERT_PTR_NOT_NULL(
 		strstr(rdinit_get_error(), "has 1 records, and none is an RDMA path"));
 	CU_ASSERT_EQUAL(d.dev->n_paths, 0);
-	t_dev_free(&d);
 }
 
 static unsigned int reads_sent;
@@ -392,8 +358,6 @@ static bool reads_end; /* a Read is answered */
 static bool leave_read(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
 		       const void *data, size_t len)
 {
-	(void)data;
-	(void)len;
 	if (conn != t_conn_to(f, 1, true) || sqe->opcode != nvme_cmd_read)
 		return false;
 	reads_sent++;
@@ -426,38 +390,32 @@ static unsigned int close_at_reads(struct t_dev *d, struct t_done *done, unsigne
 
 static void a_command_is_not_sent_for_ever(void)
 {
+	T_DEV(d);
 	struct t_done done = {0};
-	struct t_dev d;
 
-	t_dev_init(&d);
 	d.opts.ctrl_loss_tmo_ms = 30000;
 	/* The time begins with the first loss. */
 	CU_ASSERT_EQUAL(close_at_reads(&d, &done, 100), 1 + (30000 + 1099) / 1100);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, -EREMOTEIO);
+	T_ENDED(done, -EREMOTEIO);
 	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, "29 connections were lost"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, "ctrl_loss_tmo_ms (30000)"));
-	t_dev_free(&d);
 }
 
 static void each_path_can_be_lost_before_a_command_ends(void)
 {
+	T_DEV(d);
 	struct t_done done = {0};
-	struct t_dev d;
 
-	t_dev_init(&d);
 	d.opts.ctrl_loss_tmo_ms = 1000;
 	CU_ASSERT_EQUAL(close_at_reads(&d, &done, 100), RDINIT_DEV_PATHS_MAX + 1);
 	CU_ASSERT_EQUAL(done.err, -EREMOTEIO);
-	t_dev_free(&d);
 }
 
 static void without_a_limit_a_command_is_sent_for_ever(void)
 {
+	T_DEV(d);
 	struct t_done done = {0};
-	struct t_dev d;
 
-	t_dev_init(&d);
 	d.opts.ctrl_loss_tmo_ms = RDINIT_DEV_NEVER;
 	CU_ASSERT_EQUAL(close_at_reads(&d, &done, 300), 300);
 	CU_ASSERT_EQUAL(done.calls, 0);
@@ -466,9 +424,7 @@ static void without_a_limit_a_command_is_sent_for_ever(void)
 	t_break(t_conn_to(&t_fake, 1, true), -ECONNRESET);
 	t_break(t_conn_to(&t_fake, 1, false), -ECONNRESET);
 	t_dev_settle(&d);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, 0);
-	t_dev_free(&d);
+	T_ENDED(done, 0);
 }
 
 const struct t_case t_dev_hostile_cases[] = {

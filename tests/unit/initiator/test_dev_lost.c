@@ -90,11 +90,10 @@ static void path_up(struct t_dev *d, unsigned int n)
 
 static void reads_and_writes_are_sent_again_by_the_same_path(void)
 {
+	T_DEV(d);
 	struct t_done rd = {0}, wr = {0}, fl = {0};
 	unsigned char in[512], out[512] = {9};
-	struct t_dev d;
 
-	t_dev_init(&d);
 	open_paths(&d, 1);
 	silent = 1u << 1;
 	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 1, 1, in, 0, t_done_fn, &rd), 0);
@@ -113,7 +112,6 @@ static void reads_and_writes_are_sent_again_by_the_same_path(void)
 	CU_ASSERT_EQUAL(n_arrived, 6);
 	CU_ASSERT_EQUAL(t_fake.disk[2 * T_DISK_BLOCK], 9);
 	CU_ASSERT_EQUAL(d.dev->guards.count, 0);
-	t_dev_free(&d);
 }
 
 #define LARGE   64u /* blocks */
@@ -166,7 +164,7 @@ static void a_path_that_transfers_less_than_before_gets_parts(void)
 	struct rdinit_dev_io io = t_dev_io(RDINIT_DEV_READ, 0, LARGE);
 	struct t_done rd = {0}, wr = {0};
 	struct rdinit_dev_info info;
-	struct t_dev d;
+	struct t_dev d T_ENDS(t_dev_free);
 
 	open_large(&d);
 	silent = 1u << 1;
@@ -198,7 +196,6 @@ static void a_path_that_transfers_less_than_before_gets_parts(void)
 	io.buf = from;
 	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EINVAL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "at once (8192 bytes)"));
-	t_dev_free(&d);
 }
 
 /* Whether the commands from number @n on concern blocks @lba to @end, one behind the other. */
@@ -234,8 +231,7 @@ static void commands_without_data_are_sent_in_parts_too(void)
 		CU_ASSERT_EQUAL(n_arrived, 1);
 		t_fake.id_nvm.wzsl = t_fake.id_nvm.vsl = 1;
 		shrink_transfers(&d);
-		CU_ASSERT_EQUAL(lost.calls, 1);
-		CU_ASSERT_EQUAL(lost.err, 0);
+		T_ENDED(lost, 0);
 		CU_ASSERT_EQUAL(most_blocks(1), AT_ONCE);
 		CU_ASSERT_TRUE(cover_blocks(1, cases[i].opcode, 500, 500 + LARGE));
 		CU_ASSERT_EQUAL(d.dev->guards.count, 0);
@@ -264,7 +260,7 @@ static void a_copy_to_itself_is_not_sent_in_parts(void)
 		{100, 100 + LARGE, LARGE / AT_ONCE},
 		{100 + LARGE, 100, LARGE / AT_ONCE},
 	};
-	struct t_dev d;
+	struct t_dev d T_ENDS(t_dev_free);
 
 	open_large(&d);
 	t_fake.mssrl = AT_ONCE;
@@ -277,13 +273,12 @@ static void a_copy_to_itself_is_not_sent_in_parts(void)
 		CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), 0);
 		CU_ASSERT_EQUAL(n_arrived, cases[i].commands);
 	}
-	t_dev_free(&d);
 }
 
 static void a_part_is_lost_and_sent_again(void)
 {
 	struct t_done wr = {0};
-	struct t_dev d;
+	struct t_dev d T_ENDS(t_dev_free);
 
 	open_large(&d);
 	shrink_transfers(&d);
@@ -296,21 +291,18 @@ static void a_part_is_lost_and_sent_again(void)
 	CU_ASSERT_EQUAL(rdinit_dev_mem_unregister(d.chan, to), 0);
 	CU_ASSERT_EQUAL(rdinit_dev_mem_unregister(d.chan, from + 48 * T_DISK_BLOCK), -EBUSY);
 	shrink_transfers(&d);
-	CU_ASSERT_EQUAL(wr.calls, 1);
-	CU_ASSERT_EQUAL(wr.err, 0);
+	T_ENDED(wr, 0);
 	CU_ASSERT_EQUAL(n_arrived, 1 + 1 + LARGE / AT_ONCE - 1);
 	CU_ASSERT_TRUE(disk_has(from, 500));
 	CU_ASSERT_EQUAL(d.dev->guards.count, 0);
-	t_dev_free(&d);
 }
 
 static void a_write_waits_before_it_takes_another_path(void)
 {
+	T_DEV(d);
 	struct t_done lost = {0}, over = {0}, beside = {0}, rd = {0};
 	unsigned char old[1024] = {1}, new[512] = {2}, in[512];
-	struct t_dev d;
 
-	t_dev_init(&d);
 	d.opts.policy = RDINIT_DEV_FAILOVER;
 	open_paths(&d, 2);
 	silent = 1u << 1;
@@ -335,17 +327,15 @@ static void a_write_waits_before_it_takes_another_path(void)
 	CU_ASSERT_EQUAL(t_fake.disk[4 * T_DISK_BLOCK], 1);
 	CU_ASSERT_EQUAL(t_fake.disk[5 * T_DISK_BLOCK], 2); /* the newer write was last */
 	CU_ASSERT_EQUAL(d.dev->guards.count, 0);
-	t_dev_free(&d);
 }
 
 /* 5 s in units of 10 s: the target notices the loss after 10 s, or after 20 s. */
 static void a_write_waits_as_long_as_the_controllers_keep_alive_timer(void)
 {
+	T_DEV(d);
 	unsigned char buf[512] = {1};
 	struct t_done lost = {0};
-	struct t_dev d;
 
-	t_dev_init(&d);
 	d.opts.policy = RDINIT_DEV_FAILOVER;
 	t_fake.id.kas = htole16(100);
 	open_paths(&d, 2);
@@ -356,9 +346,7 @@ static void a_write_waits_as_long_as_the_controllers_keep_alive_timer(void)
 	t_dev_pass(&d, 20900);
 	CU_ASSERT_EQUAL(lost.calls, 0);
 	t_dev_pass(&d, 1300);
-	CU_ASSERT_EQUAL(lost.calls, 1);
-	CU_ASSERT_EQUAL(lost.err, 0);
-	t_dev_free(&d);
+	T_ENDED(lost, 0);
 }
 
 static uint8_t first_path_ana;
@@ -383,11 +371,10 @@ static bool note_with_ana(struct t_fake *f, struct t_conn *conn, const struct nv
 
 static void a_lost_write_is_not_sent_to_a_path_that_is_inaccessible(void)
 {
+	T_DEV(d);
 	unsigned char buf[512] = {1};
 	struct t_done lost = {0};
-	struct t_dev d;
 
-	t_dev_init(&d);
 	d.opts.policy = RDINIT_DEV_FAILOVER;
 	t_fake.id.cmic = NVME_CTRL_CMIC_MULTI_ANA_REPORTING;
 	t_fake.id.nanagrpid = htole32(1);
@@ -407,9 +394,7 @@ static void a_lost_write_is_not_sent_to_a_path_that_is_inaccessible(void)
 	t_dev_pass(&d, STALE_MS);
 	CU_ASSERT_EQUAL(n_arrived, 2);
 	CU_ASSERT_EQUAL(arrived[1].path, 2);
-	CU_ASSERT_EQUAL(lost.calls, 1);
-	CU_ASSERT_EQUAL(lost.err, 0);
-	t_dev_free(&d);
+	T_ENDED(lost, 0);
 }
 
 /* Group 1 is optimized, group 2 is inaccessible. */
@@ -434,13 +419,12 @@ static bool answer_two_groups(struct t_fake *f, struct t_conn *conn, const struc
 /* The event of the ANA change comes first: the log is read before the new group is known. */
 static void a_namespace_that_moves_has_the_state_of_its_new_group(void)
 {
+	T_DEV(d);
 	const uint32_t ana = NVME_LOG_LID_ANA << 16 | NVME_AER_NOTICE_ANA << 8 | NVME_AER_NOTICE;
 	const uint32_t changed =
 		NVME_LOG_LID_CHANGED_NS << 16 | NVME_AER_NOTICE_NS_CHANGED << 8 | NVME_AER_NOTICE;
 	struct rdinit_dev_path_info info;
-	struct t_dev d;
 
-	t_dev_init(&d);
 	t_fake.id.cmic = NVME_CTRL_CMIC_MULTI_ANA_REPORTING;
 	t_fake.id.nanagrpid = htole32(2);
 	t_fake.id.anagrpmax = htole32(2);
@@ -454,16 +438,14 @@ static void a_namespace_that_moves_has_the_state_of_its_new_group(void)
 	rdinit_dev_path_info_init(&info);
 	CU_ASSERT_EQUAL(rdinit_dev_get_path(d.dev, 0, &info), 0);
 	CU_ASSERT_EQUAL(info.ana_state, NVME_ANA_STATE_INACCESSIBLE);
-	t_dev_free(&d);
 }
 
 static void a_lost_write_can_end_as_unknown(void)
 {
+	T_DEV(d);
 	struct t_done lost = {0}, over = {0};
 	unsigned char buf[512] = {1};
-	struct t_dev d;
 
-	t_dev_init(&d);
 	d.opts.no_resend_writes = true;
 	open_paths(&d, 2);
 	silent = 6;
@@ -471,53 +453,41 @@ static void a_lost_write_can_end_as_unknown(void)
 	t_dev_settle(&d);
 	path_down(&d, arrived[0].path);
 	silent = 0;
-	CU_ASSERT_EQUAL(lost.calls, 1);
-	CU_ASSERT_EQUAL(lost.err, -EREMOTEIO);
+	T_ENDED(lost, -EREMOTEIO);
 	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 4, 1, buf, 0, t_done_fn, &over), 0);
 	t_dev_pass(&d, STALE_MS - 100);
 	CU_ASSERT_EQUAL(over.calls, 0);
 	t_dev_pass(&d, 1300);
-	CU_ASSERT_EQUAL(over.calls, 1);
-	CU_ASSERT_EQUAL(over.err, 0);
-	t_dev_free(&d);
+	T_ENDED(over, 0);
 }
 
 static void compare_is_not_sent_again(void)
 {
+	T_DEV(d);
 	struct t_done done = {0};
-	struct rdinit_dev_io io;
 	unsigned char buf[512];
-	struct t_dev d;
 
-	t_dev_init(&d);
 	open_paths(&d, 1);
-	io = t_dev_io(RDINIT_DEV_COMPARE, 0, 1);
-	io.buf = buf;
 	silent = 1u << 1;
-	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
-	t_dev_settle(&d);
+	t_dev_submit(&d, RDINIT_DEV_COMPARE, buf, &done);
 	path_down(&d, 1);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, -EREMOTEIO);
+	T_ENDED(done, -EREMOTEIO);
 	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, "unknown"));
 	/* A command that was not sent needs no guard. */
 	memset(&done, 0, sizeof(done));
-	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
+	t_dev_submit(&d, RDINIT_DEV_COMPARE, buf, &done);
 	silent = 0;
 	path_up(&d, 1);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, 0);
-	t_dev_free(&d);
+	T_ENDED(done, 0);
 }
 
 /* If the name now has another address, it may be another target without this fence. */
 static void another_address_has_no_fence(void)
 {
+	T_DEV(d);
 	struct t_done lost = {0};
 	unsigned char buf[512] = {1};
-	struct t_dev d;
 
-	t_dev_init(&d);
 	open_paths(&d, 1);
 	silent = 1u << 1;
 	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 4, 1, buf, 0, t_done_fn, &lost), 0);
@@ -528,21 +498,18 @@ static void another_address_has_no_fence(void)
 	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
 	CU_ASSERT_EQUAL(lost.calls, 0);
 	t_dev_pass(&d, 1300);
-	CU_ASSERT_EQUAL(lost.calls, 1);
-	CU_ASSERT_EQUAL(lost.err, 0);
-	t_dev_free(&d);
+	T_ENDED(lost, 0);
 }
 
 /* ---- time limits ---- */
 
 static void a_late_command_is_aborted_then_its_path_is_reset(void)
 {
+	T_DEV(d);
 	struct t_done late = {0}, other = {0};
 	unsigned char buf[512];
-	struct t_dev d;
 	unsigned int i;
 
-	t_dev_init(&d);
 	d.opts.io_timeout_ms = 2000;
 	open_paths(&d, 2);
 	silent = 1u << 1;
@@ -565,36 +532,31 @@ static void a_late_command_is_aborted_then_its_path_is_reset(void)
 	CU_ASSERT_EQUAL(late.err, 0);
 	CU_ASSERT_EQUAL(t_dev_path_state(&d, 1), RDINIT_DEV_PATH_LIVE);
 	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 1, 1, buf, 0, t_done_fn, &other), 0);
-	t_dev_free(&d);
 }
 
 static void three_time_limits_are_enough(void)
 {
+	T_DEV(d);
 	struct t_done done = {0};
 	unsigned char buf[512];
-	struct t_dev d;
 
-	t_dev_init(&d);
 	d.opts.io_timeout_ms = 1000;
 	open_paths(&d, 1);
 	silent = 1u << 1;
 	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 1, 1, buf, 0, t_done_fn, &done), 0);
 	t_dev_pass(&d, 12000);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, -ETIMEDOUT);
+	T_ENDED(done, -ETIMEDOUT);
 	CU_ASSERT_EQUAL(n_arrived, 3);
 	CU_ASSERT_EQUAL(d.lost, 3);
-	t_dev_free(&d);
 }
 
 static void a_command_has_a_time_limit_of_its_own(void)
 {
+	T_DEV(d);
 	struct t_done done = {0};
 	struct rdinit_dev_io io;
 	unsigned char buf[512];
-	struct t_dev d;
 
-	t_dev_init(&d);
 	open_paths(&d, 1);
 	silent = 1u << 1;
 	io = t_dev_io(RDINIT_DEV_READ, 0, 1);
@@ -604,7 +566,6 @@ static void a_command_has_a_time_limit_of_its_own(void)
 	t_dev_pass(&d, 1200);
 	CU_ASSERT_EQUAL(aborts, 1);
 	CU_ASSERT_EQUAL(d.lost, 0);
-	t_dev_free(&d);
 }
 
 /* Such as Authentication Send: its user is no command of the caller. */
@@ -621,20 +582,15 @@ static void a_late_command_of_the_library_itself_ends_the_queue(void)
 
 static void both_halves_of_a_pair_are_aborted(void)
 {
+	T_DEV(d);
 	struct t_done done = {0};
-	struct rdinit_dev_io io;
 	unsigned char buf[512];
-	struct t_dev d;
 
-	t_dev_init(&d);
 	t_fake.id.fuses = htole16(NVME_CTRL_FUSES_COMPARE_AND_WRITE);
 	d.opts.io_timeout_ms = 2000;
 	open_paths(&d, 1);
 	silent = 1u << 1;
-	io = t_dev_io(RDINIT_DEV_COMPARE_WRITE, 0, 1);
-	io.buf = buf;
-	io.write_buf = buf;
-	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
+	t_dev_submit(&d, RDINIT_DEV_COMPARE_WRITE, buf, &done);
 	t_dev_pass(&d, 2700);
 	CU_ASSERT_EQUAL(n_arrived, 2);
 	CU_ASSERT_EQUAL(aborts, 2);
@@ -644,35 +600,25 @@ static void both_halves_of_a_pair_are_aborted(void)
 	CU_ASSERT_EQUAL(done.calls, 0);
 	t_answer(arrived[1].conn, &arrived[1].sqe, 0, NVME_SC_FUSED_FAIL);
 	t_dev_settle(&d);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, -ETIMEDOUT);
-	t_dev_free(&d);
+	T_ENDED(done, -ETIMEDOUT);
 }
 
 /* The halves of a pair are answered with @status, the half @early first. */
 static void answer_pair(unsigned int early, const uint16_t *status, uint16_t reported)
 {
+	T_DEV(d);
 	struct t_done done = {0};
-	struct rdinit_dev_io io;
 	unsigned char buf[512];
-	struct t_dev d;
 
-	t_dev_init(&d);
 	t_fake.id.fuses = htole16(NVME_CTRL_FUSES_COMPARE_AND_WRITE);
 	open_paths(&d, 1);
 	silent = 1u << 1;
-	io = t_dev_io(RDINIT_DEV_COMPARE_WRITE, 0, 1);
-	io.buf = buf;
-	io.write_buf = buf;
-	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, NULL), 0);
-	t_dev_settle(&d);
+	t_dev_submit(&d, RDINIT_DEV_COMPARE_WRITE, buf, &done);
 	t_answer(arrived[early].conn, &arrived[early].sqe, 0, status[early]);
 	t_answer(arrived[!early].conn, &arrived[!early].sqe, 0, status[!early]);
 	t_dev_settle(&d);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, -EIO);
+	T_ENDED(done, -EIO);
 	CU_ASSERT_EQUAL(done.status, reported);
-	t_dev_free(&d);
 }
 
 static void a_pair_reports_why_it_failed(void)
@@ -692,52 +638,39 @@ static void a_pair_reports_why_it_failed(void)
 
 static void a_command_that_waits_is_cancelled(void)
 {
+	T_DEV(d);
 	struct t_done done = {0};
-	struct rdinit_dev_io io;
 	unsigned char buf[512];
-	struct t_dev d;
 	uint64_t id;
 
-	t_dev_init(&d);
 	open_paths(&d, 1);
 	path_down(&d, 1);
-	io = t_dev_io(RDINIT_DEV_READ, 0, 1);
-	io.buf = buf;
-	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, &id), 0);
+	id = t_dev_submit(&d, RDINIT_DEV_READ, buf, &done);
 	CU_ASSERT_EQUAL(rdinit_dev_cancel(d.chan, id), 0);
 	CU_ASSERT_EQUAL(done.calls, 0); /* not from this callback */
 	t_dev_settle(&d);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, -ECANCELED);
+	T_ENDED(done, -ECANCELED);
 	CU_ASSERT_EQUAL(rdinit_dev_cancel(d.chan, id), -ENOENT);
-	t_dev_free(&d);
 }
 
 static void a_command_that_was_sent_is_aborted(void)
 {
+	T_DEV(d);
 	struct t_done done = {0};
-	struct rdinit_dev_io io;
 	unsigned char buf[512];
-	struct t_dev d;
 	uint64_t id;
 
-	t_dev_init(&d);
 	open_paths(&d, 1);
 	silent = 1u << 1;
-	io = t_dev_io(RDINIT_DEV_WRITE, 0, 1);
-	io.buf = buf;
-	CU_ASSERT_EQUAL(rdinit_dev_submit(d.chan, &io, t_done_fn, &done, &id), 0);
-	t_dev_settle(&d);
+	id = t_dev_submit(&d, RDINIT_DEV_WRITE, buf, &done);
 	CU_ASSERT_EQUAL(rdinit_dev_cancel(d.chan, id), 0);
 	t_dev_settle(&d);
 	CU_ASSERT_EQUAL(aborts, 1);
 	CU_ASSERT_EQUAL(done.calls, 0);
 	t_answer(arrived[0].conn, &arrived[0].sqe, 0, NVME_SC_ABORT_REQ);
 	t_dev_settle(&d);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, -ECANCELED);
+	T_ENDED(done, -ECANCELED);
 	CU_ASSERT_EQUAL(d.dev->guards.count, 0); /* the controller has answered */
-	t_dev_free(&d);
 }
 
 /* ---- statuses ---- */
@@ -758,19 +691,17 @@ static bool dev_lost_refuse(struct t_fake *f, struct t_conn *conn, const struct 
 
 static void statuses_say_whether_to_try_again(void)
 {
+	T_DEV(d);
 	struct t_done once = {0}, always = {0}, dnr = {0};
 	unsigned char buf[512];
-	struct t_dev d;
 
-	t_dev_init(&d);
 	open_paths(&d, 1);
 	t_fake.hook = dev_lost_refuse;
 	next_status = NVME_SC_NS_NOT_READY;
 	statuses = 1;
 	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 1, 1, buf, 0, t_done_fn, &once), 0);
 	t_dev_pass(&d, 300);
-	CU_ASSERT_EQUAL(once.calls, 1);
-	CU_ASSERT_EQUAL(once.err, 0);
+	T_ENDED(once, 0);
 	statuses = 100;
 	n_arrived = 0;
 	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 1, 1, buf, 0, t_done_fn, &always), 0);
@@ -784,18 +715,16 @@ static void statuses_say_whether_to_try_again(void)
 	t_dev_settle(&d);
 	CU_ASSERT_EQUAL(dnr.err, -EIO);
 	CU_ASSERT_EQUAL(n_arrived, 1);
-	t_dev_free(&d);
 }
 
 /* ---- paths ---- */
 
 static void without_a_path_the_options_decide(void)
 {
+	T_DEV(d);
 	struct t_done waits = {0}, fast = {0}, late = {0};
 	unsigned char buf[512];
-	struct t_dev d;
 
-	t_dev_init(&d);
 	d.opts.fast_io_fail_tmo_ms = 3000;
 	d.opts.ctrl_loss_tmo_ms = 20000;
 	open_paths(&d, 1);
@@ -817,18 +746,16 @@ static void without_a_path_the_options_decide(void)
 	/* The path is not given up if the application disables that. */
 	path_up(&d, 1);
 	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 0, 1, buf, 0), 0);
-	t_dev_free(&d);
 }
 
 /* The loss is noted at a later time than that of the turn in which the command waits again. */
 static void a_loss_is_not_the_end_of_the_time_without_a_path(void)
 {
+	T_DEV(d);
 	struct t_done rd = {0};
 	unsigned char buf[512];
 	unsigned int i;
-	struct t_dev d;
 
-	t_dev_init(&d);
 	d.opts.fast_io_fail_tmo_ms = 3000;
 	open_paths(&d, 1);
 	silent = 1u << 1;
@@ -843,15 +770,13 @@ static void a_loss_is_not_the_end_of_the_time_without_a_path(void)
 	CU_ASSERT_EQUAL(rd.calls, 0);
 	t_dev_pass(&d, 1200);
 	CU_ASSERT_EQUAL(rd.err, -ENOTCONN);
-	t_dev_free(&d);
 }
 
 static void opening_fails_when_each_path_has_failed(void)
 {
+	T_DEV(d);
 	struct rdinit_uri uri;
-	struct t_dev d;
 
-	t_dev_init(&d);
 	t_fake.down = 1u << 1 | 1u << 2;
 	CU_ASSERT_EQUAL_FATAL(rdi_dev_create_env(&d.opts, &t_env, &d.dev), 0);
 	CU_ASSERT_EQUAL(rdinit_dev_open(d.dev), -EINVAL); /* no path */
@@ -866,15 +791,13 @@ static void opening_fails_when_each_path_has_failed(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "192.0.2.1:4420"));
 	CU_ASSERT_EQUAL(rdinit_dev_chan_create(d.dev, &d.chan), -ENOTCONN);
 	CU_ASSERT_EQUAL(rdinit_dev_open(d.dev), -EINVAL);
-	t_dev_free(&d);
 }
 
 /* The device fails while the name of its discovery controller is resolved again. */
 static void discovery_that_was_stopped_connects_to_nothing(void)
 {
-	struct t_dev d;
+	T_DEV(d);
 
-	t_dev_init(&d);
 	t_dev_create_discovery(&d);
 	rdi_discovery_start(d.dev->discovery);
 	rdi_discovery_stop(d.dev->discovery);
@@ -884,15 +807,13 @@ static void discovery_that_was_stopped_connects_to_nothing(void)
 	rdi_discovery_start(d.dev->discovery);
 	t_dev_settle(&d);
 	CU_ASSERT_PTR_NOT_NULL(t_conn_to(&t_fake, 1, false));
-	t_dev_free(&d);
 }
 
 static void fewer_queues_than_channels_are_no_path(void)
 {
-	struct rdinit_dev_chan *second;
-	struct t_dev d;
+	T_DEV(d);
+	struct rdinit_dev_chan *second T_ENDS(rdinit_dev_chan_free) = NULL;
 
-	t_dev_init(&d);
 	d.opts.channels = 2;
 	open_paths(&d, 1);
 	CU_ASSERT_EQUAL(rdinit_dev_chan_create(d.dev, &second), 0);
@@ -903,16 +824,13 @@ static void fewer_queues_than_channels_are_no_path(void)
 	CU_ASSERT_NOT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
 	t_fake.granted = 1;
 	path_up(&d, 1);
-	rdinit_dev_chan_free(&second);
-	t_dev_free(&d);
 }
 
 static void a_path_that_is_lost_again_and_again_is_not_connected_all_the_time(void)
 {
-	struct t_dev d;
+	T_DEV(d);
 	unsigned int i;
 
-	t_dev_init(&d);
 	open_paths(&d, 1);
 	t_dev_pass(&d, 2000);
 	for (i = 0; i < 100; i++) {
@@ -925,7 +843,6 @@ static void a_path_that_is_lost_again_and_again_is_not_connected_all_the_time(vo
 	/* Within one second, with 625 ms after each loss but the first. */
 	CU_ASSERT_TRUE(d.lost >= 2);
 	CU_ASSERT_TRUE(d.lost <= 4);
-	t_dev_free(&d);
 }
 
 static void delays_grow_up_to_the_option(void)

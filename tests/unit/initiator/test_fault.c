@@ -92,16 +92,15 @@ static void turns(struct rdinit_qpair *qp, unsigned int n)
 
 static void liar(enum trick t, const char *word)
 {
+	T_CTRL(ctrl) = NULL;
+	T_QPAIR(qp) = setup(&ctrl, SILENT);
 	struct t_done read = {0}, flush = {0};
-	struct rdinit_ctrl *ctrl;
-	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
 
 	CU_ASSERT_EQUAL(rdinit_read_async(qp, &t_ns, 0, 4, buf, 0, t_done_fn, &read), 0);
 	trick = t;
 	CU_ASSERT_EQUAL(rdinit_flush_async(qp, &t_ns, t_done_fn, &flush), 0);
 	turns(qp, 4);
-	CU_ASSERT_EQUAL(read.calls, 1);
-	CU_ASSERT_EQUAL(read.err, -EPROTO);
+	T_ENDED(read, -EPROTO);
 	CU_ASSERT_EQUAL(flush.calls, 1);
 	CU_ASSERT_TRUE(flush.err == -EPROTO || (t == DUPLICATE && flush.err == 0));
 	CU_ASSERT_PTR_NOT_NULL(strstr(read.text, word));
@@ -112,9 +111,6 @@ static void liar(enum trick t, const char *word)
 	CU_ASSERT_EQUAL(rdinit_read(qp, &t_ns, 0, 1, buf, 0), -ENOTCONN);
 	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), word));
 	CU_ASSERT_EQUAL(rdinit_qpair_depth(qp), 0);
-	rdinit_qpair_free(&qp);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 static void liars(void)
@@ -131,9 +127,9 @@ static void liars(void)
 
 static void silence(void)
 {
+	T_CTRL(ctrl) = NULL;
+	T_QPAIR(qp) = setup(&ctrl, SILENT);
 	struct t_done done[2] = {0};
-	struct rdinit_ctrl *ctrl;
-	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
 	unsigned int s;
 
 	CU_ASSERT_EQUAL(rdinit_read_async(qp, &t_ns, 0, 4, buf, 0, t_done_fn, &done[0]), 0);
@@ -147,20 +143,16 @@ static void silence(void)
 		rdinit_qpair_process(qp, 0);
 	}
 	CU_ASSERT_EQUAL(done[0].err, -ETIMEDOUT);
-	CU_ASSERT_EQUAL(done[1].calls, 1);
-	CU_ASSERT_EQUAL(done[1].err, -ETIMEDOUT);
+	T_ENDED(done[1], -ETIMEDOUT);
 	CU_ASSERT_PTR_NOT_NULL(strstr(done[0].text, "Read"));
-	rdinit_qpair_free(&qp);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 /* If the application does not process for longer than the timeout, the target is not at fault. */
 static void away(void)
 {
+	T_CTRL(ctrl) = NULL;
+	T_QPAIR(qp) = setup(&ctrl, SILENT);
 	struct t_done done = {0};
-	struct rdinit_ctrl *ctrl;
-	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
 	struct nvme_sqe sqe;
 
 	CU_ASSERT_EQUAL(rdinit_flush_async(qp, &t_ns, t_done_fn, &done), 0);
@@ -171,17 +163,14 @@ static void away(void)
 	CU_ASSERT_EQUAL(done.calls, 0);
 	t_answer(t_fake.last_conn[1], &sqe, 0, 0);
 	turns(qp, 1);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, 0);
-	rdinit_qpair_free(&qp);
-	rdinit_ctrl_free(&ctrl);
+	T_ENDED(done, 0);
 }
 
 static void death(void)
 {
+	T_CTRL(ctrl) = NULL;
+	T_QPAIR(qp) = setup(&ctrl, SILENT);
 	struct t_done done[3] = {0};
-	struct rdinit_ctrl *ctrl;
-	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
 	unsigned int i;
 
 	for (i = 0; i < 3; i++)
@@ -206,8 +195,6 @@ static void death(void)
 		rdinit_ctrl_process(ctrl, 0);
 	CU_ASSERT_EQUAL(rdinit_ctrl_process(ctrl, -1), -ECONNRESET);
 	CU_ASSERT_EQUAL(rdinit_identify_ctrl(ctrl, buf), -ENOTCONN);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 static void read_all(struct rdinit_qpair *qp, struct t_done *done, unsigned int n)
@@ -224,9 +211,9 @@ static void read_all(struct rdinit_qpair *qp, struct t_done *done, unsigned int 
  * is reported. */
 static void failed_send(enum ibv_wc_status wc, int status, int err, const char *word)
 {
+	T_CTRL(ctrl) = NULL;
+	T_QPAIR(qp) = setup(&ctrl, SILENT);
 	struct t_done done = {0};
-	struct rdinit_ctrl *ctrl;
-	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
 	struct t_conn *conn = t_fake.last_conn[1];
 	unsigned int i;
 
@@ -237,15 +224,11 @@ static void failed_send(enum ibv_wc_status wc, int status, int err, const char *
 	if (err != -EPROTO) /* the end was not reported by itself */
 		t_break(conn, status);
 	turns(qp, 4);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, err);
+	T_ENDED(done, err);
 	CU_ASSERT_EQUAL(done.status, 0);
 	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, word));
 	for (i = 0; i < 4; i++)
 		CU_ASSERT_EQUAL(rdinit_qpair_process(qp, 0), err);
-	rdinit_qpair_free(&qp);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 static void failed_sends(void)
@@ -278,7 +261,7 @@ static void nested_fn(void *user, const struct rdinit_completion *c)
 
 static void in_callbacks(void)
 {
-	struct rdinit_ctrl *ctrl;
+	T_CTRL(ctrl) = NULL;
 	struct rdinit_qpair *qp = setup(&ctrl, SILENT), *moved = qp;
 	struct nested n = {.qp = &moved};
 	struct t_done other = {0};
@@ -289,37 +272,29 @@ static void in_callbacks(void)
 	CU_ASSERT_EQUAL(rdinit_read_async(qp, &t_ns, 0, 1, buf, 0, t_done_fn, &other), 0);
 	CU_ASSERT_EQUAL(rdinit_qpair_process(qp, 0), -ENOTCONN); /* freed on the way */
 	CU_ASSERT_PTR_NULL(moved);
-	CU_ASSERT_EQUAL(n.done.calls, 1);
-	CU_ASSERT_EQUAL(n.done.err, 0);
+	T_ENDED(n.done, 0);
 	CU_ASSERT_EQUAL(n.sync, -EDEADLK);
 	CU_ASSERT_EQUAL(n.process, -EDEADLK);
-	CU_ASSERT_EQUAL(other.calls, 1);
-	CU_ASSERT_EQUAL(other.err, -ECANCELED);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
+	T_ENDED(other, -ECANCELED);
 }
 
 static void closing(void)
 {
+	T_CTRL(ctrl) = NULL;
+	T_QPAIR(qp) = setup(&ctrl, SILENT);
 	struct t_done done = {0};
-	struct rdinit_ctrl *ctrl;
-	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
 
 	CU_ASSERT_EQUAL(rdinit_read_async(qp, &t_ns, 0, 1, buf, 0, t_done_fn, &done), 0);
 	CU_ASSERT_EQUAL(rdinit_qpair_disconnect(qp), 0);
-	CU_ASSERT_EQUAL(done.calls, 1);
-	CU_ASSERT_EQUAL(done.err, -ENOTCONN);
+	T_ENDED(done, -ENOTCONN);
 	CU_ASSERT_EQUAL(rdinit_qpair_disconnect(qp), 0);
-	rdinit_qpair_free(&qp);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 static void one_for_many(void)
 {
+	T_CTRL(ctrl) = NULL;
+	T_QPAIR(qp) = setup(&ctrl, SILENT);
 	struct t_done done[5] = {0};
-	struct rdinit_ctrl *ctrl;
-	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
 	struct t_conn *conn = t_fake.last_conn[1];
 
 	read_all(qp, done, 5);
@@ -330,29 +305,24 @@ static void one_for_many(void)
 	t_release_as_one(conn, 3);
 	turns(qp, 1);
 	for (unsigned int i = 0; i < 3; i++) {
-		CU_ASSERT_EQUAL(done[i].calls, 1);
-		CU_ASSERT_EQUAL(done[i].err, 0);
+		T_ENDED(done[i], 0);
 	}
 	CU_ASSERT_EQUAL(rdinit_qpair_inflight(qp), 2);
 	CU_ASSERT_EQUAL(done[3].calls, 0); /* answered, but the device may still read its capsule */
 	t_break(conn, -ECONNRESET);
 	turns(qp, 4);
 	for (unsigned int i = 3; i < 5; i++) {
-		CU_ASSERT_EQUAL(done[i].calls, 1);
-		CU_ASSERT_EQUAL(done[i].err, -ECONNRESET);
+		T_ENDED(done[i], -ECONNRESET);
 	}
-	rdinit_qpair_free(&qp);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 /* One completion for several SENDs counts for commands that have already ended too; otherwise the
  * queue would end only after a time limit. */
 static void one_for_many_at_the_end(void)
 {
+	T_CTRL(ctrl) = NULL;
+	T_QPAIR(qp) = setup(&ctrl, SILENT);
 	struct t_done done[3] = {0};
-	struct rdinit_ctrl *ctrl;
-	struct rdinit_qpair *qp = setup(&ctrl, SILENT);
 	struct nvme_cqe cqe = {0};
 
 	read_all(qp, done, 3);
@@ -360,12 +330,8 @@ static void one_for_many_at_the_end(void)
 	t_release_as_one(t_fake.last_conn[1], 3);
 	turns(qp, 4);
 	for (unsigned int i = 0; i < 3; i++) {
-		CU_ASSERT_EQUAL(done[i].calls, 1);
-		CU_ASSERT_EQUAL(done[i].err, -EPROTO);
+		T_ENDED(done[i], -EPROTO);
 	}
-	rdinit_qpair_free(&qp);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 const struct t_case t_fault_cases[] = {

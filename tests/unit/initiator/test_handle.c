@@ -53,7 +53,7 @@ static void nothing(struct rd_defer *defer)
 static void looks_before_it_sleeps(void)
 {
 	struct rd_defer soon = {.fn = nothing};
-	struct rdi_handle h;
+	struct rdi_handle h T_ENDS(rdi_handle_close);
 	struct ticking t;
 	unsigned int asked, misses = 0;
 
@@ -67,13 +67,12 @@ static void looks_before_it_sleeps(void)
 	rd_defer(h.loop, &soon, RD_DEFER_WORK);
 	CU_ASSERT_EQUAL(rdi_handle_turn(&h, 1), 0);
 	CU_ASSERT(wait_in_vain(&h, &t) >= SPIN_US / 2);
-	rdi_handle_close(&h);
 }
 
 /* However long the poll time is, the caller's timeout ends the wait. */
 static void no_longer_than_it_may_wait(void)
 {
-	struct rdi_handle h;
+	struct rdi_handle h T_ENDS(rdi_handle_close);
 	struct ticking t;
 	uint64_t start;
 
@@ -83,7 +82,6 @@ static void no_longer_than_it_may_wait(void)
 	CU_ASSERT_EQUAL(rdi_handle_turn(&h, 10), 0);
 	CU_ASSERT(t.now - start >= 10 * RD_NSEC_PER_MSEC);
 	CU_ASSERT(t.now - start < 20 * RD_NSEC_PER_MSEC);
-	rdi_handle_close(&h);
 }
 
 static int one_turn(void *arg)
@@ -93,14 +91,13 @@ static int one_turn(void *arg)
 
 static void lets_others_run_while_it_looks(void)
 {
-	struct rdi_handle h;
+	struct rdi_handle h T_ENDS(rdi_handle_close);
 	struct ticking t;
 
 	open_handle(&h, &t);
 	h.spin.ns = UINT32_MAX *
 		    RD_NSEC_PER_USEC; /* with a clock that advances a microsecond at each reading */
 	CU_ASSERT(t_shares_its_cpu(h.loop, one_turn, &h));
-	rdi_handle_close(&h);
 }
 
 static uint64_t spin_of(const uint32_t *spin_us)
@@ -131,7 +128,7 @@ static void as_the_options_say(void)
 
 static void does_not_where_told_so(void)
 {
-	struct rdi_handle h;
+	struct rdi_handle h T_ENDS(rdi_handle_close);
 	struct ticking t;
 
 	open_handle(&h, &t);
@@ -142,7 +139,6 @@ static void does_not_where_told_so(void)
 	t.asked = 0;
 	CU_ASSERT_EQUAL(rdi_handle_turn(&h, 0), 0);
 	CU_ASSERT(t.asked < SPIN_US / 2);
-	rdi_handle_close(&h);
 }
 
 const struct t_case t_handle_cases[] = {

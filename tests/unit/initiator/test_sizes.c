@@ -22,6 +22,7 @@ static bool untouched(const unsigned char *p, size_t size, size_t room)
 
 static void older(void)
 {
+	T_CTRL(ctrl) = NULL;
 	union {
 		struct rdinit_ctrl_opts o;
 		unsigned char bytes[sizeof(struct rdinit_ctrl_opts)];
@@ -34,7 +35,6 @@ static void older(void)
 		struct rdinit_ctrl_info i;
 		unsigned char bytes[sizeof(struct rdinit_ctrl_info)];
 	} info;
-	struct rdinit_ctrl *ctrl;
 
 	t_fake_reset();
 	memset(&info, GUARD, sizeof(info));
@@ -61,7 +61,6 @@ static void older(void)
 	CU_ASSERT_EQUAL(rdinit_ctrl_get_info(ctrl, &info.i), 0);
 	CU_ASSERT_STRING_EQUAL(info.i.hostnqn, rdinit_ctrl_hostnqn(ctrl));
 	CU_ASSERT_TRUE(untouched(info.bytes, RDI_INFO_FIRST, sizeof(info)));
-	rdinit_ctrl_free(&ctrl);
 }
 
 /* @call is refused with the name of @type, and the text says that the library is the older one. */

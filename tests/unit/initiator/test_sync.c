@@ -27,14 +27,12 @@ static void load_next(void *user, const struct rdinit_completion *c)
 
 static void full_io_queue(void)
 {
+	T_CTRL(ctrl) = t_ctrl_new(1);
 	struct rdinit_passthru flush;
 	unsigned char block[512] = {7}, back[512];
-	struct rdinit_ctrl *ctrl;
 	struct load l = {0};
 	unsigned int i;
 
-	t_fake_reset();
-	ctrl = t_ctrl(1);
 	l.qp = t_qpair(ctrl, 4);
 	for (i = 0; i < 3; i++)
 		CU_ASSERT_EQUAL(rdinit_read_async(l.qp, &t_ns, 0, 1, l.buf, 0, load_next, &l), 0);
@@ -52,19 +50,15 @@ static void full_io_queue(void)
 	CU_ASSERT_TRUE(l.refused <= 5);
 	l.stop = true;
 	rdinit_qpair_free(&l.qp);
-	rdinit_ctrl_free(&ctrl);
-	CU_ASSERT_EQUAL(t_fake.mrs, 0);
 }
 
 static void full_admin_queue(void)
 {
+	T_CTRL(ctrl) = t_ctrl_new(1);
 	static unsigned char pages[64][RDINIT_IDENTIFY_SIZE], page[RDINIT_IDENTIFY_SIZE];
 	struct t_done done[64] = {{0}};
-	struct rdinit_ctrl *ctrl;
 	unsigned int i, n = 0;
 
-	t_fake_reset();
-	ctrl = t_ctrl(1);
 	while (n < 64 && rdinit_identify_async(ctrl, NVME_IDENTIFY_CNS_CTRL, 0, pages[n], t_done_fn,
 					       &done[n]) == 0)
 		n++;
@@ -73,20 +67,17 @@ static void full_admin_queue(void)
 	CU_ASSERT_EQUAL(memcmp(page, &t_fake.id, sizeof(page)), 0);
 	for (i = 0; i < n; i++)
 		CU_ASSERT_TRUE(done[i].calls <= 1);
-	rdinit_ctrl_free(&ctrl);
 }
 
 /* A wait for events has no end, so it is refused. */
 static void full_for_ever(void)
 {
+	T_CTRL(ctrl) = t_ctrl_new(1);
 	static unsigned char page[RDINIT_IDENTIFY_SIZE];
 	struct t_done done[64] = {{0}};
 	struct rdinit_passthru aer;
-	struct rdinit_ctrl *ctrl;
 	unsigned int n = 0;
 
-	t_fake_reset();
-	ctrl = t_ctrl(1);
 	rdinit_passthru_init(&aer);
 	aer.sqe[0] = nvme_admin_async_event;
 	aer.timeout_ms = UINT32_MAX;
@@ -94,18 +85,15 @@ static void full_for_ever(void)
 		n++;
 	CU_ASSERT_TRUE(n > 0 && n < 64);
 	CU_ASSERT_EQUAL(rdinit_identify_ctrl(ctrl, page), -EAGAIN);
-	rdinit_ctrl_free(&ctrl);
 }
 
 static void broken_meanwhile(void)
 {
+	T_CTRL(ctrl) = t_ctrl_new(1);
 	unsigned char back[512];
-	struct rdinit_ctrl *ctrl;
 	struct load l = {0};
 	unsigned int i;
 
-	t_fake_reset();
-	ctrl = t_ctrl(1);
 	l.qp = t_qpair(ctrl, 4);
 	t_fake.hold_sends = true;
 	for (i = 0; i < 3; i++)
@@ -114,7 +102,6 @@ static void broken_meanwhile(void)
 	CU_ASSERT_EQUAL(rdinit_read(l.qp, &t_ns, 9, 1, back, 0), -ENOTCONN);
 	CU_ASSERT_EQUAL(l.ended, 3);
 	rdinit_qpair_free(&l.qp);
-	rdinit_ctrl_free(&ctrl);
 }
 
 static void no_handle(void)
@@ -177,19 +164,16 @@ static void no_handle(void)
 
 static void no_queue_is_left(void)
 {
+	T_CTRL(ctrl) = t_ctrl_new(3);
 	struct rdinit_qpair *qp[5] = {NULL};
-	struct rdinit_ctrl *ctrl;
 	unsigned int i;
 
-	t_fake_reset();
-	ctrl = t_ctrl(3);
 	for (i = 0; i < 5 && rdinit_qpair_create(ctrl, NULL, &qp[i]) == 0; i++)
 		;
 	CU_ASSERT_EQUAL(i, 3);
 	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "nr_io_queues asked for 3"));
 	while (i > 0)
 		rdinit_qpair_free(&qp[--i]);
-	rdinit_ctrl_free(&ctrl);
 }
 
 const struct t_case t_sync_cases[] = {
