@@ -442,3 +442,19 @@ bool t_filled(const void *buf, size_t len, uint32_t seed)
 	}
 	return true;
 }
+
+void t_nobody_listens(void)
+{
+	struct rd_fab_listener gone = {0};
+	T_PAIR(p);
+
+	t_pair_open(&p, NULL);
+	gone.addr = p.lis->addr;
+	rd_fab_unlisten(&p.lis);
+	p.lis = &gone;
+	t_pair_start(&p);
+	p.lis = NULL;
+	T_UNTIL(&p, p.cl.failed);
+	CU_ASSERT_EQUAL(p.cl.status, -ECONNREFUSED);
+	CU_ASSERT_EQUAL(p.cl.rejected + p.cl.disconnected, 0);
+}

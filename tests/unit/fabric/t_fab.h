@@ -128,4 +128,6 @@ int t_rdma(struct t_end *e, enum ibv_wr_opcode op, uint64_t id, const struct rd_
 void t_fill(void *buf, size_t len, uint32_t seed);
 bool t_filled(const void *buf, size_t len, uint32_t seed);
 
+void t_nobody_listens(void); /* a case of both providers */
+
 #endif /* T_FAB_H */

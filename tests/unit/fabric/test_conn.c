@@ -112,26 +112,6 @@ static void rejected(void)
 	CU_ASSERT_EQUAL(p.cl.failed + p.cl.established + p.cl.disconnected, 0);
 }
 
-static void nobody_listens(void)
-{
-	T_PAIR(p);
-	struct sockaddr_storage ss;
-
-	t_pair_open(&p, NULL);
-	ss = p.lis->addr;
-	rd_fab_unlisten(&p.lis);
-	{
-		struct rd_fab_listener gone = {.addr = ss};
-
-		p.lis = &gone;
-		t_pair_start(&p);
-		p.lis = NULL;
-	}
-	T_UNTIL(&p, p.cl.failed);
-	CU_ASSERT_EQUAL(p.cl.status, -ECONNREFUSED);
-	CU_ASSERT_EQUAL(p.cl.rejected + p.cl.disconnected, 0);
-}
-
 static void address_in_use(void)
 {
 	struct rd_fab_listener *second = NULL;
@@ -803,7 +783,7 @@ const struct t_case t_conn_cases[] = {
 	{"IRD and ORD are negotiated", depths},
 	{"MPA revision 1, and without the peer-to-peer model", revisions},
 	{"reject with private data", rejected},
-	{"nobody listens", nobody_listens},
+	{"nobody listens", t_nobody_listens},
 	{"address in use", address_in_use},
 	{"unknown congestion control", bad_congestion},
 	{"bad MPA requests are dropped", bad_requests},

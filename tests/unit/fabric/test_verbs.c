@@ -206,22 +206,6 @@ static void void_request(void)
 	T_UNTIL(&p, !p.sv.conn || p.sv.disconnected);
 }
 
-static void verbs_nobody_listens(void)
-{
-	struct rd_fab_listener gone = {0};
-	T_PAIR(p);
-
-	t_pair_open(&p, NULL);
-	gone.addr = p.lis->addr;
-	rd_fab_unlisten(&p.lis);
-	p.lis = &gone;
-	t_pair_start(&p);
-	p.lis = NULL;
-	T_UNTIL(&p, p.cl.failed);
-	CU_ASSERT_EQUAL(p.cl.status, -ECONNREFUSED);
-	CU_ASSERT_EQUAL(p.cl.rejected + p.cl.disconnected, 0);
-}
-
 static void bad_addresses(void)
 {
 	struct rd_fab_listener *second = NULL;
@@ -682,7 +666,7 @@ const struct t_case t_verbs_cases[] = {
 	{"depths that differ", different_depths},
 	{"reject with private data, and calls in the wrong state", wrong_states},
 	{"a request whose sender left", void_request},
-	{"nobody listens", verbs_nobody_listens},
+	{"nobody listens", t_nobody_listens},
 	{"addresses in use, of no device, and of all", bad_addresses},
 	{"everything posted is flushed in order, whoever ends it", flushes},
 	{"an end under load loses no work request", end_under_load},
