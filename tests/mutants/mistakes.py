@@ -68,6 +68,9 @@ ADMIN = (
 IO = (
     ('Dataset Management takes one range too many', 'target/cmd/dsm.c', 'if (DSM_RANGES(req) > RDT_DMRL)',
      'if (DSM_RANGES(req) > RDT_DMRL + 1)', 'conform: io'),
+    ('ranges before a wrong one are deallocated', 'target/cmd/dsm.c',
+     'i < DSM_RANGES(req) && nvme_status_ok(st); i++)\n\t\tif (r[i].blocks)', 'i < 1 && nvme_status_ok(st); i++)\n\t\tif (r[i].blocks)',
+     'target: io_commands'),
     ('Write Zeroes forgets its last block', 'target/cmd/dsm.c', 'rdt_io_slba(req), rdt_io_nlb(req), NULL);',
      'rdt_io_slba(req), rdt_io_nlb(req) > 1 ? rdt_io_nlb(req) - 1 : 1, NULL);', 'conform: io'),
     ('Copy takes one range too many', 'target/cmd/copy.c', 'if (RANGES(req) > RDT_MSRC + 1)', 'if (RANGES(req) > RDT_MSRC + 2)',

@@ -651,6 +651,11 @@ void t_env_free(struct t_env *env)
 	free(env);
 }
 
+void t_env_cleanup(struct t_env **env)
+{
+	t_env_free(*env);
+}
+
 /* ---- the host ---- */
 
 void t_sqe(struct t_conn *c, struct nvme_sqe *sqe, uint8_t opcode, void *data, uint32_t len)
@@ -664,6 +669,13 @@ void t_sqe(struct t_conn *c, struct nvme_sqe *sqe, uint8_t opcode, void *data, u
 				   NVME_SGL_KEYED_INVALIDATE);
 	else
 		nvme_sgl_set_keyed(&sqe->sgl, 0, 0, 0, NVME_SGL_KEYED_ADDRESS);
+}
+
+void t_in_capsule(struct nvme_sqe *sqe, uint32_t len)
+{
+	memset(&sqe->sgl, 0, sizeof(sqe->sgl));
+	sqe->sgl.data.length = htole32(len);
+	sqe->sgl.data.type = NVME_SGL_IN_CAPSULE;
 }
 
 void t_send(struct t_conn *c, const struct nvme_sqe *sqe, const void *in_capsule, uint32_t len)
@@ -698,12 +710,17 @@ struct t_answer t_answer(struct t_conn *c)
 	return a;
 }
 
+void t_begin(struct t_conn *c, const struct nvme_sqe *sqe)
+{
+	t_send(c, sqe, NULL, 0);
+	t_turn(c->env);
+}
+
 struct t_answer t_exec(struct t_conn *c, const struct nvme_sqe *sqe)
 {
 	struct t_answer a;
 
-	t_send(c, sqe, NULL, 0);
-	t_turn(c->env);
+	t_begin(c, sqe);
 	a = t_answer(c);
 	CU_ASSERT_EQUAL(a.cqe.cid, sqe->cid);
 	return a;
@@ -713,6 +730,20 @@ uint16_t t_status(const struct t_answer *a)
 {
 	CU_ASSERT_EQUAL(le16toh(a->cqe.status) & 1, 0); /* no phase bit over fabrics */
 	return nvme_status_from_wire(a->cqe.status).v & 0x7ff;
+}
+
+uint16_t t_exec_status(struct t_conn *c, const struct nvme_sqe *sqe)
+{
+	struct t_answer a = t_exec(c, sqe);
+
+	return t_status(&a);
+}
+
+uint16_t t_answer_status(struct t_conn *c)
+{
+	struct t_answer a = t_answer(c);
+
+	return t_status(&a);
 }
 
 bool t_dnr(const struct t_answer *a)
@@ -860,4 +891,45 @@ void t_rw_sqe(struct t_conn *c, struct nvme_sqe *sqe, bool write, uint64_t lba, 
 	sqe->cdw10 = htole32((uint32_t)lba);
 	sqe->cdw11 = htole32((uint32_t)(lba >> 32));
 	sqe->cdw12 = htole32(blocks - 1);
+}
+
+__le16 t_send_rw(struct t_conn *c, bool write, uint64_t lba, uint32_t blocks, void *data)
+{
+	struct nvme_sqe sqe;
+
+	t_rw_sqe(c, &sqe, write, lba, blocks, data);
+	t_send(c, &sqe, NULL, 0);
+	return sqe.cid;
+}
+
+uint16_t t_rw(struct t_conn *c, bool write, uint64_t lba, uint32_t blocks, void *data)
+{
+	struct nvme_sqe sqe;
+
+	t_rw_sqe(c, &sqe, write, lba, blocks, data);
+	return t_exec_status(c, &sqe);
+}
+
+uint16_t t_flush(struct t_conn *c)
+{
+	struct nvme_sqe sqe;
+
+	t_sqe(c, &sqe, nvme_cmd_flush, NULL, 0);
+	sqe.nsid = htole32(1);
+	return t_exec_status(c, &sqe);
+}
+
+void t_send_abort(struct t_conn *admin, uint16_t sqid, __le16 cid)
+{
+	struct nvme_sqe sqe;
+
+	t_sqe(admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
+	sqe.cdw10 = htole32(sqid | (uint32_t)le16toh(cid) << 16);
+	t_begin(admin, &sqe);
+}
+
+struct t_answer t_abort(struct t_conn *admin, uint16_t sqid, __le16 cid)
+{
+	t_send_abort(admin, sqid, cid);
+	return t_answer(admin);
 }

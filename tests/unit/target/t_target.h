@@ -166,6 +166,9 @@ struct t_conn {
 struct rdt_ns *t_ns_of(const struct rdt_subsys *ss, uint32_t nsid);
 
 struct t_env *t_env_new(void);
+/* A new environment in @env, which is freed at the end of the block. */
+#define T_ENV(env) struct t_env *env __attribute__((cleanup(t_env_cleanup))) = t_env_new()
+void t_env_cleanup(struct t_env **env);
 struct t_env *t_env_new_state(const char *dir); /* with target.state_dir = @dir */
 /* The same, and namespace 1 has the backend, path, sizes and engine of @storage instead of a fake
  * disk. NULL: neither. */
@@ -187,13 +190,19 @@ void t_conn_cut(struct t_conn *c); /* the host loses the connection */
 
 /* Fill in a command with a new CID. @len > 0: a keyed SGL with remote invalidation; 0: none. */
 void t_sqe(struct t_conn *c, struct nvme_sqe *sqe, uint8_t opcode, void *data, uint32_t len);
+/* The same, with the first @len bytes of in-capsule data instead of a key. */
+void t_in_capsule(struct nvme_sqe *sqe, uint32_t len);
 void t_send(struct t_conn *c, const struct nvme_sqe *sqe, const void *in_capsule, uint32_t len);
+/* Send the command, turn the loops; its answer is read later. */
+void t_begin(struct t_conn *c, const struct nvme_sqe *sqe);
 /* The next unread answer; the test fails when there is none. */
 struct t_answer t_answer(struct t_conn *c);
 unsigned int t_answers(const struct t_conn *c); /* number of unread answers */
 /* Send the command, turn the loops, return the answer. */
 struct t_answer t_exec(struct t_conn *c, const struct nvme_sqe *sqe);
 uint16_t t_status(const struct t_answer *a); /* without DNR */
+uint16_t t_exec_status(struct t_conn *c, const struct nvme_sqe *sqe);
+uint16_t t_answer_status(struct t_conn *c); /* of the next unread answer */
 bool t_dnr(const struct t_answer *a);
 
 void t_connect_sqe(struct t_conn *c, struct nvme_sqe *sqe, struct nvmf_connect_data *data,
@@ -222,11 +231,21 @@ struct t_pair {
  * t_pair_new() does that for its own host. */
 void t_trust(struct t_conn *c);
 struct t_pair t_pair_new(void);
+/* A new pair in @p, which is freed at the end of the block. */
+#define T_PAIR(p) struct t_pair p __attribute__((cleanup(t_pair_free))) = t_pair_new()
 struct t_pair t_pair_new_in(struct t_env *env);
 void t_pair_free(struct t_pair *p);
 
 void t_rw_sqe(struct t_conn *c, struct nvme_sqe *sqe, bool write, uint64_t lba, uint32_t blocks,
 	      void *data);
+/* Send a Read or Write of namespace 1. Returns its CID. */
+__le16 t_send_rw(struct t_conn *c, bool write, uint64_t lba, uint32_t blocks, void *data);
+/* The same, and Flush of namespace 1; both return the status. */
+uint16_t t_rw(struct t_conn *c, bool write, uint64_t lba, uint32_t blocks, void *data);
+uint16_t t_flush(struct t_conn *c);
+/* Abort the command @cid of queue @sqid. */
+void t_send_abort(struct t_conn *admin, uint16_t sqid, __le16 cid);
+struct t_answer t_abort(struct t_conn *admin, uint16_t sqid, __le16 cid);
 void t_disk_finish(struct t_disk *d, unsigned int i, int result); /* complete bio @i of @held */
 
 #endif /* T_TARGET_H */

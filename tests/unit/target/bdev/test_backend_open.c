@@ -45,7 +45,7 @@ static struct rdt_ns_config file_config(void)
 /* Opening must fail with @rc and the text "path PATH: " and @text. */
 static void check_refused(const struct rdt_ns_config *cfg, int rc, const char *text)
 {
-	struct rdt_bdev *bdev = NULL;
+	struct rdt_bdev *bdev T_ENDS(rdt_bdev_close) = NULL;
 	char err[512] = "", want[512];
 	int got = rdt_bdev_open(NULL, cfg, NULL, &bdev, err, sizeof(err));
 
@@ -55,7 +55,6 @@ static void check_refused(const struct rdt_ns_config *cfg, int rc, const char *t
 	CU_ASSERT_EQUAL(got, rc);
 	CU_ASSERT_STRING_EQUAL(err, want);
 	CU_ASSERT_PTR_NULL(bdev);
-	rdt_bdev_close(&bdev);
 }
 
 static void begin(void)
@@ -334,7 +333,7 @@ static void memory_grows_into_what_it_reserved(void)
 {
 	struct rdt_ns_config cfg = {
 		.backend = RDT_BACKEND_MEMORY, .block_size = 4096, .size_bytes = 1 << 20};
-	struct rdt_bdev *bdev;
+	struct rdt_bdev *bdev T_ENDS(rdt_bdev_close) = NULL;
 	char err[512];
 
 	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &cfg, NULL, &bdev, err, sizeof(err)), 0);
@@ -343,7 +342,6 @@ static void memory_grows_into_what_it_reserved(void)
 	check_resize(bdev, 4096, 0, "", 4096);
 	check_resize(bdev, UINT64_C(1) << 45, -ENOMEM, "cannot grow to 32.0 TiB", 4096);
 	check_resize(bdev, 16 << 20, 0, "", 16 << 20);
-	rdt_bdev_close(&bdev);
 }
 
 static void check_path(const struct rdt_bdev *bdev, enum rdt_path_state want, uint64_t want_size,

@@ -132,7 +132,8 @@ static void out_of_bounds(void)
 /* Including bios that a layer queued before. */
 static void out_of_bounds_after_a_shrink(void)
 {
-	struct bench b = {.layers = {{.type = RDT_LAYER_DELAY}, {.type = RDT_LAYER_DELAY}}};
+	struct bench b T_ENDS(submit_bench_close) = {
+		.layers = {{.type = RDT_LAYER_DELAY}, {.type = RDT_LAYER_DELAY}}};
 	struct rdt_bio bio = {.op = RDT_BIO_WRITE,
 			      .offset = SIZE - 512,
 			      .length = 512,
@@ -151,7 +152,6 @@ static void out_of_bounds_after_a_shrink(void)
 	check_bounds(&b, SIZE / 2);
 	CU_ASSERT_EQUAL(rdt_bdev_resize(b.bdev, SIZE * 2, err, sizeof(err)), 0);
 	check_bounds(&b, SIZE * 2);
-	submit_bench_close(&b);
 }
 
 /* ---- syncs that fail ---- */
@@ -195,18 +195,17 @@ static void a_failed_flush_stays(void)
 /* A layer that fails a Flush counts as a disk that does. */
 static void a_layer_that_fails_a_flush(void)
 {
-	struct bench b = {.layers = {{.type = RDT_LAYER_ERROR,
-				      .ops_mask = 1u << RDT_BIO_FLUSH,
-				      .count = 1,
-				      .rate_of_2_32 = UINT64_C(1) << 32,
-				      .errno_value = EIO},
-				     {.type = RDT_LAYER_DELAY}}};
+	struct bench b T_ENDS(submit_bench_close) = {.layers = {{.type = RDT_LAYER_ERROR,
+								 .ops_mask = 1u << RDT_BIO_FLUSH,
+								 .count = 1,
+								 .rate_of_2_32 = UINT64_C(1) << 32,
+								 .errno_value = EIO},
+								{.type = RDT_LAYER_DELAY}}};
 
 	CU_ASSERT_TRUE_FATAL(submit_bench_open(&b, RDT_BACKEND_MEMORY, 2));
 	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_WRITE, 0, 512, 0), 0);
 	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_FLUSH, 0, 0, 0), -ENOTRECOVERABLE);
 	all_is_refused(&b);
-	submit_bench_close(&b);
 }
 
 /* ---- of an engine ---- */
@@ -302,7 +301,7 @@ static void which_failures_stay(void)
 /* Through the page cache, FUA is a write and then a sync: a failure of either is remembered. */
 static void the_second_step_of_fua(void)
 {
-	struct fake f;
+	struct fake f T_ENDS(fake_close);
 
 	fake_open(&f, false);
 	fake_start(&f, 0, RDT_BIO_WRITE, RDT_BIO_FUA);
@@ -310,21 +309,19 @@ static void the_second_step_of_fua(void)
 	CU_ASSERT_EQUAL(rdt_fio(&f.bio[0])->step, RDT_FIO_SYNC);
 	CU_ASSERT_EQUAL(fake_answer(&f, 0, -ENOSPC), -ENOTRECOVERABLE);
 	CU_ASSERT_EQUAL(stuck(&f), -ENOSPC);
-	fake_close(&f);
 }
 
 /* Two syncs at a time: the kernel reports the failure to one of them, and the other one
  * succeeds. */
 static void a_sync_beside_one_that_failed(void)
 {
-	struct fake f;
+	struct fake f T_ENDS(fake_close);
 
 	fake_open(&f, true);
 	fake_start(&f, 0, RDT_BIO_FLUSH, 0);
 	fake_start(&f, 1, RDT_BIO_FLUSH, 0);
 	CU_ASSERT_EQUAL(fake_answer(&f, 0, -EIO), -ENOTRECOVERABLE);
 	CU_ASSERT_EQUAL(fake_answer(&f, 1, 0), -ENOTRECOVERABLE);
-	fake_close(&f);
 }
 
 const struct t_case t_submit_cases[] = {

@@ -346,7 +346,7 @@ static void paths_are_loaded(void)
 				   "{nsid: 2, backend: memory, size: 1M, ana_group: 3,\n"
 				   "hosts: [nqn.2026-01.org.example:i]}\n"
 				   "referrals:\n- {address: 10.0.0.1}\n";
-	struct rdt_config *config;
+	struct rdt_config *config T_ENDS(rdt_config_put) = NULL;
 	struct said said;
 
 	CU_ASSERT_EQUAL_FATAL(load_text(text, strlen(text), &said, &config), 0);
@@ -365,7 +365,6 @@ static void paths_are_loaded(void)
 			       "nqn.2026-01.org.example:i");
 	CU_ASSERT_EQUAL(config->referrals_count, 1);
 	CU_ASSERT_EQUAL(config->referrals[0].port, 4420);
-	rdt_config_put(&config);
 }
 
 /* Names that other projects' tests use. */
@@ -373,7 +372,7 @@ static void names_of_other_forms(void)
 {
 	static const char text[] = LISTEN "subsystems:\n- nqn: blktests-subsystem-1\n  hosts: "
 					  "[nqn.2026-01.org.example:h, bob]\n";
-	struct rdt_config *config;
+	struct rdt_config *config T_ENDS(rdt_config_put) = NULL;
 	struct said said;
 
 	CU_ASSERT_EQUAL_FATAL(load_text(text, strlen(text), &said, &config), 0);
@@ -384,7 +383,6 @@ static void names_of_other_forms(void)
 						 "with \"nqn.\""));
 	CU_ASSERT_PTR_NOT_NULL(strstr(said.text, ":4: subsystems[0].hosts[1]: found \"bob\""));
 	CU_ASSERT_PTR_NULL(strstr(said.text, "hosts[0]"));
-	rdt_config_put(&config);
 }
 
 /* A key that is wrong in itself does not prevent the check of other keys. */
@@ -568,7 +566,7 @@ static void huge_files(void)
 static void long_nqn(void)
 {
 	char text[600], want[400], nqn[225];
-	struct rdt_config *config;
+	struct rdt_config *config T_ENDS(rdt_config_put) = NULL;
 	struct said said;
 
 	memset(nqn, 'x', sizeof(nqn));
@@ -584,7 +582,6 @@ static void long_nqn(void)
 	text[strlen(text) - 2] = '\n';
 	CU_ASSERT_EQUAL(load_text(text, strlen(text), &said, &config), 0);
 	CU_ASSERT_STRING_EQUAL(said.text, "");
-	rdt_config_put(&config);
 }
 
 #define NS0 "subsystems[0].namespaces[0]."
@@ -875,7 +872,7 @@ static void check_subsystem_keys(const struct rdt_config *c)
 
 static void loads_every_key(void)
 {
-	struct rdt_config *c;
+	struct rdt_config *c T_ENDS(rdt_config_put) = NULL;
 	struct said said;
 
 	if (load_text(every_key, strlen(every_key), &said, &c)) {
@@ -885,7 +882,6 @@ static void loads_every_key(void)
 	check_target_keys(c);
 	check_listener_keys(c);
 	check_subsystem_keys(c);
-	rdt_config_put(&c);
 }
 
 static void unreadable_files(void)

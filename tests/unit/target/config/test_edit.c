@@ -253,12 +253,11 @@ static char *read_text(const char *path)
 static void expect_text(const char *dir, const char *name, const char *expected)
 {
 	char path[512];
-	char *text;
+	char *text T_FREE = NULL;
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	text = read_text(path);
 	CU_ASSERT_STRING_EQUAL(text, expected);
-	free(text);
 }
 
 static void put_text(const char *path, const char *text)

@@ -229,14 +229,13 @@ static void start_with(struct crash_state *c, const struct t_folder_file *files,
 		       const struct known *k)
 {
 	const struct rdt_ns *ns;
-	struct t_env *env;
+	struct t_env *env T_ENDS(t_env_cleanup) = NULL;
 
 	put_files(c->again, files, count);
 	env = t_env_new_state(c->again);
 	ns = t_ns_of(env->t->subsys[0], 1);
 	CU_ASSERT_EQUAL(atomic_load(&ns->wp), k->wp);
 	CU_ASSERT_EQUAL(rdt_resv_ptpl(ns), k->count > 0);
-	t_env_free(env);
 }
 
 static void look_at(void *arg, unsigned int marks, const struct t_folder_file *files,

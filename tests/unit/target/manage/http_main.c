@@ -197,7 +197,7 @@ static void answers_have_a_status_and_headers(void)
 		{"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", 421, "http.host_names"},
 		{"GET / HTTP/1.0\r\n\r\n", 421, "http.host_names"},
 	};
-	struct t_http h;
+	struct t_http h T_ENDS(t_http_free);
 
 	t_http_open(&h);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -209,13 +209,12 @@ static void answers_have_a_status_and_headers(void)
 		CU_ASSERT_PTR_NOT_NULL(strstr(answer, rows[i].has));
 		CU_ASSERT_PTR_NOT_NULL(strstr(answer, "X-Content-Type-Options: nosniff"));
 	}
-	t_http_free(&h);
 }
 
 static void head_has_the_length_and_no_body(void)
 {
 	char length[64];
-	struct t_http h;
+	struct t_http h T_ENDS(t_http_free);
 
 	t_http_open(&h);
 	CU_ASSERT_EQUAL(code_of(ask_http(&h, GET("/status.json"))), 200);
@@ -225,7 +224,6 @@ static void head_has_the_length_and_no_body(void)
 	CU_ASSERT_EQUAL(code_of(h.answer), 200);
 	CU_ASSERT_PTR_NOT_NULL(strstr(h.answer, length));
 	CU_ASSERT_STRING_EQUAL(body_of(h.answer), "");
-	t_http_free(&h);
 }
 
 /* Sends @begin and then one line again and again, until the target does not want more. */
@@ -247,21 +245,20 @@ static void what_is_no_request_ends_its_connection_only(void)
 {
 	static const char line[] =
 		"X-A: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\r\n";
-	struct t_http h;
+	struct t_http h T_ENDS(t_http_free);
 
 	t_http_open(&h);
 	send_without_end(&h, "GET / HTTP/1.1\r\nHost: localhost\r\n", line);
 	send_without_end(&h, "GET /", line + 4);
 	send_without_end(&h, "\x16\x03\x01\xff", "\r\n\r\n");
 	CU_ASSERT_EQUAL(code_of(ask_http(&h, GET("/healthz"))), 200);
-	t_http_free(&h);
 }
 
 /* Neither a client that sends half a request nor one that sends nothing keeps its connection. */
 static void clients_that_say_nothing_are_closed(void)
 {
 	static const char half[] = "GET / HTTP/1.1\r\nHost:";
-	struct t_http h;
+	struct t_http h T_ENDS(t_http_free);
 	int quiet, slow;
 
 	t_http_open(&h);
@@ -274,12 +271,11 @@ static void clients_that_say_nothing_are_closed(void)
 		t_advance(h.env, 5 * RD_NSEC_PER_SEC);
 	CU_ASSERT_STRING_EQUAL(read_answer(&h, quiet), "");
 	CU_ASSERT_STRING_EQUAL(read_answer(&h, slow), "");
-	t_http_free(&h);
 }
 
 static void many_connections_push_out_the_oldest(void)
 {
-	struct t_http h;
+	struct t_http h T_ENDS(t_http_free);
 	int fds[60];
 
 	t_http_open(&h);
@@ -292,7 +288,6 @@ static void many_connections_push_out_the_oldest(void)
 	for (unsigned int i = 1; i < 59; i++)
 		close(fds[i]);
 	t_turn(h.env);
-	t_http_free(&h);
 }
 
 /* ---- documents ---- */
@@ -301,10 +296,10 @@ static void names_of_hosts_are_text(void)
 {
 	static const char name[] = "nqn.x:\"</script>\\\n\x1b\xff\xe2\x82";
 	const json_t *hosts, *one = NULL;
-	struct t_http h;
+	struct t_http h T_ENDS(t_http_free);
 	struct t_conn *c;
 	struct t_answer a;
-	json_t *status;
+	json_t *status T_ENDS(json_decrefp) = NULL;
 
 	t_http_open(&h);
 	c = t_conn_new(h.env, 0, 0, 32);
@@ -322,15 +317,13 @@ static void names_of_hosts_are_text(void)
 	CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(one, "host")),
 			       "nqn.x:\"</script>\\x5c\\x0a\\x1b\\xff\\xe2\\x82");
 	CU_ASSERT_EQUAL(json_array_size(json_object_get(status, "controllers")), 2);
-	json_decref(status);
-	t_http_free(&h);
 }
 
 static void what_is_stalled_is_shown(void)
 {
 	struct nvme_sqe sqe;
 	uint8_t buf[512];
-	struct t_http h;
+	struct t_http h T_ENDS(t_http_free);
 	json_t *status;
 
 	t_http_open(&h);
@@ -352,12 +345,11 @@ static void what_is_stalled_is_shown(void)
 	status = status_document(&h);
 	CU_ASSERT_EQUAL(json_array_size(json_object_get(status, "stalled")), 0);
 	json_decref(status);
-	t_http_free(&h);
 }
 
 static void a_reactor_that_hangs_is_named(void)
 {
-	struct t_http h;
+	struct t_http h T_ENDS(t_http_free);
 	json_t *status;
 
 	t_http_open(&h);
@@ -372,7 +364,6 @@ static void a_reactor_that_hangs_is_named(void)
 	h.env->still[1] = false;
 	t_advance(h.env, RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(code_of(ask_http(&h, GET("/healthz"))), 200);
-	t_http_free(&h);
 }
 
 /* Two clients ask for two formats at once: one is made after the other, and both get theirs. */
@@ -380,7 +371,7 @@ static void metrics_come_in_both_formats(void)
 {
 	static const char open[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n"
 				   "Accept: text/plain;q=0.5, application/openmetrics-text\r\n\r\n";
-	struct t_http h;
+	struct t_http h T_ENDS(t_http_free);
 	int one, other;
 
 	t_http_open(&h);
@@ -395,14 +386,13 @@ static void metrics_come_in_both_formats(void)
 	read_answer(&h, other);
 	CU_ASSERT_PTR_NOT_NULL(strstr(h.answer, "Content-Type: text/plain; version=0.0.4"));
 	CU_ASSERT_PTR_NULL(strstr(h.answer, "# EOF"));
-	t_http_free(&h);
 }
 
 /* A client that waits for a document when the listener closes is let go. */
 static void a_waiting_client_is_let_go_at_the_end(void)
 {
 	char text[RDT_HTTP_TEXT];
-	struct t_http h;
+	struct t_http h T_ENDS(t_http_free);
 	int fd;
 
 	t_http_open(&h);
@@ -414,7 +404,6 @@ static void a_waiting_client_is_let_go_at_the_end(void)
 	h.env->still[0] = h.env->still[1] = false;
 	CU_ASSERT_NOT_EQUAL(code_of(read_answer(&h, fd)), 200);
 	CU_ASSERT_EQUAL(connect_port(h.port), -1);
-	t_http_free(&h);
 }
 
 /* ---- configuration ---- */

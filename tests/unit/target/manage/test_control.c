@@ -108,8 +108,7 @@ static void ask_for_event(struct t_pair *p)
 
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	t_sqe(p->admin, &sqe, nvme_admin_async_event, NULL, 0);
-	t_send(p->admin, &sqe, NULL, 0);
-	t_turn(p->env);
+	t_begin(p->admin, &sqe);
 	CU_ASSERT_EQUAL_FATAL(t_answers(p->admin), 0);
 }
 
@@ -124,7 +123,7 @@ static void expect_event(struct t_pair *p)
 
 static void added_is_served(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *other = second_queue(&p);
 	struct rdt_ns_config cfg = new_config(9);
 	static uint8_t buf[4096], back[4096];
@@ -143,14 +142,13 @@ static void added_is_served(void)
 	CU_ASSERT_EQUAL(memcmp(buf, back, sizeof(buf)), 0);
 	CU_ASSERT_EQUAL(p.env->disk[NEW_DISK].channels, 2);
 	CU_ASSERT_EQUAL(atomic_load(&p.env->t->subsys[0]->ns_count), 3);
-	t_pair_free(&p);
 }
 
 /* No command finds it before all reactors can use it; after a failure nothing of it remains. */
 static void add_that_fails(void)
 {
 	for (unsigned int nth = 1; nth <= 2; nth++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 		struct rdt_ns_config cfg = new_config(9);
 		static uint8_t buf[512];
 		struct outcome o;
@@ -168,13 +166,12 @@ static void add_that_fails(void)
 		t_turn(p.env);
 		CU_ASSERT_EQUAL(o.err, 0);
 		CU_ASSERT_EQUAL(rw(p.io, false, 9, 0, 1, buf), 0);
-		t_pair_free(&p);
 	}
 }
 
 static void wrong_calls(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_ns_config cfg = new_config(1);
 	static uint8_t buf[512];
 	struct outcome o, o2;
@@ -206,12 +203,11 @@ static void wrong_calls(void)
 	add(&p, &cfg, &o);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(o.err, 0);
-	t_pair_free(&p);
 }
 
 static void removed_with_io_in_the_backend(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *other = second_queue(&p);
 	struct t_disk *d = &p.env->disk[0];
 	static uint8_t buf[4096];
@@ -250,12 +246,11 @@ static void removed_with_io_in_the_backend(void)
 		CU_ASSERT_EQUAL(next_status(other), 0);
 	}
 	CU_ASSERT_PTR_NULL(the_ns(&p, 1));
-	t_pair_free(&p);
 }
 
 static void removed_cancels_where_it_can(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	static uint8_t buf[4096];
 	struct outcome o;
@@ -276,12 +271,11 @@ static void removed_cancels_where_it_can(void)
 	CU_ASSERT_EQUAL(o.calls, 1);
 	CU_ASSERT_EQUAL(next_status(p.io), NVME_SC_INVALID_NS);
 	CU_ASSERT_EQUAL(next_status(p.io), 0);
-	t_pair_free(&p);
 }
 
 static void removed_with_io_before_the_backend(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *other = second_queue(&p);
 	struct t_disk *d = &p.env->disk[0];
 	static uint8_t buf[T_MDTS];
@@ -313,7 +307,6 @@ static void removed_with_io_before_the_backend(void)
 	CU_ASSERT_EQUAL(t_answers(p.io), 3);
 	CU_ASSERT_EQUAL(o.calls, 1);
 	CU_ASSERT_TRUE(d->closed);
-	t_pair_free(&p);
 }
 
 /* The connection, or the whole association, ends while its commands hold a namespace that is being
@@ -321,7 +314,7 @@ static void removed_with_io_before_the_backend(void)
 static void removed_while_the_host_leaves(void)
 {
 	for (int admin = 0; admin < 2; admin++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 		struct t_disk *d = &p.env->disk[0];
 		static uint8_t buf[512];
 		struct outcome o;
@@ -341,7 +334,6 @@ static void removed_while_the_host_leaves(void)
 		t_turn(p.env);
 		CU_ASSERT_EQUAL(o.calls, 1);
 		CU_ASSERT_TRUE(gone);
-		t_pair_free(&p);
 	}
 }
 
@@ -368,7 +360,7 @@ static void change_at_the_end(void)
 
 static void resize(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_ns *ns = the_ns(&p, 1);
 	struct t_disk *d = &p.env->disk[0];
 	static uint8_t buf[4096];
@@ -393,13 +385,12 @@ static void resize(void)
 	CU_ASSERT_EQUAL(rdt_control_ns_resize(ns, UINT64_C(1) << 40, text, sizeof(text)), -ENOMEM);
 	CU_ASSERT_EQUAL(rw(p.io, true, 1, 2040, 8, buf), 0);
 	CU_ASSERT_EQUAL(rw(p.io, true, 1, 2041, 8, buf), NVME_SC_LBA_RANGE);
-	t_pair_free(&p);
 }
 
 /* Many rounds with commands in flight on both reactors; slots and NSIDs are reused. */
 static void rounds(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *other = second_queue(&p);
 	struct t_disk *d = &p.env->disk[NEW_DISK];
 	static uint8_t buf[4096];
@@ -446,7 +437,6 @@ static void rounds(void)
 	}
 	CU_ASSERT_EQUAL(rw(p.io, true, 1, 0, 8, buf), 0);
 	CU_ASSERT_EQUAL(rw(p.io, true, 5, 0, 8, buf), 0);
-	t_pair_free(&p);
 }
 
 /* A disk that is opened in the background. */
@@ -468,7 +458,7 @@ static struct t_disk *add_opening(struct t_pair *p, const struct rdt_ns_config *
 
 static void opened_later(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_ns_config cfg = new_config(7);
 	static uint8_t buf[512];
 	struct t_disk *d;
@@ -494,12 +484,11 @@ static void opened_later(void)
 	send_rw(p.io, false, 7, 63, 1, buf);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(next_status(p.io), 0);
-	t_pair_free(&p);
 }
 
 static void resized_while_added(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_ns_config cfg = new_config(7);
 	struct t_disk *d;
 	struct outcome o;
@@ -515,12 +504,11 @@ static void resized_while_added(void)
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(the_ns(&p, 7)->state, RDT_NS_LIVE);
 	CU_ASSERT_EQUAL(the_ns(&p, 7)->blocks, 32);
-	t_pair_free(&p);
 }
 
 static void removed_while_opened(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_ns_config cfg = new_config(7);
 	struct t_disk *d;
 	struct outcome o;
@@ -532,12 +520,11 @@ static void removed_while_opened(void)
 	CU_ASSERT(d->closed);
 	CU_ASSERT_PTR_NULL(the_ns(&p, 7));
 	t_turn(p.env);
-	t_pair_free(&p);
 }
 
 static void storage_of_another_gateway(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_target *t = p.env->t;
 	struct t_disk *d = &p.env->disk[0];
 	const struct rdt_ctrl *ctrl = p.io->qp.ctrl;
@@ -556,7 +543,6 @@ static void storage_of_another_gateway(void)
 		CU_ASSERT_EQUAL(rdt_ana_told(ctrl, 1), NVME_ANA_STATE_OPTIMIZED);
 	}
 	CU_ASSERT_EQUAL(atomic_load(&t->subsys[0]->ana_changes[1]), 4);
-	t_pair_free(&p);
 }
 
 const struct t_case t_control_cases[] = {

@@ -140,8 +140,8 @@ static void what_hosts_did_is_in_the_metrics(void)
 		"rdtarget_controllers 1\n",
 		"rdtarget_namespaces 3\n",
 	};
-	struct t_rpc r;
-	char *text;
+	struct t_rpc r T_ENDS(t_rpc_free);
+	char *text T_FREE = NULL;
 
 	t_rpc_open(&r);
 	do_some_io(&r);
@@ -149,15 +149,13 @@ static void what_hosts_did_is_in_the_metrics(void)
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
 		expect_line(text, lines[i]);
 	expect_well_formed(text);
-	free(text);
-	t_rpc_free(&r);
 }
 
 static void what_hosts_did_is_in_the_statistics(void)
 {
 	const json_t *result, *one;
 	json_t *answer;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open(&r);
 	do_some_io(&r);
@@ -182,7 +180,6 @@ static void what_hosts_did_is_in_the_statistics(void)
 	CU_ASSERT_EQUAL(json_array_size(json_object_get(result, "namespaces")), 1);
 	CU_ASSERT_EQUAL(json_integer_value(json_object_get(result, "namespaces_matching")), 3);
 	json_decref(answer);
-	t_rpc_free(&r);
 }
 
 /* Host names with what the format uses, what it must not contain, and pairs that would be the same
@@ -199,8 +196,8 @@ static void names_of_hosts_do_not_break_the_metrics(void)
 		{"nqn.x:\xc3\xbc", "host=\"nqn.x:\xc3\xbc\""},
 		{"", "host=\"\""},
 	};
-	struct t_rpc r;
-	char *text;
+	struct t_rpc r T_ENDS(t_rpc_free);
+	char *text T_FREE = NULL;
 
 	t_rpc_open(&r);
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -214,15 +211,13 @@ static void names_of_hosts_do_not_break_the_metrics(void)
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		expect_line(text, rows[i].label);
 	expect_well_formed(text);
-	free(text);
-	t_rpc_free(&r);
 }
 
 /* Counters have "_total" in their samples, and in OpenMetrics not in the name of their family. */
 static void both_formats_name_counters_as_they_must(void)
 {
 	char *prometheus, *open;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	size_t len;
 
 	t_rpc_open(&r);
@@ -239,13 +234,12 @@ static void both_formats_name_counters_as_they_must(void)
 	expect_well_formed(open);
 	free(prometheus);
 	free(open);
-	t_rpc_free(&r);
 }
 
 /* What a reactor that hangs has in flight is not known, but the counters are. */
 static void a_reactor_that_hangs_delays_no_metrics(void)
 {
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open(&r);
 	do_some_io(&r);
@@ -260,7 +254,6 @@ static void a_reactor_that_hangs_delays_no_metrics(void)
 		    "rdtarget_reactor_io_completed_total{reactor=\\\"1\\\",op=\\\"write\\\"} 3\\n");
 	r.pair.env->still[1] = false;
 	t_turn(r.pair.env);
-	t_rpc_free(&r);
 }
 
 const struct t_case t_metrics_cases[] = {

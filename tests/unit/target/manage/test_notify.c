@@ -70,7 +70,7 @@ static const char *next_message(struct t_manager *m)
 static void messages_arrive_as_they_are(void)
 {
 	struct rdt_notify n;
-	struct t_manager m;
+	struct t_manager m T_ENDS(manager_free);
 	char longer[1500];
 
 	manager_open(&m);
@@ -91,7 +91,6 @@ static void messages_arrive_as_they_are(void)
 	rdt_notify_close(&n);
 	rdt_notify_close(&n);
 	rdt_notify(&n, "READY=1"); /* to nobody */
-	manager_free(&m);
 }
 
 /* "@NAME" is the abstract socket NAME. The kernel chooses a free one here. */
@@ -100,7 +99,7 @@ static void an_abstract_socket_is_reached(void)
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	socklen_t len = sizeof(addr);
 	struct rdt_notify n;
-	struct t_manager m;
+	struct t_manager m T_ENDS(manager_free);
 	char name[64];
 	int fd;
 
@@ -119,7 +118,6 @@ static void an_abstract_socket_is_reached(void)
 	CU_ASSERT_STRING_EQUAL(next_message(&m), "READY=1");
 	CU_ASSERT_STRING_EQUAL(m.lines, "");
 	rdt_notify_close(&n);
-	manager_free(&m);
 }
 
 static void without_a_usable_socket_nothing_is_told(void)
@@ -134,7 +132,7 @@ static void without_a_usable_socket_nothing_is_told(void)
 		{"/nowhere/notify", "cannot reach NOTIFY_SOCKET /nowhere/notify"},
 		{"@rdnvme-test-nobody-listens", "cannot reach NOTIFY_SOCKET @rdnvme"},
 	};
-	struct t_manager m;
+	struct t_manager m T_ENDS(manager_free);
 
 	manager_open(&m);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -153,7 +151,6 @@ static void without_a_usable_socket_nothing_is_told(void)
 		CU_ASSERT_STRING_EQUAL(next_message(&m), "");
 		rdt_notify_close(&n);
 	}
-	manager_free(&m);
 }
 
 static uint64_t watchdog_of(struct t_manager *m, const char *usec, const char *pid)
@@ -174,7 +171,7 @@ static uint64_t watchdog_of(struct t_manager *m, const char *usec, const char *p
 
 static void the_watchdogs_time_is_for_this_process_only(void)
 {
-	struct t_manager m;
+	struct t_manager m T_ENDS(manager_free);
 	char pid[16];
 
 	manager_open(&m);
@@ -186,7 +183,6 @@ static void the_watchdogs_time_is_for_this_process_only(void)
 	CU_ASSERT_STRING_EQUAL(m.lines, "");
 	CU_ASSERT_EQUAL(watchdog_of(&m, "soon", NULL), 0);
 	CU_ASSERT_PTR_NOT_NULL(strstr(m.lines, "WATCHDOG_USEC is \"soon\", expected a number"));
-	manager_free(&m);
 }
 
 static void the_watchdog_is_fed_while_all_reactors_answer(void)
@@ -194,7 +190,7 @@ static void the_watchdog_is_fed_while_all_reactors_answer(void)
 	struct t_env *env = t_env_new();
 	struct rdt_watchdog *w;
 	struct rdt_notify n;
-	struct t_manager m;
+	struct t_manager m T_ENDS(manager_free);
 
 	manager_open(&m);
 	setenv("WATCHDOG_USEC", "3000000", 1);
@@ -231,7 +227,6 @@ static void the_watchdog_is_fed_while_all_reactors_answer(void)
 	t_env_free(env);
 	rdt_watchdog_free(&w);
 	rdt_notify_close(&n);
-	manager_free(&m);
 }
 
 static void the_journal_is_recognized_by_its_descriptor(void)
@@ -256,7 +251,7 @@ static void the_journal_is_recognized_by_its_descriptor(void)
 static void a_report_keeps_what_its_requester_must_know(void)
 {
 	static struct rdt_report report; /* large */
-	struct t_manager m;
+	struct t_manager m T_ENDS(manager_free);
 
 	manager_open(&m);
 	CU_ASSERT_EQUAL_FATAL(rdt_report_init(&report, m.log), 0);
@@ -277,7 +272,6 @@ static void a_report_keeps_what_its_requester_must_know(void)
 	rdt_report_clear(&report);
 	CU_ASSERT_EQUAL(report.count + report.left_out, 0);
 	rdt_report_fini(&report);
-	manager_free(&m);
 }
 
 const struct t_case t_notify_cases[] = {

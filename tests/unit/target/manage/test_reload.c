@@ -38,7 +38,7 @@ static const json_t *reload_with(struct t_rpc *r, const char *from, const char *
 static void expect_applied(struct t_rpc *r, const char *from, const char *to, const char *more,
 			   unsigned int problems)
 {
-	json_t *answer;
+	json_t *answer T_ENDS(json_decrefp) = NULL;
 	const json_t *result = reload_with(r, from, to, more, &answer);
 
 	if (json_integer_value(json_object_get(result, "problems")) != problems ||
@@ -46,21 +46,19 @@ static void expect_applied(struct t_rpc *r, const char *from, const char *to, co
 		fprintf(stderr, "%s\n", r->answer);
 	CU_ASSERT_TRUE(json_is_true(json_object_get(result, "applied")));
 	CU_ASSERT_EQUAL(json_integer_value(json_object_get(result, "problems")), problems);
-	json_decref(answer);
 }
 
 /* It is not, with @why among the messages. */
 static void expect_not_applied(struct t_rpc *r, const char *from, const char *to, const char *more,
 			       const char *why)
 {
-	json_t *answer;
+	json_t *answer T_ENDS(json_decrefp) = NULL;
 	const json_t *result = reload_with(r, from, to, more, &answer);
 
 	if (!strstr(r->answer, why))
 		fprintf(stderr, "%s\n", r->answer);
 	CU_ASSERT_FALSE(json_is_true(json_object_get(result, "applied")));
 	CU_ASSERT_PTR_NOT_NULL(strstr(r->answer, why));
-	json_decref(answer);
 }
 
 static const struct {
@@ -86,7 +84,7 @@ static const struct {
 static void what_needs_a_restart_is_named_and_stays(void)
 {
 	const struct rdt_subsys *ss;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	ss = r.pair.env->t->subsys[0];
@@ -106,7 +104,6 @@ static void what_needs_a_restart_is_named_and_stays(void)
 	CU_ASSERT_STRING_EQUAL(ss->cfg->serial, "SERIAL0");
 	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
 	CU_ASSERT_FALSE(r.pair.env->disk[0].closed);
-	t_rpc_free(&r);
 }
 
 static uint16_t second_controller(struct t_rpc *r, struct t_conn **out)
@@ -121,7 +118,7 @@ static uint16_t second_controller(struct t_rpc *r, struct t_conn **out)
 static void controllers_follow_the_configuration(void)
 {
 	struct t_conn *c;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	bool gone = false;
 
 	t_rpc_open_file(&r);
@@ -144,13 +141,12 @@ static void controllers_follow_the_configuration(void)
 	CU_ASSERT_TRUE(gone);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(c->qp.ctrl);
 	CU_ASSERT_EQUAL(c->qp.ctrl->cntlid, 70);
-	t_rpc_free(&r);
 }
 
 static void referrals_follow_the_configuration(void)
 {
 	struct rdt_target *t;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	t = r.pair.env->t;
@@ -162,7 +158,6 @@ static void referrals_follow_the_configuration(void)
 	CU_ASSERT_EQUAL(t->referrals_count, 2);
 	expect_applied(&r, "", "", "", 0);
 	CU_ASSERT_EQUAL(t->referrals_count, 0);
-	t_rpc_free(&r);
 }
 
 /* ---- keys ---- */
@@ -182,7 +177,7 @@ static void keys_follow_the_configuration(void)
 {
 	char path[64], auth[256], discovery[256];
 	struct rdt_target *t;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	t = r.pair.env->t;
@@ -214,14 +209,13 @@ static void keys_follow_the_configuration(void)
 	CU_ASSERT_TRUE(t_rpc_logged(&r, "has no key any more", NULL, 0));
 	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
 	unlink(path);
-	t_rpc_free(&r);
 }
 
 /* ---- namespaces ---- */
 
 static void another_identity_is_another_namespace(void)
 {
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	struct t_disk *disk;
 
 	t_rpc_open_file(&r);
@@ -235,7 +229,6 @@ static void another_identity_is_another_namespace(void)
 	CU_ASSERT_TRUE(disk[0].closed);
 	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
 	CU_ASSERT_EQUAL(disk[NEW_DISK].submitted, 1);
-	t_rpc_free(&r);
 }
 
 /* The file of a namespace that is removed is opened for the new one after that only. When it then
@@ -256,7 +249,7 @@ static void a_file_moves_from_one_namespace_to_another(void)
 				    "        create: true\n"
 				    "        ana_group: 3\n";
 	struct t_env *env;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	env = r.pair.env;
@@ -271,12 +264,11 @@ static void a_file_moves_from_one_namespace_to_another(void)
 	env->disk_next = NEW_DISK + 1;
 	expect_applied(&r, "", "", moved, 0);
 	CU_ASSERT_PTR_NOT_NULL(t_ns_of(env->t->subsys[1], 8));
-	t_rpc_free(&r);
 }
 
 static void a_namespace_is_for_some_hosts(void)
 {
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	expect_applied(&r, UUID5, UUID5 "        hosts: [" T_HOST2 "]\n", "", 0);
@@ -285,7 +277,6 @@ static void a_namespace_is_for_some_hosts(void)
 	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 5, 0), 0);
 	expect_applied(&r, "", "", "", 0);
 	CU_ASSERT_FALSE(r.pair.env->disk[1].closed);
-	t_rpc_free(&r);
 }
 
 /* ---- listeners ---- */
@@ -303,7 +294,7 @@ static uint16_t port_of(struct t_rpc *r)
 static void a_listener_with_other_options_keeps_its_port(void)
 {
 	char more[256];
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	uint16_t port, taken;
 	int fd = t_rpc_taken_port(&taken);
 
@@ -323,7 +314,6 @@ static void a_listener_with_other_options_keeps_its_port(void)
 	expect_applied(&r, "", "", more, 0);
 	CU_ASSERT_EQUAL(port_of(&r), port);
 	CU_ASSERT_TRUE(TAILQ_FIRST(&r.pair.env->t->listeners)->cfg->crc);
-	t_rpc_free(&r);
 }
 
 const struct t_case t_reload_cases[] = {

@@ -9,7 +9,7 @@
 static void what_is_served_is_listed(void)
 {
 	const json_t *result;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	json_t *answer;
 
 	t_rpc_open(&r);
@@ -25,7 +25,6 @@ static void what_is_served_is_listed(void)
 	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "listener.list", "listeners"), 0);
 	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "host.list", "hosts"), 1);
 	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "controller.list", "controllers"), 1);
-	t_rpc_free(&r);
 }
 
 /* Each method that changes nothing answers, whatever it needs. */
@@ -33,7 +32,7 @@ static void every_reading_method_answers(void)
 {
 	const json_t *methods, *method;
 	json_t *info, *answer;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	size_t i;
 
 	t_rpc_open(&r);
@@ -49,7 +48,6 @@ static void every_reading_method_answers(void)
 		json_decref(answer);
 	}
 	json_decref(info);
-	t_rpc_free(&r);
 }
 
 static void counters_are_told(void)
@@ -60,7 +58,7 @@ static void counters_are_told(void)
 		"{\"nqn\":\"" T_NQN "\",\"nsid\":1}",
 		"{\"hosts\":true,\"hostnqn\":\"" T_HOST "\",\"offset\":0,\"limit\":1}",
 	};
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	json_t *answer;
 
 	t_rpc_open(&r);
@@ -78,7 +76,6 @@ static void counters_are_told(void)
 	answer = t_rpc_call(&r, "metrics.get", "{\"format\":\"xml\"}");
 	t_rpc_expect_error(answer, "invalid");
 	json_decref(answer);
-	t_rpc_free(&r);
 }
 
 static void malformed_requests_are_answered(void)
@@ -105,7 +102,7 @@ static void malformed_requests_are_answered(void)
 		 "\"x\"}}",
 		 "not_found"},
 	};
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open(&r);
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -120,7 +117,6 @@ static void malformed_requests_are_answered(void)
 		t_rpc_expect_error(answer, rows[i].name);
 		json_decref(answer);
 	}
-	t_rpc_free(&r);
 }
 
 #define SECRET "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR"
@@ -151,7 +147,7 @@ static const struct {
 /* A key in the place of the name of its file may be anywhere in a request. */
 static void a_key_in_a_request_is_not_repeated(void)
 {
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	for (size_t i = 0; i < sizeof(keys_given) / sizeof(keys_given[0]); i++) {
@@ -170,7 +166,6 @@ static void a_key_in_a_request_is_not_repeated(void)
 	}
 	CU_ASSERT_TRUE(t_rpc_logged(&r, "host.auth of pid", NULL, 0));
 	CU_ASSERT_FALSE(t_rpc_logged(&r, SECRET, NULL, 0));
-	t_rpc_free(&r);
 }
 
 /* As a name, as a value, and as a name that is there twice. */
@@ -183,7 +178,7 @@ static void a_key_in_a_document_is_not_repeated(void)
 		"target: {queue_depth: \\\"" KEY ":\\\"}\\n",
 		"target: {" KEY ": 1, " KEY ": 2}\\n",
 	};
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
@@ -200,14 +195,13 @@ static void a_key_in_a_document_is_not_repeated(void)
 	}
 	CU_ASSERT_TRUE(t_rpc_logged(&r, "DHHC-1: unknown key", NULL, 0));
 	CU_ASSERT_FALSE(t_rpc_logged(&r, SECRET, NULL, 0));
-	t_rpc_free(&r);
 }
 
 static void a_controller_is_disconnected_and_that_is_an_event(void)
 {
 	int caller, watcher;
 	json_t *answer;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open(&r);
 	t_rpc_result(&r, "events.watch", "{}", &answer);
@@ -224,7 +218,6 @@ static void a_controller_is_disconnected_and_that_is_an_event(void)
 	CU_ASSERT_PTR_NOT_NULL_FATAL(t_rpc_line(&r));
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "\"method\":"));
 	close(caller);
-	t_rpc_free(&r);
 }
 
 #define MANY 40u
@@ -234,7 +227,7 @@ static void many_controllers_are_disconnected_in_slices(void)
 {
 	unsigned int left, most = 0;
 	json_t *answer;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open(&r);
 	for (unsigned int i = 0; i < MANY; i++)
@@ -252,7 +245,6 @@ static void many_controllers_are_disconnected_in_slices(void)
 				json_object_get(json_object_get(answer, "result"), "disconnected")),
 			MANY + 1);
 	json_decref(answer);
-	t_rpc_free(&r);
 }
 
 /* ---- clients ---- */
@@ -260,7 +252,7 @@ static void many_controllers_are_disconnected_in_slices(void)
 static void a_request_without_end_ends_its_client(void)
 {
 	static char part[64 << 10];
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	ssize_t n = 1;
 
 	t_rpc_open(&r);
@@ -278,13 +270,12 @@ static void a_request_without_end_ends_its_client(void)
 	close(r.fd);
 	r.fd = t_rpc_connect(&r); /* others are served */
 	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "host.list", "hosts"), 1);
-	t_rpc_free(&r);
 }
 
 static void there_is_a_last_client(void)
 {
 	int fds[31], first;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open(&r);
 	for (unsigned int i = 0; i < 31; i++)
@@ -304,14 +295,13 @@ static void there_is_a_last_client(void)
 		if (i != 7)
 			close(fds[i]);
 	close(first);
-	t_rpc_free(&r);
 }
 
 /* Its answers are not kept for ever, and no further request is read from it. */
 static void a_client_that_does_not_read_is_closed(void)
 {
 	static const char info[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"info\"}\n";
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	int other;
 
 	t_rpc_open(&r);
@@ -329,7 +319,6 @@ static void a_client_that_does_not_read_is_closed(void)
 	r.fd = t_rpc_connect(&r);
 	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "host.list", "hosts"), 1);
 	close(other);
-	t_rpc_free(&r);
 }
 
 /* A client leaves while reactors are asked for it, and while a thread works for it. */
@@ -337,7 +326,7 @@ static void a_client_leaves_before_its_answer(void)
 {
 	static const char *const methods[] = {"host.list", "config.check", "stats.get",
 					      "config.reload", "drain"};
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open(&r);
 	for (unsigned int i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
@@ -353,14 +342,13 @@ static void a_client_leaves_before_its_answer(void)
 		r.fd = t_rpc_connect(&r);
 		CU_ASSERT_EQUAL(t_rpc_list_size(&r, "host.list", "hosts"), 1);
 	}
-	t_rpc_free(&r);
 }
 
 /* With a level, messages of the log come as well. */
 static void messages_of_the_log_are_watched(void)
 {
 	json_t *answer;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	int watcher;
 
 	t_rpc_open(&r);
@@ -382,13 +370,12 @@ static void messages_of_the_log_are_watched(void)
 	CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(answer, "method")), "log");
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "a \\\"message\\\" "));
 	json_decref(answer);
-	t_rpc_free(&r);
 }
 
 static void the_target_is_shut_down_by_a_call(void)
 {
 	json_t *answer;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open(&r);
 	t_rpc_result(&r, "log.level", "{\"level\":\"debug\"}", &answer);
@@ -400,7 +387,6 @@ static void the_target_is_shut_down_by_a_call(void)
 	json_decref(answer);
 	t_turn(r.pair.env);
 	CU_ASSERT_EQUAL(r.shutdowns, 1);
-	t_rpc_free(&r);
 }
 
 const struct t_case t_rpc_cases[] = {

@@ -21,14 +21,13 @@
 /* The call succeeds, and says whether it @changed something. */
 static void expect_done(struct t_rpc *r, const char *method, const char *params, bool changed)
 {
-	json_t *answer = t_rpc_call(r, method, params);
+	json_t *answer T_ENDS(json_decrefp) = t_rpc_call(r, method, params);
 	const json_t *result = json_object_get(answer, "result");
 
 	if (!result)
 		fprintf(stderr, "%s %s: %s\n", method, params, r->answer);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(result);
 	CU_ASSERT_EQUAL(json_is_true(json_object_get(result, "changed")), changed);
-	json_decref(answer);
 }
 
 /* The call is refused with the error @name, for @field, with a hint that contains @hint; NULL: it
@@ -36,7 +35,7 @@ static void expect_done(struct t_rpc *r, const char *method, const char *params,
 static void expect_refused(struct t_rpc *r, const char *method, const char *params,
 			   const char *name, const char *field, const char *hint)
 {
-	json_t *answer = t_rpc_call(r, method, params);
+	json_t *answer T_ENDS(json_decrefp) = t_rpc_call(r, method, params);
 	const json_t *data = json_object_get(json_object_get(answer, "error"), "data");
 	const char *its_field = json_string_value(json_object_get(data, "field"));
 	const char *its_hint = json_string_value(json_object_get(data, "hint"));
@@ -47,7 +46,6 @@ static void expect_refused(struct t_rpc *r, const char *method, const char *para
 		fprintf(stderr, "%s %s: %s\n", method, params, r->answer);
 	t_rpc_expect_error(answer, name);
 	CU_ASSERT_TRUE(right);
-	json_decref(answer);
 }
 
 /* The running configuration as text. The caller frees it. */
@@ -88,7 +86,7 @@ static uint16_t connect_status(struct t_rpc *r, const char *nqn, const char *hos
 
 static void namespaces_come_and_go(void)
 {
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 9, 0), NVME_SC_INVALID_NS);
@@ -108,7 +106,6 @@ static void namespaces_come_and_go(void)
 	expect_refused(&r, "namespace.remove",
 		       "{\"nqn\":\"nqn.2026-11.io.rdnvme:none\",\"nsid\":9}", "not_found", "nqn",
 		       "subsystem.list");
-	t_rpc_free(&r);
 }
 
 static const struct {
@@ -167,7 +164,7 @@ static const struct {
 static void mistakes_change_nothing(void)
 {
 	char *before, *after;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	before = running_config(&r);
@@ -179,14 +176,13 @@ static void mistakes_change_nothing(void)
 	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
 	free(before);
 	free(after);
-	t_rpc_free(&r);
 }
 
 /* An edit that fails is not wanted any more: the next one does not try it again. */
 static void storage_that_does_not_open_is_not_added(void)
 {
 	char *before, *after;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	before = running_config(&r);
@@ -198,12 +194,11 @@ static void storage_that_does_not_open_is_not_added(void)
 	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "namespace.list", "namespaces"), 3);
 	free(before);
 	free(after);
-	t_rpc_free(&r);
 }
 
 static void namespaces_change_under_hosts(void)
 {
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	struct rdt_ns *ns;
 
 	t_rpc_open_file(&r);
@@ -227,7 +222,6 @@ static void namespaces_change_under_hosts(void)
 	expect_done(&r, "namespace.qos", "{" NQN ",\"nsid\":1,\"limits\":{}}", true);
 	CU_ASSERT_PTR_NULL(ns->now->qos);
 	CU_ASSERT_PTR_EQUAL(t_ns_of(r.pair.env->t->subsys[0], 1), ns); /* never replaced */
-	t_rpc_free(&r);
 }
 
 static void a_dry_run_shows_the_difference_only(void)
@@ -235,7 +229,7 @@ static void a_dry_run_shows_the_difference_only(void)
 	char *before, *after;
 	const json_t *result;
 	json_t *answer;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	before = running_config(&r);
@@ -248,7 +242,6 @@ static void a_dry_run_shows_the_difference_only(void)
 	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, false, 5, 0), 0);
 	free(before);
 	free(after);
-	t_rpc_free(&r);
 }
 
 /* ---- subsystems and hosts ---- */
@@ -257,7 +250,7 @@ static void subsystems_come_and_go(void)
 {
 	static const char nqn[] = "nqn.2026-11.io.rdnvme:new";
 	struct t_conn *c;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	bool gone = false;
 
 	t_rpc_open_file(&r);
@@ -273,7 +266,6 @@ static void subsystems_come_and_go(void)
 	CU_ASSERT_TRUE(gone);
 	CU_ASSERT_NOT_EQUAL(connect_status(&r, nqn, T_HOST, NULL), 0);
 	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, false, 1, 0), 0); /* the other one serves on */
-	t_rpc_free(&r);
 }
 
 #define NEW_SUBSYS(serial, more)                                                             \
@@ -289,7 +281,7 @@ static void a_subsystem_that_was_refused_may_come_with_other_values(void)
 	const struct rdt_subsys *ss;
 	const json_t *result;
 	json_t *answer;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	expect_refused(&r, "subsystem.add", NEW_SUBSYS("FIRST", ""), "refused", NULL, NULL);
@@ -310,13 +302,12 @@ static void a_subsystem_that_was_refused_may_come_with_other_values(void)
 	r.pair.env->disk_next = NEW_DISK + 1;
 	expect_refused(&r, "subsystem.add", NEW_SUBSYS("THIRD", ""), "refused", NULL, NULL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "was there before with another serial"));
-	t_rpc_free(&r);
 }
 
 static void hosts_are_allowed_and_denied(void)
 {
 	struct t_conn *c;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	bool gone = false;
 
 	t_rpc_open_file(&r);
@@ -342,13 +333,12 @@ static void hosts_are_allowed_and_denied(void)
 	t_turn(r.pair.env);
 	CU_ASSERT_TRUE(gone);
 	CU_ASSERT_EQUAL(connect_status(&r, T_NQN2, T_HOST, NULL), 0);
-	t_rpc_free(&r);
 }
 
 static void a_host_has_one_set_of_limits(void)
 {
 	const struct rdt_subsys_config *now;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	expect_done(&r, "host.qos",
@@ -360,7 +350,6 @@ static void a_host_has_one_set_of_limits(void)
 	CU_ASSERT_EQUAL(now->host_qos[0].limits.iops, 200);
 	expect_done(&r, "host.qos", "{" NQN2 ",\"hostnqn\":\"" T_HOST2 "\",\"limits\":{}}", true);
 	CU_ASSERT_EQUAL(r.pair.env->t->subsys[1]->now->host_qos_count, 0);
-	t_rpc_free(&r);
 }
 
 /* A member "host" would move what is set from the host of the parameter to another one. */
@@ -376,7 +365,7 @@ static void a_host_is_named_by_its_parameter_only(void)
 		{"host.allow", "keys", "\"dhchap_key_file\":\"/k\",\"host\":\"" T_HOST "\""},
 	};
 	const struct rdt_subsys_config *now;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	expect_done(&r, "subsystem.set_hosts",
@@ -394,7 +383,6 @@ static void a_host_is_named_by_its_parameter_only(void)
 	CU_ASSERT_EQUAL_FATAL(now->host_qos_count, 1);
 	CU_ASSERT_STRING_EQUAL(now->host_qos[0].host, T_HOST2);
 	CU_ASSERT_EQUAL(now->host_qos[0].limits.iops, 100);
-	t_rpc_free(&r);
 }
 
 /* ---- listeners ---- */
@@ -405,7 +393,7 @@ static void listeners_come_and_go(void)
 				  "\"provider\":\"iwarp\"}}";
 	struct sockaddr_storage addr;
 	struct rdt_listener *l;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	expect_done(&r, "listener.add", one, true);
@@ -426,7 +414,6 @@ static void listeners_come_and_go(void)
 	CU_ASSERT_NOT_EQUAL(t_rpc_reach(&addr), 0);
 	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "listener.list", "listeners"), 0);
 	expect_done(&r, "listener.remove", "{\"address\":\"127.0.0.1\",\"port\":0}", false);
-	t_rpc_free(&r);
 }
 
 /* The document @more after the base configuration. The caller frees it. */
@@ -458,7 +445,7 @@ static char *list_of(unsigned int count, const char *what)
 static void an_error_after_many_warnings_is_told(void)
 {
 	char *odd = list_of(MANY, "odd"), more[MANY * 16], *params, *text;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	snprintf(more, sizeof(more),
@@ -478,14 +465,13 @@ static void an_error_after_many_warnings_is_told(void)
 	free(text);
 	free(params);
 	free(odd);
-	t_rpc_free(&r);
 }
 
 /* A load ends with 100 of them. */
 static void further_errors_are_counted(void)
 {
 	char *keys = list_of(MANY, "wrong"), more[MANY * 24], *params;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	snprintf(more, sizeof(more), "control: {socket: /nowhere/c, %s}\n", keys);
@@ -494,7 +480,6 @@ static void further_errors_are_counted(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "(and 99 more)"));
 	free(params);
 	free(keys);
-	t_rpc_free(&r);
 }
 
 /* The storage of the new namespace was opened, and the first listener, when the second one fails.
@@ -503,7 +488,7 @@ static void a_reload_that_fails_undoes_what_it_prepared(void)
 {
 	char more[512], *line;
 	struct rdt_listener *l;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	uint16_t port;
 	int fd;
 
@@ -529,7 +514,6 @@ static void a_reload_that_fails_undoes_what_it_prepared(void)
 	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "listener.list", "listeners"), 2);
 	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "namespace.list", "namespaces"), 4);
 	free(line);
-	t_rpc_free(&r);
 }
 
 /* ---- the file ---- */
@@ -547,7 +531,7 @@ static char *file_text(const struct t_rpc *r)
 
 static void changes_are_saved_on_demand(void)
 {
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	char *text;
 
 	t_rpc_open_file(&r);
@@ -571,7 +555,6 @@ static void changes_are_saved_on_demand(void)
 	text = file_text(&r);
 	CU_ASSERT_STRING_EQUAL(text, t_rpc_config);
 	free(text);
-	t_rpc_free(&r);
 }
 
 /* Reading the file again replaces changes that it does not have, and says so. */
@@ -579,7 +562,7 @@ static void unsaved_changes_that_are_lost_are_named(void)
 {
 	const json_t *result;
 	json_t *answer;
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	expect_done(&r, "namespace.write_protect", "{" NQN ",\"nsid\":5,\"on\":true}", true);
@@ -599,14 +582,13 @@ static void unsaved_changes_that_are_lost_are_named(void)
 	json_decref(answer);
 	expect_refused(&r, "config.diff", "{}", "invalid", NULL, "config.check");
 	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 5, 0), 0);
-	t_rpc_free(&r);
 }
 
 /* ---- drain ---- */
 
 static void a_drain_ends_when_hosts_are_idle(void)
 {
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 	int other;
 
 	t_rpc_open_file(&r);
@@ -627,7 +609,6 @@ static void a_drain_ends_when_hosts_are_idle(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "\"drained\""));
 	CU_ASSERT_TRUE(t_rpc_logged(&r, "drained: no I/O", NULL, 0));
 	expect_refused(&r, "config.reload", "{}", "busy", NULL, NULL);
-	t_rpc_free(&r);
 }
 
 static void a_drain_that_times_out_is_undone(void)
@@ -635,7 +616,7 @@ static void a_drain_that_times_out_is_undone(void)
 	struct rdt_listener *l;
 	struct nvme_sqe sqe;
 	uint8_t buf[512];
-	struct t_rpc r;
+	struct t_rpc r T_ENDS(t_rpc_free);
 
 	t_rpc_open_file(&r);
 	expect_done(&r, "listener.add",
@@ -660,7 +641,6 @@ static void a_drain_that_times_out_is_undone(void)
 	CU_ASSERT_EQUAL(atomic_load(&l->ana[2]), NVME_ANA_STATE_NONOPTIMIZED);
 	r.pair.env->disk[0].hold = false;
 	expect_done(&r, "namespace.remove", "{" NQN ",\"nsid\":5}", true);
-	t_rpc_free(&r);
 }
 
 const struct t_case t_rpc_edit_cases[] = {

@@ -24,13 +24,11 @@ bool t_is_ready(struct t_conn *admin)
 struct t_disk *t_begin_old_write(struct t_env *env, struct t_conn *io)
 {
 	struct t_disk *d = &env->disk[0];
-	struct nvme_sqe sqe;
 
 	memset(t_old_data, 0xaa, sizeof(t_old_data));
 	memset(t_new_data, 0xbb, sizeof(t_new_data));
 	d->hold = true;
-	t_rw_sqe(io, &sqe, true, 0, 1, t_old_data);
-	t_send(io, &sqe, NULL, 0);
+	t_send_rw(io, true, 0, 1, t_old_data);
 	t_turn(env);
 	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
 	return d;

@@ -71,11 +71,9 @@ static void fill_auth_sqe(struct t_conn *c, struct nvme_sqe *sqe, uint8_t fctype
 static uint16_t auth_cmd(struct t_conn *c, uint8_t fctype, void *data, uint32_t len)
 {
 	struct nvme_sqe sqe;
-	struct t_answer a;
 
 	fill_auth_sqe(c, &sqe, fctype, data, len);
-	a = t_exec(c, &sqe);
-	return t_status(&a);
+	return t_exec_status(c, &sqe);
 }
 
 static const struct nvmf_auth_negotiate offer = {
@@ -175,10 +173,7 @@ static void lives_after_it(void)
 	CU_ASSERT_EQUAL(t_status(&a), REQUIRED);
 	CU_ASSERT(t_dnr(&a));
 	CU_ASSERT_EQUAL(authenticate(io, &keys[0]), 0);
-	t_sqe(io, &sqe, nvme_cmd_flush, NULL, 0);
-	sqe.nsid = htole32(1);
-	a = t_exec(io, &sqe);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(t_flush(io), 0);
 	t_env_free(e.env);
 }
 
@@ -312,8 +307,7 @@ static struct t_conn *waiting_from(struct auth_env *e, const char *text, uint8_t
 	c = connected_from(e, text);
 	c->gone = gone;
 	fill_auth_sqe(c, &sqe, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&dh, msg));
-	t_send(c, &sqe, NULL, 0);
-	t_turn(e->env);
+	t_begin(c, &sqe);
 	return c;
 }
 

@@ -38,7 +38,6 @@ static uint16_t auth_command(struct t_conn *c, uint8_t fctype, void *data, uint3
 {
 	struct nvmf_auth_sqe auth;
 	struct nvme_sqe sqe;
-	struct t_answer a;
 
 	t_sqe(c, &sqe, NVMF_OPCODE, data, len);
 	memcpy(&auth, &sqe, sizeof(auth));
@@ -48,8 +47,7 @@ static uint16_t auth_command(struct t_conn *c, uint8_t fctype, void *data, uint3
 	auth.secp = NVMF_AUTH_SECP;
 	auth.len = htole32(len);
 	memcpy(&sqe, &auth, sizeof(sqe));
-	a = t_exec(c, &sqe);
-	return t_status(&a);
+	return t_exec_status(c, &sqe);
 }
 
 static size_t random_negotiate(struct walk *w, uint8_t *msg)

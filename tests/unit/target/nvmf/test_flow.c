@@ -10,22 +10,19 @@
 /* With more commands than requests, the others wait in their capsules and are served in order. */
 static void requests_in_order(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	static uint8_t buf[32][512];
-	struct nvme_sqe sqe[17];
 
 	d->hold = true;
 	p.io->hold_respond =
 		true; /* answered, but the test holds the completion of the SEND back */
 	for (unsigned int i = 0; i < 16; i++) {
-		t_rw_sqe(p.io, &sqe[i], false, i, 1, buf[i]);
-		t_send(p.io, &sqe[i], NULL, 0);
+		t_send_rw(p.io, false, i, 1, buf[i]);
 	}
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(d->held_count, 16);
-	t_rw_sqe(p.io, &sqe[16], false, 16, 1, buf[16]);
-	t_send(p.io, &sqe[16], NULL, 0);
+	t_send_rw(p.io, false, 16, 1, buf[16]);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(d->held_count, 16);
 	t_disk_finish(d, 3, 0);
@@ -35,7 +32,6 @@ static void requests_in_order(void)
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(d->held_count, 16);
 	CU_ASSERT_EQUAL(d->last.offset, 16 * 512);
-	t_pair_free(&p);
 }
 
 /* Small commands, on any queue, do not overtake a large one that waits for a buffer. */
@@ -44,23 +40,18 @@ static void buffers_in_order(void)
 	struct t_pair p = t_pair_new();
 	struct t_conn *io2 = t_conn_new(p.env, 1, 2, 16);
 	struct t_disk *d = &p.env->disk[0];
-	uint8_t *buf = malloc(T_MDTS);
-	struct nvme_sqe sqe;
+	uint8_t *buf T_FREE = malloc(T_MDTS);
 	uint64_t want[] = {100, 200, 300};
 
 	t_connect(io2, p.cntlid);
 	d->hold = true;
 	/* The slab holds four transfers of MDTS, and one host gets three. */
 	for (unsigned int i = 0; i < 3; i++) {
-		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
-		t_send(p.io, &sqe, NULL, 0);
+		t_send_rw(p.io, false, i, T_MDTS / 512, buf);
 	}
-	t_rw_sqe(p.io, &sqe, false, want[0], T_MDTS / 512, buf);
-	t_send(p.io, &sqe, NULL, 0);
-	t_rw_sqe(io2, &sqe, false, want[1], 1, buf);
-	t_send(io2, &sqe, NULL, 0);
-	t_rw_sqe(p.io, &sqe, false, want[2], 1, buf);
-	t_send(p.io, &sqe, NULL, 0);
+	t_send_rw(p.io, false, want[0], T_MDTS / 512, buf);
+	t_send_rw(io2, false, want[1], 1, buf);
+	t_send_rw(p.io, false, want[2], 1, buf);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(d->held_count, 3);
 	t_disk_finish(d, 0, 0);
@@ -73,7 +64,6 @@ static void buffers_in_order(void)
 	CU_ASSERT_EQUAL(d->held[2]->offset, want[1] * 512);
 	CU_ASSERT_EQUAL(d->held[3]->offset, want[2] * 512);
 	t_pair_free(&p);
-	free(buf);
 }
 
 /* Another host, with an I/O queue of its own on reactor 1. */
@@ -105,23 +95,18 @@ static void one_host_has_a_share(void)
 	struct t_pair p = t_pair_new();
 	struct rd_buddy *slab = p.env->t->reactors[1].pools[RDT_POOL_IO].buddy;
 	struct t_conn *other = second_host(p.env);
-	uint8_t *buf = malloc(T_MDTS);
-	struct nvme_sqe sqe;
+	uint8_t *buf T_FREE = malloc(T_MDTS);
 
 	p.io->hold_respond = true;
 	for (unsigned int i = 0; i < 6; i++) {
-		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
-		t_send(p.io, &sqe, NULL, 0);
+		t_send_rw(p.io, false, i, T_MDTS / 512, buf);
 	}
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(p.io->responds_count, 3);
 	CU_ASSERT_EQUAL(rd_buddy_free_bytes(slab), T_MDTS);
 	for (unsigned int i = 0; i < 20; i++) {
-		struct t_answer a;
 
-		t_rw_sqe(other, &sqe, i & 1, i, i & 2 ? T_MDTS / 512 : 40, buf);
-		a = t_exec(other, &sqe);
-		CU_ASSERT_EQUAL(t_status(&a), 0);
+		CU_ASSERT_EQUAL(t_rw(other, i & 1, i, i & 2 ? T_MDTS / 512 : 40, buf), 0);
 	}
 	CU_ASSERT_EQUAL(p.io->responds_count, 3);
 	p.io->hold_respond = false;
@@ -129,7 +114,6 @@ static void one_host_has_a_share(void)
 	CU_ASSERT_EQUAL(t_answers(p.io), 6);
 	CU_ASSERT_EQUAL(rd_buddy_free_bytes(slab), rd_buddy_total_bytes(slab));
 	t_pair_free(&p);
-	free(buf);
 }
 
 static unsigned int held(const struct t_conn *c)
@@ -145,10 +129,8 @@ static unsigned int moved(const struct t_conn *c)
 static void ask(struct t_conn *c, uint32_t bytes)
 {
 	static uint8_t buf[T_MDTS];
-	struct nvme_sqe sqe;
 
-	t_rw_sqe(c, &sqe, false, 0, bytes / 512, buf);
-	t_send(c, &sqe, NULL, 0);
+	t_send_rw(c, false, 0, bytes / 512, buf);
 	t_turn(c->env);
 }
 
@@ -163,7 +145,7 @@ static void forget(struct t_conn *c)
  * many of these as it leaves to others. */
 static void half_is_a_reserve(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *other = second_host(p.env);
 	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
 
@@ -206,13 +188,12 @@ static void half_is_a_reserve(void)
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(t_answers(p.io), 4);
 	CU_ASSERT_EQUAL(pool->in_doubt, 0);
-	t_pair_free(&p);
 }
 
 /* A late host has lost its right to the reserve. */
 static void late_hosts(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *other = second_host(p.env);
 	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
 
@@ -234,7 +215,6 @@ static void late_hosts(void)
 	rdt_share_late(&p.io->qp, false);
 	CU_ASSERT_EQUAL(pool->in_doubt, 0);
 	CU_ASSERT(!p.io->qp.share->accounts[RDT_POOL_IO].doubt);
-	t_pair_free(&p);
 }
 
 /* Hosts that have used their share are passed over; an entitled host that finds no block is
@@ -244,17 +224,14 @@ static void hosts_that_wait(void)
 	struct t_pair p = t_pair_new();
 	struct t_conn *other = second_host(p.env);
 	struct t_disk *d = &p.env->disk[0];
-	uint8_t *buf = malloc(T_MDTS);
-	struct nvme_sqe sqe;
+	uint8_t *buf T_FREE = malloc(T_MDTS);
 
 	d->hold = true;
 	for (unsigned int i = 0; i < 5; i++) { /* 3 begin */
-		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
-		t_send(p.io, &sqe, NULL, 0);
+		t_send_rw(p.io, false, i, T_MDTS / 512, buf);
 	}
 	for (unsigned int i = 0; i < 2; i++) { /* one begins */
-		t_rw_sqe(other, &sqe, false, 100 + i, T_MDTS / 512, buf);
-		t_send(other, &sqe, NULL, 0);
+		t_send_rw(other, false, 100 + i, T_MDTS / 512, buf);
 	}
 	t_turn(p.env);
 	CU_ASSERT_EQUAL_FATAL(d->held_count, 4);
@@ -270,7 +247,6 @@ static void hosts_that_wait(void)
 	CU_ASSERT_EQUAL(d->held[1]->offset, 3 * 512);
 	CU_ASSERT_EQUAL(d->held[2]->offset, 4 * 512);
 	t_pair_free(&p);
-	free(buf);
 }
 
 #define HOST3 "nqn.2026-11.io.rdnvme:third"
@@ -280,7 +256,7 @@ static void hosts_that_wait(void)
  * change for them. */
 static void refused_until_a_change(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *stuck = second_host(p.env);
 	struct t_conn *third = host_named(p.env, HOST3), *fourth = host_named(p.env, HOST4);
 	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
@@ -311,14 +287,13 @@ static void refused_until_a_change(void)
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(t_answers(stuck), 2);
 	CU_ASSERT_EQUAL(t_answers(third) + t_answers(fourth), 2);
-	t_pair_free(&p);
 }
 
 /* A host in doubt that got a block is examined again, also when one that waited longer was
  * refused. */
 static void more_in_doubt(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *stuck = second_host(p.env);
 	struct t_conn *third = host_named(p.env, HOST3), *fourth = host_named(p.env, HOST4);
 
@@ -340,7 +315,6 @@ static void more_in_doubt(void)
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(t_answers(third), 3);
 	CU_ASSERT_EQUAL(t_answers(fourth), 1);
-	t_pair_free(&p);
 }
 
 /* Of very many hosts in doubt the last one is examined too, although no other buffer is
@@ -348,7 +322,7 @@ static void more_in_doubt(void)
 static void last_of_many_in_doubt(void)
 {
 	enum { MANY = 40 };
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *c[MANY];
 	char nqn[64];
 
@@ -371,16 +345,13 @@ static void last_of_many_in_doubt(void)
 	t_turn(p.env);
 	for (int i = 0; i < MANY; i++)
 		CU_ASSERT_EQUAL(t_answers(c[i]), 1);
-	t_pair_free(&p);
 }
 
 static void send_read(struct t_conn *c, uint32_t bytes)
 {
 	static uint8_t buf[T_MDTS];
-	struct nvme_sqe sqe;
 
-	t_rw_sqe(c, &sqe, false, 0, bytes / 512, buf);
-	t_send(c, &sqe, NULL, 0);
+	t_send_rw(c, false, 0, bytes / 512, buf);
 }
 
 /* What hosts in doubt got beyond the limit of a turn is paid for with the turns that follow. Other
@@ -388,7 +359,7 @@ static void send_read(struct t_conn *c, uint32_t bytes)
 static void turns_in_doubt(void)
 {
 	enum { TURNS = 5, BYTES = 128 << 10 };
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
 	struct rd_loop *loop = p.env->t->reactors[1].loop;
 	struct t_conn *large = second_host(p.env), *small = host_named(p.env, HOST3);
@@ -413,14 +384,13 @@ static void turns_in_doubt(void)
 	large->hold_respond = small->hold_respond = p.io->hold_respond = false;
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(t_answers(large) + t_answers(small) + t_answers(p.io), 3);
-	t_pair_free(&p);
 }
 
 /* Of very many hosts that wait for a block of the reserve, a turn serves 32. */
 static void turns_of_the_reserve(void)
 {
 	enum { MANY = 40, ROUND = 32 };
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
 	struct t_conn *c[MANY];
 	char nqn[64];
@@ -449,14 +419,13 @@ static void turns_of_the_reserve(void)
 	t_turn(p.env);
 	for (int i = 0; i < MANY; i++)
 		CU_ASSERT_EQUAL(t_answers(c[i]), 1);
-	t_pair_free(&p);
 }
 
 /* A host that waits for more than it has transferred is not in doubt with what it uses. When it has
  * transferred enough, it gets a block of the reserve, although nothing else has changed. */
 static void trusted_while_it_waits(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *stuck = second_host(p.env), *third = host_named(p.env, HOST3);
 	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
 	struct rdt_account *acc = &third->qp.share->accounts[RDT_POOL_IO];
@@ -479,7 +448,6 @@ static void trusted_while_it_waits(void)
 	CU_ASSERT_EQUAL(held(stuck), MDTS_UNITS);
 	stuck->hold_respond = false;
 	t_turn(p.env);
-	t_pair_free(&p);
 }
 
 /* When a slow disk uses the whole slab, Connect and admin commands still work. */
@@ -488,15 +456,13 @@ static void reserve(void)
 	struct t_pair p = t_pair_new();
 	struct t_conn *other;
 	struct rd_buddy *slab = p.env->t->reactors[1].pools[RDT_POOL_IO].buddy;
-	uint8_t *buf = malloc(T_MDTS);
+	uint8_t *buf T_FREE = malloc(T_MDTS);
 	struct nvme_sqe sqe;
-	struct t_answer a;
 	void *rest;
 
 	p.env->disk[0].hold = true;
 	for (unsigned int i = 0; i < 8; i++) {
-		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
-		t_send(p.io, &sqe, NULL, 0);
+		t_send_rw(p.io, false, i, T_MDTS / 512, buf);
 	}
 	t_turn(p.env);
 	rest = rd_buddy_alloc(slab, T_MDTS); /* beyond the host's share */
@@ -508,37 +474,31 @@ static void reserve(void)
 	t_enable(other);
 	t_sqe(other, &sqe, nvme_admin_identify, buf, 4096);
 	sqe.cdw10 = htole32(1);
-	a = t_exec(other, &sqe);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(t_exec_status(other, &sqe), 0);
 	rd_buddy_free(slab, rest, T_MDTS);
 	t_pair_free(&p);
-	free(buf);
 }
 
 static void abort_waiting(void)
 {
 	struct t_pair p = t_pair_new();
 	struct t_disk *d = &p.env->disk[0];
-	uint8_t *buf = malloc(T_MDTS);
-	struct nvme_sqe big, small, sqe;
+	uint8_t *buf T_FREE = malloc(T_MDTS);
+	struct nvme_sqe big, sqe;
 	struct t_answer a;
 
 	d->hold = true;
 	for (unsigned int i = 0; i < 2; i++) {
-		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
-		t_send(p.io, &sqe, NULL, 0);
+		t_send_rw(p.io, false, i, T_MDTS / 512, buf);
 	}
 	t_rw_sqe(p.io, &sqe, false, 9, 1, buf); /* a third large one is more than its share now */
 	t_send(p.io, &sqe, NULL, 0);
 	t_rw_sqe(p.io, &big, false, 10, T_MDTS / 512, buf);
 	t_send(p.io, &big, NULL, 0);
-	t_rw_sqe(p.io, &small, false, 11, 1, buf);
-	t_send(p.io, &small, NULL, 0);
+	t_send_rw(p.io, false, 11, 1, buf);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(d->held_count, 3);
-	t_sqe(p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
-	sqe.cdw10 = htole32(1 | (uint32_t)le16toh(big.cid) << 16);
-	a = t_exec(p.admin, &sqe);
+	a = t_abort(p.admin, 1, big.cid);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
 	a = t_answer(p.io);
 	CU_ASSERT_EQUAL(a.cqe.cid, big.cid);
@@ -547,56 +507,47 @@ static void abort_waiting(void)
 	CU_ASSERT_EQUAL_FATAL(d->held_count, 4);
 	CU_ASSERT_EQUAL(d->held[3]->offset, 11 * 512);
 	t_pair_free(&p);
-	free(buf);
 }
 
 static void abort_fetching(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	static uint8_t buf[2][16384];
-	struct nvme_sqe w[2], sqe;
 	struct t_answer a;
+	__le16 w[2];
 
 	p.io->hold_fetch = true;
-	for (unsigned int i = 0; i < 2; i++) {
-		t_rw_sqe(p.io, &w[i], true, i * 32, 32, buf[i]);
-		t_send(p.io, &w[i], NULL, 0);
-	}
+	for (unsigned int i = 0; i < 2; i++)
+		w[i] = t_send_rw(p.io, true, i * 32, 32, buf[i]);
 	t_turn(p.env);
 	for (unsigned int i = 0; i < 2; i++) {
-		t_sqe(p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
-		sqe.cdw10 = htole32(1 | (uint32_t)le16toh(w[i].cid) << 16);
-		a = t_exec(p.admin, &sqe);
+		a = t_abort(p.admin, 1, w[i]);
 		/* The first READ was posted and cannot be cancelled; the second one waits. */
 		CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 1 - i);
 	}
 	a = t_answer(p.io);
-	CU_ASSERT_EQUAL(a.cqe.cid, w[1].cid);
+	CU_ASSERT_EQUAL(a.cqe.cid, w[1]);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_ABORT_REQ);
 	p.io->hold_fetch = false;
 	t_turn(p.env);
 	a = t_answer(p.io);
-	CU_ASSERT_EQUAL(a.cqe.cid, w[0].cid);
+	CU_ASSERT_EQUAL(a.cqe.cid, w[0]);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
-	t_pair_free(&p);
 }
 
 /* iWARP has no RNR: the RECV is posted again before the host can know that its command is done. */
 static void recv_before_answer(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	uint8_t data[1024] = {1, 2, 3};
 	struct nvme_sqe sqe;
 
 	d->hold = true;
-	t_rw_sqe(p.io, &sqe, true, 0, 2, data);
-	t_send(p.io, &sqe, NULL, 0);
+	t_send_rw(p.io, true, 0, 2, data);
 	CU_ASSERT_EQUAL(p.io->caps_out, 0); /* keyed data: the capsule is not needed any more */
 	t_rw_sqe(p.io, &sqe, true, 8, 2, NULL);
-	memset(&sqe.sgl, 0, sizeof(sqe.sgl));
-	sqe.sgl.data.length = htole32(1024);
-	sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
+	t_in_capsule(&sqe, 1024);
 	t_send(p.io, &sqe, data, 1024);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(d->held_count, 2);
@@ -606,21 +557,19 @@ static void recv_before_answer(void)
 	CU_ASSERT_EQUAL(t_answers(p.io), 2);
 	CU_ASSERT_EQUAL(p.io->caps_out_at_answer, 0);
 	CU_ASSERT_EQUAL(memcmp(d->data + 8 * 512, data, 1024), 0);
-	t_pair_free(&p);
 }
 
 /* SIGTERM: no new commands, but commands in progress are completed and answered. Then the admin
  * queue is closed, and the host gets a moment to disconnect its I/O queues. */
 static void drain(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_target *t = p.env->t;
 	struct t_disk *d = &p.env->disk[0];
 	bool io_gone = false;
 	bool admin_gone = false;
 	uint8_t data[512] = {42};
 	struct nvme_sqe sqe;
-	struct t_answer a;
 
 	p.io->gone = &io_gone;
 	p.admin->gone = &admin_gone;
@@ -628,8 +577,7 @@ static void drain(void)
 	t_sqe(p.admin, &sqe, nvme_admin_async_event, NULL, 0);
 	t_send(p.admin, &sqe, NULL, 0);
 	t_rw_sqe(p.io, &sqe, true, 7, 1, data);
-	t_send(p.io, &sqe, NULL, 0);
-	t_turn(p.env);
+	t_begin(p.io, &sqe);
 	rdt_target_drain(t, NULL);
 	t_turn(p.env);
 	/* The admin queue stays open while an I/O queue has commands to answer. */
@@ -642,8 +590,7 @@ static void drain(void)
 	d->hold = false;
 	t_turn(p.env);
 	CU_ASSERT_FALSE(io_gone);
-	a = t_answer(p.io);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(t_answer_status(p.io), 0);
 	CU_ASSERT_EQUAL(d->data[7 * 512], 42);
 	CU_ASSERT_FALSE(p.admin->closing);
 	p.io->hold_respond = false;
@@ -656,13 +603,12 @@ static void drain(void)
 	CU_ASSERT_EQUAL(t->reactors_left, 0);
 	for (unsigned int i = 0; i < 2; i++)
 		t->reactors[i].drained_sent = false; /* t_env_free() drains as well */
-	t_pair_free(&p);
 }
 
 /* The same with a host that disconnects when its admin queue ends: no timeout is waited for. */
 static void drain_host_leaves(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_target *t = p.env->t;
 	bool io_gone = false;
 
@@ -677,7 +623,6 @@ static void drain_host_leaves(void)
 	CU_ASSERT_EQUAL(t->reactors_left, 0);
 	for (unsigned int i = 0; i < 2; i++)
 		t->reactors[i].drained_sent = false; /* t_env_free() drains as well */
-	t_pair_free(&p);
 }
 
 /* Conditions that held when the command was parsed, but not when its data arrived. */
@@ -716,7 +661,7 @@ static void changed_while_it_waited(void)
 
 	for (int write = 0; write < 2; write++) {
 		for (unsigned int change = PROTECTED; change < CHANGES; change++) {
-			struct t_pair p = t_pair_new();
+			T_PAIR(p);
 			struct t_disk *d = &p.env->disk[0];
 			struct nvme_sqe sqe;
 			struct t_answer a;
@@ -726,13 +671,11 @@ static void changed_while_it_waited(void)
 			p.admin->qp.ctrl->listener = &path;
 			d->hold = true;
 			for (unsigned int i = 0; i < 4; i++) { /* the last one waits for a buffer */
-				t_rw_sqe(p.io, &sqe, false, 0, i == 2 ? 1 : T_MDTS / 512, buf);
-				t_send(p.io, &sqe, NULL, 0);
+				t_send_rw(p.io, false, 0, i == 2 ? 1 : T_MDTS / 512, buf);
 			}
 			t_turn(p.env);
 			t_rw_sqe(p.io, &sqe, write, 100, 1, buf); /* and so does this, behind it */
-			t_send(p.io, &sqe, NULL, 0);
-			t_turn(p.env);
+			t_begin(p.io, &sqe);
 			CU_ASSERT_EQUAL(d->held_count, 3);
 			make_change(&p, (enum change)change);
 			d->hold = false;
@@ -745,7 +688,6 @@ static void changed_while_it_waited(void)
 			CU_ASSERT_EQUAL(a.cqe.cid, sqe.cid);
 			CU_ASSERT_EQUAL(t_status(&a),
 					change == PROTECTED && !write ? 0 : status[change]);
-			t_pair_free(&p);
 		}
 	}
 }

@@ -46,36 +46,20 @@ static void check_pair(struct t_conn *c, const struct nvme_sqe sqe[2], uint16_t 
 
 static void swaps(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
-	uint8_t *old = calloc(1, T_MDTS);
-	uint8_t *new = malloc(T_MDTS);
+	static uint8_t old[T_MDTS], new[T_MDTS];
 	struct nvme_sqe sqe[2];
 
 	memset(new, 0x5a, T_MDTS);
-	for (uint32_t blocks = 1; blocks <= ACWU; blocks += ACWU - 1) {
-		send_pair(p.io, sqe, 9, blocks, old, new);
-		t_turn(p.env);
-		check_pair(p.io, sqe, 0, 0);
-		CU_ASSERT_EQUAL(memcmp(d->data + 9 * 512, new, blocks * 512), 0);
-		memcpy(old, new, blocks * 512);
-		new[blocks * 512 - 1]++;
-	}
-	/* The data differs: nothing is written. */
-	memset(old, 0, 512);
-	d->submitted = 0;
-	send_pair(p.io, sqe, 9, 1, old, new);
+	send_pair(p.io, sqe, 9, ACWU, old, new);
 	t_turn(p.env);
-	check_pair(p.io, sqe, MISCOMPARE, FAILED);
-	CU_ASSERT_EQUAL(d->submitted, 1);
-	CU_ASSERT_EQUAL(d->last.op, RDT_BIO_READ);
+	check_pair(p.io, sqe, 0, 0);
+	CU_ASSERT_EQUAL(memcmp(d->data + 9 * 512, new, ACWU * 512), 0);
 	/* More than ACWU. */
-	send_pair(p.io, sqe, 9, ACWU + 1, old, new);
+	send_pair(p.io, sqe, 9, ACWU + 1, new, old);
 	t_turn(p.env);
 	check_pair(p.io, sqe, NVME_SC_AWU_EXCEEDED, FAILED);
-	t_pair_free(&p);
-	free(old);
-	free(new);
 }
 
 /* Of block 0. */
@@ -94,7 +78,7 @@ static void send_half(struct t_conn *c, struct nvme_sqe *sqe, bool second, uint8
 /* Data of one half or both in the capsule. */
 static void fused_in_capsule(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	uint8_t data[2][512];
 	struct nvme_sqe sqe[2];
@@ -108,13 +92,12 @@ static void fused_in_capsule(void)
 		check_pair(p.io, sqe, 0, 0);
 		CU_ASSERT_EQUAL(memcmp(d->data, data[1], 512), 0);
 	}
-	t_pair_free(&p);
 }
 
 /* A half that waits for its other half, or for data, keeps no capsule that other commands need. */
 static void waits_without_capsule(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	uint8_t old[512], new[2][512];
 	struct nvme_sqe sqe[4];
@@ -162,40 +145,23 @@ static void waits_without_capsule(void)
 	t_turn(p.env);
 	check_pair(p.io, &sqe[2], 0, 0);
 	CU_ASSERT_EQUAL(memcmp(d->data, old, 512), 0);
-	t_pair_free(&p);
 }
 
-static void missing(void)
+static void two_first_halves(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	static uint8_t buf[512];
 	struct nvme_sqe a, b, c;
 
-	/* Another command is between the halves: neither half is paired. */
-	half(p.io, &a, false, 0, 1, buf);
-	t_rw_sqe(p.io, &b, false, 0, 1, buf);
-	half(p.io, &c, true, 0, 1, buf);
-	t_send(p.io, &a, NULL, 0);
-	t_turn(p.env);
-	CU_ASSERT_EQUAL(t_answers(p.io), 0);
-	t_send(p.io, &b, NULL, 0);
-	t_send(p.io, &c, NULL, 0);
-	t_turn(p.env);
-	CU_ASSERT_EQUAL(next(p.io, &a), MISSING);
-	CU_ASSERT_EQUAL(next(p.io, &c), MISSING);
-	CU_ASSERT_EQUAL(next(p.io, &b), 0);
-	/* Two first halves. */
 	half(p.io, &a, false, 0, 1, buf);
 	t_send(p.io, &a, NULL, 0);
 	half(p.io, &b, false, 0, 1, buf);
 	t_send(p.io, &b, NULL, 0);
 	half(p.io, &c, true, 0, 1, buf);
-	t_send(p.io, &c, NULL, 0);
-	t_turn(p.env);
+	t_begin(p.io, &c);
 	CU_ASSERT_EQUAL(next(p.io, &a), MISSING);
 	CU_ASSERT_EQUAL(next(p.io, &b), 0);
 	CU_ASSERT_EQUAL(next(p.io, &c), 0);
-	t_pair_free(&p);
 }
 
 /* An error in one half ends the other half. */
@@ -223,7 +189,7 @@ static void bad_halves(void)
 		{1, nvme_cmd_write, 0x42, 1, T_BLOCKS, 1, FAILED, NVME_SC_LBA_RANGE},
 		{1, nvme_cmd_write, 0x02, 1, 4, 1, FAILED, NVME_SC_INVALID_FIELD}, /* PRPs */
 	};
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	static uint8_t buf[1024];
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -236,29 +202,23 @@ static void bad_halves(void)
 		s->flags = cases[i].flags;
 		s->nsid = htole32(cases[i].nsid);
 		t_send(p.io, &sqe[0], NULL, 0);
-		t_send(p.io, &sqe[1], NULL, 0);
-		t_turn(p.env);
+		t_begin(p.io, &sqe[1]);
 		check_pair(p.io, sqe, cases[i].first, cases[i].second);
 	}
 	CU_ASSERT_EQUAL(p.env->disk[0].submitted, 2);
 	CU_ASSERT_EQUAL(p.env->disk[1].submitted, 0);
-	t_pair_free(&p);
 }
 
 static void not_on_admin(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct nvme_sqe sqe;
-	struct t_answer a;
 
 	t_sqe(p.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
 	sqe.flags |= NVME_CMD_FUSE_FIRST;
-	a = t_exec(p.admin, &sqe);
-	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_FIELD);
+	CU_ASSERT_EQUAL(t_exec_status(p.admin, &sqe), NVME_SC_INVALID_FIELD);
 	sqe.flags = NVME_CMD_PSDT_SGL;
-	a = t_exec(p.admin, &sqe);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
-	t_pair_free(&p);
+	CU_ASSERT_EQUAL(t_exec_status(p.admin, &sqe), 0);
 }
 
 /*
@@ -267,7 +227,7 @@ static void not_on_admin(void)
  */
 static void no_deadlock(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *io[3] = {p.io};
 	static uint8_t old[T_MDTS], new[T_MDTS];
 	struct nvme_sqe sqe[2];
@@ -280,8 +240,7 @@ static void no_deadlock(void)
 	/* First all first halves, then all second halves. */
 	for (unsigned int i = 0; i < 3; i++) {
 		half(io[i], &sqe[0], false, 100 * i, ACWU, old);
-		t_send(io[i], &sqe[0], NULL, 0);
-		t_turn(p.env);
+		t_begin(io[i], &sqe[0]);
 	}
 	for (unsigned int i = 0; i < 3; i++) {
 		half(io[i], &sqe[1], true, 100 * i, ACWU, new);
@@ -299,7 +258,6 @@ static void no_deadlock(void)
 		}
 	}
 	CU_ASSERT_EQUAL(ok, 42);
-	t_pair_free(&p);
 }
 
 static void find_held(struct t_disk *d, unsigned int *i, uint8_t op)
@@ -314,7 +272,7 @@ static void atomic_pair(void)
 {
 	static const uint8_t ops[] = {nvme_cmd_write, nvme_cmd_write_zeroes, nvme_cmd_dsm,
 				      nvme_cmd_read};
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	struct t_conn *other = t_conn_new(p.env, 0, 2, 16);
 	static uint8_t old[512], new[512], buf[512];
@@ -342,8 +300,7 @@ static void atomic_pair(void)
 		}
 		t_send(other, &sqe2, NULL, 0);
 		t_rw_sqe(other, &sqe2, true, 51, 1, buf); /* neighbours are free */
-		t_send(other, &sqe2, NULL, 0);
-		t_turn(p.env);
+		t_begin(other, &sqe2);
 		CU_ASSERT_EQUAL(d->held_count, 2);
 		CU_ASSERT_EQUAL(d->held[1]->offset, 51 * 512);
 		t_disk_finish(d, 0, 0);
@@ -362,33 +319,30 @@ static void atomic_pair(void)
 		t_answer(other);
 		t_answer(other);
 	}
-	t_pair_free(&p);
 }
 
 /* A write that was in progress, and in no table, when the first pair arrived: the pair waits for
  * it. */
 static void drains_first(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	struct t_conn *other = t_conn_new(p.env, 0, 2, 16);
 	static uint8_t old[512], new[512], buf[512];
-	struct nvme_sqe sqe[2], w;
+	struct nvme_sqe sqe[2];
 	unsigned int i;
 
 	t_connect(other, p.cntlid);
 	memset(buf, 7, 512);
 	d->hold = true;
-	t_rw_sqe(other, &w, true, 50, 1, buf);
-	t_send(other, &w, NULL, 0);
+	t_send_rw(other, true, 50, 1, buf);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(d->held_count, 1);
 	send_pair(p.io, sqe, 50, 1, buf, new);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(d->held_count, 1);
 	/* Meanwhile new commands for other blocks continue. */
-	t_rw_sqe(other, &w, true, 70, 1, buf);
-	t_send(other, &w, NULL, 0);
+	t_send_rw(other, true, 70, 1, buf);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(d->held_count, 2);
 	t_disk_finish(d, 0, 0);
@@ -399,7 +353,6 @@ static void drains_first(void)
 	t_turn(p.env);
 	check_pair(p.io, sqe, 0, 0);
 	(void)old;
-	t_pair_free(&p);
 }
 
 /* The queue closes under a pair, in each state of the pair. */
@@ -408,15 +361,14 @@ static void dies_anywhere(void)
 	static uint8_t old[T_MDTS], new[T_MDTS];
 
 	for (unsigned int stage = 0; stage < 6; stage++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 		struct t_disk *d = &p.env->disk[0];
-		struct nvme_sqe sqe[2], big;
+		struct nvme_sqe sqe[2];
 
 		d->hold = true;
 		if (stage == 1) { /* no buffer */
 			for (unsigned int i = 0; i < 4; i++) {
-				t_rw_sqe(p.io, &big, false, 0, T_MDTS / 512, old);
-				t_send(p.io, &big, NULL, 0);
+				t_send_rw(p.io, false, 0, T_MDTS / 512, old);
 			}
 		}
 		p.io->hold_fetch = stage == 2 || stage == 3;
@@ -442,14 +394,13 @@ static void dies_anywhere(void)
 		t_turn(p.env);
 		d->hold = false;
 		t_turn(p.env);
-		t_pair_free(&p); /* looks for what is left */
 	}
 }
 
 /* The first half that remains alone cannot release its capsule. */
 static void dies_of_the_next_command(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	uint8_t old[512] = {0}, new[512] = {1};
 	struct nvme_sqe sqe[4];
@@ -462,9 +413,7 @@ static void dies_of_the_next_command(void)
 	t_turn(p.env);
 	p.io->no_recv = true;
 	t_rw_sqe(p.io, &sqe[3], true, 0, 1, NULL);
-	memset(&sqe[3].sgl, 0, sizeof(sqe[3].sgl));
-	sqe[3].sgl.data.length = htole32(512);
-	sqe[3].sgl.data.type = NVME_SGL_IN_CAPSULE;
+	t_in_capsule(&sqe[3], 512);
 	t_send(p.io, &sqe[3], new, 512);
 	CU_ASSERT_TRUE(p.io->closing);
 	CU_ASSERT_EQUAL(t_answers(p.io), 0);
@@ -472,13 +421,12 @@ static void dies_of_the_next_command(void)
 	d->hold = false;
 	t_turn(p.env);
 	CU_ASSERT_TRUE(gone);
-	t_pair_free(&p); /* looks for what is left */
 }
 
 /* Both halves have their parts of the buffer, and the READ of the second half's data fails. */
 static void dies_as_it_fetches(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	uint8_t old[512] = {0}, new[512] = {1};
 	struct nvme_sqe sqe[2];
 	bool gone = false;
@@ -490,7 +438,6 @@ static void dies_as_it_fetches(void)
 	p.io->gone = &gone;
 	t_turn(p.env);
 	CU_ASSERT_TRUE(gone);
-	t_pair_free(&p); /* looks for what is left */
 }
 
 static void fused_on_removed(void *arg, int err, const char *text)
@@ -506,18 +453,17 @@ static void namespace_leaves(void)
 	static uint8_t old[512], new[512], buf[512];
 
 	for (int stage = ALONE; stage < STAGES; stage++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 		struct t_disk *d = &p.env->disk[0];
 		struct t_conn *other = t_conn_new(p.env, 0, 2, 16);
-		struct nvme_sqe sqe[2], w;
+		struct nvme_sqe sqe[2];
 		unsigned int removed = 0;
 		uint16_t second;
 
 		t_connect(other, p.cntlid);
 		d->hold = true;
 		if (stage == DRAIN) {
-			t_rw_sqe(other, &w, true, 50, 1, buf);
-			t_send(other, &w, NULL, 0);
+			t_send_rw(other, true, 50, 1, buf);
 			t_turn(p.env);
 		}
 		if (stage == BLOCKS) {
@@ -547,14 +493,13 @@ static void namespace_leaves(void)
 		 * correct. */
 		second = next(p.io, &sqe[1]);
 		CU_ASSERT_TRUE(second == FAILED || (second == NVME_SC_INVALID_NS && stage));
-		t_pair_free(&p);
 	}
 }
 
 /* The write has begun and is completed: both halves succeed. */
 static void namespace_leaves_while_it_writes(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	static uint8_t old[512], new[512];
 	struct nvme_sqe sqe[2];
@@ -574,50 +519,42 @@ static void namespace_leaves_while_it_writes(void)
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(removed, 1);
 	check_pair(p.io, sqe, 0, 0);
-	t_pair_free(&p);
 }
 
 /* A first half alone does not delay the end of the target. */
 static void drain_alone(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	static uint8_t buf[512];
 	struct nvme_sqe sqe;
 
 	half(p.io, &sqe, false, 0, 1, buf);
-	t_send(p.io, &sqe, NULL, 0);
-	t_turn(p.env);
+	t_begin(p.io, &sqe);
 	rdt_qpair_drain(&p.io->qp);
 	CU_ASSERT_EQUAL(next(p.io, &sqe), MISSING);
-	t_pair_free(&p);
 }
 
 static void aborts(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	static uint8_t old[512], new[512];
-	struct nvme_sqe sqe[2], ab;
+	struct nvme_sqe sqe[2];
 	struct t_answer a;
 
 	/* Alone; the second half is answered accordingly. */
 	half(p.io, &sqe[0], false, 0, 1, old);
 	half(p.io, &sqe[1], true, 0, 1, new);
-	t_send(p.io, &sqe[0], NULL, 0);
-	t_turn(p.env);
-	t_sqe(p.admin, &ab, nvme_admin_abort_cmd, NULL, 0);
-	ab.cdw10 = htole32(1 | (uint32_t)le16toh(sqe[0].cid) << 16);
-	a = t_exec(p.admin, &ab);
+	t_begin(p.io, &sqe[0]);
+	a = t_abort(p.admin, 1, sqe[0].cid);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
-	t_send(p.io, &sqe[1], NULL, 0);
-	t_turn(p.env);
+	t_begin(p.io, &sqe[1]);
 	check_pair(p.io, sqe, NVME_SC_ABORT_REQ, FAILED);
 	/* During the comparison: the pair stops after the read, and nothing is written. */
 	d->hold = true;
 	send_pair(p.io, sqe, 0, 1, old, new);
 	t_turn(p.env);
-	ab.cdw10 = htole32(1 | (uint32_t)le16toh(sqe[0].cid) << 16);
-	t_send(p.admin, &ab, NULL, 0);
+	t_send_abort(p.admin, 1, sqe[0].cid);
 	t_turn(p.env);
 	d->hold = false;
 	t_turn(p.env);
@@ -631,20 +568,18 @@ static void aborts(void)
 	t_turn(p.env);
 	send_pair(p.io, sqe, 0, 1, old, new);
 	t_turn(p.env);
-	ab.cdw10 = htole32(1 | (uint32_t)le16toh(sqe[0].cid) << 16);
-	a = t_exec(p.admin, &ab);
+	a = t_abort(p.admin, 1, sqe[0].cid);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
 	check_pair(p.io, sqe, NVME_SC_ABORT_REQ, FAILED);
-	t_pair_free(&p);
 }
 
 /* The write has begun, so the pair completes: the answers to it and to the Abort agree. */
 static void abort_while_it_writes(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	static uint8_t old[512], new[512];
-	struct nvme_sqe sqe[2], ab;
+	struct nvme_sqe sqe[2];
 	struct t_answer a;
 
 	for (unsigned int i = 0; i < 2; i++) {
@@ -657,9 +592,7 @@ static void abort_while_it_writes(void)
 		t_turn(p.env);
 		CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
 		CU_ASSERT_EQUAL(d->held[0]->op, RDT_BIO_WRITE);
-		t_sqe(p.admin, &ab, nvme_admin_abort_cmd, NULL, 0);
-		ab.cdw10 = htole32(1 | (uint32_t)le16toh(sqe[0].cid) << 16);
-		a = t_exec(p.admin, &ab);
+		a = t_abort(p.admin, 1, sqe[0].cid);
 		CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 1);
 		d->hold = false;
 		t_turn(p.env);
@@ -667,12 +600,11 @@ static void abort_while_it_writes(void)
 		CU_ASSERT_EQUAL(memcmp(d->data, new, 512), 0);
 		memcpy(old, new, 512);
 	}
-	t_pair_free(&p);
 }
 
 static void second_fails(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	static uint8_t old[512], new[512];
 	struct nvme_sqe sqe[2];
@@ -685,7 +617,6 @@ static void second_fails(void)
 	t_disk_finish(d, 0, -EIO);
 	t_turn(p.env);
 	check_pair(p.io, sqe, 0, NVME_SCT_MEDIA << 8 | NVME_SC_WRITE_FAULT);
-	t_pair_free(&p);
 }
 
 /* The other reactor may be fast: when the reply has been sent, it has the Abort. */
@@ -702,14 +633,13 @@ static void look_at_abort(struct t_conn *c, struct rdt_req *req)
 static void abort_ends_a_pair_at_once(void)
 {
 	struct t_pair p = t_pair_new();
-	uint8_t *buf = calloc(2, T_MDTS);
+	uint8_t *buf T_FREE = calloc(2, T_MDTS);
 	struct nvme_sqe sqe[2], abort;
 	struct t_answer a;
 
 	p.env->disk[0].hold = true;
 	for (unsigned int i = 0; i < 4; i++) { /* the last one exceeds its share */
-		t_rw_sqe(p.io, &sqe[0], false, 0, i == 2 ? 1 : T_MDTS / 512, buf);
-		t_send(p.io, &sqe[0], NULL, 0);
+		t_send_rw(p.io, false, 0, i == 2 ? 1 : T_MDTS / 512, buf);
 	}
 	send_pair(p.io, sqe, 9, ACWU, buf, buf); /* waits behind it for a buffer */
 	t_turn(p.env);
@@ -727,13 +657,12 @@ static void abort_ends_a_pair_at_once(void)
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
 	check_pair(p.io, sqe, NVME_SC_ABORT_REQ, FAILED);
 	t_pair_free(&p);
-	free(buf);
 }
 
 /* One command waits for blocks of a pair; the pair waits for blocks of the first command. */
 static void protected_while_it_waits(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	struct rdt_ns *ns = t_ns_of(p.env->t->subsys[0], 1);
 	static uint8_t buf[512], new[512];
@@ -759,13 +688,12 @@ static void protected_while_it_waits(void)
 	CU_ASSERT_EQUAL(next(p.io, &write), NVME_SC_NS_WRITE_PROTECTED);
 	check_pair(p.io, later, FAILED, NVME_SC_NS_WRITE_PROTECTED);
 	CU_ASSERT_EQUAL(d->data[50 * 512], 0);
-	t_pair_free(&p);
 }
 
 /* The write half is READY at once; the data of the comparison arrives later. */
 static void protected_between_the_halves(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_ns *ns = t_ns_of(p.env->t->subsys[0], 1);
 	static uint8_t buf[512], new[512];
 	struct nvme_sqe sqe[2];
@@ -774,9 +702,7 @@ static void protected_between_the_halves(void)
 	p.io->hold_fetch = true;
 	half(p.io, &sqe[0], false, 50, 1, buf);
 	half(p.io, &sqe[1], true, 50, 1, new);
-	memset(&sqe[1].sgl, 0, sizeof(sqe[1].sgl));
-	sqe[1].sgl.data.type = NVME_SGL_IN_CAPSULE;
-	sqe[1].sgl.data.length = htole32(512);
+	t_in_capsule(&sqe[1], 512);
 	t_send(p.io, &sqe[0], NULL, 0);
 	t_send(p.io, &sqe[1], new, 512);
 	t_turn(p.env);
@@ -784,7 +710,6 @@ static void protected_between_the_halves(void)
 	p.io->hold_fetch = false;
 	t_turn(p.env);
 	check_pair(p.io, sqe, FAILED, NVME_SC_NS_WRITE_PROTECTED);
-	t_pair_free(&p);
 }
 
 static void send_write(struct t_pair *p, uint64_t lba, uint8_t opcode)
@@ -799,14 +724,12 @@ static void send_write(struct t_pair *p, uint64_t lba, uint8_t opcode)
 		sqe.nsid = htole32(1);
 		sqe.cdw10 = htole32((uint32_t)lba);
 	}
-	t_send(p->io, &sqe, NULL, 0);
-	t_turn(p->env);
+	t_begin(p->io, &sqe);
 }
 
 /* Each of the next requests was a Write Zeroes before, and has changed blocks. */
 static void use_requests(struct t_pair *p, unsigned int n)
 {
-	struct t_answer a;
 
 	for (unsigned int i = 0; i < n; i++)
 		send_write(p, 10 + i, nvme_cmd_write_zeroes);
@@ -815,19 +738,17 @@ static void use_requests(struct t_pair *p, unsigned int n)
 		t_disk_finish(&p->env->disk[0], 0, 0);
 	t_turn(p->env);
 	for (unsigned int i = 0; i < n; i++) {
-		a = t_answer(p->io);
-		CU_ASSERT_EQUAL(t_status(&a), 0);
+		CU_ASSERT_EQUAL(t_answer_status(p->io), 0);
 	}
 }
 
 /* Another gateway has the storage before any part of the write is executed. */
 static void a_write_that_waited_is_lost(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
 	static uint8_t old[512], new[512];
 	struct nvme_sqe sqe[2];
-	struct t_answer a;
 
 	send_pair(p.io, sqe, 0, 1, old, new); /* from now on commands lock ranges */
 	t_turn(p.env);
@@ -839,21 +760,18 @@ static void a_write_that_waited_is_lost(void)
 	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
 	t_disk_finish(d, 0, 0);
 	t_turn(p.env);
-	a = t_answer(p.io);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(t_answer_status(p.io), 0);
 	CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
 	t_disk_finish(d, 0, -ESHUTDOWN);
 	t_turn(p.env);
-	a = t_answer(p.io);
-	CU_ASSERT_EQUAL(t_status(&a), NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE);
-	t_pair_free(&p);
+	CU_ASSERT_EQUAL(t_answer_status(p.io), NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE);
 }
 
 const struct t_case t_fused_cases[] = {
 	{"Compare and Write, up to ACWU", swaps},
 	{"its data may come in capsules", fused_in_capsule},
 	{"a half that waits keeps no capsule", waits_without_capsule},
-	{"a half without its partner", missing},
+	{"a first half after a first half", two_first_halves},
 	{"a bad half ends the other", bad_halves},
 	{"fused bits are for I/O queues", not_on_admin},
 	{"pairs beyond the slab all end", no_deadlock},

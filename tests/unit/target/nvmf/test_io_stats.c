@@ -34,10 +34,8 @@ static uint64_t commands(const struct rdt_op_stats *op)
 
 static void start_read(struct t_pair *p, uint32_t blocks)
 {
-	struct nvme_sqe sqe;
 
-	t_rw_sqe(p->io, &sqe, false, 0, blocks, buf);
-	t_send(p->io, &sqe, NULL, 0);
+	t_send_rw(p->io, false, 0, blocks, buf);
 	t_turn(p->env);
 }
 
@@ -62,7 +60,7 @@ static void latencies_of_all_values_have_a_bucket(void)
 
 static void a_read_is_counted_with_its_latency(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	const struct rdt_op_stats *op;
 
 	CU_ASSERT_PTR_NULL(of_ns(&p, 1));
@@ -87,23 +85,20 @@ static void a_read_is_counted_with_its_latency(void)
 	CU_ASSERT_EQUAL(op->bytes, 4096);
 	CU_ASSERT_EQUAL(commands(op), 1);
 	CU_ASSERT_EQUAL(commands(&p.io->qp.cell->op[RDT_IO_WRITE]), 0);
-	t_pair_free(&p);
 }
 
 /* Reads in one batch of completions: three that are alike, then one of another length. */
 static void alike_commands_of_a_batch_are_counted_together(void)
 {
 	static const unsigned int blocks[] = {8, 8, 8, 16};
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_reactor *r = io_reactor(&p);
 	const struct rdt_op_stats *op;
 
 	p.io->hold_respond = true;
 	for (unsigned int i = 0; i < 4; i++) {
-		struct nvme_sqe sqe;
 
-		t_rw_sqe(p.io, &sqe, false, 0, blocks[i], buf);
-		t_send(p.io, &sqe, NULL, 0);
+		t_send_rw(p.io, false, 0, blocks[i], buf);
 	}
 	t_turn(p.env);
 	CU_ASSERT_EQUAL_FATAL(p.io->responds_count, 4);
@@ -117,19 +112,16 @@ static void alike_commands_of_a_batch_are_counted_together(void)
 	op = &of_ns(&p, 1)->op[RDT_IO_READ];
 	CU_ASSERT_EQUAL(commands(op), 4);
 	CU_ASSERT_EQUAL(op->bytes, 3 * 4096 + 8192);
-	t_pair_free(&p);
 }
 
 static void failures_are_counted_by_status(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	const struct rdt_io_errors *errors = &p.io->qp.cell->errors;
 	struct nvme_sqe sqe;
 
-	t_rw_sqe(p.io, &sqe, false, T_BLOCKS, 8, buf);
-	t_exec(p.io, &sqe);
-	t_rw_sqe(p.io, &sqe, false, T_BLOCKS, 8, buf);
-	t_exec(p.io, &sqe);
+	t_rw(p.io, false, T_BLOCKS, 8, buf);
+	t_rw(p.io, false, T_BLOCKS, 8, buf);
 	t_rw_sqe(p.io, &sqe, false, 0, 8, buf);
 	sqe.nsid = htole32(99);
 	t_exec(p.io, &sqe);
@@ -143,7 +135,6 @@ static void failures_are_counted_by_status(void)
 	CU_ASSERT_EQUAL(errors->status[1], NVME_SC_INVALID_NS);
 	CU_ASSERT_EQUAL(errors->count[1], 1);
 	CU_ASSERT_EQUAL(commands(&p.io->qp.cell->op[RDT_IO_READ]), 3);
-	t_pair_free(&p);
 }
 
 static void host_leaves(struct t_pair *p)
@@ -266,7 +257,7 @@ static void walk(struct t_pair *p)
 
 static void a_walk_finds_what_is_in_flight_and_the_oldest(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_reactor *r = io_reactor(&p);
 	const struct rdt_in_flight *f =
 		&rdt_ns_with(p.env->t->subsys[0], 1)->posts[r->index].in_flight;
@@ -293,7 +284,6 @@ static void a_walk_finds_what_is_in_flight_and_the_oldest(void)
 	walk(&p);
 	CU_ASSERT_NOT_EQUAL(f->walk, r->walk.number); /* nothing is in flight */
 	CU_ASSERT_EQUAL(r->walk.in_flight, 0);
-	t_pair_free(&p);
 }
 
 /* Between two slices, the queue pair to look at next is freed. */
@@ -346,7 +336,7 @@ static void visits_ended(struct rdt_qpair_walk *walk)
 /* Eight clients ask at once, and each look at the clock takes a tenth of a slice. */
 static void walks_share_one_slice_of_a_turn(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_reactor *r = io_reactor(&p);
 	struct visits walks[ASKED] = {0};
 	unsigned int visited = 0, most = 0, turns = 0;
@@ -373,7 +363,6 @@ static void walks_share_one_slice_of_a_turn(void)
 		CU_ASSERT_EQUAL(walks[i].seen, QUEUES);
 		CU_ASSERT_EQUAL(walks[i].ended, 1);
 	}
-	t_pair_free(&p);
 }
 
 const struct t_case t_io_stats_cases[] = {

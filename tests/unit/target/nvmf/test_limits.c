@@ -46,7 +46,7 @@ static struct rdt_ns *ns_of(struct t_env *env, unsigned int slot)
 
 static void commands_go_in_order_as_time_allows(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 100);
 	uint16_t cid[8];
 
@@ -72,40 +72,31 @@ static void commands_go_in_order_as_time_allows(void)
 		CU_ASSERT_EQUAL(le16toh(a.cqe.cid), cid[i]);
 	}
 	CU_ASSERT_EQUAL(p.env->t->reactors[1].limited, 0);
-	t_pair_free(&p);
 }
 
 static void others_are_not_held_up(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_qos_config cfg = limit(RDT_QOS_READ_IOPS, 100);
 	struct nvme_sqe sqe;
-	struct t_answer a;
 
 	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
 	use_up(&p);
 	limits_send_rw(p.io, false, 0, 1);
 	/* A write, a Flush, and the other namespace. */
-	t_rw_sqe(p.io, &sqe, true, 0, 1, data);
-	a = t_exec(p.io, &sqe);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
-	t_sqe(p.io, &sqe, nvme_cmd_flush, NULL, 0);
-	sqe.nsid = htole32(1);
-	a = t_exec(p.io, &sqe);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(t_rw(p.io, true, 0, 1, data), 0);
+	CU_ASSERT_EQUAL(t_flush(p.io), 0);
 	t_rw_sqe(p.io, &sqe, false, 0, 1, data);
 	sqe.nsid = htole32(5);
-	a = t_exec(p.io, &sqe);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(t_exec_status(p.io, &sqe), 0);
 	CU_ASSERT_EQUAL(t_answers(p.io), 0);
 	t_advance(p.env, 10 * MSEC);
 	CU_ASSERT_EQUAL(t_answers(p.io), 1);
-	t_pair_free(&p);
 }
 
 static void bandwidth_counts_what_moves(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_qos_config cfg = limit(RDT_QOS_WRITE_BYTES, 640 << 10); /* 64 KiB in 100 ms */
 	unsigned int went = 0;
 
@@ -121,13 +112,12 @@ static void bandwidth_counts_what_moves(void)
 	CU_ASSERT_EQUAL(t_answers(p.io), 2);
 	t_advance(p.env, 200 * MSEC);
 	CU_ASSERT_EQUAL(t_answers(p.io), 4);
-	t_pair_free(&p);
 }
 
 /* Two queues on two reactors: both make progress, and together they get the limit. */
 static void reactors_share_one_limit(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 100);
 	struct t_conn *other = t_conn_new(p.env, 0, 2, 16);
 	unsigned int one, two;
@@ -149,12 +139,11 @@ static void reactors_share_one_limit(void)
 	for (unsigned int i = 0; i < 14; i++)
 		t_advance(p.env, 10 * MSEC);
 	CU_ASSERT_EQUAL(t_answers(p.io) + t_answers(other), 24);
-	t_pair_free(&p);
 }
 
 static void a_hosts_limit_is_for_all_its_namespaces(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 100), slower = limit(RDT_QOS_IOPS, 50);
 	struct nvme_sqe sqe;
 	struct t_answer a;
@@ -184,12 +173,11 @@ static void a_hosts_limit_is_for_all_its_namespaces(void)
 	CU_ASSERT_EQUAL(t_answers(p.io), EAGER);
 	CU_ASSERT_EQUAL(rdt_qos_set_host(p.env->t->subsys[0], T_HOST2, NULL), 0);
 	CU_ASSERT_EQUAL(rdt_qos_set_host(p.env->t->subsys[0], "nqn.2026-01.org.e:no", NULL), 0);
-	t_pair_free(&p);
 }
 
 static void new_limits_reach_those_who_wait(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 1);
 
 	rdt_qos_set_ns(ns_of(p.env, 0), &cfg);
@@ -202,12 +190,11 @@ static void new_limits_reach_those_who_wait(void)
 	rdt_qos_set_ns(ns_of(p.env, 0), NULL);
 	t_advance(p.env, 100 * MSEC);
 	CU_ASSERT_EQUAL(t_answers(p.io), EAGER);
-	t_pair_free(&p);
 }
 
 static void what_waits_can_be_aborted(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 100);
 	uint16_t cid, next;
 	struct nvme_sqe sqe;
@@ -222,20 +209,18 @@ static void what_waits_can_be_aborted(void)
 	sqe.cdw10 = htole32((uint32_t)cid << 16 | 1);
 	a = t_exec(p.admin, &sqe);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
-	a = t_answer(p.io);
-	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_ABORT_REQ);
+	CU_ASSERT_EQUAL(t_answer_status(p.io), NVME_SC_ABORT_REQ);
 	/* An unused turn passes to the next command. */
 	t_advance(p.env, 10 * MSEC);
 	a = t_answer(p.io);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(le16toh(a.cqe.cid), next);
-	t_pair_free(&p);
 }
 
 /* When its time has come but the timer has not run, the head is still the first. */
 static void newcomers_do_not_overtake(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 100);
 	uint16_t cid[3];
 
@@ -256,7 +241,6 @@ static void newcomers_do_not_overtake(void)
 		CU_ASSERT_EQUAL(le16toh(a.cqe.cid), cid[i]);
 		p.env->now += 10 * MSEC;
 	}
-	t_pair_free(&p);
 }
 
 /* No timer runs for a queue without waiting commands, because its limiter may have been freed by
@@ -264,7 +248,7 @@ static void newcomers_do_not_overtake(void)
 static void an_empty_qos_queue_is_not_looked_at(void)
 {
 	for (int end = 0; end < 3; end++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 		struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 1);
 		struct rd_loop *loop = p.env->t->reactors[1].loop;
 		struct nvme_sqe sqe;
@@ -294,13 +278,12 @@ static void an_empty_qos_queue_is_not_looked_at(void)
 		CU_ASSERT_EQUAL(p.env->t->reactors[1].limited, 0);
 		p.env->now += 100 * MSEC;
 		CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
-		t_pair_free(&p);
 	}
 }
 
 static void a_connection_may_end_while_it_waits(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 1);
 	struct t_conn *other = t_conn_new(p.env, 1, 2, 16);
 
@@ -318,13 +301,12 @@ static void a_connection_may_end_while_it_waits(void)
 	for (unsigned int i = 0; i < 11; i++)
 		t_advance(p.env, 100 * MSEC);
 	CU_ASSERT_EQUAL(t_answers(other), 1); /* the turns of the dead queue were not used */
-	t_pair_free(&p);
 }
 
 /* Limits are removed while hundreds of commands wait: those of a queue go on over several turns. */
 static void they_go_on_over_several_turns(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_qos_config cfg = limit(RDT_QOS_IOPS, 1);
 	const struct rdt_reactor *r = &p.env->t->reactors[1];
 	struct t_conn *more[3];
@@ -350,7 +332,6 @@ static void they_go_on_over_several_turns(void)
 	t_turn(p.env);
 	for (unsigned int i = 0; i < 3; i++)
 		CU_ASSERT_EQUAL(t_answers(more[i]), 60);
-	t_pair_free(&p);
 }
 
 const struct t_case t_limit_cases[] = {

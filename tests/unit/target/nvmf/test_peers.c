@@ -37,7 +37,7 @@ static void addresses(void)
 		{"::ffff:10.0.0.1", "10.0.0.1", true},
 		{"::1", "0.0.0.1", false},
 	};
-	struct t_env *env = t_env_new();
+	T_ENV(env);
 	struct rdt_peer_limit limit;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -49,12 +49,11 @@ static void addresses(void)
 		rdt_peer_gone(env->t, b);
 	}
 	CU_ASSERT_EQUAL(env->t->peers.conns, 0);
-	t_env_free(env);
 }
 
 static void connections(void)
 {
-	struct t_env *env = t_env_new();
+	T_ENV(env);
 	struct rdt_peer *one[2], *other;
 	struct rdt_peer_limit limit;
 
@@ -75,7 +74,6 @@ static void connections(void)
 	CU_ASSERT_PTR_NOT_NULL(one[0]);
 	rdt_peer_gone(env->t, one[0]);
 	rdt_peer_gone(env->t, one[1]);
-	t_env_free(env);
 }
 
 /* An admin queue's Connect of T_HOST2 or another host. Returns the status. */
@@ -90,7 +88,7 @@ static uint16_t peers_connect_as(struct t_conn *c, const char *hostnqn, uint16_t
 /* Refused connections are not counted, and ended ones make room. */
 static void controllers(void)
 {
-	struct t_env *env = t_env_new();
+	T_ENV(env);
 	struct t_conn *c[4];
 
 	env->cfg.target.limits.controllers = 3;
@@ -107,12 +105,11 @@ static void controllers(void)
 	t_turn(env);
 	CU_ASSERT_EQUAL(env->t->peers.ctrls, 2);
 	CU_ASSERT_EQUAL(peers_connect_as(c[3], T_HOST, NVMF_CNTLID_DYNAMIC), 0);
-	t_env_free(env);
 }
 
 static void queues_of_a_host(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *io[2] = {t_conn_new(p.env, 0, 2, 16), t_conn_new(p.env, 1, 3, 16)};
 
 	p.env->cfg.target.limits.connections_per_host = 3;
@@ -122,13 +119,12 @@ static void queues_of_a_host(void)
 	rdt_qpair_close(&p.io->qp, "test");
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(peers_connect_as(io[1], T_HOST, p.cntlid), 0);
-	t_pair_free(&p);
 }
 
 /* Too many connections without a Connect: the oldest one is closed. */
 static void fresh_ones(void)
 {
-	struct t_env *env = t_env_new();
+	T_ENV(env);
 	struct t_conn *c[20], *live;
 
 	env->cfg.target.limits.unconnected = 1; /* each reactor may have at least 16 */
@@ -145,7 +141,6 @@ static void fresh_ones(void)
 	c[17] = t_conn_new(env, 0, 0, 32);
 	CU_ASSERT_EQUAL(c[2]->qp.state, RDT_QP_NEW);
 	CU_ASSERT_EQUAL(live->qp.state, RDT_QP_LIVE);
-	t_env_free(env);
 }
 
 const struct t_case t_peers_cases[] = {

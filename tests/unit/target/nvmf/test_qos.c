@@ -186,7 +186,7 @@ static int load(const char *ns, const char *hosts, struct rdt_config **config)
 static void limits_are_loaded(void)
 {
 	const struct rdt_subsys_config *ss;
-	struct rdt_config *config;
+	struct rdt_config *config T_ENDS(rdt_config_put) = NULL;
 
 	CU_ASSERT_EQUAL_FATAL(load("iops: 5000, read_iops: 4000, write_bandwidth: 20MiB",
 				   "{host: \"nqn.2026-01.org.e:h\", bandwidth: 1GiB}", &config),
@@ -199,7 +199,6 @@ static void limits_are_loaded(void)
 	CU_ASSERT_EQUAL(ss->host_qos_count, 1);
 	CU_ASSERT_STRING_EQUAL(ss->host_qos[0].host, "nqn.2026-01.org.e:h");
 	CU_ASSERT_EQUAL(ss->host_qos[0].limits.limits[RDT_QOS_BYTES], 1 << 30);
-	rdt_config_put(&config);
 }
 
 static void bad_limits_are_refused(void)

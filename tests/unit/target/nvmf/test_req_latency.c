@@ -51,16 +51,14 @@ static void never_in(const struct rdt_timing_query *query, unsigned int state)
 
 static void a_write_is_timed_in_each_state(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_timing_query *query;
 	static uint8_t buf[T_MDTS];
-	struct nvme_sqe sqe;
 
 	time_every(p.env, 1);
 	p.env->disk[0].hold = true;
 	p.io->hold_fetch = p.io->hold_respond = true;
-	t_rw_sqe(p.io, &sqe, true, 0, 32, buf);
-	t_send(p.io, &sqe, NULL, 0);
+	t_send_rw(p.io, true, 0, 32, buf);
 	t_turn(p.env);
 	t_advance(p.env, 10 * US);
 	p.io->hold_fetch = false;
@@ -89,22 +87,19 @@ static void a_write_is_timed_in_each_state(void)
 	never_in(query, RDT_REQ_LIMITED);
 	never_in(query, RDT_REQ_FUSED);
 	rdt_timing_query_free(&query);
-	t_pair_free(&p);
 }
 
 static void waiting_for_a_buffer_is_seen(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	static uint8_t buf[T_MDTS];
-	struct rdt_timing_query *query;
+	struct rdt_timing_query *query T_ENDS(rdt_timing_query_free) = NULL;
 	const struct rd_hist *h;
-	struct nvme_sqe sqe;
 
 	time_every(p.env, 1);
 	p.env->disk[0].hold = true;
 	for (unsigned int i = 0; i < 4; i++) { /* one more than a host's share of the slab */
-		t_rw_sqe(p.io, &sqe, false, i, T_MDTS / 512, buf);
-		t_send(p.io, &sqe, NULL, 0);
+		t_send_rw(p.io, false, i, T_MDTS / 512, buf);
 	}
 	t_turn(p.env);
 	t_advance(p.env, 70 * US);
@@ -117,24 +112,20 @@ static void waiting_for_a_buffer_is_seen(void)
 	CU_ASSERT_EQUAL(h->count, 4);
 	CU_ASSERT_EQUAL(h->sum, 70 * US);
 	CU_ASSERT_EQUAL(h->max, 70 * US);
-	rdt_timing_query_free(&query);
-	t_pair_free(&p);
 }
 
 /* One command of @every on average, and not periodically. */
 static void some_commands_are_timed(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_timing_query *query;
 	unsigned int together = 0;
 	uint64_t last = 0, count;
-	struct nvme_sqe sqe;
 	uint8_t buf[512];
 
 	time_every(p.env, 8);
 	for (unsigned int i = 0; i < 4000; i++) {
-		t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
-		t_exec(p.io, &sqe);
+		t_rw(p.io, false, 0, 1, buf);
 		if (i % 8 != 7)
 			continue;
 		query = req_latency_ask(p.env);
@@ -145,47 +136,40 @@ static void some_commands_are_timed(void)
 	}
 	CU_ASSERT_TRUE(last > 450 && last < 550);
 	CU_ASSERT_TRUE(together > 100); /* periodically, each eight would contain one */
-	t_pair_free(&p);
 }
 
 static void nothing_is_timed_when_it_is_off(void)
 {
-	struct t_pair p = t_pair_new();
-	struct rdt_timing_query *query;
-	struct nvme_sqe sqe;
+	T_PAIR(p);
+	struct rdt_timing_query *query T_ENDS(rdt_timing_query_free) = NULL;
 	uint8_t buf[512];
 
 	time_every(p.env, 0);
 	CU_ASSERT_PTR_NULL(p.env->t->reactors[1].timing.times);
 	for (unsigned int i = 0; i < 10; i++) {
 		p.env->t->reactors[1].timing.left = 1 + i % 2; /* as after 2^32 commands */
-		t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
-		t_exec(p.io, &sqe);
+		t_rw(p.io, false, 0, 1, buf);
 	}
 	query = req_latency_ask(p.env);
 	never_in(query, RDT_REQ_STATES);
-	rdt_timing_query_free(&query);
-	t_pair_free(&p);
 }
 
 static void admin_commands_are_not_timed(void)
 {
-	struct t_pair p = t_pair_new();
-	struct rdt_timing_query *query;
+	T_PAIR(p);
+	struct rdt_timing_query *query T_ENDS(rdt_timing_query_free) = NULL;
 
 	time_every(p.env, 1);
 	t_get_property(p.admin, 0, true);
 	query = req_latency_ask(p.env);
 	never_in(query, RDT_REQ_STATES);
-	rdt_timing_query_free(&query);
-	t_pair_free(&p);
 }
 
 static void reactors_are_added_up(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *other = t_conn_new(p.env, 0, 2, 16);
-	struct rdt_timing_query *query;
+	struct rdt_timing_query *query T_ENDS(rdt_timing_query_free) = NULL;
 	struct nvme_sqe sqe;
 	uint8_t buf[512];
 	bool done = false;
@@ -203,22 +187,18 @@ static void reactors_are_added_up(void)
 	t_turn(p.env);
 	CU_ASSERT_TRUE(done);
 	CU_ASSERT_EQUAL(rdt_timing_hist(query->sum, RDT_REQ_STATES)->count, 7);
-	rdt_timing_query_free(&query);
-	t_pair_free(&p);
 }
 
 /* Without an answer: it is never RESPONDING. */
 static void a_lost_connection_ends_what_is_timed(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_timing_query *query;
 	static uint8_t buf[512];
-	struct nvme_sqe sqe;
 
 	time_every(p.env, 1);
 	p.env->disk[0].hold = true;
-	t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
-	t_send(p.io, &sqe, NULL, 0);
+	t_send_rw(p.io, false, 0, 1, buf);
 	t_turn(p.env);
 	t_conn_cut(p.io);
 	t_turn(p.env);
@@ -234,7 +214,6 @@ static void a_lost_connection_ends_what_is_timed(void)
 	never_in(query, RDT_REQ_DONE);
 	rdt_timing_query_free(&query);
 	p.io = NULL;
-	t_pair_free(&p);
 }
 
 const struct t_case t_req_latency_cases[] = {

@@ -9,17 +9,6 @@
 
 #include "t_target.h"
 
-static void every_state_has_a_name(void)
-{
-	for (unsigned int i = 0; i < RDT_REQ_STATES; i++) {
-		CU_ASSERT_PTR_NOT_NULL_FATAL(rdt_req_state_name(i));
-		CU_ASSERT_STRING_NOT_EQUAL(rdt_req_state_name(i), "?");
-		for (unsigned int k = 0; k < i; k++)
-			CU_ASSERT_STRING_NOT_EQUAL(rdt_req_state_name(i), rdt_req_state_name(k));
-	}
-	CU_ASSERT_STRING_EQUAL(rdt_req_state_name(RDT_REQ_STATES), "?");
-}
-
 /* The states that can be reached from @from, or, with @back, from which it can be reached. */
 static uint32_t reach(enum rdt_req_state from, bool back)
 {
@@ -96,7 +85,6 @@ static void a_wrong_move_is_caught(void)
 #endif
 
 const struct t_case t_req_state_cases[] = {
-	{"every state has a name of its own", every_state_has_a_name},
 	{"each state is reached, and left for FREE in the end", no_state_is_a_dead_end},
 	{"what others hold is not dropped", what_others_hold_is_not_dropped},
 #ifndef NDEBUG

@@ -16,7 +16,7 @@ static void set_and_clear(void)
 {
 	static const unsigned int some[] = {0, 1, 63, 64, 1023, 1024, 5000, RDT_NS_SLOTS - 1};
 	const unsigned int n = sizeof(some) / sizeof(some[0]);
-	struct rdt_slots s = {{NULL}};
+	struct rdt_slots s T_ENDS(rdt_slots_fini) = {{NULL}};
 
 	CU_ASSERT_FALSE(rdt_slots_any(&s));
 	CU_ASSERT_FALSE(rdt_slots_clear(&s, 77));
@@ -32,12 +32,11 @@ static void set_and_clear(void)
 		CU_ASSERT_FALSE(rdt_slots_has(&s, some[i]));
 	}
 	CU_ASSERT_FALSE(rdt_slots_any(&s));
-	rdt_slots_fini(&s);
 }
 
 static void all_of_them(void)
 {
-	struct rdt_slots s = {{NULL}};
+	struct rdt_slots s T_ENDS(rdt_slots_fini) = {{NULL}};
 
 	rdt_slots_set(&s, 2000);
 	rdt_slots_set_all(&s);
@@ -50,7 +49,6 @@ static void all_of_them(void)
 	rdt_slots_clear_all(&s);
 	CU_ASSERT_EQUAL(count(&s), 0);
 	CU_ASSERT_FALSE(rdt_slots_any(&s));
-	rdt_slots_fini(&s);
 }
 
 static void add_and_copy(void)

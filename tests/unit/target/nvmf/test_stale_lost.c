@@ -29,14 +29,12 @@ static void expect_answer_to(struct t_conn *io, const struct nvme_sqe *sqe)
 /* The old write ends; the new one, which has waited for it on @io, is executed after it. */
 static void old_write_ends(struct t_env *env, struct t_disk *d, struct t_conn *io)
 {
-	struct t_answer a;
 
 	d->hold = false;
 	t_turn(env);
 	CU_ASSERT_EQUAL(d->data[0], 0xaa);
 	t_advance(env, RD_NSEC_PER_SEC);
-	a = t_answer(io);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(t_answer_status(io), 0);
 	CU_ASSERT_EQUAL(d->data[0], 0xbb);
 }
 
@@ -46,7 +44,7 @@ static void old_write_ends(struct t_env *env, struct t_disk *d, struct t_conn *i
  */
 static void reactor_stands_still(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = t_begin_old_write(p.env, p.io);
 	struct t_conn *admin, *io;
 	struct nvme_sqe sqe;
@@ -75,7 +73,6 @@ static void reactor_stands_still(void)
 	t_advance(p.env, RD_NSEC_PER_SEC);
 	expect_answer_to(io, &sqe);
 	old_write_ends(p.env, d, io);
-	t_pair_free(&p);
 }
 
 /*
@@ -157,8 +154,6 @@ static void admin_reactor_stands_still(void)
 static void second_path_stands_still(void)
 {
 	struct stalled s = stalled_new();
-	struct nvme_sqe sqe;
-	struct t_answer a;
 
 	moves_again(&s);
 	expect_other_namespace(&s);
@@ -166,11 +161,8 @@ static void second_path_stands_still(void)
 	CU_ASSERT_EQUAL(s.p.env->t->reactors[1].limited, 0);
 	s.d->hold = false;
 	t_turn(s.p.env);
-	a = t_answer(s.io);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
-	t_rw_sqe(s.p.io, &sqe, false, 0, 1, t_new_data);
-	a = t_exec(s.p.io, &sqe);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(t_answer_status(s.io), 0);
+	CU_ASSERT_EQUAL(t_rw(s.p.io, false, 0, 1, t_new_data), 0);
 	t_pair_free(&s.p);
 }
 
@@ -178,7 +170,7 @@ static void second_path_stands_still(void)
  * the other reactor knows; both new writes wait until the blocked one has answered. */
 static void queue_of_second_path_stands_still(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = t_begin_old_write(p.env, p.io);
 	struct t_conn *admin, *io;
 	struct nvme_sqe sqe;
@@ -199,7 +191,6 @@ static void queue_of_second_path_stands_still(void)
 	CU_ASSERT_EQUAL(t_answers(io), 1); /* the other namespace */
 	CU_ASSERT_EQUAL(d->held_count, 2);
 	CU_ASSERT_EQUAL(p.env->t->reactors[0].limited, 0);
-	t_pair_free(&p);
 }
 
 static void set_keep_alive(struct t_conn *admin, uint32_t ms)
@@ -225,7 +216,7 @@ static struct t_conn *second_path(struct t_pair *p, unsigned int reactor)
  * within a turn, and goes on with an old command of that turn after the host has reconnected. */
 static void blocked_with_an_unnoticed_loss(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = t_begin_old_write(p.env, p.io);
 	bool gone = false;
 	struct t_conn *io;
@@ -252,7 +243,6 @@ static void blocked_with_an_unnoticed_loss(void)
 	CU_ASSERT_TRUE(gone);
 	a = t_feature(p.admin, false, NVME_FEAT_FID_KATO, 0);
 	CU_ASSERT_EQUAL(t_status(&a), 0); /* its controller is not ended */
-	t_pair_free(&p);
 }
 
 /* An I/O queue is lost alone, with a write in flight; its controller lives, as far as the target
@@ -263,7 +253,7 @@ static void queue_is_lost_alone(void)
 	enum { NEW_CTRL, SECOND_PATH, SAME_CTRL, WAYS };
 
 	for (int way = 0; way < WAYS; way++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 		struct t_conn *io = way == SECOND_PATH ? second_path(&p, 0) : NULL;
 		struct t_disk *d = t_begin_old_write(p.env, p.io);
 		struct nvme_sqe sqe;
@@ -283,7 +273,6 @@ static void queue_is_lost_alone(void)
 		old_write_ends(p.env, d, io);
 		CU_ASSERT_TRUE(LIST_EMPTY(&p.admin->qp.ctrl->lost_queues));
 		CU_ASSERT_FALSE(atomic_load(&io->qp.ctrl->fenced));
-		t_pair_free(&p);
 	}
 }
 
@@ -292,7 +281,7 @@ static void queue_is_lost_alone(void)
 static void owner_stands_still_when_a_queue_is_lost(void)
 {
 	for (int second = 0; second < 2; second++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 		struct t_conn *admin = second ? t_comes_back(p.env, 0, 0x11) : p.admin;
 		struct t_conn *io = t_conn_new(p.env, 1, 2, 16);
 		struct t_disk *d;
@@ -310,7 +299,6 @@ static void owner_stands_still_when_a_queue_is_lost(void)
 		CU_ASSERT_EQUAL(d->held_count, 1);
 		p.env->still[0] = false; /* it lifts the fence */
 		old_write_ends(p.env, d, io);
-		t_pair_free(&p);
 	}
 }
 
@@ -318,11 +306,10 @@ static void owner_stands_still_when_a_queue_is_lost(void)
  * write has ended: the host is not kept from it by storage that hangs elsewhere, or by a Read. */
 static void each_namespace_is_free_with_its_writes(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *io = second_path(&p, 0);
 	struct t_disk *d = t_begin_old_write(p.env, p.io), *other = &p.env->disk[1];
 	struct nvme_sqe sqe;
-	struct t_answer a;
 
 	other->hold = true;
 	t_rw_sqe(p.io, &sqe, false, 1, 1, t_old_data);
@@ -347,16 +334,14 @@ static void each_namespace_is_free_with_its_writes(void)
 	CU_ASSERT_TRUE(LIST_EMPTY(&p.admin->qp.ctrl->lost_queues));
 	d->hold = false;
 	t_turn(p.env);
-	a = t_answer(io);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
-	t_pair_free(&p);
+	CU_ASSERT_EQUAL(t_answer_status(io), 0);
 }
 
 /* Two queues of a controller are lost with writes in one namespace, which ends with the second. The
  * namespace of a third one is removed. */
 static void several_queues_are_lost(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *io = second_path(&p, 0), *lost = t_conn_new(p.env, 0, 2, 16);
 	struct rdt_ns *gone = t_ns_of(p.env->t->subsys[0], 5);
 	struct rdt_ctrl *ctrl = io->qp.ctrl;
@@ -383,7 +368,6 @@ static void several_queues_are_lost(void)
 	d->hold = false;
 	t_turn(p.env);
 	CU_ASSERT_FALSE(atomic_load(&ctrl->fenced));
-	t_pair_free(&p);
 }
 
 static void ask_again(struct t_conn *c)
@@ -398,7 +382,7 @@ static void ask_again(struct t_conn *c)
  * posted once, and the controller waits for its answer as well. */
 static void asked_again_during_the_answer(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *other = t_conn_new(p.env, 1, 2, 16), *io;
 	struct rdt_ctrl *ctrl;
 
@@ -422,13 +406,12 @@ static void asked_again_during_the_answer(void)
 	CU_ASSERT_FALSE(ctrl->subsys->asks[1].posted);
 	CU_ASSERT_EQUAL(ctrl->subsys->asks[1].answers, 2);
 	p.env->disk[0].hold = false;
-	t_pair_free(&p);
 }
 
 /* A reactor is blocked that has no queue of the host any more. */
 static void reactor_that_had_a_queue(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *other = t_conn_new(p.env, 0, 2, 16), *io;
 	struct nvme_sqe sqe;
 
@@ -441,7 +424,6 @@ static void reactor_that_had_a_queue(void)
 	t_advance(p.env, RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(t_answers(io), 2);
 	p.env->still[1] = false;
-	t_pair_free(&p);
 }
 
 /* A reactor stands still that has the admin queues of two paths of a host. Commands of the second
@@ -510,7 +492,7 @@ static void two_reactors_stand_still(void)
 static void second_path_waits(void)
 {
 	for (int both = 0; both < 2; both++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 		struct t_conn *io = second_path(&p, 0);
 		struct t_disk *d = t_begin_old_write(p.env, p.io);
 		struct nvme_sqe sqe;
@@ -524,7 +506,6 @@ static void second_path_waits(void)
 		expect_answer_to(io, &sqe); /* of the other namespace */
 		CU_ASSERT_EQUAL(d->held_count, 1);
 		old_write_ends(p.env, d, io);
-		t_pair_free(&p);
 	}
 }
 
@@ -549,7 +530,7 @@ static void second_path_waits_for_a_reactor(void)
 /* A reactor does not run that has no other controllers of the host. */
 static void other_reactors_do_not_matter(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *io = second_path(&p, 1);
 	struct rdt_ctrl *ctrl = io->qp.ctrl;
 
@@ -559,7 +540,6 @@ static void other_reactors_do_not_matter(void)
 	CU_ASSERT_EQUAL(ctrl->reactors_asked, 1u << 0);
 	t_turn(p.env);
 	CU_ASSERT_FALSE(atomic_load(&ctrl->fenced));
-	t_pair_free(&p);
 }
 
 /* The controller that asked is lost before the reactor answers: the next one asks for itself. */
@@ -691,7 +671,7 @@ static void queue_reports_while_owner_stands_still(void)
 /* A queue whose connection ended before its Connect was answered has nothing to report. */
 static void queue_closed_before_it_joined(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_ctrl *ctrl = p.admin->qp.ctrl;
 	struct t_conn *c = t_conn_new(p.env, 1, 2, 16);
 	struct nvmf_connect_data data;
@@ -699,9 +679,7 @@ static void queue_closed_before_it_joined(void)
 
 	CU_ASSERT_EQUAL(atomic_load(&ctrl->queues_unreported), 1);
 	t_connect_sqe(c, &sqe, &data, p.cntlid);
-	memset(&sqe.sgl, 0, sizeof(sqe.sgl));
-	sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
-	sqe.sgl.data.length = htole32(sizeof(data));
+	t_in_capsule(&sqe, sizeof(data));
 	t_send(c, &sqe, &data, sizeof(data));
 	t_conn_cut(c);
 	t_turn(p.env);
@@ -709,7 +687,6 @@ static void queue_closed_before_it_joined(void)
 	t_conn_cut(p.io);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(atomic_load(&ctrl->queues_unreported), 0);
-	t_pair_free(&p);
 }
 
 const struct t_case t_stale_lost_cases[] = {

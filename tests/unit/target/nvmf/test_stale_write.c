@@ -11,17 +11,15 @@ static void comes_back_to_its_writes(void)
 	static uint8_t buf[512];
 
 	for (unsigned int reactor = 0; reactor < 2; reactor++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 		struct t_disk *d = &p.env->disk[0];
 		struct t_conn *admin, *other, *off, *lost;
 		struct nvmf_connect_data data;
 		struct nvme_sqe sqe;
-		struct t_answer a;
 		uint16_t cntlid;
 
 		d->hold = true;
-		t_rw_sqe(p.io, &sqe, true, 0, 1, buf);
-		t_send(p.io, &sqe, NULL, 0);
+		t_send_rw(p.io, true, 0, 1, buf);
 		t_turn(p.env);
 		CU_ASSERT_EQUAL_FATAL(d->held_count, 1);
 		/* While it is alive, another association of the host is a second path. */
@@ -36,8 +34,7 @@ static void comes_back_to_its_writes(void)
 		cntlid = admin->qp.ctrl->cntlid;
 		p.io = t_conn_new(p.env, 1, 1, 16);
 		t_connect_sqe(p.io, &sqe, &data, cntlid);
-		a = t_exec(p.io, &sqe);
-		CU_ASSERT_EQUAL(t_status(&a), NVME_SC_CMD_SEQ_ERROR);
+		CU_ASSERT_EQUAL(t_exec_status(p.io, &sqe), NVME_SC_CMD_SEQ_ERROR);
 		other = t_comes_back(p.env, reactor, 0x22);
 		CU_ASSERT_TRUE(t_is_ready(other));
 		/* One is reset meanwhile, and one is lost. */
@@ -56,7 +53,6 @@ static void comes_back_to_its_writes(void)
 		t_enable(off);
 		p.io = t_conn_new(p.env, 1, 1, 16);
 		CU_ASSERT_EQUAL(t_connect(p.io, cntlid), cntlid);
-		t_pair_free(&p);
 	}
 }
 
@@ -99,18 +95,15 @@ static struct back back_new(void)
 	memset(t_old_data, 0xaa, sizeof(t_old_data));
 	memset(t_new_data, 0xbb, sizeof(t_new_data));
 	b.hangs->hold = b.works->hold = true;
-	t_rw_sqe(b.p.io, &sqe, true, 0, 1, t_old_data);
-	t_send(b.p.io, &sqe, NULL, 0);
+	t_send_rw(b.p.io, true, 0, 1, t_old_data);
 	t_rw_sqe(b.p.io, &sqe, false, 0, 1, other_data); /* which cannot overwrite anything */
 	sqe.nsid = htole32(5);
-	t_send(b.p.io, &sqe, NULL, 0);
-	t_turn(b.p.env);
+	t_begin(b.p.io, &sqe);
 	CU_ASSERT_EQUAL(b.hangs->held_count + b.works->held_count, 2);
 	b.p.io->hold_fetch = true;
 	t_rw_sqe(b.p.io, &sqe, true, 0, 1, t_old_data); /* nor can this: no data arrives */
 	sqe.nsid = htole32(5);
-	t_send(b.p.io, &sqe, NULL, 0);
-	t_turn(b.p.env);
+	t_begin(b.p.io, &sqe);
 	CU_ASSERT_EQUAL(b.p.io->fetches_count, 1);
 	t_conn_cut(b.p.admin);
 	t_turn(b.p.env);
@@ -146,29 +139,26 @@ static struct nvme_sqe waiting_write(struct back *b)
 /* Storage that hangs blocks its host in one namespace only. */
 static void the_others_work(void)
 {
-	struct back b = back_new();
+	struct back b T_ENDS(back_free) = back_new();
 	struct nvme_sqe sqe;
 	struct t_answer a;
 
 	for (int write = 0; write < 2; write++) {
 		t_rw_sqe(b.p.io, &sqe, write, 0, 1, other_data);
 		sqe.nsid = htole32(5);
-		a = t_exec(b.p.io, &sqe);
-		CU_ASSERT_EQUAL(t_status(&a), 0);
+		CU_ASSERT_EQUAL(t_exec_status(b.p.io, &sqe), 0);
 	}
 	waiting_write(&b);
 	a = t_exec(b.p.io, &sqe); /* not behind it, either */
 	CU_ASSERT_EQUAL(t_status(&a), 0);
-	back_free(&b);
 }
 
 /* However long the old write takes, the host's later writes are executed after it. */
 static void newer_data_comes_last(void)
 {
-	struct back b = back_new();
+	struct back b T_ENDS(back_free) = back_new();
 	uint8_t got[512] = {0};
 	struct nvme_sqe read;
-	struct t_answer a;
 
 	waiting_write(&b);
 	t_rw_sqe(b.p.io, &read, false, 0, 1, got);
@@ -181,22 +171,19 @@ static void newer_data_comes_last(void)
 	t_turn(b.p.env);
 	t_advance(b.p.env, RD_NSEC_PER_SEC);
 	for (int i = 0; i < 2; i++) { /* in any order: the write fetches its data first */
-		a = t_answer(b.p.io);
-		CU_ASSERT_EQUAL(t_status(&a), 0);
+		CU_ASSERT_EQUAL(t_answer_status(b.p.io), 0);
 	}
 	CU_ASSERT_EQUAL(memcmp(b.hangs->data, t_new_data, sizeof(t_new_data)), 0);
 	/* From now on nothing waits. */
-	a = t_exec(b.p.io, &read);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(t_exec_status(b.p.io, &read), 0);
 	CU_ASSERT_EQUAL(memcmp(got, t_new_data, sizeof(got)), 0);
 	CU_ASSERT_EQUAL(b.p.env->t->reactors[1].limited, 0);
-	back_free(&b);
 }
 
 /* A waiting pair would hold up its queue, so the host is told to retry it. */
 static void fused_ones_come_again(void)
 {
-	struct back b = back_new();
+	struct back b T_ENDS(back_free) = back_new();
 	struct nvme_sqe sqe;
 	struct t_answer a;
 
@@ -208,22 +195,17 @@ static void fused_ones_come_again(void)
 		CU_ASSERT_EQUAL(t_status(&a), second ? NVME_SC_FUSED_FAIL : NVME_SC_NS_NOT_READY);
 		CU_ASSERT_EQUAL(t_dnr(&a), second);
 	}
-	back_free(&b);
 }
 
 /* Of the waiting commands one is aborted, one loses its connection, and one its namespace. */
 static void ends_while_it_waits(void)
 {
-	struct back b = back_new();
-	struct nvme_sqe write = waiting_write(&b), sqe;
-	struct t_answer a;
+	struct back b T_ENDS(back_free) = back_new();
+	struct nvme_sqe write = waiting_write(&b);
+	struct t_answer a = t_abort(b.p.admin, 1, write.cid);
 
-	t_sqe(b.p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
-	sqe.cdw10 = htole32(1 | (uint32_t)le16toh(write.cid) << 16);
-	a = t_exec(b.p.admin, &sqe);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 0);
-	a = t_answer(b.p.io);
-	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_ABORT_REQ);
+	CU_ASSERT_EQUAL(t_answer_status(b.p.io), NVME_SC_ABORT_REQ);
 
 	waiting_write(&b);
 	t_conn_cut(b.p.io);
@@ -234,16 +216,14 @@ static void ends_while_it_waits(void)
 	waiting_write(&b);
 	rdt_control_ns_remove(t_ns_of(b.p.env->t->subsys[0], 1), NULL, NULL);
 	t_turn(b.p.env);
-	a = t_answer(b.p.io);
-	CU_ASSERT_EQUAL(t_status(&a), NVME_SC_INVALID_NS);
-	back_free(&b);
+	CU_ASSERT_EQUAL(t_answer_status(b.p.io), NVME_SC_INVALID_NS);
 }
 
 /* Commands that leave the fence then wait for their limit. Write Zeroes needs no buffer after
  * that. */
 static void a_limit_comes_behind_the_fence(void)
 {
-	struct back b = back_new();
+	struct back b T_ENDS(back_free) = back_new();
 	struct rdt_qos_config cfg = {.limits[RDT_QOS_IOPS] = 1};
 	const struct rdt_reactor *r = &b.p.env->t->reactors[1];
 	struct nvme_sqe sqe;
@@ -271,26 +251,23 @@ static void a_limit_comes_behind_the_fence(void)
 
 		CU_ASSERT_EQUAL(t_status(&a), 0);
 	}
-	back_free(&b);
 }
 
 /* The host's other controller has died with writes in flight while the command waited. */
 static void the_fence_is_asked_again_behind_a_limit(void)
 {
-	struct back b = back_new();
+	struct back b T_ENDS(back_free) = back_new();
 	struct rdt_ctrl *ctrl = b.p.admin->qp.ctrl;
 	const struct rdt_ns *ns = t_ns_of(b.p.env->t->subsys[0], 5);
 	struct rdt_qos_config cfg = {.limits[RDT_QOS_IOPS] = 1};
 	const struct rdt_reactor *r = &b.p.env->t->reactors[1];
 	struct nvme_sqe sqe;
-	struct t_answer a;
 
 	rdt_qos_set_ns(b.p.env->t->ns[ns->slot], &cfg);
 	for (unsigned int i = 0; i < 2; i++) {
 		t_rw_sqe(b.p.io, &sqe, true, 0, 1, t_new_data);
 		sqe.nsid = htole32(5);
-		t_send(b.p.io, &sqe, NULL, 0);
-		t_turn(b.p.env);
+		t_begin(b.p.io, &sqe);
 	}
 	CU_ASSERT_EQUAL_FATAL(t_answers(b.p.io), 1);
 	t_answer(b.p.io);
@@ -303,16 +280,14 @@ static void the_fence_is_asked_again_behind_a_limit(void)
 	CU_ASSERT_FALSE(TAILQ_EMPTY(&r->behind_fence));
 	rdt_slots_clear(&ctrl->fenced_ns, ns->slot);
 	t_advance(b.p.env, 100 * RD_NSEC_PER_MSEC);
-	a = t_answer(b.p.io);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(t_answer_status(b.p.io), 0);
 	CU_ASSERT_EQUAL(r->limited, 0);
-	back_free(&b);
 }
 
 /* A namespace that takes the slot of a removed one has nothing in flight. */
 static void removed_with_its_commands(void)
 {
-	struct back b = back_new();
+	struct back b T_ENDS(back_free) = back_new();
 	struct rdt_ctrl *ctrl = b.p.admin->qp.ctrl;
 	struct rdt_ns *gone = t_ns_of(b.p.env->t->subsys[0], 5);
 	unsigned int slot = gone->slot;
@@ -324,13 +299,12 @@ static void removed_with_its_commands(void)
 	t_turn(b.p.env);
 	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->fenced_ns, slot));
 	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->fenced_ns));
-	back_free(&b);
 }
 
 /* Commands for which a reset waited are not waited for again. */
 static void reset_leaves_nothing(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct rdt_ctrl *ctrl = p.admin->qp.ctrl;
 	struct t_disk *d = t_begin_old_write(p.env, p.io);
 
@@ -342,13 +316,12 @@ static void reset_leaves_nothing(void)
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(ctrl->state, RDT_CTRL_DISABLED);
 	CU_ASSERT_TRUE(LIST_EMPTY(&ctrl->lost_queues));
-	t_pair_free(&p);
 }
 
 /* The waiting controller is lost as well: the next controller waits for the same write. */
 static void fenced_behind_a_fenced(void)
 {
-	struct back b = back_new();
+	struct back b T_ENDS(back_free) = back_new();
 
 	waiting_write(&b);
 	t_conn_cut(b.p.admin);
@@ -360,14 +333,13 @@ static void fenced_behind_a_fenced(void)
 	t_advance(b.p.env, RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(t_answers(b.p.io), 1);
 	t_answer(b.p.io);
-	back_free(&b);
 }
 
 /* Hundreds wait for two namespaces, in turn. Those of the one that becomes free go on over several
  * turns of the loop, past those of the other. */
 static void they_go_on_over_several_turns(void)
 {
-	struct back b = back_new();
+	struct back b T_ENDS(back_free) = back_new();
 	struct rdt_target *t = b.p.env->t;
 	struct rdt_slots *fenced = &b.p.admin->qp.ctrl->fenced_ns;
 	const struct rdt_reactor *r = &t->reactors[1];
@@ -396,13 +368,12 @@ static void they_go_on_over_several_turns(void)
 	t_advance(b.p.env, 100 * RD_NSEC_PER_MSEC);
 	for (unsigned int i = 0; i < 3; i++)
 		CU_ASSERT_EQUAL(t_answers(more[i]), 60);
-	back_free(&b);
 }
 
 /* The first one that goes on loses the connection of those behind it. */
 static void one_ends_the_next(void)
 {
-	struct back b = back_new();
+	struct back b T_ENDS(back_free) = back_new();
 	const struct rdt_reactor *r = &b.p.env->t->reactors[1];
 	struct t_conn *c = t_conn_new(b.p.env, 1, 2, 16), *other = t_conn_new(b.p.env, 1, 3, 16);
 	bool gone = false;
@@ -414,9 +385,7 @@ static void one_ends_the_next(void)
 		struct nvme_sqe sqe;
 
 		t_rw_sqe(c, &sqe, true, 0, 1, t_new_data);
-		memset(&sqe.sgl, 0, sizeof(sqe.sgl));
-		sqe.sgl.data.length = htole32(512);
-		sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
+		t_in_capsule(&sqe, 512);
 		t_send(c, &sqe, t_new_data, 512);
 	}
 	t_send_zeroes(other, 1, 0);
@@ -431,7 +400,6 @@ static void one_ends_the_next(void)
 	CU_ASSERT_TRUE(gone);
 	CU_ASSERT_EQUAL(r->limited, 0);
 	CU_ASSERT_EQUAL(t_answers(other), 1);
-	back_free(&b);
 }
 
 const struct t_case t_stale_write_cases[] = {

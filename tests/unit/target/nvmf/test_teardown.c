@@ -15,7 +15,7 @@ static void in_every_state(void)
 	static uint8_t buf[T_MDTS];
 
 	for (int place = 0; place < PLACES; place++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 		struct t_disk *d = &p.env->disk[0];
 		bool gone = false;
 		struct nvme_sqe sqe;
@@ -49,7 +49,6 @@ static void in_every_state(void)
 		/* The association continues, and the queue can be connected again. */
 		p.io = t_conn_new(p.env, 0, 1, 16);
 		CU_ASSERT_EQUAL(t_connect(p.io, p.cntlid), p.cntlid);
-		t_pair_free(&p);
 	}
 }
 
@@ -59,21 +58,18 @@ static void when_a_capsule_comes_back(void)
 	static uint8_t buf[512];
 
 	for (int failed = 0; failed < 2; failed++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 		bool gone = false;
-		struct nvme_sqe sqe;
 
 		p.io->gone = &gone;
 		p.io->no_recv = true;
-		t_rw_sqe(p.io, &sqe, false, failed ? T_BLOCKS : 0, 1, buf);
-		t_send(p.io, &sqe, NULL, 0);
+		t_send_rw(p.io, false, failed ? T_BLOCKS : 0, 1, buf);
 		CU_ASSERT_EQUAL(p.io->qp.used, 0);
 		t_turn(p.env);
 		CU_ASSERT_TRUE(gone);
 		CU_ASSERT_EQUAL(p.env->disk[0].submitted, 0);
 		p.io = t_conn_new(p.env, 0, 1, 16);
 		CU_ASSERT_EQUAL(t_connect(p.io, p.cntlid), p.cntlid);
-		t_pair_free(&p);
 	}
 }
 
@@ -81,18 +77,16 @@ static void when_a_capsule_comes_back(void)
 static void backend_io_is_cancelled(void)
 {
 	for (int admin = 0; admin < 2; admin++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 		struct t_disk *d = &p.env->disk[0];
 		static uint8_t buf[3][512];
-		struct nvme_sqe sqe;
 		bool gone = false;
 
 		p.io->gone = &gone;
 		d->hold = true;
 		d->can_cancel = true;
 		for (unsigned int i = 0; i < 3; i++) {
-			t_rw_sqe(p.io, &sqe, i & 1, i, 1, buf[i]);
-			t_send(p.io, &sqe, NULL, 0);
+			t_send_rw(p.io, i & 1, i, 1, buf[i]);
 		}
 		t_turn(p.env);
 		CU_ASSERT_EQUAL_FATAL(d->held_count, 3);
@@ -104,13 +98,12 @@ static void backend_io_is_cancelled(void)
 			t_disk_finish(d, 0, -ECANCELED);
 		t_turn(p.env);
 		CU_ASSERT_TRUE(gone);
-		t_pair_free(&p);
 	}
 }
 
 static void admin_connection(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	bool io_gone = false;
 	bool admin_gone = false;
 	struct nvme_sqe sqe;
@@ -119,11 +112,9 @@ static void admin_connection(void)
 	p.io->gone = &io_gone;
 	p.admin->gone = &admin_gone;
 	p.env->disk[0].hold = true;
-	t_rw_sqe(p.io, &sqe, false, 0, 1, buf);
-	t_send(p.io, &sqe, NULL, 0);
+	t_send_rw(p.io, false, 0, 1, buf);
 	t_sqe(p.admin, &sqe, nvme_admin_async_event, NULL, 0);
-	t_send(p.admin, &sqe, NULL, 0);
-	t_turn(p.env);
+	t_begin(p.admin, &sqe);
 	t_conn_cut(p.admin);
 	t_turn(p.env);
 	CU_ASSERT_TRUE(p.io->closing); /* the end of the association is the end of its queues */
@@ -135,19 +126,17 @@ static void admin_connection(void)
 	CU_ASSERT_TRUE(io_gone);
 	CU_ASSERT_TRUE(admin_gone);
 	CU_ASSERT_EQUAL(p.env->t->subsys[0]->ctrls_count, 0);
-	t_pair_free(&p);
 }
 
 static void both_at_once(void)
 {
 	for (int admin_first = 0; admin_first < 2; admin_first++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 
 		t_conn_cut(admin_first ? p.admin : p.io);
 		t_conn_cut(admin_first ? p.io : p.admin);
 		t_turn(p.env);
 		CU_ASSERT_EQUAL(p.env->t->subsys[0]->ctrls_count, 0);
-		t_pair_free(&p);
 	}
 }
 
@@ -155,7 +144,7 @@ static void both_at_once(void)
 static void during_connect(void)
 {
 	for (int step = 0; step < 4; step++) {
-		struct t_pair p = t_pair_new();
+		T_PAIR(p);
 		struct t_conn *c = t_conn_new(p.env, 1, step == 3 ? 1 : 2, 16);
 		struct nvmf_connect_data data;
 		struct nvme_sqe sqe;
@@ -177,21 +166,19 @@ static void during_connect(void)
 		t_turn(p.env);
 		t_advance(p.env, RDT_QID_WAIT);
 		CU_ASSERT_TRUE(gone);
-		t_pair_free(&p);
 	}
 }
 
 static void controller_gone_before_attach(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_conn *c = t_conn_new(p.env, 1, 2, 16);
 	struct nvmf_connect_data data;
 	struct nvme_sqe sqe;
 	struct t_answer a;
 
 	p.env->disk[0].hold = true; /* keeps the dead controller in the list */
-	t_rw_sqe(p.io, &sqe, false, 0, 1, &data);
-	t_send(p.io, &sqe, NULL, 0);
+	t_send_rw(p.io, false, 0, 1, &data);
 	t_turn(p.env);
 	t_conn_cut(p.admin);
 	t_turn(p.env);
@@ -199,26 +186,18 @@ static void controller_gone_before_attach(void)
 	a = t_exec(c, &sqe);
 	CU_ASSERT_EQUAL(t_status(&a), NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_INVALID_PARAM);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result), 0x00010010);
-	t_pair_free(&p);
 }
 
 static void victim_of_an_abort(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
-	struct nvme_sqe rw, sqe;
 	struct t_answer a;
 	uint8_t buf[512];
 
 	d->hold = true;
 	d->can_cancel = true;
-	t_rw_sqe(p.io, &rw, false, 0, 1, buf);
-	t_send(p.io, &rw, NULL, 0);
-	t_turn(p.env);
-	t_sqe(p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
-	sqe.cdw10 = htole32(1 | (uint32_t)le16toh(rw.cid) << 16);
-	t_send(p.admin, &sqe, NULL, 0);
-	t_turn(p.env);
+	t_send_abort(p.admin, 1, t_send_rw(p.io, false, 0, 1, buf));
 	t_conn_cut(p.io);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(t_answers(p.admin), 0);
@@ -227,55 +206,44 @@ static void victim_of_an_abort(void)
 	a = t_answer(p.admin); /* the Abort is answered in any case */
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	CU_ASSERT_EQUAL(le32toh(a.cqe.result) & 1, 1);
-	t_pair_free(&p);
 }
 
 static void admin_with_abort_pending(void)
 {
-	struct t_pair p = t_pair_new();
+	T_PAIR(p);
 	struct t_disk *d = &p.env->disk[0];
-	struct nvme_sqe rw, sqe;
 	bool gone = false;
 	uint8_t buf[512];
 
 	p.admin->gone = &gone;
 	d->hold = true;
 	d->can_cancel = true;
-	t_rw_sqe(p.io, &rw, false, 0, 1, buf);
-	t_send(p.io, &rw, NULL, 0);
-	t_turn(p.env);
-	t_sqe(p.admin, &sqe, nvme_admin_abort_cmd, NULL, 0);
-	sqe.cdw10 = htole32(1 | (uint32_t)le16toh(rw.cid) << 16);
-	t_send(p.admin, &sqe, NULL, 0);
-	t_turn(p.env);
+	t_send_abort(p.admin, 1, t_send_rw(p.io, false, 0, 1, buf));
 	t_conn_cut(p.admin);
 	t_turn(p.env);
 	CU_ASSERT_FALSE(gone);
 	d->hold = false;
 	t_turn(p.env);
 	CU_ASSERT_TRUE(gone);
-	t_pair_free(&p);
 }
 
 /* Like a host that is killed and restarted, again and again. */
 static void many_times(void)
 {
-	struct t_env *env = t_env_new();
+	T_ENV(env);
 	static uint8_t buf[8192];
 
 	for (unsigned int i = 0; i < 200; i++) {
 		struct t_conn *admin = t_conn_new(env, i & 1, 0, 32);
 		uint16_t cntlid = t_connect(admin, NVMF_CNTLID_DYNAMIC);
 		struct t_conn *io[3];
-		struct nvme_sqe sqe;
 
 		t_enable(admin);
 		for (unsigned int q = 0; q < 3; q++) {
 			io[q] = t_conn_new(env, (i + q) & 1, (uint16_t)(q + 1), 16);
 			t_connect(io[q], cntlid);
 			for (unsigned int k = 0; k < 10; k++) {
-				t_rw_sqe(io[q], &sqe, k & 1, k * 16, 16, buf);
-				t_send(io[q], &sqe, NULL, 0);
+				t_send_rw(io[q], k & 1, k * 16, 16, buf);
 			}
 		}
 		for (unsigned int q = 0; q < 3; q++)
@@ -286,7 +254,6 @@ static void many_times(void)
 		CU_ASSERT_EQUAL(env->t->reactors[0].qpairs_count, 0);
 		CU_ASSERT_EQUAL(env->t->reactors[1].qpairs_count, 0);
 	}
-	t_env_free(env);
 }
 
 const struct t_case t_teardown_cases[] = {

@@ -66,7 +66,7 @@ static int write_now(const char *name, const char *text)
 
 static void expect(const char *name, const char *want)
 {
-	char *text;
+	char *text T_FREE = NULL;
 	size_t len;
 	int rc = rdt_state_read(state, name, &text, &len);
 
@@ -75,7 +75,6 @@ static void expect(const char *name, const char *want)
 		CU_ASSERT_EQUAL(len, strlen(want));
 		CU_ASSERT_EQUAL(memcmp(text, want, len), 0);
 	}
-	free(text);
 }
 
 static void written_replaced_removed(void)

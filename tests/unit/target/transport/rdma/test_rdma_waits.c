@@ -336,7 +336,7 @@ static void go_on(struct rd_msg *msg)
 static void looks_before_it_goes_on(void)
 {
 	struct going_on g = {.msg.fn = go_on};
-	struct t_rdma_assoc a;
+	struct t_rdma_assoc a T_ENDS(t_rdma_assoc_close);
 
 	t_rdma_assoc_open(&a, 16);
 	g.r = &a.s.t->reactors[SLIST_EMPTY(&a.s.t->reactors[0].rdma->devs)];
@@ -345,14 +345,13 @@ static void looks_before_it_goes_on(void)
 	sem_wait(&g.done);
 	CU_ASSERT_EQUAL(g.seen, g.now);
 	sem_destroy(&g.done);
-	t_rdma_assoc_close(&a);
 }
 
 /* Another reactor has noticed that this one stood still, maybe within its turn: it looks again
  * before it takes a command. */
 static void looks_before_each_command(void)
 {
-	struct t_rdma_assoc a;
+	struct t_rdma_assoc a T_ENDS(t_rdma_assoc_close);
 	struct rdt_reactor *r;
 	struct nvme_sqe sqe;
 
@@ -362,7 +361,6 @@ static void looks_before_each_command(void)
 	t_rdma_command(&a.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
 	CU_ASSERT_EQUAL(t_rdma_answer(&a.admin, &sqe), 0);
 	CU_ASSERT_FALSE(atomic_load(&r->beat_asked));
-	t_rdma_assoc_close(&a);
 }
 
 const struct t_case t_rdma_waits_cases[] = {
