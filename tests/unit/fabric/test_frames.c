@@ -323,7 +323,7 @@ static void count_messages(struct stage *s, unsigned int count[PEERS])
  * of them its part of that; one whose messages are whole is read in each turn. */
 static void small_pieces_share_a_turn(void)
 {
-	enum { SLOW = PEERS - 1, TURNS = 4000, FIRST = 4096 / 24 };
+	enum { SLOW = PEERS - 1, TURNS = 2000, FIRST = 4096 / 24 };
 	unsigned int count[PEERS] = {0}, pieces = 0, least = UINT32_MAX, most = 0;
 	struct stage *s = frames_stage_open(PEERS);
 	uint32_t msn[PEERS], whole = 0;
