@@ -12,13 +12,13 @@ import subprocess
 import sys
 
 import t_schema
-from t_loop import (PATIENCE, SANITIZED, SCALE, VALGRIND, each, iwarp_only, main, no_fabric, program, requires_disk,
+from t_loop import (LONG, PATIENCE, SANITIZED, SCALE, each, iwarp_only, main, no_fabric, program, requires_disk,
                     requires_engine, scaled, test, wait_for)
 from t_proxy import Proxy
 from t_storage import MIB, as_root, loop_device, mount
 
-SIZE = scaled(8 * MIB, MIB)
-SLOW = SANITIZED or VALGRIND or SCALE > 1
+SIZE = scaled(2 * MIB, MIB)
+SLOW = SANITIZED or SCALE > 1
 
 
 def pattern(size, seed):
@@ -251,7 +251,7 @@ def verification_asks_again_what_is_allocated(t):
                 pass
         # The pipe is full, so cp waits with the last line of its first phase.
         proc = t.spawn('cp', ['sh', '-c', 'exec 3>"$0"; exec "$@"', fifo, program('rdinit'), 'cp', target.uri(),
-                              t.path('copy'), '--verify', '--progress', '3'], wrap=False)
+                              t.path('copy'), '--verify', '--progress', '3'])
         wait_for(lambda: os.path.exists(t.path('copy')) and content(t.path('copy'))[-65536:] == data or not proc.running,
                  'the copy')
         t.ok(proc.running, f'cp did not wait:\n{proc.text()}')
@@ -265,8 +265,8 @@ def verification_asks_again_what_is_allocated(t):
 
 # ---- interrupted and continued ----
 
-BIG = scaled(64 * MIB, 16 * MIB)
-RATE = '16MiB' if SCALE == 1 else '1MiB'
+BIG = (64 if LONG else 32) * MIB
+RATE = '8MiB' if SCALE == 1 else '1MiB'
 
 
 def journal(t):
@@ -289,6 +289,11 @@ def begun(t, target, *args):
 
 def slow_target(t):
     return t.target([t.namespace(1, size=BIG, qos={'write_bandwidth': RATE})])
+
+
+def no_longer_slow(t, target):
+    t.config([t.namespace(1, size=BIG)])
+    target.reload('1 settings changed$')
 
 
 @test
@@ -415,6 +420,7 @@ def a_source_that_changes_meanwhile_is_told(t):
     source, proc = begun(t, target)
     with open(source, 'r+b') as f:
         f.write(b'other')
+    no_longer_slow(t, target)
     t.eq(proc.wait(), 1, 'exit status')
     t.match(f'{source} was changed while it was copied: .*/1 has parts of both contents; copy it again', proc.text())
     t.eq(journal(t), None, 'the journal')
@@ -481,15 +487,16 @@ def an_interrupt_does_not_wait_for_a_target_that_is_gone(t):
 @test
 @iwarp_only
 def one_of_two_paths_is_enough(t):
-    target = t.target([t.namespace(1, size=BIG, qos={'write_bandwidth': RATE})])
+    target = slow_target(t)
     proxies = [Proxy(t, target.addr, target.port) for _ in range(2)]
     source = t.file('source', random.Random(5).randbytes(BIG))
     proc = t.spawn('cp', [program('rdinit'), 'cp', source, ','.join(p.uri(target) for p in proxies), '--verify',
-                          '--progress', '2', '--ctrl-loss-tmo=0', '-v', '--policy=queue-depth'])
+                          '--progress', '2', '--ctrl-loss-tmo=0', '-v', '--policy=queue-depth', '--keep-alive-tmo=1'])
     proc.expect('2 paths, namespace 1')
     proc.expect(r'^copy [1-9]\d+ ')
     proxies[0].accepting(False)
     proxies[0].reset()
+    no_longer_slow(t, target)
     t.eq(proc.wait(), 0, 'exit status')
     t.match('given up', proc.text())
     t.same(t.rdinit('read', target.uri()).out, content(source))
@@ -499,10 +506,10 @@ def one_of_two_paths_is_enough(t):
 @iwarp_only
 def a_path_that_is_not_connected_is_told(t):
     """It fails before the other one is connected."""
-    target = t.target([t.namespace(1, backend='memory', size=SIZE)])
+    target = t.target([t.namespace(1, backend='memory', size=MIB)])
     slow = Proxy(t, target.addr, target.port)
-    slow.delay(0.1)
-    source = t.file('source', random.Random(5).randbytes(SIZE))
+    slow.delay(0.05)
+    source = t.file('source', random.Random(5).randbytes(MIB))
     with socket.socket() as refusing:
         refusing.bind((target.addr, 0))
         dead = slow.uri(target).replace(f':{slow.port}/', f':{refusing.getsockname()[1]}/')
@@ -655,7 +662,7 @@ def copies_from_the_local_address_that_was_asked_for(t):
 def progress_for_programs(t):
     source = t.file('source', random.Random(1).randbytes(3 * MIB))
     argv = [program('rdinit'), 'cp', source, t.path('copy'), '--verify', '--progress', '3']
-    res = t.run(['sh', '-c', 'exec 3>"$0"; exec "$@"', t.path('lines'), *argv], wrap=False)
+    res = t.run(['sh', '-c', 'exec 3>"$0"; exec "$@"', t.path('lines'), *argv])
     t.eq((res.rc, res.err), (0, ''))
     lines = [line.split() for line in content(t.path('lines')).decode().splitlines()]
     last = {phase: (done, total) for phase, done, total in lines}
@@ -663,7 +670,7 @@ def progress_for_programs(t):
     # The total is unknown, and the reader has gone away.
     argv = [program('rdinit'), 'cp', '-', t.path('copy'), '--no-flush', '--progress', '2']
     t.match(r'(?m)^copy 5 5$', t.run(argv, input=b'hello').err)
-    res = t.run(['sh', '-c', '"$@" 3>&1 >/dev/null | true', 'x', *argv[:-1], '3'], input=b'hello', wrap=False)
+    res = t.run(['sh', '-c', '"$@" 3>&1 >/dev/null | true', 'x', *argv[:-1], '3'], input=b'hello')
     t.same(content(t.path('copy')), b'hello')
 
 

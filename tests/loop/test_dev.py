@@ -11,7 +11,7 @@ from t_loop import LONG, NQN, each, main, preloaded, program, requires_native, t
 from t_proxy import Proxy
 
 # How long one scenario goes on failing, in rounds; by the clock in a long run.
-ROUNDS = 4
+ROUNDS = 2
 LONG_SECONDS = 300
 
 
@@ -78,7 +78,7 @@ def the_caller_does_not_notice_the_loss_of_one_of_two_paths(t):
     proxies = [Proxy(t, target.addr, target.port) for _ in range(2)]
     dev = Device(t, [p.uri(target) for p in proxies], '--threads', 2, '--no-compare', 1)
     dev.proc.expect(r'^event path 1 live')
-    for number in rounds(6):
+    for number in rounds(4):
         proxy, mark = proxies[number % 2], dev.proc.mark()
         proxy.accepting(False)
         proxy.reset()
@@ -183,7 +183,7 @@ def resets_leave_nothing_behind(t):
 
     for _ in range(5):
         files, rss = once()
-    for _ in rounds(20):
+    for _ in rounds(10):
         last = once()
     t.eq(last[0], files, 'open files of the host')
     t.ok(last[1] < rss + (4 << 20), f'resident memory grew from {rss} to {last[1]} bytes')

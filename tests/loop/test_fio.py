@@ -10,7 +10,7 @@ import signal
 import sys
 
 import t_auth
-from t_loop import (FABRIC, NQN, SANITIZED, SOURCE_ROOT, VALGRIND, Skip, each, main, no_fabric, requires_engine,
+from t_loop import (FABRIC, NQN, SOURCE_ROOT, Skip, each, main, no_fabric, requires_engine, requires_native,
                     requires_program, test, wait_for)
 from t_proxy import Proxy
 
@@ -25,13 +25,12 @@ def build_root():
     root = os.environ.get('BUILD_ROOT')
     if not root:
         raise Skip('BUILD_ROOT is not set')
-    if SANITIZED or VALGRIND:
-        raise Skip('fio itself would have to be built with the sanitizer, or be fit for valgrind')
+    requires_native()  # fio itself has no sanitizer of ours
     return root
 
 
 def build(t, *args, env=None):
-    return t.run([BUILD, *args], env=env, wrap=False, deadline=300)
+    return t.run([BUILD, *args], env=env, deadline=300)
 
 
 def engine(t):
@@ -67,7 +66,7 @@ def report(t, name='fio'):
 
 def fio(t, *args, rc=0):
     """Run fio to its end; returns its jobs, or its messages if it is to fail."""
-    res = t.run(command(t, *args), wrap=False)
+    res = t.run(command(t, *args))
     words = f'{res.err}{res.text}'
     t.eq(res.rc != 0, rc != 0, f'fio failed (exit {res.rc})\n{words}')  # it is the number of failed jobs
     if rc:
@@ -128,8 +127,7 @@ def a_target_that_comes_back_is_not_noticed(t):
     proxy = Proxy(t, target.addr, target.port)
     proc = t.spawn('fio', command(t, *job(t, proxy.uri(target), '--rw=randwrite', '--bs=4k', '--iodepth=16',
                                           '--verify=crc32c', '--verify_fatal=1', '--rate_iops=2000',
-                                          '--ctrl_loss_tmo=600000', '--reconnect_delay=1000')),
-                   wrap=False)
+                                          '--ctrl_loss_tmo=600000', '--reconnect_delay=1000')))
     wait_for(lambda: target.counters()['writes'] > 500 or not proc.running, 'fio to write')
     target.kill()
     target = t.target(config=config, name='rdtarget_2')
@@ -154,7 +152,7 @@ def several_jobs(t, how):
     """Each job in a part of its own, verified; a controller and a queue for each."""
     target = t.target([t.namespace(size='32MiB')])
     jobs = fio(t, *job(t, target.uri(), '--rw=randrw', '--bs=8k', '--iodepth=16', '--numjobs=4',
-                       '--size=8M', '--offset_increment=8M', '--verify=crc32c', '--verify_fatal=1', *how))
+                       '--size=2M', '--offset_increment=8M', '--verify=crc32c', '--verify_fatal=1', *how))
     t.eq(len(jobs), 4, 'jobs')
     made = set(re.findall(r': controller (\d+) for', target.text()))
     t.ok(len(made) >= 4, f'controllers: {made}')
@@ -191,7 +189,7 @@ def the_port_has_a_default(t):
 def more_depth_than_the_queue_has(t):
     target = t.target([t.namespace(backend='memory')])
     res = t.run(command(t, *job(t, target.uri(), '--rw=randwrite', '--bs=512', '--iodepth=3000',
-                                '--io_size=4M', '--verify=crc32c')), wrap=False)
+                                '--io_size=4M', '--verify=crc32c')))
     t.eq(res.rc, 0, f'exit status of fio\n{res.err}')
     t.eq(report(t)[0]['jobs'][0]['write']['io_bytes'], 4 * MIB, 'bytes written')
     t.match(r'iodepth=3000, but the queue takes \d+ commands at once', res.err)
@@ -201,9 +199,9 @@ def more_depth_than_the_queue_has(t):
 def a_job_that_sleeps_keeps_its_controller(t):
     """Longer than the target waits for a keep-alive, while nothing is in flight."""
     target = t.target([t.namespace(backend='memory')])
-    jobs = fio(t, *job(t, target.uri(), '--rw=read', '--bs=4k', '--number_ios=3', '--thinktime=1500ms',
+    jobs = fio(t, *job(t, target.uri(), '--rw=read', '--bs=4k', '--number_ios=2', '--thinktime=1500ms',
                        '--keep_alive_tmo=500'))
-    t.eq(jobs[0]['read']['total_ios'], 3, 'reads')
+    t.eq(jobs[0]['read']['total_ios'], 2, 'reads')
 
 
 @each(*((name, name) for name in SAMPLES))
@@ -215,7 +213,7 @@ def sample(t, name):
     with open(os.path.join(FOLDER, name), encoding='utf-8') as f:
         text = re.sub(r'(?m)^(runtime|ramp_time)=\d+$', r'\1=1', f.read())
     env = dict(os.environ, ENGINE=engine(t), URI=target.uri())
-    res = t.run(command(t, t.file(name, text.encode())), env=env, wrap=False)
+    res = t.run(command(t, t.file(name, text.encode())), env=env)
     t.eq(res.rc, 0, f'exit status of fio\n{res.err}')
     jobs = report(t)[0]['jobs']
     t.eq({j['jobname'] for j in jobs} | {'global'}, set(re.findall(r'(?m)^\[([\w-]+)\]', text)), 'jobs')
@@ -227,32 +225,19 @@ def sample(t, name):
 # ---- what goes wrong ----
 
 @each(('no target', [], 'no target: give uri='),
-      ('no URI', ['--uri=somewhere'], 'uri=somewhere: .*expected nvme\\+rdma://'),
-      ('no subsystem in the URI', ['--uri=nvme+rdma://HOST:PORT'], 'names no subsystem'),
       ('both ways', ['--uri=URI/1', '--traddr=HOST'], 'traddr= as well'),
       ('two namespaces', ['--uri=URI/1', '--nsid=2'], 'names namespace 1, but nsid=2'),
-      ('traddr alone', ['--traddr=HOST'], 'subnqn= is missing'),
       ('a long host name', ['--traddr=' + 'h' * 300, f'--subnqn={NQN}', '--nsid=1'], 'traddr= has 300 characters, expected up to'),
       ('a long URI', ['--uri=URI/1?' + 'x' * 1200], 'uri=: a URI of 12\\d\\d characters is too long'),
-      ('no namespace', ['--uri=URI'], 'no namespace.*it has|has: 1'),
       ('another namespace', ['--uri=URI/7'], r'no namespace 7 \(it has: 1\)'),
-      ('another subsystem', ['--uri=nvme+rdma://HOST:PORT/nqn.2024-01.test:none/1'], '(?i)subsystem'),
-      ('another provider', ['--uri=URI/1', '--provider=pigeon'], 'auto, iwarp and verbs'),
       ('a host identifier', ['--uri=URI/1', '--hostid=me'], 'the host identifier "me" is not a UUID'),
-      ('an address of the host', ['--uri=URI/1', '--host_traddr=here'], 'host_traddr "here" is not'),
-      ('a congestion control', ['--uri=URI/1', '--congestion=hope'], 'congestion "hope": the kernel does not have'),
-      ('a time to connect', ['--uri=URI/1', '--connect_timeout=0'], 'connect_timeout'),
       ('a secret instead of a file', ['--uri=URI/1', '--dhchap_secret_file=DHHC-1:00:AAEC'],
        'secret: the name of a file is expected, not the secret itself'),
-      ('a file with a secret', ['--uri=URI/1', '--dhchap_secret_file=/nothing'], 'cannot open /nothing: No such file'),
-      ('the secret of the controller alone', ['--uri=URI/1', '--dhchap_ctrl_secret_file=/nothing'], 'no secret of the host'),
-      ('a port where nobody listens', ['--uri=nvme+rdma://HOST:1/nqn.2024-01.test:disk/1'], 'refused'),
       ('a small block', ['--uri=URI/1', '--bs=2k'], "bs=2048 is not a multiple.*bs=4096"),
       ('a large block', ['--uri=URI/1', '--bs=64M'], 'bs=67108864 is more than the target transfers'),
       ('small ones among large ones', ['--uri=URI/1', '--bsrange=4k-64k', '--bs_unaligned=1'],
        r"not multiples of the namespace's block size \(4096\)"),
       ('an offset', ['--uri=URI/1', '--offset=1000'], 'offset=1000 is not a multiple'),
-      ('beyond the end', ['--uri=URI/1', '--size=1G'], 'beyond the end of the namespace'),
       ('across the end', ['--uri=URI/1', '--offset=12M', '--size=8M'], 'beyond the end of the namespace'),
       ('two files', ['--uri=URI/1', '--nrfiles=2'], 'a job has one namespace'),
       ('another memory', ['--uri=URI/1', '--mem=shm'], 'mem'),
@@ -269,7 +254,7 @@ def fio_says_what_is_wrong_with(t, args, says):
 def endless(t, target, *args):
     """fio in the middle of verified I/O."""
     proc = t.spawn('fio', command(t, *job(t, target.uri(), '--rw=randrw', '--bs=16k', '--iodepth=16',
-                                          '--time_based', '--runtime=3600', *args)), wrap=False)
+                                          '--time_based', '--runtime=3600', *args)))
     before = target.counters()['reads']
 
     def goes():
@@ -279,8 +264,7 @@ def endless(t, target, *args):
     return proc
 
 
-@each(('sleeping', []), ('spinning', ['--hipri=1']), ('2 processes', ['--numjobs=2']),
-      ('2 threads', ['--numjobs=2', '--thread=1']), ('in spite of errors', ['--continue_on_error=io']))
+@each(('spinning', ['--hipri=1']), ('2 threads', ['--numjobs=2', '--thread=1']), ('in spite of errors', ['--continue_on_error=io']))
 def the_target_is_killed(t, args):
     target = t.target([t.namespace(size='64MiB')])
     proc = endless(t, target, *args)
@@ -307,7 +291,7 @@ def the_controller_answers_with_errors(t):
     target = t.target([t.namespace(backend='memory', layers=[{'type': 'error', 'rate': '90%'}])])
     args = job(t, target.uri(), '--rw=randread', '--bs=4k', '--iodepth=32', '--io_size=1M')
     t.match(r'(?i)read failed: .*\(', fio(t, *args, rc=1))
-    res = t.run(command(t, *args, '--continue_on_error=io', '--error_dump=0'), wrap=False)
+    res = t.run(command(t, *args, '--continue_on_error=io', '--error_dump=0'))
     done = report(t)[0]['jobs'][0]
     t.eq(res.rc, 0, f'exit status of fio\n{res.err}')
     t.ok(done['total_err'] > 0, 'no errors')
@@ -364,7 +348,7 @@ def build_takes_the_release_where_a_mirror_has_no_more(t):
     os.makedirs(t.path('fio-1'))
     for name, text in (('configure', '#!/bin/sh\n: >config-host.h\n'), ('ioengines.h', '/* its own */\n')):
         os.chmod(t.file(f'fio-1/{name}', text.encode()), 0o755)
-    t.run(['tar', '-C', t.dir, '-czf', t.path('release'), 'fio-1'], wrap=False)
+    t.run(['tar', '-C', t.dir, '-czf', t.path('release'), 'fio-1'])
     env = fake(t, 'apt-get', f"""case $* in
 *source*)
 	cp {t.path('release')} fio_1.orig.tar.gz
@@ -411,7 +395,7 @@ def an_engine_for_another_fio_says_so(t):
     headers = os.path.dirname(max(glob.glob(f'{cache}/*/complete'), key=os.path.getmtime))
     res = build(t, '--build', root, '--source', headers, '-o', t.path('other.so'), env=env)
     t.eq(res.rc, 0, f'exit status\n{res.err}')
-    words = t.run(command(t, '--name=job', f'--ioengine=external:{t.path("other.so")}', '--rw=read'), wrap=False)
+    words = t.run(command(t, '--name=job', f'--ioengine=external:{t.path("other.so")}', '--rw=read'))
     t.eq(words.rc, 1, 'exit status of fio')
     t.match('built for fio-9.99, but this is fio-', words.err + words.text)
 

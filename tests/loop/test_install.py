@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 
-from t_loop import SANITIZED, SOURCE_ROOT, Skip, each, main, requires_program, test
+from t_loop import LONG, SOURCE_ROOT, Skip, each, main, requires_native, requires_program, test
 
 PROGRAM = r'''
 #include <rdinit.h>
@@ -48,11 +48,10 @@ def installed(t):
     build = os.environ.get('BUILD_ROOT')
     if not build:
         raise Skip('BUILD_ROOT is not set')
-    if SANITIZED:
-        raise Skip('another program would have to be built with the sanitizer as well')
+    requires_native()  # another program would have to be built with the sanitizer as well
     meson = shlex.split(os.environ.get('MESON', requires_program('meson')))
     root = t.path('root')
-    res = t.run([*meson, 'install', '-C', build, '--no-rebuild', '--destdir', root], wrap=False)
+    res = t.run([*meson, 'install', '-C', build, '--no-rebuild', '--destdir', root])
     t.eq(res.rc, 0, f'meson install: {res.text}{res.err}')
     return root, sorted(os.path.join(folder, name)[len(root):]
                         for folder, _, names in os.walk(root) for name in names)
@@ -88,15 +87,14 @@ def another_program_can_use_the_library(t, how):
     env = dict(os.environ, PKG_CONFIG_PATH=root + pc, PKG_CONFIG_SYSROOT_DIR=root)
     if how:  # the other libraries may be linked as the system has them
         os.unlink(root + lib + '/librdinit.so')
-    res = t.run([requires_program('pkg-config'), *how, '--cflags', '--libs', 'librdinit'], env=env,
-                wrap=False)
+    res = t.run([requires_program('pkg-config'), *how, '--cflags', '--libs', 'librdinit'], env=env)
     t.eq(res.rc, 0, f'pkg-config: {res.err}')
     # The sysroot goes before every path; files of other packages are not below it.
     flags = [flag for flag in res.text.split()
              if not flag.startswith(('-I', '-L')) or os.path.isdir(flag[2:])]
     t.file('user.c', PROGRAM.encode())
     res = t.run([requires_program('cc'), '-Wall', '-Werror', '-o', t.path('user'), t.path('user.c'),
-                 *flags], wrap=False)
+                 *flags])
     t.eq(res.rc, 0, f'cc: {res.err}')
     needed = subprocess.run(['readelf', '-d', t.path('user')], capture_output=True, check=True).stdout
     t.eq(b'librdinit.so.0' in needed, not how, 'the shared library is needed')
@@ -130,9 +128,9 @@ def what_is_installed_runs(t):
 def places(t, build, *options, env=None):
     """The paths that an installation of this build would write, without manual pages."""
     res = t.run([requires_program('meson'), 'setup', t.path(build), SOURCE_ROOT, *options],
-                env=env or os.environ, wrap=False)
+                env=env or os.environ)
     t.eq(res.rc, 0, f'meson setup: {res.text}{res.err}')
-    res = t.run([requires_program('meson'), 'introspect', '--installed', t.path(build)], wrap=False)
+    res = t.run([requires_program('meson'), 'introspect', '--installed', t.path(build)])
     return {path for path in json.loads(res.text).values() if '/man/' not in path}
 
 
@@ -148,34 +146,26 @@ def without_dpkg_dev(t):
     return dict(os.environ, PATH=t.path('') + ':' + os.environ['PATH'])
 
 
-@test
-def debian_without_dpkg_dev_gets_the_same_folders(t):
+@each(*((prefix, prefix) for prefix in (('/usr', '/usr/local') if LONG else ('/usr',))))
+def debian_without_dpkg_dev_gets_the_same_folders(t, prefix):
+    """In which pkg-config and Debian's packages of systemd, bash, zsh and nbdkit look."""
     needs_debian()
-    env = without_dpkg_dev(t)
-    for prefix in ('/usr', '/usr/local'):
-        name = os.path.basename(prefix)
-        found = places(t, f'without-{name}', '--prefix', prefix, env=env)
-        library, pc = (os.path.dirname(path) for end in ('.a', '.pc') for path in found if path.endswith(end))
-        if os.access('/usr/bin/dpkg-architecture', os.X_OK):
-            t.eq(found, places(t, f'with-{name}', '--prefix', prefix), f'folders below {prefix}')
-        pc_path = t.run([requires_program('pkg-config'), '--variable', 'pc_path', 'pkg-config'], wrap=False).text
-        t.ok(pc in pc_path.strip().split(':'), f'{pc}: pkg-config looks at {pc_path}')
-        with open(t.path(f'without-{name}/meson-private/librdinit.pc'), encoding='utf-8') as f:
-            t.match(r'(?m)^Libs: -L\$\{prefix\}' + re.escape(library[len(prefix):]) + ' -lrdinit$', f.read())
-
-
-@test
-def debians_programs_find_what_is_installed_in_usr(t):
-    """Folders in which Debian's packages of systemd, bash, zsh and nbdkit look."""
-    needs_debian()
-    found = places(t, 'build', '--prefix', '/usr', env=without_dpkg_dev(t))
-    expected = {'/usr/lib/systemd/system/rdtarget.service', '/usr/lib/sysusers.d/rdtarget.conf',
-                '/usr/lib/tmpfiles.d/rdtarget.conf', '/usr/share/zsh/vendor-completions/_rdinit',
-                '/usr/share/bash-completion/completions/rdinit'}
-    if 'NBDKIT_RDINIT' in os.environ:
-        res = t.run([requires_program('pkg-config'), '--variable', 'plugindir', 'nbdkit'], wrap=False)
-        expected.add(os.path.join(res.text.strip(), 'nbdkit-rdinit-plugin.so'))
-    t.eq(sorted(expected - found), [], f'not among {sorted(found)}')
+    found = places(t, 'without', '--prefix', prefix, env=without_dpkg_dev(t))
+    library, pc = (os.path.dirname(path) for end in ('.a', '.pc') for path in found if path.endswith(end))
+    if os.access('/usr/bin/dpkg-architecture', os.X_OK):
+        t.eq(found, places(t, 'with', '--prefix', prefix), f'folders below {prefix}')
+    pc_path = t.run([requires_program('pkg-config'), '--variable', 'pc_path', 'pkg-config']).text
+    t.ok(pc in pc_path.strip().split(':'), f'{pc}: pkg-config looks at {pc_path}')
+    with open(t.path('without/meson-private/librdinit.pc'), encoding='utf-8') as f:
+        t.match(r'(?m)^Libs: -L\$\{prefix\}' + re.escape(library[len(prefix):]) + ' -lrdinit$', f.read())
+    if prefix == '/usr':
+        expected = {'/usr/lib/systemd/system/rdtarget.service', '/usr/lib/sysusers.d/rdtarget.conf',
+                    '/usr/lib/tmpfiles.d/rdtarget.conf', '/usr/share/zsh/vendor-completions/_rdinit',
+                    '/usr/share/bash-completion/completions/rdinit'}
+        if 'NBDKIT_RDINIT' in os.environ:
+            res = t.run([requires_program('pkg-config'), '--variable', 'plugindir', 'nbdkit'])
+            expected.add(os.path.join(res.text.strip(), 'nbdkit-rdinit-plugin.so'))
+        t.eq(sorted(expected - found), [], f'not among {sorted(found)}')
 
 
 @test
@@ -203,7 +193,7 @@ def unit(t):
 
 
 def exposure(t, path):
-    res = t.run([requires_program('systemd-analyze'), 'security', '--offline=true', '--no-pager', path], wrap=False)
+    res = t.run([requires_program('systemd-analyze'), 'security', '--offline=true', '--no-pager', path])
     found = re.search(r'Overall exposure level for \S+: ([0-9.]+)', res.text)
     if not found:
         raise Skip(f'systemd-analyze says nothing of a unit that is not loaded: {res.err.strip()}')
@@ -233,7 +223,7 @@ def systemd_understands_the_unit(t):
     t.match(r'^(/usr/local)?/etc/rdtarget\.yaml$', program[2])
     # The program and the manual pages are below the root; verify looks for them on this machine.
     t.file('rdtarget.service', re.sub(r'(?m)^Documentation=.*\n', '', text).replace(program[1], '/bin/true').encode())
-    res = t.run([requires_program('systemd-analyze'), 'verify', '--man=no', t.path('rdtarget.service')], wrap=False)
+    res = t.run([requires_program('systemd-analyze'), 'verify', '--man=no', t.path('rdtarget.service')])
     said = [line for line in res.err.splitlines() if 'rdtarget' in line]
     t.eq(said, [], f'systemd-analyze verify, exit status {res.rc}')
 
@@ -244,13 +234,13 @@ def the_services_user_and_folder_are_made(t):
     sysusers = root + next(path for path in files if path.endswith('/sysusers.d/rdtarget.conf'))
     tmpfiles = root + next(path for path in files if path.endswith('/tmpfiles.d/rdtarget.conf'))
     os.makedirs(t.path('system/etc'))
-    res = t.run([requires_program('systemd-sysusers'), f'--root={t.path("system")}', sysusers], wrap=False)
+    res = t.run([requires_program('systemd-sysusers'), f'--root={t.path("system")}', sysusers])
     t.eq(res.rc, 0, f'systemd-sysusers: {res.err}')
     with open(t.path('system/etc/passwd'), encoding='utf-8') as f:
         t.match(r'(?m)^rdtarget:.*:/var/lib/rdtarget:/usr/sbin/nologin$', f.read())
     if os.geteuid():
         raise Skip('only root can make folders of other users')
-    res = t.run([requires_program('systemd-tmpfiles'), f'--root={t.path("system")}', '--create', tmpfiles], wrap=False)
+    res = t.run([requires_program('systemd-tmpfiles'), f'--root={t.path("system")}', '--create', tmpfiles])
     t.eq(res.rc, 0, f'systemd-tmpfiles: {res.err}')
     made = os.stat(t.path('system/var/lib/rdtarget'))
     t.eq(made.st_mode & 0o777, 0o750, 'mode')
@@ -277,7 +267,7 @@ def nothing_comes_with_the_static_library_that_it_does_not_use(t):
     root, files = installed(t)
     pc = os.path.dirname(next(path for path in files if path.endswith('.pc')))
     res = t.run([requires_program('pkg-config'), '--static', '--print-requires-private', 'librdinit'],
-                env=dict(os.environ, PKG_CONFIG_PATH=root + pc), wrap=False)
+                env=dict(os.environ, PKG_CONFIG_PATH=root + pc))
     t.eq(res.rc, 0, f'pkg-config: {res.err}')
     t.eq({line.split()[0] for line in res.text.splitlines()} - {'libibverbs', 'librdmacm', 'libisal', 'libcrypto', 'uuid'},
          set(),
@@ -289,7 +279,7 @@ def what_is_not_built_is_said_with_its_reason(t):
     t.file('pkg-config', b'#!/bin/sh\ncase "$*" in *cunit*) exit 1 ;; esac\nexec pkg-config "$@"\n')
     os.chmod(t.path('pkg-config'), 0o755)
     res = t.run([requires_program('meson'), 'setup', t.path('build'), SOURCE_ROOT],
-                env=dict(os.environ, PKG_CONFIG=t.path('pkg-config')), wrap=False)
+                env=dict(os.environ, PKG_CONFIG=t.path('pkg-config')))
     t.eq(res.rc, 0, f'meson setup: {res.text}{res.err}')
     for what in ('rdconform', 'unit tests'):
         t.match(rf'(?m)^ *{what} *: NO: .* CUnit, which was not found', res.text)
@@ -310,8 +300,7 @@ endian = 'little'
 [properties]
 skip_sanity_check = true
 """)
-    res = t.run([requires_program('meson'), 'setup', '--cross-file', t.path('i386.ini'), t.path('build'), SOURCE_ROOT],
-                wrap=False)
+    res = t.run([requires_program('meson'), 'setup', '--cross-file', t.path('i386.ini'), t.path('build'), SOURCE_ROOT])
     t.eq(res.rc, 1, f'exit status: {res.text}')
     t.match(r'ERROR: .*rdnvme needs a 64-bit machine with 128-bit integers, and this build is for x86', res.text)
 

@@ -144,7 +144,7 @@ def a_second_sigterm_ends_it_at_once(t):
 def it_dies_with_its_parent(t):
     config = t.config([t.namespace(backend='memory')])
     shell = t.spawn('shell', ['sh', '-c', '"$0" --exit-with-parent -c "$1" & echo "pid $!" >&2; wait',
-                              program('rdtarget'), config], wrap=False)
+                              program('rdtarget'), config])
     pid = int(shell.expect(r'pid (\d+)')[1])
     shell.expect('ready')
     shell.popen.kill()
@@ -245,7 +245,7 @@ def sixty_four_idle_queues_cost_next_to_nothing(t):
             h.add_io(depth=16)
         for queue in h.io:
             nv.expect(queue.read_blocks(1, 0, 1)[0])
-        seconds = 5
+        seconds = 2
         before = target.context_switches(), target.cpu_ticks()
         # The only place where time must pass, because the test measures that time.
         time.sleep(seconds)
