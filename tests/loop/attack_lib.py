@@ -102,7 +102,7 @@ def start(t, target, attack, size=None, *, deadline=None):
     size = size or attack.small
     fn = attack.run.__name__
     proc = t.spawn(f'attack-{fn}', [sys.executable, os.path.abspath(__file__), attack.module, fn, target.addr,
-                                    target.port, size], wrap=False)
+                                    target.port, size])
     proc.counts = json.loads(proc.expect(r'^ready (\{.*\})$', deadline=deadline)[1])
     return proc
 

@@ -15,7 +15,7 @@ from t_loop import DEADLINE, Failure, Skip, requires_program, wait_for
 class Browser:
     def __init__(self, t, width=1280, height=1200, dark=False):
         chromium, driver = requires_program('chromium'), requires_program('chromedriver')
-        self.proc = t.spawn('chromedriver', [driver, '--port=0'], stdout=subprocess.PIPE, wrap=False,
+        self.proc = t.spawn('chromedriver', [driver, '--port=0'], stdout=subprocess.PIPE,
                             env=dict(os.environ, HOME=t.dir, TMPDIR=t.dir))
         self.port = None
         for line in self.proc.popen.stdout:

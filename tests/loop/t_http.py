@@ -7,14 +7,14 @@ import os
 import subprocess
 
 from t_control import with_socket
-from t_loop import DEADLINE, Skip, program
+from t_loop import BUILT_WITH, DEADLINE, lacks, program
 
 
 def requires_http():
     res = subprocess.run([program('rdtarget'), '--check', '/dev/stdin'], input='http: {}\n', text=True,
                          capture_output=True, check=False)
     if 'built without libmicrohttpd' in res.stderr:
-        raise Skip('rdtarget was built without libmicrohttpd')
+        raise lacks(BUILT_WITH['libmicrohttpd'])
 
 
 def with_http(t, namespaces=None, *, http=None, name='rdtarget.yaml', **kw):

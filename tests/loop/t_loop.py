@@ -13,7 +13,6 @@ Environment (meson sets the first two):
   RD_TEST_NAME                a name of RD_TEST_ADDR; default localhost
   LIBRDINIT                   with "verbs": the shared library, through which the tests are a host
   RD_TEST_SCALE=N             counts and amounts of data divided by N, for a slow machine
-  RD_TEST_VALGRIND=1          run the programs under valgrind
   RD_TEST_LONG=1              the long counts and durations
   RD_TEST_MUTANTS=all|REV     of tests/sim: all mutants, or those of files that differ from a revision of git
   RD_TEST_KEEP=1              keep every test's directory, not only those of failures
@@ -34,7 +33,6 @@ import time
 import traceback
 
 FABRIC = os.environ.get('RD_TEST_FABRIC', 'iwarp')
-VALGRIND = os.environ.get('RD_TEST_VALGRIND', '') not in ('', '0')
 LONG = os.environ.get('RD_TEST_LONG', '') not in ('', '0')
 KEEP = os.environ.get('RD_TEST_KEEP', '') not in ('', '0')
 SANITIZED = os.environ.get('RD_TEST_SANITIZED', '') not in ('', '0')
@@ -44,7 +42,7 @@ HOST_NAME = os.environ.get('RD_TEST_NAME', 'localhost')
 SCALE = int(os.environ.get('RD_TEST_SCALE', '1'))
 
 # Only a hang reaches it: long, and longer where the programs run slowly.
-DEADLINE = 60 * (10 if VALGRIND else 3 if SANITIZED or SCALE > 1 else 1)
+DEADLINE = 60 * (3 if SANITIZED or SCALE > 1 else 1)
 
 # For rdinit, where both ends may stand still for seconds.
 PATIENCE = ('--keep-alive-tmo', '120') if SCALE > 1 else ()
@@ -68,17 +66,36 @@ def scaled(count, least=1):
 
 # ---- what a test may need ----
 
+# Debian's packages of programs whose package has another name; and of what a build of ours needs to have a program.
+PACKAGES = {
+    'ceph': 'ceph-common', 'rbd': 'ceph-common', 'monmaptool': 'ceph-common', 'ceph-authtool': 'ceph-common',
+    'chromedriver': 'chromium-driver', 'dumpcap': 'wireshark-common', 'nvme': 'nvme-cli', 'promtool': 'prometheus',
+    'nbdinfo': 'libnbd-bin', 'nbdcopy': 'libnbd-bin', 'qemu-img': 'qemu-utils', 'qemu-io': 'qemu-utils',
+    'mkfs.ext4': 'e2fsprogs', 'e2fsck': 'e2fsprogs', 'fsfreeze': 'util-linux', 'losetup': 'util-linux', 'mount': 'util-linux',
+    'blockdev': 'util-linux', 'unshare': 'util-linux', 'nsenter': 'util-linux', 'ip': 'iproute2', 'ss': 'iproute2',
+    'cc': 'gcc', 'apt-config': 'apt', 'systemd-analyze': 'systemd', 'systemd-sysusers': 'systemd',
+    'systemd-tmpfiles': 'systemd', 'matplotlib': 'python3-matplotlib',
+}
+BUILT_WITH = {'rdtarget_rbd': 'librbd-dev', 'rdtarget_nbd': 'libnbd-dev', 'nbdkit_rdinit': 'nbdkit-plugin-dev',
+              'libmicrohttpd': 'libmicrohttpd-dev', 'libaio': 'libaio-dev'}
+
+
+def lacks(package):
+    """The reason to skip what a package would bring: the same words for the same package."""
+    return Skip(f'needs {package} (apt-get install {package})')
+
+
 def program(name):
     path = os.environ.get(name.upper())
     if not path:
-        raise Skip(f'{name} is not built (set {name.upper()})')
+        raise lacks(BUILT_WITH[name]) if name in BUILT_WITH else Skip(f'{name} is not built (set {name.upper()})')
     return path
 
 
 def requires_program(name):
     path = shutil.which(name, path=os.environ.get('PATH', '') + ':/usr/sbin:/sbin')
     if not path:
-        raise Skip(f'{name} is not installed')
+        raise lacks(PACKAGES.get(name, name))
     return path
 
 
@@ -96,9 +113,10 @@ def requires_ipv6():
 
 
 def requires_native():
-    """For tests about time, memory or scheduling, which emulation distorts."""
-    if VALGRIND or SANITIZED:
-        raise Skip('not under valgrind or a sanitizer')
+    """For tests about time, memory or scheduling, which emulation distorts, and for what needs a preloaded library or other
+    programs with our libraries."""
+    if SANITIZED:
+        raise Skip('not with a sanitizer')
 
 
 def preloaded(name, **variables):
@@ -106,8 +124,7 @@ def preloaded(name, **variables):
     lib = os.environ.get(name.upper())
     if not lib:
         raise Skip(f'{name} is not built (set {name.upper()})')
-    if VALGRIND or SANITIZED:
-        raise Skip('a preloaded library does not go together with valgrind or a sanitizer')
+    requires_native()
     return dict(os.environ, LD_PRELOAD=lib, **variables)
 
 
@@ -130,7 +147,7 @@ def requires_engine(engine):
     if engine == 'io_uring' and IO_URING_ERROR:
         raise Skip(f'io_uring is not available: {IO_URING_ERROR}')
     if engine == 'aio' and os.environ.get('RD_TEST_NO_AIO'):
-        raise Skip('rdtarget was built without libaio')
+        raise lacks(BUILT_WITH['libaio'])
 
 
 def free_memory():
@@ -198,28 +215,17 @@ def scalar(value):
 
 # ---- processes ----
 
-def valgrind_prefix(directory):
-    if not VALGRIND:
-        return []
-    supp = os.path.join(SOURCE_ROOT, 'tests', 'valgrind.supp')
-    return ([requires_program('valgrind'), '-q', '--error-exitcode=99', '--leak-check=full',
-             '--errors-for-leak-kinds=definite', '--trace-children=no', '--num-callers=30',
-             f'--log-file={directory}/valgrind.%p.log']
-            + ([f'--suppressions={supp}'] if os.path.exists(supp) else []))
-
-
 class Proc:
     """A process whose standard error goes, line by line, to a log file and to waiting expect() calls."""
 
     def __init__(self, t, name, argv, *, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                 preexec_fn=None, env=None, wrap=True):
+                 preexec_fn=None, env=None):
         self.name = name
         self.log = os.path.join(t.dir, f'{name}.log')
         self.lines = []
         self._more = threading.Condition()
-        argv = (valgrind_prefix(t.dir) if wrap else []) + [str(a) for a in argv]
         # The child is started by the main thread: its PR_SET_PDEATHSIG is about that thread.
-        self.popen = subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE,
+        self.popen = subprocess.Popen([str(a) for a in argv], stdin=stdin, stdout=stdout, stderr=subprocess.PIPE,
                                       preexec_fn=preexec_fn, env=env)
         self.pid = self.popen.pid
         self._pump = threading.Thread(target=self._read, daemon=True)
@@ -497,10 +503,10 @@ class T:
         else:
             proc.kill()
 
-    def run(self, argv, *, input=None, stdin=None, stdout=None, deadline=None, env=None, wrap=True,
+    def run(self, argv, *, input=None, stdin=None, stdout=None, deadline=None, env=None,
             preexec_fn=None):
         """Run a program to its end. A program that hangs is killed and fails the test."""
-        argv = (valgrind_prefix(self.dir) if wrap else []) + [str(a) for a in argv]
+        argv = [str(a) for a in argv]
         proc = subprocess.Popen(argv, env=env, preexec_fn=preexec_fn, stderr=subprocess.PIPE,
                                 stdin=subprocess.PIPE if input is not None
                                 else stdin or subprocess.DEVNULL,
@@ -603,8 +609,8 @@ def no_fabric(fn):
 
 
 def with_library(fn):
-    """Decorator, below @test or @each: librdinit is loaded into Python, which sanitizers and valgrind do not allow."""
-    if SANITIZED or VALGRIND:
+    """Decorator, below @test or @each: librdinit is loaded into Python, which sanitizers do not allow."""
+    if SANITIZED:
         fn.fabrics = ()
     return fn
 
@@ -633,6 +639,7 @@ def _explain(t, name, error):
 
 
 def _run_one(number, name, fn, args):
+    began = time.monotonic()
     t = T(name)
     skip = error = None
     try:
@@ -656,6 +663,7 @@ def _run_one(number, name, fn, args):
     kept = t.discard(bool(error))
     if kept:
         _diag(f'kept {kept}', sys.stderr)
+    _diag(f'time {time.monotonic() - began:.2f} {name}')  # tools/test-summary prints the slowest ones
     sys.stdout.flush()
     if isinstance(error, KeyboardInterrupt):
         raise error

@@ -76,9 +76,9 @@ def as_root(t, *argv):
     """Run a tool that may not work in a container; then the test is skipped."""
     requires_root()
     requires_program(argv[0])
-    res = t.run(argv, wrap=False)
+    res = t.run(argv)
     if res.rc:
-        raise Skip(f'{" ".join(argv)}: {res.err.strip()}')
+        raise Skip(f'{argv[0]}: {res.err.strip().replace(t.dir, "...")}')
     return res.text.strip()
 
 
@@ -86,7 +86,7 @@ def mount(t, *args):
     where = t.path('mnt')
     os.mkdir(where)
     as_root(t, 'mount', *args, where)
-    t.cleanup(t.run, ['umount', '--lazy', where], wrap=False)
+    t.cleanup(t.run, ['umount', '--lazy', where])
     return where
 
 
@@ -94,5 +94,5 @@ def loop_device(t, size=16 * MIB, sector=512, name='disk'):
     with open(t.path(name), 'wb') as f:
         f.truncate(size)
     device = as_root(t, 'losetup', '--find', '--show', '--sector-size', str(sector), t.path(name))
-    t.cleanup(t.run, ['losetup', '--detach', device], wrap=False)
+    t.cleanup(t.run, ['losetup', '--detach', device])
     return device

@@ -33,7 +33,7 @@ def the_oldest_half_open_connection_makes_room(t):
 def tool(t, *args):
     program('rdinit')
     build = os.path.dirname(os.path.dirname(program('rdtarget')))
-    return t.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'attack'), '--build', build, *args], wrap=False)
+    return t.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'attack'), '--build', build, *args])
 
 
 @test

@@ -5,12 +5,11 @@ second time."""
 import base64
 import json
 import os
-import shutil
 import sys
 import zlib
 
 import t_schema
-from t_loop import Skip, each, main, no_fabric, program, test
+from t_loop import each, main, no_fabric, program, requires_program, test
 
 SECRET = bytes(range(32))
 LENGTHS = {0: 32, 1: 32, 2: 48, 3: 64}
@@ -44,12 +43,10 @@ def secrets_have_the_form_that_others_read(t):
 @test
 @no_fabric
 def nvme_cli_accepts_the_secrets(t):
-    nvme = shutil.which('nvme', path='/usr/sbin:/usr/bin:/sbin:/bin')
-    if not nvme:
-        raise Skip('nvme-cli is not installed')
+    nvme = requires_program('nvme')
     for hash_id in LENGTHS:
         key = t.run([program('rdinit'), 'gen-dhchap-key', '-m', hash_id]).text.strip()
-        res = t.run([nvme, 'check-dhchap-key', f'--key={key}'], wrap=False)
+        res = t.run([nvme, 'check-dhchap-key', f'--key={key}'])
         t.eq(res.rc, 0, f'nvme check-dhchap-key: {res.err}')
 
 

@@ -4,12 +4,11 @@ and no process or file is left. No result is judged."""
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 
-from t_loop import SOURCE_ROOT, Skip, each, main, no_fabric, program, test, wait_for
+from t_loop import SOURCE_ROOT, Skip, each, lacks, main, no_fabric, program, requires_program, test, wait_for
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(SOURCE_ROOT, 'tools', 'benchmark'))
@@ -35,7 +34,7 @@ def arguments(t, *args):
 def bench(t, *args, rc=0, plotted=False):
     """One run; returns the text of its table, and its results. Most tests need no plots, which take longer than all
     other steps."""
-    res = t.run(arguments(t, *args, *([] if plotted else ['--no-plots'])), env=environment(), wrap=False)
+    res = t.run(arguments(t, *args, *([] if plotted else ['--no-plots'])), env=environment())
     t.eq(res.rc, rc, f'exit status\n{res.err}')
     if rc:
         return res, None
@@ -96,7 +95,7 @@ def rows_results_and_table_appear(t):
 @test
 def plots_appear(t):
     if subprocess.run(['/usr/bin/python3', '-c', 'import matplotlib'], capture_output=True, check=False).returncode:
-        raise Skip('python3-matplotlib is not installed')
+        raise lacks('python3-matplotlib')
     bench(t, '--rows', 'floor', '--no-idle', plotted=True)
     for name in ('depth', 'connections'):
         with open(t.path(f'out/{name}.svg'), encoding='utf-8') as f:
@@ -131,7 +130,7 @@ def git_is_not_needed(t):
             if name != 'git' and not os.path.lexists(t.path(f'bin/{name}')):
                 os.symlink(os.path.join(folder, name), t.path(f'bin/{name}'))
     res = t.run(arguments(t, '--rows', '', '--no-idle', '--no-plots', '--vs', 'echo 12.5'),
-                env={**environment(), 'PATH': t.path('bin')}, wrap=False)
+                env={**environment(), 'PATH': t.path('bin')})
     t.eq(res.rc, 0, f'exit status\n{res.err}')
     with open(t.path('out/results.json'), encoding='utf-8') as f:
         t.match('version unknown', json.load(f)['version'])
@@ -200,7 +199,7 @@ def known_results(t, apart=(), **machine):
 @test
 def goals_are_judged_by_the_median_of_each_repetitions_ratio(t):
     known_results(t)
-    text = t.run([BENCH, '--redraw', t.path('out'), '--no-plots'], env=environment(), wrap=False).text
+    text = t.run([BENCH, '--redraw', t.path('out'), '--no-plots'], env=environment()).text
     for line in ('| rdtarget null / bare TCP: 4 KiB random read, depth 1 | 0.78 | 0.75 to 0.80 | ≥ 0.75 | met |',
                  '| rdtarget null / bare TCP: 4 KiB random write, depth 1 | - |  | ≥ 0.75 | not measured |',
                  '| rdtarget null / bare TCP: 128 KiB sequential read, depth 32 | 0.90 | 0.90 to 0.90 | ≥ 0.95 | **not met** |',
@@ -216,7 +215,7 @@ def goals_are_judged_by_the_median_of_each_repetitions_ratio(t):
       ('does', {'free_memory_taken_back': True}, True))
 def a_hypervisor_that_takes_memory_back_is_told_of(t, machine, told):
     known_results(t, **machine)
-    text = t.run([BENCH, '--redraw', t.path('out'), '--no-plots'], env=environment(), wrap=False).text
+    text = t.run([BENCH, '--redraw', t.path('out'), '--no-plots'], env=environment()).text
     t.eq('The hypervisor takes back memory' in text, told, text)
 
 
@@ -225,7 +224,7 @@ def a_hypervisor_that_takes_memory_back_is_told_of(t, machine, told):
       ('changes', (90, 400, 110), '110 ns', ('| near | 0.79 (2) |', '| far | 0.75 (1) |')))
 def how_far_the_processors_were_is_told(t, apart, middle, lines):
     known_results(t, apart)
-    text = t.run([BENCH, '--redraw', t.path('out'), '--no-plots'], env=environment(), wrap=False).text
+    text = t.run([BENCH, '--redraw', t.path('out'), '--no-plots'], env=environment()).text
     t.eq('A cache line takes' in text, bool(apart), text)
     t.eq('| near |' in text, bool(lines), text)
     for line in (f'A cache line takes {middle}',) * bool(middle) + (lines or ()):
@@ -287,8 +286,9 @@ def stolen_time_is_that_of_one_processor(t):
 @no_fabric
 @test
 def rows_of_a_disk_say_where_its_interrupts_arrive_and_what_a_spinning_thread_lost(t):
-    if len(os.sched_getaffinity(0)) < 2 or not shutil.which('fio'):
-        raise Skip('needs two processors and fio')
+    requires_program('fio')
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip('needs two processors')
     res, data = bench(t, '--rows', 'local,local-spin', '--no-idle')
     failed = [entry['error'] for entry in samples(data, 'local') if 'error' in entry]
     if failed:
@@ -319,7 +319,7 @@ def a_file_is_compared_with_fio_beside_a_spinning_thread(t):
             data['samples'].append(entry)
     data['rows'] += [{'name': name, 'title': name, 'group': 'file', 'note': ''} for name in ('local', 'local-spin', 'file')]
     t.file('out/results.json', json.dumps(data).encode())
-    text = t.run([BENCH, '--redraw', t.path('out'), '--no-plots'], env=environment(), wrap=False).text
+    text = t.run([BENCH, '--redraw', t.path('out'), '--no-plots'], env=environment()).text
     for line in ('| file: rdtarget / local fio beside a spinning thread: 4 KiB random read, depth 32 | 0.95 | 0.95 to 0.95 | '
                  '≥ 0.95 | met |', '| local | 0 % | 100 % | 0 % | 2000 |', '| local-spin | 25 % | 75 % | 0 % | 1600 |',
                  '| file | 25 % | 50 % | 25 % | 80 |',
@@ -335,7 +335,7 @@ def a_file_is_compared_with_fio_beside_a_spinning_thread(t):
 def results_are_drawn_again_and_put_into_a_page(t):
     known_results(t)
     page = t.file('page.md', f'before\n{BEGIN}\nold\n{END}\nafter\n'.encode())
-    res = t.run([BENCH, '--redraw', t.path('out'), '--into', page], env=environment(), wrap=False)
+    res = t.run([BENCH, '--redraw', t.path('out'), '--into', page], env=environment())
     t.eq(res.rc, 0, f'exit status\n{res.err}')
     with open(page, encoding='utf-8') as f:
         text = f.read()
@@ -344,8 +344,7 @@ def results_are_drawn_again_and_put_into_a_page(t):
     if 'no plots' not in res.err:
         t.match(r'!\[[^]]*\]\(page-depth.svg\)', text, 'the page')
         t.ok(os.path.exists(t.path('page-depth.svg')), 'the plot is not beside the page')
-    res = t.run([BENCH, '--redraw', t.path('out'), '--into', t.file('bare.md', b'no marks\n')], env=environment(),
-                wrap=False)
+    res = t.run([BENCH, '--redraw', t.path('out'), '--into', t.file('bare.md', b'no marks\n')], env=environment())
     t.eq(res.rc, 1, 'exit status for a page without marks')
     t.match('bare.md: expected one line', res.err)
 
@@ -361,7 +360,7 @@ def the_emulated_machine_is_compared_repetition_by_repetition(t):
     samples.append({'host': 'fio', 'target': 'nvmet', 'rw': 'randread', 'depth': 1, 'repetition': 0, 'error': 'fio: exit 1'})
     os.makedirs(t.path('out'))
     t.file('out/vm.json', json.dumps({'samples': {'rxe': samples}, 'errors': {'siw': 'no such machine'}}).encode())
-    text = t.run([BENCH, '--redraw', t.path('out')], env=environment(), wrap=False).text
+    text = t.run([BENCH, '--redraw', t.path('out')], env=environment()).text
     for line in ('| rxe | kernel host (nvme-rdma) | randread 32 | 2.4 k | 2.0 k | 1.20 (0.50 to 1.50) | met | 100.0 | 100.0 | 40.0 |',
                  '| rxe | fio rdinit | randread 1 | failed | failed | - | not measured | failed | failed | failed |',
                  '- siw: not measured: no such machine', '- rxe: fio: exit 1'):
@@ -392,8 +391,7 @@ def wrong_options_are_refused(t, args, says):
 @test
 def ended_early_it_leaves_nothing(t):
     started = t.path('started')
-    proc = t.spawn('bench', arguments(t, '--rows', 'null', '--vs', f'touch {started}; sleep 1000'), env=environment(),
-                   wrap=False)
+    proc = t.spawn('bench', arguments(t, '--rows', 'null', '--vs', f'touch {started}; sleep 1000'), env=environment())
     wait_for(lambda: os.path.exists(started), 'the peer to run')
     proc.signal(signal.SIGTERM)
     t.eq(proc.wait(), 143, 'exit status')

@@ -15,8 +15,7 @@ def capture(t, port):
     requires_program('tshark')
     dumpcap = requires_program('dumpcap')
     path = t.path('wire.pcapng')
-    proc = t.spawn('dumpcap', [dumpcap, '-i', 'lo', '-f', f'tcp port {port}', '-w', path, '-B', '64'],
-                   wrap=False)
+    proc = t.spawn('dumpcap', [dumpcap, '-i', 'lo', '-f', f'tcp port {port}', '-w', path, '-B', '64'])
     wait_for(lambda: not proc.running or 'File:' in proc.text(), 'dumpcap to start')
     if not proc.running:
         raise Skip(f'capturing is not permitted: {proc.text().splitlines()[-1:]}')

@@ -166,8 +166,7 @@ def writing_from_a_descriptor_that_is_closed(t):
 @test
 def rdtarget_with_its_descriptors_closed(t):
     """Its files and sockets are not descriptors 0 to 2, which cannot be read or written."""
-    proc = t.spawn('rdtarget', without('<&- >&- 2>&-', [program('rdtarget'), '-c', t.config(), '--exit-with-parent']),
-                   wrap=False)
+    proc = t.spawn('rdtarget', without('<&- >&- 2>&-', [program('rdtarget'), '-c', t.config(), '--exit-with-parent']))
 
     def links():
         found = {}

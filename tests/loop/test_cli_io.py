@@ -10,8 +10,9 @@ import stat
 import subprocess
 import sys
 
-from t_loop import (ADDR6, ENGINE, NQN, SCALE, Skip, each, iwarp_only, iwarp_rows, main, program,
-                    requires_disk, requires_engine, requires_root, scaled, test)
+from t_loop import (ADDR6, ENGINE, NQN, SCALE, each, iwarp_only, iwarp_rows, main, program, requires_disk,
+                    requires_engine, scaled, test)
+from t_storage import loop_device
 
 SIZE = scaled(16 << 20, 2 << 20)
 FEWER = 1 if SCALE == 1 else 3
@@ -201,7 +202,7 @@ def a_pipe_on_both_sides(t):
     """Standard input and output that cannot seek."""
     target = serve(t, {'backend': 'memory'})
     data = pattern(SIZE // 16 * 5, 12)
-    source = t.spawn('cat', ['cat', t.file('in', data)], stdout=-1, wrap=False)
+    source = t.spawn('cat', ['cat', t.file('in', data)], stdout=-1)
     t.rdinit('write', target.uri(), '--data', '-', stdin=source.popen.stdout)
     source.popen.stdout.close()
     t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(len(data))).out, data)
@@ -380,15 +381,8 @@ def a_short_input(t):
 
 @test
 def a_block_device(t):
-    requires_root()
     requires_disk(t.dir, 64 << 20)
-    with open(t.path('disk'), 'wb') as f:
-        f.truncate(SIZE)
-    res = t.run(['losetup', '--find', '--show', t.path('disk')], wrap=False)
-    if res.rc:
-        raise Skip(f'no loop device can be made: {res.err.strip()}')
-    device = res.text.strip()
-    t.cleanup(t.run, ['losetup', '--detach', device], wrap=False)
+    device = loop_device(t, SIZE)
     target = t.target([t.namespace(backend='block', size=None, path=device, engine=ENGINE)])
     data = pattern(SIZE, 15)
     t.rdinit('write', target.uri(), '--data', '-', input=data)

@@ -144,7 +144,7 @@ def a_program_is_killed(t, state):
     with Baseline(target):
         for _ in range(scaled(3)):
             proc = t.spawn('host', [sys.executable, lib_host.__file__, target.addr, str(target.port), NQN,
-                                    state], stdin=-1, wrap=False)
+                                    state], stdin=-1)
             proc.expect('^ready$')
             proc.kill()
             proc.popen.stdin.close()

@@ -7,13 +7,12 @@ import signal
 import sys
 
 import nvmf_peer as nv
-from t_loop import (LONG, PATIENCE, SANITIZED, SCALE, VALGRIND, each, main, program, scaled, test,
-                    wait_for)
+from t_loop import LONG, PATIENCE, SANITIZED, SCALE, each, main, program, scaled, test, wait_for
 from t_serving import Baseline, exercise, host
 
 KILLS = int(os.environ.get('RD_TEST_KILLS', 200 if LONG else scaled(20, 8)))
 SOME = scaled(16 << 20, 2 << 20)  # bytes
-if VALGRIND or SANITIZED:
+if SANITIZED:
     KILLS = min(KILLS, 5)
 
 
@@ -23,7 +22,7 @@ def null_and_memory(t):
 
 
 def rdinit(t, verb, target, *args, **kw):
-    return t.spawn('rdinit', [program('rdinit'), verb, target.uri(), *PATIENCE, *args], wrap=False, **kw)
+    return t.spawn('rdinit', [program('rdinit'), verb, target.uri(), *PATIENCE, *args], **kw)
 
 
 def moves(t, proc, count):
@@ -69,7 +68,7 @@ def rdinit_is_killed_under_load(t, keys):
             proc.kill()
             if number == max(KILLS // 4, min(4, KILLS - 1)):  # each number of queues has been there
                 rss = memory_at_rest(target)
-        if not (VALGRIND or SANITIZED):
+        if not SANITIZED:
             grown = memory_at_rest(target) - rss
             t.note(f'{KILLS} kills: resident memory {grown >> 10:+d} KiB since the first ones')
             t.ok(grown < 2 << 20, f'resident memory grew by {grown >> 10} KiB')

@@ -173,7 +173,7 @@ def each_file_costs_the_same(t):
 def a_target_has_more_files_than_it_may_open(t):
     path = t.file('many.yaml', (LISTEN + f'subsystems:\n- nqn: {NQN}\n  namespaces:\n' + ''.join(
         namespace(n, backend='file', path=f'/nowhere/{n}') for n in range(1, 300))).encode())
-    res = t.run(['bash', '-c', f'ulimit -n 256; exec {program("rdtarget")} --check {path}'], wrap=False)
+    res = t.run(['bash', '-c', f'ulimit -n 256; exec {program("rdtarget")} --check {path}'])
     t.eq(res.rc, 1, 'exit status')
     t.match('is file 299 of the configuration, but this process may open 256 files at most', res.err)
 

@@ -311,7 +311,7 @@ def serving(t, *params, env=None):
     path = t.path('nbd.sock')
     argv = command('', *params)
     argv = [argv[0], '-f', '-U', path, *argv[3:-2]]
-    proc = t.spawn('nbdkit', argv, wrap=False, env=env)
+    proc = t.spawn('nbdkit', argv, env=env)
     wait_for(lambda: os.path.exists(path) or not proc.running, 'the socket of nbdkit')
     return proc, path
 

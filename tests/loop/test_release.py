@@ -97,7 +97,7 @@ def a_file_system_can_be_unmounted(t, engine, direct):
             t.match('reloaded: 1 removed$', target.reload())
         else:
             target.stop()
-        res = t.run(['umount', where], wrap=False)
+        res = t.run(['umount', where])
         t.eq(res.rc, 0, f'exit status of umount after {end} ({res.err.strip()})')
         as_root(t, 'mount', '-t', 'tmpfs', '-o', 'size=32M', 'none', where)
         if end == 'reload':

@@ -17,7 +17,7 @@ class Namespace:
 
     def __init__(self, t, name):
         self.holder = t.spawn(name, [requires_program('unshare'), '--net', 'sh', '-c', 'echo ready >&2; exec cat'],
-                              stdin=subprocess.PIPE, wrap=False)
+                              stdin=subprocess.PIPE)
         try:
             self.holder.expect('^ready$')
         except AssertionError:
@@ -32,7 +32,7 @@ class Namespace:
         os.close(fd)
 
     def ip(self, t, *args):
-        res = t.run([requires_program('ip'), *args], wrap=False, preexec_fn=self.enter)
+        res = t.run([requires_program('ip'), *args], preexec_fn=self.enter)
         if res.rc:
             raise Skip(f'ip {" ".join(map(str, args))}: {res.err}')
 
@@ -71,7 +71,7 @@ def an_idle_host_without_keep_alive_loses_its_controller(t):
     host = t.spawn('host', [sys.executable, '-c', 'import sys; sys.path.insert(0, sys.argv[1]); import nvmf_peer as nv\n'
                             'h = nv.Host(sys.argv[2], int(sys.argv[3]), sys.argv[4]); h.enable(); h.add_io()\n'
                             'sys.stdin.read()', here, TARGET, target.port, NQN],
-                   stdin=subprocess.PIPE, preexec_fn=two.enter, wrap=False)
+                   stdin=subprocess.PIPE, preexec_fn=two.enter)
     wait_for(lambda: target.counters()['io_queues'] == 1, 'the host to connect')
     two.ip(t, 'link', 'set', 'host0', 'down')
     wait_for(lambda: not any(target.counters()[key] for key in ('controllers', 'io_queues', 'admin_queues')),

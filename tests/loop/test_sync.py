@@ -167,7 +167,7 @@ def what_the_page_cache_could_not_write(t, engine):
     with open(f'{where}/disk', 'wb') as f:
         f.truncate(16 * MIB)
     device = as_root(t, 'losetup', '--find', '--show', f'{where}/disk')
-    t.cleanup(t.run, ['losetup', '--detach', device], wrap=False)
+    t.cleanup(t.run, ['losetup', '--detach', device])
     disk = t.namespace(1, backend='block', path=device, size=None, engine=engine, direct='off')
     target = t.target([disk, t.namespace(2, backend='memory')])
     with Hosts(target) as queues:

@@ -4,14 +4,13 @@
 import json
 import os
 import re
-import shutil
 import signal
 import struct
 import subprocess
 import sys
 
-from t_loop import (NQN, PATIENCE, Failure, Skip, main, no_fabric, program, test)
 import nvmf_peer as nv
+from t_loop import NQN, PATIENCE, Failure, main, no_fabric, program, requires_program, test
 import t_schema
 
 BLOCK = 512
@@ -104,9 +103,7 @@ def letters(pattern, argv):
 @no_fabric
 def letters_are_nvme_clis(t):
     """No letter has another meaning than in nvme-cli, and options of both have the same letter."""
-    nvme = shutil.which('nvme', path=os.environ['PATH'] + ':/usr/sbin')
-    if not nvme:
-        raise Skip('nvme-cli is not installed')
+    nvme = requires_program('nvme')
     compared = 0
     for line in t.run([program('rdinit'), '--generate', 'verbs']).text.splitlines():
         verb = line.split()[0]

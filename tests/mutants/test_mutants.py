@@ -19,10 +19,10 @@ def run(t, finder, exe):
     """The tests of @finder, in or on the program @exe."""
     kind, suite = finder.split(': ')
     if kind != 'conform':
-        return t.run([exe, suite], deadline=2 * DEADLINE, wrap=False)
+        return t.run([exe, suite], deadline=2 * DEADLINE)
     test_conform = os.path.join(SOURCE_ROOT, 'tests', 'loop', 'test_conform.py')
     return t.run([sys.executable, test_conform, f'rdtarget conforms: {suite}'], env={**os.environ, 'RDTARGET': exe},
-                 deadline=8 * DEADLINE, wrap=False)
+                 deadline=8 * DEADLINE)
 
 
 def requires_plain_build():

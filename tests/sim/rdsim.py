@@ -14,7 +14,7 @@ class Simulation:
         self.name = name
 
     def run(self, t, *args, deadline=None):
-        return t.run([program(self.name), *args], deadline=deadline, wrap=False)
+        return t.run([program(self.name), *args], deadline=deadline)
 
     def check_seeds(self, t, count, *args):
         """No invariant is violated."""

@@ -253,7 +253,7 @@ def a_root_is_kept_only_when_it_is_complete(t):
       ('no time', ['--cpu-time', '0s'], '"0s" is not a time; expected'),
       ('no jobs', ['--jobs', '0'], '"0" is not a number of programs; expected 1 to 9999'))
 def fuzz_refuses(t, args, text):
-    res = t.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'fuzz'), *args], wrap=False)
+    res = t.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'fuzz'), *args])
     t.eq(res.rc, 2, 'exit status')
     t.match(re.escape(text), res.err)
 
@@ -262,7 +262,7 @@ def fuzz_refuses(t, args, text):
 def fuzz_programs_are_those_of_the_build(t):
     with open(os.path.join(SOURCE_ROOT, 'tests', 'fuzz', 'meson.build'), encoding='utf-8') as f:
         built = re.findall(r"'(\w+)': \[dep_", f.read())
-    res = t.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'fuzz'), '--help'], wrap=False)
+    res = t.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'fuzz'), '--help'])
     t.match(', '.join(sorted(built)), ' '.join(res.text.split()))
 
 
