@@ -228,7 +228,7 @@ def sample(t, name):
       ('both ways', ['--uri=URI/1', '--traddr=HOST'], 'traddr= as well'),
       ('two namespaces', ['--uri=URI/1', '--nsid=2'], 'names namespace 1, but nsid=2'),
       ('a long host name', ['--traddr=' + 'h' * 300, f'--subnqn={NQN}', '--nsid=1'], 'traddr= has 300 characters, expected up to'),
-      ('a long URI', ['--uri=URI/1?' + 'x' * 1200], 'uri=: a URI of 12\\d\\d characters is too long'),
+      ('a long URI', ['--uri=URI/1?' + 'x' * 3000], r'uri=: a URI of 30\d\d characters is too long'),
       ('another namespace', ['--uri=URI/7'], r'no namespace 7 \(it has: 1\)'),
       ('a host identifier', ['--uri=URI/1', '--hostid=me'], 'the host identifier "me" is not a UUID'),
       ('a secret instead of a file', ['--uri=URI/1', '--dhchap_secret_file=DHHC-1:00:AAEC'],

@@ -183,12 +183,12 @@ def one_too_many(t):
     path = configure(t, *(namespace(n) for n in range(1, 16386)))
     res = t.run([program('rdtarget'), '--check', path])
     t.eq(res.rc, 1, 'exit status')
-    t.match(r'namespaces\[16384\]: is one of 16385 namespaces in all, expected at most 16384', res.err)
+    t.match('namespaces: has 16385 elements, expected at most 16384', res.err)
     path = t.file('many.yaml', (LISTEN + 'subsystems:\n' + ''.join(
         f'- nqn: {NQN}-{n}\n' for n in range(4097))).encode())
     res = t.run([program('rdtarget'), '--check', path])
     t.eq(res.rc, 1, 'exit status')
-    t.match(r'subsystems\[4096\]: is one of 4097 subsystems, expected at most 4096', res.err)
+    t.match('subsystems: has 4097 elements, expected at most 4096', res.err)
 
 
 @test
