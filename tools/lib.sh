@@ -4,7 +4,7 @@
 
 # shellcheck disable=SC2034 # used by those that source this
 {
-packages_build=(gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev liburing-dev libaio-dev
+packages_build=(gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev liburing-dev
 	libisal-dev libssl-dev libnvme-dev libyaml-dev libjansson-dev libmicrohttpd-dev uuid-dev)
 packages_test=(libcunit1-dev python3 g++ clang-format tshark groff-base man-db
 	shellcheck git fio dpkg-dev python3-matplotlib iproute2 e2fsprogs systemd

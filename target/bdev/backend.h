@@ -34,7 +34,7 @@
 
 struct rdt_bdev;
 struct rdt_chan;
-struct rdt_engines; /* io_uring and libaio contexts of a reactor: engine.h */
+struct rdt_engines; /* the I/O engines of a reactor: engine.h */
 struct rdt_modules;
 struct rdt_ns_config;
 

@@ -8,7 +8,6 @@
 #include <libgen.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +20,6 @@
 #include "util/cleanup.h"
 #include "util/parse.h"
 
-#include "blocking.h"
 #include "disk.h"
 #include "engine_io.h"
 
@@ -38,9 +36,6 @@ struct file {
 	uint32_t mem_align;
 	enum rdt_zero_how zero_how;
 	bool discards; /* DEALLOCATE is a BLKDISCARD */
-	/* For BLKDISCARD and EXTENTS; started with the first of them. NULL: not started yet. */
-	_Atomic(struct rdt_blocking *) blocking;
-	pthread_mutex_t blocking_lock; /* while it is started */
 };
 
 /* Receives the sentence that explains an error. */
@@ -76,16 +71,12 @@ static void file_close(struct rdt_bdev *bdev)
 {
 	struct file *f = file_of(bdev);
 
-	struct rdt_blocking *blocking = atomic_load(&f->blocking);
-
-	rdt_blocking_stop(&blocking);
 	/* After a failed sync, the page cache may still contain data that was not written. Drop it,
 	 * so that a reader sees what is really stored. */
 	if (atomic_load(&bdev->sync_err))
 		posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
 	if (f->fd >= 0)
 		close(f->fd);
-	pthread_mutex_destroy(&f->blocking_lock);
 	free(f->path);
 	free(f);
 }
@@ -95,6 +86,7 @@ static int file_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, st
 	struct file *f = file_of(bdev);
 	struct rdt_engine *engine = rdt_engines_get(engines, f->engine);
 	struct rdt_fchan *chan;
+	int rc;
 
 	*out = NULL;
 	if (!engine)
@@ -102,14 +94,20 @@ static int file_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, st
 	chan = calloc(1, sizeof(*chan));
 	if (!chan)
 		return -ENOMEM;
+	rc = rdt_fchan_init(chan, engine, f->dev);
+	if (rc) {
+		free(chan);
+		return rc;
+	}
 	chan->chan.bdev = bdev;
-	chan->engine = engine;
 	chan->path = f->path;
 	chan->fd = f->fd;
+	chan->block = f->is_block;
 	chan->direct = f->direct;
 	chan->poll_max = f->poll_max;
 	chan->mem_align = f->mem_align;
 	chan->zero_how = f->zero_how;
+	chan->discards = f->discards;
 	if (engine->ops->add_file)
 		engine->ops->add_file(engine, chan);
 	*out = &chan->chan;
@@ -118,42 +116,8 @@ static int file_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, st
 
 static void file_chan_close(struct rdt_chan *chan)
 {
+	rdt_fchan_fini(fchan_of(chan));
 	free(fchan_of(chan));
-}
-
-/* Does the helper thread execute @bio? */
-static bool is_blocking(const struct rdt_chan *chan, const struct rdt_bio *bio)
-{
-	return bio->op == RDT_BIO_EXTENTS ||
-	       (bio->op == RDT_BIO_DEALLOCATE && file_of(chan->bdev)->discards);
-}
-
-/* NULL: the thread cannot be started, because of @rc. */
-static struct rdt_blocking *blocking_of(struct file *f, int *rc)
-{
-	struct rdt_blocking *blocking = atomic_load_explicit(&f->blocking, memory_order_acquire);
-
-	*rc = 0;
-	if (blocking)
-		return blocking;
-	pthread_mutex_lock(&f->blocking_lock);
-	blocking = atomic_load(&f->blocking);
-	if (!blocking)
-		*rc = rdt_blocking_start(f->fd, f->log, &blocking);
-	if (!*rc)
-		atomic_store_explicit(&f->blocking, blocking, memory_order_release);
-	pthread_mutex_unlock(&f->blocking_lock);
-	return blocking;
-}
-
-static enum rdt_bio_submit submit_blocking(struct rdt_chan *chan, struct rdt_bio *bio)
-{
-	struct rdt_blocking *blocking = blocking_of(file_of(chan->bdev), &bio->result);
-
-	if (!blocking)
-		return RDT_BIO_DONE;
-	rdt_blocking_submit(blocking, fchan_of(chan)->engine->loop, bio);
-	return RDT_BIO_QUEUED;
 }
 
 static enum rdt_bio_submit file_submit(struct rdt_chan *chan, struct rdt_bio *bio)
@@ -162,18 +126,13 @@ static enum rdt_bio_submit file_submit(struct rdt_chan *chan, struct rdt_bio *bi
 		bio->result = -EOPNOTSUPP;
 		return RDT_BIO_DONE;
 	}
-	if (is_blocking(chan, bio))
-		return submit_blocking(chan, bio);
 	rdt_engine_submit(fchan_of(chan), bio);
 	return RDT_BIO_QUEUED;
 }
 
 static void file_cancel(struct rdt_chan *chan, struct rdt_bio *bio)
 {
-	if (is_blocking(chan, bio))
-		rdt_blocking_cancel(bio);
-	else
-		rdt_engine_cancel(fchan_of(chan), bio);
+	rdt_engine_cancel(fchan_of(chan), bio);
 }
 
 static int file_measure(const struct rdt_bdev *bdev, uint64_t size, uint64_t *found, char *err,
@@ -584,11 +543,6 @@ static int choose_direct(const struct explain *ex, const struct rdt_ns_config *c
 	else
 		rd_info(f->log, RD_LOG_BACKEND, "%s: buffered I/O%s%s", f->path, why ? ": " : "",
 			why ? why : "");
-	if (!f->direct && f->engine == RDT_ENGINE_AIO)
-		rd_info(f->log, RD_LOG_BACKEND,
-			"%s: with engine aio, buffered I/O blocks the reactor; use direct I/O or "
-			"engine io_uring",
-			f->path);
 	return 0;
 }
 
@@ -629,7 +583,6 @@ static int find_deallocate(const struct explain *ex, const struct rdt_ns_config 
 	static const char *const names[] = {"auto", "zero", "discard", "off"};
 	enum rdt_deallocate how = cfg->deallocate;
 	struct rdt_disk_caps caps;
-	int rc;
 
 	rdt_disk_caps(f->dev, &caps);
 	if ((how == RDT_DEALLOCATE_ZERO && !(caps.write_zeroes && caps.discard)) ||
@@ -642,15 +595,8 @@ static int find_deallocate(const struct explain *ex, const struct rdt_ns_config 
 						       : "discard blocks");
 	if (how == RDT_DEALLOCATE_OFF || !caps.discard)
 		return 0;
-	if (how != RDT_DEALLOCATE_DISCARD && caps.write_zeroes &&
-	    f->engine == RDT_ENGINE_IO_URING) {
-		f->bdev.deallocate_zeroes = true;
-	} else {
-		f->discards = true;
-		if (!blocking_of(f, &rc))
-			return fail(ex, rc, "path %s: cannot start the thread for discards: %s",
-				    f->path, strerror(-rc));
-	}
+	f->discards = how == RDT_DEALLOCATE_DISCARD || !caps.write_zeroes;
+	f->bdev.deallocate_zeroes = !f->discards;
 	f->bdev.ops_mask |= 1u << RDT_BIO_DEALLOCATE;
 	rd_info(f->log, RD_LOG_BACKEND, "%s: deallocate %s", f->path,
 		f->discards ? "discards" : "zeroes without allocation");
@@ -666,11 +612,9 @@ static int find_block_zeroing(const struct explain *ex, const struct rdt_ns_conf
 	if (f->bdev.read_only || ioctl(f->fd, BLKSSZGET, &logical) < 0 ||
 	    logical > (int)f->bdev.block_size)
 		return 0;
-	if (f->engine == RDT_ENGINE_IO_URING) {
-		/* Always possible: without an offload the kernel writes zeroes. */
-		f->zero_how = RDT_ZERO_RANGE;
-		f->bdev.ops_mask |= 1u << RDT_BIO_WRITE_ZEROES;
-	}
+	/* Always possible: without an offload the kernel writes zeroes. */
+	f->zero_how = RDT_ZERO_RANGE;
+	f->bdev.ops_mask |= 1u << RDT_BIO_WRITE_ZEROES;
 	return find_deallocate(ex, cfg, f);
 }
 
@@ -680,7 +624,7 @@ static void find_zeroing(struct file *f)
 	off_t end = (off_t)((f->bdev.size + 4095) & ~UINT64_C(4095));
 	int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 
-	if (f->bdev.read_only || f->engine != RDT_ENGINE_IO_URING)
+	if (f->bdev.read_only)
 		return;
 	if (fallocate(f->fd, punch, end, 4096) < 0)
 		return;
@@ -707,7 +651,6 @@ int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 		return fail(&ex, -ENOMEM, "out of memory");
 	f->fd = -1;
 	f->log = log;
-	pthread_mutex_init(&f->blocking_lock, NULL);
 	f->engine = rdt_engine_choose(cfg->engine, &why);
 	f->path = strdup(cfg->path);
 	if (!f->path) {

@@ -1,31 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "blocking.h"
-#include "bio_post.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
 #include <linux/fs.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-struct rdt_blocking {
-	int fd;
-	struct rd_log *log;
-	struct rd_loop *loop; /* of the thread */
-	pthread_t thread;
-};
-
-/* In rdt_bio.priv. */
-struct blocking_bio {
-	struct rdt_bio_post post;
-	struct rdt_blocking *blocking;
-	atomic_bool canceled;
-};
-_Static_assert(sizeof(struct blocking_bio) <= sizeof(((struct rdt_bio *)0)->priv), "blocking");
+#include "engine_io.h"
 
 static int find_extents(int fd, const struct rdt_bio *bio)
 {
@@ -55,89 +40,81 @@ static int find_extents(int fd, const struct rdt_bio *bio)
 	return 0;
 }
 
-static void blocking_msg(struct rd_msg *msg)
+static int64_t transfer(const struct rdt_bio *bio)
 {
-	struct rdt_bio *bio = rdt_bio_of_post(msg);
-	struct blocking_bio *db = (void *)bio->priv;
-	uint64_t range[2] = {bio->offset, bio->length};
+	const struct rdt_fio *fio = rdt_fio_const(bio);
+	struct iovec iov = {
+		.iov_base = fio->bounce ? fio->bounce : (char *)bio->buf + fio->moved,
+		.iov_len = fio->piece,
+	};
+	off_t offset = (off_t)(bio->offset + fio->moved);
+	ssize_t n;
 
-	bio->result = 0;
-	if (atomic_load(&db->canceled))
-		bio->result = -ECANCELED;
-	else if (bio->op == RDT_BIO_EXTENTS)
-		bio->result = find_extents(db->blocking->fd, bio);
-	else if (ioctl(db->blocking->fd, BLKDISCARD, range) < 0)
-		bio->result = -errno;
-	rdt_bio_post_done(bio);
+	if (bio->op == RDT_BIO_READ)
+		n = preadv2(fio->chan->fd, &iov, 1, offset, 0);
+	else
+		n = pwritev2(fio->chan->fd, &iov, 1, offset, fio->dsync ? RWF_DSYNC : 0);
+	return n < 0 ? -errno : n;
 }
 
-void rdt_blocking_submit(struct rdt_blocking *d, struct rd_loop *loop, struct rdt_bio *bio)
+/*
+ * fdatasync of a range of bytes. The only system call for that is msync(2), which syncs the range
+ * of the mapped file as fdatasync does, and reports the failures of this open file. No page is
+ * touched.
+ */
+static int sync_range(int fd, uint64_t offset, uint64_t length)
 {
-	struct blocking_bio *db = (void *)bio->priv;
-
-	db->post.msg.fn = blocking_msg;
-	db->blocking = d;
-	db->post.home = loop;
-	atomic_init(&db->canceled, false);
-	rd_loop_post(d->loop, &db->post.msg);
-}
-
-void rdt_blocking_cancel(struct rdt_bio *bio)
-{
-	struct blocking_bio *db = (void *)bio->priv;
-
-	atomic_store(&db->canceled, true);
-}
-
-static void *blocking_thread(void *arg)
-{
-	struct rdt_blocking *d = arg;
-	int err;
-
-	pthread_setname_np(pthread_self(), "blocking");
-	err = rd_loop_run(d->loop);
-	if (err)
-		rd_err(d->log, RD_LOG_BACKEND, "the thread for blocking calls stopped: %s",
-		       strerror(-err));
-	return NULL;
-}
-
-int rdt_blocking_start(int fd, struct rd_log *log, struct rdt_blocking **out)
-{
-	const struct rd_loop_opts opts = {.log = log};
-	struct rdt_blocking *d = calloc(1, sizeof(*d));
+	size_t before = offset & (uint64_t)(sysconf(_SC_PAGESIZE) - 1), len = before + length;
+	void *at = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, (off_t)(offset - before));
 	int rc;
 
-	*out = NULL;
-	if (!d)
-		return -ENOMEM;
-	d->fd = fd;
-	d->log = log;
-	rc = rd_loop_create(&opts, &d->loop);
-	if (rc)
-		goto err_free;
-	rc = -pthread_create(&d->thread, NULL, blocking_thread, d);
-	if (rc)
-		goto err_loop;
-	*out = d;
-	return 0;
-
-err_loop:
-	rd_loop_destroy(&d->loop);
-err_free:
-	free(d);
+	if (at == MAP_FAILED)
+		return fdatasync(fd) < 0 ? -errno : 0;
+	rc = msync(at, len, MS_SYNC) < 0 ? -errno : 0;
+	munmap(at, len);
 	return rc;
 }
 
-void rdt_blocking_stop(struct rdt_blocking **blocking)
+/* FLUSH syncs the whole file, FUA the written range. */
+static int sync_bio(int fd, const struct rdt_bio *bio)
 {
-	struct rdt_blocking *d = *blocking;
+	if (bio->op == RDT_BIO_FLUSH)
+		return fdatasync(fd) < 0 ? -errno : 0;
+	return sync_range(fd, bio->offset, bio->length);
+}
 
-	if (!d)
-		return;
-	rd_loop_stop(d->loop);
-	pthread_join(d->thread, NULL);
-	rd_loop_destroy(&d->loop);
-	free(d);
-	*blocking = NULL;
+static int zero(int fd, const struct rdt_bio *bio, bool punch)
+{
+	int mode = (punch ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE) | FALLOC_FL_KEEP_SIZE;
+
+	return fallocate(fd, mode, (off_t)bio->offset, (off_t)bio->length) < 0 ? -errno : 0;
+}
+
+static int discard(int fd, const struct rdt_bio *bio)
+{
+	uint64_t range[2] = {bio->offset, bio->length};
+
+	return ioctl(fd, BLKDISCARD, range) < 0 ? -errno : 0;
+}
+
+int64_t rdt_blocking_io(const struct rdt_bio *bio)
+{
+	const struct rdt_fio *fio = rdt_fio_const(bio);
+	const struct rdt_fchan *chan = fio->chan;
+
+	if (fio->step == RDT_FIO_SYNC)
+		return sync_bio(chan->fd, bio);
+	switch ((enum rdt_bio_op)bio->op) {
+	case RDT_BIO_READ:
+	case RDT_BIO_WRITE:
+		return transfer(bio);
+	case RDT_BIO_EXTENTS:
+		return find_extents(chan->fd, bio);
+	case RDT_BIO_WRITE_ZEROES:
+		return zero(chan->fd, bio, chan->zero_how == RDT_ZERO_PUNCH);
+	case RDT_BIO_DEALLOCATE:
+		return chan->discards ? discard(chan->fd, bio) : zero(chan->fd, bio, true);
+	default:
+		return -EOPNOTSUPP;
+	}
 }

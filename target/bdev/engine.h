@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernel I/O contexts of a reactor: one io_uring and, where a namespace uses it, one libaio
- * context, shared by all channels of the reactor. I/O queued during a loop turn is submitted in
- * small batches, the last one at the end of the turn.
+ * How a reactor does I/O: with one io_uring for all its channels, or, for namespaces with engine
+ * aio, with threads only. What one device can use up is its own: device.h. I/O queued during a loop
+ * turn is submitted in small batches, the last one at the end of the turn.
  */
 #ifndef RDT_ENGINE_H
 #define RDT_ENGINE_H
@@ -19,7 +19,7 @@ struct rdt_engines;
 
 struct rdt_engines_opts {
 	struct rd_loop *loop;
-	uint32_t depth; /* I/Os in the kernel at once, per engine; further ones are queued */
+	uint32_t depth; /* I/Os in the kernel at once, per device; further ones are queued */
 	void *slab;     /* registered as io_uring fixed buffers; NULL: no registration */
 	size_t slab_len;
 	struct rdt_ring_opts ring;

@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "workers.h"
+
 /* After this number of retries, EAGAIN is treated as an error. */
 #define RETRIES_MAX 16
 /* Below the kernel's limit for one read or write, just under 2 GiB. */
-#define PIECE_MAX (UINT64_C(1) << 30)
+#define PIECE_MAX (1u << 30)
 
 static bool is_transfer(const struct rdt_bio *bio)
 {
@@ -18,17 +20,36 @@ static bool is_transfer(const struct rdt_bio *bio)
 
 /* ---- the queue of bios that wait ---- */
 
-static void queue_tail(struct rdt_engine *e, struct rdt_bio *bio)
+static void queue_tail(struct rdt_device *d, struct rdt_bio *bio)
 {
 	rdt_fio(bio)->state = RDT_FIO_WAITING;
-	TAILQ_INSERT_TAIL(&e->waiting, bio, link);
+	TAILQ_INSERT_TAIL(&d->waiting, bio, link);
+}
+
+/* The next rdt_engine_pump() looks at @d. */
+static void set_ready(struct rdt_device *d)
+{
+	if (d->ready)
+		return;
+	d->ready = true;
+	TAILQ_INSERT_TAIL(&d->engine->ready, d, link);
 }
 
 /* A bio that was in the kernel already precedes those that were not. */
-static void queue_head(struct rdt_engine *e, struct rdt_bio *bio)
+static void queue_head(struct rdt_device *d, struct rdt_bio *bio)
 {
 	rdt_fio(bio)->state = RDT_FIO_WAITING;
-	TAILQ_INSERT_HEAD(&e->waiting, bio, link);
+	TAILQ_INSERT_HEAD(&d->waiting, bio, link);
+	set_ready(d);
+}
+
+/* @bio ends with @result, not inside this call. */
+static void end_later(struct rdt_engine *e, struct rdt_bio *bio, int result)
+{
+	bio->result = result;
+	rdt_fio(bio)->state = RDT_FIO_ENDED;
+	TAILQ_INSERT_TAIL(&e->ended, bio, link);
+	rd_defer(e->loop, &e->end_defer, RD_DEFER_WORK);
 }
 
 /* ---- bounce buffers ---- */
@@ -41,21 +62,22 @@ static bool needs_bounce(const struct rdt_bio *bio, const struct rdt_fchan *chan
 
 /* Choose the next piece of a read or write. Returns false when it has to wait for a bounce
  * buffer. */
-static bool prepare_piece(struct rdt_engine *e, struct rdt_bio *bio)
+static bool prepare_piece(struct rdt_device *d, struct rdt_bio *bio)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
+	uint64_t left = bio->length - fio->moved;
 
-	fio->piece = bio->length - fio->moved;
 	if (!is_transfer(bio) || fio->step != RDT_FIO_TRANSFER)
 		return true;
-	if (fio->piece > PIECE_MAX)
-		fio->piece = PIECE_MAX;
+	fio->piece = left < PIECE_MAX ? (uint32_t)left : PIECE_MAX;
+	/* A call that waits would sync a block device twice: by FUA, and afterwards. */
+	fio->dsync = rdt_fio_wants_dsync(bio, fio->chan) && !(fio->blocking && fio->chan->block);
 	if (!needs_bounce(bio, fio->chan, fio->moved))
 		return true;
 	if (!fio->bounce) {
-		if (!e->bounce_free_count)
+		if (!d->bounce_free_count)
 			return false;
-		fio->bounce = e->bounce_free[--e->bounce_free_count];
+		fio->bounce = d->bounce_free[--d->bounce_free_count];
 	}
 	if (fio->piece > RDT_BOUNCE_SIZE)
 		fio->piece = RDT_BOUNCE_SIZE;
@@ -64,47 +86,96 @@ static bool prepare_piece(struct rdt_engine *e, struct rdt_bio *bio)
 	return true;
 }
 
-static void release_bounce(struct rdt_engine *e, struct rdt_fio *fio)
+static void release_bounce(struct rdt_fio *fio)
 {
+	struct rdt_device *d = fio->chan->device;
+
 	if (!fio->bounce)
 		return;
-	e->bounce_free[e->bounce_free_count++] = fio->bounce;
+	d->bounce_free[d->bounce_free_count++] = fio->bounce;
 	fio->bounce = NULL;
 }
 
 /* ---- submission ---- */
 
-static bool try_start(struct rdt_engine *e, struct rdt_bio *bio)
+/* Reads and writes that the kernel has refused to do without blocking, and everything else. */
+static bool is_for_threads(const struct rdt_bio *bio)
 {
-	if (e->in_kernel >= e->depth || !prepare_piece(e, bio) || !e->ops->start(e, bio))
+	const struct rdt_fio *fio = rdt_fio_const(bio);
+
+	return fio->blocking || fio->step != RDT_FIO_TRANSFER || !is_transfer(bio);
+}
+
+static void give_to_threads(struct rdt_device *d, struct rdt_bio *bio)
+{
+	int rc;
+
+	rdt_fio(bio)->state = RDT_FIO_THREAD;
+	rc = rdt_workers_submit(d->workers, bio);
+	if (rc)
+		end_later(d->engine, bio, rc);
+}
+
+static bool try_start(struct rdt_device *d, struct rdt_bio *bio)
+{
+	struct rdt_engine *e = d->engine;
+
+	if (is_for_threads(bio)) {
+		if (!prepare_piece(d, bio))
+			return false;
+		give_to_threads(d, bio);
+		return true;
+	}
+	if (d->in_kernel >= e->depth || !prepare_piece(d, bio))
 		return false;
+	if (!e->ops->start(e, bio)) {
+		set_ready(d); /* any completion may make a place */
+		return false;
+	}
 	rdt_fio(bio)->state = RDT_FIO_KERNEL;
+	d->in_kernel++;
 	e->in_kernel++;
 	return true;
 }
 
-void rdt_engine_pump(struct rdt_engine *e)
+static void pump_device(struct rdt_device *d)
 {
 	struct rdt_bio *bio;
 
-	while ((bio = TAILQ_FIRST(&e->waiting))) {
-		if (!try_start(e, bio))
+	while ((bio = TAILQ_FIRST(&d->waiting))) {
+		TAILQ_REMOVE(&d->waiting, bio, link);
+		if (try_start(d, bio))
+			continue;
+		TAILQ_INSERT_HEAD(&d->waiting, bio, link);
+		return;
+	}
+}
+
+void rdt_engine_pump(struct rdt_engine *e)
+{
+	struct rdt_device *d, *last = TAILQ_LAST(&e->ready, rdt_device_list);
+
+	while (last && (d = TAILQ_FIRST(&e->ready))) {
+		TAILQ_REMOVE(&e->ready, d, link);
+		d->ready = false;
+		pump_device(d);
+		if (d == last)
 			return;
-		TAILQ_REMOVE(&e->waiting, bio, link);
 	}
 }
 
 void rdt_engine_submit(struct rdt_fchan *chan, struct rdt_bio *bio)
 {
-	struct rdt_engine *e = chan->engine;
+	struct rdt_device *d = chan->device;
 
 	*rdt_fio(bio) = (struct rdt_fio){
 		.magic = RDT_FIO_MAGIC,
 		.chan = chan,
 		.step = bio->op == RDT_BIO_FLUSH ? RDT_FIO_SYNC : RDT_FIO_TRANSFER,
+		.blocking = chan->blocks[bio->op == RDT_BIO_WRITE],
 	};
-	if (!TAILQ_EMPTY(&e->waiting) || !try_start(e, bio))
-		queue_tail(e, bio);
+	if (!TAILQ_EMPTY(&d->waiting) || !try_start(d, bio))
+		queue_tail(d, bio);
 }
 
 /* ---- completion ---- */
@@ -113,7 +184,7 @@ static void finish_bio(struct rdt_engine *e, struct rdt_bio *bio, int result)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
 
-	release_bounce(e, fio);
+	release_bounce(fio);
 	fio->magic = 0;
 	bio->result = result;
 	bio->done(bio);
@@ -134,10 +205,16 @@ static bool retry_failed(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 
 	if (fio->canceled)
 		return false;
+	if (fio->state == RDT_FIO_KERNEL && (res == -EAGAIN || res == -EOPNOTSUPP)) {
+		/* A device that is busy, or a file system that has to look up blocks; or a file
+		 * system that cannot do it at all. */
+		fio->chan->blocks[bio->op == RDT_BIO_WRITE] |= res == -EOPNOTSUPP;
+		fio->blocking = true;
+		return true;
+	}
 	if (res == -EINTR || res == -EAGAIN)
 		return fio->retries++ < RETRIES_MAX;
-	if (res == -EOPNOTSUPP && fio->step == RDT_FIO_TRANSFER &&
-	    rdt_fio_wants_dsync(bio, fio->chan)) {
+	if (res == -EOPNOTSUPP && fio->step == RDT_FIO_TRANSFER && fio->dsync) {
 		rd_info(e->log, RD_LOG_BACKEND,
 			"%s: the kernel does not support RWF_DSYNC here: FUA writes are followed "
 			"by fdatasync",
@@ -185,11 +262,11 @@ static int sync_result(const struct rdt_fio *fio)
 static int bio_error(struct rdt_engine *e, struct rdt_bio *bio, int res)
 {
 	const struct rdt_fio *fio = rdt_fio(bio);
-	bool syncs = fio->step == RDT_FIO_SYNC, writes = rdt_fio_wants_dsync(bio, fio->chan);
+	bool syncs = fio->step == RDT_FIO_SYNC;
 
 	if (fio->canceled && res == -EINTR)
 		return -ECANCELED;
-	if (!(syncs || writes))
+	if (!syncs && !fio->dsync)
 		return res;
 	return rdt_bdev_sync_error(fio->chan->chan.bdev, e->log, fio->chan->path, res, !syncs);
 }
@@ -197,13 +274,19 @@ static int bio_error(struct rdt_engine *e, struct rdt_bio *bio, int res)
 void rdt_engine_complete(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
+	struct rdt_device *d = fio->chan->device;
 	bool durable;
 	int rc = 0;
 
-	e->in_kernel--;
+	if (fio->state == RDT_FIO_KERNEL) {
+		d->in_kernel--;
+		e->in_kernel--;
+	}
+	if (!TAILQ_EMPTY(&d->waiting))
+		set_ready(d);
 	if (res < 0) {
 		if (retry_failed(e, bio, res))
-			queue_head(e, bio);
+			queue_head(d, bio);
 		else
 			finish_bio(e, bio, bio_error(e, bio, (int)res));
 		return;
@@ -212,7 +295,7 @@ void rdt_engine_complete(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 		finish_bio(e, bio, sync_result(fio));
 		return;
 	}
-	durable = rdt_fio_wants_dsync(bio, fio->chan);
+	durable = fio->dsync;
 	if (is_transfer(bio))
 		rc = advance_bio(e, bio, res);
 	else
@@ -222,10 +305,10 @@ void rdt_engine_complete(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 	if (rc) {
 		finish_bio(e, bio, rc);
 	} else if (fio->moved < bio->length) {
-		queue_head(e, bio);
+		queue_head(d, bio);
 	} else if ((bio->flags & RDT_BIO_FUA) && bio->op != RDT_BIO_READ && !durable) {
 		fio->step = RDT_FIO_SYNC;
-		queue_head(e, bio);
+		queue_head(d, bio);
 	} else {
 		finish_bio(e, bio, 0);
 	}
@@ -233,14 +316,18 @@ void rdt_engine_complete(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 
 /* ---- cancelling ---- */
 
-static void finish_canceled(struct rd_defer *defer)
+static void finish_ended(struct rd_defer *defer)
 {
-	struct rdt_engine *e = rd_container_of(defer, struct rdt_engine, cancel_defer);
+	struct rdt_engine *e = rd_container_of(defer, struct rdt_engine, end_defer);
 	struct rdt_bio *bio;
 
-	while ((bio = TAILQ_FIRST(&e->canceled))) {
-		TAILQ_REMOVE(&e->canceled, bio, link);
-		finish_bio(e, bio, -ECANCELED);
+	while ((bio = TAILQ_FIRST(&e->ended))) {
+		struct rdt_device *d = rdt_fio(bio)->chan->device;
+
+		TAILQ_REMOVE(&e->ended, bio, link);
+		if (!TAILQ_EMPTY(&d->waiting))
+			set_ready(d);
+		finish_bio(e, bio, bio->result);
 	}
 	rdt_engine_pump(e);
 }
@@ -253,17 +340,21 @@ void rdt_engine_cancel(struct rdt_fchan *chan, struct rdt_bio *bio)
 	assert(fio->magic == RDT_FIO_MAGIC);
 	switch ((enum rdt_fio_state)fio->state) {
 	case RDT_FIO_WAITING:
-		TAILQ_REMOVE(&e->waiting, bio, link);
-		fio->state = RDT_FIO_CANCELED;
-		TAILQ_INSERT_TAIL(&e->canceled, bio, link);
-		rd_defer(e->loop, &e->cancel_defer, RD_DEFER_WORK);
+		TAILQ_REMOVE(&chan->device->waiting, bio, link);
+		end_later(e, bio, -ECANCELED);
+		break;
+	case RDT_FIO_THREAD:
+		if (rdt_workers_cancel(chan->device->workers, bio))
+			end_later(e, bio, -ECANCELED);
+		else
+			fio->canceled = true;
 		break;
 	case RDT_FIO_KERNEL:
 		fio->canceled = true;
 		if (e->ops->cancel)
 			e->ops->cancel(e, bio);
 		break;
-	case RDT_FIO_CANCELED:
+	case RDT_FIO_ENDED:
 		break;
 	}
 }
@@ -277,25 +368,27 @@ int rdt_engine_init(struct rdt_engine *e, const struct rdt_engine_ops *ops,
 	e->loop = opts->loop;
 	e->log = rd_loop_log(opts->loop);
 	e->depth = opts->depth;
-	TAILQ_INIT(&e->waiting);
-	TAILQ_INIT(&e->canceled);
-	e->cancel_defer.fn = finish_canceled;
-	e->bounce = aligned_alloc(RDT_BOUNCE_ALIGN, (size_t)RDT_BOUNCE_COUNT * RDT_BOUNCE_SIZE);
-	if (!e->bounce)
-		return -ENOMEM;
-	/* Zeroed, so that stale heap contents cannot leak, and for memory checkers, which do not
-	 * see the kernel fill it. */
-	memset(e->bounce, 0, (size_t)RDT_BOUNCE_COUNT * RDT_BOUNCE_SIZE);
-	for (uint32_t i = 0; i < RDT_BOUNCE_COUNT; i++)
-		e->bounce_free[i] = e->bounce + (size_t)i * RDT_BOUNCE_SIZE;
-	e->bounce_free_count = RDT_BOUNCE_COUNT;
-	return 0;
+	TAILQ_INIT(&e->ready);
+	TAILQ_INIT(&e->ended);
+	e->end_defer.fn = finish_ended;
+	return rd_map_init(&e->devices);
 }
 
 void rdt_engine_fini(struct rdt_engine *e)
 {
 	if (e->loop)
-		rd_defer_cancel(e->loop, &e->cancel_defer);
-	free(e->bounce);
-	e->bounce = NULL;
+		rd_defer_cancel(e->loop, &e->end_defer);
+	rd_map_fini(&e->devices);
+}
+
+void rdt_fchan_fini(struct rdt_fchan *chan)
+{
+	rdt_device_put(chan->device);
+}
+
+int rdt_fchan_init(struct rdt_fchan *chan, struct rdt_engine *engine, uint64_t device)
+{
+	chan->engine = engine;
+	TAILQ_INIT(&chan->serial);
+	return rdt_device_get(engine, device, &chan->device);
 }

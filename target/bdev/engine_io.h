@@ -3,9 +3,10 @@
  * Between the file backend and the engines: how a struct rdt_bio on a file descriptor gets through
  * the kernel.
  *
- * engine_io.c has what the engines have in common: the queue of bios that wait for a free slot,
+ * engine_io.c has what the engines have in common: the queues of bios that wait for a free place,
  * bounce buffers for O_DIRECT, continuation of short transfers, FUA without kernel support. An
- * engine starts one kernel I/O for a bio and reports the result to rdt_engine_complete().
+ * engine starts one kernel I/O for a bio and reports the result to rdt_engine_complete(). What may
+ * block goes to threads of its device instead (workers.h).
  */
 #ifndef RDT_ENGINE_IO_H
 #define RDT_ENGINE_IO_H
@@ -17,9 +18,11 @@
 
 #include "util/log.h"
 #include "util/loop.h"
+#include "util/map.h"
 
 #include "backend.h"
 #include "target/config/config.h"
+#include "device.h"
 #include "engine.h"
 
 struct rdt_engine;
@@ -35,21 +38,39 @@ enum rdt_zero_how {
 struct rdt_fchan {
 	struct rdt_chan chan;
 	struct rdt_engine *engine;
+	struct rdt_device *device;
 	const char *path;   /* for log lines; belongs to the bdev */
 	int fd;             /* belongs to the bdev */
 	uint32_t poll_max;  /* largest transfer in bytes for the IOPOLL ring; 0: never */
+	bool block;         /* a block device */
 	bool direct;        /* O_DIRECT: buffers that are not aligned to mem_align are bounced */
 	uint32_t mem_align; /* power of two */
 	bool no_dsync;      /* the kernel refused RWF_DSYNC: FUA is write, then fdatasync */
 	enum rdt_zero_how zero_how;
+	bool discards; /* DEALLOCATE is a BLKDISCARD */
+	/* reads, writes: the kernel cannot do them here without blocking: threads do */
+	bool blocks[2];
+	/* Of I/O that executes one at a time for each file: see workers.c. */
+	unsigned int serial_out;     /* with the threads, as the reactor knows */
+	atomic_uint serial_count;    /* with the threads, and not ended */
+	bool serial_busy;            /* the first one began or is in the threads' queue */
+	struct rdt_bio_queue serial; /* the others; guarded by the lock of the threads */
 };
 
 /* Where a bio is between submit and done. */
 enum rdt_fio_state {
-	/* in engine->waiting for a slot or a bounce buffer; engine_pump() -> KERNEL */
+	/* in device->waiting for a place or a bounce buffer; rdt_engine_pump() -> KERNEL, THREAD */
 	RDT_FIO_WAITING,
-	RDT_FIO_KERNEL,   /* in the kernel; rdt_engine_complete() moves it on */
-	RDT_FIO_CANCELED, /* in engine->canceled, never started; a deferred call completes it */
+	RDT_FIO_KERNEL, /* in the kernel; rdt_engine_complete() moves it on */
+	RDT_FIO_THREAD, /* with the threads of the device; rdt_engine_complete() moves it on */
+	RDT_FIO_ENDED,  /* in engine->ended with its result; a deferred call completes it */
+};
+
+/* Of a bio with the threads, guarded by their lock. */
+enum rdt_fio_job {
+	RDT_JOB_QUEUED,
+	RDT_JOB_SERIAL, /* in chan->serial, behind another one of the same file */
+	RDT_JOB_RUNNING,
 };
 
 /* The kernel I/O that a bio needs next. */
@@ -70,14 +91,22 @@ struct rdt_fio {
 	struct rdt_fchan *chan;
 	void *bounce;   /* aligned buffer for the current piece of bio->buf, or NULL */
 	uint64_t moved; /* bytes transferred so far */
-	uint64_t piece; /* bytes of the current kernel I/O */
-	uint32_t slot;  /* for the engine */
+	uint32_t piece; /* bytes of the current kernel I/O of a transfer */
+	uint8_t job;    /* enum rdt_fio_job */
+	bool blocking;  /* for the threads */
+	bool dsync;     /* with RWF_DSYNC */
+	bool polled;    /* of the second ring: iopoll.h */
 };
 _Static_assert(sizeof(struct rdt_fio) <= sizeof(((struct rdt_bio *)0)->priv), "fio state");
 
 static inline struct rdt_fio *rdt_fio(struct rdt_bio *bio)
 {
 	return (struct rdt_fio *)(void *)bio->priv;
+}
+
+static inline const struct rdt_fio *rdt_fio_const(const struct rdt_bio *bio)
+{
+	return (const struct rdt_fio *)(const void *)bio->priv;
 }
 
 /* The bio of a kernel completion. */
@@ -107,8 +136,9 @@ static inline bool rdt_fio_wants_dsync(const struct rdt_bio *bio, const struct r
 
 struct rdt_engine_ops {
 	const char *name;
-	/* Start the next piece of @bio, or add it to the batch for the end of the turn. Returns
-	 * false when there is no slot: it is tried again after the next completion. */
+	/* Start the next piece of @bio, a read or write, or add it to the batch for the end of the
+	 * turn. The kernel must not block: -EAGAIN or -EOPNOTSUPP, as results, give it to threads.
+	 * Returns false when there is no place: it is tried again after the next completion. */
 	bool (*start)(struct rdt_engine *engine, struct rdt_bio *bio);
 	/* Ask the kernel to cancel @bio, which completes in any case. NULL: not possible. */
 	void (*cancel)(struct rdt_engine *engine, struct rdt_bio *bio);
@@ -117,22 +147,16 @@ struct rdt_engine_ops {
 	void (*destroy)(struct rdt_engine *engine);
 };
 
-#define RDT_BOUNCE_COUNT 16
-#define RDT_BOUNCE_SIZE  65536u
-#define RDT_BOUNCE_ALIGN 4096u
-
 struct rdt_engine {
 	const struct rdt_engine_ops *ops;
 	struct rd_loop *loop;
 	struct rd_log *log;
-	uint32_t depth;
+	uint32_t depth; /* of each device */
 	uint32_t in_kernel;
-	TAILQ_HEAD(rdt_bio_queue, rdt_bio) waiting; /* in order; only the head is started */
-	struct rdt_bio_queue canceled;
-	struct rd_defer cancel_defer;
-	char *bounce;
-	void *bounce_free[RDT_BOUNCE_COUNT];
-	uint32_t bounce_free_count;
+	struct rd_map devices; /* struct rdt_device by number */
+	TAILQ_HEAD(rdt_device_list, rdt_device) ready;
+	struct rdt_bio_queue ended;
+	struct rd_defer end_defer;
 	struct rd_ratelimit rl;
 };
 
@@ -140,12 +164,16 @@ int rdt_engine_init(struct rdt_engine *engine, const struct rdt_engine_ops *ops,
 		    const struct rdt_engines_opts *opts);
 void rdt_engine_fini(struct rdt_engine *engine);
 
+/* Of a zeroed @chan: set what belongs to the engine. @device: its number. Returns 0 or -ENOMEM. */
+int rdt_fchan_init(struct rdt_fchan *chan, struct rdt_engine *engine, uint64_t device);
+void rdt_fchan_fini(struct rdt_fchan *chan); /* it has no bio */
+
 void rdt_engine_submit(struct rdt_fchan *chan, struct rdt_bio *bio);
 void rdt_engine_cancel(struct rdt_fchan *chan, struct rdt_bio *bio);
 /* The kernel has finished the current piece of @bio. @res: bytes moved, or -errno. May call
  * bio->done. */
 void rdt_engine_complete(struct rdt_engine *engine, struct rdt_bio *bio, int64_t res);
-/* Start waiting bios for which there are slots. Called after a batch of completions. */
+/* Start waiting bios for which there are places. Called after a batch of completions. */
 void rdt_engine_pump(struct rdt_engine *engine);
 
 /* engine.c */
@@ -155,7 +183,7 @@ struct rdt_engine *rdt_engines_get(struct rdt_engines *engines, enum rdt_engine_
 int rdt_uring_create(const struct rdt_engines_opts *opts, struct rdt_engine **out, char *err,
 		     size_t err_size);
 
-/* engine_aio.c, or no-aio.c when built without libaio: -ENOTSUP */
+/* engine_aio.c */
 int rdt_aio_create(const struct rdt_engines_opts *opts, struct rdt_engine **out, char *err,
 		   size_t err_size);
 

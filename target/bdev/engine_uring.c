@@ -3,12 +3,11 @@
 #include "engine_io.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/falloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/uio.h>
 
 #include "iopoll.h"
 #include "ring.h"
@@ -62,7 +61,10 @@ static void flush_uring(struct uring *u)
 
 static void flush_uring_again(struct rd_timer *timer)
 {
-	flush_uring(rd_container_of(timer, struct uring, retry));
+	struct uring *u = rd_container_of(timer, struct uring, retry);
+
+	flush_uring(u);
+	rdt_engine_pump(&u->engine);
 }
 
 static struct io_uring_sqe *get_sqe(struct uring *u, struct rdt_ring *ring)
@@ -78,12 +80,17 @@ static struct io_uring_sqe *get_sqe(struct uring *u, struct rdt_ring *ring)
 	return sqe;
 }
 
+/*
+ * RWF_NOWAIT: what would block ends with -EAGAIN, and goes to the threads of its device. Without
+ * it, io_uring would give it to threads that all devices share, or block here: a read from a file
+ * waits for a free request of a disk that hangs.
+ */
 static void prep_transfer(const struct rdt_ring *ring, struct io_uring_sqe *sqe, int fd,
 			  struct rdt_bio *bio)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
 	uint64_t offset = bio->offset + fio->moved;
-	unsigned int len = (unsigned int)fio->piece;
+	unsigned int len = fio->piece;
 	void *buf = rdt_fio_buf(bio);
 	int index = rdt_ring_buffer(ring, buf, len);
 
@@ -92,31 +99,14 @@ static void prep_transfer(const struct rdt_ring *ring, struct io_uring_sqe *sqe,
 			io_uring_prep_read_fixed(sqe, fd, buf, len, offset, index);
 		else
 			io_uring_prep_read(sqe, fd, buf, len, offset);
+		sqe->rw_flags = RWF_NOWAIT;
 		return;
 	}
 	if (index >= 0)
 		io_uring_prep_write_fixed(sqe, fd, buf, len, offset, index);
 	else
 		io_uring_prep_write(sqe, fd, buf, len, offset);
-	if (rdt_fio_wants_dsync(bio, fio->chan))
-		sqe->rw_flags = RWF_DSYNC;
-}
-
-static void prep_zero(struct io_uring_sqe *sqe, int fd, const struct rdt_bio *bio, bool punch)
-{
-	int mode = (punch ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE) | FALLOC_FL_KEEP_SIZE;
-
-	io_uring_prep_fallocate(sqe, fd, mode, (off_t)bio->offset, (off_t)bio->length);
-}
-
-/* FLUSH syncs the whole file, FUA the written range. */
-static void prep_sync(struct io_uring_sqe *sqe, int fd, const struct rdt_bio *bio)
-{
-	io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
-	if (bio->op == RDT_BIO_FLUSH || bio->length > UINT32_MAX)
-		return;
-	sqe->off = bio->offset;
-	sqe->len = (uint32_t)bio->length;
+	sqe->rw_flags = RWF_NOWAIT | (fio->dsync ? RWF_DSYNC : 0);
 }
 
 /*
@@ -128,23 +118,15 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 {
 	struct uring *u = uring_of(engine);
 	struct rdt_fio *fio = rdt_fio(bio);
-	struct rdt_fchan *chan = fio->chan;
 	bool polled = rdt_iopoll_takes(bio, fio);
 	struct rdt_ring *ring = polled ? &u->poll.ring : &u->ring;
 	struct io_uring_sqe *sqe = get_sqe(u, ring);
 
 	if (!sqe)
 		return false;
-	fio->slot = polled; /* index of the ring */
+	fio->polled = polled;
 	u->poll.out += polled;
-	if (fio->step == RDT_FIO_SYNC)
-		prep_sync(sqe, chan->fd, bio);
-	else if (bio->op == RDT_BIO_WRITE_ZEROES)
-		prep_zero(sqe, chan->fd, bio, chan->zero_how == RDT_ZERO_PUNCH);
-	else if (bio->op == RDT_BIO_DEALLOCATE)
-		prep_zero(sqe, chan->fd, bio, true);
-	else
-		prep_transfer(ring, sqe, chan->fd, bio);
+	prep_transfer(ring, sqe, fio->chan->fd, bio);
 	io_uring_sqe_set_data(sqe, bio);
 	/* With SQPOLL, submitting needs no system call: let the kernel start while the turn goes
 	 * on. */
@@ -157,7 +139,7 @@ static void uring_cancel(struct rdt_engine *engine, struct rdt_bio *bio)
 {
 	struct uring *u = uring_of(engine);
 	/* Polled I/O cannot be cancelled, and completes soon. */
-	struct io_uring_sqe *sqe = rdt_fio(bio)->slot ? NULL : get_sqe(u, &u->ring);
+	struct io_uring_sqe *sqe = rdt_fio(bio)->polled ? NULL : get_sqe(u, &u->ring);
 
 	if (!sqe)
 		return; /* the bio completes by itself */
@@ -177,7 +159,7 @@ static void complete_cqe(struct uring *u, struct rdt_bio *bio, int res)
 {
 	const struct rdt_fio *fio = rdt_fio(bio);
 
-	if (fio->slot)
+	if (fio->polled)
 		res = rdt_iopoll_result(&u->poll, &u->engine, fio->chan, res);
 	rdt_engine_complete(&u->engine, bio, res);
 }

@@ -37,9 +37,7 @@ void rdt_iopoll_add_file(struct rdt_iopoll *poll, struct rdt_engine *engine,
 /* A durable write may need further work in the kernel, for which nobody polls. */
 bool rdt_iopoll_takes_kind(const struct rdt_bio *bio, const struct rdt_fio *fio)
 {
-	return fio->step == RDT_FIO_TRANSFER &&
-	       (bio->op == RDT_BIO_READ || bio->op == RDT_BIO_WRITE) &&
-	       !rdt_fio_wants_dsync(bio, fio->chan);
+	return !fio->dsync;
 }
 
 int rdt_iopoll_result(struct rdt_iopoll *poll, struct rdt_engine *engine, struct rdt_fchan *chan,

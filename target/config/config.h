@@ -284,7 +284,7 @@ struct rdt_target_config {
 	const char *peer_timeout;
 	const char *drain_timeout; /* how long SIGTERM waits for I/O in flight; default 10s */
 	uint32_t sgl_descriptors;  /* keyed descriptors per command, 1 to 64; default 16 */
-	uint32_t engine_depth;     /* I/Os in the kernel, per reactor; default 256 */
+	uint32_t engine_depth;     /* I/Os in the kernel, per reactor and device; default 256 */
 	/* idle time of an io_uring SQPOLL thread; default 0: no such thread */
 	const char *sqpoll;
 	/* one for each reactor's SQPOLL thread; none: the kernel's choice */

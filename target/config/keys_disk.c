@@ -38,8 +38,8 @@ const struct rdt_row rdt_disk_rows[] = {
 	 .says = "Whether a missing file is created when it is opened; needs size."},
 	{"engine", RDT_KEY_CHOICE, ANEW, RDT_AT(T, engine), .with = DISK, .choices = engines,
 	 .def = "auto",
-	 .says = "How I/O reaches the kernel; auto: io_uring where the system allows it, else aio "
-		 "(libaio)."},
+	 .says = "How I/O reaches the kernel: io_uring, or aio, threads that make ordinary system "
+		 "calls; auto: io_uring where the system allows it."},
 	{"direct", RDT_KEY_CHOICE, ANEW, RDT_AT(T, direct), .with = DISK, .choices = direct,
 	 .def = "auto", .says = "O_DIRECT; auto: if the file system supports it."},
 	{"iopoll", RDT_KEY_BOOL, ANEW, RDT_AT(T, iopoll), .with = DISK, .def = "false",

@@ -108,7 +108,9 @@ static const struct rdt_row target_rows[] = {
 	 .max = RDT_MSDBD_MAX, .def = "16",
 	 .says = "Largest number of keyed SGL data descriptors of one command (MSDBD)."},
 	{"engine_depth", RDT_KEY_NUMBER, RESTART, RDT_AT(T, engine_depth), .min = 1, .max = 4096,
-	 .def = "256", .says = "Largest number of I/Os of each reactor in the kernel."},
+	 .def = "256",
+	 .says = "Largest number of I/Os of each reactor and device in the kernel; a "
+		 "device is a block device, or a file system with its files."},
 	{"sqpoll", RDT_KEY_DURATION, RESTART, RDT_AT(T, sqpoll), RDT_NUMBER_AT(T, sqpoll_ns),
 	 .min = MS, .max = 10 * S, .step = MS, .or_zero = "no such thread", .def = "0",
 	 .says = "io_uring: time for which a kernel thread of each reactor, which submits its I/O, "

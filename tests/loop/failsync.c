@@ -13,17 +13,16 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <liburing.h>
 
 #include "target/bdev/engine_io.h"
 
-#ifdef HAVE_LIBAIO
-#include <libaio.h>
-#endif
-
 #define EXPORT __attribute__((visibility("default")))
+
+EXPORT int msync(void *at, size_t len, int flags);
 
 /* Returns true if this sync is to fail. */
 static bool due(const char *variable)
@@ -33,12 +32,13 @@ static bool due(const char *variable)
 	return path && unlink(path) == 0;
 }
 
-/* The I/O of @bio that the kernel has done was a sync, or had one with it. */
-static bool syncs(struct rdt_bio *bio)
+/* What a system call that is a sync, or has one with it, tells. */
+static long told(long rc)
 {
-	const struct rdt_fio *fio = rdt_fio(bio);
-
-	return fio->step == RDT_FIO_SYNC || rdt_fio_wants_dsync(bio, fio->chan);
+	if (rc < 0 || !due("FAIL_SYNC"))
+		return rc;
+	errno = EIO;
+	return -1;
 }
 
 EXPORT unsigned int io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe **cqes,
@@ -51,26 +51,28 @@ EXPORT unsigned int io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uri
 	for (unsigned int i = 0; i < n; i++) {
 		struct rdt_bio *bio = io_uring_cqe_get_data(cqes[i]);
 
-		if (bio && syncs(bio) && due("FAIL_SYNC"))
+		if (bio && cqes[i]->res >= 0 && rdt_fio(bio)->dsync && due("FAIL_SYNC"))
 			cqes[i]->res = -EIO;
 	}
 	return n;
 }
 
-#ifdef HAVE_LIBAIO
-EXPORT int io_getevents(io_context_t ctx, long min, long nr, struct io_event *events,
-			struct timespec *timeout)
+EXPORT int fdatasync(int fd)
 {
-	int (*real)(io_context_t, long, long, struct io_event *, struct timespec *) =
-		dlsym(RTLD_NEXT, "io_getevents");
-	int n = real(ctx, min, nr, events, timeout);
-
-	for (int i = 0; i < n; i++)
-		if (syncs(events[i].obj->data) && due("FAIL_SYNC"))
-			events[i].res = (unsigned long)-EIO;
-	return n;
+	return (int)told(syscall(SYS_fdatasync, fd));
 }
-#endif
+
+EXPORT int msync(void *at, size_t len, int flags)
+{
+	return (int)told(syscall(SYS_msync, at, len, flags));
+}
+
+EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
+{
+	long rc = syscall(SYS_pwritev2, fd, iov, count, offset, 0, flags);
+
+	return flags & RWF_DSYNC ? told(rc) : rc;
+}
 
 EXPORT int fsync(int fd)
 {

@@ -77,7 +77,7 @@ PACKAGES = {
     'systemd-tmpfiles': 'systemd', 'matplotlib': 'python3-matplotlib',
 }
 BUILT_WITH = {'rdtarget_rbd': 'librbd-dev', 'rdtarget_nbd': 'libnbd-dev', 'nbdkit_rdinit': 'nbdkit-plugin-dev',
-              'libmicrohttpd': 'libmicrohttpd-dev', 'libaio': 'libaio-dev'}
+              'libmicrohttpd': 'libmicrohttpd-dev'}
 
 
 def lacks(package):
@@ -146,8 +146,6 @@ ENGINE = 'aio' if IO_URING_ERROR else 'io_uring'
 def requires_engine(engine):
     if engine == 'io_uring' and IO_URING_ERROR:
         raise Skip(f'io_uring is not available: {IO_URING_ERROR}')
-    if engine == 'aio' and os.environ.get('RD_TEST_NO_AIO'):
-        raise lacks(BUILT_WITH['libaio'])
 
 
 def free_memory():

@@ -19,8 +19,13 @@ def pattern(seed, size):
 
 
 def stall_env(path):
-    """The environment of a target whose first io_submit(2) does not return while the file @path exists."""
+    """The environment of a target of which a reactor stands still while the file @path exists: stand_still()."""
     return preloaded('stallat', STALL=path)
+
+
+def hang_env(trigger, path):
+    """The environment of a target for which the storage of the file @path hangs while the file @trigger exists."""
+    return preloaded('stallat', HANG=trigger, HANG_FILE=path)
 
 
 def forbid_io_uring():
@@ -64,8 +69,8 @@ def zeroes_and_deallocated(t, target, content):
 
 
 def stand_still(queue, stall, data=bytes(512)):
-    """Post a write to namespace 1 of a target with stall_env(): its reactor stands still until the file @stall is
-    removed. Returns its CID."""
+    """Post a write to namespace 1, with engine io_uring, of a target with stall_env(): its reactor stands still until
+    the file @stall is removed. Returns its CID."""
     open(stall, 'w', encoding='ascii').close()
     cid = post_write(queue, 1, data)
     wait_for(lambda: os.path.exists(stall + '.in'), 'the reactor to stand still')

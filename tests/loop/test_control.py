@@ -16,7 +16,7 @@ import threading
 
 import nvmf_peer as nv
 from t_control import Control, Refused, controlled, refused, with_socket
-from t_loop import NQN, PATIENCE, Skip, each, main, program, requires_root, test, wait_for
+from t_loop import NQN, PATIENCE, Skip, each, main, program, requires_engine, requires_root, test, wait_for
 from t_serving import exercise, host, memory
 from t_storage import stall_env, stand_still
 
@@ -187,8 +187,9 @@ def a_drain_has_a_time_limit_within_bounds(t):
 @test
 def one_drain_runs_at_a_time_and_waits_for_every_reactor(t):
     """One of the reactors is blocked meanwhile."""
+    requires_engine('io_uring')
     stall = t.path('stall')
-    config, path = with_socket(t, [t.namespace(1, engine='aio')])
+    config, path = with_socket(t, [t.namespace(1, engine='io_uring')])
     target = t.target(config=config, env=stall_env(stall))
     with Control(path) as c, Control(path) as other, nv.Host(target.addr, target.port, NQN) as h:
         h.enable()

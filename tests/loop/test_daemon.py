@@ -90,9 +90,10 @@ def a_reload_that_is_refused_ends_for_the_service_manager_too(t):
 
 @test
 def a_reactor_that_stands_still_starves_the_watchdog(t):
+    requires_engine('io_uring')
     stall = t.path('stall')
     manager = Manager(t, t.path('notify'))
-    target = t.target([t.namespace(1, engine='aio')], target={'reactors': 2},
+    target = t.target([t.namespace(1, engine='io_uring')], target={'reactors': 2},
                       env=stall_env(stall) | manager.env | {'WATCHDOG_USEC': '300000'})
     manager.until('WATCHDOG')
     with nv.Host(target.addr, target.port, NQN) as h:

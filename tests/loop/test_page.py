@@ -9,7 +9,7 @@ import zlib
 import nvmf_peer as nv
 from t_browser import Browser
 from t_http import Http, serving, with_http
-from t_loop import NQN, PATIENCE, each, main, program, test, wait_for
+from t_loop import NQN, PATIENCE, each, main, program, requires_engine, test, wait_for
 from t_serving import host, memory
 from t_storage import stall_env, stand_still
 
@@ -161,8 +161,9 @@ def the_policy_stops_what_would_be_injected(t):
 
 @test
 def a_reactor_that_stands_still_is_shown_as_stalled(t):
+    requires_engine('io_uring')
     stall = t.path('stall')
-    target, http = serving(t, [t.namespace(1, engine='aio')], target={'reactors': 2}, env=stall_env(stall))
+    target, http = serving(t, [t.namespace(1, engine='io_uring')], target={'reactors': 2}, env=stall_env(stall))
     b = Browser(t)
     b.open(http.url)
     shown(b)

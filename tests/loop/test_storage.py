@@ -128,7 +128,7 @@ def a_block_device_with_blocks_of(t, block, sector, engine):
         h.enable()
         queue = h.add_io()
         zeroes = struct.unpack_from('<H', h.admin.identify(1)[1], 520)[0] & 8
-        t.eq(bool(zeroes), engine == 'io_uring' and block >= sector, 'Write Zeroes is offered')
+        t.eq(bool(zeroes), block >= sector, 'Write Zeroes is offered')
         lba, count = 3, 5
         if FABRIC == 'iwarp':  # librdinit has no Write Zeroes
             cqe = queue.call(nv.sqe(WRITE_ZEROES, queue.next_cid(), nsid=1, cdw10=lba,
@@ -247,7 +247,7 @@ def hang_writes(h, target, count, fetched=None, size=65536):
 
 
 def workers_that_hang(target):
-    """The threads of io_uring that the kernel has blocked. They execute their work in order."""
+    """The threads for storage that the kernel has blocked. They execute the writes of a file in order."""
     hang = 0
     for task in os.scandir(f'/proc/{target.popen.pid}/task'):
         try:
@@ -255,7 +255,7 @@ def workers_that_hang(target):
                 comm, state = re.search(r'\((.*)\) (\S)', f.read()).groups()
         except OSError:
             continue  # it has ended
-        hang += comm.startswith('iou-wrk') and state == 'D'
+        hang += comm == 'storage' and state == 'D'
     return hang
 
 

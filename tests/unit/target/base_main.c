@@ -32,6 +32,15 @@ void t_dir_remove(const char *path)
 	rmdir(path);
 }
 
+int64_t (*t_blocking_io)(const struct rdt_bio *bio);
+int64_t __real_rdt_blocking_io(const struct rdt_bio *bio);
+int64_t __wrap_rdt_blocking_io(const struct rdt_bio *bio);
+
+int64_t __wrap_rdt_blocking_io(const struct rdt_bio *bio)
+{
+	return t_blocking_io ? t_blocking_io(bio) : __real_rdt_blocking_io(bio);
+}
+
 int main(int argc, char **argv)
 {
 	const struct t_suite suites[] = {
@@ -41,6 +50,7 @@ int main(int argc, char **argv)
 		{.name = "backend", .cases = t_backend_cases},
 		{.name = "cancel", .cases = t_cancel_cases},
 		{.name = "layers", .cases = t_layer_cases},
+		{.name = "shares", .cases = t_shares_cases},
 		{.name = "submit", .cases = t_submit_cases},
 		{.name = "qos", .cases = t_qos_cases},
 		{.name = "reservation", .cases = t_reservation_cases},

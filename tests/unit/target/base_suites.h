@@ -4,8 +4,11 @@
 #define T_TARGET_BASE_SUITES_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "t_main.h"
+
+struct rdt_bio;
 
 extern const struct t_case t_config_cases[];
 extern const struct t_case t_backend_cases[];
@@ -15,6 +18,7 @@ extern const struct t_case t_edit_cases[];
 extern const struct t_case t_layer_cases[];
 extern const struct t_case t_qos_cases[];
 extern const struct t_case t_reservation_cases[];
+extern const struct t_case t_shares_cases[];
 extern const struct t_case t_slots_cases[];
 extern const struct t_case t_state_cases[];
 extern const struct t_case t_submit_cases[];
@@ -23,6 +27,9 @@ extern const struct t_case t_submit_cases[];
 void t_dir_make(char path[64]);
 /* Remove it with the files in it. */
 void t_dir_remove(const char *path);
+
+/* What threads do for a bio instead of system calls, if it is set; on those threads. */
+extern int64_t (*t_blocking_io)(const struct rdt_bio *bio);
 
 /* fsync(2) counts its calls in this program, and call number t_fsync_fails fails with EIO. */
 extern int t_fsync_fails, t_fsync_calls;

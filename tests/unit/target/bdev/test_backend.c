@@ -434,13 +434,12 @@ static void unsupported_ops_are_refused(void)
 {
 	struct bench b T_ENDS(bench_close);
 
-	if (bench_open(&b,
-		       (struct rdt_ns_config){.backend = RDT_BACKEND_FILE,
-					      .engine = RDT_ENGINE_AIO,
-					      .block_size = 512},
+	if (bench_open(&b, (struct rdt_ns_config){.backend = RDT_BACKEND_NULL, .block_size = 512},
 		       DEPTH)) {
-		CU_ASSERT_FALSE(b.bdev->ops_mask & 1u << RDT_BIO_DEALLOCATE);
-		CU_ASSERT_EQUAL(backend_io(&b, RDT_BIO_DEALLOCATE, 0, 512, NULL), -EOPNOTSUPP);
+		CU_ASSERT_FALSE(b.bdev->ops_mask & 1u << RDT_BIO_EXTENTS);
+		CU_ASSERT_EQUAL(
+			backend_run(&b, (struct rdt_bio){.op = RDT_BIO_EXTENTS, .length = 512}),
+			-EOPNOTSUPP);
 	}
 }
 

@@ -118,12 +118,13 @@ static void what_waits_for_an_engine(void)
 {
 	struct rdt_engine engine = {0};
 	struct rdt_bdev bdev = {.block_size = 512};
-	struct rdt_fchan chan = {.chan.bdev = &bdev, .engine = &engine};
+	struct rdt_fchan chan = {.chan.bdev = &bdev};
 	struct rdt_engines_opts opts = {.depth = 1};
 	struct rd_loop_opts loop_opts = {.seed = 1};
 
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&loop_opts, &opts.loop), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_engine_init(&engine, &fake_ops, &opts), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_fchan_init(&chan, &engine, 0), 0);
 	map_bios();
 	for (unsigned int i = 0; i < COUNT; i++)
 		rdt_engine_submit(&chan, &bio_at(i)->bio);
@@ -135,6 +136,7 @@ static void what_waits_for_an_engine(void)
 	CU_ASSERT_EQUAL(bio_at(0)->done, 1);
 	CU_ASSERT_EQUAL(bio_at(0)->bio.result, 0);
 	munmap(pages, (size_t)COUNT * PAGE);
+	rdt_fchan_fini(&chan);
 	rdt_engine_fini(&engine);
 	rd_loop_destroy(&opts.loop);
 }

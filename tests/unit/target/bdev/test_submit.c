@@ -4,6 +4,7 @@
 #include "base_suites.h"
 
 #include <errno.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,24 +224,44 @@ struct fake {
 	struct rdt_fchan chan;
 	struct rdt_engines_opts opts;
 	struct rdt_bio bio[2];
+	sem_t go[2]; /* a thread may end with @res */
+	int res[2];
 };
+
+static struct fake *the_fake;
+
+static int64_t fake_thread(const struct rdt_bio *bio)
+{
+	struct fake *f = the_fake;
+	ptrdiff_t i = bio - f->bio;
+
+	while (sem_wait(&f->go[i]) < 0)
+		;
+	return f->res[i];
+}
 
 static void fake_open(struct fake *f, bool direct)
 {
 	struct rd_loop_opts loop_opts = {.seed = 1};
 
 	*f = (struct fake){.opts.depth = 4, .bdev.block_size = 512};
-	f->chan = (struct rdt_fchan){.chan.bdev = &f->bdev,
-				     .engine = &f->engine,
-				     .path = "/disk",
-				     .direct = direct,
-				     .mem_align = 1};
+	f->chan = (struct rdt_fchan){
+		.chan.bdev = &f->bdev, .path = "/disk", .direct = direct, .mem_align = 1};
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&loop_opts, &f->opts.loop), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_engine_init(&f->engine, &fake_ops, &f->opts), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_fchan_init(&f->chan, &f->engine, 0), 0);
+	sem_init(&f->go[0], 0, 0);
+	sem_init(&f->go[1], 0, 0);
+	the_fake = f;
+	t_blocking_io = fake_thread;
 }
 
 static void fake_close(struct fake *f)
 {
+	rdt_fchan_fini(&f->chan);
+	t_blocking_io = NULL;
+	sem_destroy(&f->go[0]);
+	sem_destroy(&f->go[1]);
 	rdt_engine_fini(&f->engine);
 	rd_loop_destroy(&f->opts.loop);
 }
@@ -260,9 +281,15 @@ static int fake_answer(struct fake *f, unsigned int i, int res)
 {
 	int before = done_count;
 
-	rdt_engine_complete(&f->engine, &f->bio[i], res);
-	if (done_count == before)
+	if (rdt_fio(&f->bio[i])->state == RDT_FIO_KERNEL) {
+		rdt_engine_complete(&f->engine, &f->bio[i], res);
 		rdt_engine_pump(&f->engine); /* its next step begins */
+	} else {
+		f->res[i] = res;
+		sem_post(&f->go[i]);
+		while (done_count == before)
+			CU_ASSERT_TRUE_FATAL(rd_loop_turn(f->opts.loop, RD_NSEC_PER_SEC) >= 0);
+	}
 	return done_count == before ? 1 : f->bio[i].result;
 }
 

@@ -2,22 +2,19 @@
 #include "kernel.h"
 
 #include <errno.h>
-#include <linux/falloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
 #include <liburing.h>
-#ifdef HAVE_LIBAIO
-#include <libaio.h>
-#endif
 
 #include "target/bdev/engine_io.h"
+#include "target/bdev/workers.h"
 #include "t_main.h"
 
 #define must(cond) CU_ASSERT_FATAL(cond)
 
-enum kind { READ, WRITE, ZERO, SYNC };
+enum kind { READ, WRITE, ZERO, SYNC, BUSY, REFUSED };
 
 struct t_kernel_op {
 	enum kind kind;
@@ -29,9 +26,7 @@ struct t_kernel_op {
 	uint64_t begun;
 	struct io_uring *ring; /* where it completes, or */
 	uint64_t user_data;
-	struct iocb *iocb; /* or, or nowhere */
-	bool done;         /* of an iocb: io_getevents() has to tell @result */
-	int64_t result;
+	struct rdt_bio *bio; /* which a thread would execute; or nowhere */
 };
 
 static struct t_kernel *kernel;
@@ -151,17 +146,13 @@ static void take_sqe(struct io_uring *ring, const struct io_uring_sqe *sqe)
 		op.kind = WRITE;
 		op.dsync = sqe->rw_flags & RWF_DSYNC;
 		break;
-	case IORING_OP_FALLOCATE:
-		must(sqe->len & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE));
-		op.kind = ZERO;
-		op.length = sqe->addr;
-		break;
-	case IORING_OP_FSYNC:
-		op.kind = SYNC;
-		break;
 	default:
 		CU_FAIL_FATAL("an unknown operation");
 	}
+	must(sqe->rw_flags & RWF_NOWAIT);
+	/* It would block, or the file system cannot do without; or it is done. */
+	if (t_kernel_random(kernel, 6) == 0)
+		op.kind = t_kernel_random(kernel, 40) ? BUSY : REFUSED;
 	begin_op(new_op(&op));
 }
 
@@ -181,54 +172,47 @@ int __wrap_io_uring_submit(struct io_uring *ring)
 	return (int)n;
 }
 
-#ifdef HAVE_LIBAIO
-int __wrap_io_submit(io_context_t ctx, long count, struct iocb **iocbs);
-int __wrap_io_getevents(io_context_t ctx, long min, long count, struct io_event *events,
-			struct timespec *timeout);
+int __wrap_rdt_workers_submit(struct rdt_workers *workers, struct rdt_bio *bio);
 
-int __wrap_io_submit(io_context_t ctx, long count, struct iocb **iocbs)
+/* As rdt_blocking_io() would do it. */
+int __wrap_rdt_workers_submit(struct rdt_workers *workers, struct rdt_bio *bio)
 {
-	must(kernel != NULL);
-	for (long i = 0; i < count; i++) {
-		struct t_kernel_op op = {
-			.iocb = iocbs[i],
-			.offset = (uint64_t)iocbs[i]->u.c.offset,
-			.length = iocbs[i]->u.c.nbytes,
-			.buf = iocbs[i]->u.c.buf,
-		};
-
-		if (iocbs[i]->aio_lio_opcode == IO_CMD_FDSYNC)
-			op.kind = SYNC, op.offset = op.length = 0;
-		else if (iocbs[i]->aio_lio_opcode == IO_CMD_PWRITE)
-			op.kind = WRITE, op.dsync = iocbs[i]->aio_rw_flags & RWF_DSYNC;
-		else
-			must(iocbs[i]->aio_lio_opcode == IO_CMD_PREAD);
-		begin_op(new_op(&op));
-	}
-	return (int)count;
-}
-
-int __wrap_io_getevents(io_context_t ctx, long min, long count, struct io_event *events,
-			struct timespec *timeout)
-{
-	int n = 0;
+	const struct rdt_fio *fio = rdt_fio(bio);
+	struct t_kernel_op op = {.bio = bio, .offset = bio->offset, .length = bio->length};
 
 	must(kernel != NULL);
-	for (unsigned int i = 0; i < kernel->count && n < count;) {
-		struct t_kernel_op *op = kernel->ops[i];
-
-		if (!op->done) {
-			i++;
-			continue;
-		}
-		events[n++] = (struct io_event){
-			.data = op->iocb->data, .obj = op->iocb, .res = (unsigned long)op->result};
-		kernel->ops[i] = kernel->ops[--kernel->count];
-		free_op(op);
+	if (fio->step == RDT_FIO_SYNC) {
+		op.kind = SYNC;
+	} else if (bio->op == RDT_BIO_READ || bio->op == RDT_BIO_WRITE) {
+		op.kind = bio->op == RDT_BIO_READ ? READ : WRITE;
+		op.offset += fio->moved;
+		op.length = fio->piece;
+		op.buf = fio->bounce ? fio->bounce : (uint8_t *)bio->buf + fio->moved;
+		op.dsync = fio->dsync;
+	} else {
+		must(bio->op == RDT_BIO_WRITE_ZEROES || bio->op == RDT_BIO_DEALLOCATE);
+		op.kind = ZERO;
 	}
-	return n;
+	begin_op(new_op(&op));
+	return 0;
 }
-#endif
+
+ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
+/* the name for programs with 64-bit offsets */
+ssize_t __wrap_preadv64v2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
+
+/* Nothing is in the page cache of the real kernel. */
+ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
+{
+	must(flags & RWF_NOWAIT);
+	errno = EAGAIN;
+	return -1;
+}
+
+ssize_t __wrap_preadv64v2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
+{
+	return __wrap_preadv2(fd, iov, count, offset, flags);
+}
 
 /* ---- completing ---- */
 
@@ -290,6 +274,10 @@ static int64_t finish_op(struct t_kernel *k, struct t_kernel_op *op)
 	case SYNC:
 		t_kernel_tick(k);
 		return finish_sync(k, op);
+	case BUSY:
+		return -EAGAIN;
+	case REFUSED:
+		return -EOPNOTSUPP;
 	default:
 		return finish_write(k, op);
 	}
@@ -309,24 +297,24 @@ static void post_cqe(const struct t_kernel_op *op, int result)
 
 bool t_kernel_step(struct t_kernel *k)
 {
-	unsigned int open[T_KERNEL_OPS], n = 0;
 	struct t_kernel_op *op;
+	struct rdt_engine *e;
+	int64_t result;
+	unsigned int n;
 
-	for (unsigned int i = 0; i < k->count; i++)
-		if (!k->ops[i]->done)
-			open[n++] = i;
-	if (!n)
+	if (!k->count)
 		return false;
-	n = open[t_kernel_random(k, n)];
+	n = (unsigned int)t_kernel_random(k, k->count);
 	op = k->ops[n];
-	op->result = finish_op(k, op);
-	if (op->iocb) {
-		op->done = true;
-		return true;
-	}
 	k->ops[n] = k->ops[--k->count];
-	if (op->ring)
-		post_cqe(op, (int)op->result);
+	result = finish_op(k, op);
+	if (op->ring) {
+		post_cqe(op, (int)result);
+	} else if (op->bio) {
+		e = rdt_fio(op->bio)->chan->engine;
+		rdt_engine_complete(e, op->bio, result);
+		rdt_engine_pump(e);
+	}
 	free_op(op);
 	return true;
 }
@@ -343,8 +331,7 @@ void __wrap_rdt_engine_complete(struct rdt_engine *e, struct rdt_bio *bio, int64
 
 	if (kernel && kernel->mistake == T_ANSWER_BEFORE_SYNC && res >= 0 &&
 	    bio->op != RDT_BIO_READ && bio->flags & RDT_BIO_FUA &&
-	    rdt_fio(bio)->step == RDT_FIO_TRANSFER &&
-	    !rdt_fio_wants_dsync(bio, rdt_fio(bio)->chan) &&
+	    rdt_fio(bio)->step == RDT_FIO_TRANSFER && !rdt_fio(bio)->dsync &&
 	    rdt_fio(bio)->moved + (uint64_t)res >= bio->length) {
 		bio->flags &= (uint8_t)~RDT_BIO_FUA;
 		begin_op(new_op(&sync));

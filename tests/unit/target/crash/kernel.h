@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A kernel for the engines: it takes what they submit to io_uring or libaio, keeps the file in
+ * A kernel for the engines: it takes what they submit to io_uring and to threads, keeps the file in
  * memory as a page cache does, and completes I/Os in an order that comes from a seed, some of them
- * short. It records for each sector what can be on the disk (versions.h). Only submitting and
- * reaping are replaced, so that the entries and flags are those that the real kernel would get.
+ * short, or not without blocking. It records for each sector what can be on the disk (versions.h).
+ * Only submitting and reaping are replaced, so that the entries and flags are those that the real
+ * kernel would get.
  *
- * Linked with --wrap of io_uring_submit, io_submit, io_getevents and rdt_engine_complete.
+ * Linked with --wrap of io_uring_submit, rdt_workers_submit, preadv2 and rdt_engine_complete.
  */
 #ifndef T_KERNEL_H
 #define T_KERNEL_H

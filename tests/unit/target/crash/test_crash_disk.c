@@ -53,8 +53,7 @@ struct crash {
 	uint8_t old[T_SECTOR]; /* of Compare and Write */
 	uint64_t next_id;
 	unsigned int answered, failed;
-	bool zeroes; /* the backend supports it */
-	bool sure;   /* an error is a failure of the test */
+	bool sure; /* an error is a failure of the test */
 	bool beyond;
 	const struct setup *how;
 	uint64_t seed;
@@ -270,8 +269,6 @@ static void send_command(struct crash *c, struct slot *s)
 	/* The first fused command of a namespace turns on the locks of blocks. */
 	bool compare = dice >= 90 && c->seed % 2;
 
-	if (dice >= 60 && dice < 70 && !c->zeroes)
-		dice = 0;
 	s->fua = pick(c, 3) == 0;
 	s->n = 1 + pick(c, pick(c, 3) ? 4 : MOST);
 	s->first = pick(c, HOT - s->n);
@@ -387,7 +384,6 @@ static bool run_seed(const struct setup *how, uint64_t seed, enum t_mistake mist
 	c->kernel.mistake = mistake;
 	c->kernel.fail_sync = fail_sync;
 	c->sure = !fail_sync;
-	c->zeroes = how->engine == RDT_ENGINE_IO_URING;
 	run_commands(c);
 	beyond = c->beyond;
 	CU_ASSERT_EQUAL(c->failed, 0);
@@ -403,10 +399,8 @@ static bool run_seed(const struct setup *how, uint64_t seed, enum t_mistake mist
 static const struct setup setups[] = {
 	{"io_uring, page cache", RDT_ENGINE_IO_URING, RDT_DIRECT_OFF},
 	{"io_uring, direct", RDT_ENGINE_IO_URING, RDT_DIRECT_ON},
-#ifdef HAVE_LIBAIO
 	{"aio, page cache", RDT_ENGINE_AIO, RDT_DIRECT_OFF},
 	{"aio, direct", RDT_ENGINE_AIO, RDT_DIRECT_ON},
-#endif
 };
 
 #define SETUPS (sizeof(setups) / sizeof(setups[0]))

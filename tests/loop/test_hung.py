@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One device that hangs with hundreds of commands: another namespace on the same reactor is served meanwhile."""
+
+import os
+import sys
+
+import nvmf_peer as nv
+from t_loop import NQN, each, main, requires_engine, requires_program, requires_root, wait_for
+from t_storage import MIB, WRITE_ZEROES, as_root, hang_env, mount, pattern
+
+QUEUES, EACH = 6, 100
+FLUSH = 0
+
+
+class Preload:
+    """The file of namespace 1 is on storage that hangs, as a library before the C library plays it."""
+
+    def __init__(self, t):
+        self.path, self.trigger = t.path('sick.img'), t.path('hang')
+        # of another device; a file system in memory
+        self.healthy = f'/dev/shm/{os.path.basename(t.dir)}.img'
+        t.cleanup(lambda: os.path.exists(self.healthy) and os.unlink(self.healthy))
+        self.env = hang_env(self.trigger, self.path)
+
+    def begin(self):
+        with open(self.trigger, 'wb'):
+            pass
+
+    def hangs(self):
+        return os.path.exists(self.trigger)
+
+    def end(self):
+        os.unlink(self.trigger)
+
+
+class Frozen:
+    """The file is on a file system that is frozen: the kernel blocks what would change it."""
+
+    def __init__(self, t):
+        requires_root()
+        requires_program('mkfs.ext4')
+        requires_program('fsfreeze')
+        with open(t.path('fs'), 'wb') as f:
+            f.truncate(64 * MIB)
+        as_root(t, 'mkfs.ext4', '-q', t.path('fs'))
+        self.t, self.where, self.env, self.frozen = t, mount(t, '-o', 'loop', t.path('fs')), None, False
+        self.path, self.healthy = f'{self.where}/sick.img', t.path('healthy.img')
+
+    def begin(self):
+        as_root(self.t, 'fsfreeze', '--freeze', self.where)
+        self.frozen = True
+        self.t.cleanup(self.end)  # before the target is ended, which the kernel would have wait for this
+
+    def hangs(self):
+        return self.frozen
+
+    def end(self):
+        if self.frozen:
+            self.frozen = False
+            self.t.run(['fsfreeze', '--unfreeze', self.where], wrap=False)
+
+
+FAULTS = (('preload, io_uring', Preload, 'io_uring', 'off'), ('preload, aio', Preload, 'aio', 'off'),
+          ('frozen, io_uring', Frozen, 'io_uring', 'auto'), ('frozen, io_uring, buffered', Frozen, 'io_uring', 'off'),
+          ('frozen, aio', Frozen, 'aio', 'auto'), ('frozen, aio, buffered', Frozen, 'aio', 'off'))
+
+
+def post_many(queue, lba):
+    """Commands for namespace 1 that its storage does not end. Their data is in the capsules."""
+    cids = [queue.next_cid() for _ in range(EACH)]
+    for number, cid in enumerate(cids[1:]):
+        queue.post(nv.sqe(nv.NVM_WRITE, cid, nsid=1, cdw10=lba + number, sgl=nv.offset_sgl(0, 512)) + bytes([number + 1]) * 512)
+    queue.post(nv.sqe(FLUSH, cids[0], nsid=1))
+    return cids
+
+
+def everything(t, queue, seed):
+    """All kinds of commands for namespace 2."""
+    data = pattern(seed, 32 * 1024)
+    nv.expect(queue.write_blocks(2, 0, data))
+    nv.expect(queue.flush(2))
+    nv.expect(queue.write_blocks(2, 64, data, fua=True))
+    nv.expect(queue.call(nv.sqe(WRITE_ZEROES, queue.next_cid(), nsid=2, cdw10=128, cdw12=63)))
+    for lba, want in ((0, data), (64, data), (128, bytes(32 * 1024))):
+        cqe, got = queue.read_blocks(2, lba, 64)
+        nv.expect(cqe)
+        t.same(got, want)
+
+
+@each(*FAULTS)
+def six_hundred_commands_that_hang(t, fault, engine, direct):
+    requires_engine(engine)
+    sick = fault(t)
+    target = t.target([t.namespace(1, path=sick.path, size='16MiB', engine=engine, direct=direct),
+                       t.namespace(2, path=sick.healthy, size='16MiB', engine=engine, direct=direct)], target={'reactors': 1}, env=sick.env)
+    with nv.Host(target.addr, target.port, NQN) as h:
+        h.enable()
+        healthy = h.add_io()
+        everything(t, healthy, 0)
+        queues = [h.add_io(depth=EACH + 4) for _ in range(QUEUES)]
+        sick.begin()
+        hung = [post_many(queue, number * EACH) for number, queue in enumerate(queues)]
+        # A Flush may end on a frozen file system that has nothing to write.
+        wait_for(lambda: everything(t, healthy, 1) or target.counters()['requests'] >= QUEUES * (EACH - 1),
+                 'the commands to arrive')
+        for seed in range(2, 12):
+            everything(t, healthy, seed)
+        t.ok(target.counters()['requests'] >= QUEUES * (EACH - 1), 'a write of the sick disk was answered')
+        t.ok(sick.hangs(), 'the disk is well again')
+        sick.end()
+        for queue, cids in zip(queues, hung):
+            for cid in cids:
+                nv.expect(queue.wait(cid))
+        for number in range(QUEUES):
+            cqe, got = queues[0].read_blocks(1, number * EACH, 1)
+            nv.expect(cqe)
+            t.same(got, bytes([1]) * 512)
+        h.shutdown()
+
+
+if __name__ == '__main__':
+    sys.exit(main(fabrics=('iwarp',)))  # the data must be in the capsules
