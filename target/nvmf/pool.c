@@ -6,7 +6,10 @@
  * transferred since its last transfer beyond the deadline (rdma_watch.c). All other hosts are in
  * doubt. Together they use at most half of the pool, and those of one address at most as much as is
  * left for other addresses. A quarter of that half is kept for hosts that use nothing: each gets
- * the smallest block, with which it can prove itself.
+ * the smallest block, with which it can prove itself. For a new host that asks for a larger block,
+ * the hosts of its address leave room: a first block takes at most half of what is left to them, so
+ * that there is room for the next one and for all smaller ones. A host that has stalled lately is
+ * not a new one.
  *
  * Copying into the sockets of hosts in doubt costs time even if these hosts never read: a thousand
  * new hosts fill a thousand socket buffers. So all hosts in doubt together get TURN_BYTES in each
@@ -87,6 +90,22 @@ static bool is_first_block(const struct rdt_pool *pool, const struct rdt_account
 	return !acc->used && size <= pool->unit;
 }
 
+static bool is_new(const struct rdt_account *acc)
+{
+	return !acc->used && !acc->stalled;
+}
+
+/* A first block of any size: beyond the share of its address, but an eighth of the half is kept for
+ * the smallest ones. */
+static RD_COLD bool may_have_as_new(const struct rdt_pool *pool, const struct rdt_account *acc,
+				    size_t size)
+{
+	size_t all = pool->in_doubt + size, room = half_of(pool) / 2;
+
+	return is_new(acc) && all <= half_of(pool) / 8 * 7 && *acc->in_doubt < room &&
+	       size <= (room - *acc->in_doubt) / 2;
+}
+
 /* A quarter of the half is kept for the first blocks of hosts that use nothing. */
 static RD_COLD bool may_have_in_doubt(struct rdt_pool *pool, const struct rdt_account *acc,
 				      size_t size)
@@ -96,13 +115,17 @@ static RD_COLD bool may_have_in_doubt(struct rdt_pool *pool, const struct rdt_ac
 
 	if (is_first_block(pool, acc, size))
 		return all <= half_of(pool);
-	if (all > most)
-		return false;
+	if (!may_have_as_new(pool, acc, size)) {
+		if (all > most)
+			return false;
+		if ((acc->used || *acc->in_doubt) && *acc->in_doubt + more > most - all)
+			return false;
+	}
 	if (owes(pool)) {
 		pace(pool);
 		return false;
 	}
-	return (!acc->used && !*acc->in_doubt) || *acc->in_doubt + more <= most - all;
+	return true;
 }
 
 /* Within its share? A host that uses nothing gets a block as soon as one is free. */
@@ -126,7 +149,9 @@ static enum rdt_turn turn_of(const struct rdt_pool *pool, const struct rdt_accou
 
 	if (is_trusted(acc, size))
 		return RDT_TURN_GOOD;
-	return is_first_block(pool, acc, size) ? RDT_TURN_FIRST : RDT_TURN_DOUBT;
+	if (is_first_block(pool, acc, size))
+		return RDT_TURN_FIRST;
+	return is_new(acc) ? RDT_TURN_NEW : RDT_TURN_DOUBT;
 }
 
 /* A request waits, and the account had its turn, or the result of turn_of() has changed. */
@@ -246,7 +271,7 @@ static void serve_in_doubt(struct rdt_pool *pool, enum rdt_turn turn)
 		acc = TAILQ_FIRST(&pool->turns[turn]);
 		if (!acc || acc->refused_at == pool->changes)
 			return;
-		if (turn == RDT_TURN_DOUBT && owes(pool)) {
+		if (turn != RDT_TURN_FIRST && owes(pool)) {
 			pace(pool);
 			return;
 		}
@@ -269,6 +294,8 @@ static void serve_all(struct rdt_pool *pool)
 	serve_good(pool);
 	if (!pool->tight)
 		serve_in_doubt(pool, RDT_TURN_FIRST);
+	if (!pool->tight)
+		serve_in_doubt(pool, RDT_TURN_NEW);
 	if (!pool->tight)
 		serve_in_doubt(pool, RDT_TURN_DOUBT);
 }
@@ -416,7 +443,8 @@ bool rdt_pool_pressed(const struct rdt_pool *pool)
 	const struct rdt_account *acc;
 	unsigned int looked = 0;
 
-	if (pool->tight || !TAILQ_EMPTY(&pool->turns[RDT_TURN_FIRST]))
+	if (pool->tight || !TAILQ_EMPTY(&pool->turns[RDT_TURN_FIRST]) ||
+	    !TAILQ_EMPTY(&pool->turns[RDT_TURN_NEW]))
 		return true;
 	TAILQ_FOREACH (acc, &pool->turns[RDT_TURN_GOOD], link)
 		if (acc->used < few)
@@ -438,6 +466,12 @@ static void init_share(struct rdt_share *share, struct rdt_site *site)
 	}
 }
 
+static void mark_stalled(struct rdt_share *share, bool stalled)
+{
+	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++)
+		share->accounts[i].stalled = stalled;
+}
+
 int rdt_shares_init(struct rdt_reactor *r)
 {
 	r->shares = calloc(RDT_SHARE_BUCKETS, sizeof(*r->shares));
@@ -450,6 +484,7 @@ int rdt_shares_init(struct rdt_reactor *r)
 
 void rdt_shares_fini(struct rdt_reactor *r)
 {
+	rdt_stallers_fini(&r->stallers);
 	free(r->shares);
 	r->shares = NULL;
 }
@@ -479,6 +514,7 @@ void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn)
 			return; /* out of memory: uses the share of unassociated connections */
 		init_share(share, site);
 		memccpy(share->hostnqn, hostnqn, 0, sizeof(share->hostnqn));
+		mark_stalled(share, rdt_staller_known(qp, hostnqn));
 		LIST_INSERT_HEAD(list, share, link);
 	}
 	share->qpairs++;
@@ -504,6 +540,10 @@ void rdt_share_late(struct rdt_qpair *qp, bool late)
 	if (qp->late == late)
 		return;
 	qp->late = late;
+	if (late && qp->share != &qp->reactor->unassociated) {
+		rdt_staller_note(qp, qp->share->hostnqn);
+		mark_stalled(qp->share, true);
+	}
 	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++) {
 		struct rdt_pool *pool = &qp->reactor->pools[i];
 		struct rdt_account *acc = &qp->share->accounts[i];

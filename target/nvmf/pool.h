@@ -46,6 +46,7 @@ struct rdt_account {
 	unsigned int late;
 	/* counts as in doubt: its use is part of the @in_doubt sums */
 	bool doubt;
+	bool stalled; /* it was late lately, maybe on connections that have ended: stallers.h */
 	uint64_t refused_at; /* pool->changes when it was last refused a block in doubt */
 	uint64_t passed_at;  /* pool->returns when it was last refused one of the reserve */
 	uint8_t turn;        /* enum rdt_turn; valid while a request waits */
@@ -57,6 +58,7 @@ struct rdt_account {
 enum rdt_turn {
 	RDT_TURN_GOOD,
 	RDT_TURN_FIRST, /* in doubt, uses nothing, and asks for the smallest block */
+	RDT_TURN_NEW,   /* in doubt, uses nothing, and has not stalled lately */
 	RDT_TURN_DOUBT,
 	RDT_TURNS,
 };

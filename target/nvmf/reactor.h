@@ -17,6 +17,7 @@
 #include "pool.h"
 #include "qpair_walk.h"
 #include "req_latency.h"
+#include "stallers.h"
 
 struct rdt_disc_order;
 struct rdt_engines;
@@ -73,6 +74,7 @@ struct rdt_reactor {
 	struct rdt_admin_debt admin;     /* of all hosts */
 	struct rdt_share_bucket *shares; /* [RDT_SHARE_BUCKETS]: shares of connected hosts */
 	struct rdt_share unassociated;   /* share of all connections without a Connect */
+	struct rdt_stallers stallers;
 	struct rdt_site nowhere;         /* site of connections without an address */
 	struct rdt_fresh_list fresh;     /* connections without a Connect, oldest first */
 	unsigned int fresh_count;

@@ -13,6 +13,7 @@ MIB = 2048   # blocks
 DEPTH = 32   # of an I/O queue
 LARGE = 24   # commands of 1 MiB on it: as much as the buffers of a reactor, for each host
 KEY = 0x200  # of memory that is never looked at
+BLOCKS = ('4k', '8k', '64k', '1M')
 
 
 def name(n):
@@ -40,27 +41,29 @@ def enable(peer):
             return
 
 
-def spawn(peer, script):
-    """One more connection from the same address. The caller awaits it in open_hosts()."""
+def spawn(peer, script, again=False):
+    """One more connection from the same address, again whenever it has ended. The caller awaits it in open_hosts()."""
     other = Peer(peer.crowd, script, peer.source)
+    if again:
+        peer.crowd.keep_open(other)
     peer.crowd.spawned = [*getattr(peer.crowd, 'spawned', ()), other]
     peer.crowd.counts['opened'] += 1
     other.begin()
 
 
-def admin(peer, n, then):
+def admin(peer, n, then, again):
     """A host: an enabled controller, and a script for each I/O queue, or one string for this queue."""
     got = nv.expect((yield from associate(peer, hostnqn=name(n), depth=128)))
     yield from enable(peer)
     for qid, script in enumerate(then, 1):
-        spawn(peer, functools.partial(script, n=n, qid=qid, cntlid=got.dw0 & 0xFFFF))
+        spawn(peer, functools.partial(script, n=n, qid=qid, cntlid=got.dw0 & 0xFFFF), again)
     yield DRAIN
 
 
-def open_hosts(crowd, size, *scripts, sources=None):
+def open_hosts(crowd, size, *scripts, sources=None, again=False):
     """@size hosts, each with these scripts for its I/O queues."""
     numbers = iter(range(size))
-    crowd.open(size, lambda peer: admin(peer, next(numbers), scripts), sources=sources)
+    crowd.open(size, lambda peer: admin(peer, next(numbers), scripts, again), sources=sources)
     while not all(peer.settled for peer in crowd.spawned):
         crowd.step(0.1)
 
@@ -139,17 +142,22 @@ def deep_queue(peer):
     yield DRAIN
 
 
-@attack('Writes without their data', sizes=(4, 100, 1000), small=150)
+@attack('Writes without their data', sizes=(4, 100, 1000), small=150, blocks=BLOCKS)
 def writes(crowd, size):
     open_hosts(crowd, size, stuck_writes)
 
 
-@attack('Writes without their data, many addresses', sizes=(100, 1000), small=150)
+@attack('Writes without their data, again and again', sizes=(8, 100), small=8, blocks=BLOCKS)
+def writes_again(crowd, size):
+    open_hosts(crowd, size, stuck_writes, again=True)
+
+
+@attack('Writes without their data, many addresses', sizes=(100, 1000), small=150, blocks=BLOCKS)
 def writes_everywhere(crowd, size):
     open_hosts(crowd, size, stuck_writes, sources=addresses(64))
 
 
-@attack('Reads that are not taken', sizes=(4, 100, 1000), small=150)
+@attack('Reads that are not taken', sizes=(4, 100, 1000), small=150, blocks=BLOCKS)
 def reads(crowd, size):
     open_hosts(crowd, size, stuck_reads)
 

@@ -77,15 +77,16 @@ class Attack:
     target: dict  # keys of the configuration's `target` section
     config: object  # None, or a function of the test: more arguments for its target()
     p99: float  # None, or the factor by which the 99th percentile of a read may grow
+    blocks: tuple  # sizes of the reads of the host that is measured, each a row of tools/attack
 
     @property
     def module(self):
         return self.run.__module__
 
 
-def attack(name, *, sizes, small, busy=False, target=None, config=None, p99=None):
+def attack(name, *, sizes, small, busy=False, target=None, config=None, p99=None, blocks=('4k',)):
     def mark(fn):
-        fn.attack = Attack(name, fn, sizes, small, busy, target or {}, config, p99)
+        fn.attack = Attack(name, fn, sizes, small, busy, target or {}, config, p99, blocks)
         return fn
     return mark
 
@@ -265,6 +266,10 @@ class Crowd:
             self.step(0.1)
             if time.monotonic() > end:
                 raise Failure(f'after {seconds} s: {self.counts}')
+
+    def keep_open(self, peer):
+        """A connection that the target closes is made again at once."""
+        self._persistent.add(peer)
 
     def ended(self, peer):
         self.counts['ended'] += 1

@@ -190,6 +190,53 @@ static void half_is_a_reserve(void)
 	CU_ASSERT_EQUAL(pool->in_doubt, 0);
 }
 
+/* Beside a host of its address that holds what one address may, a new host gets its first block,
+ * whatever its size, as long as half of the room is left; one that has stalled gets none. */
+static void room_for_new_hosts(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_pool *pool = &p.env->t->reactors[1].pools[RDT_POOL_IO];
+	struct t_conn *other = second_host(p.env), *third;
+
+	forget(p.io);
+	forget(other);
+	p.io->hold_respond = other->hold_respond = true;
+	for (unsigned int i = 0; i < 16; i++)
+		ask(p.io, RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(held(p.io), 12); /* of 24 */
+	ask(other, 4 * RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(held(other), 0);
+	CU_ASSERT(rdt_pool_pressed(pool));
+	rdt_qpair_close(&other->qp, "test");
+	t_turn(p.env);
+	other = second_host(p.env);
+	other->hold_respond = true;
+	forget(other);
+	ask(other, 2 * RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(held(other), 2);
+	/* It stalls, and comes again. */
+	rdt_share_late(&other->qp, true);
+	rdt_qpair_close(&other->qp, "test");
+	other->hold_respond = false;
+	t_turn(p.env);
+	other = second_host(p.env);
+	forget(other);
+	ask(other, 2 * RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(held(other), 0);
+	CU_ASSERT_EQUAL(t_answers(other), 0);
+	third = host_named(p.env, "nqn.2026-11.io.rdnvme:third");
+	forget(third);
+	ask(third, 2 * RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(t_answers(third), 1);
+	p.io->hold_respond = false;
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(other), 1);
+	/* Later it is a new host again. */
+	t_advance(p.env, RDT_STALLER_NS);
+	CU_ASSERT_FALSE(rdt_staller_known(&other->qp, other->qp.share->hostnqn));
+	t_pair_free(&p);
+}
+
 /* A late host has lost its right to the reserve. */
 static void late_hosts(void)
 {
@@ -697,6 +744,7 @@ const struct t_case t_flow_cases[] = {
 	{"commands without a buffer wait in order", buffers_in_order},
 	{"a host has its share of the buffers, and others go on", one_host_has_a_share},
 	{"half of the buffers is for hosts that move their data", half_is_a_reserve},
+	{"there is room for the first block of a new host", room_for_new_hosts},
 	{"a host that is late loses the reserve", late_hosts},
 	{"who has its share is passed by others that wait", hosts_that_wait},
 	{"who was refused in doubt is looked at after a change", refused_until_a_change},
