@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "util/cold.h"
 #include "backend_types.h"
@@ -114,7 +115,7 @@ void rdt_bdev_detach(struct rdt_bdev *bdev)
 	if (!bdev)
 		return;
 	base = rdt_bdev_base(bdev);
-	base->on_sync_failed = NULL;
+	base->on_fault = NULL;
 	atomic_store(&base->on_changed, NULL);
 	/* Another thread may be in the function, which only posts a message. */
 	while (atomic_load(&base->calling))
@@ -156,12 +157,22 @@ static bool sync_in_doubt(int err, bool after_write)
 	}
 }
 
+/* Returns whether it is new. */
+static bool remember(struct rdt_bdev *base, enum rdt_fault fault)
+{
+	int64_t never = 0;
+
+	atomic_compare_exchange_strong(&base->fault_since, &never, time(NULL));
+	return !(atomic_fetch_or(&base->faults, 1u << fault) & 1u << fault);
+}
+
 void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err)
 {
 	struct rdt_bdev *base = rdt_bdev_base(bdev);
 	int none = 0;
 
-	if (!atomic_compare_exchange_strong(&base->sync_err, &none, err))
+	atomic_compare_exchange_strong(&base->sync_err, &none, err);
+	if (!remember(base, RDT_FAULT_SYNC))
 		return;
 	rd_err(log, RD_LOG_BACKEND,
 	       "%s: SYNC FAILED: %s (errno %d): data that hosts were told is stored may be lost. "
@@ -169,8 +180,51 @@ void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char 
 	       "storage; then remove the namespace from the configuration, send SIGHUP, check or "
 	       "restore its data, add it again and send SIGHUP (or restart rdtarget)",
 	       what, strerror(-err), -err);
-	if (base->on_sync_failed)
-		base->on_sync_failed(base->on_sync_failed_arg);
+	if (base->on_fault)
+		base->on_fault(base->on_fault_arg);
+}
+
+void rdt_bdev_ended_early(struct rdt_bdev *bdev, struct rd_log *log, const char *what, uint64_t end)
+{
+	struct rdt_bdev *base = rdt_bdev_base(bdev);
+	uint64_t before = atomic_load(&base->data_end);
+
+	/* The smallest one. 0 is stored as 1: no block ends there. */
+	end = end ? end : 1;
+	while ((!before || end < before) &&
+	       !atomic_compare_exchange_weak(&base->data_end, &before, end))
+		;
+	if (!remember(base, RDT_FAULT_SHORT))
+		return;
+	rd_err(log, RD_LOG_BACKEND,
+	       "%s: DATA IS MISSING: it ends at byte %llu or before, but %llu bytes are served. "
+	       "From now on every write and Flush of every host fails, and every read behind "
+	       "that byte. Restore it; then remove the namespace from the configuration, send "
+	       "SIGHUP, add it again and send SIGHUP (or restart rdtarget)",
+	       what, (unsigned long long)end, (unsigned long long)base->size);
+	if (base->on_fault)
+		base->on_fault(base->on_fault_arg);
+}
+
+bool rdt_bdev_noticed(struct rdt_bdev *bdev, struct rdt_noticed *out)
+{
+	struct rdt_bdev *base = rdt_bdev_base(bdev);
+	uint32_t faults = atomic_load(&base->faults);
+
+	if (!faults)
+		return false;
+	out->since = atomic_load(&base->fault_since);
+	if (faults & 1u << RDT_FAULT_SHORT)
+		snprintf(out->text, sizeof(out->text),
+			 "its storage ends at byte %llu or before: writes, and reads behind that, "
+			 "are refused",
+			 (unsigned long long)atomic_load(&base->data_end));
+	else
+		snprintf(out->text, sizeof(out->text),
+			 "a sync of its storage has failed (%s): writes are refused, and what "
+			 "hosts wrote before may be lost",
+			 strerror(-atomic_load(&base->sync_err)));
+	return true;
 }
 
 int rdt_bdev_sync_error(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err,
@@ -196,16 +250,20 @@ bool rdt_extents_add(struct rdt_extents *ex, uint64_t from, uint64_t to)
 	return true;
 }
 
-RD_COLD enum rdt_bio_submit rdt_chan_refuse(struct rdt_chan *chan, struct rdt_bio *bio)
+RD_COLD enum rdt_bio_submit rdt_chan_check(struct rdt_chan *chan, struct rdt_bio *bio)
 {
 	struct rdt_bdev *bdev = chan->bdev;
 	uint64_t size = atomic_load(&bdev->size);
+	uint32_t faults = atomic_load(&bdev->faults);
 
 	bio->result = -ERANGE;
-	if (bio->offset <= size && bio->length <= size - bio->offset) {
-		bio->result = -ENOTRECOVERABLE;
-		atomic_fetch_add(&bdev->sync_refused, 1);
-	}
+	if (bio->offset > size || bio->length > size - bio->offset)
+		return RDT_BIO_DONE;
+	if (bio->op == RDT_BIO_READ && (!(faults & 1u << RDT_FAULT_SHORT) ||
+					bio->offset + bio->length <= atomic_load(&bdev->data_end)))
+		return bdev->ops->submit(chan, bio);
+	bio->result = bio->op == RDT_BIO_READ ? -EIO : -ENOTRECOVERABLE;
+	atomic_fetch_add(&bdev->refused, 1);
 	return RDT_BIO_DONE;
 }
 
@@ -218,10 +276,27 @@ int rdt_bdev_measure(struct rdt_bdev *bdev, uint64_t size, uint64_t *found, char
 	return base->ops->measure ? base->ops->measure(base, size, found, err, err_size) : 0;
 }
 
+/* The namespace has become so small that it does not contain what is lost. */
+static void forget_lost_end(struct rdt_bdev *base)
+{
+	if (base->size > atomic_load(&base->data_end))
+		return;
+	atomic_fetch_and(&base->faults, ~(1u << RDT_FAULT_SHORT));
+	atomic_store(&base->data_end, 0);
+	if (!atomic_load(&base->faults))
+		atomic_store(&base->fault_since, 0);
+}
+
 int rdt_bdev_take_size(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
 {
-	if (bdev->ops->resize)
-		return bdev->ops->resize(bdev, size, err, err_size);
+	int rc;
+
+	if (bdev->ops->resize) {
+		rc = bdev->ops->resize(bdev, size, err, err_size);
+		if (!rc && !bdev->lower)
+			forget_lost_end(bdev);
+		return rc;
+	}
 	if (!size || size == bdev->size)
 		return 0;
 	snprintf(err, err_size, "the size of backend %s cannot change", bdev->ops->name);

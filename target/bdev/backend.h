@@ -149,19 +149,30 @@ struct rdt_bdev_ops {
 	int (*opened)(struct rdt_bdev *bdev, char *err, size_t err_size);
 };
 
+/* Data that hosts were told is stored, or may be read, is lost or may be. What was noticed is
+ * remembered until the namespace is opened again. */
+enum rdt_fault {
+	RDT_FAULT_SYNC,  /* a sync failed: everything except reads is refused */
+	RDT_FAULT_SHORT, /* the file or device is smaller than what is served: also reads behind
+			  * its end are refused, because blocks that come back there are zeroes */
+	RDT_FAULTS,
+};
+
 struct rdt_bdev {
 	const struct rdt_bdev_ops *ops;
 	struct rdt_bdev *lower; /* a layer owns the bdev below it; NULL: this is a backend */
 	/* bytes, a multiple of block_size; written by the main thread only */
 	_Atomic uint64_t size;
-	/* Backend: the first error of a sync, as -errno; 0: none. It is cleared only by opening the
-	 * namespace again. See rdt_bdev_sync_failed(). */
-	_Atomic int sync_err;
-	/* Called once when @sync_err is set, on the thread that met the failure. NULL: nobody is
-	 * told. Set before the first channel is opened. */
-	void (*on_sync_failed)(void *arg);
-	void *on_sync_failed_arg;
-	_Atomic uint64_t sync_refused; /* bios refused because of @sync_err */
+	/* Backend: the failures that were noticed, 1u << enum rdt_fault. See enum rdt_fault. */
+	_Atomic uint32_t faults;
+	_Atomic int sync_err;        /* RDT_FAULT_SYNC: -errno of the first one; 0: none */
+	_Atomic uint64_t data_end;   /* RDT_FAULT_SHORT: bytes; what was behind is lost */
+	_Atomic int64_t fault_since; /* when the first one was noticed: time(2) */
+	/* Called when one is noticed, on that thread. NULL: nobody is told. Set before the first
+	 * channel is opened. */
+	void (*on_fault)(void *arg);
+	void *on_fault_arg;
+	_Atomic uint64_t refused; /* bios refused because of @faults */
 	/* Backend: see rdt_bdev_watch() and rdt_bdev_changed(). */
 	void (*_Atomic on_changed)(void *arg);
 	void *on_changed_arg; /* set before @on_changed */
@@ -255,7 +266,7 @@ bool rdt_bdev_take_changed(struct rdt_bdev *bdev);
 
 /*
  * The target does not use @bdev any more: no channel is open, and none will be. Afterwards the
- * functions of rdt_bdev_watch() and on_sync_failed are not called, so that rdt_bdev_close() can run
+ * functions of rdt_bdev_watch() and on_fault are not called, so that rdt_bdev_close() can run
  * on a worker thread although the target ends first. Main thread; does not wait for storage. NULL
  * is allowed.
  */
@@ -336,6 +347,23 @@ static inline struct rdt_bdev *rdt_bdev_base(struct rdt_bdev *bdev)
  */
 void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err);
 /*
+ * Remember that the file or device ends at byte @end, before its size, because a read found the end
+ * there or rdt_bdev_path_check() said so. From now on everything except reads ends with
+ * -ENOTRECOVERABLE, because a write would make the lost blocks zeroes, and reads behind @end with
+ * -EIO, until the namespace is opened again, or rdt_bdev_take_size() takes a size of at most @end.
+ * Logs the first failure only. Any thread; @bdev may be a layer.
+ */
+void rdt_bdev_ended_early(struct rdt_bdev *bdev, struct rd_log *log, const char *what,
+			  uint64_t end);
+
+/* What was noticed, for people. */
+struct rdt_noticed {
+	int64_t since;  /* time(2) */
+	char text[200]; /* a sentence without the name of the namespace */
+};
+/* False: nothing was. Any thread; @bdev may be a layer. */
+bool rdt_bdev_noticed(struct rdt_bdev *bdev, struct rdt_noticed *out);
+/*
  * What a sync that ended with @err (-errno) means: data may be lost, which is remembered as
  * rdt_bdev_sync_failed() does, or the sync was never started. @after_write: a write that includes
  * the sync (RWF_DSYNC, or FUA of a device) failed, which fails before the sync when space or
@@ -351,12 +379,13 @@ int rdt_bdev_sync_error(struct rdt_bdev *bdev, struct rd_log *log, const char *w
  */
 bool rdt_extents_add(struct rdt_extents *ex, uint64_t from, uint64_t to);
 
-enum rdt_bio_submit rdt_chan_refuse(struct rdt_chan *chan, struct rdt_bio *bio);
+/* Refuses a bio, or submits it all the same. */
+enum rdt_bio_submit rdt_chan_check(struct rdt_chan *chan, struct rdt_bio *bio);
 
 /*
  * The only entry into backends and layers. Refuses a bio beyond bdev->size with -ERANGE, although
- * the command was checked on arrival: layers queue bios, and namespaces shrink. Refuses writes and
- * syncs after a failed sync.
+ * the command was checked on arrival: layers queue bios, and namespaces shrink. Refuses what
+ * bdev->faults does not allow.
  */
 static inline enum rdt_bio_submit rdt_chan_submit(struct rdt_chan *chan, struct rdt_bio *bio)
 {
@@ -364,9 +393,8 @@ static inline enum rdt_bio_submit rdt_chan_submit(struct rdt_chan *chan, struct 
 	uint64_t size = atomic_load_explicit(&bdev->size, memory_order_relaxed);
 
 	if (bio->offset > size || bio->length > size - bio->offset ||
-	    (bio->op != RDT_BIO_READ &&
-	     atomic_load_explicit(&bdev->sync_err, memory_order_relaxed)))
-		return rdt_chan_refuse(chan, bio);
+	    atomic_load_explicit(&bdev->faults, memory_order_relaxed))
+		return rdt_chan_check(chan, bio);
 	return bdev->ops->submit(chan, bio);
 }
 

@@ -241,6 +241,9 @@ static int advance_bio(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 				bio->op == RDT_BIO_READ
 					? "the file ends before its size at start-up"
 					: "nothing was written");
+		if (bio->op == RDT_BIO_READ)
+			rdt_bdev_ended_early(fio->chan->chan.bdev, e->log, fio->chan->path,
+					     bio->offset + fio->moved);
 		return -EIO;
 	}
 	if (fio->bounce && bio->op == RDT_BIO_READ)

@@ -15,16 +15,16 @@
 #include "target.h"
 #include "target/bdev/backend.h"
 
-/* On the reactor whose I/O failed, once for each namespace. */
-static void tell_sync_failed(void *arg)
+/* On the thread that noticed it, once for each kind of failure of a namespace. */
+static void tell_fault(void *arg)
 {
 	const struct rdt_ns *ns = arg;
 	struct rdt_subsys *ss = ns->subsys;
 	struct rdt_ctrl *ctrl;
 
 	/* Before the events are posted, because their handler reads it */
-	atomic_store(&ns->marks->sync_failed, true);
-	atomic_store(&ss->sync_failed, true);
+	atomic_store(&ns->marks->faulty, true);
+	atomic_store(&ss->faulty, true);
 	pthread_mutex_lock(&ss->lock);
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
 		if (!rdt_ns_visible(ctrl, ns))
@@ -40,8 +40,8 @@ void rdt_health_watch(struct rdt_ns *ns)
 {
 	struct rdt_bdev *base = rdt_bdev_base(ns->bdev);
 
-	base->on_sync_failed_arg = ns;
-	base->on_sync_failed = tell_sync_failed;
+	base->on_fault_arg = ns;
+	base->on_fault = tell_fault;
 }
 
 uint8_t rdt_health_warning(const struct rdt_ctrl *ctrl)
@@ -51,11 +51,10 @@ uint8_t rdt_health_warning(const struct rdt_ctrl *ctrl)
 	const struct rdt_ns_place *end, *place;
 	bool failed = false, all = true;
 
-	if (!atomic_load(&ss->sync_failed))
+	if (!atomic_load(&ss->faulty))
 		return 0;
 	for (place = rdt_ns_places(ctrl->owner, ss, 0, &end); place < end; place++) {
-		bool bad =
-			atomic_load_explicit(&marks[place->slot].sync_failed, memory_order_relaxed);
+		bool bad = atomic_load_explicit(&marks[place->slot].faulty, memory_order_relaxed);
 
 		if (rdt_slots_has(&ctrl->hidden, place->slot))
 			continue;

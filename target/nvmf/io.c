@@ -123,7 +123,7 @@ static void log_io_failure(struct rdt_req *req)
 		       RD_LOG_ERROR, "%s namespace %u: %s of %llu bytes at %llu failed: %s",
 		       req->ns->subsys->nqn, req->ns->nsid, req->cmd->name,
 		       (unsigned long long)bio->length, (unsigned long long)bio->offset,
-		       bio->result == -ENOTRECOVERABLE ? "a sync has failed"
+		       bio->result == -ENOTRECOVERABLE ? "refused, because its storage has failed"
 						       : strerror(-bio->result));
 }
 

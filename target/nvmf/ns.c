@@ -60,7 +60,7 @@ static void init_marks(struct rdt_ns *ns, struct rdt_ns_marks *marks)
 {
 	ns->marks = marks;
 	atomic_store(&marks->ana_group, (uint8_t)ns->cfg->ana_group);
-	atomic_store(&marks->sync_failed, false);
+	atomic_store(&marks->faulty, false);
 	atomic_store(&marks->err_recovery, 0);
 }
 

@@ -12,7 +12,7 @@
 
 struct rdt_ns_marks {
 	_Atomic uint8_t ana_group;     /* changes under subsys->lock */
-	atomic_bool sync_failed;       /* stays set */
+	atomic_bool faulty;            /* a fault of its storage was noticed; stays set */
 	_Atomic uint16_t err_recovery; /* feature 05h: stored for hosts, without effect */
 };
 

@@ -24,7 +24,7 @@ struct nvme_status rdt_status_from_errno(int err, unsigned int bio_op)
 		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_NS_WRITE_PROTECTED);
 	case ERANGE: /* the namespace has shrunk since the command was checked */
 		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_LBA_RANGE);
-	case ENOTRECOVERABLE: /* see rdt_bdev_sync_failed() */
+	case ENOTRECOVERABLE: /* see enum rdt_fault */
 		return nvme_status_dnr(NVME_SCT_MEDIA, NVME_SC_WRITE_FAULT);
 	case EOPNOTSUPP:
 		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE);

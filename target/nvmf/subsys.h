@@ -64,8 +64,8 @@ struct rdt_subsys {
 	atomic_uint ns_count;
 	_Atomic uint32_t ops_mask; /* operations that the backends of all namespaces support */
 	atomic_bool volatile_cache;
-	/* a sync of a namespace has failed at some time: rdt_health_warning() */
-	atomic_bool sync_failed;
+	/* storage of a namespace has failed at some time: rdt_health_warning() */
+	atomic_bool faulty;
 
 	/* Guards ctrls, host_ctrls, asking, asks, cntlids, next_cntlid, namespaces (changed by the
 	 * main thread only), the stale-write fence, and the release of the last reference to a

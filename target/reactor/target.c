@@ -191,7 +191,7 @@ static void status_subsys(struct rdt_target *t, struct rdt_subsys *ss)
 		const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
 
 		sync_failed += base && atomic_load(&base->sync_err);
-		refused += base ? atomic_load(&base->sync_refused) : 0;
+		refused += base ? atomic_load(&base->refused) : 0;
 	}
 	rd_notice(t->log, RD_LOG_MAIN,
 		  "status: subsystem=%s controllers=%u namespaces=%u sync_failed=%u "

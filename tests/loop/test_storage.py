@@ -14,7 +14,7 @@ from t_loop import (ENGINE, FABRIC, LONG, Target, each, main, requires_engine, r
 from t_serving import exercise, host
 from t_storage import MIB, WRITE_ZEROES, as_root, loop_device, mount, pattern
 
-CAPACITY_EXCEEDED = 0x081
+CAPACITY_EXCEEDED, WRITE_FAULT, UNRECOVERED_READ = 0x081, 0x280, 0x281
 DNR = 0x8000
 
 
@@ -51,6 +51,35 @@ def a_full_file_system_is_capacity_exceeded(t, engine):
         h.shutdown()
     t.same(t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(MIB)).out, kept)
     target.expect(r'Write of \d+ bytes at \d+ failed: No space left on device')
+
+
+@each(('io_uring', 'io_uring'), ('aio', 'aio'))
+def a_file_that_was_cut_gives_read_errors(t, engine):
+    """Never old memory and never zeroes: the blocks beyond the new end are lost, and reads report that."""
+    target = t.target([t.namespace(size='16MiB', engine=engine)])
+    data = pattern(3, 16 * MIB)
+    t.rdinit('write', target.uri(), '--data', '-', input=data)
+    os.truncate(t.path('ns1.img'), 8 * MIB)
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        t.eq(queue.read_blocks(1, 16384, 8)[0].status, UNRECOVERED_READ, 'behind the end')
+        cqe, got = queue.read_blocks(1, 16380, 8)
+        t.eq(cqe.status, UNRECOVERED_READ, 'across the end')
+        t.eq(got, bytes(8 * 512), 'what a failed read brought')
+        cqe, got = queue.read_blocks(1, 16376, 8)
+        nv.expect(cqe)
+        t.same(got, data[16376 * 512:16384 * 512])
+        # A write behind the end would make the lost blocks zeroes, and so does another program.
+        t.eq(queue.write_blocks(1, 32000, bytes(512)).status, WRITE_FAULT, 'a write behind the end')
+        t.eq(queue.write_blocks(1, 0, bytes(512)).status, WRITE_FAULT, 'a write before the end')
+        t.eq(os.path.getsize(t.path('ns1.img')), 8 * MIB)
+        os.truncate(t.path('ns1.img'), 16 * MIB)
+        for lba in range(16384, 32768, 512):
+            t.eq(queue.read_blocks(1, lba, 8)[0].status, UNRECOVERED_READ, f'block {lba}, which was lost')
+        t.same(queue.read_blocks(1, 0, 8)[1], data[:4096])
+        h.shutdown()
+    t.eq(target.text().count('DATA IS MISSING: it ends at byte 8388608 or before, but 16777216 bytes are served'), 1)
 
 
 # ---- durable ----

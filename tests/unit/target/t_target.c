@@ -462,8 +462,8 @@ static void swap_disk(struct t_env *env, struct rdt_ns *ns)
 	struct t_disk *d = &env->disk[ns->slot];
 
 	make_disk(d);
-	d->bdev.on_sync_failed = ns->bdev->on_sync_failed;
-	d->bdev.on_sync_failed_arg = ns->bdev->on_sync_failed_arg;
+	d->bdev.on_fault = ns->bdev->on_fault;
+	d->bdev.on_fault_arg = ns->bdev->on_fault_arg;
 	rdt_subsys_count(ns, false);
 	rdt_bdev_close(&ns->bdev);
 	ns->bdev = &d->bdev;

@@ -7,6 +7,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
@@ -168,7 +169,7 @@ static void all_is_refused(struct bench *b)
 		CU_ASSERT_EQUAL(submit_run(b, RDT_BIO_DEALLOCATE, 0, 512, 0), -ENOTRECOVERABLE);
 		CU_ASSERT_EQUAL(submit_run(b, RDT_BIO_READ, 0, 512, 0), 0);
 	}
-	CU_ASSERT_EQUAL(atomic_load(&rdt_bdev_base(b->bdev)->sync_refused), 10);
+	CU_ASSERT_EQUAL(atomic_load(&rdt_bdev_base(b->bdev)->refused), 10);
 }
 
 static void a_failed_flush_stays(void)
@@ -207,6 +208,64 @@ static void a_layer_that_fails_a_flush(void)
 	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_WRITE, 0, 512, 0), 0);
 	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_FLUSH, 0, 0, 0), -ENOTRECOVERABLE);
 	all_is_refused(&b);
+}
+
+/* ---- files that end early ---- */
+
+static int told;
+
+static void fault_told(void *arg)
+{
+	told++;
+}
+
+static void a_file_that_ended_early(void)
+{
+	struct bench b = {.layers = {{.type = RDT_LAYER_DELAY}}};
+	struct rdt_noticed noticed;
+	struct rdt_bdev *base;
+	char err[256];
+
+	if (!submit_bench_open(&b, RDT_BACKEND_FILE, 1)) {
+		submit_bench_close(&b);
+		return;
+	}
+	base = rdt_bdev_base(b.bdev);
+	base->on_fault = fault_told;
+	told = 0;
+	CU_ASSERT_FALSE(rdt_bdev_noticed(b.bdev, &noticed));
+	CU_ASSERT_EQUAL_FATAL(truncate(b.path, SIZE / 2), 0);
+	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_READ, SIZE / 2 + 8192, 512, 0), -EIO);
+	CU_ASSERT_TRUE(rdt_bdev_noticed(b.bdev, &noticed));
+	CU_ASSERT_PTR_NOT_NULL(strstr(noticed.text, "its storage ends at byte 532480 or before"));
+	CU_ASSERT_TRUE(noticed.since > 0);
+	/* A smaller end may be noticed later, and a greater one says nothing new. */
+	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_READ, SIZE / 2, 512, 0), -EIO);
+	rdt_bdev_ended_early(b.bdev, NULL, "disk", SIZE - 512);
+	CU_ASSERT_EQUAL(told, 1);
+	/* A write would make the file long again, with zeroes for what is lost. */
+	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_WRITE, SIZE - 512, 512, 0), -ENOTRECOVERABLE);
+	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_FLUSH, 0, 0, 0), -ENOTRECOVERABLE);
+	CU_ASSERT_EQUAL(truncate(b.path, SIZE), 0); /* another program does */
+	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_READ, SIZE / 2, 512, 0), -EIO);
+	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_READ, SIZE / 2 - 512, 1024, 0), -EIO);
+	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_READ, SIZE / 2 - 512, 512, 0), 0);
+	CU_ASSERT_EQUAL(atomic_load(&base->refused), 4);
+	/* To be as long as before does not help; to be without the lost part does. */
+	CU_ASSERT_EQUAL(rdt_bdev_resize(b.bdev, 0, err, sizeof(err)), 0);
+	CU_ASSERT_TRUE(rdt_bdev_noticed(b.bdev, &noticed));
+	CU_ASSERT_EQUAL(truncate(b.path, SIZE / 2), 0);
+	CU_ASSERT_EQUAL(rdt_bdev_resize(b.bdev, 0, err, sizeof(err)), 0);
+	CU_ASSERT_FALSE(rdt_bdev_noticed(b.bdev, &noticed));
+	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_WRITE, 0, 512, 0), 0);
+	/* Two kinds at once: the size is taken over, and the other one stays. */
+	rdt_bdev_ended_early(b.bdev, NULL, "disk", 0);
+	rdt_bdev_sync_failed(b.bdev, NULL, "disk", -EIO);
+	CU_ASSERT_EQUAL(told, 3);
+	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_READ, 0, 512, 0), -EIO);
+	rdt_bdev_noticed(b.bdev, &noticed);
+	CU_ASSERT_PTR_NOT_NULL(strstr(noticed.text, "ends at byte"));
+	submit_bench_close(&b);
 }
 
 /* ---- of an engine ---- */
@@ -356,6 +415,7 @@ const struct t_case t_submit_cases[] = {
 	{"out of bounds after a shrink is refused", out_of_bounds_after_a_shrink},
 	{"a failed Flush stays", a_failed_flush_stays},
 	{"a layer that fails a Flush", a_layer_that_fails_a_flush},
+	{"a file that ended early stays so", a_file_that_ended_early},
 	{"which failures of the kernel stay", which_failures_stay},
 	{"the second step of FUA", the_second_step_of_fua},
 	{"a sync beside one that failed", a_sync_beside_one_that_failed},
