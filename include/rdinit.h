@@ -18,6 +18,8 @@
  * provider on an iWARP device, where that can block in the kernel, and one computes Diffie-Hellman
  * when a queue authenticates. It has all signals blocked and ends with the attempt to connect.
  *
+ * FORK. Copies of handles in a child cannot be used (-ECHILD), and _free leaves what they occupy.
+ *
  * SYNCHRONOUS AND ASYNCHRONOUS. The synchronous function x() submits an operation and waits for its
  * completion; x_async() submits the same operation and returns at once. Operations without an
  * _async form are synchronous. An asynchronous operation makes progress only while the application

@@ -36,8 +36,8 @@ static int identify_async(struct rdinit_ctrl *ctrl, const char *func, uint8_t cn
 		.user = user,
 	};
 
-	if (!ctrl)
-		return rdi_no_handle(func);
+	if (rdi_is_foreign(RDI_HANDLE(ctrl)))
+		return rdi_foreign(RDI_HANDLE(ctrl), func);
 	if (!data || !fn)
 		return rdi_fail(func, -EINVAL, "data or fn is NULL");
 	return submit_admin_cmd(ctrl, func, &cmd);
@@ -126,8 +126,8 @@ int rdi_get_log(struct rdinit_ctrl *ctrl, const char *func, uint16_t lid, uint32
 		.user = user,
 	};
 
-	if (!ctrl)
-		return rdi_no_handle(func);
+	if (rdi_is_foreign(RDI_HANDLE(ctrl)))
+		return rdi_foreign(RDI_HANDLE(ctrl), func);
 	if (!data || !fn)
 		return rdi_fail(func, -EINVAL, "data or fn is NULL");
 	if (len == 0 || len % 4 || offset % 4)

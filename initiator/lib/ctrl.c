@@ -357,6 +357,8 @@ void rdinit_ctrl_free(struct rdinit_ctrl **ctrl)
 		return;
 	c = *ctrl;
 	*ctrl = NULL;
+	if (rdi_is_foreign(&c->h))
+		return;
 	if (c->h.in_turn) {
 		/* called from a callback of the controller: the turn frees it */
 		c->h.free_later = true;
@@ -373,8 +375,8 @@ int rdinit_ctrl_connect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, v
 	char why[256];
 	int rc;
 
-	if (!ctrl)
-		return rdi_no_handle("rdinit_ctrl_connect");
+	if (rdi_is_foreign(RDI_HANDLE(ctrl)))
+		return rdi_foreign(RDI_HANDLE(ctrl), "rdinit_ctrl_connect");
 	cfg = (struct rdi_queue_cfg){
 		.label = "admin",
 		.depth = ctrl->admin_queue_size,
@@ -423,8 +425,8 @@ int rdinit_ctrl_connect(struct rdinit_ctrl *ctrl)
 
 int rdinit_ctrl_disconnect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, void *user)
 {
-	if (!ctrl)
-		return rdi_no_handle("rdinit_ctrl_disconnect");
+	if (rdi_is_foreign(RDI_HANDLE(ctrl)))
+		return rdi_foreign(RDI_HANDLE(ctrl), "rdinit_ctrl_disconnect");
 	if (ctrl->state >= RDI_CTRL_SHUTDOWN || ctrl->state == RDI_CTRL_NEW)
 		return rdi_fail("rdinit_ctrl_disconnect", -EALREADY, "the handle is %s",
 				rdi_ctrl_state_name(ctrl->state));
@@ -461,8 +463,8 @@ int rdinit_ctrl_authenticate_async(struct rdinit_ctrl *ctrl, const struct rdinit
 	static const char func[] = "rdinit_ctrl_authenticate";
 	struct rdi_auth_arg arg = {.fn = fn, .user = user};
 
-	if (!ctrl)
-		return rdi_no_handle(func);
+	if (rdi_is_foreign(RDI_HANDLE(ctrl)))
+		return rdi_foreign(RDI_HANDLE(ctrl), func);
 	if (!fn)
 		return rdi_fail(func, -EINVAL, "the callback is NULL");
 	if (ctrl->state != RDI_CTRL_READY)
@@ -524,8 +526,8 @@ int rdinit_ctrl_get_info(const struct rdinit_ctrl *ctrl, struct rdinit_ctrl_info
 {
 	int rc;
 
-	if (!ctrl)
-		return rdi_no_handle(__func__);
+	if (rdi_is_foreign(RDI_HANDLE(ctrl)))
+		return rdi_foreign(RDI_HANDLE(ctrl), __func__);
 	rc = RDI_CHECK_SIZE(__func__, info, rdinit_ctrl_info, RDI_INFO_FIRST);
 	if (rc)
 		return rc;

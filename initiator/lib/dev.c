@@ -21,8 +21,8 @@
 
 int rdi_dev_lock(struct rdinit_dev *dev, const char *func)
 {
-	if (!dev)
-		return rdi_no_handle(func);
+	if (rdi_is_foreign(RDI_HANDLE(dev)))
+		return rdi_foreign(RDI_HANDLE(dev), func);
 	if (pthread_mutex_lock(&dev->lock))
 		return rdi_fail(func, -EDEADLK, "called from an event callback of the device");
 	return 0;
@@ -362,7 +362,8 @@ void rdinit_dev_free(struct rdinit_dev **dev)
 		return;
 	d = *dev;
 	*dev = NULL;
-	rdi_dev_let_go(d, false);
+	if (!rdi_is_foreign(&d->h))
+		rdi_dev_let_go(d, false);
 }
 
 /* An error-checking mutex detects that its thread holds it: event callbacks may call this

@@ -295,8 +295,8 @@ int rdinit_dev_chan_create(struct rdinit_dev *dev, struct rdinit_dev_chan **out)
 	if (!out)
 		return rdi_fail(__func__, -EINVAL, "out is NULL");
 	*out = NULL;
-	if (!dev)
-		return rdi_no_handle(__func__);
+	if (rdi_is_foreign(RDI_HANDLE(dev)))
+		return rdi_foreign(RDI_HANDLE(dev), __func__);
 	chan = calloc(1, sizeof(*chan));
 	if (!chan)
 		return rdi_fail(__func__, -ENOMEM, "out of memory");
@@ -372,6 +372,8 @@ void rdinit_dev_chan_free(struct rdinit_dev_chan **chan)
 		return;
 	c = *chan;
 	*chan = NULL;
+	if (rdi_is_foreign(&c->h))
+		return;
 	if (c->h.in_turn)
 		/* called from a callback of the channel: the turn frees it */
 		c->h.free_later = true;

@@ -49,8 +49,8 @@ int rdinit_dev_mem_register(struct rdinit_dev_chan *chan, void *addr, size_t len
 	unsigned int i;
 	int rc;
 
-	if (!chan)
-		return rdi_no_handle(__func__);
+	if (rdi_is_foreign(RDI_HANDLE(chan)))
+		return rdi_foreign(RDI_HANDLE(chan), __func__);
 	if (!addr || !len || (uintptr_t)addr + len < (uintptr_t)addr)
 		return rdi_fail(__func__, -EINVAL, "the buffer is NULL, or its size is wrong (%zu)",
 				len);
@@ -92,8 +92,8 @@ int rdinit_dev_mem_unregister(struct rdinit_dev_chan *chan, void *addr)
 {
 	unsigned int i, at = 0;
 
-	if (!chan)
-		return rdi_no_handle(__func__);
+	if (rdi_is_foreign(RDI_HANDLE(chan)))
+		return rdi_foreign(RDI_HANDLE(chan), __func__);
 	while (at < chan->n_regions && chan->regions[at].iov_base != addr)
 		at++;
 	if (at == chan->n_regions || addr == chan->pool)

@@ -90,8 +90,8 @@ static int submit_rw(struct rdinit_dev_chan *chan, const char *func, uint8_t op,
 	struct rdi_io *io;
 	int rc;
 
-	if (!chan)
-		return rdi_no_handle(func);
+	if (rdi_is_foreign(RDI_HANDLE(chan)))
+		return rdi_foreign(RDI_HANDLE(chan), func);
 	if (!buf || !fn || flags & ~RDINIT_IO_FUA)
 		return rdi_fail(func, -EINVAL, "buf or fn is NULL, or a flag is unknown (0x%x)",
 				flags);
@@ -279,8 +279,8 @@ static int submit_io(struct rdinit_dev_chan *chan, const char *func,
 	struct rdi_io *io;
 	int rc;
 
-	if (!chan)
-		return rdi_no_handle(func);
+	if (rdi_is_foreign(RDI_HANDLE(chan)))
+		return rdi_foreign(RDI_HANDLE(chan), func);
 	rc = RDI_CHECK_SIZE(func, given, rdinit_dev_io, sizeof(*given));
 	if (!rc && !fn)
 		rc = rdi_fail(func, -EINVAL, "fn is NULL");
@@ -355,8 +355,8 @@ int rdinit_dev_cancel(struct rdinit_dev_chan *chan, uint64_t id)
 	unsigned int index = id & 0xffff;
 	struct rdi_io *io;
 
-	if (!chan)
-		return rdi_no_handle(__func__);
+	if (rdi_is_foreign(RDI_HANDLE(chan)))
+		return rdi_foreign(RDI_HANDLE(chan), __func__);
 	io = index <= chan->depth ? &chan->ios[index] : NULL;
 	if (!io || !io->busy || io->gen != (uint32_t)(id >> 16))
 		return rdi_fail(__func__, -ENOENT, "the command has ended");

@@ -202,8 +202,8 @@ int rdinit_discover_async(struct rdinit_ctrl *ctrl, struct rdinit_discovery **ou
 	struct rdi_discover *d;
 	int rc;
 
-	if (!ctrl)
-		return rdi_no_handle(func);
+	if (rdi_is_foreign(RDI_HANDLE(ctrl)))
+		return rdi_foreign(RDI_HANDLE(ctrl), func);
 	if (!out || !fn)
 		return rdi_fail(func, -EINVAL, "out or fn is NULL");
 	*out = NULL;

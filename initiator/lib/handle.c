@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "internal.h"
 
@@ -38,6 +40,30 @@ static int open_log(struct rdi_handle *h, const struct rdi_log_cfg *cfg, const c
 	return 0;
 }
 
+int rdi_foreign(const struct rdi_handle *h, const char *func)
+{
+	if (!h)
+		return rdi_no_handle(func);
+	return rdi_fail(func, -ECHILD,
+			"the handle belongs to the process that created it, and this is a child: "
+			"create handles after fork(2)");
+}
+
+static int make_mark(struct rdi_handle *h)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+
+	h->mark = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (h->mark == MAP_FAILED) {
+		h->mark = NULL;
+		return -ENOMEM;
+	}
+	/* Without it, before Linux 4.14, children are not told apart. */
+	madvise(h->mark, size, MADV_WIPEONFORK);
+	*h->mark = 1;
+	return 0;
+}
+
 int rdi_handle_open_loop(struct rdi_handle *h, const struct rdi_env *env,
 			 const struct rdi_log_cfg *log, const struct rdi_handle *home,
 			 const char **why)
@@ -50,9 +76,12 @@ int rdi_handle_open_loop(struct rdi_handle *h, const struct rdi_env *env,
 		h->borrowed = true;
 		h->loop = home->loop;
 		h->log = home->log;
+		h->mark = home->mark;
 		return 0;
 	}
-	rc = open_log(h, log, why);
+	rc = make_mark(h);
+	if (!rc)
+		rc = open_log(h, log, why);
 	if (rc)
 		goto err_close;
 	opts.log = h->log;
@@ -97,8 +126,12 @@ void rdi_handle_close(struct rdi_handle *h)
 	if (h->borrowed) {
 		h->loop = NULL;
 		h->log = NULL;
+		h->mark = NULL;
 		return;
 	}
+	if (h->mark)
+		munmap(h->mark, (size_t)sysconf(_SC_PAGESIZE));
+	h->mark = NULL;
 	rd_loop_destroy(&h->loop);
 	rd_log_destroy(&h->log);
 }

@@ -460,7 +460,10 @@ extern const struct rdi_env rdi_env_default;
 
 /* Loop, fabric and log of a handle. */
 struct rdi_handle {
-	bool borrowed; /* loop and log belong to another handle, which outlives this one */
+	bool borrowed; /* loop, log and mark belong to another handle, which outlives this one */
+	/* A page that is 1 in the process that opened the handle, and that the kernel clears in its
+	 * children; NULL before the handle is opened. */
+	unsigned char *mark;
 	struct rd_loop *loop;
 	struct rd_fab *fab;
 	struct rd_log *log; /* owned */
@@ -503,12 +506,24 @@ int rdi_handle_turn(struct rdi_handle *h, int timeout_ms);
 /* The handle in a controller or queue pair; NULL for NULL. */
 #define RDI_HANDLE(p) ((p) ? &(p)->h : NULL)
 
+/*
+ * Whether a call must not touch the handle: it is NULL, or a copy in a child after fork(2), where
+ * sockets, timers and RDMA objects are those of the parent. Free functions then leave all of it.
+ */
+static inline bool rdi_is_foreign(const struct rdi_handle *h)
+{
+	return __builtin_expect(!h || (h->mark && !*h->mark), 0);
+}
+/* The thread's error text for it. Returns -EINVAL (NULL) or -ECHILD. */
+int rdi_foreign(const struct rdi_handle *h, const char *func) __attribute__((cold));
+
 int rdi_cannot_wait(const struct rdi_handle *h, const char *func) __attribute__((cold));
-/* Whether a call may wait on @h. Returns 0, -EINVAL (NULL) or -EDEADLK, with the thread's error
- * text. */
+/* Whether a call may wait on @h. Returns 0, -EINVAL (NULL), -ECHILD or -EDEADLK, with the thread's
+ * error text. */
 static inline int rdi_may_wait(const struct rdi_handle *h, const char *func)
 {
-	return __builtin_expect(h && !h->in_turn, 1) ? 0 : rdi_cannot_wait(h, func);
+	return __builtin_expect(!rdi_is_foreign(h) && !h->in_turn, 1) ? 0
+								      : rdi_cannot_wait(h, func);
 }
 
 /* The completion of a synchronous call. */

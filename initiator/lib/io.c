@@ -49,8 +49,8 @@ static int rw(struct rdinit_qpair *qp, const char *func, uint8_t opcode, const s
 	struct rdi_req *req;
 	int rc;
 
-	if (!qp)
-		return rdi_no_handle(func);
+	if (rdi_is_foreign(RDI_HANDLE(qp)))
+		return rdi_foreign(RDI_HANDLE(qp), func);
 	if (!rw_ok(qp, func, ns, lba, nblocks, buf, flags))
 		return -EINVAL;
 	rc = rdi_queue_check(&qp->q, 0, 1);
@@ -142,8 +142,8 @@ int rdinit_flush_async(struct rdinit_qpair *qp, const struct rdinit_ns *ns, rdin
 	struct rdi_cmd cmd = {.sqe = {.opcode = nvme_cmd_flush}, .fn = fn, .user = user};
 	int rc;
 
-	if (!qp)
-		return rdi_no_handle(__func__);
+	if (rdi_is_foreign(RDI_HANDLE(qp)))
+		return rdi_foreign(RDI_HANDLE(qp), __func__);
 	rc = RDI_CHECK_SIZE(__func__, ns, rdinit_ns, sizeof(*ns));
 	if (rc)
 		return rc;
@@ -170,8 +170,8 @@ int rdinit_mem_register(struct rdinit_qpair *qp, void *addr, size_t len)
 {
 	int rc;
 
-	if (!qp)
-		return rdi_no_handle(__func__);
+	if (rdi_is_foreign(RDI_HANDLE(qp)))
+		return rdi_foreign(RDI_HANDLE(qp), __func__);
 	if (qp->q.state != RDI_Q_LIVE)
 		return rdi_fail(__func__, -ENOTCONN, "%s", rdi_queue_why(&qp->q, -ENOTCONN));
 	rc = rdi_region_add(&qp->q, addr, len);
@@ -184,8 +184,8 @@ int rdinit_mem_unregister(struct rdinit_qpair *qp, void *addr)
 {
 	int rc;
 
-	if (!qp)
-		return rdi_no_handle(__func__);
+	if (rdi_is_foreign(RDI_HANDLE(qp)))
+		return rdi_foreign(RDI_HANDLE(qp), __func__);
 	rc = rdi_region_del(&qp->q, addr);
 	if (rc == -ENOENT)
 		return rdi_fail(__func__, rc, "no buffer at that address is registered");

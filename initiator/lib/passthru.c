@@ -84,8 +84,8 @@ static int finish_passthru(struct rdi_handle *h, struct rdi_sync *sync, const ch
 static int admin(struct rdinit_ctrl *ctrl, const char *func, const struct rdinit_passthru *pt,
 		 uint16_t *cid, rdinit_complete_fn fn, void *user)
 {
-	if (!ctrl)
-		return rdi_no_handle(func);
+	if (rdi_is_foreign(RDI_HANDLE(ctrl)))
+		return rdi_foreign(RDI_HANDLE(ctrl), func);
 	if (ctrl->state != RDI_CTRL_READY)
 		return rdi_fail(func, -ENOTCONN, "%s",
 				ctrl->q.text[0] ? ctrl->q.text : "the controller is not connected");
@@ -116,8 +116,8 @@ int rdinit_admin_passthru(struct rdinit_ctrl *ctrl, const struct rdinit_passthru
 int rdinit_io_passthru_async(struct rdinit_qpair *qp, const struct rdinit_passthru *cmd,
 			     uint16_t *cid, rdinit_complete_fn fn, void *user)
 {
-	if (!qp)
-		return rdi_no_handle(__func__);
+	if (rdi_is_foreign(RDI_HANDLE(qp)))
+		return rdi_foreign(RDI_HANDLE(qp), __func__);
 	return submit_passthru(&qp->h, &qp->q, __func__, cmd, cid, fn, user);
 }
 
@@ -140,8 +140,8 @@ int rdinit_io_passthru_fused_async(struct rdinit_qpair *qp, const struct rdinit_
 	struct rdi_cmd c1, c2;
 	int rc;
 
-	if (!qp)
-		return rdi_no_handle(__func__);
+	if (rdi_is_foreign(RDI_HANDLE(qp)))
+		return rdi_foreign(RDI_HANDLE(qp), __func__);
 	rc = make_cmd(__func__, first, fn, user1, &c1);
 	if (!rc)
 		rc = make_cmd(__func__, second, fn, user2, &c2);

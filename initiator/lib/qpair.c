@@ -118,8 +118,8 @@ int rdinit_qpair_connect_async(struct rdinit_qpair *qp, rdinit_complete_fn fn, v
 {
 	int rc;
 
-	if (!qp)
-		return rdi_no_handle("rdinit_qpair_connect");
+	if (rdi_is_foreign(RDI_HANDLE(qp)))
+		return rdi_foreign(RDI_HANDLE(qp), "rdinit_qpair_connect");
 	if (qp->q.state != RDI_Q_NEW)
 		return rdi_fail("rdinit_qpair_connect", -EINVAL,
 				"the handle is not new (it is %s); make another to connect again",
@@ -258,8 +258,8 @@ int rdi_qpair_create_on(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts
 	if (!out)
 		return rdi_fail(func, -EINVAL, "out is NULL");
 	*out = NULL;
-	if (!ctrl)
-		return rdi_no_handle(func);
+	if (rdi_is_foreign(RDI_HANDLE(ctrl)))
+		return rdi_foreign(RDI_HANDLE(ctrl), func);
 	if (!opts) {
 		rdinit_qpair_opts_init(&defaults);
 		opts = &defaults;
@@ -331,6 +331,8 @@ void rdinit_qpair_free(struct rdinit_qpair **qpair)
 		return;
 	qp = *qpair;
 	*qpair = NULL;
+	if (rdi_is_foreign(&qp->h))
+		return;
 	if (qp->h.in_turn) {
 		/* called from a callback of the queue pair: the turn frees it */
 		qp->h.free_later = true;
@@ -393,8 +395,8 @@ int rdinit_qpair_authenticate_async(struct rdinit_qpair *qp, const struct rdinit
 	static const char func[] = "rdinit_qpair_authenticate";
 	struct rdi_auth_arg arg = {.fn = fn, .user = user};
 
-	if (!qp)
-		return rdi_no_handle(func);
+	if (rdi_is_foreign(RDI_HANDLE(qp)))
+		return rdi_foreign(RDI_HANDLE(qp), func);
 	if (!fn)
 		return rdi_fail(func, -EINVAL, "the callback is NULL");
 	arg.hostnqn = qp->host.nqn;

@@ -7,8 +7,8 @@
 
 int rdi_cannot_wait(const struct rdi_handle *h, const char *func)
 {
-	if (!h)
-		return rdi_no_handle(func);
+	if (rdi_is_foreign(h))
+		return rdi_foreign(h, func);
 	return rdi_fail(func, -EDEADLK, "called from a callback of the same handle");
 }
 

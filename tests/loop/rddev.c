@@ -11,8 +11,9 @@
  * the files with its secrets.
  *
  * Standard error: "event ..." for each event, "ops ..." while commands end, and at the end
- * "verified". A byte on standard input asks for a line "latency ..." about the commands since the
- * last one. Exit status 1 after a wrong byte or an error that the options do not allow.
+ * "verified". An "f" on standard input forks a child that frees its copies; another byte asks
+ * for a line "latency ..." about the commands since the last one. Exit status 1 after a wrong byte
+ * or an error that the options do not allow.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -67,6 +69,7 @@ struct worker {
 	struct rdinit_dev *dev;
 	const struct settings *set;
 	pthread_t thread;
+	_Atomic(struct rdinit_dev_chan *) chan; /* NULL before it is open */
 	struct slot *slots;
 	unsigned int random;
 	uint32_t block_size;
@@ -359,6 +362,7 @@ static void *worker_main(void *arg)
 	if (rdinit_dev_chan_create(w->dev, &chan)) {
 		complain("%s", rdinit_get_error());
 	} else {
+		atomic_store(&w->chan, chan);
 		run(w, chan);
 		rdinit_dev_chan_free(&chan);
 	}
@@ -473,7 +477,40 @@ static void report_latency(void)
 		at[1], at[2]);
 }
 
-static void watch_input(void)
+/* In a child: nothing works on the copies of handles, and freeing them does no harm. */
+static int use_copies(struct rdinit_dev *dev, struct worker *workers, unsigned int n)
+{
+	struct rdinit_dev_chan *chan;
+	static char block[65536];
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		chan = atomic_load(&workers[i].chan);
+		if (rdinit_dev_read(chan, 0, 1, block, 0) != -ECHILD ||
+		    rdinit_dev_read_async(chan, 0, 1, block, 0, NULL, NULL) != -ECHILD ||
+		    rdinit_dev_chan_process(chan, 0) != -ECHILD)
+			return 1;
+		rdinit_dev_chan_free(&chan);
+	}
+	if (rdinit_dev_process(dev, 0) != -ECHILD || rdinit_dev_close(dev) != -ECHILD)
+		return 1;
+	rdinit_dev_free(&dev);
+	return 0;
+}
+
+static void fork_child(struct rdinit_dev *dev, struct worker *workers, unsigned int n)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(use_copies(dev, workers, n));
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+		complain("the child: status 0x%x", status);
+	fprintf(stderr, "the child has ended\n");
+}
+
+static void watch_input(struct rdinit_dev *dev, struct worker *workers, unsigned int n)
 {
 	struct pollfd pfd = {.fd = 0, .events = POLLIN};
 	unsigned long last = 0, now;
@@ -481,10 +518,12 @@ static void watch_input(void)
 
 	while (!atomic_load(&stop)) {
 		if (poll(&pfd, 1, 100) > 0) {
-			if (read(0, &byte, 1) == 1)
-				report_latency();
-			else
+			if (read(0, &byte, 1) != 1)
 				atomic_store(&stop, true);
+			else if (byte == 'f')
+				fork_child(dev, workers, n);
+			else
+				report_latency();
 		}
 		now = atomic_load(&ops);
 		if (now != last)
@@ -522,7 +561,7 @@ static void run_workers(const struct settings *set, struct rdinit_dev *dev)
 		if (pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]))
 			abort();
 	}
-	watch_input();
+	watch_input(dev, workers, set->threads);
 	for (i = 0; i < set->threads; i++)
 		pthread_join(workers[i].thread, NULL);
 }

@@ -411,5 +411,20 @@ def a_subsystem_that_comes_after_its_target_is_waited_for(t):
     dev.finish()
 
 
+@test
+def a_child_that_frees_its_copies_does_no_harm(t):
+    target = t.target([disk(t)])
+    dev = Device(t, [target.uri()], '--threads', 2)
+    for _ in range(3):
+        dev.goes_on()
+        mark = dev.proc.mark()
+        dev.proc.popen.stdin.write(b'f')
+        dev.proc.popen.stdin.flush()
+        dev.proc.expect(r'^the child has ended', since=mark)
+    dev.goes_on(2000)
+    t.eq(re.findall(r'event path 0 lost', dev.proc.text()), [], 'losses of the path')
+    dev.finish()
+
+
 if __name__ == '__main__':
     sys.exit(main(fabrics=('iwarp',)))

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waiting: how long a handle polls before it sleeps. */
 #include <CUnit/CUnit.h>
+#include <unistd.h>
+#include <sys/wait.h>
+#include <errno.h>
 
 #include "internal.h"
 #include "suites.h"
+#include "t_fake.h"
 #include "t_shared_cpu.h"
 
 #define SPIN_US 20
@@ -141,7 +145,52 @@ static void does_not_where_told_so(void)
 	CU_ASSERT(t.asked < SPIN_US / 2);
 }
 
+static int use_copies(struct rdinit_ctrl *ctrl, struct rdinit_qpair *qp)
+{
+	struct rdinit_passthru pt;
+	struct t_done done = {0};
+	static uint8_t page[4096];
+
+	rdinit_passthru_init(&pt);
+	if (rdinit_ctrl_process(ctrl, 0) != -ECHILD || rdinit_ctrl_disconnect(ctrl) != -ECHILD ||
+	    rdinit_identify(ctrl, 1, 0, page) != -ECHILD ||
+	    rdinit_identify_async(ctrl, 1, 0, page, t_done_fn, &done) != -ECHILD ||
+	    rdinit_admin_passthru(ctrl, &pt, NULL) != -ECHILD)
+		return 1;
+	if (rdinit_qpair_process(qp, 0) != -ECHILD || rdinit_qpair_disconnect(qp) != -ECHILD ||
+	    rdinit_read(qp, &t_ns, 0, 1, page, 0) != -ECHILD ||
+	    rdinit_read_async(qp, &t_ns, 0, 1, page, 0, t_done_fn, &done) != -ECHILD)
+		return 2;
+	rdinit_qpair_free(&qp);
+	rdinit_ctrl_free(&ctrl);
+	return qp || ctrl || done.calls ? 3 : 0;
+}
+
+static void copies_in_a_child_are_left_alone(void)
+{
+	struct rdinit_qpair *qp;
+	struct rdinit_ctrl *ctrl;
+	static uint8_t block[512];
+	int status = -1;
+	pid_t pid;
+
+	t_fake_reset();
+	ctrl = t_ctrl(1);
+	qp = t_qpair(ctrl, 8);
+	pid = fork();
+	if (pid == 0)
+		_exit(use_copies(ctrl, qp));
+	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+	CU_ASSERT_EQUAL(status, 0);
+	CU_ASSERT_EQUAL(rdinit_read(qp, &t_ns, 0, 1, block, 0), 0);
+	CU_ASSERT_EQUAL(rdinit_ctrl_process(ctrl, 0), 0);
+	rdinit_qpair_free(&qp);
+	rdinit_ctrl_free(&ctrl);
+	t_fake_free();
+}
+
 const struct t_case t_handle_cases[] = {
+	{"copies of handles in a child are left alone", copies_in_a_child_are_left_alone},
 	{"a wait looks before it sleeps, while that pays", looks_before_it_sleeps},
 	{"a wait sleeps at once where that was asked for", does_not_where_told_so},
 	{"a wait that looks ends when its time is up", no_longer_than_it_may_wait},
