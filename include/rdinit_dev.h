@@ -243,8 +243,10 @@ int rdinit_dev_create(const struct rdinit_dev_opts *opts, struct rdinit_dev **ou
  *                    EUI-64 when the path is connected.
  * @param host_traddr Numeric local address to connect from; NULL: that of the controller options.
  * @return The index of the path, from 0; -EINVAL (the URI names no subsystem, or another one than
- *         the first path), -ENOSPC (RDINIT_DEV_PATHS_MAX), -ESHUTDOWN (the device is closed),
- *         -EDEADLK (called from an event callback), -ENOMEM. Any thread.
+ *         the first path), -EEXIST (the device has a path to this address, from the same local one;
+ *         names are compared when they are resolved, and then the path fails), -ENOSPC
+ *         (RDINIT_DEV_PATHS_MAX), -ESHUTDOWN (the device is closed), -EDEADLK (called from an event
+ *         callback), -ENOMEM. Any thread.
  */
 int rdinit_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri,
 			const char *host_traddr);

@@ -38,7 +38,7 @@ void rdi_dev_unlock(struct rdinit_dev *dev)
 int rdi_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri, const char *host_traddr,
 		     const char *func)
 {
-	unsigned int n = atomic_load(&dev->n_paths);
+	unsigned int i, n = atomic_load(&dev->n_paths);
 
 	if (!uri->traddr[0] || !uri->subnqn[0])
 		return rdi_fail(func, -EINVAL,
@@ -48,6 +48,13 @@ int rdi_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri, const
 		return rdi_fail(func, -EINVAL,
 				"all paths lead to the same subsystem: expected %s, found %s",
 				dev->paths[0]->uri.subnqn, uri->subnqn);
+	for (i = 0; i < n; i++) {
+		if (rdi_path_is_same(dev->paths[i], uri, host_traddr))
+			return rdi_fail(func, -EEXIST,
+					"the path to %s, port %s, is given twice: give each path "
+					"once",
+					uri->traddr, uri->trsvcid);
+	}
 	if (n == RDINIT_DEV_PATHS_MAX)
 		return rdi_fail(func, -ENOSPC, "a device has at most %u paths",
 				RDINIT_DEV_PATHS_MAX);

@@ -125,6 +125,9 @@ void rdi_path_fail(struct rdi_path *path, int err, uint16_t status, const char *
 void rdi_path_live(struct rdi_path *path);
 /* The text of address @n modulo their number, with its port and without; RD_ADDR_TEXT bytes
  * each. */
+/* Whether a path to @uri, which is numeric as the path's, would be the same path again. */
+bool rdi_path_is_same(const struct rdi_path *path, const struct rdinit_uri *uri,
+		      const char *host_traddr);
 void rdi_numeric_addr(const struct rdi_addrs *addrs, unsigned int n, char *address, char *numeric);
 /* The delay in ns after @n failed attempts; @random spreads it. */
 uint64_t rdi_backoff_ns(unsigned int n, uint64_t max_ns, uint32_t random);

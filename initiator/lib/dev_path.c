@@ -108,6 +108,8 @@ static bool path_is_final(const struct rdi_path *path)
 {
 	if (path_is_unconfigured(path))
 		return !path->live_at && (path->err != -EIO || path->status & NVME_STATUS_DNR);
+	if (path->err == -EEXIST)
+		return !path->live_at;
 	return path->err == -ENOTSUP || path->err == -EXDEV ||
 	       (path->err == -EIO && path->status & NVME_STATUS_DNR);
 }
@@ -298,6 +300,64 @@ static void path_connected(void *user, const struct rdinit_completion *c)
 	rdi_path_check(path);
 }
 
+static bool same_source(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/*
+ * Whether another path goes from the same local address to @address. It would be no second way, and
+ * a target that lets a new controller of a host replace the old one would end one for the other,
+ * again and again.
+ */
+static bool path_is_taken(const struct rdi_path *path, const char *address)
+{
+	const struct rdinit_dev *dev = path->dev;
+	unsigned int i, n = atomic_load(&dev->n_paths);
+
+	for (i = 0; i < n; i++) {
+		const struct rdi_path *p = dev->paths[i];
+
+		if (p != path && p->state >= RDINIT_DEV_PATH_CONNECTING &&
+		    p->state < RDINIT_DEV_PATH_FAILED && strcmp(p->address, address) == 0 &&
+		    same_source(p->host_traddr, path->host_traddr))
+			return true;
+	}
+	return false;
+}
+
+bool rdi_path_is_same(const struct rdi_path *path, const struct rdinit_uri *uri,
+		      const char *host_traddr)
+{
+	const char *port = path->uri.trsvcid;
+	struct sockaddr_storage a, b;
+
+	/* Names are compared when they are resolved. */
+	if (rd_addr_parse(path->uri.traddr, 1, &a) || rd_addr_parse(uri->traddr, 1, &b))
+		return false;
+	return rd_addr_equal((const struct sockaddr *)&a, (const struct sockaddr *)&b) &&
+	       strcmp(port, uri->trsvcid) == 0 && same_source(path->host_traddr, host_traddr);
+}
+
+/* The next address of the name that no other path has. False: there is none. */
+static bool path_next_address(struct rdi_path *path, char *numeric)
+{
+	char address[RD_ADDR_TEXT];
+	unsigned int i;
+
+	for (i = 0; i < path->addrs.n; i++) {
+		rdi_numeric_addr(&path->addrs, path->addr_next++, address, numeric);
+		if (path_is_taken(path, address))
+			continue;
+		memcpy(path->address, address, sizeof(path->address));
+		return true;
+	}
+	rdi_path_fail(path, -EEXIST, 0,
+		      "%s: another path of the device has this address; give each path once",
+		      address);
+	return false;
+}
+
 void rdi_numeric_addr(const struct rdi_addrs *addrs, unsigned int n, char *address, char *numeric)
 {
 	const struct sockaddr *sa = (const struct sockaddr *)&addrs->ss[n % addrs->n];
@@ -313,7 +373,8 @@ static void path_connect(struct rdi_path *path)
 	char numeric[RD_ADDR_TEXT];
 	int rc;
 
-	rdi_numeric_addr(&path->addrs, path->addr_next++, path->address, numeric);
+	if (!path_next_address(path, numeric))
+		return;
 	opts.traddr = numeric;
 	opts.trsvcid = path->uri.trsvcid;
 	opts.subnqn = path->uri.subnqn;

@@ -11,8 +11,8 @@ import struct
 import subprocess
 
 import t_auth
-from t_loop import (DEADLINE, NQN, Failure, Skip, main, preloaded, program, requires_disk, requires_engine, requires_native,
-                    requires_program, test, wait_for)
+from t_loop import (DEADLINE, HOST_NAME, NQN, SANITIZED, Failure, Skip, each, main, preloaded, program, requires_disk, requires_engine,
+                    requires_native, requires_program, test, wait_for)
 from t_proxy import Proxy
 
 SIZE = 16 << 20
@@ -332,6 +332,15 @@ def a_new_client_is_told_what_the_namespace_is_now(t):
         wait_for(told, f'a client that is told {"to only read" if protect else "that it may write"}')
     t.eq(first.flags & 2, 0, 'what the first client was told')
     first.close()
+
+
+@test
+def the_same_path_twice_is_named(t):
+    requires_tools('nbdinfo')
+    target = serve(t)
+    t.match('is given twice', nbdkit(t, target.uri(), 'nbdinfo "$uri"', target.uri(), rc=1).err)
+    by_name = target.uri().replace(target.host, HOST_NAME)
+    t.match('path [12]: .*give each path once', nbdkit(t, target.uri(), 'nbdinfo "$uri"', by_name).err)
 
 
 @test

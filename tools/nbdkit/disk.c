@@ -439,6 +439,20 @@ static int rdn_connect(struct rdn_disk *disk)
 	return rdn_check_size(&disk->info);
 }
 
+/* Prints which paths are not connected: their events came before the disk was open. */
+static void rdn_look_at_paths(struct rdn_disk *disk)
+{
+	struct rdinit_dev_path_info path;
+	unsigned int i;
+
+	for (i = 0; i < disk->info.paths; i++) {
+		rdinit_dev_path_info_init(&path);
+		if (rdinit_dev_get_path(disk->dev, i, &path) == 0 &&
+		    (path.state == RDINIT_DEV_PATH_WAITING || path.state == RDINIT_DEV_PATH_FAILED))
+			nbdkit_error("path %u: %s", i + 1, path.text);
+	}
+}
+
 int rdn_disk_open(const struct rdn_config *config, struct rdn_disk **out)
 {
 	struct rdn_disk *disk = calloc(1, sizeof(*disk));
@@ -453,6 +467,7 @@ int rdn_disk_open(const struct rdn_config *config, struct rdn_disk **out)
 		rdn_disk_close(&disk);
 		return -1;
 	}
+	rdn_look_at_paths(disk);
 	atomic_store(&disk->tells, true);
 	*out = disk;
 	return 0;

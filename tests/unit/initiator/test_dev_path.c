@@ -266,7 +266,67 @@ static void what_is_known_is_read_again_after_a_loss(void)
 	t_dev_free(&d);
 }
 
+/* ---- the same path twice ---- */
+
+static int add_path(struct t_dev *d, const char *traddr, const char *host_traddr)
+{
+	struct rdinit_uri uri;
+
+	rdinit_uri_init(&uri);
+	snprintf(uri.traddr, sizeof(uri.traddr), "%s", traddr);
+	snprintf(uri.trsvcid, sizeof(uri.trsvcid), "4420");
+	snprintf(uri.subnqn, sizeof(uri.subnqn), "nqn.2024-01.test:x");
+	return rdinit_dev_add_path(d->dev, &uri, host_traddr);
+}
+
+static void a_path_is_given_once(void)
+{
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_dev_create(&d, 2);
+	CU_ASSERT_EQUAL(add_path(&d, "192.0.2.1", NULL), -EEXIST);
+	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "192.0.2.1, port 4420, is given twice"));
+	CU_ASSERT_EQUAL(add_path(&d, "192.0.2.1", "192.0.2.9"), 2);
+	CU_ASSERT_EQUAL(add_path(&d, "192.0.2.1", "192.0.2.9"), -EEXIST);
+	CU_ASSERT_EQUAL(add_path(&d, "2001:db8::1", NULL), 3);
+	CU_ASSERT_EQUAL(add_path(&d, "2001:db8:0::1", NULL), -EEXIST);
+	t_dev_free(&d);
+}
+
+/* Which path comes first is decided by the thread that resolves names. */
+static void a_name_of_another_paths_address_is_no_second_path(void)
+{
+	struct rdinit_dev_path_info info[2];
+	unsigned int i, live = 0, failed = 0;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_dev_create(&d, 0);
+	CU_ASSERT_EQUAL(add_path(&d, "localhost", NULL), 0);
+	CU_ASSERT_EQUAL(add_path(&d, "127.0.0.1", NULL), 1);
+	CU_ASSERT_EQUAL(add_path(&d, "::1", NULL), 2);
+	CU_ASSERT_EQUAL(rdinit_dev_open(d.dev), 0);
+	while (t_dev_path_state(&d, 0) < RDINIT_DEV_PATH_LIVE)
+		t_dev_settle(&d);
+	t_dev_settle(&d);
+	for (i = 0; i < 2; i++) {
+		rdinit_dev_path_info_init(&info[i]);
+		CU_ASSERT_EQUAL(rdinit_dev_get_path(d.dev, i, &info[i]), 0);
+		live += info[i].state == RDINIT_DEV_PATH_LIVE;
+		failed += info[i].state == RDINIT_DEV_PATH_FAILED;
+	}
+	CU_ASSERT(live == 1 && failed == 1);
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(info[0].state == RDINIT_DEV_PATH_FAILED ? info[0].text : info[1].text,
+		       "give each path once"));
+	t_dev_free(&d);
+}
+
 const struct t_case t_dev_path_cases[] = {
+	{"a path is given once", a_path_is_given_once},
+	{"a name of another path's address is no second path",
+	 a_name_of_another_paths_address_is_no_second_path},
 	{"what is known follows the change event", what_is_known_follows_the_change_event},
 	{"what is known is true on all paths", what_is_known_is_true_on_all_paths},
 	{"what is known is read again after a loss", what_is_known_is_read_again_after_a_loss},
