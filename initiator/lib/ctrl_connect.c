@@ -135,33 +135,50 @@ static void keep_alive_done(void *user, const struct rdinit_completion *c)
 		rd_warn(ctrl->h.log, RD_LOG_INIT, "%s: %s", ctrl->q.remote, c->text);
 }
 
+/*
+ * A Keep Alive is sent every half of the timeout, and has the whole timeout to be answered: a
+ * target that is gone without a word is noticed within 1.5 times the timeout, as by the Linux host.
+ */
 void rdi_ctrl_keep_alive(struct rd_timer *timer)
 {
 	struct rdinit_ctrl *ctrl = rd_container_of(timer, struct rdinit_ctrl, keep_alive);
 	uint64_t kato = ctrl->kato_ms * RD_NSEC_PER_MSEC;
 	struct rdi_cmd cmd = {
 		.sqe = {.opcode = nvme_admin_keep_alive},
-		.timeout_ns = 2 * kato,
+		.timeout_ns = 2 * kato, /* this timer ends it earlier */
 		.how = RDI_INTERNAL,
 		.fn = keep_alive_done,
 		.user = ctrl,
 	};
+	uint64_t period, now, away;
 	bool traffic_based;
 
+	rdi_queue_poll(&ctrl->q); /* an answer that has arrived already is in time */
 	if (ctrl->q.state >= RDI_Q_CLOSING)
 		return;
 	traffic_based = ctrl->traffic && le32toh(ctrl->id.ctratt) & NVME_CTRL_CTRATT_TBKAS;
 	/* Traffic just after one check counts only at the next one, so check twice as often. */
-	rd_timer_start(ctrl->h.loop, timer, traffic_based ? kato / 4 : kato / 2);
-	/* A controller refuses admin commands until it is enabled. */
-	if (ctrl->keep_alive_out || ctrl->state < RDI_CTRL_IDENTIFY)
+	period = traffic_based ? kato / 4 : kato / 2;
+	now = rd_loop_now_raw(ctrl->h.loop);
+	away = now - ctrl->keep_alive_looked;
+	ctrl->keep_alive_looked = now;
+	rd_timer_start(ctrl->h.loop, timer, period);
+	if (ctrl->keep_alive_out) {
+		/* After a time without process calls the answer may still be in the socket. */
+		if (now - ctrl->keep_alive_at >= kato && away < 2 * period)
+			rdi_queue_fail(&ctrl->q, -ETIMEDOUT,
+				       "%s: no answer to Keep Alive in time (is the target still "
+				       "alive?)",
+				       ctrl->q.remote);
 		return;
-	if (traffic_based && ctrl->traffic(ctrl))
+	}
+	/* A controller refuses admin commands until it is enabled. */
+	if (ctrl->state < RDI_CTRL_IDENTIFY || (traffic_based && ctrl->traffic(ctrl)))
 		return;
 	if (cmd.timeout_ns > ctrl->q.cfg.cmd_timeout_ns)
 		cmd.timeout_ns = ctrl->q.cfg.cmd_timeout_ns;
-	if (rdi_queue_submit(&ctrl->q, &cmd) == 0)
-		ctrl->keep_alive_out = true;
+	ctrl->keep_alive_out = rdi_queue_submit(&ctrl->q, &cmd) == 0;
+	ctrl->keep_alive_at = now;
 }
 
 /* ---- the states, in order ---- */

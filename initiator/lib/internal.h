@@ -641,6 +641,8 @@ struct rdinit_ctrl {
 	struct rd_timer poll_timer;
 	struct rd_timer keep_alive;
 	bool keep_alive_out;
+	uint64_t keep_alive_at;     /* ns; when the one that is out was sent */
+	uint64_t keep_alive_looked; /* ns; when the timer fired last */
 	bool aer_out;
 
 	uint16_t fail_status;          /* the NVMe status with which connecting failed, or 0 */

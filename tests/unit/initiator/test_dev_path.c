@@ -266,6 +266,45 @@ static void what_is_known_is_read_again_after_a_loss(void)
 	t_dev_free(&d);
 }
 
+/* ---- a target that is gone without a word ---- */
+
+static bool swallow(struct t_fake *f, struct t_conn *conn, const struct nvme_sqe *sqe,
+		    const void *data, size_t len)
+{
+	return true;
+}
+
+/* Milliseconds until the path is lost, from a freeze @phase ms after traffic. */
+static unsigned int noticed_after(bool traffic_based, unsigned int phase)
+{
+	unsigned char buf[512];
+	unsigned int ms;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	t_fake.id.ctratt = htole32(traffic_based ? NVME_CTRL_CTRATT_TBKAS : 0);
+	t_dev_open(&d, 1);
+	t_dev_pass(&d, 3000);
+	CU_ASSERT_EQUAL(rdinit_dev_read(d.chan, 0, 1, buf, 0), 0);
+	t_dev_pass(&d, phase);
+	t_fake.hook = swallow;
+	for (ms = 0; ms < 20000 && t_dev_path_state(&d, 0) == RDINIT_DEV_PATH_LIVE; ms += 10)
+		t_dev_pass(&d, 10);
+	t_dev_free(&d);
+	return ms;
+}
+
+static void a_silent_target_is_noticed_in_time(void)
+{
+	unsigned int phase;
+
+	/* The keep-alive timeout is 5 s. */
+	for (phase = 10; phase < 2600; phase += 430) {
+		CU_ASSERT(noticed_after(false, phase) <= 7510);
+		CU_ASSERT(noticed_after(true, phase) <= 7510);
+	}
+}
+
 /* ---- the same path twice ---- */
 
 static int add_path(struct t_dev *d, const char *traddr, const char *host_traddr)
@@ -324,6 +363,7 @@ static void a_name_of_another_paths_address_is_no_second_path(void)
 }
 
 const struct t_case t_dev_path_cases[] = {
+	{"a silent target is noticed in time", a_silent_target_is_noticed_in_time},
 	{"a path is given once", a_path_is_given_once},
 	{"a name of another path's address is no second path",
 	 a_name_of_another_paths_address_is_no_second_path},
