@@ -228,8 +228,7 @@ static inline void rdinit_dev_opts_init(struct rdinit_dev_opts *opts)
  * @param opts Initialised with rdinit_dev_opts_init(), or NULL for the defaults. Owned by the
  *             caller, not used after return.
  * @param out  Receives the handle, which the caller frees with rdinit_dev_free(); NULL on error.
- * @return 0; -EINVAL (an option is out of range or malformed), -ENOMEM, -EMFILE or -ENFILE (too
- *         many open files). Any thread.
+ * @return As rdinit_ctrl_create(), whose options are checked here. Any thread.
  */
 int rdinit_dev_create(const struct rdinit_dev_opts *opts, struct rdinit_dev **out);
 

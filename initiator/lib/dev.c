@@ -39,7 +39,12 @@ int rdi_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri, const
 		     const char *func)
 {
 	unsigned int i, n = atomic_load(&dev->n_paths);
+	struct sockaddr_storage local;
 
+	if (host_traddr && rd_addr_parse(host_traddr, 0, &local))
+		return rdi_fail(func, -EINVAL,
+				"host_traddr \"%s\" is not a numeric address, such as 192.0.2.1",
+				host_traddr);
 	if (!uri->traddr[0] || !uri->subnqn[0])
 		return rdi_fail(func, -EINVAL,
 				"the URI of a path needs an address and a subsystem NQN: "
@@ -413,6 +418,21 @@ static void dev_take_log(struct rdinit_dev *dev)
 	};
 }
 
+/* What the controllers of paths would refuse, each time that a path is connected, is refused now.
+ */
+static int dev_check_ctrl(struct rdinit_dev *dev)
+{
+	struct rdinit_ctrl_opts opts = dev->ctrl_opts;
+	struct rdinit_ctrl *ctrl;
+	int rc;
+
+	opts.traddr = "192.0.2.1"; /* of documentation: nothing is connected */
+	opts.subnqn = NULL;
+	rc = rdi_ctrl_create_on(&opts, dev->env, &dev->h, &ctrl);
+	rdinit_ctrl_free(&ctrl);
+	return rc;
+}
+
 int rdi_dev_create_env(const struct rdinit_dev_opts *given, const struct rdi_env *env,
 		       struct rdinit_dev **out)
 {
@@ -463,6 +483,11 @@ int rdi_dev_create_env(const struct rdinit_dev_opts *given, const struct rdi_env
 		rc = rdi_handle_open_loop(&dev->h, env, &dev->log_cfg, NULL, &why);
 	if (rc) {
 		rdi_fail(func, rc, "%s", why ? why : strerror(-rc));
+		dev_destroy(dev);
+		return rc;
+	}
+	rc = dev_check_ctrl(dev);
+	if (rc) {
 		dev_destroy(dev);
 		return rc;
 	}

@@ -338,7 +338,7 @@ def a_new_client_is_told_what_the_namespace_is_now(t):
 def the_same_path_twice_is_named(t):
     requires_tools('nbdinfo')
     target = serve(t)
-    t.match('is given twice', nbdkit(t, target.uri(), 'nbdinfo "$uri"', target.uri(), rc=1).err)
+    t.match('is given twice', nbdkit(t, target.uri(), 'true', target.uri(), rc=1).err)
     by_name = target.uri().replace(target.host, HOST_NAME)
     t.match('path [12]: .*give each path once', nbdkit(t, target.uri(), 'nbdinfo "$uri"', by_name).err)
 
@@ -355,13 +355,16 @@ def a_wrong_parameter_or_target_is_named(t):
             (target.uri(), ('keep-alive-tmo=0',), 'keep-alive-tmo=0 is not a number of seconds from 1 to'),
             ('discovery=nvme+rdma://127.0.0.1', (), 'discovery=.* names no subsystem'),
             ('queues=1', (), 'no namespace: give uri='),
+            (target.uri(), ('hostid=me',), 'the host identifier "me" is not a UUID'),
+            (target.uri(), ('hostnqn=a b',), 'the host NQN "a b"'),
+            (target.uri(), ('host-traddr=here',), 'host_traddr "here" is not'),
+            (target.uri(), ('provider=pigeon',), 'auto, iwarp and verbs'),
+            (target.uri(), ('fast-io-fail-tmo=9', 'ctrl-loss-tmo=8'), 'fast_io_fail_tmo_ms .9000. is longer than ctrl_loss_tmo_ms'),
+            (target.uri(), ('dhchap-secret-file=/nothing',), 'dhchap-secret-file=/nothing: .*a file that exists'),
+            (target.uri(), (f'dhchap-secret-file={t.file("short", b"DHHC-1:")}',), 'secret'),
             (target.uri(), ('uris=x',), '"uris" is not a parameter of this plugin')):
         t.match(says, nbdkit(t, uri, 'true', *params, rc=1).err)
     requires_tools('nbdinfo')
-    for param, says in (('hostid=me', 'the host identifier "me" is not a UUID'), ('hostnqn=me', 'the host NQN "me"'),
-                        ('host-traddr=here', 'host_traddr "here" is not'), ('provider=pigeon', 'auto, iwarp and verbs'),
-                        ('dhchap-secret-file=/nothing', 'dhchap-secret-file=/nothing: .*a file that exists')):
-        t.match(says, nbdkit(t, target.uri(), 'nbdinfo "$uri"', param, rc=1).err)
     t.match('namespace 7', nbdkit(t, target.uri(7), 'nbdinfo "$uri"', rc=1).err)
     res = nbdkit(t, target.uri(1, f'{NQN[:-4]}other'), 'nbdinfo "$uri"', 'hostnqn=nqn.2024-01.test:me', rc=1)
     t.match(f'NQN "{NQN[:-4]}other".*does not allow the host NQN "nqn.2024-01.test:me" .option hostnqn.', res.err)

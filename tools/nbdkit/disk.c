@@ -415,24 +415,48 @@ static int rdn_check_size(const struct rdinit_dev_info *info)
 	return -1;
 }
 
-static int rdn_connect(struct rdn_disk *disk)
+static const char *rdn_subnqn(const struct rdn_config *config)
 {
-	const struct rdn_config *config = disk->config;
+	return config->n_uri ? config->uri[0].subnqn : config->discovery.subnqn;
+}
+
+/* Makes the device with its paths; connects nothing. @disk NULL: without events. */
+static int rdn_make_device(const struct rdn_config *config, struct rdn_disk *disk,
+			   struct rdinit_dev **dev)
+{
 	struct rdinit_dev_opts opts = config->dev;
-	const char *subnqn = config->n_uri ? config->uri[0].subnqn : config->discovery.subnqn;
 	unsigned int i;
 
 	opts.ctrl = &config->ctrl;
-	opts.event_fn = rdn_event;
-	opts.event_user = disk;
-	if (rdinit_dev_create(&opts, &disk->dev))
-		return rdn_library_error(subnqn);
+	if (disk) {
+		opts.event_fn = rdn_event;
+		opts.event_user = disk;
+	}
+	if (rdinit_dev_create(&opts, dev))
+		return rdn_library_error(rdn_subnqn(config));
 	for (i = 0; i < config->n_uri; i++)
-		if (rdinit_dev_add_path(disk->dev, &config->uri[i], NULL) < 0)
+		if (rdinit_dev_add_path(*dev, &config->uri[i], NULL) < 0)
 			return rdn_library_error(config->uri[i].subnqn);
-	if (config->discovery.subnqn[0] &&
-	    rdinit_dev_add_discovery(disk->dev, &config->discovery, NULL))
-		return rdn_library_error(subnqn);
+	if (config->discovery.subnqn[0] && rdinit_dev_add_discovery(*dev, &config->discovery, NULL))
+		return rdn_library_error(rdn_subnqn(config));
+	return 0;
+}
+
+int rdn_disk_check(const struct rdn_config *config)
+{
+	struct rdinit_dev *dev = NULL;
+	int rc = rdn_make_device(config, NULL, &dev);
+
+	rdinit_dev_free(&dev);
+	return rc;
+}
+
+static int rdn_connect(struct rdn_disk *disk)
+{
+	const char *subnqn = rdn_subnqn(disk->config);
+
+	if (rdn_make_device(disk->config, disk, &disk->dev))
+		return -1;
 	rdinit_dev_info_init(&disk->info);
 	if (rdinit_dev_open(disk->dev) || rdinit_dev_get_info(disk->dev, &disk->info))
 		return rdn_library_error(subnqn);

@@ -22,6 +22,8 @@ struct rdn_config {
 	struct rdinit_dev_opts dev; /* channels: the number of queues */
 };
 
+/* Checks the parameters as far as that is possible without connecting. */
+int rdn_disk_check(const struct rdn_config *config);
 /* Connects, and waits until the namespace is usable. @config must stay valid until
  * rdn_disk_close(). */
 int rdn_disk_open(const struct rdn_config *config, struct rdn_disk **out);

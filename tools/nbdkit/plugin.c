@@ -228,7 +228,7 @@ static int rdn_config_complete(void)
 		return -1;
 	}
 	if (config.n_uri || config.discovery.subnqn[0])
-		return 0;
+		return rdn_disk_check(&config);
 	nbdkit_error("no namespace: give uri=" URI_FORM
 		     ", or the address of a discovery controller "
 		     "as discovery=" URI_FORM);

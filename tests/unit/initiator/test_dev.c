@@ -226,6 +226,30 @@ static void a_wrong_option_is_named(void)
 	refuse_opts(&d, &good, "keep_alive_tmo_ms is 0, expected at least 100");
 }
 
+/* Those of the controllers are not left to the first attempt to connect. */
+static void wrong_options_of_controllers_are_refused_at_once(void)
+{
+	struct rdinit_dev_opts good;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	good = d.opts;
+	d.ctrl_opts.hostid = "me";
+	refuse_opts(&d, &good, "the host identifier \"me\" is not a UUID");
+	d.ctrl_opts.hostid = NULL;
+	d.ctrl_opts.hostnqn = "a b";
+	refuse_opts(&d, &good, "the host NQN \"a b\"");
+	d.ctrl_opts.hostnqn = NULL;
+	d.ctrl_opts.provider = "pigeon";
+	refuse_opts(&d, &good, "the provider \"pigeon\" is none of");
+	d.ctrl_opts.provider = NULL;
+	d.ctrl_opts.host_traddr = "here";
+	refuse_opts(&d, &good, "host_traddr \"here\" is not");
+	d.ctrl_opts.host_traddr = NULL;
+	d.ctrl_opts.connect_timeout_ms = 0;
+	refuse_opts(&d, &good, "connect_timeout_ms is 0");
+}
+
 static void wrong_arguments_are_refused(void)
 {
 	T_DEV(d);
@@ -504,6 +528,8 @@ const struct t_case t_dev_cases[] = {
 	 zeroes_are_written_where_write_zeroes_is_missing},
 	{"a wrong option is named", a_wrong_option_is_named},
 	{"wrong arguments are refused", wrong_arguments_are_refused},
+	{"wrong options of controllers are refused at once",
+	 wrong_options_of_controllers_are_refused_at_once},
 	{"a full channel takes a synchronous call", a_full_channel_takes_a_synchronous_call},
 	{"commands end with the channel", commands_end_with_the_channel},
 	{"handles are freed in any order", handles_are_freed_in_any_order},
