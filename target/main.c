@@ -37,6 +37,9 @@
 #include "target/nvmf/target.h"
 
 #define EXIT_USAGE 2
+/* A mistake of the configuration, which another start does not mend: EX_CONFIG of sysexits.h, for
+ * which systemd has a name too. */
+#define EXIT_CONFIG 78
 /* After drain_timeout: time for connections to close and for backends to complete I/O. */
 #define GIVE_UP_AFTER (5 * RD_NSEC_PER_SEC)
 /* How long the start waits for storage on the network. */
@@ -628,7 +631,7 @@ int main(int argc, char **argv)
 	if (code < 0 && app.opt.user && rdt_run_as(app.opt.user, app.log))
 		code = EXIT_FAILURE; /* the reason was logged */
 	if (code < 0 && rdt_config_load_texts(app.opt.config, &app.texts, false, app.log, &app.cfg))
-		code = EXIT_FAILURE; /* the reason was logged */
+		code = app.opt.check ? EXIT_FAILURE : EXIT_CONFIG; /* the reason was logged */
 	if (code < 0 && rdt_modules_create(&app.modules))
 		code = EXIT_FAILURE;
 	if (code < 0 && app.opt.check)

@@ -324,5 +324,19 @@ def port_in_use(t):
     t.match(rf'{re.escape(ADDR)}.*{first.port}.*(?i:address already in use)', res.err)
 
 
+@test
+@no_fabric
+def a_mistake_in_the_configuration_has_its_own_exit_status(t):
+    """And the service does not try again what would end in the same way."""
+    for text, rc in ((edited('port: 0', 'port: zero'), 78), ('nonsense', 78)):
+        res = t.run([program('rdtarget'), '-c', t.file('test.yaml', text.encode())])
+        t.eq(res.rc, rc, f'exit status ({res.err.strip()})')
+        t.eq(check(t, text, rc=1).rc, 1, 'exit status of --check')
+    t.eq(t.run([program('rdtarget'), '-c', t.path('none.yaml')]).rc, 78, 'exit status without a file')
+    t.eq(t.run([program('rdtarget'), '--nonsense']).rc, 2, 'exit status of a wrong option')
+    with open(os.path.join(SOURCE_ROOT, 'configs/systemd/rdtarget.service.in'), encoding='utf-8') as f:
+        t.match(r'(?m)^RestartPreventExitStatus=2 78$', f.read())
+
+
 if __name__ == '__main__':
     sys.exit(main())
