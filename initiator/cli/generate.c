@@ -209,45 +209,90 @@ static void man_page(FILE *out, const struct cli_verb *verb)
 
 /* ---- completion ---- */
 
-static void bash_completion(FILE *out)
+/* The values of an option that has a few words, with commas between; NULL: it has others. */
+static const char *option_words(const char *name)
+{
+	static const struct {
+		const char *name, *words;
+	} options[] = {
+		{"output-format", "normal,json"},
+		{"transport", "rdma"},
+		{"provider", "auto,iwarp,verbs"},
+		{"mpa-revision", "1,2"},
+		{"rw", "read,write,rw,randread,randwrite,randrw"},
+		{"sparse", "auto,always,never"},
+		{"policy", "round-robin,queue-depth,failover"},
+		{"ranking", "namespace,ctrl"},
+		{"dhchap-hashes", "sha256,sha384,sha512"},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (strcmp(name, options[i].name) == 0)
+			return options[i].words;
+	return NULL;
+}
+
+/* What precedes the cases of verbs: $args has NAME:LETTER:VALUES of each option with a value. */
+static const char bash_begin[] =
+	"# SPDX-License-Identifier: BSD-3-Clause\n"
+	"# Completion of rdinit in bash; made by rdinit --generate bash.\n"
+	"_rdinit()\n{\n"
+	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+	"\tlocal words='' args='' files='' arg name letter values\n"
+	"\tCOMPREPLY=()\n"
+	"\tif [[ $COMP_CWORD -eq 1 ]]; then\n\t\twords='--help --version";
+
+/* What follows them. bash makes a word of its own of the = in --NAME=VALUE. */
+static const char bash_end[] =
+	"\t\tesac\n"
+	"\t\tif [[ $cur == = ]]; then\n\t\t\tcur=''\n"
+	"\t\telif [[ $prev == = ]]; then\n\t\t\tprev=${COMP_WORDS[COMP_CWORD-2]}\n\t\tfi\n"
+	"\t\tfor arg in $args; do\n"
+	"\t\t\tIFS=: read -r name letter values <<<\"$arg\"\n"
+	"\t\t\t[[ ( $prev == --?* && --$name == \"$prev\"* ) || "
+	"( -n $letter && $prev == \"-$letter\" ) ]] || continue\n"
+	"\t\t\t[[ $values == FILE ]] && { compopt -o default; return; }\n"
+	"\t\t\twords=${values//,/ } files=''\n"
+	"\t\t\tbreak\n"
+	"\t\tdone\n"
+	"\t\t[[ -n $files && $cur != -* ]] && compopt -o default\n"
+	"\tfi\n"
+	"\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n}\n"
+	"complete -F _rdinit rdinit\n";
+
+static void bash_verb(FILE *out, const struct cli_verb *verb)
 {
 	struct cli_opt_at opts[CLI_OPTS_MAX];
-	size_t v, i, n;
+	size_t i, n = cli_verb_opts(verb, opts);
+	const char *words;
 
-	fputs("# SPDX-License-Identifier: BSD-3-Clause\n"
-	      "# Completion of rdinit in bash; made by rdinit --generate bash.\n"
-	      "_rdinit()\n{\n"
-	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words\n"
-	      "\tCOMPREPLY=()\n"
-	      "\tcase $prev in\n"
-	      "\t-o | --output-format) words='normal json' ;;\n"
-	      "\t-t | --transport) words=rdma ;;\n"
-	      "\t--provider) words='auto iwarp verbs' ;;\n"
-	      "\t--sparse) words='auto always never' ;;\n"
-	      "\t--policy) words='round-robin queue-depth failover' ;;\n"
-	      "\t--ranking) words='namespace ctrl' ;;\n"
-	      "\t-d | --data | --input-file | --resume) compopt -o default; return ;;\n"
-	      "\tesac\n"
-	      "\tif [[ -z $words && $COMP_CWORD -eq 1 ]]; then\n\t\twords='--help --version",
-	      out);
+	fprintf(out, "\t\t%s)\n\t\t\twords='", verb->name);
+	for (i = 0; i < n; i++)
+		fprintf(out, "%s--%s", i ? " " : "", opts[i].opt->name);
+	fputs("'\n\t\t\targs='", out);
+	for (i = 0; i < n; i++) {
+		if (!opts[i].opt->value)
+			continue;
+		words = strcmp(opts[i].opt->value, "FILE") == 0 ? "FILE"
+								: option_words(opts[i].opt->name);
+		fprintf(out, "%s:%.1s:%s ", opts[i].opt->name, &opts[i].letter, words ? words : "");
+	}
+	/* Operands that are not one URI may be files. */
+	fprintf(out, "'%s ;;\n", verb->flags & CLI_V_OPERANDS ? " files=yes" : "");
+}
+
+static void bash_completion(FILE *out)
+{
+	size_t v;
+
+	fputs(bash_begin, out);
 	for (v = 0; v < cli_verbs_n; v++)
 		fprintf(out, " %s", cli_verbs[v].name);
-	fputs("'\n\telif [[ -z $words ]]; then\n\t\tcase ${COMP_WORDS[1]} in\n", out);
-	for (v = 0; v < cli_verbs_n; v++) {
-		n = cli_verb_opts(&cli_verbs[v], opts);
-		/* Operands that are not one URI may be files. */
-		if (cli_verbs[v].flags & CLI_V_OPERANDS)
-			fprintf(out, "\t\t%s) [[ $cur == -* ]] || compopt -o default ;;&\n",
-				cli_verbs[v].name);
-		fprintf(out, "\t\t%s) words='", cli_verbs[v].name);
-		for (i = 0; i < n; i++)
-			fprintf(out, "%s--%s", i ? " " : "", opts[i].opt->name);
-		fputs("' ;;\n", out);
-	}
-	fputs("\t\tesac\n\tfi\n"
-	      "\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n}\n"
-	      "complete -F _rdinit rdinit\n",
-	      out);
+	fputs("'\n\telse\n\t\tcase ${COMP_WORDS[1]} in\n", out);
+	for (v = 0; v < cli_verbs_n; v++)
+		bash_verb(out, &cli_verbs[v]);
+	fputs(bash_end, out);
 }
 
 /* Quotes text for an _arguments specification between apostrophes. */
@@ -261,6 +306,16 @@ static void zsh_text(FILE *out, const char *text)
 		else
 			fputc(*text, out);
 	}
+}
+
+static void zsh_values(FILE *out, const struct cli_opt *opt)
+{
+	const char *words = option_words(opt->name);
+
+	fputs(strcmp(opt->value, "FILE") == 0 ? ":_files" : words ? ":(" : ":", out);
+	for (; words && *words; words++)
+		fputc(*words == ',' ? ' ' : *words, out);
+	fputs(words ? ")" : "", out);
 }
 
 static void zsh_completion(FILE *out)
@@ -291,8 +346,7 @@ static void zsh_completion(FILE *out)
 			if (opts[i].opt->value) {
 				fputs(":", out);
 				zsh_text(out, opts[i].opt->value);
-				fputs(strcmp(opts[i].opt->value, "FILE") == 0 ? ":_files" : ":",
-				      out);
+				zsh_values(out, opts[i].opt);
 			}
 			fputs("'", out);
 		}

@@ -14,7 +14,9 @@ int main(int argc, char **argv)
 
 	if (rd_stdfds_open())
 		return CLI_FAILED; /* standard error could not be opened either */
-	signal(SIGPIPE, SIG_IGN);  /* so that a closed output is reported as an error */
+	/* So that a closed output, and one beyond "ulimit -f", is reported as an error. */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	if (argc < 2) {
 		cli_help_all(stderr);
 		return CLI_USAGE;

@@ -2,6 +2,7 @@
 """What rdinit tells can be relied on: a URI opens what it was printed for, and no list ends early."""
 
 import json
+import resource
 import socket
 import struct
 import sys
@@ -173,6 +174,19 @@ def every_registrant_of_a_namespace_is_reported(t):
         t.rdinit('resv-register', target.uri(1), '-I', hostid, '-k', '5', '-i')
     report = json.loads(t.rdinit('resv-report', target.uri(1), '-o', 'json').text)
     t.eq({one['hostid'] for one in report['regctlext']}, {hostid.replace('-', '') for hostid in hosts}, 'hosts')
+
+
+@test
+def a_file_that_may_not_grow_is_an_error_in_words(t):
+    """Not a signal: SIGXFSZ would end rdinit without a word."""
+    target = t.target([t.namespace(1, backend='memory', size='4MiB')])
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+    for argv in (['read', target.uri(1), '-z', '1MiB', '-d', t.path('read')], ['cp', target.uri(1), t.path('copied')]):
+        res = t.rdinit(*argv, rc=1, preexec_fn=limit)
+        t.ok('File too large' in res.err, f'{argv[0]}: {res.err}')
+    with open(t.path('json'), 'wb') as out:
+        res = t.rdinit('read', target.uri(1), '-z', '1MiB', '-d', '-', rc=1, preexec_fn=limit, stdout=out)
+        t.ok('File too large' in res.err, f'standard output: {res.err}')
 
 
 if __name__ == '__main__':

@@ -244,6 +244,15 @@ def bash_completes_verbs_options_and_values(t):
     t.eq(sorted(completed(t, 'read', '--no')), ['--no-p2p', '--no-progress', '--no-remote-invalidate'])
     t.eq(completed(t, 'read', '-o', ''), ['normal', 'json'])
     t.eq(completed(t, 'show-topology', '--ranking', ''), ['namespace', 'ctrl'])
+    t.eq(completed(t, 'bench', '--rw', 'randr'), ['randread', 'randrw'])
+    # bash makes a word of its own of the =, also where nothing follows it.
+    t.eq(completed(t, 'bench', '--rw', '=', 'randr'), ['randread', 'randrw'])
+    t.eq(completed(t, 'read', '--output-format', '='), ['normal', 'json'])
+    t.eq(completed(t, 'read', '--output', '=', 'j'), ['json'], 'an abbreviation')
+    # What a letter means depends on the verb, and the value of an option is no option.
+    for verb in 'get-property', 'admin-passthru', 'io-passthru':
+        t.eq(completed(t, verb, '-o', ''), [], verb)
+    t.eq(completed(t, 'read', '--timeout', ''), [], 'a number')
     for verb in verbs():
         usage = help_of([program('rdinit'), verb, '--help'])
         t.eq(set(completed(t, verb, '--')), set(re.findall(r'(?m)^  .{4}(--[a-z][a-z0-9-]*)', usage)), verb)

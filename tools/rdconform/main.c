@@ -345,6 +345,7 @@ int main(int argc, char **argv)
 	if (rd_stdfds_open())
 		return EXIT_BAD; /* standard error could not be opened either */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	/* The number of arguments bounds the number of patterns. */
 	cfg.select = calloc(2 * (size_t)argc, sizeof(*cfg.select));
 	if (!cfg.select)
