@@ -220,13 +220,18 @@ struct nvme_status rdt_get_log_check(struct rdt_req *req)
 	/* No page is per namespace (LPA bit 0, for SMART). */
 	if (nsid && nsid != NVME_NSID_ALL)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(nsid));
+	/* Locations are those of the fields: NUMDL, OT and CSI do not begin their dwords. */
 	if (numd * 4 > rdt_req_target(req)->cfg->target.max_data_bytes)
-		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw10));
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD,
+				    RDT_LOC(cdw10) + 2);
 	if (window_offset(req) % 4 || window_offset(req) > size)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw12));
-	if (le32toh(req->sqe.cdw14) & OFFSET_INDEX ||
-	    (LID(req) == NVME_LOG_LID_CMD_EFFECTS && CSI(req) != NVME_CSI_NVM))
-		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw14));
+	if (le32toh(req->sqe.cdw14) & OFFSET_INDEX)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD,
+				    (RDT_LOC(cdw14) + 2) | 7 << 8);
+	if (LID(req) == NVME_LOG_LID_CMD_EFFECTS && CSI(req) != NVME_CSI_NVM)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD,
+				    RDT_LOC(cdw14) + 3);
 	req->data_len = (uint32_t)(numd * 4);
 	return NVME_OK;
 }

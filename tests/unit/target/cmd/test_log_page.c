@@ -185,10 +185,45 @@ static void discovery_log(void)
 	TAILQ_INIT(&env->t->listeners); /* the target does not own them */
 }
 
+/* The error log names the byte of the field in its dword, and its bit in bits 10:8. */
+static void wrong_fields_are_located(void)
+{
+	static const struct {
+		uint32_t cdw[6]; /* from dword 10 on */
+		uint16_t location;
+	} rows[] = {
+		{{5, 0xff}, 42},                   /* NUMDU */
+		{{5, [2] = 2}, 48},                /* LPOL */
+		{{5, [4] = 1 << 23}, 58 | 7 << 8}, /* OT */
+		{{5, [4] = 2 << 24}, 59},          /* CSI */
+		{{0xee}, 40},                      /* LID */
+	};
+	T_PAIR(p);
+	struct nvme_error_log_page e;
+	uint32_t data;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct nvme_sqe sqe;
+		struct t_answer a;
+
+		t_sqe(p.admin, &sqe, nvme_admin_get_log_page, &data, sizeof(data));
+		sqe.nsid = htole32(NVME_NSID_ALL);
+		sqe.cdw10 = htole32(rows[i].cdw[0]);
+		sqe.cdw11 = htole32(rows[i].cdw[1]);
+		sqe.cdw12 = htole32(rows[i].cdw[2]);
+		sqe.cdw14 = htole32(rows[i].cdw[4]);
+		a = t_exec(p.admin, &sqe);
+		CU_ASSERT_NOT_EQUAL(t_status(&a), 0);
+		get_log(p.admin, NVME_LOG_LID_ERROR, 0, &e, sizeof(e));
+		CU_ASSERT_EQUAL(le16toh(e.parm_error_location), rows[i].location);
+	}
+}
+
 const struct t_case t_log_page_cases[] = {
 	{"the SMART log counts on all reactors", smart_log},
 	{"the effects log agrees with the commands", effects_log},
 	{"unknown pages and bad windows", bad_windows},
+	{"the error log locates the wrong field", wrong_fields_are_located},
 	{"the discovery log, whole and in pieces", discovery_log},
 	{NULL, NULL},
 };
