@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration of rdtarget: structures that the rows of the keys describe (keys.h),
- * checked and completed by rdt_config_load(). Read-only after loading. */
+/* The configuration of rdtarget: structures that the rows of the keys (keys.h) describe, with
+ * ranges and defaults, checked and completed by rdt_config_load(). Read-only after loading. */
 #ifndef RDT_CONFIG_H
 #define RDT_CONFIG_H
 
@@ -46,16 +46,14 @@ struct rdt_ana_config { /* ANA state of one group on one listener */
 
 struct rdt_listener_config {
 	const char *address; /* numeric address; 0.0.0.0 and :: are wildcards */
-	uint16_t port;       /* default 4420; 0: any free port, which is logged */
+	uint16_t port;       /* 0: any free port */
 	enum rdt_provider provider;
 	bool crc;                   /* iwarp: request CRC32C from peers */
 	const char *congestion;     /* iwarp: TCP congestion control; NULL: target.congestion */
 	const char *send_buffer;    /* iwarp: SO_SNDBUF; NULL: the kernel's choice */
 	const char *receive_buffer; /* iwarp: SO_RCVBUF; NULL: the kernel's choice */
-	/* verbs: use SEND with Invalidate where the device supports it; default true */
-	bool send_with_inv;
-	/* verbs: inline SENDs where the device supports them; default true */
-	bool inline_sends;
+	bool send_with_inv;         /* verbs: where the device supports it */
+	bool inline_sends;          /* verbs: where the device supports them */
 	struct rdt_ana_config *ana; /* groups that are not listed are optimized */
 	uint32_t ana_count;
 
@@ -269,30 +267,28 @@ struct rdt_limits_config { /* limits of the whole target, each at least 1 */
 	})
 
 struct rdt_target_config {
-	uint32_t reactors; /* >= 1; default 2 */
-	uint32_t *cpus;    /* one for each reactor; none: the kernel's choice */
+	uint32_t reactors;
+	uint32_t *cpus; /* one for each reactor; none: the kernel's choice */
 	uint32_t cpus_count;
-	uint32_t queue_depth;        /* entries of an I/O queue, 16 to 1024; default 128 */
-	uint32_t io_queues;          /* I/O queues per controller; default 128 */
-	const char *max_data_size;   /* MDTS: a power of two, at least 4 KiB; default 1MiB */
-	const char *in_capsule_size; /* 0 to 64KiB, a multiple of 16; default 8KiB */
-	const char *buffer_memory;   /* data buffers of each reactor; default 32MiB */
-	const char *capsule_memory;  /* RECV buffers of each reactor; default 32MiB */
-	const char *spin;            /* busy polling after the last work; default 50us */
-	const char *congestion;      /* iwarp: TCP congestion control, or NULL */
-	/* iwarp: a peer that is silent at TCP level for this long is disconnected; default 60s */
+	uint32_t queue_depth;
+	uint32_t io_queues;
+	const char *max_data_size;
+	const char *in_capsule_size;
+	const char *buffer_memory;
+	const char *capsule_memory;
+	const char *spin;
+	const char *congestion; /* iwarp: TCP congestion control, or NULL */
 	const char *peer_timeout;
-	const char *drain_timeout; /* how long SIGTERM waits for I/O in flight; default 10s */
-	uint32_t sgl_descriptors;  /* keyed descriptors per command, 1 to 64; default 16 */
-	uint32_t engine_depth;     /* I/Os in the kernel, per reactor and device; default 256 */
-	/* idle time of an io_uring SQPOLL thread; default 0: no such thread */
+	const char *drain_timeout;
+	uint32_t sgl_descriptors;
+	uint32_t engine_depth;
 	const char *sqpoll;
 	/* one for each reactor's SQPOLL thread; none: the kernel's choice */
 	uint32_t *sqpoll_cpus;
 	uint32_t sqpoll_cpus_count;
-	const char *state_dir;    /* directory for state that survives the daemon, or NULL */
-	uint32_t state_times;     /* one of this many I/O commands is timed; 0: none; default 64 */
-	bool state_times_at_exit; /* log request latencies at exit */
+	const char *state_dir; /* directory for state that survives the daemon, or NULL */
+	uint32_t state_times;
+	bool state_times_at_exit;
 	struct rdt_limits_config limits;
 
 	/* filled by rdt_config_load() */

@@ -104,83 +104,43 @@ static void check_target(struct rdt_config_load *load, const struct rdt_key *roo
 
 /* ---- listeners ---- */
 
-/* What makes two listeners fail to bind; wildcards clash with all of their family and port. */
-struct endpoint {
-	uint16_t family;
-	uint16_t port;
-	uint32_t scope;
-	uint8_t address[16];
-};
-
-static bool endpoint_of(const struct rdt_listener_config *l, struct endpoint *e, bool *any)
+/* Would both fail to bind? */
+static bool listeners_clash(const struct sockaddr *a, const struct sockaddr *b)
 {
-	struct sockaddr_storage ss;
-	const struct sockaddr *sa = (const struct sockaddr *)&ss;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&ss;
-
-	memset(e, 0, sizeof(*e));
-	/* Port 0 is a different port each time. */
-	if (!l->port || rd_addr_parse(l->address, l->port, &ss))
-		return false;
-	e->family = sa->sa_family;
-	e->port = l->port;
-	if (sa->sa_family == AF_INET6) {
-		memcpy(e->address, &in6->sin6_addr, sizeof(in6->sin6_addr));
-		e->scope = in6->sin6_scope_id;
-	} else {
-		memcpy(e->address, &((const struct sockaddr_in *)&ss)->sin_addr, 4);
-	}
-	*any = rd_addr_is_any(sa);
-	return true;
+	return rd_addr_equal(a, b) ||
+	       (a->sa_family == b->sa_family && rd_addr_port(a) == rd_addr_port(b) &&
+		(rd_addr_is_any(a) || rd_addr_is_any(b)));
 }
 
-static void report_clash(struct rdt_config_load *load, const struct rdt_config *config,
-			 const struct rdt_key *list, unsigned int index, unsigned int with)
-{
-	const struct rdt_listener_config *l = &config->listeners[index];
-	struct rdt_key key = rdt_config_item(load, list, index);
-	struct rdt_key other = rdt_config_item(load, list, with);
-	struct rdt_key address = rdt_config_child(load, &key, "address");
-	char where[512];
-
-	rdt_config_problem(load, &address, "%s port %u is already used by the listener %s",
-			   l->address, l->port,
-			   rdt_config_where(&key, &other, where, sizeof(where)));
-}
-
+/* The number of listeners is limited, so comparing each with each does not take long. */
 static int check_clashes(struct rdt_config_load *load, const struct rdt_config *config,
 			 const struct rdt_key *list)
 {
-	unsigned int n = config->listeners_count, count = 0;
-	rd_autofree struct endpoint *ends = calloc(n + 1, sizeof(*ends));
-	rd_autofree struct rdt_config_id *ids = calloc(n + 1, sizeof(*ids));
-	rd_autofree unsigned int *same = calloc(n + 1, sizeof(*same));
-	rd_autofree unsigned int *port = calloc(n + 1, sizeof(*port));
-	rd_autofree unsigned int *wild = calloc(n + 1, sizeof(*wild)); /* by port: index + 1 */
-	rd_autofree bool *any = calloc(n + 1, sizeof(*any));
+	rd_autofree struct sockaddr_storage *all =
+		calloc(config->listeners_count + 1, sizeof(*all));
 
-	if (!ends || !ids || !same || !port || !wild || !any)
-		return -ENOMEM;
-	for (unsigned int i = 0; i < n; i++)
-		if (endpoint_of(&config->listeners[i], &ends[i], &any[i]))
-			ids[count++] = (struct rdt_config_id){&ends[i], sizeof(ends[i]), i};
-	rdt_config_firsts(ids, count, same);
-	for (unsigned int i = 0; i < count; i++)
-		ids[i].len = offsetof(struct endpoint, scope);
-	rdt_config_firsts(ids, count, port);
-	for (unsigned int i = 0; i < n; i++) {
-		if (!ends[i].port)
+	for (unsigned int i = 0; i < config->listeners_count && all; i++) {
+		const struct rdt_listener_config *l = &config->listeners[i];
+		struct rdt_key key, other, address;
+		char where[512];
+		unsigned int j = 0;
+
+		/* Port 0 is a different port each time. */
+		if (!l->port || rd_addr_parse(l->address, l->port, &all[i]))
 			continue;
-		if (same[i] != i)
-			report_clash(load, config, list, i, same[i]);
-		else if (any[i] && port[i] != i)
-			report_clash(load, config, list, i, port[i]);
-		else if (wild[port[i]])
-			report_clash(load, config, list, i, wild[port[i]] - 1);
-		if (any[i] && !wild[port[i]])
-			wild[port[i]] = i + 1;
+		while (j < i &&
+		       !listeners_clash((struct sockaddr *)&all[j], (struct sockaddr *)&all[i]))
+			j++;
+		if (j == i)
+			continue;
+		key = rdt_config_item(load, list, i);
+		other = rdt_config_item(load, list, j);
+		address = rdt_config_child(load, &key, "address");
+		rdt_config_problem(load, &address, "%s port %u is already used by the listener %s",
+				   l->address, l->port,
+				   rdt_config_where(&key, &other, where, sizeof(where)));
 	}
-	return 0;
+	return all ? 0 : -ENOMEM;
 }
 
 static int check_listeners(struct rdt_config_load *load, const struct rdt_key *root,

@@ -480,26 +480,32 @@ void rdt_config_fill(struct rdt_config_load *load, const struct rdt_config_file 
 
 /* ---- the end ---- */
 
+static void free_section(const struct rdt_section *s, char *object);
+
+static void free_list(const struct rdt_row *row, char *object)
+{
+	char *element = (char *)rdt_row_pointer(row, object);
+
+	for (uint64_t i = rdt_row_number_again(row, object); i; i--) {
+		if (row->element->type == RDT_KEY_MAPPING)
+			free_section(row->element->section, element);
+		else if (is_text(row->element))
+			free((void *)rdt_row_pointer(row->element, element));
+		element += rdt_row_element_size(row);
+	}
+}
+
 static void free_section(const struct rdt_section *s, char *object)
 {
 	for (RDT_EACH_ROW(row, s)) {
-		char *p = (char *)rdt_row_pointer(row, object);
-
-		if (row->type == RDT_KEY_MAPPING && !row->pointer)
+		if (row->type == RDT_KEY_LIST)
+			free_list(row, object);
+		else if (row->type == RDT_KEY_MAPPING && !row->pointer)
 			free_section(row->section, object + row->at);
-		if (row->type == RDT_KEY_MAPPING && row->pointer && p)
-			free_section(row->section, p);
-		for (uint64_t i = 0;
-		     row->type == RDT_KEY_LIST && i < rdt_row_number_again(row, object); i++) {
-			char *element = p + i * rdt_row_element_size(row);
-
-			if (row->element->type == RDT_KEY_MAPPING)
-				free_section(row->element->section, element);
-			else if (is_text(row->element))
-				free((void *)rdt_row_pointer(row->element, element));
-		}
+		else if (row->type == RDT_KEY_MAPPING && rdt_row_pointer(row, object))
+			free_section(row->section, (char *)rdt_row_pointer(row, object));
 		if (row->pointer || row->type == RDT_KEY_LIST || has_text(row))
-			free(p);
+			free((void *)rdt_row_pointer(row, object));
 	}
 }
 

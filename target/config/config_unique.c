@@ -5,6 +5,7 @@
 #include "tgt_limits.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +95,7 @@ struct entry {
 	const struct rdt_ns_config *ns;
 	unsigned int subsystem;
 	unsigned int index; /* index of the namespace in it */
-	struct rdt_file_id file;
+	char *storage;      /* what it is on; NULL: memory and the like */
 };
 
 struct all {
@@ -125,68 +126,45 @@ const char *rdt_config_where(const struct rdt_key *from, const struct rdt_key *o
 	return buf;
 }
 
-/* Report each namespace whose @name has the same value as an earlier one, by all->first. @in: the
- * mapping that has @name; NULL: the namespace itself. */
-static void report_same(struct all *all, const char *in, const char *name, const char *used,
-			const char *advice)
+/* Report that namespace @i has for @name what an earlier one has, by all->first. @in: the mapping
+ * that has @name; NULL: the namespace itself. */
+static void report_same(struct all *all, unsigned int i, const char *in, const char *name,
+			const char *used, const char *advice)
 {
-	for (unsigned int i = 0; i < all->count; i++) {
-		struct rdt_key mine, other;
-		char where[512];
+	struct rdt_key mine = ns_key_of(all, i), other = ns_key_of(all, all->first[i]);
+	char where[512];
 
-		if (all->first[i] == i)
-			continue;
-		mine = ns_key_of(all, i);
-		other = ns_key_of(all, all->first[i]);
-		if (in)
-			mine = rdt_config_child(all->load, &mine, in);
-		mine = rdt_config_child(all->load, &mine, name);
-		if (mine.node)
-			rdt_config_problem(
-				all->load, &mine, "%s is already %s by the namespace %s; %s",
-				(const char *)mine.node->data.scalar.value, used,
-				rdt_config_where(&mine, &other, where, sizeof(where)), advice);
-	}
+	if (in)
+		mine = rdt_config_child(all->load, &mine, in);
+	mine = rdt_config_child(all->load, &mine, name);
+	/* An ID that is not in the file was derived from NQN and NSID, whose repetition is reported
+	 * elsewhere. */
+	if (mine.node)
+		rdt_config_problem(all->load, &mine, "%s is already %s by the namespace %s; %s",
+				   (const char *)mine.node->data.scalar.value, used,
+				   rdt_config_where(&mine, &other, where, sizeof(where)), advice);
 }
 
 /* ---- IDs: hosts treat two namespaces with the same ID as one disk ---- */
 
-static const char *const id_names[] = {"uuid", "nguid", "eui64"};
-
-static const uint8_t *ns_id(const struct rdt_ns_config *ns, unsigned int kind, size_t *len)
-{
-	switch (kind) {
-	case 0:
-		*len = sizeof(ns->uuid_bytes);
-		return ns->uuid_bytes;
-	case 1:
-		*len = sizeof(ns->nguid_bytes);
-		return ns->nguid_bytes;
-	default:
-		*len = sizeof(ns->eui64_bytes);
-		return ns->eui64_bytes;
-	}
-}
-
-static void check_ids(struct all *all, unsigned int kind)
+static void check_ids(struct all *all, const char *name, size_t at, size_t len)
 {
 	unsigned int count = 0;
 
 	for (unsigned int i = 0; i < all->count; i++) {
-		size_t len;
-		const uint8_t *id = ns_id(all->entries[i].ns, kind, &len);
+		const uint8_t *id = (const uint8_t *)all->entries[i].ns + at;
 
 		all->first[i] = i;
 		if (!rdt_config_all_zero(id, len))
 			all->ids[count++] = (struct rdt_config_id){id, len, i};
 	}
 	rdt_config_firsts(all->ids, count, all->first);
-	/* An ID that is not in the file was derived from NQN and NSID; their repetition is reported
-	 * elsewhere. */
-	report_same(all, NULL, id_names[kind], "used", "each needs its own");
+	for (unsigned int i = 0; i < all->count; i++)
+		if (all->first[i] != i)
+			report_same(all, i, NULL, name, "used", "each needs its own");
 }
 
-/* ---- files: two namespaces on one file would overwrite each other's data ---- */
+/* ---- storage: two namespaces on one file would overwrite each other's data ---- */
 
 static bool on_disk(const struct rdt_ns_config *ns)
 {
@@ -212,8 +190,8 @@ int rdt_file_compare(const struct rdt_file_id *a, const char *a_path, const stru
 	return a->kind ? memcmp(a, b, sizeof(*a)) : strcmp(a_path, b_path);
 }
 
-/* A file without a writer may be used several times. @ids: the namespaces on the file of @ids[0],
- * in order. */
+/* Storage without a writer may be used several times. @ids: the namespaces on that of @ids[0], in
+ * order. */
 static void check_same_id(struct all *all, const struct rdt_config_id *ids, unsigned int count)
 {
 	const struct rdt_config_id *writer = NULL;
@@ -230,99 +208,92 @@ static void check_same_id(struct all *all, const struct rdt_config_id *ids, unsi
 	}
 }
 
-/* Of all->ids. */
-static void check_same_ids(struct all *all, unsigned int count)
+/* Returns 0 or -ENOMEM. */
+static int name_storage(const struct rdt_ns_config *ns, char **name)
 {
+	const struct rdt_rbd_config *rbd = ns->rbd;
+	struct rdt_file_id file;
+	int len = 0;
+
+	if (on_disk(ns)) {
+		file = rdt_file_identify(ns->path);
+		len = file.kind ? asprintf(name, "file %" PRIu64 " %" PRIu64 " %" PRIu64, file.kind,
+					   file.dev, file.ino)
+				: asprintf(name, "path %s", ns->path);
+	} else if (ns->backend == RDT_BACKEND_NBD && ns->uri) {
+		len = asprintf(name, "nbd %s", ns->uri);
+	} else if (ns->backend == RDT_BACKEND_RBD && rbd) {
+		len = asprintf(name, "rbd %s\n%s\n%s\n%s\n%s", rbd->of ? rbd->of->name : "",
+			       rbd->pool, rbd->rados_namespace ? rbd->rados_namespace : "",
+			       rbd->image, rbd->snapshot ? rbd->snapshot : "");
+	}
+	return len < 0 ? -ENOMEM : 0;
+}
+
+static void report_storage(struct all *all, unsigned int i)
+{
+	switch (all->entries[i].ns->backend) {
+	case RDT_BACKEND_NBD:
+		report_same(all, i, NULL, "uri", "served",
+			    "use another export, or set \"read_only: true\" for both");
+		break;
+	case RDT_BACKEND_RBD:
+		report_same(all, i, "rbd", "image", "served",
+			    "use another image, or set \"read_only: true\" for both");
+		break;
+	default:
+		report_same(all, i, NULL, "path", "served",
+			    "use another file, or set \"read_only: true\" for both");
+		break;
+	}
+}
+
+/* Are the keys good that say what a namespace is on, and whether it writes there? */
+static bool storage_is_known(const struct all *all, unsigned int i)
+{
+	static const char *const names[] = {"backend", "read_only", "rbd"};
+	struct rdt_key key = {0};
+
+	if (!all->load->problems)
+		return true;
+	key = ns_key_of(all, i);
+	for (unsigned int n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+		struct rdt_key at = rdt_config_child(all->load, &key, names[n]);
+
+		if (!rdt_config_good(all->load, &at))
+			return false;
+	}
+	return true;
+}
+
+static int check_storage(struct all *all)
+{
+	unsigned int count = 0, n;
+	int rc = 0;
+
+	for (unsigned int i = 0; i < all->count && !rc; i++) {
+		struct entry *e = &all->entries[i];
+
+		all->first[i] = i;
+		if (storage_is_known(all, i))
+			rc = name_storage(e->ns, &e->storage);
+		if (!rc && e->storage)
+			all->ids[count++] =
+				(struct rdt_config_id){e->storage, strlen(e->storage), i};
+	}
 	if (count)
 		qsort(all->ids, count, sizeof(*all->ids), compare_ids);
-	for (unsigned int i = 0, n; i < count; i += n) {
+	for (unsigned int i = 0; i < count && !rc; i += n) {
 		for (n = 1; i + n < count; n++)
 			if (compare_bytes(&all->ids[i], &all->ids[i + n]) != 0)
 				break;
 		check_same_id(all, &all->ids[i], n);
 	}
-}
-
-static void check_files(struct all *all)
-{
-	unsigned int count = 0;
-
 	for (unsigned int i = 0; i < all->count; i++) {
-		struct entry *e = &all->entries[i];
-
-		all->first[i] = i;
-		if (!on_disk(e->ns))
-			continue;
-		e->file = rdt_file_identify(e->ns->path);
-		if (e->file.kind)
-			all->ids[count++] = (struct rdt_config_id){&e->file, sizeof(e->file), i};
-		else
-			all->ids[count++] =
-				(struct rdt_config_id){e->ns->path, strlen(e->ns->path), i};
+		if (!rc && all->first[i] != i)
+			report_storage(all, i);
+		free(all->entries[i].storage);
 	}
-	check_same_ids(all, count);
-	report_same(all, NULL, "path", "served",
-		    "use another file, or set \"read_only: true\" for both");
-}
-
-/* ---- exports of NBD servers: as files ---- */
-
-static void check_uris(struct all *all)
-{
-	unsigned int count = 0;
-
-	for (unsigned int i = 0; i < all->count; i++) {
-		const struct rdt_ns_config *ns = all->entries[i].ns;
-
-		all->first[i] = i;
-		if (ns->backend == RDT_BACKEND_NBD && ns->uri)
-			all->ids[count++] = (struct rdt_config_id){ns->uri, strlen(ns->uri), i};
-	}
-	check_same_ids(all, count);
-	report_same(all, NULL, "uri", "served",
-		    "use another export, or set \"read_only: true\" for both");
-}
-
-/* ---- images of Ceph: as files ---- */
-
-static char *image_name(const struct rdt_rbd_config *rbd)
-{
-	char *name;
-
-	return asprintf(&name, "%s\n%s\n%s\n%s\n%s", rbd->of ? rbd->of->name : "", rbd->pool,
-			rbd->rados_namespace ? rbd->rados_namespace : "", rbd->image,
-			rbd->snapshot ? rbd->snapshot : "") < 0
-		       ? NULL
-		       : name;
-}
-
-static int check_images(struct all *all)
-{
-	rd_autofree char **names = calloc(all->count + 1, sizeof(*names));
-	unsigned int count = 0;
-	int rc = names ? 0 : -ENOMEM;
-
-	for (unsigned int i = 0; i < all->count && !rc; i++) {
-		const struct rdt_ns_config *ns = all->entries[i].ns;
-
-		all->first[i] = i;
-		if (ns->backend != RDT_BACKEND_RBD || !ns->rbd)
-			continue;
-		names[count] = image_name(ns->rbd);
-		if (names[count])
-			all->ids[count] =
-				(struct rdt_config_id){names[count], strlen(names[count]), i};
-		else
-			rc = -ENOMEM;
-		count++;
-	}
-	if (!rc) {
-		check_same_ids(all, count);
-		report_same(all, "rbd", "image", "served",
-			    "use another image, or set \"read_only: true\" for both");
-	}
-	for (unsigned int i = 0; i < count; i++)
-		free(names[i]);
 	return rc;
 }
 
@@ -400,10 +371,9 @@ int rdt_config_check_unique(struct rdt_config_load *load, const struct rdt_confi
 				.ns = &ss->namespaces[n], .subsystem = s, .index = n};
 	}
 	check_count(&all);
-	for (unsigned int kind = 0; kind < sizeof(id_names) / sizeof(id_names[0]); kind++)
-		check_ids(&all, kind);
-	check_files(&all);
+	check_ids(&all, "uuid", offsetof(struct rdt_ns_config, uuid_bytes), 16);
+	check_ids(&all, "nguid", offsetof(struct rdt_ns_config, nguid_bytes), 16);
+	check_ids(&all, "eui64", offsetof(struct rdt_ns_config, eui64_bytes), 8);
 	check_open_files(&all);
-	check_uris(&all);
-	return check_images(&all);
+	return check_storage(&all);
 }

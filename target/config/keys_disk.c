@@ -7,27 +7,19 @@
 #define ANEW RDT_WHEN_ANEW
 #define DISK (RDT_WITH(FILE) | RDT_WITH(BLOCK))
 
-static const struct rdt_choice engines[] = {
-	{"auto", RDT_ENGINE_AUTO},
-	{"io_uring", RDT_ENGINE_IO_URING},
-	{"aio", RDT_ENGINE_AIO},
-	{NULL, 0},
-};
+static const struct rdt_choice engines[] = {{"auto", RDT_ENGINE_AUTO},
+					    {"io_uring", RDT_ENGINE_IO_URING},
+					    {"aio", RDT_ENGINE_AIO},
+					    {NULL, 0}};
 
 static const struct rdt_choice direct[] = {
-	{"auto", RDT_DIRECT_AUTO},
-	{"on", RDT_DIRECT_ON},
-	{"off", RDT_DIRECT_OFF},
-	{NULL, 0},
-};
+	{"auto", RDT_DIRECT_AUTO}, {"on", RDT_DIRECT_ON}, {"off", RDT_DIRECT_OFF}, {NULL, 0}};
 
-static const struct rdt_choice deallocate[] = {
-	{"auto", RDT_DEALLOCATE_AUTO},
-	{"zero", RDT_DEALLOCATE_ZERO},
-	{"discard", RDT_DEALLOCATE_DISCARD},
-	{"off", RDT_DEALLOCATE_OFF},
-	{NULL, 0},
-};
+static const struct rdt_choice deallocate[] = {{"auto", RDT_DEALLOCATE_AUTO},
+					       {"zero", RDT_DEALLOCATE_ZERO},
+					       {"discard", RDT_DEALLOCATE_DISCARD},
+					       {"off", RDT_DEALLOCATE_OFF},
+					       {NULL, 0}};
 
 const struct rdt_row rdt_disk_rows[] = {
 	{"path", RDT_KEY_TEXT, ANEW, RDT_AT(T, path), .with = DISK, .needed = DISK,

@@ -12,35 +12,21 @@
 #define ANEW RDT_WHEN_ANEW
 #define WITH .with = 1u << RDT_LAYER_ERROR
 
+#define E(name)             \
+	{                   \
+#name, name \
+	}
 static const struct rdt_choice errnos[] = {
-	{"EIO", EIO},
-	{"ENOSPC", ENOSPC},
-	{"EDQUOT", EDQUOT},
-	{"EROFS", EROFS},
-	{"EACCES", EACCES},
-	{"EPERM", EPERM},
-	{"EAGAIN", EAGAIN},
-	{"ENOMEM", ENOMEM},
-	{"ENODEV", ENODEV},
-	{"ENXIO", ENXIO},
-	{"EOPNOTSUPP", EOPNOTSUPP},
-	{"EREMOTEIO", EREMOTEIO},
-	{"EILSEQ", EILSEQ},
-	{"EBADMSG", EBADMSG},
-	{"ENODATA", ENODATA},
-	{"ETIMEDOUT", ETIMEDOUT},
-	{"ENOLINK", ENOLINK},
-	{NULL, 0},
-};
+	E(EIO),    E(ENOSPC),  E(EDQUOT),  E(EROFS),     E(EACCES),     E(EPERM),
+	E(EAGAIN), E(ENOMEM),  E(ENODEV),  E(ENXIO),     E(EOPNOTSUPP), E(EREMOTEIO),
+	E(EILSEQ), E(EBADMSG), E(ENODATA), E(ETIMEDOUT), E(ENOLINK),    {NULL, 0}};
 
-static const struct rdt_choice ops[] = {
-	{"read", RDT_BIO_READ},
-	{"write", RDT_BIO_WRITE},
-	{"flush", RDT_BIO_FLUSH},
-	{"write_zeroes", RDT_BIO_WRITE_ZEROES},
-	{"deallocate", RDT_BIO_DEALLOCATE},
-	{NULL, 0},
-};
+static const struct rdt_choice ops[] = {{"read", RDT_BIO_READ},
+					{"write", RDT_BIO_WRITE},
+					{"flush", RDT_BIO_FLUSH},
+					{"write_zeroes", RDT_BIO_WRITE_ZEROES},
+					{"deallocate", RDT_BIO_DEALLOCATE},
+					{NULL, 0}};
 
 static const struct rdt_row op_element = {
 	.type = RDT_KEY_CHOICE, .width = sizeof(int), .choices = ops};

@@ -63,10 +63,7 @@ const struct rdt_section rdt_host_qos_section = {{host_rows, host_qos_rows},
 /* ---- layers ---- */
 
 static const struct rdt_choice layer_types[] = {
-	{"delay", RDT_LAYER_DELAY},
-	{"error", RDT_LAYER_ERROR},
-	{NULL, 0},
-};
+	{"delay", RDT_LAYER_DELAY}, {"error", RDT_LAYER_ERROR}, {NULL, 0}};
 
 static const struct rdt_row layer_rows[] = {
 	{"type", RDT_KEY_CHOICE, ANEW, RDT_AT(struct rdt_layer_config, type),
@@ -81,15 +78,13 @@ static const struct rdt_row layer_element = {.type = RDT_KEY_MAPPING, .section =
 
 /* ---- namespaces ---- */
 
-static const struct rdt_choice backends[] = {
-	{"file", RDT_BACKEND_FILE},
-	{"block", RDT_BACKEND_BLOCK},
-	{"memory", RDT_BACKEND_MEMORY},
-	{"null", RDT_BACKEND_NULL},
-	{"rbd", RDT_BACKEND_RBD},
-	{"nbd", RDT_BACKEND_NBD},
-	{NULL, 0},
-};
+static const struct rdt_choice backends[] = {{"file", RDT_BACKEND_FILE},
+					     {"block", RDT_BACKEND_BLOCK},
+					     {"memory", RDT_BACKEND_MEMORY},
+					     {"null", RDT_BACKEND_NULL},
+					     {"rbd", RDT_BACKEND_RBD},
+					     {"nbd", RDT_BACKEND_NBD},
+					     {NULL, 0}};
 
 const char *rdt_config_backend_name(enum rdt_backend_type backend)
 {

@@ -54,10 +54,7 @@ const struct rdt_section rdt_ceph_section = {{ceph_rows}, sizeof(struct rdt_ceph
 /* ---- images ---- */
 
 static const struct rdt_choice locks[] = {
-	{"auto", RDT_RBD_LOCK_AUTO},
-	{"exclusive", RDT_RBD_LOCK_EXCLUSIVE},
-	{NULL, 0},
-};
+	{"auto", RDT_RBD_LOCK_AUTO}, {"exclusive", RDT_RBD_LOCK_EXCLUSIVE}, {NULL, 0}};
 
 #define T struct rdt_rbd_config
 

@@ -38,21 +38,17 @@ const struct rdt_row rdt_nqn_element = {.type = RDT_KEY_NQN};
 
 /* ---- listeners ---- */
 
-static const struct rdt_choice providers[] = {
-	{"auto", RDT_PROVIDER_AUTO},
-	{"iwarp", RDT_PROVIDER_IWARP},
-	{"verbs", RDT_PROVIDER_VERBS},
-	{NULL, 0},
-};
+static const struct rdt_choice providers[] = {{"auto", RDT_PROVIDER_AUTO},
+					      {"iwarp", RDT_PROVIDER_IWARP},
+					      {"verbs", RDT_PROVIDER_VERBS},
+					      {NULL, 0}};
 
-static const struct rdt_choice ana_states[] = {
-	{"optimized", RDT_ANA_OPTIMIZED},
-	{"non-optimized", RDT_ANA_NON_OPTIMIZED},
-	{"inaccessible", RDT_ANA_INACCESSIBLE},
-	{"persistent-loss", RDT_ANA_PERSISTENT_LOSS},
-	{"change", RDT_ANA_CHANGE},
-	{NULL, 0},
-};
+static const struct rdt_choice ana_states[] = {{"optimized", RDT_ANA_OPTIMIZED},
+					       {"non-optimized", RDT_ANA_NON_OPTIMIZED},
+					       {"inaccessible", RDT_ANA_INACCESSIBLE},
+					       {"persistent-loss", RDT_ANA_PERSISTENT_LOSS},
+					       {"change", RDT_ANA_CHANGE},
+					       {NULL, 0}};
 
 const char *rdt_config_ana_name(unsigned int state)
 {
@@ -129,27 +125,20 @@ const struct rdt_section rdt_listener_section = {
 /* ---- authentication ---- */
 
 static const struct rdt_choice auth_settings[] = {
-	{"optional", RDT_AUTH_OPTIONAL},
-	{"required", RDT_AUTH_REQUIRED},
-	{NULL, 0},
-};
+	{"optional", RDT_AUTH_OPTIONAL}, {"required", RDT_AUTH_REQUIRED}, {NULL, 0}};
 
-static const struct rdt_choice auth_hashes[] = {
-	{"sha256", NVMF_AUTH_SHA256},
-	{"sha384", NVMF_AUTH_SHA384},
-	{"sha512", NVMF_AUTH_SHA512},
-	{NULL, 0},
-};
+static const struct rdt_choice auth_hashes[] = {{"sha256", NVMF_AUTH_SHA256},
+						{"sha384", NVMF_AUTH_SHA384},
+						{"sha512", NVMF_AUTH_SHA512},
+						{NULL, 0}};
 
-static const struct rdt_choice auth_groups[] = {
-	{"null", NVMF_AUTH_GROUP_NULL},
-	{"ffdhe2048", NVMF_AUTH_FFDHE2048},
-	{"ffdhe3072", NVMF_AUTH_FFDHE3072},
-	{"ffdhe4096", NVMF_AUTH_FFDHE4096},
-	{"ffdhe6144", NVMF_AUTH_FFDHE6144},
-	{"ffdhe8192", NVMF_AUTH_FFDHE8192},
-	{NULL, 0},
-};
+static const struct rdt_choice auth_groups[] = {{"null", NVMF_AUTH_GROUP_NULL},
+						{"ffdhe2048", NVMF_AUTH_FFDHE2048},
+						{"ffdhe3072", NVMF_AUTH_FFDHE3072},
+						{"ffdhe4096", NVMF_AUTH_FFDHE4096},
+						{"ffdhe6144", NVMF_AUTH_FFDHE6144},
+						{"ffdhe8192", NVMF_AUTH_FFDHE8192},
+						{NULL, 0}};
 
 static const struct rdt_row hash_element = {
 	.type = RDT_KEY_CHOICE, .width = sizeof(int), .choices = auth_hashes};
@@ -202,25 +191,16 @@ const struct rdt_section rdt_discovery_section = {{auth_rows}, sizeof(T)};
 
 /* ---- subsystems ---- */
 
-static const struct rdt_choice duplicates[] = {
-	{"allow", RDT_DUPLICATE_ALLOW},
-	{"replace", RDT_DUPLICATE_REPLACE},
-	{"refuse", RDT_DUPLICATE_REFUSE},
-	{NULL, 0},
-};
+static const struct rdt_choice duplicates[] = {{"allow", RDT_DUPLICATE_ALLOW},
+					       {"replace", RDT_DUPLICATE_REPLACE},
+					       {"refuse", RDT_DUPLICATE_REFUSE},
+					       {NULL, 0}};
 
 static const struct rdt_choice reservations[] = {
-	{"on", RDT_RESERVATIONS_ON},
-	{"off", RDT_RESERVATIONS_OFF},
-	{NULL, 0},
-};
+	{"on", RDT_RESERVATIONS_ON}, {"off", RDT_RESERVATIONS_OFF}, {NULL, 0}};
 
 static const struct rdt_choice write_protects[] = {
-	{"off", RDT_WP_OFF},
-	{"until-reset", RDT_WP_UNTIL_RESET},
-	{"all", RDT_WP_ALL},
-	{NULL, 0},
-};
+	{"off", RDT_WP_OFF}, {"until-reset", RDT_WP_UNTIL_RESET}, {"all", RDT_WP_ALL}, {NULL, 0}};
 
 static const struct rdt_row host_qos_element = {.type = RDT_KEY_MAPPING,
 						.section = &rdt_host_qos_section};

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "target/config/config.h"
+#include "target/config/config_json.h"
 #include "fuzz.h"
 
 static void count_line(void *arg, enum rd_log_level level, const char *line)
@@ -56,9 +57,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	rc = rdt_config_load(path, log, &config);
 	/* It is refused with a reason, or it is valid. */
 	FUZZ_CHECK(rc <= 0 && (rc == 0) == (config != NULL));
-	FUZZ_CHECK(rc == 0 || errors > 0);
-	if (config)
+	FUZZ_CHECK(rc == 0 || (errors > 0 && errors <= 100));
+	if (config) {
+		json_t *json = rdt_config_json(config);
+
 		fuzz_config_check(config);
+		FUZZ_CHECK(json != NULL);
+		json_decref(json);
+	}
 	rdt_config_put(&config);
 	return 0;
 }

@@ -378,6 +378,8 @@ def main():
     put("config", "not-utf8", b"target: {congestion: \"\xff\xfe\"}\n")
     put("config", "tabs", "target:\n\treactors: 1\n")
     put("config", "nested", "[" * 100)
+    put("config", "two-documents", "---\n" + CONFIG + "---\n" + CONFIG)
+    put("config", "other-backend", CONFIG.replace("backend: memory", "backend: nbd"))
     put("config", "empty", "\n")
 
 

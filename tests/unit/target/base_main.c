@@ -45,6 +45,7 @@ int main(int argc, char **argv)
 {
 	const struct t_suite suites[] = {
 		{.name = "config", .cases = t_config_cases},
+		{.name = "config file", .cases = t_config_file_cases},
 		{.name = "edit", .cases = t_edit_cases},
 		{.name = "backend open", .cases = t_backend_open_cases},
 		{.name = "backend", .cases = t_backend_cases},

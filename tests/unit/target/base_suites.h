@@ -11,6 +11,7 @@
 struct rdt_bio;
 
 extern const struct t_case t_config_cases[];
+extern const struct t_case t_config_file_cases[];
 extern const struct t_case t_backend_cases[];
 extern const struct t_case t_backend_open_cases[];
 extern const struct t_case t_cancel_cases[];

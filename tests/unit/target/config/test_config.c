@@ -1,98 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "base_suites.h"
+#include "t_config.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "target/config/config.h"
 
 /* Version 5 UUIDs of "nqn.2026-01.org.example:a/3" and, for the serial, of the NQN alone. */
 #define PINNED_UUID   "4deaf42e-3513-52dc-94fa-53ff5092dab9"
 #define PINNED_SERIAL "7F06C9584FA55CB181EB"
-#define LOG_PREFIX    "t: error: config: "
-
-/* All lines logged during one load, with the path replaced by FILE. */
-struct said {
-	char text[4096];
-	unsigned int lines;
-	const char *path;
-};
-
-static void config_take_line(void *arg, enum rd_log_level level, const char *line)
-{
-	struct said *said = arg;
-	size_t len = strlen(said->text);
-	const char *rest = line;
-
-	said->lines++;
-	if (strncmp(rest, LOG_PREFIX, strlen(LOG_PREFIX)) == 0)
-		rest += strlen(LOG_PREFIX);
-	if (strncmp(rest, said->path, strlen(said->path)) == 0) {
-		rest += strlen(said->path);
-		len += (size_t)snprintf(said->text + len, sizeof(said->text) - len, "FILE");
-	}
-	if (len >= sizeof(said->text))
-		return;
-	snprintf(said->text + len, sizeof(said->text) - len, "%s\n", rest);
-}
-
-static int load_path(const char *path, struct said *said, struct rdt_config **config)
-{
-	struct rd_log *log;
-	int rc;
-
-	memset(said, 0, sizeof(*said));
-	said->path = path;
-	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, config_take_line, said, &log), 0);
-	rc = rdt_config_load(path, log, config);
-	rd_log_destroy(&log);
-	return rc;
-}
-
-static int load_text(const char *text, size_t len, struct said *said, struct rdt_config **config)
-{
-	char path[] = "/tmp/rdt-config-XXXXXX";
-	int fd = mkstemp(path), rc;
-
-	CU_ASSERT_TRUE_FATAL(fd >= 0);
-	CU_ASSERT_EQUAL_FATAL(write(fd, text, len), (ssize_t)len);
-	close(fd);
-	rc = load_path(path, said, config);
-	unlink(path);
-	return rc;
-}
-
-#define LISTEN "listeners: [{address: 127.0.0.1}]\n" /* line 1 of most samples */
-#define SUBSYS "subsystems:\n  - nqn: nqn.2026-01.org.example:a\n"
-#define NS     "    namespaces:\n      - "
-
-struct bad {
-	const char *text;
-	const char *said;
-};
-
-static void check_bad(const struct bad *bad, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		struct rdt_config *config = (struct rdt_config *)&bad;
-		struct said said;
-		int rc = load_text(bad[i].text, strlen(bad[i].text), &said, &config);
-
-		CU_ASSERT_EQUAL(rc, -EINVAL);
-		CU_ASSERT_PTR_NULL(config);
-		if (strcmp(said.text, bad[i].said) != 0)
-			printf("# of:\n%s\n# said:\n%s# wanted:\n%s", bad[i].text, said.text,
-			       bad[i].said);
-		CU_ASSERT_STRING_EQUAL(said.text, bad[i].said);
-		if (!rc)
-			rdt_config_put(&config);
-	}
-}
-
-#define CHECK_BAD(table) check_bad(table, sizeof(table) / sizeof((table)[0]))
 
 static const struct bad structure_mistakes[] = {
 	{"", "FILE:1: is empty, expected \"listeners:\" and \"subsystems:\"; \"{}\" is a "
@@ -333,7 +248,7 @@ static void path_errors(void)
 		 "FILE:6: referrals[1].port: found 0, expected 1 to 65535\n"},
 	};
 
-	check_bad(bad, sizeof(bad) / sizeof(bad[0]));
+	t_config_check_bad(bad, sizeof(bad) / sizeof(bad[0]));
 }
 
 static void paths_are_loaded(void)
@@ -349,7 +264,7 @@ static void paths_are_loaded(void)
 	struct rdt_config *config T_ENDS(rdt_config_put) = NULL;
 	struct said said;
 
-	CU_ASSERT_EQUAL_FATAL(load_text(text, strlen(text), &said, &config), 0);
+	CU_ASSERT_EQUAL_FATAL(t_config_load_text(text, strlen(text), &said, &config), 0);
 	CU_ASSERT_EQUAL(config->listeners[0].ana_count, 1);
 	CU_ASSERT_EQUAL(config->listeners[0].ana[0].group, 3);
 	CU_ASSERT_EQUAL(config->listeners[0].ana[0].state, RDT_ANA_INACCESSIBLE);
@@ -375,7 +290,7 @@ static void names_of_other_forms(void)
 	struct rdt_config *config T_ENDS(rdt_config_put) = NULL;
 	struct said said;
 
-	CU_ASSERT_EQUAL_FATAL(load_text(text, strlen(text), &said, &config), 0);
+	CU_ASSERT_EQUAL_FATAL(t_config_load_text(text, strlen(text), &said, &config), 0);
 	CU_ASSERT_STRING_EQUAL(config->subsystems[0].nqn, "blktests-subsystem-1");
 	CU_ASSERT_PTR_NOT_NULL(strstr(said.text, "warning: config: "));
 	CU_ASSERT_PTR_NOT_NULL(strstr(said.text, ":3: subsystems[0].nqn: found "
@@ -410,7 +325,8 @@ static void all_mistakes_at_once(void)
 	struct rdt_config *config;
 	struct said said;
 
-	CU_ASSERT_EQUAL(load_text(bad[0].text, strlen(bad[0].text), &said, &config), -EINVAL);
+	CU_ASSERT_EQUAL(t_config_load_text(bad[0].text, strlen(bad[0].text), &said, &config),
+			-EINVAL);
 	CU_ASSERT_EQUAL(strncmp(said.text, bad[0].said, strlen(bad[0].said)), 0);
 	for (size_t i = 0; i < sizeof(also) / sizeof(also[0]); i++) {
 		if (!strstr(said.text, also[i])) {
@@ -432,134 +348,11 @@ static void nothing_to_serve(void)
 	struct said said;
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		CU_ASSERT_EQUAL_FATAL(load_text(texts[i], strlen(texts[i]), &said, &config), 0);
+		CU_ASSERT_EQUAL_FATAL(
+			t_config_load_text(texts[i], strlen(texts[i]), &said, &config), 0);
 		CU_ASSERT_STRING_EQUAL(said.text, "");
 		CU_ASSERT_EQUAL(config->target.reactors, 2);
 		rdt_config_put(&config);
-	}
-}
-
-static void aliases_are_refused(void)
-{
-	static const struct bad bad[] = {
-		{LISTEN "subsystems:\n- nqn: &a nqn.2026-01.org.example:a\n  model: *a\n",
-		 "FILE:4: subsystems[0].model: is an alias of another value; expected the value "
-		 "itself\n"},
-		{LISTEN "subsystems:\n- nqn: nqn.2026-01.org.example:a\n  namespaces: &n []\n"
-			"- nqn: nqn.2026-01.org.example:b\n  namespaces: *n\n",
-		 "FILE:6: subsystems[1].namespaces: is an alias of another value; expected the "
-		 "value itself\n"},
-		{LISTEN "*a : 1\n", "FILE:2: a: a key must be a single word\n"},
-	};
-
-	CHECK_BAD(bad);
-}
-
-/* What is compared with a bad value is not reported, and each key is checked by itself. */
-static void nothing_follows_from_a_mistake(void)
-{
-	static const struct bad bad[] = {
-		{"target:\n  in_capsule_size: 100\n  buffer_memory: 4097KiB\n"
-		 "  max_data_size: 3000\n" LISTEN,
-		 "FILE:2: target.in_capsule_size: found \"100\", expected a multiple of 16, 0 to "
-		 "64KiB\n"
-		 "FILE:4: target.max_data_size: found \"3000\", expected a power of two, 4KiB to "
-		 "8MiB\n"},
-		{"target:\n  cpus: [1, 2, 3]\n  sqpoll_cpus: [1]\n  sqpoll: x\n  reactors: 0\n",
-		 "FILE:3: target.sqpoll_cpus[0]: found 1, which cpus assigns to a reactor; "
-		 "expected "
-		 "another CPU\n"
-		 "FILE:4: target.sqpoll: found \"x\", expected a duration such as 20us, 200ms or "
-		 "5s, 0 (no such thread) or a multiple of 1ms, 1ms to 10s\n"
-		 "FILE:5: target.reactors: found 0, expected 1 to 64\n"},
-		{LISTEN SUBSYS "    host_auth: [{host: nqn.2026-01.org.example:h, "
-			       "dhchap_key_file: /k}]\n    hosts: nqn.2026-01.org.example:h\n",
-		 "FILE:4: subsystems[0].host_auth[0].dhchap_key_file: /k: No such file or "
-		 "directory\n"
-		 "FILE:5: subsystems[0].hosts: found \"nqn.2026-01.org.example:h\", expected a "
-		 "sequence (lines starting with \"- \")\n"},
-		{LISTEN SUBSYS NS
-		 "{nsid: 1, backend: memory, size: 1000, block_size: 1000, qos: {iops: 0}}\n",
-		 "FILE:5: subsystems[0].namespaces[0].block_size: found 1000, expected 512 or "
-		 "4096\n"
-		 "FILE:5: subsystems[0].namespaces[0].qos.iops: found 0, expected 1 to 1000000000 "
-		 "commands per second\n"},
-		{LISTEN SUBSYS
-		 "    cntlid_max: 9\n    cntlid_min: x\n" NS
-		 "{nsid: 1, backend: rbd, rbd: {cluster: a, pool: b, image: c, lock: exclusive}}\n"
-		 "ceph:\n- {name: a, takeover: 1}\n- {name: ''}\n",
-		 "FILE:5: subsystems[0].cntlid_min: found \"x\", expected a whole number, 1 to "
-		 "65519\n"
-		 "FILE:9: ceph[0].takeover: found 1, expected 3 to 60 seconds\n"
-		 "FILE:10: ceph[1].name: found nothing, expected a name\n"},
-		{"ceph: [{name: a}]\n" SUBSYS NS
-		 "{nsid: 1, backend: rbd, rbd: {cluster: b, pool: p, image: c}}\n",
-		 "FILE:5: subsystems[0].namespaces[0].rbd.cluster: found \"b\", expected the name "
-		 "of a cluster under \"ceph:\"\n"},
-	};
-
-	CHECK_BAD(bad);
-}
-
-static void one_document(void)
-{
-	static const struct bad bad[] = {
-		{LISTEN "---\n" SUBSYS, "FILE:2: a second YAML document begins here, expected one; "
-					"remove \"---\", or put it into a file of its own\n"},
-	};
-	static const char good[] = "%YAML 1.1\n---\n" LISTEN "...\n";
-	struct rdt_config *config;
-	struct said said;
-
-	CHECK_BAD(bad);
-	CU_ASSERT_EQUAL(load_text(good, strlen(good), &said, &config), 0);
-	rdt_config_put(&config);
-}
-
-/* @count times @part, of which each "#" becomes a number. */
-static void repeat(FILE *f, const char *part, unsigned int count)
-{
-	for (unsigned int i = 0; i < count; i++)
-		for (const char *c = part; *c; c++)
-			*c == '#' ? fprintf(f, "%u", i) : fputc(*c, f);
-}
-
-static void huge_files(void)
-{
-	static const struct {
-		const char *begin, *part;
-		unsigned int count, lines;
-		const char *said;
-	} rows[] = {
-		{"", "[", 200000, 1, "FILE:1: values are nested in more than 32 levels"},
-		{"", "{a: ", 200000, 1, "FILE:1: values are nested in more than 32 levels"},
-		{"", "- ", 200000, 1, "FILE:1: values are nested in more than 32 levels"},
-		{"", "key#: 1\n", 300000, 101, "FILE:1: key0: unknown key"},
-		{"listeners:\n", "- {address: 127.0.0.1, port: #}\n", 40000, 1,
-		 "FILE:1: listeners: has 40000 elements, expected at most 4096\n"},
-		{"subsystems:\n- nqn: nqn.2026-01.org.example:a\n  hosts:\n", "  - bad #\n", 200000,
-		 101, "FILE:4: subsystems[0].hosts[0]: found \"bad 0\", which contains a space"},
-		{"subsystems:\n- nqn: nqn.2026-01.org.example:a\n  hosts:\n", "  - h\n", 200000,
-		 202, "t: warning: config: "},
-		{"a: [", "1,", 2100000, 1, "FILE:1: the configuration has more values than"},
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct rdt_config *config;
-		struct said said;
-		size_t len;
-		char *text;
-		FILE *f = open_memstream(&text, &len);
-
-		fputs(rows[i].begin, f);
-		repeat(f, rows[i].part, rows[i].count);
-		fclose(f);
-		CU_ASSERT_EQUAL(load_text(text, len, &said, &config), -EINVAL);
-		if (strncmp(said.text, rows[i].said, strlen(rows[i].said)) != 0)
-			printf("# row %zu said:\n# %.200s\n", i, said.text);
-		CU_ASSERT_EQUAL(strncmp(said.text, rows[i].said, strlen(rows[i].said)), 0);
-		CU_ASSERT_EQUAL(said.lines, rows[i].lines);
-		free(text);
 	}
 }
 
@@ -577,10 +370,10 @@ static void long_nqn(void)
 		 "FILE:3: subsystems[0].nqn: found \"%.80s\", which is longer than 223 bytes; "
 		 "expected a name such as nqn.2026-01.org.example:disk1\n",
 		 nqn);
-	CU_ASSERT_EQUAL(load_text(text, strlen(text), &said, &config), -EINVAL);
+	CU_ASSERT_EQUAL(t_config_load_text(text, strlen(text), &said, &config), -EINVAL);
 	CU_ASSERT_STRING_EQUAL(said.text, want);
 	text[strlen(text) - 2] = '\n';
-	CU_ASSERT_EQUAL(load_text(text, strlen(text), &said, &config), 0);
+	CU_ASSERT_EQUAL(t_config_load_text(text, strlen(text), &said, &config), 0);
 	CU_ASSERT_STRING_EQUAL(said.text, "");
 }
 
@@ -723,8 +516,8 @@ static void fills_in_defaults(void)
 	struct rdt_config *a, *b;
 	struct said said;
 
-	CU_ASSERT_EQUAL_FATAL(load_text(text, strlen(text), &said, &a), 0);
-	CU_ASSERT_EQUAL_FATAL(load_text(text, strlen(text), &said, &b), 0);
+	CU_ASSERT_EQUAL_FATAL(t_config_load_text(text, strlen(text), &said, &a), 0);
+	CU_ASSERT_EQUAL_FATAL(t_config_load_text(text, strlen(text), &said, &b), 0);
 	CU_ASSERT_STRING_EQUAL(said.text, "");
 	CU_ASSERT_EQUAL(a->target.reactors, 2);
 	CU_ASSERT_EQUAL(a->target.queue_depth, 128);
@@ -875,28 +668,13 @@ static void loads_every_key(void)
 	struct rdt_config *c T_ENDS(rdt_config_put) = NULL;
 	struct said said;
 
-	if (load_text(every_key, strlen(every_key), &said, &c)) {
+	if (t_config_load_text(every_key, strlen(every_key), &said, &c)) {
 		printf("# %s", said.text);
 		CU_FAIL_FATAL("good configuration refused");
 	}
 	check_target_keys(c);
 	check_listener_keys(c);
 	check_subsystem_keys(c);
-}
-
-static void unreadable_files(void)
-{
-	struct rdt_config *config;
-	struct said said;
-
-	CU_ASSERT_EQUAL(load_path("/nonexistent/rdtarget.yaml", &said, &config), -ENOENT);
-	CU_ASSERT_STRING_EQUAL(said.text, "FILE: cannot be read: No such file or directory\n");
-	CU_ASSERT_EQUAL(load_path("/tmp", &said, &config), -EISDIR);
-	CU_ASSERT_STRING_EQUAL(said.text, "FILE: is a directory, expected a YAML file\n");
-	CU_ASSERT_EQUAL(load_path("/dev/zero", &said, &config), -EFBIG);
-	CU_ASSERT_STRING_EQUAL(said.text,
-			       "FILE: is larger than 64 MiB, which is the most for one file; if it "
-			       "is a configuration, split it, with \"include\" in one part\n");
 }
 
 static void gateways_state(void)
@@ -927,7 +705,8 @@ static void gateways_state(void)
 		const char *found;
 
 		CU_ASSERT_EQUAL_FATAL(
-			load_text(cases[i].text, strlen(cases[i].text), &said, &config), 0);
+			t_config_load_text(cases[i].text, strlen(cases[i].text), &said, &config),
+			0);
 		found = strstr(said.text, resv);
 		CU_ASSERT_EQUAL(found != NULL, cases[i].resv);
 		CU_ASSERT_PTR_NULL(found ? strstr(found + 1, resv) : NULL); /* once */
@@ -937,31 +716,6 @@ static void gateways_state(void)
 		rdt_config_put(&config);
 	}
 #undef GATEWAY
-}
-
-/* For any content: an error or a configuration, never a crash. Each prefix of a good file is
- * tried. */
-static void every_prefix_is_survived(void)
-{
-	static const char text[] = "target: {reactors: 1}\n" LISTEN SUBSYS NS
-				   "{nsid: 1, backend: file, path: /a, size: 8k, uuid: "
-				   "f81d4fae-7dec-11d0-a765-00a0c91e6bf6}\n";
-	int good = 0;
-
-	for (size_t len = 0; len < sizeof(text); len++) {
-		struct rdt_config *config;
-		struct said said;
-		int rc = load_text(text, len, &said, &config);
-
-		CU_ASSERT_TRUE(rc == 0 || rc == -EINVAL);
-		CU_ASSERT_EQUAL(rc == 0, config != NULL);
-		/* A part of an NQN is an NQN of another form. */
-		CU_ASSERT_EQUAL(rc == 0, said.text[0] == '\0' ||
-						 strncmp(said.text, "t: warning: ", 12) == 0);
-		good += rc == 0;
-		rdt_config_put(&config);
-	}
-	CU_ASSERT_TRUE(good >= 2);
 }
 
 const struct t_case t_config_cases[] = {
@@ -975,15 +729,9 @@ const struct t_case t_config_cases[] = {
 	{"what each gateway keeps for itself is warned of", gateways_state},
 	{"all mistakes are reported at once", all_mistakes_at_once},
 	{"a target may have nothing to serve yet", nothing_to_serve},
-	{"aliases are refused", aliases_are_refused},
-	{"a mistake hides none and makes none", nothing_follows_from_a_mistake},
-	{"a file is one document", one_document},
-	{"huge files are answered with a few lines", huge_files},
 	{"mistakes in namespaces", namespace_errors},
 	{"what is not given is filled in, and stays the same", fills_in_defaults},
 	{"paths and host lists arrive", paths_are_loaded},
 	{"every key arrives in its field", loads_every_key},
-	{"files that cannot be read", unreadable_files},
-	{"every prefix of a file is survived", every_prefix_is_survived},
 	{NULL, NULL},
 };
