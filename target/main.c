@@ -20,6 +20,7 @@
 #include "util/parse.h"
 #include "util/sockaddr.h"
 #include "util/stdfds.h"
+#include "target/bdev/jobs.h"
 #include "target/bdev/module.h"
 #include "target/config/config.h"
 #include "target/config/config_json.h"
@@ -496,8 +497,10 @@ static int app_start(struct app *app, int fd)
 	if (!err)
 		err = rdt_target_create(app->cfg, app->log, app->loop, NULL, app->modules,
 					&app->target);
-	if (!err)
+	if (!err) {
+		rdt_opening_begin(app->target);
 		err = rdt_opening_wait(app->target, OPEN_WAIT);
+	}
 	if (!err)
 		err = rdt_target_start(app->target);
 	if (!err)
@@ -518,9 +521,8 @@ static int app_start(struct app *app, int fd)
 	app->reloader.ended = reload_ended;
 	app->reloader.wanted = app->texts;
 	app->texts = (struct rdt_config_texts){0};
-	err = rdt_reloader_init(&app->reloader);
-	if (!err)
-		err = rdt_rpc_open(&app->rpc_env, &app->rpc);
+	rdt_reloader_init(&app->reloader);
+	err = rdt_rpc_open(&app->rpc_env, &app->rpc);
 	if (!err)
 		err = start_http(app);
 	return err ? err : rdt_watchdog_start(app->target, &app->notify, &app->watchdog);
@@ -551,8 +553,13 @@ static void app_stop(struct app *app)
 		rd_io_del(app->loop, &app->signals);
 	}
 	rdt_target_stop(app->target);
-	if (app->target)
+	if (app->target) {
+		if (!rdt_jobs_end(app->target->jobs, CLOSE_WAIT)) {
+			rd_log_flush(app->log);
+			_exit(EXIT_FAILURE); /* the calls that hang use our memory */
+		}
 		rdt_reload_fini(app->target);
+	}
 	rdt_target_destroy(&app->target);
 	rd_loop_destroy(&app->loop);
 	rdt_watchdog_free(&app->watchdog);

@@ -47,4 +47,14 @@ static inline void *rd_map_get(const struct rd_map *map, uint64_t key)
 	return map->slots[i].value;
 }
 
+/* A key for @text: FNV-1a. Two texts may have the same one. */
+static inline uint64_t rd_map_hash(const char *text)
+{
+	uint64_t hash = UINT64_C(14695981039346656037);
+
+	for (; *text; text++)
+		hash = (hash ^ (uint8_t)*text) * UINT64_C(1099511628211);
+	return hash;
+}
+
 #endif /* RD_UTIL_MAP_H */

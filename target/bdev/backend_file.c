@@ -329,7 +329,7 @@ static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, 
 	return fail(ex, owner ? -EBUSY : -EAGAIN,
 		    "path %s: another program uses it%s; stop it first: two writers would destroy "
 		    "the data",
-		    cfg->path, pid);
+		    cfg->path, owner ? pid : ", or another namespace does");
 }
 
 /* Without O_DIRECT, which is tried later. O_NONBLOCK: opening a FIFO must not block. O_EXCL on a

@@ -266,6 +266,8 @@ struct rdt_limits_config { /* limits of the whole target, each at least 1 */
 		.half_open = 1024,                \
 	})
 
+enum rdt_start { RDT_START_SERVE, RDT_START_ALL_OR_NOTHING };
+
 struct rdt_target_config {
 	uint32_t reactors;
 	uint32_t *cpus; /* one for each reactor; none: the kernel's choice */
@@ -289,6 +291,7 @@ struct rdt_target_config {
 	const char *state_dir; /* directory for state that survives the daemon, or NULL */
 	uint32_t state_times;
 	bool state_times_at_exit;
+	enum rdt_start start;
 	struct rdt_limits_config limits;
 
 	/* filled by rdt_config_load() */
@@ -415,17 +418,6 @@ void rdt_config_restarts(const struct rdt_config *now, const struct rdt_config *
 void rdt_config_subsys_restarts(const struct rdt_subsys_config *now,
 				const struct rdt_subsys_config *next, rdt_config_restart_fn fn,
 				void *arg);
-
-/* Identity of a file, whatever path leads to it. */
-struct rdt_file_id {
-	uint64_t kind; /* 0: the file does not exist (yet), only the path is known */
-	uint64_t dev;
-	uint64_t ino;
-};
-
-struct rdt_file_id rdt_file_identify(const char *path);
-int rdt_file_compare(const struct rdt_file_id *a, const char *a_path, const struct rdt_file_id *b,
-		     const char *b_path);
 
 /* Get and put references from one thread only; the last put frees. Both accept NULL. */
 struct rdt_config *rdt_config_get(struct rdt_config *config);

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "util/cleanup.h"
 
@@ -166,28 +165,12 @@ static void check_ids(struct all *all, const char *name, size_t at, size_t len)
 
 /* ---- storage: two namespaces on one file would overwrite each other's data ---- */
 
+/* Nothing looks at the files here, because storage may hang. One file under two names is found when
+ * it is opened, which locks it, and by --check=full. */
+
 static bool on_disk(const struct rdt_ns_config *ns)
 {
 	return (ns->backend == RDT_BACKEND_FILE || ns->backend == RDT_BACKEND_BLOCK) && ns->path;
-}
-
-struct rdt_file_id rdt_file_identify(const char *path)
-{
-	struct stat st;
-
-	if (stat(path, &st))
-		return (struct rdt_file_id){0};
-	if (S_ISBLK(st.st_mode))
-		return (struct rdt_file_id){1, 0, st.st_rdev};
-	return (struct rdt_file_id){2, st.st_dev, st.st_ino};
-}
-
-int rdt_file_compare(const struct rdt_file_id *a, const char *a_path, const struct rdt_file_id *b,
-		     const char *b_path)
-{
-	if (a->kind != b->kind)
-		return a->kind < b->kind ? -1 : 1;
-	return a->kind ? memcmp(a, b, sizeof(*a)) : strcmp(a_path, b_path);
 }
 
 /* Storage without a writer may be used several times. @ids: the namespaces on that of @ids[0], in
@@ -212,14 +195,10 @@ static void check_same_id(struct all *all, const struct rdt_config_id *ids, unsi
 static int name_storage(const struct rdt_ns_config *ns, char **name)
 {
 	const struct rdt_rbd_config *rbd = ns->rbd;
-	struct rdt_file_id file;
 	int len = 0;
 
 	if (on_disk(ns)) {
-		file = rdt_file_identify(ns->path);
-		len = file.kind ? asprintf(name, "file %" PRIu64 " %" PRIu64 " %" PRIu64, file.kind,
-					   file.dev, file.ino)
-				: asprintf(name, "path %s", ns->path);
+		len = asprintf(name, "path %s", ns->path);
 	} else if (ns->backend == RDT_BACKEND_NBD && ns->uri) {
 		len = asprintf(name, "nbd %s", ns->uri);
 	} else if (ns->backend == RDT_BACKEND_RBD && rbd) {

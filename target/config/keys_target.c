@@ -15,6 +15,12 @@
 #define H         (3600 * S)
 #define LIMIT_MAX 1000000u
 
+static const struct rdt_choice starts[] = {
+	{"serve-what-it-can", RDT_START_SERVE},
+	{"all-or-nothing", RDT_START_ALL_OR_NOTHING},
+	{NULL, 0},
+};
+
 #define T         struct rdt_limits_config
 #define LIMIT(field, most, default, text)                                       \
 	{                                                                       \
@@ -130,6 +136,9 @@ static const struct rdt_row target_rows[] = {
 	 .says = "One I/O command out of this number is timed in each state; 0: none."},
 	{"state_times_at_exit", RDT_KEY_BOOL, RESTART, RDT_AT(T, state_times_at_exit),
 	 .def = "false", .says = "Whether these times are logged at the end too."},
+	{"start", RDT_KEY_CHOICE, RESTART, RDT_AT(T, start), .choices = starts,
+	 .def = "serve-what-it-can",
+	 .says = "What a start does when the storage of a namespace cannot be opened."},
 	{"limits", RDT_KEY_MAPPING, RESTART, RDT_AT(T, limits), .section = &limits_section,
 	 .says = "Limits on connections and controllers."},
 	{0},

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Adds, removes and resizes namespaces while hosts use them. Each step is a message to every
- * reactor; the next step starts when all reactors have answered:
+ * Adds, removes and resizes namespaces while hosts use them. What may block is a job (bdev/jobs.h).
+ * What reactors do is a message to every one of them; the next step starts when all have answered:
  *
- *   add:    open the channels; show the namespace to commands; notify hosts
+ *   add:    open the backend (a job); open the channels; show the namespace to commands; notify
+ *           hosts. What fails is tried again
  *   remove: hide the namespace from commands; notify hosts; close the channels, after the I/O in
- *           flight; close the backend
+ *           flight; close the backend (a job). From the beginning another one may have its NSID
  */
 #include "control.h"
 #include "opening.h"
@@ -13,12 +14,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "util/log.h"
 #include "util/loop.h"
 #include "target/cmd/admin.h"
 #include "target/bdev/backend.h"
+#include "target/bdev/jobs.h"
 #include "target/config/config.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
@@ -29,32 +32,164 @@
 #include "target/config/tgt_limits.h"
 
 #define LEAVE_WARN   (10 * RD_NSEC_PER_SEC)
-#define RELEASE_LOOK RD_NSEC_PER_MSEC
+#define RELEASE_LOOK (10 * RD_NSEC_PER_MSEC)
 /* After that, the file is assumed to be in use by another process */
-#define RELEASE_MAX RD_NSEC_PER_SEC
+#define RELEASE_MAX (3 * RD_NSEC_PER_SEC)
+/* Storage that could not be opened is tried again after 1, 2, 4 ... 64 s. */
+#define RETRY_FIRST RD_NSEC_PER_SEC
+#define RETRY_TIMES 6u
 
-int rdt_control_open(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out,
-		     char *text, size_t text_size)
-{
+/* A call that may block. It outlives the namespace when that is removed meanwhile. */
+struct rdt_ns_job {
+	struct rdt_job job;
+	struct rdt_target *t;
+	struct rdt_ns *ns; /* NULL: it was removed */
+	const struct rdt_ns_config *cfg;
+	struct rdt_config *cfg_of; /* contains @cfg; a reference */
+	struct rdt_bdev *bdev;     /* opened by it, or to be measured or closed */
+	uint64_t size;
 	int err;
+	bool released;
+	char what[384];
+	char text[512];
+};
 
-	text[0] = '\0';
-	err = rdt_open_backend(t, cfg, out, text, text_size);
-	if (err && !text[0])
-		snprintf(text, text_size, "%s", strerror(-err));
-	return err;
+static const char at_the_end[] = "the target ends";
+
+/* ---- the end of a change ---- */
+
+static void tell_waiters(struct rdt_ns_waiters *waiters, int err, const char *text)
+{
+	struct rdt_ns_waiter *w;
+
+	while ((w = SLIST_FIRST(waiters))) {
+		SLIST_REMOVE_HEAD(waiters, link);
+		w->done(w->arg, err, text);
+		free(w);
+	}
 }
-
-/* ---- add ---- */
 
 static void control_finished(struct rdt_ns *ns, int err, const char *text)
 {
-	rdt_control_done done = ns->done;
+	struct rdt_ns_waiters waiters = ns->waiters;
 
-	ns->done = NULL;
-	if (done)
-		done(ns->done_arg, err, text);
+	SLIST_INIT(&ns->waiters);
+	tell_waiters(&waiters, err, text);
 }
+
+/* @done is told the end of the change that is in progress. */
+static void control_wait(struct rdt_ns *ns, rdt_control_done done, void *arg)
+{
+	struct rdt_ns_waiter *w = done ? malloc(sizeof(*w)) : NULL;
+
+	if (!done)
+		return;
+	if (!w) {
+		done(arg, -ENOMEM, "out of memory; it goes on");
+		return;
+	}
+	*w = (struct rdt_ns_waiter){.done = done, .arg = arg};
+	SLIST_INSERT_HEAD(&ns->waiters, w, link);
+}
+
+/* @done is told the end of a change that begins now. */
+static void control_begins(struct rdt_ns *ns, rdt_control_done done, void *arg)
+{
+	control_finished(ns, -ECANCELED, "a later change has taken its place");
+	control_wait(ns, done, arg);
+}
+
+static void announce_ns(const struct rdt_ns *ns, const char *name)
+{
+	rdt_announce(ns->subsys->target, name, "{s:s, s:i, s:I}", "nqn", ns->subsys->nqn, "nsid",
+		     (int)ns->nsid, "size", (json_int_t)(ns->blocks << ns->lbads));
+}
+
+/* Free @ns before @done is called: the caller may reuse the backend at once. */
+static void free_and_finish(struct rdt_ns *ns, int err, const char *text)
+{
+	struct rdt_ns_waiters waiters = ns->waiters;
+	struct rdt_target *t = ns->subsys->target;
+	bool standby = t->ana_standby[rdt_ns_ana_group(ns)];
+
+	SLIST_INIT(&ns->waiters);
+	rdt_ns_free(ns);
+	if (standby) /* it may have been the last one; this looks at all namespaces */
+		rdt_opening_standby(t);
+	tell_waiters(&waiters, err, text);
+}
+
+/* ---- calls that may block ---- */
+
+/* NULL: no memory. @doing: for the log. */
+static struct rdt_ns_job *new_job(struct rdt_ns *ns, const char *doing)
+{
+	struct rdt_ns_job *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->t = ns->subsys->target;
+	j->ns = ns;
+	j->cfg = ns->now;
+	j->cfg_of = rdt_config_get(ns->now_of);
+	j->job.what = j->what;
+	snprintf(j->what, sizeof(j->what), "%s namespace %u: %s%s%s", ns->subsys->nqn, ns->nsid,
+		 doing, j->cfg->path ? " " : "", j->cfg->path ? j->cfg->path : "");
+	ns->job = j;
+	return j;
+}
+
+static void end_ns_job(struct rdt_ns_job *j)
+{
+	if (j->ns && j->ns->job == j)
+		j->ns->job = NULL;
+	rdt_config_put(&j->cfg_of);
+	free(j);
+}
+
+/* Backends that have no storage do not block. */
+static void begin_ns_job(struct rdt_ns_job *j)
+{
+	if (j->cfg->backend == RDT_BACKEND_MEMORY || j->cfg->backend == RDT_BACKEND_NULL) {
+		j->job.work(&j->job);
+		j->job.done(&j->job);
+		return;
+	}
+	j->job.device = rdt_jobs_device(j->t->jobs, j->cfg);
+	rdt_jobs_add(j->t->jobs, &j->job);
+}
+
+static struct rdt_ns_job *job_of(struct rdt_job *job)
+{
+	return rd_container_of(job, struct rdt_ns_job, job);
+}
+
+static void close_work(struct rdt_job *job)
+{
+	struct rdt_ns_job *j = job_of(job);
+
+	rdt_bdev_close(&j->bdev);
+	j->released = rdt_bdev_released(j->t->modules, j->cfg);
+}
+
+static void closed_unseen(struct rdt_job *job)
+{
+	struct rdt_ns_job *j = job_of(job);
+
+	rdt_bdev_close(&j->bdev); /* when the job was dropped */
+	end_ns_job(j);
+}
+
+/* Nobody waits for @j any more, which has opened a backend. */
+static void close_opened(struct rdt_ns_job *j)
+{
+	j->job.work = close_work;
+	j->job.done = closed_unseen;
+	j->job.late = NULL;
+	begin_ns_job(j);
+}
+
+/* ---- add ---- */
 
 static void show_msg(struct rd_msg *msg)
 {
@@ -64,15 +199,15 @@ static void show_msg(struct rd_msg *msg)
 	rdt_ns_answer(post, 0);
 }
 
-static void announce_ns(const struct rdt_ns *ns, const char *name)
-{
-	rdt_announce(ns->subsys->target, name, "{s:s, s:i, s:I}", "nqn", ns->subsys->nqn, "nsid",
-		     (int)ns->nsid, "size", (json_int_t)(ns->blocks << ns->lbads));
-}
+static void begin_leaving(struct rdt_ns *ns);
 
 static void ns_shown(struct rdt_ns *ns)
 {
-	ns->state = RDT_NS_LIVE;
+	rdt_ns_set_state(ns, RDT_NS_LIVE);
+	if (ns->leave_due) {
+		begin_leaving(ns);
+		return;
+	}
 	rdt_event_ns(ns, RDT_EV_NS_ATTR);
 	rd_notice(ns->subsys->target->log, RD_LOG_TARGET, "%s namespace %u: added, %llu blocks",
 		  ns->subsys->nqn, ns->nsid, (unsigned long long)ns->blocks);
@@ -89,28 +224,21 @@ static void close_for_ns_msg(struct rd_msg *msg)
 	rdt_ns_answer(post, 0);
 }
 
-/* Free @ns before @done is called: the caller may reuse the NSID and the backend at once. */
-static void free_and_finish(struct rdt_ns *ns, int err, const char *text)
-{
-	rdt_control_done done = ns->done;
-	struct rdt_target *t = ns->subsys->target;
-	bool standby = t->ana_standby[rdt_ns_ana_group(ns)];
-	void *arg = ns->done_arg;
+static void ns_left(struct rdt_ns *ns);
+static void opening_failed(struct rdt_ns *ns, int err, const char *text);
 
-	rdt_ns_free(ns);
-	if (standby) /* it may have been the last one; this looks at all namespaces */
-		rdt_opening_standby(t);
-	if (done)
-		done(arg, err, text);
-}
-
+/* A reactor could not open its channel: the storage is closed, and it is tried again. */
 static void channels_closed(struct rdt_ns *ns)
 {
 	char text[160];
 
+	if (ns->leave_due) {
+		ns_left(ns);
+		return;
+	}
 	snprintf(text, sizeof(text), "a reactor cannot use its backend: %s",
 		 strerror(-ns->join_err));
-	free_and_finish(ns, ns->join_err, text);
+	opening_failed(ns, ns->join_err, text);
 }
 
 static void open_msg(struct rd_msg *msg)
@@ -122,84 +250,294 @@ static void open_msg(struct rd_msg *msg)
 
 static void channels_opened(struct rdt_ns *ns)
 {
-	if (!ns->err) {
-		rdt_ns_post(ns, show_msg, ns_shown);
+	if (!ns->err && !ns->leave_due) {
+		rdt_ns_post(ns, show_msg, ns_shown, false);
 		return;
 	}
-	ns->state = RDT_NS_LEAVING;
-	ns->leaving_since = rd_loop_now(ns->subsys->target->loop);
+	rdt_ns_set_state(ns, RDT_NS_LEAVING);
 	rdt_subsys_count(ns, false);
 	ns->join_err = ns->err;
-	rdt_ns_post(ns, close_for_ns_msg, channels_closed);
-}
-
-/* The part of an addition that needs no reactor. */
-static int begin_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
-		     struct rdt_config *cfg_of, struct rdt_bdev **bdev, struct rdt_ns **out,
-		     char *text, size_t text_size)
-{
-	const struct rdt_ns *old = rdt_ns_with(ss, cfg->nsid);
-	int err;
-
-	if (old && old->state == RDT_NS_LEAVING) {
-		snprintf(text, text_size,
-			 "the old namespace with this NSID still waits for I/O in flight; try "
-			 "again when it is removed");
-		return -EBUSY;
-	}
-	if (old) {
-		snprintf(text, text_size, "the NSID is in use");
-		return -EEXIST;
-	}
-	err = *bdev ? 0 : rdt_control_open(ss->target, cfg, bdev, text, text_size);
-	if (!err)
-		err = rdt_ns_create(ss, cfg, cfg_of, *bdev, out);
-	else
-		return err;
-	if (err == -ENOSPC)
-		snprintf(text, text_size, "the target has %u namespaces, which is the maximum",
-			 RDT_NS_SLOTS);
-	else if (err)
-		snprintf(text, text_size, "%s", strerror(-err));
-	return err;
-}
-
-void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
-			struct rdt_config *cfg_of, struct rdt_bdev *bdev, rdt_control_done done,
-			void *arg)
-{
-	struct rdt_ns *ns = NULL;
-	char text[512] = "";
-	int err = begin_add(ss, cfg, cfg_of, &bdev, &ns, text, sizeof(text));
-
-	if (err) {
-		rdt_bdev_close(&bdev);
-		done(arg, err, text);
-		return;
-	}
-	err = rdt_bdev_opened(ns->bdev, text, sizeof(text));
-	if (err) {
-		ns->state = RDT_NS_OPENING;
-		rd_notice(ss->target->log, RD_LOG_TARGET,
-			  "%s namespace %u: is being opened; hosts will see it when its storage "
-			  "answers",
-			  ss->nqn, ns->nsid);
-		rdt_opening_watch(ns);
-		done(arg, 0, "");
-		return;
-	}
-	ns->done = done;
-	ns->done_arg = arg;
-	rdt_control_ns_opened(ns);
-	rdt_opening_watch(ns);
+	rdt_ns_post(ns, close_for_ns_msg, channels_closed, false);
 }
 
 void rdt_control_ns_opened(struct rdt_ns *ns)
 {
+	struct rdt_target *t = ns->subsys->target;
+
+	rd_timer_stop(t->loop, &ns->timer);
+	if (t->opening) { /* the reactors do not run yet */
+		rdt_ns_begin(ns);
+		control_finished(ns, 0, "");
+		return;
+	}
 	rdt_ns_take_backend(ns);
-	ns->state = RDT_NS_JOINING;
+	rdt_ns_set_state(ns, RDT_NS_JOINING);
 	rdt_subsys_count(ns, true);
-	rdt_ns_post(ns, open_msg, channels_opened);
+	rdt_ns_post(ns, open_msg, channels_opened, false);
+}
+
+/* ---- opening ---- */
+
+static void start_opening(struct rdt_ns *ns);
+
+static void open_again(struct rd_timer *timer)
+{
+	start_opening(rd_container_of(timer, struct rdt_ns, timer));
+}
+
+static void open_after(struct rdt_ns *ns, uint64_t delay)
+{
+	struct rdt_target *t = ns->subsys->target;
+
+	ns->timer.fn = open_again;
+	if (rd_timer_start(t->loop, &ns->timer, delay))
+		rd_err(t->log, RD_LOG_TARGET,
+		       "%s namespace %u: out of memory for a timer; the next reload tries again",
+		       ns->subsys->nqn, ns->nsid);
+}
+
+/* The reason is logged when it is another one than before. */
+static void remember_why(struct rdt_ns *ns, const char *text)
+{
+	if (!ns->why || strcmp(ns->why, text) != 0)
+		rd_err(ns->subsys->target->log, RD_LOG_TARGET, "%s namespace %u: %s",
+		       ns->subsys->nqn, ns->nsid, text);
+	free(ns->why);
+	ns->why = strdup(text);
+}
+
+void rdt_control_ns_failed(struct rdt_ns *ns, int err, const char *text)
+{
+	remember_why(ns, text);
+	ns->why_err = err;
+	if (ns->state != RDT_NS_FAILED) {
+		rdt_ns_set_state(ns, RDT_NS_FAILED);
+		announce_ns(ns, "namespace-failed");
+	}
+	control_finished(ns, err, text);
+}
+
+/* A call that nobody waits for. */
+static void close_unseen(struct rdt_ns *ns, struct rdt_bdev *bdev)
+{
+	struct rdt_ns_job *j = bdev ? new_job(ns, "closing") : NULL;
+
+	if (!j) {
+		rdt_bdev_close(&bdev);
+		return;
+	}
+	ns->job = NULL;
+	j->ns = NULL;
+	j->bdev = bdev;
+	close_opened(j);
+}
+
+/* It is tried again from the beginning. */
+static void opening_failed(struct rdt_ns *ns, int err, const char *text)
+{
+	uint64_t delay = RETRY_FIRST << (ns->tries < RETRY_TIMES ? ns->tries : RETRY_TIMES);
+
+	close_unseen(ns, rdt_ns_detach(ns));
+	ns->tries++;
+	ns->retry_at = rd_loop_now(ns->subsys->target->loop) + delay;
+	open_after(ns, delay);
+	rdt_control_ns_failed(ns, err, text);
+}
+
+static void *leaving_count(unsigned long n)
+{
+	return (void *)n;
+}
+
+/* How many namespaces that leave have the path of @cfg. */
+static unsigned long leaving_with(const struct rdt_target *t, const struct rdt_ns_config *cfg)
+{
+	return cfg->path ? (unsigned long)rd_map_get(&t->leaving_paths, rd_map_hash(cfg->path)) : 0;
+}
+
+static void count_leaving(const struct rdt_ns *ns, bool leaves)
+{
+	struct rdt_target *t = ns->subsys->target;
+	unsigned long n = leaving_with(t, ns->cfg);
+	uint64_t key;
+
+	if (!ns->cfg->path)
+		return;
+	key = rd_map_hash(ns->cfg->path);
+	if (n)
+		rd_map_remove(&t->leaving_paths, key);
+	n = leaves ? n + 1 : n - 1;
+	/* Room for all is reserved when one begins to leave. */
+	if (n)
+		rd_map_put(&t->leaving_paths, key, leaving_count(n));
+}
+
+static void open_work(struct rdt_job *job)
+{
+	struct rdt_ns_job *j = job_of(job);
+
+	j->err = rdt_open_backend(j->t, j->cfg, &j->bdev, j->text, sizeof(j->text));
+}
+
+/* The storage of @ns did not open because of @err. */
+static void not_opened(struct rdt_ns *ns, int err, const char *text)
+{
+	struct rdt_target *t = ns->subsys->target;
+
+	/* The kernel may still finish the I/O of a process that was killed, which may be writes. */
+	if (err == -EAGAIN && ns->state == RDT_NS_OPENING && rd_loop_now(t->loop) < ns->give_up_at)
+		open_after(ns, RELEASE_LOOK);
+	else
+		opening_failed(ns, err, text[0] ? text : strerror(-err));
+}
+
+static void take_backend(struct rdt_ns *ns, struct rdt_bdev *bdev)
+{
+	char text[512] = "";
+	int err = rdt_ns_attach(ns, bdev);
+
+	if (err) {
+		rdt_bdev_close(&bdev);
+		opening_failed(ns, err, "what is stored about it cannot be used: see the log");
+		return;
+	}
+	rdt_opening_watch(ns);
+	err = rdt_bdev_opened(ns->bdev, text, sizeof(text));
+	if (!err) {
+		rdt_control_ns_opened(ns);
+		return;
+	}
+	if (err != -EINPROGRESS)
+		rdt_control_ns_failed(ns, err, text);
+	else
+		rd_notice(ns->subsys->target->log, RD_LOG_TARGET,
+			  "%s namespace %u: is being opened; hosts will see it when its storage "
+			  "answers",
+			  ns->subsys->nqn, ns->nsid);
+}
+
+static void open_done(struct rdt_job *job)
+{
+	struct rdt_ns_job *j = job_of(job);
+	struct rdt_ns *ns = j->ns;
+	struct rdt_bdev *bdev = j->bdev;
+	int err = job->dropped ? -EAGAIN : j->err;
+	char text[sizeof(j->text)];
+
+	if (!ns && bdev) {
+		close_opened(j);
+		return;
+	}
+	memcpy(text, job->dropped ? "" : j->text, job->dropped ? 1 : sizeof(text));
+	end_ns_job(j);
+	if (!ns || ns->subsys->target->drained)
+		rdt_bdev_close(&bdev);
+	else if (err)
+		not_opened(ns, err, text);
+	else
+		take_backend(ns, bdev);
+}
+
+/* The call goes on, and the namespace appears if it succeeds. */
+static void open_late(struct rdt_job *job)
+{
+	struct rdt_ns_job *j = job_of(job);
+	char text[512];
+
+	if (!j->ns)
+		return;
+	snprintf(text, sizeof(text),
+		 "%s%sits storage has not answered for %u s; it is still being opened",
+		 j->cfg->path ? j->cfg->path : "", j->cfg->path ? ": " : "",
+		 (unsigned int)(RDT_JOBS_LIMIT / RD_NSEC_PER_SEC));
+	rdt_control_ns_failed(j->ns, -ETIMEDOUT, text);
+}
+
+/* It is opened when that has left. */
+static void wait_for_file(struct rdt_ns *ns)
+{
+	uint64_t now = rd_loop_now(ns->subsys->target->loop);
+
+	ns->waits = true;
+	if (ns->state == RDT_NS_OPENING && now < ns->give_up_at)
+		open_after(ns, ns->give_up_at - now);
+	else
+		opening_failed(ns, -EAGAIN,
+			       "another namespace, which is being removed, still uses its file");
+}
+
+static void start_opening(struct rdt_ns *ns)
+{
+	struct rdt_target *t = ns->subsys->target;
+	struct rdt_ns_job *j;
+
+	if (ns->job) /* it hangs */
+		return;
+	rd_timer_stop(t->loop, &ns->timer);
+	ns->waits = false;
+	if (leaving_with(t, ns->now)) {
+		wait_for_file(ns);
+		return;
+	}
+	j = new_job(ns, "opening");
+	if (!j) {
+		opening_failed(ns, -ENOMEM, "out of memory");
+		return;
+	}
+	j->job.work = open_work;
+	j->job.done = open_done;
+	j->job.late = open_late;
+	begin_ns_job(j);
+}
+
+void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
+			struct rdt_config *cfg_of, rdt_control_done done, void *arg)
+{
+	struct rdt_ns *ns = NULL;
+	char text[128];
+	int err = rdt_ns_with(ss, cfg->nsid) ? -EEXIST : rdt_ns_create(ss, cfg, cfg_of, &ns);
+
+	if (!err) {
+		control_wait(ns, done, arg);
+		ns->give_up_at = rd_loop_now(ss->target->loop) + RELEASE_MAX;
+		start_opening(ns);
+		return;
+	}
+	if (err == -EEXIST)
+		snprintf(text, sizeof(text), "the NSID is in use");
+	else if (err == -ENOSPC)
+		snprintf(text, sizeof(text),
+			 "the target has %u namespaces, which is the maximum; those that are "
+			 "being removed count",
+			 RDT_NS_SLOTS);
+	else
+		snprintf(text, sizeof(text), "%s", strerror(-err));
+	rd_err(ss->target->log, RD_LOG_TARGET, "%s namespace %u: %s", ss->nqn, cfg->nsid, text);
+	done(arg, err, text);
+}
+
+void rdt_control_ns_retry(struct rdt_ns *ns, rdt_control_done done, void *arg)
+{
+	if (ns->job || ns->bdev || ns->state != RDT_NS_FAILED) {
+		char text[512];
+
+		snprintf(text, sizeof(text), "%s", ns->why ? ns->why : "it is being opened");
+		done(arg, ns->state == RDT_NS_FAILED ? -EAGAIN : 0, text);
+		return;
+	}
+	control_begins(ns, done, arg);
+	ns->tries = 0;
+	start_opening(ns);
+}
+
+bool rdt_control_ns_settling(const struct rdt_ns *ns)
+{
+	return ns->state != RDT_NS_LIVE && ns->state != RDT_NS_FAILED;
+}
+
+void rdt_control_ns_wait(struct rdt_ns *ns, rdt_control_done done, void *arg)
+{
+	control_wait(ns, done, arg);
 }
 
 /* ---- remove ---- */
@@ -211,47 +549,98 @@ static void subsys_leave_msg(struct rd_msg *msg)
 	rdt_ns_channel_leave(post->reactor, post->ns); /* the reactor answers */
 }
 
+/* Namespaces wait for a file that is free now. */
+static void open_waiting(struct rdt_target *t)
+{
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
+		if (t->ns[i] && t->ns[i]->waits && !leaving_with(t, t->ns[i]->now))
+			start_opening(t->ns[i]);
+}
+
 static void file_released(struct rdt_ns *ns)
 {
 	struct rdt_target *t = ns->subsys->target;
+	bool waits = false;
 
 	rd_notice(t->log, RD_LOG_TARGET, "%s namespace %u: removed", ns->subsys->nqn, ns->nsid);
 	announce_ns(ns, "namespace-removed");
+	count_leaving(ns, false);
+	/* Only one that uses a file is waited for, and the last one of several. */
+	waits = ns->cfg->path && !leaving_with(t, ns->cfg);
 	free_and_finish(ns, 0, "");
+	if (waits)
+		open_waiting(t);
 }
 
-static void check_released(struct rd_timer *timer)
-{
-	struct rdt_ns *ns = rd_container_of(timer, struct rdt_ns, leave_timer);
-	struct rd_loop *loop = ns->subsys->target->loop;
+static void close_backend(struct rdt_ns *ns, struct rdt_bdev *bdev);
 
-	if (rdt_bdev_released(ns->subsys->target->modules, ns->cfg) ||
-	    rd_loop_now(loop) >= ns->release_by || rd_timer_start(loop, timer, RELEASE_LOOK))
+static void look_released(struct rd_timer *timer)
+{
+	close_backend(rd_container_of(timer, struct rdt_ns, timer), NULL);
+}
+
+/* The namespace is removed only when the kernel has released the file, because the same file may be
+ * added again, here or by another process. */
+static void close_done(struct rdt_job *job)
+{
+	struct rdt_ns_job *j = job_of(job);
+	struct rd_loop *loop = j->t->loop;
+	struct rdt_ns *ns = j->ns;
+	bool released = j->released || job->dropped;
+
+	rdt_bdev_close(&j->bdev); /* when the job was dropped */
+	end_ns_job(j);
+	ns->timer.fn = look_released;
+	if (released || rd_loop_now(loop) >= ns->give_up_at ||
+	    rd_timer_start(loop, &ns->timer, RELEASE_LOOK))
 		file_released(ns);
 }
 
-/* The file is closed. The namespace is removed only when the kernel has released the file, because
- * the same file may be added again. */
+static void close_backend(struct rdt_ns *ns, struct rdt_bdev *bdev)
+{
+	struct rdt_ns_job *j = new_job(ns, "closing");
+
+	if (!j) {
+		rdt_bdev_close(&bdev);
+		file_released(ns);
+		return;
+	}
+	j->cfg = ns->cfg; /* what was opened */
+	rdt_config_put(&j->cfg_of);
+	j->cfg_of = rdt_config_get(ns->cfg_of);
+	j->bdev = bdev;
+	j->job.work = close_work;
+	j->job.done = close_done;
+	begin_ns_job(j);
+}
+
+/* No channel is open any more. A look at the storage may still use the backend. */
 static void ns_left(struct rdt_ns *ns)
 {
 	struct rd_loop *loop = ns->subsys->target->loop;
 
-	rd_timer_stop(loop, &ns->leave_timer);
-	rdt_bdev_close(&ns->bdev);
-	ns->leave_timer.fn = check_released;
-	ns->release_by = rd_loop_now(loop) + RELEASE_MAX;
-	check_released(&ns->leave_timer);
+	ns->left = true;
+	if (ns->job)
+		return;
+	rd_timer_stop(loop, &ns->timer);
+	ns->give_up_at = rd_loop_now(loop) + RELEASE_MAX;
+	close_backend(ns, rdt_ns_detach(ns));
 }
 
+/* The change that removed it is told that it goes on; it has taken effect for hosts long ago. */
 static void log_slow_leave(struct rd_timer *timer)
 {
-	struct rdt_ns *ns = rd_container_of(timer, struct rdt_ns, leave_timer);
+	struct rdt_ns *ns = rd_container_of(timer, struct rdt_ns, timer);
+	char text[160];
 
-	rd_warn(ns->subsys->target->log, RD_LOG_TARGET,
-		"%s namespace %u: its removal still waits for I/O that the backend has not "
-		"completed, on %u of %u reactors",
-		ns->subsys->nqn, ns->nsid, ns->posts_left, ns->subsys->target->reactors_count);
+	snprintf(text, sizeof(text),
+		 "its removal still waits for I/O that the backend has not completed, on %u of %u "
+		 "reactors",
+		 ns->posts_left, ns->subsys->target->reactors_count);
+	rd_warn(ns->subsys->target->log, RD_LOG_TARGET, "%s namespace %u: %s", ns->subsys->nqn,
+		ns->nsid, text);
 	announce_ns(ns, "stalled");
+	control_finished(ns, -EINPROGRESS, text);
 }
 
 static void hide_msg(struct rd_msg *msg)
@@ -269,43 +658,80 @@ static void ns_hidden(struct rdt_ns *ns)
 	/* From now on no reactor shows the namespace to a host that reads the list because of the
 	 * event. */
 	rdt_event_ns(ns, RDT_EV_NS_ATTR);
-	ns->leave_timer.fn = log_slow_leave;
-	if (rd_timer_start(t->loop, &ns->leave_timer, LEAVE_WARN))
+	ns->timer.fn = log_slow_leave;
+	if (rd_timer_start(t->loop, &ns->timer, LEAVE_WARN))
 		rd_warn(t->log, RD_LOG_TARGET, "out of memory for a timer");
-	rdt_ns_post(ns, subsys_leave_msg, ns_left);
+	rdt_ns_post(ns, subsys_leave_msg, ns_left, true);
+}
+
+static void begin_leaving(struct rdt_ns *ns)
+{
+	rdt_ns_set_state(ns, RDT_NS_LEAVING);
+	rdt_subsys_count(ns, false);
+	rdt_ns_post(ns, hide_msg, ns_hidden, false);
+}
+
+/* No reactor knows @ns. A call that hangs goes on without it. */
+static void drop_unopened(struct rdt_ns *ns)
+{
+	struct rdt_bdev *bdev = rdt_ns_detach(ns);
+
+	rd_notice(ns->subsys->target->log, RD_LOG_TARGET,
+		  "%s namespace %u: removed before its storage was open", ns->subsys->nqn,
+		  ns->nsid);
+	rdt_bdev_close(&bdev); /* it opens in the background, and closes there */
+	if (ns->job)
+		ns->job->ns = NULL;
+	ns->job = NULL;
+	free_and_finish(ns, 0, "");
 }
 
 void rdt_control_ns_remove(struct rdt_ns *ns, rdt_control_done done, void *arg)
 {
-	if (ns->state == RDT_NS_OPENING) {
-		rd_notice(ns->subsys->target->log, RD_LOG_TARGET,
-			  "%s namespace %u: removed before its storage answered", ns->subsys->nqn,
-			  ns->nsid);
-		rdt_ns_free(ns);
-		done(arg, 0, "");
+	struct rdt_target *t = ns->subsys->target;
+
+	if (ns->leave_due) {
+		done(arg, -EBUSY, "it is already being removed");
 		return;
 	}
-	if (ns->state != RDT_NS_LIVE) {
-		done(arg, -EBUSY,
-		     ns->state == RDT_NS_LEAVING ? "it is already being removed"
-						 : "it is still being added");
+	if (ns->state != RDT_NS_OPENING && ns->state != RDT_NS_FAILED &&
+	    rd_map_reserve(&t->leaving_paths, t->leaving_paths.count + 1)) {
+		done(arg, -ENOMEM, "out of memory");
 		return;
 	}
-	ns->state = RDT_NS_LEAVING;
-	ns->leaving_since = rd_loop_now(ns->subsys->target->loop);
-	ns->done = done;
-	ns->done_arg = arg;
-	rdt_subsys_count(ns, false);
-	rdt_ns_post(ns, hide_msg, ns_hidden);
+	control_begins(ns, done, arg);
+	if (ns->state == RDT_NS_OPENING || ns->state == RDT_NS_FAILED) {
+		drop_unopened(ns);
+		return;
+	}
+	rdt_ns_unlist(ns);
+	count_leaving(ns, true);
+	ns->leave_due = true;
+	if (ns->state == RDT_NS_LIVE)
+		begin_leaving(ns);
 }
 
-/* ---- resize ---- */
+/* ---- size ---- */
+
+/* Its size was @before. */
+static void tell_size(struct rdt_ns *ns, uint64_t before)
+{
+	struct rdt_target *t = ns->subsys->target;
+	uint64_t blocks = ns->bdev->size >> ns->lbads;
+
+	atomic_store(&ns->blocks, blocks);
+	if (blocks == before)
+		return;
+	rdt_event_ns(ns, RDT_EV_NS_ATTR);
+	rd_notice(t->log, RD_LOG_TARGET, "%s namespace %u: resized, %llu blocks, was %llu",
+		  ns->subsys->nqn, ns->nsid, (unsigned long long)blocks,
+		  (unsigned long long)before);
+	announce_ns(ns, "namespace-resized");
+}
 
 int rdt_control_ns_resize(struct rdt_ns *ns, uint64_t size, char *text, size_t text_size)
 {
-	struct rdt_target *t = ns->subsys->target;
 	uint64_t before = ns->blocks;
-	uint64_t blocks;
 	int err;
 
 	text[0] = '\0';
@@ -316,17 +742,69 @@ int rdt_control_ns_resize(struct rdt_ns *ns, uint64_t size, char *text, size_t t
 	/* When shrinking, reduce the size for commands before the backend shrinks. */
 	if (size && size >> ns->lbads < before)
 		atomic_store(&ns->blocks, size >> ns->lbads);
-	err = rdt_bdev_resize(ns->bdev, size, text, text_size);
-	blocks = ns->bdev->size >> ns->lbads;
-	atomic_store(&ns->blocks, blocks);
-	if (err || blocks == before)
-		return err;
-	rdt_event_ns(ns, RDT_EV_NS_ATTR);
-	rd_notice(t->log, RD_LOG_TARGET, "%s namespace %u: resized, %llu blocks, was %llu",
-		  ns->subsys->nqn, ns->nsid, (unsigned long long)blocks,
-		  (unsigned long long)before);
-	announce_ns(ns, "namespace-resized");
-	return 0;
+	err = rdt_bdev_take_size(ns->bdev, size, text, text_size);
+	tell_size(ns, before);
+	return err;
+}
+
+static void measure_work(struct rdt_job *job)
+{
+	struct rdt_ns_job *j = job_of(job);
+
+	j->err = rdt_bdev_measure(j->bdev, j->size, &j->size, j->text, sizeof(j->text));
+}
+
+static void measured(struct rdt_job *job)
+{
+	struct rdt_ns_job *j = job_of(job);
+	struct rdt_ns *ns = j->ns;
+	uint64_t before = ns->blocks, size = j->size;
+	int err = job->dropped ? -EAGAIN : j->err;
+	char text[sizeof(j->text)];
+
+	memcpy(text, j->text, sizeof(text));
+	if (job->dropped)
+		memcpy(text, at_the_end, sizeof(at_the_end));
+	end_ns_job(j);
+	if (ns->state != RDT_NS_LIVE) { /* it is being removed: the end of that is what counts */
+		if (ns->left)
+			ns_left(ns);
+		return;
+	}
+	if (!err)
+		err = rdt_control_ns_resize(ns, size, text, sizeof(text));
+	control_finished(ns, err ? err : ns->blocks != before, err ? text : "");
+}
+
+static void measure_late(struct rdt_job *job)
+{
+	struct rdt_ns *ns = job_of(job)->ns;
+
+	if (ns->state == RDT_NS_LIVE)
+		control_finished(ns, -ETIMEDOUT,
+				 "its storage does not say its size; the size stays as it is");
+}
+
+void rdt_control_ns_measure(struct rdt_ns *ns, uint64_t size, rdt_control_done done, void *arg)
+{
+	struct rdt_ns_job *j;
+
+	if (ns->job || ns->state != RDT_NS_LIVE) { /* it is asked already */
+		done(arg, 0, "");
+		return;
+	}
+	control_begins(ns, done, arg);
+	j = new_job(ns, "asking for the size of");
+	if (!j) {
+		control_finished(ns, -ENOMEM, "out of memory");
+		return;
+	}
+	j->bdev = ns->bdev;
+	j->size = size;
+	j->job.work = measure_work;
+	j->job.done = measured;
+	j->job.late = measure_late;
+	begin_ns_job(j);
 }
 
 /* ---- subsystems ---- */

@@ -36,22 +36,15 @@ static void take_size(struct rdt_ns *ns)
 }
 
 /* The backend may be open now. */
-static void look_again(struct rdt_target *t, struct rdt_ns *ns)
+static void look_again(struct rdt_ns *ns)
 {
 	char text[512] = "";
 	int err = rdt_bdev_opened(ns->bdev, text, sizeof(text));
 
-	if (err == -EINPROGRESS)
-		return;
-	if (err) {
-		rd_err(t->log, RD_LOG_TARGET, "%s namespace %u: %s", ns->subsys->nqn, ns->nsid,
-		       text[0] ? text : strerror(-err));
-		t->open_err = err;
-	} else if (t->opening) {
-		rdt_ns_begin(ns); /* the reactors do not run yet */
-	} else {
+	if (!err)
 		rdt_control_ns_opened(ns);
-	}
+	else if (err != -EINPROGRESS)
+		rdt_control_ns_failed(ns, err, text[0] ? text : strerror(-err));
 }
 
 static void backends_changed(struct rd_msg *msg)
@@ -65,8 +58,8 @@ static void backends_changed(struct rd_msg *msg)
 		if (!ns || !ns->bdev || ns->state == RDT_NS_JOINING ||
 		    !rdt_bdev_take_changed(ns->bdev))
 			continue;
-		if (ns->state == RDT_NS_OPENING)
-			look_again(t, ns);
+		if (ns->state == RDT_NS_OPENING || ns->state == RDT_NS_FAILED)
+			look_again(ns);
 		else if (ns->state == RDT_NS_LIVE)
 			take_size(ns);
 		if (ns->state == RDT_NS_LIVE) /* also when it has just become that */
@@ -82,7 +75,7 @@ void rdt_opening_standby(struct rdt_target *t)
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
 		const struct rdt_ns *ns = t->ns[i];
 
-		if (ns && ns->bdev && ns->state != RDT_NS_OPENING)
+		if (ns && ns->bdev && ns->state != RDT_NS_OPENING && ns->state != RDT_NS_FAILED)
 			standby[rdt_ns_ana_group(ns)] |=
 				rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
 	}
@@ -105,23 +98,60 @@ void rdt_opening_watch(struct rdt_ns *ns)
 	rdt_bdev_watch(ns->bdev, backend_changed, t);
 }
 
-/* How many namespaces are still being opened; logs each of them with @log. */
-static unsigned int count_opening(const struct rdt_target *t, struct rd_log *log)
+static unsigned int count_opening(const struct rdt_target *t)
 {
 	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
+		count += t->ns[i] && t->ns[i]->state == RDT_NS_OPENING;
+	return count;
+}
+
+/* The reason of a failure was logged, and the namespace tells it. */
+static void begun(void *arg, int err, const char *text)
+{
+}
+
+void rdt_opening_begin(struct rdt_target *t)
+{
+	t->opening = true;
+	for (unsigned int i = 0; i < t->cfg->subsystems_count; i++) {
+		const struct rdt_subsys_config *ss = &t->cfg->subsystems[i];
+
+		for (unsigned int k = 0; k < ss->namespaces_count; k++)
+			rdt_control_ns_add(t->subsys[i], &ss->namespaces[k], t->cfg, begun, NULL);
+	}
+}
+
+/* Tells what hosts do not see yet. Returns 0 to start, or -errno of what is FAILED. */
+static int judge_start(struct rdt_target *t)
+{
+	unsigned int failed = 0;
+	int err = 0;
 
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
 		const struct rdt_ns *ns = t->ns[i];
 
-		if (!ns || ns->state != RDT_NS_OPENING)
+		if (ns && ns->state == RDT_NS_OPENING)
+			rd_warn(t->log, RD_LOG_TARGET,
+				"%s namespace %u: its storage does not answer yet; hosts will see "
+				"the namespace when it does",
+				ns->subsys->nqn, ns->nsid);
+		if (!ns || ns->state != RDT_NS_FAILED)
 			continue;
-		count++;
-		rd_warn(log, RD_LOG_TARGET,
-			"%s namespace %u: its storage does not answer yet; hosts will see the "
-			"namespace when it does",
-			ns->subsys->nqn, ns->nsid);
+		failed++;
+		err = ns->why_err;
 	}
-	return count;
+	if (!failed)
+		return 0;
+	if (t->cfg->target.start == RDT_START_ALL_OR_NOTHING)
+		return err;
+	rd_err(t->log, RD_LOG_TARGET,
+	       "%u namespaces cannot be served now, for the reasons above; hosts will see them "
+	       "when "
+	       "their storage can be opened, which is tried again after 1, 2, 4 ... 64 s",
+	       failed);
+	return 0;
 }
 
 int rdt_opening_wait(struct rdt_target *t, uint64_t timeout_ns)
@@ -129,16 +159,11 @@ int rdt_opening_wait(struct rdt_target *t, uint64_t timeout_ns)
 	uint64_t end = rd_loop_now_raw(t->loop) + timeout_ns;
 	int err = 0;
 
-	t->opening = true;
-	t->open_err = 0;
-	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
-		if (t->ns[i])
-			rdt_opening_watch(t->ns[i]);
-	if (count_opening(t, NULL))
+	if (count_opening(t))
 		rd_info(t->log, RD_LOG_TARGET, "waiting at most %llu s for storage to answer",
 			(unsigned long long)(timeout_ns / RD_NSEC_PER_SEC));
 	/* A signal may have ended the target meanwhile. */
-	while (!t->open_err && err >= 0 && !t->drained && count_opening(t, NULL)) {
+	while (err >= 0 && !t->drained && count_opening(t)) {
 		uint64_t now = rd_loop_now_raw(t->loop);
 
 		if (now >= end)
@@ -146,9 +171,5 @@ int rdt_opening_wait(struct rdt_target *t, uint64_t timeout_ns)
 		err = rd_loop_turn(t->loop, end - now);
 	}
 	t->opening = false;
-	if (t->open_err || err < 0)
-		return t->open_err ? t->open_err : err;
-	if (!t->drained)
-		count_opening(t, t->log);
-	return 0;
+	return err < 0 ? err : t->drained ? 0 : judge_start(t);
 }

@@ -13,11 +13,13 @@
 struct rdt_ns;
 struct rdt_target;
 
+/* Between rdt_target_create() and rdt_target_start(): add all namespaces of the configuration, and
+ * begin to open their storage. */
+void rdt_opening_begin(struct rdt_target *t);
 /*
- * Between rdt_target_create() and rdt_target_start(): wait at most @timeout_ns for the namespaces
- * that are still being opened. Those that are not there by then appear when their storage answers,
- * which is logged. Returns 0, or -errno of a namespace whose storage said why it cannot be opened,
- * which was logged too.
+ * After it: wait at most @timeout_ns for those that are still being opened. They appear when their
+ * storage answers; so do those that have FAILED, which was logged, unless target.start forbids to
+ * start without them. Returns 0 or -errno.
  */
 int rdt_opening_wait(struct rdt_target *t, uint64_t timeout_ns);
 

@@ -18,6 +18,7 @@
 #include "util/parse.h"
 #include "util/sockaddr.h"
 #include "target/bdev/backend.h"
+#include "target/bdev/path_id.h"
 
 #define CGROUPS "/sys/fs/cgroup"
 
@@ -149,6 +150,73 @@ int rdt_preflight_memory(const struct rdt_config *config, struct rd_log *log)
 
 /* ---- files, devices, addresses ---- */
 
+struct probed {
+	struct rdt_path_id id;
+	const struct rdt_subsys_config *ss;
+	const struct rdt_ns_config *ns;
+};
+
+static int by_path_id(const void *a, const void *b)
+{
+	const struct probed *x = a, *y = b;
+
+	if (x->id.block != y->id.block)
+		return x->id.block ? 1 : -1;
+	if (x->id.dev != y->id.dev)
+		return x->id.dev < y->id.dev ? -1 : 1;
+	return x->id.ino == y->id.ino ? (x->ns->read_only > y->ns->read_only) -
+						(x->ns->read_only < y->ns->read_only)
+				      : (x->id.ino < y->id.ino ? -1 : 1);
+}
+
+/* One file or device under several names, which two namespaces would write to. Those without a
+ * writer may have the same. */
+static unsigned int find_shared(struct probed *all, unsigned int count, struct rd_log *log)
+{
+	unsigned int problems = 0, first = 0;
+
+	if (count)
+		qsort(all, count, sizeof(*all), by_path_id);
+	for (unsigned int i = 1; i < count; i++) {
+		const struct rdt_path_id *a = &all[first].id, *b = &all[i].id;
+
+		if (a->block != b->block || a->dev != b->dev || a->ino != b->ino) {
+			first = i;
+			continue;
+		}
+		if (all[first].ns->read_only)
+			continue;
+		rd_err(log, RD_LOG_CONFIG,
+		       "%s namespace %u: path %s: is the same as %s of %s namespace %u; use "
+		       "another file, or set \"read_only: true\" for both",
+		       all[i].ss->nqn, all[i].ns->nsid, all[i].ns->path, all[first].ns->path,
+		       all[first].ss->nqn, all[first].ns->nsid);
+		problems++;
+	}
+	return problems;
+}
+
+static unsigned int probe_shared(const struct rdt_config *config, struct rd_log *log)
+{
+	rd_autofree struct probed *all = NULL;
+	unsigned int count = 0;
+	struct stat st;
+
+	for (uint32_t i = 0; i < config->subsystems_count; i++)
+		count += config->subsystems[i].namespaces_count;
+	all = calloc(count + 1, sizeof(*all));
+	count = 0;
+	for (uint32_t i = 0; i < config->subsystems_count && all; i++) {
+		const struct rdt_subsys_config *ss = &config->subsystems[i];
+
+		for (uint32_t j = 0; j < ss->namespaces_count; j++)
+			if (ss->namespaces[j].path && !stat(ss->namespaces[j].path, &st))
+				all[count++] =
+					(struct probed){rdt_path_id(&st), ss, &ss->namespaces[j]};
+	}
+	return all ? find_shared(all, count, log) : 0;
+}
+
 static unsigned int probe_storage(const struct rdt_config *config, struct rdt_modules *modules,
 				  struct rd_log *log)
 {
@@ -244,6 +312,7 @@ unsigned int rdt_preflight(const struct rdt_config *config, struct rdt_modules *
 	unsigned int problems = rdt_preflight_memory(config, log) ? 1 : 0;
 
 	problems += probe_storage(config, modules, log);
+	problems += probe_shared(config, log);
 	problems += probe_state_dir(config, log);
 	return problems + probe_addresses(config, log);
 }

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SIGHUP: applies the difference between the running configuration and a new one, in this order:
- *
- *   1. open the backends of new namespaces, and the new listeners. If one fails, nothing is
- *      changed. Remove the listeners that are no longer configured
- *   2. apply settings: host lists, sizes, and those of other parts (target_fns and similar tables)
- *   3. remove namespaces, also those to be replaced, after their I/O in flight
- *   4. add namespaces
+ * Makes another configuration the desired state. What cannot be had as a whole is refused before
+ * anything is touched: new subsystems without a place, listeners without their address. From then
+ * on it is applied: settings at once, and each namespace comes, goes or changes by itself
+ * (control.h), so that one whose storage hangs delays no other and no later change.
+ * docs/design/reconciler.md
  *
  * There may be thousands of changes, so each step is a walk that stops after STEP_NS and continues
- * in the next turn of the loop. Nothing else adds or removes namespaces meanwhile.
+ * in the next turn of the loop.
  */
 #include "reload.h"
 
@@ -33,34 +31,42 @@
 #include "target/nvmf/target.h"
 #include "target/config/tgt_limits.h"
 
-/* A namespace to remove (@ns), to add (@cfg), or to replace (both). */
-struct change {
-	struct rdt_reload *rl;
-	struct rdt_subsys *ss;
-	struct rdt_ns *ns;
-	const struct rdt_ns_config *cfg;
-	struct rdt_bdev *bdev; /* opened in step 1 */
-	bool replaces;
-	bool failed;
-	struct rdt_file_id old_file; /* the file of @ns, if it has one */
+/* Time per turn that a reload may take from the main loop. */
+#define STEP_NS        (4 * RD_NSEC_PER_MSEC)
+#define IN_FLIGHT      256u /* maximum of namespaces for which reactors have not answered */
+#define IN_FLIGHT_LOOK RD_NSEC_PER_MSEC
+/* How long whoever asked waits for objects that are in progress. */
+#define SETTLE (15 * RD_NSEC_PER_SEC)
+
+/* What a reload does with one namespace. */
+enum part_kind {
+	PART_ADD,
+	PART_REPLACE,
+	PART_CLEAR,
+	PART_REMOVE,
+	PART_RETRY,
+	PART_WAIT,
+	PART_SIZE,
+	PARTS
 };
 
-/* Time per turn that a reload may take from the main loop. */
-#define STEP_NS   (4 * RD_NSEC_PER_MSEC)
-#define IN_FLIGHT 256u /* maximum of changes for which reactors have not answered */
+struct part {
+	LIST_ENTRY(part) link; /* rl->parts */
+	struct rdt_reload *rl;
+	const struct rdt_subsys *ss;
+	uint32_t nsid;
+	enum part_kind kind;
+};
 
+/* It exists until all its parts have ended, and is told about at the end of @waiting at the latest.
+ */
 struct rdt_reload {
 	struct rdt_target *t;
-	struct rdt_report *report;
-	rdt_reload_done done;
-	void *done_arg;
+	LIST_ENTRY(rdt_reload) link; /* target->reloads */
+	struct rdt_report *report;   /* of who asked; NULL after @how.done */
+	struct rdt_reload_how how;
 	struct rdt_config *next;                  /* the configuration being applied; a reference */
 	const struct rdt_subsys_config **next_of; /* by subsys->index; NULL: removed */
-	struct change *changes;
-	unsigned int count;
-	unsigned int room;
-	struct change **by_file; /* changes that close a file, sorted by file */
-	unsigned int files;
 
 	/* the running walk */
 	struct rd_defer step;
@@ -69,16 +75,16 @@ struct rdt_reload {
 	/* Runs after the walk; @err is 0 or the reason for its end */
 	void (*then)(struct rdt_reload *rl);
 	int err;
-	unsigned int at;      /* index of the subsystem or change */
-	struct rdt_ns *ns;    /* next namespace of that subsystem */
-	uint32_t ns_cfg;      /* and its index in the new configuration */
-	bool inside;          /* @ns and @ns_cfg are valid */
-	unsigned int waiting; /* control calls that have not completed */
-	bool walked;          /* all control calls of the walk were made */
-	unsigned int added;
-	unsigned int removed;
-	unsigned int replaced;
+	unsigned int at; /* index of the subsystem, or slot of the namespace */
+	uint32_t ns_at;  /* index of the namespace in the configuration of that subsystem */
+	bool walked;     /* all walks have ended */
+
+	LIST_HEAD(, part) parts; /* that have not ended */
+	unsigned int waiting;    /* their number */
+	struct rd_timer timer;   /* the walk waits for reactors; then the end of SETTLE */
+	unsigned int ended[PARTS];
 	unsigned int resized;
+	unsigned int going_on; /* parts that take long */
 	unsigned int subsys_added;
 	unsigned int subsys_removed;
 	struct rdt_reload_listeners listeners;
@@ -96,7 +102,8 @@ void rdt_reload_problem(struct rdt_reload *rl, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	rl->problems++;
-	rdt_report_add(rl->report, RD_LOG_ERROR, text);
+	if (rl->report)
+		rdt_report_add(rl->report, RD_LOG_ERROR, text);
 	rd_err(rl->t->log, RD_LOG_CONFIG, "reload: %s", text);
 }
 
@@ -126,13 +133,23 @@ static int check_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
 
 /* ---- what changes at once ---- */
 
+static void start_part(struct rdt_reload *rl, struct rdt_subsys *ss, struct rdt_ns *ns,
+		       const struct rdt_ns_config *cfg, enum part_kind kind);
+
 static int set_size(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,
 		    const struct rdt_ns_config *next)
 {
+	bool asks = next->backend == RDT_BACKEND_FILE || next->backend == RDT_BACKEND_BLOCK;
 	uint64_t before = ns->blocks;
 	char text[512];
-	int err = rdt_control_ns_resize(ns, next->size_bytes, text, sizeof(text));
+	int err;
 
+	if (asks) {
+		if (rl->how.looks || now->size_bytes != next->size_bytes)
+			start_part(rl, ns->subsys, ns, next, PART_SIZE);
+		return 0;
+	}
+	err = rdt_control_ns_resize(ns, next->size_bytes, text, sizeof(text));
 	if (err)
 		rdt_reload_problem(rl, "%s namespace %u: %s", ns->subsys->nqn, ns->nsid, text);
 	else if (ns->blocks != before)
@@ -191,9 +208,6 @@ static bool same_namespace(const struct rdt_ns *ns, const struct rdt_ns_config *
 {
 	if (!same_config(ns->now, next))
 		return false;
-	if (ns->state != RDT_NS_LIVE) /* the settings of others are not applied */
-		return ns->now->read_only == next->read_only &&
-		       ns->now->ana_group == next->ana_group;
 	return rdt_reload_can_protect(ns, next);
 }
 
@@ -244,18 +258,22 @@ static void reload_step(struct rd_defer *defer)
 	if (t->drained) /* the target is stopping */
 		return;
 	while (!rl->err && !rl->walk(rl)) {
-		/* Continue in the next turn, or when enough of the outstanding changes have
-		 * completed. */
-		if (rl->waiting >= IN_FLIGHT)
+		if (t->ns_moving >= IN_FLIGHT &&
+		    !rd_timer_start(t->loop, &rl->timer, IN_FLIGHT_LOOK))
 			return;
 		if (rd_loop_now_raw(t->loop) < end)
 			continue;
 		rd_defer(t->loop, &rl->step, RD_DEFER_NEXT);
 		return;
 	}
-	rl->walked = true;
-	if (!rl->waiting)
-		rl->then(rl);
+	rl->then(rl);
+}
+
+static void step_again(struct rd_timer *timer)
+{
+	struct rdt_reload *rl = rd_container_of(timer, struct rdt_reload, timer);
+
+	reload_step(&rl->step);
 }
 
 static void reload_walk(struct rdt_reload *rl, bool (*fn)(struct rdt_reload *rl),
@@ -264,49 +282,8 @@ static void reload_walk(struct rdt_reload *rl, bool (*fn)(struct rdt_reload *rl)
 	rl->walk = fn;
 	rl->then = then;
 	rl->at = 0;
-	rl->inside = false;
-	rl->walked = false;
+	rl->ns_at = 0;
 	reload_step(&rl->step);
-}
-
-/* A control call of the walk has completed. */
-static void control_answered(struct rdt_reload *rl)
-{
-	rl->waiting--;
-	if (rl->walked && !rl->waiting)
-		rl->then(rl);
-	else if (!rl->walked && rl->waiting < IN_FLIGHT)
-		rd_defer(rl->t->loop, &rl->step, RD_DEFER_NEXT);
-}
-
-/* Merge the namespaces that exist with those of the new configuration, over all subsystems; both
- * are sorted by NSID. Returns false at the end. */
-static bool next_pair(struct rdt_reload *rl, struct rdt_subsys **ss, struct rdt_ns **ns,
-		      const struct rdt_ns_config **cfg)
-{
-	for (; rl->at < rl->t->subsys_count; rl->at++, rl->inside = false) {
-		const struct rdt_subsys_config *next = rl->next_of[rl->at];
-		const struct rdt_ns_config *c;
-
-		*ss = rl->t->subsys[rl->at];
-		if (!rl->inside) {
-			rl->inside = true;
-			rl->ns = TAILQ_FIRST(&(*ss)->namespaces);
-			rl->ns_cfg = 0;
-		}
-		c = next && rl->ns_cfg < next->namespaces_count ? &next->namespaces[rl->ns_cfg]
-								: NULL;
-		if (!rl->ns && !c)
-			continue;
-		*ns = rl->ns && (!c || rl->ns->nsid <= c->nsid) ? rl->ns : NULL;
-		*cfg = c && (!rl->ns || c->nsid <= rl->ns->nsid) ? c : NULL;
-		if (*ns)
-			rl->ns = TAILQ_NEXT(rl->ns, link);
-		if (*cfg)
-			rl->ns_cfg++;
-		return true;
-	}
-	return false;
 }
 
 /* ---- settings ---- */
@@ -328,65 +305,144 @@ static bool apply_next_subsys(struct rdt_reload *rl)
 	return false;
 }
 
-static bool apply_next_ns(struct rdt_reload *rl)
+/* ---- namespaces ---- */
+
+/* The parts that nobody waits for any more still count for the end of @rl. */
+static void reload_settled(struct rdt_reload *rl);
+
+static void part_ended(void *arg, int err, const char *text)
+{
+	struct part *p = arg;
+	struct rdt_reload *rl = p->rl;
+
+	rl->waiting--;
+	if (p->kind == PART_SIZE && err == 1) {
+		rl->resized++;
+	} else if (err == -EINPROGRESS) {
+		rl->going_on++;
+		if (rl->report)
+			rdt_report_add(rl->report, RD_LOG_WARN, text);
+	} else if (err < 0 && err != -ECANCELED) {
+		rdt_reload_problem(rl, "%s namespace %u: %s", p->ss->nqn, p->nsid, text);
+	} else if (!err) {
+		rl->ended[p->kind]++;
+	}
+	LIST_REMOVE(p, link);
+	free(p);
+	reload_settled(rl);
+}
+
+static void start_part(struct rdt_reload *rl, struct rdt_subsys *ss, struct rdt_ns *ns,
+		       const struct rdt_ns_config *cfg, enum part_kind kind)
+{
+	struct part *p = calloc(1, sizeof(*p));
+
+	if (!p) {
+		rdt_reload_problem(rl, "%s: out of memory; the next reload tries again", ss->nqn);
+		return;
+	}
+	*p = (struct part){.rl = rl, .ss = ss, .nsid = ns ? ns->nsid : cfg->nsid, .kind = kind};
+	LIST_INSERT_HEAD(&rl->parts, p, link);
+	rl->waiting++;
+	switch (kind) {
+	case PART_ADD:
+	case PART_REPLACE:
+		rdt_control_ns_add(ss, cfg, rl->next, part_ended, p);
+		break;
+	case PART_CLEAR:
+	case PART_REMOVE:
+		rdt_control_ns_remove(ns, part_ended, p);
+		break;
+	case PART_RETRY:
+		rdt_control_ns_retry(ns, part_ended, p);
+		break;
+	case PART_WAIT:
+		rdt_control_ns_wait(ns, part_ended, p);
+		break;
+	default:
+		rdt_control_ns_measure(ns, cfg->size_bytes, part_ended, p);
+		break;
+	}
+}
+
+/* What a namespace that is not LIVE will become. */
+static bool same_when_opened(const struct rdt_ns *ns, const struct rdt_ns_config *next)
+{
+	return same_config(ns->now, next) && ns->now->read_only == next->read_only &&
+	       ns->now->ana_group == next->ana_group &&
+	       rdt_config_same_list(ns->now->hosts, ns->now->hosts_count, next->hosts,
+				    next->hosts_count) &&
+	       rdt_reload_same_limits(ns->now->qos, next->qos) &&
+	       ns->now->size_bytes == next->size_bytes;
+}
+
+static const struct rdt_ns_config *ns_config(const struct rdt_subsys_config *ss, uint32_t nsid)
+{
+	uint32_t lo = 0, hi = ss ? ss->namespaces_count : 0;
+
+	while (lo < hi) { /* they are sorted */
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (ss->namespaces[mid].nsid == nsid)
+			return &ss->namespaces[mid];
+		if (ss->namespaces[mid].nsid < nsid)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return NULL;
+}
+
+/* One that exists: it goes, is replaced, or takes its settings. */
+static bool converge_next(struct rdt_reload *rl)
 {
 	const struct rdt_ns_config *cfg;
 	struct rdt_subsys *ss;
 	struct rdt_ns *ns;
 
-	if (!next_pair(rl, &ss, &ns, &cfg))
+	if (rl->at == RDT_NS_SLOTS)
 		return true;
-	if (ns && cfg && ns->state == RDT_NS_LIVE && !ns->planned)
+	ns = rl->t->ns[rl->at++];
+	if (!ns || !ns->listed || ns->now_of == rl->next) /* it has just come */
+		return false;
+	ss = ns->subsys;
+	cfg = ss->index < rl->t->subsys_count ? ns_config(rl->next_of[ss->index], ns->nsid) : NULL;
+	if (!cfg) {
+		start_part(rl, ss, ns, NULL, PART_REMOVE);
+	} else if (ns->state == RDT_NS_LIVE ? !same_namespace(ns, cfg)
+					    : !same_when_opened(ns, cfg)) {
+		start_part(rl, ss, ns, NULL, PART_CLEAR);
+		start_part(rl, ss, NULL, cfg, PART_REPLACE);
+	} else if (ns->state == RDT_NS_FAILED && rl->how.looks) {
+		start_part(rl, ss, ns, cfg, PART_RETRY);
+	} else if (rl->how.looks && rdt_control_ns_settling(ns)) {
+		start_part(rl, ss, ns, cfg, PART_WAIT);
+	} else if (ns->state == RDT_NS_LIVE) {
 		apply_ns(rl, ns, cfg);
+	}
 	return false;
 }
 
-/* ---- the plan ---- */
-
-static int plan_change(struct rdt_reload *rl, struct rdt_subsys *ss, struct rdt_ns *ns,
-		       const struct rdt_ns_config *cfg)
+/* One of the configuration: it comes. */
+static bool add_next(struct rdt_reload *rl)
 {
-	struct change *ch;
-
-	if (rl->count == rl->room) {
-		unsigned int room = rl->room ? 2 * rl->room : 64;
-		struct change *changes = realloc(rl->changes, room * sizeof(*changes));
-
-		if (!changes)
-			return -ENOMEM;
-		rl->changes = changes;
-		rl->room = room;
-	}
-	ch = &rl->changes[rl->count++];
-	*ch = (struct change){.rl = rl, .ss = ss, .ns = ns, .cfg = cfg, .replaces = ns && cfg};
-	if (ns)
-		ns->planned = true;
-	if (ns && ns->cfg->path) {
-		ch->old_file = rdt_file_identify(ns->cfg->path);
-		rl->files++;
-	}
-	return 0;
-}
-
-static bool changeable(const struct rdt_ns *ns)
-{
-	return ns->state == RDT_NS_LIVE || ns->state == RDT_NS_OPENING;
-}
-
-static bool plan_next(struct rdt_reload *rl)
-{
+	const struct rdt_subsys_config *next = NULL;
 	const struct rdt_ns_config *cfg;
-	struct rdt_subsys *ss;
-	struct rdt_ns *ns;
 
-	if (!next_pair(rl, &ss, &ns, &cfg))
+	for (; rl->at < rl->t->subsys_count; rl->at++, rl->ns_at = 0) {
+		next = rl->next_of[rl->at];
+		if (next && rl->ns_at < next->namespaces_count)
+			break;
+	}
+	if (rl->at == rl->t->subsys_count || !next)
 		return true;
-	if (ns && changeable(ns) && (!cfg || !same_namespace(ns, cfg)))
-		rl->err = plan_change(rl, ss, ns, cfg);
-	else if (cfg && (!ns || ns->state == RDT_NS_LEAVING))
-		rl->err = plan_change(rl, ss, NULL, cfg);
+	cfg = &next->namespaces[rl->ns_at++];
+	if (!rdt_ns_with(rl->t->subsys[rl->at], cfg->nsid))
+		start_part(rl, rl->t->subsys[rl->at], NULL, cfg, PART_ADD);
 	return false;
 }
+
+/* ---- subsystems ---- */
 
 /* Plan for one subsystem of the new configuration. */
 static bool plan_next_subsys(struct rdt_reload *rl)
@@ -408,103 +464,48 @@ static bool plan_next_subsys(struct rdt_reload *rl)
 	return false;
 }
 
-static int by_old_file(const void *a, const void *b)
-{
-	const struct change *x = *(const struct change *const *)a;
-	const struct change *y = *(const struct change *const *)b;
-
-	return rdt_file_compare(&x->old_file, x->ns->cfg->path, &y->old_file, y->ns->cfg->path);
-}
-
-static int sort_files(struct rdt_reload *rl)
-{
-	unsigned int n = 0;
-
-	rl->by_file = calloc(rl->files + 1, sizeof(*rl->by_file));
-	if (!rl->by_file)
-		return -ENOMEM;
-	for (unsigned int i = 0; i < rl->count; i++)
-		if (rl->changes[i].ns && rl->changes[i].ns->cfg->path)
-			rl->by_file[n++] = &rl->changes[i];
-	qsort(rl->by_file, n, sizeof(*rl->by_file), by_old_file);
-	return 0;
-}
-
-/* Does a namespace that is about to be removed use the file of @cfg, under any name? */
-static bool waits_for_removal(const struct rdt_reload *rl, const struct rdt_ns_config *cfg)
-{
-	struct rdt_file_id file;
-	unsigned int lo = 0, hi = rl->files;
-
-	if (!cfg->path || !rl->files)
-		return false;
-	file = rdt_file_identify(cfg->path);
-	while (lo < hi) {
-		unsigned int mid = lo + (hi - lo) / 2;
-		const struct change *ch = rl->by_file[mid];
-		int order = rdt_file_compare(&file, cfg->path, &ch->old_file, ch->ns->cfg->path);
-
-		if (order == 0)
-			return true;
-		if (order < 0)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	return false;
-}
-
-/* Step 1. An error here, or while listening, leaves everything unchanged. */
-static bool open_next(struct rdt_reload *rl)
-{
-	struct change *ch;
-	char text[512];
-
-	if (rl->at == rl->count)
-		return true;
-	ch = &rl->changes[rl->at++];
-	if (!ch->cfg || waits_for_removal(rl, ch->cfg))
-		return false;
-	rl->err = rdt_control_open(rl->t, ch->cfg, &ch->bdev, text, sizeof(text));
-	if (rl->err)
-		rdt_reload_problem(rl, "%s namespace %u: %s", ch->ss->nqn, ch->cfg->nsid, text);
-	return false;
-}
-
 /* ---- the end ---- */
 
 static void release_reload(struct rdt_reload *rl)
 {
-	for (unsigned int i = 0; i < rl->count; i++) {
-		rdt_bdev_close(&rl->changes[i].bdev);
-		if (rl->changes[i].ns)
-			rl->changes[i].ns->planned = false;
+	struct part *p;
+
+	while ((p = LIST_FIRST(&rl->parts))) { /* at the end of the target */
+		LIST_REMOVE(p, link);
+		free(p);
 	}
 	rd_defer_cancel(rl->t->loop, &rl->step);
+	rd_timer_stop(rl->t->loop, &rl->timer);
+	LIST_REMOVE(rl, link);
 	rdt_config_put(&rl->next);
 	free(rl->next_of);
-	free(rl->by_file);
-	free(rl->changes);
 	free(rl);
 }
 
-/* @rl has ended; @done may start the next reload. */
+/* Tell who asked, who may start the next reload; @rl may exist longer. */
 static void reload_over(struct rdt_reload *rl, bool applied, const char *text)
 {
-	struct rdt_target *t = rl->t;
-	rdt_reload_done done = rl->done;
-	void *arg = rl->done_arg;
 	const struct rdt_reload_result result = {
 		.applied = applied,
 		.problems = rl->problems,
 		.restarts = rl->restarts,
+		.going_on = rl->waiting + rl->going_on,
 		.report = rl->report,
 		.summary = text,
 	};
 
-	t->reload = NULL;
-	release_reload(rl);
-	done(arg, &result);
+	rd_timer_stop(rl->t->loop, &rl->timer);
+	rl->report = NULL;
+	rl->how.done(rl->how.arg, &result);
+}
+
+const char *rdt_reload_outcome(const struct rdt_reload_result *result)
+{
+	if (!result->applied)
+		return "refused";
+	if (result->problems)
+		return "failed";
+	return result->going_on ? "in progress" : "done";
 }
 
 static size_t append_count(char *buf, size_t size, size_t len, unsigned int n, const char *what)
@@ -522,9 +523,10 @@ static void summarize(const struct rdt_reload *rl, char *buf, size_t size)
 	char text[320] = "";
 	size_t len = 0;
 
-	len = append_count(text, sizeof(text), len, rl->added, "namespaces added");
-	len = append_count(text, sizeof(text), len, rl->removed, "removed");
-	len = append_count(text, sizeof(text), len, rl->replaced, "replaced");
+	len = append_count(text, sizeof(text), len, rl->ended[PART_ADD] + rl->ended[PART_RETRY],
+			   "namespaces added");
+	len = append_count(text, sizeof(text), len, rl->ended[PART_REMOVE], "removed");
+	len = append_count(text, sizeof(text), len, rl->ended[PART_REPLACE], "replaced");
 	len = append_count(text, sizeof(text), len, rl->resized, "resized");
 	len = append_count(text, sizeof(text), len, rl->subsys_added, "subsystems added");
 	len = append_count(text, sizeof(text), len, rl->subsys_removed, "subsystems removed");
@@ -533,110 +535,69 @@ static void summarize(const struct rdt_reload *rl, char *buf, size_t size)
 	len = append_count(text, sizeof(text), len, rl->settings + rl->listeners.settings,
 			   "settings changed");
 	len = append_count(text, sizeof(text), len, rl->restarts, "changes that need a restart");
+	len = append_count(text, sizeof(text), len, rl->waiting + rl->going_on, "in progress");
 	if (rl->problems)
 		snprintf(buf, size,
-			 "reloaded in part: %s%s%u problems, named above; the next reload tries "
+			 "reloaded in part: %s%s%u problems, named above; what failed is tried "
 			 "again",
 			 text, len ? ", " : "", rl->problems);
 	else
 		snprintf(buf, size, "reloaded: %s", len ? text : "nothing has changed");
 }
 
-static void finish_reload(struct rdt_reload *rl)
+static void tell_reload(struct rdt_reload *rl)
+{
+	char text[480];
+
+	summarize(rl, text, sizeof(text));
+	rd_log(rl->t->log, RD_LOG_MAIN, rl->problems ? RD_LOG_ERROR : RD_LOG_NOTICE, "%s", text);
+	reload_over(rl, true, text);
+}
+
+static void settle_timed_out(struct rd_timer *timer)
+{
+	tell_reload(rd_container_of(timer, struct rdt_reload, timer));
+}
+
+static void reload_settled(struct rdt_reload *rl)
+{
+	if (!rl->walked || rl->waiting)
+		return;
+	if (rl->report && !rl->t->drained)
+		tell_reload(rl);
+	release_reload(rl);
+}
+
+/* All is begun: the next reload may start. */
+static void reload_walked(struct rdt_reload *rl)
 {
 	struct rdt_target *t = rl->t;
-	char text[480];
 
 	for (unsigned int i = 0; i < t->subsys_count; i++) {
 		if (!t->subsys[i]->gone || !rl->next_of[i])
 			continue;
-		rdt_control_subsys_show(t->subsys[i]); /* together with its namespaces */
+		rdt_control_subsys_show(t->subsys[i]);
 		rl->subsys_added++;
 	}
-	summarize(rl, text, sizeof(text));
-	rd_log(t->log, RD_LOG_MAIN, rl->problems ? RD_LOG_ERROR : RD_LOG_NOTICE, "%s", text);
-	if (!rl->problems) {
-		rdt_config_put(&t->now);
-		t->now = rdt_config_get(rl->next);
-	}
-	reload_over(rl, true, text);
+	rl->walked = true;
+	if (rl->how.applied)
+		rl->how.applied(rl->how.arg);
+	rl->timer.fn = settle_timed_out;
+	if (rl->waiting && rd_timer_start(t->loop, &rl->timer, SETTLE))
+		tell_reload(rl);
+	reload_settled(rl);
 }
 
 /* ---- step by step ---- */
 
-static void ns_added(void *arg, int err, const char *text)
+static void begin_additions(struct rdt_reload *rl)
 {
-	struct change *ch = arg;
-	struct rdt_reload *rl = ch->rl;
-
-	if (err)
-		rdt_reload_problem(rl, "%s namespace %u: %s", ch->ss->nqn, ch->cfg->nsid, text);
-	else if (ch->replaces)
-		rl->replaced++;
-	else
-		rl->added++;
-	control_answered(rl);
+	reload_walk(rl, add_next, reload_walked);
 }
 
-static bool add_next(struct rdt_reload *rl)
+static void converge_namespaces(struct rdt_reload *rl)
 {
-	struct change *ch;
-	struct rdt_bdev *bdev;
-
-	if (rl->at == rl->count)
-		return true;
-	ch = &rl->changes[rl->at++];
-	if (!ch->cfg || ch->failed)
-		return false;
-	bdev = ch->bdev;
-	ch->bdev = NULL;
-	rl->waiting++;
-	rdt_control_ns_add(ch->ss, ch->cfg, rl->next, bdev, ns_added, ch);
-	return false;
-}
-
-static void add_all(struct rdt_reload *rl)
-{
-	reload_walk(rl, add_next, finish_reload);
-}
-
-static void ns_removed(void *arg, int err, const char *text)
-{
-	struct change *ch = arg;
-	struct rdt_reload *rl = ch->rl;
-
-	if (err) {
-		ch->failed = true;
-		rdt_reload_problem(rl, "%s namespace %u: %s", ch->ss->nqn, ch->ns->nsid, text);
-	} else {
-		ch->ns = NULL; /* it was freed */
-		rl->removed += !ch->cfg;
-	}
-	control_answered(rl);
-}
-
-static bool remove_next(struct rdt_reload *rl)
-{
-	struct change *ch;
-
-	if (rl->at == rl->count)
-		return true;
-	ch = &rl->changes[rl->at++];
-	if (!ch->ns)
-		return false;
-	rl->waiting++;
-	rdt_control_ns_remove(ch->ns, ns_removed, ch);
-	return false;
-}
-
-static void remove_all(struct rdt_reload *rl)
-{
-	reload_walk(rl, remove_next, add_all);
-}
-
-static void apply_namespaces(struct rdt_reload *rl)
-{
-	reload_walk(rl, apply_next_ns, remove_all);
+	reload_walk(rl, converge_next, begin_additions);
 }
 
 static void refuse_reload(struct rdt_reload *rl)
@@ -647,6 +608,7 @@ static void refuse_reload(struct rdt_reload *rl)
 		 rl->problems ? "see above" : strerror(-rl->err));
 	rd_err(rl->t->log, RD_LOG_MAIN, "%s", text);
 	reload_over(rl, false, text);
+	release_reload(rl);
 }
 
 static void listen_and_apply(struct rdt_reload *rl)
@@ -662,56 +624,39 @@ static void listen_and_apply(struct rdt_reload *rl)
 	rdt_restart_keys(t->cfg, rl->next, needs_restart, rl);
 	for (unsigned int i = 0; target_fns[i]; i++)
 		count_settings(rl, target_fns[i](rl, t, t->now, rl->next));
-	reload_walk(rl, apply_next_subsys, apply_namespaces);
-}
-
-static void open_all(struct rdt_reload *rl)
-{
-	if (!rl->err)
-		rl->err = sort_files(rl);
-	if (rl->err)
-		refuse_reload(rl);
-	else
-		reload_walk(rl, open_next, listen_and_apply);
-}
-
-static void compare_configs(struct rdt_reload *rl)
-{
-	if (rl->err)
-		refuse_reload(rl);
-	else
-		reload_walk(rl, plan_next, open_all);
+	/* The desired state, whatever becomes of its objects. */
+	rdt_config_put(&t->now);
+	t->now = rdt_config_get(rl->next);
+	reload_walk(rl, apply_next_subsys, converge_namespaces);
 }
 
 void rdt_reload(struct rdt_target *t, struct rdt_config *next, struct rdt_report *report,
-		rdt_reload_done done, void *arg)
+		const struct rdt_reload_how *how)
 {
 	const struct rdt_reload_result no_memory = {
 		.summary = "not reloaded: out of memory; nothing was changed", .report = report};
 	struct rdt_reload *rl = calloc(1, sizeof(*rl));
 
-	assert(!t->reload);
 	if (rl)
 		rl->next_of = calloc(RDT_SUBSYSTEMS, sizeof(*rl->next_of));
 	if (!rl || !rl->next_of) {
 		free(rl);
 		rd_err(t->log, RD_LOG_MAIN, "%s", no_memory.summary);
-		done(arg, &no_memory);
+		how->done(how->arg, &no_memory);
 		return;
 	}
 	rl->report = report;
-	rl->done = done;
-	rl->done_arg = arg;
+	rl->how = *how;
 	rl->t = t;
 	rl->next = rdt_config_get(next);
 	rl->step.fn = reload_step;
-	t->reload = rl;
-	reload_walk(rl, plan_next_subsys, compare_configs);
+	rl->timer.fn = step_again;
+	LIST_INSERT_HEAD(&t->reloads, rl, link);
+	reload_walk(rl, plan_next_subsys, listen_and_apply);
 }
 
 void rdt_reload_fini(struct rdt_target *t)
 {
-	if (t->reload)
-		release_reload(t->reload);
-	t->reload = NULL;
+	while (!LIST_EMPTY(&t->reloads))
+		release_reload(LIST_FIRST(&t->reloads));
 }

@@ -23,20 +23,35 @@ struct rdt_reload_result {
 	bool applied; /* false: nothing was changed */
 	unsigned int problems;
 	unsigned int restarts;           /* changes that need a restart */
+	unsigned int going_on;           /* objects that have not settled */
 	const struct rdt_report *report; /* the problems and those changes; as @summary */
 	const char *summary;             /* the sentence that was logged; valid during the call */
 	const struct rdt_change *change; /* what was applied, with its result; NULL: the file */
 };
 typedef void (*rdt_reload_done)(void *arg, const struct rdt_reload_result *result);
+/* "refused": nothing was changed; else what has become of the objects: "failed", "in progress" or
+ * "done". */
+const char *rdt_reload_outcome(const struct rdt_reload_result *result);
+
+struct rdt_reload_how {
+	bool looks; /* also at the sizes of files, and what is FAILED is tried at once */
+	/* Everything is begun, so the next reload may start; not when nothing was changed. May be
+	 * NULL. */
+	void (*applied)(void *arg);
+	rdt_reload_done done; /* all objects have settled, or some take long */
+	void *arg;
+};
 
 /*
- * Apply @next; problems and what needs a restart are added to @report. The caller keeps its
- * reference. Not while another one runs. Asynchronous: @done is called once, from the main loop or
- * before the call returns, unless the target is drained before. The log says the same.
+ * Make @next the desired state; problems and what needs a restart are added to @report, which
+ * exists until done(). The caller keeps its reference. Not before the one before was applied or is
+ * done. Asynchronous: done() is called once, from the main loop or before the call returns, unless
+ * the target is drained before. The log says the same.
  */
 void rdt_reload(struct rdt_target *t, struct rdt_config *next, struct rdt_report *report,
-		rdt_reload_done done, void *arg);
-void rdt_reload_fini(struct rdt_target *t); /* the target is stopped; frees a running reload */
+		const struct rdt_reload_how *how);
+/* The target is stopped, and rdt_jobs_end() was called; frees those that run. */
+void rdt_reload_fini(struct rdt_target *t);
 
 /*
  * Settings that a part of the target can change while it runs. A function is called with the values
@@ -104,6 +119,7 @@ int rdt_reload_http(struct rdt_reload *rl, struct rdt_target *t, const struct rd
 		    const struct rdt_config *next);
 
 /* reload_qos.c */
+bool rdt_reload_same_limits(const struct rdt_qos_config *a, const struct rdt_qos_config *b);
 int rdt_reload_ns_qos(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,
 		      const struct rdt_ns_config *next);
 int rdt_reload_host_qos(struct rdt_reload *rl, struct rdt_subsys *ss,

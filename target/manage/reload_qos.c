@@ -9,7 +9,7 @@
 #include "target/nvmf/ns.h"
 #include "target/nvmf/subsys.h"
 
-static bool same_limits(const struct rdt_qos_config *a, const struct rdt_qos_config *b)
+bool rdt_reload_same_limits(const struct rdt_qos_config *a, const struct rdt_qos_config *b)
 {
 	static const struct rdt_qos_config none;
 
@@ -20,7 +20,7 @@ static bool same_limits(const struct rdt_qos_config *a, const struct rdt_qos_con
 int rdt_reload_ns_qos(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,
 		      const struct rdt_ns_config *next)
 {
-	if (same_limits(now->qos, next->qos))
+	if (rdt_reload_same_limits(now->qos, next->qos))
 		return 0;
 	rdt_qos_set_ns(ns, next->qos);
 	return 1;
@@ -58,7 +58,7 @@ int rdt_reload_host_qos(struct rdt_reload *rl, struct rdt_subsys *ss,
 	for (uint32_t i = 0; i < next->host_qos_count && err >= 0; i++) {
 		const char *nqn = next->host_qos[i].host;
 
-		if (same_limits(host_limits(now, nqn), &next->host_qos[i].limits))
+		if (rdt_reload_same_limits(host_limits(now, nqn), &next->host_qos[i].limits))
 			continue;
 		err = change_host(rl, ss, nqn, &next->host_qos[i].limits);
 		changed++;

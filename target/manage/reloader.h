@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Applies configurations, one after the other: the file, read again for all requests that arrived
- * meanwhile, and changes of what was loaded last (change.h). A request during a reload starts
- * another one after it, because the file may have changed since it was read.
+ * Requests to change the desired state: the file, read again for all requests that arrived
+ * meanwhile, and changes of what was loaded last (change.h). They are loaded and begun one after
+ * the other; whoever asked is told when the objects have settled, which delays no later request.
  *
  * Main thread only.
  */
@@ -21,16 +21,18 @@ struct rdt_change;
 
 #define RDT_UNSAVED_NAMED 32u
 
+TAILQ_HEAD(rdt_reload_waiters, rdt_reload_waiter);
+
 /* A request for the result of a reload. Embedded in the object of the requester. */
 struct rdt_reload_waiter {
 	/* result->change: its change, or NULL */
 	void (*done)(struct rdt_reload_waiter *waiter, const struct rdt_reload_result *result);
 	struct rdt_change *change; /* NULL: read the file. The reloader owns it from the start on */
 	TAILQ_ENTRY(rdt_reload_waiter) link;
+	bool early; /* done() when its change has begun, whatever its objects do */
 	bool waits;
-	bool begun;
+	struct rdt_reload_waiters *in; /* the list that it is in */
 };
-TAILQ_HEAD(rdt_reload_waiters, rdt_reload_waiter);
 
 struct rdt_reloader {
 	/* set by the owner */
@@ -44,23 +46,21 @@ struct rdt_reloader {
 
 	/* private to the reloader */
 	struct rdt_loader loader;
-	struct rdt_report report;     /* of the running reload */
-	struct rdt_config_texts next; /* of the configuration being applied */
-	struct rdt_change *change;    /* the running one, or NULL */
-	bool running;
+	struct reloader_run *run;           /* is loaded, begun or saved; or NULL */
+	LIST_HEAD(, reloader_run) settling; /* have begun, and their objects settle */
+	bool ready;                         /* rdt_reloader_init() was called */
 	bool frozen;
 	time_t last_at; /* end of the last reload; 0: none yet */
 	bool last_applied;
 	char last_summary[480];
 	struct rdt_reload_waiter by_signal;
-	struct rdt_reload_waiters waiters; /* of what runs */
 	struct rdt_reload_waiters queue;
 	unsigned int unsaved; /* changes that were applied and not saved */
 	char *unsaved_names[RDT_UNSAVED_NAMED];
 };
 
-/* @target, @path, @begins and @ended are set. Returns 0 or -ENOMEM. */
-int rdt_reloader_init(struct rdt_reloader *reloader);
+/* @target, @path, @begins and @ended are set. */
+void rdt_reloader_init(struct rdt_reloader *reloader);
 /* @waiter: called once on the main loop or before this returns, unless it is cancelled before; may
  * be NULL. */
 void rdt_reloader_start(struct rdt_reloader *reloader, struct rdt_reload_waiter *waiter);

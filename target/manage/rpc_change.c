@@ -156,13 +156,13 @@ static void drain_counted(struct rdt_rpc_call *call, struct rdt_rpc_answer *answ
 	uint64_t now = rd_loop_now_raw(t->loop), reads, writes;
 	double waited = (double)(now - d->began) / 1e9;
 	size_t in_flight = 0;
-	bool idle;
+	bool began = d->began_ana, idle;
 
 	for (unsigned int i = 0; i < n; i++)
 		in_flight += answers[i].count;
 	rdt_target_totals(t, &reads, &writes);
 	/* Idle at two consecutive checks: at a single one a host may be between two commands. */
-	idle = d->began_ana && !in_flight && d->looked && d->commands == reads + writes;
+	idle = began && !in_flight && d->looked && d->commands == reads + writes;
 	d->looked = !in_flight;
 	d->commands = reads + writes;
 	if (idle) {
@@ -173,14 +173,15 @@ static void drain_counted(struct rdt_rpc_call *call, struct rdt_rpc_answer *answ
 		rdt_rpc_result(call, json_pack("{s:b, s:f}", "drained", 1, "seconds", waited));
 	} else if (now >= d->until) {
 		drain_over(d);
-		drain_set_ana(t, false);
+		if (began)
+			drain_set_ana(t, false);
 		rdt_reloader_freeze(call->rpc->env->reloader, false);
 		rdt_rpc_error(call, RDT_RPC_TIMEOUT, NULL, NULL,
 			      "find the hosts with controller.list; those without another path "
 			      "retry, or fail their I/O",
 			      "hosts still do I/O after %.0f s: %zu commands in flight; the ANA "
-			      "states are as before",
-			      waited, in_flight);
+			      "states %s",
+			      waited, in_flight, began ? "are as before" : "were not changed");
 	} else {
 		drain_wait(d);
 	}
@@ -191,7 +192,7 @@ static void drain_begin_ana(struct rdt_rpc_drain *d)
 {
 	struct rdt_rpc *rpc = d->call->rpc;
 
-	if (d->began_ana || rpc->env->reloader->running)
+	if (d->began_ana || rpc->env->reloader->run)
 		return;
 	d->began_ana = true;
 	drain_set_ana(rpc->target, true);

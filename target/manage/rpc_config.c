@@ -235,11 +235,12 @@ static void reload_done(struct rdt_reload_waiter *waiter, const struct rdt_reloa
 	struct rdt_rpc_call *call = w->call;
 
 	free(w);
-	rdt_rpc_result(call, json_pack("{s:b, s:s, s:i, s:i, s:o, s:i}", "applied", result->applied,
-				       "summary", result->summary, "problems",
-				       (int)result->problems, "restarts", (int)result->restarts,
-				       "messages", rdt_rpc_report(result->report), "left_out",
-				       (int)result->report->left_out));
+	rdt_rpc_result(call,
+		       json_pack("{s:b, s:s, s:s, s:i, s:i, s:o, s:i}", "applied", result->applied,
+				 "outcome", rdt_reload_outcome(result), "summary", result->summary,
+				 "problems", (int)result->problems, "restarts",
+				 (int)result->restarts, "messages", rdt_rpc_report(result->report),
+				 "left_out", (int)result->report->left_out));
 }
 
 static void reload_cancel(struct rdt_rpc_call *call)
@@ -275,6 +276,7 @@ static void config_reload(struct rdt_rpc_call *call)
 	}
 	w->call = call;
 	w->waiter.done = reload_done;
+	w->waiter.early = json_is_false(json_object_get(call->params, "wait"));
 	call->work = w;
 	call->cancel = reload_cancel;
 	rdt_reloader_start(call->rpc->env->reloader, &w->waiter);
@@ -285,13 +287,18 @@ static const struct rdt_rpc_param check_params[] = {
 	{NULL, JSON_NULL, false},
 };
 
+static const struct rdt_rpc_param reload_params[] = {
+	{"wait", JSON_TRUE, false},
+	{NULL, JSON_NULL, false},
+};
+
 const struct rdt_rpc_method rdt_rpc_config_methods[] = {
 	{"config.get", "the running configuration", false, NULL, config_get},
 	{"config.check", "the file's mistakes; full: what this machine cannot do, too", false,
 	 check_params, config_check},
 	{"config.diff", "what a reload would change: from the running configuration to the file",
 	 false, NULL, config_diff},
-	{"config.reload", "read the file again and apply it, as SIGHUP does", true, NULL,
+	{"config.reload", "read the file again and apply it, as SIGHUP does", true, reload_params,
 	 config_reload},
 	{NULL, NULL, false, NULL, NULL},
 };

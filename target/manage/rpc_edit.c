@@ -158,8 +158,10 @@ static void answer_changed(struct edit_call *e, const struct rdt_change *ch,
 		json_object_set(answer, "differences", ch->differences);
 	if (e->matched)
 		json_object_set_new(answer, "listeners", json_integer(e->matched));
-	if (ch->changed && !ch->dry_run)
+	if (ch->changed && !ch->dry_run) {
 		json_object_set_new(answer, "summary", json_string(result->summary));
+		json_object_set_new(answer, "outcome", json_string(rdt_reload_outcome(result)));
+	}
 	if (ch->restarts)
 		json_object_set_new(answer, "restarts", json_integer(ch->restarts));
 	if (result->report->count)
@@ -184,10 +186,8 @@ static void edit_done(struct rdt_reload_waiter *waiter, const struct rdt_reload_
 			      rdt_report_first_error(result->report, strerror(-ch->err)));
 	else if (ch->err)
 		answer_edit_error(call, ch, result->report);
-	else if (ch->changed && !ch->dry_run && ch->kind != RDT_CHANGE_SAVE &&
-		 (!result->applied || result->problems))
-		rdt_rpc_error(call, RDT_RPC_REFUSED, NULL, NULL,
-			      result->applied ? "the log shows the result" : NULL, "%s",
+	else if (ch->changed && !ch->dry_run && ch->kind != RDT_CHANGE_SAVE && !result->applied)
+		rdt_rpc_error(call, RDT_RPC_REFUSED, NULL, NULL, NULL, "%s",
 			      rdt_report_first_error(result->report, result->summary));
 	else
 		answer_changed(e, ch, result);
@@ -213,6 +213,7 @@ static char *describe_change(const struct rdt_rpc_call *call)
 
 	json_object_del(params, "document");
 	json_object_del(params, "save");
+	json_object_del(params, "wait");
 	text = json_dumps(params, JSON_COMPACT);
 	json_decref(params);
 	if (asprintf(&all, "%s %.*s", call->method->name, WHAT_TEXT, text ? text : "{}") < 0)
@@ -260,6 +261,7 @@ static void change_start(struct rdt_rpc_call *call, struct rdt_change *ch, unsig
 	e->call = call;
 	e->matched = matched;
 	e->waiter.done = edit_done;
+	e->waiter.early = json_is_false(json_object_get(call->params, "wait"));
 	e->waiter.change = ch;
 	call->work = e;
 	call->cancel = edit_cancel;
@@ -690,10 +692,10 @@ static void config_save(struct rdt_rpc_call *call)
 		change_start(call, ch, 0);
 }
 
-#define SAVED_OR_DRY                                               \
-	{"save", JSON_TRUE, false}, {"dry_run", JSON_TRUE, false}, \
-	{                                                          \
-		NULL, JSON_NULL, false                             \
+#define SAVED_OR_DRY                                                                           \
+	{"save", JSON_TRUE, false}, {"dry_run", JSON_TRUE, false}, {"wait", JSON_TRUE, false}, \
+	{                                                                                      \
+		NULL, JSON_NULL, false                                                         \
 	}
 
 static const struct rdt_rpc_param ns_add_params[] = {

@@ -117,6 +117,8 @@ static const char *ns_state_name(unsigned int state)
 		return "leaving";
 	case RDT_NS_OPENING:
 		return "opening";
+	case RDT_NS_FAILED:
+		return "failed";
 	default:
 		return "joining";
 	}
@@ -125,6 +127,7 @@ static const char *ns_state_name(unsigned int state)
 struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 {
 	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
+	uint64_t now = rd_loop_now(ns->subsys->target->loop);
 
 	return (struct rdt_ns_shown){
 		.nqn = ns->subsys->nqn,
@@ -132,7 +135,7 @@ struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 		.cfg_of = ns->cfg_of,
 		.nsid = ns->nsid,
 		.state = ns->state,
-		.leaving_since = ns->leaving_since,
+		.since = ns->since,
 		.blocks = atomic_load(&ns->blocks),
 		.lbads = ns->lbads,
 		.ana_group = rdt_ns_ana_group(ns),
@@ -141,6 +144,10 @@ struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 		.standby = base && atomic_load(&base->standby),
 		.stalled = base && atomic_load(&base->stalled),
 		.sync_failed = base && atomic_load(&base->sync_err) != 0,
+		.why = ns->why,
+		.retry_seconds = ns->retry_at > now ? (double)(ns->retry_at - now) / 1e9
+				 : ns->retry_at     ? 0
+						    : -1,
 	};
 }
 
@@ -168,6 +175,13 @@ json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 		json_object_set_new(o, "path", json_string(ns->cfg->path));
 	else if (o && ns->cfg->backend == RDT_BACKEND_RBD && ns->cfg->rbd)
 		json_object_set_new(o, "path", image_path(ns->cfg->rbd));
+	if (o && ns->state == RDT_NS_FAILED) {
+		json_object_set_new(o, "reason",
+				    rdt_show_text(ns->why ? ns->why : "out of memory"));
+		json_object_set_new(o, "retry_seconds",
+				    ns->retry_seconds < 0 ? json_null()
+							  : json_real(ns->retry_seconds));
+	}
 	return o;
 }
 

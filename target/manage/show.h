@@ -27,7 +27,7 @@ struct rdt_ns_shown {
 	struct rdt_config *cfg_of; /* no reference yet: rdt_config_get() */
 	uint32_t nsid;
 	unsigned int state; /* enum rdt_ns_state */
-	uint64_t leaving_since;
+	uint64_t since;     /* @state */
 	uint64_t blocks;
 	uint8_t lbads;
 	uint32_t ana_group;
@@ -36,6 +36,8 @@ struct rdt_ns_shown {
 	bool standby;
 	bool stalled;
 	bool sync_failed;
+	const char *why;      /* state failed: the reason, or NULL; belongs to the namespace */
+	double retry_seconds; /* until the next try; negative: as soon as the storage answers */
 };
 
 struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns);

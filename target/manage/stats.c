@@ -138,6 +138,7 @@ static void stats_free(struct rdt_stats *stats)
 		return;
 	for (unsigned int i = 0; i < stats->ns_count; i++) {
 		rdt_config_put(&stats->ns[i]->shown.cfg_of);
+		free(stats->ns[i]->why);
 		free(stats->ns[i]);
 	}
 	for (unsigned int i = 0; i < stats->cells_count; i++)
@@ -216,6 +217,8 @@ static void copy_ns(struct rdt_sampler *s, struct rdt_ns *ns, uint64_t now)
 	}
 	copy->shown = rdt_ns_shown(ns);
 	rdt_config_get(copy->shown.cfg_of);
+	if (copy->shown.why)
+		copy->shown.why = copy->why = copy_text(stats, copy->shown.why);
 	for (unsigned int i = 0; i < s->target->reactors_count; i++) {
 		const struct rdt_ns_post *post = &ns->posts[i];
 		const struct rdt_ns_stats *from =
@@ -255,7 +258,7 @@ static void copy_some_ns(struct rdt_sampler *s)
 	for (; s->slot < RDT_NS_SLOTS && copied < NS_SLICE; s->slot++) {
 		struct rdt_ns *ns = s->target->ns[s->slot];
 
-		if (!ns || ns->state == RDT_NS_NEW || !ns_has_room(s))
+		if (!ns || !ns_has_room(s))
 			continue;
 		copy_ns(s, ns, now);
 		copied++;

@@ -229,7 +229,12 @@ static void add_stalled_namespace(const struct rdt_status *s, json_t *list,
 			 "%s namespace %u: its removal waits for I/O that the storage has not "
 			 "completed",
 			 ns->nqn, ns->nsid);
-		add_stalled(list, "namespace", seconds_since(s, ns->leaving_since), text);
+		add_stalled(list, "namespace", seconds_since(s, ns->since), text);
+	}
+	if (ns->state == RDT_NS_FAILED) {
+		snprintf(text, sizeof(text), "%s namespace %u is not served: %s", ns->nqn, ns->nsid,
+			 ns->why ? ns->why : "out of memory");
+		add_stalled(list, "namespace", seconds_since(s, ns->since), text);
 	}
 	if (ns->stalled) {
 		snprintf(text, sizeof(text),

@@ -65,7 +65,7 @@ static void init_marks(struct rdt_ns *ns, struct rdt_ns_marks *marks)
 }
 
 int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
-		  struct rdt_bdev *bdev, struct rdt_ns **out)
+		  struct rdt_ns **out)
 {
 	struct rdt_target *t = ss->target;
 	unsigned int slot = free_ns_slot(t);
@@ -82,28 +82,19 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	ns->now = cfg;
 	ns->now_of = rdt_config_get(cfg_of);
 	ns->subsys = ss;
-	ns->bdev = bdev;
 	ns->nsid = cfg->nsid;
 	init_marks(ns, &t->ns_marks[slot]);
 	ns->read_only = cfg->read_only;
 	ns->slot = slot;
-	ns->lbads = (uint8_t)__builtin_ctz(bdev->block_size);
+	ns->lbads = (uint8_t)__builtin_ctz(cfg->block_size);
 	rdt_range_init(ns);
 	rdt_uncor_init(ns);
-	atomic_init(&ns->blocks, bdev->size >> ns->lbads);
-	ns->state = RDT_NS_NEW;
+	rdt_ns_set_state(ns, RDT_NS_OPENING);
 	err = rdt_qos_limiter_new(t, &ns->limiter);
 	if (!err)
 		err = rd_map_reserve(&t->ns_map, t->ns_map.count + 1);
 	if (!err)
 		err = rdt_host_access_add_ns(ns);
-	if (!err) {
-		err = rdt_ns_protect_open(ns);
-		if (!err)
-			err = rdt_resv_open(ns);
-		if (err)
-			rdt_host_access_remove_ns(ns);
-	}
 	if (err) {
 		rdt_qos_limiter_free(&ns->limiter);
 		rdt_range_fini(ns);
@@ -118,9 +109,37 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	insert_ns(ss, ns);
 	/* Cannot fail: memory was reserved */
 	rd_map_put(&t->ns_map, rdt_ns_key(ss, ns->nsid), ns);
-	rdt_health_watch(ns);
+	ns->listed = true;
 	*out = ns;
 	return 0;
+}
+
+int rdt_ns_attach(struct rdt_ns *ns, struct rdt_bdev *bdev)
+{
+	int err;
+
+	ns->bdev = bdev;
+	err = rdt_ns_protect_open(ns);
+	if (!err)
+		err = rdt_resv_open(ns);
+	if (err) {
+		ns->bdev = NULL;
+		return err;
+	}
+	rdt_ns_take_backend(ns);
+	rdt_health_watch(ns);
+	return 0;
+}
+
+struct rdt_bdev *rdt_ns_detach(struct rdt_ns *ns)
+{
+	struct rdt_bdev *bdev = ns->bdev;
+
+	rdt_subsys_count(ns, false);
+	rdt_resv_close(ns);
+	rdt_bdev_detach(bdev);
+	ns->bdev = NULL;
+	return bdev;
 }
 
 void rdt_ns_take_backend(struct rdt_ns *ns)
@@ -131,33 +150,58 @@ void rdt_ns_take_backend(struct rdt_ns *ns)
 void rdt_ns_begin(struct rdt_ns *ns)
 {
 	rdt_ns_take_backend(ns);
-	ns->state = RDT_NS_LIVE;
+	rdt_ns_set_state(ns, RDT_NS_LIVE);
 	rdt_subsys_count(ns, true);
+}
+
+void rdt_ns_set_state(struct rdt_ns *ns, enum rdt_ns_state state)
+{
+	struct rdt_target *t = ns->subsys->target;
+
+	ns->state = state;
+	ns->since = rd_loop_now(t->loop);
+	if (state == RDT_NS_FAILED)
+		return;
+	free(ns->why);
+	ns->why = NULL;
+	ns->retry_at = 0;
+}
+
+void rdt_ns_unlist(struct rdt_ns *ns)
+{
+	if (ns->listed)
+		rd_map_remove(&ns->subsys->target->ns_map, rdt_ns_key(ns->subsys, ns->nsid));
+	ns->listed = false;
 }
 
 void rdt_ns_free(struct rdt_ns *ns)
 {
 	struct rdt_subsys *ss = ns->subsys;
+	struct rdt_bdev *bdev = rdt_ns_detach(ns);
+	struct rdt_ns_waiter *w;
 
-	assert(!ns->posts_left);
-	rd_timer_stop(ss->target->loop, &ns->leave_timer);
+	assert(!ns->posts_left && !ns->job);
+	while ((w = SLIST_FIRST(&ns->waiters))) { /* at the end of the target */
+		SLIST_REMOVE_HEAD(&ns->waiters, link);
+		free(w);
+	}
+	rd_timer_stop(ss->target->loop, &ns->timer);
 	pthread_mutex_lock(&ss->lock);
 	TAILQ_REMOVE(&ss->namespaces, ns, link);
 	pthread_mutex_unlock(&ss->lock);
 	ss->target->ns[ns->slot] = NULL;
 	if (ns->slot < ss->target->ns_free)
 		ss->target->ns_free = ns->slot;
-	rd_map_remove(&ss->target->ns_map, rdt_ns_key(ss, ns->nsid));
-	rdt_subsys_count(ns, false);
+	rdt_ns_unlist(ns);
 	rdt_host_access_remove_ns(ns);
 	rdt_ns_stats_free(ns);
-	rdt_resv_close(ns);
 	rdt_qos_limiter_free(&ns->limiter);
-	rdt_bdev_close(&ns->bdev);
+	rdt_bdev_close(&bdev);
 	rdt_range_fini(ns);
 	rdt_uncor_fini(ns);
 	rdt_config_put(&ns->cfg_of);
 	rdt_config_put(&ns->now_of);
+	free(ns->why);
 	free(ns);
 }
 
@@ -206,8 +250,11 @@ static void ns_answer_msg(struct rd_msg *msg)
 
 	if (post->err && !ns->err)
 		ns->err = post->err;
-	if (--ns->posts_left == 0)
-		ns->moved(ns);
+	if (--ns->posts_left)
+		return;
+	ns->subsys->target->ns_moving -= ns->moves;
+	ns->moves = false;
+	ns->moved(ns);
 }
 
 void rdt_ns_answer(struct rdt_ns_post *post, int err)
@@ -218,11 +265,13 @@ void rdt_ns_answer(struct rdt_ns_post *post, int err)
 }
 
 void rdt_ns_post(struct rdt_ns *ns, void (*fn)(struct rd_msg *msg),
-		 void (*moved)(struct rdt_ns *ns))
+		 void (*moved)(struct rdt_ns *ns), bool waits)
 {
 	struct rdt_target *t = ns->subsys->target;
 
 	assert(!ns->posts_left);
+	ns->moves = !waits;
+	t->ns_moving += ns->moves;
 	ns->moved = moved;
 	ns->err = 0;
 	ns->posts_left = t->reactors_count;

@@ -19,6 +19,7 @@
 #include "request.h"
 #include "subsys.h"
 
+struct rdt_ns_job;
 struct rdt_qos_limiter;
 struct rdt_req;
 struct rdt_resv;
@@ -28,13 +29,20 @@ struct rdt_subsys;
 /* A change of a namespace has ended: 0, or -errno and a sentence. See control.h. */
 typedef void (*rdt_control_done)(void *arg, int err, const char *text);
 
-/* Of the main thread. */
+struct rdt_ns_waiter {
+	rdt_control_done done;
+	void *arg;
+	SLIST_ENTRY(rdt_ns_waiter) link;
+};
+
+/* Of the main thread. What each one means for hosts and operators: docs/design/reconciler.md. */
 enum rdt_ns_state {
-	/* unknown to reactors. Start of the reactors -> LIVE, add -> JOINING, slow storage ->
-	   OPENING */
-	RDT_NS_NEW,
-	/* The same, and @bdev is being opened. It is open -> LIVE or JOINING, removed -> freed */
+	/* Unknown to reactors; its storage is being opened, or its file is still used by a
+	 * namespace that leaves. Open -> JOINING, or LIVE before the reactors run; error -> FAILED;
+	 * removed -> freed */
 	RDT_NS_OPENING,
+	/* As OPENING, and @why says what is wrong. It is tried again: the same moves */
+	RDT_NS_FAILED,
 	RDT_NS_JOINING, /* reactors open channels. All did -> LIVE, one failed -> LEAVING */
 	RDT_NS_LIVE,    /* rdt_control_ns_remove() -> LEAVING */
 	RDT_NS_LEAVING, /* no new commands. All reactors have closed their channel -> freed */
@@ -79,7 +87,7 @@ struct rdt_ns {
 	struct rdt_config *cfg_of; /* the configuration that contains @cfg; a reference */
 	struct rdt_subsys *subsys;
 	TAILQ_ENTRY(rdt_ns) link;        /* subsys->namespaces */
-	struct rdt_bdev *bdev;           /* NULL after the backend was closed: control.c */
+	struct rdt_bdev *bdev;           /* never NULL while a reactor can see the namespace */
 	struct rdt_host_list hosts;      /* hosts that see it; guarded by subsys->lock */
 	struct rdt_qos_limiter *limiter; /* never NULL */
 	struct rdt_resv *resv; /* of the main thread; set before a reactor knows the namespace */
@@ -100,17 +108,26 @@ struct rdt_ns {
 	/* The fields below belong to the main thread. */
 	enum rdt_ns_state state;
 	bool counted;            /* rdt_subsys_count() */
-	bool planned;            /* a running reload will remove it */
+	bool listed;             /* in target->ns_map: not one that leaves */
+	bool leave_due;          /* JOINING: it leaves as soon as the reactors have joined */
+	bool left;               /* LEAVING: no channel is open any more */
+	bool waits;              /* OPENING, FAILED: one that leaves has its file */
+	bool moves;              /* counts in target->ns_moving */
 	unsigned int posts_left; /* reactors whose answer is outstanding */
 	int err;                 /* the first error among the answers */
 	/* all reactors have answered; called once, may free @ns */
 	void (*moved)(struct rdt_ns *ns);
-	rdt_control_done done; /* for the running change: control.c */
-	void *done_arg;
+	/* of the running change: control.c */
+	SLIST_HEAD(rdt_ns_waiters, rdt_ns_waiter) waiters;
 	int join_err;
-	struct rd_timer leave_timer;
-	uint64_t leaving_since; /* in state RDT_NS_LEAVING: ns */
-	uint64_t release_by;    /* deadline for the kernel to release the closed file, in ns */
+	struct rdt_ns_job *job; /* a call that may block, in progress; NULL: none */
+	char *why;              /* FAILED: a sentence; may be NULL for want of memory */
+	int why_err;            /* FAILED: the error */
+	unsigned int tries;     /* to open it, since it was added or an operator asked for it */
+	uint64_t retry_at;      /* FAILED: ns; 0: when @job or the backend itself says so */
+	struct rd_timer timer;  /* OPENING, FAILED: the next try; LEAVING: see control.c */
+	uint64_t since;         /* when @state began: ns */
+	uint64_t give_up_at;    /* OPENING, LEAVING: until when a file may be busy, in ns */
 	/* The configuration last applied, for the next reload. Reactors use @cfg. */
 	const struct rdt_ns_config *now;
 	struct rdt_config *now_of;
@@ -148,21 +165,31 @@ static inline uint32_t rdt_ns_ana_group(const struct rdt_ns *ns)
 }
 
 /* ns.c: the main thread's side */
+/* It is OPENING, without a backend. */
 int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
-		  struct rdt_bdev *bdev, struct rdt_ns **out); /* owns @bdev on success */
-void rdt_ns_free(struct rdt_ns *ns);                           /* no reactor has a channel */
+		  struct rdt_ns **out);
+/* Give it @bdev, which it owns on success, and restore what is stored about it: reservations and
+ * write protection. Logs the reason of an error. */
+int rdt_ns_attach(struct rdt_ns *ns, struct rdt_bdev *bdev);
+/* Take that back, and return the backend, which does not use @ns any more; NULL: it has none. */
+struct rdt_bdev *rdt_ns_detach(struct rdt_ns *ns);
+void rdt_ns_free(struct rdt_ns *ns); /* no reactor has a channel, and @job is NULL */
+void rdt_ns_set_state(struct rdt_ns *ns, enum rdt_ns_state state);
+/* Another one may have its NSID from now on. */
+void rdt_ns_unlist(struct rdt_ns *ns);
 /* The backend of @ns is open: take over its size and the other properties that are known only after
  * opening. */
 void rdt_ns_take_backend(struct rdt_ns *ns);
 /* It is LIVE when the reactors start. */
 void rdt_ns_begin(struct rdt_ns *ns);
-/* NULL: none; may be one that is LEAVING */
+/* NULL: none, or it leaves */
 struct rdt_ns *rdt_ns_with(const struct rdt_subsys *ss, uint32_t nsid);
 /* Update the summaries of the subsystem: ns_count, ops_mask, volatile_cache. */
 void rdt_subsys_count(struct rdt_ns *ns, bool counts);
-/* Run @fn on every reactor; each answers by rdt_ns_answer(), and the last answer calls @moved. */
+/* Run @fn on every reactor; each answers by rdt_ns_answer(), and the last answer calls @moved.
+ * @waits: the answers may wait for storage. */
 void rdt_ns_post(struct rdt_ns *ns, void (*fn)(struct rd_msg *msg),
-		 void (*moved)(struct rdt_ns *ns));
+		 void (*moved)(struct rdt_ns *ns), bool waits);
 
 /* ns_protect.c: feature 84h */
 /* main thread; restores the stored state, or logs why it cannot */

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "util/log.h"
 #include "nvmf/wire.h"
@@ -22,73 +21,11 @@
 #include "target.h"
 #include "target/config/tgt_limits.h"
 
-#define RELEASE_PAUSE_NS 10000000
-#define RELEASE_TRIES    300u
-
 int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out,
 		     char *text, size_t text_size)
 {
 	return t->env->bdev_open ? t->env->bdev_open(t, cfg, out)
 				 : rdt_bdev_open(t->modules, cfg, t->log, out, text, text_size);
-}
-
-/* At the start the main thread may block. Waits for the I/O of a killed process that the kernel
- * still has in flight, because it may be writes. */
-static int open_with_retry(const struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
-			   struct rdt_bdev **bdev, char *text, size_t text_size)
-{
-	const struct timespec pause = {.tv_nsec = RELEASE_PAUSE_NS};
-	int err = rdt_open_backend(ss->target, cfg, bdev, text, text_size);
-
-	for (unsigned int i = 0; err == -EAGAIN && i < RELEASE_TRIES; i++) {
-		nanosleep(&pause, NULL);
-		err = rdt_open_backend(ss->target, cfg, bdev, text, text_size);
-	}
-	return err;
-}
-
-/* The failure of a background opening is reported by the code that waits for it: opening.h. */
-static void open_or_later(struct rdt_ns *ns)
-{
-	char text[8];
-
-	if (rdt_bdev_opened(ns->bdev, text, sizeof(text)))
-		ns->state = RDT_NS_OPENING;
-	else
-		rdt_ns_begin(ns);
-}
-
-static int open_namespace(struct rdt_subsys *ss, const struct rdt_ns_config *cfg)
-{
-	struct rdt_bdev *bdev;
-	struct rdt_ns *ns;
-	char text[512] = "";
-	int err = open_with_retry(ss, cfg, &bdev, text, sizeof(text));
-
-	if (!err) {
-		err = rdt_ns_create(ss, cfg, ss->cfg_of, bdev, &ns);
-		if (!err) {
-			open_or_later(ns);
-			return 0;
-		}
-		rdt_bdev_close(&bdev);
-	}
-	if (err == -ENOSPC)
-		snprintf(text, sizeof(text), "the target can have %u namespaces at most",
-			 RDT_NS_SLOTS);
-	rd_err(ss->target->log, RD_LOG_TARGET, "%s namespace %u: %s", ss->nqn, cfg->nsid,
-	       text[0] ? text : strerror(-err));
-	return err;
-}
-
-int rdt_subsys_open(struct rdt_subsys *ss)
-{
-	const struct rdt_subsys_config *cfg = ss->cfg;
-	int err = 0;
-
-	for (unsigned int i = 0; i < cfg->namespaces_count && !err; i++)
-		err = open_namespace(ss, &cfg->namespaces[i]);
-	return err;
 }
 
 int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,

@@ -116,10 +116,9 @@ int rdt_subsys_new(struct rdt_target *target, const struct rdt_subsys_config *cf
  * settings follow in the reload that shows it. Main thread. */
 void rdt_subsys_renew(struct rdt_subsys *ss, const struct rdt_subsys_config *cfg,
 		      struct rdt_config *cfg_of);
-/* rdt_bdev_open() for a namespace of @t, by the target's environment. */
+/* rdt_bdev_open() for a namespace of @t, by the target's environment. Any thread. */
 int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out,
 		     char *text, size_t text_size);
-int rdt_subsys_open(struct rdt_subsys *ss); /* creates its namespaces at the start */
 /* also a gone one */
 struct rdt_subsys *rdt_subsys_slot(struct rdt_target *target, const char *nqn);
 struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn);

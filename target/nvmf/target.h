@@ -35,6 +35,8 @@
 struct rdt_bdev;
 struct rdt_cmd_tables;
 struct rdt_http;
+struct rdt_job;
+struct rdt_jobs;
 struct rdt_modules;
 struct rdt_ns;
 struct rdt_reactor;
@@ -61,6 +63,8 @@ struct rdt_env {
 	/* Opens the backend of a namespace. NULL: rdt_bdev_open(). */
 	int (*bdev_open)(struct rdt_target *target, const struct rdt_ns_config *cfg,
 			 struct rdt_bdev **out);
+	/* Runs a job that may block: rdt_jobs_new(). NULL: a thread does. */
+	bool (*run_job)(struct rdt_job *job);
 	/* The files of target.state_dir, whose loop the caller turns. NULL: the directory. */
 	struct rdt_state_files *state_files;
 };
@@ -69,8 +73,8 @@ struct rdt_target {
 	struct rdt_config *cfg; /* the configuration at the start; a reference */
 	/* the configuration last applied; a reference; main thread only */
 	struct rdt_config *now;
-	struct rdt_reload *reload; /* the running reload, or NULL */
-	struct rdt_http *http;     /* belongs to main.c; NULL: none was made */
+	LIST_HEAD(, rdt_reload) reloads; /* whose objects have not all settled */
+	struct rdt_http *http;           /* belongs to main.c; NULL: none was made */
 	const struct rdt_cmd_tables *cmds;
 	const struct rdt_transport *transport;
 	struct rd_log *log;
@@ -86,18 +90,22 @@ struct rdt_target {
 	 * change. */
 	_Atomic(struct rdt_subsys *) by_nqn[2 * RDT_SUBSYSTEMS];
 	struct rdt_modules *modules; /* NULL: only built-in backends */
+	struct rdt_jobs *jobs;       /* calls that may block */
 	/* A backend has changed: opening.c */
 	struct rd_msg bdev_msg;
 	atomic_bool bdev_posted;
-	bool opening; /* rdt_opening_wait() runs */
-	int open_err; /* of rdt_opening_wait() */
+	bool opening; /* until rdt_opening_wait() has returned: no reactor runs */
 	/* ANA groups with storage that another gateway has; see rdt_ana_standby() */
 	atomic_bool ana_standby[RDT_ANA_GROUPS + 1];
 	struct rdt_ns *ns[RDT_NS_SLOTS];            /* by slot; main thread only */
 	struct rdt_ns_marks ns_marks[RDT_NS_SLOTS]; /* by slot */
 	unsigned int ns_free;                       /* no slot below this is free */
-	/* rdt_ns_key() to namespace, including those that leave; main thread only */
+	unsigned int ns_moving; /* for which reactors have messages; main thread only */
+	/* rdt_ns_key() to namespace, without those that leave; main thread only */
 	struct rd_map ns_map;
+	/* rd_map_hash() of a path to the number of namespaces that leave and have it, as a pointer;
+	 * main thread only */
+	struct rd_map leaving_paths;
 	/* shown in the discovery log; changed under disc.lock */
 	TAILQ_HEAD(rdt_listener_list, rdt_listener) listeners;
 	struct rdt_listener_list old_listeners; /* removed; freed at the end */

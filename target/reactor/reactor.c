@@ -284,7 +284,7 @@ int rdt_reactor_setup(struct rdt_reactor *r)
 		return err;
 	}
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
-		if (!t->ns[i] || t->ns[i]->state == RDT_NS_OPENING)
+		if (!t->ns[i] || t->ns[i]->state != RDT_NS_LIVE)
 			continue;
 		err = rdt_ns_channel_open(r, t->ns[i]);
 		if (err)

@@ -12,6 +12,7 @@
 #include "target/cmd/admin.h"
 #include "target/bdev/backend.h"
 #include "target/bdev/engine.h"
+#include "target/bdev/jobs.h"
 #include "target/config/config.h"
 #include "target/nvmf/io.h"
 #include "target/cmd/io_cmds.h"
@@ -79,8 +80,6 @@ static int create_subsystems(struct rdt_target *t, struct rdt_config *cfg)
 		struct rdt_subsys *ss;
 
 		err = rdt_subsys_new(t, &cfg->subsystems[i], cfg, false, &ss);
-		if (!err)
-			err = rdt_subsys_open(ss);
 	}
 	return err;
 }
@@ -110,7 +109,8 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	TAILQ_INIT(&t->listeners);
 	TAILQ_INIT(&t->old_listeners);
 	t->status_times = rdt_timing_query_new(t);
-	if (!t->reactors || !t->status_times || rd_map_init(&t->ns_map))
+	if (!t->reactors || !t->status_times || rd_map_init(&t->ns_map) ||
+	    rd_map_init(&t->leaving_paths) || rdt_jobs_new(loop, log, t->env->run_job, &t->jobs))
 		goto err_destroy;
 	t->status_times->done = status_times;
 	err = rdt_peers_init(t);
@@ -274,6 +274,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	if (!t)
 		return;
 	rdt_target_stop(t);
+	rdt_jobs_end(t->jobs, UINT64_MAX / 2); /* its owner has done it where calls may hang */
 	rdt_auth_pool_fini(&t->auth_pool);
 	t->transport->close(t);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
@@ -284,6 +285,8 @@ void rdt_target_destroy(struct rdt_target **target)
 	for (unsigned int i = 0; i < t->subsys_count; i++)
 		free(t->subsys[i]);
 	rd_map_fini(&t->ns_map);
+	rd_map_fini(&t->leaving_paths);
+	rdt_jobs_free(&t->jobs);
 	rdt_state_close(&t->state);
 	rdt_peers_fini(t);
 	rdt_guesses_fini(&t->guesses);

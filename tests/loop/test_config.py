@@ -338,5 +338,25 @@ def a_mistake_in_the_configuration_has_its_own_exit_status(t):
         t.match(r'(?m)^RestartPreventExitStatus=2 78$', f.read())
 
 
+@test
+def a_start_serves_what_it_can(t):
+    """What is missing is named, and comes when it is there; no reload is needed."""
+    gone = t.path('gone.img')
+    target = t.target([t.namespace(1, backend='memory', size='1MiB'),
+                       t.namespace(2, path=gone, size=None, create=False),
+                       t.namespace(3, path=t.file('empty.img', b''), size=None, create=False)])
+    target.expect('namespace 2: path .*gone.img: no such file')
+    target.expect('namespace 3: path .*empty.img: is empty')
+    target.expect('2 namespaces cannot be served now')
+    t.rdinit('read', target.uri(1), '--data', '-', '--data-size', '512')
+    t.file('gone.img', bytes(1 << 20))
+    target.expect('namespace 2: added, 2048 blocks')
+    t.rdinit('read', target.uri(2), '--data', '-', '--data-size', '512')
+    target.reload('reloaded in part: 1 problems')
+    os.truncate(t.path('empty.img'), 1 << 20)
+    target.reload('reloaded: 1 namespaces added$')
+    t.rdinit('read', target.uri(3), '--data', '-', '--data-size', '512')
+
+
 if __name__ == '__main__':
     sys.exit(main())

@@ -103,6 +103,27 @@ def an_ana_state_stays_when_something_else_is_changed(t):
 
 # ---- errors ----
 
+@test
+def storage_that_is_missing_is_wanted_and_comes(t):
+    """The change is made as far as it can be: no later one undoes it, and a save writes it."""
+    target, path = controlled(t, [memory(t)])
+    ns = {'nsid': 2, 'backend': 'file', 'path': t.path('later.img')}
+    with Control(path) as c:
+        result = c.call('namespace.add', nqn=NQN, namespace=ns)
+        t.eq(result['outcome'], 'failed')
+        t.match('namespace 2: path .*later.img: no such file', result['messages'][0]['text'])
+        t.eq(c.call('namespace.write_protect', nqn=NQN, nsid=1, on=True)['outcome'], 'done')
+        t.eq([n['state'] for n in c.call('namespace.list')['namespaces']], ['live', 'failed'])
+        t.eq([n['nsid'] for n in c.call('config.get')['config']['subsystems'][0]['namespaces']], [1, 2])
+        c.call('config.save')
+        with open(t.path('rdtarget.yaml'), encoding='utf-8') as f:
+            t.match('later.img', f.read())
+        t.file('later.img', bytes(1 << 20))
+        t.eq(c.call('config.reload')['outcome'], 'done')
+        t.eq([n['state'] for n in c.call('namespace.list')['namespaces']], ['live', 'live'])
+    exercise(target, nsid=2)
+
+
 @each(('even', ''), ('odd', 'x'))
 def what_is_cut_within_a_character_is_told(t, before):
     """Texts are cut at a number of bytes. One of two neighbouring numbers is within a character."""

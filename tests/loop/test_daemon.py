@@ -335,7 +335,8 @@ def a_user_has_its_groups(t):
 def what_a_user_may_not_open_is_found(t):
     requires_root()
     os.chmod(t.dir, 0o711)
-    config = t.config([t.namespace(path=t.path('root.img'), create=False, size=None)])
+    config = t.config([t.namespace(path=t.path('root.img'), create=False, size=None)],
+                      target={'start': 'all-or-nothing'})
     with open(t.path('root.img'), 'wb') as f:
         f.truncate(16 << 20)
     os.chmod(t.path('root.img'), 0o600)

@@ -19,7 +19,7 @@ from t_control import controlled, with_socket
 from t_loop import NQN, each, main, program, test, wait_for
 from t_serving import exercise, has_ended, host, memory
 
-REFUSED, USAGE, NO_DAEMON = 1, 2, 3
+REFUSED, USAGE, NO_DAEMON, FAILED = 1, 2, 3, 4
 
 
 def rdctl(t, path, *args, rc=0):
@@ -284,8 +284,13 @@ def a_reload_shows_what_it_would_do_does_it_and_says_what_failed(t):
     with_socket(t, [memory(t), {'nsid': 2, 'backend': 'file', 'path': t.path('none.img')}])
     rdctl(t, path, 'check')
     t.match('error: .*none.img: no such file', rdctl(t, path, 'check', '--full', rc=REFUSED).err)
-    res = rdctl(t, path, 'reload', rc=REFUSED)
-    t.match('(?s)error: .*none.img: no such file.*not reloaded', res.err)
+    res = rdctl(t, path, 'reload', rc=FAILED)
+    t.match('(?s)error: .*none.img: no such file.*reloaded in part', res.err)
+    t.match('^reloaded: 1 removed', rdctl(t, path, 'ns', 'remove', NQN, '2').text)
+    values = ('backend=file', f'path={t.path("none.img")}')
+    t.match('none.img: no such file', rdctl(t, path, 'ns', 'add', NQN, '2', *values, rc=FAILED).err)
+    t.eq(rows(rdctl(t, path, 'ns'))[1][2], 'failed', 'state')
+    t.match('^begun: .* in progress$', rdctl(t, path, 'reload', '--no-wait').text)
     t.file('rdtarget.yaml', b'listeners: 7\n')
     t.match('error: .*rdtarget.yaml:1: listeners', rdctl(t, path, 'check', rc=REFUSED).err)
     t.match('(?s)rdtarget.yaml:1: listeners.*\n  hint: ', rdctl(t, path, 'diff', rc=REFUSED).err)

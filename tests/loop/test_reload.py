@@ -180,7 +180,6 @@ def a_changed_namespace_is_replaced(t):
 BAD = {
     'not YAML': ('}{', 'problems; nothing was changed'),
     'an unknown key': ('subsystems:\n  - nqn: x\n    colour: red\n', 'problems; nothing was changed'),
-    'no such file': (None, 'not reloaded: see above; nothing was changed'),
 }
 
 
@@ -189,18 +188,30 @@ def a_bad_configuration_changes_nothing(t, text, message):
     first = [t.namespace(1), memory(t, 2)]
     target = t.target(first)
     files = target.open_files()
-    # The file would remove 2, add 3 and 4, and exclude every host.
-    config = t.config([t.namespace(1), memory(t, 3), t.namespace(4, path=t.path('none/x.img'))],
+    # The file would remove 2, add 3, and exclude every host.
+    config = t.config([t.namespace(1), memory(t, 3)],
                       subsystem={'allow_any_host': False, 'hosts': ['nqn.2024-01.test:nobody']})
-    if text:
-        with open(config, 'a', encoding='utf-8') as f:
-            f.write(text)
+    with open(config, 'a', encoding='utf-8') as f:
+        f.write(text)
     target.reload(message)
     t.eq(active(t, target), [1, 2], 'namespaces')
     wait_for(lambda: target.open_files() <= files, 'descriptors to return')
     t.config(first + [memory(t, 5)])
     target.reload('reloaded: 1 namespaces added$')
     t.eq(active(t, target), [1, 2, 5], 'namespaces')
+
+
+@test
+def a_file_that_is_missing_delays_nothing_else(t):
+    target = t.target([t.namespace(1), memory(t, 2)])
+    t.config([t.namespace(1), memory(t, 3), t.namespace(4, path=t.path('none/x.img'))])
+    since = target.mark()
+    target.reload('reloaded in part: 1 namespaces added, 1 removed, 1 problems')
+    target.expect('namespace 4: path .*x.img: its directory does not exist', since=since)
+    t.eq(active(t, target), [1, 3], 'namespaces')
+    os.mkdir(t.path('none'))
+    target.expect('namespace 4: added')
+    t.eq(active(t, target), [1, 3, 4], 'namespaces')
 
 
 def may_connect(target, hostnqn):

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "target/config/config.h"
+#include "target/manage/opening.h"
 #include "target/manage/reload.h"
 #include "target/nvmf/reactor.h"
 #include "resv.h"
@@ -66,7 +67,8 @@ void target_reload(struct world *w, const struct setup *setup)
 	w->reloading = true;
 	if (setup->effect[SETUP_REMOVED])
 		marks_may_go(w->marks);
-	rdt_reload(w->target, w->cfg, &w->report, target_reloaded, w);
+	rdt_reload(w->target, w->cfg, &w->report,
+		   &(struct rdt_reload_how){.looks = true, .done = target_reloaded, .arg = w});
 }
 
 int target_start(struct world *w)
@@ -79,6 +81,8 @@ int target_start(struct world *w)
 	if (rc)
 		return rc;
 	t = w->target;
+	rdt_opening_begin(t);
+	rdt_opening_wait(t, 0);
 	w->actors[ACTOR_STATE] = (struct actor){
 		.name = "state", .loop = rdt_state_loop(t->state), .turn = world_turn_loop};
 	rc = rdt_listeners_start(t);

@@ -10,6 +10,7 @@
 
 #include "util/buddy.h"
 
+#include "target/bdev/jobs.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/pool.h"
 #include "target/nvmf/request.h"
@@ -477,6 +478,7 @@ static int make_world(struct world *w)
 		.clock = rd_sim_clock(w->sim),
 		.fab_open = rd_sim_open,
 		.bdev_open = open_store,
+		.run_job = rdt_job_run_now,
 		.state_files = &w->files.ops,
 	};
 	w->host_env = (struct rdi_env){.fab_open = rd_sim_open,

@@ -23,12 +23,12 @@ static int print_change(const json_t *result)
 	if (json_object_get(result, "differences"))
 		rdctl_differences(result);
 	else if (summary)
-		printf("%s\n", summary);
+		fprintf(rdctl_outcome(result) ? stderr : stdout, "%s\n", summary);
 	else if (!json_is_true(json_object_get(result, "saved")))
 		printf("nothing to change\n");
 	if (json_is_true(json_object_get(result, "saved")))
 		printf("saved\n");
-	return RDCTL_OK;
+	return rdctl_outcome(result);
 }
 
 int rdctl_change(const struct rdctl *ctl, const struct rdctl_arguments *args, const char *method,
@@ -42,6 +42,8 @@ int rdctl_change(const struct rdctl *ctl, const struct rdctl_arguments *args, co
 		json_object_set_new(params, "save", json_true());
 	if (args->dry_run)
 		json_object_set_new(params, "dry_run", json_true());
+	if (args->no_wait)
+		json_object_set_new(params, "wait", json_false());
 	return rdctl_show(ctl, method, params, print_change);
 }
 

@@ -42,13 +42,15 @@ static int print_short_usage(void)
 	       "  -o, --output FORMAT  text (default) or json\n"
 	       "  -w, --wait SECONDS   wait so long for an answer (default %u)\n"
 	       "      --dry-run        changes, apply, reload: only show what would change\n"
+	       "      --no-wait        changes, apply, reload: answer when it has begun\n"
 	       "      --save           changes, apply: write them to the configuration file, too\n"
 	       "      --full           check: compare with this machine, too\n"
 	       "      --timeout SECONDS  drain: give up after so long (default 30)\n"
 	       "  -h, --help           show this help and exit\n"
 	       "  -V, --version        show the version and exit\n"
 	       "\n"
-	       "Exit status: 0 done, 1 refused, 2 wrong usage, 3 no answer.\n",
+	       "Exit status: 0 done, 1 refused, 2 wrong usage, 3 no answer,\n"
+	       "4 done, but an object of it does not work yet.\n",
 	       DEFAULT_WAIT);
 	return RDCTL_OK;
 }
@@ -71,6 +73,8 @@ static const char *foreign_option(const struct rdctl_verb *v, const struct rdctl
 		return "--save";
 	if (args->dry_run && !v->changes && !strstr(v->usage, "--dry-run"))
 		return "--dry-run";
+	if (args->no_wait && !v->changes && !strstr(v->usage, "--no-wait"))
+		return "--no-wait";
 	if (args->full && !strstr(v->usage, "--full"))
 		return "--full";
 	return args->timeout && !strstr(v->usage, "--timeout") ? "--timeout" : NULL;
@@ -177,13 +181,14 @@ static int parse_wait(const char *text, struct rdctl *ctl)
 static int parse_rdctl_options(int argc, char **argv, struct rdctl *ctl,
 			       struct rdctl_arguments *args)
 {
-	enum { OPT_DRY_RUN = 256, OPT_FULL, OPT_SAVE, OPT_TIMEOUT };
+	enum { OPT_DRY_RUN = 256, OPT_FULL, OPT_NO_WAIT, OPT_SAVE, OPT_TIMEOUT };
 	static const struct option longopts[] = {
 		{"socket", required_argument, NULL, 's'},
 		{"output", required_argument, NULL, 'o'},
 		{"wait", required_argument, NULL, 'w'},
 		{"dry-run", no_argument, NULL, OPT_DRY_RUN},
 		{"full", no_argument, NULL, OPT_FULL},
+		{"no-wait", no_argument, NULL, OPT_NO_WAIT},
 		{"save", no_argument, NULL, OPT_SAVE},
 		{"timeout", required_argument, NULL, OPT_TIMEOUT},
 		{"help", no_argument, NULL, 'h'},
@@ -208,6 +213,9 @@ static int parse_rdctl_options(int argc, char **argv, struct rdctl *ctl,
 			break;
 		case OPT_FULL:
 			args->full = true;
+			break;
+		case OPT_NO_WAIT:
+			args->no_wait = true;
 			break;
 		case OPT_SAVE:
 			args->save = true;

@@ -13,6 +13,7 @@ enum rdctl_exit {
 	RDCTL_REFUSED = 1, /* rdtarget answered with an error */
 	RDCTL_USAGE = 2,
 	RDCTL_NO_DAEMON = 3, /* no daemon answers */
+	RDCTL_FAILED = 4,    /* the change is made, but an object of it does not work */
 };
 
 struct rdctl {
@@ -27,6 +28,7 @@ struct rdctl_arguments { /* arguments and options of a verb */
 	bool dry_run;
 	bool full;
 	bool save;
+	bool no_wait;
 	const char *timeout; /* or NULL */
 };
 
@@ -39,7 +41,7 @@ struct rdctl_verb {
 	int least; /* minimum number of arguments */
 	int most;  /* maximum number, or RDCTL_ANY */
 	int (*run)(const struct rdctl *ctl, const struct rdctl_arguments *args);
-	bool changes; /* accepts --save and --dry-run */
+	bool changes; /* accepts --save, --dry-run and --no-wait */
 };
 
 /* ---- main.c ---- */
@@ -56,6 +58,8 @@ int rdctl_show(const struct rdctl *ctl, const char *method, json_t *params,
 	       int (*print)(const json_t *result));
 /* prints the messages of the answer to standard error */
 void rdctl_messages(const json_t *result);
+/* The exit status for what became of the objects of a change. */
+int rdctl_outcome(const json_t *result);
 /* prints the differences of the answer; returns RDCTL_OK */
 int rdctl_differences(const json_t *result);
 /* Sets address and port of @params from "10.0.0.1", "10.0.0.1:4420" or "[::1]:4420". Returns

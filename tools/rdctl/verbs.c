@@ -36,10 +36,21 @@ int rdctl_show(const struct rdctl *ctl, const char *method, json_t *params,
 		return code;
 	if (ctl->json)
 		rdctl_json(result);
-	else if (print)
+	if (print && !ctl->json)
 		code = print(result);
+	else
+		code = rdctl_outcome(result);
 	json_decref(result);
 	return code;
+}
+
+int rdctl_outcome(const json_t *result)
+{
+	const char *outcome = json_string_value(json_object_get(result, "outcome"));
+
+	if (outcome && strcmp(outcome, "refused") == 0)
+		return RDCTL_REFUSED;
+	return outcome && strcmp(outcome, "failed") == 0 ? RDCTL_FAILED : RDCTL_OK;
 }
 
 /* ---- what is there ---- */
@@ -366,24 +377,23 @@ static int run_reload(const struct rdctl *ctl, const struct rdctl_arguments *arg
 {
 	int code = RDCTL_OK;
 	json_t *result;
-	bool good;
 
 	if (args->dry_run)
 		return run_diff(ctl, args);
-	result = rdctl_call(ctl, "config.reload", NULL, &code);
+	result = rdctl_call(ctl, "config.reload",
+			    args->no_wait ? json_pack("{s:b}", "wait", 0) : NULL, &code);
 	if (!result)
 		return code;
 	if (ctl->json)
 		rdctl_json(result);
 	else
 		rdctl_messages(result);
-	good = json_is_true(json_object_get(result, "applied")) &&
-	       !json_integer_value(json_object_get(result, "problems"));
+	code = rdctl_outcome(result);
 	if (!ctl->json)
-		fprintf(good ? stdout : stderr, "%s\n",
+		fprintf(code ? stderr : stdout, "%s\n",
 			json_string_value(json_object_get(result, "summary")));
 	json_decref(result);
-	return good ? RDCTL_OK : RDCTL_REFUSED;
+	return code;
 }
 
 /* ---- changes ---- */
@@ -580,7 +590,7 @@ const struct rdctl_verb rdctl_verbs[] = {
 	{"config", "", "the running configuration, in JSON", 0, 0, run_config},
 	{"check", "[--full]", "the mistakes of the configuration file", 0, 0, run_check},
 	{"diff", "", "what a reload would change", 0, 0, run_diff},
-	{"reload", "[--dry-run]", "apply the configuration file", 0, 0, run_reload},
+	{"reload", "[--dry-run] [--no-wait]", "apply the configuration file", 0, 0, run_reload},
 	{"apply", "FILE", "apply a document in the place of the file; -: standard input", 1, 1,
 	 rdctl_apply, true},
 	{"save", "", "write changes to the configuration files", 0, 0, rdctl_save},

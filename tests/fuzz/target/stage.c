@@ -6,7 +6,9 @@
 
 #include "util/buddy.h"
 
+#include "target/bdev/jobs.h"
 #include "target/config/config.h"
+#include "target/manage/opening.h"
 #include "target/manage/reload.h"
 #include "target/nvmf/pool.h"
 
@@ -104,7 +106,8 @@ void stage_reload(struct stage *s, unsigned int config)
 		return;
 	rdt_report_clear(&s->report);
 	s->reloading = true;
-	rdt_reload(s->target, s->configs[config], &s->report, stage_reloaded, s);
+	rdt_reload(s->target, s->configs[config], &s->report,
+		   &(struct rdt_reload_how){.looks = true, .done = stage_reloaded, .arg = s});
 }
 
 static bool no_reload_runs(const struct stage *s)
@@ -151,10 +154,14 @@ void stage_await(struct stage *s, bool (*done)(const struct stage *s), uint64_t 
 
 static void start_target(struct stage *s)
 {
-	s->env =
-		(struct rdt_env){.clock = rd_sim_clock(s->sim), .seed = 1, .fab_open = rd_sim_open};
+	s->env = (struct rdt_env){.clock = rd_sim_clock(s->sim),
+				  .seed = 1,
+				  .fab_open = rd_sim_open,
+				  .run_job = rdt_job_run_now};
 	FUZZ_CHECK(!rdt_target_create(s->configs[0], s->log, s->loop[STAGE_MAIN], &s->env, NULL,
 				      &s->target));
+	rdt_opening_begin(s->target);
+	FUZZ_CHECK(!rdt_opening_wait(s->target, 0));
 	FUZZ_CHECK(!rdt_listeners_start(s->target));
 	FUZZ_CHECK(s->target->reactors_count == STAGE_REACTORS);
 	for (unsigned int i = 0; i < STAGE_REACTORS; i++) {

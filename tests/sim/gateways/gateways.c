@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "target/bdev/engine.h"
+#include "target/bdev/jobs.h"
 #include "target/config/config.h"
 #include "target/manage/opening.h"
 #include "target/nvmf/ns.h"
@@ -164,10 +165,7 @@ static int create_target(struct gateway *gw)
 	if (rc)
 		return rc;
 	t = gw->target;
-	t->opening = true; /* as rdt_opening_wait() does, which turns the loop itself */
-	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
-		if (t->ns[i])
-			rdt_opening_watch(t->ns[i]);
+	rdt_opening_begin(t); /* rdt_opening_wait() would turn the loop itself */
 	return 0;
 }
 
@@ -441,8 +439,10 @@ static int new_gateway(struct gateways *all, unsigned int number)
 	gw->all = all;
 	gw->number = number;
 	gw->look.fn = gateway_look;
-	gw->env = (struct rdt_env){
-		.clock = rd_sim_clock(sim), .fab_open = rd_sim_open, .bdev_open = open_image};
+	gw->env = (struct rdt_env){.clock = rd_sim_clock(sim),
+				   .fab_open = rd_sim_open,
+				   .bdev_open = open_image,
+				   .run_job = rdt_job_run_now};
 	rc = rd_log_create("sim", -1, RD_LOG_DEBUG, log_gateway, gw, &gw->log);
 	if (rc)
 		return rc;

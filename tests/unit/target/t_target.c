@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 
 #include "util/sockaddr.h"
+#include "target/bdev/jobs.h"
+#include "target/manage/opening.h"
 #include "target/reactor/lifecycle.h"
 #include "t_target.h"
 
@@ -514,7 +516,10 @@ struct t_env *t_env_new_on(const struct rdt_ns_config *storage, const char *dir)
 	env->cfg.target.state_dir = dir;
 	the_env = env;
 	must(rd_loop_create(&opts, &env->loop) == 0);
+	env->env.run_job = rdt_job_run_now;
 	must(rdt_target_create(&env->cfg, env->log, env->loop, &env->env, NULL, &env->t) == 0);
+	rdt_opening_begin(env->t);
+	must(rdt_opening_wait(env->t, 0) == 0);
 	env->env.bdev_open = open_disk;
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
 		if (env->t->ns[i] && env->t->ns[i]->cfg->backend == RDT_BACKEND_MEMORY)

@@ -390,12 +390,6 @@ static const struct bad namespace_mistakes[] = {
 			  "      - {nsid: 2, backend: file, path: /x}\n",
 	 "FILE:6: subsystems[0].namespaces[1].path: /x is already served by the namespace "
 	 "in line 5; use another file, or set \"read_only: true\" for both\n"},
-	/* One file under two names. */
-	{LISTEN SUBSYS NS "{nsid: 1, backend: file, path: /dev/null}\n"
-			  "      - {nsid: 2, backend: file, path: /dev/../dev/null}\n",
-	 "FILE:6: subsystems[0].namespaces[1].path: /dev/../dev/null is already served by "
-	 "the namespace in line 5; use another file, or set \"read_only: true\" for "
-	 "both\n"},
 	{LISTEN SUBSYS NS "{nsid: 1, backend: null, size: 1M, block_size: 1024}\n",
 	 "FILE:5: " NS0 "block_size: found 1024, expected 512 or 4096\n"},
 	{LISTEN SUBSYS NS "nsid: 1\n        backend: file\n",

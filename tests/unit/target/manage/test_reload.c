@@ -220,13 +220,12 @@ static void another_identity_is_another_namespace(void)
 
 	t_rpc_open_file(&r);
 	disk = r.pair.env->disk;
-	expect_not_applied(&r, UUID1, "        uuid: 77777777-1111-1111-1111-111111111111\n", "",
-			   T_NQN " namespace 1: ");
-	CU_ASSERT_FALSE(disk[0].closed);
-	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
+	/* The old one is not wanted any more, also while the new one has no storage. */
+	expect_applied(&r, UUID1, "        uuid: 77777777-1111-1111-1111-111111111111\n", "", 1);
+	CU_ASSERT_TRUE(disk[0].closed);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), NVME_SC_INVALID_NS);
 	r.pair.env->disk_next = NEW_DISK;
 	expect_applied(&r, UUID1, "        uuid: 77777777-1111-1111-1111-111111111111\n", "", 0);
-	CU_ASSERT_TRUE(disk[0].closed);
 	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
 	CU_ASSERT_EQUAL(disk[NEW_DISK].submitted, 1);
 }
@@ -260,10 +259,11 @@ static void a_file_moves_from_one_namespace_to_another(void)
 	expect_applied(&r, "", "", moved, 1);
 	CU_ASSERT_TRUE(env->disk[NEW_DISK].closed);
 	CU_ASSERT_PTR_NULL(t_ns_of(env->t->subsys[1], 9));
-	CU_ASSERT_PTR_NULL(t_ns_of(env->t->subsys[1], 8));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(t_ns_of(env->t->subsys[1], 8));
+	CU_ASSERT_EQUAL(t_ns_of(env->t->subsys[1], 8)->state, RDT_NS_FAILED);
 	env->disk_next = NEW_DISK + 1;
 	expect_applied(&r, "", "", moved, 0);
-	CU_ASSERT_PTR_NOT_NULL(t_ns_of(env->t->subsys[1], 8));
+	CU_ASSERT_EQUAL(t_ns_of(env->t->subsys[1], 8)->state, RDT_NS_LIVE);
 }
 
 static void a_namespace_is_for_some_hosts(void)

@@ -30,6 +30,20 @@ static void expect_done(struct t_rpc *r, const char *method, const char *params,
 	CU_ASSERT_EQUAL(json_is_true(json_object_get(result, "changed")), changed);
 }
 
+/* The call is applied, and the objects of it have the state @outcome. */
+static void expect_outcome(struct t_rpc *r, const char *method, const char *params,
+			   const char *outcome)
+{
+	json_t *answer;
+	const json_t *result = t_rpc_result(r, method, params, &answer);
+	const char *text = json_string_value(json_object_get(result, "outcome"));
+
+	CU_ASSERT_TRUE(json_is_true(json_object_get(result, "changed")));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+	CU_ASSERT_STRING_EQUAL(text, outcome);
+	json_decref(answer);
+}
+
 /* The call is refused with the error @name, for @field, with a hint that contains @hint; NULL: it
  * has no field, or no hint. */
 static void expect_refused(struct t_rpc *r, const char *method, const char *params,
@@ -178,22 +192,30 @@ static void mistakes_change_nothing(void)
 	free(after);
 }
 
-/* An edit that fails is not wanted any more: the next one does not try it again. */
-static void storage_that_does_not_open_is_not_added(void)
+/* It is applied as far as it can be: it is in the configuration, no later edit undoes it, and it
+ * comes when its storage does. */
+static void storage_that_does_not_open_is_tried_again(void)
 {
-	char *before, *after;
+	const struct rdt_ns *ns;
 	struct t_rpc r T_ENDS(t_rpc_free);
+	char *config;
 
 	t_rpc_open_file(&r);
-	before = running_config(&r);
-	expect_refused(&r, "namespace.add", NS9, "refused", NULL, NULL);
+	expect_outcome(&r, "namespace.add", NS9, "failed");
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, T_NQN " namespace 9"));
-	after = running_config(&r);
-	CU_ASSERT_STRING_EQUAL(before, after);
-	expect_done(&r, "namespace.write_protect", "{" NQN ",\"nsid\":5,\"on\":true}", true);
-	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "namespace.list", "namespaces"), 3);
-	free(before);
-	free(after);
+	config = running_config(&r);
+	CU_ASSERT_PTR_NOT_NULL(strstr(config, "\"nsid\":9"));
+	free(config);
+	expect_outcome(&r, "namespace.write_protect", "{" NQN ",\"nsid\":5,\"on\":true}", "done");
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "namespace.list", "namespaces"), 4);
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "\"state\":\"failed\""));
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "\"reason\":"));
+	ns = t_ns_of(r.pair.env->t->subsys[0], 9);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(ns);
+	r.pair.env->disk_next = NEW_DISK;
+	t_advance(r.pair.env, 2 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(ns->state, RDT_NS_LIVE);
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 9, 0), 0);
 }
 
 static void namespaces_change_under_hosts(void)
@@ -274,17 +296,39 @@ static void subsystems_come_and_go(void)
 	"\"" serial "\"" more ",\"namespaces\":[{\"nsid\":1,\"backend\":\"memory\",\"block_" \
 	"size\":512,\"size\":\"2MiB\"}]}}"
 
+/* The document @more after the base configuration. The caller frees it. */
+static char *document_with(const char *more)
+{
+	json_t *text = json_sprintf("%s%s", t_rpc_config, more);
+	json_t *params = json_pack("{s:o}", "document", text);
+	char *line = json_dumps(params, JSON_COMPACT);
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(line);
+	json_decref(params);
+	return line;
+}
+
 /* Hosts have not seen it yet: only what they have seen needs a restart. */
 static void a_subsystem_that_was_refused_may_come_with_other_values(void)
 {
 	static const char removal[] = "{\"nqn\":\"nqn.2026-11.io.rdnvme:new\"}";
 	const struct rdt_subsys *ss;
 	const json_t *result;
+	char more[512], *document;
 	json_t *answer;
 	struct t_rpc r T_ENDS(t_rpc_free);
+	uint16_t port;
+	int fd = t_rpc_taken_port(&port);
 
 	t_rpc_open_file(&r);
-	expect_refused(&r, "subsystem.add", NEW_SUBSYS("FIRST", ""), "refused", NULL, NULL);
+	snprintf(more, sizeof(more),
+		 "  - {nqn: \"nqn.2026-11.io.rdnvme:new\", allow_any_host: true, serial: FIRST}\n"
+		 "listeners: [{address: 127.0.0.1, port: %u, provider: iwarp}]\n",
+		 port);
+	document = document_with(more);
+	expect_refused(&r, "config.apply", document, "refused", NULL, NULL);
+	free(document);
+	close(fd);
 	r.pair.env->disk_next = NEW_DISK;
 	result = t_rpc_result(&r, "subsystem.add",
 			      NEW_SUBSYS("SECOND", ",\"cntlid_max\":9,\"write_protect\":\"all\""),
@@ -416,18 +460,6 @@ static void listeners_come_and_go(void)
 	expect_done(&r, "listener.remove", "{\"address\":\"127.0.0.1\",\"port\":0}", false);
 }
 
-/* The document @more after the base configuration. The caller frees it. */
-static char *document_with(const char *more)
-{
-	json_t *text = json_sprintf("%s%s", t_rpc_config, more);
-	json_t *params = json_pack("{s:o}", "document", text);
-	char *line = json_dumps(params, JSON_COMPACT);
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(line);
-	json_decref(params);
-	return line;
-}
-
 #define MANY 250u /* more than a report keeps */
 
 /* A list of @count elements @what, and a number after each. The caller frees it. */
@@ -482,8 +514,7 @@ static void further_errors_are_counted(void)
 	free(keys);
 }
 
-/* The storage of the new namespace was opened, and the first listener, when the second one fails.
- */
+/* The first listener was opened when the second one fails. */
 static void a_reload_that_fails_undoes_what_it_prepared(void)
 {
 	char more[512], *line;
@@ -504,7 +535,7 @@ static void a_reload_that_fails_undoes_what_it_prepared(void)
 	r.pair.env->disk_next = NEW_DISK;
 	expect_refused(&r, "config.apply", line, "refused", NULL, NULL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "cannot listen on 127.0.0.1"));
-	CU_ASSERT_TRUE(r.pair.env->disk[NEW_DISK].closed);
+	CU_ASSERT_EQUAL(r.pair.env->disk_next, NEW_DISK); /* no storage was opened */
 	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "listener.list", "listeners"), 0);
 	TAILQ_FOREACH (l, &r.pair.env->t->old_listeners, link)
 		CU_ASSERT_PTR_NULL(l->lis);
@@ -646,8 +677,8 @@ static void a_drain_that_times_out_is_undone(void)
 const struct t_case t_rpc_edit_cases[] = {
 	{"namespaces come and go by calls, and hosts see it", namespaces_come_and_go},
 	{"each mistake of a call names its key, and changes nothing", mistakes_change_nothing},
-	{"a namespace whose storage does not open is not added",
-	 storage_that_does_not_open_is_not_added},
+	{"a namespace whose storage does not open is tried again",
+	 storage_that_does_not_open_is_tried_again},
 	{"size, protection, group and limits change under hosts", namespaces_change_under_hosts},
 	{"a dry run shows the difference only", a_dry_run_shows_the_difference_only},
 	{"subsystems come and go by calls", subsystems_come_and_go},

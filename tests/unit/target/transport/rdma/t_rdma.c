@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "t_target.h"
+#include "target/manage/opening.h"
 #include "target/reactor/lifecycle.h"
 #include "target/transport/rdma/rdma.h"
 
@@ -79,6 +80,8 @@ void t_rdma_server_start_with(struct t_rdma_server *s, uint32_t reactors, uint32
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &s->loop), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_target_create(&s->cfg, NULL, s->loop, &skipping_env, NULL, &s->t),
 			      0);
+	rdt_opening_begin(s->t);
+	CU_ASSERT_EQUAL_FATAL(rdt_opening_wait(s->t, 0), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_target_start(s->t), 0);
 	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(s->loop, NULL, &s->fab), 0);
 }
