@@ -101,3 +101,26 @@ def loop_device(t, size=16 * MIB, sector=512, name='disk'):
     device = as_root(t, 'losetup', '--find', '--show', '--sector-size', str(sector), t.path(name))
     t.cleanup(t.run, ['losetup', '--detach', device])
     return device
+
+
+class Frozen:
+    """A file system of its own that can be frozen: writes then hang until it is thawed."""
+
+    def __init__(self, t):
+        requires_program('fsfreeze')
+        with open(t.path('fs'), 'wb') as f:
+            f.truncate(64 * MIB)
+        as_root(t, 'mkfs.ext4', '-q', t.path('fs'))
+        self.t = t
+        self.where = mount(t, '-o', 'loop', t.path('fs'))
+        self.frozen = False
+
+    def freeze(self):
+        as_root(self.t, 'fsfreeze', '--freeze', self.where)
+        self.frozen = True
+        self.t.cleanup(self.thaw)  # before the target is ended, which the kernel would have wait for this
+
+    def thaw(self):
+        if self.frozen:
+            self.frozen = False
+            self.t.run(['fsfreeze', '--unfreeze', self.where])

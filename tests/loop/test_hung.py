@@ -5,8 +5,8 @@ import os
 import sys
 
 import nvmf_peer as nv
-from t_loop import NQN, each, main, requires_engine, requires_program, requires_root, wait_for
-from t_storage import MIB, WRITE_ZEROES, as_root, hang_env, mount, pattern
+from t_loop import NQN, each, main, requires_engine, wait_for
+from t_storage import WRITE_ZEROES, Frozen, hang_env, pattern
 
 QUEUES, EACH = 6, 100
 FLUSH = 0
@@ -33,36 +33,21 @@ class Preload:
         os.unlink(self.trigger)
 
 
-class Frozen:
+class OnFrozen(Frozen):
     """The file is on a file system that is frozen: the kernel blocks what would change it."""
 
     def __init__(self, t):
-        requires_root()
-        requires_program('mkfs.ext4')
-        requires_program('fsfreeze')
-        with open(t.path('fs'), 'wb') as f:
-            f.truncate(64 * MIB)
-        as_root(t, 'mkfs.ext4', '-q', t.path('fs'))
-        self.t, self.where, self.env, self.frozen = t, mount(t, '-o', 'loop', t.path('fs')), None, False
-        self.path, self.healthy = f'{self.where}/sick.img', t.path('healthy.img')
-
-    def begin(self):
-        as_root(self.t, 'fsfreeze', '--freeze', self.where)
-        self.frozen = True
-        self.t.cleanup(self.end)  # before the target is ended, which the kernel would have wait for this
+        super().__init__(t)
+        self.env, self.path, self.healthy = None, f'{self.where}/sick.img', t.path('healthy.img')
+        self.begin, self.end = self.freeze, self.thaw
 
     def hangs(self):
         return self.frozen
 
-    def end(self):
-        if self.frozen:
-            self.frozen = False
-            self.t.run(['fsfreeze', '--unfreeze', self.where], wrap=False)
-
 
 FAULTS = (('preload, io_uring', Preload, 'io_uring', 'off'), ('preload, aio', Preload, 'aio', 'off'),
-          ('frozen, io_uring', Frozen, 'io_uring', 'auto'), ('frozen, io_uring, buffered', Frozen, 'io_uring', 'off'),
-          ('frozen, aio', Frozen, 'aio', 'auto'), ('frozen, aio, buffered', Frozen, 'aio', 'off'))
+          ('frozen, io_uring', OnFrozen, 'io_uring', 'auto'), ('frozen, io_uring, buffered', OnFrozen, 'io_uring', 'off'),
+          ('frozen, aio', OnFrozen, 'aio', 'auto'), ('frozen, aio, buffered', OnFrozen, 'aio', 'off'))
 
 
 def post_many(queue, lba):

@@ -9,10 +9,9 @@ import struct
 import sys
 
 import nvmf_peer as nv
-from t_loop import (ENGINE, FABRIC, LONG, Target, each, main, requires_engine, requires_program, requires_root, test,
-                    wait_for)
+from t_loop import ENGINE, FABRIC, LONG, Target, each, main, requires_engine, test, wait_for
 from t_serving import exercise, host
-from t_storage import MIB, WRITE_ZEROES, as_root, loop_device, mount, pattern
+from t_storage import MIB, WRITE_ZEROES, Frozen, loop_device, mount, pattern
 
 CAPACITY_EXCEEDED, WRITE_FAULT, UNRECOVERED_READ = 0x081, 0x280, 0x281
 DNR = 0x8000
@@ -234,31 +233,6 @@ def exercise_reads(target):
 
 
 # ---- stuck ----
-
-class Frozen:
-    """A file system of its own that can be frozen: writes then hang until it is thawed."""
-
-    def __init__(self, t):
-        requires_root()
-        requires_program('mkfs.ext4')
-        requires_program('fsfreeze')
-        with open(t.path('fs'), 'wb') as f:
-            f.truncate(64 * MIB)
-        as_root(t, 'mkfs.ext4', '-q', t.path('fs'))
-        self.t = t
-        self.where = mount(t, '-o', 'loop', t.path('fs'))
-        self.frozen = False
-
-    def freeze(self):
-        as_root(self.t, 'fsfreeze', '--freeze', self.where)
-        self.frozen = True
-        self.t.cleanup(self.thaw)  # before the target is ended, which the kernel would have wait for this
-
-    def thaw(self):
-        if self.frozen:
-            self.frozen = False
-            self.t.run(['fsfreeze', '--unfreeze', self.where])
-
 
 def hang_writes(h, target, count, fetched=None, size=65536):
     """Starts this many writes that do not end. Returns the queue and the writes, when the target has the data of
