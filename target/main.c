@@ -43,8 +43,10 @@
 #define EXIT_CONFIG 78
 /* After drain_timeout: time for connections to close and for backends to complete I/O. */
 #define GIVE_UP_AFTER (5 * RD_NSEC_PER_SEC)
-/* How long the start waits for storage on the network. */
-#define OPEN_WAIT (10 * RD_NSEC_PER_SEC)
+/* How long the start waits for storage that does not answer. */
+#define OPEN_WAIT (4 * RD_NSEC_PER_SEC)
+/* How long the end waits for calls that hang in storage. */
+#define JOBS_WAIT (3 * RD_NSEC_PER_SEC)
 /* How long the end waits until such storage is closed. */
 #define CLOSE_WAIT (10 * RD_NSEC_PER_SEC)
 
@@ -554,7 +556,7 @@ static void app_stop(struct app *app)
 	}
 	rdt_target_stop(app->target);
 	if (app->target) {
-		if (!rdt_jobs_end(app->target->jobs, CLOSE_WAIT)) {
+		if (!rdt_jobs_end(app->target->jobs, JOBS_WAIT)) {
 			rd_log_flush(app->log);
 			_exit(EXIT_FAILURE); /* the calls that hang use our memory */
 		}

@@ -10,6 +10,7 @@
 
 #include "util/loop.h"
 #include "target/config/config.h"
+#include "target/nvmf/ns.h"
 #include "show.h"
 
 /* Buckets of a histogram end at powers of two, from 16 us to 8.6 s. */
@@ -353,7 +354,10 @@ static void write_listener_bytes(const struct metrics_out *o)
 
 /* ---- namespaces ---- */
 
-#define EACH_NS(o, i) for (unsigned int i = 0; i < (o)->stats->ns_count; i++)
+/* One that leaves may have the same NSID as another one. */
+#define EACH_NS(o, i)                                           \
+	for (unsigned int i = 0; i < (o)->stats->ns_count; i++) \
+		if ((o)->stats->ns[i]->shown.listed)
 
 static void write_ns_size(const struct metrics_out *o)
 {
@@ -366,6 +370,28 @@ static void write_ns_sync_failed(const struct metrics_out *o)
 {
 	EACH_NS(o, i)
 	put_sample(o, KIND_GAUGE, o->ns_labels[i], o->stats->ns[i]->shown.sync_failed);
+}
+
+static void write_ns_failed(const struct metrics_out *o)
+{
+	EACH_NS(o, i)
+	put_sample(o, KIND_GAUGE, o->ns_labels[i], o->stats->ns[i]->shown.state == RDT_NS_FAILED);
+}
+
+static void write_ns_states(const struct metrics_out *o)
+{
+	static const enum rdt_ns_state states[] = {RDT_NS_OPENING, RDT_NS_FAILED, RDT_NS_JOINING,
+						   RDT_NS_LIVE, RDT_NS_LEAVING};
+	char labels[32];
+
+	for (size_t k = 0; k < sizeof(states) / sizeof(states[0]); k++) {
+		unsigned int count = 0;
+
+		for (unsigned int i = 0; i < o->stats->ns_count; i++)
+			count += o->stats->ns[i]->shown.state == states[k];
+		snprintf(labels, sizeof(labels), "state=\"%s\"", rdt_ns_state_name(states[k]));
+		put_sample(o, KIND_GAUGE, labels, count);
+	}
 }
 
 static void write_io_completed(const struct metrics_out *o)
@@ -539,6 +565,10 @@ static const struct metrics_family families[] = {
 	 write_listener_commands},
 	{"listener_io_bytes", KIND_COUNTER, "Data moved over the listener.", write_listener_bytes},
 	{"namespace_size_bytes", KIND_GAUGE, "Size of the namespace.", write_ns_size},
+	{"namespace_failed", KIND_GAUGE,
+	 "1 while its storage cannot be opened: hosts do not see it; rdctl ns says why.",
+	 write_ns_failed},
+	{"namespace_states", KIND_GAUGE, "Namespaces by state.", write_ns_states},
 	{"namespace_sync_failed", KIND_GAUGE,
 	 "1 after a sync to the storage has failed: writes are refused.", write_ns_sync_failed},
 	{"io_completed", KIND_COUNTER, "I/O commands answered, failed ones included.",

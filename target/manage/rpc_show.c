@@ -108,7 +108,7 @@ struct rdt_subsys *rdt_rpc_subsys(struct rdt_rpc_call *call, const char *param, 
 	return ss;
 }
 
-static const char *ns_state_name(unsigned int state)
+const char *rdt_ns_state_name(unsigned int state)
 {
 	switch (state) {
 	case RDT_NS_LIVE:
@@ -144,6 +144,7 @@ struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 		.standby = base && atomic_load(&base->standby),
 		.stalled = base && atomic_load(&base->stalled),
 		.sync_failed = base && atomic_load(&base->sync_err) != 0,
+		.listed = ns->listed,
 		.why = ns->why,
 		.retry_seconds = ns->retry_at > now ? (double)(ns->retry_at - now) / 1e9
 				 : ns->retry_at     ? 0
@@ -164,7 +165,7 @@ json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 {
 	json_t *o = json_pack(
 		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:s, s:b, s:b, s:b}", "nqn",
-		ns->nqn, "nsid", (int)ns->nsid, "state", ns_state_name(ns->state), "backend",
+		ns->nqn, "nsid", (int)ns->nsid, "state", rdt_ns_state_name(ns->state), "backend",
 		rdt_config_backend_name(ns->cfg->backend), "block_size", 1 << ns->lbads, "blocks",
 		(json_int_t)ns->blocks, "size", (json_int_t)(ns->blocks << ns->lbads), "read_only",
 		ns->read_only, "write_protected", ns->write_protected, "ana_group",
@@ -198,6 +199,7 @@ struct listing {
 	const struct rdt_subsys *one; /* NULL: all subsystems */
 	unsigned int subsys;          /* index of the current one */
 	uint32_t nsid;                /* the last namespace listed; 0: none yet */
+	unsigned int shown;           /* how many with that NSID; all but one of them leave */
 	bool any;                     /* at least one was listed */
 	FILE *f;
 	char *text;
@@ -308,17 +310,19 @@ static void subsystem_list(struct rdt_rpc_call *call)
 	start_listing(call, "subsystems", NULL, next_subsystem);
 }
 
-/* The namespace after @nsid, which may have been removed. Namespaces are sorted. */
-static const struct rdt_ns *ns_after(const struct rdt_subsys *ss, uint32_t nsid)
+/* The namespace after the first @shown ones with @nsid, which may have been removed. Namespaces are
+ * sorted; those that leave are behind the one that has their NSID now. */
+static const struct rdt_ns *ns_after(const struct rdt_subsys *ss, uint32_t nsid, unsigned int shown)
 {
 	const struct rdt_ns *ns = nsid ? rdt_ns_with(ss, nsid) : NULL;
 
-	if (ns)
-		return TAILQ_NEXT(ns, link);
-	TAILQ_FOREACH (ns, &ss->namespaces, link)
-		if (ns->nsid > nsid)
-			return ns;
-	return NULL;
+	if (!ns)
+		TAILQ_FOREACH (ns, &ss->namespaces, link)
+			if (ns->nsid >= nsid)
+				break;
+	for (; ns && ns->nsid == nsid && shown; shown--)
+		ns = TAILQ_NEXT(ns, link);
+	return ns;
 }
 
 static bool next_namespace(struct listing *w, json_t **o)
@@ -331,11 +335,12 @@ static bool next_namespace(struct listing *w, json_t **o)
 		struct rdt_ns_shown shown;
 
 		if (w->one ? ss == w->one : !atomic_load(&ss->gone))
-			ns = ns_after(ss, w->nsid);
+			ns = ns_after(ss, w->nsid, w->shown);
 		if (!ns)
 			continue;
 		shown = rdt_ns_shown(ns);
 		*o = rdt_show_namespace(&shown);
+		w->shown = ns->nsid == w->nsid ? w->shown + 1 : 1;
 		w->nsid = ns->nsid;
 		return true;
 	}

@@ -36,10 +36,12 @@ struct rdt_ns_shown {
 	bool standby;
 	bool stalled;
 	bool sync_failed;
+	bool listed; /* not one that leaves */
 	const char *why;      /* state failed: the reason, or NULL; belongs to the namespace */
 	double retry_seconds; /* until the next try; negative: as soon as the storage answers */
 };
 
+const char *rdt_ns_state_name(unsigned int state); /* enum rdt_ns_state, for people */
 struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns);
 
 /* "serving", "draining" or "drained". @rpc: NULL without a control socket. */

@@ -5,6 +5,8 @@
  *
  *   WATCH_LOG=F  append a line to the file F for each path that is looked at ("stat") or opened
  *   HUP_AT=PATH  SIGHUP to itself when it opens PATH for the first time
+ *   HANG=DIR     storage that hangs: while the file DIR.hung exists, stat and open wait for paths
+ *                that begin with DIR/
  */
 /* Both names are wanted as they are. */
 #undef _FILE_OFFSET_BITS
@@ -16,6 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -44,12 +47,27 @@ static void note(const char *what, const char *path)
 	close(fd);
 }
 
+static void hang(const char *path)
+{
+	const char *dir = getenv("HANG");
+	size_t len = dir ? strlen(dir) : 0;
+	const struct timespec pause = {.tv_nsec = 5000000};
+	char gate[512] = "";
+
+	if (!dir || len > sizeof(gate) - 16 || strncmp(path, dir, len) != 0 || path[len] != '/')
+		return;
+	strcat(strcat(gate, dir), ".hung");
+	while (syscall(SYS_faccessat, AT_FDCWD, gate, F_OK) == 0)
+		nanosleep(&pause, NULL);
+}
+
 static int do_open(const char *path, int flags, int mode)
 {
 	static int raised;
 	const char *at = getenv("HUP_AT");
 
 	note("open ", path);
+	hang(path);
 	if (at && !raised && strcmp(at, path) == 0) {
 		raised = 1;
 		kill(getpid(), SIGHUP);
@@ -84,6 +102,7 @@ int stat(const char *path, struct stat *st)
 
 	*(void **)&next = dlsym(RTLD_NEXT, "stat");
 	note("stat ", path);
+	hang(path);
 	return next(path, st);
 }
 
@@ -93,5 +112,6 @@ int stat64(const char *path, struct stat64 *st)
 
 	*(void **)&next = dlsym(RTLD_NEXT, "stat64");
 	note("stat ", path);
+	hang(path);
 	return next(path, st);
 }

@@ -472,6 +472,25 @@ static void swap_disk(struct t_env *env, struct rdt_ns *ns)
 	rdt_subsys_count(ns, true);
 }
 
+static bool run_or_hold(struct rdt_job *job)
+{
+	if (!the_env->hold_jobs)
+		return rdt_job_run_now(job);
+	the_env->held_job = job;
+	return false;
+}
+
+void t_env_run_held(struct t_env *env)
+{
+	struct rdt_job *job = env->held_job;
+
+	must(job != NULL);
+	env->held_job = NULL;
+	job->work(job);
+	rdt_job_finish(job);
+	t_turn(env);
+}
+
 static void take_storage(struct rdt_ns_config *ns, const struct rdt_ns_config *storage)
 {
 	ns->backend = storage->backend;
@@ -516,7 +535,7 @@ struct t_env *t_env_new_on(const struct rdt_ns_config *storage, const char *dir)
 	env->cfg.target.state_dir = dir;
 	the_env = env;
 	must(rd_loop_create(&opts, &env->loop) == 0);
-	env->env.run_job = rdt_job_run_now;
+	env->env.run_job = run_or_hold;
 	must(rdt_target_create(&env->cfg, env->log, env->loop, &env->env, NULL, &env->t) == 0);
 	rdt_opening_begin(env->t);
 	must(rdt_opening_wait(env->t, 0) == 0);

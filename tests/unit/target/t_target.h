@@ -119,6 +119,8 @@ struct t_env {
 	struct t_disk
 		disk[T_DISKS];  /* by ns->slot; those from 3 on are for namespaces added later */
 	unsigned int disk_next; /* index for the next namespace that is added; 0: none */
+	bool hold_jobs;         /* calls that may block hang: t_env_run_held() */
+	struct rdt_job *held_job;
 	unsigned int drained;
 	struct rdt_req_pool reqs[T_REACTORS]; /* requests of the queues of each reactor */
 	bool no_memory;                       /* allocating more requests fails */
@@ -177,6 +179,8 @@ struct t_env *t_env_new_on(const struct rdt_ns_config *storage, const char *dir)
 void t_env_free(struct t_env *env);
 void t_turn(struct t_env *env); /* turns all loops until no work is left */
 bool t_pump(struct t_env *env); /* turns all loops once; returns whether there was work */
+/* The call that hangs, the last one that was made, has its answer. */
+void t_env_run_held(struct t_env *env);
 void t_advance(struct t_env *env, uint64_t ns);
 
 /* Controllers of @ss that have not begun to end. */

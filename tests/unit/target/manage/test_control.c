@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "t_target.h"
+#include "target/bdev/jobs.h"
 #include "target/manage/opening.h"
 #include "target/nvmf/ana.h"
 
@@ -529,6 +530,85 @@ static void opened_later(void)
 	CU_ASSERT_EQUAL(next_status(p.io), 0);
 }
 
+/* The call that opens it hangs. */
+static void opened_too_late(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_ns_config cfg = new_config(7);
+	static uint8_t buf[512];
+	struct outcome o, other, removed;
+	struct rdt_ns *ns;
+
+	cfg.backend = RDT_BACKEND_FILE; /* the others do not block */
+	cfg.path = "/the/fake/does/not/look";
+	p.env->hold_jobs = true;
+	add(&p, &cfg, &o);
+	t_turn(p.env);
+	ns = the_ns(&p, 7);
+	CU_ASSERT_EQUAL(ns->state, RDT_NS_OPENING);
+	/* Other changes do not wait. */
+	remove_ns(&p, 5, &other);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(other.calls, 1);
+	CU_ASSERT_EQUAL(o.calls, 0);
+	t_advance(p.env, 2 * RD_NSEC_PER_SEC);
+	t_advance(p.env, RDT_JOBS_LIMIT);
+	CU_ASSERT_EQUAL(ns->state, RDT_NS_FAILED);
+	CU_ASSERT_EQUAL(o.calls, 1);
+	CU_ASSERT_EQUAL(o.err, -ETIMEDOUT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(ns->why, "has not answered for 20 s"));
+	/* It is not asked a second time while it hangs. */
+	CU_ASSERT_EQUAL(ns->retry_at, 0);
+	t_advance(p.env, 200 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(p.env->disk_next, NEW_DISK);
+	CU_ASSERT_EQUAL(rw(p.io, false, 7, 0, 1, buf), NVME_SC_INVALID_NS);
+	p.env->hold_jobs = false;
+	t_env_run_held(p.env);
+	CU_ASSERT_EQUAL(ns->state, RDT_NS_LIVE);
+	CU_ASSERT_EQUAL(rw(p.io, false, 7, 0, 1, buf), 0);
+	/* One that is removed while it hangs is closed when it answers. */
+	remove_ns(&p, 7, &removed);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(removed.calls, 1);
+	p.env->hold_jobs = true;
+	add(&p, &cfg, &o);
+	remove_ns(&p, 7, &removed);
+	CU_ASSERT_EQUAL(removed.calls, 1);
+	CU_ASSERT_PTR_NULL(the_ns(&p, 7));
+	p.env->hold_jobs = false;
+	t_env_run_held(p.env);
+	CU_ASSERT_TRUE(p.env->disk[NEW_DISK].closed);
+	t_pair_free(&p);
+}
+
+/* Tried again after 1, 2, 4 ... s; the reason that repeats is logged once. */
+static void failed_is_tried_again(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_ns_config cfg = new_config(7);
+	unsigned int waits[] = {1, 2, 4, 8, 16, 32, 64, 64};
+	struct outcome o;
+	struct rdt_ns *ns;
+
+	add(&p, &cfg, &o);
+	remove_ns(&p, 7, &o);
+	p.env->disk_next = 0;
+	rdt_control_ns_add(p.env->t->subsys[0], &cfg, NULL, on_done, &o);
+	ns = the_ns(&p, 7);
+	for (unsigned int i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+		uint64_t left = ns->retry_at - p.env->now;
+
+		CU_ASSERT_EQUAL(ns->state, RDT_NS_FAILED);
+		CU_ASSERT_EQUAL(ns->tries, i + 1);
+		CU_ASSERT_EQUAL((left + RD_NSEC_PER_SEC / 2) / RD_NSEC_PER_SEC, waits[i]);
+		t_advance(p.env, left + RD_NSEC_PER_MSEC);
+	}
+	p.env->disk_next = NEW_DISK;
+	t_advance(p.env, 65 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(ns->state, RDT_NS_LIVE);
+	t_pair_free(&p);
+}
+
 static void resized_while_added(void)
 {
 	T_PAIR(p);
@@ -604,6 +684,8 @@ const struct t_case t_control_cases[] = {
 	{"a namespace grows and shrinks under I/O", resize},
 	{"two hundred rounds of add and remove", rounds},
 	{"a namespace whose storage is opened later appears then", opened_later},
+	{"a call that opens storage and hangs delays nothing else", opened_too_late},
+	{"storage that fails is tried again", failed_is_tried_again},
 	{"it is resized while the reactors open it", resized_while_added},
 	{"it is removed before that", removed_while_opened},
 	{"storage of another gateway makes its ANA group inaccessible", storage_of_another_gateway},

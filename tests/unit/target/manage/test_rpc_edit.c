@@ -218,6 +218,47 @@ static void storage_that_does_not_open_is_tried_again(void)
 	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 9, 0), 0);
 }
 
+/* The I/O of a namespace hangs while it is removed: every other change is made meanwhile. */
+static void a_removal_that_hangs_delays_no_other_change(void)
+{
+	struct t_disk *disk;
+	struct nvme_sqe sqe;
+	struct t_rpc r;
+	char buf[512];
+
+	t_rpc_open_file(&r);
+	disk = &r.pair.env->disk[0];
+	disk->hold = true;
+	t_rw_sqe(r.pair.io, &sqe, true, 0, 1, buf);
+	t_send(r.pair.io, &sqe, NULL, 0);
+	t_turn(r.pair.env);
+	CU_ASSERT_EQUAL_FATAL(disk->held_count, 1);
+	expect_outcome(&r, "namespace.remove", "{" NQN ",\"nsid\":1,\"wait\":false}",
+		       "in progress");
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), NVME_SC_INVALID_NS);
+	r.pair.env->disk_next = NEW_DISK;
+	expect_outcome(&r, "namespace.add", NS9, "done");
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 9, 0), 0);
+	expect_outcome(&r, "namespace.set_ana", "{" NQN ",\"nsid\":5,\"group\":4}", "done");
+	expect_outcome(&r, "host.allow", "{" NQN2 ",\"hostnqn\":\"" T_HOST "\"}", "done");
+	CU_ASSERT_EQUAL(connect_status(&r, T_NQN2, T_HOST, NULL), 0);
+	expect_outcome(&r, "host.deny", "{" NQN2 ",\"hostnqn\":\"" T_HOST "\"}", "done");
+	CU_ASSERT_NOT_EQUAL(connect_status(&r, T_NQN2, T_HOST, NULL), 0);
+	/* Its NSID is free. */
+	r.pair.env->disk_next = NEW_DISK + 1;
+	expect_outcome(&r, "namespace.add",
+		       "{" NQN ",\"namespace\":{\"nsid\":1,\"backend\":\"memory\",\"block_size\":"
+		       "512,\"size\":\"2MiB\"}}",
+		       "done");
+	CU_ASSERT_EQUAL(t_rpc_rw(r.pair.io, true, 1, 0), 0);
+	CU_ASSERT_EQUAL(disk->held_count, 1);
+	CU_ASSERT_FALSE(disk->closed);
+	disk->hold = false;
+	t_turn(r.pair.env);
+	CU_ASSERT_TRUE(disk->closed);
+	t_rpc_free(&r);
+}
+
 static void namespaces_change_under_hosts(void)
 {
 	struct t_rpc r T_ENDS(t_rpc_free);
@@ -679,6 +720,8 @@ const struct t_case t_rpc_edit_cases[] = {
 	{"each mistake of a call names its key, and changes nothing", mistakes_change_nothing},
 	{"a namespace whose storage does not open is tried again",
 	 storage_that_does_not_open_is_tried_again},
+	{"a removal that hangs delays no other change",
+	 a_removal_that_hangs_delays_no_other_change},
 	{"size, protection, group and limits change under hosts", namespaces_change_under_hosts},
 	{"a dry run shows the difference only", a_dry_run_shows_the_difference_only},
 	{"subsystems come and go by calls", subsystems_come_and_go},
