@@ -24,6 +24,7 @@
 #include "target/bdev/module.h"
 #include "target/config/config.h"
 #include "target/config/config_json.h"
+#include "target/manage/compare.h"
 #include "target/manage/notify.h"
 #include "target/manage/opening.h"
 #include "target/manage/preflight.h"
@@ -454,6 +455,7 @@ static void tell_ready(struct app *app)
 			  app->opt.config);
 	rd_notice(app->log, RD_LOG_MAIN, "ready");
 	tell_serving(app, "");
+	rdt_compare_watch(app->target);
 	if (app->opt.ready_fd < 0)
 		return;
 	TAILQ_FOREACH (l, &t->listeners, link) {
@@ -554,6 +556,8 @@ static void app_stop(struct app *app)
 		rd_timer_stop(app->loop, &app->timer);
 		rd_io_del(app->loop, &app->signals);
 	}
+	if (app->target)
+		rdt_compare_unwatch(app->target);
 	rdt_target_stop(app->target);
 	if (app->target) {
 		if (!rdt_jobs_end(app->target->jobs, JOBS_WAIT)) {

@@ -9,6 +9,7 @@
  *           flight; close the backend (a job). From the beginning another one may have its NSID
  */
 #include "control.h"
+#include "compare.h"
 #include "opening.h"
 
 #include <assert.h>
@@ -50,6 +51,7 @@ struct rdt_ns_job {
 	uint64_t size;
 	int err;
 	bool released;
+	struct rdt_compare compare;
 	char what[384];
 	char text[512];
 };
@@ -516,6 +518,17 @@ void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 	done(arg, err, text);
 }
 
+void rdt_control_ns_reopen(struct rdt_ns *ns, rdt_control_done done, void *arg)
+{
+	const struct rdt_ns_config *cfg = ns->now;
+	struct rdt_config *cfg_of = rdt_config_get(ns->now_of);
+	struct rdt_subsys *ss = ns->subsys;
+
+	rdt_control_ns_remove(ns, NULL, NULL);
+	rdt_control_ns_add(ss, cfg, cfg_of, done, arg);
+	rdt_config_put(&cfg_of);
+}
+
 void rdt_control_ns_retry(struct rdt_ns *ns, rdt_control_done done, void *arg)
 {
 	if (ns->job || ns->bdev || ns->state != RDT_NS_FAILED) {
@@ -691,12 +704,14 @@ void rdt_control_ns_remove(struct rdt_ns *ns, rdt_control_done done, void *arg)
 	struct rdt_target *t = ns->subsys->target;
 
 	if (ns->leave_due) {
-		done(arg, -EBUSY, "it is already being removed");
+		if (done)
+			done(arg, -EBUSY, "it is already being removed");
 		return;
 	}
 	if (ns->state != RDT_NS_OPENING && ns->state != RDT_NS_FAILED &&
 	    rd_map_reserve(&t->leaving_paths, t->leaving_paths.count + 1)) {
-		done(arg, -ENOMEM, "out of memory");
+		if (done)
+			done(arg, -ENOMEM, "out of memory");
 		return;
 	}
 	control_begins(ns, done, arg);
@@ -752,6 +767,7 @@ static void measure_work(struct rdt_job *job)
 	struct rdt_ns_job *j = job_of(job);
 
 	j->err = rdt_bdev_measure(j->bdev, j->size, &j->size, j->text, sizeof(j->text));
+	rdt_compare_run(&j->compare);
 }
 
 static void measured(struct rdt_job *job)
@@ -759,7 +775,9 @@ static void measured(struct rdt_job *job)
 	struct rdt_ns_job *j = job_of(job);
 	struct rdt_ns *ns = j->ns;
 	uint64_t before = ns->blocks, size = j->size;
+	bool job_dropped = job->dropped;
 	int err = job->dropped ? -EAGAIN : j->err;
+	struct rdt_compare compare = j->compare;
 	char text[sizeof(j->text)];
 
 	memcpy(text, j->text, sizeof(text));
@@ -773,6 +791,12 @@ static void measured(struct rdt_job *job)
 	}
 	if (!err)
 		err = rdt_control_ns_resize(ns, size, text, sizeof(text));
+	if (!err && (compare.state == RDT_PATH_SMALLER || compare.state == RDT_PATH_LARGER))
+		compare.state = RDT_PATH_SAME; /* that was taken over */
+	if (!job_dropped && rdt_compare_end(&compare, ns) && !err) {
+		err = -ESTALE;
+		memcpy(text, compare.why, sizeof(text));
+	}
 	control_finished(ns, err ? err : ns->blocks != before, err ? text : "");
 }
 
@@ -801,6 +825,7 @@ void rdt_control_ns_measure(struct rdt_ns *ns, uint64_t size, rdt_control_done d
 	}
 	j->bdev = ns->bdev;
 	j->size = size;
+	rdt_compare_begin(&j->compare, ns);
 	j->job.work = measure_work;
 	j->job.done = measured;
 	j->job.late = measure_late;

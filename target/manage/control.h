@@ -28,6 +28,8 @@ struct rdt_target;
  */
 void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 			struct rdt_config *cfg_of, rdt_control_done done, void *arg);
+/* Remove @ns, and add it again with what its path names now. @done as for an addition. */
+void rdt_control_ns_reopen(struct rdt_ns *ns, rdt_control_done done, void *arg);
 /* Try at once to open what is FAILED. @done as for an addition. */
 void rdt_control_ns_retry(struct rdt_ns *ns, rdt_control_done done, void *arg);
 

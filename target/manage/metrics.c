@@ -378,6 +378,12 @@ static void write_ns_failed(const struct metrics_out *o)
 	put_sample(o, KIND_GAUGE, o->ns_labels[i], o->stats->ns[i]->shown.state == RDT_NS_FAILED);
 }
 
+static void write_ns_mismatch(const struct metrics_out *o)
+{
+	EACH_NS(o, i)
+	put_sample(o, KIND_GAUGE, o->ns_labels[i], o->stats->ns[i]->shown.mismatch != NULL);
+}
+
 static void write_ns_states(const struct metrics_out *o)
 {
 	static const enum rdt_ns_state states[] = {RDT_NS_OPENING, RDT_NS_FAILED, RDT_NS_JOINING,
@@ -568,6 +574,9 @@ static const struct metrics_family families[] = {
 	{"namespace_failed", KIND_GAUGE,
 	 "1 while its storage cannot be opened: hosts do not see it; rdctl ns says why.",
 	 write_ns_failed},
+	{"namespace_mismatch", KIND_GAUGE,
+	 "1 while its path names another file than is open: rdctl ns reopen takes it.",
+	 write_ns_mismatch},
 	{"namespace_states", KIND_GAUGE, "Namespaces by state.", write_ns_states},
 	{"namespace_sync_failed", KIND_GAUGE,
 	 "1 after a sync to the storage has failed: writes are refused.", write_ns_sync_failed},

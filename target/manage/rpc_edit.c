@@ -16,13 +16,20 @@
 #include "target/config/config.h"
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/listener.h"
+#include "target/nvmf/ns.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 #include "change.h"
+#include "control.h"
 #include "reloader.h"
 #include "report.h"
+#include "show.h"
 
 #define WHAT_TEXT 300
+
+struct reopen {
+	struct rdt_rpc_call *call; /* NULL: nobody waits any more */
+};
 
 struct edit_call {
 	struct rdt_reload_waiter waiter;
@@ -341,6 +348,59 @@ static void namespace_add(struct rdt_rpc_call *call)
 static void namespace_remove(struct rdt_rpc_call *call)
 {
 	edit_one(call, RDT_EDIT_REMOVE, ns_path(call, NULL, NULL), NULL);
+}
+
+/* ---- namespace.reopen: the configuration stays ---- */
+
+static void reopen_done(void *arg, int err, const char *text)
+{
+	struct reopen *w = arg;
+
+	if (w->call) {
+		w->call->cancel = NULL;
+		rdt_rpc_result(w->call, err ? json_pack("{s:s, s:o}", "outcome", "failed", "reason",
+							rdt_show_text(text))
+					    : json_pack("{s:s}", "outcome", "done"));
+	}
+	free(w);
+}
+
+static void reopen_cancel(struct rdt_rpc_call *call)
+{
+	struct reopen *w = call->work;
+
+	w->call = NULL; /* it goes on */
+}
+
+static void namespace_reopen(struct rdt_rpc_call *call)
+{
+	json_int_t nsid = 0;
+	struct rdt_subsys *ss;
+	struct rdt_ns *ns;
+	struct reopen *w;
+	bool found;
+
+	if (rdt_rpc_refuse_drained(call) || !rdt_rpc_number(call, "nsid", 1, UINT32_MAX - 1, &nsid))
+		return;
+	ss = rdt_rpc_subsys(call, "nqn", &found);
+	if (!found)
+		return;
+	ns = ss ? rdt_ns_with(ss, (uint32_t)nsid) : NULL;
+	if (!ns) {
+		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, "nsid", NULL,
+			      "the method \"namespace.list\" lists all", "no namespace \"%lld\"",
+			      (long long)nsid);
+		return;
+	}
+	w = calloc(1, sizeof(*w));
+	if (!w) {
+		rdt_rpc_no_memory(call);
+		return;
+	}
+	w->call = call;
+	call->work = w;
+	call->cancel = reopen_cancel;
+	rdt_control_ns_reopen(ns, reopen_done, w);
 }
 
 static void namespace_resize(struct rdt_rpc_call *call)
@@ -702,6 +762,8 @@ static const struct rdt_rpc_param ns_add_params[] = {
 	{"nqn", JSON_STRING, true}, {"namespace", JSON_OBJECT, true}, SAVED_OR_DRY};
 static const struct rdt_rpc_param ns_params[] = {
 	{"nqn", JSON_STRING, true}, {"nsid", JSON_INTEGER, true}, SAVED_OR_DRY};
+static const struct rdt_rpc_param reopen_params[] = {
+	{"nqn", JSON_STRING, true}, {"nsid", JSON_INTEGER, true}, {NULL, JSON_NULL, false}};
 static const struct rdt_rpc_param ns_resize_params[] = {{"nqn", JSON_STRING, true},
 							{"nsid", JSON_INTEGER, true},
 							{"size", JSON_STRING, false},
@@ -752,6 +814,8 @@ const struct rdt_rpc_method rdt_rpc_edit_methods[] = {
 	{"namespace.add", "add a namespace, with the keys of the configuration", true,
 	 ns_add_params, namespace_add},
 	{"namespace.remove", "remove a namespace", true, ns_params, namespace_remove},
+	{"namespace.reopen", "open what the path of a namespace names now", true, reopen_params,
+	 namespace_reopen},
 	{"namespace.resize", "set the size; without one, look at the file or device again", true,
 	 ns_resize_params, namespace_resize},
 	{"namespace.set_ana", "put a namespace into another ANA group", true, ns_ana_params,

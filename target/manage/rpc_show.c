@@ -146,6 +146,7 @@ struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 		.sync_failed = base && atomic_load(&base->sync_err) != 0,
 		.listed = ns->listed,
 		.why = ns->why,
+		.mismatch = ns->mismatch,
 		.retry_seconds = ns->retry_at > now ? (double)(ns->retry_at - now) / 1e9
 				 : ns->retry_at     ? 0
 						    : -1,
@@ -176,6 +177,8 @@ json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 		json_object_set_new(o, "path", json_string(ns->cfg->path));
 	else if (o && ns->cfg->backend == RDT_BACKEND_RBD && ns->cfg->rbd)
 		json_object_set_new(o, "path", image_path(ns->cfg->rbd));
+	if (o && ns->mismatch)
+		json_object_set_new(o, "mismatch", rdt_show_text(ns->mismatch));
 	if (o && ns->state == RDT_NS_FAILED) {
 		json_object_set_new(o, "reason",
 				    rdt_show_text(ns->why ? ns->why : "out of memory"));

@@ -36,8 +36,9 @@ struct rdt_ns_shown {
 	bool standby;
 	bool stalled;
 	bool sync_failed;
-	bool listed; /* not one that leaves */
+	bool listed;          /* not one that leaves */
 	const char *why;      /* state failed: the reason, or NULL; belongs to the namespace */
+	const char *mismatch; /* likewise: what its path names instead, or NULL */
 	double retry_seconds; /* until the next try; negative: as soon as the storage answers */
 };
 

@@ -236,6 +236,11 @@ static void add_stalled_namespace(const struct rdt_status *s, json_t *list,
 			 ns->why ? ns->why : "out of memory");
 		add_stalled(list, "namespace", seconds_since(s, ns->since), text);
 	}
+	if (ns->mismatch) {
+		snprintf(text, sizeof(text), "%s namespace %u: %s", ns->nqn, ns->nsid,
+			 ns->mismatch);
+		add_stalled(list, "namespace", -1, text);
+	}
 	if (ns->stalled) {
 		snprintf(text, sizeof(text),
 			 "%s namespace %u: its storage has not completed any I/O for some seconds",

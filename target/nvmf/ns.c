@@ -202,6 +202,7 @@ void rdt_ns_free(struct rdt_ns *ns)
 	rdt_config_put(&ns->cfg_of);
 	rdt_config_put(&ns->now_of);
 	free(ns->why);
+	free(ns->mismatch);
 	free(ns);
 }
 

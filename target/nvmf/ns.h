@@ -122,6 +122,8 @@ struct rdt_ns {
 	int join_err;
 	struct rdt_ns_job *job; /* a call that may block, in progress; NULL: none */
 	char *why;              /* FAILED: a sentence; may be NULL for want of memory */
+	char *mismatch;         /* what its path names instead of what is open; NULL: the same */
+	bool comparing;         /* compare.c */
 	int why_err;            /* FAILED: the error */
 	unsigned int tries;     /* to open it, since it was added or an operator asked for it */
 	uint64_t retry_at;      /* FAILED: ns; 0: when @job or the backend itself says so */

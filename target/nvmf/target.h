@@ -91,6 +91,10 @@ struct rdt_target {
 	_Atomic(struct rdt_subsys *) by_nqn[2 * RDT_SUBSYSTEMS];
 	struct rdt_modules *modules; /* NULL: only built-in backends */
 	struct rdt_jobs *jobs;       /* calls that may block */
+	struct rd_timer
+		compare_timer; /* compare.c: the next one, its slot and the time between two */
+	unsigned int compare_slot;
+	uint64_t compare_gap;
 	/* A backend has changed: opening.c */
 	struct rd_msg bdev_msg;
 	atomic_bool bdev_posted;

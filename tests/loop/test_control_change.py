@@ -101,6 +101,31 @@ def an_ana_state_stays_when_something_else_is_changed(t):
     exercise(target, nsid=2)
 
 
+@test
+def a_file_that_was_replaced_is_told_until_it_is_opened_again(t):
+    target, path = controlled(t, [memory(t), t.namespace(2, path=t.file('disk.img', b'a' * (1 << 20)), size=None,
+                                                         create=False)])
+    with Control(path) as c, host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        os.rename(t.file('restored.img', b'b' * (1 << 20)), t.path('disk.img'))
+        result = c.call('config.reload')
+        t.eq(result['outcome'], 'failed')
+        t.match('namespace 2: path .*disk.img: names another file now', result['messages'][0]['text'])
+        t.match('names another file', c.call('namespace.list')['namespaces'][1]['mismatch'])
+        t.same(queue.read_blocks(2, 0, 1)[1], b'a' * 512)  # hosts are not surprised
+        t.eq(c.call('namespace.write_protect', nqn=NQN, nsid=1, on=True)['outcome'], 'done')
+        t.eq(c.call('namespace.reopen', nqn=NQN, nsid=2), {'outcome': 'done'})
+        t.ok('mismatch' not in c.call('namespace.list')['namespaces'][1], 'a mismatch stays')
+        t.same(queue.read_blocks(2, 0, 1)[1], b'b' * 512)
+        t.eq(c.call('config.reload')['outcome'], 'done')
+        os.unlink(t.path('disk.img'))
+        result = c.call('namespace.reopen', nqn=NQN, nsid=2)
+        t.eq(result['outcome'], 'failed')
+        t.match('disk.img: no such file', result['reason'])
+        refused(t, 'not_found', c.call, 'namespace.reopen', nqn=NQN, nsid=9)
+
+
 # ---- errors ----
 
 @test

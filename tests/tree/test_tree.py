@@ -293,7 +293,7 @@ def bash_completes_rdctls_verbs_and_values(t):
     t.eq(offers('-o', 'json', 'stat'), ['status', 'stats'])
     t.eq(offers('status', ''), [], 'after a verb')
     t.eq(sorted(offers('host', '')), ['allow', 'auth', 'deny', 'qos'], 'second words')
-    t.eq(offers('-o', 'json', 'ns', 're'), ['remove', 'resize'])
+    t.eq(offers('-o', 'json', 'ns', 're'), ['remove', 'reopen', 'resize'])
     t.eq(offers('ns', 'add', ''), [], 'after both words')
 
 

@@ -159,6 +159,28 @@ int rdctl_ns_remove(const struct rdctl *ctl, const struct rdctl_arguments *args)
 	return change_ns(ctl, args, "namespace.remove", NULL, NULL);
 }
 
+static int print_reopened(const json_t *result)
+{
+	const char *reason = json_string_value(json_object_get(result, "reason"));
+
+	if (reason)
+		fprintf(stderr, "error: %s\n", reason);
+	else
+		printf("opened again\n");
+	return rdctl_outcome(result);
+}
+
+int rdctl_ns_reopen(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	uint64_t nsid;
+
+	if (!parse_nsid(args->values[1], &nsid))
+		return RDCTL_USAGE;
+	return rdctl_show(ctl, "namespace.reopen",
+			  json_pack("{s:s, s:I}", "nqn", args->values[0], "nsid", (json_int_t)nsid),
+			  print_reopened);
+}
+
 int rdctl_ns_resize(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
 	if (args->count < 3)

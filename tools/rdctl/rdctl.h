@@ -76,6 +76,7 @@ int rdctl_change(const struct rdctl *ctl, const struct rdctl_arguments *args, co
 		 json_t *params);
 
 int rdctl_ns_add(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_ns_reopen(const struct rdctl *ctl, const struct rdctl_arguments *args);
 int rdctl_ns_remove(const struct rdctl *ctl, const struct rdctl_arguments *args);
 int rdctl_ns_resize(const struct rdctl *ctl, const struct rdctl_arguments *args);
 int rdctl_ns_protect(const struct rdctl *ctl, const struct rdctl_arguments *args);

@@ -552,6 +552,7 @@ const struct rdctl_verb rdctl_verbs[] = {
 	{"ns", "[SUBNQN]", "namespaces", 0, 1, run_ns},
 	{"ns add", "SUBNQN NSID KEY=VALUE...", "add a namespace", 2, RDCTL_ANY, rdctl_ns_add, true},
 	{"ns remove", "SUBNQN NSID", "remove a namespace", 2, 2, rdctl_ns_remove, true},
+	{"ns reopen", "SUBNQN NSID", "open what its path names now", 2, 2, rdctl_ns_reopen},
 	{"ns resize", "SUBNQN NSID [SIZE]", "set a size, or look at that of the file again", 2, 3,
 	 rdctl_ns_resize, true},
 	{"ns protect", "SUBNQN NSID on|off", "make a namespace read-only, or not", 3, 3,

@@ -5,11 +5,15 @@
  * closed without a channel and without a bio.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "t_target.h"
 #include "target/bdev/jobs.h"
+#include "target/manage/compare.h"
 #include "target/manage/opening.h"
 #include "target/nvmf/ana.h"
 
@@ -609,6 +613,55 @@ static void failed_is_tried_again(void)
 	t_pair_free(&p);
 }
 
+static void make_file(const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	CU_ASSERT_EQUAL(fputs("a file", f) < 0, 0);
+	fclose(f);
+}
+
+/* Without a reload, about once a minute. */
+static void a_replaced_file_is_noticed(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_target *t = p.env->t;
+	struct rdt_ns_config cfg = new_config(7);
+	char path[] = "/var/tmp/rdt-control-XXXXXX", other[64];
+	int fd = mkstemp(path);
+	struct outcome o;
+	struct rdt_ns *ns;
+	struct stat st;
+
+	CU_ASSERT_TRUE_FATAL(fd >= 0 && !fstat(fd, &st));
+	snprintf(other, sizeof(other), "%s.new", path);
+	cfg.path = path;
+	add(&p, &cfg, &o);
+	t_turn(p.env);
+	ns = the_ns(&p, 7);
+	p.env->disk[NEW_DISK].bdev.path_id = rdt_path_id(&st);
+	rdt_compare_watch(t);
+	t_advance(p.env, 61 * RD_NSEC_PER_SEC);
+	t_advance(p.env, 61 * RD_NSEC_PER_SEC);
+	CU_ASSERT_PTR_NULL(ns->mismatch);
+	make_file(other);
+	CU_ASSERT_EQUAL(rename(other, path), 0);
+	t_advance(p.env, 61 * RD_NSEC_PER_SEC);
+	t_advance(p.env, 61 * RD_NSEC_PER_SEC);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(ns->mismatch);
+	CU_ASSERT_PTR_NOT_NULL(strstr(ns->mismatch, "names another file now"));
+	CU_ASSERT_EQUAL(ns->state, RDT_NS_LIVE); /* hosts use the open one */
+	CU_ASSERT_EQUAL(unlink(path), 0);
+	t_advance(p.env, 61 * RD_NSEC_PER_SEC);
+	t_advance(p.env, 61 * RD_NSEC_PER_SEC);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(ns->mismatch);
+	CU_ASSERT_PTR_NOT_NULL(strstr(ns->mismatch, "names nothing any more"));
+	rdt_compare_unwatch(t);
+	close(fd);
+	t_pair_free(&p);
+}
+
 static void resized_while_added(void)
 {
 	T_PAIR(p);
@@ -686,6 +739,7 @@ const struct t_case t_control_cases[] = {
 	{"a namespace whose storage is opened later appears then", opened_later},
 	{"a call that opens storage and hangs delays nothing else", opened_too_late},
 	{"storage that fails is tried again", failed_is_tried_again},
+	{"a file that was replaced is noticed", a_replaced_file_is_noticed},
 	{"it is resized while the reactors open it", resized_while_added},
 	{"it is removed before that", removed_while_opened},
 	{"storage of another gateway makes its ANA group inaccessible", storage_of_another_gateway},

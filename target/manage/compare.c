@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "compare.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+#include "util/loop.h"
+#include "target/bdev/backend.h"
+#include "target/bdev/jobs.h"
+#include "target/config/config.h"
+#include "target/config/tgt_limits.h"
+#include "target/nvmf/ns.h"
+#include "target/nvmf/subsys.h"
+#include "target/nvmf/target.h"
+
+#define ROUND     (60 * RD_NSEC_PER_SEC)
+#define LEAST_GAP (50 * RD_NSEC_PER_MSEC)
+
+/* A comparison for its own sake. It keeps nothing of the namespace, which may go meanwhile. */
+struct compare_job {
+	struct rdt_job job;
+	struct rdt_compare compare;
+	struct rdt_target *t;
+	const struct rdt_subsys *ss;
+	uint32_t nsid;
+	struct rdt_config *cfg_of;
+	char what[384];
+};
+
+void rdt_compare_begin(struct rdt_compare *c, const struct rdt_ns *ns)
+{
+	struct rdt_bdev *base = rdt_bdev_base(ns->bdev);
+
+	*c = (struct rdt_compare){
+		.id = base->path_id, .path = ns->now->path, .size = atomic_load(&base->size)};
+}
+
+void rdt_compare_run(struct rdt_compare *c)
+{
+	c->state = c->path ? rdt_bdev_path_check(&c->id, c->path, &c->size, c->why, sizeof(c->why))
+			   : RDT_PATH_SAME;
+}
+
+static void forget_mismatch(struct rdt_ns *ns)
+{
+	if (ns->mismatch)
+		rd_notice(ns->subsys->target->log, RD_LOG_TARGET,
+			  "%s namespace %u: its path names what is open again", ns->subsys->nqn,
+			  ns->nsid);
+	free(ns->mismatch);
+	ns->mismatch = NULL;
+}
+
+int rdt_compare_end(struct rdt_compare *c, struct rdt_ns *ns)
+{
+	if (c->state == RDT_PATH_UNKNOWN) /* it could not be looked at */
+		return 0;
+	if (c->state == RDT_PATH_SAME) {
+		forget_mismatch(ns);
+		return 0;
+	}
+	if (!ns->mismatch || strcmp(ns->mismatch, c->why) != 0) {
+		rd_err(ns->subsys->target->log, RD_LOG_TARGET, "%s namespace %u: %s",
+		       ns->subsys->nqn, ns->nsid, c->why);
+		rdt_announce(ns->subsys->target, "namespace-mismatch", "{s:s, s:i, s:s}", "nqn",
+			     ns->subsys->nqn, "nsid", (int)ns->nsid, "reason", c->why);
+		free(ns->mismatch);
+		ns->mismatch = strdup(c->why);
+	}
+	return -ESTALE;
+}
+
+/* ---- once in a while ---- */
+
+static void compare_work(struct rdt_job *job)
+{
+	rdt_compare_run(&rd_container_of(job, struct compare_job, job)->compare);
+}
+
+static void compare_done(struct rdt_job *job)
+{
+	struct compare_job *c = rd_container_of(job, struct compare_job, job);
+	struct rdt_ns *ns = rdt_ns_with(c->ss, c->nsid);
+
+	if (ns)
+		ns->comparing = false;
+	/* It may have been opened again meanwhile, or have another size. */
+	if (ns && ns->state == RDT_NS_LIVE && !job->dropped && ns->now->path &&
+	    strcmp(ns->now->path, c->compare.path) == 0 &&
+	    memcmp(&rdt_bdev_base(ns->bdev)->path_id, &c->compare.id, sizeof(c->compare.id)) == 0)
+		rdt_compare_end(&c->compare, ns);
+	rdt_config_put(&c->cfg_of);
+	free(c);
+}
+
+static void start_comparing(struct rdt_ns *ns)
+{
+	struct compare_job *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return;
+	rdt_compare_begin(&c->compare, ns);
+	c->t = ns->subsys->target;
+	c->ss = ns->subsys;
+	c->nsid = ns->nsid;
+	c->cfg_of = rdt_config_get(ns->now_of);
+	snprintf(c->what, sizeof(c->what), "%s namespace %u: comparing %s", ns->subsys->nqn,
+		 ns->nsid, ns->now->path);
+	ns->comparing = true;
+	c->job = (struct rdt_job){.what = c->what, .work = compare_work, .done = compare_done};
+	c->job.device = rdt_jobs_device(c->t->jobs, ns->now);
+	rdt_jobs_add(c->t->jobs, &c->job);
+}
+
+static bool has_path(const struct rdt_ns *ns)
+{
+	return ns && ns->state == RDT_NS_LIVE && ns->now->path &&
+	       rdt_bdev_base(ns->bdev)->path_id.known;
+}
+
+static void begin_round(struct rdt_target *t)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
+		count += has_path(t->ns[i]);
+	t->compare_slot = 0;
+	t->compare_gap = ROUND / (count ? count : 1);
+	if (t->compare_gap < LEAST_GAP)
+		t->compare_gap = LEAST_GAP;
+}
+
+static void compare_next(struct rd_timer *timer)
+{
+	struct rdt_target *t = rd_container_of(timer, struct rdt_target, compare_timer);
+
+	while (t->compare_slot < RDT_NS_SLOTS &&
+	       (!has_path(t->ns[t->compare_slot]) || t->ns[t->compare_slot]->comparing))
+		t->compare_slot++;
+	if (t->compare_slot < RDT_NS_SLOTS)
+		start_comparing(t->ns[t->compare_slot++]);
+	else
+		begin_round(t);
+	if (rd_timer_start(t->loop, timer, t->compare_gap))
+		rd_warn(t->log, RD_LOG_TARGET,
+			"out of memory for a timer: files are compared at reloads only");
+}
+
+void rdt_compare_watch(struct rdt_target *t)
+{
+	begin_round(t);
+	t->compare_timer.fn = compare_next;
+	rd_timer_start(t->loop, &t->compare_timer, t->compare_gap);
+}
+
+void rdt_compare_unwatch(struct rdt_target *t)
+{
+	rd_timer_stop(t->loop, &t->compare_timer);
+}
