@@ -42,7 +42,7 @@ enum fault_kind {
 #define FAULTS_FENCE (1u << 31)
 
 /* One of so many seeds has that profile if all faults may happen. */
-#define FAULTS_FENCE_IN 5u
+#define FAULTS_FENCE_IN 3u
 
 /* By enum fault_kind, or by that of gateways/faults.c; the last one is NULL. */
 extern const char *const fault_names[];

@@ -98,6 +98,6 @@ def find_mutant(t, mutant, name, seeds):
     path = os.path.join(SOURCE_ROOT, path)
     exe = build_mutant(t, os.environ['BUILD_ROOT'], path, replaced(t, path, old, new), f'tests/sim/{name}',
                        'sim_rbd' if name == 'rdsim-gateways' else 'sim_auth')
-    res = t.run([exe, '--count', seeds, '--steps', STEPS, *(['--faults', *faults] if faults else [])], deadline=300)
+    res = t.run([exe, '--count', seeds, '--steps', STEPS, *(['--faults', *faults] if faults else [])], deadline=600)
     t.ok(res.rc not in (0, 2), res.text[-300:])
     print(f'# {res.text.splitlines()[-1] if res.rc == 1 else res.err[-200:]}')

@@ -391,7 +391,7 @@ void raw_acts(struct raw *r, struct rdinit_dev_chan *chan)
 		return;
 	}
 	if (r->w->ending || r->w->quiet_until > rd_sim_now(sim) || !cp->up ||
-	    r->w->opts.faults & FAULTS_FENCE || !rd_sim_chance(sim, 1, PAUSE_STEPS))
+	    r->w->opts.faults & (FAULTS_FENCE | FAULTS_KEYS) || !rd_sim_chance(sim, 1, PAUSE_STEPS))
 		return;
 	choose(r);
 	fill_facts(r);

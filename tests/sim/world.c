@@ -525,7 +525,7 @@ int world_new(const struct world_opts *opts, struct world **out)
 	w->opts = *opts;
 	w->hash = FNV_START;
 	if (world_sends_all() && (opts->faults | FAULTS_NAMED) == opts->faults &&
-	    !(opts->faults & (FAULTS_KEYS | FAULTS_FENCE)) && opts->seed % FAULTS_FENCE_IN == 0)
+	    !(opts->faults & (FAULTS_KEYS | FAULTS_FENCE)) && opts->seed % FAULTS_FENCE_IN == 2)
 		w->opts.faults = FAULTS_FENCE;
 	rc = make_world(w);
 	if (rc)
