@@ -252,9 +252,11 @@ static void fill_list(struct rdt_config_load *load, const struct rdt_key *key,
 		rdt_config_problem(load, key, "is empty, expected at least %u",
 				   (unsigned int)row->min);
 	else if (row->max && had + count > row->max)
-		rdt_config_problem(load, key, "has %u elements, expected at most %u",
+		rdt_config_problem(load, key, "has %u elements, expected at most %u; remove some",
 				   (unsigned int)had + count, (unsigned int)row->max);
-	if (!count || (row->max && had + count > row->max))
+	if (row->max && had + count > row->max) /* the first ones are checked nevertheless */
+		count = (uint32_t)(row->max - had);
+	if (!count)
 		return;
 	p = grow_elements(row, out, had, count);
 	if (!p || (list && note_places(list, key, count))) {

@@ -506,7 +506,8 @@ static void namespace_errors(void)
 
 static void fills_in_defaults(void)
 {
-	static const char text[] = LISTEN SUBSYS NS "{nsid: 3, backend: memory, size: 1GiB}\n";
+	static const char text[] =
+		LISTEN "ceph: [{name: a}]\n" SUBSYS NS "{nsid: 3, backend: memory, size: 1GiB}\n";
 	struct rdt_config *a, *b;
 	struct said said;
 
@@ -520,6 +521,7 @@ static void fills_in_defaults(void)
 	CU_ASSERT_EQUAL(a->target.sgl_descriptors, 16);
 	CU_ASSERT_EQUAL(memcmp(&a->target.limits, &RDT_LIMITS_DEFAULT, sizeof(a->target.limits)),
 			0);
+	CU_ASSERT_EQUAL(a->ceph[0].takeover, RDT_CEPH_TAKEOVER);
 	CU_ASSERT_EQUAL(a->target.state_times, 64);
 	CU_ASSERT_FALSE(a->target.state_times_at_exit);
 	CU_ASSERT_EQUAL(a->target.max_data_bytes, 1 << 20);
