@@ -188,7 +188,12 @@ struct rdt_bdev {
 	 */
 	bool shares_state;
 	_Atomic uint32_t state_seq, state_taken;
-	atomic_bool stalled; /* backend: the storage has not completed any I/O for some seconds */
+	atomic_bool
+		stalled; /* backend: it has no connection, or has found that nothing completes */
+	/* Backend: reactors that have old I/O (target/nvmf/stall.c), and the arrival of the oldest
+	 * one, on the clock of their loops. */
+	atomic_uint late;
+	_Atomic uint64_t late_since;
 	/* Backend: what is open, for rdt_bdev_path_check(). Never changes. */
 	struct rdt_path_id path_id;
 	uint32_t block_size; /* bytes: 512 or 4096 */
@@ -337,6 +342,12 @@ static inline struct rdt_bdev *rdt_bdev_base(struct rdt_bdev *bdev)
 	while (bdev->lower)
 		bdev = bdev->lower;
 	return bdev;
+}
+
+/* Does the storage not answer? Any thread; @base is a backend. */
+static inline bool rdt_bdev_stalled(const struct rdt_bdev *base)
+{
+	return atomic_load(&base->stalled) || atomic_load(&base->late);
 }
 
 /*

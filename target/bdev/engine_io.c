@@ -167,12 +167,14 @@ void rdt_engine_pump(struct rdt_engine *e)
 void rdt_engine_submit(struct rdt_fchan *chan, struct rdt_bio *bio)
 {
 	struct rdt_device *d = chan->device;
+	unsigned int late = atomic_load_explicit(&chan->chan.bdev->late, memory_order_relaxed);
 
 	*rdt_fio(bio) = (struct rdt_fio){
 		.magic = RDT_FIO_MAGIC,
 		.chan = chan,
 		.step = bio->op == RDT_BIO_FLUSH ? RDT_FIO_SYNC : RDT_FIO_TRANSFER,
-		.blocking = chan->blocks[bio->op == RDT_BIO_WRITE],
+		/* RWF_NOWAIT has gaps: see docs/design/storage.md. */
+		.blocking = chan->blocks[bio->op == RDT_BIO_WRITE] || late,
 	};
 	if (!TAILQ_EMPTY(&d->waiting) || !try_start(d, bio))
 		queue_tail(d, bio);

@@ -142,7 +142,7 @@ struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 		.read_only = atomic_load(&ns->read_only),
 		.write_protected = atomic_load(&ns->wp) != 0,
 		.standby = base && atomic_load(&base->standby),
-		.stalled = base && atomic_load(&base->stalled),
+		.stalled = base && rdt_bdev_stalled(base),
 		.sync_failed = base && atomic_load(&base->sync_err) != 0,
 		.listed = ns->listed,
 		.why = ns->why,

@@ -329,6 +329,7 @@ bool rdt_io_can_cancel(const struct rdt_req *req)
 {
 	switch (req->wait) {
 	case RDT_WAIT_BIO:
+	case RDT_WAIT_OLD_BIO:
 		return req->channel->chan->bdev->ops->cancel || req->work.step;
 	case RDT_WAIT_SCRATCH:
 		return true;
@@ -350,6 +351,7 @@ void rdt_io_cancel(struct rdt_req *req)
 
 	switch (req->wait) {
 	case RDT_WAIT_BIO:
+	case RDT_WAIT_OLD_BIO:
 		chan = req->channel->chan;
 		if (chan->bdev->ops->cancel)
 			chan->bdev->ops->cancel(chan, &req->bio);

@@ -17,6 +17,7 @@
 #include "range_lock.h"
 #include "reactor.h"
 #include "request.h"
+#include "stall.h"
 #include "subsys.h"
 
 struct rdt_ns_job;
@@ -61,6 +62,7 @@ struct rdt_ns_channel {
 	bool ranged;    /* I/O commands lock ranges in ns->range_table */
 	bool range_due; /* report when @unranged becomes 0 */
 	bool leaving;   /* hidden from commands; the last request closes the channel */
+	struct rdt_stall_of stall;
 	TAILQ_ENTRY(rdt_ns_channel) link; /* reactor->channels */
 };
 

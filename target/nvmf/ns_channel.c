@@ -91,6 +91,8 @@ bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
 	if (!channel)
 		return false;
 	channel->inflight++;
+	if (!req->qp->reactor->stall.watching)
+		rdt_stall_begin(req->qp->reactor);
 	req->ns = channel->ns;
 	req->channel = channel;
 	return true;
@@ -173,6 +175,7 @@ void rdt_ns_channel_close(struct rdt_reactor *r, struct rdt_ns *ns)
 	assert(!channel->inflight);
 	rdt_io_count_run(r);
 	rdt_ns_channel_hide(r, ns);
+	rdt_stall_forget(r, channel);
 	rdt_chan_close(&channel->chan);
 	TAILQ_REMOVE(&r->channels, channel, link);
 	r->channels_count--;

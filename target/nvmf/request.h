@@ -91,6 +91,7 @@ struct rdt_resv_cmd {
 enum rdt_wait {
 	RDT_WAIT_NONE,    /* nothing, or a range lock: then range.state is RDT_RANGE_WAITING */
 	RDT_WAIT_BIO,     /* @bio is in the backend */
+	RDT_WAIT_OLD_BIO, /* the same, since the last look of stall.c */
 	RDT_WAIT_SCRATCH, /* it is on the queue of the scratch pool */
 };
 

@@ -218,6 +218,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	TAILQ_INIT(&r->fresh);
 	rdt_fence_init(r);
 	rdt_beat_init(r);
+	rdt_stall_init(r);
 	r->drain_msg.fn = drain_msg;
 	r->abandon_msg.fn = abandon_msg;
 	r->drained_msg.fn = reactor_drained_msg;
@@ -300,6 +301,7 @@ void rdt_reactor_teardown(struct rdt_reactor *r)
 	assert(TAILQ_EMPTY(&r->qpairs));
 	rdt_place_unwatch(r);
 	rdt_beat_stop(r);
+	rdt_stall_stop(r);
 	rdt_qpair_walk_cancel_all(r);
 	r->target->transport->reactor_fini(r);
 	rdt_ns_channel_close_all(r);

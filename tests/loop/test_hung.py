@@ -5,7 +5,9 @@ import os
 import sys
 
 import nvmf_peer as nv
-from t_loop import NQN, each, main, requires_engine, wait_for
+from t_control import Control, with_socket
+from t_loop import NQN, each, main, requires_engine, test, wait_for
+from t_serving import memory
 from t_storage import WRITE_ZEROES, Frozen, hang_env, pattern
 
 QUEUES, EACH = 6, 100
@@ -101,6 +103,31 @@ def six_hundred_commands_that_hang(t, fault, engine, direct):
             nv.expect(cqe)
             t.same(got, bytes([1]) * 512)
         h.shutdown()
+
+
+@test
+def a_stall_is_shown_and_its_end_is_logged(t):
+    sick = Preload(t)
+    config, path = with_socket(t, [t.namespace(1, path=sick.path, size='16MiB', direct='off'), memory(t, 2)])
+    target = t.target(config=config, env=sick.env)
+    with nv.Host(target.addr, target.port, NQN) as h, Control(path) as c:
+        def stalled():
+            return [ns['stalled'] for ns in c.call('namespace.list')['namespaces']]
+        h.enable()
+        queue = h.add_io()
+        nv.expect(queue.write_blocks(1, 0, bytes(512)))
+        t.eq(stalled(), [False, False])
+        sick.begin()
+        cid = queue.next_cid()
+        queue.post(nv.sqe(FLUSH, cid, nsid=1))
+        target.expect(r'namespace 1: its storage has not answered for \d+ s: 1 commands wait for it on reactor \d+$')
+        t.eq(stalled(), [True, False])
+        sick.end()
+        nv.expect(queue.wait(cid))
+        target.expect(r'namespace 1: its storage answers again, after \d+ s$')
+        t.eq(stalled(), [False, False])
+        h.shutdown()
+    t.eq(target.text().count('has not answered for'), 1, 'times that it is said')
 
 
 if __name__ == '__main__':

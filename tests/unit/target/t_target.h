@@ -57,6 +57,7 @@ extern const struct t_case t_sgl_list_cases[];
 extern const struct t_case t_flow_cases[];
 extern const struct t_case t_req_pool_cases[];
 extern const struct t_case t_io_stats_cases[];
+extern const struct t_case t_stall_cases[];
 extern const struct t_case t_req_latency_cases[];
 extern const struct t_case t_req_state_cases[];
 extern const struct t_case t_teardown_cases[];

@@ -19,6 +19,7 @@ int main(int argc, char **argv)
 		{.name = "flow", .cases = t_flow_cases},
 		{.name = "request pool", .cases = t_req_pool_cases},
 		{.name = "I/O counters", .cases = t_io_stats_cases},
+		{.name = "stalls", .cases = t_stall_cases},
 		{.name = "request latency", .cases = t_req_latency_cases},
 		{.name = "request state", .cases = t_req_state_cases},
 		{.name = "teardown", .cases = t_teardown_cases},

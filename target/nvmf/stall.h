@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Storage that does not answer. While I/O is in flight, each reactor looks every RDT_STALL_NS at
+ * its requests, in slices. I/O that a look has seen, and the next one still sees, makes its
+ * namespace stalled, whatever its backend is. This is logged, and that it is over. The I/O path
+ * only finds out whether the timer runs.
+ */
+#ifndef RDT_STALL_H
+#define RDT_STALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "util/loop.h"
+#include "qpair_walk.h"
+
+struct rdt_ns_channel;
+struct rdt_reactor;
+
+/* I/O of between one and two of these is old. */
+#define RDT_STALL_NS (5 * RD_NSEC_PER_SEC)
+/* How often to look whether it is over. */
+#define RDT_STALL_QUICK_NS RD_NSEC_PER_SEC
+
+/* Of a reactor. */
+struct rdt_stall {
+	struct rd_timer timer;
+	struct rdt_qpair_walk walk;
+	bool watching;                         /* the timer is armed, or the walk runs */
+	bool in_flight;                        /* of this walk: some I/O is */
+	bool full;                             /* of this walk: it finds what has become old */
+	uint64_t full_ns;                      /* when the last full walk began */
+	TAILQ_HEAD(, rdt_ns_channel) channels; /* with old I/O */
+};
+
+/* Of a namespace on a reactor. */
+struct rdt_stall_of {
+	unsigned int old; /* I/Os found by this walk */
+	uint64_t since;   /* arrival of the oldest one */
+	bool listed;      /* in stall->channels */
+	bool stalled;
+	TAILQ_ENTRY(rdt_ns_channel) link;
+};
+
+void rdt_stall_init(struct rdt_reactor *r);
+void rdt_stall_stop(struct rdt_reactor *r);
+void rdt_stall_begin(struct rdt_reactor *r);
+/* The channel closes: it has no I/O. */
+void rdt_stall_forget(struct rdt_reactor *r, struct rdt_ns_channel *channel);
+
+#endif /* RDT_STALL_H */
