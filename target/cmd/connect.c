@@ -213,6 +213,10 @@ static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *
 		return invalid_param(req, IN_DATA(cntlid));
 	}
 	err = rdt_ctrl_create(ss, req->qp, data->hostnqn, data->hostid, le32toh(sqe->kato), &ctrl);
+	if (err == -EPERM) {
+		report_refusal(req, data, rdt_host_id_reason(err));
+		return invalid_param(req, IN_DATA(hostid));
+	}
 	if (err == -EACCES) /* the host list has changed since it was checked */
 		return no_subsys(req, data, not_allowed_reason(ss, data));
 	if (err) {
@@ -293,6 +297,7 @@ static struct nvme_status connect_io(struct rdt_req *req, struct rdt_subsys *ss,
 static struct nvme_status process_connect(struct rdt_req *req, const struct nvmf_connect_data *data,
 					  bool *pending)
 {
+	static const uint8_t no_id[sizeof(data->hostid)];
 	struct rdt_subsys *ss = NULL;
 	struct nvme_status st;
 	bool asks;
@@ -300,6 +305,11 @@ static struct nvme_status process_connect(struct rdt_req *req, const struct nvmf
 	if (!has_end(data->hostnqn)) {
 		report_refusal(req, data, "its Host NQN is not terminated within 223 bytes");
 		return invalid_param(req, IN_DATA(hostnqn));
+	}
+	/* Not allowed (Base 2.0, 5.27.1.25): all such hosts would be one for reservations. */
+	if (memcmp(data->hostid, no_id, sizeof(no_id)) == 0) {
+		report_refusal(req, data, "its Host Identifier is 0, which identifies no host");
+		return invalid_param(req, IN_DATA(hostid));
 	}
 	if (has_end(data->subsysnqn))
 		ss = rdt_subsys_find(rdt_req_target(req), data->subsysnqn);

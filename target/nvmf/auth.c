@@ -334,6 +334,9 @@ static const char *verify_reason(int err)
 	case -EEXIST:
 		return "the host already has a controller through this listener, and "
 		       "duplicate_host is \"refuse\"";
+	case -EPERM:
+	case -ENOMEM:
+		return rdt_host_id_reason(err);
 	default:
 		return "libcrypto failed";
 	}

@@ -78,6 +78,7 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 		rdt_ns_free(ns);
 	}
 	rdt_ana_order_fini(ss);
+	rdt_host_ids_fini(ss);
 	rdt_qos_fini(ss);
 	rdt_host_access_fini(ss);
 	free(ss->asks);
@@ -185,6 +186,14 @@ static int check_duplicate_host(struct rdt_subsys *ss, const struct rdt_ctrl *ct
 	return 0;
 }
 
+/* The host of @ctrl need not authenticate. */
+static int check_proven(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
+{
+	int err = rdt_host_id_check(ss, ctrl);
+
+	return err ? err : check_duplicate_host(ss, ctrl);
+}
+
 int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
 	int err = -EACCES;
@@ -192,7 +201,7 @@ int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	pthread_mutex_lock(&ss->lock);
 	ctrl->proven = !rdt_auth_has_key(ss, ctrl->hostnqn);
 	if (rdt_host_access_allows(ss, ctrl->hostnqn))
-		err = ctrl->proven ? check_duplicate_host(ss, ctrl) : 0;
+		err = ctrl->proven ? check_proven(ss, ctrl) : 0;
 	if (!err)
 		err = rdt_cntlid_give(&ss->cntlids, ss->cntlid_min, ss->cntlid_max,
 				      &ss->next_cntlid, ctrl, &ctrl->cntlid);
@@ -211,7 +220,9 @@ int rdt_subsys_ctrl_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	int err = 0;
 
 	pthread_mutex_lock(&ss->lock);
-	if (!ctrl->proven)
+	if (!ctrl->proven && !rdt_subsys_is_disc(ss))
+		err = rdt_host_id_claim(ss, ctrl);
+	if (!ctrl->proven && !err)
 		err = check_duplicate_host(ss, ctrl);
 	if (!err)
 		ctrl->proven = true;

@@ -11,6 +11,7 @@
 
 #include "util/loop.h"
 #include "cntlid.h"
+#include "host_ids.h"
 #include "target/config/config.h"
 #include "target/config/tgt_limits.h"
 
@@ -86,6 +87,8 @@ struct rdt_subsys {
 	struct rdt_auth_set auth;     /* the keys of hosts; guarded by @lock */
 	struct rdt_auth_set auth_old; /* the keys before, accepted until @auth_timer; likewise */
 	struct rd_timer auth_timer;   /* main thread */
+	struct rdt_host_id_bucket host_ids[RDT_HOST_ID_BUCKETS]; /* host_ids.h; under @lock */
+	struct rdt_id_owner_bucket id_owners[RDT_HOST_ID_BUCKETS];
 	atomic_uint auth_seqnum;
 	_Atomic uint64_t auth_successes; /* queues that were authenticated */
 	_Atomic uint64_t auth_failures;
@@ -123,10 +126,11 @@ int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, stru
 struct rdt_subsys *rdt_subsys_slot(struct rdt_target *target, const char *nqn);
 struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn);
 /* Register @ctrl and assign a controller ID. -EACCES: the host is not allowed; -EEXIST: the host
- * already has a controller and may not have two; -EBUSY: no ID is free. */
+ * already has a controller and may not have two; -EBUSY: no ID is free; -EPERM: its Host Identifier
+ * belongs to another host. */
 int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);
-/* The host of @ctrl has proven itself: applies duplicate_host, once. Returns 0 or -EEXIST as
- * rdt_subsys_add_ctrl(). */
+/* The host of @ctrl has proven itself: applies duplicate_host, once. Returns 0, -EEXIST as
+ * rdt_subsys_add_ctrl(), or as rdt_host_id_claim(). */
 int rdt_subsys_ctrl_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);
 /* The list with all controllers of the host of @ctrl, and those of a few other hosts. Under
  * @lock. */

@@ -115,16 +115,27 @@ static struct nvme_status set_persist(struct rdt_resv_state *s, const struct rdt
 	return NVME_OK;
 }
 
+static unsigned int count_of_name(const struct rdt_resv_state *s, uint32_t name)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < s->count; i++)
+		n += s->reg[i].name == name;
+	return n;
+}
+
 static struct nvme_status add_registrant(struct rdt_resv_state *s, const struct rdt_resv_op *op)
 {
 	struct rdt_registrant *r = &s->reg[s->count];
 
 	if (!op->other_key)
 		return resv_invalid_field(); /* PRKEY 0 does not name a registrant */
-	if (s->count == RDT_RESV_REGISTRANTS)
+	if (s->count == RDT_RESV_REGISTRANTS ||
+	    (op->name && count_of_name(s, op->name) >= RDT_RESV_OF_NAME))
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL);
 	memcpy(r->host, op->host, RDT_RESV_HOST);
 	r->key = op->other_key;
+	r->name = op->name;
 	r->holder = false;
 	s->count++;
 	return NVME_OK;

@@ -17,10 +17,13 @@
 /* length of a Host Identifier; fabrics use the 128-bit one only */
 #define RDT_RESV_HOST        16
 #define RDT_RESV_REGISTRANTS 128u /* registrants of a namespace, at most */
+#define RDT_RESV_OF_NAME     16u  /* of them with one name */
 
 struct rdt_registrant {
 	uint8_t host[RDT_RESV_HOST];
 	uint64_t key;
+	/* A hash of its name, for the limit of each name; 0: unknown, since the state was stored */
+	uint32_t name;
 	/* unused with the All Registrants types, where every registrant is a holder */
 	bool holder;
 };
@@ -48,6 +51,7 @@ enum rdt_resv_action {
 struct rdt_resv_op {
 	uint8_t action; /* enum rdt_resv_action */
 	uint8_t host[RDT_RESV_HOST];
+	uint32_t name; /* as in struct rdt_registrant */
 	uint8_t rtype; /* ACQUIRE, PREEMPT*, RELEASE */
 	uint8_t cptpl; /* REGISTER, UNREGISTER, REPLACE, PERSIST: enum nvme_resv_cptpl */
 	bool iekey;    /* UNREGISTER, REPLACE: ignore the existing key */

@@ -6,6 +6,7 @@ Independent of our C code, like iwarp_peer; offsets are those of the NVMe and NV
 """
 
 import select
+import hashlib
 import struct
 import threading
 from dataclasses import dataclass
@@ -79,7 +80,9 @@ def fabrics_sqe(fctype, cid, body, *, sgl=None, flags=PSDT):
 def connect_data(subnqn, hostnqn=HOST_NQN, *, hostid=None, cntlid=0xFFFF):
     def text(s):
         return (s if isinstance(s, bytes) else s.encode()).ljust(256, b'\0')[:256]
-    hostid = hostid if hostid is not None else bytes(range(16))
+    if hostid is None:
+        other = hostnqn != HOST_NQN  # each host has one of its own
+        hostid = hashlib.sha256(repr(hostnqn).encode()).digest()[:16] if other else bytes(range(16))
     return hostid + struct.pack('<H', cntlid) + bytes(238) + text(subnqn) + text(hostnqn) + bytes(256)
 
 

@@ -30,6 +30,7 @@ static const struct nvmf_auth_key keys[] = {
 struct auth_env {
 	struct t_env *env;
 	struct rdt_host_auth_config entry[2];
+	struct rdt_host_auth_config both[2]; /* T_HOST and T_HOST2, by name */
 	struct rdt_subsys_config changed;
 };
 
@@ -108,7 +109,7 @@ static unsigned int authenticate(struct t_conn *c, const struct nvmf_auth_key *k
 		.key = key->secret,
 		.key_len = key->len,
 		.challenge = challenge.cval,
-		.hostnqn = T_HOST,
+		.hostnqn = c->qp.ctrl->hostnqn,
 		.subnqn = T_NQN,
 	};
 	unsigned int why;
@@ -500,6 +501,56 @@ static void failures_of_others(void)
 	t_env_free(e.env);
 }
 
+static struct t_conn *connected_as(struct auth_env *e, const char *nqn, uint8_t hostid)
+{
+	struct t_conn *c = t_conn_new(e->env, 0, 0, 32);
+	struct t_answer a = t_connect_as(c, NVMF_CNTLID_DYNAMIC, nqn, hostid);
+
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	return c;
+}
+
+/* An identifier belongs to the name that was the first to prove itself with it, as long as that has
+ * a key, and to others it is refused. */
+static void identifiers_belong_to_names(void)
+{
+	const uint16_t refused = NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_INVALID_PARAM;
+	struct auth_env e;
+	struct t_conn *c;
+	struct t_answer a;
+
+	auth_env_new(&e);
+	e.both[0] = e.entry[0];
+	e.both[1] = e.entry[1];
+	e.both[1].host = T_HOST2;
+	e.env->subsys[0].host_auth = e.both;
+	e.env->subsys[0].host_auth_count = 2;
+	c = connected_as(&e, T_HOST, 1);
+	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST2, 1), &keys[1]), NVMF_AUTH_FAILED);
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST2, 2), &keys[1]), 0);
+	/* Nor may a name without a key use it. */
+	a = t_connect_as(t_conn_new(e.env, 0, 0, 32), NVMF_CNTLID_DYNAMIC, "nqn.2024-01.test:c", 1);
+	CU_ASSERT_EQUAL(t_status(&a), refused);
+	a = t_connect_as(t_conn_new(e.env, 0, 0, 32), NVMF_CNTLID_DYNAMIC, "nqn.2024-01.test:c", 3);
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	/* It stays when its host has left, and also after some more. */
+	rdt_qpair_close(&c->qp, "test");
+	t_turn(e.env);
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST2, 1), &keys[1]), NVMF_AUTH_FAILED);
+	for (uint8_t id = 11; id < 11 + RDT_HOST_IDS - 1; id++)
+		CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST, id), &keys[0]), 0);
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST2, 1), &keys[1]), NVMF_AUTH_FAILED);
+	/* With one more than a name can have, the oldest one is free. */
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST, 100), &keys[0]), 0);
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST2, 1), &keys[1]), 0);
+	/* And those of a name that has no key any more. */
+	e.env->subsys[0].host_auth = &e.both[1];
+	e.env->subsys[0].host_auth_count = 1;
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST2, 100), &keys[1]), 0);
+	t_env_free(e.env);
+}
+
 const struct t_case t_auth_cases[] = {
 	{"a queue pair lives after it", lives_after_it},
 	{"a queue pair closes 100 ms after a failure", closes_after_a_failure},
@@ -514,6 +565,7 @@ const struct t_case t_auth_cases[] = {
 	{"replaced keys end when keys are replaced again", replaced_again},
 	{"guesses are limited", guesses_are_limited},
 	{"failures do not add up beyond the limit", failures_do_not_add_up},
+	{"a Host Identifier belongs to one name", identifiers_belong_to_names},
 	{"failures of others do not hold a host back", failures_of_others},
 	{NULL, NULL},
 };

@@ -318,7 +318,26 @@ static void bad_files_are_refused_with_the_reason(void)
 	CU_ASSERT_TRUE(back.reg[0].holder);
 }
 
+/* A name with many Host Identifiers leaves room for others. */
+static void a_name_has_a_limit(void)
+{
+	struct rdt_resv_op op = {.action = RDT_RESV_REGISTER, .other_key = 1, .name = 7};
+
+	memset(&s, 0, sizeof(s));
+	for (unsigned int host = 1; host <= RDT_RESV_OF_NAME; host++)
+		CU_ASSERT_EQUAL(apply(host, op), 0);
+	CU_ASSERT_EQUAL(apply(100, op), NVME_SC_INTERNAL);
+	CU_ASSERT_EQUAL(apply(1, op), 0); /* it is a registrant already */
+	op.name = 8;
+	CU_ASSERT_EQUAL(apply(100, op), 0);
+	op.name = 7;
+	CU_ASSERT_EQUAL(apply(1, (struct rdt_resv_op){.action = RDT_RESV_UNREGISTER, .crkey = 1}),
+			0);
+	CU_ASSERT_EQUAL(apply(101, op), 0);
+}
+
 const struct t_case t_reservation_cases[] = {
+	{"a name has a limit of registrants", a_name_has_a_limit},
 	{"a full table is refused", full},
 	{"conflicts: types, roles, commands", the_matrix},
 	{"the report", the_report},

@@ -278,6 +278,7 @@ uint16_t t_rdma_connect_queue(struct t_rdma_host *h, uint16_t cntlid)
 
 	memset(data, 0, sizeof(*data));
 	data->cntlid = htole16(cntlid);
+	memset(data->hostid, 0x11, sizeof(data->hostid));
 	strcpy(data->subsysnqn, T_NQN);
 	strcpy(data->hostnqn, h->nqn);
 	t_rdma_command(h, &sqe, NVMF_OPCODE, h->data, sizeof(*data));
