@@ -243,14 +243,14 @@ struct rdinit_ctrl_opts {
 	const char *trsvcid; /**< TCP or RDMA CM port in decimal; NULL: "4420" */
 	const char *subnqn;  /**< subsystem NQN, of any form; NULL: RDINIT_DISCOVERY_NQN */
 	/**
-	 * Host NQN. NULL: the first line of /etc/nvme/hostnqn when that file is readable; else
+	 * Host NQN. NULL: the first line of /etc/nvme/hostnqn when that file exists; else
 	 * "nqn.2014-08.org.nvmexpress:uuid:" followed by the default host identifier.
 	 */
 	const char *hostnqn;
 	/**
-	 * Host identifier: a UUID as text. NULL: the first line of /etc/nvme/hostid when that file
-	 * is readable; else a UUID derived from /etc/machine-id by a one-way function, the same in
-	 * every run; else a random UUID.
+	 * Host identifier: a UUID as text, not 0. NULL: the first line of /etc/nvme/hostid when it
+	 * exists; else the UUID of a host NQN that ends with ":uuid:UUID"; else one derived from
+	 * /etc/machine-id, the same in every run; else a random one, with a warning in the log.
 	 */
 	const char *hostid;
 	/** Numeric local address to connect from; NULL: any. */

@@ -15,9 +15,10 @@
 #define HOSTNQN                                   \
 	OTHER("hostnqn", 'q', OPT_HOSTNQN, "NQN", \
 	      "host NQN (default: /etc/nvme/hostnqn, else derived from the host identifier)")
-#define HOSTID                                   \
-	OTHER("hostid", 'I', OPT_HOSTID, "UUID", \
-	      "host identifier (default: /etc/nvme/hostid, else derived from /etc/machine-id)")
+#define HOSTID                                                                                   \
+	OTHER("hostid", 'I', OPT_HOSTID, "UUID",                                                 \
+	      "host identifier (default: /etc/nvme/hostid, else the UUID of the host NQN, else " \
+	      "derived from /etc/machine-id)")
 
 #define TIMEOUT(letter)                                                                 \
 	OTHER("timeout", letter, OPT_TIMEOUT, "MS",                                     \

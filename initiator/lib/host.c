@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <uuid/uuid.h>
 
 #include "internal.h"
-#include "util/cleanup.h"
 
 #define UUID_NQN_PREFIX "nqn.2014-08.org.nvmexpress:uuid:"
 
@@ -16,82 +16,144 @@ const struct rdi_host_files rdi_host_files = {
 	.machine_id = "/etc/machine-id",
 };
 
-/* Reads the first line of @path without blanks around it. Returns whether there is one that
- * fits. */
-static bool first_line(const char *path, char *buf, size_t len)
+/* The first line of @path, without blanks around it. Returns 1; 0: there is no such file; or
+ * -EINVAL with host->text set. */
+static int first_line(struct rdi_host *host, const char *path, char *buf, size_t len)
 {
 	FILE *f = fopen(path, "re");
 	size_t n;
-	char *p;
 
-	if (!f)
-		return false;
-	p = fgets(buf, (int)len, f);
+	buf[0] = '\0';
+	if (!f && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (!f || (!fgets(buf, (int)len, f) && ferror(f))) {
+		snprintf(host->text, sizeof(host->text), "cannot read %s: %s", path,
+			 strerror(errno));
+		if (f)
+			fclose(f);
+		return -EINVAL;
+	}
 	fclose(f);
-	if (!p)
-		return false;
 	n = strcspn(buf, "\r\n");
-	if (buf[n] == '\0' && n + 1 == len)
-		return false; /* the line was truncated */
 	while (n > 0 && (buf[n - 1] == ' ' || buf[n - 1] == '\t'))
 		n--;
 	buf[n] = '\0';
-	return n > 0;
+	return 1;
+}
+
+/* Line 1 of @path does not have what is @expected there. */
+static int bad_line(struct rdi_host *host, const char *path, const char *found,
+		    const char *expected)
+{
+	snprintf(host->text, sizeof(host->text), "%s:1: found \"%.80s\", expected %s", path, found,
+		 expected);
+	return -EINVAL;
 }
 
 /*
- * Makes an identifier that is stable for this machine. The machine id itself is confidential
- * (machine-id(5)); a name-based UUID in our own namespace does not reveal it.
+ * An identifier that is stable for this machine. The machine ID itself is confidential
+ * (machine-id(5)); a name-based UUID in our own namespace does not reveal it. A machine that has no
+ * ID yet gets a random identifier: "uninitialized", which the file has during the first boot, would
+ * give all of them the same one.
  */
-static bool machine_uuid(const char *path, uuid_t out)
+static int machine_uuid(struct rdi_host *host, const char *path)
 {
 	static const char ns_text[] = "9e6b3a52-0cf6-5f0b-a1f2-6a0b6f3d1c77";
 	char id[64];
 	uuid_t ns;
+	int rc = first_line(host, path, id, sizeof(id));
 
-	if (!first_line(path, id, sizeof(id)) || uuid_parse(ns_text, ns))
-		return false;
-	uuid_generate_sha1(out, ns, id, strlen(id));
-	return true;
+	if (rc < 0)
+		return rc;
+	if (!id[0] || strcmp(id, "uninitialized") == 0) {
+		uuid_generate_random(host->id);
+		snprintf(host->text, sizeof(host->text),
+			 "%s %s: the host identifier is random, and another one in each run; write "
+			 "one to %s, and a host NQN, or give both",
+			 path,
+			 !rc     ? "does not exist"
+			 : id[0] ? "is uninitialized"
+				 : "is empty",
+			 rdi_host_files.hostid);
+		return 0;
+	}
+	if (strspn(id, "0123456789abcdef") != 32 || id[32])
+		return bad_line(host, path, id, "a machine ID: 32 lower case hexadecimal digits");
+	if (uuid_parse(ns_text, ns))
+		return -EINVAL;
+	uuid_generate_sha1(host->id, ns, id, strlen(id));
+	return 0;
 }
 
-static int host_id(struct rdi_host *host, const char *id, const struct rdi_host_files *files,
-		   const char **why)
+/* The UUID of an NQN of that form. */
+static bool uuid_of_nqn(const char *nqn, uuid_t out)
+{
+	size_t prefix = strlen(UUID_NQN_PREFIX);
+
+	return strncmp(nqn, UUID_NQN_PREFIX, prefix) == 0 && uuid_parse(nqn + prefix, out) == 0 &&
+	       !uuid_is_null(out);
+}
+
+/* As libnvme: the option, the file, the UUID of the host NQN, which is "" when it is not given;
+ * else one of the machine. */
+static int host_id(struct rdi_host *host, const char *id, const struct rdi_host_files *files)
 {
 	char line[64];
+	int rc;
 
 	if (id) {
-		if (uuid_parse(id, host->id) == 0)
+		if (uuid_parse(id, host->id) == 0 && !uuid_is_null(host->id))
 			return 0;
-		*why = "the host identifier is not a UUID";
+		snprintf(host->text, sizeof(host->text),
+			 "the host identifier \"%.40s\" is not a UUID other than 0", id);
 		return -EINVAL;
 	}
-	if (first_line(files->hostid, line, sizeof(line)) && uuid_parse(line, host->id) == 0)
-		return 0;
-	if (!machine_uuid(files->machine_id, host->id))
-		uuid_generate_random(host->id);
-	return 0;
+	rc = first_line(host, files->hostid, line, sizeof(line));
+	if (rc > 0 && (uuid_parse(line, host->id) || uuid_is_null(host->id)))
+		return bad_line(host, files->hostid, line,
+				"a host identifier: a UUID other than 0");
+	if (rc)
+		return rc < 0 ? rc : 0;
+	return uuid_of_nqn(host->nqn, host->id) ? 0 : machine_uuid(host, files->machine_id);
+}
+
+static int host_nqn(struct rdi_host *host, const char *nqn, const struct rdi_host_files *files)
+{
+	char line[RDINIT_NQN_SIZE + 2];
+	const char *bad;
+	int rc;
+
+	if (nqn) {
+		bad = nvmf_nqn_error(nqn);
+		if (bad)
+			snprintf(host->text, sizeof(host->text), "%s", bad);
+		else
+			snprintf(host->nqn, sizeof(host->nqn), "%s", nqn);
+		return bad ? -EINVAL : 0;
+	}
+	rc = first_line(host, files->hostnqn, line, sizeof(line));
+	if (rc > 0 && nvmf_nqn_error(line))
+		return bad_line(host, files->hostnqn, line, "a host NQN");
+	if (rc > 0)
+		snprintf(host->nqn, sizeof(host->nqn), "%.*s", NVMF_NQN_MAX, line);
+	return rc < 0 ? rc : 0;
 }
 
 int rdi_host_init(struct rdi_host *host, const char *nqn, const char *id,
 		  const struct rdi_host_files *files, const char **why)
 {
 	char text[UUID_STR_LEN];
-	const char *bad;
-	int rc = host_id(host, id, files, why);
+	int rc;
 
-	if (rc)
+	memset(host, 0, sizeof(*host));
+	rc = host_nqn(host, nqn, files);
+	if (!rc)
+		rc = host_id(host, id, files);
+	if (rc) {
+		*why = host->text;
 		return rc;
-	if (nqn) {
-		bad = nvmf_nqn_error(nqn);
-		if (bad) {
-			*why = bad;
-			return -EINVAL;
-		}
-		snprintf(host->nqn, sizeof(host->nqn), "%s", nqn);
-		return 0;
 	}
-	if (first_line(files->hostnqn, host->nqn, sizeof(host->nqn)) && !nvmf_nqn_error(host->nqn))
+	if (host->nqn[0])
 		return 0;
 	uuid_unparse_lower(host->id, text);
 	snprintf(host->nqn, sizeof(host->nqn), "%s%s", UUID_NQN_PREFIX, text);

@@ -59,6 +59,7 @@ void rdi_zero_sized(void *to, size_t size);
 struct rdi_host {
 	char nqn[RDINIT_NQN_SIZE];
 	uint8_t id[16];
+	char text[256]; /* why it cannot be used, or a warning about it; "": none */
 };
 
 /* Files with the defaults; tests set other paths. */
@@ -69,7 +70,8 @@ struct rdi_host_files {
 };
 extern const struct rdi_host_files rdi_host_files;
 
-/* @nqn or @id NULL: the default. Returns 0 or -EINVAL with *@why set to static text. */
+/* @nqn or @id NULL: the default. Returns 0, also with a warning in host->text, or
+ * -EINVAL with *@why set to it. */
 int rdi_host_init(struct rdi_host *host, const char *nqn, const char *id,
 		  const struct rdi_host_files *files, const char **why);
 

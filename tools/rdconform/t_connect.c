@@ -74,6 +74,18 @@ static void subnqn_unknown(struct rdc *t)
 		    offsetof(struct nvmf_connect_data, subsysnqn));
 }
 
+static void hostid_zero(struct rdc *t)
+{
+	struct rdc_connect c;
+	struct rdc_raw *raw = admin_conn(t, &c);
+	struct rdc_raw_reply rr;
+
+	memset(c.data.hostid, 0, sizeof(c.data.hostid));
+	rr = rdc_raw_connect(raw, &c);
+	check_field(t, &rr, "Connect with Host Identifier 0", true,
+		    offsetof(struct nvmf_connect_data, hostid));
+}
+
 static void subnqn_unterminated(struct rdc *t)
 {
 	struct rdc_connect c;
@@ -352,6 +364,8 @@ const struct rdc_test rdc_t_connect[] = {
 	{"recfmt", BASE_CONNECT, "an unknown record format is Incompatible Format", recfmt},
 	{"sqsize_zero", BASE_CONNECT,
 	 "SQSIZE 0 is Invalid Parameters; the response names the field", sqsize_zero},
+	{"hostid_zero", "Base 5.27.1.25",
+	 "Host Identifier 0 is Invalid Parameters; the response names the field", hostid_zero},
 	{"subnqn_unknown", BASE_CONNECT,
 	 "an unknown SUBNQN is Invalid Parameters; the response names the field", subnqn_unknown},
 	{"subnqn_unterminated", "Base 4.5",

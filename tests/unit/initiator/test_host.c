@@ -2,13 +2,20 @@
 #include <CUnit/CUnit.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
 
 #include "internal.h"
 #include "suites.h"
 
-static char dir[] = "/tmp/rdinit-host-XXXXXX";
+static char dir[sizeof("/tmp/rdinit-host-XXXXXX")];
+
+static char *make_dir(void)
+{
+	strcpy(dir, "/tmp/rdinit-host-XXXXXX");
+	return mkdtemp(dir);
+}
 
 static const char *put(const char *name, const char *text, char *path, size_t len)
 {
@@ -30,11 +37,12 @@ static void sources(void)
 	char text[UUID_STR_LEN];
 	const char *why = NULL;
 
-	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(make_dir());
 	/* no file: random, with an NQN made of the identifier */
 	CU_ASSERT_EQUAL(rdi_host_init(&a, NULL, NULL, &files, &why), 0);
 	CU_ASSERT_EQUAL(rdi_host_init(&b, NULL, NULL, &files, &why), 0);
 	CU_ASSERT_NOT_EQUAL(memcmp(a.id, b.id, 16), 0);
+	CU_ASSERT_PTR_NOT_NULL(strstr(a.text, "/nonexistent does not exist"));
 	uuid_unparse_lower(a.id, text);
 	CU_ASSERT_PTR_NOT_NULL(strstr(a.nqn, text));
 	/* from the machine ID: stable, and different from the machine ID */
@@ -51,25 +59,89 @@ static void sources(void)
 	CU_ASSERT_EQUAL(rdi_host_init(&a, NULL, NULL, &files, &why), 0);
 	CU_ASSERT_EQUAL(a.id[15], 0xff);
 	CU_ASSERT_STRING_EQUAL(a.nqn, "nqn.2024-01.test:host");
-	/* malformed files are ignored */
-	put("hostid", "not a uuid\n", id_path, sizeof(id_path));
-	put("hostnqn", "garbage\n", nqn_path, sizeof(nqn_path));
-	CU_ASSERT_EQUAL(rdi_host_init(&a, NULL, NULL, &files, &why), 0);
-	CU_ASSERT_EQUAL(memcmp(a.id, b.id, 16), 0);
-	CU_ASSERT_STRING_EQUAL(a.nqn, b.nqn);
 	/* the caller's values take precedence over all, if they are well-formed */
 	CU_ASSERT_EQUAL(rdi_host_init(&a, "nqn.2024-01.test:me", NULL, &files, &why), 0);
 	CU_ASSERT_STRING_EQUAL(a.nqn, "nqn.2024-01.test:me");
 	CU_ASSERT_EQUAL(rdi_host_init(&a, "me", NULL, &files, &why), -EINVAL);
 	CU_ASSERT_EQUAL(rdi_host_init(&a, NULL, "me", &files, &why), -EINVAL);
 	CU_ASSERT_PTR_NOT_NULL(why);
+	CU_ASSERT_EQUAL(
+		rdi_host_init(&a, NULL, "00000000-0000-0000-0000-000000000000", &files, &why),
+		-EINVAL);
 	unlink(nqn_path);
 	unlink(id_path);
 	unlink(machine);
 	rmdir(dir);
 }
 
+/* Files that do not identify this host: "%s" of @why is the path. */
+static void unusable_files(void)
+{
+	static const struct {
+		const char *nqn, *id, *machine;
+		const char *why; /* NULL: accepted */
+		const char *warning;
+	} rows[] = {
+		{NULL, NULL, "uninitialized\n", NULL, "machine-id is uninitialized"},
+		{NULL, NULL, "", NULL, "machine-id is empty"},
+		{NULL, NULL, "0123\n", "machine-id:1: found \"0123\"", NULL},
+		{NULL, "not a uuid\n", NULL, "hostid:1: found \"not a uuid\"", NULL},
+		{NULL, "00000000-0000-0000-0000-000000000000\n", NULL, "hostid:1: found", NULL},
+		{NULL, "\n", NULL, "hostid:1: found \"\"", NULL},
+		{"garbage\n", NULL, NULL, "hostnqn:1: found \"garbage\"", NULL},
+	};
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(make_dir());
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct rdi_host_files files = {"/nonexistent", "/nonexistent", "/nonexistent"};
+		char nqn[64] = "", id[64] = "", machine[64] = "";
+		struct rdi_host a, b;
+		const char *why = "";
+		int rc;
+
+		if (rows[i].nqn)
+			files.hostnqn = put("hostnqn", rows[i].nqn, nqn, sizeof(nqn));
+		if (rows[i].id)
+			files.hostid = put("hostid", rows[i].id, id, sizeof(id));
+		if (rows[i].machine)
+			files.machine_id =
+				put("machine-id", rows[i].machine, machine, sizeof(machine));
+		rc = rdi_host_init(&a, NULL, NULL, &files, &why);
+		CU_ASSERT_EQUAL(rc, rows[i].why ? -EINVAL : 0);
+		if (rows[i].why) {
+			CU_ASSERT_PTR_NOT_NULL(strstr(why, rows[i].why));
+		} else {
+			/* Two machines that boot for the first time are two hosts. */
+			CU_ASSERT_PTR_NOT_NULL(strstr(a.text, rows[i].warning));
+			CU_ASSERT_EQUAL(rdi_host_init(&b, NULL, NULL, &files, &why), 0);
+			CU_ASSERT_NOT_EQUAL(memcmp(a.id, b.id, 16), 0);
+		}
+		unlink(nqn);
+		unlink(id);
+		unlink(machine);
+	}
+	rmdir(dir);
+}
+
+/* Without a host identifier, that of the host NQN: two NQNs on one machine are two hosts. */
+static void uuid_of_the_nqn(void)
+{
+	static const char nqn[] =
+		"nqn.2014-08.org.nvmexpress:uuid:00112233-4455-6677-8899-aabbccddeeff";
+	struct rdi_host_files files = {"/nonexistent", "/nonexistent", "/nonexistent"};
+	struct rdi_host a;
+	const char *why;
+
+	CU_ASSERT_EQUAL(rdi_host_init(&a, nqn, NULL, &files, &why), 0);
+	CU_ASSERT_EQUAL(a.id[0], 0x00);
+	CU_ASSERT_EQUAL(a.id[1], 0x11);
+	CU_ASSERT_EQUAL(a.id[15], 0xff);
+	CU_ASSERT_STRING_EQUAL(a.text, "");
+}
+
 const struct t_case t_host_cases[] = {
+	{"files that identify no host are refused, or named in a warning", unusable_files},
+	{"a host NQN with a UUID gives the host identifier", uuid_of_the_nqn},
 	{"the identity comes from options, files, machine, chance, in that order", sources},
 	{NULL, NULL},
 };
