@@ -9,6 +9,7 @@
 #include "nvmf/wire.h"
 #include "target/bdev/backend.h"
 #include "admin.h"
+#include "target/nvmf/extents_turn.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/io.h"
 #include "target/nvmf/ns.h"
@@ -123,9 +124,12 @@ static enum rdt_step take_extents(struct rdt_req *req)
 
 static enum rdt_step lba_status_step(struct rdt_req *req)
 {
-	enum { SCRATCH, ASK, TAKE };
+	enum { TURN, SCRATCH, ASK, TAKE };
 
 	switch (req->work.phase) {
+	case TURN:
+		req->work.phase = SCRATCH;
+		return rdt_extents_begin(req) ? RDT_STEP_AGAIN : RDT_STEP_WAIT;
 	case SCRATCH:
 		req->work.phase = ASK;
 		req->work.lba = req->work.next = rdt_io_slba(req);

@@ -11,6 +11,7 @@
 #include "nvmf/wire.h"
 #include "ana.h"
 #include "target/bdev/backend.h"
+#include "extents_turn.h"
 #include "io.h"
 #include "host_access.h"
 #include "ns.h"
@@ -298,6 +299,8 @@ static enum rdt_exec run_steps(struct rdt_req *req)
 	if (s == RDT_STEP_WAIT)
 		return RDT_EXEC_PENDING;
 	rdt_io_put_scratch(req);
+	if (req->work.extents)
+		rdt_extents_end(req);
 	rdt_range_end(req);
 	free(req->work.ranges);
 	req->work.ranges = NULL;
@@ -332,6 +335,7 @@ bool rdt_io_can_cancel(const struct rdt_req *req)
 	case RDT_WAIT_OLD_BIO:
 		return req->channel->chan->bdev->ops->cancel || req->work.step;
 	case RDT_WAIT_SCRATCH:
+	case RDT_WAIT_EXTENTS:
 		return true;
 	default:
 		return req->range.state == RDT_RANGE_WAITING;
@@ -359,6 +363,10 @@ void rdt_io_cancel(struct rdt_req *req)
 	case RDT_WAIT_SCRATCH:
 		rdt_pool_unwait(&req->qp->reactor->pools[RDT_POOL_SCRATCH], req);
 		req->wait = RDT_WAIT_NONE;
+		stop_waiting(req);
+		break;
+	case RDT_WAIT_EXTENTS:
+		rdt_extents_unwait(req);
 		stop_waiting(req);
 		break;
 	default:

@@ -484,6 +484,7 @@ int rdt_shares_init(struct rdt_reactor *r)
 
 void rdt_shares_fini(struct rdt_reactor *r)
 {
+	rdt_extents_turn_fini(&r->unassociated.extents);
 	rdt_stallers_fini(&r->stallers);
 	free(r->shares);
 	r->shares = NULL;
@@ -532,6 +533,7 @@ void rdt_share_leave(struct rdt_qpair *qp)
 	if (share == &qp->reactor->unassociated || --share->qpairs)
 		return;
 	LIST_REMOVE(share, link);
+	rdt_extents_turn_fini(&share->extents);
 	free(share);
 }
 

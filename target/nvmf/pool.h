@@ -12,6 +12,7 @@
 #include "util/loop.h"
 #include "nvmf/text.h"
 #include "admin_turn.h"
+#include "extents_turn.h"
 
 struct rdt_qpair;
 struct rdt_reactor;
@@ -105,6 +106,7 @@ struct rdt_share {
 	unsigned int qpairs;
 	const struct rdt_site *site;
 	struct rdt_admin_debt admin;
+	struct rdt_extents_turn extents;
 	struct rdt_account accounts[RDT_ACCOUNTS];
 	char hostnqn[NVMF_NQN_MAX + 1];
 };

@@ -93,6 +93,7 @@ enum rdt_wait {
 	RDT_WAIT_BIO,     /* @bio is in the backend */
 	RDT_WAIT_OLD_BIO, /* the same, since the last look of stall.c */
 	RDT_WAIT_SCRATCH, /* it is on the queue of the scratch pool */
+	RDT_WAIT_EXTENTS, /* it waits for its turn: extents_turn.h */
 };
 
 enum rdt_step;
@@ -115,6 +116,7 @@ struct rdt_work {
 	enum rdt_step (*step)(struct rdt_req *req); /* NULL: a command of one step */
 	uint8_t phase;
 	bool changed; /* a bio of it has changed blocks */
+	bool extents; /* it has the turn of its host: extents_turn.h */
 };
 
 /* A keyed descriptor of an SGL list. */

@@ -133,6 +133,31 @@ def hidden_active_list(crowd, size):
     flood(crowd, size, identify(ACTIVE_LIST))
 
 
+EXTENTS = 8192
+GET_LBA_STATUS, ALLOCATED = 0x86, 2
+
+
+def many_extents(t):
+    """Namespace 2 is a file in which each second page is allocated."""
+    path = t.path('extents.img')
+    with open(path, 'wb') as f:
+        f.truncate(EXTENTS * 8192)
+        for n in range(EXTENTS):
+            os.pwrite(f.fileno(), b'\1' * 4096, n * 8192)
+    return {'subsystems': [{'nqn': NQN, 'allow_any_host': True, 'namespaces': [
+        {'nsid': 1, 'backend': 'memory', 'size': '16MiB'}, {'nsid': 2, 'backend': 'file', 'path': path}]}]}
+
+
+def lba_status(cid):
+    return nv.sqe(GET_LBA_STATUS, cid, nsid=2, cdw12=65536 // 4 - 1, cdw13=ALLOCATED << 24,
+                  sgl=nv.keyed_sgl(0, 65536, KEY))
+
+
+@attack('Get LBA Status of a file with many extents', sizes=(4, 60), small=4, busy=True, config=many_extents)
+def allocated(crowd, size):
+    flood(crowd, size, lba_status)
+
+
 def idle_controller(peer, n):
     nv.expect((yield from associate(peer, hostnqn=name(8 + n % 100), hostid=struct.pack('<IIII', n, 0, 0, 1))))
     yield DRAIN

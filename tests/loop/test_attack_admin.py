@@ -18,6 +18,13 @@ attack_admin.SUBSYSTEMS = 200
 def others_are_served(t, attack):
     target = t.target([t.namespace(backend='memory')], target={'reactors': 1, **attack.target},
                       **(attack.config(t) if attack.config else {}))
+    if attack.run is attack_admin.allocated:
+        # The thread for such questions is started by the first one.
+        with host(target) as h:
+            h.enable()
+            nv.expect(h.admin.data_in(attack_admin.GET_LBA_STATUS, 4096, nsid=2, cdw12=4096 // 4 - 1,
+                                      cdw13=attack_admin.ALLOCATED << 24)[0])
+            h.shutdown()
     with Baseline(target):
         with host(target) as h:
             h.enable()

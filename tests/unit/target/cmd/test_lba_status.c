@@ -142,7 +142,54 @@ static void storage_is_lost(void)
 	CU_ASSERT_EQUAL(t_answer_status(p.admin), NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE);
 }
 
+/* A host has one question at a time, and then a pause of three times as long as it took; another
+ * host does not wait for it. */
+static void a_budget_of_a_host(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	struct t_conn *other = t_conn_new(p.env, 0, 0, 32);
+	struct nvme_sqe sqe;
+	struct list l;
+
+	t_connect_as(other, NVMF_CNTLID_DYNAMIC, T_HOST2, 2);
+	t_enable(other);
+	d->hold = true;
+	for (unsigned int i = 0; i < 3; i++) {
+		ask_sqe(p.admin, &sqe, &l, sizeof(l));
+		t_send(p.admin, &sqe, NULL, 0);
+	}
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(d->held_count, 1);
+	ask_sqe(other, &sqe, &l, sizeof(l));
+	t_send(other, &sqe, NULL, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 2);
+	t_advance(p.env, 10 * RD_NSEC_PER_MSEC);
+	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.admin), 1);
+	t_advance(p.env, 30 * RD_NSEC_PER_MSEC - 1);
+	CU_ASSERT_EQUAL(d->held_count, 1); /* the one of the other host */
+	t_advance(p.env, 1);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, 2);
+	/* The pause is bounded, and one that waits ends with its queue. */
+	t_advance(p.env, 100 * RD_NSEC_PER_SEC);
+	t_disk_finish(d, 1, 0);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(p.admin), 2);
+	t_advance(p.env, RDT_EXTENTS_PAUSE_MAX - 1);
+	CU_ASSERT_EQUAL(d->held_count, 1);
+	t_conn_cut(p.admin);
+	t_turn(p.env);
+	d->hold = false;
+	t_disk_finish(d, 0, 0);
+	t_turn(p.env);
+	t_env_free(p.env);
+}
+
 const struct t_case t_lba_status_cases[] = {
+	{"a host has a budget", a_budget_of_a_host},
 	{"allocated blocks, and no others", allocated},
 	{"blocks marked as uncorrectable count as allocated", marked_blocks},
 	{"only where all namespaces tell", unsupported},
