@@ -20,6 +20,9 @@
 /* least time between two transactions that the controller asks for */
 #define RENEW_MIN_NS RD_NSEC_PER_SEC
 
+/* A transaction that takes this long may meet a time limit of the target. */
+#define SLOW_NS (5 * RD_NSEC_PER_SEC)
+
 enum auth_step {
 	AUTH_NEGOTIATE, /* until Authentication Send is answered */
 	AUTH_CHALLENGE, /* until Authentication Receive is answered */
@@ -39,6 +42,7 @@ struct rdi_auth {
 	struct nvmf_auth_challenge challenge;
 	struct nvmf_auth_reply reply; /* its dhv is not kept */
 	struct rdi_auth_dh *dh;
+	uint64_t begun;                      /* ns */
 	uint8_t session[NVMF_AUTH_HASH_MAX]; /* unused with the null group */
 	int err;
 	char text[RDI_TEXT];
@@ -88,6 +92,14 @@ void rdi_auth_explain_end(struct rdi_queue *q)
 		q->err = a->err;
 		snprintf(q->text, sizeof(q->text), "%s: %.*s", q->remote,
 			 RDI_TEXT - RD_ADDR_TEXT - 2, a->text);
+	} else if (rd_loop_now_raw(q->loop) - a->begun >= SLOW_NS) {
+		/* Targets limit the time of a transaction, Diffie-Hellman on both sides included.
+		 */
+		snprintf(q->text, sizeof(q->text),
+			 "authentication as host NQN \"%s\" had not ended after %.1f s (does the "
+			 "target allow less time? whether the secret is right is unknown): %.200s",
+			 a->arg.hostnqn,
+			 (double)(rd_loop_now_raw(q->loop) - a->begun) / RD_NSEC_PER_SEC, text);
 	} else if (a->step == AUTH_SUCCESS1 || a->step == AUTH_REPLY) {
 		/* nvmet closes the connection at the same time as it sends Failure1, so Failure1
 		 * can get lost. */
@@ -424,6 +436,7 @@ static int start_auth(struct rdi_queue *q, const struct rdi_auth_arg *arg)
 	a->arg = *arg;
 	a->offer = arg->keys->offer;
 	a->offer.t_id = atomic_fetch_add(&arg->keys->t_id, 1);
+	a->begun = rd_loop_now_raw(q->loop);
 	a->step = AUTH_NEGOTIATE;
 	rc = submit_auth(a, nvme_fabrics_type_auth_send,
 			 nvmf_auth_build_negotiate(&a->offer, a->buf));

@@ -29,6 +29,7 @@ static struct {
 	unsigned int shut; /* so many I/O commands are refused, until the next authentication */
 	unsigned int refused;
 	uint16_t shut_status;
+	bool hold_reply; /* as the next, for the proof of the host only */
 	bool hold; /* the answer to the next Authentication Send is not sent, but kept here: */
 	struct t_conn *held_conn;
 	struct nvme_sqe held;
@@ -126,10 +127,10 @@ static bool auth_hook(struct t_fake *f, struct t_conn *conn, const struct nvme_s
 		else
 			CU_ASSERT_TRUE(t_read_host(f, sqe, buf, size));
 		peer_sent(buf, size);
-		if (peer.hold) {
+		if (peer.hold || (peer.hold_reply && peer.replied)) {
 			peer.held = *sqe;
 			peer.held_conn = conn;
-			peer.hold = false;
+			peer.hold = peer.hold_reply = false;
 			return true;
 		}
 		t_answer(conn, sqe, 0, 0);
@@ -449,7 +450,37 @@ static void options_are_checked(void)
 	rdinit_ctrl_free(&ctrl);
 }
 
+/* The target closes the connection @ms after it has the host's proof. */
+static void closed_after_the_proof(unsigned int ms, const char *says, const char *says_not)
+{
+	struct t_done done = {0};
+	struct rdinit_ctrl *ctrl;
+
+	auth_reset();
+	ctrl = auth_ctrl();
+	peer.hold_reply = true;
+	CU_ASSERT_EQUAL(rdinit_ctrl_authenticate_async(ctrl, NULL, t_done_fn, &done), 0);
+	while (peer.hold_reply)
+		CU_ASSERT_EQUAL_FATAL(rdinit_ctrl_process(ctrl, 0), 0);
+	t_advance(&t_fake, ms);
+	CU_ASSERT_EQUAL(rdinit_ctrl_process(ctrl, 0), 0);
+	t_break(peer.held_conn, -ECONNRESET);
+	rdinit_ctrl_process(ctrl, 0);
+	CU_ASSERT_EQUAL(done.calls, 1);
+	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, says));
+	CU_ASSERT_PTR_NULL(strstr(done.text, says_not));
+	rdinit_ctrl_free(&ctrl);
+}
+
+static void a_slow_authentication_does_not_doubt_the_secret(void)
+{
+	closed_after_the_proof(100, "is the secret the one", "had not ended");
+	closed_after_the_proof(6000, "had not ended after 6", "is the secret the one");
+}
+
 const struct t_case t_auth_cases[] = {
+	{"a slow authentication does not doubt the secret",
+	 a_slow_authentication_does_not_doubt_the_secret},
 	{"each queue authenticates once, and again when asked", each_queue_authenticates_once},
 	{"again with other secrets; a failure ends nothing", again_with_other_secrets},
 	{"not twice at the same time, nor without a secret", not_now},
