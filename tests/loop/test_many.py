@@ -149,16 +149,16 @@ def each_file_costs_the_same(t):
         return max((n for (v, _), n in counts.items() if v == verb), default=0)
 
     path = configure(t, *(file(n) for n in range(1, MANY + 1)))
-    t.run([program('rdtarget'), '--check', path], env=env)
-    check = done('--check')
-    t.eq(len(check), MANY, 'files that were looked at')
-    t.eq(most(check, 'stat'), 1, 'looks at one file by --check')
+    t.eq(t.run([program('rdtarget'), '--check', path], env=env).rc, 0, 'exit status of the check')
+    with open(log, encoding='utf-8') as f:
+        t.ok(folder not in f.read(), '--check has looked at a file, whose storage may hang')
     target = t.target(config=path, env=env)
     start = done('start')
     t.ok(most(start, 'stat') <= 4 and most(start, 'open') <= 2, f'one file at the start: {start.most_common(1)}')
     target.reload('reloaded: nothing has changed$')
     same = done('a reload')
-    t.eq((most(same, 'stat'), most(same, 'open')), (1, 0), 'looks at and opens of one file')
+    # Once by the reload; the comparison that goes on by itself may come to a file meanwhile.
+    t.ok(most(same, 'stat') in (1, 2) and not most(same, 'open'), f'one file at a reload: {same.most_common(1)}')
     configure(t, *(file(n, MANY + 1 if n == MANY // 2 else n) for n in range(1, MANY + 1)))
     target.reload('reloaded: 1 replaced$')
     one = done('a change of one')
@@ -166,7 +166,7 @@ def each_file_costs_the_same(t):
     changed = {str(MANY + 1), str(MANY // 2)}  # whether the old one is released is looked at by opening it
     t.ok(str(MANY + 1) in opened and opened <= changed, f'files that were opened: {opened}')
     others = max(n for (v, file_), n in one.items() if v == 'stat' and file_ not in changed)
-    t.eq(others, 1, 'looks at a file that has not changed')
+    t.ok(others in (1, 2), f'looks at a file that has not changed: {others}')
 
 
 @test

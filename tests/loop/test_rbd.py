@@ -132,7 +132,7 @@ def many_images_need_no_thread_and_little_memory_each(t):
 
 @test
 def an_image_that_does_not_exist_is_an_error_at_the_start(t):
-    config = configured(t, [cluster().namespace(1, 'missing')])
+    config = configured(t, [cluster().namespace(1, 'missing')], target={'start': 'all-or-nothing'})
     for args in ((), ('--check=full',)):
         res = t.run([program('rdtarget'), '-c', config, *args])
         t.eq(res.rc, 1)
@@ -146,7 +146,8 @@ def an_image_that_does_not_exist_is_an_error_at_the_start(t):
 @test
 def a_user_without_the_right_key_is_an_error_at_the_start(t):
     keyring = t.file('wrong', b'[client.gateway]\nkey = AQAAAAAAAAAAEAAAAAAAAAAAAAAAAAAAAAAAAA==\n')
-    config = configured(t, [cluster().namespace(1, cluster().image('8M'))], ceph={'keyring': keyring})
+    config = configured(t, [cluster().namespace(1, cluster().image('8M'))], ceph={'keyring': keyring},
+                        target={'start': 'all-or-nothing'})
     res = t.run([program('rdtarget'), '-c', config])
     t.eq(res.rc, 1)
     t.match(r"ceph: cannot connect to the cluster test as client\.gateway: .*; check its monitors and the user's key",
@@ -158,7 +159,7 @@ def an_image_that_is_created_later_appears(t):
     target = t.target(config=configured(t, [t.namespace(1, backend='memory')]))
     configured(t, [t.namespace(1, backend='memory'), cluster().namespace(2, 'later')])
     since = target.mark()
-    target.reload()
+    target.reload('reloaded in part: 1 problems')
     target.expect(r'namespace 2: is being opened', since=since)
     target.expect(r'namespace 2: rbd: image rbd/later: the image cannot be opened', since=since)
     t.eq(t.rdinit('list-ns', target.uri(nsid=None), '-o', 'json').text.count('"nsid"'), 1, 'namespaces')
@@ -166,7 +167,7 @@ def an_image_that_is_created_later_appears(t):
     target.expect(r'namespace 2: added, 16384 blocks', since=since)
     t.eq(t.rdinit('read', target.uri(2), '-z', '4k').out, bytes(4096))
     configured(t, [t.namespace(1, backend='memory'), cluster().namespace(3, 'never')])
-    target.reload()
+    target.reload('reloaded in part: 1 removed, 1 problems')
     configured(t, [t.namespace(1, backend='memory')])
     t.match('1 removed', target.reload())
 
@@ -251,7 +252,7 @@ def signals_while_the_start_waits_for_the_cluster(t):
 
     def start(name):
         proc = t.spawn(name, [program('rdtarget'), '--log', 'info', '-c', config])
-        proc.expect(r'waiting at most 10 s for storage to answer')
+        proc.expect(r'waiting at most 4 s for storage to answer')
         return proc
     ended = start('ended')
     ended.signal(signal.SIGTERM)
@@ -259,7 +260,7 @@ def signals_while_the_start_waits_for_the_cluster(t):
     t.ok('does not answer yet' not in ended.text(), 'waited after SIGTERM')
     reloaded = start('reloaded')
     reloaded.signal(signal.SIGHUP)
-    reloaded.expect(r'reloaded: nothing has changed')
+    reloaded.expect(r'reloaded: 1 in progress')
 
 
 @test
