@@ -396,11 +396,11 @@ static void not_opened(struct rdt_ns *ns, int err, const char *text)
 static void take_backend(struct rdt_ns *ns, struct rdt_bdev *bdev)
 {
 	char text[512] = "";
-	int err = rdt_ns_attach(ns, bdev);
+	int err = rdt_ns_attach(ns, bdev, text, sizeof(text));
 
 	if (err) {
 		rdt_bdev_close(&bdev);
-		opening_failed(ns, err, "what is stored about it cannot be used: see the log");
+		opening_failed(ns, err, text[0] ? text : strerror(-err));
 		return;
 	}
 	rdt_opening_watch(ns);

@@ -114,14 +114,14 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	return 0;
 }
 
-int rdt_ns_attach(struct rdt_ns *ns, struct rdt_bdev *bdev)
+int rdt_ns_attach(struct rdt_ns *ns, struct rdt_bdev *bdev, char *said, size_t size)
 {
 	int err;
 
 	ns->bdev = bdev;
-	err = rdt_ns_protect_open(ns);
+	err = rdt_ns_protect_open(ns, said, size);
 	if (!err)
-		err = rdt_resv_open(ns);
+		err = rdt_resv_open(ns, said, size);
 	if (err) {
 		ns->bdev = NULL;
 		return err;

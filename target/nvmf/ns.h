@@ -173,8 +173,8 @@ static inline uint32_t rdt_ns_ana_group(const struct rdt_ns *ns)
 int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
 		  struct rdt_ns **out);
 /* Give it @bdev, which it owns on success, and restore what is stored about it: reservations and
- * write protection. Logs the reason of an error. */
-int rdt_ns_attach(struct rdt_ns *ns, struct rdt_bdev *bdev);
+ * write protection. Returns 0, or -errno with a sentence in @said, or without one. */
+int rdt_ns_attach(struct rdt_ns *ns, struct rdt_bdev *bdev, char *said, size_t size);
 /* Take that back, and return the backend, which does not use @ns any more; NULL: it has none. */
 struct rdt_bdev *rdt_ns_detach(struct rdt_ns *ns);
 void rdt_ns_free(struct rdt_ns *ns); /* no reactor has a channel, and @job is NULL */
@@ -196,8 +196,8 @@ void rdt_ns_post(struct rdt_ns *ns, void (*fn)(struct rd_msg *msg),
 		 void (*moved)(struct rdt_ns *ns), bool waits);
 
 /* ns_protect.c: feature 84h */
-/* main thread; restores the stored state, or logs why it cannot */
-int rdt_ns_protect_open(struct rdt_ns *ns);
+/* main thread; restores the stored state, or says why it cannot */
+int rdt_ns_protect_open(struct rdt_ns *ns, char *said, size_t size);
 /* Store @wp for req->ns, which @req refers to. Completes @req afterwards. */
 enum rdt_exec rdt_ns_protect(struct rdt_req *req, uint8_t wp);
 

@@ -39,7 +39,7 @@ static void protect_file_name(const struct rdt_ns *ns, char *name, size_t size)
 	snprintf(name, size, "%s" FILE_SUFFIX, uuid);
 }
 
-int rdt_ns_protect_open(struct rdt_ns *ns)
+int rdt_ns_protect_open(struct rdt_ns *ns, char *said, size_t size)
 {
 	struct rdt_target *t = ns->subsys->target;
 	struct rdt_state_job job;
@@ -61,12 +61,12 @@ int rdt_ns_protect_open(struct rdt_ns *ns)
 		err = err ? err : -EINVAL;
 	free(text);
 	if (err)
-		rd_err(t->log, RD_LOG_TARGET,
-		       "%s namespace %u: cannot use %s/%s: %s; it stores the write protection "
-		       "state, expected \"%.*s\" or \"%.*s\"; correct or remove the file",
-		       ns->subsys->nqn, ns->nsid, rdt_state_dir(t->state), job.name, strerror(-err),
-		       (int)strlen(TEXT_PROTECT) - 1, TEXT_PROTECT, (int)strlen(TEXT_PERMANENT) - 1,
-		       TEXT_PERMANENT);
+		snprintf(said, size,
+			 "cannot use %s/%s: %s; it stores the write protection state, expected "
+			 "\"%.*s\" or \"%.*s\"; correct or remove the file",
+			 rdt_state_dir(t->state), job.name, strerror(-err),
+			 (int)strlen(TEXT_PROTECT) - 1, TEXT_PROTECT,
+			 (int)strlen(TEXT_PERMANENT) - 1, TEXT_PERMANENT);
 	return err;
 }
 

@@ -602,7 +602,8 @@ bool rdt_resv_ptpl(const struct rdt_ns *ns)
 
 /* ---- namespaces come and go ---- */
 
-static int load_resv(struct rdt_resv *resv)
+/* On failure with a sentence in @said. */
+static int load_resv(struct rdt_resv *resv, char *said, size_t size)
 {
 	struct rdt_target *t = resv_target(resv);
 	char why[160];
@@ -620,11 +621,10 @@ static int load_resv(struct rdt_resv *resv)
 		snprintf(why, sizeof(why), "%s", strerror(-err));
 	free(text);
 	if (err)
-		rd_err(t->log, RD_LOG_TARGET,
-		       "%s namespace %u: reservations in %s/%s: %s; restore the file, or remove it "
-		       "to forget all reservations of this namespace",
-		       resv->ns->subsys->nqn, resv->ns->nsid, rdt_state_dir(t->state), resv->file,
-		       why);
+		snprintf(said, size,
+			 "reservations in %s/%s: %s; restore the file, or remove it to forget all "
+			 "reservations of this namespace",
+			 rdt_state_dir(t->state), resv->file, why);
 	else
 		rd_info(t->log, RD_LOG_TARGET,
 			"%s namespace %u: %u registrants and reservation type %u restored",
@@ -650,7 +650,7 @@ static void ignore_stored_resv(struct rdt_resv *resv)
 						   : "reservations is off");
 }
 
-int rdt_resv_open(struct rdt_ns *ns)
+int rdt_resv_open(struct rdt_ns *ns, char *said, size_t size)
 {
 	struct rdt_resv *resv = calloc(1, sizeof(*resv));
 	bool stored = ns->subsys->target->state;
@@ -665,7 +665,7 @@ int rdt_resv_open(struct rdt_ns *ns)
 	uuid_unparse_lower(ns->cfg->uuid_bytes, uuid);
 	snprintf(resv->file, sizeof(resv->file), "%s.resv.json", uuid);
 	if (stored && rdt_resv_offered(ns->subsys) && !resv_is_shared(ns))
-		err = load_resv(resv);
+		err = load_resv(resv, said, size);
 	else if (stored)
 		ignore_stored_resv(resv);
 	if (!err)

@@ -19,8 +19,8 @@ struct rdt_resv_log;
 struct rdt_subsys;
 
 /* ns_resv.c, resv_log.c. Called on a reactor, except where another thread is named. */
-/* main thread; restores the stored state, or logs why it cannot */
-int rdt_resv_open(struct rdt_ns *ns);
+/* main thread; restores the stored state, or says why it cannot */
+int rdt_resv_open(struct rdt_ns *ns, char *said, size_t size);
 void rdt_resv_close(struct rdt_ns *ns); /* main thread; no reservation command is in progress */
 const struct rdt_resv_snap *rdt_resv_first(
 	const struct rdt_ns *ns); /* the snapshot with which a channel begins */

@@ -196,7 +196,7 @@ def random_kills_lose_nothing_that_was_answered(t):
 
 
 @test
-def a_damaged_file_stops_the_start_with_the_reason(t):
+def a_damaged_file_keeps_its_namespace_away_with_the_reason(t):
     target = serve(t)
     with Owner(target, 1) as one:
         nv.expect(one.register(cptpl=CPTPL_PERSIST))
@@ -204,9 +204,11 @@ def a_damaged_file_stops_the_start_with_the_reason(t):
     name = os.listdir(t.path('state'))[0]
     with open(os.path.join(t.path('state'), name), 'r+', encoding='ascii') as f:
         f.truncate(20)
-    res = t.run([os.environ['RDTARGET'], '-c', config(t)])
-    t.eq(res.rc, 1)
-    t.match(rf'reservations in .*/{name}: line \d+: .*remove it to forget', res.err)
+    target = t.target(config=config(t))
+    target.expect(rf'namespace 1: reservations in .*/{name}: line \d+: .*remove it to forget')
+    target.expect('1 namespaces cannot be served now')
+    os.unlink(os.path.join(t.path('state'), name))
+    target.reload('reloaded: 1 namespaces added$')
 
 
 @test
