@@ -390,7 +390,7 @@ static void print_header(const struct top_view *v, unsigned int columns)
 	printf("%.*s\n", (int)columns, line);
 }
 
-static void draw(const struct top_view *v)
+static void draw_top(const struct top_view *v)
 {
 	struct top_screen screen = screen_size();
 
@@ -404,7 +404,7 @@ static void draw(const struct top_view *v)
 }
 
 /* Returns false when the user quits. */
-static bool take_key(struct top_view *v, char key)
+static bool press_key(struct top_view *v, char key)
 {
 	if (key == 'q' || key == 'Q')
 		return false;
@@ -415,7 +415,7 @@ static bool take_key(struct top_view *v, char key)
 			v->order = &top_orders[i];
 	if (v->top)
 		sort_top(v->top, v->order);
-	draw(v);
+	draw_top(v);
 	return true;
 }
 
@@ -439,7 +439,7 @@ static bool await_interval(unsigned int seconds, struct top_view *v)
 		in.revents = 0;
 		if (poll(&in, v ? 1 : 0, (int)(end - now)) < 0 && errno != EINTR)
 			return false;
-		if (in.revents && (read(STDIN_FILENO, &key, 1) != 1 || !take_key(v, key)))
+		if (in.revents && (read(STDIN_FILENO, &key, 1) != 1 || !press_key(v, key)))
 			return false;
 	}
 	return !top_ended;
@@ -450,7 +450,7 @@ static void show_rates(struct top_view *v, json_t *now, const json_t *before)
 	json_decref(v->top);
 	v->top = top_between(now, before);
 	sort_top(v->top, v->order);
-	draw(v);
+	draw_top(v);
 }
 
 static int top_live(const struct rdctl *ctl, unsigned int seconds, json_t *before)
@@ -470,7 +470,7 @@ static int top_live(const struct rdctl *ctl, unsigned int seconds, json_t *befor
 		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	}
 	fputs(SCREEN, stdout);
-	draw(&v);
+	draw_top(&v);
 	while (await_interval(seconds, keys ? &v : NULL)) {
 		now = top_counters(ctl, &code);
 		if (!now)
