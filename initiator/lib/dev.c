@@ -290,6 +290,10 @@ static int dev_check_opts(const char *func, const struct rdinit_dev_opts *o)
 	if (o->pool_bytes > UINT32_MAX)
 		return rdi_fail(func, -EINVAL, "pool_bytes is %zu, expected less than 4 GiB",
 				o->pool_bytes);
+	if (o->ctrl && o->ctrl->keep_alive_tmo_ms == 0)
+		return rdi_fail(func, -EINVAL,
+				"keep_alive_tmo_ms is 0, expected at least 100: a device needs "
+				"keep-alive to know when a lost write cannot be executed any more");
 	return 0;
 }
 
@@ -455,10 +459,6 @@ int rdi_dev_create_env(const struct rdinit_dev_opts *given, const struct rdi_env
 		rc = RDI_CHECK_SIZE(func, opts.ctrl, rdinit_ctrl_opts, RDI_OPTS_FIRST);
 	if (!rc)
 		rc = dev_check_opts(func, &opts);
-	if (!rc && opts.ctrl && opts.ctrl->keep_alive_tmo_ms == 0)
-		rc = rdi_fail(func, -EINVAL,
-			      "keep_alive_tmo_ms is 0, expected at least 100: a device needs "
-			      "keep-alive to know when a lost write cannot be executed any more");
 	if (rc)
 		return rc;
 	dev = calloc(1, sizeof(*dev));

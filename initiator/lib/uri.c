@@ -89,6 +89,8 @@ static const char *parse_authority(const char *p, const char *end, struct rdinit
 		if (!host_end)
 			host_end = end;
 		bad = decode(host, (size_t)(host_end - host), uri->traddr, sizeof(uri->traddr));
+		if (!bad && strchr(uri->traddr, ':'))
+			return "the host has an encoded colon; an IPv6 address must be in brackets";
 		rest = host_end;
 	}
 	if (bad)

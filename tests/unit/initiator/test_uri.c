@@ -69,6 +69,7 @@ static void bad(void)
 		{"nvme+rdma://h:44a/" NQN, "port"},
 		{"nvme+rdma://h:123456789/" NQN, "port"},
 		{"nvme+rdma://2001:db8::1/" NQN, "bracket"},
+		{"nvme+rdma://2001%3Adb8%3A%3A1/" NQN, "bracket"},
 		{"nvme+rdma://[2001:db8::1/" NQN, "]"},
 		{"nvme+rdma://[192.0.2.1]/" NQN, "IPv6"},
 		{"nvme+rdma://[::1]x/" NQN, "port"},
