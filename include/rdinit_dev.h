@@ -338,8 +338,8 @@ struct rdinit_dev_info {
 	uint32_t preferred_write;
 	uint32_t optimal_write;
 	uint32_t preferred_deallocate;
-	bool compare;                 /**< RDINIT_DEV_COMPARE is supported */
-	bool compare_write;           /**< RDINIT_DEV_COMPARE_WRITE is supported */
+	bool compare;       /**< RDINIT_DEV_COMPARE is supported */
+	bool compare_write; /**< RDINIT_DEV_COMPARE_WRITE is supported */
 	/* These three, preferred_* and optimal_*, and @c extents: now; of the paths in use. */
 	bool deallocated_is_zero;     /**< DLFEAT: deallocated blocks are read as zeroes */
 	bool volatile_cache;          /**< VWC: flush is needed */

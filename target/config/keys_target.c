@@ -21,7 +21,7 @@ static const struct rdt_choice starts[] = {
 	{NULL, 0},
 };
 
-#define T         struct rdt_limits_config
+#define T struct rdt_limits_config
 #define LIMIT(field, most, default, text)                                       \
 	{                                                                       \
 #field, RDT_KEY_NUMBER, RDT_WHEN_RESTART, RDT_AT(T, field),     \

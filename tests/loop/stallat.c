@@ -51,7 +51,7 @@ static void wait_while(const char *file)
 int io_uring_submit(struct io_uring *ring)
 {
 	const char *file = getenv("STALL");
-	int (*real)(struct io_uring *ring);
+	int (*real)(struct io_uring * ring);
 	int rc;
 
 	*(void **)&real = dlsym(RTLD_NEXT, "io_uring_submit");

@@ -8,7 +8,7 @@ import nvmf_peer as nv
 from t_control import Control, with_socket
 from t_loop import NQN, each, main, requires_engine, test, wait_for
 from t_serving import memory
-from t_storage import WRITE_ZEROES, Frozen, hang_env, pattern
+from t_storage import MIB, WRITE_ZEROES, Frozen, as_root, hang_env, pattern
 
 QUEUES, EACH = 6, 100
 FLUSH = 0
@@ -16,6 +16,8 @@ FLUSH = 0
 
 class Preload:
     """The file of namespace 1 is on storage that hangs, as a library before the C library plays it."""
+
+    keys = {'size': '16MiB'}
 
     def __init__(self, t):
         self.path, self.trigger = t.path('sick.img'), t.path('hang')
@@ -38,6 +40,8 @@ class Preload:
 class OnFrozen(Frozen):
     """The file is on a file system that is frozen: the kernel blocks what would change it."""
 
+    keys = {'size': '16MiB'}
+
     def __init__(self, t):
         super().__init__(t)
         self.env, self.path, self.healthy = None, f'{self.where}/sick.img', t.path('healthy.img')
@@ -47,8 +51,22 @@ class OnFrozen(Frozen):
         return self.frozen
 
 
+class Device(OnFrozen):
+    """A block device whose requests do not end: its blocks are a file on a file system that is frozen."""
+
+    keys = {'backend': 'block', 'size': None}
+
+    def __init__(self, t):
+        super().__init__(t)
+        with open(self.path, 'wb') as f:
+            f.truncate(16 * MIB)
+        self.path = as_root(t, 'losetup', '--find', '--show', self.path)
+        t.cleanup(t.run, ['losetup', '--detach', self.path])
+
+
 FAULTS = (('preload, io_uring', Preload, 'io_uring', 'off'), ('preload, aio', Preload, 'aio', 'off'),
           ('frozen, io_uring', OnFrozen, 'io_uring', 'auto'), ('frozen, io_uring, buffered', OnFrozen, 'io_uring', 'off'),
+          ('device, io_uring', Device, 'io_uring', 'auto'), ('device, aio', Device, 'aio', 'auto'),
           ('frozen, aio', OnFrozen, 'aio', 'auto'), ('frozen, aio, buffered', OnFrozen, 'aio', 'off'))
 
 
@@ -78,7 +96,7 @@ def everything(t, queue, seed):
 def six_hundred_commands_that_hang(t, fault, engine, direct):
     requires_engine(engine)
     sick = fault(t)
-    target = t.target([t.namespace(1, path=sick.path, size='16MiB', engine=engine, direct=direct),
+    target = t.target([t.namespace(1, path=sick.path, engine=engine, direct=direct, **sick.keys),
                        t.namespace(2, path=sick.healthy, size='16MiB', engine=engine, direct=direct)], target={'reactors': 1}, env=sick.env)
     with nv.Host(target.addr, target.port, NQN) as h:
         h.enable()

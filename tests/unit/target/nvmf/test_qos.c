@@ -208,7 +208,8 @@ static void bad_limits_are_refused(void)
 	} rows[] = {
 		{"", "", "qos: limits nothing"},
 		{"iops: 0", "", "qos.iops: found 0, expected 1"},
-		{"bandwidth: 100", "", "qos.bandwidth: found \"100\", expected 64KiB to 1TiB per second"},
+		{"bandwidth: 100", "",
+		 "qos.bandwidth: found \"100\", expected 64KiB to 1TiB per second"},
 		{"bandwidth: fast", "", "qos.bandwidth: found \"fast\""},
 		{"iops: 10, read_iops: 11", "", "read_iops: is above"},
 		{"bandwidth: 1MiB, write_bandwidth: 2MiB", "", "write_bandwidth: is above"},
