@@ -14,6 +14,7 @@
 #include "auth.h"
 #include "ctrl.h"
 #include "events.h"
+#include "peers.h"
 #include "stale_write.h"
 #include "subsys.h"
 #include "target/config/tgt_limits.h"
@@ -79,6 +80,7 @@ int rdt_host_access_init(struct rdt_subsys *ss)
 void rdt_host_access_fini(struct rdt_subsys *ss)
 {
 	list_fini(&ss->hosts);
+	rdt_slots_fini(&ss->listed);
 }
 
 /* ---- subsystems ---- */
@@ -153,13 +155,104 @@ static bool set_hidden(struct rdt_ctrl *ctrl, unsigned int slot, bool hidden)
 		       : rdt_slots_clear(&ctrl->hidden, slot)) != hidden;
 }
 
+/* A host that some namespaces list. */
+struct rdt_listed {
+	LIST_ENTRY(rdt_listed) link;
+	unsigned int count; /* freed with the last one */
+	unsigned int room;
+	uint16_t *slots; /* of the namespaces */
+	char nqn[];
+};
+
+static struct rdt_listed_bucket *listed_bucket(struct rdt_subsys *ss, const char *nqn)
+{
+	return &ss->listed_hosts[rdt_peer_hash(nqn, strlen(nqn)) % RDT_HOST_BUCKETS];
+}
+
+static struct rdt_listed *find_listed(struct rdt_subsys *ss, const char *nqn)
+{
+	struct rdt_listed *e;
+
+	LIST_FOREACH (e, listed_bucket(ss, nqn), link)
+		if (strcmp(e->nqn, nqn) == 0)
+			break;
+	return e;
+}
+
+static void free_listed(struct rdt_listed *e)
+{
+	if (e->count)
+		return;
+	LIST_REMOVE(e, link);
+	free(e->slots);
+	free(e);
+}
+
+/* Without memory the namespace stays hidden from later controllers of this host. */
+static void add_listed(struct rdt_subsys *ss, const char *nqn, unsigned int slot)
+{
+	struct rdt_listed *e = find_listed(ss, nqn);
+	uint16_t *slots;
+
+	if (!e) {
+		e = calloc(1, sizeof(*e) + strlen(nqn) + 1);
+		if (!e)
+			return;
+		strcpy(e->nqn, nqn);
+		LIST_INSERT_HEAD(listed_bucket(ss, nqn), e, link);
+	}
+	if (e->count == e->room) {
+		slots = realloc(e->slots, (2 * (size_t)e->room + 4) * sizeof(*slots));
+		if (!slots) {
+			free_listed(e);
+			return;
+		}
+		e->slots = slots;
+		e->room = 2 * e->room + 4;
+	}
+	e->slots[e->count++] = (uint16_t)slot;
+}
+
+static void remove_listed(struct rdt_subsys *ss, const char *nqn, unsigned int slot)
+{
+	struct rdt_listed *e = find_listed(ss, nqn);
+
+	for (unsigned int i = 0; e && i < e->count; i++) {
+		if (e->slots[i] != slot)
+			continue;
+		e->slots[i] = e->slots[--e->count];
+		free_listed(e);
+		return;
+	}
+}
+
+/* @ns has this list from now on (@on), or no longer. subsys->lock is held. */
+static void index_ns_hosts(const struct rdt_ns *ns, bool on)
+{
+	struct rdt_subsys *ss = ns->subsys;
+
+	if (ns->hosts.any)
+		return;
+	if (on)
+		rdt_slots_set(&ss->listed, ns->slot);
+	else
+		rdt_slots_clear(&ss->listed, ns->slot);
+	for (unsigned int i = 0; i < ns->hosts.count; i++) {
+		if (on)
+			add_listed(ss, ns->hosts.nqns[i], ns->slot);
+		else
+			remove_listed(ss, ns->hosts.nqns[i], ns->slot);
+	}
+}
+
+/* The cost depends on how many namespaces list the host, not on how many there are. */
 void rdt_host_access_add_ctrl(struct rdt_ctrl *ctrl)
 {
-	const struct rdt_ns *ns;
+	const struct rdt_listed *e = find_listed(ctrl->subsys, ctrl->hostnqn);
 
-	TAILQ_FOREACH (ns, &ctrl->subsys->namespaces, link)
-		if (!list_has(&ns->hosts, ctrl->hostnqn))
-			set_hidden(ctrl, ns->slot, true);
+	rdt_slots_copy(&ctrl->hidden, &ctrl->subsys->listed);
+	for (unsigned int i = 0; e && i < e->count; i++)
+		set_hidden(ctrl, e->slots[i], false);
 }
 
 /* subsys->lock is held. */
@@ -194,7 +287,9 @@ static int replace_ns_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned
 	pthread_mutex_lock(&ss->lock);
 	if (tell && !list_equal(&ns->hosts, &next))
 		count_change(ns);
+	index_ns_hosts(ns, false);
 	list_swap(&ns->hosts, &next);
+	index_ns_hosts(ns, true);
 	apply_ns_hosts(ns, tell);
 	pthread_mutex_unlock(&ss->lock);
 	list_fini(&next);
@@ -216,6 +311,7 @@ void rdt_host_access_remove_ns(struct rdt_ns *ns)
 	struct rdt_subsys *ss = ns->subsys;
 
 	pthread_mutex_lock(&ss->lock);
+	index_ns_hosts(ns, false);
 	list_fini(&ns->hosts);
 	apply_ns_hosts(ns, false);
 	rdt_fence_forget_ns(ss, ns->slot);

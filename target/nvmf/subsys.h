@@ -12,11 +12,13 @@
 #include "util/loop.h"
 #include "cntlid.h"
 #include "host_ids.h"
+#include "slots.h"
 #include "target/config/config.h"
 #include "target/config/tgt_limits.h"
 
 struct rdt_ana_order;
 struct rdt_ctrl;
+struct rdt_listed;
 struct rdt_ns;
 struct rdt_qos_limiter;
 struct rdt_bdev;
@@ -93,7 +95,10 @@ struct rdt_subsys {
 	_Atomic uint64_t auth_successes; /* queues that were authenticated */
 	_Atomic uint64_t auth_failures;
 	struct rdt_host_list hosts; /* hosts that may connect */
-	uint8_t duplicate_host;     /* enum rdt_duplicate_host */
+	struct rdt_slots listed;    /* namespaces with a list of hosts; under @lock */
+	/* which of these list a host, by name: host_access.c; under @lock */
+	LIST_HEAD(rdt_listed_bucket, rdt_listed) listed_hosts[RDT_HOST_BUCKETS];
+	uint8_t duplicate_host; /* enum rdt_duplicate_host */
 	uint16_t cntlid_min;
 	uint16_t cntlid_max;
 	_Atomic uint64_t ana_moves;      /* namespaces that have moved to another group */

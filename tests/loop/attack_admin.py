@@ -187,5 +187,6 @@ def come_and_go(peer, numbers):
 @attack('Connects, most namespaces hidden', sizes=(4, 60), small=4, busy=True, config=most_hidden)
 def connects(crowd, size):
     """Each makes a controller, for which all namespaces count, and ends it."""
+    os.nice(19)
     numbers = itertools.count()
     crowd.open(size, lambda peer: come_and_go(peer, numbers), again=True)

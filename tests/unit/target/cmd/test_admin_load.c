@@ -106,6 +106,27 @@ static void discovery_log_is_kept(void)
 	t_env_free(env);
 }
 
+/* A new controller looks at the namespaces that list its host, and at no other. */
+static void a_controller_costs_its_lists(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_ns *ns = t_ns_of(p.env->t->subsys[0], 5);
+	const char *two[] = {T_HOST2};
+	struct t_conn *c = t_conn_new(p.env, 0, 0, 32), *d = t_conn_new(p.env, 0, 0, 32);
+
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(ns, two, 1), 0);
+	ns->hosts.any = true; /* nobody asks the namespace itself */
+	t_connect_as(c, NVMF_CNTLID_DYNAMIC, T_HOST, 1);
+	CU_ASSERT_FALSE(rdt_ns_visible(c->qp.ctrl, ns));
+	t_connect_as(d, NVMF_CNTLID_DYNAMIC, T_HOST2, 2);
+	CU_ASSERT_TRUE(rdt_ns_visible(d->qp.ctrl, ns));
+	ns->hosts.any = false;
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(ns, NULL, 0), 0);
+	CU_ASSERT_TRUE(rdt_ns_visible(c->qp.ctrl, ns));
+	t_turn(p.env);
+	t_pair_free(&p);
+}
+
 #define HOST_PART (RDT_ADMIN_HOST / RDT_ADMIN_COST) /* commands without data in a turn */
 
 static void send_many(struct t_conn *c, unsigned int count)
@@ -227,6 +248,7 @@ const struct t_case t_admin_load_cases[] = {
 	{"the ANA log is made once", ana_log_is_kept},
 	{"the ANA log of a host that does not see all", ana_log_of_some},
 	{"the discovery log is made once for a generation", discovery_log_is_kept},
+	{"a new controller costs what lists its host", a_controller_costs_its_lists},
 	{"a host has a part of a turn", a_turn_of_a_host},
 	{"all hosts have a part of a turn", a_turn_of_all},
 	{"a page is paid for", a_page_is_paid_for},
