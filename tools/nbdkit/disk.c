@@ -58,6 +58,9 @@ struct rdn_disk {
 	struct rdn_queue queue[RDN_QUEUES_MAX];
 	unsigned int n_queues; /* number of queues that have a channel */
 	atomic_bool tells;     /* report lost paths; false while opening and closing */
+	bool opened;           /* opening has ended, */
+	int open_err;          /* with this, */
+	char open_why[512];    /* for this reason */
 	bool lost[RDINIT_DEV_PATHS_MAX];
 };
 
@@ -451,14 +454,47 @@ int rdn_disk_check(const struct rdn_config *config)
 	return rc;
 }
 
+static void rdn_opened(void *user, const struct rdinit_completion *c)
+{
+	struct rdn_disk *disk = user;
+
+	disk->opened = true;
+	disk->open_err = c->err;
+	snprintf(disk->open_why, sizeof(disk->open_why), "%s", c->text);
+}
+
+/* A target that says nothing, or nonsense, keeps neither a client that has gone nor nbdkit. */
+static int rdn_wait_open(struct rdn_disk *disk)
+{
+	const char *subnqn = rdn_subnqn(disk->config);
+
+	while (!disk->opened) {
+		if (rdinit_dev_process(disk->dev, LOOK_SECONDS * 1000))
+			return rdn_library_error(subnqn);
+		if (!disk->opened && nbdkit_nanosleep(0, 1) < 0) {
+			nbdkit_error("%s: not connected: the client has gone, or nbdkit ends",
+				     subnqn);
+			return -1;
+		}
+	}
+	if (!disk->open_err)
+		return 0;
+	nbdkit_error("%s: %s", subnqn, disk->open_why);
+	return -1;
+}
+
 static int rdn_connect(struct rdn_disk *disk)
 {
 	const char *subnqn = rdn_subnqn(disk->config);
 
 	if (rdn_make_device(disk->config, disk, &disk->dev))
 		return -1;
+	if (rdinit_dev_open_async(disk->dev, rdn_opened, disk))
+		return rdn_library_error(subnqn);
+	if (rdn_wait_open(disk))
+		return -1;
 	rdinit_dev_info_init(&disk->info);
-	if (rdinit_dev_open(disk->dev) || rdinit_dev_get_info(disk->dev, &disk->info))
+	if (rdinit_dev_get_info(disk->dev, &disk->info))
 		return rdn_library_error(subnqn);
 	return rdn_check_size(&disk->info);
 }

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
@@ -39,10 +40,11 @@ static struct rdinit_auth_opts auth; /* config.ctrl refers to it, too */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* The following are guarded by @lock. */
 static struct rdn_disk *shared;
-static unsigned int n_clients;
+static LIST_HEAD(, rdn_client) clients = LIST_HEAD_INITIALIZER(clients);
 
 /* A client. */
 struct rdn_client {
+	LIST_ENTRY(rdn_client) link;
 	struct rdn_disk *disk;
 	/* as of connecting: nbdkit reports no other size to the client later */
 	struct rdinit_dev_info info;
@@ -59,8 +61,25 @@ static void rdn_load(void)
 	config.dev.channels = QUEUES_DEFAULT;
 }
 
+/* With @lock held. */
+static void rdn_leave_disk(struct rdn_client *c)
+{
+	LIST_REMOVE(c, link);
+	free(c);
+	if (LIST_EMPTY(&clients))
+		rdn_disk_close(&shared);
+}
+
+/*
+ * nbdkit does not close the clients that it has when it is to end, only waits until their requests
+ * have ended. No thread of the disk may be left when the plugin is gone from memory.
+ */
 static void rdn_unload(void)
 {
+	pthread_mutex_lock(&lock);
+	while (!LIST_EMPTY(&clients))
+		rdn_leave_disk(LIST_FIRST(&clients));
+	pthread_mutex_unlock(&lock);
 	free(strings.hostnqn);
 	free(strings.hostid);
 	free(strings.provider);
@@ -239,14 +258,9 @@ static int rdn_config_complete(void)
 
 static void rdn_close(void *handle)
 {
-	struct rdn_client *c = handle;
-
 	pthread_mutex_lock(&lock);
-	n_clients--;
-	if (!n_clients)
-		rdn_disk_close(&shared);
+	rdn_leave_disk(handle);
 	pthread_mutex_unlock(&lock);
-	free(c);
 }
 
 /* @lock is held. */
@@ -254,7 +268,7 @@ static int rdn_join_disk(struct rdn_client *c)
 {
 	if (!shared && rdn_disk_open(&config, &shared))
 		return -1;
-	n_clients++;
+	LIST_INSERT_HEAD(&clients, c, link);
 	c->disk = shared;
 	if (rdn_disk_info(shared, &c->info))
 		return -1;
