@@ -6,7 +6,7 @@
  * their capsules, and their queues take turns (req_pool.c).
  */
 #ifndef RDT_ADMIN_TURN_H
-#define RDT_ADMIN_LOOK 4u /* of looking at a namespace, beyond a few */
+#define RDT_ADMIN_LOOK 8u /* of looking at a namespace, beyond a few */
 #define RDT_ADMIN_TURN_H
 
 #include <stdbool.h>
