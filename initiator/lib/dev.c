@@ -487,12 +487,11 @@ int rdi_dev_create_env(const struct rdinit_dev_opts *given, const struct rdi_env
 		return rc;
 	}
 	rc = dev_check_ctrl(dev);
-	if (rc) {
+	if (rc)
 		dev_destroy(dev);
-		return rc;
-	}
-	*out = dev;
-	return 0;
+	else
+		*out = dev;
+	return rc;
 }
 
 int rdinit_dev_create(const struct rdinit_dev_opts *opts, struct rdinit_dev **out)
