@@ -14,6 +14,7 @@ Environment (meson sets the first two):
   LIBRDINIT                   with "verbs": the shared library, through which the tests are a host
   RD_TEST_SCALE=N             counts and amounts of data divided by N, for a slow machine
   RD_TEST_LONG=1              the long counts and durations
+  RD_TEST_CASES               only the cases with these names, one in each line
   RD_TEST_MUTANTS=all|REV     of tests/sim: all mutants, or those of files that differ from a revision of git
   RD_TEST_KEEP=1              keep every test's directory, not only those of failures
   TMPDIR                      where the directories are made; default /var/tmp (a real file system)
@@ -675,7 +676,8 @@ def main(fabrics=('iwarp', 'verbs')):
     if FABRIC not in ('iwarp', 'verbs'):
         print(f'Bail out! RD_TEST_FABRIC is {FABRIC}, expected iwarp or verbs')
         return 1
-    wanted = [row for row in _tests if FABRIC in fabrics and
+    names = os.environ.get('RD_TEST_CASES', '').splitlines()
+    wanted = [row for row in _tests if FABRIC in fabrics and (not names or row[0] in names) and
               (len(sys.argv) < 2 or any(arg in row[0] for arg in sys.argv[1:]))]
     print(f'1..{len(wanted)}')
     good = True

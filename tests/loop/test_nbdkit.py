@@ -12,7 +12,7 @@ import subprocess
 import threading
 
 import t_auth
-from t_loop import (ADDR, DEADLINE, HOST_NAME, NQN, SANITIZED, Failure, Skip, each, main, preloaded, program, requires_disk,
+from t_loop import (ADDR, DEADLINE, HOST_NAME, NQN, Failure, Skip, each, main, preloaded, program, requires_disk,
                     requires_engine, requires_native, requires_program, test, wait_for)
 from t_proxy import Proxy
 
