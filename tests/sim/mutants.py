@@ -37,7 +37,7 @@ MUTANTS = (
     ('a sync that fails counts as done', 'target/nvmf/io.c',
      '\treq->wait = RDT_WAIT_NONE;\n\tif (bio->result) {', '\treq->wait = RDT_WAIT_NONE;\n\tif (bio->result && bio->op != RDT_BIO_FLUSH) {'),
     ('a sync that has failed is forgotten', 'target/bdev/backend.c',
-     'if (!atomic_compare_exchange_strong(&base->sync_err, &none, err))', 'if (!none)'),
+     'atomic_fetch_or(&base->faults, 1u << fault)', 'atomic_load(&base->faults)'),
     ('a command that was too late is told as cancelled', 'initiator/lib/dev_io.c',
      'if (io->cancelled)\n\t\trdi_io_fail(io, -ECANCELED, "cancelled");', 'if (io->aborts)\n\t\trdi_io_fail(io, -ECANCELED, "cancelled");'),
     ('a reload ends the connections of hosts that stay allowed', 'target/nvmf/host_access.c',
@@ -89,12 +89,11 @@ MUTANTS = (
     ('a change of the discovery log is not told', 'target/nvmf/aer.c', '\trdt_event_subsys(&t->disc, RDT_EV_DISC_LOG, 0);', '\t;'),
     ('the generation counter of the discovery log stays', 'target/nvmf/aer.c', 'atomic_fetch_add(&t->genctr, 1);', ';'),
     ('an entry of a removed listener stays in the discovery log', 'target/cmd/discovery.c',
-     'pthread_mutex_lock(&t->disc.lock);\n\tTAILQ_FOREACH (l, &t->listeners, link) {\n\t\tif (!listener_listed(qp, l))',
-     'pthread_mutex_lock(&t->disc.lock);\n\tl = TAILQ_FIRST(&t->old_listeners);\n\tif (l) {\n\t\tif (entry_wanted(out, n)) {\n'
-     '\t\t\tfill_entry(&e, qp, l, ss);\n\t\t\tput_entry(out, n, &e);\n\t\t}\n\t\tn++;\n\t}\n'
-     '\tTAILQ_FOREACH (l, &t->listeners, link) {\n\t\tif (!listener_listed(qp, l))'),
+     '\t\tTAILQ_FOREACH (l, &t->listeners, link)\n\t\t\tif (listener_listed(f, l))',
+     '\t\tl = TAILQ_FIRST(&t->old_listeners);\n\t\tif (l)\n\t\t\torder->listeners[f][order->listeners_count[f]++] = l;\n'
+     '\t\tTAILQ_FOREACH (l, &t->listeners, link)\n\t\t\tif (listener_listed(f, l))'),
     ('a host that is denied sees the subsystem', 'target/cmd/discovery.c',
-     'if (rdt_subsys_allows(t->subsys[i], qp->ctrl->hostnqn))', 'if (true)'),
+     'if (!rdt_subsys_allows(t->subsys[i], qp->ctrl->hostnqn))', 'if (false)'),
     ('a list of changed namespaces lacks one', 'target/nvmf/aer.c',
      '\tif (event == RDT_EV_NS_ATTR)', '\tif (event == RDT_EV_NS_ATTR && nsid != 2)'),
     ('a notification of a reservation is not told', 'target/nvmf/ns_resv.c',

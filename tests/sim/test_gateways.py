@@ -19,7 +19,7 @@ def no_seed_violates_an_invariant(t):
 
 @test
 def a_seed_gives_the_same_run_each_time(t):
-    trace = RDSIM.check_repeats(t, 2)
+    trace = RDSIM.check_repeats(t, 3)
     for words in ('fault: ', ' was broken', 'its lock is held here'):
         t.ok(words in trace, words)
 
@@ -27,7 +27,8 @@ def a_seed_gives_the_same_run_each_time(t):
 @each(('without faults', 'none'), ('that stalls', 'cluster'), ('that is slow', 'delay'), ('with a pool that hangs', 'pool'))
 def nobody_takes_the_lock_of_a_gateway_that_is_well_in_a_cluster(t, faults):
     text = RDSIM.run(t, '--seed', 3, '--steps', 60000, '--faults', faults, '--trace').text
-    t.eq(text.count('its lock is held here'), 3)
+    # When the gateways end, one may take what the other has given up.
+    t.eq(text.split(' no more faults')[0].count('its lock is held here'), 3)
     t.ok('is blocked' not in text, 'a gateway was blocked')
     ends = [line for line in text.splitlines() if ' status 0x' in line]
     t.ok(len(ends) > 500, f'{len(ends)} commands')
