@@ -62,6 +62,8 @@ int rdt_compare_end(struct rdt_compare *c, struct rdt_ns *ns)
 		forget_mismatch(ns);
 		return 0;
 	}
+	if (c->state == RDT_PATH_SMALLER)
+		rdt_bdev_ended_early(ns->bdev, ns->subsys->target->log, c->path, c->size);
 	if (!ns->mismatch || strcmp(ns->mismatch, c->why) != 0) {
 		rd_err(ns->subsys->target->log, RD_LOG_TARGET, "%s namespace %u: %s",
 		       ns->subsys->nqn, ns->nsid, c->why);

@@ -24,13 +24,16 @@
  * the previous NSID. */
 static void insert_ns(struct rdt_subsys *ss, struct rdt_ns *ns)
 {
-	struct rdt_ns *before = rdt_ns_with(ss, ns->nsid - 1);
+	struct rdt_ns *before = rdt_ns_with(ss, ns->nsid - 1), *next;
 
 	pthread_mutex_lock(&ss->lock);
 	if (!before)
 		TAILQ_FOREACH_REVERSE(before, &ss->namespaces, rdt_ns_list, link)
 	if (before->nsid < ns->nsid)
 		break;
+	/* Those that leave are behind the one that has their NSID now. */
+	while (before && (next = TAILQ_NEXT(before, link)) && next->nsid < ns->nsid)
+		before = next;
 	if (before)
 		TAILQ_INSERT_AFTER(&ss->namespaces, before, ns, link);
 	else

@@ -476,18 +476,23 @@ static bool run_or_hold(struct rdt_job *job)
 {
 	if (!the_env->hold_jobs)
 		return rdt_job_run_now(job);
-	the_env->held_job = job;
+	must(the_env->held_jobs_count < 16);
+	the_env->held_jobs[the_env->held_jobs_count++] = job;
 	return false;
 }
 
 void t_env_run_held(struct t_env *env)
 {
-	struct rdt_job *job = env->held_job;
+	unsigned int count = env->held_jobs_count;
+	struct rdt_job *jobs[16];
 
-	must(job != NULL);
-	env->held_job = NULL;
-	job->work(job);
-	rdt_job_finish(job);
+	must(count > 0);
+	memcpy(jobs, env->held_jobs, sizeof(jobs));
+	env->held_jobs_count = 0;
+	for (unsigned int i = 0; i < count; i++) {
+		jobs[i]->work(jobs[i]);
+		rdt_job_finish(jobs[i]);
+	}
 	t_turn(env);
 }
 

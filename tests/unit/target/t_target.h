@@ -70,6 +70,7 @@ extern const struct t_case t_multihost_cases[];
 extern const struct t_case t_resv_cases[];
 extern const struct t_case t_limit_cases[];
 extern const struct t_case t_control_cases[];
+extern const struct t_case t_converge_cases[];
 extern const struct t_case t_rpc_cases[];
 extern const struct t_case t_rpc_edit_cases[];
 extern const struct t_case t_reload_cases[];
@@ -121,7 +122,8 @@ struct t_env {
 		disk[T_DISKS];  /* by ns->slot; those from 3 on are for namespaces added later */
 	unsigned int disk_next; /* index for the next namespace that is added; 0: none */
 	bool hold_jobs;         /* calls that may block hang: t_env_run_held() */
-	struct rdt_job *held_job;
+	struct rdt_job *held_jobs[16];
+	unsigned int held_jobs_count;
 	unsigned int drained;
 	struct rdt_req_pool reqs[T_REACTORS]; /* requests of the queues of each reactor */
 	bool no_memory;                       /* allocating more requests fails */
@@ -180,7 +182,7 @@ struct t_env *t_env_new_on(const struct rdt_ns_config *storage, const char *dir)
 void t_env_free(struct t_env *env);
 void t_turn(struct t_env *env); /* turns all loops until no work is left */
 bool t_pump(struct t_env *env); /* turns all loops once; returns whether there was work */
-/* The call that hangs, the last one that was made, has its answer. */
+/* The calls that hang have their answers, in their order. */
 void t_env_run_held(struct t_env *env);
 void t_advance(struct t_env *env, uint64_t ns);
 
