@@ -169,7 +169,39 @@ static void random_changes_and_faults(void)
 	}
 }
 
+/* Two that leave, for as long as their storage is closed, and two that have their NSIDs. */
+static void neighbours_leave_and_come(void)
+{
+	struct t_rpc r;
+
+	missing = false;
+	t_rpc_open_file(&r);
+	r.pair.env->env.bdev_open = open_null;
+	for (unsigned int i = 0; i < 2; i++)
+		change_space(&r, i, true);
+	CU_ASSERT_EQUAL(shown(&r, true), 3);
+	r.pair.env->hold_jobs = true;
+	for (unsigned int i = 0; i < 2; i++)
+		change_space(&r, i, false);
+	for (unsigned int i = 0; i < 2; i++) {
+		char params[256];
+
+		snprintf(params, sizeof(params),
+			 PROGRAM "\"namespace\":{\"nsid\":%u,\"backend\":\"memory\",\"size\":"
+				 "\"1MiB\"}}",
+			 10 + i);
+		expect_outcome(&r, "namespace.add", params, "done");
+	}
+	CU_ASSERT_EQUAL(shown(&r, true), 3);
+	/* The others are listed, too. */
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "namespace.list", "namespaces"), 7);
+	faults_end(&r);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "namespace.list", "namespaces"), 5);
+	t_rpc_free(&r);
+}
+
 const struct t_case t_converge_cases[] = {
+	{"neighbours leave and come", neighbours_leave_and_come},
 	{"random changes while storage hangs or is missing", random_changes_and_faults},
 	{NULL, NULL},
 };
