@@ -171,7 +171,7 @@ def every_registrant_of_a_namespace_is_reported(t):
     target = t.target([t.namespace(1, backend='memory')])
     hosts = {f'{i:08x}-0000-4000-8000-000000000000' for i in range(1, 71)}
     for hostid in hosts:
-        t.rdinit('resv-register', target.uri(1), '-I', hostid, '-k', '5', '-i')
+        t.rdinit('resv-register', target.uri(1), '-q', f'nqn.2014-08.org.nvmexpress:uuid:{hostid}', '-I', hostid, '-k', '5', '-i')
     report = json.loads(t.rdinit('resv-report', target.uri(1), '-o', 'json').text)
     t.eq({one['hostid'] for one in report['regctlext']}, {hostid.replace('-', '') for hostid in hosts}, 'hosts')
 

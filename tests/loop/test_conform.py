@@ -34,8 +34,6 @@ WITHOUT = {
 
 # Blocks of a file cannot be made unreadable.
 UNCORRECTABLE = ['io.uncorrectable.']
-# aio has neither Deallocate nor Write Zeroes.
-NO_DEALLOCATE = ['io.allocated.freed', 'io.dsm.', 'io.protect.dsm', 'io.protect.write_zeroes', 'io.zeroes.']
 
 
 def full(t, **ns):
@@ -102,7 +100,7 @@ def rdtarget_authenticates_as_it_should(t):
     target.stop()
 
 
-@each(('a file', {'backend': 'file', 'engine': 'io_uring'}, UNCORRECTABLE), ('a file by aio', {'backend': 'file', 'engine': 'aio'}, UNCORRECTABLE + NO_DEALLOCATE),
+@each(('a file', {'backend': 'file', 'engine': 'io_uring'}, UNCORRECTABLE), ('a file by aio', {'backend': 'file', 'engine': 'aio'}, UNCORRECTABLE),
       ('blocks of 4096 bytes', {'block_size': 4096}, ()))
 def rdtarget_conforms_with(t, ns, without):
     target = full(t, **ns)

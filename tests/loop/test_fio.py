@@ -10,7 +10,7 @@ import signal
 import sys
 
 import t_auth
-from t_loop import (FABRIC, NQN, SOURCE_ROOT, Skip, each, main, no_fabric, requires_engine, requires_native,
+from t_loop import (FABRIC, NQN, SOURCE_ROOT, Skip, each, main, no_fabric, requires_native,
                     requires_program, test, wait_for)
 from t_proxy import Proxy
 
@@ -207,8 +207,6 @@ def a_job_that_sleeps_keeps_its_controller(t):
 @each(*((name, name) for name in SAMPLES))
 def sample(t, name):
     """The same, but shorter."""
-    if name == 'trim.fio':
-        requires_engine('io_uring')  # aio has no Deallocate
     target = t.target([t.namespace(size='16MiB')])
     with open(os.path.join(FOLDER, name), encoding='utf-8') as f:
         text = re.sub(r'(?m)^(runtime|ramp_time)=\d+$', r'\1=1', f.read())

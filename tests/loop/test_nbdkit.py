@@ -67,7 +67,6 @@ def check_content(t, target, data):
 @test
 def clients_are_told_what_a_namespace_can_do(t):
     requires_tools('nbdinfo')
-    requires_engine('io_uring')  # aio has no Deallocate
     target = serve(t, block_size=4096)
     info = json.loads(nbdkit(t, target.uri(), 'nbdinfo --json "$uri"').text)['exports'][0]
     for key, want in (('export-size', SIZE), ('is_read_only', False), ('can_multi_conn', True), ('can_fua', True),

@@ -5,7 +5,7 @@ import os
 import sys
 
 import nvmf_peer as nv
-from t_loop import NQN, main, test, wait_for
+from t_loop import NQN, main, requires_engine, test, wait_for
 from t_storage import post_write, stall_env, stand_still
 
 OLD, NEW = b'\xaa' * 512, b'\xbb' * 512
@@ -33,8 +33,9 @@ def expect_new_last(t, queue, stall, cids):
 @test
 def a_reactor_that_stands_still_in_a_system_call_has_told_nothing(t):
     """The old write is executed first, although its blocked reactor cannot report it."""
+    requires_engine('io_uring')
     stall = t.path('stall')
-    target = t.target([t.namespace(1, engine='aio'), t.namespace(2, backend='memory')],
+    target = t.target([t.namespace(1, engine='io_uring'), t.namespace(2, backend='memory')],
                       target={'reactors': 2}, env=stall_env(stall))
     lost = nv.Host(target.addr, target.port, NQN).enable()
     queue = lost.add_io()  # on the reactor that has not got the admin queue
@@ -52,8 +53,9 @@ def a_reactor_that_stands_still_in_a_system_call_has_told_nothing(t):
 @test
 def the_reactor_of_the_admin_queue_stands_still(t):
     """The end of the old controller has not been noticed, and the new controller is ready at once."""
+    requires_engine('io_uring')
     stall = t.path('stall')
-    target = t.target([t.namespace(1, engine='aio')], target={'reactors': 2}, env=stall_env(stall))
+    target = t.target([t.namespace(1, engine='io_uring')], target={'reactors': 2}, env=stall_env(stall))
     # Queues go to the reactor with the fewest I/O queues: the first admin queue and the second I/O queue are on one
     # reactor, and those of the other host leave room on the other one.
     lost = nv.Host(target.addr, target.port, NQN).enable()
@@ -76,8 +78,9 @@ def the_reactor_of_the_admin_queue_stands_still(t):
 @test
 def only_the_host_knows_that_its_admin_connection_is_lost(t):
     """The old controller lives, as far as the target knows, and the reactor of its I/O queue is blocked."""
+    requires_engine('io_uring')
     stall = t.path('stall')
-    target = t.target([t.namespace(1, engine='aio')], target={'reactors': 2}, env=stall_env(stall))
+    target = t.target([t.namespace(1, engine='io_uring')], target={'reactors': 2}, env=stall_env(stall))
     with nv.Host(target.addr, target.port, NQN) as lost:
         lost.enable()
         queue = lost.add_io()  # on the reactor that has not got the admin queue
