@@ -223,6 +223,8 @@ struct rdt_subsys_config {
 	bool allow_any_host;
 	const char **hosts; /* host NQNs; used when allow_any_host is false */
 	uint32_t hosts_count;
+	const char **shared_host_ids; /* UUIDs: Host Identifiers that several names may use */
+	uint32_t shared_host_ids_count;
 	uint32_t cntlid_min; /* range of controller IDs; default 1 to 65519 */
 	uint32_t cntlid_max;
 	enum rdt_duplicate_host duplicate_host;

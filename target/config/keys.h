@@ -150,5 +150,6 @@ extern const struct rdt_row rdt_error_rows[];
 /* "wrong" functions that several files use */
 const char *rdt_wrong_address(const char *text);
 const char *rdt_wrong_congestion(const char *text);
+const char *rdt_wrong_uuid(const char *text);
 
 #endif /* RDT_KEYS_H */

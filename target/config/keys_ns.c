@@ -95,7 +95,7 @@ const char *rdt_config_backend_name(enum rdt_backend_type backend)
 
 static const struct rdt_choice block_sizes[] = {{"512", 512}, {"4096", 4096}, {NULL, 0}};
 
-static const char *wrong_uuid(const char *text)
+const char *rdt_wrong_uuid(const char *text)
 {
 	uuid_t uuid;
 
@@ -140,7 +140,7 @@ static const struct rdt_row ns_rows[] = {
 	 .unit = "bytes", .def = "512", .says = "Size of a logical block."},
 	{"read_only", RDT_KEY_BOOL, AT_ONCE, RDT_AT(T, read_only), .def = "false",
 	 .says = "Whether writes are refused."},
-	{"uuid", RDT_KEY_TEXT, ANEW, RDT_AT(T, uuid), .wrong = wrong_uuid,
+	{"uuid", RDT_KEY_TEXT, ANEW, RDT_AT(T, uuid), .wrong = rdt_wrong_uuid,
 	 .expected = "a UUID such as f81d4fae-7dec-11d0-a765-00a0c91e6bf6; uuidgen generates one",
 	 .unset = "derived from NQN and NSID, so that it does not change",
 	 .example = "6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11", .says = "Namespace UUID."},

@@ -35,6 +35,8 @@ static const char *wrong_ascii(const char *text)
 }
 
 const struct rdt_row rdt_nqn_element = {.type = RDT_KEY_NQN};
+static const struct rdt_row host_id_element = {
+	.type = RDT_KEY_TEXT, .wrong = rdt_wrong_uuid, .expected = "a UUID"};
 
 /* ---- listeners ---- */
 
@@ -222,6 +224,10 @@ static const struct rdt_row subsys_rows[] = {
 	{"hosts", RDT_KEY_LIST, AT_ONCE, RDT_LIST_AT(T, hosts), .element = &rdt_nqn_element,
 	 .unset = "see allow_any_host", .example = RDT_EXAMPLE_HOSTS,
 	 .says = "NQNs of the hosts that may connect."},
+	{"shared_host_ids", RDT_KEY_LIST, CONNECTIONS, RDT_LIST_AT(T, shared_host_ids), .max = 1024,
+	 .element = &host_id_element, .unset = "none",
+	 .example = "[6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11]",
+	 .says = "Host Identifiers that several hosts with keys use on purpose."},
 	{"cntlid_min", RDT_KEY_NUMBER, CONNECTIONS, RDT_AT(T, cntlid_min), .min = NVMF_CNTLID_MIN,
 	 .max = NVMF_CNTLID_MAX, .def = "1", .says = "Smallest controller ID."},
 	{"cntlid_max", RDT_KEY_NUMBER, CONNECTIONS, RDT_AT(T, cntlid_max), .min = NVMF_CNTLID_MIN,

@@ -5,6 +5,7 @@
 
 #include "target/cmd/admin.h"
 #include "reload.h"
+#include "target/nvmf/host_ids.h"
 #include "target/nvmf/subsys.h"
 
 int rdt_reload_referrals(struct rdt_reload *rl, struct rdt_target *t, const struct rdt_config *now,
@@ -27,8 +28,12 @@ int rdt_reload_referrals(struct rdt_reload *rl, struct rdt_target *t, const stru
 int rdt_reload_ctrls(struct rdt_reload *rl, struct rdt_subsys *ss,
 		     const struct rdt_subsys_config *now, const struct rdt_subsys_config *next)
 {
-	int changed = 0;
+	int changed = rdt_host_ids_share(ss, next);
 
+	if (changed < 0) {
+		rdt_reload_problem(rl, "%s shared_host_ids: %s", ss->nqn, strerror(-changed));
+		changed = 0;
+	}
 	changed += now->cntlid_min != next->cntlid_min || now->cntlid_max != next->cntlid_max;
 	changed += now->duplicate_host != next->duplicate_host;
 	/* Existing controllers keep their IDs. */

@@ -14,6 +14,7 @@
 #include "auth.h"
 #include "ctrl.h"
 #include "events.h"
+#include "host_ids.h"
 #include "peers.h"
 #include "stale_write.h"
 #include "subsys.h"
@@ -74,6 +75,8 @@ int rdt_host_access_init(struct rdt_subsys *ss)
 	if (!cfg)
 		return rdt_disc_set_hosts(ss, ss->now, NULL);
 	ss->duplicate_host = (uint8_t)cfg->duplicate_host;
+	if (rdt_host_ids_share(ss, cfg) < 0)
+		return -ENOMEM;
 	return list_init(&ss->hosts, cfg->allow_any_host, cfg->hosts, cfg->hosts_count);
 }
 

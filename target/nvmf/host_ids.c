@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <uuid/uuid.h>
+
 #include "auth.h"
 #include "ctrl.h"
 #include "peers.h"
@@ -65,10 +67,41 @@ static bool is_of(const struct rdt_host_id *e, const struct rdt_ctrl *ctrl)
 	return strcmp(e->owner->name, ctrl->hostnqn) == 0;
 }
 
+static bool id_is_shared(const struct rdt_subsys *ss, const uint8_t id[16])
+{
+	for (unsigned int i = 0; i < ss->shared_ids_count; i++)
+		if (memcmp(ss->shared_ids[i], id, 16) == 0)
+			return true;
+	return false;
+}
+
+int rdt_host_ids_share(struct rdt_subsys *ss, const struct rdt_subsys_config *cfg)
+{
+	unsigned int count = cfg->shared_host_ids_count;
+	uint8_t(*next)[16] = calloc(count + 1, sizeof(*next)), (*old)[16];
+	bool same;
+
+	if (!next)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < count; i++)
+		uuid_parse(cfg->shared_host_ids[i], next[i]); /* the check has looked at it */
+	pthread_mutex_lock(&ss->lock);
+	old = ss->shared_ids;
+	same = count == ss->shared_ids_count &&
+	       (count == 0 || memcmp(old, next, count * sizeof(*next)) == 0);
+	ss->shared_ids = next;
+	ss->shared_ids_count = count;
+	pthread_mutex_unlock(&ss->lock);
+	free(old);
+	return !same;
+}
+
 int rdt_host_id_check(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 {
 	const struct rdt_host_id *e = find_host_id(ss, ctrl->hostid);
 
+	if (id_is_shared(ss, ctrl->hostid))
+		return 0;
 	return !e || is_of(e, ctrl) ? 0 : -EPERM;
 }
 
@@ -103,6 +136,8 @@ int rdt_host_id_claim(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 	struct rdt_host_id *e = find_host_id(ss, ctrl->hostid);
 	struct rdt_id_owner *owner;
 
+	if (id_is_shared(ss, ctrl->hostid))
+		return 0;
 	if (e)
 		return claim_again(e, ctrl);
 	e = calloc(1, sizeof(*e));
@@ -125,7 +160,8 @@ const char *rdt_host_id_reason(int err)
 {
 	return err == -EPERM
 		       ? "its Host Identifier belongs to another host name, which was the first to "
-			 "authenticate with it; give each host an identifier of its own"
+			 "authenticate with it; give each host an identifier of its own, or list "
+			 "it in shared_host_ids"
 		       : "out of memory";
 }
 
@@ -136,4 +172,6 @@ void rdt_host_ids_fini(struct rdt_subsys *ss)
 	for (unsigned int i = 0; i < RDT_HOST_ID_BUCKETS; i++)
 		while ((e = LIST_FIRST(&ss->host_ids[i])))
 			free_host_id(e);
+	free(ss->shared_ids);
+	ss->shared_ids = NULL;
 }

@@ -15,6 +15,7 @@ struct rdt_ctrl;
 struct rdt_host_id;
 struct rdt_id_owner;
 struct rdt_subsys;
+struct rdt_subsys_config;
 
 #define RDT_HOST_ID_BUCKETS 64u
 #define RDT_HOST_IDS        16u /* identifiers of a name in a subsystem, at most */
@@ -22,6 +23,9 @@ struct rdt_subsys;
 LIST_HEAD(rdt_host_id_bucket, rdt_host_id);
 LIST_HEAD(rdt_id_owner_bucket, rdt_id_owner);
 
+/* Take over the identifiers that several names may use, as in clusters whose nodes are one host for
+ * reservations. Main thread, without the lock. 1: they have changed; 0; -ENOMEM: they have not. */
+int rdt_host_ids_share(struct rdt_subsys *ss, const struct rdt_subsys_config *cfg);
 /* May @ctrl, whose host need not authenticate, have its identifier? 0 or -EPERM. */
 int rdt_host_id_check(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
 /* The host of @ctrl has proven itself. The identifier belongs to its name from now on; of more than

@@ -91,6 +91,8 @@ struct rdt_subsys {
 	struct rd_timer auth_timer;   /* main thread */
 	struct rdt_host_id_bucket host_ids[RDT_HOST_ID_BUCKETS]; /* host_ids.h; under @lock */
 	struct rdt_id_owner_bucket id_owners[RDT_HOST_ID_BUCKETS];
+	uint8_t (*shared_ids)[16]; /* identifiers of several names; under @lock */
+	unsigned int shared_ids_count;
 	atomic_uint auth_seqnum;
 	_Atomic uint64_t auth_successes; /* queues that were authenticated */
 	_Atomic uint64_t auth_failures;

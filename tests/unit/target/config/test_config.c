@@ -26,7 +26,7 @@ static const struct bad structure_mistakes[] = {
 	 "FILE:2: target.reactor: unknown key; did you mean \"reactors\"?\n"},
 	{LISTEN SUBSYS "    frobnicate: 1\n",
 	 "FILE:4: subsystems[0].frobnicate: unknown key; expected one of nqn, serial, "
-	 "model, allow_any_host, hosts, cntlid_min, cntlid_max, duplicate_host, "
+	 "model, allow_any_host, hosts, shared_host_ids, cntlid_min, cntlid_max, duplicate_host, "
 	 "reservations, write_protect, host_qos, authentication, host_auth, namespaces\n"},
 	{"target:\n  reactors: many\n" LISTEN SUBSYS,
 	 "FILE:2: target.reactors: found \"many\", expected a whole number, 1 to 64\n"},

@@ -510,6 +510,36 @@ static struct t_conn *connected_as(struct auth_env *e, const char *nqn, uint8_t 
 	return c;
 }
 
+static void identifiers_are_shared_on_purpose(void)
+{
+	static const char *ids[] = {"01010101-0101-0101-0101-010101010101"};
+	struct rdt_subsys_config changed;
+	struct rdt_subsys *ss;
+	struct auth_env e;
+
+	auth_env_new(&e);
+	e.both[0] = e.entry[0];
+	e.both[1] = e.entry[1];
+	e.both[1].host = T_HOST2;
+	e.env->subsys[0].host_auth = e.both;
+	e.env->subsys[0].host_auth_count = 2;
+	changed = e.env->subsys[0];
+	changed.shared_host_ids = ids;
+	changed.shared_host_ids_count = 1;
+	ss = e.env->t->subsys[0];
+	CU_ASSERT_EQUAL(rdt_host_ids_share(ss, &changed), 1);
+	CU_ASSERT_EQUAL(rdt_host_ids_share(ss, &changed), 0);
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST, 1), &keys[0]), 0);
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST2, 1), &keys[1]), 0);
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST, 2), &keys[0]), 0);
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST2, 2), &keys[1]), NVMF_AUTH_FAILED);
+	changed.shared_host_ids_count = 0;
+	CU_ASSERT_EQUAL(rdt_host_ids_share(ss, &changed), 1);
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST, 1), &keys[0]), 0);
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST2, 1), &keys[1]), NVMF_AUTH_FAILED);
+	t_env_free(e.env);
+}
+
 /* An identifier belongs to the name that was the first to prove itself with it, as long as that has
  * a key, and to others it is refused. */
 static void identifiers_belong_to_names(void)
@@ -566,6 +596,7 @@ const struct t_case t_auth_cases[] = {
 	{"guesses are limited", guesses_are_limited},
 	{"failures do not add up beyond the limit", failures_do_not_add_up},
 	{"a Host Identifier belongs to one name", identifiers_belong_to_names},
+	{"a Host Identifier is shared on purpose", identifiers_are_shared_on_purpose},
 	{"failures of others do not hold a host back", failures_of_others},
 	{NULL, NULL},
 };
