@@ -199,12 +199,8 @@ struct uri_text {
 
 static void uri_put(struct uri_text *w, const char *text)
 {
-	size_t n = strlen(text);
-
-	if (w->len + n >= RDINIT_URI_SIZE)
-		n = RDINIT_URI_SIZE - 1 - w->len;
-	memcpy(w->text + w->len, text, n);
-	w->len += n;
+	while (*text && w->len + 1 < RDINIT_URI_SIZE)
+		w->text[w->len++] = *text++;
 	w->text[w->len] = '\0';
 }
 
