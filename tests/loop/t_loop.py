@@ -595,8 +595,8 @@ def each(*rows):
 
 
 def iwarp_only(fn):
-    """Decorator, below @test or @each: the case uses the Python peer or bytes of iWARP, so it does not run over other
-    fabrics."""
+    """Decorator, below @test or @each: the case uses the Python peer or bytes of iWARP, or is about what is above the
+    fabric and takes long in an emulated machine, so it does not run over other fabrics."""
     fn.fabrics = ('iwarp',)
     return fn
 

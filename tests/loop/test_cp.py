@@ -101,6 +101,7 @@ def all_bytes_arrive(t, a, b):
 
 
 @each(('512 to 4096', 512, 4096), ('4096 to 512', 4096, 512))
+@iwarp_only
 def blocks_of_other_sizes_and_what_lies_behind_the_copy(t, a, b):
     size = MIB + a
     target = t.target([t.namespace(1, backend='memory', size=size, block_size=a),
@@ -114,6 +115,7 @@ def blocks_of_other_sizes_and_what_lies_behind_the_copy(t, a, b):
 
 @each(('nothing', 0), ('a byte', 1), ('less than a block', 511), ('a block', 512), ('a block and a byte', 513),
       ('more than a page', 4097), ('a page less than a piece', (256 << 10) - 4096), ('much', 2 * MIB + 77))
+@iwarp_only
 def files_of_any_length(t, size):
     target = t.target([t.namespace(1, backend='memory', size='4MiB')])
     data, old = random.Random(1).randbytes(size), random.Random(2).randbytes(4 * MIB)
@@ -176,6 +178,7 @@ def which_zeroes_become_holes(t):
 
 
 @test
+@iwarp_only
 def ten_sparse_gibibytes(t):
     """To a namespace without reading the holes, back, and to another namespace."""
     size = MIB << (8 if SLOW else 10)
@@ -206,6 +209,7 @@ def ten_sparse_gibibytes(t):
 
 
 @each(('a file', {}), ('memory', {'backend': 'memory'}))
+@iwarp_only
 def only_what_is_allocated_is_read_of_a_namespace(t, keys):
     """Zeroes that have blocks are read and become a hole as well."""
     size = 64 * MIB
@@ -235,6 +239,7 @@ def verification_finds_what_was_not_written(t):
 
 
 @test
+@iwarp_only
 def verification_asks_again_what_is_allocated(t):
     """A block that was deallocated is written between the copy and its verification."""
     target = t.target([t.namespace(1, backend='memory', size=SIZE)])
@@ -332,6 +337,7 @@ def a_file_is_continued_without_losing_its_beginning(t):
 
 
 @test
+@iwarp_only
 def a_journal_never_runs_ahead_of_a_flush(t):
     """Each flush fails: nothing may be reported as complete."""
     target = t.target([t.namespace(1, size=BIG, qos={'write_bandwidth': RATE},
@@ -344,6 +350,7 @@ def a_journal_never_runs_ahead_of_a_flush(t):
 
 
 @test
+@iwarp_only
 def a_failed_copy_says_what_is_safe_and_is_continued(t):
     target = t.target([t.namespace(1, size=SIZE, layers=[{
         'type': 'error', 'ops': ['write'], 'trigger': t.path('broken'), 'first_block': SIZE // 1024, 'blocks': 1}])])
@@ -362,6 +369,7 @@ def a_failed_copy_says_what_is_safe_and_is_continued(t):
 
 
 @test
+@iwarp_only
 def a_journal_that_cannot_be_replaced_is_not_promised(t):
     """Its file system has room for the first state only."""
     where = mount(t, '-t', 'tmpfs', '-o', 'nr_inodes=2', 'tmpfs')
@@ -388,6 +396,7 @@ def a_destination_keeps_its_content_without_a_journal(t):
 
 
 @test
+@iwarp_only
 def a_source_that_cannot_be_read(t):
     target = t.target([t.namespace(1, backend='memory', size=SIZE, layers=[
         {'type': 'error', 'ops': ['read'], 'first_block': SIZE // 1024, 'blocks': 8}])])
@@ -399,6 +408,7 @@ def a_source_that_cannot_be_read(t):
 
 
 @test
+@iwarp_only
 def a_journal_of_another_copy_is_refused(t):
     target = slow_target(t)
     source, proc = begun(t, target)
@@ -415,6 +425,7 @@ def a_journal_of_another_copy_is_refused(t):
 
 
 @test
+@iwarp_only
 def a_source_that_changes_meanwhile_is_told(t):
     target = slow_target(t)
     source, proc = begun(t, target)
@@ -427,6 +438,7 @@ def a_source_that_changes_meanwhile_is_told(t):
 
 
 @test
+@iwarp_only
 def a_source_that_becomes_smaller_is_told(t):
     """It ends in a hole, which is gone as well."""
     def source(size):
@@ -442,6 +454,7 @@ def a_source_that_becomes_smaller_is_told(t):
 
 
 @test
+@iwarp_only
 def a_signal_ends_a_copy_in_order(t):
     target = slow_target(t)
     _, proc = begun(t, target)
@@ -474,6 +487,7 @@ def a_target_that_comes_back_is_not_an_error(t, keys):
 
 
 @test
+@iwarp_only
 def an_interrupt_does_not_wait_for_a_target_that_is_gone(t):
     target = slow_target(t)
     _, proc = begun(t, target, '--ctrl-loss-tmo=-1')
@@ -538,6 +552,7 @@ def a_lost_target_ends_a_copy_that_waits_for_input(t):
 # ---- what is refused ----
 
 @test
+@iwarp_only
 def sizes_that_do_not_fit(t):
     target = t.target([t.namespace(1, backend='memory', size='1MiB')])
     before = random.Random(1).randbytes(MIB)
@@ -551,6 +566,7 @@ def sizes_that_do_not_fit(t):
 
 
 @test
+@iwarp_only
 def destinations_that_cannot_be_written(t):
     disk = t.file('disk', bytes(MIB))
     target = t.target([t.namespace(1, path=disk, size=None, create=False, read_only=True),
@@ -579,6 +595,7 @@ def destinations_that_cannot_be_written(t):
 
 
 @test
+@iwarp_only
 def a_failed_copy_without_a_complete_part_says_so(t):
     res = t.rdinit('cp', t.file('source', b'x' * MIB), '/dev/full', rc=1)
     t.match('/dev/full: writing .*: No space left on device', res.err)
@@ -618,6 +635,7 @@ def a_full_disk(t):
 
 
 @test
+@iwarp_only
 def a_reserved_namespace(t):
     target = t.target([t.namespace(1, backend='memory', size='1MiB')])
     holder = '6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11'
