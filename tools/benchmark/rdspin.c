@@ -43,12 +43,13 @@ static uint64_t spin(struct gaps *g)
 	g->start = last;
 	while (!end) {
 		now = clock_ns();
+		/* The signal arrived after the last look: on a busy machine that may be the whole
+		 * measurement. */
 		if (begin) {
 			begin = 0;
-			*g = (struct gaps){.start = now};
-		} else {
-			add(g, now - last);
+			*g = (struct gaps){.start = last};
 		}
+		add(g, now - last);
 		last = now;
 	}
 	return last;
