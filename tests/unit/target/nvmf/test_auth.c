@@ -510,6 +510,17 @@ static struct t_conn *connected_as(struct auth_env *e, const char *nqn, uint8_t 
 	return c;
 }
 
+/* T_HOST and T_HOST2 have a key each. */
+static void auth_env_of_two(struct auth_env *e)
+{
+	auth_env_new(e);
+	e->both[0] = e->entry[0];
+	e->both[1] = e->entry[1];
+	e->both[1].host = T_HOST2;
+	e->env->subsys[0].host_auth = e->both;
+	e->env->subsys[0].host_auth_count = 2;
+}
+
 static void identifiers_are_shared_on_purpose(void)
 {
 	static const char *ids[] = {"01010101-0101-0101-0101-010101010101"};
@@ -517,12 +528,7 @@ static void identifiers_are_shared_on_purpose(void)
 	struct rdt_subsys *ss;
 	struct auth_env e;
 
-	auth_env_new(&e);
-	e.both[0] = e.entry[0];
-	e.both[1] = e.entry[1];
-	e.both[1].host = T_HOST2;
-	e.env->subsys[0].host_auth = e.both;
-	e.env->subsys[0].host_auth_count = 2;
+	auth_env_of_two(&e);
 	changed = e.env->subsys[0];
 	changed.shared_host_ids = ids;
 	changed.shared_host_ids_count = 1;
@@ -549,12 +555,7 @@ static void identifiers_belong_to_names(void)
 	struct t_conn *c;
 	struct t_answer a;
 
-	auth_env_new(&e);
-	e.both[0] = e.entry[0];
-	e.both[1] = e.entry[1];
-	e.both[1].host = T_HOST2;
-	e.env->subsys[0].host_auth = e.both;
-	e.env->subsys[0].host_auth_count = 2;
+	auth_env_of_two(&e);
 	c = connected_as(&e, T_HOST, 1);
 	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
 	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST2, 1), &keys[1]), NVMF_AUTH_FAILED);
