@@ -200,13 +200,11 @@ static void report_io_error(struct rdt_engine *e, const struct rdt_bio *bio,
 		       bio->op == RDT_BIO_READ ? "read" : "write", bio->offset, what);
 }
 
-/* A piece has failed. Returns true when it should be retried. */
-static bool retry_failed(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
+/* A piece has failed. Returns true when another attempt may succeed. */
+static bool may_retry(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
 
-	if (fio->canceled)
-		return false;
 	if (fio->state == RDT_FIO_KERNEL && (res == -EAGAIN || res == -EOPNOTSUPP)) {
 		/* A device that is busy, or a file system that has to look up blocks; or a file
 		 * system that cannot do it at all. */
@@ -269,8 +267,6 @@ static int bio_error(struct rdt_engine *e, struct rdt_bio *bio, int res)
 	const struct rdt_fio *fio = rdt_fio(bio);
 	bool syncs = fio->step == RDT_FIO_SYNC;
 
-	if (fio->canceled && res == -EINTR)
-		return -ECANCELED;
 	if (!syncs && !fio->dsync)
 		return res;
 	return rdt_bdev_sync_error(fio->chan->chan.bdev, e->log, fio->chan->path, res, !syncs);
@@ -290,10 +286,12 @@ void rdt_engine_complete(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 	if (!TAILQ_EMPTY(&d->waiting))
 		set_ready(d);
 	if (res < 0) {
-		if (retry_failed(e, bio, res))
-			queue_head(d, bio);
-		else
+		if (!may_retry(e, bio, res))
 			finish_bio(e, bio, bio_error(e, bio, (int)res));
+		else if (fio->canceled)
+			finish_bio(e, bio, -ECANCELED);
+		else
+			queue_head(d, bio);
 		return;
 	}
 	if (fio->step == RDT_FIO_SYNC) {

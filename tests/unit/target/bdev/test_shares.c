@@ -280,9 +280,38 @@ static void one_at_a_time_for_each_file(void)
 	shares_close(&s);
 }
 
+/*
+ * The kernel refuses to wait for what has been cancelled meanwhile: the bio ends as cancelled. It
+ * is no error of the storage, and a write that would have been durable is no sync that has failed.
+ */
+static void cancelled_while_the_kernel_refuses_to_wait(void)
+{
+	static const int refusals[] = {-EAGAIN, -EOPNOTSUPP, -EINTR};
+	struct shares s;
+	struct one *o;
+
+	shares_open(&s, false);
+	o = &s.all[SICK];
+	for (unsigned int i = 0; i < sizeof(refusals) / sizeof(*refusals); i++) {
+		struct rdt_bio *bio = &o->write[i];
+
+		o->chan.blocks[true] = false;
+		shares_submit(o, bio, RDT_BIO_WRITE);
+		CU_ASSERT_EQUAL_FATAL(rdt_fio(bio)->state, RDT_FIO_KERNEL);
+		rdt_fio(bio)->dsync = true;
+		rdt_engine_cancel(&o->chan, bio);
+		rdt_engine_complete(&s.engine, bio, refusals[i]);
+		CU_ASSERT_EQUAL(bio->result, -ECANCELED);
+		CU_ASSERT_EQUAL(o->done, i + 1);
+	}
+	CU_ASSERT_EQUAL(atomic_load(&s.bdev.sync_err), 0);
+	shares_close(&s);
+}
+
 const struct t_case t_shares_cases[] = {
 	{"any number of sick devices", any_number_of_sick_devices},
 	{"alone, a device uses all threads", alone_it_uses_all},
 	{"one write at a time for each file", one_at_a_time_for_each_file},
+	{"cancelled while the kernel refuses to wait", cancelled_while_the_kernel_refuses_to_wait},
 	{NULL, NULL},
 };
