@@ -413,7 +413,11 @@ def the_same_path_twice_is_named(t):
     target = serve(t)
     t.match('is given twice', nbdkit(t, target.uri(), 'true', target.uri(), rc=1).err)
     by_name = target.uri().replace(target.host, HOST_NAME)
-    t.match('path [12]: .*give each path once', nbdkit(t, target.uri(), 'nbdinfo "$uri"', by_name).err)
+    # A name may have another address, which is another way; nobody listens there.
+    others = {info[4][0] for info in socket.getaddrinfo(HOST_NAME, 0)} - {target.host}
+    says = rf'path 2: .*({"|".join(map(re.escape, others))}).*: connection refused' if others else \
+        'path [12]: .*give each path once'
+    t.match(says, nbdkit(t, target.uri(), 'nbdinfo "$uri"', by_name).err)
 
 
 @test
