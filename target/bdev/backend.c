@@ -214,6 +214,7 @@ bool rdt_bdev_noticed(struct rdt_bdev *bdev, struct rdt_noticed *out)
 	if (!faults)
 		return false;
 	out->since = atomic_load(&base->fault_since);
+	out->kind = faults & 1u << RDT_FAULT_SHORT ? "ended-early" : "sync-failed";
 	if (faults & 1u << RDT_FAULT_SHORT)
 		snprintf(out->text, sizeof(out->text),
 			 "its storage ends at byte %llu or before: writes, and reads behind that, "

@@ -367,10 +367,11 @@ void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char 
 void rdt_bdev_ended_early(struct rdt_bdev *bdev, struct rd_log *log, const char *what,
 			  uint64_t end);
 
-/* What was noticed, for people. */
+/* What was noticed about the storage of a namespace, for people. */
 struct rdt_noticed {
-	int64_t since;  /* time(2) */
-	char text[200]; /* a sentence without the name of the namespace */
+	const char *kind; /* "ended-early", "sync-failed", or, of its path, "mismatch" */
+	int64_t since;    /* time(2) */
+	char text[512];   /* a sentence without the name of the namespace */
 };
 /* False: nothing was. Any thread; @bdev may be a layer. */
 bool rdt_bdev_noticed(struct rdt_bdev *bdev, struct rdt_noticed *out);

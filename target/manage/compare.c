@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "util/log.h"
 #include "util/loop.h"
@@ -69,6 +70,8 @@ int rdt_compare_end(struct rdt_compare *c, struct rdt_ns *ns)
 		       ns->subsys->nqn, ns->nsid, c->why);
 		rdt_announce(ns->subsys->target, "namespace-mismatch", "{s:s, s:i, s:s}", "nqn",
 			     ns->subsys->nqn, "nsid", (int)ns->nsid, "reason", c->why);
+		if (!ns->mismatch)
+			ns->mismatch_since = time(NULL);
 		free(ns->mismatch);
 		ns->mismatch = strdup(c->why);
 	}
@@ -133,6 +136,12 @@ static void begin_round(struct rdt_target *t)
 	t->compare_gap = ROUND / (count ? count : 1);
 	if (t->compare_gap < LEAST_GAP)
 		t->compare_gap = LEAST_GAP;
+}
+
+void rdt_compare_now(struct rdt_ns *ns)
+{
+	if (has_path(ns) && !ns->comparing)
+		start_comparing(ns);
 }
 
 static void compare_next(struct rd_timer *timer)

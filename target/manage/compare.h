@@ -30,6 +30,8 @@ void rdt_compare_run(struct rdt_compare *c); /* any thread; may wait for the sto
 /* Remember the result. Returns 0, or -ESTALE: the path names something else, as c->why says. */
 int rdt_compare_end(struct rdt_compare *c, struct rdt_ns *ns);
 
+/* Compare @ns, which a change has touched; the change does not wait for it. */
+void rdt_compare_now(struct rdt_ns *ns);
 /* Compare all namespaces of @t, one after the other, about once a minute. */
 void rdt_compare_watch(struct rdt_target *t);
 void rdt_compare_unwatch(struct rdt_target *t);

@@ -366,22 +366,26 @@ static void write_ns_size(const struct metrics_out *o)
 		   o->stats->ns[i]->shown.blocks << o->stats->ns[i]->shown.lbads);
 }
 
-static void write_ns_sync_failed(const struct metrics_out *o)
-{
-	EACH_NS(o, i)
-	put_sample(o, KIND_GAUGE, o->ns_labels[i], o->stats->ns[i]->shown.sync_failed);
-}
-
 static void write_ns_failed(const struct metrics_out *o)
 {
 	EACH_NS(o, i)
 	put_sample(o, KIND_GAUGE, o->ns_labels[i], o->stats->ns[i]->shown.state == RDT_NS_FAILED);
 }
 
-static void write_ns_mismatch(const struct metrics_out *o)
+/* Only of those that have one. */
+static void write_ns_fault(const struct metrics_out *o)
 {
+	char buf[LABELS + 32];
+
 	EACH_NS(o, i)
-	put_sample(o, KIND_GAUGE, o->ns_labels[i], o->stats->ns[i]->shown.mismatch != NULL);
+	{
+		const struct rdt_noticed *fault = &o->stats->ns[i]->shown.fault;
+
+		if (!fault->kind)
+			continue;
+		snprintf(buf, sizeof(buf), "%s,kind=\"%s\"", o->ns_labels[i], fault->kind);
+		put_sample(o, KIND_GAUGE, buf, 1);
+	}
 }
 
 static void write_ns_states(const struct metrics_out *o)
@@ -574,12 +578,11 @@ static const struct metrics_family families[] = {
 	{"namespace_failed", KIND_GAUGE,
 	 "1 while its storage cannot be opened: hosts do not see it; rdctl ns says why.",
 	 write_ns_failed},
-	{"namespace_mismatch", KIND_GAUGE,
-	 "1 while its path names another file than is open: rdctl ns reopen takes it.",
-	 write_ns_mismatch},
+	{"namespace_fault", KIND_GAUGE,
+	 "1 while data of its storage is lost or may be, or its path names another file than is "
+	 "open; rdctl ns says more.",
+	 write_ns_fault},
 	{"namespace_states", KIND_GAUGE, "Namespaces by state.", write_ns_states},
-	{"namespace_sync_failed", KIND_GAUGE,
-	 "1 after a sync to the storage has failed: writes are refused.", write_ns_sync_failed},
 	{"io_completed", KIND_COUNTER, "I/O commands answered, failed ones included.",
 	 write_io_completed},
 	{"io_bytes", KIND_COUNTER, "Data read and written.", write_io_bytes},

@@ -22,6 +22,7 @@
 #include "util/log.h"
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
+#include "compare.h"
 #include "control.h"
 #include "report.h"
 #include "target/bdev/layer.h"
@@ -213,19 +214,22 @@ static bool same_namespace(const struct rdt_ns *ns, const struct rdt_ns_config *
 
 static void apply_ns(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *next)
 {
-	bool ok = true;
+	bool ok = true, changed = false;
 
 	for (unsigned int i = 0; ns_fns[i]; i++) {
 		int n = ns_fns[i](rl, ns, ns->now, next);
 
 		count_settings(rl, n);
 		ok &= n >= 0;
+		changed |= n > 0;
 	}
 	if (!ok)
 		return; /* the next reload tries again */
 	rdt_config_put(&ns->now_of);
 	ns->now_of = rdt_config_get(rl->next);
 	ns->now = next;
+	if (changed && !rl->how.looks) /* PART_SIZE would do it */
+		rdt_compare_now(ns);
 }
 
 static void apply_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,

@@ -124,12 +124,21 @@ const char *rdt_ns_state_name(unsigned int state)
 	}
 }
 
+/* The most serious one. */
+static void fault_of(const struct rdt_ns *ns, struct rdt_noticed *out)
+{
+	if ((ns->bdev && rdt_bdev_noticed(ns->bdev, out)) || !ns->mismatch)
+		return;
+	out->kind = "mismatch";
+	out->since = ns->mismatch_since;
+	snprintf(out->text, sizeof(out->text), "%s", ns->mismatch);
+}
+
 struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 {
 	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
 	uint64_t now = rd_loop_now(ns->subsys->target->loop);
-
-	return (struct rdt_ns_shown){
+	struct rdt_ns_shown shown = {
 		.nqn = ns->subsys->nqn,
 		.cfg = ns->cfg,
 		.cfg_of = ns->cfg_of,
@@ -143,14 +152,15 @@ struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 		.write_protected = atomic_load(&ns->wp) != 0,
 		.standby = base && atomic_load(&base->standby),
 		.stalled = base && rdt_bdev_stalled(base),
-		.sync_failed = base && atomic_load(&base->sync_err) != 0,
 		.listed = ns->listed,
 		.why = ns->why,
-		.mismatch = ns->mismatch,
 		.retry_seconds = ns->retry_at > now ? (double)(ns->retry_at - now) / 1e9
 				 : ns->retry_at     ? 0
 						    : -1,
 	};
+
+	fault_of(ns, &shown.fault);
+	return shown;
 }
 
 /* As Ceph's commands name an image. */
@@ -162,23 +172,30 @@ static json_t *image_path(const struct rdt_rbd_config *rbd)
 			    rbd->snapshot ? rbd->snapshot : "");
 }
 
+static void add_fault(json_t *o, const struct rdt_noticed *fault)
+{
+	json_object_set_new(o, "fault", json_string(fault->kind));
+	json_object_set_new(o, "fault_seconds", json_integer(rdt_fault_seconds(fault)));
+	json_object_set_new(o, "fault_reason", rdt_show_text(fault->text));
+}
+
 json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 {
 	json_t *o = json_pack(
-		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:s, s:b, s:b, s:b}", "nqn",
-		ns->nqn, "nsid", (int)ns->nsid, "state", rdt_ns_state_name(ns->state), "backend",
+		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:s, s:b, s:b}", "nqn", ns->nqn,
+		"nsid", (int)ns->nsid, "state", rdt_ns_state_name(ns->state), "backend",
 		rdt_config_backend_name(ns->cfg->backend), "block_size", 1 << ns->lbads, "blocks",
 		(json_int_t)ns->blocks, "size", (json_int_t)(ns->blocks << ns->lbads), "read_only",
 		ns->read_only, "write_protected", ns->write_protected, "ana_group",
 		(int)ns->ana_group, "uuid", ns->cfg->uuid, "standby", ns->standby, "stalled",
-		ns->stalled, "sync_failed", ns->sync_failed);
+		ns->stalled);
 
 	if (o && ns->cfg->path)
 		json_object_set_new(o, "path", json_string(ns->cfg->path));
 	else if (o && ns->cfg->backend == RDT_BACKEND_RBD && ns->cfg->rbd)
 		json_object_set_new(o, "path", image_path(ns->cfg->rbd));
-	if (o && ns->mismatch)
-		json_object_set_new(o, "mismatch", rdt_show_text(ns->mismatch));
+	if (o && ns->fault.kind)
+		add_fault(o, &ns->fault);
 	if (o && ns->state == RDT_NS_FAILED) {
 		json_object_set_new(o, "reason",
 				    rdt_show_text(ns->why ? ns->why : "out of memory"));

@@ -9,8 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <jansson.h>
+
+#include "target/bdev/backend.h"
 
 struct rdt_config;
 struct rdt_ns;
@@ -35,15 +38,22 @@ struct rdt_ns_shown {
 	bool write_protected;
 	bool standby;
 	bool stalled;
-	bool sync_failed;
-	bool listed;          /* not one that leaves */
-	const char *why;      /* state failed: the reason, or NULL; belongs to the namespace */
-	const char *mismatch; /* likewise: what its path names instead, or NULL */
-	double retry_seconds; /* until the next try; negative: as soon as the storage answers */
+	bool listed;              /* not one that leaves */
+	const char *why;          /* state failed: the reason, or NULL; belongs to the namespace */
+	struct rdt_noticed fault; /* @kind NULL: nothing was noticed about its storage */
+	double retry_seconds;     /* until the next try; negative: as soon as the storage answers */
 };
 
 const char *rdt_ns_state_name(unsigned int state); /* enum rdt_ns_state, for people */
 struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns);
+
+/* How long ago. The clock may have been set since; any thread. */
+static inline int64_t rdt_fault_seconds(const struct rdt_noticed *fault)
+{
+	int64_t now = time(NULL);
+
+	return now > fault->since ? now - fault->since : 0;
+}
 
 /* "serving", "draining" or "drained". @rpc: NULL without a control socket. */
 const char *rdt_show_state(const struct rdt_target *t, const struct rdt_rpc *rpc);

@@ -139,7 +139,6 @@ static void stats_free(struct rdt_stats *stats)
 	for (unsigned int i = 0; i < stats->ns_count; i++) {
 		rdt_config_put(&stats->ns[i]->shown.cfg_of);
 		free(stats->ns[i]->why);
-		free(stats->ns[i]->mismatch);
 		free(stats->ns[i]);
 	}
 	for (unsigned int i = 0; i < stats->cells_count; i++)
@@ -220,8 +219,6 @@ static void copy_ns(struct rdt_sampler *s, struct rdt_ns *ns, uint64_t now)
 	rdt_config_get(copy->shown.cfg_of);
 	if (copy->shown.why)
 		copy->shown.why = copy->why = copy_text(stats, copy->shown.why);
-	if (copy->shown.mismatch)
-		copy->shown.mismatch = copy->mismatch = copy_text(stats, copy->shown.mismatch);
 	for (unsigned int i = 0; i < s->target->reactors_count; i++) {
 		const struct rdt_ns_post *post = &ns->posts[i];
 		const struct rdt_ns_stats *from =

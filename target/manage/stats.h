@@ -37,7 +37,7 @@ struct rdt_stats_io {
 };
 
 struct rdt_stats_ns {
-	char *why, *mismatch;      /* those of @shown */
+	char *why;                 /* that of @shown */
 	struct rdt_ns_shown shown; /* with a reference to its configuration */
 	struct rdt_stats_io io;
 };

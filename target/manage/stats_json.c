@@ -188,10 +188,10 @@ static bool in_part(const struct rdt_stats_filter *f, unsigned int number)
 static json_t *ns_row_json(const struct rdt_stats_ns *ns, bool histograms)
 {
 	const struct rdt_ns_shown *shown = &ns->shown;
-	json_t *o = json_pack("{s:s, s:I, s:I, s:b, s:b}", "nqn", shown->nqn, "nsid",
+	json_t *o = json_pack("{s:s, s:I, s:I, s:b, s:s?}", "nqn", shown->nqn, "nsid",
 			      (json_int_t)shown->nsid, "size",
 			      (json_int_t)(shown->blocks << shown->lbads), "live",
-			      shown->state == RDT_NS_LIVE, "sync_failed", shown->sync_failed);
+			      shown->state == RDT_NS_LIVE, "fault", shown->fault.kind);
 
 	if (o)
 		add_io(o, &ns->io, histograms);

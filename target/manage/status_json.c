@@ -222,7 +222,7 @@ static void add_stalled(json_t *list, const char *kind, double seconds, const ch
 static void add_stalled_namespace(const struct rdt_status *s, json_t *list,
 				  const struct rdt_ns_shown *ns)
 {
-	char text[512];
+	char text[768];
 
 	if (ns->state == RDT_NS_LEAVING) {
 		snprintf(text, sizeof(text),
@@ -236,21 +236,14 @@ static void add_stalled_namespace(const struct rdt_status *s, json_t *list,
 			 ns->why ? ns->why : "out of memory");
 		add_stalled(list, "namespace", seconds_since(s, ns->since), text);
 	}
-	if (ns->mismatch) {
+	if (ns->fault.kind) {
 		snprintf(text, sizeof(text), "%s namespace %u: %s", ns->nqn, ns->nsid,
-			 ns->mismatch);
-		add_stalled(list, "namespace", -1, text);
+			 ns->fault.text);
+		add_stalled(list, "namespace", (double)rdt_fault_seconds(&ns->fault), text);
 	}
 	if (ns->stalled) {
 		snprintf(text, sizeof(text),
 			 "%s namespace %u: its storage has not completed any I/O for some seconds",
-			 ns->nqn, ns->nsid);
-		add_stalled(list, "namespace", -1, text);
-	}
-	if (ns->sync_failed) {
-		snprintf(text, sizeof(text),
-			 "%s namespace %u: a sync of its storage has failed; what hosts wrote "
-			 "before may be lost",
 			 ns->nqn, ns->nsid);
 		add_stalled(list, "namespace", -1, text);
 	}

@@ -125,6 +125,7 @@ struct rdt_ns {
 	struct rdt_ns_job *job; /* a call that may block, in progress; NULL: none */
 	char *why;              /* FAILED: a sentence; may be NULL for want of memory */
 	char *mismatch;         /* what its path names instead of what is open; NULL: the same */
+	int64_t mismatch_since; /* time(2) */
 	bool comparing;         /* compare.c */
 	int why_err;            /* FAILED: the error */
 	unsigned int tries;     /* to open it, since it was added or an operator asked for it */

@@ -179,7 +179,7 @@ void rdt_target_abandon(struct rdt_target *t)
 static void status_subsys(struct rdt_target *t, struct rdt_subsys *ss)
 {
 	const struct rdt_ns *ns;
-	unsigned int ctrls, sync_failed = 0;
+	unsigned int ctrls, faults = 0;
 	uint64_t refused = 0;
 
 	if (atomic_load(&ss->gone))
@@ -190,14 +190,13 @@ static void status_subsys(struct rdt_target *t, struct rdt_subsys *ss)
 	TAILQ_FOREACH (ns, &ss->namespaces, link) {
 		const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
 
-		sync_failed += base && atomic_load(&base->sync_err);
+		faults += base && atomic_load(&base->faults);
 		refused += base ? atomic_load(&base->refused) : 0;
 	}
 	rd_notice(t->log, RD_LOG_MAIN,
-		  "status: subsystem=%s controllers=%u namespaces=%u sync_failed=%u "
-		  "sync_refused=%llu",
-		  ss->nqn, ctrls, atomic_load(&ss->ns_count), sync_failed,
-		  (unsigned long long)refused);
+		  "status: subsystem=%s controllers=%u namespaces=%u faults=%u "
+		  "refused=%llu",
+		  ss->nqn, ctrls, atomic_load(&ss->ns_count), faults, (unsigned long long)refused);
 }
 
 void rdt_target_status_part(struct rdt_target *t)

@@ -101,6 +101,36 @@ def an_ana_state_stays_when_something_else_is_changed(t):
     exercise(target, nsid=2)
 
 
+def fault(c, kind):
+    """The reason, of the second namespace."""
+    ns = c.call('namespace.list')['namespaces'][1]
+    return ns['fault_reason'] if ns.get('fault') == kind and ns['fault_seconds'] >= 0 else None
+
+
+@test
+def a_file_that_became_smaller_is_remembered_until_it_is_opened_again(t):
+    """Also when it is long again; an edit of the namespace finds it, and one of another namespace does not look."""
+    target, path = controlled(t, [memory(t), t.namespace(2, path=t.file('disk.img', b'a' * (1 << 20)), size='1MiB',
+                                                         create=False)])
+    with Control(path) as c, host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        os.truncate(t.path('disk.img'), 512 << 10)
+        c.call('namespace.write_protect', nqn=NQN, nsid=1, on=True)
+        t.eq(fault(c, 'ended-early'), None, 'after an edit of another namespace')
+        c.call('namespace.write_protect', nqn=NQN, nsid=2, on=True)
+        t.eq(c.call('namespace.write_protect', nqn=NQN, nsid=2, on=False)['outcome'], 'done')
+        target.expect('DATA IS MISSING: it ends at byte 524288 or before, but 1048576 bytes are served')
+        os.truncate(t.path('disk.img'), 1 << 20)
+        t.eq(c.call('config.reload')['outcome'], 'done')
+        t.match('ends at byte 524288 or before: writes, and reads behind that, are refused', fault(c, 'ended-early'))
+        t.ok(queue.write_blocks(2, 0, bytes(512)).status, 'a write succeeds')
+        t.eq(target.counters()['faults'], 1)
+        t.eq(c.call('namespace.reopen', nqn=NQN, nsid=2), {'outcome': 'done'})
+        t.eq(fault(c, 'ended-early'), None, 'after it was opened again')
+        nv.expect(queue.write_blocks(2, 0, bytes(512)))
+
+
 @test
 def a_file_that_was_replaced_is_told_until_it_is_opened_again(t):
     target, path = controlled(t, [memory(t), t.namespace(2, path=t.file('disk.img', b'a' * (1 << 20)), size=None,
@@ -112,11 +142,11 @@ def a_file_that_was_replaced_is_told_until_it_is_opened_again(t):
         result = c.call('config.reload')
         t.eq(result['outcome'], 'failed')
         t.match('namespace 2: path .*disk.img: names another file now', result['messages'][0]['text'])
-        t.match('names another file', c.call('namespace.list')['namespaces'][1]['mismatch'])
+        t.match('names another file', fault(c, 'mismatch'))
         t.same(queue.read_blocks(2, 0, 1)[1], b'a' * 512)  # hosts are not surprised
         t.eq(c.call('namespace.write_protect', nqn=NQN, nsid=1, on=True)['outcome'], 'done')
         t.eq(c.call('namespace.reopen', nqn=NQN, nsid=2), {'outcome': 'done'})
-        t.ok('mismatch' not in c.call('namespace.list')['namespaces'][1], 'a mismatch stays')
+        t.ok('fault' not in c.call('namespace.list')['namespaces'][1], 'a mismatch stays')
         t.same(queue.read_blocks(2, 0, 1)[1], b'b' * 512)
         t.eq(c.call('config.reload')['outcome'], 'done')
         os.unlink(t.path('disk.img'))

@@ -83,7 +83,7 @@ def metrics_that_are_asked_for_exist(t):
         h.enable()
         queue = h.add_io()
         nv.expect(queue.write_blocks(1, 0, bytes(4096)))
-        given = set(re.findall(r'(?m)^(rdtarget_\w+)', c.call('metrics.get')['text']))
+        given = set(re.findall(r'(?m)^(?:# TYPE )?(rdtarget_\w+)', c.call('metrics.get')['text']))
     asked = set(re.findall(r'\brdtarget_[a-z_]+\b', text_of(RULES) + text_of(DASHBOARD)))
     t.ok(len(asked) > 15, f'asked for: {asked}')
     t.eq(asked - given, set(), 'metrics that do not exist')

@@ -50,9 +50,9 @@ def what_is_served_is_shown_in_columns(t):
         t.match(f'(?m)^{line}$', status)
     res = rdctl(t, path, 'ns')
     t.eq(titles(res), ['SUBNQN', 'NSID', 'STATE', 'BACKEND', 'SIZE', 'BLOCK', 'ANA-GROUP', 'READ-ONLY', 'STANDBY', 'STALLED',
-                       'SYNC-FAILED', 'PATH'])
-    t.eq(rows(res), [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', 'no', 'no', '-'],
-                     [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', 'no', 'no', '-']])
+                       'FAULT', 'PATH'])
+    t.eq(rows(res), [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', 'no', '-', '-'],
+                     [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', 'no', '-', '-']])
     t.eq(rows(rdctl(t, path, 'ns', NQN)), rows(res), 'namespaces of the subsystem')
     t.eq(rows(rdctl(t, path, 'subsystems')), [[NQN, '2', '0', 'yes', '-']])
     for verb in ('listeners', 'ana'):

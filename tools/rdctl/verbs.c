@@ -142,7 +142,7 @@ static int run_ns(const struct rdctl *ctl, const struct rdctl_arguments *args)
 		{"READ-ONLY", "read_only", RDCTL_TEXT},
 		{"STANDBY", "standby", RDCTL_TEXT},
 		{"STALLED", "stalled", RDCTL_TEXT},
-		{"SYNC-FAILED", "sync_failed", RDCTL_TEXT},
+		{"FAULT", "fault", RDCTL_TEXT},
 		{"PATH", "path", RDCTL_TEXT},
 		{NULL, NULL, RDCTL_TEXT},
 	};
