@@ -508,7 +508,7 @@ static int app_start(struct app *app, int fd)
 	if (!err)
 		err = rdt_target_start(app->target);
 	if (!err)
-		err = rdt_sampler_new(app->target, &app->sampler);
+		err = rdt_sampler_new(app->target, &app->reloader, &app->sampler);
 	if (err)
 		return err;
 	app->rpc_env = (struct rdt_rpc_env){

@@ -178,6 +178,16 @@ static void write_started(const struct metrics_out *o)
 	put_sample(o, KIND_GAUGE, "", (uint64_t)o->stats->started);
 }
 
+static void write_reload_ok(const struct metrics_out *o)
+{
+	put_sample(o, KIND_GAUGE, "", o->stats->reload_ok);
+}
+
+static void write_reload_good(const struct metrics_out *o)
+{
+	put_sample(o, KIND_GAUGE, "", (uint64_t)o->stats->reload_good);
+}
+
 static void write_subsystems(const struct metrics_out *o)
 {
 	put_sample(o, KIND_GAUGE, "", o->stats->subsystems);
@@ -542,6 +552,13 @@ static void write_host_oldest(const struct metrics_out *o)
 static const struct metrics_family families[] = {
 	{"build_info", KIND_GAUGE, "The version of rdtarget.", write_build},
 	{"start_time_seconds", KIND_GAUGE, "When rdtarget started, in Unix time.", write_started},
+	{"config_last_reload_successful", KIND_GAUGE,
+	 "0 after a reload of the configuration file that failed, also in part; rdctl status says "
+	 "why.",
+	 write_reload_ok},
+	{"config_last_reload_success_timestamp_seconds", KIND_GAUGE,
+	 "When the configuration file was last applied without a problem, in Unix time.",
+	 write_reload_good},
 	{"subsystems", KIND_GAUGE, "Subsystems that are served.", write_subsystems},
 	{"namespaces", KIND_GAUGE, "Namespaces that are served.", write_namespaces},
 	{"controllers", KIND_GAUGE, "Controllers of connected hosts, without discovery.",

@@ -220,14 +220,32 @@ static void reload_applied(void *arg)
 	run_begun(run);
 }
 
+static void note_reload(struct rdt_reloader *r, const struct rdt_reload_result *result)
+{
+	struct rdt_last_reload *last = &r->last;
+
+	last->at = time(NULL);
+	last->applied = result->applied;
+	last->problems = result->problems;
+	snprintf(last->summary, sizeof(last->summary), "%s", result->summary);
+	snprintf(last->reason, sizeof(last->reason), "%s",
+		 rdt_report_first_error(result->report, ""));
+	if (rdt_reloader_good(r))
+		r->good_at = last->at;
+}
+
+bool rdt_reloader_good(const struct rdt_reloader *r)
+{
+	return !r->last.at || (r->last.applied && !r->last.problems);
+}
+
 static void reload_is_done(void *arg, const struct rdt_reload_result *result)
 {
 	struct reloader_run *run = arg;
 	struct rdt_reloader *r = run->r;
 
-	r->last_at = time(NULL);
-	r->last_applied = result->applied;
-	snprintf(r->last_summary, sizeof(r->last_summary), "%s", result->summary);
+	if (!run->change)
+		note_reload(r, result);
 	r->ended(r, result);
 	rdt_announce(r->target, "reload", "{s:s, s:b, s:i, s:i, s:s}", "cause",
 		     run->change ? run->change->what : "file", "applied", result->applied,
@@ -241,7 +259,7 @@ static void change_over(struct reloader_run *run)
 {
 	const struct rdt_reload_result result = {
 		.applied = run->saving && run->change->changed,
-		.summary = run->r->last_summary,
+		.summary = "nothing was changed",
 	};
 
 	run_settled(run, &result);
@@ -264,15 +282,24 @@ static bool saves_only(const struct rdt_change *ch)
 	return ch->kind == RDT_CHANGE_EDIT && !ch->err && !ch->changed && ch->save && !ch->dry_run;
 }
 
+static void refuse_file(struct reloader_run *run)
+{
+	const struct rdt_reload_result bad = {
+		.problems = run->report.errors,
+		.summary = "not reloaded: the configuration has problems; nothing was changed",
+		.report = &run->report,
+	};
+
+	rd_err(run->r->target->log, RD_LOG_MAIN,
+	       "not reloaded: %s has problems; nothing was changed", run->r->path);
+	reload_is_done(run, &bad);
+}
+
 static void reloader_loaded(struct rdt_loader *loader, struct rdt_config *next)
 {
 	struct rdt_reloader *r = rd_container_of(loader, struct rdt_reloader, loader);
 	struct reloader_run *run = r->run;
 	struct rdt_change *ch = run->change;
-	const struct rdt_reload_result bad = {
-		.summary = "not reloaded: the configuration has problems; nothing was changed",
-		.report = &run->report,
-	};
 	const struct rdt_reload_how how = {
 		.looks = !ch || ch->kind == RDT_CHANGE_DOCUMENT || !ch->edits_count,
 		.applied = reload_applied,
@@ -301,9 +328,7 @@ static void reloader_loaded(struct rdt_loader *loader, struct rdt_config *next)
 	} else if (next && !rdt_preflight_memory(next, loader->log)) {
 		rdt_reload(r->target, next, &run->report, &how);
 	} else {
-		rd_err(r->target->log, RD_LOG_MAIN,
-		       "not reloaded: %s has problems; nothing was changed", r->path);
-		reload_is_done(run, &bad);
+		refuse_file(run);
 	}
 	rdt_config_put(&next);
 }
@@ -325,6 +350,8 @@ static void refuse_all(struct rdt_reloader *r)
 		"not reloaded: the target is drained, and takes no changes until it is started "
 		"again");
 	TAILQ_FOREACH (w, &r->queue, link) {
+		if (!w->change)
+			note_reload(r, &frozen);
 		rdt_change_free(w->change);
 		w->change = NULL;
 	}
@@ -391,6 +418,7 @@ void rdt_reloader_init(struct rdt_reloader *r)
 	};
 	TAILQ_INIT(&r->queue);
 	LIST_INIT(&r->settling);
+	r->good_at = time(NULL);
 	r->ready = true;
 }
 

@@ -34,6 +34,15 @@ struct rdt_reload_waiter {
 	struct rdt_reload_waiters *in; /* the list that it is in */
 };
 
+/* How the last reload of the file has ended; changes by the control socket are none. */
+struct rdt_last_reload {
+	time_t at; /* 0: none yet */
+	bool applied;
+	unsigned int problems;
+	char summary[480];
+	char reason[512]; /* its first problem, or "" */
+};
+
 struct rdt_reloader {
 	/* set by the owner */
 	struct rdt_target *target;
@@ -50,9 +59,8 @@ struct rdt_reloader {
 	LIST_HEAD(, reloader_run) settling; /* have begun, and their objects settle */
 	bool ready;                         /* rdt_reloader_init() was called */
 	bool frozen;
-	time_t last_at; /* end of the last reload; 0: none yet */
-	bool last_applied;
-	char last_summary[480];
+	struct rdt_last_reload last;
+	time_t good_at; /* when the file was last applied without a problem, or the start */
 	struct rdt_reload_waiter by_signal;
 	struct rdt_reload_waiters queue;
 	unsigned int unsaved; /* changes that were applied and not saved */
@@ -61,6 +69,8 @@ struct rdt_reloader {
 
 /* @target, @path, @begins and @ended are set. */
 void rdt_reloader_init(struct rdt_reloader *reloader);
+/* Was the file as it was last read applied without a problem? */
+bool rdt_reloader_good(const struct rdt_reloader *reloader);
 /* @waiter: called once on the main loop or before this returns, unless it is cancelled before; may
  * be NULL. */
 void rdt_reloader_start(struct rdt_reloader *reloader, struct rdt_reload_waiter *waiter);

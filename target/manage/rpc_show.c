@@ -43,15 +43,20 @@ static unsigned int controllers_of(struct rdt_subsys *ss)
 
 json_t *rdt_show_last_reload(const struct rdt_reloader *r)
 {
+	const struct rdt_last_reload *last = &r->last;
 	char when[32];
 	struct tm tm;
+	json_t *o;
 
-	if (!r->last_at)
+	if (!last->at)
 		return json_null();
-	gmtime_r(&r->last_at, &tm);
+	gmtime_r(&last->at, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return json_pack("{s:s, s:b, s:s}", "at", when, "applied", r->last_applied, "summary",
-			 r->last_summary);
+	o = json_pack("{s:s, s:b, s:i, s:s}", "at", when, "applied", last->applied, "problems",
+		      (int)last->problems, "summary", last->summary);
+	if (o && last->reason[0])
+		json_object_set_new(o, "reason", rdt_show_text(last->reason));
+	return o;
 }
 
 const char *rdt_show_state(const struct rdt_target *t, const struct rdt_rpc *rpc)

@@ -17,6 +17,7 @@
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
+#include "reloader.h"
 
 /* How long a reactor may take to answer. */
 #define ANSWER_NS (500 * RD_NSEC_PER_MSEC)
@@ -42,7 +43,8 @@ struct rdt_sampler {
 	unsigned int reactor;        /* next reactor to copy */
 	const struct rdt_cell *cell; /* the next one of that reactor; NULL: none has been copied */
 	unsigned int cells_room;
-	bool *out;       /* [reactors]: a walk is on its way */
+	bool *out; /* [reactors]: a walk is on its way */
+	const struct rdt_reloader *reloader;
 	int64_t started; /* Unix time */
 };
 
@@ -501,6 +503,8 @@ static void begin_copy(struct rdt_sampler *s)
 	rd_timer_stop(s->target->loop, &s->timer);
 	s->left = 0;
 	s->stats->started = s->started;
+	s->stats->reload_good = (int64_t)s->reloader->good_at;
+	s->stats->reload_ok = rdt_reloader_good(s->reloader);
 	copy_target(s->stats, s->target);
 	rd_defer(s->target->loop, &s->copy, RD_DEFER_NEXT);
 }
@@ -570,7 +574,8 @@ void rdt_stats_ask(struct rdt_sampler *s, struct rdt_stats_ask *ask)
 	sampler_next(s);
 }
 
-int rdt_sampler_new(struct rdt_target *target, struct rdt_sampler **out)
+int rdt_sampler_new(struct rdt_target *target, const struct rdt_reloader *reloader,
+		    struct rdt_sampler **out)
 {
 	struct rdt_sampler *s = calloc(1, sizeof(*s));
 
@@ -582,6 +587,7 @@ int rdt_sampler_new(struct rdt_target *target, struct rdt_sampler **out)
 		return -ENOMEM;
 	}
 	s->target = target;
+	s->reloader = reloader;
 	s->started = (int64_t)time(NULL);
 	s->timer.fn = no_answer;
 	s->copy.fn = copy_slice;

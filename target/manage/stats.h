@@ -16,6 +16,7 @@
 #include "target/nvmf/io_stats.h"
 #include "show.h"
 
+struct rdt_reloader;
 struct rdt_sampler;
 struct rdt_target;
 
@@ -85,7 +86,9 @@ struct rdt_stats_reactor {
 
 struct rdt_stats {
 	uint64_t uptime_ns;
-	int64_t started; /* Unix time, in seconds */
+	int64_t started;     /* Unix time, in seconds */
+	int64_t reload_good; /* of the last reload of the file without a problem, or the start */
+	bool reload_ok;      /* the last one was that */
 	unsigned int subsystems;
 	unsigned int controllers;
 	unsigned int reactors_count;
@@ -115,7 +118,8 @@ struct rdt_stats_ask {
 /* ---- main thread only ---- */
 
 /* Returns 0 or -ENOMEM. */
-int rdt_sampler_new(struct rdt_target *target, struct rdt_sampler **out);
+int rdt_sampler_new(struct rdt_target *target, const struct rdt_reloader *reloader,
+		    struct rdt_sampler **out);
 /* Calls no @done any more: the caller frees its requests. Accepts NULL. */
 void rdt_sampler_close(struct rdt_sampler *s);
 /* After rdt_sampler_close(), and after all loops have ended. */

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import nvmf_peer as nv
-from t_loop import DEADLINE, NQN, Skip, Target, each, main, program, requires_engine, requires_root, test, wait_for
+from t_loop import DEADLINE, NQN, SOURCE_ROOT, Skip, Target, each, main, program, requires_engine, requires_root, test, wait_for
 from t_serving import exercise
 from t_storage import forbid_io_uring, stall_env, stand_still
 
@@ -55,6 +55,37 @@ class Manager:
 
 def memory(t, **keys):
     return t.namespace(backend='memory', **keys)
+
+
+def unit_lines(t, key, config):
+    """The commands of @key in the unit as it is shipped, for programs of this build and @config."""
+    with open(os.path.join(SOURCE_ROOT, 'configs', 'systemd', 'rdtarget.service.in'), encoding='utf-8') as f:
+        lines = re.findall(rf'(?m)^{key}=(.*)$', f.read())
+    return [re.sub(r'@sysconfdir@\S+', config, line.replace('@bindir@/rdtarget', program('rdtarget'))) for line in lines]
+
+
+@test
+def a_service_reload_fails_when_the_file_has_mistakes(t):
+    """As systemd runs the lines: one after the other, until one fails."""
+    target = t.target([memory(t)])
+    env = dict(os.environ, MAINPID=str(target.pid))
+
+    def reload():
+        since = target.mark()
+        for line in unit_lines(t, 'ExecReload', t.path('rdtarget.yaml')):
+            res = subprocess.run(['/bin/sh', '-c', line], env=env, capture_output=True, text=True, check=False)
+            if res.returncode:
+                break
+        target.expect('reloaded: ', since=since)
+        return res
+
+    t.eq(reload().returncode, 0, 'exit status for a good file')
+    t.config([memory(t), memory(t)])  # NSID 1 twice
+    res = reload()
+    t.eq(res.returncode, 1, f'exit status for a broken file: {res}')
+    t.match('rdtarget.yaml:[0-9]+: .*nsid', res.stderr)
+    t.config([memory(t), memory(t, nsid=2)])
+    t.eq(reload().returncode, 0, 'exit status for a good file again')
 
 
 @each(('a path', False), ('an abstract name', True))

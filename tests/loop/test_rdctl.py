@@ -12,6 +12,7 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 
 import nvmf_peer as nv
 import t_auth as auth
@@ -297,6 +298,43 @@ def a_reload_shows_what_it_would_do_does_it_and_says_what_failed(t):
     t.file('rdtarget.yaml', b'listeners: 7\n')
     t.match('error: .*rdtarget.yaml:1: listeners', rdctl(t, path, 'check', rc=REFUSED).err)
     t.match('(?s)rdtarget.yaml:1: listeners.*\n  hint: ', rdctl(t, path, 'diff', rc=REFUSED).err)
+
+
+def reload_metrics(t, path):
+    text = rdctl(t, path, 'metrics').text
+    return [float(re.search(rf'(?m)^rdtarget_config_last_reload_{name} (.*)$', text)[1])
+            for name in ('successful', 'success_timestamp_seconds')]
+
+
+@test
+def a_failed_reload_of_the_file_is_shown_until_one_succeeds(t):
+    before = time.time()
+    config, path = with_socket(t, [memory(t)])
+    target = t.target(config=config)
+    ok, at = reload_metrics(t, path)
+    t.ok(ok == 1 and at >= int(before), f'without a reload: the start; {ok}, {at}')
+    t.ok('last reload' not in rdctl(t, path, 'status').text, 'none yet')
+    t.file('rdtarget.yaml', b'listeners: 7\nbad: 1\n')
+    target.reload('not reloaded')
+    for _ in range(2):
+        status = rdctl(t, path, 'status').text
+        t.match(r'(?m)^last reload +\S+Z\n +not reloaded: .*\n +\S+rdtarget.yaml:1: listeners.*$', status)
+        t.eq(reload_metrics(t, path), [0, at], 'the metrics')
+        rdctl(t, path, 'ns', 'add', NQN, '2', 'backend=memory', 'size=1MiB')  # the file is broken as before
+        rdctl(t, path, 'ns', 'remove', NQN, '2')
+    result = json.loads(rdctl(t, path, '-o', 'json', 'reload', rc=REFUSED).text)
+    errors = [m for m in result['messages'] if m['level'] == 'error']
+    t.eq((result['problems'], len(errors)), (2, 2), f'problems of {result}')
+    with_socket(t, [memory(t), {'nsid': 2, 'backend': 'file', 'path': t.path('none.img')}])
+    target.reload('reloaded in part')
+    t.match('(?m)^ +reloaded in part: .*\n.*none.img: no such file', rdctl(t, path, 'status').text)
+    t.eq(reload_metrics(t, path), [0, at], 'after a reload in part')
+    with_socket(t, [memory(t)])
+    target.reload()
+    status = json.loads(rdctl(t, path, '-o', 'json', 'status').text)['last_reload']
+    t.eq((status['applied'], status['problems'], 'reason' in status), (True, 0, False))
+    ok, again = reload_metrics(t, path)
+    t.ok(ok == 1 and again >= at, f'after a good one: {ok}, {again}')
 
 
 @test

@@ -76,11 +76,17 @@ static int print_status(const json_t *result)
 		{"", "summary", RDCTL_TEXT},
 		{NULL, NULL, RDCTL_TEXT},
 	};
+	static const struct rdctl_column reason[] = {
+		{"", "reason", RDCTL_TEXT},
+		{NULL, NULL, RDCTL_TEXT},
+	};
 	const json_t *last = json_object_get(result, "last_reload");
 
 	rdctl_record(result, columns);
 	if (json_is_object(last))
 		rdctl_record(last, reload);
+	if (json_object_get(last, "reason"))
+		rdctl_record(last, reason);
 	return RDCTL_OK;
 }
 

@@ -119,7 +119,7 @@ void t_rpc_open(struct t_rpc *r)
 	r->reloader.begins = reading_begins;
 	r->reloader.ended = reload_ended;
 	rdt_reloader_init(&r->reloader);
-	CU_ASSERT_EQUAL_FATAL(rdt_sampler_new(t, &r->sampler), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_sampler_new(t, &r->reloader, &r->sampler), 0);
 	r->env = (struct rdt_rpc_env){.target = t,
 				      .reloader = &r->reloader,
 				      .sampler = r->sampler,
