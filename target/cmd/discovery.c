@@ -139,7 +139,7 @@ struct rdt_disc_order {
 struct rdt_disc_hosts {
 	uint64_t genctr;
 	unsigned int count;
-	uint64_t allowed[RDT_SUBSYSTEMS / 64]; /* a bit for each of target->subsys */
+	uint64_t allowed[RDT_SUBSYS_PLACES / 64]; /* a bit for each of target->subsys */
 };
 
 static unsigned int family_of(const struct sockaddr_storage *local)
@@ -236,6 +236,8 @@ static const struct rdt_disc_hosts *disc_hosts(const struct rdt_qpair *qp, uint6
 {
 	struct rdt_target *t = qp->reactor->target;
 	struct rdt_disc_hosts *h = qp->ctrl->disc_hosts;
+	unsigned int at = 0, looked = 0;
+	struct rdt_subsys *ss;
 
 	if (h && h->genctr == genctr)
 		return h;
@@ -245,13 +247,14 @@ static const struct rdt_disc_hosts *disc_hosts(const struct rdt_qpair *qp, uint6
 		return NULL;
 	memset(h, 0, sizeof(*h));
 	h->genctr = genctr;
-	for (unsigned int i = 0; i < t->subsys_count; i++) {
-		if (!rdt_subsys_allows(t->subsys[i], qp->ctrl->hostnqn))
+	while ((ss = rdt_subsys_next(t, &at))) {
+		looked++;
+		if (!rdt_subsys_allows(ss, qp->ctrl->hostnqn))
 			continue;
-		h->allowed[i / 64] |= UINT64_C(1) << i % 64;
+		h->allowed[ss->index / 64] |= UINT64_C(1) << ss->index % 64;
 		h->count++;
 	}
-	rdt_admin_charge(qp, t->subsys_count * SUBSYS_COST);
+	rdt_admin_charge(qp, looked * SUBSYS_COST);
 	return h;
 }
 
@@ -282,10 +285,12 @@ static uint64_t page_records(const struct disc_page *page)
 	return page->entries + page->order->referrals_count;
 }
 
-/* The @n-th subsystem that the host may use. */
-static const struct rdt_subsys *nth_allowed(const struct rdt_target *t,
-					    const struct rdt_disc_hosts *h, uint64_t n)
+/* The NQN of the @n-th subsystem that the host may use. "" when it has just been removed: then the
+ * host reads the log again, because the generation has changed. */
+static const char *nth_allowed(const struct rdt_target *t, const struct rdt_disc_hosts *h,
+			       uint64_t n)
 {
+	const struct rdt_subsys *ss;
 	unsigned int word = 0;
 	uint64_t bits;
 
@@ -293,7 +298,8 @@ static const struct rdt_subsys *nth_allowed(const struct rdt_target *t,
 		n -= (unsigned int)__builtin_popcountll(h->allowed[word]);
 	for (bits = h->allowed[word]; n; n--)
 		bits &= bits - 1;
-	return t->subsys[word * 64 + (unsigned int)__builtin_ctzll(bits)];
+	ss = atomic_load(&t->subsys[word * 64 + (unsigned int)__builtin_ctzll(bits)]);
+	return ss ? ss->nqn : "";
 }
 
 static void put_entry(const struct rdt_log_out *out, uint64_t n,
@@ -313,7 +319,7 @@ static void put_listener(const struct rdt_qpair *qp, const struct disc_page *pag
 	fill_entry(&e, qp, l);
 	for (; n < end; n += page->listeners) {
 		uint64_t i = n / page->listeners;
-		const char *nqn = i ? nth_allowed(t, page->hosts, i - 1)->nqn : t->disc.nqn;
+		const char *nqn = i ? nth_allowed(t, page->hosts, i - 1) : t->disc.nqn;
 
 		e.subtype = i ? NVME_NQN_NVME : NVME_NQN_CURR;
 		e.eflags = htole16(i ? 0 : page->order->eflags);

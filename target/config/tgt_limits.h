@@ -24,9 +24,11 @@
 #define RDT_NSID_MAX   65535u /* NN */
 #define RDT_NS_SLOTS   16384u /* MNAN: namespaces of a target at one time */
 
-#define RDT_SUBSYSTEMS 4096u /* of a target, including those that were removed since the start */
+#define RDT_SUBSYSTEMS 4096u /* of a configuration */
+/* Places for them: those that are being removed have theirs until they are gone. */
+#define RDT_SUBSYS_PLACES (2 * RDT_SUBSYSTEMS)
 
-#define RDT_RESV_LOG   64u /* reservation notifications kept for each controller */
+#define RDT_RESV_LOG      64u /* reservation notifications kept for each controller */
 
 /* asymmetric namespace access */
 #define RDT_ANA_GROUPS 64u /* ANAGRPMAX and NANAGRPID: group IDs are 1 to this */

@@ -17,8 +17,8 @@ struct rdt_rpc_answer {
 	void *owner;
 	const void *what;           /* what is asked for, of the question; NULL: nothing more */
 	struct rdt_qpair_walk walk; /* for what walks over the queue pairs */
-	void *data;                 /* freed by free(3) by who asks */
-	size_t count;               /* elements of @data, or a number */
+	void *data;   /* rdt_connections_collect(): who asks frees it by rdt_connections_drop() */
+	size_t count; /* elements of @data, or a number */
 	size_t room;
 	bool no_memory;
 };

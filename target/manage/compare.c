@@ -25,7 +25,7 @@ struct compare_job {
 	struct rdt_job job;
 	struct rdt_compare compare;
 	struct rdt_target *t;
-	const struct rdt_subsys *ss;
+	struct rdt_subsys *ss; /* held */
 	uint32_t nsid;
 	struct rdt_config *cfg_of;
 	char what[384];
@@ -98,6 +98,7 @@ static void compare_done(struct rdt_job *job)
 	    memcmp(&rdt_bdev_base(ns->bdev)->path_id, &c->compare.id, sizeof(c->compare.id)) == 0)
 		rdt_compare_end(&c->compare, ns);
 	rdt_config_put(&c->cfg_of);
+	rdt_subsys_put(c->ss);
 	free(c);
 }
 
@@ -110,6 +111,7 @@ static void start_comparing(struct rdt_ns *ns)
 	rdt_compare_begin(&c->compare, ns);
 	c->t = ns->subsys->target;
 	c->ss = ns->subsys;
+	rdt_subsys_hold(c->ss);
 	c->nsid = ns->nsid;
 	c->cfg_of = rdt_config_get(ns->now_of);
 	snprintf(c->what, sizeof(c->what), "%s namespace %u: comparing %s", ns->subsys->nqn,

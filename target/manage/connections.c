@@ -15,8 +15,9 @@
 #include "answer.h"
 #include "show.h"
 
-struct connection { /* copied on its reactor */
-	const struct rdt_subsys *ss;
+struct connection {          /* copied on its reactor */
+	struct rdt_nqn *nqn; /* a reference */
+	unsigned int subsys; /* its place */
 	const struct rdt_listener *listener;
 	unsigned int reactor;
 	uint16_t cntlid;
@@ -64,7 +65,8 @@ static void copy_connection(const struct rdt_reactor *r, const struct rdt_qpair 
 {
 	const struct rdt_ctrl *ctrl = qp->ctrl;
 
-	c->ss = ctrl->subsys;
+	c->nqn = rdt_nqn_get(ctrl->subsys->name);
+	c->subsys = ctrl->subsys->index;
 	c->listener = qp->listener;
 	c->reactor = r->index;
 	c->cntlid = ctrl->cntlid;
@@ -103,6 +105,19 @@ void rdt_connections_collect(struct rdt_rpc_answer *answer)
 		return;
 	}
 	rdt_rpc_answer_by_walk(answer, collect_connection);
+}
+
+static void free_connections(struct connection *list, size_t count)
+{
+	for (size_t i = 0; list && i < count; i++)
+		rdt_nqn_put(list[i].nqn);
+	free(list);
+}
+
+void rdt_connections_drop(struct rdt_rpc_answer *answer)
+{
+	free_connections(answer->data, answer->count);
+	answer->data = NULL;
 }
 
 static bool copy_places(struct rdt_connections *c, const struct rdt_target *t)
@@ -151,7 +166,7 @@ void rdt_connections_free(struct rdt_connections *c)
 	if (!c)
 		return;
 	for (unsigned int i = 0; i < c->parts_count; i++)
-		free(c->parts[i].list);
+		free_connections(c->parts[i].list, c->parts[i].count);
 	free(c->sorted);
 	free(c->groups);
 	free(c->places);
@@ -166,8 +181,10 @@ static int compare_connections(const void *a, const void *b)
 	const struct connection *x = *(const struct connection *const *)a;
 	const struct connection *y = *(const struct connection *const *)b;
 
-	if (x->ss != y->ss)
-		return x->ss->index < y->ss->index ? -1 : 1;
+	if (x->subsys != y->subsys)
+		return x->subsys < y->subsys ? -1 : 1;
+	if (x->nqn != y->nqn) /* one had the place of the other */
+		return x->nqn < y->nqn ? -1 : 1;
 	if (x->cntlid != y->cntlid)
 		return x->cntlid < y->cntlid ? -1 : 1;
 	return (x->qid > y->qid) - (x->qid < y->qid);
@@ -190,7 +207,7 @@ static bool group_connections(struct rdt_connections *c)
 			c->sorted[at++] = &c->parts[i].list[j];
 	qsort(c->sorted, count, sizeof(*c->sorted), compare_connections);
 	for (at = 0; at < count; at = end) {
-		for (end = at + 1; end < count && c->sorted[end]->ss == c->sorted[at]->ss &&
+		for (end = at + 1; end < count && c->sorted[end]->nqn == c->sorted[at]->nqn &&
 				   c->sorted[end]->cntlid == c->sorted[at]->cntlid;)
 			end++;
 		if (c->sorted[at]->qid == 0)
@@ -242,7 +259,7 @@ static json_t *controller_json(const struct rdt_connections *c, const struct gro
 						"in_flight", (int)q->in_flight));
 	}
 	return json_pack(
-		"{s:s, s:i, s:o, s:o, s:o, s:o, s:s, s:I, s:i, s:o}", "nqn", admin->ss->nqn,
+		"{s:s, s:i, s:o, s:o, s:o, s:o, s:s, s:I, s:i, s:o}", "nqn", admin->nqn->text,
 		"cntlid", (int)admin->cntlid, "hostnqn", rdt_show_text(admin->hostnqn), "host",
 		rdt_show_name(admin->hostnqn), "address", address_json(&admin->remote), "listener",
 		place_json(c, admin->listener), "state",
@@ -277,8 +294,8 @@ static json_t *host_json(const struct group *groups, size_t count)
 		char text[RD_ADDR_TEXT];
 
 		io_queues += groups[i].count - 1;
-		if (i == 0 || admin->ss != groups[i - 1].queues[0]->ss)
-			json_array_append_new(subsystems, json_string(admin->ss->nqn));
+		if (i == 0 || admin->nqn != groups[i - 1].queues[0]->nqn)
+			json_array_append_new(subsystems, json_string(admin->nqn->text));
 		if (admin->remote.ss_family == AF_UNSPEC)
 			continue;
 		rd_addr_format((const struct sockaddr *)&admin->remote, text);

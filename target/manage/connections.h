@@ -18,6 +18,8 @@ struct rdt_target;
 /* On the thread of answer->reactor: copy its connections. answer->ready() is called after the last
  * slice. */
 void rdt_connections_collect(struct rdt_rpc_answer *answer);
+/* Frees what was copied, if it was not taken over. Any thread. */
+void rdt_connections_drop(struct rdt_rpc_answer *answer);
 /* Main thread: takes the data of @n answers over, those without data are left out. NULL: out of
  * memory. */
 struct rdt_connections *rdt_connections_take(const struct rdt_target *t,

@@ -834,54 +834,25 @@ void rdt_control_ns_measure(struct rdt_ns *ns, uint64_t size, rdt_control_done d
 
 /* ---- subsystems ---- */
 
-/* Hosts know these properties of the NQN, so they cannot change when it is added again. */
-static bool same_identity(const struct rdt_subsys_config *a, const struct rdt_subsys_config *b)
-{
-	return rdt_config_same_text(a->serial, b->serial) &&
-	       rdt_config_same_text(a->model, b->model) && a->cntlid_min == b->cntlid_min &&
-	       a->cntlid_max == b->cntlid_max;
-}
-
 int rdt_control_subsys_add(struct rdt_target *t, const struct rdt_subsys_config *cfg,
 			   struct rdt_config *cfg_of, struct rdt_subsys **out, char *text,
 			   size_t text_size)
 {
-	struct rdt_subsys *ss = rdt_subsys_slot(t, cfg->nqn);
-	int err;
+	int err = rdt_subsys_new(t, cfg, cfg_of, out);
 
-	if (ss && !ss->shown) { /* of a reload that was refused */
-		rdt_subsys_renew(ss, cfg, cfg_of);
-		*out = ss;
-		return 0;
-	}
-	if (ss) {
-		*out = ss;
-		if (same_identity(ss->cfg, cfg))
-			return 0;
+	if (err == -ENOSPC)
 		snprintf(text, text_size,
-			 "was there before with another serial, model or range of controller IDs; "
-			 "that needs a restart");
-		return -EEXIST;
-	}
-	if (t->subsys_count == RDT_SUBSYSTEMS) {
-		snprintf(text, text_size,
-			 "the target has %u subsystems, including those removed since its start, "
-			 "which is the maximum; a restart is needed",
-			 RDT_SUBSYSTEMS);
-		return -ENOSPC;
-	}
-	err = rdt_subsys_new(t, cfg, cfg_of, true, out);
-	if (err)
+			 "the target has %u subsystems, which is the maximum; those that are being "
+			 "removed count: wait until their storage answers",
+			 RDT_SUBSYS_PLACES);
+	else if (err)
 		snprintf(text, text_size, "%s", strerror(-err));
 	return err;
 }
 
 void rdt_control_subsys_show(struct rdt_subsys *ss)
 {
-	pthread_mutex_lock(&ss->lock);
-	atomic_store(&ss->gone, false);
-	ss->shown = true;
-	pthread_mutex_unlock(&ss->lock);
+	rdt_subsys_show(ss);
 	rdt_discovery_changed(ss->target);
 	rd_notice(ss->target->log, RD_LOG_TARGET, "%s: added", ss->nqn);
 	rdt_announce(ss->target, "subsystem-added", "{s:s}", "nqn", ss->nqn);
@@ -889,14 +860,10 @@ void rdt_control_subsys_show(struct rdt_subsys *ss)
 
 void rdt_control_subsys_remove(struct rdt_subsys *ss)
 {
-	struct rdt_ctrl *ctrl;
-
-	pthread_mutex_lock(&ss->lock);
-	atomic_store(&ss->gone, true);
-	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
-		rdt_ctrl_end(ctrl, "its subsystem was removed");
-	pthread_mutex_unlock(&ss->lock);
+	rdt_subsys_hold(ss);
+	rdt_subsys_leave(ss, "its subsystem was removed");
 	rdt_discovery_changed(ss->target);
 	rd_notice(ss->target->log, RD_LOG_TARGET, "%s: removed", ss->nqn);
 	rdt_announce(ss->target, "subsystem-removed", "{s:s}", "nqn", ss->nqn);
+	rdt_subsys_put(ss);
 }

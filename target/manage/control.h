@@ -62,15 +62,14 @@ void rdt_control_ns_measure(struct rdt_ns *ns, uint64_t size, rdt_control_done d
 
 /*
  * Add the subsystem described by @cfg, a part of @cfg_of, without namespaces. Hosts cannot use it
- * before rdt_control_subsys_show(). A subsystem that was removed is reused for the same NQN; then
- * ss->now is the configuration with which it was removed. Returns 0, or -errno with a sentence in
- * @text.
+ * before rdt_control_subsys_show(). Returns 0, or -errno with a sentence in @text.
  */
 int rdt_control_subsys_add(struct rdt_target *t, const struct rdt_subsys_config *cfg,
 			   struct rdt_config *cfg_of, struct rdt_subsys **out, char *text,
 			   size_t text_size);
 void rdt_control_subsys_show(struct rdt_subsys *ss);
-/* Hide @ss from hosts and end its controllers. The caller removes its namespaces. */
+/* Hide @ss from hosts and end its controllers. The caller removes its namespaces. Another one may
+ * have its NQN from now on. */
 void rdt_control_subsys_remove(struct rdt_subsys *ss);
 
 #endif /* RDT_CONTROL_H */

@@ -54,7 +54,7 @@ enum part_kind {
 struct part {
 	LIST_ENTRY(part) link; /* rl->parts */
 	struct rdt_reload *rl;
-	const struct rdt_subsys *ss;
+	struct rdt_subsys *ss; /* held */
 	uint32_t nsid;
 	enum part_kind kind;
 };
@@ -240,7 +240,7 @@ static void apply_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
 	for (unsigned int i = 0; subsys_fns[i]; i++) {
 		int n = subsys_fns[i](rl, ss, ss->now, next);
 
-		if (!ss->gone)
+		if (rdt_subsys_live(ss))
 			count_settings(rl, n);
 		ok &= n >= 0;
 	}
@@ -299,9 +299,9 @@ static bool apply_next_subsys(struct rdt_reload *rl)
 	if (rl->at == rl->t->subsys_count)
 		return true;
 	ss = rl->t->subsys[rl->at];
-	if (rl->next_of[rl->at]) {
+	if (ss && rl->next_of[rl->at]) {
 		apply_subsys(rl, ss, rl->next_of[rl->at]);
-	} else if (!ss->gone) {
+	} else if (ss && rdt_subsys_live(ss)) {
 		rdt_control_subsys_remove(ss);
 		rl->subsys_removed++;
 	}
@@ -313,6 +313,13 @@ static bool apply_next_subsys(struct rdt_reload *rl)
 
 /* The parts that nobody waits for any more still count for the end of @rl. */
 static void reload_settled(struct rdt_reload *rl);
+
+static void free_part(struct part *p)
+{
+	LIST_REMOVE(p, link);
+	rdt_subsys_put(p->ss);
+	free(p);
+}
 
 static void part_ended(void *arg, int err, const char *text)
 {
@@ -331,8 +338,7 @@ static void part_ended(void *arg, int err, const char *text)
 	} else if (!err) {
 		rl->ended[p->kind]++;
 	}
-	LIST_REMOVE(p, link);
-	free(p);
+	free_part(p);
 	reload_settled(rl);
 }
 
@@ -346,6 +352,7 @@ static void start_part(struct rdt_reload *rl, struct rdt_subsys *ss, struct rdt_
 		return;
 	}
 	*p = (struct part){.rl = rl, .ss = ss, .nsid = ns ? ns->nsid : cfg->nsid, .kind = kind};
+	rdt_subsys_hold(ss);
 	LIST_INSERT_HEAD(&rl->parts, p, link);
 	rl->waiting++;
 	switch (kind) {
@@ -410,7 +417,7 @@ static bool converge_next(struct rdt_reload *rl)
 	if (!ns || !ns->listed || ns->now_of == rl->next) /* it has just come */
 		return false;
 	ss = ns->subsys;
-	cfg = ss->index < rl->t->subsys_count ? ns_config(rl->next_of[ss->index], ns->nsid) : NULL;
+	cfg = ns_config(rl->next_of[ss->index], ns->nsid);
 	if (!cfg) {
 		start_part(rl, ss, ns, NULL, PART_REMOVE);
 	} else if (ns->state == RDT_NS_LIVE ? !same_namespace(ns, cfg)
@@ -474,10 +481,8 @@ static void release_reload(struct rdt_reload *rl)
 {
 	struct part *p;
 
-	while ((p = LIST_FIRST(&rl->parts))) { /* at the end of the target */
-		LIST_REMOVE(p, link);
-		free(p);
-	}
+	while ((p = LIST_FIRST(&rl->parts))) /* at the end of the target */
+		free_part(p);
 	rd_defer_cancel(rl->t->loop, &rl->step);
 	rd_timer_stop(rl->t->loop, &rl->timer);
 	LIST_REMOVE(rl, link);
@@ -578,9 +583,11 @@ static void reload_walked(struct rdt_reload *rl)
 	struct rdt_target *t = rl->t;
 
 	for (unsigned int i = 0; i < t->subsys_count; i++) {
-		if (!t->subsys[i]->gone || !rl->next_of[i])
+		struct rdt_subsys *ss = t->subsys[i];
+
+		if (!ss || ss->state != RDT_SUBSYS_NEW)
 			continue;
-		rdt_control_subsys_show(t->subsys[i]);
+		rdt_control_subsys_show(ss);
 		rl->subsys_added++;
 	}
 	rl->walked = true;
@@ -606,8 +613,13 @@ static void converge_namespaces(struct rdt_reload *rl)
 
 static void refuse_reload(struct rdt_reload *rl)
 {
+	struct rdt_subsys *ss;
+	unsigned int at = 0;
 	char text[160];
 
+	while ((ss = rdt_subsys_next(rl->t, &at)))
+		if (ss->state == RDT_SUBSYS_NEW)
+			rdt_subsys_leave(ss, "it was refused");
 	snprintf(text, sizeof(text), "not reloaded: %s; nothing was changed",
 		 rl->problems ? "see above" : strerror(-rl->err));
 	rd_err(rl->t->log, RD_LOG_MAIN, "%s", text);
@@ -642,7 +654,7 @@ void rdt_reload(struct rdt_target *t, struct rdt_config *next, struct rdt_report
 	struct rdt_reload *rl = calloc(1, sizeof(*rl));
 
 	if (rl)
-		rl->next_of = calloc(RDT_SUBSYSTEMS, sizeof(*rl->next_of));
+		rl->next_of = calloc(RDT_SUBSYS_PLACES, sizeof(*rl->next_of));
 	if (!rl || !rl->next_of) {
 		free(rl);
 		rd_err(t->log, RD_LOG_MAIN, "%s", no_memory.summary);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "connections.h"
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/target.h"
 
@@ -30,7 +31,7 @@ static void ask_free(struct rdt_rpc_ask *ask)
 	TAILQ_REMOVE(&ask->rpc->asks, ask, link);
 	ask->rpc->asks_count--;
 	for (unsigned int i = 0; i < ask->count; i++)
-		free(ask->answers[i].data);
+		rdt_connections_drop(&ask->answers[i]);
 	free(ask->answers);
 	free(ask->what);
 	free(ask);

@@ -114,9 +114,9 @@ static void host_list(struct rdt_rpc_call *call)
 
 /* ---- disconnect ---- */
 
-struct disconnect_what {              /* which controllers */
-	const struct rdt_subsys *one; /* NULL: of all subsystems, and discovery controllers */
-	int cntlid;                   /* -1: any */
+struct disconnect_what {            /* which controllers */
+	char nqn[NVMF_NQN_MAX + 1]; /* "": of all subsystems, and discovery controllers */
+	int cntlid;                 /* -1: any */
 	bool by_host;
 	char hostnqn[];
 };
@@ -129,7 +129,7 @@ static void end_matching(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
 	struct rdt_ctrl *ctrl = qp->ctrl;
 
 	if (!qp->admin || !ctrl || atomic_load(&ctrl->ending) ||
-	    (what->one && ctrl->subsys != what->one) ||
+	    (what->nqn[0] && strcmp(ctrl->subsys->nqn, what->nqn) != 0) ||
 	    (what->cntlid >= 0 && ctrl->cntlid != what->cntlid) ||
 	    (what->by_host && strcmp(ctrl->hostnqn, what->hostnqn) != 0))
 		return;
@@ -188,7 +188,8 @@ static void controller_disconnect(struct rdt_rpc_call *call)
 		rdt_rpc_no_memory(call);
 		return;
 	}
-	what->one = one;
+	if (one)
+		memccpy(what->nqn, one->nqn, 0, sizeof(what->nqn));
 	what->cntlid = (int)cntlid;
 	what->by_host = hostnqn;
 	if (hostnqn)

@@ -70,12 +70,13 @@ static void show_status(struct rdt_rpc_call *call)
 {
 	struct rdt_target *t = call->rpc->target;
 	struct rdt_served served = rdt_target_served(t);
-	unsigned int controllers = 0;
+	unsigned int controllers = 0, at = 0;
+	struct rdt_subsys *ss;
 	uint64_t uptime = (rd_loop_now_raw(t->loop) - t->started_ns) / RD_NSEC_PER_SEC;
 	char spec[RD_LOG_SPEC_TEXT];
 
-	for (unsigned int i = 0; i < t->subsys_count; i++)
-		controllers += controllers_of(t->subsys[i]);
+	while ((ss = rdt_subsys_next(t, &at)))
+		controllers += controllers_of(ss);
 	rdt_rpc_result(
 		call,
 		json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:i}", "state",
@@ -221,11 +222,11 @@ struct listing {
 	struct rd_defer step;
 	/* Moves to the next element. Returns false after the last one; *@o NULL: no memory. */
 	bool (*next)(struct listing *w, json_t **o);
-	const struct rdt_subsys *one; /* NULL: all subsystems */
-	unsigned int subsys;          /* index of the current one */
-	uint32_t nsid;                /* the last namespace listed; 0: none yet */
-	unsigned int shown;           /* how many with that NSID; all but one of them leave */
-	bool any;                     /* at least one was listed */
+	struct rdt_subsys *one; /* held; NULL: all subsystems */
+	unsigned int subsys;    /* place of the current one */
+	uint32_t nsid;          /* the last namespace listed; 0: none yet */
+	unsigned int shown;     /* how many with that NSID; all but one of them leave */
+	bool any;               /* at least one was listed */
 	FILE *f;
 	char *text;
 	size_t len;
@@ -234,6 +235,8 @@ struct listing {
 static void listing_free(struct listing *w)
 {
 	rd_defer_cancel(w->call->rpc->loop, &w->step);
+	if (w->one)
+		rdt_subsys_put(w->one);
 	if (w->f)
 		fclose(w->f);
 	free(w->text);
@@ -248,6 +251,7 @@ static void listing_cancel(struct rdt_rpc_call *call)
 static void listing_end(struct listing *w)
 {
 	struct rdt_rpc_call *call = w->call;
+	char *text;
 	bool good;
 
 	fputs("]}", w->f);
@@ -255,10 +259,11 @@ static void listing_end(struct listing *w)
 	good &= !fclose(w->f);
 	w->f = NULL;
 	call->cancel = NULL;
-	rd_defer_cancel(call->rpc->loop, &w->step);
-	rdt_rpc_result_text(call, good ? w->text : NULL);
-	free(w->text);
-	free(w);
+	text = w->text;
+	w->text = NULL;
+	listing_free(w);
+	rdt_rpc_result_text(call, good ? text : NULL);
+	free(text);
 }
 
 static void listing_step(struct rd_defer *defer)
@@ -284,7 +289,7 @@ static void listing_step(struct rd_defer *defer)
 }
 
 /* @name: of the list in the answer. */
-static void start_listing(struct rdt_rpc_call *call, const char *name, const struct rdt_subsys *one,
+static void start_listing(struct rdt_rpc_call *call, const char *name, struct rdt_subsys *one,
 			  bool (*next)(struct listing *w, json_t **o))
 {
 	struct listing *w = calloc(1, sizeof(*w));
@@ -299,6 +304,8 @@ static void start_listing(struct rdt_rpc_call *call, const char *name, const str
 	w->call = call;
 	w->next = next;
 	w->one = one;
+	if (one)
+		rdt_subsys_hold(one);
 	w->step.fn = listing_step;
 	call->work = w;
 	call->cancel = listing_cancel;
@@ -322,12 +329,13 @@ static bool next_subsystem(struct listing *w, json_t **o)
 {
 	const struct rdt_target *t = w->call->rpc->target;
 
-	while (w->subsys < t->subsys_count && atomic_load(&t->subsys[w->subsys]->gone))
-		w->subsys++;
-	if (w->subsys >= t->subsys_count)
-		return false;
-	*o = subsys_json(t->subsys[w->subsys++]);
-	return true;
+	struct rdt_subsys *ss;
+
+	while ((ss = rdt_subsys_next(t, &w->subsys)) && !rdt_subsys_live(ss))
+		;
+	if (ss)
+		*o = subsys_json(ss);
+	return ss;
 }
 
 static void subsystem_list(struct rdt_rpc_call *call)
@@ -359,7 +367,7 @@ static bool next_namespace(struct listing *w, json_t **o)
 		const struct rdt_ns *ns = NULL;
 		struct rdt_ns_shown shown;
 
-		if (w->one ? ss == w->one : !atomic_load(&ss->gone))
+		if (ss && (w->one ? ss == w->one : rdt_subsys_live(ss)))
 			ns = ns_after(ss, w->nsid, w->shown);
 		if (!ns)
 			continue;
@@ -375,7 +383,7 @@ static bool next_namespace(struct listing *w, json_t **o)
 static void namespace_list(struct rdt_rpc_call *call)
 {
 	bool found;
-	const struct rdt_subsys *one = rdt_rpc_subsys(call, "nqn", &found);
+	struct rdt_subsys *one = rdt_rpc_subsys(call, "nqn", &found);
 
 	if (found)
 		start_listing(call, "namespaces", one, next_namespace);

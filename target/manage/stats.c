@@ -17,6 +17,7 @@
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
+#include "target/reactor/lifecycle.h"
 #include "reloader.h"
 
 /* How long a reactor may take to answer. */
@@ -140,6 +141,7 @@ static void stats_free(struct rdt_stats *stats)
 		return;
 	for (unsigned int i = 0; i < stats->ns_count; i++) {
 		rdt_config_put(&stats->ns[i]->shown.cfg_of);
+		rdt_nqn_put(stats->ns[i]->nqn);
 		free(stats->ns[i]->why);
 		free(stats->ns[i]);
 	}
@@ -218,6 +220,7 @@ static void copy_ns(struct rdt_sampler *s, struct rdt_ns *ns, uint64_t now)
 		return;
 	}
 	copy->shown = rdt_ns_shown(ns);
+	copy->nqn = rdt_nqn_get(ns->subsys->name);
 	rdt_config_get(copy->shown.cfg_of);
 	if (copy->shown.why)
 		copy->shown.why = copy->why = copy_text(stats, copy->shown.why);
@@ -403,29 +406,30 @@ static void copy_subsys(struct rdt_stats *stats, const struct rdt_subsys *ss)
 	copy->auth_failures = atomic_load(&ss->auth_failures);
 	for (unsigned int i = 0; i < stats->reactors_count; i++) {
 		const struct rdt_counters *c = &ss->counters[i];
-		uint64_t reads = rdt_counted(&c->reads), writes = rdt_counted(&c->writes);
 
-		copy->reads += reads;
-		copy->writes += writes;
+		copy->reads += rdt_counted(&c->reads);
+		copy->writes += rdt_counted(&c->writes);
 		copy->read_bytes += 512 * rdt_counted(&c->blocks_read);
 		copy->written_bytes += 512 * rdt_counted(&c->blocks_written);
 		copy->media_errors += rdt_counted(&c->media_errors);
-		stats->reactors[i].reads += reads;
-		stats->reactors[i].writes += writes;
 	}
 }
 
 static void copy_target(struct rdt_stats *stats, struct rdt_target *t)
 {
+	struct rdt_subsys *ss;
+	unsigned int at = 0;
+
 	stats->uptime_ns = rd_loop_now_raw(t->loop) - t->started_ns;
 	stats->disc_auth_successes = atomic_load(&t->disc.auth_successes);
 	stats->disc_auth_failures = atomic_load(&t->disc.auth_failures);
-	stats->subsys = calloc(t->subsys_count + 1, sizeof(*stats->subsys));
+	stats->subsys = calloc(t->subsys_count + 1u, sizeof(*stats->subsys));
 	stats->no_memory |= !stats->subsys;
-	for (unsigned int i = 0; i < t->subsys_count && stats->subsys; i++) {
-		struct rdt_subsys *ss = t->subsys[i];
-
-		if (atomic_load(&ss->gone))
+	for (unsigned int i = 0; i < stats->reactors_count; i++)
+		rdt_reactor_totals(&t->reactors[i], &stats->reactors[i].reads,
+				   &stats->reactors[i].writes);
+	while (stats->subsys && (ss = rdt_subsys_next(t, &at))) {
+		if (!rdt_subsys_live(ss))
 			continue;
 		copy_subsys(stats, ss);
 		pthread_mutex_lock(&ss->lock);

@@ -39,6 +39,7 @@ struct rdt_stats_io {
 
 struct rdt_stats_ns {
 	char *why;                 /* that of @shown */
+	struct rdt_nqn *nqn;       /* the same; a reference */
 	struct rdt_ns_shown shown; /* with a reference to its configuration */
 	struct rdt_stats_io io;
 };

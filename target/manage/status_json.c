@@ -391,7 +391,7 @@ static void take_connections(struct rdt_status *s)
 	}
 	s->connections = rdt_connections_take(s->target, answers, n);
 	for (unsigned int i = 0; i < n; i++)
-		free(answers[i].data); /* when there was no memory */
+		rdt_connections_drop(&answers[i]); /* when there was no memory */
 	free(answers);
 }
 
@@ -447,8 +447,7 @@ static void ask_part(struct part *p)
 {
 	if (p->out)
 		return;
-	free(p->answer.data);
-	p->answer.data = NULL;
+	rdt_connections_drop(&p->answer);
 	p->out = true;
 	p->asked_at = rd_loop_now_raw(p->status->target->loop);
 	p->msg.fn = part_arrived;
@@ -507,7 +506,7 @@ void rdt_status_free(struct rdt_status **out)
 	if (!s)
 		return;
 	for (unsigned int i = 0; i < s->parts_count; i++)
-		free(s->parts[i].answer.data);
+		rdt_connections_drop(&s->parts[i].answer);
 	drop_document(s);
 	free(s);
 	*out = NULL;

@@ -58,11 +58,11 @@ static bool has_group(const struct rdt_subsys *ss, uint32_t group)
 /* Tells the controllers of @l, or all of them (NULL), that @group has another state. */
 static void tell_ana_changed(struct rdt_target *t, const struct rdt_listener *l, uint32_t group)
 {
+	struct rdt_subsys *ss;
 	struct rdt_ctrl *ctrl;
+	unsigned int at = 0;
 
-	for (unsigned int i = 0; i < t->subsys_count; i++) {
-		struct rdt_subsys *ss = t->subsys[i];
-
+	while ((ss = rdt_subsys_next(t, &at))) {
 		if (!has_group(ss, group))
 			continue;
 		pthread_mutex_lock(&ss->lock);

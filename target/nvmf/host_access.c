@@ -90,7 +90,7 @@ void rdt_host_access_fini(struct rdt_subsys *ss)
 
 bool rdt_host_access_allows(const struct rdt_subsys *ss, const char *hostnqn)
 {
-	return !atomic_load(&ss->gone) && list_has(&ss->hosts, hostnqn);
+	return rdt_subsys_live(ss) && list_has(&ss->hosts, hostnqn);
 }
 
 bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn)

@@ -207,6 +207,7 @@ void rdt_ns_free(struct rdt_ns *ns)
 	free(ns->why);
 	free(ns->mismatch);
 	free(ns);
+	rdt_subsys_ns_gone(ss);
 }
 
 struct rdt_ns *rdt_ns_with(const struct rdt_subsys *ss, uint32_t nsid)

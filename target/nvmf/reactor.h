@@ -117,7 +117,10 @@ struct rdt_reactor {
 	struct rd_msg drain_msg;   /* main -> reactor: finish commands, then close */
 	struct rd_msg abandon_msg; /* main -> reactor: close now */
 	struct rd_msg drained_msg; /* reactor -> main: no queue pair is left */
-	struct rd_msg status_msg;  /* main -> reactor -> main */
+	/* I/O of subsystems that are gone; read by any thread */
+	_Atomic uint64_t gone_reads;
+	_Atomic uint64_t gone_writes;
+	struct rd_msg status_msg; /* main -> reactor -> main */
 	struct rdt_status_line status;
 };
 

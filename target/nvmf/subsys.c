@@ -18,8 +18,37 @@
 #include "stale_write.h"
 #include "host_access.h"
 #include "ns.h"
+#include "reactor.h"
 #include "target.h"
 #include "target/config/tgt_limits.h"
+
+/* ---- names ---- */
+
+static struct rdt_nqn *new_nqn(const char *text)
+{
+	size_t len = strlen(text) + 1;
+	struct rdt_nqn *name = malloc(sizeof(*name) + len);
+
+	if (!name)
+		return NULL;
+	atomic_init(&name->refs, 1);
+	memcpy(name->text, text, len);
+	return name;
+}
+
+struct rdt_nqn *rdt_nqn_get(struct rdt_nqn *name)
+{
+	atomic_fetch_add(&name->refs, 1);
+	return name;
+}
+
+void rdt_nqn_put(struct rdt_nqn *name)
+{
+	if (name && atomic_fetch_sub(&name->refs, 1) == 1)
+		free(name);
+}
+
+/* ---- creation ---- */
 
 int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out,
 		     char *text, size_t text_size)
@@ -36,12 +65,13 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 	int err;
 
 	ss->target = target;
+	atomic_init(&ss->state, cfg ? RDT_SUBSYS_NEW : RDT_SUBSYS_LIVE);
 	ss->cfg = cfg;
 	ss->cfg_of = rdt_config_get(cfg_of);
 	ss->now = cfg ? cfg : &cfg_of->discovery;
 	ss->now_of = rdt_config_get(cfg_of);
-	ss->nqn = cfg ? cfg->nqn : NVMF_DISC_NQN;
-	ss->nqn_of = rdt_config_get(cfg_of);
+	ss->name = new_nqn(cfg ? cfg->nqn : NVMF_DISC_NQN);
+	ss->nqn = ss->name ? ss->name->text : "";
 	ss->index = index;
 	ss->cntlid_min = cfg ? (uint16_t)cfg->cntlid_min : NVMF_CNTLID_MIN;
 	ss->cntlid_max = cfg ? (uint16_t)cfg->cntlid_max : NVMF_CNTLID_MAX;
@@ -52,7 +82,7 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 	atomic_init(&ss->ops_mask, UINT32_MAX);
 	ss->counters =
 		aligned_alloc(__alignof__(struct rdt_counters), reactors * sizeof(*ss->counters));
-	if (!ss->counters)
+	if (!ss->counters || !ss->name)
 		return -ENOMEM;
 	memset(ss->counters, 0, reactors * sizeof(*ss->counters));
 	err = rdt_ana_order_init(ss);
@@ -73,6 +103,7 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 
 	if (!ss->target)
 		return;
+	atomic_store(&ss->state, RDT_SUBSYS_UNSEEN); /* its namespaces do not look for the end */
 	while ((ns = TAILQ_FIRST(&ss->namespaces))) {
 		ns->posts_left = 0; /* the reactors have ended and will not answer */
 		rdt_ns_free(ns);
@@ -85,59 +116,81 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 	free(ss->counters);
 	rdt_auth_keys_fini(ss);
 	rdt_config_put(&ss->cfg_of);
-	rdt_config_put(&ss->nqn_of);
+	rdt_nqn_put(ss->name);
 	rdt_config_put(&ss->now_of);
 	pthread_mutex_destroy(&ss->lock);
 }
 
-/* Position of @nqn in @t->by_nqn, present or not. At least half of the entries are free. */
-static unsigned int place_of(const struct rdt_target *t, const char *nqn)
+/* ---- places ---- */
+
+/* The list of those whose NQN has the hash of @nqn. The main thread changes it; a reactor that is
+ * at one that leaves goes on from there. */
+static _Atomic(struct rdt_subsys *) *list_of(struct rdt_target *t, const char *nqn)
 {
-	unsigned int places = 2 * RDT_SUBSYSTEMS;
 	uint32_t hash = 2166136261u; /* FNV-1a */
-	const struct rdt_subsys *ss;
-	unsigned int i;
 
 	for (const char *c = nqn; *c; c++)
 		hash = (hash ^ (uint8_t)*c) * 16777619u;
-	for (i = hash % places; (ss = atomic_load(&t->by_nqn[i])); i = (i + 1) % places)
-		if (strcmp(ss->nqn, nqn) == 0)
-			break;
-	return i;
+	return &t->by_nqn[hash % (sizeof(t->by_nqn) / sizeof(t->by_nqn[0]))];
+}
+
+static void link_nqn(struct rdt_subsys *ss)
+{
+	_Atomic(struct rdt_subsys *) *list = list_of(ss->target, ss->nqn);
+
+	atomic_store(&ss->by_nqn, atomic_load(list));
+	atomic_store(list, ss);
+}
+
+static void unlink_nqn(struct rdt_subsys *ss)
+{
+	_Atomic(struct rdt_subsys *) *at = list_of(ss->target, ss->nqn);
+
+	while (atomic_load(at) != ss)
+		at = &atomic_load(at)->by_nqn;
+	atomic_store(at, atomic_load(&ss->by_nqn));
+}
+
+static unsigned int free_place(struct rdt_target *t)
+{
+	while (t->subsys_free < RDT_SUBSYS_PLACES && atomic_load(&t->subsys[t->subsys_free]))
+		t->subsys_free++;
+	return t->subsys_free;
 }
 
 int rdt_subsys_new(struct rdt_target *t, const struct rdt_subsys_config *cfg,
-		   struct rdt_config *cfg_of, bool gone, struct rdt_subsys **out)
+		   struct rdt_config *cfg_of, struct rdt_subsys **out)
 {
-	struct rdt_subsys *ss = calloc(1, sizeof(*ss));
-	int err = -ENOMEM;
+	unsigned int place = free_place(t);
+	struct rdt_subsys *ss;
+	int err;
 
 	*out = NULL;
+	if (place == RDT_SUBSYS_PLACES)
+		return -ENOSPC;
+	ss = calloc(1, sizeof(*ss));
 	if (!ss)
-		return err;
-	err = rdt_subsys_init(ss, t, cfg, cfg_of, t->subsys_count);
+		return -ENOMEM;
+	err = rdt_subsys_init(ss, t, cfg, cfg_of, place);
 	if (err) {
-		rdt_subsys_fini(ss);
-		free(ss);
+		rdt_subsys_free(&ss);
 		return err;
 	}
-	atomic_store(&ss->gone, gone);
-	ss->shown = !gone;
 	/* Publish: reactors may use it from now on. */
-	t->subsys[ss->index] = ss;
-	atomic_store(&t->by_nqn[place_of(t, ss->nqn)], ss);
-	atomic_store(&t->subsys_count, ss->index + 1);
+	atomic_store(&t->subsys[place], ss);
+	if (place >= atomic_load(&t->subsys_count))
+		atomic_store(&t->subsys_count, place + 1);
 	*out = ss;
 	return 0;
 }
 
-void rdt_subsys_renew(struct rdt_subsys *ss, const struct rdt_subsys_config *cfg,
-		      struct rdt_config *cfg_of)
+struct rdt_subsys *rdt_subsys_next(const struct rdt_target *t, unsigned int *at)
 {
-	/* Reactors that look for an NQN compare @nqn of all: it stays where it is. */
-	rdt_config_put(&ss->cfg_of);
-	ss->cfg_of = rdt_config_get(cfg_of);
-	ss->cfg = cfg;
+	struct rdt_subsys *ss = NULL;
+
+	while (!ss && *at < atomic_load(&t->subsys_count))
+		ss = atomic_load(&t->subsys[(*at)++]);
+	return ss;
 }
 
 struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn)
@@ -146,13 +199,114 @@ struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn)
 
 	if (strcmp(nqn, NVMF_DISC_NQN) == 0)
 		return &target->disc;
-	ss = rdt_subsys_slot(target, nqn);
-	return ss && !atomic_load(&ss->gone) ? ss : NULL;
+	for (ss = atomic_load(list_of(target, nqn)); ss; ss = atomic_load(&ss->by_nqn))
+		if (strcmp(ss->nqn, nqn) == 0)
+			break;
+	return ss && rdt_subsys_live(ss) ? ss : NULL;
 }
 
-struct rdt_subsys *rdt_subsys_slot(struct rdt_target *target, const char *nqn)
+/* ---- from NEW to the end ---- */
+
+static void set_subsys_state(struct rdt_subsys *ss, enum rdt_subsys_state state)
 {
-	return atomic_load(&target->by_nqn[place_of(target, nqn)]);
+	pthread_mutex_lock(&ss->lock);
+	atomic_store(&ss->state, state);
+	pthread_mutex_unlock(&ss->lock);
+}
+
+void rdt_subsys_show(struct rdt_subsys *ss)
+{
+	set_subsys_state(ss, RDT_SUBSYS_LIVE);
+	link_nqn(ss);
+}
+
+void rdt_subsys_free(struct rdt_subsys **ss)
+{
+	if (!*ss)
+		return;
+	rdt_subsys_fini(*ss);
+	free(*ss);
+	*ss = NULL;
+}
+
+static void all_passed(struct rd_msg *msg)
+{
+	struct rdt_subsys *ss = rd_container_of(msg, struct rdt_subsys, msg);
+
+	LIST_REMOVE(ss, unseen);
+	rdt_subsys_free(&ss);
+}
+
+/* From one reactor to the next: each has ended the function in which it may have found @ss. */
+static void reactor_passes(struct rd_msg *msg)
+{
+	struct rdt_subsys *ss = rd_container_of(msg, struct rdt_subsys, msg);
+	struct rdt_target *t = ss->target;
+
+	struct rdt_reactor *r = &t->reactors[ss->passed];
+	const struct rdt_counters *c = &ss->counters[ss->passed++];
+	bool last = ss->passed == t->reactors_count;
+
+	rdt_count(&r->gone_reads, atomic_load(&c->reads));
+	rdt_count(&r->gone_writes, atomic_load(&c->writes));
+	if (last)
+		ss->msg.fn = all_passed;
+	rd_loop_post(last ? t->loop : t->reactors[ss->passed].loop, &ss->msg);
+}
+
+/* Does it leave, and has everybody let go of it? */
+static void look_left(struct rdt_subsys *ss)
+{
+	struct rdt_target *t = ss->target;
+
+	if (ss->state != RDT_SUBSYS_LEAVING || ss->holds || !TAILQ_EMPTY(&ss->namespaces))
+		return;
+	set_subsys_state(ss, RDT_SUBSYS_UNSEEN);
+	LIST_INSERT_HEAD(&t->unseen, ss, unseen);
+	atomic_store(&t->subsys[ss->index], NULL);
+	if (ss->index < t->subsys_free)
+		t->subsys_free = ss->index;
+	ss->msg.fn = reactor_passes;
+	rd_loop_post(t->reactors[0].loop, &ss->msg);
+}
+
+void rdt_subsys_hold(struct rdt_subsys *ss)
+{
+	ss->holds++;
+}
+
+void rdt_subsys_put(struct rdt_subsys *ss)
+{
+	ss->holds--;
+	look_left(ss);
+}
+
+void rdt_subsys_ns_gone(struct rdt_subsys *ss)
+{
+	look_left(ss);
+}
+
+static void ctrls_gone(struct rd_msg *msg)
+{
+	rdt_subsys_put(rd_container_of(msg, struct rdt_subsys, msg));
+}
+
+void rdt_subsys_leave(struct rdt_subsys *ss, const char *why)
+{
+	bool live = rdt_subsys_live(ss);
+	struct rdt_ctrl *ctrl;
+
+	pthread_mutex_lock(&ss->lock);
+	atomic_store(&ss->state, RDT_SUBSYS_LEAVING); /* no controller comes any more */
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
+		rdt_ctrl_end(ctrl, why);
+	ss->msg.fn = ctrls_gone;
+	if (ss->ctrls_count)
+		ss->holds++;
+	pthread_mutex_unlock(&ss->lock);
+	if (live)
+		unlink_nqn(ss);
+	look_left(ss);
 }
 
 struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
@@ -237,6 +391,8 @@ void rdt_subsys_remove_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	LIST_REMOVE(ctrl, host_link);
 	rdt_cntlid_free(&ss->cntlids, ctrl->cntlid);
 	ss->ctrls_count--;
+	if (!ss->ctrls_count && atomic_load(&ss->state) == RDT_SUBSYS_LEAVING)
+		rd_loop_post(ss->target->loop, &ss->msg);
 }
 
 struct rdt_ctrl *rdt_subsys_get_ctrl(struct rdt_subsys *ss, uint16_t cntlid)

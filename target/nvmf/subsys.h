@@ -42,6 +42,21 @@ struct rdt_host_list { /* sorted host NQNs */
 	char **nqns;
 };
 
+/* Of the main thread, which changes it under @lock; reactors read it. */
+enum rdt_subsys_state {
+	RDT_SUBSYS_NEW,  /* no host can use it yet. rdt_subsys_show() -> LIVE; leaves -> LEAVING */
+	RDT_SUBSYS_LIVE, /* rdt_subsys_leave() -> LEAVING */
+	/* Its NQN is free. No controller, no namespace, and nobody holds it -> UNSEEN */
+	RDT_SUBSYS_LEAVING,
+	RDT_SUBSYS_UNSEEN, /* its place is empty. All reactors have ended what they did -> freed */
+};
+
+/* Counted, because copies of it outlive the subsystem. */
+struct rdt_nqn {
+	atomic_uint refs;
+	char text[];
+};
+
 struct rdt_auth_set {
 	const struct rdt_subsys_config *cfg; /* NULL: none */
 	struct rdt_config *of;               /* a reference; main thread */
@@ -55,11 +70,16 @@ struct rdt_subsys {
 	/* The configuration last applied, for the next reload; never NULL. Reactors use @cfg. */
 	const struct rdt_subsys_config *now;
 	struct rdt_config *now_of;
-	atomic_bool gone; /* removed or not shown yet; set under @lock. Hosts cannot use it */
-	bool shown;       /* hosts could use it at some time; main thread only */
-	const char *nqn;
-	struct rdt_config *nqn_of; /* the configuration that contains @nqn; a reference */
-	unsigned int index;
+	_Atomic enum rdt_subsys_state state;
+	const char *nqn;                     /* @name->text */
+	struct rdt_nqn *name;                /* a reference */
+	_Atomic(struct rdt_subsys *) by_nqn; /* the next one in target->by_nqn */
+	unsigned int index;                  /* its place in target->subsys */
+	/* Main thread: those that use it for longer than a turn, and one for its controllers */
+	unsigned int holds;
+	unsigned int passed; /* UNSEEN: reactors that have ended what they did */
+	struct rd_msg msg;   /* LEAVING: the last controller has gone; UNSEEN: to each reactor */
+	LIST_ENTRY(rdt_subsys) unseen; /* target->unseen */
 	struct rdt_counters *counters; /* [reactors], each on its own cache line */
 	/* Summaries over all namespaces, updated by the main thread. */
 	unsigned int lacking[32]; /* by bit of ops_mask: namespaces without it */
@@ -118,19 +138,34 @@ int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,
 		    const struct rdt_subsys_config *cfg, struct rdt_config *cfg_of,
 		    unsigned int index);
 void rdt_subsys_fini(struct rdt_subsys *ss);
-/* Create a subsystem. The caller has checked that there are fewer than RDT_SUBSYSTEMS and none with
- * this NQN. @gone: hosts cannot use it yet. Main thread. */
+/* Create a subsystem, whose state is NEW. -ENOSPC: no place is free. Main thread. */
 int rdt_subsys_new(struct rdt_target *target, const struct rdt_subsys_config *cfg,
-		   struct rdt_config *cfg_of, bool gone, struct rdt_subsys **out);
-/* Make a subsystem that no host could use so far one of @cfg, which has the same NQN. Its other
- * settings follow in the reload that shows it. Main thread. */
-void rdt_subsys_renew(struct rdt_subsys *ss, const struct rdt_subsys_config *cfg,
-		      struct rdt_config *cfg_of);
+		   struct rdt_config *cfg_of, struct rdt_subsys **out);
+void rdt_subsys_show(struct rdt_subsys *ss); /* NEW -> LIVE; no other has its NQN. Main thread */
+/* Hide it from hosts, end its controllers for the reason @why, and free it when they, its
+ * namespaces, which the caller removes, and those that hold it have gone. Main thread. */
+void rdt_subsys_leave(struct rdt_subsys *ss, const char *why);
+/* Use it for longer than a turn of the main loop. Main thread. */
+void rdt_subsys_hold(struct rdt_subsys *ss);
+void rdt_subsys_put(struct rdt_subsys *ss);
+/* A namespace was freed. Main thread. */
+void rdt_subsys_ns_gone(struct rdt_subsys *ss);
+void rdt_subsys_free(struct rdt_subsys **ss); /* at the end of the target; accepts NULL */
+/* The first one from place *@at on, which becomes the place after it; NULL: there is no more. Any
+ * thread: it is valid until the turn of the loop ends. */
+struct rdt_subsys *rdt_subsys_next(const struct rdt_target *target, unsigned int *at);
+static inline bool rdt_subsys_live(const struct rdt_subsys *ss)
+{
+	return atomic_load(&ss->state) == RDT_SUBSYS_LIVE;
+}
+/* Any thread. */
+struct rdt_nqn *rdt_nqn_get(struct rdt_nqn *name);
+void rdt_nqn_put(struct rdt_nqn *name);
 /* rdt_bdev_open() for a namespace of @t, by the target's environment. Any thread. */
 int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out,
 		     char *text, size_t text_size);
-/* also a gone one */
-struct rdt_subsys *rdt_subsys_slot(struct rdt_target *target, const char *nqn);
+/* One that is LIVE, or the discovery subsystem. Any thread: it is valid until the turn of the loop
+ * ends. */
 struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn);
 /* Register @ctrl and assign a controller ID. -EACCES: the host is not allowed; -EEXIST: the host
  * already has a controller and may not have two; -EBUSY: no ID is free; -EPERM: its Host Identifier

@@ -84,13 +84,16 @@ struct rdt_target {
 	struct rdt_reactor *reactors;
 	unsigned int reactors_count;
 	struct rdt_subsys disc;
-	struct rdt_subsys *subsys[RDT_SUBSYSTEMS];
-	atomic_uint subsys_count; /* never decreases */
-	/* Hash table of @subsys by NQN: open addressing, at most half full. Entries never
-	 * change. */
+	/* By place: NULL where there is none. The main thread changes it; reactors read it, and use
+	 * what they find until their turn of the loop ends. */
+	_Atomic(struct rdt_subsys *) subsys[RDT_SUBSYS_PLACES];
+	atomic_uint subsys_count; /* from this place on all were NULL at all times */
+	unsigned int subsys_free; /* no place below this is free; main thread */
+	/* LIVE ones by the hash of their NQN, in lists; as @subsys */
 	_Atomic(struct rdt_subsys *) by_nqn[2 * RDT_SUBSYSTEMS];
-	struct rdt_modules *modules; /* NULL: only built-in backends */
-	struct rdt_jobs *jobs;       /* calls that may block */
+	LIST_HEAD(, rdt_subsys) unseen; /* not in @subsys any more; main thread */
+	struct rdt_modules *modules;    /* NULL: only built-in backends */
+	struct rdt_jobs *jobs;          /* calls that may block */
 	struct rd_timer
 		compare_timer; /* compare.c: the next one, its slot and the time between two */
 	unsigned int compare_slot;

@@ -48,6 +48,8 @@ void rdt_reactor_fini(struct rdt_reactor *r);
 void rdt_reactor_ask_status(struct rdt_reactor *r);
 /* on its own thread */
 void rdt_reactor_collect(struct rdt_reactor *r, struct rdt_status_line *s);
+/* Adds the I/O of @r since its start. Its own thread or the main thread. */
+void rdt_reactor_totals(const struct rdt_reactor *r, uint64_t *reads, uint64_t *writes);
 
 /* listener.c: main thread */
 /* Create a listener from its configuration and choose its provider. It neither listens nor is

@@ -113,11 +113,19 @@ void rdt_reactor_collect(struct rdt_reactor *r, struct rdt_status_line *s)
 	s->scratch_used = pool_used(&r->pools[RDT_POOL_SCRATCH]);
 	s->limited = r->limited;
 	r->target->transport->reactor_status(r, s);
-	for (unsigned int i = 0; i < r->target->subsys_count; i++) {
-		const struct rdt_counters *c = &r->target->subsys[i]->counters[r->index];
+	rdt_reactor_totals(r, &s->reads, &s->writes);
+}
 
-		s->reads += atomic_load(&c->reads);
-		s->writes += atomic_load(&c->writes);
+void rdt_reactor_totals(const struct rdt_reactor *r, uint64_t *reads, uint64_t *writes)
+{
+	const struct rdt_subsys *ss;
+	unsigned int at = 0;
+
+	*reads += rdt_counted(&r->gone_reads);
+	*writes += rdt_counted(&r->gone_writes);
+	while ((ss = rdt_subsys_next(r->target, &at))) {
+		*reads += atomic_load(&ss->counters[r->index].reads);
+		*writes += atomic_load(&ss->counters[r->index].writes);
 	}
 }
 

@@ -79,7 +79,9 @@ static int create_subsystems(struct rdt_target *t, struct rdt_config *cfg)
 	for (unsigned int i = 0; i < cfg->subsystems_count && !err; i++) {
 		struct rdt_subsys *ss;
 
-		err = rdt_subsys_new(t, &cfg->subsystems[i], cfg, false, &ss);
+		err = rdt_subsys_new(t, &cfg->subsystems[i], cfg, &ss);
+		if (!err)
+			rdt_subsys_show(ss);
 	}
 	return err;
 }
@@ -124,7 +126,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 		if (err)
 			goto err_destroy;
 	}
-	err = rdt_subsys_init(&t->disc, t, NULL, t->cfg, RDT_SUBSYSTEMS);
+	err = rdt_subsys_init(&t->disc, t, NULL, t->cfg, RDT_SUBSYS_PLACES);
 	if (!err)
 		err = rdt_referrals_set(t, cfg->referrals, cfg->referrals_count);
 	if (!err)
@@ -182,7 +184,7 @@ static void status_subsys(struct rdt_target *t, struct rdt_subsys *ss)
 	unsigned int ctrls, faults = 0;
 	uint64_t refused = 0;
 
-	if (atomic_load(&ss->gone))
+	if (!rdt_subsys_live(ss))
 		return;
 	pthread_mutex_lock(&ss->lock);
 	ctrls = ss->ctrls_count;
@@ -214,11 +216,14 @@ static void status_times(struct rdt_timing_query *query)
 /* One line per object, the last one "status: end". Reactors answer by message. */
 void rdt_target_status(struct rdt_target *t)
 {
+	struct rdt_subsys *ss;
+	unsigned int at = 0;
+
 	if (t->status_left)
 		return; /* the previous query is not finished */
 	status_subsys(t, &t->disc);
-	for (unsigned int i = 0; i < t->subsys_count; i++)
-		status_subsys(t, t->subsys[i]);
+	while ((ss = rdt_subsys_next(t, &at)))
+		status_subsys(t, ss);
 	t->status_left = t->reactors_count + 1;
 	rdt_timing_ask(t->status_times);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
@@ -229,6 +234,8 @@ struct rdt_served rdt_target_served(const struct rdt_target *t)
 {
 	struct rdt_served served = {0};
 	const struct rdt_listener *l;
+	const struct rdt_subsys *ss;
+	unsigned int at = 0;
 
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		if (l->wait_err)
@@ -236,11 +243,11 @@ struct rdt_served rdt_target_served(const struct rdt_target *t)
 		else
 			served.listeners++;
 	}
-	for (unsigned int i = 0; i < t->subsys_count; i++) {
-		if (atomic_load(&t->subsys[i]->gone))
+	while ((ss = rdt_subsys_next(t, &at))) {
+		if (!rdt_subsys_live(ss))
 			continue;
 		served.subsystems++;
-		served.namespaces += atomic_load(&t->subsys[i]->ns_count);
+		served.namespaces += atomic_load(&ss->ns_count);
 	}
 	return served;
 }
@@ -249,12 +256,8 @@ void rdt_target_totals(const struct rdt_target *t, uint64_t *reads, uint64_t *wr
 {
 	*reads = 0;
 	*writes = 0;
-	for (unsigned int i = 0; i < t->reactors_count; i++) {
-		for (unsigned int j = 0; j < t->subsys_count; j++) {
-			*reads += atomic_load(&t->subsys[j]->counters[i].reads);
-			*writes += atomic_load(&t->subsys[j]->counters[i].writes);
-		}
-	}
+	for (unsigned int i = 0; i < t->reactors_count; i++)
+		rdt_reactor_totals(&t->reactors[i], reads, writes);
 }
 
 void rdt_target_stop(struct rdt_target *t)
@@ -269,6 +272,7 @@ void rdt_target_stop(struct rdt_target *t)
 void rdt_target_destroy(struct rdt_target **target)
 {
 	struct rdt_target *t = *target;
+	struct rdt_subsys *ss;
 
 	if (!t)
 		return;
@@ -278,11 +282,15 @@ void rdt_target_destroy(struct rdt_target **target)
 	t->transport->close(t);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_fini(&t->reactors[i]);
-	for (unsigned int i = 0; i < t->subsys_count; i++)
-		rdt_subsys_fini(t->subsys[i]);
+	for (unsigned int i = 0; i < t->subsys_count; i++) {
+		ss = t->subsys[i];
+		rdt_subsys_free(&ss);
+	}
+	while ((ss = LIST_FIRST(&t->unseen))) {
+		LIST_REMOVE(ss, unseen);
+		rdt_subsys_free(&ss);
+	}
 	rdt_subsys_fini(&t->disc);
-	for (unsigned int i = 0; i < t->subsys_count; i++)
-		free(t->subsys[i]);
 	rd_map_fini(&t->ns_map);
 	rd_map_fini(&t->leaving_paths);
 	rdt_jobs_free(&t->jobs);

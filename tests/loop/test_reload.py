@@ -268,9 +268,12 @@ def a_subsystem_comes_and_goes_and_comes_back(t):
     t.config(subsystems=[first])
     target.reload()
     t.config(subsystems=[first, subsystem(other, memory(t, 5), model='another')])
-    since = target.mark()
-    target.reload('nothing was changed$')
-    target.expect('other: was there before with another serial, model', since=since)
+    target.reload('reloaded: 1 namespaces added, 1 subsystems added$')
+    with host(target, other) as h:
+        h.enable()
+        cqe, page = h.admin.identify(1)
+        nv.expect(cqe)
+        t.eq(page[24:64].rstrip(), b'another', 'model')
 
 
 @test
@@ -326,7 +329,8 @@ def rounds_do_not_grow(t):
 
     def rounds(count):
         for n in range(count):
-            t.config([memory(t, 1)] + ([memory(t, 2)] if n % 2 else []))
+            t.config(subsystems=[subsystem(NQN, memory(t, 1), *([memory(t, 2)] if n % 2 else []))] +
+                     ([subsystem(f'nqn.2024-01.test:{n % 5}', memory(t, 1), serial=f'S{n}')] if n % 3 else []))
             target.reload()
         return target.rss()
 

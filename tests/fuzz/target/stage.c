@@ -189,9 +189,10 @@ static bool all_is_given_back(const struct stage *s)
 {
 	const struct rdt_target *t = s->target;
 	unsigned int ctrls = t->disc.ctrls_count;
+	const struct rdt_subsys *ss;
 
-	for (unsigned int i = 0; i < t->subsys_count; i++)
-		ctrls += t->subsys[i]->ctrls_count;
+	for (unsigned int at = 0; (ss = rdt_subsys_next(t, &at));)
+		ctrls += ss->ctrls_count;
 	return ctrls == 1 && pools_are_full(s);
 }
 

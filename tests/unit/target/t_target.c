@@ -574,9 +574,10 @@ static void look_at_ctrls(struct t_env *env)
 
 		TAILQ_FOREACH (qp, &env->t->reactors[i].qpairs, link) {
 			bool alive = !qp->ctrl || is_alive(qp->ctrl, &env->t->disc);
+			const struct rdt_subsys *ss;
 
-			for (unsigned int k = 0; k < env->t->subsys_count; k++)
-				alive |= is_alive(qp->ctrl, env->t->subsys[k]);
+			for (unsigned int at = 0; (ss = rdt_subsys_next(env->t, &at));)
+				alive |= is_alive(qp->ctrl, ss);
 			CU_ASSERT_TRUE(alive);
 		}
 	}
@@ -651,6 +652,8 @@ static void on_drained(struct rdt_target *t)
 
 void t_env_free(struct t_env *env)
 {
+	const struct rdt_subsys *ss;
+
 	the_env = env;
 	for (unsigned int i = 0; i < T_DISKS; i++)
 		env->disk[i].hold = false;
@@ -671,8 +674,8 @@ void t_env_free(struct t_env *env)
 		rdt_req_pool_fini(&env->reqs[i]);
 		rdt_reactor_teardown(r);
 	}
-	for (unsigned int i = 0; i < env->t->subsys_count; i++)
-		CU_ASSERT_EQUAL(env->t->subsys[i]->ctrls_count, 0);
+	for (unsigned int at = 0; (ss = rdt_subsys_next(env->t, &at));)
+		CU_ASSERT_EQUAL(ss->ctrls_count, 0);
 	CU_ASSERT_EQUAL(env->t->disc.ctrls_count, 0);
 	rdt_target_destroy(&env->t);
 	rd_loop_destroy(&env->loop);

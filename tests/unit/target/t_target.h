@@ -69,6 +69,7 @@ extern const struct t_case t_events_cases[];
 extern const struct t_case t_multihost_cases[];
 extern const struct t_case t_resv_cases[];
 extern const struct t_case t_limit_cases[];
+extern const struct t_case t_cycle_cases[];
 extern const struct t_case t_control_cases[];
 extern const struct t_case t_converge_cases[];
 extern const struct t_case t_rpc_cases[];

@@ -42,6 +42,7 @@ int main(int argc, char **argv)
 		{.name = "messages of authentication", .cases = t_auth_message_cases},
 		{.name = "placement", .cases = t_placement_cases},
 		{.name = "control", .cases = t_control_cases},
+		{.name = "cycles", .cases = t_cycle_cases},
 		{.name = NULL},
 	};
 

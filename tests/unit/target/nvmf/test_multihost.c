@@ -174,17 +174,25 @@ static void hosts_change(void)
 static void subsystem_is_removed_and_added(void)
 {
 	T_ENV(env);
-	struct rdt_subsys *ss = env->t->subsys[0];
+	struct rdt_subsys *ss = env->t->subsys[0], *next;
+	char text[128];
 
 	for (unsigned int i = 0; i < 3; i++)
 		CU_ASSERT_PTR_NOT_NULL_FATAL(join(env, NULL, T_HOST, NULL, NULL));
 	rdt_control_subsys_remove(ss);
 	CU_ASSERT_EQUAL(t_ctrls_staying(ss), 0);
-	rdt_control_subsys_show(ss);
+	CU_ASSERT_PTR_NULL(rdt_subsys_find(env->t, T_NQN));
+	CU_ASSERT_EQUAL_FATAL(rdt_control_subsys_add(env->t, &env->subsys[0], &env->cfg, &next,
+						     text, sizeof(text)),
+			      0);
+	rdt_control_subsys_show(next);
+	CU_ASSERT_PTR_EQUAL(rdt_subsys_find(env->t, T_NQN), next);
 	t_turn(env);
 	CU_ASSERT_EQUAL(ss->ctrls_count, 0);
 	CU_ASSERT_EQUAL(join_status(env, NULL, T_HOST), 0);
-	CU_ASSERT_EQUAL(ss->ctrls_count, 1);
+	CU_ASSERT_EQUAL(ss->ctrls_count, 0);
+	CU_ASSERT_EQUAL(next->ctrls_count, 1);
+	CU_ASSERT_EQUAL(ss->state, RDT_SUBSYS_LEAVING); /* as long as it has namespaces */
 }
 
 /* As to end the use of an old key. */
