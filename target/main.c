@@ -59,6 +59,7 @@ struct options {
 	int ready_fd;
 	bool check;
 	bool check_machine; /* also check what the configuration needs of the machine */
+	bool migrate;
 	bool exit_with_parent;
 };
 
@@ -92,6 +93,8 @@ static const char usage_text[] =
 	"  -c, --config FILE       the configuration (YAML); the same as CONFIG\n"
 	"      --check[=full]      check the configuration and exit; full: also memory, files,\n"
 	"                          devices and addresses of this machine\n"
+	"      --migrate           write into the configuration what earlier versions took for\n"
+	"                          granted (allow_any_host: true), and exit\n"
 	"      --log SPEC          what to log: LEVEL, COMPONENT=LEVEL, or several with commas\n"
 	"      --log-format FORMAT text, json, or auto (default): text, or for the systemd "
 	"journal\n"
@@ -160,10 +163,20 @@ static int parse_ready_fd(const char *text, struct options *opt)
 	return 0;
 }
 
-enum { OPT_CHECK = 256, OPT_LOG, OPT_LOG_FORMAT, OPT_USER, OPT_PARENT, OPT_READY_FD, OPT_SCHEMA };
+enum {
+	OPT_CHECK = 256,
+	OPT_MIGRATE,
+	OPT_LOG,
+	OPT_LOG_FORMAT,
+	OPT_USER,
+	OPT_PARENT,
+	OPT_READY_FD,
+	OPT_SCHEMA,
+};
 static const struct option longopts[] = {
 	{"config", required_argument, NULL, 'c'},
 	{"check", optional_argument, NULL, OPT_CHECK},
+	{"migrate", no_argument, NULL, OPT_MIGRATE},
 	{"log", required_argument, NULL, OPT_LOG},
 	{"log-format", required_argument, NULL, OPT_LOG_FORMAT},
 	{"user", required_argument, NULL, OPT_USER},
@@ -189,6 +202,9 @@ static int parse_options(int argc, char **argv, struct options *opt)
 		case OPT_CHECK:
 			if (parse_check(optarg, opt))
 				return EXIT_USAGE;
+			break;
+		case OPT_MIGRATE:
+			opt->migrate = true;
 			break;
 		case OPT_LOG:
 			opt->log = optarg;
@@ -239,7 +255,7 @@ static int set_log_format(struct app *app)
 		format = RD_LOG_JOURNAL;
 	else if (strcmp(name, "auto") != 0 && strcmp(name, "text") != 0)
 		return usage_error("--log-format takes auto, text or json, not", name);
-	if (app->opt.check) /* a person waits for the result */
+	if (app->opt.check || app->opt.migrate) /* a person waits for the result */
 		return -1;
 	rd_log_set_format(app->log, format, journal);
 	err = rd_log_buffer(app->log);
@@ -358,11 +374,15 @@ static void shut_down(struct rdt_rpc_env *env)
 static void tell_serving(struct app *app, const char *more)
 {
 	struct rdt_served served = rdt_target_served(app->target);
+	char unset[64] = "";
 
+	if (served.subsystems_unset)
+		snprintf(unset, sizeof(unset), "; %u subsystems without allow_any_host or hosts",
+			 served.subsystems_unset);
 	rdt_notify(&app->notify,
-		   "READY=1\nSTATUS=serving: %u listeners, %u subsystems, %u namespaces%s%s",
-		   served.listeners, served.subsystems, served.namespaces, more[0] ? "; " : "",
-		   more);
+		   "READY=1\nSTATUS=serving: %u listeners, %u subsystems, %u namespaces%s%s%s",
+		   served.listeners, served.subsystems, served.namespaces, unset,
+		   more[0] ? "; " : "", more);
 }
 
 static void reload_begins(struct rdt_reloader *reloader)
@@ -491,6 +511,7 @@ static int app_start(struct app *app, int fd)
 
 	raise_open_files(app->log);
 	rdt_notify_open(&app->notify, app->log);
+	rdt_preflight_hosts(app->cfg, NULL, app->log);
 	err = rdt_preflight_memory(app->cfg, app->log);
 	if (!err)
 		err = rd_loop_create(&opts, &app->loop);
@@ -608,10 +629,30 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 /* --check for a configuration without problems. Returns the exit code. */
 static int check_config(const struct app *app)
 {
-	if (app->opt.check_machine && rdt_preflight(app->cfg, app->modules, app->log))
+	unsigned int problems = rdt_preflight_hosts(app->cfg, NULL, app->log);
+
+	if (app->opt.check_machine)
+		problems += rdt_preflight(app->cfg, app->modules, app->log);
+	if (problems)
 		return EXIT_FAILURE; /* the reason was logged */
 	printf("%s: OK%s\n", app->opt.config,
 	       app->opt.check_machine ? ", and this machine has what it needs" : "");
+	return EXIT_SUCCESS;
+}
+
+/* --migrate. Returns the exit code. */
+static int migrate_config(struct app *app)
+{
+	int files = rdt_config_migrate(app->cfg, &app->texts, app->log);
+
+	if (files < 0)
+		return EXIT_FAILURE; /* the reason was logged */
+	if (files)
+		printf("%s: files changed: %d; the previous ones are kept with \"~\" at the end of "
+		       "their names\n",
+		       app->opt.config, files);
+	else
+		printf("%s: nothing to change\n", app->opt.config);
 	return EXIT_SUCCESS;
 }
 
@@ -638,13 +679,15 @@ int main(int argc, char **argv)
 	code = parse_options(argc, argv, &app.opt);
 	if (code >= 0)
 		return code;
-	if (app.opt.check) /* nobody will read the messages */
+	if (app.opt.check || app.opt.migrate) /* nobody will read the messages */
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
 	code = make_log(&app);
 	if (code < 0 && app.opt.user && rdt_run_as(app.opt.user, app.log))
 		code = EXIT_FAILURE; /* the reason was logged */
 	if (code < 0 && rdt_config_load_texts(app.opt.config, &app.texts, false, app.log, &app.cfg))
-		code = app.opt.check ? EXIT_FAILURE : EXIT_CONFIG; /* the reason was logged */
+		code = app.opt.check || app.opt.migrate ? EXIT_FAILURE : EXIT_CONFIG; /* logged */
+	if (code < 0 && app.opt.migrate)
+		code = migrate_config(&app);
 	if (code < 0 && rdt_modules_create(&app.modules))
 		code = EXIT_FAILURE;
 	if (code < 0 && app.opt.check)

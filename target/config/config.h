@@ -197,11 +197,12 @@ struct rdt_ns_config {
 	struct rdt_layer_config *layers; /* the first one is the top */
 	uint32_t layers_count;
 	uint32_t ana_group; /* default 1 */
-	/* host NQNs that see the namespace; none: all hosts of the subsystem */
+	/* host NQNs that see the namespace: see rdt_config_all_see() */
 	const char **hosts;
 	uint32_t hosts_count;
 
 	/* filled by rdt_config_load() */
+	bool no_hosts;       /* hosts is an empty list */
 	uint64_t size_bytes; /* 0: the size of the file or device */
 	uint8_t uuid_bytes[16];
 	uint8_t nguid_bytes[16];
@@ -221,7 +222,7 @@ struct rdt_subsys_config {
 	const char *serial;
 	const char *model; /* at most 40 ASCII characters, never NULL after loading */
 	bool allow_any_host;
-	const char **hosts; /* host NQNs; used when allow_any_host is false */
+	const char **hosts; /* host NQNs; used when allow_any_host is false; none: nobody */
 	uint32_t hosts_count;
 	const char **shared_host_ids; /* UUIDs: Host Identifiers that several names may use */
 	uint32_t shared_host_ids_count;
@@ -237,6 +238,10 @@ struct rdt_subsys_config {
 	uint32_t host_auth_count;
 	struct rdt_ns_config *namespaces; /* sorted by NSID after loading */
 	uint32_t namespaces_count;
+
+	/* filled by rdt_config_load(): "FILE:LINE: subsystems[N]" when neither allow_any_host nor
+	 * hosts is given, so that no host may connect; otherwise NULL */
+	char *hosts_unset;
 };
 
 struct rdt_referral_config { /* another discovery service */
@@ -391,6 +396,14 @@ void rdt_config_texts_free(struct rdt_config_texts *texts); /* leaves it empty *
  */
 int rdt_config_save(struct rdt_config_texts *texts, struct rd_log *log);
 
+/*
+ * Write into the files of @config, which was loaded from @texts, what earlier versions took for
+ * granted: "allow_any_host: true" for subsystems that have neither this key nor "hosts". Returns as
+ * rdt_config_save(), with the reason of a failure logged and no file changed.
+ */
+int rdt_config_migrate(const struct rdt_config *config, struct rdt_config_texts *texts,
+		       struct rd_log *log);
+
 bool rdt_config_same_text(const char *a, const char *b); /* NULL is equal to NULL only */
 
 /* The name that the file uses for a value, or "unknown". */
@@ -402,6 +415,8 @@ bool rdt_config_listed(const char *const *list, uint32_t count, const char *text
  */
 bool rdt_config_same_rbd(const struct rdt_rbd_config *a, const struct rdt_rbd_config *b);
 bool rdt_config_same_ceph(const struct rdt_ceph_config *a, const struct rdt_ceph_config *b);
+bool rdt_config_all_see(const struct rdt_ns_config *ns); /* do all hosts of the subsystem? */
+bool rdt_config_same_ns_hosts(const struct rdt_ns_config *a, const struct rdt_ns_config *b);
 bool rdt_config_same_list(const char *const *a, uint32_t a_count, const char *const *b,
 			  uint32_t b_count); /* in any order */
 

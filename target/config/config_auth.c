@@ -278,7 +278,7 @@ static int check_auth_hosts(struct rdt_config_load *load, const struct rdt_key *
 	bool required = ss->authentication == RDT_AUTH_REQUIRED;
 	int err = 0;
 
-	if (!rdt_config_good(load, &hosts) || !rdt_config_good(load, &any))
+	if (!rdt_config_good(load, &hosts) || !rdt_config_good(load, &any) || ss->hosts_unset)
 		return 0;
 	if (ss->allow_any_host && (ss->host_auth_count || required))
 		rdt_config_problem(load, required ? &mode : &list,

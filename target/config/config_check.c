@@ -198,20 +198,23 @@ static int check_host_list(struct rdt_config_load *load, const struct rdt_key *p
 		NULL);
 }
 
-static void check_any_host(struct rdt_config_load *load, const struct rdt_key *key,
-			   struct rdt_subsys_config *ss)
+/* Without either key nobody may connect. That does not end the load: a start serves the other
+ * subsystems (rdt_preflight_hosts()). */
+static int check_any_host(struct rdt_config_load *load, const struct rdt_key *key,
+			  struct rdt_subsys_config *ss)
 {
 	struct rdt_key any = rdt_config_child(load, key, "allow_any_host");
+	struct rdt_key hosts = rdt_config_child(load, key, "hosts");
 
-	if (!any.node)
-		ss->allow_any_host = ss->hosts_count == 0;
-	else if (ss->allow_any_host && ss->hosts_count)
+	if (ss->allow_any_host && hosts.node)
 		rdt_config_problem(load, &any,
 				   "found true together with a list of hosts; remove one of them");
-	else if (!ss->allow_any_host && !ss->hosts_count && key_good(load, key, "hosts"))
-		rdt_config_problem(load, &any,
-				   "found false without hosts, so that nobody could connect; list "
-				   "host NQNs under \"hosts:\"");
+	if (any.node || hosts.node)
+		return 0;
+	if (asprintf(&ss->hosts_unset, "%s:%lu: %s", key->file->path, key->line, key->text) >= 0)
+		return 0;
+	ss->hosts_unset = NULL;
+	return -ENOMEM;
 }
 
 /* ---- limits ---- */
@@ -334,9 +337,11 @@ static void check_layers(struct rdt_config_load *load, const struct rdt_key *ns_
 /* @sorted: the hosts of @ss; NULL: every host may use it, or which may is not known. */
 static int check_ns_hosts(struct rdt_config_load *load, const struct rdt_key *key,
 			  const struct rdt_subsys_config *ss, const char *const *sorted,
-			  const struct rdt_ns_config *ns)
+			  struct rdt_ns_config *ns)
 {
 	struct rdt_key hosts = rdt_config_child(load, key, "hosts");
+
+	ns->no_hosts = hosts.node && !ns->hosts_count;
 
 	for (uint32_t i = 0; i < ns->hosts_count && sorted; i++) {
 		struct rdt_key host = rdt_config_item(load, &hosts, i);
@@ -368,8 +373,7 @@ static int check_namespaces(struct rdt_config_load *load, const struct rdt_key *
 			qos = rdt_config_child(load, &key, "qos");
 			check_qos(load, &qos, ns->qos);
 		}
-		if ((ns->hosts_count && check_ns_hosts(load, &key, ss, sorted, ns)) ||
-		    fill_ns_ids(ss->nqn, ns))
+		if (check_ns_hosts(load, &key, ss, sorted, ns) || fill_ns_ids(ss->nqn, ns))
 			return -ENOMEM;
 	}
 	return rdt_config_check_twice(
@@ -411,8 +415,9 @@ static int check_subsystem(struct rdt_config_load *load, const struct rdt_key *k
 	if (ss->cntlid_max && ss->cntlid_max < ss->cntlid_min)
 		rdt_config_problem(load, &max, "found %u, expected %u (cntlid_min) to %u",
 				   ss->cntlid_max, ss->cntlid_min, NVMF_CNTLID_MAX);
-	check_any_host(load, key, ss);
-	if (!ss->allow_any_host && key_good(load, key, "hosts") &&
+	if (check_any_host(load, key, ss))
+		return -ENOMEM;
+	if (!ss->allow_any_host && !ss->hosts_unset && key_good(load, key, "hosts") &&
 	    key_good(load, key, "allow_any_host")) {
 		sorted = rdt_config_sorted(ss->hosts, ss->hosts_count);
 		if (!sorted)

@@ -513,6 +513,8 @@ static void free_section(const struct rdt_section *s, char *object)
 
 void rdt_config_free(struct rdt_config *config)
 {
+	for (uint32_t i = 0; i < config->subsystems_count; i++)
+		free(config->subsystems[i].hosts_unset);
 	free_section(&rdt_config_section, (char *)config);
 	free(config);
 }

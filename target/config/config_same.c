@@ -36,6 +36,17 @@ bool rdt_config_same_list(const char *const *a, uint32_t a_count, const char *co
 	return true;
 }
 
+bool rdt_config_all_see(const struct rdt_ns_config *ns)
+{
+	return !ns->hosts_count && !ns->no_hosts;
+}
+
+bool rdt_config_same_ns_hosts(const struct rdt_ns_config *a, const struct rdt_ns_config *b)
+{
+	return rdt_config_all_see(a) == rdt_config_all_see(b) &&
+	       rdt_config_same_list(a->hosts, a->hosts_count, b->hosts, b->hosts_count);
+}
+
 bool rdt_config_same_ceph(const struct rdt_ceph_config *a, const struct rdt_ceph_config *b)
 {
 	if (!a || !b)

@@ -156,7 +156,7 @@ static const struct rdt_row ns_rows[] = {
 	 .max = RDT_ANA_GROUPS, .def = "1", .says = "ANA group; listeners have its states."},
 	{"hosts", RDT_KEY_LIST, AT_ONCE, RDT_LIST_AT(T, hosts), .element = &rdt_nqn_element,
 	 .unset = "all hosts of the subsystem", .example = RDT_EXAMPLE_HOSTS,
-	 .says = "NQNs of the hosts that can see the namespace."},
+	 .says = "NQNs of the hosts that can see the namespace; an empty list: no host."},
 	{"qos", RDT_KEY_MAPPING, AT_ONCE, RDT_AT(T, qos), .pointer = true, .section = &qos_section,
 	 .unset = "none", .says = "Limits per second, of all hosts together."},
 	{"layers", RDT_KEY_LIST, ANEW, RDT_LIST_AT(T, layers), .max = 256,

@@ -19,8 +19,12 @@
 #include "util/sockaddr.h"
 #include "target/bdev/backend.h"
 #include "target/bdev/path_id.h"
+#include "target/nvmf/subsys.h"
+#include "target/nvmf/target.h"
 
-#define CGROUPS "/sys/fs/cgroup"
+/* Subsystems that are named one by one. */
+#define UNSET_TOLD 20u
+#define CGROUPS    "/sys/fs/cgroup"
 
 /* ---- memory ---- */
 
@@ -304,6 +308,39 @@ static unsigned int probe_addresses(const struct rdt_config *config, struct rd_l
 		problems++;
 	}
 	return problems;
+}
+
+static bool runs_unset(struct rdt_target *running, const char *nqn)
+{
+	const struct rdt_subsys *ss = running ? rdt_subsys_find(running, nqn) : NULL;
+
+	return ss && ss->now->hosts_unset;
+}
+
+unsigned int rdt_preflight_hosts(const struct rdt_config *config, struct rdt_target *running,
+				 struct rd_log *log)
+{
+	unsigned int unset = 0, known = 0;
+
+	for (uint32_t i = 0; i < config->subsystems_count; i++) {
+		const struct rdt_subsys_config *ss = &config->subsystems[i];
+
+		if (!ss->hosts_unset)
+			continue;
+		known += runs_unset(running, ss->nqn);
+		if (unset++ < UNSET_TOLD)
+			rd_err(log, RD_LOG_CONFIG,
+			       "%s: %s: neither \"allow_any_host\" nor \"hosts\" is given, and so "
+			       "no "
+			       "host may connect; write \"allow_any_host: true\" for every host, "
+			       "or "
+			       "\"hosts: [NQN, ...]\" for those that may",
+			       ss->hosts_unset, ss->nqn);
+	}
+	if (unset > UNSET_TOLD)
+		rd_err(log, RD_LOG_CONFIG, "and %u more subsystems without these keys",
+		       unset - UNSET_TOLD);
+	return unset - known;
 }
 
 unsigned int rdt_preflight(const struct rdt_config *config, struct rdt_modules *modules,

@@ -9,11 +9,20 @@
 
 struct rd_log;
 struct rdt_modules;
+struct rdt_target;
 
 /* Checks the sum of memory namespaces and of the buffers of all reactors against the memory that
  * this process can use.
  * Returns 0, or -ENOMEM with an error logged. */
 int rdt_preflight_memory(const struct rdt_config *config, struct rd_log *log);
+
+/*
+ * Logs the subsystems that have neither "allow_any_host" nor "hosts", so that no host may connect
+ * to them. Returns their number; without those that @running serves in the same way. @running:
+ * NULL, or the call is on the main thread.
+ */
+unsigned int rdt_preflight_hosts(const struct rdt_config *config, struct rdt_target *running,
+				 struct rd_log *log);
 
 /*
  * Checks everything: memory, files and devices, the state directory, and that the machine has the

@@ -163,9 +163,9 @@ static int set_ns_hosts(struct rdt_reload *rl, struct rdt_ns *ns, const struct r
 {
 	int err;
 
-	if (rdt_config_same_list(now->hosts, now->hosts_count, next->hosts, next->hosts_count))
+	if (rdt_config_same_ns_hosts(now, next))
 		return 0;
-	err = rdt_ns_set_hosts(ns, next->hosts, next->hosts_count);
+	err = rdt_ns_set_hosts(ns, rdt_config_all_see(next), next->hosts, next->hosts_count);
 	if (err)
 		rdt_reload_problem(rl, "%s namespace %u: hosts: %s", ns->subsys->nqn, ns->nsid,
 				   strerror(-err));
@@ -380,9 +380,7 @@ static void start_part(struct rdt_reload *rl, struct rdt_subsys *ss, struct rdt_
 static bool same_when_opened(const struct rdt_ns *ns, const struct rdt_ns_config *next)
 {
 	return same_config(ns->now, next) && ns->now->read_only == next->read_only &&
-	       ns->now->ana_group == next->ana_group &&
-	       rdt_config_same_list(ns->now->hosts, ns->now->hosts_count, next->hosts,
-				    next->hosts_count) &&
+	       ns->now->ana_group == next->ana_group && rdt_config_same_ns_hosts(ns->now, next) &&
 	       rdt_reload_same_limits(ns->now->qos, next->qos) &&
 	       ns->now->size_bytes == next->size_bytes;
 }

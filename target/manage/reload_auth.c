@@ -21,11 +21,12 @@ static void tell(struct rdt_subsys *ss, const char *host, const char *what)
 
 /* @host: has no key in @next. "discovery" has no list of hosts; the hosts with a key are its list
  * where authentication is required. */
-static bool may_still_connect(const struct rdt_subsys_config *next, const char *host)
+static bool may_still_connect(const struct rdt_subsys *ss, const struct rdt_subsys_config *next,
+			      const char *host)
 {
-	if (next->hosts_count)
-		return rdt_config_listed(next->hosts, next->hosts_count, host);
-	return next->authentication == RDT_AUTH_OPTIONAL;
+	if (ss == &ss->target->disc)
+		return next->authentication == RDT_AUTH_OPTIONAL;
+	return next->allow_any_host || rdt_config_listed(next->hosts, next->hosts_count, host);
 }
 
 /* Returns the number of hosts whose keys change. */
@@ -40,7 +41,7 @@ static unsigned int tell_keys(struct rdt_subsys *ss, const struct rdt_subsys_con
 		if (rdt_config_host_auth(next, host))
 			continue;
 		tell(ss, host,
-		     may_still_connect(next, host)
+		     may_still_connect(ss, next, host)
 			     ? "has no key any more; new queues need not authenticate"
 			     : "has no key any more, and may not connect any more");
 		changed++;

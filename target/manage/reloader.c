@@ -306,6 +306,7 @@ static void reloader_loaded(struct rdt_loader *loader, struct rdt_config *next)
 		.done = reload_is_done,
 		.arg = run,
 	};
+	bool unset = next && rdt_preflight_hosts(next, r->target, loader->log);
 
 	if (run->saving || (ch && ch->kind == RDT_CHANGE_SAVE)) {
 		rdt_config_texts_free(&loader->texts);
@@ -321,11 +322,13 @@ static void reloader_loaded(struct rdt_loader *loader, struct rdt_config *next)
 	} else if (ch && saves_only(ch)) {
 		run->settled = true;
 		save_too(run);
-	} else if (ch && (!next || ch->dry_run)) {
-		if (next && rdt_preflight_memory(next, loader->log))
+	} else if (ch && (!next || ch->dry_run || unset)) {
+		if (unset)
+			ch->err = -EINVAL;
+		else if (next && rdt_preflight_memory(next, loader->log))
 			ch->err = -ENOMEM;
 		change_over(run);
-	} else if (next && !rdt_preflight_memory(next, loader->log)) {
+	} else if (next && !unset && !rdt_preflight_memory(next, loader->log)) {
 		rdt_reload(r->target, next, &run->report, &how);
 	} else {
 		refuse_file(run);

@@ -136,7 +136,9 @@ static void check_file(void *arg)
 
 	if (rdt_config_load(w->path, w->report.log, &next))
 		return;
-	w->good = !w->machine || !rdt_preflight(next, w->modules, w->report.log);
+	w->good = !rdt_preflight_hosts(next, NULL, w->report.log);
+	if (w->machine)
+		w->good &= !rdt_preflight(next, w->modules, w->report.log);
 	rdt_config_put(&next);
 }
 

@@ -590,8 +590,8 @@ static void host_allow(struct rdt_rpc_call *call)
 	change_start(call, ch, 0);
 }
 
-/* Its keys go, too: a host with keys that may not connect is a mistake in a configuration. Without
- * hosts and without "allow_any_host: false" the subsystem would be open to all hosts. */
+/* Its keys go, too: a host with keys that may not connect is a mistake in a configuration. After
+ * the last host "allow_any_host: false" says that nobody may connect. */
 static void host_deny(struct rdt_rpc_call *call)
 {
 	struct rdt_change *ch;

@@ -79,14 +79,15 @@ static void show_status(struct rdt_rpc_call *call)
 		controllers += controllers_of(ss);
 	rdt_rpc_result(
 		call,
-		json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:i}", "state",
-			  rdt_show_state(t, call->rpc), "uptime", (json_int_t)uptime, "reactors",
-			  (int)t->reactors_count, "listeners", (int)served.listeners,
+		json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:i}",
+			  "state", rdt_show_state(t, call->rpc), "uptime", (json_int_t)uptime,
+			  "reactors", (int)t->reactors_count, "listeners", (int)served.listeners,
 			  "listeners_waiting", (int)served.listeners_waiting, "subsystems",
-			  (int)served.subsystems, "namespaces", (int)served.namespaces,
-			  "controllers", (int)controllers, "discovery_controllers",
-			  (int)controllers_of(&t->disc), "log_level", rd_log_spec(t->log, spec),
-			  "last_reload", rdt_show_last_reload(call->rpc->env->reloader), "unsaved",
+			  (int)served.subsystems, "subsystems_unset", (int)served.subsystems_unset,
+			  "namespaces", (int)served.namespaces, "controllers", (int)controllers,
+			  "discovery_controllers", (int)controllers_of(&t->disc), "log_level",
+			  rd_log_spec(t->log, spec), "last_reload",
+			  rdt_show_last_reload(call->rpc->env->reloader), "unsaved",
 			  (int)call->rpc->env->reloader->unsaved));
 }
 
@@ -313,16 +314,24 @@ static void start_listing(struct rdt_rpc_call *call, const char *name, struct rd
 	listing_step(&w->step);
 }
 
+/* Which hosts may connect. */
+static const char *admitted(const struct rdt_subsys *ss)
+{
+	if (ss->now->hosts_unset)
+		return "unset";
+	return ss->hosts.any ? "any" : ss->hosts.count ? "listed" : "none";
+}
+
 static json_t *subsys_json(struct rdt_subsys *ss)
 {
 	/* Only the main thread changes the list of hosts: a reactor on which a host connects does
 	 * not wait for this. */
 	json_t *hosts = hosts_json(&ss->hosts);
 
-	return json_pack("{s:s, s:s, s:s, s:b, s:o, s:i, s:i}", "nqn", ss->nqn, "serial",
+	return json_pack("{s:s, s:s, s:s, s:b, s:s, s:o, s:i, s:i}", "nqn", ss->nqn, "serial",
 			 ss->cfg->serial, "model", ss->cfg->model, "allow_any_host", ss->hosts.any,
-			 "hosts", hosts, "namespaces", (int)atomic_load(&ss->ns_count),
-			 "controllers", (int)controllers_of(ss));
+			 "admits", admitted(ss), "hosts", hosts, "namespaces",
+			 (int)atomic_load(&ss->ns_count), "controllers", (int)controllers_of(ss));
 }
 
 static bool next_subsystem(struct listing *w, json_t **o)

@@ -278,12 +278,12 @@ static void count_change(struct rdt_ns *ns)
 	atomic_fetch_add(&ns->subsys->ana_changes[0], 1);
 }
 
-static int replace_ns_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count,
-			    bool tell)
+static int replace_ns_hosts(struct rdt_ns *ns, bool any, const char *const *nqns,
+			    unsigned int count, bool tell)
 {
 	struct rdt_subsys *ss = ns->subsys;
 	struct rdt_host_list next;
-	int err = list_init(&next, count == 0, nqns, count);
+	int err = list_init(&next, any, nqns, count);
 
 	if (err)
 		return err;
@@ -299,14 +299,16 @@ static int replace_ns_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned
 	return 0;
 }
 
-int rdt_ns_set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count)
+int rdt_ns_set_hosts(struct rdt_ns *ns, bool any, const char *const *nqns, unsigned int count)
 {
-	return replace_ns_hosts(ns, nqns, count, true);
+	return replace_ns_hosts(ns, any, nqns, count, true);
 }
 
 int rdt_host_access_add_ns(struct rdt_ns *ns)
 {
-	return replace_ns_hosts(ns, ns->cfg->hosts, ns->cfg->hosts_count, false);
+	const struct rdt_ns_config *cfg = ns->cfg;
+
+	return replace_ns_hosts(ns, rdt_config_all_see(cfg), cfg->hosts, cfg->hosts_count, false);
 }
 
 void rdt_host_access_remove_ns(struct rdt_ns *ns)

@@ -33,7 +33,7 @@ int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqn
  * @keys: as above. */
 int rdt_disc_set_hosts(struct rdt_subsys *disc, const struct rdt_subsys_config *cfg,
 		       const struct rdt_auth_set *keys);
-int rdt_ns_set_hosts(struct rdt_ns *ns, const char *const *nqns, unsigned int count);
+int rdt_ns_set_hosts(struct rdt_ns *ns, bool any, const char *const *nqns, unsigned int count);
 int rdt_host_access_add_ns(struct rdt_ns *ns); /* for a new namespace, before a reactor shows it */
 void rdt_host_access_remove_ns(struct rdt_ns *ns); /* before the namespace is freed */
 /* for a new controller, under subsys->lock */

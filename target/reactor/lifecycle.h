@@ -28,6 +28,7 @@ struct rdt_served { /* what hosts can use */
 	unsigned int listeners;
 	unsigned int listeners_waiting; /* for their address */
 	unsigned int subsystems;
+	unsigned int subsystems_unset; /* further ones: nothing says which hosts may connect */
 	unsigned int namespaces;
 };
 struct rdt_served rdt_target_served(const struct rdt_target *target);

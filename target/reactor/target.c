@@ -246,6 +246,10 @@ struct rdt_served rdt_target_served(const struct rdt_target *t)
 	while ((ss = rdt_subsys_next(t, &at))) {
 		if (!rdt_subsys_live(ss))
 			continue;
+		if (ss->now->hosts_unset) {
+			served.subsystems_unset++;
+			continue;
+		}
 		served.subsystems++;
 		served.namespaces += atomic_load(&ss->ns_count);
 	}

@@ -28,7 +28,7 @@ def configure(folder, kind, count, changed=False):
     path = os.path.join(folder, 'rdtarget.yaml')
     with open(path + '.new', 'w', encoding='ascii') as f:
         f.write('target: {reactors: 2}\nlisteners: [{address: 127.0.0.1, port: 0, provider: iwarp}]\n'
-                'subsystems:\n- nqn: nqn.2026-01.org.example:many\n  namespaces:\n')
+                'subsystems:\n- nqn: nqn.2026-01.org.example:many\n  allow_any_host: true\n  namespaces:\n')
         for nsid in range(1, count + 1):
             other = changed and nsid == count // 2
             if kind == 'null':

@@ -474,6 +474,23 @@ def a_host_that_is_added_with_a_key_is_never_allowed_without_it(t):
         t.eq(hex(answer.result().dw0 & ~0xFFFF), hex(au.ATR), 'what the answer to Connect asks for')
 
 
+@test
+def the_only_host_gets_a_new_key_and_its_old_one_ends_at_once(t):
+    """As the manual page says: deny it, then allow it with the new key."""
+    target, path = controlled(t, [t.namespace(backend='memory')], subsystem=subsystem(t, **NULL))
+    keys = {k: v for k, v in entry(t, secret=OTHER_SECRET, name='new', **NULL).items() if k != 'host'}
+    exercise(target)
+    with Control(path) as c:
+        c.call('host.deny', nqn=NQN, hostnqn=nv.HOST_NQN)
+        t.eq(c.call('subsystem.list')['subsystems'][0]['admits'], 'none', 'after the last host was denied')
+        c.call('host.allow', nqn=NQN, hostnqn=nv.HOST_NQN, keys=keys)
+    with AuthHost(target) as host:
+        x = challenged(host)
+        x.send(x.reply())
+        refused(t, au.FAILED, lambda: x.receive(au.SUCCESS1))
+    exercise(target, secret=OTHER_SECRET)
+
+
 # ---- guesses ----
 
 @test

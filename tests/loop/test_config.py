@@ -11,6 +11,7 @@ import signal
 import sys
 import termios
 
+from t_control import Control
 from t_loop import ADDR, FABRIC, NQN, SOURCE_ROOT, Skip, each, main, no_fabric, preloaded, program, test, wait_for
 
 GOOD = f'''\
@@ -182,6 +183,46 @@ def bad(t, text, says):
     t.match(rf'test\.yaml{says}', check(t, text, rc=1).err, 'the message')
 
 
+UNSET = f'test.yaml:8: subsystems.0.: {re.escape(NQN)}: neither "allow_any_host" nor "hosts" is given.*"allow_any_host: true".*"hosts: '
+
+
+@test
+def without_a_word_about_hosts_a_subsystem_is_closed_and_named(t):
+    """The others are served; a reload that would close another one in this way is refused."""
+    other = f'{NQN}-2'
+    text = edited('    allow_any_host: true\n', '') + f'  - nqn: {other}\n    allow_any_host: true\ncontrol: {{socket: {t.path("c.sock")}}}\n'
+    t.match(UNSET, check(t, text, rc=1).err, 'what --check says')
+    target = t.target(config=t.path('test.yaml'))
+    target.expect(UNSET)
+    t.eq(t.rdinit('id-ctrl', target.uri(None), rc=1).rc, 1, 'a host of the closed one')
+    t.rdinit('id-ctrl', target.uri(None, other))
+    with Control(t.path('c.sock')) as c:
+        t.eq([(s['nqn'], s['admits']) for s in c.call('subsystem.list')['subsystems']], [(NQN, 'unset'), (other, 'any')])
+        status = c.call('status')
+        t.eq((status['subsystems'], status['subsystems_unset']), (1, 1), 'the status')
+        t.eq(c.call('config.check')['ok'], False, 'config.check')
+        t.file('test.yaml', text.replace('    allow_any_host: true\n', '').encode())
+        target.reload('not reloaded: .* has problems; nothing was changed')
+        t.rdinit('id-ctrl', target.uri(None, other))
+        t.file('test.yaml', text.encode())
+        c.call('subsystem.set_hosts', nqn=other, hosts=[])  # the one that was closed at the start hinders nothing
+        t.eq(t.rdinit('id-ctrl', target.uri(None, other), rc=1).rc, 1, 'a host of the one that was closed')
+        c.call('subsystem.allow_any_host', nqn=NQN)
+        t.rdinit('id-ctrl', target.uri(None))
+
+
+@test
+def an_upgrade_writes_what_was_taken_for_granted(t):
+    path = t.file('test.yaml', edited('    allow_any_host: true\n', '').encode())
+    for says in ('files changed: 1', 'nothing to change'):
+        res = t.run([program('rdtarget'), '--migrate', path])
+        t.eq(res.rc, 0, f'exit status ({res.err.strip()})')
+        t.match(says, res.text)
+    with open(path, encoding='utf-8') as f:
+        t.eq(f.read().count('allow_any_host: true'), 1, 'in the file')
+    check(t, open(path, encoding='utf-8').read(), rc=0)
+
+
 @each(('neither', '{}\n', ('no listener is configured', 'no subsystem is configured')),
       ('no subsystem', GOOD[:GOOD.index('subsystems')], ('no subsystem is configured',)))
 def a_target_without(t, text, says):
@@ -210,6 +251,7 @@ def subsystem(nqn=NQN, nsid=1, size='16MiB'):
     return f'''\
 subsystems:
   - nqn: {nqn}
+    allow_any_host: true
     namespaces:
       - nsid: {nsid}
         backend: memory
@@ -232,7 +274,7 @@ def included_files_add_to_the_first(t):
     t.match('reloaded: 1 namespaces added, 1 subsystems added$', target.reload())
     t.rdinit('read', target.uri(1, NQN + '2'), '--data', '-', '--data-size', '512')
     part(t, '20-second.yaml', subsystem(NQN + '2', size='big'))
-    t.match(rf'error: config: {re.escape(second)}:6: subsystems.0..namespaces.0..size: found "big"',
+    t.match(rf'error: config: {re.escape(second)}:7: subsystems.0..namespaces.0..size: found "big"',
             target.reload('not reloaded'))
     os.unlink(second)
     t.match('reloaded: 1 removed, 1 subsystems removed$', target.reload())
@@ -259,7 +301,7 @@ def the_order_of_included_files(t):
     part(t, 'b.yaml', subsystem(NQN + 'b', size='x'))
     part(t, 'empty.yaml', '# nothing yet\n')
     text = MAIN.replace('  - conf', '  - conf.d/b.yaml\n  - none/*.yaml\n  - conf')
-    found = re.findall(r'conf\.d/(\w+)\.yaml:6', check(t, text, rc=1).err)
+    found = re.findall(r'conf\.d/(\w+)\.yaml:7', check(t, text, rc=1).err)
     t.eq(found, ['b', 'a'], 'files with mistakes')
     res = check(t, MAIN.replace('conf.d/*.yaml', 'gone.yaml'), rc=1)
     t.match(r'test\.yaml:8: include\[0\]: \S*gone\.yaml cannot be read: No such file', res.err)

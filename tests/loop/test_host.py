@@ -97,7 +97,7 @@ def discovery_with_wildcards_and_several_listeners_shows_what_can_be_reached(t):
     with open(config, 'w', encoding='utf-8') as f:
         f.write(to_yaml({
             'listeners': [{'address': a, 'port': 0} for a in ('0.0.0.0', '::', '127.0.0.2')],
-            'subsystems': [{'nqn': nqn, 'namespaces': [t.namespace(backend='memory')]}
+            'subsystems': [{'nqn': nqn, 'allow_any_host': True, 'namespaces': [t.namespace(backend='memory')]}
                            for nqn in nqns]}) + '\n')
     target = t.target(config=config)
     ports = [str(port) for _, port in target.listeners]

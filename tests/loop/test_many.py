@@ -26,7 +26,7 @@ def namespace(nsid, **keys):
 
 
 def configure(t, *namespaces, nqn=NQN):
-    text = LISTEN + f'subsystems:\n- nqn: {nqn}\n  namespaces:\n' + ''.join(namespaces)
+    text = LISTEN + f'subsystems:\n- nqn: {nqn}\n  allow_any_host: true\n  namespaces:\n' + ''.join(namespaces)
     return t.file('many.yaml', text.encode())
 
 
@@ -110,7 +110,7 @@ def many_subsystems(t):
 
     def write(names):
         return t.file('many.yaml', (LISTEN + 'subsystems:\n' + ''.join(
-            f'- nqn: {name}\n  namespaces:\n{namespace(1)}' for name in names)).encode())
+            f'- nqn: {name}\n  allow_any_host: true\n  namespaces:\n{namespace(1)}' for name in names)).encode())
 
     target = t.target(config=write(names[:10]))
     write(names)
@@ -171,7 +171,7 @@ def each_file_costs_the_same(t):
 
 @test
 def a_target_has_more_files_than_it_may_open(t):
-    path = t.file('many.yaml', (LISTEN + f'subsystems:\n- nqn: {NQN}\n  namespaces:\n' + ''.join(
+    path = t.file('many.yaml', (LISTEN + f'subsystems:\n- nqn: {NQN}\n  allow_any_host: true\n  namespaces:\n' + ''.join(
         namespace(n, backend='file', path=f'/nowhere/{n}') for n in range(1, 300))).encode())
     res = t.run(['bash', '-c', f'ulimit -n 256; exec {program("rdtarget")} --check {path}'])
     t.eq(res.rc, 1, 'exit status')
@@ -185,7 +185,7 @@ def one_too_many(t):
     t.eq(res.rc, 1, 'exit status')
     t.match('namespaces: has 16385 elements, expected at most 16384', res.err)
     path = t.file('many.yaml', (LISTEN + 'subsystems:\n' + ''.join(
-        f'- nqn: {NQN}-{n}\n' for n in range(4097))).encode())
+        f'- nqn: {NQN}-{n}\n  allow_any_host: true\n' for n in range(4097))).encode())
     res = t.run([program('rdtarget'), '--check', path])
     t.eq(res.rc, 1, 'exit status')
     t.match('subsystems: has 4097 elements, expected at most 4096', res.err)

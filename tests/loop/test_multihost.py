@@ -26,7 +26,7 @@ def configure(t, namespaces=None, *, ana=((), ()), subsystem=None, **top):
             listener['ana'] = [{'group': g, 'state': s} for g, s in dict(states).items()]
         listeners.append(listener)
     doc = {'target': {'buffer_memory': '8MiB'}, 'listeners': listeners,
-           'subsystems': [{'nqn': NQN, **(subsystem or {}),
+           'subsystems': [{'nqn': NQN, **(subsystem or {'allow_any_host': True}),
                            'namespaces': namespaces or [t.namespace(1, backend='memory')]}], **top}
     with open(t.path('rdtarget.yaml'), 'w', encoding='utf-8') as f:
         f.write(to_yaml(doc) + '\n')

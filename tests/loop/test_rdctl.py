@@ -55,7 +55,7 @@ def what_is_served_is_shown_in_columns(t):
     t.eq(rows(res), [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', 'no', '-', '-'],
                      [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', 'no', '-', '-']])
     t.eq(rows(rdctl(t, path, 'ns', NQN)), rows(res), 'namespaces of the subsystem')
-    t.eq(rows(rdctl(t, path, 'subsystems')), [[NQN, '2', '0', 'yes', '-']])
+    t.eq(rows(rdctl(t, path, 'subsystems')), [[NQN, '2', '0', 'any', '-']])
     for verb in ('listeners', 'ana'):
         t.eq(rows(rdctl(t, path, verb)),
              [['1', target.addr, str(target.port), 'iwarp', 'listening', '-', '5=inaccessible']])
@@ -371,7 +371,7 @@ def namespaces_are_changed_and_saved(t):
 def subsystems_hosts_and_listeners_are_changed(t):
     target, path = controlled(t, [memory(t)])
     rdctl(t, path, 'subsystem', 'add', 'nqn.x', 'hosts=nqn.h,nqn.i')
-    t.eq(rows(rdctl(t, path, 'subsystems'))[1], ['nqn.x', '0', '0', 'no', 'nqn.h,nqn.i'])
+    t.eq(rows(rdctl(t, path, 'subsystems'))[1], ['nqn.x', '0', '0', 'listed', 'nqn.h,nqn.i'])
     rdctl(t, path, 'host', 'allow', 'nqn.x', 'nqn.j')
     rdctl(t, path, 'host', 'deny', 'nqn.x', 'nqn.h')
     t.eq(rows(rdctl(t, path, 'subsystems'))[1][-1], 'nqn.i,nqn.j')
@@ -381,10 +381,10 @@ def subsystems_hosts_and_listeners_are_changed(t):
     rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'nqn.k')
     t.eq(rows(rdctl(t, path, 'subsystems'))[1][-1], 'nqn.k')
     rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'any')
-    t.eq(rows(rdctl(t, path, 'subsystems'))[1][-2:], ['yes', '-'])
+    t.eq(rows(rdctl(t, path, 'subsystems'))[1][-2:], ['any', '-'])
     rdctl(t, path, 'subsystem', 'remove', 'nqn.x')
     for i, serial in enumerate(('00000042', '0x2A', '42')):  # a serial number stays as it was typed
-        rdctl(t, path, 'subsystem', 'add', f'nqn.s{i}', f'serial={serial}')
+        rdctl(t, path, 'subsystem', 'add', f'nqn.s{i}', 'allow_any_host=true', f'serial={serial}')
         t.match(f'"serial": "{serial}"', rdctl(t, path, 'config').text)
         rdctl(t, path, 'subsystem', 'remove', f'nqn.s{i}')
     t.eq(len(rows(rdctl(t, path, 'subsystems'))), 1)

@@ -227,6 +227,12 @@ def hosts_are_let_in_and_shut_out(t):
     t.config([memory(t, 1)], subsystem={'allow_any_host': False, 'hosts': [two]})
     target.reload('reloaded: 1 settings changed$')
     t.eq((may_connect(target, one), may_connect(target, two)), (NO_SUBSYSTEM, 0), 'exchanged')
+    with host(target, hostnqn=two) as h:
+        h.enable()
+        t.config([memory(t, 1)], subsystem={'allow_any_host': False, 'hosts': []})
+        target.reload('reloaded: 1 settings changed$')
+        h.admin.wait_closed()
+    t.eq((may_connect(target, one), may_connect(target, two)), (NO_SUBSYSTEM, NO_SUBSYSTEM), 'closed')
     t.config([memory(t, 1)])
     target.reload('reloaded: 1 settings changed$')
     t.eq((may_connect(target, one), may_connect(target, two)), (0, 0), 'open to all')

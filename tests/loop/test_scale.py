@@ -118,7 +118,7 @@ def sockets_are_as_their_listener_says(t):
         f.write(to_yaml({
             'target': {'congestion': known[0]},
             'listeners': [{'address': ADDR, 'port': 0, 'provider': FABRIC, **keys} for keys in listeners],
-            'subsystems': [{'nqn': NQN, 'namespaces': [t.namespace(backend='memory')]}]}) + '\n')
+            'subsystems': [{'nqn': NQN, 'allow_any_host': True, 'namespaces': [t.namespace(backend='memory')]}]}) + '\n')
     target = t.target(config=config)
     for (addr, port), name, keys in zip(target.listeners, (known[1], known[0]), listeners):
         with Peer(addr, port, NQN) as h:

@@ -27,6 +27,7 @@ configuration()
 	  - { address: "$user6", port: $port_b, provider: $provider, ana: [{ group: 1, state: $b }] }
 	subsystems:
 	  - nqn: $nqn:memory
+	    allow_any_host: true
 	    namespaces:
 	      - { nsid: 1, backend: memory, size: 4MiB }
 	  - nqn: $nqn

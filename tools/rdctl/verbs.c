@@ -63,6 +63,7 @@ static int print_status(const json_t *result)
 		{"listeners", "listeners", RDCTL_NUMBER},
 		{"listeners waiting", "listeners_waiting", RDCTL_NUMBER},
 		{"subsystems", "subsystems", RDCTL_NUMBER},
+		{"subsystems without a setting of hosts", "subsystems_unset", RDCTL_NUMBER},
 		{"namespaces", "namespaces", RDCTL_NUMBER},
 		{"controllers", "controllers", RDCTL_NUMBER},
 		{"discovery controllers", "discovery_controllers", RDCTL_NUMBER},
@@ -127,7 +128,7 @@ static int run_subsystems(const struct rdctl *ctl, const struct rdctl_arguments 
 		{"SUBNQN", "nqn", RDCTL_TEXT},
 		{"NAMESPACES", "namespaces", RDCTL_NUMBER},
 		{"CONTROLLERS", "controllers", RDCTL_NUMBER},
-		{"ANY-HOST", "allow_any_host", RDCTL_TEXT},
+		{"ADMITS", "admits", RDCTL_TEXT},
 		{"HOSTS", "hosts", RDCTL_TEXT},
 		{NULL, NULL, RDCTL_TEXT},
 	};

@@ -65,7 +65,7 @@ static void ana_log_of_some(void)
 	struct t_pair p = t_pair_new();
 	const char *two[] = {T_HOST2};
 
-	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(p.env->t->subsys[0], 1), two, 1), 0);
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(p.env->t->subsys[0], 1), false, two, 1), 0);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(ana_nsid(p.admin, 0), 5);
 	t_pair_free(&p);
@@ -114,14 +114,14 @@ static void a_controller_costs_its_lists(void)
 	const char *two[] = {T_HOST2};
 	struct t_conn *c = t_conn_new(p.env, 0, 0, 32), *d = t_conn_new(p.env, 0, 0, 32);
 
-	CU_ASSERT_EQUAL(rdt_ns_set_hosts(ns, two, 1), 0);
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(ns, false, two, 1), 0);
 	ns->hosts.any = true; /* nobody asks the namespace itself */
 	t_connect_as(c, NVMF_CNTLID_DYNAMIC, T_HOST, 1);
 	CU_ASSERT_FALSE(rdt_ns_visible(c->qp.ctrl, ns));
 	t_connect_as(d, NVMF_CNTLID_DYNAMIC, T_HOST2, 2);
 	CU_ASSERT_TRUE(rdt_ns_visible(d->qp.ctrl, ns));
 	ns->hosts.any = false;
-	CU_ASSERT_EQUAL(rdt_ns_set_hosts(ns, NULL, 0), 0);
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(ns, true, NULL, 0), 0);
 	CU_ASSERT_TRUE(rdt_ns_visible(c->qp.ctrl, ns));
 	t_turn(p.env);
 	t_pair_free(&p);

@@ -196,9 +196,12 @@ static void subsystem_errors(void)
 		{LISTEN SUBSYS "    allow_any_host: true\n    hosts: [nqn.2026-01.org.example:h]\n",
 		 "FILE:4: subsystems[0].allow_any_host: found true together with a list of hosts; "
 		 "remove one of them\n"},
-		{LISTEN SUBSYS "    allow_any_host: false\n",
-		 "FILE:4: subsystems[0].allow_any_host: found false without hosts, so that nobody "
-		 "could connect; list host NQNs under \"hosts:\"\n"},
+		{LISTEN SUBSYS "    allow_any_host: true\n    hosts: []\n",
+		 "FILE:4: subsystems[0].allow_any_host: found true together with a list of hosts; "
+		 "remove one of them\n"},
+		{LISTEN SUBSYS "    hosts:\n",
+		 "FILE:4: subsystems[0].hosts: found nothing, expected a sequence (lines starting "
+		 "with \"- \")\n"},
 		{LISTEN SUBSYS "    hosts:\n    - nqn.2026-01.org.example:h\n    - b b\n"
 			       "    - nqn.2026-01.org.example:h\n",
 		 "FILE:6: subsystems[0].hosts[1]: found \"b b\", which contains a space or a "
@@ -208,6 +211,48 @@ static void subsystem_errors(void)
 	};
 
 	CHECK_BAD(bad);
+}
+
+/* An empty list is a setting: nobody. Without a setting nobody may connect, too, and the place is
+ * known, so that it can be named. */
+static void who_may_connect(void)
+{
+	static const struct {
+		const char *text;
+		bool any, unset, no_hosts;
+	} cases[] = {
+		{LISTEN SUBSYS "    allow_any_host: true\n" NS
+			       "{nsid: 1, backend: memory, size: 1M}\n",
+		 true, false, false},
+		{LISTEN SUBSYS "    allow_any_host: false\n" NS
+			       "{nsid: 1, backend: memory, size: 1M}\n",
+		 false, false, false},
+		{LISTEN SUBSYS "    hosts: []\n" NS
+			       "{nsid: 1, backend: memory, size: 1M, hosts: []}\n",
+		 false, false, true},
+		{LISTEN SUBSYS "    allow_any_host: false\n    hosts: []\n" NS
+			       "{nsid: 1, backend: memory, size: 1M}\n",
+		 false, false, false},
+		{LISTEN SUBSYS NS "{nsid: 1, backend: memory, size: 1M}\n", false, true, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct rdt_config *config T_ENDS(rdt_config_put) = NULL;
+		const struct rdt_subsys_config *ss;
+		struct said said;
+
+		CU_ASSERT_EQUAL_FATAL(
+			t_config_load_text(cases[i].text, strlen(cases[i].text), &said, &config),
+			0);
+		CU_ASSERT_STRING_EQUAL(said.text, "");
+		ss = &config->subsystems[0];
+		CU_ASSERT_EQUAL(ss->allow_any_host, cases[i].any);
+		CU_ASSERT_EQUAL(ss->hosts_count, 0);
+		CU_ASSERT_EQUAL(ss->hosts_unset != NULL, cases[i].unset);
+		if (ss->hosts_unset)
+			CU_ASSERT_PTR_NOT_NULL(strstr(ss->hosts_unset, ":3: subsystems[0]"));
+		CU_ASSERT_EQUAL(ss->namespaces[0].no_hosts, cases[i].no_hosts);
+	}
 }
 
 static void path_errors(void)
@@ -540,7 +585,7 @@ static void fills_in_defaults(void)
 	CU_ASSERT_TRUE(a->listeners[0].send_with_inv);
 	CU_ASSERT_TRUE(a->listeners[0].inline_sends);
 	CU_ASSERT_EQUAL_FATAL(a->subsystems_count, 1);
-	CU_ASSERT_TRUE(a->subsystems[0].allow_any_host);
+	CU_ASSERT_FALSE(a->subsystems[0].allow_any_host);
 	CU_ASSERT_STRING_EQUAL(a->subsystems[0].model, "rdtarget");
 	CU_ASSERT_EQUAL(strlen(a->subsystems[0].serial), 20);
 	CU_ASSERT_STRING_EQUAL(a->subsystems[0].serial, b->subsystems[0].serial);
@@ -583,7 +628,7 @@ static const char every_key[] =
 	"         iopoll: true,\n"
 	"         uuid: F81D4FAE-7dec-11d0-a765-00a0c91e6bf6,\n"
 	"         nguid: 0123456789abcdef0123456789ABCDEF, eui64: 0123456789abcdef}\n"
-	"  - nqn: nqn.2026-01.org.example:empty\n";
+	"  - nqn: nqn.2026-01.org.example:empty\n    allow_any_host: true\n";
 
 static void check_target_keys(const struct rdt_config *c)
 {
@@ -719,6 +764,7 @@ const struct t_case t_config_cases[] = {
 	{"mistakes in target", target_errors},
 	{"mistakes in listeners", listener_errors},
 	{"mistakes in subsystems", subsystem_errors},
+	{"an empty list of hosts is a setting, and nothing is none", who_may_connect},
 	{"mistakes in paths and host lists", path_errors},
 	{"an NQN of 224 bytes is refused, 223 are fine", long_nqn},
 	{"NQNs of other forms are used, with a warning", names_of_other_forms},

@@ -341,6 +341,34 @@ static void saves_without_links(void)
 	without_links = false;
 }
 
+/* Subsystems without a setting of hosts get the one that earlier versions took for granted. */
+static void migrates(void)
+{
+	static const char old[] = "subsystems: # all\n  - nqn: nqn.a # open\n  - nqn: nqn.b\n"
+				  "    hosts: []\n";
+	static const char new[] = "subsystems: # all\n  - nqn: nqn.a # open\n"
+				  "    allow_any_host: true\n  - nqn: nqn.b\n    hosts: []\n";
+	struct rdt_config_texts texts = {0};
+	struct rdt_config *config;
+	char dir[64], path[96];
+	struct rd_log *log;
+
+	t_dir_make(dir);
+	snprintf(path, sizeof(path), "%s/a.yaml", dir);
+	put_text(path, old);
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_ERROR, NULL, NULL, &log), 0);
+	for (int files = 1; files >= 0; files--) { /* the second time there is nothing to do */
+		CU_ASSERT_EQUAL_FATAL(rdt_config_load_texts(path, &texts, false, log, &config), 0);
+		CU_ASSERT_EQUAL(rdt_config_migrate(config, &texts, log), files);
+		rdt_config_put(&config);
+		rdt_config_texts_free(&texts);
+		expect_text(dir, "a.yaml", new);
+		expect_text(dir, "a.yaml~", old);
+	}
+	rd_log_destroy(&log);
+	t_dir_remove(dir);
+}
+
 #define OTHER "subsystems: []\n"
 
 /* Two files, both of which are to be saved with @text instead of theirs, and the log. */
@@ -414,6 +442,7 @@ const struct t_case t_edit_cases[] = {
 	{"unusual texts are changed rightly or refused", risky_texts},
 	{"a save keeps the previous file, and refuses one that was changed", saves},
 	{"a save keeps the previous file where links are refused", saves_without_links},
+	{"what earlier versions took for granted is written", migrates},
 	{"a save that fails tells which file could not be put back", tells_what_was_not_put_back},
 	{"a save that is not synced tells that the files are new", tells_what_is_not_synced},
 	{NULL, NULL},

@@ -408,10 +408,15 @@ static void hosts_are_allowed_and_denied(void)
 	expect_done(&r, "host.deny", "{" NQN2 ",\"hostnqn\":\"" T_HOST "\"}", true);
 	t_turn(r.pair.env);
 	CU_ASSERT_TRUE(gone);
-	/* The last one stays: without it the subsystem would be open to all, or to none. */
-	expect_refused(&r, "host.deny", "{" NQN2 ",\"hostnqn\":\"" T_HOST2 "\"}", "invalid",
-		       "allow_any_host", "nothing was changed");
-	CU_ASSERT_EQUAL(connect_status(&r, T_NQN2, T_HOST2, NULL), 0);
+	CU_ASSERT_EQUAL(connect_status(&r, T_NQN2, T_HOST2, &c), 0);
+	c->gone = &gone;
+	gone = false;
+	/* Without the last one the subsystem is closed. */
+	expect_done(&r, "host.deny", "{" NQN2 ",\"hostnqn\":\"" T_HOST2 "\"}", true);
+	t_turn(r.pair.env);
+	CU_ASSERT_TRUE(gone);
+	CU_ASSERT_NOT_EQUAL(connect_status(&r, T_NQN2, T_HOST2, NULL), 0);
+	CU_ASSERT_NOT_EQUAL(connect_status(&r, T_NQN2, T_HOST, NULL), 0);
 	expect_done(&r, "subsystem.allow_any_host", "{" NQN2 "}", true);
 	CU_ASSERT_EQUAL(connect_status(&r, T_NQN2, T_HOST, NULL), 0);
 	expect_done(&r, "host.allow", "{" NQN2 ",\"hostnqn\":\"" T_HOST "\"}", false);
@@ -422,6 +427,24 @@ static void hosts_are_allowed_and_denied(void)
 	t_turn(r.pair.env);
 	CU_ASSERT_TRUE(gone);
 	CU_ASSERT_EQUAL(connect_status(&r, T_NQN2, T_HOST, NULL), 0);
+}
+
+/* A subsystem for which nothing says which hosts may connect is refused, and one that has lost
+ * this setting stays as it is. */
+static void hosts_are_a_needed_setting(void)
+{
+	struct t_rpc r T_ENDS(t_rpc_free);
+
+	t_rpc_open_file(&r);
+	expect_refused(&r, "subsystem.add",
+		       "{\"subsystem\":{\"nqn\":\"nqn.2026-11.io.rdnvme:new\"}}", "invalid",
+		       "subsystems[2]", "nothing was changed; rdtarget.yaml(5) describes the keys");
+	expect_done(&r, "subsystem.add",
+		    "{\"subsystem\":{\"nqn\":\"nqn.2026-11.io.rdnvme:new\",\"hosts\":[]}}", true);
+	expect_refused(&r, "config.apply",
+		       "{\"document\":\"subsystems: [{nqn: \\\"" T_NQN "\\\"}]\"}", "invalid", NULL,
+		       "nothing was changed; rdtarget.yaml(5) describes the keys");
+	CU_ASSERT_EQUAL(connect_status(&r, T_NQN, T_HOST, NULL), 0);
 }
 
 static void a_host_has_one_set_of_limits(void)
@@ -732,6 +755,7 @@ const struct t_case t_rpc_edit_cases[] = {
 	{"a subsystem that was refused may come with other values",
 	 a_subsystem_that_was_refused_may_come_with_other_values},
 	{"hosts are allowed and denied by calls", hosts_are_allowed_and_denied},
+	{"which hosts may connect has to be said", hosts_are_a_needed_setting},
 	{"a host has one set of limits", a_host_has_one_set_of_limits},
 	{"a host is named by its parameter only, not among its keys",
 	 a_host_is_named_by_its_parameter_only},

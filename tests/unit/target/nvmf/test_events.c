@@ -132,7 +132,7 @@ static struct t_conn *sees_one_only(struct t_pair *p)
 	struct t_conn *c = t_conn_new(p->env, 1, 0, 32);
 	struct t_answer a;
 
-	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(subsys(p), 5), first, 1), 0);
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(subsys(p), 5), false, first, 1), 0);
 	a = t_connect_as(c, NVMF_CNTLID_DYNAMIC, T_HOST2, 2);
 	CU_ASSERT_EQUAL(t_status(&a), 0);
 	t_enable(c);

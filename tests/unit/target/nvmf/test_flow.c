@@ -691,7 +691,7 @@ static void make_change(struct t_pair *p, enum change change)
 		CU_ASSERT_EQUAL(rdt_control_ns_resize(ns, 512, text, sizeof(text)), 0);
 		break;
 	case HIDDEN:
-		CU_ASSERT_EQUAL(rdt_ns_set_hosts(ns, others, 1), 0);
+		CU_ASSERT_EQUAL(rdt_ns_set_hosts(ns, false, others, 1), 0);
 		break;
 	default:
 		atomic_store(&path.ana[ns->cfg->ana_group], NVME_ANA_STATE_INACCESSIBLE);

@@ -94,7 +94,7 @@ static void masked_namespace(void)
 	uint8_t buf[4096], zero[4096] = {0};
 	struct t_answer a;
 
-	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(ss, 5), two, 1), 0);
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(ss, 5), false, two, 1), 0);
 	other = join(p.env, NULL, T_HOST2, NULL, NULL);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(other);
 	/* For T_HOST, the namespace does not exist. */
@@ -125,7 +125,7 @@ static void masked_namespace(void)
 	multihost_identify(other, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
 	CU_ASSERT_EQUAL(le32toh(list.ns[1]), 5);
 	/* Swapped while both are connected: each is notified of what changed for it. */
-	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(ss, 5), one, 1), 0);
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(ss, 5), false, one, 1), 0);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(multihost_read_block(p.io, 5), 0);
 	multihost_get_log(p.admin, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
@@ -135,7 +135,7 @@ static void masked_namespace(void)
 	multihost_identify(other, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, &list);
 	CU_ASSERT_EQUAL(list.ns[1], 0);
 	/* An empty list means every host; a host that saw the namespace already is not notified. */
-	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(ss, 5), NULL, 0), 0);
+	CU_ASSERT_EQUAL(rdt_ns_set_hosts(t_ns_of(ss, 5), true, NULL, 0), 0);
 	multihost_get_log(p.admin, NVME_LOG_LID_CHANGED_NS, 0, &list, sizeof(list));
 	CU_ASSERT_EQUAL(list.ns[0], 0);
 }

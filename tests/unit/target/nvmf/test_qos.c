@@ -169,12 +169,12 @@ static int load(const char *ns, const char *hosts, struct rdt_config **config)
 
 	said[0] = 0;
 	CU_ASSERT_TRUE_FATAL(fd >= 0);
-	CU_ASSERT_TRUE_FATAL(
-		dprintf(fd,
-			"listeners: [{address: 127.0.0.1}]\nsubsystems:\n"
-			"  - nqn: nqn.2026-01.org.e:a\n    host_qos: [%s]\n    namespaces:\n"
-			"      - {nsid: 1, backend: memory, size: 1MiB, qos: {%s}}\n",
-			hosts, ns) > 0);
+	CU_ASSERT_TRUE_FATAL(dprintf(fd,
+				     "listeners: [{address: 127.0.0.1}]\nsubsystems:\n"
+				     "  - nqn: nqn.2026-01.org.e:a\n    allow_any_host: true\n    "
+				     "host_qos: [%s]\n    namespaces:\n"
+				     "      - {nsid: 1, backend: memory, size: 1MiB, qos: {%s}}\n",
+				     hosts, ns) > 0);
 	close(fd);
 	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_INFO, qos_take_line, NULL, &log), 0);
 	rc = rdt_config_load(path, log, config);
