@@ -90,6 +90,11 @@ json_t *rdt_config_json(const struct rdt_config *config)
 	return json_mapping(&rdt_config_section, config);
 }
 
+json_t *rdt_config_host_auth_json(const struct rdt_host_auth_config *host)
+{
+	return json_mapping(&rdt_host_auth_section, host);
+}
+
 /* ---- differences ---- */
 
 #define PATH_TEXT 768

@@ -14,6 +14,9 @@
  */
 json_t *rdt_config_json(const struct rdt_config *config);
 
+/* Likewise how one host authenticates itself. */
+json_t *rdt_config_host_auth_json(const struct rdt_host_auth_config *host);
+
 /*
  * What differs, as a list of {"path", "from", "to"}; a side that has nothing there is null.
  * Elements of lists are matched by what names them: nqn, nsid, address and port, host, group. A

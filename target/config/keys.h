@@ -127,6 +127,7 @@ const char *rdt_choice_name(const struct rdt_choice *choices, int64_t value);
 extern const struct rdt_section rdt_config_section;    /* keys_target.c: the file */
 extern const struct rdt_section rdt_listener_section;  /* keys_subsys.c */
 extern const struct rdt_section rdt_subsys_section;    /* keys_subsys.c */
+extern const struct rdt_section rdt_host_auth_section; /* keys_subsys.c */
 extern const struct rdt_section rdt_discovery_section; /* keys_subsys.c */
 extern const struct rdt_section rdt_referral_section;  /* keys_subsys.c */
 extern const struct rdt_section rdt_ns_section;        /* keys_ns.c */

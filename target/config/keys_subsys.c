@@ -171,10 +171,10 @@ static const struct rdt_row host_auth_rows[] = {
 };
 #undef T
 
-static const struct rdt_section host_auth_section = {{host_auth_rows},
-						     sizeof(struct rdt_host_auth_config)};
+const struct rdt_section rdt_host_auth_section = {{host_auth_rows},
+						  sizeof(struct rdt_host_auth_config)};
 static const struct rdt_row host_auth_element = {.type = RDT_KEY_MAPPING,
-						 .section = &host_auth_section};
+						 .section = &rdt_host_auth_section};
 
 #define T struct rdt_subsys_config
 

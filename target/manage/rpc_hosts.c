@@ -7,21 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nvmf/wire.h"
+#include "target/config/config.h"
+#include "target/config/config_json.h"
 #include "target/nvmf/ctrl.h"
+#include "target/nvmf/host_access.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 #include "connections.h"
+#include "show.h"
 
 /* ---- lists ---- */
 
 struct list_work {
 	struct rdt_connections *connections;
+	struct rdt_config *now; /* a reference; only the main thread drops references */
 	char *text;
 };
 
 static void list_work_free(struct list_work *w)
 {
 	rdt_connections_free(w->connections);
+	rdt_config_put(&w->now);
 	free(w->text);
 	free(w);
 }
@@ -43,11 +50,76 @@ static void list_controllers(void *arg)
 	list_made(w, "controllers", rdt_connections_controllers(w->connections, SIZE_MAX, &total));
 }
 
+#define HAS_KEY    1
+#define HAS_LIMITS 2
+
+static void note(json_t *hosts, const char *host, int bit)
+{
+	const json_t *had = json_object_get(hosts, host);
+
+	json_object_set_new(hosts, host, json_integer(json_integer_value(had) | bit));
+}
+
+/* What the hosts of a subsystem have: by name, the bits above. */
+static json_t *settings_of(const struct rdt_subsys_config *ss)
+{
+	json_t *hosts = json_object();
+
+	for (uint32_t i = 0; i < ss->host_auth_count; i++)
+		note(hosts, ss->host_auth[i].host, HAS_KEY);
+	for (uint32_t i = 0; i < ss->host_qos_count; i++)
+		note(hosts, ss->host_qos[i].host, HAS_LIMITS);
+	return hosts;
+}
+
+/* The same by subsystem, so that a list of many hosts searches in no list. */
+static json_t *all_settings(const struct rdt_config *config)
+{
+	json_t *all = json_object();
+
+	json_object_set_new(all, NVMF_DISC_NQN, settings_of(&config->discovery));
+	for (uint32_t i = 0; i < config->subsystems_count; i++)
+		json_object_set_new(all, config->subsystems[i].nqn,
+				    settings_of(&config->subsystems[i]));
+	return all;
+}
+
+/* How many of the subsystems to which @host is connected have @bit for it. */
+static const char *set_in(const json_t *host, const json_t *all, int bit)
+{
+	const char *name = json_string_value(json_object_get(host, "hostnqn"));
+	const json_t *subsystems = json_object_get(host, "subsystems"), *nqn;
+	size_t i, set = 0;
+
+	json_array_foreach(subsystems, i, nqn)
+	{
+		const json_t *hosts = json_object_get(all, json_string_value(nqn));
+
+		set += (json_integer_value(json_object_get(hosts, name)) & bit) != 0;
+	}
+	return !set ? "no" : set < json_array_size(subsystems) ? "partly" : "yes";
+}
+
+/* Adds to each host of @list whether it has a key and limits. Returns @list. */
+static json_t *with_settings(json_t *list, const struct rdt_config *config)
+{
+	json_t *all = all_settings(config), *host;
+	size_t i;
+
+	json_array_foreach(list, i, host)
+	{
+		json_object_set_new(host, "auth", json_string(set_in(host, all, HAS_KEY)));
+		json_object_set_new(host, "qos", json_string(set_in(host, all, HAS_LIMITS)));
+	}
+	json_decref(all);
+	return list;
+}
+
 static void list_hosts(void *arg)
 {
 	struct list_work *w = arg;
 
-	list_made(w, "hosts", rdt_connections_hosts(w->connections));
+	list_made(w, "hosts", with_settings(rdt_connections_hosts(w->connections), w->now));
 }
 
 static void listed(struct rdt_rpc_call *call, void *arg)
@@ -71,6 +143,7 @@ static void start_list(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers
 		rdt_rpc_no_memory(call);
 		return;
 	}
+	w->now = rdt_config_get(call->rpc->target->now);
 	rdt_rpc_job(call, make, listed, w);
 }
 
@@ -197,6 +270,46 @@ static void controller_disconnect(struct rdt_rpc_call *call)
 	ask_walk(call, what, start_disconnect, disconnect_done);
 }
 
+/* ---- the settings of one host ---- */
+
+static json_t *limits_of(const struct rdt_subsys_config *ss, const char *hostnqn)
+{
+	for (uint32_t i = 0; i < ss->host_qos_count; i++)
+		if (strcmp(ss->host_qos[i].host, hostnqn) == 0)
+			return rdt_show_limits(ss->host_qos[i].limits.limits);
+	return json_null();
+}
+
+/* Without the name, as they are given to host.auth. */
+static json_t *auth_of(const struct rdt_subsys_config *ss, const char *hostnqn)
+{
+	const struct rdt_host_auth_config *host = rdt_config_host_auth(ss, hostnqn);
+	json_t *keys = host ? rdt_config_host_auth_json(host) : json_null();
+
+	json_object_del(keys, "host");
+	return keys;
+}
+
+static void host_get(struct rdt_rpc_call *call)
+{
+	const char *hostnqn = rdt_rpc_text(call, "hostnqn");
+	bool found;
+	struct rdt_subsys *ss = rdt_rpc_subsys(call, "nqn", &found);
+
+	if (found)
+		rdt_rpc_result(call,
+			       json_pack("{s:s, s:s, s:b, s:o, s:o}", "nqn", ss->nqn, "hostnqn",
+					 hostnqn, "allowed", rdt_subsys_allows(ss, hostnqn), "auth",
+					 auth_of(ss->now, hostnqn), "qos",
+					 limits_of(ss->now, hostnqn)));
+}
+
+static const struct rdt_rpc_param get_params[] = {
+	{"nqn", JSON_STRING, true},
+	{"hostnqn", JSON_STRING, true},
+	{NULL, JSON_NULL, false},
+};
+
 static const struct rdt_rpc_param disconnect_params[] = {
 	{"nqn", JSON_STRING, false},
 	{"cntlid", JSON_INTEGER, false},
@@ -206,6 +319,8 @@ static const struct rdt_rpc_param disconnect_params[] = {
 
 const struct rdt_rpc_method rdt_rpc_host_methods[] = {
 	{"host.list", "hosts that are connected", false, NULL, host_list},
+	{"host.get", "the keys and limits that a host has in a subsystem", false, get_params,
+	 host_get},
 	{"controller.list", "controllers, with their host and queues", false, NULL,
 	 controller_list},
 	{"controller.disconnect", "end controllers of a host, or one of a subsystem", true,

@@ -166,8 +166,32 @@ struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 						    : -1,
 	};
 
+	if (ns->now->qos)
+		memcpy(shown.limits, ns->now->qos->limits, sizeof(shown.limits));
 	fault_of(ns, &shown.fault);
 	return shown;
+}
+
+json_t *rdt_show_limits(const uint64_t *limits)
+{
+	static const char *const names[RDT_QOS_LIMITS] = {
+		[RDT_QOS_IOPS] = "iops",
+		[RDT_QOS_READ_IOPS] = "read_iops",
+		[RDT_QOS_WRITE_IOPS] = "write_iops",
+		[RDT_QOS_BYTES] = "bandwidth",
+		[RDT_QOS_READ_BYTES] = "read_bandwidth",
+		[RDT_QOS_WRITE_BYTES] = "write_bandwidth",
+	};
+	json_t *o = NULL;
+
+	for (unsigned int i = 0; i < RDT_QOS_LIMITS; i++) {
+		if (!limits[i])
+			continue;
+		if (!o)
+			o = json_object();
+		json_object_set_new(o, names[i], json_integer((json_int_t)limits[i]));
+	}
+	return o ? o : json_null();
 }
 
 /* As Ceph's commands name an image. */
@@ -189,13 +213,13 @@ static void add_fault(json_t *o, const struct rdt_noticed *fault)
 json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 {
 	json_t *o = json_pack(
-		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:s, s:b, s:b}", "nqn", ns->nqn,
-		"nsid", (int)ns->nsid, "state", rdt_ns_state_name(ns->state), "backend",
+		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:s, s:b, s:b, s:o}", "nqn",
+		ns->nqn, "nsid", (int)ns->nsid, "state", rdt_ns_state_name(ns->state), "backend",
 		rdt_config_backend_name(ns->cfg->backend), "block_size", 1 << ns->lbads, "blocks",
 		(json_int_t)ns->blocks, "size", (json_int_t)(ns->blocks << ns->lbads), "read_only",
 		ns->read_only, "write_protected", ns->write_protected, "ana_group",
 		(int)ns->ana_group, "uuid", ns->cfg->uuid, "standby", ns->standby, "stalled",
-		ns->stalled);
+		ns->stalled, "qos", rdt_show_limits(ns->limits));
 
 	if (o && ns->cfg->path)
 		json_object_set_new(o, "path", json_string(ns->cfg->path));
@@ -322,25 +346,37 @@ static const char *admitted(const struct rdt_subsys *ss)
 	return ss->hosts.any ? "any" : ss->hosts.count ? "listed" : "none";
 }
 
+/* Which of the hosts that may connect have a key. */
+static const char *with_keys(const struct rdt_subsys_config *cfg)
+{
+	if (cfg->authentication == RDT_AUTH_REQUIRED)
+		return "all";
+	if (!cfg->host_auth_count)
+		return "none";
+	return cfg->host_auth_count < cfg->hosts_count ? "some" : "all";
+}
+
 static json_t *subsys_json(struct rdt_subsys *ss)
 {
 	/* Only the main thread changes the list of hosts: a reactor on which a host connects does
 	 * not wait for this. */
 	json_t *hosts = hosts_json(&ss->hosts);
 
-	return json_pack("{s:s, s:s, s:s, s:b, s:s, s:o, s:i, s:i}", "nqn", ss->nqn, "serial",
-			 ss->cfg->serial, "model", ss->cfg->model, "allow_any_host", ss->hosts.any,
-			 "admits", admitted(ss), "hosts", hosts, "namespaces",
-			 (int)atomic_load(&ss->ns_count), "controllers", (int)controllers_of(ss));
+	return json_pack("{s:s, s:s, s:s, s:b, s:s, s:o, s:s, s:i, s:i, s:i}", "nqn", ss->nqn,
+			 "serial", ss->cfg->serial, "model", ss->cfg->model, "allow_any_host",
+			 ss->hosts.any, "admits", admitted(ss), "hosts", hosts, "auth",
+			 with_keys(ss->now), "hosts_with_qos", (int)ss->now->host_qos_count,
+			 "namespaces", (int)atomic_load(&ss->ns_count), "controllers",
+			 (int)controllers_of(ss));
 }
 
 static bool next_subsystem(struct listing *w, json_t **o)
 {
 	const struct rdt_target *t = w->call->rpc->target;
-
 	struct rdt_subsys *ss;
 
-	while ((ss = rdt_subsys_next(t, &w->subsys)) && !rdt_subsys_live(ss))
+	while ((ss = rdt_subsys_next(t, &w->subsys)) &&
+	       (!rdt_subsys_live(ss) || (w->one && ss != w->one)))
 		;
 	if (ss)
 		*o = subsys_json(ss);
@@ -349,7 +385,11 @@ static bool next_subsystem(struct listing *w, json_t **o)
 
 static void subsystem_list(struct rdt_rpc_call *call)
 {
-	start_listing(call, "subsystems", NULL, next_subsystem);
+	bool found;
+	struct rdt_subsys *one = rdt_rpc_subsys(call, "nqn", &found);
+
+	if (found)
+		start_listing(call, "subsystems", one, next_subsystem);
 }
 
 /* The namespace after the first @shown ones with @nsid, which may have been removed. Namespaces are
@@ -453,7 +493,8 @@ static const struct rdt_rpc_param nqn_params[] = {
 const struct rdt_rpc_method rdt_rpc_show_methods[] = {
 	{"info", "version of program and interface, and all methods", false, NULL, show_info},
 	{"status", "state of the target, start time and last reload", false, NULL, show_status},
-	{"subsystem.list", "subsystems and their hosts", false, NULL, subsystem_list},
+	{"subsystem.list", "subsystems and their hosts, all or nqn", false, nqn_params,
+	 subsystem_list},
 	{"namespace.list", "namespaces, of all subsystems or of nqn", false, nqn_params,
 	 namespace_list},
 	{"listener.list", "addresses, with the ANA states that are not optimized", false, NULL,

@@ -14,10 +14,9 @@
 #include <jansson.h>
 
 #include "target/bdev/backend.h"
+#include "target/config/config.h"
 
-struct rdt_config;
 struct rdt_ns;
-struct rdt_ns_config;
 struct rdt_reloader;
 struct rdt_rpc;
 struct rdt_target;
@@ -34,6 +33,7 @@ struct rdt_ns_shown {
 	uint64_t blocks;
 	uint8_t lbads;
 	uint32_t ana_group;
+	uint64_t limits[RDT_QOS_LIMITS]; /* 0: none */
 	bool read_only;
 	bool write_protected;
 	bool standby;
@@ -67,6 +67,8 @@ size_t rdt_show_plain(const char *text, size_t len);
  * digits. The label "host" of the metrics is the same. Any thread. */
 json_t *rdt_show_name(const char *name);
 json_t *rdt_show_last_reload(const struct rdt_reloader *reloader); /* null: there was none */
+/* Any thread. */
+json_t *rdt_show_limits(const uint64_t *limits); /* of RDT_QOS_LIMITS; null: there is none */
 /* Any thread. */
 json_t *rdt_show_namespace(const struct rdt_ns_shown *ns);
 json_t *rdt_show_listeners(const struct rdt_target *t);

@@ -51,11 +51,11 @@ def what_is_served_is_shown_in_columns(t):
         t.match(f'(?m)^{line}$', status)
     res = rdctl(t, path, 'ns')
     t.eq(titles(res), ['SUBNQN', 'NSID', 'STATE', 'BACKEND', 'SIZE', 'BLOCK', 'ANA-GROUP', 'READ-ONLY', 'STANDBY', 'STALLED',
-                       'FAULT', 'PATH'])
-    t.eq(rows(res), [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', 'no', '-', '-'],
-                     [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', 'no', '-', '-']])
+                       'FAULT', 'QOS', 'PATH'])
+    t.eq(rows(res), [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', 'no', '-', '-', '-'],
+                     [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', 'no', '-', '-', '-']])
     t.eq(rows(rdctl(t, path, 'ns', NQN)), rows(res), 'namespaces of the subsystem')
-    t.eq(rows(rdctl(t, path, 'subsystems')), [[NQN, '2', '0', 'any', '-']])
+    t.eq(rows(rdctl(t, path, 'subsystems')), [[NQN, '2', '0', 'any', 'none', '0', '-']])
     for verb in ('listeners', 'ana'):
         t.eq(rows(rdctl(t, path, verb)),
              [['1', target.addr, str(target.port), 'iwarp', 'listening', '-', '5=inaccessible']])
@@ -68,8 +68,8 @@ def hosts_connections_and_counters_are_shown(t):
         h.enable()
         queue = h.add_io()
         nv.expect(queue.write_blocks(1, 0, bytes(4096)))
-        (nqn, controllers, queues, address, subsystem), = rows(rdctl(t, path, 'hosts'))
-        t.eq((nqn, controllers, queues, subsystem), (nv.HOST_NQN, '1', '1', NQN))
+        (nqn, controllers, queues, keys, limits, address, subsystem), = rows(rdctl(t, path, 'hosts'))
+        t.eq((nqn, controllers, queues, keys, limits, subsystem), (nv.HOST_NQN, '1', '1', 'no', 'no', NQN))
         (cntlid, subnqn, hostnqn, remote, listener, state, queues), = rows(rdctl(t, path, 'connections'))
         t.eq((subnqn, hostnqn, remote, listener, state, queues),
              (NQN, nv.HOST_NQN, address, f'{target.addr}:{target.port}', 'ready', '1'))
@@ -355,7 +355,11 @@ def namespaces_are_changed_and_saved(t):
         t.eq(json.loads(rdctl(t, path, 'config').text)['subsystems'][0]['namespaces'][1][key], value)
     rdctl(t, path, 'ns', 'qos', NQN, '2', 'iops=100', 'bandwidth=5M')
     t.match('"iops": 100', rdctl(t, path, 'config').text)
-    rdctl(t, path, 'ns', 'qos', NQN, '2')
+    t.eq(rows(rdctl(t, path, 'ns'))[1][-2], 'iops=100,bandwidth=5242880')
+    t.eq(rdctl(t, path, 'ns', 'qos', NQN, '2').text, 'iops=100\nbandwidth=5242880\n', 'without a value it shows')
+    rdctl(t, path, 'ns', 'qos', NQN, '2', 'none')
+    t.eq(rdctl(t, path, 'ns', 'qos', NQN, '2').text, 'none\n')
+    t.match('no namespace "7"', rdctl(t, path, 'ns', 'qos', NQN, '7', rc=REFUSED).err)
     t.match(r'(?m)^changes not saved +6$', rdctl(t, path, 'status').text)
     t.eq(rdctl(t, path, 'save').text, 'saved\n')
     t.eq(rdctl(t, path, 'diff').text, '')
@@ -371,17 +375,25 @@ def namespaces_are_changed_and_saved(t):
 def subsystems_hosts_and_listeners_are_changed(t):
     target, path = controlled(t, [memory(t)])
     rdctl(t, path, 'subsystem', 'add', 'nqn.x', 'hosts=nqn.h,nqn.i')
-    t.eq(rows(rdctl(t, path, 'subsystems'))[1], ['nqn.x', '0', '0', 'listed', 'nqn.h,nqn.i'])
+    t.eq(rows(rdctl(t, path, 'subsystems'))[1], ['nqn.x', '0', '0', 'listed', 'none', '0', 'nqn.h,nqn.i'])
     rdctl(t, path, 'host', 'allow', 'nqn.x', 'nqn.j')
     rdctl(t, path, 'host', 'deny', 'nqn.x', 'nqn.h')
     t.eq(rows(rdctl(t, path, 'subsystems'))[1][-1], 'nqn.i,nqn.j')
     rdctl(t, path, 'host', 'qos', 'nqn.x', 'nqn.i', 'read_iops=9')
     t.match('"read_iops": 9', rdctl(t, path, 'config').text)
-    rdctl(t, path, 'host', 'qos', 'nqn.x', 'nqn.i')
+    t.eq(rows(rdctl(t, path, 'subsystems'))[1][-2], '1', 'hosts with limits')
+    t.eq(rdctl(t, path, 'host', 'qos', 'nqn.x', 'nqn.i').text, 'read_iops=9\n', 'without a value it shows')
+    rdctl(t, path, 'host', 'qos', 'nqn.x', 'nqn.i', 'none')
+    t.eq(rdctl(t, path, 'host', 'qos', 'nqn.x', 'nqn.i').text, 'none\n')
     rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'nqn.k')
     t.eq(rows(rdctl(t, path, 'subsystems'))[1][-1], 'nqn.k')
     rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'any')
-    t.eq(rows(rdctl(t, path, 'subsystems'))[1][-2:], ['any', '-'])
+    t.eq(rows(rdctl(t, path, 'subsystems'))[1][-1], '-')
+    t.eq(rdctl(t, path, 'subsystem', 'hosts', 'nqn.x').text, 'any\n', 'without a value it shows')
+    rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'none')
+    t.eq(rdctl(t, path, 'subsystem', 'hosts', 'nqn.x').text, 'none\n')
+    rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'nqn.k', 'nqn.l')
+    t.eq(rdctl(t, path, 'subsystem', 'hosts', 'nqn.x').text, 'nqn.k\nnqn.l\n')
     rdctl(t, path, 'subsystem', 'remove', 'nqn.x')
     for i, serial in enumerate(('00000042', '0x2A', '42')):  # a serial number stays as it was typed
         rdctl(t, path, 'subsystem', 'add', f'nqn.s{i}', 'allow_any_host=true', f'serial={serial}')
@@ -401,8 +413,17 @@ def keys_of_hosts_are_set_and_removed(t):
     exercise(target)
     rdctl(t, path, 'host', 'auth', NQN, nv.HOST_NQN, f'dhchap_key_file={key_file(t)}', 'dhchap_hashes=sha384,sha512')
     t.match(r'"dhchap_hashes": \[\s*"sha384",\s*"sha512"\s*\]', rdctl(t, path, 'config').text)
-    auth.exercise(target)
-    rdctl(t, path, 'host', 'auth', NQN, nv.HOST_NQN)
+    shown = rdctl(t, path, 'host', 'auth', NQN, nv.HOST_NQN).text  # which changes nothing
+    t.eq(shown.splitlines()[:2], [f'dhchap_key_file={key_file(t)}', 'dhchap_hashes=sha384,sha512'])
+    t.eq(json.loads(rdctl(t, path, '-o', 'json', 'host', 'auth', NQN, nv.HOST_NQN).text)['dhchap_hashes'], ['sha384', 'sha512'])
+    t.match('takes no option of changes, not: --save', rdctl(t, path, '--save', 'host', 'auth', NQN, nv.HOST_NQN, rc=USAGE).err)
+    t.eq(rows(rdctl(t, path, 'subsystems'))[0][4], 'all', 'hosts with a key')
+    with auth.AuthHost(target) as h:
+        h.enable()
+        t.eq(rows(rdctl(t, path, 'hosts'))[0][3:5], ['yes', 'no'], 'its key, its limits')
+        h.shutdown()
+    rdctl(t, path, 'host', 'auth', NQN, nv.HOST_NQN, 'none')
+    t.eq(rdctl(t, path, 'host', 'auth', NQN, nv.HOST_NQN).text, 'none\n')
     target.expect('has no key any more; new queues need not authenticate')
     exercise(target)
     # A host and its keys come and go together.
@@ -416,7 +437,7 @@ def keys_of_hosts_are_set_and_removed(t):
     found = json.loads(rdctl(t, path, 'config').text)['subsystems'][1]
     t.eq((found['hosts'], [entry['host'] for entry in found['host_auth']]), (['nqn.j'], ['nqn.j']))
     rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'any', rc=REFUSED)  # who has a key could give another name
-    rdctl(t, path, 'host', 'auth', 'nqn.x', 'nqn.j')
+    rdctl(t, path, 'host', 'auth', 'nqn.x', 'nqn.j', 'none')
     rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'any')
     t.match('any host may use', rdctl(t, path, 'host', 'allow', 'nqn.x', 'nqn.h', f'dhchap_key_file={key_file(t)}', rc=REFUSED).err)
     rdctl(t, path, 'host', 'allow', 'nqn.x', 'nqn.h')
@@ -559,7 +580,6 @@ def quotes_in_an_event_are_escaped(t):
       ('an NSID that is none', ['ns', 'remove', 'nqn.x', '0'], 'expected a namespace ID, not: 0'),
       ('a key without a value', ['ns', 'add', 'nqn.x', '1', 'size'], 'expected KEY=VALUE, .*, not: size'),
       ('a protection that is none', ['ns', 'protect', 'nqn.x', '1', 'yes'], 'expected on or off, not: yes'),
-      ('a subsystem without a host', ['subsystem', 'hosts', 'nqn.x'], 'usage: rdctl subsystem hosts'),
       ('a second word that is none', ['host', 'admit', 'nqn.x', 'nqn.y'],
        'no such verb: host; there are "hosts", "host allow", "host deny", '),
       ('a verb of others', ['subsystem', 'list'], 'no such verb: subsystem; there are "subsystems", "subsystem add", '),

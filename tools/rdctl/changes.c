@@ -119,6 +119,119 @@ static bool add_values(const struct rdctl_arguments *args, int first, json_t *ob
 	return true;
 }
 
+/* The third argument and those that follow: KEY=VALUE, or "none" alone, which is an empty object.
+ * Returns NULL after printing the error. */
+static json_t *values_or_none(const struct rdctl_arguments *args)
+{
+	json_t *values = json_object();
+
+	if ((args->count == 3 && strcmp(args->values[2], "none") == 0) ||
+	    add_values(args, 2, values))
+		return values;
+	json_decref(values);
+	return NULL;
+}
+
+/* ---- showing what can be set ---- */
+
+/* A verb that can set a value, and is given none, shows it. Options of changes mean a mistake.
+ * Takes ownership of @params. Returns NULL with *@code set. */
+static json_t *ask_value(const struct rdctl *ctl, const struct rdctl_arguments *args,
+			 const char *method, json_t *params, int *code)
+{
+	if (!args->save && !args->dry_run && !args->no_wait)
+		return rdctl_call(ctl, method, params, code);
+	json_decref(params);
+	*code = rdctl_usage_error("without a value this shows, and takes no option of changes, not",
+				  args->save      ? "--save"
+				  : args->dry_run ? "--dry-run"
+						  : "--no-wait");
+	return NULL;
+}
+
+/* Prints @values as the arguments that set them, and "none" if there are none. */
+static void show_values(const struct rdctl *ctl, json_t *values)
+{
+	char text[1024];
+	const char *key;
+	json_t *value;
+
+	if (ctl->json) {
+		rdctl_json(values);
+		return;
+	}
+	json_object_foreach(values, key, value)
+		printf("%s=%s\n", key, rdctl_text(value, RDCTL_TEXT, text, sizeof(text)));
+	if (!json_object_size(values))
+		puts("none");
+}
+
+static json_t *with_nsid(const json_t *namespaces, json_int_t nsid)
+{
+	json_t *ns;
+	size_t i;
+
+	json_array_foreach(namespaces, i, ns) if (json_integer_value(json_object_get(ns, "nsid")) ==
+						  nsid) return ns;
+	return NULL;
+}
+
+static int show_ns_limits(const struct rdctl *ctl, const struct rdctl_arguments *args,
+			  json_int_t nsid)
+{
+	int code;
+	json_t *result = ask_value(ctl, args, "namespace.list",
+				   json_pack("{s:s}", "nqn", args->values[0]), &code);
+	json_t *ns = with_nsid(json_object_get(result, "namespaces"), nsid);
+
+	if (ns) {
+		show_values(ctl, json_object_get(ns, "qos"));
+	} else if (result) {
+		fprintf(stderr, "rdctl: no namespace \"%s\"\n  hint: rdctl ns lists all\n",
+			args->values[1]);
+		code = RDCTL_REFUSED;
+	}
+	json_decref(result);
+	return code;
+}
+
+/* @name: "auth" or "qos". */
+static int show_of_host(const struct rdctl *ctl, const struct rdctl_arguments *args,
+			const char *name)
+{
+	int code;
+	json_t *result = ask_value(
+		ctl, args, "host.get",
+		json_pack("{s:s, s:s}", "nqn", args->values[0], "hostnqn", args->values[1]), &code);
+
+	if (result)
+		show_values(ctl, json_object_get(result, name));
+	json_decref(result);
+	return code;
+}
+
+/* As the arguments that set them, one in a line. */
+static int show_hosts(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	int code;
+	json_t *result = ask_value(ctl, args, "subsystem.list",
+				   json_pack("{s:s}", "nqn", args->values[0]), &code);
+	const json_t *ss = json_array_get(json_object_get(result, "subsystems"), 0), *host;
+	const char *admits = json_string_value(json_object_get(ss, "admits"));
+	char text[1024];
+	size_t i;
+
+	if (ss && ctl->json)
+		rdctl_json(ss);
+	else if (admits && strcmp(admits, "listed") != 0)
+		puts(admits);
+	else
+		json_array_foreach(json_object_get(ss, "hosts"), i, host)
+			puts(rdctl_text(host, RDCTL_TEXT, text, sizeof(text)));
+	json_decref(result);
+	return code;
+}
+
 /* ---- namespaces ---- */
 
 int rdctl_ns_add(const struct rdctl *ctl, const struct rdctl_arguments *args)
@@ -209,13 +322,15 @@ int rdctl_ns_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
 
 int rdctl_ns_qos(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	json_t *limits = json_object();
+	json_t *limits;
+	uint64_t nsid;
 
-	if (!add_values(args, 2, limits)) {
-		json_decref(limits);
+	if (!parse_nsid(args->values[1], &nsid))
 		return RDCTL_USAGE;
-	}
-	return change_ns(ctl, args, "namespace.qos", "limits", limits);
+	if (args->count == 2)
+		return show_ns_limits(ctl, args, (json_int_t)nsid);
+	limits = values_or_none(args);
+	return limits ? change_ns(ctl, args, "namespace.qos", "limits", limits) : RDCTL_USAGE;
 }
 
 /* ---- subsystems and hosts ---- */
@@ -239,14 +354,16 @@ int rdctl_subsystem_remove(const struct rdctl *ctl, const struct rdctl_arguments
 
 int rdctl_subsystem_hosts(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	json_t *hosts = json_array();
+	const char *word = args->count == 2 ? args->values[1] : "";
+	json_t *hosts;
 
-	if (args->count == 2 && strcmp(args->values[1], "any") == 0) {
-		json_decref(hosts);
+	if (args->count == 1)
+		return show_hosts(ctl, args);
+	if (strcmp(word, "any") == 0)
 		return rdctl_change(ctl, args, "subsystem.allow_any_host",
 				    json_pack("{s:s}", "nqn", args->values[0]));
-	}
-	for (int i = 1; i < args->count; i++)
+	hosts = json_array();
+	for (int i = 1; i < args->count && strcmp(word, "none") != 0; i++)
 		json_array_append_new(hosts, json_string(args->values[i]));
 	return rdctl_change(ctl, args, "subsystem.set_hosts",
 			    json_pack("{s:s, s:o}", "nqn", args->values[0], "hosts", hosts));
@@ -262,12 +379,10 @@ static json_t *host_of(const struct rdctl_arguments *args)
 static int change_of_host(const struct rdctl *ctl, const struct rdctl_arguments *args,
 			  const char *method, const char *name)
 {
-	json_t *values = json_object(), *params;
+	json_t *values = values_or_none(args), *params;
 
-	if (!add_values(args, 2, values)) {
-		json_decref(values);
+	if (!values)
 		return RDCTL_USAGE;
-	}
 	params = host_of(args);
 	json_object_set_new(params, name, values);
 	return rdctl_change(ctl, args, method, params);
@@ -287,11 +402,15 @@ int rdctl_host_deny(const struct rdctl *ctl, const struct rdctl_arguments *args)
 
 int rdctl_host_auth(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
+	if (args->count == 2)
+		return show_of_host(ctl, args, "auth");
 	return change_of_host(ctl, args, "host.auth", "keys");
 }
 
 int rdctl_host_qos(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
+	if (args->count == 2)
+		return show_of_host(ctl, args, "qos");
 	return change_of_host(ctl, args, "host.qos", "limits");
 }
 
