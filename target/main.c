@@ -56,6 +56,7 @@ struct options {
 	const char *log;
 	const char *log_format;
 	const char *user;
+	const char *directory;
 	int ready_fd;
 	bool check;
 	bool check_machine; /* also check what the configuration needs of the machine */
@@ -65,6 +66,7 @@ struct options {
 
 struct app {
 	struct options opt;
+	char *config_path; /* absolute, when relative paths begin elsewhere; or NULL */
 	struct rd_log *log;
 	struct rd_loop *loop;
 	struct rdt_config *cfg;
@@ -91,8 +93,10 @@ static const char usage_text[] =
 	"Export files and block devices as NVMe namespaces over RDMA (NVMe-oF).\n"
 	"\n"
 	"  -c, --config FILE       the configuration (YAML); the same as CONFIG\n"
-	"      --check[=full]      check the configuration and exit; full: also memory, files,\n"
-	"                          devices and addresses of this machine\n"
+	"      --check[=full]      check the configuration and exit; full: also what it needs of\n"
+	"                          this machine: memory, files, devices, groups, addresses\n"
+	"      --directory DIR     where relative paths in the configuration begin; default: the\n"
+	"                          current directory\n"
 	"      --migrate           write into the configuration what earlier versions took for\n"
 	"                          granted (allow_any_host: true), and exit\n"
 	"      --log SPEC          what to log: LEVEL, COMPONENT=LEVEL, or several with commas\n"
@@ -166,6 +170,7 @@ static int parse_ready_fd(const char *text, struct options *opt)
 enum {
 	OPT_CHECK = 256,
 	OPT_MIGRATE,
+	OPT_DIRECTORY,
 	OPT_LOG,
 	OPT_LOG_FORMAT,
 	OPT_USER,
@@ -177,6 +182,7 @@ static const struct option longopts[] = {
 	{"config", required_argument, NULL, 'c'},
 	{"check", optional_argument, NULL, OPT_CHECK},
 	{"migrate", no_argument, NULL, OPT_MIGRATE},
+	{"directory", required_argument, NULL, OPT_DIRECTORY},
 	{"log", required_argument, NULL, OPT_LOG},
 	{"log-format", required_argument, NULL, OPT_LOG_FORMAT},
 	{"user", required_argument, NULL, OPT_USER},
@@ -205,6 +211,9 @@ static int parse_options(int argc, char **argv, struct options *opt)
 			break;
 		case OPT_MIGRATE:
 			opt->migrate = true;
+			break;
+		case OPT_DIRECTORY:
+			opt->directory = optarg;
 			break;
 		case OPT_LOG:
 			opt->log = optarg;
@@ -626,18 +635,19 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* --check for a configuration without problems. Returns the exit code. */
-static int check_config(const struct app *app)
+/* The configuration is named relative to the current directory; its paths begin in another one. */
+static int enter_directory(struct app *app)
 {
-	unsigned int problems = rdt_preflight_hosts(app->cfg, NULL, app->log);
+	rd_autofree char *cwd = app->opt.config[0] == '/' ? NULL : getcwd(NULL, 0);
 
-	if (app->opt.check_machine)
-		problems += rdt_preflight(app->cfg, app->modules, app->log);
-	if (problems)
-		return EXIT_FAILURE; /* the reason was logged */
-	printf("%s: OK%s\n", app->opt.config,
-	       app->opt.check_machine ? ", and this machine has what it needs" : "");
-	return EXIT_SUCCESS;
+	if (cwd && asprintf(&app->config_path, "%s/%s", cwd, app->opt.config) < 0)
+		app->config_path = NULL;
+	if (cwd && app->config_path)
+		app->opt.config = app->config_path;
+	if (chdir(app->opt.directory) == 0)
+		return 0;
+	rd_err(app->log, RD_LOG_MAIN, "--directory %s: %s", app->opt.directory, strerror(errno));
+	return -errno;
 }
 
 /* --migrate. Returns the exit code. */
@@ -653,6 +663,27 @@ static int migrate_config(struct app *app)
 		       app->opt.config, files);
 	else
 		printf("%s: nothing to change\n", app->opt.config);
+	return EXIT_SUCCESS;
+}
+
+/* Returns -1 to continue, otherwise the exit code; the reason was logged. */
+static int load(struct app *app)
+{
+	int err = app->opt.check_machine
+			  ? rdt_preflight(app->opt.config, app->modules, app->log, &app->cfg)
+			  : rdt_config_load_texts(app->opt.config, &app->texts, false, app->log,
+						  &app->cfg);
+
+	if (err)
+		return app->opt.check || app->opt.migrate ? EXIT_FAILURE : EXIT_CONFIG;
+	if (app->opt.migrate)
+		return migrate_config(app);
+	if (!app->opt.check)
+		return -1;
+	if (rdt_preflight_hosts(app->cfg, NULL, app->log))
+		return EXIT_FAILURE;
+	printf("%s: OK%s\n", app->opt.config,
+	       app->opt.check_machine ? ", and this machine has what it needs" : "");
 	return EXIT_SUCCESS;
 }
 
@@ -684,19 +715,18 @@ int main(int argc, char **argv)
 	code = make_log(&app);
 	if (code < 0 && app.opt.user && rdt_run_as(app.opt.user, app.log))
 		code = EXIT_FAILURE; /* the reason was logged */
-	if (code < 0 && rdt_config_load_texts(app.opt.config, &app.texts, false, app.log, &app.cfg))
-		code = app.opt.check || app.opt.migrate ? EXIT_FAILURE : EXIT_CONFIG; /* logged */
-	if (code < 0 && app.opt.migrate)
-		code = migrate_config(&app);
+	if (code < 0 && app.opt.directory && enter_directory(&app))
+		code = EXIT_FAILURE; /* likewise */
 	if (code < 0 && rdt_modules_create(&app.modules))
 		code = EXIT_FAILURE;
-	if (code < 0 && app.opt.check)
-		code = check_config(&app);
+	if (code < 0)
+		code = load(&app);
 	if (code < 0)
 		code = run_until_stopped(&app, &set);
 	close_modules(&app, code);
 	rdt_config_put(&app.cfg);
 	rdt_config_texts_free(&app.texts);
+	free(app.config_path);
 	rd_log_destroy(&app.log);
 	return code;
 }

@@ -2,6 +2,7 @@
 #include "util/sockaddr.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <endian.h>
 #include <errno.h>
 #include <net/if.h>
@@ -77,7 +78,8 @@ static int parse_scope(const char *text, uint32_t *scope)
 	if (*scope)
 		return 0;
 	if (text[0] < '0' || text[0] > '9')
-		return -EINVAL;
+		return isalpha((unsigned char)text[0]) && strlen(text) < IF_NAMESIZE ? -ENODEV
+										     : -EINVAL;
 	errno = 0;
 	v = strtoul(text, &end, 10);
 	if (errno || *end != '\0' || v > UINT32_MAX)
@@ -90,19 +92,14 @@ static int parse_in6(char *text, uint16_t port, struct sockaddr_storage *ss)
 {
 	struct sockaddr_in6 *sin6 = (struct sockaddr_in6 *)ss;
 	char *percent = strchr(text, '%');
-	int rc;
 
-	if (percent) {
+	if (percent)
 		*percent = '\0';
-		rc = parse_scope(percent + 1, &sin6->sin6_scope_id);
-		if (rc)
-			return rc;
-	}
 	if (inet_pton(AF_INET6, text, &sin6->sin6_addr) != 1)
 		return -EINVAL;
 	sin6->sin6_family = AF_INET6;
 	sin6->sin6_port = htons(port);
-	return 0;
+	return percent ? parse_scope(percent + 1, &sin6->sin6_scope_id) : 0;
 }
 
 int rd_addr_parse(const char *host, uint16_t port, struct sockaddr_storage *ss)
@@ -170,6 +167,17 @@ bool rd_addr_is_any(const struct sockaddr *sa)
 	default:
 		return false;
 	}
+}
+
+bool rd_addr_is_v4_mapped(const struct sockaddr *sa)
+{
+	return sa->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&as_in6(sa)->sin6_addr);
+}
+
+bool rd_addr_lacks_scope(const struct sockaddr *sa)
+{
+	return sa->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&as_in6(sa)->sin6_addr) &&
+	       !as_in6(sa)->sin6_scope_id;
 }
 
 bool rd_addr_equal(const struct sockaddr *a, const struct sockaddr *b)

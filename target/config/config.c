@@ -13,9 +13,51 @@ static int by_nsid(const void *a, const void *b)
 	return (x->nsid > y->nsid) - (x->nsid < y->nsid);
 }
 
+static int load_config(struct rdt_config_load *load, struct rdt_config **out)
+{
+	struct rdt_config *config = calloc(1, sizeof(*config));
+	int rc;
+
+	*out = NULL;
+	if (!config)
+		return -ENOMEM;
+	config->refs = 1;
+	if (!load->given)
+		rdt_config_tell_interrupted(load->path, load->log);
+	rc = rdt_config_read_all(load, config);
+	if (!rc)
+		rc = rdt_config_check(load, config);
+	if (!rc && load->more && !load->problems)
+		load->more(load->more_arg, config, load);
+	if (!rc && load->out_of_memory)
+		rc = -ENOMEM;
+	if (!rc && load->problems)
+		rc = -EINVAL;
+	for (uint32_t i = 0; i < config->subsystems_count && !rc; i++)
+		if (config->subsystems[i].namespaces_count) /* qsort() does not accept NULL */
+			qsort(config->subsystems[i].namespaces,
+			      config->subsystems[i].namespaces_count,
+			      sizeof(*config->subsystems[i].namespaces), by_nsid);
+	if (rc == -ENOMEM)
+		rd_err(load->log, RD_LOG_CONFIG, "%s: out of memory", load->path);
+	if (rc)
+		rdt_config_put(&config);
+	*out = config;
+	rdt_config_doc_close_all(load);
+	return rc;
+}
+
 int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **out)
 {
 	return rdt_config_load_texts(path, NULL, false, log, out);
+}
+
+int rdt_config_load_and(const char *path, rdt_config_more_fn more, void *arg, struct rd_log *log,
+			struct rdt_config **out)
+{
+	struct rdt_config_load load = {.path = path, .log = log, .more = more, .more_arg = arg};
+
+	return load_config(&load, out);
 }
 
 int rdt_config_load_texts(const char *path, struct rdt_config_texts *texts, bool top_only,
@@ -28,34 +70,8 @@ int rdt_config_load_texts(const char *path, struct rdt_config_texts *texts, bool
 		.top_only = top_only,
 		.log = log,
 	};
-	struct rdt_config *config = calloc(1, sizeof(*config));
-	int rc;
 
-	*out = NULL;
-	if (!config)
-		return -ENOMEM;
-	config->refs = 1;
-	if (!load.given)
-		rdt_config_tell_interrupted(path, log);
-	rc = rdt_config_read_all(&load, config);
-	if (!rc)
-		rc = rdt_config_check(&load, config);
-	if (!rc && load.out_of_memory)
-		rc = -ENOMEM;
-	if (!rc && load.problems)
-		rc = -EINVAL;
-	for (uint32_t i = 0; i < config->subsystems_count && !rc; i++)
-		if (config->subsystems[i].namespaces_count) /* qsort() does not accept NULL */
-			qsort(config->subsystems[i].namespaces,
-			      config->subsystems[i].namespaces_count,
-			      sizeof(*config->subsystems[i].namespaces), by_nsid);
-	if (rc == -ENOMEM)
-		rd_err(log, RD_LOG_CONFIG, "%s: out of memory", path);
-	if (rc)
-		rdt_config_put(&config);
-	*out = config;
-	rdt_config_doc_close_all(&load);
-	return rc;
+	return load_config(&load, out);
 }
 
 struct rdt_config *rdt_config_get(struct rdt_config *config)

@@ -356,6 +356,19 @@ struct rdt_config {
  */
 int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **out);
 
+struct rdt_config_load;
+/* Checks more of a configuration that is good by itself; its lists have the order of the files.
+ * Reports what it finds by rdt_config_report_at(). */
+typedef void (*rdt_config_more_fn)(void *arg, const struct rdt_config *config,
+				   struct rdt_config_load *load);
+/* As rdt_config_load(), with a further check. */
+int rdt_config_load_and(const char *path, rdt_config_more_fn more, void *arg, struct rd_log *log,
+			struct rdt_config **out);
+/* Reports an error, which makes the load fail, or a warning. @place: such as
+ * "subsystems[1].namespaces[0].path", with indices over all files. */
+void rdt_config_report_at(struct rdt_config_load *load, enum rd_log_level level, const char *place,
+			  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
 /* A file of a configuration. */
 struct rdt_config_text {
 	char *path;

@@ -302,6 +302,46 @@ struct rdt_key rdt_config_item(struct rdt_config_load *load, const struct rdt_ke
 	return key;
 }
 
+/* The place with the name @text; where the files do not have it, the line of what is above. */
+static struct rdt_key key_of_place(struct rdt_config_load *load, const char *text)
+{
+	struct rdt_key key = rdt_config_root(load);
+	char name[64];
+	size_t len;
+
+	while (*text) {
+		if (*text == '[') {
+			key = rdt_config_item(load, &key,
+					      (unsigned int)strtoul(text + 1, NULL, 10));
+			text += strcspn(text, "]");
+			text += *text == ']';
+			continue;
+		}
+		text += *text == '.';
+		len = strcspn(text, ".[");
+		snprintf(name, sizeof(name), "%.*s", (int)len, text);
+		key = rdt_config_child(load, &key, name);
+		text += len;
+	}
+	return key;
+}
+
+void rdt_config_report_at(struct rdt_config_load *load, enum rd_log_level level, const char *place,
+			  const char *fmt, ...)
+{
+	struct rdt_key key = key_of_place(load, place);
+	char text[PROBLEM_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (level == RD_LOG_ERROR)
+		rdt_config_problem(load, &key, "%s", text);
+	else
+		rdt_config_warning(load, &key, "%s", text);
+}
+
 /* ---- parsing ---- */
 
 static int add_file(struct rdt_config_load *load, const char *path, struct rdt_config_file **out)

@@ -41,8 +41,10 @@ struct rdt_config_load {
 	const char *path; /* of the top file */
 	/* the files: some or all are given, those that are read are added; NULL: not kept */
 	struct rdt_config_texts *texts;
-	unsigned int given; /* number of files that were given */
-	bool top_only;      /* of these only the first one is used */
+	unsigned int given;      /* number of files that were given */
+	bool top_only;           /* of these only the first one is used */
+	rdt_config_more_fn more; /* NULL: none */
+	void *more_arg;
 	struct rd_log *log;
 	struct rdt_config_file **files; /* [0] is the top file */
 	unsigned int files_count;

@@ -2,6 +2,8 @@
 /* The keys of listeners, subsystems, hosts that authenticate themselves, and referrals. */
 #include "keys.h"
 
+#include <errno.h>
+
 #include "nvmf/auth_ids.h"
 #include "nvmf/wire.h"
 #include "tgt_limits.h"
@@ -11,19 +13,31 @@
 #define AT_ONCE     RDT_WHEN_AT_ONCE
 #define CONNECTIONS RDT_WHEN_CONNECTIONS
 
+#define V4_MAPPED   "is an IPv4 address in the form of IPv6; write the IPv4 address"
+
 const char *rdt_wrong_address(const char *text)
 {
 	struct sockaddr_storage ss;
+	int err = rd_addr_parse(text, 0, &ss);
 
-	return rd_addr_parse(text, 0, &ss) ? "" : NULL;
+	if (err == -ENODEV) /* an interface that may come later */
+		return NULL;
+	if (err)
+		return "";
+	if (rd_addr_is_v4_mapped((const struct sockaddr *)&ss))
+		return V4_MAPPED;
+	if (rd_addr_lacks_scope((const struct sockaddr *)&ss))
+		return "is a link-local address without its interface; write it as fe80::1%eth0";
+	return NULL;
 }
 
 static const char *wrong_referral(const char *text)
 {
 	struct sockaddr_storage ss;
 
-	return rd_addr_parse(text, 0, &ss) || rd_addr_is_any((const struct sockaddr *)&ss) ? ""
-											   : NULL;
+	if (rd_addr_parse(text, 0, &ss) || rd_addr_is_any((const struct sockaddr *)&ss))
+		return "";
+	return rd_addr_is_v4_mapped((const struct sockaddr *)&ss) ? V4_MAPPED : NULL;
 }
 
 static const char *wrong_ascii(const char *text)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +18,13 @@
 #include "util/log.h"
 #include "util/parse.h"
 #include "util/sockaddr.h"
+#include "fabric/fabric.h"
 #include "target/bdev/backend.h"
 #include "target/bdev/path_id.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
+#include "held.h"
+#include "rpc_socket.h"
 
 /* Subsystems that are named one by one. */
 #define UNSET_TOLD 20u
@@ -127,35 +131,80 @@ static void find_need(const struct rdt_config *config, struct memory_need *need)
 	}
 }
 
-int rdt_preflight_memory(const struct rdt_config *config, struct rd_log *log)
+/* Returns 0, or -ENOMEM with a sentence in @text. */
+static int check_memory(const struct rdt_config *config, struct memory_need *need, char *text,
+			size_t size)
 {
 	uint64_t limit = memory_limit();
 	char ns[RD_SIZE_TEXT], buffers[RD_SIZE_TEXT], has[RD_SIZE_TEXT], most[RD_SIZE_TEXT];
 	char largest[384] = "";
-	struct memory_need need = {0};
 	uint64_t sum;
 
-	find_need(config, &need);
-	sum = need.buffers;
-	add_need(&sum, need.namespaces);
+	*need = (struct memory_need){0};
+	find_need(config, need);
+	sum = need->buffers;
+	add_need(&sum, need->namespaces);
 	if (sum <= limit)
 		return 0;
-	if (need.largest)
+	if (need->largest)
 		snprintf(largest, sizeof(largest), " (the largest is %s namespace %u, %s)",
-			 need.largest_in->nqn, need.largest->nsid,
-			 rd_format_size(need.largest->size_bytes, most));
-	rd_err(log, RD_LOG_CONFIG,
-	       "memory: namespaces in memory need %s%s and the buffers of %u reactors %s, but this "
-	       "process can have %s; make namespaces smaller, or lower buffer_memory or reactors",
-	       rd_format_size(need.namespaces, ns), largest, config->target.reactors,
-	       rd_format_size(need.buffers, buffers), rd_format_size(limit, has));
+			 need->largest_in->nqn, need->largest->nsid,
+			 rd_format_size(need->largest->size_bytes, most));
+	snprintf(text, size,
+		 "namespaces in memory need %s%s and the buffers of %u reactors %s, but this "
+		 "process can have %s; make namespaces smaller, or lower buffer_memory or reactors",
+		 rd_format_size(need->namespaces, ns), largest, config->target.reactors,
+		 rd_format_size(need->buffers, buffers), rd_format_size(limit, has));
 	return -ENOMEM;
 }
 
-/* ---- files, devices, addresses ---- */
+int rdt_preflight_memory(const struct rdt_config *config, struct rd_log *log)
+{
+	struct memory_need need;
+	char text[768];
+	int err = check_memory(config, &need, text, sizeof(text));
+
+	if (err)
+		rd_err(log, RD_LOG_CONFIG, "memory: %s", text);
+	return err;
+}
+
+/* ---- the machine ---- */
+
+struct preflight {
+	const char *path; /* of the configuration */
+	struct rdt_modules *modules;
+	struct rdt_config_load *load;
+};
+
+#define PLACE 96
+
+static const char *ns_place(unsigned int subsystem, unsigned int ns, const char *key,
+			    char place[PLACE])
+{
+	snprintf(place, PLACE, "subsystems[%u].namespaces[%u]%s%s", subsystem, ns, key ? "." : "",
+		 key ? key : "");
+	return place;
+}
+
+static void probe_memory(const struct preflight *p, const struct rdt_config *config)
+{
+	char place[PLACE] = "target.buffer_memory", text[480];
+	struct memory_need need;
+
+	if (!check_memory(config, &need, text, sizeof(text)))
+		return;
+	if (need.largest)
+		ns_place((unsigned int)(need.largest_in - config->subsystems),
+			 (unsigned int)(need.largest - need.largest_in->namespaces), "size", place);
+	rdt_config_report_at(p->load, RD_LOG_ERROR, place, "%s", text);
+}
+
+/* ---- files and devices ---- */
 
 struct probed {
 	struct rdt_path_id id;
+	unsigned int subsys, index; /* in the configuration */
 	const struct rdt_subsys_config *ss;
 	const struct rdt_ns_config *ns;
 };
@@ -175,9 +224,10 @@ static int by_path_id(const void *a, const void *b)
 
 /* One file or device under several names, which two namespaces would write to. Those without a
  * writer may have the same. */
-static unsigned int find_shared(struct probed *all, unsigned int count, struct rd_log *log)
+static void find_shared(const struct preflight *p, struct probed *all, unsigned int count)
 {
-	unsigned int problems = 0, first = 0;
+	unsigned int first = 0;
+	char place[PLACE];
 
 	if (count)
 		qsort(all, count, sizeof(*all), by_path_id);
@@ -190,17 +240,16 @@ static unsigned int find_shared(struct probed *all, unsigned int count, struct r
 		}
 		if (all[first].ns->read_only)
 			continue;
-		rd_err(log, RD_LOG_CONFIG,
-		       "%s namespace %u: path %s: is the same as %s of %s namespace %u; use "
-		       "another file, or set \"read_only: true\" for both",
-		       all[i].ss->nqn, all[i].ns->nsid, all[i].ns->path, all[first].ns->path,
-		       all[first].ss->nqn, all[first].ns->nsid);
-		problems++;
+		rdt_config_report_at(
+			p->load, RD_LOG_ERROR, ns_place(all[i].subsys, all[i].index, "path", place),
+			"%s is the same as %s of %s namespace %u; use another file, or set "
+			"\"read_only: true\" for both",
+			all[i].ns->path, all[first].ns->path, all[first].ss->nqn,
+			all[first].ns->nsid);
 	}
-	return problems;
 }
 
-static unsigned int probe_shared(const struct rdt_config *config, struct rd_log *log)
+static void probe_shared(const struct preflight *p, const struct rdt_config *config)
 {
 	rd_autofree struct probed *all = NULL;
 	unsigned int count = 0;
@@ -215,33 +264,43 @@ static unsigned int probe_shared(const struct rdt_config *config, struct rd_log 
 
 		for (uint32_t j = 0; j < ss->namespaces_count; j++)
 			if (ss->namespaces[j].path && !stat(ss->namespaces[j].path, &st))
-				all[count++] =
-					(struct probed){rdt_path_id(&st), ss, &ss->namespaces[j]};
+				all[count++] = (struct probed){rdt_path_id(&st), i, j, ss,
+							       &ss->namespaces[j]};
 	}
-	return all ? find_shared(all, count, log) : 0;
+	if (all)
+		find_shared(p, all, count);
 }
 
-static unsigned int probe_storage(const struct rdt_config *config, struct rdt_modules *modules,
-				  struct rd_log *log)
+/* Says where a relative path begins, because that may be another place in the service. */
+static const char *where_relative(const char *path, char *text, size_t size)
 {
-	unsigned int problems = 0;
-	char text[512];
+	rd_autofree char *cwd = path && path[0] != '/' ? getcwd(NULL, 0) : NULL;
+
+	snprintf(text, size, "%s%s%s", cwd ? " (the path begins in " : "", cwd ? cwd : "",
+		 cwd ? "; see --directory)" : "");
+	return text;
+}
+
+static void probe_storage(const struct preflight *p, const struct rdt_config *config)
+{
+	char text[512], place[PLACE], where[256];
 
 	for (uint32_t i = 0; i < config->subsystems_count; i++) {
 		const struct rdt_subsys_config *ss = &config->subsystems[i];
 
 		for (uint32_t j = 0; j < ss->namespaces_count; j++) {
-			if (!rdt_bdev_probe(modules, &ss->namespaces[j], text, sizeof(text)))
+			const struct rdt_ns_config *ns = &ss->namespaces[j];
+
+			if (!rdt_bdev_probe(p->modules, ns, text, sizeof(text)))
 				continue;
-			rd_err(log, RD_LOG_CONFIG, "%s namespace %u: %s", ss->nqn,
-			       ss->namespaces[j].nsid, text);
-			problems++;
+			rdt_config_report_at(p->load, RD_LOG_ERROR, ns_place(i, j, NULL, place),
+					     "%s namespace %u: %s%s", ss->nqn, ns->nsid, text,
+					     where_relative(ns->path, where, sizeof(where)));
 		}
 	}
-	return problems;
 }
 
-/* A file with "create: true" is created at the start if it is missing. Returns 0 or an errno. */
+/* A directory that is created at the start if it is missing. Returns 0 or an errno. */
 static int probe_made_directory(const char *path)
 {
 	rd_autofree char *copy = strdup(path);
@@ -259,55 +318,151 @@ static int probe_made_directory(const char *path)
 	return faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) ? errno : 0;
 }
 
-static unsigned int probe_state_dir(const struct rdt_config *config, struct rd_log *log)
+static void probe_state_dir(const struct preflight *p, const struct rdt_config *config)
 {
 	const char *dir = config->target.state_dir;
 	int err = dir ? probe_made_directory(dir) : 0;
 
-	if (!err)
-		return 0;
-	rd_err(log, RD_LOG_CONFIG,
-	       "target.state_dir %s: %s; expected a directory that user %u may write to, or make",
-	       dir, strerror(err), (unsigned int)geteuid());
-	return 1;
+	if (err)
+		rdt_config_report_at(p->load, RD_LOG_ERROR, "target.state_dir",
+				     "%s: %s; expected a directory that user %u may write to, or "
+				     "make",
+				     dir, strerror(err), (unsigned int)geteuid());
 }
 
-/* Returns 0, or the errno of binding a socket to the address with any port. */
-static int probe_address(const struct rdt_listener_config *l)
-{
-	struct sockaddr_storage addr;
-	int err = -rd_addr_parse(l->address, 0, &addr);
-	int fd;
+/* ---- the control socket ---- */
 
-	if (err)
-		return err;
-	fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+static void probe_socket_folder(const struct preflight *p, const char *socket)
+{
+	rd_autofree char *copy = strdup(socket);
+	const char *dir = copy ? dirname(copy) : NULL;
+	bool run = strncmp(socket, "/run/", 5) == 0;
+	struct stat st;
+
+	if (!dir)
+		return;
+	if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0) {
+		if (lstat(socket, &st) == 0 && !S_ISSOCK(st.st_mode))
+			rdt_config_report_at(p->load, RD_LOG_ERROR, "control.socket",
+					     "%s is there, and no socket; remove it", socket);
+		return;
+	}
+	/* /run is empty after a boot: the service manager makes what is in it. */
+	if (errno == ENOENT && run)
+		rdt_config_report_at(p->load, RD_LOG_WARN, "control.socket",
+				     "the directory %s does not exist now; a systemd unit with "
+				     "RuntimeDirectory= makes it at the start",
+				     dir);
+	else
+		rdt_config_report_at(p->load, RD_LOG_ERROR, "control.socket",
+				     "%s: %s; expected a directory that user %u may write to", dir,
+				     strerror(errno), (unsigned int)geteuid());
+}
+
+static void probe_control(const struct preflight *p, const struct rdt_config *config)
+{
+	const struct rdt_control_config *c = &config->control;
+	char text[256];
+	gid_t gid;
+
+	if (!c->socket)
+		return;
+	if (rdt_rpc_group(c->group, &gid, text, sizeof(text)))
+		rdt_config_report_at(p->load, RD_LOG_ERROR, "control.group", "%s", text);
+	if (rdt_rpc_group(c->admin_group, &gid, text, sizeof(text)))
+		rdt_config_report_at(p->load, RD_LOG_ERROR, "control.admin_group", "%s", text);
+	probe_socket_folder(p, c->socket);
+}
+
+/* ---- addresses ---- */
+
+/* Returns 0, or -errno of binding @addr. */
+static int try_bind(const struct sockaddr *addr)
+{
+	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, err = 0;
+
 	if (fd < 0)
-		return errno;
-	if (bind(fd, (const struct sockaddr *)&addr, rd_addr_len((const struct sockaddr *)&addr)))
-		err = errno;
+		return -errno;
+	/* As listeners do: connections of the past hold no address. */
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (addr->sa_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	if (bind(fd, addr, rd_addr_len(addr)))
+		err = -errno;
 	close(fd);
 	return err;
 }
 
-static unsigned int probe_addresses(const struct rdt_config *config, struct rd_log *log)
+/* @with_port: the port is one of TCP in this network namespace. */
+static void probe_bind(const struct preflight *p, const char *section, const char *address,
+		       uint16_t port, bool with_port)
 {
-	unsigned int problems = 0;
+	struct sockaddr_storage addr;
+	char place[PLACE];
+	int err = rd_addr_parse(address, with_port ? port : 0, &addr);
+	bool used;
+
+	if (!err)
+		err = try_bind((struct sockaddr *)&addr);
+	used = err == -EADDRINUSE;
+	if (!err || (used && rdt_held_by_ours((struct sockaddr *)&addr, p->path)))
+		return;
+	snprintf(place, sizeof(place), "%s.%s", section,
+		 used || err == -EACCES ? "port" : "address");
+	rdt_config_report_at(
+		p->load, RD_LOG_ERROR, place, "%s port %u: %s%s", address, port, strerror(-err),
+		err == -EADDRNOTAVAIL ? "; no interface of this machine has that address (ip addr)"
+		: err == -ENODEV      ? "; no interface of this machine has that name (ip link)"
+		: used ? "; stop the program that uses it (ss -tlnp shows it), or choose "
+			 "another port"
+		       : "");
+}
+
+static void probe_congestion(const struct preflight *p, const char *place, const char *name)
+{
+	int err = name ? rd_fab_iwarp_congestion(name) : 0;
+
+	if (err)
+		rdt_config_report_at(
+			p->load, RD_LOG_ERROR, place, "%s: %s", name,
+			err == -ENOENT
+				? "this kernel has no TCP congestion control of that name (see "
+				  "/proc/sys/net/ipv4/tcp_available_congestion_control)"
+			: err == -EPERM ? "needs privileges on this machine (see "
+					  "/proc/sys/net/ipv4/tcp_allowed_congestion_control)"
+					: strerror(-err));
+}
+
+/* As the transport chooses. */
+static bool will_be_iwarp(const struct rdt_listener_config *l)
+{
+	struct sockaddr_storage addr;
+
+	if (l->provider == RDT_PROVIDER_AUTO && !rd_addr_parse(l->address, l->port, &addr))
+		return !rd_fab_verbs_has_addr((struct sockaddr *)&addr);
+	return l->provider != RDT_PROVIDER_VERBS;
+}
+
+static void probe_listeners(const struct preflight *p, const struct rdt_config *config)
+{
+	bool target_congestion = false;
 
 	for (uint32_t i = 0; i < config->listeners_count; i++) {
 		const struct rdt_listener_config *l = &config->listeners[i];
-		int err = probe_address(l);
+		bool iwarp = will_be_iwarp(l);
+		char place[PLACE];
 
-		if (!err)
-			continue;
-		rd_err(log, RD_LOG_CONFIG, "listener %s port %u: %s%s", l->address, l->port,
-		       strerror(err),
-		       err == EADDRNOTAVAIL
-			       ? "; no interface of this machine has that address (ip addr)"
-			       : "");
-		problems++;
+		snprintf(place, sizeof(place), "listeners[%u]", i);
+		probe_bind(p, place, l->address, l->port, iwarp);
+		target_congestion |= iwarp && !l->congestion;
+		snprintf(place, sizeof(place), "listeners[%u].congestion", i);
+		if (iwarp)
+			probe_congestion(p, place, l->congestion);
 	}
-	return problems;
+	if (target_congestion)
+		probe_congestion(p, "target.congestion", config->target.congestion);
+	if (config->http.address)
+		probe_bind(p, "http", config->http.address, config->http.port, true);
 }
 
 static bool runs_unset(struct rdt_target *running, const char *nqn)
@@ -343,13 +498,23 @@ unsigned int rdt_preflight_hosts(const struct rdt_config *config, struct rdt_tar
 	return unset - known;
 }
 
-unsigned int rdt_preflight(const struct rdt_config *config, struct rdt_modules *modules,
-			   struct rd_log *log)
+static void check_machine(void *arg, const struct rdt_config *config, struct rdt_config_load *load)
 {
-	unsigned int problems = rdt_preflight_memory(config, log) ? 1 : 0;
+	struct preflight *p = arg;
 
-	problems += probe_storage(config, modules, log);
-	problems += probe_shared(config, log);
-	problems += probe_state_dir(config, log);
-	return problems + probe_addresses(config, log);
+	p->load = load;
+	probe_memory(p, config);
+	probe_storage(p, config);
+	probe_shared(p, config);
+	probe_state_dir(p, config);
+	probe_control(p, config);
+	probe_listeners(p, config);
+}
+
+int rdt_preflight(const char *path, struct rdt_modules *modules, struct rd_log *log,
+		  struct rdt_config **out)
+{
+	struct preflight p = {.path = path, .modules = modules};
+
+	return rdt_config_load_and(path, check_machine, &p, log, out);
 }

@@ -25,12 +25,13 @@ unsigned int rdt_preflight_hosts(const struct rdt_config *config, struct rdt_tar
 				 struct rd_log *log);
 
 /*
- * Checks everything: memory, files and devices, the state directory, and that the machine has the
- * addresses of the listeners. Does not check whether another program uses them, which may be the
- * rdtarget that serves this configuration. Opens files for reading only and creates nothing. Logs
- * each problem; returns their number.
+ * Loads @path, and checks also what it needs of this machine: memory, files and devices, the state
+ * directory, the control socket's directory and groups, congestion control, and that each listener
+ * can bind its address; one that the rdtarget with this configuration holds is fine. Opens files
+ * for reading only and creates nothing. May wait for storage. Logs each problem with file, line and
+ * key. Returns 0 with a reference in @out, or -errno.
  */
-unsigned int rdt_preflight(const struct rdt_config *config, struct rdt_modules *modules,
-			   struct rd_log *log);
+int rdt_preflight(const char *path, struct rdt_modules *modules, struct rd_log *log,
+		  struct rdt_config **out);
 
 #endif /* RDT_PREFLIGHT_H */

@@ -132,13 +132,14 @@ static void config_get(struct rdt_rpc_call *call)
 static void check_file(void *arg)
 {
 	struct config_work *w = arg;
-	struct rdt_config *next;
+	struct rdt_config *next = NULL;
 
-	if (rdt_config_load(w->path, w->report.log, &next))
-		return;
-	w->good = !rdt_preflight_hosts(next, NULL, w->report.log);
 	if (w->machine)
-		w->good &= !rdt_preflight(next, w->modules, w->report.log);
+		w->good = !rdt_preflight(w->path, w->modules, w->report.log, &next);
+	else
+		w->good = !rdt_config_load(w->path, w->report.log, &next);
+	if (w->good)
+		w->good = !rdt_preflight_hosts(next, NULL, w->report.log);
 	rdt_config_put(&next);
 }
 

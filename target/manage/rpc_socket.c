@@ -27,23 +27,33 @@ static int say_socket_error(struct rd_log *log, const struct rdt_control_config 
 	return err;
 }
 
-static int find_group(struct rd_log *log, const char *key, const char *name, gid_t *gid)
+int rdt_rpc_group(const char *name, gid_t *gid, char *text, size_t size)
 {
-	const struct group *group;
+	struct group group, *found = NULL;
+	char buf[16384];
+	int err;
 
 	*gid = (gid_t)-1;
 	if (!name)
 		return 0;
-	errno = 0;
-	group = getgrnam(name);
-	if (!group) {
-		rd_err(log, RD_LOG_MAIN, "control.%s: there is no group \"%s\"%s%s", key, name,
-		       errno ? ": " : "; make it, or name another one",
-		       errno ? strerror(errno) : "");
+	err = getgrnam_r(name, &group, buf, sizeof(buf), &found);
+	if (!found) {
+		snprintf(text, size, "there is no group \"%.64s\"%s%s", name,
+			 err ? ": " : "; make it, or name another one", err ? strerror(err) : "");
 		return -ENOENT;
 	}
-	*gid = group->gr_gid;
+	*gid = group.gr_gid;
 	return 0;
+}
+
+static int find_group(struct rd_log *log, const char *key, const char *name, gid_t *gid)
+{
+	char text[256];
+	int err = rdt_rpc_group(name, gid, text, sizeof(text));
+
+	if (err)
+		rd_err(log, RD_LOG_MAIN, "control.%s: %s", key, text);
+	return err;
 }
 
 /* Takes the lock, which is held until the daemon ends; the file stays. */

@@ -20,6 +20,10 @@ int rdt_rpc_listen(const struct rdt_control_config *cfg, struct rd_log *log, int
 		   gid_t *admin_gid);
 void rdt_rpc_unlisten(const struct rdt_control_config *cfg, int fd, int lock_fd);
 
+/* The number of group @name, or (gid_t)-1 for NULL. Returns 0, or -errno with a sentence in @text.
+ * Any thread. */
+int rdt_rpc_group(const char *name, gid_t *gid, char *text, size_t size);
+
 /* Identifies the peer of @fd. @may_change: it is root, our own user, or a member of @admin_gid.
  * Returns 0 or -errno. */
 int rdt_rpc_peer(int fd, gid_t admin_gid, uid_t *uid, pid_t *pid, bool *may_change);

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sys
 import termios
 
@@ -106,10 +107,54 @@ def a_module_that_is_not_installed_is_named(t, name, keys):
 @test
 @no_fabric
 def a_full_check_of_what_a_target_serves_is_good(t):
+    """Its addresses are in use, by itself, whatever its command line looks like."""
     config = t.config([t.namespace(1)])
-    t.target(config=config)
-    res = t.run([program('rdtarget'), '--check=full', '-c', config])
+    target = t.target(config=config)
+    http = target.port
+    target.stop()
+    config = t.config([t.namespace(1)], listener={'port': http})
+    for args in (['-c', config], [f'-c{config}'], [os.path.basename(config)], [f'--config={config}']):
+        proc = t.spawn('serving', [program('rdtarget'), *args, '--exit-with-parent'],
+                       preexec_fn=lambda: os.chdir(t.dir))
+        proc.expect(r'\bready$')
+        res = t.run([program('rdtarget'), '--check=full', '-c', config])
+        t.eq((res.rc, res.err), (0, ''), f'started with {args}')
+        proc.signal(signal.SIGTERM)
+        proc.wait()
+
+
+@test
+@no_fabric
+def a_full_check_finds_an_address_of_another_program(t):
+    other = socket.create_server((ADDR, 0))
+    t.cleanup(other.close)
+    port = other.getsockname()[1]
+    t.target(config=t.config([t.namespace(1)]))  # one that does not hold it
+    res = t.run([program('rdtarget'), '--check=full', '-c', t.config([t.namespace(1)], listener={'port': port},
+                                                                    more={'http': {'port': port}})])
+    t.eq(res.rc, 1, 'exit status')
+    for place in (r'listeners\[0\]', 'http'):
+        t.match(rf'rdtarget.yaml:\d+: {place}.port: {ADDR} port {port}: Address already in use; stop the program', res.err)
+
+
+@test
+@no_fabric
+def a_full_check_begins_relative_paths_where_it_is_told(t):
+    os.mkdir(t.path('images'))
+    t.file('images/a.img', bytes(1 << 20))
+    config = t.config([{'nsid': 1, 'backend': 'file', 'path': 'a.img'}])
+    res = t.run([program('rdtarget'), '--check=full', os.path.relpath(config)])
+    t.match(rf'path a.img: no such file.*\(the path begins in {re.escape(os.getcwd())}; see --directory\)', res.err)
+    args = ['--directory', t.path('images'), os.path.relpath(config)]
+    res = t.run([program('rdtarget'), '--check=full', *args])
     t.eq((res.rc, res.err), (0, ''))
+    proc = t.spawn('serving', [program('rdtarget'), '--exit-with-parent', *args])
+    proc.expect(r'\bready$')
+    proc.signal(signal.SIGHUP)
+    proc.expect('reloaded: nothing has changed')
+    res = t.run([program('rdtarget'), '--check', '--directory', t.path('none'), config])
+    t.match('--directory .*none: No such file', res.err)
+    t.eq(res.rc, 1, 'exit status')
 
 
 @test
@@ -123,16 +168,26 @@ def a_full_check_reports_all_that_is_missing(t):
                   {'nsid': 4, 'backend': 'file', 'path': t.path('folder')},
                   {'nsid': 5, 'backend': 'file', 'path': t.file('c.img', bytes(1000))},
                   {'nsid': 6, 'backend': 'memory', 'size': f'{big}'}]
-    res = full(t, namespaces, addr='192.0.2.1', target={'state_dir': t.path('c.img')})
+    res = full(t, namespaces, target={'state_dir': t.path('c.img'), 'congestion': 'nope'},
+               listeners=[{'address': '192.0.2.1', 'provider': 'iwarp'}, {'address': ADDR, 'port': 0, 'provider': 'iwarp',
+                                                                         'congestion': 'neither'}],
+               more={'control': {'socket': t.path('none/control'), 'group': 'no-such-group', 'admin_group': 'nor-such'}})
     t.eq(res.rc, 1, 'exit status')
     for says in ('namespace 1: path .*none.img: no such file', 'namespace 2: path .*a.img: is a regular file',
                  'namespace 3: path .*cannot be created in .*none: No such file or directory',
                  'namespace 4: path .*folder: is a directory', 'namespace 5: path .*c.img: its size of 1000 bytes',
-                 f'memory: namespaces in memory need .*the largest is {NQN} namespace 6',
-                 'target.state_dir .*c.img: Not a directory',
-                 r'listener 192.0.2.1 port 0: .*no interface of this machine has that address'):
-        t.match(says, res.err)
-    t.eq(len(res.err.splitlines()), 8, 'problems')
+                 rf'namespaces\[5\].size: namespaces in memory need .*the largest is {NQN} namespace 6',
+                 'target.state_dir: .*c.img: Not a directory',
+                 r'listeners\[0\].address: 192.0.2.1 port 0: .*no interface of this machine has that address',
+                 'target.congestion: nope: this kernel has no TCP congestion control of that name',
+                 r'listeners\[1\].congestion: neither: this kernel has no',
+                 'control.group: there is no group "no-such-group"', 'control.admin_group: there is no group "nor-such"',
+                 'control.socket: .*none: No such file or directory; expected a directory that user'):
+        t.match(rf'(?m)^rdtarget: error: config: \S+rdtarget.yaml:\d+: .*{says}', res.err)
+    t.eq(len(res.err.splitlines()), 13, 'problems')
+    more = {'control': {'socket': '/run/no-such-folder/control'}}
+    t.match('(?s)warning.*control.socket: the directory /run/no-such-folder does not exist now.*OK',
+            (lambda res: res.err + res.text)(full(t, [t.namespace(1)], more=more)))
 
 
 def memory_of_this_machine():

@@ -295,6 +295,13 @@ def an_address_that_comes_later_is_listened_on_then(t):
 
 
 @test
+def an_interface_that_does_not_exist_yet_is_waited_for(t):
+    target = t.target(config=configure(t, {}, {'address': 'fe80::1%nosuch0'}))
+    target.expect('fe80::1%nosuch0 port .*no interface of this machine has that name')
+    t.eq(listed(t, target), {'127.0.0.1'}, 'addresses')
+
+
+@test
 def an_address_that_does_not_come_is_said_once_and_is_removed_by_a_reload(t):
     target = t.target(config=configure(t, {}, {'address': LATE}))
     target.expect(WAITS)

@@ -97,7 +97,7 @@ static void init_device(struct rd_iw_fab *fab)
 }
 
 /* Tries the name on a socket, since otherwise every connection would fail later. */
-static int check_congestion(const char *name)
+int rd_fab_iwarp_congestion(const char *name)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc = 0;
 
@@ -127,7 +127,7 @@ int rd_fab_iwarp_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts
 		if (!fab->congestion)
 			goto err_free;
 		fab->opts.congestion = fab->congestion;
-		rc = check_congestion(fab->congestion);
+		rc = rd_fab_iwarp_congestion(fab->congestion);
 		if (rc)
 			goto err_free;
 	}

@@ -432,8 +432,16 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 	struct rd_fab *fab;
 	int err = main_fab(l, &fab);
 
-	if (!err && !addr)
+	if (!err && !addr) {
 		err = rd_addr_parse(cfg->address, cfg->port, &own);
+		if (err) {
+			snprintf(text, size,
+				 "cannot listen on %s port %u: no interface of this machine has "
+				 "that name (ip link)",
+				 cfg->address, cfg->port);
+			return err;
+		}
+	}
 	if (!err)
 		err = rd_fab_listen(fab, addr ? addr : (struct sockaddr *)&own, BACKLOG,
 				    on_conn_request, l, &l->lis);

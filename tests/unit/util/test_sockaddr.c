@@ -44,9 +44,14 @@ static void parses_and_formats(void)
 static void refuses_what_is_no_address(void)
 {
 	static const char *const bad[] = {
-		"",       "localhost",     "127.0.0",  "127.0.0.1.1",    "256.0.0.1", "[127.0.0.1]",
-		"[::1",   "::1]",          "[]",       "127.0.0.1:4420", ":::",       "fe80::1%",
-		"::1%-1", "::1%nosuchif0", "::1%12zz", " 127.0.0.1",
+		"",          "localhost",
+		"127.0.0",   "127.0.0.1.1",
+		"256.0.0.1", "[127.0.0.1]",
+		"[::1",      "::1]",
+		"[]",        "127.0.0.1:4420",
+		":::",       "fe80::1%",
+		"::1%-1",    "::1%nosuchinterface0",
+		"::1%12zz",  " 127.0.0.1",
 	};
 	struct sockaddr_storage ss;
 	char long_text[200];
@@ -56,6 +61,7 @@ static void refuses_what_is_no_address(void)
 			printf("# accepted \"%s\"\n", bad[i]);
 		CU_ASSERT_EQUAL(rd_addr_parse(bad[i], 1, &ss), -EINVAL);
 	}
+	CU_ASSERT_EQUAL(rd_addr_parse("fe80::1%nosuchif0", 1, &ss), -ENODEV);
 	memset(long_text, '1', sizeof(long_text) - 1);
 	long_text[sizeof(long_text) - 1] = '\0';
 	CU_ASSERT_EQUAL(rd_addr_parse(long_text, 1, &ss), -EINVAL);

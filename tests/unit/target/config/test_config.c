@@ -52,6 +52,20 @@ static const struct bad structure_mistakes[] = {
 	{"listeners:\n  - port: 1\n" SUBSYS,
 	 "FILE:2: listeners[0].address: missing, expected a numeric IPv4 or IPv6 address; 0.0.0.0 "
 	 "or \"::\" for all\n"},
+	{"listeners:\n  - address: fe80::1\n" SUBSYS,
+	 "FILE:2: listeners[0].address: found \"fe80::1\", which is a link-local address without "
+	 "its interface; write it as fe80::1%eth0; expected a numeric IPv4 or IPv6 address; "
+	 "0.0.0.0 "
+	 "or \"::\" for all\n"},
+	{"listeners:\n  - address: ::ffff:127.0.0.1\nhttp: {address: \"::ffff:7f00:1\"}\n" SUBSYS,
+	 "FILE:2: listeners[0].address: found \"::ffff:127.0.0.1\", which is an IPv4 address in "
+	 "the "
+	 "form of IPv6; write the IPv4 address; expected a numeric IPv4 or IPv6 address; 0.0.0.0 "
+	 "or \"::\" for all\n"
+	 "FILE:3: http.address: found \"::ffff:7f00:1\", which is an IPv4 address in the form of "
+	 "IPv6; write the IPv4 address; expected a numeric IPv4 or IPv6 address; 127.0.0.1 for "
+	 "this "
+	 "machine only\n"},
 	{"listeners:\n  - address: ::1\n    provider: tcp\n" SUBSYS,
 	 "FILE:3: listeners[0].provider: found \"tcp\", expected auto, iwarp or verbs\n"},
 	{"listeners:\n  - address: ::1\n    provider: iwarp\n    send_with_inv: false\n"

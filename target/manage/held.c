@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "held.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/sockaddr.h"
+
+#define SOCKETS_MAX      64u
+#define TCP_LISTEN_STATE 0x0a /* in /proc/net/tcp */
+
+struct listening { /* the sockets on an address */
+	unsigned int count;
+	unsigned long inodes[SOCKETS_MAX];
+	unsigned int uids[SOCKETS_MAX];
+};
+
+/* The local address of a row of /proc/net/tcp or tcp6: words in hexadecimal digits, each as it is
+ * in memory, and the port. */
+static bool parse_row_address(const char *text, struct sockaddr_storage *ss)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ss;
+	struct sockaddr_in *in = (struct sockaddr_in *)ss;
+	const char *colon = strchr(text, ':');
+	uint32_t words[4] = {0};
+	unsigned int port, count;
+
+	memset(ss, 0, sizeof(*ss));
+	if (!colon || (colon - text != 8 && colon - text != 32) ||
+	    sscanf(colon + 1, "%x", &port) != 1)
+		return false;
+	count = (unsigned int)(colon - text) / 8;
+	for (unsigned int i = 0; i < count; i++)
+		if (sscanf(text + 8 * i, "%8x", &words[i]) != 1)
+			return false;
+	if (count == 1) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons((uint16_t)port);
+		memcpy(&in->sin_addr, words, 4);
+	} else {
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons((uint16_t)port);
+		memcpy(&in6->sin6_addr, words, 16);
+	}
+	return true;
+}
+
+/* Would binding @addr conflict with a socket that listens on @other? */
+static bool conflicts(const struct sockaddr *addr, struct sockaddr_storage *other)
+{
+	struct sockaddr *sa = (struct sockaddr *)other;
+
+	if (sa->sa_family == AF_INET6 && addr->sa_family == AF_INET6) /* the table has no scope */
+		((struct sockaddr_in6 *)other)->sin6_scope_id =
+			((const struct sockaddr_in6 *)(const void *)addr)->sin6_scope_id;
+	return rd_addr_equal(addr, sa) ||
+	       (addr->sa_family == sa->sa_family && rd_addr_port(addr) == rd_addr_port(sa) &&
+		(rd_addr_is_any(addr) || rd_addr_is_any(sa)));
+}
+
+static void find_listening(const char *table, const struct sockaddr *addr, struct listening *found)
+{
+	FILE *f = fopen(table, "re");
+	struct sockaddr_storage local;
+	char line[512], text[64];
+	unsigned int state, uid;
+	unsigned long inode;
+
+	while (f && found->count < SOCKETS_MAX && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, " %*u: %63s %*s %x %*s %*s %*s %u %*u %lu", text, &state, &uid,
+			   &inode) != 4 ||
+		    state != TCP_LISTEN_STATE || !parse_row_address(text, &local) ||
+		    !conflicts(addr, &local))
+			continue;
+		found->uids[found->count] = uid;
+		found->inodes[found->count++] = inode;
+	}
+	if (f)
+		fclose(f);
+}
+
+/* Reads /proc/PID/NAME. Returns its length, at most @size - 1, and a NUL behind it. */
+static size_t read_proc(const char *pid, const char *name, char *buf, size_t size)
+{
+	char path[64];
+	size_t len = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%.16s/%s", pid, name);
+	f = fopen(path, "re");
+	if (f) {
+		len = fread(buf, 1, size - 1, f);
+		fclose(f);
+	}
+	buf[len] = '\0';
+	return len;
+}
+
+static bool names_config(const char *pid, const char *arg, const struct stat *config)
+{
+	char path[4096];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s%.16s%s%s", arg[0] == '/' ? "" : "/proc/",
+		 arg[0] == '/' ? "" : pid, arg[0] == '/' ? "" : "/cwd/", arg);
+	return stat(path, &st) == 0 && st.st_dev == config->st_dev && st.st_ino == config->st_ino;
+}
+
+/* Does a process of this program have @config on its command line? */
+static bool serves(const char *pid, const struct stat *config)
+{
+	static const char option[] = "--config=";
+	char own[64], name[64], line[8192];
+	size_t len;
+
+	read_proc("self", "comm", own, sizeof(own));
+	if (!read_proc(pid, "comm", name, sizeof(name)) || strcmp(own, name) != 0)
+		return false;
+	len = read_proc(pid, "cmdline", line, sizeof(line));
+	for (const char *arg = line; arg < line + len; arg += strlen(arg) + 1) {
+		if (names_config(pid, arg, config) ||
+		    (strncmp(arg, "-c", 2) == 0 && arg[2] && names_config(pid, arg + 2, config)) ||
+		    (strncmp(arg, option, sizeof(option) - 1) == 0 &&
+		     names_config(pid, arg + sizeof(option) - 1, config)))
+			return true;
+	}
+	return false;
+}
+
+/* Has the process one of the sockets? Where its descriptors may not be seen: has its user one? */
+static bool has_socket(const char *pid, const struct listening *l)
+{
+	char path[64], name[64], text[64];
+	const struct dirent *e;
+	bool found = false;
+	struct stat st;
+	ssize_t n;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%.16s/fd", pid);
+	dir = opendir(path);
+	if (!dir) {
+		path[strlen(path) - 3] = '\0';
+		for (unsigned int i = 0; i < l->count && !found && stat(path, &st) == 0; i++)
+			found = l->uids[i] == st.st_uid;
+		return found;
+	}
+	while (!found && (e = readdir(dir))) {
+		n = readlinkat(dirfd(dir), e->d_name, text, sizeof(text) - 1);
+		text[n > 0 ? n : 0] = '\0';
+		for (unsigned int i = 0; i < l->count && !found; i++) {
+			snprintf(name, sizeof(name), "socket:[%lu]", l->inodes[i]);
+			found = strcmp(name, text) == 0;
+		}
+	}
+	closedir(dir);
+	return found;
+}
+
+bool rdt_held_by_ours(const struct sockaddr *addr, const char *config)
+{
+	struct listening l = {0};
+	const struct dirent *e;
+	bool found = false;
+	struct stat st;
+	DIR *dir;
+
+	find_listening(addr->sa_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6", addr, &l);
+	if (!l.count || stat(config, &st))
+		return false;
+	dir = opendir("/proc");
+	while (dir && !found && (e = readdir(dir)))
+		found = isdigit((unsigned char)e->d_name[0]) && serves(e->d_name, &st) &&
+			has_socket(e->d_name, &l);
+	if (dir)
+		closedir(dir);
+	return found;
+}
