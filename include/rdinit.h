@@ -582,7 +582,8 @@ struct rdinit_discovery_record {
 	uint16_t eflags;  /**< entry flags */
 	char trsvcid[33]; /**< port */
 	char subnqn[257]; /**< subsystem NQN */
-	char traddr[257]; /**< address */
+	/** address; a link-local one has the interface by which the log was read, as "%eth0" */
+	char traddr[257];
 	/* The transport-specific address subtype (RDMA 4.1); valid when trtype is 1. */
 	uint8_t rdma_qptype; /**< QP service type: 1 reliable connected, 2 reliable datagram */
 	uint8_t rdma_prtype; /**< provider type: 1 none, 2 InfiniBand, 3 RoCE, 4 RoCEv2, 5 iWARP */

@@ -3,6 +3,7 @@
  * Reads the discovery log (Fabrics 5.3): its header, the records in pieces, then the header again.
  * If the generation counter has changed, the pieces may be inconsistent, and reading starts again.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,6 +137,19 @@ void rdi_discover_parse(const struct nvmf_disc_log_entry *e, struct rdinit_disco
 	rec->rdma_pkey = le16toh(e->tsas.rdma.pkey);
 }
 
+/* A link-local address is one of the network by which the log was read: on this machine, that of
+ * the same interface, whatever the target calls its own. */
+static void set_scope(struct rdinit_discovery_record *rec, const char *discovery_traddr)
+{
+	const char *scope = strchr(discovery_traddr, '%');
+	size_t len = strcspn(rec->traddr, "%");
+	struct in6_addr in6;
+
+	rec->traddr[len] = '\0';
+	if (scope && inet_pton(AF_INET6, rec->traddr, &in6) == 1 && IN6_IS_ADDR_LINKLOCAL(&in6))
+		snprintf(rec->traddr + len, sizeof(rec->traddr) - len, "%s", scope);
+}
+
 static void deliver_entries(struct rdi_discover *d)
 {
 	struct rdinit_completion c = {.text = ""};
@@ -150,8 +164,11 @@ static void deliver_entries(struct rdi_discover *d)
 	log->records = (struct rdinit_discovery_record *)(log + 1);
 	log->genctr = d->genctr;
 	log->count = d->count;
-	for (i = 0; i < d->count; i++)
+	for (i = 0; i < d->count; i++) {
 		rdi_discover_parse(&d->entries[i], &log->records[i]);
+		if (log->records[i].adrfam == NVMF_ADDR_FAMILY_IP6)
+			set_scope(&log->records[i], d->ctrl->traddr);
+	}
 	*d->out = log;
 	finish_discovery(d, &c);
 }

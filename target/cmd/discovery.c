@@ -79,6 +79,7 @@ static void fill_addr(struct nvmf_disc_log_entry *e, const struct sockaddr *boun
 	e->asqsz = htole16(32);
 	snprintf(e->trsvcid, sizeof(e->trsvcid), "%u", rd_addr_port(bound));
 	rd_addr_format_host(shown_addr, host);
+	host[strcspn(host, "%")] = '\0'; /* the scope is an interface of this machine */
 	memccpy(e->traddr, host, 0, sizeof(e->traddr));
 	e->tsas.rdma.qptype = NVMF_RDMA_QPTYPE_CONNECTED;
 	e->tsas.rdma.cms = NVMF_RDMA_CMS_RDMA_CM;

@@ -295,6 +295,32 @@ def an_address_that_comes_later_is_listened_on_then(t):
 
 
 @test
+def link_local_addresses_are_listed_with_the_hosts_own_interface(t):
+    """A target names no interface of its own; a host can use what it finds, by the interface that it has used."""
+    requires_root()
+    ip = requires_program('ip')
+
+    def unshared():
+        if ctypes.CDLL(None, use_errno=True).unshare(0x40000000):  # CLONE_NEWNET
+            raise OSError(ctypes.get_errno(), 'no network namespace')
+        for command in ('link add at-target type veth peer name at-host', 'link set lo up', 'link set at-target up',
+                        'link set at-host up', 'address add fe80::77/64 dev at-target nodad',
+                        'address add fe80::78/64 dev at-host nodad'):
+            subprocess.run([ip, *command.split()], check=True)
+    config = configure(t, {}, {'address': 'fe80::77%at-target'})
+    try:
+        target = t.target(config=config, preexec_fn=unshared)
+    except subprocess.SubprocessError as e:
+        raise Skip(f'no network of its own, or no veth: {e}') from None
+    t.eq(listed(t, target), {'127.0.0.1', 'fe80::77'}, 'addresses for a host that comes by IPv4')
+    port = next(port for addr, port in target.listeners if addr.startswith('fe80'))
+    inside = ['nsenter', f'--net=/proc/{target.pid}/ns/net', program('rdinit')]
+    discovery = f'nvme+rdma://[fe80::77%25at-host]:{port}'
+    log = json.loads(t.run([*inside, 'discover', discovery, '-o', 'json']).text)
+    t.eq({entry['traddr'] for entry in log['records']}, {'127.0.0.1', 'fe80::77%at-host'}, 'addresses')
+
+
+@test
 def an_interface_that_does_not_exist_yet_is_waited_for(t):
     target = t.target(config=configure(t, {}, {'address': 'fe80::1%nosuch0'}))
     target.expect('fe80::1%nosuch0 port .*no interface of this machine has that name')
