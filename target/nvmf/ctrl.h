@@ -120,6 +120,7 @@ struct rdt_ctrl {
 	atomic_bool retry_delay; /* feature 16h, ACRE */
 	atomic_bool ending;      /* @end_msg was posted */
 	atomic_bool over;        /* the controller is DEAD: no further command starts */
+	atomic_bool lost;        /* its admin connection ends: its host cannot use it any more */
 	/* closed I/O queues that have writes in flight; guarded by subsys->lock */
 	LIST_HEAD(, rdt_qpair) lost_queues;
 	/* a bit for each reactor that has an I/O queue of it; written by the owner */

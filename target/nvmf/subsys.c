@@ -321,7 +321,8 @@ struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct
 }
 
 /* Apply duplicate_host to controllers of the same host through the same listener. Through another
- * listener a controller is another path, and always allowed. */
+ * listener a controller is another path, and always allowed. One that has lost its connection is no
+ * duplicate: it may stay for as long as storage holds one of its commands. */
 static int check_duplicate_host(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 {
 	struct rdt_ctrl *other;
@@ -331,7 +332,8 @@ static int check_duplicate_host(struct rdt_subsys *ss, const struct rdt_ctrl *ct
 		return 0;
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ss, ctrl), host_link) {
 		if (other == ctrl || !other->proven || other->listener != ctrl->listener ||
-		    atomic_load(&other->ending) || !rdt_ctrl_same_host(other, ctrl))
+		    atomic_load(&other->lost) || atomic_load(&other->ending) ||
+		    !rdt_ctrl_same_host(other, ctrl))
 			continue;
 		if (ss->duplicate_host == RDT_DUPLICATE_REFUSE)
 			return -EEXIST;

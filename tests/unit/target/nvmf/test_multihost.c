@@ -235,6 +235,41 @@ static void duplicates(void)
 	path->gone = NULL;
 }
 
+/* A disk that hangs keeps the old controller, and its host is let in again. */
+static void duplicate_of_a_lost_controller(void)
+{
+	T_ENV(env);
+	struct rdt_subsys *ss = env->t->subsys[0];
+	struct rdt_listener l = {0};
+	struct nvme_sqe sqe;
+	uint8_t buf[512];
+	uint16_t cntlid;
+	struct t_conn *admin = join(env, &l, T_HOST, NULL, &cntlid);
+	struct t_conn *io = t_conn_new(env, 1, 1, 16);
+	struct t_answer a = t_connect_as(io, cntlid, T_HOST, '1');
+
+	CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
+	ss->duplicate_host = RDT_DUPLICATE_REFUSE;
+	env->disk[0].hold = true;
+	t_rw_sqe(io, &sqe, false, 0, 1, buf);
+	t_begin(io, &sqe);
+	t_turn(env);
+	CU_ASSERT_EQUAL_FATAL(env->disk[0].held_count, 1);
+	t_conn_cut(admin);
+	t_conn_cut(io);
+	t_turn(env);
+	CU_ASSERT_EQUAL(ss->ctrls_count, 1);
+	admin = t_conn_new(env, 0, 0, 32);
+	admin->qp.listener = &l;
+	a = t_connect_as(admin, NVMF_CNTLID_DYNAMIC, T_HOST, '1');
+	CU_ASSERT_EQUAL(t_status(&a), 0);
+	CU_ASSERT_EQUAL(join_status(env, &l, T_HOST), CMD(NVME_SC_CONNECT_CTRL_BUSY));
+	env->disk[0].hold = false;
+	t_disk_finish(&env->disk[0], 0, 0);
+	t_turn(env);
+	CU_ASSERT_EQUAL(ss->ctrls_count, 1);
+}
+
 static void cntlid_range(void)
 {
 	T_ENV(env);
@@ -466,6 +501,7 @@ const struct t_case t_multihost_cases[] = {
 	{"a host that is denied and allowed at once is disconnected",
 	 a_host_is_denied_and_allowed_at_once},
 	{"a host that connects twice", duplicates},
+	{"a host whose lost controller waits for storage", duplicate_of_a_lost_controller},
 	{"controller IDs of a range", cntlid_range},
 	{"ANA states and what they do to commands", ana_states},
 	{"the ANA log page and its counts", ana_log},
