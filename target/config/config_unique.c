@@ -319,12 +319,14 @@ static int check_names(struct rdt_config_load *load, const struct rdt_config *co
 	struct rdt_key root = rdt_config_root(load);
 	struct rdt_key list = rdt_config_child(load, &root, "subsystems");
 
-	return rdt_config_check_twice(
-		load, &list, "nqn",
-		&(struct rdt_config_values){config->subsystems, config->subsystems_count,
-					    sizeof(*config->subsystems),
-					    offsetof(struct rdt_subsys_config, nqn), 0},
-		"subsystem");
+	struct rdt_config_values values = {config->subsystems, config->subsystems_count,
+					   sizeof(*config->subsystems),
+					   offsetof(struct rdt_subsys_config, nqn), 0};
+	int rc = rdt_config_check_twice(load, &list, "nqn", &values, "subsystem");
+
+	/* Hosts name disks by it: udev's links of two subsystems would be one. */
+	values.at = offsetof(struct rdt_subsys_config, serial);
+	return rc ? rc : rdt_config_check_twice(load, &list, "serial", &values, "subsystem");
 }
 
 int rdt_config_check_unique(struct rdt_config_load *load, const struct rdt_config *config)

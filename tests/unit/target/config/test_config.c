@@ -202,6 +202,10 @@ static void subsystem_errors(void)
 		{LISTEN SUBSYS "  - nqn: nqn.2026-01.org.example:a\n",
 		 "FILE:4: subsystems[1].nqn: \"nqn.2026-01.org.example:a\" is already used by the "
 		 "subsystem in line 3; each needs its own\n"},
+		{LISTEN SUBSYS
+		 "    serial: S1\n  - nqn: nqn.2026-01.org.example:b\n    serial: S1\n",
+		 "FILE:6: subsystems[1].serial: \"S1\" is already used by the subsystem in line 3; "
+		 "each needs its own\n"},
 		{LISTEN SUBSYS "    serial: 123456789012345678901\n    model: caf\xc3\xa9\n",
 		 "FILE:4: subsystems[0].serial: found \"123456789012345678901\", expected 1 to 20 "
 		 "printable ASCII characters\n"
