@@ -22,9 +22,11 @@
 #include "status_page.h"
 
 #define BACKLOG        64
-#define SEND_BUFFER    (128 << 10)            /* bytes of a connection in the kernel */
-#define CONNECTIONS    64u                    /* beyond, new ones wait in the backlog */
-#define EVICT_ABOVE    48u                    /* beyond, the oldest one is closed */
+#define SEND_BUFFER    (128 << 10) /* bytes of a connection in the kernel */
+#define CONNECTIONS    64u         /* beyond, new ones wait in the backlog */
+#define EVICT_ABOVE    48u         /* beyond, the oldest one is closed */
+#define ACCEPT_AT_ONCE 16
+#define ACCEPT_PAUSE   RD_NSEC_PER_SEC
 #define CONN_MEMORY    (16u << 10)            /* of a connection: request line and headers */
 #define IDLE_SECONDS   10u                    /* without a byte */
 #define WHOLE_TIME     (30 * RD_NSEC_PER_SEC) /* of a connection, whatever it does */
@@ -81,6 +83,9 @@ struct rdt_http {
 
 	struct MHD_Daemon *mhd; /* NULL: does not listen */
 	struct sockaddr_storage bound;
+	struct rd_io listener;
+	struct rd_timer pause; /* of the listener: no connection can be accepted */
+	struct rd_ratelimit refused;
 	struct rd_io io;         /* libmicrohttpd's epoll descriptor */
 	struct rd_timer timeout; /* libmicrohttpd's next one */
 	struct rd_defer again;   /* it has more to do at once */
@@ -494,6 +499,49 @@ static void http_again(struct rd_defer *defer)
 	run_http(rd_container_of(defer, struct rdt_http, again));
 }
 
+/* ---- the listener ---- */
+
+static void watch_http_listener(struct rdt_http *h)
+{
+	uint32_t events = rd_timer_armed(&h->pause) ? 0 : EPOLLIN;
+
+	if (h->listener.events != events)
+		rd_io_mod(h->loop, &h->listener, events);
+}
+
+static void http_pause_over(struct rd_timer *timer)
+{
+	watch_http_listener(rd_container_of(timer, struct rdt_http, pause));
+}
+
+/* Without descriptors the listener stays readable: libmicrohttpd, which would accept again and
+ * again, gets connections that are accepted here. */
+static void accept_http(struct rd_io *io, uint32_t events)
+{
+	struct rdt_http *h = rd_container_of(io, struct rdt_http, listener);
+	struct sockaddr_storage ss;
+	int fd = 0;
+
+	for (int i = 0; i < ACCEPT_AT_ONCE && fd >= 0 && h->conns_count < CONNECTIONS; i++) {
+		socklen_t len = sizeof(ss);
+
+		fd = accept4(io->fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0) /* which closes it, too */
+			MHD_add_connection(h->mhd, fd, (struct sockaddr *)&ss, len);
+	}
+	if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+		rd_log_limited(&h->refused, rd_loop_now(h->loop), h->log, RD_LOG_MAIN, RD_LOG_WARN,
+			       "http: cannot accept a client: %s; trying again in 1 s",
+			       strerror(errno));
+	else if (h->conns_count < CONNECTIONS)
+		goto out;
+	if (rd_timer_start(h->loop, &h->pause, ACCEPT_PAUSE))
+		rd_warn(h->log, RD_LOG_MAIN, "http: out of memory for a timer");
+	watch_http_listener(h);
+out:
+	run_http(h);
+}
+
 /* HTTP_NO_DOC: all that wait. */
 static void resume_for(struct rdt_http *h, enum http_doc_kind kind)
 {
@@ -546,12 +594,13 @@ static int open_socket(const struct sockaddr_storage *addr, const char **what)
 	return err;
 }
 
-static struct MHD_Daemon *start_mhd(struct rdt_http *h, int fd)
+static struct MHD_Daemon *start_mhd(struct rdt_http *h)
 {
-	return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
-				NULL, NULL, handle_http, h, MHD_OPTION_EXTERNAL_LOGGER, http_logs,
-				h, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-				CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
+	return MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET |
+					MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
+				0, NULL, NULL, handle_http, h, MHD_OPTION_EXTERNAL_LOGGER,
+				http_logs, h, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
+				MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
 				MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONN_MEMORY,
 				MHD_OPTION_NOTIFY_CONNECTION, conn_changed, h,
 				MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
@@ -563,9 +612,12 @@ static void stop_listening(struct rdt_http *h)
 	if (!h->mhd)
 		return;
 	resume_for(h, HTTP_NO_DOC);
+	rd_io_del(h->loop, &h->listener);
+	close(h->listener.fd);
 	rd_io_del(h->loop, &h->io);
-	MHD_stop_daemon(h->mhd); /* closes the socket, and reports each connection's end */
+	MHD_stop_daemon(h->mhd); /* reports each connection's end */
 	h->mhd = NULL;
+	rd_timer_stop(h->loop, &h->pause);
 	rd_timer_stop(h->loop, &h->timeout);
 	rd_timer_stop(h->loop, &h->look);
 	rd_defer_cancel(h->loop, &h->again);
@@ -582,18 +634,21 @@ static int start_listening(struct rdt_http *h, const struct sockaddr_storage *ad
 	if (fd < 0)
 		return fd;
 	*what = "cannot start libmicrohttpd";
-	h->mhd = start_mhd(h, fd);
-	if (!h->mhd) {
-		close(fd);
-		return -ENOMEM;
-	}
+	h->mhd = start_mhd(h);
+	err = h->mhd ? rd_io_add(h->loop, &h->listener, fd, EPOLLIN, accept_http) : -ENOMEM;
+	if (err)
+		goto err_mhd;
 	getsockname(fd, (struct sockaddr *)&h->bound, &len);
 	info = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 	err = rd_io_add(h->loop, &h->io, info->epoll_fd, EPOLLIN, http_ready);
-	if (err) {
+	if (!err)
+		return 0;
+	rd_io_del(h->loop, &h->listener);
+err_mhd:
+	if (h->mhd)
 		MHD_stop_daemon(h->mhd);
-		h->mhd = NULL;
-	}
+	h->mhd = NULL;
+	close(fd);
 	return err;
 }
 
@@ -708,6 +763,7 @@ int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
 	h->log = target->log;
 	h->timeout.fn = http_timeout;
 	h->look.fn = look_at_conns;
+	h->pause.fn = http_pause_over;
 	h->again.fn = http_again;
 	TAILQ_INIT(&h->conns);
 	TAILQ_INIT(&h->bodies);

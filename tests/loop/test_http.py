@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The HTTP listener: its answers, which clients it serves, and clients that misbehave."""
 
+import contextlib
 import errno
 import json
 import os
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import nvmf_peer as nv
 import t_schema
 from t_control import Control
 from t_http import Http, listening_ports, requires_http, serving, with_http
-from t_loop import ADDR6, FABRIC, LONG, NQN, Skip, each, main, program, requires_ipv6, test, wait_for
+from t_loop import ADDR6, DEADLINE, FABRIC, LONG, NQN, Skip, each, main, program, requires_ipv6, test, wait_for
 from t_serving import exercise, host, memory
 
 
@@ -28,6 +30,25 @@ def last_reload(http):
 
 
 # ---- answers ----
+
+@test
+def without_descriptors_clients_wait(t):
+    """The main loop does not try again and again; other clients are served, and those that wait when there are some."""
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    target = t.target(config=with_http(t, [memory(t)]), preexec_fn=few)
+    http = Http(target)
+    with contextlib.ExitStack() as crowd:
+        for _ in range(80):
+            crowd.enter_context(socket.create_connection((target.addr, target.port)))
+        target.expect(r'accept: all 64 file descriptors are in use')
+        waiting = socket.create_connection((http.addr, http.port))
+        t.cleanup(waiting.close)
+        waiting.sendall(b'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
+        target.expect('http: cannot accept a client: Too many open files; trying again in 1 s')
+    waiting.settimeout(DEADLINE)
+    t.match('^HTTP/1.1 200 OK', waiting.recv(4096).decode(), 'the answer')
+
 
 @test
 def the_status_document_is_what_its_schema_says(t):
