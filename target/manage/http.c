@@ -17,6 +17,7 @@
 #include "util/loop.h"
 #include "util/sockaddr.h"
 #include "target/nvmf/target.h"
+#include "history.h"
 #include "metrics.h"
 #include "status_json.h"
 #include "status_page.h"
@@ -74,6 +75,7 @@ struct rdt_http {
 	struct rd_log *log;
 	struct rdt_status *status;
 	struct rdt_sampler *sampler;
+	struct rdt_history *history; /* runs while there is an address in the settings */
 
 	/* what rdt_http_set() was called with; @address NULL: does not listen */
 	char *address;
@@ -736,6 +738,10 @@ int rdt_http_set(struct rdt_http *h, const struct rdt_http_config *cfg, char *te
 		snprintf(text, text_size, "http: out of memory");
 		return -ENOMEM;
 	}
+	if (cfg->address)
+		rdt_history_start(h->history);
+	else
+		rdt_history_stop(h->history);
 	if (!cfg->address && h->mhd) {
 		stop_listening(h);
 		rd_notice(h->log, RD_LOG_MAIN, "http: the listener is closed");
@@ -753,7 +759,10 @@ int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
 	*out = NULL;
 	if (!h)
 		return -ENOMEM;
-	if (rdt_status_new(target, reloader, rpc, sampler, status_made, h, &h->status)) {
+	h->history = rdt_history_new(target);
+	if (!h->history || rdt_status_new(target, reloader, rpc, sampler, h->history, status_made,
+					  h, &h->status)) {
+		rdt_history_free(&h->history);
 		free(h);
 		return -ENOMEM;
 	}
@@ -776,6 +785,7 @@ void rdt_http_close(struct rdt_http *h)
 	if (!h)
 		return;
 	rdt_status_stop(h->status);
+	rdt_history_stop(h->history);
 	stop_listening(h);
 }
 
@@ -786,6 +796,7 @@ void rdt_http_free(struct rdt_http **out)
 	if (!h)
 		return;
 	rdt_status_free(&h->status);
+	rdt_history_free(&h->history);
 	free_settings(h->address, h->names, h->names_count);
 	for (unsigned int i = 0; i < HTTP_DOCS; i++)
 		drop_doc(h, i);

@@ -18,6 +18,7 @@
 #include "target/nvmf/target.h"
 #include "answer.h"
 #include "connections.h"
+#include "history.h"
 #include "show.h"
 #include "stats.h"
 
@@ -42,6 +43,7 @@ struct rdt_status {
 	const struct rdt_reloader *reloader;
 	const struct rdt_rpc *rpc;
 	struct rdt_sampler *sampler;
+	const struct rdt_history *history;
 	struct rdt_stats_ask ask;
 	rdt_status_done done;
 	void *arg;
@@ -52,6 +54,7 @@ struct rdt_status {
 	/* While a thread writes the document, these are the thread's. */
 	json_t *head; /* what the main thread has put into the document */
 	struct rdt_connections *connections;
+	struct rdt_history_copy *seconds; /* of the history */
 	uint64_t now;             /* ns: when the head was made, then when health is judged */
 	char *text;               /* the document */
 	char why[128];            /* not healthy because of this; empty: healthy */
@@ -91,13 +94,16 @@ static json_t *io_json(const struct rdt_stats_io *io)
 {
 	const struct rdt_stats_op *read = &io->op[RDT_IO_READ], *write = &io->op[RDT_IO_WRITE];
 
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "reads",
+	const struct rdt_stats_op *flush = &io->op[RDT_IO_FLUSH], *other = &io->op[RDT_IO_OTHER];
+
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "reads",
 			 (json_int_t)read->count, "writes", (json_int_t)write->count, "others",
-			 (json_int_t)(io->op[RDT_IO_FLUSH].count + io->op[RDT_IO_OTHER].count),
-			 "read_bytes", (json_int_t)read->bytes, "written_bytes",
-			 (json_int_t)write->bytes, "failed", (json_int_t)rdt_stats_failed(io),
-			 "in_flight", (int)io->in_flight, "oldest_seconds",
-			 (double)io->oldest_ns / 1e9);
+			 (json_int_t)(flush->count + other->count), "read_bytes",
+			 (json_int_t)read->bytes, "written_bytes", (json_int_t)write->bytes,
+			 "read_ns", (json_int_t)read->ns, "write_ns", (json_int_t)write->ns,
+			 "others_ns", (json_int_t)(flush->ns + other->ns), "failed",
+			 (json_int_t)rdt_stats_failed(io), "in_flight", (int)io->in_flight,
+			 "oldest_seconds", (double)io->oldest_ns / 1e9);
 }
 
 /* The sum over all hosts, those that have left included. */
@@ -318,9 +324,10 @@ static void write_status(struct rdt_stats_ask *ask, const struct rdt_stats *stat
 	struct rdt_status *s = rd_container_of(ask, struct rdt_status, ask);
 	json_t *o = s->head, *stalled = json_object_get(o, "stalled");
 
-	if (!o || !s->connections)
+	if (!o || !s->connections || !s->seconds)
 		return;
 	add_totals(o, stats);
+	json_object_set_new(o, "history", rdt_history_json(s->seconds));
 	json_object_set_new(o, "reactors", status_reactors(s, stats));
 	for (unsigned int i = 0; i < stats->ns_count; i++)
 		add_stalled_namespace(s, stalled, &stats->ns[i]->shown);
@@ -351,6 +358,8 @@ static void drop_document(struct rdt_status *s)
 	s->head = NULL;
 	rdt_connections_free(s->connections);
 	s->connections = NULL;
+	free(s->seconds);
+	s->seconds = NULL;
 	free(s->text);
 	s->text = NULL;
 }
@@ -403,6 +412,7 @@ static void parts_end(struct rdt_status *s)
 	s->now = rd_loop_now_raw(s->target->loop);
 	take_connections(s);
 	s->head = head_json(s);
+	s->seconds = rdt_history_copy(s->history);
 	s->ask.work = write_status;
 	s->ask.done = status_written;
 	rdt_stats_ask(s->sampler, &s->ask);
@@ -468,8 +478,9 @@ void rdt_status_ask(struct rdt_status *s)
 }
 
 int rdt_status_new(struct rdt_target *target, const struct rdt_reloader *reloader,
-		   const struct rdt_rpc *rpc, struct rdt_sampler *sampler, rdt_status_done done,
-		   void *arg, struct rdt_status **out)
+		   const struct rdt_rpc *rpc, struct rdt_sampler *sampler,
+		   const struct rdt_history *history, rdt_status_done done, void *arg,
+		   struct rdt_status **out)
 {
 	struct rdt_status *s = calloc(1, sizeof(*s) + target->reactors_count * sizeof(s->parts[0]));
 
@@ -481,6 +492,7 @@ int rdt_status_new(struct rdt_target *target, const struct rdt_reloader *reloade
 	s->reloader = reloader;
 	s->rpc = rpc;
 	s->sampler = sampler;
+	s->history = history;
 	s->done = done;
 	s->arg = arg;
 	for (unsigned int i = 0; i < target->reactors_count; i++) {

@@ -26,10 +26,25 @@ uint64_t rdt_lat_end(unsigned int index)
 
 /* ---- cells ---- */
 
+static bool counted_poll(struct rd_poller *poller)
+{
+	return false;
+}
+
+/* The reactor may sleep for long: what it has done is counted before. */
+static bool counted_arm(struct rd_poller *poller)
+{
+	rdt_io_count_run(rd_container_of(poller, struct rdt_reactor, counted));
+	return false;
+}
+
 int rdt_cells_init(struct rdt_reactor *r)
 {
 	int err = pthread_mutex_init(&r->cells.lock, NULL);
 
+	r->counted.fn = counted_poll;
+	r->counted.arm = counted_arm;
+	rd_poller_add(r->loop, &r->counted);
 	r->cells.ready = !err;
 	r->cells.last = &r->cells.nobody;
 	TAILQ_INIT(&r->cells.left);
@@ -48,6 +63,7 @@ void rdt_cells_fini(struct rdt_reactor *r)
 
 	if (!cells->ready)
 		return;
+	rd_poller_del(r->loop, &r->counted);
 	for (unsigned int i = 0; i < cells->count; i++)
 		cell_free(cells->cells[i]);
 	free(cells->cells);
@@ -304,6 +320,7 @@ static RD_COLD void count_failure(const struct rdt_req *req)
 	uint32_t status = req->status.v & 0x7ff;
 	struct rdt_ns_stats *stats = req->ns ? ns_stats_of(req->qp->reactor, req->ns) : NULL;
 
+	rdt_count(&req->qp->reactor->totals.failed, 1);
 	errors_merge(&req->qp->cell->errors, status, 1);
 	if (stats)
 		errors_merge(&stats->errors, status, 1);
@@ -328,6 +345,7 @@ void rdt_io_count_run(struct rdt_reactor *r)
 	run->match = 0;
 	if (!run->count)
 		return;
+	count_op(&r->totals.op[op], run, ns, bucket);
 	count_op(&run->qp->cell->op[op], run, ns, bucket);
 	stats = run->ns ? ns_stats_of(r, run->ns) : NULL;
 	if (stats)

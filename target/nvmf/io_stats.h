@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Counters of I/O commands: for each namespace on each reactor, and for each host by each listener
- * on each reactor (a cell). Reactors, listeners and hosts are sums of cells.
+ * on each reactor (a cell). Listeners and hosts are sums of cells. Each reactor also has totals,
+ * which can be read often however many cells there are.
  *
  * A counter is written by its reactor only, with relaxed stores, and read by the main thread with
  * relaxed loads: no lock and no atomic read-modify-write for a command. The latency of every
@@ -83,6 +84,12 @@ struct rdt_io_errors { /* by status code type and status code, in order of appea
 	_Atomic uint64_t others; /* when all kinds are taken */
 };
 
+/* Of a reactor: what all of its cells have together. */
+struct rdt_totals {
+	struct rdt_op_stats op[RDT_IO_OPS];
+	_Atomic uint64_t failed;
+};
+
 /* The result of a walk. Valid if @walk is the number of the reactor's last walk. */
 struct rdt_in_flight {
 	_Atomic uint32_t walk;
@@ -131,7 +138,8 @@ struct rdt_cells {
 
 /*
  * Commands that are alike and were answered in one batch of completions: they are counted together
- * when another command comes, a walk begins, or their namespace or queue pair goes.
+ * when another command comes, a walk begins, the reactor goes to sleep, or their namespace or queue
+ * pair goes.
  */
 struct rdt_io_run {
 	uint64_t match;   /* the arrival of commands that join it; 0: none do */

@@ -108,6 +108,8 @@ struct rdt_reactor {
 	struct rdt_timing timing;
 	struct rdt_cells cells; /* counters, by host and listener */
 	struct rdt_io_run run;
+	struct rdt_totals totals;
+	struct rd_poller counted; /* counts @run before a sleep */
 	struct rdt_walk walk;
 	struct rdt_qpair_walks walks; /* the first one runs, the others wait for it */
 	struct rd_defer walk_slice;   /* its next slice, while there are walks */

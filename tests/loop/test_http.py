@@ -81,6 +81,12 @@ def the_status_document_is_what_its_schema_says(t):
             t.eq(sorted(latency['buckets']), latency['buckets'], 'buckets in their order')
             t.ok(0 < latency['p50_ns'] <= latency['p99_ns'] <= latency['p999_ns'] <= latency['buckets'][-1][0],
                  'percentiles')
+        # Seconds end after the commands.
+        wait_for(lambda: (lambda h: sum(h['reads']) == 100 and sum(h['writes']) == 200)(http.status()['history']), 'the history')
+        history = http.status()['history']
+        t.eq((sum(history['read_bytes']), sum(history['written_bytes']), sum(history['failed'])), (102400, 204800, 0), 'the history')
+        t.ok(history['p50_ns'][-1] and sum(history['latency_ns']) == sum(now['totals'][f'{op}_ns'] for op in ('read', 'write', 'others')),
+             'latencies in the history')
     t.eq([(n['nsid'], n['backend'], n['ana_group']) for n in now['namespaces']], [(1, 'memory', 1), (7, 'file', 3)])
     listener, = now['listeners']
     t.eq((listener['address'], listener['port'], listener['state'], listener['ana']),

@@ -10,7 +10,7 @@ import nvmf_peer as nv
 from t_browser import Browser
 from t_http import Http, serving, with_http
 from t_loop import NQN, PATIENCE, each, main, program, requires_engine, test, wait_for
-from t_serving import host, memory
+from t_serving import exercise, host, memory
 from t_storage import stall_env, stand_still
 
 # The text of a figure, or of a table's rows, as people see it.
@@ -77,14 +77,16 @@ def what_is_served_is_shown_while_io_runs(t):
     b.wait("return /[µmn]?s$/.test(document.querySelector('#figures div:nth-child(4) dd').textContent)", 'percentiles')
     t.match(r'iB / s', b.run(FIGURE, 'Reads'))
     row, = b.run(ROWS, 'hosts')
-    t.eq((row[0], row[1]), ('nqn.2024-01.test:bench', '2'), 'the host')
+    t.eq(row[:3], ['nqn.2024-01.test:bench', target.addr, '2'], 'the host, its address and connections')
     row, = b.run(ROWS, 'controllers')
     t.eq((row[0], row[1], row[4]), ('nqn.2024-01.test:bench', NQN, 'ready'))
     t.match(r'queue 1: \d+/\d+ on reactor \d', row[6])
-    wait_for(lambda: (lambda r: r[0][4] not in ('0', '–') and r[1][4] == '0')(b.run(ROWS, 'namespaces')),
-             'rates of each namespace')
+    wait_for(lambda: (lambda r: '–' not in r[0][4:11] and '0' not in r[0][4:11] and r[1][4:11] == ['0', '0', '–'] * 2 + ['0'])(
+        b.run(ROWS, 'namespaces')), 'rates, bandwidths, latencies and I/O in flight of each namespace')
     rows = b.run(ROWS, 'namespaces')
-    t.eq([(r[1], r[3], r[8], r[9]) for r in rows],
+    t.match(r'^[0-9.,]+ [KMG]iB/s$', rows[0][5], 'bandwidth')
+    t.match(r'^[0-9.]+ [µm]s$', rows[0][6], 'latency')
+    t.eq([(r[1], r[3], r[12], r[13]) for r in rows],
          [('1', '8 MiB', '1: optimized', 'live'), ('7', '4 MiB', '3: inaccessible', 'live')])
     listener, = b.run(ROWS, 'listeners')
     t.eq(listener, [f'{target.addr}:{target.port}', 'iwarp', 'listening', 'group 3 inaccessible'])
@@ -116,7 +118,54 @@ def it_says_when_the_target_has_gone_and_when_it_is_back(t):
     b.wait("return !document.body.classList.contains('stale')", 'the page to see it again')
     shown(b)
     t.ok(not b.run("return document.getElementById('gone').checkVisibility()"), 'it still says so')
+    t.match('^rdtarget was restarted at ', b.run("return document.getElementById('restarted').innerText"))
+    b.run("document.querySelector('#restarted button').click()")
+    t.ok(not b.run("return document.getElementById('restarted').checkVisibility()"), 'the notice after it was dismissed')
     t.eq(Http(again).status()['pid'], again.pid)
+
+
+@test
+def what_happened_before_it_was_opened_is_shown(t):
+    target, http = serving(t, [memory(t)])
+    exercise(target)
+    wait_for(lambda: sum(http.status()['history']['writes']) or None, 'the second to be over')
+    b = Browser(t)
+    b.open(http.url)
+    shown(b)
+    t.match(r'^I/O per second of the last ten minutes: reads at most [0-9.]+, writes at most [1-9][0-9.]*$',
+            b.run("return document.querySelector('#chart-io svg').getAttribute('aria-label')"))
+    t.eq(b.run("return document.querySelectorAll('#chart-io .start').length"), 1, 'marks of the start')
+    t.eq(b.run("return document.querySelectorAll('figure polyline').length > 0"), True, 'lines')
+
+
+@test
+def tables_are_sorted_and_filtered(t):
+    sizes = {1: '3MiB', 2: '1MiB', 7: '2MiB'}
+    target, http = serving(t, [memory(t, nsid, size=size) for nsid, size in sizes.items()])
+    b = Browser(t)
+    b.open(http.url)
+    shown(b)
+
+    def order(what, *columns):
+        for column in columns:
+            b.run("[...document.querySelectorAll('#namespaces th button')].find(e => e.innerText === arguments[0]).click()", column)
+        return [row[what] for row in b.run(ROWS, 'namespaces')]
+
+    t.eq(order(1, 'Size'), ['1', '7', '2'], 'the largest first')
+    t.eq(b.run("return document.querySelector('#namespaces th[aria-sort]').getAttribute('aria-sort')"), 'descending')
+    t.eq(order(1, 'Size'), ['2', '7', '1'], 'turned round')
+    first = b.run("return document.getElementById('foot').innerText")
+    b.wait("return document.getElementById('foot').innerText !== arguments[0]", 'the next update', first)
+    t.eq(order(1), ['2', '7', '1'], 'the order after an update')
+    with host(target) as h:
+        h.enable()
+        wait_for(lambda: b.run(ROWS, 'hosts'), 'the host')
+        b.run("const e = document.getElementById('filter'); e.value = ' 7 MEMory'; e.dispatchEvent(new Event('input'))")
+        t.eq(order(1), ['7'], 'what matches')
+        t.eq(b.run("return document.querySelector('#namespaces h2 small').innerText"), '1 of 3')
+        t.eq(b.run("return document.querySelector('#hosts .empty').innerText"), 'None matches the filter.')
+        b.run("const e = document.getElementById('filter'); e.value = arguments[0]; e.dispatchEvent(new Event('input'))", target.addr)
+        t.eq((len(b.run(ROWS, 'hosts')), len(b.run(ROWS, 'controllers')), order(1)), (1, 1, []), 'by the address of the host')
 
 
 HOSTILE = ('<img src=x onerror=window.hacked=1>', '"><script>window.hacked=1</script>', "';window.hacked=1;//",
@@ -189,13 +238,13 @@ def many_namespaces_are_shown_by_the_hundred(t):
     b.open(http.url)
     shown(b)
     t.eq(len(b.run(ROWS, 'namespaces')), 100, 'rows')
-    t.eq(b.run("return document.querySelector('#namespaces button').innerText"), 'Show 1,000 of 1,101')
-    b.run("document.querySelector('#namespaces button').click()")
+    t.eq(b.run("return document.querySelector('#namespaces .more-rows button').innerText"), 'Show 1,000 of 1,101')
+    b.run("document.querySelector('#namespaces .more-rows button').click()")
     t.eq(len(b.run(ROWS, 'namespaces')), 1000, 'rows after the button')
     t.match('The first 1,000 of 1,101', b.run("return document.querySelector('#namespaces .more-rows').innerText"))
 
 
-@each(('wide', 1280, False), ('on a phone in the dark', 390, True))
+@each(('wide', 1280, False), ('on a tablet', 820, False), ('on a phone in the dark', 390, True))
 def it_fits(t, width, dark):
     long = 'nqn.2024-01.test:' + 'a-very-long-name.' * 12
     target, http = serving(t, [memory(t)])
@@ -236,7 +285,7 @@ def screen_readers_get_tables_and_few_words(t):
                    "[...t.querySelectorAll('th')].every(h => h.scope === 'col'))"), True, 'tables, headers, labels')
         t.eq(b.run("return document.querySelectorAll('table').length"), 5)
         t.eq(b.run("return [...document.querySelectorAll('svg')].every(s => s.getAttribute('role') === 'img' && "
-                   "s.getAttribute('aria-label').includes('of the last five minutes'))"), True, 'charts have a text')
+                   "s.getAttribute('aria-label').includes('of the last ten minutes'))"), True, 'charts have a text')
         t.eq(b.run("return document.documentElement.lang + document.querySelectorAll('h1').length"), 'en1')
         # Figures change every second: they must not be in a region that is read out.
         t.eq(b.run("return [...document.querySelectorAll('[role=status], [role=alert], [aria-live]')].map(e => e.id)"),

@@ -75,6 +75,7 @@ extern const struct t_case t_converge_cases[];
 extern const struct t_case t_rpc_cases[];
 extern const struct t_case t_rpc_edit_cases[];
 extern const struct t_case t_reload_cases[];
+extern const struct t_case t_history_cases[];
 extern const struct t_case t_metrics_cases[];
 extern const struct t_case t_notify_cases[];
 extern const struct t_case t_peers_cases[];

@@ -35,6 +35,7 @@ int main(int argc, char **argv)
 		{.name = "changes by calls", .cases = t_rpc_edit_cases},
 		{.name = "reload", .cases = t_reload_cases},
 		{.name = "desired state", .cases = t_converge_cases},
+		{.name = "history", .cases = t_history_cases},
 		{.name = "metrics", .cases = t_metrics_cases},
 		{.name = "service manager", .cases = t_notify_cases},
 		{.name = "peers", .cases = t_peers_cases},

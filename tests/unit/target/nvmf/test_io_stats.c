@@ -109,6 +109,10 @@ static void alike_commands_of_a_batch_are_counted_together(void)
 	op = &p.io->qp.cell->op[RDT_IO_READ];
 	CU_ASSERT_EQUAL(commands(op), 3);
 	CU_ASSERT_EQUAL(op->bytes, 3 * 4096);
+	/* The totals have them all before the reactor sleeps. */
+	CU_ASSERT_EQUAL(commands(&r->totals.op[RDT_IO_READ]), 3);
+	rd_loop_turn(r->loop, 1);
+	CU_ASSERT_EQUAL(commands(&r->totals.op[RDT_IO_READ]), 4);
 	op = &of_ns(&p, 1)->op[RDT_IO_READ];
 	CU_ASSERT_EQUAL(commands(op), 4);
 	CU_ASSERT_EQUAL(op->bytes, 3 * 4096 + 8192);
@@ -135,6 +139,7 @@ static void failures_are_counted_by_status(void)
 	CU_ASSERT_EQUAL(errors->status[1], NVME_SC_INVALID_NS);
 	CU_ASSERT_EQUAL(errors->count[1], 1);
 	CU_ASSERT_EQUAL(commands(&p.io->qp.cell->op[RDT_IO_READ]), 3);
+	CU_ASSERT_EQUAL(rdt_counted(&io_reactor(&p)->totals.failed), 3);
 }
 
 static void host_leaves(struct t_pair *p)
