@@ -101,7 +101,7 @@ static void set_percentiles(struct history_sample *s, const struct history_count
 }
 
 /* What is left of a difference when @seconds still share it: late samples lose nothing. */
-static uint64_t share(uint64_t now, uint64_t *then, uint64_t seconds)
+static uint64_t share_of(uint64_t now, uint64_t *then, uint64_t seconds)
 {
 	uint64_t part = (now - *then) / seconds;
 
@@ -113,16 +113,16 @@ static struct history_sample difference(const struct history_sample *now,
 					struct history_sample *then, uint64_t seconds)
 {
 	return (struct history_sample){
-		.reads = share(now->reads, &then->reads, seconds),
-		.writes = share(now->writes, &then->writes, seconds),
-		.read_bytes = share(now->read_bytes, &then->read_bytes, seconds),
-		.written_bytes = share(now->written_bytes, &then->written_bytes, seconds),
-		.failed = share(now->failed, &then->failed, seconds),
-		.latency_ns = share(now->latency_ns, &then->latency_ns, seconds),
+		.reads = share_of(now->reads, &then->reads, seconds),
+		.writes = share_of(now->writes, &then->writes, seconds),
+		.read_bytes = share_of(now->read_bytes, &then->read_bytes, seconds),
+		.written_bytes = share_of(now->written_bytes, &then->written_bytes, seconds),
+		.failed = share_of(now->failed, &then->failed, seconds),
+		.latency_ns = share_of(now->latency_ns, &then->latency_ns, seconds),
 	};
 }
 
-static void put_sample(struct rdt_history *h, const struct history_sample *s)
+static void history_put(struct rdt_history *h, const struct history_sample *s)
 {
 	h->samples[h->next] = *s;
 	h->next = (h->next + 1) % RDT_HISTORY_SECONDS;
@@ -144,7 +144,7 @@ static void take_sample(struct rdt_history *h, uint64_t seconds)
 	for (; seconds; seconds--) {
 		s = difference(&now->sum, &then, seconds);
 		set_percentiles(&s, now, &h->window[oldest]);
-		put_sample(h, &s);
+		history_put(h, &s);
 	}
 	h->before = next;
 }
