@@ -154,24 +154,6 @@ static void undo_listeners(struct plan *p)
 	}
 }
 
-static int set_ana(struct rdt_target *t, struct rdt_listener *l,
-		   const struct rdt_listener_config *cfg)
-{
-	uint8_t states[RDT_ANA_GROUPS + 1];
-	int changed = 0;
-
-	memset(states, NVME_ANA_STATE_OPTIMIZED, sizeof(states));
-	for (uint32_t i = 0; i < cfg->ana_count; i++)
-		states[cfg->ana[i].group] = (uint8_t)cfg->ana[i].state;
-	for (uint32_t g = 1; g <= RDT_ANA_GROUPS; g++) {
-		if (atomic_load(&l->ana[g]) == states[g])
-			continue;
-		rdt_ana_set(t, l, g, (enum nvme_ana_state)states[g]);
-		changed++;
-	}
-	return changed;
-}
-
 static void commit_listeners(struct plan *p, struct rdt_reload_listeners *done)
 {
 	struct rdt_listener *l, *next;
@@ -191,7 +173,8 @@ static void commit_listeners(struct plan *p, struct rdt_reload_listeners *done)
 			p->t->transport->tell(item->new);
 			done->added++;
 		} else {
-			done->settings += (unsigned int)set_ana(p->t, item->now, item->cfg);
+			done->settings += (unsigned int)rdt_ana_set(p->t, item->now,
+								    rdt_ana_configured(item->cfg));
 		}
 	}
 	if (done->added || done->removed)

@@ -100,18 +100,10 @@ static void drain_set_ana(struct rdt_target *t, bool inaccessible)
 {
 	struct rdt_listener *l;
 
-	TAILQ_FOREACH (l, &t->listeners, link) {
-		const struct rdt_listener_config *cfg = listener_now(l);
-		uint8_t states[RDT_ANA_GROUPS + 1];
-
-		memset(states,
-		       inaccessible ? NVME_ANA_STATE_INACCESSIBLE : NVME_ANA_STATE_OPTIMIZED,
-		       sizeof(states));
-		for (uint32_t i = 0; i < cfg->ana_count && !inaccessible; i++)
-			states[cfg->ana[i].group] = (uint8_t)cfg->ana[i].state;
-		for (uint32_t g = 1; g <= RDT_ANA_GROUPS; g++)
-			rdt_ana_set(t, l, g, (enum nvme_ana_state)states[g]);
-	}
+	TAILQ_FOREACH (l, &t->listeners, link)
+		rdt_ana_set(t, l,
+			    inaccessible ? rdt_ana_all(NVME_ANA_STATE_INACCESSIBLE)
+					 : rdt_ana_configured(listener_now(l)));
 }
 
 static void drain_over(struct rdt_rpc_drain *d)

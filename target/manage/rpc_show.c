@@ -11,6 +11,7 @@
 #include "util/sockaddr.h"
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
+#include "target/nvmf/ana.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/reactor.h"
@@ -444,7 +445,7 @@ static json_t *listener_json(const struct rdt_listener *l)
 {
 	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
 	json_t *ana = json_object();
-	char host[RD_ADDR_TEXT], group[16];
+	char host[RD_ADDR_TEXT], group[16], text[RDT_ANA_TEXT];
 	json_t *o;
 
 	/* Groups without an entry are optimized. */
@@ -456,14 +457,14 @@ static json_t *listener_json(const struct rdt_listener *l)
 		snprintf(group, sizeof(group), "%u", g);
 		json_object_set_new(ana, group, json_string(rdt_config_ana_name(state)));
 	}
-	o = json_pack("{s:i, s:s, s:i, s:s, s:s, s:o}", "portid", (int)l->portid, "address",
+	o = json_pack("{s:i, s:s, s:i, s:s, s:s, s:o, s:s}", "portid", (int)l->portid, "address",
 		      l->wait_err ? l->cfg->address : rd_addr_format_host(addr, host), "port",
 		      l->wait_err ? (int)l->cfg->port : (int)rd_addr_port(addr), "provider",
 		      l->fab == RDT_FAB_IWARP ? "iwarp" : "verbs", "state",
 		      l->wait_err ? "waiting"
 		      : l->lis    ? "listening"
 				  : "closed",
-		      "ana", ana);
+		      "ana", ana, "ana_states", rdt_ana_text(l, text));
 	if (l->wait_err)
 		json_object_set_new(o, "reason", json_string(strerror(-l->wait_err)));
 	return o;

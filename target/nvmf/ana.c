@@ -6,7 +6,9 @@
  */
 #include "ana.h"
 
-#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "util/sockaddr.h"
@@ -20,12 +22,29 @@
 #include "target.h"
 #include "target/config/tgt_limits.h"
 
+struct rdt_ana_states rdt_ana_all(enum nvme_ana_state state)
+{
+	struct rdt_ana_states states;
+
+	memset(&states, state, sizeof(states));
+	return states;
+}
+
+struct rdt_ana_states rdt_ana_configured(const struct rdt_listener_config *cfg)
+{
+	struct rdt_ana_states states = rdt_ana_all(NVME_ANA_STATE_OPTIMIZED);
+
+	for (uint32_t i = 0; i < cfg->ana_count; i++)
+		states.of[cfg->ana[i].group] = (uint8_t)cfg->ana[i].state;
+	return states;
+}
+
 void rdt_ana_init(struct rdt_listener *l)
 {
+	struct rdt_ana_states states = rdt_ana_configured(l->cfg);
+
 	for (unsigned int g = 0; g <= RDT_ANA_GROUPS; g++)
-		atomic_store(&l->ana[g], NVME_ANA_STATE_OPTIMIZED);
-	for (uint32_t i = 0; i < l->cfg->ana_count; i++)
-		atomic_store(&l->ana[l->cfg->ana[i].group], (uint8_t)l->cfg->ana[i].state);
+		atomic_store(&l->ana[g], states.of[g]);
 }
 
 struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns)
@@ -83,21 +102,106 @@ void rdt_ana_standby(struct rdt_target *t, uint32_t group, bool standby)
 		tell_ana_changed(t, NULL, group);
 }
 
-int rdt_ana_set(struct rdt_target *t, struct rdt_listener *l, uint32_t group,
-		enum nvme_ana_state state)
+/* ---- text ---- */
+
+/* Appends the groups of @set, as "1-3, 7". Returns how many they are. */
+static unsigned int groups_text(const bool set[RDT_ANA_GROUPS + 2], char *text, size_t size)
 {
-	if (group < 1 || group > RDT_ANA_GROUPS)
-		return -EINVAL;
-	if (atomic_exchange(&l->ana[group], (uint8_t)state) == state)
-		return 0;
-	rdt_announce(t, "ana", "{s:s, s:i, s:i, s:s}", "address", l->cfg->address, "port",
-		     (int)rd_addr_port((const struct sockaddr *)&l->addr), "group", (int)group,
-		     "state", rdt_config_ana_name(state));
-	atomic_fetch_add(&l->ana_changes[group], 1);
-	atomic_fetch_add(&l->ana_changes[0], 1);
-	tell_ana_changed(t, l, group);
-	return 0;
+	size_t len = strlen(text);
+	unsigned int count = 0, end;
+
+	for (unsigned int g = 1; g <= RDT_ANA_GROUPS; g = end + 1) {
+		for (end = g; set[end]; end++)
+			count++;
+		if (end == g)
+			continue;
+		len += (size_t)snprintf(text + len, size - len, "%s%u", count > end - g ? ", " : "",
+					g);
+		if (end > g + 1)
+			len += (size_t)snprintf(text + len, size - len, "-%u", end - 1);
+	}
+	return count;
 }
+
+static bool find_groups(const struct rdt_ana_states *states, enum nvme_ana_state state,
+			bool set[RDT_ANA_GROUPS + 2])
+{
+	bool any = false;
+
+	for (unsigned int g = 1; g <= RDT_ANA_GROUPS; g++) {
+		set[g] = states->of[g] == state;
+		any |= set[g];
+	}
+	return any;
+}
+
+const char *rdt_ana_text(const struct rdt_listener *l, char text[RDT_ANA_TEXT])
+{
+	struct rdt_ana_states states = {0};
+	bool set[RDT_ANA_GROUPS + 2] = {false};
+
+	for (unsigned int g = 1; g <= RDT_ANA_GROUPS; g++)
+		states.of[g] = (uint8_t)rdt_ana_state_by(l, g);
+	text[0] = '\0';
+	for (unsigned int state = NVME_ANA_STATE_OPTIMIZED; state <= NVME_ANA_STATE_CHANGE;
+	     state++) {
+		size_t len = strlen(text);
+
+		if (!find_groups(&states, (enum nvme_ana_state)state, set))
+			continue;
+		snprintf(text + len, RDT_ANA_TEXT - len, "%s", len ? "; " : "");
+		if (groups_text(set, text, RDT_ANA_TEXT) == RDT_ANA_GROUPS)
+			snprintf(text, RDT_ANA_TEXT, "all");
+		else if (state == NVME_ANA_STATE_OPTIMIZED)
+			text[0] = '\0'; /* most groups are, so they are not listed */
+		len = strlen(text);
+		if (len)
+			snprintf(text + len, RDT_ANA_TEXT - len, " %s", rdt_config_ana_name(state));
+	}
+	return text;
+}
+
+/* ---- changes of a listener ---- */
+
+/* Who watches is told of all groups that became @state together: a drain is one event. */
+static void announce_ana(struct rdt_target *t, const struct rdt_listener *l,
+			 const struct rdt_ana_states *changed, enum nvme_ana_state state)
+{
+	bool set[RDT_ANA_GROUPS + 2] = {false};
+	int port = (int)rd_addr_port((const struct sockaddr *)&l->addr);
+	char text[RDT_ANA_TEXT] = "";
+
+	if (!find_groups(changed, state, set))
+		return;
+	if (groups_text(set, text, sizeof(text)) > 1)
+		rdt_announce(t, "ana", "{s:s, s:i, s:s, s:s}", "address", l->cfg->address, "port",
+			     port, "groups", text, "state", rdt_config_ana_name(state));
+	else
+		rdt_announce(t, "ana", "{s:s, s:i, s:i, s:s}", "address", l->cfg->address, "port",
+			     port, "group", atoi(text), "state", rdt_config_ana_name(state));
+}
+
+int rdt_ana_set(struct rdt_target *t, struct rdt_listener *l, struct rdt_ana_states states)
+{
+	struct rdt_ana_states changed = {0}; /* 0 is no state */
+	int count = 0;
+
+	for (unsigned int g = 1; g <= RDT_ANA_GROUPS; g++) {
+		if (atomic_exchange(&l->ana[g], states.of[g]) == states.of[g])
+			continue;
+		changed.of[g] = states.of[g];
+		atomic_fetch_add(&l->ana_changes[g], 1);
+		atomic_fetch_add(&l->ana_changes[0], 1);
+		tell_ana_changed(t, l, g);
+		count++;
+	}
+	for (unsigned int state = NVME_ANA_STATE_OPTIMIZED; count && state <= NVME_ANA_STATE_CHANGE;
+	     state++)
+		announce_ana(t, l, &changed, (enum nvme_ana_state)state);
+	return count;
+}
+
+/* ---- changes of a namespace ---- */
 
 void rdt_ana_move(struct rdt_ns *ns, uint32_t group)
 {

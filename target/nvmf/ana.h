@@ -16,10 +16,24 @@
 
 struct rdt_target;
 
+#define RDT_ANA_TEXT 512 /* room for rdt_ana_text() */
+
+/* What a listener says of its groups; the index is the group, 0 is not used. */
+struct rdt_ana_states {
+	uint8_t of[RDT_ANA_GROUPS + 1]; /* enum nvme_ana_state */
+};
+
 void rdt_ana_init(struct rdt_listener *l);
-/* Main thread. Returns 0, or -EINVAL for a group out of range. */
-int rdt_ana_set(struct rdt_target *target, struct rdt_listener *l, uint32_t group,
-		enum nvme_ana_state state);
+/* The states of the configuration. */
+struct rdt_ana_states rdt_ana_configured(const struct rdt_listener_config *cfg);
+/* The same state for all groups. */
+struct rdt_ana_states rdt_ana_all(enum nvme_ana_state state);
+/* Main thread. Hosts are told, and who watches events: once for each state. Returns the number of
+ * groups that have another state than before. */
+int rdt_ana_set(struct rdt_target *target, struct rdt_listener *l, struct rdt_ana_states states);
+/* For people: "all inaccessible", or the groups that are not optimized, such as "1-8, 12
+ * inaccessible; 9 change". */
+const char *rdt_ana_text(const struct rdt_listener *l, char text[RDT_ANA_TEXT]);
 struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns);
 
 /* @l: NULL (tests): all groups are optimized. */

@@ -207,8 +207,11 @@ def one_drain_runs_at_a_time_and_waits_for_every_reactor(t):
 @test
 def a_client_that_goes_does_not_stop_the_drain_it_began(t):
     target, path = target_of(t)
-    with Control(path) as c:
+    with Control(path) as watcher, Control(path) as c:
+        watcher.call('events.watch')
         c.post('drain')
+        t.eq(event_of(watcher, 'ana'), {'address': target.addr, 'port': target.port, 'groups': '1-64', 'state': 'inaccessible'},
+             'all groups in one event')
     with Control(path) as c:
         wait_for(lambda: c.call('listener.list')['listeners'][0]['state'] == 'closed', 'the drain')
         t.eq(c.call('shutdown'), {})

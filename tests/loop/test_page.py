@@ -89,7 +89,7 @@ def what_is_served_is_shown_while_io_runs(t):
     t.eq([(r[1], r[3], r[12], r[13]) for r in rows],
          [('1', '8 MiB', '1: optimized', 'live'), ('7', '4 MiB', '3: inaccessible', 'live')])
     listener, = b.run(ROWS, 'listeners')
-    t.eq(listener, [f'{target.addr}:{target.port}', 'iwarp', 'listening', 'group 3 inaccessible'])
+    t.eq(listener, [f'{target.addr}:{target.port}', 'iwarp', 'listening', '3 inaccessible'])
     t.eq(len(b.run(ROWS, 'reactors')), 2, 'reactors')
     b.wait("return document.querySelectorAll('#chart-io polyline').length === 2 && "
            "document.querySelector('#chart-io polyline').points.length > 2", 'the history')

@@ -169,7 +169,7 @@ static int run_listeners(const struct rdctl *ctl, const struct rdctl_arguments *
 		{"PORTID", "portid", RDCTL_NUMBER}, {"ADDRESS", "address", RDCTL_TEXT},
 		{"PORT", "port", RDCTL_NUMBER},     {"PROVIDER", "provider", RDCTL_TEXT},
 		{"STATE", "state", RDCTL_TEXT},     {"REASON", "reason", RDCTL_TEXT},
-		{"ANA", "ana", RDCTL_TEXT},         {NULL, NULL, RDCTL_TEXT},
+		{"ANA", "ana_states", RDCTL_TEXT},  {NULL, NULL, RDCTL_TEXT},
 	};
 
 	return show_rows(ctl, "listener.list", NULL, "listeners", columns);
