@@ -222,6 +222,21 @@ struct nvme_status rdt_ctrl_retry_delay(const struct rdt_ctrl *ctrl, struct nvme
 	return (struct nvme_status){(uint16_t)(st.v | NVME_STATUS_CRD1)};
 }
 
+/* One line for each host that comes or goes. Hosts ask discovery controllers again and again. */
+static void log_presence(const struct rdt_ctrl *ctrl, struct rd_ratelimit *limit, const char *what,
+			 const char *reason)
+{
+	const struct rdt_subsys *ss = ctrl->subsys;
+	char addr[RD_ADDR_TEXT];
+
+	rd_log_limited(limit, rd_loop_now(ctrl->owner->loop), ctrl->log, RD_LOG_CTRL,
+		       rdt_subsys_is_disc(ss) ? RD_LOG_INFO : RD_LOG_NOTICE,
+		       "%s: controller %u for %s from %s: %s%s", ss->nqn, ctrl->cntlid,
+		       ctrl->hostnqn[0] ? ctrl->hostnqn : "a host without a name",
+		       rd_addr_format((const struct sockaddr *)&ctrl->admin->remote, addr), what,
+		       reason);
+}
+
 void rdt_ctrl_announce(struct rdt_ctrl *ctrl)
 {
 	const struct rdt_subsys *ss = ctrl->subsys;
@@ -230,11 +245,19 @@ void rdt_ctrl_announce(struct rdt_ctrl *ctrl)
 	if (ctrl->announced)
 		return;
 	ctrl->announced = true;
-	rd_info(ctrl->log, RD_LOG_CTRL, "%s: controller %u for %s on reactor %u, keep alive %u ms",
-		ss->nqn, ctrl->cntlid, ctrl->hostnqn, ctrl->owner->index, ctrl->kato_ms);
+	log_presence(ctrl, &ss->target->connect_limit, "connected", "");
 	rdt_announce(ss->target, "connected", "{s:s, s:i, s:s, s:s}", "nqn", ss->nqn, "cntlid",
 		     (int)ctrl->cntlid, "hostnqn", ctrl->hostnqn, "address",
 		     rd_addr_format((const struct sockaddr *)&ctrl->admin->remote, addr));
+}
+
+void rdt_ctrl_ends(struct rdt_ctrl *ctrl, const char *reason)
+{
+	atomic_store(&ctrl->lost, true);
+	snprintf(ctrl->gone_why, sizeof(ctrl->gone_why), "%s", reason);
+	if (ctrl->announced)
+		log_presence(ctrl, &ctrl->subsys->target->disconnect_limit,
+			     "disconnected: ", reason);
 }
 
 static void announce_end(const struct rdt_ctrl *ctrl)

@@ -195,6 +195,8 @@ bool rdt_ctrl_distrust(struct rdt_ctrl *ctrl, uint64_t reactors);
 /* The host of @ctrl is known: writes it to the log and announces it to watching programs, once. On
  * the owner. */
 void rdt_ctrl_announce(struct rdt_ctrl *ctrl);
+/* The admin queue closes because of @reason, which is written to the log. On the owner. */
+void rdt_ctrl_ends(struct rdt_ctrl *ctrl, const char *reason);
 /*
  * May the queue join the controller, as a guest or with its ID? May a guest have its ID? On the
  * owner; the answer is a message that calls @at->attached.

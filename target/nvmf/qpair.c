@@ -356,10 +356,8 @@ void rdt_qpair_end(struct rdt_qpair *qp, enum rdt_end end, const char *reason)
 	rd_info(qp->log, RD_LOG_QPAIR, "qid %u from %s: closing: %s", qp->qid,
 		rd_addr_format((struct sockaddr *)&qp->remote, addr), reason);
 	rdt_count_event(qp, (enum rdt_count_of)(RDT_COUNT_ENDS + (unsigned int)end));
-	if (qp->ctrl && qp->admin) {
-		atomic_store(&qp->ctrl->lost, true);
-		snprintf(qp->ctrl->gone_why, sizeof(qp->ctrl->gone_why), "%s", reason);
-	}
+	if (qp->ctrl && qp->admin)
+		rdt_ctrl_ends(qp->ctrl, reason);
 	set_qpair_state(qp, RDT_QP_CLOSING);
 	rdt_fresh_remove(qp);
 	rd_timer_stop(qp->reactor->loop, &qp->timer);

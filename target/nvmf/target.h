@@ -130,6 +130,8 @@ struct rdt_target {
 	uint64_t started_ns;
 	struct rd_ratelimit reject_limit; /* log lines about rejected connections */
 	struct rd_ratelimit fatal_limit;  /* log lines about controllers that end; any thread */
+	/* log lines about controllers that connect and disconnect; any thread */
+	struct rd_ratelimit connect_limit, disconnect_limit;
 	struct rd_ratelimit refuse_limit; /* log lines about refused Connects; any thread */
 	struct rd_ratelimit auth_limit;   /* log lines about authenticated queues; any thread */
 	struct rd_ratelimit key_limit;    /* log lines about changed keys */

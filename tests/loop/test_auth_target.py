@@ -177,7 +177,7 @@ def a_host_is_announced_when_it_has_proven_itself(t):
         t.eq(watched(watcher, 'disconnected')['cntlid'], host.cntlid, 'who disconnected')
     # A thread writes the log: it has all before this line.
     target.expect(rf'controller {host.cntlid} of {nv.HOST_NQN} is gone')
-    t.eq(len(re.findall(rf'controller \d+ for {nv.HOST_NQN}', target.text())), 1, 'lines of the log')
+    t.eq(len(re.findall(rf'controller \d+ for {nv.HOST_NQN} from \S+: connected', target.text())), 1, 'lines of the log')
 
 
 def watched(watcher, name):

@@ -151,6 +151,23 @@ def a_program_is_killed(t, state):
 
 
 @test
+def each_association_is_two_lines_of_the_log(t):
+    target = t.target([t.namespace(backend='memory')], args=('--log', 'notice'))
+    for end, why in (('shutdown', r'\S.*'), ('killed', r'\S.*')):
+        since = target.mark()
+        with host(target) as h:
+            h.enable()
+            h.add_io()
+            who = rf'notice: ctrl: {NQN}: controller {h.cntlid} for {nv.HOST_NQN} from {target.addr}:\d+: '
+            target.expect(who + 'connected$', since=since)
+            if end == 'shutdown':
+                h.shutdown()
+            h.close(reset=end == 'killed')
+            target.expect(who + f'disconnected: {why}$', since=since)
+        t.eq(len([line for line in target.text().splitlines()[since:] if 'notice: ctrl: ' in line]), 2, f'lines of a host: {end}')
+
+
+@test
 def many_connections_in_a_row(t):
     target = t.target([t.namespace(backend='memory')])
     with Baseline(target):

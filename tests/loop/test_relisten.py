@@ -32,7 +32,7 @@ def a_listener_comes_and_goes(t):
         port = int(re.search(r'listening on \S+:(\d+) \(', text)[1])
         since = target.mark()
         goes = verify(t, 'goes', uri(port), seconds=600)
-        target.expect(r': controller \d+ for ', since=since)
+        target.expect(r': controller \d+ for \S+ from \S+: connected', since=since)
         t.rdinit('read', uri(port), '--data', '-', '--data-size', '512')
         configure(t, {})
         target.reload('reloaded: 1 listeners removed$')

@@ -151,6 +151,10 @@ static void silent_connection(void)
 struct lines {
 	unsigned int count;
 	char last[1100];
+	/* those about controllers that came and went */
+	unsigned int present;
+	unsigned int gone;
+	char presence[1100]; /* the last one */
 };
 
 static void take_line(void *arg, enum rd_log_level level, const char *line)
@@ -159,8 +163,53 @@ static void take_line(void *arg, enum rd_log_level level, const char *line)
 
 	if (level != RD_LOG_NOTICE)
 		return;
+	if (strstr(line, ": connected") || strstr(line, ": disconnected: ")) {
+		l->present += strstr(line, ": connected") != NULL;
+		l->gone += strstr(line, ": disconnected: ") != NULL;
+		snprintf(l->presence, sizeof(l->presence), "%s", line);
+		return;
+	}
 	l->count++;
 	snprintf(l->last, sizeof(l->last), "%s", line);
+}
+
+/* Whoever connects and disconnects is told once each, but not without limit. */
+static void controllers_are_told_when_they_come_and_go(void)
+{
+	struct lines lines = {0};
+	struct t_env *env = t_env_new();
+	struct rd_log *log T_ENDS(rd_log_destroy) = NULL;
+	struct t_conn *c[30];
+
+	CU_ASSERT_EQUAL_FATAL(rd_log_create("t", -1, RD_LOG_NOTICE, take_line, &lines, &log), 0);
+	for (unsigned int i = 0; i < 30; i++) {
+		struct nvmf_connect_data data;
+		struct nvme_sqe sqe;
+
+		c[i] = t_conn_new(env, 0, 0, 32);
+		c[i]->qp.log = log;
+		t_connect_sqe(c[i], &sqe, &data, NVMF_CNTLID_DYNAMIC);
+		data.hostid[0] = (uint8_t)i;
+		snprintf((char *)data.hostnqn, sizeof(data.hostnqn), "nqn.x:host-%u", i);
+		CU_ASSERT_EQUAL(t_exec_status(c[i], &sqe), 0);
+		if (i == 0)
+			CU_ASSERT_PTR_NOT_NULL(strstr(lines.presence,
+						      T_NQN ": controller 1 for nqn.x:host-0 from "
+							    "192.0.2.2:"));
+	}
+	CU_ASSERT_EQUAL(lines.present, RD_LOG_BURST);
+	for (unsigned int i = 0; i < 30; i++)
+		t_conn_cut(c[i]);
+	t_turn(env);
+	CU_ASSERT_EQUAL(lines.gone, RD_LOG_BURST);
+	CU_ASSERT_PTR_NOT_NULL(strstr(lines.presence, " for nqn.x:host-9 from 192.0.2.2:"));
+	env->now += RD_LOG_BURST_NS;
+	t_turn(env);
+	c[0] = t_conn_new(env, 0, 0, 32);
+	c[0]->qp.log = log;
+	t_connect_as(c[0], NVMF_CNTLID_DYNAMIC, T_HOST, 1);
+	CU_ASSERT_PTR_NOT_NULL(strstr(lines.presence, ": connected (20 more like it)"));
+	t_env_free(env);
 }
 
 /* If any host is allowed. Two hosts without a name are not the same host. */
@@ -192,6 +241,8 @@ static void host_without_a_name(void)
 	CU_ASSERT_EQUAL(lines.count, 1);
 	CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, "192.0.2.2"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, "without a Host NQN"));
+	CU_ASSERT_EQUAL(lines.present, 2);
+	CU_ASSERT_PTR_NOT_NULL(strstr(lines.presence, " for a host without a name from 192.0.2.2"));
 	t_env_free(env);
 }
 
@@ -271,6 +322,7 @@ const struct t_case t_connect_cases[] = {
 	{"SQHD counts modulo the queue size", sqhd_wraps},
 	{"a connection without Connect is closed", silent_connection},
 	{"a host without a name is let in where any host is", host_without_a_name},
+	{"controllers are told when they come and go", controllers_are_told_when_they_come_and_go},
 	{"each refusal is said, with who and why", refusals_are_said},
 	{NULL, NULL},
 };
