@@ -126,7 +126,6 @@ static void fill_io_ctrl(struct nvme_id_ctrl *id, const struct rdt_subsys *ss)
 	if (rdt_io_supported(ss, nvme_cmd_copy))
 		id->ocfs = htole16(RDT_OCFS);
 	id->nwpc = rdt_write_protect_caps(ss);
-	id->ioccsz = htole32((NVME_SQE_SIZE + cfg->in_capsule_bytes) / 16);
 	id->iorcsz = htole32(NVME_CQE_SIZE / 16);
 	id->ofcs = htole16(OFCS_DISCONNECT);
 }
@@ -158,14 +157,12 @@ static enum rdt_exec identify_ctrl(struct rdt_req *req)
 	id->lpa = NVME_CTRL_LPA_CMD_EFFECTS | NVME_CTRL_LPA_EXTENDED |
 		  NVME_CTRL_LPA_LI0_LI5_LI12_LI13;
 	id->kas = htole16(RDT_KAS_MS / 100);
-	/* Keyed SGLs, and offsets into the capsule. */
-	id->sgls = htole32(1 | NVME_CTRL_SGLS_KEYED | NVME_CTRL_SGLS_OFFSET);
-	id->msdbd = rdt_subsys_is_disc(ss) ? 1 : (uint8_t)rdt_msdbd(cfg);
 	memccpy(id->subnqn, ss->nqn, 0, sizeof(id->subnqn));
 	if (rdt_subsys_is_disc(ss))
 		fill_disc_ctrl(id);
 	else
 		fill_io_ctrl(id, ss);
+	req->qp->ops->identify(req->qp, id);
 	return RDT_EXEC_DONE;
 }
 

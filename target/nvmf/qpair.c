@@ -185,7 +185,6 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->depth = depth;
 	qp->in_capsule_max = r->target->cfg->target.in_capsule_bytes;
 	qp->data_max = r->target->cfg->target.max_data_bytes;
-	qp->msdbd = rdt_msdbd(&r->target->cfg->target);
 	qp->check.fn = qpair_check;
 	qp->timer.fn = connect_timeout;
 	qp->close_msg.fn = qpair_close_msg;

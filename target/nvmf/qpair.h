@@ -25,7 +25,6 @@ struct rdt_listener;
 struct rdt_peer;
 struct rdt_reactor;
 struct rdt_req_pool;
-struct rdt_sgl_desc;
 
 #define RDT_CONNECT_TIMEOUT (10 * RD_NSEC_PER_SEC) /* from accept to the end of Connect */
 /* after the admin queue has ended: time for the host to disconnect its I/O queues */
@@ -105,7 +104,6 @@ struct rdt_qpair {
 	/* bytes that may be in socket buffers only, not at the host: request.c */
 	uint32_t unproven;
 	uint32_t data_max; /* MDTS in bytes, for I/O commands */
-	uint8_t msdbd;     /* maximum of descriptors in an SGL list; 1: no lists */
 	/* first half of a fused pair, waiting for the next command */
 	struct rdt_req *fused;
 	bool fuse_failed; /* the previous command was a first half and failed */

@@ -22,8 +22,13 @@ static struct rdt_req *request_at(const struct rdt_req_pool *pool,
 
 static void chunk_free(struct rdt_req_pool *pool, struct rdt_req_chunk *chunk)
 {
-	for (uint32_t i = 0; i < chunk->made; i++)
-		rdt_req_fini(request_at(pool, chunk, i));
+	for (uint32_t i = 0; i < chunk->made; i++) {
+		struct rdt_req *req = request_at(pool, chunk, i);
+
+		rdt_req_fini(req);
+		if (pool->mem->fini)
+			pool->mem->fini(req);
+	}
 	if (pool->mem->close)
 		pool->mem->close(pool->arg, chunk);
 	munmap(chunk->mem, chunk->len);

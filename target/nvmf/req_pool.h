@@ -28,6 +28,8 @@ struct rdt_req_mem {
 	void (*close)(void *arg, struct rdt_req_chunk *chunk);
 	/* Called once for each object, which is zeroed, before the first use of its request. */
 	void (*init)(const struct rdt_req_chunk *chunk, struct rdt_req *req);
+	/* Free what the transport allocated for the object of @req. NULL: nothing. */
+	void (*fini)(struct rdt_req *req);
 };
 
 struct rdt_req_chunk {

@@ -4,7 +4,6 @@
 #include "request.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #include "util/cold.h"
 #include "util/log.h"
@@ -53,10 +52,9 @@ void rdt_req_init(struct rdt_req *req)
 	req->state = RDT_REQ_FREE;
 }
 
-void rdt_req_fini(struct rdt_req *req)
+void rdt_req_fini(const struct rdt_req *req)
 {
 	assert(req->magic == RDT_REQ_MAGIC && req->state == RDT_REQ_FREE);
-	free(req->sgl);
 }
 
 void rdt_req_release_capsule(struct rdt_req *req)
@@ -110,15 +108,15 @@ static struct nvme_status find_command(struct rdt_req *req)
 /* The command was parsed and admitted. In-capsule data needs no other buffer. */
 static void keep_capsule_data(struct rdt_req *req)
 {
-	if (req->data_len && req->sgl_type == NVME_SGL_IN_CAPSULE)
-		req->buf = req->cap->data + req->raddr;
+	if (req->data_len && req->data_at == RDT_DATA_IN_CAPSULE)
+		req->buf = req->cap->data + req->offset;
 	else
 		rdt_req_release_capsule(req);
 }
 
 static struct nvme_status parse_req(struct rdt_req *req)
 {
-	struct nvme_status sgl = rdt_sgl_parse(req);
+	struct nvme_status sgl = req->qp->ops->parse_sgl(req);
 	struct nvme_status st = find_command(req);
 
 	if (!nvme_status_ok(st))

@@ -28,7 +28,6 @@ struct rdt_ns_channel;
 struct rdt_qos_queue;
 struct rdt_resv_part;
 struct rdt_target;
-struct rdt_target_config;
 
 enum rdt_dir { /* data direction, opcode bits 1:0 */
 	       RDT_DIR_NONE = 0,
@@ -119,11 +118,12 @@ struct rdt_work {
 	bool extents; /* it has the turn of its host: extents_turn.h */
 };
 
-/* A keyed descriptor of an SGL list. */
-struct rdt_sgl_desc {
-	uint64_t addr;
-	uint32_t key;
-	uint32_t len; /* never 0 */
+/* Where the data of a command is, by its data pointer. */
+enum rdt_data_at {
+	RDT_DATA_AT_HOST, /* the transport moves it */
+	/* the same, and exactly @sgl_len bytes: the command must use all of them */
+	RDT_DATA_AT_HOST_WHOLE,
+	RDT_DATA_IN_CAPSULE,
 };
 
 /*
@@ -141,9 +141,7 @@ struct rdt_req {
 	uint32_t data_len;
 	uint32_t sgl_len;
 	struct nvme_status status;
-	uint8_t sgl_type;
-	uint8_t descs;   /* keyed descriptors in rdt_req_sgl(); 0: the one in @raddr and @rkey */
-	bool invalidate; /* the host requests remote invalidation of @rkey */
+	uint8_t data_at; /* enum rdt_data_at */
 	uint8_t wait;    /* enum rdt_wait */
 	bool watched;    /* state changes are logged or timed */
 	bool waited;     /* it has waited since it was parsed: check again before execution */
@@ -156,8 +154,7 @@ struct rdt_req {
 	uint8_t state;    /* enum rdt_req_state; rdt_req_move() */
 	uint8_t dir;      /* enum rdt_dir */
 	bool timed;       /* its latencies are measured */
-	uint32_t rkey;
-	uint64_t raddr;   /* keyed: address at the host; in-capsule: offset */
+	uint64_t offset;  /* in-capsule data: where it begins after the SQE */
 	uint64_t arrived; /* time in ns; 0: not an I/O command, and not counted */
 	struct rdt_qpair *qp;
 	struct rdt_capsule *cap;        /* until its in-capsule data was used */
@@ -179,7 +176,6 @@ struct rdt_req {
 	struct rdt_resv_part *fence; /* the Preempt and Abort that waits for its end, or NULL */
 	struct rdt_resv_cmd resv;    /* for reservation commands */
 	struct rdt_abort abort;      /* for Abort commands */
-	struct rdt_sgl_desc *sgl;    /* [qp->msdbd], allocated for the first SGL list */
 	uint64_t limited_at;         /* LIMITED: since when, in ns */
 	uint64_t began, since;       /* if @timed: time of NEW, and of the current state, in ns */
 };
@@ -208,7 +204,7 @@ static inline bool rdt_req_executing(const struct rdt_req *req)
 
 /* request.c */
 void rdt_req_init(struct rdt_req *req); /* @req is zeroed */
-void rdt_req_fini(struct rdt_req *req);
+void rdt_req_fini(const struct rdt_req *req);
 /* @req is FREE and on no list. */
 void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule *cap);
 void rdt_req_process(struct rdt_req *req);
@@ -276,22 +272,32 @@ static inline bool rdt_qpair_each(const struct rdt_qpair *qp, unsigned int *i, s
 	return true;
 }
 
-/* sgl.c */
-struct nvme_status rdt_sgl_parse(struct rdt_req *req);
+/* sgl.c: what the parse_sgl() of transports have in common */
+struct nvme_status rdt_sgl_no_psdt(struct rdt_req *req);
+static inline bool rdt_sgl_has_psdt(const struct rdt_req *req)
+{
+	return (req->sqe.flags & NVME_CMD_PSDT_MASK) == NVME_CMD_PSDT_SGL;
+}
+struct nvme_status rdt_sgl_bad_type(struct rdt_req *req, bool known);
+static inline struct nvme_status rdt_sgl_in_capsule(struct rdt_req *req)
+{
+	req->data_at = RDT_DATA_IN_CAPSULE;
+	req->offset = le64toh(req->sqe.sgl.data.offset);
+	req->sgl_len = le32toh(req->sqe.sgl.data.length);
+	return NVME_OK;
+}
+#define RDT_LOC_SGL      RDT_LOC(sgl)
+#define RDT_LOC_SGL_LEN  (RDT_LOC_SGL + 8)
+#define RDT_LOC_SGL_TYPE (RDT_LOC_SGL + 15)
+
 struct nvme_status rdt_sgl_match_other(struct rdt_req *req);
 /* The length of the command is known: must the descriptor describe exactly that, or may it be
  * longer? */
 static inline struct nvme_status rdt_sgl_match(struct rdt_req *req)
 {
-	if (req->sgl_len == req->data_len && req->sgl_type != NVME_SGL_IN_CAPSULE)
+	if (req->sgl_len == req->data_len && req->data_at != RDT_DATA_IN_CAPSULE)
 		return NVME_OK;
 	return rdt_sgl_match_other(req);
-}
-/* Maximum of keyed descriptors: as configured, and as many as fit into a capsule. */
-uint8_t rdt_msdbd(const struct rdt_target_config *cfg);
-static inline const struct rdt_sgl_desc *rdt_req_sgl(const struct rdt_req *req)
-{
-	return req->sgl;
 }
 
 #endif /* RDT_REQUEST_H */

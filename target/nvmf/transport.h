@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "nvmf/text.h"
 #include "nvmf/wire.h"
 #include "io_stats.h"
 
@@ -39,10 +40,15 @@ struct rdt_transport_ops {
 	const char *name;
 
 	/*
-	 * Transfer req->data_len bytes from the host (req->raddr, req->rkey; with req->descs the
-	 * concatenated parts of rdt_req_sgl()) to req->buf. Transfers start in order, and wait
-	 * while the maximum of outstanding ones is reached. rdt_req_fetched() follows, not from
-	 * within this call.
+	 * Read the data pointer of req->sqe: sets req->data_at, req->sgl_len and, for in-capsule
+	 * data, req->offset, or returns an error. Called first for each command, before it is
+	 * known, so that the answer to a failed one can use what was read.
+	 */
+	struct nvme_status (*parse_sgl)(struct rdt_req *req);
+	/*
+	 * Transfer req->data_len bytes from the host, from where its data pointer says, to
+	 * req->buf. Transfers start in order, and wait while the maximum of outstanding ones is
+	 * reached. rdt_req_fetched() follows, not from within this call.
 	 */
 	void (*fetch)(struct rdt_req *req);
 	/* Cancel a fetch that has not started. True: rdt_req_fetched() will not be called. */
@@ -50,6 +56,9 @@ struct rdt_transport_ops {
 	/* With @with_data, transfer req->data_len bytes of req->buf to the host first; then send
 	 * req->cqe. rdt_req_responded() follows, not from within this call. */
 	void (*respond)(struct rdt_req *req, bool with_data);
+	/* What the controller of @qp says of the transport in Identify: SGLS, and of an I/O
+	 * controller IOCCSZ, ICDOFF and MSDBD. @id is zeroed there. */
+	void (*identify)(const struct rdt_qpair *qp, struct nvme_id_ctrl *id);
 	/* Called once after Connect: qp->share is the share of the host. */
 	void (*joined)(struct rdt_qpair *qp);
 	/* The memory of the capsule may be used for the next command. */

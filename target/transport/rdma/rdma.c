@@ -24,6 +24,7 @@
 #include "target/nvmf/qpair.h"
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/request.h"
+#include "target/nvmf/target.h"
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/transport.h"
 
@@ -35,11 +36,6 @@ static void finish_later(struct rdt_rdma_conn *rc)
 {
 	if (rc->closing)
 		rd_defer(rc->qp.reactor->loop, &rc->finish, RD_DEFER_WORK);
-}
-
-static struct rdt_rdma_req *to_rreq(struct rdt_req *req)
-{
-	return rd_container_of(req, struct rdt_rdma_req, req);
 }
 
 static struct rdt_rdma_conn *conn_of_req(const struct rdt_rdma_req *rr)
@@ -122,7 +118,7 @@ static void fail_post(struct rdt_rdma_req *rr, const char *what)
 	rdt_qpair_lost(rr->req.qp, RDT_END_FAULT, what);
 }
 
-static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_sgl_desc *from)
+static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_rdma_desc *from)
 {
 	struct rdt_rdma_conn *rc = conn_of_req(rr);
 	struct ibv_sge sge = {
@@ -153,18 +149,18 @@ static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_sg
 static bool post_list(struct rdt_rdma_req *rr)
 {
 	struct rdt_rdma_conn *rc = conn_of_req(rr);
-	const struct rdt_sgl_desc *list = rdt_req_sgl(&rr->req);
+	struct rdt_rdma_list *list = rr->list;
 
-	while (rr->read_next < rr->req.descs) {
-		const struct rdt_sgl_desc *d = &list[rr->read_next];
+	while (list->read_next < rr->descs) {
+		const struct rdt_rdma_desc *d = &list->desc[list->read_next];
 
 		if (rc->reads_out >= rc->conn->ord)
 			return false;
-		if (!post_read(rr, rr->read_pos, d))
+		if (!post_read(rr, list->read_pos, d))
 			return true;
-		rr->read_next++;
-		rr->reads_out++;
-		rr->read_pos += d->len;
+		list->read_next++;
+		list->reads_out++;
+		list->read_pos += d->len;
 	}
 	return true;
 }
@@ -172,10 +168,9 @@ static bool post_list(struct rdt_rdma_req *rr)
 /* Returns false when some READs are left. At least one READ slot is free. */
 static bool post_reads(struct rdt_rdma_req *rr)
 {
-	const struct rdt_req *req = &rr->req;
-	struct rdt_sgl_desc one = {req->raddr, req->rkey, req->data_len};
+	struct rdt_rdma_desc one = {rr->raddr, rr->rkey, rr->req.data_len};
 
-	if (req->descs)
+	if (rr->descs)
 		return post_list(rr);
 	post_read(rr, 0, &one);
 	return true;
@@ -186,12 +181,12 @@ static bool post_reads(struct rdt_rdma_req *rr)
 static void rdma_fetch(struct rdt_req *req)
 {
 	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(req->qp);
-	struct rdt_rdma_req *rr = to_rreq(req);
+	struct rdt_rdma_req *rr = rdt_rdma_req_of(req);
 
-	if (req->descs) {
-		rr->read_pos = rr->read_counted = 0;
-		rr->read_next = rr->reads_out = 0;
-		rr->read_bad = false;
+	if (rr->descs) {
+		rr->list->read_pos = rr->list->read_counted = 0;
+		rr->list->read_next = rr->list->reads_out = 0;
+		rr->list->read_bad = false;
 	}
 	if (rc->reads_out >= rc->conn->ord || !TAILQ_EMPTY(&rc->read_wait) || !post_reads(rr))
 		TAILQ_INSERT_TAIL(&rc->read_wait, req, link);
@@ -199,13 +194,14 @@ static void rdma_fetch(struct rdt_req *req)
 
 static bool rdma_fetch_cancel(struct rdt_req *req)
 {
+	const struct rdt_rdma_req *rr = rdt_rdma_req_of(req);
 	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(req->qp);
 	struct rdt_req *r;
 
 	TAILQ_FOREACH (r, &rc->read_wait, link) {
 		if (r != req)
 			continue;
-		if (req->descs && to_rreq(req)->read_next)
+		if (rr->descs && rr->list->read_next)
 			return false;
 		TAILQ_REMOVE(&rc->read_wait, req, link);
 		return true;
@@ -219,7 +215,7 @@ static void serve_reads(struct rdt_rdma_conn *rc)
 
 	while (!rc->closing && rc->reads_out < rc->conn->ord &&
 	       (next = TAILQ_FIRST(&rc->read_wait))) {
-		if (!post_reads(to_rreq(next)))
+		if (!post_reads(rdt_rdma_req_of(next)))
 			return;
 		TAILQ_REMOVE(&rc->read_wait, next, link);
 	}
@@ -228,24 +224,27 @@ static void serve_reads(struct rdt_rdma_conn *rc)
 /* A READ of a list has completed. Returns true for the last one. */
 static bool list_done(struct rdt_rdma_req *rr, bool ok)
 {
-	rr->reads_out--;
-	rr->read_bad |= !ok;
-	if (rr->reads_out || rr->lost)
+	struct rdt_rdma_list *list = rr->list;
+
+	list->reads_out--;
+	list->read_bad |= !ok;
+	if (list->reads_out || rr->lost)
 		return false;
 	/* Otherwise more READs will be posted in turn or, when the connection ends,
 	 * finish_conn_close() ends the request. */
-	return rr->read_next == rr->req.descs;
+	return list->read_next == rr->descs;
 }
 
 /* Bytes that are done with this READ; for a list, all that were posted, when its last READ has
  * completed. */
-static uint32_t read_len(struct rdt_rdma_req *rr)
+static uint32_t read_len(const struct rdt_rdma_req *rr)
 {
+	struct rdt_rdma_list *list = rr->list;
 	uint32_t len = rr->req.data_len;
 
-	if (rr->req.descs) {
-		len = rr->reads_out == 1 ? rr->read_pos - rr->read_counted : 0;
-		rr->read_counted += len;
+	if (rr->descs) {
+		len = list->reads_out == 1 ? list->read_pos - list->read_counted : 0;
+		list->read_counted += len;
 	}
 	return len;
 }
@@ -261,10 +260,10 @@ static struct rdt_rdma_conn *read_done(struct rdt_rdma_req *rr, const struct ibv
 	if (!ok)
 		rdma_wr_failed(rc, wc, "a READ of the host's memory failed");
 	serve_reads(rc);
-	if (rr->req.descs) {
+	if (rr->descs) {
 		if (!list_done(rr, ok))
 			return rc;
-		ok = !rr->read_bad;
+		ok = !rr->list->read_bad;
 	}
 	rdt_req_fetched(&rr->req, ok ? 0 : -EIO);
 	return rc;
@@ -296,20 +295,19 @@ static struct ibv_send_wr *fill_send(struct rdt_rdma_conn *rc, struct rdt_rdma_r
 {
 	struct rdt_rdma_answer *answer = &rc->answer;
 	struct ibv_send_wr *send = &answer->send;
-	const struct rdt_req *req = &rr->req;
 
-	answer->cqe.addr = (uintptr_t)&req->cqe;
+	answer->cqe.addr = (uintptr_t)&rr->req.cqe;
 	answer->cqe.lkey = rr->lkey;
 	send->wr_id = (uintptr_t)&rr->send;
 	send->opcode = IBV_WR_SEND;
 	send->send_flags = answer->send_flags;
 	/* Only the key of the command, and only on request: hosts reset the connection
 	 * otherwise. */
-	if (req->invalidate && answer->can_inv) {
+	if (rr->invalidate && answer->can_inv) {
 		send->opcode = IBV_WR_SEND_WITH_INV;
 		send->send_flags = answer->inv_flags;
-		send->invalidate_rkey = req->rkey;
-		send->wr.rdma.rkey = req->rkey;
+		send->invalidate_rkey = rr->rkey;
+		send->wr.rdma.rkey = rr->rkey;
 	}
 	return send;
 }
@@ -324,8 +322,8 @@ static struct ibv_send_wr *fill_rdma_write(struct rdt_rdma_conn *rc, struct rdt_
 	answer->data.addr = (uintptr_t)req->buf;
 	answer->data.length = req->data_len;
 	answer->write.wr_id = (uintptr_t)&rr->write;
-	answer->write.wr.rdma.remote_addr = req->raddr;
-	answer->write.wr.rdma.rkey = req->rkey;
+	answer->write.wr.rdma.remote_addr = rr->raddr;
+	answer->write.wr.rdma.rkey = rr->rkey;
 	return &answer->write;
 }
 
@@ -350,12 +348,12 @@ static void respond_list(struct rdt_rdma_req *rr)
 {
 	struct rdt_rdma_conn *rc = conn_of_req(rr);
 	const struct rdt_req *req = &rr->req;
-	const struct rdt_sgl_desc *list = rdt_req_sgl(req);
+	const struct rdt_rdma_desc *list = rr->list->desc;
 	struct ibv_send_wr wr[RDT_MSDBD_MAX];
 	struct ibv_sge sge[RDT_MSDBD_MAX];
 	uint32_t pos = 0;
 
-	for (unsigned int i = 0; i < req->descs; i++) {
+	for (unsigned int i = 0; i < rr->descs; i++) {
 		sge[i] = (struct ibv_sge){(uintptr_t)req->buf + pos, list[i].len,
 					  rc->rdev->mr->lkey};
 		wr[i] = (struct ibv_send_wr){
@@ -368,8 +366,8 @@ static void respond_list(struct rdt_rdma_req *rr)
 		};
 		pos += list[i].len;
 	}
-	wr[req->descs - 1u].next = fill_send(rc, rr);
-	rr->extra = req->descs - 1u;
+	wr[rr->descs - 1u].next = fill_send(rc, rr);
+	rr->extra = (uint8_t)(rr->descs - 1u);
 	rc->extra_free -= rr->extra;
 	post_answer(rc, rr, wr, req->data_len);
 }
@@ -379,18 +377,18 @@ static void serve_writes(struct rdt_rdma_conn *rc)
 	struct rdt_req *req;
 
 	while (!rc->closing && (req = TAILQ_FIRST(&rc->write_wait)) &&
-	       rc->extra_free >= req->descs - 1u) {
+	       rc->extra_free >= rdt_rdma_req_of(req)->descs - 1u) {
 		TAILQ_REMOVE(&rc->write_wait, req, link);
-		respond_list(to_rreq(req));
+		respond_list(rdt_rdma_req_of(req));
 	}
 }
 
 static void rdma_respond(struct rdt_req *req, bool with_data)
 {
 	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(req->qp);
-	struct rdt_rdma_req *rr = to_rreq(req);
+	struct rdt_rdma_req *rr = rdt_rdma_req_of(req);
 
-	if (with_data && req->descs) {
+	if (with_data && rr->descs) {
 		TAILQ_INSERT_TAIL(&rc->write_wait, req, link);
 		serve_writes(rc);
 		return;
@@ -555,7 +553,7 @@ static void chunk_close(void *arg, struct rdt_req_chunk *chunk)
 
 static void init_rreq(const struct rdt_req_chunk *chunk, struct rdt_req *req)
 {
-	struct rdt_rdma_req *rr = to_rreq(req);
+	struct rdt_rdma_req *rr = rdt_rdma_req_of(req);
 	const struct rd_fab_mr *mr = chunk->priv;
 
 	rdt_rdma_wr_init(&rr->read, RDT_WR_READ);
@@ -578,6 +576,7 @@ static int reqs_create(struct rdt_rdma_dev *rdev)
 		.open = chunk_open,
 		.close = chunk_close,
 		.init = init_rreq,
+		.fini = rdt_rdma_req_fini,
 	};
 	int err = 0;
 
@@ -679,7 +678,9 @@ static void finish_conn_close(struct rd_defer *defer)
 	struct rdt_req *req;
 
 	while ((req = TAILQ_FIRST(&rc->read_wait))) {
-		if (req->descs && to_rreq(req)->reads_out)
+		const struct rdt_rdma_req *rr = rdt_rdma_req_of(req);
+
+		if (rr->descs && rr->list->reads_out)
 			break; /* continues when these requests have returned */
 		TAILQ_REMOVE(&rc->read_wait, req, link);
 		rdt_req_fetched(req, -ECANCELED);
@@ -694,7 +695,7 @@ static void finish_conn_close(struct rd_defer *defer)
 	rd_fab_conn_destroy(&rc->conn);
 	/* After a WRITE without SEND (its posting failed), the buffer is in use until now. */
 	RDT_FOREACH_REQ (req, &rc->qp) {
-		struct rdt_rdma_req *rr = to_rreq(req);
+		struct rdt_rdma_req *rr = rdt_rdma_req_of(req);
 
 		if (!rr->lost)
 			continue;
@@ -747,9 +748,11 @@ static void destroy_rdma_conn(struct rdt_qpair *qp)
 
 static const struct rdt_transport_ops rdma_qpair_ops = {
 	.name = "rdma",
+	.parse_sgl = rdt_rdma_parse_sgl,
 	.fetch = rdma_fetch,
 	.fetch_cancel = rdma_fetch_cancel,
 	.respond = rdma_respond,
+	.identify = rdt_rdma_identify,
 	.joined = rdt_rdma_recvs_joined,
 	.capsule_done = rdt_rdma_capsule_done,
 	.close = close_rdma_conn,
@@ -776,7 +779,7 @@ int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t
 int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 {
 	/* READ, WRITE and SEND for each request, and four complete lists at a time. */
-	uint32_t extra = 4u * (rc->qp.msdbd - 1u);
+	uint32_t extra = 4u * (rdt_rdma_msdbd(&rc->qp.reactor->target->cfg->target) - 1u);
 	struct rd_fab_qp_attr attr = {
 		.max_send_wr = 3u * rc->qp.depth + extra,
 		.max_recv_wr = rc->qp.depth,

@@ -23,6 +23,7 @@
 #include "target/nvmf/transport.h"
 
 struct rdt_target;
+struct rdt_target_config;
 
 #define RDT_WR_MAGIC 0x72777274u
 
@@ -129,24 +130,43 @@ struct rdt_rdma_area {
 	SLIST_ENTRY(rdt_rdma_area) link;
 };
 
+/* A keyed descriptor of an SGL list. */
+struct rdt_rdma_desc {
+	uint64_t addr;
+	uint32_t key;
+	uint32_t len; /* never 0 */
+};
+
+/* An SGL list, and how far its READs are. */
+struct rdt_rdma_list {
+	uint32_t read_pos;           /* bytes for which READs were posted */
+	uint32_t read_counted;       /* bytes counted as done */
+	uint16_t read_next;          /* index of the next descriptor */
+	uint16_t reads_out;          /* READs in flight */
+	bool read_bad;               /* a READ failed */
+	struct rdt_rdma_desc desc[]; /* [rdt_rdma_msdbd()] */
+};
+
 /* A request, and the transport's part of it. */
 struct rdt_rdma_req {
 	struct rdt_rdma_wr read;
 	struct rdt_rdma_wr write;
 	struct rdt_rdma_wr send;
 	STAILQ_ENTRY(rdt_rdma_req) sent; /* in rc->sent */
+	uint64_t raddr;                  /* the data at the host, if @descs is 0, */
+	uint32_t rkey;                   /* and its key */
 	uint32_t lkey;                   /* of req.cqe, on devices that cannot send it inline */
-	uint32_t read_pos;               /* SGL list: bytes for which READs were posted */
-	uint32_t read_counted;           /* SGL list: bytes counted as done */
 	uint32_t answer_len;             /* bytes of the WRITEs and of the SEND */
-	uint16_t read_next;              /* SGL list: index of the next descriptor */
-	uint16_t reads_out;              /* SGL list: READs in flight */
 	/* work requests of an SGL list's answer beyond the usual two */
-	uint16_t extra;
-	bool read_bad; /* SGL list: a READ failed */
-	bool lost;     /* could not be posted; completes when the connection is destroyed */
+	uint8_t extra;
+	bool lost;       /* could not be posted; completes when the connection is destroyed */
+	bool invalidate; /* the host requests remote invalidation of @rkey */
+	uint8_t descs;   /* keyed descriptors in @list; 0: the data is at @raddr */
+	struct rdt_rdma_list *list; /* NULL: the request had none yet */
 	struct rdt_req req;
 } __attribute__((aligned(64))); /* one request for each set of cache lines */
+_Static_assert(offsetof(struct rdt_rdma_req, req) == 64, "a request begins a cache line");
+_Static_assert(RDT_MSDBD_MAX <= UINT8_MAX, "@descs and @extra");
 
 /* The work requests of an answer. Fields that are constant for a connection are filled in once. */
 struct rdt_rdma_answer {
@@ -194,6 +214,18 @@ static inline struct rdt_rdma_conn *rdt_rdma_conn_of(struct rdt_qpair *qp)
 {
 	return rd_container_of(qp, struct rdt_rdma_conn, qp);
 }
+
+static inline struct rdt_rdma_req *rdt_rdma_req_of(struct rdt_req *req)
+{
+	return rd_container_of(req, struct rdt_rdma_req, req);
+}
+
+/* rdma_sgl.c */
+struct nvme_status rdt_rdma_parse_sgl(struct rdt_req *req); /* see struct rdt_transport_ops */
+void rdt_rdma_identify(const struct rdt_qpair *qp, struct nvme_id_ctrl *id); /* see there too */
+void rdt_rdma_req_fini(struct rdt_req *req); /* see struct rdt_req_mem */
+/* Maximum of keyed descriptors: as configured, and as many as fit into a capsule. 1: no lists. */
+uint8_t rdt_rdma_msdbd(const struct rdt_target_config *cfg);
 
 /* rdma.c */
 int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t qid,

@@ -8,6 +8,7 @@
 #include "target/bdev/jobs.h"
 #include "target/manage/opening.h"
 #include "target/reactor/lifecycle.h"
+#include "target/transport/rdma/rdma.h"
 #include "t_target.h"
 
 unsigned int t_reactors = 2;
@@ -183,11 +184,12 @@ static struct t_conn *to_conn(struct rdt_qpair *qp)
 /* Copy between the host's memory, which the data pointer names, and the request's buffer. */
 static void move(struct rdt_req *req, bool to_host)
 {
-	const struct rdt_sgl_desc one = {req->raddr, req->rkey, req->data_len};
-	const struct rdt_sgl_desc *d = req->descs ? rdt_req_sgl(req) : &one;
+	const struct rdt_rdma_req *rr = rdt_rdma_req_of(req);
+	const struct rdt_rdma_desc one = {rr->raddr, rr->rkey, req->data_len};
+	const struct rdt_rdma_desc *d = rr->descs ? rr->list->desc : &one;
 	uint8_t *buf = req->buf;
 
-	for (unsigned int i = 0; i < (req->descs ? req->descs : 1u); i++) {
+	for (unsigned int i = 0; i < (rr->descs ? rr->descs : 1u); i++) {
 		void *host = (void *)(uintptr_t)d[i].addr;
 
 		if (to_host)
@@ -236,8 +238,8 @@ static void respond(struct rdt_req *req, bool with_data)
 	c->answers_count++;
 	a->cqe = req->cqe;
 	a->with_data = with_data;
-	a->invalidate = req->invalidate;
-	a->key = req->rkey;
+	a->invalidate = rdt_rdma_req_of(req)->invalidate;
+	a->key = rdt_rdma_req_of(req)->rkey;
 	if (with_data)
 		move(req, true);
 	c->caps_out_at_answer = c->caps_out;
@@ -292,9 +294,19 @@ static bool peer_closed(const struct rdt_qpair *qp)
 	return rd_container_of(qp, const struct t_conn, qp)->peer_closed;
 }
 
+/* Its hosts use keyed descriptors, as those of RDMA. */
 static const struct rdt_transport_ops fake_ops = {
-	"fake",       fetch,      fetch_cancel, respond, joined,
-	capsule_done, close_conn, peer_closed,  destroy,
+	.name = "fake",
+	.parse_sgl = rdt_rdma_parse_sgl,
+	.fetch = fetch,
+	.fetch_cancel = fetch_cancel,
+	.respond = respond,
+	.identify = rdt_rdma_identify,
+	.joined = joined,
+	.capsule_done = capsule_done,
+	.close = close_conn,
+	.peer_closed = peer_closed,
+	.destroy = destroy,
 };
 
 static bool conn_pump(struct t_conn *c)
@@ -369,7 +381,12 @@ static int chunk_open(void *arg, struct rdt_req_chunk *chunk)
 	return ((struct t_env *)arg)->no_memory ? -ENOMEM : 0;
 }
 
-static const struct rdt_req_mem req_mem = {.size = sizeof(struct rdt_req), .open = chunk_open};
+static const struct rdt_req_mem req_mem = {
+	.size = sizeof(struct rdt_rdma_req),
+	.offset = offsetof(struct rdt_rdma_req, req),
+	.open = chunk_open,
+	.fini = rdt_rdma_req_fini,
+};
 
 static uint64_t fake_now(void *arg)
 {
