@@ -23,6 +23,7 @@
 #include "target/nvmf/request.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
+#include "target/config/tgt_limits.h"
 
 static const struct nvmf_connect_sqe *connect_sqe(const struct rdt_req *req)
 {
@@ -57,6 +58,14 @@ static const char *quoted(const char nqn[NVME_NQN_LENGTH], char buf[NVMF_NQN_MAX
 	return buf;
 }
 
+/* The queue that a Connect is for, as far as it is known. */
+static uint16_t queue_of(const struct rdt_req *req)
+{
+	const struct rdt_qpair *qp = req->qp;
+
+	return qp->want_qid == RDT_QID_ANY ? le16toh(connect_sqe(req)->qid) : qp->want_qid;
+}
+
 /* Log the reason of a refusal, because the status does not tell, and kernel hosts show little.
  * @data: NULL when it was not transferred. */
 static void report_refusal(const struct rdt_req *req, const struct nvmf_connect_data *data,
@@ -69,7 +78,7 @@ static void report_refusal(const struct rdt_req *req, const struct nvmf_connect_
 	rd_log_limited(
 		&rdt_req_target(req)->refuse_limit, rd_loop_now(qp->reactor->loop), qp->log,
 		RD_LOG_CTRL, RD_LOG_NOTICE, "refused a Connect from %s, queue %u%s%s%s%s: %s",
-		rd_addr_format((const struct sockaddr *)&qp->remote, addr), qp->cm_qid,
+		rd_addr_format((const struct sockaddr *)&qp->remote, addr), queue_of(req),
 		data ? ", host " : "", data ? quoted(data->hostnqn, host) : "",
 		data ? ", subsystem " : "", data ? quoted(data->subsysnqn, subsys) : "", why);
 	rdt_announce(rdt_req_target(req), "refused", "{s:s, s:s, s:s, s:s}", "address", addr,
@@ -112,6 +121,31 @@ static bool is_connected(const struct rdt_qpair *qp)
 	return qp->ctrl || qp->attach.req;
 }
 
+/* The resources of a connection fit the queue ID that it came with, if it came with one. */
+static bool check_qid(struct rdt_req *req)
+{
+	const struct rdt_qpair *qp = req->qp;
+	uint16_t qid = le16toh(connect_sqe(req)->qid);
+
+	if (qp->want_qid != RDT_QID_ANY ? qid == qp->want_qid
+					: qid <= rdt_req_target(req)->cfg->target.io_queues)
+		return true;
+	report_refusal(req, NULL,
+		       qp->want_qid != RDT_QID_ANY
+			       ? "the queue ID is not that of the connection request"
+			       : "the queue ID is more than target.io_queues");
+	return false;
+}
+
+static uint32_t most_entries(const struct rdt_req *req)
+{
+	const struct rdt_qpair *qp = req->qp;
+
+	return qp->want_qid == RDT_QID_ANY && queue_of(req) == 0 && qp->depth > RDT_ADMIN_DEPTH_MAX
+		       ? RDT_ADMIN_DEPTH_MAX
+		       : qp->depth;
+}
+
 struct nvme_status rdt_connect_check(struct rdt_req *req)
 {
 	const struct nvmf_connect_sqe *sqe = connect_sqe(req);
@@ -125,15 +159,15 @@ struct nvme_status rdt_connect_check(struct rdt_req *req)
 		return rdt_req_fail(req, NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_FORMAT,
 				    IN_SQE(recfmt));
 	}
-	/* The resources of the connection fit the QID in its private data. */
-	if (le16toh(sqe->qid) != qp->cm_qid) {
-		report_refusal(req, NULL, "the queue ID is not that of the connection request");
+	if (!check_qid(req))
 		return invalid_param(req, IN_SQE(qid));
-	}
-	if (sqsize == 0 || sqsize + 1 > qp->depth) {
+	if (sqsize == 0 || sqsize + 1 > most_entries(req)) {
 		report_refusal(req, NULL,
-			       "the queue size (SQSIZE) is 0, or more than that of the "
-			       "connection request");
+			       qp->want_qid != RDT_QID_ANY
+				       ? "the queue size (SQSIZE) is 0, or more than that of the "
+					 "connection request"
+				       : "the queue size (SQSIZE) is 0, or more than "
+					 "target.queue_depth allows");
 		return invalid_param(req, IN_SQE(sqsize));
 	}
 	req->data_len = sizeof(struct nvmf_connect_data);
@@ -284,7 +318,7 @@ static struct nvme_status connect_io(struct rdt_req *req, struct rdt_subsys *ss,
 	}
 	at->qp = qp;
 	at->req = req;
-	at->qid = qp->cm_qid;
+	at->qid = qp->want_qid;
 	at->guest = asks;
 	memcpy(at->hostid, data->hostid, sizeof(at->hostid));
 	memccpy(at->hostnqn, data->hostnqn, 0, sizeof(at->hostnqn));
@@ -338,6 +372,13 @@ enum rdt_exec rdt_connect_exec(struct rdt_req *req)
 	/* Several can be under way at once, since each waits for its data after its check. */
 	if (is_connected(req->qp)) {
 		req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
+		return RDT_EXEC_DONE;
+	}
+	/* Likewise: another one may have told the role of the queue since */
+	if (req->qp->want_qid == RDT_QID_ANY)
+		rdt_qpair_role(req->qp, queue_of(req));
+	if (!check_qid(req)) {
+		req->status = invalid_param(req, IN_SQE(qid));
 		return RDT_EXEC_DONE;
 	}
 	/* Copied first: on some devices the host can write to our buffer at any time. */

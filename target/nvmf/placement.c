@@ -62,8 +62,13 @@ struct rdt_reactor *rdt_place(struct rdt_target *t, bool admin)
 	r = &t->reactors[rdt_place_choose(loads, t->reactors_count)];
 	atomic_fetch_add_explicit(&r->load, 1, memory_order_relaxed);
 	if (!admin)
-		atomic_fetch_add_explicit(&r->io_load, 1, memory_order_relaxed);
+		rdt_place_io(r);
 	return r;
+}
+
+void rdt_place_io(struct rdt_reactor *r)
+{
+	atomic_fetch_add_explicit(&r->io_load, 1, memory_order_relaxed);
 }
 
 void rdt_unplace(struct rdt_reactor *r, bool admin)

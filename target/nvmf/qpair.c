@@ -167,8 +167,17 @@ static void connect_timeout(struct rd_timer *timer)
 	rdt_qpair_end(qp, RDT_END_NO_CONNECT, "no Connect within 10 s");
 }
 
+static void set_qid(struct rdt_qpair *qp, uint16_t qid)
+{
+	const struct rdt_cmd_tables *tables = qp->reactor->target->cmds;
+
+	qp->want_qid = qp->qid = qid;
+	qp->admin = qid == 0;
+	qp->cmds = qp->admin ? tables->admin : tables->io;
+}
+
 int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt_transport_ops *ops,
-		   uint16_t cm_qid, uint16_t depth)
+		   uint16_t want_qid, uint16_t depth)
 {
 	qp->magic = RDT_QPAIR_MAGIC;
 	qp->state = RDT_QP_NEW;
@@ -178,10 +187,8 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->ops = ops;
 	qp->share = &r->unassociated;
 	rdt_cell_init(qp);
-	qp->admin = cm_qid == 0;
-	qp->cmds = qp->admin ? r->target->cmds->admin : r->target->cmds->io;
-	qp->cm_qid = cm_qid;
-	qp->qid = cm_qid;
+	set_qid(qp, want_qid == RDT_QID_ANY ? 0 : want_qid);
+	qp->want_qid = want_qid;
 	qp->depth = depth;
 	qp->in_capsule_max = r->target->cfg->target.in_capsule_bytes;
 	qp->data_max = r->target->cfg->target.max_data_bytes;
@@ -229,6 +236,26 @@ void rdt_qpair_start(struct rdt_qpair *qp)
 	rdt_fresh_add(qp);
 	if (rd_timer_start(r->loop, &qp->timer, RDT_CONNECT_TIMEOUT))
 		rdt_qpair_close(qp, "out of memory");
+}
+
+void rdt_qpair_use_pool(struct rdt_qpair *qp, struct rdt_req_pool *pool)
+{
+	bool waits = qp->starved;
+
+	if (waits)
+		rdt_req_pool_unwait(qp->req_pool, qp);
+	qp->req_pool = pool;
+	if (waits)
+		rdt_req_pool_wait(pool, qp);
+}
+
+void rdt_qpair_role(struct rdt_qpair *qp, uint16_t qid)
+{
+	assert(qp->want_qid == RDT_QID_ANY);
+	set_qid(qp, qid);
+	if (!qp->admin)
+		rdt_place_io(qp->reactor);
+	qp->ops->role(qp);
 }
 
 void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qid, uint16_t sqsize,
@@ -302,7 +329,7 @@ static struct rdt_req *take_req(struct rdt_qpair *qp)
 
 void rdt_qpair_put(struct rdt_qpair *qp, struct rdt_req *req)
 {
-	struct rdt_req_pool *pool = qp->req_pool;
+	struct rdt_req_pool *pool = req->home;
 	struct rdt_req *last = qp->reqs[--qp->used];
 
 	qp->reqs[req->index] = last;

@@ -27,6 +27,8 @@ struct rdt_reactor;
 struct rdt_req_pool;
 
 #define RDT_CONNECT_TIMEOUT (10 * RD_NSEC_PER_SEC) /* from accept to the end of Connect */
+/* The transport does not know the queue ID, which Connect tells. */
+#define RDT_QID_ANY 0xffffu
 /* after the admin queue has ended: time for the host to disconnect its I/O queues */
 #define RDT_LEAVE_WAIT (500 * RD_NSEC_PER_MSEC)
 
@@ -64,13 +66,13 @@ enum rdt_qp_state {
 struct rdt_qpair {
 	uint32_t magic;
 	uint8_t state; /* enum rdt_qp_state */
-	bool admin;    /* from the connection's private data; Connect must agree */
+	bool admin;    /* also while that is not known: @want_qid */
 	bool transport_closed;
 	bool sqflow_off;
 	bool late;   /* a transfer is beyond its deadline: stall watchdog */
 	bool fresh;  /* without a Connect or not authenticated: in reactor->fresh and site->fresh */
 	bool traced; /* log every state change of every command */
-	uint16_t cm_qid;
+	uint16_t want_qid; /* which Connect must have; RDT_QID_ANY: its Connect tells */
 	uint16_t qid;
 	uint16_t depth;  /* number of RECVs and requests */
 	uint16_t sqsize; /* entries by Connect; 0 before */
@@ -96,7 +98,7 @@ struct rdt_qpair {
 	struct rdt_listener *listener; /* NULL in tests */
 	struct sockaddr_storage local;
 	struct sockaddr_storage remote;
-	struct rdt_req_pool *req_pool; /* set by the transport before the first command */
+	struct rdt_req_pool *req_pool; /* rdt_qpair_use_pool() */
 	struct rdt_req **reqs;         /* [depth]; the first @used are in use, in no order */
 	unsigned int used;
 	unsigned int used_aer; /* of @used: AERs that wait for an event */
@@ -134,9 +136,14 @@ struct rdt_qpair {
 /* Has its connection ended, as far as that can be known now? */
 bool rdt_qpair_over(const struct rdt_qpair *qp);
 int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt_transport_ops *ops,
-		   uint16_t cm_qid, uint16_t depth);
+		   uint16_t want_qid, uint16_t depth);
 void rdt_qpair_fini(struct rdt_qpair *qp);  /* undoes rdt_qpair_init(); for transports */
 void rdt_qpair_start(struct rdt_qpair *qp); /* from now on the transport can send answers */
+/* Take requests from @pool; those in use go back to the pool that they are from. Before the first
+ * command, and in ops->role(). */
+void rdt_qpair_use_pool(struct rdt_qpair *qp, struct rdt_req_pool *pool);
+/* @qp, with RDT_QID_ANY, has a Connect that is executed: from now on it is this queue. */
+void rdt_qpair_role(struct rdt_qpair *qp, uint16_t qid);
 void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qid, uint16_t sqsize,
 			 bool sqflow_off);
 /* @qp, in RDT_QP_AUTH, is authenticated. */

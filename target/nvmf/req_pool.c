@@ -85,6 +85,7 @@ RD_COLD struct rdt_req *rdt_req_pool_more(struct rdt_req_pool *pool)
 	chunk = SLIST_FIRST(&pool->chunks);
 	req = request_at(pool, chunk, chunk->made++);
 	rdt_req_init(req);
+	req->home = pool;
 	if (pool->mem->init)
 		pool->mem->init(chunk, req);
 	SLIST_INSERT_HEAD(&pool->free, req, next);

@@ -26,6 +26,7 @@ struct rdt_listener;
 struct rdt_ns;
 struct rdt_ns_channel;
 struct rdt_qos_queue;
+struct rdt_req_pool;
 struct rdt_resv_part;
 struct rdt_target;
 
@@ -160,7 +161,8 @@ struct rdt_req {
 	struct rdt_capsule *cap;        /* until its in-capsule data was used */
 	struct rdt_ns *ns;              /* set by rdt_ns_take(), released at the end */
 	struct rdt_ns_channel *channel; /* of @ns, valid as long as @ns */
-	SLIST_ENTRY(rdt_req) next;      /* pool->free */
+	struct rdt_req_pool *home;
+	SLIST_ENTRY(rdt_req) next; /* home->free */
 	struct nvme_sqe sqe;
 	struct rdt_bio bio;
 

@@ -59,6 +59,10 @@ struct rdt_transport_ops {
 	/* What the controller of @qp says of the transport in Identify: SGLS, and of an I/O
 	 * controller IOCCSZ, ICDOFF and MSDBD. @id is zeroed there. */
 	void (*identify)(const struct rdt_qpair *qp, struct nvme_id_ctrl *id);
+	/* Of a transport that does not know queue IDs (RDT_QID_ANY): the Connect that is executed
+	 * has told it, and qp->admin. May change what the queue uses: rdt_qpair_use_pool(). NULL
+	 * for other transports. */
+	void (*role)(struct rdt_qpair *qp);
 	/* Called once after Connect: qp->share is the share of the host. */
 	void (*joined)(struct rdt_qpair *qp);
 	/* The memory of the capsule may be used for the next command. */

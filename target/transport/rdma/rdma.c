@@ -794,7 +794,7 @@ int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 	if (!rc->rdev)
 		return -ENOMEM;
 	rc->rdev->conns++;
-	rc->qp.req_pool = &rc->rdev->reqs[rc->qp.admin];
+	rdt_qpair_use_pool(&rc->qp, &rc->rdev->reqs[rc->qp.admin]);
 	err = rdt_rdma_recvs_create(rc);
 	if (err)
 		return err;

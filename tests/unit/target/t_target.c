@@ -246,6 +246,11 @@ static void respond(struct rdt_req *req, bool with_data)
 	c->responds[c->responds_count++] = req;
 }
 
+static void role(struct rdt_qpair *qp)
+{
+	to_conn(qp)->roles++;
+}
+
 static void joined(struct rdt_qpair *qp)
 {
 }
@@ -302,6 +307,7 @@ static const struct rdt_transport_ops fake_ops = {
 	.fetch_cancel = fetch_cancel,
 	.respond = respond,
 	.identify = rdt_rdma_identify,
+	.role = role,
 	.joined = joined,
 	.capsule_done = capsule_done,
 	.close = close_conn,
@@ -339,7 +345,7 @@ static bool conn_pump(struct t_conn *c)
 	return moved;
 }
 
-struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_qid, uint16_t depth)
+struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t qid, uint16_t depth)
 {
 	struct rdt_reactor *r = &env->t->reactors[reactor];
 	struct t_conn *c = calloc(1, sizeof(*c));
@@ -347,8 +353,8 @@ struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_q
 
 	must(c != NULL);
 	c->env = env;
-	must(rdt_qpair_init(&c->qp, r, &fake_ops, cm_qid, depth) == 0);
-	c->qp.req_pool = &env->reqs[reactor];
+	must(rdt_qpair_init(&c->qp, r, &fake_ops, qid, depth) == 0);
+	rdt_qpair_use_pool(&c->qp, &env->reqs[reactor]);
 	rd_addr_parse("192.0.2.1", 4420, &c->qp.local);
 	rd_addr_parse("192.0.2.2", 1024, &c->qp.remote);
 	c->caps = calloc(depth, sizeof(*c->caps));
@@ -364,7 +370,8 @@ struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_q
 	}
 	c->next_cid = 0x1000;
 	atomic_fetch_add(&r->load, 1);
-	atomic_fetch_add(&r->io_load, cm_qid ? 1 : 0);
+	if (!c->qp.admin)
+		rdt_place_io(r);
 	rdt_qpair_start(&c->qp);
 	return c;
 }
@@ -812,7 +819,7 @@ void t_connect_sqe(struct t_conn *c, struct nvme_sqe *sqe, struct nvmf_connect_d
 	strcpy(data->hostnqn, T_HOST);
 	t_sqe(c, sqe, NVMF_OPCODE, data, sizeof(*data));
 	con->fctype = nvme_fabrics_type_connect;
-	con->qid = htole16(c->qp.cm_qid);
+	con->qid = htole16(c->qp.want_qid);
 	con->sqsize = htole16(c->qp.depth - 1);
 }
 

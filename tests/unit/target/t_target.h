@@ -18,6 +18,7 @@
 #include "target/nvmf/listener.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/ns.h"
+#include "target/nvmf/placement.h"
 #include "target/nvmf/pool.h"
 #include "target/nvmf/qpair.h"
 #include "target/nvmf/reactor.h"
@@ -157,9 +158,10 @@ struct t_conn {
 	unsigned int caps_out_at_answer; /* value of @caps_out when the last answer was posted */
 	bool hold_fetch;
 	bool hold_respond;
-	bool peer_closed; /* the host has closed it, but the reactor does not know yet */
-	bool no_recv;     /* posting a RECV again fails and loses the connection */
-	bool no_read;     /* starting a fetch fails and loses the connection */
+	bool peer_closed;   /* the host has closed it, but the reactor does not know yet */
+	bool no_recv;       /* posting a RECV again fails and loses the connection */
+	bool no_read;       /* starting a fetch fails and loses the connection */
+	unsigned int roles; /* how often its role was told */
 	bool closing;
 	bool closed;
 	bool *gone;                         /* set to true when destroyed */
@@ -194,7 +196,8 @@ unsigned int t_ctrls_staying(const struct rdt_subsys *ss);
  * in one turn at most. */
 unsigned int t_ctrls_most_ended(struct t_env *env);
 
-struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t cm_qid, uint16_t depth);
+/* @qid: which Connect must have; RDT_QID_ANY: its Connect tells. */
+struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t qid, uint16_t depth);
 void t_conn_cut(struct t_conn *c); /* the host loses the connection */
 
 /* Fill in a command with a new CID. @len > 0: a keyed SGL with remote invalidation; 0: none. */

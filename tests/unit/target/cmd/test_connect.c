@@ -313,7 +313,74 @@ static void no_host_identifier(void)
 	t_env_free(env);
 }
 
+static struct t_answer connect_queue(struct t_conn *c, uint16_t cntlid, uint16_t qid)
+{
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+
+	t_connect_sqe(c, &sqe, &data, cntlid);
+	((struct nvmf_connect_sqe *)&sqe)->qid = htole16(qid);
+	return t_exec(c, &sqe);
+}
+
+/* Over some transports only the Connect tells which queue a connection is. */
+static void role_by_connect(void)
+{
+	T_ENV(env);
+	struct t_conn *admin = t_conn_new(env, 0, RDT_QID_ANY, 32);
+	struct t_conn *io = t_conn_new(env, 1, RDT_QID_ANY, 32);
+	struct t_answer a = connect_queue(admin, NVMF_CNTLID_DYNAMIC, 5);
+	uint8_t data[512];
+	uint16_t cntlid;
+
+	CU_ASSERT_EQUAL(t_status(&a), INVALID_PARAM); /* of four queues */
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result), offsetof(struct nvmf_connect_sqe, qid));
+	a = connect_queue(admin, NVMF_CNTLID_DYNAMIC, 0);
+	CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
+	cntlid = (uint16_t)le32toh(a.cqe.result);
+	CU_ASSERT_TRUE(admin->qp.admin);
+	t_enable(admin);
+	/* A placed connection counts as an I/O queue when it is one. */
+	CU_ASSERT_EQUAL(atomic_load(&env->t->reactors[1].io_load), 0);
+	a = connect_queue(io, cntlid, 3);
+	CU_ASSERT_EQUAL_FATAL(t_status(&a), 0);
+	CU_ASSERT_FALSE(io->qp.admin);
+	CU_ASSERT_EQUAL(io->qp.qid, 3);
+	CU_ASSERT_EQUAL(admin->roles, 1);
+	CU_ASSERT_EQUAL(io->roles, 1);
+	CU_ASSERT_EQUAL(atomic_load(&env->t->reactors[1].io_load), 1);
+	CU_ASSERT_EQUAL(t_rw(io, false, 0, 1, data), 0);
+}
+
+/* A Connect that was refused has told the role. The next one must keep it, also if it was checked
+ * before that. */
+static void role_is_told_once(void)
+{
+	T_ENV(env);
+	struct t_conn *c = t_conn_new(env, 0, RDT_QID_ANY, 64);
+	struct nvmf_connect_data data[2];
+	struct nvme_sqe sqe[2];
+	struct t_answer a;
+
+	for (uint16_t i = 0; i < 2; i++) {
+		t_connect_sqe(c, &sqe[i], &data[i], i ? NVMF_CNTLID_DYNAMIC : 7);
+		((struct nvmf_connect_sqe *)&sqe[i])->qid = htole16(i ? 0 : 1);
+		t_send(c, &sqe[i], NULL, 0);
+	}
+	t_turn(env);
+	a = t_answer(c);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result),
+			1u << 16 | offsetof(struct nvmf_connect_data, cntlid));
+	a = t_answer(c);
+	CU_ASSERT_EQUAL(t_status(&a), INVALID_PARAM);
+	CU_ASSERT_EQUAL(le32toh(a.cqe.result), offsetof(struct nvmf_connect_sqe, qid));
+	CU_ASSERT_EQUAL(c->roles, 1);
+	CU_ASSERT_EQUAL(c->qp.want_qid, 1);
+}
+
 const struct t_case t_connect_cases[] = {
+	{"a queue learns its role from Connect", role_by_connect},
+	{"a queue learns its role once", role_is_told_once},
 	{"a Host Identifier of 0 is refused", no_host_identifier},
 	{"the captured Connect of a Linux host is answered as captured", golden_connect},
 	{"of two Connects at once the second one is refused", two_at_once},
