@@ -26,20 +26,10 @@
 #include "target/nvmf/qpair.h"
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/target.h"
+#include "target/nvmf/transport.h"
 #include "target/config/tgt_limits.h"
 
 #define SUBSYS_COST 16u /* of asking one subsystem whether it allows the host: admin_turn.h */
-
-static uint8_t prtype(const struct rdt_listener *l)
-{
-	if (l->fab < RDT_FAB_VERBS)
-		return NVMF_RDMA_PRTYPE_IWARP;
-	if (!l->prtype)
-		return NVMF_RDMA_PRTYPE_NOT_SPECIFIED;
-	if (strcmp(l->prtype, "iwarp") == 0)
-		return NVMF_RDMA_PRTYPE_IWARP;
-	return strcmp(l->prtype, "ib") == 0 ? NVMF_RDMA_PRTYPE_IB : NVMF_RDMA_PRTYPE_ROCEV2;
-}
 
 int rdt_referrals_set(struct rdt_target *t, const struct rdt_referral_config *list,
 		      unsigned int count)
@@ -73,7 +63,6 @@ static void fill_addr(struct nvmf_disc_log_entry *e, const struct sockaddr *boun
 {
 	char host[RD_ADDR_TEXT];
 
-	e->trtype = NVMF_TRTYPE_RDMA;
 	e->adrfam = bound->sa_family == AF_INET6 ? NVMF_ADDR_FAMILY_IP6 : NVMF_ADDR_FAMILY_IP4;
 	e->cntlid = htole16(NVMF_CNTLID_DYNAMIC);
 	e->asqsz = htole16(32);
@@ -81,18 +70,17 @@ static void fill_addr(struct nvmf_disc_log_entry *e, const struct sockaddr *boun
 	rd_addr_format_host(shown_addr, host);
 	host[strcspn(host, "%")] = '\0'; /* the scope is an interface of this machine */
 	memccpy(e->traddr, host, 0, sizeof(e->traddr));
-	e->tsas.rdma.qptype = NVMF_RDMA_QPTYPE_CONNECTED;
-	e->tsas.rdma.cms = NVMF_RDMA_CMS_RDMA_CM;
 }
 
-static void fill_referral(struct nvmf_disc_log_entry *e, const struct rdt_referral *r)
+static void fill_referral(struct nvmf_disc_log_entry *e, const struct rdt_target *t,
+			  const struct rdt_referral *r)
 {
 	memset(e, 0, sizeof(*e));
+	t->transport->describe(NULL, e);
 	fill_addr(e, (const struct sockaddr *)&r->addr, (const struct sockaddr *)&r->addr);
 	e->subtype = NVME_NQN_DISC;
 	e->treq = NVMF_TREQ_NOT_SPECIFIED;
 	memccpy(e->subnqn, NVMF_DISC_NQN, 0, sizeof(e->subnqn));
-	e->tsas.rdma.prtype = NVMF_RDMA_PRTYPE_NOT_SPECIFIED;
 }
 
 /* Persistent connections are supported (EPCSD). All listeners report the same log (DUPRETINFO)
@@ -114,10 +102,10 @@ static void fill_entry(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp
 	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
 
 	memset(e, 0, sizeof(*e));
+	l->target->transport->describe(l, e);
 	fill_addr(e, addr, rd_addr_is_any(addr) ? (const struct sockaddr *)&qp->local : addr);
 	e->treq = NVMF_TREQ_NOT_SPECIFIED | NVMF_TREQ_DISABLE_SQFLOW;
 	e->portid = htole16(l->portid);
-	e->tsas.rdma.prtype = prtype(l);
 }
 
 /* ---- what a generation consists of ---- */
@@ -340,7 +328,7 @@ static void put_entries(const struct rdt_qpair *qp, const struct disc_page *page
 	for (uint64_t n = first; n < last && n < first + page->listeners; n++)
 		put_listener(qp, page, n, last, out);
 	for (uint64_t n = first > page->entries ? first : page->entries; n < end; n++) {
-		fill_referral(&e, &page->order->referrals[n - page->entries]);
+		fill_referral(&e, qp->reactor->target, &page->order->referrals[n - page->entries]);
 		put_entry(out, n, &e);
 	}
 }

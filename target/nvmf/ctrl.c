@@ -302,6 +302,7 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 	ctrl->log = admin->log;
 	ctrl->admin = admin;
 	ctrl->listener = admin->listener;
+	ctrl->trtype = admin->ops->trtype;
 	ctrl->end_msg.fn = end_msg;
 	ctrl->fence_msg.fn = fence_msg;
 	ctrl->state = RDT_CTRL_DISABLED;
@@ -650,14 +651,15 @@ void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, enum rdt_end end, const char *why)
 /* ---- error log (any reactor) ---- */
 
 /* The next entry; the log's lock is held. */
-static struct nvme_error_log_page *next_entry(struct rdt_error_log *log)
+static struct nvme_error_log_page *next_entry(struct rdt_ctrl *ctrl)
 {
+	struct rdt_error_log *log = &ctrl->errors;
 	struct nvme_error_log_page *e = &log->ring[log->count % RDT_ERROR_LOG];
 
 	log->count++;
 	memset(e, 0, sizeof(*e));
 	e->error_count = htole64(log->count);
-	e->trtype = NVMF_TRTYPE_RDMA;
+	e->trtype = ctrl->trtype;
 	return e;
 }
 
@@ -667,7 +669,7 @@ void rdt_ctrl_log_ns_error(struct rdt_ctrl *ctrl, uint32_t nsid, struct nvme_sta
 	struct nvme_error_log_page *e;
 
 	pthread_mutex_lock(&log->lock);
-	e = next_entry(log);
+	e = next_entry(ctrl);
 	e->sqid = htole16(NO_COMMAND);
 	e->cmdid = htole16(NO_COMMAND);
 	e->status_field = nvme_status_to_wire(st);
@@ -682,7 +684,7 @@ void rdt_ctrl_log_error(struct rdt_ctrl *ctrl, const struct rdt_req *req)
 	struct nvme_error_log_page *e;
 
 	pthread_mutex_lock(&log->lock);
-	e = next_entry(log);
+	e = next_entry(ctrl);
 	e->sqid = htole16(req->qp->qid);
 	e->cmdid = req->sqe.cid;
 	e->status_field = nvme_status_to_wire(req->status);

@@ -114,6 +114,7 @@ struct rdt_ctrl {
 	uint8_t hostid[16];
 	char hostnqn[NVMF_NQN_MAX + 1];
 	struct rdt_listener *listener; /* of the admin connection; NULL in tests */
+	uint8_t trtype;                /* NVMF_TRTYPE_ of the admin connection */
 	bool proven;    /* its host need not authenticate, or has; guarded by subsys->lock */
 	bool announced; /* the event "connected" was sent */
 	struct rdt_slots hidden; /* namespaces; written under subsys->lock */

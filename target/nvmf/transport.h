@@ -38,6 +38,7 @@ struct rdt_capsule {
 
 struct rdt_transport_ops {
 	const char *name;
+	uint8_t trtype; /* NVMF_TRTYPE_ of this transport */
 
 	/*
 	 * Read the data pointer of req->sqe: sets req->data_at, req->sgl_len and, for in-capsule
@@ -90,7 +91,10 @@ struct rdt_transport {
 	 */
 	int (*listen)(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size);
 	void (*tell)(const struct rdt_listener *l); /* logs the address and provider */
-	void (*unlisten)(struct rdt_listener *l);   /* keeps its connections; may be repeated */
+	/* What a record of the discovery log says of the transport: TRTYPE and TSAS. @l: NULL for
+	 * another discovery service; otherwise one that is shown, read by reactors. */
+	void (*describe)(const struct rdt_listener *l, struct nvmf_disc_log_entry *e);
+	void (*unlisten)(struct rdt_listener *l); /* keeps its connections; may be repeated */
 	/* after the last unlisten, with the reactors stopped */
 	void (*close)(struct rdt_target *t);
 

@@ -748,6 +748,7 @@ static void destroy_rdma_conn(struct rdt_qpair *qp)
 
 static const struct rdt_transport_ops rdma_qpair_ops = {
 	.name = "rdma",
+	.trtype = NVMF_TRTYPE_RDMA,
 	.parse_sgl = rdt_rdma_parse_sgl,
 	.fetch = rdma_fetch,
 	.fetch_cancel = rdma_fetch_cancel,

@@ -465,6 +465,25 @@ static void rdma_tell(const struct rdt_listener *l)
 		  rd_addr_format((const struct sockaddr *)&l->addr, text), l->lis->fab->ops->name);
 }
 
+static uint8_t prtype(const struct rdt_listener *l)
+{
+	if (l->fab < RDT_FAB_VERBS)
+		return NVMF_RDMA_PRTYPE_IWARP;
+	if (!l->prtype)
+		return NVMF_RDMA_PRTYPE_NOT_SPECIFIED;
+	if (strcmp(l->prtype, "iwarp") == 0)
+		return NVMF_RDMA_PRTYPE_IWARP;
+	return strcmp(l->prtype, "ib") == 0 ? NVMF_RDMA_PRTYPE_IB : NVMF_RDMA_PRTYPE_ROCEV2;
+}
+
+static void rdma_describe(const struct rdt_listener *l, struct nvmf_disc_log_entry *e)
+{
+	e->trtype = NVMF_TRTYPE_RDMA;
+	e->tsas.rdma.qptype = NVMF_RDMA_QPTYPE_CONNECTED;
+	e->tsas.rdma.cms = NVMF_RDMA_CMS_RDMA_CM;
+	e->tsas.rdma.prtype = l ? prtype(l) : NVMF_RDMA_PRTYPE_NOT_SPECIFIED;
+}
+
 static void rdma_unlisten(struct rdt_listener *l)
 {
 	rd_fab_unlisten(&l->lis);
@@ -495,6 +514,7 @@ const struct rdt_transport rdt_rdma_transport = {
 	.choose = rdma_choose,
 	.listen = rdma_listen,
 	.tell = rdma_tell,
+	.describe = rdma_describe,
 	.unlisten = rdma_unlisten,
 	.close = rdma_close,
 	.reactor_init = rdt_rdma_init,

@@ -302,6 +302,7 @@ static bool peer_closed(const struct rdt_qpair *qp)
 /* Its hosts use keyed descriptors, as those of RDMA. */
 static const struct rdt_transport_ops fake_ops = {
 	.name = "fake",
+	.trtype = NVMF_TRTYPE_RDMA,
 	.parse_sgl = rdt_rdma_parse_sgl,
 	.fetch = fetch,
 	.fetch_cancel = fetch_cancel,

@@ -87,7 +87,7 @@ static void discovery_log_is_kept(void)
 {
 	struct t_env *env = t_env_new();
 	struct rdt_subsys *ss = env->t->subsys[0];
-	struct rdt_listener listener = {.portid = 1, .addr.ss_family = AF_INET};
+	struct rdt_listener listener = {.target = env->t, .portid = 1, .addr.ss_family = AF_INET};
 	struct t_conn *c = t_discovery_new(env, T_HOST);
 
 	TAILQ_INSERT_TAIL(&env->t->listeners, &listener, link);

@@ -152,6 +152,7 @@ static void discovery_log(void)
 	rd_addr_parse("0.0.0.0", 4421, &listeners[1].addr);
 	rd_addr_parse("::", 4422, &listeners[2].addr);
 	for (unsigned int i = 0; i < 3; i++) {
+		listeners[i].target = env->t;
 		listeners[i].portid = (uint16_t)(i + 1);
 		TAILQ_INSERT_TAIL(&env->t->listeners, &listeners[i], link);
 	}
