@@ -41,8 +41,10 @@ int rdt_referrals_set(struct rdt_target *t, const struct rdt_referral_config *li
 	if (!next)
 		return -ENOMEM;
 	/* The addresses were checked with the configuration */
-	for (unsigned int i = 0; i < count; i++)
+	for (unsigned int i = 0; i < count; i++) {
+		next[i].transport = t->transports[list[i].transport];
 		rd_addr_parse(list[i].address, list[i].port, &next[i].addr);
+	}
 	pthread_mutex_lock(&t->disc.lock);
 	same = count == t->referrals_count;
 	for (unsigned int i = 0; i < count && same; i++)
@@ -72,11 +74,10 @@ static void fill_addr(struct nvmf_disc_log_entry *e, const struct sockaddr *boun
 	memccpy(e->traddr, host, 0, sizeof(e->traddr));
 }
 
-static void fill_referral(struct nvmf_disc_log_entry *e, const struct rdt_target *t,
-			  const struct rdt_referral *r)
+static void fill_referral(struct nvmf_disc_log_entry *e, const struct rdt_referral *r)
 {
 	memset(e, 0, sizeof(*e));
-	t->transport->describe(NULL, e);
+	r->transport->describe(NULL, e);
 	fill_addr(e, (const struct sockaddr *)&r->addr, (const struct sockaddr *)&r->addr);
 	e->subtype = NVME_NQN_DISC;
 	e->treq = NVMF_TREQ_NOT_SPECIFIED;
@@ -102,7 +103,7 @@ static void fill_entry(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp
 	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
 
 	memset(e, 0, sizeof(*e));
-	l->target->transport->describe(l, e);
+	l->transport->describe(l, e);
 	fill_addr(e, addr, rd_addr_is_any(addr) ? (const struct sockaddr *)&qp->local : addr);
 	e->treq = NVMF_TREQ_NOT_SPECIFIED | NVMF_TREQ_DISABLE_SQFLOW;
 	e->portid = htole16(l->portid);
@@ -328,7 +329,7 @@ static void put_entries(const struct rdt_qpair *qp, const struct disc_page *page
 	for (uint64_t n = first; n < last && n < first + page->listeners; n++)
 		put_listener(qp, page, n, last, out);
 	for (uint64_t n = first > page->entries ? first : page->entries; n < end; n++) {
-		fill_referral(&e, qp->reactor->target, &page->order->referrals[n - page->entries]);
+		fill_referral(&e, &page->order->referrals[n - page->entries]);
 		put_entry(out, n, &e);
 	}
 }

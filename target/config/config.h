@@ -44,7 +44,11 @@ struct rdt_ana_config { /* ANA state of one group on one listener */
 	enum rdt_ana_state_config state;
 };
 
+/* Kinds of transports: the places of a transport in the tables of a target and of its reactors. */
+enum rdt_transport_kind { RDT_TRANSPORT_RDMA };
+
 struct rdt_listener_config {
+	enum rdt_transport_kind transport;
 	const char *address; /* numeric address; 0.0.0.0 and :: are wildcards */
 	uint16_t port;       /* 0: any free port */
 	enum rdt_provider provider;
@@ -245,6 +249,7 @@ struct rdt_subsys_config {
 };
 
 struct rdt_referral_config { /* another discovery service */
+	enum rdt_transport_kind transport;
 	const char *address;
 	uint16_t port; /* default 4420 */
 };

@@ -35,6 +35,7 @@
 #define RDT_ANATT_S    10u /* ANATT */
 
 /* data pointers */
+#define RDT_TRANSPORTS    4u  /* kinds of transports */
 #define RDT_MSDBD_MAX     64u /* maximum of keyed descriptors per command */
 #define RDT_MSDBD_DEFAULT 16u
 

@@ -121,14 +121,14 @@ static int open_new(struct plan *p)
 		if (err)
 			return err;
 		if (!l->wait_err && port_conflicts(p, l))
-			p->t->transport->unlisten(l);
+			l->transport->unlisten(l);
 	}
 	for (unsigned int i = 0; i < p->count && !err; i++) {
 		const struct item *item = &p->items[i];
 
 		if (!item->new)
 			continue;
-		err = p->t->transport->listen(
+		err = item->new->transport->listen(
 			item->new, item->now && !item->now->wait_err ? bound(item->now) : NULL,
 			text, sizeof(text));
 		if (err)
@@ -148,8 +148,8 @@ static void undo_listeners(struct plan *p)
 			rdt_listener_keep(p->items[i].new);
 	TAILQ_FOREACH (l, &p->t->listeners, link) {
 		rdt_listener_stay(l);
-		if (!l->lis && !l->wait_err &&
-		    p->t->transport->listen(l, bound(l), text, sizeof(text)))
+		if (!l->listening && !l->wait_err &&
+		    l->transport->listen(l, bound(l), text, sizeof(text)))
 			rdt_reload_problem(p->rl, "%s; it listened there before", text);
 	}
 }
@@ -170,7 +170,7 @@ static void commit_listeners(struct plan *p, struct rdt_reload_listeners *done)
 
 		if (item->new) {
 			rdt_listener_show(item->new);
-			p->t->transport->tell(item->new);
+			rdt_listener_tell(item->new);
 			done->added++;
 		} else {
 			done->settings += (unsigned int)rdt_ana_set(p->t, item->now,

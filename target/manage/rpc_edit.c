@@ -667,7 +667,7 @@ static bool listener_matches(const struct rdt_listener *l, const char *address, 
 	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
 
 	return (!address || strcmp(l->cfg->address, address) == 0) &&
-	       (port < 0 || l->cfg->port == port || (l->lis && rd_addr_port(addr) == port));
+	       (port < 0 || l->cfg->port == port || (l->listening && rd_addr_port(addr) == port));
 }
 
 /* A state that is not listed is optimized: removes the entry, then adds one if needed. */

@@ -460,10 +460,10 @@ static json_t *listener_json(const struct rdt_listener *l)
 	o = json_pack("{s:i, s:s, s:i, s:s, s:s, s:o, s:s}", "portid", (int)l->portid, "address",
 		      l->wait_err ? l->cfg->address : rd_addr_format_host(addr, host), "port",
 		      l->wait_err ? (int)l->cfg->port : (int)rd_addr_port(addr), "provider",
-		      l->fab == RDT_FAB_IWARP ? "iwarp" : "verbs", "state",
-		      l->wait_err ? "waiting"
-		      : l->lis    ? "listening"
-				  : "closed",
+		      l->transport->provider(l), "state",
+		      l->wait_err    ? "waiting"
+		      : l->listening ? "listening"
+				     : "closed",
 		      "ana", ana, "ana_states", rdt_ana_text(l, text));
 	if (l->wait_err)
 		json_object_set_new(o, "reason", json_string(strerror(-l->wait_err)));

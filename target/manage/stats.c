@@ -390,7 +390,7 @@ static void copy_listeners(struct rdt_stats *stats, const struct rdt_target *t)
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		struct rdt_stats_listener *copy = &stats->listeners[stats->listeners_count++];
 
-		copy->listening = l->lis && !l->wait_err;
+		copy->listening = l->listening && !l->wait_err;
 		for (unsigned int g = 1; g <= RDT_ANA_GROUPS; g++)
 			copy->ana[g] = (uint8_t)rdt_ana_told_by(t, l, g);
 		copy->address = copy_text(stats, listener_name(l, text));

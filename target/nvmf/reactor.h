@@ -19,12 +19,12 @@
 #include "stall.h"
 #include "req_latency.h"
 #include "stallers.h"
+#include "target/config/tgt_limits.h"
 
 struct rdt_disc_order;
 struct rdt_engines;
 struct rdt_ns_channel;
 struct rdt_qpair;
-struct rdt_rdma;
 struct rdt_target;
 
 struct rdt_status_line { /* answer of a reactor to SIGUSR1 */
@@ -37,9 +37,8 @@ struct rdt_status_line { /* answer of a reactor to SIGUSR1 */
 	uint64_t scratch_used;
 	unsigned int waiting;
 	unsigned int limited;
-	unsigned int mrs;
-	unsigned int capsules; /* RECVs of pools with commands */
-	uint64_t reads;        /* commands since the start; also @writes */
+	char transports[128]; /* what they say: " NAME=VALUE", and so on */
+	uint64_t reads;       /* commands since the start; also @writes */
 	uint64_t writes;
 };
 
@@ -89,8 +88,8 @@ struct rdt_reactor {
 	TAILQ_HEAD(, rdt_ns_channel) channels; /* all open channels; leaving ones first */
 	unsigned int channels_count;
 	struct rd_defer ns_leave; /* checks whether a leaving namespace has no requests left */
-	struct rdt_rdma *rdma;
-	struct rdt_disc_order *disc_order; /* cmd/discovery.c */
+	void *transport_state[RDT_TRANSPORTS]; /* by kind */
+	struct rdt_disc_order *disc_order;     /* cmd/discovery.c */
 
 	TAILQ_HEAD(, rdt_qpair) qpairs;
 	unsigned int qpairs_count;

@@ -47,9 +47,11 @@ struct rdt_timing_query;
 struct rdt_transport;
 
 struct rdt_referral {
+	const struct rdt_transport *transport;
 	struct sockaddr_storage addr;
 };
 
+struct rd_fab;
 struct rd_fab_iwarp_opts;
 
 /* The services that a target uses of its surroundings. A member that is NULL or 0 stands for the
@@ -60,6 +62,8 @@ struct rdt_env {
 	/* Opens the fabric that the provider iwarp stands for. NULL: rd_fab_iwarp_open(). */
 	int (*fab_open)(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts,
 			struct rd_fab **out);
+	/* [RDT_TRANSPORTS], by kind; entries may be NULL. NULL: those of this program. */
+	const struct rdt_transport *const *transports;
 	/* Opens the backend of a namespace. NULL: rdt_bdev_open(). */
 	int (*bdev_open)(struct rdt_target *target, const struct rdt_ns_config *cfg,
 			 struct rdt_bdev **out);
@@ -76,7 +80,9 @@ struct rdt_target {
 	LIST_HEAD(, rdt_reload) reloads; /* whose objects have not all settled */
 	struct rdt_http *http;           /* belongs to main.c; NULL: none was made */
 	const struct rdt_cmd_tables *cmds;
-	const struct rdt_transport *transport;
+	/* [RDT_TRANSPORTS], by kind; NULL: there is none. Their state of this target */
+	const struct rdt_transport *const *transports;
+	void *transport_state[RDT_TRANSPORTS];
 	struct rd_log *log;
 	struct rdt_announcer announcer;
 	struct rd_loop *loop; /* of the main thread */
@@ -118,9 +124,7 @@ struct rdt_target {
 	struct rdt_listener_list old_listeners; /* removed; freed at the end */
 	struct rd_timer listen_timer; /* some wait for their address: rdt_listeners_open() */
 	uint16_t portids;
-	struct rd_fab *fabs[RDT_FABS];          /* fabrics of the listeners, except iwarp */
-	SLIST_HEAD(, rdt_iwarp_fab) iwarp_fabs; /* iwarp fabrics of the listeners */
-	struct rdt_state *state;                /* NULL: no state_dir */
+	struct rdt_state *state; /* NULL: no state_dir */
 	struct rdt_peers peers;
 	struct rdt_auth_pool auth_pool;
 	struct rdt_guesses guesses;

@@ -18,13 +18,13 @@
 
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
+#include "target/config/config.h"
 #include "io_stats.h"
 
 struct rdt_listener;
 struct rdt_qpair;
 struct rdt_reactor;
 struct rdt_req;
-struct rdt_status_line;
 struct rdt_target;
 struct sockaddr;
 
@@ -78,34 +78,52 @@ struct rdt_transport_ops {
 	void (*destroy)(struct rdt_qpair *qp);
 };
 
-/* The seam for listeners and reactors: how a transport accepts connections. */
+/*
+ * The seam for targets, listeners and reactors: how a transport accepts connections. Its objects
+ * are found by target->transport_state[kind], listener->state and reactor->transport_state[kind].
+ * The listeners of a target may have different transports.
+ */
 struct rdt_transport {
 	const char *name;
+	enum rdt_transport_kind kind;
+
+	/* Targets: on the main thread. Returns 0 or -errno; close() also follows a failure. */
+	int (*open)(struct rdt_target *t);
+	/* after the last unlisten, with the reactors stopped */
+	void (*close)(struct rdt_target *t);
 
 	/* Listeners: on the main thread. */
-	void (*choose)(struct rdt_listener *l); /* chooses the provider of the listener */
+	/* Prepare @l for its configuration, which is its first one, or a later one of a listener
+	 * that was removed: makes l->state, or uses that again. Returns 0 or -errno. */
+	int (*prepare)(struct rdt_listener *l);
+	void (*forget)(struct rdt_listener *l); /* frees l->state, which may be NULL */
 	/*
 	 * Listen on the configured address, or on @addr if it is not NULL. Each connection is
 	 * handed to a reactor, which adopts it and calls rdt_qpair_start(). Returns 0, or -errno
 	 * with a sentence in @text.
 	 */
 	int (*listen)(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size);
-	void (*tell)(const struct rdt_listener *l); /* logs the address and provider */
+	const char *(*provider)(const struct rdt_listener *l); /* its name, for people */
 	/* What a record of the discovery log says of the transport: TRTYPE and TSAS. @l: NULL for
 	 * another discovery service; otherwise one that is shown, read by reactors. */
 	void (*describe)(const struct rdt_listener *l, struct nvmf_disc_log_entry *e);
 	void (*unlisten)(struct rdt_listener *l); /* keeps its connections; may be repeated */
-	/* after the last unlisten, with the reactors stopped */
-	void (*close)(struct rdt_target *t);
 
 	/* Reactors: on their threads. */
 	int (*reactor_init)(struct rdt_reactor *r);
-	void (*reactor_fini)(struct rdt_reactor *r); /* after its last queue pair was freed */
+	/* after its last queue pair was freed; also without an init, and after one that failed */
+	void (*reactor_fini)(struct rdt_reactor *r);
 	/* Connections are adopted a few in each turn of the loop: adopt all that were handed over
 	 * before this call. */
 	void (*reactor_catch_up)(struct rdt_reactor *r);
-	void (*reactor_status)(const struct rdt_reactor *r, struct rdt_status_line *line);
+	/* Adds to the text in @line, each figure as " NAME=VALUE". */
+	void (*reactor_status)(const struct rdt_reactor *r, char *line, size_t size);
 };
+
+/* Each transport of target @t, with the counter @i. */
+#define RDT_FOREACH_TRANSPORT(tr, t, i)                   \
+	for (unsigned int i = 0; i < RDT_TRANSPORTS; i++) \
+		if (((tr) = (t)->transports[i]))
 
 /* ---- what a transport calls ---- */
 

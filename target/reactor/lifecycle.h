@@ -59,7 +59,8 @@ struct rdt_listener *rdt_listener_new(struct rdt_target *t, const struct rdt_lis
 				      struct rdt_config *cfg_of);
 /* takes over one that is not and will not be shown; freed with the target */
 void rdt_listener_keep(struct rdt_listener *l);
-void rdt_listener_show(struct rdt_listener *l); /* add it to the discovery log */
+void rdt_listener_tell(const struct rdt_listener *l); /* logs its address and provider */
+void rdt_listener_show(struct rdt_listener *l);       /* add it to the discovery log */
 /* Remove a listener: hide it and end its connections. rdt_listener_prepare_leave() comes first; it
  * may fail, and can be undone. */
 int rdt_listener_prepare_leave(struct rdt_listener *l);

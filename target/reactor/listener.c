@@ -42,7 +42,7 @@ static struct rdt_listener *find_removed_listener(struct rdt_target *t,
 	struct rdt_listener *l;
 
 	TAILQ_FOREACH (l, &t->old_listeners, link)
-		if (rdt_listener_same_place(l->cfg, cfg))
+		if (rdt_listener_same_place(l->cfg, cfg) && l->transport->kind == cfg->transport)
 			return l;
 	return NULL;
 }
@@ -66,18 +66,31 @@ struct rdt_listener *rdt_listener_new(struct rdt_target *t, const struct rdt_lis
 		return NULL;
 	rdt_config_put(&l->cfg_of);
 	l->target = t;
+	l->transport = t->transports[cfg->transport];
 	l->cfg = cfg;
 	l->cfg_of = rdt_config_get(cfg_of);
 	if (!l->portid)
 		l->portid = ++t->portids;
-	l->target->transport->choose(l);
+	if (l->transport->prepare(l)) {
+		TAILQ_INSERT_TAIL(&t->old_listeners, l, link);
+		return NULL;
+	}
 	rdt_ana_init(l);
 	return l;
 }
 
+void rdt_listener_tell(const struct rdt_listener *l)
+{
+	char text[RD_ADDR_TEXT];
+
+	rd_notice(l->target->log, RD_LOG_MAIN, "listening on %s (%s)",
+		  rd_addr_format((const struct sockaddr *)&l->addr, text),
+		  l->transport->provider(l));
+}
+
 void rdt_listener_keep(struct rdt_listener *l)
 {
-	l->target->transport->unlisten(l);
+	l->transport->unlisten(l);
 	TAILQ_INSERT_TAIL(&l->target->old_listeners, l, link);
 }
 
@@ -113,7 +126,7 @@ static void end_connections(struct rdt_reactor *r, const struct rdt_listener *l)
 	static const char why[] = "its listener was removed";
 	struct rdt_qpair *qp, *next;
 
-	r->target->transport->reactor_catch_up(r);
+	l->transport->reactor_catch_up(r);
 	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
 		next = TAILQ_NEXT(qp, link);
 		if (qp->listener != l)
@@ -142,7 +155,7 @@ void rdt_listener_leave(struct rdt_listener *l)
 	char text[RD_ADDR_TEXT];
 
 	l->leave = NULL;
-	l->target->transport->unlisten(l);
+	l->transport->unlisten(l);
 	pthread_mutex_lock(&t->disc.lock);
 	TAILQ_REMOVE(&t->listeners, l, link);
 	pthread_mutex_unlock(&t->disc.lock);
@@ -199,13 +212,13 @@ static bool retry_listener(struct rdt_listener *l)
 {
 	struct rdt_target *t = l->target;
 	char text[512];
-	int err = t->transport->listen(l, NULL, text, sizeof(text));
+	int err = l->transport->listen(l, NULL, text, sizeof(text));
 
 	if (err && err != l->wait_err)
 		rd_warn(t->log, RD_LOG_TARGET, "%s; trying again every second", text);
 	l->wait_err = err;
 	if (!err)
-		t->transport->tell(l);
+		rdt_listener_tell(l);
 	return !err;
 }
 
@@ -237,7 +250,7 @@ int rdt_listeners_open(struct rdt_target *t)
 
 	t->listen_timer.fn = retry_listeners;
 	TAILQ_FOREACH (l, &t->listeners, link) {
-		int err = t->transport->listen(l, NULL, text, sizeof(text));
+		int err = l->transport->listen(l, NULL, text, sizeof(text));
 
 		if (address_may_come(err)) {
 			rd_warn(t->log, RD_LOG_TARGET,
@@ -252,7 +265,7 @@ int rdt_listeners_open(struct rdt_target *t)
 	}
 	TAILQ_FOREACH (l, &t->listeners, link)
 		if (!l->wait_err)
-			t->transport->tell(l);
+			rdt_listener_tell(l);
 	if (waits)
 		wait_for_addresses(t);
 	return 0;
@@ -265,7 +278,7 @@ void rdt_listeners_close(struct rdt_target *t)
 	rd_timer_stop(t->loop, &t->listen_timer);
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		l->wait_err = 0;
-		t->transport->unlisten(l);
+		l->transport->unlisten(l);
 	}
 }
 
@@ -276,7 +289,8 @@ void rdt_listeners_free(struct rdt_target *t)
 	TAILQ_CONCAT(&t->listeners, &t->old_listeners, link);
 	while ((l = TAILQ_FIRST(&t->listeners))) {
 		TAILQ_REMOVE(&t->listeners, l, link);
-		l->target->transport->unlisten(l);
+		l->transport->unlisten(l);
+		l->transport->forget(l);
 		rdt_listener_stay(l);
 		rdt_config_put(&l->cfg_of);
 		free(l);

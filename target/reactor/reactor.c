@@ -86,17 +86,17 @@ static void status_report(struct rd_msg *msg)
 	rd_notice(
 		t->log, RD_LOG_MAIN,
 		"status: reactor=%u admin_queues=%u io_queues=%u requests=%u waiting=%u limited=%u "
-		"slab_used=%llu reserve_used=%llu scratch_used=%llu mrs=%u capsules=%u reads=%llu "
-		"writes=%llu",
+		"slab_used=%llu reserve_used=%llu scratch_used=%llu%s reads=%llu writes=%llu",
 		r->index, s->admin_qpairs, s->io_qpairs, s->requests, s->waiting, s->limited,
 		(unsigned long long)s->slab_used, (unsigned long long)s->reserve_used,
-		(unsigned long long)s->scratch_used, s->mrs, s->capsules,
-		(unsigned long long)s->reads, (unsigned long long)s->writes);
+		(unsigned long long)s->scratch_used, s->transports, (unsigned long long)s->reads,
+		(unsigned long long)s->writes);
 	rdt_target_status_part(t);
 }
 
 void rdt_reactor_collect(struct rdt_reactor *r, struct rdt_status_line *s)
 {
+	const struct rdt_transport *tr;
 	const struct rdt_qpair *qp;
 
 	memset(s, 0, sizeof(*s));
@@ -112,7 +112,8 @@ void rdt_reactor_collect(struct rdt_reactor *r, struct rdt_status_line *s)
 	s->reserve_used = pool_used(&r->pools[RDT_POOL_RESERVE]);
 	s->scratch_used = pool_used(&r->pools[RDT_POOL_SCRATCH]);
 	s->limited = r->limited;
-	r->target->transport->reactor_status(r, s);
+	RDT_FOREACH_TRANSPORT(tr, r->target, i)
+	tr->reactor_status(r, s->transports, sizeof(s->transports));
 	rdt_reactor_totals(r, &s->reads, &s->writes);
 }
 
@@ -272,6 +273,17 @@ static struct rdt_ring_opts ring_opts(const struct rdt_reactor *r)
 	};
 }
 
+static int init_transports(struct rdt_reactor *r)
+{
+	const struct rdt_transport *tr;
+	int err = 0;
+
+	RDT_FOREACH_TRANSPORT(tr, r->target, i)
+	if (!err)
+		err = tr->reactor_init(r);
+	return err;
+}
+
 int rdt_reactor_setup(struct rdt_reactor *r)
 {
 	struct rdt_target *t = r->target;
@@ -301,17 +313,20 @@ int rdt_reactor_setup(struct rdt_reactor *r)
 		rdt_ns_channel_show(r, t->ns[i]);
 	}
 	rdt_place_watch(r);
-	return r->target->transport->reactor_init(r);
+	return init_transports(r);
 }
 
 void rdt_reactor_teardown(struct rdt_reactor *r)
 {
+	const struct rdt_transport *tr;
+
 	assert(TAILQ_EMPTY(&r->qpairs));
 	rdt_place_unwatch(r);
 	rdt_beat_stop(r);
 	rdt_stall_stop(r);
 	rdt_qpair_walk_cancel_all(r);
-	r->target->transport->reactor_fini(r);
+	RDT_FOREACH_TRANSPORT(tr, r->target, i)
+	tr->reactor_fini(r);
 	rdt_ns_channel_close_all(r);
 	rdt_engines_destroy(&r->engines);
 }

@@ -39,6 +39,11 @@ static const struct rdt_cmd_tables cmd_tables = {
 	.io = rdt_io_cmds,
 };
 
+/* By kind. A transport is a folder beside transport/rdma/, and a row here. */
+static const struct rdt_transport *const transports[RDT_TRANSPORTS] = {
+	[RDT_TRANSPORT_RDMA] = &rdt_rdma_transport,
+};
+
 static const struct rdt_env the_system = {0};
 
 static bool uses_engine_auto(const struct rdt_config *cfg)
@@ -86,6 +91,17 @@ static int create_subsystems(struct rdt_target *t, struct rdt_config *cfg)
 	return err;
 }
 
+static int open_transports(struct rdt_target *t)
+{
+	const struct rdt_transport *tr;
+	int err = 0;
+
+	RDT_FOREACH_TRANSPORT(tr, t, i)
+	if (!err)
+		err = tr->open(t);
+	return err;
+}
+
 int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
 		      const struct rdt_env *env, struct rdt_modules *modules,
 		      struct rdt_target **out)
@@ -96,12 +112,12 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	if (!t)
 		return err;
 	t->cmds = &cmd_tables;
-	t->transport = &rdt_rdma_transport;
 	t->cfg = rdt_config_get(cfg);
 	t->now = rdt_config_get(cfg);
 	t->log = log;
 	t->loop = loop;
 	t->env = env ? env : &the_system;
+	t->transports = t->env->transports ? t->env->transports : transports;
 	t->modules = modules;
 	t->started_ns = clock_now(t);
 	rdt_auth_pool_init(&t->auth_pool);
@@ -115,7 +131,9 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	    rd_map_init(&t->leaving_paths) || rdt_jobs_new(loop, log, t->env->run_job, &t->jobs))
 		goto err_destroy;
 	t->status_times->done = status_times;
-	err = rdt_peers_init(t);
+	err = open_transports(t);
+	if (!err)
+		err = rdt_peers_init(t);
 	if (!err)
 		err = rdt_guesses_init(&t->guesses);
 	if (err)
@@ -275,6 +293,7 @@ void rdt_target_stop(struct rdt_target *t)
 
 void rdt_target_destroy(struct rdt_target **target)
 {
+	const struct rdt_transport *tr;
 	struct rdt_target *t = *target;
 	struct rdt_subsys *ss;
 
@@ -283,7 +302,8 @@ void rdt_target_destroy(struct rdt_target **target)
 	rdt_target_stop(t);
 	rdt_jobs_end(t->jobs, UINT64_MAX / 2); /* its owner has done it where calls may hang */
 	rdt_auth_pool_fini(&t->auth_pool);
-	t->transport->close(t);
+	RDT_FOREACH_TRANSPORT(tr, t, i)
+	tr->close(t);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_fini(&t->reactors[i]);
 	for (unsigned int i = 0; i < t->subsys_count; i++) {

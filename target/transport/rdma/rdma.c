@@ -57,7 +57,7 @@ static RD_COLD void rdma_wr_failed(struct rdt_rdma_conn *rc, const struct ibv_wc
  * reactor does not wake up. */
 static void transfer_posted(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, uint32_t len)
 {
-	struct rdt_rdma *rdma = rc->qp.reactor->rdma;
+	struct rdt_rdma *rdma = rc->rdma;
 
 	stream->posted += len;
 	rdma->out++;
@@ -69,7 +69,7 @@ static void transfer_done(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stre
 			  uint64_t len)
 {
 	stream->done += len;
-	rc->qp.reactor->rdma->out -= n;
+	rc->rdma->out -= n;
 }
 
 /* ---- receiving ---- */
@@ -591,7 +591,7 @@ static void dev_free(struct rdt_rdma_dev *rdev)
 {
 	struct rdt_reactor *r = rdev->reactor;
 
-	SLIST_REMOVE(&r->rdma->devs, rdev, rdt_rdma_dev, link);
+	SLIST_REMOVE(&rdt_rdma_of(r)->devs, rdev, rdt_rdma_dev, link);
 	rd_defer_cancel(r->loop, &rdev->again);
 	reqs_free(rdev);
 	rdt_rdma_pools_free(rdev);
@@ -620,7 +620,7 @@ static struct rdt_rdma_dev *get_rdma_dev(struct rdt_reactor *r, struct rd_fab_de
 
 	if (rdev)
 		return rdev;
-	free_gone(r->rdma);
+	free_gone(rdt_rdma_of(r));
 	rdev = calloc(1, sizeof(*rdev));
 	if (!rdev)
 		return NULL;
@@ -646,7 +646,7 @@ static struct rdt_rdma_dev *get_rdma_dev(struct rdt_reactor *r, struct rd_fab_de
 	if (rd_fab_cq_arm(rdev->cq))
 		goto err_reqs;
 	dev->user = rdev;
-	SLIST_INSERT_HEAD(&r->rdma->devs, rdev, link);
+	SLIST_INSERT_HEAD(&rdt_rdma_of(r)->devs, rdev, link);
 	return rdev;
 
 err_reqs:
@@ -746,7 +746,7 @@ static void destroy_rdma_conn(struct rdt_qpair *qp)
 	rdt_rdma_conn_free(rdt_rdma_conn_of(qp));
 }
 
-static const struct rdt_transport_ops rdma_qpair_ops = {
+const struct rdt_transport_ops rdt_rdma_ops = {
 	.name = "rdma",
 	.trtype = NVMF_TRTYPE_RDMA,
 	.parse_sgl = rdt_rdma_parse_sgl,
@@ -766,8 +766,9 @@ static const struct rdt_transport_ops rdma_qpair_ops = {
 int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t qid,
 		       uint16_t depth)
 {
-	int err = rdt_qpair_init(&rc->qp, r, &rdma_qpair_ops, qid, depth);
+	int err = rdt_qpair_init(&rc->qp, r, &rdt_rdma_ops, qid, depth);
 
+	rc->rdma = rdt_rdma_of(r);
 	TAILQ_INIT(&rc->read_wait);
 	TAILQ_INIT(&rc->write_wait);
 	STAILQ_INIT(&rc->early);
@@ -828,19 +829,21 @@ void rdt_rdma_conn_free(struct rdt_rdma_conn *rc)
 
 int rdt_rdma_init(struct rdt_reactor *r)
 {
-	r->rdma = calloc(1, sizeof(*r->rdma));
-	if (!r->rdma)
+	struct rdt_rdma *rdma = calloc(1, sizeof(*rdma));
+
+	if (!rdma)
 		return -ENOMEM;
-	r->rdma->reactor = r;
-	rdt_rdma_watch_init(r->rdma);
-	rdt_rdma_adopt_init(r->rdma);
-	SLIST_INIT(&r->rdma->devs);
+	r->transport_state[RDT_TRANSPORT_RDMA] = rdma;
+	rdma->reactor = r;
+	rdt_rdma_watch_init(rdma);
+	rdt_rdma_adopt_init(rdma);
+	SLIST_INIT(&rdma->devs);
 	return rdt_rdma_open_fabs(r);
 }
 
 void rdt_rdma_fini(struct rdt_reactor *r)
 {
-	struct rdt_rdma *rdma = r->rdma;
+	struct rdt_rdma *rdma = rdt_rdma_of(r);
 	struct rdt_rdma_dev *rdev;
 
 	if (!rdma)
@@ -854,7 +857,7 @@ void rdt_rdma_fini(struct rdt_reactor *r)
 	for (int i = 0; i < RDT_FABS; i++)
 		rd_fab_close(&rdma->fabs[i]);
 	free(rdma);
-	r->rdma = NULL;
+	r->transport_state[RDT_TRANSPORT_RDMA] = NULL;
 }
 
 unsigned int rdt_rdma_mrs(const struct rdt_reactor *r)
@@ -862,7 +865,7 @@ unsigned int rdt_rdma_mrs(const struct rdt_reactor *r)
 	const struct rdt_rdma_dev *rdev;
 	unsigned int n = 0;
 
-	SLIST_FOREACH (rdev, &r->rdma->devs, link)
+	SLIST_FOREACH (rdev, &rdt_rdma_of(r)->devs, link)
 		n += rdev->mrs;
 	return n;
 }

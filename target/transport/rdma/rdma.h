@@ -87,6 +87,26 @@ struct rdt_rdma_dev {
 
 struct rdt_handoff;
 
+/* Kinds of fabrics. A reactor has one fabric of each kind; the main loop has one of each verbs
+ * kind, and one of iwarp for each set of socket options, which accepted sockets inherit. */
+enum rdt_fab_kind {
+	RDT_FAB_IWARP,
+	/* From here on verbs, with a bit for each option below that is set. */
+	RDT_FAB_VERBS,
+	RDT_FABS = RDT_FAB_VERBS + 4,
+};
+
+#define RDT_FAB_NO_INV    1
+#define RDT_FAB_NO_INLINE 2
+
+/* Of a listener. */
+struct rdt_rdma_listener {
+	struct rd_fab_listener *lis; /* NULL: not listening */
+	enum rdt_fab_kind fab;
+	const char *prtype; /* provider type of the discovery log; NULL: unknown */
+};
+
+/* Of a reactor. */
 struct rdt_rdma {
 	struct rdt_reactor *reactor;
 	STAILQ_HEAD(, rdt_handoff) handoffs; /* connection requests to adopt, in order */
@@ -181,6 +201,7 @@ struct rdt_rdma_answer {
 
 struct rdt_rdma_conn {
 	struct rdt_qpair qp;
+	struct rdt_rdma *rdma;
 	struct rd_fab_conn *conn;
 	struct rdt_rdma_dev *rdev;
 	/* the connection's own RECVs; NULL when it uses a pool */
@@ -210,6 +231,11 @@ struct rdt_rdma_conn {
 	struct rd_defer finish;
 };
 
+static inline struct rdt_rdma *rdt_rdma_of(const struct rdt_reactor *r)
+{
+	return r->transport_state[RDT_TRANSPORT_RDMA];
+}
+
 static inline struct rdt_rdma_conn *rdt_rdma_conn_of(struct rdt_qpair *qp)
 {
 	return rd_container_of(qp, struct rdt_rdma_conn, qp);
@@ -228,6 +254,7 @@ void rdt_rdma_req_fini(struct rdt_req *req); /* see struct rdt_req_mem */
 uint8_t rdt_rdma_msdbd(const struct rdt_target_config *cfg);
 
 /* rdma.c */
+extern const struct rdt_transport_ops rdt_rdma_ops;
 int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t qid,
 		       uint16_t depth);
 /* @rc->conn exists: allocate memory, the QP and RECVs */

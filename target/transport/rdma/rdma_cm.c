@@ -29,6 +29,23 @@
 
 #define ADOPT_TURN 16u /* connections that a reactor adopts in one turn of its loop */
 
+/* An iwarp fabric of the main loop. Closed only at the end, because a reload may change the options
+ * of a listener. */
+struct iwarp_fab {
+	SLIST_ENTRY(iwarp_fab) link;
+	struct rd_fab *fab;
+	char *congestion; /* or NULL */
+	uint32_t sndbuf;
+	uint32_t rcvbuf;
+	bool crc;
+};
+
+/* Of a target: the fabrics of its listeners. */
+struct rdma_target {
+	struct rd_fab *fabs[RDT_FABS]; /* except iwarp */
+	SLIST_HEAD(, iwarp_fab) iwarp_fabs;
+};
+
 struct rdt_handoff { /* a checked connection request on its way to the reactor, which frees it */
 	struct rd_msg msg;
 	STAILQ_ENTRY(rdt_handoff) link; /* rdma->handoffs */
@@ -40,6 +57,11 @@ struct rdt_handoff { /* a checked connection request on its way to the reactor, 
 	uint16_t qid;
 	uint16_t depth;
 };
+
+static struct rdma_target *target_state(const struct rdt_target *t)
+{
+	return t->transport_state[RDT_TRANSPORT_RDMA];
+}
 
 static void reject_request(struct rd_fab_req *req, enum nvmf_rdma_cm_status sts)
 {
@@ -126,12 +148,13 @@ static void adopt(struct rdt_handoff *h)
 	rc->qp.local = h->req->local;
 	rc->qp.remote = h->req->remote;
 	/* A listener that was added by a reload may be the first one of its kind. */
-	err = open_fab_kind(r->target, r->loop, h->fab, r->rdma->fabs);
+	err = open_fab_kind(r->target, r->loop, h->fab, rdt_rdma_of(r)->fabs);
 	if (err) {
 		reject_request(h->req, NVMF_RDMA_CM_NO_RSRC);
 		goto err_free;
 	}
-	err = rd_fab_req_adopt(r->rdma->fabs[h->fab], h->req, rdt_rdma_conn_event, rc, &rc->conn);
+	err = rd_fab_req_adopt(rdt_rdma_of(r)->fabs[h->fab], h->req, rdt_rdma_conn_event, rc,
+			       &rc->conn);
 	if (err)
 		goto err_free;
 	err = rdt_rdma_conn_setup(rc);
@@ -182,7 +205,7 @@ static void adopt_in_turns(struct rd_defer *defer)
 static void handoff_msg(struct rd_msg *msg)
 {
 	struct rdt_handoff *h = rd_container_of(msg, struct rdt_handoff, msg);
-	struct rdt_rdma *rdma = h->reactor->rdma;
+	struct rdt_rdma *rdma = rdt_rdma_of(h->reactor);
 
 	STAILQ_INSERT_TAIL(&rdma->handoffs, h, link);
 	rd_defer(h->reactor->loop, &rdma->adopt, RD_DEFER_WORK);
@@ -190,7 +213,7 @@ static void handoff_msg(struct rd_msg *msg)
 
 static void rdma_catch_up(struct rdt_reactor *r)
 {
-	adopt_up_to(r->rdma, UINT_MAX);
+	adopt_up_to(rdt_rdma_of(r), UINT_MAX);
 }
 
 void rdt_rdma_adopt_init(struct rdt_rdma *rdma)
@@ -283,7 +306,7 @@ static void on_conn_request(struct rd_fab_listener *lis, struct rd_fab_req *req,
 	h->reactor = rdt_place(t, qid == 0);
 	h->req = req;
 	h->listener = l;
-	h->fab = l->fab;
+	h->fab = ((struct rdt_rdma_listener *)l->state)->fab;
 	h->qid = qid;
 	h->depth = depth;
 	rd_loop_post(h->reactor->loop, &h->msg);
@@ -314,10 +337,22 @@ static enum rdt_fab_kind choose_fab_kind(const struct rdt_target *t,
 	return RDT_FAB_IWARP;
 }
 
-/* Chosen once, so that the main loop and the reactors open the same kind. */
-static void rdma_choose(struct rdt_listener *l)
+/* The kind is chosen once, so that the main loop and the reactors open the same one. */
+static int rdma_prepare(struct rdt_listener *l)
 {
-	l->fab = choose_fab_kind(l->target, l->cfg);
+	struct rdt_rdma_listener *rl = l->state ? l->state : calloc(1, sizeof(*rl));
+
+	if (!rl)
+		return -ENOMEM;
+	l->state = rl;
+	rl->fab = choose_fab_kind(l->target, l->cfg);
+	return 0;
+}
+
+static void rdma_forget(struct rdt_listener *l)
+{
+	free(l->state);
+	l->state = NULL;
 }
 
 /* Open the fabrics that the configuration needs, so that a missing one fails the start. */
@@ -326,15 +361,18 @@ int rdt_rdma_open_fabs(struct rdt_reactor *r)
 	const struct rdt_listener *l;
 	int err = 0;
 
-	TAILQ_FOREACH (l, &r->target->listeners, link)
-		if (!err)
-			err = open_fab_kind(r->target, r->loop, l->fab, r->rdma->fabs);
+	TAILQ_FOREACH (l, &r->target->listeners, link) {
+		const struct rdt_rdma_listener *rl = l->state;
+
+		if (!err && l->transport == &rdt_rdma_transport)
+			err = open_fab_kind(r->target, r->loop, rl->fab, rdt_rdma_of(r)->fabs);
+	}
 	return err;
 }
 
 /* ---- listeners ---- */
 
-static int open_iwarp(const struct rdt_target *t, struct rdt_iwarp_fab *own)
+static int open_iwarp(const struct rdt_target *t, struct iwarp_fab *own)
 {
 	uint64_t timeout = t->cfg->target.peer_timeout_ns;
 	struct rd_fab_iwarp_opts opts = {
@@ -362,14 +400,15 @@ static int open_iwarp(const struct rdt_target *t, struct rdt_iwarp_fab *own)
 	return err;
 }
 
-static int iwarp_fab(struct rdt_target *t, const struct rdt_listener_config *cfg,
+static int get_iwarp(struct rdt_target *t, const struct rdt_listener_config *cfg,
 		     struct rd_fab **out)
 {
 	const char *congestion = cfg->congestion ? cfg->congestion : t->cfg->target.congestion;
-	struct rdt_iwarp_fab *own;
+	struct rdma_target *rt = target_state(t);
+	struct iwarp_fab *own;
 	int err = -ENOMEM;
 
-	SLIST_FOREACH (own, &t->iwarp_fabs, link) {
+	SLIST_FOREACH (own, &rt->iwarp_fabs, link) {
 		*out = own->fab;
 		if (own->crc == cfg->crc && own->sndbuf == cfg->send_buffer_bytes &&
 		    own->rcvbuf == cfg->receive_buffer_bytes &&
@@ -387,7 +426,7 @@ static int iwarp_fab(struct rdt_target *t, const struct rdt_listener_config *cfg
 	err = open_iwarp(t, own);
 	if (err)
 		goto err_free;
-	SLIST_INSERT_HEAD(&t->iwarp_fabs, own, link);
+	SLIST_INSERT_HEAD(&rt->iwarp_fabs, own, link);
 	*out = own->fab;
 	return 0;
 
@@ -399,13 +438,15 @@ err_free:
 
 static int main_fab(struct rdt_listener *l, struct rd_fab **out)
 {
+	const struct rdt_rdma_listener *rl = l->state;
 	struct rdt_target *t = l->target;
+	struct rd_fab **fabs = target_state(t)->fabs;
 	int err;
 
-	if (l->fab == RDT_FAB_IWARP)
-		return iwarp_fab(t, l->cfg, out);
-	err = open_fab_kind(t, t->loop, l->fab, t->fabs);
-	*out = t->fabs[l->fab];
+	if (rl->fab == RDT_FAB_IWARP)
+		return get_iwarp(t, l->cfg, out);
+	err = open_fab_kind(t, t->loop, rl->fab, fabs);
+	*out = fabs[rl->fab];
 	return err;
 }
 
@@ -427,6 +468,7 @@ static const char *listen_advice(int err)
 static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size)
 {
 	const struct rdt_listener_config *cfg = l->cfg;
+	struct rdt_rdma_listener *rl = l->state;
 	struct rdt_target *t = l->target;
 	struct sockaddr_storage own;
 	struct rd_fab *fab;
@@ -444,36 +486,36 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 	}
 	if (!err)
 		err = rd_fab_listen(fab, addr ? addr : (struct sockaddr *)&own, BACKLOG,
-				    on_conn_request, l, &l->lis);
+				    on_conn_request, l, &rl->lis);
 	if (err) {
 		snprintf(text, size, "cannot listen on %s port %u: %s%s", cfg->address, cfg->port,
 			 strerror(-err), listen_advice(err));
 		return err;
 	}
 	pthread_mutex_lock(&t->disc.lock); /* the listener may be shown, and so read by reactors */
-	l->addr = l->lis->addr;
-	l->prtype = l->lis->prtype;
+	l->addr = rl->lis->addr;
+	l->listening = true;
+	rl->prtype = rl->lis->prtype;
 	pthread_mutex_unlock(&t->disc.lock);
 	return 0;
 }
 
-static void rdma_tell(const struct rdt_listener *l)
+static const char *rdma_provider(const struct rdt_listener *l)
 {
-	char text[RD_ADDR_TEXT];
+	const struct rdt_rdma_listener *rl = l->state;
 
-	rd_notice(l->target->log, RD_LOG_MAIN, "listening on %s (%s)",
-		  rd_addr_format((const struct sockaddr *)&l->addr, text), l->lis->fab->ops->name);
+	return rl->fab == RDT_FAB_IWARP ? "iwarp" : "verbs";
 }
 
-static uint8_t prtype(const struct rdt_listener *l)
+static uint8_t prtype(const struct rdt_rdma_listener *rl)
 {
-	if (l->fab < RDT_FAB_VERBS)
+	if (rl->fab < RDT_FAB_VERBS)
 		return NVMF_RDMA_PRTYPE_IWARP;
-	if (!l->prtype)
+	if (!rl->prtype)
 		return NVMF_RDMA_PRTYPE_NOT_SPECIFIED;
-	if (strcmp(l->prtype, "iwarp") == 0)
+	if (strcmp(rl->prtype, "iwarp") == 0)
 		return NVMF_RDMA_PRTYPE_IWARP;
-	return strcmp(l->prtype, "ib") == 0 ? NVMF_RDMA_PRTYPE_IB : NVMF_RDMA_PRTYPE_ROCEV2;
+	return strcmp(rl->prtype, "ib") == 0 ? NVMF_RDMA_PRTYPE_IB : NVMF_RDMA_PRTYPE_ROCEV2;
 }
 
 static void rdma_describe(const struct rdt_listener *l, struct nvmf_disc_log_entry *e)
@@ -481,42 +523,62 @@ static void rdma_describe(const struct rdt_listener *l, struct nvmf_disc_log_ent
 	e->trtype = NVMF_TRTYPE_RDMA;
 	e->tsas.rdma.qptype = NVMF_RDMA_QPTYPE_CONNECTED;
 	e->tsas.rdma.cms = NVMF_RDMA_CMS_RDMA_CM;
-	e->tsas.rdma.prtype = l ? prtype(l) : NVMF_RDMA_PRTYPE_NOT_SPECIFIED;
+	e->tsas.rdma.prtype = l ? prtype(l->state) : NVMF_RDMA_PRTYPE_NOT_SPECIFIED;
 }
 
 static void rdma_unlisten(struct rdt_listener *l)
 {
-	rd_fab_unlisten(&l->lis);
+	struct rdt_rdma_listener *rl = l->state;
+
+	if (rl)
+		rd_fab_unlisten(&rl->lis);
+	l->listening = false;
+}
+
+static int rdma_open(struct rdt_target *t)
+{
+	t->transport_state[RDT_TRANSPORT_RDMA] = calloc(1, sizeof(struct rdma_target));
+	return target_state(t) ? 0 : -ENOMEM;
 }
 
 static void rdma_close(struct rdt_target *t)
 {
-	struct rdt_iwarp_fab *own;
+	struct rdma_target *rt = target_state(t);
+	struct iwarp_fab *own;
 
-	while ((own = SLIST_FIRST(&t->iwarp_fabs))) {
-		SLIST_REMOVE_HEAD(&t->iwarp_fabs, link);
+	if (!rt)
+		return;
+	while ((own = SLIST_FIRST(&rt->iwarp_fabs))) {
+		SLIST_REMOVE_HEAD(&rt->iwarp_fabs, link);
 		rd_fab_close(&own->fab);
 		free(own->congestion);
 		free(own);
 	}
 	for (int i = 0; i < RDT_FABS; i++)
-		rd_fab_close(&t->fabs[i]);
+		rd_fab_close(&rt->fabs[i]);
+	free(rt);
+	t->transport_state[RDT_TRANSPORT_RDMA] = NULL;
 }
 
-static void rdma_reactor_status(const struct rdt_reactor *r, struct rdt_status_line *line)
+static void rdma_reactor_status(const struct rdt_reactor *r, char *line, size_t size)
 {
-	line->mrs = rdt_rdma_mrs(r);
-	line->capsules = rdt_rdma_capsules(r);
+	size_t len = strlen(line);
+
+	snprintf(line + len, size - len, " mrs=%u capsules=%u", rdt_rdma_mrs(r),
+		 rdt_rdma_capsules(r));
 }
 
 const struct rdt_transport rdt_rdma_transport = {
 	.name = "RDMA",
-	.choose = rdma_choose,
+	.kind = RDT_TRANSPORT_RDMA,
+	.open = rdma_open,
+	.close = rdma_close,
+	.prepare = rdma_prepare,
+	.forget = rdma_forget,
 	.listen = rdma_listen,
-	.tell = rdma_tell,
+	.provider = rdma_provider,
 	.describe = rdma_describe,
 	.unlisten = rdma_unlisten,
-	.close = rdma_close,
 	.reactor_init = rdt_rdma_init,
 	.reactor_fini = rdt_rdma_fini,
 	.reactor_catch_up = rdma_catch_up,

@@ -299,7 +299,7 @@ unsigned int rdt_rdma_capsules(const struct rdt_reactor *r)
 	const struct rdt_rdma_dev *rdev;
 	unsigned int n = 0;
 
-	SLIST_FOREACH (rdev, &r->rdma->devs, link)
+	SLIST_FOREACH (rdev, &rdt_rdma_of(r)->devs, link)
 		for (int admin = 0; admin < 2; admin++)
 			if (rdev->pools[admin])
 				n += rdev->pools[admin]->total - rdev->pools[admin]->posted;

@@ -67,6 +67,8 @@ static void watch_conns(struct rd_timer *timer)
 	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++)
 		pressed = pressed || rdt_pool_pressed(&r->pools[i]);
 	TAILQ_FOREACH (qp, &r->qpairs, link) {
+		if (qp->ops != &rdt_rdma_ops)
+			continue;
 		watch_conn(rdt_rdma_conn_of(qp), pressed);
 		late = late || qp->late;
 	}
@@ -84,7 +86,7 @@ void rdt_rdma_watch(struct rdt_rdma_conn *rc)
 {
 	struct rdt_reactor *r = rc->qp.reactor;
 
-	if (rd_timer_start(r->loop, &r->rdma->stall, LOOK))
+	if (rd_timer_start(r->loop, &rc->rdma->stall, LOOK))
 		rd_err(rc->qp.log, RD_LOG_QPAIR, "qid %u: out of memory for the stall watchdog",
 		       rc->qp.qid);
 }

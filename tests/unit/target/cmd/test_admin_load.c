@@ -6,6 +6,7 @@
 #include "target/nvmf/admin_turn.h"
 #include "target/nvmf/ana_log.h"
 #include "t_target.h"
+#include "target/transport/rdma/rdma.h"
 
 static void log_sqe(struct t_conn *c, struct nvme_sqe *sqe, uint8_t lid, uint64_t offset, void *buf,
 		    uint32_t len)
@@ -87,7 +88,13 @@ static void discovery_log_is_kept(void)
 {
 	struct t_env *env = t_env_new();
 	struct rdt_subsys *ss = env->t->subsys[0];
-	struct rdt_listener listener = {.target = env->t, .portid = 1, .addr.ss_family = AF_INET};
+	struct rdt_rdma_listener rdma = {.fab = RDT_FAB_IWARP};
+	struct rdt_listener listener = {
+		.transport = &rdt_rdma_transport,
+		.state = &rdma,
+		.portid = 1,
+		.addr.ss_family = AF_INET,
+	};
 	struct t_conn *c = t_discovery_new(env, T_HOST);
 
 	TAILQ_INSERT_TAIL(&env->t->listeners, &listener, link);

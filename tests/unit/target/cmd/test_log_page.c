@@ -4,6 +4,7 @@
 
 #include "util/sockaddr.h"
 #include "t_target.h"
+#include "target/transport/rdma/rdma.h"
 
 static struct t_answer get_log(struct t_conn *c, uint8_t lid, uint64_t offset, void *buf,
 			       uint32_t len)
@@ -141,6 +142,7 @@ static void check_records(const struct nvmf_discovery_log *log)
 static void discovery_log(void)
 {
 	T_ENV(env);
+	struct rdt_rdma_listener rdma = {.fab = RDT_FAB_IWARP};
 	struct rdt_listener listeners[3] = {0};
 	static uint8_t page[8 * 1024];
 	struct nvmf_discovery_log *log = (void *)page;
@@ -152,7 +154,8 @@ static void discovery_log(void)
 	rd_addr_parse("0.0.0.0", 4421, &listeners[1].addr);
 	rd_addr_parse("::", 4422, &listeners[2].addr);
 	for (unsigned int i = 0; i < 3; i++) {
-		listeners[i].target = env->t;
+		listeners[i].transport = &rdt_rdma_transport;
+		listeners[i].state = &rdma;
 		listeners[i].portid = (uint16_t)(i + 1);
 		TAILQ_INSERT_TAIL(&env->t->listeners, &listeners[i], link);
 	}

@@ -606,7 +606,7 @@ static void a_reload_that_fails_undoes_what_it_prepared(void)
 	CU_ASSERT_EQUAL(r.pair.env->disk_next, NEW_DISK); /* no storage was opened */
 	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "listener.list", "listeners"), 0);
 	TAILQ_FOREACH (l, &r.pair.env->t->old_listeners, link)
-		CU_ASSERT_PTR_NULL(l->lis);
+		CU_ASSERT_FALSE(l->listening);
 	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "namespace.list", "namespaces"), 3);
 	close(fd);
 	expect_done(&r, "config.apply", line, true); /* the port is free now */

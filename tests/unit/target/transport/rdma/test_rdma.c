@@ -76,7 +76,7 @@ static void accepts(void)
 static void like_iwarp_device(struct t_rdma_server *s)
 {
 	for (unsigned int i = 0; i < s->t->reactors_count; i++) {
-		struct rd_fab *fab = s->t->reactors[i].rdma->fabs[RDT_FAB_IWARP];
+		struct rd_fab *fab = rdt_rdma_of(&s->t->reactors[i])->fabs[RDT_FAB_IWARP];
 		struct rd_fab_caps *caps = &rd_iw_test_dev(fab)->caps;
 
 		CU_ASSERT_FATAL(caps->max_inline >= NVME_CQE_SIZE && caps->send_with_inv);

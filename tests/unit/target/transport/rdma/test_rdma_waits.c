@@ -34,13 +34,17 @@ struct in_use {
 static struct in_use look(struct t_rdma_server *s)
 {
 	struct in_use sum = {0};
+	unsigned int capsules = 0;
 
 	rdt_target_status(s->t);
 	while (s->t->status_left)
 		rd_loop_turn(s->loop, RD_NSEC_PER_MSEC);
 	for (unsigned int i = 0; i < s->t->reactors_count; i++) {
 		sum.io_qpairs += s->t->reactors[i].status.io_qpairs;
-		sum.capsules += s->t->reactors[i].status.capsules;
+		CU_ASSERT_EQUAL(sscanf(s->t->reactors[i].status.transports, " mrs=%*u capsules=%u",
+				       &capsules),
+				1);
+		sum.capsules += capsules;
 		sum.slab_used += s->t->reactors[i].status.slab_used;
 	}
 	return sum;
@@ -131,7 +135,7 @@ static unsigned int watching(const struct t_rdma_server *s)
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < s->t->reactors_count; i++) {
-		const struct rdt_rdma *rdma = s->t->reactors[i].rdma;
+		const struct rdt_rdma *rdma = rdt_rdma_of(&s->t->reactors[i]);
 
 		CU_ASSERT(!rdma->out || rd_timer_armed(&rdma->stall));
 		n += rd_timer_armed(&rdma->stall);
@@ -228,7 +232,8 @@ static uint32_t io_recvs(const struct t_rdma_server *s)
 	uint32_t n = 0;
 
 	for (unsigned int i = 0; i < s->t->reactors_count; i++) {
-		const struct rdt_rdma_dev *rdev = SLIST_FIRST(&s->t->reactors[i].rdma->devs);
+		const struct rdt_rdma_dev *rdev =
+			SLIST_FIRST(&rdt_rdma_of(&s->t->reactors[i])->devs);
 
 		if (rdev && rdev->pools[0]->total > n)
 			n = rdev->pools[0]->total;
@@ -339,7 +344,7 @@ static void looks_before_it_goes_on(void)
 	struct t_rdma_assoc a T_ENDS(t_rdma_assoc_close);
 
 	t_rdma_assoc_open(&a, 16);
-	g.r = &a.s.t->reactors[SLIST_EMPTY(&a.s.t->reactors[0].rdma->devs)];
+	g.r = &a.s.t->reactors[SLIST_EMPTY(&rdt_rdma_of(&a.s.t->reactors[0])->devs)];
 	sem_init(&g.done, 0, 0);
 	rd_loop_post(g.r->loop, &g.msg);
 	sem_wait(&g.done);
@@ -356,7 +361,7 @@ static void looks_before_each_command(void)
 	struct nvme_sqe sqe;
 
 	t_rdma_assoc_open(&a, 16);
-	r = &a.s.t->reactors[SLIST_EMPTY(&a.s.t->reactors[0].rdma->devs)];
+	r = &a.s.t->reactors[SLIST_EMPTY(&rdt_rdma_of(&a.s.t->reactors[0])->devs)];
 	atomic_store(&r->beat_asked, true);
 	t_rdma_command(&a.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
 	CU_ASSERT_EQUAL(t_rdma_answer(&a.admin, &sqe), 0);
