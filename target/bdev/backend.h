@@ -147,6 +147,8 @@ struct rdt_bdev_ops {
 	void (*state_write)(struct rdt_bdev *bdev, struct rdt_bdev_state_job *job);
 	/* As rdt_bdev_opened(). NULL: the constructor has opened it. */
 	int (*opened)(struct rdt_bdev *bdev, char *err, size_t err_size);
+	/* As rdt_bdev_drain(). NULL: the storage's answers are waited for. */
+	void (*drain)(struct rdt_bdev *bdev);
 };
 
 /* Data that hosts were told is stored, or may be read, is lost or may be. What was noticed is
@@ -276,6 +278,16 @@ bool rdt_bdev_take_changed(struct rdt_bdev *bdev);
  * is allowed.
  */
 void rdt_bdev_detach(struct rdt_bdev *bdev);
+
+/* The target ends: do not wait long for storage that is silent. Bios that it does not answer then
+ * end with -ESHUTDOWN, also those that it may still execute. Main thread, once; does not wait. */
+static inline void rdt_bdev_drain(struct rdt_bdev *bdev)
+{
+	while (bdev->lower)
+		bdev = bdev->lower;
+	if (bdev->ops->drain)
+		bdev->ops->drain(bdev);
+}
 
 /* No channel is open. May wait as long as the storage does, except for backends with
  * rdt_bdev_ops.opened, which close in the background. Any thread, the last call for *@bdev. */

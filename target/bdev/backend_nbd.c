@@ -18,19 +18,26 @@
 #include <sys/epoll.h>
 
 #include "bio_post.h"
+#include "nvmf/wire.h"
 #include "util/loop.h"
 
 #define CONNECT_NS    (30 * RD_NSEC_PER_SEC)
 #define PROBE_NS      (10 * RD_NSEC_PER_SEC)
 #define RECONNECT_NS  (RD_NSEC_PER_SEC)
 #define INFLIGHT_MAX  64u
-#define PIECE_MAX     (UINT64_C(32) << 20) /* what every server takes */
-#define ZERO_MAX      (UINT64_C(1) << 30)
+#define PIECE_MAX     (32u << 20) /* what every server takes */
+#define ZERO_MAX      (1u << 30)
+#define ZEROES        (256u << 10) /* for a server without Write Zeroes */
 #define STALLED_AFTER (5 * RD_NSEC_PER_SEC)
+#define LEAVE_AFTER   (2 * RD_NSEC_PER_SEC) /* the target ends, and the server is silent */
+#define LOOK_MS       200                   /* while it connects: does the namespace end? */
+#define BREAKS_MAX    3
 
 enum nd_state {
 	ND_CONNECTING, /* no connection; bios wait. Connected -> UP, close() -> CLOSED */
 	ND_UP,         /* Lost -> CONNECTING, close() -> CLOSED */
+	ND_LEFT,       /* the target ends without the server's answers; bios end at once. close() ->
+			* CLOSED */
 	ND_CLOSED,     /* the thread ends */
 };
 
@@ -48,30 +55,38 @@ struct nd_disk {
 	struct rd_loop *loop; /* of the thread */
 	struct rd_log *log;
 	char *uri; /* a copy: the configuration may end first */
-	struct rd_msg close_msg;
+	struct rd_msg drain_msg, close_msg;
+	atomic_bool ends; /* no more attempts to connect */
 
 	pthread_mutex_t lock;
-	/* guarded by @lock */
+	/* written by the thread, with @lock */
 	bool opened;
 	bool closing; /* no more rdt_bdev_changed() */
 	uint64_t export_size;
 	uint32_t ops_mask;
-	bool flushes;
+	bool flushes; /* what hosts were told: a Flush has an effect */
 
 	/* of the thread */
 	enum nd_state state;
 	struct nbd_handle *nbd;
-	bool fua;
-	bool lost;      /* the server has begun to shut down, or the connection has ended */
-	uint64_t up_ns; /* when @nbd was connected */
+	/* what the server of @nbd can do */
+	bool can_fua, can_flush, can_zero, can_trim;
+	uint32_t piece_max, zero_max; /* bytes in a request with data, and without */
+	char *zeroes;                 /* ZEROES bytes, when they were needed; or NULL */
+	bool lost;       /* the server has begun to shut down, or the connection has ended */
+	bool shuts_down; /* the former */
+	uint64_t up_ns;  /* when @nbd was connected */
 	struct rd_io io;
 	struct rd_timer retry; /* CONNECTING: the next attempt. UP: a look at the progress */
 	struct rd_defer pump;
 	TAILQ_HEAD(nd_list, rdt_bio) queue; /* to be sent */
 	struct nd_list sent;                /* in the order in which they were sent */
 	unsigned int inflight;
+	unsigned int suspects; /* bios that may have broken a connection: sent one at a time */
 	uint64_t completed, looked_at, moved_ns;
-	char said[256]; /* the failure that was logged */
+	struct rd_timer leave; /* the target ends: a look at the progress */
+	uint64_t left_at;      /* @completed at the last look */
+	char said[256];        /* the failure that was logged */
 };
 
 /* In rdt_bio.priv. */
@@ -80,7 +95,10 @@ struct nd_bio {
 	struct nd_disk *disk;
 	uint64_t done;  /* bytes */
 	uint32_t piece; /* bytes in flight */
-	bool flushing;  /* a FUA write whose data is written */
+	bool flushing;  /* a durable write whose data is written */
+	bool as_write;  /* zeroes are sent as data */
+	bool suspect;   /* counted in nd_disk.suspects */
+	uint8_t breaks; /* connections that ended while nothing else was in flight */
 };
 _Static_assert(sizeof(struct nd_bio) <= sizeof(((struct rdt_bio *)0)->priv), "nbd");
 
@@ -98,15 +116,52 @@ static struct nd_bio *nd_bio_of(struct rdt_bio *bio)
 
 static void nd_finish(struct rdt_bio *bio, int result)
 {
+	struct nd_disk *d = nd_bio_of(bio)->disk;
+
 	bio->result = result;
-	nd_bio_of(bio)->disk->completed++;
+	d->completed++;
+	d->suspects -= nd_bio_of(bio)->suspect;
 	rdt_bio_post_done(bio);
+}
+
+/* The target ends. The server may execute what was sent, so hosts must not execute it twice. */
+static void nd_leave_bio(struct rdt_bio *bio)
+{
+	bio->status = NVME_SCT_PATH << 8 | NVME_SC_ANA_INTERNAL_PATH_ERROR;
+	nd_finish(bio, -ESHUTDOWN);
 }
 
 /* The connection or the server is going; the bio is sent again on the next one. */
 static bool is_lost(int err)
 {
 	return err == ENOTCONN || err == ESHUTDOWN;
+}
+
+/* A write that is stored before it is answered. Hosts that were told of no cache do not flush. */
+static bool nd_durable(const struct nd_disk *d, const struct rdt_bio *bio)
+{
+	return (bio->op == RDT_BIO_WRITE || bio->op == RDT_BIO_WRITE_ZEROES) &&
+	       (bio->flags & RDT_BIO_FUA || !d->flushes);
+}
+
+/* The server refuses a request without data, maybe for its kind or length: can it be sent in
+ * another way? Then @bio is to be sent again. */
+static bool refused_kind(struct nd_disk *d, struct rdt_bio *bio, int err)
+{
+	struct nd_bio *nb = nd_bio_of(bio);
+	bool zero = bio->op == RDT_BIO_WRITE_ZEROES && !nb->flushing && !nb->as_write;
+
+	if (!zero && bio->op != RDT_BIO_DEALLOCATE)
+		return false;
+	if (err != EINVAL && err != EOVERFLOW && err != EOPNOTSUPP)
+		return false;
+	if (err != EOPNOTSUPP && nb->piece > d->piece_max)
+		d->zero_max = d->piece_max;
+	else if (zero)
+		d->can_zero = false;
+	else
+		d->can_trim = false;
+	return true;
 }
 
 static void nd_piece_done(struct nd_disk *d, struct rdt_bio *bio, int err)
@@ -117,7 +172,11 @@ static void nd_piece_done(struct nd_disk *d, struct rdt_bio *bio, int err)
 
 	TAILQ_REMOVE(&d->sent, bio, link);
 	d->inflight--;
-	if (err && (syncs || (bio->flags & RDT_BIO_FUA && d->fua)))
+	if (err && refused_kind(d, bio, err)) {
+		TAILQ_INSERT_HEAD(&d->queue, bio, link);
+		return;
+	}
+	if (err && (syncs || (bio->flags & RDT_BIO_FUA && d->can_fua)))
 		result = d->module->sync_error(&d->bdev, d->log, d->uri, result, !syncs);
 	if (err) {
 		nd_finish(bio, result);
@@ -126,7 +185,7 @@ static void nd_piece_done(struct nd_disk *d, struct rdt_bio *bio, int err)
 	nb->done += nb->piece;
 	if (!syncs && nb->done < bio->length) {
 		TAILQ_INSERT_HEAD(&d->queue, bio, link);
-	} else if (bio->flags & RDT_BIO_FUA && !d->fua && !nb->flushing) {
+	} else if (nd_durable(d, bio) && !d->can_fua && d->can_flush && !nb->flushing) {
 		nb->flushing = true;
 		TAILQ_INSERT_HEAD(&d->queue, bio, link);
 	} else {
@@ -140,12 +199,30 @@ static int nd_answered(void *user, int *err)
 	struct rdt_bio *bio = user;
 	struct nd_disk *d = nd_bio_of(bio)->disk;
 
-	if (!is_lost(*err))
+	if (!is_lost(*err)) {
 		nd_piece_done(d, bio, *err);
-	else /* it stays in d->sent until the connection is replaced */
+	} else { /* it stays in d->sent until the connection is replaced */
 		d->lost = true;
+		d->shuts_down |= *err == ESHUTDOWN;
+	}
 	rd_defer(d->loop, &d->pump, RD_DEFER_WORK);
 	return 1;
+}
+
+static int64_t send_zeroes(struct nd_disk *d, struct rdt_bio *bio, uint32_t flags,
+			   nbd_completion_callback cb)
+{
+	struct nd_bio *nb = nd_bio_of(bio);
+	uint64_t at = bio->offset + nb->done;
+
+	nb->as_write = !d->can_zero;
+	if (d->can_zero)
+		return nbd_aio_zero(d->nbd, nb->piece, at, cb, flags);
+	if (nb->piece > ZEROES)
+		nb->piece = ZEROES;
+	if (nb->piece > d->piece_max)
+		nb->piece = d->piece_max;
+	return nbd_aio_pwrite(d->nbd, d->zeroes, nb->piece, at, cb, flags);
 }
 
 static int64_t send_piece(struct nd_disk *d, struct rdt_bio *bio)
@@ -153,9 +230,9 @@ static int64_t send_piece(struct nd_disk *d, struct rdt_bio *bio)
 	struct nd_bio *nb = nd_bio_of(bio);
 	nbd_completion_callback cb = {.callback = nd_answered, .user_data = bio};
 	bool zero = bio->op == RDT_BIO_WRITE_ZEROES || bio->op == RDT_BIO_DEALLOCATE;
-	uint64_t left = bio->length - nb->done, most = zero ? ZERO_MAX : PIECE_MAX;
+	uint64_t left = bio->length - nb->done, most = zero ? d->zero_max : d->piece_max;
 	uint64_t at = bio->offset + nb->done;
-	uint32_t fua = bio->flags & RDT_BIO_FUA && d->fua ? LIBNBD_CMD_FLAG_FUA : 0;
+	uint32_t fua = nd_durable(d, bio) && d->can_fua ? LIBNBD_CMD_FLAG_FUA : 0;
 	char *buf = bio->buf ? (char *)bio->buf + nb->done : NULL;
 
 	nb->piece = (uint32_t)(left < most ? left : most);
@@ -167,10 +244,30 @@ static int64_t send_piece(struct nd_disk *d, struct rdt_bio *bio)
 	case RDT_BIO_WRITE:
 		return nbd_aio_pwrite(d->nbd, buf, nb->piece, at, cb, fua);
 	case RDT_BIO_WRITE_ZEROES:
-		return nbd_aio_zero(d->nbd, nb->piece, at, cb, fua);
+		return send_zeroes(d, bio, fua, cb);
 	default:
 		return nbd_aio_trim(d->nbd, nb->piece, at, cb, 0);
 	}
+}
+
+/* Does the server of this connection have nothing to do with @bio? Then it has ended. */
+static bool ended_without_server(struct nd_disk *d, struct rdt_bio *bio)
+{
+	int result = 0;
+
+	if (bio->op == RDT_BIO_WRITE_ZEROES && !d->can_zero && !d->zeroes) {
+		d->zeroes = calloc(1, ZEROES);
+		result = d->zeroes ? 0 : -ENOMEM;
+	}
+	if (bio->offset + bio->length >
+	    d->export_size) /* it has shrunk since the command was checked */
+		result = -ERANGE;
+	/* Deallocate is a hint: the next server may be without Trim. */
+	if (!result && (bio->op != RDT_BIO_DEALLOCATE || d->can_trim))
+		return false;
+	TAILQ_REMOVE(&d->queue, bio, link);
+	nd_finish(bio, result);
+	return true;
 }
 
 static void nd_lost(struct nd_disk *d);
@@ -192,7 +289,9 @@ static void nd_pump(struct rd_defer *defer)
 
 	if (d->state != ND_UP)
 		return;
-	while (d->inflight < INFLIGHT_MAX && (bio = TAILQ_FIRST(&d->queue))) {
+	while (d->inflight < (d->suspects ? 1 : INFLIGHT_MAX) && (bio = TAILQ_FIRST(&d->queue))) {
+		if (ended_without_server(d, bio))
+			continue;
 		TAILQ_REMOVE(&d->queue, bio, link);
 		TAILQ_INSERT_TAIL(&d->sent, bio, link);
 		d->inflight++;
@@ -232,22 +331,58 @@ static void nd_disconnect(struct nd_disk *d)
 	if (d->nbd)
 		nbd_close(d->nbd);
 	d->nbd = NULL;
-	d->lost = false;
+	d->lost = d->shuts_down = false;
 	/* What was sent is sent again, before what has not been. */
 	TAILQ_CONCAT(&d->sent, &d->queue, link);
 	TAILQ_CONCAT(&d->queue, &d->sent, link);
 	d->inflight = 0;
 	/* A server that begins again may have lost what was not flushed. */
 	TAILQ_FOREACH (bio, &d->queue, link)
-		if (bio->flags & RDT_BIO_FUA) {
+		if (nd_durable(d, bio)) {
 			nd_bio_of(bio)->done = 0;
 			nd_bio_of(bio)->flushing = false;
 		}
 }
 
-/* Blocks. Returns 0, or -errno with libnbd's words in @err. */
-static int open_connection(const char *uri, uint64_t timeout_ns, struct nbd_handle **out, char *err,
-			   size_t err_size)
+/*
+ * The connection has ended: one of the requests in flight may be the cause, for example because the
+ * server crashes by it. They are sent again one at a time, to find out which one; that one is given
+ * up when it has broken the connection BREAKS_MAX times.
+ */
+static void find_culprit(struct nd_disk *d)
+{
+	static const char *const op_names[RDT_BIO_OPS] = {
+		[RDT_BIO_READ] = "a read",       [RDT_BIO_WRITE] = "a write",
+		[RDT_BIO_FLUSH] = "a flush",     [RDT_BIO_WRITE_ZEROES] = "zeroes",
+		[RDT_BIO_DEALLOCATE] = "a trim",
+	};
+	struct rdt_bio *bio = TAILQ_FIRST(&d->sent);
+	struct nd_bio *nb;
+
+	if (!bio || d->shuts_down)
+		return;
+	nb = nd_bio_of(bio);
+	if (d->inflight == 1 && ++nb->breaks == BREAKS_MAX) {
+		rd_err(d->log, RD_LOG_BACKEND,
+		       "nbd: %s: %s of %llu bytes at byte %llu has broken the "
+		       "connection %d times and is given up; look at the server",
+		       d->uri, op_names[bio->op], (unsigned long long)bio->length,
+		       (unsigned long long)bio->offset, BREAKS_MAX);
+		TAILQ_REMOVE(&d->sent, bio, link);
+		d->inflight--;
+		nd_finish(bio, -EIO);
+	}
+	TAILQ_FOREACH (bio, &d->sent, link) {
+		nb = nd_bio_of(bio);
+		d->suspects += !nb->suspect;
+		nb->suspect = true;
+	}
+}
+
+/* Blocks. @ends: give up when it is set, or NULL. Returns 0, or -errno with libnbd's words in
+ * @err. */
+static int open_connection(const char *uri, uint64_t timeout_ns, const atomic_bool *ends,
+			   struct nbd_handle **out, char *err, size_t err_size)
 {
 	uint64_t end = rdt_module_now() + timeout_ns;
 	struct nbd_handle *nbd = nbd_create();
@@ -259,12 +394,12 @@ static int open_connection(const char *uri, uint64_t timeout_ns, struct nbd_hand
 
 		if (nbd_aio_is_dead(nbd) || nbd_aio_is_closed(nbd)) {
 			rc = -1;
-		} else if (now >= end) {
+		} else if (now >= end || (ends && atomic_load(ends))) {
 			snprintf(err, err_size, "the server does not answer");
 			nbd_close(nbd);
 			return -ETIMEDOUT;
 		} else {
-			rc = nbd_poll(nbd, (int)((end - now) / RD_NSEC_PER_MSEC) + 1);
+			rc = nbd_poll(nbd, LOOK_MS);
 		}
 	}
 	if (rc < 0) {
@@ -282,6 +417,7 @@ static int check_export(struct nbd_handle *nbd, const struct rdt_bdev *bdev, cha
 			size_t err_size)
 {
 	int64_t size = nbd_get_size(nbd), least = nbd_get_block_size(nbd, LIBNBD_SIZE_MINIMUM);
+	int64_t most = nbd_get_block_size(nbd, LIBNBD_SIZE_MAXIMUM);
 
 	if (size < (int64_t)bdev->block_size)
 		snprintf(err, err_size,
@@ -293,6 +429,12 @@ static int check_export(struct nbd_handle *nbd, const struct rdt_bdev *bdev, cha
 			"the export has blocks of %lld bytes, and block_size is %u; set block_size "
 			"to 4096",
 			(long long)least, bdev->block_size);
+	else if (most > 0 && most < (int64_t)bdev->block_size)
+		snprintf(err, err_size,
+			 "the server takes requests of at most %lld bytes, and block_size is %u; "
+			 "have it take more%s",
+			 (long long)most, bdev->block_size,
+			 most >= 512 ? ", or set block_size to 512" : "");
 	else if (!bdev->read_only && nbd_is_read_only(nbd) == 1)
 		snprintf(err, err_size,
 			 "the export is read-only; add \"read_only: true\" to the namespace");
@@ -301,27 +443,59 @@ static int check_export(struct nbd_handle *nbd, const struct rdt_bdev *bdev, cha
 	return -EINVAL;
 }
 
+/* Hosts rely on what they were told when the namespace was opened. As check_export(). */
+static int check_promises(const struct nd_disk *d, struct nbd_handle *nbd, char *err,
+			  size_t err_size)
+{
+	if (!d->flushes || nbd_can_flush(nbd) == 1)
+		return 0;
+	snprintf(err, err_size,
+		 "the server has no Flush any more, which hosts rely on; have it offer Flush, or "
+		 "remove the namespace and add it again");
+	return -EINVAL;
+}
+
+static uint32_t limit_of(struct nbd_handle *nbd, uint32_t block_size)
+{
+	int64_t most = nbd_get_block_size(nbd, LIBNBD_SIZE_MAXIMUM);
+
+	return most > 0 && most < PIECE_MAX ? (uint32_t)most / block_size * block_size : PIECE_MAX;
+}
+
+/* What the server can do and takes: the table in docs/design/storage.md. */
+static void take_abilities(struct nd_disk *d)
+{
+	d->can_fua = nbd_can_fua(d->nbd) == 1;
+	d->can_flush = nbd_can_flush(d->nbd) == 1;
+	d->can_zero = nbd_can_zero(d->nbd) == 1;
+	d->can_trim = nbd_can_trim(d->nbd) == 1;
+	d->piece_max = limit_of(d->nbd, d->bdev.block_size);
+	d->zero_max = ZERO_MAX;
+}
+
 static void take_export(struct nd_disk *d)
 {
-	struct nbd_handle *nbd = d->nbd;
-	uint64_t size = (uint64_t)nbd_get_size(nbd);
+	uint64_t size = (uint64_t)nbd_get_size(d->nbd);
 	uint32_t mask = 1u << RDT_BIO_READ;
-	bool flushes = nbd_can_flush(nbd) == 1, same;
+	bool same;
 
-	d->fua = nbd_can_fua(nbd) == 1;
-	if (flushes)
+	if (d->can_flush)
 		mask |= 1u << RDT_BIO_FLUSH;
 	if (!d->bdev.read_only) {
-		mask |= 1u << RDT_BIO_WRITE;
-		mask |= nbd_can_zero(nbd) == 1 ? 1u << RDT_BIO_WRITE_ZEROES : 0;
-		mask |= nbd_can_trim(nbd) == 1 ? 1u << RDT_BIO_DEALLOCATE : 0;
+		mask |= 1u << RDT_BIO_WRITE | 1u << RDT_BIO_WRITE_ZEROES;
+		mask |= d->can_trim ? 1u << RDT_BIO_DEALLOCATE : 0;
 	}
+	if (!d->opened && !d->can_flush && !d->can_fua && !d->bdev.read_only)
+		rd_notice(d->log, RD_LOG_BACKEND,
+			  "nbd: %s: the server has neither Flush nor FUA: what it has "
+			  "acknowledged counts as stored",
+			  d->uri);
 	pthread_mutex_lock(&d->lock);
 	same = d->opened && d->export_size == size - size % d->bdev.block_size;
 	d->export_size = size - size % d->bdev.block_size;
 	if (!d->opened) { /* what hosts were told stays */
 		d->ops_mask = mask;
-		d->flushes = flushes;
+		d->flushes = d->can_flush;
 	}
 	d->opened = true;
 	if (!same && !d->closing)
@@ -339,6 +513,7 @@ static void nd_lost(struct nd_disk *d)
 
 	rd_warn(d->log, RD_LOG_BACKEND,
 		"nbd: %s: the connection is lost; hosts wait until there is another one", d->uri);
+	find_culprit(d);
 	nd_disconnect(d);
 	d->state = ND_CONNECTING;
 	atomic_store(&d->bdev.stalled, true);
@@ -348,10 +523,12 @@ static void nd_lost(struct nd_disk *d)
 
 static int try_connect(struct nd_disk *d, char *err, size_t err_size)
 {
-	int rc = open_connection(d->uri, CONNECT_NS, &d->nbd, err, err_size);
+	int rc = open_connection(d->uri, CONNECT_NS, &d->ends, &d->nbd, err, err_size);
 
 	if (!rc)
 		rc = check_export(d->nbd, &d->bdev, err, err_size);
+	if (!rc)
+		rc = check_promises(d, d->nbd, err, err_size);
 	if (!rc)
 		rc = rd_io_add(d->loop, &d->io, nbd_aio_get_fd(d->nbd), EPOLLIN, socket_ready);
 	return rc;
@@ -381,6 +558,7 @@ static void reconnect(struct rd_timer *timer)
 	if (d->opened || d->said[0])
 		rd_notice(d->log, RD_LOG_BACKEND, "nbd: %s: connected again", d->uri);
 	d->said[0] = '\0';
+	take_abilities(d);
 	take_export(d);
 	d->retry.fn = look_at_progress;
 	rd_timer_start(d->loop, &d->retry, STALLED_AFTER);
@@ -411,13 +589,57 @@ static void look_at_progress(struct rd_timer *timer)
 
 /* ---- the thread ---- */
 
+static void nd_leave_all(struct nd_disk *d)
+{
+	struct rdt_bio *bio;
+
+	while ((bio = TAILQ_FIRST(&d->queue))) {
+		TAILQ_REMOVE(&d->queue, bio, link);
+		nd_leave_bio(bio);
+	}
+}
+
+/* The target ends: does the server still answer? */
+static void look_at_end(struct rd_timer *timer)
+{
+	struct nd_disk *d = rd_container_of(timer, struct nd_disk, leave);
+
+	if (d->completed != d->left_at || TAILQ_EMPTY(&d->sent)) {
+		d->left_at = d->completed;
+		if (d->state == ND_UP || TAILQ_EMPTY(&d->queue)) {
+			rd_timer_start(d->loop, &d->leave, LEAVE_AFTER);
+			return;
+		}
+	}
+	rd_warn(d->log, RD_LOG_BACKEND,
+		"nbd: %s: the target ends, and the server does not answer: leaving it with "
+		"commands unanswered",
+		d->uri);
+	rd_timer_stop(d->loop, &d->retry);
+	rd_defer_cancel(d->loop, &d->pump);
+	nd_disconnect(d);
+	d->state = ND_LEFT;
+	nd_leave_all(d);
+}
+
+static void nd_drain_msg(struct rd_msg *msg)
+{
+	struct nd_disk *d = rd_container_of(msg, struct nd_disk, drain_msg);
+
+	d->left_at = d->completed;
+	rd_timer_start(d->loop, &d->leave, LEAVE_AFTER);
+}
+
 static void nd_arrived(struct rd_msg *msg)
 {
 	struct rdt_bio *bio = rdt_bio_of_post(msg);
 	struct nd_disk *d = nd_bio_of(bio)->disk;
 
 	TAILQ_INSERT_TAIL(&d->queue, bio, link);
-	rd_defer(d->loop, &d->pump, RD_DEFER_WORK);
+	if (d->state == ND_LEFT)
+		nd_leave_all(d);
+	else
+		rd_defer(d->loop, &d->pump, RD_DEFER_WORK);
 }
 
 static void nd_close_msg(struct rd_msg *msg)
@@ -426,6 +648,7 @@ static void nd_close_msg(struct rd_msg *msg)
 
 	d->state = ND_CLOSED;
 	rd_timer_stop(d->loop, &d->retry);
+	rd_timer_stop(d->loop, &d->leave);
 	rd_defer_cancel(d->loop, &d->pump);
 	if (d->nbd && nbd_aio_is_ready(d->nbd))
 		nbd_aio_disconnect(d->nbd, 0);
@@ -437,6 +660,7 @@ static void nd_free(struct nd_disk *d)
 {
 	rd_loop_destroy(&d->loop);
 	pthread_mutex_destroy(&d->lock);
+	free(d->zeroes);
 	free(d->uri);
 	free(d);
 }
@@ -477,10 +701,20 @@ static int nd_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, stru
 	return rdt_module_chan_open(bdev, nd_disk_of(bdev)->module->engines_loop(engines), out);
 }
 
+static void nd_bdev_drain(struct rdt_bdev *bdev)
+{
+	struct nd_disk *d = nd_disk_of(bdev);
+
+	atomic_store(&d->ends, true);
+	d->drain_msg.fn = nd_drain_msg;
+	rd_loop_post(d->loop, &d->drain_msg);
+}
+
 static void nd_bdev_close(struct rdt_bdev *bdev)
 {
 	struct nd_disk *d = nd_disk_of(bdev);
 
+	atomic_store(&d->ends, true);
 	pthread_mutex_lock(&d->lock);
 	d->closing = true;
 	pthread_mutex_unlock(&d->lock);
@@ -526,6 +760,7 @@ static const struct rdt_bdev_ops nd_ops = {
 	.submit = nd_submit,
 	.resize = nd_bdev_resize,
 	.opened = nd_bdev_opened,
+	.drain = nd_bdev_drain,
 };
 
 /* ---- the module ---- */
@@ -547,6 +782,7 @@ static int nd_module_open(void *ctx, const struct rdt_ns_config *cfg, struct rd_
 	d->log = log;
 	d->retry.fn = reconnect;
 	d->pump.fn = nd_pump;
+	d->leave.fn = look_at_end;
 	d->bdev.ops = &nd_ops;
 	d->bdev.block_size = cfg->block_size;
 	d->bdev.read_only = cfg->read_only;
@@ -571,7 +807,7 @@ static int nd_module_probe(void *ctx, const struct rdt_ns_config *cfg, char *err
 	const struct rdt_bdev bdev = {.block_size = cfg->block_size, .read_only = cfg->read_only};
 	struct nbd_handle *nbd;
 	char text[200];
-	int rc = open_connection(cfg->uri, PROBE_NS, &nbd, text, sizeof(text));
+	int rc = open_connection(cfg->uri, PROBE_NS, NULL, &nbd, text, sizeof(text));
 
 	if (!rc)
 		rc = check_export(nbd, &bdev, text, sizeof(text));

@@ -183,6 +183,9 @@ int rdt_target_start(struct rdt_target *t)
 void rdt_target_drain(struct rdt_target *t, void (*drained)(struct rdt_target *target))
 {
 	rdt_listeners_close(t);
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
+		if (t->ns[i] && t->ns[i]->bdev)
+			rdt_bdev_drain(t->ns[i]->bdev);
 	t->drained = drained;
 	t->reactors_left = t->reactors_count;
 	/* Messages keep their order, so connections handed over earlier are drained or rejected. */

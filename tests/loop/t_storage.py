@@ -43,10 +43,10 @@ def forbid_io_uring():
         raise OSError(ctypes.get_errno(), 'no seccomp filter')
 
 
-def post_write(queue, nsid, data):
-    """Send a write of block 0, and do not wait for its answer."""
+def post_write(queue, nsid, data, **fields):
+    """Send a write of block 0, or as the other fields say, and do not wait for its answer."""
     cid = queue.next_cid()
-    queue.post(nv.sqe(nv.NVM_WRITE, cid, nsid=nsid, sgl=nv.offset_sgl(0, len(data))) + data)
+    queue.post(nv.sqe(nv.NVM_WRITE, cid, nsid=nsid, **fields, sgl=nv.offset_sgl(0, len(data))) + data)
     return cid
 
 

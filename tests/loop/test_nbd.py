@@ -2,6 +2,7 @@
 """Exports of an NBD server (nbdkit) as namespaces: I/O, and a server that goes, comes back, stops or is not there."""
 
 import os
+import re
 import signal
 import sys
 
@@ -10,17 +11,17 @@ from t_control import Control, controlled
 from t_dev import Device
 from t_loop import each, main, program, requires_program, test, wait_for
 from t_serving import host
-from t_storage import MIB, pattern, zeroes_and_deallocated
+from t_storage import MIB, WRITE_ZEROES, pattern, post_write, zeroes_and_deallocated
 
-CAPACITY_EXCEEDED = 0x081
+CAPACITY_EXCEEDED, UNRECOVERED_READ = 0x081, 0x281
 
 
 class Server:
     """nbdkit with a file, on a socket of the test's directory. The filter fua hides the support of FUA."""
 
-    def __init__(self, t, size=16 * MIB, args=(), more=()):
+    def __init__(self, t, size=16 * MIB, args=(), more=(), plugin=None):
         program('rdtarget_nbd')
-        self.t, self.args, self.more = t, args, more
+        self.t, self.args, self.more, self.plugin = t, args, more, plugin
         self.binary = requires_program('nbdkit')
         self.socket, self.image = t.path('nbd.sock'), t.path('export.img')
         with open(self.image, 'wb') as f:
@@ -32,14 +33,26 @@ class Server:
     def uri(self):
         return f'nbd+unix:///?socket={self.socket}'
 
-    def start(self):
+    def start(self, **keys):
+        """With @keys: other arguments from now on."""
+        vars(self).update(keys)
         if os.path.exists(self.socket):
             os.unlink(self.socket)
         self.count += 1
         self.proc = self.t.spawn(f'nbdkit{self.count}', [self.binary, '-f', '--exit-with-parent', '-U', self.socket,
-                                                         *self.args, 'file', self.image, *self.more])
+                                                         *self.args, *(self.plugin or ('file', self.image)), *self.more])
         wait_for(lambda: os.path.exists(self.socket), 'nbdkit to listen')
         return self
+
+    def fall_silent(self):
+        """Stop it; the threads stop one after the other."""
+        self.proc.signal(signal.SIGSTOP)
+        tasks = f'/proc/{self.proc.popen.pid}/task'
+
+        def is_stopped(task):
+            with open(f'{tasks}/{task}/stat', encoding='ascii') as f:
+                return f.read().rpartition(') ')[2][0] == 'T'
+        wait_for(lambda: all(map(is_stopped, os.listdir(tasks))), 'nbdkit to stop')
 
     def namespace(self, nsid=1, **keys):
         return {'nsid': nsid, 'backend': 'nbd', 'uri': self.uri, **keys}
@@ -138,7 +151,7 @@ def io_waits_for_a_stopped_server(t):
     target, path = controlled(t, [server.namespace(), t.namespace(2, backend='memory')])
     dev = Device(t, [target.uri()], '--io-timeout', 120000)
     dev.goes_on()
-    server.proc.signal(signal.SIGSTOP)
+    server.fall_silent()
     target.expect(r'the server has completed no I/O for \d+ s, [1-9]\d* are waiting')
     with Control(path) as c:
         t.eq([ns['stalled'] for ns in c.call('namespace.list')['namespaces']], [True, False])
@@ -163,12 +176,188 @@ def a_server_that_is_away_at_the_start_does_not_stop_the_others(t):
     t.match('1 removed', target.reload())
 
 
+def write_waits(queue, slba):
+    """The target has given a write to the backend, and has no answer. Returns its command identifier."""
+    cid = post_write(queue, 1, bytes(4096), cdw10=slba, cdw12=7)
+    cqe, _ = queue.read_blocks(1, 1 << 32, 1)  # after it on the same connection
+    nv.expect(cqe, nv.LBA_RANGE)
+    return cid
+
+
 @test
-def a_stopped_server_does_not_keep_the_target_from_ending(t):
+def a_silent_server_does_not_keep_the_target_from_ending(t):
+    """Without I/O; with I/O that it does not answer; and with I/O that waits for a connection to it."""
+    for number in range(3):
+        server = Server(t).start()
+        target = t.target([server.namespace()], name=f'rdtarget{number}')
+        with host(target) as h:
+            h.enable()
+            queue = h.add_io()
+            nv.expect(queue.write_blocks(1, 0, bytes(512)))
+            if number == 2:
+                server.proc.kill()
+                target.expect(r'the connection is lost')
+                server.start()
+            server.fall_silent()
+            if number:
+                write_waits(queue, 0)
+            target.stop()
+        t.eq(re.findall('drain_timeout|giving up', target.text()), [])
+        if number:
+            target.expect('leaving it with commands unanswered')
+        server.proc.kill()
+
+
+# ---- limits and flags of a server, in the order of the table in docs/design/storage.md ----
+
+WIRE_LIMIT = '--filter=blocksize-policy', 'blocksize-error-policy=error', 'blocksize-minimum=512', 'blocksize-preferred=4096'
+
+
+def evaluates(path, **calls):
+    """The plugin eval, with the file @path as its export."""
+    calls = {'get_size': f'stat -c %s {path}', 'pread': f'dd if={path} iflag=skip_bytes,count_bytes skip=$4 count=$3',
+             'pwrite': f'dd of={path} oflag=seek_bytes conv=notrunc seek=$4', 'can_write': 'exit 0', **calls}
+    return 'eval', *(f'{name}={script}' for name, script in calls.items())
+
+
+def is_written(t, target, server):
+    """Each command that writes, with and without FUA, and Flush succeed, and the export has what they wrote."""
+    data = pattern(3, 1 * MIB)
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        nv.expect(queue.write_blocks(1, 0, data[:8192], fua=True))
+        nv.expect(queue.call(nv.sqe(WRITE_ZEROES, queue.next_cid(), nsid=1, cdw10=4, cdw12=3)))
+        nv.expect(queue.call(nv.sqe(WRITE_ZEROES, queue.next_cid(), nsid=1, cdw10=8, cdw12=3 | 1 << 30)))  # FUA
+        nv.expect(queue.flush(1))
+        h.shutdown()
+    expected = bytearray(data[:8192])
+    expected[4 * 512:12 * 512] = bytes(8 * 512)
+    t.same(server.data()[:8192], bytes(expected))
+
+
+@test
+def a_server_gets_no_request_beyond_its_maximum(t):
+    """One that refuses such requests, and one that ends the connection (a program that does so is below)."""
+    server = Server(t, args=WIRE_LIMIT[:1], more=(*WIRE_LIMIT[1:], 'blocksize-maximum=65536')).start()
+    target = t.target([server.namespace()])
+    data = pattern(4, 4 * MIB)
+    t.rdinit('write', target.uri(), '--data', t.file('data', data))
+    t.same(server.data()[:4 * MIB], data)
+    t.same(t.rdinit('read', target.uri(), '-z', '4M').out, data)
+    is_written(t, target, server)
+    target.stop()
+
+
+@test
+def a_server_that_takes_less_than_a_block_is_refused(t):
+    server = Server(t, args=WIRE_LIMIT[:1], more=(*WIRE_LIMIT[1:3], 'blocksize-preferred=512', 'blocksize-maximum=2048')).start()
+    config = t.config([server.namespace(block_size=4096)])
+    res = t.run([program('rdtarget'), '-c', config, '--check=full'])
+    t.eq(res.rc, 1)
+    t.match(r'requests of at most 2048 bytes, and block_size is 4096; .* or set block_size to 512', res.err)
+
+
+@each(('neither', 'none', '', None),
+      ('FUA without Flush', 'native', 'fua', None),
+      ('Flush without FUA', 'none', '', 'exit 0'))
+def what_is_stored_when_the_server_has(t, can_fua, flags, flush):
+    """With FUA alone each write has it, because hosts are not told of a cache and do not flush."""
+    log, image = t.path('log'), t.path('export.img')
+    server = Server(t)
+    server.start(plugin=evaluates(image, can_fua=f'echo {can_fua}', can_flush='exit 0' if flush else 'exit 3',
+                                  pwrite=f'echo "write $5" >>{log}; dd of={image} oflag=seek_bytes conv=notrunc seek=$4',
+                                  flush=f'echo flush >>{log}'))
+    target = t.target([server.namespace()])
+    if can_fua == 'none' and not flush:
+        target.expect('neither Flush nor FUA')
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        nv.expect(queue.write_blocks(1, 0, pattern(5, 4096)))
+        nv.expect(queue.write_blocks(1, 8, pattern(6, 4096), fua=True))
+        nv.expect(queue.flush(1))
+        h.shutdown()
+    t.same(server.data()[:8192], pattern(5, 4096) + pattern(6, 4096))
+    with open(log, encoding='ascii') as f:
+        t.eq(f.read().split('\n')[:-1],
+             [f'write {flags}', f'write {flags}'] if not flush else ['write ', 'write ', 'flush', 'flush'])
+
+
+@test
+def a_server_that_comes_back_without_flush_is_not_used(t):
     server = Server(t).start()
     target = t.target([server.namespace()])
-    server.proc.signal(signal.SIGSTOP)
-    target.stop()
+    dev = Device(t, [target.uri()], '--io-timeout', 120000)
+    dev.goes_on()
+    since = target.mark()
+    server.proc.kill()
+    server.start(plugin=evaluates(server.image, can_flush='exit 3', can_fua='echo none'))
+    target.expect('the server has no Flush any more, which hosts rely on', since=since)
+    server.proc.kill()
+    server.start(plugin=None)
+    target.expect('connected again', since=since)
+    dev.goes_on()
+    t.eq(dev.count('errors') + dev.count('unknown'), 0, 'errors')
+    dev.finish()
+
+
+@each(('has no Write Zeroes any more', '--filter=nozero', ('zeromode=none',)),
+      ('refuses Write Zeroes', '--filter=error', ('error-zero=EINVAL', 'error-zero-rate=100%')),
+      ('has no Trim any more', None, ()))
+def zeroes_are_written_by_a_server_that(t, name, more):
+    server = Server(t).start()
+    target = t.target([server.namespace()])
+    is_written(t, target, server)
+    since = target.mark()
+    server.proc.kill()
+    target.expect('the connection is lost', since=since)
+    if name:
+        server.start(args=(name,), more=more)
+    else:
+        server.start(plugin=evaluates(server.image, flush='exit 0', can_flush='exit 0', can_trim='exit 3'))
+    target.expect('connected again', since=since)
+    is_written(t, target, server)
+    zeroes_and_deallocated(t, target, server.data)
+
+
+@test
+def a_write_beyond_the_end_of_an_export_that_has_shrunk_is_out_of_range(t):
+    server = Server(t).start()
+    target = t.target([server.namespace()])
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        server.fall_silent()
+        cid = write_waits(queue, 16384)
+        os.truncate(server.image, 8 * MIB)
+        server.proc.kill()
+        server.start()
+        t.eq(queue.wait(cid).status, nv.LBA_RANGE)
+        nv.expect(queue.write_blocks(1, 0, bytes(512)))
+        h.shutdown()
+
+
+@test
+def a_request_that_breaks_each_connection_is_given_up(t):
+    """A server crashes by it, and is started again each time. What was in flight with it succeeds."""
+    image = t.path('export.img')
+    crashes = f'if [ $4 = 4096 ]; then kill -9 $PPID; fi; dd if={image} iflag=skip_bytes,count_bytes skip=$4 count=$3'
+    server = Server(t, plugin=evaluates(image, pread=crashes, can_flush='exit 0'))
+    again = f'#!/bin/sh\nwhile :; do rm -f {server.socket}; {server.binary} "$@"; done\n'
+    server.binary = t.file('again', again.encode())
+    os.chmod(server.binary, 0o700)
+    server.start()
+    target = t.target([server.namespace()])
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        nv.expect(queue.read_blocks(1, 0, 1)[0])
+        reads = [queue.post_read(1, slba, 1) for slba in (0, 8, 16, 24)]
+        t.eq([read.wait().status for read in reads], [0, UNRECOVERED_READ, 0, 0])
+        target.expect('a read of 512 bytes at byte 4096 has broken the connection 3 times')
+        nv.expect(queue.write_blocks(1, 0, bytes(512)))
+        h.shutdown()
 
 
 @test
