@@ -231,6 +231,9 @@ static void note_failure(struct rbd_image *img, int rc, const char *text)
 void rbd_image_set_standby(struct rbd_image *img, bool standby)
 {
 	pthread_mutex_lock(&img->lock);
+	/* The connection that has taken the lock may be lost already. */
+	if (img->state == RBD_LOST)
+		standby = true;
 	if (atomic_exchange(&img->bdev.standby, standby) != standby && img->opened &&
 	    img->state != RBD_CLOSING)
 		rdt_bdev_changed(&img->bdev);

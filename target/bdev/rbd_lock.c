@@ -94,6 +94,19 @@ static bool is_blocked(struct rbd_image *img, const char *owner)
 	return blocked && block_lasts(img, owner);
 }
 
+/*
+ * The lock of @owner was broken. An operator may have removed the entry of the blocklist before,
+ * while the pool kept the break waiting: @owner must be blocked before anybody has the lock,
+ * because it may still have writes. Returns 0, or -EAGAIN when it is not blocked.
+ */
+static int keep_blocked(struct rbd_image *img, const char *owner)
+{
+	if (block_lasts(img, owner))
+		return 0;
+	block_for_long(img, owner);
+	return block_lasts(img, owner) ? 0 : -EAGAIN;
+}
+
 static void note_blocked(struct rbd_image *img, const char *owner)
 {
 	struct rbd_handle *h = img->handle;
@@ -104,21 +117,63 @@ static void note_blocked(struct rbd_image *img, const char *owner)
 	pthread_mutex_unlock(&h->joining);
 }
 
+struct rbd_locker {
+	char client[64], cookie[64], address[128];
+};
+
+static int find_locker(struct rbd_image *img, struct rbd_locker *l)
+{
+	char tag[64];
+	size_t tag_len = sizeof(tag), client_len = sizeof(l->client),
+	       cookie_len = sizeof(l->cookie), address_len = sizeof(l->address);
+	int exclusive = 0;
+	ssize_t count =
+		rbd_list_lockers(img->image, &exclusive, tag, &tag_len, l->client, &client_len,
+				 l->cookie, &cookie_len, l->address, &address_len);
+
+	return count < 0 ? (int)count : count == 1 ? 0 : -ENOENT;
+}
+
+static int break_found(struct rbd_image *img, const struct rbd_locker *l)
+{
+	char object[300];
+
+	snprintf(object, sizeof(object), "rbd_header.%s", img->id);
+	return rados_break_lock(img->io, object, "rbd_lock", l->client, l->cookie);
+}
+
 /* Breaks the lock of @owner, which is blocked. librbd would have it blocked again, which takes a
  * second for every few images. */
 static int break_only(struct rbd_image *img, const char *owner)
 {
-	char tag[64], client[64], cookie[64], address[128], object[300];
-	size_t tag_len = sizeof(tag), client_len = sizeof(client), cookie_len = sizeof(cookie),
-	       address_len = sizeof(address);
-	int exclusive = 0;
-	ssize_t count = rbd_list_lockers(img->image, &exclusive, tag, &tag_len, client, &client_len,
-					 cookie, &cookie_len, address, &address_len);
+	struct rbd_locker l;
+	int rc = find_locker(img, &l);
 
-	if (count != 1 || strcmp(address, owner) != 0)
-		return count < 0 ? (int)count : -ENOENT;
-	snprintf(object, sizeof(object), "rbd_header.%s", img->id);
-	return rados_break_lock(img->io, object, "rbd_lock", client, cookie);
+	if (!rc && strcmp(l.address, owner) != 0)
+		rc = -ENOENT;
+	return rc ? rc : break_found(img, &l);
+}
+
+/*
+ * Break the lock that this image's former connection still has. It was closed there after its last
+ * I/O, so nothing is written by that lock any more. Other images may use that connection: all
+ * gateways would hear from it, and wait for the lock.
+ */
+static bool break_own(struct rbd_image *img)
+{
+	struct rbd_locker l;
+	char client[64], spelled[256];
+
+	if (!img->locked_as || img->locked_as == rados_get_instance_id(img->handle->cl))
+		return false;
+	snprintf(client, sizeof(client), "client.%llu", (unsigned long long)img->locked_as);
+	if (find_locker(img, &l) || strcmp(l.client, client) != 0 || break_found(img, &l))
+		return false;
+	rd_notice(img->log, RD_LOG_BACKEND,
+		  "rbd: image %s: the lock that a former connection of this gateway had (%s) was "
+		  "broken",
+		  rbd_image_spell(img, spelled, sizeof(spelled)), l.address);
+	return true;
 }
 
 /*
@@ -138,6 +193,8 @@ static int break_lock(struct rbd_image *img, const char *owner, bool blocked, co
 		if (!rc)
 			note_blocked(img, owner);
 	}
+	if (!rc)
+		rc = keep_blocked(img, owner);
 	if (!rc)
 		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: the lock of %s was broken%s",
 			  rbd_image_spell(img, spelled, sizeof(spelled)), owner, why);
@@ -287,7 +344,7 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 	if (!rc && mine)
 		return true; /* breaking it would block this gateway */
 	rc = read_owner(img, owner, sizeof(owner));
-	if (rc || !owner[0])
+	if (rc || !owner[0] || break_own(img))
 		return true;
 	if (*claim == RDT_CLAIM_TAKE)
 		*claim = claim_now(img); /* the cluster has just answered, perhaps after hours */
@@ -308,7 +365,8 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 	rc = break_lock(img, owner, blocked, why);
 	if (rc && *claim != RDT_CLAIM_TAKE)
 		img->lock_said = RBD_SAID_FAILED;
-	return !rc || rc == -ENOENT || rc == -ESHUTDOWN || *claim == RDT_CLAIM_TAKE;
+	return !rc || rc == -ENOENT || rc == -ESHUTDOWN ||
+	       (*claim == RDT_CLAIM_TAKE && rc != -EAGAIN);
 }
 
 /* ---- the claim ---- */
@@ -345,6 +403,7 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 		tell_not_locked(img, rc);
 		return;
 	}
+	img->locked_as = rados_get_instance_id(img->handle->cl);
 	rc = rbd_shared_load(img);
 	if (rc) {
 		tell_no_state(img, rc);
@@ -362,7 +421,10 @@ static void release_lock(struct rbd_image *img)
 
 	if (!rc && owner)
 		rc = rbd_lock_release(img->image);
+	else if (!rc)
+		break_own(img);
 	if (!rc) {
+		img->locked_as = 0;
 		tell_lock(img, RBD_SAID_YIELDED, "its lock was given up");
 	} else if (rc == -ESHUTDOWN) {
 		rbd_image_lost(img);

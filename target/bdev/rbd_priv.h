@@ -178,6 +178,7 @@ struct rbd_image {
 	enum rbd_lock_said lock_said;
 	struct rbd_peers *peers; /* NULL: no "lock: exclusive", or not possible */
 	int said_peers_err;
+	uint64_t locked_as;     /* global ID of the connection that took the lock; 0: given up */
 	char lock_owner[128];   /* address of the client that has the lock, and its global ID */
 	uint64_t lock_owner_id; /* 0: not known */
 	char idle_buf[512];     /* of the read that is in flight while there is no other I/O */

@@ -24,8 +24,9 @@ struct process {
 	unsigned int fibers;  /* that have not ended */
 	unsigned int signals; /* to loops, by descriptors, since somebody set it to 0 */
 	uint64_t stalled_until;
-	struct process *next; /* of an earlier start of the same program */
-	bool dead;            /* killed: nothing that it does reaches the cluster */
+	struct process *next;     /* of an earlier start of the same program */
+	uint64_t ceph_decides_at; /* it waited for the lock of a client that is silent */
+	bool dead;                /* killed: nothing that it does reaches the cluster */
 };
 
 /* The process whose code runs now; NULL: none. */

@@ -51,6 +51,7 @@ void gateway_judge_end(const struct gateway *gw, const char *done)
 	 * librbd takes only when Ceph has noticed that as well. */
 	uint64_t since = aged ? aged + CEPH_DECIDES : 0;
 
+	since = later_of(since, gw->process->ceph_decides_at);
 	for (unsigned int i = 0; i < CLUSTER_POOLS; i++)
 		since = later_of(since, gateway_well_since(gw, i));
 	if (!gw->process->dead && since + WELL_AGAIN < gw->state_since)

@@ -85,6 +85,12 @@ static bool owner_answers(const struct client *owner)
 	return client_reaches(owner) && !process_stalled(owner->process);
 }
 
+static void wait_for_owner(struct client *c)
+{
+	fiber_sleep(ASK_AGAIN);
+	c->process->ceph_decides_at = rd_sim_now(c->cluster->sim);
+}
+
 int rbd_lock_acquire(rbd_image_t image, rbd_lock_mode_t lock_mode)
 {
 	struct opened *o = image;
@@ -107,7 +113,7 @@ int rbd_lock_acquire(rbd_image_t image, rbd_lock_mode_t lock_mode)
 		else if (owner_answers(call.owner))
 			rc = -EROFS;
 		else
-			fiber_sleep(ASK_AGAIN);
+			wait_for_owner(o->client);
 		if (rc && rc != -EBUSY && rc != -ENOENT)
 			break;
 	}

@@ -317,11 +317,28 @@ static void test_opened_again(void)
 	close_opened(img);
 }
 
+/* The job takes the lock while other I/O shows that the connection is blocked. */
+static void test_lost_with_lock(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_write(&bio);
+
+	img->job.run(&img->job);
+	rbd_image_lost(img);
+	rbd_image_set_standby(img, false);
+	CU_ASSERT_TRUE(atomic_load(&img->bdev.standby));
+	img->job.run(&img->job);
+	img->job.run(&img->job);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
+	close_opened(img);
+}
+
 static const struct t_case rbd_image_cases[] = {
 	{"a write that waits for the size ends when it can be read", test_size_read},
 	{"a write that was clipped at the new end of the image fails", test_clipped},
 	{"a write that waits for the size ends when the connection is blocked", test_blocked},
 	{"an image is opened again by its ID, also after a failed attempt", test_opened_again},
+	{"an image whose connection is lost stays on standby", test_lost_with_lock},
 	{NULL, NULL},
 };
 

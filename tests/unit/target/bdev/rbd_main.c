@@ -8,9 +8,10 @@
 #include "t_main.h"
 #include "target/bdev/rbd_priv.h"
 
-#define OWNER    "192.0.2.1:0/7"
-#define OWNER_ID 7u
-#define MY_ID    8u
+#define OWNER     "192.0.2.1:0/7"
+#define OWNER_ID  7u
+#define BLOCKLIST "192.0.2.3:0/7 2026-01-01\n" OWNER " 2026-01-01\n"
+#define MY_ID     8u
 
 /* ---- the cluster ---- */
 
@@ -26,7 +27,9 @@ static struct {
 	bool fails;        /* questions end with an error */
 	uint64_t owner_ns; /* how long the cluster takes to name the owner */
 	unsigned int breaks, asked, blocks, acquires, only_breaks, maps;
-	const char *list; /* the blocklist */
+	const char *list;     /* the blocklist */
+	bool removed_at_once; /* a block by librbd: an operator removes the entry */
+	bool no_blocks;       /* the monitor refuses entries */
 	unsigned int kept;
 	void (*thread)(void *arg); /* waits for the object of the gateways */
 	void *thread_arg;
@@ -78,6 +81,7 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 int rbd_lock_break(rbd_image_t image, rbd_lock_mode_t mode, const char *owner)
 {
 	fake.breaks += strcmp(owner, OWNER) == 0;
+	fake.list = fake.removed_at_once ? "" : BLOCKLIST;
 	return 0;
 }
 
@@ -153,7 +157,10 @@ uint64_t rados_get_instance_id(rados_t cluster)
 int rados_mon_command(rados_t cluster, const char **cmd, size_t cmds, const char *in, size_t in_len,
 		      char **out, size_t *out_len, char **status, size_t *status_len)
 {
-	fake.blocks += strstr(cmd[0], "\"osd blocklist\"") && strstr(cmd[0], OWNER) != NULL;
+	if (strstr(cmd[0], "\"osd blocklist\"") && strstr(cmd[0], OWNER)) {
+		fake.blocks++;
+		fake.list = fake.no_blocks ? fake.list : BLOCKLIST;
+	}
 	if (strstr(cmd[0], "\"osd blocklist ls\"")) {
 		*out = (char *)(uintptr_t)fake.list;
 		*out_len = strlen(fake.list);
@@ -363,7 +370,7 @@ static struct rbd_image *standby_new(void)
 	CU_ASSERT_PTR_NOT_NULL_FATAL(img);
 	memset(&fake, 0, sizeof(fake));
 	fake.now = 1000 * RD_NSEC_PER_SEC;
-	fake.list = "192.0.2.3:0/7 2026-01-01\n" OWNER " 2026-01-01\n";
+	fake.list = BLOCKLIST;
 	pthread_mutex_init(&handle.joining, NULL);
 	LIST_INIT(&handle.peers);
 	handle.blocked[0] = '\0';
@@ -538,6 +545,58 @@ static void test_unblocked(void)
 	standby_free(img);
 }
 
+/* The operator removes the entry while the lock is being broken: the holder may have writes. */
+static void test_unblocked_meanwhile(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.removed_at_once = fake.no_blocks = true;
+	claim_take(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 1);
+	CU_ASSERT_EQUAL(fake.acquires, 0);
+	CU_ASSERT_TRUE(atomic_load(&img->bdev.standby));
+	fake.breaks = 0;
+	fake.no_blocks = false;
+	pass(img);
+	CU_ASSERT_TRUE(fake.blocks > 0);
+	CU_ASSERT_EQUAL(fake.acquires, 1);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
+	standby_free(img);
+}
+
+/* A connection that this image has left has its lock still, and other images of this gateway use
+ * it, so that it answers. */
+static void test_own(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	pass(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 0);
+	img->locked_as = OWNER_ID;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.only_breaks, 1);
+	CU_ASSERT_EQUAL(fake.blocks, 0);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
+	CU_ASSERT_EQUAL(img->locked_as, MY_ID);
+	standby_free(img);
+}
+
+static void test_own_given_up(void)
+{
+	struct rbd_image *img = standby_new();
+
+	img->locked_as = OWNER_ID;
+	atomic_store(&img->claim, RDT_CLAIM_YIELD);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.only_breaks, 1);
+	CU_ASSERT_EQUAL(fake.acquires, 0);
+	CU_ASSERT_TRUE(atomic_load(&img->bdev.standby));
+	standby_free(img);
+}
+
 static void test_silent_again(void)
 {
 	struct rbd_image *img = standby_new();
@@ -668,6 +727,10 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a holder is blocked once for all its images", test_blocked_already},
 	{"no question is needed about a holder that was blocked", test_blocked_waits},
 	{"a holder that is not blocked any more is asked, and blocked again", test_unblocked},
+	{"a holder whose block ends while its lock is broken is blocked again",
+	 test_unblocked_meanwhile},
+	{"a lock of a connection that was left is taken", test_own},
+	{"a lock of a connection that was left is given up", test_own_given_up},
 	{"what was missed an hour ago does not count", test_silent_again},
 	{"a gateway that answers every other question keeps its lock", test_answers_between},
 	{"a watch that was lost is made again", test_watch_again},
