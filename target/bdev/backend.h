@@ -190,10 +190,7 @@ struct rdt_bdev {
 	 */
 	bool shares_state;
 	_Atomic uint32_t state_seq, state_taken;
-	atomic_bool
-		stalled; /* backend: it has no connection, or has found that nothing completes */
-	/* Backend: reactors that have old I/O (target/nvmf/stall.c), and the arrival of the oldest
-	 * one, on the clock of their loops. */
+	/* Backend: see rdt_bdev_late(). */
 	atomic_uint late;
 	_Atomic uint64_t late_since;
 	/* Backend: what is open, for rdt_bdev_path_check(). Never changes. */
@@ -356,10 +353,29 @@ static inline struct rdt_bdev *rdt_bdev_base(struct rdt_bdev *bdev)
 	return bdev;
 }
 
-/* Does the storage not answer? Any thread; @base is a backend. */
+/*
+ * Storage that does not answer makes its namespace stalled. One more that waits has found that: a
+ * reactor with old I/O (target/nvmf/stall.c), or the backend itself, which has lost its connection
+ * or waits for a request of its own. @since: ns of the monotonic clock; that of the first one
+ * counts. Returns whether it is the first one, which logs it. Any thread; @base is a backend.
+ */
+static inline bool rdt_bdev_late(struct rdt_bdev *base, uint64_t since)
+{
+	if (!atomic_load(&base->late))
+		atomic_store(&base->late_since, since);
+	return !atomic_fetch_add(&base->late, 1);
+}
+
+/* It waits no more. Returns whether it was the last one, which logs it. */
+static inline bool rdt_bdev_answers(struct rdt_bdev *base)
+{
+	return atomic_fetch_sub(&base->late, 1) == 1;
+}
+
+/* Is the storage stalled? Any thread; @base is a backend. */
 static inline bool rdt_bdev_stalled(const struct rdt_bdev *base)
 {
-	return atomic_load(&base->stalled) || atomic_load(&base->late);
+	return atomic_load(&base->late);
 }
 
 /*

@@ -21,17 +21,16 @@
 #include "nvmf/wire.h"
 #include "util/loop.h"
 
-#define CONNECT_NS    (30 * RD_NSEC_PER_SEC)
-#define PROBE_NS      (10 * RD_NSEC_PER_SEC)
-#define RECONNECT_NS  (RD_NSEC_PER_SEC)
-#define INFLIGHT_MAX  64u
-#define PIECE_MAX     (32u << 20) /* what every server takes */
-#define ZERO_MAX      (1u << 30)
-#define ZEROES        (256u << 10) /* for a server without Write Zeroes */
-#define STALLED_AFTER (5 * RD_NSEC_PER_SEC)
-#define LEAVE_AFTER   (2 * RD_NSEC_PER_SEC) /* the target ends, and the server is silent */
-#define LOOK_MS       200                   /* while it connects: does the namespace end? */
-#define BREAKS_MAX    3
+#define CONNECT_NS   (30 * RD_NSEC_PER_SEC)
+#define PROBE_NS     (10 * RD_NSEC_PER_SEC)
+#define RECONNECT_NS (RD_NSEC_PER_SEC)
+#define INFLIGHT_MAX 64u
+#define PIECE_MAX    (32u << 20) /* what every server takes */
+#define ZERO_MAX     (1u << 30)
+#define ZEROES       (256u << 10)          /* for a server without Write Zeroes */
+#define LEAVE_AFTER  (2 * RD_NSEC_PER_SEC) /* the target ends, and the server is silent */
+#define LOOK_MS      200                   /* while it connects: does the namespace end? */
+#define BREAKS_MAX   3
 
 enum nd_state {
 	ND_CONNECTING, /* no connection; bios wait. Connected -> UP, close() -> CLOSED */
@@ -77,13 +76,14 @@ struct nd_disk {
 	bool shuts_down; /* the former */
 	uint64_t up_ns;  /* when @nbd was connected */
 	struct rd_io io;
-	struct rd_timer retry; /* CONNECTING: the next attempt. UP: a look at the progress */
+	struct rd_timer retry; /* CONNECTING: the next attempt */
+	bool late;             /* CONNECTING: hosts have seen it, and wait */
 	struct rd_defer pump;
 	TAILQ_HEAD(nd_list, rdt_bio) queue; /* to be sent */
 	struct nd_list sent;                /* in the order in which they were sent */
 	unsigned int inflight;
 	unsigned int suspects; /* bios that may have broken a connection: sent one at a time */
-	uint64_t completed, looked_at, moved_ns;
+	uint64_t completed;
 	struct rd_timer leave; /* the target ends: a look at the progress */
 	uint64_t left_at;      /* @completed at the last look */
 	char said[256];        /* the failure that was logged */
@@ -504,7 +504,6 @@ static void take_export(struct nd_disk *d)
 }
 
 static void reconnect(struct rd_timer *timer);
-static void look_at_progress(struct rd_timer *timer);
 
 static void nd_lost(struct nd_disk *d)
 {
@@ -516,7 +515,8 @@ static void nd_lost(struct nd_disk *d)
 	find_culprit(d);
 	nd_disconnect(d);
 	d->state = ND_CONNECTING;
-	atomic_store(&d->bdev.stalled, true);
+	d->late = true;
+	rdt_bdev_late(&d->bdev, rd_loop_now_raw(d->loop));
 	d->retry.fn = reconnect;
 	rd_timer_start(d->loop, &d->retry, at_once ? 0 : RECONNECT_NS);
 }
@@ -553,38 +553,16 @@ static void reconnect(struct rd_timer *timer)
 		return;
 	}
 	d->state = ND_UP;
-	d->up_ns = d->moved_ns = rd_loop_now_raw(d->loop);
-	atomic_store(&d->bdev.stalled, false);
+	d->up_ns = rd_loop_now_raw(d->loop);
+	if (d->late)
+		rdt_bdev_answers(&d->bdev);
+	d->late = false;
 	if (d->opened || d->said[0])
 		rd_notice(d->log, RD_LOG_BACKEND, "nbd: %s: connected again", d->uri);
 	d->said[0] = '\0';
 	take_abilities(d);
 	take_export(d);
-	d->retry.fn = look_at_progress;
-	rd_timer_start(d->loop, &d->retry, STALLED_AFTER);
 	rd_defer(d->loop, &d->pump, RD_DEFER_WORK);
-}
-
-/* Says once that the server does not answer, and once that it does again. */
-static void look_at_progress(struct rd_timer *timer)
-{
-	struct nd_disk *d = rd_container_of(timer, struct nd_disk, retry);
-	uint64_t now = rd_loop_now_raw(d->loop);
-	bool moves = d->completed != d->looked_at || !d->inflight;
-
-	if (moves) {
-		d->looked_at = d->completed;
-		d->moved_ns = now;
-	}
-	if (moves && atomic_exchange(&d->bdev.stalled, false))
-		rd_notice(d->log, RD_LOG_BACKEND, "nbd: %s: the server completes I/O again",
-			  d->uri);
-	else if (!moves && now - d->moved_ns >= STALLED_AFTER &&
-		 !atomic_exchange(&d->bdev.stalled, true))
-		rd_warn(d->log, RD_LOG_BACKEND,
-			"nbd: %s: the server has completed no I/O for %u s, %u are waiting", d->uri,
-			(unsigned int)((now - d->moved_ns) / RD_NSEC_PER_SEC), d->inflight);
-	rd_timer_start(d->loop, &d->retry, STALLED_AFTER);
 }
 
 /* ---- the thread ---- */

@@ -298,7 +298,6 @@ static void try_open(struct rbd_image *img)
 	tell_renamed(img);
 	rbd_image_set_standby(img, img->lock_mode == RDT_RBD_LOCK_EXCLUSIVE);
 	rbd_image_settle_lock(img);
-	img->moved_ns = rdt_module_now();
 	pthread_mutex_lock(&img->lock);
 	again = img->opened;
 	img->opened = true;
@@ -366,29 +365,41 @@ static void refresh_size(struct rbd_image *img)
 		end_held(img, true);
 }
 
-/* Says once that the cluster does not complete I/O, and once that it does again. */
-static void watch_progress(struct rbd_image *img)
+/* With @img->lock. Returns whether that has changed. */
+static bool set_late(struct rbd_image *img, bool late, uint64_t since)
 {
-	uint64_t now = rdt_module_now(), completed = atomic_load(&img->completed);
-	unsigned int inflight = atomic_load(&img->inflight);
+	if (img->late == late)
+		return false;
+	img->late = late;
+	if (late)
+		rdt_bdev_late(&img->bdev, since);
+	else
+		rdt_bdev_answers(&img->bdev);
+	return true;
+}
+
+/* The last pass has ended. Says once that an image without other I/O gets no answer, and once that
+ * the cluster answers again. */
+static void look_at_answers(struct rbd_image *img)
+{
+	uint64_t now = rdt_module_now(), since = atomic_load(&img->idle_since);
+	bool late = since && now - since >= LOOK_NS, changed;
 	char spelled[256];
 
-	if (completed != img->looked_at || !inflight) {
-		if (img->bdev.stalled)
-			rd_notice(img->log, RD_LOG_BACKEND,
-				  "rbd: image %s: the cluster completes I/O again",
-				  rbd_image_spell(img, spelled, sizeof(spelled)));
-		img->bdev.stalled = false;
-		img->looked_at = completed;
-		img->moved_ns = now;
-	} else if (!img->bdev.stalled && now - img->moved_ns >= LOOK_NS) {
-		img->bdev.stalled = true;
+	pthread_mutex_lock(&img->lock);
+	changed = set_late(img, late, since);
+	pthread_mutex_unlock(&img->lock);
+	if (!changed)
+		return;
+	rbd_image_spell(img, spelled, sizeof(spelled));
+	if (late)
 		rd_warn(img->log, RD_LOG_BACKEND,
-			"rbd: image %s: the cluster has completed no I/O for %llu s, %u are "
-			"waiting; they are neither failed nor lost (ceph -s shows its state)",
-			rbd_image_spell(img, spelled, sizeof(spelled)),
-			(unsigned long long)((now - img->moved_ns) / 1000000000u), inflight);
-	}
+			"rbd: image %s: the cluster has not completed a read for %llu s (ceph -s "
+			"shows its state)",
+			spelled, (unsigned long long)((now - since) / 1000000000u));
+	else
+		rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: the cluster answers again",
+			  spelled);
 }
 
 static void idle_read_done(rbd_completion_t completion, void *arg)
@@ -397,7 +408,7 @@ static void idle_read_done(rbd_completion_t completion, void *arg)
 	ssize_t rc = rbd_aio_get_return_value(completion);
 
 	rbd_aio_release(completion);
-	atomic_fetch_add(&img->completed, 1);
+	atomic_store(&img->idle_since, 0);
 	if (rc == -ESHUTDOWN)
 		rbd_image_lost(img);
 	/* With the lock: the image may be freed as soon as nothing is in flight. */
@@ -416,7 +427,9 @@ static void read_when_idle(struct rbd_image *img)
 	if (atomic_load(&img->inflight) || rbd_aio_create_completion(img, idle_read_done, &c))
 		return;
 	atomic_fetch_add(&img->inflight, 1);
+	atomic_store(&img->idle_since, rdt_module_now());
 	if (rbd_aio_read(img->image, 0, sizeof(img->idle_buf), img->idle_buf, c)) {
+		atomic_store(&img->idle_since, 0);
 		rbd_aio_release(c);
 		rbd_image_put_io(img);
 	}
@@ -444,13 +457,13 @@ static void image_is_late(struct rbd_job *job)
 {
 	struct rbd_image *img = image_of(job);
 	char spelled[256];
-	bool opened, closing;
+	bool told, closing;
 
 	pthread_mutex_lock(&img->lock);
-	opened = img->opened;
+	told = !img->opened || !set_late(img, true, job->began_ns);
 	closing = img->state == RBD_CLOSING;
 	pthread_mutex_unlock(&img->lock);
-	if (!opened || atomic_exchange(&img->bdev.stalled, true))
+	if (told)
 		return;
 	rd_warn(img->log, RD_LOG_BACKEND,
 		"rbd: image %s: the cluster has not answered a request for some seconds; until it "
@@ -472,7 +485,7 @@ static void run_image(struct rbd_job *job)
 		break;
 	case RBD_OPEN:
 		refresh_size(img);
-		watch_progress(img);
+		look_at_answers(img);
 		rbd_shared_run(img);
 		rbd_image_settle_lock(img);
 		read_when_idle(img);

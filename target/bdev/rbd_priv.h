@@ -142,7 +142,7 @@ struct rbd_image {
 	atomic_bool lock_doubted;     /* librbd refused a write for want of the lock */
 	_Atomic enum rbd_state state; /* changed under @lock */
 	atomic_uint inflight;         /* I/Os in librbd, and submits that run */
-	_Atomic uint64_t completed;
+	_Atomic uint64_t idle_since;  /* read_when_idle(): when it began; 0: none is in flight */
 	/* Number of changes of the image; number of changes after which its size was read. */
 	_Atomic uint32_t changes, changes_read;
 
@@ -150,6 +150,7 @@ struct rbd_image {
 	pthread_cond_t idle; /* @inflight became 0 */
 	/* guarded by @lock */
 	bool opened;  /* the first time: rdt_bdev_opened() */
+	bool late;    /* the cluster does not answer a request of its own: rdt_bdev_late() */
 	int open_err; /* not yet taken by rdt_bdev_opened(); 0: none */
 	char open_text[384];
 	uint64_t image_size; /* bytes */
@@ -173,8 +174,6 @@ struct rbd_image {
 	bool watched;
 	int said_err; /* the failure of opening that was logged */
 	bool said_renamed;
-	uint64_t looked_at; /* @completed at the last look */
-	uint64_t moved_ns;  /* when it had changed */
 	enum rbd_lock_said lock_said;
 	struct rbd_peers *peers; /* NULL: no "lock: exclusive", or not possible */
 	int said_peers_err;

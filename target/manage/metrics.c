@@ -398,6 +398,17 @@ static void write_ns_fault(const struct metrics_out *o)
 	}
 }
 
+static void write_ns_stalled(const struct metrics_out *o)
+{
+	EACH_NS(o, i)
+	{
+		double seconds = o->stats->ns[i]->shown.stalled_seconds;
+
+		put_time(o, KIND_GAUGE, o->ns_labels[i],
+			 seconds > 0 ? (uint64_t)(seconds * (double)RD_NSEC_PER_SEC) : 0);
+	}
+}
+
 static void write_ns_states(const struct metrics_out *o)
 {
 	static const enum rdt_ns_state states[] = {RDT_NS_OPENING, RDT_NS_FAILED, RDT_NS_JOINING,
@@ -599,6 +610,9 @@ static const struct metrics_family families[] = {
 	 "1 while data of its storage is lost or may be, or its path names another file than is "
 	 "open; rdctl ns says more.",
 	 write_ns_fault},
+	{"namespace_stalled_seconds", KIND_GAUGE,
+	 "For how long the storage of the namespace has not answered; 0: it answers.",
+	 write_ns_stalled},
 	{"namespace_states", KIND_GAUGE, "Namespaces by state.", write_ns_states},
 	{"io_completed", KIND_COUNTER, "I/O commands answered, failed ones included.",
 	 write_io_completed},

@@ -142,6 +142,15 @@ static void fault_of(const struct rdt_ns *ns, struct rdt_noticed *out)
 	snprintf(out->text, sizeof(out->text), "%s", ns->mismatch);
 }
 
+static double stalled_for(const struct rdt_bdev *base, uint64_t now)
+{
+	uint64_t since = atomic_load(&base->late_since);
+
+	if (!rdt_bdev_stalled(base))
+		return -1;
+	return now > since ? (double)(now - since) / 1e9 : 0;
+}
+
 struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 {
 	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
@@ -159,7 +168,7 @@ struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 		.read_only = atomic_load(&ns->read_only),
 		.write_protected = atomic_load(&ns->wp) != 0,
 		.standby = base && atomic_load(&base->standby),
-		.stalled = base && rdt_bdev_stalled(base),
+		.stalled_seconds = base ? stalled_for(base, now) : -1,
 		.listed = ns->listed,
 		.why = ns->why,
 		.retry_seconds = ns->retry_at > now ? (double)(ns->retry_at - now) / 1e9
@@ -220,8 +229,10 @@ json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 		(json_int_t)ns->blocks, "size", (json_int_t)(ns->blocks << ns->lbads), "read_only",
 		ns->read_only, "write_protected", ns->write_protected, "ana_group",
 		(int)ns->ana_group, "uuid", ns->cfg->uuid, "standby", ns->standby, "stalled",
-		ns->stalled, "qos", rdt_show_limits(ns->limits));
+		ns->stalled_seconds >= 0, "qos", rdt_show_limits(ns->limits));
 
+	if (o && ns->stalled_seconds >= 0)
+		json_object_set_new(o, "stalled_seconds", json_real(ns->stalled_seconds));
 	if (o && ns->cfg->path)
 		json_object_set_new(o, "path", json_string(ns->cfg->path));
 	else if (o && ns->cfg->backend == RDT_BACKEND_RBD && ns->cfg->rbd)

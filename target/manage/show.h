@@ -37,7 +37,7 @@ struct rdt_ns_shown {
 	bool read_only;
 	bool write_protected;
 	bool standby;
-	bool stalled;
+	double stalled_seconds;   /* for how long its storage has not answered; negative: it does */
 	bool listed;              /* not one that leaves */
 	const char *why;          /* state failed: the reason, or NULL; belongs to the namespace */
 	struct rdt_noticed fault; /* @kind NULL: nothing was noticed about its storage */

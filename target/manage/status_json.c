@@ -25,8 +25,8 @@
 #define ANSWER_WITHIN (RD_NSEC_PER_SEC / 2)
 #define LIST_MAX      1000u /* namespaces, hosts and controllers in a document, each */
 #define STALLED_MAX   100u
-/* A command that was not answered for so long is stalled. */
-#define STALLED_IO (2 * RD_NSEC_PER_SEC)
+/* A command that has had no answer for so long is listed with what is stalled. */
+#define OLD_IO (2 * RD_NSEC_PER_SEC)
 
 /* Of a reactor. While @out, its thread writes the answer. */
 struct part {
@@ -215,14 +215,12 @@ static void add_status_controllers(json_t *o, struct rdt_connections *connection
 
 /* ---- what is stalled ---- */
 
-/* @seconds: since when; negative: unknown. */
 static void add_stalled(json_t *list, const char *kind, double seconds, const char *text)
 {
 	if (json_array_size(list) < STALLED_MAX)
 		json_array_append_new(list,
 				      json_pack("{s:s, s:o, s:s}", "kind", kind, "since_seconds",
-						seconds < 0 ? json_null() : json_real(seconds),
-						"text", text));
+						json_real(seconds), "text", text));
 }
 
 static void add_stalled_namespace(const struct rdt_status *s, json_t *list,
@@ -247,11 +245,10 @@ static void add_stalled_namespace(const struct rdt_status *s, json_t *list,
 			 ns->fault.text);
 		add_stalled(list, "namespace", (double)rdt_fault_seconds(&ns->fault), text);
 	}
-	if (ns->stalled) {
-		snprintf(text, sizeof(text),
-			 "%s namespace %u: its storage has not completed any I/O for some seconds",
+	if (ns->stalled_seconds >= 0) {
+		snprintf(text, sizeof(text), "%s namespace %u: its storage does not answer",
 			 ns->nqn, ns->nsid);
-		add_stalled(list, "namespace", -1, text);
+		add_stalled(list, "namespace", ns->stalled_seconds, text);
 	}
 }
 
@@ -263,7 +260,7 @@ static void add_stalled_io(json_t *list, const struct rdt_stats *stats)
 	for (unsigned int i = 0; i < stats->ns_count; i++) {
 		const struct rdt_stats_ns *ns = stats->ns[i];
 
-		if (ns->io.oldest_ns < STALLED_IO)
+		if (ns->io.oldest_ns < OLD_IO)
 			continue;
 		snprintf(text, sizeof(text),
 			 "%s namespace %u: the oldest of %u commands in flight has no answer yet",

@@ -22,11 +22,8 @@ static void stall_found(struct rdt_reactor *r, struct rdt_ns_channel *channel)
 	struct rdt_bdev *base = rdt_bdev_base(ns->bdev);
 
 	channel->stall.stalled = true;
-	if (atomic_fetch_add(&base->late, 1))
-		return; /* another reactor has said it */
-	atomic_store(&base->late_since, channel->stall.since);
-	if (atomic_load(&base->stalled))
-		return; /* the backend has */
+	if (!rdt_bdev_late(base, channel->stall.since))
+		return;
 	rd_warn(r->log, RD_LOG_TARGET,
 		"%s namespace %u: its storage has not answered for %u s: %u commands wait for it "
 		"on reactor %u",
@@ -45,7 +42,7 @@ static void stall_over(struct rdt_reactor *r, struct rdt_ns_channel *channel)
 	if (!channel->stall.stalled)
 		return;
 	channel->stall.stalled = false;
-	if (atomic_fetch_sub(&base->late, 1) == 1)
+	if (rdt_bdev_answers(base))
 		rd_notice(r->log, RD_LOG_TARGET,
 			  "%s namespace %u: its storage answers again, after %u s", ns->subsys->nqn,
 			  ns->nsid,

@@ -140,6 +140,7 @@ def a_stall_is_shown_and_its_end_is_logged(t):
         queue.post(nv.sqe(FLUSH, cid, nsid=1))
         target.expect(r'namespace 1: its storage has not answered for \d+ s: 1 commands wait for it on reactor \d+$')
         t.eq(stalled(), [True, False])
+        t.ok(5 <= c.call('namespace.list')['namespaces'][0]['stalled_seconds'], 'for less than the time after which it is one')
         sick.end()
         nv.expect(queue.wait(cid))
         target.expect(r'namespace 1: its storage answers again, after \d+ s$')

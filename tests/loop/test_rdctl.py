@@ -52,8 +52,8 @@ def what_is_served_is_shown_in_columns(t):
     res = rdctl(t, path, 'ns')
     t.eq(titles(res), ['SUBNQN', 'NSID', 'STATE', 'BACKEND', 'SIZE', 'BLOCK', 'ANA-GROUP', 'READ-ONLY', 'STANDBY', 'STALLED',
                        'FAULT', 'QOS', 'PATH'])
-    t.eq(rows(res), [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', 'no', '-', '-', '-'],
-                     [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', 'no', '-', '-', '-']])
+    t.eq(rows(res), [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', '-', '-', '-', '-'],
+                     [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', '-', '-', '-', '-']])
     t.eq(rows(rdctl(t, path, 'ns', NQN)), rows(res), 'namespaces of the subsystem')
     t.eq(rows(rdctl(t, path, 'subsystems')), [[NQN, '2', '0', 'any', 'none', '0', '-']])
     for verb in ('listeners', 'ana'):

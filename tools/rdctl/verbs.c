@@ -152,7 +152,7 @@ static int run_ns(const struct rdctl *ctl, const struct rdctl_arguments *args)
 		{"ANA-GROUP", "ana_group", RDCTL_NUMBER},
 		{"READ-ONLY", "read_only", RDCTL_TEXT},
 		{"STANDBY", "standby", RDCTL_TEXT},
-		{"STALLED", "stalled", RDCTL_TEXT},
+		{"STALLED", "stalled_seconds", RDCTL_TIME},
 		{"FAULT", "fault", RDCTL_TEXT},
 		{"QOS", "qos", RDCTL_TEXT},
 		{"PATH", "path", RDCTL_TEXT},
