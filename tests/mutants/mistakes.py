@@ -167,4 +167,23 @@ HOST = (
      'hook->rc = hook->again(hook->arg) ? -EAGAIN : -EIO;', 'initiator: sync'),
 )
 
-MISTAKES = CONNECT + PROPERTIES + ADMIN + IO + RESERVATIONS + HOST
+CONVERGE = (
+    ('storage that could not be opened is not tried again', 'target/manage/control.c', '\topen_after(ns, delay);\n', '',
+     'target: desired state'),
+    ('a namespace that leaves keeps its NSID', 'target/manage/control.c', '\trdt_ns_unlist(ns);\n', '', 'target: desired state'),
+    ('a removal that finds a look at the storage never ends', 'target/manage/control.c',
+     '\t\tif (ns->left)\n\t\t\tns_left(ns);\n', '', 'target: desired state'),
+    ('an ANA group of the configuration does not reach the namespace', 'target/manage/reload.c',
+     'for (unsigned int i = 0; ns_fns[i]; i++) {', 'for (unsigned int i = 0; i < 3; i++) {', 'target: desired state'),
+    ('a reload keeps what its file does not have', 'target/manage/reload.c', 'start_part(rl, ss, ns, NULL, PART_REMOVE);', ';',
+     'target: desired state'),
+    ('a reload does not look at the size of storage', 'target/manage/reload.c',
+     'if (rl->how.looks || now->size_bytes != next->size_bytes)', 'if (now->size_bytes != next->size_bytes)',
+     'target: desired state'),
+    ('another file with the path passes for the open one', 'target/bdev/path_id.c', 'a->ino == b->ino &&', 'true &&',
+     'target: desired state'),
+    ('calls that hang keep those of other devices waiting', 'target/bdev/jobs.c', 'jobs->counted < RDT_JOBS_TOTAL',
+     'jobs->counted < RDT_JOBS_SHARE', 'target: desired state'),
+)
+
+MISTAKES = CONNECT + PROPERTIES + ADMIN + IO + RESERVATIONS + CONVERGE + HOST

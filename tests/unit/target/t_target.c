@@ -497,6 +497,8 @@ static void swap_disk(struct t_env *env, struct rdt_ns *ns)
 	rdt_subsys_count(ns, true);
 }
 
+bool (*t_run_job)(struct rdt_job *job);
+
 static bool run_or_hold(struct rdt_job *job)
 {
 	if (!the_env->hold_jobs)
@@ -565,7 +567,7 @@ struct t_env *t_env_new_on(const struct rdt_ns_config *storage, const char *dir)
 	env->cfg.target.state_dir = dir;
 	the_env = env;
 	must(rd_loop_create(&opts, &env->loop) == 0);
-	env->env.run_job = run_or_hold;
+	env->env.run_job = t_run_job ? t_run_job : run_or_hold;
 	must(rdt_target_create(&env->cfg, env->log, env->loop, &env->env, NULL, &env->t) == 0);
 	rdt_opening_begin(env->t);
 	must(rdt_opening_wait(env->t, 0) == 0);

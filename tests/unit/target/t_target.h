@@ -107,6 +107,8 @@ struct t_disk {
 
 #define T_REACTORS 3            /* at most */
 extern unsigned int t_reactors; /* of the next environment: 2, unless a test needs more */
+/* Of the next environment, in place of the threads of bdev/jobs.h; NULL: see t_env.hold_jobs */
+extern bool (*t_run_job)(struct rdt_job *job);
 
 struct t_env {
 	uint64_t now;
