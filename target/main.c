@@ -30,6 +30,7 @@
 #include "target/manage/preflight.h"
 #include "target/manage/reloader.h"
 #include "target/manage/http.h"
+#include "target/manage/leave.h"
 #include "target/manage/rpc.h"
 #include "target/manage/run_as.h"
 #include "target/manage/stats.h"
@@ -44,6 +45,11 @@
 #define EXIT_CONFIG 78
 /* After drain_timeout: time for connections to close and for backends to complete I/O. */
 #define GIVE_UP_AFTER (5 * RD_NSEC_PER_SEC)
+/* Storage that does not answer is not waited for so long: time for other I/O, for connections to
+ * close, and for other namespaces to leave. */
+#define STALLED_WAIT  (2 * RD_NSEC_PER_SEC)
+#define STALLED_CLOSE (RD_NSEC_PER_SEC / 2)
+#define LEAVE_WAIT    RD_NSEC_PER_SEC
 /* How long the start waits for storage that does not answer. */
 #define OPEN_WAIT (4 * RD_NSEC_PER_SEC)
 /* How long the end waits for calls that hang in storage. */
@@ -82,6 +88,7 @@ struct app {
 	struct rdt_sampler *sampler;
 	struct rdt_http *http;
 	struct rd_timer timer; /* draining */
+	uint64_t drain_end;    /* when @drain_timeout expires */
 	bool draining;
 	bool abandoned;
 	bool reload_due; /* SIGHUP came during the start */
@@ -326,12 +333,22 @@ static void target_drained(struct rdt_target *target)
 	rd_loop_stop(target->loop);
 }
 
-static void exit_timed_out(struct rd_timer *timer)
+static void leave_timed_out(struct rd_timer *timer)
 {
 	struct app *app = rd_container_of(timer, struct app, timer);
 
 	app->failed = true;
 	rd_loop_stop(app->loop);
+}
+
+/* What hangs keeps this process. All else is for the next one. */
+static void exit_timed_out(struct rd_timer *timer)
+{
+	struct app *app = rd_container_of(timer, struct app, timer);
+
+	rdt_leave_begin(app->target);
+	app->timer.fn = leave_timed_out;
+	rd_timer_start(app->loop, &app->timer, LEAVE_WAIT);
 }
 
 static void abandon(struct app *app)
@@ -341,15 +358,33 @@ static void abandon(struct app *app)
 	app->abandoned = true;
 	rdt_target_abandon(app->target);
 	app->timer.fn = exit_timed_out;
-	rd_timer_start(app->loop, &app->timer, GIVE_UP_AFTER);
+	rd_timer_start(app->loop, &app->timer,
+		       rdt_leave_stalled(app->target) ? STALLED_CLOSE : GIVE_UP_AFTER);
+}
+
+static void drain_for(struct app *app, uint64_t at_most)
+{
+	uint64_t now = rd_loop_now(app->loop);
+	uint64_t left = app->drain_end > now ? app->drain_end - now : 0;
+
+	rd_timer_start(app->loop, &app->timer, left < at_most ? left : at_most);
 }
 
 static void drain_timed_out(struct rd_timer *timer)
 {
 	struct app *app = rd_container_of(timer, struct app, timer);
 
-	rd_warn(app->log, RD_LOG_MAIN,
-		"drain_timeout has expired: closing with commands unanswered");
+	if (rd_loop_now(app->loop) >= app->drain_end) {
+		rd_warn(app->log, RD_LOG_MAIN,
+			"drain_timeout has expired: closing with commands unanswered");
+	} else if (rdt_leave_stalled(app->target)) {
+		rd_warn(app->log, RD_LOG_MAIN,
+			"not waiting for storage that does not answer: closing with commands "
+			"unanswered");
+	} else {
+		drain_for(app, STALLED_WAIT);
+		return;
+	}
 	abandon(app);
 }
 
@@ -365,7 +400,8 @@ static void terminate(struct app *app, int signo)
 	rd_notice(app->log, RD_LOG_MAIN, "%s: draining", strsignal(signo));
 	rdt_notify(&app->notify, "STOPPING=1\nSTATUS=draining: waiting for I/O in flight");
 	app->timer.fn = drain_timed_out;
-	rd_timer_start(app->loop, &app->timer, app->cfg->target.drain_timeout_ns);
+	app->drain_end = rd_loop_now(app->loop) + app->cfg->target.drain_timeout_ns;
+	drain_for(app, STALLED_WAIT);
 	rdt_target_drain(app->target, target_drained);
 }
 
@@ -605,6 +641,22 @@ static void app_stop(struct app *app)
 	rdt_notify_close(&app->notify);
 }
 
+/* A backend still uses our buffers: nothing can be freed. What other processes may use is closed,
+ * because the kernel keeps this one until the I/O ends. */
+static void leave_hung(struct app *app)
+{
+	char text[1024];
+
+	rdt_sampler_close(app->sampler);
+	rdt_http_close(app->http);
+	rdt_rpc_close(app->rpc);
+	rdt_leave_hung(app->target, text, sizeof(text));
+	rd_err(app->log, RD_LOG_MAIN, "giving up: a backend has not completed its I/O%s%s",
+	       text[0] ? ": " : "", text);
+	rd_log_flush(app->log);
+	_exit(EXIT_FAILURE);
+}
+
 static int run_until_stopped(struct app *app, const sigset_t *set)
 {
 	int fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -621,11 +673,8 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 			reload_on_signal(app);
 		err = rd_loop_run(app->loop);
 	}
-	if (app->failed) {
-		rd_err(app->log, RD_LOG_MAIN, "giving up: a backend has not completed its I/O");
-		rd_log_flush(app->log);
-		_exit(EXIT_FAILURE); /* the backend still uses our buffers: nothing can be freed */
-	}
+	if (app->failed)
+		leave_hung(app);
 	if (app->draining)
 		tell_stopped(app);
 	if (err)

@@ -25,6 +25,7 @@ struct rdt_state {
 	struct rd_loop *loop; /* of the writer thread */
 	pthread_t thread;
 	bool running;
+	unsigned int pending; /* jobs that are not done; of the main thread */
 	/* Writer thread: first error of a sync, as -errno; nothing is written after it */
 	int sync_err;
 	struct rd_ratelimit fail_limit; /* log lines about files that could not be changed */
@@ -147,6 +148,7 @@ static void state_answer_msg(struct rd_msg *msg)
 {
 	struct rdt_state_job *job = rd_container_of(msg, struct rdt_state_job, msg);
 
+	job->state->pending--;
 	job->done(job);
 }
 
@@ -176,9 +178,15 @@ static void write_msg(struct rd_msg *msg)
 void rdt_state_write(struct rdt_state *s, struct rdt_state_job *job)
 {
 	job->state = s;
+	s->pending++;
 	job->err = 0;
 	job->msg.fn = write_msg;
 	rd_loop_post(s->loop, &job->msg);
+}
+
+bool rdt_state_unlock(struct rdt_state *s)
+{
+	return !s->pending && (s->fd < 0 || flock(s->fd, LOCK_UN) == 0);
 }
 
 static void *writer_thread(void *arg)

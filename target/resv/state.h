@@ -54,6 +54,9 @@ int rdt_state_open_files(struct rdt_state_files *files, const struct rd_clock *c
 /* Start the writer thread. Without it nothing is written, unless a test runs rdt_state_loop()
  * itself. */
 int rdt_state_start(struct rdt_state *state);
+/* Let another daemon use the directory, although this one has not closed it. Nothing may be written
+ * any more. Returns false, and the lock stays, while a job is in flight. */
+bool rdt_state_unlock(struct rdt_state *state);
 /* No job may be in flight. Accepts NULL. */
 void rdt_state_close(struct rdt_state **state);
 struct rd_loop *rdt_state_loop(struct rdt_state *state);

@@ -2,16 +2,18 @@
 """One device that hangs with hundreds of commands: another namespace on the same reactor is served meanwhile."""
 
 import os
+import signal
 import sys
 
 import nvmf_peer as nv
 from t_control import Control, with_socket
-from t_loop import NQN, each, main, requires_engine, test, wait_for
+from t_loop import NQN, Target, each, main, requires_engine, test, wait_for
 from t_serving import memory
 from t_storage import MIB, WRITE_ZEROES, Frozen, as_root, hang_env, pattern
 
 QUEUES, EACH = 6, 100
 FLUSH = 0
+OTHER = 'nqn.2024-01.test:other-host'
 
 
 class Preload:
@@ -121,6 +123,69 @@ def six_hundred_commands_that_hang(t, fault, engine, direct):
             nv.expect(cqe)
             t.same(got, bytes([1]) * 512)
         h.shutdown()
+
+
+@each(('preload', Preload, 'off'), ('frozen', OnFrozen, 'auto'))
+def changes_go_on_while_a_removal_hangs(t, fault, direct):
+    sick = fault(t)
+    config, path = with_socket(t, [t.namespace(1, path=sick.path, direct=direct, **sick.keys), memory(t, 2)],
+                               subsystem={'allow_any_host': False, 'hosts': [nv.HOST_NQN, OTHER]})
+    target = t.target(config=config, env=sick.env)
+    with nv.Host(target.addr, target.port, NQN) as h, Control(path) as c:
+        h.enable()
+        queue, other = h.add_io(depth=EACH + 4), h.add_io()
+        sick.begin()
+        cids = post_many(queue, 0)
+        wait_for(lambda: target.counters()['requests'] >= EACH - 1, 'the commands to arrive')
+        t.eq(c.call('namespace.remove', nqn=NQN, nsid=1, wait=False)['outcome'], 'in progress')
+        wait_for(lambda: other.read_blocks(1, 0, 1)[0].status == nv.INVALID_NS, 'it to be hidden')
+        for state in ('inaccessible', 'optimized'):
+            t.eq(c.call('ana.set', group=1, state=state)['outcome'], 'done')
+        t.eq(c.call('host.deny', nqn=NQN, hostnqn=OTHER)['outcome'], 'done')
+        with nv.Host(target.addr, target.port, NQN, hostnqn=OTHER) as denied:
+            t.ok(denied.admin.fabrics_connect(denied.data()).status, 'a host that was denied')
+        t.eq(c.call('namespace.add', nqn=NQN, namespace=memory(t, 1))['outcome'], 'done')
+        nv.expect(other.write_blocks(1, 0, bytes(512)))
+        listed = [(ns['nsid'], ns['state']) for ns in c.call('namespace.list')['namespaces']]
+        t.eq(listed, [(1, 'live'), (1, 'leaving'), (2, 'live')])
+        t.ok(sick.hangs(), 'the disk is well again')
+        sick.end()
+        for cid in cids:
+            queue.wait(cid)
+        wait_for(lambda: len(c.call('namespace.list')['namespaces']) == 2, 'it to leave')
+        h.shutdown()
+
+
+@each(('preload', Preload, 'off'), ('frozen', OnFrozen, 'auto'))
+def the_end_gives_up_all_but_what_hangs(t, fault, direct):
+    """The kernel keeps a process with a write on a frozen file system; another rdtarget has everything else meanwhile."""
+    sick = fault(t)
+    healthy = t.namespace(2, path=sick.healthy, size='16MiB')
+    state = {'target': {'state_dir': t.path('state')}}
+    config, path = with_socket(t, [t.namespace(1, path=sick.path, direct=direct, **sick.keys), healthy], **state)
+    target = Target(t, config, env=sick.env)
+    t.cleanup(target.kill)
+    with nv.Host(target.addr, target.port, NQN) as h, Control(path) as c:
+        h.enable()
+        queue = h.add_io(depth=EACH + 4)
+        nv.expect(queue.write_blocks(2, 0, bytes([7]) * 512))
+        sick.begin()
+        post_many(queue, 0)
+        target.expect('namespace 1: its storage has not answered')
+        target.signal(signal.SIGTERM)
+        target.expect('not waiting for storage that does not answer')
+        queue.wait_closed()
+        target.expect(rf'giving up: a backend has not completed its I/O: {NQN} namespace 1 \({sick.path}\)$')
+        t.eq(c.answer(), None, 'the control socket')
+    config, path = with_socket(t, [healthy], name='next.yaml', listener={'port': target.port}, **state)
+    after = t.target(config=config, name='next')
+    with nv.Host(after.addr, after.port, NQN) as h, Control(path) as c:
+        h.enable()
+        t.same(h.add_io().read_blocks(2, 0, 1)[1], bytes([7]) * 512)
+        t.eq(c.call('status')['state'], 'serving')
+    t.ok(sick.hangs(), 'the disk is well again')
+    sick.end()
+    t.eq(target.wait(), 1, 'exit status')
 
 
 @test
