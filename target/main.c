@@ -567,6 +567,8 @@ static int app_start(struct app *app, int fd)
 	if (!err)
 		err = rdt_target_create(app->cfg, app->log, app->loop, NULL, app->modules,
 					&app->target);
+	if (!err)
+		err = rdt_target_prepare(app->target);
 	if (!err) {
 		rdt_opening_begin(app->target);
 		err = rdt_opening_wait(app->target, OPEN_WAIT);

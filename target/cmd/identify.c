@@ -348,7 +348,7 @@ static enum rdt_exec identify_desc(struct rdt_req *req)
 		p = put_desc(p, NVME_NIDT_EUI64, ns->cfg->eui64_bytes, 8);
 	if (rdt_ns_nguid(ns))
 		p = put_desc(p, NVME_NIDT_NGUID, rdt_ns_nguid(ns), 16);
-	p = put_desc(p, NVME_NIDT_UUID, ns->cfg->uuid_bytes, 16);
+	p = put_desc(p, NVME_NIDT_UUID, rdt_ns_uuid(ns), 16);
 	put_desc(p, NVME_NIDT_CSI, &csi, sizeof(csi));
 	return RDT_EXEC_DONE;
 }

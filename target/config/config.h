@@ -192,9 +192,9 @@ struct rdt_ns_config {
 	bool iopoll;
 	enum rdt_deallocate deallocate; /* block */
 	bool read_only;
-	const char *uri;            /* nbd: nbd://HOST[:PORT]/EXPORT and others of libnbd */
-	struct rdt_rbd_config *rbd; /* rbd, never NULL there after loading */
-	const char *uuid; /* text, never NULL after loading: derived from NQN and NSID by default */
+	const char *uri;                 /* nbd: nbd://HOST[:PORT]/EXPORT and others of libnbd */
+	struct rdt_rbd_config *rbd;      /* rbd, never NULL there after loading */
+	const char *uuid;                /* text, or NULL */
 	const char *nguid;               /* 32 hexadecimal digits, or NULL */
 	const char *eui64;               /* 16 hexadecimal digits, or NULL */
 	struct rdt_qos_config *qos;      /* NULL: no limits */
@@ -206,9 +206,9 @@ struct rdt_ns_config {
 	uint32_t hosts_count;
 
 	/* filled by rdt_config_load() */
-	bool no_hosts;       /* hosts is an empty list */
-	uint64_t size_bytes; /* 0: the size of the file or device */
-	uint8_t uuid_bytes[16];
+	bool no_hosts;          /* hosts is an empty list */
+	uint64_t size_bytes;    /* 0: the size of the file or device */
+	uint8_t uuid_bytes[16]; /* without @uuid: derived from NQN and NSID */
 	uint8_t nguid_bytes[16];
 	uint8_t eui64_bytes[8];
 };
@@ -426,6 +426,12 @@ bool rdt_config_same_text(const char *a, const char *b); /* NULL is equal to NUL
 
 /* The name that the file uses for a value, or "unknown". */
 const char *rdt_config_backend_name(enum rdt_backend_type backend);
+/* What @ns is on, as text, which the caller frees; NULL: on nothing but memory. Returns 0 or
+ * -ENOMEM.
+ */
+int rdt_config_storage(const struct rdt_ns_config *ns, char **name);
+/* Do several targets serve @ss? Then each has a range of controller IDs of its own. */
+bool rdt_config_several(const struct rdt_subsys_config *ss);
 const char *rdt_config_ana_name(unsigned int state);
 unsigned int rdt_config_ana_state(const char *name); /* 0: there is no state of that name */
 bool rdt_config_listed(const char *const *list, uint32_t count, const char *text);

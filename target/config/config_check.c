@@ -302,21 +302,23 @@ static void parse_hex(const char *text, uint8_t *bytes, size_t count)
 	}
 }
 
-static int fill_ns_ids(const char *nqn, struct rdt_ns_config *ns)
+static void fill_ns_ids(const char *nqn, struct rdt_ns_config *ns)
 {
-	char name[NVMF_NQN_MAX + 32], text[UUID_STR_LEN];
+	char name[NVMF_NQN_MAX + 32];
 
 	parse_hex(ns->nguid, ns->nguid_bytes, sizeof(ns->nguid_bytes));
 	parse_hex(ns->eui64, ns->eui64_bytes, sizeof(ns->eui64_bytes));
 	if (ns->uuid) {
 		uuid_parse(ns->uuid, ns->uuid_bytes);
-		return 0;
+		return;
 	}
 	snprintf(name, sizeof(name), "%.223s/%u", nqn, ns->nsid);
 	uuid_generate_sha1(ns->uuid_bytes, uuid_space, name, strlen(name));
-	uuid_unparse_lower(ns->uuid_bytes, text);
-	ns->uuid = strdup(text);
-	return ns->uuid ? 0 : -ENOMEM;
+}
+
+bool rdt_config_several(const struct rdt_subsys_config *ss)
+{
+	return ss->cntlid_min != NVMF_CNTLID_MIN || ss->cntlid_max != NVMF_CNTLID_MAX;
 }
 
 static void check_layers(struct rdt_config_load *load, const struct rdt_key *ns_key,
@@ -373,8 +375,9 @@ static int check_namespaces(struct rdt_config_load *load, const struct rdt_key *
 			qos = rdt_config_child(load, &key, "qos");
 			check_qos(load, &qos, ns->qos);
 		}
-		if (check_ns_hosts(load, &key, ss, sorted, ns) || fill_ns_ids(ss->nqn, ns))
+		if (check_ns_hosts(load, &key, ss, sorted, ns))
 			return -ENOMEM;
+		fill_ns_ids(ss->nqn, ns);
 	}
 	return rdt_config_check_twice(
 		load, &list, "nsid",

@@ -146,7 +146,10 @@ static void report_same(struct all *all, unsigned int i, const char *in, const c
 
 /* ---- IDs: hosts treat two namespaces with the same ID as one disk ---- */
 
-static void check_ids(struct all *all, const char *name, size_t at, size_t len)
+/* @kept: a namespace without a UUID has one of its own, that state_dir keeps: no check finds out
+ * which.
+ */
+static void check_ids(struct all *all, const char *name, size_t at, size_t len, bool kept)
 {
 	unsigned int count = 0;
 
@@ -154,7 +157,7 @@ static void check_ids(struct all *all, const char *name, size_t at, size_t len)
 		const uint8_t *id = (const uint8_t *)all->entries[i].ns + at;
 
 		all->first[i] = i;
-		if (!rdt_config_all_zero(id, len))
+		if (!rdt_config_all_zero(id, len) && !(kept && !all->entries[i].ns->uuid))
 			all->ids[count++] = (struct rdt_config_id){id, len, i};
 	}
 	rdt_config_firsts(all->ids, count, all->first);
@@ -191,12 +194,12 @@ static void check_same_id(struct all *all, const struct rdt_config_id *ids, unsi
 	}
 }
 
-/* Returns 0 or -ENOMEM. */
-static int name_storage(const struct rdt_ns_config *ns, char **name)
+int rdt_config_storage(const struct rdt_ns_config *ns, char **name)
 {
 	const struct rdt_rbd_config *rbd = ns->rbd;
 	int len = 0;
 
+	*name = NULL;
 	if (on_disk(ns)) {
 		len = asprintf(name, "path %s", ns->path);
 	} else if (ns->backend == RDT_BACKEND_NBD && ns->uri) {
@@ -255,7 +258,7 @@ static int check_storage(struct all *all)
 
 		all->first[i] = i;
 		if (storage_is_known(all, i))
-			rc = name_storage(e->ns, &e->storage);
+			rc = rdt_config_storage(e->ns, &e->storage);
 		if (!rc && e->storage)
 			all->ids[count++] =
 				(struct rdt_config_id){e->storage, strlen(e->storage), i};
@@ -352,9 +355,10 @@ int rdt_config_check_unique(struct rdt_config_load *load, const struct rdt_confi
 				.ns = &ss->namespaces[n], .subsystem = s, .index = n};
 	}
 	check_count(&all);
-	check_ids(&all, "uuid", offsetof(struct rdt_ns_config, uuid_bytes), 16);
-	check_ids(&all, "nguid", offsetof(struct rdt_ns_config, nguid_bytes), 16);
-	check_ids(&all, "eui64", offsetof(struct rdt_ns_config, eui64_bytes), 8);
+	check_ids(&all, "uuid", offsetof(struct rdt_ns_config, uuid_bytes), 16,
+		  config->target.state_dir);
+	check_ids(&all, "nguid", offsetof(struct rdt_ns_config, nguid_bytes), 16, false);
+	check_ids(&all, "eui64", offsetof(struct rdt_ns_config, eui64_bytes), 8, false);
 	check_open_files(&all);
 	return check_storage(&all);
 }

@@ -21,6 +21,7 @@ struct rdt_change {
 	char *what; /* for messages: the method and its parameters */
 	bool dry_run;
 	bool save;                     /* when it was applied */
+	bool keep_state;               /* as rdt_reload_how.keep_state */
 	struct rdt_config_edit *edits; /* EDIT */
 	unsigned int edits_count;
 	char *document; /* DOCUMENT: the top file */

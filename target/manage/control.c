@@ -29,6 +29,8 @@
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/subsys.h"
+#include "target/resv/identity.h"
+#include "target/resv/state.h"
 #include "target/nvmf/target.h"
 #include "target/config/tgt_limits.h"
 
@@ -282,6 +284,49 @@ void rdt_control_ns_opened(struct rdt_ns *ns)
 
 static void start_opening(struct rdt_ns *ns);
 
+/* What stores its identity hangs, or another namespace that leaves has its UUID. */
+static void identity_late(struct rd_timer *timer)
+{
+	struct rdt_ns *ns = rd_container_of(timer, struct rdt_ns, timer);
+	char text[256];
+
+	snprintf(text, sizeof(text),
+		 "it waits for its identity, which %s keeps: that hangs, or a namespace that is "
+		 "being removed still has the UUID",
+		 rdt_state_dir(ns->subsys->target->state));
+	rdt_control_ns_failed(ns, -ETIMEDOUT, text);
+}
+
+static void identity_known(struct rdt_identity_user *user, int err, const char *why)
+{
+	struct rdt_ns *ns = rd_container_of(user, struct rdt_ns, identity);
+
+	if (ns->subsys->target->drained)
+		return;
+	if (err)
+		opening_failed(ns, err, why);
+	else
+		start_opening(ns);
+}
+
+/* Returns false when start_opening() is called again, or @ns is FAILED. */
+static bool have_identity(struct rdt_ns *ns)
+{
+	struct rdt_target *t = ns->subsys->target;
+	char why[512];
+	int err;
+
+	ns->identity.done = identity_known;
+	err = rdt_identity_ask(t->identities, &ns->identity, why, sizeof(why));
+	if (err == -EINPROGRESS) {
+		ns->timer.fn = identity_late;
+		rd_timer_start(t->loop, &ns->timer, RDT_JOBS_LIMIT);
+	} else if (err) {
+		opening_failed(ns, err, why[0] ? why : strerror(-err));
+	}
+	return !err;
+}
+
 static void open_again(struct rd_timer *timer)
 {
 	start_opening(rd_container_of(timer, struct rdt_ns, timer));
@@ -477,6 +522,8 @@ static void start_opening(struct rdt_ns *ns)
 		return;
 	rd_timer_stop(t->loop, &ns->timer);
 	ns->waits = false;
+	if (!have_identity(ns))
+		return;
 	if (leaving_with(t, ns->now)) {
 		wait_for_file(ns);
 		return;
@@ -505,6 +552,7 @@ void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 		start_opening(ns);
 		return;
 	}
+	rdt_identity_spare(ss->target->identities, ss->nqn, cfg);
 	if (err == -EEXIST)
 		snprintf(text, sizeof(text), "the NSID is in use");
 	else if (err == -ENOSPC)
@@ -715,6 +763,7 @@ void rdt_control_ns_remove(struct rdt_ns *ns, rdt_control_done done, void *arg)
 		return;
 	}
 	control_begins(ns, done, arg);
+	rdt_identity_leave(t->identities, &ns->identity);
 	if (ns->state == RDT_NS_OPENING || ns->state == RDT_NS_FAILED) {
 		drop_unopened(ns);
 		return;

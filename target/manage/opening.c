@@ -16,6 +16,7 @@
 #include "target/nvmf/resv.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
+#include "target/resv/identity.h"
 
 /* Any thread. */
 static void backend_changed(void *arg)
@@ -121,6 +122,7 @@ void rdt_opening_begin(struct rdt_target *t)
 		for (unsigned int k = 0; k < ss->namespaces_count; k++)
 			rdt_control_ns_add(t->subsys[i], &ss->namespaces[k], t->cfg, begun, NULL);
 	}
+	rdt_identities_settle(t->identities, true, NULL);
 }
 
 /* Tells what hosts do not see yet. Returns 0 to start, or -errno of what is FAILED. */

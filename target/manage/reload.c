@@ -29,6 +29,7 @@
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/subsys.h"
+#include "target/resv/identity.h"
 #include "target/nvmf/target.h"
 #include "target/config/tgt_limits.h"
 
@@ -85,7 +86,8 @@ struct rdt_reload {
 	struct rd_timer timer;   /* the walk waits for reactors; then the end of SETTLE */
 	unsigned int ended[PARTS];
 	unsigned int resized;
-	unsigned int going_on; /* parts that take long */
+	unsigned int going_on;       /* parts that take long */
+	struct rdt_identity_end end; /* of what is removed; counts in @waiting */
 	unsigned int subsys_added;
 	unsigned int subsys_removed;
 	struct rdt_reload_listeners listeners;
@@ -575,11 +577,27 @@ static void reload_settled(struct rdt_reload *rl)
 	release_reload(rl);
 }
 
+/* It is stored that the state of what was removed has ended. */
+static void identities_ended(struct rdt_identity_end *end, int err, const char *why)
+{
+	struct rdt_reload *rl = rd_container_of(end, struct rdt_reload, end);
+
+	rl->waiting--;
+	if (err)
+		rdt_reload_problem(rl,
+				   "the reservations and write protection of what was removed have "
+				   "not ended: %s",
+				   why);
+	reload_settled(rl);
+}
+
 /* All is begun: the next reload may start. */
 static void reload_walked(struct rdt_reload *rl)
 {
 	struct rdt_target *t = rl->t;
 
+	rl->end.done = identities_ended;
+	rl->waiting += rdt_identities_settle(t->identities, rl->how.keep_state, &rl->end);
 	for (unsigned int i = 0; i < t->subsys_count; i++) {
 		struct rdt_subsys *ss = t->subsys[i];
 

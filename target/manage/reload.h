@@ -34,7 +34,8 @@ typedef void (*rdt_reload_done)(void *arg, const struct rdt_reload_result *resul
 const char *rdt_reload_outcome(const struct rdt_reload_result *result);
 
 struct rdt_reload_how {
-	bool looks; /* also at the sizes of files, and what is FAILED is tried at once */
+	bool looks;      /* also at the sizes of files, and what is FAILED is tried at once */
+	bool keep_state; /* of what is removed: reservations and write protection, and its UUID */
 	/* Everything is begun, so the next reload may start; not when nothing was changed. May be
 	 * NULL. */
 	void (*applied)(void *arg);

@@ -301,6 +301,7 @@ static void reloader_loaded(struct rdt_loader *loader, struct rdt_config *next)
 	struct reloader_run *run = r->run;
 	struct rdt_change *ch = run->change;
 	const struct rdt_reload_how how = {
+		.keep_state = ch && ch->keep_state,
 		.looks = !ch || ch->kind == RDT_CHANGE_DOCUMENT || !ch->edits_count,
 		.applied = reload_applied,
 		.done = reload_is_done,

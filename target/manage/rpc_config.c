@@ -2,17 +2,20 @@
 /* Methods for the configuration: get, check, compare, reload. */
 #include "rpc_priv.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "target/config/config.h"
 #include "target/config/config_json.h"
+#include "target/nvmf/ns.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 #include "preflight.h"
 #include "reload.h"
 #include "reloader.h"
 #include "report.h"
+#include "show.h"
 
 #define DIFFERENCES_MAX 1000u
 
@@ -27,13 +30,15 @@ struct config_work {
 	struct rdt_report report;
 	bool good; /* the file has no errors */
 	json_t *result;
-	char *text; /* the result of config.get as JSON text */
+	char *text;                  /* the result of config.get as JSON text */
+	struct rdt_ns_identity *ids; /* config.get: of the namespaces of @now, in their order */
 };
 
 static void config_work_free(struct config_work *w)
 {
 	json_decref(w->result);
 	free(w->text);
+	free(w->ids);
 	rdt_config_put(&w->now);
 	rdt_config_put(&w->next);
 	rdt_report_fini(&w->report);
@@ -99,10 +104,65 @@ json_t *rdt_rpc_report(const struct rdt_report *report)
 
 /* ---- config.get ---- */
 
+static unsigned int namespaces_in(const struct rdt_config *config)
+{
+	unsigned int count = 0;
+
+	for (uint32_t i = 0; i < config->subsystems_count; i++)
+		count += config->subsystems[i].namespaces_count;
+	return count;
+}
+
+/* What hosts see, which is not in the configuration: copied, because a job tells it. */
+static int copy_identities(struct rdt_target *t, struct config_work *w)
+{
+	struct rdt_ns_identity *at = calloc(namespaces_in(w->now) + 1, sizeof(*at));
+
+	w->ids = at;
+	if (!at)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < w->now->subsystems_count; i++) {
+		const struct rdt_subsys_config *cfg = &w->now->subsystems[i];
+		const struct rdt_subsys *ss = rdt_subsys_find(t, cfg->nqn);
+
+		for (uint32_t k = 0; k < cfg->namespaces_count; k++, at++) {
+			const struct rdt_ns *ns =
+				ss ? rdt_ns_with(ss, cfg->namespaces[k].nsid) : NULL;
+
+			if (ns)
+				*at = rdt_ns_identity_shown(ns);
+		}
+	}
+	return 0;
+}
+
+static json_t *identities_json(const struct config_work *w)
+{
+	const struct rdt_ns_identity *at = w->ids;
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < w->now->subsystems_count; i++) {
+		const struct rdt_subsys_config *cfg = &w->now->subsystems[i];
+
+		for (uint32_t k = 0; k < cfg->namespaces_count; k++, at++) {
+			json_t *o;
+
+			if (!at->uuid[0])
+				continue;
+			o = json_pack("{s:s, s:i}", "nqn", cfg->nqn, "nsid",
+				      (int)cfg->namespaces[k].nsid);
+			rdt_show_identity(o, at);
+			json_array_append_new(list, o);
+		}
+	}
+	return list;
+}
+
 static void get_running(void *arg)
 {
 	struct config_work *w = arg;
-	json_t *result = json_pack("{s:s, s:o}", "path", w->path, "config", comparable(w->now));
+	json_t *result = json_pack("{s:s, s:o, s:o}", "path", w->path, "config", comparable(w->now),
+				   "identities", identities_json(w));
 
 	/* On the job's thread: with ten thousand namespaces this takes too long for the main
 	 * loop. */
@@ -123,8 +183,12 @@ static void config_get(struct rdt_rpc_call *call)
 {
 	struct config_work *w = config_work_new(call);
 
-	if (w)
+	if (w && copy_identities(call->rpc->target, w)) {
+		config_work_free(w);
+		rdt_rpc_no_memory(call);
+	} else if (w) {
 		rdt_rpc_job(call, get_running, got_running, w);
+	}
 }
 
 /* ---- config.check and config.diff ---- */

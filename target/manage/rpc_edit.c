@@ -246,6 +246,7 @@ static struct rdt_change *change_new(struct rdt_rpc_call *call, enum rdt_change_
 		ch->edits = calloc(edits + 1, sizeof(*ch->edits));
 		ch->dry_run = json_is_true(json_object_get(call->params, "dry_run"));
 		ch->save = json_is_true(json_object_get(call->params, "save"));
+		ch->keep_state = json_is_true(json_object_get(call->params, "keep_state"));
 		ch->now = rdt_config_get(call->rpc->target->now);
 	}
 	if (ch && ch->what && ch->edits)
@@ -760,8 +761,10 @@ static void config_save(struct rdt_rpc_call *call)
 
 static const struct rdt_rpc_param ns_add_params[] = {
 	{"nqn", JSON_STRING, true}, {"namespace", JSON_OBJECT, true}, SAVED_OR_DRY};
-static const struct rdt_rpc_param ns_params[] = {
-	{"nqn", JSON_STRING, true}, {"nsid", JSON_INTEGER, true}, SAVED_OR_DRY};
+static const struct rdt_rpc_param ns_remove_params[] = {{"nqn", JSON_STRING, true},
+							{"nsid", JSON_INTEGER, true},
+							{"keep_state", JSON_TRUE, false},
+							SAVED_OR_DRY};
 static const struct rdt_rpc_param reopen_params[] = {
 	{"nqn", JSON_STRING, true}, {"nsid", JSON_INTEGER, true}, {NULL, JSON_NULL, false}};
 static const struct rdt_rpc_param ns_resize_params[] = {{"nqn", JSON_STRING, true},
@@ -813,7 +816,8 @@ static const struct rdt_rpc_param apply_params[] = {{"document", JSON_STRING, tr
 const struct rdt_rpc_method rdt_rpc_edit_methods[] = {
 	{"namespace.add", "add a namespace, with the keys of the configuration", true,
 	 ns_add_params, namespace_add},
-	{"namespace.remove", "remove a namespace", true, ns_params, namespace_remove},
+	{"namespace.remove", "remove a namespace, with its reservations unless keep_state", true,
+	 ns_remove_params, namespace_remove},
 	{"namespace.reopen", "open what the path of a namespace names now", true, reopen_params,
 	 namespace_reopen},
 	{"namespace.resize", "set the size; without one, look at the file or device again", true,

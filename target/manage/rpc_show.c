@@ -14,6 +14,7 @@
 #include "target/nvmf/ana.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/ns.h"
+#include "target/resv/identity.h"
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
@@ -151,6 +152,30 @@ static double stalled_for(const struct rdt_bdev *base, uint64_t now)
 	return now > since ? (double)(now - since) / 1e9 : 0;
 }
 
+/* What hosts see; a backend may tell its NGUID only when it is open. */
+struct rdt_ns_identity rdt_ns_identity_shown(const struct rdt_ns *ns)
+{
+	const struct rdt_identity *id = ns->identity.id;
+	const uint8_t *nguid = ns->bdev ? rdt_ns_nguid(ns) : NULL;
+	struct rdt_ns_identity shown = {.from = rdt_identity_from_name(ns->identity.from)};
+
+	if (id)
+		memcpy(shown.uuid, id->text, sizeof(shown.uuid));
+	for (size_t i = 0; i < 16 && nguid; i++)
+		snprintf(&shown.nguid[2 * i], 3, "%02x", nguid[i]);
+	return shown;
+}
+
+void rdt_show_identity(json_t *o, const struct rdt_ns_identity *identity)
+{
+	if (!o || !identity->uuid[0])
+		return;
+	json_object_set_new(o, "uuid", json_string(identity->uuid));
+	json_object_set_new(o, "uuid_from", json_string(identity->from));
+	if (identity->nguid[0])
+		json_object_set_new(o, "nguid", json_string(identity->nguid));
+}
+
 struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 {
 	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
@@ -174,6 +199,7 @@ struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 		.retry_seconds = ns->retry_at > now ? (double)(ns->retry_at - now) / 1e9
 				 : ns->retry_at     ? 0
 						    : -1,
+		.identity = rdt_ns_identity_shown(ns),
 	};
 
 	if (ns->now->qos)
@@ -223,14 +249,15 @@ static void add_fault(json_t *o, const struct rdt_noticed *fault)
 json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 {
 	json_t *o = json_pack(
-		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:s, s:b, s:b, s:o}", "nqn",
-		ns->nqn, "nsid", (int)ns->nsid, "state", rdt_ns_state_name(ns->state), "backend",
+		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:b, s:b, s:o}", "nqn", ns->nqn,
+		"nsid", (int)ns->nsid, "state", rdt_ns_state_name(ns->state), "backend",
 		rdt_config_backend_name(ns->cfg->backend), "block_size", 1 << ns->lbads, "blocks",
 		(json_int_t)ns->blocks, "size", (json_int_t)(ns->blocks << ns->lbads), "read_only",
 		ns->read_only, "write_protected", ns->write_protected, "ana_group",
-		(int)ns->ana_group, "uuid", ns->cfg->uuid, "standby", ns->standby, "stalled",
-		ns->stalled_seconds >= 0, "qos", rdt_show_limits(ns->limits));
+		(int)ns->ana_group, "standby", ns->standby, "stalled", ns->stalled_seconds >= 0,
+		"qos", rdt_show_limits(ns->limits));
 
+	rdt_show_identity(o, &ns->identity);
 	if (o && ns->stalled_seconds >= 0)
 		json_object_set_new(o, "stalled_seconds", json_real(ns->stalled_seconds));
 	if (o && ns->cfg->path)

@@ -34,6 +34,11 @@ struct rdt_ns_shown {
 	uint8_t lbads;
 	uint32_t ana_group;
 	uint64_t limits[RDT_QOS_LIMITS]; /* 0: none */
+	struct rdt_ns_identity {
+		char uuid[37];  /* "": not known yet */
+		char nguid[33]; /* "": none, or not known yet */
+		const char *from;
+	} identity;
 	bool read_only;
 	bool write_protected;
 	bool standby;
@@ -46,6 +51,9 @@ struct rdt_ns_shown {
 
 const char *rdt_ns_state_name(unsigned int state); /* enum rdt_ns_state, for people */
 struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns);
+struct rdt_ns_identity rdt_ns_identity_shown(const struct rdt_ns *ns);
+/* Adds the keys to @o. Any thread. */
+void rdt_show_identity(json_t *o, const struct rdt_ns_identity *identity);
 
 /* How long ago. The clock may have been set since; any thread. */
 static inline int64_t rdt_fault_seconds(const struct rdt_noticed *fault)

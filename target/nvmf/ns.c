@@ -86,6 +86,8 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	ns->now_of = rdt_config_get(cfg_of);
 	ns->subsys = ss;
 	ns->nsid = cfg->nsid;
+	ns->identity = (struct rdt_identity_user){
+		.nqn = ss->nqn, .cfg = cfg, .several = ss->cfg && rdt_config_several(ss->cfg)};
 	init_marks(ns, &t->ns_marks[slot]);
 	ns->read_only = cfg->read_only;
 	ns->slot = slot;
@@ -196,6 +198,7 @@ void rdt_ns_free(struct rdt_ns *ns)
 	if (ns->slot < ss->target->ns_free)
 		ss->target->ns_free = ns->slot;
 	rdt_ns_unlist(ns);
+	rdt_identity_put(ss->target->identities, &ns->identity);
 	rdt_host_access_remove_ns(ns);
 	rdt_ns_stats_free(ns);
 	rdt_qos_limiter_free(&ns->limiter);

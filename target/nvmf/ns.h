@@ -12,6 +12,7 @@
 #include "util/loop.h"
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
+#include "target/resv/identity.h"
 #include "io_stats.h"
 #include "ns_marks.h"
 #include "range_lock.h"
@@ -88,10 +89,11 @@ struct rdt_ns {
 	const struct rdt_ns_config *cfg;
 	struct rdt_config *cfg_of; /* the configuration that contains @cfg; a reference */
 	struct rdt_subsys *subsys;
-	TAILQ_ENTRY(rdt_ns) link;        /* subsys->namespaces */
-	struct rdt_bdev *bdev;           /* never NULL while a reactor can see the namespace */
-	struct rdt_host_list hosts;      /* hosts that see it; guarded by subsys->lock */
-	struct rdt_qos_limiter *limiter; /* never NULL */
+	struct rdt_identity_user identity; /* identity.id: never NULL while @bdev is not */
+	TAILQ_ENTRY(rdt_ns) link;          /* subsys->namespaces */
+	struct rdt_bdev *bdev;             /* never NULL while a reactor can see the namespace */
+	struct rdt_host_list hosts;        /* hosts that see it; guarded by subsys->lock */
+	struct rdt_qos_limiter *limiter;   /* never NULL */
 	struct rdt_resv *resv; /* of the main thread; set before a reactor knows the namespace */
 	struct rdt_ns_marks *marks;   /* in target->ns_marks, by @slot */
 	atomic_bool read_only;        /* by the configuration, or by it now */
@@ -150,11 +152,19 @@ static inline struct rdt_ns_channel *rdt_ns_channel_of(const struct rdt_reactor 
 	return &ns->posts[r->index].channel;
 }
 
-/* 16 bytes, or NULL: from the configuration, else from the storage. Once a reactor can see @ns. */
+static inline const uint8_t *rdt_ns_uuid(const struct rdt_ns *ns) /* with a backend */
+{
+	return ns->identity.id->uuid;
+}
+
+/* 16 bytes, or NULL: from the configuration, what state_dir keeps, or the storage. With a backend.
+ */
 static inline const uint8_t *rdt_ns_nguid(const struct rdt_ns *ns)
 {
 	if (ns->cfg->nguid)
 		return ns->cfg->nguid_bytes;
+	if (ns->identity.id->nguid)
+		return ns->identity.id->uuid;
 	return ns->bdev->has_nguid ? ns->bdev->nguid : NULL;
 }
 

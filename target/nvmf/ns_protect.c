@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uuid/uuid.h>
 
 #include "util/log.h"
 #include "util/loop.h"
@@ -20,7 +19,6 @@
 
 #define TEXT_PROTECT   "write-protect\n"
 #define TEXT_PERMANENT "permanent-write-protect\n"
-#define FILE_SUFFIX    ".wp"
 
 /* One change, on its way from the reactor to the main thread, the writer, and back */
 struct protect_work {
@@ -33,10 +31,7 @@ struct protect_work {
 
 static void protect_file_name(const struct rdt_ns *ns, char *name, size_t size)
 {
-	char uuid[UUID_STR_LEN];
-
-	uuid_unparse_lower(ns->cfg->uuid_bytes, uuid);
-	snprintf(name, size, "%s" FILE_SUFFIX, uuid);
+	snprintf(name, size, "%s" RDT_STATE_PROTECT, ns->identity.id->text);
 }
 
 int rdt_ns_protect_open(struct rdt_ns *ns, char *said, size_t size)

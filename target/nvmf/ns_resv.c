@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uuid/uuid.h>
 
 #include "util/cleanup.h"
 #include "util/log.h"
@@ -69,7 +68,7 @@ struct rdt_resv {
 	bool stale;                 /* a write has failed: the file may differ from @now */
 	uint32_t seen_seq;          /* bdev->state_seq that was taken over, or could not be */
 	atomic_bool ptpl;           /* written by the main thread, read by any */
-	char file[UUID_STR_LEN + sizeof(".resv.json")];
+	char file[RDT_UUID_TEXT + sizeof(RDT_STATE_RESV)];
 };
 
 static struct rdt_req *resv_req_of(struct rdt_resv_cmd *cmd)
@@ -362,7 +361,7 @@ static int start_shared_write(struct rdt_resv *resv)
 {
 	struct rdt_resv_work *work = resv->work;
 
-	if (rdt_resv_to_json(&work->next, resv->ns->cfg->uuid_bytes, &work->shared_text))
+	if (rdt_resv_to_json(&work->next, rdt_ns_uuid(resv->ns), &work->shared_text))
 		return -ENOMEM;
 	start_shared_job(resv);
 	return 0;
@@ -389,7 +388,7 @@ static int start_write(struct rdt_resv *resv)
 
 	if (resv_is_shared(resv->ns))
 		return start_shared_write(resv);
-	if (work->next.ptpl && rdt_resv_to_json(&work->next, resv->ns->cfg->uuid_bytes, &job->text))
+	if (work->next.ptpl && rdt_resv_to_json(&work->next, rdt_ns_uuid(resv->ns), &job->text))
 		return -ENOMEM;
 	job->len = job->text ? strlen(job->text) : 0;
 	memccpy(job->name, resv->file, 0, sizeof(job->name));
@@ -414,7 +413,7 @@ static int read_shared(struct rdt_resv *resv, struct rdt_resv_state *state, uint
 	if (err)
 		*seq = atomic_load(&base->state_seq);
 	else if (len && rdt_resv_offered(ns->subsys))
-		err = rdt_resv_from_json(text, len, ns->cfg->uuid_bytes, state, why, sizeof(why));
+		err = rdt_resv_from_json(text, len, rdt_ns_uuid(ns), state, why, sizeof(why));
 	else if (len)
 		rd_warn(resv_target(resv)->log, RD_LOG_TARGET,
 			"%s namespace %u: the reservations that gateways share are not enforced: "
@@ -427,7 +426,7 @@ static int read_shared(struct rdt_resv *resv, struct rdt_resv_state *state, uint
 		       "the namespace is not served here. Remove the object "
 		       "rdtarget.state.%s of its pool to forget all its reservations, then say "
 		       "\"rdctl ana %u yield\" and \"take\"",
-		       ns->subsys->nqn, ns->nsid, why, ns->cfg->uuid, rdt_ns_ana_group(ns));
+		       ns->subsys->nqn, ns->nsid, why, ns->identity.id->text, rdt_ns_ana_group(ns));
 	return err;
 }
 
@@ -615,7 +614,7 @@ static int load_resv(struct rdt_resv *resv, char *said, size_t size)
 	if (err == -ENOENT)
 		return 0;
 	if (!err)
-		err = rdt_resv_from_json(text, len, resv->ns->cfg->uuid_bytes, &resv->now, why,
+		err = rdt_resv_from_json(text, len, rdt_ns_uuid(resv->ns), &resv->now, why,
 					 sizeof(why));
 	else
 		snprintf(why, sizeof(why), "%s", strerror(-err));
@@ -654,7 +653,6 @@ int rdt_resv_open(struct rdt_ns *ns, char *said, size_t size)
 {
 	struct rdt_resv *resv = calloc(1, sizeof(*resv));
 	bool stored = ns->subsys->target->state;
-	char uuid[UUID_STR_LEN];
 	int err = 0;
 
 	if (!resv)
@@ -662,8 +660,7 @@ int rdt_resv_open(struct rdt_ns *ns, char *said, size_t size)
 	ns->resv = resv;
 	resv->ns = ns;
 	STAILQ_INIT(&resv->cmds);
-	uuid_unparse_lower(ns->cfg->uuid_bytes, uuid);
-	snprintf(resv->file, sizeof(resv->file), "%s.resv.json", uuid);
+	snprintf(resv->file, sizeof(resv->file), "%s" RDT_STATE_RESV, ns->identity.id->text);
 	if (stored && rdt_resv_offered(ns->subsys) && !resv_is_shared(ns))
 		err = load_resv(resv, said, size);
 	else if (stored)

@@ -35,6 +35,7 @@
 struct rdt_bdev;
 struct rdt_cmd_tables;
 struct rdt_http;
+struct rdt_identities;
 struct rdt_job;
 struct rdt_jobs;
 struct rdt_modules;
@@ -124,7 +125,8 @@ struct rdt_target {
 	struct rdt_listener_list old_listeners; /* removed; freed at the end */
 	struct rd_timer listen_timer; /* some wait for their address: rdt_listeners_open() */
 	uint16_t portids;
-	struct rdt_state *state; /* NULL: no state_dir */
+	struct rdt_state *state;           /* NULL: no state_dir */
+	struct rdt_identities *identities; /* UUIDs of namespaces */
 	struct rdt_peers peers;
 	struct rdt_auth_pool auth_pool;
 	struct rdt_guesses guesses;

@@ -16,6 +16,8 @@
 int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
 		      const struct rdt_env *env, struct rdt_modules *modules,
 		      struct rdt_target **out);
+/* Starts the thread of state_dir, which namespaces need to be opened. */
+int rdt_target_prepare(struct rdt_target *target);
 /* starts the reactor threads, then the listeners */
 int rdt_target_start(struct rdt_target *target);
 void rdt_target_drain(struct rdt_target *target, void (*drained)(struct rdt_target *target));

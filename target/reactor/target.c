@@ -21,6 +21,7 @@
 #include "target/nvmf/peers.h"
 #include "target/nvmf/reactor.h"
 #include "target/transport/rdma/rdma_transport.h"
+#include "target/resv/identity.h"
 #include "target/resv/state.h"
 #include "target/nvmf/req_latency.h"
 #include "target/nvmf/subsys.h"
@@ -102,6 +103,16 @@ static int open_transports(struct rdt_target *t)
 	return err;
 }
 
+static int open_state(struct rdt_target *t)
+{
+	int err = 0;
+
+	if (t->cfg->target.state_dir)
+		err = rdt_state_open_files(t->env->state_files, t->env->clock,
+					   t->cfg->target.state_dir, t->log, t->loop, &t->state);
+	return err ? err : rdt_identities_new(t->state, t->log, t->loop, &t->identities);
+}
+
 int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
 		      const struct rdt_env *env, struct rdt_modules *modules,
 		      struct rdt_target **out)
@@ -138,12 +149,9 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 		err = rdt_guesses_init(&t->guesses);
 	if (err)
 		goto err_destroy;
-	if (cfg->target.state_dir) {
-		err = rdt_state_open_files(t->env->state_files, t->env->clock,
-					   cfg->target.state_dir, log, loop, &t->state);
-		if (err)
-			goto err_destroy;
-	}
+	err = open_state(t);
+	if (err)
+		goto err_destroy;
 	err = rdt_subsys_init(&t->disc, t, NULL, t->cfg, RDT_SUBSYS_PLACES);
 	if (!err)
 		err = rdt_referrals_set(t, cfg->referrals, cfg->referrals_count);
@@ -163,13 +171,15 @@ err_destroy:
 	return err;
 }
 
+int rdt_target_prepare(struct rdt_target *t)
+{
+	return t->state ? rdt_state_start(t->state) : 0;
+}
+
 int rdt_target_start(struct rdt_target *t)
 {
-	int err = t->state ? rdt_state_start(t->state) : 0;
+	int err = rdt_listeners_start(t);
 
-	if (err)
-		return err;
-	err = rdt_listeners_start(t);
 	if (err)
 		return err;
 	for (unsigned int i = 0; i < t->reactors_count; i++) {
@@ -322,6 +332,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	rd_map_fini(&t->leaving_paths);
 	rdt_jobs_free(&t->jobs);
 	rdt_state_close(&t->state);
+	rdt_identities_free(&t->identities);
 	rdt_peers_fini(t);
 	rdt_guesses_fini(&t->guesses);
 	rdt_timing_query_free(&t->status_times);

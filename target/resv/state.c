@@ -26,6 +26,7 @@ struct rdt_state {
 	pthread_t thread;
 	bool running;
 	unsigned int pending; /* jobs that are not done; of the main thread */
+	bool made;            /* the directory was missing */
 	/* Writer thread: first error of a sync, as -errno; nothing is written after it */
 	int sync_err;
 	struct rd_ratelimit fail_limit; /* log lines about files that could not be changed */
@@ -110,7 +111,8 @@ static int remove_file(struct rdt_state *s, const char *name)
 	return sync_dir(s);
 }
 
-static int read_file(const struct rdt_state *s, const char *name, char **text, size_t *len)
+static int read_file(const struct rdt_state *s, const char *name, size_t max, char **text,
+		     size_t *len)
 {
 	rd_autoclose int fd = openat(s->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	rd_autofree char *buf = NULL;
@@ -120,11 +122,11 @@ static int read_file(const struct rdt_state *s, const char *name, char **text, s
 	*len = 0;
 	if (fd < 0)
 		return -errno;
-	buf = malloc(TEXT_MAX + 1);
+	buf = malloc(max + 1);
 	if (!buf)
 		return -ENOMEM;
-	while (*len < TEXT_MAX && n) {
-		n = read(fd, buf + *len, TEXT_MAX - *len);
+	while (*len < max && n) {
+		n = read(fd, buf + *len, max - *len);
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (n > 0)
@@ -139,7 +141,14 @@ static int read_file(const struct rdt_state *s, const char *name, char **text, s
 
 int rdt_state_read(const struct rdt_state *s, const char *name, char **text, size_t *len)
 {
-	return s->files ? s->files->read(s->files, name, text, len) : read_file(s, name, text, len);
+	return s->files ? s->files->read(s->files, name, text, len)
+			: read_file(s, name, TEXT_MAX, text, len);
+}
+
+static int run_read(struct rdt_state *s, struct rdt_state_job *job)
+{
+	return s->files ? s->files->read(s->files, job->name, &job->text, &job->len)
+			: read_file(s, job->name, job->max, &job->text, &job->len);
 }
 
 /* ---- the writer ---- */
@@ -157,6 +166,12 @@ static void write_msg(struct rd_msg *msg)
 	struct rdt_state_job *job = rd_container_of(msg, struct rdt_state_job, msg);
 	struct rdt_state *s = job->state;
 
+	if (job->max) {
+		job->err = run_read(s, job);
+		job->msg.fn = state_answer_msg;
+		rd_loop_post(s->main, &job->msg);
+		return;
+	}
 	if (s->sync_err)
 		job->err = s->sync_err;
 	else if (s->files)
@@ -225,11 +240,17 @@ const char *rdt_state_dir(const struct rdt_state *s)
 	return s->dir;
 }
 
+bool rdt_state_made(const struct rdt_state *s)
+{
+	return s->made;
+}
+
 /* ---- construction ---- */
 
 static int open_dir(struct rdt_state *s)
 {
-	if (mkdir(s->dir, 0700) < 0 && errno != EEXIST) {
+	s->made = mkdir(s->dir, 0700) == 0;
+	if (!s->made && errno != EEXIST) {
 		rd_err(s->log, RD_LOG_TARGET, "state_dir %s: cannot be created: %s%s", s->dir,
 		       strerror(errno), errno == ENOENT ? "; create its parent directory" : "");
 		return -errno;

@@ -17,6 +17,10 @@
 
 struct rdt_state;
 
+/* Files of a namespace: its UUID and one of these. */
+#define RDT_STATE_RESV    ".resv.json"
+#define RDT_STATE_PROTECT ".wp"
+
 /* Takes the place of the directory, for tests in which time is simulated. */
 struct rdt_state_files {
 	/* As a job of rdt_state_write(): replaces the file @name as a whole, or removes it if @text
@@ -32,8 +36,9 @@ struct rdt_state_job {
 	struct rd_msg msg;
 	struct rdt_state *state;
 	char name[80];
-	char *text; /* freed after writing; NULL: remove the file */
+	char *text; /* freed after writing; NULL: remove the file. When read: the owner frees it */
 	size_t len;
+	size_t max; /* not 0: read the file, which has at most so many bytes, instead */
 	/* 0, or -errno: the file is unchanged, unless only the sync of the directory failed */
 	int err;
 	void (*done)(struct rdt_state_job *job); /* runs on the main loop; may free the job */
@@ -62,7 +67,9 @@ void rdt_state_close(struct rdt_state **state);
 struct rd_loop *rdt_state_loop(struct rdt_state *state);
 const char *rdt_state_dir(const struct rdt_state *state);
 
-/* Queue @job, whose name, text, len and done are set. Jobs run in order. */
+bool rdt_state_made(const struct rdt_state *state); /* the directory was created just now */
+
+/* Queue @job, whose name, text, len, max and done are set. Jobs run in order. */
 void rdt_state_write(struct rdt_state *state, struct rdt_state_job *job);
 /* Read a file synchronously. @text: the caller frees it with free(3). Returns 0, -ENOENT when there
  * is no such file, or -errno. */

@@ -32,7 +32,7 @@ static void fuzz_config_check(const struct rdt_config *c)
 		for (uint32_t n = 0; n < s->namespaces_count; n++) {
 			const struct rdt_ns_config *ns = &s->namespaces[n];
 
-			FUZZ_CHECK(ns->nsid >= 1 && ns->nsid != UINT32_MAX && ns->uuid);
+			FUZZ_CHECK(ns->nsid >= 1 && ns->nsid != UINT32_MAX);
 			FUZZ_CHECK(ns->block_size == 512 || ns->block_size == 4096);
 			FUZZ_CHECK(ns->size_bytes % ns->block_size == 0);
 		}

@@ -51,9 +51,12 @@ def what_is_served_is_shown_in_columns(t):
         t.match(f'(?m)^{line}$', status)
     res = rdctl(t, path, 'ns')
     t.eq(titles(res), ['SUBNQN', 'NSID', 'STATE', 'BACKEND', 'SIZE', 'BLOCK', 'ANA-GROUP', 'READ-ONLY', 'STANDBY', 'STALLED',
-                       'FAULT', 'QOS', 'PATH'])
-    t.eq(rows(res), [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', '-', '-', '-', '-'],
-                     [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', '-', '-', '-', '-']])
+                       'FAULT', 'QOS', 'UUID', 'UUID-FROM', 'PATH'])
+    got = rows(res)
+    uuids = [row.pop(13) for row in got]
+    t.eq(got, [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', '-', '-', '-', 'derived', '-'],
+               [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', '-', '-', '-', 'derived', '-']])
+    t.ok(len(set(uuids)) == 2 and all(len(text) == 36 for text in uuids), f'UUIDs {uuids}')
     t.eq(rows(rdctl(t, path, 'ns', NQN)), rows(res), 'namespaces of the subsystem')
     t.eq(rows(rdctl(t, path, 'subsystems')), [[NQN, '2', '0', 'any', 'none', '0', '-']])
     for verb in ('listeners', 'ana'):
@@ -355,7 +358,7 @@ def namespaces_are_changed_and_saved(t):
         t.eq(json.loads(rdctl(t, path, 'config').text)['subsystems'][0]['namespaces'][1][key], value)
     rdctl(t, path, 'ns', 'qos', NQN, '2', 'iops=100', 'bandwidth=5M')
     t.match('"iops": 100', rdctl(t, path, 'config').text)
-    t.eq(rows(rdctl(t, path, 'ns'))[1][-2], 'iops=100,bandwidth=5242880')
+    t.eq(rows(rdctl(t, path, 'ns'))[1][-4], 'iops=100,bandwidth=5242880')
     t.eq(rdctl(t, path, 'ns', 'qos', NQN, '2').text, 'iops=100\nbandwidth=5242880\n', 'without a value it shows')
     rdctl(t, path, 'ns', 'qos', NQN, '2', 'none')
     t.eq(rdctl(t, path, 'ns', 'qos', NQN, '2').text, 'none\n')

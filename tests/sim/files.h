@@ -7,7 +7,7 @@
 
 #include "target/resv/state.h"
 
-#define FILES_MAX 4u
+#define FILES_MAX 8u
 
 struct files {
 	struct rdt_state_files ops;

@@ -82,6 +82,9 @@ int target_start(struct world *w)
 		return rc;
 	t = w->target;
 	rdt_opening_begin(t);
+	/* As at the start of rdtarget: what state_dir keeps is read first, and written. */
+	while (rd_loop_turn(rdt_state_loop(t->state), 0) + rd_loop_turn(w->loop, 0) > 0)
+		;
 	rdt_opening_wait(t, 0);
 	w->actors[ACTOR_STATE] = (struct actor){
 		.name = "state", .loop = rdt_state_loop(t->state), .turn = world_turn_loop};

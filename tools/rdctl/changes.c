@@ -269,7 +269,8 @@ static int change_ns(const struct rdctl *ctl, const struct rdctl_arguments *args
 
 int rdctl_ns_remove(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	return change_ns(ctl, args, "namespace.remove", NULL, NULL);
+	return change_ns(ctl, args, "namespace.remove", args->keep_state ? "keep_state" : NULL,
+			 args->keep_state ? json_true() : NULL);
 }
 
 static int print_reopened(const json_t *result)

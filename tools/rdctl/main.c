@@ -43,6 +43,7 @@ static int print_short_usage(void)
 	       "  -w, --wait SECONDS   wait so long for an answer (default %u)\n"
 	       "      --dry-run        changes, apply, reload: only show what would change\n"
 	       "      --no-wait        changes, apply, reload: answer when it has begun\n"
+	       "      --keep-state     ns remove: keep its UUID, reservations and protection\n"
 	       "      --save           changes, apply: write them to the configuration file, too\n"
 	       "      --full           check: compare with this machine, too\n"
 	       "      --timeout SECONDS  drain: give up after so long (default 30)\n"
@@ -75,6 +76,8 @@ static const char *foreign_option(const struct rdctl_verb *v, const struct rdctl
 		return "--dry-run";
 	if (args->no_wait && !v->changes && !strstr(v->usage, "--no-wait"))
 		return "--no-wait";
+	if (args->keep_state && !strstr(v->usage, "--keep-state"))
+		return "--keep-state";
 	if (args->full && !strstr(v->usage, "--full"))
 		return "--full";
 	return args->timeout && !strstr(v->usage, "--timeout") ? "--timeout" : NULL;
@@ -177,24 +180,26 @@ static int parse_wait(const char *text, struct rdctl *ctl)
 	return 0;
 }
 
+enum { OPT_DRY_RUN = 256, OPT_FULL, OPT_KEEP_STATE, OPT_NO_WAIT, OPT_SAVE, OPT_TIMEOUT };
+static const struct option longopts[] = {
+	{"socket", required_argument, NULL, 's'},
+	{"output", required_argument, NULL, 'o'},
+	{"wait", required_argument, NULL, 'w'},
+	{"dry-run", no_argument, NULL, OPT_DRY_RUN},
+	{"full", no_argument, NULL, OPT_FULL},
+	{"keep-state", no_argument, NULL, OPT_KEEP_STATE},
+	{"no-wait", no_argument, NULL, OPT_NO_WAIT},
+	{"save", no_argument, NULL, OPT_SAVE},
+	{"timeout", required_argument, NULL, OPT_TIMEOUT},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{0},
+};
+
 /* Returns -1 to continue, else the exit status. */
 static int parse_rdctl_options(int argc, char **argv, struct rdctl *ctl,
 			       struct rdctl_arguments *args)
 {
-	enum { OPT_DRY_RUN = 256, OPT_FULL, OPT_NO_WAIT, OPT_SAVE, OPT_TIMEOUT };
-	static const struct option longopts[] = {
-		{"socket", required_argument, NULL, 's'},
-		{"output", required_argument, NULL, 'o'},
-		{"wait", required_argument, NULL, 'w'},
-		{"dry-run", no_argument, NULL, OPT_DRY_RUN},
-		{"full", no_argument, NULL, OPT_FULL},
-		{"no-wait", no_argument, NULL, OPT_NO_WAIT},
-		{"save", no_argument, NULL, OPT_SAVE},
-		{"timeout", required_argument, NULL, OPT_TIMEOUT},
-		{"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'V'},
-		{0},
-	};
 	int c, bad = 0;
 
 	while (!bad && (c = getopt_long(argc, argv, "s:o:w:hV", longopts, NULL)) != -1) {
@@ -213,6 +218,9 @@ static int parse_rdctl_options(int argc, char **argv, struct rdctl *ctl,
 			break;
 		case OPT_FULL:
 			args->full = true;
+			break;
+		case OPT_KEEP_STATE:
+			args->keep_state = true;
 			break;
 		case OPT_NO_WAIT:
 			args->no_wait = true;

@@ -29,6 +29,7 @@ struct rdctl_arguments { /* arguments and options of a verb */
 	bool full;
 	bool save;
 	bool no_wait;
+	bool keep_state;
 	const char *timeout; /* or NULL */
 };
 

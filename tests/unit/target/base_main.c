@@ -57,6 +57,7 @@ int main(int argc, char **argv)
 		{.name = "qos", .cases = t_qos_cases},
 		{.name = "reservation", .cases = t_reservation_cases},
 		{.name = "slots", .cases = t_slots_cases},
+		{.name = "identity", .cases = t_identity_cases},
 		{.name = "state", .cases = t_state_cases},
 		{.name = NULL},
 	};

@@ -22,6 +22,7 @@ extern const struct t_case t_qos_cases[];
 extern const struct t_case t_reservation_cases[];
 extern const struct t_case t_shares_cases[];
 extern const struct t_case t_slots_cases[];
+extern const struct t_case t_identity_cases[];
 extern const struct t_case t_state_cases[];
 extern const struct t_case t_submit_cases[];
 

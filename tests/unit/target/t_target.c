@@ -570,6 +570,10 @@ struct t_env *t_env_new_on(const struct rdt_ns_config *storage, const char *dir)
 	env->env.run_job = t_run_job ? t_run_job : run_or_hold;
 	must(rdt_target_create(&env->cfg, env->log, env->loop, &env->env, NULL, &env->t) == 0);
 	rdt_opening_begin(env->t);
+	/* What state_dir keeps is read, and written. */
+	while (env->t->state &&
+	       rd_loop_turn(rdt_state_loop(env->t->state), 0) + rd_loop_turn(env->loop, 0) > 0)
+		;
 	must(rdt_opening_wait(env->t, 0) == 0);
 	env->env.bdev_open = open_disk;
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Version 5 UUIDs of "nqn.2026-01.org.example:a/3" and, for the serial, of the NQN alone. */
-#define PINNED_UUID   "4deaf42e-3513-52dc-94fa-53ff5092dab9"
+#define PINNED_UUID   "\x4d\xea\xf4\x2e\x35\x13\x52\xdc\x94\xfa\x53\xff\x50\x92\xda\xb9"
 #define PINNED_SERIAL "7F06C9584FA55CB181EB"
 
 static const struct bad structure_mistakes[] = {
@@ -611,7 +611,8 @@ static void fills_in_defaults(void)
 	CU_ASSERT_EQUAL(a->subsystems[0].namespaces[0].block_size, 512);
 	CU_ASSERT_EQUAL(a->subsystems[0].namespaces[0].size_bytes, 1 << 30);
 	/* Constants: an identity that changes with a release is a lost disk. */
-	CU_ASSERT_STRING_EQUAL(a->subsystems[0].namespaces[0].uuid, PINNED_UUID);
+	CU_ASSERT_EQUAL(memcmp(a->subsystems[0].namespaces[0].uuid_bytes, PINNED_UUID, 16), 0);
+	CU_ASSERT_PTR_NULL(a->subsystems[0].namespaces[0].uuid);
 	CU_ASSERT_STRING_EQUAL(a->subsystems[0].serial, PINNED_SERIAL);
 	rdt_config_put(&a);
 	rdt_config_put(&b);

@@ -39,6 +39,7 @@ static void namespaces(struct t_rdma_server *s)
 			.block_size = 512,
 			.size_bytes = (uint64_t)T_BLOCKS * 512,
 			.uuid = "u",
+			.uuid_bytes = {(uint8_t)(i + 1)},
 			.layers = &s->layer,
 			.layers_count = i,
 		};
