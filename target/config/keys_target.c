@@ -128,9 +128,8 @@ static const struct rdt_row target_rows[] = {
 	{"state_dir", RDT_KEY_TEXT, RESTART, RDT_AT(T, state_dir), .wrong = wrong_path,
 	 .expected = "an absolute path such as /var/lib/rdtarget", .unset = "nothing persists",
 	 .example = "/var/lib/rdtarget",
-	 .says = "Absolute path of the directory for reservations and write protection that "
-		 "survive "
-		 "a restart."},
+	 .says = "Absolute path of the directory for UUIDs, reservations and write protection "
+		 "that survive a restart."},
 	{"state_times", RDT_KEY_NUMBER, RESTART, RDT_AT(T, state_times), .max = 1000000,
 	 .def = "64",
 	 .says = "One I/O command out of this number is timed in each state; 0: none."},

@@ -78,7 +78,7 @@ def what_persists_survives_kill_9(t):
         got = nv.expect(one.admin.call(nv.sqe(nv.GET_FEATURES, one.admin.next_cid(), nsid=1,
                                               cdw10=FEAT_PERSIST)))
         t.eq(got.dw0, 0)
-        t.eq(os.listdir(t.path('state')), [], 'files in the state directory')
+        t.eq(os.listdir(t.path('state')), ['identities.json'], 'files in the state directory')
     target = restart(t, target, 2)
     with Owner(target, 3) as three:
         t.eq(three.read(), 0)

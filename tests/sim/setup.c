@@ -80,6 +80,8 @@ bool setup_is_normal(const struct setup *s)
 
 /* ---- the text ---- */
 
+#define SETUP_UUID "6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11"
+
 /* @listed: those that have keys must be listed. */
 static void add_hosts(const struct setup *s, bool listed, FILE *f)
 {
@@ -163,10 +165,11 @@ void setup_text(const struct setup *s, const struct secrets *secrets, unsigned i
 	if (secrets && has_keys(s))
 		add_keys(s, secrets, f);
 	fputs("    namespaces:\n", f);
+	/* With a UUID it is the same one for hosts when it comes back. */
 	if (!s->effect[SETUP_REMOVED])
 		fprintf(f,
-			"      - {nsid: 1, backend: \"null\", size: %u, ana_group: %u, "
-			"read_only: %s%s}\n",
+			"      - {nsid: 1, backend: \"null\", uuid: " SETUP_UUID
+			", size: %u, ana_group: %u, read_only: %s%s}\n",
 			(s->effect[SETUP_SHORT] ? SETUP_SHORT_BLOCKS : SETUP_BLOCKS) * 512,
 			s->other_group ? 2 : 1, s->effect[SETUP_READ_ONLY] ? "true" : "false",
 			qos_limits[s->qos]);
