@@ -526,7 +526,7 @@ static void tell_ready(struct app *app)
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
 
-		if (l->wait_err) /* its address is not available yet */
+		if (l->phase != RDT_LISTENER_LISTENING)
 			continue;
 		dprintf(app->opt.ready_fd, "%s %u\n", rd_addr_format_host(addr, host),
 			rd_addr_port(addr));

@@ -31,6 +31,7 @@
 #include "target/nvmf/subsys.h"
 #include "target/resv/identity.h"
 #include "target/nvmf/target.h"
+#include "target/reactor/lifecycle.h"
 #include "target/config/tgt_limits.h"
 
 /* Time per turn that a reload may take from the main loop. */
@@ -90,7 +91,7 @@ struct rdt_reload {
 	struct rdt_identity_end end; /* of what is removed; counts in @waiting */
 	unsigned int subsys_added;
 	unsigned int subsys_removed;
-	struct rdt_reload_listeners listeners;
+	struct rdt_listeners_change listeners;
 	unsigned int settings;
 	unsigned int problems;
 	unsigned int restarts;
@@ -643,16 +644,20 @@ static void refuse_reload(struct rdt_reload *rl)
 	release_reload(rl);
 }
 
+static void listener_failed(void *arg, const char *text)
+{
+	rdt_reload_problem(arg, "%s", text);
+}
+
 static void listen_and_apply(struct rdt_reload *rl)
 {
 	struct rdt_target *t = rl->t;
 
-	if (!rl->err)
-		rl->err = rdt_reload_listen(rl, t, rl->next, &rl->listeners);
 	if (rl->err) {
 		refuse_reload(rl);
 		return;
 	}
+	rdt_listeners_set(t, rl->next, rl->how.looks, listener_failed, rl, &rl->listeners);
 	rdt_restart_keys(t->cfg, rl->next, needs_restart, rl);
 	for (unsigned int i = 0; target_fns[i]; i++)
 		count_settings(rl, target_fns[i](rl, t, t->now, rl->next));

@@ -74,16 +74,6 @@ __attribute__((format(printf, 2, 3))) void rdt_reload_problem(struct rdt_reload 
 /* The configuration that is being applied, for those that take a reference. */
 struct rdt_config *rdt_reload_next(const struct rdt_reload *rl);
 
-/* what was done, to be undone on failure */
-struct rdt_reload_listeners { /* what was done */
-	unsigned int added;
-	unsigned int removed;
-	unsigned int settings;
-};
-/* Returns 0, or -errno after it has logged the reason and undone everything. */
-int rdt_reload_listen(struct rdt_reload *rl, struct rdt_target *t, struct rdt_config *next,
-		      struct rdt_reload_listeners *done);
-
 /* reload_restart.c; @where: "target:", "control:" or an NQN */
 typedef void (*rdt_restart_fn)(void *arg, const char *where, const char *key);
 /* Tells @fn each key, but those of subsystems, that differs from @now, the configuration of the

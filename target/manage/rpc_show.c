@@ -84,7 +84,7 @@ static void show_status(struct rdt_rpc_call *call)
 		json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:i}",
 			  "state", rdt_show_state(t, call->rpc), "uptime", (json_int_t)uptime,
 			  "reactors", (int)t->reactors_count, "listeners", (int)served.listeners,
-			  "listeners_waiting", (int)served.listeners_waiting, "subsystems",
+			  "listeners_failed", (int)served.listeners_failed, "subsystems",
 			  (int)served.subsystems, "subsystems_unset", (int)served.subsystems_unset,
 			  "namespaces", (int)served.namespaces, "controllers", (int)controllers,
 			  "discovery_controllers", (int)controllers_of(&t->disc), "log_level",
@@ -481,7 +481,11 @@ static void namespace_list(struct rdt_rpc_call *call)
 
 static json_t *listener_json(const struct rdt_listener *l)
 {
+	static const char *const names[] = {[RDT_LISTENER_CLOSED] = "closed",
+					    [RDT_LISTENER_LISTENING] = "listening",
+					    [RDT_LISTENER_FAILED] = "failed"};
 	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
+	bool bound = addr->sa_family != AF_UNSPEC;
 	json_t *ana = json_object();
 	char host[RD_ADDR_TEXT], group[16], text[RDT_ANA_TEXT];
 	json_t *o;
@@ -496,15 +500,18 @@ static json_t *listener_json(const struct rdt_listener *l)
 		json_object_set_new(ana, group, json_string(rdt_config_ana_name(state)));
 	}
 	o = json_pack("{s:i, s:s, s:i, s:s, s:s, s:o, s:s}", "portid", (int)l->portid, "address",
-		      l->wait_err ? l->cfg->address : rd_addr_format_host(addr, host), "port",
-		      l->wait_err ? (int)l->cfg->port : (int)rd_addr_port(addr), "provider",
-		      l->transport->provider(l), "state",
-		      l->wait_err    ? "waiting"
-		      : l->listening ? "listening"
-				     : "closed",
-		      "ana", ana, "ana_states", rdt_ana_text(l, text));
-	if (l->wait_err)
-		json_object_set_new(o, "reason", json_string(strerror(-l->wait_err)));
+		      bound ? rd_addr_format_host(addr, host) : l->cfg->address, "port",
+		      bound ? (int)rd_addr_port(addr) : (int)l->cfg->port, "provider",
+		      l->transport->provider(l), "state", names[l->phase], "ana", ana, "ana_states",
+		      rdt_ana_text(l, text));
+	if (l->phase == RDT_LISTENER_FAILED) {
+		uint64_t now = rd_loop_now(l->target->loop);
+		uint64_t next = l->target->listen_timer.deadline;
+
+		json_object_set_new(o, "reason", rdt_show_text(l->why));
+		json_object_set_new(o, "retry_seconds",
+				    json_real(next > now ? (double)(next - now) / 1e9 : 0));
+	}
 	return o;
 }
 

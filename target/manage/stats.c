@@ -364,13 +364,13 @@ static void copy_some_of_reactor(struct rdt_sampler *s, struct rdt_reactor *r)
 		s->reactor++;
 }
 
-/* One that waits for its address is bound to nothing yet: it has the name of its configuration,
- * with the port, because several may wait at one address. */
+/* One that cannot listen is bound to nothing: it has the name of its configuration, with the port,
+ * because several may fail at one address. */
 static const char *listener_name(const struct rdt_listener *l, char text[RD_ADDR_TEXT])
 {
 	struct sockaddr_storage addr = l->addr;
 
-	if (l->wait_err && rd_addr_parse(l->cfg->address, l->cfg->port, &addr))
+	if (l->phase == RDT_LISTENER_FAILED && rd_addr_parse(l->cfg->address, l->cfg->port, &addr))
 		return l->cfg->address;
 	return rd_addr_format((const struct sockaddr *)&addr, text);
 }
@@ -390,7 +390,7 @@ static void copy_listeners(struct rdt_stats *stats, const struct rdt_target *t)
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		struct rdt_stats_listener *copy = &stats->listeners[stats->listeners_count++];
 
-		copy->listening = l->listening && !l->wait_err;
+		copy->listening = l->phase == RDT_LISTENER_LISTENING;
 		for (unsigned int g = 1; g <= RDT_ANA_GROUPS; g++)
 			copy->ana[g] = (uint8_t)rdt_ana_told_by(t, l, g);
 		copy->address = copy_text(stats, listener_name(l, text));

@@ -284,11 +284,8 @@ static json_t *stalled_json(const struct rdt_status *s)
 		add_stalled(list, "reactor", seconds_since(s, s->parts[i].asked_at), text);
 	}
 	TAILQ_FOREACH (l, &s->target->listeners, link) {
-		if (!l->wait_err)
-			continue;
-		snprintf(text, sizeof(text), "listener %.100s port %u waits for its address: %s",
-			 l->cfg->address, l->cfg->port, strerror(-l->wait_err));
-		add_stalled(list, "listener", seconds_since(s, l->wait_since), text);
+		if (l->phase == RDT_LISTENER_FAILED)
+			add_stalled(list, "listener", seconds_since(s, l->since), l->why);
 	}
 	return list;
 }

@@ -17,22 +17,39 @@ struct rdt_listener_leave;
 struct rdt_target;
 struct rdt_transport;
 
+enum rdt_listener_phase { /* of the main thread */
+			  /* Does not listen: it is new, was removed, or the target ends. Created ->
+			   * LISTENING or FAILED */
+			  RDT_LISTENER_CLOSED,
+			  RDT_LISTENER_LISTENING, /* removed -> CLOSED */
+			  /* It cannot listen now, and @why says why. Tried again every second: ->
+			   * LISTENING; removed
+			   * -> CLOSED */
+			  RDT_LISTENER_FAILED,
+};
+
 /* Created and freed by the main thread, freed only when the target ends: controllers and queue
  * pairs point to it. Reactors read what the discovery log needs while it is shown. */
 struct rdt_listener {
 	struct rdt_target *target;
-	TAILQ_ENTRY(rdt_listener) link; /* target->listeners, or old_listeners */
-	const struct rdt_listener_config *cfg;
+	TAILQ_ENTRY(rdt_listener) link;        /* target->listeners, or old_listeners */
+	const struct rdt_listener_config *cfg; /* main thread */
 	struct rdt_config *cfg_of; /* the configuration that contains @cfg; a reference */
 	const struct rdt_transport *transport;
 	void *state;                  /* the transport's */
 	bool listening;               /* written by the transport, as @addr is */
-	struct sockaddr_storage addr; /* the bound address */
+	struct sockaddr_storage addr; /* LISTENING: the bound address; else of no family */
+	/* where one with other options listened before, whose port it keeps; or of no family */
+	struct sockaddr_storage at;
 	uint16_t portid;
-	int wait_err;        /* the address is not there yet: the last -errno; main thread only */
-	uint64_t wait_since; /* with @wait_err: of the first one, in ns */
-	bool matched;        /* found in the new configuration of a reload */
-	struct rdt_listener_leave *leave; /* prepared removal, or NULL */
+	_Atomic uint32_t send_buffer_bytes; /* of the configuration; for any thread */
+	atomic_bool passed; /* removed: no reactor takes over a connection of it any more */
+	/* The fields below belong to the main thread. */
+	enum rdt_listener_phase phase;
+	uint64_t since;                   /* when @phase began: ns */
+	char why[384];                    /* FAILED: a sentence */
+	bool matched;                     /* found in the configuration that comes */
+	struct rdt_listener_leave *leave; /* memory for its removal */
 	/* By group; written by the main thread. [0] of ana_changes counts all groups. */
 	_Atomic uint8_t ana[RDT_ANA_GROUPS + 1]; /* enum nvme_ana_state, by group */
 	_Atomic uint64_t ana_changes[RDT_ANA_GROUPS + 1];

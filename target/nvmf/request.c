@@ -399,7 +399,7 @@ static RD_COLD void leave_pair(struct rdt_req *req)
 
 uint32_t rdt_req_unproven(const struct rdt_listener *listener)
 {
-	return SOCKETS + (listener ? 2 * listener->cfg->send_buffer_bytes : 0);
+	return SOCKETS + (listener ? 2 * atomic_load(&listener->send_buffer_bytes) : 0);
 }
 
 static RD_COLD bool prove(struct rdt_qpair *qp, uint32_t len)

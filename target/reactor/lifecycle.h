@@ -26,9 +26,9 @@ void rdt_target_abandon(struct rdt_target *target);
 void rdt_target_status(struct rdt_target *target);
 void rdt_target_status_part(struct rdt_target *target); /* a reactor's status line was logged */
 
-struct rdt_served { /* what hosts can use */
-	unsigned int listeners;
-	unsigned int listeners_waiting; /* for their address */
+struct rdt_served {             /* what hosts can use */
+	unsigned int listeners; /* that listen */
+	unsigned int listeners_failed;
 	unsigned int subsystems;
 	unsigned int subsystems_unset; /* further ones: nothing says which hosts may connect */
 	unsigned int namespaces;
@@ -55,25 +55,26 @@ void rdt_reactor_collect(struct rdt_reactor *r, struct rdt_status_line *s);
 void rdt_reactor_totals(const struct rdt_reactor *r, uint64_t *reads, uint64_t *writes);
 
 /* listener.c: main thread */
-/* Create a listener from its configuration and choose its provider. It neither listens nor is
- * shown. */
-struct rdt_listener *rdt_listener_new(struct rdt_target *t, const struct rdt_listener_config *cfg,
-				      struct rdt_config *cfg_of);
-/* takes over one that is not and will not be shown; freed with the target */
-void rdt_listener_keep(struct rdt_listener *l);
-void rdt_listener_tell(const struct rdt_listener *l); /* logs its address and provider */
-void rdt_listener_show(struct rdt_listener *l);       /* add it to the discovery log */
-/* Remove a listener: hide it and end its connections. rdt_listener_prepare_leave() comes first; it
- * may fail, and can be undone. */
-int rdt_listener_prepare_leave(struct rdt_listener *l);
-void rdt_listener_stay(struct rdt_listener *l);
-void rdt_listener_leave(struct rdt_listener *l);
 bool rdt_listener_same_place(const struct rdt_listener_config *a,
 			     const struct rdt_listener_config *b);
 int rdt_listeners_start(struct rdt_target *t); /* creates and shows all that are configured */
-/* Opens them for connections. Those whose address the machine does not have yet are tried again
- * every second (l->wait_err), and the others serve. */
+/* Opens them for connections. Those that cannot listen are FAILED, which was logged, and are tried
+ * again every second. Returns 0, or the error of one of them. */
 int rdt_listeners_open(struct rdt_target *t);
+struct rdt_listeners_change { /* what was done */
+	unsigned int added;
+	unsigned int removed;
+	unsigned int settings; /* ANA states */
+};
+/*
+ * Another configuration: listeners that it does not have leave, and their connections end; new ones
+ * listen, or are FAILED; those with other options are replaced, at the same port; ANA states
+ * follow. @again: those that were FAILED before are tried at once. @failed is told each one that
+ * cannot listen, with a sentence.
+ */
+void rdt_listeners_set(struct rdt_target *t, struct rdt_config *next, bool again,
+		       void (*failed)(void *arg, const char *text), void *arg,
+		       struct rdt_listeners_change *done);
 void rdt_listeners_close(struct rdt_target *t);
 void rdt_listeners_free(struct rdt_target *t);
 

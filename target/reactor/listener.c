@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Adding and removing listeners. The object of a removed listener stays until the target ends,
- * because controllers point to it, and is reused for the same address. Reactors find the listeners
- * that are shown under disc.lock.
+ * Listeners: each listens, or is tried again, by itself. The object of one that was removed stays
+ * until the target ends, because controllers point to it, and is used again for the same address.
+ * Reactors find the listeners that are shown under disc.lock.
  */
 #include "lifecycle.h"
 #include "target/nvmf/listener.h"
@@ -36,42 +36,61 @@ struct rdt_listener_leave { /* freed by the last reactor that answers */
 	struct leave_post posts[];
 };
 
-static struct rdt_listener *find_removed_listener(struct rdt_target *t,
-						  const struct rdt_listener_config *cfg)
-{
-	struct rdt_listener *l;
-
-	TAILQ_FOREACH (l, &t->old_listeners, link)
-		if (rdt_listener_same_place(l->cfg, cfg) && l->transport->kind == cfg->transport)
-			return l;
-	return NULL;
-}
-
 bool rdt_listener_same_place(const struct rdt_listener_config *a,
 			     const struct rdt_listener_config *b)
 {
 	return a->port == b->port && strcmp(a->address, b->address) == 0;
 }
 
-struct rdt_listener *rdt_listener_new(struct rdt_target *t, const struct rdt_listener_config *cfg,
-				      struct rdt_config *cfg_of)
+static struct rdt_listener *find_removed_listener(struct rdt_target *t,
+						  const struct rdt_listener_config *cfg)
 {
-	struct rdt_listener *l = find_removed_listener(t, cfg);
+	struct rdt_listener *l;
+
+	TAILQ_FOREACH (l, &t->old_listeners, link)
+		if (atomic_load(&l->passed) && rdt_listener_same_place(l->cfg, cfg) &&
+		    l->transport->kind == cfg->transport)
+			return l;
+	return NULL;
+}
+
+static struct rdt_listener_leave *new_leave(const struct rdt_target *t)
+{
+	unsigned int n = t->cfg->target.reactors;
+	struct rdt_listener_leave *leave = calloc(1, sizeof(*leave) + n * sizeof(leave->posts[0]));
+
+	return leave;
+}
+
+/* It is CLOSED, and chooses its provider. NULL: no memory. */
+static struct rdt_listener *new_listener(struct rdt_target *t,
+					 const struct rdt_listener_config *cfg,
+					 struct rdt_config *cfg_of)
+{
+	struct rdt_listener_leave *leave = new_leave(t);
+	struct rdt_listener *l = leave ? find_removed_listener(t, cfg) : NULL;
 
 	if (l)
 		TAILQ_REMOVE(&t->old_listeners, l, link);
-	else
+	else if (leave)
 		l = calloc(1, sizeof(*l));
-	if (!l)
+	if (!l) {
+		free(leave);
 		return NULL;
+	}
 	rdt_config_put(&l->cfg_of);
 	l->target = t;
 	l->transport = t->transports[cfg->transport];
 	l->cfg = cfg;
 	l->cfg_of = rdt_config_get(cfg_of);
+	l->leave = leave;
+	atomic_store(&l->send_buffer_bytes, cfg->send_buffer_bytes);
+	atomic_store(&l->passed, false);
+	l->at.ss_family = AF_UNSPEC;
 	if (!l->portid)
 		l->portid = ++t->portids;
 	if (l->transport->prepare(l)) {
+		atomic_store(&l->passed, true);
 		TAILQ_INSERT_TAIL(&t->old_listeners, l, link);
 		return NULL;
 	}
@@ -79,7 +98,38 @@ struct rdt_listener *rdt_listener_new(struct rdt_target *t, const struct rdt_lis
 	return l;
 }
 
-void rdt_listener_tell(const struct rdt_listener *l)
+/* Add it to the discovery log, where it is while it listens. */
+static void show_listener(struct rdt_listener *l)
+{
+	struct rdt_target *t = l->target;
+
+	pthread_mutex_lock(&t->disc.lock);
+	l->addr.ss_family = AF_UNSPEC;
+	TAILQ_INSERT_TAIL(&t->listeners, l, link);
+	pthread_mutex_unlock(&t->disc.lock);
+}
+
+static void set_listener_phase(struct rdt_listener *l, enum rdt_listener_phase phase)
+{
+	if (l->phase != phase)
+		l->since = rd_loop_now(l->target->loop);
+	l->phase = phase;
+}
+
+/* ---- listening ---- */
+
+static void retry_listeners(struct rd_timer *timer);
+
+static void try_again(struct rdt_target *t)
+{
+	t->listen_timer.fn = retry_listeners;
+	if (rd_timer_start(t->loop, &t->listen_timer, LISTEN_AGAIN))
+		rd_err(t->log, RD_LOG_TARGET,
+		       "out of memory for a timer: listeners that failed are tried again at the "
+		       "next reload");
+}
+
+static void tell_listening_at(const struct rdt_listener *l)
 {
 	char text[RD_ADDR_TEXT];
 
@@ -88,36 +138,43 @@ void rdt_listener_tell(const struct rdt_listener *l)
 		  l->transport->provider(l));
 }
 
-void rdt_listener_keep(struct rdt_listener *l)
-{
-	l->transport->unlisten(l);
-	TAILQ_INSERT_TAIL(&l->target->old_listeners, l, link);
-}
-
-void rdt_listener_show(struct rdt_listener *l)
+/* The reason is logged when it is another one than before. Returns 0 or -errno. */
+static int try_listening(struct rdt_listener *l)
 {
 	struct rdt_target *t = l->target;
+	const struct sockaddr *at =
+		l->at.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&l->at;
+	char text[sizeof(l->why)] = "";
+	int err = l->transport->listen(l, at, text, sizeof(text));
 
-	pthread_mutex_lock(&t->disc.lock);
-	TAILQ_INSERT_TAIL(&t->listeners, l, link);
-	pthread_mutex_unlock(&t->disc.lock);
+	if (!err) {
+		set_listener_phase(l, RDT_LISTENER_LISTENING);
+		tell_listening_at(l);
+		return 0;
+	}
+	if (l->phase != RDT_LISTENER_FAILED || strcmp(l->why, text) != 0)
+		rd_err(t->log, RD_LOG_TARGET, "%s; trying again every second", text);
+	memcpy(l->why, text, sizeof(l->why));
+	set_listener_phase(l, RDT_LISTENER_FAILED);
+	if (!rd_timer_armed(&t->listen_timer))
+		try_again(t);
+	return err;
+}
+
+static void retry_listeners(struct rd_timer *timer)
+{
+	struct rdt_target *t = rd_container_of(timer, struct rdt_target, listen_timer);
+	bool came = false;
+	struct rdt_listener *l;
+
+	TAILQ_FOREACH (l, &t->listeners, link)
+		if (l->phase == RDT_LISTENER_FAILED && !try_listening(l))
+			came = true;
+	if (came)
+		rdt_discovery_changed(t);
 }
 
 /* ---- removal ---- */
-
-int rdt_listener_prepare_leave(struct rdt_listener *l)
-{
-	unsigned int n = l->target->reactors_count;
-
-	l->leave = calloc(1, sizeof(*l->leave) + n * sizeof(l->leave->posts[0]));
-	return l->leave ? 0 : -ENOMEM;
-}
-
-void rdt_listener_stay(struct rdt_listener *l)
-{
-	free(l->leave);
-	l->leave = NULL;
-}
 
 /* A controller ends its I/O queues itself, in the order that hosts expect. This is for connections
  * without a controller, and for I/O queues of controllers of other listeners. */
@@ -144,11 +201,13 @@ static void listener_leave_msg(struct rd_msg *msg)
 	struct rdt_listener_leave *leave = post->leave;
 
 	end_connections(post->reactor, leave->listener);
-	if (atomic_fetch_sub(&leave->left, 1) == 1)
-		free(leave);
+	if (atomic_fetch_sub(&leave->left, 1) != 1)
+		return;
+	atomic_store(&leave->listener->passed, true);
+	free(leave);
 }
 
-void rdt_listener_leave(struct rdt_listener *l)
+static void leave_listener(struct rdt_listener *l)
 {
 	struct rdt_listener_leave *leave = l->leave;
 	struct rdt_target *t = l->target;
@@ -160,14 +219,14 @@ void rdt_listener_leave(struct rdt_listener *l)
 	TAILQ_REMOVE(&t->listeners, l, link);
 	pthread_mutex_unlock(&t->disc.lock);
 	TAILQ_INSERT_TAIL(&t->old_listeners, l, link);
-	if (l->wait_err)
-		rd_notice(t->log, RD_LOG_MAIN, "not waiting for the address %s any more",
-			  l->cfg->address);
+	if (l->phase == RDT_LISTENER_FAILED)
+		rd_notice(t->log, RD_LOG_MAIN, "not trying to listen on %s port %u any more",
+			  l->cfg->address, l->cfg->port);
 	else
 		rd_notice(t->log, RD_LOG_MAIN,
 			  "not listening on %s any more; closing its connections",
 			  rd_addr_format((struct sockaddr *)&l->addr, text));
-	l->wait_err = 0;
+	set_listener_phase(l, RDT_LISTENER_CLOSED);
 	leave->listener = l;
 	atomic_init(&leave->left, t->reactors_count);
 	/* Messages keep their order, so connections handed over earlier are adopted first. */
@@ -184,91 +243,26 @@ void rdt_listener_leave(struct rdt_listener *l)
 int rdt_listeners_start(struct rdt_target *t)
 {
 	for (unsigned int i = 0; i < t->cfg->listeners_count; i++) {
-		struct rdt_listener *l = rdt_listener_new(t, &t->cfg->listeners[i], t->cfg);
+		struct rdt_listener *l = new_listener(t, &t->cfg->listeners[i], t->cfg);
 
 		if (!l)
 			return -ENOMEM;
-		rdt_listener_show(l);
+		show_listener(l);
 	}
 	return 0;
-}
-
-/* At boot, networks and RDMA devices may come later than the target. */
-static bool address_may_come(int err)
-{
-	return err == -EADDRNOTAVAIL || err == -ENODEV;
-}
-
-static void wait_for_addresses(struct rdt_target *t)
-{
-	if (rd_timer_start(t->loop, &t->listen_timer, LISTEN_AGAIN))
-		rd_err(t->log, RD_LOG_TARGET,
-		       "out of memory for a timer: addresses that are missing will not be tried "
-		       "again; send SIGHUP or restart rdtarget when they are there");
-}
-
-/* One that waits. Says when the reason is another one than before. */
-static bool retry_listener(struct rdt_listener *l)
-{
-	struct rdt_target *t = l->target;
-	char text[512];
-	int err = l->transport->listen(l, NULL, text, sizeof(text));
-
-	if (err && err != l->wait_err)
-		rd_warn(t->log, RD_LOG_TARGET, "%s; trying again every second", text);
-	l->wait_err = err;
-	if (!err)
-		rdt_listener_tell(l);
-	return !err;
-}
-
-static void retry_listeners(struct rd_timer *timer)
-{
-	struct rdt_target *t = rd_container_of(timer, struct rdt_target, listen_timer);
-	bool came = false, waits = false;
-	struct rdt_listener *l;
-
-	TAILQ_FOREACH (l, &t->listeners, link) {
-		if (!l->wait_err)
-			continue;
-		if (retry_listener(l))
-			came = true;
-		else
-			waits = true;
-	}
-	if (came)
-		rdt_discovery_changed(t);
-	if (waits)
-		wait_for_addresses(t);
 }
 
 int rdt_listeners_open(struct rdt_target *t)
 {
 	struct rdt_listener *l;
-	bool waits = false;
-	char text[512];
+	int err = 0;
 
-	t->listen_timer.fn = retry_listeners;
 	TAILQ_FOREACH (l, &t->listeners, link) {
-		int err = l->transport->listen(l, NULL, text, sizeof(text));
+		int failed = try_listening(l);
 
-		if (address_may_come(err)) {
-			rd_warn(t->log, RD_LOG_TARGET,
-				"%s; trying again every second until it is there", text);
-			l->wait_err = err;
-			l->wait_since = rd_loop_now(t->loop);
-			waits = true;
-		} else if (err) {
-			rd_err(t->log, RD_LOG_TARGET, "%s", text);
-			return err;
-		}
+		err = err ? err : failed;
 	}
-	TAILQ_FOREACH (l, &t->listeners, link)
-		if (!l->wait_err)
-			rdt_listener_tell(l);
-	if (waits)
-		wait_for_addresses(t);
-	return 0;
+	return err;
 }
 
 void rdt_listeners_close(struct rdt_target *t)
@@ -277,7 +271,7 @@ void rdt_listeners_close(struct rdt_target *t)
 
 	rd_timer_stop(t->loop, &t->listen_timer);
 	TAILQ_FOREACH (l, &t->listeners, link) {
-		l->wait_err = 0;
+		set_listener_phase(l, RDT_LISTENER_CLOSED);
 		l->transport->unlisten(l);
 	}
 }
@@ -291,8 +285,122 @@ void rdt_listeners_free(struct rdt_target *t)
 		TAILQ_REMOVE(&t->listeners, l, link);
 		l->transport->unlisten(l);
 		l->transport->forget(l);
-		rdt_listener_stay(l);
+		free(l->leave);
 		rdt_config_put(&l->cfg_of);
 		free(l);
 	}
+}
+
+/* ---- another configuration ---- */
+
+static bool same_options(const struct rdt_listener_config *a, const struct rdt_listener_config *b)
+{
+	return a->provider == b->provider && a->crc == b->crc &&
+	       a->send_buffer_bytes == b->send_buffer_bytes &&
+	       a->receive_buffer_bytes == b->receive_buffer_bytes &&
+	       rdt_config_same_text(a->congestion, b->congestion) &&
+	       a->send_with_inv == b->send_with_inv && a->inline_sends == b->inline_sends;
+}
+
+/* Port 0 may be configured several times for one address: these are matched in order. */
+static struct rdt_listener *match_listener(struct rdt_target *t,
+					   const struct rdt_listener_config *cfg, bool options)
+{
+	struct rdt_listener *l;
+
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		if (l->matched || !rdt_listener_same_place(l->cfg, cfg) ||
+		    (options && !same_options(l->cfg, cfg)))
+			continue;
+		l->matched = true;
+		return l;
+	}
+	return NULL;
+}
+
+/* A listener of the configuration that comes. */
+struct listener_item {
+	const struct rdt_listener_config *cfg;
+	struct rdt_listener *now;   /* it exists; NULL: it is new */
+	struct sockaddr_storage at; /* as rdt_listener.at */
+};
+
+static void match_listeners(struct rdt_target *t, struct rdt_config *next,
+			    struct listener_item *items)
+{
+	struct rdt_listener *l;
+
+	TAILQ_FOREACH (l, &t->listeners, link)
+		l->matched = false;
+	for (unsigned int i = 0; i < next->listeners_count; i++) {
+		items[i].cfg = &next->listeners[i];
+		items[i].now = match_listener(t, items[i].cfg, true);
+	}
+	for (unsigned int i = 0; i < next->listeners_count; i++) {
+		l = items[i].now ? NULL : match_listener(t, items[i].cfg, false);
+		if (l && l->phase == RDT_LISTENER_LISTENING)
+			items[i].at = l->addr;
+	}
+	/* Those with other options go too. */
+	TAILQ_FOREACH (l, &t->listeners, link)
+		l->matched = false;
+	for (unsigned int i = 0; i < next->listeners_count; i++)
+		if (items[i].now)
+			items[i].now->matched = true;
+}
+
+/* Returns the listener that @item has become; NULL: no memory. */
+static struct rdt_listener *converge_listener(struct rdt_target *t, struct rdt_config *next,
+					      const struct listener_item *item,
+					      struct rdt_listeners_change *done)
+{
+	struct rdt_listener *l = item->now;
+
+	if (l) {
+		done->settings += (unsigned int)rdt_ana_set(t, l, rdt_ana_configured(item->cfg));
+		return l;
+	}
+	l = new_listener(t, item->cfg, next);
+	if (!l)
+		return NULL;
+	l->at = item->at;
+	show_listener(l);
+	return l;
+}
+
+void rdt_listeners_set(struct rdt_target *t, struct rdt_config *next, bool again,
+		       void (*failed)(void *arg, const char *text), void *arg,
+		       struct rdt_listeners_change *done)
+{
+	struct listener_item *items = calloc(next->listeners_count + 1, sizeof(*items));
+	struct rdt_listener *l, *after;
+
+	if (!items) {
+		failed(arg, "listeners: out of memory; the next reload tries again");
+		return;
+	}
+	match_listeners(t, next, items);
+	/* First those that go, because a new one may have the port of one of them. */
+	for (l = TAILQ_FIRST(&t->listeners); l; l = after) {
+		after = TAILQ_NEXT(l, link);
+		if (l->matched)
+			continue;
+		leave_listener(l);
+		done->removed++;
+	}
+	for (unsigned int i = 0; i < next->listeners_count; i++) {
+		l = converge_listener(t, next, &items[i], done);
+		if (!l)
+			failed(arg, "listeners: out of memory; the next reload tries again");
+		else if (l->phase == RDT_LISTENER_LISTENING ||
+			 (l->phase == RDT_LISTENER_FAILED && !again))
+			continue;
+		else if (try_listening(l))
+			failed(arg, l->why);
+		else
+			done->added++;
+	}
+	if (done->added || done->removed)
+		rdt_discovery_changed(t);
+	free(items);
 }

@@ -187,7 +187,8 @@ int rdt_target_start(struct rdt_target *t)
 		if (err)
 			return err;
 	}
-	return rdt_listeners_open(t);
+	err = rdt_listeners_open(t);
+	return t->cfg->target.start == RDT_START_ALL_OR_NOTHING ? err : 0;
 }
 
 void rdt_target_drain(struct rdt_target *t, void (*drained)(struct rdt_target *target))
@@ -269,10 +270,8 @@ struct rdt_served rdt_target_served(const struct rdt_target *t)
 	unsigned int at = 0;
 
 	TAILQ_FOREACH (l, &t->listeners, link) {
-		if (l->wait_err)
-			served.listeners_waiting++;
-		else
-			served.listeners++;
+		served.listeners_failed += l->phase == RDT_LISTENER_FAILED;
+		served.listeners += l->phase == RDT_LISTENER_LISTENING;
 	}
 	while ((ss = rdt_subsys_next(t, &at))) {
 		if (!rdt_subsys_live(ss))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Listeners added, removed and changed by SIGHUP, while hosts at other listeners continue. An address that cannot be
-used changes nothing."""
+used now delays nothing else, and is listened on when it can be."""
 
 import ctypes
 import json
@@ -163,33 +163,71 @@ def a_removed_address_comes_back(t):
             wait_for(lambda: has_ended(h.admin), 'the controller to end')
 
 
+IN_USE = r'cannot listen on 127\.0\.0\.1 port \d+: Address already in use; stop the program .*; trying again every second$'
+
+
 @test
-def an_address_in_use_changes_nothing(t):
-    target = t.target(config=configure(t, {}))
+def an_address_in_use_stops_nothing_else(t):
+    path = t.path('control.sock')
+    control = {'control': {'socket': path}}
+    target = t.target(config=configure(t, {}, more=control))
     with socket.socket() as taken:
         taken.bind(('127.0.0.1', 0))
         taken.listen()
-        # The file would also change an option of the first listener, and add a good one and a namespace.
-        port = free_port()
-        configure(t, {'crc': True}, {'port': port}, {'port': taken.getsockname()[1]},
-                  extra=[t.namespace(2, backend='memory')])
-        with join((target.addr, target.port)) as h:
-            queue = h.add_io()
-            since = target.mark()
-            reload(target, 'not reloaded: see above; nothing was changed$')
-            target.expect(r'reload: cannot listen on 127\.0\.0\.1 port \d+: Address already in use; stop the program',
-                          since=since)
-            t.ok(' listening on ' not in target.text(since), 'it says that it listens where it does not')
-            read(queue)
+        # The file also changes an option of the first listener, and adds a good one and a namespace.
+        port, used = free_port(), taken.getsockname()[1]
+        configure(t, {'crc': True}, {'port': port}, {'port': used}, extra=[t.namespace(2, backend='memory')], more=control)
+        since = target.mark()
+        reload(target, 'reloaded in part: 1 namespaces added, 2 listeners added, 1 listeners removed, 1 problems')
+        target.expect(IN_USE, since=since)
+        t.eq(discovered(t, target), sorted([target.port, port]), 'ports in the discovery log')
+        with join(('127.0.0.1', port)) as h:
+            read(h.add_io())
             cqe, page = h.admin.identify(2)
             nv.expect(cqe)
-            t.eq(page[:8], bytes([1, 0, 0, 0, 0, 0, 0, 0]), 'the list of namespaces')
-        t.ok(refuses(('127.0.0.1', port)), 'the good one listens')
-        t.eq(discovered(t, target), [target.port], 'ports in the discovery log')
-        with join((target.addr, target.port)) as h:  # it listens again where it did
-            read(h.add_io())
-    reload(target, 'reloaded: 1 namespaces added, 3 listeners added, 1 listeners removed$')
+            t.eq(page[:12], bytes([1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]), 'the list of namespaces')
+            with Control(path) as c:
+                failed = [entry for entry in c.call('listener.list')['listeners'] if entry['state'] == 'failed']
+                t.eq([entry['port'] for entry in failed], [used], 'listeners that failed')
+                t.match('Address already in use', failed[0]['reason'])
+                t.ok(failed[0]['retry_seconds'] <= 1, f'the next try is in {failed[0]["retry_seconds"]} s')
+                t.eq(c.call('status')['listeners_failed'], 1, 'listeners that failed')
+                # A change of something else does not speak of it.
+                t.eq(c.call('namespace.remove', nqn=NQN, nsid=2)['outcome'], 'done', 'outcome')
+            since = target.mark()
+            taken.close()
+            target.expect(rf'listening on 127\.0\.0\.1:{used} ', since=since)
+            read(h.add_io(qid=2))
+    with join(('127.0.0.1', used)) as h:
+        read(h.add_io())
     t.eq(len(discovered(t, target)), 3, 'listeners in the discovery log')
+    t.eq(len([line for line in target.lines if re.search(IN_USE, line)]), 1, 'times that it was said')
+
+
+@test
+def a_start_serves_where_it_can(t):
+    with socket.socket() as taken:
+        taken.bind(('127.0.0.1', 0))
+        taken.listen()
+        used = taken.getsockname()[1]
+        target = t.target(config=configure(t, {}, {'port': used}))
+        target.expect(IN_USE)
+        t.eq(discovered(t, target), [target.port], 'ports in the discovery log')
+        since = target.mark()
+        taken.close()
+        target.expect(rf'listening on 127\.0\.0\.1:{used} ', since=since)
+    t.eq(len(discovered(t, target)), 2, 'listeners in the discovery log')
+
+
+@test
+def a_start_of_all_or_nothing_ends(t):
+    with socket.socket() as taken:
+        taken.bind(('127.0.0.1', 0))
+        taken.listen()
+        config = configure(t, {}, {'port': taken.getsockname()[1]}, start='all-or-nothing')
+        res = t.run([program('rdtarget'), config])
+    t.ok(res.rc not in (0, None), 'it started')
+    t.match(r'port \d+: Address already in use', res.err)
 
 
 @each(('crc', 'crc', True), ('send_with_inv', 'send_with_inv', False), ('inline_sends', 'inline_sends', False))
@@ -249,7 +287,7 @@ def rounds_leave_nothing(t):
 # ---- addresses that come later than the target ----
 
 LATE = '192.0.2.77'  # of no machine
-WAITS = rf'cannot listen on {re.escape(LATE)} port \d+: .*trying again every second until it is there'
+WAITS = rf'cannot listen on {re.escape(LATE)} port \d+: .*trying again every second$'
 
 
 def give_address(t):
@@ -335,13 +373,13 @@ def an_address_that_does_not_come_is_said_once_and_is_removed_by_a_reload(t):
         queue = h.add_io()
         read(queue)
         configure(t, {}, {'address': LATE}, {})
-        target.reload('reloaded: 1 listeners added$')
+        target.reload('reloaded in part: 1 listeners added, 1 problems')
         configure(t, {}, {'address': LATE, 'crc': True}, {})
-        target.reload('not reloaded: ')  # a new one has to listen at once
+        target.reload('reloaded in part: 1 listeners removed, 1 problems')  # it is another one, which fails too
         configure(t, {}, {})
-        t.match('not waiting for the address 192.0.2.77 any more', target.reload('reloaded: 1 listeners removed$'))
+        t.match('not trying to listen on 192.0.2.77 port 0 any more', target.reload('reloaded: 1 listeners removed$'))
         read(queue)
-    t.eq(len([line for line in target.lines if re.search(WAITS, line)]), 1, 'times that it was said')
+    t.eq(len([line for line in target.lines if re.search(WAITS, line)]), 2, 'times that it was said')
 
 
 @test

@@ -61,7 +61,7 @@ static int print_status(const json_t *result)
 		{"state", "state", RDCTL_TEXT},
 		{"uptime (seconds)", "uptime", RDCTL_NUMBER},
 		{"listeners", "listeners", RDCTL_NUMBER},
-		{"listeners waiting", "listeners_waiting", RDCTL_NUMBER},
+		{"listeners failed", "listeners_failed", RDCTL_NUMBER},
 		{"subsystems", "subsystems", RDCTL_NUMBER},
 		{"subsystems without a setting of hosts", "subsystems_unset", RDCTL_NUMBER},
 		{"namespaces", "namespaces", RDCTL_NUMBER},

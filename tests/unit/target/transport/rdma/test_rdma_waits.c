@@ -289,6 +289,8 @@ static void count_adopted(struct rd_msg *msg)
 /* When the listener goes, connections that wait for their turn end as well. */
 static void adopted_in_turns(bool leave)
 {
+	struct rdt_listeners_change done = {0};
+	struct rdt_config none = {0};
 	enum { HOSTS = 60 };
 	struct t_rdma_host h[HOSTS];
 	struct still still = {.stop.fn = stand_still, .probe.fn = count_adopted};
@@ -302,8 +304,8 @@ static void adopted_in_turns(bool leave)
 		t_rdma_host_init(&h[i], &s, 1);
 	t_rdma_wait_for(&s, atomic_load(&still.r->load) == HOSTS);
 	rd_loop_post(still.r->loop, &still.probe);
-	if (leave && !rdt_listener_prepare_leave(TAILQ_FIRST(&s.t->listeners)))
-		rdt_listener_leave(TAILQ_FIRST(&s.t->listeners));
+	if (leave)
+		rdt_listeners_set(s.t, &none, false, NULL, NULL, &done);
 	sem_post(&still.go);
 	for (unsigned int i = 0; i < HOSTS; i++)
 		t_rdma_wait_for(
