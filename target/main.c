@@ -543,8 +543,8 @@ static int start_http(struct app *app)
 	if (err)
 		return err;
 	app->target->http = app->http;
-	if (rdt_http_set(app->http, &app->cfg->http, text, sizeof(text)) < 0)
-		rd_err(app->log, RD_LOG_MAIN, "%s; there is no status page until SIGHUP", text);
+	if (rdt_http_set(app->http, &app->cfg->http, text, sizeof(text)) < 0 && !app->http)
+		rd_err(app->log, RD_LOG_MAIN, "%s", text);
 	return 0;
 }
 

@@ -70,6 +70,12 @@ struct http_conn {
 	bool waited;              /* the document was made after the request */
 };
 
+enum rdt_http_state {
+	RDT_HTTP_OFF,       /* no address is configured, or it was closed */
+	RDT_HTTP_LISTENING, /* another place is configured, or none -> OFF */
+	RDT_HTTP_FAILED,    /* cannot listen: tried again every second -> LISTENING; as that */
+};
+
 struct rdt_http {
 	struct rd_loop *loop;
 	struct rd_log *log;
@@ -77,13 +83,16 @@ struct rdt_http {
 	struct rdt_sampler *sampler;
 	struct rdt_history *history; /* runs while there is an address in the settings */
 
-	/* what rdt_http_set() was called with; @address NULL: does not listen */
+	/* what rdt_http_set() was called with; @address NULL: is not to listen */
 	char *address;
 	uint16_t port;
 	char **names;
 	unsigned int names_count;
 
-	struct MHD_Daemon *mhd; /* NULL: does not listen */
+	enum rdt_http_state state;
+	char why_failed[RDT_HTTP_TEXT];
+	struct rd_timer retry;  /* FAILED */
+	struct MHD_Daemon *mhd; /* LISTENING; else NULL */
 	struct sockaddr_storage bound;
 	struct rd_io listener;
 	struct rd_timer pause; /* of the listener: no connection can be accepted */
@@ -662,30 +671,51 @@ static void tell_listening(const struct rdt_http *h)
 	rd_notice(h->log, RD_LOG_MAIN, "http: status page at http://%s/", rd_addr_format(sa, text));
 }
 
-/* Listen at another place. When that has the port of the present one, this has to be closed first,
- * and is opened again on failure. */
-static int listen_elsewhere(struct rdt_http *h, const struct rdt_http_config *cfg, char *text,
-			    size_t text_size)
+/* Listen where the settings say, or try it again every second. The reason is logged when it is
+ * another one than before. Returns 0 or -errno. */
+static int http_listen(struct rdt_http *h)
 {
-	struct sockaddr_storage addr, old = h->bound;
-	const char *what = "cannot parse the address", *unused;
-	bool was_open = h->mhd != NULL;
-	int err = rd_addr_parse(cfg->address, cfg->port, &addr);
+	const char *what = "cannot parse the address";
+	struct sockaddr_storage addr;
+	char why[sizeof(h->why_failed)];
+	int err = rd_addr_parse(h->address, h->port, &addr);
 
-	stop_listening(h);
 	if (!err)
 		err = start_listening(h, &addr, &what);
 	if (!err) {
+		h->state = RDT_HTTP_LISTENING;
 		tell_listening(h);
 		return 0;
 	}
-	snprintf(text, text_size, "http: %.60s port %u: %s: %s%s", cfg->address, cfg->port, what,
+	snprintf(why, sizeof(why), "http: %.60s port %u: %s: %s%s", h->address, h->port, what,
 		 strerror(-err),
 		 err == -EADDRINUSE ? "; choose another port, or stop the program that has it"
 				    : "");
-	if (was_open && start_listening(h, &old, &unused))
-		rd_err(h->log, RD_LOG_MAIN, "http: the old listener cannot be opened again");
+	if (h->state != RDT_HTTP_FAILED || strcmp(why, h->why_failed) != 0)
+		rd_err(h->log, RD_LOG_MAIN, "%s; trying again every second", why);
+	memcpy(h->why_failed, why, sizeof(why));
+	h->state = RDT_HTTP_FAILED;
+	if (rd_timer_start(h->loop, &h->retry, RD_NSEC_PER_SEC))
+		rd_err(h->log, RD_LOG_MAIN,
+		       "http: out of memory for a timer; the next change of http tries again");
 	return err;
+}
+
+static void http_retry(struct rd_timer *timer)
+{
+	http_listen(rd_container_of(timer, struct rdt_http, retry));
+}
+
+static void http_unlisten(struct rdt_http *h)
+{
+	rd_timer_stop(h->loop, &h->retry);
+	stop_listening(h);
+	h->state = RDT_HTTP_OFF;
+}
+
+const char *rdt_http_failed(const struct rdt_http *h)
+{
+	return h && h->state == RDT_HTTP_FAILED ? h->why_failed : NULL;
 }
 
 static void free_settings(char *address, char **names, unsigned int count)
@@ -722,31 +752,31 @@ static int copy_settings(struct rdt_http *h, const struct rdt_http_config *cfg)
 int rdt_http_set(struct rdt_http *h, const struct rdt_http_config *cfg, char *text,
 		 size_t text_size)
 {
-	bool same_place = h->mhd ? cfg->address && h->port == cfg->port &&
-					   strcmp(h->address, cfg->address) == 0
-				 : !cfg->address;
+	bool same_place = rdt_config_same_text(h->address, cfg->address) &&
+			  (!h->address || h->port == cfg->port);
 	bool same_names =
 		rdt_config_same_list((const char *const *)h->names, h->names_count,
 				     (const char *const *)cfg->host_names, cfg->host_names_count);
 	int err = 0;
 
-	if (!same_place && cfg->address)
-		err = listen_elsewhere(h, cfg, text, text_size);
-	if (err)
-		return err;
 	if (copy_settings(h, cfg)) {
-		snprintf(text, text_size, "http: out of memory");
+		snprintf(text, text_size, "http: out of memory; the next reload tries again");
 		return -ENOMEM;
 	}
 	if (cfg->address)
 		rdt_history_start(h->history);
 	else
 		rdt_history_stop(h->history);
-	if (!cfg->address && h->mhd) {
-		stop_listening(h);
-		rd_notice(h->log, RD_LOG_MAIN, "http: the listener is closed");
+	if (!same_place) {
+		if (h->mhd && !h->address)
+			rd_notice(h->log, RD_LOG_MAIN, "http: the listener is closed");
+		http_unlisten(h);
+		if (h->address)
+			err = http_listen(h);
 	}
-	return !same_place + !same_names;
+	if (err)
+		snprintf(text, text_size, "%s", h->why_failed);
+	return err ? err : !same_place + !same_names;
 }
 
 /* ---- beginning and end ---- */
@@ -771,6 +801,7 @@ int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
 	h->loop = target->loop;
 	h->log = target->log;
 	h->timeout.fn = http_timeout;
+	h->retry.fn = http_retry;
 	h->look.fn = look_at_conns;
 	h->pause.fn = http_pause_over;
 	h->again.fn = http_again;
@@ -786,7 +817,7 @@ void rdt_http_close(struct rdt_http *h)
 		return;
 	rdt_status_stop(h->status);
 	rdt_history_stop(h->history);
-	stop_listening(h);
+	http_unlisten(h);
 }
 
 void rdt_http_free(struct rdt_http **out)

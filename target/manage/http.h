@@ -29,11 +29,13 @@ int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
 		 const struct rdt_rpc *rpc, struct rdt_sampler *sampler, struct rdt_http **out);
 /*
  * Listen where @cfg says, or nowhere when it has no address; what it needs of @cfg is copied.
- * Returns the number of settings that have changed, or -errno with a sentence in @text; then the
- * listener is as before.
+ * Returns the number of settings that have changed, or -errno with a sentence in @text, which was
+ * logged: it listens nowhere, and tries again every second.
  */
 int rdt_http_set(struct rdt_http *http, const struct rdt_http_config *cfg, char *text,
 		 size_t text_size);
+/* Why it cannot listen now; NULL: it listens, or is not to. Valid for this turn. Accepts NULL. */
+const char *rdt_http_failed(const struct rdt_http *http);
 /* Close the listener and all connections. Accepts NULL. */
 void rdt_http_close(struct rdt_http *http);
 /* After rdt_http_close() and after all loops have ended: until then messages to reactors may be in

@@ -23,6 +23,11 @@ int rdt_http_set(struct rdt_http *http, const struct rdt_http_config *cfg, char 
 	return -EOPNOTSUPP;
 }
 
+const char *rdt_http_failed(const struct rdt_http *http)
+{
+	return NULL;
+}
+
 void rdt_http_close(struct rdt_http *http)
 {
 }

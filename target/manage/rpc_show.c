@@ -19,6 +19,7 @@
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 #include "target/reactor/lifecycle.h"
+#include "http.h"
 #include "reloader.h"
 #include "show.h"
 
@@ -81,12 +82,13 @@ static void show_status(struct rdt_rpc_call *call)
 		controllers += controllers_of(ss);
 	rdt_rpc_result(
 		call,
-		json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:i}",
+		json_pack("{s:s, s:I, s:i, s:i, s:i, s:s?, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:i}",
 			  "state", rdt_show_state(t, call->rpc), "uptime", (json_int_t)uptime,
 			  "reactors", (int)t->reactors_count, "listeners", (int)served.listeners,
-			  "listeners_failed", (int)served.listeners_failed, "subsystems",
-			  (int)served.subsystems, "subsystems_unset", (int)served.subsystems_unset,
-			  "namespaces", (int)served.namespaces, "controllers", (int)controllers,
+			  "listeners_failed", (int)served.listeners_failed, "http_failed",
+			  rdt_http_failed(t->http), "subsystems", (int)served.subsystems,
+			  "subsystems_unset", (int)served.subsystems_unset, "namespaces",
+			  (int)served.namespaces, "controllers", (int)controllers,
 			  "discovery_controllers", (int)controllers_of(&t->disc), "log_level",
 			  rd_log_spec(t->log, spec), "last_reload",
 			  rdt_show_last_reload(call->rpc->env->reloader), "unsaved",

@@ -62,6 +62,7 @@ static int print_status(const json_t *result)
 		{"uptime (seconds)", "uptime", RDCTL_NUMBER},
 		{"listeners", "listeners", RDCTL_NUMBER},
 		{"listeners failed", "listeners_failed", RDCTL_NUMBER},
+		{"status page failed", "http_failed", RDCTL_TEXT},
 		{"subsystems", "subsystems", RDCTL_NUMBER},
 		{"subsystems without a setting of hosts", "subsystems_unset", RDCTL_NUMBER},
 		{"namespaces", "namespaces", RDCTL_NUMBER},
