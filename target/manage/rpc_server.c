@@ -21,6 +21,8 @@
 #define EVENTS_OUT  (256u << 10)
 #define STUCK_AFTER (30 * RD_NSEC_PER_SEC) /* time without progress of the output */
 #define LOOK_EVERY  (5 * RD_NSEC_PER_SEC)
+/* A client that has asked nothing for so long makes room for another one. */
+#define IDLE_AFTER (60 * RD_NSEC_PER_SEC)
 
 struct rdt_rpc_client {
 	struct rd_io io;
@@ -35,13 +37,15 @@ struct rdt_rpc_client {
 	bool broken;
 	struct rdt_rpc_call *call; /* the call in progress */
 	char *in;
-	size_t in_pos; /* start of the next line */
+	size_t in_pos;  /* start of the next line */
+	size_t in_seen; /* up to here there is no end of a line */
 	size_t in_len;
 	size_t in_room;
 	char *out;
 	size_t out_len;
 	size_t out_pos;
 	uint64_t progress_at; /* ns; last progress of the output */
+	uint64_t asked_at;    /* ns; last input, or when it came */
 	int watch;            /* RDT_RPC_WATCH_...; 0: no events */
 	uint64_t events_lost; /* number of lost events not reported to the client */
 };
@@ -222,10 +226,15 @@ void rdt_rpc_events_lost(struct rdt_rpc *rpc, uint64_t count)
 
 /* ---- in ---- */
 
-/* The end of the first line in the input, or NULL while the line is incomplete. */
-static char *line_end(const struct rdt_rpc_client *c)
+/* The end of the first line in the input, or NULL while the line is incomplete. Each byte is looked
+ * at once, however many parts the line comes in. */
+static char *line_end(struct rdt_rpc_client *c)
 {
-	return c->in ? memchr(c->in + c->in_pos, '\n', c->in_len - c->in_pos) : NULL;
+	size_t from = c->in_seen > c->in_pos ? c->in_seen : c->in_pos;
+	char *end = c->in ? memchr(c->in + from, '\n', c->in_len - from) : NULL;
+
+	c->in_seen = end ? (size_t)(end - c->in) : c->in_len;
+	return end;
 }
 
 static int client_room(struct rdt_rpc_client *c)
@@ -238,6 +247,7 @@ static int client_room(struct rdt_rpc_client *c)
 	if (c->in_pos) {
 		c->in_len -= c->in_pos;
 		memmove(c->in, c->in + c->in_pos, c->in_len);
+		c->in_seen -= c->in_seen > c->in_pos ? c->in_pos : c->in_seen;
 		c->in_pos = 0;
 		return 0;
 	}
@@ -277,7 +287,7 @@ static void client_next(struct rd_defer *defer)
 	if (c->in_pos == c->in_len) {
 		free(c->in);
 		c->in = NULL;
-		c->in_pos = c->in_len = c->in_room = 0;
+		c->in_pos = c->in_seen = c->in_len = c->in_room = 0;
 	}
 	rd_defer(c->rpc->loop, &c->next, RD_DEFER_NEXT);
 }
@@ -302,6 +312,7 @@ static void client_read(struct rdt_rpc_client *c)
 	}
 	c->eof = n == 0;
 	c->in_len += (size_t)n;
+	c->asked_at = rd_loop_now(c->rpc->loop);
 	TAILQ_REMOVE(&c->rpc->clients, c, link);
 	TAILQ_INSERT_TAIL(&c->rpc->clients, c, link);
 	rd_defer(c->rpc->loop, &c->next, RD_DEFER_NEXT);
@@ -322,15 +333,30 @@ static void client_ready(struct rd_io *io, uint32_t events)
 
 /* ---- clients that come ---- */
 
-static bool make_room_for(struct rdt_rpc *rpc, bool may_change)
+static bool is_root(const struct rdt_rpc_client *c)
+{
+	return c->uid == 0 || c->uid == geteuid();
+}
+
+/* Does @c make room for @come? Read-only clients must not take the place of an administrator, nor
+ * anybody that of root, and who asks nothing keeps nobody out. */
+static bool gives_way(const struct rdt_rpc_client *c, const struct rdt_rpc_client *come)
+{
+	bool idle = !c->call && !c->out_len && !c->watch;
+
+	return (come->may_change && !c->may_change) || (is_root(come) && !is_root(c)) ||
+	       (idle && rd_loop_now(c->rpc->loop) - c->asked_at >= IDLE_AFTER);
+}
+
+/* The client that has asked nothing for the longest time is the first one in the list. */
+static bool make_room_for(struct rdt_rpc *rpc, const struct rdt_rpc_client *come)
 {
 	struct rdt_rpc_client *c;
 
 	if (rpc->clients_count < RDT_RPC_CLIENTS)
 		return true;
-	/* Read-only clients must not take the place of an administrator. */
 	TAILQ_FOREACH (c, &rpc->clients, link) {
-		if (may_change && !c->may_change) {
+		if (gives_way(c, come)) {
 			close_rpc_client(c);
 			return true;
 		}
@@ -344,7 +370,7 @@ static void client_new(struct rdt_rpc *rpc, int fd)
 
 	if (!c || rdt_rpc_peer(fd, rpc->admin_gid, &c->uid, &c->pid, &c->may_change))
 		goto err_close;
-	if (!make_room_for(rpc, c->may_change)) {
+	if (!make_room_for(rpc, c)) {
 		static const char full[] =
 			"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32003,\"message\":"
 			"\"the control socket has as many clients as it takes\",\"data\":{\"name\":"
@@ -354,6 +380,7 @@ static void client_new(struct rdt_rpc *rpc, int fd)
 		goto err_close;
 	}
 	c->rpc = rpc;
+	c->asked_at = rd_loop_now(rpc->loop);
 	c->next.fn = client_next;
 	if (rd_io_add(rpc->loop, &c->io, fd, EPOLLIN, client_ready))
 		goto err_close;

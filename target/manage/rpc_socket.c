@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "util/cleanup.h"
 #include "util/log.h"
 
 #define BACKLOG    64
@@ -79,10 +80,25 @@ static int take_lock(const struct rdt_control_config *cfg, struct rd_log *log)
 	return err;
 }
 
+/* Not by path: in a folder of another user that may name another file since. */
+static int give_to_group(const char *path, gid_t group)
+{
+	rd_autoclose int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st))
+		return -errno;
+	if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
+		return -EEXIST;
+	return fchownat(fd, "", (uid_t)-1, group, AT_EMPTY_PATH) ? -errno : 0;
+}
+
 static int bind_socket(const struct rdt_control_config *cfg, gid_t group, int fd, const char **what)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	struct stat st;
+	mode_t mask;
+	int err;
 
 	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", cfg->socket);
 	*what = "is there, and no socket";
@@ -92,15 +108,17 @@ static int bind_socket(const struct rdt_control_config *cfg, gid_t group, int fd
 	if (unlink(cfg->socket) && errno != ENOENT)
 		return -errno;
 	*what = "cannot make it";
-	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)))
-		return -errno;
+	/* Made with its mode, 0660. Other threads make files with 0600 only, which this leaves. */
+	mask = umask(0117);
+	err = bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) ? -errno : 0;
+	umask(mask);
+	if (err)
+		return err;
 	/* Before listen(), so that no client connects with the wrong group. */
 	*what = "cannot set its group";
-	if (group != (gid_t)-1 && chown(cfg->socket, (uid_t)-1, group))
-		return -errno;
-	*what = "cannot set its mode";
-	if (chmod(cfg->socket, 0660))
-		return -errno;
+	err = group != (gid_t)-1 ? give_to_group(cfg->socket, group) : 0;
+	if (err)
+		return err;
 	*what = "cannot listen";
 	return listen(fd, BACKLOG) ? -errno : 0;
 }

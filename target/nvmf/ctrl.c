@@ -166,7 +166,7 @@ void rdt_ctrl_wake_host(const struct rdt_ctrl *gone)
 {
 	struct rdt_ctrl *ctrl;
 
-	LIST_FOREACH (ctrl, rdt_subsys_host_ctrls(gone->subsys, gone), host_link) {
+	LIST_FOREACH (ctrl, rdt_subsys_host_waits(gone->subsys, gone), waits_link) {
 		if (rdt_ctrl_same_host(gone, ctrl))
 			rdt_ctrl_wake_fenced(ctrl);
 	}

@@ -133,7 +133,8 @@ struct rdt_ctrl {
 	struct rdt_slots fenced_ns;
 	/* waits for dead controllers: see fence_msg; guarded by subsys->lock */
 	bool fence_waits;
-	bool fence_msg_sent; /* @fence_msg was posted; guarded by subsys->lock */
+	LIST_ENTRY(rdt_ctrl) waits_link; /* subsys->host_waits, while @fence_waits */
+	bool fence_msg_sent;             /* @fence_msg was posted; guarded by subsys->lock */
 	/* reactors that were asked and have not answered; guarded by subsys->lock */
 	uint64_t reactors_asked;
 	uint64_t reactors_looked;         /* those of them that are about to answer */

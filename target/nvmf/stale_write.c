@@ -79,6 +79,16 @@ static bool has_left(const struct rdt_ctrl *ctrl)
 	return atomic_load(&ctrl->queues_unreported) || !LIST_EMPTY(&ctrl->lost_queues);
 }
 
+/* Under subsys->lock. */
+static void set_fence_waits(struct rdt_ctrl *ctrl, bool waits)
+{
+	if (waits && !ctrl->fence_waits)
+		LIST_INSERT_HEAD(rdt_subsys_host_waits(ctrl->subsys, ctrl), ctrl, waits_link);
+	else if (!waits && ctrl->fence_waits)
+		LIST_REMOVE(ctrl, waits_link);
+	ctrl->fence_waits = waits;
+}
+
 /* Commands of the host of @gone wait for what this controller, or only its queue @lost, has in
  * flight. Under subsys->lock. */
 static void raise_fence(struct rdt_ctrl *gone, const struct rdt_qpair *lost)
@@ -92,7 +102,7 @@ static void raise_fence(struct rdt_ctrl *gone, const struct rdt_qpair *lost)
 			rdt_slots_add(&ctrl->fenced_ns, &lost->left_ns);
 		else
 			add_left(gone, &ctrl->fenced_ns);
-		ctrl->fence_waits = true;
+		set_fence_waits(ctrl, true);
 		atomic_store(&ctrl->fenced, true);
 	}
 }
@@ -204,6 +214,7 @@ void rdt_fence_leave(struct rdt_ctrl *ctrl)
 		LIST_REMOVE(ctrl, asking_link);
 	ctrl->reactors_asked = 0;
 	ctrl->reactors_looked = 0;
+	set_fence_waits(ctrl, false);
 }
 
 static unsigned int asked_reactor(const struct rdt_ask *question)
@@ -319,24 +330,25 @@ uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl)
 	struct rdt_slots kept;
 	struct rdt_ctrl *other;
 	uint16_t cntlid = 0;
+	bool waits = false;
 
 	memset(&kept, 0, sizeof(kept));
-	ctrl->fence_waits = false;
 	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
 		bool over = atomic_load(&other->over);
 
 		if (!rdt_ctrl_same_host(other, ctrl))
 			continue;
 		if (other != ctrl && (over || may_be_dead(other, ctrl))) {
-			ctrl->fence_waits = true;
+			waits = true;
 			if (over)
 				cntlid = other->cntlid;
 			add_left(other, &kept);
 		} else if (!LIST_EMPTY(&other->lost_queues)) { /* of one that lives */
-			ctrl->fence_waits = true;
+			waits = true;
 			add_lost_queues(other, &kept);
 		}
 	}
+	set_fence_waits(ctrl, waits);
 	rdt_slots_copy(&ctrl->fenced_ns, &kept);
 	atomic_store(&ctrl->fenced, rdt_slots_any(&kept));
 	rdt_slots_fini(&kept);

@@ -309,7 +309,7 @@ void rdt_subsys_leave(struct rdt_subsys *ss, const char *why)
 	look_left(ss);
 }
 
-struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
+static unsigned int host_bucket(const struct rdt_ctrl *ctrl)
 {
 	uint32_t hash = 2166136261u; /* FNV-1a */
 
@@ -317,7 +317,17 @@ struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct
 		hash = (hash ^ ctrl->hostid[i]) * 16777619u;
 	for (const char *c = ctrl->hostnqn; *c; c++)
 		hash = (hash ^ (uint8_t)*c) * 16777619u;
-	return &ss->host_ctrls[hash % RDT_HOST_BUCKETS];
+	return hash % RDT_HOST_BUCKETS;
+}
+
+struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
+{
+	return &ss->host_ctrls[host_bucket(ctrl)];
+}
+
+struct rdt_host_ctrls *rdt_subsys_host_waits(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
+{
+	return &ss->host_waits[host_bucket(ctrl)];
 }
 
 /* Apply duplicate_host to controllers of the same host through the same listener. Through another

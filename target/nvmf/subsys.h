@@ -98,6 +98,8 @@ struct rdt_subsys {
 	TAILQ_HEAD(rdt_ns_list, rdt_ns) namespaces;
 	TAILQ_HEAD(, rdt_ctrl) ctrls;
 	LIST_HEAD(rdt_host_ctrls, rdt_ctrl) host_ctrls[RDT_HOST_BUCKETS]; /* hashed by host */
+	/* those of them whose ctrl->fence_waits is set */
+	struct rdt_host_ctrls host_waits[RDT_HOST_BUCKETS];
 	/* new controllers whose ctrl->reactors_asked is not 0: stale_write.h */
 	LIST_HEAD(, rdt_ctrl) asking;
 	struct rdt_ask *asks; /* [reactors]: questions to reactors, see stale_write.h */
@@ -177,6 +179,9 @@ int rdt_subsys_ctrl_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);
 /* The list with all controllers of the host of @ctrl, and those of a few other hosts. Under
  * @lock. */
 struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
+/* Likewise of those that wait for dead ones, so that the end of a controller does not cost more
+ * with each further controller of its host. */
+struct rdt_host_ctrls *rdt_subsys_host_waits(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
 void rdt_subsys_remove_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl); /* under @lock */
 /* takes a reference */
 struct rdt_ctrl *rdt_subsys_get_ctrl(struct rdt_subsys *ss, uint16_t cntlid);

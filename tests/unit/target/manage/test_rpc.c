@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests to the control socket of a target whose configuration does not change. */
+#include <errno.h>
+#include <grp.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "t_rpc.h"
+#include "target/manage/rpc_priv.h"
 
 static void what_is_served_is_listed(void)
 {
@@ -272,6 +278,135 @@ static void a_request_without_end_ends_its_client(void)
 	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "host.list", "hosts"), 1);
 }
 
+/* Takes the place of the C library's: bytes in which the end of a line was looked for. */
+static size_t bytes_searched;
+
+void *memchr(const void *data, int byte, size_t len)
+{
+	const uint8_t *p = data;
+
+	bytes_searched += byte == '\n' ? len : 0;
+	for (size_t i = 0; i < len; i++)
+		if (p[i] == (uint8_t)byte)
+			return (void *)(p + i);
+	return NULL;
+}
+
+/* A request that comes in many parts is not searched again from its start for each of them. */
+static void a_long_request_in_small_parts(void)
+{
+	static const char request[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\"}\n";
+	struct t_rpc r T_ENDS(t_rpc_free);
+	char blanks[64];
+
+	t_rpc_open(&r);
+	memset(blanks, ' ', sizeof(blanks));
+	bytes_searched = 0;
+	for (int i = 0; i < 1024; i++) {
+		CU_ASSERT_EQUAL_FATAL(send(r.fd, blanks, sizeof(blanks), MSG_NOSIGNAL),
+				      (ssize_t)sizeof(blanks));
+		t_turn(r.pair.env);
+	}
+	CU_ASSERT_EQUAL(send(r.fd, request, strlen(request), MSG_NOSIGNAL),
+			(ssize_t)strlen(request));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(t_rpc_line(&r));
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "\"state\":\"serving\""));
+	CU_ASSERT_TRUE(bytes_searched < 4 * 1024 * sizeof(blanks));
+}
+
+/* Takes the place of the C library's: what another user does in a folder of his own at once after a
+ * socket was made there. */
+static const char *bind_replaced_by;
+
+int bind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	const struct sockaddr_un *un = (const struct sockaddr_un *)addr;
+	int rc = (int)syscall(SYS_bind, fd, addr, len);
+
+	if (rc || addr->sa_family != AF_UNIX || !bind_replaced_by)
+		return rc;
+	unlink(un->sun_path);
+	return symlink(bind_replaced_by, un->sun_path);
+}
+
+/* The socket has its mode from the start, whatever the mask of the process is, and no file that
+ * takes its place gets its mode or group. */
+static void the_socket_is_changed_by_no_path(void)
+{
+	struct t_rpc r T_ENDS(t_rpc_free);
+	struct group *group = getgrgid(getegid());
+	struct stat st;
+	mode_t mask;
+
+	t_rpc_open(&r);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(group);
+	r.cfg.group = group->gr_name;
+	t_rpc_write_config(&r, "{}\n");
+	CU_ASSERT_EQUAL(chmod(r.path, 0600), 0);
+	for (int replaced = 1; replaced >= 0; replaced--) {
+		rdt_rpc_close(r.rpc);
+		rdt_rpc_free(&r.rpc);
+		bind_replaced_by = replaced ? r.path : NULL;
+		mask = umask(0077);
+		CU_ASSERT_EQUAL(rdt_rpc_open(&r.env, &r.rpc), replaced ? -EEXIST : 0);
+		CU_ASSERT_EQUAL(umask(mask), 0077);
+		CU_ASSERT_EQUAL(stat(r.path, &st), 0);
+		CU_ASSERT_EQUAL(st.st_mode & 07777, 0600);
+		if (replaced)
+			unlink(r.socket);
+	}
+	bind_replaced_by = NULL;
+	CU_ASSERT_EQUAL(stat(r.socket, &st), 0);
+	CU_ASSERT_EQUAL(st.st_mode & 07777, 0660);
+}
+
+/* Takes the place of the C library's. 0: the true one. */
+static uid_t peer_uid;
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	int rc = (int)syscall(SYS_getsockopt, fd, level, name, value, len);
+
+	if (!rc && level == SOL_SOCKET && name == SO_PEERCRED && peer_uid)
+		((struct ucred *)value)->uid = peer_uid;
+	return rc;
+}
+
+/* Clients that ask nothing keep nobody out for ever, and root at no time. */
+static void idle_clients_give_way(void)
+{
+	struct t_rpc r T_ENDS(t_rpc_free);
+	int fds[31], first;
+
+	t_rpc_open(&r);
+	first = r.fd;
+	r.rpc->admin_gid = getegid(); /* so that all may change something */
+	t_turn(r.pair.env);
+	peer_uid = 12345;
+	for (unsigned int i = 0; i < 31; i++)
+		fds[i] = t_rpc_connect(&r);
+	t_turn(r.pair.env);
+	r.fd = t_rpc_connect(&r);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(t_rpc_line(&r));
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "\"name\":\"no_resources\""));
+	close(r.fd);
+	peer_uid = 0;
+	r.fd = t_rpc_connect(&r); /* root takes the place of one of them */
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "host.list", "hosts"), 1);
+	peer_uid = 12345;
+	t_advance(r.pair.env, 61 * RD_NSEC_PER_SEC);
+	close(r.fd);
+	t_turn(r.pair.env);
+	fds[0] = t_rpc_connect(&r);
+	t_turn(r.pair.env);
+	r.fd = t_rpc_connect(&r);
+	CU_ASSERT_EQUAL(t_rpc_list_size(&r, "host.list", "hosts"), 1);
+	peer_uid = 0;
+	for (unsigned int i = 0; i < 31; i++)
+		close(fds[i]);
+	close(first);
+}
+
 static void there_is_a_last_client(void)
 {
 	int fds[31], first;
@@ -401,7 +536,10 @@ const struct t_case t_rpc_cases[] = {
 	{"many controllers are disconnected in slices",
 	 many_controllers_are_disconnected_in_slices},
 	{"a request without end ends its client", a_request_without_end_ends_its_client},
+	{"a long request in small parts", a_long_request_in_small_parts},
+	{"the socket is changed by no path", the_socket_is_changed_by_no_path},
 	{"there is a last client", there_is_a_last_client},
+	{"idle clients give way", idle_clients_give_way},
 	{"a client that does not read is closed", a_client_that_does_not_read_is_closed},
 	{"a client leaves before its answer", a_client_leaves_before_its_answer},
 	{"messages of the log are watched", messages_of_the_log_are_watched},

@@ -529,6 +529,36 @@ static void retry_delays(void)
 	}
 }
 
+/* Takes the place of the C library's. */
+static unsigned long compared;
+
+int strcmp(const char *a, const char *b)
+{
+	compared++;
+	while (*a && *a == *b)
+		a++, b++;
+	return (unsigned char)*a - (unsigned char)*b;
+}
+
+#define MANY 300u
+
+/* Each controller that ends looks for others of its host that wait for it, of which there are none,
+ * so that their number must not count. */
+static void many_controllers_of_a_host_end(void)
+{
+	T_ENV(env);
+	unsigned long before;
+
+	for (unsigned int i = 0; i < MANY; i++)
+		CU_ASSERT_EQUAL_FATAL(join_status(env, NULL, T_HOST), 0);
+	CU_ASSERT_EQUAL(t_ctrls_staying(env->t->subsys[0]), MANY);
+	before = compared;
+	CU_ASSERT_EQUAL(rdt_subsys_set_hosts(env->t->subsys[0], false, NULL, 0, NULL), 0);
+	t_turn(env);
+	CU_ASSERT_EQUAL(env->t->subsys[0]->ctrls_count, 0);
+	CU_ASSERT_TRUE(compared - before < 20 * MANY);
+}
+
 const struct t_case t_multihost_cases[] = {
 	{"a namespace that only some hosts see", masked_namespace},
 	{"the list of hosts changes", hosts_change},
@@ -536,6 +566,7 @@ const struct t_case t_multihost_cases[] = {
 	 subsystem_is_removed_and_added},
 	{"a host that is denied and allowed at once is disconnected",
 	 a_host_is_denied_and_allowed_at_once},
+	{"the end of many controllers of a host", many_controllers_of_a_host_end},
 	{"a host that connects twice", duplicates},
 	{"a host whose lost controller waits for storage", duplicate_of_a_lost_controller},
 	{"controller IDs of a range", cntlid_range},
