@@ -32,6 +32,9 @@
 #define IDLE_SECONDS   10u                    /* without a byte */
 #define WHOLE_TIME     (30 * RD_NSEC_PER_SEC) /* of a connection, whatever it does */
 #define LOOK_EVERY     (5 * RD_NSEC_PER_SEC)
+/* With EVICT_ABOVE connections: how often, and the age from which the oldest ones are closed. */
+#define CROWD_LOOK     (RD_NSEC_PER_SEC / 4)
+#define CROWD_AGE      RD_NSEC_PER_SEC
 #define BODIES         8u /* beyond, connections that still send the oldest one are closed */
 #define FRESH          (RD_NSEC_PER_SEC / 2) /* age to which a document is given again */
 #define NO_PAGE_POLICY "default-src 'none'; frame-ancestors 'none'"
@@ -103,6 +106,7 @@ struct rdt_http {
 	struct rd_timer look;    /* for connections that take too long */
 	TAILQ_HEAD(, http_conn) conns;
 	unsigned int conns_count;
+	bool crowded; /* @look runs at CROWD_LOOK */
 
 	struct http_doc docs[HTTP_DOCS];
 	TAILQ_HEAD(, http_body) bodies;
@@ -379,6 +383,18 @@ static enum MHD_Result answer_wrong_host(struct MHD_Connection *c, const char *h
 	return answer_text(c, MHD_HTTP_MISDIRECTED_REQUEST, text);
 }
 
+/* No path has arguments. libmicrohttpd makes an object of each, from the memory of the connection,
+ * which would be too little then for the answer; it parses them after this call, in @uri, which is
+ * its own buffer, up to a NUL. */
+static void *cut_arguments(void *arg, const char *uri, struct MHD_Connection *c)
+{
+	char *arguments = strchr((char *)uri, '?');
+
+	if (arguments && arguments[1])
+		arguments[1] = '\0';
+	return NULL;
+}
+
 /* Called again when the connection is resumed, and after that not any more. */
 static enum MHD_Result handle_http(void *arg, struct MHD_Connection *c, const char *url,
 				   const char *method, const char *version, const char *data,
@@ -425,7 +441,13 @@ static void evict_oldest(struct rdt_http *h)
 
 static void start_http_look(struct rdt_http *h)
 {
-	if (!rd_timer_armed(&h->look) && rd_timer_start(h->loop, &h->look, LOOK_EVERY))
+	bool crowded = h->conns_count >= EVICT_ABOVE;
+
+	if (rd_timer_armed(&h->look) && h->crowded >= crowded)
+		return;
+	h->crowded = crowded;
+	rd_timer_stop(h->loop, &h->look);
+	if (rd_timer_start(h->loop, &h->look, crowded ? CROWD_LOOK : LOOK_EVERY))
 		rd_warn(h->log, RD_LOG_MAIN, "http: out of memory for a timer");
 }
 
@@ -466,15 +488,23 @@ static void conn_changed(void *arg, struct MHD_Connection *c, void **context,
 	}
 }
 
+/* The places can all be taken by clients that waited for a document and do not read it: then none
+ * comes for which the oldest one is closed. */
 static void look_at_conns(struct rd_timer *timer)
 {
 	struct rdt_http *h = rd_container_of(timer, struct rdt_http, look);
+	unsigned int excess = h->conns_count >= EVICT_ABOVE ? h->conns_count - EVICT_ABOVE + 1 : 0;
 	uint64_t now = rd_loop_now(h->loop);
 	struct http_conn *conn;
 
-	TAILQ_FOREACH (conn, &h->conns, link)
-		if (!conn->ended && !conn->suspended && now - conn->began >= WHOLE_TIME)
-			end_conn(conn);
+	TAILQ_FOREACH (conn, &h->conns, link) {
+		uint64_t age = now - conn->began;
+
+		if (conn->ended || conn->suspended || age < (excess ? CROWD_AGE : WHOLE_TIME))
+			continue;
+		end_conn(conn);
+		excess -= excess > 0;
+	}
 	if (h->conns_count)
 		start_http_look(h);
 }
@@ -607,14 +637,14 @@ static int open_socket(const struct sockaddr_storage *addr, const char **what)
 
 static struct MHD_Daemon *start_mhd(struct rdt_http *h)
 {
-	return MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET |
-					MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
-				0, NULL, NULL, handle_http, h, MHD_OPTION_EXTERNAL_LOGGER,
-				http_logs, h, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
-				MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
-				MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONN_MEMORY,
-				MHD_OPTION_NOTIFY_CONNECTION, conn_changed, h,
-				MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+	return MHD_start_daemon(
+		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME |
+			MHD_USE_ERROR_LOG,
+		0, NULL, NULL, handle_http, h, MHD_OPTION_EXTERNAL_LOGGER, http_logs, h,
+		MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+		IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONN_MEMORY,
+		MHD_OPTION_NOTIFY_CONNECTION, conn_changed, h, MHD_OPTION_URI_LOG_CALLBACK,
+		cut_arguments, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 }
 
 /* Close the listener and its connections, if it is open. */
