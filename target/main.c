@@ -54,6 +54,8 @@
 #define OPEN_WAIT (4 * RD_NSEC_PER_SEC)
 /* How long the end waits for calls that hang in storage. */
 #define JOBS_WAIT (3 * RD_NSEC_PER_SEC)
+/* How long it waits for threads that read files of the configuration, which it does not need. */
+#define WORKERS_WAIT RD_NSEC_PER_SEC
 /* How long the end waits until such storage is closed. */
 #define CLOSE_WAIT (10 * RD_NSEC_PER_SEC)
 
@@ -612,14 +614,17 @@ static void tell_stopped(struct app *app)
 		rdt_timing_log_drained(app->target);
 }
 
-/* Stop and free what app_start() created, also after it failed halfway. */
-static void app_stop(struct app *app)
+/* Stop and free what app_start() created, also after it failed halfway. @code: of the exit, when
+ * not everything can be freed. */
+static void app_stop(struct app *app, int code)
 {
+	bool ended;
+
 	rdt_sampler_close(app->sampler);
 	rdt_http_close(app->http);
-	rdt_rpc_close(app->rpc);
+	ended = rdt_rpc_close(app->rpc, WORKERS_WAIT);
 	rdt_watchdog_stop(app->watchdog);
-	rdt_reloader_stop(&app->reloader);
+	ended &= rdt_reloader_stop(&app->reloader, WORKERS_WAIT);
 	if (app->loop) {
 		rd_timer_stop(app->loop, &app->timer);
 		rd_io_del(app->loop, &app->signals);
@@ -635,6 +640,12 @@ static void app_stop(struct app *app)
 		rdt_reload_fini(app->target);
 	}
 	rdt_target_destroy(&app->target);
+	if (!ended) {
+		rd_warn(app->log, RD_LOG_MAIN,
+			"a file of the configuration is still being read: exiting without its end");
+		rd_log_flush(app->log);
+		_exit(code); /* the thread uses our memory */
+	}
 	rd_loop_destroy(&app->loop);
 	rdt_watchdog_free(&app->watchdog);
 	rdt_http_free(&app->http);
@@ -651,7 +662,7 @@ static void leave_hung(struct app *app)
 
 	rdt_sampler_close(app->sampler);
 	rdt_http_close(app->http);
-	rdt_rpc_close(app->rpc);
+	rdt_rpc_close(app->rpc, 0);
 	rdt_leave_hung(app->target, text, sizeof(text));
 	rd_err(app->log, RD_LOG_MAIN, "giving up: a backend has not completed its I/O%s%s",
 	       text[0] ? ": " : "", text);
@@ -681,7 +692,7 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 		tell_stopped(app);
 	if (err)
 		rd_err(app->log, RD_LOG_MAIN, "not serving: %s", strerror(-err));
-	app_stop(app);
+	app_stop(app, err ? EXIT_FAILURE : EXIT_SUCCESS);
 	close(fd);
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -717,14 +728,42 @@ static int migrate_config(struct app *app)
 	return EXIT_SUCCESS;
 }
 
+static void exit_at_once(int signo)
+{
+	_exit(EXIT_SUCCESS);
+}
+
+/* Until it is loaded nothing is open, and a signal to end need not wait for that. Returns as
+ * rdt_config_load_texts(). */
+static int load_to_serve(struct app *app)
+{
+	sigset_t ending;
+	int err;
+
+	sigemptyset(&ending);
+	sigaddset(&ending, SIGTERM);
+	sigaddset(&ending, SIGINT);
+	signal(SIGTERM, exit_at_once);
+	signal(SIGINT, exit_at_once);
+	sigprocmask(SIG_UNBLOCK, &ending, NULL);
+	err = rdt_config_load_texts(app->opt.config, &app->texts, false, app->log, &app->cfg);
+	sigprocmask(SIG_BLOCK, &ending, NULL);
+	return err;
+}
+
 /* Returns -1 to continue, otherwise the exit code; the reason was logged. */
 static int load(struct app *app)
 {
-	int err = app->opt.check_machine
-			  ? rdt_preflight(app->opt.config, app->modules, app->log, &app->cfg)
-			  : rdt_config_load_texts(app->opt.config, &app->texts, false, app->log,
-						  &app->cfg);
+	bool serve = !app->opt.check && !app->opt.migrate;
+	int err;
 
+	if (serve)
+		err = load_to_serve(app);
+	else if (app->opt.check_machine)
+		err = rdt_preflight(app->opt.config, app->modules, app->log, &app->cfg);
+	else
+		err = rdt_config_load_texts(app->opt.config, &app->texts, false, app->log,
+					    &app->cfg);
 	if (err)
 		return app->opt.check || app->opt.migrate ? EXIT_FAILURE : EXIT_CONFIG;
 	if (app->opt.migrate)

@@ -27,6 +27,13 @@ static int load_config(struct rdt_config_load *load, struct rdt_config **out)
 	rc = rdt_config_read_all(load, config);
 	if (!rc)
 		rc = rdt_config_check(load, config);
+	if (load->late) {
+		rd_err(load->log, RD_LOG_CONFIG,
+		       "%s: loading it has taken longer than %d s, and was ended; split what is "
+		       "large, or give it fewer files",
+		       load->path, RDT_CONFIG_LOAD_S);
+		rc = -ETIMEDOUT;
+	}
 	if (!rc && load->more && !load->problems)
 		load->more(load->more_arg, config, load);
 	if (!rc && load->out_of_memory)

@@ -299,7 +299,7 @@ static int load_auth_keys(struct rdt_config_load *load, struct rdt_secrets *secr
 {
 	struct rdt_key list = rdt_config_child(load, at, "host_auth");
 
-	for (uint32_t i = 0; i < ss->host_auth_count; i++) {
+	for (uint32_t i = 0; i < ss->host_auth_count && !rdt_config_late(load); i++) {
 		struct rdt_key item = rdt_config_item(load, &list, i);
 
 		check_host_auth(load, secrets, &item, &ss->host_auth[i]);

@@ -364,7 +364,7 @@ static int check_namespaces(struct rdt_config_load *load, const struct rdt_key *
 {
 	struct rdt_key list = rdt_config_child(load, subsystem, "namespaces");
 
-	for (unsigned int i = 0; i < ss->namespaces_count; i++) {
+	for (unsigned int i = 0; i < ss->namespaces_count && !rdt_config_late(load); i++) {
 		struct rdt_ns_config *ns = &ss->namespaces[i];
 		struct rdt_key key = rdt_config_item(load, &list, i), qos;
 
@@ -448,13 +448,13 @@ int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
 	struct rdt_key subsystems = rdt_config_child(load, &root, "subsystems");
 
 	load->tree_done = true;
-	if (rdt_config_full(load))
+	if (rdt_config_full(load) || rdt_config_late(load))
 		return 0;
 	check_target(load, &root, &config->target);
 	check_http(load, &root);
 	if (check_listeners(load, &root, config))
 		return -ENOMEM;
-	for (unsigned int i = 0; i < config->subsystems_count; i++) {
+	for (unsigned int i = 0; i < config->subsystems_count && !rdt_config_late(load); i++) {
 		struct rdt_key key = rdt_config_item(load, &subsystems, i);
 
 		if (check_subsystem(load, &key, &config->subsystems[i]))

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "nvmf/auth_key.h"
 
@@ -26,6 +27,25 @@ struct rdt_config_message {
 bool rdt_config_full(const struct rdt_config_load *load)
 {
 	return load->problems >= RDT_CONFIG_PROBLEMS_MAX;
+}
+
+#define LATE_EVERY 64u /* calls */
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+bool rdt_config_late(struct rdt_config_load *load)
+{
+	if (!load->until)
+		load->until = monotonic_ns() + RDT_CONFIG_LOAD_S * UINT64_C(1000000000);
+	if (!load->late && load->looks++ % LATE_EVERY == 0)
+		load->late = monotonic_ns() > load->until;
+	return load->late;
 }
 
 /* Is there a problem at the place? @below: or below it. */
@@ -512,7 +532,7 @@ int rdt_config_doc_open(struct rdt_config_load *load, const char *path, const ch
 			rc = not_yaml(&b, &parser);
 			break;
 		}
-		rc = add_event(&b, &e);
+		rc = rdt_config_late(load) ? -ETIMEDOUT : add_event(&b, &e);
 		end = e.type == YAML_STREAM_END_EVENT;
 		yaml_event_delete(&e);
 	}

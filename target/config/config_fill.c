@@ -267,7 +267,7 @@ static void fill_list(struct rdt_config_load *load, const struct rdt_key *key,
 		struct rdt_key item = rdt_config_item(load, key, (unsigned int)had + i);
 		char *element = p + i * rdt_row_element_size(row);
 
-		if (!rdt_config_full(load))
+		if (!rdt_config_full(load) && !rdt_config_late(load))
 			fill_value(load, &item, row->element, element);
 		fill_blank(load, row->element, element);
 	}
@@ -401,7 +401,9 @@ static void fill_mapping(struct rdt_config_load *load, const struct rdt_key *key
 	unsigned int i = 0;
 
 	for (yaml_node_pair_t *p = key->node->data.mapping.pairs.start;
-	     p < key->node->data.mapping.pairs.top && !rdt_config_full(load); p++)
+	     p < key->node->data.mapping.pairs.top && !rdt_config_full(load) &&
+	     !rdt_config_late(load);
+	     p++)
 		fill_pair(load, key, p, s, sel, given, out);
 	for (RDT_EACH_ROW(row, s))
 		/* An included file is without most keys of the first one. */

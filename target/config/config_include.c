@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "util/cleanup.h"
@@ -26,12 +27,18 @@
 
 /* ---- one file ---- */
 
-/* A pipe is empty until its writer has written. Returns 0 or -errno. */
-static int wait_readable(int fd)
+/* A pipe is empty until its writer has written. @began: when reading it has. Returns 0 or -errno.
+ */
+static int wait_readable(int fd, const struct timespec *began)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	int n = poll(&p, 1, WRITER_WAIT_S * 1000);
+	struct timespec now;
+	int n;
 
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (now.tv_sec - began->tv_sec > RDT_CONFIG_LOAD_S)
+		return -ETIMEDOUT;
+	n = poll(&p, 1, WRITER_WAIT_S * 1000);
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
 	return n ? 0 : -ETIMEDOUT;
@@ -42,8 +49,10 @@ static int read_fd(int fd, char **text, size_t *len)
 {
 	rd_autofree char *buf = NULL;
 	size_t room = 0, got = 0;
+	struct timespec began;
 	ssize_t n;
 
+	clock_gettime(CLOCK_MONOTONIC, &began);
 	for (;;) {
 		if (got == room) {
 			char *bigger;
@@ -60,7 +69,7 @@ static int read_fd(int fd, char **text, size_t *len)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN) {
-			int rc = wait_readable(fd);
+			int rc = wait_readable(fd, &began);
 
 			if (rc)
 				return rc;
@@ -101,9 +110,9 @@ int rdt_config_read_file(const char *path, char **text, size_t *len, char *why, 
 	else if (rc == -ETIMEDOUT)
 		snprintf(
 			why, why_size,
-			"is a pipe whose writer has been silent for %d s; expected a YAML text and "
-			"its end",
-			WRITER_WAIT_S);
+			"is a pipe whose writer has been silent for %d s, or has not ended for %d; "
+			"expected a YAML text and its end",
+			WRITER_WAIT_S, RDT_CONFIG_LOAD_S);
 	else if (rc)
 		snprintf(why, why_size, "cannot be read: %s", strerror(-rc));
 	return rc;
@@ -242,7 +251,7 @@ static int load_each(struct rdt_config_load *load, const struct rdt_key *list,
 	for (unsigned int i = 0; i < inc->count; i++)
 		ids[i] = (struct rdt_config_id){inc->files[i].path, strlen(inc->files[i].path), i};
 	rdt_config_firsts(ids, inc->count, first);
-	for (unsigned int i = 0; i < inc->count && rc != -ENOMEM; i++) {
+	for (unsigned int i = 0; i < inc->count && rc != -ENOMEM && !rdt_config_late(load); i++) {
 		struct rdt_key key = rdt_config_item(load, list, inc->files[i].pattern);
 
 		if (load->files_count > FILES_MAX) {
@@ -266,7 +275,7 @@ static int load_included(struct rdt_config_load *load, struct rdt_config *config
 	struct inclusion inc = {0};
 	int rc = 0;
 
-	for (uint32_t i = 0; i < config->include_count && !rc; i++) {
+	for (uint32_t i = 0; i < config->include_count && !rc && !rdt_config_late(load); i++) {
 		struct rdt_key key = rdt_config_item(load, &list, i);
 
 		if (config->include[i][0])

@@ -30,6 +30,9 @@ struct rdt_config_list {
 
 #define RDT_CONFIG_LISTS 3
 
+/* A load ends after so many seconds: changes wait for it. */
+#define RDT_CONFIG_LOAD_S 30
+
 /* With this many problems a load ends. */
 #define RDT_CONFIG_PROBLEMS_MAX 100u
 
@@ -55,7 +58,10 @@ struct rdt_config_load {
 	struct rdt_config_message **messages;
 	unsigned int messages_count;
 	unsigned int nodes; /* of all files */
-	bool tree_done;     /* the following checks compare the structures that were filled */
+	uint64_t until;     /* ns of CLOCK_MONOTONIC: a load that takes longer ends; 0: not begun */
+	unsigned int looks; /* at that clock, and those that were saved */
+	bool late;
+	bool tree_done; /* the following checks compare the structures that were filled */
 	bool out_of_memory;
 };
 
@@ -90,6 +96,8 @@ void rdt_config_warning(struct rdt_config_load *load, const struct rdt_key *key,
 			...) __attribute__((format(printf, 3, 4)));
 /* Has the load as many problems as it may? */
 bool rdt_config_full(const struct rdt_config_load *load);
+/* Has the load taken longer than it may? Then it ends with an error. Costs little. */
+bool rdt_config_late(struct rdt_config_load *load);
 /* Is there no problem at this place or below it? Otherwise what was filled from there must not be
  * compared with other values. */
 bool rdt_config_good(const struct rdt_config_load *load, const struct rdt_key *key);

@@ -2,14 +2,20 @@
 #include "loader.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "util/log.h"
 #include "change.h"
 
-static void finish_loading(struct rdt_loader *l)
+bool rdt_thread_join(pthread_t thread, uint64_t wait)
 {
-	pthread_join(l->thread, NULL);
-	l->running = false;
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	wait += (uint64_t)until.tv_nsec;
+	until.tv_sec += (time_t)(wait / RD_NSEC_PER_SEC);
+	until.tv_nsec = (long)(wait % RD_NSEC_PER_SEC);
+	return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0;
 }
 
 static void loaded_msg(struct rd_msg *msg)
@@ -19,7 +25,8 @@ static void loaded_msg(struct rd_msg *msg)
 
 	if (!l->running) /* it was stopped before the message arrived */
 		return;
-	finish_loading(l);
+	pthread_join(l->thread, NULL); /* this message was the last that it did */
+	l->running = false;
 	l->config = NULL;
 	l->done(l, config);
 }
@@ -56,11 +63,14 @@ void rdt_loader_start(struct rdt_loader *l, struct rdt_change *change,
 	l->running = true;
 }
 
-void rdt_loader_stop(struct rdt_loader *l)
+bool rdt_loader_stop(struct rdt_loader *l, uint64_t wait)
 {
 	if (!l->running)
-		return;
-	finish_loading(l);
+		return true;
+	if (!rdt_thread_join(l->thread, wait))
+		return false;
+	l->running = false;
 	rdt_config_put(&l->config);
 	rdt_config_texts_free(&l->texts);
+	return true;
 }

@@ -33,10 +33,15 @@ struct rdt_loader {
 	struct rdt_config *config;
 };
 
+/* Returns whether @thread was joined within @wait ns. */
+bool rdt_thread_join(pthread_t thread, uint64_t wait);
+
 /* @path, @log, @loop and @done are set, and no load is running. @change: NULL to read the file;
  * @wanted: the texts that it changes. */
 void rdt_loader_start(struct rdt_loader *loader, struct rdt_change *change,
 		      struct rdt_config_texts *wanted);
-void rdt_loader_stop(struct rdt_loader *loader); /* joins the thread; @done is not called */
+/* Join the thread; @done is not called. Returns false when it has not ended within @wait ns: a file
+ * may be on storage that does not answer. It uses what the loader has until the process ends. */
+bool rdt_loader_stop(struct rdt_loader *loader, uint64_t wait);
 
 #endif /* RDT_LOADER_H */

@@ -459,11 +459,12 @@ void rdt_reloader_freeze(struct rdt_reloader *r, bool frozen)
 	reloader_next(r);
 }
 
-void rdt_reloader_stop(struct rdt_reloader *r)
+bool rdt_reloader_stop(struct rdt_reloader *r, uint64_t wait)
 {
 	struct rdt_reload_waiter *w;
 
-	rdt_loader_stop(&r->loader);
+	if (!rdt_loader_stop(&r->loader, wait))
+		return false;
 	if (r->ready)
 		TAILQ_FOREACH (w, &r->queue, link) {
 			rdt_change_free(w->change);
@@ -475,4 +476,5 @@ void rdt_reloader_stop(struct rdt_reloader *r)
 		free_run(LIST_FIRST(&r->settling));
 	rdt_config_texts_free(&r->wanted);
 	forget_unsaved(r);
+	return true;
 }

@@ -77,7 +77,8 @@ void rdt_reloader_start(struct rdt_reloader *reloader, struct rdt_reload_waiter 
 void rdt_reloader_cancel(struct rdt_reloader *reloader, struct rdt_reload_waiter *waiter);
 /* From now on requests are refused; what runs goes on to its end. Or no longer. */
 void rdt_reloader_freeze(struct rdt_reloader *reloader, bool frozen);
-/* Joins the loading thread; afterwards nothing is read or called. May be repeated. */
-void rdt_reloader_stop(struct rdt_reloader *reloader);
+/* Joins the loading thread; afterwards nothing is read or called. May be repeated. Returns false,
+ * and frees nothing, when the thread has not ended within @wait ns. */
+bool rdt_reloader_stop(struct rdt_reloader *reloader, uint64_t wait);
 
 #endif /* RDT_RELOADER_H */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "target/nvmf/target.h"
+#include "loader.h"
 
 #define RUNNING_MAX 4u  /* threads */
 #define JOBS_MAX    64u /* with those that wait, also for clients that have disconnected */
@@ -40,7 +41,7 @@ static void job_done(struct rd_msg *msg)
 	struct rdt_rpc_job *job = rd_container_of(msg, struct rdt_rpc_job, msg);
 	struct rdt_rpc *rpc = job->rpc;
 
-	if (!job->call) /* the call was cancelled, and the thread joined */
+	if (!job->call) /* the call was cancelled, and the thread is joined elsewhere */
 		return;
 	pthread_join(job->thread, NULL);
 	rpc->jobs_running--;
@@ -58,15 +59,30 @@ static void *run_job(void *arg)
 	return NULL;
 }
 
-/* The completion message may be queued, so the job is freed together with the server. */
+/* The server was closed. A thread that runs is joined by rdt_rpc_jobs_end(). */
 static void job_cancel(struct rdt_rpc_call *call)
 {
 	struct rdt_rpc_job *job = call->work;
 
 	job->call = NULL;
-	if (job->started)
-		pthread_join(job->thread, NULL);
-	job->done(NULL, job->arg);
+	if (!job->started)
+		job->done(NULL, job->arg);
+}
+
+/* The completion message may be queued, so the jobs are freed together with the server. */
+bool rdt_rpc_jobs_end(struct rdt_rpc *rpc, uint64_t wait)
+{
+	struct rdt_rpc_job *job;
+
+	TAILQ_FOREACH (job, &rpc->jobs, link) {
+		if (!job->started)
+			continue;
+		if (!rdt_thread_join(job->thread, wait))
+			return false;
+		job->started = false;
+		job->done(NULL, job->arg);
+	}
+	return true;
 }
 
 static void start_jobs(struct rdt_rpc *rpc)

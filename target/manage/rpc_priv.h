@@ -176,6 +176,9 @@ void rdt_rpc_ask_free_all(struct rdt_rpc *rpc); /* call after all loops have end
  * @call and frees @arg. @call is NULL when it was answered already or the server was closed. */
 void rdt_rpc_job(struct rdt_rpc_call *call, void (*fn)(void *arg),
 		 void (*done)(struct rdt_rpc_call *call, void *arg), void *arg);
+/* Joins the threads; their calls were dropped. Returns false when one has not ended within @wait
+ * ns. */
+bool rdt_rpc_jobs_end(struct rdt_rpc *rpc, uint64_t wait);
 void rdt_rpc_jobs_free(struct rdt_rpc *rpc); /* call after the main loop has ended */
 
 /* ---- rpc_config.c ---- */

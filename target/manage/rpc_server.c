@@ -472,12 +472,12 @@ int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out)
 	return 0;
 }
 
-void rdt_rpc_close(struct rdt_rpc *rpc)
+bool rdt_rpc_close(struct rdt_rpc *rpc, uint64_t wait)
 {
 	struct rdt_rpc_call *call;
 
 	if (!rpc || rpc->closed)
-		return;
+		return true;
 	rpc->closed = true;
 	rd_timer_stop(rpc->loop, &rpc->timer);
 	rd_io_del(rpc->loop, &rpc->listen);
@@ -486,6 +486,7 @@ void rdt_rpc_close(struct rdt_rpc *rpc)
 		close_rpc_client(TAILQ_FIRST(&rpc->clients));
 	while ((call = TAILQ_FIRST(&rpc->calls)))
 		rdt_rpc_drop(call);
+	return rdt_rpc_jobs_end(rpc, wait);
 }
 
 void rdt_rpc_free(struct rdt_rpc **out)

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import termios
+import threading
 
 from t_control import Control
 from t_loop import ADDR, FABRIC, NQN, SOURCE_ROOT, Skip, each, main, no_fabric, preloaded, program, test, wait_for
@@ -67,6 +68,44 @@ def a_configuration_can_come_slowly_through_a_pipe(t):
     finally:
         os.close(fd)
     t.eq((proc.wait(), proc.text()), (0, ''))
+
+
+def dripping(t):
+    """A pipe whose writer writes all the time, and never ends; returns its path."""
+    path = t.path('pipe')
+    os.mkfifo(path)
+    fd, over = os.open(path, os.O_RDWR), threading.Event()
+    os.write(fd, b'#' * 100)  # more than is written before they are read
+
+    def drip():
+        while not over.wait(0.05):
+            os.write(fd, b'#')
+
+    thread = threading.Thread(target=drip, daemon=True)
+    thread.start()
+    t.cleanup(lambda: (over.set(), thread.join(), os.close(fd)))
+    return path, fd
+
+
+@each(('a reload', 'config.reload'), ('a check', 'config.check'), ('the start', None))
+def the_end_does_not_wait_for(t, method):
+    """A file that is being read."""
+    path, fd = dripping(t)
+    slow = f'include: [{path}]\n' + GOOD
+    control = f'control: {{socket: {t.path("c.sock")}}}\n'
+    if method is None:
+        proc = t.spawn('rdtarget', [program('rdtarget'), '--exit-with-parent', t.file('test.yaml', slow.encode())])
+        wait_for(lambda: in_pipe(fd) < 50, 'the file to be read')
+        proc.signal(signal.SIGTERM)
+        t.eq(proc.wait(), 0, 'exit status')
+        return
+    target = t.target(config=t.file('test.yaml', (control + GOOD).encode()))
+    t.file('test.yaml', (control + slow).encode())
+    with Control(t.path('c.sock')) as c:
+        c.post(method)
+        wait_for(lambda: in_pipe(fd) < 50, 'the file to be read')
+        target.stop()
+        target.expect('a file of the configuration is still being read')
 
 
 @test

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 static void aliases_are_refused(void)
 {
@@ -180,11 +183,46 @@ static void every_prefix_is_survived(void)
 	CU_ASSERT_TRUE(good >= 2);
 }
 
+/* Takes the place of the C library's: each look at the clock takes so many seconds. */
+static time_t seconds_a_look, seconds_looked;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int rc = (int)syscall(SYS_clock_gettime, clock, now);
+
+	now->tv_sec += seconds_looked += seconds_a_look;
+	return rc;
+}
+
+/* However long it is: changes wait for it. */
+static void a_load_ends_in_time(void)
+{
+	static char text[256 << 10];
+	size_t len = 0;
+
+	len += (size_t)snprintf(text, sizeof(text), LISTEN SUBSYS "    namespaces:\n");
+	for (unsigned int i = 1; i <= 4000; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len,
+					"      - {nsid: %u, backend: memory, size: 1M}\n", i);
+	for (seconds_a_look = 0; seconds_a_look < 2; seconds_a_look++) {
+		struct rdt_config *config T_ENDS(rdt_config_put) = NULL;
+		struct said said;
+
+		CU_ASSERT_EQUAL(t_config_load_text(text, len, &said, &config),
+				seconds_a_look ? -ETIMEDOUT : 0);
+		CU_ASSERT_EQUAL(said.lines, (unsigned int)seconds_a_look);
+		if (seconds_a_look)
+			CU_ASSERT_PTR_NOT_NULL(strstr(said.text, "has taken longer than 30 s"));
+	}
+	seconds_a_look = seconds_looked = 0;
+}
+
 const struct t_case t_config_file_cases[] = {
 	{"aliases are refused", aliases_are_refused},
 	{"a mistake hides none and makes none", nothing_follows_from_a_mistake},
 	{"a file is one document", one_document},
 	{"huge files are answered with a few lines", huge_files},
+	{"a load ends in time", a_load_ends_in_time},
 	{"files that cannot be read", unreadable_files},
 	{"every prefix of a file is survived", every_prefix_is_survived},
 	{NULL, NULL},
