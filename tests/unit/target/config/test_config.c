@@ -220,6 +220,9 @@ static void subsystem_errors(void)
 		{LISTEN SUBSYS "    hosts:\n",
 		 "FILE:4: subsystems[0].hosts: found nothing, expected a sequence (lines starting "
 		 "with \"- \")\n"},
+		{LISTEN SUBSYS "    allow_any_host: true\n    shared_host_ids: [6f0c2b4e]\n",
+		 "FILE:5: subsystems[0].shared_host_ids[0]: found \"6f0c2b4e\", expected a "
+		 "UUID\n"},
 		{LISTEN SUBSYS "    hosts:\n    - nqn.2026-01.org.example:h\n    - b b\n"
 			       "    - nqn.2026-01.org.example:h\n",
 		 "FILE:6: subsystems[0].hosts[1]: found \"b b\", which contains a space or a "

@@ -501,6 +501,40 @@ static void failures_of_others(void)
 	t_env_free(e.env);
 }
 
+/* Others at its address fail under their own names, and under its name from theirs, ten times a
+ * second for ten minutes: a host that comes every ten seconds with the right secret is never held
+ * back. After a failure of its own it is for less than a minute, though they go on. */
+static void a_right_secret_is_not_kept_waiting(void)
+{
+	struct t_conn *near, *far, *good;
+	struct auth_env e;
+	unsigned int held = 0;
+
+	auth_env_new(&e);
+	near = connected_from(&e, "10.0.0.1");
+	far = connected_from(&e, "10.0.0.2");
+	for (unsigned int i = 0; i < 6000; i++) {
+		snprintf(near->qp.ctrl->hostnqn, sizeof(near->qp.ctrl->hostnqn),
+			 "nqn.2024-01.test:%u", i % 200);
+		rdt_guess_failed(&near->qp);
+		rdt_guess_failed(&far->qp);
+		t_advance(e.env, 100 * RD_NSEC_PER_MSEC);
+		if (i % 100)
+			continue;
+		good = connected_from(&e, "10.0.0.1");
+		if (i == 3000)
+			rdt_guess_failed(&good->qp);
+		if (rdt_guess_wait(&good->qp))
+			held++;
+		else
+			CU_ASSERT_EQUAL(authenticate(good, &keys[0]), 0);
+		rdt_qpair_close(&good->qp, "test");
+		t_turn(e.env);
+	}
+	CU_ASSERT(held <= 6);
+	t_env_free(e.env);
+}
+
 static struct t_conn *connected_as(struct auth_env *e, const char *nqn, uint8_t hostid)
 {
 	struct t_conn *c = t_conn_new(e->env, 0, 0, 32);
@@ -595,6 +629,7 @@ const struct t_case t_auth_cases[] = {
 	{"replaced keys are accepted for 300 s", replaced_keys},
 	{"replaced keys end when keys are replaced again", replaced_again},
 	{"guesses are limited", guesses_are_limited},
+	{"a right secret is not kept waiting", a_right_secret_is_not_kept_waiting},
 	{"failures do not add up beyond the limit", failures_do_not_add_up},
 	{"a Host Identifier belongs to one name", identifiers_belong_to_names},
 	{"a Host Identifier is shared on purpose", identifiers_are_shared_on_purpose},
