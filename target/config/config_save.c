@@ -324,6 +324,31 @@ static void put_back(const struct saving *f, struct rd_log *log)
 		       f->path, strerror(errno), f->old);
 }
 
+/* What to do about @err for the file @path. */
+static const char *save_advice(const char *path, int err)
+{
+	struct statx stx;
+
+	/* A new file is renamed over the old one. */
+	if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &stx) == 0 &&
+	    stx.stx_attributes & STATX_ATTR_MOUNT_ROOT)
+		return "; the file is mounted by itself, as into a container, and cannot be "
+		       "replaced: mount its directory";
+	switch (err) {
+	case EACCES:
+	case EPERM:
+		return "; the user of rdtarget needs the right to write to the directory";
+	case EROFS:
+		return "; rdtarget sees the directory read-only: mount it writable, or name it in "
+		       "ReadWritePaths= of the service";
+	case ENOSPC:
+	case EDQUOT:
+		return "; make room in the file system";
+	default:
+		return "";
+	}
+}
+
 /* All, or none as far as the file system allows. */
 static int replace_files(struct save *s, const char **what, struct rd_log *log)
 {
@@ -380,10 +405,8 @@ int rdt_config_save(struct rdt_config_texts *texts, struct rd_log *log)
 		       "then run sync(1)",
 		       what, strerror(-rc));
 	else if (rc)
-		rd_err(log, RD_LOG_CONFIG,
-		       "%s: not saved: %s; the user of rdtarget needs the right to write to the "
-		       "directory",
-		       what, strerror(-rc));
+		rd_err(log, RD_LOG_CONFIG, "%s: not saved: %s%s", what, strerror(-rc),
+		       save_advice(what, -rc));
 	for (unsigned int i = 0; i < s.count && !rc; i++) {
 		saved_already(s.files[i].text);
 		rd_notice(log, RD_LOG_CONFIG, "%s: saved; the previous one is %s~", s.files[i].path,

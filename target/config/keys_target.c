@@ -232,7 +232,7 @@ static const struct rdt_row config_rows[] = {
 	{"discovery", RDT_KEY_MAPPING, RDT_WHEN_CONNECTIONS, RDT_AT(T, discovery),
 	 .section = &rdt_discovery_section, .says = "Who must authenticate for the discovery log."},
 	{"include", RDT_KEY_LIST, AT_ONCE, RDT_LIST_AT(T, include), .max = 16384,
-	 .element = &include_element, .example = "[/etc/rdtarget.d/*.yaml]", .unset = "none",
+	 .element = &include_element, .example = "[/etc/rdtarget/conf.d/*.yaml]", .unset = "none",
 	 .says = "Other files with listeners, subsystems and referrals: paths or patterns."},
 	{"listeners", RDT_KEY_LIST, AT_ONCE, RDT_LIST_AT(T, listeners), .max = 4096,
 	 .element = &listener_element, .unset = "no host can connect",

@@ -220,7 +220,7 @@ def systemd_understands_the_unit(t):
         text = f.read()
     program = re.search(r'(?m)^ExecStart=(\S+) -c (\S+)$', text)
     t.ok(os.access(root + program[1], os.X_OK), f'{program[1]} is not installed')
-    t.match(r'^(/usr/local)?/etc/rdtarget\.yaml$', program[2])
+    t.match(r'^(/usr/local)?/etc/rdtarget/rdtarget\.yaml$', program[2])
     # The program and the manual pages are below the root; verify looks for them on this machine.
     t.file('rdtarget.service', re.sub(r'(?m)^Documentation=.*\n', '', text).replace(program[1], '/bin/true').encode())
     res = t.run([requires_program('systemd-analyze'), 'verify', '--man=no', t.path('rdtarget.service')])
@@ -246,6 +246,11 @@ def the_services_user_and_folder_are_made(t):
     t.eq(made.st_mode & 0o777, 0o750, 'mode')
     with open(t.path('system/etc/passwd'), encoding='utf-8') as f:
         t.match(rf'(?m)^rdtarget:[^:]*:{made.st_uid}:{made.st_gid}:', f.read())
+    _, path = unit(t)
+    with open(path, encoding='utf-8') as f:
+        config = re.search(r'(?m)^ExecStart=\S+ -c (\S+)$', f.read())[1]
+    keys = os.stat(t.path(f'system{os.path.dirname(config)}/keys'))
+    t.eq((keys.st_mode & 0o777, keys.st_uid, keys.st_gid), (0o750, 0, made.st_gid), 'the folder of keys')
 
 
 @test

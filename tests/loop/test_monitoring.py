@@ -2,9 +2,12 @@
 """configs/monitoring: the alert rules and the dashboard ask for metrics that there are, and a Prometheus that scrapes a
 target under load answers them."""
 
+import base64
 import json
 import os
 import re
+import socket
+import ssl
 import subprocess
 import sys
 import urllib.error
@@ -48,8 +51,9 @@ def promtool(t, *args):
 
 
 @test
-def promtool_accepts_the_alert_rules(t):
+def promtool_accepts_the_alert_rules_and_the_scrape_configuration(t):
     promtool(t, 'check', 'rules', RULES)
+    promtool(t, 'check', 'config', os.path.join(FOLDER, 'prometheus.yml'))
 
 
 @test
@@ -140,6 +144,56 @@ def a_prometheus_that_scrapes_a_busy_target_answers_all_queries(t):
     found = wait_for(evaluated, 'the rules to be evaluated')
     t.eq({rule['name']: rule['health'] for rule in found}, {name: 'ok' for name in alerts()})
     t.eq([rule['name'] for rule in found if rule['state'] == 'firing'], [], 'alerts of a target that is well')
+
+
+# ---- a real proxy ----
+
+# What nginx needs around a server; the folders are those that it makes at its start.
+NGINX = '''daemon off; master_process off; pid {dir}/pid; error_log stderr notice;
+events {{}}
+http {{ access_log off; client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
+uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
+{server} }}'''
+
+
+def serve_by_nginx(t, http):
+    """The shipped server with a certificate and a password, for a target's page. Returns its port and what trusts it."""
+    nginx, openssl = requires_program('nginx'), requires_program('openssl')
+    with socket.create_server(('127.0.0.1', 0)) as s:
+        port = s.getsockname()[1]
+    server = text_of(os.path.join(FOLDER, 'nginx.conf'))
+    for old, new in (('listen 443', f'listen 127.0.0.1:{port}'), ('127.0.0.1:10420', f'127.0.0.1:{http.port}'),
+                     ('/etc/ssl/certs/storage1.pem', t.path('cert.pem')),
+                     ('/etc/ssl/private/storage1.key', t.path('key.pem')),
+                     ('_file /etc/nginx/rdtarget.users', f'_file {t.path("users")}')):
+        t.ok(old in server, f'{old} is in the sample')
+        server = server.replace(old, new)
+    subprocess.run([openssl, 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=storage1.example.org',
+                    '-keyout', t.path('key.pem'), '-out', t.path('cert.pem')], check=True, capture_output=True)
+    t.file('users', b'monitor:{PLAIN}secret\n')
+    config = t.file('nginx.conf', NGINX.format(dir=t.dir, server=server).encode())
+    proxy = t.spawn('nginx', [nginx, '-e', 'stderr', '-c', config])
+    wait_for(lambda: port in listening_ports(proxy.pid), 'nginx to listen')
+    trust = ssl.create_default_context(cafile=t.path('cert.pem'))
+    trust.check_hostname = False
+    return port, trust
+
+
+@test
+def the_shipped_proxy_asks_for_a_password(t):
+    _, http = serving(t, [memory(t)])
+    port, trust = serve_by_nginx(t, http)
+
+    def get(path, **headers):
+        request = urllib.request.Request(f'https://127.0.0.1:{port}{path}', headers=headers)
+        try:
+            with urllib.request.urlopen(request, context=trust) as answer:
+                return answer.status
+        except urllib.error.HTTPError as e:
+            return e.code
+    password = {'Authorization': 'Basic ' + base64.b64encode(b'monitor:secret').decode()}
+    for path in ('/', '/metrics', '/status.json'):
+        t.eq((get(path), get(path, **password)), (401, 200), f'{path} without a password, and with it')
 
 
 if __name__ == '__main__':

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rdctl: the output of its verbs for people and scripts, and its exit status."""
 
+import ctypes
 import fcntl
 import itertools
 import json
@@ -17,7 +18,7 @@ import time
 import nvmf_peer as nv
 import t_auth as auth
 from t_control import controlled, with_socket
-from t_loop import NQN, each, main, program, test, wait_for
+from t_loop import NQN, SOURCE_ROOT, Skip, each, main, program, requires_program, requires_root, test, wait_for
 from t_serving import exercise, has_ended, host, memory
 
 REFUSED, USAGE, NO_DAEMON, FAILED = 1, 2, 3, 4
@@ -341,6 +342,26 @@ def a_failed_reload_of_the_file_is_shown_until_one_succeeds(t):
 
 
 @test
+def a_file_that_is_mounted_by_itself_cannot_be_saved_and_that_is_said(t):
+    """As in a container; the directory could be mounted instead."""
+    requires_root()
+    mount = requires_program('mount')
+    config, path = with_socket(t, [memory(t)])
+
+    def mounted():
+        if ctypes.CDLL(None, use_errno=True).unshare(0x20000):  # CLONE_NEWNS
+            raise OSError(ctypes.get_errno(), 'no mount namespace')
+        subprocess.run([mount, '--make-rprivate', '/'], check=True)
+        subprocess.run([mount, '--bind', config, config], check=True)
+    try:
+        t.target(config=config, preexec_fn=mounted)
+    except subprocess.SubprocessError as e:
+        raise Skip(f'no mounts of its own: {e}') from None
+    res = rdctl(t, path, '--save', 'ns', 'add', NQN, '2', 'backend=memory', 'size=1MiB', rc=REFUSED)
+    t.match('not saved: .*; the file is mounted by itself, .*: mount its directory', res.err)
+
+
+@test
 def namespaces_are_changed_and_saved(t):
     target, path = controlled(t, [memory(t)])
     values = ('backend=memory', 'size=4MiB', 'block_size=4096')
@@ -444,6 +465,36 @@ def keys_of_hosts_are_set_and_removed(t):
     rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'any')
     t.match('any host may use', rdctl(t, path, 'host', 'allow', 'nqn.x', 'nqn.h', f'dhchap_key_file={key_file(t)}', rc=REFUSED).err)
     rdctl(t, path, 'host', 'allow', 'nqn.x', 'nqn.h')
+
+
+@test
+def the_documents_example_of_authentication_works_on_the_sample(t):
+    """The commands of operate.md, as they are there, for the configuration that is shipped."""
+    with open(os.path.join(SOURCE_ROOT, 'docs', 'operate.md'), encoding='utf-8') as f:
+        commands = re.search(r'(?m)^```\n(.*gen-dhchap-key[^`]*)```$', f.read())[1]
+    with open(os.path.join(SOURCE_ROOT, 'configs', 'service.yaml'), encoding='utf-8') as f:
+        sample = f.read()
+    nqn = re.search(r'nqn: (\S+)', sample)[1]
+    for old, new in (('/var/lib/rdtarget', t.dir), ('/run/rdtarget', t.dir), ('port: 4420', 'port: 0'), ('1GiB', '1MiB')):
+        t.ok(old in sample, f'{old} is in the sample')
+        sample = sample.replace(old, new)
+    target = t.target(config=t.file('rdtarget.yaml', sample.encode()))
+    uri, anyone = target.uri(nqn=nqn), ('--hostnqn', 'nqn.2024-01.test:h2')
+    t.rdinit('connect-test', uri, *anyone)
+    os.mkdir(t.path('keys'))
+    for old, new in (('/etc/rdtarget/keys', t.path('keys')), ('SUBNQN', nqn), ('HOSTNQN', nv.HOST_NQN),
+                     ('chown rdtarget:', f'chown {os.getuid()}:{os.getgid()}'), ('rdctl ', f'{program("rdctl")} -s {t.path("control.sock")} '),
+                     ('rdinit ', f'{program("rdinit")} ')):
+        t.ok(old in commands, f'{old} is in the example')
+        commands = commands.replace(old, new)
+    for text in commands.splitlines():
+        res = t.run(['/bin/sh', '-c', text])
+        t.eq(res.rc, 0, f'{text}: {res.text}{res.err}')
+    for where in ('after the commands', 'after a reload'):
+        t.rdinit('connect-test', uri, '--hostnqn', nv.HOST_NQN, '--dhchap-secret-file', t.path('keys/host1.key'))
+        t.ok(t.run([program('rdinit'), 'connect-test', uri, '--hostnqn', nv.HOST_NQN]).rc, f'without the key, {where}')
+        t.ok(t.run([program('rdinit'), 'connect-test', uri, *anyone]).rc, f'another host, {where}')
+        target.reload()
 
 
 @test

@@ -19,7 +19,7 @@ t_machine=(--systemd)
 . "$(dirname "$0")/t_vm.sh"
 
 readonly configs=$t_dir/../../configs
-readonly config=/usr/local/etc/rdtarget.yaml page=http://127.0.0.1:10420
+readonly config=/usr/local/etc/rdtarget/rdtarget.yaml page=http://127.0.0.1:10420
 readonly io_size=2097152
 readonly io_options=(--rw=randwrite --bs=4k --size="$io_size" --iodepth=8)
 # The limit of `systemd-analyze security`: 0 is nothing allowed, 10 is everything.
@@ -29,12 +29,13 @@ readonly exposure=2.1
 install_service()
 {
 	grep -qx systemd /proc/1/comm
-	grep -qx 'ExecStart=/usr/local/bin/rdtarget -c /usr/local/etc/rdtarget.yaml' "$RDTARGET_UNIT"
+	grep -qx 'ExecStart=/usr/local/bin/rdtarget -c /usr/local/etc/rdtarget/rdtarget.yaml' "$RDTARGET_UNIT"
 	mkdir -p /usr/local/bin /usr/local/etc
 	cp "$RDTARGET" "$RDCTL" /usr/local/bin
 	cp "$RDTARGET_UNIT" /etc/systemd/system/rdtarget.service
 	systemd-sysusers "$configs/systemd/sysusers.conf"
-	systemd-tmpfiles --create "$configs/systemd/tmpfiles.conf"
+	sed 's,@sysconfdir@,/usr/local/etc,' "$configs/systemd/tmpfiles.conf.in" >/run/t/tmpfiles.conf
+	systemd-tmpfiles --create /run/t/tmpfiles.conf
 	systemctl daemon-reload
 }
 
