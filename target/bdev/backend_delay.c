@@ -39,11 +39,11 @@ static int delay_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines,
 static void delay_over(struct rd_timer *timer)
 {
 	struct delay_bio *db = rd_container_of(timer, struct delay_bio, timer);
-	struct rdt_chan *lower = db->lc->lower;
+	const struct rdt_layer_chan *lc = db->lc;
 	struct rdt_bio *bio = delayed_bio_of(db);
 
 	bio->queued_at = NULL;
-	if (rdt_chan_submit(lower, bio) == RDT_BIO_DONE)
+	if (rdt_layer_submit(lc, bio) == RDT_BIO_DONE)
 		bio->done(bio);
 }
 
@@ -64,7 +64,7 @@ static enum rdt_bio_submit delay_submit(struct rdt_chan *chan, struct rdt_bio *b
 	struct delay_bio *db = (void *)bio->priv;
 
 	if (!d->ns[bio->op])
-		return rdt_chan_submit(lc->lower, bio);
+		return rdt_layer_submit(lc, bio);
 	memset(db, 0, sizeof(*db));
 	db->lc = lc;
 	db->timer.fn = delay_over;
@@ -109,6 +109,8 @@ int rdt_delay_open(const struct rdt_layer_config *cfg, struct rdt_bdev *lower,
 		return -ENOMEM;
 	memcpy(d->ns, cfg->delay_ns, sizeof(d->ns));
 	rdt_layer_init(&d->bdev, &delay_ops, lower);
+	if (d->ns[RDT_BIO_FLUSH])
+		rdt_layer_needs_flush(&d->bdev);
 	*out = &d->bdev;
 	return 0;
 }

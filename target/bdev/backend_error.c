@@ -81,7 +81,7 @@ static enum rdt_bio_submit error_submit(struct rdt_chan *chan, struct rdt_bio *b
 	struct error *e = error_of(chan->bdev);
 
 	if (!should_fail(e, lc->loop, bio))
-		return rdt_chan_submit(lc->lower, bio);
+		return rdt_layer_submit(lc, bio);
 	bio->result = -e->err;
 	bio->status = e->status;
 	if (bio->op == RDT_BIO_FLUSH || bio->flags & RDT_BIO_FUA)
@@ -126,6 +126,9 @@ int rdt_error_open(const struct rdt_layer_config *cfg, struct rdt_bdev *lower,
 	e->err = cfg->errno_value;
 	e->status = (uint16_t)cfg->status;
 	rdt_layer_init(&e->bdev, &error_ops, lower);
+	/* When all operations fail, a Flush does where there is one: a failed one stays. */
+	if (cfg->ops_count && e->ops & 1u << RDT_BIO_FLUSH)
+		rdt_layer_needs_flush(&e->bdev);
 	*out = &e->bdev;
 	return 0;
 }

@@ -14,12 +14,29 @@ void rdt_layer_init(struct rdt_bdev *layer, const struct rdt_bdev_ops *ops, stru
 	layer->lower = lower;
 }
 
+void rdt_layer_needs_flush(struct rdt_bdev *layer)
+{
+	layer->volatile_cache = true;
+	layer->ops_mask |= 1u << RDT_BIO_FLUSH;
+}
+
+enum rdt_bio_submit rdt_layer_submit(const struct rdt_layer_chan *lc, struct rdt_bio *bio)
+{
+	if (bio->op != RDT_BIO_FLUSH || lc->lower->bdev->ops_mask & 1u << RDT_BIO_FLUSH)
+		return rdt_chan_submit(lc->lower, bio);
+	bio->result = 0;
+	return RDT_BIO_DONE;
+}
+
 int rdt_layer_opened(struct rdt_bdev *bdev, char *err, size_t err_size)
 {
 	int rc = rdt_bdev_opened(bdev->lower, err, err_size);
+	bool cached = rdt_bdev_has_cache(bdev);
 
 	if (!rc)
 		rdt_layer_init(bdev, bdev->ops, bdev->lower);
+	if (!rc && cached)
+		rdt_layer_needs_flush(bdev);
 	return rc;
 }
 

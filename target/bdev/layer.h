@@ -20,6 +20,11 @@ static inline struct rdt_layer_chan *rdt_layer_chan_of(struct rdt_chan *chan)
 
 /* Take over the properties of the bdev below. */
 void rdt_layer_init(struct rdt_bdev *layer, const struct rdt_bdev_ops *ops, struct rdt_bdev *lower);
+/* The layer does something with FLUSH: so that hosts send it, the namespace has a volatile cache,
+ * whatever is below. After rdt_layer_init(). */
+void rdt_layer_needs_flush(struct rdt_bdev *layer);
+/* Submits @bio to the channel below; FLUSH, which that may not have, is done then. */
+enum rdt_bio_submit rdt_layer_submit(const struct rdt_layer_chan *lc, struct rdt_bio *bio);
 /* For opened: takes over the properties that the bdev below has by then. */
 int rdt_layer_opened(struct rdt_bdev *bdev, char *err, size_t err_size);
 /* For chan_open and chan_close. @size: bytes of the layer's own structure, zeroed, which begins

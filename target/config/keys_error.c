@@ -52,7 +52,9 @@ static const char *wrong_rate(const char *text)
 const struct rdt_row rdt_error_rows[] = {
 	{"ops", RDT_KEY_LIST, ANEW, RDT_LIST_AT(T, ops), WITH, .min = 1, .max = RDT_BIO_OPS,
 	 .element = &op_element, .unset = "all", .example = "[read, write]",
-	 .says = "Operations that fail: read, write, flush, write_zeroes, deallocate."},
+	 .says = "Operations that fail: read, write, flush, write_zeroes, deallocate; with flush, "
+		 "hosts "
+		 "send Flush also to storage without a cache."},
 	{"first_block", RDT_KEY_NUMBER, ANEW, RDT_AT(T, first_block), WITH,
 	 .max = UINT64_C(1) << 53, .unset = "all blocks", .example = "1000",
 	 .says = "First of the blocks that fail; needs blocks."},

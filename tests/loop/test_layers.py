@@ -48,6 +48,19 @@ def errors_are_told_with_their_status(t):
         h.shutdown()
 
 
+@each(('memory', {}), ('null', {'backend': 'null', 'size': '16MiB'}))
+def flush_fails_without_a_cache_too(t, keys):
+    """The namespace has a volatile write cache then, so that hosts send Flush."""
+    target = serve(t, {'type': 'error', 'ops': ['flush'], 'count': 1}, **keys)
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        t.eq(h.admin.identify(1)[1][525] & 1, 1, 'a volatile write cache is present')
+        t.ok(queue.flush(1).status, 'a Flush fails')
+        t.eq(queue.flush(2).status, 0, 'of the other namespace')
+        h.shutdown()
+
+
 # ---- delay ----
 
 @each(('memory', {}), ('file', {'backend': 'file', 'engine': ENGINE}))

@@ -161,6 +161,32 @@ static void delays_by_operation(void)
 	stack_free(s);
 }
 
+/* The backend is memory, without a cache: without one, hosts send no Flush. */
+static void a_layer_for_flush_has_a_cache(void)
+{
+	static const struct {
+		const char *layers;
+		bool cache;
+	} cases[] = {
+		{"{type: delay, read: 1ms}", false},
+		{"{type: delay, flush: 1ms}", true},
+		{"{type: delay, read: 1ms}, {type: delay, flush: 1ms}", true},
+		{"{type: error}", false},
+		{"{type: error, ops: [write]}", false},
+		{"{type: error, ops: [write, flush]}", true},
+	};
+	char err[256];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stack *s = stack_new(cases[i].layers);
+
+		CU_ASSERT_EQUAL(rdt_bdev_has_cache(s->bdev), cases[i].cache);
+		CU_ASSERT_EQUAL(rdt_bdev_opened(s->bdev, err, sizeof(err)), 0);
+		CU_ASSERT_EQUAL(rdt_bdev_has_cache(s->bdev), cases[i].cache);
+		stack_free(s);
+	}
+}
+
 /* Data is transferred when the delay is over, not before. */
 static void a_delayed_read_sees_what_was_written_meanwhile(void)
 {
@@ -359,6 +385,7 @@ static void bad_layers_are_refused(void)
 
 const struct t_case t_layer_cases[] = {
 	{"delays, by operation", delays_by_operation},
+	{"a layer for Flush makes a cache", a_layer_for_flush_has_a_cache},
 	{"a delayed read sees what was written meanwhile",
 	 a_delayed_read_sees_what_was_written_meanwhile},
 	{"cancel reaches what a layer holds", cancel_reaches_what_a_layer_holds},
