@@ -22,6 +22,7 @@ static int load_config(struct rdt_config_load *load, struct rdt_config **out)
 	if (!config)
 		return -ENOMEM;
 	config->refs = 1;
+	load->config = config;
 	if (!load->given)
 		rdt_config_tell_interrupted(load->path, load->log);
 	rc = rdt_config_read_all(load, config);
@@ -63,6 +64,22 @@ int rdt_config_load_and(const char *path, rdt_config_more_fn more, void *arg, st
 			struct rdt_config **out)
 {
 	struct rdt_config_load load = {.path = path, .log = log, .more = more, .more_arg = arg};
+
+	return load_config(&load, out);
+}
+
+int rdt_config_load_edited(const char *path, struct rdt_config_texts *texts,
+			   const struct rdt_config *known, struct rd_log *log,
+			   struct rdt_config **out)
+{
+	struct rdt_config_load load = {
+		.path = path,
+		.texts = texts,
+		.given = texts->count,
+		.edited = true,
+		.known = known,
+		.log = log,
+	};
 
 	return load_config(&load, out);
 }

@@ -349,6 +349,8 @@ struct rdt_config {
 	struct rdt_subsys_config discovery;
 
 	struct rdt_secrets *secrets; /* the keys of the hosts; NULL: there are none */
+	char **warnings;             /* that the load has logged, without file, line and key */
+	uint32_t warnings_count;
 	/* References: objects point into the configuration they were made from. 0: static, never
 	 * freed. */
 	unsigned int refs;
@@ -398,6 +400,12 @@ struct rdt_config_texts {
  */
 int rdt_config_load_texts(const char *path, struct rdt_config_texts *texts, bool top_only,
 			  struct rd_log *log, struct rdt_config **out);
+/* As rdt_config_load_texts() with all files, of which some were edited since they were read:
+ * messages name no lines there, since no file has them, and the warnings of @known, which may be
+ * NULL, are not repeated. */
+int rdt_config_load_edited(const char *path, struct rdt_config_texts *texts,
+			   const struct rdt_config *known, struct rd_log *log,
+			   struct rdt_config **out);
 /* Returns 0 or -ENOMEM, with @out empty. */
 int rdt_config_texts_copy(const struct rdt_config_texts *texts, struct rdt_config_texts *out);
 /* Add a file with a copy of @text. Returns 0 or -ENOMEM. */

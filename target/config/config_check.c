@@ -211,7 +211,9 @@ static int check_any_host(struct rdt_config_load *load, const struct rdt_key *ke
 				   "found true together with a list of hosts; remove one of them");
 	if (any.node || hosts.node)
 		return 0;
-	if (asprintf(&ss->hosts_unset, "%s:%lu: %s", key->file->path, key->line, key->text) >= 0)
+	if ((key->file->edited ? asprintf(&ss->hosts_unset, "%s: %s", key->file->path, key->text)
+			       : asprintf(&ss->hosts_unset, "%s:%lu: %s", key->file->path,
+					  key->line, key->text)) >= 0)
 		return 0;
 	ss->hosts_unset = NULL;
 	return -ENOMEM;

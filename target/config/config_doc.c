@@ -117,16 +117,46 @@ void rdt_config_problem(struct rdt_config_load *load, const struct rdt_key *key,
 	va_end(ap);
 }
 
+/* Is @text a warning that was not logged before? */
+static bool note_warning(struct rdt_config_load *load, const char *text)
+{
+	struct rdt_config *config = load->config;
+	char **all = realloc(config->warnings, (config->warnings_count + 1) * sizeof(*all));
+	char *copy = strdup(text);
+
+	if (all)
+		config->warnings = all;
+	if (all && copy)
+		all[config->warnings_count++] = copy;
+	else
+		free(copy);
+	return !load->known || !rdt_config_listed((const char *const *)load->known->warnings,
+						  load->known->warnings_count, text);
+}
+
+static void __attribute__((format(printf, 3, 4)))
+tell_warning(struct rdt_config_load *load, const struct rdt_key *key, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	keep_message(load, RD_LOG_WARN, key, fmt, ap);
+	va_end(ap);
+}
+
 void rdt_config_warning(struct rdt_config_load *load, const struct rdt_key *key, const char *fmt,
 			...)
 {
+	char text[PROBLEM_TEXT];
 	va_list ap;
 
 	if (++load->warnings > RDT_CONFIG_PROBLEMS_MAX)
 		return;
 	va_start(ap, fmt);
-	keep_message(load, RD_LOG_WARN, key, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	if (note_warning(load, text))
+		tell_warning(load, key, "%s", text);
 }
 
 static int by_line(const void *a, const void *b)
@@ -150,8 +180,12 @@ static void log_messages(struct rdt_config_load *load)
 		struct rdt_config_message *m = load->messages[i];
 
 		remove_secrets(m->text);
-		rd_log(load->log, RD_LOG_CONFIG, m->level, "%s:%lu: %s",
-		       m->file ? m->file->path : load->path, m->line, m->text);
+		if (m->file && m->file->edited)
+			rd_log(load->log, RD_LOG_CONFIG, m->level, "%s: %s", m->file->path,
+			       m->text);
+		else
+			rd_log(load->log, RD_LOG_CONFIG, m->level, "%s:%lu: %s",
+			       m->file ? m->file->path : load->path, m->line, m->text);
 		free(m);
 	}
 	if (rdt_config_full(load))
@@ -364,6 +398,14 @@ void rdt_config_report_at(struct rdt_config_load *load, enum rd_log_level level,
 
 /* ---- parsing ---- */
 
+static bool was_edited(const struct rdt_config_load *load, const char *path)
+{
+	for (unsigned int i = 0; load->edited && i < load->texts->count; i++)
+		if (strcmp(load->texts->files[i].path, path) == 0)
+			return load->texts->files[i].on_disk != NULL;
+	return false;
+}
+
 static int add_file(struct rdt_config_load *load, const char *path, struct rdt_config_file **out)
 {
 	struct rdt_config_file **files;
@@ -376,6 +418,7 @@ static int add_file(struct rdt_config_load *load, const char *path, struct rdt_c
 		load->files = files;
 	file->path = strdup(path);
 	file->index = load->files_count;
+	file->edited = was_edited(load, path);
 	if (!files || !file->path) {
 		free(file->path);
 		free(file);

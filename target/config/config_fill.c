@@ -517,6 +517,9 @@ void rdt_config_free(struct rdt_config *config)
 {
 	for (uint32_t i = 0; i < config->subsystems_count; i++)
 		free(config->subsystems[i].hosts_unset);
+	for (uint32_t i = 0; i < config->warnings_count; i++)
+		free(config->warnings[i]);
+	free(config->warnings);
 	free_section(&rdt_config_section, (char *)config);
 	free(config);
 }

@@ -12,6 +12,7 @@ struct rdt_config_file {
 	char *path;
 	yaml_document_t doc;
 	bool doc_ok;
+	bool edited;        /* it may have lines that the file on the disk has not */
 	unsigned int index; /* in load->files */
 };
 
@@ -44,9 +45,12 @@ struct rdt_config_load {
 	const char *path; /* of the top file */
 	/* the files: some or all are given, those that are read are added; NULL: not kept */
 	struct rdt_config_texts *texts;
-	unsigned int given;      /* number of files that were given */
-	bool top_only;           /* of these only the first one is used */
-	rdt_config_more_fn more; /* NULL: none */
+	unsigned int given;             /* number of files that were given */
+	bool top_only;                  /* of these only the first one is used */
+	bool edited;                    /* some have lines that no file has */
+	const struct rdt_config *known; /* its warnings are not repeated */
+	struct rdt_config *config;      /* that is made */
+	rdt_config_more_fn more;        /* NULL: none */
 	void *more_arg;
 	struct rd_log *log;
 	struct rdt_config_file **files; /* [0] is the top file */
@@ -154,7 +158,7 @@ struct rdt_key rdt_config_item(struct rdt_config_load *load, const struct rdt_ke
 /* Sort @ids and store in first[index], for each of the @count keys, the index of the first equal
  * one (its own when there is none before it). */
 void rdt_config_firsts(struct rdt_config_id *ids, unsigned int count, unsigned int *first);
-/* Writes "in line N", or "in FILE:N" for another file, to @buf. */
+/* Writes "in line N", "in FILE:N" for another file, or the place in an edited one, to @buf. */
 const char *rdt_config_where(const struct rdt_key *from, const struct rdt_key *other, char *buf,
 			     size_t size);
 /* Values in an array of structures: texts, or @len bytes. */

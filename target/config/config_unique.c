@@ -118,7 +118,9 @@ static struct rdt_key ns_key_of(const struct all *all, unsigned int i)
 const char *rdt_config_where(const struct rdt_key *from, const struct rdt_key *other, char *buf,
 			     size_t size)
 {
-	if (from->file == other->file)
+	if (other->file->edited)
+		snprintf(buf, size, "%s", other->text);
+	else if (from->file == other->file)
 		snprintf(buf, size, "in line %lu", other->line);
 	else
 		snprintf(buf, size, "in %s:%lu", other->file->path, other->line);

@@ -64,7 +64,9 @@ struct rdt_config *rdt_change_run(struct rdt_change *ch, const char *path,
 					      : take_document(ch, path, wanted, texts);
 	if (ch->err || !ch->changed)
 		return NULL;
-	ch->err = rdt_config_load_texts(path, texts, ch->kind == RDT_CHANGE_DOCUMENT, log, &next);
+	ch->err = ch->kind == RDT_CHANGE_DOCUMENT
+			  ? rdt_config_load_texts(path, texts, true, log, &next)
+			  : rdt_config_load_edited(path, texts, ch->now, log, &next);
 	if (ch->err || !ch->dry_run)
 		return next;
 	from = rdt_config_json(ch->now);

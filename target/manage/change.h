@@ -26,7 +26,7 @@ struct rdt_change {
 	unsigned int edits_count;
 	char *document; /* DOCUMENT: the top file */
 	size_t document_len;
-	struct rdt_config *now; /* for a dry run: what runs; a reference of the main thread */
+	struct rdt_config *now; /* what runs; a reference of the main thread */
 
 	/* The result. -errno: of rdt_config_edit() for edits[at_edit], -EINVAL when the
 	 * configuration would have problems, or of rdt_config_save(). */

@@ -362,6 +362,25 @@ def a_file_that_is_mounted_by_itself_cannot_be_saved_and_that_is_said(t):
 
 
 @test
+def messages_about_a_change_name_no_line_and_do_not_repeat(t):
+    """The file does not have the lines of the text with the change."""
+    config, path = with_socket(t, [memory(t)], subsystems=[
+        {'nqn': 'disk', 'allow_any_host': True, 'namespaces': [memory(t)]}])
+    target = t.target(config=config)
+    t.match(r'rdtarget.yaml:\d+: subsystems\[0\].nqn: found "disk", which', target.text())
+    res = rdctl(t, path, 'ns', 'add', 'disk', '2', 'backend=memory', 'size=1MiB')
+    t.eq(res.err, '', 'a warning that is known')
+    res = rdctl(t, path, 'subsystem', 'add', 'shelf', 'allow_any_host=true')
+    t.match(r'^warning: \S+rdtarget.yaml: subsystems\[1\].nqn: found "shelf", which [^\n]*\n$', res.err)
+    res = rdctl(t, path, 'subsystem', 'add', 'nqn.2024-01.test:s', 'serial=S', 'allow_any_host=true')
+    t.eq(res.err, '', 'warnings that are known')
+    res = rdctl(t, path, 'subsystem', 'add', 'nqn.2024-01.test:t', 'serial=S', 'allow_any_host=true', rc=REFUSED)
+    t.match(r'^rdctl: subsystems\[3\].serial: "S" is already used by the subsystem subsystems\[2\]', res.err)
+    rdctl(t, path, 'save')
+    t.eq(len(re.findall('"disk", which', rdctl(t, path, 'reload').err)), 1, 'a reload of the file tells all')
+
+
+@test
 def namespaces_are_changed_and_saved(t):
     target, path = controlled(t, [memory(t)])
     values = ('backend=memory', 'size=4MiB', 'block_size=4096')
