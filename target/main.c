@@ -417,6 +417,11 @@ static void shut_down(struct rdt_rpc_env *env)
 
 /* ---- changes ---- */
 
+static const char *plural(unsigned int n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /* READY=1 also after a reload, because systemd waits for it. @more: the event, or "". */
 static void tell_serving(struct app *app, const char *more)
 {
@@ -424,11 +429,12 @@ static void tell_serving(struct app *app, const char *more)
 	char unset[64] = "";
 
 	if (served.subsystems_unset)
-		snprintf(unset, sizeof(unset), "; %u subsystems without allow_any_host or hosts",
-			 served.subsystems_unset);
+		snprintf(unset, sizeof(unset), "; %u subsystem%s without allow_any_host or hosts",
+			 served.subsystems_unset, plural(served.subsystems_unset));
 	rdt_notify(&app->notify,
-		   "READY=1\nSTATUS=serving: %u listeners, %u subsystems, %u namespaces%s%s%s",
-		   served.listeners, served.subsystems, served.namespaces, unset,
+		   "READY=1\nSTATUS=serving: %u listener%s, %u subsystem%s, %u namespace%s%s%s%s",
+		   served.listeners, plural(served.listeners), served.subsystems,
+		   plural(served.subsystems), served.namespaces, plural(served.namespaces), unset,
 		   more[0] ? "; " : "", more);
 }
 

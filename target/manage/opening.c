@@ -149,10 +149,10 @@ static int judge_start(struct rdt_target *t)
 	if (t->cfg->target.start == RDT_START_ALL_OR_NOTHING)
 		return err;
 	rd_err(t->log, RD_LOG_TARGET,
-	       "%u namespaces cannot be served now, for the reasons above; hosts will see them "
+	       "%u namespace%s cannot be served now, for the reasons above; hosts will see them "
 	       "when "
 	       "their storage can be opened, which is tried again after 1, 2, 4 ... 64 s",
-	       failed);
+	       failed, failed == 1 ? "" : "s");
 	return 0;
 }
 

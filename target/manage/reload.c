@@ -518,13 +518,14 @@ const char *rdt_reload_outcome(const struct rdt_reload_result *result)
 	return result->going_on ? "in progress" : "done";
 }
 
-static size_t append_count(char *buf, size_t size, size_t len, unsigned int n, const char *what)
+static size_t append_count(char *buf, size_t size, size_t len, unsigned int n, const char *one,
+			   const char *many)
 {
 	int more;
 
 	if (!n)
 		return len;
-	more = snprintf(buf + len, size - len, "%s%u %s", len ? ", " : "", n, what);
+	more = snprintf(buf + len, size - len, "%s%u %s", len ? ", " : "", n, n == 1 ? one : many);
 	return more < 0 || len + (size_t)more >= size ? len : len + (size_t)more;
 }
 
@@ -534,23 +535,30 @@ static void summarize(const struct rdt_reload *rl, char *buf, size_t size)
 	size_t len = 0;
 
 	len = append_count(text, sizeof(text), len, rl->ended[PART_ADD] + rl->ended[PART_RETRY],
-			   "namespaces added");
-	len = append_count(text, sizeof(text), len, rl->ended[PART_REMOVE], "removed");
-	len = append_count(text, sizeof(text), len, rl->ended[PART_REPLACE], "replaced");
-	len = append_count(text, sizeof(text), len, rl->resized, "resized");
-	len = append_count(text, sizeof(text), len, rl->subsys_added, "subsystems added");
-	len = append_count(text, sizeof(text), len, rl->subsys_removed, "subsystems removed");
-	len = append_count(text, sizeof(text), len, rl->listeners.added, "listeners added");
-	len = append_count(text, sizeof(text), len, rl->listeners.removed, "listeners removed");
+			   "namespace added", "namespaces added");
+	len = append_count(text, sizeof(text), len, rl->ended[PART_REMOVE], "removed", "removed");
+	len = append_count(text, sizeof(text), len, rl->ended[PART_REPLACE], "replaced",
+			   "replaced");
+	len = append_count(text, sizeof(text), len, rl->resized, "resized", "resized");
+	len = append_count(text, sizeof(text), len, rl->subsys_added, "subsystem added",
+			   "subsystems added");
+	len = append_count(text, sizeof(text), len, rl->subsys_removed, "subsystem removed",
+			   "subsystems removed");
+	len = append_count(text, sizeof(text), len, rl->listeners.added, "listener added",
+			   "listeners added");
+	len = append_count(text, sizeof(text), len, rl->listeners.removed, "listener removed",
+			   "listeners removed");
 	len = append_count(text, sizeof(text), len, rl->settings + rl->listeners.settings,
-			   "settings changed");
-	len = append_count(text, sizeof(text), len, rl->restarts, "changes that need a restart");
-	len = append_count(text, sizeof(text), len, rl->waiting + rl->going_on, "in progress");
+			   "setting changed", "settings changed");
+	len = append_count(text, sizeof(text), len, rl->restarts, "change that needs a restart",
+			   "changes that need a restart");
+	len = append_count(text, sizeof(text), len, rl->waiting + rl->going_on, "in progress",
+			   "in progress");
 	if (rl->problems)
 		snprintf(buf, size,
-			 "reloaded in part: %s%s%u problems, named above; what failed is tried "
+			 "reloaded in part: %s%s%u problem%s, named above; what failed is tried "
 			 "again",
-			 text, len ? ", " : "", rl->problems);
+			 text, len ? ", " : "", rl->problems, rl->problems == 1 ? "" : "s");
 	else
 		snprintf(buf, size, "reloaded: %s", len ? text : "nothing has changed");
 }

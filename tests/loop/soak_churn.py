@@ -231,7 +231,7 @@ def a_namespace_is_resized(s):
 @action(2)
 def the_file_is_changed_and_reloaded(s):
     s.write_steady(memory(s.t, 30))
-    s.steady.reload(r'reloaded: 1 namespaces added$')
+    s.steady.reload(r'reloaded: 1 namespace added$')
     exercise(s.steady, nsid=30)
     s.write_steady()
     s.steady.reload(r'reloaded: 1 removed$')

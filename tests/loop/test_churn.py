@@ -115,7 +115,7 @@ def namespaces_removed_with_io_in_flight(t, keys):
     with Baseline(target, nsid=9):
         load = Load(target, rng)
         for _ in range(ROUNDS):
-            target.expect('reloaded: 1 namespaces added$', since=apply(2))
+            target.expect('reloaded: 1 namespace added$', since=apply(2))
             load.post(nsid=2)
             since = apply()
             for status, n in load.collect({nv.SUCCESS, INVALID_NS}).items():

@@ -365,13 +365,13 @@ def included_files_add_to_the_first(t):
     t.rdinit('read', target.uri(1), '--data', '-', '--data-size', '512')
     second = part(t, '20-second.yaml', subsystem(NQN + '2'))
     part(t, 'README', 'not read')
-    t.match('reloaded: 1 namespaces added, 1 subsystems added$', target.reload())
+    t.match('reloaded: 1 namespace added, 1 subsystem added$', target.reload())
     t.rdinit('read', target.uri(1, NQN + '2'), '--data', '-', '--data-size', '512')
     part(t, '20-second.yaml', subsystem(NQN + '2', size='big'))
     t.match(rf'error: config: {re.escape(second)}:7: subsystems.0..namespaces.0..size: found "big"',
             target.reload('not reloaded'))
     os.unlink(second)
-    t.match('reloaded: 1 removed, 1 subsystems removed$', target.reload())
+    t.match('reloaded: 1 removed, 1 subsystem removed$', target.reload())
 
 
 @each(('a name that is used in another file', subsystem(),
@@ -488,9 +488,9 @@ def a_start_serves_what_it_can(t):
     t.file('gone.img', bytes(1 << 20))
     target.expect('namespace 2: added, 2048 blocks')
     t.rdinit('read', target.uri(2), '--data', '-', '--data-size', '512')
-    target.reload('reloaded in part: 1 problems')
+    target.reload('reloaded in part: 1 problem')
     os.truncate(t.path('empty.img'), 1 << 20)
-    target.reload('reloaded: 1 namespaces added$')
+    target.reload('reloaded: 1 namespace added$')
     t.rdinit('read', target.uri(3), '--data', '-', '--data-size', '512')
 
 

@@ -160,7 +160,7 @@ def an_ana_state_is_set_and_shown_as_a_difference(t):
         difference, = c.call('config.diff')['differences']
         t.match(r'^listeners\[.*\]\.ana$', difference['path'])
         t.eq(difference['from'], [{'group': 1, 'state': 'inaccessible'}])
-        t.match('settings changed', c.call('config.reload')['summary'])  # the file is what counts
+        t.match('1 setting changed', c.call('config.reload')['summary'])  # the file is what counts
         t.eq(c.call('config.diff')['differences'], [])
         nv.expect(queue.read_blocks(1, 0, 1)[0])
         for params, field in (({'group': 0, 'state': 'change'}, 'group'), ({'group': 1, 'state': 'x'}, 'state'),
@@ -244,7 +244,7 @@ def events_tell_what_happens(t):
                                             'state': 'non-optimized'})
             reload = event_of(watcher, 'reload')
             t.match('^ana.set {"group":1', reload['cause'])
-            t.eq((reload['applied'], reload['problems'], reload['summary']), (True, 0, 'reloaded: 1 settings changed'))
+            t.eq((reload['applied'], reload['problems'], reload['summary']), (True, 0, 'reloaded: 1 setting changed'))
             t.eq(event_of(watcher, 'call'), {'method': 'ana.set', 'uid': os.getuid(), 'pid': os.getpid(),
                                              'result': 'done'})
         fields = event_of(watcher, 'disconnected')
@@ -322,7 +322,7 @@ def messages_of_the_log_are_sent_as_they_are_written(t):
         with_socket(t, [memory(t), memory(t, 2)])
         c.call('config.reload')
         seen = []
-        while 'reloaded: 1 namespaces added' not in seen:
+        while 'reloaded: 1 namespace added' not in seen:
             seen.append(message(watcher))
         t.ok(any('namespace 2: added' in message for message in seen), f'messages: {seen}')
         with host(target) as h:

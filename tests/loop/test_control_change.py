@@ -47,10 +47,10 @@ def protection_limits_and_ana_group_change_without_opening_the_storage_again(t):
             nv.expect(queue.flush(1))
         for nsid in (1, 2):
             t.eq(c.call('namespace.write_protect', nqn=NQN, nsid=nsid, on=True)['summary'],
-                 'reloaded: 1 settings changed')
+                 'reloaded: 1 setting changed')
             nv.expect(queue.write_blocks(nsid, 0, bytes(512)), nv.WRITE_PROTECTED)
         nv.expect(late.wait())
-        t.eq(c.call('namespace.set_ana', nqn=NQN, nsid=1, group=3)['summary'], 'reloaded: 1 settings changed')
+        t.eq(c.call('namespace.set_ana', nqn=NQN, nsid=1, group=3)['summary'], 'reloaded: 1 setting changed')
         c.call('namespace.qos', nqn=NQN, nsid=1, limits={'iops': 1000})
         t.same(queue.read_blocks(1, 8, 1)[1], b'a' * 512)
         t.eq(int.from_bytes(h.admin.identify(0, 1)[1][92:96], 'little'), 3, 'ANAGRPID')
@@ -389,7 +389,7 @@ def a_document_is_compared_and_applied(t):
              [f'subsystems[{NQN}].namespaces[{n}]' for n in (1, 4)], 'differences')
         t.eq(nsids(t, target), [1], 'after the dry run')
         answer = c.call('config.apply', document=text)
-        t.eq(answer['summary'], 'reloaded: 1 namespaces added, 1 removed')
+        t.eq(answer['summary'], 'reloaded: 1 namespace added, 1 removed')
         exercise(target, nsid=4)
         t.eq(len(differences(c)), 2, 'differences to the file')
         c.call('namespace.add', nqn=NQN, namespace=memory(t, 5))  # a change of the document

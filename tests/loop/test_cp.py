@@ -298,7 +298,7 @@ def slow_target(t):
 
 def no_longer_slow(t, target):
     t.config([t.namespace(1, size=BIG)])
-    target.reload('1 settings changed$')
+    target.reload('1 setting changed$')
 
 
 @test

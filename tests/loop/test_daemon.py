@@ -95,14 +95,14 @@ def the_service_manager_is_told_by(t, abstract):
     target = t.target([memory(t)], env=manager.env)
     first = manager.next()
     t.eq(first['READY'], '1')
-    t.eq(first['STATUS'], 'serving: 1 listeners, 1 subsystems, 1 namespaces')
+    t.eq(first['STATUS'], 'serving: 1 listener, 1 subsystem, 1 namespace')
     t.config([memory(t), memory(t, nsid=2)])
     target.reload()
     begins, ends = manager.next(), manager.next()
     t.eq(begins['RELOADING'], '1')
     t.ok(int(begins['MONOTONIC_USEC']) > 0, 'no time of the reload')
     t.eq((ends['READY'], ends['STATUS']),
-         ('1', 'serving: 1 listeners, 1 subsystems, 2 namespaces; reloaded: 1 namespaces added'))
+         ('1', 'serving: 1 listener, 1 subsystem, 2 namespaces; reloaded: 1 namespace added'))
     target.stop()
     t.eq(manager.next()['STOPPING'], '1')
     t.eq(manager.waiting(), [], 'more came')
@@ -199,7 +199,7 @@ def engine_auto_is_aio_where_io_uring_is_forbidden_and_that_is_said_once(t):
     for nsid in (1, 2):
         exercise(target, nsid=nsid)
     t.config([automatic(t, nsid) for nsid in (1, 2, 3)], target={'reactors': 2})
-    target.reload('reloaded: 1 namespaces added')
+    target.reload('reloaded: 1 namespace added')
     exercise(target, nsid=3)
     said = [line for line in target.lines if 'engine auto uses aio: io_uring is not available here' in line]
     t.eq(len(said), 1, 'times that it was said')

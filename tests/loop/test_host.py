@@ -154,7 +154,7 @@ def a_read_only_namespace_takes_no_command_from_the_others(t):
                     for opcode in (WRITE_ZEROES, WRITE_UNCOR)]
         t.eq(change(1), [nv.SUCCESS] * 2, 'before')
         t.config(namespaces(t.namespace(2, backend='memory', read_only=True)))
-        t.match('1 namespaces added', target.reload())
+        t.match('1 namespace added', target.reload())
         t.eq(change(1), [nv.SUCCESS] * 2, 'beside a read-only namespace')
         t.eq(change(2), [nv.WRITE_PROTECTED] * 2, 'of the read-only namespace')
 

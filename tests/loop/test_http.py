@@ -169,7 +169,7 @@ def a_reload_opens_moves_and_closes_it(t):
     with socket.create_connection((first.addr, first.port)) as idle:
         idle.settimeout(60)
         since, said = change(t, target, {'port': 0, 'address': '127.0.0.2'})
-        t.match('1 settings changed', said)
+        t.match('1 setting changed', said)
         second = Http(target, since)
         t.eq(second.addr, '127.0.0.2')
         t.eq(idle.recv(1), b'', 'from a connection to the listener that was closed')

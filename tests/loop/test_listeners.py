@@ -98,7 +98,7 @@ def a_listener_is_added_and_removed_while_others_serve(t):
     other = {'ana': [{'group': 1, 'state': 'inaccessible'}]}
     with Verified(t, target) as verify:
         configure(t, {}, other)
-        at, = reload(target, 'reloaded: 1 listeners added$')
+        at, = reload(target, 'reloaded: 1 listener added$')
         t.eq(discovered(t, target), sorted([target.port, at[1]]), 'ports in the discovery log')
         with join((target.addr, target.port)) as stays, join(at) as goes:
             t.eq((ana_state(stays), ana_state(goes)), (OPTIMIZED, INACCESSIBLE), 'ANA states')
@@ -108,7 +108,7 @@ def a_listener_is_added_and_removed_while_others_serve(t):
             by_first, by_second = stays.add_io(), goes.add_io()
             read(by_second)
             configure(t, {})
-            reload(target, 'reloaded: 1 listeners removed$')
+            reload(target, 'reloaded: 1 listener removed$')
             wait_for(lambda: has_ended(goes.admin), 'the controller of the removed listener to end')
             by_second.wait_closed()
             read(by_first)
@@ -129,7 +129,7 @@ def connections_without_a_controller_end_too(t):
         read(stray)
         silent = nv.Queue.dial(*second, 0)
         configure(t, {})
-        reload(target, 'reloaded: 1 listeners removed$')
+        reload(target, 'reloaded: 1 listener removed$')
         for queue in (stray, silent):
             queue.wait_closed()
         read(h.add_io(qid=2))
@@ -155,11 +155,11 @@ def a_removed_address_comes_back(t):
     target = t.target(config=configure(t, {}))
     for _ in range(3):
         configure(t, {}, {'port': port})
-        t.eq(reload(target, 'reloaded: 1 listeners added$'), [('127.0.0.1', port)], 'listens')
+        t.eq(reload(target, 'reloaded: 1 listener added$'), [('127.0.0.1', port)], 'listens')
         with join(('127.0.0.1', port)) as h:
             read(h.add_io())
             configure(t, {})
-            reload(target, 'reloaded: 1 listeners removed$')
+            reload(target, 'reloaded: 1 listener removed$')
             wait_for(lambda: has_ended(h.admin), 'the controller to end')
 
 
@@ -178,7 +178,7 @@ def an_address_in_use_stops_nothing_else(t):
         port, used = free_port(), taken.getsockname()[1]
         configure(t, {'crc': True}, {'port': port}, {'port': used}, extra=[t.namespace(2, backend='memory')], more=control)
         since = target.mark()
-        reload(target, 'reloaded in part: 1 namespaces added, 2 listeners added, 1 listeners removed, 1 problems')
+        reload(target, 'reloaded in part: 1 namespace added, 2 listeners added, 1 listener removed, 1 problem')
         target.expect(IN_USE, since=since)
         t.eq(discovered(t, target), sorted([target.port, port]), 'ports in the discovery log')
         with join(('127.0.0.1', port)) as h:
@@ -236,7 +236,7 @@ def a_changed_option_is_a_new_listener_at_the_same_port(t, key, value):
     target = t.target(config=configure(t, provider))
     with join((target.addr, target.port)) as h:
         configure(t, {**provider, key: value})
-        t.eq(reload(target, 'reloaded: 1 listeners added, 1 listeners removed$'), [(target.addr, target.port)],
+        t.eq(reload(target, 'reloaded: 1 listener added, 1 listener removed$'), [(target.addr, target.port)],
              'listens')
         wait_for(lambda: has_ended(h.admin), 'the controller of the old listener to end')
     t.rdinit('read', target.uri(1), '--data', '-', '--data-size', '512')
@@ -249,7 +249,7 @@ def a_wildcard_takes_the_place_of_an_address(t):
     target = t.target(config=configure(t, {'port': port}))
     for address in ('0.0.0.0', '127.0.0.1'):
         configure(t, {'address': address, 'port': port})
-        t.eq(reload(target, 'reloaded: 1 listeners added, 1 listeners removed$'), [(address, port)], 'listens')
+        t.eq(reload(target, 'reloaded: 1 listener added, 1 listener removed$'), [(address, port)], 'listens')
         with join(('127.0.0.1', port)) as h:
             read(h.add_io())
 
@@ -259,7 +259,7 @@ def an_ipv6_listener_is_added(t):
     requires_ipv6()
     target = t.target(config=configure(t, {}))
     configure(t, {}, {'address': '::1'})
-    at, = reload(target, 'reloaded: 1 listeners added$')
+    at, = reload(target, 'reloaded: 1 listener added$')
     t.rdinit('read', f'nvme+rdma://[::1]:{at[1]}/{NQN}/1', '--data', '-', '--data-size', '512')
 
 
@@ -271,11 +271,11 @@ def rounds_leave_nothing(t):
 
     def round_trip():
         configure(t, {}, {'crc': True}, reactors=2)
-        at, = reload(target, 'reloaded: 1 listeners added$')
+        at, = reload(target, 'reloaded: 1 listener added$')
         t.rdinit('read', f'nvme+rdma://{at[0]}:{at[1]}/{NQN}/1', '--data', '-', '--data-size', '512')
         h = nv.Queue.dial(*at, 0)
         configure(t, {}, reactors=2)
-        reload(target, 'reloaded: 1 listeners removed$')
+        reload(target, 'reloaded: 1 listener removed$')
         h.wait_closed()
 
     round_trip()
@@ -373,11 +373,11 @@ def an_address_that_does_not_come_is_said_once_and_is_removed_by_a_reload(t):
         queue = h.add_io()
         read(queue)
         configure(t, {}, {'address': LATE}, {})
-        target.reload('reloaded in part: 1 listeners added, 1 problems')
+        target.reload('reloaded in part: 1 listener added, 1 problem')
         configure(t, {}, {'address': LATE, 'crc': True}, {})
-        target.reload('reloaded in part: 1 listeners removed, 1 problems')  # it is another one, which fails too
+        target.reload('reloaded in part: 1 listener removed, 1 problem')  # it is another one, which fails too
         configure(t, {}, {})
-        t.match('not trying to listen on 192.0.2.77 port 0 any more', target.reload('reloaded: 1 listeners removed$'))
+        t.match('not trying to listen on 192.0.2.77 port 0 any more', target.reload('reloaded: 1 listener removed$'))
         read(queue)
     t.eq(len([line for line in target.lines if re.search(WAITS, line)]), 2, 'times that it was said')
 

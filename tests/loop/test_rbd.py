@@ -159,7 +159,7 @@ def an_image_that_is_created_later_appears(t):
     target = t.target(config=configured(t, [t.namespace(1, backend='memory')]))
     configured(t, [t.namespace(1, backend='memory'), cluster().namespace(2, 'later')])
     since = target.mark()
-    target.reload('reloaded in part: 1 problems')
+    target.reload('reloaded in part: 1 problem')
     target.expect(r'namespace 2: is being opened', since=since)
     target.expect(r'namespace 2: rbd: image rbd/later: the image cannot be opened', since=since)
     t.eq(t.rdinit('list-ns', target.uri(nsid=None), '-o', 'json').text.count('"nsid"'), 1, 'namespaces')
@@ -167,7 +167,7 @@ def an_image_that_is_created_later_appears(t):
     target.expect(r'namespace 2: added, 16384 blocks', since=since)
     t.eq(t.rdinit('read', target.uri(2), '-z', '4k').out, bytes(4096))
     configured(t, [t.namespace(1, backend='memory'), cluster().namespace(3, 'never')])
-    target.reload('reloaded in part: 1 removed, 1 problems')
+    target.reload('reloaded in part: 1 removed, 1 problem')
     configured(t, [t.namespace(1, backend='memory')])
     t.match('1 removed', target.reload())
 

@@ -283,7 +283,7 @@ def a_reload_shows_what_it_would_do_does_it_and_says_what_failed(t):
         t.match(rf'^\+ subsystems\[{NQN}\]\.namespaces\[2\]: {{.*"backend":"memory"', lines[2])
     t.eq(len(rows(rdctl(t, path, 'ns'))), 1, 'namespaces after the dry run')
     res = rdctl(t, path, 'reload')
-    t.match('^reloaded: 1 namespaces added, 1 changes that need a restart$', res.text)
+    t.match('^reloaded: 1 namespace added, 1 change that needs a restart$', res.text)
     t.match('^warning: target: queue_depth: a change needs a restart', res.err)
     t.eq(len(rows(rdctl(t, path, 'ns'))), 2, 'namespaces')
     with_socket(t, [memory(t), {'nsid': 2, 'backend': 'file', 'path': t.path('none.img')}])
@@ -386,7 +386,7 @@ def namespaces_are_changed_and_saved(t):
     values = ('backend=memory', 'size=4MiB', 'block_size=4096')
     t.match(rf'^\+ subsystems\[{NQN}\].namespaces\[2\]: .*"block_size":4096',
             rdctl(t, path, 'ns', 'add', NQN, '2', *values, '--dry-run').text)
-    t.eq(rdctl(t, path, 'ns', 'add', NQN, '2', *values).text, 'reloaded: 1 namespaces added\n')
+    t.eq(rdctl(t, path, 'ns', 'add', NQN, '2', *values).text, 'reloaded: 1 namespace added\n')
     t.eq(rdctl(t, path, 'ns', 'add', NQN, '2', *values).text, 'nothing to change\n')
     exercise(target, nsid=2, block=4096)
     t.match('exists, with other values', rdctl(t, path, 'ns', 'add', NQN, '2', 'backend=null', 'size=1MiB',
@@ -570,7 +570,7 @@ def a_document_is_applied(t):
         text = f.read()
     t.file('next.yaml', text.replace('nsid: 1', 'nsid: 6').encode())
     t.match(r'(?s)- .*namespaces\[1\].*\+ .*namespaces\[6\]', rdctl(t, path, '--dry-run', 'apply', t.path('next.yaml')).text)
-    t.eq(rdctl(t, path, 'apply', t.path('next.yaml')).text, 'reloaded: 1 namespaces added, 1 removed\n')
+    t.eq(rdctl(t, path, 'apply', t.path('next.yaml')).text, 'reloaded: 1 namespace added, 1 removed\n')
     t.eq([row[1] for row in rows(rdctl(t, path, 'ns'))], ['6'])
     t.file('next.yaml', b'x' * (1 << 20))
     t.match('more than 1 MiB', rdctl(t, path, 'apply', t.path('next.yaml'), rc=USAGE).err)

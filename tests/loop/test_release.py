@@ -49,7 +49,7 @@ def a_file_is_free_when_its_namespace_is_removed(t, engine, direct):
         t.match('reloaded: 1 removed$', target.reload())
         t.ok(is_free(goes['path']), 'the file is open after "removed"')
         t.config([stays, goes], target={'reactors': 2})
-        t.match('reloaded: 1 namespaces added$', target.reload())
+        t.match('reloaded: 1 namespace added$', target.reload())
 
 
 @each(*ENGINES)
@@ -102,7 +102,7 @@ def a_file_system_can_be_unmounted(t, engine, direct):
         as_root(t, 'mount', '-t', 'tmpfs', '-o', 'size=32M', 'none', where)
         if end == 'reload':
             t.config([stays, disk])
-            t.match('reloaded: 1 namespaces added$', target.reload())
+            t.match('reloaded: 1 namespace added$', target.reload())
 
 
 if __name__ == '__main__':

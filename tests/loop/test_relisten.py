@@ -28,14 +28,14 @@ def a_listener_comes_and_goes(t):
     stays = verify(t, 'stays', target.uri(1), seconds=scaled(60, 20))
     for _ in range(2):
         configure(t, {}, {})
-        text = target.reload('reloaded: 1 listeners added$')
+        text = target.reload('reloaded: 1 listener added$')
         port = int(re.search(r'listening on \S+:(\d+) \(', text)[1])
         since = target.mark()
         goes = verify(t, 'goes', uri(port), seconds=600)
         target.expect(r': controller \d+ for \S+ from \S+: connected', since=since)
         t.rdinit('read', uri(port), '--data', '-', '--data-size', '512')
         configure(t, {})
-        target.reload('reloaded: 1 listeners removed$')
+        target.reload('reloaded: 1 listener removed$')
         t.ok(goes.wait() != 0, 'rdverify at the removed listener went on')
         t.rdinit('read', uri(port), '--data', '-', '--data-size', '512', rc=1)
         t.ok(stays.running, f'rdverify at the other listener ended ({stays.text()[-500:]})')
@@ -47,7 +47,7 @@ def a_listener_comes_and_goes(t):
 def a_changed_option_is_a_new_listener_at_the_same_port(t):
     target = t.target(config=configure(t, {'provider': 'auto', 'send_with_inv': True}))
     configure(t, {'provider': 'auto', 'send_with_inv': False})
-    target.reload('reloaded: 1 listeners added, 1 listeners removed$')
+    target.reload('reloaded: 1 listener added, 1 listener removed$')
     t.rdinit('read', target.uri(1), '--data', '-', '--data-size', '512')
     target.stop()
 

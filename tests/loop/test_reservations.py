@@ -207,9 +207,9 @@ def a_damaged_file_keeps_its_namespace_away_with_the_reason(t):
         f.truncate(20)
     target = t.target(config=config(t))
     target.expect(rf'namespace 1: reservations in .*/{name}: line \d+: .*remove it to forget')
-    target.expect('1 namespaces cannot be served now')
+    target.expect('1 namespace cannot be served now')
     os.unlink(os.path.join(t.path('state'), name))
-    target.reload('reloaded: 1 namespaces added$')
+    target.reload('reloaded: 1 namespace added$')
 
 
 @test

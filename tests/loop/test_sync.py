@@ -70,7 +70,7 @@ def reopen(t, target, disk, others):
     t.config([others])
     t.match('1 removed$', target.reload())
     t.config([disk, others])
-    t.match('1 namespaces added$', target.reload())
+    t.match('1 namespace added$', target.reload())
 
 
 @each(*ROWS)

@@ -116,7 +116,7 @@ def write_protection_outlives_what_it_has_to(t):
         nv.expect(write_protect(h, NO_WRITE_PROTECT), NOT_CHANGEABLE)
     # Another setting undoes nothing.
     settings('off')
-    target.reload('reloaded: 1 changes that need a restart$')
+    target.reload('reloaded: 1 change that needs a restart$')
     target.expect('write_protect: a change needs a restart; the old value stays')
     target = restart(target, 'stop')
     with host(target) as h:
