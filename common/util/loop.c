@@ -391,6 +391,15 @@ uint64_t rd_loop_longest(const struct rd_loop *loop, uint64_t now)
 	return one > before ? one : before;
 }
 
+static void note_spun(struct rd_loop *loop, uint64_t until)
+{
+	if (loop->spun_from && until > loop->spun_from)
+		atomic_store_explicit(&loop->spun_ns,
+				      atomic_load_explicit(&loop->spun_ns, memory_order_relaxed) +
+					      until - loop->spun_from,
+				      memory_order_relaxed);
+}
+
 /* The turn that began at @start has found work. */
 static void note_work(struct rd_loop *loop, uint64_t start)
 {
@@ -399,6 +408,9 @@ static void note_work(struct rd_loop *loop, uint64_t start)
 	uint64_t from = loop->idled ? start : loop->last_work;
 
 	rd_spin_note(&loop->spin, gap);
+	if (loop->idled)
+		note_spun(loop, start);
+	loop->spun_from = now;
 	if (now - start > atomic_load_explicit(&loop->longest, memory_order_relaxed) ||
 	    now - atomic_load_explicit(&loop->minute, memory_order_relaxed) >= LONGEST_NS)
 		note_longest(loop, now - start, now);
@@ -409,6 +421,11 @@ static void note_work(struct rd_loop *loop, uint64_t start)
 	loop->last_work = now;
 	loop->idled = false;
 	loop->worked = true;
+}
+
+uint64_t rd_loop_spun(const struct rd_loop *loop)
+{
+	return atomic_load_explicit(&loop->spun_ns, memory_order_relaxed);
 }
 
 uint64_t rd_loop_busy(const struct rd_loop *loop)
@@ -490,8 +507,10 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 		if (atomic_load(&loop->pending))
 			sleep_ns = 0;
 	}
-	if (sleep_ns)
+	if (sleep_ns) {
 		loop->idled = true;
+		note_spun(loop, loop->now);
+	}
 	loop->skipped = !sleep_ns && rd_loop_skip_epoll(loop);
 	if (!loop->skipped) {
 		n = wait_some(loop, sleep_ns);
@@ -510,6 +529,8 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 	/* A process that was stopped while it yielded must not go on with the time of before. */
 	if (sleep_ns || in_vain || !loop->looked)
 		loop->now = rd_loop_now_raw(loop);
+	if (sleep_ns)
+		loop->spun_from = loop->now;
 	return n < 0 ? n : 0;
 }
 

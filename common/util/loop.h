@@ -95,6 +95,8 @@ uint64_t rd_loop_now_raw(struct rd_loop *loop);     /* ns, read from the clock n
  * other threads may see the value of the turn before.
  */
 uint64_t rd_loop_busy(const struct rd_loop *loop);
+/* ns of polling without result, likewise: the processor time that looking for work costs. */
+uint64_t rd_loop_spun(const struct rd_loop *loop);
 /*
  * The longest turn with work, in ns, of the last one to two minutes: how long a callback has kept
  * others waiting. Any thread, at @now on the clock of the loop.

@@ -41,6 +41,8 @@ struct rd_loop {
 	bool looked;  /* the clock was read for @now in this turn */
 	bool idled;   /* the loop slept, or a turn found nothing, since last_work */
 	_Atomic uint64_t busy_ns;
+	_Atomic uint64_t spun_ns;
+	uint64_t spun_from; /* polling without result since then is not in @spun_ns */
 	/* Longest turns: of the minute that began at @minute, and of the one before. */
 	_Atomic uint64_t longest;
 	_Atomic uint64_t longest_before;

@@ -236,6 +236,12 @@ static void write_reactor_busy(const struct metrics_out *o)
 	put_time(o, KIND_COUNTER, o->reactors.labels[i], o->stats->reactors[i].busy_ns);
 }
 
+static void write_reactor_spin(const struct metrics_out *o)
+{
+	EACH_REACTOR(o, i)
+	put_time(o, KIND_COUNTER, o->reactors.labels[i], o->stats->reactors[i].spun_ns);
+}
+
 static void write_reactor_longest(const struct metrics_out *o)
 {
 	EACH_REACTOR(o, i)
@@ -579,6 +585,8 @@ static const struct metrics_family families[] = {
 	 write_reactor_up},
 	{"reactor_busy_seconds", KIND_COUNTER, "Time in which the reactor worked.",
 	 write_reactor_busy},
+	{"reactor_spin_seconds", KIND_COUNTER,
+	 "Time in which the reactor polled and found nothing.", write_reactor_spin},
 	{"reactor_longest_turn_seconds", KIND_GAUGE,
 	 "Longest turn of the reactor's event loop in the last one to two minutes.",
 	 write_reactor_longest},

@@ -44,19 +44,27 @@ static unsigned int controllers_of(struct rdt_subsys *ss)
 	return count;
 }
 
+#define TIME_TEXT 32
+
+static const char *time_text(time_t at, char text[TIME_TEXT])
+{
+	struct tm tm;
+
+	gmtime_r(&at, &tm);
+	strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return text;
+}
+
 json_t *rdt_show_last_reload(const struct rdt_reloader *r)
 {
 	const struct rdt_last_reload *last = &r->last;
-	char when[32];
-	struct tm tm;
+	char when[TIME_TEXT];
 	json_t *o;
 
 	if (!last->at)
 		return json_null();
-	gmtime_r(&last->at, &tm);
-	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	o = json_pack("{s:s, s:b, s:i, s:s}", "at", when, "applied", last->applied, "problems",
-		      (int)last->problems, "summary", last->summary);
+	o = json_pack("{s:s, s:b, s:i, s:s}", "at", time_text(last->at, when), "applied",
+		      last->applied, "problems", (int)last->problems, "summary", last->summary);
 	if (o && last->reason[0])
 		json_object_set_new(o, "reason", rdt_show_text(last->reason));
 	return o;
@@ -76,23 +84,26 @@ static void show_status(struct rdt_rpc_call *call)
 	unsigned int controllers = 0, at = 0;
 	struct rdt_subsys *ss;
 	uint64_t uptime = (rd_loop_now_raw(t->loop) - t->started_ns) / RD_NSEC_PER_SEC;
-	char spec[RD_LOG_SPEC_TEXT];
+	char spec[RD_LOG_SPEC_TEXT], started[TIME_TEXT];
+	json_t *o;
 
 	while ((ss = rdt_subsys_next(t, &at)))
 		controllers += controllers_of(ss);
-	rdt_rpc_result(
-		call,
-		json_pack("{s:s, s:I, s:i, s:i, s:i, s:s?, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:i}",
-			  "state", rdt_show_state(t, call->rpc), "uptime", (json_int_t)uptime,
-			  "reactors", (int)t->reactors_count, "listeners", (int)served.listeners,
-			  "listeners_failed", (int)served.listeners_failed, "http_failed",
-			  rdt_http_failed(t->http), "subsystems", (int)served.subsystems,
-			  "subsystems_unset", (int)served.subsystems_unset, "namespaces",
-			  (int)served.namespaces, "controllers", (int)controllers,
-			  "discovery_controllers", (int)controllers_of(&t->disc), "log_level",
-			  rd_log_spec(t->log, spec), "last_reload",
-			  rdt_show_last_reload(call->rpc->env->reloader), "unsaved",
-			  (int)call->rpc->env->reloader->unsaved));
+	o = json_pack("{s:s, s:s, s:s, s:i, s:s}", "state", rdt_show_state(t, call->rpc), "version",
+		      RDT_VERSION, "config", call->rpc->env->config_path, "pid", (int)getpid(),
+		      "started", time_text(time(NULL) - (time_t)uptime, started));
+	json_object_update_new(
+		o, json_pack("{s:I, s:i, s:i, s:i, s:s?, s:i, s:i, s:i, s:i, s:i, s:s, s:o, s:i}",
+			     "uptime", (json_int_t)uptime, "reactors", (int)t->reactors_count,
+			     "listeners", (int)served.listeners, "listeners_failed",
+			     (int)served.listeners_failed, "http_failed", rdt_http_failed(t->http),
+			     "subsystems", (int)served.subsystems, "subsystems_unset",
+			     (int)served.subsystems_unset, "namespaces", (int)served.namespaces,
+			     "controllers", (int)controllers, "discovery_controllers",
+			     (int)controllers_of(&t->disc), "log_level", rd_log_spec(t->log, spec),
+			     "last_reload", rdt_show_last_reload(call->rpc->env->reloader),
+			     "unsaved", (int)call->rpc->env->reloader->unsaved));
+	rdt_rpc_result(call, o);
 }
 
 /* ---- subsystems and namespaces ---- */

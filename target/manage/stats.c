@@ -343,6 +343,7 @@ static void copy_reactor(struct rdt_sampler *s, struct rdt_reactor *r)
 
 	copy->answered = !s->out[r->index];
 	copy->busy_ns = rd_loop_busy(r->loop);
+	copy->spun_ns = rd_loop_spun(r->loop);
 	copy->longest_ns = rd_loop_longest(r->loop, now);
 	if (copy->answered) {
 		copy->admin_queues = r->walk.admin_queues;

@@ -72,6 +72,7 @@ struct rdt_stats_subsys { /* what the SMART log has, and authentications */
 struct rdt_stats_reactor {
 	bool answered;
 	uint64_t busy_ns;
+	uint64_t spun_ns;    /* polling without result */
 	uint64_t longest_ns; /* turn of the last one to two minutes */
 	unsigned int admin_queues;
 	unsigned int io_queues;

@@ -107,14 +107,14 @@ static json_t *reactor_json(const struct rdt_stats_reactor *r, const struct rdt_
 			    bool histograms)
 {
 	json_t *o = json_pack(
-		"{s:i, s:b, s:f, s:f, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I}", "reactor",
+		"{s:i, s:b, s:f, s:f, s:f, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I}", "reactor",
 		(int)row->index, "answered", r->answered, "busy_seconds", in_seconds(r->busy_ns),
-		"longest_turn_seconds", in_seconds(r->longest_ns), "admin_queues",
-		(int)r->admin_queues, "io_queues", (int)r->io_queues, "waiting_for_buffers",
-		(int)r->waiting, "waiting_for_limits", (int)r->limited, "buffer_bytes",
-		(json_int_t)r->buffer_bytes, "reserve_bytes", (json_int_t)r->reserve_bytes,
-		"scratch_bytes", (json_int_t)r->scratch_bytes, "reads", (json_int_t)r->reads,
-		"writes", (json_int_t)r->writes);
+		"spin_seconds", in_seconds(r->spun_ns), "longest_turn_seconds",
+		in_seconds(r->longest_ns), "admin_queues", (int)r->admin_queues, "io_queues",
+		(int)r->io_queues, "waiting_for_buffers", (int)r->waiting, "waiting_for_limits",
+		(int)r->limited, "buffer_bytes", (json_int_t)r->buffer_bytes, "reserve_bytes",
+		(json_int_t)r->reserve_bytes, "scratch_bytes", (json_int_t)r->scratch_bytes,
+		"reads", (json_int_t)r->reads, "writes", (json_int_t)r->writes);
 
 	if (o)
 		add_row(o, row, histograms);

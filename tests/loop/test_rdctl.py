@@ -48,7 +48,8 @@ def what_is_served_is_shown_in_columns(t):
     target, path = controlled(t, [memory(t), memory(t, 2, ana_group=5)],
                               listener={'ana': [{'group': 5, 'state': 'inaccessible'}]})
     status = rdctl(t, path, 'status').text
-    for line in (r'state +serving', r'namespaces +2', r'listeners +1', r'log level +debug'):
+    for line in (r'state +serving', r'version +\d+\.\S+', rf'configuration +{t.path("rdtarget.yaml")}', rf'PID +{target.pid}',
+                 r'started +\d+-\d+-\d+T\S+Z', r'namespaces +2', r'listeners +1', r'log level +debug'):
         t.match(f'(?m)^{line}$', status)
     res = rdctl(t, path, 'ns')
     t.eq(titles(res), ['SUBNQN', 'NSID', 'STATE', 'BACKEND', 'SIZE', 'BLOCK', 'ANA-GROUP', 'READ-ONLY', 'STANDBY', 'STALLED',

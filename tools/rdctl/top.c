@@ -236,6 +236,9 @@ static json_t *top_reactors(const json_t *now, const json_t *before, double seco
 		json_object_set_new(
 			row, "busy_percent",
 			rounded(100 * rate_of(entry, old, NULL, "busy_seconds", seconds)));
+		json_object_set_new(
+			row, "spin_percent",
+			rounded(100 * rate_of(entry, old, NULL, "spin_seconds", seconds)));
 		json_array_append_new(rows, row);
 	}
 	return rows;
@@ -293,6 +296,7 @@ static const struct rdctl_column reactor_columns[] = {
 	{"WAIT-BUFFER", "waiting_for_buffers", RDCTL_NUMBER},
 	{"WAIT-LIMIT", "waiting_for_limits", RDCTL_NUMBER},
 	{"ANSWERS", "answered", RDCTL_TEXT},
+	{"SPIN%", "spin_percent", RDCTL_NUMBER},
 	{NULL, NULL, RDCTL_TEXT},
 };
 

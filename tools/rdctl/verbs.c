@@ -59,6 +59,10 @@ static int print_status(const json_t *result)
 {
 	static const struct rdctl_column columns[] = {
 		{"state", "state", RDCTL_TEXT},
+		{"version", "version", RDCTL_TEXT},
+		{"configuration", "config", RDCTL_TEXT},
+		{"PID", "pid", RDCTL_NUMBER},
+		{"started", "started", RDCTL_TEXT},
 		{"uptime (seconds)", "uptime", RDCTL_NUMBER},
 		{"listeners", "listeners", RDCTL_NUMBER},
 		{"listeners failed", "listeners_failed", RDCTL_NUMBER},
@@ -191,6 +195,7 @@ static int print_stats(const json_t *result)
 		{"BUFFERS", "buffer_bytes", RDCTL_BYTES},
 		{"READS", "reads", RDCTL_NUMBER},
 		{"WRITES", "writes", RDCTL_NUMBER},
+		{"SPIN-SECONDS", "spin_seconds", RDCTL_NUMBER},
 		{NULL, NULL, RDCTL_TEXT},
 	};
 	static const struct rdctl_column subsystems[] = {

@@ -336,19 +336,23 @@ static void busy_time_is_that_of_work(void)
 {
 	struct rd_loop *loop =
 		make_loop((struct rd_loop_opts){.clock = &fake_clock, .spin_ns = 1000});
+	uint64_t spun;
 
 	fake_now = 1000 * RD_NSEC_PER_SEC;
 	CU_ASSERT_EQUAL(rd_loop_busy(loop), 0);
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
 	work_after(loop, 500, 7);
 	CU_ASSERT_EQUAL(rd_loop_busy(loop), 7);
+	spun = rd_loop_spun(loop);
 	fake_now += 300; /* without a result */
 	CU_ASSERT_EQUAL(rd_loop_turn(loop, 0), 0);
 	work_after(loop, 0, 9);
 	CU_ASSERT_EQUAL(rd_loop_busy(loop), 16);
+	CU_ASSERT_EQUAL(rd_loop_spun(loop), spun + 300);
 	/* Directly from one piece of work to the next: the time between is the cost of polling. */
 	work_after(loop, 4, 10);
 	CU_ASSERT_EQUAL(rd_loop_busy(loop), 30);
+	CU_ASSERT_EQUAL(rd_loop_spun(loop), spun + 300);
 	rd_loop_destroy(&loop);
 }
 
