@@ -225,6 +225,10 @@ int cli_read(const struct cli_options *o)
 	struct file f = {.fd = -1};
 	int rc, rc2;
 
+	if (is_std(o->data) && !o->has_size && !o->has_count && isatty(STDOUT_FILENO))
+		return cli_usage_error("the whole namespace would go to the terminal; give its "
+				       "place with --data=FILE, or how much with --data-size or "
+				       "--block-count");
 	rc = cli_session_open(&s, o);
 	if (rc)
 		return rc;

@@ -132,7 +132,7 @@ static void discovery_resolved(void *arg, int rc, const struct rdi_addrs *addrs,
 		rc = rdinit_ctrl_connect_async(d->ctrl, discovery_connected, d);
 	}
 	if (rc)
-		discovery_failed(d, rc, "%s", rdinit_get_error());
+		discovery_failed(d, rc, "%s", rdi_error_reason());
 }
 
 static void discovery_start(struct rdi_discovery *d)
@@ -238,7 +238,7 @@ static bool discovery_add(struct rdi_discovery *d, const struct rdinit_uri *uri)
 	if (n >= 0)
 		d->dev->paths[n]->discovery = d;
 	else
-		rd_warn(d->dev->h.log, RD_LOG_INIT, "%s", rdinit_get_error());
+		rd_warn(d->dev->h.log, RD_LOG_INIT, "%s", rdi_error_reason());
 	return n >= 0;
 }
 
@@ -348,7 +348,7 @@ static void discovery_read(struct rdi_discovery *d)
 	d->again = false;
 	d->reading = !rc;
 	if (rc)
-		discovery_failed(d, rc, "%s: %s", d->address, rdinit_get_error());
+		discovery_failed(d, rc, "%s: %s", d->address, rdi_error_reason());
 }
 
 /* ---- life ---- */

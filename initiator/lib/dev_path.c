@@ -391,7 +391,7 @@ static void path_connect(struct rdi_path *path)
 		rc = rdinit_ctrl_connect_async(path->ctrl, path_connected, path);
 	}
 	if (rc)
-		rdi_path_fail(path, rc, 0, "%s", rdinit_get_error());
+		rdi_path_fail(path, rc, 0, "%s", rdi_error_reason());
 }
 
 static void path_resolved(void *arg, int rc, const struct rdi_addrs *addrs, const char *why)

@@ -7,6 +7,7 @@
 
 static _Thread_local char last_text[RDI_TEXT];
 static _Thread_local uint16_t last_status;
+static _Thread_local size_t last_reason; /* where it begins in @last_text */
 
 int rdi_fail(const char *func, int err, const char *fmt, ...)
 {
@@ -19,8 +20,14 @@ int rdi_fail(const char *func, int err, const char *fmt, ...)
 	/* A buffer of its own: an argument may be the old text itself. */
 	if (snprintf(last_text, sizeof(last_text), "%s: %s", func, what) >= (int)sizeof(last_text))
 		memcpy(last_text + sizeof(last_text) - 4, "...", 4);
+	last_reason = strlen(func) + 2;
 	last_status = 0;
 	return err;
+}
+
+const char *rdi_error_reason(void)
+{
+	return last_text + last_reason;
 }
 
 int rdi_fail_completion(const char *func, const struct rdinit_completion *c)

@@ -28,6 +28,8 @@
 int rdi_fail(const char *func, int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 3, 4)));
 /* As rdi_fail(), for the completion of a command: also stores its NVMe status. */
+/* rdinit_get_error() without the name of the function, for texts that people read. */
+const char *rdi_error_reason(void);
 int rdi_fail_completion(const char *func, const struct rdinit_completion *c);
 /* Stores that the handle is NULL. Returns -EINVAL. */
 int rdi_no_handle(const char *func) __attribute__((cold));

@@ -39,6 +39,19 @@ def read_all(t, target, **kw):
     return t.rdinit('read', target.uri(), '--data', '-', '--data-size', str(SIZE), **kw).out
 
 
+@test
+def a_whole_namespace_is_not_written_to_a_terminal(t):
+    target = serve(t, {})
+    ours, theirs = pty.openpty()
+    t.cleanup(os.close, ours)
+    t.cleanup(os.close, theirs)
+    for args in ((), ('--data', '-')):
+        res = t.run([program('rdinit'), 'read', target.uri(), *args], stdout=theirs)
+        t.eq(res.rc, 2, 'exit status')
+        t.match('the whole namespace would go to the terminal; give its place with --data=FILE, or how much', res.err)
+    t.rdinit('read', target.uri(), '--data-size', '512', stdout=theirs)
+
+
 @each(*BACKENDS)
 def a_whole_namespace(t, keys):
     target = serve(t, keys)

@@ -182,7 +182,7 @@ def the_port_has_a_default(t):
         raise Skip('an RDMA device has no such address')
     addr = f'127.44.{os.getpid() >> 8 & 255}.{os.getpid() & 255}'
     t.target(config=t.config([t.namespace(backend='memory')], addr=addr, listener={'port': 4420}))
-    fio(t, *job(t, None, f'--traddr={addr}', f'--subnqn={NQN}', '--nsid=1', '--rw=read', '--bs=1M'))
+    fio(t, *job(t, None, f'--traddr={addr}', f'--subnqn={NQN}', '--rw=read', '--bs=1M'))  # namespace 1
 
 
 @test
@@ -247,6 +247,7 @@ def fio_says_what_is_wrong_with(t, args, says):
     words = fio(t, *job(t, None, '--rw=randread', '--iodepth=4', '--bs=4k', *args), rc=1)
     with open(t.path('fio.json'), encoding='utf-8') as f:
         t.match(says, words + f.read(), 'what fio says')
+    t.ok('rdinit_' not in words, f'a function of the library in: {words}')
 
 
 def endless(t, target, *args):

@@ -22,10 +22,17 @@ __attribute__((format(printf, 3, 4))) static int fail(struct rdf_conn *conn, int
 	return err;
 }
 
+const char *rdf_lib_text(void)
+{
+	const char *text = rdinit_get_error(), *colon = strstr(text, ": ");
+
+	return strncmp(text, "rdinit_", 7) == 0 && colon ? colon + 2 : text;
+}
+
 /* Stores the library's last error text. */
 static int fail_lib(struct rdf_conn *conn, int err)
 {
-	return fail(conn, err, "%s", rdinit_get_error());
+	return fail(conn, err, "%s", rdf_lib_text());
 }
 
 /* ---- where to ---- */
@@ -41,7 +48,7 @@ static int address_from_uri(struct rdf_conn *conn, const struct rdf_opts *o, str
 	if (rdinit_uri_parse(o->uri, uri))
 		return fail(conn, -EINVAL,
 			    "uri=%s: %s (expected nvme+rdma://HOST[:PORT]/SUBNQN/NSID)", o->uri,
-			    rdinit_get_error());
+			    rdf_lib_text());
 	if (!uri->subnqn[0])
 		return fail(
 			conn, -EINVAL,
@@ -73,12 +80,13 @@ static int address_from_parts(struct rdf_conn *conn, const struct rdf_opts *o,
 	int rc;
 
 	if (!o->traddr || !o->subnqn)
-		return fail(conn, -EINVAL,
-			    "no target: give uri=nvme+rdma://HOST[:PORT]/SUBNQN/NSID, or traddr=, "
-			    "subnqn= and nsid= (%s= is missing)",
-			    o->traddr   ? "subnqn"
-			    : o->subnqn ? "traddr"
-					: "uri");
+		return fail(
+			conn, -EINVAL,
+			"no target: give uri=nvme+rdma://HOST[:PORT]/SUBNQN[/NSID], or traddr= and "
+			"subnqn= (%s= is missing)",
+			o->traddr   ? "subnqn"
+			: o->subnqn ? "traddr"
+				    : "uri");
 	rc = take_part(conn, "traddr", o->traddr, uri->traddr, sizeof(uri->traddr));
 	if (!rc)
 		rc = take_part(conn, "trsvcid", port, uri->trsvcid, sizeof(uri->trsvcid));
@@ -99,15 +107,14 @@ static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct rdini
 		return rc;
 	rdinit_ctrl_opts_set_uri(out, uri);
 	if (!uri->nsid)
-		uri->nsid = o->nsid;
+		uri->nsid = o->nsid ? o->nsid : 1;
 	out->hostnqn = o->hostnqn;
 	out->hostid = o->hostid;
 	rdinit_auth_opts_init(auth);
 	auth->secret_file = o->secret_file;
 	auth->ctrl_secret_file = o->ctrl_secret_file;
 	if (rdinit_auth_opts_offer(auth, o->hashes, o->dhgroups))
-		return fail(conn, -EINVAL, "dhchap_hashes=, dhchap_dhgroups=: %s",
-			    rdinit_get_error());
+		return fail(conn, -EINVAL, "dhchap_hashes=, dhchap_dhgroups=: %s", rdf_lib_text());
 	if (o->secret_file || o->ctrl_secret_file)
 		out->auth = auth;
 	out->host_traddr = o->host_traddr;
@@ -145,11 +152,6 @@ static int open_ns(struct rdf_conn *conn, const char *subnqn, uint32_t nsid)
 	int rc;
 
 	rdinit_ns_init(&conn->ns);
-	if (nsid == 0)
-		return fail(conn, -EINVAL,
-			    "no namespace: end the uri= with /NSID, or give nsid= (subsystem %s "
-			    "has: %s)",
-			    subnqn, list_nsids(conn->ctrl, active, sizeof(active)));
 	rc = rdinit_ns_open(conn->ctrl, nsid, &conn->ns);
 	if (rc == -ENODEV)
 		return fail(conn, rc, "subsystem %s has no namespace %u (it has: %s)", subnqn, nsid,

@@ -59,6 +59,9 @@ struct rdf_conn {
 /* Limit of commands in flight on a queue of librdinit. */
 #define RDF_DEPTH_MAX 1023u
 
+/* The reason of the library's last error, without the name of its function. */
+const char *rdf_lib_text(void);
+
 /*
  * Connects to the controller and reads the namespace's size, without a queue or a thread. Returns 0
  * or -errno with conn->why; after a failure nothing is open.

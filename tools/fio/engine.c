@@ -314,7 +314,7 @@ static enum fio_q_status refused(struct job *job, struct slot *slot, int rc)
 	} else if (rc == -EOPNOTSUPP) {
 		set_why(slot, rc, "an operation that NVMe has not");
 	} else {
-		set_why(slot, rc, rdinit_get_error());
+		set_why(slot, rc, rdf_lib_text());
 	}
 	if (!job->complained)
 		log_err("rdinit: %s\n", slot->why ? slot->why : strerror(-rc));
@@ -691,7 +691,7 @@ static int rdf_iomem_alloc(struct thread_data *td, size_t size)
 	for (i = 0; !rc && i < job->n_conns; i++)
 		rc = rdinit_dev_mem_register(job->conns[i].chan, p, size);
 	if (rc) {
-		rc = give_up(td, rc, rdinit_get_error());
+		rc = give_up(td, rc, rdf_lib_text());
 		close_namespaces(job); /* the connections have it registered */
 		munmap(p, size);
 		return rc;
@@ -754,7 +754,7 @@ static struct fio_option options[] = {
 	{OPTION(traddr, "Target", FIO_OPT_STR_STORE, "Host name or address of the target")},
 	{OPTION(trsvcid, "Target's port", FIO_OPT_STR_STORE, "Port of the target (4420)")},
 	{OPTION(subnqn, "Subsystem", FIO_OPT_STR_STORE, "NQN of the subsystem")},
-	{OPTION(nsid, "Namespace ID", FIO_OPT_INT, "Namespace ID")},
+	{OPTION(nsid, "Namespace ID", FIO_OPT_INT, "Namespace ID; default 1")},
 	{OPTION(hostnqn, "Host NQN", FIO_OPT_STR_STORE, "Who we are (/etc/nvme/hostnqn)")},
 	{OPTION(hostid, "Host identifier", FIO_OPT_STR_STORE, "A UUID (/etc/nvme/hostid)")},
 	{OPTION(dhchap_secret_file, "Secret of the host", FIO_OPT_STR_STORE,

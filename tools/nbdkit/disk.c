@@ -89,6 +89,13 @@ struct rdn_request {
 	char text[512];
 };
 
+const char *rdn_lib_text(void)
+{
+	const char *text = rdinit_get_error(), *colon = strstr(text, ": ");
+
+	return strncmp(text, "rdinit_", 7) == 0 && colon ? colon + 2 : text;
+}
+
 /* ---- a request ---- */
 
 static void rdn_request_fail(struct rdn_request *r, int err, uint16_t status, const char *text)
@@ -155,7 +162,7 @@ static uint64_t rdn_submit(struct rdn_request *r, struct rdinit_dev_io *io, uint
 		if (rc == -EAGAIN)
 			break;
 		if (rc) {
-			rdn_request_fail(r, rc, 0, rdinit_get_error());
+			rdn_request_fail(r, rc, 0, rdn_lib_text());
 			break;
 		}
 		part->busy = true;
@@ -363,7 +370,7 @@ static void *rdn_keeper(void *arg)
 /* Prints the library's error. Returns -1. */
 static int rdn_library_error(const char *what)
 {
-	nbdkit_error("%s: %s", what, rdinit_get_error());
+	nbdkit_error("%s: %s", what, rdn_lib_text());
 	return -1;
 }
 

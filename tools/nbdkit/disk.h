@@ -22,6 +22,9 @@ struct rdn_config {
 	struct rdinit_dev_opts dev; /* channels: the number of queues */
 };
 
+/* The reason of the library's last error, without the name of its function. */
+const char *rdn_lib_text(void);
+
 /* Checks the parameters as far as that is possible without connecting. */
 int rdn_disk_check(const struct rdn_config *config);
 /* Connects, and waits until the namespace is usable. @config must stay valid until

@@ -121,7 +121,7 @@ static int rdn_set_offer(const char *key, const char *hashes, const char *groups
 {
 	if (!rdinit_auth_opts_offer(&auth, hashes, groups))
 		return 0;
-	nbdkit_error("%s=: %s", key, rdinit_get_error());
+	nbdkit_error("%s=: %s", key, rdn_lib_text());
 	return -1;
 }
 
@@ -129,7 +129,7 @@ static int rdn_set_uri(struct rdinit_uri *to, const char *key, const char *value
 {
 	rdinit_uri_init(to);
 	if (rdinit_uri_parse(value, to)) {
-		nbdkit_error("%s=%s: %s (expected " URI_FORM ")", key, value, rdinit_get_error());
+		nbdkit_error("%s=%s: %s (expected " URI_FORM ")", key, value, rdn_lib_text());
 		return -1;
 	}
 	if (to->subnqn[0])
