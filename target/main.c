@@ -546,7 +546,7 @@ static void tell_ready(struct app *app)
 static int start_http(struct app *app)
 {
 	char text[RDT_HTTP_TEXT];
-	int err = rdt_http_new(app->target, &app->reloader, app->rpc, app->sampler, &app->http);
+	int err = rdt_http_new(app->target, &app->reloader, app->sampler, &app->http);
 
 	if (err)
 		return err;

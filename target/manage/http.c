@@ -812,7 +812,7 @@ int rdt_http_set(struct rdt_http *h, const struct rdt_http_config *cfg, char *te
 /* ---- beginning and end ---- */
 
 int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
-		 const struct rdt_rpc *rpc, struct rdt_sampler *sampler, struct rdt_http **out)
+		 struct rdt_sampler *sampler, struct rdt_http **out)
 {
 	struct rdt_http *h = calloc(1, sizeof(*h));
 
@@ -820,8 +820,8 @@ int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
 	if (!h)
 		return -ENOMEM;
 	h->history = rdt_history_new(target);
-	if (!h->history || rdt_status_new(target, reloader, rpc, sampler, h->history, status_made,
-					  h, &h->status)) {
+	if (!h->history ||
+	    rdt_status_new(target, reloader, sampler, h->history, status_made, h, &h->status)) {
 		rdt_history_free(&h->history);
 		free(h);
 		return -ENOMEM;

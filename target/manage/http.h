@@ -17,16 +17,15 @@
 
 struct rdt_http;
 struct rdt_reloader;
-struct rdt_rpc;
 struct rdt_sampler;
 struct rdt_target;
 
 #define RDT_HTTP_TEXT 256 /* room for a sentence of rdt_http_set() */
 
-/* Creates the object, which does not listen yet. @rpc: the control socket, or NULL. The arguments
+/* Creates the object, which does not listen yet. The arguments
  * are valid until rdt_http_free(). Returns 0 or -ENOMEM. */
 int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
-		 const struct rdt_rpc *rpc, struct rdt_sampler *sampler, struct rdt_http **out);
+		 struct rdt_sampler *sampler, struct rdt_http **out);
 /*
  * Listen where @cfg says, or nowhere when it has no address; what it needs of @cfg is copied.
  * Returns the number of settings that have changed, or -errno with a sentence in @text, which was

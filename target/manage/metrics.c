@@ -11,6 +11,7 @@
 #include "util/loop.h"
 #include "target/config/config.h"
 #include "target/nvmf/ns.h"
+#include "process_metrics.h"
 #include "show.h"
 
 /* Buckets of a histogram end at powers of two, from 16 us to 8.6 s. */
@@ -176,6 +177,17 @@ static void write_build(const struct metrics_out *o)
 static void write_started(const struct metrics_out *o)
 {
 	put_sample(o, KIND_GAUGE, "", (uint64_t)o->stats->started);
+}
+
+static void write_state(const struct metrics_out *o)
+{
+	static const char *const states[] = {"serving", "draining", "drained"};
+	char labels[64];
+
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		snprintf(labels, sizeof(labels), "state=\"%s\"", states[i]);
+		put_sample(o, KIND_GAUGE, labels, strcmp(o->stats->state, states[i]) == 0);
+	}
 }
 
 static void write_reload_ok(const struct metrics_out *o)
@@ -569,6 +581,7 @@ static void write_host_oldest(const struct metrics_out *o)
 static const struct metrics_family families[] = {
 	{"build_info", KIND_GAUGE, "The version of rdtarget.", write_build},
 	{"start_time_seconds", KIND_GAUGE, "When rdtarget started, in Unix time.", write_started},
+	{"state", KIND_GAUGE, "1 for the state that rdtarget is in, 0 for others.", write_state},
 	{"config_last_reload_successful", KIND_GAUGE,
 	 "0 after a reload of the configuration file that failed, also in part; rdctl status says "
 	 "why.",
@@ -720,6 +733,7 @@ int rdt_metrics_render(const struct rdt_stats *stats, enum rdt_metrics_format fo
 	if (o.f) {
 		for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
 			write_family(&o, &families[i]);
+		rdt_process_metrics_write(o.f, format);
 		if (format == RDT_METRICS_OPENMETRICS)
 			fputs("# EOF\n", o.f);
 		good = !ferror(o.f);

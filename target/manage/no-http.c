@@ -7,7 +7,7 @@
 #include "http.h"
 
 int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
-		 const struct rdt_rpc *rpc, struct rdt_sampler *sampler, struct rdt_http **out)
+		 struct rdt_sampler *sampler, struct rdt_http **out)
 {
 	*out = NULL;
 	return 0;

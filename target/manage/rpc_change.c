@@ -112,6 +112,7 @@ static void drain_over(struct rdt_rpc_drain *d)
 
 	rd_timer_stop(rpc->loop, &d->timer);
 	rpc->drain = NULL;
+	rpc->target->serving = RDT_SERVING;
 	free(d);
 }
 
@@ -159,7 +160,7 @@ static void drain_counted(struct rdt_rpc_call *call, struct rdt_rpc_answer *answ
 	d->commands = reads + writes;
 	if (idle) {
 		drain_over(d);
-		call->rpc->drained = true;
+		t->serving = RDT_DRAINED;
 		rdt_listeners_close(t);
 		rd_notice(t->log, RD_LOG_MAIN, "control: drained: no I/O, and no new connections");
 		rdt_rpc_result(call, json_pack("{s:b, s:f}", "drained", 1, "seconds", waited));
@@ -221,6 +222,7 @@ static void start_drain(struct rdt_rpc_call *call)
 	d->began = rd_loop_now_raw(rpc->loop);
 	d->until = d->began + (uint64_t)timeout * RD_NSEC_PER_SEC;
 	rpc->drain = d;
+	rpc->target->serving = RDT_DRAINING;
 	rdt_reloader_freeze(rpc->env->reloader, true);
 	drain_begin_ana(d);
 	drain_wait(d);

@@ -322,11 +322,13 @@ bool rdt_rpc_refuse_drained(struct rdt_rpc_call *call)
 {
 	struct rdt_rpc *rpc = call->rpc;
 
-	if (!rpc->target->drained && !rpc->drain && !rpc->drained)
+	if (!rpc->target->drained && rpc->target->serving == RDT_SERVING)
 		return false;
 	rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL,
 		      "the target is %s: it takes no changes until it is started again",
-		      rpc->drained && !rpc->target->drained ? "drained" : "being stopped");
+		      rpc->target->serving == RDT_DRAINED && !rpc->target->drained
+			      ? "drained"
+			      : "being stopped");
 	return true;
 }
 

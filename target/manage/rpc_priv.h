@@ -96,7 +96,6 @@ struct rdt_rpc {
 	unsigned int jobs_count;
 	unsigned int jobs_running;
 	struct rdt_rpc_drain *drain;   /* the running drain, or NULL */
-	bool drained;                  /* a drain has completed */
 	struct rdt_rpc_events *events; /* NULL until a client watches events */
 };
 

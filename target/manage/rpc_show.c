@@ -70,11 +70,11 @@ json_t *rdt_show_last_reload(const struct rdt_reloader *r)
 	return o;
 }
 
-const char *rdt_show_state(const struct rdt_target *t, const struct rdt_rpc *rpc)
+const char *rdt_show_state(const struct rdt_target *t)
 {
-	if (t->drained || (rpc && rpc->drain))
+	if (t->drained || t->serving == RDT_DRAINING)
 		return "draining";
-	return rpc && rpc->drained ? "drained" : "serving";
+	return t->serving == RDT_DRAINED ? "drained" : "serving";
 }
 
 static void show_status(struct rdt_rpc_call *call)
@@ -89,7 +89,7 @@ static void show_status(struct rdt_rpc_call *call)
 
 	while ((ss = rdt_subsys_next(t, &at)))
 		controllers += controllers_of(ss);
-	o = json_pack("{s:s, s:s, s:s, s:i, s:s}", "state", rdt_show_state(t, call->rpc), "version",
+	o = json_pack("{s:s, s:s, s:s, s:i, s:s}", "state", rdt_show_state(t), "version",
 		      RDT_VERSION, "config", call->rpc->env->config_path, "pid", (int)getpid(),
 		      "started", time_text(time(NULL) - (time_t)uptime, started));
 	json_object_update_new(

@@ -63,8 +63,8 @@ static inline int64_t rdt_fault_seconds(const struct rdt_noticed *fault)
 	return now > fault->since ? now - fault->since : 0;
 }
 
-/* "serving", "draining" or "drained". @rpc: NULL without a control socket. */
-const char *rdt_show_state(const struct rdt_target *t, const struct rdt_rpc *rpc);
+/* "serving", "draining" or "drained". */
+const char *rdt_show_state(const struct rdt_target *t);
 /* A string of @text, in which bytes that are not UTF-8 became "?": JSON has none, and a host must
  * be listed whatever its name is. Any thread. */
 json_t *rdt_show_text(const char *text);

@@ -508,6 +508,7 @@ static void begin_copy(struct rdt_sampler *s)
 	rd_timer_stop(s->target->loop, &s->timer);
 	s->left = 0;
 	s->stats->started = s->started;
+	s->stats->state = rdt_show_state(s->target);
 	s->stats->reload_good = (int64_t)s->reloader->good_at;
 	s->stats->reload_ok = rdt_reloader_good(s->reloader);
 	copy_target(s->stats, s->target);

@@ -87,6 +87,7 @@ struct rdt_stats_reactor {
 };
 
 struct rdt_stats {
+	const char *state; /* rdt_show_state() */
 	uint64_t uptime_ns;
 	int64_t started;     /* Unix time, in seconds */
 	int64_t reload_good; /* of the last reload of the file without a problem, or the start */

@@ -41,7 +41,6 @@ struct part {
 struct rdt_status {
 	struct rdt_target *target;
 	const struct rdt_reloader *reloader;
-	const struct rdt_rpc *rpc;
 	struct rdt_sampler *sampler;
 	const struct rdt_history *history;
 	struct rdt_stats_ask ask;
@@ -307,9 +306,9 @@ static json_t *head_json(const struct rdt_status *s)
 	return json_pack("{s:i, s:s, s:s, s:i, s:s, s:f, s:s, s:o, s:o, s:o}", "schema",
 			 RDT_STATUS_SCHEMA, "version", RDT_VERSION, "machine", node, "pid",
 			 (int)getpid(), "time", now, "uptime_seconds",
-			 seconds_since(s, t->started_ns), "state", rdt_show_state(t, s->rpc),
-			 "last_reload", rdt_show_last_reload(s->reloader), "listeners",
-			 rdt_show_listeners(t), "stalled", stalled_json(s));
+			 seconds_since(s, t->started_ns), "state", rdt_show_state(t), "last_reload",
+			 rdt_show_last_reload(s->reloader), "listeners", rdt_show_listeners(t),
+			 "stalled", stalled_json(s));
 }
 
 /* On the sampler's thread: with thousands of entries this takes too long for the main loop. */
@@ -334,7 +333,7 @@ static void write_status(struct rdt_stats_ask *ask, const struct rdt_stats *stat
 
 static void judge_health(struct rdt_status *s)
 {
-	const char *state = rdt_show_state(s->target, s->rpc);
+	const char *state = rdt_show_state(s->target);
 
 	s->why[0] = '\0';
 	if (strcmp(state, "serving") != 0)
@@ -472,9 +471,8 @@ void rdt_status_ask(struct rdt_status *s)
 }
 
 int rdt_status_new(struct rdt_target *target, const struct rdt_reloader *reloader,
-		   const struct rdt_rpc *rpc, struct rdt_sampler *sampler,
-		   const struct rdt_history *history, rdt_status_done done, void *arg,
-		   struct rdt_status **out)
+		   struct rdt_sampler *sampler, const struct rdt_history *history,
+		   rdt_status_done done, void *arg, struct rdt_status **out)
 {
 	struct rdt_status *s = calloc(1, sizeof(*s) + target->reactors_count * sizeof(s->parts[0]));
 
@@ -484,7 +482,6 @@ int rdt_status_new(struct rdt_target *target, const struct rdt_reloader *reloade
 	s->target = target;
 	s->parts_count = target->reactors_count;
 	s->reloader = reloader;
-	s->rpc = rpc;
 	s->sampler = sampler;
 	s->history = history;
 	s->done = done;

@@ -15,7 +15,6 @@
 
 struct rdt_history;
 struct rdt_reloader;
-struct rdt_rpc;
 struct rdt_sampler;
 struct rdt_status;
 struct rdt_target;
@@ -29,11 +28,10 @@ struct rdt_target;
  */
 typedef void (*rdt_status_done)(void *arg, char *text, bool healthy, const char *why);
 
-/* @rpc: the control socket, or NULL. The arguments are valid until rdt_status_free(). */
+/* The arguments are valid until rdt_status_free(). */
 int rdt_status_new(struct rdt_target *target, const struct rdt_reloader *reloader,
-		   const struct rdt_rpc *rpc, struct rdt_sampler *sampler,
-		   const struct rdt_history *history, rdt_status_done done, void *arg,
-		   struct rdt_status **out);
+		   struct rdt_sampler *sampler, const struct rdt_history *history,
+		   rdt_status_done done, void *arg, struct rdt_status **out);
 /* Make a document. @done is called once, from the main loop; a call before that changes nothing. */
 void rdt_status_ask(struct rdt_status *status);
 /* Afterwards @done is not called any more. */

@@ -74,6 +74,9 @@ struct rdt_env {
 	struct rdt_state_files *state_files;
 };
 
+/* "drain" of the control socket. SIGTERM is told by @drained of the target. */
+enum rdt_serving { RDT_SERVING, RDT_DRAINING, RDT_DRAINED };
+
 struct rdt_target {
 	struct rdt_config *cfg; /* the configuration at the start; a reference */
 	/* the configuration last applied; a reference; main thread only */
@@ -144,6 +147,7 @@ struct rdt_target {
 	atomic_bool nameless;             /* it was logged that a host without Host NQN connected */
 	/* draining */
 	unsigned int reactors_left;
+	enum rdt_serving serving; /* by the control socket; main thread */
 	void (*drained)(struct rdt_target *target);
 	unsigned int status_left;
 	struct rdt_timing_query *status_times;

@@ -139,7 +139,7 @@ def metrics_come_in_the_format_that_is_asked_for(t, accept, kind):
     t.ok(headers['Content-Type'].startswith(kind), f'Content-Type: {headers["Content-Type"]}')
     t.eq(text.endswith('# EOF\n'), 'openmetrics' in kind, 'the end of OpenMetrics')
     t.match(r'(?m)^rdtarget_\w+\{[^}]*\} \d', text)
-    t.eq(sorted({line.split('{')[0].split(' ')[0][:9] for line in text.splitlines() if not line.startswith('#')}), ['rdtarget_'])
+    t.eq(sorted({line.split('{')[0].split(' ')[0][:9] for line in text.splitlines() if not line.startswith('#')}), ['process_c', 'process_m', 'process_o', 'process_r', 'process_s', 'process_t', 'process_v', 'rdtarget_'])
 
 
 # ---- reload ----

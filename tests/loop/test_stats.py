@@ -2,6 +2,7 @@
 """The counters of namespaces, hosts, listeners and reactors, by stats.get and as metrics."""
 
 import re
+import resource
 import subprocess
 import sys
 
@@ -233,6 +234,30 @@ def each_family_comes_once_with_its_samples(t):
             t.match(rf'^{family}(_bucket|_sum|_count)?(\{{| )', line)
     samples = [line.rsplit(' ', 1)[0] for line in text.splitlines() if not line.startswith('#')]
     t.eq(len(samples), len(set(samples)), 'series')
+
+
+@test
+def the_process_and_its_state_are_in_the_metrics(t):
+    target, path = controlled(t, [memory(t)])
+
+    def state(samples):
+        return {re.search('state="(.*?)"', s)[1] for s, value in samples.items() if s.startswith('rdtarget_state{') and value}
+
+    with Control(path) as c:
+        first = metrics_of(c)
+        t.eq(state(first), {'serving'})
+        t.ok(0 < first['process_resident_memory_bytes'] <= first['process_virtual_memory_bytes'], 'memory')
+        t.eq(first['process_max_fds'], resource.prlimit(target.pid, resource.RLIMIT_NOFILE)[0], 'limit of descriptors')
+        t.eq(first['process_threads'] >= 3, True, 'threads')
+        t.ok(abs(first['process_start_time_seconds'] - first['rdtarget_start_time_seconds']) < 60, 'two times of the start')
+        with Control(path) as other:
+            other.call('info')
+            t.eq(metrics_of(c)['process_open_fds'] - first['process_open_fds'], 1, 'descriptors of one more client')
+        wait_for(lambda: metrics_of(c)['process_cpu_seconds_total'] > first['process_cpu_seconds_total'], 'CPU time')
+        text = c.call('metrics.get', format='openmetrics')['text']
+        t.match(r'(?m)^# TYPE process_cpu_seconds counter\nprocess_cpu_seconds_total [0-9.]+$', text)
+        c.call('drain')
+        t.eq(state(metrics_of(c)), {'drained'})
 
 
 @test

@@ -58,8 +58,7 @@ static void t_http_open(struct t_http *h)
 	t_rpc_open(&h->rpc);
 	h->env = h->rpc.pair.env;
 	t = h->env->t;
-	CU_ASSERT_EQUAL_FATAL(
-		rdt_http_new(t, &h->rpc.reloader, h->rpc.rpc, h->rpc.sampler, &h->http), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_http_new(t, &h->rpc.reloader, h->rpc.sampler, &h->http), 0);
 	t->http = h->http;
 	CU_ASSERT_EQUAL_FATAL(set_http(h, "127.0.0.1", 0, "target-7.example", text), 2);
 	h->port = logged_port(h);
