@@ -101,7 +101,7 @@ static void set_percentiles(struct history_sample *s, const struct history_count
 }
 
 /* What is left of a difference when @seconds still share it: late samples lose nothing. */
-static uint64_t share_of(uint64_t now, uint64_t *then, uint64_t seconds)
+static uint64_t history_share(uint64_t now, uint64_t *then, uint64_t seconds)
 {
 	uint64_t part = (now - *then) / seconds;
 
@@ -113,12 +113,12 @@ static struct history_sample difference(const struct history_sample *now,
 					struct history_sample *then, uint64_t seconds)
 {
 	return (struct history_sample){
-		.reads = share_of(now->reads, &then->reads, seconds),
-		.writes = share_of(now->writes, &then->writes, seconds),
-		.read_bytes = share_of(now->read_bytes, &then->read_bytes, seconds),
-		.written_bytes = share_of(now->written_bytes, &then->written_bytes, seconds),
-		.failed = share_of(now->failed, &then->failed, seconds),
-		.latency_ns = share_of(now->latency_ns, &then->latency_ns, seconds),
+		.reads = history_share(now->reads, &then->reads, seconds),
+		.writes = history_share(now->writes, &then->writes, seconds),
+		.read_bytes = history_share(now->read_bytes, &then->read_bytes, seconds),
+		.written_bytes = history_share(now->written_bytes, &then->written_bytes, seconds),
+		.failed = history_share(now->failed, &then->failed, seconds),
+		.latency_ns = history_share(now->latency_ns, &then->latency_ns, seconds),
 	};
 }
 
