@@ -7,13 +7,12 @@ import random
 import re
 import signal
 import socket
-import struct
 import subprocess
-import threading
 
 import t_auth
 from t_loop import (ADDR, DEADLINE, HOST_NAME, NQN, Failure, Skip, each, main, preloaded, program, requires_disk,
                     requires_engine, requires_native, requires_program, test, wait_for)
+from t_nbdkit import Client, serving
 from t_proxy import Proxy
 
 SIZE = 16 << 20
@@ -278,44 +277,6 @@ def a_read_only_namespace_is_a_read_only_disk(t):
     t.eq(json.loads(nbdkit(t, target.uri(), 'nbdinfo --json "$uri"').text)['exports'][0]['is_read_only'], True, 'is_read_only')
 
 
-class Client:
-    """A client of nbdkit's socket that has gone through the handshake, so that the plugin is open for it."""
-
-    def __init__(self, path):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(DEADLINE)
-        wait_for(lambda: self.sock.connect_ex(path) == 0, 'nbdkit to listen')  # it binds the socket before it listens
-        self.read(18)  # NBDMAGIC, IHAVEOPT, handshake flags
-        # NBD_FLAG_C_FIXED_NEWSTYLE and NO_ZEROES; NBD_OPT_EXPORT_NAME: the default export
-        self.sock.sendall(struct.pack('>I', 3) + b'IHAVEOPT' + struct.pack('>II', 1, 0))
-        self.size, self.flags = struct.unpack('>QH', self.read(10))
-
-    def read(self, n):
-        data = b''
-        while len(data) < n:
-            part = self.sock.recv(n - len(data))
-            if not part:
-                raise Failure('nbdkit closed the connection')
-            data += part
-        return data
-
-    def send_read(self, offset=0, length=512):
-        self.sock.sendall(struct.pack('>IHHQQI', 0x25609513, 0, 0, 1, offset, length))
-
-    def close(self):
-        self.sock.close()
-
-
-def serving(t, *params, env=None):
-    """An nbdkit that runs until it is told to end: the process, and its socket."""
-    path = t.path('nbd.sock')
-    argv = command('', *params)
-    argv = [argv[0], '-f', '-U', path, *argv[3:-2]]
-    proc = t.spawn('nbdkit', argv, env=env)
-    wait_for(lambda: os.path.exists(path) or not proc.running, 'the socket of nbdkit')
-    return proc, path
-
-
 @test
 def a_new_client_is_told_what_the_namespace_is_now(t):
     """While an older client keeps the disk open."""
@@ -332,79 +293,6 @@ def a_new_client_is_told_what_the_namespace_is_now(t):
         wait_for(told, f'a client that is told {"to only read" if protect else "that it may write"}')
     t.eq(first.flags & 2, 0, 'what the first client was told')
     first.close()
-
-
-def read_once(client):
-    client.send_read()
-    client.read(16 + 512)
-
-
-def idle(t, target, client):
-    read_once(client)
-
-
-def waiting_for_a_path(t, target, client):
-    read_once(client)
-    target.kill()
-    client.send_read()
-
-
-def at_a_frozen_target(t, target, client):
-    read_once(client)
-    target.signal(signal.SIGSTOP)
-    t.cleanup(target.signal, signal.SIGCONT)
-    client.send_read()
-
-
-def without_a_path_for_good(t, target, client):
-    read_once(client)
-    target.kill()
-    client.send_read()
-    client.read(16)  # the error, when ctrl-loss-tmo is over
-    client.send_read()
-    client.read(16)
-
-
-@each(*((state.__name__.replace('_', ' '), state) for state in
-        (idle, waiting_for_a_path, at_a_frozen_target, without_a_path_for_good)))
-def nbdkit_ends_on_sigterm(t, state):
-    """With a client that stays until it has its answer. nbdkit does not close its clients then."""
-    target = serve(t)
-    lost = 'ctrl-loss-tmo=1' if state is without_a_path_for_good else 'ctrl-loss-tmo=-1'
-    proc, path = serving(t, target.uri(), lost, 'keep-alive-tmo=1')
-    client = Client(path)
-    state(t, target, client)
-    proc.signal(signal.SIGTERM)
-    if state in (waiting_for_a_path, at_a_frozen_target):
-        client.read(16)
-    client.close()
-    t.eq(proc.wait(), 0, f'exit status of nbdkit\n{proc.text()}')
-    if state is idle:  # the disk was closed, with all that belongs to it, before the plugin was unloaded
-        target.expect(r'shutting-down -> shut-down')
-
-
-@each(('silent', lambda sock: None), ('garbled', lambda sock: sock.sendall(b'MPA ID Rep Frame')))
-def nbdkit_ends_on_sigterm_while_it_connects_to_a_target_that_is(t, answer):
-    def client():
-        try:
-            Client(path)
-        except (Failure, OSError):
-            pass  # nbdkit ends before it has told what the disk is
-
-    with socket.create_server((ADDR, 0)) as listener:
-        listener.settimeout(DEADLINE)
-        proc, path = serving(t, f'nvme+rdma://{ADDR}:{listener.getsockname()[1]}/{NQN}/1')
-        thread = threading.Thread(target=client)
-        thread.start()
-        peer = listener.accept()[0]
-        peer.settimeout(DEADLINE)
-        peer.recv(1)
-        answer(peer)
-        proc.signal(signal.SIGTERM)
-        t.eq(proc.wait(), 0, f'exit status of nbdkit\n{proc.text()}')
-        thread.join()
-        t.match('not connected: the client has gone, or nbdkit ends', proc.text(), 'not a timeout')
-        peer.close()
 
 
 @test
