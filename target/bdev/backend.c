@@ -211,6 +211,14 @@ bool rdt_bdev_noticed(struct rdt_bdev *bdev, struct rdt_noticed *out)
 	struct rdt_bdev *base = rdt_bdev_base(bdev);
 	uint32_t faults = atomic_load(&base->faults);
 
+	if (!faults && atomic_load(&base->cut_off)) {
+		out->kind = "cut-off";
+		out->since = atomic_load(&base->cut_off_since);
+		snprintf(out->text, sizeof(out->text),
+			 "cut off from the cluster: hosts are sent to other paths; check the "
+			 "network to its monitors and OSDs");
+		return true;
+	}
 	if (!faults)
 		return false;
 	out->since = atomic_load(&base->fault_since);

@@ -182,6 +182,10 @@ struct rdt_bdev {
 	atomic_bool changed;
 	/* Backend: the storage belongs to another gateway for now; I/O ends with -ESHUTDOWN. */
 	atomic_bool standby;
+	/* Backend: this gateway does not reach the storage, and another one may take it over. As
+	 * @standby, but what is in flight may end at any time or never. */
+	atomic_bool cut_off;
+	_Atomic int64_t cut_off_since; /* time(2) */
 	/*
 	 * Backend: gateways share a text about the namespace, for example its reservations. It is
 	 * read whenever this gateway gets the storage, which increases @state_seq; I/O ends with
@@ -262,7 +266,7 @@ static inline void rdt_bdev_changed(struct rdt_bdev *base)
  * @base is a backend. */
 static inline bool rdt_bdev_elsewhere(struct rdt_bdev *base)
 {
-	return atomic_load(&base->standby) ||
+	return atomic_load(&base->standby) || atomic_load(&base->cut_off) ||
 	       atomic_load(&base->state_seq) != atomic_load(&base->state_taken);
 }
 /* Was rdt_bdev_changed() called since the last call of this? Main thread. */
@@ -397,9 +401,10 @@ void rdt_bdev_ended_early(struct rdt_bdev *bdev, struct rd_log *log, const char 
 
 /* What was noticed about the storage of a namespace, for people. */
 struct rdt_noticed {
-	const char *kind; /* "ended-early", "sync-failed", or, of its path, "mismatch" */
-	int64_t since;    /* time(2) */
-	char text[512];   /* a sentence without the name of the namespace */
+	/* "ended-early", "sync-failed", "cut-off", or, of its path, "mismatch" */
+	const char *kind;
+	int64_t since;  /* time(2) */
+	char text[512]; /* a sentence without the name of the namespace */
 };
 /* False: nothing was. Any thread; @bdev may be a layer. */
 bool rdt_bdev_noticed(struct rdt_bdev *bdev, struct rdt_noticed *out);

@@ -94,6 +94,7 @@ static void rbd_completed(rbd_completion_t completion, void *arg)
 
 	bio->result = result_of(img, bio, ret);
 	rbd_aio_release(completion);
+	atomic_fetch_add(&img->completed, 1);
 	if (ret == -ESHUTDOWN) {
 		rbd_bio_unknown(bio);
 		rbd_image_lost(img);

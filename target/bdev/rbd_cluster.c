@@ -9,6 +9,7 @@
 
 /* Ceph's own limit for connecting is 300 s; a connection that failed is tried again anyway. */
 #define MOUNT_TIMEOUT "30"
+#define ASK_NS        RD_NSEC_PER_SEC /* between two questions whether it is in reach */
 
 struct rbd_pool {
 	LIST_ENTRY(rbd_pool) link;
@@ -24,7 +25,10 @@ struct rbd_cluster {
 	LIST_HEAD(, rbd_pool) pools; /* guarded by clusters->lock */
 
 	pthread_mutex_t lock;
-	struct rbd_handle *handle; /* shared; NULL: none; guarded by @lock */
+	/* guarded by @lock */
+	struct rbd_handle *handle; /* shared; NULL: none */
+	bool asking;               /* rbd_cluster_ask() */
+	uint64_t asked_ns;
 
 	pthread_mutex_t connecting; /* held while @handle is made */
 };
@@ -354,8 +358,7 @@ void rbd_cluster_put(struct rbd_clusters *clusters, struct rbd_cluster *c, struc
 	free_unused_queue(clusters, q);
 }
 
-void rbd_cluster_keep(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue,
-		      struct rbd_handle *handle)
+static void keep_pool(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue)
 {
 	struct rbd_pool *pool;
 
@@ -364,6 +367,12 @@ void rbd_cluster_keep(struct rbd_clusters *clusters, struct rbd_cluster *c, stru
 		if (pool->queue == queue)
 			pool->images++;
 	pthread_mutex_unlock(&clusters->lock);
+}
+
+void rbd_cluster_keep(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue,
+		      struct rbd_handle *handle)
+{
+	keep_pool(clusters, c, queue);
 	pthread_mutex_lock(&c->lock);
 	handle->refs++;
 	pthread_mutex_unlock(&c->lock);
@@ -374,6 +383,71 @@ void rbd_cluster_release(struct rbd_clusters *clusters, struct rbd_cluster *c,
 {
 	rbd_handle_put(c, &handle, false);
 	rbd_cluster_put(clusters, c, queue);
+}
+
+/* ---- is it in reach? ---- */
+
+struct rbd_question {
+	struct rbd_clusters *clusters;
+	struct rbd_cluster *cluster;
+	struct rbd_queue *queue;
+	struct rbd_handle *handle;
+};
+
+/* On a thread of its own. */
+static void ask_monitor(void *arg)
+{
+	struct rbd_question *q = arg;
+
+	rados_wait_for_latest_osdmap(q->handle->cl);
+	pthread_mutex_lock(&q->cluster->lock);
+	q->cluster->asking = false;
+	pthread_mutex_unlock(&q->cluster->lock);
+	rbd_clusters_kick_cut_off(q->clusters, q->cluster);
+	rbd_cluster_release(q->clusters, q->cluster, q->queue, q->handle);
+	free(q);
+}
+
+void rbd_cluster_ask(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue)
+{
+	uint64_t now = rdt_module_now();
+	struct rbd_question *q;
+	struct rbd_handle *h;
+	bool ask;
+
+	pthread_mutex_lock(&c->lock);
+	h = c->handle;
+	ask = h && !c->asking && now - c->asked_ns >= ASK_NS;
+	if (ask) {
+		c->asking = true;
+		c->asked_ns = now;
+		h->refs++;
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (!ask)
+		return;
+	keep_pool(clusters, c, queue);
+	q = malloc(sizeof(*q));
+	if (q)
+		*q = (struct rbd_question){clusters, c, queue, h};
+	if (q && !rbd_clusters_thread(clusters, ask_monitor, q))
+		return;
+	free(q);
+	pthread_mutex_lock(&c->lock);
+	c->asking = false;
+	pthread_mutex_unlock(&c->lock);
+	rbd_cluster_release(clusters, c, queue, h);
+}
+
+bool rbd_cluster_is_silent(struct rbd_cluster *c)
+{
+	bool silent;
+
+	pthread_mutex_lock(&c->lock);
+	silent = c->asking &&
+		 rdt_module_now() - c->asked_ns >= (c->cfg.takeover - 1) * RD_NSEC_PER_SEC;
+	pthread_mutex_unlock(&c->lock);
+	return silent;
 }
 
 struct rbd_call {
@@ -474,6 +548,17 @@ void rbd_clusters_kick_standby(struct rbd_clusters *all, const struct rbd_cluste
 	LIST_FOREACH (img, &all->images, link)
 		if (img->cluster == cluster && atomic_load(&img->state) == RBD_OPEN &&
 		    atomic_load(&img->bdev.standby))
+			rbd_job_kick(&img->job, 0);
+	pthread_mutex_unlock(&all->lock);
+}
+
+void rbd_clusters_kick_cut_off(struct rbd_clusters *all, const struct rbd_cluster *cluster)
+{
+	struct rbd_image *img;
+
+	pthread_mutex_lock(&all->lock);
+	LIST_FOREACH (img, &all->images, link)
+		if (img->cluster == cluster && atomic_load(&img->bdev.cut_off))
 			rbd_job_kick(&img->job, 0);
 	pthread_mutex_unlock(&all->lock);
 }

@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <uuid/uuid.h>
 
 #define RETRY_NS   UINT64_C(2000000000)
 #define LOOK_NS    UINT64_C(5000000000)
 #define LOCK_NS    UINT64_C(1000000000)
+#define CUT_OFF_NS UINT64_C(2000000000) /* no I/O completes, and no monitor answers for longer */
 #define PROBE_SECS 10u
 
 /* Namespace UUID for the identities of images. Changing it would change what hosts see. */
@@ -262,10 +264,20 @@ void rbd_image_lost(struct rbd_image *img)
 	rbd_job_kick(&img->job, 0);
 }
 
+static void end_cut_off(struct rbd_image *img)
+{
+	pthread_mutex_lock(&img->lock);
+	if (atomic_exchange(&img->bdev.cut_off, false) && img->opened && img->state != RBD_CLOSING)
+		rdt_bdev_changed(&img->bdev);
+	pthread_mutex_unlock(&img->lock);
+}
+
 /* When the job of an open image runs again. */
 static uint64_t look_after(const struct rbd_image *img)
 {
-	return atomic_load(&img->bdev.standby) ? LOCK_NS : LOOK_NS;
+	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
+		return LOOK_NS;
+	return atomic_load(&img->bdev.standby) || atomic_load(&img->inflight) ? LOCK_NS : LOOK_NS;
 }
 
 /* An image that was renamed stays the one that is served. */
@@ -296,6 +308,7 @@ static void try_open(struct rbd_image *img)
 		return;
 	}
 	tell_renamed(img);
+	end_cut_off(img);
 	rbd_image_set_standby(img, img->lock_mode == RDT_RBD_LOCK_EXCLUSIVE);
 	rbd_image_settle_lock(img);
 	pthread_mutex_lock(&img->lock);
@@ -402,12 +415,65 @@ static void look_at_answers(struct rbd_image *img)
 			  spelled);
 }
 
+/* Does no I/O complete? */
+static bool is_stuck(struct rbd_image *img)
+{
+	uint64_t now = rdt_module_now(), completed = atomic_load(&img->completed);
+
+	if (completed != img->looked_at || !atomic_load(&img->inflight) || !img->moved_ns) {
+		img->looked_at = completed;
+		img->moved_ns = now;
+	}
+	return now - img->moved_ns >= CUT_OFF_NS;
+}
+
+/*
+ * Does the cluster not answer this gateway at all, so that another one takes over? @stuck: its I/O
+ * or its job is. The monitors are asked as well: when only a pool hangs, it hangs for the other
+ * gateway, too, and one that was blocked learns of that from them. Also called while the job runs.
+ */
+static void look_whether_cut_off(struct rbd_image *img, bool stuck)
+{
+	char spelled[256];
+
+	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE || !stuck || atomic_load(&img->bdev.standby) ||
+	    !rbd_cluster_is_silent(img->cluster))
+		return;
+	if (!atomic_load(&img->bdev.cut_off)) {
+		atomic_store(&img->bdev.cut_off_since, time(NULL));
+		rd_warn(img->log, RD_LOG_BACKEND,
+			"rbd: image %s: cut off from the cluster: its monitors and OSDs do not "
+			"answer; hosts are sent to other paths",
+			rbd_image_spell(img, spelled, sizeof(spelled)));
+	}
+	pthread_mutex_lock(&img->lock);
+	atomic_store(&img->bdev.cut_off, true);
+	if (img->opened && img->state != RBD_CLOSING)
+		rdt_bdev_changed(&img->bdev); /* also for commands that came at this moment */
+	pthread_mutex_unlock(&img->lock);
+}
+
+/* The image may have been taken over, and the block may have ended since. */
+static void look_whether_in_reach(struct rbd_image *img)
+{
+	char spelled[256];
+
+	if (!atomic_load(&img->bdev.cut_off) || rbd_cluster_is_silent(img->cluster))
+		return;
+	if (!atomic_load(&img->bdev.standby) && !rbd_image_lock_stayed(img))
+		return;
+	end_cut_off(img);
+	rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: the cluster is in reach again",
+		  rbd_image_spell(img, spelled, sizeof(spelled)));
+}
+
 static void idle_read_done(rbd_completion_t completion, void *arg)
 {
 	struct rbd_image *img = arg;
 	ssize_t rc = rbd_aio_get_return_value(completion);
 
 	rbd_aio_release(completion);
+	atomic_fetch_add(&img->completed, 1);
 	atomic_store(&img->idle_since, 0);
 	if (rc == -ESHUTDOWN)
 		rbd_image_lost(img);
@@ -422,12 +488,16 @@ static void idle_read_done(rbd_completion_t completion, void *arg)
  * this path works, while another gateway serves the image. */
 static void read_when_idle(struct rbd_image *img)
 {
+	uint64_t now = rdt_module_now();
 	rbd_completion_t c;
 
-	if (atomic_load(&img->inflight) || rbd_aio_create_completion(img, idle_read_done, &c))
+	if (atomic_load(&img->inflight) || now - img->idle_ns < LOOK_NS)
+		return;
+	img->idle_ns = now;
+	if (rbd_aio_create_completion(img, idle_read_done, &c))
 		return;
 	atomic_fetch_add(&img->inflight, 1);
-	atomic_store(&img->idle_since, rdt_module_now());
+	atomic_store(&img->idle_since, now);
 	if (rbd_aio_read(img->image, 0, sizeof(img->idle_buf), img->idle_buf, c)) {
 		atomic_store(&img->idle_since, 0);
 		rbd_aio_release(c);
@@ -463,6 +533,7 @@ static void image_is_late(struct rbd_job *job)
 	told = !img->opened || !set_late(img, true, job->began_ns);
 	closing = img->state == RBD_CLOSING;
 	pthread_mutex_unlock(&img->lock);
+	look_whether_cut_off(img, true);
 	if (told)
 		return;
 	rd_warn(img->log, RD_LOG_BACKEND,
@@ -486,6 +557,10 @@ static void run_image(struct rbd_job *job)
 	case RBD_OPEN:
 		refresh_size(img);
 		look_at_answers(img);
+		if (img->lock_mode == RDT_RBD_LOCK_EXCLUSIVE && !atomic_load(&img->bdev.standby))
+			rbd_cluster_ask(img->clusters, img->cluster, img->job.queue);
+		look_whether_cut_off(img, is_stuck(img));
+		look_whether_in_reach(img);
 		rbd_shared_run(img);
 		rbd_image_settle_lock(img);
 		read_when_idle(img);

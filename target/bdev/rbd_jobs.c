@@ -12,6 +12,7 @@
 #define WORKERS_MAX 16u
 #define STUCK_NS    UINT64_C(1000000000)
 #define LATE_NS     UINT64_C(5000000000) /* when it is said that a job has not ended */
+#define LATE_AGAIN  UINT64_C(1000000000)
 
 TAILQ_HEAD(rbd_job_list, rbd_job);
 
@@ -56,8 +57,8 @@ static void run_rbd_job(struct rbd_queue *q, struct rbd_job *job)
 	TAILQ_INSERT_TAIL(&q->running, job, running_link);
 	job->queued = false;
 	job->running = true;
-	job->late = false;
 	job->began_ns = q->moved_ns = rdt_module_now();
+	job->late_ns = job->began_ns + LATE_NS;
 	q->count++;
 	start_worker(q); /* without another thread the jobs only run more slowly */
 	pthread_mutex_unlock(&q->lock);
@@ -97,14 +98,12 @@ static void tell_late_jobs(struct rbd_queue *q, uint64_t *due)
 	struct rbd_job *job;
 
 	TAILQ_FOREACH (job, &q->running, running_link) {
-		if (job->late)
-			continue;
-		if (now - job->began_ns >= LATE_NS) {
-			job->late = true;
+		if (now >= job->late_ns) {
+			job->late_ns = now + LATE_AGAIN;
 			job->tell_late(job);
-		} else if (job->began_ns + LATE_NS < *due) {
-			*due = job->began_ns + LATE_NS;
 		}
+		if (job->late_ns < *due)
+			*due = job->late_ns;
 	}
 }
 

@@ -240,7 +240,7 @@ static enum rdt_claim claim_now(struct rbd_image *img)
 
 /* Does the image that is served have its lock still? When another client has broken it, the image
  * is lost, also when Ceph does not block this gateway any more: it was stopped for so long. */
-static bool lock_stayed(struct rbd_image *img)
+bool rbd_image_lock_stayed(struct rbd_image *img)
 {
 	int owner = 0, rc = rbd_is_exclusive_lock_owner(img->image, &owner);
 
@@ -254,7 +254,7 @@ static void take_again(struct rbd_image *img)
 {
 	char spelled[256];
 
-	if (!lock_stayed(img))
+	if (!rbd_image_lock_stayed(img))
 		return;
 	end_take(img);
 	rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: its lock is held here already",
@@ -472,6 +472,6 @@ void rbd_image_settle_lock(struct rbd_image *img)
 	} else if (claim == RDT_CLAIM_TAKE) {
 		take_again(img);
 	} else if (doubted) {
-		lock_stayed(img);
+		rbd_image_lock_stayed(img);
 	}
 }

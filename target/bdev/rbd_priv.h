@@ -64,6 +64,16 @@ int rbd_cluster_connect(struct rbd_cluster *c, unsigned int timeout_s, struct rb
  * one closes it, which may wait for the network. */
 void rbd_handle_put(struct rbd_cluster *c, struct rbd_handle **handle, bool dead);
 
+/*
+ * Is the cluster in reach? Asks a monitor in the background, unless a question is in flight. When
+ * the answer comes the connection has the newest map of OSDs, so I/O of a client that is blocked
+ * has ended, and the jobs of images that were cut off run.
+ */
+void rbd_cluster_ask(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue);
+/* Has the question in flight no answer for so long that other gateways may take over? Any thread;
+ * takes no lock but that of @c. */
+bool rbd_cluster_is_silent(struct rbd_cluster *c);
+
 /* One user more of both, until rbd_cluster_release(). The caller is an image that uses them. */
 void rbd_cluster_keep(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue,
 		      struct rbd_handle *handle);
@@ -78,16 +88,16 @@ int rbd_clusters_thread(struct rbd_clusters *clusters, void (*fn)(void *arg), vo
 /* Work of an object on a worker thread. Embedded in it; one run at a time. */
 struct rbd_job {
 	void (*run)(struct rbd_job *job); /* calls rbd_job_ran() last */
-	/* The run has not ended for some seconds; once for each run. Another thread, the queue is
-	 * locked. */
+	/* The run has not ended for some seconds; then once in a second. Another thread, the queue
+	 * is locked. */
 	void (*tell_late)(struct rbd_job *job);
 	struct rbd_queue *queue;
 	/* guarded by the queue */
 	uint64_t due; /* ns, CLOCK_MONOTONIC */
 	uint64_t began_ns;
+	uint64_t late_ns; /* when tell_late() is due */
 	bool queued;
 	bool running;
-	bool late; /* it was told */
 	TAILQ_ENTRY(rbd_job) link;
 	TAILQ_ENTRY(rbd_job) running_link;
 };
@@ -141,8 +151,9 @@ struct rbd_image {
 	_Atomic uint64_t claimed_ns;  /* when it was set; stored before it */
 	atomic_bool lock_doubted;     /* librbd refused a write for want of the lock */
 	_Atomic enum rbd_state state; /* changed under @lock */
-	atomic_uint inflight;         /* I/Os in librbd, and submits that run */
-	_Atomic uint64_t idle_since;  /* read_when_idle(): when it began; 0: none is in flight */
+	_Atomic uint64_t completed;
+	atomic_uint inflight;        /* I/Os in librbd, and submits that run */
+	_Atomic uint64_t idle_since; /* read_when_idle(): when it began; 0: none is in flight */
 	/* Number of changes of the image; number of changes after which its size was read. */
 	_Atomic uint32_t changes, changes_read;
 
@@ -174,6 +185,9 @@ struct rbd_image {
 	bool watched;
 	int said_err; /* the failure of opening that was logged */
 	bool said_renamed;
+	uint64_t looked_at; /* @completed at the last look */
+	uint64_t moved_ns;  /* when it had changed */
+	uint64_t idle_ns;   /* the last read of read_when_idle() */
 	enum rbd_lock_said lock_said;
 	struct rbd_peers *peers; /* NULL: no "lock: exclusive", or not possible */
 	int said_peers_err;
@@ -262,9 +276,13 @@ void rbd_shared_write(struct rbd_image *img, struct rdt_bdev_state_job *job);
 
 /* Takes or gives up the lock as the image's claim says. The image's job only. */
 void rbd_image_settle_lock(struct rbd_image *img);
+/* Does the image that is served have its lock still? Otherwise it is lost. The image's job only. */
+bool rbd_image_lock_stayed(struct rbd_image *img);
 
-/* Runs the jobs of the images of @cluster that are open without their lock. Any thread. */
+/* Runs the jobs of the images of @cluster that are open without their lock, or of those that are
+ * cut off. Any thread. */
 void rbd_clusters_kick_standby(struct rbd_clusters *clusters, const struct rbd_cluster *cluster);
+void rbd_clusters_kick_cut_off(struct rbd_clusters *clusters, const struct rbd_cluster *cluster);
 
 /* ---- backend_rbd.c ---- */
 

@@ -628,8 +628,8 @@ static const struct metrics_family families[] = {
 	 "1 while its storage cannot be opened: hosts do not see it; rdctl ns says why.",
 	 write_ns_failed},
 	{"namespace_fault", KIND_GAUGE,
-	 "1 while data of its storage is lost or may be, or its path names another file than is "
-	 "open; rdctl ns says more.",
+	 "1 while data of its storage is lost or may be, its path names another file than is open, "
+	 "or its cluster is not in reach; rdctl ns says more.",
 	 write_ns_fault},
 	{"namespace_stalled_seconds", KIND_GAUGE,
 	 "For how long the storage of the namespace has not answered; 0: it answers.",

@@ -12,6 +12,7 @@
 #include "target/bdev/backend.h"
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/ana.h"
+#include "target/nvmf/cut_off.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/resv.h"
 #include "target/nvmf/subsys.h"
@@ -67,6 +68,7 @@ static void backends_changed(struct rd_msg *msg)
 			rdt_resv_follow(ns);
 	}
 	rdt_opening_standby(t);
+	rdt_cut_off_look(t);
 }
 
 void rdt_opening_standby(struct rdt_target *t)

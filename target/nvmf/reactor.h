@@ -16,6 +16,7 @@
 #include "io_stats.h"
 #include "pool.h"
 #include "qpair_walk.h"
+#include "cut_off.h"
 #include "stall.h"
 #include "req_latency.h"
 #include "stallers.h"
@@ -113,6 +114,7 @@ struct rdt_reactor {
 	struct rdt_qpair_walks walks; /* the first one runs, the others wait for it */
 	struct rd_defer walk_slice;   /* its next slice, while there are walks */
 	struct rdt_stall stall;
+	struct rdt_cut_off cut_off;
 	bool draining;
 	bool drained_sent;
 	struct rd_msg drain_msg;   /* main -> reactor: finish commands, then close */

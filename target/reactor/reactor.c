@@ -228,6 +228,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	rdt_fence_init(r);
 	rdt_beat_init(r);
 	rdt_stall_init(r);
+	rdt_cut_off_init(r);
 	r->drain_msg.fn = drain_msg;
 	r->abandon_msg.fn = abandon_msg;
 	r->drained_msg.fn = reactor_drained_msg;

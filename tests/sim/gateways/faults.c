@@ -149,6 +149,8 @@ static void gateways_suffer(struct faults *f, enum gateway_fault kind)
 	rd_sim_tell(w->sim, "fault: %s, gateway %u", fault_names[kind], number);
 	if (kind != GW_POOL)
 		all->fault_at = rd_sim_now(w->sim);
+	if (kind <= GW_HOSTS || kind == GW_THREAD)
+		gateways_disturb_hosts(all, HOLD_MAX);
 	switch (kind) {
 	case GW_LINK:
 		fault_break_link(w, RD_SIM_CUT, 0);

@@ -54,6 +54,9 @@ struct gateways {
 	/* When it was possible last that somebody took that for the size of the image. */
 	uint64_t size_at[CLUSTER_IMAGES][CLUSTER_SIZES];
 	uint64_t fault_at; /* the last fault but for pools that hang */
+	/* Since when the gateway serves the image, and is well, and no fault has disturbed the ways
+	 * to hosts; 0: it does not. */
+	uint64_t good_since[GATEWAYS][CLUSTER_IMAGES];
 	bool ending;
 };
 
@@ -94,6 +97,8 @@ bool gateway_unfenced(const struct gateway *gw, unsigned int image);
 void gateway_judge(struct gateway *gw);
 /* The gateway has not @done in time what it does at its end. */
 void gateway_judge_end(const struct gateway *gw, const char *done);
+/* For so long, the ways to hosts, or hosts themselves, may not work. */
+void gateways_disturb_hosts(struct gateways *all, uint64_t ns);
 /* See world->judge. */
 void gateways_judge_answer(struct world *w, unsigned int image, uint64_t begin,
 			   const struct rdinit_completion *comp);

@@ -2,9 +2,13 @@
 /* What two gateways must do: invariants of their own. */
 #include "gateways.h"
 
+#include <errno.h>
+
 #include "nvmf/wire.h"
 
 #define CEPH_DECIDES  (30 * RD_NSEC_PER_SEC)
+#define NOT_GIVEN_UP  (3 * RD_NSEC_PER_SEC)  /* no command, while a gateway serves for so long */
+#define HOSTS_GO_ON   (15 * RD_NSEC_PER_SEC) /* a command, by the gateway that serves */
 #define UNDISTURBED   (1 * RD_NSEC_PER_SEC)  /* a command, at most */
 #define SETTLED       (10 * RD_NSEC_PER_SEC) /* hosts have found the gateway that serves */
 #define SERVES_WITHIN (20 * RD_NSEC_PER_SEC) /* after the last fault */
@@ -181,9 +185,56 @@ static void judge_replaced(const struct gateway *gw)
 	}
 }
 
+/* ---- hosts ---- */
+
+void gateways_disturb_hosts(struct gateways *all, uint64_t ns)
+{
+	uint64_t until = rd_sim_now(all->w->sim) + ns;
+
+	for (unsigned int g = 0; g < GATEWAYS; g++)
+		for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+			all->good_since[g][i] = later_of(all->good_since[g][i], until);
+}
+
+static void note_whether_good(struct gateway *gw)
+{
+	uint64_t now = rd_sim_now(gw->all->w->sim);
+
+	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++) {
+		uint64_t *since = &gw->all->good_since[gw->number][i];
+		unsigned int pool = gw->all->cluster->images[i].pool;
+
+		if (!serves_with_lock(gw, i) || gateway_well_since(gw, pool) == now)
+			*since = later_of(*since, now);
+	}
+}
+
+/* A command ends, or goes by the path that works, soon after there is one. */
+static void judge_served(struct world *w, unsigned int image, uint64_t begin,
+			 const struct rdinit_completion *comp)
+{
+	const struct gateways *all = w->gateways;
+	uint64_t now = rd_sim_now(w->sim);
+	uint64_t within = comp->err == -ETIMEDOUT ? NOT_GIVEN_UP : HOSTS_GO_ON;
+
+	for (unsigned int g = 0; g < GATEWAYS; g++) {
+		uint64_t since = later_of(all->good_since[g][image], begin);
+
+		if (now > since + within)
+			world_fail(
+				w,
+				"a command of the image %u ended with %d after %llu ms, although "
+				"gateway %u has served it for %llu ms",
+				image + 1, comp->err,
+				(unsigned long long)((now - begin) / RD_NSEC_PER_MSEC), g,
+				(unsigned long long)((now - since) / RD_NSEC_PER_MSEC));
+	}
+}
+
 void gateway_judge(struct gateway *gw)
 {
 	note_whether_well(gw);
+	note_whether_good(gw);
 	for (unsigned int i = 0; i < gw->all->cluster->images_count; i++)
 		look_whether_served(gw->all, i);
 	gateways_judge_sizes(gw->all);
@@ -225,6 +276,7 @@ void gateways_judge_answer(struct world *w, unsigned int image, uint64_t begin,
 	unsigned int sct = comp->status >> 8 & 7, sc = comp->status & 0xff;
 
 	judge_pools(w, image, begin, comp);
+	judge_served(w, image, begin, comp);
 	if (comp->err != -EIO || (sct == NVME_SCT_MEDIA && sc == NVME_SC_COMPARE_FAILED))
 		return;
 	if (sct == NVME_SCT_MEDIA || (sct == NVME_SCT_GENERIC && sc == NVME_SC_INTERNAL))

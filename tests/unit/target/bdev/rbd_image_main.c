@@ -19,11 +19,15 @@ static struct {
 	void *changed_arg;
 	unsigned int opens, opens_by_id, finished, unknown;
 	int result; /* of the write that ended last */
+	uint64_t later;
+	bool silent;    /* the monitors do not answer */
+	bool lost_lock; /* another gateway has taken the lock */
+	unsigned int asked;
 } fake;
 
 uint64_t rdt_module_now(void)
 {
-	return RD_NSEC_PER_SEC;
+	return RD_NSEC_PER_SEC + fake.later;
 }
 
 int rados_ioctx_create(rados_t cluster, const char *pool, rados_ioctx_t *io)
@@ -165,6 +169,16 @@ void rbd_handle_put(struct rbd_cluster *c, struct rbd_handle **h, bool dead)
 	*h = NULL;
 }
 
+void rbd_cluster_ask(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue)
+{
+	fake.asked++;
+}
+
+bool rbd_cluster_is_silent(struct rbd_cluster *c)
+{
+	return fake.silent;
+}
+
 void rbd_clusters_add(struct rbd_clusters *clusters, struct rbd_image *img)
 {
 }
@@ -202,6 +216,13 @@ void rbd_shared_run(struct rbd_image *img)
 
 void rbd_image_settle_lock(struct rbd_image *img)
 {
+}
+
+bool rbd_image_lock_stayed(struct rbd_image *img)
+{
+	if (fake.lost_lock)
+		rbd_image_lost(img);
+	return !fake.lost_lock;
 }
 
 void rbd_bdev_init(struct rdt_bdev *bdev)
@@ -333,11 +354,102 @@ static void test_lost_with_lock(void)
 	close_opened(img);
 }
 
+/* ---- the cluster is not in reach ---- */
+
+static struct rbd_image *open_with_lock(struct rdt_bio *bio)
+{
+	struct rbd_image *img = open_with_write(bio);
+
+	img->job.run(&img->job);
+	img->lock_mode = RDT_RBD_LOCK_EXCLUSIVE;
+	atomic_fetch_add(&img->inflight, 1);
+	img->job.run(&img->job);
+	return img;
+}
+
+static void close_with_lock(struct rbd_image *img)
+{
+	rbd_image_put_io(img);
+	close_opened(img);
+}
+
+static void test_cut_off(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_lock(&bio);
+
+	CU_ASSERT_TRUE(fake.asked > 0);
+	fake.silent = true;
+	img->job.run(&img->job);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.cut_off)); /* I/O completes, or has just begun */
+	fake.later = 10 * RD_NSEC_PER_SEC;
+	img->job.run(&img->job);
+	CU_ASSERT_TRUE(atomic_load(&img->bdev.cut_off));
+	CU_ASSERT_TRUE(rdt_bdev_elsewhere(&img->bdev));
+	fake.silent = false;
+	img->job.run(&img->job);
+	CU_ASSERT_FALSE(rdt_bdev_elsewhere(&img->bdev));
+	close_with_lock(img);
+}
+
+/* A part of the cluster hangs, also for the other gateway. */
+static void test_not_cut_off(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_lock(&bio);
+
+	fake.later = 10 * RD_NSEC_PER_SEC;
+	img->job.run(&img->job);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.cut_off));
+	fake.silent = true;
+	rbd_image_set_standby(img, true); /* it does not serve the image */
+	img->job.run(&img->job);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.cut_off));
+	close_with_lock(img);
+}
+
+/* Its job waits for the cluster, for example to store reservations. */
+static void test_cut_off_in_job(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_lock(&bio);
+
+	fake.silent = true;
+	img->job.tell_late(&img->job);
+	CU_ASSERT_TRUE(atomic_load(&img->bdev.cut_off));
+	close_with_lock(img);
+}
+
+/* Another gateway has the lock: it is not served until it is open again. */
+static void test_cut_off_and_taken(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_lock(&bio);
+
+	fake.silent = true;
+	img->job.tell_late(&img->job);
+	fake.silent = false;
+	fake.lost_lock = true;
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(atomic_load(&img->state), RBD_LOST);
+	CU_ASSERT_TRUE(rdt_bdev_elsewhere(&img->bdev));
+	rbd_image_put_io(img);
+	img->job.run(&img->job);
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(atomic_load(&img->state), RBD_OPEN);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.cut_off));
+	close_opened(img);
+}
+
 static const struct t_case rbd_image_cases[] = {
 	{"a write that waits for the size ends when it can be read", test_size_read},
 	{"a write that was clipped at the new end of the image fails", test_clipped},
 	{"a write that waits for the size ends when the connection is blocked", test_blocked},
 	{"an image is opened again by its ID, also after a failed attempt", test_opened_again},
+	{"an image is cut off when neither I/O nor monitors answer", test_cut_off},
+	{"an image is not cut off while monitors answer, or without its lock", test_not_cut_off},
+	{"an image of which the job waits is cut off", test_cut_off_in_job},
+	{"an image that was cut off and taken over is opened again", test_cut_off_and_taken},
 	{"an image whose connection is lost stays on standby", test_lost_with_lock},
 	{NULL, NULL},
 };
