@@ -59,7 +59,9 @@
  * TIMEOUTS. When a command is not answered within its time limit, the library sends Abort for it.
  * When it is not answered within the same time again (10 s at most), the library resets the path:
  * the commands on it are treated as above. Other paths are not touched. A command that ran into
- * its time limit three times ends with -ETIMEDOUT.
+ * its time limit three times ends with -ETIMEDOUT. A path that has answered no command at all while
+ * one ran into its limit is avoided for a minute while another one is usable, and the limit does
+ * not count then: it is the path that does not work.
  */
 #ifndef RDINIT_DEV_H
 #define RDINIT_DEV_H

@@ -265,6 +265,10 @@ struct rdi_chan_path {
 	/* Commands sent and commands completed; written by the channel's thread, read by the
 	 * device's. */
 	_Atomic uint32_t n_sent, n_answered;
+	/* rdi_wait_blame(): it has not answered a command since @n_answered was @silent_answered,
+	 * and is not preferred until then. Kept when it is connected again. */
+	uint64_t silent_until;
+	uint32_t silent_answered;
 	struct rd_defer sweep; /* frees qp after its callbacks have returned */
 };
 
@@ -282,6 +286,7 @@ struct rdi_io {
 	uint32_t nblocks;
 	uint32_t rest; /* blocks behind them that the next part is about */
 	uint32_t timeout_ms;
+	uint32_t answered;   /* n_answered of its path when it was sent */
 	uint32_t refused_ms; /* sum of the delays after ANA statuses */
 	uint8_t op;          /* enum rdinit_dev_op */
 	uint8_t flags;       /* as in struct rdinit_dev_io */
@@ -378,6 +383,9 @@ bool rdi_io_overdue(struct rdi_queue *q, struct rdi_req *req);
 void rdi_wait_add(struct rdi_io *io);
 /* The path by which @io can be sent now; NULL: it has to wait. */
 struct rdi_chan_path *rdi_wait_path(struct rdi_io *io);
+/* @io has run into its time limit. Is that its path's fault: it has answered no command since, and
+ * another one is usable? Such a path is not preferred for a minute, or until it answers. */
+bool rdi_wait_blame(struct rdi_io *io);
 void rdi_wait_pump(struct rd_defer *defer);
 void rdi_wait_tick(struct rd_timer *timer);
 

@@ -604,6 +604,7 @@ int rdi_io_send(struct rdi_chan_path *cp, struct rdi_io *io)
 	if (!is_plain_rw(io))
 		note_cids(io, &cp->qp->q);
 	io->cp = cp;
+	io->answered = atomic_load_explicit(&cp->n_answered, memory_order_relaxed);
 	count_command(&cp->n_sent);
 	return 0;
 }
@@ -640,7 +641,8 @@ bool rdi_io_overdue(struct rdi_queue *q, struct rdi_req *req)
 	/* Both halves of a pair exceed their limit at the same time; each gets an Abort. */
 	if (io->aborts >= (io->op == RDINIT_DEV_COMPARE_WRITE ? 2 : 1))
 		return false;
-	io->limits += io->aborts == 0;
+	if (io->aborts == 0 && !rdi_wait_blame(io))
+		io->limits++;
 	send_abort(io, req->cid);
 	if (wait > ABORT_WAIT_NS)
 		wait = ABORT_WAIT_NS;

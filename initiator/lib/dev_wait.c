@@ -9,6 +9,7 @@
 
 #include "dev.h"
 
+#define SILENT_NS     (60 * RD_NSEC_PER_SEC) /* then it is tried again */
 #define TICK_NS       (5 * RD_NSEC_PER_MSEC)
 #define TICK_ALONE_NS (50 * RD_NSEC_PER_MSEC) /* without a usable path; a message announces one */
 
@@ -19,6 +20,43 @@ void rdi_wait_add(struct rdi_io *io)
 	io->cp = NULL;
 	TAILQ_INSERT_TAIL(&chan->waiting, io, link);
 	rd_defer(chan->h.loop, &chan->pump, RD_DEFER_WORK);
+}
+
+static uint32_t answered(const struct rdi_chan_path *cp)
+{
+	return atomic_load_explicit(&cp->n_answered, memory_order_relaxed);
+}
+
+static bool is_silent(const struct rdi_chan_path *cp)
+{
+	return cp->silent_until && answered(cp) == cp->silent_answered &&
+	       rd_loop_now(cp->chan->h.loop) < cp->silent_until;
+}
+
+/* Is there another path that can take commands, and has not been silent? */
+static bool another_answers(const struct rdi_chan_path *cp)
+{
+	const struct rdinit_dev_chan *chan = cp->chan;
+	unsigned int i;
+
+	for (i = 0; i < chan->n_paths; i++) {
+		const struct rdi_chan_path *other = &chan->paths[i];
+
+		if (other != cp && other->up && rdi_path_usable(other->path) && !is_silent(other))
+			return true;
+	}
+	return false;
+}
+
+bool rdi_wait_blame(struct rdi_io *io)
+{
+	struct rdi_chan_path *cp = io->cp;
+
+	if (answered(cp) != io->answered)
+		return false;
+	cp->silent_answered = io->answered;
+	cp->silent_until = rd_loop_now_raw(cp->chan->h.loop) + SILENT_NS;
+	return another_answers(cp);
 }
 
 static struct rdi_chan_path *choose_path(struct rdinit_dev_chan *chan)
@@ -33,6 +71,7 @@ static struct rdi_chan_path *choose_path(struct rdinit_dev_chan *chan)
 		views[i].live = cp->up && atomic_load(&cp->path->live_epoch) == cp->epoch;
 		views[i].ana = atomic_load(&cp->path->ana);
 		views[i].inflight = cp->up ? cp->qp->q.inflight : 0;
+		views[i].silent = is_silent(cp);
 		/* A full queue counts as an unusable path here; the policy chooses among the
 		 * others. */
 		if (views[i].live && rdi_queue_check(&cp->qp->q, 0, 1))
@@ -55,6 +94,8 @@ static struct rdi_chan_path *resend_path(struct rdi_io *io, uint64_t now)
 
 	if (now >= guard->safe_at)
 		return choose_path(chan);
+	if (is_silent(cp) && another_answers(cp))
+		return NULL;
 	/* After a reconnect the target's stale-write fence blocks the commands of the old
 	 * association. */
 	if (cp->up && cp->epoch > guard->epoch && cp->epoch == atomic_load(&cp->path->live_epoch) &&

@@ -15,8 +15,10 @@ static unsigned int rank(const struct rdi_path_view *p)
 	if (!p->live)
 		return 0;
 	if (p->ana == NVME_ANA_STATE_OPTIMIZED)
-		return 2;
-	return p->ana == NVME_ANA_STATE_NONOPTIMIZED;
+		return p->silent ? 2 : 4;
+	if (p->ana == NVME_ANA_STATE_NONOPTIMIZED)
+		return p->silent ? 1 : 3;
+	return 0;
 }
 
 int rdi_path_choose(enum rdi_policy policy, const struct rdi_path_view *paths, unsigned int n,

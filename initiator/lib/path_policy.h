@@ -18,10 +18,12 @@ struct rdi_path_view {
 	bool live;   /* its connections are up */
 	uint8_t ana; /* enum nvme_ana_state of the namespace */
 	unsigned int inflight;
+	bool silent; /* it has answered no command lately */
 };
 
 /*
- * Chooses among @n paths: optimized before non-optimized; paths in other ANA states are not used.
+ * Chooses among @n paths: those that answer before those that are silent, then optimized before
+ * non-optimized; paths in other ANA states are not used.
  * @last: the previous result, or -1. Returns the index, or -1 when no path can be used.
  */
 int rdi_path_choose(enum rdi_policy policy, const struct rdi_path_view *paths, unsigned int n,

@@ -36,7 +36,7 @@ MUTANTS = (
     ('a gateway is blocked again for each of its images', 'target/bdev/rbd_lock.c', 'return blocked && block_lasts(img, owner);',
      'return false;'),
     ('a gateway waits for the lock that its former connection has', 'target/bdev/rbd_lock.c', '!owner[0] || break_own(img))',
-     '!owner[0])', 'block,pool,age'),
+     '!owner[0])', 'block,age,pool,unblock'),
     ('a gateway that is cut off from the cluster says that it serves', 'target/bdev/rbd_image.c',
      '\tatomic_store(&img->bdev.cut_off, true);', '', 'off'),
     ('a gateway that gets the lock does not read the reservations', 'target/bdev/rbd_lock.c', '\trc = rbd_shared_load(img);', '\trc = 0;'),

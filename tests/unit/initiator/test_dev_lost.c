@@ -550,6 +550,69 @@ static void three_time_limits_are_enough(void)
 	CU_ASSERT_EQUAL(d.lost, 3);
 }
 
+/* The command goes to another path each time its own one is silent, and no limit counts. */
+static void a_limit_on_a_silent_path_counts_against_the_path(void)
+{
+	T_DEV(d);
+	struct t_done done = {0};
+	unsigned char buf[512];
+	unsigned int i, before;
+
+	d.opts.io_timeout_ms = 1000;
+	open_paths(&d, 2);
+	silent = 1u << 1;
+	for (i = 0; n_arrived == 0 || arrived[n_arrived - 1].path != 1; i++) {
+		CU_ASSERT_EQUAL_FATAL(rdinit_dev_read_async(d.chan, 1, 1, buf, 0, t_done_fn, &done),
+				      0);
+		t_dev_settle(&d);
+	}
+	t_dev_pass(&d, 4000);
+	CU_ASSERT_EQUAL(done.calls, i);
+	CU_ASSERT_EQUAL(done.err, 0);
+	/* It is live again, and not used. */
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
+	before = n_arrived;
+	for (i = 0; i < 4; i++) {
+		CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 1, 1, buf, 0, t_done_fn, &done), 0);
+		t_dev_settle(&d);
+	}
+	CU_ASSERT_EQUAL_FATAL(n_arrived, before + 4);
+	for (i = before; i < n_arrived; i++)
+		CU_ASSERT_EQUAL(arrived[i].path, 2);
+	/* A minute later it gets commands again, and answers. */
+	silent = 0;
+	t_dev_pass(&d, 61000);
+	before = n_arrived;
+	for (i = 0; i < 4; i++) {
+		CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 1, 1, buf, 0, t_done_fn, &done), 0);
+		t_dev_settle(&d);
+	}
+	CU_ASSERT_TRUE(arrived[before].path == 1 || arrived[before + 1].path == 1);
+}
+
+/* A lost write goes by the path that answers, although the other one is connected again. */
+static void a_lost_write_is_not_sent_by_a_silent_path(void)
+{
+	T_DEV(d);
+	struct t_done done = {0};
+	unsigned char buf[512] = {9};
+	unsigned int i;
+
+	d.opts.io_timeout_ms = 1000;
+	open_paths(&d, 2);
+	silent = 1u << 1;
+	for (i = 0; n_arrived == 0 || arrived[n_arrived - 1].path != 1; i++) {
+		CU_ASSERT_EQUAL_FATAL(
+			rdinit_dev_write_async(d.chan, 1, 1, buf, 0, t_done_fn, &done), 0);
+		t_dev_settle(&d);
+	}
+	t_dev_pass(&d, 30000);
+	CU_ASSERT_EQUAL(done.calls, i);
+	CU_ASSERT_EQUAL(done.err, 0);
+	CU_ASSERT_EQUAL(arrived[n_arrived - 1].path, 2);
+	CU_ASSERT_EQUAL(d.lost, 1);
+}
+
 static void a_command_has_a_time_limit_of_its_own(void)
 {
 	T_DEV(d);
@@ -883,6 +946,9 @@ const struct t_case t_dev_lost_cases[] = {
 	{"a late command is aborted, then its path is reset",
 	 a_late_command_is_aborted_then_its_path_is_reset},
 	{"three time limits are enough", three_time_limits_are_enough},
+	{"a limit on a silent path counts against the path",
+	 a_limit_on_a_silent_path_counts_against_the_path},
+	{"a lost write is not sent by a silent path", a_lost_write_is_not_sent_by_a_silent_path},
 	{"a command has a time limit of its own", a_command_has_a_time_limit_of_its_own},
 	{"a late command of the library itself ends the queue",
 	 a_late_command_of_the_library_itself_ends_the_queue},

@@ -220,6 +220,20 @@ static void queue_depth(void)
 	CU_ASSERT_EQUAL(rdi_path_choose(RDI_POLICY_QUEUE_DEPTH, p, 4, 1), 0);
 }
 
+/* A path that connects and answers no command. */
+static void silent_paths(void)
+{
+	struct rdi_path_view p[] = {{true, OPT, 0, true}, {true, NON, 5}, {true, NON, 9, true}};
+	int policy;
+
+	for (policy = RDI_POLICY_ROUND_ROBIN; policy <= RDI_POLICY_FAILOVER; policy++) {
+		p[1].live = true;
+		CU_ASSERT_EQUAL(rdi_path_choose((enum rdi_policy)policy, p, 3, 0), 1);
+		p[1].live = false; /* better than none */
+		CU_ASSERT_EQUAL(rdi_path_choose((enum rdi_policy)policy, p, 3, 0), 0);
+	}
+}
+
 static void failover(void)
 {
 	struct rdi_path_view p[] = {{true, OPT, 0}, {true, NON, 0}, {true, NON, 0}};
@@ -286,6 +300,7 @@ const struct t_case t_paths_cases[] = {
 	{"round robin goes round the optimized paths", round_robin},
 	{"queue depth takes the path with the fewest commands in flight", queue_depth},
 	{"failover stays, and returns to the optimized path", failover},
+	{"a path that answers is preferred to one that is silent", silent_paths},
 	{"identifiers are taken from a descriptor list", identity_list},
 	{"identifiers decide whether two paths have the same namespace", identity},
 	{NULL, NULL},
