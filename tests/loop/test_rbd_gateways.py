@@ -11,7 +11,7 @@ from t_ceph import POOL, cluster
 from t_dev import Device
 from t_loop import main, test, wait_for
 from t_owner import CONFLICT, CPTPL_PERSIST, EA, PREEMPT, REPORT, WE, Owner
-from t_rbd import configured, control, serve
+from t_rbd import CutOff, configured, control, serve
 from t_serving import host
 
 INACCESSIBLE = 0x302
@@ -269,6 +269,47 @@ def a_stalled_cluster_is_no_dead_gateway(t):
         pair[0].expect(r'(its storage|the cluster) answers again', since=since)
         dev.goes_on()
     t.ok('was broken' not in pair[1].text(), 'a living gateway lost its lock')
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def a_gateway_that_is_cut_off_from_the_cluster_sends_its_hosts_to_the_other(t):
+    """I/O goes on while it is cut off; with the first gateway in reach again, back to it, while the other one is."""
+    pair = gateways(t, cluster().image('16M'))
+    dev = Device(t, [x.uri() for x in pair], '--io-timeout', 120000)
+    dev.proc.expect(r'^event path 1 live')
+    dev.goes_on()
+    for loser in (0, 1):
+        def cut_off(loser=loser):
+            cut.append(CutOff(t, pair[loser]))
+        cut, since = [], pair[loser].mark()
+        replaces(t, pair, dev, cut_off, loser)
+        pair[loser].expect(r'cut off from the cluster', since=since)
+        with control(t, f'gateway{loser}') as c:
+            t.eq(c.call('namespace.list')['namespaces'][0].get('fault'), 'cut-off')
+        cut[0].end()
+        pair[loser].expect(r"blocked this rdtarget's connection", since=since)
+        pair[loser].expect(r'another client holds its lock', since=since)
+        with control(t, f'gateway{loser}') as c:
+            t.eq(c.call('namespace.list')['namespaces'][0].get('fault'), None)
+        dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def when_both_gateways_are_cut_off_hosts_wait(t):
+    pair = gateways(t, cluster().image('16M'))
+    dev = Device(t, [x.uri() for x in pair], '--io-timeout', 5000)
+    dev.proc.expect(r'^event path 1 live')
+    dev.goes_on()
+    since, cut = dev.proc.mark(), [CutOff(t, target) for target in pair]
+    pair[0].expect(r'cut off from the cluster')
+    dev.proc.expect(r'^event device waiting', since=since)
+    for one in cut:
+        one.end()
+    dev.goes_on()
     t.eq(dev.count('errors'), 0, 'errors')
     dev.finish()
 
