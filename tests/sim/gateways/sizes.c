@@ -72,13 +72,17 @@ static bool all_know_size(struct gateways *all, const struct image *image, bool 
 {
 	uint64_t since = all->served_at[image->number], now = rd_sim_now(all->w->sim), size;
 	unsigned int number = image->number;
+	bool told_wrong = false; /* hosts, by a gateway that may not know it */
 
 	since = later_of(since, later_of(image->resized_at, all->fault_at));
 	for (unsigned int i = 0; i < GATEWAYS; i++) {
 		size = size_at_gateway(&all->gateway[i], number);
-		if (!size || size == image->blocks ||
-		    (in_time && may_not_know(&all->gateway[i], image, since)))
+		if (!size || size == image->blocks)
 			continue;
+		if (in_time && may_not_know(&all->gateway[i], image, since)) {
+			told_wrong = true;
+			continue;
+		}
 		if (in_time)
 			world_fail(all->w, "gateway %u takes %llu blocks for the size of image %u",
 				   i, (unsigned long long)size, number + 1);
@@ -86,7 +90,8 @@ static bool all_know_size(struct gateways *all, const struct image *image, bool 
 	}
 	for (unsigned int i = 0; i < WORLD_HOSTS; i++) {
 		size = size_at_host(all, i, number);
-		if (!size || size == image->blocks || (in_time && since + SIZED_WITHIN > now))
+		if (!size || size == image->blocks ||
+		    (in_time && (told_wrong || since + SIZED_WITHIN > now)))
 			continue;
 		if (in_time)
 			world_fail(all->w, "host %u takes %llu blocks for the size of image %u", i,
