@@ -22,14 +22,14 @@ void rdi_wait_add(struct rdi_io *io)
 	rd_defer(chan->h.loop, &chan->pump, RD_DEFER_WORK);
 }
 
-static uint32_t answered(const struct rdi_chan_path *cp)
+static uint32_t cp_answered(const struct rdi_chan_path *cp)
 {
 	return atomic_load_explicit(&cp->n_answered, memory_order_relaxed);
 }
 
 static bool is_silent(const struct rdi_chan_path *cp)
 {
-	return cp->silent_until && answered(cp) == cp->silent_answered &&
+	return cp->silent_until && cp_answered(cp) == cp->silent_answered &&
 	       rd_loop_now(cp->chan->h.loop) < cp->silent_until;
 }
 
@@ -52,7 +52,7 @@ bool rdi_wait_blame(struct rdi_io *io)
 {
 	struct rdi_chan_path *cp = io->cp;
 
-	if (answered(cp) != io->answered)
+	if (cp_answered(cp) != io->answered)
 		return false;
 	cp->silent_answered = io->answered;
 	cp->silent_until = rd_loop_now_raw(cp->chan->h.loop) + SILENT_NS;

@@ -394,6 +394,18 @@ struct rbd_question {
 	struct rbd_handle *handle;
 };
 
+/* Runs the jobs of the images that were cut off. */
+static void kick_cut_off(struct rbd_clusters *all, const struct rbd_cluster *cluster)
+{
+	struct rbd_image *img;
+
+	pthread_mutex_lock(&all->lock);
+	LIST_FOREACH (img, &all->images, link)
+		if (img->cluster == cluster && atomic_load(&img->bdev.cut_off))
+			rbd_job_kick(&img->job, 0);
+	pthread_mutex_unlock(&all->lock);
+}
+
 /* On a thread of its own. */
 static void ask_monitor(void *arg)
 {
@@ -403,7 +415,7 @@ static void ask_monitor(void *arg)
 	pthread_mutex_lock(&q->cluster->lock);
 	q->cluster->asking = false;
 	pthread_mutex_unlock(&q->cluster->lock);
-	rbd_clusters_kick_cut_off(q->clusters, q->cluster);
+	kick_cut_off(q->clusters, q->cluster);
 	rbd_cluster_release(q->clusters, q->cluster, q->queue, q->handle);
 	free(q);
 }
@@ -548,17 +560,6 @@ void rbd_clusters_kick_standby(struct rbd_clusters *all, const struct rbd_cluste
 	LIST_FOREACH (img, &all->images, link)
 		if (img->cluster == cluster && atomic_load(&img->state) == RBD_OPEN &&
 		    atomic_load(&img->bdev.standby))
-			rbd_job_kick(&img->job, 0);
-	pthread_mutex_unlock(&all->lock);
-}
-
-void rbd_clusters_kick_cut_off(struct rbd_clusters *all, const struct rbd_cluster *cluster)
-{
-	struct rbd_image *img;
-
-	pthread_mutex_lock(&all->lock);
-	LIST_FOREACH (img, &all->images, link)
-		if (img->cluster == cluster && atomic_load(&img->bdev.cut_off))
 			rbd_job_kick(&img->job, 0);
 	pthread_mutex_unlock(&all->lock);
 }

@@ -279,10 +279,8 @@ void rbd_image_settle_lock(struct rbd_image *img);
 /* Does the image that is served have its lock still? Otherwise it is lost. The image's job only. */
 bool rbd_image_lock_stayed(struct rbd_image *img);
 
-/* Runs the jobs of the images of @cluster that are open without their lock, or of those that are
- * cut off. Any thread. */
+/* Runs the jobs of the images of @cluster that are open without their lock. Any thread. */
 void rbd_clusters_kick_standby(struct rbd_clusters *clusters, const struct rbd_cluster *cluster);
-void rbd_clusters_kick_cut_off(struct rbd_clusters *clusters, const struct rbd_cluster *cluster);
 
 /* ---- backend_rbd.c ---- */
 

@@ -139,6 +139,14 @@ static void gateway_suffers(struct gateway *gw, enum gateway_fault kind)
 	}
 }
 
+static void note_fault(struct gateways *all, enum gateway_fault kind)
+{
+	if (kind != GW_POOL)
+		all->fault_at = rd_sim_now(all->w->sim);
+	if (kind <= GW_HOSTS || kind == GW_THREAD)
+		gateways_disturb_hosts(all, HOLD_MAX);
+}
+
 static void gateways_suffer(struct faults *f, enum gateway_fault kind)
 {
 	struct world *w = f->w;
@@ -147,10 +155,7 @@ static void gateways_suffer(struct faults *f, enum gateway_fault kind)
 	uint64_t ns;
 
 	rd_sim_tell(w->sim, "fault: %s, gateway %u", fault_names[kind], number);
-	if (kind != GW_POOL)
-		all->fault_at = rd_sim_now(w->sim);
-	if (kind <= GW_HOSTS || kind == GW_THREAD)
-		gateways_disturb_hosts(all, HOLD_MAX);
+	note_fault(all, kind);
 	switch (kind) {
 	case GW_LINK:
 		fault_break_link(w, RD_SIM_CUT, 0);
