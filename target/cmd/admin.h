@@ -70,6 +70,7 @@ uint64_t rdt_discovery_log_size(const struct rdt_qpair *qp);
 /* 0, or -ENOMEM with nothing put to @out. */
 int rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out);
 void rdt_disc_order_free(struct rdt_reactor *r);
+/* Returns 1, 0 when they are so already, or -ENOMEM. */
 int rdt_referrals_set(struct rdt_target *target, const struct rdt_referral_config *list,
 		      unsigned int count); /* main thread */
 

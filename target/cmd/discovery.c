@@ -57,7 +57,7 @@ int rdt_referrals_set(struct rdt_target *t, const struct rdt_referral_config *li
 	free(old);
 	if (!same)
 		rdt_discovery_changed(t);
-	return 0;
+	return !same;
 }
 
 static void fill_addr(struct nvmf_disc_log_entry *e, const struct sockaddr *bound,

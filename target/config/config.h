@@ -446,6 +446,8 @@ bool rdt_config_listed(const char *const *list, uint32_t count, const char *text
 /* Do both name the same image of the same cluster, opened in the same way? NULL is equal to NULL.
  */
 bool rdt_config_same_rbd(const struct rdt_rbd_config *a, const struct rdt_rbd_config *b);
+/* NULL: no limits */
+bool rdt_config_same_limits(const struct rdt_qos_config *a, const struct rdt_qos_config *b);
 bool rdt_config_same_ceph(const struct rdt_ceph_config *a, const struct rdt_ceph_config *b);
 bool rdt_config_all_see(const struct rdt_ns_config *ns); /* do all hosts of the subsystem? */
 bool rdt_config_same_ns_hosts(const struct rdt_ns_config *a, const struct rdt_ns_config *b);

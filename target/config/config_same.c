@@ -47,6 +47,14 @@ bool rdt_config_same_ns_hosts(const struct rdt_ns_config *a, const struct rdt_ns
 	       rdt_config_same_list(a->hosts, a->hosts_count, b->hosts, b->hosts_count);
 }
 
+bool rdt_config_same_limits(const struct rdt_qos_config *a, const struct rdt_qos_config *b)
+{
+	static const struct rdt_qos_config none;
+
+	return memcmp(a ? a->limits : none.limits, b ? b->limits : none.limits,
+		      sizeof(none.limits)) == 0;
+}
+
 bool rdt_config_same_ceph(const struct rdt_ceph_config *a, const struct rdt_ceph_config *b)
 {
 	if (!a || !b)

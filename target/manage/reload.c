@@ -24,10 +24,15 @@
 #include "target/config/config.h"
 #include "compare.h"
 #include "control.h"
+#include "http.h"
+#include "opening.h"
 #include "report.h"
 #include "target/bdev/layer.h"
+#include "target/cmd/admin.h"
+#include "target/nvmf/ana.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/ns.h"
+#include "target/nvmf/qos_queue.h"
 #include "target/nvmf/subsys.h"
 #include "target/resv/identity.h"
 #include "target/nvmf/target.h"
@@ -97,7 +102,8 @@ struct rdt_reload {
 	unsigned int restarts;
 };
 
-void rdt_reload_problem(struct rdt_reload *rl, const char *fmt, ...)
+static __attribute__((format(printf, 2, 3))) void reload_problem(struct rdt_reload *rl,
+								 const char *fmt, ...)
 {
 	char text[768];
 	va_list ap;
@@ -111,9 +117,10 @@ void rdt_reload_problem(struct rdt_reload *rl, const char *fmt, ...)
 	rd_err(rl->t->log, RD_LOG_CONFIG, "reload: %s", text);
 }
 
-struct rdt_config *rdt_reload_next(const struct rdt_reload *rl)
+void rdt_restart_text(const char *where, const char *key, char text[RDT_RESTART_TEXT])
 {
-	return rl->next;
+	snprintf(text, RDT_RESTART_TEXT, "%s %s: a change needs a restart; the old value stays",
+		 where, key);
 }
 
 static void needs_restart(void *arg, const char *where, const char *key)
@@ -125,14 +132,6 @@ static void needs_restart(void *arg, const char *where, const char *key)
 	rl->restarts++;
 	rdt_report_add(rl->report, RD_LOG_WARN, text);
 	rd_warn(rl->t->log, RD_LOG_CONFIG, "reload: %s", text);
-}
-
-static int check_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
-			const struct rdt_subsys_config *now, const struct rdt_subsys_config *next)
-{
-	(void)now;
-	rdt_restart_subsys_keys(ss, next, needs_restart, rl);
-	return 0;
 }
 
 /* ---- what changes at once ---- */
@@ -155,38 +154,45 @@ static int set_size(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_n
 	}
 	err = rdt_control_ns_resize(ns, next->size_bytes, text, sizeof(text));
 	if (err)
-		rdt_reload_problem(rl, "%s namespace %u: %s", ns->subsys->nqn, ns->nsid, text);
+		reload_problem(rl, "%s namespace %u: %s", ns->subsys->nqn, ns->nsid, text);
 	else if (ns->blocks != before)
 		rl->resized++;
 	return err;
 }
 
-static int set_ns_hosts(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,
-			const struct rdt_ns_config *next)
+static int set_ana_group(struct rdt_ns *ns, const struct rdt_ns_config *now,
+			 const struct rdt_ns_config *next)
 {
-	int err;
-
-	if (rdt_config_same_ns_hosts(now, next))
+	if (rdt_ns_ana_group(ns) == next->ana_group)
 		return 0;
-	err = rdt_ns_set_hosts(ns, rdt_config_all_see(next), next->hosts, next->hosts_count);
-	if (err)
-		rdt_reload_problem(rl, "%s namespace %u: hosts: %s", ns->subsys->nqn, ns->nsid,
-				   strerror(-err));
-	return err ? err : 1;
+	rdt_ana_move(ns, next->ana_group);
+	if (rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev))) /* this looks at all namespaces */
+		rdt_opening_standby(ns->subsys->target);
+	return 1;
 }
 
-/* The settings of other parts: see reload.h. */
-static const rdt_reload_target_fn target_fns[] = {
-	rdt_reload_referrals,
-	rdt_reload_http,
-	rdt_reload_discovery,
-	NULL,
+/* The settings of namespaces and subsystems that change at once: each returns how many it has
+ * changed, or -errno. */
+static const struct {
+	const char *what;
+	int (*follow)(struct rdt_ns *ns, const struct rdt_ns_config *now,
+		      const struct rdt_ns_config *next);
+} ns_settings[] = {
+	{"hosts", rdt_ns_follow_hosts},
+	{"qos", rdt_qos_follow_ns},
+	{"read_only", rdt_ns_follow_read_only},
+	{"ana_group", set_ana_group},
+	{NULL, NULL},
 };
-static const rdt_reload_subsys_fn subsys_fns[] = {
-	check_subsys, rdt_reload_hosts, rdt_reload_ctrls, rdt_reload_host_qos, NULL,
-};
-static const rdt_reload_ns_fn ns_fns[] = {
-	set_size, set_ns_hosts, rdt_reload_ns_qos, rdt_reload_ns_protect, rdt_reload_ns_ana, NULL,
+static const struct {
+	const char *what;
+	int (*follow)(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
+		      const struct rdt_subsys_config *next, struct rdt_config *next_of);
+} subsys_settings[] = {
+	{"hosts and host_auth", rdt_subsys_follow_hosts},
+	{"shared_host_ids", rdt_subsys_follow_ctrls},
+	{"host_qos", rdt_qos_follow_hosts},
+	{NULL, NULL},
 };
 
 static void count_settings(struct rdt_reload *rl, int n)
@@ -210,21 +216,26 @@ static bool same_config(const struct rdt_ns_config *a, const struct rdt_ns_confi
 /* Can @ns become what @next says while hosts use it? */
 static bool same_namespace(const struct rdt_ns *ns, const struct rdt_ns_config *next)
 {
-	if (!same_config(ns->now, next))
-		return false;
-	return rdt_reload_can_protect(ns, next);
+	/* What was opened for writing can be protected, and unprotected again. An image of Ceph has
+	 * a lock that depends on it. */
+	return same_config(ns->now, next) &&
+	       (next->read_only == ns->now->read_only ||
+		(!ns->bdev->read_only && next->backend != RDT_BACKEND_RBD));
 }
 
 static void apply_ns(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *next)
 {
-	bool ok = true, changed = false;
+	bool ok = set_size(rl, ns, ns->now, next) >= 0, changed = false;
 
-	for (unsigned int i = 0; ns_fns[i]; i++) {
-		int n = ns_fns[i](rl, ns, ns->now, next);
+	for (unsigned int i = 0; ns_settings[i].what; i++) {
+		int n = ns_settings[i].follow(ns, ns->now, next);
 
 		count_settings(rl, n);
-		ok &= n >= 0;
 		changed |= n > 0;
+		ok &= n >= 0;
+		if (n < 0)
+			reload_problem(rl, "%s namespace %u: %s: %s", ns->subsys->nqn, ns->nsid,
+				       ns_settings[i].what, strerror(-n));
 	}
 	if (!ok)
 		return; /* the next reload tries again */
@@ -240,12 +251,17 @@ static void apply_subsys(struct rdt_reload *rl, struct rdt_subsys *ss,
 {
 	bool ok = true;
 
-	for (unsigned int i = 0; subsys_fns[i]; i++) {
-		int n = subsys_fns[i](rl, ss, ss->now, next);
+	/* Compared with the value at the start, so the warning is repeated until the restart. */
+	rdt_config_subsys_restarts(ss->cfg, next, needs_restart, rl);
+	for (unsigned int i = 0; subsys_settings[i].what; i++) {
+		int n = subsys_settings[i].follow(ss, ss->now, next, rl->next);
 
 		if (rdt_subsys_live(ss))
 			count_settings(rl, n);
 		ok &= n >= 0;
+		if (n < 0)
+			reload_problem(rl, "%s: %s: %s", ss->nqn, subsys_settings[i].what,
+				       strerror(-n));
 	}
 	if (!ok)
 		return;
@@ -337,7 +353,7 @@ static void part_ended(void *arg, int err, const char *text)
 		if (rl->report)
 			rdt_report_add(rl->report, RD_LOG_WARN, text);
 	} else if (err < 0 && err != -ECANCELED) {
-		rdt_reload_problem(rl, "%s namespace %u: %s", p->ss->nqn, p->nsid, text);
+		reload_problem(rl, "%s namespace %u: %s", p->ss->nqn, p->nsid, text);
 	} else if (!err) {
 		rl->ended[p->kind]++;
 	}
@@ -351,7 +367,7 @@ static void start_part(struct rdt_reload *rl, struct rdt_subsys *ss, struct rdt_
 	struct part *p = calloc(1, sizeof(*p));
 
 	if (!p) {
-		rdt_reload_problem(rl, "%s: out of memory; the next reload tries again", ss->nqn);
+		reload_problem(rl, "%s: out of memory; the next reload tries again", ss->nqn);
 		return;
 	}
 	*p = (struct part){.rl = rl, .ss = ss, .nsid = ns ? ns->nsid : cfg->nsid, .kind = kind};
@@ -384,7 +400,7 @@ static bool same_when_opened(const struct rdt_ns *ns, const struct rdt_ns_config
 {
 	return same_config(ns->now, next) && ns->now->read_only == next->read_only &&
 	       ns->now->ana_group == next->ana_group && rdt_config_same_ns_hosts(ns->now, next) &&
-	       rdt_reload_same_limits(ns->now->qos, next->qos) &&
+	       rdt_config_same_limits(ns->now->qos, next->qos) &&
 	       ns->now->size_bytes == next->size_bytes;
 }
 
@@ -470,7 +486,7 @@ static bool plan_next_subsys(struct rdt_reload *rl)
 	if (!ss)
 		rl->err = rdt_control_subsys_add(rl->t, next, rl->next, &ss, text, sizeof(text));
 	if (rl->err)
-		rdt_reload_problem(rl, "%s: %s", next->nqn, text);
+		reload_problem(rl, "%s: %s", next->nqn, text);
 	else
 		rl->next_of[ss->index] = next;
 	return false;
@@ -593,7 +609,7 @@ static void identities_ended(struct rdt_identity_end *end, int err, const char *
 
 	rl->waiting--;
 	if (err)
-		rdt_reload_problem(rl,
+		reload_problem(rl,
 				   "the reservations and write protection of what was removed have "
 				   "not ended: %s",
 				   why);
@@ -652,9 +668,29 @@ static void refuse_reload(struct rdt_reload *rl)
 	release_reload(rl);
 }
 
+/* The settings of the target, whose values do not depend on other objects. */
+static void apply_target(struct rdt_reload *rl, struct rdt_target *t)
+{
+	char text[RDT_HTTP_TEXT];
+	int n = rdt_referrals_set(t, rl->next->referrals, rl->next->referrals_count);
+
+	count_settings(rl, n);
+	if (n < 0)
+		reload_problem(rl, "referrals: %s", strerror(-n));
+	n = rdt_subsys_follow_hosts(&t->disc, &t->now->discovery, &rl->next->discovery, rl->next);
+	count_settings(rl, n);
+	if (n < 0)
+		reload_problem(rl, "discovery: host_auth: %s", strerror(-n));
+	n = t->http ? rdt_http_set(t->http, &rl->next->http, text, sizeof(text)) : 0;
+	count_settings(rl, n);
+	if (n < 0)
+		reload_problem(rl, "%s", text);
+	rdt_config_restarts(t->cfg, rl->next, needs_restart, rl);
+}
+
 static void listener_failed(void *arg, const char *text)
 {
-	rdt_reload_problem(arg, "%s", text);
+	reload_problem(arg, "%s", text);
 }
 
 static void listen_and_apply(struct rdt_reload *rl)
@@ -666,9 +702,7 @@ static void listen_and_apply(struct rdt_reload *rl)
 		return;
 	}
 	rdt_listeners_set(t, rl->next, rl->how.looks, listener_failed, rl, &rl->listeners);
-	rdt_restart_keys(t->cfg, rl->next, needs_restart, rl);
-	for (unsigned int i = 0; target_fns[i]; i++)
-		count_settings(rl, target_fns[i](rl, t, t->now, rl->next));
+	apply_target(rl, t);
 	/* The desired state, whatever becomes of its objects. */
 	rdt_config_put(&t->now);
 	t->now = rdt_config_get(rl->next);

@@ -254,13 +254,13 @@ static void add_restart(void *arg, const char *where, const char *key)
 static void report_restarts(struct rdt_target *t, struct config_work *w)
 {
 	rdt_report_clear(&w->report);
-	rdt_restart_keys(t->cfg, w->next, add_restart, &w->report);
+	rdt_config_restarts(t->cfg, w->next, add_restart, &w->report);
 	for (uint32_t i = 0; i < w->next->subsystems_count; i++) {
 		const struct rdt_subsys_config *cfg = &w->next->subsystems[i];
 		const struct rdt_subsys *ss = rdt_subsys_find(t, cfg->nqn);
 
 		if (ss)
-			rdt_restart_subsys_keys(ss, cfg, add_restart, &w->report);
+			rdt_config_subsys_restarts(ss->cfg, cfg, add_restart, &w->report);
 	}
 }
 

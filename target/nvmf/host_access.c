@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/log.h"
+#include "util/loop.h"
 #include "target/config/config.h"
 #include "auth.h"
 #include "ctrl.h"
@@ -18,6 +20,7 @@
 #include "peers.h"
 #include "stale_write.h"
 #include "subsys.h"
+#include "target.h"
 #include "target/config/tgt_limits.h"
 
 static void list_fini(struct rdt_host_list *list)
@@ -67,13 +70,31 @@ static void list_swap(struct rdt_host_list *a, struct rdt_host_list *b)
 	*b = tmp;
 }
 
+/* The hosts of the discovery subsystem: all, or with required authentication those with a key.
+ * @keys: as rdt_subsys_set_hosts(). */
+static int set_disc_hosts(struct rdt_subsys *disc, const struct rdt_subsys_config *cfg,
+			  const struct rdt_auth_set *keys)
+{
+	const char **nqns = calloc(cfg->host_auth_count + 1, sizeof(*nqns));
+	int err;
+
+	if (!nqns)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < cfg->host_auth_count; i++)
+		nqns[i] = cfg->host_auth[i].host;
+	err = rdt_subsys_set_hosts(disc, cfg->authentication == RDT_AUTH_OPTIONAL, nqns,
+				   cfg->host_auth_count, keys);
+	free(nqns);
+	return err;
+}
+
 int rdt_host_access_init(struct rdt_subsys *ss)
 {
 	const struct rdt_subsys_config *cfg = ss->cfg;
 
 	ss->hosts.any = true;
 	if (!cfg)
-		return rdt_disc_set_hosts(ss, ss->now, NULL);
+		return set_disc_hosts(ss, ss->now, NULL);
 	ss->duplicate_host = (uint8_t)cfg->duplicate_host;
 	if (rdt_host_ids_share(ss, cfg) < 0)
 		return -ENOMEM;
@@ -132,22 +153,6 @@ int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqn
 	if (!same)
 		rdt_discovery_changed(ss->target);
 	return 0;
-}
-
-int rdt_disc_set_hosts(struct rdt_subsys *disc, const struct rdt_subsys_config *cfg,
-		       const struct rdt_auth_set *keys)
-{
-	const char **nqns = calloc(cfg->host_auth_count + 1, sizeof(*nqns));
-	int err;
-
-	if (!nqns)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < cfg->host_auth_count; i++)
-		nqns[i] = cfg->host_auth[i].host;
-	err = rdt_subsys_set_hosts(disc, cfg->authentication == RDT_AUTH_OPTIONAL, nqns,
-				   cfg->host_auth_count, keys);
-	free(nqns);
-	return err;
 }
 
 /* ---- namespaces ---- */
@@ -335,4 +340,91 @@ void rdt_event_ns(struct rdt_ns *ns, enum rdt_event event)
 		if (rdt_ns_visible(ctrl, ns))
 			rdt_event_post(ctrl, event, ns->nsid);
 	pthread_mutex_unlock(&ss->lock);
+}
+
+/* ---- from one configuration to the next ---- */
+
+static void tell_key(struct rdt_subsys *ss, const char *host, const char *what)
+{
+	struct rdt_target *t = ss->target;
+
+	rd_log_limited(&t->key_limit, rd_loop_now(t->loop), t->log, RD_LOG_CTRL, RD_LOG_NOTICE,
+		       "%s: host %s: %s", ss->nqn, host, what);
+}
+
+/* @host: has no key in @next. "discovery" has no list of hosts; the hosts with a key are its list
+ * where authentication is required. */
+static bool may_still_connect(const struct rdt_subsys *ss, const struct rdt_subsys_config *next,
+			      const char *host)
+{
+	if (ss == &ss->target->disc)
+		return next->authentication == RDT_AUTH_OPTIONAL;
+	return next->allow_any_host || rdt_config_listed(next->hosts, next->hosts_count, host);
+}
+
+/* Returns the number of hosts whose keys change. */
+static unsigned int tell_keys(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
+			      const struct rdt_subsys_config *next)
+{
+	unsigned int changed = 0;
+
+	for (uint32_t i = 0; i < now->host_auth_count; i++) {
+		const char *host = now->host_auth[i].host;
+
+		if (rdt_config_host_auth(next, host))
+			continue;
+		tell_key(ss, host,
+			 may_still_connect(ss, next, host)
+				 ? "has no key any more; new queues need not authenticate"
+				 : "has no key any more, and may not connect any more");
+		changed++;
+	}
+	for (uint32_t i = 0; i < next->host_auth_count; i++) {
+		const struct rdt_host_auth_config *h = &next->host_auth[i];
+		const struct rdt_host_auth_config *old = rdt_config_host_auth(now, h->host);
+
+		if (rdt_config_same_host_auth(old, h))
+			continue;
+		tell_key(ss, h->host,
+			 !old ? "has a key from now on; its new queues must authenticate"
+			      : "new keys or methods of authentication; the old keys are accepted "
+				"for "
+				"5 more minutes, or until host_auth of this subsystem changes "
+				"again");
+		changed++;
+	}
+	return changed;
+}
+
+/* A host that comes or goes, and its key, do so in the same moment. */
+int rdt_subsys_follow_hosts(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
+			    const struct rdt_subsys_config *next, struct rdt_config *next_of)
+{
+	const struct rdt_auth_set keys = {next, next_of};
+	bool disc = rdt_subsys_is_disc(ss);
+	bool same = disc ? now->authentication == next->authentication
+			 : now->allow_any_host == next->allow_any_host &&
+				    rdt_config_same_list(now->hosts, now->hosts_count, next->hosts,
+							 next->hosts_count);
+	unsigned int changed = tell_keys(ss, now, next);
+	const struct rdt_auth_set *set = changed ? &keys : NULL;
+	int err;
+
+	if (same && !changed)
+		return 0;
+	err = disc ? set_disc_hosts(ss, next, set)
+		   : rdt_subsys_set_hosts(ss, next->allow_any_host, next->hosts, next->hosts_count,
+					  set);
+	return err ? err : (int)changed + !same;
+}
+
+int rdt_ns_follow_hosts(struct rdt_ns *ns, const struct rdt_ns_config *now,
+			const struct rdt_ns_config *next)
+{
+	int err;
+
+	if (rdt_config_same_ns_hosts(now, next))
+		return 0;
+	err = rdt_ns_set_hosts(ns, rdt_config_all_see(next), next->hosts, next->hosts_count);
+	return err ? err : 1;
 }

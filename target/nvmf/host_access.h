@@ -29,11 +29,13 @@ bool rdt_subsys_allows(struct rdt_subsys *ss, const char *hostnqn);
  */
 int rdt_subsys_set_hosts(struct rdt_subsys *ss, bool any, const char *const *nqns,
 			 unsigned int count, const struct rdt_auth_set *keys);
-/* The hosts of the discovery subsystem: all, or with required authentication those with a key.
- * @keys: as above. */
-int rdt_disc_set_hosts(struct rdt_subsys *disc, const struct rdt_subsys_config *cfg,
-		       const struct rdt_auth_set *keys);
 int rdt_ns_set_hosts(struct rdt_ns *ns, bool any, const char *const *nqns, unsigned int count);
+/* Bring the hosts and their keys from configuration @now to @next, a part of @next_of. Return how
+ * many settings have changed, or -errno; then all is as before. Main thread. */
+int rdt_subsys_follow_hosts(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
+			    const struct rdt_subsys_config *next, struct rdt_config *next_of);
+int rdt_ns_follow_hosts(struct rdt_ns *ns, const struct rdt_ns_config *now,
+			const struct rdt_ns_config *next);
 int rdt_host_access_add_ns(struct rdt_ns *ns); /* for a new namespace, before a reactor shows it */
 void rdt_host_access_remove_ns(struct rdt_ns *ns); /* before the namespace is freed */
 /* for a new controller, under subsys->lock */

@@ -206,7 +206,9 @@ void rdt_subsys_count(struct rdt_ns *ns, bool counts);
 void rdt_ns_post(struct rdt_ns *ns, void (*fn)(struct rd_msg *msg),
 		 void (*moved)(struct rdt_ns *ns), bool waits);
 
-/* ns_protect.c: feature 84h */
+/* ns_protect.c: the key read_only, as rdt_subsys_follow_hosts(); feature 84h */
+int rdt_ns_follow_read_only(struct rdt_ns *ns, const struct rdt_ns_config *now,
+			    const struct rdt_ns_config *next);
 /* main thread; restores the stored state, or says why it cannot */
 int rdt_ns_protect_open(struct rdt_ns *ns, char *said, size_t size);
 /* Store @wp for req->ns, which @req refers to. Completes @req afterwards. */

@@ -8,6 +8,7 @@
 
 #include "util/log.h"
 #include "util/loop.h"
+#include "target/config/config.h"
 #include "nvmf/wire.h"
 #include "events.h"
 #include "host_access.h"
@@ -171,4 +172,15 @@ enum rdt_exec rdt_ns_protect(struct rdt_req *req, uint8_t wp)
 	w->msg.fn = protect_begin_msg;
 	rd_loop_post(rdt_req_target(req)->loop, &w->msg);
 	return RDT_EXEC_PENDING;
+}
+
+int rdt_ns_follow_read_only(struct rdt_ns *ns, const struct rdt_ns_config *now,
+			    const struct rdt_ns_config *next)
+{
+	if (atomic_exchange(&ns->read_only, next->read_only) == next->read_only)
+		return 0;
+	rd_notice(ns->subsys->target->log, RD_LOG_TARGET, "%s namespace %u: %s", ns->subsys->nqn,
+		  ns->nsid, next->read_only ? "read-only now" : "writable now");
+	rdt_event_ns(ns, RDT_EV_NS_ATTR);
+	return 1;
 }

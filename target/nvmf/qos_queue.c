@@ -316,3 +316,44 @@ void rdt_qos_set_ns(struct rdt_ns *ns, const struct rdt_qos_config *limits)
 {
 	rdt_qos_set(&ns->limiter->qos, limits);
 }
+
+/* ---- from one configuration to the next ---- */
+
+int rdt_qos_follow_ns(struct rdt_ns *ns, const struct rdt_ns_config *now,
+		      const struct rdt_ns_config *next)
+{
+	if (rdt_config_same_limits(now->qos, next->qos))
+		return 0;
+	rdt_qos_set_ns(ns, next->qos);
+	return 1;
+}
+
+static const struct rdt_qos_config *host_limits(const struct rdt_subsys_config *ss, const char *nqn)
+{
+	for (uint32_t i = 0; i < ss->host_qos_count; i++)
+		if (strcmp(ss->host_qos[i].host, nqn) == 0)
+			return &ss->host_qos[i].limits;
+	return NULL;
+}
+
+int rdt_qos_follow_hosts(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
+			 const struct rdt_subsys_config *next, struct rdt_config *next_of)
+{
+	int changed = 0, err = 0;
+
+	for (uint32_t i = 0; i < now->host_qos_count && !err; i++) {
+		if (host_limits(next, now->host_qos[i].host))
+			continue;
+		err = rdt_qos_set_host(ss, now->host_qos[i].host, NULL);
+		changed++;
+	}
+	for (uint32_t i = 0; i < next->host_qos_count && !err; i++) {
+		const struct rdt_host_qos_config *h = &next->host_qos[i];
+
+		if (rdt_config_same_limits(host_limits(now, h->host), &h->limits))
+			continue;
+		err = rdt_qos_set_host(ss, h->host, &h->limits);
+		changed++;
+	}
+	return err ? err : changed;
+}

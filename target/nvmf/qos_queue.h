@@ -52,6 +52,11 @@ void rdt_qos_leave(struct rdt_ctrl *ctrl);
 /* At run time. Any thread. NULL: no limits. */
 void rdt_qos_set_ns(struct rdt_ns *ns, const struct rdt_qos_config *limits);
 int rdt_qos_set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos_config *limits);
+/* Bring the limits from configuration @now to @next. As rdt_subsys_follow_hosts(). */
+int rdt_qos_follow_ns(struct rdt_ns *ns, const struct rdt_ns_config *now,
+		      const struct rdt_ns_config *next);
+int rdt_qos_follow_hosts(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
+			 const struct rdt_subsys_config *next, struct rdt_config *next_of);
 
 static inline bool rdt_qos_limiter_active(const struct rdt_qos_limiter *limiter)
 {

@@ -17,6 +17,7 @@
 #include "qos_queue.h"
 #include "stale_write.h"
 #include "host_access.h"
+#include "host_ids.h"
 #include "ns.h"
 #include "reactor.h"
 #include "target.h"
@@ -417,4 +418,24 @@ struct rdt_ctrl *rdt_subsys_get_ctrl(struct rdt_subsys *ss, uint16_t cntlid)
 		atomic_fetch_add(&ctrl->refs, 1);
 	pthread_mutex_unlock(&ss->lock);
 	return ctrl;
+}
+
+int rdt_subsys_follow_ctrls(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
+			    const struct rdt_subsys_config *next, struct rdt_config *next_of)
+{
+	int changed = rdt_host_ids_share(ss, next);
+
+	if (changed < 0)
+		return changed;
+	changed += now->cntlid_min != next->cntlid_min || now->cntlid_max != next->cntlid_max;
+	changed += now->duplicate_host != next->duplicate_host;
+	/* Existing controllers keep their IDs. */
+	pthread_mutex_lock(&ss->lock);
+	ss->duplicate_host = (uint8_t)next->duplicate_host;
+	ss->cntlid_min = (uint16_t)next->cntlid_min;
+	ss->cntlid_max = (uint16_t)next->cntlid_max;
+	if (ss->next_cntlid < ss->cntlid_min || ss->next_cntlid > ss->cntlid_max)
+		ss->next_cntlid = ss->cntlid_min;
+	pthread_mutex_unlock(&ss->lock);
+	return changed;
 }

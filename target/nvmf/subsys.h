@@ -183,6 +183,11 @@ struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct
  * with each further controller of its host. */
 struct rdt_host_ctrls *rdt_subsys_host_waits(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
 void rdt_subsys_remove_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl); /* under @lock */
+/* Bring the range of controller IDs and the rules for identifiers of hosts from configuration @now
+ * to
+ * @next. As rdt_subsys_follow_hosts(). */
+int rdt_subsys_follow_ctrls(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
+			    const struct rdt_subsys_config *next, struct rdt_config *next_of);
 /* takes a reference */
 struct rdt_ctrl *rdt_subsys_get_ctrl(struct rdt_subsys *ss, uint16_t cntlid);
 

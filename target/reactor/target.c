@@ -154,7 +154,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 		goto err_destroy;
 	err = rdt_subsys_init(&t->disc, t, NULL, t->cfg, RDT_SUBSYS_PLACES);
 	if (!err)
-		err = rdt_referrals_set(t, cfg->referrals, cfg->referrals_count);
+		err = rdt_referrals_set(t, cfg->referrals, cfg->referrals_count) < 0 ? -ENOMEM : 0;
 	if (!err)
 		err = create_subsystems(t, cfg);
 	for (unsigned int i = 0; i < cfg->target.reactors && !err; i++) {
