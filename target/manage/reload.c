@@ -610,9 +610,9 @@ static void identities_ended(struct rdt_identity_end *end, int err, const char *
 	rl->waiting--;
 	if (err)
 		reload_problem(rl,
-				   "the reservations and write protection of what was removed have "
-				   "not ended: %s",
-				   why);
+			       "the reservations and write protection of what was removed have "
+			       "not ended: %s",
+			       why);
 	reload_settled(rl);
 }
 

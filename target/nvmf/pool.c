@@ -3,9 +3,9 @@
  * The data buffers of a reactor, and the requests that wait for one. A buffer is in use until the
  * host has sent or received its data, which may never happen. Therefore half of a pool is reserved
  * for hosts that have proven to transfer data: such a host uses at most as much of it as it has
- * transferred since its last transfer beyond the deadline (rdma_watch.c). All other hosts are in
- * doubt. Together they use at most half of the pool, and those of one address at most as much as is
- * left for other addresses. A quarter of that half is kept for hosts that use nothing: each gets
+ * transferred since its last transfer beyond the deadline (rdt_share_late()). All other hosts are
+ * in doubt. Together they use at most half of the pool, and those of one address at most as much as
+ * is left for other addresses. A quarter of that half is kept for hosts that use nothing: each gets
  * the smallest block, with which it can prove itself. For a new host that asks for a larger block,
  * the hosts of its address leave room: a first block takes at most half of what is left to them, so
  * that there is room for the next one and for all smaller ones. A host that has stalled lately is

@@ -231,7 +231,6 @@ void rdt_qpair_start(struct rdt_qpair *qp)
 
 	TAILQ_INSERT_TAIL(&r->qpairs, qp, link);
 	r->qpairs_count++;
-	qp->unproven = rdt_req_unproven(qp->listener);
 	rdt_cell_join(qp, NULL);
 	rdt_fresh_add(qp);
 	if (rd_timer_start(r->loop, &qp->timer, RDT_CONNECT_TIMEOUT))

@@ -74,7 +74,7 @@ struct rdt_qpair {
 	bool traced; /* log every state change of every command */
 	uint16_t want_qid; /* which Connect must have; RDT_QID_ANY: its Connect tells */
 	uint16_t qid;
-	uint16_t depth;  /* number of RECVs and requests */
+	uint16_t depth;  /* most commands of the host at a time, and requests */
 	uint16_t sqsize; /* entries by Connect; 0 before */
 	uint16_t sqhd;
 	const struct rdt_transport_ops *ops;
@@ -103,7 +103,8 @@ struct rdt_qpair {
 	unsigned int used;
 	unsigned int used_aer; /* of @used: AERs that wait for an event */
 	uint32_t in_capsule_max;
-	/* bytes that may be in socket buffers only, not at the host: request.c */
+	/* bytes for the host that may be in buffers on the way to it, instead of at the host: they
+	 * do not count as transferred. Set by the transport before rdt_qpair_start() */
 	uint32_t unproven;
 	uint32_t data_max; /* MDTS in bytes, for I/O commands */
 	/* first half of a fused pair, waiting for the next command */

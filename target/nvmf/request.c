@@ -18,7 +18,6 @@
 #include "stale_write.h"
 #include "io.h"
 #include "io_stats.h"
-#include "listener.h"
 #include "ns.h"
 #include "pool.h"
 #include "qpair.h"
@@ -349,7 +348,7 @@ static void state_executed(struct rdt_req *req)
 
 	if (req->aborter)
 		rdt_abort_victim_done(req);
-	/* iWARP has no RNR: post the RECV again before the answer lets the host use it. */
+	/* Before the answer, which lets the host send the next command. */
 	if (req->cap) {
 		rdt_req_release_capsule(req);
 		if (qp->state >= RDT_QP_CLOSING)
@@ -390,18 +389,8 @@ static RD_COLD void leave_pair(struct rdt_req *req)
 	req->pool_buf = NULL;
 }
 
-/*
- * Data for a host counts as transferred when a socket has taken it. So the first bytes of a
- * connection, as many as the sockets of both ends buffer, prove nothing. Data from a host counts at
- * once.
+/* The first bytes for a host may be in buffers on the way to it. Data from a host counts at once.
  */
-#define SOCKETS (8u << 20)
-
-uint32_t rdt_req_unproven(const struct rdt_listener *listener)
-{
-	return SOCKETS + (listener ? 2 * atomic_load(&listener->send_buffer_bytes) : 0);
-}
-
 static RD_COLD bool prove(struct rdt_qpair *qp, uint32_t len)
 {
 	qp->unproven -= len < qp->unproven ? len : qp->unproven;

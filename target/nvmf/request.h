@@ -22,7 +22,6 @@
 #include "target/resv/reservation.h"
 #include "transport.h"
 
-struct rdt_listener;
 struct rdt_ns;
 struct rdt_ns_channel;
 struct rdt_qos_queue;
@@ -249,9 +248,6 @@ void rdt_req_preempt(struct rdt_req *req);                /* another host sent P
 void rdt_req_ns_gone(struct rdt_req *req);                /* its namespace is removed */
 void rdt_req_hang_up(struct rdt_req *req);                /* its connection ends: no answer */
 
-/* Bytes that a host must receive before its Reads count as transferred data. @listener: NULL in
- * tests */
-uint32_t rdt_req_unproven(const struct rdt_listener *listener);
 struct nvme_status rdt_req_fail(struct rdt_req *req, unsigned int sct, unsigned int sc,
 				unsigned int loc);
 #define RDT_LOC_NONE   0xffffu

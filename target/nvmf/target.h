@@ -52,17 +52,14 @@ struct rdt_referral {
 	struct sockaddr_storage addr;
 };
 
-struct rd_fab;
-struct rd_fab_iwarp_opts;
 
 /* The services that a target uses of its surroundings. A member that is NULL or 0 stands for the
  * system's service. */
 struct rdt_env {
 	const struct rd_clock *clock; /* as rd_loop_opts.clock */
 	uint64_t seed;                /* of the random numbers of the reactors' loops */
-	/* Opens the fabric that the provider iwarp stands for. NULL: rd_fab_iwarp_open(). */
-	int (*fab_open)(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts,
-			struct rd_fab **out);
+	/* by kind of transport: the services that a transport uses, such as struct rdt_rdma_env */
+	const void *transport_env[RDT_TRANSPORTS];
 	/* [RDT_TRANSPORTS], by kind; entries may be NULL. NULL: those of this program. */
 	const struct rdt_transport *const *transports;
 	/* Opens the backend of a namespace. NULL: rdt_bdev_open(). */

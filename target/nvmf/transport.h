@@ -66,7 +66,8 @@ struct rdt_transport_ops {
 	void (*role)(struct rdt_qpair *qp);
 	/* Called once after Connect: qp->share is the share of the host. */
 	void (*joined)(struct rdt_qpair *qp);
-	/* The memory of the capsule may be used for the next command. */
+	/* The memory of the capsule may be used for the next command. Called before the answer,
+	 * which lets the host send that. */
 	void (*capsule_done)(struct rdt_qpair *qp, struct rdt_capsule *cap);
 	/* End the connection. When the transport does not use the queue pair any more,
 	 * rdt_qpair_transport_closed() follows, not from within this call. Called once. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A reactor: a thread with an event loop, buffers, channels to the backends and RDMA resources. */
+/* A reactor: a thread with an event loop, buffers, channels to the backends, and transports. */
 #include "lifecycle.h"
 #include "target/nvmf/reactor.h"
 

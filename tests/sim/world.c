@@ -14,6 +14,7 @@
 #include "target/nvmf/ns.h"
 #include "target/nvmf/pool.h"
 #include "target/nvmf/request.h"
+#include "target/transport/rdma/rdma_transport.h"
 
 #include "discovery.h"
 #include "faults.h"
@@ -455,6 +456,8 @@ static void choose_kind(struct world *w)
 	w->reconfigures |= (w->opts.faults & FAULTS_KEYS) != 0;
 }
 
+static const struct rdt_rdma_env rdma_env = {.fab_open = rd_sim_open};
+
 static int make_world(struct world *w)
 {
 	struct rd_sim_opts opts = {
@@ -476,7 +479,7 @@ static int make_world(struct world *w)
 		return rc;
 	w->target_env = (struct rdt_env){
 		.clock = rd_sim_clock(w->sim),
-		.fab_open = rd_sim_open,
+		.transport_env[RDT_TRANSPORT_RDMA] = &rdma_env,
 		.bdev_open = open_store,
 		.run_job = rdt_job_run_now,
 		.state_files = &w->files.ops,

@@ -104,7 +104,9 @@ static int log_cannot_open(const struct rdt_target *t, const char *provider, int
 static int iwarp_open(const struct rdt_target *t, struct rd_loop *loop,
 		      const struct rd_fab_iwarp_opts *opts, struct rd_fab **out)
 {
-	return (t->env->fab_open ? t->env->fab_open : rd_fab_iwarp_open)(loop, opts, out);
+	const struct rdt_rdma_env *env = t->env->transport_env[RDT_TRANSPORT_RDMA];
+
+	return (env ? env->fab_open : rd_fab_iwarp_open)(loop, opts, out);
 }
 
 /* Open the fabric of kind @kind unless it is open. Returns 0, or -errno with the reason logged. */
@@ -123,6 +125,15 @@ static int open_fab_kind(const struct rdt_target *target, struct rd_loop *loop,
 	err = verbs ? rd_fab_verbs_open(loop, &opts, &fabs[kind])
 		    : iwarp_open(target, loop, NULL, &fabs[kind]);
 	return err ? log_cannot_open(target, verbs ? "verbs" : "iwarp", err) : 0;
+}
+
+/* Data for a host counts as sent when a socket has taken it. So the first bytes of a connection, as
+ * many as the sockets of both ends buffer, prove nothing. */
+#define SOCKETS (8u << 20)
+
+static uint32_t unproven(const struct rdt_listener *l)
+{
+	return SOCKETS + 2 * atomic_load(&l->send_buffer_bytes);
 }
 
 static void adopt(struct rdt_handoff *h)
@@ -145,6 +156,7 @@ static void adopt(struct rdt_handoff *h)
 		goto err_free;
 	}
 	rc->qp.listener = h->listener;
+	rc->qp.unproven = unproven(h->listener);
 	rc->qp.local = h->req->local;
 	rc->qp.remote = h->req->remote;
 	/* A listener that was added by a reload may be the first one of its kind. */

@@ -11,6 +11,7 @@
 #include "target/manage/opening.h"
 #include "target/manage/reload.h"
 #include "target/nvmf/pool.h"
+#include "target/transport/rdma/rdma_transport.h"
 
 #include "../fuzz.h"
 #include "../simulated.h"
@@ -152,11 +153,13 @@ void stage_await(struct stage *s, bool (*done)(const struct stage *s), uint64_t 
 
 /* ---- the target ---- */
 
+static const struct rdt_rdma_env rdma_env = {.fab_open = rd_sim_open};
+
 static void start_target(struct stage *s)
 {
 	s->env = (struct rdt_env){.clock = rd_sim_clock(s->sim),
 				  .seed = 1,
-				  .fab_open = rd_sim_open,
+				  .transport_env[RDT_TRANSPORT_RDMA] = &rdma_env,
 				  .run_job = rdt_job_run_now};
 	FUZZ_CHECK(!rdt_target_create(s->configs[0], s->log, s->loop[STAGE_MAIN], &s->env, NULL,
 				      &s->target));

@@ -11,6 +11,7 @@
 #include "target/config/config.h"
 #include "target/manage/opening.h"
 #include "target/nvmf/ns.h"
+#include "target/transport/rdma/rdma_transport.h"
 
 #define LOOK_NS       (20 * RD_NSEC_PER_MSEC)
 #define START_AFTER   (3 * RD_NSEC_PER_SEC)  /* at most */
@@ -429,6 +430,8 @@ static void log_gateway(void *arg, enum rd_log_level level, const char *line)
 	rd_sim_tell(gw->all->w->sim, "gateway %u: %s", gw->number, line);
 }
 
+static const struct rdt_rdma_env rdma_env = {.fab_open = rd_sim_open};
+
 static int new_gateway(struct gateways *all, unsigned int number)
 {
 	struct gateway *gw = &all->gateway[number];
@@ -440,7 +443,7 @@ static int new_gateway(struct gateways *all, unsigned int number)
 	gw->number = number;
 	gw->look.fn = gateway_look;
 	gw->env = (struct rdt_env){.clock = rd_sim_clock(sim),
-				   .fab_open = rd_sim_open,
+				   .transport_env[RDT_TRANSPORT_RDMA] = &rdma_env,
 				   .bdev_open = open_image,
 				   .run_job = rdt_job_run_now};
 	rc = rd_log_create("sim", -1, RD_LOG_DEBUG, log_gateway, gw, &gw->log);

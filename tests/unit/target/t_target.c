@@ -356,6 +356,7 @@ struct t_conn *t_conn_new(struct t_env *env, unsigned int reactor, uint16_t qid,
 	c->env = env;
 	must(rdt_qpair_init(&c->qp, r, &fake_ops, qid, depth) == 0);
 	rdt_qpair_use_pool(&c->qp, &env->reqs[reactor]);
+	c->qp.unproven = T_UNPROVEN;
 	rd_addr_parse("192.0.2.1", 4420, &c->qp.local);
 	rd_addr_parse("192.0.2.2", 1024, &c->qp.remote);
 	c->caps = calloc(depth, sizeof(*c->caps));

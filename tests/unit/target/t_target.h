@@ -41,6 +41,7 @@
 #define T_BLOCKS    4096u /* of 512 bytes, in namespace 1 */
 #define T_MDTS      (64u << 10)
 #define T_INCAPSULE 8192u
+#define T_UNPROVEN  (8u << 20)
 #define T_KEY       0x3e42a001u
 
 extern const struct t_case t_connect_cases[];
