@@ -12,6 +12,7 @@
 #include "t_target.h"
 
 unsigned int t_reactors = 2;
+const struct rdt_transport *const *t_transports;
 
 #define must(cond) CU_ASSERT_FATAL(cond)
 
@@ -560,6 +561,7 @@ struct t_env *t_env_new_on(const struct rdt_ns_config *storage, const char *dir)
 	env->now = 1000 * RD_NSEC_PER_SEC;
 	env->clock = (struct rd_clock){fake_now, env};
 	env->env.clock = opts.clock = &env->clock;
+	env->env.transports = t_transports;
 	if (getenv("T_LOG"))
 		rd_log_create("test", 2, RD_LOG_TRACE, NULL, NULL, &env->log);
 	make_config(env);
@@ -628,7 +630,7 @@ bool t_pump(struct t_env *env)
 			continue;
 		for (qp = TAILQ_FIRST(&env->t->reactors[i].qpairs); qp; qp = next) {
 			next = TAILQ_NEXT(qp, link);
-			moved |= conn_pump(to_conn(qp));
+			moved |= qp->ops == &fake_ops && conn_pump(to_conn(qp));
 		}
 		moved |= rd_loop_turn(env->t->reactors[i].loop, 0) > 0;
 		/* A queue may have commands for a later turn */

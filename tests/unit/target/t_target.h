@@ -66,6 +66,7 @@ extern const struct t_case t_teardown_cases[];
 extern const struct t_case t_stale_lost_cases[];
 extern const struct t_case t_stale_write_cases[];
 extern const struct t_case t_rdma_cases[];
+extern const struct t_case t_stream_cases[];
 extern const struct t_case t_rdma_waits_cases[];
 extern const struct t_case t_events_cases[];
 extern const struct t_case t_multihost_cases[];
@@ -110,6 +111,7 @@ struct t_disk {
 extern unsigned int t_reactors; /* of the next environment: 2, unless a test needs more */
 /* Of the next environment, in place of the threads of bdev/jobs.h; NULL: see t_env.hold_jobs */
 extern bool (*t_run_job)(struct rdt_job *job);
+extern const struct rdt_transport *const *t_transports; /* of the next one; NULL: RDMA alone */
 
 struct t_env {
 	uint64_t now;
