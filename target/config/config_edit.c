@@ -8,7 +8,7 @@
 
 #include "config_priv.h"
 #include "config_text.h"
-#include "nvmf/wire.h"
+#include "keys.h"
 
 /* ---- values: what is text in YAML is compared as text ---- */
 
@@ -119,6 +119,15 @@ static bool node_is(const yaml_node_t *node, const char *text)
 	       strcmp((const char *)node->data.scalar.value, text) == 0;
 }
 
+uint16_t rdt_config_default_port(void)
+{
+	const struct rdt_row *row = rdt_row_find(&rdt_listener_section, "port");
+	uint64_t port = 0;
+
+	rdt_row_parse(row, row->def, &port);
+	return (uint16_t)port;
+}
+
 /* Is @node the element that @step describes? */
 static bool is_element(const struct rdt_config_file *file, const yaml_node_t *node,
 		       const json_t *step)
@@ -134,7 +143,7 @@ static bool is_element(const struct rdt_config_file *file, const yaml_node_t *no
 		const yaml_node_t *child = child_node(file, node, key);
 
 		if (!child && strcmp(key, "port") == 0 &&
-		    json_integer_value(value) == NVMF_RDMA_PORT)
+		    json_integer_value(value) == rdt_config_default_port())
 			continue;
 		if (!node_is(child, value_text(value, buf, sizeof(buf))))
 			return false;

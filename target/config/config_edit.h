@@ -35,5 +35,7 @@ struct rdt_config_edit {
  */
 int rdt_config_edit(struct rdt_config_texts *texts, const struct rdt_config_edit *edit,
 		    struct rd_log *log, unsigned int *at);
+/* The port of a listener or of another discovery service that names none. */
+uint16_t rdt_config_default_port(void);
 
 #endif /* RDT_CONFIG_EDIT_H */

@@ -12,7 +12,6 @@
 
 #include "util/sockaddr.h"
 #include "util/utf8.h"
-#include "nvmf/wire.h"
 #include "target/config/config.h"
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/listener.h"
@@ -641,8 +640,9 @@ static json_t *listener_path(const json_t *of)
 {
 	const json_t *port = json_object_get(of, "port");
 
-	return json_pack("[s, {s:O, s:o}]", "listeners", "address", json_object_get(of, "address"),
-			 "port", port ? json_incref((json_t *)port) : json_integer(NVMF_RDMA_PORT));
+	return json_pack(
+		"[s, {s:O, s:o}]", "listeners", "address", json_object_get(of, "address"), "port",
+		port ? json_incref((json_t *)port) : json_integer(rdt_config_default_port()));
 }
 
 static void listener_add(struct rdt_rpc_call *call)
