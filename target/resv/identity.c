@@ -619,6 +619,12 @@ static int choose(struct rdt_identities *ids, struct rdt_identity_user *user,
 	/* The other targets give it what NQN and NSID give. */
 	if (!*out && user->several)
 		*out = find_volume(ids, user, volume, uuid, true);
+	if (*out && user->several && (*out)->nguid)
+		rd_warn(ids->log, RD_LOG_TARGET,
+			"%s namespace %u: keeps UUID %s, which was made when no other target "
+			"served the subsystem; the other targets need it as uuid, and as nguid, in "
+			"their configuration",
+			user->nqn, user->cfg->nsid, (*out)->text);
 	if (*out)
 		return 0;
 	if (!user->settled && is_used(ids, volume))

@@ -124,6 +124,34 @@ RESERVATIONS = (
      '(CPTPL(req) == NVME_RESERVATION_CPTPL_PERSIST && !rdt_resv_durable(req->ns))', 'false', 'target: resv'),
 )
 
+IDENTITY = (
+    ('a new volume has the UUID that NQN and NSID give', 'target/resv/identity.c', '\tif (!derived)\n\t\trandom_uuid(ids, uuid);', '',
+     'base: identity'),
+    ('a namespace has a UUID before that is stored', 'target/resv/identity.c', '\tid->state = RDT_IDENTITY_NEW;\n\tif (set_volume(',
+     '\tif (set_volume(', 'base: identity'),
+    ('a directory from before gives NGUIDs', 'target/resv/identity.c', '(!ids->first || rdt_state_made(ids->state))', 'true',
+     'base: identity'),
+    ('a volume that comes later has no NGUID', 'target/resv/identity.c', '(!ids->first || rdt_state_made(ids->state))',
+     'rdt_state_made(ids->state)', 'base: identity'),
+    ('files are removed before the end is stored', 'target/resv/identity.c', '\t\t\tended = true;',
+     '\t\t\tended = true, id->state = RDT_IDENTITY_EMPTYING, begin_emptying(id);', 'base: identity'),
+    ('files are removed while a namespace leaves', 'target/resv/identity.c', '|| id->removing || id->refs > staying)', '|| id->removing)',
+     'base: identity'),
+    ('a start does not go on with a removal', 'target/resv/identity.c',
+     '\t\tid->state = RDT_IDENTITY_EMPTYING;\n\t\tbegin_emptying(id);\n', '\t\tid->state = RDT_IDENTITY_EMPTYING;\n', 'base: identity'),
+    ('write protection stays', 'target/resv/identity.c', '++id->file < SUFFIXES', '++id->file < SUFFIXES - 1', 'base: identity'),
+    ('what is kept ends', 'target/resv/identity.c', 'if (ids->state && !keep && id->state', 'if (ids->state && id->state', 'base: identity'),
+    ('what comes back at once ends', 'target/resv/identity.c', '\tunleave(ids, id);\n\tid->user = user;', '\tid->user = user;',
+     'base: identity'),
+    ('a UUID that begins anew is still said to have ended', 'target/resv/identity.c',
+     '\tid->state = RDT_IDENTITY_NEW;\n\tfree(id->line);\n\tid->line = NULL;', '\tid->state = RDT_IDENTITY_NEW;', 'base: identity'),
+    ('several targets do not agree', 'target/resv/identity.c', 'bool derived = ids->first || user->several;',
+     'bool derived = ids->first;', 'base: identity'),
+    ('two namespaces have one UUID', 'target/resv/identity.c', '\tif (id->user) {\n', '\tif (false) {\n', 'base: identity'),
+    ('a damaged file is written over', 'target/resv/identity.c', '\t\tread_failed(ids);\n\t\treturn;', '', 'base: identity'),
+    ('another version of the file is read', 'target/resv/identity_file.c', 'else if (version != VERSION)', 'else if (false)', 'base: identity'),
+)
+
 HOST = (
     ('DNR is ignored', 'initiator/lib/ana.c', 'if (nvme_status_ok(st) || st.v & NVME_STATUS_DNR)', 'if (nvme_status_ok(st))',
      'initiator: paths'),
@@ -192,4 +220,4 @@ CONVERGE = (
      'jobs->counted < RDT_JOBS_SHARE', 'target: desired state'),
 )
 
-MISTAKES = CONNECT + PROPERTIES + ADMIN + IO + RESERVATIONS + CONVERGE + HOST
+MISTAKES = CONNECT + PROPERTIES + ADMIN + IO + RESERVATIONS + IDENTITY + CONVERGE + HOST

@@ -10,7 +10,7 @@ from mutate import build_mutant, replaced
 from t_loop import DEADLINE, SANITIZED, SOURCE_ROOT, Skip, each, main, program, test
 
 # The programs of the tests; rdconform tests rdtarget.
-PROGRAMS = {'target': 'tests/unit/target/test_target', 'initiator': 'tests/unit/initiator/test_initiator',
+PROGRAMS = {'target': 'tests/unit/target/test_target', 'base': 'tests/unit/target/test_target_base', 'initiator': 'tests/unit/initiator/test_initiator',
             'conform': 'target/rdtarget'}
 FINDERS = [(f'{finder}: {mistake[0]}', finder, mistake[1:4]) for mistake in MISTAKES for finder in mistake[4:]]
 

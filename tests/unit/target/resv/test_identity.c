@@ -479,6 +479,7 @@ static void what_comes_back_at_once_or_is_kept_has_not_ended(void)
 	CU_ASSERT_STRING_EQUAL(a.user.id->text, before);
 	leave_and_put(&a);
 	settle(true); /* --keep-state */
+	turn();
 	finish(NULL);
 	begin();
 	settle(false); /* a start ends nothing */
