@@ -23,6 +23,7 @@
 #include "target/bdev/path_id.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
+#include "target/resv/identity.h"
 #include "held.h"
 #include "rpc_socket.h"
 
@@ -322,12 +323,18 @@ static void probe_state_dir(const struct preflight *p, const struct rdt_config *
 {
 	const char *dir = config->target.state_dir;
 	int err = dir ? probe_made_directory(dir) : 0;
+	char why[160];
 
 	if (err)
 		rdt_config_report_at(p->load, RD_LOG_ERROR, "target.state_dir",
 				     "%s: %s; expected a directory that user %u may write to, or "
 				     "make",
 				     dir, strerror(err), (unsigned int)geteuid());
+	if (dir && !err && rdt_identity_check(dir, why, sizeof(why)))
+		rdt_config_report_at(p->load, RD_LOG_ERROR, "target.state_dir",
+				     "%s/" RDT_IDENTITY_FILE ": %s; namespaces whose UUID it has "
+				     "cannot be served",
+				     dir, why);
 }
 
 /* ---- the control socket ---- */

@@ -135,6 +135,8 @@ int rdt_identity_write(const struct rdt_identity_list *list, char **text, size_t
  * nothing, and a sentence in @why. */
 int rdt_identity_read(const char *text, size_t len, struct rdt_identity_list *list, char *why,
 		      size_t size);
+/* The file in @dir, which may be missing. As rdt_identity_read(). Any thread. */
+int rdt_identity_check(const char *dir, char *why, size_t size);
 void rdt_identity_free(struct rdt_identity *id); /* which is in no list */
 void rdt_identity_free_all(struct rdt_identity_list *list);
 

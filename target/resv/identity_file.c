@@ -11,6 +11,8 @@
 #include <jansson.h>
 #include <uuid/uuid.h>
 
+#include "util/cleanup.h"
+
 #define VERSION 1
 #define HEAD    "{\"version\": 1, \"volumes\": [\n"
 #define TAIL    "\n]}\n"
@@ -172,18 +174,18 @@ static int read_volumes(json_t *volumes, struct rdt_identity_list *list, char *w
 	return rc ? rc : check_twice(list, n, why, size);
 }
 
-int rdt_identity_read(const char *text, size_t len, struct rdt_identity_list *list, char *why,
-		      size_t size)
+/* @root: NULL: it is no JSON, because of @err. Its reference is consumed. */
+static int read_root(json_t *root, json_error_t *err, struct rdt_identity_list *list, char *why,
+		     size_t size)
 {
 	struct rdt_identity_list read = TAILQ_HEAD_INITIALIZER(read);
-	json_error_t err;
-	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &err), *volumes;
+	json_t *volumes;
 	int version, rc;
 
 	if (!root)
-		return bad(why, size, "line %d: %s", err.line, err.text);
-	if (json_unpack_ex(root, &err, 0, "{s:i, s:o}", "version", &version, "volumes", &volumes))
-		rc = bad(why, size, "%s", err.text);
+		return bad(why, size, "line %d: %s", err->line, err->text);
+	if (json_unpack_ex(root, err, 0, "{s:i, s:o}", "version", &version, "volumes", &volumes))
+		rc = bad(why, size, "%s", err->text);
 	else if (version != VERSION)
 		rc = bad(why, size, "version %d, expected %d", version, VERSION);
 	else
@@ -193,5 +195,35 @@ int rdt_identity_read(const char *text, size_t len, struct rdt_identity_list *li
 		rdt_identity_free_all(&read);
 	else
 		TAILQ_CONCAT(list, &read, link);
+	return rc;
+}
+
+int rdt_identity_read(const char *text, size_t len, struct rdt_identity_list *list, char *why,
+		      size_t size)
+{
+	json_error_t err;
+
+	return read_root(json_loadb(text, len, JSON_REJECT_DUPLICATES, &err), &err, list, why,
+			 size);
+}
+
+int rdt_identity_check(const char *dir, char *why, size_t size)
+{
+	struct rdt_identity_list list = TAILQ_HEAD_INITIALIZER(list);
+	rd_autofree char *path = NULL;
+	FILE *f = NULL;
+	json_error_t err;
+	int rc = 0;
+
+	if (asprintf(&path, "%s/" RDT_IDENTITY_FILE, dir) < 0)
+		return bad(why, size, "out of memory");
+	f = fopen(path, "re");
+	if (f)
+		rc = read_root(json_loadf(f, JSON_REJECT_DUPLICATES, &err), &err, &list, why, size);
+	else if (errno != ENOENT)
+		rc = bad(why, size, "%s", strerror(errno));
+	if (f)
+		fclose(f);
+	rdt_identity_free_all(&list);
 	return rc;
 }

@@ -264,6 +264,9 @@ def a_damaged_file_is_named_and_nothing_gets_another_identity(t):
         good = f.read()
     with open(record, 'w', encoding='utf-8') as f:
         f.write(good[:-20])
+    res = t.run([program('rdtarget'), '--check=full', t.path('rdtarget.yaml')])
+    t.eq(res.rc, 1, 'exit status of --check=full')
+    t.match(r'target.state_dir: .*state/identities.json: line \d+: ', res.err)
     target = t.target(config=t.path('rdtarget.yaml'), name='again')
     with Control(path) as c:
         one, two = c.call('namespace.list')['namespaces']
