@@ -87,7 +87,7 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	ns->subsys = ss;
 	ns->nsid = cfg->nsid;
 	ns->identity = (struct rdt_identity_user){
-		.nqn = ss->nqn, .cfg = cfg, .several = ss->cfg && rdt_config_several(ss->cfg)};
+		.nqn = ss->nqn, .cfg = cfg, .several = ss->now && rdt_config_several(ss->now)};
 	init_marks(ns, &t->ns_marks[slot]);
 	ns->read_only = cfg->read_only;
 	ns->slot = slot;

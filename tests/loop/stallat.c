@@ -110,6 +110,12 @@ EXPORT int fdatasync(int fd)
 	return (int)syscall(SYS_fdatasync, fd);
 }
 
+EXPORT int fsync(int fd)
+{
+	hang(fd);
+	return (int)syscall(SYS_fsync, fd);
+}
+
 EXPORT int fallocate(int fd, int mode, off_t offset, off_t len)
 {
 	hang(fd);

@@ -12,6 +12,7 @@ from t_control import Control, controlled, with_socket
 from t_loop import NQN, main, preloaded, program, test, wait_for
 from t_owner import CONFLICT, CPTPL_PERSIST, EA, Owner
 from t_serving import host, memory
+from t_storage import hang_env
 
 GIVEN = '6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11'
 
@@ -279,6 +280,33 @@ def a_damaged_file_is_named_and_nothing_gets_another_identity(t):
             f.write(good)
         t.eq(c.call('config.reload')['outcome'], 'done')
     t.eq(seen(target), a)
+
+
+@test
+def a_state_dir_that_hangs_delays_new_volumes_alone(t):
+    trigger = t.path('hang')
+    config, path = with_socket(t, [file(t, 1, 'a.img'), memory(t, 2)], **state(t))
+    target = t.target(config=config, env=hang_env(trigger, t.path('state/identities.json.new')))
+    with Control(path) as c, host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        open(trigger, 'w', encoding='ascii').close()
+        late = Control(path)
+        late.post('namespace.add', nqn=NQN, namespace=memory(t, 3))
+        wait_for(lambda: len(c.call('namespace.list')['namespaces']) == 3, 'the namespace')
+        t.eq(c.call('namespace.write_protect', nqn=NQN, nsid=2, on=True)['outcome'], 'done')
+        nv.expect(queue.write_blocks(2, 0, bytes(512)), nv.WRITE_PROTECTED)
+        nv.expect(queue.write_blocks(1, 0, bytes(512)))
+        t.eq(c.call('namespace.remove', nqn=NQN, nsid=2, wait=False)['outcome'], 'in progress')
+        nv.expect(queue.read_blocks(2, 0, 1)[0], nv.INVALID_NS)
+        three = c.call('namespace.list')['namespaces'][-1]
+        t.eq((three['nsid'], three['state']), (3, 'opening'))
+        nv.expect(queue.read_blocks(3, 0, 1)[0], nv.INVALID_NS)  # not before its UUID is stored
+        os.unlink(trigger)
+        t.eq(late.answer()['result']['outcome'], 'done')
+        late.close()
+        nv.expect(queue.read_blocks(3, 0, 1)[0])
+        h.shutdown()
 
 
 @test
