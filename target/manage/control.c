@@ -444,7 +444,7 @@ static void take_backend(struct rdt_ns *ns, struct rdt_bdev *bdev)
 	int err = rdt_ns_attach(ns, bdev, text, sizeof(text));
 
 	if (err) {
-		rdt_bdev_close(&bdev);
+		close_unseen(ns, bdev);
 		opening_failed(ns, err, text[0] ? text : strerror(-err));
 		return;
 	}
@@ -740,10 +740,10 @@ static void drop_unopened(struct rdt_ns *ns)
 	rd_notice(ns->subsys->target->log, RD_LOG_TARGET,
 		  "%s namespace %u: removed before its storage was open", ns->subsys->nqn,
 		  ns->nsid);
-	rdt_bdev_close(&bdev); /* it opens in the background, and closes there */
 	if (ns->job)
 		ns->job->ns = NULL;
 	ns->job = NULL;
+	close_unseen(ns, bdev);
 	free_and_finish(ns, 0, "");
 }
 

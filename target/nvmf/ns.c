@@ -182,7 +182,7 @@ void rdt_ns_unlist(struct rdt_ns *ns)
 void rdt_ns_free(struct rdt_ns *ns)
 {
 	struct rdt_subsys *ss = ns->subsys;
-	struct rdt_bdev *bdev = rdt_ns_detach(ns);
+	struct rdt_bdev *bdev = rdt_ns_detach(ns); /* of none, but at the end of the target */
 	struct rdt_ns_waiter *w;
 
 	assert(!ns->posts_left && !ns->job);
