@@ -295,7 +295,7 @@ void rdt_listeners_free(struct rdt_target *t)
 
 static bool same_options(const struct rdt_listener_config *a, const struct rdt_listener_config *b)
 {
-	return a->provider == b->provider && a->crc == b->crc &&
+	return a->transport == b->transport && a->provider == b->provider && a->crc == b->crc &&
 	       a->send_buffer_bytes == b->send_buffer_bytes &&
 	       a->receive_buffer_bytes == b->receive_buffer_bytes &&
 	       rdt_config_same_text(a->congestion, b->congestion) &&

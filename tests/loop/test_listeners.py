@@ -103,7 +103,7 @@ def a_listener_is_added_and_removed_while_others_serve(t):
         with join((target.addr, target.port)) as stays, join(at) as goes:
             t.eq((ana_state(stays), ana_state(goes)), (OPTIMIZED, INACCESSIBLE), 'ANA states')
             configure(t, {}, {})
-            reload(target, 'reloaded: 1 settings changed$')
+            reload(target, 'reloaded: 1 setting changed$')
             t.eq(ana_state(goes), OPTIMIZED, 'ANA state')
             by_first, by_second = stays.add_io(), goes.add_io()
             read(by_second)
