@@ -139,6 +139,27 @@ bool cli_check_secret_file(const char *name, const char *file)
 	return false;
 }
 
+/* @text lacks the scheme, or is an address alone. */
+static void no_uri(const char *text)
+{
+	char with_scheme[RDINIT_URI_SIZE], shown[RDINIT_URI_SIZE];
+	struct rdinit_uri uri, address;
+
+	rdinit_uri_init(&uri);
+	rdinit_uri_init(&address);
+	snprintf(with_scheme, sizeof(with_scheme), "nvme+rdma://%s", text);
+	snprintf(address.traddr, sizeof(address.traddr), "%s", text);
+	if (strlen(text) >= sizeof(address.traddr) ||
+	    (rdinit_uri_parse(with_scheme, &uri) ? rdinit_uri_format(&address, shown)
+						 : rdinit_uri_format(&uri, shown)))
+		cli_error("\"%.300s\" is not a URI; expected "
+			  "nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]",
+			  text);
+	else
+		cli_error("\"%s\" is not a URI; write %s%s%s", text, shown,
+			  uri.subnqn[0] ? "" : ", or --traddr=", uri.subnqn[0] ? "" : text);
+}
+
 bool cli_check_uri(const char *uri)
 {
 	if (strncmp(uri, "/dev/", 5) == 0)
@@ -147,8 +168,7 @@ bool cli_check_uri(const char *uri)
 			"nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]",
 			uri);
 	else if (!strstr(uri, "://"))
-		cli_error("\"%s\" is not a URI; write nvme+rdma://%s, or --traddr=%s", uri, uri,
-			  uri);
+		no_uri(uri);
 	else
 		return true;
 	return false;

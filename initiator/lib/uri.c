@@ -8,6 +8,8 @@
 #include "util/parse.h"
 
 #define SCHEME "nvme+rdma://"
+/* Characters of a bad URI in an error text, which has room for the reason behind them. */
+#define SHOWN 320
 
 static int hex(char c)
 {
@@ -165,7 +167,7 @@ void rdinit_uri_init_size(struct rdinit_uri *uri, size_t size)
 int rdinit_uri_parse(const char *text, struct rdinit_uri *uri)
 {
 	struct rdinit_uri u;
-	const char *p, *end, *stop, *bad, *what = "";
+	const char *p, *end, *stop, *bad, *what = "", *cut;
 
 	int rc = RDI_CHECK_SIZE(__func__, uri, rdinit_uri, RDI_URI_FIRST);
 
@@ -173,9 +175,11 @@ int rdinit_uri_parse(const char *text, struct rdinit_uri *uri)
 		return rc;
 	if (!text)
 		return rdi_fail(__func__, -EINVAL, "text is NULL");
+	cut = strlen(text) > SHOWN ? "..." : "";
 	rdinit_uri_init(&u);
 	if (strncasecmp(text, SCHEME, strlen(SCHEME)))
-		return rdi_fail(__func__, -EINVAL, "\"%s\" does not start with %s", text, SCHEME);
+		return rdi_fail(__func__, -EINVAL, "\"%.*s%s\" does not start with %s", SHOWN, text,
+				cut, SCHEME);
 	p = text + strlen(SCHEME);
 	end = p + strcspn(p, "/?#");
 	stop = p + strcspn(p, "?#");
@@ -185,7 +189,7 @@ int rdinit_uri_parse(const char *text, struct rdinit_uri *uri)
 	if (!bad)
 		bad = parse_query(stop, &u);
 	if (bad)
-		return rdi_fail(__func__, -EINVAL, "\"%s\": %s%s", text, what, bad);
+		return rdi_fail(__func__, -EINVAL, "\"%.*s%s\": %s%s", SHOWN, text, cut, what, bad);
 	rdi_put_sized(uri, uri->size, &u, sizeof(u));
 	return 0;
 }

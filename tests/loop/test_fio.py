@@ -121,6 +121,24 @@ def several_namespaces_are_the_files_of_a_job(t):
 
 
 @test
+def the_uris_that_rdinit_lists_name_the_same_namespaces(t):
+    """Decoding one as the other would write to another disk; a comma divides fio's list."""
+    nqns = ('nqn.2024-01.test:db-1', 'nqn.2024-01.test:db%2D1', 'nqn.2024-01.test:a,b/c+d')
+    target = t.target(subsystems=[{'nqn': nqn, 'allow_any_host': True, 'namespaces': [
+        t.namespace(n + 1, backend='memory', size='1MiB')]} for n, nqn in enumerate(nqns)])
+    listed = json.loads(t.rdinit('list', target.uri(None, None), '-o', 'json').text)
+    uris = {one['NameSpace']: one['DevicePath'] for one in listed['Devices']}
+    t.eq(sorted(uris), [1, 2, 3], f'namespaces of {listed}')
+    for n in uris:
+        fio(t, *job(t, uris[n], '--rw=write', '--bs=4k', f'--buffer_pattern=0x{n:02x}'))
+    fio(t, *job(t, ','.join(uris.values()), '--rw=read', '--bs=4k'))
+    for n, nqn in enumerate(nqns, 1):
+        data = t.rdinit('read', '--traddr', target.host, '--trsvcid', str(target.port), '--nqn', nqn,
+                        '--namespace-id', str(n), '--data-size', '4096').out
+        t.same(data, bytes([n]) * 4096, nqn)
+
+
+@test
 def a_target_that_comes_back_is_not_noticed(t):
     config = t.config([t.namespace(size='16MiB')])
     target = t.target(config=config)

@@ -76,6 +76,20 @@ def clients_are_told_what_a_namespace_can_do(t):
 
 
 @test
+def a_uri_that_rdinit_lists_names_the_same_namespace(t):
+    """Decoded as the other one it would be another disk."""
+    requires_tools('nbdinfo')
+    sizes = {'nqn.2024-01.test:db-1': 1, 'nqn.2024-01.test:db%2D1': 2, 'nqn.2024-01.test:pool/vol1': 3}
+    target = t.target(subsystems=[{'nqn': nqn, 'allow_any_host': True, 'namespaces': [
+        t.namespace(mib, backend='memory', size=f'{mib}MiB')]} for nqn, mib in sizes.items()])
+    listed = json.loads(t.rdinit('list', target.uri(None, None), '-o', 'json').text)['Devices']
+    t.eq(sorted(one['NameSpace'] for one in listed), [1, 2, 3], 'namespaces')
+    for one in listed:
+        size = nbdkit(t, one['DevicePath'], 'nbdinfo --size "$uri"').text.strip()
+        t.eq(int(size), one['NameSpace'] << 20, one['DevicePath'])
+
+
+@test
 def a_target_that_demands_authentication(t):
     requires_tools('nbdinfo')
     name = 'nqn.2024-01.test:nbdkit'

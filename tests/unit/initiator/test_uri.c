@@ -104,7 +104,7 @@ static void bad(void)
 
 static void too_long(void)
 {
-	char text[700] = "nvme+rdma://h/nqn.2024-01.test:";
+	char text[700] = "nvme+rdma://h/nqn.2024-01.test:", longer[3000] = "";
 	struct rdinit_uri u;
 
 	memset(text + strlen(text), 'a', 223 - strlen("nqn.2024-01.test:"));
@@ -113,6 +113,10 @@ static void too_long(void)
 	CU_ASSERT_EQUAL(strlen(u.subnqn), 223);
 	strcat(text, "a");
 	CU_ASSERT_EQUAL(rdinit_uri_parse(text, &u), -EINVAL);
+	memset(longer, 'a', sizeof(longer) - 1);
+	memcpy(longer, text, strlen("nvme+rdma://h/"));
+	CU_ASSERT_EQUAL(rdinit_uri_parse(longer, &u), -EINVAL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "...\": the subsystem NQN is too long"));
 	memset(text + strlen("nvme+rdma://"), 'h', 300);
 	CU_ASSERT_EQUAL(rdinit_uri_parse(text, &u), -EINVAL);
 	CU_ASSERT_EQUAL(rdinit_uri_parse(NULL, &u), -EINVAL);
