@@ -175,11 +175,11 @@ void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char 
 	if (!remember(base, RDT_FAULT_SYNC))
 		return;
 	rd_err(log, RD_LOG_BACKEND,
-	       "%s: SYNC FAILED: %s (errno %d): data that hosts were told is stored may be lost. "
+	       "%s%s: SYNC FAILED: %s (errno %d): data that hosts were told is stored may be lost. "
 	       "From now on every write and Flush of every host fails, reads go on. Check the "
 	       "storage; then remove the namespace from the configuration, send SIGHUP, check or "
 	       "restore its data, add it again and send SIGHUP (or restart rdtarget)",
-	       what, strerror(-err), -err);
+	       base->owner, what, strerror(-err), -err);
 	if (base->on_fault)
 		base->on_fault(base->on_fault_arg);
 }
@@ -197,11 +197,11 @@ void rdt_bdev_ended_early(struct rdt_bdev *bdev, struct rd_log *log, const char 
 	if (!remember(base, RDT_FAULT_SHORT))
 		return;
 	rd_err(log, RD_LOG_BACKEND,
-	       "%s: DATA IS MISSING: it ends at byte %llu or before, but %llu bytes are served. "
+	       "%s%s: DATA IS MISSING: it ends at byte %llu or before, but %llu bytes are served. "
 	       "From now on every write and Flush of every host fails, and every read behind "
 	       "that byte. Restore it; then remove the namespace from the configuration, send "
 	       "SIGHUP, add it again and send SIGHUP (or restart rdtarget)",
-	       what, (unsigned long long)end, (unsigned long long)base->size);
+	       base->owner, what, (unsigned long long)end, (unsigned long long)base->size);
 	if (base->on_fault)
 		base->on_fault(base->on_fault_arg);
 }

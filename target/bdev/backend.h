@@ -174,6 +174,7 @@ struct rdt_bdev {
 	 * channel is opened. */
 	void (*on_fault)(void *arg);
 	void *on_fault_arg;
+	char owner[256];          /* its namespace, for the log; "": none yet */
 	_Atomic uint64_t refused; /* bios refused because of @faults */
 	/* Backend: see rdt_bdev_watch() and rdt_bdev_changed(). */
 	void (*_Atomic on_changed)(void *arg);

@@ -700,7 +700,7 @@ static void log_slow_leave(struct rd_timer *timer)
 		 ns->posts_left, ns->subsys->target->reactors_count);
 	rd_warn(ns->subsys->target->log, RD_LOG_TARGET, "%s namespace %u: %s", ns->subsys->nqn,
 		ns->nsid, text);
-	announce_ns(ns, "stalled");
+	announce_ns(ns, "removal-waits");
 	control_finished(ns, -EINPROGRESS, text);
 }
 

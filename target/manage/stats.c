@@ -109,7 +109,7 @@ const char *rdt_stats_end_name(unsigned int end)
 		[RDT_END_HOST] = "host",
 		[RDT_END_LOST] = "lost",
 		[RDT_END_FAULT] = "fault",
-		[RDT_END_STALLED] = "stalled",
+		[RDT_END_STALLED] = "slow_host",
 		[RDT_END_KEEP_ALIVE] = "keep_alive",
 		[RDT_END_CONTROLLER] = "controller",
 		[RDT_END_NO_CONNECT] = "no_connect",

@@ -14,6 +14,7 @@
 #include "target/nvmf/listener.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/reactor.h"
+#include "target/nvmf/stall.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 #include "answer.h"
@@ -24,9 +25,10 @@
 
 #define ANSWER_WITHIN (RD_NSEC_PER_SEC / 2)
 #define LIST_MAX      1000u /* namespaces, hosts and controllers in a document, each */
-#define STALLED_MAX   100u
-/* A command that has had no answer for so long is listed with what is stalled. */
-#define OLD_IO (2 * RD_NSEC_PER_SEC)
+#define PROBLEMS_MAX  100u
+/* A command that has had no answer for so long is a problem, though the storage is not stalled: it
+ * may wait for a host's data. */
+#define OLD_IO (2 * RDT_STALL_NS)
 
 /* Of a reactor. While @out, its thread writes the answer. */
 struct part {
@@ -212,64 +214,58 @@ static void add_status_controllers(json_t *o, struct rdt_connections *connection
 	json_object_set_new(o, "controllers_total", json_integer((json_int_t)total));
 }
 
-/* ---- what is stalled ---- */
+/* ---- problems ---- */
 
-static void add_stalled(json_t *list, const char *kind, double seconds, const char *text)
+static void add_problem(json_t *list, const char *kind, double seconds, const char *text)
 {
-	if (json_array_size(list) < STALLED_MAX)
+	if (json_array_size(list) < PROBLEMS_MAX)
 		json_array_append_new(list,
 				      json_pack("{s:s, s:o, s:s}", "kind", kind, "since_seconds",
 						json_real(seconds), "text", text));
 }
 
-static void add_stalled_namespace(const struct rdt_status *s, json_t *list,
-				  const struct rdt_ns_shown *ns)
+/* @what begins with the character that follows the number of the namespace. */
+static void add_ns_problem(json_t *list, const struct rdt_ns_shown *ns, const char *kind,
+			   double seconds, const char *what)
 {
-	char text[768];
+	char text[1024];
 
-	if (ns->state == RDT_NS_LEAVING) {
-		snprintf(text, sizeof(text),
-			 "%s namespace %u: its removal waits for I/O that the storage has not "
-			 "completed",
-			 ns->nqn, ns->nsid);
-		add_stalled(list, "namespace", seconds_since(s, ns->since), text);
-	}
-	if (ns->state == RDT_NS_FAILED) {
-		snprintf(text, sizeof(text), "%s namespace %u is not served: %s", ns->nqn, ns->nsid,
-			 ns->why ? ns->why : "out of memory");
-		add_stalled(list, "namespace", seconds_since(s, ns->since), text);
-	}
-	if (ns->fault.kind) {
-		snprintf(text, sizeof(text), "%s namespace %u: %s", ns->nqn, ns->nsid,
-			 ns->fault.text);
-		add_stalled(list, "namespace", (double)rdt_fault_seconds(&ns->fault), text);
-	}
-	if (ns->stalled_seconds >= 0) {
-		snprintf(text, sizeof(text), "%s namespace %u: its storage does not answer",
-			 ns->nqn, ns->nsid);
-		add_stalled(list, "namespace", ns->stalled_seconds, text);
-	}
+	snprintf(text, sizeof(text), "%s namespace %u%s", ns->nqn, ns->nsid, what);
+	add_problem(list, kind, seconds, text);
 }
 
-/* Commands of namespaces that have not been answered for long. */
-static void add_stalled_io(json_t *list, const struct rdt_stats *stats)
+static void add_ns_problems(const struct rdt_status *s, json_t *list, const struct rdt_stats_ns *of)
 {
-	char text[512];
+	const struct rdt_ns_shown *ns = &of->shown;
+	double oldest = (double)of->io.oldest_ns / 1e9;
+	char what[768];
 
-	for (unsigned int i = 0; i < stats->ns_count; i++) {
-		const struct rdt_stats_ns *ns = stats->ns[i];
-
-		if (ns->io.oldest_ns < OLD_IO)
-			continue;
-		snprintf(text, sizeof(text),
-			 "%s namespace %u: the oldest of %u commands in flight has no answer yet",
-			 ns->shown.nqn, ns->shown.nsid, ns->io.in_flight);
-		add_stalled(list, "io", (double)ns->io.oldest_ns / 1e9, text);
+	if (ns->state == RDT_NS_LEAVING)
+		add_ns_problem(list, ns, "leaving", seconds_since(s, ns->since),
+			       ": its removal waits for I/O that the storage has not completed");
+	if (ns->state == RDT_NS_FAILED) {
+		snprintf(what, sizeof(what), " is not served: %s",
+			 ns->why ? ns->why : "out of memory");
+		add_ns_problem(list, ns, "not-served", seconds_since(s, ns->since), what);
+	}
+	if (ns->fault.kind) {
+		snprintf(what, sizeof(what), ": %s", ns->fault.text);
+		add_ns_problem(list, ns, ns->fault.kind, (double)rdt_fault_seconds(&ns->fault),
+			       what);
+	}
+	if (ns->stalled_seconds >= 0) {
+		add_ns_problem(list, ns, "stalled", ns->stalled_seconds,
+			       " is stalled: its storage does not answer");
+	} else if (of->io.oldest_ns >= OLD_IO) {
+		snprintf(what, sizeof(what),
+			 ": the oldest of %u commands in flight has no answer yet",
+			 of->io.in_flight);
+		add_ns_problem(list, ns, "old-io", oldest, what);
 	}
 }
 
 /* Reactors and listeners. */
-static json_t *stalled_json(const struct rdt_status *s)
+static json_t *problems_json(const struct rdt_status *s)
 {
 	const struct rdt_listener *l;
 	json_t *list = json_array();
@@ -280,11 +276,11 @@ static json_t *stalled_json(const struct rdt_status *s)
 			continue;
 		snprintf(text, sizeof(text),
 			 "reactor %u does not answer: its connections are not shown", i);
-		add_stalled(list, "reactor", seconds_since(s, s->parts[i].asked_at), text);
+		add_problem(list, "reactor", seconds_since(s, s->parts[i].asked_at), text);
 	}
 	TAILQ_FOREACH (l, &s->target->listeners, link) {
 		if (l->phase == RDT_LISTENER_FAILED)
-			add_stalled(list, "listener", seconds_since(s, l->since), l->why);
+			add_problem(list, "listener", seconds_since(s, l->since), l->why);
 	}
 	return list;
 }
@@ -308,14 +304,14 @@ static json_t *head_json(const struct rdt_status *s)
 			 (int)getpid(), "time", now, "uptime_seconds",
 			 seconds_since(s, t->started_ns), "state", rdt_show_state(t), "last_reload",
 			 rdt_show_last_reload(s->reloader), "listeners", rdt_show_listeners(t),
-			 "stalled", stalled_json(s));
+			 "problems", problems_json(s));
 }
 
 /* On the sampler's thread: with thousands of entries this takes too long for the main loop. */
 static void write_status(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
 {
 	struct rdt_status *s = rd_container_of(ask, struct rdt_status, ask);
-	json_t *o = s->head, *stalled = json_object_get(o, "stalled");
+	json_t *o = s->head, *problems = json_object_get(o, "problems");
 
 	if (!o || !s->connections || !s->seconds)
 		return;
@@ -323,8 +319,7 @@ static void write_status(struct rdt_stats_ask *ask, const struct rdt_stats *stat
 	json_object_set_new(o, "history", rdt_history_json(s->seconds));
 	json_object_set_new(o, "reactors", status_reactors(s, stats));
 	for (unsigned int i = 0; i < stats->ns_count; i++)
-		add_stalled_namespace(s, stalled, &stats->ns[i]->shown);
-	add_stalled_io(stalled, stats);
+		add_ns_problems(s, problems, stats->ns[i]);
 	add_status_controllers(o, s->connections);
 	add_status_hosts(o, stats);
 	add_status_namespaces(o, stats);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The status document: what the target serves, to whom, how fast, and what is stalled, as JSON
- * (docs/schema/http/status.json). Counters only grow, so that a reader makes rates of two
+ * The status document: what the target serves, to whom, how fast, and what its problems are, as
+ * JSON (docs/schema/http/status.json). Counters only grow, so that a reader makes rates of two
  * documents.
  *
  * Main thread only. Reactors are asked by messages; one that does not answer within half a second
- * is reported as stalled, without what it would have told.
+ * is reported as a problem, without what it would have told.
  */
 #ifndef RDT_STATUS_JSON_H
 #define RDT_STATUS_JSON_H
@@ -19,7 +19,7 @@ struct rdt_sampler;
 struct rdt_status;
 struct rdt_target;
 
-#define RDT_STATUS_SCHEMA 1 /* incremented by incompatible changes, not by additions */
+#define RDT_STATUS_SCHEMA 2 /* incremented by incompatible changes, not by additions */
 
 /*
  * @text: the document, which the callee frees by free(3), or NULL without memory. @healthy: all

@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "nvmf/wire.h"
 #include "ctrl.h"
@@ -40,6 +41,7 @@ void rdt_health_watch(struct rdt_ns *ns)
 {
 	struct rdt_bdev *base = rdt_bdev_base(ns->bdev);
 
+	snprintf(base->owner, sizeof(base->owner), "%s namespace %u: ", ns->subsys->nqn, ns->nsid);
 	base->on_fault_arg = ns;
 	base->on_fault = tell_fault;
 }

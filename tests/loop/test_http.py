@@ -56,7 +56,7 @@ def the_status_document_is_what_its_schema_says(t):
                            listener={'ana': [{'group': 3, 'state': 'inaccessible'}]})
     before = http.status()
     t_schema.check('http/status', before)
-    t.eq((before['schema'], before['state'], before['pid'], before['last_reload']), (1, 'serving', target.pid, None))
+    t.eq((before['schema'], before['state'], before['pid'], before['last_reload']), (2, 'serving', target.pid, None))
     with host(target) as h:
         h.enable()
         queue = h.add_io()
@@ -283,17 +283,17 @@ def many_clients_at_once_all_get_an_answer_while_hosts_are_served(t):
     t.eq(wrong, [], 'other answers')
 
 
-# ---- what is stalled ----
+# ---- problems ----
 
 @test
 def a_listener_that_cannot_listen_is_shown(t):
     if FABRIC != 'iwarp':
         raise Skip('with an RDMA device it is another error')
     _, http = serving(t, [memory(t)], listeners=[{}, {'address': '192.0.2.1'}])
-    stalled, = http.status()['stalled']
-    t.eq(stalled['kind'], 'listener')
-    t.match(r'^cannot listen on 192.0.2.1 port 0: ', stalled['text'])
-    t.ok(stalled['since_seconds'] >= 0, 'since when')
+    problem, = http.status()['problems']
+    t.eq(problem['kind'], 'listener')
+    t.match(r'^cannot listen on 192.0.2.1 port 0: ', problem['text'])
+    t.ok(problem['since_seconds'] >= 0, 'since when')
 
 
 # ---- configuration ----

@@ -96,7 +96,7 @@ def what_is_served_is_shown_while_io_runs(t):
     t.match('no reload since the start', b.run("return document.getElementById('facts').innerText"))
     target.reload()
     b.wait("return document.getElementById('facts').innerText.includes('reloaded: nothing has changed')", 'the reload')
-    t.ok(b.run("return document.getElementById('stalled-none').checkVisibility()"), 'something is stalled')
+    t.ok(b.run("return document.getElementById('problems-none').checkVisibility()"), 'there is a problem')
     t.eq(b.said(), [], 'the console')
 
 
@@ -209,7 +209,7 @@ def the_policy_stops_what_would_be_injected(t):
 
 
 @test
-def a_reactor_that_stands_still_is_shown_as_stalled(t):
+def a_reactor_that_stands_still_is_a_problem(t):
     requires_engine('io_uring')
     stall = t.path('stall')
     target, http = serving(t, [t.namespace(1, engine='io_uring')], target={'reactors': 2}, env=stall_env(stall))
@@ -221,14 +221,31 @@ def a_reactor_that_stands_still_is_shown_as_stalled(t):
         queue = h.add_io()
         try:
             cid = stand_still(queue, stall)
-            b.wait("return /reactor \\d does not answer/.test(document.getElementById('stalled').innerText)", 'it to be shown')
-            t.match(r'^\d+(\.\d)? s\s', b.run("return document.getElementById('stalled').innerText"), 'since when')
-            t.match(r'1 stalled: reactor', b.run("return document.getElementById('said').innerText"), 'what is read out')
+            b.wait("return /reactor \\d does not answer/.test(document.getElementById('problems').innerText)", 'it to be shown')
+            t.match(r'^\d+(\.\d)? s\s', b.run("return document.getElementById('problems').innerText"), 'since when')
+            t.match(r'1 problem: reactor', b.run("return document.getElementById('said').innerText"), 'what is read out')
             t.ok(any('does not answer' in row[1] for row in b.run(ROWS, 'reactors')), 'not in the table of reactors')
         finally:
             os.unlink(stall)
         nv.expect(queue.wait(cid))
-        b.wait("return document.getElementById('stalled-none').checkVisibility()", 'it to be over')
+        b.wait("return document.getElementById('problems-none').checkVisibility()", 'it to be over')
+
+
+@test
+def a_failed_sync_is_a_problem_of_its_namespace(t):
+    """The state is not green with it."""
+    target, http = serving(t, [memory(t), t.namespace(7, size='4MiB', layers=[{'type': 'error', 'ops': ['write'], 'first_block': 9, 'blocks': 1}])])
+    b = Browser(t)
+    b.open(http.url)
+    shown(b)
+    t.eq(b.run("return document.getElementById('state').className"), 'pill good')
+    with host(target) as h:
+        h.enable()
+        t.ok(h.add_io().write_blocks(7, 9, bytes(512), fua=True).status, 'the write succeeded')
+        shown(b, 'serving, 1 problem')
+        t.eq(b.run("return document.getElementById('state').className"), 'pill bad')
+        t.match(rf'{NQN} namespace 7: a sync of its storage has failed', b.run("return document.getElementById('problems').innerText"))
+        t.match('sync-failed', b.run(ROWS, 'namespaces')[1][13])
 
 
 @test

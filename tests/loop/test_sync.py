@@ -6,7 +6,7 @@ import re
 import sys
 
 import nvmf_peer as nv
-from t_loop import each, main, preloaded, requires_engine, test
+from t_loop import NQN, each, main, preloaded, requires_engine, test
 from t_serving import host
 from t_storage import MIB, as_root, mount, pattern
 
@@ -95,7 +95,7 @@ def a_failed_flush_is_told_to_every_host(t, engine, direct):
         t.eq(target.counters()['faults'], 0, 'namespaces with a fault')
     loud = re.findall(r'error: .*SYNC FAILED: .*', target.text(since))
     t.eq(len(loud), 1, 'times that it is said')
-    t.match(re.escape(disk['path']) + r': SYNC FAILED: Input/output error \(errno 5\): .* SIGHUP', loud[0])
+    t.match(rf': {NQN} namespace 1: ' + re.escape(disk['path']) + r': SYNC FAILED: Input/output error \(errno 5\): .* SIGHUP', loud[0])
 
 
 @each(*ROWS)
