@@ -15,6 +15,7 @@
 struct rbd_bio {
 	struct rdt_bio_post post;
 	struct rbd_image *img;
+	uint32_t changes; /* of the image, when it was submitted */
 };
 _Static_assert(sizeof(struct rbd_bio) <= sizeof(((struct rdt_bio *)0)->priv), "rbd");
 
@@ -44,6 +45,13 @@ void rbd_bio_unknown(struct rdt_bio *bio)
 	bio->result = -ESHUTDOWN;
 	if (rdt_bio_op_writes(bio->op))
 		bio->status = NVME_SCT_PATH << 8 | NVME_SC_ANA_INTERNAL_PATH_ERROR;
+}
+
+bool rbd_bio_in_doubt(struct rdt_bio *bio)
+{
+	const struct rbd_bio *rb = rbd_bio_of(bio);
+
+	return rdt_bio_op_writes(bio->op) && atomic_load(&rb->img->changes) - rb->changes >= 2;
 }
 
 /* A write that was clipped is a success for librbd. If the image may have another size since, the
@@ -101,8 +109,11 @@ static void rbd_completed(rbd_completion_t completion, void *arg)
 	} else if (ret == -EROFS) {
 		doubt_lock(img);
 	}
-	if (!rdt_bio_op_writes(bio->op) || bio->result || !hold_write(img, bio))
+	if (!rdt_bio_op_writes(bio->op) || bio->result || !hold_write(img, bio)) {
+		if (!bio->result && rbd_bio_in_doubt(bio))
+			rbd_bio_unknown(bio);
 		rbd_bio_finish(bio);
+	}
 }
 
 /* ---- submission ---- */
@@ -150,6 +161,7 @@ static enum rdt_bio_submit rbd_submit(struct rdt_chan *chan, struct rdt_bio *bio
 	}
 	rb->img = img;
 	rb->post.home = rdt_module_chan_loop(chan);
+	rb->changes = atomic_load(&img->changes);
 	/* Counted before the look at the state: leave_connection() changes that, then waits. */
 	atomic_fetch_add(&img->inflight, 1);
 	if (atomic_load(&img->state) == RBD_OPEN && !rdt_bdev_elsewhere(&img->bdev))

@@ -348,6 +348,8 @@ static void end_held(struct rbd_image *img, bool known)
 			rbd_bio_unknown(bio);
 		else if (bio->offset > size || bio->length > size - bio->offset)
 			bio->result = -ERANGE;
+		else if (rbd_bio_in_doubt(bio))
+			rbd_bio_unknown(bio);
 		rbd_bio_finish(bio);
 	}
 }

@@ -289,6 +289,9 @@ void rbd_bdev_init(struct rdt_bdev *bdev);
 
 /* @bio has completed with bio->result; any thread. */
 void rbd_bio_finish(struct rdt_bio *bio);
+/* May the image have been smaller for some time since @bio was submitted, which is within the image
+ * now? librbd clips a write at the end that the image had. */
+bool rbd_bio_in_doubt(struct rdt_bio *bio);
 /* Another client has the image, and it is not known whether @bio was executed before. */
 void rbd_bio_unknown(struct rdt_bio *bio);
 

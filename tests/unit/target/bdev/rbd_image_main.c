@@ -17,7 +17,7 @@ static struct {
 	uint64_t size;
 	rbd_update_callback_t changed;
 	void *changed_arg;
-	unsigned int opens, opens_by_id, finished, unknown;
+	unsigned int opens, opens_by_id, finished, unknown, changes;
 	int result; /* of the write that ended last */
 	uint64_t later;
 	bool silent;    /* the monitors do not answer */
@@ -229,6 +229,11 @@ void rbd_bdev_init(struct rdt_bdev *bdev)
 {
 }
 
+bool rbd_bio_in_doubt(struct rdt_bio *bio)
+{
+	return fake.changes >= 2;
+}
+
 void rbd_bio_unknown(struct rdt_bio *bio)
 {
 	fake.unknown++;
@@ -296,6 +301,19 @@ static void test_clipped(void)
 	CU_ASSERT_EQUAL_FATAL(fake.finished, 1);
 	CU_ASSERT_EQUAL(fake.result, -ERANGE);
 	CU_ASSERT_EQUAL(fake.unknown, 0);
+	close_opened(img);
+}
+
+/* It has shrunk, and has grown again before its size was read. */
+static void test_clipped_meanwhile(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_write(&bio);
+
+	fake.changes = 2;
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL_FATAL(fake.finished, 1);
+	CU_ASSERT_EQUAL(fake.unknown, 1);
 	close_opened(img);
 }
 
@@ -444,6 +462,7 @@ static void test_cut_off_and_taken(void)
 static const struct t_case rbd_image_cases[] = {
 	{"a write that waits for the size ends when it can be read", test_size_read},
 	{"a write that was clipped at the new end of the image fails", test_clipped},
+	{"a write during two changes of the size may have been clipped", test_clipped_meanwhile},
 	{"a write that waits for the size ends when the connection is blocked", test_blocked},
 	{"an image is opened again by its ID, also after a failed attempt", test_opened_again},
 	{"an image is cut off when neither I/O nor monitors answer", test_cut_off},
