@@ -186,7 +186,8 @@ static int break_lock(struct rbd_image *img, const char *owner, bool blocked, co
 	int rc = blocked ? break_only(img, owner) : -EAGAIN;
 	char spelled[256];
 
-	if (rc) {
+	/* Not when the lock is free since, or this connection is blocked itself. */
+	if (rc && rc != -ENOENT && rc != -ESHUTDOWN) {
 		if (why[0])
 			block_for_long(img, owner);
 		rc = rbd_lock_break(img->image, RBD_LOCK_MODE_EXCLUSIVE, owner);
