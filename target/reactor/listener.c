@@ -90,6 +90,8 @@ static struct rdt_listener *new_listener(struct rdt_target *t,
 	if (!l->portid)
 		l->portid = ++t->portids;
 	if (l->transport->prepare(l)) {
+		free(l->leave);
+		l->leave = NULL;
 		atomic_store(&l->passed, true);
 		TAILQ_INSERT_TAIL(&t->old_listeners, l, link);
 		return NULL;
