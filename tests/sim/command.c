@@ -169,6 +169,8 @@ static void command_ended(void *user, const struct rdinit_completion *comp)
 	executed = io_may_be_executed(w, &f, comp);
 	if (w->judge)
 		w->judge(w, h->ns, c->begin, comp);
+	if (w->judge_device)
+		w->judge_device(w, h->ns, c->begin, comp);
 	if (c->order && !comp->err && c->op == RDINIT_DEV_VERIFY && !order_has_read_all(c->order))
 		world_fail(w, "host %u: a Verify has succeeded that has not read all its blocks",
 			   h->number);

@@ -159,6 +159,9 @@ struct world {
 	 * of its data is judged. */
 	void (*judge)(struct world *w, unsigned int ns, uint64_t begin,
 		      const struct rdinit_completion *comp);
+	/* Likewise, and for commands of devices only, which choose the path. */
+	void (*judge_device)(struct world *w, unsigned int ns, uint64_t begin,
+			     const struct rdinit_completion *comp);
 	/* Whether the namespace may have had less than @end blocks for somebody at some time since
 	 * @begin. */
 	bool (*was_shorter)(struct world *w, unsigned int ns, unsigned int end, uint64_t begin);

@@ -492,6 +492,7 @@ int target_config(struct world *w, const struct setup *setup)
 	all->cluster->arg = w;
 	all->cluster->trimmed = image_trimmed;
 	w->judge = gateways_judge_answer;
+	w->judge_device = gateways_judge_device;
 	w->was_shorter = gateways_were_shorter;
 	w->settled = world_is_settled;
 	/* So that time passes in few steps: a takeover takes seconds. */

@@ -103,6 +103,10 @@ void gateways_disturb_hosts(struct gateways *all, uint64_t ns);
 void gateways_judge_answer(struct world *w, unsigned int image, uint64_t begin,
 			   const struct rdinit_completion *comp);
 
+/* See world->judge_device. */
+void gateways_judge_device(struct world *w, unsigned int image, uint64_t begin,
+			   const struct rdinit_completion *comp);
+
 /* ---- sizes.c ---- */
 
 /* See cluster->trimmed. @arg: the world. */

@@ -211,8 +211,8 @@ static void note_whether_good(struct gateway *gw)
 }
 
 /* A command ends, or goes by the path that works, soon after there is one. */
-static void judge_served(struct world *w, unsigned int image, uint64_t begin,
-			 const struct rdinit_completion *comp)
+void gateways_judge_device(struct world *w, unsigned int image, uint64_t begin,
+			   const struct rdinit_completion *comp)
 {
 	const struct gateways *all = w->gateways;
 	uint64_t now = rd_sim_now(w->sim);
@@ -279,7 +279,6 @@ void gateways_judge_answer(struct world *w, unsigned int image, uint64_t begin,
 	unsigned int sct = comp->status >> 8 & 7, sc = comp->status & 0xff;
 
 	judge_pools(w, image, begin, comp);
-	judge_served(w, image, begin, comp);
 	if (comp->err != -EIO || (sct == NVME_SCT_MEDIA && sc == NVME_SC_COMPARE_FAILED))
 		return;
 	if (sct == NVME_SCT_MEDIA || (sct == NVME_SCT_GENERIC && sc == NVME_SC_INTERNAL))
