@@ -10,6 +10,7 @@
 #include "check.h"
 
 #define STORE_NEVER UINT64_MAX
+#define HANG_LOOK   (200 * RD_NSEC_PER_MSEC)
 
 /* A write that is in the cache and not yet durable. */
 struct dirty {
@@ -32,6 +33,7 @@ struct store {
 	uint64_t seq;
 	unsigned int ios;
 	bool stopped;
+	bool hangs;
 	uint64_t refuses_since; /* after a failed sync; STORE_NEVER: it does not */
 	uint64_t refused_until; /* and until then; STORE_NEVER: it does now */
 	struct store_watcher watch;
@@ -129,6 +131,11 @@ void store_free(struct store *s)
 void store_set_faults(struct store *s, const struct store_faults *faults)
 {
 	s->faults = *faults;
+}
+
+void store_hang(struct store *s, bool hangs)
+{
+	s->hangs = hangs;
 }
 
 uint64_t store_value(const struct store *s, unsigned int block)
@@ -383,8 +390,13 @@ static void disk_io_moves(struct rd_sim_event *event)
 {
 	struct disk_io *io = rd_container_of(event, struct disk_io, event);
 	struct store *s = io->store;
-	unsigned int part = 1 + (unsigned int)rd_sim_below(s->sim, io->count);
+	unsigned int part;
 
+	if (s->hangs) {
+		rd_sim_at(s->sim, &io->event, HANG_LOOK);
+		return;
+	}
+	part = 1 + (unsigned int)rd_sim_below(s->sim, io->count);
 	for (; part && io->next < io->count && !io->result; part--)
 		if (!take_effect(io))
 			io->result = -EIO;

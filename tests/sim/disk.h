@@ -51,6 +51,8 @@ void store_set_faults(struct store *store, const struct store_faults *faults);
  */
 void store_stop(struct store *store);
 void store_restart(struct store *store);
+/* While it hangs, no I/O takes effect or ends. */
+void store_hang(struct store *store, bool hangs);
 uint64_t store_value(const struct store *store, unsigned int block);
 unsigned int store_ios(const struct store *store); /* in flight */
 /* Whether an I/O of one of these blocks has failed in this way since @begin. */

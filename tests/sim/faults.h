@@ -24,6 +24,7 @@ enum fault_kind {
 	FAULT_RELOAD,    /* the configuration changes, in a third of the seeds */
 	FAULT_BLOCK,     /* a reactor stands still within a turn, in a call of the storage */
 	FAULT_RESERVE,   /* hosts change reservations, in a third of the seeds, all the time */
+	FAULT_HUNG,      /* a disk beside that of the hosts hangs: sick.h */
 	FAULTS,
 };
 #define FAULTS_ALL   (FAULTS_KEYS - 1)

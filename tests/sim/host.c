@@ -9,6 +9,7 @@
 
 #include "faults.h"
 #include "host.h"
+#include "sick.h"
 
 /* With this profile time must pass in few steps. */
 #define FENCE_PAUSE  30
@@ -34,7 +35,8 @@ void host_reads_all(struct host *h)
 
 unsigned int host_inflight(const struct host *h)
 {
-	return h->inflight + h->reads_left + claim_busy(h->claim) + (h->raw && raw_busy(h->raw));
+	return h->inflight + h->reads_left + claim_busy(h->claim) + (h->raw && raw_busy(h->raw)) +
+	       sick_busy(h->w->sick, h->number);
 }
 
 bool host_writes(const struct host *h, unsigned int block, unsigned int count)
@@ -226,6 +228,8 @@ void host_acts(struct host *h)
 		claim_acts(h->claim, h->chan);
 	if (h->raw)
 		raw_acts(h->raw, h->chan);
+	if (h->w->sick)
+		sick_acts(h->w->sick, h->number, h->chan);
 	if (h->reads_left && command_read(h, h->reads_left - 1)) {
 		h->reads_left--;
 		return;

@@ -37,7 +37,7 @@ static void change_one(struct rd_sim *sim, struct setup *s, struct setup_scope s
 		s->other_group ^= true;
 		break;
 	case 4:
-		s->second = (uint8_t)rd_sim_below(sim, 3);
+		s->second = (uint8_t)rd_sim_below(sim, SETUP_SECOND);
 		break;
 	case 5:
 		s->effect[SETUP_READ_ONLY] ^= true;
@@ -147,8 +147,9 @@ static void add_listeners(const struct setup *s, FILE *f)
 }
 
 void setup_text(const struct setup *s, const struct secrets *secrets, unsigned int in_capsule,
-		char *out)
+		bool with_second, char *out)
 {
+	unsigned int second = (s->second + (with_second ? 1u : 0u)) % SETUP_SECOND;
 	FILE *f = fmemopen(out, SETUP_TEXT, "w");
 
 	out[0] = 0;
@@ -156,9 +157,9 @@ void setup_text(const struct setup *s, const struct secrets *secrets, unsigned i
 		return;
 	/* So few buffers that commands wait for them when the storage is slow. */
 	fprintf(f,
-		SETUP_TARGET "  in_capsule_size: %u\n  buffer_memory: 32KiB\n"
+		SETUP_TARGET "  in_capsule_size: %u\n  buffer_memory: %uKiB\n"
 			     "  state_dir: /simulated\nlisteners:\n",
-		in_capsule);
+		in_capsule, with_second ? 64 : 32);
 	add_listeners(s, f);
 	fprintf(f, "subsystems:\n  - nqn: %s\n", SETUP_NQN);
 	add_hosts(s, secrets && has_keys(s), f);
@@ -173,8 +174,8 @@ void setup_text(const struct setup *s, const struct secrets *secrets, unsigned i
 			(s->effect[SETUP_SHORT] ? SETUP_SHORT_BLOCKS : SETUP_BLOCKS) * 512,
 			s->other_group ? 2 : 1, s->effect[SETUP_READ_ONLY] ? "true" : "false",
 			qos_limits[s->qos]);
-	if (s->second)
-		fprintf(f, "      - {nsid: 2, backend: memory, size: %uKiB}\n", 64u * s->second);
+	if (second)
+		fprintf(f, "      - {nsid: 2, backend: memory, size: %uKiB}\n", 64u * second);
 	fputs("      - {nsid: 3, backend: memory, size: 64KiB}\n", f);
 	fclose(f);
 }

@@ -19,6 +19,7 @@
 #define SETUP_BLOCKS       28u /* of namespace 1 */
 #define SETUP_SHORT_BLOCKS 26u
 #define SETUP_QOS          4u /* kinds of limits of namespace 1, among them none */
+#define SETUP_SECOND       3u /* sizes of namespace 2, among them none */
 
 /* How each configuration begins. */
 #define SETUP_TARGET               \
@@ -103,9 +104,10 @@ bool setup_is_normal(const struct setup *s);
 /* What the target has for @host. */
 enum secret_kind setup_key(const struct setup *s, unsigned int host);
 /* @secrets: NULL: nobody authenticates. @in_capsule: bytes of data that commands may have.
- * @out: SETUP_TEXT bytes. */
+ * @with_second: namespace 2 is there in the normal one, and buffers for I/O of it that hangs. @out:
+ * SETUP_TEXT bytes. */
 void setup_text(const struct setup *s, const struct secrets *secrets, unsigned int in_capsule,
-		char *out);
+		bool with_second, char *out);
 /* Returns 0, or -errno of a @text that is no configuration. Release *@out with rdt_config_put(). */
 int setup_load(const char *text, struct rd_log *log, struct rdt_config **out);
 

@@ -7,6 +7,7 @@
 #include "target/manage/reload.h"
 #include "target/nvmf/reactor.h"
 #include "resv.h"
+#include "sick.h"
 #include "world.h"
 
 #define DRAIN_TIMEOUT (10 * RD_NSEC_PER_SEC)
@@ -19,7 +20,7 @@ int target_config(struct world *w, const struct setup *setup)
 	char text[SETUP_TEXT];
 	int rc;
 
-	setup_text(setup, w->secrets, w->in_capsule, text);
+	setup_text(setup, w->secrets, w->in_capsule, w->sick != NULL, text);
 	rc = setup_load(text, w->log, &cfg);
 	if (rc)
 		return rc;
@@ -65,6 +66,7 @@ void target_reload(struct world *w, const struct setup *setup)
 	}
 	rdt_report_clear(&w->report);
 	w->reloading = true;
+	w->reload_begun = rd_sim_now(w->sim);
 	if (setup->effect[SETUP_REMOVED])
 		marks_may_go(w->marks);
 	rdt_reload(w->target, w->cfg, &w->report,
@@ -133,6 +135,7 @@ void target_stop(struct world *w, bool power_fails)
 		w->files.stopped = true;
 		rd_sim_kill(w->sim, 0);
 	}
+	sick_heal(w->sick); /* which the target waits for */
 	rdt_target_drain(w->target, target_drained);
 	w->drain_timeout.fn = drain_is_over;
 	rd_sim_at(w->sim, &w->drain_timeout, power_fails ? 0 : DRAIN_TIMEOUT);

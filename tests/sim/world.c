@@ -21,7 +21,10 @@
 #include "io_judge.h"
 #include "orders.h"
 #include "resv.h"
+#include "sick.h"
 
+/* The target says after 15 s what has not settled. */
+#define RELOAD_MAX (16 * RD_NSEC_PER_SEC)
 #define START_TIME (1000 * RD_NSEC_PER_SEC)
 #define TURN_COST  (20 * RD_NSEC_PER_USEC) /* at most */
 /* How long after a fault commands may be lost or late because of it: a host learns of a lost
@@ -177,8 +180,21 @@ static unsigned int all_inflight(const struct world *w)
 
 	for (unsigned int i = 0; i < w->devs; i++)
 		count += host_inflight(w->hosts[i]);
-	return count + observer_busy(w->observer) + discovery_busy(w->discovery) +
-	       (w->settled && !w->settled(w));
+	count += w->settled && !w->settled(w);
+	/* Of the namespace that hangs, too, they are told. */
+	if (!sick_hangs(w->sick))
+		count += observer_busy(w->observer) + discovery_busy(w->discovery);
+	return count;
+}
+
+/* Whether the answer to a change takes too long. */
+static void judge_reload(struct world *w)
+{
+	uint64_t now = rd_sim_now(w->sim);
+
+	if (w->reloading && now > w->reload_begun + RELOAD_MAX && now > w->disturbed_until)
+		world_fail(w, "a reload has taken more than %u s",
+			   (unsigned int)(RELOAD_MAX / RD_NSEC_PER_SEC));
 }
 
 static void run_step(struct world *w)
@@ -190,6 +206,8 @@ static void run_step(struct world *w)
 	discovery_acts(w->discovery);
 	if (w->secrets)
 		auth_judge(w);
+	if (w->target_state == TARGET_UP)
+		judge_reload(w);
 	if (!world_step(w))
 		world_fail(w, "nothing will ever happen again");
 }
@@ -289,6 +307,10 @@ bool world_run(struct world *w)
 		faults_heal(w->faults);
 		run_to_end(w, "commands");
 	}
+	if (!w->failed[0] && w->sick) { /* all else has ended beside it */
+		sick_heal(w->sick);
+		run_to_end(w, "commands of the disk that has hung");
+	}
 	if (!w->failed[0]) {
 		for (unsigned int i = 0; i < w->devs; i += w->secrets ? 1 : WORLD_HOSTS)
 			host_reads_all(w->hosts[i]);
@@ -318,6 +340,8 @@ static int open_store(struct rdt_target *target, const struct rdt_ns_config *cfg
 	struct world *w = rd_container_of(target->env, struct world, target_env);
 	char why[256];
 
+	if (cfg->nsid == 2 && w->sick)
+		return sick_open(w->sick, cfg->size_bytes, out);
 	if (cfg->nsid != 1)
 		return rdt_bdev_open(NULL, cfg, w->log, out, why, sizeof(why));
 	return disk_open(w->store, cfg->size_bytes, w->log, out);
@@ -430,6 +454,14 @@ static int make_store(struct world *w)
 	return 0;
 }
 
+static int make_sick(struct world *w)
+{
+	const unsigned int kinds = 1u << FAULT_HUNG | FAULTS_KEYS | FAULTS_FENCE;
+	bool sick = world_sends_all() && w->opts.seed % SICK_IN == 1 && w->opts.faults & kinds;
+
+	return sick ? sick_new(w, &w->sick) : 0;
+}
+
 /* In some seeds hosts authenticate; in few with Diffie-Hellman, which takes milliseconds. */
 static int make_secrets(struct world *w)
 {
@@ -501,6 +533,8 @@ static int make_world(struct world *w)
 	w->disturbed_until = UINT64_MAX;
 	rc = make_store(w);
 	if (!rc)
+		rc = make_sick(w);
+	if (!rc)
 		rc = rdt_report_init(&w->report, w->log);
 	if (!rc)
 		rc = target_config(w, &(struct setup){0});
@@ -549,6 +583,7 @@ void world_free(struct world *w)
 	rdt_config_put(&w->cfg);
 	rdt_report_fini(&w->report);
 	rd_loop_destroy(&w->loop);
+	sick_free(w->sick);
 	store_free(w->store);
 	files_free(&w->files);
 	marks_free(w->marks);

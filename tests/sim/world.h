@@ -120,6 +120,7 @@ struct world {
 	struct auth_watch auth;
 	struct process threads; /* of target and hosts that compute Diffie-Hellman */
 	bool reloading;
+	uint64_t reload_begun;
 	uint64_t quiet_until; /* hosts submit nothing, and the observer does not connect */
 	struct rdt_report report;
 	struct rdt_target *target;
@@ -140,6 +141,7 @@ struct world {
 	struct files files;
 	unsigned int submits_in; /* a host submits a command in one of so many steps */
 	struct store *store;
+	struct sick *sick; /* NULL: no disk beside @store hangs */
 	struct check *check;
 	struct marks *marks; /* of the first namespace */
 	struct orders orders[WORLD_HOSTS];
