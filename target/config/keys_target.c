@@ -137,7 +137,8 @@ static const struct rdt_row target_rows[] = {
 	 .def = "false", .says = "Whether these times are logged at the end too."},
 	{"start", RDT_KEY_CHOICE, RESTART, RDT_AT(T, start), .choices = starts,
 	 .def = "serve-what-it-can",
-	 .says = "What a start does when a namespace cannot be opened, or a listener cannot listen."},
+	 .says = "What a start does when a namespace cannot be opened, or a listener cannot "
+		 "listen."},
 	{"limits", RDT_KEY_MAPPING, RESTART, RDT_AT(T, limits), .section = &limits_section,
 	 .says = "Limits on connections and controllers."},
 	{0},

@@ -52,7 +52,6 @@ struct rdt_referral {
 	struct sockaddr_storage addr;
 };
 
-
 /* The services that a target uses of its surroundings. A member that is NULL or 0 stands for the
  * system's service. */
 struct rdt_env {
