@@ -513,6 +513,9 @@ static void a_right_secret_is_not_kept_waiting(void)
 	auth_env_new(&e);
 	near = connected_from(&e, "10.0.0.1");
 	far = connected_from(&e, "10.0.0.2");
+	/* They stay for the ten minutes, without a step of an authentication. */
+	rd_timer_stop(near->qp.reactor->loop, &near->qp.timer);
+	rd_timer_stop(far->qp.reactor->loop, &far->qp.timer);
 	for (unsigned int i = 0; i < 6000; i++) {
 		snprintf(near->qp.ctrl->hostnqn, sizeof(near->qp.ctrl->hostnqn),
 			 "nqn.2024-01.test:%u", i % 200);
