@@ -213,7 +213,7 @@ def two_namespaces_on_one_file_are_refused(t):
     t.eq(t.run([os.environ['RDTARGET'], '--check', config]).rc, 0, 'exit status')
     res = t.run([os.environ['RDTARGET'], '--check=full', config])
     t.eq(res.rc, 1, 'exit status')
-    t.match(rf'namespace 2: path {t.path("link")}: is the same as {t.path("disk")} of \S* namespace 1; use another',
+    t.match(rf'namespaces\[1\]\.path: {t.path("link")} is the same as {t.path("disk")} of \S* namespace 1; use another',
             res.err)
     target = t.target(config=config)
     target.expect(r'namespace \d: path \S*: another program uses it, or another namespace')

@@ -75,7 +75,7 @@ MUTANTS = (
     ('a queue that closes does not report what it executes', 'target/nvmf/stale_write.c', 'if (may_write(req))',
      'if (false)', 'fence'),
     ('a change of the ANA state is not told', 'target/nvmf/ana.c',
-     '\ttell_ana_changed(t, l, group);\n\treturn 0;', '\treturn 0;'),
+     '\t\ttell_ana_changed(t, l, g);\n', ''),
     ('an event that happens while none is awaited is lost', 'target/nvmf/aer.c',
      '\tev->fresh |= bits;', '\tif (!ctrl->aers_count)\n\t\treturn;\n\tev->fresh |= bits;'),
     ('an event is told again before its log page is read', 'target/nvmf/aer.c',
@@ -94,7 +94,7 @@ MUTANTS = (
      '\t\tl = TAILQ_FIRST(&t->old_listeners);\n\t\tif (l)\n\t\t\torder->listeners[f][order->listeners_count[f]++] = l;\n'
      '\t\tTAILQ_FOREACH (l, &t->listeners, link)\n\t\t\tif (listener_listed(f, l))'),
     ('a host that is denied sees the subsystem', 'target/cmd/discovery.c',
-     'if (!rdt_subsys_allows(t->subsys[i], qp->ctrl->hostnqn))', 'if (false)'),
+     'if (!rdt_subsys_allows(ss, qp->ctrl->hostnqn))', 'if (false)'),
     ('a list of changed namespaces lacks one', 'target/nvmf/aer.c',
      '\tif (event == RDT_EV_NS_ATTR)', '\tif (event == RDT_EV_NS_ATTR && nsid != 2)'),
     ('a notification of a reservation is not told', 'target/nvmf/ns_resv.c',
