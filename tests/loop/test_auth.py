@@ -121,9 +121,10 @@ HOST, OTHER_HOST = 'nqn.2014-08.org.example:host', 'nqn.2014-08.org.example:othe
 def check_config(t, *, key=key_text(1, SECRET), mode=0o600, rc=1, env=None, subsystem=None, **entry):
     path = t.file('host.key', key.encode() + b'\n')
     os.chmod(path, mode)
-    config = t.config([t.namespace(backend='memory')], subsystem={
-        'allow_any_host': False, 'hosts': [HOST], 'host_auth': [{'host': HOST, 'dhchap_key_file': path, **entry}],
-        **(subsystem or {})})
+    keys = {'allow_any_host': False, 'hosts': [HOST], 'host_auth': [{'host': HOST, 'dhchap_key_file': path, **entry}],
+            **(subsystem or {})}
+    config = t.config([t.namespace(backend='memory')],
+                      subsystem={key: value for key, value in keys.items() if value is not None})
     res = t.run([program('rdtarget'), '--check=full', '-c', config], env=env)
     t.eq(res.rc, rc, f'exit status ({res.err})')
     t.ok('AAEC' not in res.err, res.err)
@@ -152,8 +153,8 @@ BAD_CONFIGS = (
     ('an unknown group', {'dhchap_dhgroups': ['modp1']}, r'dhchap_dhgroups\[0\]: found "modp1"'),
     ('many unknown hashes', {'dhchap_hashes': ['sha256', 'md5', 'sha384', 'sha512']}, 'dhchap_hashes: has 4 elements, expected at most 3'),
     ('a hash twice', {'dhchap_hashes': ['sha256', 'sha256']}, r'dhchap_hashes\[1\]: is listed twice'),
-    ('any host', {'subsystem': {'allow_any_host': True, 'hosts': []}}, 'any host may connect, and so a host would only have to'),
-    ('any host with authentication', {'subsystem': {'allow_any_host': True, 'hosts': [], 'host_auth': [],
+    ('any host', {'subsystem': {'allow_any_host': True, 'hosts': None}}, 'any host may connect, and so a host would only have to'),
+    ('any host with authentication', {'subsystem': {'allow_any_host': True, 'hosts': None, 'host_auth': [],
                                                     'authentication': 'required'}}, 'authentication: any host may connect'),
     ('a host that may not connect', {'host': OTHER_HOST}, '"nqn.2014-08.org.example:other" is not among the subsystem\'s hosts'),
     ('a host without a key', {'subsystem': {'hosts': [HOST, OTHER_HOST], 'authentication': 'required'}},

@@ -153,10 +153,20 @@ def sockets_of_a_host_are_as_it_says(t):
 def an_unknown_congestion_control_is_named(t):
     if FABRIC != 'iwarp':
         raise Skip('over iwarp only')
-    config = t.config([t.namespace(backend='memory')], listener={'congestion': 'no-such'})
-    res = t.run([program('rdtarget'), config])
-    t.eq(res.rc, 1, 'exit status')
-    t.match(r'congestion: this kernel has no TCP congestion control named no-such', res.err)
+    said = 'congestion: this kernel has no TCP congestion control named no-such'
+    for start in ('all-or-nothing', 'serve-what-it-can'):
+        config = t.config([t.namespace(backend='memory')], target={'start': start},
+                          listeners=[{}, {'congestion': 'no-such'}])
+        if start == 'all-or-nothing':
+            res = t.run([program('rdtarget'), config])
+            t.eq(res.rc, 1, 'exit status')
+            t.match(said, res.err)
+            continue
+        target = t.target(config=config)
+        target.expect(f'{said} .*trying again every second')
+        target.reload('reloaded')  # tries again, too
+        target.stop()
+        t.eq(len(re.findall(f'{said} .*trying again', target.text())), 1, 'times that it was said')
 
 
 def affinity(target):

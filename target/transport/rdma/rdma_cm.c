@@ -95,10 +95,9 @@ static int accept_conn(struct rdt_rdma_conn *rc, uint16_t peer_ord)
 	return rd_fab_accept(rc->conn, &param);
 }
 
-static int log_cannot_open(const struct rdt_target *t, const char *provider, int err)
+static const char *fab_name(enum rdt_fab_kind kind)
 {
-	rd_err(t->log, RD_LOG_TARGET, "cannot open the %s provider: %s", provider, strerror(-err));
-	return err;
+	return kind == RDT_FAB_IWARP ? "iwarp" : "verbs";
 }
 
 static int iwarp_open(const struct rdt_target *t, struct rd_loop *loop,
@@ -109,7 +108,7 @@ static int iwarp_open(const struct rdt_target *t, struct rd_loop *loop,
 	return (env ? env->fab_open : rd_fab_iwarp_open)(loop, opts, out);
 }
 
-/* Open the fabric of kind @kind unless it is open. Returns 0, or -errno with the reason logged. */
+/* Open the fabric of kind @kind unless it is open. Returns 0 or -errno. */
 static int open_fab_kind(const struct rdt_target *target, struct rd_loop *loop,
 			 enum rdt_fab_kind kind, struct rd_fab *fabs[RDT_FABS])
 {
@@ -118,13 +117,22 @@ static int open_fab_kind(const struct rdt_target *target, struct rd_loop *loop,
 		.no_send_with_inv = verbs && (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INV,
 		.no_inline = verbs && (kind - RDT_FAB_VERBS) & RDT_FAB_NO_INLINE,
 	};
-	int err;
 
 	if (fabs[kind])
 		return 0;
-	err = verbs ? rd_fab_verbs_open(loop, &opts, &fabs[kind])
-		    : iwarp_open(target, loop, NULL, &fabs[kind]);
-	return err ? log_cannot_open(target, verbs ? "verbs" : "iwarp", err) : 0;
+	return verbs ? rd_fab_verbs_open(loop, &opts, &fabs[kind])
+		     : iwarp_open(target, loop, NULL, &fabs[kind]);
+}
+
+/* The same for a reactor; the reason is logged. */
+static int reactor_fab(struct rdt_reactor *r, enum rdt_fab_kind kind)
+{
+	int err = open_fab_kind(r->target, r->loop, kind, rdt_rdma_of(r)->fabs);
+
+	if (err)
+		rd_err(r->target->log, RD_LOG_TARGET, "cannot open the %s provider: %s",
+		       fab_name(kind), strerror(-err));
+	return err;
 }
 
 /* Data for a host counts as sent when a socket has taken it. So the first bytes of a connection, as
@@ -160,7 +168,7 @@ static void adopt(struct rdt_handoff *h)
 	rc->qp.local = h->req->local;
 	rc->qp.remote = h->req->remote;
 	/* A listener that was added by a reload may be the first one of its kind. */
-	err = open_fab_kind(r->target, r->loop, h->fab, rdt_rdma_of(r)->fabs);
+	err = reactor_fab(r, h->fab);
 	if (err) {
 		reject_request(h->req, NVMF_RDMA_CM_NO_RSRC);
 		goto err_free;
@@ -377,7 +385,7 @@ int rdt_rdma_open_fabs(struct rdt_reactor *r)
 		const struct rdt_rdma_listener *rl = l->state;
 
 		if (!err && l->transport == &rdt_rdma_transport)
-			err = open_fab_kind(r->target, r->loop, rl->fab, rdt_rdma_of(r)->fabs);
+			err = reactor_fab(r, rl->fab);
 	}
 	return err;
 }
@@ -395,27 +403,19 @@ static int open_iwarp(const struct rdt_target *t, struct iwarp_fab *own)
 		.half_open = t->cfg->target.limits.half_open,
 		.peer_timeout_ns = timeout ? timeout : RD_FAB_IWARP_NEVER,
 	};
-	int err = iwarp_open(t, t->loop, &opts, &own->fab);
 
-	if (err == -ENOENT)
-		rd_err(t->log, RD_LOG_TARGET,
-		       "congestion: this kernel has no TCP congestion control named %s (see "
-		       "/proc/sys/net/ipv4/tcp_available_congestion_control)",
-		       own->congestion);
-	else if (err == -EPERM)
-		rd_err(t->log, RD_LOG_TARGET,
-		       "congestion: %s needs privileges on this machine (see "
-		       "/proc/sys/net/ipv4/tcp_allowed_congestion_control)",
-		       own->congestion);
-	else if (err)
-		log_cannot_open(t, "iwarp", err);
-	return err;
+	return iwarp_open(t, t->loop, &opts, &own->fab);
+}
+
+static const char *congestion_of(const struct rdt_target *t, const struct rdt_listener_config *cfg)
+{
+	return cfg->congestion ? cfg->congestion : t->cfg->target.congestion;
 }
 
 static int get_iwarp(struct rdt_target *t, const struct rdt_listener_config *cfg,
 		     struct rd_fab **out)
 {
-	const char *congestion = cfg->congestion ? cfg->congestion : t->cfg->target.congestion;
+	const char *congestion = congestion_of(t, cfg);
 	struct rdma_target *rt = target_state(t);
 	struct iwarp_fab *own;
 	int err = -ENOMEM;
@@ -462,6 +462,27 @@ static int main_fab(struct rdt_listener *l, struct rd_fab **out)
 	return err;
 }
 
+/* Why main_fab() has failed with @err. */
+static void say_no_fab(const struct rdt_listener *l, int err, char *text, size_t size)
+{
+	const struct rdt_rdma_listener *rl = l->state;
+	const char *congestion = rl->fab == RDT_FAB_IWARP ? congestion_of(l->target, l->cfg) : NULL;
+
+	if (congestion && err == -ENOENT)
+		snprintf(text, size,
+			 "congestion: this kernel has no TCP congestion control named %s (see "
+			 "/proc/sys/net/ipv4/tcp_available_congestion_control)",
+			 congestion);
+	else if (congestion && err == -EPERM)
+		snprintf(text, size,
+			 "congestion: %s needs privileges on this machine (see "
+			 "/proc/sys/net/ipv4/tcp_allowed_congestion_control)",
+			 congestion);
+	else
+		snprintf(text, size, "cannot open the %s provider: %s", fab_name(rl->fab),
+			 strerror(-err));
+}
+
 static const char *listen_advice(int err)
 {
 	switch (err) {
@@ -486,7 +507,11 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 	struct rd_fab *fab;
 	int err = main_fab(l, &fab);
 
-	if (!err && !addr) {
+	if (err) {
+		say_no_fab(l, err, text, size);
+		return err;
+	}
+	if (!addr) {
 		err = rd_addr_parse(cfg->address, cfg->port, &own);
 		if (err) {
 			snprintf(text, size,
@@ -496,9 +521,8 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 			return err;
 		}
 	}
-	if (!err)
-		err = rd_fab_listen(fab, addr ? addr : (struct sockaddr *)&own, BACKLOG,
-				    on_conn_request, l, &rl->lis);
+	err = rd_fab_listen(fab, addr ? addr : (struct sockaddr *)&own, BACKLOG, on_conn_request, l,
+			    &rl->lis);
 	if (err) {
 		snprintf(text, size, "cannot listen on %s port %u: %s%s", cfg->address, cfg->port,
 			 strerror(-err), listen_advice(err));
@@ -516,7 +540,7 @@ static const char *rdma_provider(const struct rdt_listener *l)
 {
 	const struct rdt_rdma_listener *rl = l->state;
 
-	return rl->fab == RDT_FAB_IWARP ? "iwarp" : "verbs";
+	return fab_name(rl->fab);
 }
 
 static uint8_t prtype(const struct rdt_rdma_listener *rl)
