@@ -644,12 +644,18 @@ int rbd_image_new(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg
 	return rc;
 }
 
-void rbd_image_close(struct rbd_image *img)
+static void set_closing(struct rbd_job *job)
 {
+	struct rbd_image *img = image_of(job);
+
 	pthread_mutex_lock(&img->lock);
 	img->state = RBD_CLOSING;
 	pthread_mutex_unlock(&img->lock);
-	rbd_job_kick(&img->job, 0);
+}
+
+void rbd_image_close(struct rbd_image *img)
+{
+	rbd_job_kick_last(&img->job, set_closing);
 }
 
 /* ---- released, probe ---- */

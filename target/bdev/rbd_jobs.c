@@ -149,13 +149,12 @@ static void *rbd_worker(void *arg)
 	return NULL;
 }
 
-int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns)
+/* With the queue locked. */
+static int kick(struct rbd_job *job, uint64_t due)
 {
 	struct rbd_queue *q = job->queue;
-	uint64_t due = rdt_module_now() + delay_ns;
 	int rc = 0;
 
-	pthread_mutex_lock(&q->lock);
 	if (!job->queued) {
 		job->queued = true;
 		job->due = due;
@@ -169,6 +168,28 @@ int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns)
 		job->due = due;
 	}
 	pthread_cond_broadcast(&q->work);
+	return rc;
+}
+
+int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns)
+{
+	struct rbd_queue *q = job->queue;
+	int rc;
+
+	pthread_mutex_lock(&q->lock);
+	rc = kick(job, rdt_module_now() + delay_ns);
+	pthread_mutex_unlock(&q->lock);
+	return rc;
+}
+
+int rbd_job_kick_last(struct rbd_job *job, void (*end)(struct rbd_job *job))
+{
+	struct rbd_queue *q = job->queue;
+	int rc;
+
+	pthread_mutex_lock(&q->lock);
+	end(job);
+	rc = kick(job, rdt_module_now());
 	pthread_mutex_unlock(&q->lock);
 	return rc;
 }

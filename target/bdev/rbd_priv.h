@@ -115,6 +115,13 @@ bool rbd_queue_idle(struct rbd_queue *q);
  * queued for the next one. Returns 0, or -errno when there is no thread for it. Any thread. */
 int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns);
 
+/*
+ * Calls @end(@job), which has the next run be the last one, and runs @job now. The queue is locked:
+ * a run that sees what @end did, and frees @job, ends after this has let go of @job. Returns 0, or
+ * -errno when there is no thread for it. Any thread.
+ */
+int rbd_job_kick_last(struct rbd_job *job, void (*end)(struct rbd_job *job));
+
 /* The end of a run. @last: there is no further run, even if one was queued; @job can be freed. */
 void rbd_job_ran(struct rbd_job *job, bool last);
 

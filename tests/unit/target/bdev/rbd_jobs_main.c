@@ -3,14 +3,17 @@
  * the test sets. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "t_main.h"
 #include "target/bdev/rbd_priv.h"
 
 #define JOBS     8u /* that hang */
+#define ENDINGS  2000u
 #define LIMIT    30 /* seconds until a wait has failed */
 #define LIMIT_NS (LIMIT * RD_NSEC_PER_SEC)
 
@@ -121,8 +124,58 @@ static void threads_of_a_hang_end(void)
 	rbd_queue_free(q);
 }
 
+struct ending {
+	struct rbd_job job;
+	atomic_bool ends;
+};
+
+/* As an image does: a run that finds it is the last one frees the job. */
+static void run_until_it_ends(struct rbd_job *job)
+{
+	struct ending *e = rd_container_of(job, struct ending, job);
+
+	if (!atomic_load(&e->ends)) {
+		rbd_job_kick(job, 0);
+		rbd_job_ran(job, false);
+		return;
+	}
+	rbd_job_ran(job, true);
+	free(e);
+	sem_post(&fake.may_end);
+}
+
+static void set_ends(struct rbd_job *job)
+{
+	atomic_store(&rd_container_of(job, struct ending, job)->ends, true);
+	sched_yield(); /* a run sees it before this one is queued */
+}
+
+/* Runs follow each other without a pause when the job is told to end. */
+static void last_run_frees_the_job(void)
+{
+	struct rbd_queue *q = rbd_queue_new(&fake.threads, queue_left, NULL);
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(q);
+	rdt_module_threads_init(&fake.threads);
+	sem_init(&fake.may_end, 0, 0);
+	for (unsigned int i = 0; i < ENDINGS; i++) {
+		struct ending *e = calloc(1, sizeof(*e));
+
+		CU_ASSERT_PTR_NOT_NULL_FATAL(e);
+		e->job = (struct rbd_job){
+			.run = run_until_it_ends, .tell_late = not_told, .queue = q};
+		CU_ASSERT_EQUAL(rbd_job_kick(&e->job, 0), 0);
+		CU_ASSERT_EQUAL(rbd_job_kick_last(&e->job, set_ends), 0);
+		CU_ASSERT_TRUE_FATAL(wait_for(&fake.may_end));
+	}
+	CU_ASSERT_TRUE_FATAL(rdt_module_threads_finish(&fake.threads, LIMIT_NS));
+	CU_ASSERT_TRUE(rbd_queue_idle(q));
+	rbd_queue_free(q);
+}
+
 static const struct t_case rbd_jobs_cases[] = {
 	{"the threads that a hang needs end after it", threads_of_a_hang_end},
+	{"the last run frees the job", last_run_frees_the_job},
 	{NULL, NULL},
 };
 
