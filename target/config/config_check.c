@@ -206,9 +206,13 @@ static int check_any_host(struct rdt_config_load *load, const struct rdt_key *ke
 	struct rdt_key any = rdt_config_child(load, key, "allow_any_host");
 	struct rdt_key hosts = rdt_config_child(load, key, "hosts");
 
-	if (ss->allow_any_host && hosts.node)
+	if (ss->allow_any_host && ss->hosts_count)
 		rdt_config_problem(load, &any,
 				   "found true together with a list of hosts; remove one of them");
+	else if (ss->allow_any_host && hosts.node)
+		rdt_config_warning(load, &any,
+				   "found true together with an empty list of hosts: every host "
+				   "may connect; remove one of them");
 	if (any.node || hosts.node)
 		return 0;
 	if ((key->file->edited ? asprintf(&ss->hosts_unset, "%s: %s", key->file->path, key->text)

@@ -214,9 +214,6 @@ static void subsystem_errors(void)
 		{LISTEN SUBSYS "    allow_any_host: true\n    hosts: [nqn.2026-01.org.example:h]\n",
 		 "FILE:4: subsystems[0].allow_any_host: found true together with a list of hosts; "
 		 "remove one of them\n"},
-		{LISTEN SUBSYS "    allow_any_host: true\n    hosts: []\n",
-		 "FILE:4: subsystems[0].allow_any_host: found true together with a list of hosts; "
-		 "remove one of them\n"},
 		{LISTEN SUBSYS "    hosts:\n",
 		 "FILE:4: subsystems[0].hosts: found nothing, expected a sequence (lines starting "
 		 "with \"- \")\n"},
@@ -364,6 +361,22 @@ static void names_of_other_forms(void)
 						 "with \"nqn.\""));
 	CU_ASSERT_PTR_NOT_NULL(strstr(said.text, ":4: subsystems[0].hosts[1]: found \"bob\""));
 	CU_ASSERT_PTR_NULL(strstr(said.text, "hosts[0]"));
+}
+
+/* Earlier versions took it without a word. */
+static void any_host_and_an_empty_list(void)
+{
+	static const char text[] = LISTEN SUBSYS "    allow_any_host: true\n    hosts: []\n";
+	struct rdt_config *config T_ENDS(rdt_config_put) = NULL;
+	struct said said;
+
+	CU_ASSERT_EQUAL_FATAL(t_config_load_text(text, strlen(text), &said, &config), 0);
+	CU_ASSERT_TRUE(config->subsystems[0].allow_any_host);
+	CU_ASSERT_PTR_NOT_NULL(strstr(said.text, "warning: config: "));
+	CU_ASSERT_PTR_NOT_NULL(strstr(said.text,
+				      "subsystems[0].allow_any_host: found true together "
+				      "with an empty list of hosts: every host may "
+				      "connect; remove one of them"));
 }
 
 /* A key that is wrong in itself does not prevent the check of other keys. */
@@ -790,6 +803,7 @@ const struct t_case t_config_cases[] = {
 	{"mistakes in paths and host lists", path_errors},
 	{"an NQN of 224 bytes is refused, 223 are fine", long_nqn},
 	{"NQNs of other forms are used, with a warning", names_of_other_forms},
+	{"any host and an empty list of hosts, with a warning", any_host_and_an_empty_list},
 	{"what each gateway keeps for itself is warned of", gateways_state},
 	{"all mistakes are reported at once", all_mistakes_at_once},
 	{"a target may have nothing to serve yet", nothing_to_serve},
