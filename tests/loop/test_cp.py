@@ -519,7 +519,7 @@ def one_of_two_paths_is_enough(t):
 @test
 @iwarp_only
 def a_path_that_is_not_connected_is_told(t):
-    """It fails before the other one is connected."""
+    """It fails before the other one is connected, and is not tried again before the copy begins."""
     target = t.target([t.namespace(1, backend='memory', size=MIB)])
     slow = Proxy(t, target.addr, target.port)
     slow.delay(0.05)
@@ -527,7 +527,7 @@ def a_path_that_is_not_connected_is_told(t):
     with socket.socket() as refusing:
         refusing.bind((target.addr, 0))
         dead = slow.uri(target).replace(f':{slow.port}/', f':{refusing.getsockname()[1]}/')
-        res = t.rdinit('cp', source, f'{dead},{slow.uri(target)}')
+        res = t.rdinit('cp', source, f'{dead},{slow.uri(target)}', '--reconnect-delay=300')
     t.match(r'rdinit: \S+: connection refused .*; the copy goes on without this path', res.err)
     t.same(t.rdinit('read', target.uri()).out, content(source))
     t.match('several paths to one namespace are URIs with commas between them and without spaces',

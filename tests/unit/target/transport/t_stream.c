@@ -96,7 +96,8 @@ static void bytes_put(struct t_stream_bytes *b, const void *p, size_t len)
 static void bytes_take(struct t_stream_bytes *b, size_t len)
 {
 	b->len -= len;
-	memmove(b->p, b->p + len, b->len);
+	if (b->len)
+		memmove(b->p, b->p + len, b->len);
 }
 
 static void put_message(struct t_stream_bytes *b, uint8_t type, uint16_t cid, uint32_t offset,
