@@ -19,7 +19,7 @@ uint32_t t_stream_cuts = 1;
 struct capsule {
 	struct rdt_capsule cap;
 	bool used;
-	uint8_t mem[NVME_SQE_SIZE + T_INCAPSULE];
+	_Alignas(struct nvme_sqe) uint8_t mem[NVME_SQE_SIZE + T_INCAPSULE];
 };
 
 struct stream_req {
