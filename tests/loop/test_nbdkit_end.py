@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The end of nbdkit with the rdinit plugin by SIGTERM, in each state of the device and whatever clients wait for: it ends by
-itself and well, and no thread outlives the plugin. With AddressSanitizer in a build that has it, where nbdkit itself can hang
-behind the unload, in the exit handler of a library of its own: so it is not in the suite "san"."""
+itself and well, and no thread outlives the plugin. With AddressSanitizer, which is preloaded, its end is that of the unload."""
 
 import os
 import re
