@@ -163,6 +163,25 @@ reload_applies()
 	service_is NRestarts 0
 }
 
+reload_is_refused()
+{
+	"$RDCTL" -o json status >/run/t/status
+	grep -q 'backend: found' /run/t/status
+}
+
+# It is refused as a whole, the service goes on, and the next reload is good.
+reload_of_a_broken_file_fails()
+{
+	configuration '{ nsid: 3, backend: nothing }' >"$config"
+	t_refuted systemctl reload rdtarget
+	service_is ActiveState active
+	has_block_device 3
+	t_until 100 reload_is_refused
+	configuration '{ nsid: 3, backend: memory, size: 4MiB }' >"$config"
+	systemctl reload rdtarget
+	service_is NRestarts 0
+}
+
 restarted()
 {
 	service_is NRestarts 1 && service_is ActiveState active
@@ -213,6 +232,7 @@ if t_guest; then
 	t_case "a file and a block device are served through an RDMA device" serves_both
 	t_case "status page, metrics and probes answer" it_answers_http
 	t_case "a reload applies a changed configuration under a host" reload_applies
+	t_case "a reload of a broken file fails, and changes nothing" reload_of_a_broken_file_fails
 	t_case "the watchdog ends it, and systemd starts it again, under I/O" watchdog_restarts_it
 	t_case "it stops, and leaves nothing" stops_and_leaves_nothing
 	[ "$t_failed" -eq 0 ] || service_tells 2>&1 | sed 's/^/# /'
