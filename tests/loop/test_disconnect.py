@@ -151,6 +151,7 @@ def a_program_is_killed(t, state):
 
 
 @test
+@iwarp_only
 def each_association_is_two_lines_of_the_log(t):
     target = t.target([t.namespace(backend='memory')], args=('--log', 'notice'))
     for end, why in (('shutdown', r'\S.*'), ('killed', r'\S.*')):
