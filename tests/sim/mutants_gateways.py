@@ -37,8 +37,6 @@ MUTANTS = (
      'return false;'),
     ('a gateway waits for the lock that its former connection has', 'target/bdev/rbd_lock.c', '!owner[0] || break_own(img))',
      '!owner[0])', 'block,age,pool,unblock'),
-    ('a gateway that is cut off from the cluster says that it serves', 'target/bdev/rbd_image.c',
-     '\tatomic_store(&img->bdev.cut_off, true);', '', 'off'),
     ('a gateway that gets the lock does not read the reservations', 'target/bdev/rbd_lock.c', '\trc = rbd_shared_load(img);', '\trc = 0;'),
     ('all pools share a queue of jobs', 'target/bdev/rbd_cluster.c', '\t\tif (strcmp(pool->name, name) == 0)\n', '\t\tif (true)\n'),
     ('a gateway serves on for seconds after a refused write', 'target/bdev/backend_rbd.c',
