@@ -3,7 +3,6 @@
 #include "identity.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,16 +75,6 @@ void rdt_identity_free(struct rdt_identity *id)
 	free(id);
 }
 
-__attribute__((format(printf, 3, 4))) static int bad(char *why, size_t size, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, size, fmt, ap);
-	va_end(ap);
-	return -EINVAL;
-}
-
 static int read_volume(struct rdt_identity *id, json_t *o, size_t i, char *why, size_t size)
 {
 	const char *text, *volume = NULL, *nqn = NULL;
@@ -96,23 +85,24 @@ static int read_volume(struct rdt_identity *id, json_t *o, size_t i, char *why, 
 	if (json_unpack_ex(o, &err, JSON_STRICT, "{s:s, s?b, s?b, s?s, s?s, s?I}", "uuid", &text,
 			   "ended", &ended, "nguid", &nguid, "volume", &volume, "nqn", &nqn, "nsid",
 			   &nsid))
-		return bad(why, size, "entry %zu: %s", i, err.text);
+		return rdt_state_bad(why, size, "entry %zu: %s", i, err.text);
 	if (uuid_parse(text, id->uuid) || uuid_is_null(id->uuid))
-		return bad(why, size, "entry %zu: \"%.40s\" is not a UUID", i, text);
+		return rdt_state_bad(why, size, "entry %zu: \"%.40s\" is not a UUID", i, text);
 	uuid_unparse_lower(id->uuid, id->text);
 	id->state = ended ? RDT_IDENTITY_ENDED : RDT_IDENTITY_KEPT;
 	if (ended)
 		return 0;
 	if (!volume || !nqn || nsid < 1 || nsid >= UINT32_MAX)
-		return bad(why, size,
-			   "entry %zu lacks one of \"nguid\", \"volume\", \"nqn\" and \"nsid\", or "
-			   "has not ended",
-			   i);
+		return rdt_state_bad(
+			why, size,
+			"entry %zu lacks one of \"nguid\", \"volume\", \"nqn\" and \"nsid\", or "
+			"has not ended",
+			i);
 	id->nguid = nguid;
 	id->nsid = (uint32_t)nsid;
 	id->volume = strdup(volume);
 	id->nqn = strdup(nqn);
-	return id->volume && id->nqn ? 0 : bad(why, size, "out of memory");
+	return id->volume && id->nqn ? 0 : rdt_state_bad(why, size, "out of memory");
 }
 
 void rdt_identity_free_all(struct rdt_identity_list *list)
@@ -139,14 +129,14 @@ static int check_twice(const struct rdt_identity_list *list, size_t n, char *why
 	int rc = 0;
 
 	if (!uuids)
-		return bad(why, size, "out of memory");
+		return rdt_state_bad(why, size, "out of memory");
 	TAILQ_FOREACH (id, list, link)
 		uuids[at++] = id->uuid;
 	qsort(uuids, n, sizeof(*uuids), compare_uuids);
 	for (size_t i = 1; i < n && !rc; i++) {
 		uuid_unparse_lower(uuids[i], text);
 		if (memcmp(uuids[i - 1], uuids[i], 16) == 0)
-			rc = bad(why, size, "two entries have the UUID %s", text);
+			rc = rdt_state_bad(why, size, "two entries have the UUID %s", text);
 	}
 	free(uuids);
 	return rc;
@@ -158,18 +148,19 @@ static int read_volumes(json_t *volumes, struct rdt_identity_list *list, char *w
 	int rc = 0;
 
 	if (!json_is_array(volumes))
-		return bad(why, size, "\"volumes\" is not a list");
+		return rdt_state_bad(why, size, "\"volumes\" is not a list");
 	if (n > RDT_IDENTITIES_MAX)
-		return bad(why, size, "%zu volumes, expected at most %u", n, RDT_IDENTITIES_MAX);
+		return rdt_state_bad(why, size, "%zu volumes, expected at most %u", n,
+				     RDT_IDENTITIES_MAX);
 	for (size_t i = 0; i < n && !rc; i++) {
 		struct rdt_identity *id = calloc(1, sizeof(*id));
 
 		if (!id)
-			return bad(why, size, "out of memory");
+			return rdt_state_bad(why, size, "out of memory");
 		TAILQ_INSERT_TAIL(list, id, link);
 		rc = read_volume(id, json_array_get(volumes, i), i, why, size);
 		if (!rc && rdt_identity_line(id))
-			rc = bad(why, size, "out of memory");
+			rc = rdt_state_bad(why, size, "out of memory");
 	}
 	return rc ? rc : check_twice(list, n, why, size);
 }
@@ -183,11 +174,11 @@ static int read_root(json_t *root, json_error_t *err, struct rdt_identity_list *
 	int version, rc;
 
 	if (!root)
-		return bad(why, size, "line %d: %s", err->line, err->text);
+		return rdt_state_bad(why, size, "line %d: %s", err->line, err->text);
 	if (json_unpack_ex(root, err, 0, "{s:i, s:o}", "version", &version, "volumes", &volumes))
-		rc = bad(why, size, "%s", err->text);
+		rc = rdt_state_bad(why, size, "%s", err->text);
 	else if (version != VERSION)
-		rc = bad(why, size, "version %d, expected %d", version, VERSION);
+		rc = rdt_state_bad(why, size, "version %d, expected %d", version, VERSION);
 	else
 		rc = read_volumes(volumes, &read, why, size);
 	json_decref(root);
@@ -216,12 +207,12 @@ int rdt_identity_check(const char *dir, char *why, size_t size)
 	int rc = 0;
 
 	if (asprintf(&path, "%s/" RDT_IDENTITY_FILE, dir) < 0)
-		return bad(why, size, "out of memory");
+		return rdt_state_bad(why, size, "out of memory");
 	f = fopen(path, "re");
 	if (f)
 		rc = read_root(json_loadf(f, JSON_REJECT_DUPLICATES, &err), &err, &list, why, size);
 	else if (errno != ENOENT)
-		rc = bad(why, size, "%s", strerror(errno));
+		rc = rdt_state_bad(why, size, "%s", strerror(errno));
 	if (f)
 		fclose(f);
 	rdt_identity_free_all(&list);

@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "reservation.h"
+#include "state.h"
 
 #define VERSION 1
 
@@ -75,23 +76,13 @@ int rdt_resv_to_json(const struct rdt_resv_state *s, const uint8_t uuid[16], cha
 	return *text ? 0 : -ENOMEM;
 }
 
-__attribute__((format(printf, 3, 4))) static int bad(char *why, size_t size, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, size, fmt, ap);
-	va_end(ap);
-	return -EINVAL;
-}
-
 static int read_registrants(json_t *list, struct rdt_resv_state *s, char *why, size_t size)
 {
 	size_t n = json_array_size(list);
 
 	if (n > RDT_RESV_REGISTRANTS)
-		return bad(why, size, "%zu registrants, expected at most %u", n,
-			   RDT_RESV_REGISTRANTS);
+		return rdt_state_bad(why, size, "%zu registrants, expected at most %u", n,
+				     RDT_RESV_REGISTRANTS);
 	for (size_t i = 0; i < n; i++) {
 		struct rdt_registrant *r = &s->reg[i];
 		const char *host, *key;
@@ -99,20 +90,22 @@ static int read_registrants(json_t *list, struct rdt_resv_state *s, char *why, s
 
 		if (json_unpack(json_array_get(list, i), "{s:s, s:s, s:b}", "host", &host, "key",
 				&key, "holder", &holder))
-			return bad(why, size,
-				   "registrant %zu lacks one of \"host\", \"key\" and \"holder\"",
-				   i);
+			return rdt_state_bad(
+				why, size,
+				"registrant %zu lacks one of \"host\", \"key\" and \"holder\"", i);
 		if (!from_hex(host, r->host, RDT_RESV_HOST))
-			return bad(why, size,
-				   "registrant %zu: host \"%.40s\", expected 32 hexadecimal digits",
-				   i, host);
+			return rdt_state_bad(
+				why, size,
+				"registrant %zu: host \"%.40s\", expected 32 hexadecimal digits", i,
+				host);
 		if (rdt_resv_find(s, r->host))
-			return bad(why, size, "host %.40s is registered twice", host);
+			return rdt_state_bad(why, size, "host %.40s is registered twice", host);
 		if (!parse_key(key, &r->key))
-			return bad(why, size,
-				   "registrant %zu: key \"%.40s\", expected a number other than 0 "
-				   "such as 0x1234",
-				   i, key);
+			return rdt_state_bad(
+				why, size,
+				"registrant %zu: key \"%.40s\", expected a number other than 0 "
+				"such as 0x1234",
+				i, key);
 		r->holder = holder;
 		s->count++;
 	}
@@ -128,9 +121,11 @@ static int check_holders(const struct rdt_resv_state *s, char *why, size_t size)
 	for (unsigned int i = 0; i < s->count; i++)
 		holders += s->reg[i].holder;
 	if (s->rtype && !s->count)
-		return bad(why, size, "a reservation of type %u without registrants", s->rtype);
+		return rdt_state_bad(why, size, "a reservation of type %u without registrants",
+				     s->rtype);
 	if (holders != (s->rtype && !all))
-		return bad(why, size, "%u holders of a reservation of type %u", holders, s->rtype);
+		return rdt_state_bad(why, size, "%u holders of a reservation of type %u", holders,
+				     s->rtype);
 	return 0;
 }
 
@@ -147,17 +142,18 @@ static int from_root(json_t *root, const uint8_t uuid[16], struct rdt_resv_state
 	if (json_unpack_ex(root, &err, 0, "{s:i, s:s, s:I, s:i, s:b, s:o}", "version", &version,
 			   "namespace", &id, "generation", &gen, "type", &rtype, "persist",
 			   &persist, "registrants", &list))
-		return bad(why, size, "%s", err.text);
+		return rdt_state_bad(why, size, "%s", err.text);
 	if (version != VERSION)
-		return bad(why, size, "version %d, expected %d", version, VERSION);
+		return rdt_state_bad(why, size, "version %d, expected %d", version, VERSION);
 	if (!from_hex(id, have, sizeof(have)) || memcmp(have, uuid, sizeof(have)) != 0)
-		return bad(why, size, "it is about namespace \"%.40s\"", id);
+		return rdt_state_bad(why, size, "it is about namespace \"%.40s\"", id);
 	if (gen < 0 || gen > UINT32_MAX)
-		return bad(why, size, "generation %lld, expected 0 to 4294967295", (long long)gen);
+		return rdt_state_bad(why, size, "generation %lld, expected 0 to 4294967295",
+				     (long long)gen);
 	if (rtype && !rdt_resv_type_valid((unsigned int)rtype))
-		return bad(why, size, "type %d, expected 0 to 6", rtype);
+		return rdt_state_bad(why, size, "type %d, expected 0 to 6", rtype);
 	if (!json_is_array(list))
-		return bad(why, size, "\"registrants\" is not a list");
+		return rdt_state_bad(why, size, "\"registrants\" is not a list");
 	s->gen = (uint32_t)gen;
 	s->rtype = (uint8_t)rtype;
 	s->ptpl = persist;
@@ -174,7 +170,7 @@ int rdt_resv_from_json(const char *text, size_t len, const uint8_t uuid[16],
 
 	memset(s, 0, sizeof(*s));
 	if (!root)
-		return bad(why, why_size, "line %d: %s", err.line, err.text);
+		return rdt_state_bad(why, why_size, "line %d: %s", err.line, err.text);
 	rc = from_root(root, uuid, s, why, why_size);
 	json_decref(root);
 	if (rc)

@@ -67,6 +67,11 @@ void rdt_state_close(struct rdt_state **state);
 struct rd_loop *rdt_state_loop(struct rdt_state *state);
 const char *rdt_state_dir(const struct rdt_state *state);
 
+/* Puts into @why, of @size bytes, what is wrong with the content of a file. Returns -EINVAL. Any
+ * thread. */
+__attribute__((format(printf, 3, 4))) int rdt_state_bad(char *why, size_t size, const char *fmt,
+							...);
+
 bool rdt_state_made(const struct rdt_state *state); /* the directory was created just now */
 
 /* Queue @job, whose name, text, len, max and done are set. Jobs run in order. */
