@@ -366,6 +366,7 @@ def a_reservation_made_at_one_gateway_is_enforced_by_the_other(t):
         before = one.report()
     claim(t, 1, 'take')
     serves(t, pair[1])
+    pair[0].expect(r"blocked this rdtarget's connection")  # until it knows, it answers by the old reservation
     with Owner(pair[1], 1) as one, Owner(pair[1], 2) as two, Owner(pair[0], 2) as away:
         t.eq(one.report(), before)
         t.eq((one.write(), two.write(), two.read()), (0, CONFLICT, 0))
