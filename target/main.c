@@ -542,6 +542,15 @@ static void tell_ready(struct app *app)
 	close(app->opt.ready_fd);
 }
 
+/* Storage is served also when the target cannot be controlled. */
+static int start_control(struct app *app)
+{
+	int err = rdt_rpc_open(&app->rpc_env, &app->rpc);
+
+	app->target->rpc = app->rpc;
+	return app->rpc && app->cfg->target.start != RDT_START_ALL_OR_NOTHING ? 0 : err;
+}
+
 /* Storage is served also when its status page cannot be. */
 static int start_http(struct app *app)
 {
@@ -602,7 +611,7 @@ static int app_start(struct app *app, int fd)
 	app->reloader.wanted = app->texts;
 	app->texts = (struct rdt_config_texts){0};
 	rdt_reloader_init(&app->reloader);
-	err = rdt_rpc_open(&app->rpc_env, &app->rpc);
+	err = start_control(app);
 	if (!err)
 		err = start_http(app);
 	return err ? err : rdt_watchdog_start(app->target, &app->notify, &app->watchdog);

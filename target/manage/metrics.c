@@ -195,6 +195,12 @@ static void write_reload_ok(const struct metrics_out *o)
 	put_sample(o, KIND_GAUGE, "", o->stats->reload_ok);
 }
 
+static void write_control_up(const struct metrics_out *o)
+{
+	if (o->stats->control)
+		put_sample(o, KIND_GAUGE, "", o->stats->control_up);
+}
+
 static void write_reload_good(const struct metrics_out *o)
 {
 	put_sample(o, KIND_GAUGE, "", (uint64_t)o->stats->reload_good);
@@ -589,6 +595,7 @@ static const struct metrics_family families[] = {
 	{"config_last_reload_success_timestamp_seconds", KIND_GAUGE,
 	 "When the configuration file was last applied without a problem, in Unix time.",
 	 write_reload_good},
+	{"control_up", KIND_GAUGE, "1 if the control socket accepts clients.", write_control_up},
 	{"subsystems", KIND_GAUGE, "Subsystems that are served.", write_subsystems},
 	{"namespaces", KIND_GAUGE, "Namespaces that are served.", write_namespaces},
 	{"controllers", KIND_GAUGE, "Controllers of connected hosts, without discovery.",

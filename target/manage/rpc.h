@@ -28,15 +28,17 @@ struct rdt_rpc_env {
 	void (*shutdown)(struct rdt_rpc_env *env); /* the same as SIGTERM */
 };
 
-/* Listen on the configured socket. *@out: NULL when none is configured. Returns 0, or -errno with
- * the reason logged. */
+/* Listen on the configured socket. *@out: NULL when none is configured. Returns 0, or -errno: with
+ * *@out NULL out of memory; else the reason was logged, and it is tried again every second. */
 int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out);
+/* Why it does not listen now; NULL when it does. Accepts NULL. */
+const char *rdt_rpc_failed(const struct rdt_rpc *rpc);
 /* Close the clients and the socket; answers to calls in progress are dropped. Accepts NULL. Returns
  * false when a thread that works for a call has not ended within @wait ns: then @rpc is not freed.
  */
 bool rdt_rpc_close(struct rdt_rpc *rpc, uint64_t wait);
-/* After rdt_rpc_close() and after all loops have ended: until then messages to reactors may be in
- * flight. */
+/* After rdt_rpc_close(), and after all loops and jobs have ended: until then messages to reactors
+ * may be in flight. */
 void rdt_rpc_free(struct rdt_rpc **rpc);
 
 #endif /* RDT_RPC_H */

@@ -174,7 +174,7 @@ static void events_arrived(struct rd_msg *msg)
 	struct event ev;
 	uint64_t lost;
 
-	if (e->rpc->closed)
+	if (e->rpc->phase == RDT_RPC_CLOSED)
 		return;
 	for (unsigned int i = 0; i < EVENTS_MAX; i++) {
 		if (!pop_event(e, &ev, &lost)) {

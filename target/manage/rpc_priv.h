@@ -13,8 +13,10 @@
 
 #include "util/log.h"
 #include "util/loop.h"
+#include "target/bdev/jobs.h"
 #include "answer.h"
 #include "rpc.h"
+#include "rpc_socket.h"
 
 struct rdt_report;
 struct rdt_rpc_ask;
@@ -77,15 +79,28 @@ struct rdt_rpc_call {
 	void (*cancel)(struct rdt_rpc_call *call);
 };
 
+/* Whether the server listens. */
+enum rdt_rpc_phase {
+	RDT_RPC_FAILED,    /* cannot listen: tried again every second -> TRYING; -> CLOSED */
+	RDT_RPC_TRYING,    /* a job tries to listen -> LISTENING, FAILED; -> CLOSED */
+	RDT_RPC_LISTENING, /* -> CLOSED */
+	RDT_RPC_CLOSED,    /* no client comes any more; calls in progress are dropped */
+};
+
+#define RDT_RPC_WHY 320u /* a sentence why it cannot listen */
+
 struct rdt_rpc {
 	struct rdt_rpc_env *env;
 	struct rdt_target *target;
 	struct rd_loop *loop;
 	struct rd_log *log;
-	struct rd_io listen; /* .fd is -1 when it does not listen */
-	int lock_fd;
-	bool closed;
-	gid_t admin_gid;       /* (gid_t)-1: no such group */
+	enum rdt_rpc_phase phase;
+	struct rd_io listen; /* LISTENING */
+	struct rdt_rpc_socket sock;
+	struct rd_timer retry;  /* FAILED */
+	struct rdt_job attempt; /* TRYING; also after that, when it is CLOSED */
+	int attempt_err;
+	char attempt_why[RDT_RPC_WHY], why_failed[RDT_RPC_WHY];
 	struct rd_timer timer; /* closes clients that do not read */
 	unsigned int clients_count;
 	TAILQ_HEAD(, rdt_rpc_client) clients; /* least recently active first */

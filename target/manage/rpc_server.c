@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rpc_socket.h"
 #include "target/nvmf/target.h"
 
 #define READ_AT_ONCE   (64u << 10)
@@ -368,7 +367,7 @@ static void client_new(struct rdt_rpc *rpc, int fd)
 {
 	struct rdt_rpc_client *c = calloc(1, sizeof(*c));
 
-	if (!c || rdt_rpc_peer(fd, rpc->admin_gid, &c->uid, &c->pid, &c->may_change))
+	if (!c || rdt_rpc_peer(fd, rpc->sock.admin_gid, &c->uid, &c->pid, &c->may_change))
 		goto err_close;
 	if (!make_room_for(rpc, c)) {
 		static const char full[] =
@@ -437,10 +436,67 @@ static void look_at_clients(struct rd_timer *timer)
 
 /* ---- the server ---- */
 
+/* What the attempt to listen has come to. */
+static int take_listening(struct rdt_rpc *rpc, int err, const char *why)
+{
+	if (!err) {
+		err = rd_io_add(rpc->loop, &rpc->listen, rpc->sock.fd, EPOLLIN, accept_clients);
+		if (err)
+			rdt_rpc_unlisten(rpc->env->cfg, &rpc->sock);
+		why = "control: out of memory";
+	}
+	if (!err) {
+		rpc->phase = RDT_RPC_LISTENING;
+		rd_notice(rpc->log, RD_LOG_MAIN, "control socket %s", rpc->env->cfg->socket);
+		return 0;
+	}
+	if (strcmp(why, rpc->why_failed) != 0)
+		rd_err(rpc->log, RD_LOG_MAIN, "%s; trying again every second", why);
+	snprintf(rpc->why_failed, sizeof(rpc->why_failed), "%s", why);
+	rpc->phase = RDT_RPC_FAILED;
+	if (rd_timer_start(rpc->loop, &rpc->retry, RD_NSEC_PER_SEC))
+		rd_err(rpc->log, RD_LOG_MAIN, "control: out of memory for a timer");
+	return err;
+}
+
+static void attempt_to_listen(struct rdt_job *job)
+{
+	struct rdt_rpc *rpc = rd_container_of(job, struct rdt_rpc, attempt);
+
+	rpc->attempt_err = rdt_rpc_listen(rpc->env->cfg, &rpc->sock, rpc->attempt_why,
+					  sizeof(rpc->attempt_why));
+}
+
+static void listen_attempted(struct rdt_job *job)
+{
+	struct rdt_rpc *rpc = rd_container_of(job, struct rdt_rpc, attempt);
+
+	if (rpc->phase == RDT_RPC_TRYING)
+		take_listening(rpc, rpc->attempt_err, rpc->attempt_why);
+	else if (!rpc->attempt_err) /* it was closed meanwhile */
+		rdt_rpc_unlisten(rpc->env->cfg, &rpc->sock);
+}
+
+/* By a job: the names of groups may come from a service that hangs. */
+static void rpc_retry(struct rd_timer *timer)
+{
+	struct rdt_rpc *rpc = rd_container_of(timer, struct rdt_rpc, retry);
+
+	rpc->phase = RDT_RPC_TRYING;
+	rpc->attempt_err = -ECANCELED; /* when the job is dropped */
+	rdt_jobs_add(rpc->target->jobs, &rpc->attempt);
+}
+
+const char *rdt_rpc_failed(const struct rdt_rpc *rpc)
+{
+	bool failed = rpc && (rpc->phase == RDT_RPC_FAILED || rpc->phase == RDT_RPC_TRYING);
+
+	return failed ? rpc->why_failed : NULL;
+}
+
 int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out)
 {
 	struct rdt_rpc *rpc;
-	int err, fd;
 
 	*out = NULL;
 	if (!env->cfg->socket)
@@ -453,35 +509,31 @@ int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out)
 	rpc->loop = env->target->loop;
 	rpc->log = env->target->log;
 	rpc->timer.fn = look_at_clients;
+	rpc->retry.fn = rpc_retry;
+	rpc->attempt = (struct rdt_job){
+		.what = "control.socket", .work = attempt_to_listen, .done = listen_attempted};
 	TAILQ_INIT(&rpc->clients);
 	TAILQ_INIT(&rpc->calls);
 	TAILQ_INIT(&rpc->asks);
 	TAILQ_INIT(&rpc->jobs);
-	err = rdt_rpc_listen(env->cfg, rpc->log, &fd, &rpc->lock_fd, &rpc->admin_gid);
-	if (err) {
-		free(rpc);
-		return err;
-	}
-	err = rd_io_add(rpc->loop, &rpc->listen, fd, EPOLLIN, accept_clients);
-	if (err) {
-		rdt_rpc_unlisten(env->cfg, fd, rpc->lock_fd);
-		free(rpc);
-		return err;
-	}
+	attempt_to_listen(&rpc->attempt);
 	*out = rpc;
-	return 0;
+	return take_listening(rpc, rpc->attempt_err, rpc->attempt_why);
 }
 
 bool rdt_rpc_close(struct rdt_rpc *rpc, uint64_t wait)
 {
 	struct rdt_rpc_call *call;
 
-	if (!rpc || rpc->closed)
+	if (!rpc || rpc->phase == RDT_RPC_CLOSED)
 		return true;
-	rpc->closed = true;
 	rd_timer_stop(rpc->loop, &rpc->timer);
-	rd_io_del(rpc->loop, &rpc->listen);
-	rdt_rpc_unlisten(rpc->env->cfg, rpc->listen.fd, rpc->lock_fd);
+	rd_timer_stop(rpc->loop, &rpc->retry);
+	if (rpc->phase == RDT_RPC_LISTENING) {
+		rd_io_del(rpc->loop, &rpc->listen);
+		rdt_rpc_unlisten(rpc->env->cfg, &rpc->sock);
+	}
+	rpc->phase = RDT_RPC_CLOSED;
 	while (!TAILQ_EMPTY(&rpc->clients))
 		close_rpc_client(TAILQ_FIRST(&rpc->clients));
 	while ((call = TAILQ_FIRST(&rpc->calls)))

@@ -14,19 +14,9 @@
 #include <unistd.h>
 
 #include "util/cleanup.h"
-#include "util/log.h"
 
 #define BACKLOG    64
 #define GROUPS_MAX 65536u /* supplementary groups of a process: NGROUPS_MAX of Linux */
-
-static int say_socket_error(struct rd_log *log, const struct rdt_control_config *cfg,
-			    const char *what, int err)
-{
-	rd_err(log, RD_LOG_MAIN, "control.socket %s: %s: %s%s", cfg->socket, what, strerror(-err),
-	       err == -ENOENT ? "; make its directory first (RuntimeDirectory= in a systemd unit)"
-			      : "");
-	return err;
-}
 
 int rdt_rpc_group(const char *name, gid_t *gid, char *text, size_t size)
 {
@@ -47,36 +37,23 @@ int rdt_rpc_group(const char *name, gid_t *gid, char *text, size_t size)
 	return 0;
 }
 
-static int find_group(struct rd_log *log, const char *key, const char *name, gid_t *gid)
-{
-	char text[256];
-	int err = rdt_rpc_group(name, gid, text, sizeof(text));
-
-	if (err)
-		rd_err(log, RD_LOG_MAIN, "control.%s: %s", key, text);
-	return err;
-}
-
-/* Takes the lock, which is held until the daemon ends; the file stays. */
-static int take_lock(const struct rdt_control_config *cfg, struct rd_log *log)
+/* Takes the lock, which is held until the daemon ends; the file stays. Returns its descriptor, or
+ * -errno with what failed in @what. */
+static int take_lock(const struct rdt_control_config *cfg, const char **what)
 {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
 	int fd, err;
 
 	snprintf(path, sizeof(path), "%s.lock", cfg->socket);
+	*what = "cannot open its lock file";
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return say_socket_error(log, cfg, "cannot open its lock file", -errno);
+		return -errno;
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 		return fd;
+	*what = "cannot lock its lock file";
 	err = -errno;
 	close(fd);
-	if (err == -EWOULDBLOCK)
-		rd_err(log, RD_LOG_MAIN,
-		       "control.socket %s: another rdtarget uses it; each needs its own",
-		       cfg->socket);
-	else
-		say_socket_error(log, cfg, "cannot lock its lock file", err);
 	return err;
 }
 
@@ -123,45 +100,69 @@ static int bind_socket(const struct rdt_control_config *cfg, gid_t group, int fd
 	return listen(fd, BACKLOG) ? -errno : 0;
 }
 
-int rdt_rpc_listen(const struct rdt_control_config *cfg, struct rd_log *log, int *fd, int *lock_fd,
-		   gid_t *admin_gid)
+static int make_socket(const struct rdt_control_config *cfg, gid_t group,
+		       struct rdt_rpc_socket *out, const char **what)
 {
-	const char *what;
-	gid_t group;
-	int err = find_group(log, "group", cfg->group, &group);
+	int err;
 
-	if (!err)
-		err = find_group(log, "admin_group", cfg->admin_group, admin_gid);
+	out->lock_fd = take_lock(cfg, what);
+	if (out->lock_fd < 0)
+		return out->lock_fd;
+	*what = "socket";
+	out->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	err = out->fd < 0 ? -errno : 0;
 	if (err)
-		return err;
-	*lock_fd = take_lock(cfg, log);
-	if (*lock_fd < 0)
-		return *lock_fd;
-	*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (*fd < 0) {
-		err = say_socket_error(log, cfg, "socket", -errno);
 		goto err_lock;
-	}
-	err = bind_socket(cfg, group != (gid_t)-1 ? group : *admin_gid, *fd, &what);
-	if (err) {
-		say_socket_error(log, cfg, what, err);
+	err = bind_socket(cfg, group, out->fd, what);
+	if (err)
 		goto err_socket;
-	}
-	rd_notice(log, RD_LOG_MAIN, "control socket %s", cfg->socket);
 	return 0;
 
 err_socket:
-	close(*fd);
+	close(out->fd);
 err_lock:
-	close(*lock_fd);
+	close(out->lock_fd);
 	return err;
 }
 
-void rdt_rpc_unlisten(const struct rdt_control_config *cfg, int fd, int lock_fd)
+static const char *socket_hint(int err)
+{
+	return err == -ENOENT ? "; make its directory first (RuntimeDirectory= in a systemd unit)"
+			      : "";
+}
+
+int rdt_rpc_listen(const struct rdt_control_config *cfg, struct rdt_rpc_socket *out, char *text,
+		   size_t size)
+{
+	const char *what, *key = "group";
+	char why[192];
+	gid_t group;
+	int err = rdt_rpc_group(cfg->group, &group, why, sizeof(why));
+
+	if (!err) {
+		key = "admin_group";
+		err = rdt_rpc_group(cfg->admin_group, &out->admin_gid, why, sizeof(why));
+	}
+	if (err) {
+		snprintf(text, size, "control.%s: %s", key, why);
+		return err;
+	}
+	err = make_socket(cfg, group != (gid_t)-1 ? group : out->admin_gid, out, &what);
+	if (err == -EWOULDBLOCK)
+		snprintf(text, size,
+			 "control.socket %s: another rdtarget uses it; each needs its own",
+			 cfg->socket);
+	else if (err)
+		snprintf(text, size, "control.socket %s: %s: %s%s", cfg->socket, what,
+			 strerror(-err), socket_hint(err));
+	return err;
+}
+
+void rdt_rpc_unlisten(const struct rdt_control_config *cfg, const struct rdt_rpc_socket *sock)
 {
 	unlink(cfg->socket);
-	close(fd);
-	close(lock_fd);
+	close(sock->fd);
+	close(sock->lock_fd);
 }
 
 static bool is_member(int fd, gid_t gid)

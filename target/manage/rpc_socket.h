@@ -5,20 +5,25 @@
 #define RDT_RPC_SOCKET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "target/config/config.h"
 
-struct rd_log;
+struct rdt_rpc_socket {
+	int fd;
+	int lock_fd;     /* excludes other daemons */
+	gid_t admin_gid; /* of cfg->admin_group, or (gid_t)-1 */
+};
 
 /*
  * Listens at cfg->socket, with mode 0660 and cfg->group (or cfg->admin_group) as its group. A lock
- * on SOCKET.lock excludes other daemons; the socket of a daemon that has ended is replaced.
- * @admin_gid: of cfg->admin_group, or (gid_t)-1. Returns 0, or -errno after logging why.
+ * on SOCKET.lock excludes other daemons; the socket of a daemon that has ended is replaced. Returns
+ * 0, or -errno with a sentence in @text. Any thread; the names of groups may block it.
  */
-int rdt_rpc_listen(const struct rdt_control_config *cfg, struct rd_log *log, int *fd, int *lock_fd,
-		   gid_t *admin_gid);
-void rdt_rpc_unlisten(const struct rdt_control_config *cfg, int fd, int lock_fd);
+int rdt_rpc_listen(const struct rdt_control_config *cfg, struct rdt_rpc_socket *out, char *text,
+		   size_t size);
+void rdt_rpc_unlisten(const struct rdt_control_config *cfg, const struct rdt_rpc_socket *sock);
 
 /* The number of group @name, or (gid_t)-1 for NULL. Returns 0, or -errno with a sentence in @text.
  * Any thread. */

@@ -19,6 +19,7 @@
 #include "target/nvmf/target.h"
 #include "target/reactor/lifecycle.h"
 #include "reloader.h"
+#include "rpc.h"
 
 /* How long a reactor may take to answer. */
 #define ANSWER_NS (500 * RD_NSEC_PER_MSEC)
@@ -511,6 +512,8 @@ static void begin_copy(struct rdt_sampler *s)
 	s->stats->state = rdt_show_state(s->target);
 	s->stats->reload_good = (int64_t)s->reloader->good_at;
 	s->stats->reload_ok = rdt_reloader_good(s->reloader);
+	s->stats->control = s->target->rpc;
+	s->stats->control_up = s->target->rpc && !rdt_rpc_failed(s->target->rpc);
 	copy_target(s->stats, s->target);
 	rd_defer(s->target->loop, &s->copy, RD_DEFER_NEXT);
 }

@@ -92,6 +92,8 @@ struct rdt_stats {
 	int64_t started;     /* Unix time, in seconds */
 	int64_t reload_good; /* of the last reload of the file without a problem, or the start */
 	bool reload_ok;      /* the last one was that */
+	bool control;        /* there shall be a control socket */
+	bool control_up;
 	unsigned int subsystems;
 	unsigned int controllers;
 	unsigned int reactors_count;

@@ -42,6 +42,7 @@ struct rdt_modules;
 struct rdt_ns;
 struct rdt_reactor;
 struct rdt_reload;
+struct rdt_rpc;
 struct rdt_state;
 struct rdt_state_files;
 struct rdt_timing_query;
@@ -79,6 +80,7 @@ struct rdt_target {
 	struct rdt_config *now;
 	LIST_HEAD(, rdt_reload) reloads; /* whose objects have not all settled */
 	struct rdt_http *http;           /* belongs to main.c; NULL: none was made */
+	struct rdt_rpc *rpc;             /* likewise */
 	const struct rdt_cmd_tables *cmds;
 	/* [RDT_TRANSPORTS], by kind; NULL: there is none. Their state of this target */
 	const struct rdt_transport *const *transports;

@@ -380,7 +380,7 @@ static void idle_clients_give_way(void)
 
 	t_rpc_open(&r);
 	first = r.fd;
-	r.rpc->admin_gid = getegid(); /* so that all may change something */
+	r.rpc->sock.admin_gid = getegid(); /* so that all may change something */
 	t_turn(r.pair.env);
 	peer_uid = 12345;
 	for (unsigned int i = 0; i < 31; i++)
