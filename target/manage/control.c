@@ -50,6 +50,8 @@ struct rdt_ns_job {
 	const struct rdt_ns_config *cfg;
 	struct rdt_config *cfg_of; /* contains @cfg; a reference */
 	struct rdt_bdev *bdev;     /* opened by it, or to be measured or closed */
+	char uuid[RDT_UUID_TEXT];  /* of an opening: whose stored state is read */
+	struct rdt_state_ns stored;
 	uint64_t size;
 	int err;
 	bool released;
@@ -148,13 +150,20 @@ static void end_ns_job(struct rdt_ns_job *j)
 	if (j->ns && j->ns->job == j)
 		j->ns->job = NULL;
 	rdt_config_put(&j->cfg_of);
+	rdt_state_ns_fini(&j->stored);
 	free(j);
 }
 
-/* Backends that have no storage do not block. */
+/* Backends without storage do not, unless the job reads what is stored. */
+static bool may_block(const struct rdt_ns_job *j)
+{
+	return (j->cfg->backend != RDT_BACKEND_MEMORY && j->cfg->backend != RDT_BACKEND_NULL) ||
+	       (j->uuid[0] && j->t->state);
+}
+
 static void begin_ns_job(struct rdt_ns_job *j)
 {
-	if (j->cfg->backend == RDT_BACKEND_MEMORY || j->cfg->backend == RDT_BACKEND_NULL) {
+	if (!may_block(j)) {
 		j->job.work(&j->job);
 		j->job.done(&j->job);
 		return;
@@ -424,6 +433,7 @@ static void open_work(struct rdt_job *job)
 	struct rdt_ns_job *j = job_of(job);
 
 	j->err = rdt_open_backend(j->t, j->cfg, &j->bdev, j->text, sizeof(j->text));
+	rdt_state_read_ns(j->t->state, j->uuid, &j->stored);
 }
 
 /* The storage of @ns did not open because of @err. */
@@ -438,10 +448,11 @@ static void not_opened(struct rdt_ns *ns, int err, const char *text)
 		opening_failed(ns, err, text[0] ? text : strerror(-err));
 }
 
-static void take_backend(struct rdt_ns *ns, struct rdt_bdev *bdev)
+static void take_backend(struct rdt_ns *ns, struct rdt_bdev *bdev,
+			 const struct rdt_state_ns *stored)
 {
 	char text[512] = "";
-	int err = rdt_ns_attach(ns, bdev, text, sizeof(text));
+	int err = rdt_ns_attach(ns, bdev, stored, text, sizeof(text));
 
 	if (err) {
 		close_unseen(ns, bdev);
@@ -469,6 +480,7 @@ static void open_done(struct rdt_job *job)
 	struct rdt_ns *ns = j->ns;
 	struct rdt_bdev *bdev = j->bdev;
 	int err = job->dropped ? -EAGAIN : j->err;
+	struct rdt_state_ns stored = j->stored;
 	char text[sizeof(j->text)];
 
 	if (!ns && bdev) {
@@ -476,13 +488,15 @@ static void open_done(struct rdt_job *job)
 		return;
 	}
 	memcpy(text, job->dropped ? "" : j->text, job->dropped ? 1 : sizeof(text));
+	j->stored = (struct rdt_state_ns){0};
 	end_ns_job(j);
 	if (!ns || ns->subsys->target->drained)
 		rdt_bdev_close(&bdev);
 	else if (err)
 		not_opened(ns, err, text);
 	else
-		take_backend(ns, bdev);
+		take_backend(ns, bdev, &stored);
+	rdt_state_ns_fini(&stored);
 }
 
 /* The call goes on, and the namespace appears if it succeeds. */
@@ -533,6 +547,7 @@ static void start_opening(struct rdt_ns *ns)
 		opening_failed(ns, -ENOMEM, "out of memory");
 		return;
 	}
+	snprintf(j->uuid, sizeof(j->uuid), "%s", ns->identity.id->text);
 	j->job.work = open_work;
 	j->job.done = open_done;
 	j->job.late = open_late;

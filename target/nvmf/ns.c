@@ -119,14 +119,15 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	return 0;
 }
 
-int rdt_ns_attach(struct rdt_ns *ns, struct rdt_bdev *bdev, char *said, size_t size)
+int rdt_ns_attach(struct rdt_ns *ns, struct rdt_bdev *bdev, const struct rdt_state_ns *stored,
+		  char *said, size_t size)
 {
 	int err;
 
 	ns->bdev = bdev;
-	err = rdt_ns_protect_open(ns, said, size);
+	err = rdt_ns_protect_open(ns, &stored->protect, said, size);
 	if (!err)
-		err = rdt_resv_open(ns, said, size);
+		err = rdt_resv_open(ns, &stored->resv, said, size);
 	if (err) {
 		ns->bdev = NULL;
 		return err;

@@ -183,9 +183,10 @@ static inline uint32_t rdt_ns_ana_group(const struct rdt_ns *ns)
 /* It is OPENING, without a backend. */
 int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
 		  struct rdt_ns **out);
-/* Give it @bdev, which it owns on success, and restore what is stored about it: reservations and
+/* Give it @bdev, which it owns on success, and restore what is @stored about it: reservations and
  * write protection. Returns 0, or -errno with a sentence in @said, or without one. */
-int rdt_ns_attach(struct rdt_ns *ns, struct rdt_bdev *bdev, char *said, size_t size);
+int rdt_ns_attach(struct rdt_ns *ns, struct rdt_bdev *bdev, const struct rdt_state_ns *stored,
+		  char *said, size_t size);
 /* Take that back, and return the backend, which does not use @ns any more; NULL: it has none. */
 struct rdt_bdev *rdt_ns_detach(struct rdt_ns *ns);
 void rdt_ns_free(struct rdt_ns *ns); /* no reactor has a channel, and @job is NULL */
@@ -210,7 +211,8 @@ void rdt_ns_post(struct rdt_ns *ns, void (*fn)(struct rd_msg *msg),
 int rdt_ns_follow_read_only(struct rdt_ns *ns, const struct rdt_ns_config *now,
 			    const struct rdt_ns_config *next);
 /* main thread; restores the stored state, or says why it cannot */
-int rdt_ns_protect_open(struct rdt_ns *ns, char *said, size_t size);
+int rdt_ns_protect_open(struct rdt_ns *ns, const struct rdt_state_text *stored, char *said,
+			size_t size);
 /* Store @wp for req->ns, which @req refers to. Completes @req afterwards. */
 enum rdt_exec rdt_ns_protect(struct rdt_req *req, uint8_t wp);
 

@@ -35,18 +35,14 @@ static void protect_file_name(const struct rdt_ns *ns, char *name, size_t size)
 	snprintf(name, size, "%s" RDT_STATE_PROTECT, ns->identity.id->text);
 }
 
-int rdt_ns_protect_open(struct rdt_ns *ns, char *said, size_t size)
+int rdt_ns_protect_open(struct rdt_ns *ns, const struct rdt_state_text *stored, char *said,
+			size_t size)
 {
-	struct rdt_target *t = ns->subsys->target;
+	const char *text = stored->text;
+	size_t len = stored->len;
 	struct rdt_state_job job;
-	char *text = NULL;
-	size_t len = 0;
-	int err;
+	int err = stored->err;
 
-	if (!t->state)
-		return 0;
-	protect_file_name(ns, job.name, sizeof(job.name));
-	err = rdt_state_read(t->state, job.name, &text, &len);
 	if (err == -ENOENT)
 		return 0;
 	if (!err && len == strlen(TEXT_PROTECT) && memcmp(text, TEXT_PROTECT, len) == 0)
@@ -55,12 +51,12 @@ int rdt_ns_protect_open(struct rdt_ns *ns, char *said, size_t size)
 		atomic_store(&ns->wp, NVME_NS_WP_CFG_PROTECT_PERMANENT);
 	else
 		err = err ? err : -EINVAL;
-	free(text);
+	protect_file_name(ns, job.name, sizeof(job.name));
 	if (err)
 		snprintf(said, size,
 			 "cannot use %s/%s: %s; it stores the write protection state, expected "
 			 "\"%.*s\" or \"%.*s\"; correct or remove the file",
-			 rdt_state_dir(t->state), job.name, strerror(-err),
+			 rdt_state_dir(ns->subsys->target->state), job.name, strerror(-err),
 			 (int)strlen(TEXT_PROTECT) - 1, TEXT_PROTECT,
 			 (int)strlen(TEXT_PERMANENT) - 1, TEXT_PERMANENT);
 	return err;

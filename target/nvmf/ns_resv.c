@@ -602,23 +602,18 @@ bool rdt_resv_ptpl(const struct rdt_ns *ns)
 /* ---- namespaces come and go ---- */
 
 /* On failure with a sentence in @said. */
-static int load_resv(struct rdt_resv *resv, char *said, size_t size)
+static int load_resv(struct rdt_resv *resv, const struct rdt_state_text *stored, char *said,
+		     size_t size)
 {
 	struct rdt_target *t = resv_target(resv);
+	int err = stored->err;
 	char why[160];
-	size_t len;
-	char *text;
-	int err;
 
-	err = rdt_state_read(t->state, resv->file, &text, &len);
-	if (err == -ENOENT)
-		return 0;
 	if (!err)
-		err = rdt_resv_from_json(text, len, rdt_ns_uuid(resv->ns), &resv->now, why,
-					 sizeof(why));
+		err = rdt_resv_from_json(stored->text, stored->len, rdt_ns_uuid(resv->ns),
+					 &resv->now, why, sizeof(why));
 	else
 		snprintf(why, sizeof(why), "%s", strerror(-err));
-	free(text);
 	if (err)
 		snprintf(said, size,
 			 "reservations in %s/%s: %s; restore the file, or remove it to forget all "
@@ -633,15 +628,10 @@ static int load_resv(struct rdt_resv *resv, char *said, size_t size)
 
 /* "reservations: off" was configured, or gateways share the state: the stored one is not enforced,
  * but is kept, and that is logged. */
-static void ignore_stored_resv(struct rdt_resv *resv)
+static void ignore_stored_resv(const struct rdt_resv *resv)
 {
 	struct rdt_target *t = resv_target(resv);
-	char *text = NULL;
-	size_t len;
 
-	if (rdt_state_read(t->state, resv->file, &text, &len) == -ENOENT)
-		return;
-	free(text);
 	rd_warn(t->log, RD_LOG_TARGET,
 		"%s namespace %u: the reservations in %s/%s are not enforced: %s",
 		resv->ns->subsys->nqn, resv->ns->nsid, rdt_state_dir(t->state), resv->file,
@@ -649,10 +639,9 @@ static void ignore_stored_resv(struct rdt_resv *resv)
 						   : "reservations is off");
 }
 
-int rdt_resv_open(struct rdt_ns *ns, char *said, size_t size)
+int rdt_resv_open(struct rdt_ns *ns, const struct rdt_state_text *stored, char *said, size_t size)
 {
 	struct rdt_resv *resv = calloc(1, sizeof(*resv));
-	bool stored = ns->subsys->target->state;
 	int err = 0;
 
 	if (!resv)
@@ -661,9 +650,11 @@ int rdt_resv_open(struct rdt_ns *ns, char *said, size_t size)
 	resv->ns = ns;
 	STAILQ_INIT(&resv->cmds);
 	snprintf(resv->file, sizeof(resv->file), "%s" RDT_STATE_RESV, ns->identity.id->text);
-	if (stored && rdt_resv_offered(ns->subsys) && !resv_is_shared(ns))
-		err = load_resv(resv, said, size);
-	else if (stored)
+	if (stored->err == -ENOENT)
+		err = 0;
+	else if (rdt_resv_offered(ns->subsys) && !resv_is_shared(ns))
+		err = load_resv(resv, stored, said, size);
+	else
 		ignore_stored_resv(resv);
 	if (!err)
 		err = rdt_resv_snap(&resv->now, &resv->first);

@@ -20,7 +20,7 @@ struct rdt_subsys;
 
 /* ns_resv.c, resv_log.c. Called on a reactor, except where another thread is named. */
 /* main thread; restores the stored state, or says why it cannot */
-int rdt_resv_open(struct rdt_ns *ns, char *said, size_t size);
+int rdt_resv_open(struct rdt_ns *ns, const struct rdt_state_text *stored, char *said, size_t size);
 void rdt_resv_close(struct rdt_ns *ns); /* main thread; no reservation command is in progress */
 const struct rdt_resv_snap *rdt_resv_first(
 	const struct rdt_ns *ns); /* the snapshot with which a channel begins */

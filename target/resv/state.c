@@ -146,6 +146,30 @@ int rdt_state_read(const struct rdt_state *s, const char *name, char **text, siz
 			: read_file(s, name, TEXT_MAX, text, len);
 }
 
+static void read_text(const struct rdt_state *s, const char *uuid, const char *suffix,
+		      struct rdt_state_text *out)
+{
+	char name[sizeof(((struct rdt_state_job *)0)->name)];
+
+	snprintf(name, sizeof(name), "%s%s", uuid, suffix);
+	*out = (struct rdt_state_text){.err = -ENOENT};
+	if (s)
+		out->err = rdt_state_read(s, name, &out->text, &out->len);
+}
+
+void rdt_state_read_ns(const struct rdt_state *s, const char *uuid, struct rdt_state_ns *out)
+{
+	read_text(s, uuid, RDT_STATE_RESV, &out->resv);
+	read_text(s, uuid, RDT_STATE_PROTECT, &out->protect);
+}
+
+void rdt_state_ns_fini(struct rdt_state_ns *stored)
+{
+	free(stored->resv.text);
+	free(stored->protect.text);
+	*stored = (struct rdt_state_ns){0};
+}
+
 static int run_read(struct rdt_state *s, struct rdt_state_job *job)
 {
 	return s->files ? s->files->read(s->files, job->name, &job->text, &job->len)

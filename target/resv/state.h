@@ -4,8 +4,8 @@
  * the new text is written to a temporary file, synced and renamed, so that a crash at any time
  * leaves the old text or the new one. A thread writes, because that blocks on the disk.
  *
- * Threads: all calls are made by the main thread. A job belongs to the writer from
- * rdt_state_write() to done().
+ * Threads: all calls but those that read are made by the main thread. A job belongs to the writer
+ * from rdt_state_write() to done().
  */
 #ifndef RDT_STATE_H
 #define RDT_STATE_H
@@ -76,8 +76,21 @@ bool rdt_state_made(const struct rdt_state *state); /* the directory was created
 
 /* Queue @job, whose name, text, len, max and done are set. Jobs run in order. */
 void rdt_state_write(struct rdt_state *state, struct rdt_state_job *job);
-/* Read a file synchronously. @text: the caller frees it with free(3). Returns 0, -ENOENT when there
- * is no such file, or -errno. */
+/* Read a file; may block. @text: the caller frees it with free(3). Returns 0, -ENOENT when there is
+ * no such file, or -errno. Any thread. */
 int rdt_state_read(const struct rdt_state *state, const char *name, char **text, size_t *len);
+
+/* What is stored of a namespace. */
+struct rdt_state_ns {
+	struct rdt_state_text {
+		int err; /* 0, -ENOENT: nothing is stored, or -errno */
+		char *text;
+		size_t len;
+	} resv, protect;
+};
+
+/* As rdt_state_read(), of both files of the namespace with this UUID. @state: may be NULL. */
+void rdt_state_read_ns(const struct rdt_state *state, const char *uuid, struct rdt_state_ns *out);
+void rdt_state_ns_fini(struct rdt_state_ns *stored);
 
 #endif /* RDT_STATE_H */

@@ -13,6 +13,7 @@ from t_storage import MIB, WRITE_ZEROES, Frozen, as_root, hang_env, pattern
 
 QUEUES, EACH = 6, 100
 FLUSH = 0
+WRITE_PROTECTED = 0x20
 OTHER = 'nqn.2024-01.test:other-host'
 
 
@@ -212,6 +213,31 @@ def a_stall_is_shown_and_its_end_is_logged(t):
         t.eq(stalled(), [False, False])
         h.shutdown()
     t.eq(target.text().count('has not answered for'), 1, 'times that it is said')
+
+
+UUID = '5b1c6d9e-0000-4000-8000-00000000c0de'
+
+
+@each(('a file', 'file'), ('memory', 'memory'))
+def what_is_stored_of_a_namespace_hangs_alone(t, backend):
+    state = t.path('state')
+    os.mkdir(state, 0o700)
+    stored = t.file(f'state/{UUID}.wp', b'write-protect\n')
+    trigger = t.file('hang', b'')
+    sick = memory(t, 1, uuid=UUID) if backend == 'memory' else t.namespace(1, uuid=UUID)
+    config, path = with_socket(t, [sick, memory(t, 2)], target={'state_dir': state})
+    target = t.target(config=config, env=hang_env(trigger, stored))
+    with nv.Host(target.addr, target.port, NQN) as h, Control(path) as c:
+        def states():
+            return {ns['nsid']: ns['state'] for ns in c.call('namespace.list')['namespaces']}
+        h.enable()
+        queue = h.add_io()
+        nv.expect(queue.write_blocks(2, 0, bytes(512)))
+        t.eq(states(), {1: 'opening', 2: 'live'})
+        os.unlink(trigger)
+        wait_for(lambda: states()[1] == 'live', 'the namespace to be served')
+        t.eq(queue.write_blocks(1, 0, bytes(512)).status, WRITE_PROTECTED)
+        h.shutdown()
 
 
 if __name__ == '__main__':
