@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "util/crc32c.h"
 #include "fabric/iwarp/ddp.h"
 #include "fabric/iwarp/testing.h"
 #include "fuzz.h"
@@ -169,7 +170,7 @@ static void fuzz_fpdu_release(struct stage *s, uint8_t flags)
 	size_t n = rd_iw_put_tagged(buf, RD_RDMAP_WRITE, true, 0, 0, 0);
 
 	if (flags & FUZZ_CRC)
-		rd_iw_crc_put(rd_iw_crc(RD_IW_CRC_SEED, buf, n), buf + n);
+		rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, buf, n), buf + n);
 	FUZZ_CHECK(send(s->peer, buf, sizeof(buf), MSG_NOSIGNAL) == (ssize_t)sizeof(buf));
 	for (int i = 0; i < 2; i++)
 		fuzz_fpdu_turn(s);
@@ -291,7 +292,7 @@ static void put_crcs(uint8_t *p, size_t n)
 		len += rd_iw_pad((uint32_t)len);
 		if (n < len + RD_MPA_CRC_LEN)
 			return;
-		rd_iw_crc_put(rd_iw_crc(RD_IW_CRC_SEED, p, len), p + len);
+		rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, p, len), p + len);
 		p += len + RD_MPA_CRC_LEN;
 		n -= len + RD_MPA_CRC_LEN;
 	}

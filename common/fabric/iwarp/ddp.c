@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ddp.h"
 
-#include <limits.h>
 #include <stdio.h>
-
-#include <isa-l/crc.h>
 
 size_t rd_iw_put_read_req(uint8_t *buf, uint32_t msn, const struct rd_iw_read *rd)
 {
@@ -107,23 +104,6 @@ void rd_iw_hdr_parse(const uint8_t *buf, struct rd_iw_hdr *hdr)
 		len = sizeof(struct rd_rdmap_read_req);
 	}
 	hdr->plen = (uint32_t)(RD_MPA_LEN_FIELD + rd_get_be16(c.len) - len);
-}
-
-uint32_t rd_iw_crc(uint32_t crc, const void *buf, size_t len)
-{
-	/* The library takes an int, and a pointer to data that it does not modify. */
-	while (len > INT_MAX) {
-		crc = crc32_iscsi((unsigned char *)(uintptr_t)buf, INT_MAX, crc);
-		buf = (const uint8_t *)buf + INT_MAX;
-		len -= INT_MAX;
-	}
-	return crc32_iscsi((unsigned char *)(uintptr_t)buf, (int)len, crc);
-}
-
-void rd_iw_crc_put(uint32_t crc, uint8_t out[RD_MPA_CRC_LEN])
-{
-	crc = htole32(~crc);
-	memcpy(out, &crc, sizeof(crc));
 }
 
 size_t rd_iw_term_build(uint8_t *buf, uint32_t code, const uint8_t *bad, size_t bad_len)

@@ -102,15 +102,6 @@ static inline uint32_t rd_iw_fpdu_length(const struct rd_ddp_ctrl *c, uint32_t *
 	return *ulpdu + rd_iw_pad(*ulpdu) + RD_MPA_CRC_LEN;
 }
 
-/* ---- CRC32C as MPA uses it ---- */
-
-#define RD_IW_CRC_SEED UINT32_C(0xffffffff)
-
-/* Continue @crc over @len bytes; start with RD_IW_CRC_SEED. */
-uint32_t rd_iw_crc(uint32_t crc, const void *buf, size_t len);
-/* Stores a finished @crc as on the wire: least significant byte first (RFC 5044 section 4.4). */
-void rd_iw_crc_put(uint32_t crc, uint8_t out[RD_MPA_CRC_LEN]);
-
 /* ---- Terminate ---- */
 
 /*

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "util/crc32c.h"
 #include "conn.h"
 #include "scratch.h"
 
@@ -115,7 +116,7 @@ static int header_done(struct rd_iw_conn *c, size_t behind)
 	rx->hdr_len = rx->need;
 	rd_iw_hdr_parse(rx->hdr, &rx->h);
 	if (c->crc)
-		rx->crc = rd_iw_crc(RD_IW_CRC_SEED, rx->hdr, rx->hdr_len);
+		rx->crc = rd_crc32c(RD_CRC32C_SEED, rx->hdr, rx->hdr_len);
 	return begin_fpdu(c, !c->crc && behind >= rx->h.plen + trailer_len(rx));
 }
 
@@ -129,7 +130,7 @@ static int trailer_done(struct rd_iw_conn *c)
 		size_t pad = (size_t)rx->need - RD_MPA_CRC_LEN;
 		uint8_t crc[RD_MPA_CRC_LEN];
 
-		rd_iw_crc_put(rd_iw_crc(rx->crc, rx->trail, pad), crc);
+		rd_crc32c_put(rd_crc32c(rx->crc, rx->trail, pad), crc);
 		if (memcmp(crc, rx->trail + pad, sizeof(crc)) != 0) {
 			rd_iw_conn_term(c, RD_TERM_MPA_CRC, false);
 			return -1;
@@ -153,7 +154,7 @@ static void payload_placed(struct rd_iw_conn *c, const struct iovec *iov, size_t
 	for (int i = 0; c->crc && n; i++) {
 		size_t part = iov[i].iov_len < n ? iov[i].iov_len : n;
 
-		rx->crc = rd_iw_crc(rx->crc, iov[i].iov_base, part);
+		rx->crc = rd_crc32c(rx->crc, iov[i].iov_base, part);
 		n -= part;
 	}
 	if (rx->left == 0)

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 
+#include "util/crc32c.h"
 #include "conn.h"
 #include "copy.h"
 #include "scratch.h"
@@ -297,11 +298,11 @@ static void put_trailer(const struct rd_iw_conn *c, struct rd_iw_fpdu *f, const 
 	memset(trail, 0, sizeof(uint64_t));
 	f->trail_len = (uint8_t)(pad + RD_MPA_CRC_LEN);
 	if (c->crc) {
-		uint32_t crc = rd_iw_crc(RD_IW_CRC_SEED, hdr, f->hdr_len);
+		uint32_t crc = rd_crc32c(RD_CRC32C_SEED, hdr, f->hdr_len);
 
 		for (int i = 0; i < niov; i++)
-			crc = rd_iw_crc(crc, iov[i].iov_base, iov[i].iov_len);
-		rd_iw_crc_put(rd_iw_crc(crc, trail, pad), trail + pad);
+			crc = rd_crc32c(crc, iov[i].iov_base, iov[i].iov_len);
+		rd_crc32c_put(rd_crc32c(crc, trail, pad), trail + pad);
 	}
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/crc32c.h"
 #include "util/sockaddr.h"
 
 size_t t_unhex(const char *hex, uint8_t *out)
@@ -207,7 +208,7 @@ size_t t_fpdu(uint8_t *out, const uint8_t *hdr, size_t hdr_len, const void *payl
 		out[n++] = 0;
 	memset(out + n, 0, 4);
 	if (crc)
-		rd_iw_crc_put(rd_iw_crc(RD_IW_CRC_SEED, out, n), out + n);
+		rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, out, n), out + n);
 	return n + 4;
 }
 

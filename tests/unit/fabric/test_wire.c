@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/crc32c.h"
 #include "fabric/iwarp/ddp.h"
 #include "fabric/iwarp/mpa.h"
 #include "suites.h"
@@ -348,10 +349,10 @@ static void check_crc(const char *hex, const char *want)
 	uint8_t in[128], out[4];
 	size_t n = wire_unhex(hex, in);
 
-	rd_iw_crc_put(rd_iw_crc(RD_IW_CRC_SEED, in, n), out);
+	rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, in, n), out);
 	check_bytes(out, 4, want);
 	/* in two parts */
-	rd_iw_crc_put(rd_iw_crc(rd_iw_crc(RD_IW_CRC_SEED, in, 7), in + 7, n - 7), out);
+	rd_crc32c_put(rd_crc32c(rd_crc32c(RD_CRC32C_SEED, in, 7), in + 7, n - 7), out);
 	check_bytes(out, 4, want);
 }
 
