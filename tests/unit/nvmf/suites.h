@@ -5,5 +5,6 @@
 #include "t_main.h"
 
 extern const struct t_case t_auth_cases[];
+extern const struct t_case t_tcp_pdu_cases[];
 
 #endif /* T_NVMF_SUITES_H */
