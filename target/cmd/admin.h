@@ -49,11 +49,8 @@ enum rdt_exec rdt_get_features_exec(struct rdt_req *req);
 enum rdt_exec rdt_set_features_exec(struct rdt_req *req);
 uint32_t rdt_feature_effects(const struct rdt_subsys *ss, unsigned int fid); /* log page 12h */
 
-/* effects.c: the entry of an opcode in the Commands Supported and Effects log; 0: not supported */
-uint32_t rdt_admin_effects(const struct rdt_subsys *ss, unsigned int opcode);
-uint32_t rdt_io_effects(const struct rdt_subsys *ss, unsigned int opcode);
-
 /* lba_status.c */
+bool rdt_lba_status_supported(const struct rdt_subsys *ss);
 struct nvme_status rdt_lba_status_check(struct rdt_req *req);
 enum rdt_exec rdt_lba_status_exec(struct rdt_req *req);
 

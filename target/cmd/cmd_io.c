@@ -168,46 +168,89 @@ static enum rdt_exec flush_exec(struct rdt_req *req)
 
 /* ---- the table ---- */
 
-static struct nvme_status optional_check(struct rdt_req *req)
+static bool can_write_zeroes(const struct rdt_subsys *ss)
 {
-	if (!rdt_io_supported(req->qp->ctrl->subsys, req->sqe.opcode))
-		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, 0);
-	switch (req->sqe.opcode) {
-	case nvme_cmd_write_zeroes:
-		return rdt_write_zeroes_check(req);
-	case nvme_cmd_write_uncor:
-		return rdt_write_uncor_check(req);
-	case nvme_cmd_resv_register:
-		return rdt_resv_register_check(req);
-	case nvme_cmd_resv_report:
-		return rdt_resv_report_check(req);
-	case nvme_cmd_resv_acquire:
-		return rdt_resv_acquire_check(req);
-	case nvme_cmd_resv_release:
-		return rdt_resv_release_check(req);
-	default:
-		return rdt_dsm_check(req);
-	}
+	return ss->ns_count && ss->ops_mask & 1u << RDT_BIO_WRITE_ZEROES;
+}
+
+static bool can_deallocate(const struct rdt_subsys *ss)
+{
+	return ss->ns_count && ss->ops_mask & 1u << RDT_BIO_DEALLOCATE;
+}
+
+static bool can_mark(const struct rdt_subsys *ss)
+{
+	return ss->ns_count && ss->ops_mask & RDT_OPS_MARKS;
 }
 
 const struct rdt_cmd rdt_io_cmds[256] = {
-	[nvme_cmd_flush] = {"Flush", 0, flush_check, flush_exec},
-	[nvme_cmd_write] = {"Write", RDT_CMD_WRITES | RDT_CMD_BLOCKS, write_check, write_exec},
-	[nvme_cmd_read] = {"Read", RDT_CMD_BLOCKS, read_check, read_exec},
-	[nvme_cmd_write_uncor] = {"Write Uncorrectable", RDT_CMD_WRITES | RDT_CMD_BLOCKS,
-				  optional_check, rdt_write_uncor_exec},
-	[nvme_cmd_compare] = {"Compare", RDT_CMD_BLOCKS, rdt_compare_check, rdt_compare_exec,
-			      rdt_compare_write_exec},
-	[nvme_cmd_write_zeroes] = {"Write Zeroes", RDT_CMD_WRITES | RDT_CMD_BLOCKS, optional_check,
-				   rdt_write_zeroes_exec},
+	[nvme_cmd_flush] = {.name = "Flush", .check = flush_check, .exec = flush_exec},
+	[nvme_cmd_write] = {.name = "Write",
+			    .flags = RDT_CMD_WRITES | RDT_CMD_BLOCKS,
+			    .effects = RDT_EFFECTS_WRITES,
+			    .check = write_check,
+			    .exec = write_exec},
+	[nvme_cmd_read] = {.name = "Read",
+			   .flags = RDT_CMD_BLOCKS,
+			   .check = read_check,
+			   .exec = read_exec},
+	[nvme_cmd_write_uncor] = {.name = "Write Uncorrectable",
+				  .flags = RDT_CMD_WRITES | RDT_CMD_BLOCKS,
+				  .oncs = NVME_CTRL_ONCS_WRITE_UNCORRECTABLE,
+				  .effects = RDT_EFFECTS_WRITES,
+				  .supported = can_mark,
+				  .check = rdt_write_uncor_check,
+				  .exec = rdt_write_uncor_exec},
+	[nvme_cmd_compare] = {.name = "Compare",
+			      .flags = RDT_CMD_BLOCKS,
+			      .oncs = NVME_CTRL_ONCS_COMPARE,
+			      .check = rdt_compare_check,
+			      .exec = rdt_compare_exec,
+			      .exec_fused = rdt_compare_write_exec},
+	[nvme_cmd_write_zeroes] = {.name = "Write Zeroes",
+				   .flags = RDT_CMD_WRITES | RDT_CMD_BLOCKS,
+				   .oncs = NVME_CTRL_ONCS_WRITE_ZEROES,
+				   .effects = RDT_EFFECTS_WRITES,
+				   .supported = can_write_zeroes,
+				   .check = rdt_write_zeroes_check,
+				   .exec = rdt_write_zeroes_exec},
 	/* Linux (nvme_setup_discard(), 6.1) always sends an SGL with room for 256 ranges. */
-	[nvme_cmd_dsm] = {"Dataset Management", RDT_CMD_LONGER_SGL | RDT_CMD_WRITES, optional_check,
-			  rdt_dsm_exec},
-	[nvme_cmd_verify] = {"Verify", RDT_CMD_BLOCKS, rdt_verify_check, rdt_verify_exec},
-	[nvme_cmd_resv_register] = {"Reservation Register", 0, optional_check,
-				    rdt_resv_register_exec},
-	[nvme_cmd_resv_report] = {"Reservation Report", 0, optional_check, rdt_resv_report_exec},
-	[nvme_cmd_resv_acquire] = {"Reservation Acquire", 0, optional_check, rdt_resv_acquire_exec},
-	[nvme_cmd_resv_release] = {"Reservation Release", 0, optional_check, rdt_resv_release_exec},
-	[nvme_cmd_copy] = {"Copy", RDT_CMD_WRITES, rdt_copy_check, rdt_copy_exec},
+	[nvme_cmd_dsm] = {.name = "Dataset Management",
+			  .flags = RDT_CMD_LONGER_SGL | RDT_CMD_WRITES,
+			  .oncs = NVME_CTRL_ONCS_DSM,
+			  .effects = RDT_EFFECTS_WRITES,
+			  .supported = can_deallocate,
+			  .check = rdt_dsm_check,
+			  .exec = rdt_dsm_exec},
+	[nvme_cmd_verify] = {.name = "Verify",
+			     .flags = RDT_CMD_BLOCKS,
+			     .oncs = NVME_CTRL_ONCS_VERIFY,
+			     .check = rdt_verify_check,
+			     .exec = rdt_verify_exec},
+	[nvme_cmd_resv_register] = {.name = "Reservation Register",
+				    .oncs = NVME_CTRL_ONCS_RESERVATIONS,
+				    .supported = rdt_resv_offered,
+				    .check = rdt_resv_register_check,
+				    .exec = rdt_resv_register_exec},
+	[nvme_cmd_resv_report] = {.name = "Reservation Report",
+				  .oncs = NVME_CTRL_ONCS_RESERVATIONS,
+				  .supported = rdt_resv_offered,
+				  .check = rdt_resv_report_check,
+				  .exec = rdt_resv_report_exec},
+	[nvme_cmd_resv_acquire] = {.name = "Reservation Acquire",
+				   .oncs = NVME_CTRL_ONCS_RESERVATIONS,
+				   .supported = rdt_resv_offered,
+				   .check = rdt_resv_acquire_check,
+				   .exec = rdt_resv_acquire_exec},
+	[nvme_cmd_resv_release] = {.name = "Reservation Release",
+				   .oncs = NVME_CTRL_ONCS_RESERVATIONS,
+				   .supported = rdt_resv_offered,
+				   .check = rdt_resv_release_check,
+				   .exec = rdt_resv_release_exec},
+	[nvme_cmd_copy] = {.name = "Copy",
+			   .flags = RDT_CMD_WRITES,
+			   .oncs = NVME_CTRL_ONCS_COPY,
+			   .effects = RDT_EFFECTS_WRITES,
+			   .check = rdt_copy_check,
+			   .exec = rdt_copy_exec},
 };

@@ -43,23 +43,11 @@ void rdt_put_ascii(char *dst, size_t len, const char *src)
 
 static uint16_t optional_commands(const struct rdt_subsys *ss)
 {
-	static const struct {
-		uint8_t opcode;
-		uint16_t bit;
-	} map[] = {
-		{nvme_cmd_compare, NVME_CTRL_ONCS_COMPARE},
-		{nvme_cmd_write_uncor, NVME_CTRL_ONCS_WRITE_UNCORRECTABLE},
-		{nvme_cmd_dsm, NVME_CTRL_ONCS_DSM},
-		{nvme_cmd_write_zeroes, NVME_CTRL_ONCS_WRITE_ZEROES},
-		{nvme_cmd_resv_register, NVME_CTRL_ONCS_RESERVATIONS},
-		{nvme_cmd_verify, NVME_CTRL_ONCS_VERIFY},
-		{nvme_cmd_copy, NVME_CTRL_ONCS_COPY},
-	};
 	uint16_t oncs = NVME_CTRL_ONCS_SAVE_FEATURES | NVME_CTRL_ONCS_TIMESTAMP;
 
-	for (size_t i = 0; i < sizeof(map) / sizeof(map[0]); i++)
-		if (rdt_io_supported(ss, map[i].opcode))
-			oncs |= map[i].bit;
+	for (unsigned int op = 0; op < 256; op++)
+		if (rdt_cmd_supported(&rdt_io_cmds[op], ss))
+			oncs |= rdt_io_cmds[op].oncs;
 	return oncs;
 }
 
@@ -123,7 +111,7 @@ static void fill_io_ctrl(struct nvme_id_ctrl *id, const struct rdt_subsys *ss)
 		id->fuses = htole16(NVME_CTRL_FUSES_COMPARE_AND_WRITE);
 		id->acwu = htole16((uint16_t)(RDT_ACWU(cfg->max_data_bytes) - 1));
 	}
-	if (rdt_io_supported(ss, nvme_cmd_copy))
+	if (rdt_cmd_supported(&rdt_io_cmds[nvme_cmd_copy], ss))
 		id->ocfs = htole16(RDT_OCFS);
 	id->nwpc = rdt_write_protect_caps(ss);
 	id->iorcsz = htole32(NVME_CQE_SIZE / 16);
@@ -174,7 +162,7 @@ static enum rdt_exec identify_nvm_ctrl(struct rdt_req *req)
 	id->vsl = RDT_VSL;
 	id->wzsl = RDT_WZSL;
 	id->wusl = RDT_WUSL;
-	if (rdt_io_supported(ss, nvme_cmd_dsm)) {
+	if (rdt_cmd_supported(&rdt_io_cmds[nvme_cmd_dsm], ss)) {
 		id->dmrl = RDT_DMRL;
 		id->dmrsl = htole32(RDT_DMRSL);
 		id->dmsl = htole64(RDT_DMSL);
@@ -252,7 +240,7 @@ static uint8_t ns_attributes(const struct rdt_ns *ns)
 
 static void fill_copy_limits(struct nvme_id_ns *id, const struct rdt_subsys *ss)
 {
-	if (!rdt_io_supported(ss, nvme_cmd_copy))
+	if (!rdt_cmd_supported(&rdt_io_cmds[nvme_cmd_copy], ss))
 		return;
 	id->mssrl = htole16(RDT_MSSRL);
 	id->mcl = htole32(RDT_MCL);

@@ -26,12 +26,15 @@
 #define DESC_SIZE    sizeof(struct nvme_lba_status_desc)
 #define DESC(req, i) ((uint8_t *)(req)->buf + HEAD_SIZE + (size_t)(i)*DESC_SIZE)
 
+bool rdt_lba_status_supported(const struct rdt_subsys *ss)
+{
+	return ss->ns_count && ss->ops_mask & 1u << RDT_BIO_EXTENTS;
+}
+
 struct nvme_status rdt_lba_status_check(struct rdt_req *req)
 {
 	uint64_t len = ((uint64_t)rdt_io_cdw12(req) + 1) * sizeof(uint32_t); /* MNDW, 0's based */
 
-	if (!rdt_lba_status_supported(req->qp->ctrl->subsys))
-		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, 0);
 	if (!rdt_ns_seen(req, le32toh(req->sqe.nsid)))
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
 	if (ATYPE(req) != NVME_LBA_STATUS_ALLOCATED)

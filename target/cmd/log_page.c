@@ -102,13 +102,21 @@ static void changed_ns_log(struct rdt_req *req, const struct rdt_log_out *out)
 	rdt_log_put(out, 0, &list, sizeof(list));
 }
 
+/* The entry of a command in the log of effects; 0: it is not supported. */
+static __le32 cmd_effects(const struct rdt_cmd *cmd, const struct rdt_subsys *ss)
+{
+	return htole32(rdt_cmd_supported(cmd, ss) ? (uint32_t)NVME_CMD_EFFECTS_CSUPP | cmd->effects
+						  : 0);
+}
+
 static void effects_log(struct rdt_req *req, const struct rdt_log_out *out)
 {
+	const struct rdt_cmd_tables *cmds = rdt_req_target(req)->cmds;
 	const struct rdt_subsys *ss = req->qp->ctrl->subsys;
 
 	for (unsigned int op = 0; op < 256; op++) {
-		__le32 acs = htole32(rdt_admin_effects(ss, op));
-		__le32 iocs = htole32(rdt_io_effects(ss, op));
+		__le32 acs = cmd_effects(&cmds->admin[op], ss);
+		__le32 iocs = cmd_effects(&cmds->io[op], ss);
 
 		rdt_log_put(out, offsetof(struct nvme_cmd_effects_log, acs) + op * 4, &acs, 4);
 		rdt_log_put(out, offsetof(struct nvme_cmd_effects_log, iocs) + op * 4, &iocs, 4);

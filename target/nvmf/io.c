@@ -67,39 +67,6 @@ struct nvme_status rdt_io_admit_again(struct rdt_req *req)
 	return st;
 }
 
-/* ONCS applies to the whole controller, so an optional command must be supported by every namespace
- * of the subsystem. */
-bool rdt_io_supported(const struct rdt_subsys *ss, unsigned int opcode)
-{
-	switch (opcode) {
-	case nvme_cmd_flush:
-	case nvme_cmd_read:
-	case nvme_cmd_write:
-	case nvme_cmd_compare:
-	case nvme_cmd_verify:
-	case nvme_cmd_copy:
-		return true;
-	case nvme_cmd_resv_register:
-	case nvme_cmd_resv_report:
-	case nvme_cmd_resv_acquire:
-	case nvme_cmd_resv_release:
-		return rdt_resv_offered(ss);
-	case nvme_cmd_write_zeroes:
-		return ss->ns_count && ss->ops_mask & 1u << RDT_BIO_WRITE_ZEROES;
-	case nvme_cmd_dsm:
-		return ss->ns_count && ss->ops_mask & 1u << RDT_BIO_DEALLOCATE;
-	case nvme_cmd_write_uncor:
-		return ss->ns_count && ss->ops_mask & RDT_OPS_MARKS;
-	default:
-		return false;
-	}
-}
-
-bool rdt_lba_status_supported(const struct rdt_subsys *ss)
-{
-	return ss->ns_count && ss->ops_mask & 1u << RDT_BIO_EXTENTS;
-}
-
 bool rdt_fused_supported(const struct rdt_subsys *ss)
 {
 	return !rdt_subsys_is_disc(ss) && RDT_ACWU(ss->target->cfg->target.max_data_bytes) > 0;

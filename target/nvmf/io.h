@@ -58,9 +58,7 @@ static inline uint32_t rdt_io_nlb(const struct rdt_req *req)
 }
 
 /* io.c: admission */
-bool rdt_io_supported(const struct rdt_subsys *ss, unsigned int opcode);
 bool rdt_fused_supported(const struct rdt_subsys *ss);
-bool rdt_lba_status_supported(const struct rdt_subsys *ss); /* Get LBA Status, an admin command */
 /* Is this command allowed for this host and namespace? Sets req->ns. Comes before the checks of the
  * command's own limits and range. */
 struct nvme_status rdt_io_admit(struct rdt_req *req);

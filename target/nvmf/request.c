@@ -74,6 +74,12 @@ static RD_COLD struct nvme_status no_command(struct rdt_req *req, bool fabrics)
 	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, fabrics ? 4 : 0);
 }
 
+bool rdt_cmd_supported(const struct rdt_cmd *cmd, const struct rdt_subsys *ss)
+{
+	return cmd->exec && (!rdt_subsys_is_disc(ss) || cmd->flags & RDT_CMD_DISC) &&
+	       (!cmd->supported || cmd->supported(ss));
+}
+
 /* Find the command in the tables, and check that it is allowed now and on this queue. */
 static struct nvme_status find_command(struct rdt_req *req)
 {
@@ -93,10 +99,10 @@ static struct nvme_status find_command(struct rdt_req *req)
 		return qp->state != RDT_QP_AUTH || cmd->flags & RDT_CMD_UNPROVEN
 			       ? NVME_OK
 			       : no_command(req, fabrics);
+	if ((qp->admin || cmd->supported) && !rdt_cmd_supported(cmd, qp->ctrl->subsys))
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, 0);
 	if (!qp->admin)
 		return NVME_OK;
-	if (rdt_subsys_is_disc(qp->ctrl->subsys) && !(cmd->flags & RDT_CMD_DISC))
-		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, 0);
 	/* The controller's state belongs to its owner. I/O queues exist only while it is ready, and
 	 * are closed after that. */
 	if (qp->ctrl->state != RDT_CTRL_READY)

@@ -27,6 +27,7 @@ struct rdt_ns_channel;
 struct rdt_qos_queue;
 struct rdt_req_pool;
 struct rdt_resv_part;
+struct rdt_subsys;
 struct rdt_target;
 
 enum rdt_dir { /* data direction, opcode bits 1:0 */
@@ -47,9 +48,21 @@ enum rdt_exec {
 #define RDT_CMD_BLOCKS     0x08u /* has SLBA and NLB in CDW10 to CDW12 */
 #define RDT_CMD_UNPROVEN   0x10u /* also on a queue that is not authenticated yet */
 
+/* Effects in the Commands Supported and Effects log. I/O commands have none with a scope: Linux
+ * (nvme_command_effects(), 6.1) logs a warning for every bit that it does not expect. */
+#define RDT_EFFECTS_WRITES ((uint32_t)NVME_CMD_EFFECTS_LBCC)
+#define RDT_EFFECTS_NS     (1u << 20) /* scope: namespace */
+#define RDT_EFFECTS_CTRL   (1u << 21) /* scope: controller */
+#define RDT_EFFECTS_SUBSYS (1u << 25) /* scope: NVM subsystem */
+
 struct rdt_cmd {
 	const char *name;
 	uint8_t flags;
+	uint16_t oncs;    /* its bit in ONCS of Identify Controller */
+	uint32_t effects; /* RDT_EFFECTS_ and NVME_CMD_EFFECTS_, without CSUPP */
+	/* Is it supported in all namespaces of @ss? ONCS and the log of effects apply to a whole
+	 * controller. NULL: always. */
+	bool (*supported)(const struct rdt_subsys *ss);
 	/* Validate the command: returns an error, or sets req->data_len. Called before a buffer is
 	 * taken or data is transferred. */
 	struct nvme_status (*check)(struct rdt_req *req);
@@ -58,6 +71,9 @@ struct rdt_cmd {
 	 * fused. */
 	enum rdt_exec (*exec_fused)(struct rdt_req *first);
 };
+
+/* Has @cmd a row in its table, and do controllers of @ss support it? */
+bool rdt_cmd_supported(const struct rdt_cmd *cmd, const struct rdt_subsys *ss);
 
 /* Command tables by opcode or FCTYPE, 256 entries each. An entry without @exec is not supported. */
 struct rdt_cmd_tables {

@@ -116,8 +116,8 @@ static void unsupported_read_only(void)
 	ns->bdev->ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH;
 	rdt_subsys_count(ns, true);
 	CU_ASSERT_EQUAL(ask(&p, 0, 0, &l, sizeof(l)), NVME_SC_INVALID_OPCODE);
-	CU_ASSERT_TRUE(rdt_io_supported(ss, nvme_cmd_write_zeroes));
-	CU_ASSERT_TRUE(rdt_io_supported(ss, nvme_cmd_dsm));
+	CU_ASSERT_TRUE(rdt_cmd_supported(&ss->target->cmds->io[nvme_cmd_write_zeroes], ss));
+	CU_ASSERT_TRUE(rdt_cmd_supported(&ss->target->cmds->io[nvme_cmd_dsm], ss));
 }
 
 /* The backend tells of one block, and then another gateway has the storage: nothing was changed. */
