@@ -39,7 +39,7 @@ static const struct kind *kind_of(unsigned int type)
 
 /* ---- receiving ---- */
 
-static bool refuse(struct nvme_tcp_error *error, size_t offset, const char *what)
+static bool refuse_pdu(struct nvme_tcp_error *error, size_t offset, const char *what)
 {
 	*error = (struct nvme_tcp_error){NVME_TCP_FES_HEADER, (uint32_t)offset, what};
 	return false;
@@ -58,14 +58,14 @@ static bool check_flags(const struct nvme_tcp_hdr *hdr, const struct kind *kind,
 	bool hdgst = hdr->flags & NVME_TCP_F_HDGST;
 
 	if (hdgst && (kind->traits & NO_DIGEST || !rules->hdgst))
-		return refuse(error, FLAGS_AT, "a header digest was not agreed on");
+		return refuse_pdu(error, FLAGS_AT, "a header digest was not agreed on");
 	if (!hdgst && rules->hdgst && !(kind->traits & NO_DIGEST))
-		return refuse(error, FLAGS_AT, "the header digest is missing");
+		return refuse_pdu(error, FLAGS_AT, "the header digest is missing");
 	if (hdr->flags & NVME_TCP_F_DDGST && (!(kind->traits & WITH_DATA) || !rules->ddgst))
-		return refuse(error, FLAGS_AT, "a data digest was not agreed on");
+		return refuse_pdu(error, FLAGS_AT, "a data digest was not agreed on");
 	if (hdr->flags & NVME_TCP_F_SUCCESS && hdr->type == NVME_TCP_C2H_DATA &&
 	    !(hdr->flags & NVME_TCP_F_LAST))
-		return refuse(error, FLAGS_AT, "SUCCESS without LAST_PDU");
+		return refuse_pdu(error, FLAGS_AT, "SUCCESS without LAST_PDU");
 	return true;
 }
 
@@ -76,14 +76,14 @@ static bool check_place(const struct nvme_tcp_hdr *hdr, const struct nvme_tcp_ru
 	uint32_t unit = (rules->pda + 1u) * 4u;
 
 	if (hdr->pdo < parts->head || hdr->pdo % unit)
-		return refuse(error, PDO_AT, "PDO is inside the header or not aligned");
+		return refuse_pdu(error, PDO_AT, "PDO is inside the header or not aligned");
 	parts->pad = hdr->pdo - parts->head;
 	parts->ddgst = hdr->flags & NVME_TCP_F_DDGST ? RD_CRC32C_LEN : 0;
 	if (plen <= hdr->pdo + parts->ddgst)
-		return refuse(error, PLEN_AT, "PLEN leaves no room for data");
+		return refuse_pdu(error, PLEN_AT, "PLEN leaves no room for data");
 	parts->data = plen - hdr->pdo - parts->ddgst;
 	if (rules->ddgst && !parts->ddgst)
-		return refuse(error, FLAGS_AT, "the data digest is missing");
+		return refuse_pdu(error, FLAGS_AT, "the data digest is missing");
 	return true;
 }
 
@@ -95,31 +95,31 @@ bool nvme_tcp_check(const struct nvme_tcp_hdr *hdr, const struct nvme_tcp_rules 
 
 	*parts = (struct nvme_tcp_parts){0};
 	if (!kind)
-		return refuse(error, TYPE_AT, "an unknown PDU type");
+		return refuse_pdu(error, TYPE_AT, "an unknown PDU type");
 	if (!(kind->traits & (rules->from_host ? BY_HOST : BY_CTRL)))
-		return refuse(error, TYPE_AT, "a PDU type of the other direction");
+		return refuse_pdu(error, TYPE_AT, "a PDU type of the other direction");
 	if (hdr->hlen != kind->hlen)
-		return refuse(error, HLEN_AT, "HLEN is not that of the PDU type");
+		return refuse_pdu(error, HLEN_AT, "HLEN is not that of the PDU type");
 	if (!check_flags(hdr, kind, rules, error))
 		return false;
 	parts->head = kind->hlen;
 	if (hdr->flags & NVME_TCP_F_HDGST)
 		parts->head += RD_CRC32C_LEN;
 	if (plen < parts->head)
-		return refuse(error, PLEN_AT, "PLEN is shorter than the header");
+		return refuse_pdu(error, PLEN_AT, "PLEN is shorter than the header");
 	if (kind->traits & WHOLE_HEAD) {
 		if (plen > NVME_TCP_TERM_MAX)
-			return refuse(error, PLEN_AT, "PLEN is longer than a TermReq can be");
+			return refuse_pdu(error, PLEN_AT, "PLEN is longer than a TermReq can be");
 		parts->data = plen - parts->head;
 		return true;
 	}
 	if (plen == parts->head && !(kind->traits & TRANSFER)) {
 		if (hdr->flags & NVME_TCP_F_DDGST)
-			return refuse(error, FLAGS_AT, "a data digest without data");
+			return refuse_pdu(error, FLAGS_AT, "a data digest without data");
 		return true;
 	}
 	if (!(kind->traits & WITH_DATA))
-		return refuse(error, PLEN_AT, "PLEN is longer than the PDU type allows");
+		return refuse_pdu(error, PLEN_AT, "PLEN is longer than the PDU type allows");
 	return check_place(hdr, rules, plen, parts, error);
 }
 
@@ -145,7 +145,7 @@ bool nvme_tcp_check_data(const struct nvme_tcp_data *pdu, const struct nvme_tcp_
 			 struct nvme_tcp_error *error)
 {
 	if (le32toh(pdu->datal) != parts->data)
-		return refuse(error, DATAL_AT, "DATAL does not agree with PLEN");
+		return refuse_pdu(error, DATAL_AT, "DATAL does not agree with PLEN");
 	return true;
 }
 
@@ -212,7 +212,7 @@ const char *nvme_tcp_type_text(unsigned int type)
 	return kind ? kind->name : "PDU of an unknown type";
 }
 
-const char *nvme_tcp_fes_text(unsigned int fes)
+static const char *fes_text(unsigned int fes)
 {
 	static const char *const names[] = {
 		[NVME_TCP_FES_HEADER] = "Invalid PDU Header Field",
@@ -227,7 +227,7 @@ const char *nvme_tcp_fes_text(unsigned int fes)
 }
 
 /* Fields of the common header, and of ICReq. */
-static const char *field_text(uint32_t offset)
+static const char *hdr_field_text(uint32_t offset)
 {
 	switch (offset) {
 	case TYPE_AT:
@@ -247,16 +247,16 @@ static const char *field_text(uint32_t offset)
 
 const char *nvme_tcp_term_text(unsigned int fes, uint32_t fei, char buf[NVME_TCP_TERM_TEXT])
 {
-	const char *field = fes == NVME_TCP_FES_HEADER ? field_text(fei) : NULL;
+	const char *field = fes == NVME_TCP_FES_HEADER ? hdr_field_text(fei) : NULL;
 	bool told = fes == NVME_TCP_FES_HEADER || fes == NVME_TCP_FES_UNSUPPORTED;
 
 	if (field)
-		snprintf(buf, NVME_TCP_TERM_TEXT, "%s (FES %u), %s (FEI %u)",
-			 nvme_tcp_fes_text(fes), fes, field, fei);
+		snprintf(buf, NVME_TCP_TERM_TEXT, "%s (FES %u), %s (FEI %u)", fes_text(fes), fes,
+			 field, fei);
 	else if (told)
-		snprintf(buf, NVME_TCP_TERM_TEXT, "%s (FES %u), offset %u (FEI)",
-			 nvme_tcp_fes_text(fes), fes, fei);
+		snprintf(buf, NVME_TCP_TERM_TEXT, "%s (FES %u), offset %u (FEI)", fes_text(fes),
+			 fes, fei);
 	else
-		snprintf(buf, NVME_TCP_TERM_TEXT, "%s (FES %u)", nvme_tcp_fes_text(fes), fes);
+		snprintf(buf, NVME_TCP_TERM_TEXT, "%s (FES %u)", fes_text(fes), fes);
 	return buf;
 }

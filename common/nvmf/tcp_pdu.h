@@ -200,7 +200,6 @@ static inline uint32_t nvme_tcp_term_fei(const struct nvme_tcp_term *pdu)
 /* ---- names ---- */
 
 const char *nvme_tcp_type_text(unsigned int type); /* "CapsuleCmd"; never NULL */
-const char *nvme_tcp_fes_text(unsigned int fes);   /* "PDU Sequence Error"; never NULL */
 /* "Invalid PDU Header Field (FES 1), PLEN (FEI 4)". Returns @buf. */
 #define NVME_TCP_TERM_TEXT 96
 const char *nvme_tcp_term_text(unsigned int fes, uint32_t fei, char buf[NVME_TCP_TERM_TEXT]);
