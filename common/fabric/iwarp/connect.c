@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The active side: resolve, TCP connect, MPA request, MPA reply. */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 
 #include "util/sockaddr.h"
 
@@ -14,47 +12,16 @@
 #define PEER_TIMEOUT_NS    (60 * RD_NSEC_PER_SEC)
 #define REPLY_TIMEOUT_NS   (10 * RD_NSEC_PER_SEC)
 
-/*
- * Ends connections to a machine that is gone: by default TCP does not probe idle connections, and
- * retransmits for a quarter of an hour. An idle connection is probed after half of @ns, then every
- * quarter.
- */
-static int set_peer_timeout(int fd, uint64_t ns)
+void rd_iw_socket_opts(const struct rd_fab_iwarp_opts *opts, struct rd_tcp_opts *out)
 {
-	unsigned int ms = (unsigned int)((ns ? ns : PEER_TIMEOUT_NS) / RD_NSEC_PER_MSEC);
-	int on = 1, idle = (int)(ms / 2000), every = (int)(ms / 4000), count = 2;
+	uint64_t ns = opts->peer_timeout_ns ? opts->peer_timeout_ns : PEER_TIMEOUT_NS;
 
-	if (ns == RD_FAB_IWARP_NEVER)
-		return 0;
-	if (idle < 1)
-		idle = 1;
-	if (every < 1)
-		every = 1;
-	if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle)) ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof(every)) ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count)) ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms)))
-		return -errno;
-	return 0;
-}
-
-int rd_iw_socket_opts(int fd, const struct rd_fab_iwarp_opts *opts)
-{
-	int one = 1;
-
-	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)))
-		return -errno;
-	if (opts->sndbuf &&
-	    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &opts->sndbuf, sizeof(opts->sndbuf)))
-		return -errno;
-	if (opts->rcvbuf &&
-	    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &opts->rcvbuf, sizeof(opts->rcvbuf)))
-		return -errno;
-	if (opts->congestion && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, opts->congestion,
-					   (socklen_t)strlen(opts->congestion)))
-		return -errno;
-	return set_peer_timeout(fd, opts->peer_timeout_ns);
+	*out = (struct rd_tcp_opts){
+		.congestion = opts->congestion,
+		.sndbuf = opts->sndbuf,
+		.rcvbuf = opts->rcvbuf,
+		.peer_timeout_ns = ns == RD_FAB_IWARP_NEVER ? 0 : ns,
+	};
 }
 
 int rd_iw_resolve(struct rd_fab *ffab, const struct rd_fab_resolve_attr *attr,
@@ -112,12 +79,14 @@ static int start_tcp(struct rd_iw_conn *c)
 {
 	const struct sockaddr *dst = (const struct sockaddr *)&c->base.remote;
 	const struct sockaddr *src = (const struct sockaddr *)&c->base.local;
+	struct rd_tcp_opts opts;
 	int rc;
 
 	c->io.fd = socket(dst->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (c->io.fd < 0)
 		return -errno;
-	rc = rd_iw_socket_opts(c->io.fd, &c->fab->opts);
+	rd_iw_socket_opts(&c->fab->opts, &opts);
+	rc = rd_tcp_set_opts(c->io.fd, &opts);
 	if (rc)
 		return rc;
 	if (src->sa_family != AF_UNSPEC && bind(c->io.fd, src, rd_addr_len(src)))

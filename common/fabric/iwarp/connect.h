@@ -4,6 +4,7 @@
 #define RD_IW_CONNECT_H
 
 #include "fabric/fabric.h"
+#include "util/tcp.h"
 
 struct rd_iw_conn;
 
@@ -13,6 +14,7 @@ int rd_iw_connect(struct rd_fab_conn *conn, const struct rd_fab_conn_param *para
 void rd_iw_handshake_io(struct rd_iw_conn *c, uint32_t events);
 /* Sends the rest of hs->out. Returns 0 (all sent), -EAGAIN or -errno. */
 int rd_iw_handshake_send(struct rd_iw_conn *c);
-int rd_iw_socket_opts(int fd, const struct rd_fab_iwarp_opts *opts);
+/* The options of the sockets of a fabric. */
+void rd_iw_socket_opts(const struct rd_fab_iwarp_opts *opts, struct rd_tcp_opts *out);
 
 #endif /* RD_IW_CONNECT_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The passive side: listening sockets, MPA requests, adoption, accept and reject. */
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "util/sockaddr.h"
+#include "util/tcp.h"
 
 #include "conn.h"
 #include "connect.h"
@@ -156,34 +156,16 @@ static void listen_io(struct rd_io *io, uint32_t events)
 
 static int iw_open_listener(struct listener *lis, const struct sockaddr *addr, int backlog)
 {
-	int one = 1, fd, rc;
-	socklen_t len = sizeof(lis->base.addr);
+	struct rd_tcp_opts opts;
+	int fd, rc;
 
-	fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	rd_iw_socket_opts(&lis->fab->opts, &opts);
+	fd = rd_tcp_listen(addr, backlog, &opts, &lis->base.addr);
 	if (fd < 0)
-		return -errno;
-	/*
-	 * Set before listen(2): connections inherit the options, and buffer sizes determine the
-	 * window scale.
-	 */
-	rc = rd_iw_socket_opts(fd, &lis->fab->opts);
-	if (rc)
-		goto err_close;
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
-	    (addr->sa_family == AF_INET6 &&
-	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one))) ||
-	    bind(fd, addr, rd_addr_len(addr)) || listen(fd, backlog > 0 ? backlog : SOMAXCONN) ||
-	    getsockname(fd, (struct sockaddr *)&lis->base.addr, &len)) {
-		rc = -errno;
-		goto err_close;
-	}
+		return fd;
 	rc = rd_io_add(lis->fab->base.loop, &lis->io, fd, EPOLLIN, listen_io);
 	if (rc)
-		goto err_close;
-	return 0;
-
-err_close:
-	close(fd);
+		close(fd);
 	return rc;
 }
 

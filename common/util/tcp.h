@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* TCP sockets as iWARP and NVMe/TCP use them: options, and listening. */
+#ifndef RD_UTIL_TCP_H
+#define RD_UTIL_TCP_H
+
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct rd_tcp_opts {
+	const char *congestion;   /* TCP congestion control; NULL: the system's */
+	uint32_t sndbuf;          /* SO_SNDBUF; 0: the kernel's choice */
+	uint32_t rcvbuf;          /* SO_RCVBUF; likewise */
+	uint64_t peer_timeout_ns; /* the peer's machine is silent: the connection ends; 0: never */
+};
+
+/*
+ * Sets the options, and TCP_NODELAY. Before listen(2) and connect(2): accepted sockets inherit
+ * them, and the sizes of the buffers determine the window scale. Returns 0 or -errno.
+ */
+int rd_tcp_set_opts(int fd, const struct rd_tcp_opts *opts);
+/*
+ * Returns a socket that listens on @addr and does not block, or -errno. @backlog 0: the system's
+ * limit. @bound: its address, with the port that it got. An IPv6 address takes no IPv4 connections.
+ */
+int rd_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp_opts *opts,
+		  struct sockaddr_storage *bound);
+
+#endif /* RD_UTIL_TCP_H */
