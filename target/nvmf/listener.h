@@ -55,4 +55,21 @@ struct rdt_listener {
 	_Atomic uint64_t ana_changes[RDT_ANA_GROUPS + 1];
 };
 
+/* ---- for transports ---- */
+
+/* rdt_qpair.unproven of its connections. */
+uint32_t rdt_listener_unproven(const struct rdt_listener *l);
+/* The TCP congestion control of its connections; NULL: the system's. */
+const char *rdt_listener_congestion(const struct rdt_listener *l);
+/* Where to listen: on @addr, or if it is NULL on the configured address. Returns 0, or -errno with
+ * a sentence in @text. */
+int rdt_listener_address(const struct rdt_listener *l, const struct sockaddr *addr,
+			 struct sockaddr_storage *out, char *text, size_t size);
+/* True, with a sentence in @text, if @err came from setting @congestion, which may be NULL. */
+bool rdt_listener_bad_congestion(const char *congestion, int err, char *text, size_t size);
+/* A sentence in @text: it cannot listen, because of @err. */
+void rdt_listener_cannot(const struct rdt_listener *l, int err, char *text, size_t size);
+/* It listens on @addr. */
+void rdt_listener_bound(struct rdt_listener *l, const struct sockaddr_storage *addr);
+
 #endif /* RDT_LISTENER_H */

@@ -55,7 +55,7 @@ static RD_COLD void rdma_wr_failed(struct rdt_rdma_conn *rc, const struct ibv_wc
 
 /* Starts the stall watchdog: its timer runs only while transfers are in flight, so that an idle
  * reactor does not wake up. */
-static void transfer_posted(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, uint32_t len)
+static void transfer_posted(struct rdt_rdma_conn *rc, struct rdt_progress *stream, uint32_t len)
 {
 	struct rdt_rdma *rdma = rc->rdma;
 
@@ -65,7 +65,7 @@ static void transfer_posted(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *st
 		rdt_rdma_watch(rc);
 }
 
-static void transfer_done(struct rdt_rdma_conn *rc, struct rdt_rdma_stream *stream, unsigned int n,
+static void transfer_done(struct rdt_rdma_conn *rc, struct rdt_progress *stream, unsigned int n,
 			  uint64_t len)
 {
 	stream->done += len;

@@ -15,6 +15,7 @@
 #include "fabric/fabric.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/pool.h"
+#include "target/nvmf/progress.h"
 #include "target/nvmf/qpair.h"
 #include "target/nvmf/reactor.h"
 #include "rdma_transport.h"
@@ -118,18 +119,6 @@ struct rdt_rdma {
 	struct rd_timer stall;
 };
 
-/* Progress of the transfers of a connection that complete in order, for rdma_watch.c. In bytes
- * since the connection began. */
-struct rdt_rdma_stream {
-	uint64_t posted;
-	uint64_t done;
-	uint64_t mark;   /* posted at the beginning of the measured interval */
-	uint64_t seen;   /* done at the last check */
-	uint32_t checks; /* checks since @mark was set */
-	uint32_t still;  /* consecutive checks without progress */
-	uint32_t grace;  /* further checks that are allowed before the stream counts as late */
-};
-
 struct rdt_rdma_recv {
 	struct rdt_rdma_wr wr;
 	struct rdt_rdma_conn *conn;     /* the connection whose capsule it has, or that owns it */
@@ -222,8 +211,8 @@ struct rdt_rdma_conn {
 	uint32_t reads_out;
 	uint32_t sends_out;
 	uint32_t recvs_out; /* posted RECVs of the connection's own */
-	struct rdt_rdma_stream reads;
-	struct rdt_rdma_stream answers;
+	struct rdt_progress reads;
+	struct rdt_progress answers;
 	bool established;
 	bool disconnected;
 	bool closing;

@@ -135,15 +135,6 @@ static int reactor_fab(struct rdt_reactor *r, enum rdt_fab_kind kind)
 	return err;
 }
 
-/* Data for a host counts as sent when a socket has taken it. So the first bytes of a connection, as
- * many as the sockets of both ends buffer, prove nothing. */
-#define SOCKETS (8u << 20)
-
-static uint32_t unproven(const struct rdt_listener *l)
-{
-	return SOCKETS + 2 * atomic_load(&l->send_buffer_bytes);
-}
-
 static void adopt(struct rdt_handoff *h)
 {
 	struct nvmf_rdma_cm_rej rej = {.sts = htole16(NVMF_RDMA_CM_NO_RSRC)};
@@ -164,7 +155,7 @@ static void adopt(struct rdt_handoff *h)
 		goto err_free;
 	}
 	rc->qp.listener = h->listener;
-	rc->qp.unproven = unproven(h->listener);
+	rc->qp.unproven = rdt_listener_unproven(h->listener);
 	rc->qp.local = h->req->local;
 	rc->qp.remote = h->req->remote;
 	/* A listener that was added by a reload may be the first one of its kind. */
@@ -407,15 +398,11 @@ static int open_iwarp(const struct rdt_target *t, struct iwarp_fab *own)
 	return iwarp_open(t, t->loop, &opts, &own->fab);
 }
 
-static const char *congestion_of(const struct rdt_target *t, const struct rdt_listener_config *cfg)
+static int get_iwarp(const struct rdt_listener *l, struct rd_fab **out)
 {
-	return cfg->congestion ? cfg->congestion : t->cfg->target.congestion;
-}
-
-static int get_iwarp(struct rdt_target *t, const struct rdt_listener_config *cfg,
-		     struct rd_fab **out)
-{
-	const char *congestion = congestion_of(t, cfg);
+	const struct rdt_listener_config *cfg = l->cfg;
+	const char *congestion = rdt_listener_congestion(l);
+	struct rdt_target *t = l->target;
 	struct rdma_target *rt = target_state(t);
 	struct iwarp_fab *own;
 	int err = -ENOMEM;
@@ -456,7 +443,7 @@ static int main_fab(struct rdt_listener *l, struct rd_fab **out)
 	int err;
 
 	if (rl->fab == RDT_FAB_IWARP)
-		return get_iwarp(t, l->cfg, out);
+		return get_iwarp(l, out);
 	err = open_fab_kind(t, t->loop, rl->fab, fabs);
 	*out = fabs[rl->fab];
 	return err;
@@ -466,44 +453,17 @@ static int main_fab(struct rdt_listener *l, struct rd_fab **out)
 static void say_no_fab(const struct rdt_listener *l, int err, char *text, size_t size)
 {
 	const struct rdt_rdma_listener *rl = l->state;
-	const char *congestion = rl->fab == RDT_FAB_IWARP ? congestion_of(l->target, l->cfg) : NULL;
+	const char *congestion = rl->fab == RDT_FAB_IWARP ? rdt_listener_congestion(l) : NULL;
 
-	if (congestion && err == -ENOENT)
-		snprintf(text, size,
-			 "congestion: this kernel has no TCP congestion control named %s (see "
-			 "/proc/sys/net/ipv4/tcp_available_congestion_control)",
-			 congestion);
-	else if (congestion && err == -EPERM)
-		snprintf(text, size,
-			 "congestion: %s needs privileges on this machine (see "
-			 "/proc/sys/net/ipv4/tcp_allowed_congestion_control)",
-			 congestion);
-	else
+	if (!rdt_listener_bad_congestion(congestion, err, text, size))
 		snprintf(text, size, "cannot open the %s provider: %s", fab_name(rl->fab),
 			 strerror(-err));
 }
 
-static const char *listen_advice(int err)
-{
-	switch (err) {
-	case -EADDRINUSE:
-		return "; stop the program that uses it (ss -tlnp shows it), or choose another "
-		       "port";
-	case -EADDRNOTAVAIL:
-		return "; no interface of this machine has that address (ip addr)";
-	case -ENODEV:
-		return "; no RDMA device has that address (rdma link), use provider iwarp";
-	default:
-		return "";
-	}
-}
-
 static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size)
 {
-	const struct rdt_listener_config *cfg = l->cfg;
 	struct rdt_rdma_listener *rl = l->state;
-	struct rdt_target *t = l->target;
-	struct sockaddr_storage own;
+	struct sockaddr_storage at;
 	struct rd_fab *fab;
 	int err = main_fab(l, &fab);
 
@@ -511,28 +471,18 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 		say_no_fab(l, err, text, size);
 		return err;
 	}
-	if (!addr) {
-		err = rd_addr_parse(cfg->address, cfg->port, &own);
-		if (err) {
-			snprintf(text, size,
-				 "cannot listen on %s port %u: no interface of this machine has "
-				 "that name (ip link)",
-				 cfg->address, cfg->port);
-			return err;
-		}
-	}
-	err = rd_fab_listen(fab, addr ? addr : (struct sockaddr *)&own, BACKLOG, on_conn_request, l,
-			    &rl->lis);
+	err = rdt_listener_address(l, addr, &at, text, size);
+	if (err)
+		return err;
+	err = rd_fab_listen(fab, (struct sockaddr *)&at, BACKLOG, on_conn_request, l, &rl->lis);
 	if (err) {
-		snprintf(text, size, "cannot listen on %s port %u: %s%s", cfg->address, cfg->port,
-			 strerror(-err), listen_advice(err));
+		rdt_listener_cannot(l, err, text, size);
 		return err;
 	}
-	pthread_mutex_lock(&t->disc.lock); /* the listener may be shown, and so read by reactors */
-	l->addr = rl->lis->addr;
-	l->listening = true;
+	pthread_mutex_lock(&l->target->disc.lock); /* as in rdt_listener_bound() */
 	rl->prtype = rl->lis->prtype;
-	pthread_mutex_unlock(&t->disc.lock);
+	pthread_mutex_unlock(&l->target->disc.lock);
+	rdt_listener_bound(l, &rl->lis->addr);
 	return 0;
 }
 
