@@ -12,32 +12,36 @@
 #include "layer.h"
 #include "module.h"
 
-static int open_in_module(struct rdt_modules *modules, const struct rdt_ns_config *cfg,
-			  struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size)
-{
-	const struct rdt_module *module;
-	int rc = rdt_module_load(modules, cfg->backend, &module, err, err_size);
+/* How a kind of backend is opened; NULL: the module of its name does it, or nothing is to be done.
+ */
+struct opener {
+	bool in_module;
+	/* as rdt_bdev_open(), rdt_bdev_released() and rdt_bdev_probe() */
+	int (*open)(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
+		    char *err, size_t err_size);
+	bool (*released)(const struct rdt_ns_config *cfg);
+	int (*probe)(const struct rdt_ns_config *cfg, char *err, size_t err_size);
+};
 
-	return rc ? rc : module->open(module->ctx, cfg, log, out, err, err_size);
-}
+static const struct opener openers[RDT_BACKENDS] = {
+	[RDT_BACKEND_FILE] = {false, rdt_file_open, rdt_file_released, rdt_file_probe},
+	[RDT_BACKEND_BLOCK] = {false, rdt_file_open, rdt_file_released, rdt_file_probe},
+	[RDT_BACKEND_MEMORY] = {.open = rdt_memory_open},
+	[RDT_BACKEND_NULL] = {.open = rdt_null_open},
+	[RDT_BACKEND_RBD] = {.in_module = true},
+	[RDT_BACKEND_NBD] = {.in_module = true},
+};
 
 static int open_backend(struct rdt_modules *modules, const struct rdt_ns_config *cfg,
 			struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size)
 {
-	switch (cfg->backend) {
-	case RDT_BACKEND_FILE:
-	case RDT_BACKEND_BLOCK:
-		return rdt_file_open(cfg, log, out, err, err_size);
-	case RDT_BACKEND_MEMORY:
-		return rdt_memory_open(cfg, log, out, err, err_size);
-	case RDT_BACKEND_NULL:
-		return rdt_null_open(cfg, log, out, err, err_size);
-	case RDT_BACKEND_RBD:
-	case RDT_BACKEND_NBD:
-		return open_in_module(modules, cfg, log, out, err, err_size);
-	}
-	snprintf(err, err_size, "backend: unknown type %d", (int)cfg->backend);
-	return -EINVAL;
+	const struct rdt_module *module;
+	int rc;
+
+	if (!openers[cfg->backend].in_module)
+		return openers[cfg->backend].open(cfg, log, out, err, err_size);
+	rc = rdt_module_load(modules, cfg->backend, &module, err, err_size);
+	return rc ? rc : module->open(module->ctx, cfg, log, out, err, err_size);
 }
 
 int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, struct rd_log *log,
@@ -59,38 +63,27 @@ int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, 
 
 bool rdt_bdev_released(struct rdt_modules *modules, const struct rdt_ns_config *cfg)
 {
+	const struct opener *opener = &openers[cfg->backend];
 	const struct rdt_module *module;
 	char err[8];
 
-	switch (cfg->backend) {
-	case RDT_BACKEND_FILE:
-	case RDT_BACKEND_BLOCK:
-		return rdt_file_released(cfg);
-	case RDT_BACKEND_RBD:
-		return rdt_module_load(modules, cfg->backend, &module, err, sizeof(err)) ||
-		       module->released(module->ctx, cfg);
-	default:
-		return true;
-	}
+	if (!opener->in_module)
+		return !opener->released || opener->released(cfg);
+	return rdt_module_load(modules, cfg->backend, &module, err, sizeof(err)) ||
+	       module->released(module->ctx, cfg);
 }
 
 int rdt_bdev_probe(struct rdt_modules *modules, const struct rdt_ns_config *cfg, char *err,
 		   size_t err_size)
 {
+	const struct opener *opener = &openers[cfg->backend];
 	const struct rdt_module *module;
 	int rc;
 
-	switch (cfg->backend) {
-	case RDT_BACKEND_FILE:
-	case RDT_BACKEND_BLOCK:
-		return rdt_file_probe(cfg, err, err_size);
-	case RDT_BACKEND_RBD:
-	case RDT_BACKEND_NBD:
-		rc = rdt_module_load(modules, cfg->backend, &module, err, err_size);
-		return rc ? rc : module->probe(module->ctx, cfg, err, err_size);
-	default:
-		return 0;
-	}
+	if (!opener->in_module)
+		return opener->probe ? opener->probe(cfg, err, err_size) : 0;
+	rc = rdt_module_load(modules, cfg->backend, &module, err, err_size);
+	return rc ? rc : module->probe(module->ctx, cfg, err, err_size);
 }
 
 int rdt_bdev_opened(struct rdt_bdev *bdev, char *err, size_t err_size)

@@ -11,11 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KINDS (RDT_BACKEND_NBD + 1)
-
 struct rdt_modules {
 	pthread_mutex_t lock;
-	struct rdt_module kinds[KINDS]; /* @open is NULL: not loaded */
+	struct rdt_module kinds[RDT_BACKENDS]; /* @open is NULL: not loaded */
 };
 
 int rdt_modules_create(struct rdt_modules **out)
@@ -34,7 +32,7 @@ bool rdt_modules_free(struct rdt_modules **modules, uint64_t timeout_ns)
 
 	if (!m)
 		return true;
-	for (unsigned int i = 0; i < KINDS; i++)
+	for (unsigned int i = 0; i < RDT_BACKENDS; i++)
 		if (m->kinds[i].open)
 			finished &= m->kinds[i].finish(m->kinds[i].ctx, timeout_ns);
 	pthread_mutex_destroy(&m->lock);
@@ -106,7 +104,7 @@ int rdt_module_load(struct rdt_modules *modules, enum rdt_backend_type backend,
 	int rc = 0;
 
 	*out = NULL;
-	if (!modules || (unsigned int)backend >= KINDS) {
+	if (!modules || (unsigned int)backend >= RDT_BACKENDS) {
 		snprintf(err, err_size, "backend %s: there are no modules here", name);
 		return -ENOTSUP;
 	}

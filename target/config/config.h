@@ -20,6 +20,7 @@ enum rdt_backend_type {
 	RDT_BACKEND_NULL,
 	RDT_BACKEND_RBD,
 	RDT_BACKEND_NBD,
+	RDT_BACKENDS, /* how many there are */
 };
 enum rdt_engine_type { RDT_ENGINE_AUTO, RDT_ENGINE_IO_URING, RDT_ENGINE_AIO };
 enum rdt_deallocate {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Uniqueness of NQNs, of IDs, and of the files behind namespaces. Sorts, so that the time does not
  * grow with the square of their number. */
+#include "backends.h"
 #include "config_priv.h"
 #include "tgt_limits.h"
 
@@ -173,11 +174,6 @@ static void check_ids(struct all *all, const char *name, size_t at, size_t len, 
 /* Nothing looks at the files here, because storage may hang. One file under two names is found when
  * it is opened, which locks it, and by --check=full. */
 
-static bool on_disk(const struct rdt_ns_config *ns)
-{
-	return (ns->backend == RDT_BACKEND_FILE || ns->backend == RDT_BACKEND_BLOCK) && ns->path;
-}
-
 /* Storage without a writer may be used several times. @ids: the namespaces on that of @ids[0], in
  * order. */
 static void check_same_id(struct all *all, const struct rdt_config_id *ids, unsigned int count)
@@ -196,40 +192,14 @@ static void check_same_id(struct all *all, const struct rdt_config_id *ids, unsi
 	}
 }
 
-int rdt_config_storage(const struct rdt_ns_config *ns, char **name)
-{
-	const struct rdt_rbd_config *rbd = ns->rbd;
-	int len = 0;
-
-	*name = NULL;
-	if (on_disk(ns)) {
-		len = asprintf(name, "path %s", ns->path);
-	} else if (ns->backend == RDT_BACKEND_NBD && ns->uri) {
-		len = asprintf(name, "nbd %s", ns->uri);
-	} else if (ns->backend == RDT_BACKEND_RBD && rbd) {
-		len = asprintf(name, "rbd %s\n%s\n%s\n%s\n%s", rbd->of ? rbd->of->name : "",
-			       rbd->pool, rbd->rados_namespace ? rbd->rados_namespace : "",
-			       rbd->image, rbd->snapshot ? rbd->snapshot : "");
-	}
-	return len < 0 ? -ENOMEM : 0;
-}
-
 static void report_storage(struct all *all, unsigned int i)
 {
-	switch (all->entries[i].ns->backend) {
-	case RDT_BACKEND_NBD:
-		report_same(all, i, NULL, "uri", "served",
-			    "use another export, or set \"read_only: true\" for both");
-		break;
-	case RDT_BACKEND_RBD:
-		report_same(all, i, "rbd", "image", "served",
-			    "use another image, or set \"read_only: true\" for both");
-		break;
-	default:
-		report_same(all, i, NULL, "path", "served",
-			    "use another file, or set \"read_only: true\" for both");
-		break;
-	}
+	const struct rdt_backend_kind *kind = rdt_backend_kind(all->entries[i].ns);
+	char advice[96];
+
+	snprintf(advice, sizeof(advice), "use %s, or set \"read_only: true\" for both",
+		 kind->another);
+	report_same(all, i, kind->in, kind->key, "served", advice);
 }
 
 /* Are the keys good that say what a namespace is on, and whether it writes there? */
@@ -289,7 +259,7 @@ static void check_open_files(struct all *all)
 	struct rdt_key key;
 
 	for (unsigned int i = 0; i < all->count; i++) {
-		if (!on_disk(all->entries[i].ns))
+		if (!rdt_backend_kind(all->entries[i].ns)->disk)
 			continue;
 		count++;
 		last = i;

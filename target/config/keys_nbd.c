@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The key of namespaces with backend nbd. */
+#include "backends.h"
 #include "keys.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *wrong_uri(const char *text)
@@ -18,3 +21,9 @@ const struct rdt_row rdt_nbd_rows[] = {
 	 .says = "URI of the export, as libnbd and qemu have them."},
 	{0},
 };
+
+int rdt_nbd_storage(const struct rdt_ns_config *ns, char **name)
+{
+	*name = NULL;
+	return ns->uri && asprintf(name, "nbd %s", ns->uri) < 0 ? -ENOMEM : 0;
+}

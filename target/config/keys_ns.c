@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The keys of namespaces and their limits; what a backend or layer adds is in a file of its own. */
+#include "backends.h"
 #include "keys.h"
 
 #include <ctype.h>
@@ -78,21 +79,6 @@ static const struct rdt_row layer_element = {.type = RDT_KEY_MAPPING, .section =
 
 /* ---- namespaces ---- */
 
-static const struct rdt_choice backends[] = {{"file", RDT_BACKEND_FILE},
-					     {"block", RDT_BACKEND_BLOCK},
-					     {"memory", RDT_BACKEND_MEMORY},
-					     {"null", RDT_BACKEND_NULL},
-					     {"rbd", RDT_BACKEND_RBD},
-					     {"nbd", RDT_BACKEND_NBD},
-					     {NULL, 0}};
-
-const char *rdt_config_backend_name(enum rdt_backend_type backend)
-{
-	const char *name = rdt_choice_name(backends, backend);
-
-	return name ? name : "unknown";
-}
-
 static const struct rdt_choice block_sizes[] = {{"512", 512}, {"4096", 4096}, {NULL, 0}};
 
 const char *rdt_wrong_uuid(const char *text)
@@ -129,7 +115,7 @@ static const struct rdt_row ns_rows[] = {
 	{"nsid", RDT_KEY_NUMBER, ANEW, RDT_AT(T, nsid), .min = 1, .max = RDT_NSID_MAX,
 	 .needed = RDT_ALWAYS, .example = "1",
 	 .says = "Namespace identifier, unique in the subsystem."},
-	{"backend", RDT_KEY_CHOICE, ANEW, RDT_AT(T, backend), .choices = backends,
+	{"backend", RDT_KEY_CHOICE, ANEW, RDT_AT(T, backend), .choices = rdt_backend_choices,
 	 .needed = RDT_ALWAYS, .says = "The storage of the namespace."},
 	{"size", RDT_KEY_SIZE, AT_ONCE, RDT_AT(T, size), RDT_NUMBER_AT(T, size_bytes), .min = 512,
 	 .max = UINT64_C(1) << 62, .example = "64MiB",

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The keys of Ceph clusters, and of namespaces on their images. */
+#include "backends.h"
 #include "config_priv.h"
 #include "keys.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ANEW RDT_WHEN_ANEW
@@ -197,4 +200,17 @@ int rdt_config_check_rbd(struct rdt_config_load *load, struct rdt_config *config
 		&(struct rdt_config_values){config->ceph, config->ceph_count, sizeof(*config->ceph),
 					    offsetof(struct rdt_ceph_config, name), 0},
 		"cluster");
+}
+
+int rdt_rbd_storage(const struct rdt_ns_config *ns, char **name)
+{
+	const struct rdt_rbd_config *rbd = ns->rbd;
+	int len = 0;
+
+	*name = NULL;
+	if (rbd)
+		len = asprintf(name, "rbd %s\n%s\n%s\n%s\n%s", rbd->of ? rbd->of->name : "",
+			       rbd->pool, rbd->rados_namespace ? rbd->rados_namespace : "",
+			       rbd->image, rbd->snapshot ? rbd->snapshot : "");
+	return len < 0 ? -ENOMEM : 0;
 }

@@ -23,6 +23,7 @@
 #include "target/cmd/admin.h"
 #include "target/bdev/backend.h"
 #include "target/bdev/jobs.h"
+#include "target/config/backends.h"
 #include "target/config/config.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
@@ -157,8 +158,7 @@ static void end_ns_job(struct rdt_ns_job *j)
 /* Backends without storage do not, unless the job reads what is stored. */
 static bool may_block(const struct rdt_ns_job *j)
 {
-	return (j->cfg->backend != RDT_BACKEND_MEMORY && j->cfg->backend != RDT_BACKEND_NULL) ||
-	       (j->uuid[0] && j->t->state);
+	return rdt_backend_kind(j->cfg)->storage || (j->uuid[0] && j->t->state);
 }
 
 static void begin_ns_job(struct rdt_ns_job *j)

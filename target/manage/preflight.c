@@ -20,6 +20,7 @@
 #include "util/sockaddr.h"
 #include "fabric/fabric.h"
 #include "target/bdev/backend.h"
+#include "target/config/backends.h"
 #include "target/bdev/path_id.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
@@ -121,7 +122,7 @@ static void find_need(const struct rdt_config *config, struct memory_need *need)
 		for (uint32_t j = 0; j < ss->namespaces_count; j++) {
 			const struct rdt_ns_config *ns = &ss->namespaces[j];
 
-			if (ns->backend != RDT_BACKEND_MEMORY)
+			if (!rdt_backend_kind(ns)->ram)
 				continue;
 			add_need(&need->namespaces, ns->size_bytes);
 			if (need->largest && ns->size_bytes <= need->largest->size_bytes)

@@ -21,6 +21,7 @@
 
 #include "util/log.h"
 #include "target/bdev/backend.h"
+#include "target/config/backends.h"
 #include "target/config/config.h"
 #include "compare.h"
 #include "control.h"
@@ -142,7 +143,7 @@ static void start_part(struct rdt_reload *rl, struct rdt_subsys *ss, struct rdt_
 static int set_size(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *now,
 		    const struct rdt_ns_config *next)
 {
-	bool asks = next->backend == RDT_BACKEND_FILE || next->backend == RDT_BACKEND_BLOCK;
+	bool asks = rdt_backend_kind(next)->disk;
 	uint64_t before = ns->blocks;
 	char text[512];
 	int err;
@@ -216,11 +217,11 @@ static bool same_config(const struct rdt_ns_config *a, const struct rdt_ns_confi
 /* Can @ns become what @next says while hosts use it? */
 static bool same_namespace(const struct rdt_ns *ns, const struct rdt_ns_config *next)
 {
-	/* What was opened for writing can be protected, and unprotected again. An image of Ceph has
-	 * a lock that depends on it. */
+	/* What was opened for writing can be protected, and unprotected again. Gateways
+	 * have a lock that depends on it. */
 	return same_config(ns->now, next) &&
 	       (next->read_only == ns->now->read_only ||
-		(!ns->bdev->read_only && next->backend != RDT_BACKEND_RBD));
+		(!ns->bdev->read_only && !rdt_backend_kind(next)->gateways));
 }
 
 static void apply_ns(struct rdt_reload *rl, struct rdt_ns *ns, const struct rdt_ns_config *next)

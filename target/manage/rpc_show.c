@@ -275,7 +275,7 @@ json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 		json_object_set_new(o, "stalled_seconds", json_real(ns->stalled_seconds));
 	if (o && ns->cfg->path)
 		json_object_set_new(o, "path", json_string(ns->cfg->path));
-	else if (o && ns->cfg->backend == RDT_BACKEND_RBD && ns->cfg->rbd)
+	else if (o && ns->cfg->rbd)
 		json_object_set_new(o, "path", image_path(ns->cfg->rbd));
 	if (o && ns->fault.kind)
 		add_fault(o, &ns->fault);

@@ -15,6 +15,7 @@
 #include "util/iomem.h"
 #include "util/log.h"
 #include "util/loop.h"
+#include "target/config/backends.h"
 #include "target/config/config.h"
 #include "target/bdev/engine.h"
 #include "target/cmd/admin.h"
@@ -254,7 +255,7 @@ static void needed_engines(const struct rdt_target *t, struct rdt_engines_opts *
 			const struct rdt_ns_config *ns = &ss->namespaces[j];
 			int why;
 
-			if (ns->backend != RDT_BACKEND_FILE && ns->backend != RDT_BACKEND_BLOCK)
+			if (!rdt_backend_kind(ns)->disk)
 				continue;
 			if (rdt_engine_choose(ns->engine, &why) == RDT_ENGINE_AIO)
 				opts->need_aio = true;

@@ -13,6 +13,7 @@
 #include "target/bdev/backend.h"
 #include "target/bdev/engine.h"
 #include "target/bdev/jobs.h"
+#include "target/config/backends.h"
 #include "target/config/config.h"
 #include "target/nvmf/io.h"
 #include "target/cmd/io_cmds.h"
@@ -55,8 +56,7 @@ static bool uses_engine_auto(const struct rdt_config *cfg)
 		for (unsigned int j = 0; j < ss->namespaces_count; j++) {
 			const struct rdt_ns_config *ns = &ss->namespaces[j];
 
-			if (ns->engine == RDT_ENGINE_AUTO &&
-			    (ns->backend == RDT_BACKEND_FILE || ns->backend == RDT_BACKEND_BLOCK))
+			if (ns->engine == RDT_ENGINE_AUTO && rdt_backend_kind(ns)->disk)
 				return true;
 		}
 	}

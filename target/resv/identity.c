@@ -12,6 +12,7 @@
 #include "util/cleanup.h"
 #include "util/log.h"
 #include "util/map.h"
+#include "target/config/backends.h"
 
 enum record {
 	RECORD_UNREAD, /* the last attempt has failed: @why; the next question reads again */
@@ -441,7 +442,7 @@ static void identities_step(struct rd_defer *defer)
 /* Nothing in the file can say anything else about this namespace. */
 static bool says_all(const struct rdt_ns_config *cfg)
 {
-	return cfg->backend == RDT_BACKEND_RBD || (cfg->uuid && cfg->nguid);
+	return rdt_backend_kind(cfg)->gateways || (cfg->uuid && cfg->nguid);
 }
 
 static void read_failed(struct rdt_identities *ids)
@@ -599,7 +600,7 @@ static int choose(struct rdt_identities *ids, struct rdt_identity_user *user,
 {
 	const uint8_t *uuid = user->cfg->uuid_bytes;
 	rd_autofree char *volume = NULL;
-	bool keeps = ids->state && user->cfg->backend != RDT_BACKEND_RBD;
+	bool keeps = ids->state && !rdt_backend_kind(user->cfg)->gateways;
 
 	*out = NULL;
 	if (volume_of(user, &volume))
