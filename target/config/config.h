@@ -46,7 +46,7 @@ struct rdt_ana_config { /* ANA state of one group on one listener */
 };
 
 /* Kinds of transports: the places of a transport in the tables of a target and of its reactors. */
-enum rdt_transport_kind { RDT_TRANSPORT_RDMA };
+enum rdt_transport_kind { RDT_TRANSPORT_RDMA, RDT_TRANSPORT_TCP };
 
 struct rdt_listener_config {
 	enum rdt_transport_kind transport;
@@ -441,6 +441,7 @@ const char *rdt_config_backend_name(enum rdt_backend_type backend);
 int rdt_config_storage(const struct rdt_ns_config *ns, char **name);
 /* Do several targets serve @ss? Then each has a range of controller IDs of its own. */
 bool rdt_config_several(const struct rdt_subsys_config *ss);
+const char *rdt_config_transport_name(enum rdt_transport_kind kind);
 const char *rdt_config_ana_name(unsigned int state);
 unsigned int rdt_config_ana_state(const char *name); /* 0: there is no state of that name */
 bool rdt_config_listed(const char *const *list, uint32_t count, const char *text);

@@ -143,6 +143,31 @@ static int check_clashes(struct rdt_config_load *load, const struct rdt_config *
 	return all ? 0 : -ENOMEM;
 }
 
+/* Keys of RDMA, which NVMe/TCP would ignore: its hosts choose the digests. */
+static void check_tcp_keys(struct rdt_config_load *load, const struct rdt_key *key,
+			   const struct rdt_listener_config *l)
+{
+	bool verbs = l->provider != RDT_PROVIDER_IWARP; /* with which these keys have values */
+	const struct {
+		const char *name;
+		bool given;
+	} keys[] = {
+		{"provider", l->provider != RDT_PROVIDER_AUTO},
+		{"crc", l->crc},
+		{"send_with_inv", verbs && !l->send_with_inv},
+		{"inline_sends", verbs && !l->inline_sends},
+	};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		struct rdt_key child = rdt_config_child(load, key, keys[i].name);
+
+		if (keys[i].given)
+			rdt_config_problem(load, &child,
+					   "not a key of transport tcp; remove it, or use "
+					   "transport rdma");
+	}
+}
+
 static int check_listeners(struct rdt_config_load *load, const struct rdt_key *root,
 			   const struct rdt_config *config)
 {
@@ -153,6 +178,8 @@ static int check_listeners(struct rdt_config_load *load, const struct rdt_key *r
 		struct rdt_key key = rdt_config_item(load, &list, i);
 		struct rdt_key ana = rdt_config_child(load, &key, "ana");
 
+		if (l->transport == RDT_TRANSPORT_TCP)
+			check_tcp_keys(load, &key, l);
 		if (l->ana_count &&
 		    rdt_config_check_twice(
 			    load, &ana, "group",

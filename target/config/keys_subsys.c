@@ -59,12 +59,22 @@ static const struct rdt_choice providers[] = {{"auto", RDT_PROVIDER_AUTO},
 					      {"verbs", RDT_PROVIDER_VERBS},
 					      {NULL, 0}};
 
+static const struct rdt_choice transports[] = {
+	{"rdma", RDT_TRANSPORT_RDMA}, {"tcp", RDT_TRANSPORT_TCP}, {NULL, 0}};
+
 static const struct rdt_choice ana_states[] = {{"optimized", RDT_ANA_OPTIMIZED},
 					       {"non-optimized", RDT_ANA_NON_OPTIMIZED},
 					       {"inaccessible", RDT_ANA_INACCESSIBLE},
 					       {"persistent-loss", RDT_ANA_PERSISTENT_LOSS},
 					       {"change", RDT_ANA_CHANGE},
 					       {NULL, 0}};
+
+const char *rdt_config_transport_name(enum rdt_transport_kind kind)
+{
+	const char *name = rdt_choice_name(transports, kind);
+
+	return name ? name : "unknown";
+}
 
 const char *rdt_config_ana_name(unsigned int state)
 {
@@ -107,8 +117,11 @@ static const struct rdt_row listener_rows[] = {
 	 .says = "Numeric IPv4 or IPv6 address; 0.0.0.0 and \"::\" are all addresses."},
 	{"port", RDT_KEY_NUMBER, ANEW, RDT_AT(T, port), .max = 65535, .def = "4420",
 	 .says = "TCP or RDMA port; 0: a free one, which is logged and kept."},
+	{"transport", RDT_KEY_CHOICE, ANEW, RDT_AT(T, transport), .choices = transports,
+	 .def = "rdma", .says = "NVMe/RDMA, or NVMe/TCP; each needs a port of its own."},
 	{"provider", RDT_KEY_CHOICE, ANEW, RDT_AT(T, provider), .choices = providers, .def = "auto",
-	 .says = "What serves the connections; auto: verbs if an RDMA device has the address, "
+	 .says = "rdma: what serves the connections; auto: verbs if an RDMA device has the "
+		 "address, "
 		 "else iwarp."},
 	{"crc", RDT_KEY_BOOL, ANEW, RDT_AT(T, crc), .def = "false",
 	 .says = "iwarp: whether CRC32C is requested on every frame."},

@@ -441,11 +441,13 @@ static void probe_congestion(const struct preflight *p, const char *place, const
 					: strerror(-err));
 }
 
-/* As the transport chooses. */
-static bool will_be_iwarp(const struct rdt_listener_config *l)
+/* Are its connections sockets? As the transport chooses. */
+static bool will_use_sockets(const struct rdt_listener_config *l)
 {
 	struct sockaddr_storage addr;
 
+	if (l->transport == RDT_TRANSPORT_TCP)
+		return true;
 	if (l->provider == RDT_PROVIDER_AUTO && !rd_addr_parse(l->address, l->port, &addr))
 		return !rd_fab_verbs_has_addr((struct sockaddr *)&addr);
 	return l->provider != RDT_PROVIDER_VERBS;
@@ -457,14 +459,14 @@ static void probe_listeners(const struct preflight *p, const struct rdt_config *
 
 	for (uint32_t i = 0; i < config->listeners_count; i++) {
 		const struct rdt_listener_config *l = &config->listeners[i];
-		bool iwarp = will_be_iwarp(l);
+		bool sockets = will_use_sockets(l);
 		char place[PLACE];
 
 		snprintf(place, sizeof(place), "listeners[%u]", i);
-		probe_bind(p, place, l->address, l->port, iwarp);
-		target_congestion |= iwarp && !l->congestion;
+		probe_bind(p, place, l->address, l->port, sockets);
+		target_congestion |= sockets && !l->congestion;
 		snprintf(place, sizeof(place), "listeners[%u].congestion", i);
-		if (iwarp)
+		if (sockets)
 			probe_congestion(p, place, l->congestion);
 	}
 	if (target_congestion)

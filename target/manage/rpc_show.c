@@ -512,9 +512,10 @@ static json_t *listener_json(const struct rdt_listener *l)
 		snprintf(group, sizeof(group), "%u", g);
 		json_object_set_new(ana, group, json_string(rdt_config_ana_name(state)));
 	}
-	o = json_pack("{s:i, s:s, s:i, s:s, s:s, s:o, s:s}", "portid", (int)l->portid, "address",
-		      bound ? rd_addr_format_host(addr, host) : l->cfg->address, "port",
-		      bound ? (int)rd_addr_port(addr) : (int)l->cfg->port, "provider",
+	o = json_pack("{s:i, s:s, s:i, s:s, s:s, s:s, s:o, s:s}", "portid", (int)l->portid,
+		      "address", bound ? rd_addr_format_host(addr, host) : l->cfg->address, "port",
+		      bound ? (int)rd_addr_port(addr) : (int)l->cfg->port, "transport",
+		      rdt_config_transport_name(l->cfg->transport), "provider",
 		      l->transport->provider(l), "state", names[l->phase], "ana", ana, "ana_states",
 		      rdt_ana_text(l, text));
 	if (l->phase == RDT_LISTENER_FAILED) {

@@ -4,6 +4,7 @@
 #include "request.h"
 
 #include <assert.h>
+#include <errno.h>
 
 #include "util/cold.h"
 #include "util/log.h"
@@ -267,7 +268,9 @@ void rdt_req_fetched(struct rdt_req *req, int err)
 	assert(req->magic == RDT_REQ_MAGIC && rdt_req_fetching(req));
 	req->waited = true;
 	if (err && nvme_status_ok(req->status))
-		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_DATA_XFER_ERROR);
+		req->status =
+			nvme_status(NVME_SCT_GENERIC, err == -EBADMSG ? NVME_SC_TRAN_TPORT_ERROR
+								      : NVME_SC_DATA_XFER_ERROR);
 	rdt_req_move(req,
 		     req->mate || nvme_status_ok(req->status) ? RDT_REQ_READY : RDT_REQ_EXECUTED);
 	rdt_req_process(req);

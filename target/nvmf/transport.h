@@ -133,7 +133,8 @@ void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap);
 /* The connection was lost, or the peer violated the transport protocol. May be repeated. */
 void rdt_qpair_lost(struct rdt_qpair *qp, enum rdt_end end, const char *reason);
 void rdt_qpair_transport_closed(struct rdt_qpair *qp);
-void rdt_req_fetched(struct rdt_req *req, int err); /* 0 or -errno */
+/* 0 or -errno; -EBADMSG: the data was damaged on its way */
+void rdt_req_fetched(struct rdt_req *req, int err);
 void rdt_req_responded(struct rdt_req *req);
 
 #endif /* RDT_TRANSPORT_H */

@@ -22,6 +22,7 @@
 #include "target/nvmf/peers.h"
 #include "target/nvmf/reactor.h"
 #include "target/transport/rdma/rdma_transport.h"
+#include "target/transport/tcp/tcp_transport.h"
 #include "target/resv/identity.h"
 #include "target/resv/state.h"
 #include "target/nvmf/req_latency.h"
@@ -44,6 +45,7 @@ static const struct rdt_cmd_tables cmd_tables = {
 /* By kind. A transport is a folder beside transport/rdma/, and a row here. */
 static const struct rdt_transport *const transports[RDT_TRANSPORTS] = {
 	[RDT_TRANSPORT_RDMA] = &rdt_rdma_transport,
+	[RDT_TRANSPORT_TCP] = &rdt_tcp_transport,
 };
 
 static const struct rdt_env the_system = {0};

@@ -327,12 +327,13 @@ def expect_data(answer, status=SUCCESS):
 
 class Host:
     """The queues of a controller, created as the Linux host creates them."""
+    queue_class = Queue
 
     def __init__(self, addr, port, subnqn, *, hostnqn=HOST_NQN, kato=0, **kw):
         self.addr, self.port, self.subnqn, self.hostnqn, self.kw = addr, port, subnqn, hostnqn, kw
         self.kato = kato
         self.io = []
-        self.admin = Queue.dial(addr, port, **kw)
+        self.admin = self.queue_class.dial(addr, port, **kw)
         self.cntlid = None
 
     def data(self, **kw):
@@ -354,7 +355,7 @@ class Host:
 
     def add_io(self, *, depth=32, in_capsule=True, qid=None):
         qid = qid or len(self.io) + 1
-        queue = Queue.dial(self.addr, self.port, qid, depth=depth, **self.kw)
+        queue = self.queue_class.dial(self.addr, self.port, qid, depth=depth, **self.kw)
         try:
             expect(queue.fabrics_connect(self.data(cntlid=self.cntlid), in_capsule=in_capsule))
         except BaseException:

@@ -331,7 +331,7 @@ class Target(Proc):
             found = re.search(r'listening on (\S+):(\d+) \((\w+)\)', line)
             if found:
                 self.listeners.append((found[1].strip('[]'), int(found[2])))
-                if found[3] != FABRIC:
+                if found[3] not in (FABRIC, 'tcp'):
                     raise Failure(f'rdtarget listens with {found[3]}, not with {FABRIC}')
         if not self.listeners:
             raise Failure('rdtarget is ready but listens nowhere')
@@ -472,7 +472,8 @@ class T:
             subsystems = [{'nqn': NQN, 'allow_any_host': True, **(subsystem or {}),
                            'namespaces': namespaces or [self.namespace()]}]
         doc = {'target': {'buffer_memory': '8MiB', **(target or {})},
-               'listeners': [{'address': addr, 'port': 0, 'provider': FABRIC, **one}
+               'listeners': [{'address': addr, 'port': 0,
+                              **({} if one.get('transport') == 'tcp' else {'provider': FABRIC}), **one}
                              for one in listeners or [listener or {}]],
                'subsystems': subsystems, **(more or {})}
         with open(self.path(name), 'w', encoding='utf-8') as f:

@@ -63,7 +63,7 @@ def what_is_served_is_shown_in_columns(t):
     t.eq(rows(rdctl(t, path, 'subsystems')), [[NQN, '2', '0', 'any', 'none', '0', '-']])
     for verb in ('listeners', 'ana'):
         t.eq(rows(rdctl(t, path, verb)),
-             [['1', target.addr, str(target.port), 'iwarp', 'listening', '-', '5', 'inaccessible']])
+             [['1', target.addr, str(target.port), 'rdma', 'iwarp', 'listening', '-', '5', 'inaccessible']])
 
 
 @test
@@ -595,7 +595,7 @@ def states_levels_drain_and_the_end(t):
     t.eq(json.loads(rdctl(t, path, 'log', '-o', 'json').text), {'level': 'warning'})
     rdctl(t, path, 'drain', '--timeout', '60')
     row, = rows(rdctl(t, path, 'listeners'))
-    t.eq((row[4], row[6:]), ('closed', ['all', 'inaccessible']))
+    t.eq((row[5], row[7:]), ('closed', ['all', 'inaccessible']))
     rdctl(t, path, 'shutdown')
     t.eq(target.wait(), 0, 'exit status of rdtarget')
     t.match('rdtarget does not run', rdctl(t, path, 'status', rc=NO_DAEMON).err)

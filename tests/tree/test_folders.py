@@ -12,7 +12,7 @@ from t_loop import Failure, Skip, main, test
 from t_tree import no_errors, read, resolve, sources
 
 # From the top to the bottom. main.c is above all of them.
-LADDER = ('manage', 'reactor', 'transport/rdma', 'cmd', 'nvmf', 'resv', 'bdev', 'config')
+LADDER = ('manage', 'reactor', 'transport/tcp', 'transport/rdma', 'cmd', 'nvmf', 'resv', 'bdev', 'config')
 
 
 def folder_of(path):

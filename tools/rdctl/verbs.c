@@ -173,10 +173,15 @@ static int run_ns(const struct rdctl *ctl, const struct rdctl_arguments *args)
 static int run_listeners(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
 	static const struct rdctl_column columns[] = {
-		{"PORTID", "portid", RDCTL_NUMBER}, {"ADDRESS", "address", RDCTL_TEXT},
-		{"PORT", "port", RDCTL_NUMBER},     {"PROVIDER", "provider", RDCTL_TEXT},
-		{"STATE", "state", RDCTL_TEXT},     {"REASON", "reason", RDCTL_TEXT},
-		{"ANA", "ana_states", RDCTL_TEXT},  {NULL, NULL, RDCTL_TEXT},
+		{"PORTID", "portid", RDCTL_NUMBER},
+		{"ADDRESS", "address", RDCTL_TEXT},
+		{"PORT", "port", RDCTL_NUMBER},
+		{"TRANSPORT", "transport", RDCTL_TEXT},
+		{"PROVIDER", "provider", RDCTL_TEXT},
+		{"STATE", "state", RDCTL_TEXT},
+		{"REASON", "reason", RDCTL_TEXT},
+		{"ANA", "ana_states", RDCTL_TEXT},
+		{NULL, NULL, RDCTL_TEXT},
 	};
 
 	return show_rows(ctl, "listener.list", NULL, "listeners", columns);

@@ -74,6 +74,8 @@ static const struct bad structure_mistakes[] = {
 	 "it\n"
 	 "FILE:5: listeners[0].inline_sends: is valid only with provider auto or verbs; remove "
 	 "it\n"},
+	{"listeners:\n  - address: ::1\n    transport: roce\n" SUBSYS,
+	 "FILE:3: listeners[0].transport: found \"roce\", expected rdma or tcp\n"},
 	{LISTEN SUBSYS NS "nsid: 1\n        backend: zfs\n",
 	 "FILE:6: subsystems[0].namespaces[0].backend: found \"zfs\", expected file, "
 	 "block, memory, null, rbd or nbd\n"},
@@ -178,6 +180,15 @@ static void listener_errors(void)
 		{"listeners:\n- address: localhost\n" SUBSYS,
 		 "FILE:2: listeners[0].address: found \"localhost\", expected a numeric IPv4 or "
 		 "IPv6 address; 0.0.0.0 or \"::\" for all\n"},
+		{"listeners:\n- address: ::1\n  transport: tcp\n  crc: true\n  provider: iwarp\n"
+		 "  congestion: reno\n" SUBSYS,
+		 "FILE:4: listeners[0].crc: not a key of transport tcp; remove it, or use "
+		 "transport rdma\n"
+		 "FILE:5: listeners[0].provider: not a key of transport tcp; remove it, or use "
+		 "transport rdma\n"},
+		{"listeners:\n- address: ::1\n- address: ::1\n  transport: tcp\n" SUBSYS,
+		 "FILE:3: listeners[1].address: ::1 port 4420 is already used by the listener in "
+		 "line 2\n"},
 		{"listeners:\n- address: ::1\n- address: \"[0:0::1]\"\n  port: 4420\n" SUBSYS,
 		 "FILE:3: listeners[1].address: [0:0::1] port 4420 is already used by the "
 		 "listener in line 2\n"},

@@ -9,7 +9,7 @@
 
 #include "t_target.h"
 
-#define T_STREAM     1u   /* its place in the tables of transports */
+#define T_STREAM     2u   /* its place in the tables of transports */
 #define T_STREAM_SGL 0x5a /* type of data pointers to the data of the command */
 
 struct t_stream_conn;

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Listening on the main loop, and the hand-off of accepted sockets to reactors. A connection that
+ * sends nothing is one without a Connect, whose number and time are limited: nvmf/fresh.h. */
+#include "tcp.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "util/sockaddr.h"
+#include "util/tcp.h"
+#include "target/config/config.h"
+#include "target/nvmf/peers.h"
+#include "target/nvmf/placement.h"
+#include "target/nvmf/target.h"
+
+#define TCP_BACKLOG  1024                     /* hosts connect all their queues at once */
+#define ACCEPT_BURST 256                      /* connections accepted in one turn */
+#define ADOPT_BURST  16u                      /* connections that a reactor adopts in one turn */
+#define FULL_PAUSE   (100 * RD_NSEC_PER_MSEC) /* out of descriptors or memory */
+
+struct rdt_tcp_handoff { /* an accepted socket on its way to the reactor, which frees it */
+	struct rd_msg msg;
+	STAILQ_ENTRY(rdt_tcp_handoff) link;
+	struct rdt_reactor *reactor;
+	struct rdt_listener *listener;
+	struct rdt_peer *peer;
+	struct sockaddr_storage remote;
+	int fd;
+};
+
+struct tcp_listener {
+	struct rdt_listener *l;
+	struct rd_io io;
+	struct rd_timer pause;
+	bool open;
+	struct rd_ratelimit full_limit;
+};
+
+/* ---- on the reactor ---- */
+
+static void refuse_socket(struct rdt_tcp_handoff *h)
+{
+	struct rdt_reactor *r = h->reactor;
+
+	rdt_peer_gone(r->target, h->peer);
+	close(h->fd);
+	rdt_unplace(r, true);
+}
+
+static void adopt_socket(struct rdt_tcp_handoff *h)
+{
+	struct rdt_reactor *r = h->reactor;
+	int err;
+
+	if (r->draining) {
+		refuse_socket(h);
+		return;
+	}
+	err = rdt_tcp_conn_new(rdt_tcp_of(r), h->fd, &h->remote, h->listener, h->peer);
+	if (!err)
+		return;
+	rd_err(r->log, RD_LOG_QPAIR, "cannot set up a connection: %s", strerror(-err));
+	rdt_unplace(r, true);
+}
+
+static void adopt_sockets(struct rdt_tcp *tcp, unsigned int count)
+{
+	struct rdt_tcp_handoff *h;
+
+	for (; count && (h = STAILQ_FIRST(&tcp->handoffs)); count--) {
+		STAILQ_REMOVE_HEAD(&tcp->handoffs, link);
+		adopt_socket(h);
+		free(h);
+	}
+}
+
+static void adopt_some(struct rd_defer *defer)
+{
+	struct rdt_tcp *tcp = rd_container_of(defer, struct rdt_tcp, adopt);
+
+	adopt_sockets(tcp, ADOPT_BURST);
+	if (!STAILQ_EMPTY(&tcp->handoffs))
+		rd_defer(tcp->reactor->loop, &tcp->adopt, RD_DEFER_NEXT);
+}
+
+static void tcp_handoff_msg(struct rd_msg *msg)
+{
+	struct rdt_tcp_handoff *h = rd_container_of(msg, struct rdt_tcp_handoff, msg);
+	struct rdt_tcp *tcp = rdt_tcp_of(h->reactor);
+
+	STAILQ_INSERT_TAIL(&tcp->handoffs, h, link);
+	rd_defer(h->reactor->loop, &tcp->adopt, RD_DEFER_WORK);
+}
+
+static void tcp_catch_up(struct rdt_reactor *r)
+{
+	adopt_sockets(rdt_tcp_of(r), UINT_MAX);
+}
+
+void rdt_tcp_adopt_init(struct rdt_tcp *tcp)
+{
+	STAILQ_INIT(&tcp->handoffs);
+	tcp->adopt.fn = adopt_some;
+}
+
+void rdt_tcp_adopt_fini(struct rdt_tcp *tcp)
+{
+	struct rdt_tcp_handoff *h;
+
+	rd_defer_cancel(tcp->reactor->loop, &tcp->adopt);
+	while ((h = STAILQ_FIRST(&tcp->handoffs))) {
+		STAILQ_REMOVE_HEAD(&tcp->handoffs, link);
+		refuse_socket(h);
+		free(h);
+	}
+}
+
+/* ---- on the main loop ---- */
+
+static void report_limit(struct rdt_target *t, const struct sockaddr_storage *remote,
+			 const struct rdt_peer_limit *limit)
+{
+	char addr[RD_ADDR_TEXT], why[RDT_PEER_LIMIT_TEXT];
+
+	rd_log_limited(&t->reject_limit, rd_loop_now(t->loop), t->log, RD_LOG_QPAIR, RD_LOG_WARN,
+		       "rejected a connection from %s: %s",
+		       rd_addr_format((const struct sockaddr *)remote, addr),
+		       rdt_peer_limit_text(limit, why));
+}
+
+static void hand_over(struct rdt_listener *l, int fd, const struct sockaddr_storage *remote)
+{
+	struct rdt_target *t = l->target;
+	struct rdt_peer_limit limit = {0};
+	struct rdt_peer *peer = NULL;
+	struct rdt_tcp_handoff *h = NULL;
+
+	if (!rdt_peer_come(t, (const struct sockaddr *)remote, &peer, &limit))
+		h = calloc(1, sizeof(*h));
+	if (!h) {
+		rdt_peer_gone(t, peer);
+		report_limit(t, remote, &limit);
+		close(fd);
+		return;
+	}
+	h->msg.fn = tcp_handoff_msg;
+	h->peer = peer;
+	h->listener = l;
+	h->remote = *remote;
+	h->fd = fd;
+	/* Connect tells later whether it is an I/O queue. */
+	h->reactor = rdt_place(t, true);
+	rd_loop_post(h->reactor->loop, &h->msg);
+}
+
+static void accepting(struct tcp_listener *tl, bool on)
+{
+	rd_io_mod(tl->l->target->loop, &tl->io, on ? EPOLLIN : 0);
+}
+
+static void full_pause_over(struct rd_timer *timer)
+{
+	accepting(rd_container_of(timer, struct tcp_listener, pause), true);
+}
+
+/* The listening socket stays readable, so it is not watched for some time. True: try again. */
+static bool accept_went_wrong(struct tcp_listener *tl, int err)
+{
+	struct rdt_target *t = tl->l->target;
+
+	if (err == EINTR || err == ECONNABORTED)
+		return true;
+	if (err != EMFILE && err != ENFILE && err != ENOBUFS && err != ENOMEM)
+		return false;
+	rd_log_limited(&tl->full_limit, rd_loop_now(t->loop), t->log, RD_LOG_QPAIR, RD_LOG_WARN,
+		       "accept: %s: new connections wait%s", strerror(err),
+		       err == EMFILE ? "; raise the limit of file descriptors (ulimit -n, or "
+				       "LimitNOFILE= of a service)"
+				     : "");
+	if (!rd_timer_start(t->loop, &tl->pause, FULL_PAUSE))
+		accepting(tl, false);
+	return false;
+}
+
+static void accept_io(struct rd_io *io, uint32_t events)
+{
+	struct tcp_listener *tl = rd_container_of(io, struct tcp_listener, io);
+
+	for (int i = 0; i < ACCEPT_BURST; i++) {
+		struct sockaddr_storage remote = {0};
+		socklen_t len = sizeof(remote);
+		int fd = accept4(io->fd, (struct sockaddr *)&remote, &len,
+				 SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0)
+			hand_over(tl->l, fd, &remote);
+		else if (!accept_went_wrong(tl, errno))
+			return;
+	}
+}
+
+static int tcp_prepare(struct rdt_listener *l)
+{
+	struct tcp_listener *tl = l->state ? l->state : calloc(1, sizeof(*tl));
+
+	if (!tl)
+		return -ENOMEM;
+	l->state = tl;
+	tl->l = l;
+	tl->pause.fn = full_pause_over;
+	return 0;
+}
+
+static void tcp_forget(struct rdt_listener *l)
+{
+	free(l->state);
+	l->state = NULL;
+}
+
+static int tcp_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size)
+{
+	struct rd_tcp_opts opts = {
+		.congestion = rdt_listener_congestion(l),
+		.sndbuf = l->cfg->send_buffer_bytes,
+		.rcvbuf = l->cfg->receive_buffer_bytes,
+		.peer_timeout_ns = l->target->cfg->target.peer_timeout_ns,
+	};
+	struct tcp_listener *tl = l->state;
+	struct sockaddr_storage at, bound;
+	int fd, err = rdt_listener_address(l, addr, &at, text, size);
+
+	if (err)
+		return err;
+	fd = rd_tcp_listen((struct sockaddr *)&at, TCP_BACKLOG, &opts, &bound);
+	err = fd < 0 ? fd : rd_io_add(l->target->loop, &tl->io, fd, EPOLLIN, accept_io);
+	if (err) {
+		if (fd >= 0)
+			close(fd);
+		if (!rdt_listener_bad_congestion(opts.congestion, err, text, size))
+			rdt_listener_cannot(l, err, text, size);
+		return err;
+	}
+	tl->open = true;
+	rdt_listener_bound(l, &bound);
+	return 0;
+}
+
+static const char *tcp_provider(const struct rdt_listener *l)
+{
+	return "tcp";
+}
+
+static void tcp_describe(const struct rdt_listener *l, struct nvmf_disc_log_entry *e)
+{
+	e->trtype = NVMF_TRTYPE_TCP;
+	e->tsas.tcp.sectype = NVMF_TCP_SECTYPE_NONE;
+}
+
+static void tcp_unlisten(struct rdt_listener *l)
+{
+	struct tcp_listener *tl = l->state;
+
+	l->listening = false;
+	if (!tl || !tl->open)
+		return;
+	tl->open = false;
+	rd_timer_stop(l->target->loop, &tl->pause);
+	rd_io_del(l->target->loop, &tl->io);
+	close(tl->io.fd);
+}
+
+static int tcp_open(struct rdt_target *t)
+{
+	return 0;
+}
+
+static void tcp_close_target(struct rdt_target *t)
+{
+}
+
+static void tcp_reactor_status(const struct rdt_reactor *r, char *line, size_t size)
+{
+	const struct rdt_tcp *tcp = rdt_tcp_of(r);
+	size_t len = strlen(line);
+
+	snprintf(line + len, size - len, " tcp_areas=%u tcp_lingers=%u", tcp->areas_used,
+		 tcp->lingers_count);
+}
+
+const struct rdt_transport rdt_tcp_transport = {
+	.name = "TCP",
+	.kind = RDT_TRANSPORT_TCP,
+	.open = tcp_open,
+	.close = tcp_close_target,
+	.prepare = tcp_prepare,
+	.forget = tcp_forget,
+	.listen = tcp_listen,
+	.provider = tcp_provider,
+	.describe = tcp_describe,
+	.unlisten = tcp_unlisten,
+	.reactor_init = rdt_tcp_init,
+	.reactor_fini = rdt_tcp_fini,
+	.reactor_catch_up = tcp_catch_up,
+	.reactor_status = tcp_reactor_status,
+};

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sending. What a turn of the loop has queued leaves by one sendmsg: R2Ts and answers in order, the
+ * data from its buffer. An answer is C2HData in one PDU and CapsuleResp, or C2HData with SUCCESS.
+ */
+#include "tcp.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "target/nvmf/heartbeat.h"
+
+#define TX_ENTRIES 64u /* in one sendmsg */
+#define TX_BYTES   (512u << 10)
+#define TX_ROUNDS  4 /* sendmsg calls before other connections get their turn */
+
+static void queue_tx(struct rdt_tcp_conn *c, struct rdt_tcp_req *t, bool is_r2t)
+{
+	t->is_r2t = is_r2t;
+	t->queued = true;
+	TAILQ_INSERT_TAIL(&c->tx, t, tx);
+	if (!c->blocked)
+		rd_defer(c->qp.reactor->loop, &c->flush, RD_DEFER_SEND);
+}
+
+void rdt_tcp_tx_r2t(struct rdt_tcp_conn *c, struct rdt_tcp_req *t)
+{
+	struct nvme_tcp_r2t *pdu = (void *)t->head;
+
+	*pdu = (struct nvme_tcp_r2t){
+		.cccid = t->req.sqe.cid,
+		.ttag = htole16(t->ttag),
+		.r2tl = htole32(t->req.data_len),
+	};
+	t->head_len = (uint8_t)nvme_tcp_seal(pdu, NVME_TCP_R2T, 0, 0, 0, c->rules.hdgst, false);
+	t->data_len = 0;
+	t->tail_len = 0;
+	queue_tx(c, t, true);
+}
+
+/* The host does without a CapsuleResp whose fields tell nothing (NVMe/TCP 1.0, 3.6.2.7): without
+ * flow control there is no SQHD either. */
+static bool needs_no_response(const struct rdt_req *req)
+{
+	return req->qp->sqflow_off && nvme_status_ok(req->status) && !req->cqe.result64;
+}
+
+static void put_data(struct rdt_tcp_conn *c, struct rdt_tcp_req *t, bool success)
+{
+	struct nvme_tcp_data *pdu = (void *)t->head;
+	uint32_t len = t->req.data_len;
+
+	*pdu = (struct nvme_tcp_data){.cccid = t->req.sqe.cid, .datal = htole32(len)};
+	t->head_len = (uint8_t)nvme_tcp_seal(
+		pdu, NVME_TCP_C2H_DATA,
+		(uint8_t)(NVME_TCP_F_LAST | (success ? NVME_TCP_F_SUCCESS : 0)), len, c->hpda,
+		c->rules.hdgst, c->rules.ddgst);
+	t->data_len = len;
+	if (!c->rules.ddgst)
+		return;
+	rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, t->req.buf, len), t->tail);
+	t->tail_len = RD_CRC32C_LEN;
+}
+
+static void put_response(struct rdt_tcp_conn *c, struct rdt_tcp_req *t)
+{
+	uint8_t buf[sizeof(struct nvme_tcp_rsp) + RD_CRC32C_LEN];
+	struct nvme_tcp_rsp pdu = {.cqe = t->req.cqe};
+	size_t len;
+
+	memcpy(buf, &pdu, sizeof(pdu));
+	len = nvme_tcp_seal(buf, NVME_TCP_RSP, 0, 0, 0, c->rules.hdgst, false);
+	memcpy(t->tail + t->tail_len, buf, len);
+	t->tail_len = (uint8_t)(t->tail_len + len);
+}
+
+static uint32_t entry_len(const struct rdt_tcp_req *t)
+{
+	return t->head_len + t->data_len + t->tail_len;
+}
+
+void rdt_tcp_tx_answer(struct rdt_tcp_conn *c, struct rdt_tcp_req *t, bool with_data)
+{
+	bool success = with_data && needs_no_response(&t->req);
+
+	t->head_len = t->tail_len = 0;
+	t->data_len = 0;
+	if (with_data)
+		put_data(c, t, success);
+	if (!success)
+		put_response(c, t);
+	rdt_tcp_posted(c, &c->answers, entry_len(t));
+	queue_tx(c, t, false);
+}
+
+bool rdt_tcp_tx_cancel(struct rdt_tcp_conn *c, struct rdt_tcp_req *t)
+{
+	if (!t->queued || !t->is_r2t || (TAILQ_FIRST(&c->tx) == t && c->tx_sent))
+		return false;
+	TAILQ_REMOVE(&c->tx, t, tx);
+	t->queued = false;
+	return true;
+}
+
+void rdt_tcp_tx_forget(struct rdt_tcp_conn *c, struct rdt_tcp_req *t)
+{
+	if (t->queued)
+		TAILQ_REMOVE(&c->tx, t, tx);
+	t->queued = false;
+}
+
+static int add_piece(struct iovec *iov, const void *p, uint32_t len, uint32_t *skip)
+{
+	uint32_t cut = *skip < len ? *skip : len;
+
+	*skip -= cut;
+	if (cut == len)
+		return 0;
+	iov->iov_base = (uint8_t *)(uintptr_t)p + cut;
+	iov->iov_len = len - cut;
+	return 1;
+}
+
+/* Returns the number of entries of @iov, which has room for three for each request. */
+static int gather_entries(const struct rdt_tcp_conn *c, struct iovec *iov, size_t *bytes)
+{
+	uint32_t skip = c->tx_sent, entries = 0;
+	const struct rdt_tcp_req *t;
+	int n = 0;
+
+	*bytes = 0;
+	TAILQ_FOREACH (t, &c->tx, tx) {
+		if (entries++ == TX_ENTRIES || *bytes >= TX_BYTES)
+			break;
+		*bytes += entry_len(t) - skip;
+		n += add_piece(&iov[n], t->head, t->head_len, &skip);
+		n += add_piece(&iov[n], t->req.buf, t->data_len, &skip);
+		n += add_piece(&iov[n], t->tail, t->tail_len, &skip);
+	}
+	return n;
+}
+
+/* Accounts for @sent bytes. Answers that have left completely move to @done. */
+static void settle_sent(struct rdt_tcp_conn *c, size_t sent, struct rdt_tcp_tx *done)
+{
+	struct rdt_tcp_req *t;
+
+	while (sent && (t = TAILQ_FIRST(&c->tx))) {
+		uint32_t left = entry_len(t) - c->tx_sent;
+		uint32_t part = sent < left ? (uint32_t)sent : left;
+
+		if (!t->is_r2t)
+			c->answers.done += part;
+		sent -= part;
+		if (part < left) {
+			c->tx_sent += part;
+			return;
+		}
+		c->tx_sent = 0;
+		TAILQ_REMOVE(&c->tx, t, tx);
+		t->queued = false;
+		if (t->is_r2t)
+			t->asked = true;
+		else
+			TAILQ_INSERT_TAIL(done, t, tx);
+	}
+}
+
+/* Their requests may be in use again, and queued here, before this returns. */
+static void tell_answered(struct rdt_tcp_conn *c, struct rdt_tcp_tx *done)
+{
+	struct rdt_tcp_req *t;
+
+	c->qp.reactor->run.match = 0;
+	while ((t = TAILQ_FIRST(done))) {
+		TAILQ_REMOVE(done, t, tx);
+		rdt_beat_look_again(c->qp.reactor);
+		rdt_req_responded(&t->req);
+	}
+}
+
+enum sent { SENT_ALL, SENT_PART, SENT_NONE };
+
+static enum sent send_once(struct rdt_tcp_conn *c)
+{
+	struct iovec iov[3 * TX_ENTRIES];
+	struct msghdr msg = {.msg_iov = iov};
+	struct rdt_tcp_tx done;
+	size_t bytes;
+	ssize_t n;
+
+	TAILQ_INIT(&done);
+	msg.msg_iovlen = (size_t)gather_entries(c, iov, &bytes);
+	if (!msg.msg_iovlen)
+		return SENT_NONE;
+	n = sendmsg(c->io.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n < 0 && errno == EINTR)
+		return SENT_ALL;
+	if (n < 0 && errno != EAGAIN) {
+		rdt_qpair_lost(&c->qp, RDT_END_LOST, strerror(errno));
+		return SENT_NONE;
+	}
+	settle_sent(c, n < 0 ? 0 : (size_t)n, &done);
+	tell_answered(c, &done);
+	return n >= 0 && (size_t)n == bytes ? SENT_ALL : SENT_PART;
+}
+
+void rdt_tcp_tx_run(struct rdt_tcp_conn *c)
+{
+	for (int i = 0; i < TX_ROUNDS; i++) {
+		enum sent sent = send_once(c);
+
+		if (c->state == RDT_TCP_CLOSED || sent == SENT_NONE)
+			return;
+		if (sent == SENT_PART) {
+			c->blocked = true;
+			rdt_tcp_watch(c);
+			return;
+		}
+	}
+	if (!TAILQ_EMPTY(&c->tx))
+		rd_defer(c->qp.reactor->loop, &c->flush, RD_DEFER_NEXT);
+}
+
+void rdt_tcp_tx_last(struct rdt_tcp_conn *c)
+{
+	struct iovec iov[3 * TX_ENTRIES];
+	struct msghdr msg = {.msg_iov = iov};
+	size_t bytes;
+
+	msg.msg_iovlen = (size_t)gather_entries(c, iov, &bytes);
+	/* If it fails, the host learns of the end by the end. */
+	if (msg.msg_iovlen && sendmsg(c->io.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		c->blocked = true;
+}
