@@ -2,11 +2,12 @@
 """NVMe/TCP: a host in Python (tcp_peer) on a listener with transport tcp."""
 
 import os
+import struct
 import sys
 
 import nvmf_peer as nv
 import tcp_peer as tcp
-from t_loop import NQN, each, main, test
+from t_loop import NQN, each, main, test, wait_for
 
 LISTENER = {'transport': 'tcp'}
 BLOCK = 512
@@ -162,6 +163,264 @@ def a_listener_changes_its_transport(t):
     target.reload()
     queue.wait_closed()
     target.expect(r': listening on \S+ \(iwarp\)')
+
+
+# ---- what hosts must not do ----
+
+def term_of(t, conn, fes, fei=None):
+    """The target must answer with a C2HTermReq and close."""
+    term = conn.wait_closed()
+    t.ok(term, 'a C2HTermReq')
+    t.eq((term.fes, term.fei if fei is not None else None), (fes, fei), 'FES and FEI')
+    return term
+
+
+def still_serves(t, target):
+    round_trip(t, io_queue(t, target), 4096)
+
+
+def header(kind, flags, hlen, pdo, plen):
+    return bytes((kind, flags, hlen, pdo)) + plen.to_bytes(4, 'little')
+
+
+@each(('of an unknown type', header(0x0A, 0, 24, 0, 24), 0), ('of type 8', header(8, 0, 24, 0, 24), 0),
+      ('of the target', header(tcp.RSP, 0, 24, 0, 24), 0), ('R2T', header(tcp.R2T, 0, 24, 0, 24), 0),
+      ('ICResp', header(tcp.ICRESP, 0, 128, 0, 128), 0), ('with a wrong HLEN', header(tcp.CMD, 0, 71, 0, 72), 2),
+      ('with HLEN 0', header(tcp.CMD, 0, 0, 0, 72), 2), ('with an unagreed header digest', header(tcp.CMD, 1, 72, 0, 76), 1),
+      ('with an unagreed data digest', header(tcp.CMD, 2, 72, 72, 588), 1), ('shorter than its header', header(tcp.CMD, 0, 72, 0, 71), 4),
+      ('of length 0', header(tcp.CMD, 0, 72, 0, 0), 4), ('with data inside the header', header(tcp.CMD, 0, 72, 64, 584), 3),
+      ('with unaligned data', header(tcp.CMD, 0, 72, 73, 585), 3), ('with data and no PDO', header(tcp.CMD, 0, 72, 0, 584), 3),
+      ('whose PDO is its length', header(tcp.CMD, 0, 72, 76, 76), 4), ('H2CData without data', header(tcp.H2C_DATA, 4, 24, 24, 24), 4),
+      ('H2CTermReq that is too long', header(tcp.H2C_TERM, 0, 24, 0, 153), 4),
+      ('H2CTermReq that is too short', header(tcp.H2C_TERM, 0, 24, 0, 23), 4))
+def a_wrong_header_is_refused(t, common, fei):
+    target = serve(t)
+    queue = io_queue(t, target)
+    queue.conn.send_raw(common)
+    term = term_of(t, queue.conn, tcp.FES_HEADER, fei)
+    t.eq(term.header, common, 'the offending header')
+    target.expect(r'refused a PDU .*FES 1')
+    still_serves(t, target)
+
+
+@each(('a format version', {'pfv': 1}, tcp.FES_UNSUPPORTED, 8), ('an HPDA', {'hpda': 32}, tcp.FES_HEADER, 10),
+      ('an HLEN', {'hlen': 127}, tcp.FES_HEADER, 2), ('a PLEN', {'plen': 129}, tcp.FES_HEADER, 4),
+      ('a digest', {'flags': 1}, tcp.FES_HEADER, 1))
+def a_wrong_icreq_is_refused(t, fields, fes, fei):
+    target = serve(t)
+    conn = tcp.dial(target.addr, target.port)
+    conn.send_raw(tcp.icreq(**fields))
+    term_of(t, conn, fes, fei)
+    still_serves(t, target)
+
+
+@test
+def an_unknown_digest_is_not_agreed_on(t):
+    target = serve(t)
+    conn = tcp.dial(target.addr, target.port)
+    conn.send_raw(tcp.icreq(dgst=0xFC))
+    t.eq(conn.recv().head[11], 0, 'DGST of ICResp')
+
+
+def command(cid=7):
+    return nv.sqe(nv.KEEP_ALIVE, cid, sgl=nv.offset_sgl(0, 0, tcp.TRANSPORT_SGL))
+
+
+@each(('a command', lambda c: c.send(tcp.CMD, command())), ('data', lambda c: c.send(tcp.H2C_DATA, bytes(16), bytes(4))),
+      ('an H2CTermReq', lambda c: c.send(tcp.H2C_TERM, bytes(16))))
+def nothing_comes_before_icreq(t, send):
+    target = serve(t)
+    conn = tcp.dial(target.addr, target.port)
+    send(conn)
+    term_of(t, conn, tcp.FES_SEQUENCE)
+
+
+@each(('at once', lambda c: None), ('after Connect', lambda c: c.fabrics_connect(nv.connect_data(NQN))))
+def a_second_icreq_is_refused(t, before):
+    target = serve(t)
+    queue = tcp.Queue.dial(target.addr, target.port)
+    before(queue)
+    queue.conn.send_raw(tcp.icreq())
+    term_of(t, queue.conn, tcp.FES_SEQUENCE)
+    target.expect(r'a second ICReq')
+
+
+def write_command(queue, length, cid=0x77):
+    return nv.sqe(nv.NVM_WRITE, cid, nsid=1, cdw12=length // BLOCK - 1, sgl=nv.offset_sgl(0, length, tcp.TRANSPORT_SGL))
+
+
+H2C_FAULTS = {
+    'an unknown TTAG': (dict(ttag=0xFFFF), tcp.FES_HEADER, 10),
+    'the TTAG of no R2T': (dict(ttag=1), tcp.FES_HEADER, 10),
+    'another CCCID': (dict(cid=0x78), tcp.FES_HEADER, 8),
+    'a DATAO behind its place': (dict(offset=4), tcp.FES_RANGE, None),
+    'a DATAO outside': (dict(offset=0xFFFFFFFC), tcp.FES_RANGE, None),
+    'more data than asked for': (dict(size=8196), tcp.FES_RANGE, None),
+    'a DATAL that is not PLEN': (dict(datal=4096), tcp.FES_HEADER, 16),
+    'DATAL 0': (dict(datal=0), tcp.FES_HEADER, 16),
+    'more than MAXH2CDATA': (dict(size=(1 << 20) + 4), tcp.FES_LIMIT, None),
+    'LAST_PDU too early': (dict(size=4096, last=True), tcp.FES_HEADER, 1),
+    'no LAST_PDU': (dict(last=False), tcp.FES_HEADER, 1),
+}
+
+
+@each(*[(name, *fault) for name, fault in H2C_FAULTS.items()])
+def wrong_data_is_refused(t, fault, fes, fei):
+    target = serve(t)
+    queue = io_queue(t, target)
+    cid, ttag, length = queue.expect_r2t(write_command(queue, 8192))
+    t.eq(length, 8192, 'R2TL')
+    data = bytes(fault.get('size', length))
+    try:
+        queue.h2c_data(fault.get('cid', cid), fault.get('ttag', ttag if fault.get('ttag') is None else 0),
+                       fault.get('offset', 0), data, last=fault.get('last', True), datal=fault.get('datal'))
+    except ConnectionError:
+        pass  # it was refused before all of it was sent
+    term_of(t, queue.conn, fes, fei)
+    still_serves(t, target)
+
+
+@test
+def data_without_an_r2t_is_refused(t):
+    target = serve(t)
+    queue = io_queue(t, target)
+    queue.h2c_data(1, 0, 0, bytes(512))
+    term_of(t, queue.conn, tcp.FES_SEQUENCE)
+
+
+@test
+def data_after_the_last_is_refused(t):
+    target = serve(t)
+    queue = io_queue(t, target)
+    cid, ttag, length = queue.expect_r2t(write_command(queue, 8192))
+    queue.h2c_data(cid, ttag, 0, bytes(length))
+    nv.expect(queue.wait(cid))
+    queue.h2c_data(cid, ttag, 0, bytes(length))
+    term_of(t, queue.conn, tcp.FES_SEQUENCE)
+
+
+@each(('an admin queue', True, 8192), ('an I/O queue', False, 8192))
+def too_much_data_in_a_capsule_is_refused(t, admin, limit):
+    target = serve(t)
+    h = host(t, target)
+    queue = h.admin if admin else h.add_io()
+    cid = queue.next_cid()
+    nv.expect(queue.call(nv.sqe(nv.NVM_WRITE, cid, nsid=1, cdw12=limit // BLOCK - 1, sgl=nv.offset_sgl(0, limit))
+                         + bytes(limit)), nv.INVALID_OPCODE if admin else nv.SUCCESS)
+    queue.conn.send(tcp.CMD, nv.sqe(nv.NVM_WRITE, 1, nsid=1, sgl=nv.offset_sgl(0, limit + 4)), bytes(limit + 4))
+    term_of(t, queue.conn, tcp.FES_LIMIT)
+
+
+@test
+def fabrics_commands_may_have_more_than_ioccsz(t):
+    target = serve(t, target={'in_capsule_size': '0'})
+    queue = io_queue(t, target)
+    round_trip(t, queue, 4096)
+    queue.conn.send(tcp.CMD, nv.sqe(nv.NVM_WRITE, 1, nsid=1, sgl=nv.offset_sgl(0, 512)), bytes(512))
+    term_of(t, queue.conn, tcp.FES_LIMIT)
+
+
+@test
+def a_wrong_header_digest_ends_the_connection(t):
+    target = serve(t)
+    queue = io_queue(t, target, hdgst=True, ddgst=True)
+    queue.conn.send(tcp.CMD, command(), bad_hdgst=True)
+    term_of(t, queue.conn, tcp.FES_HDGST, 0)
+
+
+@each(('in a capsule', True), ('in H2CData', False))
+def a_wrong_data_digest_fails_the_command(t, in_capsule):
+    target = serve(t)
+    queue = io_queue(t, target, hdgst=True, ddgst=True)
+    before = os.urandom(8192)
+    nv.expect(queue.write_blocks(1, 0, before))
+    if in_capsule:
+        cid = queue.next_cid()
+        queue.conn.send(tcp.CMD, nv.sqe(nv.NVM_WRITE, cid, nsid=1, cdw12=15, sgl=nv.offset_sgl(0, 8192)), bytes(8192),
+                        bad_ddgst=True)
+    else:
+        cid, ttag, length = queue.expect_r2t(write_command(queue, 8192))
+        queue.h2c_data(cid, ttag, 0, bytes(4096), last=False, bad_ddgst=True)
+        queue.h2c_data(cid, ttag, 4096, bytes(4096))
+    cqe = queue.wait(cid)
+    t.eq((cqe.status, cqe.dnr), (tcp.TRANSPORT_ERROR, False), 'status and DNR')
+    t.same(nv.expect_data(queue.read_blocks(1, 0, 16)), before)
+
+
+@each(('TLS', bytes((0x16, 3, 1)), 'begins with TLS'), ('iWARP', b'MPA ID Req Frame', r'begins with iWARP \(MPA\)'),
+      ('HTTP', b'GET / HTTP/1.0\r\n\r\n', 'not those of NVMe/TCP'))
+def other_protocols_are_told_by_name(t, first, reason):
+    target = serve(t)
+    conn = tcp.dial(target.addr, target.port)
+    conn.send_raw(first)
+    t.eq(conn.wait_closed(), None, 'no C2HTermReq')
+    target.expect(reason)
+    still_serves(t, target)
+
+
+@test
+def a_terminating_host_is_told_in_words(t):
+    target = serve(t)
+    queue = io_queue(t, target)
+    queue.conn.send(tcp.H2C_TERM, bytes((4, 0)) + bytes(14), hdgst=False)
+    t.eq(queue.conn.wait_closed(), None, 'no C2HTermReq')
+    target.expect(r'the host ends the connection: Data Transfer Out of Range \(FES 4\)')
+
+
+@each(('in a header', lambda q: q.conn.send_raw(bytes(5))),
+      ('in a capsule', lambda q: q.conn.send_raw(tcp.pdu(tcp.CMD, nv.sqe(nv.NVM_WRITE, 1, nsid=1), bytes(8192))[:5000])),
+      ('in data', lambda q: half_data(q)))
+def half_a_pdu_is_followed_by_the_end(t, begin):
+    target = serve(t)
+    queue = io_queue(t, target)
+    begin(queue)
+    queue.close()
+    target.expect('closed by the host in the middle of a PDU')
+    mark = target.mark()
+    target.signal(10)
+    target.expect('tcp_areas=0', since=mark)
+    still_serves(t, target)
+
+
+def half_data(queue):
+    cid, ttag, length = queue.expect_r2t(write_command(queue, 65536))
+    queue.conn.send_raw(tcp.pdu(tcp.H2C_DATA, struct.pack('<HHII4x', cid, ttag, 0, length), bytes(length),
+                                flags=tcp.F_LAST)[:30000])
+
+
+@test
+def a_host_without_a_connect_is_ended(t):
+    target = serve(t)
+    silent = tcp.dial(target.addr, target.port, timeout=60.0)
+    half = tcp.connect(target.addr, target.port, timeout=60.0)
+    half.send_raw(bytes((4, 0, 72)))
+    for conn in (silent, half):
+        t.eq(conn.wait_closed(), None, 'no C2HTermReq')
+    wait_for(lambda: target.text().count('no Connect within 10 s') == 2, 'the reason, twice')
+
+
+@test
+def more_commands_than_entries_wait(t):
+    target = serve(t, [t.namespace(backend='memory')])
+    h = host(t, target)
+    queue = h.add_io(depth=8)
+    cids = [queue.post_in(nv.NVM_READ, 4096, nsid=1, cdw12=7) for _ in range(2000)]
+    for cid in cids:
+        nv.expect(queue.wait(cid))
+    still_serves(t, target)
+
+
+@test
+def many_writes_in_capsules_wait_for_areas(t):
+    target = serve(t, target={'capsule_memory': '1MiB', 'reactors': 1})
+    queues = [io_queue(t, target) for _ in range(4)]
+    writes = [(queue, queue.post_out(nv.NVM_WRITE, bytes(8192), in_capsule=True, nsid=1, cdw10=16 * i, cdw12=15))
+              for queue in queues for i in range(100)]
+    for queue, cid in writes:
+        nv.expect(queue.wait(cid))
+    mark = target.mark()
+    target.signal(10)
+    target.expect('tcp_areas=0', since=mark)
 
 
 if __name__ == '__main__':
