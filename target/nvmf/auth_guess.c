@@ -11,9 +11,11 @@
 #include "nvmf/auth_calc.h"
 #include "nvmf/text.h"
 #include "ctrl.h"
+#include "host_ids.h"
 #include "peers.h"
 #include "qpair.h"
 #include "reactor.h"
+#include "subsys.h"
 #include "target.h"
 
 /* Many hosts may be behind one address. */
@@ -30,7 +32,7 @@ static const struct {
  * back: it has one guess. */
 #define REST    (60 * RD_NSEC_PER_SEC)
 
-#define KEY_MAX (64 + NVMF_NQN_MAX)
+#define KEY_MAX (64 + NVMF_NQN_MAX + 1 + 16)
 
 int rdt_guesses_init(struct rdt_guesses *g)
 {
@@ -45,13 +47,29 @@ void rdt_guesses_fini(struct rdt_guesses *g)
 	g->table = NULL;
 }
 
+/* An identifier with which the name has proven itself has guesses of its own: those who know only
+ * the name use up what others have. */
+static size_t put_own_id(const struct rdt_ctrl *ctrl, uint8_t *text)
+{
+	bool own;
+
+	pthread_mutex_lock(&ctrl->subsys->lock);
+	own = rdt_host_id_is_own(ctrl->subsys, ctrl);
+	pthread_mutex_unlock(&ctrl->subsys->lock);
+	if (!own)
+		return 0;
+	text[0] = 0; /* behind the name */
+	memcpy(text + 1, ctrl->hostid, sizeof(ctrl->hostid));
+	return 1 + sizeof(ctrl->hostid);
+}
+
 /* Not predictable for hosts, so that they cannot displace the entries of others on purpose. 0:
  * there is no address (tests), or libcrypto failed. */
 static uint64_t guess_key(const struct rdt_qpair *qp, unsigned int scope)
 {
 	const struct rdt_guesses *g = &qp->reactor->target->guesses;
 	uint8_t text[KEY_MAX], hash[NVMF_AUTH_HASH_MAX];
-	size_t len = rdt_peer_address(qp, text, sizeof(text) - NVMF_NQN_MAX);
+	size_t len = rdt_peer_address(qp, text, 64);
 	uint64_t key = 0;
 
 	if (!len)
@@ -61,6 +79,7 @@ static uint64_t guess_key(const struct rdt_qpair *qp, unsigned int scope)
 
 		memcpy(text + len, qp->ctrl->hostnqn, nqn);
 		len += nqn;
+		len += put_own_id(qp->ctrl, text + len);
 	}
 	if (!nvmf_auth_hmac(NVMF_AUTH_SHA256, g->seed, sizeof(g->seed), text, len, hash))
 		memcpy(&key, hash, sizeof(key));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Limits on failed authentications, for each host name at each address, and for each address.
+ * Limits on failed authentications, for each host name at each address, and for each address. A
+ * Host Identifier with which the name has authenticated counts as a name of its own.
  * Failures are remembered after the connection ends, in a table of a fixed size; an entry that is
  * displaced there is forgotten. Any thread.
  */

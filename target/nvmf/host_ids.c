@@ -156,6 +156,13 @@ int rdt_host_id_claim(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 	return 0;
 }
 
+bool rdt_host_id_is_own(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
+{
+	const struct rdt_host_id *e = find_host_id(ss, ctrl->hostid);
+
+	return e && is_of(e, ctrl);
+}
+
 const char *rdt_host_id_reason(int err)
 {
 	return err == -EPERM

@@ -8,6 +8,7 @@
 #ifndef RDT_HOST_IDS_H
 #define RDT_HOST_IDS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -32,6 +33,8 @@ int rdt_host_id_check(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
  * RDT_HOST_IDS, the one used longest ago does no more. 0; -EPERM: it belongs to another name;
  * -ENOMEM. */
 int rdt_host_id_claim(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
+/* Has the host of @ctrl, or another of its name, proven itself with the identifier of @ctrl? */
+bool rdt_host_id_is_own(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
 const char *rdt_host_id_reason(int err);
 void rdt_host_ids_fini(struct rdt_subsys *ss);
 

@@ -443,7 +443,7 @@ static void guesses_are_limited(void)
 	c = connected_from(&e, "10.0.0.1"); /* the right key does not help */
 	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), NVMF_AUTH_FAILED);
 	c = connected_from(&e, "10.0.0.2"); /* another address is not affected */
-	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
+	CU_ASSERT_EQUAL(rdt_guess_wait(&c->qp), 0);
 	/* One failure is forgotten after 6 s. */
 	t_advance(e.env, 6 * RD_NSEC_PER_SEC);
 	CU_ASSERT(!guess_from(&e, "10.0.0.1"));
@@ -536,6 +536,38 @@ static void a_right_secret_is_not_kept_waiting(void)
 	}
 	CU_ASSERT(held <= 6);
 	t_env_free(e.env);
+}
+
+/* Others fail at its address under its very name without a pause, by each way to the penalty. A
+ * host that has authenticated before, with a Host Identifier that they do not know, is never held
+ * back; nor are its later connections when it fails itself, for longer than a minute. */
+static void one_name_at_one_address(void)
+{
+	struct t_conn *bad, *good;
+	struct auth_env e;
+
+	for (int way = 0; way < 2; way++) {
+		auth_env_new(&e);
+		good = connected_from(&e, "10.0.0.1");
+		CU_ASSERT_EQUAL(authenticate(good, &keys[0]), 0);
+		bad = connected_from(&e, "10.0.0.1");
+		memset(bad->qp.ctrl->hostid, 0x99, sizeof(bad->qp.ctrl->hostid));
+		rd_timer_stop(bad->qp.reactor->loop, &bad->qp.timer);
+		for (unsigned int i = 0; i < 1200; i++) {
+			if (way)
+				rdt_guess_begin(&bad->qp); /* a wrong proof, unless refused */
+			else
+				rdt_guess_failed(&bad->qp); /* a wrong public value */
+			t_advance(e.env, 100 * RD_NSEC_PER_MSEC);
+			if (i % 100)
+				continue;
+			good = connected_from(&e, "10.0.0.1");
+			CU_ASSERT_EQUAL(rdt_guess_wait(&good->qp), 0);
+			CU_ASSERT_EQUAL(authenticate(good, &keys[0]), 0);
+		}
+		CU_ASSERT(rdt_guess_wait(&bad->qp) <= 6 * RD_NSEC_PER_SEC);
+		t_env_free(e.env);
+	}
 }
 
 static struct t_conn *connected_as(struct auth_env *e, const char *nqn, uint8_t hostid)
@@ -633,6 +665,7 @@ const struct t_case t_auth_cases[] = {
 	{"replaced keys end when keys are replaced again", replaced_again},
 	{"guesses are limited", guesses_are_limited},
 	{"a right secret is not kept waiting", a_right_secret_is_not_kept_waiting},
+	{"failures under one name at one address", one_name_at_one_address},
 	{"failures do not add up beyond the limit", failures_do_not_add_up},
 	{"a Host Identifier belongs to one name", identifiers_belong_to_names},
 	{"a Host Identifier is shared on purpose", identifiers_are_shared_on_purpose},
