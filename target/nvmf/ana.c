@@ -64,30 +64,33 @@ struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_
 
 /* ---- changes ---- */
 
-static bool has_group(const struct rdt_subsys *ss, uint32_t group)
+/* Has @ss a namespace in a group that has @changed? */
+static bool has_changed(const struct rdt_subsys *ss, const struct rdt_ana_states *changed)
 {
 	const struct rdt_ns *ns;
 
 	TAILQ_FOREACH (ns, &ss->namespaces, link)
-		if (rdt_ns_ana_group(ns) == group)
+		if (changed->of[rdt_ns_ana_group(ns)])
 			return true;
 	return false;
 }
 
-/* Tells the controllers of @l, or all of them (NULL), that @group has another state. */
-static void tell_ana_changed(struct rdt_target *t, const struct rdt_listener *l, uint32_t group)
+/* Tells the controllers of @l, or all of them (NULL), that groups have another state. Each
+ * subsystem is looked at once, however many groups have @changed. */
+static void tell_ana_changed(struct rdt_target *t, const struct rdt_listener *l,
+			     const struct rdt_ana_states *changed)
 {
 	struct rdt_subsys *ss;
 	struct rdt_ctrl *ctrl;
 	unsigned int at = 0;
 
 	while ((ss = rdt_subsys_next(t, &at))) {
-		if (!has_group(ss, group))
+		if (!has_changed(ss, changed))
 			continue;
 		pthread_mutex_lock(&ss->lock);
-		if (!l) {
-			atomic_fetch_add(&ss->ana_changes[group], 1);
-			atomic_fetch_add(&ss->ana_changes[0], 1);
+		for (unsigned int g = 1; !l && g <= RDT_ANA_GROUPS; g++) {
+			atomic_fetch_add(&ss->ana_changes[g], changed->of[g] != 0);
+			atomic_fetch_add(&ss->ana_changes[0], changed->of[g] != 0);
 		}
 		TAILQ_FOREACH (ctrl, &ss->ctrls, link)
 			if (!l || ctrl->listener == l)
@@ -98,8 +101,11 @@ static void tell_ana_changed(struct rdt_target *t, const struct rdt_listener *l,
 
 void rdt_ana_standby(struct rdt_target *t, uint32_t group, bool standby)
 {
+	struct rdt_ana_states changed = {0};
+
+	changed.of[group] = NVME_ANA_STATE_CHANGE; /* any but 0 */
 	if (atomic_exchange(&t->ana_standby[group], standby) != standby)
-		tell_ana_changed(t, NULL, group);
+		tell_ana_changed(t, NULL, &changed);
 }
 
 /* ---- text ---- */
@@ -192,9 +198,10 @@ int rdt_ana_set(struct rdt_target *t, struct rdt_listener *l, struct rdt_ana_sta
 		changed.of[g] = states.of[g];
 		atomic_fetch_add(&l->ana_changes[g], 1);
 		atomic_fetch_add(&l->ana_changes[0], 1);
-		tell_ana_changed(t, l, g);
 		count++;
 	}
+	if (count)
+		tell_ana_changed(t, l, &changed);
 	for (unsigned int state = NVME_ANA_STATE_OPTIMIZED; count && state <= NVME_ANA_STATE_CHANGE;
 	     state++)
 		announce_ana(t, l, &changed, (enum nvme_ana_state)state);

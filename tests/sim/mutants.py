@@ -75,7 +75,7 @@ MUTANTS = (
     ('a queue that closes does not report what it executes', 'target/nvmf/stale_write.c', 'if (may_write(req))',
      'if (false)', 'fence'),
     ('a change of the ANA state is not told', 'target/nvmf/ana.c',
-     '\t\ttell_ana_changed(t, l, g);\n', ''),
+     '\t\ttell_ana_changed(t, l, &changed);\n', '\t\t;\n'),
     ('an event that happens while none is awaited is lost', 'target/nvmf/aer.c',
      '\tev->fresh |= bits;', '\tif (!ctrl->aers_count)\n\t\treturn;\n\tev->fresh |= bits;'),
     ('an event is told again before its log page is read', 'target/nvmf/aer.c',

@@ -124,14 +124,15 @@ static int open_fab_kind(const struct rdt_target *target, struct rd_loop *loop,
 		     : iwarp_open(target, loop, NULL, &fabs[kind]);
 }
 
-/* The same for a reactor; the reason is logged. */
+/* The same for a reactor; the reason is logged, with a limit: each connection asks. */
 static int reactor_fab(struct rdt_reactor *r, enum rdt_fab_kind kind)
 {
 	int err = open_fab_kind(r->target, r->loop, kind, rdt_rdma_of(r)->fabs);
 
 	if (err)
-		rd_err(r->target->log, RD_LOG_TARGET, "cannot open the %s provider: %s",
-		       fab_name(kind), strerror(-err));
+		rd_log_limited(&r->target->reject_limit, rd_loop_now(r->loop), r->target->log,
+			       RD_LOG_TARGET, RD_LOG_ERROR, "cannot open the %s provider: %s",
+			       fab_name(kind), strerror(-err));
 	return err;
 }
 
@@ -172,7 +173,8 @@ static void adopt(struct rdt_handoff *h)
 	if (!err)
 		err = accept_conn(rc, peer_ord);
 	if (err) {
-		rd_err(r->log, RD_LOG_QPAIR, "cannot set up a connection: %s", strerror(-err));
+		rd_log_limited(&r->target->reject_limit, rd_loop_now(r->loop), r->log, RD_LOG_QPAIR,
+			       RD_LOG_ERROR, "cannot set up a connection: %s", strerror(-err));
 		rd_fab_reject(rc->conn, &rej, sizeof(rej));
 		goto err_free;
 	}
