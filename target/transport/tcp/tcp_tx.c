@@ -65,7 +65,7 @@ static void put_data(struct rdt_tcp_conn *c, struct rdt_tcp_req *t, bool success
 
 static void put_response(struct rdt_tcp_conn *c, struct rdt_tcp_req *t)
 {
-	uint8_t buf[sizeof(struct nvme_tcp_rsp) + RD_CRC32C_LEN];
+	_Alignas(8) uint8_t buf[sizeof(struct nvme_tcp_rsp) + RD_CRC32C_LEN];
 	struct nvme_tcp_rsp pdu = {.cqe = t->req.cqe};
 	size_t len;
 
