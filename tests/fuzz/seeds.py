@@ -352,7 +352,53 @@ subsystems:
 """
 
 
+TCP_ADMIN, TCP_IO, TCP_HDGST, TCP_DDGST, TCP_FIX, TCP_BYTES = 1, 2, 4, 8, 16, 32
+
+
+def tcp_pdu(kind, body, data=b"", flags=0, digests=False):
+    head, tail = (4, 4 if data else 0) if digests else (0, 0)
+    flags |= (1 | (2 if data else 0)) if digests else 0
+    begin = 8 + len(body) + head
+    return (struct.pack("<BBBBI", kind, flags, 8 + len(body), begin if data else 0, begin + len(data) + tail) + body
+            + bytes(head) + data + bytes(tail))
+
+
+def tcp_sqe(opcode, cid, length=0, sgl=0x5a, nsid=1, cdw10=0, cdw12=0):
+    return (struct.pack("<BBHI16xQI3xB", opcode, 0x40, cid, nsid, 0, length, sgl)
+            + struct.pack("<IIIIII", cdw10, 0, cdw12, 0, 0, 0))
+
+
+def tcps():
+    """{name: (flags, stream)}"""
+    icreq = tcp_pdu(0, bytes(120))
+    read = tcp_pdu(4, tcp_sqe(2, 1, 4096, cdw12=7))
+    write = tcp_pdu(4, tcp_sqe(1, 2, 4096, cdw12=7))
+
+    def data(cid=2, ttag=0, offset=0, size=4096, length=None, flags=4, **kw):
+        return tcp_pdu(6, struct.pack("<HHII4x", cid, ttag, offset, size if length is None else length), bytes(size),
+                       flags, **kw)
+    capsule = tcp_pdu(4, tcp_sqe(1, 3, 1024, sgl=1, cdw12=1), bytes(1024))
+    identify = tcp_pdu(4, tcp_sqe(6, 4, 4096, nsid=0, cdw10=1))
+    aer = tcp_pdu(4, tcp_sqe(12, 5, nsid=0))
+    digests = TCP_IO | TCP_HDGST | TCP_DDGST | TCP_FIX
+    with_digests = tcp_pdu(4, tcp_sqe(1, 2, 4096, cdw12=7), digests=True) + data(digests=True)
+    return {
+        "icreq": (0, icreq), "icreq-twice": (0, icreq + icreq), "tls": (0, bytes((0x16, 3, 1, 2, 0, 1, 0))), "mpa": (0, b"MPA ID Req Frame"),
+        "no-icreq": (0, read), "connect-late": (0, icreq + read), "read": (TCP_IO, read), "write": (TCP_IO, write + data()),
+        "write-in-pieces": (TCP_IO | TCP_BYTES, write + data(size=1024, flags=0) + data(offset=1024, size=3072)),
+        "in-capsule": (TCP_IO, capsule + read), "mixed": (TCP_IO, write + read + capsule + data() + read),
+        "identify": (TCP_ADMIN, identify), "events": (TCP_ADMIN, aer * 6 + identify), "digests": (digests, with_digests),
+        "digests-wrong": (digests & ~TCP_FIX, with_digests), "ttag": (TCP_IO, write + data(ttag=1)),
+        "cccid": (TCP_IO, write + data(cid=3)), "datao": (TCP_IO, write + data(offset=512)),
+        "datal": (TCP_IO, write + data(length=512)), "last": (TCP_IO, write + data(flags=0)),
+        "no-r2t": (TCP_IO, data()), "half": (TCP_IO, write + data()[:2000]), "term": (TCP_IO, tcp_pdu(2, bytes(16), b"")),
+        "many": (TCP_IO, read * 100), "many-capsules": (TCP_IO, capsule * 40),
+    }
+
+
 def main():
+    for name, (flags, stream) in tcps().items():
+        put("tcp", name, bytes([flags]) + stream)
     for name, (flags, stream) in fpdus().items():
         put("fpdu", name, bytes([flags]) + stream)
     for name, data in mpas().items():
