@@ -4,7 +4,7 @@
 #
 #   nvme-rdma or nvmet-rdma - siw0 or rxe0 on v0 (192.168.78.1, fd00::1) === v1 (.2, ::2) - rdtarget or rdinit
 #
-# The kernel speaks NVMe/RDMA from the initial network namespace. With the iwarp provider our programs live
+# The kernel speaks NVMe/RDMA or NVMe/TCP from the initial network namespace. Without verbs our programs live
 # behind v1 in the namespace "user", where no RDMA is. With verbs they need a device: siw1 or rxe1 on v1.
 # Neither driver of 6.1 works outside of the initial namespace, so v1 stays in it, and rules send what goes from
 # one address to the other over the wire and not through lo or, as rxe does with one device, through nothing.
@@ -17,6 +17,11 @@ if [ "$device_type" = siw ]; then
 	readonly driver=siw driver_options=(keep_listener=1) # see kernel.sh
 else
 	readonly driver=rdma_rxe driver_options=()
+fi
+if [ "$provider" = tcp ]; then
+	readonly kernel_transport=tcp
+else
+	readonly kernel_transport=rdma
 fi
 
 t_network()
@@ -31,7 +36,7 @@ t_network()
 	# Our own provider meets siw with the usual size, where messages consist of many frames.
 	*) mtu=1500 ;;
 	esac
-	if [ "$provider" = iwarp ]; then
+	if [ "$provider" != verbs ]; then
 		ip netns add user
 		ip link add v0 type veth peer name v1 netns user
 		user_ip link set lo up
@@ -52,13 +57,13 @@ t_network()
 	END
 	t_until 10 grep -qx up /sys/class/net/v0/operstate
 	t_until 10 in_user grep -qx up /sys/class/net/v1/operstate
-	[ "$provider" = iwarp ] || routes_over_the_wire
+	[ "$provider" != verbs ] || routes_over_the_wire
 }
 
 # ip where v1 is.
 user_ip()
 {
-	if [ "$provider" = iwarp ]; then
+	if [ "$provider" != verbs ]; then
 		ip -n user "$@"
 	else
 		ip "$@"
@@ -115,7 +120,7 @@ wires()
 # Where our programs run.
 in_user()
 {
-	if [ "$provider" = iwarp ]; then
+	if [ "$provider" != verbs ]; then
 		ip netns exec user "$@"
 	else
 		"$@"
@@ -138,7 +143,7 @@ t_rdma()
 	two_drivers
 	if [ -d "/sys/module/$driver" ]; then
 		rdma link delete "$device_type"0
-		[ "$provider" = iwarp ] || rdma link delete "$device_type"1
+		[ "$provider" != verbs ] || rdma link delete "$device_type"1
 		modprobe -r "$driver"
 	fi
 	modprobe "$driver" "${driver_options[@]}" "$@"
@@ -330,7 +335,7 @@ nvme_fabric()
 	local verb=$1 address=$2 port=$3
 
 	shift 3
-	timeout 100 nvme "$verb" -t rdma -a "$address" -s "$port" "$@"
+	timeout 100 nvme "$verb" -t "$kernel_transport" -a "$address" -s "$port" "$@"
 }
 
 # block_device [NSID [NQN]]: found in sysfs.

@@ -7,7 +7,7 @@
 # numbered across both.
 #
 # RD_VM_DEVICE (siw or rxe; $device_type here) is the driver, RD_VM_PROVIDER (iwarp or verbs; $provider) what our
-# programs use: the same script runs once for each pair that makes sense to it.
+# programs use: the same script runs once for each pair that makes sense to it. "veth" and "tcp" is NVMe/TCP.
 #
 #   t_programs=(RDTARGET)    # variables with the paths of the programs that it needs
 #   t_machine=(--systemd)    # options of the machine, if it needs some: tests/vm/run
@@ -30,9 +30,9 @@ exec {t_never}<> <(:) # there is never anything to read
 readonly device_type=${RD_VM_DEVICE:-siw} provider=${RD_VM_PROVIDER:-iwarp}
 
 case "$device_type $provider" in
-"siw iwarp" | "siw verbs" | "rxe verbs") ;;
+"siw iwarp" | "siw verbs" | "rxe verbs" | "veth tcp") ;;
 *)
-	echo "Bail out! RD_VM_DEVICE=$device_type RD_VM_PROVIDER=$provider: expected siw iwarp, siw verbs or rxe verbs"
+	echo "Bail out! RD_VM_DEVICE=$device_type RD_VM_PROVIDER=$provider: expected siw iwarp, siw verbs, rxe verbs or veth tcp"
 	exit 1
 	;;
 esac
