@@ -119,30 +119,6 @@ static int check_ctrl_opts(const char *func, const struct rdinit_ctrl_opts *o)
 	return 0;
 }
 
-/* Whether the target is reached through an RDMA device. A host name is resolved only if there
- * may be one. */
-static bool on_rdma(const struct rdinit_ctrl *ctrl)
-{
-	const struct sockaddr_in any4 = {.sin_family = AF_INET};
-	const struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
-	struct rdi_addrs addrs;
-	char why[RDI_TEXT];
-
-	if (!rd_fab_verbs_has_addr((const struct sockaddr *)&any4) &&
-	    !rd_fab_verbs_has_addr((const struct sockaddr *)&any6))
-		return false;
-	if (rdi_resolve(ctrl->traddr, ctrl->trsvcid, &addrs, why, sizeof(why)))
-		return false;
-	return rd_fab_verbs_has_addr((const struct sockaddr *)&addrs.ss[0]);
-}
-
-static bool choose_verbs(const struct rdinit_ctrl *ctrl, const char *provider)
-{
-	if (!ctrl->env->verbs_open || (provider && strcmp(provider, "iwarp") == 0))
-		return false;
-	return (provider && strcmp(provider, "verbs") == 0) || on_rdma(ctrl);
-}
-
 /* Copies the options. Returns 0, -EINVAL with *@why set, or -ENOMEM. */
 static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o, const char **why)
 {
@@ -152,10 +128,7 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 	ctrl->trsvcid = strdup(o->trsvcid ? o->trsvcid : "4420");
 	if (spec && *spec)
 		ctrl->log_cfg.spec = strdup(spec);
-	if (o->congestion)
-		ctrl->fab_cfg.congestion = strdup(o->congestion);
-	if (!ctrl->traddr || !ctrl->trsvcid || (spec && *spec && !ctrl->log_cfg.spec) ||
-	    (o->congestion && !ctrl->fab_cfg.congestion))
+	if (!ctrl->traddr || !ctrl->trsvcid || (spec && *spec && !ctrl->log_cfg.spec))
 		return -ENOMEM;
 	snprintf(ctrl->subnqn, sizeof(ctrl->subnqn), "%s",
 		 o->subnqn ? o->subnqn : RDINIT_DISCOVERY_NQN);
@@ -167,21 +140,14 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 	ctrl->admin_timeout_ms = o->admin_timeout_ms;
 	ctrl->admin_queue_size = o->admin_queue_size;
 	ctrl->want_queues = o->nr_io_queues;
-	ctrl->no_remote_invalidate = o->no_remote_invalidate;
 	ctrl->event_fn = o->event_fn;
 	ctrl->event_user = o->event_user;
 	ctrl->log_cfg.fd = o->log_fd;
 	ctrl->log_cfg.fn = o->log_fn;
 	ctrl->log_cfg.user = o->log_user;
-	ctrl->fab_cfg.verbs = choose_verbs(ctrl, o->provider);
-	if (!ctrl->fab_cfg.verbs && rd_fab_iwarp_scratch_create(&ctrl->fab_cfg.iwarp.scratch))
+	if (rdi_transport_cfg_create(&rdi_rdma_ops, ctrl->env, o, ctrl->traddr, ctrl->trsvcid,
+				     &ctrl->transport))
 		return -ENOMEM;
-	ctrl->fab_cfg.iwarp.crc = o->crc;
-	ctrl->fab_cfg.iwarp.no_peer_to_peer = o->no_peer_to_peer;
-	ctrl->fab_cfg.iwarp.mpa_revision = o->mpa_revision;
-	ctrl->fab_cfg.iwarp.congestion = ctrl->fab_cfg.congestion;
-	ctrl->fab_cfg.iwarp.sndbuf = o->send_buffer;
-	ctrl->fab_cfg.iwarp.rcvbuf = o->receive_buffer;
 	return rdi_host_init(&ctrl->host, o->hostnqn, o->hostid, ctrl->env->host_files, why);
 }
 
@@ -242,8 +208,7 @@ static void destroy_ctrl(struct rdinit_ctrl *ctrl)
 	free(ctrl->traddr);
 	free(ctrl->trsvcid);
 	free(ctrl->log_cfg.spec);
-	free(ctrl->fab_cfg.congestion);
-	rd_fab_iwarp_scratch_unref(&ctrl->fab_cfg.iwarp.scratch);
+	rdi_transport_cfg_unref(&ctrl->transport);
 	free(ctrl);
 }
 
@@ -323,7 +288,7 @@ int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *given, const struct rdi_en
 	}
 	rc = take_opts(ctrl, opts, &why);
 	if (!rc)
-		rc = rdi_handle_open(&ctrl->h, env, &ctrl->log_cfg, &ctrl->fab_cfg, home, &why);
+		rc = rdi_handle_open(&ctrl->h, env, &ctrl->log_cfg, ctrl->transport, home, &why);
 	if (rc) {
 		if (rc == -ENOENT && opts->congestion)
 			rdi_fail(func, rc, "congestion \"%s\": %s", opts->congestion, why);
@@ -387,7 +352,6 @@ int rdinit_ctrl_connect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, v
 		.cmd_timeout_ns = ctrl->admin_timeout_ms * RD_NSEC_PER_MSEC,
 		.bounce_bytes = 1 << 20,
 		.max_data = 1 << 18,
-		.no_remote_invalidate = ctrl->no_remote_invalidate,
 		.src = ctrl->has_src ? (const struct sockaddr *)&ctrl->src : NULL,
 	};
 	if (ctrl->state != RDI_CTRL_NEW)
@@ -397,7 +361,7 @@ int rdinit_ctrl_connect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, v
 	rc = rdi_resolve(ctrl->traddr, ctrl->trsvcid, &cfg.addrs, why, sizeof(why));
 	if (rc)
 		return rdi_fail("rdinit_ctrl_connect", rc, "%s", why);
-	rdi_queue_init(&ctrl->q, ctrl->h.loop, ctrl->h.fab, &cfg);
+	rdi_queue_init(&ctrl->q, &ctrl->h, &cfg);
 	ctrl->q.established = rdi_ctrl_established;
 	ctrl->q.closed = on_admin_queue_closed;
 	ctrl->q.renew = renew_admin_queue;
@@ -547,7 +511,7 @@ int rdinit_ctrl_get_info(const struct rdinit_ctrl *ctrl, struct rdinit_ctrl_info
 	info->discovery = ctrl->discovery;
 	info->volatile_cache = ctrl->id.vwc & NVME_CTRL_VWC_PRESENT;
 	info->address = ctrl->q.remote;
-	info->provider = ctrl->h.fab->ops->name;
+	info->provider = ctrl->h.ops->provider(ctrl->h.opened);
 	info->hostnqn = ctrl->host.nqn;
 	if (RDI_HAS(info, hostid))
 		uuid_unparse_lower(ctrl->host.id, info->hostid);

@@ -153,7 +153,7 @@ void rdi_ctrl_keep_alive(struct rd_timer *timer)
 	uint64_t period, now, away;
 	bool traffic_based;
 
-	rdi_queue_poll(&ctrl->q); /* an answer that has arrived already is in time */
+	ctrl->q.ops->poll(&ctrl->q); /* an answer that has arrived already is in time */
 	if (ctrl->q.state >= RDI_Q_CLOSING)
 		return;
 	traffic_based = ctrl->traffic && le32toh(ctrl->id.ctratt) & NVME_CTRL_CTRATT_TBKAS;
@@ -195,7 +195,7 @@ void rdi_ctrl_established(struct rdi_queue *q)
 		.subnqn = ctrl->subnqn,
 	};
 
-	ctrl->remote = q->conn->remote;
+	ctrl->remote = *q->ops->remote(q);
 	rdi_ctrl_set_state(ctrl, RDI_CTRL_CONNECT);
 	sent(ctrl, rdi_fabrics_connect(q, &arg, &ctrl->connect_data, on_answer, ctrl));
 }
@@ -344,18 +344,18 @@ void rdi_ctrl_poll_timer(struct rd_timer *timer)
 	connect_get_property(ctrl, ctrl->state, NVME_REG_CSTS, false);
 }
 
-/* The largest transfer of a command: MDTS in units of the smallest page, and the limit of a
- * keyed SGL's length. */
+/* The largest transfer of a command: MDTS in units of the smallest page, and the limits of the
+ * transport. */
 static uint32_t max_transfer(const struct rdinit_ctrl *ctrl)
 {
-	const uint32_t limit = 0xff0000; /* 24 bits of length, in whole 64 KiB */
+	const struct rdi_queue *q = &ctrl->q;
 	unsigned int shift = 12 + (unsigned int)NVME_CAP_MPSMIN(ctrl->cap) + ctrl->id.mdts;
-	uint64_t max = limit;
+	uint64_t max = q->ops->max_len & ~0xffffu, limit = q->ops->max_data(q);
 
 	if (ctrl->id.mdts && shift < 24)
 		max = UINT64_C(1) << shift;
-	if (ctrl->q.dev->caps.max_msg && max > ctrl->q.dev->caps.max_msg)
-		max = ctrl->q.dev->caps.max_msg;
+	if (limit && max > limit)
+		max = limit;
 	return (uint32_t)max;
 }
 
@@ -395,9 +395,9 @@ static void identified(struct rdinit_ctrl *ctrl)
 			     ctrl->cntlid, le16toh(id->cntlid));
 		return;
 	}
-	if (!(sgls & NVME_CTRL_SGLS_KEYED)) {
-		connect_fail(ctrl, -ENOTSUP, 0,
-			     "the controller does not support keyed SGLs (SGLS 0x%08x)", sgls);
+	if (!(sgls & ctrl->q.ops->sgls)) {
+		connect_fail(ctrl, -ENOTSUP, 0, "the controller does not support %s (SGLS 0x%08x)",
+			     ctrl->q.ops->sgls_text, sgls);
 		return;
 	}
 	/* Linux refuses such controllers as well, so targets avoid a capsule data offset. */

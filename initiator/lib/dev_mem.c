@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "dev.h"
+#include "util/buddy.h"
 
 #define POOL_UNIT 4096
 

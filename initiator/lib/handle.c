@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The common part of controller and queue pair handles: loop, fabric, log, and turns. */
+/* The common part of controller and queue pair handles: loop, transport, log, and turns. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fabric/fabric.h"
 #include "internal.h"
 
 const struct rdi_env rdi_env_default = {
@@ -98,23 +99,18 @@ err_close:
 }
 
 int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struct rdi_log_cfg *log,
-		    const struct rdi_fab_cfg *fab, const struct rdi_handle *home, const char **why)
+		    const struct rdi_transport_cfg *cfg, const struct rdi_handle *home,
+		    const char **why)
 {
 	int rc = rdi_handle_open_loop(h, env, log, home, why);
 
 	if (rc)
 		return rc;
-	rc = fab->verbs ? env->verbs_open(h->loop, NULL, &h->fab)
-			: env->fab_open(h->loop, &fab->iwarp, &h->fab);
+	h->ops = cfg->ops;
+	rc = h->ops->open(h->loop, env, cfg, &h->opened, why);
 	if (!rc)
 		return 0;
-	if (rc == -ENOENT)
-		*why = "the kernel does not have this TCP congestion control (see "
-		       "/proc/sys/net/ipv4/tcp_available_congestion_control)";
-	else if (rc == -ENODEV)
-		*why = "no RDMA device, or no rdma_ucm module: the verbs provider cannot be used "
-		       "here";
-	else
+	if (!*why)
 		*why = strerror(-rc);
 	rdi_handle_close(h);
 	return rc;
@@ -122,7 +118,9 @@ int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struc
 
 void rdi_handle_close(struct rdi_handle *h)
 {
-	rd_fab_close(&h->fab);
+	if (h->opened)
+		h->ops->close(h->opened);
+	h->opened = NULL;
 	if (h->borrowed) {
 		h->loop = NULL;
 		h->log = NULL;

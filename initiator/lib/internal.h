@@ -9,11 +9,10 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "fabric/fabric.h"
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
 #include "rdinit.h"
-#include "util/buddy.h"
+#include "transport.h"
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
@@ -94,6 +93,7 @@ int rdi_resolve(const char *host, const char *port, struct rdi_addrs *out, char 
 /* ---- queue.c: a queue pair of either kind, from its connection to its end ---- */
 
 struct rdi_auth;
+struct rdi_handle;
 struct rdi_queue;
 struct rdi_req;
 
@@ -108,33 +108,10 @@ enum rdi_queue_state {
 	RDI_Q_CLOSED,      /* final: no connection, no request in flight */
 };
 
-/* The object that the wr_id of a work request points at. */
-struct rdi_wr {
-	uint32_t magic;
-	void (*done)(struct rdi_queue *q, struct rdi_wr *wr, const struct ibv_wc *wc);
-};
-#define RDI_WR_MAGIC 0x52445752u
-
 enum rdi_dir {
 	RDI_NONE, /* no data */
 	RDI_OUT,  /* host to controller */
 	RDI_IN,   /* controller to host */
-};
-
-/* How the data of a request is made accessible to the device and the peer. */
-enum rdi_map_kind {
-	RDI_MAP_NONE,
-	RDI_MAP_OWN,    /* registered for this request, deregistered when it completes */
-	RDI_MAP_REGION, /* within a rdinit_mem_register() region */
-	RDI_MAP_BOUNCE, /* copied through the bounce slab */
-};
-
-struct rdi_region;
-
-struct rdi_map {
-	struct rd_fab_mr *mr; /* the memory region that holds the data */
-	struct rdi_region *region;
-	void *addr; /* address for the device: the caller's buffer or bounce memory */
 };
 
 /* Properties of a command; bits. */
@@ -142,8 +119,10 @@ enum rdi_how {
 	RDI_FABRICS = 1, /* allowed before RDI_Q_LIVE */
 	/* sent by the library: may use the reserved entries, is not counted for the caller */
 	RDI_INTERNAL = 2,
-	RDI_KEYED = 4, /* data never goes in the capsule */
-	RDI_AS_IS = 8, /* flags and SGL are set by the caller; no data */
+	RDI_KEYED = 4,  /* data never goes in the capsule */
+	RDI_AS_IS = 8,  /* flags and SGL are set by the caller; no data */
+	RDI_ZERO = 16,  /* the memory for received data is zeroed first */
+	RDI_AGAIN = 32, /* was in flight already, and waited for authentication */
 };
 
 /* A command for rdi_queue_submit(). */
@@ -160,7 +139,7 @@ struct rdi_cmd {
 
 /* Events that a request waits for. The request is busy, which is from submit to callback, while
  * any of them is outstanding. */
-#define RDI_DUE_SEND   1 /* completion of the SEND: the device may still read the capsule */
+#define RDI_DUE_SEND   1 /* the transport may still read the capsule */
 #define RDI_DUE_ANSWER 2 /* the response: cqe is not valid yet */
 #define RDI_DUE_PROOF  4 /* the target refused it until the queue has authenticated again */
 
@@ -169,23 +148,21 @@ struct rdi_cmd {
  * prefetches both lines.
  */
 struct rdi_req {
-	struct rdi_wr send; /* first member: the wr_id of the SEND points here */
 	union {
 		TAILQ_ENTRY(rdi_req) link;      /* in q->busy */
 		SLIST_ENTRY(rdi_req) free_link; /* in q->free */
 	};
-	STAILQ_ENTRY(rdi_req) sent_link;
 	rdinit_complete_fn fn;
 	void *user;
-	uint16_t cid;     /* of this command or, while free, of the last one: see request.c */
-	uint8_t due;      /* RDI_DUE_*; 0: it is free */
-	uint8_t dir;      /* enum rdi_dir */
-	uint8_t map_kind; /* enum rdi_map_kind; RDI_MAP_NONE without mapped data */
-	bool inv_asked;   /* SGL type 4Fh: the response may invalidate the key */
-	bool internal;    /* part of q->internal_inflight */
+	uint16_t cid;       /* of this command or, while free, of the last one: see request.c */
+	uint8_t due;        /* RDI_DUE_*; 0: it is free */
+	uint8_t dir;        /* enum rdi_dir */
+	uint8_t mapped;     /* how the transport has mapped the data; 0: it has not */
+	bool mark;          /* the transport's own */
+	bool internal;      /* part of q->internal_inflight */
+	void *transport[6]; /* the transport's own */
 
-	struct rdi_map map;
-	struct nvme_sqe *sqe; /* in the queue's registered capsule memory */
+	struct nvme_sqe *sqe; /* in q->sqes */
 	void *data;
 	uint64_t deadline; /* ns; UINT64_MAX: none; 0: the watchdog sets it at its next check */
 	uint32_t len;
@@ -194,22 +171,10 @@ struct rdi_req {
 } __attribute__((aligned(RDI_CACHE_LINE)));
 _Static_assert(sizeof(struct rdi_req) == 2 * RDI_CACHE_LINE, "see above");
 
-/* A SEND work request, prepared except for the fields that differ between commands. */
-struct rdi_send {
-	struct ibv_send_wr wr;
-	struct ibv_sge sge[2]; /* the command; in-capsule data */
-};
-
-struct rdi_recv {
-	struct rdi_wr wr;
-	struct nvme_cqe cqe; /* a RECV has room for exactly a completion */
-};
-
 struct rdi_region {
 	void *addr;
 	size_t len;
-	/* NULL where registration is cheap: the region is then only recorded */
-	struct rd_fab_mr *mr;
+	void *mr; /* of the transport; NULL: the region is only recorded */
 	unsigned int users;
 };
 
@@ -227,49 +192,31 @@ struct rdi_queue_cfg {
 	uint64_t cmd_timeout_ns;
 	size_t bounce_bytes;
 	size_t max_data; /* largest payload of a command; determines the size of the bounce slab */
-	bool no_remote_invalidate;
 	struct rdi_addrs addrs;
 	const struct sockaddr *src; /* NULL: any */
 };
 
 struct rdi_queue {
 	struct rdi_queue_cfg cfg;
+	const struct rdi_transport_ops *ops;
+	void *conn;   /* of the transport; NULL before rdi_queue_connect() */
+	void *opened; /* what the transport opened for the handle */
 	struct rd_loop *loop;
-	struct rd_fab *fab;
 	struct rd_log *log;
 	enum rdi_queue_state state;
 	unsigned int addr_next;
 	char remote[RD_ADDR_TEXT];
-	struct rd_fab_conn *conn;
-	struct rd_fab_cq *cq;
-	struct rd_fab_dev *dev;  /* once resolved */
 	uint16_t depth;          /* number of entries granted; valid from ESTABLISHED on */
 	unsigned int limit;      /* limit of commands in flight */
 	unsigned int user_limit; /* limit of commands in flight before a caller's command is sent */
 
 	struct rdi_req *reqs; /* cfg.depth of them */
 	struct nvme_sqe *sqes;
-	struct rd_fab_mr *sqe_mr;
-	struct rdi_send send[2]; /* a command, and the second one of a fused pair */
-	unsigned int bare_flags; /* send flags without data; IBV_SEND_INLINE where that is faster */
-	uint8_t keyed_type;      /* SGL descriptor type for data outside the capsule */
 	struct rdi_req_stack free;
-	struct rdi_req_list busy; /* in order of submission */
-	/* requests whose SEND has not completed, in the order of posting */
-	STAILQ_HEAD(, rdi_req) sent;
+	struct rdi_req_list busy;       /* in order of submission */
 	unsigned int inflight;          /* busy requests */
 	unsigned int internal_inflight; /* internal ones among them */
 
-	struct rdi_recv *recvs; /* cfg.depth of them */
-	struct rd_fab_mr *recv_mr;
-	struct ibv_recv_wr recv_wr; /* prepared except for the scatter entry */
-	struct ibv_sge recv_sge;
-
-	unsigned int posted; /* posted work requests without a completion */
-
-	void *bounce; /* NULL where registration is cheap */
-	struct rd_fab_mr *bounce_mr;
-	struct rd_buddy *buddy;
 	struct rdi_region **regions; /* sorted by address */
 	size_t n_regions;
 
@@ -277,10 +224,7 @@ struct rdi_queue {
 	uint64_t watchdog_last;
 	struct rd_timer drain_timer;
 	struct rd_defer teardown;
-	/* continues when more completions are available than one turn may handle */
-	struct rd_defer again;
-	/* the connection is disconnected, or the attempt to connect has failed */
-	bool conn_over;
+	bool no_drain; /* the connection is destroyed without waiting for its orderly end */
 
 	int err; /* the reason why the queue failed; 0: it has not */
 	char text[RDI_TEXT];
@@ -303,7 +247,7 @@ struct rdi_queue {
 };
 
 const char *rdi_queue_state_name(enum rdi_queue_state state);
-void rdi_queue_init(struct rdi_queue *q, struct rd_loop *loop, struct rd_fab *fab,
+void rdi_queue_init(struct rdi_queue *q, const struct rdi_handle *h,
 		    const struct rdi_queue_cfg *cfg);
 /* Allocates the queue's memory and connects. Returns 0, -ENOMEM or -errno; after 0 either
  * established() or closed() is called. */
@@ -355,8 +299,6 @@ int rdi_queue_submit_pair(struct rdi_queue *q, const struct rdi_cmd *first,
 			  const struct rdi_cmd *second);
 /* The identifier of the command that was submitted last. */
 uint16_t rdi_queue_last_cid(const struct rdi_queue *q);
-/* Handles the completions that the CQ has now; for the watchdog and tests. */
-void rdi_queue_poll(struct rdi_queue *q);
 /* The text for the error @err of rdi_queue_submit(). */
 const char *rdi_queue_why(const struct rdi_queue *q, int err);
 
@@ -387,16 +329,72 @@ static inline void rdi_req_make_rw(struct rdi_req *req, uint8_t opcode, uint32_t
 	req->dir = opcode == nvme_cmd_read ? RDI_IN : RDI_OUT;
 }
 
+/* A command identifier has the request's index in its low bits and a generation above them, so
+ * that a late response matches no newer command. */
+#define RDI_CID_INDEX_BITS 12
+#define RDI_CID_INDEX_MASK ((1u << RDI_CID_INDEX_BITS) - 1)
+#define RDI_CID_GEN_ONE    (1u << RDI_CID_INDEX_BITS)
+
+/* The request at the index in @cid, whatever its present identifier, or NULL: there is none. */
+static inline struct rdi_req *rdi_req_at(const struct rdi_queue *q, uint16_t cid)
+{
+	unsigned int index = cid & RDI_CID_INDEX_MASK;
+
+	return index < q->cfg.depth ? &q->reqs[index] : NULL;
+}
+
+/* The request in flight with identifier @cid, or NULL. */
+static inline struct rdi_req *rdi_req_find(const struct rdi_queue *q, uint16_t cid)
+{
+	struct rdi_req *req = rdi_req_at(q, cid);
+
+	return req && req->cid == cid && req->due & RDI_DUE_ANSWER ? req : NULL;
+}
+/* For rdi_queue_fail() when there is none: q->remote, the identifier. */
+#define RDI_UNKNOWN_CID "%s: a response for command id 0x%04x, which is not in flight"
+
+/* Prefetches the request with identifier @cid, whose response will be handled soon. */
+static inline void rdi_req_expect(const struct rdi_queue *q, uint16_t cid)
+{
+	const char *req = (const char *)rdi_req_at(q, cid);
+
+	if (!req)
+		return;
+	__builtin_prefetch(req, 1);
+	__builtin_prefetch(req + RDI_CACHE_LINE, 1);
+}
+
+/* Ends the peer's access to the data; if the command is @done, received data is in the caller's
+ * buffer afterwards. Idempotent. */
+static inline void rdi_unmap(struct rdi_queue *q, struct rdi_req *req, bool done)
+{
+	if (req->mapped)
+		q->ops->unmap(q, req, done);
+}
+
+const char *rdi_opcode_text(const struct rdi_queue *q, const struct nvme_sqe *sqe);
+void rdi_req_start_watchdog(struct rdi_queue *q);
+/* The transport has sent @req with properties @how: it is in flight. */
+static inline void rdi_req_started(struct rdi_queue *q, struct rdi_req *req, unsigned int how)
+{
+	req->due = RDI_DUE_SEND | RDI_DUE_ANSWER;
+	if (__builtin_expect(how & RDI_AGAIN, 0))
+		return;
+	SLIST_REMOVE_HEAD(&q->free, free_link);
+	TAILQ_INSERT_TAIL(&q->busy, req, link);
+	q->inflight++;
+	if (__builtin_expect(req->internal, 0))
+		q->internal_inflight++;
+	if (req->deadline != UINT64_MAX && !rd_timer_armed(&q->watchdog))
+		rdi_req_start_watchdog(q);
+	rd_trace(q->log, RD_LOG_INIT, "%s queue: cid %u %s, %u bytes", q->cfg.label, req->cid,
+		 rdi_opcode_text(q, req->sqe), req->len);
+}
+
+/* As calloc(), aligned to a cache line. */
+void *rdi_lines_alloc(size_t n, size_t size);
 int rdi_req_alloc(struct rdi_queue *q);
 void rdi_req_release(struct rdi_queue *q);
-/* Prepares what all requests have in common, after the capsule memory was registered. */
-void rdi_req_prepare(struct rdi_queue *q);
-/* Counts the completion of @wr: a completed SEND also stands for all SENDs before it, whose
- * completions are not reported, so q->posted decreases for them too. */
-void rdi_send_over(struct rdi_queue *q, const struct rdi_wr *wr);
-int rdi_recv_post(struct rdi_queue *q, struct rdi_recv *recv);
-/* Prefetches the request that @wc, a completion to be handled soon, belongs to. */
-void rdi_req_expect(const struct rdi_queue *q, const struct ibv_wc *wc);
 /* Completes every request in flight with error @err. */
 void rdi_req_abort_all(struct rdi_queue *q, int err, const char *text);
 void rdi_req_watchdog(struct rd_timer *timer);
@@ -404,53 +402,23 @@ void rdi_req_watchdog(struct rd_timer *timer);
  * fails them. */
 void rdi_req_after_proof(struct rdi_queue *q, bool proved);
 
-/* ---- map.c: data buffers ---- */
+/* ---- region.c: memory that the application registered ---- */
 
-int rdi_bounce_create(struct rdi_queue *q);
-void rdi_bounce_destroy(struct rdi_queue *q);
+/* The region that holds all of [@data, @data + @len), or NULL. */
+struct rdi_region *rdi_region_find(struct rdi_queue *q, const void *data, size_t len);
 int rdi_region_add(struct rdi_queue *q, void *addr, size_t len);
 int rdi_region_del(struct rdi_queue *q, void *addr);
 void rdi_region_clear(struct rdi_queue *q);
-/* rdi_map() and rdi_unmap() where registration is expensive. */
-int rdi_map_shared(struct rdi_queue *q, struct rdi_req *req);
-void rdi_unmap_shared(struct rdi_queue *q, struct rdi_req *req, bool done);
-
-/*
- * Makes the data of @req accessible to its command, with @access where each command has a key of
- * its own. Copies into bounce memory where bounce memory is used. Returns 0, -EAGAIN (no bounce
- * memory now), -EMSGSIZE (larger than all bounce memory) or -ENOMEM.
- */
-static inline int rdi_map(struct rdi_queue *q, struct rdi_req *req, int access)
-{
-	int rc;
-
-	if (!q->dev->caps.cheap_mr)
-		return rdi_map_shared(q, req);
-	rc = rd_fab_reg_mr(q->dev, req->data, req->len, access, &req->map.mr);
-	if (rc)
-		return rc;
-	req->map_kind = RDI_MAP_OWN;
-	req->map.addr = req->data;
-	return 0;
-}
-
-/*
- * Ends the peer's access to the data; if the command is @done, copies received data out of bounce
- * memory. Idempotent.
- */
-static inline void rdi_unmap(struct rdi_queue *q, struct rdi_req *req, bool done)
-{
-	if (req->map_kind == RDI_MAP_OWN)
-		rd_fab_dereg_mr(&req->map.mr);
-	else
-		rdi_unmap_shared(q, req, done);
-	req->map_kind = RDI_MAP_NONE;
-}
 
 /* ---- handle.c: what controller and queue pair have in common ---- */
 
-/* Constructors of fabrics; tests replace them. */
+struct rd_fab;
+struct rd_fab_iwarp_opts;
+struct rd_fab_verbs_opts;
+
+/* What tests replace. */
 struct rdi_env {
+	/* Constructors of the fabrics of NVMe/RDMA. */
 	int (*fab_open)(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts,
 			struct rd_fab **out);
 	/* NULL: RDMA devices are not supported */
@@ -462,14 +430,15 @@ struct rdi_env {
 };
 extern const struct rdi_env rdi_env_default;
 
-/* Loop, fabric and log of a handle. */
+/* Loop, transport and log of a handle. */
 struct rdi_handle {
 	bool borrowed; /* loop, log and mark belong to another handle, which outlives this one */
 	/* A page that is 1 in the process that opened the handle, and that the kernel clears in its
 	 * children; NULL before the handle is opened. */
 	unsigned char *mark;
 	struct rd_loop *loop;
-	struct rd_fab *fab;
+	const struct rdi_transport_ops *ops;
+	void *opened;       /* by ops->open() */
 	struct rd_log *log; /* owned */
 	/* a turn of the loop is running: the current call comes from a callback */
 	bool in_turn;
@@ -485,19 +454,14 @@ struct rdi_log_cfg {
 	void *user;
 };
 
-struct rdi_fab_cfg {
-	bool verbs; /* an RDMA device; else iwarp */
-	struct rd_fab_iwarp_opts iwarp;
-	char *congestion; /* owned; iwarp.congestion points here */
-};
-
 /* Opens loop and log, or with @home uses those of that handle. */
 int rdi_handle_open_loop(struct rdi_handle *h, const struct rdi_env *env,
 			 const struct rdi_log_cfg *log, const struct rdi_handle *home,
 			 const char **why);
-/* As rdi_handle_open_loop(), and opens a fabric. */
+/* As rdi_handle_open_loop(), and opens the transport. */
 int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struct rdi_log_cfg *log,
-		    const struct rdi_fab_cfg *fab, const struct rdi_handle *home, const char **why);
+		    const struct rdi_transport_cfg *cfg, const struct rdi_handle *home,
+		    const char **why);
 void rdi_handle_close(struct rdi_handle *h);
 /*
  * Does one turn; one that waits (@timeout_ms is not 0) may busy-wait first. Returns 0, -EDEADLK
@@ -608,7 +572,7 @@ struct rdinit_ctrl {
 	enum rdi_ctrl_state state;
 	const struct rdi_env *env;
 	struct rdi_log_cfg log_cfg;
-	struct rdi_fab_cfg fab_cfg;
+	struct rdi_transport_cfg *transport; /* shared */
 	struct rdi_host host;
 	struct rdi_auth_keys *auth; /* NULL: there are no secrets */
 	char *traddr;
@@ -622,7 +586,6 @@ struct rdinit_ctrl {
 	uint32_t admin_timeout_ms;
 	uint16_t admin_queue_size;
 	uint16_t want_queues;
-	bool no_remote_invalidate;
 	rdinit_event_fn event_fn;
 	void *event_user;
 
@@ -716,7 +679,7 @@ struct rdinit_qpair {
 	uint32_t max_transfer;
 	struct nvmf_connect_data connect_data;
 	struct rdi_log_cfg log_cfg;
-	struct rdi_fab_cfg fab_cfg;
+	struct rdi_transport_cfg *transport; /* shared */
 	uint16_t fail_status;          /* the NVMe status with which connecting failed, or 0 */
 	rdinit_complete_fn connect_fn; /* NULL after it was called */
 	void *connect_user;

@@ -160,8 +160,7 @@ static void destroy_qpair(struct rdinit_qpair *qp)
 	rdi_handle_close(&qp->h);
 	rdi_auth_keys_unref(&qp->auth);
 	free(qp->log_cfg.spec);
-	free(qp->fab_cfg.congestion);
-	rd_fab_iwarp_scratch_unref(&qp->fab_cfg.iwarp.scratch);
+	rdi_transport_cfg_unref(&qp->transport);
 	free(qp);
 }
 
@@ -194,20 +193,12 @@ static int copy_ctrl(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctrl)
 	qp->max_transfer = ctrl->max_transfer;
 	qp->log_cfg = ctrl->log_cfg;
 	qp->log_cfg.spec = NULL;
-	qp->fab_cfg = ctrl->fab_cfg;
-	qp->fab_cfg.congestion = NULL;
-	rd_fab_iwarp_scratch_ref(qp->fab_cfg.iwarp.scratch);
+	qp->transport = rdi_transport_cfg_ref(ctrl->transport);
 	if (ctrl->log_cfg.spec) {
 		qp->log_cfg.spec = strdup(ctrl->log_cfg.spec);
 		if (!qp->log_cfg.spec)
 			return -ENOMEM;
 	}
-	if (ctrl->fab_cfg.congestion) {
-		qp->fab_cfg.congestion = strdup(ctrl->fab_cfg.congestion);
-		if (!qp->fab_cfg.congestion)
-			return -ENOMEM;
-	}
-	qp->fab_cfg.iwarp.congestion = qp->fab_cfg.congestion;
 	return 0;
 }
 
@@ -227,7 +218,6 @@ static void init_io_queue(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctr
 		.bounce_bytes = opts->bounce_bytes,
 		.max_data =
 			ctrl->max_transfer > BOUNCE_MAX_DATA ? BOUNCE_MAX_DATA : ctrl->max_transfer,
-		.no_remote_invalidate = ctrl->no_remote_invalidate,
 		.src = ctrl->has_src ? (const struct sockaddr *)&qp->src : NULL,
 	};
 
@@ -239,7 +229,7 @@ static void init_io_queue(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctr
 	cfg.addrs.n = 1;
 	cfg.addrs.ss[0] = ctrl->remote;
 	snprintf(qp->label, sizeof(qp->label), "io %u", qid);
-	rdi_queue_init(&qp->q, qp->h.loop, qp->h.fab, &cfg);
+	rdi_queue_init(&qp->q, &qp->h, &cfg);
 	qp->q.established = on_io_queue_established;
 	qp->q.closed = on_io_queue_closed;
 	qp->q.renew = renew_io_queue;
@@ -285,7 +275,7 @@ int rdi_qpair_create_on(struct rdinit_ctrl *ctrl, const struct rdinit_qpair_opts
 		return rdi_fail(func, -ENOMEM, "out of memory");
 	rc = copy_ctrl(qp, ctrl);
 	if (!rc)
-		rc = rdi_handle_open(&qp->h, ctrl->env, &qp->log_cfg, &qp->fab_cfg, home, &why);
+		rc = rdi_handle_open(&qp->h, ctrl->env, &qp->log_cfg, qp->transport, home, &why);
 	if (rc) {
 		rdi_fail(func, rc, "%s", why ? why : strerror(-rc));
 		destroy_qpair(qp);

@@ -175,13 +175,13 @@ HOST = (
      'return nblocks > guard->lba - lba + 1;', 'initiator: guards'),
     ('a lost write that may be sent again is safe', 'initiator/lib/dev_guard.c', 'if (!guard->resend && now >= guard->safe_at)',
      'if (now >= guard->safe_at)', 'initiator: guards'),
-    ('a key that was not offered may be invalidated', 'initiator/lib/request.c',
-     '(!req->inv_asked || wc->invalidated_rkey != req->map.mr->rkey)', '(wc->invalidated_rkey == 0)', 'initiator: fault'),
-    ('a response of another length is accepted', 'initiator/lib/request.c', 'if (wc->byte_len != sizeof(recv->cqe)) {', 'if (!wc->byte_len) {',
+    ('a key that was not offered may be invalidated', 'initiator/lib/rdma/request.c',
+     '(!req->mark || wc->invalidated_rkey != rdi_rdma_req(req)->mr->rkey)', '(wc->invalidated_rkey == 0)', 'initiator: fault'),
+    ('a response of another length is accepted', 'initiator/lib/rdma/request.c', 'if (wc->byte_len != sizeof(recv->cqe)) {', 'if (!wc->byte_len) {',
      'initiator: fault'),
-    ('data that does not fit the capsule goes into it', 'initiator/lib/request.c', 'if (req->len <= q->cfg.in_capsule &&',
+    ('data that does not fit the capsule goes into it', 'initiator/lib/rdma/request.c', 'if (req->len <= q->cfg.in_capsule &&',
      'if (req->len <= q->cfg.in_capsule + 512 &&', 'initiator: data'),
-    ('a target may read the memory of a Read', 'initiator/lib/request.c', 'return attach_keyed(q, req, IBV_ACCESS_LOCAL_WRITE | '
+    ('a target may read the memory of a Read', 'initiator/lib/rdma/request.c', 'return attach_keyed(q, req, IBV_ACCESS_LOCAL_WRITE | '
      'IBV_ACCESS_REMOTE_WRITE);', 'return attach_keyed(q, req, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |\n'
      '\t\t\t\t\t\t    IBV_ACCESS_REMOTE_READ);', 'initiator: data'),
     ('the room in the capsule counts the command', 'initiator/lib/ctrl_connect.c', 'ctrl->in_capsule = capsule * 16 - NVME_SQE_SIZE;',

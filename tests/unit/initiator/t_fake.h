@@ -7,6 +7,7 @@
 #ifndef T_FAKE_H
 #define T_FAKE_H
 
+#include "fabric/fabric.h"
 #include "internal.h"
 
 #define T_DISK_BLOCK  512

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <errno.h>
 
+#include "fabric/fabric.h"
 #include "internal.h"
 #include "suites.h"
 #include "t_fake.h"
@@ -31,12 +32,17 @@ static void open_handle(struct rdi_handle *h, struct ticking *t)
 {
 	struct rdi_env env = {.fab_open = rd_fab_iwarp_open, .clock = &t->clock};
 	struct rdi_log_cfg log = {.fd = 2};
-	struct rdi_fab_cfg fab = {.verbs = false};
+	struct rdi_transport_cfg *cfg;
+	struct rdinit_ctrl_opts opts;
 	const char *why;
 
 	*t = (struct ticking){.clock = {.now = tick, .arg = t}, .sleep = UINT64_MAX};
 	*h = (struct rdi_handle){.spin.ns = 0};
-	CU_ASSERT_EQUAL_FATAL(rdi_handle_open(h, &env, &log, &fab, NULL, &why), 0);
+	rdinit_ctrl_opts_init(&opts);
+	CU_ASSERT_EQUAL_FATAL(
+		rdi_transport_cfg_create(&rdi_rdma_ops, &env, &opts, "127.0.0.1", "4420", &cfg), 0);
+	CU_ASSERT_EQUAL_FATAL(rdi_handle_open(h, &env, &log, cfg, NULL, &why), 0);
+	rdi_transport_cfg_unref(&cfg);
 	h->spin.ns = SPIN_US * RD_NSEC_PER_USEC;
 }
 

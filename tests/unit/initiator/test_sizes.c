@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "suites.h"
+#include "rdma/rdma.h"
 #include "t_fake.h"
 
 #define GUARD 0xa5
@@ -55,7 +56,9 @@ static void older(void)
 	rdinit_ctrl_opts_set_uri(&opts.o, &uri.u);
 	CU_ASSERT_TRUE(untouched(opts.bytes, RDI_OPTS_FIRST, sizeof(opts)));
 	CU_ASSERT_EQUAL_FATAL(rdi_ctrl_create_env(&opts.o, &t_env, &ctrl), 0);
-	CU_ASSERT_FALSE(ctrl->no_remote_invalidate); /* bytes behind the structure stay unchanged */
+	/* bytes behind the structure stay unchanged */
+	CU_ASSERT_FALSE(
+		rd_container_of(ctrl->transport, struct rdi_rdma_cfg, cfg)->no_remote_invalidate);
 	CU_ASSERT_EQUAL(rdinit_ctrl_connect(ctrl), 0);
 	rdinit_ctrl_info_init_size(&info.i, RDI_INFO_FIRST);
 	CU_ASSERT_EQUAL(rdinit_ctrl_get_info(ctrl, &info.i), 0);
