@@ -67,12 +67,6 @@ static void set_ctrl_state(struct rdt_ctrl *ctrl, enum rdt_ctrl_state state)
 
 /* ---- becoming ready after commands of the host's dead controllers have ended ---- */
 
-bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b)
-{
-	return memcmp(a->hostid, b->hostid, sizeof(a->hostid)) == 0 &&
-	       strcmp(a->hostnqn, b->hostnqn) == 0;
-}
-
 /* As rdt_fence_find_dead(). A dead controller exists while its commands are in flight; @fence_msg
  * reports its end. */
 static uint16_t find_dead_ctrl(struct rdt_ctrl *ctrl)
@@ -136,7 +130,7 @@ bool rdt_ctrl_distrust(struct rdt_ctrl *ctrl, uint64_t reactors)
 		return false;
 	rdt_fence_ask(ctrl, reactors);
 	find_dead_ctrl(ctrl);
-	return atomic_load(&ctrl->fenced);
+	return rdt_fence_any(ctrl);
 }
 
 static void fence_msg(struct rd_msg *msg)
@@ -162,22 +156,10 @@ void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl)
 	rd_loop_post(ctrl->owner->loop, &ctrl->fence_msg);
 }
 
-void rdt_ctrl_wake_host(const struct rdt_ctrl *gone)
-{
-	struct rdt_ctrl *ctrl;
-
-	LIST_FOREACH (ctrl, rdt_subsys_host_waits(gone->subsys, gone), waits_link) {
-		if (rdt_ctrl_same_host(gone, ctrl))
-			rdt_ctrl_wake_fenced(ctrl);
-	}
-}
-
 /* Other controllers of the same host wait for the commands that @ctrl has in flight. */
 static void ctrl_is_dead(struct rdt_ctrl *ctrl)
 {
 	set_ctrl_state(ctrl, RDT_CTRL_DEAD);
-	if (!ctrl->ioqs_live)
-		return;
 	pthread_mutex_lock(&ctrl->subsys->lock);
 	rdt_fence_ctrl_ended(ctrl);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
@@ -191,6 +173,7 @@ static void end_msg(struct rd_msg *msg)
 
 	if (ctrl->state != RDT_CTRL_DEAD)
 		rdt_ctrl_fatal(ctrl, RDT_END_TARGET, ctrl->end_why);
+	rdt_fence_ctrl_ending(ctrl, false);
 	rdt_ctrl_put(ctrl);
 }
 
@@ -200,6 +183,7 @@ void rdt_ctrl_end(struct rdt_ctrl *ctrl, const char *why)
 		return;
 	ctrl->end_why = why;
 	atomic_fetch_add(&ctrl->refs, 1);
+	rdt_fence_ctrl_ending(ctrl, true);
 	rd_loop_post(ctrl->owner->loop, &ctrl->end_msg);
 }
 
@@ -279,7 +263,6 @@ static void free_ctrl(struct rdt_ctrl *ctrl)
 	rdt_resv_log_fini(&ctrl->resv_log);
 	rdt_events_fini(ctrl);
 	rdt_slots_fini(&ctrl->hidden);
-	rdt_slots_fini(&ctrl->fenced_ns);
 	pthread_mutex_destroy(&ctrl->errors.lock);
 	free(ctrl->disc_hosts);
 	free(ctrl->ioqs);
@@ -350,7 +333,6 @@ void rdt_ctrl_put(struct rdt_ctrl *ctrl)
 	last = atomic_fetch_sub(&ctrl->refs, 1) == 1;
 	if (last) {
 		rdt_subsys_remove_ctrl(ss, ctrl);
-		rdt_ctrl_wake_host(ctrl);
 	}
 	pthread_mutex_unlock(&ss->lock);
 	if (!last)

@@ -14,6 +14,7 @@
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
 #include "auth_work.h"
+#include "ctrl_host.h"
 #include "events.h"
 #include "io_stats.h"
 #include "slots.h"
@@ -105,11 +106,13 @@ struct rdt_ctrl {
 	struct rdt_reactor *owner;
 	struct rd_log *log;
 	TAILQ_ENTRY(rdt_ctrl) link;
-	LIST_ENTRY(rdt_ctrl) host_link; /* subsys->host_ctrls */
+	struct rdt_ctrl_host *host;     /* NULL before it is in @subsys */
+	LIST_ENTRY(rdt_ctrl) host_link; /* host->ctrls */
 	/* held by the admin queue, each attached I/O queue and each Connect in progress */
 	atomic_uint refs;
 	atomic_bool traffic; /* a command arrived since the last keep-alive check */
-	atomic_bool fenced;  /* commands for the namespaces in @fenced_ns wait: stale_write.h */
+	/* all its commands wait, until reactors have answered that it asked: stale_write.h */
+	atomic_bool fenced;
 	uint16_t cntlid;
 	uint8_t hostid[16];
 	char hostnqn[NVMF_NQN_MAX + 1];
@@ -129,11 +132,13 @@ struct rdt_ctrl {
 	struct rdt_ctrl_on *on; /* [reactors] */
 	/* I/O queues that have not reported: they count as in flight everywhere */
 	atomic_uint queues_unreported;
-	/* namespaces in which its commands wait for former ones of its host */
-	struct rdt_slots fenced_ns;
+	bool dead;                      /* in host->dead; guarded by subsys->lock */
+	bool unknown;                   /* it is, and counts in host->unknown; likewise */
+	bool ending_unknown;            /* @end_msg counts in host->unknown */
+	LIST_ENTRY(rdt_ctrl) dead_link; /* host->dead */
 	/* waits for dead controllers: see fence_msg; guarded by subsys->lock */
 	bool fence_waits;
-	LIST_ENTRY(rdt_ctrl) waits_link; /* subsys->host_waits, while @fence_waits */
+	LIST_ENTRY(rdt_ctrl) waits_link; /* host->waits, while @fence_waits */
 	bool fence_msg_sent;             /* @fence_msg was posted; guarded by subsys->lock */
 	/* reactors that were asked and have not answered; guarded by subsys->lock */
 	uint64_t reactors_asked;
@@ -183,11 +188,7 @@ struct rdt_ctrl {
 /* ctrl.c */
 int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out);
-void rdt_ctrl_put(struct rdt_ctrl *ctrl);                                    /* any thread */
-bool rdt_ctrl_same_host(const struct rdt_ctrl *a, const struct rdt_ctrl *b); /* any thread */
-/* @gone has fewer commands in flight, or has left the subsystem's list: controllers of its host
- * that wait look again. Any thread, under subsys->lock. */
-void rdt_ctrl_wake_host(const struct rdt_ctrl *gone);
+void rdt_ctrl_put(struct rdt_ctrl *ctrl); /* any thread */
 /* @ctrl checks again, if it waits. Any thread, under subsys->lock. */
 void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl);
 /* @reactors (a bit for each) do not run: unless @ctrl is over, its commands wait in the namespaces

@@ -85,6 +85,7 @@ struct rdt_qpair {
 	struct rdt_ctrl *ctrl;           /* a reference; NULL before Connect */
 	LIST_ENTRY(rdt_qpair) ctrl_link; /* I/O queue: ctrl->on[].queues */
 	LIST_ENTRY(rdt_qpair) lost_link; /* ctrl->lost_queues, while @left_count */
+	LIST_ENTRY(rdt_qpair) host_lost; /* ctrl->host->lost, likewise */
 	LIST_ENTRY(rdt_qpair) over_link; /* while a question is answered: stale_write.c */
 	/* closed: the namespaces in which its commands may still write; under subsys->lock */
 	unsigned int left_count;

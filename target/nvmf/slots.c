@@ -162,3 +162,21 @@ bool rdt_slots_any(const struct rdt_slots *s)
 	}
 	return false;
 }
+
+unsigned int rdt_slots_next(const struct rdt_slots *s, unsigned int slot)
+{
+	while (slot < RDT_NS_SLOTS) {
+		const struct rdt_slots_piece *p = atomic_load(&s->pieces[slot / RDT_SLOTS_PIECE]);
+		uint64_t word;
+
+		if (!p) {
+			slot += RDT_SLOTS_PIECE - slot % RDT_SLOTS_PIECE;
+			continue;
+		}
+		word = atomic_load(&p->words[slot % RDT_SLOTS_PIECE / 64]) >> slot % 64;
+		if (word)
+			return slot + (unsigned int)__builtin_ctzll(word);
+		slot += 64 - slot % 64;
+	}
+	return RDT_NS_SLOTS;
+}

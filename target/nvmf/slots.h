@@ -38,6 +38,8 @@ void rdt_slots_add(struct rdt_slots *to, const struct rdt_slots *from);
 /* bits that are set in both are never clear in between */
 void rdt_slots_copy(struct rdt_slots *to, const struct rdt_slots *from);
 bool rdt_slots_any(const struct rdt_slots *s);
+/* The first slot from @slot on whose bit is set; RDT_NS_SLOTS: there is none. */
+unsigned int rdt_slots_next(const struct rdt_slots *s, unsigned int slot);
 
 static inline bool rdt_slots_has(const struct rdt_slots *s, unsigned int slot)
 {

@@ -40,11 +40,10 @@ static bool may_write(const struct rdt_req *req)
 	       req->sqe.opcode != nvme_cmd_read && req->sqe.opcode != nvme_cmd_verify;
 }
 
-/* Find again in which namespaces the closed queue @qp may still write, and whether these are fewer
- * than before. On its reactor, under subsys->lock. */
-static bool find_writes(struct rdt_qpair *qp)
+/* Find in which namespaces the closed queue @qp may still write. On its reactor, under
+ * subsys->lock. */
+static void find_writes(struct rdt_qpair *qp)
 {
-	unsigned int before = qp->left_count;
 	struct rdt_req *req;
 
 	qp->left_count = 0;
@@ -52,25 +51,6 @@ static bool find_writes(struct rdt_qpair *qp)
 	RDT_FOREACH_REQ (req, qp)
 		if (may_write(req))
 			qp->left_count += !rdt_slots_set(&qp->left_ns, req->ns->slot);
-	return qp->left_count < before;
-}
-
-/* Add the namespaces in which closed queues of @ctrl may still write. Under subsys->lock. */
-static void add_lost_queues(const struct rdt_ctrl *ctrl, struct rdt_slots *kept)
-{
-	const struct rdt_qpair *qp;
-
-	LIST_FOREACH (qp, &ctrl->lost_queues, lost_link)
-		rdt_slots_add(kept, &qp->left_ns);
-}
-
-/* Add the namespaces in which @dead may have commands in flight. Under subsys->lock. */
-static void add_left(const struct rdt_ctrl *dead, struct rdt_slots *kept)
-{
-	if (atomic_load(&dead->queues_unreported))
-		rdt_slots_set_all(kept);
-	else
-		add_lost_queues(dead, kept);
 }
 
 /* Could @ctrl have commands in flight if it were dead? Under subsys->lock. */
@@ -83,34 +63,84 @@ static bool has_left(const struct rdt_ctrl *ctrl)
 static void set_fence_waits(struct rdt_ctrl *ctrl, bool waits)
 {
 	if (waits && !ctrl->fence_waits)
-		LIST_INSERT_HEAD(rdt_subsys_host_waits(ctrl->subsys, ctrl), ctrl, waits_link);
+		LIST_INSERT_HEAD(&ctrl->host->waits, ctrl, waits_link);
 	else if (!waits && ctrl->fence_waits)
 		LIST_REMOVE(ctrl, waits_link);
 	ctrl->fence_waits = waits;
 }
 
-/* Commands of the host of @gone wait for what this controller, or only its queue @lost, has in
- * flight. Under subsys->lock. */
-static void raise_fence(struct rdt_ctrl *gone, const struct rdt_qpair *lost)
+/* Under subsys->lock. */
+static void set_fenced(struct rdt_ctrl *ctrl, bool fenced)
+{
+	if (fenced && !atomic_load(&ctrl->fenced))
+		ctrl->host->fenced++;
+	else if (!fenced && atomic_load(&ctrl->fenced))
+		ctrl->host->fenced--;
+	atomic_store(&ctrl->fenced, fenced);
+}
+
+/* Controllers of @host that wait look again. Under subsys->lock. */
+static void wake_waits(const struct rdt_ctrl_host *host)
 {
 	struct rdt_ctrl *ctrl;
 
-	LIST_FOREACH (ctrl, rdt_subsys_host_ctrls(gone->subsys, gone), host_link) {
-		if (atomic_load(&ctrl->over) || !rdt_ctrl_same_host(gone, ctrl))
-			continue;
-		if (lost)
-			rdt_slots_add(&ctrl->fenced_ns, &lost->left_ns);
-		else
-			add_left(gone, &ctrl->fenced_ns);
-		set_fence_waits(ctrl, true);
-		atomic_store(&ctrl->fenced, true);
+	LIST_FOREACH (ctrl, &host->waits, waits_link)
+		rdt_ctrl_wake_fenced(ctrl);
+}
+
+/* ---- what a host has left in flight ---- */
+
+static void unknown_begins(struct rdt_ctrl_host *host)
+{
+	atomic_fetch_add(&host->fences, 1);
+	atomic_fetch_add(&host->unknown, 1);
+}
+
+static void unknown_ends(struct rdt_ctrl_host *host)
+{
+	atomic_fetch_sub(&host->unknown, 1);
+	atomic_fetch_sub(&host->fences, 1);
+}
+
+/* Until the controller is over, which its owner has to find out. */
+void rdt_fence_ctrl_ending(struct rdt_ctrl *ctrl, bool begins)
+{
+	if (begins && atomic_load(&ctrl->queues_unreported)) {
+		ctrl->ending_unknown = true;
+		unknown_begins(ctrl->host);
+	} else if (!begins && ctrl->ending_unknown) {
+		ctrl->ending_unknown = false;
+		unknown_ends(ctrl->host);
 	}
 }
 
 void rdt_fence_ctrl_ended(struct rdt_ctrl *ctrl)
 {
-	if (has_left(ctrl))
-		raise_fence(ctrl, NULL);
+	if (ctrl->dead)
+		return;
+	ctrl->dead = true;
+	LIST_INSERT_HEAD(&ctrl->host->dead, ctrl, dead_link);
+	ctrl->unknown = atomic_load(&ctrl->queues_unreported) > 0;
+	if (ctrl->unknown)
+		unknown_begins(ctrl->host);
+}
+
+/* Under subsys->lock. */
+static void ctrl_is_known(struct rdt_ctrl *ctrl)
+{
+	if (ctrl->unknown)
+		unknown_ends(ctrl->host);
+	ctrl->unknown = false;
+}
+
+static void lose_queue(struct rdt_qpair *qp)
+{
+	struct rdt_ctrl_host *host = qp->ctrl->host;
+
+	rdt_slots_add(&host->lost_ns, &qp->left_ns);
+	LIST_INSERT_HEAD(&qp->ctrl->lost_queues, qp, lost_link);
+	LIST_INSERT_HEAD(&host->lost, qp, host_lost);
+	atomic_fetch_add(&host->fences, 1);
 }
 
 void rdt_fence_queue_closed(struct rdt_qpair *qp)
@@ -121,28 +151,66 @@ void rdt_fence_queue_closed(struct rdt_qpair *qp)
 		return;
 	pthread_mutex_lock(&ctrl->subsys->lock);
 	find_writes(qp);
-	if (qp->left_count) {
-		LIST_INSERT_HEAD(&ctrl->lost_queues, qp, lost_link);
-		if (!atomic_load(&ctrl->over)) /* all of a dead one counts as in flight already */
-			raise_fence(ctrl, qp);
+	if (qp->left_count)
+		lose_queue(qp);
+	if (atomic_fetch_sub(&ctrl->queues_unreported, 1) == 1) {
+		ctrl_is_known(ctrl);
+		if (ctrl->host->fenced)
+			wake_waits(ctrl->host);
 	}
-	if (atomic_fetch_sub(&ctrl->queues_unreported, 1) == 1)
-		rdt_ctrl_wake_host(ctrl);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
+}
+
+/* Does a closed queue of @host still write to the namespace in this slot? */
+static bool is_lost_ns(struct rdt_ctrl_host *host, unsigned int slot)
+{
+	const struct rdt_qpair *qp;
+
+	LIST_FOREACH (qp, &host->lost, host_lost) {
+		host->looks++;
+		if (rdt_slots_has(&qp->left_ns, slot))
+			return true;
+	}
+	return false;
+}
+
+/* @qp is the only one that has changed; it was in flight in the namespaces of @before. */
+static void find_lost_ns(struct rdt_qpair *qp, const struct rdt_slots *before)
+{
+	struct rdt_ctrl_host *host = qp->ctrl->host;
+
+	if (LIST_EMPTY(&host->lost)) {
+		rdt_slots_clear_all(&host->lost_ns);
+		return;
+	}
+	for (unsigned int slot = rdt_slots_next(before, 0); slot < RDT_NS_SLOTS;
+	     slot = rdt_slots_next(before, slot + 1))
+		if (!rdt_slots_has(&qp->left_ns, slot) && !is_lost_ns(host, slot))
+			rdt_slots_clear(&host->lost_ns, slot);
 }
 
 void rdt_fence_queue_check(struct rdt_qpair *qp)
 {
 	struct rdt_ctrl *ctrl = qp->ctrl;
+	unsigned int count = qp->left_count;
+	struct rdt_slots before;
 
-	if (!qp->left_count)
+	if (!count)
 		return;
+	memset(&before, 0, sizeof(before));
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	if (find_writes(qp))
-		rdt_ctrl_wake_host(ctrl);
-	if (!qp->left_count)
+	rdt_slots_copy(&before, &qp->left_ns);
+	find_writes(qp);
+	if (!qp->left_count) {
 		LIST_REMOVE(qp, lost_link);
+		LIST_REMOVE(qp, host_lost);
+	}
+	if (qp->left_count < count)
+		find_lost_ns(qp, &before);
+	if (!qp->left_count)
+		atomic_fetch_sub(&ctrl->host->fences, 1);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
+	rdt_slots_fini(&before);
 }
 
 void rdt_fence_queue_attached(struct rdt_ctrl *ctrl, const struct rdt_reactor *r)
@@ -164,12 +232,6 @@ void rdt_fence_queue_detached(struct rdt_ctrl *ctrl, const struct rdt_reactor *r
 static uint64_t reactors_of(const struct rdt_ctrl *other)
 {
 	return reactor_bit(other->owner) | atomic_load(&other->queue_reactors);
-}
-
-/* One of its reactors has not answered, or its owner has not processed its end yet. */
-static bool may_be_dead(const struct rdt_ctrl *other, const struct rdt_ctrl *ctrl)
-{
-	return atomic_load(&other->ending) || ctrl->reactors_asked & reactors_of(other);
 }
 
 /* @ctrl waits for the answers of @reactors. Under subsys->lock. */
@@ -195,16 +257,19 @@ static void fence_ask_reactors(struct rdt_ctrl *ctrl, uint64_t reactors)
 void rdt_fence_ask(struct rdt_ctrl *ctrl, uint64_t owners)
 {
 	struct rdt_subsys *ss = ctrl->subsys;
+	uint64_t all = UINT64_MAX >> (64 - ss->target->cfg->target.reactors), ask = 0;
 	struct rdt_ctrl *other;
 
 	pthread_mutex_lock(&ss->lock);
-	LIST_FOREACH (other, rdt_subsys_host_ctrls(ss, ctrl), host_link) {
-		if (other == ctrl || atomic_load(&other->over) ||
-		    !rdt_ctrl_same_host(other, ctrl) || !has_left(other))
+	LIST_FOREACH (other, &ctrl->host->ctrls, host_link) {
+		ctrl->host->looks++;
+		if (other == ctrl || atomic_load(&other->over) || !has_left(other))
 			continue;
-		fence_ask_reactors(ctrl, owners ? owners & reactor_bit(other->owner)
-						: reactors_of(other));
+		ask |= owners ? owners & reactor_bit(other->owner) : reactors_of(other);
+		if (ask == (owners ? owners : all))
+			break;
 	}
+	fence_ask_reactors(ctrl, ask);
 	pthread_mutex_unlock(&ss->lock);
 }
 
@@ -215,6 +280,13 @@ void rdt_fence_leave(struct rdt_ctrl *ctrl)
 	ctrl->reactors_asked = 0;
 	ctrl->reactors_looked = 0;
 	set_fence_waits(ctrl, false);
+	set_fenced(ctrl, false);
+	ctrl_is_known(ctrl);
+	if (ctrl->dead)
+		LIST_REMOVE(ctrl, dead_link);
+	ctrl->dead = false;
+	if (LIST_EMPTY(&ctrl->host->dead) || ctrl->host->fenced)
+		wake_waits(ctrl->host);
 }
 
 static unsigned int asked_reactor(const struct rdt_ask *question)
@@ -235,9 +307,7 @@ static void look_at_host(const struct rdt_ctrl *ctrl, struct rdt_ask *question,
 	struct rdt_ctrl *other;
 	struct rdt_qpair *qp;
 
-	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
-		if (!rdt_ctrl_same_host(other, ctrl))
-			continue;
+	LIST_FOREACH (other, &ctrl->host->ctrls, host_link) {
 		other->on[reactor].looked = question->answers;
 		if (!has_left(other))
 			continue;
@@ -325,34 +395,30 @@ int rdt_fence_open(struct rdt_subsys *ss)
 
 /* ---- namespaces that are fenced for a new controller ---- */
 
+/* May another controller of the host, whose end its reactors may not have noticed, have commands in
+ * flight that are in no list yet? Under subsys->lock. */
+static bool may_have_left(const struct rdt_ctrl *ctrl)
+{
+	const struct rdt_ctrl *other;
+
+	if (!ctrl->reactors_asked)
+		return false;
+	LIST_FOREACH (other, &ctrl->host->ctrls, host_link) {
+		ctrl->host->looks++;
+		if (other != ctrl && !other->dead && atomic_load(&other->queues_unreported) &&
+		    ctrl->reactors_asked & reactors_of(other))
+			return true;
+	}
+	return false;
+}
+
 uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl)
 {
-	struct rdt_slots kept;
-	struct rdt_ctrl *other;
-	uint16_t cntlid = 0;
-	bool waits = false;
+	const struct rdt_ctrl *dead = LIST_FIRST(&ctrl->host->dead);
 
-	memset(&kept, 0, sizeof(kept));
-	LIST_FOREACH (other, rdt_subsys_host_ctrls(ctrl->subsys, ctrl), host_link) {
-		bool over = atomic_load(&other->over);
-
-		if (!rdt_ctrl_same_host(other, ctrl))
-			continue;
-		if (other != ctrl && (over || may_be_dead(other, ctrl))) {
-			waits = true;
-			if (over)
-				cntlid = other->cntlid;
-			add_left(other, &kept);
-		} else if (!LIST_EMPTY(&other->lost_queues)) { /* of one that lives */
-			waits = true;
-			add_lost_queues(other, &kept);
-		}
-	}
-	set_fence_waits(ctrl, waits);
-	rdt_slots_copy(&ctrl->fenced_ns, &kept);
-	atomic_store(&ctrl->fenced, rdt_slots_any(&kept));
-	rdt_slots_fini(&kept);
-	return cntlid;
+	set_fenced(ctrl, may_have_left(ctrl));
+	set_fence_waits(ctrl, dead || atomic_load(&ctrl->fenced));
+	return dead ? dead->cntlid : 0;
 }
 
 void rdt_fence_forget_ns(struct rdt_subsys *ss, unsigned int slot)
@@ -363,7 +429,7 @@ void rdt_fence_forget_ns(struct rdt_subsys *ss, unsigned int slot)
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
 		LIST_FOREACH (qp, &ctrl->lost_queues, lost_link)
 			rdt_slots_clear(&qp->left_ns, slot);
-		rdt_slots_clear(&ctrl->fenced_ns, slot);
+		rdt_slots_clear(&ctrl->host->lost_ns, slot);
 	}
 }
 
@@ -373,11 +439,13 @@ void rdt_fence_forget_ns(struct rdt_subsys *ss, unsigned int slot)
  * exclude others. */
 RD_COLD bool rdt_fence_blocks_slow(const struct rdt_req *req)
 {
-	unsigned int slot = req->ns->slot;
+	const struct rdt_ctrl *ctrl = req->qp->ctrl;
 
 	if (req->qp->admin || rdt_resv_group(req->sqe.opcode) == RDT_RESV_FREE)
 		return false;
-	return rdt_slots_has(&req->qp->ctrl->fenced_ns, slot);
+	if (atomic_load(&ctrl->fenced) || atomic_load(&ctrl->host->unknown))
+		return true;
+	return rdt_slots_has(&ctrl->host->lost_ns, req->ns->slot);
 }
 
 static void leave_fence(struct rdt_req *req)

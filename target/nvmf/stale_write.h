@@ -47,6 +47,8 @@ void rdt_fence_queue_check(struct rdt_qpair *qp);
 /* @ctrl is over: from now on its host's commands wait for what it has in flight. Under
  * subsys->lock. */
 void rdt_fence_ctrl_ended(struct rdt_ctrl *ctrl);
+/* @ctrl was told to end, or its owner has processed that; with a reference. */
+void rdt_fence_ctrl_ending(struct rdt_ctrl *ctrl, bool begins);
 
 /* A question to a reactor, for all new controllers of a subsystem; under subsys->lock. */
 struct rdt_ask {
@@ -67,9 +69,9 @@ void rdt_fence_ask(struct rdt_ctrl *ctrl, uint64_t owners);
 void rdt_fence_leave(struct rdt_ctrl *ctrl);
 
 /*
- * Find the dead controllers of @ctrl's host, and fence @ctrl from what these, those of unknown
- * state, and lost queues have in flight, and from nothing else. Returns the CNTLID of a dead one,
- * or 0. Under subsys->lock.
+ * Find a dead controller of @ctrl's host, and fence @ctrl from those whose state is unknown. From
+ * what dead ones and lost queues have in flight, all controllers of the host are fenced as it
+ * happens. Returns the CNTLID of a dead one, or 0. Under subsys->lock.
  */
 uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl);
 
@@ -77,14 +79,20 @@ uint16_t rdt_fence_find_dead(struct rdt_ctrl *ctrl);
  */
 void rdt_fence_forget_ns(struct rdt_subsys *ss, unsigned int slot);
 
+/* May a command of @ctrl have to wait? */
+static inline bool rdt_fence_any(const struct rdt_ctrl *ctrl)
+{
+	return atomic_load_explicit(&ctrl->host->fences, memory_order_relaxed) ||
+	       atomic_load_explicit(&ctrl->fenced, memory_order_relaxed);
+}
+
 bool rdt_fence_blocks_slow(const struct rdt_req *req);
 /* Has @req, a command for a namespace, to wait for commands of before? */
 static inline bool rdt_fence_blocks(const struct rdt_req *req)
 {
 	const struct rdt_ctrl *ctrl = req->qp->ctrl;
 
-	return atomic_load_explicit(&ctrl->fenced, memory_order_relaxed) &&
-	       rdt_fence_blocks_slow(req);
+	return rdt_fence_any(ctrl) && rdt_fence_blocks_slow(req);
 }
 
 void rdt_fence_init(struct rdt_reactor *r);

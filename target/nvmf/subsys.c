@@ -310,27 +310,6 @@ void rdt_subsys_leave(struct rdt_subsys *ss, const char *why)
 	look_left(ss);
 }
 
-static unsigned int host_bucket(const struct rdt_ctrl *ctrl)
-{
-	uint32_t hash = 2166136261u; /* FNV-1a */
-
-	for (unsigned int i = 0; i < sizeof(ctrl->hostid); i++)
-		hash = (hash ^ ctrl->hostid[i]) * 16777619u;
-	for (const char *c = ctrl->hostnqn; *c; c++)
-		hash = (hash ^ (uint8_t)*c) * 16777619u;
-	return hash % RDT_HOST_BUCKETS;
-}
-
-struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
-{
-	return &ss->host_ctrls[host_bucket(ctrl)];
-}
-
-struct rdt_host_ctrls *rdt_subsys_host_waits(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
-{
-	return &ss->host_waits[host_bucket(ctrl)];
-}
-
 /* Apply duplicate_host to controllers of the same host through the same listener. Through another
  * listener a controller is another path, and always allowed. One that has lost its connection is no
  * duplicate: it may stay for as long as storage holds one of its commands. */
@@ -341,10 +320,9 @@ static int check_duplicate_host(struct rdt_subsys *ss, const struct rdt_ctrl *ct
 	/* Hosts without a name may be different hosts. */
 	if (ss->duplicate_host == RDT_DUPLICATE_ALLOW || !ctrl->hostnqn[0])
 		return 0;
-	LIST_FOREACH (other, rdt_subsys_host_ctrls(ss, ctrl), host_link) {
+	LIST_FOREACH (other, &ctrl->host->ctrls, host_link) {
 		if (other == ctrl || !other->proven || other->listener != ctrl->listener ||
-		    atomic_load(&other->lost) || atomic_load(&other->ending) ||
-		    !rdt_ctrl_same_host(other, ctrl))
+		    atomic_load(&other->lost) || atomic_load(&other->ending))
 			continue;
 		if (ss->duplicate_host == RDT_DUPLICATE_REFUSE)
 			return -EEXIST;
@@ -368,15 +346,18 @@ int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	pthread_mutex_lock(&ss->lock);
 	ctrl->proven = !rdt_auth_has_key(ss, ctrl->hostnqn);
 	if (rdt_host_access_allows(ss, ctrl->hostnqn))
-		err = ctrl->proven ? check_proven(ss, ctrl) : 0;
+		err = rdt_ctrl_host_join(ss, ctrl);
+	if (!err && ctrl->proven)
+		err = check_proven(ss, ctrl);
 	if (!err)
 		err = rdt_cntlid_give(&ss->cntlids, ss->cntlid_min, ss->cntlid_max,
 				      &ss->next_cntlid, ctrl, &ctrl->cntlid);
 	if (!err) {
 		rdt_host_access_add_ctrl(ctrl);
 		TAILQ_INSERT_TAIL(&ss->ctrls, ctrl, link);
-		LIST_INSERT_HEAD(rdt_subsys_host_ctrls(ss, ctrl), ctrl, host_link);
 		ss->ctrls_count++;
+	} else {
+		rdt_ctrl_host_leave(ctrl);
 	}
 	pthread_mutex_unlock(&ss->lock);
 	return err;
@@ -400,8 +381,8 @@ int rdt_subsys_ctrl_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 void rdt_subsys_remove_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
 	rdt_fence_leave(ctrl);
+	rdt_ctrl_host_leave(ctrl);
 	TAILQ_REMOVE(&ss->ctrls, ctrl, link);
-	LIST_REMOVE(ctrl, host_link);
 	rdt_cntlid_free(&ss->cntlids, ctrl->cntlid);
 	ss->ctrls_count--;
 	if (!ss->ctrls_count && atomic_load(&ss->state) == RDT_SUBSYS_LEAVING)

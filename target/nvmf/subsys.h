@@ -90,16 +90,15 @@ struct rdt_subsys {
 	/* storage of a namespace has failed at some time: rdt_health_warning() */
 	atomic_bool faulty;
 
-	/* Guards ctrls, host_ctrls, asking, asks, cntlids, next_cntlid, namespaces (changed by the
+	/* Guards ctrls, ctrl_hosts, asking, asks, cntlids, next_cntlid, namespaces (changed by the
 	 * main thread only), the stale-write fence, and the release of the last reference to a
 	 * controller. */
 	pthread_mutex_t lock;
 	/* sorted by NSID, including those that leave */
 	TAILQ_HEAD(rdt_ns_list, rdt_ns) namespaces;
 	TAILQ_HEAD(, rdt_ctrl) ctrls;
-	LIST_HEAD(rdt_host_ctrls, rdt_ctrl) host_ctrls[RDT_HOST_BUCKETS]; /* hashed by host */
-	/* those of them whose ctrl->fence_waits is set */
-	struct rdt_host_ctrls host_waits[RDT_HOST_BUCKETS];
+	/* the hosts of @ctrls, hashed */
+	LIST_HEAD(rdt_ctrl_host_bucket, rdt_ctrl_host) ctrl_hosts[RDT_HOST_BUCKETS];
 	/* new controllers whose ctrl->reactors_asked is not 0: stale_write.h */
 	LIST_HEAD(, rdt_ctrl) asking;
 	struct rdt_ask *asks; /* [reactors]: questions to reactors, see stale_write.h */
@@ -171,17 +170,11 @@ int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, stru
 struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn);
 /* Register @ctrl and assign a controller ID. -EACCES: the host is not allowed; -EEXIST: the host
  * already has a controller and may not have two; -EBUSY: no ID is free; -EPERM: its Host Identifier
- * belongs to another host. */
+ * belongs to another host; -ENOMEM. */
 int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);
 /* The host of @ctrl has proven itself: applies duplicate_host, once. Returns 0, -EEXIST as
  * rdt_subsys_add_ctrl(), or as rdt_host_id_claim(). */
 int rdt_subsys_ctrl_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);
-/* The list with all controllers of the host of @ctrl, and those of a few other hosts. Under
- * @lock. */
-struct rdt_host_ctrls *rdt_subsys_host_ctrls(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
-/* Likewise of those that wait for dead ones, so that the end of a controller does not cost more
- * with each further controller of its host. */
-struct rdt_host_ctrls *rdt_subsys_host_waits(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
 void rdt_subsys_remove_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl); /* under @lock */
 /* Bring the range of controller IDs and the rules for identifiers of hosts from configuration @now
  * to

@@ -272,7 +272,7 @@ static void queue_is_lost_alone(void)
 		CU_ASSERT_EQUAL(d->held_count, 1);
 		old_write_ends(p.env, d, io);
 		CU_ASSERT_TRUE(LIST_EMPTY(&p.admin->qp.ctrl->lost_queues));
-		CU_ASSERT_FALSE(atomic_load(&io->qp.ctrl->fenced));
+		CU_ASSERT_FALSE(rdt_fence_any(io->qp.ctrl));
 	}
 }
 
@@ -355,19 +355,19 @@ static void several_queues_are_lost(void)
 	t_conn_cut(p.io);
 	t_conn_cut(lost);
 	t_turn(p.env);
-	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->fenced_ns));
+	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->host->lost_ns));
 	t_disk_finish(d, 0, 0);
 	t_turn(p.env);
-	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->fenced_ns));
+	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->host->lost_ns));
 	rdt_slots_set(&LIST_FIRST(&p.admin->qp.ctrl->lost_queues)->left_ns, slot);
-	rdt_slots_set(&ctrl->fenced_ns, slot);
+	rdt_slots_set(&ctrl->host->lost_ns, slot);
 	rdt_control_ns_remove(gone, NULL, NULL);
 	t_turn(p.env);
-	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->fenced_ns, slot));
+	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->host->lost_ns, slot));
 	CU_ASSERT_FALSE(rdt_slots_has(&LIST_FIRST(&p.admin->qp.ctrl->lost_queues)->left_ns, slot));
 	d->hold = false;
 	t_turn(p.env);
-	CU_ASSERT_FALSE(atomic_load(&ctrl->fenced));
+	CU_ASSERT_FALSE(rdt_fence_any(ctrl));
 }
 
 static void ask_again(struct t_conn *c)
@@ -539,7 +539,7 @@ static void other_reactors_do_not_matter(void)
 	CU_ASSERT_TRUE(rdt_ctrl_distrust(ctrl, 1u << 0));
 	CU_ASSERT_EQUAL(ctrl->reactors_asked, 1u << 0);
 	t_turn(p.env);
-	CU_ASSERT_FALSE(atomic_load(&ctrl->fenced));
+	CU_ASSERT_FALSE(rdt_fence_any(ctrl));
 }
 
 /* The controller that asked is lost before the reactor answers: the next one asks for itself. */

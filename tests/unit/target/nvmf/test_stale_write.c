@@ -4,6 +4,8 @@
 
 #include "t_stale.h"
 
+#define T_MANY 24u
+
 /* A write that its host lost with the connection must not be executed after the host's later
  * writes. */
 static void comes_back_to_its_writes(void)
@@ -273,12 +275,12 @@ static void the_fence_is_asked_again_behind_a_limit(void)
 	t_answer(b.p.io);
 	CU_ASSERT_EQUAL(r->limited, 1);
 	CU_ASSERT_TRUE(TAILQ_EMPTY(&r->behind_fence));
-	rdt_slots_set(&ctrl->fenced_ns, ns->slot);
+	rdt_slots_set(&ctrl->host->lost_ns, ns->slot);
 	t_advance(b.p.env, 2 * RD_NSEC_PER_SEC);
 	CU_ASSERT_EQUAL(t_answers(b.p.io), 0);
 	CU_ASSERT_EQUAL(r->limited, 1);
 	CU_ASSERT_FALSE(TAILQ_EMPTY(&r->behind_fence));
-	rdt_slots_clear(&ctrl->fenced_ns, ns->slot);
+	rdt_slots_clear(&ctrl->host->lost_ns, ns->slot);
 	t_advance(b.p.env, 100 * RD_NSEC_PER_MSEC);
 	CU_ASSERT_EQUAL(t_answer_status(b.p.io), 0);
 	CU_ASSERT_EQUAL(r->limited, 0);
@@ -292,13 +294,13 @@ static void removed_with_its_commands(void)
 	struct rdt_ns *gone = t_ns_of(b.p.env->t->subsys[0], 5);
 	unsigned int slot = gone->slot;
 
-	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->fenced_ns, slot));
-	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->fenced_ns));
-	rdt_slots_set(&ctrl->fenced_ns, slot);
+	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->host->lost_ns, slot));
+	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->host->lost_ns));
+	rdt_slots_set(&ctrl->host->lost_ns, slot);
 	rdt_control_ns_remove(gone, NULL, NULL);
 	t_turn(b.p.env);
-	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->fenced_ns, slot));
-	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->fenced_ns));
+	CU_ASSERT_FALSE(rdt_slots_has(&ctrl->host->lost_ns, slot));
+	CU_ASSERT_TRUE(rdt_slots_any(&ctrl->host->lost_ns));
 }
 
 /* Commands for which a reset waited are not waited for again. */
@@ -341,7 +343,7 @@ static void they_go_on_over_several_turns(void)
 {
 	struct back b T_ENDS(back_free) = back_new();
 	struct rdt_target *t = b.p.env->t;
-	struct rdt_slots *fenced = &b.p.admin->qp.ctrl->fenced_ns;
+	struct rdt_slots *fenced = &b.p.admin->qp.ctrl->host->lost_ns;
 	const struct rdt_reactor *r = &t->reactors[1];
 	unsigned int slot = t_ns_of(t->subsys[0], 5)->slot, most = 0;
 	struct t_conn *more[3];
@@ -402,6 +404,46 @@ static void one_ends_the_next(void)
 	CU_ASSERT_EQUAL(t_answers(other), 1);
 }
 
+/* Look at how many controllers and queues the fence looks when @count controllers of one host end
+ * together, each with a queue that has a write in flight, and when these writes end. */
+static uint64_t looks_of_many(unsigned int count)
+{
+	T_PAIR(p);
+	struct rdt_ctrl_host *host = p.admin->qp.ctrl->host;
+	struct t_conn *admin[T_MANY], *io[T_MANY];
+	struct t_disk *d = &p.env->disk[0];
+	uint64_t before;
+
+	d->hold = true;
+	for (unsigned int i = 0; i < count; i++) {
+		admin[i] = t_comes_back(p.env, 0, 0x11);
+		io[i] = t_conn_new(p.env, 0, 1, 4);
+		CU_ASSERT_EQUAL(t_connect(io[i], admin[i]->qp.ctrl->cntlid),
+				admin[i]->qp.ctrl->cntlid);
+		t_send_zeroes(io[i], 1, 0);
+	}
+	t_turn(p.env);
+	CU_ASSERT_EQUAL_FATAL(d->held_count, count);
+	before = host->looks;
+	for (unsigned int i = 0; i < count; i++) {
+		t_conn_cut(io[i]);
+		t_conn_cut(admin[i]);
+	}
+	t_turn(p.env);
+	CU_ASSERT_TRUE(rdt_fence_any(p.admin->qp.ctrl));
+	d->hold = false;
+	t_turn(p.env);
+	CU_ASSERT_FALSE(rdt_fence_any(p.admin->qp.ctrl));
+	CU_ASSERT_TRUE(LIST_EMPTY(&host->dead));
+	return host->looks - before;
+}
+
+static void many_end_together(void)
+{
+	CU_ASSERT(looks_of_many(T_MANY / 2) <= T_MANY / 2);
+	CU_ASSERT(looks_of_many(T_MANY) <= T_MANY);
+}
+
 const struct t_case t_stale_write_cases[] = {
 	{"a host that comes back waits for what it left in flight", comes_back_to_its_writes},
 	{"a disk that hangs keeps its host from one namespace only", the_others_work},
@@ -415,5 +457,6 @@ const struct t_case t_stale_write_cases[] = {
 	{"who waited is lost as well", fenced_behind_a_fenced},
 	{"commands go on over several turns", they_go_on_over_several_turns},
 	{"a command that goes on ends those behind it", one_ends_the_next},
+	{"many controllers of a host end in linear time", many_end_together},
 	{NULL, NULL},
 };

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The controllers of one host (host NQN and Host Identifier) in a subsystem, and what the
+ * stale-write fence knows of the host as a whole: the end of a controller costs the same however
+ * many others its host has. Everything under subsys->lock, except where noted.
+ */
+#ifndef RDT_CTRL_HOST_H
+#define RDT_CTRL_HOST_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "nvmf/text.h"
+#include "slots.h"
+
+struct rdt_ctrl;
+struct rdt_qpair;
+struct rdt_subsys;
+
+LIST_HEAD(rdt_host_ctrls, rdt_ctrl);
+
+struct rdt_ctrl_host {
+	LIST_ENTRY(rdt_ctrl_host) link; /* subsys->ctrl_hosts */
+	struct rdt_host_ctrls ctrls;    /* freed with the last one */
+	struct rdt_host_ctrls dead;     /* those that are over, until they are freed */
+	struct rdt_host_ctrls waits;    /* those whose ctrl->fence_waits is set */
+	unsigned int fenced;            /* those whose ctrl->fenced is set */
+	uint64_t looks; /* controllers and queues that the fence has looked at, each time */
+	/* Closed queues of any of them that have writes in flight, and all namespaces of these. The
+	 * namespaces are read without the lock. */
+	LIST_HEAD(, rdt_qpair) lost;
+	struct rdt_slots lost_ns;
+	/* Controllers that end and have queues which have not reported: they count as in flight
+	 * everywhere. Any thread, without the lock. */
+	atomic_uint unknown;
+	/* @unknown, and the queues of @lost. 0: no command of the host waits for these. Likewise.
+	 */
+	atomic_uint fences;
+	uint8_t hostid[16];
+	char hostnqn[NVMF_NQN_MAX + 1];
+};
+
+int rdt_ctrl_host_join(struct rdt_subsys *ss, struct rdt_ctrl *ctrl); /* 0 or -ENOMEM */
+void rdt_ctrl_host_leave(struct rdt_ctrl *ctrl); /* also one that has not joined */
+
+#endif /* RDT_CTRL_HOST_H */
