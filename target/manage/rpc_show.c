@@ -189,12 +189,23 @@ void rdt_show_identity(json_t *o, const struct rdt_ns_identity *identity)
 		json_object_set_new(o, "nguid", json_string(identity->nguid));
 }
 
+/* Which of the hosts that may connect have a key. */
+static const char *with_keys(const struct rdt_subsys_config *cfg)
+{
+	if (cfg->authentication == RDT_AUTH_REQUIRED)
+		return "all";
+	if (!cfg->host_auth_count)
+		return "none";
+	return cfg->host_auth_count < cfg->hosts_count ? "some" : "all";
+}
+
 struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 {
 	const struct rdt_bdev *base = ns->bdev ? rdt_bdev_base(ns->bdev) : NULL;
 	uint64_t now = rd_loop_now(ns->subsys->target->loop);
 	struct rdt_ns_shown shown = {
 		.nqn = ns->subsys->nqn,
+		.auth = with_keys(ns->subsys->now),
 		.cfg = ns->cfg,
 		.cfg_of = ns->cfg_of,
 		.nsid = ns->nsid,
@@ -262,13 +273,13 @@ static void add_fault(json_t *o, const struct rdt_noticed *fault)
 json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 {
 	json_t *o = json_pack(
-		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:b, s:b, s:o}", "nqn", ns->nqn,
-		"nsid", (int)ns->nsid, "state", rdt_ns_state_name(ns->state), "backend",
+		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:b, s:b, s:s, s:o}", "nqn",
+		ns->nqn, "nsid", (int)ns->nsid, "state", rdt_ns_state_name(ns->state), "backend",
 		rdt_config_backend_name(ns->cfg->backend), "block_size", 1 << ns->lbads, "blocks",
 		(json_int_t)ns->blocks, "size", (json_int_t)(ns->blocks << ns->lbads), "read_only",
 		ns->read_only, "write_protected", ns->write_protected, "ana_group",
 		(int)ns->ana_group, "standby", ns->standby, "stalled", ns->stalled_seconds >= 0,
-		"qos", rdt_show_limits(ns->limits));
+		"auth", ns->auth, "qos", rdt_show_limits(ns->limits));
 
 	rdt_show_identity(o, &ns->identity);
 	if (o && ns->stalled_seconds >= 0)
@@ -396,16 +407,6 @@ static const char *admitted(const struct rdt_subsys *ss)
 	if (ss->now->hosts_unset)
 		return "unset";
 	return ss->hosts.any ? "any" : ss->hosts.count ? "listed" : "none";
-}
-
-/* Which of the hosts that may connect have a key. */
-static const char *with_keys(const struct rdt_subsys_config *cfg)
-{
-	if (cfg->authentication == RDT_AUTH_REQUIRED)
-		return "all";
-	if (!cfg->host_auth_count)
-		return "none";
-	return cfg->host_auth_count < cfg->hosts_count ? "some" : "all";
 }
 
 static json_t *subsys_json(struct rdt_subsys *ss)

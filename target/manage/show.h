@@ -24,7 +24,8 @@ struct rdt_target;
 /* What is shown of a namespace. A copy: any thread may read it while @cfg_of is referenced, which
  * only the main thread does. */
 struct rdt_ns_shown {
-	const char *nqn; /* of its subsystem, which lives as long as the target */
+	const char *nqn;  /* of its subsystem, which lives as long as the target */
+	const char *auth; /* of its subsystem; a literal */
 	const struct rdt_ns_config *cfg;
 	struct rdt_config *cfg_of; /* no reference yet: rdt_config_get() */
 	uint32_t nsid;

@@ -53,11 +53,11 @@ def what_is_served_is_shown_in_columns(t):
         t.match(f'(?m)^{line}$', status)
     res = rdctl(t, path, 'ns')
     t.eq(titles(res), ['SUBNQN', 'NSID', 'STATE', 'BACKEND', 'SIZE', 'BLOCK', 'ANA-GROUP', 'READ-ONLY', 'STANDBY', 'STALLED',
-                       'FAULT', 'QOS', 'UUID', 'UUID-FROM', 'PATH'])
+                       'FAULT', 'AUTH', 'QOS', 'UUID', 'UUID-FROM', 'PATH'])
     got = rows(res)
-    uuids = [row.pop(13) for row in got]
-    t.eq(got, [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', '-', '-', '-', 'derived', '-'],
-               [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', '-', '-', '-', 'derived', '-']])
+    uuids = [row.pop(14) for row in got]
+    t.eq(got, [[NQN, '1', 'live', 'memory', '8.0', 'MiB', '512', '1', 'no', 'no', '-', '-', 'none', '-', 'derived', '-'],
+               [NQN, '2', 'live', 'memory', '8.0', 'MiB', '512', '5', 'no', 'no', '-', '-', 'none', '-', 'derived', '-']])
     t.ok(len(set(uuids)) == 2 and all(len(text) == 36 for text in uuids), f'UUIDs {uuids}')
     t.eq(rows(rdctl(t, path, 'ns', NQN)), rows(res), 'namespaces of the subsystem')
     t.eq(rows(rdctl(t, path, 'subsystems')), [[NQN, '2', '0', 'any', 'none', '0', '-']])

@@ -159,6 +159,7 @@ static int run_ns(const struct rdctl *ctl, const struct rdctl_arguments *args)
 		{"STANDBY", "standby", RDCTL_TEXT},
 		{"STALLED", "stalled_seconds", RDCTL_TIME},
 		{"FAULT", "fault", RDCTL_TEXT},
+		{"AUTH", "auth", RDCTL_TEXT},
 		{"QOS", "qos", RDCTL_TEXT},
 		{"UUID", "uuid", RDCTL_TEXT},
 		{"UUID-FROM", "uuid_from", RDCTL_TEXT},
