@@ -166,6 +166,18 @@ void rd_buddy_free(struct rd_buddy *b, void *ptr, size_t len)
 	push_block(b, idx, order);
 }
 
+bool rd_buddy_keeps_max(const struct rd_buddy *b, size_t len)
+{
+	uint32_t largest = b->heads[b->max_order];
+
+	if (largest == NONE)
+		return false;
+	for (unsigned int order = order_for(b, len); order < b->max_order; order++)
+		if (b->heads[order] != NONE)
+			return true;
+	return b->links[largest].next != NONE;
+}
+
 bool rd_buddy_owns(const struct rd_buddy *b, const void *ptr)
 {
 	const char *p = ptr;

@@ -34,6 +34,8 @@ void rd_buddy_free(struct rd_buddy *buddy, void *ptr, size_t len);
 
 /* The bytes that an allocation of @len bytes (1 to @max) takes. */
 size_t rd_buddy_block(const struct rd_buddy *buddy, size_t len);
+/* Would one of the largest blocks be free after an allocation of @len bytes? */
+bool rd_buddy_keeps_max(const struct rd_buddy *buddy, size_t len);
 bool rd_buddy_owns(const struct rd_buddy *buddy, const void *ptr);
 size_t rd_buddy_free_bytes(const struct rd_buddy *buddy);
 size_t rd_buddy_total_bytes(const struct rd_buddy *buddy);

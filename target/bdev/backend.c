@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "util/cold.h"
+#include "util/map.h"
 #include "backend_types.h"
 #include "layer.h"
 #include "module.h"
@@ -44,6 +45,32 @@ static int open_backend(struct rdt_modules *modules, const struct rdt_ns_config 
 	return rc ? rc : module->open(module->ctx, cfg, log, out, err, err_size);
 }
 
+/* A URI names an export of a server: SCHEME://SERVER/EXPORT?OPTIONS, and the options may have a
+ * socket in place of the server. */
+static uint64_t device_of_uri(const char *uri)
+{
+	const char *server = strstr(uri, "://"), *options = strchr(uri, '?');
+	size_t len = server ? strcspn(server + 3, "/?") : 0;
+	char text[512];
+
+	if (!server)
+		return rd_map_hash(uri);
+	snprintf(text, sizeof(text), "%.*s%s", (int)len, server + 3, options ? options : "");
+	return rd_map_hash(text);
+}
+
+/* See bdev->device. What a layer delays may hang, on its own. */
+static uint64_t device_of(const struct rdt_ns_config *cfg, const struct rdt_bdev *base)
+{
+	if (base->path_id.known)
+		return base->path_id.dev;
+	if (cfg->backend == RDT_BACKEND_NBD && cfg->uri)
+		return device_of_uri(cfg->uri);
+	if (cfg->backend == RDT_BACKEND_RBD && cfg->rbd && cfg->rbd->of)
+		return rd_map_hash(cfg->rbd->of->name);
+	return cfg->layers_count ? (uintptr_t)base : 0;
+}
+
 int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, struct rd_log *log,
 		  struct rdt_bdev **out, char *err, size_t err_size)
 {
@@ -53,6 +80,7 @@ int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, 
 	rc = open_backend(modules, cfg, log, out, err, err_size);
 	if (rc)
 		return rc;
+	(*out)->device = device_of(cfg, *out);
 	rc = rdt_layers_open(cfg, out);
 	if (rc) {
 		snprintf(err, err_size, "layers: out of memory");

@@ -225,8 +225,9 @@ void rdt_io_scratch(struct rdt_req *req, void *buf)
 void rdt_io_put_scratch(struct rdt_req *req)
 {
 	if (req->work.scratch)
-		rdt_pool_put(&req->qp->reactor->pools[RDT_POOL_SCRATCH], NULL, req->work.scratch,
-			     RDT_SCRATCH_PIECE, false);
+		rdt_pool_put(&req->qp->reactor->pools[RDT_POOL_SCRATCH],
+			     rdt_pool_scratch_payer(req), req->work.scratch, RDT_SCRATCH_PIECE,
+			     false);
 	req->work.scratch = NULL;
 }
 

@@ -55,6 +55,7 @@ enum rdt_ns_state {
 struct rdt_ns_channel {
 	struct rdt_ns *ns; /* NULL: not open here */
 	struct rdt_chan *chan;
+	struct rdt_pool_device *device;   /* whose share its data buffers are; NULL: none */
 	struct rdt_counters *counters;    /* of its subsystem */
 	const struct rdt_resv_snap *resv; /* snapshot of the reservation, or NULL */
 	uint32_t inflight;                /* requests whose req->ns is @ns */

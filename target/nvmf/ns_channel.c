@@ -15,6 +15,7 @@
 #include "host_access.h"
 #include "io_stats.h"
 #include "ns.h"
+#include "pool_device.h"
 #include "reactor.h"
 #include "request.h"
 #include "resv.h"
@@ -122,10 +123,16 @@ int rdt_ns_channel_open(struct rdt_reactor *r, struct rdt_ns *ns)
 	struct rdt_ns_channel *channel = rdt_ns_channel_of(r, ns);
 	int err = grow_ns_order(r);
 
+	uint64_t device = rdt_bdev_base(ns->bdev)->device;
+
 	assert(!channel->ns);
+	if (!err && device)
+		err = rdt_pool_device_get(r, device, &channel->device);
 	if (!err)
 		err = rdt_chan_open(ns->bdev, r->engines, &channel->chan);
 	if (err) {
+		rdt_pool_device_put(channel->device);
+		channel->device = NULL;
 		rd_err(r->log, RD_LOG_TARGET, "%s namespace %u on reactor %u: %s", ns->subsys->nqn,
 		       ns->nsid, r->index, strerror(-err));
 		return err;
@@ -177,8 +184,10 @@ void rdt_ns_channel_close(struct rdt_reactor *r, struct rdt_ns *ns)
 	rdt_ns_channel_hide(r, ns);
 	rdt_stall_forget(r, channel);
 	rdt_chan_close(&channel->chan);
+	rdt_pool_device_put(channel->device);
 	TAILQ_REMOVE(&r->channels, channel, link);
 	r->channels_count--;
+	rdt_pools_revisit(r);
 	memset(channel, 0, sizeof(*channel));
 }
 

@@ -17,6 +17,11 @@
  *
  * Of the free buffers, a host that is not in doubt uses at most three times as much as it leaves to
  * all others. Waiting hosts are served in turn, the requests of a host in order.
+ *
+ * A device that does not answer keeps the buffers of its commands. So all this is counted for each
+ * host and device, and a device that is not alone has a share as well: device_may_have(). Accounts
+ * whose next request is beyond it are confined: they wait in a list of the device, in turn, and are
+ * examined again when buffers were returned.
  */
 #include "pool.h"
 
@@ -30,7 +35,9 @@
 #include "util/loop.h"
 #include "io.h"
 #include "io_stats.h"
+#include "ns.h"
 #include "peers.h"
+#include "pool_device.h"
 #include "qpair.h"
 #include "reactor.h"
 #include "request.h"
@@ -60,6 +67,47 @@ static bool is_trusted(const struct rdt_account *acc, size_t size)
 static size_t half_of(const struct rdt_pool *pool)
 {
 	return rd_buddy_total_bytes(pool->buddy) / 2;
+}
+
+/* Are there namespaces which the device of @use must not hold up? */
+static bool is_contested(const struct rdt_device_use *use)
+{
+	const struct rdt_pool_device *d = use->device;
+
+	return d->channels < d->reactor->channels_count;
+}
+
+/*
+ * Is a block of @size beyond @more within the share of a device? It uses at most three times as
+ * much as it leaves, and leaves one of the largest blocks, however fragmented the rest is. A device
+ * that uses nothing gets a block as soon as one is free.
+ */
+static bool device_may_have(const struct rdt_pool *pool, const struct rdt_device_use *use,
+			    size_t more, size_t size)
+{
+	size_t left, all;
+
+	if (!use || !(use->used + more) || !is_contested(use))
+		return true;
+	left = rd_buddy_free_bytes(pool->buddy);
+	all = more + size;
+	return all <= left && use->used + all <= SHARE * (left - all) &&
+	       rd_buddy_keeps_max(pool->buddy, size);
+}
+
+/* The same for accounts in doubt, of the half that these may use; @all: with the block. */
+static RD_COLD bool device_may_have_in_doubt(const struct rdt_pool *pool,
+					     const struct rdt_account *acc, size_t more, size_t all)
+{
+	const struct rdt_device_use *use = acc->device;
+	size_t most = half_of(pool) / 4 * 3;
+
+	if (!use || !use->in_doubt || !is_contested(use))
+		return true;
+	if (!acc->used && more <= pool->unit)
+		return all <= half_of(pool) &&
+		       use->in_doubt + more <= SHARE * (half_of(pool) - all);
+	return all <= most && use->in_doubt + more <= most - all;
 }
 
 /* Reduces the debt of the accounts in doubt by the bytes of the turns since the last call. */
@@ -113,6 +161,8 @@ static RD_COLD bool may_have_in_doubt(struct rdt_pool *pool, const struct rdt_ac
 	size_t more = acc->doubt ? size : acc->used + size;
 	size_t all = pool->in_doubt + more, most = half_of(pool) / 4 * 3;
 
+	if (!device_may_have_in_doubt(pool, acc, more, all))
+		return false;
 	if (is_first_block(pool, acc, size))
 		return all <= half_of(pool);
 	if (!may_have_as_new(pool, acc, size)) {
@@ -133,7 +183,9 @@ static bool may_have(struct rdt_pool *pool, const struct rdt_account *acc, size_
 {
 	size_t left;
 
-	if (acc == &pool->common)
+	if (!device_may_have(pool, acc->device, 0, size))
+		return false;
+	if (acc->common)
 		return true;
 	if (!is_trusted(acc, size))
 		return may_have_in_doubt(pool, acc, size);
@@ -143,7 +195,7 @@ static bool may_have(struct rdt_pool *pool, const struct rdt_account *acc, size_
 	return size <= left && acc->used + size <= SHARE * (left - size);
 }
 
-static enum rdt_turn turn_of(const struct rdt_pool *pool, const struct rdt_account *acc)
+static enum rdt_turn host_turn_of(const struct rdt_pool *pool, const struct rdt_account *acc)
 {
 	size_t size = block_size_of(pool, TAILQ_FIRST(&acc->waiting));
 
@@ -154,12 +206,50 @@ static enum rdt_turn turn_of(const struct rdt_pool *pool, const struct rdt_accou
 	return is_new(acc) ? RDT_TURN_NEW : RDT_TURN_DOUBT;
 }
 
+/* Do others wait for the same device? It has to wait behind them. */
+static bool others_confined(const struct rdt_account *acc)
+{
+	return acc->device && !TAILQ_EMPTY(&acc->device->confined);
+}
+
+static enum rdt_turn turn_of(const struct rdt_pool *pool, const struct rdt_account *acc)
+{
+	const struct rdt_device_use *use = acc->device;
+
+	if (others_confined(acc) ||
+	    !device_may_have(pool, use, 0, block_size_of(pool, TAILQ_FIRST(&acc->waiting))))
+		return RDT_TURN_CONFINED;
+	return host_turn_of(pool, acc);
+}
+
+static void enqueue_account(struct rdt_pool *pool, struct rdt_account *acc, enum rdt_turn turn)
+{
+	acc->turn = (uint8_t)turn;
+	if (turn != RDT_TURN_CONFINED) {
+		TAILQ_INSERT_TAIL(&pool->turns[turn], acc, link);
+		return;
+	}
+	if (TAILQ_EMPTY(&acc->device->confined))
+		TAILQ_INSERT_TAIL(&pool->confined, acc->device, link);
+	TAILQ_INSERT_TAIL(&acc->device->confined, acc, link);
+}
+
+static void dequeue_account(struct rdt_pool *pool, struct rdt_account *acc)
+{
+	if (acc->turn != RDT_TURN_CONFINED) {
+		TAILQ_REMOVE(&pool->turns[acc->turn], acc, link);
+		return;
+	}
+	TAILQ_REMOVE(&acc->device->confined, acc, link);
+	if (TAILQ_EMPTY(&acc->device->confined))
+		TAILQ_REMOVE(&pool->confined, acc->device, link);
+}
+
 /* A request waits, and the account had its turn, or the result of turn_of() has changed. */
 static void requeue_account(struct rdt_pool *pool, struct rdt_account *acc)
 {
-	TAILQ_REMOVE(&pool->turns[acc->turn], acc, link);
-	acc->turn = (uint8_t)turn_of(pool, acc);
-	TAILQ_INSERT_TAIL(&pool->turns[acc->turn], acc, link);
+	dequeue_account(pool, acc);
+	enqueue_account(pool, acc, turn_of(pool, acc));
 }
 
 static RD_COLD void set_doubt(struct rdt_pool *pool, struct rdt_account *acc, bool doubt)
@@ -170,6 +260,8 @@ static RD_COLD void set_doubt(struct rdt_pool *pool, struct rdt_account *acc, bo
 	pool->changes++;
 	pool->in_doubt += sign * acc->used;
 	*acc->in_doubt += sign * acc->used;
+	if (acc->device)
+		acc->device->in_doubt += sign * acc->used;
 	if (!TAILQ_EMPTY(&acc->waiting))
 		requeue_account(pool, acc);
 }
@@ -183,7 +275,11 @@ static void *pool_take(struct rdt_pool *pool, struct rdt_account *acc, size_t si
 	if (acc->used + size > acc->moved && !acc->doubt)
 		set_doubt(pool, acc, true);
 	acc->used += size;
+	if (acc->device)
+		acc->device->used += size;
 	if (acc->doubt) {
+		if (acc->device)
+			acc->device->in_doubt += size;
 		pool->in_doubt += size;
 		*acc->in_doubt += size;
 		pay(pool);
@@ -192,9 +288,25 @@ static void *pool_take(struct rdt_pool *pool, struct rdt_account *acc, size_t si
 	return buf;
 }
 
-static struct rdt_account *account_of(struct rdt_pool *pool, const struct rdt_req *req)
+struct rdt_account *rdt_pool_scratch_payer(const struct rdt_req *req)
 {
-	return is_shared(pool) ? &pool->common : req->payer;
+	struct rdt_pool_device *device = req->channel->device;
+
+	return device ? &device->scratch : &req->qp->reactor->pools[RDT_POOL_SCRATCH].common;
+}
+
+static struct rdt_account *payer_of(struct rdt_pool *pool, const struct rdt_req *req)
+{
+	if (is_shared(pool))
+		return &pool->common;
+	if (req->ns && req->channel->device)
+		return rdt_pool_device_account(req->channel->device, req->qp->share, pool->index);
+	return &req->qp->share->accounts[pool->index];
+}
+
+static struct rdt_account *account_of(const struct rdt_pool *pool, const struct rdt_req *req)
+{
+	return pool->piece ? rdt_pool_scratch_payer(req) : req->payer;
 }
 
 static void leave_queue(struct rdt_pool *pool, struct rdt_req *req)
@@ -204,7 +316,7 @@ static void leave_queue(struct rdt_pool *pool, struct rdt_req *req)
 	TAILQ_REMOVE(&acc->waiting, req, link);
 	pool->waiting--;
 	if (TAILQ_EMPTY(&acc->waiting))
-		TAILQ_REMOVE(&pool->turns[acc->turn], acc, link);
+		dequeue_account(pool, acc);
 }
 
 /* Serve the first request of @acc. Returns whether it got a buffer. */
@@ -220,7 +332,7 @@ static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 	}
 	/* Small requests must not starve a large one: an entitled account that finds no free block
 	 * is served next. Not for accounts in doubt, which would then delay all others. */
-	pool->tight = acc == &pool->common || is_trusted(acc, size);
+	pool->tight = acc->common || is_trusted(acc, size);
 	buf = pool_take(pool, acc, size);
 	if (!buf) {
 		pool->no_block = true;
@@ -286,11 +398,54 @@ static void serve_in_doubt(struct rdt_pool *pool, enum rdt_turn turn)
 	}
 }
 
+/* Accounts that are within the share of their device now have their turn among all others. */
+static void release_confined(struct rdt_pool *pool, struct rdt_device_use *use)
+{
+	struct rdt_account *acc;
+	size_t more = 0;
+
+	while ((acc = TAILQ_FIRST(&use->confined))) {
+		size_t size = block_size_of(pool, TAILQ_FIRST(&acc->waiting));
+
+		if (!device_may_have(pool, use, more, size))
+			return;
+		more += size;
+		dequeue_account(pool, acc);
+		acc->passed_at = acc->refused_at = 0;
+		enqueue_account(pool, acc, host_turn_of(pool, acc));
+		pool->changes++;
+		pool->returns += acc->turn == RDT_TURN_GOOD;
+	}
+}
+
+/* As serve_good(), for devices. */
+static void serve_confined(struct rdt_pool *pool)
+{
+	struct rdt_device_use *use, *next;
+	uint64_t returns = pool->returns;
+	unsigned int i = 0;
+
+	for (use = TAILQ_FIRST(&pool->confined); use && use->seen_at != returns; use = next) {
+		next = TAILQ_NEXT(use, link);
+		if (i++ == ROUND) {
+			rd_defer(pool->reactor->loop, &pool->serve_rest, RD_DEFER_NEXT);
+			return;
+		}
+		use->seen_at = returns;
+		release_confined(pool, use);
+		if (TAILQ_EMPTY(&use->confined) || !next)
+			continue;
+		TAILQ_REMOVE(&pool->confined, use, link);
+		TAILQ_INSERT_TAIL(&pool->confined, use, link);
+	}
+}
+
 static void serve_all(struct rdt_pool *pool)
 {
 	pool->changes += pool->tight; /* so they were not examined */
 	pool->returns += pool->tight;
 	pool->tight = false;
+	serve_confined(pool);
 	serve_good(pool);
 	if (!pool->tight)
 		serve_in_doubt(pool, RDT_TURN_FIRST);
@@ -318,6 +473,13 @@ static void pool_serve_rest(struct rd_defer *defer)
 		pace(pool);
 }
 
+void rdt_account_init_common(struct rdt_account *acc)
+{
+	TAILQ_INIT(&acc->waiting);
+	acc->common = true;
+	acc->moved = SIZE_MAX / 2; /* never in doubt */
+}
+
 int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt_pool_opts *opts)
 {
 	pool->reactor = r;
@@ -326,8 +488,8 @@ int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt
 	pool->piece = opts->piece;
 	for (unsigned int i = 0; i < RDT_TURNS; i++)
 		TAILQ_INIT(&pool->turns[i]);
-	TAILQ_INIT(&pool->common.waiting);
-	pool->common.moved = SIZE_MAX / 2; /* never in doubt */
+	TAILQ_INIT(&pool->confined);
+	rdt_account_init_common(&pool->common);
 	pool->changes = pool->returns = 1;
 	pool->serve.fn = pool_serve;
 	pool->serve_rest.fn = pool_serve_rest;
@@ -349,10 +511,8 @@ static RD_COLD void pool_wait(struct rdt_pool *pool, struct rdt_account *acc, st
 
 	rdt_io_count_wait(req, RDT_COUNT_BUFFER_WAITS, 1);
 	TAILQ_INSERT_TAIL(&acc->waiting, req, link);
-	if (first) {
-		acc->turn = (uint8_t)turn_of(pool, acc);
-		TAILQ_INSERT_TAIL(&pool->turns[acc->turn], acc, link);
-	}
+	if (first)
+		enqueue_account(pool, acc, turn_of(pool, acc));
 	pool->waiting++;
 }
 
@@ -363,13 +523,13 @@ void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req)
 	void *buf = NULL;
 
 	if (!pool->piece)
-		req->payer =
-			is_shared(pool) ? &pool->common : &req->qp->share->accounts[pool->index];
+		req->payer = payer_of(pool, req);
 	acc = account_of(pool, req);
-	if (!pool->tight && TAILQ_EMPTY(&acc->waiting) && may_have(pool, acc, size)) {
+	if (!pool->tight && TAILQ_EMPTY(&acc->waiting) && !others_confined(acc) &&
+	    may_have(pool, acc, size)) {
 		buf = pool_take(pool, acc, size);
 		if (!buf) {
-			pool->tight = acc == &pool->common || is_trusted(acc, size);
+			pool->tight = acc->common || is_trusted(acc, size);
 			pool->no_block = true;
 		}
 	}
@@ -385,12 +545,21 @@ static void pool_revisit(struct rdt_pool *pool)
 		rd_defer(pool->reactor->loop, &pool->serve, RD_DEFER_WORK);
 }
 
+void rdt_pools_revisit(struct rdt_reactor *r)
+{
+	for (unsigned int i = 0; i < RDT_POOLS; i++)
+		if (!TAILQ_EMPTY(&r->pools[i].confined))
+			pool_revisit(&r->pools[i]);
+}
+
 /* For an account in doubt that has returned @size bytes. */
 static RD_COLD void put_in_doubt(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
 {
 	pool->changes++;
 	pool->in_doubt -= size;
 	*acc->in_doubt -= size;
+	if (acc->device)
+		acc->device->in_doubt -= size;
 	if (!acc->late && acc->moved >= acc->used && acc->moved)
 		set_doubt(pool, acc, false);
 	else if (!acc->used && !TAILQ_EMPTY(&acc->waiting))
@@ -406,14 +575,14 @@ static void update_turn(struct rdt_pool *pool, struct rdt_account *acc)
 	requeue_account(pool, acc);
 }
 
-void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, size_t len,
-		  bool moved)
+void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *acc, void *buf, size_t len, bool moved)
 {
-	struct rdt_account *acc = payer ? payer : &pool->common;
 	size_t size = rd_buddy_block(pool->buddy, len);
 
 	rd_buddy_free(pool->buddy, buf, len);
 	acc->used -= size;
+	if (acc->device)
+		acc->device->used -= size;
 	if (moved)
 		acc->moved += size;
 	if (acc->doubt)
@@ -457,9 +626,11 @@ bool rdt_pool_pressed(const struct rdt_pool *pool)
 
 /* ---- hosts ---- */
 
-static void init_share(struct rdt_share *share, struct rdt_site *site)
+static void init_share(struct rdt_reactor *r, struct rdt_share *share, struct rdt_site *site)
 {
+	share->id = r->pool_ids++;
 	share->site = site;
+	LIST_INIT(&share->devices);
 	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++) {
 		TAILQ_INIT(&share->accounts[i].waiting);
 		share->accounts[i].in_doubt = &site->in_doubt[i];
@@ -468,8 +639,13 @@ static void init_share(struct rdt_share *share, struct rdt_site *site)
 
 static void mark_stalled(struct rdt_share *share, bool stalled)
 {
-	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++)
+	struct rdt_device_accounts *a;
+
+	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++) {
 		share->accounts[i].stalled = stalled;
+		LIST_FOREACH (a, &share->devices, of_share)
+			a->accounts[i].stalled = stalled;
+	}
 }
 
 int rdt_shares_init(struct rdt_reactor *r)
@@ -478,14 +654,15 @@ int rdt_shares_init(struct rdt_reactor *r)
 	if (!r->shares)
 		return -ENOMEM;
 	TAILQ_INIT(&r->nowhere.fresh);
-	init_share(&r->unassociated, &r->nowhere);
-	return 0;
+	init_share(r, &r->unassociated, &r->nowhere);
+	return rdt_pool_devices_init(r);
 }
 
 void rdt_shares_fini(struct rdt_reactor *r)
 {
 	rdt_extents_turn_fini(&r->unassociated.extents);
 	rdt_stallers_fini(&r->stallers);
+	rdt_pool_devices_fini(r);
 	free(r->shares);
 	r->shares = NULL;
 }
@@ -513,7 +690,7 @@ void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn)
 		share = calloc(1, sizeof(*share));
 		if (!share)
 			return; /* out of memory: uses the share of unassociated connections */
-		init_share(share, site);
+		init_share(qp->reactor, share, site);
 		memccpy(share->hostnqn, hostnqn, 0, sizeof(share->hostnqn));
 		mark_stalled(share, rdt_staller_known(qp, hostnqn));
 		LIST_INSERT_HEAD(list, share, link);
@@ -534,11 +711,25 @@ void rdt_share_leave(struct rdt_qpair *qp)
 		return;
 	LIST_REMOVE(share, link);
 	rdt_extents_turn_fini(&share->extents);
+	rdt_pool_share_left(share);
 	free(share);
+}
+
+static void account_late(struct rdt_pool *pool, struct rdt_account *acc, bool late)
+{
+	acc->late += late ? 1 : (unsigned int)-1;
+	if (late)
+		acc->moved = 0;
+	if (late && !acc->doubt)
+		set_doubt(pool, acc, true);
+	else if (!acc->late && acc->doubt && acc->moved >= acc->used)
+		set_doubt(pool, acc, false);
 }
 
 void rdt_share_late(struct rdt_qpair *qp, bool late)
 {
+	struct rdt_device_accounts *a;
+
 	if (qp->late == late)
 		return;
 	qp->late = late;
@@ -548,15 +739,10 @@ void rdt_share_late(struct rdt_qpair *qp, bool late)
 	}
 	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++) {
 		struct rdt_pool *pool = &qp->reactor->pools[i];
-		struct rdt_account *acc = &qp->share->accounts[i];
 
-		acc->late += late ? 1 : (unsigned int)-1;
-		if (late)
-			acc->moved = 0;
-		if (late && !acc->doubt)
-			set_doubt(pool, acc, true);
-		else if (!acc->late && acc->doubt && acc->moved >= acc->used)
-			set_doubt(pool, acc, false);
+		account_late(pool, &qp->share->accounts[i], late);
+		LIST_FOREACH (a, &qp->share->devices, of_share)
+			account_late(pool, &a->accounts[i], late);
 		pool_revisit(pool);
 	}
 }

@@ -14,6 +14,7 @@
 #include "admin_turn.h"
 #include "extents_turn.h"
 
+struct rdt_device_use;
 struct rdt_qpair;
 struct rdt_reactor;
 struct rdt_req;
@@ -38,8 +39,9 @@ enum rdt_pool_id {
 TAILQ_HEAD(rdt_req_list, rdt_req);
 TAILQ_HEAD(rdt_turns, rdt_account);
 
-/* A host's use of one pool, and its requests that wait. */
+/* A host's use of one pool for one device, and its requests that wait. */
 struct rdt_account {
+	struct rdt_device_use *device; /* NULL: commands without a device */
 	size_t used;
 	size_t moved;     /* bytes transferred since a transfer was last late */
 	size_t *in_doubt; /* sum of its address, in rdt_site */
@@ -47,13 +49,15 @@ struct rdt_account {
 	unsigned int late;
 	/* counts as in doubt: its use is part of the @in_doubt sums */
 	bool doubt;
+	bool common;  /* of all hosts together, without a limit for a host */
 	bool stalled; /* it was late lately, maybe on connections that have ended: stallers.h */
 	uint64_t refused_at; /* pool->changes when it was last refused a block in doubt */
 	uint64_t passed_at;  /* pool->returns when it was last refused one of the reserve */
 	uint8_t turn;        /* enum rdt_turn; valid while a request waits */
 	/* requests without a buffer, in order; only the head advances */
 	struct rdt_req_list waiting;
-	TAILQ_ENTRY(rdt_account) link; /* pool->turns[turn], while a request waits */
+	/* pool->turns[turn], or device->confined, while a request waits */
+	TAILQ_ENTRY(rdt_account) link;
 };
 
 enum rdt_turn {
@@ -62,6 +66,8 @@ enum rdt_turn {
 	RDT_TURN_NEW,   /* in doubt, uses nothing, and has not stalled lately */
 	RDT_TURN_DOUBT,
 	RDT_TURNS,
+	/* it waits until the device has returned buffers: pool_device.h */
+	RDT_TURN_CONFINED = RDT_TURNS,
 };
 
 struct rdt_pool {
@@ -72,7 +78,9 @@ struct rdt_pool {
 	size_t piece;                      /* SCRATCH: size of every buffer; 0: req->pool_len */
 	size_t in_doubt;                   /* in use by all accounts in doubt, in bytes */
 	struct rdt_turns turns[RDT_TURNS]; /* served in order of the index */
-	unsigned int waiting;              /* number of waiting requests */
+	/* devices with accounts that wait because of the device's share */
+	TAILQ_HEAD(, rdt_device_use) confined;
+	unsigned int waiting; /* number of waiting requests */
 	/* an account that is entitled to a block finds none free: no other overtakes it */
 	bool tight;
 	/* the same of an account in doubt, which others may overtake */
@@ -86,7 +94,7 @@ struct rdt_pool {
 	size_t owed;
 	uint64_t paid_turn;
 	bool paced;                /* an account in doubt waits because of @owed */
-	struct rdt_account common; /* CONNECT, SCRATCH: all hosts together, without a limit */
+	struct rdt_account common; /* CONNECT, SCRATCH without a device: all hosts together */
 	struct rd_defer serve;
 	struct rd_defer serve_rest; /* what is left of the turn before */
 };
@@ -104,10 +112,12 @@ struct rdt_site {
 struct rdt_share {
 	LIST_ENTRY(rdt_share) link;
 	unsigned int qpairs;
+	uint32_t id; /* unique on its reactor */
 	const struct rdt_site *site;
 	struct rdt_admin_debt admin;
 	struct rdt_extents_turn extents;
-	struct rdt_account accounts[RDT_ACCOUNTS];
+	struct rdt_account accounts[RDT_ACCOUNTS]; /* for commands without a device */
+	LIST_HEAD(, rdt_device_accounts) devices;
 	char hostnqn[NVMF_NQN_MAX + 1];
 };
 
@@ -125,12 +135,16 @@ struct rdt_pool_opts {
 int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt_pool_opts *opts);
 void rdt_pool_fini(struct rdt_pool *pool);
 void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req); /* NULL: the request waits */
-/* @payer: req->payer; NULL for SCRATCH. @moved: the data was transferred. */
+/* @payer: req->payer; SCRATCH: rdt_pool_scratch_payer(). @moved: the data was transferred. */
 void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, size_t len,
 		  bool moved);
+struct rdt_account *rdt_pool_scratch_payer(const struct rdt_req *req);
 void rdt_pool_unwait(struct rdt_pool *pool, struct rdt_req *req);
 /* Does a host wait that could go on if others returned buffers? */
 bool rdt_pool_pressed(const struct rdt_pool *pool);
+/* A namespace was closed: devices that were confined because of it may be alone. */
+void rdt_pools_revisit(struct rdt_reactor *r);
+void rdt_account_init_common(struct rdt_account *acc);
 int rdt_shares_init(struct rdt_reactor *r);
 void rdt_shares_fini(struct rdt_reactor *r);
 void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn);

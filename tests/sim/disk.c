@@ -499,6 +499,7 @@ int disk_open(struct store *store, uint64_t size, struct rd_log *log, struct rdt
 	d->log = log;
 	d->bdev.ops = &disk_ops;
 	d->bdev.size = size;
+	d->bdev.device = (uintptr_t)store;
 	d->bdev.block_size = DISK_BLOCK;
 	d->bdev.ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_WRITE | 1u << RDT_BIO_FLUSH |
 			   1u << RDT_BIO_WRITE_ZEROES | 1u << RDT_BIO_DEALLOCATE | RDT_OPS_MARKS;

@@ -157,9 +157,9 @@ void setup_text(const struct setup *s, const struct secrets *secrets, unsigned i
 		return;
 	/* So few buffers that commands wait for them when the storage is slow. */
 	fprintf(f,
-		SETUP_TARGET "  in_capsule_size: %u\n  buffer_memory: %uKiB\n"
+		SETUP_TARGET "  in_capsule_size: %u\n  buffer_memory: 32KiB\n"
 			     "  state_dir: /simulated\nlisteners:\n",
-		in_capsule, with_second ? 64 : 32);
+		in_capsule);
 	add_listeners(s, f);
 	fprintf(f, "subsystems:\n  - nqn: %s\n", SETUP_NQN);
 	add_hosts(s, secrets && has_keys(s), f);

@@ -53,7 +53,8 @@ static void next_hang(struct rd_sim_event *event)
 
 	if (s->w->ending)
 		return;
-	set_hung(s, last || !s->hung);
+	/* A target that ends waits for it: target_stop() */
+	set_hung(s, s->w->target_state != TARGET_DRAINING && (last || !s->hung));
 	rd_sim_at(s->w->sim, &s->next, rd_sim_below(s->w->sim, s->hung ? HANG_MAX : HANG_IN));
 }
 

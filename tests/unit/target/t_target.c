@@ -457,10 +457,13 @@ static void make_config(struct t_env *env)
 	}
 }
 
+bool t_disks_are_devices;
+
 static void make_disk(struct t_disk *d)
 {
 	d->bdev = (struct rdt_bdev){
 		.ops = &disk_ops,
+		.device = t_disks_are_devices ? (uintptr_t)d : 0,
 		.size = (uint64_t)T_BLOCKS * 512,
 		.block_size = 512,
 		.ops_mask = ((1u << RDT_BIO_OPS) - 1) | RDT_OPS_MARKS,
