@@ -8,7 +8,7 @@
 #include "util/cold.h"
 #include "reactor.h"
 
-static int new_device(struct rdt_reactor *r, uint64_t key, struct rdt_pool_device **out)
+static int new_pool_device(struct rdt_reactor *r, uint64_t key, struct rdt_pool_device **out)
 {
 	struct rdt_pool_device *d = calloc(1, sizeof(*d));
 
@@ -36,7 +36,7 @@ int rdt_pool_device_get(struct rdt_reactor *r, uint64_t key, struct rdt_pool_dev
 
 	*out = rd_map_get(&r->pool_devices, key);
 	if (!*out)
-		err = new_device(r, key, out);
+		err = new_pool_device(r, key, out);
 	if (!err)
 		(*out)->channels++;
 	return err;
