@@ -371,15 +371,28 @@ void rdt_qpair_retry(struct rdt_qpair *qp)
 	wait_for_req(qp);
 }
 
+/* Anybody can make connections that end without a Connect: limited. */
+static void report_queue_end(const struct rdt_qpair *qp, const char *reason)
+{
+	struct rdt_reactor *r = qp->reactor;
+	char addr[RD_ADDR_TEXT];
+
+	rd_addr_format((const struct sockaddr *)&qp->remote, addr);
+	if (qp->state == RDT_QP_NEW)
+		rd_log_limited(&r->stranger_limit, rd_loop_now(r->loop), qp->log, RD_LOG_QPAIR,
+			       RD_LOG_INFO, "a connection from %s: closing: %s", addr, reason);
+	else
+		rd_info(qp->log, RD_LOG_QPAIR, "qid %u from %s: closing: %s", qp->qid, addr,
+			reason);
+}
+
 void rdt_qpair_end(struct rdt_qpair *qp, enum rdt_end end, const char *reason)
 {
-	char addr[RD_ADDR_TEXT];
 	struct rdt_req *req;
 
 	if (qp->state >= RDT_QP_CLOSING)
 		return;
-	rd_info(qp->log, RD_LOG_QPAIR, "qid %u from %s: closing: %s", qp->qid,
-		rd_addr_format((struct sockaddr *)&qp->remote, addr), reason);
+	report_queue_end(qp, reason);
 	rdt_count_event(qp, (enum rdt_count_of)(RDT_COUNT_ENDS + (unsigned int)end));
 	if (qp->ctrl && qp->admin)
 		rdt_ctrl_ends(qp->ctrl, reason);

@@ -83,6 +83,7 @@ struct rdt_reactor {
 	struct rdt_fresh_list fresh; /* connections without a Connect, oldest first */
 	unsigned int fresh_count;
 	struct rd_ratelimit fresh_limit;
+	struct rd_ratelimit stranger_limit; /* messages about ends before a Connect */
 	struct rdt_engines *engines;
 	struct rd_map ns_map; /* rdt_ns_key() to channel: the lookup of commands */
 	/* the same sorted by key: ns_map.count used, ns_room allocated */

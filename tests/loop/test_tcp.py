@@ -359,6 +359,41 @@ def other_protocols_are_told_by_name(t, first, reason):
 
 
 @test
+def strangers_do_not_flood_the_log(t):
+    target = serve(t)
+    conns = [tcp.dial(target.addr, target.port) for _ in range(200)]
+    for conn in conns:
+        conn.send_raw(b'GET / HTTP/1.0\r\n\r\n')
+        t.eq(conn.wait_closed(), None, 'no C2HTermReq')
+    still_serves(t, target)
+    target.expect('closing: the first bytes')
+    t.ok(target.text().count('closing: the first bytes') < 100, 'fewer lines than connections')
+
+
+@test
+def all_queues_connect_at_once(t):
+    target = serve(t)
+    h = host(t, target)
+    queues = []
+    for qid in range(1, 65):
+        queue = tcp.Queue(tcp.dial(target.addr, target.port), qid, 32)
+        t.cleanup(queue.close)
+        queue.conn.send_raw(tcp.icreq())
+        queues.append(queue)
+    for queue in queues:
+        t.eq(queue.conn.recv().kind, tcp.ICRESP, 'answer to ICReq')
+        cid = queue.next_cid()
+        queue.post(nv.fabrics_sqe(nv.CONNECT, cid, queue.connect_body(), sgl=nv.offset_sgl(0, 1024))
+                   + h.data(cntlid=h.cntlid))
+        queue.connect_cid = cid
+    for queue in queues:
+        nv.expect(queue.wait(queue.connect_cid))
+        queue.conn.maxh2cdata = 1 << 20
+    for i, queue in enumerate(queues):
+        round_trip(t, queue, 4096, slba=8 * i)
+
+
+@test
 def a_terminating_host_is_told_in_words(t):
     target = serve(t)
     queue = io_queue(t, target)
