@@ -5,23 +5,19 @@
  * that core dumps leave out; it is wiped with the configuration.
  */
 #include "config_priv.h"
+#include "key_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <openssl/crypto.h>
 
 #include "nvmf/auth_key.h"
 #include "util/cleanup.h"
-
-#define KEY_FILE_MAX 4096u /* bytes of a file with a key */
-#define PATH_TEXT    512u
 
 struct rdt_secrets {
 	size_t size; /* of the mapping */
@@ -71,12 +67,12 @@ void rdt_config_secrets_free(struct rdt_secrets *s)
 
 /* ---- files ---- */
 
-/* A name without a slash is a credential of systemd. Returns false, with the problem reported. */
-static bool key_path(struct rdt_config_load *load, const struct rdt_key *at, const char *name,
-		     char path[PATH_TEXT])
+/* The first line of the file. Returns false, with the problem reported. */
+static bool read_key_line(struct rdt_config_load *load, const struct rdt_key *at, const char *name,
+			  char text[RDT_KEY_FILE_MAX])
 {
-	const char *dir = secure_getenv("CREDENTIALS_DIRECTORY");
-	int len;
+	char why[512];
+	size_t len;
 
 	if (strncmp(name, NVMF_AUTH_KEY_PREFIX, strlen(NVMF_AUTH_KEY_PREFIX)) == 0) {
 		rdt_config_problem(
@@ -85,69 +81,10 @@ static bool key_path(struct rdt_config_load *load, const struct rdt_key *at, con
 			"read and copied by people who must not know it");
 		return false;
 	}
-	if (!strchr(name, '/') && !dir) {
-		rdt_config_problem(
-			load, at,
-			"found \"%.60s\", which without a slash is the name of a systemd "
-			"credential, but CREDENTIALS_DIRECTORY is not set; write the path "
-			"of the file, or add LoadCredential=%.60s:PATH to the unit",
-			name, name);
+	if (rdt_key_file_read(name, text, &len, why, sizeof(why))) {
+		rdt_config_problem(load, at, "%s", why);
 		return false;
 	}
-	len = strchr(name, '/') ? snprintf(path, PATH_TEXT, "%s", name)
-				: snprintf(path, PATH_TEXT, "%s/%s", dir, name);
-	if (len >= 0 && (size_t)len < PATH_TEXT)
-		return true;
-	rdt_config_problem(load, at, "has more than %u characters", PATH_TEXT - 1);
-	return false;
-}
-
-/* May others read or replace the contents? systemd gives credentials an access control list, which
- * the bits of the group show as its mask; their directory protects them. */
-static bool file_is_private(struct rdt_config_load *load, const struct rdt_key *at,
-			    const char *path, const struct stat *st, bool credential)
-{
-	mode_t others = credential ? 07 : 077;
-
-	if (!S_ISREG(st->st_mode))
-		rdt_config_problem(load, at, "%.200s is not a regular file", path);
-	else if (st->st_uid != 0 && st->st_uid != geteuid())
-		rdt_config_problem(
-			load, at,
-			"%.200s belongs to user %u, expected root or the user of rdtarget "
-			"(%u); use chown",
-			path, (unsigned int)st->st_uid, (unsigned int)geteuid());
-	else if (st->st_mode & others)
-		rdt_config_problem(
-			load, at,
-			"%.200s can be used by others (mode %04o), expected mode 0600 or "
-			"0400; use chmod",
-			path, (unsigned int)st->st_mode & 07777);
-	else
-		return true;
-	return false;
-}
-
-/* The first line of the file. Returns false, with the problem reported. */
-static bool read_key_file(struct rdt_config_load *load, const struct rdt_key *at, const char *path,
-			  bool credential, char text[KEY_FILE_MAX])
-{
-	rd_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	struct stat st;
-	ssize_t len;
-
-	if (fd < 0 || fstat(fd, &st)) {
-		rdt_config_problem(load, at, "%.200s: %s", path, strerror(errno));
-		return false;
-	}
-	if (!file_is_private(load, at, path, &st, credential))
-		return false;
-	len = read(fd, text, KEY_FILE_MAX - 1);
-	if (len < 0) {
-		rdt_config_problem(load, at, "%.200s: %s", path, strerror(errno));
-		return false;
-	}
-	text[len] = '\0';
 	text[strcspn(text, "\n")] = '\0';
 	return true;
 }
@@ -158,11 +95,11 @@ static const struct nvmf_auth_key *load_key(struct rdt_config_load *load,
 {
 	struct rdt_key at = rdt_config_child(load, item, name);
 	struct nvmf_auth_key *key = &secrets->keys[secrets->used++];
-	char text[KEY_FILE_MAX], path[PATH_TEXT];
+	char text[RDT_KEY_FILE_MAX];
 	const char *why;
 
-	if (!file || !file[0] || !rdt_config_good(load, &at) || !key_path(load, &at, file, path) ||
-	    !read_key_file(load, &at, path, !strchr(file, '/'), text))
+	if (!file || !file[0] || !rdt_config_good(load, &at) ||
+	    !read_key_line(load, &at, file, text))
 		return NULL;
 	why = nvmf_auth_key_parse(text, key);
 	OPENSSL_cleanse(text, sizeof(text));
@@ -172,7 +109,7 @@ static const struct nvmf_auth_key *load_key(struct rdt_config_load *load,
 		load, &at,
 		"%.200s: %s; expected a line DHHC-1:..., as rdinit gen-dhchap-key writes "
 		"it",
-		path, why);
+		file, why);
 	return NULL;
 }
 
