@@ -15,6 +15,8 @@
 #define LOCK_NS    UINT64_C(1000000000)
 #define CUT_OFF_NS UINT64_C(2000000000) /* no I/O completes, and no monitor answers for longer */
 #define PROBE_SECS 10u
+/* A key is tested by a function that is slow on purpose. */
+#define KEY_NS UINT64_C(10000000000)
 
 /* Namespace UUID for the identities of images. Changing it would change what hosts see. */
 static const uuid_t identity_space = {0x1d, 0x0b, 0x8a, 0x52, 0x33, 0x9f, 0x4c, 0x61,
@@ -70,6 +72,7 @@ static void free_image(struct rbd_image *img)
 	free(img->rados_namespace);
 	free(img->name);
 	free(img->snapshot);
+	free(img->key_file);
 	free(img);
 }
 
@@ -159,6 +162,10 @@ static int open_steps(struct rbd_image *img, unsigned int timeout_s, const char 
 		img->image = NULL;
 		return rc;
 	}
+	*step = NULL;
+	rc = rbd_image_decrypt(img, err, err_size);
+	if (rc)
+		return rc;
 	if (!timeout_s) {
 		*step = "changes of the image cannot be watched";
 		rc = rbd_update_watch(img->image, &img->watch, image_changed, img);
@@ -206,7 +213,14 @@ static int open_image(struct rbd_image *img, unsigned int timeout_s, char *err, 
 /* Is the failure permanent, so that the start of the target should fail? */
 static bool is_mistake(int rc)
 {
-	return rc == -ENOENT || rc == -EINVAL || rc == -EACCES || rc == -EPERM;
+	return rc == -ENOENT || rc == -EINVAL || rc == -EACCES || rc == -EPERM ||
+	       rc == -EKEYREJECTED;
+}
+
+/* After a failure of opening. */
+static uint64_t retry_after(int rc)
+{
+	return rc == -EKEYREJECTED ? KEY_NS : RETRY_NS;
 }
 
 static void note_failure(struct rbd_image *img, int rc, const char *text)
@@ -224,7 +238,7 @@ static void note_failure(struct rbd_image *img, int rc, const char *text)
 	pthread_mutex_unlock(&img->lock);
 	if (!tell && rc != img->said_err)
 		rd_warn(img->log, RD_LOG_BACKEND, "%s; trying again every %llu s", text,
-			(unsigned long long)(RETRY_NS / 1000000000u));
+			(unsigned long long)(retry_after(rc) / 1000000000u));
 	img->said_err = rc;
 }
 
@@ -304,7 +318,7 @@ static void try_open(struct rbd_image *img)
 
 	if (rc) {
 		note_failure(img, rc, text);
-		rbd_job_kick(&img->job, RETRY_NS);
+		rbd_job_kick(&img->job, retry_after(rc));
 		return;
 	}
 	tell_renamed(img);
@@ -608,14 +622,19 @@ static int new_image(struct rbd_clusters *clusters, const struct rdt_ns_config *
 	img->clusters = clusters;
 	img->log = log;
 	img->lock_mode = rbd->lock;
+	img->encryption = rbd->encryption;
 	img->bdev.block_size = cfg->block_size;
 	img->bdev.read_only = cfg->read_only;
 	img->bdev.shares_state = rbd->lock == RDT_RBD_LOCK_EXCLUSIVE;
 	rbd_shared_name(img, cfg->uuid_bytes);
 	rbd_bdev_init(&img->bdev);
+	/* librbd would write zeroes, which takes space instead of freeing it. */
+	if (img->encryption != RDT_RBD_ENCRYPTION_NONE)
+		img->bdev.ops_mask &= ~(1u << RDT_BIO_DEALLOCATE);
 	if (rbd_copy_name(&img->pool, rbd->pool) && rbd_copy_name(&img->name, rbd->image) &&
 	    rbd_copy_name(&img->rados_namespace, rbd->rados_namespace) &&
-	    rbd_copy_name(&img->snapshot, rbd->snapshot))
+	    rbd_copy_name(&img->snapshot, rbd->snapshot) &&
+	    rbd_copy_name(&img->key_file, rbd->encryption_key_file))
 		rc = rbd_cluster_get(clusters, rbd->of, rbd->pool, &img->cluster, &img->job.queue);
 	if (rc) {
 		free_image(img);

@@ -151,7 +151,9 @@ struct rbd_image {
 	struct rd_log *log;
 	/* copies: the configuration may end before the image is closed */
 	char *pool, *rados_namespace, *name, *snapshot;
+	char *key_file; /* NULL: no encryption */
 	enum rdt_rbd_lock lock_mode;
+	enum rdt_rbd_encryption encryption;
 	struct rd_loop *(*engines_loop)(const struct rdt_engines *engines);
 
 	_Atomic enum rdt_claim claim; /* to the exclusive lock */
@@ -240,6 +242,13 @@ void rbd_clusters_remove(struct rbd_clusters *clusters, struct rbd_image *img);
 /* Calls @fn for each image until it returns true; returns that. @clusters is locked. */
 bool rbd_clusters_find(struct rbd_clusters *clusters,
 		       bool (*fn)(const struct rbd_image *img, const void *arg), const void *arg);
+
+/* ---- rbd_encryption.c ---- */
+
+/* Has I/O and size of the image, which was just opened, be those of what its encryption contains.
+ * Nothing to do without encryption. Returns 0, or -errno with a sentence in @err; -EKEYREJECTED:
+ * the key does not fit. */
+int rbd_image_decrypt(struct rbd_image *img, char *err, size_t err_size);
 
 /* ---- rbd_peers.c ---- */
 

@@ -168,6 +168,12 @@ enum rdt_rbd_lock {
 	RDT_RBD_LOCK_EXCLUSIVE, /* held while the image is open */
 };
 
+enum rdt_rbd_encryption {
+	RDT_RBD_ENCRYPTION_NONE,
+	RDT_RBD_ENCRYPTION_LUKS1,
+	RDT_RBD_ENCRYPTION_LUKS2,
+};
+
 struct rdt_rbd_config {      /* an image of Ceph */
 	const char *cluster; /* name in ceph; NULL: the only one */
 	const char *pool;
@@ -175,6 +181,8 @@ struct rdt_rbd_config {      /* an image of Ceph */
 	const char *image;
 	const char *snapshot; /* NULL: the image itself */
 	enum rdt_rbd_lock lock;
+	enum rdt_rbd_encryption encryption;
+	const char *encryption_key_file; /* of its passphrase; NULL: no encryption */
 
 	/* filled by rdt_config_load() */
 	const struct rdt_ceph_config *of; /* NULL: Ceph's defaults */

@@ -72,5 +72,7 @@ bool rdt_config_same_rbd(const struct rdt_rbd_config *a, const struct rdt_rbd_co
 	       rdt_config_same_text(a->rados_namespace, b->rados_namespace) &&
 	       rdt_config_same_text(a->image, b->image) &&
 	       rdt_config_same_text(a->snapshot, b->snapshot) && a->lock == b->lock &&
+	       a->encryption == b->encryption &&
+	       rdt_config_same_text(a->encryption_key_file, b->encryption_key_file) &&
 	       rdt_config_same_ceph(a->of, b->of);
 }

@@ -59,6 +59,11 @@ const struct rdt_section rdt_ceph_section = {{ceph_rows}, sizeof(struct rdt_ceph
 static const struct rdt_choice locks[] = {
 	{"auto", RDT_RBD_LOCK_AUTO}, {"exclusive", RDT_RBD_LOCK_EXCLUSIVE}, {NULL, 0}};
 
+static const struct rdt_choice encryptions[] = {{"none", RDT_RBD_ENCRYPTION_NONE},
+						{"luks1", RDT_RBD_ENCRYPTION_LUKS1},
+						{"luks2", RDT_RBD_ENCRYPTION_LUKS2},
+						{NULL, 0}};
+
 #define T struct rdt_rbd_config
 
 static const struct rdt_row image_rows[] = {
@@ -76,6 +81,11 @@ static const struct rdt_row image_rows[] = {
 	{"lock", RDT_KEY_CHOICE, ANEW, RDT_AT(T, lock), .choices = locks, .def = "auto",
 	 .says = "Who holds Ceph's exclusive lock: the client that writes, or rdtarget while it "
 		 "serves the image."},
+	{"encryption", RDT_KEY_CHOICE, ANEW, RDT_AT(T, encryption), .choices = encryptions,
+	 .def = "none", .says = "Format of the image's encryption, which librbd does."},
+	{"encryption_key_file", RDT_KEY_TEXT, ANEW, RDT_AT(T, encryption_key_file), .unset = "none",
+	 .example = "/etc/rdtarget/keys/disk1",
+	 .says = "Path of the file with the passphrase; it is read whenever the image is opened."},
 	{0},
 };
 #undef T
@@ -117,6 +127,22 @@ static void find_cluster(struct rdt_config_load *load, const struct rdt_config *
 				   rbd->cluster);
 }
 
+static void check_encryption(struct rdt_config_load *load, const struct rdt_key *key,
+			     const struct rdt_rbd_config *rbd)
+{
+	struct rdt_key encryption = rdt_config_child(load, key, "encryption");
+	struct rdt_key file = rdt_config_child(load, key, "encryption_key_file");
+
+	if (!rdt_config_good(load, &encryption) || !rdt_config_good(load, &file))
+		return;
+	if (rbd->encryption != RDT_RBD_ENCRYPTION_NONE && !rbd->encryption_key_file)
+		rdt_config_problem(load, &file,
+				   "missing, expected the path of the file with the passphrase");
+	if (rbd->encryption == RDT_RBD_ENCRYPTION_NONE && rbd->encryption_key_file)
+		rdt_config_problem(load, &encryption,
+				   "missing, expected luks1 or luks2; without it no key is used");
+}
+
 static void check_ns_rbd(struct rdt_config_load *load, const struct rdt_config *config,
 			 const struct rdt_key *clusters, const struct rdt_key *ns_key,
 			 struct rdt_ns_config *ns)
@@ -129,6 +155,7 @@ static void check_ns_rbd(struct rdt_config_load *load, const struct rdt_config *
 	if (!ns->rbd)
 		return;
 	find_cluster(load, config, clusters, &key, ns->rbd);
+	check_encryption(load, &key, ns->rbd);
 	if (!rdt_config_good(load, &read_only))
 		return;
 	if (ns->rbd->snapshot && !ns->read_only)

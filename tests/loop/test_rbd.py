@@ -106,6 +106,113 @@ def a_snapshot_is_read_and_not_written(t):
         t.eq(h.add_io().write_blocks(1, 0, bytes(512)).status, WRITE_PROTECTED)
 
 
+# ---- encryption ----
+
+def encrypted_image(t, encryption, size='64M'):
+    """An image with this encryption, and the path of the file with its passphrase."""
+    image, key = cluster().image(size), t.file('key', b'correct horse battery\n')
+    os.chmod(key, 0o600)
+    passphrase = t.file('passphrase', b'correct horse battery')  # the command rbd uses the whole file
+    cluster().run('rbd', 'encryption', 'format', f'{POOL}/{image}', encryption, passphrase)
+    return image, key
+
+
+def decrypted(image, encryption, key, **rbd):
+    return cluster().namespace(1, image, rbd={'encryption': encryption, 'encryption_key_file': key, **rbd})
+
+
+def replace_key(path, text):
+    with open(path, 'w', encoding='ascii') as f:
+        f.write(text)
+
+
+def what_is_written_is_encrypted(t, encryption):
+    image, key = encrypted_image(t, encryption)
+    config = configured(t, [decrypted(image, encryption, key)])
+    t.match('OK, and this machine has what it needs', t.run([program('rdtarget'), '-c', config, '--check=full']).text)
+    target = t.target(config=config)
+    with control(t) as c:
+        wait_for(lambda: c.call('namespace.list')['namespaces'][0]['state'] == 'live', 'the image to be open')
+        blocks = c.call('namespace.list')['namespaces'][0]['blocks']
+    t.ok(0 < blocks < 64 * MIB // 512, f'{blocks} blocks')
+    data = pattern(1, 65536)
+    t.rdinit('write', target.uri(), '--data', t.file('data', data))
+    t.rdinit('write', target.uri(), '--data', t.file('last', data[:4096]), '--start-block', blocks - 8)
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        nv.expect(queue.write_blocks(1, 3, data[:1024], fua=True))  # a part of what is encrypted as a whole
+        nv.expect(queue.call(nv.sqe(0x08, queue.next_cid(), nsid=1, cdw10=17, cdw12=8)))  # Write Zeroes
+        t.eq(nv.expect_data(h.admin.identify(1))[520] & 0x0c, 0x08, 'ONCS: Write Zeroes, no Dataset Management')
+        t.eq(queue.read_blocks(1, blocks, 1)[0].status, LBA_RANGE)
+    want = bytearray(data)
+    want[3 * 512:5 * 512], want[17 * 512:26 * 512] = data[:1024], bytes(9 * 512)
+    t.same(t.rdinit('read', target.uri(), '-z', '64k').out, bytes(want))
+    t.ok(data[4096:8192] not in export(t, image), 'the image has it in the clear')
+    since = target.mark()
+    cluster().run('rbd', 'resize', '--no-progress', '--size', '72M', f'{POOL}/{image}')
+    target.expect(rf'namespace 1: resized, {blocks + 8 * MIB // 512} blocks', since=since)
+    t.ok('battery' not in target.text(), 'the key is in the log')
+
+
+@test
+def what_is_written_to_an_image_with_luks1_is_encrypted(t):
+    what_is_written_is_encrypted(t, 'luks1')
+
+
+@test
+def what_is_written_to_an_image_with_luks2_is_encrypted(t):
+    what_is_written_is_encrypted(t, 'luks2')
+
+
+@test
+def a_key_that_does_not_fit_is_tried_again_from_its_file(t):
+    image, key = encrypted_image(t, 'luks1')
+    replace_key(key, 'wrong')
+    target = serve(t, [t.namespace(2, backend='memory'), decrypted(image, 'luks1', key)])
+    target.expect(rf'namespace 1: .*{key} does not fit, expected the passphrase of one of the image\'s key slots')
+    with control(t) as c:
+        t.eq([ns['state'] for ns in c.call('namespace.list')['namespaces'] if ns['nsid'] == 1], ['failed'])
+    os.chmod(key, 0o644)
+    target.expect(rf'{key} can be used by others \(mode 0644\), expected mode 0600 or 0400')
+    os.chmod(key, 0o600)
+    replace_key(key, 'correct horse battery')
+    target.expect(r'namespace 1: added, \d+ blocks')
+    t.eq(len(t.rdinit('read', target.uri(), '-z', '4k').out), 4096)
+
+
+@test
+def an_image_without_the_encryption_is_not_served(t):
+    plain, key = cluster().image('8M'), t.file('key', b'anything')
+    os.chmod(key, 0o600)
+    target = serve(t, [t.namespace(2, backend='memory'), decrypted(plain, 'luks2', key)])
+    target.expect(r'namespace 1: .*its encryption cannot be used: .*; expected an image that was formatted by '
+                  r'"rbd encryption format IMAGE luks2 FILE"')
+
+
+@test
+def a_gateway_that_takes_an_encrypted_image_over_has_its_data(t):
+    """The other one opens the image with the key that its file has then."""
+    image, key = encrypted_image(t, 'luks1')
+    other = t.file('other', b'correct horse battery')
+    os.chmod(other, 0o600)
+    one = serve(t, [decrypted(image, 'luks1', key, lock='exclusive')], name='one')
+    one.expect('its lock is held here')
+    data = pattern(4, 65536)
+    t.rdinit('write', one.uri(), '--data', t.file('data', data))
+    two = serve(t, [decrypted(image, 'luks1', other, lock='exclusive')], name='two')
+    two.expect('another client holds its lock')
+    replace_key(key, 'wrong')
+    with control(t, 'two') as c:
+        t.eq(c.call('ana.claim', group=1, action='take'), {'namespaces': 1})
+    two.expect('its lock is held here')
+    t.same(t.rdinit('read', two.uri(), '-z', '64k').out, data)
+    one.expect(r'its encryption cannot be used: .* does not fit.*trying again')
+    replace_key(key, 'correct horse battery')
+    one.expect(r'image rbd/img\d+ is open again')
+    one.expect('another client holds its lock')
+
+
 # ---- many images ----
 
 @test

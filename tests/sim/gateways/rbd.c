@@ -128,6 +128,16 @@ int rbd_get_name(rbd_image_t image, char *name, size_t *name_len)
 	return 0;
 }
 
+int rbd_encryption_load(rbd_image_t image, rbd_encryption_format_t format,
+			rbd_encryption_options_t opts, size_t opts_size)
+{
+	(void)image;
+	(void)format;
+	(void)opts;
+	(void)opts_size;
+	return -EOPNOTSUPP; /* no image of a simulation is encrypted */
+}
+
 int rbd_open_read_only(rados_ioctx_t io, const char *name, rbd_image_t *image,
 		       const char *snap_name)
 {

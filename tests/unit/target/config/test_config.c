@@ -523,6 +523,16 @@ static const struct bad namespace_mistakes[] = {
 	 "      - {nsid: 3, backend: rbd, rbd: {pool: a, image: b, lock: exclusive}}\n",
 	 "FILE:7: subsystems[0].namespaces[2].rbd.image: b is already served by the namespace in "
 	 "line 5; use another image, or set \"read_only: true\" for both\n"},
+	{LISTEN SUBSYS NS
+	 "{nsid: 1, backend: rbd, rbd: {pool: a, image: b, encryption: luks2}}\n"
+	 "      - {nsid: 2, backend: rbd, rbd: {pool: a, image: c, encryption_key_file: /k}}\n"
+	 "      - {nsid: 3, backend: rbd, rbd: {pool: a, image: d, encryption: luks}}\n",
+	 "FILE:5: " NS0 "rbd.encryption_key_file: missing, expected the path of the file with the "
+	 "passphrase\n"
+	 "FILE:6: subsystems[0].namespaces[1].rbd.encryption: missing, expected luks1 or luks2; "
+	 "without it no key is used\n"
+	 "FILE:7: subsystems[0].namespaces[2].rbd.encryption: found \"luks\", expected none, luks1 "
+	 "or luks2\n"},
 	{LISTEN SUBSYS NS "{nsid: 1, backend: nbd}\n"
 			  "      - {nsid: 2, backend: nbd, uri: \"http://a\"}\n"
 			  "      - {nsid: 3, backend: nbd, uri: \"nbd://a/b\"}\n"
