@@ -28,7 +28,9 @@
 #define EVICT_ABOVE    48u         /* beyond, the oldest one is closed */
 #define ACCEPT_AT_ONCE 16
 #define ACCEPT_PAUSE   RD_NSEC_PER_SEC
-#define CONN_MEMORY    (16u << 10)            /* of a connection: request line and headers */
+#define CONN_MEMORY    (32u << 10) /* of a connection: request, its headers, answer */
+#define REQUEST_MAX    (8u << 10)  /* request line and headers */
+#define HEADERS_MAX    100u
 #define IDLE_SECONDS   10u                    /* without a byte */
 #define WHOLE_TIME     (30 * RD_NSEC_PER_SEC) /* of a connection, whatever it does */
 #define LOOK_EVERY     (5 * RD_NSEC_PER_SEC)
@@ -395,6 +397,34 @@ static void *cut_arguments(void *arg, const char *uri, struct MHD_Connection *c)
 	return NULL;
 }
 
+/* libmicrohttpd makes an object of each header from the memory of the connection: each further one
+ * leaves less of it for the answer. */
+static bool is_too_large(struct MHD_Connection *c)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+
+	return (info && info->header_size > REQUEST_MAX) ||
+	       MHD_get_connection_values(c, MHD_HEADER_KIND, NULL, NULL) > (int)HEADERS_MAX;
+}
+
+/* Without libmicrohttpd, whose memory may be used up; the connection is closed. What the client
+ * has sent was read, and it has nothing to read before this, so the socket takes it. */
+static enum MHD_Result answer_too_large(struct MHD_Connection *c)
+{
+	static const char text[] = "HTTP/1.1 431 Request Header Fields Too Large\r\n"
+				   "Connection: close\r\n"
+				   "Content-Length: 0\r\n\r\n";
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	ssize_t n = -1;
+
+	if (info)
+		n = send(info->connect_fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)n; /* otherwise the client has gone */
+	return MHD_NO;
+}
+
 /* Called again when the connection is resumed, and after that not any more. */
 static enum MHD_Result handle_http(void *arg, struct MHD_Connection *c, const char *url,
 				   const char *method, const char *version, const char *data,
@@ -408,6 +438,8 @@ static enum MHD_Result handle_http(void *arg, struct MHD_Connection *c, const ch
 
 	if (!conn) /* there was no memory for it */
 		return MHD_NO;
+	if (is_too_large(c))
+		return answer_too_large(c);
 	if (!host || !rdt_http_host_allowed(host, (const char *const *)h->names, h->names_count))
 		return answer_wrong_host(c, host);
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)

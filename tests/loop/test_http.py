@@ -241,6 +241,32 @@ def arguments_are_ignored(t, count):
     t.eq(http.get('/healthz?' + '&'.join(f'a{n}=1' for n in range(count)))[0], 200, 'status')
 
 
+def answer_to(http, head):
+    """The status of the answer to these bytes; None: the connection was closed without one."""
+    with socket.create_connection((http.addr, http.port), DEADLINE) as sock:
+        try:
+            sock.sendall(head)
+            text = sock.makefile('rb').readline()
+        except ConnectionError:
+            return None
+    return int(text.split()[1]) if text else None
+
+
+@test
+def a_request_of_any_size_is_answered(t):
+    """However many headers or bytes: there is no size at which the connection is closed without an answer."""
+    _, http = served(t)
+    for count in (20, *range(60, 1600, 4), 3000):
+        head = b'GET /healthz HTTP/1.1\r\nHost: localhost\r\n' + b''.join(b'a%d: 1\r\n' % n for n in range(count)) + b'\r\n'
+        t.eq(answer_to(http, head), 200 if count < 100 else 431, f'{count} headers')
+    for size in (1000, *range(7000, 34000, 60), 100000):
+        long = b'x' * size
+        t.ok(answer_to(http, b'GET /' + long + b' HTTP/1.1\r\nHost: localhost\r\n\r\n') in (404, 414, 431), f'a path of {size} bytes')
+        t.ok(answer_to(http, b'GET /healthz HTTP/1.1\r\nHost: localhost\r\na: ' + long + b'\r\n\r\n') in (200, 431),
+             f'a header of {size} bytes')
+    t.eq(http.get('/healthz')[0], 200, 'status')
+
+
 @test
 def slow_readers_hold_a_bounded_number_of_documents(t):
     """Each of them reads another document, because a new one is made twice a second at most."""
