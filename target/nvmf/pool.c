@@ -245,9 +245,12 @@ static void dequeue_account(struct rdt_pool *pool, struct rdt_account *acc)
 		TAILQ_REMOVE(&pool->confined, acc->device, link);
 }
 
-/* A request waits, and the account had its turn, or the result of turn_of() has changed. */
+/* A request waits, and the account had its turn, or the result of turn_of() has changed. One that
+ * is confined keeps its place until the device's share lets it go. */
 static void requeue_account(struct rdt_pool *pool, struct rdt_account *acc)
 {
+	if (acc->turn == RDT_TURN_CONFINED)
+		return;
 	dequeue_account(pool, acc);
 	enqueue_account(pool, acc, turn_of(pool, acc));
 }

@@ -220,4 +220,17 @@ CONVERGE = (
      'jobs->counted < RDT_JOBS_SHARE', 'target: desired state'),
 )
 
-MISTAKES = CONNECT + PROPERTIES + ADMIN + IO + RESERVATIONS + IDENTITY + CONVERGE + HOST
+DEVICES = (
+    ('a device that hangs may have all buffers', 'target/nvmf/pool.c', 'return d->channels < d->reactor->channels_count;', 'return !d;',
+     'target: pool devices'),
+    ('a device that hangs may have the last of the largest blocks', 'target/nvmf/pool.c', 'rd_buddy_keeps_max(pool->buddy, size);', 'true;',
+     'target: pool devices'),
+    ('hosts in doubt may hold all of their half for one device', 'target/nvmf/pool.c',
+     'if (!use || !use->in_doubt || !is_contested(use))', 'if (!use || all)', 'target: pool devices'),
+    ('one that comes later overtakes those that wait for a device', 'target/nvmf/pool.c',
+     'return acc->device && !TAILQ_EMPTY(&acc->device->confined);', 'return !acc;', 'target: pool devices'),
+    ('scratch buffers are not counted for the device', 'target/nvmf/pool.c', 'return device ? &device->scratch :',
+     'return !device ? NULL :', 'target: pool devices'),
+)
+
+MISTAKES = CONNECT + PROPERTIES + ADMIN + IO + RESERVATIONS + IDENTITY + CONVERGE + DEVICES + HOST

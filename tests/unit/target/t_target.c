@@ -457,13 +457,13 @@ static void make_config(struct t_env *env)
 	}
 }
 
-bool t_disks_are_devices;
+uint64_t t_disk_devices[T_DISKS];
 
-static void make_disk(struct t_disk *d)
+static void make_disk(struct t_disk *d, unsigned int i)
 {
 	d->bdev = (struct rdt_bdev){
 		.ops = &disk_ops,
-		.device = t_disks_are_devices ? (uintptr_t)d : 0,
+		.device = t_disk_devices[i],
 		.size = (uint64_t)T_BLOCKS * 512,
 		.block_size = 512,
 		.ops_mask = ((1u << RDT_BIO_OPS) - 1) | RDT_OPS_MARKS,
@@ -483,7 +483,7 @@ static int open_disk(struct rdt_target *t, const struct rdt_ns_config *cfg, stru
 
 	if (!the_env->disk_next)
 		return -ENOENT;
-	make_disk(d);
+	make_disk(d, the_env->disk_next);
 	*out = &d->bdev;
 	return 0;
 }
@@ -493,7 +493,7 @@ static void swap_disk(struct t_env *env, struct rdt_ns *ns)
 {
 	struct t_disk *d = &env->disk[ns->slot];
 
-	make_disk(d);
+	make_disk(d, ns->slot);
 	d->bdev.on_fault = ns->bdev->on_fault;
 	d->bdev.on_fault_arg = ns->bdev->on_fault_arg;
 	rdt_subsys_count(ns, false);

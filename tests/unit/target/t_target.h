@@ -85,6 +85,7 @@ extern const struct t_case t_peers_cases[];
 extern const struct t_case t_auth_cases[];
 extern const struct t_case t_auth_message_cases[];
 extern const struct t_case t_placement_cases[];
+extern const struct t_case t_pool_device_cases[];
 
 #define T_DISKS 5u
 
@@ -110,8 +111,7 @@ struct t_disk {
 #define T_REACTORS 3            /* at most */
 extern unsigned int t_reactors; /* of the next environment: 2, unless a test needs more */
 /* Of the next environment, in place of the threads of bdev/jobs.h; NULL: see t_env.hold_jobs */
-/* Of the next environment: each disk has a share of buffers */
-extern bool t_disks_are_devices;
+extern uint64_t t_disk_devices[T_DISKS]; /* bdev->device of the next environment's disks */
 extern bool (*t_run_job)(struct rdt_job *job);
 extern const struct rdt_transport *const *t_transports; /* of the next one; NULL: RDMA alone */
 

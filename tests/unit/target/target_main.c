@@ -17,6 +17,7 @@ int main(int argc, char **argv)
 		{.name = "ranges", .cases = t_range_lock_cases},
 		{.name = "sgl_list", .cases = t_sgl_list_cases},
 		{.name = "flow", .cases = t_flow_cases},
+		{.name = "pool devices", .cases = t_pool_device_cases},
 		{.name = "request pool", .cases = t_req_pool_cases},
 		{.name = "I/O counters", .cases = t_io_stats_cases},
 		{.name = "stalls", .cases = t_stall_cases},
