@@ -60,7 +60,7 @@ static uint64_t device_of_uri(const char *uri)
 }
 
 /* See bdev->device. What a layer delays may hang, on its own. */
-static uint64_t device_of_kind(const struct rdt_ns_config *cfg, const struct rdt_bdev *base)
+static uint64_t backend_device(const struct rdt_ns_config *cfg, const struct rdt_bdev *base)
 {
 	if (base->path_id.known)
 		return base->path_id.dev;
@@ -80,7 +80,7 @@ int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, 
 	rc = open_backend(modules, cfg, log, out, err, err_size);
 	if (rc)
 		return rc;
-	(*out)->device = device_of_kind(cfg, *out);
+	(*out)->device = backend_device(cfg, *out);
 	rc = rdt_layers_open(cfg, out);
 	if (rc) {
 		snprintf(err, err_size, "layers: out of memory");

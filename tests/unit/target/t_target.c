@@ -458,6 +458,7 @@ static void make_config(struct t_env *env)
 }
 
 uint64_t t_disk_devices[T_DISKS];
+static struct t_env *the_env;
 
 static void make_disk(struct t_disk *d, unsigned int i)
 {
@@ -469,12 +470,9 @@ static void make_disk(struct t_disk *d, unsigned int i)
 		.ops_mask = ((1u << RDT_BIO_OPS) - 1) | RDT_OPS_MARKS,
 		.volatile_cache = true,
 	};
-	d->data = calloc(T_BLOCKS, 512);
-	must(d->data != NULL);
+	must((d->data = calloc(T_BLOCKS, 512)) != NULL);
 	d->closed = false;
 }
-
-static struct t_env *the_env;
 
 /* Opens the fake backend for namespaces that are added to the running target. */
 static int open_disk(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out)
