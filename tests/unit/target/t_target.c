@@ -459,7 +459,6 @@ static void make_config(struct t_env *env)
 
 uint64_t t_disk_devices[T_DISKS];
 static struct t_env *the_env;
-
 static void make_disk(struct t_disk *d, unsigned int i)
 {
 	d->bdev = (struct rdt_bdev){
