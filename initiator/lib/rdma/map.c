@@ -49,29 +49,32 @@ int rdi_rdma_map_shared(struct rdi_queue *q, struct rdi_req *req)
 	return 0;
 }
 
-void rdi_rdma_unmap(struct rdi_queue *q, struct rdi_req *req, bool done)
+static __attribute__((noinline)) void unmap_shared(struct rdi_queue *q, struct rdi_req *req,
+						   bool done)
 {
 	struct rdi_rdma_conn *c = q->conn;
 	struct rdi_rdma_req *rr = rdi_rdma_req(req);
 
-	switch ((enum rdi_map_kind)req->mapped) {
-	case RDI_MAP_NONE:
-		break;
-	case RDI_MAP_OWN:
-		rd_fab_dereg_mr(&rr->mr);
-		break;
-	case RDI_MAP_REGION:
+	if (req->mapped == RDI_MAP_REGION) {
 		rr->region->users--;
-		break;
-	case RDI_MAP_BOUNCE:
-		if (!c->buddy)
-			break; /* drop() has freed all of it */
+	} else if (req->mapped == RDI_MAP_BOUNCE && c->buddy) { /* else drop() has freed it */
 		if (done && req->dir == RDI_IN)
 			memcpy(req->data, rr->addr, req->len);
 		rd_buddy_free(c->buddy, rr->addr, req->len);
-		break;
 	}
 	req->mapped = RDI_MAP_NONE;
+}
+
+void rdi_rdma_unmap(struct rdi_queue *q, struct rdi_req *req, bool done)
+{
+	struct rd_fab_mr *mr = rdi_rdma_req(req)->mr;
+
+	if (__builtin_expect(req->mapped != RDI_MAP_OWN, 0)) {
+		unmap_shared(q, req, done);
+		return;
+	}
+	req->mapped = RDI_MAP_NONE;
+	mr->dev->ops->dereg_mr(mr);
 }
 
 /* ---- bounce memory ---- */
