@@ -172,7 +172,7 @@ typedef void (*rdinit_complete_fn)(void *user, const struct rdinit_completion *c
 /** Size in bytes of a buffer that holds any text of rdinit_uri_format(). */
 #define RDINIT_URI_SIZE 1536
 
-/** @brief The parts of nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]][?OPTION], percent-decoded. */
+/** @brief The parts of nvme+rdma:// or nvme+tcp://HOST[:PORT][/SUBNQN[/NSID]][?OPTION], decoded. */
 struct rdinit_uri {
 	size_t size;                  /**< set by rdinit_uri_init() */
 	char traddr[256];             /**< host name or numeric address, without brackets */
@@ -180,6 +180,7 @@ struct rdinit_uri {
 	char subnqn[RDINIT_NQN_SIZE]; /**< subsystem NQN; "" when not given */
 	uint32_t nsid;                /**< namespace identifier; 0 when not given */
 	bool no_remote_invalidate;    /**< the URI has ?no-remote-invalidate */
+	bool tcp;                     /**< nvme+tcp: NVMe/TCP; else NVMe/RDMA */
 };
 
 /** The function that rdinit_uri_init() calls with the size of the caller's structure. */
@@ -192,7 +193,7 @@ static inline void rdinit_uri_init(struct rdinit_uri *uri)
 }
 
 /**
- * @brief Parse nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]][?no-remote-invalidate].
+ * @brief Parse nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]][?no-remote-invalidate], or nvme+tcp://.
  *
  * HOST is a name, an IPv4 address, or an IPv6 address in brackets with an optional %scope, which
  * may also be %25scope (RFC 6874). %XX is decoded in HOST and SUBNQN. The scheme has no case.
@@ -324,6 +325,10 @@ struct rdinit_ctrl_opts {
 
 	/** Secrets for authentication: see rdinit_auth.h; NULL (default): none. */
 	const struct rdinit_auth_opts *auth;
+
+	bool tcp;        /**< NVMe/TCP; else (default) NVMe/RDMA. The provider has no effect then */
+	bool hdr_digest; /**< NVMe/TCP: CRC32C of each header; default false */
+	bool data_digest; /**< NVMe/TCP: CRC32C of data; default false */
 };
 
 /** The function that rdinit_ctrl_opts_init() calls with the size of the caller's structure. */

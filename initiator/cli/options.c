@@ -252,6 +252,12 @@ static bool take_fabric(struct cli_options *o, const struct cli_opt *def, const 
 	case OPT_NO_P2P:
 		o->ctrl.no_peer_to_peer = true;
 		return true;
+	case OPT_HDR_DIGEST:
+		o->ctrl.hdr_digest = true;
+		return true;
+	case OPT_DATA_DIGEST:
+		o->ctrl.data_digest = true;
+		return true;
 	case OPT_NO_REMOTE_INV:
 		o->ctrl.no_remote_invalidate = true;
 		return true;
@@ -307,11 +313,9 @@ static bool take(struct cli_options *o, const struct cli_opt *def, const char *a
 
 	switch (def->id) {
 	case OPT_TRANSPORT:
-		if (strcmp(arg, "rdma") != 0)
-			return cli_error("--transport: \"%s\" is not rdma, the only transport of "
-					 "rdinit",
-					 arg),
-			       false;
+		o->ctrl.tcp = strcmp(arg, "tcp") == 0;
+		if (!o->ctrl.tcp && strcmp(arg, "rdma") != 0)
+			return cli_error("--transport: \"%s\" is neither rdma nor tcp", arg), false;
 		return true;
 	case OPT_TRADDR:
 		o->ctrl.traddr = arg;
@@ -385,6 +389,7 @@ static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, 
 	if (o->uri.nsid)
 		o->nsid = o->uri.nsid;
 	o->ctrl.no_remote_invalidate |= o->uri.no_remote_invalidate;
+	o->ctrl.tcp |= o->uri.tcp;
 	return true;
 }
 

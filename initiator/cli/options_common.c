@@ -41,7 +41,7 @@ static const struct cli_opt host_addr[] = {
 };
 
 static const struct cli_opt target[] = {
-	OTHER("transport", 't', OPT_TRANSPORT, "TYPE", "transport type; only rdma is supported"),
+	OTHER("transport", 't', OPT_TRANSPORT, "TYPE", "transport type: rdma (default) or tcp"),
 	OTHER("traddr", 'a', OPT_TRADDR, "HOST", "address or name of the target, instead of a URI"),
 	OTHER("trsvcid", 's', OPT_TRSVCID, "PORT", "port of the target (default 4420)"),
 	OTHER("nqn", 'n', OPT_NQN, "NQN", "NQN of the subsystem"),
@@ -65,6 +65,8 @@ static const struct cli_opt connection[] = {
 	OTHER("mpa-revision", 0, OPT_MPA_REVISION, "1|2",
 	      "iwarp: revision of the MPA handshake (default 2)"),
 	OTHER("no-p2p", 0, OPT_NO_P2P, NULL, "iwarp: do not offer the peer-to-peer mode"),
+	OTHER("hdr-digest", 0, OPT_HDR_DIGEST, NULL, "tcp: CRC32C of each PDU's header"),
+	OTHER("data-digest", 0, OPT_DATA_DIGEST, NULL, "tcp: CRC32C of each PDU's data"),
 	OTHER("no-remote-invalidate", 0, OPT_NO_REMOTE_INV, NULL,
 	      "do not request remote invalidation of memory keys (for targets that get it wrong)"),
 	OTHER("congestion", 0, OPT_CONGESTION, "NAME", "iwarp: TCP congestion control"),

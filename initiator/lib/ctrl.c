@@ -84,6 +84,8 @@ void rdinit_ctrl_opts_set_uri(struct rdinit_ctrl_opts *opts, const struct rdinit
 	opts->subnqn = uri->subnqn[0] ? uri->subnqn : NULL;
 	if (RDI_HAS(opts, no_remote_invalidate) && RDI_HAS(uri, no_remote_invalidate))
 		opts->no_remote_invalidate |= uri->no_remote_invalidate;
+	if (RDI_HAS(opts, tcp) && RDI_HAS(uri, tcp))
+		opts->tcp |= uri->tcp;
 }
 
 /* Returns 0 or -EINVAL, with the thread's text. */
@@ -145,8 +147,8 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 	ctrl->log_cfg.fd = o->log_fd;
 	ctrl->log_cfg.fn = o->log_fn;
 	ctrl->log_cfg.user = o->log_user;
-	if (rdi_transport_cfg_create(&rdi_rdma_ops, ctrl->env, o, ctrl->traddr, ctrl->trsvcid,
-				     &ctrl->transport))
+	if (rdi_transport_cfg_create(o->tcp ? &rdi_tcp_ops : &rdi_rdma_ops, ctrl->env, o,
+				     ctrl->traddr, ctrl->trsvcid, &ctrl->transport))
 		return -ENOMEM;
 	return rdi_host_init(&ctrl->host, o->hostnqn, o->hostid, ctrl->env->host_files, why);
 }

@@ -381,6 +381,7 @@ static void path_connect(struct rdi_path *path)
 	if (path->host_traddr)
 		opts.host_traddr = path->host_traddr;
 	opts.no_remote_invalidate |= path->uri.no_remote_invalidate;
+	opts.tcp = path->uri.tcp;
 	opts.nr_io_queues = dev->opts.channels;
 	opts.event_fn = rdi_path_event;
 	opts.event_user = path;

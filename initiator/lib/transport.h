@@ -98,7 +98,7 @@ struct rdi_transport_ops {
 	void (*dereg)(struct rdi_queue *q, void *mr);
 };
 
-extern const struct rdi_transport_ops rdi_rdma_ops;
+extern const struct rdi_transport_ops rdi_rdma_ops, rdi_tcp_ops;
 
 /* ---- transport.c ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nvme+rdma://HOST[:PORT][/SUBNQN[/NSID]][?OPTION]: the one place that reads and writes it. */
+/* nvme+rdma:// or nvme+tcp://HOST[:PORT][/SUBNQN[/NSID]][?OPTION]: the one place that reads and
+ * writes it. */
 #include <errno.h>
 #include <stdio.h>
 #include <strings.h>
@@ -8,6 +9,7 @@
 #include "util/parse.h"
 
 #define SCHEME "nvme+rdma://"
+#define TCP    "nvme+tcp://"
 /* Characters of a bad URI in an error text, which has room for the reason behind them. */
 #define SHOWN 320
 
@@ -177,10 +179,11 @@ int rdinit_uri_parse(const char *text, struct rdinit_uri *uri)
 		return rdi_fail(__func__, -EINVAL, "text is NULL");
 	cut = strlen(text) > SHOWN ? "..." : "";
 	rdinit_uri_init(&u);
-	if (strncasecmp(text, SCHEME, strlen(SCHEME)))
-		return rdi_fail(__func__, -EINVAL, "\"%.*s%s\" does not start with %s", SHOWN, text,
-				cut, SCHEME);
-	p = text + strlen(SCHEME);
+	u.tcp = strncasecmp(text, TCP, strlen(TCP)) == 0;
+	if (!u.tcp && strncasecmp(text, SCHEME, strlen(SCHEME)))
+		return rdi_fail(__func__, -EINVAL, "\"%.*s%s\" does not start with %s or %s", SHOWN,
+				text, cut, SCHEME, TCP);
+	p = text + strlen(u.tcp ? TCP : SCHEME);
 	end = p + strcspn(p, "/?#");
 	stop = p + strcspn(p, "?#");
 	bad = parse_authority(p, end, &u);
@@ -259,7 +262,7 @@ static bool same_uri(const struct rdinit_uri *a, const struct rdinit_uri *b)
 {
 	return strcmp(a->traddr, b->traddr) == 0 && strcmp(a->trsvcid, b->trsvcid) == 0 &&
 	       strcmp(a->subnqn, b->subnqn) == 0 && a->nsid == b->nsid &&
-	       a->no_remote_invalidate == b->no_remote_invalidate;
+	       a->no_remote_invalidate == b->no_remote_invalidate && a->tcp == b->tcp;
 }
 
 /* Reading the text again is the check: no text leaves here that opens anything else. */
@@ -278,7 +281,7 @@ int rdinit_uri_format(const struct rdinit_uri *uri, char *text)
 	u.size = sizeof(u);
 	if (!u.trsvcid[0])
 		snprintf(u.trsvcid, sizeof(u.trsvcid), "%d", NVMF_RDMA_PORT);
-	uri_put(&w, SCHEME);
+	uri_put(&w, u.tcp ? TCP : SCHEME);
 	uri_put_host(&w, u.traddr);
 	uri_put(&w, ":");
 	uri_put(&w, u.trsvcid);

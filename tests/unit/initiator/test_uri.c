@@ -29,6 +29,7 @@ static void good(void)
 		{"nvme+rdma://h/nqn.2024-01.test%3Ax%2fy", "h", "4420", NQN "/y", 0},
 		{"nvme+rdma://%61/" NQN, "a", "4420", NQN, 0},
 	};
+	static const char tcp[] = "nvme+tcp://h/" NQN "/7";
 	static const char *const endings[] = {"", "/", "/" NQN, "/" NQN "/7"};
 	struct rdinit_uri u;
 	char text[200];
@@ -50,7 +51,13 @@ static void good(void)
 		CU_ASSERT_STRING_EQUAL(u.trsvcid, rows[i].port);
 		CU_ASSERT_STRING_EQUAL(u.subnqn, rows[i].nqn);
 		CU_ASSERT_EQUAL(u.nsid, rows[i].nsid);
+		CU_ASSERT_FALSE(u.tcp);
 	}
+	rdinit_uri_init(&u);
+	CU_ASSERT_EQUAL(rdinit_uri_parse(tcp, &u), 0);
+	CU_ASSERT_TRUE(u.tcp);
+	CU_ASSERT_STRING_EQUAL(u.traddr, "h");
+	CU_ASSERT_EQUAL(u.nsid, 7);
 }
 
 static void bad(void)
@@ -58,7 +65,7 @@ static void bad(void)
 	/* the text, and a word that the reason contains */
 	static const char *const rows[][2] = {
 		{"", "nvme+rdma"},
-		{"nvme+tcp://h/" NQN, "nvme+rdma"},
+		{"nvme+fc://h/" NQN, "nvme+tcp"},
 		{"nvme+rdma:/h/" NQN, "nvme+rdma"},
 		{"nvme+rdma:///" NQN, "host"},
 		{"nvme+rdma://:4420/" NQN, "host"},

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The connection of a queue: connect(2), ICReq and ICResp, the end; and the table of operations. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "tcp.h"
+
+#define MAXH2CDATA_MIN 4096u
+#define CPDA_MAX       31u
+
+/* ---- the end ---- */
+
+/* Stops sending and receiving commands, and lets the peer see the end of the stream. */
+static void shut_down(struct rdi_tcp_conn *c, bool over)
+{
+	rd_timer_stop(c->q->loop, &c->timer);
+	rdi_tcp_tx_reset(c);
+	rdi_tcp_rx_reset(c);
+	if (over) {
+		rd_io_del(c->q->loop, &c->io);
+		c->state = RDI_TCP_OVER;
+	} else {
+		shutdown(c->io.fd, SHUT_WR);
+		rd_io_mod(c->q->loop, &c->io, EPOLLIN);
+		c->state = RDI_TCP_ENDING;
+	}
+}
+
+void rdi_tcp_end(struct rdi_tcp_conn *c, int err, const char *why)
+{
+	enum rdi_tcp_state state = c->state;
+
+	if (state == RDI_TCP_ENDING) {
+		shut_down(c, true);
+		rdi_queue_drained(c->q);
+	} else if (state == RDI_TCP_CONNECTING || state == RDI_TCP_IC) {
+		shut_down(c, true);
+		rdi_queue_attempt_failed(c->q, err, why);
+	} else if (state == RDI_TCP_RUNNING) {
+		/* A peer that broke the protocol may still read an H2CTermReq. */
+		shut_down(c, err != -EPROTO);
+		rdi_queue_lost(c->q, err, why);
+	}
+}
+
+void rdi_tcp_disconnect(struct rdi_queue *q)
+{
+	struct rdi_tcp_conn *c = q->conn;
+
+	if (c->state == RDI_TCP_RUNNING)
+		shut_down(c, false);
+	else if (c->state == RDI_TCP_CONNECTING || c->state == RDI_TCP_IC)
+		shut_down(c, true);
+}
+
+bool rdi_tcp_drained(const struct rdi_queue *q)
+{
+	const struct rdi_tcp_conn *c = q->conn;
+
+	return c->state == RDI_TCP_NONE || c->state == RDI_TCP_OVER;
+}
+
+void rdi_tcp_drop(struct rdi_queue *q)
+{
+	struct rdi_tcp_conn *c = q->conn;
+
+	if (c->state == RDI_TCP_NONE)
+		return;
+	rd_timer_stop(q->loop, &c->timer);
+	rdi_tcp_tx_reset(c);
+	rdi_tcp_rx_reset(c);
+	rd_io_del(q->loop, &c->io);
+	close(c->io.fd);
+	c->state = RDI_TCP_NONE;
+}
+
+/* ---- the way up ---- */
+
+static void ic_timeout(struct rd_timer *timer)
+{
+	struct rdi_tcp_conn *c = rd_container_of(timer, struct rdi_tcp_conn, timer);
+
+	rdi_tcp_end(c, -ETIMEDOUT,
+		    c->state == RDI_TCP_CONNECTING
+			    ? "no answer from the address"
+			    : "not an NVMe/TCP target: connected, but no answer to ICReq");
+}
+
+void rdi_tcp_icresp(struct rdi_tcp_conn *c, const struct nvme_tcp_icresp *pdu)
+{
+	const struct rdi_tcp_handle *h = c->q->opened;
+	char why[RDI_TEXT / 2];
+
+	c->maxh2cdata = le32toh(pdu->maxh2cdata);
+	c->cpda = pdu->cpda;
+	if (pdu->pfv || pdu->cpda > CPDA_MAX || c->maxh2cdata < MAXH2CDATA_MIN ||
+	    c->maxh2cdata % 4) {
+		snprintf(why, sizeof(why),
+			 "ICResp has PFV %u, CPDA %u, MAXH2CDATA %u; expected 0, at most %u, and a "
+			 "multiple of 4 from %u",
+			 le16toh(pdu->pfv), pdu->cpda, c->maxh2cdata, CPDA_MAX, MAXH2CDATA_MIN);
+		rdi_tcp_end(c, -EPROTO, why);
+		return;
+	}
+	if (pdu->dgst != h->cfg->dgst) {
+		snprintf(why, sizeof(why),
+			 "ICResp has digests 0x%x, asked for were 0x%x (1: header, 2: data)",
+			 pdu->dgst, h->cfg->dgst);
+		rdi_tcp_end(c, -EPROTO, why);
+		return;
+	}
+	rd_timer_stop(c->q->loop, &c->timer);
+	c->rules.hdgst = pdu->dgst & NVME_TCP_HDGST;
+	c->rules.ddgst = pdu->dgst & NVME_TCP_DDGST;
+	c->state = RDI_TCP_RUNNING;
+	rdi_queue_established(c->q, 0);
+}
+
+static void connected(struct rdi_tcp_conn *c)
+{
+	const struct rdi_tcp_handle *h = c->q->opened;
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	getsockopt(c->io.fd, SOL_SOCKET, SO_ERROR, &err, &len);
+	if (err) {
+		rdi_tcp_end(c, -err,
+			    err == ECONNREFUSED
+				    ? "connection refused (is the target listening there?)"
+				    : strerror(err));
+		return;
+	}
+	c->state = RDI_TCP_IC;
+	rd_io_mod(c->q->loop, &c->io, EPOLLIN);
+	rdi_queue_connecting(c->q);
+	rdi_tcp_send_icreq(c, h->cfg->dgst);
+}
+
+static void on_socket(struct rd_io *io, uint32_t events)
+{
+	struct rdi_tcp_conn *c = rd_container_of(io, struct rdi_tcp_conn, io);
+
+	if (c->state == RDI_TCP_CONNECTING) {
+		connected(c);
+		return;
+	}
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+		rdi_tcp_rx_run(c);
+	if (events & EPOLLOUT)
+		rdi_tcp_tx_run(c);
+}
+
+int rdi_tcp_connect(struct rdi_queue *q, const struct sockaddr *addr)
+{
+	const struct rdi_tcp_handle *h = q->opened;
+	struct rdi_tcp_conn *c = q->conn;
+	int rc, fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	rc = rd_tcp_set_opts(fd, &h->cfg->socket);
+	if (!rc && q->cfg.src && bind(fd, q->cfg.src, rd_addr_len(q->cfg.src)))
+		rc = -errno;
+	if (!rc && connect(fd, addr, rd_addr_len(addr)) && errno != EINPROGRESS)
+		rc = -errno;
+	if (rc)
+		goto err_close;
+	rc = rd_timer_start(q->loop, &c->timer, q->cfg.connect_timeout_ns);
+	if (!rc)
+		rc = rd_io_add(q->loop, &c->io, fd, EPOLLIN | EPOLLOUT, on_socket);
+	if (rc)
+		goto err_timer;
+	memcpy(&c->remote, addr, rd_addr_len(addr));
+	c->rules = (struct nvme_tcp_rules){.from_host = false};
+	c->cpda = 0;
+	rdi_tcp_tx_reset(c);
+	rdi_tcp_rx_reset(c);
+	c->state = RDI_TCP_CONNECTING;
+	return 0;
+
+err_timer:
+	rd_timer_stop(q->loop, &c->timer);
+err_close:
+	close(fd);
+	return rc;
+}
+
+int rdi_tcp_alloc(struct rdi_queue *q)
+{
+	struct rdi_tcp_conn *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->q = q;
+	c->timer.fn = ic_timeout;
+	c->flush.fn = rdi_tcp_flush;
+	STAILQ_INIT(&c->tx);
+	q->conn = c;
+	return 0;
+}
+
+void rdi_tcp_release(struct rdi_queue *q)
+{
+	free(q->conn);
+	q->conn = NULL;
+}

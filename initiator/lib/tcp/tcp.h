@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe/TCP of the host: the inside of the transport. PDUs: nvmf/tcp_pdu.h. */
+#ifndef RDI_TCP_H
+#define RDI_TCP_H
+
+#include <sys/uio.h>
+
+#include "internal.h"
+#include "nvmf/tcp_pdu.h"
+#include "util/tcp.h"
+
+#define RDI_TCP_STAGING 65536u /* bytes read at once besides data with a known place */
+#define RDI_TCP_BATCH   16u    /* PDUs in one sendmsg(2) */
+
+/* Options of a controller that are for its sockets. */
+struct rdi_tcp_cfg {
+	struct rdi_transport_cfg cfg;
+	struct rd_tcp_opts socket;
+	char *congestion; /* socket.congestion points here */
+	uint8_t dgst;     /* digests to ask for: NVME_TCP_HDGST, NVME_TCP_DDGST */
+};
+
+/* What a handle has opened. */
+struct rdi_tcp_handle {
+	const struct rdi_tcp_cfg *cfg; /* the handle's owner has it as long */
+	uint8_t *staging;              /* [RDI_TCP_STAGING]; used up before a callback returns */
+};
+
+/* The transport's part of a request. */
+struct rdi_tcp_req {
+	STAILQ_ENTRY(rdi_tcp_req) tx; /* conn->tx */
+	uint32_t sent;                /* data that H2CData PDUs have taken up to here */
+	uint32_t want;                /* end of what the last R2T asked for */
+	uint32_t got;                 /* received data */
+	uint16_t ttag;
+	bool queued;  /* on conn->tx */
+	bool batched; /* one of its PDUs is in conn->batch */
+	bool data;    /* what is sent next: H2CData; else the command */
+	bool bad;     /* a data digest was wrong */
+};
+_Static_assert(sizeof(struct rdi_tcp_req) <= sizeof(((struct rdi_req *)0)->transport), "opaque");
+
+static inline struct rdi_tcp_req *rdi_tcp_req(struct rdi_req *req)
+{
+	return (struct rdi_tcp_req *)req->transport;
+}
+
+static inline struct rdi_req *rdi_tcp_req_of(struct rdi_tcp_req *tr)
+{
+	return (struct rdi_req *)((char *)tr - offsetof(struct rdi_req, transport));
+}
+
+/* A PDU that is being sent. */
+struct rdi_tcp_pdu {
+	struct rdi_tcp_req *tr; /* NULL: ICReq */
+	unsigned int end;       /* index in conn->iov behind its last part */
+	_Alignas(8) uint8_t head[NVME_TCP_HEAD_MAX + NVME_TCP_PAD_MAX];
+	uint8_t ddgst[RD_CRC32C_LEN];
+};
+
+enum rdi_tcp_state {
+	RDI_TCP_NONE,       /* no socket */
+	RDI_TCP_CONNECTING, /* connect(2) -> IC */
+	RDI_TCP_IC,         /* ICReq sent, waits for ICResp -> RUNNING */
+	RDI_TCP_RUNNING,    /* -> ENDING */
+	RDI_TCP_ENDING,     /* shut down; what arrives is dropped until the peer closes -> OVER */
+	RDI_TCP_OVER,       /* the peer has closed */
+};
+
+enum rdi_tcp_rx_state {
+	RDI_TCP_RX_HEAD,  /* collects the header with its digest */
+	RDI_TCP_RX_PAD,   /* skips the padding */
+	RDI_TCP_RX_DATA,  /* places data at @dst */
+	RDI_TCP_RX_DDGST, /* collects the data digest */
+};
+
+/* The PDU in progress. */
+struct rdi_tcp_rx {
+	enum rdi_tcp_rx_state state;
+	struct nvme_tcp_parts parts;
+	uint32_t have;       /* bytes of @head or @ddgst */
+	uint32_t left;       /* bytes of the padding or of the data */
+	bool sized;          /* the common header was checked: @parts */
+	uint8_t *dst;        /* where the next data goes; NULL: it is dropped */
+	struct rdi_req *req; /* C2HData: the command */
+	uint32_t crc;        /* of the data */
+	_Alignas(8) uint8_t head[NVME_TCP_HEAD_MAX];
+	uint8_t ddgst[RD_CRC32C_LEN];
+};
+
+/* The connection of a queue. */
+struct rdi_tcp_conn {
+	struct rdi_queue *q;
+	enum rdi_tcp_state state;
+	struct rd_io io;
+	struct rd_timer timer; /* until ICResp */
+	struct nvme_tcp_rules rules;
+	uint8_t cpda;        /* of data that is sent */
+	uint32_t maxh2cdata; /* largest data of an H2CData PDU */
+	struct sockaddr_storage remote;
+	struct rdi_tcp_rx rx;
+
+	STAILQ_HEAD(, rdi_tcp_req) tx; /* requests with something to send */
+	struct rd_defer flush;
+	bool blocked; /* the socket is full: waits for EPOLLOUT */
+	/* what sendmsg(2) was given: PDUs from @first, parts from @iov_at */
+	unsigned int first, n_pdus, iov_at, n_iov;
+	struct iovec iov[3 * RDI_TCP_BATCH];
+	struct rdi_tcp_pdu batch[RDI_TCP_BATCH];
+};
+
+/* ---- conn.c ---- */
+
+int rdi_tcp_alloc(struct rdi_queue *q);
+void rdi_tcp_release(struct rdi_queue *q);
+int rdi_tcp_connect(struct rdi_queue *q, const struct sockaddr *addr);
+void rdi_tcp_disconnect(struct rdi_queue *q);
+bool rdi_tcp_drained(const struct rdi_queue *q);
+void rdi_tcp_drop(struct rdi_queue *q);
+/* The connection is over, or the attempt has failed: @err, for the reason @why. */
+void rdi_tcp_end(struct rdi_tcp_conn *c, int err, const char *why) __attribute__((cold));
+/* ICResp has come. */
+void rdi_tcp_icresp(struct rdi_tcp_conn *c, const struct nvme_tcp_icresp *pdu);
+
+/* ---- rx.c ---- */
+
+void rdi_tcp_rx_reset(struct rdi_tcp_conn *c);
+void rdi_tcp_rx_run(struct rdi_tcp_conn *c);
+void rdi_tcp_poll(struct rdi_queue *q);
+
+/* ---- tx.c ---- */
+
+void rdi_tcp_tx_reset(struct rdi_tcp_conn *c);
+/* Sends what is queued, as much as the socket takes. */
+void rdi_tcp_tx_run(struct rdi_tcp_conn *c);
+void rdi_tcp_flush(struct rd_defer *defer);
+void rdi_tcp_send_icreq(struct rdi_tcp_conn *c, uint8_t dgst);
+int rdi_tcp_send(struct rdi_queue *q, struct rdi_req *req, unsigned int how);
+int rdi_tcp_send_pair(struct rdi_queue *q, struct rdi_req *first, unsigned int how1,
+		      struct rdi_req *second, unsigned int how2);
+/* Sends @req's data up to the end of what the last R2T asked for. */
+void rdi_tcp_send_data(struct rdi_tcp_conn *c, struct rdi_req *req);
+/* @req was answered: what is not in the batch is not sent. */
+void rdi_tcp_answered(struct rdi_tcp_conn *c, struct rdi_req *req);
+
+#endif /* RDI_TCP_H */

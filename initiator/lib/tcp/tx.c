@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sending: many PDUs in one sendmsg(2), data from the caller's buffer. */
+#include <errno.h>
+#include <sys/epoll.h>
+
+#include "tcp.h"
+
+void rdi_tcp_tx_reset(struct rdi_tcp_conn *c)
+{
+	STAILQ_INIT(&c->tx);
+	rd_defer_cancel(c->q->loop, &c->flush);
+	c->blocked = false;
+	c->first = c->n_pdus = c->iov_at = c->n_iov = 0;
+}
+
+static void queue_tx(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr)
+{
+	tr->queued = true;
+	STAILQ_INSERT_TAIL(&c->tx, tr, tx);
+	if (!c->blocked)
+		rd_defer(c->q->loop, &c->flush, RD_DEFER_SEND);
+}
+
+/* ---- building ---- */
+
+static void add_part(struct rdi_tcp_conn *c, const void *base, size_t len)
+{
+	c->iov[c->n_iov++] = (struct iovec){(void *)(uintptr_t)base, len};
+}
+
+/* Completes @pdu, of @type with @len bytes of @data, and adds its parts. */
+static void add_pdu(struct rdi_tcp_conn *c, struct rdi_tcp_pdu *pdu, enum nvme_tcp_type type,
+		    uint8_t flags, const uint8_t *data, uint32_t len)
+{
+	size_t head =
+		nvme_tcp_seal(pdu->head, type, flags, len, c->cpda, c->rules.hdgst, c->rules.ddgst);
+
+	add_part(c, pdu->head, head);
+	if (len)
+		add_part(c, data, len);
+	if (len && c->rules.ddgst) {
+		rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, data, len), pdu->ddgst);
+		add_part(c, pdu->ddgst, sizeof(pdu->ddgst));
+	}
+	pdu->end = c->n_iov;
+}
+
+static void add_cmd(struct rdi_tcp_conn *c, struct rdi_tcp_pdu *pdu, const struct rdi_req *req)
+{
+	struct nvme_tcp_cmd *cmd = (struct nvme_tcp_cmd *)pdu->head;
+	bool in_capsule = req->sqe->sgl.data.type == NVME_SGL_IN_CAPSULE && req->dir == RDI_OUT;
+
+	cmd->sqe = *req->sqe;
+	add_pdu(c, pdu, NVME_TCP_CMD, 0, req->data, in_capsule ? req->len : 0);
+}
+
+static void add_data(struct rdi_tcp_conn *c, struct rdi_tcp_pdu *pdu, const struct rdi_req *req)
+{
+	struct nvme_tcp_data *data = (struct nvme_tcp_data *)pdu->head;
+	struct rdi_tcp_req *tr = pdu->tr;
+	uint32_t len = tr->want - tr->sent;
+
+	if (len > c->maxh2cdata)
+		len = c->maxh2cdata;
+	*data = (struct nvme_tcp_data){.cccid = htole16(req->cid),
+				       .ttag = tr->ttag,
+				       .datao = htole32(tr->sent),
+				       .datal = htole32(len)};
+	add_pdu(c, pdu, NVME_TCP_H2C_DATA, tr->sent + len == tr->want ? NVME_TCP_F_LAST : 0,
+		(const uint8_t *)req->data + tr->sent, len);
+	tr->sent += len;
+}
+
+static void fill_batch(struct rdi_tcp_conn *c)
+{
+	struct rdi_tcp_req *tr;
+
+	c->first = c->n_pdus = c->iov_at = c->n_iov = 0;
+	while (c->n_pdus < RDI_TCP_BATCH && (tr = STAILQ_FIRST(&c->tx))) {
+		struct rdi_tcp_pdu *pdu = &c->batch[c->n_pdus++];
+
+		STAILQ_REMOVE_HEAD(&c->tx, tx);
+		tr->queued = false;
+		tr->batched = true;
+		pdu->tr = tr;
+		if (tr->data)
+			add_data(c, pdu, rdi_tcp_req_of(tr));
+		else
+			add_cmd(c, pdu, rdi_tcp_req_of(tr));
+	}
+}
+
+/* ---- sending ---- */
+
+/* All of a PDU of @tr has been sent. */
+static void pdu_sent(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr)
+{
+	struct rdi_req *req = rdi_tcp_req_of(tr);
+
+	tr->batched = false;
+	if (req->due & RDI_DUE_ANSWER && tr->data && tr->sent < tr->want) {
+		queue_tx(c, tr);
+		return;
+	}
+	req->due &= (uint8_t)~RDI_DUE_SEND;
+	if (!req->due)
+		rdi_req_complete(c->q, req);
+}
+
+/* @n bytes of the batch have been sent. */
+static void batch_sent(struct rdi_tcp_conn *c, size_t n)
+{
+	while (c->iov_at < c->n_iov && n >= c->iov[c->iov_at].iov_len)
+		n -= c->iov[c->iov_at++].iov_len;
+	if (n) {
+		c->iov[c->iov_at].iov_base = (char *)c->iov[c->iov_at].iov_base + n;
+		c->iov[c->iov_at].iov_len -= n;
+	}
+	while (c->first < c->n_pdus && c->batch[c->first].end <= c->iov_at) {
+		struct rdi_tcp_req *tr = c->batch[c->first++].tr;
+
+		if (tr)
+			pdu_sent(c, tr);
+	}
+}
+
+static void wait_writable(struct rdi_tcp_conn *c, bool wait)
+{
+	if (c->blocked == wait)
+		return;
+	c->blocked = wait;
+	rd_io_mod(c->q->loop, &c->io, wait ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+void rdi_tcp_tx_run(struct rdi_tcp_conn *c)
+{
+	while (c->state == RDI_TCP_IC || c->state == RDI_TCP_RUNNING) {
+		struct msghdr msg = {0};
+		ssize_t n;
+
+		if (c->iov_at == c->n_iov)
+			fill_batch(c);
+		if (c->iov_at == c->n_iov) {
+			wait_writable(c, false);
+			return;
+		}
+		msg.msg_iov = &c->iov[c->iov_at];
+		msg.msg_iovlen = c->n_iov - c->iov_at;
+		n = sendmsg(c->io.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n >= 0) {
+			batch_sent(c, (size_t)n);
+		} else if (errno == EAGAIN) {
+			wait_writable(c, true);
+			return;
+		} else if (errno != EINTR) {
+			rdi_tcp_end(c, -errno, strerror(errno));
+			return;
+		}
+	}
+}
+
+void rdi_tcp_flush(struct rd_defer *defer)
+{
+	rdi_tcp_tx_run(rd_container_of(defer, struct rdi_tcp_conn, flush));
+}
+
+void rdi_tcp_send_icreq(struct rdi_tcp_conn *c, uint8_t dgst)
+{
+	struct rdi_tcp_pdu *pdu = &c->batch[0];
+
+	nvme_tcp_build_icreq((struct nvme_tcp_icreq *)pdu->head, dgst);
+	pdu->tr = NULL;
+	c->n_pdus = 1;
+	add_part(c, pdu->head, sizeof(struct nvme_tcp_icreq));
+	pdu->end = c->n_iov;
+	rdi_tcp_tx_run(c);
+}
+
+/* ---- commands ---- */
+
+static int set_sgl(const struct rdi_queue *q, struct rdi_req *req, unsigned int how)
+{
+	uint32_t room = q->cfg.in_capsule;
+
+	if (how & RDI_AS_IS)
+		return 0;
+	if (q->cfg.qid == 0 || how & RDI_FABRICS)
+		room = NVME_TCP_ADMIN_IN_CAPSULE;
+	if (req->dir == RDI_NONE) {
+		req->sqe->sgl.data = (struct nvme_data_sgl){.type = NVME_SGL_TCP_DATA};
+		return 0;
+	}
+	if (req->len == 0)
+		return -EINVAL;
+	req->sqe->sgl.data =
+		(struct nvme_data_sgl){.length = htole32(req->len), .type = NVME_SGL_TCP_DATA};
+	if (req->dir == RDI_OUT && req->len <= room && !(how & RDI_KEYED))
+		req->sqe->sgl.data.type = NVME_SGL_IN_CAPSULE;
+	return 0;
+}
+
+int rdi_tcp_send(struct rdi_queue *q, struct rdi_req *req, unsigned int how)
+{
+	struct rdi_tcp_req *tr = rdi_tcp_req(req);
+	int rc = set_sgl(q, req, how);
+
+	if (rc)
+		return rc;
+	if (how & RDI_ZERO)
+		memset(req->data, 0, req->len);
+	*tr = (struct rdi_tcp_req){.data = false};
+	rdi_req_started(q, req, how);
+	queue_tx(q->conn, tr);
+	return 0;
+}
+
+int rdi_tcp_send_pair(struct rdi_queue *q, struct rdi_req *r1, unsigned int how1,
+		      struct rdi_req *r2, unsigned int how2)
+{
+	int rc = set_sgl(q, r2, how2); /* the only thing that can fail */
+
+	if (!rc)
+		rc = rdi_tcp_send(q, r1, how1);
+	return rc ? rc : rdi_tcp_send(q, r2, how2);
+}
+
+void rdi_tcp_send_data(struct rdi_tcp_conn *c, struct rdi_req *req)
+{
+	struct rdi_tcp_req *tr = rdi_tcp_req(req);
+
+	tr->data = true;
+	req->due |= RDI_DUE_SEND;
+	queue_tx(c, tr);
+}
+
+void rdi_tcp_answered(struct rdi_tcp_conn *c, struct rdi_req *req)
+{
+	struct rdi_tcp_req *tr = rdi_tcp_req(req);
+
+	req->due &= (uint8_t)~RDI_DUE_ANSWER;
+	if (tr->queued) {
+		STAILQ_REMOVE(&c->tx, tr, rdi_tcp_req, tx);
+		tr->queued = false;
+	}
+	if (!tr->batched)
+		req->due &= (uint8_t)~RDI_DUE_SEND;
+	if (!req->due)
+		rdi_req_complete(c->q, req);
+}
