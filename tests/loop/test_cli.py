@@ -97,7 +97,7 @@ def json_is_all_that_is_on_standard_output(t):
 # ---- what it says when it cannot ----
 
 @each(('no scheme', 'localhost:4420/nqn.2024-01.test:disk/1'),
-      ('another scheme', 'nvme+tcp://127.0.0.1/nqn.2024-01.test:disk/1'),
+      ('another scheme', 'nvme+fc://127.0.0.1/nqn.2024-01.test:disk/1'),
       ('no host', 'nvme+rdma:///nqn.2024-01.test:disk/1'),
       ('an open bracket', 'nvme+rdma://[::1/nqn.2024-01.test:disk/1'),
       ('port 99999', 'nvme+rdma://127.0.0.1:99999/nqn.2024-01.test:disk/1'),
@@ -119,7 +119,7 @@ def bad_uri(t, uri):
                                                                  '-o', 'xml']),
       ('a URI and an address', ['id-ctrl', f'nvme+rdma://127.0.0.1/{NQN}', '-a', '127.0.0.1']),
       ('two URIs', ['id-ctrl', f'nvme+rdma://127.0.0.1/{NQN}', f'nvme+rdma://127.0.0.1/{NQN}']),
-      ('another transport', ['id-ctrl', '-t', 'tcp', '-a', '127.0.0.1', '-n', NQN]),
+      ('another transport', ['id-ctrl', '-t', 'fc', '-a', '127.0.0.1', '-n', NQN]),
       ('a size that is none', ['read', f'nvme+rdma://127.0.0.1/{NQN}/1', '--data', '-', '--data-size',
                                'many']))
 @no_fabric

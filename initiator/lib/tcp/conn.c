@@ -14,7 +14,7 @@
 /* ---- the end ---- */
 
 /* Stops sending and receiving commands, and lets the peer see the end of the stream. */
-static void shut_down(struct rdi_tcp_conn *c, bool over)
+static void stop_stream(struct rdi_tcp_conn *c, bool over)
 {
 	rd_timer_stop(c->q->loop, &c->timer);
 	rdi_tcp_tx_reset(c);
@@ -34,14 +34,14 @@ void rdi_tcp_end(struct rdi_tcp_conn *c, int err, const char *why)
 	enum rdi_tcp_state state = c->state;
 
 	if (state == RDI_TCP_ENDING) {
-		shut_down(c, true);
+		stop_stream(c, true);
 		rdi_queue_drained(c->q);
 	} else if (state == RDI_TCP_CONNECTING || state == RDI_TCP_IC) {
-		shut_down(c, true);
+		stop_stream(c, true);
 		rdi_queue_attempt_failed(c->q, err, why);
 	} else if (state == RDI_TCP_RUNNING) {
 		/* A peer that broke the protocol may still read an H2CTermReq. */
-		shut_down(c, err != -EPROTO);
+		stop_stream(c, err != -EPROTO);
 		rdi_queue_lost(c->q, err, why);
 	}
 }
@@ -51,9 +51,9 @@ void rdi_tcp_disconnect(struct rdi_queue *q)
 	struct rdi_tcp_conn *c = q->conn;
 
 	if (c->state == RDI_TCP_RUNNING)
-		shut_down(c, false);
+		stop_stream(c, false);
 	else if (c->state == RDI_TCP_CONNECTING || c->state == RDI_TCP_IC)
-		shut_down(c, true);
+		stop_stream(c, true);
 }
 
 bool rdi_tcp_drained(const struct rdi_queue *q)

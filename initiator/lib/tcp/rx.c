@@ -22,8 +22,8 @@ void rdi_tcp_rx_reset(struct rdi_tcp_conn *c)
 /* ---- errors ---- */
 
 /* The controller has broken the protocol: tells it why, and ends the queue. */
-static __attribute__((cold)) void refuse_pdu(struct rdi_tcp_conn *c,
-					     const struct nvme_tcp_error *error)
+static __attribute__((cold)) void send_h2c_term(struct rdi_tcp_conn *c,
+						const struct nvme_tcp_error *error)
 {
 	const struct nvme_tcp_hdr *hdr = (const struct nvme_tcp_hdr *)c->rx.head;
 	uint8_t term[NVME_TCP_TERM_MAX];
@@ -38,12 +38,12 @@ static __attribute__((cold)) void refuse_pdu(struct rdi_tcp_conn *c,
 	rdi_tcp_end(c, -EPROTO, why);
 }
 
-static __attribute__((cold)) void refuse_as(struct rdi_tcp_conn *c, enum nvme_tcp_fes fes,
-					    const char *what)
+static __attribute__((cold)) void send_h2c_term_for(struct rdi_tcp_conn *c, enum nvme_tcp_fes fes,
+						    const char *what)
 {
 	const struct nvme_tcp_error error = {.fes = fes, .what = what};
 
-	refuse_pdu(c, &error);
+	send_h2c_term(c, &error);
 }
 
 /* ---- PDUs ---- */
@@ -54,9 +54,10 @@ static struct rdi_req *named_req(struct rdi_tcp_conn *c, uint16_t cid, enum rdi_
 	struct rdi_req *req = rdi_req_find(c->q, cid);
 
 	if (!req)
-		refuse_as(c, NVME_TCP_FES_SEQUENCE, "its command id is not in flight");
+		send_h2c_term_for(c, NVME_TCP_FES_SEQUENCE, "its command id is not in flight");
 	else if (dir != RDI_NONE && req->dir != dir)
-		refuse_as(c, NVME_TCP_FES_SEQUENCE, "the command transfers no data this way");
+		send_h2c_term_for(c, NVME_TCP_FES_SEQUENCE,
+				  "the command transfers no data this way");
 	else
 		return req;
 	return NULL;
@@ -73,7 +74,8 @@ static void answer_req(struct rdi_tcp_conn *c, struct rdi_req *req)
 			nvme_status(NVME_SCT_GENERIC, TRANSIENT_TRANSPORT_ERROR));
 	} else if (ok && c->q->cfg.qid && req->sqe->opcode == nvme_cmd_read && req->dir == RDI_IN &&
 		   tr->got != req->len) {
-		refuse_as(c, NVME_TCP_FES_SEQUENCE, "a Read succeeded without all of its data");
+		send_h2c_term_for(c, NVME_TCP_FES_SEQUENCE,
+				  "a Read succeeded without all of its data");
 		return;
 	}
 	rdi_tcp_answered(c, req);
@@ -102,11 +104,13 @@ static void got_r2t(struct rdi_tcp_conn *c, const struct nvme_tcp_r2t *pdu)
 		return;
 	tr = rdi_tcp_req(req);
 	if (tr->queued || tr->batched) {
-		refuse_as(c, NVME_TCP_FES_LIMIT, "the data of the last R2T is not sent yet");
+		send_h2c_term_for(c, NVME_TCP_FES_LIMIT,
+				  "the data of the last R2T is not sent yet");
 	} else if (req->sqe->sgl.data.type != NVME_SGL_TCP_DATA) {
-		refuse_as(c, NVME_TCP_FES_SEQUENCE, "the data was in the capsule");
+		send_h2c_term_for(c, NVME_TCP_FES_SEQUENCE, "the data was in the capsule");
 	} else if (!len || at < tr->sent || at > req->len || len > req->len - at) {
-		refuse_as(c, NVME_TCP_FES_RANGE, "R2TO or R2TL is outside the command's data");
+		send_h2c_term_for(c, NVME_TCP_FES_RANGE,
+				  "R2TO or R2TL is outside the command's data");
 	} else {
 		tr->ttag = pdu->ttag;
 		tr->sent = at;
@@ -124,10 +128,10 @@ static void begin_data(struct rdi_tcp_conn *c, const struct nvme_tcp_data *pdu)
 	if (!req)
 		return;
 	if (!nvme_tcp_check_data(pdu, &c->rx.parts, &error)) {
-		refuse_pdu(c, &error);
+		send_h2c_term(c, &error);
 	} else if (le32toh(pdu->datao) != rdi_tcp_req(req)->got ||
 		   c->rx.parts.data > req->len - rdi_tcp_req(req)->got) {
-		refuse_as(c, NVME_TCP_FES_RANGE, "DATAO or DATAL is not the next part");
+		send_h2c_term_for(c, NVME_TCP_FES_RANGE, "DATAO or DATAL is not the next part");
 	} else {
 		c->rx.req = req;
 		c->rx.dst = (uint8_t *)req->data + rdi_tcp_req(req)->got;
@@ -146,7 +150,7 @@ static void end_data(struct rdi_tcp_conn *c, const struct nvme_tcp_data *pdu)
 	answer_req(c, req);
 }
 
-static void got_term(struct rdi_tcp_conn *c, const struct nvme_tcp_term *pdu)
+static void got_c2h_term(struct rdi_tcp_conn *c, const struct nvme_tcp_term *pdu)
 {
 	char text[NVME_TCP_TERM_TEXT], why[RDI_TEXT / 2];
 
@@ -156,24 +160,24 @@ static void got_term(struct rdi_tcp_conn *c, const struct nvme_tcp_term *pdu)
 }
 
 /* The header is complete: its digest is checked, and its data has a place. */
-static void begin_pdu(struct rdi_tcp_conn *c)
+static void header_complete(struct rdi_tcp_conn *c)
 {
 	const struct nvme_tcp_hdr *hdr = (const struct nvme_tcp_hdr *)c->rx.head;
 	struct nvme_tcp_error error;
 
 	c->rx.crc = RD_CRC32C_SEED;
 	if (!nvme_tcp_check_hdgst(c->rx.head, &error))
-		refuse_pdu(c, &error);
+		send_h2c_term(c, &error);
 	else if (hdr->type == NVME_TCP_C2H_TERM)
-		got_term(c, (const struct nvme_tcp_term *)c->rx.head);
+		got_c2h_term(c, (const struct nvme_tcp_term *)c->rx.head);
 	else if ((hdr->type == NVME_TCP_ICRESP) != (c->state == RDI_TCP_IC))
-		refuse_as(c, NVME_TCP_FES_SEQUENCE, "it does not come at this time");
+		send_h2c_term_for(c, NVME_TCP_FES_SEQUENCE, "it does not come at this time");
 	else if (hdr->type == NVME_TCP_C2H_DATA)
 		begin_data(c, (const struct nvme_tcp_data *)c->rx.head);
 }
 
 /* All of the PDU has arrived. */
-static void end_pdu(struct rdi_tcp_conn *c)
+static void pdu_complete(struct rdi_tcp_conn *c)
 {
 	const struct nvme_tcp_hdr *hdr = (const struct nvme_tcp_hdr *)c->rx.head;
 
@@ -211,7 +215,7 @@ static size_t collect(uint8_t *to, uint32_t *have, uint32_t want, const uint8_t 
 }
 
 /* Goes on to the next part of the PDU that is not empty, or to the next PDU. */
-static void next_part(struct rdi_tcp_conn *c)
+static void next_pdu_part(struct rdi_tcp_conn *c)
 {
 	struct rdi_tcp_rx *rx = &c->rx;
 
@@ -225,7 +229,7 @@ static void next_part(struct rdi_tcp_conn *c)
 		rx->state = RDI_TCP_RX_DDGST;
 		rx->have = 0;
 	} else {
-		end_pdu(c);
+		pdu_complete(c);
 		rdi_tcp_rx_reset(c);
 	}
 }
@@ -243,12 +247,12 @@ static size_t take_head(struct rdi_tcp_conn *c, const uint8_t *p, size_t n)
 		rx->sized = nvme_tcp_check((const struct nvme_tcp_hdr *)rx->head, &c->rules,
 					   &rx->parts, &error);
 		if (!rx->sized)
-			refuse_pdu(c, &error);
+			send_h2c_term(c, &error);
 		return took;
 	}
-	begin_pdu(c);
+	header_complete(c);
 	if (receives(c))
-		next_part(c);
+		next_pdu_part(c);
 	return took;
 }
 
@@ -262,7 +266,7 @@ static void placed(struct rdi_tcp_conn *c, size_t n)
 	rx->dst += n;
 	rx->left -= (uint32_t)n;
 	if (!rx->left)
-		next_part(c);
+		next_pdu_part(c);
 }
 
 static size_t take_ddgst(struct rdi_tcp_conn *c, const uint8_t *p, size_t n)
@@ -276,7 +280,7 @@ static size_t take_ddgst(struct rdi_tcp_conn *c, const uint8_t *p, size_t n)
 	rd_crc32c_put(rx->crc, want);
 	if (memcmp(want, rx->ddgst, sizeof(want)) != 0)
 		rdi_tcp_req(rx->req)->bad = true;
-	next_part(c);
+	next_pdu_part(c);
 	return took;
 }
 
@@ -296,7 +300,7 @@ static void consume_bytes(struct rdi_tcp_conn *c, const uint8_t *p, size_t n)
 				took = rx->left;
 			rx->left -= (uint32_t)took;
 			if (!rx->left)
-				next_part(c);
+				next_pdu_part(c);
 			break;
 		case RDI_TCP_RX_DATA:
 			if (took > rx->left)
@@ -314,7 +318,7 @@ static void consume_bytes(struct rdi_tcp_conn *c, const uint8_t *p, size_t n)
 }
 
 /* Reads once. Returns the number of bytes; 0: there are no more now. */
-static size_t read_once(struct rdi_tcp_conn *c)
+static size_t read_from_target(struct rdi_tcp_conn *c)
 {
 	const struct rdi_tcp_handle *h = c->q->opened;
 	size_t placing = receives(c) && c->rx.state == RDI_TCP_RX_DATA ? c->rx.left : 0;
@@ -341,7 +345,7 @@ void rdi_tcp_rx_run(struct rdi_tcp_conn *c)
 	size_t total = 0, n;
 
 	while (c->state >= RDI_TCP_IC && c->state <= RDI_TCP_ENDING && total < RX_BYTES) {
-		n = read_once(c);
+		n = read_from_target(c);
 		if (!n)
 			break;
 		total += n;

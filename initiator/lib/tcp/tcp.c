@@ -60,7 +60,7 @@ static void tcp_handle_close(void *opened)
 	free(h);
 }
 
-static const char *tcp_provider(const void *opened)
+static const char *tcp_provider_name(const void *opened)
 {
 	return "tcp";
 }
@@ -101,7 +101,7 @@ const struct rdi_transport_ops rdi_tcp_ops = {
 	.cfg_destroy = tcp_cfg_destroy,
 	.open = tcp_handle_open,
 	.close = tcp_handle_close,
-	.provider = tcp_provider,
+	.provider = tcp_provider_name,
 	.alloc = rdi_tcp_alloc,
 	.release = rdi_tcp_release,
 	.connect = rdi_tcp_connect,

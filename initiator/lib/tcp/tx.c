@@ -13,7 +13,7 @@ void rdi_tcp_tx_reset(struct rdi_tcp_conn *c)
 	c->first = c->n_pdus = c->iov_at = c->n_iov = 0;
 }
 
-static void queue_tx(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr)
+static void add_tx(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr)
 {
 	tr->queued = true;
 	STAILQ_INSERT_TAIL(&c->tx, tr, tx);
@@ -71,7 +71,7 @@ static void add_data(struct rdi_tcp_conn *c, struct rdi_tcp_pdu *pdu, const stru
 	tr->sent += len;
 }
 
-static void fill_batch(struct rdi_tcp_conn *c)
+static void take_tx(struct rdi_tcp_conn *c)
 {
 	struct rdi_tcp_req *tr;
 
@@ -99,7 +99,7 @@ static void pdu_sent(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr)
 
 	tr->batched = false;
 	if (req->due & RDI_DUE_ANSWER && tr->data && tr->sent < tr->want) {
-		queue_tx(c, tr);
+		add_tx(c, tr);
 		return;
 	}
 	req->due &= (uint8_t)~RDI_DUE_SEND;
@@ -124,7 +124,7 @@ static void batch_sent(struct rdi_tcp_conn *c, size_t n)
 	}
 }
 
-static void wait_writable(struct rdi_tcp_conn *c, bool wait)
+static void watch_writable(struct rdi_tcp_conn *c, bool wait)
 {
 	if (c->blocked == wait)
 		return;
@@ -139,9 +139,9 @@ void rdi_tcp_tx_run(struct rdi_tcp_conn *c)
 		ssize_t n;
 
 		if (c->iov_at == c->n_iov)
-			fill_batch(c);
+			take_tx(c);
 		if (c->iov_at == c->n_iov) {
-			wait_writable(c, false);
+			watch_writable(c, false);
 			return;
 		}
 		msg.msg_iov = &c->iov[c->iov_at];
@@ -150,7 +150,7 @@ void rdi_tcp_tx_run(struct rdi_tcp_conn *c)
 		if (n >= 0) {
 			batch_sent(c, (size_t)n);
 		} else if (errno == EAGAIN) {
-			wait_writable(c, true);
+			watch_writable(c, true);
 			return;
 		} else if (errno != EINTR) {
 			rdi_tcp_end(c, -errno, strerror(errno));
@@ -210,7 +210,7 @@ int rdi_tcp_send(struct rdi_queue *q, struct rdi_req *req, unsigned int how)
 		memset(req->data, 0, req->len);
 	*tr = (struct rdi_tcp_req){.data = false};
 	rdi_req_started(q, req, how);
-	queue_tx(q->conn, tr);
+	add_tx(q->conn, tr);
 	return 0;
 }
 
@@ -230,7 +230,7 @@ void rdi_tcp_send_data(struct rdi_tcp_conn *c, struct rdi_req *req)
 
 	tr->data = true;
 	req->due |= RDI_DUE_SEND;
-	queue_tx(c, tr);
+	add_tx(c, tr);
 }
 
 void rdi_tcp_answered(struct rdi_tcp_conn *c, struct rdi_req *req)
