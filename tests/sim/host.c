@@ -35,7 +35,12 @@ void host_reads_all(struct host *h)
 
 unsigned int host_inflight(const struct host *h)
 {
-	return h->inflight + h->reads_left + claim_busy(h->claim) + (h->raw && raw_busy(h->raw)) +
+	return h->inflight + h->reads_left;
+}
+
+unsigned int host_unlimited(const struct host *h)
+{
+	return claim_busy(h->claim) + (h->raw && raw_busy(h->raw)) +
 	       sick_busy(h->w->sick, h->number);
 }
 

@@ -32,9 +32,11 @@
 #define AFTERMATH (20 * RD_NSEC_PER_SEC)
 /*
  * The time after the last fault within which all commands must end. Storage that is slow may take
- * 35 s more; a host must not wait until TCP gives up, which takes 60 s.
+ * 35 s more; a host must not wait until TCP gives up, which takes 60 s. Only its commands without a
+ * time limit may, when nothing else has it learn that their connection is lost.
  */
 #define END_NS    (50 * RD_NSEC_PER_SEC)
+#define LEARNED   RD_NSEC_PER_SEC /* from then on until these have ended */
 #define END_STEPS 2000000u
 #define FNV_START UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME UINT64_C(0x100000001b3)
@@ -174,7 +176,17 @@ static void look_after_target(struct world *w)
 		world_fail(w, "the target does not start: %s", strerror(-rc));
 }
 
-static unsigned int all_inflight(const struct world *w)
+static unsigned int all_unlimited(const struct world *w)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < w->devs; i++)
+		count += host_unlimited(w->hosts[i]);
+	return count;
+}
+
+/* What has time limits. */
+static unsigned int all_limited(const struct world *w)
 {
 	unsigned int count = 0;
 
@@ -249,11 +261,17 @@ void world_disturb(struct world *w, uint64_t ns)
 static void run_to_end(struct world *w, const char *what)
 {
 	uint64_t end = rd_sim_now(w->sim) + END_NS, steps = w->step + END_STEPS;
+	uint64_t unlimited_end = end;
 
-	while (all_inflight(w) && !w->failed[0]) {
+	while (all_limited(w) + all_unlimited(w) && !w->failed[0]) {
+		uint64_t learned = rd_sim_learns(w->sim) + LEARNED;
+
+		if (unlimited_end < learned)
+			unlimited_end = learned;
 		run_step(w);
-		if (rd_sim_now(w->sim) > end || w->step > steps)
-			world_fail(w, "%u %s have not ended", all_inflight(w), what);
+		if (rd_sim_now(w->sim) > (all_limited(w) ? end : unlimited_end) || w->step > steps)
+			world_fail(w, "%u %s have not ended", all_limited(w) + all_unlimited(w),
+				   what);
 	}
 }
 

@@ -228,7 +228,10 @@ bool auth_may_wait(const struct auth_watch *watch, unsigned int host, uint64_t b
 int host_new(struct world *w, unsigned int number, struct host **out);
 /* Commands are submitted now and then; called between turns. */
 void host_acts(struct host *h);
+/* Commands that have not ended: of the device, which have time limits, and others, which end with
+ * their connection at the latest. */
 unsigned int host_inflight(const struct host *h);
+unsigned int host_unlimited(const struct host *h);
 bool host_failed(const struct host *h);     /* the device has given up */
 uint64_t host_blocks(const struct host *h); /* of the device; 0: not known */
 /* Whether a command of the device writes one of the blocks. */

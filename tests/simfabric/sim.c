@@ -244,6 +244,20 @@ static void lose_link(struct rd_sim *sim, struct rd_sim_link *link, unsigned int
 		learn_loss(link->end[!side], PEER_TIMEOUT, -ETIMEDOUT);
 }
 
+uint64_t rd_sim_learns(const struct rd_sim *sim)
+{
+	const struct rd_sim_link *link;
+	uint64_t last = 0;
+
+	LIST_FOREACH (link, &sim->links, entry) {
+		const struct rd_sim_conn *c = link->cut ? link->end[0] : NULL;
+
+		if (c && c->timer.slot && c->timer.when > last)
+			last = c->timer.when;
+	}
+	return last;
+}
+
 void rd_sim_break(struct rd_sim *sim, unsigned int n, enum rd_sim_fault fault, uint64_t ns)
 {
 	struct rd_sim_link *link;

@@ -112,6 +112,9 @@ void rd_sim_port_down(struct rd_sim *sim, uint16_t port, bool down);
 /* The passive ends of all connections to @port (0: of all connections) vanish: the active ends
  * learn it soon. */
 void rd_sim_kill(struct rd_sim *sim, uint16_t port);
+/* When the last active end learns that its connection is lost, of those that do not know it yet. 0:
+ * all know it. */
+uint64_t rd_sim_learns(const struct rd_sim *sim);
 /* Ends all holds, and has every port answer. */
 void rd_sim_heal(struct rd_sim *sim);
 
