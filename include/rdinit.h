@@ -326,8 +326,12 @@ struct rdinit_ctrl_opts {
 	/** Secrets for authentication: see rdinit_auth.h; NULL (default): none. */
 	const struct rdinit_auth_opts *auth;
 
-	bool tcp;        /**< NVMe/TCP; else (default) NVMe/RDMA. The provider has no effect then */
-	bool hdr_digest; /**< NVMe/TCP: CRC32C of each header; default false */
+	/**
+	 * NVMe/TCP; else (default) NVMe/RDMA. With it provider, crc, no_peer_to_peer, mpa_revision
+	 * and no_remote_invalidate must have their defaults; without it hdr_digest and data_digest.
+	 */
+	bool tcp;
+	bool hdr_digest;  /**< NVMe/TCP: CRC32C of each header; default false */
 	bool data_digest; /**< NVMe/TCP: CRC32C of data; default false */
 };
 

@@ -167,10 +167,12 @@ struct rdinit_dev_opts {
 	/**
 	 * Options of the controllers of all paths, or NULL for the defaults: identity of the host,
 	 * provider, timeouts, trace. log_fn may run on several threads at the same time. Ignored
-	 * are traddr, trsvcid, subnqn, nr_io_queues, event_fn and event_user. To a controller with
-	 * Traffic Based Keep Alive (CTRATT.TBKAS) no Keep Alive command is sent while I/O moves.
-	 * keep_alive_tmo_ms must not be 0: without keep-alive no time is known after which a lost
-	 * write cannot be executed any more.
+	 * are traddr, trsvcid, subnqn, nr_io_queues, event_fn, event_user and tcp: the URI of each
+	 * path has the transport. Options that one transport has, such as provider or hdr_digest,
+	 * are for the paths of that transport; rdinit_dev_open() returns -EINVAL if there is none.
+	 * To a controller with Traffic Based Keep Alive (CTRATT.TBKAS) no Keep Alive command is
+	 * sent while I/O moves. keep_alive_tmo_ms must not be 0: without keep-alive no time is
+	 * known after which a lost write cannot be executed any more.
 	 */
 	const struct rdinit_ctrl_opts *ctrl;
 	/** Receives events; NULL (default): nobody does. */

@@ -141,6 +141,7 @@ struct cli_options {
 	} dst;
 	struct rdinit_qpair_opts qpair;
 	struct rdinit_uri uri; /* ctrl points into it when a URI was given */
+	bool has_transport;    /* --transport was given */
 	bool s_is_block;       /* -s was given, and does not mean the port in this verb */
 	uint32_t nsid;         /* 0: not given */
 	bool any_nsid;         /* 0 and 0xffffffff are allowed */

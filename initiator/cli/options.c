@@ -313,6 +313,7 @@ static bool take(struct cli_options *o, const struct cli_opt *def, const char *a
 
 	switch (def->id) {
 	case OPT_TRANSPORT:
+		o->has_transport = true;
 		o->ctrl.tcp = strcmp(arg, "tcp") == 0;
 		if (!o->ctrl.tcp && strcmp(arg, "rdma") != 0)
 			return cli_error("--transport: \"%s\" is neither rdma nor tcp", arg), false;
@@ -377,6 +378,11 @@ static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, 
 		return cli_error("a URI and --traddr or --trsvcid exclude each other; the URI "
 				 "has both, nvme+rdma://HOST:PORT/SUBNQN"),
 		       false;
+	if (o->has_transport && o->ctrl.tcp != o->uri.tcp)
+		return cli_error("the transport is %s by --transport and %s in the URI: leave "
+				 "--transport out",
+				 o->ctrl.tcp ? "tcp" : "rdma", o->uri.tcp ? "tcp" : "rdma"),
+		       false;
 	if (o->ctrl.subnqn && o->uri.subnqn[0])
 		return cli_error("the NQN is given both in the URI and by --nqn"), false;
 	if (o->nsid && o->uri.nsid)
@@ -389,7 +395,7 @@ static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, 
 	if (o->uri.nsid)
 		o->nsid = o->uri.nsid;
 	o->ctrl.no_remote_invalidate |= o->uri.no_remote_invalidate;
-	o->ctrl.tcp |= o->uri.tcp;
+	o->ctrl.tcp = o->uri.tcp;
 	return true;
 }
 
@@ -423,11 +429,37 @@ static bool check_s(const struct cli_options *o)
 	return false;
 }
 
+/* Options that one transport has, in words of the command line. */
+static bool check_transport(const struct cli_options *o)
+{
+	const struct rdinit_ctrl_opts *c = &o->ctrl;
+	const char *name;
+
+	if (!c->tcp) {
+		name = c->hdr_digest ? "hdr-digest" : c->data_digest ? "data-digest" : NULL;
+		return !name ||
+		       (cli_error("--%s is for NVMe/TCP only, and this is NVMe/RDMA: connect by "
+				  "nvme+tcp:// or -t tcp, or leave it out (iwarp has --crc)",
+				  name),
+			false);
+	}
+	name = c->provider && strcmp(c->provider, "auto") != 0 ? "provider"
+	       : c->crc                                        ? "crc"
+	       : c->no_peer_to_peer                            ? "no-p2p"
+	       : c->mpa_revision == 1                          ? "mpa-revision"
+	       : c->no_remote_invalidate                       ? "no-remote-invalidate"
+							       : NULL;
+	return !name || (cli_error("--%s is for NVMe/RDMA only, and this is NVMe/TCP: leave it "
+				   "out, or connect by nvme+rdma://%s",
+				   name, c->crc ? " (TCP has --hdr-digest and --data-digest)" : ""),
+			 false);
+}
+
 static bool check(const struct cli_verb *verb, struct cli_options *o)
 {
 	if (o->ctrl.traddr != o->uri.traddr && o->ctrl.traddr && !cli_check_traddr(o->ctrl.traddr))
 		return false;
-	if (!check_s(o))
+	if (!check_s(o) || !check_transport(o))
 		return false;
 	if ((verb->flags & CLI_V_PASSTHRU) && !check_passthru(o))
 		return false;

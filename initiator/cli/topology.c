@@ -9,7 +9,6 @@
 #include "command.h"
 #include "util/utf8.h"
 
-#define RDMA   1u
 #define NVM    2u
 #define NS_MAX (1u << 20) /* an upper limit for a controller */
 
@@ -18,6 +17,7 @@ struct path {
 	char nqn[257];
 	char traddr[257];
 	char trsvcid[33];
+	bool tcp;
 	bool masked; /* the strings are for people only: they name another path than the log did */
 };
 
@@ -28,8 +28,9 @@ struct paths {
 	char hostid[40];
 };
 
-static void set(struct path *p, const char *nqn, const char *traddr, const char *trsvcid)
+static void set(struct path *p, bool tcp, const char *nqn, const char *traddr, const char *trsvcid)
 {
+	p->tcp = tcp;
 	snprintf(p->nqn, sizeof(p->nqn), "%s", nqn);
 	snprintf(p->traddr, sizeof(p->traddr), "%s", traddr);
 	snprintf(p->trsvcid, sizeof(p->trsvcid), "%s", trsvcid);
@@ -40,7 +41,8 @@ static void set(struct path *p, const char *nqn, const char *traddr, const char 
 		    strcmp(p->trsvcid, trsvcid) != 0;
 }
 
-static int discovered(struct cli_session *s, struct paths *out)
+/* The transport of the URI is that of all paths: another may not lead there from this host. */
+static int discovered(struct cli_session *s, bool tcp, struct paths *out)
 {
 	struct rdinit_discovery *log;
 	size_t i;
@@ -51,8 +53,8 @@ static int discovered(struct cli_session *s, struct paths *out)
 	for (i = 0; out->path && i < log->count; i++) {
 		const struct rdinit_discovery_record *r = &log->records[i];
 
-		if (r->trtype == RDMA && r->subtype == NVM)
-			set(&out->path[out->n++], r->subnqn, r->traddr, r->trsvcid);
+		if (r->subtype == NVM && r->trtype == (tcp ? NVMF_TRTYPE_TCP : NVMF_TRTYPE_RDMA))
+			set(&out->path[out->n++], tcp, r->subnqn, r->traddr, r->trsvcid);
 	}
 	rdinit_discovery_free(&log);
 	return out->path ? CLI_OK : cli_error("no memory for the discovery log");
@@ -70,11 +72,11 @@ static int find_paths(const struct cli_options *o, struct paths *out)
 	snprintf(out->hostnqn, sizeof(out->hostnqn), "%s", s.info.hostnqn);
 	snprintf(out->hostid, sizeof(out->hostid), "%s", s.info.hostid);
 	if (s.info.discovery) {
-		rc = discovered(&s, out);
+		rc = discovered(&s, o->ctrl.tcp, out);
 	} else {
 		out->path = calloc(1, sizeof(*out->path));
 		if (out->path)
-			set(&out->path[out->n++], o->ctrl.subnqn, o->ctrl.traddr,
+			set(&out->path[out->n++], o->ctrl.tcp, o->ctrl.subnqn, o->ctrl.traddr,
 			    o->ctrl.trsvcid ? o->ctrl.trsvcid : "4420");
 		else
 			rc = cli_error("no memory for a path");
@@ -144,6 +146,7 @@ static int uri_of(const struct path *p, uint32_t nsid, char text[RDINIT_URI_SIZE
 	snprintf(uri.trsvcid, sizeof(uri.trsvcid), "%.7s", p->trsvcid);
 	snprintf(uri.subnqn, sizeof(uri.subnqn), "%.223s", p->nqn);
 	uri.nsid = nsid;
+	uri.tcp = p->tcp;
 	return rdinit_uri_format(&uri, text) ? cli_lib_error() : CLI_OK;
 }
 
@@ -339,7 +342,7 @@ static int visit(const struct cli_options *o, const struct path *p, json_t *obj)
 
 static json_t *path_json(const struct path *p)
 {
-	return json_pack("{s:s, s:o}", "Transport", "rdma", "Address",
+	return json_pack("{s:s, s:o}", "Transport", p->tcp ? "tcp" : "rdma", "Address",
 			 json_sprintf("traddr=%s,trsvcid=%s", p->traddr, p->trsvcid));
 }
 

@@ -88,6 +88,19 @@ void rdinit_ctrl_opts_set_uri(struct rdinit_ctrl_opts *opts, const struct rdinit
 		opts->tcp |= uri->tcp;
 }
 
+int rdi_check_transport_opts(const char *func, const struct rdinit_ctrl_opts *o)
+{
+	const char *name = rdi_transport_foreign_opt(o);
+
+	if (!name)
+		return 0;
+	return rdi_fail(func, -EINVAL,
+			"%s is set, which is an option of NVMe/%s only, and the connection is "
+			"NVMe/%s: leave it out, or connect by nvme+%s://%s",
+			name, o->tcp ? "RDMA" : "TCP", o->tcp ? "TCP" : "RDMA",
+			o->tcp ? "rdma" : "tcp", o->tcp ? "" : " (iwarp has crc instead)");
+}
+
 /* Returns 0 or -EINVAL, with the thread's text. */
 static int check_ctrl_opts(const char *func, const struct rdinit_ctrl_opts *o)
 {
@@ -118,7 +131,7 @@ static int check_ctrl_opts(const char *func, const struct rdinit_ctrl_opts *o)
 		return rdi_fail(func, -EINVAL,
 				"keep_alive_tmo_ms is %u, expected 0 (none), or from %u",
 				o->keep_alive_tmo_ms, KATO_MIN_MS);
-	return 0;
+	return rdi_check_transport_opts(func, o);
 }
 
 /* Copies the options. Returns 0, -EINVAL with *@why set, or -ENOMEM. */

@@ -169,6 +169,22 @@ int rdinit_dev_set_auth(struct rdinit_dev *dev, const struct rdinit_auth_opts *o
 
 /* ---- opening and processing ---- */
 
+/* An option that no path of the device can have would be ignored for ever. */
+static int dev_check_transport_opts(struct rdinit_dev *dev)
+{
+	struct rdinit_ctrl_opts opts = dev->ctrl_opts;
+	unsigned int i, n = atomic_load(&dev->n_paths);
+	bool rdma = dev->discovery && !rdi_discovery_tcp(dev->discovery);
+	bool tcp = dev->discovery && !rdma;
+
+	for (i = 0; i < n; i++) {
+		rdma |= !dev->paths[i]->uri.tcp;
+		tcp |= dev->paths[i]->uri.tcp;
+	}
+	opts.tcp = tcp;
+	return rdma && tcp ? 0 : rdi_check_transport_opts("rdinit_dev_open", &opts);
+}
+
 int rdinit_dev_open_async(struct rdinit_dev *dev, rdinit_complete_fn fn, void *user)
 {
 	int rc = rdi_dev_lock(dev, "rdinit_dev_open");
@@ -184,6 +200,8 @@ int rdinit_dev_open_async(struct rdinit_dev *dev, rdinit_complete_fn fn, void *u
 	else if (n == 0 && !dev->discovery)
 		rc = rdi_fail("rdinit_dev_open", -EINVAL,
 			      "the device has no path: call rdinit_dev_add_path() first");
+	else
+		rc = dev_check_transport_opts(dev);
 	if (!rc) {
 		dev->open_fn = fn;
 		dev->open_user = user;
@@ -432,6 +450,7 @@ static int dev_check_ctrl(struct rdinit_dev *dev)
 
 	opts.traddr = "192.0.2.1"; /* of documentation: nothing is connected */
 	opts.subnqn = NULL;
+	rdi_transport_select(&opts, opts.tcp);
 	rc = rdi_ctrl_create_on(&opts, dev->env, &dev->h, &ctrl);
 	rdinit_ctrl_free(&ctrl);
 	return rc;

@@ -157,6 +157,8 @@ void rdi_discovery_start(struct rdi_discovery *d);
 /* No further attempt is made until rdi_discovery_start(). */
 void rdi_discovery_stop(struct rdi_discovery *d);
 /* Whether a first attempt is in progress. NULL is allowed: false. */
+/* Whether the controllers are reached by TCP; else by RDMA. */
+bool rdi_discovery_tcp(const struct rdi_discovery *d);
 bool rdi_discovery_pending(const struct rdi_discovery *d);
 /* The reason why discovery found no path: a negative errno value or 0. */
 int rdi_discovery_error(const struct rdi_discovery *d, const char **text);

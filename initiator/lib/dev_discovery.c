@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Paths from a discovery controller (Fabrics 5.3): its log is read when the device is opened, and
- * again after each event that the log has changed. A path whose record has gone is used for as long
- * as it stays connected. Discovery controllers that the log refers to are read in the same way.
- * Everything runs under dev->lock, on the device's loop.
+ * again after each event that the log has changed. Only records of the transport by which the
+ * controller is reached are taken: the URI chooses it for all. A path whose record has gone is used
+ * for as long as it stays connected. Discovery controllers that the log refers to are read in the
+ * same way. Everything runs under dev->lock, on the device's loop.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -122,6 +123,7 @@ static void discovery_resolved(void *arg, int rc, const struct rdi_addrs *addrs,
 	opts.traddr = numeric;
 	opts.trsvcid = d->uri.trsvcid;
 	opts.subnqn = RDINIT_DISCOVERY_NQN;
+	rdi_transport_select(&opts, d->uri.tcp);
 	if (d->host_traddr)
 		opts.host_traddr = d->host_traddr;
 	opts.event_fn = discovery_event;
@@ -160,7 +162,8 @@ static void discovery_timer(struct rd_timer *timer)
 
 static bool same_address(const struct rdinit_uri *a, const struct rdinit_uri *b)
 {
-	return strcmp(a->traddr, b->traddr) == 0 && strcmp(a->trsvcid, b->trsvcid) == 0;
+	return strcmp(a->traddr, b->traddr) == 0 && strcmp(a->trsvcid, b->trsvcid) == 0 &&
+	       a->tcp == b->tcp;
 }
 
 static struct rdi_path *discovery_find(const struct rdi_discovery *d, const struct rdinit_uri *uri)
@@ -195,7 +198,7 @@ static bool discovery_uri(const struct rdi_discovery *d, const struct rdinit_dis
 {
 	struct sockaddr_storage numeric;
 
-	if (rec->trtype != NVMF_TRTYPE_RDMA ||
+	if (rec->trtype != (d->uri.tcp ? NVMF_TRTYPE_TCP : NVMF_TRTYPE_RDMA) ||
 	    (rec->adrfam != NVMF_ADDR_FAMILY_IP4 && rec->adrfam != NVMF_ADDR_FAMILY_IP6))
 		return false;
 	if (rd_addr_parse(rec->traddr, 1, &numeric) || strlen(rec->traddr) >= sizeof(uri->traddr) ||
@@ -214,6 +217,23 @@ static bool discovery_is_path(const struct rdi_discovery *d,
 {
 	return rec->subtype == NVME_NQN_NVME && strcmp(rec->subnqn, d->uri.subnqn) == 0 &&
 	       discovery_uri(d, rec, uri);
+}
+
+/* What to try when there is no path by the transport of @d. */
+static const char *discovery_hint(const struct rdi_discovery *d)
+{
+	uint8_t other = d->uri.tcp ? NVMF_TRTYPE_RDMA : NVMF_TRTYPE_TCP;
+	size_t i;
+
+	for (i = 0; i < d->log->count; i++) {
+		const struct rdinit_discovery_record *rec = &d->log->records[i];
+
+		if (rec->trtype == other && rec->subtype == NVME_NQN_NVME &&
+		    strcmp(rec->subnqn, d->uri.subnqn) == 0)
+			return d->uri.tcp ? "; it has RDMA paths: use nvme+rdma://"
+					  : "; it has TCP paths: use nvme+tcp://";
+	}
+	return "";
 }
 
 /* Adds the path of a record, or marks a known path as listed. Returns false when there is no
@@ -314,8 +334,9 @@ static void discovery_take(struct rdi_discovery *d)
 	if (found == 0) {
 		d->err = -ENODEV;
 		snprintf(d->text, sizeof(d->text),
-			 "%s: the discovery log has %zu records, and none is an RDMA path to %s",
-			 d->address, d->log->count, d->uri.subnqn);
+			 "%s: the discovery log has %zu records, and none is %s path to %s%s",
+			 d->address, d->log->count, d->uri.tcp ? "a TCP" : "an RDMA", d->uri.subnqn,
+			 discovery_hint(d));
 	}
 }
 
@@ -366,6 +387,11 @@ void rdi_discovery_stop(struct rdi_discovery *d)
 		rdi_resolver_cancel(&d->resolver);
 		rd_defer(d->dev->h.loop, &d->drop, RD_DEFER_NEXT);
 	}
+}
+
+bool rdi_discovery_tcp(const struct rdi_discovery *d)
+{
+	return d->uri.tcp;
 }
 
 bool rdi_discovery_pending(const struct rdi_discovery *d)

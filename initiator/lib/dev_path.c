@@ -318,8 +318,9 @@ static bool path_is_taken(const struct rdi_path *path, const char *address)
 	for (i = 0; i < n; i++) {
 		const struct rdi_path *p = dev->paths[i];
 
-		if (p != path && p->state >= RDINIT_DEV_PATH_CONNECTING &&
-		    p->state < RDINIT_DEV_PATH_FAILED && strcmp(p->address, address) == 0 &&
+		if (p != path && p->uri.tcp == path->uri.tcp &&
+		    p->state >= RDINIT_DEV_PATH_CONNECTING && p->state < RDINIT_DEV_PATH_FAILED &&
+		    strcmp(p->address, address) == 0 &&
 		    same_source(p->host_traddr, path->host_traddr))
 			return true;
 	}
@@ -335,7 +336,8 @@ bool rdi_path_is_same(const struct rdi_path *path, const struct rdinit_uri *uri,
 	/* Names are compared when they are resolved. */
 	if (rd_addr_parse(path->uri.traddr, 1, &a) || rd_addr_parse(uri->traddr, 1, &b))
 		return false;
-	return rd_addr_equal((const struct sockaddr *)&a, (const struct sockaddr *)&b) &&
+	return path->uri.tcp == uri->tcp &&
+	       rd_addr_equal((const struct sockaddr *)&a, (const struct sockaddr *)&b) &&
 	       strcmp(port, uri->trsvcid) == 0 && same_source(path->host_traddr, host_traddr);
 }
 
@@ -381,7 +383,7 @@ static void path_connect(struct rdi_path *path)
 	if (path->host_traddr)
 		opts.host_traddr = path->host_traddr;
 	opts.no_remote_invalidate |= path->uri.no_remote_invalidate;
-	opts.tcp = path->uri.tcp;
+	rdi_transport_select(&opts, path->uri.tcp);
 	opts.nr_io_queues = dev->opts.channels;
 	opts.event_fn = rdi_path_event;
 	opts.event_user = path;

@@ -630,6 +630,8 @@ struct rdinit_ctrl {
 const char *rdi_ctrl_state_name(enum rdi_ctrl_state state);
 void rdi_ctrl_set_state(struct rdinit_ctrl *ctrl, enum rdi_ctrl_state state);
 /* rdinit_ctrl_create() with the environment of a test. */
+/* An option that only the other transport has: returns 0 or -EINVAL, with the thread's text. */
+int rdi_check_transport_opts(const char *func, const struct rdinit_ctrl_opts *o);
 int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *opts, const struct rdi_env *env,
 			struct rdinit_ctrl **out);
 /*

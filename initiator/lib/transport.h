@@ -105,6 +105,10 @@ extern const struct rdi_transport_ops rdi_rdma_ops, rdi_tcp_ops;
 int rdi_transport_cfg_create(const struct rdi_transport_ops *ops, const struct rdi_env *env,
 			     const struct rdinit_ctrl_opts *o, const char *traddr,
 			     const char *trsvcid, struct rdi_transport_cfg **out);
+/* Name of an option that is set in @o and that only the other transport has, or NULL. */
+const char *rdi_transport_foreign_opt(const struct rdinit_ctrl_opts *o);
+/* Makes @o the options of a connection by TCP or RDMA: those of the other transport are unset. */
+void rdi_transport_select(struct rdinit_ctrl_opts *o, bool tcp);
 /* Returns @cfg. */
 struct rdi_transport_cfg *rdi_transport_cfg_ref(struct rdi_transport_cfg *cfg);
 /* NULL is fine. */

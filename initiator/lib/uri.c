@@ -157,6 +157,8 @@ static const char *parse_query(const char *p, struct rdinit_uri *uri)
 		return NULL;
 	if (strcmp(p, "?no-remote-invalidate") != 0)
 		return "the option after the ? is unknown; only no-remote-invalidate is supported";
+	if (uri->tcp)
+		return "?no-remote-invalidate is for nvme+rdma:// only: leave it out";
 	uri->no_remote_invalidate = true;
 	return NULL;
 }

@@ -58,6 +58,24 @@ def discovery_and_every_step_work(t):
     t.ok('all steps succeeded' in steps, steps)
 
 
+@each(*((option.split('=')[0], option, scheme) for option, scheme in (
+    ('--hdr-digest', 'nvme+rdma'), ('--data-digest', 'nvme+rdma'), ('--crc', 'nvme+tcp'), ('--no-p2p', 'nvme+tcp'),
+    ('--provider=iwarp', 'nvme+tcp'), ('--mpa-revision=1', 'nvme+tcp'), ('--no-remote-invalidate', 'nvme+tcp'))))
+def an_option_of_the_other_transport_is_refused(t, option, scheme):
+    """By its name, before anything is connected."""
+    res = t.run([program('rdinit'), 'id-ctrl', f'{scheme}://127.0.0.1:1/{NQN}', option])
+    t.eq(res.rc, 2, 'exit status')
+    only = 'NVMe/TCP only' if scheme == 'nvme+rdma' else 'NVMe/RDMA only'
+    t.ok(f'{option.split("=")[0]} is for {only}' in res.err, res.err)
+
+
+@test
+def transport_and_uri_must_agree(t):
+    res = t.run([program('rdinit'), 'id-ctrl', f'nvme+rdma://127.0.0.1:1/{NQN}', '-t', 'tcp'])
+    t.eq(res.rc, 2, 'exit status')
+    t.ok('the transport is tcp by --transport and rdma in the URI' in res.err, res.err)
+
+
 class Answers:
     """A listener that reads an ICReq and answers by fixed bytes; None: it closes the connection."""
 

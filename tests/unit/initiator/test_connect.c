@@ -373,6 +373,13 @@ static void bad_options(void)
 	REFUSED_WITH(opts.nr_io_queues = 1025, "nr_io_queues is 1025, expected 1 to 1024");
 	REFUSED_WITH(opts.admin_queue_size = 1, "admin_queue_size is 1, expected 8 to 4096");
 	REFUSED_WITH(opts.mpa_revision = 3, "mpa_revision is 3, expected 1 or 2");
+	REFUSED_WITH(opts.hdr_digest = true, "hdr_digest is set, which is an option of NVMe/TCP");
+	REFUSED_WITH(opts.data_digest = true, "data_digest is set, which is an option of NVMe/TCP");
+	REFUSED_WITH((opts.tcp = true, opts.provider = "iwarp"), "provider is set, which is an");
+	REFUSED_WITH((opts.tcp = opts.crc = true), "crc is set, which is an option of NVMe/RDMA");
+	REFUSED_WITH((opts.tcp = opts.no_peer_to_peer = true), "no_peer_to_peer is set, which");
+	REFUSED_WITH((opts.tcp = true, opts.mpa_revision = 1), "mpa_revision is set, which is an");
+	REFUSED_WITH((opts.tcp = opts.no_remote_invalidate = true), "no_remote_invalidate is set");
 	REFUSED_WITH(opts.connect_timeout_ms = 0, "connect_timeout_ms is 0, expected milliseconds");
 	REFUSED_WITH(opts.admin_timeout_ms = 0, "admin_timeout_ms is 0, expected milliseconds");
 	REFUSED_WITH(opts.send_buffer = (1u << 30) + 1, "send_buffer is 1073741825 and");

@@ -250,6 +250,19 @@ static void wrong_options_of_controllers_are_refused_at_once(void)
 	refuse_opts(&d, &good, "connect_timeout_ms is 0");
 }
 
+static void an_option_of_the_other_transport_is_refused(void)
+{
+	struct t_done opened = {0};
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.ctrl_opts.hdr_digest = true;
+	t_dev_create(&d, 1);
+	CU_ASSERT_EQUAL(rdinit_dev_open_async(d.dev, t_done_fn, &opened), -EINVAL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "hdr_digest is set, which is an option"));
+	t_dev_free(&d);
+}
+
 static void wrong_arguments_are_refused(void)
 {
 	T_DEV(d);
@@ -527,6 +540,8 @@ const struct t_case t_dev_cases[] = {
 	{"zeroes are written where Write Zeroes is missing",
 	 zeroes_are_written_where_write_zeroes_is_missing},
 	{"a wrong option is named", a_wrong_option_is_named},
+	{"an option of the other transport is refused",
+	 an_option_of_the_other_transport_is_refused},
 	{"wrong arguments are refused", wrong_arguments_are_refused},
 	{"wrong options of controllers are refused at once",
 	 wrong_options_of_controllers_are_refused_at_once},
