@@ -82,17 +82,23 @@ static bool is_contested(const struct rdt_device_use *use)
  * much as it leaves, and leaves one of the largest blocks, however fragmented the rest is. A device
  * that uses nothing gets a block as soon as one is free.
  */
-static bool device_may_have(const struct rdt_pool *pool, const struct rdt_device_use *use,
-			    size_t more, size_t size)
+static RD_COLD bool contested_may_have(const struct rdt_pool *pool,
+				       const struct rdt_device_use *use, size_t more, size_t size)
 {
 	size_t left, all;
 
-	if (!use || !(use->used + more) || !is_contested(use))
+	if (!(use->used + more))
 		return true;
 	left = rd_buddy_free_bytes(pool->buddy);
 	all = more + size;
 	return all <= left && use->used + all <= SHARE * (left - all) &&
 	       rd_buddy_keeps_max(pool->buddy, size);
+}
+
+static bool device_may_have(const struct rdt_pool *pool, const struct rdt_device_use *use,
+			    size_t more, size_t size)
+{
+	return !use || !is_contested(use) || contested_may_have(pool, use, more, size);
 }
 
 /* The same for accounts in doubt, of the half that these may use; @all: with the block. */

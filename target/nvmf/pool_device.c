@@ -47,6 +47,7 @@ static void free_accounts(struct rdt_device_accounts *a)
 	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++)
 		assert(!a->accounts[i].used && TAILQ_EMPTY(&a->accounts[i].waiting));
 	rd_map_remove(a->map, a->key);
+	a->device->last = NULL;
 	LIST_REMOVE(a, of_device);
 	LIST_REMOVE(a, of_share);
 	free(a);
@@ -82,6 +83,7 @@ static RD_COLD struct rdt_device_accounts *new_accounts(struct rdt_pool_device *
 		free(a);
 		return NULL;
 	}
+	a->device = d;
 	a->map = map;
 	a->key = key;
 	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++) {
@@ -102,10 +104,13 @@ struct rdt_account *rdt_pool_device_account(struct rdt_pool_device *d, struct rd
 					    unsigned int pool)
 {
 	uint64_t key = (uint64_t)share->id << 32 | d->id;
-	struct rdt_device_accounts *a = rd_map_get(&d->reactor->pool_accounts, key);
+	struct rdt_device_accounts *a = d->last;
 
+	if (!a || a->key != key)
+		a = rd_map_get(&d->reactor->pool_accounts, key);
 	if (!a)
 		a = new_accounts(d, share, key);
+	d->last = a;
 	return a ? &a->accounts[pool] : &share->accounts[pool];
 }
 

@@ -32,6 +32,7 @@ struct rdt_device_use {
 
 /* A host's accounts of one device. */
 struct rdt_device_accounts {
+	struct rdt_pool_device *device;
 	LIST_ENTRY(rdt_device_accounts) of_device;
 	LIST_ENTRY(rdt_device_accounts) of_share;
 	struct rd_map *map; /* where it is, */
@@ -47,6 +48,7 @@ struct rdt_pool_device {
 	struct rdt_device_use uses[RDT_POOLS];
 	struct rdt_account scratch; /* of all hosts together */
 	LIST_HEAD(, rdt_device_accounts) accounts;
+	struct rdt_device_accounts *last; /* those last asked for, or NULL */
 };
 
 int rdt_pool_devices_init(struct rdt_reactor *r);
