@@ -326,13 +326,9 @@ struct rdinit_ctrl_opts {
 	/** Secrets for authentication: see rdinit_auth.h; NULL (default): none. */
 	const struct rdinit_auth_opts *auth;
 
-	/**
-	 * NVMe/TCP; else (default) NVMe/RDMA. With it provider, crc, no_peer_to_peer, mpa_revision
-	 * and no_remote_invalidate must have their defaults; without it hdr_digest and data_digest.
-	 */
-	bool tcp;
-	bool hdr_digest;  /**< NVMe/TCP: CRC32C of each header; default false */
-	bool data_digest; /**< NVMe/TCP: CRC32C of data; default false */
+	bool tcp; /**< NVMe/TCP, which refuses provider, crc etc.; else (default) NVMe/RDMA */
+	bool hdr_digest;  /**< NVMe/TCP only: CRC32C of each header; default false */
+	bool data_digest; /**< NVMe/TCP only: CRC32C of data; default false */
 };
 
 /** The function that rdinit_ctrl_opts_init() calls with the size of the caller's structure. */

@@ -358,6 +358,17 @@ static bool take(struct cli_options *o, const struct cli_opt *def, const char *a
 	}
 }
 
+/* Whether the URI, which has been parsed, has a port. */
+static bool has_port(const char *uri)
+{
+	const char *host = strstr(uri, "://") + 3;
+	size_t len = strcspn(host, "/?#");
+	const char *v6_end = memchr(host, ']', len);
+	const char *from = v6_end ? v6_end : host;
+
+	return memchr(from, ':', len - (size_t)(from - host));
+}
+
 static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, char *const *args)
 {
 	if (n > 1 && (verb->flags & CLI_V_TRANSFER) && !o->data)
@@ -389,7 +400,7 @@ static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, 
 		return cli_error("the namespace is given both in the URI and by --namespace-id"),
 		       false;
 	o->ctrl.traddr = o->uri.traddr;
-	o->ctrl.trsvcid = o->uri.trsvcid;
+	o->ctrl.trsvcid = has_port(args[0]) ? o->uri.trsvcid : NULL;
 	if (o->uri.subnqn[0])
 		o->ctrl.subnqn = o->uri.subnqn;
 	if (o->uri.nsid)
@@ -421,7 +432,7 @@ static bool check_s(const struct cli_options *o)
 {
 	unsigned long long n = o->has_start ? o->start_block : o->arg[CLI_ARG_START].n;
 
-	if (!o->s_is_block || !o->ctrl.traddr || o->ctrl.trsvcid)
+	if (!o->s_is_block || !o->ctrl.traddr || o->ctrl.traddr == o->uri.traddr || o->ctrl.trsvcid)
 		return true;
 	cli_error("-s is the first block in %s; with --traddr write --trsvcid=%llu if the port "
 		  "is meant, or --start-block=%llu if the block is",

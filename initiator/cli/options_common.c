@@ -43,7 +43,8 @@ static const struct cli_opt host_addr[] = {
 static const struct cli_opt target[] = {
 	OTHER("transport", 't', OPT_TRANSPORT, "TYPE", "transport type: rdma (default) or tcp"),
 	OTHER("traddr", 'a', OPT_TRADDR, "HOST", "address or name of the target, instead of a URI"),
-	OTHER("trsvcid", 's', OPT_TRSVCID, "PORT", "port of the target (default 4420)"),
+	OTHER("trsvcid", 's', OPT_TRSVCID, "PORT",
+	      "port of the target (default 4420; discovery by tcp: 8009, then 4420)"),
 	OTHER("nqn", 'n', OPT_NQN, "NQN", "NQN of the subsystem"),
 	HOSTNQN,
 	HOSTID,

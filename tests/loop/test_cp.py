@@ -653,7 +653,7 @@ def a_reserved_namespace(t):
       ('a pipe verified', ['-', '/dev/null', '--verify'], '--verify: standard input cannot be read a second time'),
       ('a pipe continued', ['-', '/dev/null', '--resume=j'], '--resume: a copy of standard input cannot be'),
       ('a journal without a name', ['a', 'b', '--resume='], '--resume: the name of the journal is empty'),
-      ('another scheme', ['nvme+tcp://h/n', '-'], 'does not start with nvme.rdma://'),
+      ('another scheme', ['nvme+fc://h/n', '-'], 'does not start with nvme.rdma:// or nvme.tcp://'),
       ('a time that is none', ['/dev/null', 'nvme+rdma://h/nqn.2024-01.test:x', '--ctrl-loss-tmo=5s'],
        '--ctrl-loss-tmo: "5s" is not a number of seconds from 0 to 4000000, or -1 for no limit'),
       ('an unknown policy', ['/dev/null', 'nvme+rdma://h/nqn.2024-01.test:x', '--policy=any'],

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """NVMe/TCP: rdinit on listeners with transport tcp, and on targets that break the protocol."""
 
+import json
 import os
+import random
 import socket
 import struct
 import sys
 import threading
 
+from t_dev import Device
 from t_loop import NQN, each, main, program, test
+from t_proxy import Proxy
 
 LISTENER = {'transport': 'tcp'}
 MIB = 1 << 20
@@ -17,8 +21,12 @@ def serve(t, **kw):
     return t.target([{'nsid': 1, 'backend': 'memory', 'size': 8 * MIB}], listener=LISTENER, **kw)
 
 
+def tcp_uri_of(uri):
+    return uri.replace('nvme+rdma:', 'nvme+tcp:')
+
+
 def tcp_uri(target, nsid=1, nqn=NQN):
-    return target.uri(nsid, nqn).replace('nvme+rdma:', 'nvme+tcp:')
+    return tcp_uri_of(target.uri(nsid, nqn))
 
 
 @each(('without digests', []), ('with a header digest', ['--hdr-digest']), ('with a data digest', ['--data-digest']),
@@ -58,6 +66,78 @@ def discovery_and_every_step_work(t):
     t.ok('all steps succeeded' in steps, steps)
 
 
+@test
+def a_topology_is_of_the_transport_of_its_uri(t):
+    """The discovery log has records of both."""
+    target = t.target([{'nsid': 1, 'backend': 'memory', 'size': MIB}], listeners=[LISTENER, {}])
+    uri = tcp_uri(target, 0, '')
+    listed = json.loads(t.rdinit('list', uri, '-o', 'json').text)['Devices']
+    t.eq([one['DevicePath'] for one in listed], [tcp_uri(target)], 'devices')
+    for verb in 'list-subsys', 'show-topology':
+        paths = json.loads(t.rdinit(verb, uri, '-o', 'json').text)[0]['Subsystems'][0]['Paths']
+        t.eq([(one['Transport'], one['Address']) for one in paths],
+             [('tcp', f'traddr={target.addr},trsvcid={target.port}')], verb)
+
+
+@test
+def a_device_finds_its_path_by_discovery(t):
+    uri = tcp_uri(serve(t))
+    dev = Device(t, [uri], '--discovery', 1)
+    dev.proc.expect(r'^event path 0 live')
+    dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def discovery_without_a_path_says_so(t):
+    uri = serve(t).uri()
+    res = t.run([program('rddev'), '--discovery', '1', uri.replace('nvme+rdma', 'nvme+tcp').replace(NQN, NQN + 'x')])
+    t.match('none is a TCP path to ', res.err)
+
+
+@test
+def a_killed_target_that_comes_back_is_not_noticed(t):
+    config = t.config([t.namespace(size='16MiB')], listener=LISTENER)
+    target = t.target(config=config, name='rdtarget_first')
+    proxy = Proxy(t, target.addr, target.port)
+    dev = Device(t, [tcp_uri_of(proxy.uri(target))])
+    for number in range(3):
+        dev.goes_on()
+        mark = dev.proc.mark()
+        target.kill()
+        dev.proc.expect(r'^event path 0 lost', since=mark)
+        target = t.target(config=config, name=f'rdtarget{number}')
+        proxy.to = (target.addr, target.port)
+        dev.proc.expect(r'^event device live', since=mark)
+    dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+@test
+def a_device_has_a_path_of_each_transport(t):
+    """One is lost and comes back, then the other; the device is never without a path."""
+    target = t.target([t.namespace(size='16MiB')], listeners=[LISTENER, {}])
+    proxies = [Proxy(t, addr, port) for addr, port in target.listeners]
+    uris = [tcp_uri_of(proxies[0].uri(target)), proxies[1].uri(target)]
+    dev = Device(t, uris, '--no-compare', 1)
+    dev.proc.expect(r'^event path 0 live')
+    dev.proc.expect(r'^event path 1 live')
+    for number in range(4):
+        i, mark = number % 2, dev.proc.mark()
+        proxies[i].accepting(False)
+        proxies[i].reset()
+        dev.proc.expect(rf'^event path {i} lost', since=mark)
+        dev.goes_on()
+        proxies[i].accepting(True)
+        dev.proc.expect(rf'^event path {i} live', since=mark)
+        dev.goes_on()
+    t.ok('\nevent device waiting' not in dev.proc.text(), 'the device was without a path')
+    t.eq(dev.count('errors') + dev.count('unknown'), 0, 'errors')
+    dev.finish()
+
+
 @each(*((option.split('=')[0], option, scheme) for option, scheme in (
     ('--hdr-digest', 'nvme+rdma'), ('--data-digest', 'nvme+rdma'), ('--crc', 'nvme+tcp'), ('--no-p2p', 'nvme+tcp'),
     ('--provider=iwarp', 'nvme+tcp'), ('--mpa-revision=1', 'nvme+tcp'), ('--no-remote-invalidate', 'nvme+tcp'))))
@@ -79,8 +159,8 @@ def transport_and_uri_must_agree(t):
 class Answers:
     """A listener that reads an ICReq and answers by fixed bytes; None: it closes the connection."""
 
-    def __init__(self, t, answer):
-        self.sock = socket.create_server(('127.0.0.1', 0))
+    def __init__(self, t, answer, where=('127.0.0.1', 0)):
+        self.sock = socket.create_server(where)
         self.port = self.sock.getsockname()[1]
         self.answer = answer
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -124,6 +204,17 @@ def icreq_is_answered(t, answer, expected):
     res = t.run([program('rdinit'), 'id-ctrl', f'nvme+tcp://127.0.0.1:{peer.port}/{NQN}'])
     t.ok(res.rc != 0, 'rdinit succeeded')
     t.ok(expected in res.err, res.err)
+
+
+@each(('8009', 8009), ('4420 where nobody listens at 8009', 4420))
+def discovery_without_a_port_asks(t, port):
+    """At an address of the loopback that no other test has."""
+    addr = '127.' + '.'.join(str(random.randrange(2, 250)) for _ in range(3))
+    Answers(t, term(6, 8), (addr, port))
+    res = t.run([program('rdinit'), 'discover', f'nvme+tcp://{addr}'])
+    t.ok(f'{addr}:{port}' in res.err and 'FES 6' in res.err, res.err)
+    res = t.run([program('rdinit'), 'discover', f'nvme+tcp://{addr}:1'])
+    t.ok(f'{addr}:1' in res.err and 'refused' in res.err, res.err)
 
 
 if __name__ == '__main__':
