@@ -25,7 +25,8 @@ static const struct {
 	const char *begins; /* the trace line that begins the step */
 } steps[STEPS] = {
 	[STEP_RESOLVE] = {"resolve", "the address of the name", NULL},
-	[STEP_TRANSPORT] = {"transport", "the TCP connection and the MPA handshake, or RDMA CM",
+	[STEP_TRANSPORT] = {"transport",
+			    "the TCP connection and the MPA or ICReq handshake, or RDMA CM",
 			    "admin queue: resolving -> connecting"},
 	[STEP_CONNECT] = {"connect", "the Connect command of the admin queue",
 			  "controller: transport -> connect"},

@@ -40,9 +40,9 @@ static bool has_nsid(const struct cli_verb *verb)
 static const char *uri_form(const struct cli_verb *verb)
 {
 	if (verb->reach == CLI_DISCOVERY)
-		return "nvme+rdma://HOST[:PORT][/SUBNQN]";
-	return has_nsid(verb) ? "nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]"
-			      : "nvme+rdma://HOST[:PORT]/SUBNQN";
+		return "nvme+rdma://HOST[:PORT][/SUBNQN], or nvme+tcp://";
+	return has_nsid(verb) ? "nvme+rdma://HOST[:PORT]/SUBNQN[/NSID], or nvme+tcp://"
+			      : "nvme+rdma://HOST[:PORT]/SUBNQN, or nvme+tcp://";
 }
 
 void cli_help(const struct cli_verb *verb)
@@ -70,8 +70,8 @@ void cli_help_all(FILE *out)
 	size_t i;
 
 	fprintf(out, "Usage: rdinit VERB [URI] [OPTION...]\n"
-		     "NVMe over Fabrics (RDMA) initiator; needs no RDMA device.\n\n"
-		     "  URI  nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]\n");
+		     "NVMe over Fabrics (RDMA, TCP) initiator; needs no RDMA device.\n\n"
+		     "  URI  nvme+rdma://HOST[:PORT]/SUBNQN[/NSID], or nvme+tcp://\n");
 	for (i = 0; i < cli_verbs_n; i++) {
 		if (strcmp(family, cli_verbs[i].family) != 0)
 			fprintf(out, "\n%s:\n", cli_verbs[i].family);
