@@ -9,6 +9,8 @@ import struct
 import sys
 import threading
 
+import iwarp_peer as iw
+import tcp_peer as tp
 from t_dev import Device
 from t_loop import NQN, each, main, program, test
 from t_proxy import Proxy
@@ -204,6 +206,114 @@ def icreq_is_answered(t, answer, expected):
     res = t.run([program('rdinit'), 'id-ctrl', f'nvme+tcp://127.0.0.1:{peer.port}/{NQN}'])
     t.ok(res.rc != 0, 'rdinit succeeded')
     t.ok(expected in res.err, res.err)
+
+
+class Between:
+    """Between rdinit and rdtarget: what @change returns replaces a PDU of the target with that much data, and R2Ts."""
+    DATA = 8192  # more than Identify and logs have
+
+    def __init__(self, t, target, change):
+        self.target, self.change = (target.addr, target.port), change
+        self.sock = socket.create_server(('127.0.0.1', 0))
+        self.port = self.sock.getsockname()[1]
+        t.cleanup(self.sock.close)
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                host = self.sock.accept()[0]
+            except OSError:
+                return
+            target = tp.Conn(socket.create_connection(self.target), timeout=None)
+            for run, args in ((self.to_target, (host, target)), (self.to_host, (target, host))):
+                threading.Thread(target=run, args=args, daemon=True).start()
+
+    @staticmethod
+    def to_target(host, target):
+        try:
+            while piece := host.recv(65536):
+                target.send_raw(piece)
+            target.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def to_host(self, target, host):
+        try:
+            while True:
+                host.sendall(self.pdu(target))
+        except (OSError, iw.PeerError):
+            host.close()
+
+    def pdu(self, target):
+        whole = target.recv_exact(8)
+        kind, flags, hlen, pdo, plen = struct.unpack('<BBBBI', whole)
+        whole += target.recv_exact(plen - 8)
+        data = whole[pdo:plen - (4 if flags & tp.F_DDGST else 0)] if pdo else b''
+        if kind == tp.R2T or kind == tp.C2H_DATA and len(data) >= self.DATA:
+            digests = {'hdgst': bool(flags & tp.F_HDGST), 'ddgst': bool(flags & tp.F_DDGST)}
+            return self.change(kind, flags & tp.F_LAST, whole[8:hlen], data, digests)
+        return whole
+
+
+def pieces(kind, flags, body, data, digests):
+    """Odd pieces, each in a PDU of its own, and with padding."""
+    cid, at, out = body[:4], struct.unpack_from('<I', body, 4)[0], b''
+    for i in range(0, len(data), 4093):
+        part = data[i:i + 4093]
+        out += tp.pdu(kind, cid + struct.pack('<II4x', at + i, len(part)), part, pad=4, **digests,
+                      flags=flags if i + len(part) == len(data) else 0)
+    return out or tp.pdu(kind, body, **digests)
+
+
+def moved(offset):
+    """R2TO or DATAO is another."""
+    def change(kind, flags, body, data, digests):
+        at = struct.unpack_from('<I', body, 4)[0] + offset
+        return tp.pdu(kind, body[:4] + struct.pack('<I', at) + body[8:], data, flags=flags, **digests)
+    return change
+
+
+def wrong(**how):
+    return lambda kind, flags, body, data, digests: tp.pdu(kind, body, data, flags=flags, **digests, **how)
+
+
+def between(t, peer, verb, *args):
+    """Run @verb for 64 KiB through @peer."""
+    with open(t.path('data'), 'wb') as f:
+        f.write(bytes(range(256)) * 256)
+    return t.run([program('rdinit'), verb, f'nvme+tcp://127.0.0.1:{peer.port}/{NQN}/1', '-z', '64k', '--timeout=5s',
+                  '-d', t.path('data' if verb == 'write' else 'out'), *args])
+
+
+@each(('plainly', []), ('with digests', ['--hdr-digest', '--data-digest']))
+def data_in_odd_pieces_is_read(t, digests):
+    peer = Between(t, serve(t), pieces)
+    for verb in 'write', 'read':
+        res = between(t, peer, verb, *digests)
+        t.eq(res.rc, 0, res.err)
+    with open(t.path('out'), 'rb') as f:
+        t.same(f.read(), bytes(range(256)) * 256)
+
+
+@each(('C2HData beyond the command', 'read', moved(65536), [], 'DATAO or DATAL is not the next part'),
+      ('R2T beyond the command', 'write', moved(65536), [], 'outside the command'),
+      ('a wrong header digest', 'read', wrong(bad_hdgst=True), ['--hdr-digest'], 'header digest'),
+      ('a wrong header digest of R2T', 'write', wrong(bad_hdgst=True), ['--hdr-digest'], 'header digest'),
+      ('a wrong data digest', 'read', wrong(bad_ddgst=True), ['--data-digest'], 'ransport'),
+      ('a C2HTermReq', 'read', lambda *a: term(4, 0), [], 'ended the connection by C2HTermReq'))
+def a_target_that_breaks_the_protocol_is_named(t, verb, change, args, expected):
+    res = between(t, Between(t, serve(t), change), verb, *args)
+    t.eq(res.rc, 1, res.err)
+    t.ok(expected in res.err, res.err)
+
+
+@test
+def no_answer_to_icreq_ends_the_attempt(t):
+    peer = Answers(t, b'')
+    res = t.run([program('rdinit'), 'id-ctrl', f'nvme+tcp://127.0.0.1:{peer.port}/{NQN}', '--connect-timeout=200ms'])
+    t.eq(res.rc, 1, res.err)
+    t.ok('no answer to ICReq' in res.err, res.err)
 
 
 @each(('8009', 8009), ('4420 where nobody listens at 8009', 4420))
