@@ -212,8 +212,10 @@ class Between:
     """Between rdinit and rdtarget: what @change returns replaces a PDU of the target with that much data, and R2Ts."""
     DATA = 8192  # more than Identify and logs have
 
-    def __init__(self, t, target, change):
+    def __init__(self, t, target, change, successes=False):
         self.target, self.change = (target.addr, target.port), change
+        self.successes = successes  # the CapsuleResp of a command whose data was replaced is left out
+        self.changed = set()
         self.sock = socket.create_server(('127.0.0.1', 0))
         self.port = self.sock.getsockname()[1]
         t.cleanup(self.sock.close)
@@ -252,7 +254,11 @@ class Between:
         data = whole[pdo:plen - (4 if flags & tp.F_DDGST else 0)] if pdo else b''
         if kind == tp.R2T or kind == tp.C2H_DATA and len(data) >= self.DATA:
             digests = {'hdgst': bool(flags & tp.F_HDGST), 'ddgst': bool(flags & tp.F_DDGST)}
+            self.changed.add((target, whole[8:10]))
             return self.change(kind, flags & tp.F_LAST, whole[8:hlen], data, digests)
+        if kind == tp.RSP and self.successes and (target, whole[20:22]) in self.changed:
+            self.changed.remove((target, whole[20:22]))
+            return b''
         return whole
 
 
@@ -292,6 +298,20 @@ def data_in_odd_pieces_is_read(t, digests):
     for verb in 'write', 'read':
         res = between(t, peer, verb, *digests)
         t.eq(res.rc, 0, res.err)
+    with open(t.path('out'), 'rb') as f:
+        t.same(f.read(), bytes(range(256)) * 256)
+
+
+@test
+def success_in_the_last_data_completes_a_read(t):
+    target = serve(t)
+    t.eq(between(t, target, 'write').rc, 0, 'exit status of write')
+
+    def success(kind, flags, body, data, digests):
+        return tp.pdu(kind, body, data, flags=flags | (tp.F_SUCCESS if flags else 0), **digests)
+    peer = Between(t, target, success, successes=True)
+    res = between(t, peer, 'read')
+    t.eq(res.rc, 0, res.err)
     with open(t.path('out'), 'rb') as f:
         t.same(f.read(), bytes(range(256)) * 256)
 
