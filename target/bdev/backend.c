@@ -150,14 +150,6 @@ bool rdt_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim)
 	return base->ops->claim && base->ops->claim(base, claim);
 }
 
-void rdt_bdev_doubt(struct rdt_bdev *bdev)
-{
-	struct rdt_bdev *base = rdt_bdev_base(bdev);
-
-	if (base->ops->doubt)
-		base->ops->doubt(base);
-}
-
 bool rdt_bdev_take_changed(struct rdt_bdev *bdev)
 {
 	return atomic_exchange(&rdt_bdev_base(bdev)->changed, false);

@@ -137,8 +137,6 @@ struct rdt_bdev_ops {
 	int (*resize)(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 	/* As rdt_bdev_claim(). NULL: gateways do not share the storage, or need no order. */
 	bool (*claim)(struct rdt_bdev *bdev, enum rdt_claim claim);
-	/* As rdt_bdev_doubt(). NULL: there is nothing to look at. */
-	void (*doubt)(struct rdt_bdev *bdev);
 	/*
 	 * With bdev->shares_state: the text that gateways share, as it was when bdev->state_seq
 	 * became *@seq; @len 0: there is none. @text: the caller frees it with free(3); it has no
@@ -202,8 +200,8 @@ struct rdt_bdev {
 	_Atomic uint64_t late_since;
 	/* Backend: what is open, for rdt_bdev_path_check(). Never changes. */
 	struct rdt_path_id path_id;
-	/* Backend: what it hangs together with: block device, file system, NBD server or cluster,
-	 * as a number. 0: it cannot hang. Never changes. */
+	/* Backend: what it hangs together with: block device, file system, NBD server or cluster, as
+	 * a number. 0: it cannot hang. Never changes. */
 	uint64_t device;
 	uint32_t block_size; /* bytes: 512 or 4096 */
 	uint32_t ops_mask;   /* 1u << enum rdt_bio_op, what submit() supports */
@@ -255,11 +253,6 @@ void rdt_bdev_watch(struct rdt_bdev *bdev, void (*fn)(void *arg), void *arg);
  * rdt_bdev_watch() calls. Returns false when the storage is not shared in this way. Main thread.
  */
 bool rdt_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim);
-/*
- * A host has got an answer that is wrong if another gateway has taken the storage over: look
- * whether it has, without waiting for the next look. At most once in a second. Any thread.
- */
-void rdt_bdev_doubt(struct rdt_bdev *bdev);
 
 /* For backends: call the function of rdt_bdev_watch(). Any thread, never after close() began. */
 static inline void rdt_bdev_changed(struct rdt_bdev *base)

@@ -237,17 +237,6 @@ static bool rbd_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim)
 	return true;
 }
 
-/* Reactors call it as often as hosts get conflicts. */
-static void rbd_bdev_doubt(struct rdt_bdev *bdev)
-{
-	struct rbd_image *img = rbd_image_of(bdev);
-	uint64_t now = rdt_module_now(), before = atomic_load(&img->doubted_ns);
-
-	if (now - before >= RD_NSEC_PER_SEC &&
-	    atomic_compare_exchange_strong(&img->doubted_ns, &before, now))
-		doubt_lock(img);
-}
-
 static int rbd_bdev_state_read(struct rdt_bdev *bdev, char **text, size_t *len, uint32_t *seq)
 {
 	return rbd_shared_read(rbd_image_of(bdev), text, len, seq);
@@ -267,7 +256,6 @@ static const struct rdt_bdev_ops rbd_ops = {
 	.resize = rbd_bdev_resize,
 	.opened = rbd_bdev_opened,
 	.claim = rbd_bdev_claim,
-	.doubt = rbd_bdev_doubt,
 	.state_read = rbd_bdev_state_read,
 	.state_write = rbd_bdev_state_write,
 };

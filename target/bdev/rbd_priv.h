@@ -158,8 +158,7 @@ struct rbd_image {
 
 	_Atomic enum rdt_claim claim; /* to the exclusive lock */
 	_Atomic uint64_t claimed_ns;  /* when it was set; stored before it */
-	atomic_bool lock_doubted;     /* librbd refused a write for want of the lock; or: */
-	_Atomic uint64_t doubted_ns;  /* rdt_bdev_doubt() was called last */
+	atomic_bool lock_doubted;     /* librbd refused a write for want of the lock */
 	_Atomic enum rbd_state state; /* changed under @lock */
 	_Atomic uint64_t completed;
 	atomic_uint inflight;        /* I/Os in librbd, and submits that run */

@@ -576,9 +576,6 @@ struct nvme_status rdt_resv_check_held(struct rdt_req *req)
 		return NVME_OK;
 	if (resv_is_elsewhere(req->ns)) /* as the backend answers the I/O */
 		return rdt_status_from_errno(-ESHUTDOWN, RDT_BIO_WRITE);
-	/* The reservation may be one of the past, if this gateway was replaced without noticing. */
-	if (resv_is_shared(req->ns))
-		rdt_bdev_doubt(req->ns->bdev);
 	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_RESERVATION_CONFLICT, RDT_LOC_NONE);
 }
 

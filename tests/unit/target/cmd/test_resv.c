@@ -631,43 +631,6 @@ static void registrations_queue_up(void)
 	}
 }
 
-static struct rdt_bdev *doubted;
-static unsigned int doubts;
-
-static void note_doubt(struct rdt_bdev *bdev)
-{
-	doubted = bdev;
-	doubts++;
-}
-
-/* The reservation may be one of the past: another gateway may have the storage. */
-static void a_conflict_of_shared_storage_has_the_backend_look(void)
-{
-	T_ENV(env);
-	struct host one = host_new(env, 1), two = host_new(env, 2);
-	struct rdt_bdev *bdev = rdt_bdev_base(rdt_ns_with(env->t->subsys[0], 1)->bdev);
-	const struct rdt_bdev_ops *ops = bdev->ops;
-	struct rdt_bdev_ops with = *ops;
-
-	with.doubt = note_doubt;
-	doubts = 0;
-	CU_ASSERT_EQUAL(reg(&one, 0), 0);
-	CU_ASSERT_EQUAL(acquire(&one, WE), 0);
-	bdev->ops = &with;
-	CU_ASSERT_EQUAL(resv_cmd_rw(&two, true), CONFLICT);
-	CU_ASSERT_EQUAL(doubts, 0); /* nobody else has it */
-	bdev->shares_state = true;
-	CU_ASSERT_EQUAL(resv_cmd_rw(&one, true), 0);
-	CU_ASSERT_EQUAL(resv_cmd_rw(&two, false), 0);
-	CU_ASSERT_EQUAL(doubts, 0);
-	bdev->ops = &with; /* a submit has set it */
-	CU_ASSERT_EQUAL(resv_cmd_rw(&two, true), CONFLICT);
-	CU_ASSERT_EQUAL(doubts, 1);
-	CU_ASSERT_PTR_EQUAL(doubted, bdev);
-	bdev->shares_state = false;
-	bdev->ops = ops;
-}
-
 const struct t_case t_resv_cases[] = {
 	{"a reservation outlives the connection", a_reservation_outlives_the_connection},
 	{"what has not begun is checked again", what_has_not_begun_is_checked_again},
@@ -685,8 +648,6 @@ const struct t_case t_resv_cases[] = {
 	{"persistence needs a state_dir", persistence_needs_a_state_dir},
 	{"thousands of registrations that queue up are a loop", registrations_queue_up},
 	{"a report has a limit", a_report_beyond_the_limit},
-	{"a conflict of shared storage has the backend look",
-	 a_conflict_of_shared_storage_has_the_backend_look},
 	{"where they are off hosts have none of it", off_is_off},
 	{NULL, NULL},
 };
