@@ -288,11 +288,11 @@ def events_are_numbered(t):
 @test
 def a_host_that_is_silent_is_an_event(t):
     target, path = target_of(t)
-    with Control(path) as watcher, host(target, kato=200) as h:
+    with Control(path) as watcher, host(target, kato=1000) as h:
         watcher.call('events.watch')
         h.enable()
         fields = event_of(watcher, 'keep-alive-expired')
-        t.eq((fields['nqn'], fields['hostnqn'], fields['kato']), (NQN, nv.HOST_NQN, 200))
+        t.eq((fields['nqn'], fields['hostnqn'], fields['kato']), (NQN, nv.HOST_NQN, 1000))
         t.eq(event_of(watcher, 'disconnected')['reason'], 'keep alive timed out')
 
 

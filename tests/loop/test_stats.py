@@ -276,7 +276,7 @@ def a_client_that_leaves_does_not_stop_the_next(t):
 @test
 def keep_alive_expiries_are_counted(t):
     target, path = controlled(t, [memory(t)])
-    with Control(path) as c, host(target, kato=200) as h:
+    with Control(path) as c, host(target, kato=1000) as h:
         h.enable()
         wait_for(lambda: c.call('stats.get')['total']['keep_alive_timeouts'] == 1, 'the keep alive to expire')
         wait_for(lambda: has_ended(h.admin), 'the association to end')

@@ -319,7 +319,7 @@ def a_host_that_goes_while_its_backend_hangs_is_cleared_away_later(t):
     fs = Frozen(t)
     target = t.target([t.namespace(1, path=f'{fs.where}/ns1.img', size='32MiB', engine='io_uring'),
                        t.namespace(2, backend='memory')])
-    h = host(target, kato=200)
+    h = host(target, kato=2000)  # long enough to connect a queue on a busy machine
     t.cleanup(h.close)
     h.enable()
     fs.freeze()
