@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "util/loop.h"
@@ -78,4 +79,16 @@ int rd_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp_
 err_close:
 	close(fd);
 	return rc;
+}
+
+int rd_tcp_broken(int fd, uint32_t events)
+{
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	if (!(events & (EPOLLERR | EPOLLHUP)))
+		return 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) || !err)
+		err = ECONNRESET;
+	return -err;
 }

@@ -24,5 +24,10 @@ int rd_tcp_set_opts(int fd, const struct rd_tcp_opts *opts);
  */
 int rd_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp_opts *opts,
 		  struct sockaddr_storage *bound);
+/*
+ * For a socket that is watched and not read: did it break, as the epoll @events of it say? Returns
+ * 0, or the reason as -errno.
+ */
+int rd_tcp_broken(int fd, uint32_t events);
 
 #endif /* RD_UTIL_TCP_H */

@@ -13,8 +13,7 @@
 #include "layer.h"
 #include "module.h"
 
-/* How a kind of backend is opened; NULL: the module of its name does it, or nothing is to be done.
- */
+/* How a kind of backend is opened. NULL: nothing is to be done, or the module does it. */
 struct opener {
 	bool in_module;
 	/* as rdt_bdev_open(), rdt_bdev_released() and rdt_bdev_probe() */
@@ -64,9 +63,9 @@ static uint64_t backend_device(const struct rdt_ns_config *cfg, const struct rdt
 {
 	if (base->path_id.known)
 		return base->path_id.dev;
-	if (cfg->backend == RDT_BACKEND_NBD && cfg->uri)
+	if (cfg->uri)
 		return device_of_uri(cfg->uri);
-	if (cfg->backend == RDT_BACKEND_RBD && cfg->rbd && cfg->rbd->of)
+	if (cfg->rbd && cfg->rbd->of)
 		return rd_map_hash(cfg->rbd->of->name);
 	return cfg->layers_count ? (uintptr_t)base : 0;
 }

@@ -70,14 +70,10 @@ static void iw_conn_free(struct rd_fab_conn *conn)
 /* While a message waits for a RECV nothing is read, so a broken socket must be noticed here. */
 static void look_for_error(struct rd_iw_conn *c, uint32_t events)
 {
-	socklen_t len = sizeof(int);
-	int err = 0;
+	int err = rd_tcp_broken(c->io.fd, events);
 
-	if (!(events & (EPOLLERR | EPOLLHUP)))
-		return;
-	if (getsockopt(c->io.fd, SOL_SOCKET, SO_ERROR, &err, &len) || !err)
-		err = ECONNRESET;
-	rd_iw_conn_end(c, -err, "receive: %s", strerror(err));
+	if (err)
+		rd_iw_conn_end(c, err, "receive: %s", strerror(-err));
 }
 
 static void conn_io(struct rd_io *io, uint32_t events)

@@ -13,6 +13,7 @@
 
 #include "util/cold.h"
 #include "util/sockaddr.h"
+#include "util/tcp.h"
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/subsys.h"
@@ -292,14 +293,10 @@ void rdt_tcp_watch(struct rdt_tcp_conn *c)
 /* While a command waits for a capsule nothing is read, so a broken socket must be noticed here. */
 static void look_at_socket(struct rdt_tcp_conn *c, uint32_t events)
 {
-	socklen_t len = sizeof(int);
-	int err = 0;
+	int err = rd_tcp_broken(c->io.fd, events);
 
-	if (!(events & (EPOLLERR | EPOLLHUP)))
-		return;
-	if (getsockopt(c->io.fd, SOL_SOCKET, SO_ERROR, &err, &len) || !err)
-		err = ECONNRESET;
-	rdt_qpair_lost(&c->qp, RDT_END_LOST, strerror(err));
+	if (err)
+		rdt_qpair_lost(&c->qp, RDT_END_LOST, strerror(-err));
 }
 
 static void tcp_io(struct rd_io *io, uint32_t events)
