@@ -200,8 +200,8 @@ struct rdt_bdev {
 	_Atomic uint64_t late_since;
 	/* Backend: what is open, for rdt_bdev_path_check(). Never changes. */
 	struct rdt_path_id path_id;
-	/* Backend: what it hangs together with: block device, file system, NBD server or cluster, as
-	 * a number. 0: it cannot hang. Never changes. */
+	/* Backend: what it hangs together with: block device, file system, NBD server or cluster,
+	 * as a number. 0: it cannot hang. Never changes. */
 	uint64_t device;
 	uint32_t block_size; /* bytes: 512 or 4096 */
 	uint32_t ops_mask;   /* 1u << enum rdt_bio_op, what submit() supports */
