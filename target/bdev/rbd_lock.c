@@ -12,6 +12,7 @@
  * stopped for longer, for example with its virtual machine, could still write. A week. */
 #define BLOCK_SECS 604800u
 #define BLOCKED_NS (600 * RD_NSEC_PER_SEC) /* far less than Ceph's default */
+#define OWN_NS     RD_NSEC_PER_SEC /* for which a gateway leaves its former lock to others */
 
 static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char *text)
 {
@@ -154,26 +155,44 @@ static int break_only(struct rbd_image *img, const char *owner)
 	return rc ? rc : break_found(img, &l);
 }
 
-/*
- * Break the lock that this image's former connection still has. It was closed there after its last
- * I/O, so nothing is written by that lock any more. Other images may use that connection: all
- * gateways would hear from it, and wait for the lock.
- */
-static bool break_own(struct rbd_image *img)
+/* Is the locker a connection that this image has left? It was closed there after its last I/O, so
+ * nothing is written by that lock any more. Returns 0 or -errno. */
+static int find_own(struct rbd_image *img, struct rbd_locker *l)
 {
-	struct rbd_locker l;
-	char client[64], spelled[256];
+	char client[64];
+	int rc;
 
 	if (!img->locked_as || img->locked_as == rados_get_instance_id(img->handle->cl))
-		return false;
+		return -ENOENT;
 	snprintf(client, sizeof(client), "client.%llu", (unsigned long long)img->locked_as);
-	if (find_locker(img, &l) || strcmp(l.client, client) != 0 || break_found(img, &l))
+	rc = find_locker(img, l);
+	return rc ? rc : strcmp(l->client, client) == 0 ? 0 : -ENOENT;
+}
+
+/* Break the lock that this image's former connection still has. Other images may use that
+ * connection: all gateways would hear from it, and wait for the lock. */
+static bool break_own(struct rbd_image *img, const struct rbd_locker *l)
+{
+	char spelled[256];
+
+	if (break_found(img, l))
 		return false;
 	rd_notice(img->log, RD_LOG_BACKEND,
 		  "rbd: image %s: the lock that a former connection of this gateway had (%s) was "
 		  "broken",
-		  rbd_image_spell(img, spelled, sizeof(spelled)), l.address);
+		  rbd_image_spell(img, spelled, sizeof(spelled)), l->address);
 	return true;
+}
+
+/* Has the former connection had the lock for so long that no gateway is about to break it? One that
+ * had the connection blocked breaks the lock next, and has a claim to it. */
+static bool own_lasts(struct rbd_image *img)
+{
+	uint64_t now = rdt_module_now();
+
+	if (!img->own_seen_ns)
+		img->own_seen_ns = now;
+	return now - img->own_seen_ns >= OWN_NS;
 }
 
 /*
@@ -331,6 +350,46 @@ static enum rbd_heard heard_of_owner(struct rbd_image *img, const char *owner)
 	return rbd_peers_ask(img->peers, img->lock_owner_id);
 }
 
+enum own_way {
+	OWN_NONE, /* the lock is not that of a former connection */
+	OWN_LATER,
+	OWN_BROKEN
+};
+
+static enum own_way own_way(struct rbd_image *img, enum rdt_claim claim)
+{
+	struct rbd_locker l;
+
+	if (find_own(img, &l)) {
+		img->own_seen_ns = 0;
+		return OWN_NONE;
+	}
+	if (!own_lasts(img) && claim != RDT_CLAIM_TAKE)
+		return OWN_LATER;
+	return break_own(img, &l) ? OWN_BROKEN : OWN_NONE;
+}
+
+/* The lock was to be broken because a gateway is silent. Can it be requested? */
+static bool wait_goes_on(struct rbd_image *img, int rc)
+{
+	if (rc)
+		img->lock_said = RBD_SAID_FAILED;
+	return !rc || rc == -ENOENT || rc == -ESHUTDOWN;
+}
+
+/* The lock was to be broken by command. Can it be requested? If it cannot be broken, only Ceph's
+ * rules are left, and the command is over. */
+static bool take_goes_on(struct rbd_image *img, int rc, enum rdt_claim *claim)
+{
+	if (rc == -EAGAIN)
+		return false;
+	if (rc && rc != -ENOENT && rc != -EBUSY && rc != -ESHUTDOWN) {
+		end_take(img);
+		*claim = RDT_CLAIM_WAIT;
+	}
+	return true;
+}
+
 /*
  * Is the lock free, or was it broken as @claim says, so that this gateway can request it? True too
  * when the holder is not known: then Ceph decides, which takes up to half a minute when the holder
@@ -345,10 +404,19 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 	if (!rc && mine)
 		return true; /* breaking it would block this gateway */
 	rc = read_owner(img, owner, sizeof(owner));
-	if (rc || !owner[0] || break_own(img))
+	if (rc || !owner[0])
 		return true;
 	if (*claim == RDT_CLAIM_TAKE)
 		*claim = claim_now(img); /* the cluster has just answered, perhaps after hours */
+	switch (own_way(img, *claim)) {
+	case OWN_BROKEN:
+		return true;
+	case OWN_LATER:
+		tell_not_locked(img, -EBUSY);
+		return false;
+	case OWN_NONE:
+		break;
+	}
 	blocked = is_blocked(img, owner);
 	/* A holder that was blocked because of another image is no gateway any more. */
 	if (*claim != RDT_CLAIM_TAKE && !blocked) {
@@ -364,10 +432,7 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 			 img->handle->takeover_s - 1);
 	}
 	rc = break_lock(img, owner, blocked, why);
-	if (rc && *claim != RDT_CLAIM_TAKE)
-		img->lock_said = RBD_SAID_FAILED;
-	return !rc || rc == -ENOENT || rc == -ESHUTDOWN ||
-	       (*claim == RDT_CLAIM_TAKE && rc != -EAGAIN);
+	return *claim == RDT_CLAIM_TAKE ? take_goes_on(img, rc, claim) : wait_goes_on(img, rc);
 }
 
 /* ---- the claim ---- */
@@ -398,7 +463,8 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 		rbd_image_lost(img); /* the claim stays for the next connection */
 		return;
 	}
-	if (claim == RDT_CLAIM_TAKE)
+	/* Another client may have been faster: then its lock is broken next. */
+	if (claim == RDT_CLAIM_TAKE && rc != -EROFS && rc != -EBUSY)
 		end_take(img);
 	if (rc) {
 		tell_not_locked(img, rc);
@@ -418,12 +484,13 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 static void release_lock(struct rbd_image *img)
 {
 	int owner = 0, rc = rbd_is_exclusive_lock_owner(img->image, &owner);
+	struct rbd_locker l;
 	char text[160];
 
 	if (!rc && owner)
 		rc = rbd_lock_release(img->image);
-	else if (!rc)
-		break_own(img);
+	else if (!rc && !find_own(img, &l))
+		break_own(img, &l);
 	if (!rc) {
 		img->locked_as = 0;
 		tell_lock(img, RBD_SAID_YIELDED, "its lock was given up");

@@ -200,8 +200,9 @@ struct rbd_image {
 	enum rbd_lock_said lock_said;
 	struct rbd_peers *peers; /* NULL: no "lock: exclusive", or not possible */
 	int said_peers_err;
-	uint64_t locked_as;     /* global ID of the connection that took the lock; 0: given up */
-	char lock_owner[128];   /* address of the client that has the lock, and its global ID */
+	uint64_t locked_as;   /* global ID of the connection that took the lock; 0: given up */
+	uint64_t own_seen_ns; /* since when a former connection is seen to have it; 0: it is not */
+	char lock_owner[128]; /* address of the client that has the lock, and its global ID */
 	uint64_t lock_owner_id; /* 0: not known */
 	char idle_buf[512];     /* of the read that is in flight while there is no other I/O */
 };

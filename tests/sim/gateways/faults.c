@@ -145,6 +145,8 @@ static void note_fault(struct gateways *all, enum gateway_fault kind)
 		all->fault_at = rd_sim_now(all->w->sim);
 	if (kind <= GW_HOSTS || kind == GW_THREAD)
 		gateways_disturb_hosts(all, HOLD_MAX);
+	else if (kind != GW_DELAY && kind != GW_CHANGE && kind != GW_TAKE && kind != GW_ABORT)
+		gateways_not_told(all);
 }
 
 static void gateways_suffer(struct faults *f, enum gateway_fault kind)

@@ -387,6 +387,7 @@ void gateway_claim(struct gateway *gw, unsigned int image, enum rdt_claim claim)
 	struct process *before = process_enter(gw->process);
 	struct rdt_ns *ns = gateway_namespace(gw, image);
 
+	gateway_told(gw, image, claim);
 	if (claim == RDT_CLAIM_TAKE)
 		gw->all->cluster->taken_at = cluster_time(gw->all->cluster);
 	if (ns && ns->bdev)

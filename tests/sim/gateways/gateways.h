@@ -57,6 +57,12 @@ struct gateways {
 	/* Since when the gateway serves the image, and is well, and no fault has disturbed the ways
 	 * to hosts; 0: it does not. */
 	uint64_t good_since[GATEWAYS][CLUSTER_IMAGES];
+	/* Which gateway was told last to take the lock, and when; 0: it has, or a fault came since.
+	 */
+	struct {
+		const struct gateway *gateway;
+		uint64_t at;
+	} told[CLUSTER_IMAGES];
 	bool ending;
 };
 
@@ -93,6 +99,10 @@ bool gateways_serve(const struct gateways *all);
 uint64_t gateway_well_since(const struct gateway *gw, unsigned int pool);
 /* Need the gateway not know that it does not have the lock of the image any more? */
 bool gateway_unfenced(const struct gateway *gw, unsigned int image);
+/* An operator has given a command about its lock. */
+void gateway_told(struct gateway *gw, unsigned int image, enum rdt_claim claim);
+/* Something has happened after which a command to take a lock need not succeed. */
+void gateways_not_told(struct gateways *all);
 /* Called all the time. */
 void gateway_judge(struct gateway *gw);
 /* The gateway has not @done in time what it does at its end. */

@@ -16,6 +16,7 @@
 /* Until it watches again: 5 s each for a ping, and for a look at the watch. */
 #define WATCHES_WITHIN (12 * RD_NSEC_PER_SEC)
 #define STOPS_WITHIN   (2 * RD_NSEC_PER_SEC) /* after a write that was refused */
+#define TAKES_WITHIN   (3 * RD_NSEC_PER_SEC) /* by command, when all is well */
 #define WELL_AGAIN     RD_NSEC_PER_SEC       /* what waited was sent again */
 
 /* ---- what disturbs a gateway ---- */
@@ -151,6 +152,45 @@ bool gateways_serve(const struct gateways *all)
 	return true;
 }
 
+/* ---- commands to take a lock ---- */
+
+void gateways_not_told(struct gateways *all)
+{
+	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+		all->told[i].at = 0;
+}
+
+void gateway_told(struct gateway *gw, unsigned int image, enum rdt_claim claim)
+{
+	struct gateways *all = gw->all;
+	bool contradicts;
+
+	if (image >= CLUSTER_IMAGES)
+		return;
+	contradicts = all->told[image].at && all->told[image].gateway != gw;
+	gateways_not_told(all);
+	all->told[image].gateway = gw;
+	if (claim == RDT_CLAIM_TAKE && !contradicts)
+		all->told[image].at = rd_sim_now(all->w->sim);
+}
+
+static void judge_command(struct gateways *all, unsigned int image)
+{
+	const struct gateway *gw = all->told[image].gateway;
+	unsigned int pool = all->cluster->images[image].pool;
+	uint64_t since = all->told[image].at;
+
+	if (!since)
+		return;
+	for (unsigned int i = 0; i < GATEWAYS; i++)
+		since = later_of(since, gateway_well_since(&all->gateway[i], pool));
+	if (gw->state != GATEWAY_UP || serves_with_lock(gw, image))
+		all->told[image].at = 0;
+	else if (rd_sim_now(all->w->sim) > since + TAKES_WITHIN)
+		world_fail(all->w, "gateway %u was told to take image %u, and does not have it",
+			   gw->number, image + 1);
+}
+
 /* ---- a gateway that was replaced ---- */
 
 /* The gateway writes nothing any more, and was told so. */
@@ -240,6 +280,8 @@ void gateway_judge(struct gateway *gw)
 	note_whether_good(gw);
 	for (unsigned int i = 0; i < gw->all->cluster->images_count; i++)
 		look_whether_served(gw->all, i);
+	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
+		judge_command(gw->all, i);
 	gateways_judge_sizes(gw->all);
 	if (gw->state == GATEWAY_UP)
 		judge_replaced(gw);

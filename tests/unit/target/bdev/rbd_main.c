@@ -30,6 +30,8 @@ static struct {
 	const char *list;     /* the blocklist */
 	bool removed_at_once; /* a block by librbd: an operator removes the entry */
 	bool no_blocks;       /* the monitor refuses entries */
+	bool faster;          /* another client gets the lock that was broken, once */
+	int break_err;        /* what breaking the lock fails with */
 	unsigned int kept;
 	void (*thread)(void *arg); /* waits for the object of the gateways */
 	void *thread_arg;
@@ -80,6 +82,8 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 
 int rbd_lock_break(rbd_image_t image, rbd_lock_mode_t mode, const char *owner)
 {
+	if (fake.break_err)
+		return fake.break_err;
 	fake.breaks += strcmp(owner, OWNER) == 0;
 	fake.list = fake.removed_at_once ? "" : BLOCKLIST;
 	return 0;
@@ -141,6 +145,9 @@ void rbd_watchers_list_cleanup(rbd_image_watcher_t *watchers, size_t count)
 int rbd_lock_acquire(rbd_image_t image, rbd_lock_mode_t mode)
 {
 	fake.acquires++;
+	if (fake.faster)
+		fake.breaks = 0;
+	fake.faster = false;
 	return fake.breaks ? 0 : -EROFS;
 }
 
@@ -424,6 +431,38 @@ static void test_take(void)
 	standby_free(img);
 }
 
+static void test_take_faster(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = fake.faster = true;
+	claim_take(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.acquires, 1);
+	CU_ASSERT_TRUE(atomic_load(&img->bdev.standby));
+	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_TAKE);
+	fake.now += RD_NSEC_PER_SEC;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 1);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
+	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_WAIT);
+	standby_free(img);
+}
+
+/* It is asked for by Ceph's rules once, and not for a minute. */
+static void test_take_refused(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	fake.break_err = -EPERM;
+	claim_take(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.acquires, 1);
+	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_WAIT);
+	standby_free(img);
+}
+
 static void test_take_twice(void)
 {
 	struct rbd_image *img = standby_new();
@@ -577,10 +616,27 @@ static void test_own(void)
 	CU_ASSERT_EQUAL(fake.breaks, 0);
 	img->locked_as = OWNER_ID;
 	pass(img);
+	fake.now += RD_NSEC_PER_SEC - 1;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 0); /* another gateway may be about to break it */
+	fake.now++;
+	pass(img);
 	CU_ASSERT_EQUAL(fake.only_breaks, 1);
 	CU_ASSERT_EQUAL(fake.blocks, 0);
 	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
 	CU_ASSERT_EQUAL(img->locked_as, MY_ID);
+	standby_free(img);
+}
+
+static void test_own_taken(void)
+{
+	struct rbd_image *img = standby_new();
+
+	img->locked_as = OWNER_ID;
+	claim_take(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.only_breaks, 1);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
 	standby_free(img);
 }
 
@@ -719,6 +775,9 @@ static void test_overtaken(void)
 
 static const struct t_case rbd_lock_cases[] = {
 	{"a command takes the lock of a gateway that is alive", test_take},
+	{"a command holds until the gateway has the lock, if another one was faster",
+	 test_take_faster},
+	{"a command to take a lock that may not be broken is over", test_take_refused},
 	{"a command that is given again at that moment is carried out", test_take_twice},
 	{"a command that waited for the cluster for an hour is dropped", test_take_hours_later},
 	{"a command given an hour before the image is open is dropped",
@@ -729,7 +788,8 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a holder that is not blocked any more is asked, and blocked again", test_unblocked},
 	{"a holder whose block ends while its lock is broken is blocked again",
 	 test_unblocked_meanwhile},
-	{"a lock of a connection that was left is taken", test_own},
+	{"a lock of a connection that was left is taken if no other gateway takes it", test_own},
+	{"a lock of a connection that was left is taken at once by command", test_own_taken},
 	{"a lock of a connection that was left is given up", test_own_given_up},
 	{"what was missed an hour ago does not count", test_silent_again},
 	{"a gateway that answers every other question keeps its lock", test_answers_between},
