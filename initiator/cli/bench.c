@@ -14,6 +14,7 @@
 
 #include "util/iomem.h"
 #include "bench.h"
+#include "command.h"
 
 #define PROGRESS_MS 100
 
@@ -23,7 +24,10 @@ static int choose_region(struct bench *b)
 {
 	const struct rdinit_ns *ns = &b->session.ns;
 	const struct cli_options *o = b->o;
-	uint64_t bs = ns->block_size, first = o->start_block, blocks;
+	uint64_t bs = ns->block_size, size = cli_num(o, CLI_ARG_DATA_LEN, 0), blocks,
+		 offset = cli_num(o, CLI_ARG_OFFSET, 0);
+	uint64_t first = cli_num(o, CLI_ARG_START, offset / bs);
+	bool has_size = cli_given(o, CLI_ARG_DATA_LEN);
 
 	if (o->bench.block_size > b->session.info.max_transfer)
 		return cli_error("--block-size: %llu bytes are more than the controller transfers "
@@ -34,20 +38,18 @@ static int choose_region(struct bench *b)
 		return cli_error("--block-size: %llu bytes are not a multiple of the namespace's "
 				 "block, %u bytes",
 				 (unsigned long long)o->bench.block_size, ns->block_size);
-	if (o->offset % bs || (o->has_size && o->data_size % bs))
+	if (offset % bs || size % bs)
 		return cli_error("--offset and --data-size have to be multiples of the namespace's "
 				 "block, %u bytes",
 				 ns->block_size);
-	if (o->has_offset)
-		first = o->offset / bs;
 	blocks = first < ns->blocks ? ns->blocks - first : 0;
-	if (o->has_size && o->data_size / bs > blocks)
+	if (size / bs > blocks)
 		return cli_error("%llu bytes do not fit between the start and the end of namespace "
 				 "%u (%llu blocks of %u bytes)",
-				 (unsigned long long)o->data_size, ns->nsid,
-				 (unsigned long long)ns->blocks, ns->block_size);
-	if (o->has_size)
-		blocks = o->data_size / bs;
+				 (unsigned long long)size, ns->nsid, (unsigned long long)ns->blocks,
+				 ns->block_size);
+	if (has_size)
+		blocks = size / bs;
 	b->nlb = (uint32_t)(o->bench.block_size / bs);
 	b->start = first;
 	b->units = blocks / b->nlb;
@@ -243,7 +245,7 @@ static int run_bench(struct bench *b)
 	pthread_mutex_init(&b->gate.lock, NULL);
 	pthread_cond_init(&b->gate.changed, NULL);
 	cli_signals_start(&b->interrupt);
-	cli_progress_start(&progress, !b->o->no_progress, 0);
+	cli_progress_start(&progress, !cli_given(b->o, CLI_ARG_NO_PROGRESS), 0);
 	for (i = 0; i < b->n_threads; i++) {
 		atomic_fetch_add(&b->running, 1);
 		err = pthread_create(&b->threads[i].id, NULL, bench_thread_main, &b->threads[i]);

@@ -119,7 +119,7 @@ bool cli_bench_check(struct cli_options *o)
 	struct cli_bench_options *b = &o->bench;
 	bool ok = false;
 
-	if (b->has_percent && !b->mixed)
+	if (o->arg[CLI_ARG_READ_PERCENT].given && !b->mixed)
 		cli_error(
 			"--read-percent: --rw=%s has no mix of reads and writes; use rw or randrw",
 			b->rw);
@@ -135,8 +135,8 @@ bool cli_bench_check(struct cli_options *o)
 			  b->threads, o->ctrl.nr_io_queues);
 	else
 		ok = true;
-	if (b->has_percent)
-		b->read_percent = b->percent;
+	if (o->arg[CLI_ARG_READ_PERCENT].given)
+		b->read_percent = (uint32_t)o->arg[CLI_ARG_READ_PERCENT].n;
 	if (b->io_count && !b->has_run)
 		b->run_ns = UINT64_MAX;
 	if (!o->ctrl.nr_io_queues)

@@ -26,74 +26,6 @@ enum cli_format {
 
 /* ---- options.c ---- */
 
-/* Options with a rule of their own in options.c: values of cli_opt.id from CLI_OPT_OTHER on. */
-enum {
-	OPT_TRANSPORT = CLI_OPT_OTHER,
-	OPT_TRADDR,
-	OPT_TRSVCID,
-	OPT_NQN,
-	OPT_HOSTNQN,
-	OPT_HOSTID,
-	OPT_HOST_TRADDR,
-	OPT_QUEUES,
-	OPT_QUEUE_SIZE,
-	OPT_KATO,
-	OPT_TIMEOUT,
-	OPT_CONNECT_TIMEOUT,
-	OPT_PROVIDER,
-	OPT_CRC,
-	OPT_MPA_REVISION,
-	OPT_NO_P2P,
-	OPT_NO_REMOTE_INV,
-	OPT_HDR_DIGEST,
-	OPT_DATA_DIGEST,
-	OPT_CONGESTION,
-	OPT_SEND_BUFFER,
-	OPT_RECEIVE_BUFFER,
-	OPT_SECRET,
-	OPT_CTRL_SECRET,
-	OPT_DST_SECRET,
-	OPT_DST_CTRL_SECRET,
-	OPT_HASHES,
-	OPT_DHGROUPS,
-	OPT_FORMAT,
-	OPT_VERBOSE,
-	OPT_HELP,
-	OPT_NSID,
-	OPT_START_BLOCK,
-	OPT_OFFSET,
-	OPT_BLOCK_COUNT,
-	OPT_DATA_SIZE,
-	OPT_DATA,
-	OPT_FUA,
-	OPT_NO_PROGRESS,
-	OPT_NO_FLUSH,
-	OPT_OPCODE,
-	OPT_FLAGS,
-	OPT_PREFILL,
-	OPT_DATA_LEN,
-	OPT_INPUT_FILE,
-	OPT_RAW_BINARY,
-	OPT_SHOW_COMMAND,
-	OPT_DRY_RUN,
-	OPT_READ,
-	OPT_WRITE,
-	OPT_RW,
-	OPT_READ_PERCENT,
-	OPT_DATALOSS,
-	OPT_BLOCK_SIZE,
-	OPT_DEPTH,
-	OPT_DEVICE,
-	OPT_THREADS,
-	OPT_CPUS,
-	OPT_POLL,
-	OPT_RUN_TIME,
-	OPT_RAMP_TIME,
-	OPT_IO_COUNT,
-	OPT_SEED,
-	OPT_CDW0, /* and the CLI_CDWS values from here */
-};
-
 #define CLI_CDWS        16 /* number of dwords of a command */
 
 #define CLI_BENCH_DEPTH 1023u /* one less than the entries of the largest queue */
@@ -104,8 +36,6 @@ struct cli_bench_options {
 	bool random;
 	bool mixed;
 	uint32_t read_percent; /* 100 or 0 in modes that are not mixed */
-	bool has_percent;
-	uint32_t percent; /* as given by the user */
 	bool dataloss;
 	bool device; /* use struct rdinit_dev */
 	uint64_t block_size;
@@ -148,26 +78,7 @@ struct cli_options {
 	enum cli_format format;
 	unsigned int verbose;
 
-	/* read and write */
-	const char *data; /* file, or "-"; NULL: standard input or output */
-	bool has_start, has_count, has_size, has_offset;
-	uint64_t start_block;
-	uint64_t block_count; /* 0's based, as in nvme-cli */
-	uint64_t data_size;
-	uint64_t offset;
-	bool no_progress;
-	bool no_flush;
-	bool fua;
-
-	/* admin-passthru and io-passthru */
-	bool has_opcode;
-	uint8_t opcode, flags, prefill;
-	uint16_t rsvd;
-	uint32_t cdw[CLI_CDWS]; /* 2, 3 and 10 to 15 are used */
-	uint32_t data_len;
-	const char *input_file;
-	bool raw_binary, show_command, dry_run, pt_read, pt_write;
-
+	uint32_t cdw[CLI_CDWS]; /* passthru: 2, 3 and 10 to 15 are used */
 	struct cli_bench_options bench;
 };
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "command.h"
 
 /* The file of a transfer. */
 struct file {
@@ -94,9 +94,9 @@ static int range(const struct cli_options *o, const struct rdinit_ns *ns, struct
 
 	if (__builtin_mul_overflow(ns->blocks, (uint64_t)ns->block_size, &size))
 		return cli_error("namespace %u is larger than 2^64 bytes", ns->nsid);
-	t->start = o->offset;
-	if (o->has_start &&
-	    __builtin_mul_overflow(o->start_block, (uint64_t)ns->block_size, &t->start))
+	t->start = cli_num(o, CLI_ARG_OFFSET, 0);
+	if (cli_given(o, CLI_ARG_START) &&
+	    __builtin_mul_overflow(o->arg[CLI_ARG_START].n, (uint64_t)ns->block_size, &t->start))
 		t->start = UINT64_MAX;
 	if (t->start > size || (t->start == size && !t->write))
 		return cli_error(
@@ -106,16 +106,16 @@ static int range(const struct cli_options *o, const struct rdinit_ns *ns, struct
 			ns->block_size);
 	t->limit = size - t->start;
 	t->length = UINT64_MAX;
-	if (o->has_count &&
-	    __builtin_mul_overflow(o->block_count + 1, (uint64_t)ns->block_size, &t->length))
+	if (cli_given(o, CLI_ARG_COUNT) &&
+	    __builtin_mul_overflow(o->arg[CLI_ARG_COUNT].n + 1, (uint64_t)ns->block_size,
+				   &t->length))
 		t->length = UINT64_MAX - 1;
 	/* Both options may be given: nvme-cli requires the byte count as well as the block
 	 * count. */
-	if (o->has_size && o->data_size > t->length)
+	if (cli_num(o, CLI_ARG_DATA_LEN, 0) > t->length)
 		return cli_error("--data-size is more than the bytes of --block-count (%llu)",
 				 (unsigned long long)t->length);
-	if (o->has_size)
-		t->length = o->data_size;
+	t->length = cli_num(o, CLI_ARG_DATA_LEN, t->length);
 	if (t->length != UINT64_MAX && t->length > t->limit)
 		return cli_error(
 			"%llu bytes do not fit between the start and the end of namespace %u "
@@ -167,7 +167,7 @@ static int summary(const struct cli_options *o, const struct cli_transfer *t, ui
 /* Whether the written data is on stable storage, as a success would have reported. */
 static bool is_flushed(const struct cli_options *o, const struct cli_transfer *t)
 {
-	if (o->fua || o->no_flush)
+	if (cli_given(o, CLI_ARG_FUA) || cli_given(o, CLI_ARG_NO_FLUSH))
 		return true;
 	/* No flush after an interrupt, because it could take long. */
 	return !t->interrupt.signo && !rdinit_flush(t->session->qp[0], &t->session->ns);
@@ -200,10 +200,11 @@ static int transfer_data(const struct cli_options *o, struct cli_transfer *t)
 	int rc;
 
 	t->progress = &progress;
-	cli_progress_start(&progress, !o->no_progress, t->length == UINT64_MAX ? 0 : t->length);
+	cli_progress_start(&progress, !cli_given(o, CLI_ARG_NO_PROGRESS),
+			   t->length == UINT64_MAX ? 0 : t->length);
 	start = cli_now_ns();
 	rc = cli_transfer_run(t);
-	if (!rc && t->write && !o->no_flush) {
+	if (!rc && t->write && !cli_given(o, CLI_ARG_NO_FLUSH)) {
 		rc = rdinit_flush(t->session->qp[0], &t->session->ns);
 		if (rc) {
 			cli_progress_end(&progress, t->done);
@@ -221,11 +222,13 @@ static int transfer_data(const struct cli_options *o, struct cli_transfer *t)
 int cli_read(const struct cli_options *o)
 {
 	struct cli_session s;
-	struct cli_transfer t = {.session = &s, .flags = o->fua ? RDINIT_IO_FUA : 0};
+	struct cli_transfer t = {.session = &s,
+				 .flags = cli_given(o, CLI_ARG_FUA) ? RDINIT_IO_FUA : 0};
 	struct file f = {.fd = -1};
 	int rc, rc2;
 
-	if (is_std(o->data) && !o->has_size && !o->has_count && isatty(STDOUT_FILENO))
+	if (is_std(o->arg[CLI_ARG_DATA].text) && !cli_given(o, CLI_ARG_DATA_LEN) &&
+	    !cli_given(o, CLI_ARG_COUNT) && isatty(STDOUT_FILENO))
 		return cli_usage_error("the whole namespace would go to the terminal; give its "
 				       "place with --data=FILE, or how much with --data-size or "
 				       "--block-count");
@@ -236,7 +239,7 @@ int cli_read(const struct cli_options *o)
 	if (!rc)
 		rc = range(o, &s.ns, &t);
 	if (!rc)
-		rc = open_output(&f, o->data);
+		rc = open_output(&f, o->arg[CLI_ARG_DATA].text);
 	if (!rc) {
 		if (t.length == UINT64_MAX)
 			t.length = t.limit;
@@ -261,12 +264,12 @@ int cli_write(const struct cli_options *o)
 	struct cli_transfer t = {
 		.session = &s,
 		.write = true,
-		.flags = o->fua ? RDINIT_IO_FUA : 0,
+		.flags = cli_given(o, CLI_ARG_FUA) ? RDINIT_IO_FUA : 0,
 	};
 	struct file f;
 	int rc;
 
-	rc = open_input(&f, o->data);
+	rc = open_input(&f, o->arg[CLI_ARG_DATA].text);
 	if (rc)
 		return rc;
 	rc = cli_session_open(&s, o);

@@ -23,26 +23,6 @@ static bool get_u64(const char *name, const char *text, uint64_t min, uint64_t m
 	return rc == 0;
 }
 
-static bool get_u32(const char *name, const char *text, uint64_t min, uint64_t max, uint32_t *out)
-{
-	uint64_t v;
-
-	if (!get_u64(name, text, min, max, &v))
-		return false;
-	*out = (uint32_t)v;
-	return true;
-}
-
-static bool get_u16(const char *name, const char *text, uint64_t min, uint64_t max, uint16_t *out)
-{
-	uint64_t v;
-
-	if (!get_u64(name, text, min, max, &v))
-		return false;
-	*out = (uint16_t)v;
-	return true;
-}
-
 static bool get_size(const char *name, const char *text, uint64_t *out)
 {
 	int rc = rd_parse_size(text, out);
@@ -96,107 +76,12 @@ static bool get_format(const char *text, enum cli_format *out)
 
 /* ---- parsing ---- */
 
-static bool get_u8(const char *name, const char *text, uint8_t *out)
+/* Options of bench with a rule, which take a value each. */
+static bool take_bench(struct cli_bench_options *b, const struct cli_opt *def, const char *arg)
 {
-	uint64_t v;
-
-	if (!get_u64(name, text, 0, UINT8_MAX, &v))
-		return false;
-	*out = (uint8_t)v;
-	return true;
-}
-
-static bool take_passthru(struct cli_options *o, const struct cli_opt *def, const char *arg)
-{
-	switch (def->id) {
-	case OPT_OPCODE:
-		o->has_opcode = true;
-		return get_u8(def->name, arg, &o->opcode);
-	case OPT_FLAGS:
-		return get_u8(def->name, arg, &o->flags);
-	case OPT_PREFILL:
-		return get_u8(def->name, arg, &o->prefill);
-	case OPT_DATA_LEN:
-		return get_u32(def->name, arg, 0, 0xffffff, &o->data_len);
-	case OPT_INPUT_FILE:
-		o->input_file = arg;
-		return true;
-	case OPT_RAW_BINARY:
-		o->raw_binary = true;
-		return true;
-	case OPT_SHOW_COMMAND:
-		o->show_command = true;
-		return true;
-	case OPT_DRY_RUN:
-		o->show_command = o->dry_run = true;
-		return true;
-	case OPT_READ:
-		o->pt_read = true;
-		return true;
-	case OPT_WRITE:
-		o->pt_write = true;
-		return true;
-	default:
-		if (def->id < OPT_CDW0 || def->id >= OPT_CDW0 + CLI_CDWS)
-			return false;
-		return get_u32(def->name, arg, 0, UINT32_MAX, &o->cdw[def->id - OPT_CDW0]);
-	}
-}
-
-static bool take_transfer(struct cli_options *o, const struct cli_opt *def, const char *arg)
-{
-	switch (def->id) {
-	case OPT_START_BLOCK:
-		o->has_start = true;
-		return get_u64(def->name, arg, 0, UINT64_MAX, &o->start_block);
-	case OPT_OFFSET:
-		o->has_offset = true;
-		return get_size(def->name, arg, &o->offset);
-	case OPT_BLOCK_COUNT:
-		o->has_count = true;
-		return get_u64(def->name, arg, 0, UINT64_MAX - 1, &o->block_count);
-	case OPT_DATA_SIZE:
-		o->has_size = true;
-		return get_size(def->name, arg, &o->data_size);
-	case OPT_DATA:
-		o->data = arg;
-		return true;
-	case OPT_FUA:
-		o->fua = true;
-		return true;
-	case OPT_NO_PROGRESS:
-		o->no_progress = true;
-		return true;
-	case OPT_NO_FLUSH:
-		o->no_flush = true;
-		return true;
-	default:
-		return take_passthru(o, def, arg);
-	}
-}
-
-static bool take_bench(struct cli_options *o, const struct cli_opt *def, const char *arg)
-{
-	struct cli_bench_options *b = &o->bench;
-
-	switch (def->id) {
+	switch ((enum cli_rule)def->id) {
 	case OPT_RW:
 		return cli_bench_rw(b, arg);
-	case OPT_READ_PERCENT:
-		b->has_percent = true;
-		return get_u32(def->name, arg, 0, 100, &b->percent);
-	case OPT_DATALOSS:
-		b->dataloss = true;
-		return true;
-	case OPT_DEVICE:
-		b->device = true;
-		return true;
-	case OPT_BLOCK_SIZE:
-		return get_size(def->name, arg, &b->block_size);
-	case OPT_DEPTH:
-		return get_u32(def->name, arg, 1, CLI_BENCH_DEPTH, &b->depth);
-	case OPT_THREADS:
-		return get_u32(def->name, arg, 1, CLI_QUEUES_MAX, &b->threads);
 	case OPT_CPUS:
 		return cli_bench_cpus(b, arg);
 	case OPT_POLL:
@@ -206,84 +91,88 @@ static bool take_bench(struct cli_options *o, const struct cli_opt *def, const c
 		return cli_bench_time(def->name, arg, &b->run_ns);
 	case OPT_RAMP_TIME:
 		return cli_bench_time(def->name, arg, &b->ramp_ns);
-	case OPT_IO_COUNT:
-		return get_u64(def->name, arg, 1, INT64_MAX, &b->io_count);
-	case OPT_SEED:
-		return get_u64(def->name, arg, 0, INT64_MAX, &b->seed);
 	default:
-		return take_transfer(o, def, arg);
+		return false;
 	}
+}
+
+static bool take_secret_file(const char **file, const struct cli_opt *def, const char *arg)
+{
+	*file = arg;
+	return cli_check_secret_file(def->name, arg);
 }
 
 static bool take_auth(struct cli_options *o, const struct cli_opt *def, const char *arg)
 {
-	switch (def->id) {
+	bool hashes = def->id == OPT_HASHES;
+
+	switch ((enum cli_rule)def->id) {
 	case OPT_SECRET:
-		o->auth.secret_file = arg;
-		return cli_check_secret_file(def->name, arg);
+		return take_secret_file(&o->auth.secret_file, def, arg);
 	case OPT_CTRL_SECRET:
-		o->auth.ctrl_secret_file = arg;
-		return cli_check_secret_file(def->name, arg);
+		return take_secret_file(&o->auth.ctrl_secret_file, def, arg);
 	case OPT_DST_SECRET:
-		o->dst.secret_file = arg;
-		return cli_check_secret_file(def->name, arg);
+		return take_secret_file(&o->dst.secret_file, def, arg);
 	case OPT_DST_CTRL_SECRET:
-		o->dst.ctrl_secret_file = arg;
-		return cli_check_secret_file(def->name, arg);
+		return take_secret_file(&o->dst.ctrl_secret_file, def, arg);
 	case OPT_HASHES:
-		return rdinit_auth_opts_offer(&o->auth, arg, NULL) == 0 ||
-		       (cli_error("--%s: %s", def->name, cli_lib_text()), false);
 	case OPT_DHGROUPS:
-		return rdinit_auth_opts_offer(&o->auth, NULL, arg) == 0 ||
+		return rdinit_auth_opts_offer(&o->auth, hashes ? arg : NULL, hashes ? NULL : arg) ==
+			       0 ||
 		       (cli_error("--%s: %s", def->name, cli_lib_text()), false);
 	default:
-		return take_bench(o, def, arg);
+		return take_bench(&o->bench, def, arg);
 	}
 }
 
-static bool take_fabric(struct cli_options *o, const struct cli_opt *def, const char *arg)
+static bool take_transport(struct cli_options *o, const char *arg)
 {
-	uint32_t v;
+	o->has_transport = true;
+	o->ctrl.tcp = strcmp(arg, "tcp") == 0;
+	if (!o->ctrl.tcp && strcmp(arg, "rdma") != 0)
+		return cli_error("--transport: \"%s\" is neither rdma nor tcp", arg), false;
+	return true;
+}
 
-	switch (def->id) {
-	case OPT_CRC:
-		o->ctrl.crc = true;
-		return true;
-	case OPT_NO_P2P:
-		o->ctrl.no_peer_to_peer = true;
-		return true;
-	case OPT_HDR_DIGEST:
-		o->ctrl.hdr_digest = true;
-		return true;
-	case OPT_DATA_DIGEST:
-		o->ctrl.data_digest = true;
-		return true;
-	case OPT_NO_REMOTE_INV:
-		o->ctrl.no_remote_invalidate = true;
-		return true;
+/* Options with a rule. */
+static bool take_other(struct cli_options *o, const struct cli_opt *def, const char *arg)
+{
+	uint64_t v = 0;
+	bool ok;
+
+	switch ((enum cli_rule)def->id) {
+	case OPT_TRANSPORT:
+		return take_transport(o, arg);
+	case OPT_TRSVCID:
+		o->ctrl.trsvcid = arg;
+		return cli_check_trsvcid(arg);
+	case OPT_HOST_TRADDR:
+		o->ctrl.host_traddr = arg;
+		return cli_check_host_traddr(arg);
 	case OPT_PROVIDER:
 		o->ctrl.provider = arg;
 		return cli_check_provider(arg);
-	case OPT_CONGESTION:
-		o->ctrl.congestion = arg;
-		return true;
-	case OPT_SEND_BUFFER:
-		return get_buffer(def->name, arg, &o->ctrl.send_buffer);
-	case OPT_RECEIVE_BUFFER:
-		return get_buffer(def->name, arg, &o->ctrl.receive_buffer);
+	case OPT_KATO:
+		ok = get_u64(def->name, arg, 0, 4000000, &v);
+		o->ctrl.keep_alive_tmo_ms = (uint32_t)v * 1000;
+		return ok;
 	case OPT_MPA_REVISION:
-		if (!get_u32(def->name, arg, 1, 2, &v))
-			return false;
+		ok = get_u64(def->name, arg, 1, 2, &v);
 		o->ctrl.mpa_revision = (uint8_t)v;
-		return true;
+		return ok;
 	case OPT_TIMEOUT:
-		if (!get_ms(def->name, arg, &v))
-			return false;
-		o->ctrl.admin_timeout_ms = v;
-		o->qpair.io_timeout_ms = v;
+		ok = get_ms(def->name, arg, &o->ctrl.admin_timeout_ms);
+		o->qpair.io_timeout_ms = o->ctrl.admin_timeout_ms;
+		return ok;
+	case OPT_NSID:
+		ok = get_u64(def->name, arg, !o->any_nsid, UINT32_MAX - !o->any_nsid, &v);
+		o->nsid = (uint32_t)v;
+		return ok;
+	case OPT_FORMAT:
+		return get_format(arg, &o->format);
+	case OPT_VERBOSE:
+		o->verbose++;
 		return true;
-	case OPT_CONNECT_TIMEOUT:
-		return get_ms(def->name, arg, &o->ctrl.connect_timeout_ms);
 	default:
 		return take_auth(o, def, arg);
 	}
@@ -306,56 +195,42 @@ static bool take_arg(struct cli_options *o, const struct cli_opt *def, const cha
 
 static bool take(struct cli_options *o, const struct cli_opt *def, const char *arg)
 {
-	uint32_t v;
+	void *to = (char *)o + def->id;
+	uint64_t v;
 
-	if (def->kind != CLI_OTHER)
+	switch (def->kind) {
+	case CLI_FLAG:
+	case CLI_TEXT:
+	case CLI_NUM:
+	case CLI_SIZE:
 		return take_arg(o, def, arg);
-
-	switch (def->id) {
-	case OPT_TRANSPORT:
-		o->has_transport = true;
-		o->ctrl.tcp = strcmp(arg, "tcp") == 0;
-		if (!o->ctrl.tcp && strcmp(arg, "rdma") != 0)
-			return cli_error("--transport: \"%s\" is neither rdma nor tcp", arg), false;
+	case CLI_OTHER:
+		return take_other(o, def, arg);
+	case CLI_BOOL:
+		return *(bool *)to = true;
+	case CLI_STR:
+		*(const char **)to = arg;
 		return true;
-	case OPT_TRADDR:
-		o->ctrl.traddr = arg;
-		return true;
-	case OPT_TRSVCID:
-		o->ctrl.trsvcid = arg;
-		return cli_check_trsvcid(arg);
-	case OPT_NQN:
-		o->ctrl.subnqn = arg;
-		return true;
-	case OPT_HOSTNQN:
-		o->ctrl.hostnqn = arg;
-		return true;
-	case OPT_HOSTID:
-		o->ctrl.hostid = arg;
-		return true;
-	case OPT_HOST_TRADDR:
-		o->ctrl.host_traddr = arg;
-		return cli_check_host_traddr(arg);
-	case OPT_QUEUES:
-		return get_u16(def->name, arg, 1, CLI_QUEUES_MAX, &o->ctrl.nr_io_queues);
-	case OPT_QUEUE_SIZE:
-		return get_u16(def->name, arg, 2, 1024, &o->qpair.queue_size);
-	case OPT_KATO:
-		if (!get_u32(def->name, arg, 0, 4000000, &v))
-			return false;
-		o->ctrl.keep_alive_tmo_ms = v * 1000;
-		return true;
-	case OPT_NSID:
-		return get_u32(def->name, arg, o->any_nsid ? 0 : 1,
-			       o->any_nsid ? UINT32_MAX : UINT32_MAX - 1, &o->nsid);
-	case OPT_FORMAT:
-		return get_format(arg, &o->format);
-	case OPT_VERBOSE:
-		o->verbose++;
-		return true;
-	default:
-		return take_fabric(o, def, arg);
+	case CLI_BYTES:
+		return get_size(def->name, arg, to);
+	case CLI_BUFFER:
+		return get_buffer(def->name, arg, to);
+	case CLI_MS:
+		return get_ms(def->name, arg, to);
+	case CLI_U16:
+	case CLI_U32:
+	case CLI_U64:
+		break;
 	}
+	if (!get_u64(def->name, arg, def->min, def->max, &v))
+		return false;
+	if (def->kind == CLI_U16)
+		*(uint16_t *)to = (uint16_t)v;
+	else if (def->kind == CLI_U32)
+		*(uint32_t *)to = (uint32_t)v;
+	else
+		*(uint64_t *)to = v;
+	return true;
 }
 
 /* Whether the URI, which has been parsed, has a port. */
@@ -371,7 +246,7 @@ static bool has_port(const char *uri)
 
 static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, char *const *args)
 {
-	if (n > 1 && (verb->flags & CLI_V_TRANSFER) && !o->data)
+	if (n > 1 && (verb->flags & CLI_V_TRANSFER) && !o->arg[CLI_ARG_DATA].given)
 		return cli_error("unexpected argument \"%s\"; to name a file, use --data=%s",
 				 args[1], args[1]),
 		       false;
@@ -412,13 +287,15 @@ static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, 
 
 static bool check_passthru(const struct cli_options *o)
 {
-	if (!o->has_opcode)
+	bool read = o->arg[CLI_ARG_READ].given, write = o->arg[CLI_ARG_WRITE].given;
+
+	if (!o->arg[CLI_ARG_OPCODE].given)
 		return cli_error("--opcode is missing"), false;
-	if (o->pt_read && o->pt_write)
+	if (read && write)
 		return cli_error("--read and --write exclude each other"), false;
-	if (o->data_len && !o->pt_read && !o->pt_write)
+	if (o->arg[CLI_ARG_DATA_LEN].n && !read && !write)
 		return cli_error("--data-len needs --read or --write"), false;
-	if (!o->data_len && (o->pt_read || o->pt_write))
+	if (!o->arg[CLI_ARG_DATA_LEN].n && (read || write))
 		return cli_error("--read and --write need --data-len"), false;
 	return true;
 }
@@ -430,7 +307,7 @@ static bool check_passthru(const struct cli_options *o)
  */
 static bool check_s(const struct cli_options *o)
 {
-	unsigned long long n = o->has_start ? o->start_block : o->arg[CLI_ARG_START].n;
+	unsigned long long n = o->arg[CLI_ARG_START].n;
 
 	if (!o->s_is_block || !o->ctrl.traddr || o->ctrl.traddr == o->uri.traddr || o->ctrl.trsvcid)
 		return true;
@@ -481,7 +358,7 @@ static bool check(const struct cli_verb *verb, struct cli_options *o)
 			       "no subsystem: give its NQN in the URI or by --nqn (rdinit discover "
 			       "lists them)"),
 		       false;
-	if (o->has_start && o->has_offset)
+	if (o->arg[CLI_ARG_START].given && o->arg[CLI_ARG_OFFSET].given)
 		return cli_error("--start-block and --offset exclude each other"), false;
 	if (o->auth.secret_file || o->auth.ctrl_secret_file)
 		o->ctrl.auth = &o->auth;
@@ -669,13 +546,13 @@ bool cli_options_parse(const struct cli_verb *verb, int argc, char **argv, struc
 			if (opts[i].letter == c)
 				def = opts[i].opt;
 		}
-		if (def && def->id == OPT_HELP) {
+		if (def && def->kind == CLI_OTHER && def->id == OPT_HELP) {
 			cli_help(verb);
 			*status = cli_finish_output();
 			return false;
 		}
 		o->s_is_block |=
-			c == 's' && def && (def->id == OPT_START_BLOCK || def->id == CLI_ARG_START);
+			c == 's' && def && def->kind == CLI_NUM && def->id == CLI_ARG_START;
 		if (!def || !take(o, def, optarg)) {
 			if (c < 1000)
 				say_letter(def, shadowed(opts, n, def));

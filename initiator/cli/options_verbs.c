@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options of single verbs. Names and letters are nvme-cli's. */
+/* The options of all verbs; see table.h. Names and letters are nvme-cli's. */
 #include <limits.h>
 
 #include "command.h"
@@ -9,20 +9,219 @@
 	const struct cli_group var = { \
 		.title = (heading), .opts = (table), .n = sizeof(table) / sizeof((table)[0])}
 
-#define NUM(name, letter, id, value, max, help)             \
-	{                                                   \
-		name, letter, CLI_NUM, id, value, max, help \
+#define OPT(name, letter, kind, id, value, min, max, help)    \
+	{                                                     \
+		name, letter, kind, id, value, min, max, help \
 	}
-#define FLAG(name, letter, id, help)                      \
-	{                                                 \
-		name, letter, CLI_FLAG, id, NULL, 0, help \
-	}
-#define TEXT(name, letter, id, value, help)                \
-	{                                                  \
-		name, letter, CLI_TEXT, id, value, 0, help \
-	}
+#define NUM(name, letter, id, value, max, help) OPT(name, letter, CLI_NUM, id, value, 0, max, help)
+#define SIZE(name, letter, id, value, help)     OPT(name, letter, CLI_SIZE, id, value, 0, 0, help)
+#define FLAG(name, letter, id, help)            OPT(name, letter, CLI_FLAG, id, NULL, 0, 0, help)
+#define TEXT(name, letter, id, value, help)     OPT(name, letter, CLI_TEXT, id, value, 0, 0, help)
+#define OTHER(name, letter, id, value, help)    OPT(name, letter, CLI_OTHER, id, value, 0, 0, help)
+/* The value goes to a member of struct cli_options. */
+#define NUM_TO(name, letter, kind, member, value, min, max, help) \
+	OPT(name, letter, kind, offsetof(struct cli_options, member), value, min, max, help)
+#define TO(name, letter, kind, member, value, help) \
+	NUM_TO(name, letter, kind, member, value, 0, 0, help)
+
+/* ---- options that several verbs share ---- */
 
 #define RAW_BINARY FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only")
+
+#define HOSTNQN                                          \
+	TO("hostnqn", 'q', CLI_STR, ctrl.hostnqn, "NQN", \
+	   "host NQN (default: /etc/nvme/hostnqn, else derived from the host identifier)")
+#define HOSTID                                                                                \
+	TO("hostid", 'I', CLI_STR, ctrl.hostid, "UUID",                                       \
+	   "host identifier (default: /etc/nvme/hostid, else the UUID of the host NQN, else " \
+	   "derived from /etc/machine-id)")
+
+#define TIMEOUT(letter)                                                                 \
+	OTHER("timeout", letter, OPT_TIMEOUT, "MS",                                     \
+	      "timeout of each command except Connect, in milliseconds or with a unit " \
+	      "(default 60s for admin commands, 30s for I/O commands)")
+#define NO_PROGRESS FLAG("no-progress", 0, CLI_ARG_NO_PROGRESS, "do not show a progress bar")
+
+static const struct cli_opt host[] = {
+	HOSTNQN,
+	HOSTID,
+};
+
+#define HOST_TRADDR \
+	OTHER("host-traddr", 'w', OPT_HOST_TRADDR, "ADDR", "local address to connect from")
+
+static const struct cli_opt host_addr[] = {
+	HOSTNQN,
+	HOSTID,
+	HOST_TRADDR,
+};
+
+static const struct cli_opt target[] = {
+	OTHER("transport", 't', OPT_TRANSPORT, "TYPE", "transport type: rdma (default) or tcp"),
+	TO("traddr", 'a', CLI_STR, ctrl.traddr, "HOST",
+	   "address or name of the target, instead of a URI"),
+	OTHER("trsvcid", 's', OPT_TRSVCID, "PORT",
+	      "port of the target (default 4420; discovery by tcp: 8009, then 4420)"),
+	TO("nqn", 'n', CLI_STR, ctrl.subnqn, "NQN", "NQN of the subsystem"),
+	HOSTNQN,
+	HOSTID,
+	HOST_TRADDR,
+};
+
+static const struct cli_opt connection[] = {
+	NUM_TO("nr-io-queues", 'i', CLI_U16, ctrl.nr_io_queues, "N", 1, CLI_QUEUES_MAX,
+	       "I/O queues (default 1; read, write and cp: 2; bench: as many as --threads)"),
+	NUM_TO("queue-size", 'Q', CLI_U16, qpair.queue_size, "N", 2, 1024,
+	       "entries of each I/O queue (default 128)"),
+	OTHER("keep-alive-tmo", 'k', OPT_KATO, "SECONDS",
+	      "keep-alive timeout (default 5; 0: none)"),
+	TIMEOUT(0),
+	TO("connect-timeout", 0, CLI_MS, ctrl.connect_timeout_ms, "MS",
+	   "timeout of each connection attempt, and again of its Connect command (default "
+	   "10s)"),
+	OTHER("provider", 0, OPT_PROVIDER, "NAME", "auto, iwarp or verbs (default auto)"),
+	TO("crc", 0, CLI_BOOL, ctrl.crc, NULL, "iwarp: request CRC32C on every frame"),
+	OTHER("mpa-revision", 0, OPT_MPA_REVISION, "1|2",
+	      "iwarp: revision of the MPA handshake (default 2)"),
+	TO("no-p2p", 0, CLI_BOOL, ctrl.no_peer_to_peer, NULL,
+	   "iwarp: do not offer the peer-to-peer mode"),
+	TO("hdr-digest", 0, CLI_BOOL, ctrl.hdr_digest, NULL, "tcp: CRC32C of each PDU's header"),
+	TO("data-digest", 0, CLI_BOOL, ctrl.data_digest, NULL, "tcp: CRC32C of each PDU's data"),
+	TO("no-remote-invalidate", 0, CLI_BOOL, ctrl.no_remote_invalidate, NULL,
+	   "do not request remote invalidation of memory keys (for targets that get it wrong)"),
+	TO("congestion", 0, CLI_STR, ctrl.congestion, "NAME", "iwarp: TCP congestion control"),
+	TO("send-buffer", 0, CLI_BUFFER, ctrl.send_buffer, "SIZE",
+	   "iwarp: send buffer of each socket"),
+	TO("receive-buffer", 0, CLI_BUFFER, ctrl.receive_buffer, "SIZE",
+	   "iwarp: receive buffer of each socket"),
+};
+
+static const struct cli_opt authentication[] = {
+	OTHER("dhchap-secret-file", 0, OPT_SECRET, "FILE",
+	      "file whose first line is the DH-HMAC-CHAP secret of this host (default: "
+	      "$RDINIT_DHCHAP_SECRET_FILE, else none)"),
+	OTHER("dhchap-ctrl-secret-file", 0, OPT_CTRL_SECRET, "FILE",
+	      "file with the secret of the controller, which then has to prove itself (default: "
+	      "$RDINIT_DHCHAP_CTRL_SECRET_FILE, else none)"),
+	OTHER("dhchap-secret", 0, OPT_SECRET, "FILE",
+	      "the same as --dhchap-secret-file; a secret, as nvme-cli takes, is refused"),
+	OTHER("dhchap-ctrl-secret", 0, OPT_CTRL_SECRET, "FILE",
+	      "the same as --dhchap-ctrl-secret-file"),
+	OTHER("kxchap-secret", 0, OPT_SECRET, "FILE",
+	      "the same as --dhchap-secret-file: nvme-cli 3 has this name"),
+	OTHER("kxchap-ctrl-secret", 0, OPT_CTRL_SECRET, "FILE",
+	      "the same as --dhchap-ctrl-secret-file"),
+	OTHER("dhchap-hashes", 0, OPT_HASHES, "LIST",
+	      "hashes to offer, with commas between: sha256, sha384, sha512 (default all)"),
+	OTHER("dhchap-dhgroups", 0, OPT_DHGROUPS, "LIST",
+	      "Diffie-Hellman groups to offer: null, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, "
+	      "ffdhe8192 (default all)"),
+};
+
+static const struct cli_opt dst_auth[] = {
+	OTHER("dst-dhchap-secret-file", 0, OPT_DST_SECRET, "FILE",
+	      "file with the secret of this host for DST (default: that for both)"),
+	OTHER("dst-dhchap-ctrl-secret-file", 0, OPT_DST_CTRL_SECRET, "FILE",
+	      "file with the secret of the controller of DST (default: that for both)"),
+};
+
+static const struct cli_opt output[] = {
+	OTHER("output-format", 'o', OPT_FORMAT, "FORMAT", "normal or json (default normal)"),
+	OTHER("verbose", 'v', OPT_VERBOSE, NULL,
+	      "print properties of the connection; given twice, trace the library"),
+	OTHER("help", 'h', OPT_HELP, NULL, "print this text"),
+};
+
+static const struct cli_opt nsid[] = {
+	OTHER("namespace-id", 'n', OPT_NSID, "NSID",
+	      "namespace identifier (default: the NSID of the URI, else 1; passthru: else 0)"),
+};
+
+static const struct cli_opt transfer[] = {
+	NUM("start-block", 's', CLI_ARG_START, "LBA", UINT64_MAX,
+	    "first logical block (default 0)"),
+	SIZE("offset", 0, CLI_ARG_OFFSET, "BYTES",
+	     "first byte, instead of --start-block; need not be a multiple of the block size"),
+	NUM("block-count", 'c', CLI_ARG_COUNT, "N", UINT64_MAX - 1,
+	    "number of blocks, 0's based as in nvme-cli: 7 means 8 blocks"),
+	SIZE("data-size", 'z', CLI_ARG_DATA_LEN, "BYTES",
+	     "number of bytes (default: the whole input, or to the end of the namespace)"),
+	TEXT("data", 'd', CLI_ARG_DATA, "FILE",
+	     "the file to copy from or to; - or none: standard input or standard output"),
+	FLAG("force-unit-access", 'f', CLI_ARG_FUA,
+	     "each command completes when its data is on non-volatile media"),
+	FLAG("fua", 0, CLI_ARG_FUA, "the same as --force-unit-access"),
+	NO_PROGRESS,
+};
+
+static const struct cli_opt write_opts[] = {
+	FLAG("no-flush", 0, CLI_ARG_NO_FLUSH, "do not send a Flush after writing"),
+};
+
+static const struct cli_opt passthru[] = {
+	NUM("opcode", 'o', CLI_ARG_OPCODE, "N", 255, "opcode of the command; required"),
+	NUM("flags", 'f', CLI_ARG_OPFLAGS, "N", 255,
+	    "byte 1, which contains FUSE; PSDT is set to SGL"),
+	NUM_TO("cdw2", '2', CLI_U32, cdw[2], "N", 0, UINT32_MAX, "command dword 2"),
+	NUM_TO("cdw3", '3', CLI_U32, cdw[3], "N", 0, UINT32_MAX, "command dword 3"),
+	NUM_TO("cdw10", '4', CLI_U32, cdw[10], "N", 0, UINT32_MAX, "command dword 10"),
+	NUM_TO("cdw11", '5', CLI_U32, cdw[11], "N", 0, UINT32_MAX, "command dword 11"),
+	NUM_TO("cdw12", '6', CLI_U32, cdw[12], "N", 0, UINT32_MAX, "command dword 12"),
+	NUM_TO("cdw13", '7', CLI_U32, cdw[13], "N", 0, UINT32_MAX, "command dword 13"),
+	NUM_TO("cdw14", '8', CLI_U32, cdw[14], "N", 0, UINT32_MAX, "command dword 14"),
+	NUM_TO("cdw15", '9', CLI_U32, cdw[15], "N", 0, UINT32_MAX, "command dword 15"),
+	NUM("data-len", 'l', CLI_ARG_DATA_LEN, "BYTES", 0xffffff,
+	    "size of the command's data (default 0)"),
+	TEXT("input-file", 'i', CLI_ARG_DATA, "FILE",
+	     "with --write the source of the data (default: standard input), with --read the "
+	     "file that receives it"),
+	FLAG("read", 'r', CLI_ARG_READ, "the controller sends the data"),
+	FLAG("write", 'w', CLI_ARG_WRITE, "the controller receives the data"),
+	NUM("prefill", 'p', CLI_ARG_PREFILL, "N", 255,
+	    "byte that fills the buffer of --read before an I/O command (default 0)"),
+	RAW_BINARY,
+	FLAG("show-command", 's', CLI_ARG_SHOW_COMMAND,
+	     "print the command on standard error before sending it"),
+	FLAG("dry-run", 'd', CLI_ARG_DRY_RUN, "print the command and do not send it"),
+	TIMEOUT('t'),
+};
+
+static const struct cli_opt bench[] = {
+	OTHER("rw", 0, OPT_RW, "MODE",
+	      "read, write, rw, randread, randwrite or randrw (default randread)"),
+	NUM("read-percent", 0, CLI_ARG_READ_PERCENT, "N", 100,
+	    "percentage of reads in rw and randrw (default 50)"),
+	TO("dataloss", 0, CLI_BOOL, bench.dataloss, NULL,
+	   "allow modes that write: they overwrite the region"),
+	TO("block-size", 'b', CLI_BYTES, bench.block_size, "BYTES", "size of one I/O (default 4k)"),
+	NUM_TO("depth", 0, CLI_U32, bench.depth, "N", 1, CLI_BENCH_DEPTH,
+	       "I/Os in flight on each queue (default 32)"),
+	NUM_TO("queues", 0, CLI_U16, ctrl.nr_io_queues, "N", 1, CLI_QUEUES_MAX,
+	       "the same as --nr-io-queues"),
+	TO("device", 0, CLI_BOOL, bench.device, NULL,
+	   "use the namespace through a device of the library (rdinit_dev.h), a channel for "
+	   "each queue"),
+	NUM_TO("threads", 0, CLI_U32, bench.threads, "N", 1, CLI_QUEUES_MAX,
+	       "threads over which the queues are distributed (default 1)"),
+	OTHER("cpus", 0, OPT_CPUS, "LIST",
+	      "CPUs to which the threads are bound in turn, such as 0,2-3"),
+	OTHER("poll", 0, OPT_POLL, "WHEN",
+	      "always (default), never (sleep), or how long before sleeping (50us)"),
+	OTHER("run-time", 0, OPT_RUN_TIME, "TIME", "duration of the measurement (default 10s)"),
+	OTHER("ramp-time", 0, OPT_RAMP_TIME, "TIME",
+	      "duration of the load before the measurement begins (default 0)"),
+	NUM_TO("io-count", 0, CLI_U64, bench.io_count, "N", 1, INT64_MAX,
+	       "stop after that many I/Os; with --run-time, at the first of the two"),
+	NUM_TO("seed", 0, CLI_U64, bench.seed, "N", 0, INT64_MAX,
+	       "seed of positions, mix and data (default 1)"),
+	NUM("start-block", 0, CLI_ARG_START, "LBA", UINT64_MAX, "first logical block (default 0)"),
+	SIZE("offset", 0, CLI_ARG_OFFSET, "BYTES", "first byte, instead of --start-block"),
+	SIZE("data-size", 'z', CLI_ARG_DATA_LEN, "BYTES",
+	     "how much of the namespace to use (default: to its end)"),
+	NO_PROGRESS,
+};
+
+/* ---- options of single verbs ---- */
 
 static const struct cli_opt raw[] = {
 	RAW_BINARY,
@@ -57,8 +256,8 @@ static const struct cli_opt compare[] = {
 	START,
 	NUM("block-count", 'c', CLI_ARG_COUNT, "N", UINT64_MAX - 1,
 	    "number of blocks, 0's based as in nvme-cli (default: those of the input)"),
-	{"data-size", 'z', CLI_SIZE, CLI_ARG_DATA_LEN, "BYTES", 0,
-	 "number of bytes (default: those of the input)"},
+	SIZE("data-size", 'z', CLI_ARG_DATA_LEN, "BYTES",
+	     "number of bytes (default: those of the input)"),
 	TEXT("data", 'd', CLI_ARG_DATA, "FILE",
 	     "the file to compare with; - or none: standard input"),
 	RETRY,
@@ -257,7 +456,7 @@ static const struct cli_opt cp[] = {
 	FLAG("no-flush", 0, CLI_ARG_NO_FLUSH, "do not wait for stable storage at the end"),
 	NUM("progress", 0, CLI_ARG_PROGRESS, "FD", INT_MAX,
 	    "write lines for programs to that descriptor: PHASE BYTES TOTAL"),
-	FLAG("no-progress", 0, CLI_ARG_NO_PROGRESS, "do not show a progress bar"),
+	NO_PROGRESS,
 };
 
 static const struct cli_opt recovery[] = {
@@ -284,6 +483,18 @@ static const struct cli_opt check_dhchap_key[] = {
 	     "file whose first line is the key; - or none: standard input"),
 };
 
+GROUP(cli_g_target, "Target", target);
+GROUP(cli_g_host, "Host", host);
+GROUP(cli_g_host_addr, "Host", host_addr);
+GROUP(cli_g_connection, "Connection", connection);
+GROUP(cli_g_auth, "Authentication", authentication);
+GROUP(cli_g_dst_auth, "Authentication of DST", dst_auth);
+GROUP(cli_g_output, "Output", output);
+GROUP(cli_g_nsid, "Namespace", nsid);
+GROUP(cli_g_transfer, "Data", transfer);
+GROUP(cli_g_write, "Flush", write_opts);
+GROUP(cli_g_passthru, "Command", passthru);
+GROUP(cli_g_bench, "Load", bench);
 GROUP(cli_g_raw, "Data", raw);
 GROUP(cli_g_human, "Data", human);
 GROUP(cli_g_blocks, "Command", blocks);

@@ -7,6 +7,12 @@
 
 #include "command.h"
 
+/* 0: no data. */
+static uint32_t passthru_len(const struct cli_options *o)
+{
+	return (uint32_t)o->arg[CLI_ARG_DATA_LEN].n;
+}
+
 static void put_dword(struct rdinit_passthru *pt, unsigned int i, uint32_t v)
 {
 	uint32_t le = htole32(v);
@@ -14,39 +20,40 @@ static void put_dword(struct rdinit_passthru *pt, unsigned int i, uint32_t v)
 	memcpy(&pt->sqe[4 * i], &le, sizeof(le));
 }
 
-static void make_command(const struct cli_options *o, uint32_t nsid, void *data,
-			 struct rdinit_passthru *pt)
+static void make_command(const struct cli_options *o, void *data, struct rdinit_passthru *pt)
 {
 	unsigned int i;
 
 	rdinit_passthru_init(pt);
-	pt->sqe[0] = o->opcode;
-	pt->sqe[1] = o->flags;
-	put_dword(pt, 1, nsid);
+	pt->sqe[0] = (uint8_t)o->arg[CLI_ARG_OPCODE].n;
+	pt->sqe[1] = (uint8_t)o->arg[CLI_ARG_OPFLAGS].n;
+	put_dword(pt, 1, o->nsid);
 	for (i = 2; i < CLI_CDWS; i++) {
 		if (i < 4 || i >= 10)
 			put_dword(pt, i, o->cdw[i]);
 	}
 	pt->data = data;
-	pt->len = o->data_len;
-	if (o->pt_write)
+	pt->len = passthru_len(o);
+	if (cli_given(o, CLI_ARG_WRITE))
 		pt->flags = RDINIT_PASSTHRU_WRITE;
 }
 
-static void show_command(const struct cli_options *o, uint32_t nsid)
+static void show_command(const struct cli_options *o)
 {
 	unsigned int i;
 
 	/* On standard error, because the data may go to standard output. */
-	fprintf(stderr, "opcode : %02x\nflags  : %02x\nnsid   : %08x\n", o->opcode, o->flags, nsid);
+	fprintf(stderr, "opcode : %02x\nflags  : %02x\nnsid   : %08x\n",
+		(unsigned int)o->arg[CLI_ARG_OPCODE].n, (unsigned int)o->arg[CLI_ARG_OPFLAGS].n,
+		o->nsid);
 	for (i = 2; i < CLI_CDWS; i++) {
 		if (i < 4 || i >= 10)
 			fprintf(stderr, "cdw%-4u: %08x\n", i, o->cdw[i]);
 	}
-	fprintf(stderr, "data   : %u bytes%s\n", o->data_len,
-		o->pt_write  ? " to the controller"
-		: o->pt_read ? " from the controller"
-			     : "");
+	fprintf(stderr, "data   : %u bytes%s\n", passthru_len(o),
+		cli_given(o, CLI_ARG_WRITE)  ? " to the controller"
+		: cli_given(o, CLI_ARG_READ) ? " from the controller"
+					     : "");
 }
 
 static int store(const char *name, const unsigned char *buf, size_t len)
@@ -64,59 +71,63 @@ static int store(const char *name, const unsigned char *buf, size_t len)
 static int report_passthru(const struct cli_options *o, bool admin, uint64_t result,
 			   const unsigned char *data)
 {
-	bool read = o->pt_read && o->data_len;
+	bool read = cli_given(o, CLI_ARG_READ);
+	const char *file = o->arg[CLI_ARG_DATA].text;
+	unsigned int opcode = (unsigned int)o->arg[CLI_ARG_OPCODE].n;
 	json_t *json;
 
-	if (read && o->input_file && strcmp(o->input_file, "-") != 0) {
-		if (store(o->input_file, data, o->data_len))
+	if (read && file && strcmp(file, "-") != 0) {
+		if (store(file, data, passthru_len(o)))
 			return CLI_FAILED;
 		read = false;
 	}
-	if (o->raw_binary) {
+	if (cli_given(o, CLI_ARG_RAW)) {
 		if (read)
-			fwrite(data, 1, o->data_len, stdout);
+			fwrite(data, 1, passthru_len(o), stdout);
 		return cli_finish_output();
 	}
 	if (o->format == CLI_JSON) {
-		json = json_pack("{s:i, s:i, s:I}", "opcode", o->opcode, "status", 0, "result",
+		json = json_pack("{s:i, s:i, s:I}", "opcode", opcode, "status", 0, "result",
 				 (json_int_t)result);
-		if (json && read && json_object_set_new(json, "data", cli_hex(data, o->data_len))) {
+		if (json && read &&
+		    json_object_set_new(json, "data", cli_hex(data, passthru_len(o)))) {
 			json_decref(json);
 			json = NULL;
 		}
 		return cli_print_json(json, stdout);
 	}
-	printf("opcode 0x%02x (%s): success, result 0x%08llx\n", o->opcode,
-	       cli_command_name(admin, o->opcode), (unsigned long long)result);
+	printf("opcode 0x%02x (%s): success, result 0x%08llx\n", opcode,
+	       cli_command_name(admin, opcode), (unsigned long long)result);
 	if (read)
-		cli_dump(data, o->data_len);
+		cli_dump(data, passthru_len(o));
 	return cli_finish_output();
 }
 
 static int passthru(const struct cli_options *o, bool admin)
 {
-	uint32_t nsid = o->nsid;
 	struct rdinit_passthru pt;
+	uint32_t len = passthru_len(o);
 	unsigned char *data = NULL;
 	struct cli_session s;
 	uint64_t result = 0;
 	int rc = CLI_OK;
 
-	if (o->show_command)
-		show_command(o, nsid);
-	if (o->dry_run)
+	if (cli_given(o, CLI_ARG_SHOW_COMMAND) || cli_given(o, CLI_ARG_DRY_RUN))
+		show_command(o);
+	if (cli_given(o, CLI_ARG_DRY_RUN))
 		return CLI_OK;
-	if (o->data_len) {
-		data = malloc(o->data_len);
+	if (len) {
+		data = malloc(len);
 		if (!data)
-			return cli_error("no memory for %u bytes", o->data_len);
-		memset(data, o->prefill, o->data_len);
-		if (o->pt_write && cli_fill(o->input_file, data, o->data_len, "--data-len")) {
+			return cli_error("no memory for %u bytes", len);
+		memset(data, (int)o->arg[CLI_ARG_PREFILL].n, len);
+		if (cli_given(o, CLI_ARG_WRITE) &&
+		    cli_fill(o->arg[CLI_ARG_DATA].text, data, len, "--data-len")) {
 			free(data);
 			return CLI_FAILED;
 		}
 	}
-	make_command(o, nsid, data, &pt);
+	make_command(o, data, &pt);
 	rc = cli_session_open(&s, o);
 	if (rc) {
 		free(data);

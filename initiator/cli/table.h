@@ -17,11 +17,19 @@ enum cli_kind {
 	CLI_TEXT,  /* any text; a file name in most cases */
 	CLI_NUM,   /* decimal or 0x..., up to max */
 	CLI_SIZE,  /* bytes, with a unit */
-	CLI_OTHER, /* parsed by a rule in options.c */
+	CLI_OTHER, /* parsed by a rule in options.c: cli_opt.id is enum cli_rule */
+	/* The value goes to the member of struct cli_options at offset cli_opt.id: */
+	CLI_BOOL,
+	CLI_STR,
+	CLI_U16, /* numbers up to max */
+	CLI_U32,
+	CLI_U64,
+	CLI_BYTES,  /* uint64_t, with a unit */
+	CLI_BUFFER, /* uint32_t bytes, with a unit */
+	CLI_MS,     /* uint32_t, milliseconds or a time */
 };
 
-/* Destination of an option's value: an index in cli_options.arg, or from CLI_OPT_OTHER on a
- * rule. */
+/* Values that the verb evaluates itself: indices in cli_options.arg. */
 enum cli_arg {
 	CLI_ARG_RAW,
 	CLI_ARG_HUMAN,
@@ -84,8 +92,41 @@ enum cli_arg {
 	CLI_ARG_HMAC,
 	CLI_ARG_KEY_LENGTH,
 	CLI_ARG_KEY_FILE,
+	CLI_ARG_OPCODE,
+	CLI_ARG_OPFLAGS,
+	CLI_ARG_PREFILL,
+	CLI_ARG_SHOW_COMMAND,
+	CLI_ARG_DRY_RUN,
+	CLI_ARG_READ,
+	CLI_ARG_WRITE,
+	CLI_ARG_READ_PERCENT,
 	CLI_ARGS,
-	CLI_OPT_OTHER = 256,
+};
+
+/* Options with a rule of their own. */
+enum cli_rule {
+	OPT_TRANSPORT,
+	OPT_TRSVCID,
+	OPT_HOST_TRADDR,
+	OPT_KATO,
+	OPT_TIMEOUT,
+	OPT_PROVIDER,
+	OPT_MPA_REVISION,
+	OPT_SECRET,
+	OPT_CTRL_SECRET,
+	OPT_DST_SECRET,
+	OPT_DST_CTRL_SECRET,
+	OPT_HASHES,
+	OPT_DHGROUPS,
+	OPT_FORMAT,
+	OPT_VERBOSE,
+	OPT_HELP,
+	OPT_NSID,
+	OPT_RW,
+	OPT_CPUS,
+	OPT_POLL,
+	OPT_RUN_TIME,
+	OPT_RAMP_TIME,
 };
 
 struct cli_opt {
@@ -94,7 +135,7 @@ struct cli_opt {
 	enum cli_kind kind;
 	unsigned int id;
 	const char *value; /* placeholder for the value in help; NULL: it takes no value */
-	uint64_t max;      /* limit of CLI_NUM */
+	uint64_t min, max; /* of numbers */
 	const char *help;
 };
 
@@ -104,7 +145,7 @@ struct cli_group {
 	size_t n;
 };
 
-/* options_common.c */
+/* options_verbs.c */
 extern const struct cli_group cli_g_target, cli_g_host, cli_g_host_addr, cli_g_connection,
 	cli_g_auth, cli_g_dst_auth, cli_g_output, cli_g_nsid, cli_g_transfer, cli_g_write,
 	cli_g_passthru, cli_g_bench;
