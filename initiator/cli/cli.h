@@ -222,47 +222,6 @@ void cli_signals_end(struct cli_signals *in);
 /* Ends the program by the signal that arrived, so that shells and make see it. */
 void cli_signals_die(const struct cli_signals *in);
 
-/* ---- transfer.c ---- */
-
-/* A run of `read` or `write`. Positions are bytes of the namespace. */
-struct cli_transfer {
-	struct cli_session *session;
-	bool write;
-	int fd;              /* the file; owned by the caller */
-	const char *name;    /* used in messages */
-	bool regular;        /* the file is seekable and never blocks */
-	uint64_t file_start; /* file position, if regular */
-	uint64_t start;
-	uint64_t length; /* UINT64_MAX: until the end of the input (write) */
-	uint64_t limit;  /* bytes from start to the end of the namespace */
-	bool exact;      /* an input shorter than length is an error */
-	unsigned int flags;
-	struct cli_progress *progress;
-	struct cli_signals interrupt; /* the signal that arrived, for cli_signals_die() */
-	uint64_t done;                /* result: bytes transferred */
-	uint64_t complete;            /* result: bytes transferred from the start without a gap */
-	uint64_t ios;                 /* result: number of commands */
-};
-
-/* Returns CLI_OK, or CLI_FAILED after printing why. */
-int cli_transfer_run(struct cli_transfer *t);
-
-/* ---- block_split.c ---- */
-
-/*
- * Splits a byte range at block boundaries: the piece at @pos has at most @max bytes (a multiple of
- * @bs) and is either whole blocks or a part of one block.
- */
-struct cli_piece {
-	uint64_t lba;
-	uint32_t nblocks;
-	uint32_t skip;  /* bytes of the first block that precede the range */
-	uint32_t bytes; /* bytes of the piece */
-	bool partial;   /* part of one block: needs the other bytes of the block */
-};
-
-void cli_piece_next(uint64_t pos, uint64_t left, uint32_t bs, uint32_t max, struct cli_piece *out);
-
 /* ---- verbs ---- */
 
 int cli_discover(const struct cli_options *opts); /* discover.c */

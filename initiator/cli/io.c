@@ -8,6 +8,22 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "copy/run.h"
+
+#define IO_MEMORY (32u << 20) /* bytes for all pieces in flight */
+
+/* A run of `read` or `write`. Positions are bytes of the namespace. */
+struct transfer {
+	struct cli_session s;
+	bool write;
+	uint64_t start;
+	uint64_t length; /* UINT64_MAX: until the end of the input (write) */
+	uint64_t limit;  /* bytes from start to the end of the namespace */
+	bool exact;      /* an input shorter than length is an error */
+	uint64_t ios;    /* number of commands */
+	struct cli_cp_run run;
+	struct cli_cp_status st; /* counts from the beginning of the namespace */
+};
 
 /* The file of a transfer. */
 struct file {
@@ -88,7 +104,7 @@ static int close_file(struct file *f)
 }
 
 /* Sets the start of the range and the requested length (UINT64_MAX: not given). */
-static int range(const struct cli_options *o, const struct rdinit_ns *ns, struct cli_transfer *t)
+static int range(const struct cli_options *o, const struct rdinit_ns *ns, struct transfer *t)
 {
 	uint64_t size;
 
@@ -126,7 +142,7 @@ static int range(const struct cli_options *o, const struct rdinit_ns *ns, struct
 }
 
 /* Checks the input against the range, before anything is written. */
-static int check_input(struct cli_transfer *t, const struct file *f)
+static int check_input(struct transfer *t, const struct file *f)
 {
 	if (!f->has_size)
 		return CLI_OK;
@@ -144,39 +160,39 @@ static int check_input(struct cli_transfer *t, const struct file *f)
 	return CLI_OK;
 }
 
-static int summary(const struct cli_options *o, const struct cli_transfer *t, uint64_t ns,
-		   FILE *out)
+static int summary(const struct cli_options *o, const struct transfer *t, uint64_t ns, FILE *out)
 {
+	uint64_t done = t->st.done - t->start;
 	double secs = (double)ns / 1e9;
-	double mib = secs > 0 ? (double)t->done / 1048576.0 / secs : 0;
+	double mib = secs > 0 ? (double)done / 1048576.0 / secs : 0;
 	double iops = secs > 0 ? (double)t->ios / secs : 0;
 
 	if (o->format == CLI_JSON)
 		return cli_print_json(json_pack("{s:s, s:I, s:I, s:f, s:f, s:f}", "operation",
 						t->write ? "write" : "read", "bytes",
-						(json_int_t)t->done, "commands", (json_int_t)t->ios,
+						(json_int_t)done, "commands", (json_int_t)t->ios,
 						"seconds", secs, "mib_per_second", mib, "iops",
 						iops),
 				      out);
 	if (o->verbose)
 		fprintf(stderr, "rdinit: %llu bytes in %.3f s, %.1f MiB/s, %.0f IOPS\n",
-			(unsigned long long)t->done, secs, mib, iops);
+			(unsigned long long)done, secs, mib, iops);
 	return CLI_OK;
 }
 
 /* Whether the written data is on stable storage, as a success would have reported. */
-static bool is_flushed(const struct cli_options *o, const struct cli_transfer *t)
+static bool is_flushed(const struct cli_options *o, const struct transfer *t)
 {
 	if (cli_given(o, CLI_ARG_FUA) || cli_given(o, CLI_ARG_NO_FLUSH))
 		return true;
 	/* No flush after an interrupt, because it could take long. */
-	return !t->interrupt.signo && !rdinit_flush(t->session->qp[0], &t->session->ns);
+	return !t->run.interrupt.signo && !rdinit_flush(t->s.qp[0], &t->s.ns);
 }
 
 /* After a failure: prints what has been transferred, and the options to continue after it. */
-static void say_complete(const struct cli_options *o, const struct cli_transfer *t)
+static void say_complete(const struct cli_options *o, const struct transfer *t)
 {
-	unsigned long long n = t->complete, at = t->start + t->complete;
+	unsigned long long n = t->st.complete - t->start, at = t->st.complete;
 
 	if (!n || n == t->limit)
 		return;
@@ -193,105 +209,136 @@ static void say_complete(const struct cli_options *o, const struct cli_transfer 
 			  n, at, n);
 }
 
-static int transfer_data(const struct cli_options *o, struct cli_transfer *t)
+/* The endpoint of the file. A stream belongs to it from here on. */
+static int open_file_end(const struct transfer *t, struct file *f, struct cli_cp_end **out)
 {
-	struct cli_progress progress;
-	uint64_t start, ns;
-	int rc;
+	uint64_t pos = f->start - t->start;
 
-	t->progress = &progress;
-	cli_progress_start(&progress, !cli_given(o, CLI_ARG_NO_PROGRESS),
-			   t->length == UINT64_MAX ? 0 : t->length);
-	start = cli_now_ns();
-	rc = cli_transfer_run(t);
-	if (!rc && t->write && !cli_given(o, CLI_ARG_NO_FLUSH)) {
-		rc = rdinit_flush(t->session->qp[0], &t->session->ns);
-		if (rc) {
-			cli_progress_end(&progress, t->done);
-			return cli_error("flush: %s", cli_lib_text());
-		}
-	}
-	ns = cli_now_ns() - start;
-	cli_progress_end(&progress, t->done);
+	if (f->regular)
+		return cli_cp_fd_open(f->name, f->fd, pos, out);
+	f->own = false;
+	return cli_cp_pipe_open(f->name, f->fd, t->length, out);
+}
+
+static int run_copy(struct transfer *t, const struct file *f)
+{
+	struct cli_cp_job job = {
+		.src = t->run.src,
+		.dst = t->run.dst,
+		.start = t->start,
+		.sparse = CLI_CP_NEVER,
+		.memory = IO_MEMORY,
+	};
+
+	if (cli_cp_engine_new(&job, &t->run.engine))
+		return cli_error("out of memory");
+	cli_signals_start(&t->run.interrupt);
+	cli_cp_run_engine(&t->run, "copy");
+	cli_signals_end(&t->run.interrupt);
+	cli_cp_engine_status(t->run.engine, &t->st);
+	cli_progress_clear(&t->run.progress);
+	if (t->write && t->st.err == -EFBIG)
+		return cli_error("%s: the input is longer than the %llu bytes to the end of the "
+				 "namespace, which were written",
+				 f->name, (unsigned long long)t->limit);
+	if (t->st.err)
+		return t->st.text[0] ? cli_error("%s", t->st.text) : CLI_FAILED;
+	if (t->exact && t->st.done - t->start < t->length)
+		return cli_error("%s: the input ended after %llu of %llu bytes", f->name,
+				 (unsigned long long)(t->st.done - t->start),
+				 (unsigned long long)t->length);
+	return CLI_OK;
+}
+
+static int transfer_data(const struct cli_options *o, struct transfer *t, struct file *f)
+{
+	struct cli_cp_end *file, *ns;
+	uint64_t start = cli_now_ns();
+	bool flush = t->write && !cli_given(o, CLI_ARG_NO_FLUSH);
+	bool to_stdout = !t->write && f->fd == STDOUT_FILENO;
+	int rc = cli_cp_session_open(&t->s, cli_given(o, CLI_ARG_FUA) ? RDINIT_IO_FUA : 0, &t->ios,
+				     &ns);
+
 	if (rc)
+		return rc;
+	t->run.src = t->run.dst = ns;
+	rc = open_file_end(t, f, &file);
+	if (rc)
+		return rc;
+	*(t->write ? &t->run.src : &t->run.dst) = file;
+	if (!t->write)
+		ns->size = t->start + t->length;
+	else if (f->regular)
+		file->size = t->start + t->length;
+	t->run.origin = t->start;
+	t->run.lost = t->write ? ", which are not flushed" : "";
+	cli_progress_start(&t->run.progress, !cli_given(o, CLI_ARG_NO_PROGRESS),
+			   t->length == UINT64_MAX ? 0 : t->length);
+	rc = run_copy(t, f);
+	if (!rc && flush && rdinit_flush(t->s.qp[0], &t->s.ns))
+		return cli_error("flush: %s", cli_lib_text());
+	if (rc) {
 		say_complete(o, t);
+		return rc;
+	}
+	cli_progress_end(&t->run.progress, t->st.done - t->start);
 	/* Not on standard output if the data goes there. */
-	return rc ? rc : summary(o, t, ns, !t->write && t->fd == STDOUT_FILENO ? stderr : stdout);
+	return summary(o, t, cli_now_ns() - start, to_stdout ? stderr : stdout);
+}
+
+static void close_transfer(struct transfer *t)
+{
+	if (t->run.src)
+		t->run.src->ops->close(t->run.src);
+	if (t->run.dst && t->run.dst != t->run.src)
+		t->run.dst->ops->close(t->run.dst);
+	cli_cp_engine_free(t->run.engine);
+	cli_session_close(&t->s);
+	cli_signals_die(&t->run.interrupt);
+}
+
+/* Connects, and opens the file before it for write, whose input is checked first. */
+static int run_transfer(const struct cli_options *o, bool write)
+{
+	struct transfer t = {.write = write, .run = {.progress_fd = -1, .interrupt = {.fd = -1}}};
+	const char *name = o->arg[CLI_ARG_DATA].text;
+	struct file f = {.fd = -1};
+	int rc = write ? open_input(&f, name) : CLI_OK, rc2;
+
+	if (!rc)
+		rc = cli_session_open(&t.s, o);
+	if (!rc)
+		rc = cli_session_open_io(&t.s, o);
+	if (!rc)
+		rc = range(o, &t.s.ns, &t);
+	if (!rc)
+		rc = write ? check_input(&t, &f) : open_output(&f, name);
+	if (!rc && !write && t.length == UINT64_MAX)
+		t.length = t.limit;
+	if (!rc)
+		rc = transfer_data(o, &t, &f);
+	/* A program that shares the file description continues behind the data. */
+	if (!rc && f.regular && !f.own &&
+	    lseek(f.fd, (off_t)(f.start + t.st.done - t.start), SEEK_SET) < 0)
+		rc = cli_error("%s: %s", f.name, strerror(errno));
+	rc2 = close_file(&f);
+	close_transfer(&t);
+	return rc ? rc : rc2;
 }
 
 int cli_read(const struct cli_options *o)
 {
-	struct cli_session s;
-	struct cli_transfer t = {.session = &s,
-				 .flags = cli_given(o, CLI_ARG_FUA) ? RDINIT_IO_FUA : 0};
-	struct file f = {.fd = -1};
-	int rc, rc2;
-
 	if (is_std(o->arg[CLI_ARG_DATA].text) && !cli_given(o, CLI_ARG_DATA_LEN) &&
 	    !cli_given(o, CLI_ARG_COUNT) && isatty(STDOUT_FILENO))
 		return cli_usage_error("the whole namespace would go to the terminal; give its "
 				       "place with --data=FILE, or how much with --data-size or "
 				       "--block-count");
-	rc = cli_session_open(&s, o);
-	if (rc)
-		return rc;
-	rc = cli_session_open_io(&s, o);
-	if (!rc)
-		rc = range(o, &s.ns, &t);
-	if (!rc)
-		rc = open_output(&f, o->arg[CLI_ARG_DATA].text);
-	if (!rc) {
-		if (t.length == UINT64_MAX)
-			t.length = t.limit;
-		t.fd = f.fd;
-		t.name = f.name;
-		t.regular = f.regular;
-		t.file_start = f.start;
-		rc = transfer_data(o, &t);
-	}
-	/* A program that shares our standard output continues after the data. */
-	if (!rc && f.regular && !f.own && lseek(f.fd, (off_t)(f.start + t.done), SEEK_SET) < 0)
-		rc = cli_error("%s: %s", f.name, strerror(errno));
-	rc2 = close_file(&f);
-	cli_session_close(&s);
-	cli_signals_die(&t.interrupt);
-	return rc ? rc : rc2;
+	return run_transfer(o, false);
 }
 
 int cli_write(const struct cli_options *o)
 {
-	struct cli_session s;
-	struct cli_transfer t = {
-		.session = &s,
-		.write = true,
-		.flags = cli_given(o, CLI_ARG_FUA) ? RDINIT_IO_FUA : 0,
-	};
-	struct file f;
-	int rc;
-
-	rc = open_input(&f, o->arg[CLI_ARG_DATA].text);
-	if (rc)
-		return rc;
-	rc = cli_session_open(&s, o);
-	if (rc) {
-		close_file(&f);
-		return rc;
-	}
-	rc = cli_session_open_io(&s, o);
-	if (!rc)
-		rc = range(o, &s.ns, &t);
-	if (!rc)
-		rc = check_input(&t, &f);
-	if (!rc) {
-		t.fd = f.fd;
-		t.name = f.name;
-		t.regular = f.regular;
-		rc = transfer_data(o, &t);
-	}
-	close_file(&f);
-	cli_session_close(&s);
-	cli_signals_die(&t.interrupt);
-	return rc;
+	return run_transfer(o, true);
 }
 
 int cli_flush(const struct cli_options *o)

@@ -79,8 +79,9 @@ static int cp_get_options(struct cp_copy *c)
 static int cp_open_end(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out)
 {
 	if (strcmp(name, "-") == 0)
-		return how->write ? cli_cp_pipe_open("standard output", STDOUT_FILENO, out)
-				  : cli_cp_pipe_open("standard input", STDIN_FILENO, out);
+		return how->write
+			       ? cli_cp_pipe_open("standard output", STDOUT_FILENO, UINT64_MAX, out)
+			       : cli_cp_pipe_open("standard input", STDIN_FILENO, UINT64_MAX, out);
 	if (strstr(name, "://"))
 		return cli_cp_ns_open(how, name, out);
 	return cli_cp_file_open(how, name, out);
@@ -221,7 +222,7 @@ static int cp_pass(struct cp_copy *c, const char *phase)
 		return CLI_OK;
 	}
 	cli_progress_clear(&c->run.progress);
-	return cli_error("%s", c->st.text);
+	return c->st.text[0] ? cli_error("%s", c->st.text) : CLI_FAILED;
 }
 
 /* After a failure: prints how much is on stable storage, and how to resume. */

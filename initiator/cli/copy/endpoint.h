@@ -119,7 +119,14 @@ int cli_cp_ns_open(const struct cli_cp_open *how, const char *name, struct cli_c
  */
 int cli_cp_ns_options(const struct cli_options *o, struct rdinit_dev_opts *out);
 int cli_cp_file_open(const struct cli_cp_open *how, const char *name, struct cli_cp_end **out);
-/* @fd is closed with the endpoint if it is above standard error. */
-int cli_cp_pipe_open(const char *name, int fd, struct cli_cp_end **out);
+/* An open regular file or block device; byte N of the copy is byte N + @shift, modulo 2^64, of the
+ * file. The caller closes @fd, and may set the size. */
+int cli_cp_fd_open(const char *name, int fd, uint64_t shift, struct cli_cp_end **out);
+/* @fd is closed with the endpoint if it is above standard error. @limit: of the bytes to read. */
+int cli_cp_pipe_open(const char *name, int fd, uint64_t limit, struct cli_cp_end **out);
+/* The namespace of a session, by its queue pairs: a lost connection is an error. @flags:
+ * RDINIT_IO_* of all commands, whose number is counted in *@ios. */
+int cli_cp_session_open(struct cli_session *s, unsigned int flags, uint64_t *ios,
+			struct cli_cp_end **out);
 
 #endif /* RDI_CLI_COPY_ENDPOINT_H */

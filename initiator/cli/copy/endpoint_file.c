@@ -22,6 +22,8 @@
 struct cp_file {
 	struct cli_cp_worked base;
 	int fd;
+	uint64_t shift; /* from a position of the copy to one of the file */
+	bool kept;      /* the descriptor is the caller's */
 	struct stat st;
 	bool block;
 	bool created; /* we created it and have not written to it */
@@ -40,7 +42,8 @@ static void cp_file_read(const struct cp_file *f, struct cli_cp_op *op)
 	for (op->got = 0; op->got < op->len; op->got += (uint64_t)n) {
 		do {
 			n = pread(f->fd, (unsigned char *)op->buf + op->got,
-				  (size_t)(op->len - op->got), (off_t)(op->at + op->got));
+				  (size_t)(op->len - op->got),
+				  (off_t)(op->at + f->shift + op->got));
 		} while (n < 0 && errno == EINTR);
 		if (n < 0)
 			op->err = -errno;
@@ -95,7 +98,7 @@ static void cp_file_work(void *arg, struct cli_cp_op *op)
 		cp_file_read(f, op);
 		break;
 	case CLI_CP_WRITE:
-		op->err = cp_file_write(f, op->buf, op->at, op->len);
+		op->err = cp_file_write(f, op->buf, op->at + f->shift, op->len);
 		break;
 	case CLI_CP_ZERO:
 		op->err = cp_file_zero(f, op->at, op->len);
@@ -208,7 +211,7 @@ static void cp_file_close(struct cli_cp_end *end)
 	cli_cp_workers_stop(f->base.workers, false);
 	if (f->created)
 		unlink(end->name); /* nothing was copied to it */
-	if (f->fd >= 0)
+	if (f->fd >= 0 && !f->kept)
 		close(f->fd);
 	free(f);
 }
@@ -355,7 +358,7 @@ int cli_cp_file_open(const struct cli_cp_open *how, const char *name, struct cli
 	if (cp_file_is_stream(f, how->write)) {
 		fd = f->fd;
 		free(f);
-		return cli_cp_pipe_open(name, fd, out);
+		return cli_cp_pipe_open(name, fd, UINT64_MAX, out);
 	}
 	rc = how->write && S_ISREG(f->st.st_mode) ? cp_file_lock(f, name) : CLI_OK;
 	if (!rc)
@@ -374,4 +377,29 @@ int cli_cp_file_open(const struct cli_cp_open *how, const char *name, struct cli
 fail:
 	cp_file_close(&f->base.end);
 	return rc;
+}
+
+int cli_cp_fd_open(const char *name, int fd, uint64_t shift, struct cli_cp_end **out)
+{
+	struct cp_file *f = calloc(1, sizeof(*f));
+	int rc = f ? 0 : -ENOMEM;
+
+	if (f) {
+		f->fd = fd;
+		f->shift = shift;
+		f->kept = true;
+		f->base.end = (struct cli_cp_end){.ops = &file_ops,
+						  .name = name,
+						  .size = CLI_CP_UNKNOWN,
+						  .align = 1,
+						  .max_io = FILE_IO,
+						  .can_read_again = true};
+		rc = cli_cp_workers_start(FILE_WORKERS, cp_file_work, f, &f->base.workers);
+	}
+	if (rc) {
+		free(f);
+		return cli_error("%s: no thread can be started: %s", name, strerror(-rc));
+	}
+	*out = &f->base.end;
+	return CLI_OK;
 }

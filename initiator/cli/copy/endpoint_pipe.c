@@ -14,6 +14,7 @@
 struct cp_pipe {
 	struct cli_cp_worked base;
 	int fd;
+	uint64_t left; /* bytes until reading finds the end */
 };
 
 /* Waits in poll(2): another program that shares the file description may have made it
@@ -54,7 +55,7 @@ static ssize_t cp_pipe_io(const struct cp_pipe *p, const struct cli_cp_op *op, u
 static void cp_pipe_work(void *arg, struct cli_cp_op *op)
 {
 	struct cp_pipe *p = arg;
-	uint64_t done = 0;
+	uint64_t done = 0, len = op->len;
 	ssize_t n;
 
 	op->err = 0;
@@ -64,10 +65,12 @@ static void cp_pipe_work(void *arg, struct cli_cp_op *op)
 			op->err = -errno;
 		return;
 	}
-	while (done < op->len) {
+	if (op->kind == CLI_CP_READ && len > p->left)
+		len = p->left;
+	while (done < len) {
 		unsigned char *buf = op->buf ? (unsigned char *)op->buf + done : NULL;
 
-		n = cp_pipe_io(p, op, buf, (size_t)(op->len - done));
+		n = cp_pipe_io(p, op, buf, (size_t)(len - done));
 		if (n <= 0) {
 			op->err = n < 0 ? (int)n : op->kind == CLI_CP_READ ? 0 : -EIO;
 			break;
@@ -75,6 +78,7 @@ static void cp_pipe_work(void *arg, struct cli_cp_op *op)
 		done += (uint64_t)n;
 	}
 	op->got = done;
+	p->left -= op->kind == CLI_CP_READ ? done : 0;
 }
 
 static void cp_pipe_close(struct cli_cp_end *end)
@@ -94,13 +98,14 @@ static const struct cli_cp_end_ops pipe_ops = {
 	.close = cp_pipe_close,
 };
 
-int cli_cp_pipe_open(const char *name, int fd, struct cli_cp_end **out)
+int cli_cp_pipe_open(const char *name, int fd, uint64_t limit, struct cli_cp_end **out)
 {
 	struct cp_pipe *p = calloc(1, sizeof(*p));
 	int rc = -ENOMEM;
 
 	if (p) {
 		p->fd = fd;
+		p->left = limit;
 		p->base.end = (struct cli_cp_end){
 			.ops = &pipe_ops,
 			.name = name,

@@ -260,8 +260,11 @@ static bool cp_compare_holes(struct cp_slot *s, uint64_t len)
 static bool cp_place(struct cp_slot *s, uint64_t left)
 {
 	struct cli_cp_engine *e = s->e;
-	uint64_t len;
+	uint64_t len, skip = s->at & ((uint64_t)e->align - 1);
 
+	/* A copy that begins inside a unit: the rest of that unit is a piece of its own. */
+	if (skip && left > e->align - skip)
+		left = e->align - skip;
 	if (!cp_extent(e, e->job.src, s->at, left, &len, &s->hole))
 		return false;
 	if (e->job.sparse == CLI_CP_NEVER && !e->job.compare)
@@ -456,7 +459,8 @@ static void cp_read_done(struct cli_cp_op *op, int err, const char *text)
 	if (s->probe && op->got) {
 		cp_give_up(s, -EFBIG,
 			   "%s is longer than the %llu bytes of %s, which are all written",
-			   e->job.src->name, (unsigned long long)e->limit, e->job.dst->name);
+			   e->job.src->name, (unsigned long long)(e->limit - e->job.start),
+			   e->job.dst->name);
 		return;
 	}
 	if (op->got < op->len) {

@@ -21,7 +21,9 @@ enum cli_cp_sparse {
 
 struct cli_cp_job {
 	struct cli_cp_end *src, *dst;
-	uint64_t start; /* bytes before it have been copied; a multiple of both alignments */
+	/* Bytes before it are not copied. A multiple of both alignments, unless sparse is
+	 * CLI_CP_NEVER. */
+	uint64_t start;
 	enum cli_cp_sparse sparse;
 	bool compare;  /* read both sides and compare; write nothing */
 	size_t memory; /* bytes for buffers; at least one chunk is used */

@@ -40,7 +40,7 @@ static void run_progress(struct cli_cp_run *r)
 	if (!r->progress.on && r->progress_fd < 0)
 		return;
 	cli_cp_engine_status(r->engine, &st);
-	cli_progress_update(&r->progress, st.done);
+	cli_progress_update(&r->progress, st.done - r->origin);
 	run_line(r, &st, false);
 }
 
@@ -104,14 +104,19 @@ static void run_wait(struct cli_cp_run *r)
 
 static void run_interrupt(struct cli_cp_run *r)
 {
-	char why[128];
+	struct cli_cp_status st;
+	char bytes[48] = "";
 
 	if (!cli_signals_check(&r->interrupt))
 		return;
-	snprintf(why, sizeof(why),
-		 "%s; a second signal ends rdinit without waiting for commands in flight",
-		 strsignal(r->interrupt.signo));
-	cli_cp_engine_stop(r->engine, -EINTR, why);
+	cli_cp_engine_status(r->engine, &st);
+	if (r->lost)
+		snprintf(bytes, sizeof(bytes), " after %llu bytes",
+			 (unsigned long long)(st.done - r->origin));
+	cli_progress_clear(&r->progress);
+	cli_error("%s%s%s; a second signal ends rdinit without waiting for commands in flight",
+		  strsignal(r->interrupt.signo), bytes, r->lost ? r->lost : "");
+	cli_cp_engine_stop(r->engine, -EINTR, "");
 }
 
 void cli_cp_run_engine(struct cli_cp_run *r, const char *phase)

@@ -8,7 +8,6 @@
 extern const struct t_case t_uri_cases[];
 extern const struct t_case t_host_cases[];
 extern const struct t_case t_handle_cases[];
-extern const struct t_case t_block_split_cases[];
 extern const struct t_case t_cp_engine_cases[];
 extern const struct t_case t_cp_journal_cases[];
 extern const struct t_case t_connect_cases[];

@@ -33,6 +33,7 @@ struct fake {
 	unsigned int reads, writes, zeroes, flushes, most;
 	uint64_t ends_at; /* length of a stream, or of a file that was shortened */
 	bool out_of_order, overlap, misaligned;
+	bool parts; /* operations may begin inside a unit */
 };
 
 static void fake_extent(struct cli_cp_end *end, uint64_t at, uint64_t *len, bool *hole)
@@ -69,7 +70,9 @@ static int fake_submit(struct cli_cp_end *end, struct cli_cp_op *op)
 		if (end->sequential && (op->at != f->last_end || f->n_ops))
 			f->out_of_order = true;
 		f->last_end = op->at + op->len;
-		f->misaligned |= op->at % end->align;
+		/* An operation inside a unit ends with it. */
+		f->misaligned |= op->at % end->align &&
+				 (!f->parts || op->at % end->align + op->len > end->align);
 		f->misaligned |=
 			op->kind != CLI_CP_READ && op->len % end->align && op->len > end->align;
 	}
@@ -667,6 +670,25 @@ static struct cli_cp_status compare(uint64_t spoil, bool in_hole)
 	return st;
 }
 
+/* As read and write do, with a range that begins and ends inside a block. */
+static void begins_inside_a_block(void)
+{
+	const uint64_t start = 3 * 512 + 100, end = MIB - 7;
+	struct cli_cp_engine *e;
+
+	fake_make(&src, "src", end, 1);
+	fake_make(&dst, "dst", MIB, 512);
+	dst.parts = true;
+	fake_fill(&src, 0, end);
+	memset(dst.data, 0xdd, dst.room);
+	e = cp_engine_begin(CLI_CP_NEVER, start, false);
+	CU_ASSERT_EQUAL(cp_engine_run(e).done, end);
+	CU_ASSERT_EQUAL(dst.data[start - 1], 0xdd);
+	CU_ASSERT_EQUAL(dst.data[end], 0xdd);
+	CU_ASSERT_EQUAL(memcmp(src.data + start, dst.data + start, end - start), 0);
+	end_of_case(&e);
+}
+
 /* What is copied behind a gap is copied again by a copy that is resumed. */
 static void one_slow_piece_is_not_left_far_behind(void)
 {
@@ -741,6 +763,7 @@ const struct t_case t_cp_engine_cases[] = {
 	 a_flush_that_waits_for_another_ends_with_a_stop},
 	{"a flush covers what was complete when it began", flushes_cover_what_was_complete},
 	{"a copy continues where it is told", resumes_where_it_is_told},
+	{"a copy begins inside a block", begins_inside_a_block},
 	{"one slow piece is not left far behind", one_slow_piece_is_not_left_far_behind},
 	{"a comparison finds a byte that differs, also in a hole", cp_engine_compares},
 	{"blocks that one side cannot transfer are refused", blocks_larger_than_transfers},

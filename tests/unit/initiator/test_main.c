@@ -15,7 +15,6 @@ int main(int argc, char **argv)
 		{.name = "auth_key", .cases = t_auth_key_cases},
 		{.name = "host", .cases = t_host_cases},
 		{.name = "handle", .cases = t_handle_cases},
-		{.name = "block split", .cases = t_block_split_cases},
 		{.name = "cp engine", .cases = t_cp_engine_cases},
 		{.name = "cp journal", .cases = t_cp_journal_cases},
 		{.name = "connect", .teardown = teardown, .cases = t_connect_cases},
