@@ -237,44 +237,44 @@ int cli_bench(const struct cli_options *opts); /* bench.c */
 int cli_list(const struct cli_options *opts);  /* topology.c */
 int cli_list_subsys(const struct cli_options *opts);
 int cli_show_topology(const struct cli_options *opts);
-int cli_connect_test(const struct cli_options *opts); /* connect_test.c */
-int cli_monitor(const struct cli_options *opts);      /* monitor.c */
-int cli_top(const struct cli_options *opts);          /* top.c */
-int cli_list_ctrl(const struct cli_options *opts);    /* identify_lists.c */
-int cli_ns_descs(const struct cli_options *opts);
-int cli_cmdset_ind_id_ns(const struct cli_options *opts);
-int cli_nvm_id_ctrl(const struct cli_options *opts);
-int cli_nvm_id_ns(const struct cli_options *opts);
+int cli_connect_test(const struct cli_options *opts);                  /* connect_test.c */
+int cli_monitor(const struct cli_options *opts);                       /* monitor.c */
+int cli_top(const struct cli_options *opts);                           /* top.c */
+int cli_list_ctrl(struct cli_session *s, const struct cli_options *o); /* identify_lists.c */
+int cli_ns_descs(struct cli_session *s, const struct cli_options *o);
+int cli_cmdset_ind_id_ns(struct cli_session *s, const struct cli_options *o);
+int cli_nvm_id_ctrl(struct cli_session *s, const struct cli_options *o);
+int cli_nvm_id_ns(struct cli_session *s, const struct cli_options *o);
 int cli_get_log_verb(const struct cli_options *opts); /* logs.c */
-int cli_smart_log(const struct cli_options *opts);
-int cli_error_log(const struct cli_options *opts);
-int cli_fw_log(const struct cli_options *opts);
-int cli_changed_ns_log(const struct cli_options *opts);
-int cli_resv_notif_log(const struct cli_options *opts);
-int cli_endurance_log(const struct cli_options *opts);
-int cli_ana_log(const struct cli_options *opts); /* logs_list.c */
-int cli_effects_log(const struct cli_options *opts);
-int cli_supported_logs(const struct cli_options *opts);
-int cli_fid_effects_log(const struct cli_options *opts);
-int cli_mi_effects_log(const struct cli_options *opts);
+int cli_smart_log(struct cli_session *s, const struct cli_options *o);
+int cli_error_log(struct cli_session *s, const struct cli_options *o);
+int cli_fw_log(struct cli_session *s, const struct cli_options *o);
+int cli_changed_ns_log(struct cli_session *s, const struct cli_options *o);
+int cli_resv_notif_log(struct cli_session *s, const struct cli_options *o);
+int cli_endurance_log(struct cli_session *s, const struct cli_options *o);
+int cli_ana_log(struct cli_session *s, const struct cli_options *o); /* logs_list.c */
+int cli_effects_log(struct cli_session *s, const struct cli_options *o);
+int cli_supported_logs(struct cli_session *s, const struct cli_options *o);
+int cli_fid_effects_log(struct cli_session *s, const struct cli_options *o);
+int cli_mi_effects_log(struct cli_session *s, const struct cli_options *o);
 int cli_get_feature(const struct cli_options *opts); /* features.c */
 int cli_set_feature(const struct cli_options *opts);
-int cli_show_regs(const struct cli_options *opts); /* registers.c */
+int cli_show_regs(struct cli_session *s, const struct cli_options *o); /* registers.c */
 int cli_get_property(const struct cli_options *opts);
 int cli_set_property(const struct cli_options *opts);
-int cli_reset(const struct cli_options *opts);
-int cli_compare(const struct cli_options *opts); /* nvm.c */
-int cli_write_zeroes(const struct cli_options *opts);
-int cli_write_uncor(const struct cli_options *opts);
-int cli_verify(const struct cli_options *opts);
-int cli_get_lba_status(const struct cli_options *opts);
+int cli_reset(struct cli_session *s, const struct cli_options *o);
+int cli_compare(struct cli_session *s, const struct cli_options *o); /* nvm.c */
+int cli_write_zeroes(struct cli_session *s, const struct cli_options *o);
+int cli_write_uncor(struct cli_session *s, const struct cli_options *o);
+int cli_verify(struct cli_session *s, const struct cli_options *o);
+int cli_get_lba_status(struct cli_session *s, const struct cli_options *o);
 int cli_dsm(const struct cli_options *opts);
 int cli_copy(const struct cli_options *opts);
-int cli_cp(const struct cli_options *opts);            /* copy/cp.c */
-int cli_resv_register(const struct cli_options *opts); /* resv.c */
-int cli_resv_acquire(const struct cli_options *opts);
-int cli_resv_release(const struct cli_options *opts);
-int cli_resv_report(const struct cli_options *opts);
+int cli_cp(const struct cli_options *opts);                                /* copy/cp.c */
+int cli_resv_register(struct cli_session *s, const struct cli_options *o); /* resv.c */
+int cli_resv_acquire(struct cli_session *s, const struct cli_options *o);
+int cli_resv_release(struct cli_session *s, const struct cli_options *o);
+int cli_resv_report(struct cli_session *s, const struct cli_options *o);
 int cli_gen_hostnqn(const struct cli_options *opts); /* hostnqn.c */
 int cli_show_hostnqn(const struct cli_options *opts);
 int cli_gen_dhchap_key(const struct cli_options *opts); /* dhchap_key.c */

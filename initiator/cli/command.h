@@ -32,8 +32,6 @@ int cli_identify_ns(struct cli_session *s, uint32_t nsid, struct nvme_id_ns *id)
 /* Identify with the controller identifier of CDW10 and the CSI of CDW11. */
 int cli_identify(struct cli_session *s, uint32_t cdw10, uint32_t cdw11, uint32_t nsid, void *data);
 
-typedef int (*cli_job)(struct cli_session *s, const struct cli_options *o);
-
 /* Connects, calls the function, disconnects; with the I/O queue, or with the namespace as well. */
 int cli_with_ctrl(const struct cli_options *o, cli_job job);
 int cli_with_ns(const struct cli_options *o, cli_job job);

@@ -136,7 +136,7 @@ static int list_ctrl_page(struct cli_session *s, const struct cli_options *o, ui
 	return CLI_OK;
 }
 
-static int list_ctrl(struct cli_session *s, const struct cli_options *o)
+int cli_list_ctrl(struct cli_session *s, const struct cli_options *o)
 {
 	uint32_t cntid = (uint32_t)cli_num(o, CLI_ARG_CNTID, 0);
 	json_t *list = json_array();
@@ -150,11 +150,6 @@ static int list_ctrl(struct cli_session *s, const struct cli_options *o)
 				      stdout);
 	json_decref(list);
 	return rc ? rc : cli_finish_output();
-}
-
-int cli_list_ctrl(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, list_ctrl);
 }
 
 /* ---- ns-descs ---- */
@@ -178,7 +173,7 @@ static const char *descriptor(const unsigned char *d, char *text)
 	return names[type];
 }
 
-static int ns_descs(struct cli_session *s, const struct cli_options *o)
+int cli_ns_descs(struct cli_session *s, const struct cli_options *o)
 {
 	unsigned char page[RDINIT_IDENTIFY_SIZE];
 	uint32_t nsid = cli_nsid(o);
@@ -215,11 +210,6 @@ static int ns_descs(struct cli_session *s, const struct cli_options *o)
 	return cli_finish_output();
 }
 
-int cli_ns_descs(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, ns_descs);
-}
-
 /* ---- cmdset-ind-id-ns, nvm-id-ctrl and nvm-id-ns ---- */
 
 #define IND(member, k) CLI_FIELD(nvme_id_independent_id_ns, member, #member, k)
@@ -249,7 +239,7 @@ static int show_list(const struct cli_options *o, const char *heading, const str
 	return cli_finish_output();
 }
 
-static int cmdset_ind(struct cli_session *s, const struct cli_options *o)
+int cli_cmdset_ind_id_ns(struct cli_session *s, const struct cli_options *o)
 {
 	struct nvme_id_independent_id_ns page;
 	struct nvme_id_ns ns;
@@ -262,23 +252,13 @@ static int cmdset_ind(struct cli_session *s, const struct cli_options *o)
 			 N(independent), &page);
 }
 
-static int nvm_id_ctrl(struct cli_session *s, const struct cli_options *o)
+int cli_nvm_id_ctrl(struct cli_session *s, const struct cli_options *o)
 {
 	struct nvme_id_ctrl_nvm page;
 
 	if (cli_identify(s, NVME_IDENTIFY_CNS_CSI_CTRL, 0, 0, &page))
 		return CLI_FAILED;
 	return show_list(o, "NVMe Identify Controller NVM:", nvm_ctrl, N(nvm_ctrl), &page);
-}
-
-int cli_cmdset_ind_id_ns(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, cmdset_ind);
-}
-
-int cli_nvm_id_ctrl(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, nvm_id_ctrl);
 }
 
 static const struct cli_field nvm_ns[] = {
@@ -314,7 +294,7 @@ static int show_nvm_ns(const struct cli_options *o, const struct nvme_id_ns *ns,
 	return cli_finish_output();
 }
 
-static int nvm_id_ns(struct cli_session *s, const struct cli_options *o)
+int cli_nvm_id_ns(struct cli_session *s, const struct cli_options *o)
 {
 	struct nvme_nvm_id_ns page;
 	struct nvme_id_ns ns;
@@ -326,9 +306,4 @@ static int nvm_id_ns(struct cli_session *s, const struct cli_options *o)
 	if (cli_given(o, CLI_ARG_RAW))
 		return cli_raw(&page, sizeof(page));
 	return show_nvm_ns(o, &ns, &page);
-}
-
-int cli_nvm_id_ns(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, nvm_id_ns);
 }

@@ -66,7 +66,7 @@ static uint64_t whole_status(const void *data, uint32_t len)
 	return list->cmpc == 1 && listed <= len ? len + 1ull : listed;
 }
 
-static int get_lba_status(struct cli_session *s, const struct cli_options *o)
+int cli_get_lba_status(struct cli_session *s, const struct cli_options *o)
 {
 	static const struct cli_list_read list = {
 		.send = cli_admin,
@@ -92,9 +92,4 @@ static int get_lba_status(struct cli_session *s, const struct cli_options *o)
 	c.cdw[13] =
 		(uint32_t)(cli_num(o, CLI_ARG_ACTION, 2) << 24 | cli_num(o, CLI_ARG_DATA_LEN, 0));
 	return cli_show_list(s, o, &c, (mndw + 1) * 4, &list);
-}
-
-int cli_get_lba_status(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, get_lba_status);
 }

@@ -100,7 +100,7 @@ static const struct cli_field smart_fields[] = {
 	SMART(thm_temp2_total_time, "thm_temp2_total_time", KIND_DEC),
 };
 
-static int smart(struct cli_session *s, const struct cli_options *o)
+int cli_smart_log(struct cli_session *s, const struct cli_options *o)
 {
 	uint32_t nsid = (uint32_t)cli_num(o, CLI_ARG_FIRST, NVME_NSID_ALL);
 	struct cli_log log = {.lid = NVME_LOG_LID_SMART, .nsid = nsid};
@@ -132,11 +132,6 @@ static int smart(struct cli_session *s, const struct cli_options *o)
 		return cli_print_json(obj, stdout);
 	json_decref(obj);
 	return cli_finish_output();
-}
-
-int cli_smart_log(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, smart);
 }
 
 /* ---- error-log ---- */
@@ -179,7 +174,7 @@ static void error_entry(const struct cli_options *o, json_t *list, unsigned int 
 	       e->vs, e->trtype, le64toh(e->cs), le16toh(e->trtype_spec_info));
 }
 
-static int error_log(struct cli_session *s, const struct cli_options *o)
+int cli_error_log(struct cli_session *s, const struct cli_options *o)
 {
 	unsigned int n = (unsigned int)cli_num(o, CLI_ARG_ENTRIES, ENTRIES_MAX), i;
 	struct nvme_error_log_page page[ENTRIES_MAX];
@@ -208,14 +203,9 @@ static int error_log(struct cli_session *s, const struct cli_options *o)
 	return cli_finish_output();
 }
 
-int cli_error_log(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, error_log);
-}
-
 /* ---- fw-log ---- */
 
-static int fw_log(struct cli_session *s, const struct cli_options *o)
+int cli_fw_log(struct cli_session *s, const struct cli_options *o)
 {
 	struct nvme_firmware_slot page;
 	json_t *slots = json_object();
@@ -249,14 +239,9 @@ static int fw_log(struct cli_session *s, const struct cli_options *o)
 	return cli_given(o, CLI_ARG_RAW) ? cli_raw(&page, sizeof(page)) : cli_finish_output();
 }
 
-int cli_fw_log(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, fw_log);
-}
-
 /* ---- changed-ns-list-log ---- */
 
-static int changed_ns(struct cli_session *s, const struct cli_options *o)
+int cli_changed_ns_log(struct cli_session *s, const struct cli_options *o)
 {
 	struct nvme_ns_list page;
 	json_t *list = json_object();
@@ -287,11 +272,6 @@ static int changed_ns(struct cli_session *s, const struct cli_options *o)
 	return raw ? cli_raw(&page, sizeof(page)) : cli_finish_output();
 }
 
-int cli_changed_ns_log(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, changed_ns);
-}
-
 /* ---- resv-notif-log ---- */
 
 static const char *notif_text(unsigned int type)
@@ -302,7 +282,7 @@ static const char *notif_text(unsigned int type)
 	return type < N(texts) ? texts[type] : "reserved";
 }
 
-static int resv_notif(struct cli_session *s, const struct cli_options *o)
+int cli_resv_notif_log(struct cli_session *s, const struct cli_options *o)
 {
 	struct nvme_resv_notification_log page;
 
@@ -321,11 +301,6 @@ static int resv_notif(struct cli_session *s, const struct cli_options *o)
 	       s->info.address, le64toh(page.lpc), page.rnlpt, notif_text(page.rnlpt), page.nalp,
 	       le32toh(page.nsid));
 	return cli_finish_output();
-}
-
-int cli_resv_notif_log(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, resv_notif);
 }
 
 /* ---- endurance-log ---- */
@@ -348,7 +323,7 @@ static const struct cli_field endurance_fields[] = {
 	ENDURANCE(num_err_info_log_entries, "num_err_info_log_entries", KIND_U128N),
 };
 
-static int endurance(struct cli_session *s, const struct cli_options *o)
+int cli_endurance_log(struct cli_session *s, const struct cli_options *o)
 {
 	struct cli_log log = {.lid = NVME_LOG_LID_ENDURANCE_GROUP,
 			      .nsid = 0,
@@ -363,9 +338,4 @@ static int endurance(struct cli_session *s, const struct cli_options *o)
 	printf("Endurance Group Log for NVME device:%s Group ID:%x\n", s->info.address, log.lsi);
 	cli_fields_print(endurance_fields, N(endurance_fields), &page, 24);
 	return cli_finish_output();
-}
-
-int cli_endurance_log(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, endurance);
 }

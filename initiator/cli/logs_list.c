@@ -131,7 +131,7 @@ static int show_ana(struct cli_session *s, const struct cli_options *o, const un
 	return cli_finish_output();
 }
 
-static int ana(struct cli_session *s, const struct cli_options *o)
+int cli_ana_log(struct cli_session *s, const struct cli_options *o)
 {
 	unsigned char *page;
 	uint64_t size;
@@ -142,11 +142,6 @@ static int ana(struct cli_session *s, const struct cli_options *o)
 	rc = cli_given(o, CLI_ARG_RAW) ? cli_raw(page, size) : show_ana(s, o, page);
 	free(page);
 	return rc;
-}
-
-int cli_ana_log(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, ana);
 }
 
 /* ---- effects-log ---- */
@@ -229,7 +224,7 @@ static json_t *effects_part(const struct cli_options *o, const char *prefix,
 	return obj;
 }
 
-static int effects(struct cli_session *s, const struct cli_options *o)
+int cli_effects_log(struct cli_session *s, const struct cli_options *o)
 {
 	struct nvme_cmd_effects_log page;
 	struct cli_log log = {.lid = NVME_LOG_LID_CMD_EFFECTS,
@@ -255,11 +250,6 @@ static int effects(struct cli_session *s, const struct cli_options *o)
 	json_decref(admin);
 	json_decref(io);
 	return cli_finish_output();
-}
-
-int cli_effects_log(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, effects);
 }
 
 /* ---- supported-log-pages, fid-support-effects-log and mi-cmd-support-effects-log ---- */
@@ -333,7 +323,7 @@ static void lid_line(unsigned int lid, uint32_t effects)
 	       effects);
 }
 
-static int supported(struct cli_session *s, const struct cli_options *o)
+int cli_supported_logs(struct cli_session *s, const struct cli_options *o)
 {
 	static const struct support_log pages = {
 		.lid = NVME_LOG_LID_SUPPORTED_LOG_PAGES,
@@ -347,11 +337,6 @@ static int supported(struct cli_session *s, const struct cli_options *o)
 	return support(s, o, &pages);
 }
 
-int cli_supported_logs(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, supported);
-}
-
 static void fid_key(char *key, size_t size, unsigned int fid)
 {
 	snprintf(key, size, "fid_%u", fid);
@@ -362,7 +347,7 @@ static void fid_line(unsigned int fid, uint32_t effects)
 	printf("FID %02x (%s) -> Support Effects Log: %08x\n", fid, cli_feature_name(fid), effects);
 }
 
-static int fid_effects(struct cli_session *s, const struct cli_options *o)
+int cli_fid_effects_log(struct cli_session *s, const struct cli_options *o)
 {
 	static const struct support_log features = {
 		.lid = NVME_LOG_LID_FID_SUPPORTED_EFFECTS,
@@ -376,11 +361,6 @@ static int fid_effects(struct cli_session *s, const struct cli_options *o)
 	return support(s, o, &features);
 }
 
-int cli_fid_effects_log(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, fid_effects);
-}
-
 static void mi_key(char *key, size_t size, unsigned int opcode)
 {
 	snprintf(key, size, "mi_%u", opcode);
@@ -391,7 +371,7 @@ static void mi_line(unsigned int opcode, uint32_t effects)
 	printf("MI CMD %02x -> Support Effects Log: %08x\n", opcode, effects);
 }
 
-static int mi_effects(struct cli_session *s, const struct cli_options *o)
+int cli_mi_effects_log(struct cli_session *s, const struct cli_options *o)
 {
 	static const struct support_log commands = {
 		.lid = NVME_LOG_LID_MI_CMD_SUPPORTED_EFFECTS,
@@ -403,9 +383,4 @@ static int mi_effects(struct cli_session *s, const struct cli_options *o)
 	};
 
 	return support(s, o, &commands);
-}
-
-int cli_mi_effects_log(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, mi_effects);
 }

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "cli.h"
+#include "command.h"
 #include "util/stdfds.h"
 
 int main(int argc, char **argv)
@@ -37,5 +37,7 @@ int main(int argc, char **argv)
 		return cli_unknown_verb(argv[1]);
 	if (!cli_options_parse(verb, argc - 1, argv + 1, &opts, &status))
 		return status;
-	return verb->run(&opts);
+	if (verb->with_ctrl)
+		return cli_with_ctrl(&opts, verb->with_ctrl);
+	return verb->with_ns ? cli_with_ns(&opts, verb->with_ns) : verb->run(&opts);
 }

@@ -39,34 +39,19 @@ static int on_range(struct cli_session *s, const struct cli_options *o, uint8_t 
 	return cli_io(s, &c, &result) ? CLI_FAILED : cli_success(o, c.nsid, result);
 }
 
-static int write_zeroes(struct cli_session *s, const struct cli_options *o)
+int cli_write_zeroes(struct cli_session *s, const struct cli_options *o)
 {
 	return on_range(s, o, nvme_cmd_write_zeroes);
 }
 
-static int write_uncor(struct cli_session *s, const struct cli_options *o)
+int cli_write_uncor(struct cli_session *s, const struct cli_options *o)
 {
 	return on_range(s, o, nvme_cmd_write_uncor);
 }
 
-static int verify(struct cli_session *s, const struct cli_options *o)
+int cli_verify(struct cli_session *s, const struct cli_options *o)
 {
 	return on_range(s, o, nvme_cmd_verify);
-}
-
-int cli_write_zeroes(const struct cli_options *o)
-{
-	return cli_with_ns(o, write_zeroes);
-}
-
-int cli_write_uncor(const struct cli_options *o)
-{
-	return cli_with_ns(o, write_uncor);
-}
-
-int cli_verify(const struct cli_options *o)
-{
-	return cli_with_ns(o, verify);
 }
 
 /* ---- dsm and copy ---- */
@@ -223,7 +208,7 @@ static int compare_all(struct cli_session *s, const struct cli_options *o, FILE 
 	return cli_success(o, s->ns.nsid, 0);
 }
 
-static int compare_blocks(struct cli_session *s, const struct cli_options *o)
+int cli_compare(struct cli_session *s, const struct cli_options *o)
 {
 	const char *name = o->arg[CLI_ARG_DATA].text;
 	bool std = !name || strcmp(name, "-") == 0;
@@ -247,9 +232,4 @@ static int compare_blocks(struct cli_session *s, const struct cli_options *o)
 	if (!std)
 		fclose(in);
 	return rc;
-}
-
-int cli_compare(const struct cli_options *o)
-{
-	return cli_with_ns(o, compare_blocks);
 }

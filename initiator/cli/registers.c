@@ -91,7 +91,7 @@ static void explain_register(const struct property *p, uint64_t v)
 	}
 }
 
-static int show_regs(struct cli_session *s, const struct cli_options *o)
+int cli_show_regs(struct cli_session *s, const struct cli_options *o)
 {
 	json_t *obj = json_object();
 	size_t i;
@@ -155,11 +155,6 @@ static int set_property(struct cli_session *s, const struct cli_options *o)
 	return cli_finish_output();
 }
 
-int cli_show_regs(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, show_regs);
-}
-
 static const char where[] = "--offset is missing: 0x0 CAP, 0x8 VS, 0x14 CC, 0x1c CSTS";
 
 int cli_get_property(const struct cli_options *o)
@@ -203,7 +198,7 @@ static int wait_ready(struct cli_session *s, bool ready)
 	}
 }
 
-static int reset(struct cli_session *s, const struct cli_options *o)
+int cli_reset(struct cli_session *s, const struct cli_options *o)
 {
 	uint64_t cc = 0, off;
 
@@ -217,9 +212,4 @@ static int reset(struct cli_session *s, const struct cli_options *o)
 	if (access_register(s, FCTYPE_SET, NVME_REG_CC, false, &cc))
 		return cli_lib_error();
 	return wait_ready(s, true) ? CLI_FAILED : cli_success(o, 0, 0);
-}
-
-int cli_reset(const struct cli_options *o)
-{
-	return cli_with_ctrl(o, reset);
 }

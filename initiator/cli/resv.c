@@ -32,35 +32,20 @@ static int send(struct cli_session *s, const struct cli_options *o, uint8_t opco
 	return cli_io(s, &c, &result) ? CLI_FAILED : cli_success(o, c.nsid, result);
 }
 
-static int do_register(struct cli_session *s, const struct cli_options *o)
+int cli_resv_register(struct cli_session *s, const struct cli_options *o)
 {
 	return send(s, o, nvme_cmd_resv_register, (uint32_t)cli_num(o, CLI_ARG_CPTPL, 0) << 30,
 		    CLI_ARG_NRKEY);
 }
 
-static int acquire(struct cli_session *s, const struct cli_options *o)
+int cli_resv_acquire(struct cli_session *s, const struct cli_options *o)
 {
 	return send(s, o, nvme_cmd_resv_acquire, 0, CLI_ARG_PRKEY);
 }
 
-static int release(struct cli_session *s, const struct cli_options *o)
+int cli_resv_release(struct cli_session *s, const struct cli_options *o)
 {
 	return send(s, o, nvme_cmd_resv_release, 0, CLI_ARGS);
-}
-
-int cli_resv_register(const struct cli_options *o)
-{
-	return cli_with_ns(o, do_register);
-}
-
-int cli_resv_acquire(const struct cli_options *o)
-{
-	return cli_with_ns(o, acquire);
-}
-
-int cli_resv_release(const struct cli_options *o)
-{
-	return cli_with_ns(o, release);
 }
 
 /* ---- resv-report ---- */
@@ -132,7 +117,7 @@ static uint64_t whole_report(const void *data, uint32_t len)
 	return REPORT_MIN + cli_le(st->regctl, 2) * sizeof(st->regctl_eds[0]);
 }
 
-static int report_resv(struct cli_session *s, const struct cli_options *o)
+int cli_resv_report(struct cli_session *s, const struct cli_options *o)
 {
 	static const struct cli_list_read report = {.send = cli_io,
 						    .set_len = set_report_len,
@@ -147,9 +132,4 @@ static int report_resv(struct cli_session *s, const struct cli_options *o)
 				       numd, REPORT_MIN / 4);
 	c.cdw[11] = EDS;
 	return cli_show_list(s, o, &c, numd * 4, &report);
-}
-
-int cli_resv_report(const struct cli_options *o)
-{
-	return cli_with_ns(o, report_resv);
 }

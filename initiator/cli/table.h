@@ -11,6 +11,10 @@
 #include <stdint.h>
 
 struct cli_options;
+struct cli_session;
+
+/* What a verb does with a session. Returns an exit status. */
+typedef int (*cli_job)(struct cli_session *s, const struct cli_options *o);
 
 enum cli_kind {
 	CLI_FLAG,  /* takes no value; counted */
@@ -181,6 +185,9 @@ struct cli_verb {
 	const char *example;
 	/* The verb's own group comes first: a letter belongs to the first group that has it. */
 	const struct cli_group *groups[CLI_GROUPS_MAX];
+	/* One of these: the job is called with a connected controller, or with its namespace and
+	 * I/O queues as well; run opens what it needs. */
+	cli_job with_ctrl, with_ns;
 	int (*run)(const struct cli_options *opts);
 };
 

@@ -164,7 +164,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {&cli_g_raw, &cli_g_nsid, FABRIC},
-		.run = cli_cmdset_ind_id_ns,
+		.with_ctrl = cli_cmdset_ind_id_ns,
 	},
 	{
 		.name = "ns-descs",
@@ -173,7 +173,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {&cli_g_raw, &cli_g_nsid, FABRIC},
-		.run = cli_ns_descs,
+		.with_ctrl = cli_ns_descs,
 	},
 	{
 		.name = "nvm-id-ctrl",
@@ -182,7 +182,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {&cli_g_raw, FABRIC},
-		.run = cli_nvm_id_ctrl,
+		.with_ctrl = cli_nvm_id_ctrl,
 	},
 	{
 		.name = "nvm-id-ns",
@@ -191,7 +191,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {&cli_g_raw, &cli_g_nsid, FABRIC},
-		.run = cli_nvm_id_ns,
+		.with_ctrl = cli_nvm_id_ns,
 	},
 	{
 		.name = "list-ctrl",
@@ -200,7 +200,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {&cli_g_list_ctrl, FABRIC},
-		.run = cli_list_ctrl,
+		.with_ctrl = cli_list_ctrl,
 	},
 	{
 		.name = "get-log",
@@ -222,7 +222,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {FABRIC},
-		.run = cli_supported_logs,
+		.with_ctrl = cli_supported_logs,
 	},
 	{
 		.name = "smart-log",
@@ -231,7 +231,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "--output-format=json",
 		.groups = {&cli_g_raw, &cli_g_smart, FABRIC},
-		.run = cli_smart_log,
+		.with_ctrl = cli_smart_log,
 	},
 	{
 		.name = "error-log",
@@ -240,7 +240,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "--log-entries=8",
 		.groups = {&cli_g_raw, &cli_g_error_log, FABRIC},
-		.run = cli_error_log,
+		.with_ctrl = cli_error_log,
 	},
 	{
 		.name = "fw-log",
@@ -249,7 +249,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {&cli_g_raw, FABRIC},
-		.run = cli_fw_log,
+		.with_ctrl = cli_fw_log,
 	},
 	{
 		.name = "changed-ns-list-log",
@@ -258,7 +258,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {&cli_g_raw, FABRIC},
-		.run = cli_changed_ns_log,
+		.with_ctrl = cli_changed_ns_log,
 	},
 	{
 		.name = "effects-log",
@@ -267,7 +267,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {&cli_g_raw, &cli_g_effects, FABRIC},
-		.run = cli_effects_log,
+		.with_ctrl = cli_effects_log,
 	},
 	{
 		.name = "fid-support-effects-log",
@@ -276,7 +276,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {FABRIC},
-		.run = cli_fid_effects_log,
+		.with_ctrl = cli_fid_effects_log,
 	},
 	{
 		.name = "mi-cmd-support-effects-log",
@@ -285,7 +285,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {FABRIC},
-		.run = cli_mi_effects_log,
+		.with_ctrl = cli_mi_effects_log,
 	},
 	{
 		.name = "ana-log",
@@ -294,7 +294,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {&cli_g_raw, &cli_g_ana_log, FABRIC},
-		.run = cli_ana_log,
+		.with_ctrl = cli_ana_log,
 	},
 	{
 		.name = "resv-notif-log",
@@ -303,7 +303,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {FABRIC},
-		.run = cli_resv_notif_log,
+		.with_ctrl = cli_resv_notif_log,
 	},
 	{
 		.name = "endurance-log",
@@ -313,7 +313,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "--group-id=1",
 		.groups = {&cli_g_endurance, FABRIC},
-		.run = cli_endurance_log,
+		.with_ctrl = cli_endurance_log,
 	},
 	{
 		.name = "get-feature",
@@ -346,7 +346,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "--human-readable",
 		.groups = {&cli_g_human, FABRIC},
-		.run = cli_show_regs,
+		.with_ctrl = cli_show_regs,
 	},
 	{
 		.name = "get-property",
@@ -376,7 +376,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {FABRIC},
-		.run = cli_reset,
+		.with_ctrl = cli_reset,
 	},
 	{
 		.name = "read",
@@ -491,7 +491,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "--data=first.img",
 		.groups = {&cli_g_compare, &cli_g_nsid, FABRIC},
-		.run = cli_compare,
+		.with_ns = cli_compare,
 	},
 	{
 		.name = "write-zeroes",
@@ -501,7 +501,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "--start-block=0 --block-count=2047",
 		.groups = {&cli_g_deac, &cli_g_nsid, FABRIC},
-		.run = cli_write_zeroes,
+		.with_ns = cli_write_zeroes,
 	},
 	{
 		.name = "write-uncor",
@@ -512,7 +512,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "--start-block=64 --block-count=0",
 		.groups = {&cli_g_blocks, &cli_g_nsid, FABRIC},
-		.run = cli_write_uncor,
+		.with_ns = cli_write_uncor,
 	},
 	{
 		.name = "verify",
@@ -522,7 +522,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "--start-block=0 --block-count=65535",
 		.groups = {&cli_g_range, &cli_g_nsid, FABRIC},
-		.run = cli_verify,
+		.with_ns = cli_verify,
 	},
 	{
 		.name = "dsm",
@@ -560,7 +560,7 @@ const struct cli_verb cli_verbs[] = {
 		.example = "--start-lba=0 --range-len=4096",
 		.gone = "t",
 		.groups = {&cli_g_lba_status, &cli_g_nsid, FABRIC},
-		.run = cli_get_lba_status,
+		.with_ctrl = cli_get_lba_status,
 	},
 	{
 		.name = "resv-register",
@@ -572,7 +572,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "--nrkey=0x1234",
 		.groups = {&cli_g_register, &cli_g_nsid, FABRIC},
-		.run = cli_resv_register,
+		.with_ns = cli_resv_register,
 	},
 	{
 		.name = "resv-acquire",
@@ -581,7 +581,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "--crkey=0x1234 --rtype=1",
 		.groups = {&cli_g_acquire, &cli_g_nsid, FABRIC},
-		.run = cli_resv_acquire,
+		.with_ns = cli_resv_acquire,
 	},
 	{
 		.name = "resv-release",
@@ -590,7 +590,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "--crkey=0x1234 --rtype=1",
 		.groups = {&cli_g_release, &cli_g_nsid, FABRIC},
-		.run = cli_resv_release,
+		.with_ns = cli_resv_release,
 	},
 	{
 		.name = "resv-report",
@@ -599,7 +599,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {&cli_g_report, &cli_g_nsid, FABRIC},
-		.run = cli_resv_report,
+		.with_ns = cli_resv_report,
 	},
 	{
 		.name = "admin-passthru",
