@@ -4,7 +4,7 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
-#include "cli.h"
+#include "command.h"
 #include "fields.h"
 #include "util/utf8.h"
 
@@ -60,21 +60,41 @@ static const char *field_text(const struct cli_field *f, const unsigned char *p,
 	}
 }
 
+static uint64_t field_number(const struct cli_field *f, const unsigned char *p)
+{
+	uint64_t v = cli_le(p, f->len) >> f->shift;
+
+	return f->bits ? v & ((1ull << f->bits) - 1) : v;
+}
+
+static void number_text(char *buf, enum cli_field_kind kind, uint64_t v)
+{
+	if (kind == KIND_DEC)
+		sprintf(buf, "%" PRIu64, v);
+	else
+		sprintf(buf,
+			kind == KIND_HEX   ? "%#" PRIx64
+			: kind == KIND_OUI ? "%06" PRIx64
+					   : "%" PRIx64,
+			v);
+}
+
 void cli_fields_print(const struct cli_field *f, size_t n, const void *data, int width)
 {
 	char buf[300];
 
 	for (; n--; f++) {
 		const unsigned char *p = (const unsigned char *)data + f->offset;
+		const char *text = buf, *words = NULL;
 
-		if (f->kind == KIND_DEC)
-			printf("%-*s : %" PRIu64 "\n", width, f->name, cli_le(p, f->len));
-		else if (f->kind == KIND_HEX)
-			printf("%-*s : %#" PRIx64 "\n", width, f->name, cli_le(p, f->len));
-		else if (f->kind == KIND_OUI)
-			printf("%-*s : %06" PRIx64 "\n", width, f->name, cli_le(p, f->len));
-		else
-			printf("%-*s : %s\n", width, f->name, field_text(f, p, buf));
+		if (f->kind <= KIND_OUI) {
+			number_text(buf, f->kind, field_number(f, p));
+			words = f->words ? f->words(field_number(f, p)) : NULL;
+		} else {
+			text = field_text(f, p, buf);
+		}
+		printf("%-*s : %s%s%s%s\n", width, f->label ? f->label : f->name, text,
+		       words ? " (" : "", words ? words : "", words ? ")" : "");
 	}
 }
 
@@ -87,8 +107,8 @@ json_t *cli_fields_json(const struct cli_field *f, size_t n, const void *data)
 		const unsigned char *p = (const unsigned char *)data + f->offset;
 		json_t *v;
 
-		if (f->kind == KIND_DEC || f->kind == KIND_HEX || f->kind == KIND_OUI)
-			v = json_integer((json_int_t)cli_le(p, f->len));
+		if (f->kind <= KIND_OUI)
+			v = json_integer((json_int_t)field_number(f, p));
 		else if (f->kind == KIND_U128N)
 			v = cli_json_u128(u128_of(p));
 		else
@@ -96,4 +116,16 @@ json_t *cli_fields_json(const struct cli_field *f, size_t n, const void *data)
 		json_object_set_new(obj, f->name, v);
 	}
 	return obj;
+}
+
+int cli_fields_show(const struct cli_options *o, const struct cli_field *f, size_t n,
+		    const void *data, size_t len, const char *heading, int width)
+{
+	if (cli_given(o, CLI_ARG_RAW))
+		return cli_raw(data, len);
+	if (o->format == CLI_JSON)
+		return cli_print_json(cli_fields_json(f, n, data), stdout);
+	printf("%s\n", heading);
+	cli_fields_print(f, n, data, width);
+	return cli_finish_output();
 }

@@ -81,31 +81,29 @@ static const struct cli_field ns_fields[] = {
 #define PSD(member, label) CLI_FIELD(nvme_id_psd, member, label, KIND_DEC)
 
 static const struct cli_field psd_fields[] = {
-	PSD(mp, "max_power"),      PSD(flags, "flags"),   PSD(enlat, "entry_lat"),
-	PSD(exlat, "exit_lat"),    PSD(rrt, "read_tput"), PSD(rrl, "read_lat"),
-	PSD(rwt, "write_tput"),    PSD(rwl, "write_lat"), PSD(idlp, "idle_power"),
+	PSD(mp, "max_power"),
+	PSD(flags, "flags"),
+	PSD(enlat, "entry_lat"),
+	PSD(exlat, "exit_lat"),
+	PSD(rrt, "read_tput"),
+	PSD(rrl, "read_lat"),
+	PSD(rwt, "write_tput"),
+	PSD(rwl, "write_lat"),
+	PSD(idlp, "idle_power"),
 	PSD(actp, "active_power"),
+	CLI_BITS(nvme_id_psd, ips, "idle_scale", KIND_DEC, 6, 2),
+	CLI_BITS(nvme_id_psd, apws, "active_power_work", KIND_DEC, 0, 3),
+	CLI_BITS(nvme_id_psd, apws, "active_scale", KIND_DEC, 6, 2),
 };
-
-static int scale(unsigned int byte)
-{
-	return (int)(byte >> 6 & 3);
-}
 
 static json_t *power_states(const struct nvme_id_ctrl *id)
 {
-	json_t *list = json_array(), *one;
+	json_t *list = json_array();
 	unsigned int i;
 
-	for (i = 0; i <= id->npss && i < N(id->psd); i++) {
-		const struct nvme_id_psd *p = &id->psd[i];
-
-		one = cli_fields_json(psd_fields, N(psd_fields), p);
-		json_object_set_new(one, "idle_scale", json_integer(scale(p->ips)));
-		json_object_set_new(one, "active_power_work", json_integer(p->apws & 7));
-		json_object_set_new(one, "active_scale", json_integer(scale(p->apws)));
-		json_array_append_new(list, one);
-	}
+	for (i = 0; i <= id->npss && i < N(id->psd); i++)
+		json_array_append_new(list,
+				      cli_fields_json(psd_fields, N(psd_fields), &id->psd[i]));
 	return list;
 }
 

@@ -227,18 +227,6 @@ static const struct cli_field nvm_ctrl[] = {
 	NVM(dmrl, KIND_DEC), NVM(dmrsl, KIND_DEC), NVM(dmsl, KIND_DEC),
 };
 
-static int show_list(const struct cli_options *o, const char *heading, const struct cli_field *f,
-		     size_t n, const void *page)
-{
-	if (cli_given(o, CLI_ARG_RAW))
-		return cli_raw(page, RDINIT_IDENTIFY_SIZE);
-	if (o->format == CLI_JSON)
-		return cli_print_json(cli_fields_json(f, n, page), stdout);
-	printf("%s\n", heading);
-	cli_fields_print(f, n, page, 8);
-	return cli_finish_output();
-}
-
 int cli_cmdset_ind_id_ns(struct cli_session *s, const struct cli_options *o)
 {
 	struct nvme_id_independent_id_ns page;
@@ -248,8 +236,8 @@ int cli_cmdset_ind_id_ns(struct cli_session *s, const struct cli_options *o)
 	if (cli_identify_ns(s, cli_nsid(o), &ns) ||
 	    cli_identify(s, NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, 0, cli_nsid(o), &page))
 		return CLI_FAILED;
-	return show_list(o, "NVME Identify Command Set Independent Namespace:", independent,
-			 N(independent), &page);
+	return cli_fields_show(o, independent, N(independent), &page, sizeof(page),
+			       "NVME Identify Command Set Independent Namespace:", 8);
 }
 
 int cli_nvm_id_ctrl(struct cli_session *s, const struct cli_options *o)
@@ -258,7 +246,8 @@ int cli_nvm_id_ctrl(struct cli_session *s, const struct cli_options *o)
 
 	if (cli_identify(s, NVME_IDENTIFY_CNS_CSI_CTRL, 0, 0, &page))
 		return CLI_FAILED;
-	return show_list(o, "NVMe Identify Controller NVM:", nvm_ctrl, N(nvm_ctrl), &page);
+	return cli_fields_show(o, nvm_ctrl, N(nvm_ctrl), &page, sizeof(page),
+			       "NVMe Identify Controller NVM:", 8);
 }
 
 static const struct cli_field nvm_ns[] = {

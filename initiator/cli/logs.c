@@ -136,42 +136,41 @@ int cli_smart_log(struct cli_session *s, const struct cli_options *o)
 
 /* ---- error-log ---- */
 
-#define ENTRIES_MAX 256u
+#define ENTRIES_MAX      256u
 
-static void error_entry(const struct cli_options *o, json_t *list, unsigned int i,
-			const struct nvme_error_log_page *e)
+#define ERROR(member, k) CLI_FIELD(nvme_error_log_page, member, #member, k)
+
+static const struct cli_field error_fields[] = {
+	ERROR(error_count, KIND_DEC),
+	ERROR(sqid, KIND_DEC),
+	ERROR(cmdid, KIND_HEX),
+	CLI_BITS(nvme_error_log_page, status_field, "status_field", KIND_HEX, 1, 15),
+	CLI_BITS(nvme_error_log_page, status_field, "phase_tag", KIND_HEX, 0, 1),
+	{"parm_error_location", offsetof(struct nvme_error_log_page, parm_error_location), 2,
+	 KIND_HEX, .label = "parm_err_loc"},
+	ERROR(lba, KIND_HEX),
+	ERROR(nsid, KIND_HEX),
+	ERROR(vs, KIND_DEC),
+	ERROR(trtype, KIND_DEC),
+	ERROR(cs, KIND_HEX),
+	ERROR(trtype_spec_info, KIND_HEX),
+};
+
+#define ERROR_STATUS 3u /* index of the status, whose meaning depends on the queue */
+
+static void print_error_entry(unsigned int i, const struct nvme_error_log_page *e)
 {
-	unsigned int status = le16toh(e->status_field);
+	uint16_t status = (uint16_t)(le16toh(e->status_field) >> 1);
 	char text[RDINIT_STATUS_TEXT_SIZE];
 
-	if (o->format == CLI_JSON) {
-		json_array_append_new(
-			list,
-			json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:i, s:i, s:I, s:i}",
-				  "error_count", (json_int_t)le64toh(e->error_count), "sqid",
-				  (int)le16toh(e->sqid), "cmdid", (int)le16toh(e->cmdid),
-				  "status_field", (int)(status >> 1), "phase_tag",
-				  (int)(status & 1), "parm_error_location",
-				  (int)le16toh(e->parm_error_location), "lba",
-				  (json_int_t)le64toh(e->lba), "nsid", (json_int_t)le32toh(e->nsid),
-				  "vs", (int)e->vs, "trtype", (int)e->trtype, "cs",
-				  (json_int_t)le64toh(e->cs), "trtype_spec_info",
-				  (int)le16toh(e->trtype_spec_info)));
-		return;
-	}
-	printf(" Entry[%2u]\n.................\n"
-	       "error_count         : %" PRIu64 "\nsqid                : %u\n"
-	       "cmdid               : %#x\nstatus_field        : %#x (%s)\n"
-	       "phase_tag           : %#x\nparm_err_loc        : %#x\n"
-	       "lba                 : %#" PRIx64 "\nnsid                : %#x\n"
-	       "vs                  : %u\ntrtype              : %u\n"
-	       "cs                  : %#" PRIx64 "\ntrtype_spec_info    : %#x\n"
-	       ".................\n",
-	       i, le64toh(e->error_count), le16toh(e->sqid), le16toh(e->cmdid), status >> 1,
-	       rdinit_status_text((uint16_t)(status >> 1),
-				  le16toh(e->sqid) ? RDINIT_CMDS_IO : RDINIT_CMDS_UNKNOWN, 0, text),
-	       status & 1, le16toh(e->parm_error_location), le64toh(e->lba), le32toh(e->nsid),
-	       e->vs, e->trtype, le64toh(e->cs), le16toh(e->trtype_spec_info));
+	printf(" Entry[%2u]\n.................\n", i);
+	cli_fields_print(error_fields, ERROR_STATUS, e, 19);
+	printf("%-19s : %#x (%s)\n", "status_field", status,
+	       rdinit_status_text(status, le16toh(e->sqid) ? RDINIT_CMDS_IO : RDINIT_CMDS_UNKNOWN,
+				  0, text));
+	cli_fields_print(&error_fields[ERROR_STATUS + 1], N(error_fields) - ERROR_STATUS - 1, e,
+			 19);
+	printf(".................\n");
 }
 
 int cli_error_log(struct cli_session *s, const struct cli_options *o)
@@ -195,8 +194,12 @@ int cli_error_log(struct cli_session *s, const struct cli_options *o)
 	if (o->format != CLI_JSON)
 		printf("Error Log Entries for device:%s entries:%u\n.................\n",
 		       s->info.address, n);
-	for (i = 0; i < n; i++)
-		error_entry(o, list, i, &page[i]);
+	for (i = 0; i < n; i++) {
+		if (o->format != CLI_JSON)
+			print_error_entry(i, &page[i]);
+		json_array_append_new(list,
+				      cli_fields_json(error_fields, N(error_fields), &page[i]));
+	}
 	if (o->format == CLI_JSON)
 		return cli_print_json(json_pack("{s:o}", "errors", list), stdout);
 	json_decref(list);
@@ -274,7 +277,7 @@ int cli_changed_ns_log(struct cli_session *s, const struct cli_options *o)
 
 /* ---- resv-notif-log ---- */
 
-static const char *notif_text(unsigned int type)
+static const char *notif_text(uint64_t type)
 {
 	static const char *const texts[] = {"empty", "registration preempted",
 					    "reservation released", "reservation preempted"};
@@ -284,23 +287,20 @@ static const char *notif_text(unsigned int type)
 
 int cli_resv_notif_log(struct cli_session *s, const struct cli_options *o)
 {
+	static const struct cli_field fields[] = {
+		{"count", 0, 8, KIND_PLAIN, .label = "Log Page Count"},
+		{"rn_log_type", 8, 1, KIND_DEC, .label = "Resv Notif Log Page Type",
+		 .words = notif_text},
+		{"num_logs", 9, 1, KIND_DEC, .label = "Num of Available Log Pages"},
+		{"nsid", 12, 4, KIND_PLAIN, .label = "Namespace ID"},
+	};
 	struct nvme_resv_notification_log page;
+	char heading[512];
 
 	if (get_page(s, NVME_LOG_LID_RESERVATION, &page, sizeof(page)))
 		return CLI_FAILED;
-	if (o->format == CLI_JSON)
-		return cli_print_json(json_pack("{s:I, s:i, s:i, s:I}", "count",
-						(json_int_t)le64toh(page.lpc), "rn_log_type",
-						(int)page.rnlpt, "num_logs", (int)page.nalp, "nsid",
-						(json_int_t)le32toh(page.nsid)),
-				      stdout);
-	printf("Reservation Notif Log for device: %s\n"
-	       "Log Page Count             : %" PRIx64 "\n"
-	       "Resv Notif Log Page Type   : %u (%s)\n"
-	       "Num of Available Log Pages : %u\nNamespace ID               : %x\n",
-	       s->info.address, le64toh(page.lpc), page.rnlpt, notif_text(page.rnlpt), page.nalp,
-	       le32toh(page.nsid));
-	return cli_finish_output();
+	snprintf(heading, sizeof(heading), "Reservation Notif Log for device: %s", s->info.address);
+	return cli_fields_show(o, fields, N(fields), &page, sizeof(page), heading, 26);
 }
 
 /* ---- endurance-log ---- */
@@ -329,13 +329,12 @@ int cli_endurance_log(struct cli_session *s, const struct cli_options *o)
 			      .nsid = 0,
 			      .lsi = (uint16_t)cli_num(o, CLI_ARG_GROUP_ID, 1)};
 	struct nvme_endurance_group_log page;
+	char heading[512];
 
 	if (cli_get_log(s, &log, &page, sizeof(page)))
 		return CLI_FAILED;
-	if (o->format == CLI_JSON)
-		return cli_print_json(cli_fields_json(endurance_fields, N(endurance_fields), &page),
-				      stdout);
-	printf("Endurance Group Log for NVME device:%s Group ID:%x\n", s->info.address, log.lsi);
-	cli_fields_print(endurance_fields, N(endurance_fields), &page, 24);
-	return cli_finish_output();
+	snprintf(heading, sizeof(heading), "Endurance Group Log for NVME device:%s Group ID:%x",
+		 s->info.address, log.lsi);
+	return cli_fields_show(o, endurance_fields, N(endurance_fields), &page, sizeof(page),
+			       heading, 24);
 }

@@ -50,7 +50,7 @@ int cli_resv_release(struct cli_session *s, const struct cli_options *o)
 
 /* ---- resv-report ---- */
 
-static const char *type_text(uint8_t rtype)
+static const char *type_text(uint64_t rtype)
 {
 	static const char *const texts[] = {
 		"no reservation",
@@ -72,6 +72,14 @@ static const struct cli_field registrant[] = {
 	CLI_FIELD(nvme_registered_ctrl_ext, hostid, "hostid", KIND_HEXSTR),
 };
 
+static const struct cli_field status[] = {
+	CLI_FIELD(nvme_resv_status, gen, "gen", KIND_DEC),
+	{"rtype", offsetof(struct nvme_resv_status, rtype), 1, KIND_DEC, .words = type_text},
+	CLI_FIELD(nvme_resv_status, regctl, "regctl", KIND_DEC),
+	CLI_FIELD(nvme_resv_status, ptpls, "ptpls", KIND_DEC),
+};
+
+#define N_STATUS     (sizeof(status) / sizeof(status[0]))
 #define N_REGISTRANT (sizeof(registrant) / sizeof(registrant[0]))
 
 static int show_report(const struct cli_options *o, const void *data, uint32_t len)
@@ -84,19 +92,17 @@ static int show_report(const struct cli_options *o, const void *data, uint32_t l
 	n = (len - REPORT_MIN) / (uint32_t)sizeof(st->regctl_eds[0]);
 	n = n < regctl ? n : regctl;
 	if (o->format == CLI_JSON) {
+		json_t *obj = cli_fields_json(status, N_STATUS, st);
+
 		list = json_array();
 		for (i = 0; i < n; i++)
 			json_array_append_new(list, cli_fields_json(registrant, N_REGISTRANT,
 								    &st->regctl_eds[i]));
-		return cli_print_json(json_pack("{s:I, s:i, s:i, s:i, s:o}", "gen",
-						(json_int_t)le32toh(st->gen), "rtype",
-						(int)st->rtype, "regctl", (int)regctl, "ptpls",
-						(int)st->ptpls, "regctlext", list),
-				      stdout);
+		json_object_set_new(obj, "regctlext", list);
+		return cli_print_json(obj, stdout);
 	}
-	printf("\nNVME Reservation status:\n\ngen       : %u\nrtype     : %u (%s)\nregctl    : %u\n"
-	       "ptpls     : %u\n",
-	       le32toh(st->gen), st->rtype, type_text(st->rtype), regctl, st->ptpls);
+	printf("\nNVME Reservation status:\n\n");
+	cli_fields_print(status, N_STATUS, st, 9);
 	for (i = 0; i < n; i++) {
 		printf("regctlext[%u] :\n", i);
 		cli_fields_print(registrant, N_REGISTRANT, &st->regctl_eds[i], 9);
