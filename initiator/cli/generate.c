@@ -216,7 +216,7 @@ static const char *option_words(const char *name)
 		const char *name, *words;
 	} options[] = {
 		{"output-format", "normal,json"},
-		{"transport", "rdma"},
+		{"transport", "rdma,tcp"},
 		{"provider", "auto,iwarp,verbs"},
 		{"mpa-revision", "1,2"},
 		{"rw", "read,write,rw,randread,randwrite,randrw"},

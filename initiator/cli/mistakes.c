@@ -153,7 +153,7 @@ static void no_uri(const char *text)
 	    (rdinit_uri_parse(with_scheme, &uri) ? rdinit_uri_format(&address, shown)
 						 : rdinit_uri_format(&uri, shown)))
 		cli_error("\"%.300s\" is not a URI; expected "
-			  "nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]",
+			  "nvme+rdma://HOST[:PORT]/SUBNQN[/NSID], or nvme+tcp://",
 			  text);
 	else
 		cli_error("\"%s\" is not a URI; write %s%s%s", text, shown,
@@ -165,7 +165,7 @@ bool cli_check_uri(const char *uri)
 	if (strncmp(uri, "/dev/", 5) == 0)
 		cli_error(
 			"\"%s\" is a device of the kernel; rdinit connects by itself: give a URI, "
-			"nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]",
+			"nvme+rdma://HOST[:PORT]/SUBNQN[/NSID], or nvme+tcp://",
 			uri);
 	else if (!strstr(uri, "://"))
 		no_uri(uri);

@@ -262,7 +262,8 @@ static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, 
 		return cli_lib_error(), false;
 	if (o->ctrl.traddr || o->ctrl.trsvcid)
 		return cli_error("a URI and --traddr or --trsvcid exclude each other; the URI "
-				 "has both, nvme+rdma://HOST:PORT/SUBNQN"),
+				 "has both, %s://HOST:PORT/SUBNQN",
+				 o->uri.tcp ? "nvme+tcp" : "nvme+rdma"),
 		       false;
 	if (o->has_transport && o->ctrl.tcp != o->uri.tcp)
 		return cli_error("the transport is %s by --transport and %s in the URI: leave "

@@ -273,7 +273,7 @@ static int top_add_all(struct top *t)
 	if (o->n_operands < 1 || o->n_operands > (int)TOP_PATHS_MAX)
 		return cli_usage_error(
 			"%d URIs: give one to %u, each a path to the same subsystem, "
-			"nvme+rdma://HOST[:PORT]/SUBNQN",
+			"nvme+rdma://HOST[:PORT]/SUBNQN, or nvme+tcp://",
 			o->n_operands, TOP_PATHS_MAX);
 	for (i = 0; !rc && i < o->n_operands; i++)
 		rc = top_add(t, o->operands[i]);

@@ -107,7 +107,8 @@ const struct cli_verb cli_verbs[] = {
 		.summary = "Show the paths and the I/O of a subsystem, live",
 		.operands = "URI...",
 		.text = "Show how the paths to a subsystem are and how much I/O it does, each "
-			"second. Each URI, nvme+rdma://HOST[:PORT]/SUBNQN, is a path: it is "
+			"second. Each URI, nvme+rdma://HOST[:PORT]/SUBNQN or nvme+tcp://, is a "
+			"path: it is "
 			"connected, "
 			"and again each second when it is lost. For each path the state is shown, "
 			"the "
@@ -422,7 +423,8 @@ const struct cli_verb cli_verbs[] = {
 		.summary = "Copy between namespaces, files, block devices and pipes",
 		.operands = "SRC DST",
 		.text = "Copy all of SRC to the beginning of DST. Each of them is a URI, "
-			"nvme+rdma://HOST[:PORT]/SUBNQN[/NSID], a path to a file, a block device "
+			"nvme+rdma://HOST[:PORT]/SUBNQN[/NSID] or nvme+tcp://, a path to a file, a "
+			"block device "
 			"or a FIFO, or - for standard input or output. A namespace or block device "
 			"that is larger than SRC keeps what it has behind the copy; one that is "
 			"smaller is refused before anything is written, as are a DST that is "

@@ -50,7 +50,8 @@ static int cp_get_options(struct cp_copy *c)
 	if (o->n_operands != 2)
 		return cli_usage_error(
 			"%d operand%s instead of 2: write rdinit cp SRC DST, where each is a URI "
-			"(nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]), a path, or - for standard input "
+			"(nvme+rdma://HOST[:PORT]/SUBNQN[/NSID], or nvme+tcp://), a path, or - for "
+			"standard input "
 			"or output%s",
 			o->n_operands, o->n_operands == 1 ? "" : "s",
 			o->n_operands > 2 ? "; several paths to one namespace are URIs with commas "

@@ -279,9 +279,10 @@ static int cp_file_explain(const struct cli_cp_open *how, const char *name, int 
 	if (rc == -EROFS || (how->write && rc == -EACCES))
 		return cli_error("%s cannot be written: %s", name, strerror(-rc));
 	if (rc == -ENOENT && !how->write)
-		return cli_error("%s: %s; SRC and DST are URIs (nvme+rdma://HOST[:PORT]/SUBNQN"
-				 "[/NSID]), paths, or - for standard input and output",
-				 name, strerror(-rc));
+		return cli_error(
+			"%s: %s; SRC and DST are URIs (nvme+rdma://HOST[:PORT]/SUBNQN"
+			"[/NSID], or nvme+tcp://), paths, or - for standard input and output",
+			name, strerror(-rc));
 	return cli_error("%s: %s", name, strerror(-rc));
 }
 
