@@ -445,12 +445,12 @@ static void reload_begins(struct rdt_reloader *reloader)
 	rdt_notify_reloading(&app->notify, "reading the configuration again");
 }
 
-static void reload_ended(struct rdt_reloader *reloader, const struct rdt_reload_result *result)
+static void reload_ended(struct rdt_reloader *reloader, const struct rdt_change *change)
 {
 	struct app *app = rd_container_of(reloader, struct app, reloader);
 
 	if (!app->draining)
-		tell_serving(app, result->summary);
+		tell_serving(app, change->summary);
 }
 
 static void reload_on_signal(struct app *app)
@@ -462,7 +462,8 @@ static void reload_on_signal(struct app *app)
 		return;
 	}
 	rd_notice(app->log, RD_LOG_MAIN, "SIGHUP: reading %s again", app->opt.config);
-	rdt_reloader_start(&app->reloader, NULL);
+	if (rdt_reloader_start(&app->reloader, NULL, false, NULL, NULL))
+		rd_err(app->log, RD_LOG_MAIN, "not reloaded: out of memory; nothing was changed");
 }
 
 static void on_target_signal(struct rd_io *io, uint32_t events)
@@ -652,7 +653,7 @@ static void app_stop(struct app *app, int code)
 			rd_log_flush(app->log);
 			_exit(EXIT_FAILURE); /* the calls that hang use our memory */
 		}
-		rdt_reload_fini(app->target);
+		rdt_converge_fini(app->target);
 	}
 	rdt_target_destroy(&app->target);
 	if (!ended) {

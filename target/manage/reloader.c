@@ -7,26 +7,147 @@
 #include <string.h>
 
 #include "util/log.h"
+#include "target/config/config_json.h"
 #include "target/nvmf/target.h"
-#include "change.h"
 #include "preflight.h"
 
-/* A request on its way, or several for the file. */
-struct reloader_run {
-	LIST_ENTRY(reloader_run) link; /* reloader->settling */
-	struct rdt_reloader *r;
-	struct rdt_report report;
-	struct rdt_config_texts next; /* of the configuration being applied */
-	struct rdt_change *change;    /* NULL: the file is read */
-	struct rdt_reload_waiters waiters;
-	/* The parts of it that go on at the same time */
-	bool saving;
-	bool settled;
-	struct rdt_reload_result result; /* once it has settled; its summary is @summary */
-	char summary[480];
-};
+#define DIFFERENCES_MAX 1000u
 
-static void reloader_next(struct rdt_reloader *r);
+static void next_change(struct rdt_reloader *r);
+
+/* ---- a change ---- */
+
+struct rdt_change *rdt_change_new(enum rdt_change_kind kind, char *what, unsigned int edits)
+{
+	struct rdt_change *ch = calloc(1, sizeof(*ch));
+
+	if (ch && !rdt_report_init(&ch->report, NULL)) {
+		ch->kind = kind;
+		ch->what = what;
+		ch->edits = calloc(edits + 1, sizeof(*ch->edits));
+		STAILQ_INIT(&ch->waiters);
+		if (ch->edits)
+			return ch;
+		rdt_change_free(ch);
+		return NULL;
+	}
+	free(ch);
+	free(what);
+	return NULL;
+}
+
+void rdt_change_free(struct rdt_change *ch)
+{
+	struct rdt_change_waiter *w;
+
+	if (!ch)
+		return;
+	while ((w = STAILQ_FIRST(&ch->waiters))) {
+		STAILQ_REMOVE_HEAD(&ch->waiters, link);
+		free(w);
+	}
+	for (unsigned int i = 0; i < ch->edits_count; i++) {
+		json_decref(ch->edits[i].path);
+		json_decref(ch->edits[i].value);
+	}
+	free(ch->edits);
+	free(ch->document);
+	free(ch->what);
+	json_decref(ch->differences);
+	rdt_config_put(&ch->now);
+	rdt_config_put(&ch->next);
+	rdt_config_texts_free(&ch->texts);
+	rdt_report_fini(&ch->report);
+	free(ch);
+}
+
+const char *rdt_change_outcome(const struct rdt_change *ch)
+{
+	if (!ch->applied)
+		return "refused";
+	if (ch->problems && ch->state == RDT_CHANGE_TOLD)
+		return "failed";
+	return ch->going_on ? "in progress" : "done";
+}
+
+/* ---- on the thread ---- */
+
+static int run_edits(struct rdt_change *ch, const struct rdt_config_texts *wanted)
+{
+	int rc = rdt_config_texts_copy(wanted, &ch->texts);
+
+	ch->changed = !ch->edits_count; /* a reload looks at sizes again */
+	for (ch->at_edit = 0; ch->at_edit < ch->edits_count && rc >= 0; ch->at_edit++) {
+		if (ch->edits[ch->at_edit].if_changed && !ch->changed)
+			continue;
+		rc = rdt_config_edit(&ch->texts, &ch->edits[ch->at_edit], ch->report.log,
+				     &ch->at_step);
+		if (rc < 0)
+			return rc;
+		ch->changed |= rc > 0;
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* The document takes the place of the top file. */
+static int take_document(struct rdt_change *ch, const char *path,
+			 const struct rdt_config_texts *wanted)
+{
+	const struct rdt_config_text *old = &wanted->files[0];
+	const char *disk = old->on_disk ? old->on_disk : old->text;
+	size_t len = old->on_disk ? old->on_disk_len : old->len;
+	int rc = rdt_config_texts_add(&ch->texts, path, ch->document, ch->document_len, 0);
+
+	ch->changed = true;
+	if (rc || (len == ch->document_len && memcmp(disk, ch->document, len) == 0))
+		return rc;
+	ch->texts.files[0].on_disk = malloc(len + 1);
+	if (!ch->texts.files[0].on_disk)
+		return -ENOMEM;
+	memcpy(ch->texts.files[0].on_disk, disk, len);
+	ch->texts.files[0].on_disk_len = len;
+	return 0;
+}
+
+static void load_change(struct rdt_change *ch, const char *path,
+			const struct rdt_config_texts *wanted)
+{
+	struct rd_log *log = ch->report.log;
+	json_t *from, *to;
+
+	if (ch->kind == RDT_CHANGE_EDIT)
+		ch->err = run_edits(ch, wanted);
+	else if (ch->kind == RDT_CHANGE_DOCUMENT)
+		ch->err = take_document(ch, path, wanted);
+	if (ch->err || (ch->what && !ch->changed))
+		return;
+	ch->err = ch->kind == RDT_CHANGE_EDIT
+			  ? rdt_config_load_edited(path, &ch->texts, ch->now, log, &ch->next)
+			  : rdt_config_load_texts(path, &ch->texts, ch->kind == RDT_CHANGE_DOCUMENT,
+						  log, &ch->next);
+	if (ch->err || !ch->dry_run)
+		return;
+	from = rdt_config_json(ch->now);
+	to = rdt_config_json(ch->next);
+	ch->differences = rdt_config_json_diff(from, to, DIFFERENCES_MAX);
+	json_decref(from);
+	json_decref(to);
+}
+
+static void change_work(struct rdt_worker *worker)
+{
+	struct rdt_reloader *r = rd_container_of(worker, struct rdt_reloader, worker);
+	struct rdt_change *ch = r->current;
+	int files;
+
+	if (ch->state == RDT_CHANGE_LOADING) {
+		load_change(ch, r->path, &r->wanted);
+		return;
+	}
+	files = rdt_config_save(&r->wanted, ch->report.log);
+	ch->save_err = files < 0 ? files : 0;
+	ch->saved = files >= 0;
+}
 
 /* ---- what was changed and not saved ---- */
 
@@ -39,36 +160,22 @@ static void forget_unsaved(struct rdt_reloader *r)
 	r->unsaved = 0;
 }
 
-static void note_unsaved(struct rdt_reloader *r, const struct rdt_change *change)
-{
-	if (r->unsaved < RDT_UNSAVED_NAMED)
-		r->unsaved_names[r->unsaved] = strdup(change->what);
-	r->unsaved++;
-}
-
 static bool same_bytes(const struct rdt_config_text *a, const struct rdt_config_text *b)
 {
 	return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
 }
 
-static const struct rdt_config_text *text_with_path(const struct rdt_config_texts *texts,
-						    const char *path)
-{
-	for (unsigned int i = 0; i < texts->count; i++)
-		if (strcmp(texts->files[i].path, path) == 0)
-			return &texts->files[i];
-	return NULL;
-}
-
 /* Do the texts that come lack changes of the current ones that no file has? */
-static bool loses_changes(const struct rdt_reloader *r, const struct rdt_config_texts *next)
+static bool loses_changes(const struct rdt_config_texts *wanted,
+			  const struct rdt_config_texts *next)
 {
-	for (unsigned int i = 0; i < r->wanted.count; i++) {
-		const struct rdt_config_text *old = &r->wanted.files[i];
-		const struct rdt_config_text *new =
-			old->on_disk ? text_with_path(next, old->path) : old;
+	for (unsigned int i = 0; i < wanted->count; i++) {
+		const struct rdt_config_text *old = &wanted->files[i];
+		unsigned int at = 0;
 
-		if (!new || !same_bytes(old, new))
+		while (at < next->count && strcmp(next->files[at].path, old->path) != 0)
+			at++;
+		if (old->on_disk && (at == next->count || !same_bytes(old, &next->files[at])))
 			return true;
 	}
 	return false;
@@ -90,146 +197,52 @@ static void warn_of_loss(struct rdt_reloader *r, struct rdt_report *report)
 }
 
 /* What was loaded is the desired state now. */
-static void take_texts(struct reloader_run *run)
+static void take_texts(struct rdt_reloader *r, struct rdt_change *ch)
 {
-	struct rdt_reloader *r = run->r;
-	bool whole = !run->change || run->change->kind == RDT_CHANGE_DOCUMENT;
-
-	if (whole) {
-		if (loses_changes(r, &run->next))
-			warn_of_loss(r, &run->report);
+	if (ch->kind != RDT_CHANGE_EDIT) {
+		if (loses_changes(&r->wanted, &ch->texts))
+			warn_of_loss(r, &ch->report);
 		forget_unsaved(r);
 	}
 	/* A change without edits looked at the sizes of files: there is nothing to save. */
-	if (run->change && (run->change->edits_count || run->change->document))
-		note_unsaved(r, run->change);
+	if (ch->edits_count || ch->document) {
+		if (r->unsaved < RDT_UNSAVED_NAMED)
+			r->unsaved_names[r->unsaved] = strdup(ch->what);
+		r->unsaved++;
+	}
 	rdt_config_texts_free(&r->wanted);
-	r->wanted = run->next;
-	run->next = (struct rdt_config_texts){0};
+	r->wanted = ch->texts;
+	ch->texts = (struct rdt_config_texts){0};
 }
 
 /* ---- the end of one ---- */
 
-static void answer_waiters(struct rdt_reload_waiters *waiters,
-			   const struct rdt_reload_result *result)
+static void tell_change_waiters(struct rdt_change *ch, bool only_early)
 {
-	struct rdt_reload_waiter *w;
+	STAILQ_HEAD(, rdt_change_waiter) all = STAILQ_HEAD_INITIALIZER(all);
+	struct rdt_change_waiter *w;
 
-	while ((w = TAILQ_FIRST(waiters))) {
-		TAILQ_REMOVE(waiters, w, link);
-		w->waits = false;
-		if (w->done)
-			w->done(w, result);
-	}
-}
-
-static void free_run(struct reloader_run *run)
-{
-	if (run->r->run == run)
-		run->r->run = NULL;
-	else
-		LIST_REMOVE(run, link);
-	rdt_change_free(run->change);
-	rdt_config_texts_free(&run->next);
-	rdt_report_fini(&run->report);
-	free(run);
-}
-
-/* Answer when its objects have settled and it is saved. */
-static void finish_run(struct reloader_run *run)
-{
-	if (!run->settled || run->saving)
-		return;
-	run->result.change = run->change;
-	run->result.report = &run->report;
-	run->result.summary = run->summary;
-	answer_waiters(&run->waiters, &run->result);
-	free_run(run);
-}
-
-static void run_settled(struct reloader_run *run, const struct rdt_reload_result *result)
-{
-	struct rdt_reloader *r = run->r;
-
-	run->settled = true;
-	run->result = *result;
-	snprintf(run->summary, sizeof(run->summary), "%s", result->summary);
-	if (run->change)
-		run->change->restarts = result->restarts;
-	finish_run(run);
-	if (!r->run)
-		reloader_next(r);
-}
-
-static void save_too(struct reloader_run *run)
-{
-	run->saving = true;
-	run->change->kind = RDT_CHANGE_SAVE;
-	run->report.parent = run->r->target->log;
-	run->r->loader.log = run->report.log;
-	rdt_loader_start(&run->r->loader, run->change, &run->r->wanted);
-}
-
-/* Those that do not wait for the objects. */
-static void answer_early(struct reloader_run *run)
-{
-	const struct rdt_reload_result begun = {
-		.applied = true,
-		.going_on = 1,
-		.report = &run->report,
-		.summary = "begun: what has changed is in progress",
-		.change = run->change,
-	};
-	struct rdt_reload_waiters waiters = TAILQ_HEAD_INITIALIZER(waiters);
-	struct rdt_reload_waiter *w, *next;
-
-	for (w = TAILQ_FIRST(&run->waiters); w; w = next) {
-		next = TAILQ_NEXT(w, link);
-		if (!w->early)
+	STAILQ_CONCAT(&all, &ch->waiters);
+	while ((w = STAILQ_FIRST(&all))) {
+		STAILQ_REMOVE_HEAD(&all, link);
+		if (only_early && !w->early) {
+			STAILQ_INSERT_TAIL(&ch->waiters, w, link);
 			continue;
-		TAILQ_REMOVE(&run->waiters, w, link);
-		TAILQ_INSERT_TAIL(&waiters, w, link);
+		}
+		w->done(w->arg, ch);
+		free(w);
 	}
-	answer_waiters(&waiters, &begun);
 }
 
-/* Its parts are in progress: the next request may begin, once this one is saved. */
-static void run_begun(struct reloader_run *run)
-{
-	struct rdt_reloader *r = run->r;
-
-	if (run->change && run->change->save && !run->saving && !r->target->drained) {
-		save_too(run);
-		return;
-	}
-	if (r->run == run) {
-		r->run = NULL;
-		LIST_INSERT_HEAD(&r->settling, run, link);
-	}
-	if (!run->settled)
-		answer_early(run);
-	finish_run(run);
-	reloader_next(r);
-}
-
-static void reload_applied(void *arg)
-{
-	struct reloader_run *run = arg;
-
-	take_texts(run);
-	run_begun(run);
-}
-
-static void note_reload(struct rdt_reloader *r, const struct rdt_reload_result *result)
+static void note_reload(struct rdt_reloader *r, const struct rdt_change *ch)
 {
 	struct rdt_last_reload *last = &r->last;
 
 	last->at = time(NULL);
-	last->applied = result->applied;
-	last->problems = result->problems;
-	snprintf(last->summary, sizeof(last->summary), "%s", result->summary);
-	snprintf(last->reason, sizeof(last->reason), "%s",
-		 rdt_report_first_error(result->report, ""));
+	last->applied = ch->applied;
+	last->problems = ch->problems;
+	snprintf(last->summary, sizeof(last->summary), "%s", ch->summary);
+	snprintf(last->reason, sizeof(last->reason), "%s", rdt_report_first_error(&ch->report, ""));
 	if (rdt_reloader_good(r))
 		r->good_at = last->at;
 }
@@ -239,241 +252,280 @@ bool rdt_reloader_good(const struct rdt_reloader *r)
 	return !r->last.at || (r->last.applied && !r->last.problems);
 }
 
-static void reload_is_done(void *arg, const struct rdt_reload_result *result)
+/* @ch may have been refused, and then ends the turn of the current one. */
+static void change_settled(struct rdt_change *ch)
 {
-	struct reloader_run *run = arg;
-	struct rdt_reloader *r = run->r;
+	struct rdt_reloader *r = ch->reloader;
 
-	if (!run->change)
-		note_reload(r, result);
-	r->ended(r, result);
+	if (ch->kind == RDT_CHANGE_FILE)
+		note_reload(r, ch);
+	r->ended(r, ch);
 	rdt_announce(r->target, "reload", "{s:s, s:b, s:i, s:i, s:s}", "cause",
-		     run->change ? run->change->what : "file", "applied", result->applied,
-		     "problems", (int)result->problems, "restarts", (int)result->restarts,
-		     "summary", result->summary);
-	run_settled(run, result);
-}
-
-/* Nothing is to be applied. */
-static void change_over(struct reloader_run *run)
-{
-	const struct rdt_reload_result result = {
-		.applied = run->saving && run->change->changed,
-		.summary = "nothing was changed",
-	};
-
-	run_settled(run, &result);
-}
-
-static void run_saved(struct reloader_run *run)
-{
-	struct rdt_reloader *r = run->r;
-
-	if (run->change->saved)
-		forget_unsaved(r);
-	run->saving = false;
-	run->change->save = false;
-	run_begun(run);
-}
-
-/* It is so already, but perhaps not in the file. */
-static bool saves_only(const struct rdt_change *ch)
-{
-	return ch->kind == RDT_CHANGE_EDIT && !ch->err && !ch->changed && ch->save && !ch->dry_run;
-}
-
-static void refuse_file(struct reloader_run *run)
-{
-	const struct rdt_reload_result bad = {
-		.problems = run->report.errors,
-		.summary = "not reloaded: the configuration has problems; nothing was changed",
-		.report = &run->report,
-	};
-
-	rd_err(run->r->target->log, RD_LOG_MAIN,
-	       "not reloaded: %s has problems; nothing was changed", run->r->path);
-	reload_is_done(run, &bad);
-}
-
-static void reloader_loaded(struct rdt_loader *loader, struct rdt_config *next)
-{
-	struct rdt_reloader *r = rd_container_of(loader, struct rdt_reloader, loader);
-	struct reloader_run *run = r->run;
-	struct rdt_change *ch = run->change;
-	const struct rdt_reload_how how = {
-		.keep_state = ch && ch->keep_state,
-		.looks = !ch || ch->kind == RDT_CHANGE_DOCUMENT || !ch->edits_count,
-		.applied = reload_applied,
-		.done = reload_is_done,
-		.arg = run,
-	};
-	bool unset = next && rdt_preflight_hosts(next, r->target, loader->log);
-
-	if (run->saving || (ch && ch->kind == RDT_CHANGE_SAVE)) {
-		rdt_config_texts_free(&loader->texts);
-		if (!run->saving)
-			run->settled = true;
-		run_saved(run);
+		     ch->what ? ch->what : "file", "applied", ch->applied, "problems",
+		     (int)ch->problems, "restarts", (int)ch->restarts, "summary", ch->summary);
+	tell_change_waiters(ch, false);
+	if (r->current != ch)
 		return;
-	}
-	run->next = loader->texts;
-	loader->texts = (struct rdt_config_texts){0};
-	if (r->target->drained) {
-		/* too late for changes, and nobody waits for the end of it */
-	} else if (ch && saves_only(ch)) {
-		run->settled = true;
-		save_too(run);
-	} else if (ch && (!next || ch->dry_run || unset)) {
-		if (unset)
-			ch->err = -EINVAL;
-		else if (next && rdt_preflight_memory(next, loader->log))
-			ch->err = -ENOMEM;
-		change_over(run);
-	} else if (next && !unset && !rdt_preflight_memory(next, loader->log)) {
-		rdt_reload(r->target, next, &run->report, &how);
-	} else {
-		refuse_file(run);
-	}
-	rdt_config_put(&next);
+	r->current = NULL;
+	next_change(r);
 }
 
-/* ---- requests ---- */
-
-static void refuse_all(struct rdt_reloader *r)
+/* Nothing of @ch was applied. */
+static void change_over(struct rdt_reloader *r, struct rdt_change *ch, const char *summary)
 {
-	struct rdt_report none = {0};
-	const struct rdt_reload_result frozen = {
-		.summary = "not reloaded: the target is drained; nothing was changed",
-		.report = &none,
-	};
-	struct rdt_reload_waiter *w;
+	snprintf(ch->summary, sizeof(ch->summary), "%s", summary);
+	ch->state = RDT_CHANGE_TOLD;
+	r->current = NULL;
+	tell_change_waiters(ch, false);
+	rdt_change_free(ch);
+	next_change(r);
+}
+
+/* Its objects are in progress: the next one may begin. */
+static void change_goes_on(struct rdt_reloader *r, struct rdt_change *ch)
+{
+	r->current = NULL;
+	ch->going_on++;
+	snprintf(ch->summary, sizeof(ch->summary), "begun: what has changed is in progress");
+	tell_change_waiters(ch, true);
+	ch->going_on--;
+	rdt_change_settle(ch);
+	next_change(r);
+}
+
+static void start_saving(struct rdt_reloader *r, struct rdt_change *ch);
+
+static void change_begun(struct rdt_change *ch)
+{
+	struct rdt_reloader *r = ch->reloader;
+
+	take_texts(r, ch);
+	if (ch->save)
+		start_saving(r, ch);
+	else
+		change_goes_on(r, ch);
+}
+
+static void refuse_file(struct rdt_reloader *r, struct rdt_change *ch)
+{
+	snprintf(ch->summary, sizeof(ch->summary),
+		 "not reloaded: the configuration has problems; nothing was changed");
+	rd_err(r->target->log, RD_LOG_MAIN, "not reloaded: %s has problems; nothing was changed",
+	       r->path);
+	ch->problems = ch->report.errors;
+	ch->state = RDT_CHANGE_TOLD;
+	change_settled(ch);
+	rdt_change_free(ch);
+}
+
+static void change_loaded(struct rdt_reloader *r, struct rdt_change *ch)
+{
+	struct rd_log *log = ch->report.log;
+	bool good = ch->next && !rdt_preflight_hosts(ch->next, r->target, log) &&
+		    !rdt_preflight_memory(ch->next, log);
+
+	if (r->target->drained)
+		return; /* too late for changes, and nobody waits for the end of it */
+	if (ch->next && !good)
+		ch->err = -EINVAL;
+	if (good && !ch->dry_run)
+		rdt_converge(r->target, ch);
+	else if (ch->kind == RDT_CHANGE_FILE)
+		refuse_file(r, ch);
+	else if (!ch->err && !ch->changed && ch->save && !ch->dry_run)
+		start_saving(r, ch); /* it is so already, but perhaps not in the file */
+	else
+		change_over(r, ch, "nothing was changed");
+}
+
+static void change_saved(struct rdt_reloader *r, struct rdt_change *ch)
+{
+	if (ch->saved)
+		forget_unsaved(r);
+	if (ch->applied)
+		change_goes_on(r, ch);
+	else
+		change_over(r, ch, "nothing was changed");
+}
+
+/* ---- the turn of one ---- */
+
+static void change_worked(struct rdt_worker *worker)
+{
+	struct rdt_reloader *r = rd_container_of(worker, struct rdt_reloader, worker);
+
+	if (r->current->state == RDT_CHANGE_LOADING)
+		change_loaded(r, r->current);
+	else
+		change_saved(r, r->current);
+}
+
+static void start_change_work(struct rdt_reloader *r, struct rdt_change *ch)
+{
+	int err = rdt_worker_start(&r->worker);
+
+	if (!err)
+		return;
+	rd_err(ch->report.log, RD_LOG_CONFIG, "cannot start the thread that reads %s: %s", r->path,
+	       strerror(-err));
+	ch->err = ch->save_err = err;
+	change_worked(&r->worker);
+}
+
+static void start_saving(struct rdt_reloader *r, struct rdt_change *ch)
+{
+	ch->state = RDT_CHANGE_SAVING;
+	ch->report.parent = r->target->log;
+	start_change_work(r, ch);
+}
+
+static void refuse_queue(struct rdt_reloader *r)
+{
+	struct rdt_change *ch;
 
 	if (TAILQ_EMPTY(&r->queue))
 		return;
 	rd_warn(r->target->log, RD_LOG_MAIN,
 		"not reloaded: the target is drained, and takes no changes until it is started "
 		"again");
-	TAILQ_FOREACH (w, &r->queue, link) {
-		if (!w->change)
-			note_reload(r, &frozen);
-		rdt_change_free(w->change);
-		w->change = NULL;
+	while ((ch = TAILQ_FIRST(&r->queue))) {
+		TAILQ_REMOVE(&r->queue, ch, queued);
+		ch->err = -EBUSY;
+		ch->state = RDT_CHANGE_TOLD;
+		snprintf(ch->summary, sizeof(ch->summary),
+			 "not reloaded: the target is drained; nothing was changed");
+		if (ch->kind == RDT_CHANGE_FILE)
+			note_reload(r, ch);
+		tell_change_waiters(ch, false);
+		rdt_change_free(ch);
 	}
-	answer_waiters(&r->queue, &frozen);
 }
 
-static struct reloader_run *new_run(struct rdt_reloader *r)
+static void next_change(struct rdt_reloader *r)
 {
-	struct reloader_run *run = calloc(1, sizeof(*run));
+	struct rdt_change *ch;
 
-	if (!run || rdt_report_init(&run->report, r->target->log)) {
-		free(run);
-		return NULL;
-	}
-	run->r = r;
-	TAILQ_INIT(&run->waiters);
-	return run;
-}
-
-/* Move the first request to those that run, with further ones that read the file. */
-static void reloader_next(struct rdt_reloader *r)
-{
-	struct rdt_reload_waiter *w;
-	struct reloader_run *run;
-
-	if (r->run || r->target->drained)
+	if (r->current || r->target->drained)
 		return;
 	if (r->frozen)
-		refuse_all(r);
-	if (TAILQ_EMPTY(&r->queue))
+		refuse_queue(r);
+	ch = TAILQ_FIRST(&r->queue);
+	if (!ch)
 		return;
-	run = new_run(r);
-	if (!run) {
-		rd_err(r->target->log, RD_LOG_MAIN,
-		       "out of memory: a change waits until the next one is asked for");
+	TAILQ_REMOVE(&r->queue, ch, queued);
+	r->current = ch;
+	ch->now = rdt_config_get(r->target->now);
+	if (ch->kind == RDT_CHANGE_SAVE) {
+		start_saving(r, ch);
 		return;
 	}
-	r->run = run;
-	run->change = TAILQ_FIRST(&r->queue)->change;
-	do {
-		w = TAILQ_FIRST(&r->queue);
-		TAILQ_REMOVE(&r->queue, w, link);
-		TAILQ_INSERT_TAIL(&run->waiters, w, link);
-		w->in = &run->waiters;
-		w->change = NULL;
-		w = TAILQ_FIRST(&r->queue);
-	} while (w && !run->change && !w->change);
 	/* The file has no mistake when a change has one: the requester is told, and one line in the
 	 * log says why it was refused. */
-	run->report.parent =
-		run->change && run->change->kind != RDT_CHANGE_SAVE ? NULL : r->target->log;
-	if (!run->change)
+	ch->report.parent = ch->kind == RDT_CHANGE_FILE ? r->target->log : NULL;
+	ch->state = RDT_CHANGE_LOADING;
+	if (ch->kind == RDT_CHANGE_FILE)
 		r->begins(r);
-	r->loader.log = run->report.log;
-	rdt_loader_start(&r->loader, run->change, &r->wanted);
+	start_change_work(r, ch);
 }
+
+/* ---- requests ---- */
 
 void rdt_reloader_init(struct rdt_reloader *r)
 {
-	r->loader = (struct rdt_loader){
-		.path = r->path,
-		.loop = r->target->loop,
-		.done = reloader_loaded,
-	};
+	r->worker = (struct rdt_worker){.loop = r->target->loop,
+					.name = "config",
+					.work = change_work,
+					.done = change_worked};
 	TAILQ_INIT(&r->queue);
-	LIST_INIT(&r->settling);
 	r->good_at = time(NULL);
 	r->ready = true;
 }
 
-void rdt_reloader_start(struct rdt_reloader *r, struct rdt_reload_waiter *waiter)
+/* A request for the file that has not begun is one for all. */
+static struct rdt_change *file_change(struct rdt_reloader *r)
 {
-	if (!waiter)
-		waiter = &r->by_signal;
-	if (waiter->waits && waiter->in == &r->queue)
-		return; /* a signal asks for the same again */
-	if (waiter->waits) {
-		/* The signal came while the file is read for an earlier one: its place among
-		 * those that wait is free, because nothing is done at the end. */
-		TAILQ_REMOVE(waiter->in, waiter, link);
-	}
-	waiter->waits = true;
-	waiter->in = &r->queue;
-	TAILQ_INSERT_TAIL(&r->queue, waiter, link);
-	reloader_next(r);
+	struct rdt_change *last = TAILQ_LAST(&r->queue, rdt_changes);
+
+	return last && last->kind == RDT_CHANGE_FILE ? last
+						     : rdt_change_new(RDT_CHANGE_FILE, NULL, 0);
 }
 
-void rdt_reloader_cancel(struct rdt_reloader *r, struct rdt_reload_waiter *waiter)
+int rdt_reloader_start(struct rdt_reloader *r, struct rdt_change *ch, bool early,
+		       void (*done)(void *arg, const struct rdt_change *change), void *arg)
 {
-	if (!waiter->waits)
+	struct rdt_change_waiter *w = done ? malloc(sizeof(*w)) : NULL;
+
+	if (!ch)
+		ch = file_change(r);
+	if (!ch || (done && !w)) {
+		free(w);
+		if (ch && !ch->reloader)
+			rdt_change_free(ch);
+		return -ENOMEM;
+	}
+	if (w) {
+		*w = (struct rdt_change_waiter){.done = done, .arg = arg, .early = early};
+		STAILQ_INSERT_TAIL(&ch->waiters, w, link);
+	}
+	if (!ch->reloader)
+		TAILQ_INSERT_TAIL(&r->queue, ch, queued);
+	ch->reloader = r;
+	ch->begun = change_begun;
+	ch->settled = change_settled;
+	next_change(r);
+	return 0;
+}
+
+static void forget_waiter(struct rdt_change *ch, const void *arg)
+{
+	struct rdt_change_waiter *w;
+
+	STAILQ_FOREACH (w, &ch->waiters, link) {
+		if (w->arg != arg)
+			continue;
+		STAILQ_REMOVE(&ch->waiters, w, rdt_change_waiter, link);
+		free(w);
 		return;
-	waiter->waits = false;
-	TAILQ_REMOVE(waiter->in, waiter, link);
-	rdt_change_free(waiter->change);
-	waiter->change = NULL;
+	}
+}
+
+void rdt_reloader_forget(struct rdt_reloader *r, const void *arg)
+{
+	struct rdt_change *ch;
+
+	TAILQ_FOREACH (ch, &r->queue, queued)
+		forget_waiter(ch, arg);
+	LIST_FOREACH (ch, &r->target->changes, converging)
+		forget_waiter(ch, arg);
+	if (r->current)
+		forget_waiter(r->current, arg);
 }
 
 void rdt_reloader_freeze(struct rdt_reloader *r, bool frozen)
 {
 	r->frozen = frozen;
-	reloader_next(r);
+	next_change(r);
 }
 
 bool rdt_reloader_stop(struct rdt_reloader *r, uint64_t wait)
 {
-	struct rdt_reload_waiter *w;
+	struct rdt_change *ch;
 
-	if (!rdt_loader_stop(&r->loader, wait))
+	if (!rdt_worker_join(&r->worker, wait))
 		return false;
-	if (r->ready)
-		TAILQ_FOREACH (w, &r->queue, link) {
-			rdt_change_free(w->change);
-			w->change = NULL;
-		}
-	if (r->run)
-		free_run(r->run);
-	while (!LIST_EMPTY(&r->settling))
-		free_run(LIST_FIRST(&r->settling));
+	if (!r->ready)
+		return true;
+	while ((ch = TAILQ_FIRST(&r->queue))) {
+		TAILQ_REMOVE(&r->queue, ch, queued);
+		rdt_change_free(ch);
+	}
+	LIST_FOREACH (ch, &r->target->changes, converging) {
+		ch->begun = ch->settled = NULL;
+		if (r->current == ch)
+			r->current = NULL;
+	}
+	rdt_change_free(r->current);
+	r->current = NULL;
 	rdt_config_texts_free(&r->wanted);
 	forget_unsaved(r);
 	return true;

@@ -185,7 +185,7 @@ static void drain_begin_ana(struct rdt_rpc_drain *d)
 {
 	struct rdt_rpc *rpc = d->call->rpc;
 
-	if (d->began_ana || rpc->env->reloader->run)
+	if (d->began_ana || rpc->env->reloader->current)
 		return;
 	d->began_ana = true;
 	drain_set_ana(rpc->target, true);

@@ -12,7 +12,6 @@
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 #include "preflight.h"
-#include "reload.h"
 #include "reloader.h"
 #include "report.h"
 #include "show.h"
@@ -291,31 +290,30 @@ static void config_diff(struct rdt_rpc_call *call)
 
 /* ---- config.reload ---- */
 
-struct reload_work {
-	struct rdt_reload_waiter waiter;
-	struct rdt_rpc_call *call;
-};
-
-static void reload_done(struct rdt_reload_waiter *waiter, const struct rdt_reload_result *result)
+static void reload_done(void *arg, const struct rdt_change *ch)
 {
-	struct reload_work *w = rd_container_of(waiter, struct reload_work, waiter);
-	struct rdt_rpc_call *call = w->call;
-
-	free(w);
-	rdt_rpc_result(call,
-		       json_pack("{s:b, s:s, s:s, s:i, s:i, s:o, s:i}", "applied", result->applied,
-				 "outcome", rdt_reload_outcome(result), "summary", result->summary,
-				 "problems", (int)result->problems, "restarts",
-				 (int)result->restarts, "messages", rdt_rpc_report(result->report),
-				 "left_out", (int)result->report->left_out));
+	rdt_rpc_result(arg, json_pack("{s:b, s:s, s:s, s:i, s:i, s:o, s:i}", "applied", ch->applied,
+				      "outcome", rdt_change_outcome(ch), "summary", ch->summary,
+				      "problems", (int)ch->problems, "restarts", (int)ch->restarts,
+				      "messages", rdt_rpc_report(&ch->report), "left_out",
+				      (int)ch->report.left_out));
 }
 
-static void reload_cancel(struct rdt_rpc_call *call)
+static void change_cancel(struct rdt_rpc_call *call)
 {
-	struct reload_work *w = call->work;
+	rdt_reloader_forget(call->rpc->env->reloader, call);
+}
 
-	rdt_reloader_cancel(call->rpc->env->reloader, &w->waiter);
-	free(w);
+void rdt_rpc_start_change(struct rdt_rpc_call *call, struct rdt_change *ch,
+			  void (*done)(void *arg, const struct rdt_change *change))
+{
+	bool early = json_is_false(json_object_get(call->params, "wait"));
+
+	call->cancel = change_cancel;
+	if (!rdt_reloader_start(call->rpc->env->reloader, ch, early, done, call))
+		return;
+	call->cancel = NULL;
+	rdt_rpc_no_memory(call);
 }
 
 bool rdt_rpc_refuse_drained(struct rdt_rpc_call *call)
@@ -334,21 +332,8 @@ bool rdt_rpc_refuse_drained(struct rdt_rpc_call *call)
 
 static void config_reload(struct rdt_rpc_call *call)
 {
-	struct reload_work *w;
-
-	if (rdt_rpc_refuse_drained(call))
-		return;
-	w = calloc(1, sizeof(*w));
-	if (!w) {
-		rdt_rpc_no_memory(call);
-		return;
-	}
-	w->call = call;
-	w->waiter.done = reload_done;
-	w->waiter.early = json_is_false(json_object_get(call->params, "wait"));
-	call->work = w;
-	call->cancel = reload_cancel;
-	rdt_reloader_start(call->rpc->env->reloader, &w->waiter);
+	if (!rdt_rpc_refuse_drained(call))
+		rdt_rpc_start_change(call, NULL, reload_done);
 }
 
 static const struct rdt_rpc_param check_params[] = {

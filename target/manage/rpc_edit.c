@@ -18,7 +18,6 @@
 #include "target/nvmf/ns.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
-#include "change.h"
 #include "control.h"
 #include "reloader.h"
 #include "report.h"
@@ -28,12 +27,6 @@
 
 struct reopen {
 	struct rdt_rpc_call *call; /* NULL: nobody waits any more */
-};
-
-struct edit_call {
-	struct rdt_reload_waiter waiter;
-	struct rdt_rpc_call *call;
-	unsigned int matched; /* ana.set: number of listeners */
 };
 
 /* ---- answers ---- */
@@ -102,9 +95,9 @@ static const char *problem_key(const char *line, const char *path, char **key)
 	return text;
 }
 
-static void answer_problems(struct rdt_rpc_call *call, const struct rdt_change *ch,
-			    const struct rdt_report *report)
+static void answer_problems(struct rdt_rpc_call *call, const struct rdt_change *ch)
 {
+	const struct rdt_report *report = &ch->report;
 	const char *line = rdt_report_first_error(report, "out of memory");
 	const char *path = call->rpc->env->config_path, *text = line;
 	char *key = NULL;
@@ -117,15 +110,14 @@ static void answer_problems(struct rdt_rpc_call *call, const struct rdt_change *
 	free(key);
 }
 
-static void answer_edit_error(struct rdt_rpc_call *call, const struct rdt_change *ch,
-			      const struct rdt_report *report)
+static void answer_edit_error(struct rdt_rpc_call *call, const struct rdt_change *ch)
 {
 	const struct element_words *words;
 	char value[256];
 	const json_t *path;
 
 	if (ch->kind != RDT_CHANGE_EDIT || ch->at_edit >= ch->edits_count) {
-		answer_problems(call, ch, report);
+		answer_problems(call, ch);
 		return;
 	}
 	path = ch->edits[ch->at_edit].path;
@@ -155,60 +147,48 @@ static void answer_edit_error(struct rdt_rpc_call *call, const struct rdt_change
 	}
 }
 
-static void answer_changed(struct edit_call *e, const struct rdt_change *ch,
-			   const struct rdt_reload_result *result)
+static void answer_changed(struct rdt_rpc_call *call, const struct rdt_change *ch)
 {
 	json_t *answer = json_pack("{s:b}", "changed", ch->changed);
 
 	if (ch->differences)
 		json_object_set(answer, "differences", ch->differences);
-	if (e->matched)
-		json_object_set_new(answer, "listeners", json_integer(e->matched));
+	if (ch->matched)
+		json_object_set_new(answer, "listeners", json_integer(ch->matched));
 	if (ch->changed && !ch->dry_run) {
-		json_object_set_new(answer, "summary", json_string(result->summary));
-		json_object_set_new(answer, "outcome", json_string(rdt_reload_outcome(result)));
+		json_object_set_new(answer, "summary", json_string(ch->summary));
+		json_object_set_new(answer, "outcome", json_string(rdt_change_outcome(ch)));
 	}
 	if (ch->restarts)
 		json_object_set_new(answer, "restarts", json_integer(ch->restarts));
-	if (result->report->count)
-		json_object_set_new(answer, "messages", rdt_rpc_report(result->report));
+	if (ch->report.count)
+		json_object_set_new(answer, "messages", rdt_rpc_report(&ch->report));
 	if (ch->saved)
 		json_object_set_new(answer, "saved", json_true());
-	rdt_rpc_result(e->call, answer);
+	rdt_rpc_result(call, answer);
 }
 
-static void edit_done(struct rdt_reload_waiter *waiter, const struct rdt_reload_result *result)
+static void edit_done(void *arg, const struct rdt_change *ch)
 {
-	struct edit_call *e = rd_container_of(waiter, struct edit_call, waiter);
-	const struct rdt_change *ch = result->change;
-	struct rdt_rpc_call *call = e->call;
+	struct rdt_rpc_call *call = arg;
 
 	call->cancel = NULL;
-	if (!ch) /* the change was waiting when the drain began */
-		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL, "%s", result->summary);
-	else if (ch->kind == RDT_CHANGE_SAVE && ch->err)
+	if (ch->err == -EBUSY) /* it was waiting when the drain began */
+		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL, "%s", ch->summary);
+	else if (ch->err)
+		answer_edit_error(call, ch);
+	else if (ch->save_err)
 		rdt_rpc_error(call, RDT_RPC_REFUSED, NULL, NULL, NULL, "%s%s",
 			      ch->changed ? "the change was made, but: " : "",
-			      rdt_report_first_error(result->report, strerror(-ch->err)));
-	else if (ch->err)
-		answer_edit_error(call, ch, result->report);
-	else if (ch->changed && !ch->dry_run && ch->kind != RDT_CHANGE_SAVE && !result->applied)
+			      rdt_report_first_error(&ch->report, strerror(-ch->save_err)));
+	else if (ch->changed && !ch->dry_run && !ch->applied)
 		rdt_rpc_error(call, RDT_RPC_REFUSED, NULL, NULL, NULL, "%s",
-			      rdt_report_first_error(result->report, result->summary));
+			      rdt_report_first_error(&ch->report, ch->summary));
 	else
-		answer_changed(e, ch, result);
-	free(e);
+		answer_changed(call, ch);
 }
 
 /* ---- requests ---- */
-
-static void edit_cancel(struct rdt_rpc_call *call)
-{
-	struct edit_call *e = call->work;
-
-	rdt_reloader_cancel(call->rpc->env->reloader, &e->waiter);
-	free(e);
-}
 
 /* The method and its parameters as text for the log; a document is left out, because it may be
  * large. */
@@ -234,45 +214,27 @@ static char *describe_change(const struct rdt_rpc_call *call)
 static struct rdt_change *change_new(struct rdt_rpc_call *call, enum rdt_change_kind kind,
 				     unsigned int edits)
 {
-	struct rdt_change *ch;
+	struct rdt_change *ch = NULL;
+	char *what;
 
 	if (rdt_rpc_refuse_drained(call))
 		return NULL;
-	ch = calloc(1, sizeof(*ch));
-	if (ch) {
-		ch->kind = kind;
-		ch->what = describe_change(call);
-		ch->edits = calloc(edits + 1, sizeof(*ch->edits));
-		ch->dry_run = json_is_true(json_object_get(call->params, "dry_run"));
-		ch->save = json_is_true(json_object_get(call->params, "save"));
-		ch->keep_state = json_is_true(json_object_get(call->params, "keep_state"));
-		ch->now = rdt_config_get(call->rpc->target->now);
+	what = describe_change(call);
+	if (what)
+		ch = rdt_change_new(kind, what, edits);
+	if (!ch) {
+		rdt_rpc_no_memory(call);
+		return NULL;
 	}
-	if (ch && ch->what && ch->edits)
-		return ch;
-	rdt_change_free(ch);
-	rdt_rpc_no_memory(call);
-	return NULL;
+	ch->dry_run = json_is_true(json_object_get(call->params, "dry_run"));
+	ch->save = json_is_true(json_object_get(call->params, "save"));
+	ch->keep_state = json_is_true(json_object_get(call->params, "keep_state"));
+	return ch;
 }
 
-/* Starts @ch and takes ownership of it. @matched: for the answer. */
-static void change_start(struct rdt_rpc_call *call, struct rdt_change *ch, unsigned int matched)
+static void change_start(struct rdt_rpc_call *call, struct rdt_change *ch)
 {
-	struct edit_call *e = calloc(1, sizeof(*e));
-
-	if (!e) {
-		rdt_change_free(ch);
-		rdt_rpc_no_memory(call);
-		return;
-	}
-	e->call = call;
-	e->matched = matched;
-	e->waiter.done = edit_done;
-	e->waiter.early = json_is_false(json_object_get(call->params, "wait"));
-	e->waiter.change = ch;
-	call->work = e;
-	call->cancel = edit_cancel;
-	rdt_reloader_start(call->rpc->env->reloader, &e->waiter);
+	rdt_rpc_start_change(call, ch, edit_done);
 }
 
 /* Starts a change with a single edit. Takes ownership of @path and @value. */
@@ -290,7 +252,7 @@ static void edit_one(struct rdt_rpc_call *call, enum rdt_edit_op op, json_t *pat
 	}
 	ch->edits[ch->edits_count++] =
 		(struct rdt_config_edit){.op = op, .path = path, .value = value};
-	change_start(call, ch, 0);
+	change_start(call, ch);
 }
 
 /* A new reference to the parameter @name. */
@@ -414,7 +376,7 @@ static void namespace_resize(struct rdt_rpc_call *call)
 	/* No edit is needed: every reload reads the sizes of files and devices. */
 	ch = change_new(call, RDT_CHANGE_EDIT, 0);
 	if (ch)
-		change_start(call, ch, 0);
+		change_start(call, ch);
 }
 
 static void namespace_set_ana(struct rdt_rpc_call *call)
@@ -475,7 +437,7 @@ static void subsystem_allow_any_host(struct rdt_rpc_call *call)
 		return;
 	edit_subsys_key(ch, call, "hosts", json_null(), false);
 	edit_subsys_key(ch, call, "allow_any_host", json_true(), false);
-	change_start(call, ch, 0);
+	change_start(call, ch);
 }
 
 static void subsystem_set_hosts(struct rdt_rpc_call *call)
@@ -497,7 +459,7 @@ static void subsystem_set_hosts(struct rdt_rpc_call *call)
 		return;
 	edit_subsys_key(ch, call, "hosts", take_param(call, "hosts"), false);
 	edit_subsys_key(ch, call, "allow_any_host", json_false(), false);
-	change_start(call, ch, 0);
+	change_start(call, ch);
 }
 
 static json_t *host_path(const struct rdt_rpc_call *call)
@@ -587,7 +549,7 @@ static void host_allow(struct rdt_rpc_call *call)
 		.op = RDT_EDIT_ADD, .path = host_path(call), .value = take_param(call, "hostnqn")};
 	if (keys)
 		edit_of_host(ch, call, "host_auth", "keys");
-	change_start(call, ch, 0);
+	change_start(call, ch);
 }
 
 /* Its keys go, too: a host with keys that may not connect is a mistake in a configuration. After
@@ -607,7 +569,7 @@ static void host_deny(struct rdt_rpc_call *call)
 		(struct rdt_config_edit){.op = RDT_EDIT_REMOVE, .path = host_path(call)};
 	edit_of_host(ch, call, "host_auth", "");
 	edit_subsys_key(ch, call, "allow_any_host", json_false(), true);
-	change_start(call, ch, 0);
+	change_start(call, ch);
 }
 
 /* See edit_of_host(). */
@@ -621,7 +583,7 @@ static void set_of_host(struct rdt_rpc_call *call, const char *list, const char 
 	if (!ch)
 		return;
 	edit_of_host(ch, call, list, param);
-	change_start(call, ch, 0);
+	change_start(call, ch);
 }
 
 static void host_qos(struct rdt_rpc_call *call)
@@ -723,7 +685,8 @@ static void ana_set(struct rdt_rpc_call *call)
 	TAILQ_FOREACH (l, &t->listeners, link)
 		if (listener_matches(l, address, port))
 			edit_ana(ch, l, group, state);
-	change_start(call, ch, matched);
+	ch->matched = matched;
+	change_start(call, ch);
 }
 
 /* ---- the configuration as a whole ---- */
@@ -738,7 +701,7 @@ static void config_apply(struct rdt_rpc_call *call)
 	ch->document = strdup(text);
 	ch->document_len = strlen(text);
 	if (ch->document) {
-		change_start(call, ch, 0);
+		change_start(call, ch);
 		return;
 	}
 	rdt_change_free(ch);
@@ -750,7 +713,7 @@ static void config_save(struct rdt_rpc_call *call)
 	struct rdt_change *ch = change_new(call, RDT_CHANGE_SAVE, 0);
 
 	if (ch)
-		change_start(call, ch, 0);
+		change_start(call, ch);
 }
 
 #define SAVED_OR_DRY                                                                           \

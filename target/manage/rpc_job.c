@@ -2,24 +2,21 @@
 /* Runs slow work of a call on a thread of its own. */
 #include "rpc_priv.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "target/nvmf/target.h"
-#include "loader.h"
+#include "worker.h"
 
 #define RUNNING_MAX 4u  /* threads */
 #define JOBS_MAX    64u /* with those that wait, also for clients that have disconnected */
 
 struct rdt_rpc_job {
 	TAILQ_ENTRY(rdt_rpc_job) link;
-	struct rd_msg msg;
+	struct rdt_worker worker;
 	struct rdt_rpc *rpc;
 	struct rdt_rpc_call *call; /* NULL: the server was closed */
-	pthread_t thread;
-	bool started; /* @thread runs */
+	bool started;              /* @worker runs */
 	void (*fn)(void *arg);
 	void (*done)(struct rdt_rpc_call *call, void *arg);
 	void *arg;
@@ -36,27 +33,23 @@ static void job_ended(struct rdt_rpc *rpc, struct rdt_rpc_job *job, struct rdt_r
 
 static void start_jobs(struct rdt_rpc *rpc);
 
-static void job_done(struct rd_msg *msg)
+static void job_done(struct rdt_worker *worker)
 {
-	struct rdt_rpc_job *job = rd_container_of(msg, struct rdt_rpc_job, msg);
+	struct rdt_rpc_job *job = rd_container_of(worker, struct rdt_rpc_job, worker);
 	struct rdt_rpc *rpc = job->rpc;
 
-	if (!job->call) /* the call was cancelled, and the thread is joined elsewhere */
+	if (!job->call) /* the server was closed, and has not waited for it */
 		return;
-	pthread_join(job->thread, NULL);
 	rpc->jobs_running--;
 	job_ended(rpc, job, job->call);
 	start_jobs(rpc);
 }
 
-static void *run_job(void *arg)
+static void run_job(struct rdt_worker *worker)
 {
-	struct rdt_rpc_job *job = arg;
+	const struct rdt_rpc_job *job = rd_container_of(worker, struct rdt_rpc_job, worker);
 
-	pthread_setname_np(pthread_self(), "control");
 	job->fn(job->arg);
-	rd_loop_post(job->rpc->loop, &job->msg);
-	return NULL;
 }
 
 /* The server was closed. A thread that runs is joined by rdt_rpc_jobs_end(). */
@@ -77,7 +70,7 @@ bool rdt_rpc_jobs_end(struct rdt_rpc *rpc, uint64_t wait)
 	TAILQ_FOREACH (job, &rpc->jobs, link) {
 		if (!job->started)
 			continue;
-		if (!rdt_thread_join(job->thread, wait))
+		if (!rdt_worker_join(&job->worker, wait))
 			return false;
 		job->started = false;
 		job->done(NULL, job->arg);
@@ -94,10 +87,10 @@ static void start_jobs(struct rdt_rpc *rpc)
 		next = TAILQ_NEXT(job, link);
 		if (job->started)
 			continue;
-		err = pthread_create(&job->thread, NULL, run_job, job);
+		err = rdt_worker_start(&job->worker);
 		if (err) {
 			rdt_rpc_error(job->call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL,
-				      "cannot start a thread: %s", strerror(err));
+				      "cannot start a thread: %s", strerror(-err));
 			job_ended(rpc, job, NULL);
 			continue;
 		}
@@ -126,7 +119,12 @@ void rdt_rpc_job(struct rdt_rpc_call *call, void (*fn)(void *arg),
 		return;
 	}
 	*job = (struct rdt_rpc_job){
-		.msg.fn = job_done, .rpc = rpc, .call = call, .fn = fn, .done = done, .arg = arg};
+		.worker = {.loop = rpc->loop, .name = "control", .work = run_job, .done = job_done},
+		.rpc = rpc,
+		.call = call,
+		.fn = fn,
+		.done = done,
+		.arg = arg};
 	TAILQ_INSERT_TAIL(&rpc->jobs, job, link);
 	rpc->jobs_count++;
 	call->work = job;

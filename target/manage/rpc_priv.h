@@ -18,6 +18,7 @@
 #include "rpc.h"
 #include "rpc_socket.h"
 
+struct rdt_change;
 struct rdt_report;
 struct rdt_rpc_ask;
 struct rdt_rpc_client;
@@ -199,6 +200,10 @@ void rdt_rpc_jobs_free(struct rdt_rpc *rpc); /* call after the main loop has end
 
 /* After a drain the target takes no changes: answers @call with an error and returns true. */
 bool rdt_rpc_refuse_drained(struct rdt_rpc_call *call);
+/* Queue @ch (NULL: read the file), which is taken over unless memory runs out; then the call is
+ * answered. Otherwise @done, whose @arg is the call, answers it. */
+void rdt_rpc_start_change(struct rdt_rpc_call *call, struct rdt_change *ch,
+			  void (*done)(void *arg, const struct rdt_change *change));
 json_t *rdt_rpc_report(const struct rdt_report *report); /* returns a JSON array of its lines */
 
 /* ---- rpc_show.c ---- */

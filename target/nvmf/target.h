@@ -33,6 +33,7 @@
 #include "target/config/tgt_limits.h"
 
 struct rdt_bdev;
+struct rdt_change;
 struct rdt_cmd_tables;
 struct rdt_http;
 struct rdt_identities;
@@ -41,7 +42,6 @@ struct rdt_jobs;
 struct rdt_modules;
 struct rdt_ns;
 struct rdt_reactor;
-struct rdt_reload;
 struct rdt_rpc;
 struct rdt_state;
 struct rdt_state_files;
@@ -78,7 +78,7 @@ struct rdt_target {
 	struct rdt_config *cfg; /* the configuration at the start; a reference */
 	/* the configuration last applied; a reference; main thread only */
 	struct rdt_config *now;
-	LIST_HEAD(, rdt_reload) reloads; /* whose objects have not all settled */
+	LIST_HEAD(, rdt_change) changes; /* whose objects have not all settled */
 	struct rdt_http *http;           /* belongs to main.c; NULL: none was made */
 	struct rdt_rpc *rpc;             /* likewise */
 	const struct rdt_cmd_tables *cmds;

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "target/config/config.h"
+#include "target/manage/change.h"
 #include "target/manage/opening.h"
-#include "target/manage/reload.h"
 #include "target/nvmf/reactor.h"
 #include "resv.h"
 #include "sick.h"
@@ -44,17 +44,17 @@ static unsigned int reactors_with_work(const struct world *w)
 	return set;
 }
 
-static void target_reloaded(void *arg, const struct rdt_reload_result *result)
+static void target_reloaded(struct rdt_change *ch)
 {
-	struct world *w = arg;
-	bool failed = !result->applied || result->problems || result->restarts;
+	struct world *w = ch->arg;
+	bool failed = !ch->applied || ch->problems || ch->restarts;
 
 	w->reloading = false;
 	/* It cannot write its state any more, and ends when no reactor is blocked. */
 	if (failed && w->power_failed)
 		return;
 	if (failed)
-		world_fail(w, "a reload failed: %s", result->summary);
+		world_fail(w, "a reload failed: %s", ch->summary);
 	setup_applied(&w->setup, reactors_with_work(w), rd_sim_now(w->sim));
 	if (w->setup.now.effect[SETUP_REMOVED])
 		marks_go(w->marks, rd_sim_now(w->sim));
@@ -62,19 +62,27 @@ static void target_reloaded(void *arg, const struct rdt_reload_result *result)
 
 void target_reload(struct world *w, const struct setup *setup)
 {
+	struct rdt_change *ch;
+
 	if (w->target_state != TARGET_UP || w->reloading)
 		return;
 	if (target_config(w, setup)) {
 		world_fail(w, "the configuration cannot be read");
 		return;
 	}
-	rdt_report_clear(&w->report);
+	ch = rdt_change_new(RDT_CHANGE_FILE, NULL, 0);
+	if (!ch) {
+		world_fail(w, "out of memory");
+		return;
+	}
 	w->reloading = true;
 	w->reload_begun = rd_sim_now(w->sim);
 	if (setup->effect[SETUP_REMOVED])
 		marks_may_go(w->marks);
-	rdt_reload(w->target, w->cfg, &w->report,
-		   &(struct rdt_reload_how){.looks = true, .done = target_reloaded, .arg = w});
+	ch->next = rdt_config_get(w->cfg);
+	ch->settled = target_reloaded;
+	ch->arg = w;
+	rdt_converge(w->target, ch);
 }
 
 int target_start(struct world *w)
@@ -156,7 +164,7 @@ void target_end(struct world *w)
 		w->actors[ACTOR_REACTOR + i].loop = NULL;
 		rdt_reactor_teardown(&t->reactors[i]);
 	}
-	rdt_reload_fini(t); /* which may run */
+	rdt_converge_fini(t); /* which may run */
 	w->reloading = false;
 	w->actors[ACTOR_STATE].loop = NULL;
 	rdt_target_destroy(&w->target);

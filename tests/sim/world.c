@@ -553,8 +553,6 @@ static int make_world(struct world *w)
 	if (!rc)
 		rc = make_sick(w);
 	if (!rc)
-		rc = rdt_report_init(&w->report, w->log);
-	if (!rc)
 		rc = target_config(w, &(struct setup){0});
 	if (!rc)
 		rc = faults_new(w, &w->faults);
@@ -599,7 +597,6 @@ void world_free(struct world *w)
 		return;
 	faults_free(w->faults);
 	rdt_config_put(&w->cfg);
-	rdt_report_fini(&w->report);
 	rd_loop_destroy(&w->loop);
 	sick_free(w->sick);
 	store_free(w->store);

@@ -18,7 +18,6 @@
 #include "orders.h"
 #include "simfabric/sim.h"
 #include "setup.h"
-#include "target/manage/report.h"
 #include "target/reactor/lifecycle.h"
 
 #define WORLD_REACTORS  SETUP_REACTORS
@@ -122,7 +121,6 @@ struct world {
 	bool reloading;
 	uint64_t reload_begun;
 	uint64_t quiet_until; /* hosts submit nothing, and the observer does not connect */
-	struct rdt_report report;
 	struct rdt_target *target;
 	enum target_state target_state;
 	bool power_failed;

@@ -8,8 +8,8 @@
 
 #include "target/bdev/jobs.h"
 #include "target/config/config.h"
+#include "target/manage/change.h"
 #include "target/manage/opening.h"
-#include "target/manage/reload.h"
 #include "target/nvmf/pool.h"
 #include "target/transport/rdma/rdma_transport.h"
 
@@ -93,22 +93,27 @@ static void load_configs(struct stage *s)
 	}
 }
 
-static void stage_reloaded(void *arg, const struct rdt_reload_result *result)
+static void stage_reloaded(struct rdt_change *ch)
 {
-	struct stage *s = arg;
+	struct stage *s = ch->arg;
 
-	FUZZ_CHECK(result->applied);
+	FUZZ_CHECK(ch->applied);
 	s->reloading = false;
 }
 
 void stage_reload(struct stage *s, unsigned int config)
 {
+	struct rdt_change *ch;
+
 	if (s->reloading)
 		return;
-	rdt_report_clear(&s->report);
 	s->reloading = true;
-	rdt_reload(s->target, s->configs[config], &s->report,
-		   &(struct rdt_reload_how){.looks = true, .done = stage_reloaded, .arg = s});
+	ch = rdt_change_new(RDT_CHANGE_FILE, NULL, 0);
+	FUZZ_CHECK(ch);
+	ch->next = rdt_config_get(s->configs[config]);
+	ch->settled = stage_reloaded;
+	ch->arg = s;
+	rdt_converge(s->target, ch);
 }
 
 static bool no_reload_runs(const struct stage *s)
@@ -230,7 +235,6 @@ void stage_open(struct stage *s, uint64_t seed)
 
 	if (!s->log) {
 		fuzz_create_log(&s->trace, &s->log);
-		FUZZ_CHECK(!rdt_report_init(&s->report, s->log));
 		load_configs(s);
 	}
 	s->reloading = s->drained = false;

@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "simfabric/sim.h"
-#include "target/manage/report.h"
 #include "target/reactor/lifecycle.h"
 
 #define STAGE_REACTORS 2u
@@ -39,7 +38,6 @@ struct stage {
 	bool trace; /* write messages of the network and the log to standard error */
 	struct rd_log *log;
 	struct rdt_config *configs[STAGE_CONFIGS];
-	struct rdt_report report;
 
 	/* for one input */
 	struct rd_sim *sim;

@@ -22,7 +22,7 @@
 #include "target/nvmf/pool.h"
 #include "target/nvmf/qpair.h"
 #include "target/nvmf/reactor.h"
-#include "target/manage/reload.h"
+#include "target/manage/change.h"
 #include "target/nvmf/req_pool.h"
 #include "target/nvmf/request.h"
 #include "target/nvmf/resv.h"

@@ -79,7 +79,7 @@ static void reading_begins(struct rdt_reloader *reloader)
 	rd_container_of(reloader, struct t_rpc, reloader)->reads++;
 }
 
-static void reload_ended(struct rdt_reloader *reloader, const struct rdt_reload_result *result)
+static void reload_ended(struct rdt_reloader *reloader, const struct rdt_change *change)
 {
 	rd_container_of(reloader, struct t_rpc, reloader)->reloads++;
 }
