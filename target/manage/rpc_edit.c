@@ -237,30 +237,6 @@ static void change_start(struct rdt_rpc_call *call, struct rdt_change *ch)
 	rdt_rpc_start_change(call, ch, edit_done);
 }
 
-/* Starts a change with a single edit. Takes ownership of @path and @value. */
-static void edit_one(struct rdt_rpc_call *call, enum rdt_edit_op op, json_t *path, json_t *value)
-{
-	struct rdt_change *ch = path ? change_new(call, RDT_CHANGE_EDIT, 1) : NULL;
-
-	if (!ch) {
-		if (!path)
-			rdt_rpc_error(call, RDT_RPC_INVALID, NULL, NULL, NULL,
-				      "a parameter is not valid text");
-		json_decref(path);
-		json_decref(value);
-		return;
-	}
-	ch->edits[ch->edits_count++] =
-		(struct rdt_config_edit){.op = op, .path = path, .value = value};
-	change_start(call, ch);
-}
-
-/* A new reference to the parameter @name. */
-static json_t *take_param(const struct rdt_rpc_call *call, const char *name)
-{
-	return json_incref(json_object_get(call->params, name));
-}
-
 /* The key that identifies the object in parameter @param. Returns NULL after answering @call
  * with an error. */
 static json_t *needed_key(struct rdt_rpc_call *call, const char *param, const char *key,
@@ -276,40 +252,179 @@ static json_t *needed_key(struct rdt_rpc_call *call, const char *param, const ch
 	return NULL;
 }
 
-/* The path ["subsystems", {"nqn": NQN}, ...] for parameter "nqn". */
-static json_t *subsys_path(const struct rdt_rpc_call *call)
+/* ---- methods that are edits only ---- */
+
+/*
+ * An edit with the parameters of a call. @path: keys, each followed by an element in brackets:
+ * [nsid] is the one whose key "nsid" is the parameter of that name, or the key of the object that
+ * is added; [host=hostnqn] the one whose key "host" is the parameter "hostnqn"; [=hostnqn] a text.
+ * @value: the parameter with the value, or "=true" and the like. Without the parameter, or when it
+ * has no keys, nothing is added, null is set, and an element is removed only if it is given.
+ */
+struct edit_step {
+	enum rdt_edit_op op;
+	const char *path;
+	const char *value;
+	bool if_changed;
+};
+
+#define ADD(path, value)                         \
+	{                                        \
+		RDT_EDIT_ADD, path, value, false \
+	}
+#define REMOVE(path)                               \
+	{                                          \
+		RDT_EDIT_REMOVE, path, NULL, false \
+	}
+#define REMOVE_IF(path, value)                      \
+	{                                           \
+		RDT_EDIT_REMOVE, path, value, false \
+	}
+#define SET(path, value)                         \
+	{                                        \
+		RDT_EDIT_SET, path, value, false \
+	}
+#define STEPS          3u
+#define SUBSYS         "subsystems[nqn]"
+#define NAMESPACE      SUBSYS ".namespaces[nsid]"
+#define KEY_OF_HOST    SUBSYS ".host_auth[host=hostnqn]"
+#define LIMITS_OF_HOST SUBSYS ".host_qos[host=hostnqn]"
+
+static const struct edit_row {
+	const char *method;
+	struct edit_step steps[STEPS];
+} edit_rows[] = {
+	{"namespace.add", {ADD(NAMESPACE, "namespace")}},
+	{"namespace.remove", {REMOVE(NAMESPACE)}},
+	{"namespace.resize", {SET(NAMESPACE ".size", "size")}},
+	{"namespace.set_ana", {SET(NAMESPACE ".ana_group", "group")}},
+	{"namespace.write_protect", {SET(NAMESPACE ".read_only", "on")}},
+	{"namespace.qos", {SET(NAMESPACE ".qos", "limits")}},
+	{"subsystem.add", {ADD(SUBSYS, "subsystem")}},
+	{"subsystem.remove", {REMOVE(SUBSYS)}},
+	{"subsystem.allow_any_host",
+	 {SET(SUBSYS ".hosts", "=null"), SET(SUBSYS ".allow_any_host", "=true")}},
+	{"subsystem.set_hosts",
+	 {SET(SUBSYS ".hosts", "hosts"), SET(SUBSYS ".allow_any_host", "=false")}},
+	/* A host with its keys is one change, because neither is accepted without the other where
+	 * authentication is required. */
+	{"host.allow",
+	 {ADD(SUBSYS ".hosts[=hostnqn]", "hostnqn"), REMOVE_IF(KEY_OF_HOST, "keys"),
+	  ADD(KEY_OF_HOST, "keys")}},
+	/* Its keys go, too: a host with keys that may not connect is a mistake in a configuration.
+	 * After the last host "allow_any_host: false" says that nobody may connect. */
+	{"host.deny",
+	 {REMOVE(SUBSYS ".hosts[=hostnqn]"),
+	  REMOVE(KEY_OF_HOST),
+	  {RDT_EDIT_SET, SUBSYS ".allow_any_host", "=false", true}}},
+	{"host.auth", {REMOVE(KEY_OF_HOST), ADD(KEY_OF_HOST, "keys")}},
+	{"host.qos", {REMOVE(LIMITS_OF_HOST), ADD(LIMITS_OF_HOST, "limits")}},
+};
+
+/* A reference that belongs to @params; NULL: it is not given, or has no keys. */
+static json_t *given_value(const json_t *params, const struct edit_step *step)
 {
-	return json_pack("[s, {s:O}]", "subsystems", "nqn", json_object_get(call->params, "nqn"));
+	json_t *value = step->value ? json_object_get(params, step->value) : NULL;
+
+	if (step->value && step->value[0] == '=') /* these are not counted */
+		return strcmp(step->value, "=true") == 0    ? json_true()
+		       : strcmp(step->value, "=false") == 0 ? json_false()
+							    : json_null();
+	return json_is_object(value) && !json_object_size(value) ? NULL : value;
 }
 
-/* ---- namespaces ---- */
-
-/* The path [..., "namespaces", {"nsid": NSID}] for the parameters; @key: a further step, or NULL.
- */
-static json_t *ns_path(const struct rdt_rpc_call *call, const json_t *nsid, const char *key)
+/* The element in brackets, whose text is @text; @named: becomes what the element is known by, when
+ * the object that is added does not have it. */
+static json_t *path_element(const json_t *params, const struct edit_step *step, const char *text,
+			    json_t **named)
 {
-	json_t *path = subsys_path(call);
+	const char *equals = strchr(text, '=');
+	const char *param = equals ? equals + 1 : text;
+	json_t *value = json_object_get(params, param), *element;
+	char key[32];
 
-	json_array_append_new(path, json_string("namespaces"));
-	json_array_append_new(path, json_pack("{s:O}", "nsid",
-					      nsid ? nsid : json_object_get(call->params, "nsid")));
-	if (key)
-		json_array_append_new(path, json_string(key));
-	return path;
+	if (!value)
+		value = json_object_get(given_value(params, step), param);
+	if (equals == text)
+		return json_incref(value);
+	snprintf(key, sizeof(key), "%.*s", equals ? (int)(equals - text) : 24, text);
+	element = json_object();
+	json_object_set(element, key, value);
+	*named = equals ? element : NULL;
+	return element;
+}
+
+/* Adds the edit of @step to @ch, unless it has nothing to do. */
+static void add_edit(struct rdt_change *ch, const json_t *params, const struct edit_step *step)
+{
+	json_t *value = given_value(params, step), *path, *named = NULL;
+	char part[32];
+	size_t len;
+
+	if (!value && step->value && step->op != RDT_EDIT_SET)
+		return;
+	path = json_array();
+	for (const char *at = step->path; *at; at += len, at += strspn(at, ".[]")) {
+		len = strcspn(at, ".[]");
+		snprintf(part, sizeof(part), "%.*s", (int)len, at);
+		if (at > step->path && at[-1] == '[')
+			json_array_append_new(path, path_element(params, step, part, &named));
+		else
+			json_array_append_new(path, json_string(part));
+	}
+	if (step->op == RDT_EDIT_SET && !value)
+		value = json_null();
+	if (step->op == RDT_EDIT_ADD && named) {
+		named = json_copy(named);
+		json_object_update(named, value);
+		value = named;
+	} else {
+		value = step->op == RDT_EDIT_REMOVE ? NULL : json_incref(value);
+	}
+	ch->edits[ch->edits_count++] = (struct rdt_config_edit){
+		.op = step->op, .path = path, .value = value, .if_changed = step->if_changed};
+}
+
+static void edit_by_row(struct rdt_rpc_call *call)
+{
+	struct rdt_change *ch = change_new(call, RDT_CHANGE_EDIT, STEPS);
+	const struct edit_row *row = edit_rows;
+
+	if (!ch)
+		return;
+	while (strcmp(row->method, call->method->name) != 0)
+		row++;
+	for (unsigned int i = 0; i < STEPS && row->steps[i].path; i++)
+		add_edit(ch, call->params, &row->steps[i]);
+	change_start(call, ch);
 }
 
 static void namespace_add(struct rdt_rpc_call *call)
 {
-	json_t *nsid = needed_key(call, "namespace", "nsid", JSON_INTEGER);
-
-	if (nsid)
-		edit_one(call, RDT_EDIT_ADD, ns_path(call, nsid, NULL),
-			 take_param(call, "namespace"));
+	if (needed_key(call, "namespace", "nsid", JSON_INTEGER))
+		edit_by_row(call);
 }
 
-static void namespace_remove(struct rdt_rpc_call *call)
+static void subsystem_add(struct rdt_rpc_call *call)
 {
-	edit_one(call, RDT_EDIT_REMOVE, ns_path(call, NULL, NULL), NULL);
+	if (needed_key(call, "subsystem", "nqn", JSON_STRING))
+		edit_by_row(call);
+}
+
+static void subsystem_set_hosts(struct rdt_rpc_call *call)
+{
+	json_t *host;
+	size_t i;
+
+	json_array_foreach(json_object_get(call->params, "hosts"), i, host)
+	{
+		if (json_is_string(host))
+			continue;
+		rdt_rpc_error(call, RDT_RPC_INVALID, "hosts", NULL, NULL,
+			      "hosts: expected a list of strings");
+		return;
+	}
+	edit_by_row(call);
 }
 
 /* ---- namespace.reopen: the configuration stays ---- */
@@ -370,7 +485,7 @@ static void namespace_resize(struct rdt_rpc_call *call)
 	struct rdt_change *ch;
 
 	if (json_object_get(call->params, "size")) {
-		edit_one(call, RDT_EDIT_SET, ns_path(call, NULL, "size"), take_param(call, "size"));
+		edit_by_row(call);
 		return;
 	}
 	/* No edit is needed: every reload reads the sizes of files and devices. */
@@ -379,97 +494,7 @@ static void namespace_resize(struct rdt_rpc_call *call)
 		change_start(call, ch);
 }
 
-static void namespace_set_ana(struct rdt_rpc_call *call)
-{
-	edit_one(call, RDT_EDIT_SET, ns_path(call, NULL, "ana_group"), take_param(call, "group"));
-}
-
-static void namespace_write_protect(struct rdt_rpc_call *call)
-{
-	edit_one(call, RDT_EDIT_SET, ns_path(call, NULL, "read_only"), take_param(call, "on"));
-}
-
-/* The parameter "limits"; none given: an empty object. */
-static json_t *limits_param(const struct rdt_rpc_call *call)
-{
-	json_t *limits = json_object_get(call->params, "limits");
-
-	return json_object_size(limits) ? json_copy(limits) : json_null();
-}
-
-static void namespace_qos(struct rdt_rpc_call *call)
-{
-	edit_one(call, RDT_EDIT_SET, ns_path(call, NULL, "qos"), limits_param(call));
-}
-
-/* ---- subsystems and hosts ---- */
-
-static void subsystem_add(struct rdt_rpc_call *call)
-{
-	json_t *nqn = needed_key(call, "subsystem", "nqn", JSON_STRING);
-
-	if (nqn)
-		edit_one(call, RDT_EDIT_ADD, json_pack("[s, {s:O}]", "subsystems", "nqn", nqn),
-			 take_param(call, "subsystem"));
-}
-
-static void subsystem_remove(struct rdt_rpc_call *call)
-{
-	edit_one(call, RDT_EDIT_REMOVE, subsys_path(call), NULL);
-}
-
-/* Adds an edit of a subsystem's key to @ch. Takes ownership of @value. */
-static void edit_subsys_key(struct rdt_change *ch, const struct rdt_rpc_call *call, const char *key,
-			    json_t *value, bool if_changed)
-{
-	json_t *path = subsys_path(call);
-
-	json_array_append_new(path, json_string(key));
-	ch->edits[ch->edits_count++] = (struct rdt_config_edit){
-		.op = RDT_EDIT_SET, .path = path, .value = value, .if_changed = if_changed};
-}
-
-static void subsystem_allow_any_host(struct rdt_rpc_call *call)
-{
-	struct rdt_change *ch = change_new(call, RDT_CHANGE_EDIT, 2);
-
-	if (!ch)
-		return;
-	edit_subsys_key(ch, call, "hosts", json_null(), false);
-	edit_subsys_key(ch, call, "allow_any_host", json_true(), false);
-	change_start(call, ch);
-}
-
-static void subsystem_set_hosts(struct rdt_rpc_call *call)
-{
-	struct rdt_change *ch;
-	json_t *host;
-	size_t i;
-
-	json_array_foreach(json_object_get(call->params, "hosts"), i, host)
-	{
-		if (json_is_string(host))
-			continue;
-		rdt_rpc_error(call, RDT_RPC_INVALID, "hosts", NULL, NULL,
-			      "hosts: expected a list of strings");
-		return;
-	}
-	ch = change_new(call, RDT_CHANGE_EDIT, 2);
-	if (!ch)
-		return;
-	edit_subsys_key(ch, call, "hosts", take_param(call, "hosts"), false);
-	edit_subsys_key(ch, call, "allow_any_host", json_false(), false);
-	change_start(call, ch);
-}
-
-static json_t *host_path(const struct rdt_rpc_call *call)
-{
-	json_t *path = subsys_path(call);
-
-	json_array_append_new(path, json_string("hosts"));
-	json_array_append(path, json_object_get(call->params, "hostnqn"));
-	return path;
-}
+/* ---- hosts ---- */
 
 static bool any_host_may(const struct rdt_rpc_call *call)
 {
@@ -478,27 +503,7 @@ static bool any_host_may(const struct rdt_rpc_call *call)
 	return ss && ss->now->allow_any_host;
 }
 
-/* @list has an element for each host: removes that of parameter "hostnqn", and adds one with the
- * keys of parameter @param, unless it has none. */
-static void edit_of_host(struct rdt_change *ch, const struct rdt_rpc_call *call, const char *list,
-			 const char *param)
-{
-	json_t *host = json_object_get(call->params, "hostnqn"), *path = subsys_path(call);
-	json_t *keys = json_object_get(call->params, param), *value;
-
-	json_array_append_new(path, json_string(list));
-	json_array_append_new(path, json_pack("{s:O}", "host", host));
-	ch->edits[ch->edits_count++] =
-		(struct rdt_config_edit){.op = RDT_EDIT_REMOVE, .path = path};
-	if (!json_object_size(keys))
-		return;
-	value = json_pack("{s:O}", "host", host);
-	json_object_update(value, keys);
-	ch->edits[ch->edits_count++] = (struct rdt_config_edit){
-		.op = RDT_EDIT_ADD, .path = json_incref(path), .value = value};
-}
-
-/* The element of a list that edit_of_host() adds has the host of parameter "hostnqn". Another one
+/* The element of host_auth or host_qos has the host of parameter "hostnqn". Another one
  * among its keys would set what belongs to that other host, and remove what this one has. Answers
  * the call when there is one. */
 static bool refuse_other_host(struct rdt_rpc_call *call, const char *param)
@@ -525,75 +530,37 @@ static void refuse_any_host(struct rdt_rpc_call *call)
 		      "any host may use subsystem \"%s\"", nqn);
 }
 
-/* Adding the first host would exclude all others; subsystem.set_hosts does that explicitly. A host
- * with its keys is one change, because neither is accepted without the other where authentication
- * is required. */
+/* Adding the first host would exclude all others; subsystem.set_hosts does that explicitly. */
 static void host_allow(struct rdt_rpc_call *call)
 {
-	const json_t *keys = json_object_get(call->params, "keys");
-	struct rdt_change *ch;
-
 	if (refuse_other_host(call, "keys"))
 		return;
-	if (any_host_may(call)) {
-		if (json_object_size(keys))
-			refuse_any_host(call);
-		else
-			rdt_rpc_result(call, json_pack("{s:b}", "changed", 0));
-		return;
-	}
-	ch = change_new(call, RDT_CHANGE_EDIT, 3);
-	if (!ch)
-		return;
-	ch->edits[ch->edits_count++] = (struct rdt_config_edit){
-		.op = RDT_EDIT_ADD, .path = host_path(call), .value = take_param(call, "hostnqn")};
-	if (keys)
-		edit_of_host(ch, call, "host_auth", "keys");
-	change_start(call, ch);
+	if (!any_host_may(call))
+		edit_by_row(call);
+	else if (json_object_size(json_object_get(call->params, "keys")))
+		refuse_any_host(call);
+	else
+		rdt_rpc_result(call, json_pack("{s:b}", "changed", 0));
 }
 
-/* Its keys go, too: a host with keys that may not connect is a mistake in a configuration. After
- * the last host "allow_any_host: false" says that nobody may connect. */
 static void host_deny(struct rdt_rpc_call *call)
 {
-	struct rdt_change *ch;
-
-	if (any_host_may(call)) {
+	if (any_host_may(call))
 		refuse_any_host(call);
-		return;
-	}
-	ch = change_new(call, RDT_CHANGE_EDIT, 3);
-	if (!ch)
-		return;
-	ch->edits[ch->edits_count++] =
-		(struct rdt_config_edit){.op = RDT_EDIT_REMOVE, .path = host_path(call)};
-	edit_of_host(ch, call, "host_auth", "");
-	edit_subsys_key(ch, call, "allow_any_host", json_false(), true);
-	change_start(call, ch);
-}
-
-/* See edit_of_host(). */
-static void set_of_host(struct rdt_rpc_call *call, const char *list, const char *param)
-{
-	struct rdt_change *ch;
-
-	if (refuse_other_host(call, param))
-		return;
-	ch = change_new(call, RDT_CHANGE_EDIT, 2);
-	if (!ch)
-		return;
-	edit_of_host(ch, call, list, param);
-	change_start(call, ch);
+	else
+		edit_by_row(call);
 }
 
 static void host_qos(struct rdt_rpc_call *call)
 {
-	set_of_host(call, "host_qos", "limits");
+	if (!refuse_other_host(call, "limits"))
+		edit_by_row(call);
 }
 
 static void host_auth(struct rdt_rpc_call *call)
 {
-	set_of_host(call, "host_auth", "keys");
+	if (!refuse_other_host(call, "keys"))
+		edit_by_row(call);
 }
 
 /* ---- listeners ---- */
@@ -607,6 +574,21 @@ static json_t *listener_path(const json_t *of)
 		port ? json_incref((json_t *)port) : json_integer(rdt_config_default_port()));
 }
 
+/* Takes @value over. */
+static void edit_listener(struct rdt_rpc_call *call, enum rdt_edit_op op, const json_t *of,
+			  json_t *value)
+{
+	struct rdt_change *ch = change_new(call, RDT_CHANGE_EDIT, 1);
+
+	if (!ch) {
+		json_decref(value);
+		return;
+	}
+	ch->edits[ch->edits_count++] =
+		(struct rdt_config_edit){.op = op, .path = listener_path(of), .value = value};
+	change_start(call, ch);
+}
+
 static void listener_add(struct rdt_rpc_call *call)
 {
 	json_t *listener = json_object_get(call->params, "listener");
@@ -615,12 +597,12 @@ static void listener_add(struct rdt_rpc_call *call)
 	if (!needed_key(call, "listener", "address", JSON_STRING) ||
 	    (port && !needed_key(call, "listener", "port", JSON_INTEGER)))
 		return;
-	edit_one(call, RDT_EDIT_ADD, listener_path(listener), json_incref(listener));
+	edit_listener(call, RDT_EDIT_ADD, listener, json_incref(listener));
 }
 
 static void listener_remove(struct rdt_rpc_call *call)
 {
-	edit_one(call, RDT_EDIT_REMOVE, listener_path(call->params), NULL);
+	edit_listener(call, RDT_EDIT_REMOVE, call->params, NULL);
 }
 
 /* ---- ana.set ---- */
@@ -716,105 +698,84 @@ static void config_save(struct rdt_rpc_call *call)
 		change_start(call, ch);
 }
 
-#define SAVED_OR_DRY                                                                           \
-	{"save", JSON_TRUE, false}, {"dry_run", JSON_TRUE, false}, {"wait", JSON_TRUE, false}, \
-	{                                                                                      \
-		NULL, JSON_NULL, false                                                         \
+#define PARAMS(...)                            \
+	(const struct rdt_rpc_param[])         \
+	{                                      \
+		__VA_ARGS__,                   \
+		{                              \
+			NULL, JSON_NULL, false \
+		}                              \
 	}
-
-static const struct rdt_rpc_param ns_add_params[] = {
-	{"nqn", JSON_STRING, true}, {"namespace", JSON_OBJECT, true}, SAVED_OR_DRY};
-static const struct rdt_rpc_param ns_remove_params[] = {{"nqn", JSON_STRING, true},
-							{"nsid", JSON_INTEGER, true},
-							{"keep_state", JSON_TRUE, false},
-							SAVED_OR_DRY};
-static const struct rdt_rpc_param reopen_params[] = {
-	{"nqn", JSON_STRING, true}, {"nsid", JSON_INTEGER, true}, {NULL, JSON_NULL, false}};
-static const struct rdt_rpc_param ns_resize_params[] = {{"nqn", JSON_STRING, true},
-							{"nsid", JSON_INTEGER, true},
-							{"size", JSON_STRING, false},
-							SAVED_OR_DRY};
-static const struct rdt_rpc_param ns_ana_params[] = {{"nqn", JSON_STRING, true},
-						     {"nsid", JSON_INTEGER, true},
-						     {"group", JSON_INTEGER, true},
-						     SAVED_OR_DRY};
-static const struct rdt_rpc_param ns_on_params[] = {{"nqn", JSON_STRING, true},
-						    {"nsid", JSON_INTEGER, true},
-						    {"on", JSON_TRUE, true},
-						    SAVED_OR_DRY};
-static const struct rdt_rpc_param ns_qos_params[] = {{"nqn", JSON_STRING, true},
-						     {"nsid", JSON_INTEGER, true},
-						     {"limits", JSON_OBJECT, true},
-						     SAVED_OR_DRY};
-static const struct rdt_rpc_param subsys_add_params[] = {{"subsystem", JSON_OBJECT, true},
-							 SAVED_OR_DRY};
-static const struct rdt_rpc_param subsys_params[] = {{"nqn", JSON_STRING, true}, SAVED_OR_DRY};
-static const struct rdt_rpc_param subsys_hosts_params[] = {
-	{"nqn", JSON_STRING, true}, {"hosts", JSON_ARRAY, true}, SAVED_OR_DRY};
-static const struct rdt_rpc_param host_params[] = {
-	{"nqn", JSON_STRING, true}, {"hostnqn", JSON_STRING, true}, SAVED_OR_DRY};
-static const struct rdt_rpc_param host_allow_params[] = {{"nqn", JSON_STRING, true},
-							 {"hostnqn", JSON_STRING, true},
-							 {"keys", JSON_OBJECT, false},
-							 SAVED_OR_DRY};
-static const struct rdt_rpc_param host_auth_params[] = {{"nqn", JSON_STRING, true},
-							{"hostnqn", JSON_STRING, true},
-							{"keys", JSON_OBJECT, true},
-							SAVED_OR_DRY};
-static const struct rdt_rpc_param host_qos_params[] = {{"nqn", JSON_STRING, true},
-						       {"hostnqn", JSON_STRING, true},
-						       {"limits", JSON_OBJECT, true},
-						       SAVED_OR_DRY};
-static const struct rdt_rpc_param listener_add_params[] = {{"listener", JSON_OBJECT, true},
-							   SAVED_OR_DRY};
-static const struct rdt_rpc_param listener_params[] = {
-	{"address", JSON_STRING, true}, {"port", JSON_INTEGER, false}, SAVED_OR_DRY};
-static const struct rdt_rpc_param ana_params[] = {{"group", JSON_INTEGER, true},
-						  {"state", JSON_STRING, true},
-						  {"address", JSON_STRING, false},
-						  {"port", JSON_INTEGER, false},
-						  SAVED_OR_DRY};
-static const struct rdt_rpc_param apply_params[] = {{"document", JSON_STRING, true}, SAVED_OR_DRY};
+#define NQN                              \
+	{                                \
+		"nqn", JSON_STRING, true \
+	}
+#define NSID                               \
+	{                                  \
+		"nsid", JSON_INTEGER, true \
+	}
+#define HOSTNQN                              \
+	{                                    \
+		"hostnqn", JSON_STRING, true \
+	}
+#define LIMITS                              \
+	{                                   \
+		"limits", JSON_OBJECT, true \
+	}
+#define GROUP                               \
+	{                                   \
+		"group", JSON_INTEGER, true \
+	}
+#define PORT                                \
+	{                                   \
+		"port", JSON_INTEGER, false \
+	}
+#define CHANGE                                                     \
+	{"save", JSON_TRUE, false}, {"dry_run", JSON_TRUE, false}, \
+	{                                                          \
+		"wait", JSON_TRUE, false                           \
+	}
 
 const struct rdt_rpc_method rdt_rpc_edit_methods[] = {
 	{"namespace.add", "add a namespace, with the keys of the configuration", true,
-	 ns_add_params, namespace_add},
+	 PARAMS(NQN, {"namespace", JSON_OBJECT, true}, CHANGE), namespace_add},
 	{"namespace.remove", "remove a namespace, with its reservations unless keep_state", true,
-	 ns_remove_params, namespace_remove},
-	{"namespace.reopen", "open what the path of a namespace names now", true, reopen_params,
+	 PARAMS(NQN, NSID, {"keep_state", JSON_TRUE, false}, CHANGE), edit_by_row},
+	{"namespace.reopen", "open what the path of a namespace names now", true, PARAMS(NQN, NSID),
 	 namespace_reopen},
 	{"namespace.resize", "set the size; without one, look at the file or device again", true,
-	 ns_resize_params, namespace_resize},
-	{"namespace.set_ana", "put a namespace into another ANA group", true, ns_ana_params,
-	 namespace_set_ana},
-	{"namespace.write_protect", "make a namespace read-only, or not", true, ns_on_params,
-	 namespace_write_protect},
-	{"namespace.qos", "set the limits of a namespace; none: remove them", true, ns_qos_params,
-	 namespace_qos},
+	 PARAMS(NQN, NSID, {"size", JSON_STRING, false}, CHANGE), namespace_resize},
+	{"namespace.set_ana", "put a namespace into another ANA group", true,
+	 PARAMS(NQN, NSID, GROUP, CHANGE), edit_by_row},
+	{"namespace.write_protect", "make a namespace read-only, or not", true,
+	 PARAMS(NQN, NSID, {"on", JSON_TRUE, true}, CHANGE), edit_by_row},
+	{"namespace.qos", "set the limits of a namespace; none: remove them", true,
+	 PARAMS(NQN, NSID, LIMITS, CHANGE), edit_by_row},
 	{"subsystem.add", "add a subsystem, with the keys of the configuration", true,
-	 subsys_add_params, subsystem_add},
-	{"subsystem.remove", "remove a subsystem with its namespaces", true, subsys_params,
-	 subsystem_remove},
-	{"subsystem.allow_any_host", "let any host use a subsystem", true, subsys_params,
-	 subsystem_allow_any_host},
-	{"subsystem.set_hosts", "let only these hosts use a subsystem", true, subsys_hosts_params,
-	 subsystem_set_hosts},
+	 PARAMS({"subsystem", JSON_OBJECT, true}, CHANGE), subsystem_add},
+	{"subsystem.remove", "remove a subsystem with its namespaces", true, PARAMS(NQN, CHANGE),
+	 edit_by_row},
+	{"subsystem.allow_any_host", "let any host use a subsystem", true, PARAMS(NQN, CHANGE),
+	 edit_by_row},
+	{"subsystem.set_hosts", "let only these hosts use a subsystem", true,
+	 PARAMS(NQN, {"hosts", JSON_ARRAY, true}, CHANGE), subsystem_set_hosts},
 	{"host.allow", "allow a host to use a subsystem, with the files of its keys", true,
-	 host_allow_params, host_allow},
+	 PARAMS(NQN, HOSTNQN, {"keys", JSON_OBJECT, false}, CHANGE), host_allow},
 	{"host.deny", "remove a host from them, with its keys, and end its controllers", true,
-	 host_params, host_deny},
+	 PARAMS(NQN, HOSTNQN, CHANGE), host_deny},
 	{"host.auth", "set the files of the keys of a host; none: remove them", true,
-	 host_auth_params, host_auth},
-	{"host.qos", "set the limits of a host; none: remove them", true, host_qos_params,
-	 host_qos},
+	 PARAMS(NQN, HOSTNQN, {"keys", JSON_OBJECT, true}, CHANGE), host_auth},
+	{"host.qos", "set the limits of a host; none: remove them", true,
+	 PARAMS(NQN, HOSTNQN, LIMITS, CHANGE), host_qos},
 	{"listener.add", "listen on an address, with the keys of the configuration", true,
-	 listener_add_params, listener_add},
+	 PARAMS({"listener", JSON_OBJECT, true}, CHANGE), listener_add},
 	{"listener.remove", "stop listening on an address, and end its connections", true,
-	 listener_params, listener_remove},
+	 PARAMS({"address", JSON_STRING, true}, PORT, CHANGE), listener_remove},
 	{"ana.set", "set the ANA state of a group, on all listeners or those that match", true,
-	 ana_params, ana_set},
+	 PARAMS(GROUP, {"state", JSON_STRING, true}, {"address", JSON_STRING, false}, PORT, CHANGE),
+	 ana_set},
 	{"config.apply", "apply a document in the place of the configuration file", true,
-	 apply_params, config_apply},
+	 PARAMS({"document", JSON_STRING, true}, CHANGE), config_apply},
 	{"config.save", "write changes to the configuration files", true, NULL, config_save},
 	{NULL, NULL, false, NULL, NULL},
 };
