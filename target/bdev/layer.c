@@ -100,22 +100,3 @@ int rdt_layers_open(const struct rdt_ns_config *cfg, struct rdt_bdev **bdev)
 	*bdev = top; /* on failure, closing the top closes everything below */
 	return rc;
 }
-
-static bool same_layer(const struct rdt_layer_config *a, const struct rdt_layer_config *b)
-{
-	return a->type == b->type && memcmp(a->delay_ns, b->delay_ns, sizeof(a->delay_ns)) == 0 &&
-	       a->ops_mask == b->ops_mask && a->rate_of_2_32 == b->rate_of_2_32 &&
-	       a->skip == b->skip && a->count == b->count && a->errno_value == b->errno_value &&
-	       a->status == b->status && a->first_block == b->first_block &&
-	       a->blocks == b->blocks && rdt_config_same_text(a->trigger, b->trigger);
-}
-
-bool rdt_layers_same(const struct rdt_ns_config *a, const struct rdt_ns_config *b)
-{
-	if (a->layers_count != b->layers_count)
-		return false;
-	for (uint32_t i = 0; i < a->layers_count; i++)
-		if (!same_layer(&a->layers[i], &b->layers[i]))
-			return false;
-	return true;
-}

@@ -40,8 +40,6 @@ void rdt_layer_cancel(struct rdt_chan *chan, struct rdt_bio *bio);
  * or -ENOMEM. */
 int rdt_layers_open(const struct rdt_ns_config *cfg, struct rdt_bdev **bdev);
 
-bool rdt_layers_same(const struct rdt_ns_config *a, const struct rdt_ns_config *b);
-
 /* backend_delay.c, backend_error.c: own @lower once they succeed */
 int rdt_delay_open(const struct rdt_layer_config *cfg, struct rdt_bdev *lower,
 		   struct rdt_bdev **out);

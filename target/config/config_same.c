@@ -63,16 +63,3 @@ bool rdt_config_same_ceph(const struct rdt_ceph_config *a, const struct rdt_ceph
 	       rdt_config_same_text(a->keyring, b->keyring) && a->takeover == b->takeover &&
 	       rdt_config_same_list(a->options, a->options_count, b->options, b->options_count);
 }
-
-bool rdt_config_same_rbd(const struct rdt_rbd_config *a, const struct rdt_rbd_config *b)
-{
-	if (!a || !b)
-		return a == b;
-	return rdt_config_same_text(a->pool, b->pool) &&
-	       rdt_config_same_text(a->rados_namespace, b->rados_namespace) &&
-	       rdt_config_same_text(a->image, b->image) &&
-	       rdt_config_same_text(a->snapshot, b->snapshot) && a->lock == b->lock &&
-	       a->encryption == b->encryption &&
-	       rdt_config_same_text(a->encryption_key_file, b->encryption_key_file) &&
-	       rdt_config_same_ceph(a->of, b->of);
-}

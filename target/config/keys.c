@@ -151,6 +151,18 @@ void rdt_config_subsys_restarts(const struct rdt_subsys_config *now,
 	section_restarts(&rdt_subsys_section, now, next, next->nqn, fn, arg);
 }
 
+bool rdt_config_same_ns(const struct rdt_ns_config *a, const struct rdt_ns_config *b, bool served)
+{
+	for (RDT_EACH_ROW(row, &rdt_ns_section))
+		if ((!served || row->when == RDT_WHEN_ANEW) && strcmp(row->name, "uuid") != 0 &&
+		    !row_same(row, a, b))
+			return false;
+	/* Which one it has, also when the key is not given; and keys of a cluster. */
+	return memcmp(a->uuid_bytes, b->uuid_bytes, sizeof(a->uuid_bytes)) == 0 &&
+	       (served || a->no_hosts == b->no_hosts) &&
+	       rdt_config_same_ceph(a->rbd ? a->rbd->of : NULL, b->rbd ? b->rbd->of : NULL);
+}
+
 /* ---- values in files ---- */
 
 static int parse_choice(const struct rdt_row *row, const char *text, uint64_t *value)

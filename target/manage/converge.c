@@ -18,7 +18,6 @@
 
 #include "util/log.h"
 #include "target/bdev/backend.h"
-#include "target/bdev/layer.h"
 #include "target/cmd/admin.h"
 #include "target/config/backends.h"
 #include "target/config/config.h"
@@ -167,24 +166,12 @@ static __attribute__((format(printf, 3, 4))) bool followed(struct rdt_change *ch
 	return false;
 }
 
-/* Without these, it is another namespace for hosts, or the backend must be reopened. */
-static bool same_config(const struct rdt_ns_config *a, const struct rdt_ns_config *b)
-{
-	return a->backend == b->backend && a->block_size == b->block_size &&
-	       a->engine == b->engine && a->direct == b->direct && a->deallocate == b->deallocate &&
-	       a->iopoll == b->iopoll && rdt_layers_same(a, b) &&
-	       rdt_config_same_text(a->path, b->path) && rdt_config_same_rbd(a->rbd, b->rbd) &&
-	       rdt_config_same_text(a->uri, b->uri) && rdt_config_same_text(a->nguid, b->nguid) &&
-	       rdt_config_same_text(a->eui64, b->eui64) &&
-	       memcmp(a->uuid_bytes, b->uuid_bytes, sizeof(a->uuid_bytes)) == 0;
-}
-
 /* Can @ns become what @next says while hosts use it? */
 static bool same_namespace(const struct rdt_ns *ns, const struct rdt_ns_config *next)
 {
 	/* What was opened for writing can be protected, and unprotected again. Gateways
 	 * have a lock that depends on it. */
-	return same_config(ns->now, next) &&
+	return rdt_config_same_ns(ns->now, next, true) &&
 	       (next->read_only == ns->now->read_only ||
 		(!ns->bdev->read_only && !rdt_backend_kind(next)->gateways));
 }
@@ -314,15 +301,6 @@ static void start_part(struct rdt_change *ch, struct rdt_subsys *ss, struct rdt_
 	}
 }
 
-/* What a namespace that is not LIVE will become. */
-static bool same_when_opened(const struct rdt_ns *ns, const struct rdt_ns_config *next)
-{
-	return same_config(ns->now, next) && ns->now->read_only == next->read_only &&
-	       ns->now->ana_group == next->ana_group && rdt_config_same_ns_hosts(ns->now, next) &&
-	       rdt_config_same_limits(ns->now->qos, next->qos) &&
-	       ns->now->size_bytes == next->size_bytes;
-}
-
 static const struct rdt_ns_config *ns_config(const struct rdt_subsys_config *ss, uint32_t nsid)
 {
 	uint32_t lo = 0, hi = ss ? ss->namespaces_count : 0;
@@ -357,7 +335,7 @@ static bool converge_next(struct rdt_change *ch)
 	if (!cfg) {
 		start_part(ch, ss, ns, NULL, RDT_PART_REMOVE);
 	} else if (ns->state == RDT_NS_LIVE ? !same_namespace(ns, cfg)
-					    : !same_when_opened(ns, cfg)) {
+					    : !rdt_config_same_ns(ns->now, cfg, false)) {
 		start_part(ch, ss, ns, NULL, RDT_PART_CLEAR);
 		start_part(ch, ss, NULL, cfg, RDT_PART_REPLACE);
 	} else if (ns->state == RDT_NS_FAILED && change_looks(ch)) {

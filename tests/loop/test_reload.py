@@ -214,6 +214,18 @@ def a_file_that_is_missing_delays_nothing_else(t):
     t.eq(active(t, target), [1, 3, 4], 'namespaces')
 
 
+@test
+def a_missing_file_may_be_created_later(t):
+    """What is tried again is what the configuration says by then."""
+    target = t.target([memory(t, 1)])
+    t.config([memory(t, 1), t.namespace(2, create=False)])
+    target.reload('reloaded in part: 1 problem')
+    t.eq(active(t, target), [1], 'namespaces')
+    t.config([memory(t, 1), t.namespace(2)])
+    target.reload('reloaded: 1 replaced$')
+    t.eq(active(t, target), [1, 2], 'namespaces')
+
+
 def may_connect(target, hostnqn):
     with host(target, hostnqn=hostnqn) as h:
         return h.admin.fabrics_connect(h.data()).status
