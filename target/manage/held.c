@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "held.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <netinet/in.h>
@@ -14,6 +13,7 @@
 
 #include "util/sockaddr.h"
 
+#define ROW_TEXT         40 /* an IPv6 address, the port and a NUL */
 #define SOCKETS_MAX      64u
 #define TCP_LISTEN_STATE 0x0a /* in /proc/net/tcp */
 
@@ -23,62 +23,43 @@ struct listening { /* the sockets on an address */
 	unsigned int uids[SOCKETS_MAX];
 };
 
-/* The local address of a row of /proc/net/tcp or tcp6: words in hexadecimal digits, each as it is
- * in memory, and the port. */
-static bool parse_row_address(const char *text, struct sockaddr_storage *ss)
+/* An address and the port, as in a row of /proc/net/tcp or tcp6: words in hexadecimal digits, each
+ * as it is in memory. NULL: the wildcard. */
+static void row_address(int family, const void *address, uint16_t port, char text[ROW_TEXT])
 {
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ss;
-	struct sockaddr_in *in = (struct sockaddr_in *)ss;
-	const char *colon = strchr(text, ':');
 	uint32_t words[4] = {0};
-	unsigned int port, count;
 
-	memset(ss, 0, sizeof(*ss));
-	if (!colon || (colon - text != 8 && colon - text != 32) ||
-	    sscanf(colon + 1, "%x", &port) != 1)
-		return false;
-	count = (unsigned int)(colon - text) / 8;
-	for (unsigned int i = 0; i < count; i++)
-		if (sscanf(text + 8 * i, "%8x", &words[i]) != 1)
-			return false;
-	if (count == 1) {
-		in->sin_family = AF_INET;
-		in->sin_port = htons((uint16_t)port);
-		memcpy(&in->sin_addr, words, 4);
-	} else {
-		in6->sin6_family = AF_INET6;
-		in6->sin6_port = htons((uint16_t)port);
-		memcpy(&in6->sin6_addr, words, 16);
-	}
-	return true;
+	if (address)
+		memcpy(words, address, family == AF_INET ? 4 : 16);
+	if (family == AF_INET)
+		snprintf(text, ROW_TEXT, "%08X:%04X", words[0], port);
+	else
+		snprintf(text, ROW_TEXT, "%08X%08X%08X%08X:%04X", words[0], words[1], words[2],
+			 words[3], port);
 }
 
-/* Would binding @addr conflict with a socket that listens on @other? */
-static bool conflicts(const struct sockaddr *addr, struct sockaddr_storage *other)
-{
-	struct sockaddr *sa = (struct sockaddr *)other;
-
-	if (sa->sa_family == AF_INET6 && addr->sa_family == AF_INET6) /* the table has no scope */
-		((struct sockaddr_in6 *)other)->sin6_scope_id =
-			((const struct sockaddr_in6 *)(const void *)addr)->sin6_scope_id;
-	return rd_addr_equal(addr, sa) ||
-	       (addr->sa_family == sa->sa_family && rd_addr_port(addr) == rd_addr_port(sa) &&
-		(rd_addr_is_any(addr) || rd_addr_is_any(sa)));
-}
-
+/* The sockets with which binding @addr would conflict. */
 static void find_listening(const char *table, const struct sockaddr *addr, struct listening *found)
 {
+	const void *bytes =
+		addr->sa_family == AF_INET
+			? (const void *)&((const struct sockaddr_in *)(const void *)addr)->sin_addr
+			: &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr;
+	char own[ROW_TEXT], any[ROW_TEXT], line[512], text[64];
+	uint16_t port = rd_addr_port(addr);
 	FILE *f = fopen(table, "re");
-	struct sockaddr_storage local;
-	char line[512], text[64];
 	unsigned int state, uid;
 	unsigned long inode;
 
+	row_address(addr->sa_family, bytes, port, own);
+	row_address(addr->sa_family, NULL, port, any);
 	while (f && found->count < SOCKETS_MAX && fgets(line, sizeof(line), f)) {
 		if (sscanf(line, " %*u: %63s %*s %x %*s %*s %*s %u %*u %lu", text, &state, &uid,
 			   &inode) != 4 ||
-		    state != TCP_LISTEN_STATE || !parse_row_address(text, &local) ||
-		    !conflicts(addr, &local))
+		    state != TCP_LISTEN_STATE ||
+		    (strcmp(text, own) != 0 && strcmp(text, any) != 0 &&
+		     !(strcmp(own, any) == 0 && strchr(text, ':') &&
+		       strcmp(strchr(text, ':'), strchr(any, ':')) == 0)))
 			continue;
 		found->uids[found->count] = uid;
 		found->inodes[found->count++] = inode;
