@@ -84,8 +84,7 @@ static void control_finished(struct rdt_ns *ns, int err, const char *text)
 	tell_waiters(&waiters, err, text);
 }
 
-/* @done is told the end of the change that is in progress. */
-static void control_wait(struct rdt_ns *ns, rdt_control_done done, void *arg)
+void rdt_control_ns_wait(struct rdt_ns *ns, rdt_control_done done, void *arg)
 {
 	struct rdt_ns_waiter *w = done ? malloc(sizeof(*w)) : NULL;
 
@@ -103,7 +102,7 @@ static void control_wait(struct rdt_ns *ns, rdt_control_done done, void *arg)
 static void control_begins(struct rdt_ns *ns, rdt_control_done done, void *arg)
 {
 	control_finished(ns, -ECANCELED, "a later change has taken its place");
-	control_wait(ns, done, arg);
+	rdt_control_ns_wait(ns, done, arg);
 }
 
 static void announce_ns(const struct rdt_ns *ns, const char *name)
@@ -562,7 +561,7 @@ void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 	int err = rdt_ns_with(ss, cfg->nsid) ? -EEXIST : rdt_ns_create(ss, cfg, cfg_of, &ns);
 
 	if (!err) {
-		control_wait(ns, done, arg);
+		rdt_control_ns_wait(ns, done, arg);
 		ns->give_up_at = rd_loop_now(ss->target->loop) + RELEASE_MAX;
 		start_opening(ns);
 		return;
@@ -609,11 +608,6 @@ void rdt_control_ns_retry(struct rdt_ns *ns, rdt_control_done done, void *arg)
 bool rdt_control_ns_settling(const struct rdt_ns *ns)
 {
 	return ns->state != RDT_NS_LIVE && ns->state != RDT_NS_FAILED;
-}
-
-void rdt_control_ns_wait(struct rdt_ns *ns, rdt_control_done done, void *arg)
-{
-	control_wait(ns, done, arg);
 }
 
 /* ---- remove ---- */
