@@ -366,7 +366,8 @@ static void add_edit(struct rdt_change *ch, const json_t *params, const struct e
 	path = json_array();
 	for (const char *at = step->path; *at; at += len, at += strspn(at, ".[]")) {
 		len = strcspn(at, ".[]");
-		snprintf(part, sizeof(part), "%.*s", (int)len, at);
+		memcpy(part, at, len); /* these are short constants */
+		part[len] = '\0';
 		if (at > step->path && at[-1] == '[')
 			json_array_append_new(path, path_element(params, step, part, &named));
 		else
