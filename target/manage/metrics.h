@@ -25,7 +25,7 @@ const char *rdt_metrics_type(enum rdt_metrics_format format);
 
 /* Writes all metrics of @stats into *@text, which the caller frees with free(3); it is also
  * terminated. Returns 0 or -ENOMEM. Any thread. */
-int rdt_metrics_render(const struct rdt_stats *stats, enum rdt_metrics_format format, char **text,
+int rdt_metrics_render(struct rdt_stats *stats, enum rdt_metrics_format format, char **text,
 		       size_t *len);
 
 /* Belongs to the caller until @done is called, as struct rdt_stats_ask. */

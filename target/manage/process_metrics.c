@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -16,17 +17,6 @@
 #define STAT_VSIZE   20
 #define STAT_RSS     21
 #define STAT_FIELDS  22
-
-static void write_process(FILE *f, enum rdt_metrics_format format, const char *name, bool counter,
-			  const char *help, double value)
-{
-	/* OpenMetrics names the family of a counter without the suffix of its sample. */
-	const char *total = counter ? "_total" : "";
-	const char *family = format == RDT_METRICS_PROMETHEUS ? total : "";
-
-	fprintf(f, "# HELP process_%s%s %s\n# TYPE process_%s%s %s\nprocess_%s%s %.15g\n", name,
-		family, help, name, family, counter ? "counter" : "gauge", name, total, value);
-}
 
 /* Returns whether all were there. The name of the program may contain spaces and brackets. */
 static bool read_stat(double fields[STAT_FIELDS])
@@ -77,39 +67,30 @@ static int open_files(void)
 	return n;
 }
 
-static void write_stat(FILE *f, enum rdt_metrics_format format)
+static void read_fields(struct rdt_stats_process *process)
 {
-	double hz = (double)sysconf(_SC_CLK_TCK), page = (double)sysconf(_SC_PAGESIZE);
-	double fields[STAT_FIELDS], boot = booted_at();
+	double hz = (double)sysconf(_SC_CLK_TCK), boot = booted_at();
+	double fields[STAT_FIELDS];
 
 	if (!read_stat(fields))
 		return;
-	write_process(f, format, "cpu_seconds", true,
-		      "Total user and system CPU time spent in seconds.",
-		      (fields[STAT_UTIME] + fields[STAT_STIME]) / hz);
-	write_process(f, format, "virtual_memory_bytes", false, "Virtual memory size in bytes.",
-		      fields[STAT_VSIZE]);
-	write_process(f, format, "resident_memory_bytes", false, "Resident memory size in bytes.",
-		      fields[STAT_RSS] * page);
-	write_process(f, format, "threads", false, "Number of OS threads in the process.",
-		      fields[STAT_THREADS]);
+	process->cpu_ns = (uint64_t)((fields[STAT_UTIME] + fields[STAT_STIME]) / hz * 1e9);
+	process->virtual_bytes = (uint64_t)fields[STAT_VSIZE];
+	process->resident_bytes = (uint64_t)fields[STAT_RSS] * (uint64_t)sysconf(_SC_PAGESIZE);
+	process->threads = (uint64_t)fields[STAT_THREADS];
 	if (boot > 0)
-		write_process(f, format, "start_time_seconds", false,
-			      "Start time of the process since unix epoch in seconds.",
-			      boot + fields[STAT_START] / hz);
+		process->started_ns = (uint64_t)((boot + fields[STAT_START] / hz) * 1e9);
 }
 
-void rdt_process_metrics_write(FILE *f, enum rdt_metrics_format format)
+void rdt_process_read(struct rdt_stats_process *process)
 {
 	int files = open_files();
 	struct rlimit limit;
 
-	write_stat(f, format);
+	memset(process, 0xff, sizeof(*process)); /* RDT_FIGURE_NONE */
+	read_fields(process);
 	if (files >= 0)
-		write_process(f, format, "open_fds", false, "Number of open file descriptors.",
-			      files);
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-		write_process(f, format, "max_fds", false,
-			      "Maximum number of open file descriptors.",
-			      limit.rlim_cur == RLIM_INFINITY ? -1 : (double)limit.rlim_cur);
+		process->open_fds = (uint64_t)files;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+		process->max_fds = limit.rlim_cur;
 }

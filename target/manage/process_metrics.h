@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Metrics of the process, by the names that clients of Prometheus use in all languages: dashboards
- * and alerts for processes work for rdtarget as well. */
 #ifndef RDT_PROCESS_METRICS_H
 #define RDT_PROCESS_METRICS_H
 
-#include <stdio.h>
+#include "stats.h"
 
-#include "metrics.h"
-
-/* Reads /proc; what it does not tell is left out. Any thread. */
-void rdt_process_metrics_write(FILE *f, enum rdt_metrics_format format);
+/* Reads /proc; what it does not tell is RDT_FIGURE_NONE. Any thread. */
+void rdt_process_read(struct rdt_stats_process *process);
 
 #endif /* RDT_PROCESS_METRICS_H */

@@ -27,7 +27,7 @@ static void stats_call_free(struct stats_call *sc)
 	free(sc);
 }
 
-static void stats_work(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
+static void stats_work(struct rdt_stats_ask *ask, struct rdt_stats *stats)
 {
 	struct stats_call *sc = rd_container_of(ask, struct stats_call, ask);
 	json_t *json = rdt_stats_json(stats, &sc->filter);
@@ -110,7 +110,7 @@ struct metrics_call {
 };
 
 /* Encoded on the thread as well: with many namespaces the text has megabytes. */
-static void metrics_call_work(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
+static void metrics_call_work(struct rdt_stats_ask *ask, struct rdt_stats *stats)
 {
 	struct metrics_call *mc = rd_container_of(ask, struct metrics_call, ask);
 	json_t *result;

@@ -47,7 +47,7 @@ struct rdt_sampler {
 	unsigned int cells_room;
 	bool *out; /* [reactors]: a walk is on its way */
 	const struct rdt_reloader *reloader;
-	int64_t started; /* Unix time */
+	uint64_t started; /* Unix time */
 };
 
 static void sampler_next(struct rdt_sampler *s);
@@ -79,6 +79,7 @@ void rdt_stats_add(struct rdt_stats_io *sum, const struct rdt_stats_io *io)
 		}
 	}
 	sum->in_flight += io->in_flight;
+	sum->qpairs += io->qpairs;
 	if (io->oldest_ns > sum->oldest_ns)
 		sum->oldest_ns = io->oldest_ns;
 }
@@ -121,6 +122,9 @@ const char *rdt_stats_end_name(unsigned int end)
 	return end < RDT_ENDS ? names[end] : "?";
 }
 
+const struct rdt_percentile rdt_percentiles[RDT_PERCENTILES] = {
+	{"p50", 50}, {"p99", 99}, {"p999", 99.9}};
+
 uint64_t rdt_stats_percentile(const struct rdt_stats_op *op, double percent)
 {
 	double want = (double)op->count * percent / 100;
@@ -152,6 +156,7 @@ static void stats_free(struct rdt_stats *stats)
 		free(stats->listeners[i].address);
 	for (unsigned int i = 0; i < stats->subsystems; i++)
 		free(stats->subsys[i].nqn);
+	free(stats->by_host);
 	free(stats->subsys);
 	free(stats->reactors);
 	free(stats->ns);
@@ -223,6 +228,15 @@ static void copy_ns(struct rdt_sampler *s, struct rdt_ns *ns, uint64_t now)
 	copy->shown = rdt_ns_shown(ns);
 	copy->nqn = rdt_nqn_get(ns->subsys->name);
 	rdt_config_get(copy->shown.cfg_of);
+	copy->size = copy->shown.blocks << copy->shown.lbads;
+	copy->live = copy->shown.state == RDT_NS_LIVE;
+	copy->storage_failed = copy->shown.state == RDT_NS_FAILED;
+	copy->ana_group = copy->shown.ana_group;
+	if (copy->shown.stalled_seconds > 0)
+		copy->stalled_ns = (uint64_t)(copy->shown.stalled_seconds * RD_NSEC_PER_SEC);
+	stats->ns_states[copy->shown.state]++;
+	if (copy->shown.listed)
+		stats->ana_used[copy->shown.ana_group] = true;
 	if (copy->shown.why)
 		copy->shown.why = copy->why = copy_text(stats, copy->shown.why);
 	for (unsigned int i = 0; i < s->target->reactors_count; i++) {
@@ -296,7 +310,7 @@ static void copy_cell(struct rdt_sampler *s, const struct rdt_cell *from, unsign
 	cell->hostnqn = from->hostnqn && qpairs ? copy_text(stats, from->hostnqn) : NULL;
 	cell->listener = listener_index(s->target, from->listener);
 	cell->reactor = reactor;
-	cell->qpairs = qpairs;
+	cell->io.qpairs = qpairs;
 	add_ops(&cell->io, from->op);
 	add_errors(&cell->io, &from->errors);
 	for (unsigned int j = 0; j < RDT_COUNTS; j++)
@@ -346,16 +360,10 @@ static void copy_reactor(struct rdt_sampler *s, struct rdt_reactor *r)
 	copy->busy_ns = rd_loop_busy(r->loop);
 	copy->spun_ns = rd_loop_spun(r->loop);
 	copy->longest_ns = rd_loop_longest(r->loop, now);
-	if (copy->answered) {
-		copy->admin_queues = r->walk.admin_queues;
-		copy->io_queues = r->walk.io_queues;
-		copy->in_flight = r->walk.in_flight;
-		copy->waiting = r->walk.waiting;
-		copy->limited = r->walk.limited;
-		copy->buffer_bytes = r->walk.buffer_bytes;
-		copy->reserve_bytes = r->walk.reserve_bytes;
-		copy->scratch_bytes = r->walk.scratch_bytes;
-	}
+	if (copy->answered)
+		copy->found = r->walk.found;
+	else
+		memset(&copy->found, 0xff, sizeof(copy->found)); /* RDT_FIGURE_NONE */
 }
 
 static void copy_some_of_reactor(struct rdt_sampler *s, struct rdt_reactor *r)
@@ -392,6 +400,7 @@ static void copy_listeners(struct rdt_stats *stats, const struct rdt_target *t)
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		struct rdt_stats_listener *copy = &stats->listeners[stats->listeners_count++];
 
+		copy->portid = l->portid;
 		copy->listening = l->phase == RDT_LISTENER_LISTENING;
 		for (unsigned int g = 1; g <= RDT_ANA_GROUPS; g++)
 			copy->ana[g] = (uint8_t)rdt_ana_told_by(t, l, g);
@@ -404,8 +413,10 @@ static void copy_subsys(struct rdt_stats *stats, const struct rdt_subsys *ss)
 	struct rdt_stats_subsys *copy = &stats->subsys[stats->subsystems++];
 
 	copy->nqn = copy_text(stats, ss->nqn);
-	copy->auth_successes = atomic_load(&ss->auth_successes);
-	copy->auth_failures = atomic_load(&ss->auth_failures);
+	copy->auth.successes = atomic_load(&ss->auth_successes);
+	copy->auth.failures = atomic_load(&ss->auth_failures);
+	stats->auth.successes += copy->auth.successes;
+	stats->auth.failures += copy->auth.failures;
 	for (unsigned int i = 0; i < stats->reactors_count; i++) {
 		const struct rdt_counters *c = &ss->counters[i];
 
@@ -423,8 +434,9 @@ static void copy_target(struct rdt_stats *stats, struct rdt_target *t)
 	unsigned int at = 0;
 
 	stats->uptime_ns = rd_loop_now_raw(t->loop) - t->started_ns;
-	stats->disc_auth_successes = atomic_load(&t->disc.auth_successes);
-	stats->disc_auth_failures = atomic_load(&t->disc.auth_failures);
+	stats->disc_auth.successes = atomic_load(&t->disc.auth_successes);
+	stats->disc_auth.failures = atomic_load(&t->disc.auth_failures);
+	stats->auth = stats->disc_auth;
 	stats->subsys = calloc(t->subsys_count + 1u, sizeof(*stats->subsys));
 	stats->no_memory |= !stats->subsys;
 	for (unsigned int i = 0; i < stats->reactors_count; i++)
@@ -472,14 +484,16 @@ static void *run_work(void *arg)
 	struct rdt_sampler *s = arg;
 
 	pthread_setname_np(pthread_self(), "stats");
-	s->ask->work(s->ask, s->stats);
+	s->stats->no_memory = rdt_stats_sum(s->stats);
+	if (!s->stats->no_memory)
+		s->ask->work(s->ask, s->stats);
 	rd_loop_post(s->target->loop, &s->worked);
 	return NULL;
 }
 
 static void sampler_copied(struct rdt_sampler *s)
 {
-	if (!s->ask->work || s->stats->no_memory) {
+	if (s->stats->no_memory) {
 		sampler_answer(s);
 		return;
 	}
@@ -508,12 +522,12 @@ static void begin_copy(struct rdt_sampler *s)
 {
 	rd_timer_stop(s->target->loop, &s->timer);
 	s->left = 0;
+	s->stats->version = RDT_VERSION;
 	s->stats->started = s->started;
 	s->stats->state = rdt_show_state(s->target);
-	s->stats->reload_good = (int64_t)s->reloader->good_at;
+	s->stats->reload_good = (uint64_t)s->reloader->good_at;
 	s->stats->reload_ok = rdt_reloader_good(s->reloader);
-	s->stats->control = s->target->rpc;
-	s->stats->control_up = s->target->rpc && !rdt_rpc_failed(s->target->rpc);
+	s->stats->control_up = s->target->rpc ? !rdt_rpc_failed(s->target->rpc) : RDT_FIGURE_NONE;
 	copy_target(s->stats, s->target);
 	rd_defer(s->target->loop, &s->copy, RD_DEFER_NEXT);
 }
@@ -597,7 +611,7 @@ int rdt_sampler_new(struct rdt_target *target, const struct rdt_reloader *reload
 	}
 	s->target = target;
 	s->reloader = reloader;
-	s->started = (int64_t)time(NULL);
+	s->started = (uint64_t)time(NULL);
 	s->timer.fn = no_answer;
 	s->copy.fn = copy_slice;
 	s->worked.fn = work_ended;

@@ -14,11 +14,14 @@
 
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/io_stats.h"
+#include "target/nvmf/ns.h"
 #include "show.h"
 
 struct rdt_reloader;
 struct rdt_sampler;
 struct rdt_target;
+
+#define RDT_FIGURE_NONE UINT64_MAX /* not known, or not there */
 
 struct rdt_stats_op {
 	uint64_t count;
@@ -33,35 +36,46 @@ struct rdt_stats_io {
 	uint32_t status[RDT_ERROR_KINDS]; /* SCT << 8 | SC; 0: no further one */
 	uint64_t errors[RDT_ERROR_KINDS];
 	uint64_t other_errors; /* with a status that found no place in @status */
-	unsigned int in_flight;
+	uint64_t in_flight;
 	uint64_t oldest_ns; /* age of the oldest command in flight; 0: none */
+	uint64_t qpairs;    /* connections; of a namespace 0 */
 };
 
 struct rdt_stats_ns {
 	char *why;                 /* that of @shown */
 	struct rdt_nqn *nqn;       /* the same; a reference */
 	struct rdt_ns_shown shown; /* with a reference to its configuration */
+	uint64_t size;             /* bytes */
+	uint64_t live;
+	uint64_t storage_failed;
+	uint64_t stalled_ns;
+	uint64_t ana_group;
 	struct rdt_stats_io io;
 };
 
 struct rdt_stats_listener {
 	char *address; /* with port */
-	bool listening;
+	uint16_t portid;
+	uint64_t listening;
 	uint8_t ana[RDT_ANA_GROUPS + 1]; /* as hosts are told: enum nvme_ana_state */
+	struct rdt_stats_io io;
 };
 
 struct rdt_stats_cell { /* of a host by a listener on a reactor */
 	char *hostnqn;  /* NULL: connections without a Connect, and hosts that have left */
 	int listener;   /* index in @listeners; -1: it was removed */
 	unsigned int reactor;
-	unsigned int qpairs;
 	struct rdt_stats_io io;
+};
+
+struct rdt_stats_auth { /* authentications */
+	uint64_t successes;
+	uint64_t failures;
 };
 
 struct rdt_stats_subsys { /* what the SMART log has, and authentications */
 	char *nqn;
-	uint64_t auth_successes;
-	uint64_t auth_failures;
+	struct rdt_stats_auth auth;
 	uint64_t reads;
 	uint64_t writes;
 	uint64_t read_bytes;
@@ -70,50 +84,66 @@ struct rdt_stats_subsys { /* what the SMART log has, and authentications */
 };
 
 struct rdt_stats_reactor {
-	bool answered;
+	uint64_t answered;
 	uint64_t busy_ns;
-	uint64_t spun_ns;    /* polling without result */
-	uint64_t longest_ns; /* turn of the last one to two minutes */
-	unsigned int admin_queues;
-	unsigned int io_queues;
-	unsigned int in_flight;
-	unsigned int waiting; /* requests that wait for a buffer */
-	unsigned int limited; /* requests that wait for a limit */
-	uint64_t buffer_bytes;
-	uint64_t reserve_bytes;
-	uint64_t scratch_bytes;
-	uint64_t reads; /* bios; also @writes */
+	uint64_t spun_ns;            /* polling without result */
+	uint64_t longest_ns;         /* turn of the last one to two minutes */
+	struct rdt_walk_found found; /* not answered: RDT_FIGURE_NONE */
+	uint64_t reads;              /* bios; also @writes */
 	uint64_t writes;
+	struct rdt_stats_io io;
+};
+
+struct rdt_stats_host {
+	const char *name; /* Host NQN */
+	struct rdt_stats_io io;
+};
+
+struct rdt_stats_process { /* what /proc says of rdtarget */
+	uint64_t cpu_ns;
+	uint64_t virtual_bytes;
+	uint64_t resident_bytes;
+	uint64_t threads;
+	uint64_t started_ns; /* Unix time */
+	uint64_t open_fds;
+	uint64_t max_fds;
 };
 
 struct rdt_stats {
+	const char *version;
 	const char *state; /* rdt_show_state() */
 	uint64_t uptime_ns;
-	int64_t started;     /* Unix time, in seconds */
-	int64_t reload_good; /* of the last reload of the file without a problem, or the start */
-	bool reload_ok;      /* the last one was that */
-	bool control;        /* there shall be a control socket */
-	bool control_up;
-	unsigned int subsystems;
-	unsigned int controllers;
+	uint64_t started;     /* Unix time, in seconds */
+	uint64_t reload_good; /* of the last reload of the file without a problem, or the start */
+	uint64_t reload_ok;   /* the last one was that */
+	uint64_t control_up;  /* RDT_FIGURE_NONE: there shall be no control socket */
+	uint64_t subsystems;
+	uint64_t controllers;
+	uint64_t hosts;
+	uint64_t ns_count;
+	uint64_t ns_states[RDT_NS_LEAVING + 1]; /* namespaces in each enum rdt_ns_state */
+	struct rdt_stats_auth auth;             /* all, those at the discovery subsystem included */
+	struct rdt_stats_auth disc_auth;        /* at the discovery subsystem */
+	bool ana_used[RDT_ANA_GROUPS + 1];      /* groups that have a namespace */
 	unsigned int reactors_count;
-	unsigned int ns_count;
 	unsigned int cells_count;
 	unsigned int listeners_count;
 	struct rdt_stats_reactor *reactors;
 	struct rdt_stats_subsys *subsys; /* [subsystems] */
-	uint64_t disc_auth_successes;    /* at the discovery subsystem */
-	uint64_t disc_auth_failures;
-	struct rdt_stats_ns **ns; /* in no order */
+	struct rdt_stats_ns **ns;        /* in no order */
 	struct rdt_stats_cell *cells;
 	struct rdt_stats_listener *listeners;
 	bool no_memory; /* incomplete */
+	/* rdt_stats_sum() */
+	struct rdt_stats_host *by_host; /* [hosts], in the order of their names */
+	struct rdt_stats_io total;
+	struct rdt_stats_process process;
 };
 
 /* A request for a copy. It belongs to the caller, who keeps it until @done was called. */
 struct rdt_stats_ask {
-	/* Called on a thread of its own, for what takes long with @stats; may be NULL. */
-	void (*work)(struct rdt_stats_ask *ask, const struct rdt_stats *stats);
+	/* Called on a thread of its own, for what takes long with @stats. */
+	void (*work)(struct rdt_stats_ask *ask, struct rdt_stats *stats);
 	/* Called on the main loop, once, unless the sampler is closed first. @stats is valid during
 	 * the call; NULL: there was no memory, and @work was not called. */
 	void (*done)(struct rdt_stats_ask *ask, const struct rdt_stats *stats);
@@ -134,26 +164,23 @@ void rdt_stats_ask(struct rdt_sampler *s, struct rdt_stats_ask *ask);
 
 /* ---- any thread ---- */
 
+/* Makes sums of cells: of hosts, listeners, reactors and all. Returns 0 or -ENOMEM. */
+int rdt_stats_sum(struct rdt_stats *stats);
+/* By subsystem and NSID. */
+void rdt_stats_sort_ns(struct rdt_stats *stats);
 void rdt_stats_add(struct rdt_stats_io *sum, const struct rdt_stats_io *io);
-/* The sum of the cells of a host, a listener or a reactor. */
-struct rdt_stats_row {
-	const char *name;   /* Host NQN or address, as long as the copy; NULL: a reactor */
-	unsigned int index; /* of a listener or a reactor */
-	unsigned int qpairs;
-	struct rdt_stats_io io;
-};
-
-enum rdt_stats_by { RDT_STATS_BY_HOST, RDT_STATS_BY_LISTENER, RDT_STATS_BY_REACTOR };
-
-/* One row for each host (by name), listener or reactor. The caller frees *@rows with free(3).
- * Returns 0 or -ENOMEM. */
-int rdt_stats_rows(const struct rdt_stats *stats, enum rdt_stats_by by, struct rdt_stats_row **rows,
-		   unsigned int *count);
-/* For qsort(3) and bsearch(3) on struct rdt_stats_ns *: by subsystem and NSID. */
-int rdt_stats_compare_ns(const void *a, const void *b);
 uint64_t rdt_stats_failed(const struct rdt_stats_io *io);
 const char *rdt_stats_op_name(unsigned int op);
 const char *rdt_stats_end_name(unsigned int end); /* enum rdt_end */
+
+#define RDT_PERCENTILES 3u
+
+/* Those that are shown. */
+extern const struct rdt_percentile {
+	const char *name;
+	double percent;
+} rdt_percentiles[RDT_PERCENTILES];
+
 /* The latency in ns that @percent of @op do not exceed: the end of a bucket. 0: no commands. */
 uint64_t rdt_stats_percentile(const struct rdt_stats_op *op, double percent);
 

@@ -22,7 +22,17 @@ struct rdt_stats_filter {
 	unsigned int limit;
 };
 
-/* Returns a new reference; NULL without memory. */
-json_t *rdt_stats_json(const struct rdt_stats *stats, const struct rdt_stats_filter *filter);
+/* Each returns a new reference; NULL without memory. @head, which they take over, has the names of
+ * the object. */
+json_t *rdt_stats_target_json(const struct rdt_stats *stats);
+json_t *rdt_stats_process_json(const struct rdt_stats *stats);
+json_t *rdt_stats_total_json(const struct rdt_stats *stats, bool histograms);
+json_t *rdt_stats_reactors_json(const struct rdt_stats *stats, bool histograms);
+json_t *rdt_stats_subsystems_json(const struct rdt_stats *stats);
+json_t *rdt_stats_discovery_json(const struct rdt_stats *stats);
+json_t *rdt_stats_listener_json(const struct rdt_stats_listener *l, bool histograms);
+json_t *rdt_stats_ns_json(const struct rdt_stats_ns *ns, json_t *head, bool histograms);
+json_t *rdt_stats_host_json(const struct rdt_stats_host *host, json_t *head, bool histograms);
+json_t *rdt_stats_json(struct rdt_stats *stats, const struct rdt_stats_filter *filter);
 
 #endif /* RDT_STATS_JSON_H */

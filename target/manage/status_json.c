@@ -21,7 +21,7 @@
 #include "connections.h"
 #include "history.h"
 #include "show.h"
-#include "stats.h"
+#include "stats_json.h"
 
 #define ANSWER_WITHIN (RD_NSEC_PER_SEC / 2)
 #define LIST_MAX      1000u /* namespaces, hosts and controllers in a document, each */
@@ -71,117 +71,104 @@ static double seconds_since(const struct rdt_status *s, uint64_t then)
 	return s->now > then ? (double)(s->now - then) / 1e9 : 0;
 }
 
-/* Pairs of the largest value and the number of values; empty buckets are left out. */
-static json_t *buckets_json(const struct rdt_stats_op *op)
+/* The names that version 2 of the document has for figures of commands, in ns where it says so. */
+static void add_old_names(json_t *o, const struct rdt_stats_io *io)
+{
+	const struct rdt_stats_op *read = &io->op[RDT_IO_READ], *write = &io->op[RDT_IO_WRITE];
+	const struct rdt_stats_op *flush = &io->op[RDT_IO_FLUSH], *other = &io->op[RDT_IO_OTHER];
+
+	json_object_update_new(
+		o, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "reads",
+			     (json_int_t)read->count, "writes", (json_int_t)write->count, "others",
+			     (json_int_t)(flush->count + other->count), "read_bytes",
+			     (json_int_t)read->bytes, "written_bytes", (json_int_t)write->bytes,
+			     "read_ns", (json_int_t)read->ns, "write_ns", (json_int_t)write->ns,
+			     "others_ns", (json_int_t)(flush->ns + other->ns)));
+}
+
+/* The same for latencies. */
+static json_t *old_latency(const struct rdt_stats_op *op)
 {
 	json_t *list = json_array();
+	json_t *o = json_pack("{s:I, s:I, s:o}", "count", (json_int_t)op->count, "sum_ns",
+			      (json_int_t)op->ns, "buckets", list);
+	char name[24];
 
 	for (unsigned int i = 0; i < RDT_LAT_BUCKETS; i++)
 		if (op->bucket[i])
 			json_array_append_new(list, json_pack("[I, I]", (json_int_t)rdt_lat_end(i),
 							      (json_int_t)op->bucket[i]));
-	return list;
-}
-
-static json_t *latency_json(const struct rdt_stats_op *op)
-{
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "count", (json_int_t)op->count, "sum_ns",
-			 (json_int_t)op->ns, "p50_ns", (json_int_t)rdt_stats_percentile(op, 50),
-			 "p99_ns", (json_int_t)rdt_stats_percentile(op, 99), "p999_ns",
-			 (json_int_t)rdt_stats_percentile(op, 99.9), "buckets", buckets_json(op));
-}
-
-static json_t *io_json(const struct rdt_stats_io *io)
-{
-	const struct rdt_stats_op *read = &io->op[RDT_IO_READ], *write = &io->op[RDT_IO_WRITE];
-
-	const struct rdt_stats_op *flush = &io->op[RDT_IO_FLUSH], *other = &io->op[RDT_IO_OTHER];
-
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "reads",
-			 (json_int_t)read->count, "writes", (json_int_t)write->count, "others",
-			 (json_int_t)(flush->count + other->count), "read_bytes",
-			 (json_int_t)read->bytes, "written_bytes", (json_int_t)write->bytes,
-			 "read_ns", (json_int_t)read->ns, "write_ns", (json_int_t)write->ns,
-			 "others_ns", (json_int_t)(flush->ns + other->ns), "failed",
-			 (json_int_t)rdt_stats_failed(io), "in_flight", (int)io->in_flight,
-			 "oldest_seconds", (double)io->oldest_ns / 1e9);
+	for (unsigned int i = 0; i < RDT_PERCENTILES; i++) {
+		snprintf(name, sizeof(name), "%s_ns", rdt_percentiles[i].name);
+		json_object_set_new(o, name,
+				    json_integer((json_int_t)rdt_stats_percentile(
+					    op, rdt_percentiles[i].percent)));
+	}
+	return o;
 }
 
 /* The sum over all hosts, those that have left included. */
 static void add_totals(json_t *o, const struct rdt_stats *stats)
 {
-	struct rdt_stats_io *sum = calloc(1, sizeof(*sum));
+	const struct rdt_stats_op *op = stats->total.op;
+	json_t *totals = rdt_stats_total_json(stats, true);
 
-	if (!sum)
-		return;
-	for (unsigned int i = 0; i < stats->cells_count; i++)
-		rdt_stats_add(sum, &stats->cells[i].io);
-	json_object_set_new(o, "totals", io_json(sum));
+	add_old_names(totals, &stats->total);
+	json_object_set_new(o, "target", rdt_stats_target_json(stats));
+	json_object_set_new(o, "process", rdt_stats_process_json(stats));
+	json_object_set_new(o, "totals", totals);
 	json_object_set_new(o, "latency",
-			    json_pack("{s:o, s:o}", "read", latency_json(&sum->op[RDT_IO_READ]),
-				      "write", latency_json(&sum->op[RDT_IO_WRITE])));
-	free(sum);
+			    json_pack("{s:o, s:o}", "read", old_latency(&op[RDT_IO_READ]), "write",
+				      old_latency(&op[RDT_IO_WRITE])));
 }
 
-static json_t *status_reactor(const struct rdt_status *s, const struct rdt_stats_reactor *r,
-			      unsigned int index)
+static void add_status_reactors(const struct rdt_status *s, json_t *o,
+				const struct rdt_stats *stats)
 {
-	bool answers = r->answered && !s->parts[index].missing;
-	json_t *o = json_pack("{s:i, s:b, s:f, s:f}", "reactor", (int)index, "answers", answers,
-			      "busy_seconds", (double)r->busy_ns / 1e9, "longest_turn_seconds",
-			      (double)r->longest_ns / 1e9);
+	json_t *list = rdt_stats_reactors_json(stats, false), *reactor;
+	size_t i;
 
-	if (answers)
-		json_object_update_new(
-			o,
-			json_pack("{s:i, s:i, s:i, s:i, s:i, s:I}", "admin_queues",
-				  (int)r->admin_queues, "io_queues", (int)r->io_queues, "in_flight",
-				  (int)r->in_flight, "waiting_for_buffers", (int)r->waiting,
-				  "waiting_for_limits", (int)r->limited, "buffer_bytes",
-				  (json_int_t)(r->buffer_bytes + r->reserve_bytes)));
-	return o;
-}
-
-static json_t *status_reactors(const struct rdt_status *s, const struct rdt_stats *stats)
-{
-	json_t *list = json_array();
-
-	for (unsigned int i = 0; i < stats->reactors_count; i++)
-		json_array_append_new(list, status_reactor(s, &stats->reactors[i], i));
-	return list;
+	json_array_foreach(list, i, reactor) json_object_set_new(
+		reactor, "answers",
+		json_boolean(stats->reactors[i].answered && !s->parts[i].missing));
+	json_object_set_new(o, "reactors", list);
 }
 
 /* ---- lists ---- */
 
-/* The counters of all namespaces, in the order of rdt_stats_compare_ns(); NULL without memory. */
-static struct rdt_stats_ns **sorted_ns(const struct rdt_stats *stats)
+/* A listener that the main thread has put into the document gets its figures, unless it has been
+ * removed since. */
+static void add_listener_figures(json_t *o, const struct rdt_stats *stats)
 {
-	struct rdt_stats_ns **list = calloc(stats->ns_count + 1, sizeof(struct rdt_stats_ns *));
+	json_t *listener;
+	size_t i;
 
-	if (list && stats->ns_count) {
-		memcpy(list, stats->ns, stats->ns_count * sizeof(struct rdt_stats_ns *));
-		qsort(list, stats->ns_count, sizeof(struct rdt_stats_ns *), rdt_stats_compare_ns);
+	json_array_foreach(json_object_get(o, "listeners"), i, listener)
+	{
+		json_int_t portid = json_integer_value(json_object_get(listener, "portid"));
+
+		for (unsigned int j = 0; j < stats->listeners_count; j++)
+			if (stats->listeners[j].portid == portid)
+				json_object_set_new(
+					listener, "io",
+					rdt_stats_listener_json(&stats->listeners[j], false));
 	}
-	return list;
 }
 
-static json_t *status_namespace(const struct rdt_stats_ns *ns)
+static void add_status_namespaces(json_t *o, struct rdt_stats *stats)
 {
-	json_t *o = rdt_show_namespace(&ns->shown);
-
-	if (o)
-		json_object_set_new(o, "io", io_json(&ns->io));
-	return o;
-}
-
-static void add_status_namespaces(json_t *o, const struct rdt_stats *stats)
-{
-	struct rdt_stats_ns **sorted = sorted_ns(stats);
 	json_t *list = json_array();
 
-	for (unsigned int i = 0; sorted && i < stats->ns_count && i < LIST_MAX; i++)
-		json_array_append_new(list, status_namespace(sorted[i]));
-	free(sorted);
+	rdt_stats_sort_ns(stats);
+	for (unsigned int i = 0; i < stats->ns_count && i < LIST_MAX; i++) {
+		const struct rdt_stats_ns *of = stats->ns[i];
+		json_t *ns = rdt_show_namespace(&of->shown);
+		json_t *io = rdt_stats_ns_json(of, json_object(), false);
+
+		add_old_names(io, &of->io);
+		json_object_set_new(ns, "io", io);
+		json_array_append_new(list, ns);
+	}
 	json_object_set_new(o, "namespaces", list);
 	json_object_set_new(o, "namespaces_total", json_integer((json_int_t)stats->ns_count));
 }
@@ -189,20 +176,19 @@ static void add_status_namespaces(json_t *o, const struct rdt_stats *stats)
 static void add_status_hosts(json_t *o, const struct rdt_stats *stats)
 {
 	json_t *list = json_array();
-	struct rdt_stats_row *rows = NULL;
-	unsigned int count = 0;
 
-	if (rdt_stats_rows(stats, RDT_STATS_BY_HOST, &rows, &count))
-		count = 0;
-	for (unsigned int i = 0; i < count && i < LIST_MAX; i++)
-		json_array_append_new(list,
-				      json_pack("{s:o, s:o, s:i, s:o}", "hostnqn",
-						rdt_show_text(rows[i].name), "host",
-						rdt_show_name(rows[i].name), "connections",
-						(int)rows[i].qpairs, "io", io_json(&rows[i].io)));
-	free(rows);
+	for (unsigned int i = 0; i < stats->hosts && i < LIST_MAX; i++) {
+		const struct rdt_stats_host *host = &stats->by_host[i];
+		json_t *io = rdt_stats_host_json(host, json_object(), false);
+
+		add_old_names(io, &host->io);
+		json_array_append_new(list, json_pack("{s:o, s:o, s:I, s:o}", "hostnqn",
+						      rdt_show_text(host->name), "host",
+						      rdt_show_name(host->name), "connections",
+						      (json_int_t)host->io.qpairs, "io", io));
+	}
 	json_object_set_new(o, "hosts", list);
-	json_object_set_new(o, "hosts_total", json_integer((json_int_t)count));
+	json_object_set_new(o, "hosts_total", json_integer((json_int_t)stats->hosts));
 }
 
 static void add_status_controllers(json_t *o, struct rdt_connections *connections)
@@ -258,8 +244,8 @@ static void add_ns_problems(const struct rdt_status *s, json_t *list, const stru
 			       " is stalled: its storage does not answer");
 	} else if (of->io.oldest_ns >= OLD_IO) {
 		snprintf(what, sizeof(what),
-			 ": the oldest of %u commands in flight has no answer yet",
-			 of->io.in_flight);
+			 ": the oldest of %llu commands in flight has no answer yet",
+			 (unsigned long long)of->io.in_flight);
 		add_ns_problem(list, ns, "old-io", oldest, what);
 	}
 }
@@ -308,7 +294,7 @@ static json_t *head_json(const struct rdt_status *s)
 }
 
 /* On the sampler's thread: with thousands of entries this takes too long for the main loop. */
-static void write_status(struct rdt_stats_ask *ask, const struct rdt_stats *stats)
+static void write_status(struct rdt_stats_ask *ask, struct rdt_stats *stats)
 {
 	struct rdt_status *s = rd_container_of(ask, struct rdt_status, ask);
 	json_t *o = s->head, *problems = json_object_get(o, "problems");
@@ -317,7 +303,10 @@ static void write_status(struct rdt_stats_ask *ask, const struct rdt_stats *stat
 		return;
 	add_totals(o, stats);
 	json_object_set_new(o, "history", rdt_history_json(s->seconds));
-	json_object_set_new(o, "reactors", status_reactors(s, stats));
+	add_status_reactors(s, o, stats);
+	json_object_set_new(o, "subsystems", rdt_stats_subsystems_json(stats));
+	json_object_set_new(o, "discovery", rdt_stats_discovery_json(stats));
+	add_listener_figures(o, stats);
 	for (unsigned int i = 0; i < stats->ns_count; i++)
 		add_ns_problems(s, problems, stats->ns[i]);
 	add_status_controllers(o, s->connections);

@@ -406,14 +406,14 @@ static void walk_qpair(struct rdt_qpair_walk *qpairs, struct rdt_qpair *qp)
 	struct rdt_walk *walk = rd_container_of(qpairs, struct rdt_walk, qpairs);
 	uint32_t number = atomic_load_explicit(&walk->number, memory_order_relaxed);
 
-	walk->admin_queues += qp->admin;
-	walk->io_queues += !qp->admin;
+	walk->found.admin_queues += qp->admin;
+	walk->found.io_queues += !qp->admin;
 	for (unsigned int i = 0; i < qp->used; i++) {
 		const struct rdt_req *req = qp->reqs[i];
 
 		if (!req->arrived)
 			continue;
-		walk->in_flight++;
+		walk->found.in_flight++;
 		note_in_flight(&qp->cell->in_flight, number, req->arrived);
 		if (req->ns)
 			note_in_flight(&req->ns->posts[qp->reactor->index].in_flight, number,
@@ -438,13 +438,12 @@ static void walk_end(struct rdt_qpair_walk *qpairs)
 	struct rdt_reactor *r = qpairs->reactor;
 	struct rdt_walk *walk = &r->walk;
 
-	walk->waiting = 0;
 	for (int i = 0; i < RDT_POOLS; i++)
-		walk->waiting += r->pools[i].waiting;
-	walk->limited = r->limited;
-	walk->buffer_bytes = pool_bytes(&r->pools[RDT_POOL_IO]);
-	walk->reserve_bytes = pool_bytes(&r->pools[RDT_POOL_RESERVE]);
-	walk->scratch_bytes = pool_bytes(&r->pools[RDT_POOL_SCRATCH]);
+		walk->found.waiting += r->pools[i].waiting;
+	walk->found.limited = r->limited;
+	walk->found.buffer_bytes = pool_bytes(&r->pools[RDT_POOL_IO]);
+	walk->found.reserve_bytes = pool_bytes(&r->pools[RDT_POOL_RESERVE]);
+	walk->found.scratch_bytes = pool_bytes(&r->pools[RDT_POOL_SCRATCH]);
 	walk->msg.fn = walk_answered;
 	rd_loop_post(r->target->loop, &walk->msg);
 }
@@ -455,7 +454,7 @@ void rdt_walk_begin(struct rd_msg *msg)
 	struct rdt_walk *walk = &r->walk;
 
 	rdt_io_count_run(r);
-	walk->admin_queues = walk->io_queues = walk->in_flight = 0;
+	memset(&walk->found, 0, sizeof(walk->found));
 	walk->qpairs.visit = walk_qpair;
 	walk->qpairs.end = walk_end;
 	atomic_fetch_add_explicit(&walk->number, 1, memory_order_relaxed);

@@ -152,20 +152,24 @@ struct rdt_io_run {
 	uint8_t opcode;
 };
 
+/* What a reactor uses now. */
+struct rdt_walk_found {
+	uint64_t admin_queues;
+	uint64_t io_queues;
+	uint64_t in_flight; /* commands on I/O queues */
+	uint64_t waiting;   /* requests that wait for a buffer */
+	uint64_t limited;   /* requests that wait for a limit */
+	uint64_t buffer_bytes;
+	uint64_t reserve_bytes;
+	uint64_t scratch_bytes;
+};
+
 /* A walk over the requests of a reactor. */
 struct rdt_walk {
 	struct rd_msg msg; /* main -> reactor -> main; main's while no walk is running */
 	struct rdt_qpair_walk qpairs;
 	_Atomic uint32_t number;
-	/* results; main's after the answer */
-	unsigned int admin_queues;
-	unsigned int io_queues;
-	unsigned int in_flight; /* commands on I/O queues */
-	unsigned int waiting;   /* requests that wait for a buffer */
-	unsigned int limited;
-	uint64_t buffer_bytes;
-	uint64_t reserve_bytes;
-	uint64_t scratch_bytes;
+	struct rdt_walk_found found;         /* main's after the answer */
 	void (*done)(struct rdt_reactor *r); /* on the main loop */
 	void *arg;
 };

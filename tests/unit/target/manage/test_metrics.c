@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "target/manage/figures.h"
 #include "t_rpc.h"
 
 #define SERIES_MAX 2000u
@@ -256,7 +257,89 @@ static void a_reactor_that_hangs_delays_no_metrics(void)
 	t_turn(r.pair.env);
 }
 
+/* The first object of a kind in the answer of stats.get. */
+static const json_t *first_object(const json_t *stats, unsigned int of)
+{
+	static const struct {
+		unsigned int of;
+		const char *name;
+	} rows[] = {
+		{RDT_OF_TARGET, "target"},        {RDT_OF_PROCESS, "process"},
+		{RDT_OF_REACTOR, "reactors"},     {RDT_OF_LISTENER, "listeners"},
+		{RDT_OF_SUBSYSTEM, "subsystems"}, {RDT_OF_NAMESPACE, "namespaces"},
+		{RDT_OF_HOST, "hosts"},           {RDT_OF_TOTAL, "total"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const json_t *o = json_object_get(stats, rows[i].name);
+
+		if (rows[i].of == of)
+			return json_is_array(o) ? json_array_get(o, 0) : o;
+	}
+	return NULL;
+}
+
+static bool has_figure(const json_t *o, const struct rdt_figure *f)
+{
+	const char *dot = strchr(f->name, '.');
+	char part[64];
+
+	if (dot) {
+		snprintf(part, sizeof(part), "%.*s", (int)(dot - f->name), f->name);
+		o = json_object_get(o, part);
+	}
+	if (f->form == RDT_FIGURE_OP)
+		o = json_object_get(o, "read");
+	return json_object_get(o, dot ? dot + 1 : f->name) != NULL;
+}
+
+/* Whatever is added to the rows is in all outputs, for each object that has it. */
+static void every_figure_is_in_every_output(void)
+{
+	struct t_rpc r T_ENDS(t_rpc_free);
+	char *text T_FREE = NULL;
+	const json_t *stats;
+	json_t *answer;
+
+	t_rpc_open(&r);
+	do_some_io(&r);
+	stats = t_rpc_result(&r, "stats.get", "{\"namespaces\":true,\"hosts\":true}", &answer);
+	text = metrics_text(&r, false);
+	for (unsigned int i = 0; i < rdt_figures_count; i++) {
+		const struct rdt_figure *f = &rdt_figures[i];
+
+		CU_ASSERT_NOT_EQUAL(f->series, 0);
+		CU_ASSERT_EQUAL(f->series & ~f->in, 0);
+		for (unsigned int of = 1; of < 1u << RDT_OBJECTS; of <<= 1) {
+			const json_t *o = first_object(stats, of);
+			char name[128], line[256];
+
+			if (!(f->in & of))
+				continue;
+			/* This target was started without listeners and without "control". */
+			if (o && strcmp(f->name, "control_up") != 0 && !has_figure(o, f)) {
+				fprintf(stderr, "no %s of %#x\n", f->name, of);
+				CU_FAIL("a figure that JSON has not");
+			}
+			if (!(f->series & of))
+				continue;
+			rdt_figure_metric(f, of, name, sizeof(name));
+			snprintf(line, sizeof(line), "# TYPE %s%s ", name,
+				 f->kind == RDT_COUNTER ? "_total" : "");
+			expect_line(text, line);
+			if (!o || f->label || f->form != RDT_FIGURE_OWN)
+				continue;
+			snprintf(line, sizeof(line), "\n%s%s", name,
+				 f->kind == RDT_COUNTER ? "_total" : "");
+			if (strcmp(f->name, "control_up") != 0)
+				expect_line(text, line);
+		}
+	}
+	json_decref(answer);
+}
+
 const struct t_case t_metrics_cases[] = {
+	{"every figure is in every output", every_figure_is_in_every_output},
 	{"what hosts did is in the metrics", what_hosts_did_is_in_the_metrics},
 	{"what hosts did is in the statistics", what_hosts_did_is_in_the_statistics},
 	{"names of hosts do not break the metrics", names_of_hosts_do_not_break_the_metrics},

@@ -274,8 +274,8 @@ static void a_walk_finds_what_is_in_flight_and_the_oldest(void)
 	t_advance(p.env, 7 * US);
 	start_read(&p, 8);
 	walk(&p);
-	CU_ASSERT_EQUAL(r->walk.io_queues, 1);
-	CU_ASSERT_EQUAL(r->walk.in_flight, 2);
+	CU_ASSERT_EQUAL(r->walk.found.io_queues, 1);
+	CU_ASSERT_EQUAL(r->walk.found.in_flight, 2);
 	CU_ASSERT_EQUAL(f->walk, r->walk.number);
 	CU_ASSERT_EQUAL(f->count, 2);
 	CU_ASSERT_EQUAL(f->oldest, first);
@@ -288,7 +288,7 @@ static void a_walk_finds_what_is_in_flight_and_the_oldest(void)
 	t_disk_finish(&p.env->disk[0], 0, 0);
 	walk(&p);
 	CU_ASSERT_NOT_EQUAL(f->walk, r->walk.number); /* nothing is in flight */
-	CU_ASSERT_EQUAL(r->walk.in_flight, 0);
+	CU_ASSERT_EQUAL(r->walk.found.in_flight, 0);
 }
 
 /* Between two slices, the queue pair to look at next is freed. */
