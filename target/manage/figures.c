@@ -232,7 +232,7 @@ const char *rdt_figure_text(const struct rdt_figure *f, const struct rdt_figures
 
 /* ---- JSON ---- */
 
-static double in_seconds(uint64_t ns)
+static double figure_seconds(uint64_t ns)
 {
 	return (double)ns / 1e9;
 }
@@ -248,7 +248,7 @@ static json_t *member(json_t *o, const char *name)
 	return json_object_get(o, name);
 }
 
-static void put_number(json_t *o, const struct rdt_figure *f, uint64_t value)
+static void json_put_number(json_t *o, const struct rdt_figure *f, uint64_t value)
 {
 	const char *dot = strchr(f->name, '.');
 	char part[32];
@@ -260,25 +260,25 @@ static void put_number(json_t *o, const struct rdt_figure *f, uint64_t value)
 		o = member(o, part);
 	}
 	json_object_set_new(o, dot ? dot + 1 : f->name,
-			    f->unit == RDT_SECONDS ? json_real(in_seconds(value))
+			    f->unit == RDT_SECONDS ? json_real(figure_seconds(value))
 			    : f->unit == RDT_BOOL  ? json_boolean(value)
 						   : json_integer((json_int_t)value));
 }
 
 /* @histograms: also pairs of the end of a bucket, in seconds, and its count. Empty buckets are left
  * out. */
-static void put_latency(json_t *o, const struct rdt_stats_op *op, bool histograms)
+static void json_put_latency(json_t *o, const struct rdt_stats_op *op, bool histograms)
 {
 	json_t *list;
 
 	json_object_set_new(o, "mean_seconds",
-			    json_real(op->count ? in_seconds(op->ns) / (double)op->count : 0));
+			    json_real(op->count ? figure_seconds(op->ns) / (double)op->count : 0));
 	for (unsigned int i = 0; i < RDT_PERCENTILES; i++) {
 		char name[24];
 
 		snprintf(name, sizeof(name), "%s_seconds", rdt_percentiles[i].name);
 		json_object_set_new(o, name,
-				    json_real(in_seconds(
+				    json_real(figure_seconds(
 					    rdt_stats_percentile(op, rdt_percentiles[i].percent))));
 	}
 	if (!histograms)
@@ -286,24 +286,25 @@ static void put_latency(json_t *o, const struct rdt_stats_op *op, bool histogram
 	list = json_array();
 	for (unsigned int i = 0; i < RDT_LAT_BUCKETS; i++)
 		if (op->bucket[i])
-			json_array_append_new(list, json_pack("[f, I]", in_seconds(rdt_lat_end(i)),
-							      (json_int_t)op->bucket[i]));
+			json_array_append_new(list,
+					      json_pack("[f, I]", figure_seconds(rdt_lat_end(i)),
+							(json_int_t)op->bucket[i]));
 	json_object_set_new(o, "histogram", list);
 }
 
-static void put_ops(json_t *o, const struct rdt_figure *f, const struct rdt_figures *of,
-		    bool histograms)
+static void json_put_ops(json_t *o, const struct rdt_figure *f, const struct rdt_figures *of,
+			 bool histograms)
 {
 	for (unsigned int op = 0; op < RDT_IO_OPS; op++) {
 		json_t *part = member(o, rdt_stats_op_name(op));
 
-		put_number(part, f, rdt_figure_value(f, of, op));
+		json_put_number(part, f, rdt_figure_value(f, of, op));
 		if (f->kind == RDT_HISTOGRAM)
-			put_latency(part, &of->io->op[op], histograms);
+			json_put_latency(part, &of->io->op[op], histograms);
 	}
 }
 
-static void put_errors(json_t *o, const struct rdt_figure *f, const struct rdt_stats_io *io)
+static void json_put_errors(json_t *o, const struct rdt_figure *f, const struct rdt_stats_io *io)
 {
 	json_t *list = json_array();
 
@@ -312,11 +313,11 @@ static void put_errors(json_t *o, const struct rdt_figure *f, const struct rdt_s
 				      json_pack("{s:i, s:i, s:I}", "sct", (int)(io->status[i] >> 8),
 						"sc", (int)(io->status[i] & 0xff), "count",
 						(json_int_t)io->errors[i]));
-	put_number(o, f, rdt_stats_failed(io));
+	json_put_number(o, f, rdt_stats_failed(io));
 	json_object_set_new(o, "errors", list);
 }
 
-static void put_ends(json_t *o, const struct rdt_figure *f, const struct rdt_stats_io *io)
+static void json_put_ends(json_t *o, const struct rdt_figure *f, const struct rdt_stats_io *io)
 {
 	json_t *ends = json_object();
 	uint64_t sum = 0;
@@ -327,12 +328,12 @@ static void put_ends(json_t *o, const struct rdt_figure *f, const struct rdt_sta
 		sum += n;
 		json_object_set_new(ends, rdt_stats_end_name(end), json_integer((json_int_t)n));
 	}
-	put_number(o, f, sum);
+	json_put_number(o, f, sum);
 	json_object_set_new(o, "disconnects_by_reason", ends);
 }
 
 /* Groups that are not named are optimized. */
-static void put_ana(json_t *o, const struct rdt_figure *f, const struct rdt_stats_listener *l)
+static void json_put_ana(json_t *o, const struct rdt_figure *f, const struct rdt_stats_listener *l)
 {
 	json_t *ana = json_object();
 	char group[16];
@@ -359,60 +360,19 @@ void rdt_figures_json(json_t *o, const struct rdt_figures *of, bool histograms)
 			json_object_set_new(o, f->name, text ? json_string(text) : json_null());
 			break;
 		case RDT_FIGURE_OP:
-			put_ops(o, f, of, histograms);
+			json_put_ops(o, f, of, histograms);
 			break;
 		case RDT_FIGURE_ERRORS:
-			put_errors(o, f, of->io);
+			json_put_errors(o, f, of->io);
 			break;
 		case RDT_FIGURE_ENDS:
-			put_ends(o, f, of->io);
+			json_put_ends(o, f, of->io);
 			break;
 		case RDT_FIGURE_ANA:
-			put_ana(o, f, of->own);
+			json_put_ana(o, f, of->own);
 			break;
 		default:
-			put_number(o, f, rdt_figure_value(f, of, 0));
+			json_put_number(o, f, rdt_figure_value(f, of, 0));
 		}
 	}
-}
-
-/* ---- the rows themselves ---- */
-
-static json_t *names_of(unsigned int bits)
-{
-	json_t *list = json_array();
-
-	for (unsigned int i = 0; i < RDT_OBJECTS; i++)
-		if (bits & 1u << i)
-			json_array_append_new(list, json_string(objects[i]));
-	return list;
-}
-
-json_t *rdt_figures_describe(void)
-{
-	static const char *const kinds[] = {"gauge", "counter", "histogram"};
-	static const char *const units[] = {"number", "bytes", "seconds", "boolean"};
-	static const char *const forms[] = {"value",  "text", "value", "operation",
-					    "errors", "ends", "ana"};
-	json_t *list = json_array();
-
-	for (const struct rdt_figure *f = rdt_figures; f < rdt_figures + rdt_figures_count; f++) {
-		json_t *metrics = json_array();
-		char name[128];
-
-		for (unsigned int i = 0; i < RDT_OBJECTS; i++) {
-			if (!(f->series & 1u << i))
-				continue;
-			rdt_figure_metric(f, (enum rdt_figure_of)(1u << i), name, sizeof(name));
-			json_array_append_new(
-				metrics,
-				json_sprintf("%s%s", name, f->kind == RDT_COUNTER ? "_total" : ""));
-		}
-		json_array_append_new(
-			list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:s?, s:s}", "name",
-					f->name, "kind", kinds[f->kind], "unit", units[f->unit],
-					"form", forms[f->form], "objects", names_of(f->in),
-					"metrics", metrics, "label", f->label, "help", f->help));
-	}
-	return list;
 }

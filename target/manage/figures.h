@@ -82,7 +82,5 @@ uint64_t rdt_figure_value(const struct rdt_figure *f, const struct rdt_figures *
 const char *rdt_figure_text(const struct rdt_figure *f, const struct rdt_figures *of);
 /* Adds the figures of an object to @o. */
 void rdt_figures_json(json_t *o, const struct rdt_figures *of, bool histograms);
-/* The rows themselves. A new reference; NULL without memory. */
-json_t *rdt_figures_describe(void);
 
 #endif /* RDT_FIGURES_H */

@@ -284,7 +284,7 @@ static void add_named(struct metrics_out *o, enum rdt_figure_of of, const void *
 	add_object(o, of, own, io, labels);
 }
 
-static void add_namespaces(struct metrics_out *o)
+static void add_namespace_objects(struct metrics_out *o)
 {
 	for (unsigned int i = 0; i < o->stats->ns_count; i++) {
 		const struct rdt_stats_ns *ns = o->stats->ns[i];
@@ -317,7 +317,7 @@ static void add_objects(struct metrics_out *o)
 	for (unsigned int i = 0; i < stats->subsystems; i++)
 		add_named(o, RDT_OF_SUBSYSTEM, &stats->subsys[i], NULL, "subsystem",
 			  stats->subsys[i].nqn);
-	add_namespaces(o);
+	add_namespace_objects(o);
 	for (unsigned int i = 0; i < stats->hosts; i++)
 		add_named(o, RDT_OF_HOST, NULL, &stats->by_host[i].io, "host",
 			  stats->by_host[i].name);
