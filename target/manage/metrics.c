@@ -323,7 +323,7 @@ static void add_objects(struct metrics_out *o)
 			  stats->by_host[i].name);
 }
 
-static void write_all(struct metrics_out *o)
+static void write_metrics(struct metrics_out *o)
 {
 	for (unsigned int kind = 0, i = 0, n; kind < RDT_OBJECTS; kind++, i += n) {
 		enum rdt_figure_of of = (enum rdt_figure_of)(1u << kind);
@@ -351,7 +351,7 @@ int rdt_metrics_render(struct rdt_stats *stats, enum rdt_metrics_format format, 
 		add_objects(&o);
 	o.f = o.objects && !o.no_memory ? open_memstream(text, len) : NULL;
 	if (o.f) {
-		write_all(&o);
+		write_metrics(&o);
 		if (fclose(o.f) != 0 || o.no_memory) {
 			free(*text);
 			*text = NULL;

@@ -130,7 +130,7 @@ struct rdt_subsys *rdt_rpc_subsys(struct rdt_rpc_call *call, const char *param, 
 	return ss;
 }
 
-const char *rdt_ns_state_name(unsigned int state)
+static const char *ns_state_name(unsigned int state)
 {
 	switch (state) {
 	case RDT_NS_LIVE:
@@ -274,7 +274,7 @@ json_t *rdt_show_namespace(const struct rdt_ns_shown *ns)
 {
 	json_t *o = json_pack(
 		"{s:s, s:i, s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:i, s:b, s:b, s:s, s:o}", "nqn",
-		ns->nqn, "nsid", (int)ns->nsid, "state", rdt_ns_state_name(ns->state), "backend",
+		ns->nqn, "nsid", (int)ns->nsid, "state", ns_state_name(ns->state), "backend",
 		rdt_config_backend_name(ns->cfg->backend), "block_size", 1 << ns->lbads, "blocks",
 		(json_int_t)ns->blocks, "size", (json_int_t)(ns->blocks << ns->lbads), "read_only",
 		ns->read_only, "write_protected", ns->write_protected, "ana_group",

@@ -50,7 +50,6 @@ struct rdt_ns_shown {
 	double retry_seconds;     /* until the next try; negative: as soon as the storage answers */
 };
 
-const char *rdt_ns_state_name(unsigned int state); /* enum rdt_ns_state, for people */
 struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns);
 struct rdt_ns_identity rdt_ns_identity_shown(const struct rdt_ns *ns);
 /* Adds the keys to @o. Any thread. */
