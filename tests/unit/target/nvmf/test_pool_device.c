@@ -272,6 +272,123 @@ static void first_blocks(void)
 	t_pair_free(&p);
 }
 
+#define CAPSULES 64u /* of the reactor, in the tests of capsules */
+
+/* Writes one block with the byte @value in its capsule, and uses that capsule for something else
+ * once it is returned. */
+static void write_in_capsule(struct t_conn *c, unsigned int disk, uint64_t lba, uint8_t value)
+{
+	uint8_t data[512];
+	struct nvme_sqe sqe;
+
+	memset(data, value, sizeof(data));
+	t_sqe(c, &sqe, nvme_cmd_write, NULL, 0);
+	t_in_capsule(&sqe, sizeof(data));
+	sqe.nsid = htole32(nsids[disk]);
+	sqe.cdw10 = htole32((uint32_t)lba);
+	t_send(c, &sqe, data, sizeof(data));
+	for (unsigned int i = 0; i < c->qp.depth; i++)
+		if (c->caps[i].data_len == UINT32_MAX)
+			memset(c->caps[i].data, 0xee, sizeof(data));
+	t_turn(c->env);
+}
+
+static bool is_filled(const uint8_t *p, uint8_t value)
+{
+	for (unsigned int i = 0; i < 512; i++)
+		if (p[i] != value)
+			return false;
+	return true;
+}
+
+/* A queue that sends small writes to a disk that hangs has most of its capsules back, and what it
+ * writes is right. */
+static void capsules_beside_hung(void)
+{
+	struct t_pair p = pair_of(7, 8);
+	struct t_conn *io = queue_of(&p, 2);
+	struct rdt_reactor *r = reactor_of(&p);
+	struct t_disk *hung = &p.env->disk[0];
+
+	r->capsules_max = CAPSULES;
+	hung->hold = true;
+	for (unsigned int i = 0; i < 40; i++)
+		write_in_capsule(io, 0, i, (uint8_t)i);
+	CU_ASSERT_EQUAL(hung->held_count, 40);
+	CU_ASSERT_EQUAL(io->caps_out, CAPSULES / 16);
+	CU_ASSERT_EQUAL(r->capsules_kept, CAPSULES / 16);
+	write_in_capsule(io, 1, 0, 99);
+	CU_ASSERT_EQUAL(t_answers(io), 1);
+	CU_ASSERT(is_filled(p.env->disk[1].data, 99));
+	answer_all(&p, &r->pools[RDT_POOL_IO]);
+	CU_ASSERT_EQUAL(t_answers(io), 41);
+	for (unsigned int i = 0; i < 40; i++)
+		CU_ASSERT(is_filled(hung->data + (size_t)i * 512, (uint8_t)i));
+	CU_ASSERT_EQUAL(r->capsules_kept, 0);
+	CU_ASSERT_EQUAL(io->qp.capsules_kept, 0);
+	t_pair_free(&p);
+}
+
+/* All hosts together leave three quarters; with the disk alone on its reactor nothing is copied. */
+static void capsules_of_many(void)
+{
+	struct t_conn *io[8];
+
+	for (unsigned int alone = 0; alone < 2; alone++) {
+		struct t_pair p = pair_of(7, alone ? 7 : 8);
+		struct rdt_reactor *r = reactor_of(&p);
+
+		r->capsules_max = CAPSULES;
+		p.env->disk[0].hold = true;
+		for (uint16_t q = 0; q < 3; q++) {
+			io[q] = queue_of(&p, q + 2u);
+			for (unsigned int i = 0; i < 10; i++)
+				write_in_capsule(io[q], 0, q * 10 + i, 1);
+		}
+		CU_ASSERT_EQUAL(p.env->disk[0].held_count, 30);
+		CU_ASSERT_EQUAL(r->capsules_kept, alone ? 30 : 12);
+		/* The end of a queue whose data has been copied */
+		rdt_qpair_close(&io[0]->qp, "test");
+		t_turn(p.env);
+		answer_all(&p, &r->pools[RDT_POOL_IO]);
+		CU_ASSERT_EQUAL(r->capsules_kept, 0);
+		t_pair_free(&p);
+	}
+}
+
+/* Data that is beyond the share waits for a buffer, and has its capsule until then. */
+static void capsules_behind_buffers(void)
+{
+	struct t_pair p = pair_of(7, 8);
+	struct t_conn *io = queue_of(&p, 2);
+	struct rdt_reactor *r = reactor_of(&p);
+	struct rdt_pool *pool = &r->pools[RDT_POOL_IO];
+	void *pins[4];
+
+	r->capsules_max = 16;
+	p.env->disk[0].hold = true;
+	write_in_capsule(io, 0, 0, 1);
+	for (unsigned int i = 0; i < 4; i++)
+		pins[i] = rd_buddy_alloc(pool->buddy, T_MDTS);
+	write_in_capsule(io, 0, 1, 2);
+	write_in_capsule(io, 0, 2, 3);
+	CU_ASSERT_EQUAL(pool->waiting, 2);
+	CU_ASSERT_EQUAL(io->caps_out, 3);
+	for (unsigned int i = 0; i < 4; i++)
+		rd_buddy_free(pool->buddy, pins[i], T_MDTS);
+	/* One that waits ends early: its capsule is returned, and the other one is served. */
+	rdt_req_ns_gone(io->qp.reqs[io->qp.used - 1]);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(pool->waiting, 0);
+	CU_ASSERT_EQUAL(io->caps_out, 1);
+	CU_ASSERT_EQUAL(t_answers(io), 1);
+	answer_all(&p, pool);
+	CU_ASSERT_EQUAL(t_answers(io), 3);
+	CU_ASSERT_EQUAL(io->caps_out, 0);
+	CU_ASSERT(is_filled(p.env->disk[0].data + 512, 2));
+	t_pair_free(&p);
+}
+
 const struct t_case t_pool_device_cases[] = {
 	{"a disk that hangs leaves buffers for other disks of the same queue", hung_beside_healthy},
 	{"a disk that hangs leaves one of the largest blocks", fragmented},
@@ -280,5 +397,8 @@ const struct t_case t_pool_device_cases[] = {
 	{"a disk that hangs leaves scratch buffers", scratch},
 	{"a disk that hangs leaves a first block for hosts in doubt", hung_in_doubt},
 	{"the first blocks of many hosts for one disk leave some for others", first_blocks},
+	{"a disk that hangs leaves the capsules of its queues", capsules_beside_hung},
+	{"a disk that hangs leaves capsules to other disks of all hosts", capsules_of_many},
+	{"a copy of in-capsule data waits for the share of its disk", capsules_behind_buffers},
 	{NULL, NULL},
 };
