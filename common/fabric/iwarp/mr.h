@@ -8,8 +8,7 @@
 
 #include "fabric/fabric.h"
 #include "util/loop.h"
-
-#include "rx_slow.h"
+#include "util/rx_turn.h"
 
 struct rd_iw_mr {
 	struct rd_fab_mr base;
@@ -37,7 +36,7 @@ struct rd_iw_mr_table {
 struct rd_iw_dev {
 	struct rd_fab_dev base;
 	struct rd_iw_mr_table mrs;
-	struct rd_iw_slow slow;
+	struct rd_rx_pieces pieces;
 	uint32_t next_qpn;
 	struct rd_fab_iwarp_scratch *scratch; /* a reference */
 };

@@ -92,7 +92,7 @@ static void init_device(struct rd_iw_fab *fab)
 		.prtype = "iwarp",
 	};
 	dev->next_qpn = 1;
-	dev->slow.pass = 1;
+	dev->pieces.pass = 1;
 	rd_iw_mr_table_init(&dev->mrs);
 }
 

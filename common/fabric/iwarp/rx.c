@@ -14,22 +14,6 @@
 #define RX_ROUNDS 4 /* readv calls before other connections get their turn */
 
 /*
- * The limit of a connection in one turn, in FPDUs: they cost processor time, bytes hardly any. A
- * connection that had more is not read for as many turns as make up for it; its socket stays
- * readable, so that only a number is kept. The amount that is read at once follows the size of its
- * last FPDUs, so that the limit is not exceeded by far.
- */
-#define RX_FRAMES   256u
-#define RX_ROOM_MIN 2048u
-
-/*
- * A segment that is shorter and not the last one of its message is a small piece: rx_slow.h. A
- * small piece counts as RX_PIECE_COST FPDUs where the size of the next read is chosen.
- */
-#define RX_PIECE_MAX  256u
-#define RX_PIECE_COST 8u
-
-/*
  * Between the segments of a large message, and while a large segment is in progress, another
  * segment usually follows. With a short staging part most of its payload stays in the socket and is
  * read directly to its destination, not copied from the staging buffer.
@@ -137,8 +121,8 @@ static int trailer_done(struct rd_iw_conn *c)
 		}
 	}
 	c->fab->stats.fpdus_rx++;
-	if (!rx->h.last && rx->h.plen < RX_PIECE_MAX)
-		rx->slow.pieces++;
+	if (!rx->h.last && rx->h.plen < RD_RX_PIECE_MAX)
+		rx->turn.pieces++;
 	rc = rd_iw_fpdu_end(c);
 	if (rc >= 0)
 		rx_reset(rx);
@@ -287,30 +271,15 @@ static void rx_end_of_file(struct rd_iw_conn *c)
 static size_t staging_room(const struct rd_iw_conn *c)
 {
 	/* Bytes behind a message that waits must be kept: read few of them. */
-	if (c->rx.room > RX_SHORT && c->srq && rd_iw_srq_scarce(c))
+	if (c->rx.turn.room > RX_SHORT && c->srq && rd_iw_srq_scarce(c))
 		return RX_SHORT;
-	return c->rx.room;
-}
-
-/*
- * Chooses how much to read at once: after a read of many FPDUs (@n in @bytes), as much as holds
- * twice the limit of a turn.
- */
-static void size_room(struct rd_iw_rx *rx, size_t bytes, uint64_t n)
-{
-	size_t room = RD_IW_STAGING_SIZE;
-
-	if (n > RX_FRAMES / 4)
-		room = bytes / (size_t)n * (2 * RX_FRAMES);
-	if (room > RD_IW_STAGING_SIZE)
-		room = RD_IW_STAGING_SIZE;
-	rx->room = (uint32_t)(room < RX_ROOM_MIN ? RX_ROOM_MIN : room);
+	return c->rx.turn.room;
 }
 
 void rd_iw_rx_open(struct rd_iw_conn *c)
 {
 	rx_reset(&c->rx);
-	c->rx.room = RX_SHORT; /* nothing is known about its FPDUs yet */
+	c->rx.turn.room = RX_SHORT; /* nothing is known about its FPDUs yet */
 	c->rx.send_msn = c->rx.read_msn = 1;
 	rd_iw_ack_open(c);
 }
@@ -361,7 +330,7 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 		return RX_ENDED;
 	fpdus = c->fab->stats.fpdus_rx - fpdus;
 	rd_iw_ack_note(&rx->ack, (size_t)rc, fpdus);
-	size_room(rx, (size_t)rc, fpdus + (uint64_t)rx->slow.pieces * RX_PIECE_COST);
+	rd_rx_turn_size(&rx->turn, (size_t)rc, fpdus, RD_IW_STAGING_SIZE);
 	return (size_t)rc == direct + tail ? RX_MORE : RX_ALL;
 }
 
@@ -369,14 +338,6 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 static uint32_t frames_since(const struct rd_iw_conn *c, uint64_t before)
 {
 	return (uint32_t)(c->fab->stats.fpdus_rx - before);
-}
-
-static void charge_fpdus(struct rd_iw_conn *c, uint32_t frames)
-{
-	c->rx.debt += frames;
-	c->rx.debt -= c->rx.debt < RX_FRAMES ? c->rx.debt : RX_FRAMES;
-	if (frames)
-		rd_iw_slow_charge(c->dev, &c->rx.slow);
 }
 
 bool rd_iw_rx_run(struct rd_iw_conn *c)
@@ -387,11 +348,7 @@ bool rd_iw_rx_run(struct rd_iw_conn *c)
 	enum rx rx;
 	bool any;
 
-	if (c->rx.debt) {
-		charge_fpdus(c, 0);
-		return true;
-	}
-	if (rd_iw_slow_waits(c->dev, &c->rx.slow))
+	if (rd_rx_turn_waits(&c->dev->pieces, &c->rx.turn, rd_loop_turns(c->fab->base.loop)))
 		return true;
 	s = rd_iw_scratch_get(pool);
 	if (!s) {
@@ -404,12 +361,12 @@ bool rd_iw_rx_run(struct rd_iw_conn *c)
 	if (any)
 		rd_iw_ack_had_data(&c->rx.ack, now);
 	for (int i = 1; rx == RX_MORE && i < RX_ROUNDS; i++) {
-		if (frames_since(c, before) >= RX_FRAMES || c->rx.slow.pieces)
+		if (!rd_rx_turn_more(&c->rx.turn, frames_since(c, before)))
 			break;
 		rx = rx_once(c, s->staging);
 	}
 	rd_iw_scratch_put(pool, s);
-	charge_fpdus(c, frames_since(c, before));
+	rd_rx_turn_charge(&c->dev->pieces, &c->rx.turn, frames_since(c, before));
 	return any;
 }
 
@@ -421,8 +378,7 @@ void rd_iw_rx_resume(struct rd_iw_conn *c)
 
 	if (rc == 0 && rx->rest)
 		rc = consume_stream(c, rx->rest + rx->rest_off, rx->rest_len - rx->rest_off);
-	rx->debt += frames_since(c, before);
-	rd_iw_slow_charge(c->dev, &rx->slow);
+	rd_rx_turn_late(&c->dev->pieces, &rx->turn, frames_since(c, before));
 	if (rc)
 		return;
 	rd_iw_rx_drop(c);

@@ -6,9 +6,9 @@
 #include <sys/queue.h>
 #include <sys/uio.h>
 
+#include "util/rx_turn.h"
 #include "ddp.h"
 #include "rx_ack.h"
-#include "rx_slow.h"
 
 struct rd_iw_conn;
 struct rd_iw_rwr;
@@ -32,7 +32,7 @@ struct rd_iw_rx {
 	bool sized;       /* need is the header's length, not only the control bytes */
 	bool got_first;   /* the peer's first FPDU has arrived */
 	struct rd_iw_rx_ack ack;
-	struct rd_iw_rx_slow slow;
+	struct rd_rx_turn turn;
 	uint32_t left;
 	uint32_t crc;
 	struct rd_iw_hdr h;
@@ -41,8 +41,6 @@ struct rd_iw_rx {
 	struct rd_iw_rwr *recv; /* a copy of the RECV of the message in progress */
 	uint8_t *reasm; /* memory that collects the message in progress; NULL: its RECV does */
 	uint32_t reasm_size;
-	uint32_t debt;   /* FPDUs processed beyond the limit of earlier turns */
-	uint32_t room;   /* bytes to read at once */
 	uint32_t blanks; /* FPDUs without payload since message @blank_msn became the next one */
 	uint32_t blank_msn;
 	uint32_t grant; /* RECVs of the shared queue that it may take although others wait */
