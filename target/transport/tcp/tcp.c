@@ -373,6 +373,7 @@ int rdt_tcp_conn_new(struct rdt_tcp *tcp, int fd, const struct sockaddr_storage 
 	c->tcp = tcp;
 	c->state = RDT_TCP_WAIT_ICREQ;
 	c->rules.from_host = true;
+	c->rx.turn.room = RDT_TCP_STAGING;
 	c->io.fd = fd;
 	c->io.try_read = tcp_try;
 	c->flush.fn = flush_tcp;
@@ -424,6 +425,7 @@ int rdt_tcp_init(struct rdt_reactor *r)
 	tcp->reactor = r;
 	tcp->stall.fn = watch_tcp_conns;
 	TAILQ_INIT(&tcp->lingers);
+	tcp->pieces.pass = 1;
 	rdt_tcp_adopt_init(tcp);
 	rdt_tcp_capsules_init(tcp);
 	tcp->staging = malloc(RDT_TCP_STAGING);

@@ -11,6 +11,7 @@
 
 #include "util/log.h"
 #include "util/loop.h"
+#include "util/rx_turn.h"
 #include "nvmf/tcp_pdu.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/pool.h"
@@ -57,6 +58,7 @@ struct rdt_tcp {
 	struct rd_defer adopt;
 	struct rdt_req_pool pools[2]; /* of admin queues, and of I/O queues */
 	uint8_t *staging;             /* [RDT_TCP_STAGING]; used up before a callback returns */
+	struct rd_rx_pieces pieces;
 	/* capsules */
 	struct rdt_tcp_capsules plain, areas; /* free ones: without and with an area */
 	uint32_t area_size;
@@ -65,6 +67,8 @@ struct rdt_tcp {
 	/* ended sockets */
 	TAILQ_HEAD(, rdt_tcp_linger) lingers; /* oldest first */
 	uint32_t lingers_count;
+	uint32_t linger_reads; /* in turn @linger_turn of the loop */
+	uint64_t linger_turn;
 	struct rd_timer stall;             /* watchdog; armed while bytes are in flight */
 	struct rd_ratelimit refused_limit; /* messages about PDUs */
 };
@@ -102,6 +106,8 @@ struct rdt_tcp_rx {
 	/* while @held: the bytes that had been read behind the header, or NULL */
 	uint8_t *rest;
 	uint32_t rest_off, rest_len;
+	struct rd_rx_turn turn;
+	uint32_t pdus; /* received in this turn, and not charged yet */
 };
 
 struct rdt_tcp_req {
@@ -178,7 +184,8 @@ void rdt_tcp_fini(struct rdt_reactor *r);
 
 /* ---- tcp_rx.c ---- */
 
-/* Reads from the socket. Can end the connection. Returns false if the socket had nothing. */
+/* Reads from the socket, unless it has had its part of this turn. Can end the connection. Returns
+ * false if the socket had nothing. */
 bool rdt_tcp_rx_run(struct rdt_tcp_conn *c);
 /* A capsule may be free for the PDU that waits for one. */
 void rdt_tcp_rx_resume(struct rdt_tcp_conn *c);

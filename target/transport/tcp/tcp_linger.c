@@ -12,6 +12,7 @@
 #define LINGERS      256u
 #define LINGER_NS    (10 * RD_NSEC_PER_SEC)
 #define LINGER_BYTES (16u << 20)
+#define LINGER_TURN  4u /* sockets that are read in a turn: those that are ready take turns */
 
 static void end_linger(struct rdt_tcp_linger *lg)
 {
@@ -33,9 +34,17 @@ static void linger_over(struct rd_timer *timer)
 static void linger_io(struct rd_io *io, uint32_t events)
 {
 	struct rdt_tcp_linger *lg = rd_container_of(io, struct rdt_tcp_linger, io);
-	/* MSG_TRUNC: the kernel discards the data without copying it. */
-	ssize_t n = recv(io->fd, lg->tcp->staging, RDT_TCP_STAGING, MSG_DONTWAIT | MSG_TRUNC);
+	struct rdt_tcp *tcp = lg->tcp;
+	uint64_t turn = rd_loop_turns(tcp->reactor->loop);
+	ssize_t n;
 
+	if (tcp->linger_turn != turn)
+		tcp->linger_reads = 0;
+	tcp->linger_turn = turn;
+	if (tcp->linger_reads++ >= LINGER_TURN)
+		return;
+	/* MSG_TRUNC: the kernel discards the data without copying it. */
+	n = recv(io->fd, tcp->staging, RDT_TCP_STAGING, MSG_DONTWAIT | MSG_TRUNC);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	lg->bytes += n > 0 ? (uint32_t)n : 0;

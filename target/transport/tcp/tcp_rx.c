@@ -150,6 +150,8 @@ static enum rx begin_h2c(struct rdt_tcp_conn *c)
 	struct nvme_tcp_error error;
 	struct rdt_tcp_req *t;
 
+	if (!(pdu->hdr.flags & NVME_TCP_F_LAST) && len < RD_RX_PIECE_MAX)
+		c->rx.turn.pieces++;
 	if (!nvme_tcp_check_data(pdu, &c->rx.parts, &error))
 		return refuse_with(c, error.fes, error.fei, error.what);
 	if (len > c->qp.data_max)
@@ -234,6 +236,7 @@ static enum rx pdu_done(struct rdt_tcp_conn *c, bool bad)
 	const struct nvme_tcp_hdr *hdr = (const void *)c->rx.head;
 	enum rx rc;
 
+	c->rx.pdus++;
 	rdt_beat_look_again(c->qp.reactor);
 	switch (hdr->type) {
 	case NVME_TCP_CMD:
@@ -441,11 +444,19 @@ static void end_of_file(struct rdt_tcp_conn *c)
 			       : "closed by the host in the middle of a PDU");
 }
 
+static size_t staging_part(const struct rdt_tcp_conn *c)
+{
+	uint32_t room = c->rx.turn.room;
+
+	return room > RX_SHORT && in_large_transfer(c) ? RX_SHORT : room;
+}
+
 /* Calls readv once. Returns whether the socket may have more. *@any: it had something. */
 static bool read_once(struct rdt_tcp_conn *c, bool *any)
 {
 	struct rdt_tcp_rx *rx = &c->rx;
-	size_t tail = in_large_transfer(c) ? RX_SHORT : RDT_TCP_STAGING, direct = 0, got;
+	size_t tail = staging_part(c), direct = 0, got;
+	uint32_t before = rx->pdus;
 	struct iovec iov[2];
 	enum rx rc = RX_ON;
 	int count = 0;
@@ -476,16 +487,24 @@ static bool read_once(struct rdt_tcp_conn *c, bool *any)
 	}
 	if (rc == RX_ON)
 		rc = use_bytes(c, c->tcp->staging, got);
+	rd_rx_turn_size(&rx->turn, (size_t)n, rx->pdus - before, RDT_TCP_STAGING);
 	return rc == RX_ON && (size_t)n == direct + tail;
 }
 
 bool rdt_tcp_rx_run(struct rdt_tcp_conn *c)
 {
-	bool any = false, more = true;
+	struct rd_rx_pieces *pieces = &c->tcp->pieces;
+	struct rdt_tcp_rx *rx = &c->rx;
+	bool any = false, more;
 
+	if (rd_rx_turn_waits(pieces, &rx->turn, rd_loop_turns(c->qp.reactor->loop)))
+		return true;
 	c->qp.reactor->run.match = 0;
-	for (int i = 0; more && i < RX_ROUNDS; i++)
+	more = read_once(c, &any);
+	for (int i = 1; more && i < RX_ROUNDS && rd_rx_turn_more(&rx->turn, rx->pdus); i++)
 		more = read_once(c, &any);
+	rd_rx_turn_charge(pieces, &rx->turn, rx->pdus);
+	rx->pdus = 0;
 	return any;
 }
 
@@ -500,6 +519,8 @@ void rdt_tcp_rx_resume(struct rdt_tcp_conn *c)
 	rc = head_done(c);
 	if (rc == RX_ON && rx->rest)
 		rc = use_bytes(c, rx->rest + rx->rest_off, rx->rest_len - rx->rest_off);
+	rd_rx_turn_late(&c->tcp->pieces, &rx->turn, rx->pdus);
+	rx->pdus = 0;
 	if (rc != RX_ON)
 		return;
 	free(rx->rest);

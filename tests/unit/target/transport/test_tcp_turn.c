@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NVMe/TCP: how much of what hostile peers send is read in one turn of a reactor's loop. */
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "t_target.h"
+#include "target/reactor/lifecycle.h"
+#include "target/transport/rdma/rdma_transport.h"
+#include "target/transport/tcp/tcp.h"
+
+#define PEERS   6
+#define PATIENT 1000000 /* turns until something that must happen has happened */
+
+struct tcp_world {
+	struct t_env *env;
+	struct rdt_reactor *r;
+	struct rdt_listener *l;
+	int fd[PEERS];
+	struct rdt_tcp_conn *conn[PEERS];
+};
+
+static const struct rdt_transport *const transports[RDT_TRANSPORTS] = {
+	[RDT_TRANSPORT_RDMA] = &rdt_rdma_transport,
+	[RDT_TRANSPORT_TCP] = &rdt_tcp_transport,
+};
+
+static void turn(struct tcp_world *w)
+{
+	rd_loop_turn(w->env->loop, 0);
+	rd_loop_turn(w->r->loop, 0);
+}
+
+static void put(struct tcp_world *w, int i, const void *p, size_t len)
+{
+	CU_ASSERT_EQUAL_FATAL(send(w->fd[i], p, len, MSG_NOSIGNAL), (ssize_t)len);
+}
+
+/* Turns until the peer can read @len bytes, and reads them. */
+static void get(struct tcp_world *w, int i, void *p, size_t len)
+{
+	ssize_t n = 0;
+
+	for (int t = 0; t < PATIENT && n < (ssize_t)len; t++) {
+		turn(w);
+		n = recv(w->fd[i], p, len, MSG_PEEK | MSG_DONTWAIT);
+	}
+	CU_ASSERT_EQUAL_FATAL(n, (ssize_t)len);
+	CU_ASSERT_EQUAL_FATAL(recv(w->fd[i], p, len, 0), (ssize_t)len);
+}
+
+static struct rdt_tcp_conn *conn_of_peer(const struct tcp_world *w, int fd)
+{
+	struct sockaddr_in at = {0}, remote;
+	socklen_t len = sizeof(at);
+	struct rdt_qpair *qp;
+
+	CU_ASSERT_EQUAL_FATAL(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	TAILQ_FOREACH (qp, &w->r->qpairs, link) {
+		memcpy(&remote, &qp->remote, sizeof(remote));
+		if (remote.sin_port == at.sin_port)
+			return rdt_tcp_conn_of(qp);
+	}
+	CU_FAIL_FATAL("the target does not have the connection");
+	return NULL;
+}
+
+static void come(struct tcp_world *w, int i)
+{
+	struct nvme_tcp_icreq req;
+	struct nvme_tcp_icresp resp;
+
+	w->fd[i] = socket(w->l->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CU_ASSERT_EQUAL_FATAL(
+		connect(w->fd[i], (struct sockaddr *)&w->l->addr, sizeof(struct sockaddr_in)), 0);
+	nvme_tcp_build_icreq(&req, 0);
+	put(w, i, &req, sizeof(req));
+	get(w, i, &resp, sizeof(resp));
+	w->conn[i] = conn_of_peer(w, w->fd[i]);
+}
+
+static struct tcp_world tcp_world_new(void)
+{
+	struct tcp_world w = {0};
+	unsigned int reactors = t_reactors;
+
+	t_transports = transports;
+	t_reactors = 1;
+	w.env = t_env_new();
+	t_reactors = reactors;
+	t_transports = NULL;
+	w.env->listeners[0] = (struct rdt_listener_config){.transport = RDT_TRANSPORT_TCP,
+							   .address = "127.0.0.1"};
+	w.env->cfg.listeners_count = 1;
+	CU_ASSERT_EQUAL_FATAL(rdt_listeners_start(w.env->t), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_listeners_open(w.env->t), 0);
+	w.r = w.env->t->reactors;
+	w.l = TAILQ_FIRST(&w.env->t->listeners);
+	for (int i = 0; i < PEERS; i++)
+		come(&w, i);
+	return w;
+}
+
+static void tcp_world_free(struct tcp_world *w)
+{
+	for (int i = 0; i < PEERS; i++)
+		close(w->fd[i]);
+	for (int t = 0; t < PATIENT && (w->r->qpairs_count || rdt_tcp_of(w->r)->lingers_count); t++)
+		turn(w);
+	CU_ASSERT_EQUAL(w->r->qpairs_count, 0);
+	t_env_free(w->env);
+}
+
+/* A Connect whose data the target asks for; returns the TTAG. */
+static __le16 ask_for_connect(struct tcp_world *w, int i)
+{
+	struct nvme_tcp_cmd cmd = {.sqe.opcode = NVMF_OPCODE};
+	struct nvmf_connect_sqe *con = (void *)&cmd.sqe;
+	struct nvme_tcp_r2t r2t;
+
+	con->fctype = nvme_fabrics_type_connect;
+	con->sqsize = htole16(31);
+	cmd.sqe.flags = NVME_CMD_PSDT_SGL;
+	cmd.sqe.sgl.data.type = NVME_SGL_TCP_DATA;
+	cmd.sqe.sgl.data.length = htole32(sizeof(struct nvmf_connect_data));
+	nvme_tcp_seal(&cmd, NVME_TCP_CMD, 0, 0, 0, false, false);
+	put(w, i, &cmd, sizeof(cmd));
+	get(w, i, &r2t, sizeof(r2t));
+	CU_ASSERT_EQUAL_FATAL(r2t.hdr.type, NVME_TCP_R2T);
+	return r2t.ttag;
+}
+
+/* One byte of the data in each PDU, from @first on. */
+static void put_bytes(struct tcp_world *w, int i, __le16 ttag, uint32_t first, uint32_t count)
+{
+	uint8_t out[600 * (sizeof(struct nvme_tcp_data) + 1)], *p = out;
+
+	for (uint32_t at = first; at < first + count; at++, p += sizeof(struct nvme_tcp_data) + 1) {
+		struct nvme_tcp_data pdu = {
+			.ttag = ttag, .datao = htole32(at), .datal = htole32(1)};
+
+		nvme_tcp_seal(&pdu, NVME_TCP_H2C_DATA, 0, 1, 0, false, false);
+		memcpy(p, &pdu, sizeof(pdu));
+		p[sizeof(pdu)] = 0;
+	}
+	put(w, i, out, (size_t)(p - out));
+}
+
+static uint64_t bytes_of_all(const struct tcp_world *w, uint64_t *least, uint64_t *most)
+{
+	uint64_t sum = 0;
+
+	*least = UINT64_MAX;
+	*most = 0;
+	for (int i = 0; i < PEERS; i++) {
+		uint64_t n = w->conn[i]->fetched.done;
+
+		sum += n;
+		*least = n < *least ? n : *least;
+		*most = n > *most ? n : *most;
+	}
+	return sum;
+}
+
+/* Connections whose data comes in small pieces get 64 PDUs in a turn, all together, and each of
+ * them its part of that. */
+static void small_pieces_share_a_turn(void)
+{
+	enum { FEW = 16, MANY = 600, READ = RD_RX_ROOM_MIN / 25 + 1 };
+	struct tcp_world w = tcp_world_new();
+	uint64_t least = 0, most, turns = 0;
+	__le16 ttag[PEERS];
+
+	for (int i = 0; i < PEERS; i++) {
+		ttag[i] = ask_for_connect(&w, i);
+		put_bytes(&w, i, ttag[i], 0, FEW); /* the first read is not limited */
+	}
+	for (int t = 0; t < PATIENT && least < FEW; t++) {
+		turn(&w);
+		bytes_of_all(&w, &least, &most);
+	}
+	for (int i = 0; i < PEERS; i++)
+		put_bytes(&w, i, ttag[i], FEW, MANY);
+	for (; turns < PATIENT && least < FEW + MANY; turns++) {
+		uint64_t sum;
+
+		turn(&w);
+		sum = bytes_of_all(&w, &least, &most);
+		CU_ASSERT_TRUE_FATAL(sum <= PEERS * FEW + READ + 64 * (turns + 1));
+		CU_ASSERT_TRUE_FATAL(most - least <= 2 * READ);
+	}
+	CU_ASSERT_EQUAL(least, FEW + MANY);
+	tcp_world_free(&w);
+}
+
+/* Of sockets that have ended and whose peers go on sending, four are read in a turn. */
+static void ended_sockets_share_a_turn(void)
+{
+	static uint8_t junk[100000];
+	struct tcp_world w = tcp_world_new();
+	const struct rdt_tcp_linger *lg;
+	bool all = false;
+
+	memset(junk, 0xee, sizeof(junk));
+	for (int i = 0; i < PEERS; i++)
+		put(&w, i, junk, sizeof(struct nvme_tcp_hdr));
+	for (int t = 0; t < PATIENT && rdt_tcp_of(w.r)->lingers_count < PEERS; t++)
+		turn(&w);
+	CU_ASSERT_EQUAL_FATAL(rdt_tcp_of(w.r)->lingers_count, PEERS);
+	for (int i = 0; i < PEERS; i++)
+		put(&w, i, junk, sizeof(junk));
+	for (int t = 0; t < PATIENT && !all; t++) {
+		uint32_t before[PEERS], n = 0, reads = 0;
+
+		TAILQ_FOREACH (lg, &rdt_tcp_of(w.r)->lingers, link)
+			before[n++] = lg->bytes;
+		turn(&w);
+		n = 0;
+		all = true;
+		TAILQ_FOREACH (lg, &rdt_tcp_of(w.r)->lingers, link) {
+			reads += lg->bytes != before[n++];
+			all = all && lg->bytes >= sizeof(junk);
+		}
+		CU_ASSERT_TRUE_FATAL(reads <= 4);
+	}
+	CU_ASSERT_TRUE(all);
+	tcp_world_free(&w);
+}
+
+const struct t_case t_tcp_turn_cases[] = {
+	{"data in small pieces shares one part of a turn", small_pieces_share_a_turn},
+	{"sockets that have ended share one part of a turn", ended_sockets_share_a_turn},
+	{NULL, NULL},
+};
