@@ -60,12 +60,16 @@ def admin(peer, n, then, again):
     yield DRAIN
 
 
+def open_spawned(crowd):
+    while not all(peer.settled for peer in crowd.spawned):
+        crowd.step(0.1)
+
+
 def open_hosts(crowd, size, *scripts, sources=None, again=False):
     """@size hosts, each with these scripts for its I/O queues."""
     numbers = iter(range(size))
     crowd.open(size, lambda peer: admin(peer, next(numbers), scripts, again), sources=sources)
-    while not all(peer.settled for peer in crowd.spawned):
-        crowd.step(0.1)
+    open_spawned(crowd)
 
 
 def io(opcode, cid, lba, blocks):

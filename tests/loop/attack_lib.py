@@ -38,6 +38,7 @@ from dataclasses import dataclass
 
 import iwarp_peer as iw
 import nvmf_peer as nv
+import tcp_peer
 from t_loop import NQN, PATIENCE, Failure, Skip, program
 
 SECONDS = 300  # no attack lasts longer, whatever happens to the process that started it
@@ -78,15 +79,26 @@ class Attack:
     config: object  # None, or a function of the test: more arguments for its target()
     p99: float  # None, or the factor by which the 99th percentile of a read may grow
     blocks: tuple  # sizes of the reads of the host that is measured, each a row of tools/attack
+    transport: str  # of the attackers: 'iwarp' or 'tcp'
+
+    @property
+    def victims(self):
+        """(transport, size of the reads) of the hosts that are measured, one after the other."""
+        return [(transport, block) for transport in dict.fromkeys((self.transport, 'iwarp')) for block in self.blocks]
+
+    @property
+    def listeners(self):
+        return [{}, {'transport': 'tcp'}] if self.transport == 'tcp' else [{}]
 
     @property
     def module(self):
         return self.run.__module__
 
 
-def attack(name, *, sizes, small, busy=False, target=None, config=None, p99=None, blocks=('4k',)):
+def attack(name, *, sizes, small, busy=False, target=None, config=None, p99=None, blocks=('4k',),
+           transport='iwarp'):
     def mark(fn):
-        fn.attack = Attack(name, fn, sizes, small, busy, target or {}, config, p99, blocks)
+        fn.attack = Attack(name, fn, sizes, small, busy, target or {}, config, p99, blocks, transport)
         return fn
     return mark
 
@@ -97,13 +109,18 @@ def attacks(module):
     return [fn.attack for fn in vars(found).values() if callable(fn) and hasattr(fn, 'attack')]
 
 
+def port_of(target, transport):
+    """The listener for NVMe/TCP is the last one."""
+    return target.listeners[-1 if transport == 'tcp' else 0][1]
+
+
 def start(t, target, attack, size=None, *, deadline=None):
     """Run an attack in a process until the test ends or .kill(); returns when it is set up, with the process. What the
     crowd counted by then is .counts: opened, arrived, failed, ended."""
     size = size or attack.small
     fn = attack.run.__name__
     proc = t.spawn(f'attack-{fn}', [sys.executable, os.path.abspath(__file__), attack.module, fn, target.addr,
-                                    target.port, size])
+                                    port_of(target, attack.transport), size])
     proc.counts = json.loads(proc.expect(r'^ready (\{.*\})$', deadline=deadline)[1])
     return proc
 
@@ -352,11 +369,12 @@ def associate(peer, qid=0, depth=32, *, nqn=NQN, hostnqn=nv.HOST_NQN, hostid=Non
 
 # ---- the well-behaved host ----
 
-def connect_time(target, nqn=NQN, *, timeout=20.0, **kw):
+def connect_time(target, nqn=NQN, *, timeout=20.0, transport='iwarp', **kw):
     """Seconds from the first SYN of a new host until it has read a block; None if it failed within @timeout."""
     begin = time.monotonic()
     try:
-        with nv.Host(target.addr, target.port, nqn, timeout=timeout, **kw) as h:
+        kind = tcp_peer.Host if transport == 'tcp' else nv.Host
+        with kind(target.addr, port_of(target, transport), nqn, timeout=timeout, **kw) as h:
             h.enable()
             nv.expect(h.add_io().read_blocks(1, 0, 1)[0])
             took = time.monotonic() - begin
@@ -371,10 +389,14 @@ def connect_times(target, count, **kw):
     return [connect_time(target, hostnqn=f'nqn.2024-01.test:good-{n % 100}', **kw) for n in range(count)]
 
 
-def start_reads(t, target, seconds, *, name='reads', depth=32, size='4k', hostnqn='nqn.2024-01.test:good'):
+def start_reads(t, target, seconds, *, name='reads', depth=32, size='4k', hostnqn='nqn.2024-01.test:good',
+                transport='iwarp'):
     """An rdinit on one queue that reads for some time; finish_reads() has the result."""
+    uri = target.uri()
+    if transport == 'tcp':
+        uri = f'nvme+tcp://{target.host}:{port_of(target, transport)}/{NQN}/1'
     with open(t.path(f'{name}.json'), 'wb') as out:
-        return t.spawn(name, [program('rdinit'), 'bench', target.uri(), '-o', 'json', '--run-time', f'{seconds}s',
+        return t.spawn(name, [program('rdinit'), 'bench', uri, '-o', 'json', '--run-time', f'{seconds}s',
                               '--depth', depth, '--block-size', size, '--hostnqn', hostnqn, *PATIENCE], stdout=out)
 
 

