@@ -2,11 +2,14 @@
 """Peers that open connections and do nothing with them, while a correct host connects, works and disconnects."""
 
 import os
+import select
+import signal
+import socket
 import sys
 
 import attack_connect
 import attack_lib
-from t_loop import SOURCE_ROOT, each, main, program, test
+from t_loop import SOURCE_ROOT, Skip, each, main, program, test, wait_for
 from t_serving import Baseline, exercise
 
 
@@ -28,6 +31,29 @@ def the_oldest_half_open_connection_makes_room(t):
         exercise(target)
         target.expect('127.1.0.1: connection dropped to make room')
         crowd.kill()
+
+
+@each(('iwarp', {}), ('tcp', {'transport': 'tcp'}))
+def a_burst_finds_room_to_wait(t, listener):
+    """More connections than that lose their SYN, and try again after a second."""
+    burst = 2000
+    with open('/proc/sys/net/core/somaxconn', encoding='ascii') as f:
+        if int(f.read()) < burst:
+            raise Skip(f'net.core.somaxconn is less than {burst}')
+    attack_lib.raise_files(burst + 500)
+    target = t.target([t.namespace(backend='memory')], listener=listener, target={'reactors': 1})
+    target.signal(signal.SIGSTOP)
+    socks = [socket.socket() for _ in range(burst)]
+    for sock in socks:
+        sock.setblocking(False)
+        sock.connect_ex((target.addr, target.port))
+    poll = select.poll()
+    for sock in socks:
+        poll.register(sock, select.POLLOUT)
+    wait_for(lambda: len(poll.poll(0)) == burst, 'all of them to be connected')
+    for sock in socks:
+        sock.close()
+    target.signal(signal.SIGCONT)
 
 
 def tool(t, *args):

@@ -22,7 +22,7 @@
 #include "target/nvmf/target.h"
 #include "target/config/tgt_limits.h"
 
-#define BACKLOG 1024 /* hosts connect all their queues at once */
+#define BACKLOG 4096 /* hosts connect all their queues at once */
 #define ORD_WANTED                                                                    \
 	128u /* READs in flight on one queue; soft-iWARP and most NICs hold that many \
 	      */

@@ -19,7 +19,7 @@
 #include "target/nvmf/placement.h"
 #include "target/nvmf/target.h"
 
-#define TCP_BACKLOG  1024                     /* hosts connect all their queues at once */
+#define TCP_BACKLOG  4096                     /* hosts connect all their queues at once */
 #define ACCEPT_BURST 256                      /* connections accepted in one turn */
 #define ADOPT_BURST  16u                      /* connections that a reactor adopts in one turn */
 #define FULL_PAUSE   (100 * RD_NSEC_PER_MSEC) /* out of descriptors or memory */
