@@ -244,7 +244,7 @@ static void connect_discovery(struct discovery *d)
 
 	forget_all(d);
 	snprintf(d->port, sizeof(d->port), "%u", port_of(listener));
-	host_ctrl_opts(&d->name, &opts);
+	host_ctrl_opts(d->w, &d->name, 1u << listener, &opts);
 	opts.traddr = SETUP_ADDR;
 	opts.trsvcid = d->port;
 	opts.subnqn = RDINIT_DISCOVERY_NQN;

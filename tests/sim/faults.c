@@ -152,6 +152,13 @@ static void break_link(struct world *w, enum rd_sim_fault fault)
 	fault_break_link(w, fault, 0);
 }
 
+/* Half of the cuts, where digests find it. A log page that does not arrive may have been read: so
+ * nobody judges what it is told. */
+static bool corrupts(struct world *w)
+{
+	return w->digests && !w->observer && !w->discovery && rd_sim_chance(w->sim, 1, 2);
+}
+
 static void happens(struct faults *f, enum fault_kind kind)
 {
 	struct world *w = f->w;
@@ -159,7 +166,7 @@ static void happens(struct faults *f, enum fault_kind kind)
 	rd_sim_tell(w->sim, "fault: %s", fault_names[kind]);
 	switch (kind) {
 	case FAULT_CUT:
-		break_link(w, RD_SIM_CUT);
+		break_link(w, corrupts(w) ? RD_SIM_CORRUPT : RD_SIM_CUT);
 		break;
 	case FAULT_HALF_OPEN:
 		break_link(w, RD_SIM_HALF_OPEN);

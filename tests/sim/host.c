@@ -134,7 +134,7 @@ static int open_dev(struct host *h)
 	char text[128];
 	int rc;
 
-	host_ctrl_opts(&h->name, &ctrl);
+	host_ctrl_opts(h->w, &h->name, (1u << WORLD_PATHS) - 1, &ctrl);
 	if (h->w->opts.faults & FAULTS_KEYS)
 		ctrl.keep_alive_tmo_ms = KEYS_KATO_MS;
 	if (h->w->secrets && secrets_opts(h->w->secrets, h->secret, &auth))
@@ -151,8 +151,8 @@ static int open_dev(struct host *h)
 	opts.policy = (enum rdinit_dev_policy)rd_sim_below(h->w->sim, 3);
 	rc = rdi_dev_create_env(&opts, &h->w->host_env, &h->dev);
 	for (unsigned int i = 0; i < WORLD_PATHS && !rc; i++) {
-		snprintf(text, sizeof(text), "nvme+rdma://" SETUP_ADDR ":%u/" SETUP_NQN "/%u",
-			 WORLD_PORT + i, h->ns + 1);
+		snprintf(text, sizeof(text), "nvme+%s://" SETUP_ADDR ":%u/" SETUP_NQN "/%u",
+			 h->w->tcp & 1u << i ? "tcp" : "rdma", WORLD_PORT + i, h->ns + 1);
 		rdinit_uri_init(&uri);
 		rc = rdinit_uri_parse(text, &uri);
 		if (!rc && rdinit_dev_add_path(h->dev, &uri, h->name.addr) < 0)

@@ -16,12 +16,16 @@ void host_name_of(unsigned int host, struct host_name *out)
 	snprintf(out->addr, sizeof(out->addr), WORLD_HOST_ADDR, host + 1);
 }
 
-void host_ctrl_opts(const struct host_name *name, struct rdinit_ctrl_opts *opts)
+void host_ctrl_opts(const struct world *w, const struct host_name *name, unsigned int paths,
+		    struct rdinit_ctrl_opts *opts)
 {
 	rdinit_ctrl_opts_init(opts);
+	opts->tcp = (paths & w->tcp) == paths;
+	opts->hdr_digest = opts->data_digest = paths & w->tcp && w->digests;
+	if (paths & ~w->tcp)
+		opts->provider = "iwarp"; /* whose place the simulation takes */
 	opts->hostnqn = name->nqn;
 	opts->hostid = name->hostid;
-	opts->provider = "iwarp"; /* whose place the simulation takes */
 	opts->spin_us = 0;
 	opts->keep_alive_tmo_ms = 1500;
 	opts->connect_timeout_ms = 1000;

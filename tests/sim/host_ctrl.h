@@ -8,6 +8,8 @@
 
 #include "rdinit.h"
 
+struct world;
+
 struct host_name {
 	char nqn[64];
 	char hostid[48];
@@ -15,8 +17,10 @@ struct host_name {
 };
 
 void host_name_of(unsigned int host, struct host_name *out);
-/* The options refer to @name. */
-void host_ctrl_opts(const struct host_name *name, struct rdinit_ctrl_opts *opts);
+/* The options refer to @name. @paths: set of listeners by which controllers with these options
+ * connect. */
+void host_ctrl_opts(const struct world *w, const struct host_name *name, unsigned int paths,
+		    struct rdinit_ctrl_opts *opts);
 
 /* Sets a dword of the command, in the byte order of the host. */
 void put_dword(struct rdinit_passthru *cmd, unsigned int dword, uint32_t value);

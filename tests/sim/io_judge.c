@@ -126,7 +126,9 @@ static bool status_is_explained(struct world *w, const struct io_facts *f, unsig
 	case MEDIUM(NVME_SC_COMPARE_FAILED):
 		return f->compares;
 	case NVME_SC_RESERVATION_CONFLICT:
-		return true; /* judge_reservation() */
+		return true;           /* judge_reservation() */
+	case NVME_SC_TRAN_TPORT_ERROR: /* a data digest was wrong */
+		return w->digests && w->disturbed_until >= f->begin;
 	case ABORTED_BY_PREEMPT:
 		return !f->ns && resv_may_abort(w->resv, f->begin);
 	case MEDIUM(NVME_SC_WRITE_FAULT):

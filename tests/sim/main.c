@@ -27,6 +27,7 @@ static const char usage_text[] =
 	"  --faults LIST only these, with commas, or none; or fence: what the stale-write fence "
 	"must\n"
 	"                survive; or keys: keys of hosts change, and minutes pass\n"
+	"  --transport T rdma, tcp, or both: a path of each (default: the seed chooses)\n"
 	"  --trace       write what happens to standard output\n"
 	"\n"
 	"A violation ends the program. Exit status: 0 when no invariant was violated, 1 when one\n"
@@ -65,6 +66,17 @@ static int parse_faults(char *list, unsigned int *out)
 	return 0;
 }
 
+static int parse_transport(const char *text, enum world_transport *out)
+{
+	static const char *const names[] = {
+		[WORLD_RDMA] = "rdma", [WORLD_TCP] = "tcp", [WORLD_BOTH] = "both"};
+
+	for (*out = WORLD_RDMA; *out <= WORLD_BOTH; (*out)++)
+		if (strcmp(text, names[*out]) == 0)
+			return 0;
+	return bad_usage("transport", text, "rdma, tcp or both");
+}
+
 static int parse_number(const char *name, const char *text, uint64_t *out)
 {
 	return rd_parse_u64(text, 1, UINT64_MAX / 2, out)
@@ -80,6 +92,7 @@ static int parse_options(int argc, char **argv, struct options *opt)
 		{"count", required_argument, NULL, 'c'},
 		{"steps", required_argument, NULL, 'n'},
 		{"faults", required_argument, NULL, 'f'},
+		{"transport", required_argument, NULL, 'T'},
 		{"trace", no_argument, NULL, 't'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
@@ -100,6 +113,9 @@ static int parse_options(int argc, char **argv, struct options *opt)
 		case 'f':
 			rc = parse_faults(optarg, &opt->world.faults);
 			break;
+		case 'T':
+			rc = parse_transport(optarg, &opt->world.transport);
+			break;
 		case 't':
 			opt->world.trace = true;
 			break;
@@ -119,6 +135,10 @@ static int parse_options(int argc, char **argv, struct options *opt)
 /* Returns whether nothing was violated. */
 static bool run_seed(const struct world_opts *opts)
 {
+	static const char *const transports[] = {[WORLD_ANY] = "",
+						 [WORLD_RDMA] = "",
+						 [WORLD_TCP] = " (tcp)",
+						 [WORLD_BOTH] = " (both)"};
 	struct world *w;
 	bool good = !world_new(opts, &w) && world_run(w);
 
@@ -126,11 +146,12 @@ static bool run_seed(const struct world_opts *opts)
 		fputs("rdsim: out of memory\n", stderr);
 		return false;
 	}
-	printf("seed %" PRIu64 "%s%s: %s, %" PRIu64 " steps, %" PRIu64
+	printf("seed %" PRIu64 "%s%s%s%s: %s, %" PRIu64 " steps, %" PRIu64
 	       " reads and writes, trace %016" PRIx64 "%s%s\n",
 	       opts->seed, w->no_resend ? " (no resend)" : "",
-	       w->opts.faults != opts->faults ? " (fence)" : "", good ? "good" : "VIOLATED",
-	       w->step, w->check ? check_ops(w->check) : 0, w->hash, good ? "" : ": ", w->failed);
+	       w->opts.faults != opts->faults ? " (fence)" : "", transports[w->opts.transport],
+	       w->digests ? " (digests)" : "", good ? "good" : "VIOLATED", w->step,
+	       w->check ? check_ops(w->check) : 0, w->hash, good ? "" : ": ", w->failed);
 	fflush(stdout);
 	world_free(w);
 	return good;

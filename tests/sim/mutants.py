@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Deliberate mistakes, each of which the simulation must find: (name, file, text of the file, replacement), and the faults that
-find it within few seeds, if not all."""
+"""Deliberate mistakes, each of which the simulation must find: (name, file, text of the file, replacement), the faults that find
+it within few seeds, if not all, and the transport, if not any."""
 
 MUTANTS = (
     ('Compare and Write takes no lock', 'target/nvmf/range_lock.c',
@@ -204,4 +204,16 @@ MUTANTS = (
      '.safe_at = rd_loop_now_raw(io->chan->h.loop) + atomic_load(&cp->path->stale_ns),', '.safe_at = rd_loop_now_raw(io->chan->h.loop),'),
     ('queues that have not reported what they execute do not fence', 'target/nvmf/stale_write.c',
      'if (atomic_load(&ctrl->fenced) || atomic_load(&ctrl->host->unknown))', 'if (false)', 'fence'),
+    # NVMe/TCP
+    ('an R2T asks for the data from a wrong offset', 'target/transport/tcp/tcp_tx.c', '.r2tl = htole32(t->req.data_len),',
+     '.r2tl = htole32(t->req.data_len),\n\t\t.r2to = htole32(t->ttag % 2 ? 512 : 0),', 'none', 'tcp'),
+    ('the host sends the data of an R2T from its beginning', 'initiator/lib/tcp/tx.c', '(const uint8_t *)req->data + tr->sent, len);',
+     '(const uint8_t *)req->data + (tr->sent ? 0 : tr->sent), len);\n\tc->maxh2cdata = 512;', 'none', 'tcp'),
+    ('the target checks no data digest', 'target/transport/tcp/tcp_rx.c', 'memcmp(want, c->rx.ddgst, sizeof(want)) != 0', 'false', 'cut', 'tcp'),
+    ('the host checks no data digest', 'initiator/lib/tcp/rx.c', 'if (memcmp(want, rx->ddgst, sizeof(want)) != 0)', 'if (false)', 'cut', 'tcp'),
+    ('no header digest is checked', 'target/transport/tcp/tcp_rx.c', 'if (!nvme_tcp_check_hdgst(rx->head, &error))', 'if (false)', 'cut', 'tcp'),
+    ('a socket that was full is not watched', 'target/transport/tcp/tcp.c', '(c->blocked ? EPOLLOUT : 0)', '0', 'none', 'tcp'),
+    ('what a full socket did not take is lost', 'target/transport/tcp/tcp_tx.c', 'c->tx_sent += part;', 'c->tx_sent = part;', 'none', 'tcp'),
+    ('data that was asked for is taken after the abort', 'target/transport/tcp/tcp_rx.c', '\tc->asked[t->ttag] = NULL;\n\tc->ttags[c->ttags_free++] = t->ttag;',
+     '\tc->ttags[c->ttags_free++] = t->ttag;', 'cut,cancel,stall', 'tcp'),
 )

@@ -43,12 +43,12 @@ def check_texts(t, mutants):
 
 
 def entry_of(build, path, wanted):
-    """How @path is compiled; where it is compiled several times, for the output that has @wanted in its name."""
+    """How @path is compiled; where it is compiled several times, for the output that has one of @wanted in its name."""
     with open(os.path.join(build, 'compile_commands.json')) as f:
         found = [entry for entry in json.load(f) if os.path.realpath(os.path.join(build, entry['file'])) == path]
     if not found:
         raise Failure(f'{path} is not compiled')
-    return next((entry for entry in found if wanted in entry['output']), found[0])
+    return next((entry for entry in found if any(part in entry['output'] for part in wanted)), found[0])
 
 
 def compile_command(entry, path):
@@ -74,7 +74,7 @@ def replaced(t, path, old, new):
     return text.replace(old, new)
 
 
-def build_mutant(t, build, path, text, output, wanted=''):
+def build_mutant(t, build, path, text, output, wanted=()):
     """The program @output with the object of @text in place of that of @path. Returns its path."""
     source, obj, exe = t.path(os.path.basename(path)), t.path('mutant.o'), t.path(os.path.basename(output))
     with open(source, 'w') as f:
@@ -90,14 +90,15 @@ def build_mutant(t, build, path, text, output, wanted=''):
 
 
 def find_mutant(t, mutant, name, seeds):
-    """One of @seeds seeds of the program @name must fail with the mistake @mutant: (path, text, replacement, faults), the last
-    one only where it needs certain faults."""
-    path, old, new, *faults = mutant
+    """One of @seeds seeds of the program @name must fail with the mistake @mutant: (path, text, replacement, faults, transport),
+    the last two only where it needs certain ones."""
+    path, old, new, *needs = mutant
     if SANITIZED:
         raise Skip('the plain build does the same faster')
     path = os.path.join(SOURCE_ROOT, path)
     exe = build_mutant(t, os.environ['BUILD_ROOT'], path, replaced(t, path, old, new), f'tests/sim/{name}',
-                       'sim_rbd' if name == 'rdsim-gateways' else 'sim_auth')
-    res = t.run([exe, '--count', seeds, '--steps', STEPS, *(['--faults', *faults] if faults else [])], deadline=600)
+                       ('sim_rbd',) if name == 'rdsim-gateways' else ('sim_auth', 'sim_tcp'))
+    args = [arg for pair in zip(('--faults', '--transport'), needs) for arg in pair]
+    res = t.run([exe, '--count', seeds, '--steps', STEPS, *args], deadline=600)
     t.ok(res.rc not in (0, 2), res.text[-300:])
     print(f'# {res.text.splitlines()[-1] if res.rc == 1 else res.err[-200:]}')

@@ -410,7 +410,7 @@ static void connect_observer(struct observer *t)
 	t->path = (unsigned int)rd_sim_below(t->w->sim, WORLD_PATHS);
 	t->probe.path = t->path;
 	snprintf(t->port, sizeof(t->port), "%u", WORLD_PORT + t->path);
-	host_ctrl_opts(&t->name, &opts);
+	host_ctrl_opts(t->w, &t->name, 1u << t->path, &opts);
 	opts.traddr = SETUP_ADDR;
 	opts.trsvcid = t->port;
 	opts.subnqn = SETUP_NQN;

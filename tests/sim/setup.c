@@ -133,21 +133,28 @@ static bool has_keys(const struct setup *s)
 	return has;
 }
 
-static void add_listeners(const struct setup *s, FILE *f)
+/* The simulation takes the place of iwarp. */
+static const char *listener_kind(unsigned int tcp, unsigned int listener)
+{
+	return tcp & 1u << listener ? "transport: tcp" : "provider: iwarp";
+}
+
+static void add_listeners(const struct setup *s, unsigned int tcp, FILE *f)
 {
 	/* Whatever else is removed, a configuration needs a listener. */
-	fprintf(f, "  - {address: %s, port: 4500, provider: iwarp}\n", SETUP_ADDR);
+	fprintf(f, "  - {address: %s, port: 4500, %s}\n", SETUP_ADDR,
+		listener_kind(tcp, SETUP_PATHS));
 	for (unsigned int i = 0; i < SETUP_PATHS; i++)
 		if (!s->effect[SETUP_NO_LISTENER + i])
 			fprintf(f,
-				"  - {address: %s, port: %u, provider: iwarp, ana: [{group: %u, "
+				"  - {address: %s, port: %u, %s, ana: [{group: %u, "
 				"state: %s}]}\n",
-				SETUP_ADDR, 4420 + i, s->other_group ? 2 : 1,
+				SETUP_ADDR, 4420 + i, listener_kind(tcp, i), s->other_group ? 2 : 1,
 				ana_states[s->ana[i]]);
 }
 
 void setup_text(const struct setup *s, const struct secrets *secrets, unsigned int in_capsule,
-		bool with_second, char *out)
+		bool with_second, unsigned int tcp, char *out)
 {
 	unsigned int second = (s->second + (with_second ? 1u : 0u)) % SETUP_SECOND;
 	FILE *f = fmemopen(out, SETUP_TEXT, "w");
@@ -160,7 +167,7 @@ void setup_text(const struct setup *s, const struct secrets *secrets, unsigned i
 		SETUP_TARGET "  in_capsule_size: %u\n  buffer_memory: 32KiB\n"
 			     "  state_dir: /simulated\nlisteners:\n",
 		in_capsule);
-	add_listeners(s, f);
+	add_listeners(s, tcp, f);
 	fprintf(f, "subsystems:\n  - nqn: %s\n", SETUP_NQN);
 	add_hosts(s, secrets && has_keys(s), f);
 	if (secrets && has_keys(s))

@@ -104,10 +104,10 @@ bool setup_is_normal(const struct setup *s);
 /* What the target has for @host. */
 enum secret_kind setup_key(const struct setup *s, unsigned int host);
 /* @secrets: NULL: nobody authenticates. @in_capsule: bytes of data that commands may have.
- * @with_second: namespace 2 is there in the normal one, and buffers for I/O of it that hangs. @out:
- * SETUP_TEXT bytes. */
+ * @tcp: set of 1 << path: the other listeners are those of RDMA. @with_second: namespace 2 is there
+ * in the normal one, and buffers for I/O of it that hangs. @out: SETUP_TEXT bytes. */
 void setup_text(const struct setup *s, const struct secrets *secrets, unsigned int in_capsule,
-		bool with_second, char *out);
+		bool with_second, unsigned int tcp, char *out);
 /* Returns 0, or -errno of a @text that is no configuration. Release *@out with rdt_config_put(). */
 int setup_load(const char *text, struct rd_log *log, struct rdt_config **out);
 

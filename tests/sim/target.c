@@ -20,7 +20,7 @@ int target_config(struct world *w, const struct setup *setup)
 	char text[SETUP_TEXT];
 	int rc;
 
-	setup_text(setup, w->secrets, w->in_capsule, w->sick != NULL, text);
+	setup_text(setup, w->secrets, w->in_capsule, w->sick != NULL, w->tcp, text);
 	rc = setup_load(text, w->log, &cfg);
 	if (rc)
 		return rc;

@@ -4,7 +4,7 @@
 import sys
 
 from rdsim import SEEDS, Simulation
-from t_loop import main, test
+from t_loop import each, main, test
 
 RDSIM = Simulation('rdsim')
 
@@ -12,6 +12,12 @@ RDSIM = Simulation('rdsim')
 @test
 def no_seed_violates_an_invariant(t):
     RDSIM.check_seeds(t, SEEDS)
+
+
+@each(('tcp', ['--transport', 'tcp']), ('a path of each transport', ['--transport', 'both', '--seed', '1001']),
+      ('tcp, while reactors stand still', ['--transport', 'tcp', '--faults', 'fence']))
+def nor_over_byte_streams_that_are_cut_anywhere(t, args):
+    RDSIM.check_seeds(t, SEEDS, *args)
 
 
 @test
@@ -37,6 +43,12 @@ def a_seed_gives_the_same_run_each_time(t):
 
 
 @test
+def so_does_a_seed_of_tcp(t):
+    trace = RDSIM.check_repeats(t, 3, '--transport', 'tcp')
+    t.ok('bytes to target' in trace and 'a bit is wrong' in trace, 'streams, and a digest that is wrong')
+
+
+@test
 def so_does_a_seed_in_which_hosts_authenticate(t):
     t.ok('authenticated host' in RDSIM.check_repeats(t, 4), 'a host authenticates')
 
@@ -57,7 +69,8 @@ def without_faults_every_command_succeeds(t):
 @test
 def wrong_options_are_named(t):
     for args, words in ((['--faults', 'rain'], 'found "rain", expected a fault'),
-                        (['--seed', '-1'], '--seed: found "-1", expected a number'), (['--step', 'x'], 'expected a number')):
+                        (['--seed', '-1'], '--seed: found "-1", expected a number'), (['--step', 'x'], 'expected a number'),
+                        (['--transport', 'udp'], 'found "udp", expected rdma, tcp or both')):
         res = RDSIM.run(t, *args)
         t.eq(res.rc, 2)
         t.ok(words in res.err, res.err)

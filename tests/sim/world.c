@@ -22,6 +22,7 @@
 #include "orders.h"
 #include "resv.h"
 #include "sick.h"
+#include "simfabric/streams.h"
 
 /* The target says after 15 s what has not settled. */
 #define RELOAD_MAX (16 * RD_NSEC_PER_SEC)
@@ -506,6 +507,22 @@ static void choose_kind(struct world *w)
 	w->reconfigures |= (w->opts.faults & FAULTS_KEYS) != 0;
 }
 
+/* Without a random number, so that the other seeds stay as they are. */
+static void choose_transports(struct world *w)
+{
+	static const enum world_transport shares[] = {WORLD_RDMA, WORLD_RDMA, WORLD_TCP,
+						      WORLD_BOTH};
+	uint64_t mixed = w->opts.seed * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+
+	if (w->opts.transport == WORLD_ANY)
+		w->opts.transport = target_namespaces == 1 ? shares[mixed % 4] : WORLD_RDMA;
+	w->tcp = w->opts.transport == WORLD_TCP ? (2u << WORLD_PATHS) - 1 : 0;
+	if (w->opts.transport == WORLD_BOTH)
+		w->tcp = mixed & 4 ? 1u << 1 : 1u << 1 | 1u << WORLD_PATHS;
+	w->digests = w->tcp && mixed & 8;
+	rd_sim_streams(w->sim);
+}
+
 static const struct rdt_rdma_env rdma_env = {.fab_open = rd_sim_open};
 
 static int make_world(struct world *w)
@@ -538,6 +555,7 @@ static int make_world(struct world *w)
 				       .clock = rd_sim_clock(w->sim),
 				       .host_files = &rdi_host_files};
 	choose_kind(w);
+	choose_transports(w);
 	rc = make_secrets(w);
 	if (rc)
 		return rc;

@@ -39,10 +39,18 @@
 
 #define WORLD_IO_MAX     4u /* blocks of one command */
 
+enum world_transport {
+	WORLD_ANY, /* the seed chooses */
+	WORLD_RDMA,
+	WORLD_TCP,
+	WORLD_BOTH, /* a path of each */
+};
+
 struct world_opts {
 	uint64_t seed;
 	uint64_t steps;
-	bool trace;          /* write what happens to standard output */
+	bool trace; /* write what happens to standard output */
+	enum world_transport transport;
 	unsigned int faults; /* set of 1 << enum fault_kind that may happen; see faults.h */
 };
 
@@ -113,6 +121,8 @@ struct world {
 	struct rdi_env host_env;
 	struct rd_loop *loop;   /* of the target's main thread */
 	bool reconfigures;      /* the configuration changes */
+	unsigned int tcp;       /* set of 1 << listener: those of NVMe/TCP */
+	bool digests;           /* of NVMe/TCP: hosts ask for both */
 	struct rdt_config *cfg; /* that is applied, or is being applied */
 	struct setup_history setup;
 	struct secrets *secrets; /* NULL: nobody authenticates */

@@ -107,6 +107,10 @@ static int new_sim_conn(struct rd_sim_fab *fab, enum rd_sim_state state, rd_fab_
 	c->base = (struct rd_fab_conn){
 		.ops = &rd_sim_ops, .on_event = fn, .arg = arg, .qp_num = ++fab->next_qpn};
 	c->fab = fab;
+	c->end = (struct rd_sim_end){.ops = &rd_sim_qp_end,
+				     .sim = fab->sim,
+				     .local = &c->base.local,
+				     .remote = &c->base.remote};
 	c->state = state;
 	TAILQ_INIT(&c->sq);
 	STAILQ_INIT(&c->rq);
@@ -132,20 +136,20 @@ int rd_sim_qp_create(struct rd_fab_conn *base, const struct rd_fab_qp_attr *attr
 /* The connection leaves its link; its work requests are flushed. */
 static void close_sim_conn(struct rd_sim_conn *c, bool tell)
 {
-	struct rd_sim_link *link = c->link;
+	struct rd_sim_link *link = c->end.link;
 
 	c->state = RD_SIM_CLOSED;
-	rd_sim_cancel(c->fab->sim, &c->timer);
-	c->link = NULL;
+	rd_sim_cancel(c->fab->sim, &c->end.timer);
+	c->end.link = NULL;
 	if (link) {
-		rd_sim_link_detach(link, !c->side);
+		rd_sim_link_detach(link, !c->end.side, c);
 		if (tell)
-			rd_sim_link_send(link, !c->side,
+			rd_sim_link_send(link, !c->end.side,
 					 (struct rd_sim_msg){.kind = RD_SIM_MSG_FIN});
 	}
 	rd_sim_qp_flush(c);
 	if (link)
-		rd_sim_link_leave(link, c->side);
+		rd_sim_link_leave(link, c->end.side);
 }
 
 void rd_sim_end(struct rd_sim_conn *c, int status, bool tell, const char *reason)
@@ -191,12 +195,12 @@ static void sim_attempt_failed(struct rd_sim_conn *c, int status, const char *re
 
 static void sim_timer(struct rd_sim_event *event)
 {
-	struct rd_sim_conn *c = rd_container_of(event, struct rd_sim_conn, timer);
+	struct rd_sim_conn *c = rd_container_of(event, struct rd_sim_conn, end.timer);
 
 	if (c->state == RD_SIM_CONNECTING)
 		sim_attempt_failed(c, -ETIMEDOUT, "no answer");
 	else
-		rd_sim_end(c, c->timer_status, false, "the connection was lost");
+		rd_sim_end(c, c->end.timer_status, false, "the connection was lost");
 }
 
 /* ---- active side ---- */
@@ -219,7 +223,7 @@ int rd_sim_resolve(struct rd_fab *base, const struct rd_fab_resolve_attr *attr,
 	if (rc)
 		return rc;
 	c->timeout_ns = attr->timeout_ns ? attr->timeout_ns : CONNECT_TIMEOUT;
-	c->timer.fn = sim_timer;
+	c->end.timer.fn = sim_timer;
 	memcpy(&c->base.remote, attr->dst, rd_addr_len(attr->dst));
 	if (attr->src)
 		memcpy(&c->base.local, attr->src, rd_addr_len(attr->src));
@@ -241,7 +245,8 @@ void rd_sim_rejected(struct rd_sim_conn *c)
 static void request_arrived(struct rd_sim_event *event)
 {
 	struct rd_sim_link *link = rd_container_of(event, struct rd_sim_link, request);
-	struct rd_sim_conn *c = link->end[0];
+	struct rd_sim_conn *c =
+		link->end[0] ? rd_container_of(link->end[0], struct rd_sim_conn, end) : NULL;
 	struct rd_sim_listener *lis;
 	struct rd_sim_req *req;
 
@@ -287,7 +292,7 @@ int rd_sim_connect(struct rd_fab_conn *base, const struct rd_fab_conn_param *par
 		return -EMSGSIZE;
 	if (c->state != RD_SIM_IDLE || !c->has_qp)
 		return -EINVAL;
-	rc = rd_sim_link_create(c, &link);
+	rc = rd_sim_link_create(&c->end, &link);
 	if (rc)
 		return rc;
 	link->port = rd_addr_port((struct sockaddr *)&c->base.remote);
@@ -299,7 +304,7 @@ int rd_sim_connect(struct rd_fab_conn *base, const struct rd_fab_conn_param *par
 	link->request.fn = request_arrived;
 	c->state = RD_SIM_CONNECTING;
 	rc = rd_sim_at(sim, &link->request, rd_sim_latency(sim));
-	return rc ? rc : rd_sim_at(sim, &c->timer, c->timeout_ns);
+	return rc ? rc : rd_sim_at(sim, &c->end.timer, c->timeout_ns);
 }
 
 /* ---- passive side ---- */
@@ -316,14 +321,14 @@ int rd_sim_req_adopt(struct rd_fab *base, struct rd_fab_req *breq, rd_fab_event_
 		rd_sim_req_reject(breq, NULL, 0);
 		return -ENOMEM;
 	}
-	c->timer.fn = sim_timer;
+	c->end.timer.fn = sim_timer;
 	c->base.dev = &fab->dev;
 	c->base.local = req->base.local;
 	c->base.remote = req->base.remote;
-	c->link = link;
-	c->side = 1;
+	c->end.link = link;
+	c->end.side = 1;
 	link->req = NULL;
-	link->end[1] = c;
+	link->end[1] = &c->end;
 	/* The active side has given up before. */
 	if (!link->end[0])
 		rd_sim_link_send(link, 1, (struct rd_sim_msg){.kind = RD_SIM_MSG_FIN});
@@ -352,13 +357,13 @@ int rd_sim_accept(struct rd_fab_conn *base, const struct rd_fab_conn_param *para
 		return -EMSGSIZE;
 	if (c->state != RD_SIM_ADOPTED || !c->has_qp)
 		return -EINVAL;
-	base->ird = smaller(smaller(param->ird, c->fab->dev.caps.max_ird), c->link->ord);
-	base->ord = smaller(smaller(param->ord, c->fab->dev.caps.max_ord), c->link->ird);
+	base->ird = smaller(smaller(param->ird, c->fab->dev.caps.max_ird), c->end.link->ord);
+	base->ord = smaller(smaller(param->ord, c->fab->dev.caps.max_ord), c->end.link->ird);
 	c->state = RD_SIM_ACCEPTED;
 	msg = rd_sim_answer(RD_SIM_MSG_ACCEPT, param->private_data, param->private_len);
 	msg.ird = base->ord;
 	msg.ord = base->ird;
-	rd_sim_link_send(c->link, 0, msg);
+	rd_sim_link_send(c->end.link, 0, msg);
 	return 0;
 }
 
@@ -372,7 +377,7 @@ int rd_sim_reject(struct rd_fab_conn *base, const void *priv, size_t len)
 		return 0;
 	if (c->state != RD_SIM_ADOPTED)
 		return -EINVAL;
-	rd_sim_link_send(c->link, 0, rd_sim_answer(RD_SIM_MSG_REJECT, priv, len));
+	rd_sim_link_send(c->end.link, 0, rd_sim_answer(RD_SIM_MSG_REJECT, priv, len));
 	close_sim_conn(c, false);
 	return 0;
 }

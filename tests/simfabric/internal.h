@@ -19,6 +19,9 @@
 #define RD_SIM_KEY_BITS    14u
 #define RD_SIM_MRS         (1u << RD_SIM_KEY_BITS)
 
+struct rd_sim_link;
+struct rd_sim_msg;
+struct rd_sim_sock;
 LIST_HEAD(rd_sim_link_list, rd_sim_link);
 LIST_HEAD(rd_sim_listener_list, rd_sim_listener);
 
@@ -41,12 +44,33 @@ struct rd_sim {
 	uint16_t ports;                    /* chosen so far */
 	uint16_t ports_down[RD_SIM_PORTS]; /* 0: none */
 	struct rd_sim_errors errors;
-	unsigned int leaked; /* objects that existed when their fabric was closed */
+	unsigned int leaked;        /* objects that existed when their fabric was closed */
+	struct rd_sim_sock **socks; /* [socks_count] by descriptor; NULL: free */
+	unsigned int socks_count;
 };
 
 bool rd_sim_port_is_down(const struct rd_sim *sim, uint16_t port);
 /* The time that a message takes. */
 uint64_t rd_sim_latency(struct rd_sim *sim);
+
+/* ---- what a link has at each of its two ends: a connection of the fabric, or a socket ---- */
+
+struct rd_sim_end {
+	const struct rd_sim_end_ops *ops;
+	struct rd_sim *sim;
+	const struct sockaddr_storage *local, *remote;
+	struct rd_sim_link *link; /* NULL: none yet, or it is over */
+	unsigned int side;        /* index in link->end */
+	struct rd_sim_event
+		timer; /* the end of an attempt to connect, or a fault; fn of its owner */
+	int timer_status;
+};
+
+struct rd_sim_end_ops {
+	/* @msg has arrived from the other end, which is @from, or NULL if it has left. */
+	void (*arrived)(struct rd_sim_end *end, struct rd_sim_end *from, struct rd_sim_msg *msg);
+	bool is_stream;
+};
 
 /* ---- fab.c: fabric, device, memory, completion queues ---- */
 
@@ -132,8 +156,7 @@ struct rd_sim_rwr {
 struct rd_sim_conn {
 	struct rd_fab_conn base;
 	struct rd_sim_fab *fab;
-	struct rd_sim_link *link; /* NULL: none yet, or the connection is over */
-	unsigned int side;        /* index in link->end */
+	struct rd_sim_end end;
 	enum rd_sim_state state;
 	bool has_qp;
 	struct rd_fab_qp_attr attr; /* if @has_qp */
@@ -143,8 +166,6 @@ struct rd_sim_conn {
 	STAILQ_HEAD(, rd_sim_rwr) rq;
 	unsigned int rq_count;
 	uint64_t timeout_ns;
-	struct rd_sim_event timer; /* CONNECTING: the end of the attempt; OPEN: a fault */
-	int timer_status;
 	uint8_t private_data[RD_SIM_MAX_PRIVATE];
 	struct rd_conn_events events;
 };
@@ -165,6 +186,10 @@ enum rd_sim_msg_kind {
 	RD_SIM_MSG_REJECT,
 	RD_SIM_MSG_READY, /* the active side has seen the accept */
 	RD_SIM_MSG_FIN,
+	/* of sockets */
+	RD_SIM_MSG_BYTES,
+	RD_SIM_MSG_WINDOW, /* so many bytes were read */
+	RD_SIM_MSG_RESET,
 };
 
 struct rd_sim_msg {
@@ -188,6 +213,7 @@ struct rd_sim_pipe {
 	unsigned int to; /* the side at which they arrive */
 	uint64_t last;   /* arrival of the last message */
 	uint64_t held_until;
+	bool corrupts; /* the next bytes of a stream arrive with a bit that is wrong */
 };
 
 /* What is between two connections. Freed when both have left and no request is under way; messages
@@ -196,7 +222,7 @@ struct rd_sim_link {
 	LIST_ENTRY(rd_sim_link) entry;
 	struct rd_sim *sim;
 	uint64_t id;
-	struct rd_sim_conn *end[2]; /* 0: active, 1: passive; NULL: not there */
+	struct rd_sim_end *end[2]; /* 0: active, 1: passive; NULL: not there */
 	bool was_open;
 	bool cut;                    /* nothing arrives any more */
 	struct rd_sim_req *req;      /* from the arrival at the listener to adoption or rejection */
@@ -247,7 +273,7 @@ void rd_sim_rejected(struct rd_sim_conn *c);
 
 /* ---- link.c: messages between two connections ---- */
 
-int rd_sim_link_create(struct rd_sim_conn *active, struct rd_sim_link **out);
+int rd_sim_link_create(struct rd_sim_end *active, struct rd_sim_link **out);
 /* Side @side has left. May free @link. */
 void rd_sim_link_leave(struct rd_sim_link *link, unsigned int side);
 /* Frees @link when nobody needs it. */
@@ -257,18 +283,23 @@ void rd_sim_link_free(struct rd_sim_link *link);
 struct rd_sim_msg rd_sim_answer(enum rd_sim_msg_kind kind, const void *priv, size_t len);
 /* A message to the side @to. Takes @data. Without memory the connection ends as if it were cut. */
 void rd_sim_link_send(struct rd_sim_link *link, unsigned int to, struct rd_sim_msg msg);
-/* The sender of messages to @to ends: their data is taken now, or they are lost. */
-void rd_sim_link_detach(struct rd_sim_link *link, unsigned int to);
+/* @from, the sender of messages to @to, ends: their data is taken now, or they are lost. */
+void rd_sim_link_detach(struct rd_sim_link *link, unsigned int to, struct rd_sim_conn *from);
+/* Likewise for a stream: what was sent last may be lost. */
+void rd_sim_link_cut_tail(struct rd_sim_link *link, unsigned int to);
 
 /* ---- qp.c: work requests ---- */
 
 int rd_sim_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int rd_sim_post_recv(struct rd_fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 struct rd_sim_wr *rd_sim_wr_find(struct rd_sim_conn *c, uint64_t seq);
-/* A message has arrived at @c, whose peer is @from or NULL. */
-void rd_sim_qp_arrived(struct rd_sim_conn *c, struct rd_sim_conn *from, struct rd_sim_msg *msg);
+extern const struct rd_sim_end_ops rd_sim_qp_end;
 void rd_sim_qp_flush(struct rd_sim_conn *c);
 /* A copy of the data of @wr, or NULL without memory. */
 uint8_t *rd_sim_wr_data(const struct rd_sim_wr *wr);
+
+/* ---- streams.c: sockets ---- */
+
+unsigned int rd_sim_socks(const struct rd_sim *sim); /* that are open */
 
 #endif /* SIMFABRIC_INTERNAL_H */

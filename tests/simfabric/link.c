@@ -12,6 +12,8 @@ static const char *const msg_names[] = {
 	[RD_SIM_MSG_ACK] = "ack",       [RD_SIM_MSG_NAK] = "nak",
 	[RD_SIM_MSG_ACCEPT] = "accept", [RD_SIM_MSG_REJECT] = "reject",
 	[RD_SIM_MSG_READY] = "ready",   [RD_SIM_MSG_FIN] = "fin",
+	[RD_SIM_MSG_BYTES] = "bytes",   [RD_SIM_MSG_WINDOW] = "window",
+	[RD_SIM_MSG_RESET] = "reset",
 };
 
 static void free_sim_msg(struct rd_sim_msg *msg)
@@ -72,7 +74,7 @@ static void msg_arrives(struct rd_sim_event *event)
 	struct rd_sim_msg *msg = STAILQ_FIRST(&pipe->msgs);
 	struct rd_sim_link *link = pipe->link;
 	struct rd_sim *sim = link->sim;
-	struct rd_sim_conn *c;
+	struct rd_sim_end *end, *from;
 
 	if (sim->now < pipe->held_until) {
 		arm_pipe(pipe);
@@ -80,22 +82,25 @@ static void msg_arrives(struct rd_sim_event *event)
 	}
 	STAILQ_REMOVE_HEAD(&pipe->msgs, link);
 	arm_pipe(pipe);
-	c = link->end[pipe->to];
+	end = link->end[pipe->to];
+	from = link->end[!pipe->to];
 	rd_sim_tell(sim, "link %llu: %s to %s, %u bytes%s", (unsigned long long)link->id,
 		    msg_names[msg->kind], pipe->to ? "target" : "host", msg->length,
-		    c ? "" : ", too late");
-	if (c)
-		rd_sim_qp_arrived(c, link->end[!pipe->to], msg); /* may free the link */
+		    end ? "" : ", too late");
+	if (end)
+		end->ops->arrived(end, from, msg); /* may free the link */
+	else if (msg->kind == RD_SIM_MSG_BYTES)
+		rd_sim_link_send(link, !pipe->to, (struct rd_sim_msg){.kind = RD_SIM_MSG_RESET});
 	free_sim_msg(msg);
 }
 
-int rd_sim_link_create(struct rd_sim_conn *active, struct rd_sim_link **out)
+int rd_sim_link_create(struct rd_sim_end *active, struct rd_sim_link **out)
 {
 	struct rd_sim_link *link = calloc(1, sizeof(*link));
 
 	if (!link)
 		return -ENOMEM;
-	link->sim = active->fab->sim;
+	link->sim = active->sim;
 	link->id = ++link->sim->link_ids;
 	link->end[0] = active;
 	active->link = link;
@@ -144,10 +149,9 @@ void rd_sim_link_send(struct rd_sim_link *link, unsigned int to, struct rd_sim_m
 	arm_pipe(pipe);
 }
 
-void rd_sim_link_detach(struct rd_sim_link *link, unsigned int to)
+void rd_sim_link_detach(struct rd_sim_link *link, unsigned int to, struct rd_sim_conn *from)
 {
 	struct rd_sim_pipe *pipe = &link->pipe[to];
-	struct rd_sim_conn *from = link->end[!to];
 	struct rd_sim_msg *msg, *next;
 	bool lost = link->cut;
 
@@ -167,6 +171,24 @@ void rd_sim_link_detach(struct rd_sim_link *link, unsigned int to)
 			STAILQ_REMOVE(&pipe->msgs, msg, rd_sim_msg, link);
 			free_sim_msg(msg);
 		}
+	}
+	if (STAILQ_EMPTY(&pipe->msgs))
+		rd_sim_cancel(link->sim, &pipe->event);
+}
+
+void rd_sim_link_cut_tail(struct rd_sim_link *link, unsigned int to)
+{
+	struct rd_sim_pipe *pipe = &link->pipe[to];
+	struct rd_sim_msg *msg, *next;
+	bool lost = false;
+
+	for (msg = STAILQ_FIRST(&pipe->msgs); msg; msg = next) {
+		next = STAILQ_NEXT(msg, link);
+		lost = lost || rd_sim_chance(link->sim, 1, 8);
+		if (!lost)
+			continue;
+		STAILQ_REMOVE(&pipe->msgs, msg, rd_sim_msg, link);
+		free_sim_msg(msg);
 	}
 	if (STAILQ_EMPTY(&pipe->msgs))
 		rd_sim_cancel(link->sim, &pipe->event);

@@ -173,7 +173,7 @@ static int queue_wr(struct rd_sim_conn *c, const struct ibv_send_wr *from, uint3
 	}
 	TAILQ_INSERT_TAIL(&c->sq, wr, link);
 	c->sq_count++;
-	rd_sim_link_send(c->link, !c->side,
+	rd_sim_link_send(c->end.link, !c->end.side,
 			 (struct rd_sim_msg){
 				 .kind = kind_of(wr->opcode),
 				 .wr = wr->seq,
@@ -267,7 +267,7 @@ static uint32_t scatter(const struct rd_sim_conn *c, const struct ibv_sge *sge, 
 static void acknowledge(struct rd_sim_conn *c, const struct rd_sim_msg *msg, bool ok)
 {
 	rd_sim_link_send(
-		c->link, !c->side,
+		c->end.link, !c->end.side,
 		(struct rd_sim_msg){.kind = ok ? RD_SIM_MSG_ACK : RD_SIM_MSG_NAK, .wr = msg->wr});
 	if (!ok)
 		rd_sim_end(c, -EPROTO, false, "the peer violated the protocol");
@@ -336,7 +336,7 @@ static void read_arrived(struct rd_sim_conn *c, const struct rd_sim_msg *msg)
 	}
 	answer = rd_sim_answer(RD_SIM_MSG_ANSWER, from, msg->length);
 	answer.wr = msg->wr;
-	rd_sim_link_send(c->link, !c->side, answer);
+	rd_sim_link_send(c->end.link, !c->end.side, answer);
 }
 
 static void answer_arrived(struct rd_sim_conn *c, const struct rd_sim_msg *msg)
@@ -366,9 +366,9 @@ static void accept_arrived(struct rd_sim_conn *c, const struct rd_sim_msg *msg)
 {
 	if (c->state != RD_SIM_CONNECTING)
 		return;
-	rd_sim_cancel(c->fab->sim, &c->timer);
+	rd_sim_cancel(c->fab->sim, &c->end.timer);
 	c->state = RD_SIM_OPEN;
-	c->link->was_open = true;
+	c->end.link->was_open = true;
 	c->base.ird = msg->ird;
 	c->base.ord = msg->ord;
 	if (msg->length)
@@ -376,7 +376,7 @@ static void accept_arrived(struct rd_sim_conn *c, const struct rd_sim_msg *msg)
 	c->events.private_data = c->private_data;
 	c->events.private_len = msg->length;
 	rd_conn_raise(&c->events, RD_CONN_ESTABLISHED);
-	rd_sim_link_send(c->link, 1, (struct rd_sim_msg){.kind = RD_SIM_MSG_READY});
+	rd_sim_link_send(c->end.link, 1, (struct rd_sim_msg){.kind = RD_SIM_MSG_READY});
 }
 
 static void reject_arrived(struct rd_sim_conn *c, const struct rd_sim_msg *msg)
@@ -390,8 +390,15 @@ static void reject_arrived(struct rd_sim_conn *c, const struct rd_sim_msg *msg)
 	rd_sim_rejected(c);
 }
 
-void rd_sim_qp_arrived(struct rd_sim_conn *c, struct rd_sim_conn *from, struct rd_sim_msg *msg)
+static struct rd_sim_conn *conn_at(struct rd_sim_end *end)
 {
+	return end ? rd_container_of(end, struct rd_sim_conn, end) : NULL;
+}
+
+static void qp_arrived(struct rd_sim_end *end, struct rd_sim_end *peer, struct rd_sim_msg *msg)
+{
+	struct rd_sim_conn *c = conn_at(end), *from = conn_at(peer);
+
 	switch (msg->kind) {
 	case RD_SIM_MSG_SEND:
 		send_arrived(c, from, msg);
@@ -426,5 +433,9 @@ void rd_sim_qp_arrived(struct rd_sim_conn *c, struct rd_sim_conn *from, struct r
 	case RD_SIM_MSG_FIN:
 		rd_sim_end(c, 0, false, "closed by the peer");
 		break;
+	default: /* of sockets */
+		break;
 	}
 }
+
+const struct rd_sim_end_ops rd_sim_qp_end = {.arrived = qp_arrived};

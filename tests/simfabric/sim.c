@@ -51,6 +51,7 @@ void rd_sim_destroy(struct rd_sim **sim)
 		return;
 	while ((link = LIST_FIRST(&(*sim)->links)))
 		rd_sim_link_free(link);
+	free((*sim)->socks);
 	free((*sim)->heap);
 	free(*sim);
 	*sim = NULL;
@@ -221,10 +222,10 @@ unsigned int rd_sim_links(const struct rd_sim *sim)
 	return count;
 }
 
-static void learn_loss(struct rd_sim_conn *c, uint64_t delay_ns, int status)
+static void learn_loss(struct rd_sim_end *end, uint64_t delay_ns, int status)
 {
-	c->timer_status = status;
-	rd_sim_at(c->fab->sim, &c->timer, delay_ns);
+	end->timer_status = status;
+	rd_sim_at(end->sim, &end->timer, delay_ns);
 }
 
 static void hold_pipe(struct rd_sim_link *link, unsigned int to, uint64_t ns)
@@ -250,10 +251,10 @@ uint64_t rd_sim_learns(const struct rd_sim *sim)
 	uint64_t last = 0;
 
 	LIST_FOREACH (link, &sim->links, entry) {
-		const struct rd_sim_conn *c = link->cut ? link->end[0] : NULL;
+		const struct rd_sim_end *end = link->cut ? link->end[0] : NULL;
 
-		if (c && c->timer.slot && c->timer.when > last)
-			last = c->timer.when;
+		if (end && end->timer.slot && end->timer.when > last)
+			last = end->timer.when;
 	}
 	return last;
 }
@@ -268,12 +269,17 @@ void rd_sim_break(struct rd_sim *sim, unsigned int n, enum rd_sim_fault fault, u
 			break;
 	if (!link)
 		return;
+	if (fault == RD_SIM_CORRUPT && !link->end[0]->ops->is_stream)
+		fault = RD_SIM_CUT;
 	rd_sim_tell(sim, "link %llu: fault %u", (unsigned long long)link->id, (unsigned int)fault);
 	switch (fault) {
 	case RD_SIM_CUT:
 	case RD_SIM_HALF_OPEN:
 		side = (unsigned int)rd_sim_below(sim, 2);
 		lose_link(sim, link, side, fault == RD_SIM_CUT);
+		break;
+	case RD_SIM_CORRUPT:
+		link->pipe[rd_sim_below(sim, 2)].corrupts = true;
 		break;
 	case RD_SIM_HOLD_TO_ACTIVE:
 		hold_pipe(link, 0, ns);
@@ -290,10 +296,10 @@ void rd_sim_break(struct rd_sim *sim, unsigned int n, enum rd_sim_fault fault, u
 
 static bool is_on_path(const struct rd_sim_link *link, const struct sockaddr *from, uint16_t port)
 {
-	const struct rd_sim_conn *c = link->end[0];
+	const struct rd_sim_end *end = link->end[0];
 
-	return c && rd_addr_key((struct sockaddr *)&c->base.local) == rd_addr_key(from) &&
-	       rd_addr_port((struct sockaddr *)&c->base.remote) == port;
+	return end && rd_addr_key((struct sockaddr *)end->local) == rd_addr_key(from) &&
+	       rd_addr_port((struct sockaddr *)end->remote) == port;
 }
 
 void rd_sim_lose_path(struct rd_sim *sim, const struct sockaddr *from, uint16_t port)
@@ -329,7 +335,7 @@ void rd_sim_kill(struct rd_sim *sim, uint16_t port)
 			continue;
 		link->cut = true;
 		for (int side = 0; side < 2; side++)
-			if (link->end[side] && link->end[side]->state != RD_SIM_CONNECTING)
+			if (link->end[side] && (side || link->was_open))
 				learn_loss(link->end[side],
 					   side ? 0 : rd_sim_below(sim, LEARNS_WITHIN),
 					   -ECONNRESET);
@@ -379,5 +385,5 @@ const struct rd_sim_errors *rd_sim_errors(const struct rd_sim *sim)
 
 unsigned int rd_sim_leaked(const struct rd_sim *sim)
 {
-	return sim->leaked;
+	return sim->leaked + rd_sim_socks(sim);
 }

@@ -92,6 +92,9 @@ enum rd_sim_fault {
 	RD_SIM_HOLD_TO_ACTIVE,
 	RD_SIM_HOLD_TO_PASSIVE,
 	RD_SIM_HOLD,
+	/* One bit of the next bytes of one direction is wrong when they arrive. Only for a stream
+	 * behind its first PDU; others are cut. */
+	RD_SIM_CORRUPT,
 };
 
 /* Connections that exist, of which both ends are, or were, established. */
@@ -125,7 +128,8 @@ struct rd_sim_errors {
 	uint64_t length;  /* a message was longer than its RECV */
 };
 const struct rd_sim_errors *rd_sim_errors(const struct rd_sim *sim);
-/* Connections, completion queues and memory regions that existed when their fabric was closed. */
+/* Connections, completion queues and memory regions that existed when their fabric was closed, and
+ * sockets that are open. */
 unsigned int rd_sim_leaked(const struct rd_sim *sim);
 
 #endif /* SIMFABRIC_SIM_H */

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Simulated TCP: sockets of one process whose bytes travel on the network of a simulation. The
+ * stream arrives in pieces and is read in pieces that random numbers choose. A socket takes as much
+ * as its peer has room for.
+ *
+ * Included before the files of NVMe/TCP when the simulation links them: the system's calls for
+ * sockets, and the loop's for descriptors, become these. They return and set errno as the
+ * originals. A descriptor of a simulated socket is none of the system.
+ */
+#ifndef SIMFABRIC_STREAMS_H
+#define SIMFABRIC_STREAMS_H
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "util/loop.h"
+#include "util/tcp.h"
+
+struct rd_sim;
+
+/* The sockets that are made from now on belong to @sim. */
+void rd_sim_streams(struct rd_sim *sim);
+
+int sim_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp_opts *opts,
+		   struct sockaddr_storage *bound);
+int sim_tcp_set_opts(int fd, const struct rd_tcp_opts *opts);
+int sim_tcp_broken(int fd, uint32_t events);
+int sim_socket(int domain, int type, int protocol);
+int sim_bind(int fd, const struct sockaddr *addr, socklen_t len);
+int sim_connect(int fd, const struct sockaddr *addr, socklen_t len);
+int sim_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
+int sim_getsockname(int fd, struct sockaddr *addr, socklen_t *len);
+int sim_getsockopt(int fd, int level, int name, void *value, socklen_t *len); /* SO_ERROR */
+ssize_t sim_readv(int fd, const struct iovec *iov, int count);
+ssize_t sim_recv(int fd, void *buf, size_t len, int flags);
+ssize_t sim_send(int fd, const void *buf, size_t len, int flags);
+ssize_t sim_sendmsg(int fd, const struct msghdr *msg, int flags);
+int sim_shutdown(int fd, int how); /* SHUT_WR */
+int sim_close(int fd);
+int sim_poll(struct pollfd *fds, nfds_t count, int timeout); /* one, POLLRDHUP */
+int sim_io_add(struct rd_loop *loop, struct rd_io *io, int fd, uint32_t events,
+	       void (*fn)(struct rd_io *io, uint32_t events));
+int sim_io_mod(struct rd_loop *loop, struct rd_io *io, uint32_t events);
+void sim_io_del(struct rd_loop *loop, struct rd_io *io);
+
+#ifdef SIM_REPLACES_SOCKETS
+#define rd_tcp_listen(addr, backlog, opts, bound) sim_tcp_listen(addr, backlog, opts, bound)
+#define rd_tcp_set_opts(fd, opts)                 sim_tcp_set_opts(fd, opts)
+#define rd_tcp_broken(fd, events)                 sim_tcp_broken(fd, events)
+#define socket(domain, type, protocol)            sim_socket(domain, type, protocol)
+#define bind(fd, addr, len)                       sim_bind(fd, addr, len)
+#define connect(fd, addr, len)                    sim_connect(fd, addr, len)
+#define accept4(fd, addr, len, flags)             sim_accept4(fd, addr, len, flags)
+#define getsockname(fd, addr, len)                sim_getsockname(fd, addr, len)
+#define getsockopt(fd, level, name, value, len)   sim_getsockopt(fd, level, name, value, len)
+#define readv(fd, iov, count)                     sim_readv(fd, iov, count)
+#define recv(fd, buf, len, flags)                 sim_recv(fd, buf, len, flags)
+#define send(fd, buf, len, flags)                 sim_send(fd, buf, len, flags)
+#define sendmsg(fd, msg, flags)                   sim_sendmsg(fd, msg, flags)
+#define shutdown(fd, how)                         sim_shutdown(fd, how)
+/* Not with its argument: members of structures that have this name are called in headers. */
+#define close                               sim_close
+#define poll(fds, count, timeout)           sim_poll(fds, count, timeout)
+#define rd_io_add(loop, io, fd, events, fn) sim_io_add(loop, io, fd, events, fn)
+#define rd_io_mod(loop, io, events)         sim_io_mod(loop, io, events)
+#define rd_io_del(loop, io)                 sim_io_del(loop, io)
+#endif
+
+#endif /* SIMFABRIC_STREAMS_H */
