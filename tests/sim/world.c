@@ -497,16 +497,6 @@ static int make_secrets(struct world *w)
 	return 0;
 }
 
-/* What differs from seed to seed. */
-static void choose_kind(struct world *w)
-{
-	w->no_resend = rd_sim_chance(w->sim, 1, 2);
-	w->reserves = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RESERVE;
-	w->in_capsule = rd_sim_chance(w->sim, 1, 2) ? 1024 : 256;
-	w->reconfigures = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RELOAD;
-	w->reconfigures |= (w->opts.faults & FAULTS_KEYS) != 0;
-}
-
 /* Without a random number, so that the other seeds stay as they are. */
 static void choose_transports(struct world *w)
 {
@@ -521,6 +511,17 @@ static void choose_transports(struct world *w)
 		w->tcp = mixed & 4 ? 1u << 1 : 1u << 1 | 1u << WORLD_PATHS;
 	w->digests = w->tcp && mixed & 8;
 	rd_sim_streams(w->sim);
+}
+
+/* What differs from seed to seed. */
+static void choose_kind(struct world *w)
+{
+	w->no_resend = rd_sim_chance(w->sim, 1, 2);
+	w->reserves = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RESERVE;
+	w->in_capsule = rd_sim_chance(w->sim, 1, 2) ? 1024 : 256;
+	w->reconfigures = rd_sim_chance(w->sim, 1, 3) && w->opts.faults & 1u << FAULT_RELOAD;
+	w->reconfigures |= (w->opts.faults & FAULTS_KEYS) != 0;
+	choose_transports(w);
 }
 
 static const struct rdt_rdma_env rdma_env = {.fab_open = rd_sim_open};
@@ -555,7 +556,6 @@ static int make_world(struct world *w)
 				       .clock = rd_sim_clock(w->sim),
 				       .host_files = &rdi_host_files};
 	choose_kind(w);
-	choose_transports(w);
 	rc = make_secrets(w);
 	if (rc)
 		return rc;
