@@ -12,10 +12,12 @@ import xml.etree.ElementTree
 import auth_peer as au
 import nvmf_peer as nv
 import t_auth
+import tcp_peer as tp
 from t_loop import DEADLINE, NQN, Failure, each, main, program, test
 from t_serving import Baseline
 
-FAMILIES = ('fabrics', 'admin', 'io', 'reservation', 'discovery', 'rdma', 'abuse')
+FAMILIES = ('fabrics', 'admin', 'io', 'reservation', 'discovery', 'queue', 'rdma', 'abuse')
+TCP_FAMILIES = ('fabrics', 'admin', 'io', 'reservation', 'discovery', 'queue', 'tcp', 'abuse')
 LINE = re.compile(r'^(\w+\.\w+\.\w+): (ok|FAILED|not supported|skipped)\b')
 COUNT = re.compile(r'^(\d+) tests: (\d+) ok, (\d+) failed, (\d+) not supported, (\d+) skipped$', re.M)
 # Each command may take a while where the programs run slowly.
@@ -36,17 +38,31 @@ WITHOUT = {
 UNCORRECTABLE = ['io.uncorrectable.']
 
 
-def full(t, **ns):
+def full(t, tcp=False, **ns):
     """Everything that can be configured and changes what a host sees."""
     os.makedirs(t.path('state'), exist_ok=True)
     ns = {'backend': 'memory', 'size': '40MiB', **ns}
     return t.target(namespaces=[t.namespace(1, **ns), t.namespace(5, backend='memory', ana_group=2)],
                     target={'state_dir': t.path('state'), 'sgl_descriptors': 16, 'buffer_memory': '32MiB'},
-                    listener={'ana': [{'group': 2, 'state': 'non-optimized'}]})
+                    listener={'ana': [{'group': 2, 'state': 'non-optimized'}], **({'transport': 'tcp'} if tcp else {})})
 
 
-def conform(t, target, *args, rc=None, dataloss=True):
-    argv = [program('rdconform'), target.uri(1), '--timeout', TIMEOUT, *args]
+def exercise_over_tcp(target, nsid):
+    """A correct host of another implementation."""
+    with tp.Host(target.addr, target.port, NQN) as host:
+        host.enable()
+        queue, data = host.add_io(), os.urandom(4096)
+        nv.expect(queue.write_blocks(nsid, 3, data, 512))
+        cqe, got = queue.read_blocks(nsid, 3, 8, 512)
+        nv.expect(cqe)
+        if got != data:
+            raise Failure('the well-behaved host read other data than it wrote')
+        host.shutdown()
+
+
+def conform(t, target, *args, rc=None, dataloss=True, tcp=False):
+    uri = target.uri(1).replace('nvme+rdma:', 'nvme+tcp:' if tcp else 'nvme+rdma:')
+    argv = [program('rdconform'), uri, '--timeout', TIMEOUT, *args]
     return run(t, argv + (['--dataloss'] if dataloss else []), rc)
 
 
@@ -88,14 +104,23 @@ def rdtarget_conforms(t, family):
     target.stop()
 
 
-@test
-def rdtarget_authenticates_as_it_should(t):
+@each(*((family, family) for family in TCP_FAMILIES))
+def rdtarget_conforms_over_tcp(t, family):
+    target = full(t, tcp=True)
+    with Baseline(target, well_behaved=exercise_over_tcp):
+        check(t, conform(t, target, '-t', family, rc=0, tcp=True))
+    target.stop()
+
+
+@each(('RDMA', False), ('TCP', True))
+def rdtarget_authenticates_as_it_should_over(t, tcp):
     hosts = [f'nqn.2014-08.org.nvmexpress:uuid:5d6a8c1e-3a0f-4f57-9d0a-7c1be1a4000{n}' for n in (1, 2)]
     subsystem = {'allow_any_host': False, 'hosts': hosts, 'authentication': 'required',
                  'host_auth': [t_auth.entry(t, host=host, ctrl_secret=t_auth.CTRL_SECRET) for host in hosts]}
-    target = t.target([t.namespace(1, backend='memory', size='40MiB')], subsystem=subsystem)
+    target = t.target([t.namespace(1, backend='memory', size='40MiB')], subsystem=subsystem,
+                      listener={'transport': 'tcp'} if tcp else {})
     res = conform(t, target, '-t', 'auth', '--dhchap-secret-file', t.path('host.key'), '--dhchap-ctrl-secret-file',
-                  t.path('host.ctrl.key'), rc=0)
+                  t.path('host.ctrl.key'), rc=0, tcp=tcp)
     check(t, res, secrets=True)
     target.stop()
 
@@ -104,7 +129,7 @@ def rdtarget_authenticates_as_it_should(t):
       ('blocks of 4096 bytes', {'block_size': 4096}, ()))
 def rdtarget_conforms_with(t, ns, without):
     target = full(t, **ns)
-    check(t, conform(t, target, '-t', 'io', '-t', 'rdma', rc=0), without)
+    check(t, conform(t, target, '-t', 'io', '-t', 'queue', '-t', 'rdma', rc=0), without)
 
 
 @test
@@ -176,13 +201,18 @@ def the_list(t):
     """Every test once, with the section that it checks."""
     rows = run(t, [program('rdconform'), '--list'], rc=0).text.splitlines()
     t.ok(len(rows) >= 200, f'{len(rows)} tests')
-    names = [re.match(r'(\w+\.\w+\.\w+): .+ \[(Base|Fabrics|NVM|RDMA) \d[\d.]*\]( \(--abuse\))?( \(--dataloss\))?$', row)
+    names = [re.match(r'(\w+\.\w+\.\w+): .+ \[(Base|Fabrics|NVM|RDMA|TCP) \d[\d.]*\]( \(--abuse\))?( \(--dataloss\))?$', row)
              for row in rows]
     t.eq([row for row, name in zip(rows, names) if not name], [], 'lines of another form')
     t.eq({name[1].split('.')[0] for name in names if name[3]}, {'abuse'}, 'families that are asked for')
     names = [name[1] for name in names]
     t.eq(sorted(set(names)), sorted(names), 'names, each once')
-    t.eq({name.split('.')[0] for name in names}, {*FAMILIES, 'auth'}, 'families')
+    t.eq({name.split('.')[0] for name in names}, {*FAMILIES, *TCP_FAMILIES, 'auth'}, 'families')
+    tcp, rdma = ({row.split(':')[0] for row in run(t, [program('rdconform'), '-l', f'nvme+{name}://127.0.0.1/{NQN}'], rc=0).text.splitlines()}
+                 for name in ('tcp', 'rdma'))
+    t.eq(tcp | rdma, set(names), 'tests of both transports')
+    t.ok({'rdma.key.read_gone', 'rdma.cm.none', 'abuse.queue.keys_go'} <= rdma - tcp, 'RDMA has tests of its own')
+    t.ok(not any(name.startswith('rdma.') for name in tcp), 'tests of RDMA are not listed for TCP')
     some = run(t, [program('rdconform'), '-l', '-t', 'io.read', '-t', '*.*.nsid_zero'], rc=0).text
     t.ok({row.split(':')[0].rsplit('.', 1)[0] for row in some.splitlines()} > {'io.read', 'io.copy'}, some)
 
@@ -204,7 +234,8 @@ def junit(t):
 def wrong_usage(t):
     rdconform = program('rdconform')
     for args, says in ((['nvme+rdma://127.0.0.1'], 'names no subsystem'), ([], 'no target'),
-                       (['http://x/y'], 'nvme\\+rdma'), (['-l', '-t', 'nothing'], 'there is no test "nothing"'),
+                       (['http://x/y'], 'nvme\\+rdma'), (['-l', '-t', 'nothing'], 'there is no test "nothing";'),
+                       (['-t', 'rdma', 'nvme+tcp://127.0.0.1/x'], 'there is no test "rdma" for NVMe/TCP;'),
                        (['--timeout', '1', 'nvme+rdma://127.0.0.1/x'], '--timeout')):
         t.match(says, run(t, [rdconform, *args], rc=2).err)
     target = f'nvme+rdma://127.0.0.1:1/{NQN}'

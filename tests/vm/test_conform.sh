@@ -55,7 +55,7 @@ conforms()
 
 if t_guest; then
 	t_first_case "rdtarget starts" start
-	for family in fabrics admin io reservation discovery rdma abuse; do
+	for family in fabrics admin io reservation discovery queue rdma abuse; do
 		t_case "$family" conforms $family
 	done
 	t_case "rdtarget ends cleanly" t_target_ends_cleanly

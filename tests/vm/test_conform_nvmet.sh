@@ -78,7 +78,7 @@ differs()
 
 if t_guest; then
 	t_first_case "nvmet starts" start
-	for family in fabrics admin io reservation discovery rdma; do
+	for family in fabrics admin io reservation discovery queue rdma; do
 		t_case "$family" differs $family
 	done
 	t_guest_done

@@ -26,9 +26,9 @@ struct rdc_raw_reply rdc_auth_cmd(struct rdc_raw *raw, uint8_t fctype, const str
 
 	memcpy(&s, &sqe, sizeof(s));
 	if (mem)
-		rdc_sgl_keyed(&s, mem, len, NVME_SGL_KEYED_ADDRESS);
+		rdc_sgl(&s, mem, len);
 	else
-		rdc_sgl_none(&s);
+		rdc_sgl_none(raw, &s);
 	return rdc_raw_cmd(raw, &s);
 }
 

@@ -40,11 +40,14 @@ enum {
 static void print_rdconform_usage(FILE *out)
 {
 	fputs("Usage: rdconform URI [OPTION...]\n"
-	      "Check an NVMe/RDMA target against the NVMe specifications.\n\n"
-	      "  URI  nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]; without NSID: the first namespace\n\n"
+	      "Check an NVMe/RDMA or NVMe/TCP target against the NVMe specifications.\n\n"
+	      "  URI  nvme+rdma://HOST[:PORT]/SUBNQN[/NSID] or nvme+tcp://...; without NSID: the\n"
+	      "       first namespace\n\n"
 	      "  -t, --test=FAMILY[.SUITE[.TEST]]  only these; * and ? work; may be repeated\n"
 	      "      --except=FAMILY[.SUITE[.TEST]] not these; may be repeated\n"
-	      "  -l, --list                        print the tests, run none\n"
+	      "  -l, --list                        print the tests, run none; with a URI those "
+	      "for\n"
+	      "                                    its transport\n"
 	      "      --dataloss                    run the tests that write to the namespace, too\n"
 	      "      --abuse                       run the family abuse, too: it can take the\n"
 	      "                                    target's machine down; -t abuse says so as "
@@ -58,7 +61,7 @@ static void print_rdconform_usage(FILE *out)
 	      "         " UUID_NQN DEFAULT_HOST2 ")\n"
 	      "      --dhchap-secret-file=FILE     the DH-HMAC-CHAP secret of both hosts\n"
 	      "      --dhchap-ctrl-secret-file=FILE that of the controller, for one test\n"
-	      "      --provider=NAME               auto, iwarp or verbs\n"
+	      "      --provider=NAME               RDMA: auto, iwarp or verbs\n"
 	      "      --timeout=MS                  for each command, or with a unit (default 10s)\n"
 	      "  -v, --verbose                     trace the library\n"
 	      "      --version\n"
@@ -210,10 +213,10 @@ static int parse_arguments(struct rdc_config *cfg, int argc, char **argv, bool *
 	return EXIT_GOOD;
 }
 
-/* Checks that each pattern matches a test. */
-static bool check_patterns(const char **patterns, unsigned int n)
+/* Checks that each pattern matches a test; with a target, one for its transport. */
+static bool check_patterns(const struct rdinit_uri *uri, const char **patterns, unsigned int n)
 {
-	struct rdc_config one = {.n_select = 1};
+	struct rdc_config one = {.n_select = 1, .uri = *uri};
 	const struct rdc_suite *suite;
 	const struct rdc_test *test;
 	unsigned int i;
@@ -228,8 +231,12 @@ static bool check_patterns(const char **patterns, unsigned int n)
 		}
 		if (!found) {
 			fprintf(stderr,
-				"rdconform: there is no test \"%s\"; rdconform --list shows all\n",
-				patterns[i]);
+				"rdconform: there is no test \"%s\"%s; rdconform --list shows "
+				"all\n",
+				patterns[i],
+				!uri->traddr[0] ? ""
+				: uri->tcp      ? " for NVMe/TCP"
+						: " for NVMe/RDMA");
 			return false;
 		}
 	}
@@ -339,6 +346,7 @@ int main(int argc, char **argv)
 		.hostid = {DEFAULT_HOST1, DEFAULT_HOST2},
 		.timeout_ms = DEFAULT_MS,
 	};
+	const struct rdinit_uri any = {.traddr = ""}; /* --except may name tests of both */
 	bool stop = false;
 	int rc;
 
@@ -353,8 +361,8 @@ int main(int argc, char **argv)
 	cfg.except = cfg.select + argc;
 	rc = parse_arguments(&cfg, argc, argv, &stop);
 	if (!rc && !stop &&
-	    (!check_patterns(cfg.select, cfg.n_select) ||
-	     !check_patterns(cfg.except, cfg.n_except)))
+	    (!check_patterns(&cfg.uri, cfg.select, cfg.n_select) ||
+	     !check_patterns(&any, cfg.except, cfg.n_except)))
 		rc = EXIT_WRONG;
 	if (!rc && !stop) {
 		if (cfg.list)

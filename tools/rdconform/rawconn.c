@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe-oF on raw connections: Connect, properties, queues, single commands. */
 #include "auth.h"
-#include "rdconform.h"
+#include "raw.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,15 +12,19 @@
 
 /* ---- commands ---- */
 
-void rdc_sgl_none(struct nvme_sqe *sqe)
+void rdc_sgl_none(const struct rdc_raw *raw, struct nvme_sqe *sqe)
 {
-	nvme_sgl_set_keyed(&sqe->sgl, 0, 0, 0, NVME_SGL_KEYED_ADDRESS);
+	raw->wire->set_sgl(&sqe->sgl, NULL, NULL, 0);
 }
 
-void rdc_sgl_keyed(struct nvme_sqe *sqe, const struct rdc_mem *mem, uint32_t len, uint8_t type)
+void rdc_sgl(struct nvme_sqe *sqe, const struct rdc_mem *mem, uint32_t len)
 {
-	nvme_sgl_set_keyed(&sqe->sgl, rd_fab_remote_addr(mem->mr, mem->p), len, mem->mr->rkey,
-			   type);
+	rdc_sgl_at(sqe, mem, 0, len);
+}
+
+void rdc_sgl_at(struct nvme_sqe *sqe, const struct rdc_mem *mem, size_t offset, uint32_t len)
+{
+	mem->wire->set_sgl(&sqe->sgl, mem, (char *)mem->p + offset, len);
 }
 
 static void set_reply(struct rdc_raw_reply *rr)
@@ -104,7 +108,7 @@ struct rdc_raw_reply rdc_raw_connect(struct rdc_raw *raw, const struct rdc_conne
 	memcpy(mem->p, &c->data, sizeof(c->data));
 	((struct nvmf_connect_data *)mem->p)->cntlid = htole16(c->cntlid);
 	memcpy(&s, &sqe, sizeof(s));
-	rdc_sgl_keyed(&s, mem, sizeof(c->data), NVME_SGL_KEYED_ADDRESS);
+	rdc_sgl(&s, mem, sizeof(c->data));
 	rr = rdc_raw_cmd(raw, &s);
 	if (rr.answered && !rr.r.err) {
 		raw->cntlid = (uint16_t)rr.r.result;
@@ -124,7 +128,7 @@ struct rdc_raw_reply rdc_raw_prop_get(struct rdc_raw *raw, uint32_t offset, uint
 	struct nvme_sqe s;
 
 	memcpy(&s, &sqe, sizeof(s));
-	rdc_sgl_none(&s);
+	rdc_sgl_none(raw, &s);
 	return rdc_raw_cmd(raw, &s);
 }
 
@@ -141,7 +145,7 @@ struct rdc_raw_reply rdc_raw_prop_set(struct rdc_raw *raw, uint32_t offset, uint
 	struct nvme_sqe s;
 
 	memcpy(&s, &sqe, sizeof(s));
-	rdc_sgl_none(&s);
+	rdc_sgl_none(raw, &s);
 	return rdc_raw_cmd(raw, &s);
 }
 
@@ -186,7 +190,7 @@ struct rdc_raw *rdc_raw_admin(struct rdc *t, unsigned int who)
 	struct rdc_raw_reply rr;
 
 	rdc_raw_enable(raw, true);
-	rdc_sgl_none(&sqe);
+	rdc_sgl_none(raw, &sqe);
 	rr = rdc_raw_cmd(raw, &sqe);
 	RDC_OK(t, rr.r, "Set Features, Number of Queues");
 	return raw;
@@ -194,13 +198,19 @@ struct rdc_raw *rdc_raw_admin(struct rdc *t, unsigned int who)
 
 struct rdc_raw *rdc_raw_io(struct rdc_raw *admin, uint16_t qid, uint16_t depth)
 {
+	return rdc_raw_io_by(admin, &(struct rdc_dial){.qid = qid, .depth = depth}, 0);
+}
+
+struct rdc_raw *rdc_raw_io_by(struct rdc_raw *admin, const struct rdc_dial *d, uint8_t cattr)
+{
 	struct rdc *t = admin->t;
-	struct rdc_raw *raw = rdc_raw_must_dial(t, &(struct rdc_dial){.qid = qid, .depth = depth});
+	struct rdc_raw *raw = rdc_raw_must_dial(t, d);
 	struct rdc_raw_reply rr;
 	struct rdc_connect c;
 
 	raw->cntlid = admin->cntlid;
 	rdc_connect_init(t, &c, 0, raw);
+	c.cattr = cattr;
 	rr = rdc_raw_connect(raw, &c);
 	RDC_OK(t, rr.r, "Connect of an I/O queue");
 	rdc_raw_authenticate(raw, 0);
@@ -208,7 +218,7 @@ struct rdc_raw *rdc_raw_io(struct rdc_raw *admin, uint16_t qid, uint16_t depth)
 }
 
 void rdc_raw_rw(struct nvme_sqe *sqe, const struct rdc_host *h, uint8_t opcode, uint64_t lba,
-		uint32_t n, const struct rdc_mem *mem, uint8_t type)
+		uint32_t n, const struct rdc_mem *mem)
 {
 	*sqe = (struct nvme_sqe){
 		.opcode = opcode,
@@ -218,5 +228,5 @@ void rdc_raw_rw(struct nvme_sqe *sqe, const struct rdc_host *h, uint8_t opcode, 
 		.cdw11 = htole32((uint32_t)(lba >> 32)),
 		.cdw12 = htole32(n - 1),
 	};
-	rdc_sgl_keyed(sqe, mem, n * h->bs, type);
+	rdc_sgl(sqe, mem, n * h->bs);
 }

@@ -29,6 +29,9 @@ struct rdc;
 
 #define RDC_LOSS  0x1u /* writes to the namespace: run only with --dataloss */
 #define RDC_ALIVE 0x2u /* another host must be served afterwards */
+/* Of a suite or a test: only over this transport; neither: over both. */
+#define RDC_RDMA 0x4u
+#define RDC_TCP  0x8u
 
 /* A family that can crash the target's machine: run only on request. */
 #define RDC_ABUSE "abuse"
@@ -46,6 +49,7 @@ struct rdc_suite {
 	const char *family;
 	const char *name;
 	const struct rdc_test *tests; /* ends with a NULL name */
+	unsigned int over;            /* RDC_RDMA, RDC_TCP or 0 */
 };
 
 /* All suites, in order; ends with a NULL name. suites.c */
@@ -54,7 +58,8 @@ extern const struct rdc_suite rdc_suites[];
 /* ---- what the user asked for (main.c) ---- */
 
 struct rdc_config {
-	struct rdinit_uri uri;
+	struct rdinit_uri
+		uri; /* traddr "": none was given, and tests of both transports are meant */
 	const char *provider;
 	const char *hostnqn[2];
 	const char *hostid[2];
@@ -283,28 +288,38 @@ uint32_t rdc_max_blocks(const struct rdc_host *h);
 
 /* ---- raw.c: a connection and its capsules, byte by byte ---- */
 
+struct rdc_wire;
+struct rdc_tcp;
+
 struct rdc_raw {
 	LIST_ENTRY(rdc_raw) link;
 	struct rdc *t;
-	struct rd_fab_conn *conn;
-	struct rd_fab_cq *cq;
-	bool resolved, up, over; /* over: the connection has ended, or could not be established */
-	bool rejected;
-	uint16_t reject_sts; /* 0: no status in the reject's private data, or the device hides it */
-	uint16_t crqsize;
+	const struct rdc_wire *wire;
+	bool up, over; /* over: the connection has ended, or could not be established */
 	int err;
 	uint16_t qid, depth, cntlid;
 	bool must_authenticate; /* AUTHREQ in the response to Connect */
 	uint16_t next_cid;
+	unsigned int slots; /* commands that may be outstanding */
+	struct rdc_tcp *tcp;
+	/* Of RDMA. */
+	struct rd_fab_conn *conn;
+	struct rd_fab_cq *cq;
+	bool resolved, rejected;
+	uint16_t reject_sts; /* 0: no status in the reject's private data, or the device hides it */
+	uint16_t crqsize;
 	struct rdc_mem *capsules; /* of @slots, RDC_CAPSULE bytes each */
-	unsigned int slots, next_slot;
 	struct rdc_mem *answers;
+	unsigned int next_slot;
 	/* Responses that were received and not yet taken. */
 	struct rdc_answer {
 		struct nvme_cqe cqe;
 		uint32_t len;
-		bool inv;
+		bool inv; /* RDMA */
 		uint32_t inv_key;
+		bool by_flag;  /* TCP: the flag SUCCESS, and no CapsuleResp */
+		uint32_t data; /* TCP: bytes that C2HData has brought */
+		bool exact;    /* TCP: they are all, and LAST_PDU was exactly at their end */
 	} * got;
 	unsigned int n_got, max_got;
 };
@@ -315,7 +330,8 @@ struct rdc_mem {
 	LIST_ENTRY(rdc_mem) link;
 	void *p;
 	size_t len;
-	struct rd_fab_mr *mr;
+	const struct rdc_wire *wire;
+	struct rd_fab_mr *mr; /* RDMA */
 };
 
 struct rdc_dial {
@@ -327,6 +343,11 @@ struct rdc_dial {
 	bool has_priv; /* use priv and priv_len, even if 0 */
 	uint16_t ird;  /* 0: 32 */
 	bool no_ird;   /* use an IRD of 0 */
+	/* TCP */
+	uint8_t dgst; /* NVME_TCP_HDGST, NVME_TCP_DDGST */
+	uint8_t hpda;
+	uint32_t maxr2t; /* 0's based */
+	bool no_icreq;   /* send nothing */
 };
 
 /* Connects the transport. Sets ->up or ->rejected; the test fails only if neither happens in
@@ -334,12 +355,14 @@ struct rdc_dial {
 struct rdc_raw *rdc_raw_dial(struct rdc *t, const struct rdc_dial *d);
 struct rdc_raw *rdc_raw_must_dial(struct rdc *t, const struct rdc_dial *d);
 void rdc_raw_close(struct rdc_raw *raw);
-/* Memory registered for remote access with @access (IBV_ACCESS_*). */
+/* Memory for commands; over RDMA registered for remote access with @access (IBV_ACCESS_*). */
 struct rdc_mem *rdc_raw_mem(struct rdc_raw *raw, size_t len, int access);
 void rdc_raw_mem_dereg(struct rdc_mem *mem);
-/* Posts a SEND of these bytes. */
+/* Sends these bytes as a capsule. */
 void rdc_raw_send(struct rdc_raw *raw, const void *capsule, size_t len);
-/* Posts a work request unchanged. */
+/* For the transports: a response was received. */
+void rdc_raw_got(struct rdc_raw *raw, const struct rdc_answer *a);
+/* RDMA: posts a work request unchanged. */
 void rdc_raw_post(struct rdc_raw *raw, struct ibv_send_wr *wr);
 /* Waits for a response: returns 1 when one was received, 0 when the connection has ended, -1
  * after the time limit. */
@@ -360,8 +383,11 @@ struct rdc_raw_reply rdc_raw_cmd(struct rdc_raw *raw, struct nvme_sqe *sqe);
  * identifier. */
 struct rdc_raw_reply rdc_raw_cmd_as_is(struct rdc_raw *raw, const struct nvme_sqe *sqe,
 				       const void *extra, size_t len);
-void rdc_sgl_none(struct nvme_sqe *sqe);
-void rdc_sgl_keyed(struct nvme_sqe *sqe, const struct rdc_mem *mem, uint32_t len, uint8_t type);
+/* Describe data as the transport demands it: none, the first @len bytes of @mem, or @len bytes from
+ * @offset on. */
+void rdc_sgl_none(const struct rdc_raw *raw, struct nvme_sqe *sqe);
+void rdc_sgl(struct nvme_sqe *sqe, const struct rdc_mem *mem, uint32_t len);
+void rdc_sgl_at(struct nvme_sqe *sqe, const struct rdc_mem *mem, size_t offset, uint32_t len);
 
 /* ---- rawconn.c: NVMe-oF associations on raw connections ---- */
 
@@ -385,10 +411,11 @@ void rdc_raw_enable(struct rdc_raw *raw, bool on);
 struct rdc_raw *rdc_raw_admin_new(struct rdc *t, unsigned int who, uint32_t kato_ms);
 /* An admin queue, connected, controller enabled, number of queues set. */
 struct rdc_raw *rdc_raw_admin(struct rdc *t, unsigned int who);
-/* An I/O queue of the controller. */
+/* An I/O queue of the controller; by other means of connecting. */
 struct rdc_raw *rdc_raw_io(struct rdc_raw *admin, uint16_t qid, uint16_t depth);
-/* Builds a Read or Write of @n blocks with a keyed SGL. */
+struct rdc_raw *rdc_raw_io_by(struct rdc_raw *admin, const struct rdc_dial *d, uint8_t cattr);
+/* Builds a Read or Write of @n blocks whose data is in @mem. */
 void rdc_raw_rw(struct nvme_sqe *sqe, const struct rdc_host *h, uint8_t opcode, uint64_t lba,
-		uint32_t n, const struct rdc_mem *mem, uint8_t type);
+		uint32_t n, const struct rdc_mem *mem);
 
 #endif /* RDCONFORM_H */

@@ -186,11 +186,23 @@ static bool matches(const char *pattern, const struct rdc_suite *suite, const st
 	return fnmatch(whole, name, 0) == 0;
 }
 
+/* Whether the test is one for the transport of the target. */
+static bool right_transport(const struct rdc_config *cfg, const struct rdc_suite *suite,
+			    const struct rdc_test *test)
+{
+	unsigned int only = (suite->over | test->flags) & (RDC_RDMA | RDC_TCP);
+
+	return !cfg->uri.traddr[0] || !only || only == (cfg->uri.tcp ? RDC_TCP : RDC_RDMA);
+}
+
 bool rdc_selected(const struct rdc_config *cfg, const struct rdc_suite *suite,
 		  const struct rdc_test *test)
 {
 	bool selected = cfg->n_select == 0;
 	unsigned int i;
+
+	if (!right_transport(cfg, suite, test))
+		return false;
 
 	for (i = 0; i < cfg->n_select; i++)
 		selected |= matches(cfg->select[i], suite, test);

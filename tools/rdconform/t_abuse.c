@@ -175,7 +175,7 @@ static void overrun(struct rdc *t)
 	unsigned int i;
 
 	for (i = 0; i < 32; i++) {
-		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
 		sqe.cid = htole16((uint16_t)i);
 		rdc_raw_send(io, &sqe, sizeof(sqe));
 	}
@@ -192,7 +192,7 @@ static void same_cid(struct rdc *t)
 	unsigned int i, n = 0, all = 0;
 
 	for (i = 0; i < 8; i++) {
-		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
 		sqe.cid = htole16(42);
 		rdc_raw_send(io, &sqe, sizeof(sqe));
 	}
@@ -207,7 +207,7 @@ static void events_overrun(struct rdc *t)
 	struct nvme_sqe sqe = {.opcode = nvme_admin_async_event, .flags = NVME_CMD_PSDT_SGL};
 	unsigned int i;
 
-	rdc_sgl_none(&sqe);
+	rdc_sgl_none(raw, &sqe);
 	for (i = 0; i < 60; i++) {
 		sqe.cid = htole16((uint16_t)i);
 		rdc_raw_send(raw, &sqe, sizeof(sqe));
@@ -221,7 +221,7 @@ static void aborts(struct rdc *t)
 	struct nvme_sqe sqe = {.opcode = nvme_admin_abort_cmd, .flags = NVME_CMD_PSDT_SGL};
 	unsigned int i;
 
-	rdc_sgl_none(&sqe);
+	rdc_sgl_none(raw, &sqe);
 	for (i = 0; i < 31; i++) {
 		sqe.cid = htole16((uint16_t)i);
 		sqe.cdw10 = htole32(i << 16); /* the identifier of the Abort itself */
@@ -239,7 +239,7 @@ static void lone_halves(struct rdc *t)
 	unsigned int i;
 
 	for (i = 0; i < 15; i++) {
-		rdc_raw_rw(&sqe, h, nvme_cmd_compare, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+		rdc_raw_rw(&sqe, h, nvme_cmd_compare, 0, 1, mem);
 		sqe.flags |= 1;
 		sqe.cid = htole16((uint16_t)i);
 		rdc_raw_send(io, &sqe, sizeof(sqe));
@@ -267,7 +267,7 @@ static void drop_under_io(struct rdc *t)
 		struct nvme_sqe sqe;
 
 		for (i = 0; i < 31; i++) {
-			rdc_raw_rw(&sqe, h, op, 0, n, mem, NVME_SGL_KEYED_ADDRESS);
+			rdc_raw_rw(&sqe, h, op, 0, n, mem);
 			sqe.cid = htole16((uint16_t)i);
 			rdc_raw_send(io, &sqe, sizeof(sqe));
 		}
@@ -289,7 +289,7 @@ static void keys_go_under_io(struct rdc *t)
 
 	for (i = 0; i < 31; i++) {
 		mem[i] = rdc_raw_mem(io, h->bs, RW_ACCESS);
-		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem[i], NVME_SGL_KEYED_ADDRESS);
+		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem[i]);
 		sqe.cid = htole16((uint16_t)i);
 		rdc_raw_send(io, &sqe, sizeof(sqe));
 	}
@@ -307,7 +307,7 @@ static void disable_under_io(struct rdc *t)
 	unsigned int i;
 
 	for (i = 0; i < 31; i++) {
-		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
 		sqe.cid = htole16((uint16_t)i);
 		rdc_raw_send(io, &sqe, sizeof(sqe));
 	}
@@ -353,9 +353,8 @@ static void huge_read(struct rdc *t)
 	struct rdc_raw_reply rr;
 	struct nvme_sqe sqe;
 
-	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 65536, mem, NVME_SGL_KEYED_ADDRESS);
-	nvme_sgl_set_keyed(&sqe.sgl, rd_fab_remote_addr(mem->mr, mem->p), NVME_SGL_KEYED_LEN_MAX,
-			   mem->mr->rkey, NVME_SGL_KEYED_ADDRESS);
+	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 65536, mem);
+	rdc_sgl(&sqe, mem, NVME_SGL_KEYED_LEN_MAX);
 	sqe.cid = htole16(1);
 	rr = rdc_raw_cmd_as_is(io, &sqe, NULL, 0);
 	RDC_CHECK(t, !rr.answered || rr.r.err,
@@ -436,11 +435,11 @@ const struct rdc_test rdc_t_abuse_capsule[] = {
 	{"garbage_admin", SURVIVES, "random bytes as admin commands", garbage, RDC_ALIVE, 1000},
 	{"garbage_io", SURVIVES, "random bytes as I/O commands", garbage, RDC_ALIVE, 2001},
 	{"all_ones", SURVIVES, "a capsule filled with FFh", all_ones, RDC_ALIVE},
-	{"empty", SURVIVES, "a SEND of 0 bytes", empty_send, RDC_ALIVE},
+	{"empty", SURVIVES, "a SEND of 0 bytes", empty_send, RDC_RDMA | RDC_ALIVE},
 	{"before_connect", SURVIVES, "random bytes as the first command, before Connect",
 	 before_connect, RDC_ALIVE},
 	{"connect_data_gone", SURVIVES, "a Connect whose data cannot be read", connect_data_gone,
-	 RDC_ALIVE},
+	 RDC_RDMA | RDC_ALIVE},
 	{"huge_read", SURVIVES, "a Read of 65536 blocks into memory for one block", huge_read,
 	 RDC_ALIVE},
 	{"log_beyond", SURVIVES, "Get Log Page with a length of 16 GiB", log_beyond, RDC_ALIVE},
@@ -448,9 +447,9 @@ const struct rdc_test rdc_t_abuse_capsule[] = {
 	{"reservation_short", SURVIVES, "a Reservation Register with half of its data", resv_short,
 	 RDC_ALIVE},
 	{"host_read", SURVIVES, "an RDMA READ by the host with a key that it was not given",
-	 host_rdma, RDC_ALIVE, 0},
+	 host_rdma, RDC_RDMA | RDC_ALIVE, 0},
 	{"host_write", SURVIVES, "an RDMA WRITE by the host with a key that it was not given",
-	 host_rdma, RDC_ALIVE, 1},
+	 host_rdma, RDC_RDMA | RDC_ALIVE, 1},
 	{NULL},
 };
 
@@ -468,7 +467,7 @@ const struct rdc_test rdc_t_abuse_queue[] = {
 	{"drop_under_writes", SURVIVES, "connections that end with writes in flight", drop_under_io,
 	 RDC_ALIVE | RDC_LOSS, nvme_cmd_write},
 	{"keys_go", SURVIVES, "keys that are invalidated with reads in flight", keys_go_under_io,
-	 RDC_ALIVE},
+	 RDC_RDMA | RDC_ALIVE},
 	{"disable_under_reads", SURVIVES, "a controller that is disabled with reads in flight",
 	 disable_under_io, RDC_ALIVE},
 	{"cc_storm", SURVIVES, "40 impossible values of CC", cc_storm, RDC_ALIVE},

@@ -342,7 +342,7 @@ static void ka_keeps(struct rdc *t)
 		struct nvme_sqe sqe = {.opcode = nvme_admin_keep_alive};
 		struct rdc_raw_reply rr;
 
-		rdc_sgl_none(&sqe);
+		rdc_sgl_none(raw, &sqe);
 		rr = rdc_raw_cmd(raw, &sqe);
 		RDC_OK(t, rr.r, "Keep Alive");
 		RDC_CHECK(t, !rdc_raw_ended(raw, kato / 4),
@@ -373,7 +373,7 @@ static void ka_traffic(struct rdc *t)
 		struct rdc_raw_reply rr;
 		struct nvme_sqe sqe;
 
-		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
 		rr = rdc_raw_cmd(io, &sqe);
 		RDC_OK(t, rr.r, "Read");
 		RDC_CHECK(t, !rdc_raw_ended(io, kato / 4),

@@ -38,7 +38,7 @@ static struct rdc_raw_reply auth_identify(struct rdc_raw *raw)
 	struct nvme_sqe sqe = {.opcode = nvme_admin_identify,
 			       .cdw10 = htole32(NVME_IDENTIFY_CNS_CTRL)};
 
-	rdc_sgl_keyed(&sqe, mem, 4096, NVME_SGL_KEYED_ADDRESS);
+	rdc_sgl(&sqe, mem, 4096);
 	return rdc_raw_cmd(raw, &sqe);
 }
 
@@ -137,11 +137,11 @@ static void auth_io_queue(struct rdc *t)
 	RDC_CHECK(t, io->must_authenticate,
 		  "Connect of an I/O queue does not require authentication");
 	mem = rdc_raw_mem(io, h->bs, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
 	rr = rdc_raw_cmd(io, &sqe);
 	RDC_STATUS(t, rr.r, "Read before the authentication of its queue", AUTH_REQUIRED);
 	rdc_raw_authenticate(io, 0);
-	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
 	rr = rdc_raw_cmd(io, &sqe);
 	RDC_OK(t, rr.r, "Read after the authentication");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdma.cm and rdma.capsule: private data of connections, capsules and responses. */
+/* queue.capsule, rdma.cm and rdma.capsule: capsules and responses, private data of connections. */
 #include <string.h>
 
 #include "suites.h"
@@ -115,7 +115,7 @@ static void cm_ird(struct rdc *t)
 	RDC_OK(t, rr.r, "Connect over a connection with a READ depth of 1");
 	mem = rdc_raw_mem(io, BLOCKS * h->bs, IBV_ACCESS_REMOTE_READ);
 	for (i = 0; i < N; i++) {
-		rdc_raw_rw(&sqe, h, nvme_cmd_write, 0, BLOCKS, mem, NVME_SGL_KEYED_ADDRESS);
+		rdc_raw_rw(&sqe, h, nvme_cmd_write, 0, BLOCKS, mem);
 		sqe.cid = htole16((uint16_t)(100 + i));
 		rdc_raw_send(io, &sqe, sizeof(sqe));
 	}
@@ -150,7 +150,7 @@ static struct rdc_raw_reply keep_alive(struct rdc_raw *raw, uint16_t cid)
 	struct nvme_sqe sqe = {.opcode = nvme_admin_keep_alive, .flags = NVME_CMD_PSDT_SGL};
 
 	sqe.cid = htole16(cid);
-	rdc_sgl_none(&sqe);
+	rdc_sgl_none(raw, &sqe);
 	return rdc_raw_cmd_as_is(raw, &sqe, NULL, 0);
 }
 
@@ -202,9 +202,8 @@ static void full_queue(struct rdc *t)
 	struct nvme_sqe sqe;
 
 	for (i = 0; i < 15; i++) {
-		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
-		nvme_sgl_set_keyed(&sqe.sgl, rd_fab_remote_addr(mem->mr, mem->p) + i * h->bs, h->bs,
-				   mem->mr->rkey, NVME_SGL_KEYED_ADDRESS);
+		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
+		rdc_sgl_at(&sqe, mem, (size_t)i * h->bs, h->bs);
 		sqe.cid = htole16((uint16_t)i);
 		rdc_raw_send(io, &sqe, sizeof(sqe));
 	}
@@ -288,7 +287,7 @@ static void too_short(struct rdc *t)
 		.opcode = nvme_admin_keep_alive, .flags = NVME_CMD_PSDT_SGL, .cid = htole16(3)};
 	struct rdc_answer a;
 
-	rdc_sgl_none(&sqe);
+	rdc_sgl_none(raw, &sqe);
 	rdc_raw_send(raw, &sqe, t->arg);
 	if (rdc_raw_answer(raw, &a, t->cfg->timeout_ms) == 1)
 		RDC_CHECK(t, !nvme_status_ok(nvme_status_from_wire(a.cqe.status)),
@@ -313,7 +312,7 @@ static void too_long(struct rdc *t)
 				  le32toh(h->id.ioccsz));
 	io = rdc_raw_io(rdc_raw_admin(t, 0), 1, 16);
 	sqe.nsid = htole32(h->nsid);
-	rdc_sgl_none(&sqe);
+	rdc_sgl_none(io, &sqe);
 	memcpy(capsule, &sqe, sizeof(sqe));
 	rdc_raw_send(io, capsule, le32toh(h->id.ioccsz) * 16 + 64);
 	if (rdc_raw_answer(io, &a, t->cfg->timeout_ms) == 1)
@@ -326,13 +325,17 @@ static void too_long(struct rdc *t)
 }
 
 const struct rdc_test rdc_t_capsule[] = {
-	{"response", CAPS, "a response is 16 bytes, its phase bit 0", response},
+	{"response", "Base 3.3.3.2", "a response is 16 bytes, its phase bit 0", response},
 	{"command_ids", "Base 3.3.3.1", "every response has the command id of its command",
 	 command_ids},
 	{"sqhd", "Base 3.3.3.2", "SQHD counts entries, modulo the size of the queue", sqhd},
 	{"full_queue", "Base 3.3.1.5", "each command of a full queue is answered once", full_queue},
-	{"in_capsule_most", "RDMA 3.2",
+	{"in_capsule_most", "Base 5.17.2.1",
 	 "a Write with as much in-capsule data as IOCCSZ allows succeeds", in_capsule, RDC_LOSS},
+	{NULL},
+};
+
+const struct rdc_test rdc_t_rdma_capsule[] = {
 	{"in_capsule_offset", "RDMA 3.2", "a Write with in-capsule data at an offset succeeds",
 	 in_capsule_offset, RDC_LOSS},
 	{"too_short_63", CAPS, "a capsule of 63 bytes is not executed", too_short, RDC_ALIVE, 63},

@@ -246,7 +246,7 @@ static void io_qid_beyond(struct rdc *t)
 	struct rdc_raw_reply rr;
 	unsigned int qid;
 
-	rdc_sgl_none(&sqe);
+	rdc_sgl_none(admin, &sqe);
 	rr = rdc_raw_cmd(admin, &sqe);
 	RDC_OK(t, rr.r, "Get Features, Number of Queues");
 	qid = (unsigned int)(rr.r.result & 0xffff) + 2;
@@ -389,7 +389,7 @@ const struct rdc_test rdc_t_connect[] = {
 	{"io_qid_beyond", BASE_CONNECT, "a queue id beyond the number of granted queues is refused",
 	 io_qid_beyond},
 	{"io_qid_mismatch", "RDMA 5.1", "QID of Connect and of the connection have to agree",
-	 io_qid_mismatch},
+	 io_qid_mismatch, RDC_RDMA},
 	{"io_qid_twice", BASE_CONNECT, "a queue id in use is refused", io_qid_twice},
 	{"io_not_enabled", "Base 3.3.2.2",
 	 "an I/O queue before the controller is enabled is refused", io_not_enabled},
@@ -414,7 +414,7 @@ static void first_identify(struct rdc *t)
 	struct nvme_sqe sqe = {.opcode = nvme_admin_identify, .cdw10 = htole32(1)};
 	struct rdc_raw_reply rr;
 
-	rdc_sgl_keyed(&sqe, mem, 4096, NVME_SGL_KEYED_ADDRESS);
+	rdc_sgl(&sqe, mem, 4096);
 	rr = rdc_raw_cmd(raw, &sqe);
 	RDC_STATUS(t, rr.r, "Identify before Connect", NVME_SC_CMD_SEQ_ERROR);
 }
@@ -438,7 +438,7 @@ static void first_io(struct rdc *t)
 	struct nvme_sqe sqe;
 
 	(void)admin;
-	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
 	rr = rdc_raw_cmd(raw, &sqe);
 	RDC_STATUS(t, rr.r, "Read before Connect", NVME_SC_CMD_SEQ_ERROR);
 }
@@ -453,9 +453,9 @@ static void disabled(struct rdc *t)
 	struct rdc_raw_reply rr;
 
 	if (t->arg == nvme_admin_identify)
-		rdc_sgl_keyed(&sqe, mem, 4096, NVME_SGL_KEYED_ADDRESS);
+		rdc_sgl(&sqe, mem, 4096);
 	else
-		rdc_sgl_none(&sqe);
+		rdc_sgl_none(raw, &sqe);
 	if (t->arg == nvme_admin_get_features)
 		sqe.cdw10 = htole32(NVME_FEAT_FID_NUM_QUEUES);
 	rr = rdc_raw_cmd(raw, &sqe);
@@ -468,7 +468,7 @@ static void unknown_fctype(struct rdc *t)
 	struct nvme_sqe sqe = {.opcode = NVMF_OPCODE, .fctype = 0x7e};
 	struct rdc_raw_reply rr;
 
-	rdc_sgl_none(&sqe);
+	rdc_sgl_none(raw, &sqe);
 	rr = rdc_raw_cmd(raw, &sqe);
 	RDC_STATUS(t, rr.r, "fabrics command type 7Eh", NVME_SC_INVALID_FIELD,
 		   NVME_SC_INVALID_OPCODE);
@@ -488,7 +488,7 @@ static void admin_on_io(struct rdc *t)
 	struct nvme_sqe sqe = {.opcode = nvme_admin_keep_alive, .nsid = htole32(rdc_main(t)->nsid)};
 	struct rdc_raw_reply rr;
 
-	rdc_sgl_none(&sqe);
+	rdc_sgl_none(io, &sqe);
 	rr = rdc_raw_cmd(io, &sqe);
 	RDC_STATUS(t, rr.r, "Keep Alive on an I/O queue", NVME_SC_INVALID_OPCODE);
 }
@@ -501,7 +501,7 @@ static struct rdc_raw_reply disconnect(struct rdc_raw *raw, uint16_t format)
 		.cdw10 = htole32(format),
 	};
 
-	rdc_sgl_none(&sqe);
+	rdc_sgl_none(raw, &sqe);
 	return rdc_raw_cmd(raw, &sqe);
 }
 

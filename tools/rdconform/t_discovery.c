@@ -78,13 +78,14 @@ static void entry(struct rdc *t)
 	struct rdc_host *h = disc(t), *main = rdc_main(t);
 	const struct nvmf_disc_log_entry *e;
 	const struct nvmf_discovery_log *log;
+	unsigned int trtype = t->cfg->uri.tcp ? NVMF_TRTYPE_TCP : NVMF_TRTYPE_RDMA;
 	char addr[260], have[300];
 	uint64_t n;
 
 	log = read_log(t, h, &n);
 	e = ours(t, log, n);
 	text(addr, sizeof(addr), e->traddr, sizeof(e->traddr));
-	RDC_CHECK(t, e->trtype == NVMF_TRTYPE_RDMA, "TRTYPE %u, not RDMA", e->trtype);
+	RDC_CHECK(t, e->trtype == trtype, "TRTYPE %u, not %u", e->trtype, trtype);
 	RDC_CHECK(t, e->subtype == NVME_NQN_NVME, "SUBTYPE %u, not an NVM subsystem", e->subtype);
 	RDC_CHECK(t, e->adrfam == NVMF_ADDR_FAMILY_IP4 || e->adrfam == NVMF_ADDR_FAMILY_IP6,
 		  "ADRFAM %u", e->adrfam);
@@ -108,6 +109,11 @@ static void entry_fields(struct rdc *t)
 	RDC_CHECK(t, le16toh(e->asqsz) >= 32, "ASQSZ %u: the least is 32", le16toh(e->asqsz));
 	RDC_CHECK(t, le16toh(e->cntlid) >= 0xfffe || le16toh(e->cntlid) <= NVMF_CNTLID_MAX,
 		  "CNTLID 0x%04x", le16toh(e->cntlid));
+	if (t->cfg->uri.tcp) {
+		RDC_CHECK(t, e->tsas.tcp.sectype == NVMF_TCP_SECTYPE_NONE,
+			  "SECTYPE %u, but the host connected without TLS", e->tsas.tcp.sectype);
+		return;
+	}
 	RDC_CHECK(t, e->tsas.rdma.qptype == 1, "RDMA_QPTYPE %u, not reliable connected",
 		  e->tsas.rdma.qptype);
 	RDC_CHECK(t, e->tsas.rdma.prtype >= 1 && e->tsas.rdma.prtype <= 5, "RDMA_PRTYPE %u",
@@ -210,7 +216,7 @@ const struct rdc_test rdc_t_disc_log[] = {
 	 generation},
 	{"entry", DISC_LOG, "the log has the subsystem at the address that the host connected to",
 	 entry},
-	{"entry_fields", "RDMA 4.1", "the subsystem's record is a complete RDMA record",
+	{"entry_fields", DISC_LOG, "the subsystem's record is a complete one of its transport",
 	 entry_fields},
 	{"current", DISC_LOG, "the log has the discovery subsystem itself, with its own NQN",
 	 current},

@@ -391,7 +391,7 @@ static uint32_t raw_feature(struct rdc_raw *raw, uint8_t opcode, uint32_t value)
 	};
 	struct rdc_raw_reply rr;
 
-	rdc_sgl_none(&sqe);
+	rdc_sgl_none(raw, &sqe);
 	rr = rdc_raw_cmd(raw, &sqe);
 	RDC_OK(raw->t, rr.r, "Get or Set Features 0Bh");
 	return (uint32_t)rr.r.result;

@@ -67,9 +67,11 @@ static void capsules(struct rdc *t)
 static void sgls(struct rdc *t)
 {
 	uint32_t v = le32toh(rdc_main(t)->id.sgls);
+	bool keyed = v & NVME_CTRL_SGLS_KEYED;
 
 	RDC_CHECK(t, (v & 3) == 1 || (v & 3) == 2, "SGLS 0x%08x: SGLs are not supported", v);
-	RDC_CHECK(t, v & NVME_CTRL_SGLS_KEYED, "SGLS 0x%08x: no keyed descriptors", v);
+	RDC_CHECK(t, keyed == !t->cfg->uri.tcp, "SGLS 0x%08x: %s keyed descriptors", v,
+		  keyed ? "NVMe/TCP has no" : "no");
 }
 
 static void keep_alive(struct rdc *t)
@@ -463,7 +465,7 @@ const struct rdc_test rdc_t_identify[] = {
 	{"subnqn", BASE_CTRL, "SUBNQN is the one of Connect", subnqn},
 	{"strings", BASE_CTRL, "SN, MN and FR are ASCII, padded with blanks", strings},
 	{"capsules", BASE_CTRL, "IOCCSZ and IORCSZ hold a command and a response", capsules},
-	{"sgls", BASE_CTRL, "keyed SGLs are supported", sgls},
+	{"sgls", BASE_CTRL, "SGLs are supported, keyed ones over RDMA only", sgls},
 	{"keep_alive", BASE_CTRL, "KAS is not 0", keep_alive},
 	{"maxcmd", BASE_CTRL, "MAXCMD is not 0", maxcmd},
 	{"cntrltype", BASE_CTRL, "CNTRLTYPE is 01h, an I/O controller", cntrltype},

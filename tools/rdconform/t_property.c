@@ -92,7 +92,7 @@ static void reset_ends_queues(struct rdc *t)
 	/* A reset deletes I/O queues: the connection ends, or commands on it fail. */
 	if (rdc_raw_ended(io, 200))
 		return;
-	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem, NVME_SGL_KEYED_ADDRESS);
+	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
 	rr = rdc_raw_cmd(io, &sqe);
 	RDC_CHECK(t, !rr.answered || rr.r.err,
 		  "Read on an I/O queue of a disabled controller succeeded");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdma.psdt, rdma.sgl and rdma.key: SGL descriptors, and access to the memory they describe. */
+/* queue.psdt, queue.sgl, rdma.sgl and rdma.key: SGL descriptors, and access to the memory they
+ * describe. */
 #include <string.h>
 
 #include "suites.h"
@@ -7,7 +8,7 @@
 #define SGL       "Base 4.1.2"
 #define RW_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
-/* An I/O queue, memory for @n blocks, and a Read of them with a keyed SGL, for tests to change. */
+/* An I/O queue, memory for @n blocks, and a Read of them, for tests to change. */
 struct ready {
 	struct rdc_host *h;
 	struct rdc_raw *io;
@@ -21,7 +22,7 @@ static void prepare(struct rdc *t, struct ready *x, uint8_t opcode, uint32_t n)
 	rdc_need_blocks(x->h, n);
 	x->io = rdc_raw_io(rdc_raw_admin(t, 0), 1, 16);
 	x->mem = rdc_raw_mem(x->io, (size_t)n * x->h->bs, RW_ACCESS | IBV_ACCESS_REMOTE_READ);
-	rdc_raw_rw(&x->sqe, x->h, opcode, 0, n, x->mem, NVME_SGL_KEYED_ADDRESS);
+	rdc_raw_rw(&x->sqe, x->h, opcode, 0, n, x->mem);
 	x->sqe.cid = htole16(9);
 }
 
@@ -50,7 +51,7 @@ static void psdt_admin(struct rdc *t)
 		.opcode = nvme_admin_keep_alive, .flags = (uint8_t)t->arg, .cid = htole16(4)};
 	struct rdc_raw_reply rr;
 
-	rdc_sgl_none(&sqe);
+	rdc_sgl_none(raw, &sqe);
 	rr = rdc_raw_cmd_as_is(raw, &sqe, NULL, 0);
 	RDC_STATUS(t, rr.r, "Keep Alive with PRPs", NVME_SC_INVALID_FIELD);
 }
@@ -67,7 +68,7 @@ const struct rdc_test rdc_t_psdt[] = {
 
 /* ---- descriptors ---- */
 
-/* A type byte, in the argument, that NVMe/RDMA does not allow here. */
+/* A type byte, in the argument, that the transport does not allow here. */
 static void type_refused(struct rdc *t)
 {
 	struct rdc_raw_reply rr;
@@ -104,7 +105,7 @@ static void length_zero(struct rdc *t)
 	struct ready x;
 
 	prepare(t, &x, nvme_cmd_read, 1);
-	rdc_sgl_none(&x.sqe);
+	rdc_sgl_none(x.io, &x.sqe);
 	rr = send_cmd(&x);
 	RDC_STATUS(t, rr.r, "Read with an SGL of length 0", NVME_SC_SGL_INVALID_DATA);
 }
@@ -118,7 +119,7 @@ static void identify_short(struct rdc *t)
 	unsigned int i;
 
 	memset(mem->p, 0x5a, 4096);
-	rdc_sgl_keyed(&sqe, mem, 512, NVME_SGL_KEYED_ADDRESS);
+	rdc_sgl(&sqe, mem, 512);
 	rr = rdc_raw_cmd(raw, &sqe);
 	RDC_STATUS(t, rr.r, "Identify with an SGL of 512 bytes", NVME_SC_SGL_INVALID_DATA, 0);
 	for (i = 512; i < 4096; i++)
@@ -252,7 +253,7 @@ static struct rdc_raw_reply send_list(struct ready *x, uint8_t opcode, unsigned 
 	union nvme_sgl *list = rdc_buf(x->h->t, n * sizeof(*list));
 	unsigned int i;
 
-	rdc_raw_rw(&x->sqe, x->h, opcode, 0, n, x->mem, NVME_SGL_KEYED_ADDRESS);
+	rdc_raw_rw(&x->sqe, x->h, opcode, 0, n, x->mem);
 	x->sqe.cid = htole16(9);
 	for (i = 0; i < n; i++) /* the last block first */
 		nvme_sgl_set_keyed(&list[i],
@@ -364,8 +365,6 @@ const struct rdc_test rdc_t_sgl[] = {
 	 0x30},
 	{"keyed_offset", SGL, "a keyed descriptor with an offset (41h) is refused", type_refused,
 	 RDC_ALIVE, 0x41},
-	{"transport", SGL, "a transport descriptor (5Ah) is refused", type_refused, RDC_ALIVE,
-	 0x5a},
 	{"reserved_90", SGL, "a reserved type (90h) is refused", type_refused, RDC_ALIVE, 0x90},
 	{"vendor", SGL, "an unknown vendor's type (F0h) is refused", type_refused, RDC_ALIVE, 0xf0},
 	{"read_short", SGL, "an SGL shorter than the data of Read is refused", length, RDC_ALIVE,
@@ -379,18 +378,23 @@ const struct rdc_test rdc_t_sgl[] = {
 	{"zero", SGL, "an SGL of length 0 for Read is refused", length_zero, RDC_ALIVE},
 	{"identify_short", SGL, "no byte is written beyond the end of an SGL that is too short",
 	 identify_short, RDC_ALIVE},
-	{"read_in_capsule", "RDMA 3.2", "Read into the capsule is refused", in_capsule_read,
-	 RDC_ALIVE},
+	{"read_in_capsule", SGL, "Read into the capsule is refused", in_capsule_read, RDC_ALIVE},
 	{"in_capsule_offset", SGL, "in-capsule data at an offset beyond the capsule is refused",
 	 in_capsule_beyond, RDC_ALIVE | RDC_LOSS, 0},
-	{"in_capsule_wraps", SGL, "in-capsule data at an offset that wraps is refused",
-	 in_capsule_beyond, RDC_ALIVE | RDC_LOSS, 1},
 	{"in_capsule_length", SGL, "in-capsule data longer than the capsule is refused",
 	 in_capsule_beyond, RDC_ALIVE | RDC_LOSS, 2},
+	{"admin_in_capsule", SGL, "Identify into the capsule is refused", admin_in_capsule,
+	 RDC_ALIVE},
+	{NULL},
+};
+
+const struct rdc_test rdc_t_rdma_sgl[] = {
+	{"transport", SGL, "a transport descriptor (5Ah) is refused", type_refused, RDC_ALIVE,
+	 0x5a},
+	{"in_capsule_wraps", SGL, "in-capsule data at an offset that wraps is refused",
+	 in_capsule_beyond, RDC_ALIVE | RDC_LOSS, 1},
 	{"in_capsule_missing", "RDMA 3.2", "a Write whose in-capsule data was not sent fails",
 	 in_capsule_missing, RDC_ALIVE | RDC_LOSS},
-	{"admin_in_capsule", "RDMA 3.2", "Identify into the capsule is refused", admin_in_capsule,
-	 RDC_ALIVE},
 	{"keyed", "RDMA 3.3",
 	 "a keyed descriptor without invalidation (40h): no key is invalidated", invalidate, 0,
 	 NVME_SGL_KEYED_ADDRESS},
@@ -427,7 +431,7 @@ static void key_access(struct rdc *t)
 	 * read. */
 	prepare(t, &x, nvme_cmd_read, 8);
 	x.mem = rdc_raw_mem(x.io, 8 * x.h->bs, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-	rdc_raw_rw(&x.sqe, x.h, nvme_cmd_read, 0, 8, x.mem, NVME_SGL_KEYED_ADDRESS);
+	rdc_raw_rw(&x.sqe, x.h, nvme_cmd_read, 0, 8, x.mem);
 	must_fail(t, &x, "a Read into memory without the right to be written");
 }
 
@@ -475,7 +479,7 @@ static void unaligned(struct rdc *t)
 
 	prepare(t, &x, nvme_cmd_read, 9);
 	len = 8 * (size_t)x.h->bs;
-	rdc_raw_rw(&x.sqe, x.h, nvme_cmd_read, 0, 8, x.mem, NVME_SGL_KEYED_ADDRESS);
+	rdc_raw_rw(&x.sqe, x.h, nvme_cmd_read, 0, 8, x.mem);
 	x.sqe.cid = htole16(9);
 	nvme_sgl_set_keyed(&x.sqe.sgl, rd_fab_remote_addr(x.mem->mr, x.mem->p) + t->arg,
 			   8 * x.h->bs, x.mem->mr->rkey, NVME_SGL_KEYED_ADDRESS);
