@@ -120,13 +120,6 @@ int nvmf_tls_psk_make(const struct nvmf_auth_key *key, const struct nvmf_tls_for
 	return rc;
 }
 
-const char *nvmf_tls_form_name(const struct nvmf_tls_form *form)
-{
-	if (form->version)
-		return form->compat ? "version 1, old derivation" : "version 1";
-	return form->compat ? "version 0, old derivation" : "version 0";
-}
-
 /* Copies what precedes the next blank, or the end. Returns what follows, or NULL. */
 static const char *take_name(const char *at, const char *end, char *out, size_t size)
 {

@@ -35,9 +35,6 @@ struct nvmf_tls_psk {
 	char identity[NVMF_TLS_IDENTITY_MAX];
 };
 
-/* Words for a log line: "version 1, SHA-256" with ", old derivation" if it is. Static text. */
-const char *nvmf_tls_form_name(const struct nvmf_tls_form *form);
-
 /*
  * Makes the TLS PSK of @key, a NVMF_KEY_TLS, for a host and a subsystem. Returns 0; -EINVAL: @key
  * or @form is not possible, or an NQN is too long; -ENAMETOOLONG: version 0 without @compat cannot
