@@ -6,16 +6,7 @@
 #include <stdlib.h>
 
 #include "util/cold.h"
-#include "nvmf/wire.h"
-#include "target/config/config.h"
-#include "ns.h"
-#include "qpair.h"
 #include "reactor.h"
-#include "request.h"
-#include "target.h"
-
-#define KEEPS_PART 4u
-#define QUEUE_PART 16u
 
 static int new_pool_device(struct rdt_reactor *r, uint64_t key, struct rdt_pool_device **out)
 {
@@ -123,59 +114,10 @@ struct rdt_account *rdt_pool_device_account(struct rdt_pool_device *d, struct rd
 	return a ? &a->accounts[pool] : &share->accounts[pool];
 }
 
-/*
- * A device that is contested keeps at most a quarter of the capsules that devices leave, so that a
- * host, which may use three quarters of all capsules, is read although several of its devices hang.
- * A queue keeps half of what the transport lets one connection have.
- */
-static bool may_keep(const struct rdt_qpair *qp, const struct rdt_pool_device *d)
-{
-	const struct rdt_reactor *r = qp->reactor;
-
-	if (!d->capsules || d->channels >= r->channels_count)
-		return true;
-	return r->capsules_kept < r->capsules_max &&
-	       d->capsules < (r->capsules_max - r->capsules_kept) / KEEPS_PART &&
-	       qp->capsules_kept < r->capsules_max / QUEUE_PART;
-}
-
-bool rdt_capsule_keep(struct rdt_req *req)
-{
-	struct rdt_qpair *qp = req->qp;
-	struct rdt_pool_device *d = req->ns && !qp->admin ? req->channel->device : NULL;
-	bool within;
-
-	if (!d)
-		return true;
-	within = may_keep(qp, d);
-	req->kept = true;
-	d->capsules++;
-	qp->capsules_kept++;
-	qp->reactor->capsules_kept++;
-	return within;
-}
-
-void rdt_capsule_left(struct rdt_req *req)
-{
-	req->kept = false;
-	req->channel->device->capsules--;
-	req->qp->capsules_kept--;
-	req->qp->reactor->capsules_kept--;
-}
-
-static uint32_t count_capsules(const struct rdt_target_config *cfg)
-{
-	uint32_t units = (cfg->in_capsule_bytes + RDT_BUFFER_UNIT - 1) / RDT_BUFFER_UNIT;
-	uint64_t n = cfg->capsule_bytes / ((uint64_t)units * RDT_BUFFER_UNIT + NVME_SQE_SIZE);
-
-	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
-}
-
 int rdt_pool_devices_init(struct rdt_reactor *r)
 {
 	int err = rd_map_init(&r->pool_devices);
 
-	r->capsules_max = count_capsules(&r->target->cfg->target);
 	return err ? err : rd_map_init(&r->pool_accounts);
 }
 

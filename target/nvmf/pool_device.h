@@ -45,7 +45,6 @@ struct rdt_pool_device {
 	uint64_t key;
 	uint32_t id;           /* unique on its reactor */
 	unsigned int channels; /* namespaces on it that are open here */
-	uint32_t capsules;     /* that keep in-capsule data for it */
 	struct rdt_device_use uses[RDT_POOLS];
 	struct rdt_account scratch; /* of all hosts together */
 	LIST_HEAD(, rdt_device_accounts) accounts;
@@ -62,12 +61,5 @@ void rdt_pool_device_put(struct rdt_pool_device *device);
 struct rdt_account *rdt_pool_device_account(struct rdt_pool_device *device, struct rdt_share *share,
 					    unsigned int pool);
 void rdt_pool_share_left(struct rdt_share *share); /* no request of it is left */
-/*
- * @req, with in-capsule data, keeps its capsule until rdt_capsule_left(). Returns whether that is
- * within the share of its device. If not, its data is copied to a data buffer, and the capsule is
- * returned, so that the host is read on.
- */
-bool rdt_capsule_keep(struct rdt_req *req);
-void rdt_capsule_left(struct rdt_req *req);
 
 #endif /* RDT_POOL_DEVICE_H */

@@ -102,9 +102,8 @@ struct rdt_qpair {
 	struct rdt_req_pool *req_pool; /* rdt_qpair_use_pool() */
 	struct rdt_req **reqs;         /* [depth]; the first @used are in use, in no order */
 	unsigned int used;
-	unsigned int used_aer;      /* of @used: AERs that wait for an event */
-	unsigned int capsules_kept; /* by its commands to devices: pool_device.h */
-	uint32_t in_capsule_max;    /* as configured, unless the transport sets another */
+	unsigned int used_aer;   /* of @used: AERs that wait for an event */
+	uint32_t in_capsule_max; /* as configured, unless the transport sets another */
 	/* bytes for the host that may be in buffers on the way to it, instead of at the host: they
 	 * do not count as transferred. Set by the transport before rdt_qpair_start() */
 	uint32_t unproven;

@@ -22,10 +22,8 @@ const uint32_t rdt_req_moves[RDT_REQ_STATES] = {
 	 * there is no memory for the fence's timer. */
 	[RDT_REQ_FENCED] = TO(LIMITED) | TO(NEED_BUFFER) | TO(READY) | TO(EXECUTED) | TO(DROPPED),
 	[RDT_REQ_LIMITED] = TO(FENCED) | TO(NEED_BUFFER) | TO(READY) | TO(EXECUTED) | TO(DROPPED),
-	/* READY: its data is transferred to the host, or it is a half of a pair that ends early.
-	 * FENCED, LIMITED, READY: its in-capsule data was copied. */
-	[RDT_REQ_NEED_BUFFER] =
-		TO(FETCH) | TO(FENCED) | TO(LIMITED) | TO(READY) | TO(EXECUTED) | TO(DROPPED),
+	/* READY: its data is transferred to the host, or it is a half of a pair that ends early. */
+	[RDT_REQ_NEED_BUFFER] = TO(FETCH) | TO(READY) | TO(EXECUTED) | TO(DROPPED),
 	[RDT_REQ_FETCH] = TO(FETCHING) | TO(DROPPED),
 	/* EXECUTED: the fetch has failed or was cancelled. READY, for half of a pair: the other
 	 * half ends too. */

@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <string.h>
 
 #include "util/cold.h"
 #include "util/log.h"
@@ -22,7 +21,6 @@
 #include "io_stats.h"
 #include "ns.h"
 #include "pool.h"
-#include "pool_device.h"
 #include "qpair.h"
 #include "range_lock.h"
 #include "resv.h"
@@ -66,8 +64,6 @@ void rdt_req_release_capsule(struct rdt_req *req)
 	if (!cap)
 		return;
 	req->cap = NULL;
-	if (req->kept)
-		rdt_capsule_left(req);
 	req->qp->ops->capsule_done(req->qp, cap);
 }
 
@@ -115,16 +111,13 @@ static struct nvme_status find_command(struct rdt_req *req)
 	return NVME_OK;
 }
 
-/* The command was parsed and admitted. Its in-capsule data needs no other buffer if the result is
- * true. */
-static bool keep_capsule_data(struct rdt_req *req)
+/* The command was parsed and admitted. In-capsule data needs no other buffer. */
+static void keep_capsule_data(struct rdt_req *req)
 {
-	if (req->data_len && req->data_at == RDT_DATA_IN_CAPSULE) {
+	if (req->data_len && req->data_at == RDT_DATA_IN_CAPSULE)
 		req->buf = req->cap->data + req->offset;
-		return rdt_capsule_keep(req);
-	}
-	rdt_req_release_capsule(req);
-	return true;
+	else
+		rdt_req_release_capsule(req);
 }
 
 static struct nvme_status parse_req(struct rdt_req *req)
@@ -167,27 +160,11 @@ static void execute(struct rdt_req *req)
 		rdt_req_move(req, RDT_REQ_EXECUTED);
 }
 
-static void throttle(struct rdt_req *req);
-
-/* In-capsule data beyond the share of its device moves to req->pool_buf. The capsule is returned
- * last, which may end the queue pair and @req. */
-static RD_COLD void leave_capsule(struct rdt_req *req)
-{
-	memcpy(req->pool_buf, req->buf, req->data_len);
-	req->buf = req->pool_buf;
-	throttle(req);
-	rdt_req_release_capsule(req);
-}
-
 /* req->pool_buf is for the data of @req, or of both halves of its pair. */
 static void got_buffer(struct rdt_req *req)
 {
 	if (req->mate) {
 		rdt_fused_buffer(req);
-		return;
-	}
-	if (req->cap) {
-		leave_capsule(req);
 		return;
 	}
 	req->buf = req->pool_buf;
@@ -244,14 +221,13 @@ static void state_new(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
 	struct nvme_status st = parse_req(req);
-	bool leave = false;
 
 	if (qp->admin)
 		rdt_admin_charge(qp, RDT_ADMIN_COST + req->data_len);
 	if (req->sqe.flags & NVME_CMD_FUSE_MASK || qp->fused || qp->fuse_failed)
 		st = rdt_fused_arrived(req, st);
 	if (nvme_status_ok(st) && qp->state < RDT_QP_CLOSING)
-		leave = !keep_capsule_data(req);
+		keep_capsule_data(req);
 	if (qp->state >= RDT_QP_CLOSING)
 		/* A work request could not be posted: the queue pair ends, and @req has ended */
 		return;
@@ -262,8 +238,6 @@ static void state_new(struct rdt_req *req)
 	}
 	if (req->sqe.flags & NVME_CMD_FUSE_MASK) {
 		new_half(req);
-	} else if (leave) {
-		rdt_req_need_buffer(req);
 	} else if (req->ns && (rdt_qos_limited(req) || rdt_fence_blocks(req))) {
 		throttle(req);
 	} else if (needs_buffer(req)) {

@@ -162,7 +162,6 @@ struct rdt_req {
 	bool watched;    /* state changes are logged or timed */
 	bool waited;     /* it has waited since it was parsed: check again before execution */
 	uint8_t limiters_passed; /* limiters that it has passed: of the host, of the namespace */
-	bool kept;               /* @cap counts for its device: rdt_capsule_keep() */
 	struct nvme_cqe cqe;
 
 	uint32_t magic;

@@ -402,7 +402,8 @@ static uint64_t fake_now(void *arg)
 {
 	struct t_env *env = arg;
 
-	return env->now += env->tick;
+	env->now += env->tick;
+	return env->now;
 }
 
 static void make_config(struct t_env *env)
@@ -417,7 +418,6 @@ static void make_config(struct t_env *env)
 	tc->max_data_bytes = T_MDTS;
 	tc->in_capsule_bytes = T_INCAPSULE;
 	tc->buffer_bytes = 4 * T_MDTS;
-	tc->capsule_bytes = 4 << 20;
 	tc->limits = RDT_LIMITS_DEFAULT;
 	env->cfg.listeners = env->listeners;
 	env->cfg.subsystems = env->subsys;

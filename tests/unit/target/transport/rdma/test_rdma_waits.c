@@ -171,10 +171,6 @@ static void held_back_host(void)
 	struct t_rdma_server *s = &a.s;
 
 	assoc_open_apart(&a, 0);
-	/* As many capsules as the disk likes. The reactor sees that before it answers. */
-	for (unsigned int i = 0; i < s->t->reactors_count; i++)
-		s->t->reactors[i].capsules_max = UINT32_MAX;
-	look(s);
 	t_rdma_send_io(&a.io, nvme_cmd_write, 0);
 	a.io.capsule += T_RDMA_CAPSULE;
 	for (unsigned int i = 0; i <= POOL; i++)
