@@ -146,7 +146,7 @@ def without(closed, argv):
     return ['sh', '-c', f'exec "$0" "$@" {closed}', *argv]
 
 
-@each(('standard output', '>&-', 'standard output: Bad file'), ('all three', '<&- >&- 2>&-', ''))
+@each(('standard output', '>&-', 'standard output: .*Bad file'), ('all three', '<&- >&- 2>&-', ''))
 def reading_to_a_descriptor_that_is_closed(t, closed, says):
     """rdinit's sockets must not become standard output. Without standard output it reports an error."""
     target = two_namespaces(t)
@@ -160,7 +160,7 @@ def writing_from_a_descriptor_that_is_closed(t):
     target = two_namespaces(t)
     res = t.run(without('<&-', [program('rdinit'), 'write', target.uri(1)]))
     t.eq(res.rc, 1, f'exit status\n{res.err}')
-    t.match('standard input: Bad file', res.err)
+    t.match('standard input: .*Bad file', res.err)
 
 
 @test

@@ -34,7 +34,7 @@ def a_full_file_system_is_capacity_exceeded(t, engine):
     t.rdinit('write', target.uri(), '--data', '-', input=kept)
     res = t.rdinit('write', target.uri(), '--start-block', '4096', '--data', '-', rc=1,
                    input=pattern(2, 8 * MIB))
-    t.match(r'(?m)^rdinit: write of blocks \d+ to \d+: .*[Cc]apacity', res.err)
+    t.match(r'(?m)^rdinit: namespace 1: writing \d+ bytes at byte \d+: .*[Cc]apacity', res.err)
     with host(target) as h:
         h.enable()
         queue = h.add_io()

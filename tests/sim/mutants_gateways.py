@@ -15,8 +15,6 @@ MUTANTS = (
      'return peer->missed ? RBD_HEARD_NOT_YET'),
     ('a gateway that gives up a lock does not say so', 'target/bdev/rbd_peers.c',
      '\tif (p && !atomic_fetch_add(&p->given_up, 1))', '\tif (false)', 'yield,drain'),
-    ('a gateway that is silent is not noticed by those that wait', 'target/bdev/rbd_peers.c',
-     'return now->missed || now->given_up', 'return now->given_up', 'kill,pause'),
     ('a write of which the effect is not known counts as refused', 'target/bdev/backend_rbd.c',
      'bio->status = NVME_SCT_PATH << 8 | NVME_SC_ANA_INTERNAL_PATH_ERROR;', ';'),
     ('a gateway with the lock stays in standby', 'target/bdev/rbd_lock.c', '\trbd_image_set_standby(img, false);', ''),

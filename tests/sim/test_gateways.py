@@ -19,7 +19,7 @@ def no_seed_violates_an_invariant(t):
 
 @test
 def a_seed_gives_the_same_run_each_time(t):
-    trace = RDSIM.check_repeats(t, 3)
+    trace = RDSIM.check_repeats(t, 2)
     for words in ('fault: ', ' was broken', 'its lock is held here'):
         t.ok(words in trace, words)
 
