@@ -125,14 +125,15 @@ bool nvme_tcp_check(const struct nvme_tcp_hdr *hdr, const struct nvme_tcp_rules 
 
 bool nvme_tcp_check_hdgst(const void *head, struct nvme_tcp_error *error)
 {
-	const struct nvme_tcp_hdr *hdr = head;
-	uint8_t want[RD_CRC32C_LEN];
-	const uint8_t *got = (const uint8_t *)head + hdr->hlen;
+	/* by its bytes: a PDU in a stream may have any alignment */
+	const uint8_t *bytes = head;
+	uint8_t hlen = bytes[offsetof(struct nvme_tcp_hdr, hlen)], want[RD_CRC32C_LEN];
+	const uint8_t *got = bytes + hlen;
 	uint32_t fei;
 
-	if (!(hdr->flags & NVME_TCP_F_HDGST))
+	if (!(bytes[offsetof(struct nvme_tcp_hdr, flags)] & NVME_TCP_F_HDGST))
 		return true;
-	rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, head, hdr->hlen), want);
+	rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, head, hlen), want);
 	if (memcmp(want, got, sizeof(want)) == 0)
 		return true;
 	memcpy(&fei, got, sizeof(fei));

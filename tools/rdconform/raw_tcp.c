@@ -269,13 +269,22 @@ static void take_term(struct rdc_raw *raw, const uint8_t *b, uint32_t plen)
 
 static void take_pdu(struct rdc_raw *raw, const uint8_t *b, const struct nvme_tcp_parts *parts)
 {
-	const struct nvme_tcp_hdr *hdr = (const void *)b;
-	const struct nvme_tcp_rsp *rsp = (const void *)b;
+	union { /* PDUs stand at any place in the stream, so the header is copied */
+		struct nvme_tcp_hdr hdr;
+		struct nvme_tcp_rsp rsp;
+		struct nvme_tcp_data data;
+		struct nvme_tcp_r2t r2t;
+	} head;
+	const struct nvme_tcp_hdr *hdr = &head.hdr;
 	struct rdc_answer a = {.len = 0};
 	struct nvme_tcp_error e;
 	uint8_t want[RD_CRC32C_LEN];
 	const uint8_t *data = b + parts->head + parts->pad;
+	uint32_t plen;
 
+	memcpy(&head.hdr, b, sizeof(head.hdr));
+	plen = le32toh(hdr->plen);
+	memcpy(&head, b, plen < sizeof(head) ? plen : sizeof(head));
 	if (!nvme_tcp_check_hdgst(b, &e))
 		WRONG(raw, "%s: %s", nvme_tcp_type_text(hdr->type), e.what);
 	if (parts->ddgst) {
@@ -294,19 +303,19 @@ static void take_pdu(struct rdc_raw *raw, const uint8_t *b, const struct nvme_tc
 		raw->up = true;
 		return;
 	case NVME_TCP_C2H_DATA:
-		if (!nvme_tcp_check_data((const void *)b, parts, &e))
+		if (!nvme_tcp_check_data(&head.data, parts, &e))
 			WRONG(raw, "C2HData: %s", e.what);
-		take_c2h(raw, (const void *)b, data);
+		take_c2h(raw, &head.data, data);
 		return;
 	case NVME_TCP_R2T:
-		take_r2t(raw, (const void *)b);
+		take_r2t(raw, &head.r2t);
 		return;
 	case NVME_TCP_C2H_TERM:
-		take_term(raw, b, le32toh(hdr->plen));
+		take_term(raw, b, plen);
 		return;
 	default:
-		a.cqe = rsp->cqe;
-		a.len = sizeof(rsp->cqe);
+		a.cqe = head.rsp.cqe;
+		a.len = sizeof(head.rsp.cqe);
 		complete(raw, &a);
 		return;
 	}
