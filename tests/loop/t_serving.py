@@ -81,7 +81,7 @@ class Baseline:
 
     @staticmethod
     def _if_idle(now):
-        return now if not any(now.get(key) for key in ('admin_queues', 'io_queues', 'controllers')) else None
+        return now if not any(now.get(key) for key in ('admin_queues', 'io_queues', 'controllers', 'tcp_lingers')) else None
 
     def check(self):
         self.well_behaved(self.target, nsid=self.nsid)
