@@ -81,7 +81,8 @@ class Baseline:
 
     @staticmethod
     def _if_idle(now):
-        return now if not any(now.get(key) for key in ('admin_queues', 'io_queues', 'controllers', 'tcp_lingers')) else None
+        busy = ('admin_queues', 'io_queues', 'controllers', 'tcp_lingers')
+        return now if not any(now.get(key) for key in busy) else None
 
     def check(self):
         self.well_behaved(self.target, nsid=self.nsid)

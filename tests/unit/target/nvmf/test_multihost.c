@@ -529,8 +529,8 @@ static void retry_delays(void)
 	}
 }
 
-/* Takes the place of the C library's. */
-static unsigned long compared;
+/* Takes the place of the C library's, on each thread. */
+static _Thread_local unsigned long compared;
 
 int strcmp(const char *a, const char *b)
 {
