@@ -2,6 +2,7 @@
 /* NVMe/TCP: how much of what hostile peers send is read in one turn of a reactor's loop. */
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -163,6 +164,15 @@ static uint64_t bytes_of_all(const struct tcp_world *w, uint64_t *least, uint64_
 	return sum;
 }
 
+/* Until the target's socket has all that was sent: the kernel may deliver it later. */
+static void await_bytes(const struct tcp_world *w, int i, int len)
+{
+	int have = 0;
+
+	while (have < len)
+		CU_ASSERT_EQUAL_FATAL(ioctl(w->conn[i]->io.fd, FIONREAD, &have), 0);
+}
+
 /* Connections whose data comes in small pieces get 64 PDUs in a turn, all together, and each of
  * them its part of that. */
 static void small_pieces_share_a_turn(void)
@@ -182,6 +192,8 @@ static void small_pieces_share_a_turn(void)
 	}
 	for (int i = 0; i < PEERS; i++)
 		put_bytes(&w, i, ttag[i], FEW, MANY);
+	for (int i = 0; i < PEERS; i++)
+		await_bytes(&w, i, MANY * (int)(sizeof(struct nvme_tcp_data) + 1));
 	for (; turns < PATIENT && least < FEW + MANY; turns++) {
 		uint64_t sum;
 
