@@ -6,7 +6,7 @@
 {
 packages_build=(gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev liburing-dev
 	libisal-dev libssl-dev libnvme-dev libyaml-dev libjansson-dev libmicrohttpd-dev uuid-dev)
-packages_test=(libcunit1-dev python3 g++ clang-format tshark groff-base man-db
+packages_test=(libcunit1-dev python3 python3-cffi libpython3-dev mypy g++ clang-format tshark groff-base man-db
 	shellcheck git fio dpkg-dev python3-matplotlib iproute2 e2fsprogs systemd
 	nbdkit nbdkit-plugin-dev libnbd-bin libnbd-dev qemu-utils)
 # For tools/check --all: other compilers and checkers, a cache for the builds, and a browser for the status page.
@@ -14,7 +14,7 @@ packages_check=(clang libclang-rt-dev valgrind ccache prometheus chromium chromi
 # Likewise: the libraries of the module for images of Ceph, and a cluster for its tests.
 packages_cluster=(librbd-dev librados-dev ceph-mon ceph-osd ceph-common)
 # For tools/package: what configs/packaging/debian/control asks for beyond the lists above, and what looks at the result.
-packages_package=(build-essential debhelper dpkg-dev libcunit1-dev nbdkit-plugin-dev librbd-dev librados-dev libnbd-dev lintian)
+packages_package=(build-essential debhelper dh-python python3-cffi libpython3-dev dpkg-dev libcunit1-dev nbdkit-plugin-dev librbd-dev librados-dev libnbd-dev lintian)
 # For tools/coverage.
 packages_coverage=(gcovr)
 # For tests/debian, on the machine that makes the root and not in it.

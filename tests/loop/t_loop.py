@@ -78,6 +78,7 @@ PACKAGES = {
     'systemd-tmpfiles': 'systemd', 'matplotlib': 'python3-matplotlib',
 }
 BUILT_WITH = {'rdtarget_rbd': 'librbd-dev', 'rdtarget_nbd': 'libnbd-dev', 'nbdkit_rdinit': 'nbdkit-plugin-dev',
+              'rdinit_python': 'python3-cffi',
               'libmicrohttpd': 'libmicrohttpd-dev'}
 
 

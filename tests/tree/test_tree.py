@@ -522,6 +522,7 @@ def every_installed_file_is_in_a_package(t):
     missing = []
     for path in found['installed'].values():
         path = re.sub('/site-functions/', '/vendor-completions/', path.removeprefix(prefix + '/'))
+        path = re.sub(r'^.*/python[\d.]+/(site|dist)-packages(?=/)', 'lib/python3/dist-packages', path)
         inside = [f'usr/{"/".join(path.split("/")[:n])}' for n in range(1, path.count('/') + 2)]
         if not any(fnmatch.fnmatchcase(folder, pattern) for folder in inside for pattern in patterns):
             missing.append(f'{path}: no line of configs/packaging/debian/*.install names it')
