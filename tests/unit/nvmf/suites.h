@@ -6,6 +6,7 @@
 
 extern const struct t_case t_auth_cases[];
 extern const struct t_case t_tcp_pdu_cases[];
+extern const struct t_case t_tls_cases[];
 extern const struct t_case t_tls_psk_cases[];
 
 #endif /* T_NVMF_SUITES_H */

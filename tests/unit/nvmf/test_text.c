@@ -155,6 +155,7 @@ int main(int argc, char **argv)
 	const struct t_suite suites[] = {{.name = "text", .cases = cases},
 					 {.name = "auth", .cases = t_auth_cases},
 					 {.name = "tcp_pdu", .cases = t_tcp_pdu_cases},
+					 {.name = "tls", .cases = t_tls_cases},
 					 {.name = "tls_psk", .cases = t_tls_psk_cases},
 					 {.name = NULL}};
 
