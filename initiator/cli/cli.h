@@ -277,7 +277,9 @@ int cli_resv_release(struct cli_session *s, const struct cli_options *o);
 int cli_resv_report(struct cli_session *s, const struct cli_options *o);
 int cli_gen_hostnqn(const struct cli_options *opts); /* hostnqn.c */
 int cli_show_hostnqn(const struct cli_options *opts);
-int cli_gen_dhchap_key(const struct cli_options *opts); /* dhchap_key.c */
+int cli_gen_dhchap_key(const struct cli_options *opts); /* key.c */
 int cli_check_dhchap_key(const struct cli_options *opts);
+int cli_gen_tls_key(const struct cli_options *opts);
+int cli_check_tls_key(const struct cli_options *opts);
 
 #endif /* RDI_CLI_H */

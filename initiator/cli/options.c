@@ -186,7 +186,7 @@ static bool take_arg(struct cli_options *o, const struct cli_opt *def, const cha
 	v->given = true;
 	v->text = arg;
 	if (def->kind == CLI_NUM)
-		return get_u64(def->name, arg, 0, def->max, &v->n);
+		return get_u64(def->name, arg, def->min, def->max, &v->n);
 	if (def->kind == CLI_SIZE)
 		return get_size(def->name, arg, &v->n);
 	v->n++; /* a flag */
@@ -420,8 +420,9 @@ static void bad_name(const struct cli_verb *verb, const char *arg, const struct 
 	else if (strstr(word, "secret") || strstr(word, "dhchap") || strstr(word, "key"))
 		cli_error("\"--%s\" is not an option of rdinit %s; secrets are never given on the "
 			  "command line, where every user of the machine can read them, but by "
-			  "files (--dhchap-secret-file)",
-			  word, verb->name);
+			  "files (--%s)",
+			  word, verb->name,
+			  verb->reach == CLI_NOWHERE ? "key-file" : "dhchap-secret-file");
 	else
 		cli_error("\"--%s\" is not an option; try rdinit %s --help", word, verb->name);
 }

@@ -478,9 +478,31 @@ static const struct cli_opt gen_dhchap_key[] = {
 	    "length of the secret: 32, 48 or 64 (default: by the hash, else 32)"),
 };
 
+#define KEY_FILE                                      \
+	TEXT("key-file", 0, CLI_ARG_KEY_FILE, "FILE", \
+	     "file whose first line is the key; - or none: standard input")
+
 static const struct cli_opt check_dhchap_key[] = {
-	TEXT("key-file", 0, CLI_ARG_KEY_FILE, "FILE",
-	     "file whose first line is the key; - or none: standard input"),
+	KEY_FILE,
+};
+
+static const struct cli_opt gen_tls_key[] = {
+	OPT("hmac", 'm', CLI_NUM, CLI_ARG_HMAC, "N", 1, 2,
+	    "hash of the key and of the cipher suite: 1 SHA-256 with 32 bytes (default), "
+	    "2 SHA-384 with 48 bytes"),
+};
+
+static const struct cli_opt check_tls_key[] = {
+	KEY_FILE,
+	TO("hostnqn", 'n', CLI_STR, ctrl.hostnqn, "NQN",
+	   "host NQN of the identity (default: that of this machine, see show-hostnqn)"),
+	TO("subsysnqn", 'c', CLI_STR, ctrl.subnqn, "NQN",
+	   "print the identity of the key for this subsystem"),
+	NUM("identity", 'I', CLI_ARG_IDENTITY, "0|1", 1,
+	    "version of the identity: 0, the names alone, or 1, with a digest of the key (default "
+	    "1)"),
+	FLAG("compat", 'C', CLI_ARG_COMPAT,
+	     "derive the digest as libnvme before 1.14 does, that of Debian 12 included"),
 };
 
 GROUP(cli_g_target, "Target", target);
@@ -527,3 +549,5 @@ GROUP(cli_g_recovery, "Recovery", recovery);
 GROUP(cli_g_top, "Top", top);
 GROUP(cli_g_gen_dhchap_key, "Key", gen_dhchap_key);
 GROUP(cli_g_check_dhchap_key, "Key", check_dhchap_key);
+GROUP(cli_g_gen_tls_key, "Key", gen_tls_key);
+GROUP(cli_g_check_tls_key, "Key", check_tls_key);

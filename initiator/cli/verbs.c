@@ -728,6 +728,38 @@ const struct cli_verb cli_verbs[] = {
 		.groups = {&cli_g_check_dhchap_key, &cli_g_output},
 		.run = cli_check_dhchap_key,
 	},
+	{
+		.name = "gen-tls-key",
+		.family = other,
+		.summary = "Print a new random key for TLS",
+		.text = "Print a new random key for NVMe/TCP with TLS 1.3, in the form "
+			"NVMeTLSkey-1:hh:BASE64: that Linux and nvme-cli read as well. Host and "
+			"target need the same text; both derive from it, and from the names of the "
+			"host and the subsystem, what TLS uses.\n\n"
+			"Write it to a file that only its owner can read, and never give it to a "
+			"program as an argument, which every user of the machine can see.",
+		.reach = CLI_NOWHERE,
+		.json = true,
+		.example = "(umask 077; rdinit gen-tls-key >tls.key)",
+		.groups = {&cli_g_gen_tls_key, &cli_g_output},
+		.run = cli_gen_tls_key,
+	},
+	{
+		.name = "check-tls-key",
+		.family = other,
+		.summary = "Check the form and the checksum of a key for TLS, print its identity",
+		.text = "Check the form, the length and the checksum of a key for TLS, and print "
+			"its hash and length, but nothing of the key. With --subsysnqn it also "
+			"prints the identity by which a host names the key to that subsystem, "
+			"and by which Linux finds it in a keyring (/proc/keys). The exit status "
+			"is 1 if the key is not valid.",
+		.reach = CLI_NOWHERE,
+		.json = true,
+		.example = "rdinit check-tls-key --key-file=tls.key "
+			   "--subsysnqn=nqn.2026-01.org.example:disk1",
+		.groups = {&cli_g_check_tls_key, &cli_g_output},
+		.run = cli_check_tls_key,
+	},
 };
 
 const size_t cli_verbs_n = sizeof(cli_verbs) / sizeof(cli_verbs[0]);

@@ -52,11 +52,11 @@ TABLE = (
     ('admin-passthru', 'sub', ['--opcode', '0x18']),
     ('io-passthru', 'ns', ['--opcode', '2', '-l', '512', '-r']),
     ('bench', 'ns', ['--io-count', '10']), ('gen-hostnqn', None, []), ('show-hostnqn', None, []),
-    ('gen-dhchap-key', None, []),
+    ('gen-dhchap-key', None, []), ('gen-tls-key', None, []),
 )
 # monitor is below: its JSON is one value on each line. rdtarget has no endurance groups. cp has test_cp.py,
-# check-dhchap-key test_auth.py.
-ELSEWHERE = {'monitor', 'endurance-log', 'cp', 'check-dhchap-key'}
+# check-dhchap-key and check-tls-key test_auth.py.
+ELSEWHERE = {'monitor', 'endurance-log', 'cp', 'check-dhchap-key', 'check-tls-key'}
 
 
 def run(t, target, verb, where, args, **kw):

@@ -385,7 +385,7 @@ def the_schema_refuses(t, text):
 @test
 def public_functions_are_in_the_library_manual_page(t):
     functions = set()
-    for name in ('include/rdinit.h', 'include/rdinit_auth.h', 'include/rdinit_dev.h'):
+    for name in ('include/rdinit.h', 'include/rdinit_auth.h', 'include/rdinit_dev.h', 'include/rdinit_tls.h'):
         header = re.sub(r'/\*.*?\*/', '', read(name), flags=re.S)
         found = set(re.findall(r'\b(rdinit_\w+)\s*\(', header))
         t.ok(found, f'no functions in {name}')
