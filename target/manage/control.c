@@ -399,34 +399,6 @@ static void opening_failed(struct rdt_ns *ns, int err, const char *text)
 	rdt_control_ns_failed(ns, err, text);
 }
 
-static void *leaving_count(unsigned long n)
-{
-	return (void *)n;
-}
-
-/* How many namespaces that leave have the path of @cfg. */
-static unsigned long leaving_with(const struct rdt_target *t, const struct rdt_ns_config *cfg)
-{
-	return cfg->path ? (unsigned long)rd_map_get(&t->leaving_paths, rd_map_hash(cfg->path)) : 0;
-}
-
-static void count_leaving(const struct rdt_ns *ns, bool leaves)
-{
-	struct rdt_target *t = ns->subsys->target;
-	unsigned long n = leaving_with(t, ns->cfg);
-	uint64_t key;
-
-	if (!ns->cfg->path)
-		return;
-	key = rd_map_hash(ns->cfg->path);
-	if (n)
-		rd_map_remove(&t->leaving_paths, key);
-	n = leaves ? n + 1 : n - 1;
-	/* Room for all is reserved when one begins to leave. */
-	if (n)
-		rd_map_put(&t->leaving_paths, key, leaving_count(n));
-}
-
 static void open_work(struct rdt_job *job)
 {
 	struct rdt_ns_job *j = job_of(job);
@@ -513,32 +485,32 @@ static void open_late(struct rdt_job *job)
 	rdt_control_ns_failed(j->ns, -ETIMEDOUT, text);
 }
 
-/* It is opened when that has left. */
-static void wait_for_file(struct rdt_ns *ns)
+/* It is opened when those have left. */
+static void wait_for_storage(struct rdt_ns *ns, struct rdt_leaving *leaving)
 {
 	uint64_t now = rd_loop_now(ns->subsys->target->loop);
 
-	ns->waits = true;
+	rdt_ns_wait(ns, leaving);
 	if (ns->state == RDT_NS_OPENING && now < ns->give_up_at)
 		open_after(ns, ns->give_up_at - now);
 	else
 		opening_failed(ns, -EAGAIN,
-			       "another namespace, which is being removed, still uses its file");
+			       "another namespace, which is being removed, still uses its storage");
 }
 
 static void start_opening(struct rdt_ns *ns)
 {
-	struct rdt_target *t = ns->subsys->target;
+	struct rdt_leaving *leaving = rdt_ns_leaving(ns);
 	struct rdt_ns_job *j;
 
 	if (ns->job) /* it hangs */
 		return;
-	rd_timer_stop(t->loop, &ns->timer);
-	ns->waits = false;
+	rd_timer_stop(ns->subsys->target->loop, &ns->timer);
+	rdt_ns_wait(ns, NULL);
 	if (!have_identity(ns))
 		return;
-	if (leaving_with(t, ns->now)) {
-		wait_for_file(ns);
+	if (leaving) {
+		wait_for_storage(ns, leaving);
 		return;
 	}
 	j = new_job(ns, "opening");
@@ -619,27 +591,21 @@ static void subsys_leave_msg(struct rd_msg *msg)
 	rdt_ns_channel_leave(post->reactor, post->ns); /* the reactor answers */
 }
 
-/* Namespaces wait for a file that is free now. */
-static void open_waiting(struct rdt_target *t)
-{
-	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
-		if (t->ns[i] && t->ns[i]->waits && !leaving_with(t, t->ns[i]->now))
-			start_opening(t->ns[i]);
-}
-
-static void file_released(struct rdt_ns *ns)
+static void storage_released(struct rdt_ns *ns)
 {
 	struct rdt_target *t = ns->subsys->target;
-	bool waits = false;
+	struct rdt_leaving *leaving = ns->leaves;
+	struct rdt_ns *next;
 
 	rd_notice(t->log, RD_LOG_TARGET, "%s namespace %u: removed", ns->subsys->nqn, ns->nsid);
 	announce_ns(ns, "namespace-removed");
-	count_leaving(ns, false);
-	/* Only one that uses a file is waited for, and the last one of several. */
-	waits = ns->cfg->path && !leaving_with(t, ns->cfg);
+	ns->leaves = NULL;
 	free_and_finish(ns, 0, "");
-	if (waits)
-		open_waiting(t);
+	if (!rdt_leaving_ends(t, leaving))
+		return;
+	while ((next = LIST_FIRST(&leaving->waiting)))
+		start_opening(next);
+	free(leaving);
 }
 
 static void close_backend(struct rdt_ns *ns, struct rdt_bdev *bdev);
@@ -663,7 +629,7 @@ static void close_done(struct rdt_job *job)
 	ns->timer.fn = look_released;
 	if (released || rd_loop_now(loop) >= ns->give_up_at ||
 	    rd_timer_start(loop, &ns->timer, RELEASE_LOOK))
-		file_released(ns);
+		storage_released(ns);
 }
 
 static void close_backend(struct rdt_ns *ns, struct rdt_bdev *bdev)
@@ -672,7 +638,7 @@ static void close_backend(struct rdt_ns *ns, struct rdt_bdev *bdev)
 
 	if (!j) {
 		rdt_bdev_close(&bdev);
-		file_released(ns);
+		storage_released(ns);
 		return;
 	}
 	j->cfg = ns->cfg; /* what was opened */
@@ -765,8 +731,7 @@ void rdt_control_ns_remove(struct rdt_ns *ns, rdt_control_done done, void *arg)
 			done(arg, -EBUSY, "it is already being removed");
 		return;
 	}
-	if (ns->state != RDT_NS_OPENING && ns->state != RDT_NS_FAILED &&
-	    rd_map_reserve(&t->leaving_paths, t->leaving_paths.count + 1)) {
+	if (ns->state != RDT_NS_OPENING && ns->state != RDT_NS_FAILED && rdt_ns_unlist(ns)) {
 		if (done)
 			done(arg, -ENOMEM, "out of memory");
 		return;
@@ -777,8 +742,6 @@ void rdt_control_ns_remove(struct rdt_ns *ns, rdt_control_done done, void *arg)
 		drop_unopened(ns);
 		return;
 	}
-	rdt_ns_unlist(ns);
-	count_leaving(ns, true);
 	ns->leave_due = true;
 	if (ns->state == RDT_NS_LIVE)
 		begin_leaving(ns);

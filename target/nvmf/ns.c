@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/cleanup.h"
 #include "util/loop.h"
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
@@ -67,6 +68,15 @@ static void init_marks(struct rdt_ns *ns, struct rdt_ns_marks *marks)
 	atomic_store(&marks->err_recovery, 0);
 }
 
+static int name_storage(struct rdt_ns *ns)
+{
+	rd_autofree char *name = NULL;
+	int err = rdt_config_storage(ns->cfg, &name);
+
+	ns->storage = name ? rd_map_hash(name) : 0;
+	return err;
+}
+
 int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct rdt_config *cfg_of,
 		  struct rdt_ns **out)
 {
@@ -96,6 +106,8 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	rdt_uncor_init(ns);
 	rdt_ns_set_state(ns, RDT_NS_OPENING);
 	err = rdt_qos_limiter_new(t, &ns->limiter);
+	if (!err)
+		err = name_storage(ns);
 	if (!err)
 		err = rd_map_reserve(&t->ns_map, t->ns_map.count + 1);
 	if (!err)
@@ -173,11 +185,75 @@ void rdt_ns_set_state(struct rdt_ns *ns, enum rdt_ns_state state)
 	ns->retry_at = 0;
 }
 
-void rdt_ns_unlist(struct rdt_ns *ns)
+/* ---- the storage of one that leaves ---- */
+
+struct rdt_leaving *rdt_ns_leaving(const struct rdt_ns *ns)
+{
+	return ns->storage ? rd_map_get(&ns->subsys->target->leaving, ns->storage) : NULL;
+}
+
+void rdt_ns_wait(struct rdt_ns *ns, struct rdt_leaving *leaving)
+{
+	if (ns->waits)
+		LIST_REMOVE(ns, waiting);
+	ns->waits = leaving;
+	if (leaving)
+		LIST_INSERT_HEAD(&leaving->waiting, ns, waiting);
+}
+
+static int leaving_begins(struct rdt_ns *ns)
+{
+	struct rdt_leaving *leaving = rdt_ns_leaving(ns);
+
+	if (!ns->storage)
+		return 0;
+	if (!leaving) {
+		leaving = calloc(1, sizeof(*leaving));
+		if (!leaving || rd_map_put(&ns->subsys->target->leaving, ns->storage, leaving)) {
+			free(leaving);
+			return -ENOMEM;
+		}
+		leaving->storage = ns->storage;
+	}
+	leaving->count++;
+	ns->leaves = leaving;
+	return 0;
+}
+
+bool rdt_leaving_ends(struct rdt_target *t, struct rdt_leaving *leaving)
+{
+	if (!leaving || --leaving->count)
+		return false;
+	rd_map_remove(&t->leaving, leaving->storage);
+	return true;
+}
+
+/* At the end of the target. */
+static void drop_leaving(struct rdt_ns *ns)
+{
+	struct rdt_ns *next;
+
+	if (!rdt_leaving_ends(ns->subsys->target, ns->leaves))
+		return;
+	while ((next = LIST_FIRST(&ns->leaves->waiting)))
+		rdt_ns_wait(next, NULL);
+	free(ns->leaves);
+}
+
+static void unlist(struct rdt_ns *ns)
 {
 	if (ns->listed)
 		rd_map_remove(&ns->subsys->target->ns_map, rdt_ns_key(ns->subsys, ns->nsid));
 	ns->listed = false;
+}
+
+int rdt_ns_unlist(struct rdt_ns *ns)
+{
+	int err = leaving_begins(ns);
+
+	if (!err)
+		unlist(ns);
+	return err;
 }
 
 void rdt_ns_free(struct rdt_ns *ns)
@@ -198,7 +274,9 @@ void rdt_ns_free(struct rdt_ns *ns)
 	ss->target->ns[ns->slot] = NULL;
 	if (ns->slot < ss->target->ns_free)
 		ss->target->ns_free = ns->slot;
-	rdt_ns_unlist(ns);
+	unlist(ns);
+	rdt_ns_wait(ns, NULL);
+	drop_leaving(ns);
 	rdt_identity_put(ss->target->identities, &ns->identity);
 	rdt_host_access_remove_ns(ns);
 	rdt_ns_stats_free(ns);

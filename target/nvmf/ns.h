@@ -37,10 +37,17 @@ struct rdt_ns_waiter {
 	SLIST_ENTRY(rdt_ns_waiter) link;
 };
 
+/* Namespaces that leave and are on the same storage, in target->leaving. Of the main thread. */
+struct rdt_leaving {
+	uint64_t storage; /* ns->storage of all of them */
+	unsigned int count;
+	LIST_HEAD(, rdt_ns) waiting; /* those that open it when all have left */
+};
+
 /* Of the main thread. What each one means for hosts and operators: docs/design/reconciler.md. */
 enum rdt_ns_state {
-	/* Unknown to reactors; its storage is being opened, or its file is still used by a
-	 * namespace that leaves. Open -> JOINING, or LIVE before the reactors run; error -> FAILED;
+	/* Unknown to reactors; its storage is being opened, or is still used by a namespace
+	 * that leaves. Open -> JOINING, or LIVE before the reactors run; error -> FAILED;
 	 * removed -> freed */
 	RDT_NS_OPENING,
 	/* As OPENING, and @why says what is wrong. It is tried again: the same moves */
@@ -112,14 +119,18 @@ struct rdt_ns {
 
 	/* The fields below belong to the main thread. */
 	enum rdt_ns_state state;
-	bool counted;            /* rdt_subsys_count() */
-	bool listed;             /* in target->ns_map: not one that leaves */
-	bool leave_due;          /* JOINING: it leaves as soon as the reactors have joined */
-	bool left;               /* LEAVING: no channel is open any more */
-	bool waits;              /* OPENING, FAILED: one that leaves has its file */
-	bool moves;              /* counts in target->ns_moving */
-	unsigned int posts_left; /* reactors whose answer is outstanding */
-	int err;                 /* the first error among the answers */
+	bool counted;     /* rdt_subsys_count() */
+	bool listed;      /* in target->ns_map: not one that leaves */
+	bool leave_due;   /* JOINING: it leaves as soon as the reactors have joined */
+	bool left;        /* LEAVING: no channel is open any more */
+	uint64_t storage; /* rd_map_hash() of rdt_config_storage(); 0: memory */
+	/* OPENING, FAILED: those that leave and have its storage; NULL: none */
+	struct rdt_leaving *waits;
+	LIST_ENTRY(rdt_ns) waiting; /* with @waits: waits->waiting */
+	struct rdt_leaving *leaves; /* it counts there; NULL: it does not leave */
+	bool moves;                 /* counts in target->ns_moving */
+	unsigned int posts_left;    /* reactors whose answer is outstanding */
+	int err;                    /* the first error among the answers */
 	/* all reactors have answered; called once, may free @ns */
 	void (*moved)(struct rdt_ns *ns);
 	/* of the running change: control.c */
@@ -192,8 +203,16 @@ int rdt_ns_attach(struct rdt_ns *ns, struct rdt_bdev *bdev, const struct rdt_sta
 struct rdt_bdev *rdt_ns_detach(struct rdt_ns *ns);
 void rdt_ns_free(struct rdt_ns *ns); /* no reactor has a channel, and @job is NULL */
 void rdt_ns_set_state(struct rdt_ns *ns, enum rdt_ns_state state);
-/* Another one may have its NSID from now on. */
-void rdt_ns_unlist(struct rdt_ns *ns);
+/* It leaves: another one may have its NSID from now on, and its storage when rdt_leaving_ends().
+ * Returns 0 or -ENOMEM. */
+int rdt_ns_unlist(struct rdt_ns *ns);
+/* Those that leave and have the storage of @ns; NULL: none. */
+struct rdt_leaving *rdt_ns_leaving(const struct rdt_ns *ns);
+/* @leaving: NULL: it does not wait any more. */
+void rdt_ns_wait(struct rdt_ns *ns, struct rdt_leaving *leaving);
+/* One of @leaving has left. True: it was the last one; the caller begins those that wait, and frees
+ * @leaving. */
+bool rdt_leaving_ends(struct rdt_target *t, struct rdt_leaving *leaving);
 /* The backend of @ns is open: take over its size and the other properties that are known only after
  * opening. */
 void rdt_ns_take_backend(struct rdt_ns *ns);

@@ -118,9 +118,7 @@ struct rdt_target {
 	unsigned int ns_moving; /* for which reactors have messages; main thread only */
 	/* rdt_ns_key() to namespace, without those that leave; main thread only */
 	struct rd_map ns_map;
-	/* rd_map_hash() of a path to the number of namespaces that leave and have it, as a pointer;
-	 * main thread only */
-	struct rd_map leaving_paths;
+	struct rd_map leaving; /* struct rdt_leaving by ns->storage; main thread only */
 	/* shown in the discovery log; changed under disc.lock */
 	TAILQ_HEAD(rdt_listener_list, rdt_listener) listeners;
 	struct rdt_listener_list old_listeners; /* removed; freed at the end */

@@ -141,7 +141,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	TAILQ_INIT(&t->old_listeners);
 	t->status_times = rdt_timing_query_new(t);
 	if (!t->reactors || !t->status_times || rd_map_init(&t->ns_map) ||
-	    rd_map_init(&t->leaving_paths) || rdt_jobs_new(loop, log, t->env->run_job, &t->jobs))
+	    rd_map_init(&t->leaving) || rdt_jobs_new(loop, log, t->env->run_job, &t->jobs))
 		goto err_destroy;
 	t->status_times->done = status_times;
 	err = open_transports(t);
@@ -330,7 +330,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	}
 	rdt_subsys_fini(&t->disc);
 	rd_map_fini(&t->ns_map);
-	rd_map_fini(&t->leaving_paths);
+	rd_map_fini(&t->leaving);
 	rdt_jobs_free(&t->jobs);
 	rdt_state_close(&t->state);
 	rdt_identities_free(&t->identities);

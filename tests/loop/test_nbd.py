@@ -9,7 +9,7 @@ import sys
 import nvmf_peer as nv
 from t_control import Control, controlled
 from t_dev import Device
-from t_loop import each, main, program, requires_program, test, wait_for
+from t_loop import NQN, each, main, program, requires_program, test, wait_for
 from t_serving import host
 from t_storage import MIB, WRITE_ZEROES, pattern, post_write, zeroes_and_deallocated
 
@@ -161,6 +161,33 @@ def io_waits_for_a_stopped_server(t):
     dev.goes_on()
     t.eq(dev.count('errors') + dev.count('unknown'), 0, 'errors')
     dev.finish()
+
+
+@test
+def an_export_is_opened_again_when_the_namespace_that_leaves_has_let_go(t):
+    """A write of the old namespace must not land after one of the new. Another export of the server does not wait."""
+    gate = t.path('gate')
+    server = Server(t)
+    server.start(plugin=evaluates(server.image, thread_model='echo parallel',
+                                  pwrite=f'while [ $4 = 4096 -a ! -e {gate} ]; do sleep 0.05; done;'
+                                         f' dd of={server.image} oflag=seek_bytes conv=notrunc seek=$4'))
+    target, path = controlled(t, [server.namespace()])
+    with host(target) as h, Control(path) as c:
+        h.enable()
+        queue = h.add_io()
+        cid = write_waits(queue, 8)
+        t.eq(c.call('namespace.remove', nqn=NQN, nsid=1, wait=False)['outcome'], 'in progress')
+        added = c.call('namespace.add', nqn=NQN, namespace=server.namespace())
+        t.eq(added['outcome'], 'failed')
+        t.match('another namespace, which is being removed, still uses its storage', str(added))
+        other = server.namespace(2, uri=server.uri.replace('nbd+unix:///', 'nbd+unix:///other'))
+        t.eq(c.call('namespace.add', nqn=NQN, namespace=other)['outcome'], 'done')
+        with open(gate, 'w', encoding='ascii'):
+            queue.wait(cid)
+        target.expect('namespace 1: removed')
+        target.expect('namespace 1: added')
+        t.same(queue.read_blocks(1, 8, 8)[1], bytes(4096))
+        h.shutdown()
 
 
 @test
