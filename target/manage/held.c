@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "util/sockaddr.h"
@@ -16,6 +18,7 @@
 #define ROW_TEXT         40 /* an IPv6 address, the port and a NUL */
 #define SOCKETS_MAX      64u
 #define TCP_LISTEN_STATE 0x0a /* in /proc/net/tcp */
+#define ANSWER_SECONDS   5
 
 struct listening { /* the sockets on an address */
 	unsigned int count;
@@ -164,4 +167,43 @@ bool rdt_held_by_ours(const struct sockaddr *addr, const char *config)
 	if (dir)
 		closedir(dir);
 	return found;
+}
+
+static int daemon_connect(const char *path)
+{
+	static const struct timeval limit = {.tv_sec = ANSWER_SECONDS};
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ||
+	    connect(fd, (const struct sockaddr *)&addr, sizeof(addr))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+json_t *rdt_held_namespaces(const char *socket)
+{
+	static const char request[] =
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"namespace.list\"}\n";
+	int fd = daemon_connect(socket);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	json_t *answer = NULL, *list;
+
+	if (!f) {
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	if (send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) == sizeof(request) - 1)
+		answer = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL);
+	fclose(f);
+	list = json_incref(json_object_get(json_object_get(answer, "result"), "namespaces"));
+	json_decref(answer);
+	return list;
 }

@@ -30,7 +30,9 @@
 
 /* Subsystems that are named one by one. */
 #define UNSET_TOLD 20u
-#define CGROUPS    "/sys/fs/cgroup"
+/* Namespaces that are served with a fault. */
+#define SERVED_TOLD 20u
+#define CGROUPS     "/sys/fs/cgroup"
 
 /* ---- memory ---- */
 
@@ -382,6 +384,48 @@ static void probe_control(const struct preflight *p, const struct rdt_config *co
 	probe_socket_folder(p, c->socket);
 }
 
+/* ---- what is served now ---- */
+
+static bool ns_place_of(const struct rdt_config *config, const char *nqn, uint32_t nsid,
+			char place[PLACE])
+{
+	for (uint32_t i = 0; i < config->subsystems_count; i++) {
+		const struct rdt_subsys_config *ss = &config->subsystems[i];
+
+		for (uint32_t j = 0; j < ss->namespaces_count && strcmp(ss->nqn, nqn) == 0; j++)
+			if (ss->namespaces[j].nsid == nsid)
+				return ns_place(i, j, NULL, place);
+	}
+	return false;
+}
+
+/* What the rdtarget that serves @config has found: only it knows what it has open. */
+static void probe_served(const struct preflight *p, const struct rdt_config *config)
+{
+	const char *socket = config->control.socket;
+	json_t *list = socket ? rdt_held_namespaces(socket) : NULL, *ns;
+	unsigned int told = 0;
+	size_t i;
+
+	json_array_foreach(list, i, ns)
+	{
+		const char *nqn, *why = NULL;
+		char place[PLACE];
+		int nsid, stalled = 0;
+
+		if (json_unpack(ns, "{s:s, s:i, s?s, s?b}", "nqn", &nqn, "nsid", &nsid,
+				"fault_reason", &why, "stalled", &stalled) ||
+		    (!why && !stalled) || told == SERVED_TOLD ||
+		    !ns_place_of(config, nqn, (uint32_t)nsid, place))
+			continue;
+		told++;
+		rdt_config_report_at(p->load, RD_LOG_ERROR, place,
+				     "%s namespace %d, as rdtarget serves it now: %s", nqn, nsid,
+				     why ? why : "its storage does not answer");
+	}
+	json_decref(list);
+}
+
 /* ---- addresses ---- */
 
 /* Returns 0, or -errno of binding @addr. */
@@ -518,6 +562,7 @@ static void check_machine(void *arg, const struct rdt_config *config, struct rdt
 	probe_shared(p, config);
 	probe_state_dir(p, config);
 	probe_control(p, config);
+	probe_served(p, config);
 	probe_listeners(p, config);
 }
 

@@ -27,7 +27,8 @@ unsigned int rdt_preflight_hosts(const struct rdt_config *config, struct rdt_tar
 /*
  * Loads @path, and checks also what it needs of this machine: memory, files and devices, the state
  * directory, the control socket's directory and groups, congestion control, and that each listener
- * can bind its address; one that the rdtarget with this configuration holds is fine. Opens files
+ * can bind its address; one that the rdtarget with this configuration holds is fine. Asks that
+ * rdtarget, by its control socket, what it has found about namespaces. Opens files
  * for reading only and creates nothing. May wait for storage. Logs each problem with file, line and
  * key. Returns 0 with a reference in @out, or -errno.
  */

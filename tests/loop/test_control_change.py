@@ -143,10 +143,16 @@ def a_file_that_was_replaced_is_told_until_it_is_opened_again(t):
         t.eq(result['outcome'], 'failed')
         t.match('namespace 2: path .*disk.img: names another file now', result['messages'][0]['text'])
         t.match('names another file', fault(c, 'mismatch'))
+        check = [program('rdtarget'), '--check=full', '-c', t.path('rdtarget.yaml')]
+        res = t.run(check)
+        t.eq((res.rc, len(res.err.splitlines())), (1, 1))
+        t.match(r'rdtarget.yaml:\d+: subsystems\[0\].namespaces\[1\]: .* namespace 2, as rdtarget serves it now: '
+                'path .*disk.img: names another file now', res.err)
         t.same(queue.read_blocks(2, 0, 1)[1], b'a' * 512)  # hosts are not surprised
         t.eq(c.call('namespace.write_protect', nqn=NQN, nsid=1, on=True)['outcome'], 'done')
         t.eq(c.call('namespace.reopen', nqn=NQN, nsid=2), {'outcome': 'done'})
         t.ok('fault' not in c.call('namespace.list')['namespaces'][1], 'a mismatch stays')
+        t.eq((t.run(check).rc, c.call('config.check', full=True)['ok']), (0, True), 'a full check')
         t.same(queue.read_blocks(2, 0, 1)[1], b'b' * 512)
         t.eq(c.call('config.reload')['outcome'], 'done')
         os.unlink(t.path('disk.img'))
