@@ -35,7 +35,8 @@ struct file {
 	uint32_t poll_max; /* largest transfer in bytes that uses IOPOLL; 0: none */
 	uint32_t mem_align;
 	enum rdt_zero_how zero_how;
-	bool discards; /* DEALLOCATE is a BLKDISCARD */
+	bool discards;                  /* DEALLOCATE is a BLKDISCARD */
+	struct rdt_extent_marks *marks; /* of a file that only this target writes; or NULL */
 };
 
 /* Receives the sentence that explains an error. */
@@ -77,6 +78,7 @@ static void file_close(struct rdt_bdev *bdev)
 		posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
 	if (f->fd >= 0)
 		close(f->fd);
+	rdt_extent_marks_put(f->marks);
 	free(f->path);
 	free(f);
 }
@@ -102,6 +104,7 @@ static int file_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, st
 	chan->chan.bdev = bdev;
 	chan->path = f->path;
 	chan->fd = f->fd;
+	chan->marks = f->marks;
 	chan->block = f->is_block;
 	chan->direct = f->direct;
 	chan->poll_max = f->poll_max;
@@ -142,6 +145,8 @@ static int file_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t e
 {
 	if (size)
 		bdev->size = size;
+	if (file_of(bdev)->marks)
+		rdt_extents_changed(file_of(bdev)->marks, 0, UINT64_MAX);
 	return 0;
 }
 
@@ -638,6 +643,15 @@ static void find_zeroing(struct file *f)
 	}
 }
 
+static void tell_extents(struct file *f)
+{
+	f->bdev.ops_mask |= 1u << RDT_BIO_EXTENTS;
+	f->bdev.deallocate_zeroes = true; /* holes are read as zeroes */
+	/* Another program may write a file that is only locked for reading. */
+	if (!f->bdev.read_only)
+		f->marks = rdt_extent_marks_new(f->bdev.size);
+}
+
 int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		  char *err, size_t err_size)
 {
@@ -685,10 +699,8 @@ int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 		find_zeroing(f);
 	if (rc)
 		goto err_close;
-	if (!f->is_block) {
-		f->bdev.ops_mask |= 1u << RDT_BIO_EXTENTS;
-		f->bdev.deallocate_zeroes = true; /* holes are read as zeroes */
-	}
+	if (!f->is_block)
+		tell_extents(f);
 	*out = &f->bdev;
 	return 0;
 

@@ -12,34 +12,6 @@
 
 #include "engine_io.h"
 
-static int find_extents(int fd, const struct rdt_bio *bio)
-{
-	struct rdt_extents *ex = bio->buf;
-	uint64_t end = bio->offset + bio->length, at = bio->offset;
-	off_t data, hole;
-
-	ex->count = 0;
-	ex->upto = end;
-	while (at < end) {
-		data = lseek(fd, (off_t)at, SEEK_DATA);
-		if (data < 0 && errno == ENXIO)
-			return 0; /* no data up to the end of the file */
-		if (data < 0)
-			return -errno;
-		if ((uint64_t)data >= end)
-			return 0;
-		hole = lseek(fd, data, SEEK_HOLE);
-		if (hole < 0)
-			return -errno;
-		if ((uint64_t)hole > end || hole <= data)
-			hole = (off_t)end;
-		if (!rdt_extents_add(ex, (uint64_t)data, (uint64_t)hole))
-			return 0;
-		at = (uint64_t)hole;
-	}
-	return 0;
-}
-
 static int64_t transfer(const struct rdt_bio *bio)
 {
 	const struct rdt_fio *fio = rdt_fio_const(bio);
@@ -108,8 +80,6 @@ int64_t rdt_blocking_io(const struct rdt_bio *bio)
 	case RDT_BIO_READ:
 	case RDT_BIO_WRITE:
 		return transfer(bio);
-	case RDT_BIO_EXTENTS:
-		return find_extents(chan->fd, bio);
 	case RDT_BIO_WRITE_ZEROES:
 		return zero(chan->fd, bio, chan->zero_how == RDT_ZERO_PUNCH);
 	case RDT_BIO_DEALLOCATE:

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "engine_io.h"
+#include "walker.h"
 #include "workers.h"
 
 static void free_device(struct rdt_device *d)
@@ -13,6 +14,7 @@ static void free_device(struct rdt_device *d)
 	if (d->ready)
 		TAILQ_REMOVE(&d->engine->ready, d, link);
 	rdt_workers_free(&d->workers);
+	rdt_walker_free(&d->walker);
 	if (d->bounce != MAP_FAILED)
 		munmap(d->bounce, (size_t)RDT_BOUNCE_COUNT * RDT_BOUNCE_SIZE);
 	free(d);
@@ -32,6 +34,8 @@ static int new_device(struct rdt_engine *engine, uint64_t key, struct rdt_device
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (d->bounce != MAP_FAILED)
 		rc = rdt_workers_create(engine, &d->workers);
+	if (!rc)
+		rc = rdt_walker_create(engine, &d->walker);
 	if (!rc)
 		rc = rd_map_put(&engine->devices, key, d);
 	if (rc) {

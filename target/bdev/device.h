@@ -17,6 +17,7 @@
 #define RDT_BOUNCE_SIZE  65536u
 
 struct rdt_engine;
+struct rdt_walker;
 struct rdt_workers;
 
 struct rdt_device {
@@ -27,6 +28,7 @@ struct rdt_device {
 	/* in order; only the head is started */
 	TAILQ_HEAD(rdt_bio_queue, rdt_bio) waiting;
 	struct rdt_workers *workers;
+	struct rdt_walker *walker;
 	/* aligned for O_DIRECT; memory for those that were used */
 	char *bounce;
 	uint32_t bounce_free_count;

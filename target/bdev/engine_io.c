@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "walker.h"
 #include "workers.h"
 
 /* After this number of retries, EAGAIN is treated as an error. */
@@ -111,7 +112,8 @@ static void give_to_threads(struct rdt_device *d, struct rdt_bio *bio)
 	int rc;
 
 	rdt_fio(bio)->state = RDT_FIO_THREAD;
-	rc = rdt_workers_submit(d->workers, bio);
+	rc = bio->op == RDT_BIO_EXTENTS ? rdt_walker_submit(d->walker, bio)
+					: rdt_workers_submit(d->workers, bio);
 	if (rc)
 		end_later(d->engine, bio, rc);
 }
@@ -186,6 +188,8 @@ static void finish_bio(struct rdt_engine *e, struct rdt_bio *bio, int result)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
 
+	if (fio->chan->marks && rdt_bio_op_writes(bio->op))
+		rdt_extents_changed(fio->chan->marks, bio->offset, bio->offset + bio->length);
 	release_bounce(fio);
 	fio->magic = 0;
 	bio->result = result;
@@ -347,7 +351,9 @@ void rdt_engine_cancel(struct rdt_fchan *chan, struct rdt_bio *bio)
 		end_later(e, bio, -ECANCELED);
 		break;
 	case RDT_FIO_THREAD:
-		if (rdt_workers_cancel(chan->device->workers, bio))
+		if (bio->op == RDT_BIO_EXTENTS)
+			rdt_walker_cancel(bio);
+		else if (rdt_workers_cancel(chan->device->workers, bio))
 			end_later(e, bio, -ECANCELED);
 		else
 			fio->canceled = true;

@@ -24,6 +24,7 @@
 #include "target/config/config.h"
 #include "device.h"
 #include "engine.h"
+#include "extent_map.h"
 
 struct rdt_engine;
 
@@ -39,8 +40,10 @@ struct rdt_fchan {
 	struct rdt_chan chan;
 	struct rdt_engine *engine;
 	struct rdt_device *device;
-	const char *path;   /* for log lines; belongs to the bdev */
-	int fd;             /* belongs to the bdev */
+	const char *path; /* for log lines; belongs to the bdev */
+	int fd;           /* belongs to the bdev */
+	/* of a file that only this target writes; belongs to the bdev; or NULL */
+	struct rdt_extent_marks *marks;
 	uint32_t poll_max;  /* largest transfer in bytes for the IOPOLL ring; 0: never */
 	bool block;         /* a block device */
 	bool direct;        /* O_DIRECT: buffers that are not aligned to mem_align are bounced */
@@ -89,13 +92,14 @@ struct rdt_fio {
 	uint8_t retries;
 	bool canceled; /* cancelled while in the kernel */
 	struct rdt_fchan *chan;
-	void *bounce;   /* aligned buffer for the current piece of bio->buf, or NULL */
-	uint64_t moved; /* bytes transferred so far */
-	uint32_t piece; /* bytes of the current kernel I/O of a transfer */
-	uint8_t job;    /* enum rdt_fio_job */
-	bool blocking;  /* for the threads */
-	bool dsync;     /* with RWF_DSYNC */
-	bool polled;    /* of the second ring: iopoll.h */
+	void *bounce;         /* aligned buffer for the current piece of bio->buf, or NULL */
+	uint64_t moved;       /* bytes transferred so far */
+	uint32_t piece;       /* bytes of the current kernel I/O of a transfer */
+	uint8_t job;          /* enum rdt_fio_job */
+	bool blocking;        /* for the threads */
+	bool dsync;           /* with RWF_DSYNC */
+	bool polled;          /* of the second ring: iopoll.h */
+	atomic_bool given_up; /* EXTENTS: the thread does not go on */
 };
 _Static_assert(sizeof(struct rdt_fio) <= sizeof(((struct rdt_bio *)0)->priv), "fio state");
 

@@ -10,13 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bio_stack.h"
 #include "blocking.h"
 #include "engine_io.h"
-
-/* Bios that go to another thread without a lock: a stack, of which the receiver takes all. */
-struct bio_stack {
-	struct rdt_bio *_Atomic top; /* linked by link.tqe_next */
-};
 
 struct rdt_workers {
 	struct rdt_engine *engine;
@@ -30,37 +26,14 @@ struct rdt_workers {
 	unsigned int begin;  /* bios of this turn that can begin */
 	struct rd_defer wake;
 
-	struct bio_stack in, out; /* to the threads, to the reactor */
-	sem_t work;               /* at least one for each bio that can begin */
-	struct rd_msg msg;        /* to the reactor: @out is not empty */
+	struct rdt_bio_stack in, out; /* to the threads, to the reactor */
+	sem_t work;                   /* at least one for each bio that can begin */
+	struct rd_msg msg;            /* to the reactor: @out is not empty */
 	atomic_bool stop;
 
 	pthread_mutex_t lock;       /* of the threads; the reactor takes it to cancel */
 	struct rdt_bio_queue queue; /* guarded by @lock; no thread has begun them */
 };
-
-/* Returns whether the stack was empty. */
-static bool push_bio(struct bio_stack *s, struct rdt_bio *bio)
-{
-	struct rdt_bio *top = atomic_load_explicit(&s->top, memory_order_relaxed);
-
-	do
-		TAILQ_NEXT(bio, link) = top;
-	while (!atomic_compare_exchange_weak(&s->top, &top, bio));
-	return !top;
-}
-
-/* All bios, the first one at the head of @list. */
-static void take_bios(struct bio_stack *s, struct rdt_bio_queue *list)
-{
-	struct rdt_bio *bio = atomic_exchange(&s->top, NULL), *next;
-
-	TAILQ_INIT(list);
-	for (; bio; bio = next) {
-		next = TAILQ_NEXT(bio, link);
-		TAILQ_INSERT_HEAD(list, bio, link);
-	}
-}
 
 /*
  * The file system lets one thread at a time change the size, the blocks or the cached pages of a
@@ -89,7 +62,7 @@ static void take_in(struct rdt_workers *w)
 	struct rdt_bio_queue list;
 	struct rdt_bio *bio;
 
-	take_bios(&w->in, &list);
+	rdt_bio_take_all(&w->in, &list);
 	while ((bio = TAILQ_FIRST(&list))) {
 		struct rdt_fchan *chan = rdt_fio(bio)->chan;
 
@@ -149,7 +122,7 @@ static struct rdt_bio *execute_bio(struct rdt_workers *w, struct rdt_bio *bio)
 			next = take_bio(w);
 		pthread_mutex_unlock(&w->lock);
 	}
-	if (push_bio(&w->out, bio))
+	if (rdt_bio_push(&w->out, bio))
 		rd_loop_post(w->engine->loop, &w->msg);
 	return next;
 }
@@ -189,7 +162,7 @@ static void take_out(struct rd_msg *msg)
 	struct rdt_bio_queue list;
 	struct rdt_bio *bio;
 
-	take_bios(&w->out, &list);
+	rdt_bio_take_all(&w->out, &list);
 	while ((bio = TAILQ_FIRST(&list))) {
 		TAILQ_REMOVE(&list, bio, link);
 		count_out(w, bio);
@@ -208,7 +181,7 @@ static void set_cpus(pthread_attr_t *attr)
 		pthread_attr_setaffinity_np(attr, sizeof(cpus), &cpus);
 }
 
-static int workers_grow(struct rdt_workers *w)
+int rdt_storage_thread(pthread_t *thread, void *(*fn)(void *arg), void *arg)
 {
 	pthread_attr_t attr;
 	int rc = pthread_attr_init(&attr);
@@ -216,10 +189,17 @@ static int workers_grow(struct rdt_workers *w)
 	if (rc)
 		return -rc;
 	set_cpus(&attr);
-	rc = pthread_create(&w->threads[w->count], &attr, worker, w);
+	rc = pthread_create(thread, &attr, fn, arg);
 	pthread_attr_destroy(&attr);
+	return -rc;
+}
+
+static int workers_grow(struct rdt_workers *w)
+{
+	int rc = rdt_storage_thread(&w->threads[w->count], worker, w);
+
 	if (rc)
-		return -rc;
+		return rc;
 	w->count++;
 	w->started_at = w->progress;
 	return 0;
@@ -267,7 +247,7 @@ int rdt_workers_submit(struct rdt_workers *w, struct rdt_bio *bio)
 		return rc;
 	if (!serial || chan->serial_out++ == 0)
 		w->jobs++;
-	push_bio(&w->in, bio);
+	rdt_bio_push(&w->in, bio);
 	/* Behind another one of its file, the thread that ends that one finds it: the count is
 	 * changed after @bio can be found. */
 	if (serial)

@@ -10,6 +10,7 @@
 #ifndef RDT_WORKERS_H
 #define RDT_WORKERS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "backend.h"
@@ -33,5 +34,9 @@ int rdt_workers_submit(struct rdt_workers *workers, struct rdt_bio *bio);
 /* Take back a bio that no thread has begun. False: one has, and rdt_engine_complete() will be
  * called. Constant time. */
 bool rdt_workers_cancel(struct rdt_workers *workers, struct rdt_bio *bio);
+
+/* Start a thread of a reactor, which may use all processors that the process has. Returns 0 or
+ * -errno. */
+int rdt_storage_thread(pthread_t *thread, void *(*fn)(void *arg), void *arg);
 
 #endif /* RDT_WORKERS_H */

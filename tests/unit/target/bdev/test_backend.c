@@ -614,6 +614,36 @@ static void file_tells_what_is_allocated(void)
 			65536);
 }
 
+/* Through the whole backend, by how often the file was asked. */
+static void allocated_parts_are_kept(void)
+{
+	struct rdt_ns_config cfg = {.backend = RDT_BACKEND_FILE, .block_size = 512};
+	struct rdt_extents *ex T_FREE = calloc(1, sizeof(*ex) + 8 * sizeof(ex->list[0]));
+	struct bench b T_ENDS(bench_close);
+	struct rdt_extent_marks *marks;
+
+	if (!bench_open(&b, cfg, DEPTH))
+		return;
+	marks = rd_container_of(b.chan, struct rdt_fchan, chan)->marks;
+	ex->room = 8;
+	for (int op = 0; op < RDT_BIO_EXTENTS; op++) {
+		for (int i = 0; i < 3; i++)
+			CU_ASSERT_EQUAL(backend_io(&b, RDT_BIO_EXTENTS, 0, DISK_SIZE, ex), 0);
+		marks->walks = 0;
+		CU_ASSERT_EQUAL(backend_io(&b, RDT_BIO_EXTENTS, 0, DISK_SIZE, ex), 0);
+		CU_ASSERT_EQUAL(marks->walks, 0);
+		if (!(b.bdev->ops_mask & 1u << op))
+			continue;
+		CU_ASSERT_EQUAL(backend_io(&b, (uint8_t)op, 0, 4096, b.slab), 0);
+		CU_ASSERT_EQUAL(backend_io(&b, RDT_BIO_EXTENTS, 0, DISK_SIZE, ex), 0);
+		CU_ASSERT_EQUAL(marks->walks, rdt_bio_op_writes(op));
+	}
+	CU_ASSERT_EQUAL(rdt_bdev_resize(b.bdev, DISK_SIZE, NULL, 0), 0);
+	marks->walks = 0;
+	CU_ASSERT_EQUAL(backend_io(&b, RDT_BIO_EXTENTS, 0, DISK_SIZE, ex), 0);
+	CU_ASSERT_TRUE(marks->walks > 0);
+}
+
 static void memory_tells_what_is_allocated(void)
 {
 	allocated_parts((struct rdt_ns_config){.backend = RDT_BACKEND_MEMORY, .block_size = 512},
@@ -690,6 +720,7 @@ const struct t_case t_backend_cases[] = {
 	{"memory, 4096", memory_4096},
 	{"memory is sparse", memory_is_sparse},
 	{"a file tells what is allocated", file_tells_what_is_allocated},
+	{"what a file tells is kept until it changes", allocated_parts_are_kept},
 	{"memory tells what is allocated", memory_tells_what_is_allocated},
 	{"null stores nothing", null_stores_nothing},
 	{"a file that shrank gives errors, not old data", a_shrunk_file_is_an_error},

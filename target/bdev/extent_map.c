@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "extent_map.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHIFT_MIN 20u
+#define LAST_PART (RDT_EXTENT_PARTS - 1)
+
+/* What is known about a part of a file. */
+struct part {
+	uint32_t mark; /* the file's when it was looked at; 0: not yet */
+	uint32_t count;
+	/* It has too many extents to be kept: it is asked for piece by piece. */
+	bool too_many;
+	struct rdt_extent *list;
+};
+
+struct rdt_extent_map {
+	struct rdt_extent_marks *marks; /* a reference */
+	uint32_t kept;                  /* extents of all parts */
+	struct part parts[RDT_EXTENT_PARTS];
+	TAILQ_ENTRY(rdt_extent_map) link;
+};
+
+struct rdt_extent_marks *rdt_extent_marks_new(uint64_t size)
+{
+	struct rdt_extent_marks *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	atomic_init(&m->refs, 1);
+	m->shift = SHIFT_MIN;
+	while (size && (size - 1) >> m->shift > LAST_PART)
+		m->shift++;
+	return m;
+}
+
+void rdt_extent_marks_put(struct rdt_extent_marks *m)
+{
+	if (m && atomic_fetch_sub(&m->refs, 1) == 1)
+		free(m);
+}
+
+static void free_map(struct rdt_extent_maps *maps, struct rdt_extent_map *map)
+{
+	TAILQ_REMOVE(&maps->list, map, link);
+	maps->count--;
+	for (unsigned int i = 0; i < RDT_EXTENT_PARTS; i++)
+		free(map->parts[i].list);
+	rdt_extent_marks_put(map->marks);
+	free(map);
+}
+
+void rdt_extent_maps_init(struct rdt_extent_maps *maps)
+{
+	*maps = (struct rdt_extent_maps){0};
+	TAILQ_INIT(&maps->list);
+}
+
+void rdt_extent_maps_fini(struct rdt_extent_maps *maps)
+{
+	struct rdt_extent_map *map;
+
+	while ((map = TAILQ_FIRST(&maps->list)))
+		free_map(maps, map);
+	free(maps->found);
+}
+
+/* The map of the file that has @marks, as the first one. NULL: no memory. */
+static struct rdt_extent_map *map_of(struct rdt_extent_maps *maps, struct rdt_extent_marks *marks)
+{
+	struct rdt_extent_map *map;
+
+	if (!maps->found)
+		maps->found = malloc(sizeof(*maps->found) +
+				     RDT_EXTENT_KEPT * sizeof(maps->found->list[0]));
+	if (!maps->found)
+		return NULL;
+	TAILQ_FOREACH (map, &maps->list, link)
+		if (map->marks == marks)
+			break;
+	if (map) {
+		TAILQ_REMOVE(&maps->list, map, link);
+		TAILQ_INSERT_HEAD(&maps->list, map, link);
+		return map;
+	}
+	map = calloc(1, sizeof(*map));
+	if (!map)
+		return NULL;
+	atomic_fetch_add(&marks->refs, 1);
+	map->marks = marks;
+	TAILQ_INSERT_HEAD(&maps->list, map, link);
+	if (++maps->count > RDT_EXTENT_MAPS)
+		free_map(maps, TAILQ_LAST(&maps->list, rdt_extent_map_list));
+	return map;
+}
+
+static uint64_t part_begin(const struct rdt_extent_map *map, unsigned int i)
+{
+	return (uint64_t)i << map->marks->shift;
+}
+
+static uint64_t part_end(const struct rdt_extent_map *map, unsigned int i)
+{
+	return i < LAST_PART ? part_begin(map, i + 1) : INT64_MAX;
+}
+
+static int keep_extents(struct rdt_extent_map *map, struct part *part,
+			const struct rdt_extents *found)
+{
+	size_t size = found->count * sizeof(found->list[0]);
+	struct rdt_extent *list = NULL;
+
+	if (size) {
+		list = malloc(size);
+		if (!list)
+			return -ENOMEM;
+		memcpy(list, found->list, size);
+	}
+	part->list = list;
+	part->count = found->count;
+	map->kept += found->count;
+	return 0;
+}
+
+/*
+ * Look at part @i unless it is known. The mark is set before the storage is asked: a change that
+ * ends later advances it, and a change that has ended is seen.
+ */
+static int look_at_part(struct rdt_extent_maps *maps, struct rdt_extent_map *map, unsigned int i,
+			struct rdt_extents_source *source)
+{
+	struct part *part = &map->parts[i];
+	struct rdt_extents *found = maps->found;
+	uint32_t mark;
+	int rc;
+
+	if (part->too_many || (part->mark && part->mark == atomic_load(&map->marks->marks[i])))
+		return 0;
+	free(part->list);
+	map->kept -= part->count;
+	*part = (struct part){0};
+	mark = atomic_fetch_or(&map->marks->marks[i], 1) | 1;
+	atomic_fetch_add(&map->marks->walks, 1);
+	*found = (struct rdt_extents){.room = RDT_EXTENT_KEPT - map->kept};
+	rc = source->ask(source, found, part_begin(map, i), part_end(map, i));
+	part->too_many = !rc && found->upto < part_end(map, i);
+	if (!rc && !part->too_many)
+		rc = keep_extents(map, part, found);
+	if (!rc)
+		part->mark = mark;
+	return rc;
+}
+
+/* What is allocated in [from, to), which is inside of @part. ex->upto becomes less than @to where
+ * the list is full. */
+static void take_from_part(const struct part *part, struct rdt_extents *ex, uint64_t from,
+			   uint64_t to)
+{
+	uint32_t low = 0, high = part->count; /* the first one that ends behind @from */
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (part->list[mid].to > from)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	for (; low < part->count && part->list[low].from < to; low++) {
+		const struct rdt_extent *e = &part->list[low];
+
+		if (!rdt_extents_add(ex, e->from > from ? e->from : from, e->to < to ? e->to : to))
+			return;
+	}
+	ex->upto = to;
+}
+
+int rdt_extent_maps_answer(struct rdt_extent_maps *maps, struct rdt_extent_marks *marks,
+			   struct rdt_extents_source *source, const struct rdt_bio *bio)
+{
+	struct rdt_extent_map *map = marks ? map_of(maps, marks) : NULL;
+	uint64_t end = bio->offset + bio->length;
+	struct rdt_extents *ex = bio->buf;
+	int rc = 0;
+
+	ex->count = 0;
+	ex->upto = bio->offset;
+	if (!map)
+		return source->ask(source, ex, bio->offset, end);
+	while (!rc && ex->upto < end) {
+		unsigned int i = rdt_extent_part(marks, ex->upto);
+		uint64_t from = ex->upto, to = part_end(map, i) < end ? part_end(map, i) : end;
+
+		rc = look_at_part(maps, map, i, source);
+		if (rc)
+			break;
+		if (map->parts[i].too_many)
+			rc = source->ask(source, ex, from, to);
+		else
+			take_from_part(&map->parts[i], ex, from, to);
+		if (ex->upto < to)
+			break;
+	}
+	return rc;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which parts of a file are allocated, kept until they may have changed. To ask the file system
+ * costs microseconds for each extent, so that one small command would cost tens of milliseconds
+ * again and again.
+ *
+ * A file has up to 64 parts. Its marks tell of each part how often it has changed since somebody
+ * looked; I/O that changes blocks advances them when it ends, before anybody is told. The thread
+ * that looks (walker.h) keeps maps of the files that were asked for last, and looks again at a part
+ * whose mark has advanced.
+ */
+#ifndef RDT_EXTENT_MAP_H
+#define RDT_EXTENT_MAP_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "backend.h"
+
+#define RDT_EXTENT_PARTS 64u
+#define RDT_EXTENT_MAPS  8u     /* files whose maps a thread keeps */
+#define RDT_EXTENT_KEPT  16384u /* extents of a map */
+
+/* Shared by all threads that use the file. */
+struct rdt_extent_marks {
+	atomic_uint refs;
+	_Atomic uint64_t walks; /* how often a part was looked at to be kept */
+	unsigned int shift;     /* a part has 1 << shift bytes, the last one the rest of the file */
+	/* Bit 0: a map was made of the part; the other bits count the changes after such maps. */
+	_Atomic uint32_t marks[RDT_EXTENT_PARTS];
+};
+
+/* Returns NULL without memory. rdt_extent_marks_put() gives the reference back. */
+struct rdt_extent_marks *rdt_extent_marks_new(uint64_t size);
+void rdt_extent_marks_put(struct rdt_extent_marks *marks); /* NULL is allowed */
+
+static inline unsigned int rdt_extent_part(const struct rdt_extent_marks *marks, uint64_t offset)
+{
+	uint64_t part = offset >> marks->shift;
+
+	return part < RDT_EXTENT_PARTS ? (unsigned int)part : RDT_EXTENT_PARTS - 1;
+}
+
+/* The blocks from @offset to @end may have changed. Any thread. */
+static inline void rdt_extents_changed(struct rdt_extent_marks *m, uint64_t offset, uint64_t end)
+{
+	unsigned int last = rdt_extent_part(m, end ? end - 1 : 0);
+
+	for (unsigned int i = rdt_extent_part(m, offset); i <= last; i++) {
+		uint32_t mark = atomic_load(&m->marks[i]);
+
+		while (mark & 1 && !atomic_compare_exchange_weak(&m->marks[i], &mark, mark + 1))
+			;
+	}
+}
+
+/*
+ * Ask the storage for what is allocated in [from, to), behind what @ex has already: as
+ * rdt_bdev_ops.submit does for EXTENTS. Returns 0 or -errno.
+ */
+struct rdt_extents_source {
+	int (*ask)(struct rdt_extents_source *source, struct rdt_extents *ex, uint64_t from,
+		   uint64_t to);
+};
+
+struct rdt_extent_map;
+/* The maps of one thread; all zero: none yet. */
+struct rdt_extent_maps {
+	TAILQ_HEAD(rdt_extent_map_list, rdt_extent_map) list; /* asked for last: the first */
+	unsigned int count;
+	struct rdt_extents *found; /* of one part, while it is looked at */
+};
+
+void rdt_extent_maps_init(struct rdt_extent_maps *maps);
+void rdt_extent_maps_fini(struct rdt_extent_maps *maps);
+
+/* Answer @bio, an EXTENTS. @marks: of the file; NULL: somebody else may change the file, nothing is
+ * kept. Returns 0 or -errno. */
+int rdt_extent_maps_answer(struct rdt_extent_maps *maps, struct rdt_extent_marks *marks,
+			   struct rdt_extents_source *source, const struct rdt_bio *bio);
+
+#endif /* RDT_EXTENT_MAP_H */
