@@ -29,6 +29,9 @@ unsigned int cli_lba_formats(const struct nvme_id_ns *id);
 unsigned int cli_lba_in_use(const struct nvme_id_ns *id);
 /* Identify Namespace; an error, too, if @nsid is no active namespace. */
 int cli_identify_ns(struct cli_session *s, uint32_t nsid, struct nvme_id_ns *id);
+/* The namespace descriptor after @d in the list of RDINIT_IDENTIFY_SIZE bytes, for NULL the first;
+ * NULL at the end. */
+const unsigned char *cli_next_descriptor(const unsigned char *list, const unsigned char *d);
 /* Identify with the controller identifier of CDW10 and the CSI of CDW11. */
 int cli_identify(struct cli_session *s, uint32_t cdw10, uint32_t cdw11, uint32_t nsid, void *data);
 

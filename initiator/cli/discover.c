@@ -1,139 +1,135 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* discover: the discovery log as nvme-cli prints it. */
+#include <endian.h>
 #include <inttypes.h>
-#include <string.h>
+#include <linux/types.h>
+#include <nvme/types.h>
+#include <stdlib.h>
 
-#include "cli.h"
-#include "util/utf8.h"
+#include "command.h"
+#include "fields.h"
 
-#define NAME(table, i) name(table, sizeof(table) / sizeof((table)[0]), i)
-
-static const char *const trtypes[] = {"unspecified", "rdma", "fc", "tcp"};
-static const char *const adrfams[] = {"unspecified", "ipv4", "ipv6", "infiniband", "fibre-channel"};
-static const char *const subtypes[] = {"unrecognized", "discovery subsystem referral",
-				       "nvme subsystem", "current discovery subsystem"};
-static const char *const treqs[] = {"not specified", "required", "not required"};
-static const char *const qptypes[] = {"unrecognized", "connected", "datagram"};
-static const char *const prtypes[] = {"unrecognized", "not specified", "infiniband",
-				      "roce",         "roce-v2",       "iwarp"};
-static const char *const cmses[] = {"unrecognized", "rdma-cm"};
-
-static const char *name(const char *const *table, size_t n, unsigned int i)
-{
-	return i < n ? table[i] : "unrecognized";
-}
-
-static const char *treq_text(uint8_t treq, char *buf, size_t len)
-{
-	snprintf(buf, len, "%s%s", NAME(treqs, treq & 3),
-		 treq & 4 ? ", sq flow control disable supported" : "");
-	return buf;
-}
-
-static const char *eflags_text(uint16_t eflags)
-{
-	static const char *const texts[] = {
-		"none",
-		"duplicate discovery information",
-		"explicit discovery connections",
-		"explicit discovery connections, duplicate discovery information",
-	};
-
-	return texts[eflags & 3];
-}
-
-/* Replaces control characters: the target's strings are printed on a terminal. */
-static void mask(struct rdinit_discovery_record *r)
-{
-	rd_mask_control(r->trsvcid, strlen(r->trsvcid));
-	rd_mask_control(r->subnqn, strlen(r->subnqn));
-	rd_mask_control(r->traddr, strlen(r->traddr));
-}
-
-static void print_record(size_t i, const struct rdinit_discovery_record *r)
-{
-	char treq[64];
-
-	printf("=====Discovery Log Entry %zu======\n", i);
-	printf("trtype:  %s\n", NAME(trtypes, r->trtype));
-	printf("adrfam:  %s\n", NAME(adrfams, r->adrfam));
-	printf("subtype: %s\n", NAME(subtypes, r->subtype));
-	printf("treq:    %s\n", treq_text(r->treq, treq, sizeof(treq)));
-	printf("portid:  %u\n", r->portid);
-	printf("trsvcid: %s\n", r->trsvcid);
-	printf("subnqn:  %s\n", r->subnqn);
-	printf("traddr:  %s\n", r->traddr);
-	printf("eflags:  %s\n", eflags_text(r->eflags));
-	if (r->trtype == 1) {
-		printf("rdma_prtype: %s\n", NAME(prtypes, r->rdma_prtype));
-		printf("rdma_qptype: %s\n", NAME(qptypes, r->rdma_qptype));
-		printf("rdma_cms:    %s\n", NAME(cmses, r->rdma_cms));
-		printf("rdma_pkey: 0x%04x\n", r->rdma_pkey);
+#define RECORD(member, k, text, ...)                                                             \
+	{                                                                                        \
+#member, offsetof(struct rdinit_discovery_record, member),                       \
+			sizeof(((struct rdinit_discovery_record *)0)->member), k, .label = text, \
+										  __VA_ARGS__    \
 	}
+
+#define UNKNOWN "unrecognized"
+
+static const struct cli_words trtypes = CLI_WORDS(UNKNOWN, "unspecified", "rdma", "fc", "tcp");
+static const struct cli_words adrfams =
+	CLI_WORDS(UNKNOWN, "unspecified", "ipv4", "ipv6", "infiniband", "fibre-channel");
+static const struct cli_words subtypes = CLI_WORDS(UNKNOWN, UNKNOWN, "discovery subsystem referral",
+						   "nvme subsystem", "current discovery subsystem");
+#define SQFLOW ", sq flow control disable supported"
+static const struct cli_words treqs =
+	CLI_WORDS(UNKNOWN, "not specified", "required", "not required", UNKNOWN,
+		  "not specified" SQFLOW, "required" SQFLOW, "not required" SQFLOW, UNKNOWN SQFLOW);
+static const struct cli_words eflags =
+	CLI_WORDS("", "none", "duplicate discovery information", "explicit discovery connections",
+		  "explicit discovery connections, duplicate discovery information");
+static const struct cli_words qptypes = CLI_WORDS(UNKNOWN, UNKNOWN, "connected", "datagram");
+static const struct cli_words prtypes =
+	CLI_WORDS(UNKNOWN, UNKNOWN, "not specified", "infiniband", "roce", "roce-v2", "iwarp");
+static const struct cli_words cmses = CLI_WORDS(UNKNOWN, UNKNOWN, "rdma-cm");
+
+static bool is_rdma(const void *data)
+{
+	return ((const struct rdinit_discovery_record *)data)->trtype == NVMF_TRTYPE_RDMA;
 }
 
-static json_t *json_record(const struct rdinit_discovery_record *r)
-{
-	char treq[64];
-	json_t *obj = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s}", "trtype",
-				NAME(trtypes, r->trtype), "adrfam", NAME(adrfams, r->adrfam),
-				"subtype", NAME(subtypes, r->subtype), "treq",
-				treq_text(r->treq, treq, sizeof(treq)), "portid", (int)r->portid,
-				"trsvcid", r->trsvcid, "subnqn", r->subnqn, "traddr", r->traddr,
-				"eflags", eflags_text(r->eflags));
+static const struct cli_field record_fields[] = {
+	RECORD(trtype, KIND_WORD, "trtype:", .words = &trtypes),
+	RECORD(adrfam, KIND_WORD, "adrfam:", .words = &adrfams),
+	RECORD(subtype, KIND_WORD, "subtype:", .words = &subtypes),
+	RECORD(treq, KIND_WORD, "treq:", .bits = 3, .words = &treqs),
+	RECORD(portid, KIND_DEC, "portid:"),
+	RECORD(trsvcid, KIND_STR, "trsvcid:"),
+	RECORD(subnqn, KIND_STR, "subnqn:"),
+	RECORD(traddr, KIND_STR, "traddr:"),
+	RECORD(eflags, KIND_WORD, "eflags:", .bits = 2, .words = &eflags),
+	RECORD(rdma_prtype, KIND_WORD, "rdma_prtype:", .words = &prtypes, .there = is_rdma),
+	RECORD(rdma_qptype, KIND_WORD, "rdma_qptype:", .words = &qptypes, .there = is_rdma),
+	RECORD(rdma_cms, KIND_WORD, "rdma_cms:   ", .words = &cmses, .there = is_rdma),
+	RECORD(rdma_pkey, KIND_HEX4, "rdma_pkey:", .there = is_rdma),
+};
 
-	if (obj && r->trtype == 1) {
-		json_object_set_new(obj, "rdma_prtype", json_string(NAME(prtypes, r->rdma_prtype)));
-		json_object_set_new(obj, "rdma_qptype", json_string(NAME(qptypes, r->rdma_qptype)));
-		json_object_set_new(obj, "rdma_cms", json_string(NAME(cmses, r->rdma_cms)));
-		json_object_set_new(obj, "rdma_pkey", json_integer(r->rdma_pkey));
-	}
-	return obj;
+static const struct cli_shape record_shape = CLI_SHAPE(record_fields, 8, .sep = " ");
+
+/* What is shown: the records follow. */
+struct log {
+	__le64 genctr;
+	__le64 count;
+	struct rdinit_discovery_record records[];
+};
+
+static unsigned int records(const void *data, size_t len)
+{
+	return (unsigned int)le64toh(((const struct log *)data)->count);
 }
 
-static int print_json(const struct rdinit_discovery *log)
+static void print_record(const struct cli_options *o, const void *data, unsigned int i,
+			 const void *item)
 {
-	json_t *records = json_array();
+	printf("=====Discovery Log Entry %u======\n", i);
+	cli_shape_print(o, &record_shape, item, 0);
+}
+
+static const struct cli_list record_list[] = {
+	CLI_LIST("records", &record_shape, offsetof(struct log, records),
+		 sizeof(struct rdinit_discovery_record), .count = records, .print = print_record)};
+
+static const struct cli_field log_fields[] = {
+	CLI_FIELD(log, genctr, "genctr", KIND_DEC),
+};
+
+const struct cli_shape cli_shape_discovery = CLI_SHAPE(log_fields, 0, CLI_LISTS(record_list));
+
+/* Fields are little-endian in what is shown; the library has them as the processor has. */
+static struct log *shown(const struct rdinit_discovery *from)
+{
+	struct log *log = malloc(sizeof(*log) + from->count * sizeof(log->records[0]));
 	size_t i;
 
-	for (i = 0; i < log->count; i++)
-		json_array_append_new(records, json_record(&log->records[i]));
-	return cli_print_json(
-		json_pack("{s:I, s:o}", "genctr", (json_int_t)log->genctr, "records", records),
-		stdout);
+	if (!log)
+		return NULL;
+	log->genctr = htole64(from->genctr);
+	log->count = htole64(from->count);
+	for (i = 0; i < from->count; i++) {
+		struct rdinit_discovery_record *r = &log->records[i];
+
+		*r = from->records[i];
+		r->portid = htole16(r->portid);
+		r->eflags = htole16(r->eflags);
+		r->rdma_pkey = htole16(r->rdma_pkey);
+	}
+	return log;
 }
 
-int cli_discover(const struct cli_options *opts)
+int cli_discover(struct cli_session *s, const struct cli_options *o)
 {
-	struct rdinit_discovery *log = NULL;
-	struct cli_session s;
-	size_t i;
+	struct rdinit_discovery *found = NULL;
+	struct log *log;
 	int rc;
 
-	rc = cli_session_open(&s, opts);
-	if (rc)
-		return rc;
-	if (!s.info.discovery)
-		rc = cli_error(
+	if (!s->info.discovery)
+		return cli_error(
 			"%s: \"%s\" is not a discovery controller; leave the NQN out, or use "
 			"id-ctrl and list-ns for this subsystem",
-			s.info.address, opts->ctrl.subnqn);
+			s->info.address, o->ctrl.subnqn);
+	if (rdinit_discover(s->ctrl, &found))
+		return cli_lib_error();
+	log = shown(found);
+	if (log)
+		rc = cli_shape_show(o, &cli_shape_discovery, log, sizeof(*log), NULL,
+				    "\nDiscovery Log Number of Records %zu, Generation counter "
+				    "%" PRIu64 "\n",
+				    found->count, found->genctr);
 	else
-		rc = rdinit_discover(s.ctrl, &log) ? cli_lib_error() : CLI_OK;
-	cli_session_close(&s);
-	if (rc)
-		return rc;
-	for (i = 0; i < log->count; i++)
-		mask(&log->records[i]);
-	if (opts->format == CLI_JSON) {
-		rc = print_json(log);
-	} else {
-		printf("\nDiscovery Log Number of Records %zu, Generation counter %" PRIu64 "\n",
-		       log->count, log->genctr);
-		for (i = 0; i < log->count; i++)
-			print_record(i, &log->records[i]);
-		rc = cli_finish_output();
-	}
-	rdinit_discovery_free(&log);
+		rc = cli_error("no memory for %zu records", found->count);
+	free(log);
+	rdinit_discovery_free(&found);
 	return rc;
 }

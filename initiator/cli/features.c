@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "fields.h"
 
 #define OPC_SET_FEATURES 0x09
 #define OPC_GET_FEATURES 0x0a
@@ -15,34 +16,145 @@
 #define SEL_SUPPORTED    3u
 #define EXHID            1u /* 128-bit host identifier, mandatory over Fabrics */
 
+/* ---- what the values mean; texts and their columns are nvme-cli's ---- */
+
+static void tenths(uint64_t v, const void *data, char *buf)
+{
+	sprintf(buf, "%" PRIu64 " ms", v * 100);
+}
+
+static void kelvin(uint64_t v, const void *data, char *buf)
+{
+	sprintf(buf, "%d C (%u Kelvin)", (int)v - 273, (unsigned int)v);
+}
+
+static void burst(uint64_t v, const void *data, char *buf)
+{
+	if (v == 7)
+		strcpy(buf, "No limit");
+	else
+		sprintf(buf, "%u", 1u << v);
+}
+
+#define PART(label, at, n, w)      CLI_PART(label, KIND_DEC, at, n, .words = &(w))
+#define PLAIN(label, at, n)        CLI_PART(label, KIND_DEC, at, n)
+#define SIZED(label, at, n, means) CLI_PART(label, KIND_DEC, at, n, .explain = (means))
+
+static const struct cli_words true_false = CLI_WORDS("", "False", "True");
+static const struct cli_words yes_no = CLI_WORDS("", "no", "yes");
+static const struct cli_words enabled = CLI_WORDS("", "Disabled", "Enabled");
+static const struct cli_words notices =
+	CLI_WORDS("", "Do not send async event", "Send async event");
+static const struct cli_words threshold_types =
+	CLI_WORDS("Reserved", "Over temperature threshold", "Under temperature threshold");
+static const struct cli_words protection =
+	CLI_WORDS("Reserved", "No Write Protect", "Write Protect",
+		  "Write Protect Until Power Cycle", "Permanent Write Protect");
+
+static const struct cli_field arbitration[] = {
+	SIZED("High Priority Weight   (HPW)", 24, 8, cli_zeroes_based),
+	SIZED("Medium Priority Weight (MPW)", 16, 8, cli_zeroes_based),
+	SIZED("Low Priority Weight    (LPW)", 8, 8, cli_zeroes_based),
+	SIZED("Arbitration Burst       (AB)", 0, 3, burst),
+};
+
+static const struct cli_field power[] = {
+	PLAIN("Workload Hint (WH)", 5, 3),
+	PLAIN("Power State   (PS)", 0, 5),
+};
+
+static const struct cli_field temperature[] = {
+	PART("Threshold Type Select         (THSEL)", 20, 2, threshold_types),
+	PLAIN("Threshold Temperature Select (TMPSEL)", 16, 4),
+	SIZED("Temperature Threshold         (TMPTH)", 0, 16, kelvin),
+};
+
+static const struct cli_field recovery[] = {
+	PART("Deallocated or Unwritten Logical Block Error Enable (DULBE)", 16, 1, enabled),
+	SIZED("Time Limited Error Recovery                          (TLER)", 0, 16, tenths),
+};
+
+static const struct cli_field cache[] = {
+	PART("Volatile Write Cache Enable (WCE)", 0, 1, enabled),
+};
+
+static const struct cli_field queues[] = {
+	SIZED("Number of IO Completion Queues Allocated (NCQA)", 16, 16, cli_zeroes_based),
+	SIZED("Number of IO Submission Queues Allocated (NSQA)", 0, 16, cli_zeroes_based),
+};
+
+static const struct cli_field atomicity[] = {
+	PART("Disable Normal (DN)", 0, 1, yes_no),
+};
+
+static const struct cli_field events[] = {
+	PART("Discovery Log Page Change Notices                         ", 31, 1, notices),
+	PART("Endurance Group Event Aggregate Log Change Notices        ", 14, 1, notices),
+	PART("LBA Status Information Notices                            ", 13, 1, notices),
+	PART("Predictable Latency Event Aggregate Log Change Notices    ", 12, 1, notices),
+	PART("Asymmetric Namespace Access Change Notices                ", 11, 1, notices),
+	PART("Telemetry Log Notices                                     ", 10, 1, notices),
+	PART("Firmware Activation Notices                               ", 9, 1, notices),
+	PART("Namespace Attribute Notices                               ", 8, 1, notices),
+	CLI_PART("SMART / Health Critical Warnings                          ", KIND_HEX, 0, 8),
+};
+
+static const struct cli_field keep_alive[] = {
+	PLAIN("Keep Alive Timeout (KATO) in milliseconds", 0, 32),
+};
+
+static const struct cli_field resv_mask[] = {
+	PART("Mask Reservation Preempted Notification  (RESPRE)", 3, 1, true_false),
+	PART("Mask Reservation Released Notification   (RESREL)", 2, 1, true_false),
+	PART("Mask Registration Preempted Notification (REGPRE)", 1, 1, true_false),
+};
+
+static const struct cli_field resv_persist[] = {
+	PART("Persist Through Power Loss (PTPL)", 0, 1, true_false),
+};
+
+static const struct cli_field write_protect[] = {
+	PART("Namespace Write Protect", 0, 3, protection),
+};
+
+/* Of the value with --sel=3. */
+static const struct cli_field capabilities[] = {
+	PART("Feature is saveable", 0, 1, yes_no),
+	PART("Feature is Namespace specific", 1, 1, yes_no),
+	PART("Feature is changeable", 2, 1, yes_no),
+};
+
 struct feature {
 	unsigned int fid;
 	uint32_t len; /* of the feature's data */
 	const char *name;
+	const struct cli_field *parts; /* of its value; or NULL */
+	size_t n_parts;
 };
 
 static const struct feature features[] = {
-	{NVME_FEAT_FID_ARBITRATION, 0, "Arbitration"},
-	{NVME_FEAT_FID_POWER_MGMT, 0, "Power Management"},
+	{NVME_FEAT_FID_ARBITRATION, 0, "Arbitration", CLI_PARTS(arbitration)},
+	{NVME_FEAT_FID_POWER_MGMT, 0, "Power Management", CLI_PARTS(power)},
 	{NVME_FEAT_FID_LBA_RANGE, 4096, "LBA Range Type"},
-	{NVME_FEAT_FID_TEMP_THRESH, 0, "Temperature Threshold"},
-	{NVME_FEAT_FID_ERR_RECOVERY, 0, "Error Recovery"},
-	{NVME_FEAT_FID_VOLATILE_WC, 0, "Volatile Write Cache"},
-	{NVME_FEAT_FID_NUM_QUEUES, 0, "Number of Queues"},
+	{NVME_FEAT_FID_TEMP_THRESH, 0, "Temperature Threshold", CLI_PARTS(temperature)},
+	{NVME_FEAT_FID_ERR_RECOVERY, 0, "Error Recovery", CLI_PARTS(recovery)},
+	{NVME_FEAT_FID_VOLATILE_WC, 0, "Volatile Write Cache", CLI_PARTS(cache)},
+	{NVME_FEAT_FID_NUM_QUEUES, 0, "Number of Queues", CLI_PARTS(queues)},
 	{NVME_FEAT_FID_IRQ_COALESCE, 0, "Interrupt Coalescing"},
 	{NVME_FEAT_FID_IRQ_CONFIG, 0, "Interrupt Vector Configuration"},
-	{NVME_FEAT_FID_WRITE_ATOMIC, 0, "Write Atomicity Normal"},
-	{NVME_FEAT_FID_ASYNC_EVENT, 0, "Async Event Configuration"},
+	{NVME_FEAT_FID_WRITE_ATOMIC, 0, "Write Atomicity Normal", CLI_PARTS(atomicity)},
+	{NVME_FEAT_FID_ASYNC_EVENT, 0, "Async Event Configuration", CLI_PARTS(events)},
 	{NVME_FEAT_FID_AUTO_PST, 256, "Autonomous Power State Transition"},
 	{NVME_FEAT_FID_TIMESTAMP, 8, "Timestamp"},
-	{NVME_FEAT_FID_KATO, 0, "Keep Alive Timer"},
+	{NVME_FEAT_FID_KATO, 0, "Keep Alive Timer", CLI_PARTS(keep_alive)},
 	{NVME_FEAT_FID_HOST_BEHAVIOR, 512, "Host Behavior"},
 	{NVME_FEAT_FID_IOCS_PROFILE, 0, "I/O Command Set Profile"},
 	{NVME_FEAT_FID_SW_PROGRESS, 0, "Software Progress"},
 	{NVME_FEAT_FID_HOST_ID, 16, "Host Identifier"},
-	{NVME_FEAT_FID_RESV_MASK, 0, "Reservation Notification Mask"},
-	{NVME_FEAT_FID_RESV_PERSIST, 0, "Reservation Persistence"},
-	{NVME_FEAT_FID_WRITE_PROTECT, 0, "Namespace Write Protection Config"},
+	{NVME_FEAT_FID_RESV_MASK, 0, "Reservation Notification Mask", CLI_PARTS(resv_mask)},
+	{NVME_FEAT_FID_RESV_PERSIST, 0, "Reservation Persistence", CLI_PARTS(resv_persist)},
+	{NVME_FEAT_FID_WRITE_PROTECT, 0, "Namespace Write Protection Config",
+	 CLI_PARTS(write_protect)},
 };
 
 static const struct feature *feature_by_fid(unsigned int fid)
@@ -76,43 +188,12 @@ static uint32_t nsid_of(const struct cli_options *o)
 	return (uint32_t)cli_num(o, CLI_ARG_FIRST, o->nsid);
 }
 
-/* Explains the value of common features. */
-static void explain_feature(unsigned int fid, uint32_t v)
-{
-	switch (fid) {
-	case NVME_FEAT_FID_NUM_QUEUES:
-		printf("\tI/O submission queues: %u, I/O completion queues: %u\n", (v & 0xffff) + 1,
-		       (v >> 16) + 1);
-		break;
-	case NVME_FEAT_FID_KATO:
-		printf("\tKeep Alive Timeout: %u ms\n", v);
-		break;
-	case NVME_FEAT_FID_VOLATILE_WC:
-		printf("\tVolatile write cache: %s\n", v & 1 ? "enabled" : "disabled");
-		break;
-	case NVME_FEAT_FID_WRITE_PROTECT:
-		printf("\tWrite protection: %s\n", v == 0   ? "off"
-						   : v == 1 ? "on"
-						   : v == 2 ? "until the power cycle"
-						   : v == 3 ? "permanent"
-							    : "reserved");
-		break;
-	case NVME_FEAT_FID_RESV_PERSIST:
-		printf("\tReservations persist through power loss: %s\n", v & 1 ? "yes" : "no");
-		break;
-	case NVME_FEAT_FID_TEMP_THRESH:
-		printf("\tTemperature threshold: %u K\n", v & 0xffff);
-		break;
-	default:
-		break;
-	}
-}
-
 static const char *const selects[] = {"current", "default", "saved", "supported capabilities"};
 
 static int show_feature(const struct cli_options *o, unsigned int fid, unsigned int sel,
 			uint64_t result, const unsigned char *data, uint32_t len)
 {
+	const struct feature *f = feature_by_fid(fid);
 	uint32_t v = (uint32_t)result;
 	json_t *obj;
 
@@ -129,10 +210,9 @@ static int show_feature(const struct cli_options *o, unsigned int fid, unsigned 
 	printf("get-feature:0x%02x (%s), %s value:0x%08x\n", fid, cli_feature_name(fid),
 	       selects[sel], v);
 	if (sel == SEL_SUPPORTED)
-		printf("\tSaveable: %s, namespace specific: %s, changeable: %s\n",
-		       v & 1 ? "yes" : "no", v & 2 ? "yes" : "no", v & 4 ? "yes" : "no");
-	else
-		explain_feature(fid, v);
+		cli_parts_print(capabilities, CLI_COUNT(capabilities), v, false);
+	else if (cli_given(o, CLI_ARG_HUMAN) && f && f->parts)
+		cli_parts_print(f->parts, f->n_parts, v, false);
 	if (len)
 		cli_dump(data, len);
 	return cli_finish_output();

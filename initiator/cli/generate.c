@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Generates --help, manual pages and the completions of bash and zsh from the table of verbs. */
+/* Generates --help, manual pages, JSON schemas and the completions of bash and zsh from the table
+ * of verbs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
+#include "fields.h"
 #include "table.h"
 
 /* ---- --help ---- */
@@ -365,7 +367,34 @@ static int made(FILE *f, const char *name)
 	return bad ? cli_error("%s: %s", name, strerror(errno)) : CLI_OK;
 }
 
-static int man_pages(const char *folder)
+/* ---- JSON schemas ---- */
+
+static void schema(FILE *out, const struct cli_verb *verb)
+{
+	json_t *all = json_pack(
+		"{s:s, s:o}", "$schema", "https://json-schema.org/draft/2020-12/schema", "title",
+		json_sprintf("rdinit %s --output-format=json: %s", verb->name, verb->summary));
+	json_t *object = cli_shape_schema(verb->shape);
+
+	json_object_update(all, object);
+	json_decref(object);
+	cli_print_json(all, out);
+}
+
+static bool has_shape(const struct cli_verb *verb)
+{
+	return verb->shape;
+}
+
+static bool is_any(const struct cli_verb *verb)
+{
+	return true;
+}
+
+/* Writes a file of each verb that has one. */
+static int files(const char *folder, const char *prefix, const char *suffix,
+		 bool (*has)(const struct cli_verb *verb),
+		 void (*write)(FILE *out, const struct cli_verb *verb))
 {
 	char path[512];
 	size_t i;
@@ -373,11 +402,14 @@ static int man_pages(const char *folder)
 	for (i = 0; i < cli_verbs_n; i++) {
 		FILE *f;
 
-		snprintf(path, sizeof(path), "%s/rdinit-%s.1", folder, cli_verbs[i].name);
+		if (!has(&cli_verbs[i]))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s%s.%s", folder, prefix, cli_verbs[i].name,
+			 suffix);
 		f = fopen(path, "we");
 		if (!f)
 			return cli_error("%s: %s", path, strerror(errno));
-		man_page(f, &cli_verbs[i]);
+		write(f, &cli_verbs[i]);
 		if (made(f, path))
 			return CLI_FAILED;
 	}
@@ -389,7 +421,9 @@ int cli_generate(int argc, char **argv)
 	size_t i;
 
 	if (argc == 2 && strcmp(argv[0], "man") == 0)
-		return man_pages(argv[1]);
+		return files(argv[1], "rdinit-", "1", is_any, man_page);
+	if (argc == 2 && strcmp(argv[0], "schema") == 0)
+		return files(argv[1], "", "json", has_shape, schema);
 	if (argc == 1 && strcmp(argv[0], "bash") == 0)
 		bash_completion(stdout);
 	else if (argc == 1 && strcmp(argv[0], "zsh") == 0)
@@ -398,6 +432,7 @@ int cli_generate(int argc, char **argv)
 		for (i = 0; i < cli_verbs_n; i++)
 			printf("%s%s\n", cli_verbs[i].name, cli_verbs[i].json ? " json" : "");
 	else
-		return cli_usage_error("--generate: expected one of man FOLDER, bash, zsh, verbs");
+		return cli_usage_error(
+			"--generate: expected one of man FOLDER, schema FOLDER, bash, zsh, verbs");
 	return cli_finish_output();
 }

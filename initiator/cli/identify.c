@@ -7,25 +7,25 @@
 #include <inttypes.h>
 #include <linux/types.h>
 #include <nvme/types.h>
-#include <stdlib.h>
-#include <string.h>
 #include <uuid/uuid.h>
 
 #include "cli.h"
 #include "command.h"
 #include "fields.h"
-#include "util/utf8.h"
 
-#define CTRL(member, k)                                               \
-	{                                                             \
-#member, offsetof(struct nvme_id_ctrl, member),       \
-			sizeof(((struct nvme_id_ctrl *)0)->member), k \
+#define CTRL(member, k) CLI_FIELD(nvme_id_ctrl, member, #member, k)
+#define NS(member, k, ...)                                                                   \
+	{                                                                                    \
+		.name = #member, .offset = offsetof(struct nvme_id_ns, member), .kind = (k), \
+		.len = sizeof(((struct nvme_id_ns *)0)->member), __VA_ARGS__                 \
 	}
-#define NS(member, k)                                               \
-	{                                                           \
-#member, offsetof(struct nvme_id_ns, member),       \
-			sizeof(((struct nvme_id_ns *)0)->member), k \
-	}
+
+/* The page, and the UUID in the namespace's descriptor list (CNS 03h) as text, or "" if there is
+ * none; nvme-cli shows it in ns-descs. */
+struct id_ns {
+	struct nvme_id_ns ns;
+	char uuid[UUID_STR_LEN];
+};
 
 static const struct cli_field ctrl_fields[] = {
 	CTRL(vid, KIND_HEX),       CTRL(ssvid, KIND_HEX),     CTRL(sn, KIND_STR),
@@ -59,22 +59,130 @@ static const struct cli_field ctrl_fields[] = {
 	CTRL(ofcs, KIND_DEC),
 };
 
-static const struct cli_field ns_fields[] = {
-	NS(nsze, KIND_HEX),     NS(ncap, KIND_HEX),     NS(nuse, KIND_HEX),
-	NS(nsfeat, KIND_HEX),   NS(nlbaf, KIND_DEC),    NS(flbas, KIND_HEX),
-	NS(mc, KIND_HEX),       NS(dpc, KIND_HEX),      NS(dps, KIND_HEX),
-	NS(nmic, KIND_HEX),     NS(rescap, KIND_HEX),   NS(fpi, KIND_HEX),
-	NS(dlfeat, KIND_DEC),   NS(nawun, KIND_DEC),    NS(nawupf, KIND_DEC),
-	NS(nacwu, KIND_DEC),    NS(nabsn, KIND_DEC),    NS(nabo, KIND_DEC),
-	NS(nabspf, KIND_DEC),   NS(noiob, KIND_DEC),    NS(nvmcap, KIND_U128),
-	NS(npwg, KIND_DEC),     NS(npwa, KIND_DEC),     NS(npdg, KIND_DEC),
-	NS(npda, KIND_DEC),     NS(nows, KIND_DEC),     NS(mssrl, KIND_DEC),
-	NS(mcl, KIND_DEC),      NS(msrc, KIND_DEC),     NS(nulbaf, KIND_DEC),
-	NS(anagrpid, KIND_DEC), NS(nsattr, KIND_DEC),   NS(nvmsetid, KIND_DEC),
-	NS(endgid, KIND_DEC),   NS(nguid, KIND_HEXSTR), NS(eui64, KIND_HEXSTR),
+/* ---- what the bits of id-ns mean ---- */
+
+#define SUPPORTED             &supported
+#define BIT(label, at, w)     CLI_PART(label, KIND_HEX, at, 1, .words = (w))
+#define BITS(label, at, n, w) CLI_PART(label, KIND_HEX, at, n, .words = (w))
+
+static const struct cli_words supported = CLI_WORDS("", "Not Supported", "Supported");
+static const struct cli_words reused = CLI_WORDS("", "Reused", "Never Reused");
+static const struct cli_words capable = CLI_WORDS("", "Not Capable", "Capable");
+static const struct cli_words atomic =
+	CLI_WORDS("", "AWUN, AWUPF, and ACWU", "NAWUN, NAWUPF, and NACWU");
+static const struct cli_words metadata =
+	CLI_WORDS("", "in Separate Contiguous Buffer", "at End of Data LBA");
+static const struct cli_words protection =
+	CLI_WORDS("Reserved", "Disabled", "Type 1 Enabled", "Type 2 Enabled", "Type 3 Enabled");
+static const struct cli_words end =
+	CLI_WORDS("", "Last 8 Bytes of Metadata", "First 8 Bytes of Metadata");
+static const struct cli_words guard =
+	CLI_WORDS("", "0xFFFF", "CRC for Value Read From the Deallocated Logical Block");
+static const struct cli_words read_value = CLI_WORDS("Reserved", "Not Reported", "0x00", "0xFF");
+static const struct cli_words existing_key = CLI_WORDS("", "1.2.1 or earlier", "1.3 or later");
+
+static const struct cli_field nsfeat[] = {
+	BIT("NPWG, NPWA, NPDG, NPDA, and NOWS are", 4, SUPPORTED),
+	BIT("NGUID and EUI64 fields if non-zero,", 3, &reused),
+	BIT("Deallocated or Unwritten Logical Block error", 2, SUPPORTED),
+	BIT("Namespace uses", 1, &atomic),
+	BIT("Thin Provisioning", 0, SUPPORTED),
 };
 
-#define N(a) (sizeof(a) / sizeof((a)[0]))
+static const struct cli_field flbas[] = {
+	BITS("Most significant 2 bits of Current LBA Format Selected", 5, 2, NULL),
+	BIT("Metadata Transferred", 4, &metadata),
+	BITS("Least significant 4 bits of Current LBA Format Selected", 0, 4, NULL),
+};
+
+static const struct cli_field mc[] = {
+	BIT("Metadata Pointer", 1, SUPPORTED),
+	BIT("Metadata as Part of Extended Data LBA", 0, SUPPORTED),
+};
+
+static const struct cli_field dpc[] = {
+	BIT("Protection Information Transferred as Last 8 Bytes of Metadata", 4, SUPPORTED),
+	BIT("Protection Information Transferred as First 8 Bytes of Metadata", 3, SUPPORTED),
+	BIT("Protection Information Type 3", 2, SUPPORTED),
+	BIT("Protection Information Type 2", 1, SUPPORTED),
+	BIT("Protection Information Type 1", 0, SUPPORTED),
+};
+
+static const struct cli_field dps[] = {
+	BIT("Protection Information is Transferred as", 3, &end),
+	BITS("Protection Information", 0, 3, &protection),
+};
+
+static const struct cli_field nmic[] = {
+	BIT("Namespace Multipath", 0, &capable),
+};
+
+static const struct cli_field rescap[] = {
+	BIT("Ignore Existing Key - Used as defined in revision", 7, &existing_key),
+	BIT("Exclusive Access - All Registrants", 6, SUPPORTED),
+	BIT("Write Exclusive - All Registrants", 5, SUPPORTED),
+	BIT("Exclusive Access - Registrants Only", 4, SUPPORTED),
+	BIT("Write Exclusive - Registrants Only", 3, SUPPORTED),
+	BIT("Exclusive Access", 2, SUPPORTED),
+	BIT("Write Exclusive", 1, SUPPORTED),
+	BIT("Persist Through Power Loss", 0, SUPPORTED),
+};
+
+static const struct cli_field fpi[] = {
+	BIT("Format Progress Indicator", 7, SUPPORTED),
+	BITS("Format Progress Indicator, percent that remain", 0, 7, NULL),
+};
+
+static const struct cli_field dlfeat[] = {
+	BIT("Guard Field of Deallocated Logical Blocks is set to", 4, &guard),
+	BIT("Deallocate Bit in the Write Zeroes Command is", 3, SUPPORTED),
+	BITS("Bytes Read From a Deallocated Logical Block and its Metadata are", 0, 3, &read_value),
+};
+
+static bool has_uuid(const void *data)
+{
+	return ((const struct id_ns *)data)->uuid[0] != '\0';
+}
+
+static const struct cli_field ns_fields[] = {
+	NS(nsze, KIND_HEX),
+	NS(ncap, KIND_HEX),
+	NS(nuse, KIND_HEX),
+	NS(nsfeat, KIND_HEX, CLI_PARTS(nsfeat)),
+	NS(nlbaf, KIND_DEC),
+	NS(flbas, KIND_HEX, CLI_PARTS(flbas)),
+	NS(mc, KIND_HEX, CLI_PARTS(mc)),
+	NS(dpc, KIND_HEX, CLI_PARTS(dpc)),
+	NS(dps, KIND_HEX, CLI_PARTS(dps)),
+	NS(nmic, KIND_HEX, CLI_PARTS(nmic)),
+	NS(rescap, KIND_HEX, CLI_PARTS(rescap)),
+	NS(fpi, KIND_HEX, CLI_PARTS(fpi)),
+	NS(dlfeat, KIND_DEC, CLI_PARTS(dlfeat)),
+	NS(nawun, KIND_DEC),
+	NS(nawupf, KIND_DEC),
+	NS(nacwu, KIND_DEC),
+	NS(nabsn, KIND_DEC),
+	NS(nabo, KIND_DEC),
+	NS(nabspf, KIND_DEC),
+	NS(noiob, KIND_DEC),
+	NS(nvmcap, KIND_U128),
+	NS(npwg, KIND_DEC),
+	NS(npwa, KIND_DEC),
+	NS(npdg, KIND_DEC),
+	NS(npda, KIND_DEC),
+	NS(nows, KIND_DEC),
+	NS(mssrl, KIND_DEC),
+	NS(mcl, KIND_DEC),
+	NS(msrc, KIND_DEC),
+	NS(nulbaf, KIND_DEC),
+	NS(anagrpid, KIND_DEC),
+	NS(nsattr, KIND_DEC),
+	NS(nvmsetid, KIND_DEC),
+	NS(endgid, KIND_DEC),
+	NS(nguid, KIND_HEXSTR),
+	NS(eui64, KIND_HEXSTR),
+	{"uuid", offsetof(struct id_ns, uuid), UUID_STR_LEN, KIND_STR, .there = has_uuid},
+};
 
 /* ---- id-ctrl ---- */
 
@@ -96,45 +204,28 @@ static const struct cli_field psd_fields[] = {
 	CLI_BITS(nvme_id_psd, apws, "active_scale", KIND_DEC, 6, 2),
 };
 
-static json_t *power_states(const struct nvme_id_ctrl *id)
+static unsigned int power_states(const void *data, size_t len)
 {
-	json_t *list = json_array();
-	unsigned int i;
+	const struct nvme_id_ctrl *id = data;
 
-	for (i = 0; i <= id->npss && i < N(id->psd); i++)
-		json_array_append_new(list,
-				      cli_fields_json(psd_fields, N(psd_fields), &id->psd[i]));
-	return list;
+	return id->npss < CLI_COUNT(id->psd) ? id->npss + 1u : CLI_COUNT(id->psd);
 }
 
-static int json_id_ctrl(const struct nvme_id_ctrl *id)
-{
-	json_t *obj = cli_fields_json(ctrl_fields, N(ctrl_fields), id);
+static const struct cli_shape psd_shape = CLI_SHAPE(psd_fields, 0);
+static const struct cli_list psds[] = {CLI_LIST("psds", &psd_shape,
+						offsetof(struct nvme_id_ctrl, psd),
+						sizeof(struct nvme_id_psd), .count = power_states)};
 
-	json_object_set_new(obj, "psds", power_states(id));
-	return cli_print_json(obj, stdout);
-}
+const struct cli_shape cli_shape_id_ctrl = CLI_SHAPE(ctrl_fields, 9, CLI_LISTS(psds));
 
-int cli_id_ctrl(const struct cli_options *opts)
+int cli_id_ctrl(struct cli_session *s, const struct cli_options *o)
 {
-	struct cli_session s;
 	struct nvme_id_ctrl id;
-	int rc;
 
-	rc = cli_session_open(&s, opts);
-	if (rc)
-		return rc;
-	rc = rdinit_identify_ctrl(s.ctrl, &id) ? cli_lib_error() : CLI_OK;
-	cli_session_close(&s);
-	if (rc)
-		return rc;
-	if (cli_given(opts, CLI_ARG_RAW))
-		return cli_raw(&id, sizeof(id));
-	if (opts->format == CLI_JSON)
-		return json_id_ctrl(&id);
-	printf("NVME Identify Controller:\n");
-	cli_fields_print(ctrl_fields, N(ctrl_fields), &id, 9);
-	return cli_finish_output();
+	if (rdinit_identify_ctrl(s->ctrl, &id))
+		return cli_lib_error();
+	return cli_shape_show(o, &cli_shape_id_ctrl, &id, sizeof(id), NULL,
+			      "NVME Identify Controller:\n");
 }
 
 /* ---- id-ns ---- */
@@ -143,7 +234,7 @@ unsigned int cli_lba_formats(const struct nvme_id_ns *id)
 {
 	unsigned int n = id->nlbaf + 1u;
 
-	return n > N(id->lbaf) ? N(id->lbaf) : n;
+	return n > CLI_COUNT(id->lbaf) ? CLI_COUNT(id->lbaf) : n;
 }
 
 unsigned int cli_lba_in_use(const struct nvme_id_ns *id)
@@ -151,57 +242,42 @@ unsigned int cli_lba_in_use(const struct nvme_id_ns *id)
 	return (id->flbas & 0xf) | (id->nlbaf >= 16 ? (id->flbas >> 5 & 3u) << 4 : 0);
 }
 
-/*
- * The UUID in the namespace's descriptor list (CNS 03h) as text, or "" if there is none; nvme-cli
- * shows it in ns-descs.
- */
-static void get_uuid(struct rdinit_ctrl *ctrl, uint32_t nsid, char *text)
+static unsigned int lba_formats(const void *data, size_t len)
 {
-	unsigned char list[RDINIT_IDENTIFY_SIZE];
-	size_t at = 0;
-
-	text[0] = '\0';
-	if (rdinit_identify(ctrl, NVME_IDENTIFY_CNS_NS_DESC_LIST, nsid, list))
-		return;
-	while (at + 4 + 16 <= sizeof(list) && list[at + 1]) { /* NIDL 0 ends the list */
-		if (list[at] == NVME_NIDT_UUID && list[at + 1] == 16) {
-			uuid_unparse_lower(&list[at + 4], text);
-			return;
-		}
-		at += 4u + list[at + 1];
-	}
+	return cli_lba_formats(data);
 }
 
-static int print_id_ns(const struct nvme_id_ns *id, uint32_t nsid, const char *uuid)
-{
-	unsigned int i;
+static const struct cli_words rp = CLI_WORDS("", "Best", "Better", "Good", "Degraded");
 
-	printf("NVME Identify Namespace %u:\n", nsid);
-	cli_fields_print(ns_fields, N(ns_fields), id, 9);
-	if (uuid[0])
-		printf("%-9s : %s\n", "uuid", uuid);
-	for (i = 0; i < cli_lba_formats(id); i++)
-		printf("lbaf %2u : ms:%-3u lbads:%-2u rp:%#x%s\n", i, le16toh(id->lbaf[i].ms),
-		       id->lbaf[i].ds, id->lbaf[i].rp & 3,
-		       i == cli_lba_in_use(id) ? " (in use)" : "");
-	return cli_finish_output();
+static void print_lba_format(const struct cli_options *o, const void *data, unsigned int i,
+			     const void *item)
+{
+	const struct nvme_lbaf *f = item;
+	const char *in_use = i == cli_lba_in_use(data) ? " (in use)" : "";
+
+	if (cli_given(o, CLI_ARG_HUMAN))
+		printf("LBA Format %2u : Metadata Size: %-3u bytes - Data Size: %-2u bytes - "
+		       "Relative Performance: %#x %s%s\n",
+		       i, le16toh(f->ms), 1u << (f->ds & 31), f->rp & 3u, cli_word(&rp, f->rp & 3u),
+		       in_use);
+	else
+		printf("lbaf %2u : ms:%-3u lbads:%-2u rp:%#x%s\n", i, le16toh(f->ms), f->ds,
+		       f->rp & 3u, in_use);
 }
 
-static int json_id_ns(const struct nvme_id_ns *id, const char *uuid)
-{
-	json_t *obj = cli_fields_json(ns_fields, N(ns_fields), id);
-	json_t *list = json_array();
-	unsigned int i;
+static const struct cli_field lbaf_fields[] = {
+	CLI_FIELD(nvme_lbaf, ms, "ms", KIND_DEC),
+	CLI_FIELD(nvme_lbaf, ds, "ds", KIND_DEC),
+	CLI_BITS(nvme_lbaf, rp, "rp", KIND_HEX, 0, 2),
+};
 
-	for (i = 0; i < cli_lba_formats(id); i++)
-		json_array_append_new(
-			list, json_pack("{s:i, s:i, s:i}", "ms", (int)le16toh(id->lbaf[i].ms), "ds",
-					(int)id->lbaf[i].ds, "rp", (int)(id->lbaf[i].rp & 3)));
-	json_object_set_new(obj, "lbafs", list);
-	if (uuid[0])
-		json_object_set_new(obj, "uuid", json_string(uuid));
-	return cli_print_json(obj, stdout);
-}
+static const struct cli_shape lbaf_shape = CLI_SHAPE(lbaf_fields, 0);
+static const struct cli_list lbafs[] = {
+	CLI_LIST("lbafs", &lbaf_shape, offsetof(struct nvme_id_ns, lbaf), sizeof(struct nvme_lbaf),
+		 .count = lba_formats, .print = print_lba_format)};
+
+const struct cli_shape cli_shape_id_ns =
+	CLI_SHAPE(ns_fields, 9, .bit_numbers = true, CLI_LISTS(lbafs));
 
 int cli_identify_ns(struct cli_session *s, uint32_t nsid, struct nvme_id_ns *id)
 {
@@ -214,24 +290,21 @@ int cli_identify_ns(struct cli_session *s, uint32_t nsid, struct nvme_id_ns *id)
 	return CLI_OK;
 }
 
-int cli_id_ns(const struct cli_options *opts)
+int cli_id_ns(struct cli_session *s, const struct cli_options *o)
 {
-	uint32_t nsid = opts->nsid ? opts->nsid : 1;
-	struct nvme_id_ns id;
-	struct cli_session s;
-	char uuid[UUID_STR_LEN];
-	int rc;
+	unsigned char list[RDINIT_IDENTIFY_SIZE];
+	struct id_ns id = {.uuid = ""};
+	const unsigned char *d = NULL;
 
-	rc = cli_session_open(&s, opts);
-	if (rc)
-		return rc;
-	rc = cli_identify_ns(&s, nsid, &id);
-	if (!rc)
-		get_uuid(s.ctrl, nsid, uuid);
-	cli_session_close(&s);
-	if (rc)
-		return rc;
-	if (cli_given(opts, CLI_ARG_RAW))
-		return cli_raw(&id, sizeof(id));
-	return opts->format == CLI_JSON ? json_id_ns(&id, uuid) : print_id_ns(&id, nsid, uuid);
+	if (cli_identify_ns(s, cli_nsid(o), &id.ns))
+		return CLI_FAILED;
+	/* A controller without such a list has not failed. */
+	if (!rdinit_identify(s->ctrl, NVME_IDENTIFY_CNS_NS_DESC_LIST, cli_nsid(o), list)) {
+		while ((d = cli_next_descriptor(list, d)) && d[0] != NVME_NIDT_UUID)
+			;
+		if (d && d[1] == 16)
+			uuid_unparse_lower(&d[4], id.uuid);
+	}
+	return cli_shape_show(o, &cli_shape_id_ns, &id, sizeof(id.ns), NULL,
+			      "NVME Identify Namespace %u:\n", cli_nsid(o));
 }

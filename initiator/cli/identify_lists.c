@@ -10,8 +10,6 @@
 #include "command.h"
 #include "fields.h"
 
-#define N(a) (sizeof(a) / sizeof((a)[0]))
-
 /* ---- list-ns ---- */
 
 /* An upper limit for the number of namespaces, so that an endless list ends. */
@@ -116,10 +114,10 @@ static int list_ctrl_page(struct cli_session *s, const struct cli_options *o, ui
 	if (cli_identify(s, cns | *cntid << 16, 0, nsid, &page))
 		return CLI_FAILED;
 	n = le16toh(page.num);
-	if (n > N(page.identifier))
+	if (n > CLI_COUNT(page.identifier))
 		return cli_error("%s: its list of controllers says that it has %u entries, and %zu "
 				 "have room",
-				 s->info.address, n, N(page.identifier));
+				 s->info.address, n, CLI_COUNT(page.identifier));
 	for (i = 0; i < n; i++) {
 		unsigned int id = le16toh(page.identifier[i]);
 
@@ -131,7 +129,7 @@ static int list_ctrl_page(struct cli_session *s, const struct cli_options *o, ui
 		json_array_append_new(list, json_pack("{s:i}", "ctrl_id", (int)id));
 		*cntid = id + 1;
 	}
-	if (n < N(page.identifier))
+	if (n < CLI_COUNT(page.identifier))
 		*cntid = CNTID_END;
 	return CLI_OK;
 }
@@ -154,6 +152,16 @@ int cli_list_ctrl(struct cli_session *s, const struct cli_options *o)
 
 /* ---- ns-descs ---- */
 
+const unsigned char *cli_next_descriptor(const unsigned char *list, const unsigned char *d)
+{
+	const unsigned char *next = d ? d + 4 + d[1] : list;
+
+	if (next + 4 > list + RDINIT_IDENTIFY_SIZE || !next[1] ||
+	    next + 4 + next[1] > list + RDINIT_IDENTIFY_SIZE)
+		return NULL;
+	return next;
+}
+
 /* The name of the descriptor's type, and its value as text. */
 static const char *descriptor(const unsigned char *d, char *text)
 {
@@ -161,7 +169,7 @@ static const char *descriptor(const unsigned char *d, char *text)
 	static const unsigned char lengths[] = {0, 8, 16, 16, 1};
 	unsigned int type = d[0], i;
 
-	if (type == 0 || type >= N(names) || d[1] != lengths[type])
+	if (type == 0 || type >= CLI_COUNT(names) || d[1] != lengths[type])
 		return NULL;
 	if (type == NVME_NIDT_UUID)
 		uuid_unparse_lower(&d[4], text);
@@ -178,8 +186,8 @@ int cli_ns_descs(struct cli_session *s, const struct cli_options *o)
 	unsigned char page[RDINIT_IDENTIFY_SIZE];
 	uint32_t nsid = cli_nsid(o);
 	struct nvme_id_ns ns;
+	const unsigned char *d = NULL;
 	json_t *list;
-	size_t at = 0;
 
 	if (cli_identify_ns(s, nsid, &ns) ||
 	    cli_identify(s, NVME_IDENTIFY_CNS_NS_DESC_LIST, 0, nsid, page))
@@ -189,20 +197,18 @@ int cli_ns_descs(struct cli_session *s, const struct cli_options *o)
 	list = json_array();
 	if (o->format != CLI_JSON)
 		printf("NVME Namespace Identification Descriptors NS %u:\n", nsid);
-	while (at + 4 <= sizeof(page) && page[at + 1] && at + 4 + page[at + 1] <= sizeof(page)) {
+	while ((d = cli_next_descriptor(page, d))) {
 		char text[UUID_STR_LEN] = "";
-		const char *name = descriptor(&page[at], text);
+		const char *name = descriptor(d, text);
 
-		if (name) {
-			json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:s, s:s}", "loc",
-							      (int)at, "nidt", (int)page[at],
-							      "nidl", (int)page[at + 1], "type",
-							      name, name, text));
-			if (o->format != CLI_JSON)
-				printf("loc %zu: nidt %u nidl %u, %s: %s\n", at, page[at],
-				       page[at + 1], name, text);
-		}
-		at += 4u + page[at + 1];
+		if (!name)
+			continue;
+		json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:s, s:s}", "loc",
+						      (int)(d - page), "nidt", (int)d[0], "nidl",
+						      (int)d[1], "type", name, name, text));
+		if (o->format != CLI_JSON)
+			printf("loc %d: nidt %u nidl %u, %s: %s\n", (int)(d - page), d[0], d[1],
+			       name, text);
 	}
 	if (o->format == CLI_JSON)
 		return cli_print_json(json_pack("{s:o}", "ns-descs", list), stdout);
@@ -227,6 +233,9 @@ static const struct cli_field nvm_ctrl[] = {
 	NVM(dmrl, KIND_DEC), NVM(dmrsl, KIND_DEC), NVM(dmsl, KIND_DEC),
 };
 
+const struct cli_shape cli_shape_ind_ns = CLI_SHAPE(independent, 8);
+const struct cli_shape cli_shape_nvm_ctrl = CLI_SHAPE(nvm_ctrl, 8);
+
 int cli_cmdset_ind_id_ns(struct cli_session *s, const struct cli_options *o)
 {
 	struct nvme_id_independent_id_ns page;
@@ -236,8 +245,8 @@ int cli_cmdset_ind_id_ns(struct cli_session *s, const struct cli_options *o)
 	if (cli_identify_ns(s, cli_nsid(o), &ns) ||
 	    cli_identify(s, NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, 0, cli_nsid(o), &page))
 		return CLI_FAILED;
-	return cli_fields_show(o, independent, N(independent), &page, sizeof(page),
-			       "NVME Identify Command Set Independent Namespace:", 8);
+	return cli_shape_show(o, &cli_shape_ind_ns, &page, sizeof(page), NULL,
+			      "NVME Identify Command Set Independent Namespace:\n");
 }
 
 int cli_nvm_id_ctrl(struct cli_session *s, const struct cli_options *o)
@@ -246,53 +255,61 @@ int cli_nvm_id_ctrl(struct cli_session *s, const struct cli_options *o)
 
 	if (cli_identify(s, NVME_IDENTIFY_CNS_CSI_CTRL, 0, 0, &page))
 		return CLI_FAILED;
-	return cli_fields_show(o, nvm_ctrl, N(nvm_ctrl), &page, sizeof(page),
-			       "NVMe Identify Controller NVM:", 8);
+	return cli_shape_show(o, &cli_shape_nvm_ctrl, &page, sizeof(page), NULL,
+			      "NVMe Identify Controller NVM:\n");
 }
+
+/* The page has no number of formats: that of Identify Namespace follows it. */
+struct nvm_id_ns {
+	struct nvme_nvm_id_ns page;
+	struct nvme_id_ns ns;
+};
 
 static const struct cli_field nvm_ns[] = {
 	CLI_FIELD(nvme_nvm_id_ns, lbstm, "lbstm", KIND_HEX),
 	CLI_FIELD(nvme_nvm_id_ns, pic, "pic", KIND_HEX),
 };
 
-/* The extension of each LBA format that the namespace could have: @ns says how many. */
-static int show_nvm_ns(const struct cli_options *o, const struct nvme_id_ns *ns,
-		       const struct nvme_nvm_id_ns *page)
+#define ELBAF(label, shift, bits)                               \
+	{                                                       \
+		label, 0, sizeof(__le32), KIND_DEC, shift, bits \
+	}
+
+static const struct cli_field elbaf_fields[] = {
+	ELBAF("sts", 0, 7),
+	ELBAF("pif", 7, 2),
+};
+
+static unsigned int extensions(const void *data, size_t len)
 {
-	json_t *list = json_array(), *obj;
-	unsigned int i;
-
-	if (o->format != CLI_JSON) {
-		printf("NVMe NVM Identify Namespace %u:\n", cli_nsid(o));
-		cli_fields_print(nvm_ns, N(nvm_ns), page, 5);
-	}
-	for (i = 0; i < cli_lba_formats(ns); i++) {
-		unsigned int e = le32toh(page->elbaf[i]), sts = e & 0x7f, pif = e >> 7 & 3;
-
-		json_array_append_new(list, json_pack("{s:i, s:i}", "sts", sts, "pif", pif));
-		if (o->format != CLI_JSON)
-			printf("elbaf %2u : pif:%u sts:%u%s\n", i, pif, sts,
-			       i == cli_lba_in_use(ns) ? " (in use)" : "");
-	}
-	if (o->format == CLI_JSON) {
-		obj = cli_fields_json(nvm_ns, N(nvm_ns), page);
-		json_object_set_new(obj, "elbafs", list);
-		return cli_print_json(obj, stdout);
-	}
-	json_decref(list);
-	return cli_finish_output();
+	return cli_lba_formats(&((const struct nvm_id_ns *)data)->ns);
 }
+
+static void print_extension(const struct cli_options *o, const void *data, unsigned int i,
+			    const void *item)
+{
+	uint64_t e = cli_le(item, sizeof(__le32));
+
+	printf("elbaf %2u : pif:%u sts:%u%s\n", i, (unsigned int)(e >> 7 & 3),
+	       (unsigned int)(e & 0x7f),
+	       i == cli_lba_in_use(&((const struct nvm_id_ns *)data)->ns) ? " (in use)" : "");
+}
+
+static const struct cli_shape elbaf_shape = CLI_SHAPE(elbaf_fields, 0);
+static const struct cli_list elbafs[] = {
+	CLI_LIST("elbafs", &elbaf_shape, offsetof(struct nvme_nvm_id_ns, elbaf), sizeof(__le32),
+		 .count = extensions, .print = print_extension)};
+
+const struct cli_shape cli_shape_nvm_ns = CLI_SHAPE(nvm_ns, 5, CLI_LISTS(elbafs));
 
 int cli_nvm_id_ns(struct cli_session *s, const struct cli_options *o)
 {
-	struct nvme_nvm_id_ns page;
-	struct nvme_id_ns ns;
+	struct nvm_id_ns id;
 
 	/* The page of a namespace that is not active has zeroes, like that of many others. */
-	if (cli_identify_ns(s, cli_nsid(o), &ns) ||
-	    cli_identify(s, NVME_IDENTIFY_CNS_CSI_NS, 0, cli_nsid(o), &page))
+	if (cli_identify_ns(s, cli_nsid(o), &id.ns) ||
+	    cli_identify(s, NVME_IDENTIFY_CNS_CSI_NS, 0, cli_nsid(o), &id.page))
 		return CLI_FAILED;
-	if (cli_given(o, CLI_ARG_RAW))
-		return cli_raw(&page, sizeof(page));
-	return show_nvm_ns(o, &ns, &page);
+	return cli_shape_show(o, &cli_shape_nvm_ns, &id, sizeof(id.page), NULL,
+			      "NVMe NVM Identify Namespace %u:\n", cli_nsid(o));
 }

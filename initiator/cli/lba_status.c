@@ -4,52 +4,61 @@
 #include <nvme/types.h>
 
 #include "command.h"
+#include "fields.h"
 
 #define MNDW_DEFAULT 1023u /* 0's based: 4096 bytes, 255 descriptors */
 
-static const char *completion_text(unsigned int cmpc)
+static const struct cli_words completion =
+	CLI_WORDS("reserved", "no indication of the completion condition",
+		  "as many dwords as --max-dw says; there are more descriptors, or the scan has "
+		  "not ended",
+		  "all of the range");
+
+static const struct cli_field header[] = {
+	CLI_FIELD(nvme_lba_status, nlsd, "nlsd", KIND_DEC),
+	CLI_FIELD(nvme_lba_status, cmpc, "cmpc", KIND_DEC),
+};
+
+static const struct cli_field descriptor[] = {
+	CLI_FIELD(nvme_lba_status_desc, dslba, "dslba", KIND_HEX),
+	CLI_FIELD(nvme_lba_status_desc, nlb, "nlb", KIND_HEX),
+	CLI_FIELD(nvme_lba_status_desc, status, "status", KIND_HEX),
+};
+
+static const struct cli_shape descriptor_shape = CLI_SHAPE(descriptor, 0);
+
+/* No further than the buffer. */
+static unsigned int descriptors(const void *data, size_t len)
 {
-	switch (cmpc) {
-	case 0:
-		return "no indication of the completion condition";
-	case 1:
-		return "as many dwords as --max-dw says; there are more descriptors, or the scan "
-		       "has not ended";
-	case 2:
-		return "all of the range";
-	default:
-		return "reserved";
-	}
+	const struct nvme_lba_status *list = data;
+	size_t room = (len - sizeof(*list)) / sizeof(list->descs[0]);
+
+	return room < le32toh(list->nlsd) ? (unsigned int)room : le32toh(list->nlsd);
 }
+
+static void print_descriptor(const struct cli_options *o, const void *data, unsigned int i,
+			     const void *item)
+{
+	const struct nvme_lba_status_desc *d = item;
+
+	printf("{ DSLBA: 0x%016llx, NLB: 0x%08x, Status: 0x%02x }\n",
+	       (unsigned long long)le64toh(d->dslba), le32toh(d->nlb), d->status);
+}
+
+static const struct cli_list descriptor_list[] = {CLI_LIST(
+	"lsde", &descriptor_shape, sizeof(struct nvme_lba_status),
+	sizeof(struct nvme_lba_status_desc), .count = descriptors, .print = print_descriptor)};
+
+const struct cli_shape cli_shape_lba_status = CLI_SHAPE(header, 0, CLI_LISTS(descriptor_list));
 
 static int show_lba_status(const struct cli_options *o, const void *data, uint32_t len)
 {
 	const struct nvme_lba_status *list = data;
-	uint32_t nlsd = le32toh(list->nlsd), n, i;
-	json_t *entries;
 
-	/* No further than the buffer. */
-	n = (len - (uint32_t)sizeof(*list)) / (uint32_t)sizeof(list->descs[0]);
-	n = n < nlsd ? n : nlsd;
-	if (o->format == CLI_JSON) {
-		entries = json_array();
-		for (i = 0; i < n; i++)
-			json_array_append_new(
-				entries, json_pack("{s:I, s:I, s:i}", "dslba",
-						   (json_int_t)le64toh(list->descs[i].dslba), "nlb",
-						   (json_int_t)le32toh(list->descs[i].nlb),
-						   "status", (int)list->descs[i].status));
-		return cli_print_json(json_pack("{s:I, s:i, s:o}", "nlsd", (json_int_t)nlsd, "cmpc",
-						(int)list->cmpc, "lsde", entries),
-				      stdout);
-	}
-	printf("Number of LBA Status Descriptors(NLSD): %u\nCompletion Condition(CMPC): %u\n\t%s\n",
-	       nlsd, list->cmpc, completion_text(list->cmpc));
-	for (i = 0; i < n; i++)
-		printf("{ DSLBA: 0x%016llx, NLB: 0x%08x, Status: 0x%02x }\n",
-		       (unsigned long long)le64toh(list->descs[i].dslba),
-		       le32toh(list->descs[i].nlb), list->descs[i].status);
-	return cli_finish_output();
+	return cli_shape_show(o, &cli_shape_lba_status, data, len, NULL,
+			      "Number of LBA Status Descriptors(NLSD): %u\n"
+			      "Completion Condition(CMPC): %u\n\t%s\n",
+			      le32toh(list->nlsd), list->cmpc, cli_word(&completion, list->cmpc));
 }
 
 static void set_status_len(struct cli_command *c, uint32_t len)

@@ -10,8 +10,6 @@
 #include "command.h"
 #include "fields.h"
 
-#define N(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Reads a whole log page of the controller. */
 static int get_page(struct cli_session *s, uint8_t lid, void *data, uint32_t len)
 {
@@ -100,38 +98,35 @@ static const struct cli_field smart_fields[] = {
 	SMART(thm_temp2_total_time, "thm_temp2_total_time", KIND_DEC),
 };
 
+static void sensor_key(unsigned int i, char *key)
+{
+	sprintf(key, "temperature_sensor_%u", i + 1);
+}
+
+static void print_sensor(const struct cli_options *o, const void *data, unsigned int i,
+			 const void *item)
+{
+	printf("temperature_sensor_%-19u : %u\n", i + 1, (unsigned int)cli_le(item, 2));
+}
+
+static const struct cli_list smart_sensors[] = {
+	CLI_LIST(NULL, NULL, offsetof(struct nvme_smart_log, temp_sensor), sizeof(__le16), .n = 8,
+		 .print = print_sensor, .mask = UINT16_MAX, .key = sensor_key,
+		 .pattern = "^temperature_sensor_[1-8]$")};
+
+const struct cli_shape cli_shape_smart = CLI_SHAPE(smart_fields, 38, CLI_LISTS(smart_sensors));
+
 int cli_smart_log(struct cli_session *s, const struct cli_options *o)
 {
 	uint32_t nsid = (uint32_t)cli_num(o, CLI_ARG_FIRST, NVME_NSID_ALL);
 	struct cli_log log = {.lid = NVME_LOG_LID_SMART, .nsid = nsid};
 	struct nvme_smart_log page;
-	json_t *obj;
-	char key[24];
-	size_t i;
 
 	if (cli_get_log(s, &log, &page, sizeof(page)))
 		return CLI_FAILED;
-	if (cli_given(o, CLI_ARG_RAW))
-		return cli_raw(&page, sizeof(page));
-	obj = cli_fields_json(smart_fields, N(smart_fields), &page);
-	if (o->format != CLI_JSON) {
-		printf("Smart Log for NVME device:%s namespace-id:%x\n", s->info.address, nsid);
-		cli_fields_print(smart_fields, N(smart_fields), &page, 38);
-	}
-	for (i = 0; i < N(page.temp_sensor); i++) {
-		unsigned int t = le16toh(page.temp_sensor[i]);
-
-		if (!t)
-			continue;
-		snprintf(key, sizeof(key), "temperature_sensor_%zu", i + 1);
-		json_object_set_new(obj, key, json_integer(t));
-		if (o->format != CLI_JSON)
-			printf("%-38s : %u\n", key, t);
-	}
-	if (o->format == CLI_JSON)
-		return cli_print_json(obj, stdout);
-	json_decref(obj);
-	return cli_finish_output();
+	return cli_shape_show(o, &cli_shape_smart, &page, sizeof(page), NULL,
+			      "Smart Log for NVME device:%s namespace-id:%x\n", s->info.address,
+			      nsid);
 }
 
 /* ---- error-log ---- */
@@ -140,11 +135,23 @@ int cli_smart_log(struct cli_session *s, const struct cli_options *o)
 
 #define ERROR(member, k) CLI_FIELD(nvme_error_log_page, member, #member, k)
 
+static void status_meaning(uint64_t v, const void *data, char *buf)
+{
+	const struct nvme_error_log_page *e = data;
+	char text[RDINIT_STATUS_TEXT_SIZE];
+
+	snprintf(buf, CLI_FIELD_TEXT, "%s",
+		 rdinit_status_text((uint16_t)v,
+				    le16toh(e->sqid) ? RDINIT_CMDS_IO : RDINIT_CMDS_UNKNOWN, 0,
+				    text));
+}
+
 static const struct cli_field error_fields[] = {
 	ERROR(error_count, KIND_DEC),
 	ERROR(sqid, KIND_DEC),
 	ERROR(cmdid, KIND_HEX),
-	CLI_BITS(nvme_error_log_page, status_field, "status_field", KIND_HEX, 1, 15),
+	{"status_field", offsetof(struct nvme_error_log_page, status_field), 2, KIND_HEX, 1, 15,
+	 .explain = status_meaning},
 	CLI_BITS(nvme_error_log_page, status_field, "phase_tag", KIND_HEX, 0, 1),
 	{"parm_error_location", offsetof(struct nvme_error_log_page, parm_error_location), 2,
 	 KIND_HEX, .label = "parm_err_loc"},
@@ -156,29 +163,32 @@ static const struct cli_field error_fields[] = {
 	ERROR(trtype_spec_info, KIND_HEX),
 };
 
-#define ERROR_STATUS 3u /* index of the status, whose meaning depends on the queue */
+static const struct cli_shape error_shape = CLI_SHAPE(error_fields, 19);
 
-static void print_error_entry(unsigned int i, const struct nvme_error_log_page *e)
+static unsigned int error_entries(const void *data, size_t len)
 {
-	uint16_t status = (uint16_t)(le16toh(e->status_field) >> 1);
-	char text[RDINIT_STATUS_TEXT_SIZE];
+	return (unsigned int)(len / sizeof(struct nvme_error_log_page));
+}
 
+static void print_error_entry(const struct cli_options *o, const void *data, unsigned int i,
+			      const void *item)
+{
 	printf(" Entry[%2u]\n.................\n", i);
-	cli_fields_print(error_fields, ERROR_STATUS, e, 19);
-	printf("%-19s : %#x (%s)\n", "status_field", status,
-	       rdinit_status_text(status, le16toh(e->sqid) ? RDINIT_CMDS_IO : RDINIT_CMDS_UNKNOWN,
-				  0, text));
-	cli_fields_print(&error_fields[ERROR_STATUS + 1], N(error_fields) - ERROR_STATUS - 1, e,
-			 19);
+	cli_shape_print(o, &error_shape, item, 0);
 	printf(".................\n");
 }
 
+static const struct cli_list errors[] = {
+	CLI_LIST("errors", &error_shape, 0, sizeof(struct nvme_error_log_page),
+		 .count = error_entries, .print = print_error_entry)};
+
+const struct cli_shape cli_shape_errors = {CLI_LISTS(errors)};
+
 int cli_error_log(struct cli_session *s, const struct cli_options *o)
 {
-	unsigned int n = (unsigned int)cli_num(o, CLI_ARG_ENTRIES, ENTRIES_MAX), i;
+	unsigned int n = (unsigned int)cli_num(o, CLI_ARG_ENTRIES, ENTRIES_MAX);
 	struct nvme_error_log_page page[ENTRIES_MAX];
 	struct nvme_id_ctrl id;
-	json_t *list;
 
 	if (n == 0)
 		return cli_usage_error("--log-entries: 0 is not from 1 to 256");
@@ -188,119 +198,145 @@ int cli_error_log(struct cli_session *s, const struct cli_options *o)
 		n = id.elpe + 1u;
 	if (get_page(s, NVME_LOG_LID_ERROR, page, n * (uint32_t)sizeof(page[0])))
 		return CLI_FAILED;
-	if (cli_given(o, CLI_ARG_RAW))
-		return cli_raw(page, n * sizeof(page[0]));
-	list = json_array();
-	if (o->format != CLI_JSON)
-		printf("Error Log Entries for device:%s entries:%u\n.................\n",
-		       s->info.address, n);
-	for (i = 0; i < n; i++) {
-		if (o->format != CLI_JSON)
-			print_error_entry(i, &page[i]);
-		json_array_append_new(list,
-				      cli_fields_json(error_fields, N(error_fields), &page[i]));
-	}
-	if (o->format == CLI_JSON)
-		return cli_print_json(json_pack("{s:o}", "errors", list), stdout);
-	json_decref(list);
-	return cli_finish_output();
+	return cli_shape_show(o, &cli_shape_errors, page, n * sizeof(page[0]), NULL,
+			      "Error Log Entries for device:%s entries:%u\n.................\n",
+			      s->info.address, n);
 }
 
 /* ---- fw-log ---- */
 
+static const struct cli_field fw_fields[] = {
+	{"Active Firmware Slot (afi)", offsetof(struct nvme_firmware_slot, afi), 1, KIND_HEX,
+	 .label = "afi "},
+};
+
+static void slot_key(unsigned int i, char *key)
+{
+	sprintf(key, "Firmware Rev Slot %u", i + 1);
+}
+
+/* The revision, as in nvme-cli with dots for blanks. */
+static const char *revision(const unsigned char *frs, char rev[9])
+{
+	size_t i;
+
+	for (i = 0; i < 8; i++)
+		rev[i] = isgraph(frs[i]) ? (char)frs[i] : '.';
+	rev[8] = '\0';
+	return rev;
+}
+
+static void slot_text(const void *item, char *text)
+{
+	char rev[9];
+
+	sprintf(text, "%" PRIu64 " (%s)", cli_le(item, 8), revision(item, rev));
+}
+
+static void print_slot(const struct cli_options *o, const void *data, unsigned int i,
+		       const void *item)
+{
+	char rev[9];
+
+	printf("frs%u : %#018" PRIx64 " (%s)\n", i + 1, cli_le(item, 8), revision(item, rev));
+}
+
+static const struct cli_list fw_slots[] = {CLI_LIST(
+	NULL, NULL, offsetof(struct nvme_firmware_slot, frs), 8, .n = 7, .print = print_slot,
+	.mask = 0xff, .key = slot_key, .pattern = "^Firmware Rev Slot [1-7]$", .value = slot_text)};
+
+const struct cli_shape cli_shape_fw =
+	CLI_SHAPE(fw_fields, 4, .below_address = true, CLI_LISTS(fw_slots));
+
 int cli_fw_log(struct cli_session *s, const struct cli_options *o)
 {
 	struct nvme_firmware_slot page;
-	json_t *slots = json_object();
-	char key[24], text[48], rev[9];
-	size_t i, j;
 
-	if (get_page(s, NVME_LOG_LID_FW_SLOT, &page, sizeof(page))) {
-		json_decref(slots);
+	if (get_page(s, NVME_LOG_LID_FW_SLOT, &page, sizeof(page)))
 		return CLI_FAILED;
-	}
-	json_object_set_new(slots, "Active Firmware Slot (afi)", json_integer(page.afi));
-	if (!cli_given(o, CLI_ARG_RAW) && o->format != CLI_JSON)
-		printf("Firmware Log for device:%s\nafi  : %#x\n", s->info.address, page.afi);
-	for (i = 0; i < N(page.frs); i++) {
-		if (!page.frs[i][0])
-			continue;
-		for (j = 0; j < 8; j++) /* as in nvme-cli, with dots for blanks */
-			rev[j] = isgraph((unsigned char)page.frs[i][j]) ? page.frs[i][j] : '.';
-		rev[8] = '\0';
-		snprintf(key, sizeof(key), "Firmware Rev Slot %zu", i + 1);
-		snprintf(text, sizeof(text), "%" PRIu64 " (%s)",
-			 cli_le((const unsigned char *)page.frs[i], 8), rev);
-		json_object_set_new(slots, key, json_string(text));
-		if (!cli_given(o, CLI_ARG_RAW) && o->format != CLI_JSON)
-			printf("frs%zu : %#018" PRIx64 " (%s)\n", i + 1,
-			       cli_le((const unsigned char *)page.frs[i], 8), rev);
-	}
-	if (!cli_given(o, CLI_ARG_RAW) && o->format == CLI_JSON)
-		return cli_print_json(json_pack("{s:o}", s->info.address, slots), stdout);
-	json_decref(slots);
-	return cli_given(o, CLI_ARG_RAW) ? cli_raw(&page, sizeof(page)) : cli_finish_output();
+	return cli_shape_show(o, &cli_shape_fw, &page, sizeof(page), s->info.address,
+			      "Firmware Log for device:%s\n", s->info.address);
 }
 
 /* ---- changed-ns-list-log ---- */
 
+static unsigned int changed_count(const void *data, size_t len)
+{
+	const struct nvme_ns_list *list = data;
+	unsigned int n;
+
+	for (n = 0; n < CLI_COUNT(list->ns) && list->ns[n]; n++)
+		;
+	return n;
+}
+
+static void changed_key(unsigned int i, char *key)
+{
+	sprintf(key, "[%4u]", i + 1);
+}
+
+static void changed_nsid(const void *item, char *text)
+{
+	sprintf(text, "%#x", (unsigned int)cli_le(item, 4));
+}
+
+static void print_changed(const struct cli_options *o, const void *data, unsigned int i,
+			  const void *item)
+{
+	printf("[%4u]:%#x\n", i + 1, (unsigned int)cli_le(item, 4));
+}
+
+static const struct cli_list changed[] = {
+	CLI_LIST(NULL, NULL, 0, sizeof(__le32), .count = changed_count, .print = print_changed,
+		 .mask = UINT32_MAX, .key = changed_key, .pattern = "^\\[ *[0-9]+\\]$",
+		 .value = changed_nsid)};
+
+const struct cli_shape cli_shape_changed_ns = {
+	.address = "Changed Namespace List Log", .below_address = true, CLI_LISTS(changed)};
+
 int cli_changed_ns_log(struct cli_session *s, const struct cli_options *o)
 {
 	struct nvme_ns_list page;
-	json_t *list = json_object();
-	bool json = o->format == CLI_JSON, raw = cli_given(o, CLI_ARG_RAW);
-	char key[16], text[16];
-	size_t i;
 
-	if (get_page(s, NVME_LOG_LID_CHANGED_NS, &page, sizeof(page))) {
-		json_decref(list);
+	if (get_page(s, NVME_LOG_LID_CHANGED_NS, &page, sizeof(page)))
 		return CLI_FAILED;
-	}
 	if (le32toh(page.ns[0]) == NVME_NSID_ALL)
 		cli_error("more namespaces have changed than the log lists (%zu); list-ns lists "
 			  "those that there are now",
-			  N(page.ns));
-	for (i = 0; i < N(page.ns) && page.ns[i]; i++) {
-		snprintf(key, sizeof(key), "[%4zu]", i + 1);
-		snprintf(text, sizeof(text), "%#x", le32toh(page.ns[i]));
-		json_object_set_new(list, key, json_string(text));
-		if (!json && !raw)
-			printf("%s:%s\n", key, text);
-	}
-	if (json && !raw)
-		return cli_print_json(json_pack("{s:s, s:o}", "Changed Namespace List Log",
-						s->info.address, s->info.address, list),
-				      stdout);
-	json_decref(list);
-	return raw ? cli_raw(&page, sizeof(page)) : cli_finish_output();
+			  CLI_COUNT(page.ns));
+	return cli_shape_show(o, &cli_shape_changed_ns, &page, sizeof(page), s->info.address, NULL);
 }
 
 /* ---- resv-notif-log ---- */
 
-static const char *notif_text(uint64_t type)
-{
-	static const char *const texts[] = {"empty", "registration preempted",
-					    "reservation released", "reservation preempted"};
+static const struct cli_words notif_types =
+	CLI_WORDS("reserved", "empty", "registration preempted", "reservation released",
+		  "reservation preempted");
 
-	return type < N(texts) ? texts[type] : "reserved";
-}
+#define NOTIF(member, key, text, k, ...)                                             \
+	{                                                                            \
+		key, offsetof(struct nvme_resv_notification_log, member),            \
+			sizeof(((struct nvme_resv_notification_log *)0)->member), k, \
+			.label = text, __VA_ARGS__                                   \
+	}
+
+static const struct cli_field notif_fields[] = {
+	NOTIF(lpc, "count", "Log Page Count", KIND_PLAIN),
+	NOTIF(rnlpt, "rn_log_type", "Resv Notif Log Page Type", KIND_DEC, .words = &notif_types),
+	NOTIF(nalp, "num_logs", "Num of Available Log Pages", KIND_DEC),
+	NOTIF(nsid, "nsid", "Namespace ID", KIND_PLAIN),
+};
+
+const struct cli_shape cli_shape_resv_notif = CLI_SHAPE(notif_fields, 26);
 
 int cli_resv_notif_log(struct cli_session *s, const struct cli_options *o)
 {
-	static const struct cli_field fields[] = {
-		{"count", 0, 8, KIND_PLAIN, .label = "Log Page Count"},
-		{"rn_log_type", 8, 1, KIND_DEC, .label = "Resv Notif Log Page Type",
-		 .words = notif_text},
-		{"num_logs", 9, 1, KIND_DEC, .label = "Num of Available Log Pages"},
-		{"nsid", 12, 4, KIND_PLAIN, .label = "Namespace ID"},
-	};
 	struct nvme_resv_notification_log page;
-	char heading[512];
 
 	if (get_page(s, NVME_LOG_LID_RESERVATION, &page, sizeof(page)))
 		return CLI_FAILED;
-	snprintf(heading, sizeof(heading), "Reservation Notif Log for device: %s", s->info.address);
-	return cli_fields_show(o, fields, N(fields), &page, sizeof(page), heading, 26);
+	return cli_shape_show(o, &cli_shape_resv_notif, &page, sizeof(page), NULL,
+			      "Reservation Notif Log for device: %s\n", s->info.address);
 }
 
 /* ---- endurance-log ---- */
@@ -323,18 +359,18 @@ static const struct cli_field endurance_fields[] = {
 	ENDURANCE(num_err_info_log_entries, "num_err_info_log_entries", KIND_U128N),
 };
 
+const struct cli_shape cli_shape_endurance = CLI_SHAPE(endurance_fields, 24);
+
 int cli_endurance_log(struct cli_session *s, const struct cli_options *o)
 {
 	struct cli_log log = {.lid = NVME_LOG_LID_ENDURANCE_GROUP,
 			      .nsid = 0,
 			      .lsi = (uint16_t)cli_num(o, CLI_ARG_GROUP_ID, 1)};
 	struct nvme_endurance_group_log page;
-	char heading[512];
 
 	if (cli_get_log(s, &log, &page, sizeof(page)))
 		return CLI_FAILED;
-	snprintf(heading, sizeof(heading), "Endurance Group Log for NVME device:%s Group ID:%x",
-		 s->info.address, log.lsi);
-	return cli_fields_show(o, endurance_fields, N(endurance_fields), &page, sizeof(page),
-			       heading, 24);
+	return cli_shape_show(o, &cli_shape_endurance, &page, sizeof(page), NULL,
+			      "Endurance Group Log for NVME device:%s Group ID:%x\n",
+			      s->info.address, log.lsi);
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "command.h"
+#include "fields.h"
 
-#define N(a)      (sizeof(a) / sizeof((a)[0]))
 #define ANA_FIRST 4096u       /* size of the first read */
 #define ANA_MAX   (16u << 20) /* limit for the size of the page */
 #define ANA_RGO   1u          /* LSP: return groups only */
@@ -16,22 +16,15 @@
 
 /* ---- ana-log ---- */
 
+static const struct cli_words ana_states = CLI_WORDS(
+	"invalid state", [NVME_ANA_STATE_OPTIMIZED] = "optimized",
+	[NVME_ANA_STATE_NONOPTIMIZED] = "non-optimized",
+	[NVME_ANA_STATE_INACCESSIBLE] = "inaccessible",
+	[NVME_ANA_STATE_PERSISTENT_LOSS] = "persistent-loss", [NVME_ANA_STATE_CHANGE] = "change");
+
 const char *cli_ana_state(unsigned int state)
 {
-	switch (state & 0xf) {
-	case NVME_ANA_STATE_OPTIMIZED:
-		return "optimized";
-	case NVME_ANA_STATE_NONOPTIMIZED:
-		return "non-optimized";
-	case NVME_ANA_STATE_INACCESSIBLE:
-		return "inaccessible";
-	case NVME_ANA_STATE_PERSISTENT_LOSS:
-		return "persistent-loss";
-	case NVME_ANA_STATE_CHANGE:
-		return "change";
-	default:
-		return "invalid state";
-	}
+	return cli_word(&ana_states, state & 0xf);
 }
 
 /* The length of the page, from the part of it in @page; more than @len if it is incomplete. */
@@ -80,56 +73,58 @@ int cli_ana_read(struct cli_session *s, bool groups_only, unsigned char **out, u
 	}
 }
 
-static json_t *ana_group(const struct nvme_ana_group_desc *g, const unsigned char *nsids, bool text)
+static size_t group_size(const void *item)
 {
-	json_t *list = json_array();
-	uint32_t i, nsid;
+	const struct nvme_ana_group_desc *g = item;
 
-	if (text)
-		printf("grpid\t:\t%u\nnnsids\t:\t%u\nchgcnt\t:\t%" PRIu64 "\nstate\t:\t%s\n",
-		       le32toh(g->grpid), le32toh(g->nnsids), le64toh(g->chgcnt),
-		       cli_ana_state(g->state));
-	for (i = 0; i < le32toh(g->nnsids); i++) {
-		memcpy(&nsid, nsids + 4ul * i, 4);
-		json_array_append_new(list, json_pack("{s:I}", "nsid", (json_int_t)le32toh(nsid)));
-		if (text)
-			printf("\tnsid\t:\t%u\n", le32toh(nsid));
-	}
-	return json_pack("{s:I, s:I, s:I, s:s, s:o}", "grpid", (json_int_t)le32toh(g->grpid),
-			 "nnsids", (json_int_t)le32toh(g->nnsids), "chgcnt",
-			 (json_int_t)le64toh(g->chgcnt), "state", cli_ana_state(g->state), "NSIDS",
-			 list);
+	return sizeof(*g) + sizeof(__le32) * cli_le((const void *)&g->nnsids, sizeof(g->nnsids));
 }
 
-static int show_ana(struct cli_session *s, const struct cli_options *o, const unsigned char *page)
+static unsigned int group_nsids(const void *data, size_t len)
 {
-	json_t *list = json_array();
-	bool text = o->format != CLI_JSON;
-	struct nvme_ana_group_desc g;
-	struct nvme_ana_log hdr;
-	uint64_t at = sizeof(hdr);
-	unsigned int i;
-
-	memcpy(&hdr, page, sizeof(hdr));
-	if (text)
-		printf("Asymmetric Namespace Access Log for NVMe device: %s\nANA LOG HEADER :-\n"
-		       "chgcnt\t:\t%" PRIu64 "\nngrps\t:\t%u\nANA Log Desc :-\n",
-		       s->info.address, le64toh(hdr.chgcnt), le16toh(hdr.ngrps));
-	for (i = 0; i < le16toh(hdr.ngrps); i++) {
-		memcpy(&g, page + at, sizeof(g));
-		json_array_append_new(list, ana_group(&g, page + at + sizeof(g), text));
-		at += sizeof(g) + 4ull * le32toh(g.nnsids);
-	}
-	if (!text)
-		return cli_print_json(json_pack("{s:s, s:I, s:i, s:o}",
-						"Asymmetric Namespace Access Log for NVMe device",
-						s->info.address, "chgcnt",
-						(json_int_t)le64toh(hdr.chgcnt), "ngrps",
-						(int)le16toh(hdr.ngrps), "ANA DESC LIST ", list),
-				      stdout);
-	json_decref(list);
-	return cli_finish_output();
+	return (unsigned int)cli_le((const unsigned char *)data +
+					    offsetof(struct nvme_ana_group_desc, nnsids),
+				    sizeof(__le32));
 }
+
+static unsigned int groups(const void *data, size_t len)
+{
+	return (unsigned int)cli_le(
+		(const unsigned char *)data + offsetof(struct nvme_ana_log, ngrps), sizeof(__le16));
+}
+
+static const struct cli_field nsid_fields[] = {
+	{"nsid", 0, sizeof(__le32), KIND_DEC, .label = "\tnsid"},
+};
+
+static const struct cli_shape nsid_shape = CLI_SHAPE(nsid_fields, 1, .sep = "\t:\t");
+static const struct cli_list nsid_list[] = {CLI_LIST("NSIDS", &nsid_shape,
+						     sizeof(struct nvme_ana_group_desc),
+						     sizeof(__le32), .count = group_nsids)};
+
+static const struct cli_field group_fields[] = {
+	CLI_FIELD(nvme_ana_group_desc, grpid, "grpid", KIND_DEC),
+	CLI_FIELD(nvme_ana_group_desc, nnsids, "nnsids", KIND_DEC),
+	CLI_FIELD(nvme_ana_group_desc, chgcnt, "chgcnt", KIND_DEC),
+	{"state", offsetof(struct nvme_ana_group_desc, state), 1, KIND_WORD, .bits = 4,
+	 .words = &ana_states},
+};
+
+static const struct cli_shape group_shape =
+	CLI_SHAPE(group_fields, 1, .sep = "\t:\t", CLI_LISTS(nsid_list));
+static const struct cli_list group_list[] = {/* with nvme-cli's blank */ CLI_LIST(
+	"ANA DESC LIST ", &group_shape, sizeof(struct nvme_ana_log), 0,
+	.heading = "ANA Log Desc :-", .size_of = group_size, .count = groups)};
+
+static const struct cli_field ana_fields[] = {
+	CLI_FIELD(nvme_ana_log, chgcnt, "chgcnt", KIND_DEC),
+	CLI_FIELD(nvme_ana_log, ngrps, "ngrps", KIND_DEC),
+};
+
+/* Of a page that has all that it says that it has. */
+const struct cli_shape cli_shape_ana =
+	CLI_SHAPE(ana_fields, 1, .sep = "\t:\t", CLI_LISTS(group_list),
+		  .address = "Asymmetric Namespace Access Log for NVMe device");
 
 int cli_ana_log(struct cli_session *s, const struct cli_options *o)
 {
@@ -139,248 +134,188 @@ int cli_ana_log(struct cli_session *s, const struct cli_options *o)
 
 	if (rc)
 		return rc;
-	rc = cli_given(o, CLI_ARG_RAW) ? cli_raw(page, size) : show_ana(s, o, page);
+	rc = cli_shape_show(o, &cli_shape_ana, page, size, s->info.address,
+			    "Asymmetric Namespace Access Log for NVMe device: %s\n"
+			    "ANA LOG HEADER :-\n",
+			    s->info.address);
 	free(page);
 	return rc;
 }
 
 /* ---- effects-log ---- */
 
-struct name {
-	unsigned int code;
-	const char *text;
-};
+static const struct cli_words admin_names = CLI_WORDS(
+	"Unknown", [0x00] = "Delete I/O Submission Queue", [0x01] = "Create I/O Submission Queue",
+	[0x02] = "Get Log Page", [0x04] = "Delete I/O Completion Queue",
+	[0x05] = "Create I/O Completion Queue", [0x06] = "Identify", [0x08] = "Abort",
+	[0x09] = "Set Features", [0x0a] = "Get Features", [0x0c] = "Asynchronous Event Request",
+	[0x0d] = "Namespace Management", [0x10] = "Firmware Commit",
+	[0x11] = "Firmware Image Download", [0x14] = "Device Self-test",
+	[0x15] = "Namespace Attachment", [0x18] = "Keep Alive", [0x7f] = "Fabrics Commands",
+	[0x80] = "Format NVM", [0x84] = "Sanitize");
 
-static const struct name admin_names[] = {
-	{0x00, "Delete I/O Submission Queue"},
-	{0x01, "Create I/O Submission Queue"},
-	{0x02, "Get Log Page"},
-	{0x04, "Delete I/O Completion Queue"},
-	{0x05, "Create I/O Completion Queue"},
-	{0x06, "Identify"},
-	{0x08, "Abort"},
-	{0x09, "Set Features"},
-	{0x0a, "Get Features"},
-	{0x0c, "Asynchronous Event Request"},
-	{0x0d, "Namespace Management"},
-	{0x10, "Firmware Commit"},
-	{0x11, "Firmware Image Download"},
-	{0x14, "Device Self-test"},
-	{0x15, "Namespace Attachment"},
-	{0x18, "Keep Alive"},
-	{0x7f, "Fabrics Commands"},
-	{0x80, "Format NVM"},
-	{0x84, "Sanitize"},
-};
-
-static const struct name io_names[] = {
-	{0x00, "Flush"},
-	{0x01, "Write"},
-	{0x02, "Read"},
-	{0x04, "Write Uncorrectable"},
-	{0x05, "Compare"},
-	{0x08, "Write Zeroes"},
-	{0x09, "Dataset Management"},
-	{0x0c, "Verify"},
-	{0x0d, "Reservation Register"},
-	{0x0e, "Reservation Report"},
-	{0x11, "Reservation Acquire"},
-	{0x15, "Reservation Release"},
-	{0x19, "Copy"},
-};
-
-static const char *name_of(const struct name *names, size_t n, unsigned int code)
-{
-	for (; n--; names++) {
-		if (names->code == code)
-			return names->text;
-	}
-	return "Unknown";
-}
+static const struct cli_words io_names =
+	CLI_WORDS("Unknown", [0x00] = "Flush", [0x01] = "Write", [0x02] = "Read",
+		  [0x04] = "Write Uncorrectable", [0x05] = "Compare", [0x08] = "Write Zeroes",
+		  [0x09] = "Dataset Management", [0x0c] = "Verify", [0x0d] = "Reservation Register",
+		  [0x0e] = "Reservation Report", [0x11] = "Reservation Acquire",
+		  [0x15] = "Reservation Release", [0x19] = "Copy");
 
 const char *cli_command_name(bool admin, unsigned int opcode)
 {
-	return admin ? name_of(admin_names, N(admin_names), opcode)
-		     : name_of(io_names, N(io_names), opcode);
+	return cli_word(admin ? &admin_names : &io_names, opcode);
 }
 
-static json_t *effects_part(const struct cli_options *o, const char *prefix,
-			    const struct name *names, size_t n, const __le32 *list)
+/* The page, and the command set to which it belongs. */
+struct effects {
+	struct nvme_cmd_effects_log page;
+	uint8_t csi;
+};
+
+static void admin_key(unsigned int i, char *key)
 {
-	json_t *obj = json_object();
-	unsigned int op;
-	char key[64];
-
-	for (op = 0; op < 256; op++) {
-		uint32_t e = le32toh(list[op]);
-
-		if (!(e & SUPPORTED))
-			continue;
-		snprintf(key, sizeof(key), "%s_%u (%s)", prefix, op, name_of(names, n, op));
-		json_object_set_new(obj, key, json_integer(e));
-		if (o->format != CLI_JSON)
-			printf("%s%-6u[%-32s] %08x\n", prefix, op, name_of(names, n, op), e);
-	}
-	return obj;
+	sprintf(key, "ACS_%u (%s)", i, cli_command_name(true, i));
 }
+
+static void print_admin(const struct cli_options *o, const void *data, unsigned int i,
+			const void *item)
+{
+	printf("ACS%-6u[%-32s] %08x\n", i, cli_command_name(true, i),
+	       (unsigned int)cli_le(item, 4));
+}
+
+static void io_key(unsigned int i, char *key)
+{
+	sprintf(key, "IOCS_%u (%s)", i, cli_command_name(false, i));
+}
+
+static void print_io(const struct cli_options *o, const void *data, unsigned int i,
+		     const void *item)
+{
+	printf("IOCS%-6u[%-32s] %08x\n", i, cli_command_name(false, i),
+	       (unsigned int)cli_le(item, 4));
+}
+
+/* 256 dwords of which those with the bit SUPPORTED are shown. */
+#define DWORDS(json, at, k, re, p, ...)                                                      \
+	{                                                                                    \
+		.name = json, .first = (at), .size = sizeof(__le32), .n = 256, .print = (p), \
+		.mask = SUPPORTED, .key = (k), .pattern = (re), __VA_ARGS__                  \
+	}
+
+static const struct cli_list effects_lists[] = {
+	DWORDS("admin_cmd_set", offsetof(struct nvme_cmd_effects_log, acs), admin_key,
+	       "^ACS_[0-9]+ \\(.*\\)$", print_admin, .heading = "Admin Command Set",
+	       .object = true),
+	DWORDS("io_cmd_set", offsetof(struct nvme_cmd_effects_log, iocs), io_key,
+	       "^IOCS_[0-9]+ \\(.*\\)$", print_io, .heading = "\nNVM Command Set", .object = true),
+};
+
+static const struct cli_field effects_fields[] = {
+	CLI_FIELD(effects, csi, "command_set_identifier", KIND_DEC),
+};
+
+const struct cli_shape cli_shape_effects =
+	CLI_SHAPE(effects_fields, 0, .in_array = true, CLI_LISTS(effects_lists));
 
 int cli_effects_log(struct cli_session *s, const struct cli_options *o)
 {
-	struct nvme_cmd_effects_log page;
-	struct cli_log log = {.lid = NVME_LOG_LID_CMD_EFFECTS,
-			      .nsid = NVME_NSID_ALL,
-			      .csi = (uint8_t)cli_num(o, CLI_ARG_CSI, 0)};
-	json_t *admin, *io;
+	struct effects effects = {.csi = (uint8_t)cli_num(o, CLI_ARG_CSI, 0)};
+	struct cli_log log = {
+		.lid = NVME_LOG_LID_CMD_EFFECTS, .nsid = NVME_NSID_ALL, .csi = effects.csi};
 
-	if (cli_get_log(s, &log, &page, sizeof(page)))
+	if (cli_get_log(s, &log, &effects.page, sizeof(effects.page)))
 		return CLI_FAILED;
-	if (cli_given(o, CLI_ARG_RAW))
-		return cli_raw(&page, sizeof(page));
-	if (o->format != CLI_JSON)
-		printf("Admin Command Set\n");
-	admin = effects_part(o, "ACS", admin_names, N(admin_names), page.acs);
-	if (o->format != CLI_JSON)
-		printf("\nNVM Command Set\n");
-	io = effects_part(o, "IOCS", io_names, N(io_names), page.iocs);
-	if (o->format == CLI_JSON)
-		return cli_print_json(json_pack("[{s:i, s:o, s:o}]", "command_set_identifier",
-						(int)log.csi, "admin_cmd_set", admin, "io_cmd_set",
-						io),
-				      stdout);
-	json_decref(admin);
-	json_decref(io);
-	return cli_finish_output();
+	return cli_shape_show(o, &cli_shape_effects, &effects, sizeof(effects.page), NULL, NULL);
 }
 
 /* ---- supported-log-pages, fid-support-effects-log and mi-cmd-support-effects-log ---- */
 
-static const struct name log_names[] = {
-	{0x00, "Supported Log Pages"},
-	{0x01, "Error Information"},
-	{0x02, "SMART / Health Information"},
-	{0x03, "Firmware Slot Information"},
-	{0x04, "Changed Namespace List"},
-	{0x05, "Commands Supported and Effects"},
-	{0x06, "Device Self-test"},
-	{0x09, "Endurance Group Information"},
-	{0x0c, "Asymmetric Namespace Access"},
-	{0x0d, "Persistent Event Log"},
-	{0x12, "Feature Identifiers Supported and Effects"},
-	{0x13, "NVMe-MI Commands Supported and Effects"},
-	{0x16, "Rotational Media Information"},
-	{0x70, "Discovery"},
-	{0x80, "Reservation Notification"},
-	{0x81, "Sanitize Status"},
-};
+static const struct cli_words log_names = CLI_WORDS(
+	"Unknown", [0x00] = "Supported Log Pages", [0x01] = "Error Information",
+	[0x02] = "SMART / Health Information", [0x03] = "Firmware Slot Information",
+	[0x04] = "Changed Namespace List", [0x05] = "Commands Supported and Effects",
+	[0x06] = "Device Self-test", [0x09] = "Endurance Group Information",
+	[0x0c] = "Asymmetric Namespace Access", [0x0d] = "Persistent Event Log",
+	[0x12] = "Feature Identifiers Supported and Effects",
+	[0x13] = "NVMe-MI Commands Supported and Effects", [0x16] = "Rotational Media Information",
+	[0x70] = "Discovery", [0x80] = "Reservation Notification", [0x81] = "Sanitize Status");
 
-/* A log page with a dword for each of 256 identifiers: whether it is supported, and its effects. */
-struct support_log {
-	uint8_t lid;
-	const char *title; /* title of the text; the address follows, then @after */
-	const char *after;
-	const char *list; /* JSON key of the list */
-	void (*key)(char *key, size_t size, unsigned int id);
-	void (*line)(unsigned int id, uint32_t effects);
-};
-
-static int support(struct cli_session *s, const struct cli_options *o, const struct support_log *l)
+static void lid_key(unsigned int lid, char *key)
 {
+	sprintf(key, "lid_0x%x ", lid); /* as in nvme-cli, with its blank */
+}
+
+static void print_lid(const struct cli_options *o, const void *data, unsigned int lid,
+		      const void *item)
+{
+	printf("LID 0x%x (%s), supports 0x%x\n", lid, cli_word(&log_names, lid),
+	       (unsigned int)cli_le(item, 4));
+}
+
+static void fid_key(unsigned int fid, char *key)
+{
+	sprintf(key, "fid_%u", fid);
+}
+
+static void print_fid(const struct cli_options *o, const void *data, unsigned int fid,
+		      const void *item)
+{
+	printf("FID %02x (%s) -> Support Effects Log: %08x\n", fid, cli_feature_name(fid),
+	       (unsigned int)cli_le(item, 4));
+}
+
+static void mi_key(unsigned int opcode, char *key)
+{
+	sprintf(key, "mi_%u", opcode);
+}
+
+static void print_mi(const struct cli_options *o, const void *data, unsigned int opcode,
+		     const void *item)
+{
+	printf("MI CMD %02x -> Support Effects Log: %08x\n", opcode, (unsigned int)cli_le(item, 4));
+}
+
+static const struct cli_list lids[] = {
+	DWORDS("supported_logs", 0, lid_key, "^lid_0x[0-9a-f]+ $", print_lid),
+};
+static const struct cli_list fids[] = {
+	DWORDS("fid_support", 0, fid_key, "^fid_[0-9]+$", print_fid),
+};
+static const struct cli_list mis[] = {
+	DWORDS("mi_command_support", 0, mi_key, "^mi_[0-9]+$", print_mi),
+};
+
+const struct cli_shape cli_shape_supported_logs = {CLI_LISTS(lids)};
+const struct cli_shape cli_shape_fids = {CLI_LISTS(fids)};
+const struct cli_shape cli_shape_mis = {CLI_LISTS(mis)};
+
+static int support(struct cli_session *s, const struct cli_options *o, uint8_t lid,
+		   const struct cli_shape *shape, const char *title, const char *after)
+{
+	struct cli_log log = {.lid = lid, .nsid = NVME_NSID_ALL};
 	uint32_t page[256];
-	struct cli_log log = {.lid = l->lid, .nsid = NVME_NSID_ALL};
-	json_t *list;
-	unsigned int i;
-	char key[16];
 
 	if (cli_get_log(s, &log, page, sizeof(page)))
 		return CLI_FAILED;
-	list = json_array();
-	if (o->format != CLI_JSON)
-		printf("%s %s%s\n", l->title, s->info.address, l->after);
-	for (i = 0; i < N(page); i++) {
-		uint32_t e = le32toh(page[i]);
-
-		if (!(e & SUPPORTED))
-			continue;
-		l->key(key, sizeof(key), i);
-		json_array_append_new(list, json_pack("{s:I}", key, (json_int_t)e));
-		if (o->format != CLI_JSON)
-			l->line(i, e);
-	}
-	if (o->format == CLI_JSON)
-		return cli_print_json(json_pack("{s:o}", l->list, list), stdout);
-	json_decref(list);
-	return cli_finish_output();
-}
-
-static void lid_key(char *key, size_t size, unsigned int lid)
-{
-	snprintf(key, size, "lid_0x%x ", lid); /* as in nvme-cli, with its blank */
-}
-
-static void lid_line(unsigned int lid, uint32_t effects)
-{
-	printf("LID 0x%x (%s), supports 0x%x\n", lid, name_of(log_names, N(log_names), lid),
-	       effects);
+	return cli_shape_show(o, shape, page, sizeof(page), NULL, "%s %s%s\n", title,
+			      s->info.address, after);
 }
 
 int cli_supported_logs(struct cli_session *s, const struct cli_options *o)
 {
-	static const struct support_log pages = {
-		.lid = NVME_LOG_LID_SUPPORTED_LOG_PAGES,
-		.title = "Support Log Pages Details for",
-		.after = ":",
-		.list = "supported_logs",
-		.key = lid_key,
-		.line = lid_line,
-	};
-
-	return support(s, o, &pages);
-}
-
-static void fid_key(char *key, size_t size, unsigned int fid)
-{
-	snprintf(key, size, "fid_%u", fid);
-}
-
-static void fid_line(unsigned int fid, uint32_t effects)
-{
-	printf("FID %02x (%s) -> Support Effects Log: %08x\n", fid, cli_feature_name(fid), effects);
+	return support(s, o, NVME_LOG_LID_SUPPORTED_LOG_PAGES, &cli_shape_supported_logs,
+		       "Support Log Pages Details for", ":");
 }
 
 int cli_fid_effects_log(struct cli_session *s, const struct cli_options *o)
 {
-	static const struct support_log features = {
-		.lid = NVME_LOG_LID_FID_SUPPORTED_EFFECTS,
-		.title = "FID Supports Effects Log for device:",
-		.after = "",
-		.list = "fid_support",
-		.key = fid_key,
-		.line = fid_line,
-	};
-
-	return support(s, o, &features);
-}
-
-static void mi_key(char *key, size_t size, unsigned int opcode)
-{
-	snprintf(key, size, "mi_%u", opcode);
-}
-
-static void mi_line(unsigned int opcode, uint32_t effects)
-{
-	printf("MI CMD %02x -> Support Effects Log: %08x\n", opcode, effects);
+	return support(s, o, NVME_LOG_LID_FID_SUPPORTED_EFFECTS, &cli_shape_fids,
+		       "FID Supports Effects Log for device:", "");
 }
 
 int cli_mi_effects_log(struct cli_session *s, const struct cli_options *o)
 {
-	static const struct support_log commands = {
-		.lid = NVME_LOG_LID_MI_CMD_SUPPORTED_EFFECTS,
-		.title = "MI Commands Support Effects Log for device:",
-		.after = "\nAdmin Command Set",
-		.list = "mi_command_support",
-		.key = mi_key,
-		.line = mi_line,
-	};
-
-	return support(s, o, &commands);
+	return support(s, o, NVME_LOG_LID_MI_CMD_SUPPORTED_EFFECTS, &cli_shape_mis,
+		       "MI Commands Support Effects Log for device:", "\nAdmin Command Set");
 }

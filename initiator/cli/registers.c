@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "fields.h"
 
 #define OPC_FABRICS  0x7f
 #define FCTYPE_SET   0x00
@@ -16,26 +17,158 @@
 #define CAP_TO_UNIT  500000000ull /* nanoseconds */
 #define WAIT_EACH_MS 10
 
-static const struct property {
-	const char *name;
-	const char *text;
-	uint32_t offset;
-	bool wide; /* 8 bytes wide */
-	bool must; /* mandatory */
-} properties[] = {
-	{"cap", "Controller Capabilities", NVME_REG_CAP, true, true},
-	{"vs", "Version", NVME_REG_VS, false, true},
-	{"cc", "Controller Configuration", NVME_REG_CC, false, true},
-	{"csts", "Controller Status", NVME_REG_CSTS, false, true},
-	{"nssr", "NVM Subsystem Reset", NVME_REG_NSSR, false, false},
-	{"crto", "Controller Ready Timeouts", NVME_REG_CRTO, false, false},
+/* ---- what the properties mean; texts and their columns are nvme-cli's ---- */
+
+static void half_seconds(uint64_t v, const void *data, char *buf)
+{
+	sprintf(buf, "%" PRIu64 " ms", v * 500);
+}
+
+static void page_size(uint64_t v, const void *data, char *buf)
+{
+	sprintf(buf, "%u bytes", 1u << (12 + v));
+}
+
+static void stride(uint64_t v, const void *data, char *buf)
+{
+	sprintf(buf, "%u bytes", 1u << (2 + v));
+}
+
+static void entry_size(uint64_t v, const void *data, char *buf)
+{
+	sprintf(buf, "%u bytes", 1u << v);
+}
+
+static void version(uint64_t v, const void *data, char *buf)
+{
+	sprintf(buf, "%" PRIu64 ".%" PRIu64 ".%" PRIu64, v >> 16, v >> 8 & 0xff, v & 0xff);
+}
+
+#define PART(label, at, n, w)      CLI_PART(label, KIND_DEC, at, n, .words = &(w))
+#define SIZED(label, at, n, means) CLI_PART(label, KIND_DEC, at, n, .explain = (means))
+
+static const struct cli_words yes_no = CLI_WORDS("", "No", "Yes");
+static const struct cli_words true_false = CLI_WORDS("", "False", "True");
+static const struct cli_words enabled = CLI_WORDS("", "Disabled", "Enabled");
+static const struct cli_words cmb = CLI_WORDS("", "The Controller Memory Buffer is Not Supported",
+					      "The Controller Memory Buffer is Supported");
+static const struct cli_words pmr = CLI_WORDS("", "The Persistent Memory Region is Not Supported",
+					      "The Persistent Memory Region is Supported");
+static const struct cli_words power_scope =
+	CLI_WORDS("", "Not reported", "Controller scope", "Domain scope", "NVM subsystem scope");
+static const struct cli_words nvm_set =
+	CLI_WORDS("", "NVM command set is Not Supported", "NVM command set is Supported");
+static const struct cli_words io_sets =
+	CLI_WORDS("", "One or more I/O Command Sets are Not Supported",
+		  "One or more I/O Command Sets are Supported");
+static const struct cli_words no_io_sets =
+	CLI_WORDS("", "I/O Command Set is Supported", "Only Admin Command Set Supported");
+static const struct cli_words arbitrations =
+	CLI_WORDS("", "Weighted Round Robin with Urgent Priority Class is Not supported",
+		  "Weighted Round Robin with Urgent Priority Class is Supported");
+static const struct cli_words arbitration =
+	CLI_WORDS("Reserved", "Round Robin",
+		  "Weighted Round Robin with Urgent Priority Class", [7] = "Vendor Specific");
+static const struct cli_words command_set = CLI_WORDS(
+	"Reserved",
+	"NVM Command Set", [6] = "All supported I/O Command Sets", [7] = "Admin Command Set only");
+static const struct cli_words notification =
+	CLI_WORDS("Reserved", "No notification; no effect", "Normal shutdown notification",
+		  "Abrupt shutdown notification");
+static const struct cli_words shutdown_status =
+	CLI_WORDS("Reserved", "Normal operation (no shutdown has been requested)",
+		  "Shutdown processing occurring", "Shutdown processing complete");
+
+static const struct cli_field cap_parts[] = {
+	PART("Controller Ready With Media Support (CRWMS)", 59, 1, yes_no),
+	PART("Controller Ready Independent of Media Support (CRIMS)", 60, 1, yes_no),
+	PART("Controller Memory Buffer Supported (CMBS)", 57, 1, cmb),
+	PART("Persistent Memory Region Supported (PMRS)", 56, 1, pmr),
+	SIZED("Memory Page Size Maximum         (MPSMAX)", 52, 4, page_size),
+	SIZED("Memory Page Size Minimum         (MPSMIN)", 48, 4, page_size),
+	PART("Controller Power Scope              (CPS)", 46, 2, power_scope),
+	PART("Boot Partition Support              (BPS)", 45, 1, yes_no),
+	PART("Command Sets Supported              (CSS)", 37, 1, nvm_set),
+	PART("                                         ", 43, 1, io_sets),
+	PART("                                         ", 44, 1, no_io_sets),
+	PART("NVM Subsystem Reset Supported     (NSSRS)", 36, 1, yes_no),
+	SIZED("Doorbell Stride                   (DSTRD)", 32, 4, stride),
+	SIZED("Timeout                              (TO)", 24, 8, half_seconds),
+	PART("Arbitration Mechanism Supported     (AMS)", 17, 1, arbitrations),
+	PART("Contiguous Queues Required          (CQR)", 16, 1, yes_no),
+	SIZED("Maximum Queue Entries Supported    (MQES)", 0, 16, cli_zeroes_based),
 };
 
-#define N_PROPERTIES (sizeof(properties) / sizeof(properties[0]))
+static const struct cli_field vs_parts[] = {
+	SIZED("NVMe specification", 0, 32, version),
+};
 
-static int access_register(struct cli_session *s, uint8_t fctype, uint32_t offset, bool wide,
-			   uint64_t *value)
+static const struct cli_field cc_parts[] = {
+	PART("Controller Ready Independent of Media Enable (CRIME)", 24, 1, enabled),
+	SIZED("I/O Completion Queue Entry Size (IOCQES)", 20, 4, entry_size),
+	SIZED("I/O Submission Queue Entry Size (IOSQES)", 16, 4, entry_size),
+	PART("Shutdown Notification              (SHN)", 14, 2, notification),
+	PART("Arbitration Mechanism Selected     (AMS)", 11, 3, arbitration),
+	SIZED("Memory Page Size                   (MPS)", 7, 4, page_size),
+	PART("I/O Command Set Selected           (CSS)", 4, 3, command_set),
+	PART("Enable                              (EN)", 0, 1, yes_no),
+};
+
+static const struct cli_field csts_parts[] = {
+	PART("Processing Paused               (PP)", 5, 1, yes_no),
+	PART("NVM Subsystem Reset Occurred (NSSRO)", 4, 1, yes_no),
+	PART("Shutdown Status               (SHST)", 2, 2, shutdown_status),
+	PART("Controller Fatal Status        (CFS)", 1, 1, true_false),
+	PART("Ready                          (RDY)", 0, 1, yes_no),
+};
+
+static const struct cli_field crto_parts[] = {
+	SIZED("CRIMT", 16, 16, half_seconds),
+	SIZED("CRWMT", 0, 16, half_seconds),
+};
+
+/* The properties as the controller has them, at their offsets, and which of them it has. */
+struct properties {
+	unsigned char at[NVME_REG_CRTO + 4];
+	bool nssr, crto;
+};
+
+static bool has_nssr(const void *data)
 {
+	return ((const struct properties *)data)->nssr;
+}
+
+static bool has_crto(const void *data)
+{
+	return ((const struct properties *)data)->crto;
+}
+
+static const struct cli_field properties[] = {
+	{"cap", NVME_REG_CAP, 8, KIND_PLAIN, CLI_PARTS(cap_parts)},
+	{"vs", NVME_REG_VS, 4, KIND_PLAIN, CLI_PARTS(vs_parts)},
+	{"cc", NVME_REG_CC, 4, KIND_PLAIN, CLI_PARTS(cc_parts)},
+	{"csts", NVME_REG_CSTS, 4, KIND_PLAIN, CLI_PARTS(csts_parts)},
+	{"nssr", NVME_REG_NSSR, 4, KIND_PLAIN, .there = has_nssr},
+	{"crto", NVME_REG_CRTO, 4, KIND_PLAIN, CLI_PARTS(crto_parts), .there = has_crto},
+};
+
+const struct cli_shape cli_shape_properties = CLI_SHAPE(properties, 7);
+
+/* The property at the offset; NULL: the table lacks it. */
+static const struct cli_field *property_at(uint32_t offset)
+{
+	const struct cli_field *f;
+
+	for (f = properties; f < properties + CLI_COUNT(properties); f++) {
+		if (f->offset == offset)
+			return f;
+	}
+	return NULL;
+}
+
+static int access_register(struct cli_session *s, uint8_t fctype, uint32_t offset, uint64_t *value)
+{
+	const struct cli_field *property = property_at(offset);
 	struct rdinit_passthru pt;
 	uint32_t off = htole32(offset);
 	uint64_t v = htole64(*value);
@@ -43,101 +176,72 @@ static int access_register(struct cli_session *s, uint8_t fctype, uint32_t offse
 	rdinit_passthru_init(&pt);
 	pt.sqe[0] = OPC_FABRICS;
 	pt.sqe[4] = fctype;
-	pt.sqe[40] = wide;
+	pt.sqe[40] = property && property->len == 8; /* others have 4 bytes */
 	memcpy(&pt.sqe[44], &off, sizeof(off));
 	if (fctype == FCTYPE_SET)
 		memcpy(&pt.sqe[48], &v, sizeof(v));
 	return rdinit_admin_passthru(s->ctrl, &pt, fctype == FCTYPE_GET ? value : NULL);
 }
 
-/* Whether the property has 8 bytes; properties that the table lacks have 4. */
-static bool is_wide(uint32_t offset)
-{
-	size_t i;
-
-	for (i = 0; i < N_PROPERTIES; i++) {
-		if (properties[i].offset == offset)
-			return properties[i].wide;
-	}
-	return false;
-}
-
-static void explain_register(const struct property *p, uint64_t v)
-{
-	switch (p->offset) {
-	case NVME_REG_CAP:
-		printf("\tMaximum queue entries (MQES): %" PRIu64 "\n\tTimeout (TO): %" PRIu64
-		       " ms\n\tContiguous queues required (CQR): %" PRIu64 "\n",
-		       (v & 0xffff) + 1, (v >> 24 & 0xff) * 500, v >> 16 & 1);
-		break;
-	case NVME_REG_VS:
-		printf("\tNVMe %" PRIu64 ".%" PRIu64 ".%" PRIu64 "\n", v >> 16, v >> 8 & 0xff,
-		       v & 0xff);
-		break;
-	case NVME_REG_CC:
-		printf("\tEnable (EN): %s\n\tCommand set (CSS): %" PRIu64
-		       "\n\tShutdown notification (SHN): %" PRIu64 "\n\tI/O entries: SQ %u "
-		       "bytes, CQ %u bytes\n",
-		       v & CC_EN ? "yes" : "no", v >> 4 & 7, v >> 14 & 3, 1u << (v >> 16 & 0xf),
-		       1u << (v >> 20 & 0xf));
-		break;
-	case NVME_REG_CSTS:
-		printf("\tReady (RDY): %s\n\tFatal status (CFS): %s\n\tShutdown status (SHST): "
-		       "%" PRIu64 "\n",
-		       v & CSTS_RDY ? "yes" : "no", v & CSTS_CFS ? "yes" : "no", v >> 2 & 3);
-		break;
-	default:
-		break;
-	}
-}
-
 int cli_show_regs(struct cli_session *s, const struct cli_options *o)
 {
-	json_t *obj = json_object();
-	size_t i;
+	struct properties all = {.nssr = true, .crto = true};
+	const struct cli_field *f;
+	uint64_t v;
 
-	for (i = 0; i < N_PROPERTIES; i++) {
-		const struct property *p = &properties[i];
-		uint64_t v = 0;
-
-		if (access_register(s, FCTYPE_GET, p->offset, p->wide, &v)) {
-			if (!p->must && rdinit_last_status())
-				continue; /* the controller lacks this optional property */
-			json_decref(obj);
-			return cli_lib_error();
+	for (f = properties; f < properties + CLI_COUNT(properties); f++) {
+		v = 0;
+		if (access_register(s, FCTYPE_GET, (uint32_t)f->offset, &v)) {
+			if (!f->there || !rdinit_last_status())
+				return cli_lib_error();
+			/* The controller lacks this optional property. */
+			all.nssr &= f->offset != NVME_REG_NSSR;
+			all.crto &= f->offset != NVME_REG_CRTO;
 		}
-		json_object_set_new(obj, p->name, json_integer((json_int_t)v));
-		if (o->format == CLI_JSON)
-			continue;
-		printf("%-7s : %" PRIx64 "\n", p->name, v);
-		if (cli_given(o, CLI_ARG_HUMAN))
-			explain_register(p, v);
+		v = htole64(v);
+		memcpy(&all.at[f->offset], &v, f->len);
 	}
-	if (o->format == CLI_JSON)
-		return cli_print_json(obj, stdout);
-	json_decref(obj);
-	return cli_finish_output();
+	return cli_shape_show(o, &cli_shape_properties, &all, sizeof(all), NULL, NULL);
+}
+
+static const struct cli_field one_property[] = {
+	{"property", 0, 8, KIND_HEX},
+	{"value", 8, 8, KIND_HEX},
+};
+
+const struct cli_shape cli_shape_property = CLI_SHAPE(one_property, 0);
+
+/* Shows the property after @heading, which is text alone. */
+static int show_property(const struct cli_options *o, uint32_t offset, uint64_t v,
+			 const char *heading, const char *name)
+{
+	uint64_t both[2] = {htole64(offset), htole64(v)};
+
+	return cli_shape_show(o, &cli_shape_property, both, sizeof(both), NULL,
+			      "%s%02x%s, value: %" PRIx64 "\n", heading, offset, name, v);
 }
 
 static int get_one_register(struct cli_session *s, const struct cli_options *o)
 {
+	static const char *const names[] = {[NVME_REG_CAP] = " (Controller Capabilities)",
+					    [NVME_REG_VS] = " (Version)",
+					    [NVME_REG_CC] = " (Controller Configuration)",
+					    [NVME_REG_CSTS] = " (Controller Status)",
+					    [NVME_REG_NSSR] = " (NVM Subsystem Reset)",
+					    [NVME_REG_CRTO] = " (Controller Ready Timeouts)"};
 	uint32_t offset = (uint32_t)o->arg[CLI_ARG_OFFSET].n;
+	const struct cli_field *f = property_at(offset);
 	uint64_t v = 0;
-	size_t i;
+	int rc;
 
-	if (access_register(s, FCTYPE_GET, offset, is_wide(offset), &v))
+	if (access_register(s, FCTYPE_GET, offset, &v))
 		return cli_lib_error();
-	if (o->format == CLI_JSON)
-		return cli_print_json(json_pack("{s:I, s:I}", "property", (json_int_t)offset,
-						"value", (json_int_t)v),
-				      stdout);
-	for (i = 0; i < N_PROPERTIES && properties[i].offset != offset; i++)
-		;
-	printf("property: 0x%02x (%s), value: %" PRIx64 "\n", offset,
-	       i < N_PROPERTIES ? properties[i].text : "unknown", v);
-	if (cli_given(o, CLI_ARG_HUMAN) && i < N_PROPERTIES)
-		explain_register(&properties[i], v);
-	return cli_finish_output();
+	rc = show_property(o, offset, v, "property: 0x", f ? names[offset] : " (unknown)");
+	if (!rc && f && cli_given(o, CLI_ARG_HUMAN) && o->format != CLI_JSON) {
+		cli_parts_print(f->parts, f->n_parts, v, false);
+		rc = cli_finish_output();
+	}
+	return rc;
 }
 
 static int set_property(struct cli_session *s, const struct cli_options *o)
@@ -145,14 +249,9 @@ static int set_property(struct cli_session *s, const struct cli_options *o)
 	uint32_t offset = (uint32_t)o->arg[CLI_ARG_OFFSET].n;
 	uint64_t v = o->arg[CLI_ARG_VALUE].n;
 
-	if (access_register(s, FCTYPE_SET, offset, is_wide(offset), &v))
+	if (access_register(s, FCTYPE_SET, offset, &v))
 		return cli_lib_error();
-	if (o->format == CLI_JSON)
-		return cli_print_json(json_pack("{s:I, s:I}", "property", (json_int_t)offset,
-						"value", (json_int_t)v),
-				      stdout);
-	printf("set-property: %02x, value: %" PRIx64 "\n", offset, v);
-	return cli_finish_output();
+	return show_property(o, offset, v, "set-property: ", "");
 }
 
 static const char where[] = "--offset is missing: 0x0 CAP, 0x8 VS, 0x14 CC, 0x1c CSTS";
@@ -182,7 +281,7 @@ static int wait_ready(struct cli_session *s, bool ready)
 	uint64_t end = cli_now_ns() + (units ? units : 1) * CAP_TO_UNIT, csts = 0;
 
 	for (;;) {
-		if (access_register(s, FCTYPE_GET, NVME_REG_CSTS, false, &csts))
+		if (access_register(s, FCTYPE_GET, NVME_REG_CSTS, &csts))
 			return cli_lib_error();
 		if (csts & CSTS_CFS)
 			return cli_error("%s: the controller reports a fatal error (CSTS.CFS)",
@@ -202,14 +301,14 @@ int cli_reset(struct cli_session *s, const struct cli_options *o)
 {
 	uint64_t cc = 0, off;
 
-	if (access_register(s, FCTYPE_GET, NVME_REG_CC, false, &cc))
+	if (access_register(s, FCTYPE_GET, NVME_REG_CC, &cc))
 		return cli_lib_error();
 	off = cc & ~(uint64_t)CC_EN;
-	if (access_register(s, FCTYPE_SET, NVME_REG_CC, false, &off))
+	if (access_register(s, FCTYPE_SET, NVME_REG_CC, &off))
 		return cli_lib_error();
 	if (wait_ready(s, false))
 		return CLI_FAILED;
-	if (access_register(s, FCTYPE_SET, NVME_REG_CC, false, &cc))
+	if (access_register(s, FCTYPE_SET, NVME_REG_CC, &cc))
 		return cli_lib_error();
 	return wait_ready(s, true) ? CLI_FAILED : cli_success(o, 0, 0);
 }

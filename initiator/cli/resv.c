@@ -50,20 +50,10 @@ int cli_resv_release(struct cli_session *s, const struct cli_options *o)
 
 /* ---- resv-report ---- */
 
-static const char *type_text(uint64_t rtype)
-{
-	static const char *const texts[] = {
-		"no reservation",
-		"write exclusive",
-		"exclusive access",
-		"write exclusive, registrants only",
-		"exclusive access, registrants only",
-		"write exclusive, all registrants",
-		"exclusive access, all registrants",
-	};
-
-	return rtype < sizeof(texts) / sizeof(texts[0]) ? texts[rtype] : "reserved";
-}
+static const struct cli_words types =
+	CLI_WORDS("reserved", "no reservation", "write exclusive", "exclusive access",
+		  "write exclusive, registrants only", "exclusive access, registrants only",
+		  "write exclusive, all registrants", "exclusive access, all registrants");
 
 static const struct cli_field registrant[] = {
 	CLI_FIELD(nvme_registered_ctrl_ext, cntlid, "cntlid", KIND_DEC),
@@ -74,40 +64,40 @@ static const struct cli_field registrant[] = {
 
 static const struct cli_field status[] = {
 	CLI_FIELD(nvme_resv_status, gen, "gen", KIND_DEC),
-	{"rtype", offsetof(struct nvme_resv_status, rtype), 1, KIND_DEC, .words = type_text},
+	{"rtype", offsetof(struct nvme_resv_status, rtype), 1, KIND_DEC, .words = &types},
 	CLI_FIELD(nvme_resv_status, regctl, "regctl", KIND_DEC),
 	CLI_FIELD(nvme_resv_status, ptpls, "ptpls", KIND_DEC),
 };
 
-#define N_STATUS     (sizeof(status) / sizeof(status[0]))
-#define N_REGISTRANT (sizeof(registrant) / sizeof(registrant[0]))
+static const struct cli_shape registrant_shape = CLI_SHAPE(registrant, 9);
+
+/* No more than the buffer has. */
+static unsigned int registrants(const void *data, size_t len)
+{
+	const struct nvme_resv_status *st = data;
+	unsigned int regctl = (unsigned int)cli_le(st->regctl, 2);
+	size_t room = (len - REPORT_MIN) / sizeof(st->regctl_eds[0]);
+
+	return room < regctl ? (unsigned int)room : regctl;
+}
+
+static void print_registrant(const struct cli_options *o, const void *data, unsigned int i,
+			     const void *item)
+{
+	printf("regctlext[%u] :\n", i);
+	cli_shape_print(o, &registrant_shape, item, 0);
+}
+
+static const struct cli_list registrant_list[] = {CLI_LIST(
+	"regctlext", &registrant_shape, offsetof(struct nvme_resv_status, regctl_eds),
+	sizeof(struct nvme_registered_ctrl_ext), .count = registrants, .print = print_registrant)};
+
+const struct cli_shape cli_shape_resv_report = CLI_SHAPE(status, 9, CLI_LISTS(registrant_list));
 
 static int show_report(const struct cli_options *o, const void *data, uint32_t len)
 {
-	const struct nvme_resv_status *st = data;
-	unsigned int regctl = (unsigned int)cli_le(st->regctl, 2), n, i;
-	json_t *list;
-
-	/* Bounded by the buffer. */
-	n = (len - REPORT_MIN) / (uint32_t)sizeof(st->regctl_eds[0]);
-	n = n < regctl ? n : regctl;
-	if (o->format == CLI_JSON) {
-		json_t *obj = cli_fields_json(status, N_STATUS, st);
-
-		list = json_array();
-		for (i = 0; i < n; i++)
-			json_array_append_new(list, cli_fields_json(registrant, N_REGISTRANT,
-								    &st->regctl_eds[i]));
-		json_object_set_new(obj, "regctlext", list);
-		return cli_print_json(obj, stdout);
-	}
-	printf("\nNVME Reservation status:\n\n");
-	cli_fields_print(status, N_STATUS, st, 9);
-	for (i = 0; i < n; i++) {
-		printf("regctlext[%u] :\n", i);
-		cli_fields_print(registrant, N_REGISTRANT, &st->regctl_eds[i], 9);
-	}
-	return cli_finish_output();
+	return cli_shape_show(o, &cli_shape_resv_report, data, len, NULL,
+			      "\nNVME Reservation status:\n\n");
 }
 
 static void set_report_len(struct cli_command *c, uint32_t len)

@@ -12,6 +12,7 @@
 
 struct cli_options;
 struct cli_session;
+struct cli_shape;
 
 /* What a verb does with a session. Returns an exit status. */
 typedef int (*cli_job)(struct cli_session *s, const struct cli_options *o);
@@ -183,6 +184,8 @@ struct cli_verb {
 	unsigned int flags; /* CLI_V_* */
 	const char *gone;   /* letters of nvme-cli's options that this verb lacks; may be NULL */
 	bool json;          /* docs/schema/NAME.json exists */
+	const struct cli_shape
+		*shape; /* of the JSON, for the schema; NULL: that is written by hand */
 	/* options after the URI or, beginning with "rdinit", the whole command */
 	const char *example;
 	/* The verb's own group comes first: a letter belongs to the first group that has it. */

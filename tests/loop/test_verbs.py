@@ -281,6 +281,15 @@ def lists_begin_where_it_is_said(t):
 
 
 @test
+def bits_of_a_namespace_are_explained(t):
+    target = serve(t)
+    text = run(t, target, 'id-ns', 'ns', ['--human-readable']).text
+    t.match(r'(?m)^nmic      : 0x1\n  \[0:0\] : 0x1\tNamespace Multipath Capable\n\n', text)
+    t.match(r'(?m)^LBA Format  0 : Metadata Size: 0   bytes - Data Size: 512 bytes - Relative Performance: 0 Best \(in use\)$', text)
+    t.eq(re.sub(r'(?m)^  \[.*\n|^\n', '', text).splitlines()[:-1], run(t, target, 'id-ns', 'ns', []).text.splitlines()[:-1])
+
+
+@test
 def features_and_properties(t):
     target = serve(t)
     t.match(r'get-feature:0x81 \(Host Identifier\)', run(t, target, 'get-feature', 'sub', ['-f', '0x81']).text)
@@ -290,7 +299,10 @@ def features_and_properties(t):
          f'features {shown}')
     regs = json_of(t, target, 'show-regs', 'sub')
     t.eq((regs['vs'], regs['csts']), (0x20000, 1))
-    t.match(r'(?m)^csts    : 1\n\tReady \(RDY\): yes', run(t, target, 'show-regs', 'sub', ['-H']).text)
+    t.match(r'(?m)^csts    : 1\n(\t.*\n)*\tReady +\(RDY\): Yes\n\n', run(t, target, 'show-regs', 'sub', ['-H']).text)
+    plain, shown = (run(t, target, 'get-feature', 'sub', ['-f', '7', *more]).text for more in ([], ['-H']))
+    t.eq(shown, f'{plain}\tNumber of IO Completion Queues Allocated (NCQA): 1\n'
+                '\tNumber of IO Submission Queues Allocated (NSQA): 1\n\n')
     t.eq(json_of(t, target, 'get-property', 'sub', ['-o', '0'])['value'], regs['cap'])
     t.match('Invalid Field', t.rdinit('set-property', target.uri(None), '-o', '0x40', '-v', '1', rc=1).err)
 
@@ -434,7 +446,7 @@ class Large(nv.FakeTarget):
 
 
 LARGE = {'discover', 'list', 'top', 'id-ns', 'nvm-id-ctrl', 'nvm-id-ns', 'get-log', 'smart-log', 'error-log', 'ana-log',
-         'resv-notif-log', 'show-regs', 'write-zeroes', 'write-uncor', 'verify', 'dsm', 'copy', 'get-lba-status',
+         'resv-notif-log', 'write-zeroes', 'write-uncor', 'verify', 'dsm', 'copy', 'get-lba-status',
          'resv-register', 'resv-acquire', 'resv-report', 'resv-release', 'admin-passthru', 'io-passthru'}
 LARGE_ARGS = {'get-log': ['--lpo', hex(ONES - 3)]}
 

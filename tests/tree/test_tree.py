@@ -207,6 +207,18 @@ def every_json_has_a_schema(t):
 
 
 @test
+def schemas_of_structures_are_those_of_the_tables(t):
+    res = subprocess.run([program('rdinit'), '--generate', 'schema', t.dir], check=False)
+    t.eq(res.returncode, 0, 'exit status')
+    made = sorted(name for name in os.listdir(t.dir) if name.endswith('.json'))
+    t.ok('id-ns.json' in made, f'files {made}')
+    for name in made:
+        with open(t.path(name), encoding='utf-8') as f:
+            t.ok(f.read() == read(f'docs/schema/{name}'),
+                 f'docs/schema/{name} is not what `rdinit --generate schema docs/schema` writes; run it')
+
+
+@test
 def every_verb_has_a_manual_page_of_its_own(t):
     """The installed pages are those of the table, with all options of --help."""
     t.eq(re.findall(r"'([a-z-]+)'", re.search(r'foreach verb : \[(.*?)\]', read('docs/man/meson.build'), re.S)[1]),
