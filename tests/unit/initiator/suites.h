@@ -10,6 +10,7 @@ extern const struct t_case t_host_cases[];
 extern const struct t_case t_handle_cases[];
 extern const struct t_case t_cp_engine_cases[];
 extern const struct t_case t_cp_journal_cases[];
+extern const struct t_case t_fields_cases[];
 extern const struct t_case t_connect_cases[];
 extern const struct t_case t_data_cases[];
 extern const struct t_case t_fault_cases[];

@@ -17,6 +17,7 @@ int main(int argc, char **argv)
 		{.name = "handle", .cases = t_handle_cases},
 		{.name = "cp engine", .cases = t_cp_engine_cases},
 		{.name = "cp journal", .cases = t_cp_journal_cases},
+		{.name = "fields", .cases = t_fields_cases},
 		{.name = "connect", .teardown = teardown, .cases = t_connect_cases},
 		{.name = "data", .teardown = teardown, .cases = t_data_cases},
 		{.name = "fault", .teardown = teardown, .cases = t_fault_cases},
