@@ -10,7 +10,7 @@ int main(int argc, char **argv)
 {
 	struct cli_options opts;
 	const struct cli_verb *verb;
-	int status;
+	int status, words = 1; /* of the verb */
 
 	if (rd_stdfds_open())
 		return CLI_FAILED; /* standard error could not be opened either */
@@ -33,9 +33,13 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "--generate") == 0)
 		return cli_generate(argc - 2, argv + 2);
 	verb = cli_verb_find(argv[1]);
+	if (!verb && argc > 2) {
+		verb = cli_verb_find3(argv[1], argv[2]);
+		words = 2;
+	}
 	if (!verb)
 		return cli_unknown_verb(argv[1]);
-	if (!cli_options_parse(verb, argc - 1, argv + 1, &opts, &status))
+	if (!cli_options_parse(verb, argc - words, argv + words, &opts, &status))
 		return status;
 	if (verb->with_ctrl)
 		return cli_with_ctrl(&opts, verb->with_ctrl);

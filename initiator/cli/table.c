@@ -16,6 +16,29 @@ const struct cli_verb *cli_verb_find(const char *name)
 	return NULL;
 }
 
+const struct cli_verb *cli_verb_find3(const char *group, const char *name)
+{
+	static const struct {
+		const char *group, *name, *verb;
+	} renamed[] = {
+		{"id", "nvm-ns", "nvm-id-ns"},
+		{"keys", "gen-kxchap-secret", "gen-dhchap-key"},
+		{"keys", "check-kxchap-secret", "check-dhchap-key"},
+	};
+	char verb[64] = "";
+	size_t i;
+
+	for (i = 0; i < sizeof(renamed) / sizeof(renamed[0]); i++) {
+		if (strcmp(renamed[i].group, group) == 0 && strcmp(renamed[i].name, name) == 0)
+			return cli_verb_find(renamed[i].verb);
+	}
+	if (strcmp(group, "log") == 0)
+		snprintf(verb, sizeof(verb), "%s-log", name);
+	else if (strcmp(group, "id") == 0)
+		snprintf(verb, sizeof(verb), "id-%s", name);
+	return cli_verb_find(verb);
+}
+
 size_t cli_verb_opts(const struct cli_verb *verb, struct cli_opt_at *out)
 {
 	const struct cli_opt *letters[128] = {NULL};

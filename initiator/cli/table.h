@@ -200,6 +200,8 @@ extern const struct cli_verb cli_verbs[]; /* verbs.c */
 extern const size_t cli_verbs_n;
 
 const struct cli_verb *cli_verb_find(const char *name);
+/* The verb by its two words of nvme-cli 3, such as "log smart"; NULL: there is none. */
+const struct cli_verb *cli_verb_find3(const char *group, const char *name);
 
 /* The options of a verb, with their letters in that verb. */
 struct cli_opt_at {

@@ -281,6 +281,17 @@ def lists_begin_where_it_is_said(t):
 
 
 @test
+def names_of_nvme_cli_3_are_accepted(t):
+    target = serve(t)
+    for new, verb in (('log ana', 'ana-log'), ('log fid-support-effects', 'fid-support-effects-log'), ('id ns', 'id-ns'),
+                      ('id nvm-ns', 'nvm-id-ns')):
+        t.eq(t.rdinit(*new.split(), target.uri(1), '--hostid', HOST, '-o', 'json').text,
+             run(t, target, verb, 'ns', ['-o', 'json']).text, new)
+    t.match('^DHHC-1:', t.rdinit('keys', 'gen-kxchap-secret').text)
+    t.match('"log" is not a verb', t.rdinit('log', 'smart-log', target.uri(1), rc=2).err)
+
+
+@test
 def bits_of_a_namespace_are_explained(t):
     target = serve(t)
     text = run(t, target, 'id-ns', 'ns', ['--human-readable']).text
