@@ -21,6 +21,7 @@ static void bench_device_uri(const struct bench *b, struct rdinit_uri *uri)
 		 (uint16_t)strtoul(ctrl->trsvcid ? ctrl->trsvcid : "4420", NULL, 10));
 	snprintf(uri->subnqn, sizeof(uri->subnqn), "%s", ctrl->subnqn);
 	uri->nsid = b->session.ns.nsid;
+	uri->tcp = ctrl->tcp;
 }
 
 static int bench_device_create(struct bench *b)

@@ -60,6 +60,15 @@ def a_device_copies_over_tcp(t):
         t.same(f.read(), data)
 
 
+@each(('queue pairs', []), ('a device', ['--device']))
+def bench_counts_its_ios(t, by):
+    """The target has no listener for NVMe/RDMA, by which a path could be taken instead."""
+    target = serve(t)
+    for given in ([tcp_uri(target)], ['-t', 'tcp', '-a', target.addr, '-s', str(target.port), '--nqn', NQN]):
+        got = json.loads(t.rdinit('bench', *given, '-o', 'json', '--io-count=1000', '--hdr-digest', *by).text)
+        t.eq(got['ios'], 1000, 'I/Os')
+
+
 @test
 def discovery_and_every_step_work(t):
     target = serve(t)
