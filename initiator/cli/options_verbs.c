@@ -89,11 +89,11 @@ static const struct cli_opt connection[] = {
 	TO("data-digest", 0, CLI_BOOL, ctrl.data_digest, NULL, "tcp: CRC32C of each PDU's data"),
 	TO("no-remote-invalidate", 0, CLI_BOOL, ctrl.no_remote_invalidate, NULL,
 	   "do not request remote invalidation of memory keys (for targets that get it wrong)"),
-	TO("congestion", 0, CLI_STR, ctrl.congestion, "NAME", "iwarp: TCP congestion control"),
+	TO("congestion", 0, CLI_STR, ctrl.congestion, "NAME", "iwarp, tcp: TCP congestion control"),
 	TO("send-buffer", 0, CLI_BUFFER, ctrl.send_buffer, "SIZE",
-	   "iwarp: send buffer of each socket"),
+	   "iwarp, tcp: send buffer of each socket"),
 	TO("receive-buffer", 0, CLI_BUFFER, ctrl.receive_buffer, "SIZE",
-	   "iwarp: receive buffer of each socket"),
+	   "iwarp, tcp: receive buffer of each socket"),
 };
 
 static const struct cli_opt authentication[] = {

@@ -54,9 +54,9 @@ struct rdt_listener_config {
 	uint16_t port;       /* 0: any free port */
 	enum rdt_provider provider;
 	bool crc;                   /* iwarp: request CRC32C from peers */
-	const char *congestion;     /* iwarp: TCP congestion control; NULL: target.congestion */
-	const char *send_buffer;    /* iwarp: SO_SNDBUF; NULL: the kernel's choice */
-	const char *receive_buffer; /* iwarp: SO_RCVBUF; NULL: the kernel's choice */
+	const char *congestion;     /* iwarp, tcp: congestion control; NULL: target.congestion */
+	const char *send_buffer;    /* iwarp, tcp: SO_SNDBUF; NULL: the kernel's choice */
+	const char *receive_buffer; /* iwarp, tcp: SO_RCVBUF; NULL: the kernel's choice */
 	bool send_with_inv;         /* verbs: where the device supports it */
 	bool inline_sends;          /* verbs: where the device supports them */
 	struct rdt_ana_config *ana; /* groups that are not listed are optimized */
@@ -300,7 +300,7 @@ struct rdt_target_config {
 	const char *buffer_memory;
 	const char *capsule_memory;
 	const char *spin;
-	const char *congestion; /* iwarp: TCP congestion control, or NULL */
+	const char *congestion; /* iwarp, tcp: congestion control, or NULL */
 	const char *peer_timeout;
 	const char *drain_timeout;
 	uint32_t sgl_descriptors;
