@@ -181,6 +181,7 @@ struct rdinit_uri {
 	uint32_t nsid;                /**< namespace identifier; 0 when not given */
 	bool no_remote_invalidate;    /**< the URI has ?no-remote-invalidate */
 	bool tcp;                     /**< nvme+tcp: NVMe/TCP; else NVMe/RDMA */
+	bool no_port;                 /**< the text had no port, so trsvcid is the default */
 };
 
 /** The function that rdinit_uri_init() calls with the size of the caller's structure. */
@@ -241,7 +242,7 @@ struct rdinit_ctrl_opts {
 	size_t size; /**< set by rdinit_ctrl_opts_init() */
 
 	const char *traddr;  /**< host name or numeric address of the target; required */
-	const char *trsvcid; /**< TCP or RDMA CM port in decimal; NULL: "4420" */
+	const char *trsvcid; /**< port; NULL: "4420"; discovery by NVMe/TCP: "8009", then "4420" */
 	const char *subnqn;  /**< subsystem NQN, of any form; NULL: RDINIT_DISCOVERY_NQN */
 	/**
 	 * Host NQN. NULL: the first line of /etc/nvme/hostnqn when that file exists; else
@@ -286,11 +287,8 @@ struct rdinit_ctrl_opts {
 	bool crc;               /**< iwarp: request CRC32C on every FPDU; default false */
 	bool no_peer_to_peer;   /**< iwarp: do not offer the peer-to-peer mode; default false */
 	uint8_t mpa_revision;   /**< iwarp: MPA handshake: 2 (RFC 6581, default) or 1 (RFC 5044) */
-	const char *congestion; /**< iwarp: TCP congestion control; NULL: the system default */
-	/**
-	 * iwarp: buffer sizes of each socket in bytes, up to 1 GiB; 0 (default): tuned by the
-	 * kernel. The kernel limits them to net.core.wmem_max and net.core.rmem_max.
-	 */
+	const char *congestion; /**< iwarp, tcp: TCP congestion control; NULL: the default */
+	/** iwarp, tcp: bytes of socket buffers, up to 1 GiB and net.core.[rw]mem_max; 0: tuned. */
 	uint32_t send_buffer;
 	uint32_t receive_buffer;
 

@@ -19,6 +19,7 @@
 #include "wire.h"
 
 #define NVME_TCP_PORT      4420
+#define NVME_TCP_DISC_PORT 8009
 #define NVME_TCP_DISC_PORT 8009 /* default of discovery */
 
 /* Of SGL descriptors: data that the transport moves, in PDUs of its own. Address: 0. */

@@ -233,17 +233,6 @@ static bool take(struct cli_options *o, const struct cli_opt *def, const char *a
 	return true;
 }
 
-/* Whether the URI, which has been parsed, has a port. */
-static bool has_port(const char *uri)
-{
-	const char *host = strstr(uri, "://") + 3;
-	size_t len = strcspn(host, "/?#");
-	const char *v6_end = memchr(host, ']', len);
-	const char *from = v6_end ? v6_end : host;
-
-	return memchr(from, ':', len - (size_t)(from - host));
-}
-
 static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, char *const *args)
 {
 	if (n > 1 && (verb->flags & CLI_V_TRANSFER) && !o->arg[CLI_ARG_DATA].given)
@@ -276,7 +265,7 @@ static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, 
 		return cli_error("the namespace is given both in the URI and by --namespace-id"),
 		       false;
 	o->ctrl.traddr = o->uri.traddr;
-	o->ctrl.trsvcid = has_port(args[0]) ? o->uri.trsvcid : NULL;
+	o->ctrl.trsvcid = o->uri.no_port ? NULL : o->uri.trsvcid;
 	if (o->uri.subnqn[0])
 		o->ctrl.subnqn = o->uri.subnqn;
 	if (o->uri.nsid)

@@ -15,45 +15,19 @@ const char *cli_address_text(const char *traddr, const char *trsvcid, char buf[C
 	return buf;
 }
 
-/* Creates the handle, which checks the options, and connects. Returns 0 or the library's error. */
-static int session_connect_ctrl(struct cli_session *s, const struct rdinit_ctrl_opts *o, int *usage)
-{
-	int rc = rdinit_ctrl_create(o, &s->ctrl);
-
-	*usage = rc == -EINVAL || rc == -ENOENT;
-	return rc ? rc : rdinit_ctrl_connect(s->ctrl);
-}
-
-/*
- * Without a port a discovery controller of NVMe/TCP is at 8009, the port registered for it. Where
- * nobody listens there, it may be at 4420 with the subsystems.
- */
-static int connect_session(struct cli_session *s, const struct rdinit_ctrl_opts *given, int *usage)
-{
-	struct rdinit_ctrl_opts o = *given;
-	int rc;
-
-	if (!o.tcp || o.trsvcid || o.subnqn)
-		return session_connect_ctrl(s, given, usage);
-	o.trsvcid = "8009";
-	rc = session_connect_ctrl(s, &o, usage);
-	if (rc != -ECONNREFUSED)
-		return rc;
-	rdinit_ctrl_free(&s->ctrl);
-	return session_connect_ctrl(s, given, usage);
-}
-
 int cli_session_open(struct cli_session *s, const struct cli_options *opts)
 {
-	int rc, usage;
+	int rc;
 
 	memset(s, 0, sizeof(*s));
 	rdinit_ctrl_info_init(&s->info);
 	rdinit_ns_init(&s->ns);
-	rc = connect_session(s, &opts->ctrl, &usage);
+	rc = rdinit_ctrl_create(&opts->ctrl, &s->ctrl); /* it checks the options */
+	if (!rc)
+		rc = rdinit_ctrl_connect(s->ctrl);
 	if (rc && !s->ctrl) {
 		cli_lib_error();
-		return usage ? CLI_USAGE : CLI_FAILED;
+		return rc == -EINVAL || rc == -ENOENT ? CLI_USAGE : CLI_FAILED;
 	}
 	if (rc || rdinit_ctrl_get_info(s->ctrl, &s->info)) {
 		cli_error("%s%s", cli_lib_text(), cli_connect_hint());

@@ -80,7 +80,7 @@ void rdinit_ctrl_opts_init_size(struct rdinit_ctrl_opts *opts, size_t size)
 void rdinit_ctrl_opts_set_uri(struct rdinit_ctrl_opts *opts, const struct rdinit_uri *uri)
 {
 	opts->traddr = uri->traddr;
-	opts->trsvcid = uri->trsvcid;
+	opts->trsvcid = RDI_HAS(uri, no_port) && uri->no_port ? NULL : uri->trsvcid;
 	opts->subnqn = uri->subnqn[0] ? uri->subnqn : NULL;
 	if (RDI_HAS(opts, no_remote_invalidate) && RDI_HAS(uri, no_remote_invalidate))
 		opts->no_remote_invalidate |= uri->no_remote_invalidate;
@@ -141,6 +141,7 @@ static int take_opts(struct rdinit_ctrl *ctrl, const struct rdinit_ctrl_opts *o,
 
 	ctrl->traddr = strdup(o->traddr);
 	ctrl->trsvcid = strdup(o->trsvcid ? o->trsvcid : "4420");
+	ctrl->no_port = !o->trsvcid;
 	if (spec && *spec)
 		ctrl->log_cfg.spec = strdup(spec);
 	if (!ctrl->traddr || !ctrl->trsvcid || (spec && *spec && !ctrl->log_cfg.spec))
@@ -376,6 +377,8 @@ int rdinit_ctrl_connect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, v
 	rc = rdi_resolve(ctrl->traddr, ctrl->trsvcid, &cfg.addrs, why, sizeof(why));
 	if (rc)
 		return rdi_fail("rdinit_ctrl_connect", rc, "%s", why);
+	if (ctrl->no_port && ctrl->discovery && ctrl->h.ops->discovery_port)
+		cfg.at_own_port = rdi_addrs_first_at(&cfg.addrs, ctrl->h.ops->discovery_port);
 	rdi_queue_init(&ctrl->q, &ctrl->h, &cfg);
 	ctrl->q.established = rdi_ctrl_established;
 	ctrl->q.closed = on_admin_queue_closed;

@@ -92,6 +92,7 @@ static void discovery_connected(void *user, const struct rdinit_completion *c)
 		return;
 	}
 	d->ctrl->closed = discovery_closed;
+	memcpy(d->address, d->ctrl->q.remote, sizeof(d->address));
 	discovery_read(d);
 }
 
@@ -121,7 +122,7 @@ static void discovery_resolved(void *arg, int rc, const struct rdi_addrs *addrs,
 	d->addrs = *addrs;
 	rdi_numeric_addr(&d->addrs, d->addr_next++, d->address, numeric);
 	opts.traddr = numeric;
-	opts.trsvcid = d->uri.trsvcid;
+	opts.trsvcid = d->uri.no_port ? NULL : d->uri.trsvcid;
 	opts.subnqn = RDINIT_DISCOVERY_NQN;
 	rdi_transport_select(&opts, d->uri.tcp);
 	if (d->host_traddr)
@@ -206,8 +207,10 @@ static bool discovery_uri(const struct rdi_discovery *d, const struct rdinit_dis
 		return false;
 	*uri = d->uri;
 	snprintf(uri->traddr, sizeof(uri->traddr), "%s", rec->traddr);
-	if (rec->trsvcid[0])
+	if (rec->trsvcid[0]) {
 		snprintf(uri->trsvcid, sizeof(uri->trsvcid), "%.7s", rec->trsvcid);
+		uri->no_port = false;
+	}
 	return true;
 }
 

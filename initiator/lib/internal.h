@@ -89,6 +89,8 @@ struct rdi_addrs {
  * -EADDRNOTAVAIL, with the reason in @why. */
 int rdi_resolve(const char *host, const char *port, struct rdi_addrs *out, char *why,
 		size_t why_len);
+/* Puts the same addresses with @port before those of @addrs. Returns how many these are. */
+unsigned int rdi_addrs_first_at(struct rdi_addrs *addrs, uint16_t port);
 
 /* ---- queue.c: a queue pair of either kind, from its connection to its end ---- */
 
@@ -193,6 +195,9 @@ struct rdi_queue_cfg {
 	size_t bounce_bytes;
 	size_t max_data; /* largest payload of a command; determines the size of the bounce slab */
 	struct rdi_addrs addrs;
+	/* The first so many of @addrs have a port of discovery's own; the others are tried only
+	 * where nobody listens there. 0: all are tried. */
+	unsigned int at_own_port;
 	const struct sockaddr *src; /* NULL: any */
 };
 
@@ -577,6 +582,7 @@ struct rdinit_ctrl {
 	struct rdi_auth_keys *auth; /* NULL: there are no secrets */
 	char *traddr;
 	char *trsvcid;
+	bool no_port; /* none was given, so trsvcid is the default */
 	char subnqn[RDINIT_NQN_SIZE];
 	struct sockaddr_storage src;
 	bool has_src;

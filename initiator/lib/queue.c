@@ -188,6 +188,9 @@ static int try_next_addr(struct rdi_queue *q)
 	int rc;
 
 	while (q->addr_next < q->cfg.addrs.n) {
+		if (q->cfg.at_own_port && q->addr_next == q->cfg.at_own_port &&
+		    q->err != -ECONNREFUSED)
+			break;
 		dst = (const struct sockaddr *)&q->cfg.addrs.ss[q->addr_next++];
 		if (src && src->sa_family != dst->sa_family) {
 			q->err = -EADDRNOTAVAIL;

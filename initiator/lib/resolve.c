@@ -46,3 +46,16 @@ int rdi_resolve(const char *host, const char *port, struct rdi_addrs *out, char 
 	}
 	return 0;
 }
+
+unsigned int rdi_addrs_first_at(struct rdi_addrs *addrs, uint16_t port)
+{
+	unsigned int i, n = addrs->n;
+
+	if (n > RDI_ADDRS_MAX / 2)
+		n = RDI_ADDRS_MAX / 2;
+	memmove(&addrs->ss[n], &addrs->ss[0], n * sizeof(addrs->ss[0]));
+	for (i = 0; i < n; i++)
+		rd_addr_set_port((struct sockaddr *)&addrs->ss[i], port);
+	addrs->n = 2 * n;
+	return n;
+}

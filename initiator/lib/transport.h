@@ -32,8 +32,9 @@ struct rdi_transport_cfg {
 };
 
 struct rdi_transport_ops {
-	const char *name; /* in texts and JSON: "rdma" */
-	uint32_t sgls;    /* bits of SGLS; a controller must have one of them: */
+	const char *name;        /* in texts and JSON: "rdma" */
+	uint16_t discovery_port; /* registered for discovery controllers, or 0 */
+	uint32_t sgls;           /* bits of SGLS; a controller must have one of them: */
 	const char *sgls_text;
 	uint32_t max_len; /* bytes of data that an SGL descriptor of a command can have */
 

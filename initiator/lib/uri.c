@@ -102,7 +102,8 @@ static const char *parse_authority(const char *p, const char *end, struct rdinit
 	if (uri->traddr[0] == '\0')
 		return "the host is missing";
 	snprintf(uri->trsvcid, sizeof(uri->trsvcid), "%d", NVMF_RDMA_PORT);
-	if (rest == end)
+	uri->no_port = rest == end;
+	if (uri->no_port)
 		return NULL;
 	if (*rest != ':')
 		return "the host must be followed by a port or a /";

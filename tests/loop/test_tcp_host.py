@@ -345,14 +345,19 @@ def no_answer_to_icreq_ends_the_attempt(t):
     t.ok('no answer to ICReq' in res.err, res.err)
 
 
-@each(('8009', 8009), ('4420 where nobody listens at 8009', 4420))
-def discovery_without_a_port_asks(t, port):
+DISCOVER = {'rdinit': lambda uri: [program('rdinit'), 'discover', uri],
+            'a device': lambda uri: [program('rddev'), '--discovery', '1', f'{uri}/{NQN}']}
+
+
+@each(*((f'{who}, {label}', who, port) for who in DISCOVER
+        for label, port in (('8009', 8009), ('4420 where nobody listens at 8009', 4420))))
+def discovery_without_a_port_asks(t, who, port):
     """At an address of the loopback that no other test has."""
     addr = '127.' + '.'.join(str(random.randrange(2, 250)) for _ in range(3))
     Answers(t, term(6, 8), (addr, port))
-    res = t.run([program('rdinit'), 'discover', f'nvme+tcp://{addr}'])
+    res = t.run(DISCOVER[who](f'nvme+tcp://{addr}'))
     t.ok(f'{addr}:{port}' in res.err and 'FES 6' in res.err, res.err)
-    res = t.run([program('rdinit'), 'discover', f'nvme+tcp://{addr}:1'])
+    res = t.run(DISCOVER[who](f'nvme+tcp://{addr}:1'))
     t.ok(f'{addr}:1' in res.err and 'refused' in res.err, res.err)
 
 

@@ -94,6 +94,7 @@ static void tcp_dereg(struct rdi_queue *q, void *mr)
 
 const struct rdi_transport_ops rdi_tcp_ops = {
 	.name = "tcp",
+	.discovery_port = NVME_TCP_DISC_PORT,
 	.sgls = 3, /* SGLs are supported, without or with dword alignment */
 	.sgls_text = "SGLs",
 	.max_len = NVME_SGL_KEYED_LEN_MAX,

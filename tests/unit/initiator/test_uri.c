@@ -52,6 +52,8 @@ static void good(void)
 		CU_ASSERT_STRING_EQUAL(u.subnqn, rows[i].nqn);
 		CU_ASSERT_EQUAL(u.nsid, rows[i].nsid);
 		CU_ASSERT_FALSE(u.tcp);
+		CU_ASSERT_EQUAL(u.no_port, strcmp(rows[i].port, "4420") == 0 &&
+						   !strstr(rows[i].text, ":4420"));
 	}
 	rdinit_uri_init(&u);
 	CU_ASSERT_EQUAL(rdinit_uri_parse(tcp, &u), 0);
