@@ -275,6 +275,9 @@ int cli_resv_register(struct cli_session *s, const struct cli_options *o); /* re
 int cli_resv_acquire(struct cli_session *s, const struct cli_options *o);
 int cli_resv_release(struct cli_session *s, const struct cli_options *o);
 int cli_resv_report(struct cli_session *s, const struct cli_options *o);
+int cli_attach(const struct cli_options *opts); /* attach.c */
+int cli_detach(const struct cli_options *opts);
+int cli_list_attached(const struct cli_options *opts);
 int cli_gen_hostnqn(const struct cli_options *opts); /* hostnqn.c */
 int cli_show_hostnqn(const struct cli_options *opts);
 int cli_gen_dhchap_key(const struct cli_options *opts); /* key.c */

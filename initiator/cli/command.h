@@ -114,6 +114,7 @@ extern const struct cli_group cli_g_raw, cli_g_blocks, cli_g_range, cli_g_deac, 
 	cli_g_get_property, cli_g_set_property, cli_g_register, cli_g_acquire, cli_g_release,
 	cli_g_report, cli_g_lba_status, cli_g_list_ctrl, cli_g_list_ns, cli_g_topology,
 	cli_g_monitor, cli_g_top, cli_g_cp, cli_g_recovery, cli_g_gen_dhchap_key,
-	cli_g_check_dhchap_key, cli_g_gen_tls_key, cli_g_check_tls_key;
+	cli_g_check_dhchap_key, cli_g_gen_tls_key, cli_g_check_tls_key, cli_g_attach, cli_g_detach,
+	cli_g_list;
 
 #endif /* RDI_CLI_COMMAND_H */

@@ -339,6 +339,9 @@ static bool check(const struct cli_verb *verb, struct cli_options *o)
 		return false;
 	if (!check_s(o) || !check_transport(o))
 		return false;
+	if (o->arg[CLI_ARG_ATTACHED].given)
+		return !o->ctrl.traddr ||
+		       (cli_error("--attached is about this machine: leave the target out"), false);
 	if ((verb->flags & CLI_V_PASSTHRU) && !check_passthru(o))
 		return false;
 	if (!o->ctrl.traddr)

@@ -470,6 +470,35 @@ static const struct cli_opt recovery[] = {
 	     "(default round-robin)"),
 };
 
+#define STATE_DIR                                      \
+	TEXT("state-dir", 0, CLI_ARG_STATE_DIR, "DIR", \
+	     "folder with a file for each attached device (default /run/rdinit/attach)")
+
+static const struct cli_opt attach[] = {
+	TEXT("driver", 0, CLI_ARG_DRIVER, "NAME",
+	     "which module of the kernel: ublk, nbd, or auto (default): ublk, or nbd where that is "
+	     "missing"),
+	FLAG("read-only", 0, CLI_ARG_READ_ONLY, "the block device cannot be written to"),
+	FLAG("foreground", 0, CLI_ARG_FOREGROUND,
+	     "serve the device from this process, with messages on standard error; service "
+	     "managers "
+	     "want that"),
+	STATE_DIR,
+};
+
+static const struct cli_opt detach[] = {
+	FLAG("force", 0, CLI_ARG_FORCE,
+	     "also if it is in use or does not answer; its I/O ends with errors, and what was not "
+	     "written is lost"),
+	STATE_DIR,
+};
+
+static const struct cli_opt list[] = {
+	FLAG("attached", 0, CLI_ARG_ATTACHED,
+	     "the block devices of this machine that rdinit attach made, instead"),
+	STATE_DIR,
+};
+
 static const struct cli_opt gen_dhchap_key[] = {
 	NUM("hmac", 'm', CLI_ARG_HMAC, "N", 3,
 	    "hash that makes a key from the secret and an NQN: 0 none (default), 1 SHA-256, "
@@ -547,6 +576,9 @@ GROUP(cli_g_monitor, "Command", monitor);
 GROUP(cli_g_cp, "Copy", cp);
 GROUP(cli_g_recovery, "Recovery", recovery);
 GROUP(cli_g_top, "Top", top);
+GROUP(cli_g_attach, "Block device", attach);
+GROUP(cli_g_detach, "Block device", detach);
+GROUP(cli_g_list, "List", list);
 GROUP(cli_g_gen_dhchap_key, "Key", gen_dhchap_key);
 GROUP(cli_g_check_dhchap_key, "Key", check_dhchap_key);
 GROUP(cli_g_gen_tls_key, "Key", gen_tls_key);

@@ -248,7 +248,11 @@ int cli_list(const struct cli_options *o)
 	json_t *list = o->format == CLI_JSON ? json_array() : NULL;
 	struct paths all;
 	size_t i;
-	int rc = find_paths(o, &all), bad = CLI_OK;
+	int rc, bad = CLI_OK;
+
+	if (cli_given(o, CLI_ARG_ATTACHED))
+		return json_decref(list), cli_list_attached(o);
+	rc = find_paths(o, &all);
 
 	if (!rc && !list)
 		printf("%-72s %-20s %-40s %-9s %-26s %-16s %-8s\n"

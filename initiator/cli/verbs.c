@@ -12,6 +12,7 @@ static const char identify[] = "Identify";
 static const char logs[] = "Log pages";
 static const char features[] = "Features and properties";
 static const char data[] = "Data";
+static const char device[] = "Block devices";
 static const char reservations[] = "Reservations";
 static const char other[] = "Other";
 
@@ -36,11 +37,13 @@ const struct cli_verb cli_verbs[] = {
 		.text = "Connect to each subsystem of the discovery log, or to the one that is "
 			"named, and print its "
 			"namespaces. A subsystem that the log contains at several addresses is "
-			"listed once.",
+			"listed once.\n\n"
+			"With --attached nothing is connected: the block devices of this machine "
+			"are listed that rdinit attach made.",
 		.reach = CLI_DISCOVERY,
 		.json = true,
 		.example = "",
-		.groups = {FABRIC},
+		.groups = {&cli_g_list, FABRIC},
 		.run = cli_list,
 	},
 	{
@@ -585,6 +588,50 @@ const struct cli_verb cli_verbs[] = {
 		.gone = "t",
 		.groups = {&cli_g_lba_status, &cli_g_nsid, FABRIC},
 		.with_ctrl = cli_get_lba_status,
+	},
+	{
+		.name = "attach",
+		.family = device,
+		.summary = "Make a namespace a block device of this machine",
+		.operands = "URI...",
+		.text = "Make a namespace a block device, such as /dev/ublkb0, and print its path. "
+			"A process in the background serves it until rdinit detach. Each URI, "
+			"nvme+rdma://HOST[:PORT]/SUBNQN[/NSID] or nvme+tcp://, is a path to the "
+			"namespace; when a path is lost it is connected again, and I/O waits or "
+			"takes another one: see --ctrl-loss-tmo.\n\n"
+			"A namespace can be attached once. If the process of a device ends without "
+			"detaching it (kill -9, an upgrade), the I/O of the device waits, and the "
+			"same command continues it, with nothing lost.\n\n"
+			"Messages about lost paths go to syslog, with --foreground to standard "
+			"error. With --foreground it tells a service manager when the device is "
+			"ready (NOTIFY_SOCKET). On SIGTERM it writes what is in the cache, "
+			"removes the device and ends.\n\n"
+			"It needs root, and the kernel's module ublk_drv (Linux 6.4 or newer), "
+			"which it loads. Each of the --nr-io-queues is a thread; --queue-size is "
+			"one more than the requests of each queue.",
+		.flags = CLI_V_OPERANDS,
+		.json = true,
+		.example = "rdinit attach nvme+tcp://192.0.2.1/nqn.2026-01.org.example:disk1/1",
+		.groups = {&cli_g_attach, &cli_g_recovery, &cli_g_host_addr, &cli_g_connection,
+			   &cli_g_auth, &cli_g_output},
+		.run = cli_attach,
+	},
+	{
+		.name = "detach",
+		.family = device,
+		.summary = "Remove a block device that rdinit attach made",
+		.operands = "DEVICE",
+		.text = "Write what the kernel's cache of the block device has, remove the device "
+			"and end its process. DEVICE is its path, a link to it, or its name. A "
+			"device that is mounted or part of another one is left as it is.\n\n"
+			"With --force it is removed in every case: also if it is in use, if no "
+			"path is connected, and if its process has ended or does not answer.",
+		.reach = CLI_NOWHERE,
+		.flags = CLI_V_OPERANDS,
+		.json = true,
+		.example = "rdinit detach /dev/ublkb0",
+		.groups = {&cli_g_detach, &cli_g_output},
+		.run = cli_detach,
 	},
 	{
 		.name = "resv-register",

@@ -55,8 +55,9 @@ TABLE = (
     ('gen-dhchap-key', None, []), ('gen-tls-key', None, []),
 )
 # monitor is below: its JSON is one value on each line. rdtarget has no endurance groups. cp has test_cp.py,
-# check-dhchap-key and check-tls-key test_auth.py.
-ELSEWHERE = {'monitor', 'endurance-log', 'cp', 'check-dhchap-key', 'check-tls-key'}
+# check-dhchap-key and check-tls-key test_auth.py; attach and detach, which need a module of the kernel, test_attach.py and
+# tests/vm.
+ELSEWHERE = {'monitor', 'endurance-log', 'cp', 'check-dhchap-key', 'check-tls-key', 'attach', 'detach'}
 
 
 def run(t, target, verb, where, args, **kw):

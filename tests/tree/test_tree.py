@@ -27,7 +27,8 @@ LAYERS = {
     'tests/simfabric': ('common/util', 'common/fabric', 'tests/simfabric'),
 }
 # The command line is a user of the library, like any other program.
-STRICTER = {'initiator/cli': ('include', 'initiator/cli', 'common/util'), 'tools/fio': ('include', 'tools/fio')}
+STRICTER = {'initiator/cli': ('include', 'initiator/cli', 'initiator/attach', 'common/util'),
+            'initiator/attach': ('include', 'initiator/attach', 'common/util'), 'tools/fio': ('include', 'tools/fio')}
 
 
 def below(path, folders):

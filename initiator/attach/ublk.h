@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ublk: control commands and queues. */
+#ifndef RDI_ATTACH_UBLK_H
+#define RDI_ATTACH_UBLK_H
+
+#include <liburing.h>
+
+#include "internal.h"
+#include "ublk_abi.h"
+
+/* ---- ublk_ctrl.c: /dev/ublk-control ---- */
+
+struct rdi_ublk_ctrl {
+	int fd;
+	struct io_uring ring;
+};
+
+struct rdi_ublk_cmd {
+	uint32_t op; /* UBLK_U_CMD_... */
+	uint32_t dev_id;
+	void *buf;
+	uint16_t len;
+	uint64_t data;
+};
+
+/* Loads the module if it is not loaded. Returns 0, or -errno with @why. */
+int rdi_ublk_ctrl_open(struct rdi_ublk_ctrl *c, char *why);
+void rdi_ublk_ctrl_close(struct rdi_ublk_ctrl *c);
+/* Starts a command; its result is for rdi_ublk_ctrl_result(). Returns 0 or -errno. */
+int rdi_ublk_ctrl_start(struct rdi_ublk_ctrl *c, const struct rdi_ublk_cmd *cmd);
+/* Starts fsync(2) of a descriptor in the same way. */
+int rdi_ublk_ctrl_fsync(struct rdi_ublk_ctrl *c, int fd);
+/* The result of what was started, or -EAGAIN. */
+int rdi_ublk_ctrl_result(struct rdi_ublk_ctrl *c);
+/* Executes a command, for those that the kernel answers at once. */
+int rdi_ublk_ctrl_run(struct rdi_ublk_ctrl *c, const struct rdi_ublk_cmd *cmd);
+
+/* ---- ublk_queue.c: a thread, its queue of the block device and its channel ---- */
+
+struct rdi_ublk_queue;
+
+struct rdi_ublk_queue_opts {
+	struct rdi_attach *a;
+	int fd; /* /dev/ublkcN */
+	uint16_t index;
+	uint16_t depth;
+	uint32_t io_bytes;
+};
+
+/* Makes the queue, with its channel. Returns 0, or -errno with a->why. */
+int rdi_ublk_queue_create(const struct rdi_ublk_queue_opts *opts, struct rdi_ublk_queue **out);
+/* Starts the thread, which ends when the kernel ends the device. Counts in a->threads. */
+int rdi_ublk_queue_start(struct rdi_ublk_queue *q);
+/* Everything in flight ends with an error, and what comes later. */
+void rdi_ublk_queue_abort(struct rdi_ublk_queue *q);
+/* Waits for the thread; before that the device must have been stopped. NULL is allowed. */
+void rdi_ublk_queue_free(struct rdi_ublk_queue *q);
+
+#endif /* RDI_ATTACH_UBLK_H */
