@@ -55,6 +55,7 @@ static void close_image(struct rbd_image *img, bool dead)
 	if (img->image)
 		rbd_close(img->image);
 	img->image = NULL;
+	rbd_peers_gave_up(atomic_load(&img->peers));
 	rbd_peers_leave(img);
 	if (img->io)
 		rados_ioctx_destroy(img->io);
@@ -291,6 +292,8 @@ static uint64_t look_after(const struct rbd_image *img)
 {
 	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
 		return LOOK_NS;
+	if (img->quiet)
+		return RBD_QUIET_NS;
 	return atomic_load(&img->bdev.standby) || atomic_load(&img->inflight) ? LOCK_NS : LOOK_NS;
 }
 
@@ -579,7 +582,8 @@ static void run_image(struct rbd_job *job)
 		look_whether_in_reach(img);
 		rbd_shared_run(img);
 		rbd_image_settle_lock(img);
-		read_when_idle(img);
+		if (!img->quiet) /* otherwise one question for all images shows the same */
+			read_when_idle(img);
 		rbd_job_kick(job, look_after(img));
 		break;
 	case RBD_LOST:

@@ -28,9 +28,9 @@ static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char
 
 /*
  * librbd has Ceph block the holder for the default time, and the time of an entry of the blocklist
- * cannot be changed: this adds the entry before librbd does. It takes a second, in which a holder
- * that is alive would come back and compete for the lock; so it is for a silent one only. A failure
- * leaves the block to librbd.
+ * cannot be changed: this adds the entry instead. A holder that is alive would come back and
+ * compete for the lock before it is broken; so it is for a silent one only. A failure leaves the
+ * block to librbd.
  */
 static void block_for_long(struct rbd_image *img, const char *owner)
 {
@@ -197,18 +197,24 @@ static bool own_lasts(struct rbd_image *img)
 
 /*
  * librbd has Ceph block the holder before it breaks the lock, and waits for the map of OSDs that
- * says so; an OSD gets that map before it serves this gateway. The lock is not broken when @owner
- * does not have it any more.
+ * says so; an OSD gets that map before it serves this gateway. So does block_lasts() for a holder
+ * that is blocked already. The lock is not broken when @owner does not have it any more.
  */
 static int break_lock(struct rbd_image *img, const char *owner, bool blocked, const char *why)
 {
-	int rc = blocked ? break_only(img, owner) : -EAGAIN;
 	char spelled[256];
+	int rc = -EAGAIN;
 
+	if (!blocked && why[0]) {
+		block_for_long(img, owner);
+		blocked = block_lasts(img, owner);
+		if (blocked)
+			note_blocked(img, owner);
+	}
+	if (blocked)
+		rc = break_only(img, owner);
 	/* Not when the lock is free since, or this connection is blocked itself. */
 	if (rc && rc != -ENOENT && rc != -ESHUTDOWN) {
-		if (why[0])
-			block_for_long(img, owner);
 		rc = rbd_lock_break(img->image, RBD_LOCK_MODE_EXCLUSIVE, owner);
 		if (!rc)
 			note_blocked(img, owner);
@@ -339,15 +345,19 @@ static uint64_t client_of(struct rbd_image *img, const char *owner)
 
 static enum rbd_heard heard_of_owner(struct rbd_image *img, const char *owner)
 {
-	if (!img->peers)
+	struct rbd_peers *peers = atomic_load(&img->peers);
+	uint64_t id = atomic_load(&img->lock_owner_id);
+
+	if (!peers)
 		return RBD_HEARD_STRANGER;
-	if (strcmp(owner, img->lock_owner) != 0 || !img->lock_owner_id) {
+	if (strcmp(owner, img->lock_owner) != 0 || !id) {
 		snprintf(img->lock_owner, sizeof(img->lock_owner), "%s", owner);
-		img->lock_owner_id = client_of(img, owner);
+		id = client_of(img, owner);
+		atomic_store(&img->lock_owner_id, id);
 	}
-	if (!img->lock_owner_id || img->lock_owner_id == rados_get_instance_id(img->handle->cl))
+	if (!id || id == rados_get_instance_id(img->handle->cl))
 		return RBD_HEARD_STRANGER;
-	return rbd_peers_ask(img->peers, img->lock_owner_id);
+	return rbd_peers_ask(peers, id);
 }
 
 enum own_way {
@@ -422,6 +432,7 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 	if (*claim != RDT_CLAIM_TAKE && !blocked) {
 		enum rbd_heard heard = heard_of_owner(img, owner);
 
+		img->quiet = heard == RBD_HEARD_TELLS;
 		if (heard == RBD_HEARD_STRANGER)
 			return true;
 		if (heard != RBD_HEARD_SILENT) {
@@ -437,6 +448,14 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 
 /* ---- the claim ---- */
 
+static int give_up(struct rbd_image *img)
+{
+	int rc = rbd_lock_release(img->image);
+
+	rbd_peers_gave_up(atomic_load(&img->peers));
+	return rc;
+}
+
 static void tell_no_state(struct rbd_image *img, int rc)
 {
 	char text[256];
@@ -449,7 +468,7 @@ static void tell_no_state(struct rbd_image *img, int rc)
 	if (rc == -ESHUTDOWN)
 		rbd_image_lost(img);
 	else
-		rbd_lock_release(img->image); /* another gateway may be able to */
+		give_up(img); /* another gateway may be able to */
 }
 
 static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
@@ -488,7 +507,7 @@ static void release_lock(struct rbd_image *img)
 	char text[160];
 
 	if (!rc && owner)
-		rc = rbd_lock_release(img->image);
+		rc = give_up(img);
 	else if (!rc && !find_own(img, &l))
 		break_own(img, &l);
 	if (!rc) {
@@ -507,7 +526,8 @@ static void release_lock(struct rbd_image *img)
 /* Other gateways see that this gateway is alive, and this gateway sees them. */
 static void keep_peers(struct rbd_image *img)
 {
-	int rc = img->peers ? rbd_peers_keep(img->peers) : rbd_peers_join(img);
+	struct rbd_peers *peers = atomic_load(&img->peers);
+	int rc = peers ? rbd_peers_keep(peers) : rbd_peers_join(img);
 	char spelled[256];
 
 	if (rc && rc != -ESHUTDOWN && rc != img->said_peers_err)
@@ -529,6 +549,7 @@ void rbd_image_settle_lock(struct rbd_image *img)
 	bool standby = atomic_load(&img->bdev.standby);
 	bool doubted = atomic_exchange(&img->lock_doubted, false);
 
+	img->quiet = false;
 	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
 		return;
 	keep_peers(img);

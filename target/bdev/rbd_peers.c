@@ -1,29 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Detects which gateways are alive. Every gateway watches one object in a pool, and acknowledges
- * the notifications of that object. A gateway that waits for the lock of an image notifies once in
- * a second; the OSD tells it which of the watchers did not acknowledge in time. No clocks are
- * compared, and nothing is written. A gateway that is declared dead although it is alive is fenced
- * by Ceph before its images are served elsewhere, so an error here costs time and no data.
+ * Detects which gateways are alive, and which have given up a lock. Every gateway watches one
+ * object in a pool, and acknowledges the notifications of that object with a number that changes
+ * when it gives up a lock. A gateway that waits for the locks of images notifies twice in a second;
+ * the OSD tells it which of the watchers did not acknowledge in time. So a waiting gateway asks one
+ * question for all images of a pool. No clocks are compared, and nothing is written. A gateway that
+ * is declared dead although it is alive is fenced by Ceph before its images are served elsewhere,
+ * so an error here costs time and no data.
  */
 #include "rbd_priv.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PEERS_OBJECT "rdtarget.gateways"
-#define ASK_NS       UINT64_C(1000000000) /* between two questions */
+#define ASK_NS       UINT64_C(500000000) /* between two questions */
+#define KEEP_NS      RD_NSEC_PER_SEC     /* between two attempts to watch */
 #define CONFIRM_SECS 1u
 /* The object does not answer. By then Ceph has noticed by itself that a client is lost. */
 #define SILENT_NS (30 * RD_NSEC_PER_SEC)
-#define KNOWN_NS  (2 * ASK_NS) /* an answer is recent for so long */
+#define KNOWN_NS  (2 * RD_NSEC_PER_SEC) /* an answer is recent for so long */
 
 /* A client that watches the object. */
 struct rbd_peer {
 	uint64_t client;
 	unsigned int missed;   /* questions in a row */
 	unsigned int silent_s; /* how long these questions waited for an answer */
+	uint64_t given_up;     /* as it has answered; 0: it does not say that, or did not answer */
 };
 
 /* Of a connection, a pool and a namespace in it. */
@@ -36,6 +41,9 @@ struct rbd_peers {
 	unsigned int refs;
 	char *pool, *rados_namespace;
 	rados_ioctx_t io;
+	struct rbd_job job;        /* asks as long as somebody wants to know */
+	_Atomic uint64_t given_up; /* locks by this gateway, and a start at random */
+	atomic_bool ending;        /* guarded by the queue */
 
 	uint64_t watch; /* changes while @watching */
 
@@ -48,6 +56,7 @@ struct rbd_peers {
 	int watch_err;        /* how they ended */
 	bool asking;
 	uint64_t asked_ns, answered_ns; /* 0: never */
+	uint64_t wanted_ns;             /* when somebody wanted to know last */
 	int err;                        /* of the last question; its answer is not known */
 	struct rbd_peer *peers;
 	size_t count;
@@ -70,11 +79,13 @@ static void peers_asked(void *arg, uint64_t notify_id, uint64_t handle, uint64_t
 			void *data, size_t len)
 {
 	const struct rbd_peers *p = arg;
+	uint64_t given_up = htole64(atomic_load(&p->given_up));
 
 	(void)notifier;
 	(void)data;
 	(void)len;
-	rados_notify_ack(p->io, PEERS_OBJECT, notify_id, handle, NULL, 0);
+	rados_notify_ack(p->io, PEERS_OBJECT, notify_id, handle, (const char *)&given_up,
+			 sizeof(given_up));
 }
 
 static void peers_watch_failed(void *arg, uint64_t cookie, int err)
@@ -180,7 +191,7 @@ int rbd_peers_keep(struct rbd_peers *p)
 	now = rdt_module_now(); /* not before: another image may store a later time first */
 	unwatch = p->watched;
 	begin = !p->watching && (!p->watched || p->watch_lost) &&
-		(!p->watching_ns || now - p->watching_ns >= ASK_NS);
+		(!p->watching_ns || now - p->watching_ns >= KEEP_NS);
 	if (begin) {
 		p->watching = true;
 		p->watching_ns = now;
@@ -198,53 +209,89 @@ int rbd_peers_keep(struct rbd_peers *p)
 
 /* ---- asking ---- */
 
-static const struct rbd_peer *peer_of(const struct rbd_peers *p, uint64_t client)
+static const struct rbd_peer *peer_in(const struct rbd_peer *list, size_t count, uint64_t client)
 {
-	for (size_t i = 0; i < p->count; i++)
-		if (p->peers[i].client == client)
-			return &p->peers[i];
+	for (size_t i = 0; i < count; i++)
+		if (list[i].client == client)
+			return &list[i];
 	return NULL;
 }
 
-/* With p->lock. Records which clients answered; a client with an acknowledgement by any of its
- * watches is alive. Returns 0 or -ENOMEM. */
-static int take_answer(struct rbd_peers *p, const struct notify_ack_t *acks, size_t acks_count,
-		       const struct notify_timeout_t *missed, size_t missed_count)
+static const struct rbd_peer *peer_of(const struct rbd_peers *p, uint64_t client)
 {
-	struct rbd_peer *list = calloc(acks_count + missed_count + 1, sizeof(*list));
+	return peer_in(p->peers, p->count, client);
+}
+
+/* The answers of all gateways to a question. */
+struct rbd_answer {
+	struct notify_ack_t *acks;
+	struct notify_timeout_t *missed;
+	size_t acks_count, missed_count;
+};
+
+static uint64_t given_up_of(const struct notify_ack_t *ack)
+{
+	uint64_t given_up = 0;
+
+	if (ack->payload_len == sizeof(given_up))
+		memcpy(&given_up, ack->payload, sizeof(given_up));
+	return le64toh(given_up);
+}
+
+/*
+ * Was the OSD in time with the acknowledgement of this gateway, which watches as well? Otherwise
+ * it is slow, or stood still, and those of other gateways may have come too late for that reason.
+ */
+static bool osd_was_in_time(const struct rbd_peers *p, const struct rbd_answer *a)
+{
+	uint64_t me = rados_get_instance_id(p->handle->cl);
+
+	for (size_t i = 0; i < a->acks_count; i++)
+		if (a->acks[i].notifier_id == me)
+			return true;
+	return false;
+}
+
+/* With p->lock. Records which clients answered; a client with an acknowledgement by any of its
+ * watches is alive. The list from before becomes *@before. Returns 0 or -ENOMEM. */
+static int take_answer(struct rbd_peers *p, const struct rbd_answer *a, struct rbd_peer **before,
+		       size_t *before_count)
+{
+	struct rbd_peer *list = calloc(a->acks_count + a->missed_count + 1, sizeof(*list));
+	bool counts = osd_was_in_time(p, a);
 	size_t count = 0;
 
 	if (!list)
 		return -ENOMEM;
-	for (size_t i = 0; i < acks_count; i++)
-		list[count++].client = acks[i].notifier_id;
-	for (size_t i = 0; i < missed_count; i++) {
-		const struct rbd_peer *before = peer_of(p, missed[i].notifier_id);
+	for (size_t i = 0; i < a->acks_count; i++)
+		list[count++] = (struct rbd_peer){.client = a->acks[i].notifier_id,
+						  .given_up = given_up_of(&a->acks[i])};
+	for (size_t i = 0; i < a->missed_count; i++) {
+		const struct rbd_peer *was = peer_of(p, a->missed[i].notifier_id);
 
-		list[count].client = missed[i].notifier_id;
-		list[count].missed = (before ? before->missed : 0) + 1;
-		list[count++].silent_s = (before ? before->silent_s : 0) + p->asked_s;
+		list[count].client = a->missed[i].notifier_id;
+		list[count].missed = (was ? was->missed : 0) + counts;
+		list[count++].silent_s = (was ? was->silent_s : 0) + counts * p->asked_s;
 	}
-	free(p->peers);
+	*before = p->peers;
+	*before_count = p->count;
 	p->peers = list;
 	p->count = count;
 	return 0;
 }
 
 /* With p->lock. */
-static int read_answer(struct rbd_peers *p, int rc)
+static int read_answer(struct rbd_peers *p, int rc, struct rbd_peer **before, size_t *before_count)
 {
-	struct notify_ack_t *acks = NULL;
-	struct notify_timeout_t *missed = NULL;
-	size_t acks_count = 0, missed_count = 0;
+	struct rbd_answer a = {0};
 
 	if (rc && rc != -ETIMEDOUT)
 		return rc;
-	if (!p->reply || rados_decode_notify_response(p->reply, p->reply_len, &acks, &acks_count,
-						      &missed, &missed_count))
+	if (!p->reply || rados_decode_notify_response(p->reply, p->reply_len, &a.acks,
+						      &a.acks_count, &a.missed, &a.missed_count))
 		return rc ? rc : -EPROTO;
-	rc = take_answer(p, acks, acks_count, missed, missed_count);
-	rados_free_notify_response(acks, acks_count, missed);
+	rc = take_answer(p, &a, before, before_count);
+	rados_free_notify_response(a.acks, a.acks_count, a.missed);
 	return rc;
 }
 
@@ -256,25 +303,54 @@ static bool any_missed(const struct rbd_peers *p)
 	return false;
 }
 
+/* What the last answer has changed. */
+struct rbd_news {
+	const struct rbd_peers *peers;
+	const struct rbd_peer *before;
+	size_t before_count;
+	bool err_changed;
+};
+
+/* Is there something new about the holder of the lock for which @img waits? */
+static bool is_news(const struct rbd_image *img, const void *arg)
+{
+	const struct rbd_news *news = arg;
+	uint64_t holder = atomic_load(&img->lock_owner_id);
+	const struct rbd_peer *now, *before;
+
+	if (atomic_load(&img->peers) != news->peers)
+		return false;
+	if (news->err_changed)
+		return true;
+	now = peer_of(news->peers, holder);
+	before = peer_in(news->before, news->before_count, holder);
+	if (!now || !before)
+		return now != before;
+	return now->missed || now->given_up != before->given_up;
+}
+
 /* On a thread of librados. */
 static void peers_answered(rados_completion_t completion, void *arg)
 {
 	struct rbd_peers *p = arg;
-	int rc = rados_aio_get_return_value(completion);
-	bool news;
+	struct rbd_news news = {.peers = p};
+	struct rbd_peer *before = NULL;
+	int rc = rados_aio_get_return_value(completion), err;
 
 	rados_aio_release(completion);
 	pthread_mutex_lock(&p->lock);
-	news = !p->answered_ns;
-	p->err = read_answer(p, rc);
+	err = p->err;
+	p->err = read_answer(p, rc, &before, &news.before_count);
 	p->answered_ns = rdt_module_now();
-	news |= any_missed(p) || p->err;
 	if (p->reply)
 		rados_buffer_free(p->reply);
 	p->reply = NULL;
 	pthread_mutex_unlock(&p->lock);
-	if (news)
-		rbd_clusters_kick_standby(p->clusters, p->cluster);
+	news.before = before;
+	news.err_changed = p->err != err;
+	/* While @asking nobody else changes what is known. */
+	rbd_clusters_kick_waiting(p->clusters, is_news, &news);
+	free(before);
 	/* Last: @p may be freed as soon as nothing is in flight. */
 	pthread_mutex_lock(&p->lock);
 	p->asking = false;
@@ -315,35 +391,55 @@ static enum rbd_heard heard_of(const struct rbd_peers *p, uint64_t client, uint6
 		return RBD_HEARD_STRANGER;
 	if (!peer->missed)
 		return RBD_HEARD_ALIVE;
-	/* One second had passed before the first of these questions. */
 	return peer->missed < 2 || peer->silent_s + 1 < p->handle->takeover_s ? RBD_HEARD_NOT_YET
 									      : RBD_HEARD_SILENT;
 }
 
-enum rbd_heard rbd_peers_ask(struct rbd_peers *p, uint64_t client)
+/* Asks, unless a question is in flight or the last one was a moment ago. */
+static void ask_when_due(struct rbd_peers *p)
 {
 	uint64_t now;
-	unsigned int secs =
-		p->handle->takeover_s - (unsigned int)(ASK_NS / RD_NSEC_PER_SEC) - CONFIRM_SECS;
-	enum rbd_heard heard;
 	bool confirm, ask;
 
 	pthread_mutex_lock(&p->lock);
 	now = rdt_module_now(); /* as in rbd_peers_keep() */
 	if (!p->asking && now - p->answered_ns > KNOWN_NS)
 		p->count = 0; /* a peer may have answered others since: it begins anew */
-	heard = heard_of(p, client, now);
 	confirm = any_missed(p) && !p->err;
 	ask = !p->asking && (confirm || !p->asked_ns || now - p->asked_ns >= ASK_NS);
 	if (ask) {
-		p->asked_s = confirm ? CONFIRM_SECS : secs;
+		p->asked_s = confirm ? CONFIRM_SECS : p->handle->takeover_s - 1 - CONFIRM_SECS;
 		p->asking = true;
 		p->asked_ns = now;
 	}
 	pthread_mutex_unlock(&p->lock);
 	if (ask)
 		ask_peers(p, p->asked_s);
+}
+
+enum rbd_heard rbd_peers_ask(struct rbd_peers *p, uint64_t client)
+{
+	const struct rbd_peer *peer;
+	enum rbd_heard heard;
+	uint64_t now;
+
+	pthread_mutex_lock(&p->lock);
+	now = rdt_module_now(); /* as in rbd_peers_keep() */
+	p->wanted_ns = now;
+	heard = heard_of(p, client, now);
+	peer = peer_of(p, client);
+	if (heard == RBD_HEARD_ALIVE && peer->given_up)
+		heard = RBD_HEARD_TELLS;
+	pthread_mutex_unlock(&p->lock);
+	ask_when_due(p);
+	rbd_job_kick(&p->job, ASK_NS);
 	return heard;
+}
+
+void rbd_peers_gave_up(struct rbd_peers *p)
+{
+	if (p && !atomic_fetch_add(&p->given_up, 1))
+		atomic_fetch_add(&p->given_up, 1); /* 0 says nothing */
 }
 
 /* ---- joining and leaving ---- */
@@ -362,6 +458,41 @@ static void free_peers(struct rbd_peers *p)
 	free(p);
 }
 
+static void end_peers(void *arg);
+
+/* The images that wait look rarely as long as this asks for them. */
+static void run_peers(struct rbd_job *job)
+{
+	struct rbd_peers *p = rd_container_of(job, struct rbd_peers, job);
+	bool wanted;
+
+	if (atomic_load(&p->ending)) {
+		rbd_job_ran(job, true);
+		if (rbd_clusters_thread(p->clusters, end_peers, p))
+			end_peers(p);
+		return;
+	}
+	pthread_mutex_lock(&p->lock);
+	wanted = rdt_module_now() - p->wanted_ns < RBD_QUIET_NS + KNOWN_NS;
+	pthread_mutex_unlock(&p->lock);
+	if (wanted) {
+		rbd_peers_keep(p); /* images say what is wrong */
+		ask_when_due(p);
+		rbd_job_kick(job, ASK_NS);
+	}
+	rbd_job_ran(job, false);
+}
+
+static void peers_are_late(struct rbd_job *job)
+{
+	(void)job; /* it does not wait for the network */
+}
+
+static void set_ending(struct rbd_job *job)
+{
+	atomic_store(&rd_container_of(job, struct rbd_peers, job)->ending, true);
+}
+
 static int new_peers(struct rbd_image *img, struct rbd_peers **out)
 {
 	struct rbd_peers *p = calloc(1, sizeof(*p));
@@ -376,6 +507,9 @@ static int new_peers(struct rbd_image *img, struct rbd_peers **out)
 	p->cluster = img->cluster;
 	p->handle = img->handle;
 	p->queue = img->job.queue;
+	p->job = (struct rbd_job){
+		.run = run_peers, .tell_late = peers_are_late, .queue = img->job.queue};
+	atomic_store(&p->given_up, rdt_module_now() | 1);
 	if (rbd_copy_name(&p->pool, img->pool) &&
 	    rbd_copy_name(&p->rados_namespace, img->rados_namespace))
 		rc = rados_ioctx_create(p->handle->cl, p->pool, &p->io);
@@ -408,7 +542,7 @@ int rbd_peers_join(struct rbd_image *img)
 	}
 	if (!rc) {
 		p->refs++;
-		img->peers = p;
+		atomic_store(&img->peers, p);
 	}
 	pthread_mutex_unlock(&h->joining);
 	return rc ? rc : rbd_peers_keep(p);
@@ -439,12 +573,11 @@ static void end_peers(void *arg)
 void rbd_peers_leave(struct rbd_image *img)
 {
 	struct rbd_handle *h = img->handle;
-	struct rbd_peers *p = img->peers;
+	struct rbd_peers *p = atomic_exchange(&img->peers, NULL);
 	bool last;
 
 	if (!p)
 		return;
-	img->peers = NULL;
 	pthread_mutex_lock(&h->joining);
 	last = --p->refs == 0;
 	if (last)
@@ -453,6 +586,5 @@ void rbd_peers_leave(struct rbd_image *img)
 	if (!last)
 		return;
 	rbd_cluster_keep(p->clusters, p->cluster, p->queue, h);
-	if (rbd_clusters_thread(p->clusters, end_peers, p))
-		end_peers(p);
+	rbd_job_kick_last(&p->job, set_ending);
 }

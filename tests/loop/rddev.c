@@ -61,6 +61,7 @@ struct slot {
 	enum rdinit_dev_op op;
 	uint32_t first, n;
 	struct timespec since;
+	atomic_long since_ms; /* the same; 0: not busy */
 	unsigned char *buf;
 	bool busy;
 };
@@ -81,7 +82,7 @@ struct worker {
 static atomic_bool stop;
 static atomic_bool failed;
 static atomic_ulong ops, reads, writes, unknown, errors;
-static atomic_long slowest_ms;
+static atomic_long slowest_ms, slowest_lately_ms;
 
 /* Latencies in microseconds: 16 buckets for each power of two. */
 #define BUCKETS 512u
@@ -173,7 +174,7 @@ static unsigned long bucket_start(unsigned int bucket)
 static void note_time(const struct slot *s)
 {
 	struct timespec now;
-	long us, ms, was = atomic_load(&slowest_ms);
+	long us, ms, was = atomic_load(&slowest_ms), lately = atomic_load(&slowest_lately_ms);
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	us = (long)(now.tv_sec - s->since.tv_sec) * 1000000 +
@@ -181,6 +182,8 @@ static void note_time(const struct slot *s)
 	atomic_fetch_add(&latency[bucket_of((unsigned long)us)], 1);
 	ms = us / 1000;
 	while (ms > was && !atomic_compare_exchange_weak(&slowest_ms, &was, ms))
+		;
+	while (ms > lately && !atomic_compare_exchange_weak(&slowest_lately_ms, &lately, ms))
 		;
 }
 
@@ -205,6 +208,7 @@ static void done(void *user, const struct rdinit_completion *c)
 	uint32_t i;
 
 	s->busy = false;
+	atomic_store(&s->since_ms, 0);
 	atomic_fetch_add(&ops, 1);
 	note_time(s);
 	if (c->err) {
@@ -289,6 +293,7 @@ static int start(struct rdinit_dev_chan *chan, struct slot *s)
 	}
 	prepare(s);
 	clock_gettime(CLOCK_MONOTONIC, &s->since);
+	atomic_store(&s->since_ms, s->since.tv_sec * 1000 + s->since.tv_nsec / 1000000);
 	rc = rdinit_dev_submit(chan, &io, done, s, NULL);
 	if (rc)
 		complain("%s", rdinit_get_error());
@@ -366,9 +371,6 @@ static void *worker_main(void *arg)
 		run(w, chan);
 		rdinit_dev_chan_free(&chan);
 	}
-	for (i = 0; i < w->set->slots; i++)
-		free(w->slots[i].buf);
-	free(w->slots);
 	return NULL;
 }
 
@@ -457,8 +459,29 @@ static int open_device(struct settings *set, char **uris, struct rdinit_dev **de
 	return rc < 0 ? rc : rdinit_dev_open(*dev);
 }
 
+/* The age of the command that has been in flight for longest. */
+static long oldest_ms(const struct worker *workers, unsigned int n)
+{
+	struct timespec now;
+	long now_ms, age = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	now_ms = now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	for (unsigned int i = 0; i < n; i++) {
+		if (!atomic_load(&workers[i].chan))
+			continue;
+		for (unsigned int j = 0; j < workers[i].set->slots; j++) {
+			long since = atomic_load(&workers[i].slots[j].since_ms);
+
+			if (since && now_ms - since > age)
+				age = now_ms - since;
+		}
+	}
+	return age;
+}
+
 /* Of the commands since the last call. */
-static void report_latency(void)
+static void report_latency(const struct worker *workers, unsigned int n)
 {
 	static const unsigned int permille[] = {500, 990, 999};
 	unsigned long count[BUCKETS], total = 0, at[3] = {0};
@@ -473,8 +496,11 @@ static void report_latency(void)
 			left -= count[i];
 		at[k] = bucket_start(i);
 	}
-	fprintf(stderr, "latency of %lu commands p50 %lu p99 %lu p999 %lu us\n", total, at[0],
-		at[1], at[2]);
+	fprintf(stderr,
+		"latency of %lu commands p50 %lu p99 %lu p999 %lu us slowest %ld ms in flight for "
+		"%ld ms\n",
+		total, at[0], at[1], at[2], atomic_exchange(&slowest_lately_ms, 0),
+		oldest_ms(workers, n));
 }
 
 /* In a child: nothing works on the copies of handles, and freeing them does no harm. */
@@ -523,7 +549,7 @@ static void watch_input(struct rdinit_dev *dev, struct worker *workers, unsigned
 			else if (byte == 'f')
 				fork_child(dev, workers, n);
 			else
-				report_latency();
+				report_latency(workers, n);
 		}
 		now = atomic_load(&ops);
 		if (now != last)
@@ -535,6 +561,13 @@ static void watch_input(struct rdinit_dev *dev, struct worker *workers, unsigned
 				atomic_load(&slowest_ms));
 		last = now;
 	}
+}
+
+static void free_slots(const struct worker *w)
+{
+	for (unsigned int i = 0; i < w->set->slots; i++)
+		free(w->slots[i].buf);
+	free(w->slots);
 }
 
 static void run_workers(const struct settings *set, struct rdinit_dev *dev)
@@ -562,8 +595,10 @@ static void run_workers(const struct settings *set, struct rdinit_dev *dev)
 			abort();
 	}
 	watch_input(dev, workers, set->threads);
-	for (i = 0; i < set->threads; i++)
+	for (i = 0; i < set->threads; i++) {
 		pthread_join(workers[i].thread, NULL);
+		free_slots(&workers[i]);
+	}
 }
 
 int main(int argc, char **argv)

@@ -12,9 +12,17 @@
 
 enum target_state { TARGET_ASKED, TARGET_ACKED, TARGET_LEFT };
 
+#define PAYLOAD_MAX 16u
+
+struct payload {
+	size_t len;
+	char text[PAYLOAD_MAX];
+};
+
 struct notify_target {
 	uint64_t client, cookie;
 	enum target_state state;
+	struct payload payload; /* of TARGET_ACKED */
 };
 
 /* At the OSD. */
@@ -52,6 +60,7 @@ struct notify_op {
 struct ack_op {
 	struct op op;
 	uint64_t id, cookie;
+	struct payload payload;
 };
 
 /* ---- at the OSD ---- */
@@ -181,7 +190,7 @@ void notify_forget(const struct op *op)
 }
 
 static void target_answers(struct cluster *cl, uint64_t id, uint64_t client, uint64_t cookie,
-			   enum target_state state)
+			   enum target_state state, const struct payload *payload)
 {
 	struct notify *n, *next;
 
@@ -189,10 +198,16 @@ static void target_answers(struct cluster *cl, uint64_t id, uint64_t client, uin
 		next = LIST_NEXT(n, link);
 		if (id && n->id != id)
 			continue;
-		for (unsigned int i = 0; i < n->count; i++)
-			if (n->targets[i].client == client && n->targets[i].cookie == cookie &&
-			    n->targets[i].state == TARGET_ASKED)
-				n->targets[i].state = state;
+		for (unsigned int i = 0; i < n->count; i++) {
+			struct notify_target *target = &n->targets[i];
+
+			if (target->client != client || target->cookie != cookie ||
+			    target->state != TARGET_ASKED)
+				continue;
+			target->state = state;
+			if (payload)
+				target->payload = *payload;
+		}
 		if (all_have_acked(n))
 			notify_over(n, 0);
 	}
@@ -200,7 +215,7 @@ static void target_answers(struct cluster *cl, uint64_t id, uint64_t client, uin
 
 void notify_watcher_left(const struct watcher *w)
 {
-	target_answers(w->client->cluster, 0, w->client->id, w->cookie, TARGET_LEFT);
+	target_answers(w->client->cluster, 0, w->client->id, w->cookie, TARGET_LEFT, NULL);
 }
 
 void notify_free_all(struct cluster *cl)
@@ -258,7 +273,8 @@ static int ack_exec(struct op *op)
 {
 	const struct ack_op *ack = rd_container_of(op, struct ack_op, op);
 
-	target_answers(op->client->cluster, ack->id, op->client->id, ack->cookie, TARGET_ACKED);
+	target_answers(op->client->cluster, ack->id, op->client->id, ack->cookie, TARGET_ACKED,
+		       &ack->payload);
 	return 0;
 }
 
@@ -272,9 +288,12 @@ int rados_notify_ack(rados_ioctx_t io, const char *o, uint64_t notify_id, uint64
 {
 	struct ack_op *ack = calloc(1, sizeof(*ack));
 
-	(void)o, (void)buf, (void)buf_len;
-	if (!ack)
-		return -ENOMEM;
+	(void)o;
+	if (!ack || buf_len > (int)PAYLOAD_MAX)
+		abort();
+	if (buf_len)
+		memcpy(ack->payload.text, buf, (size_t)buf_len);
+	ack->payload.len = (size_t)buf_len;
 	ack->op.exec = ack_exec;
 	ack->op.done = ack_done;
 	ack->op.pool = ((struct ioctx *)io)->pool;
@@ -288,7 +307,7 @@ int rados_decode_notify_response(char *reply_buffer, size_t reply_buffer_len,
 				 struct notify_ack_t **acks, size_t *nr_acks,
 				 struct notify_timeout_t **timeouts, size_t *nr_timeouts)
 {
-	const struct notify_target *targets = (const void *)reply_buffer;
+	struct notify_target *targets = (void *)reply_buffer;
 	size_t count = reply_buffer_len / sizeof(*targets);
 
 	*acks = calloc(count + 1, sizeof(**acks));
@@ -299,7 +318,10 @@ int rados_decode_notify_response(char *reply_buffer, size_t reply_buffer_len,
 	for (size_t i = 0; i < count; i++)
 		if (targets[i].state == TARGET_ACKED)
 			(*acks)[(*nr_acks)++] = (struct notify_ack_t){
-				.notifier_id = targets[i].client, .cookie = targets[i].cookie};
+				.notifier_id = targets[i].client,
+				.cookie = targets[i].cookie,
+				.payload = targets[i].payload.text, /* of the reply */
+				.payload_len = targets[i].payload.len};
 		else if (targets[i].state == TARGET_ASKED)
 			(*timeouts)[(*nr_timeouts)++] = (struct notify_timeout_t){
 				.notifier_id = targets[i].client, .cookie = targets[i].cookie};

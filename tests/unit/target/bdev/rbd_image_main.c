@@ -213,6 +213,10 @@ void rbd_job_ran(struct rbd_job *job, bool last)
 {
 }
 
+void rbd_peers_gave_up(struct rbd_peers *p)
+{
+}
+
 void rbd_peers_leave(struct rbd_image *img)
 {
 }

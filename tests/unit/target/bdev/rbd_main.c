@@ -27,11 +27,16 @@ static struct {
 	bool fails;        /* questions end with an error */
 	uint64_t owner_ns; /* how long the cluster takes to name the owner */
 	unsigned int breaks, asked, blocks, acquires, only_breaks, maps;
-	const char *list;     /* the blocklist */
-	bool removed_at_once; /* a block by librbd: an operator removes the entry */
-	bool no_blocks;       /* the monitor refuses entries */
-	bool faster;          /* another client gets the lock that was broken, once */
-	int break_err;        /* what breaking the lock fails with */
+	const char *list;        /* the blocklist */
+	bool removed_at_once;    /* a block by librbd: an operator removes the entry */
+	bool no_blocks;          /* the monitor refuses entries */
+	bool osd_late;           /* not even this gateway's own answers arrive in time */
+	uint64_t given_up;       /* what the owner answers; 0: it has an older version */
+	struct rbd_image *waits; /* that is open without its lock */
+	unsigned int news;       /* for it */
+	struct rbd_job *job;     /* was kicked */
+	bool faster;             /* another client gets the lock that was broken, once */
+	int break_err;           /* what breaking the lock fails with */
 	unsigned int kept;
 	void (*thread)(void *arg); /* waits for the object of the gateways */
 	void *thread_arg;
@@ -303,11 +308,22 @@ int rados_decode_notify_response(char *reply, size_t len, struct notify_ack_t **
 				 size_t *acks_count, struct notify_timeout_t **missed,
 				 size_t *missed_count)
 {
-	*acks_count = fake.acks;
-	*missed_count = !fake.acks;
-	*acks = calloc(1, sizeof(**acks));
+	static char given_up[8];
+
+	*acks = calloc(2, sizeof(**acks));
 	*missed = calloc(1, sizeof(**missed));
-	(*acks)->notifier_id = (*missed)->notifier_id = OWNER_ID;
+	CU_ASSERT_FATAL(*acks && *missed);
+	memcpy(given_up, &fake.given_up, sizeof(given_up));
+	*acks_count = *missed_count = 0;
+	if (!fake.osd_late) /* this gateway answers itself */
+		(*acks)[(*acks_count)++].notifier_id = MY_ID;
+	if (fake.acks)
+		(*acks)[(*acks_count)++] =
+			(struct notify_ack_t){.notifier_id = OWNER_ID,
+					      .payload = given_up,
+					      .payload_len = fake.given_up ? sizeof(given_up) : 0};
+	else
+		(*missed)[(*missed_count)++].notifier_id = OWNER_ID;
 	return 0;
 }
 
@@ -320,7 +336,27 @@ void rados_free_notify_response(struct notify_ack_t *acks, size_t count,
 
 /* ---- the rest of the module ---- */
 
-void rbd_clusters_kick_standby(struct rbd_clusters *clusters, const struct rbd_cluster *cluster)
+void rbd_clusters_kick_waiting(struct rbd_clusters *clusters,
+			       bool (*fn)(const struct rbd_image *img, const void *arg),
+			       const void *arg)
+{
+	fake.news += fake.waits && fn(fake.waits, arg);
+}
+
+int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns)
+{
+	fake.job = job;
+	return 0;
+}
+
+int rbd_job_kick_last(struct rbd_job *job, void (*end)(struct rbd_job *job))
+{
+	end(job);
+	job->run(job);
+	return 0;
+}
+
+void rbd_job_ran(struct rbd_job *job, bool last)
 {
 }
 
@@ -680,6 +716,75 @@ static void test_answers_between(void)
 	standby_free(img);
 }
 
+/* An OSD that is slow, or stood still, is no reason to replace a gateway. */
+static void test_osd_late(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.osd_late = true;
+	for (int i = 0; i < 20; i++) {
+		pass(img);
+		fake.now += RD_NSEC_PER_SEC;
+	}
+	CU_ASSERT_EQUAL(fake.breaks, 0);
+	fake.osd_late = false;
+	for (int i = 0; i < 3; i++)
+		pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 1);
+	standby_free(img);
+}
+
+/* The job of the gateways asks, and the image's job need not run. */
+static void ask_again(void)
+{
+	fake.now += RD_NSEC_PER_SEC / 2;
+	fake.news = 0;
+	fake.job->run(fake.job);
+	CU_ASSERT_TRUE(fake.asked > 0);
+	answer();
+}
+
+static void test_quiet(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	fake.given_up = 5;
+	fake.waits = img;
+	pass(img);
+	CU_ASSERT_FALSE(img->quiet); /* it has just asked */
+	CU_ASSERT_EQUAL(fake.news, 1);
+	pass(img);
+	CU_ASSERT_TRUE(img->quiet);
+	ask_again();
+	CU_ASSERT_EQUAL(fake.news, 0);
+	fake.given_up = 6;
+	ask_again();
+	CU_ASSERT_EQUAL(fake.news, 1);
+	ask_again();
+	CU_ASSERT_EQUAL(fake.news, 0);
+	fake.acks = false;
+	ask_again();
+	CU_ASSERT_EQUAL(fake.news, 1);
+	pass(img);
+	CU_ASSERT_FALSE(img->quiet);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.breaks, 1);
+	standby_free(img);
+}
+
+/* A gateway of an older version does not say that it gives up a lock. */
+static void test_not_quiet(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	pass(img);
+	pass(img);
+	CU_ASSERT_FALSE(img->quiet);
+	standby_free(img);
+}
+
 static void test_watch_again(void)
 {
 	struct rbd_image *img = standby_new();
@@ -793,6 +898,10 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a lock of a connection that was left is given up", test_own_given_up},
 	{"what was missed an hour ago does not count", test_silent_again},
 	{"a gateway that answers every other question keeps its lock", test_answers_between},
+	{"an OSD that is late is no gateway that is silent", test_osd_late},
+	{"an image looks rarely while the holder of its lock is alive and says what it gives up",
+	 test_quiet},
+	{"an image looks each second where the holder does not say that", test_not_quiet},
 	{"a watch that was lost is made again", test_watch_again},
 	{"an object of the gateways that hangs stops no image", test_object_hangs},
 	{"an image is closed although that object hangs", test_leaves_hanging},
