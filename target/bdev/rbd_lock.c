@@ -448,7 +448,7 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 
 /* ---- the claim ---- */
 
-static int give_up(struct rbd_image *img)
+static int give_up_lock(struct rbd_image *img)
 {
 	int rc = rbd_lock_release(img->image);
 
@@ -468,7 +468,7 @@ static void tell_no_state(struct rbd_image *img, int rc)
 	if (rc == -ESHUTDOWN)
 		rbd_image_lost(img);
 	else
-		give_up(img); /* another gateway may be able to */
+		give_up_lock(img); /* another gateway may be able to */
 }
 
 static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
@@ -507,7 +507,7 @@ static void release_lock(struct rbd_image *img)
 	char text[160];
 
 	if (!rc && owner)
-		rc = give_up(img);
+		rc = give_up_lock(img);
 	else if (!rc && !find_own(img, &l))
 		break_own(img, &l);
 	if (!rc) {
