@@ -14,7 +14,7 @@
 #include "internal.h"
 
 #define END_MS   30000 /* for the process to end after it was asked to */
-#define FORCE_MS 10000 /* before it is killed */
+#define FORCE_MS 5000  /* before it is killed */
 
 /* The name of the device in the state directory: without its folder, and links followed. */
 static int device_name(const char *device, char name[RDI_ATTACH_NAME], char *why)

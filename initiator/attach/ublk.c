@@ -256,7 +256,8 @@ static int ublk_take_over(struct ublk_device *u, const struct rdi_attach_info *o
 	if (rc)
 		return ublk_fail(u, rc, "the device has gone");
 	u->id = u->info.dev_id;
-	if (u->info.nr_hw_queues != a->opts.queues || u->info.queue_depth != a->opts.depth)
+	/* The kernel makes no more queues than the machine has processors. */
+	if (u->info.nr_hw_queues > a->opts.queues || u->info.queue_depth > a->opts.depth)
 		return rdi_attach_why(
 			a->why, -EINVAL,
 			"%s was attached with --nr-io-queues=%u --queue-size=%u: attach it "
