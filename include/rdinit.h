@@ -83,6 +83,7 @@ extern "C" {
 struct rdinit_ctrl;
 struct rdinit_qpair;
 struct rdinit_auth_opts; /* of rdinit_auth.h */
+struct rdinit_tls_opts;  /* of rdinit_tls.h */
 
 #define RDINIT_VERSION_MAJOR 0
 #define RDINIT_VERSION_MINOR 1
@@ -321,12 +322,11 @@ struct rdinit_ctrl_opts {
 	 */
 	bool no_remote_invalidate;
 
-	/** Secrets for authentication: see rdinit_auth.h; NULL (default): none. */
-	const struct rdinit_auth_opts *auth;
+	const struct rdinit_auth_opts *auth; /**< secrets: see rdinit_auth.h; NULL: none */
 
 	bool tcp; /**< NVMe/TCP, which refuses provider, crc etc.; else (default) NVMe/RDMA */
-	bool hdr_digest;  /**< NVMe/TCP only: CRC32C of each header; default false */
-	bool data_digest; /**< NVMe/TCP only: CRC32C of data; default false */
+	bool hdr_digest, data_digest;      /**< NVMe/TCP only: CRC32C of headers, of data; off */
+	const struct rdinit_tls_opts *tls; /**< NVMe/TCP only: see rdinit_tls.h; NULL: no TLS */
 };
 
 /** The function that rdinit_ctrl_opts_init() calls with the size of the caller's structure. */

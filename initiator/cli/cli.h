@@ -11,6 +11,7 @@
 
 #include "rdinit.h"
 #include "rdinit_auth.h"
+#include "rdinit_tls.h"
 #include "table.h"
 
 enum cli_exit {
@@ -65,9 +66,12 @@ struct cli_options {
 	int n_operands;
 	struct rdinit_ctrl_opts ctrl;
 	struct rdinit_auth_opts auth; /* ctrl points to it when a secret file was given */
+	struct rdinit_tls_opts tls;   /* likewise */
+	bool want_tls;                /* --tls was given */
 	struct {                      /* cp: of the destination; NULL: as the source */
 		const char *secret_file;
 		const char *ctrl_secret_file;
+		const char *tls_key_file;
 	} dst;
 	struct rdinit_qpair_opts qpair;
 	struct rdinit_uri uri; /* ctrl points into it when a URI was given */

@@ -26,7 +26,7 @@ static const struct {
 } steps[STEPS] = {
 	[STEP_RESOLVE] = {"resolve", "the address of the name", NULL},
 	[STEP_TRANSPORT] = {"transport",
-			    "the TCP connection and the MPA or ICReq handshake, or RDMA CM",
+			    "the TCP connection, TLS, the MPA or ICReq handshake, or RDMA CM",
 			    "admin queue: resolving -> connecting"},
 	[STEP_CONNECT] = {"connect", "the Connect command of the admin queue",
 			  "controller: transport -> connect"},
@@ -43,6 +43,7 @@ struct test {
 	uint64_t start[STEPS];
 	uint64_t end[STEPS];
 	const char *skipped; /* why the last steps were skipped */
+	struct rdinit_tls_info tls;
 };
 
 static void begin_step(struct test *t, enum step step)
@@ -106,7 +107,8 @@ static int read_block(struct cli_session *s, const struct cli_options *o, struct
 
 static int to_the_first_read(struct cli_session *s, const struct cli_options *o, struct test *t)
 {
-	if (rdinit_ctrl_connect(s->ctrl) || rdinit_ctrl_get_info(s->ctrl, &s->info))
+	if (rdinit_ctrl_connect(s->ctrl) || rdinit_ctrl_get_info(s->ctrl, &s->info) ||
+	    rdinit_ctrl_get_tls(s->ctrl, &t->tls))
 		return CLI_FAILED;
 	t->end[t->at] = cli_now_ns();
 	if (s->info.discovery) {
@@ -132,6 +134,37 @@ static double ms(const struct test *t, unsigned int i)
 	return (double)((t->end[i] - t->start[i]) / 1000) / 1e3; /* truncated to microseconds */
 }
 
+static const char *tls_derivation(const struct rdinit_tls_info *tls)
+{
+	return tls->compat ? "that of libnvme before 1.14" : "RFC 8446";
+}
+
+/* Where it happens. */
+static const char *tls_place(bool kernel)
+{
+	return kernel ? "the kernel" : "OpenSSL";
+}
+
+static json_t *json_tls(const struct rdinit_tls_info *tls)
+{
+	if (!tls->identity[0])
+		return NULL;
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "identity", tls->identity, "hash",
+			 tls->hash == RDINIT_TLS_SHA384 ? "SHA-384" : "SHA-256", "derivation",
+			 tls_derivation(tls), "suite", tls->suite, "encryption",
+			 tls_place(tls->ktls_send), "decryption", tls_place(tls->ktls_receive));
+}
+
+static void print_tls(const struct rdinit_tls_info *tls)
+{
+	if (!tls->identity[0])
+		return;
+	printf("TLS identity: %s\n", tls->identity);
+	printf("TLS key: hash %s, derivation %s; suite %s, encryption by %s, decryption by %s\n",
+	       tls->hash == RDINIT_TLS_SHA384 ? "SHA-384" : "SHA-256", tls_derivation(tls),
+	       tls->suite, tls_place(tls->ktls_send), tls_place(tls->ktls_receive));
+}
+
 static int report_steps(const struct cli_options *o, const struct test *t, const char *error)
 {
 	json_t *list = json_array();
@@ -155,12 +188,14 @@ static int report_steps(const struct cli_options *o, const struct test *t, const
 	}
 	if (o->format == CLI_JSON)
 		return cli_print_json(
-			json_pack("{s:b, s:o, s:o*, s:o*, s:o*}", "ok", !error, "steps", list,
-				  "stopped_at", error ? json_string(steps[t->at].name) : NULL,
-				  "error", error ? json_string(error) : NULL, "skipped",
+			json_pack("{s:b, s:o, s:o*, s:o*, s:o*, s:o*}", "ok", !error, "steps", list,
+				  "tls", json_tls(&t->tls), "stopped_at",
+				  error ? json_string(steps[t->at].name) : NULL, "error",
+				  error ? json_string(error) : NULL, "skipped",
 				  t->skipped ? json_string(t->skipped) : NULL),
 			stdout);
 	json_decref(list);
+	print_tls(&t->tls);
 	if (!error)
 		printf("%s%s%s\n", "all steps succeeded", t->skipped ? "; not tried: " : "",
 		       t->skipped ? t->skipped : "");
@@ -177,6 +212,7 @@ int cli_connect_test(const struct cli_options *o)
 
 	rdinit_ctrl_info_init(&s.info);
 	rdinit_ns_init(&s.ns);
+	rdinit_tls_info_init(&t.tls);
 	opts.log_spec = "debug";
 	opts.log_fn = on_line;
 	opts.log_user = &t;

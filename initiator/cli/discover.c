@@ -9,14 +9,15 @@
 #include "command.h"
 #include "fields.h"
 
-#define RECORD(member, k, text, ...)                                                             \
+#define RECORD_AS(name, member, k, text, ...)                                                    \
 	{                                                                                        \
-#member, offsetof(struct rdinit_discovery_record, member),                       \
+		name, offsetof(struct rdinit_discovery_record, member),                          \
 			sizeof(((struct rdinit_discovery_record *)0)->member), k, .label = text, \
 										  __VA_ARGS__    \
 	}
+#define RECORD(member, k, text, ...) RECORD_AS(#member, member, k, text, __VA_ARGS__)
 
-#define UNKNOWN "unrecognized"
+#define UNKNOWN                      "unrecognized"
 
 static const struct cli_words trtypes = CLI_WORDS(UNKNOWN, "unspecified", "rdma", "fc", "tcp");
 static const struct cli_words adrfams =
@@ -30,6 +31,7 @@ static const struct cli_words treqs =
 static const struct cli_words eflags =
 	CLI_WORDS("", "none", "duplicate discovery information", "explicit discovery connections",
 		  "explicit discovery connections, duplicate discovery information");
+static const struct cli_words sectypes = CLI_WORDS(UNKNOWN, "none", "tls", "tls13");
 static const struct cli_words qptypes = CLI_WORDS(UNKNOWN, UNKNOWN, "connected", "datagram");
 static const struct cli_words prtypes =
 	CLI_WORDS(UNKNOWN, UNKNOWN, "not specified", "infiniband", "roce", "roce-v2", "iwarp");
@@ -38,6 +40,11 @@ static const struct cli_words cmses = CLI_WORDS(UNKNOWN, UNKNOWN, "rdma-cm");
 static bool is_rdma(const void *data)
 {
 	return ((const struct rdinit_discovery_record *)data)->trtype == NVMF_TRTYPE_RDMA;
+}
+
+static bool is_tcp(const void *data)
+{
+	return ((const struct rdinit_discovery_record *)data)->trtype == NVMF_TRTYPE_TCP;
 }
 
 static const struct cli_field record_fields[] = {
@@ -50,6 +57,9 @@ static const struct cli_field record_fields[] = {
 	RECORD(subnqn, KIND_STR, "subnqn:"),
 	RECORD(traddr, KIND_STR, "traddr:"),
 	RECORD(eflags, KIND_WORD, "eflags:", .bits = 2, .words = &eflags),
+	/* The first byte of TSAS is SECTYPE over TCP. */
+	RECORD_AS("sectype", rdma_qptype, KIND_WORD, "sectype:", .words = &sectypes,
+		  .there = is_tcp),
 	RECORD(rdma_prtype, KIND_WORD, "rdma_prtype:", .words = &prtypes, .there = is_rdma),
 	RECORD(rdma_qptype, KIND_WORD, "rdma_qptype:", .words = &qptypes, .there = is_rdma),
 	RECORD(rdma_cms, KIND_WORD, "rdma_cms:   ", .words = &cmses, .there = is_rdma),

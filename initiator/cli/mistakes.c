@@ -130,12 +130,12 @@ bool cli_check_secret_file(const char *name, const char *file)
 {
 	if (!file[0])
 		return cli_error("--%s: the name of the file is empty", name), false;
-	if (strncmp(file, "DHHC-1:", 7) != 0)
+	if (strncmp(file, "DHHC-1:", 7) != 0 && strncmp(file, "NVMeTLSkey-1:", 13) != 0)
 		return true;
 	cli_error("--%s: this is a secret, and the name of a file that contains it is expected: "
 		  "every user of the machine can read command lines. Write a new secret into a "
-		  "file that is yours alone (umask 077; rdinit gen-dhchap-key >FILE)",
-		  name);
+		  "file that is yours alone (umask 077; rdinit %s >FILE)",
+		  name, file[0] == 'D' ? "gen-dhchap-key" : "gen-tls-key");
 	return false;
 }
 

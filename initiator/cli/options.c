@@ -115,6 +115,11 @@ static bool take_auth(struct cli_options *o, const struct cli_opt *def, const ch
 		return take_secret_file(&o->dst.secret_file, def, arg);
 	case OPT_DST_CTRL_SECRET:
 		return take_secret_file(&o->dst.ctrl_secret_file, def, arg);
+	case OPT_TLS_KEY:
+		o->want_tls = true;
+		return take_secret_file(&o->tls.key_file, def, arg);
+	case OPT_DST_TLS_KEY:
+		return take_secret_file(&o->dst.tls_key_file, def, arg);
 	case OPT_HASHES:
 	case OPT_DHGROUPS:
 		return rdinit_auth_opts_offer(&o->auth, hashes ? arg : NULL, hashes ? NULL : arg) ==
@@ -333,6 +338,23 @@ static bool check_transport(const struct cli_options *o)
 			 false);
 }
 
+/* $RDINIT_TLS_KEY_FILE alone changes nothing for connections without TLS. */
+static bool check_tls(struct cli_options *o)
+{
+	if (!o->want_tls)
+		return true;
+	if (!o->tls.key_file)
+		return cli_error("--tls needs a key: give the name of its file by --tls-key-file "
+				 "or $RDINIT_TLS_KEY_FILE (rdinit gen-tls-key makes one)"),
+		       false;
+	if (!o->ctrl.tcp)
+		return cli_error("--tls is for NVMe/TCP only, and this is NVMe/RDMA: connect by "
+				 "nvme+tcp:// or -t tcp"),
+		       false;
+	o->ctrl.tls = &o->tls;
+	return true;
+}
+
 static bool check(const struct cli_verb *verb, struct cli_options *o)
 {
 	if (o->ctrl.traddr != o->uri.traddr && o->ctrl.traddr && !cli_check_traddr(o->ctrl.traddr))
@@ -355,6 +377,8 @@ static bool check(const struct cli_verb *verb, struct cli_options *o)
 		return cli_error("--start-block and --offset exclude each other"), false;
 	if (o->auth.secret_file || o->auth.ctrl_secret_file)
 		o->ctrl.auth = &o->auth;
+	if (!check_tls(o))
+		return false;
 	if ((verb->flags & CLI_V_BENCH) && !cli_bench_check(o))
 		return false;
 	if (o->verbose >= 2)
@@ -470,6 +494,8 @@ static void defaults(const struct cli_verb *verb, struct cli_options *o)
 	rdinit_ctrl_opts_init(&o->ctrl);
 	rdinit_qpair_opts_init(&o->qpair);
 	rdinit_auth_opts_init(&o->auth);
+	rdinit_tls_opts_init(&o->tls);
+	o->tls.key_file = environment("RDINIT_TLS_KEY_FILE");
 	o->auth.secret_file = environment("RDINIT_DHCHAP_SECRET_FILE");
 	o->auth.ctrl_secret_file = environment("RDINIT_DHCHAP_CTRL_SECRET_FILE");
 	if (verb->flags & (CLI_V_TRANSFER | CLI_V_OPERANDS))

@@ -116,6 +116,11 @@ static const struct cli_opt authentication[] = {
 	OTHER("dhchap-dhgroups", 0, OPT_DHGROUPS, "LIST",
 	      "Diffie-Hellman groups to offer: null, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, "
 	      "ffdhe8192 (default all)"),
+	TO("tls", 0, CLI_BOOL, want_tls, NULL,
+	   "tcp: TLS 1.3 with the key of --tls-key-file, on each connection"),
+	OTHER("tls-key-file", 0, OPT_TLS_KEY, "FILE",
+	      "tcp: file whose first line is the TLS key of this host; implies --tls (default: "
+	      "$RDINIT_TLS_KEY_FILE)"),
 };
 
 static const struct cli_opt dst_auth[] = {
@@ -123,6 +128,8 @@ static const struct cli_opt dst_auth[] = {
 	      "file with the secret of this host for DST (default: that for both)"),
 	OTHER("dst-dhchap-ctrl-secret-file", 0, OPT_DST_CTRL_SECRET, "FILE",
 	      "file with the secret of the controller of DST (default: that for both)"),
+	OTHER("dst-tls-key-file", 0, OPT_DST_TLS_KEY, "FILE",
+	      "file with the TLS key of this host for DST (default: that for both)"),
 };
 
 static const struct cli_opt output[] = {

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Secrets of DH-HMAC-CHAP from options: reads, keeps and wipes them; and the offers to
- * controllers. */
+/* Secrets of DH-HMAC-CHAP from options, and the offers to controllers. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "auth.h"
+#include "secret.h"
 
 #include <openssl/rand.h>
 
@@ -93,108 +88,7 @@ int rdinit_auth_opts_offer(struct rdinit_auth_opts *opts, const char *hashes, co
 	return 0;
 }
 
-/* ---- secrets ---- */
-
-/* The source of one secret. */
-struct secret_source {
-	const char *what; /* "secret" or "ctrl_secret" */
-	const char *text;
-	const char *file;
-	int fd;
-};
-
-static bool is_given(const struct secret_source *s)
-{
-	return s->text || s->file || s->fd >= 0;
-}
-
-/* Reads the first line of @fd; of a line that is too long, enough to tell that it is. */
-static int read_secret_line(int fd, char *buf, size_t size)
-{
-	size_t have = 0;
-	ssize_t n = 1;
-
-	while (n > 0 && have < size - 1 && !memchr(buf, '\n', have)) {
-		n = read(fd, buf + have, size - 1 - have);
-		if (n < 0 && errno == EINTR)
-			n = 1;
-		else if (n < 0)
-			return -errno;
-		else
-			have += (size_t)n;
-	}
-	buf[have] = '\0';
-	buf[strcspn(buf, "\r\n")] = '\0';
-	return 0;
-}
-
-static int read_secret_fd(const char *func, const struct secret_source *s, int fd, char *buf,
-			  size_t size)
-{
-	const char *name = s->file ? s->file : "the descriptor";
-	struct stat st;
-	int rc;
-
-	if (fstat(fd, &st))
-		return rdi_fail(func, -errno, "%s: %s: %s", s->what, name, strerror(errno));
-	if (S_ISREG(st.st_mode) && st.st_mode & S_IRWXO)
-		return rdi_fail(func, -EINVAL,
-				"%s: %s has the mode %04o, so that every user of the machine can "
-				"access the secret; expected 0600 or 0640 (chmod o= FILE)",
-				s->what, name, (unsigned int)st.st_mode & 07777u);
-	rc = read_secret_line(fd, buf, size);
-	if (rc)
-		return rdi_fail(func, rc, "%s: cannot read %s: %s", s->what, name, strerror(-rc));
-	return 0;
-}
-
-static int read_secret(const char *func, const struct secret_source *s, char *buf, size_t size)
-{
-	int fd, rc;
-
-	if (s->text) {
-		snprintf(buf, size, "%s", s->text);
-		return 0;
-	}
-	if (!s->file)
-		return read_secret_fd(func, s, s->fd, buf, size);
-	if (!s->file[0])
-		return rdi_fail(func, -EINVAL, "%s: the name of its file is empty", s->what);
-	if (strncmp(s->file, NVMF_AUTH_KEY_PREFIX, strlen(NVMF_AUTH_KEY_PREFIX)) == 0)
-		return rdi_fail(func, -EINVAL,
-				"%s: the name of a file is expected, not the secret itself",
-				s->what);
-	fd = open(s->file, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return rdi_fail(func, -errno, "%s: cannot open %s: %s", s->what, s->file,
-				strerror(errno));
-	rc = read_secret_fd(func, s, fd, buf, size);
-	close(fd);
-	return rc;
-}
-
-static int take_secret(const char *func, const struct secret_source *s, struct nvmf_auth_key *key)
-{
-	char text[2 * NVMF_AUTH_KEY_TEXT];
-	const char *why;
-	int rc;
-
-	if ((s->text != NULL) + (s->file != NULL) + (s->fd >= 0) > 1)
-		return rdi_fail(func, -EINVAL,
-				"%s: it is given twice; set one of %s, %s_file and %s_fd", s->what,
-				s->what, s->what, s->what);
-	rc = read_secret(func, s, text, sizeof(text));
-	if (!rc) {
-		why = nvmf_auth_key_parse(text, key);
-		if (why)
-			rc = rdi_fail(func, -EINVAL,
-				      "%s%s%s: the secret %s (see rdinit "
-				      "gen-dhchap-key)",
-				      s->what, s->file ? ": " : "", s->file ? s->file : "", why);
-	}
-	explicit_bzero(text, sizeof(text));
-	return rc;
-}
+/* ---- the keys of a handle ---- */
 
 /* Lists the identifiers of the bits of @wanted, or of @known if @wanted is 0. Returns their
  * number; 0: @wanted has unknown bits. */
@@ -216,9 +110,10 @@ static uint8_t list_ids(unsigned int wanted, unsigned int known, uint8_t *ids)
 static int take_auth_opts(const char *func, const struct rdinit_auth_opts *o,
 			  struct rdi_auth_keys *keys)
 {
-	const struct secret_source host = {"secret", o->secret, o->secret_file, o->secret_fd};
-	const struct secret_source ctrl = {"ctrl_secret", o->ctrl_secret, o->ctrl_secret_file,
-					   o->ctrl_secret_fd};
+	const struct rdi_secret host = {NVMF_KEY_DHCHAP, "secret", o->secret, o->secret_file,
+					o->secret_fd};
+	const struct rdi_secret ctrl = {NVMF_KEY_DHCHAP, "ctrl_secret", o->ctrl_secret,
+					o->ctrl_secret_file, o->ctrl_secret_fd};
 	int rc;
 
 	keys->offer.n_hashes = list_ids(o->hashes, AUTH_HASHES, keys->offer.hashes);
@@ -227,15 +122,15 @@ static int take_auth_opts(const char *func, const struct rdinit_auth_opts *o,
 		return rdi_fail(func, -EINVAL,
 				"hashes 0x%x, groups 0x%x: expected bits of 0x%x and 0x%x",
 				o->hashes, o->groups, AUTH_HASHES, AUTH_GROUPS);
-	if (!is_given(&host))
-		return rdi_fail(func, -EINVAL,
-				"the options of authentication have no secret of the host%s",
-				is_given(&ctrl) ? ", which a controller's secret alone does not "
+	if (!rdi_secret_given(&host))
+		return rdi_fail(
+			func, -EINVAL, "the options of authentication have no secret of the host%s",
+			rdi_secret_given(&ctrl) ? ", which a controller's secret alone does not "
 						  "replace: give both"
 						: "");
-	rc = take_secret(func, &host, &keys->host);
-	if (!rc && is_given(&ctrl))
-		rc = take_secret(func, &ctrl, &keys->ctrl);
+	rc = rdi_secret_take(func, &host, &keys->host);
+	if (!rc && rdi_secret_given(&ctrl))
+		rc = rdi_secret_take(func, &ctrl, &keys->ctrl);
 	return rc;
 }
 
@@ -254,11 +149,9 @@ int rdi_auth_keys_create(const char *func, const struct rdinit_auth_opts *opts,
 		return rc;
 	rdinit_auth_opts_init(&all);
 	memcpy(&all, opts, opts->size);
-	keys = mmap(NULL, sizeof(*keys), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		    0);
-	if (keys == MAP_FAILED)
+	keys = rdi_secret_alloc(sizeof(*keys));
+	if (!keys)
 		return rdi_fail(func, -ENOMEM, "out of memory");
-	madvise(keys, sizeof(*keys), MADV_DONTDUMP);
 	atomic_init(&keys->refs, 1);
 	rc = take_auth_opts(func, &all, keys);
 	if (!rc && RAND_bytes(start, sizeof(start)) != 1)
@@ -288,6 +181,5 @@ void rdi_auth_keys_unref(struct rdi_auth_keys **keys)
 	*keys = NULL;
 	if (!k || atomic_fetch_sub(&k->refs, 1) != 1)
 		return;
-	explicit_bzero(k, sizeof(*k));
-	munmap(k, sizeof(*k));
+	rdi_secret_free(k, sizeof(*k));
 }

@@ -9,6 +9,7 @@
 #include <uuid/uuid.h>
 
 #include "auth.h"
+#include "tls.h"
 
 /* Entries of the admin queue reserved for Keep Alive, Asynchronous Event Request and the
  * shutdown. */
@@ -98,7 +99,8 @@ int rdi_check_transport_opts(const char *func, const struct rdinit_ctrl_opts *o)
 			"%s is set, which is an option of NVMe/%s only, and the connection is "
 			"NVMe/%s: leave it out, or connect by nvme+%s://%s",
 			name, o->tcp ? "RDMA" : "TCP", o->tcp ? "TCP" : "RDMA",
-			o->tcp ? "rdma" : "tcp", o->tcp ? "" : " (iwarp has crc instead)");
+			o->tcp ? "rdma" : "tcp",
+			o->tcp || o->tls ? "" : " (iwarp has crc instead)");
 }
 
 /* Returns 0 or -EINVAL, with the thread's text. */
@@ -221,6 +223,7 @@ static void destroy_ctrl(struct rdinit_ctrl *ctrl)
 	}
 	rdi_handle_close(&ctrl->h);
 	rdi_auth_keys_unref(&ctrl->auth);
+	rdi_tls_unref(&ctrl->tls);
 	free(ctrl->traddr);
 	free(ctrl->trsvcid);
 	free(ctrl->log_cfg.spec);
@@ -298,6 +301,8 @@ int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *given, const struct rdi_en
 	rc = take_host_traddr(func, ctrl, opts->host_traddr);
 	if (!rc && opts->auth)
 		rc = rdi_auth_keys_create(func, opts->auth, &ctrl->auth);
+	if (!rc && opts->tls)
+		rc = rdi_tls_create(func, opts->tls, &ctrl->tls);
 	if (rc) {
 		destroy_ctrl(ctrl);
 		return rc;
@@ -369,6 +374,9 @@ int rdinit_ctrl_connect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, v
 		.bounce_bytes = 1 << 20,
 		.max_data = 1 << 18,
 		.src = ctrl->has_src ? (const struct sockaddr *)&ctrl->src : NULL,
+		.tls = ctrl->tls,
+		.hostnqn = ctrl->host.nqn,
+		.subnqn = ctrl->subnqn,
 	};
 	if (ctrl->state != RDI_CTRL_NEW)
 		return rdi_fail("rdinit_ctrl_connect", -EINVAL,

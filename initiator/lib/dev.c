@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "auth.h"
+#include "tls.h"
 #include "dev.h"
 
 #define QUEUE_SIZE_DEFAULT 128
@@ -35,6 +36,10 @@ void rdi_dev_unlock(struct rdinit_dev *dev)
 
 /* ---- paths ---- */
 
+#define RDMA_HAS_NO_TLS                                                                         \
+	"tls is set, and %s, port %s, is NVMe/RDMA, which has no TLS: connect by nvme+tcp://, " \
+	"or leave the key out"
+
 int rdi_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri, const char *host_traddr,
 		     const char *func)
 {
@@ -49,6 +54,8 @@ int rdi_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri, const
 		return rdi_fail(func, -EINVAL,
 				"the URI of a path needs an address and a subsystem NQN: "
 				"nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]");
+	if (dev->tls && !uri->tcp)
+		return rdi_fail(func, -EINVAL, RDMA_HAS_NO_TLS, uri->traddr, uri->trsvcid);
 	if (n && strcmp(dev->paths[0]->uri.subnqn, uri->subnqn) != 0)
 		return rdi_fail(func, -EINVAL,
 				"all paths lead to the same subsystem: expected %s, found %s",
@@ -111,6 +118,8 @@ int rdinit_dev_add_discovery(struct rdinit_dev *dev, const struct rdinit_uri *ur
 		rc = rdi_fail(__func__, -EINVAL,
 			      "the URI needs the address of a discovery controller and the NQN of "
 			      "the subsystem: nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]");
+	else if (dev->tls && !all.tcp)
+		rc = rdi_fail(__func__, -EINVAL, RDMA_HAS_NO_TLS, all.traddr, all.trsvcid);
 	else if (dev->discovery || atomic_load(&dev->state) != RDINIT_DEV_NEW)
 		rc = rdi_fail(__func__, -EINVAL,
 			      dev->discovery ? "the device has a discovery controller already"
@@ -165,6 +174,31 @@ int rdinit_dev_set_auth(struct rdinit_dev *dev, const struct rdinit_auth_opts *o
 	}
 	rdi_dev_unlock(dev);
 	return 0;
+}
+
+int rdinit_dev_set_tls(struct rdinit_dev *dev, const struct rdinit_tls_opts *opts)
+{
+	struct rdi_tls *tls;
+	int rc = rdi_tls_create(__func__, opts, &tls);
+
+	if (rc)
+		return rc;
+	rc = rdi_dev_lock(dev, __func__);
+	if (rc) {
+		rdi_tls_unref(&tls);
+		return rc;
+	}
+	if (dev->tls) {
+		rdi_tls_unref(&dev->tls);
+		dev->tls = tls;
+	} else {
+		rdi_tls_unref(&tls);
+		rc = rdi_fail(__func__, -EINVAL,
+			      "the device was made without TLS: set tls of its controllers' "
+			      "options");
+	}
+	rdi_dev_unlock(dev);
+	return rc;
 }
 
 /* ---- opening and processing ---- */
@@ -365,6 +399,7 @@ static void dev_destroy(struct rdinit_dev *dev)
 	rdi_handle_close(&dev->h);
 	dev_free_strings(&dev->ctrl_opts);
 	rdi_auth_keys_unref(&dev->auth);
+	rdi_tls_unref(&dev->tls);
 	rdi_guards_fini(&dev->guards);
 	pthread_mutex_destroy(&dev->lock);
 	free(dev);
@@ -456,6 +491,20 @@ static int dev_check_ctrl(struct rdinit_dev *dev)
 	return rc;
 }
 
+/* Reads the secrets, once: each controller gets those of the device. */
+static int dev_take_secrets(struct rdinit_dev *dev, const char *func)
+{
+	const struct rdinit_auth_opts *auth = dev->ctrl_opts.auth;
+	const struct rdinit_tls_opts *tls = dev->ctrl_opts.tls;
+	int rc = auth ? rdi_auth_keys_create(func, auth, &dev->auth) : 0;
+
+	if (!rc && tls)
+		rc = rdi_tls_create(func, tls, &dev->tls);
+	dev->ctrl_opts.auth = NULL;
+	dev->ctrl_opts.tls = NULL;
+	return rc;
+}
+
 int rdi_dev_create_env(const struct rdinit_dev_opts *given, const struct rdi_env *env,
 		       struct rdinit_dev **out)
 {
@@ -489,9 +538,8 @@ int rdi_dev_create_env(const struct rdinit_dev_opts *given, const struct rdi_env
 	LIST_INIT(&dev->chans);
 	dev_take_opts(dev, &opts);
 	rc = dev_take_strings(&dev->ctrl_opts);
-	if (!rc && dev->ctrl_opts.auth) {
-		rc = rdi_auth_keys_create(func, dev->ctrl_opts.auth, &dev->auth);
-		dev->ctrl_opts.auth = NULL; /* each controller gets dev->auth */
+	if (!rc && (dev->ctrl_opts.auth || dev->ctrl_opts.tls)) {
+		rc = dev_take_secrets(dev, func);
 		if (rc) {
 			dev_destroy(dev);
 			return rc;

@@ -183,8 +183,9 @@ struct rdinit_dev {
 	pthread_mutex_t lock;
 	struct rdi_handle h; /* loop and log; no fabric */
 	const struct rdi_env *env;
-	struct rdinit_ctrl_opts ctrl_opts; /* its strings are owned; its auth is NULL */
+	struct rdinit_ctrl_opts ctrl_opts; /* its strings are owned; its auth and tls are NULL */
 	struct rdi_auth_keys *auth;        /* used by every controller; may be NULL */
+	struct rdi_tls *tls;               /* likewise */
 	struct rdi_log_cfg log_cfg;
 	struct rdinit_dev_opts opts; /* ctrl is NULL */
 

@@ -13,6 +13,11 @@
 
 #include "auth.h"
 #include "dev.h"
+#include "tls.h"
+
+/* TREQ of a discovery record (Fabrics 5.3) */
+#define TREQ_SECURE          3u
+#define TREQ_SECURE_REQUIRED 1u
 
 struct rdi_discovery {
 	struct rdinit_dev *dev;
@@ -132,6 +137,7 @@ static void discovery_resolved(void *arg, int rc, const struct rdi_addrs *addrs,
 	rc = rdi_ctrl_create_on(&opts, dev->env, &dev->h, &d->ctrl);
 	if (!rc) {
 		d->ctrl->auth = rdi_auth_keys_ref(dev->auth);
+		d->ctrl->tls = rdi_tls_ref(dev->tls);
 		rc = rdinit_ctrl_connect_async(d->ctrl, discovery_connected, d);
 	}
 	if (rc)
@@ -214,11 +220,26 @@ static bool discovery_uri(const struct rdi_discovery *d, const struct rdinit_dis
 	return true;
 }
 
+static bool discovery_is_of_subsystem(const struct rdi_discovery *d,
+				      const struct rdinit_discovery_record *rec)
+{
+	return rec->subtype == NVME_NQN_NVME && strcmp(rec->subnqn, d->uri.subnqn) == 0;
+}
+
+/* Whether the target demands TLS there, for which there is no key. With a key each connection is
+ * one by TLS, whatever the record says: it may come from a connection without TLS. */
+static bool discovery_lacks_key(const struct rdi_discovery *d,
+				const struct rdinit_discovery_record *rec)
+{
+	return (rec->treq & TREQ_SECURE) == TREQ_SECURE_REQUIRED &&
+	       rec->trtype == NVMF_TRTYPE_TCP && !d->dev->tls;
+}
+
 /* Whether @rec is a path to the subsystem. */
 static bool discovery_is_path(const struct rdi_discovery *d,
 			      const struct rdinit_discovery_record *rec, struct rdinit_uri *uri)
 {
-	return rec->subtype == NVME_NQN_NVME && strcmp(rec->subnqn, d->uri.subnqn) == 0 &&
+	return discovery_is_of_subsystem(d, rec) && !discovery_lacks_key(d, rec) &&
 	       discovery_uri(d, rec, uri);
 }
 
@@ -231,8 +252,12 @@ static const char *discovery_hint(const struct rdi_discovery *d)
 	for (i = 0; i < d->log->count; i++) {
 		const struct rdinit_discovery_record *rec = &d->log->records[i];
 
-		if (rec->trtype == other && rec->subtype == NVME_NQN_NVME &&
-		    strcmp(rec->subnqn, d->uri.subnqn) == 0)
+		if (!discovery_is_of_subsystem(d, rec))
+			continue;
+		if (d->uri.tcp && discovery_lacks_key(d, rec))
+			return "; it demands TLS: give the key (tls of the options, rdinit's "
+			       "--tls-key-file)";
+		if (rec->trtype == other)
 			return d->uri.tcp ? "; it has RDMA paths: use nvme+rdma://"
 					  : "; it has TCP paths: use nvme+tcp://";
 	}

@@ -10,6 +10,7 @@
 
 #include "auth.h"
 #include "dev.h"
+#include "tls.h"
 
 /* A path that is lost within this time after it became live is not reconnected at once. */
 #define FLAPPING_NS (1 * RD_NSEC_PER_SEC)
@@ -391,6 +392,7 @@ static void path_connect(struct rdi_path *path)
 	rc = rdi_ctrl_create_on(&opts, dev->env, &dev->h, &path->ctrl);
 	if (!rc) {
 		path->ctrl->auth = rdi_auth_keys_ref(dev->auth);
+		path->ctrl->tls = rdi_tls_ref(dev->tls);
 		rc = rdinit_ctrl_connect_async(path->ctrl, path_connected, path);
 	}
 	if (rc)

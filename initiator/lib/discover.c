@@ -131,7 +131,7 @@ void rdi_discover_parse(const struct nvmf_disc_log_entry *e, struct rdinit_disco
 	copy_field(rec->trsvcid, e->trsvcid, sizeof(e->trsvcid));
 	copy_field(rec->subnqn, e->subnqn, sizeof(e->subnqn));
 	copy_field(rec->traddr, e->traddr, sizeof(e->traddr));
-	rec->rdma_qptype = e->tsas.rdma.qptype;
+	rec->rdma_qptype = e->tsas.rdma.qptype; /* of TCP the same byte is SECTYPE */
 	rec->rdma_prtype = e->tsas.rdma.prtype;
 	rec->rdma_cms = e->tsas.rdma.cms;
 	rec->rdma_pkey = le16toh(e->tsas.rdma.pkey);

@@ -95,6 +95,7 @@ unsigned int rdi_addrs_first_at(struct rdi_addrs *addrs, uint16_t port);
 /* ---- queue.c: a queue pair of either kind, from its connection to its end ---- */
 
 struct rdi_auth;
+struct rdi_tls;
 struct rdi_handle;
 struct rdi_queue;
 struct rdi_req;
@@ -199,6 +200,10 @@ struct rdi_queue_cfg {
 	 * where nobody listens there. 0: all are tried. */
 	unsigned int at_own_port;
 	const struct sockaddr *src; /* NULL: any */
+	/* The key of each connection and whose it is; the handle has them as long. NULL: no TLS. */
+	struct rdi_tls *tls;
+	const char *hostnqn;
+	const char *subnqn;
 };
 
 struct rdi_queue {
@@ -580,6 +585,7 @@ struct rdinit_ctrl {
 	struct rdi_transport_cfg *transport; /* shared */
 	struct rdi_host host;
 	struct rdi_auth_keys *auth; /* NULL: there are no secrets */
+	struct rdi_tls *tls;        /* NULL: connections are made without TLS */
 	char *traddr;
 	char *trsvcid;
 	bool no_port; /* none was given, so trsvcid is the default */
@@ -680,6 +686,7 @@ struct rdinit_qpair {
 	struct rdi_queue q;
 	struct rdi_host host;
 	struct rdi_auth_keys *auth; /* those of the controller, or NULL */
+	struct rdi_tls *tls;        /* likewise */
 	char subnqn[RDINIT_NQN_SIZE];
 	char label[16];
 	struct sockaddr_storage src;

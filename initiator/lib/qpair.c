@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "auth.h"
+#include "tls.h"
 
 #define QUEUE_SIZE_DEFAULT 128
 #define QUEUE_SIZE_MAX     1024
@@ -159,6 +160,7 @@ static void destroy_qpair(struct rdinit_qpair *qp)
 	}
 	rdi_handle_close(&qp->h);
 	rdi_auth_keys_unref(&qp->auth);
+	rdi_tls_unref(&qp->tls);
 	free(qp->log_cfg.spec);
 	rdi_transport_cfg_unref(&qp->transport);
 	free(qp);
@@ -187,6 +189,7 @@ static int copy_ctrl(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctrl)
 {
 	qp->host = ctrl->host;
 	qp->auth = rdi_auth_keys_ref(ctrl->auth);
+	qp->tls = rdi_tls_ref(ctrl->tls);
 	memcpy(qp->subnqn, ctrl->subnqn, sizeof(qp->subnqn));
 	qp->src = ctrl->src;
 	qp->cntlid = ctrl->cntlid;
@@ -219,6 +222,9 @@ static void init_io_queue(struct rdinit_qpair *qp, const struct rdinit_ctrl *ctr
 		.max_data =
 			ctrl->max_transfer > BOUNCE_MAX_DATA ? BOUNCE_MAX_DATA : ctrl->max_transfer,
 		.src = ctrl->has_src ? (const struct sockaddr *)&qp->src : NULL,
+		.tls = qp->tls,
+		.hostnqn = qp->host.nqn,
+		.subnqn = qp->subnqn,
 	};
 
 	if (cfg.depth > ctrl->max_queue_size)

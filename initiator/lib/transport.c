@@ -10,7 +10,10 @@
 const char *rdi_transport_foreign_opt(const struct rdinit_ctrl_opts *o)
 {
 	if (!o->tcp)
-		return o->hdr_digest ? "hdr_digest" : o->data_digest ? "data_digest" : NULL;
+		return o->hdr_digest    ? "hdr_digest"
+		       : o->data_digest ? "data_digest"
+		       : o->tls         ? "tls"
+					: NULL;
 	if (o->provider && strcmp(o->provider, "auto") != 0)
 		return "provider";
 	if (o->crc)

@@ -23,6 +23,7 @@ struct rdi_queue;
 struct rdi_req;
 struct rdi_transport_ops;
 struct rdinit_ctrl_opts;
+struct rdinit_tls_info;
 
 /* What the options of a controller say about its transport; part of a structure of the transport.
  * Never changes; shared with the queue pairs, which may be of other threads. */
@@ -75,6 +76,8 @@ struct rdi_transport_ops {
 	const struct sockaddr_storage *(*remote)(const struct rdi_queue *q);
 	/* Bytes of data that one command can transfer on this connection; 0: any number. */
 	uint64_t (*max_data)(const struct rdi_queue *q);
+	/* What TLS of an established connection uses. NULL: the transport has no TLS. */
+	void (*tls_info)(const struct rdi_queue *q, struct rdinit_tls_info *info);
 
 	/* ---- commands ---- */
 

@@ -494,6 +494,10 @@ static void cp_ns_dst_secrets(struct cli_options *o)
 		o->auth.secret_file = o->dst.secret_file;
 	if (o->dst.ctrl_secret_file)
 		o->auth.ctrl_secret_file = o->dst.ctrl_secret_file;
+	if (o->dst.tls_key_file) {
+		o->tls.key_file = o->dst.tls_key_file;
+		o->want_tls = true;
+	}
 }
 
 /* Adds one path for each URI. Changes @uris. */

@@ -23,10 +23,16 @@ static void stop_stream(struct rdi_tcp_conn *c, bool over)
 		rd_io_del(c->q->loop, &c->io);
 		c->state = RDI_TCP_OVER;
 	} else {
+		rdi_tcp_tls_close(c);
 		shutdown(c->io.fd, SHUT_WR);
 		rd_io_mod(c->q->loop, &c->io, EPOLLIN);
 		c->state = RDI_TCP_ENDING;
 	}
+}
+
+static bool comes_up(const struct rdi_tcp_conn *c)
+{
+	return c->state >= RDI_TCP_CONNECTING && c->state <= RDI_TCP_IC;
 }
 
 void rdi_tcp_end(struct rdi_tcp_conn *c, int err, const char *why)
@@ -36,7 +42,7 @@ void rdi_tcp_end(struct rdi_tcp_conn *c, int err, const char *why)
 	if (state == RDI_TCP_ENDING) {
 		stop_stream(c, true);
 		rdi_queue_drained(c->q);
-	} else if (state == RDI_TCP_CONNECTING || state == RDI_TCP_IC) {
+	} else if (comes_up(c)) {
 		stop_stream(c, true);
 		rdi_queue_attempt_failed(c->q, err, why);
 	} else if (state == RDI_TCP_RUNNING) {
@@ -52,8 +58,15 @@ void rdi_tcp_disconnect(struct rdi_queue *q)
 
 	if (c->state == RDI_TCP_RUNNING)
 		stop_stream(c, false);
-	else if (c->state == RDI_TCP_CONNECTING || c->state == RDI_TCP_IC)
+	else if (comes_up(c))
 		stop_stream(c, true);
+}
+
+static void close_socket(struct rdi_tcp_conn *c)
+{
+	rdi_tcp_tls_drop(c);
+	rd_io_del(c->q->loop, &c->io);
+	close(c->io.fd);
 }
 
 bool rdi_tcp_drained(const struct rdi_queue *q)
@@ -72,8 +85,7 @@ void rdi_tcp_drop(struct rdi_queue *q)
 	rd_timer_stop(q->loop, &c->timer);
 	rdi_tcp_tx_reset(c);
 	rdi_tcp_rx_reset(c);
-	rd_io_del(q->loop, &c->io);
-	close(c->io.fd);
+	close_socket(c);
 	c->state = RDI_TCP_NONE;
 }
 
@@ -81,12 +93,15 @@ void rdi_tcp_drop(struct rdi_queue *q)
 
 static void ic_timeout(struct rd_timer *timer)
 {
+	static const char *const late[] = {
+		[RDI_TCP_CONNECTING] = "no answer from the address",
+		[RDI_TCP_TLS] = "connected, but the TLS handshake did not end (does the target "
+				"expect TLS there?)",
+		[RDI_TCP_IC] = "not an NVMe/TCP target: connected, but no answer to ICReq",
+	};
 	struct rdi_tcp_conn *c = rd_container_of(timer, struct rdi_tcp_conn, timer);
 
-	rdi_tcp_end(c, -ETIMEDOUT,
-		    c->state == RDI_TCP_CONNECTING
-			    ? "no answer from the address"
-			    : "not an NVMe/TCP target: connected, but no answer to ICReq");
+	rdi_tcp_end(c, -ETIMEDOUT, late[c->state]);
 }
 
 void rdi_tcp_icresp(struct rdi_tcp_conn *c, const struct nvme_tcp_icresp *pdu)
@@ -119,9 +134,17 @@ void rdi_tcp_icresp(struct rdi_tcp_conn *c, const struct nvme_tcp_icresp *pdu)
 	rdi_queue_established(c->q, 0);
 }
 
-static void connected(struct rdi_tcp_conn *c)
+void rdi_tcp_ready(struct rdi_tcp_conn *c)
 {
 	const struct rdi_tcp_handle *h = c->q->opened;
+
+	c->state = RDI_TCP_IC;
+	rd_io_mod(c->q->loop, &c->io, EPOLLIN);
+	rdi_tcp_send_icreq(c, h->cfg->dgst);
+}
+
+static void connected(struct rdi_tcp_conn *c)
+{
 	socklen_t len = sizeof(int);
 	int err = 0;
 
@@ -133,10 +156,11 @@ static void connected(struct rdi_tcp_conn *c)
 				    : strerror(err));
 		return;
 	}
-	c->state = RDI_TCP_IC;
-	rd_io_mod(c->q->loop, &c->io, EPOLLIN);
 	rdi_queue_connecting(c->q);
-	rdi_tcp_send_icreq(c, h->cfg->dgst);
+	if (c->q->cfg.tls)
+		rdi_tcp_tls_start(c);
+	else
+		rdi_tcp_ready(c);
 }
 
 static void on_socket(struct rd_io *io, uint32_t events)
@@ -147,45 +171,73 @@ static void on_socket(struct rd_io *io, uint32_t events)
 		connected(c);
 		return;
 	}
+	if (c->state == RDI_TCP_TLS) {
+		rdi_tcp_tls_run(c);
+		return;
+	}
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		rdi_tcp_rx_run(c);
 	if (events & EPOLLOUT)
 		rdi_tcp_tx_run(c);
 }
 
-int rdi_tcp_connect(struct rdi_queue *q, const struct sockaddr *addr)
+/* Returns 0: the socket is connecting, and on_socket() is called; or -errno. */
+static int connect_socket(struct rdi_tcp_conn *c, const struct sockaddr *addr)
 {
-	const struct rdi_tcp_handle *h = q->opened;
-	struct rdi_tcp_conn *c = q->conn;
+	const struct rdi_tcp_handle *h = c->q->opened;
+	const struct sockaddr *src = c->q->cfg.src;
 	int rc, fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
 	rc = rd_tcp_set_opts(fd, &h->cfg->socket);
-	if (!rc && q->cfg.src && bind(fd, q->cfg.src, rd_addr_len(q->cfg.src)))
+	if (!rc && src && bind(fd, src, rd_addr_len(src)))
 		rc = -errno;
 	if (!rc && connect(fd, addr, rd_addr_len(addr)) && errno != EINPROGRESS)
 		rc = -errno;
-	if (rc)
-		goto err_close;
-	rc = rd_timer_start(q->loop, &c->timer, q->cfg.connect_timeout_ns);
 	if (!rc)
-		rc = rd_io_add(q->loop, &c->io, fd, EPOLLIN | EPOLLOUT, on_socket);
+		rc = rd_io_add(c->q->loop, &c->io, fd, EPOLLIN | EPOLLOUT, on_socket);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	c->state = RDI_TCP_CONNECTING;
+	return 0;
+}
+
+int rdi_tcp_connect(struct rdi_queue *q, const struct sockaddr *addr)
+{
+	struct rdi_tcp_conn *c = q->conn;
+	int rc = rd_timer_start(q->loop, &c->timer, q->cfg.connect_timeout_ns);
+
 	if (rc)
-		goto err_timer;
+		return rc;
+	rdi_tcp_tls_init(c);
+	rc = connect_socket(c, addr);
+	if (rc) {
+		rd_timer_stop(q->loop, &c->timer);
+		return rc;
+	}
 	memcpy(&c->remote, addr, rd_addr_len(addr));
 	c->rules = (struct nvme_tcp_rules){.from_host = false};
 	c->cpda = 0;
 	rdi_tcp_tx_reset(c);
 	rdi_tcp_rx_reset(c);
-	c->state = RDI_TCP_CONNECTING;
 	return 0;
+}
 
-err_timer:
-	rd_timer_stop(q->loop, &c->timer);
-err_close:
-	close(fd);
-	return rc;
+void rdi_tcp_again(struct rdi_tcp_conn *c)
+{
+	struct sockaddr_storage addr = c->remote;
+	int rc;
+
+	close_socket(c);
+	rc = connect_socket(c, (const struct sockaddr *)&addr);
+	if (rc) {
+		rd_timer_stop(c->q->loop, &c->timer);
+		c->state = RDI_TCP_NONE;
+		rdi_queue_attempt_failed(c->q, rc, strerror(-rc));
+	}
 }
 
 int rdi_tcp_alloc(struct rdi_queue *q)

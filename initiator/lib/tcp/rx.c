@@ -32,7 +32,7 @@ static __attribute__((cold)) void send_h2c_term(struct rdi_tcp_conn *c,
 
 	/* In the middle of a PDU it would be data of that. */
 	if (c->iov_at == c->n_iov)
-		(void)!send(c->io.fd, term, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		(void)!rdi_tcp_writev(c, &(struct iovec){term, len}, 1);
 	snprintf(why, sizeof(why), "the controller sent a wrong %s: %s",
 		 nvme_tcp_type_text(hdr->type), error->what);
 	rdi_tcp_end(c, -EPROTO, why);
@@ -317,20 +317,28 @@ static void consume_bytes(struct rdi_tcp_conn *c, const uint8_t *p, size_t n)
 	}
 }
 
+/* Why reading has ended: @err, or 0 at the end of the stream. */
+static const char *end_text(const struct rdi_tcp_conn *c, int err)
+{
+	if (c->state == RDI_TCP_IC && !c->tls.stream && (!err || err == -ECONNRESET))
+		return "the target closed the connection instead of answering ICReq (a port that "
+		       "demands TLS does so: see rdinit's --tls-key-file)";
+	return rdi_tcp_io_text(c, err);
+}
+
 /* Reads once. Returns the number of bytes; 0: there are no more now. */
 static size_t read_from_target(struct rdi_tcp_conn *c)
 {
 	const struct rdi_tcp_handle *h = c->q->opened;
 	size_t placing = receives(c) && c->rx.state == RDI_TCP_RX_DATA ? c->rx.left : 0;
 	struct iovec iov[2] = {{c->rx.dst, placing}, {h->staging, RDI_TCP_STAGING}};
-	ssize_t n = placing ? readv(c->io.fd, iov, 2) : readv(c->io.fd, &iov[1], 1);
+	ssize_t n = placing ? rdi_tcp_readv(c, iov, 2) : rdi_tcp_readv(c, &iov[1], 1);
 	size_t direct;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -EAGAIN || n == -EINTR)
 		return 0;
 	if (n <= 0) {
-		rdi_tcp_end(c, n ? -errno : -ECONNRESET,
-			    n ? strerror(errno) : "the target closed the connection");
+		rdi_tcp_end(c, n ? (int)n : -ECONNRESET, end_text(c, (int)n));
 		return 0;
 	}
 	direct = (size_t)n < placing ? (size_t)n : placing;
@@ -350,6 +358,9 @@ void rdi_tcp_rx_run(struct rdi_tcp_conn *c)
 			break;
 		total += n;
 	}
+	/* For what is decrypted already, the socket reports nothing. */
+	if (c->tls.stream && total >= RX_BYTES && nvmf_tls_pending(c->tls.stream))
+		rd_defer(c->q->loop, &c->tls.more, RD_DEFER_NEXT);
 }
 
 void rdi_tcp_poll(struct rdi_queue *q)

@@ -112,6 +112,7 @@ const struct rdi_transport_ops rdi_tcp_ops = {
 	.poll = rdi_tcp_poll,
 	.remote = tcp_remote,
 	.max_data = tcp_max_data,
+	.tls_info = rdi_tcp_tls_info,
 	.send = rdi_tcp_send,
 	.send_pair = rdi_tcp_send_pair,
 	.unmap = tcp_unmap,

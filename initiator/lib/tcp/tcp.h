@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "internal.h"
+#include "tls.h"
 #include "nvmf/tcp_pdu.h"
 #include "util/tcp.h"
 
@@ -60,7 +61,8 @@ struct rdi_tcp_pdu {
 
 enum rdi_tcp_state {
 	RDI_TCP_NONE,       /* no socket */
-	RDI_TCP_CONNECTING, /* connect(2) -> IC */
+	RDI_TCP_CONNECTING, /* connect(2) -> TLS, IC */
+	RDI_TCP_TLS,        /* handshake -> IC; CONNECTING, to try another identity */
 	RDI_TCP_IC,         /* ICReq sent, waits for ICResp -> RUNNING */
 	RDI_TCP_RUNNING,    /* -> ENDING */
 	RDI_TCP_ENDING,     /* shut down; what arrives is dropped until the peer closes -> OVER */
@@ -88,12 +90,23 @@ struct rdi_tcp_rx {
 	uint8_t ddgst[RD_CRC32C_LEN];
 };
 
+/* TLS of a connection. Without a key of the queue nothing of this is used. */
+struct rdi_tcp_tls {
+	struct nvmf_tls *stream; /* NULL: the connection is not encrypted */
+	unsigned int form;       /* which identity, see tls.c */
+	unsigned int left;       /* others that are not tried yet */
+	unsigned int refused;    /* those that the target has refused: bits 1 << form */
+	struct rd_defer more;    /* reads what was decrypted and has no place yet */
+	char why[256];           /* it has refused the first one */
+};
+
 /* The connection of a queue. */
 struct rdi_tcp_conn {
 	struct rdi_queue *q;
 	enum rdi_tcp_state state;
 	struct rd_io io;
 	struct rd_timer timer; /* until ICResp */
+	struct rdi_tcp_tls tls;
 	struct nvme_tcp_rules rules;
 	uint8_t cpda;        /* of data that is sent */
 	uint32_t maxh2cdata; /* largest data of an H2CData PDU */
@@ -119,8 +132,31 @@ bool rdi_tcp_drained(const struct rdi_queue *q);
 void rdi_tcp_drop(struct rdi_queue *q);
 /* The connection is over, or the attempt has failed: @err, for the reason @why. */
 void rdi_tcp_end(struct rdi_tcp_conn *c, int err, const char *why) __attribute__((cold));
+/* The stream can be used: sends ICReq. */
+void rdi_tcp_ready(struct rdi_tcp_conn *c);
+/* Connects again to the same address, within the same time limit. */
+void rdi_tcp_again(struct rdi_tcp_conn *c);
 /* ICResp has come. */
 void rdi_tcp_icresp(struct rdi_tcp_conn *c, const struct nvme_tcp_icresp *pdu);
+
+/* ---- tls.c ---- */
+
+/* A new attempt, which has refused no identity yet. */
+void rdi_tcp_tls_init(struct rdi_tcp_conn *c);
+/* The socket is connected: begins the handshake. */
+void rdi_tcp_tls_start(struct rdi_tcp_conn *c);
+/* Goes on with it. */
+void rdi_tcp_tls_run(struct rdi_tcp_conn *c);
+/* Tells the peer that no more follows. */
+void rdi_tcp_tls_close(struct rdi_tcp_conn *c);
+void rdi_tcp_tls_drop(struct rdi_tcp_conn *c);
+void rdi_tcp_tls_info(const struct rdi_queue *q, struct rdinit_tls_info *info);
+
+/* As readv(2) and sendmsg(2), but with -errno, of the encrypted stream if there is one. */
+ssize_t rdi_tcp_readv(struct rdi_tcp_conn *c, const struct iovec *iov, int n);
+ssize_t rdi_tcp_writev(struct rdi_tcp_conn *c, const struct iovec *iov, unsigned int n);
+/* What @err of rdi_tcp_readv() or rdi_tcp_writev() means. */
+const char *rdi_tcp_io_text(const struct rdi_tcp_conn *c, int err);
 
 /* ---- rx.c ---- */
 

@@ -132,28 +132,36 @@ static void watch_writable(struct rdi_tcp_conn *c, bool wait)
 	rd_io_mod(c->q->loop, &c->io, wait ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
+/* There are no more PDUs. Encrypted bytes of earlier ones may wait for the socket. */
+static void flush_stream(struct rdi_tcp_conn *c)
+{
+	ssize_t rc = c->tls.stream ? nvmf_tls_writev(c->tls.stream, NULL, 0) : 0;
+
+	if (rc < 0 && rc != -EAGAIN)
+		rdi_tcp_end(c, (int)rc, rdi_tcp_io_text(c, (int)rc));
+	else
+		watch_writable(c, c->tls.stream && nvmf_tls_unsent(c->tls.stream));
+}
+
 void rdi_tcp_tx_run(struct rdi_tcp_conn *c)
 {
 	while (c->state == RDI_TCP_IC || c->state == RDI_TCP_RUNNING) {
-		struct msghdr msg = {0};
 		ssize_t n;
 
 		if (c->iov_at == c->n_iov)
 			take_tx(c);
 		if (c->iov_at == c->n_iov) {
-			watch_writable(c, false);
+			flush_stream(c);
 			return;
 		}
-		msg.msg_iov = &c->iov[c->iov_at];
-		msg.msg_iovlen = c->n_iov - c->iov_at;
-		n = sendmsg(c->io.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = rdi_tcp_writev(c, &c->iov[c->iov_at], c->n_iov - c->iov_at);
 		if (n >= 0) {
 			batch_sent(c, (size_t)n);
-		} else if (errno == EAGAIN) {
+		} else if (n == -EAGAIN) {
 			watch_writable(c, true);
 			return;
-		} else if (errno != EINTR) {
-			rdi_tcp_end(c, -errno, strerror(errno));
+		} else if (n != -EINTR) {
+			rdi_tcp_end(c, (int)n, rdi_tcp_io_text(c, (int)n));
 			return;
 		}
 	}
