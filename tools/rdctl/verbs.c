@@ -188,50 +188,58 @@ static int run_listeners(const struct rdctl *ctl, const struct rdctl_arguments *
 	return show_rows(ctl, "listener.list", NULL, "listeners", columns);
 }
 
+/* Adds to @rows what is not 0; @prefix: of the names. */
+static void add_figures(json_t *rows, const char *object, const char *prefix, json_t *figures)
+{
+	char name[128];
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(figures, key, value)
+	{
+		snprintf(name, sizeof(name), "%s%s", prefix, key);
+		if (json_is_object(value)) {
+			strncat(name, ".", sizeof(name) - strlen(name) - 1);
+			add_figures(rows, object, name, value);
+		} else if (json_number_value(value) != 0 || json_is_string(value) ||
+			   json_is_boolean(value) || json_array_size(value)) {
+			json_array_append_new(rows, json_pack("{s:s, s:s, s:O}", "object", object,
+							      "figure", name, "value", value));
+		}
+	}
+}
+
+/* All figures, whichever there are: objects, and lists of objects whose first member names them. */
 static int print_stats(const json_t *result)
 {
-	static const struct rdctl_column reactors[] = {
-		{"REACTOR", "reactor", RDCTL_NUMBER},
-		{"BUSY-SECONDS", "busy_seconds", RDCTL_NUMBER},
-		{"ADMIN-QUEUES", "admin_queues", RDCTL_NUMBER},
-		{"IO-QUEUES", "io_queues", RDCTL_NUMBER},
-		{"IN-FLIGHT", "in_flight", RDCTL_NUMBER},
-		{"WAIT-BUFFER", "waiting_for_buffers", RDCTL_NUMBER},
-		{"WAIT-LIMIT", "waiting_for_limits", RDCTL_NUMBER},
-		{"BUFFERS", "buffer_bytes", RDCTL_BYTES},
-		{"READS", "reads", RDCTL_NUMBER},
-		{"WRITES", "writes", RDCTL_NUMBER},
-		{"SPIN-SECONDS", "spin_seconds", RDCTL_NUMBER},
+	static const struct rdctl_column columns[] = {
+		{"OBJECT", "object", RDCTL_TEXT},
+		{"FIGURE", "figure", RDCTL_TEXT},
+		{"VALUE", "value", RDCTL_TEXT},
 		{NULL, NULL, RDCTL_TEXT},
 	};
-	static const struct rdctl_column subsystems[] = {
-		{"SUBNQN", "nqn", RDCTL_TEXT},
-		{"READS", "reads", RDCTL_NUMBER},
-		{"WRITES", "writes", RDCTL_NUMBER},
-		{"READ", "read_bytes", RDCTL_BYTES},
-		{"WRITTEN", "written_bytes", RDCTL_BYTES},
-		{"MEDIA-ERRORS", "media_errors", RDCTL_NUMBER},
-		{NULL, NULL, RDCTL_TEXT},
-	};
+	json_t *rows = json_array(), *part, *entry;
+	char name[512], object[600];
+	const char *key;
+	size_t i;
 
-	static const struct rdctl_column listeners[] = {
-		{"LISTENER", "address", RDCTL_TEXT},
-		{"CONNECTIONS", "connections", RDCTL_NUMBER},
-		{"CONNECTS", "connects", RDCTL_NUMBER},
-		{"REFUSED", "refused", RDCTL_NUMBER},
-		{"DISCONNECTS", "disconnects", RDCTL_NUMBER},
-		{"KEEP-ALIVE-TIMEOUTS", "keep_alive_timeouts", RDCTL_NUMBER},
-		{"ABORTS", "aborts", RDCTL_NUMBER},
-		{"RESETS", "resets", RDCTL_NUMBER},
-		{"FAILED", "failed", RDCTL_NUMBER},
-		{NULL, NULL, RDCTL_TEXT},
-	};
+	json_object_foreach((json_t *)result, key, part)
+	{
+		if (json_is_object(part))
+			add_figures(rows, key, "", part);
+		json_array_foreach(part, i, entry)
+		{
+			void *first = json_object_iter(entry);
 
-	rdctl_table(json_object_get(result, "subsystems"), subsystems);
-	putchar('\n');
-	rdctl_table(json_object_get(result, "reactors"), reactors);
-	putchar('\n');
-	rdctl_table(json_object_get(result, "listeners"), listeners);
+			rdctl_text(json_object_iter_value(first), RDCTL_TEXT, name, sizeof(name));
+			snprintf(object, sizeof(object), "%.*s %s", (int)strlen(key) - 1, key,
+				 name);
+			json_object_del(entry, json_object_iter_key(first));
+			add_figures(rows, object, "", entry);
+		}
+	}
+	rdctl_table(rows, columns);
+	json_decref(rows);
 	return RDCTL_OK;
 }
 
