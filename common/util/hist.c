@@ -18,33 +18,27 @@ void rd_hist_merge(struct rd_hist *h, const struct rd_hist *from)
 		h->bucket[i] += from->bucket[i];
 }
 
-/* The largest value that falls into bucket @index. */
-static uint64_t upper_end(unsigned int index)
+unsigned int rd_hist_find(const uint64_t *buckets, unsigned int n, uint64_t count, double percent)
 {
-	unsigned int shift = index >> RD_HIST_SUB_BITS;
-
-	if (shift < 2) /* one value each */
-		return index;
-	shift--;
-	return (((uint64_t)(index - (shift << RD_HIST_SUB_BITS)) + 1) << shift) - 1;
-}
-
-uint64_t rd_hist_percentile(const struct rd_hist *h, double percent)
-{
-	double want = (double)h->count * percent / 100;
-	uint64_t seen = 0, value;
+	double want = (double)count * percent / 100;
+	uint64_t seen = 0;
 	unsigned int i;
 
-	if (!h->count)
-		return 0;
-	for (i = 0; i < RD_HIST_BUCKETS - 1; i++) {
-		seen += h->bucket[i];
+	for (i = 0; i < n; i++) {
+		seen += buckets[i];
 		/* 99.9 percent of 1000 is a little more than 999 in binary. */
 		if (seen && (double)seen + 1e-6 >= want)
 			break;
 	}
+	return i;
+}
+
+uint64_t rd_hist_percentile(const struct rd_hist *h, double percent)
+{
+	unsigned int i = rd_hist_find(h->bucket, RD_HIST_BUCKETS - 1, h->count, percent);
 	/* The last bucket has no upper end. */
-	value = i == RD_HIST_BUCKETS - 1 ? h->max : upper_end(i);
+	uint64_t value = i == RD_HIST_BUCKETS - 1 ? h->max : rd_hist_end(i, RD_HIST_SUB_BITS) - 1;
+
 	return value < h->max ? value : h->max;
 }
 

@@ -3,7 +3,8 @@
  * A histogram of times, or other unsigned values, in fixed memory. Each power of two is divided
  * into RD_HIST_SUB buckets of equal width, so that every value is known to one part in RD_HIST_SUB
  * (1.6 %). Counting a value costs a dozen instructions. No locks: one writer, and readers on its
- * thread or after it has stopped; histograms of several threads are merged.
+ * thread or after it has stopped; histograms of several threads are merged. Counters of other
+ * widths, or that others read, have the same buckets, with other sub_bits.
  */
 #ifndef RD_UTIL_HIST_H
 #define RD_UTIL_HIST_H
@@ -25,15 +26,32 @@ struct rd_hist {
 	uint64_t bucket[RD_HIST_BUCKETS];
 };
 
+/* The bucket of the value. Values below 2 << sub_bits have a bucket each. */
+static inline unsigned int rd_hist_bucket(uint64_t value, unsigned int sub_bits)
+{
+	unsigned int shift =
+		63u - sub_bits - (unsigned int)__builtin_clzll(value | (UINT64_C(1) << sub_bits));
+
+	return (shift << sub_bits) + (unsigned int)(value >> shift);
+}
+
+/* The first value that is beyond the bucket. */
+static inline uint64_t rd_hist_end(unsigned int bucket, unsigned int sub_bits)
+{
+	unsigned int shift = bucket >> sub_bits;
+
+	if (shift < 2)
+		return bucket + 1;
+	return ((uint64_t)bucket - ((shift - 1) << sub_bits) + 1) << (shift - 1);
+}
+
+/* The bucket of the value that @percent of @count values do not exceed; @n if it has none. */
+unsigned int rd_hist_find(const uint64_t *buckets, unsigned int n, uint64_t count, double percent);
+
 static inline unsigned int rd_hist_index(uint64_t value)
 {
-	unsigned int shift;
-
-	if (value >> RD_HIST_VALUE_BITS)
-		return RD_HIST_BUCKETS - 1;
-	/* Values below 2 * RD_HIST_SUB have a bucket each. */
-	shift = 63u - RD_HIST_SUB_BITS - (unsigned int)__builtin_clzll(value | RD_HIST_SUB);
-	return (shift << RD_HIST_SUB_BITS) + (unsigned int)(value >> shift);
+	return value >> RD_HIST_VALUE_BITS ? RD_HIST_BUCKETS - 1
+					   : rd_hist_bucket(value, RD_HIST_SUB_BITS);
 }
 
 static inline void rd_hist_add(struct rd_hist *h, uint64_t value)

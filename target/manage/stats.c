@@ -127,15 +127,9 @@ const struct rdt_percentile rdt_percentiles[RDT_PERCENTILES] = {
 
 uint64_t rdt_stats_percentile(const struct rdt_stats_op *op, double percent)
 {
-	double want = (double)op->count * percent / 100;
-	uint64_t seen = 0;
+	unsigned int i = rd_hist_find(op->bucket, RDT_LAT_BUCKETS, op->count, percent);
 
-	for (unsigned int i = 0; i < RDT_LAT_BUCKETS; i++) {
-		seen += op->bucket[i];
-		if (seen && (double)seen + 1e-6 >= want)
-			return rdt_lat_end(i);
-	}
-	return 0;
+	return i < RDT_LAT_BUCKETS ? rdt_lat_end(i) : 0;
 }
 
 /* ---- copies ---- */

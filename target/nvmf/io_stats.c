@@ -14,16 +14,6 @@
 #include "request.h"
 #include "target.h"
 
-uint64_t rdt_lat_end(unsigned int index)
-{
-	unsigned int shift = index >> RDT_LAT_SUB_BITS;
-	uint64_t value = index + 1;
-
-	if (shift >= 2)
-		value = ((uint64_t)index - ((shift - 1) << RDT_LAT_SUB_BITS) + 1) << (shift - 1);
-	return value << RDT_LAT_UNIT_BITS;
-}
-
 /* ---- cells ---- */
 
 static bool counted_poll(struct rd_poller *poller)

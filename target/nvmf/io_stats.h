@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "util/hist.h"
 #include "util/loop.h"
 #include "qpair_walk.h"
 
@@ -176,16 +177,16 @@ struct rdt_walk {
 
 static inline unsigned int rdt_lat_index(uint64_t ns)
 {
-	uint64_t value = ns >> RDT_LAT_UNIT_BITS;
-	unsigned int shift = 63u - RDT_LAT_SUB_BITS -
-			     (unsigned int)__builtin_clzll(value | (1u << RDT_LAT_SUB_BITS));
-	unsigned int index = (shift << RDT_LAT_SUB_BITS) + (unsigned int)(value >> shift);
+	unsigned int index = rd_hist_bucket(ns >> RDT_LAT_UNIT_BITS, RDT_LAT_SUB_BITS);
 
 	return index < RDT_LAT_BUCKETS ? index : RDT_LAT_BUCKETS - 1;
 }
 
 /* The first value in ns that is beyond bucket @index. */
-uint64_t rdt_lat_end(unsigned int index);
+static inline uint64_t rdt_lat_end(unsigned int index)
+{
+	return rd_hist_end(index, RDT_LAT_SUB_BITS) << RDT_LAT_UNIT_BITS;
+}
 
 static inline enum rdt_io_op rdt_io_op(uint8_t opcode)
 {
