@@ -93,6 +93,18 @@ def metrics_that_are_asked_for_exist(t):
     t.eq(asked - given, set(), 'metrics that do not exist')
 
 
+@test
+def the_document_has_all_metrics(t):
+    target, path = controlled(t, [memory(t)])
+    with Control(path) as c:
+        text = c.call('metrics.get')['text']
+    tool = [sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'metrics-docs'), '--check']
+    for given, says in ((text, ''), (text.replace('# TYPE rdtarget_hosts gauge\n', ''), 'metrics-docs'), ('', 'no metrics')):
+        res = subprocess.run(tool, input=given, capture_output=True, text=True, check=False)
+        t.match(says, res.stderr)
+        t.eq(res.returncode, 1 if says else 0, f'exit status; {res.stderr}')
+
+
 # ---- a real Prometheus ----
 
 class Prometheus:
