@@ -70,5 +70,14 @@ void rdt_disc_order_free(struct rdt_reactor *r);
 /* Returns 1, 0 when they are so already, or -ENOMEM. */
 int rdt_referrals_set(struct rdt_target *target, const struct rdt_referral_config *list,
 		      unsigned int count); /* main thread */
+/* Which transport the log shows to hosts and for subsystems. Main thread. A reference to @cfg_of,
+ * which contains @cfg, is taken. The others return how many settings have changed. */
+void rdt_disc_set_hosts(struct rdt_target *t, const struct rdt_subsys_config *cfg,
+			struct rdt_config *cfg_of);
+unsigned int rdt_disc_follow_hosts(struct rdt_target *t, const struct rdt_subsys_config *now,
+				   const struct rdt_subsys_config *next,
+				   struct rdt_config *next_of);
+int rdt_disc_follow_subsys(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
+			   const struct rdt_subsys_config *next, struct rdt_config *next_of);
 
 #endif /* RDT_ADMIN_H */

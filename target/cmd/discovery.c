@@ -4,6 +4,10 @@
  * listener, after those of the discovery subsystem. A wildcard listener is shown with the address
  * by which this host connected.
  *
+ * A subsystem, and a host, may be shown one transport only. The log is a row of blocks, each with
+ * subsystems that are shown by the same listeners: the discovery subsystem, then those of each
+ * enum rdt_disc_shown.
+ *
  * What the page is made of is found out once for each generation: the listeners and referrals by
  * each reactor, and which subsystems the host may use, by each discovery controller, a bit for each
  * subsystem. From that, only the entries that a command asks for are made.
@@ -48,7 +52,8 @@ int rdt_referrals_set(struct rdt_target *t, const struct rdt_referral_config *li
 	pthread_mutex_lock(&t->disc.lock);
 	same = count == t->referrals_count;
 	for (unsigned int i = 0; i < count && same; i++)
-		same = rd_addr_equal((const struct sockaddr *)&next[i].addr,
+		same = next[i].transport == t->referrals[i].transport &&
+		       rd_addr_equal((const struct sockaddr *)&next[i].addr,
 				     (const struct sockaddr *)&t->referrals[i].addr);
 	old = t->referrals;
 	t->referrals = next;
@@ -59,6 +64,69 @@ int rdt_referrals_set(struct rdt_target *t, const struct rdt_referral_config *li
 		rdt_discovery_changed(t);
 	return !same;
 }
+
+/* ---- who sees which transport ---- */
+
+void rdt_disc_set_hosts(struct rdt_target *t, const struct rdt_subsys_config *cfg,
+			struct rdt_config *cfg_of)
+{
+	struct rdt_config *old = t->disc_cfg_of;
+
+	pthread_mutex_lock(&t->disc.lock);
+	t->disc_cfg = cfg;
+	t->disc_cfg_of = rdt_config_get(cfg_of);
+	pthread_mutex_unlock(&t->disc.lock);
+	rdt_config_put(&old);
+}
+
+unsigned int rdt_disc_follow_hosts(struct rdt_target *t, const struct rdt_subsys_config *now,
+				   const struct rdt_subsys_config *next, struct rdt_config *next_of)
+{
+	unsigned int changed = !rdt_config_same_list(now->rdma_only, now->rdma_only_count,
+						     next->rdma_only, next->rdma_only_count);
+
+	changed += !rdt_config_same_list(now->tcp_only, now->tcp_only_count, next->tcp_only,
+					 next->tcp_only_count);
+	if (changed) {
+		rdt_disc_set_hosts(t, next, next_of);
+		rdt_discovery_changed(t);
+	}
+	return changed;
+}
+
+int rdt_disc_follow_subsys(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
+			   const struct rdt_subsys_config *next, struct rdt_config *next_of)
+{
+	if (now->discovery_transport == next->discovery_transport)
+		return 0;
+	atomic_store(&ss->shown, next->discovery_transport);
+	rdt_discovery_changed(ss->target);
+	return 1;
+}
+
+static enum rdt_disc_shown shown_to(struct rdt_target *t, const char *hostnqn)
+{
+	enum rdt_disc_shown shown = RDT_SHOW_ALL;
+	const struct rdt_subsys_config *cfg;
+
+	pthread_mutex_lock(&t->disc.lock);
+	cfg = t->disc_cfg;
+	if (rdt_config_listed(cfg->tcp_only, cfg->tcp_only_count, hostnqn))
+		shown = RDT_SHOW_TCP;
+	else if (rdt_config_listed(cfg->rdma_only, cfg->rdma_only_count, hostnqn))
+		shown = RDT_SHOW_RDMA;
+	pthread_mutex_unlock(&t->disc.lock);
+	return shown;
+}
+
+/* Whether @shown includes @transport. */
+static bool shows(const struct rdt_target *t, enum rdt_disc_shown shown,
+		  const struct rdt_transport *transport)
+{
+	return shown == RDT_SHOW_ALL || transport == t->transports[shown - 1];
+}
+
+/* ---- entries ---- */
 
 static void fill_addr(struct nvmf_disc_log_entry *e, const struct sockaddr *bound,
 		      const struct sockaddr *shown_addr)
@@ -117,19 +185,24 @@ enum { NO_WILDCARD, WILDCARD4, WILDCARD6, FAMILIES };
 struct rdt_disc_order {
 	uint64_t genctr;
 	uint16_t eflags;
-	/* The listeners that are shown to hosts that connected by a family: a listener is freed
-	 * only when the target ends */
-	const struct rdt_listener **listeners[FAMILIES];
-	unsigned int listeners_count[FAMILIES];
-	struct rdt_referral *referrals;
-	unsigned int referrals_count;
+	/* What is shown of each transport; the listeners, to hosts that connected by a family: a
+	 * listener is freed only when the target ends */
+	struct disc_shown {
+		const struct rdt_listener **listeners[FAMILIES];
+		unsigned int listeners_count[FAMILIES];
+		struct rdt_referral *referrals;
+		unsigned int referrals_count;
+	} shown[RDT_SHOWN];
 };
 
 /* Of a discovery controller. */
 struct rdt_disc_hosts {
 	uint64_t genctr;
-	unsigned int count;
-	uint64_t allowed[RDT_SUBSYS_PLACES / 64]; /* a bit for each of target->subsys */
+	enum rdt_disc_shown shown; /* to the host */
+	struct disc_allowed {
+		unsigned int count;
+		uint64_t bits[RDT_SUBSYS_PLACES / 64]; /* one for each of target->subsys */
+	} allowed[RDT_SHOWN];
 };
 
 static unsigned int family_of(const struct sockaddr_storage *local)
@@ -151,9 +224,11 @@ static void free_order(struct rdt_disc_order *order)
 {
 	if (!order)
 		return;
-	for (unsigned int f = 0; f < FAMILIES; f++)
-		free(order->listeners[f]);
-	free(order->referrals);
+	for (unsigned int i = 0; i < RDT_SHOWN; i++) {
+		for (unsigned int f = 0; f < FAMILIES; f++)
+			free(order->shown[i].listeners[f]);
+		free(order->shown[i].referrals);
+	}
 	free(order);
 }
 
@@ -168,28 +243,37 @@ static unsigned int count_listeners(const struct rdt_target *t)
 }
 
 /* disc.lock is held. */
-static int fill_order(struct rdt_disc_order *order, const struct rdt_target *t)
+static int fill_shown(struct disc_shown *s, const struct rdt_target *t, enum rdt_disc_shown shown)
 {
 	unsigned int room = count_listeners(t);
 	const struct rdt_listener *l;
 
 	for (unsigned int f = 0; f < FAMILIES; f++) {
-		order->listeners[f] = calloc(room + 1, sizeof(order->listeners[f][0]));
-		if (!order->listeners[f])
+		s->listeners[f] = calloc(room + 1, sizeof(s->listeners[f][0]));
+		if (!s->listeners[f])
 			return -ENOMEM;
 		TAILQ_FOREACH (l, &t->listeners, link)
-			if (listener_listed(f, l))
-				order->listeners[f][order->listeners_count[f]++] = l;
+			if (listener_listed(f, l) && shows(t, shown, l->transport))
+				s->listeners[f][s->listeners_count[f]++] = l;
 	}
-	order->eflags = disc_eflags(t);
-	order->referrals = calloc(t->referrals_count + 1, sizeof(*order->referrals));
-	if (!order->referrals)
+	s->referrals = calloc(t->referrals_count + 1, sizeof(*s->referrals));
+	if (!s->referrals)
 		return -ENOMEM;
-	order->referrals_count = t->referrals_count;
-	if (t->referrals_count)
-		memcpy(order->referrals, t->referrals,
-		       t->referrals_count * sizeof(*order->referrals));
+	for (unsigned int i = 0; i < t->referrals_count; i++)
+		if (shows(t, shown, t->referrals[i].transport))
+			s->referrals[s->referrals_count++] = t->referrals[i];
 	return 0;
+}
+
+/* disc.lock is held. */
+static int fill_order(struct rdt_disc_order *order, const struct rdt_target *t)
+{
+	int err = 0;
+
+	order->eflags = disc_eflags(t);
+	for (unsigned int i = 0; i < RDT_SHOWN && !err; i++)
+		err = fill_shown(&order->shown[i], t, (enum rdt_disc_shown)i);
+	return err;
 }
 
 static const struct rdt_disc_order *disc_order(struct rdt_reactor *r, uint64_t genctr)
@@ -222,6 +306,21 @@ void rdt_disc_order_free(struct rdt_reactor *r)
 	r->disc_order = NULL;
 }
 
+/* Adds @ss, which the host may use, to those that it sees. */
+static void allow(struct rdt_disc_hosts *h, const struct rdt_subsys *ss)
+{
+	enum rdt_disc_shown shown = atomic_load(&ss->shown);
+	struct disc_allowed *to;
+
+	if (shown == RDT_SHOW_ALL)
+		shown = h->shown;
+	else if (h->shown != RDT_SHOW_ALL && h->shown != shown)
+		return;
+	to = &h->allowed[shown];
+	to->bits[ss->index / 64] |= UINT64_C(1) << ss->index % 64;
+	to->count++;
+}
+
 static const struct rdt_disc_hosts *disc_hosts(const struct rdt_qpair *qp, uint64_t genctr)
 {
 	struct rdt_target *t = qp->reactor->target;
@@ -237,12 +336,11 @@ static const struct rdt_disc_hosts *disc_hosts(const struct rdt_qpair *qp, uint6
 		return NULL;
 	memset(h, 0, sizeof(*h));
 	h->genctr = genctr;
+	h->shown = shown_to(t, qp->ctrl->hostnqn);
 	while ((ss = rdt_subsys_next(t, &at))) {
 		looked++;
-		if (!rdt_subsys_allows(ss, qp->ctrl->hostnqn))
-			continue;
-		h->allowed[ss->index / 64] |= UINT64_C(1) << ss->index % 64;
-		h->count++;
+		if (rdt_subsys_allows(ss, qp->ctrl->hostnqn))
+			allow(h, ss);
 	}
 	rdt_admin_charge(qp, looked * SUBSYS_COST);
 	return h;
@@ -250,47 +348,68 @@ static const struct rdt_disc_hosts *disc_hosts(const struct rdt_qpair *qp, uint6
 
 /* ---- the page ---- */
 
+/* Entries of subsystems, or of the discovery subsystem, by the same listeners. */
+struct disc_block {
+	const struct disc_allowed *allowed; /* NULL: the discovery subsystem */
+	const struct rdt_listener *const *listeners;
+	uint64_t listeners_count; /* entries of each subsystem */
+	uint64_t entries;
+};
+
 struct disc_page {
 	const struct rdt_disc_order *order;
-	const struct rdt_disc_hosts *hosts;
-	unsigned int family;
-	uint64_t listeners; /* entries of each subsystem */
-	uint64_t entries;   /* of subsystems; those of referrals follow */
+	struct disc_block blocks[1 + RDT_SHOWN];
+	const struct rdt_referral *referrals; /* shown last */
+	uint64_t referrals_count;
+	uint64_t records;
 };
 
 static bool open_page(const struct rdt_qpair *qp, uint64_t genctr, struct disc_page *page)
 {
-	page->order = disc_order(qp->reactor, genctr);
-	page->hosts = disc_hosts(qp, genctr);
-	if (!page->order || !page->hosts)
-		return false;
-	page->family = family_of(&qp->local);
-	page->listeners = page->order->listeners_count[page->family];
-	page->entries = (1 + (uint64_t)page->hosts->count) * page->listeners;
-	return true;
-}
+	const struct rdt_disc_order *order = disc_order(qp->reactor, genctr);
+	const struct rdt_disc_hosts *hosts = disc_hosts(qp, genctr);
+	unsigned int family = family_of(&qp->local);
 
-static uint64_t page_records(const struct disc_page *page)
-{
-	return page->entries + page->order->referrals_count;
+	if (!order || !hosts)
+		return false;
+	page->order = order;
+	page->referrals = order->shown[hosts->shown].referrals;
+	page->referrals_count = page->records = order->shown[hosts->shown].referrals_count;
+	for (unsigned int i = 0; i < 1 + RDT_SHOWN; i++) {
+		const struct disc_allowed *allowed = i ? &hosts->allowed[i - 1] : NULL;
+		const struct disc_shown *shown = &order->shown[i ? i - 1 : hosts->shown];
+		uint64_t n = shown->listeners_count[family];
+
+		page->blocks[i] = (struct disc_block){allowed, shown->listeners[family], n,
+						      n * (allowed ? allowed->count : 1)};
+		page->records += page->blocks[i].entries;
+	}
+	return true;
 }
 
 /* The NQN of the @n-th subsystem that the host may use. "" when it has just been removed: then the
  * host reads the log again, because the generation has changed. */
-static const char *nth_allowed(const struct rdt_target *t, const struct rdt_disc_hosts *h,
+static const char *nth_allowed(const struct rdt_target *t, const struct disc_allowed *allowed,
 			       uint64_t n)
 {
 	const struct rdt_subsys *ss;
 	unsigned int word = 0;
 	uint64_t bits;
 
-	for (; n >= (unsigned int)__builtin_popcountll(h->allowed[word]); word++)
-		n -= (unsigned int)__builtin_popcountll(h->allowed[word]);
-	for (bits = h->allowed[word]; n; n--)
+	for (; n >= (unsigned int)__builtin_popcountll(allowed->bits[word]); word++)
+		n -= (unsigned int)__builtin_popcountll(allowed->bits[word]);
+	for (bits = allowed->bits[word]; n; n--)
 		bits &= bits - 1;
 	ss = atomic_load(&t->subsys[word * 64 + (unsigned int)__builtin_ctzll(bits)]);
 	return ss ? ss->nqn : "";
 }
+
+/* Of the entries that a command asks for; numbers of records, or of a block. */
+struct disc_span {
+	uint64_t first;
+	uint64_t end;
+	uint64_t base; /* the number of the block's first record */
+};
 
 static void put_entry(const struct rdt_log_out *out, uint64_t n,
 		      const struct nvmf_disc_log_entry *e)
@@ -298,39 +417,61 @@ static void put_entry(const struct rdt_log_out *out, uint64_t n,
 	rdt_log_put(out, (n + 1) * NVME_DISC_LOG_ENTRY, e, sizeof(*e));
 }
 
-/* Put the requested entries of listener @index: from number @n on, each page->listeners one. */
-static void put_listener(const struct rdt_qpair *qp, const struct disc_page *page, uint64_t n,
-			 uint64_t end, const struct rdt_log_out *out)
+/* Put the requested entries of one listener: from number @n of the block on, one for each
+ * subsystem. */
+static void put_listener(const struct rdt_qpair *qp, const struct disc_block *block,
+			 uint16_t eflags, uint64_t n, const struct disc_span *span,
+			 const struct rdt_log_out *out)
 {
 	const struct rdt_target *t = qp->reactor->target;
-	const struct rdt_listener *l = page->order->listeners[page->family][n % page->listeners];
 	struct nvmf_disc_log_entry e;
 
-	fill_entry(&e, qp, l);
-	for (; n < end; n += page->listeners) {
-		uint64_t i = n / page->listeners;
-		const char *nqn = i ? nth_allowed(t, page->hosts, i - 1) : t->disc.nqn;
+	fill_entry(&e, qp, block->listeners[n % block->listeners_count]);
+	for (; n < span->end; n += block->listeners_count) {
+		const char *nqn =
+			block->allowed ? nth_allowed(t, block->allowed, n / block->listeners_count)
+				       : t->disc.nqn;
 
-		e.subtype = i ? NVME_NQN_NVME : NVME_NQN_CURR;
-		e.eflags = htole16(i ? 0 : page->order->eflags);
+		e.subtype = block->allowed ? NVME_NQN_NVME : NVME_NQN_CURR;
+		e.eflags = htole16(block->allowed ? 0 : eflags);
 		memset(e.subnqn, 0, sizeof(e.subnqn));
 		memccpy(e.subnqn, nqn, 0, sizeof(e.subnqn));
-		put_entry(out, n, &e);
+		put_entry(out, span->base + n, &e);
 	}
+}
+
+/* The part of records @first up to @end in a block of @entries that begins at record @base. */
+static struct disc_span span_of(uint64_t first, uint64_t end, uint64_t base, uint64_t entries)
+{
+	struct disc_span span = {.base = base};
+
+	span.end = end > base ? end - base : 0;
+	if (span.end > entries)
+		span.end = entries;
+	span.first = first > base ? first - base : 0;
+	return span;
 }
 
 /* Put the requested entries: from number @first up to @end. */
 static void put_entries(const struct rdt_qpair *qp, const struct disc_page *page, uint64_t first,
 			uint64_t end, const struct rdt_log_out *out)
 {
-	uint64_t last = end < page->entries ? end : page->entries;
 	struct nvmf_disc_log_entry e;
+	struct disc_span span;
+	uint64_t base = 0;
 
-	for (uint64_t n = first; n < last && n < first + page->listeners; n++)
-		put_listener(qp, page, n, last, out);
-	for (uint64_t n = first > page->entries ? first : page->entries; n < end; n++) {
-		fill_referral(&e, &page->order->referrals[n - page->entries]);
-		put_entry(out, n, &e);
+	for (unsigned int i = 0; i < 1 + RDT_SHOWN; i++) {
+		const struct disc_block *block = &page->blocks[i];
+
+		span = span_of(first, end, base, block->entries);
+		for (uint64_t k = 0; k < block->listeners_count && span.first + k < span.end; k++)
+			put_listener(qp, block, page->order->eflags, span.first + k, &span, out);
+		base += block->entries;
+	}
+	span = span_of(first, end, base, page->referrals_count);
+	for (uint64_t n = span.first; n < span.end; n++) {
+		fill_referral(&e, &page->referrals[n]);
+		put_entry(out, base + n, &e);
 	}
 }
 
@@ -340,7 +481,7 @@ uint64_t rdt_discovery_log_size(const struct rdt_qpair *qp)
 
 	if (!open_page(qp, atomic_load(&qp->reactor->target->genctr), &page))
 		return 0;
-	return (page_records(&page) + 1) * NVME_DISC_LOG_ENTRY;
+	return (page.records + 1) * NVME_DISC_LOG_ENTRY;
 }
 
 int rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out)
@@ -351,15 +492,13 @@ int rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out)
 	uint64_t first = out->offset / NVME_DISC_LOG_ENTRY;
 	uint64_t end = (out->offset + out->len + NVME_DISC_LOG_ENTRY - 1) / NVME_DISC_LOG_ENTRY;
 	struct disc_page page;
-	uint64_t records;
 
 	if (!open_page(qp, genctr, &page))
 		return -ENOMEM;
-	records = page_records(&page);
-	head.numrec = htole64(records);
+	head.numrec = htole64(page.records);
 	rdt_log_put(out, 0, &head, sizeof(head));
 	/* The head is in the place of an entry before the first one. */
 	end = end ? end - 1 : 0;
-	put_entries(qp, &page, first ? first - 1 : 0, end < records ? end : records, out);
+	put_entries(qp, &page, first ? first - 1 : 0, end < page.records ? end : page.records, out);
 	return 0;
 }

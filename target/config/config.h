@@ -48,6 +48,14 @@ struct rdt_ana_config { /* ANA state of one group on one listener */
 /* Kinds of transports: the places of a transport in the tables of a target and of its reactors. */
 enum rdt_transport_kind { RDT_TRANSPORT_RDMA, RDT_TRANSPORT_TCP };
 
+/* Of which transport the discovery log shows listeners, for a subsystem or to a host. */
+enum rdt_disc_shown {
+	RDT_SHOW_ALL,
+	RDT_SHOW_RDMA = 1 + RDT_TRANSPORT_RDMA,
+	RDT_SHOW_TCP = 1 + RDT_TRANSPORT_TCP,
+	RDT_SHOWN /* how many there are */
+};
+
 struct rdt_listener_config {
 	enum rdt_transport_kind transport;
 	const char *address; /* numeric address; 0.0.0.0 and :: are wildcards */
@@ -242,6 +250,7 @@ struct rdt_subsys_config {
 	uint32_t cntlid_min; /* range of controller IDs; default 1 to 65519 */
 	uint32_t cntlid_max;
 	enum rdt_duplicate_host duplicate_host;
+	enum rdt_disc_shown discovery_transport;
 	enum rdt_reservations reservations;
 	enum rdt_wp_setting write_protect;
 	struct rdt_host_qos_config *host_qos;
@@ -249,6 +258,10 @@ struct rdt_subsys_config {
 	enum rdt_auth_setting authentication;
 	struct rdt_host_auth_config *host_auth;
 	uint32_t host_auth_count;
+	const char **rdma_only; /* hosts to which the discovery log shows one transport */
+	uint32_t rdma_only_count;
+	const char **tcp_only;
+	uint32_t tcp_only_count;
 	struct rdt_ns_config *namespaces; /* sorted by NSID after loading */
 	uint32_t namespaces_count;
 
@@ -354,7 +367,8 @@ struct rdt_config {
 	uint32_t subsystems_count;
 	struct rdt_referral_config *referrals;
 	uint32_t referrals_count;
-	/* The discovery subsystem: of the members only those of authentication are used. */
+	/* The discovery subsystem: of the members only those of authentication, rdma_only and
+	 * tcp_only are used. */
 	struct rdt_subsys_config discovery;
 
 	struct rdt_secrets *secrets; /* the keys of the hosts; NULL: there are none */

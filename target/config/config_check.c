@@ -437,6 +437,23 @@ static int default_serial(struct rdt_subsys_config *ss)
 	return ss->serial ? 0 : -ENOMEM;
 }
 
+static void check_discovery(struct rdt_config_load *load, const struct rdt_key *root,
+			    const struct rdt_subsys_config *disc)
+{
+	struct rdt_key key = rdt_config_child(load, root, "discovery");
+	struct rdt_key list = rdt_config_child(load, &key, "tcp_only");
+
+	for (uint32_t i = 0; i < disc->tcp_only_count; i++) {
+		struct rdt_key item = rdt_config_item(load, &list, i);
+
+		if (rdt_config_listed(disc->rdma_only, disc->rdma_only_count, disc->tcp_only[i]))
+			rdt_config_problem(load, &item,
+					   "found \"%s\", which is in rdma_only too; expected each "
+					   "host in one list, or in none to show it both",
+					   disc->tcp_only[i]);
+	}
+}
+
 static int check_subsystem(struct rdt_config_load *load, const struct rdt_key *key,
 			   struct rdt_subsys_config *ss)
 {
@@ -485,6 +502,7 @@ int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config)
 		return 0;
 	check_target(load, &root, &config->target);
 	check_http(load, &root);
+	check_discovery(load, &root, &config->discovery);
 	if (check_listeners(load, &root, config))
 		return -ENOMEM;
 	for (unsigned int i = 0; i < config->subsystems_count && !rdt_config_late(load); i++) {

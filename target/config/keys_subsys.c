@@ -216,7 +216,17 @@ static const struct rdt_row auth_rows[] = {
 	{0},
 };
 
-const struct rdt_section rdt_discovery_section = {{auth_rows}, sizeof(T)};
+static const struct rdt_row discovery_rows[] = {
+	{"rdma_only", RDT_KEY_LIST, AT_ONCE, RDT_LIST_AT(T, rdma_only), .max = 1024,
+	 .element = &rdt_nqn_element, .unset = "none", .example = RDT_EXAMPLE_HOSTS,
+	 .says = "NQNs of hosts to which the discovery log lists NVMe/RDMA only."},
+	{"tcp_only", RDT_KEY_LIST, AT_ONCE, RDT_LIST_AT(T, tcp_only), .max = 1024,
+	 .element = &rdt_nqn_element, .unset = "none", .example = RDT_EXAMPLE_HOSTS,
+	 .says = "NQNs of hosts to which the discovery log lists NVMe/TCP only."},
+	{0},
+};
+
+const struct rdt_section rdt_discovery_section = {{auth_rows, discovery_rows}, sizeof(T)};
 
 /* ---- subsystems ---- */
 
@@ -227,6 +237,9 @@ static const struct rdt_choice duplicates[] = {{"allow", RDT_DUPLICATE_ALLOW},
 
 static const struct rdt_choice reservations[] = {
 	{"on", RDT_RESERVATIONS_ON}, {"off", RDT_RESERVATIONS_OFF}, {NULL, 0}};
+
+static const struct rdt_choice shown[] = {
+	{"all", RDT_SHOW_ALL}, {"rdma", RDT_SHOW_RDMA}, {"tcp", RDT_SHOW_TCP}, {NULL, 0}};
 
 static const struct rdt_choice write_protects[] = {
 	{"off", RDT_WP_OFF}, {"until-reset", RDT_WP_UNTIL_RESET}, {"all", RDT_WP_ALL}, {NULL, 0}};
@@ -264,6 +277,9 @@ static const struct rdt_row subsys_rows[] = {
 	 .choices = duplicates, .def = "allow",
 	 .says = "Whether a host may have a second controller through the same listener, and which "
 		 "of the two goes."},
+	{"discovery_transport", RDT_KEY_CHOICE, AT_ONCE, RDT_AT(T, discovery_transport),
+	 .choices = shown, .def = "all",
+	 .says = "The transport whose listeners the discovery log lists for the subsystem."},
 	{"reservations", RDT_KEY_CHOICE, RDT_WHEN_RESTART, RDT_AT(T, reservations),
 	 .choices = reservations, .def = "on", .says = "Whether hosts may reserve namespaces."},
 	{"write_protect", RDT_KEY_CHOICE, RDT_WHEN_RESTART, RDT_AT(T, write_protect),
@@ -297,6 +313,8 @@ static const struct rdt_row referral_rows[] = {
 	 .says = "Numeric IPv4 or IPv6 address of the discovery service."},
 	{"port", RDT_KEY_NUMBER, AT_ONCE, RDT_AT(T, port), .min = 1, .max = 65535, .def = "4420",
 	 .says = "Its port."},
+	{"transport", RDT_KEY_CHOICE, AT_ONCE, RDT_AT(T, transport), .choices = transports,
+	 .def = "rdma", .says = "NVMe/RDMA, or NVMe/TCP."},
 	{0},
 };
 #undef T

@@ -145,6 +145,7 @@ static const struct {
 	{"hosts and host_auth", rdt_subsys_follow_hosts},
 	{"shared_host_ids", rdt_subsys_follow_ctrls},
 	{"host_qos", rdt_qos_follow_hosts},
+	{"discovery_transport", rdt_disc_follow_subsys},
 	{NULL, NULL},
 };
 
@@ -518,6 +519,8 @@ static void apply_target(struct rdt_change *ch, struct rdt_target *t)
 	followed(ch, n, "referrals");
 	n = rdt_subsys_follow_hosts(&t->disc, &t->now->discovery, &ch->next->discovery, ch->next);
 	followed(ch, n, "discovery: host_auth");
+	ch->settings +=
+		rdt_disc_follow_hosts(t, &t->now->discovery, &ch->next->discovery, ch->next);
 	n = t->http ? rdt_http_set(t->http, &ch->next->http, text, sizeof(text)) : 0;
 	if (n < 0)
 		change_problem(ch, "%s", text);

@@ -96,6 +96,7 @@ int rdt_host_access_init(struct rdt_subsys *ss)
 	if (!cfg)
 		return set_disc_hosts(ss, ss->now, NULL);
 	ss->duplicate_host = (uint8_t)cfg->duplicate_host;
+	atomic_init(&ss->shown, cfg->discovery_transport);
 	if (rdt_host_ids_share(ss, cfg) < 0)
 		return -ENOMEM;
 	return list_init(&ss->hosts, cfg->allow_any_host, cfg->hosts, cfg->hosts_count);

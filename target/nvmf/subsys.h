@@ -121,7 +121,8 @@ struct rdt_subsys {
 	struct rdt_slots listed;    /* namespaces with a list of hosts; under @lock */
 	/* which of these list a host, by name: host_access.c; under @lock */
 	LIST_HEAD(rdt_listed_bucket, rdt_listed) listed_hosts[RDT_HOST_BUCKETS];
-	uint8_t duplicate_host; /* enum rdt_duplicate_host */
+	uint8_t duplicate_host;            /* enum rdt_duplicate_host */
+	_Atomic enum rdt_disc_shown shown; /* in the discovery log */
 	uint16_t cntlid_min;
 	uint16_t cntlid_max;
 	_Atomic uint64_t ana_moves;      /* namespaces that have moved to another group */

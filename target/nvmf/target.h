@@ -131,7 +131,9 @@ struct rdt_target {
 	struct rdt_guesses guesses;
 	struct rdt_referral *referrals; /* guarded by disc.lock */
 	unsigned int referrals_count;
-	_Atomic uint64_t genctr; /* generation counter of the discovery log */
+	const struct rdt_subsys_config *disc_cfg; /* its rdma_only and tcp_only; likewise */
+	struct rdt_config *disc_cfg_of;           /* a reference */
+	_Atomic uint64_t genctr;                  /* generation counter of the discovery log */
 	uint64_t started_ns;
 	struct rd_ratelimit reject_limit; /* log lines about rejected connections */
 	struct rd_ratelimit fatal_limit;  /* log lines about controllers that end; any thread */

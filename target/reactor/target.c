@@ -158,6 +158,8 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	if (!err)
 		err = rdt_referrals_set(t, cfg->referrals, cfg->referrals_count) < 0 ? -ENOMEM : 0;
 	if (!err)
+		rdt_disc_set_hosts(t, &t->cfg->discovery, t->cfg);
+	if (!err)
 		err = create_subsystems(t, cfg);
 	for (unsigned int i = 0; i < cfg->target.reactors && !err; i++) {
 		t->reactors_count = i + 1;
@@ -338,6 +340,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	rdt_guesses_fini(&t->guesses);
 	rdt_timing_query_free(&t->status_times);
 	free(t->referrals);
+	rdt_config_put(&t->disc_cfg_of);
 	free(t->reactors);
 	rdt_listeners_free(t);
 	rdt_config_put(&t->now);

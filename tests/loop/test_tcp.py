@@ -129,6 +129,72 @@ def both_transports_reach_one_namespace(t):
     t.eq(kinds, [1, 1, 3, 3], 'TRTYPEs of the discovery log')
 
 
+BOTH = [{}, LISTENER]  # NVMe/RDMA, then NVMe/TCP
+RDMA, TCP = 1, 3
+
+
+def shown(conn, step):
+    """(TRTYPE, SUBTYPE, NQN) of each record, read by @step records at a time."""
+    log, total = b'', 2
+    while len(log) < 1024 * total:
+        log += nv.expect_data(conn.get_log(0x70, 1024 * min(step, total - len(log) // 1024), offset=len(log)))
+        total = 1 + int.from_bytes(log[8:16], 'little')
+    records = [log[1024 * i:1024 * i + 1024] for i in range(1, total)]
+    return [(one[0], one[2], one[256:512].split(b'\0')[0].decode()) for one in records]
+
+
+def for_each_step(conn, t):
+    """The same, however much of it each command reads."""
+    whole = shown(conn, 64)
+    for step in (1, 2, 3):
+        t.eq(shown(conn, step), whole, f'records read {step} at a time')
+    return sorted(whole)
+
+
+def discovery_host(t, target, hostnqn):
+    h = tcp.Host(*target.listeners[1], nv.DISCOVERY_NQN, hostnqn=hostnqn, kato=60000)
+    t.cleanup(h.close)
+    return h.enable()
+
+
+@test
+def discovery_shows_one_transport_of_a_subsystem_or_to_a_host(t):
+    hosts = {name: f'nqn.2024-01.test:{name}' for name in ('any', 'esxi', 'rdma')}
+    subsystems = [{'nqn': f'{NQN}-{limit}', 'allow_any_host': True, 'discovery_transport': limit,
+                   'namespaces': [t.namespace(backend='memory')]} for limit in ('tcp', 'all', 'rdma', 'all2', 'tcp2')]
+    for one in subsystems:
+        one['discovery_transport'] = one['discovery_transport'].rstrip('2')
+    more = {'discovery': {'tcp_only': [hosts['esxi']], 'rdma_only': [hosts['rdma']]},
+            'referrals': [{'address': '192.0.2.1'}, {'address': '192.0.2.2', 'port': 8009, 'transport': 'tcp'}]}
+    target = t.target(listeners=BOTH, subsystems=subsystems, more=more)
+    kinds = {'tcp': {TCP}, 'tcp2': {TCP}, 'rdma': {RDMA}, 'all': {RDMA, TCP}, 'all2': {RDMA, TCP}}
+    for name, seen in (('any', {RDMA, TCP}), ('esxi', {TCP}), ('rdma', {RDMA})):
+        want = sorted([(kind, subtype, nv.DISCOVERY_NQN) for kind in seen for subtype in (1, 3)] +
+                      [(kind, 2, f'{NQN}-{limit}') for limit, of in kinds.items() for kind in of & seen])
+        t.eq(for_each_step(discovery_host(t, target, hosts[name]).admin, t), want, f'records for host {name}')
+
+
+@each(('for a subsystem', {'subsystem': {'discovery_transport': 'tcp'}}, [(RDMA, 3), (TCP, 2), (TCP, 3)]),
+      ('for its host', {'more': {'discovery': {'tcp_only': [nv.HOST_NQN]}}}, [(TCP, 2), (TCP, 3)]),
+      ('of a referral', {'more': {'referrals': [{'address': '192.0.2.1', 'transport': 'tcp'}]}},
+       [(RDMA, 2), (RDMA, 3), (TCP, 1), (TCP, 2), (TCP, 3)]))
+def a_changed_limit_is_told_to_discovery_controllers(t, change, want):
+    """The referral changes its transport only."""
+    disks = [t.namespace(backend='memory')]
+    before = {'more': {'referrals': [{'address': '192.0.2.1'}]}} if (RDMA, 2) in want else {}
+    target = t.target(disks, listeners=BOTH, **before)
+    h = discovery_host(t, target, nv.HOST_NQN)
+    nv.expect(h.admin.set_features(0x0B, 1 << 31))
+    event = h.admin.next_cid()
+    h.admin.post(nv.sqe(nv.AER, event))
+    full = [(kind, subtype) for kind in (RDMA, TCP) for subtype in (2, 3)] + ([(RDMA, 1)] if before else [])
+    t.eq(sorted(one[:2] for one in shown(h.admin, 64)), sorted(full), 'records before')
+    t.config(disks, listeners=BOTH, **change)
+    target.reload(r'reloaded: .*1 setting')
+    t.eq(nv.expect(h.admin.wait(event)).dw0, 0x0070F002, 'event')
+    t.eq(sorted(one[:2] for one in shown(h.admin, 64)), sorted(want), 'records after')
+
+
 @test
 def keep_alive_abort_and_events_work(t):
     target = serve(t)

@@ -93,11 +93,11 @@ MUTANTS = (
     ('a change of the discovery log is not told', 'target/nvmf/aer.c', '\trdt_event_subsys(&t->disc, RDT_EV_DISC_LOG, 0);', '\t;'),
     ('the generation counter of the discovery log stays', 'target/nvmf/aer.c', 'atomic_fetch_add(&t->genctr, 1);', ';'),
     ('an entry of a removed listener stays in the discovery log', 'target/cmd/discovery.c',
-     '\t\tTAILQ_FOREACH (l, &t->listeners, link)\n\t\t\tif (listener_listed(f, l))',
-     '\t\tl = TAILQ_FIRST(&t->old_listeners);\n\t\tif (l)\n\t\t\torder->listeners[f][order->listeners_count[f]++] = l;\n'
-     '\t\tTAILQ_FOREACH (l, &t->listeners, link)\n\t\t\tif (listener_listed(f, l))'),
+     '\t\tTAILQ_FOREACH (l, &t->listeners, link)\n\t\t\tif (listener_listed(f, l) && shows(t, shown, l->transport))',
+     '\t\tl = TAILQ_FIRST(&t->old_listeners);\n\t\tif (l)\n\t\t\ts->listeners[f][s->listeners_count[f]++] = l;\n'
+     '\t\tTAILQ_FOREACH (l, &t->listeners, link)\n\t\t\tif (listener_listed(f, l) && shows(t, shown, l->transport))'),
     ('a host that is denied sees the subsystem', 'target/cmd/discovery.c',
-     'if (!rdt_subsys_allows(ss, qp->ctrl->hostnqn))', 'if (false)'),
+     'if (rdt_subsys_allows(ss, qp->ctrl->hostnqn))', 'if (true)'),
     ('a list of changed namespaces lacks one', 'target/nvmf/aer.c',
      '\tif (event == RDT_EV_NS_ATTR)', '\tif (event == RDT_EV_NS_ATTR && nsid != 2)'),
     ('a notification of a reservation is not told', 'target/nvmf/ns_resv.c',

@@ -27,7 +27,8 @@ static const struct bad structure_mistakes[] = {
 	{LISTEN SUBSYS "    frobnicate: 1\n",
 	 "FILE:4: subsystems[0].frobnicate: unknown key; expected one of nqn, serial, "
 	 "model, allow_any_host, hosts, shared_host_ids, cntlid_min, cntlid_max, duplicate_host, "
-	 "reservations, write_protect, host_qos, authentication, host_auth, namespaces\n"},
+	 "discovery_transport, reservations, write_protect, host_qos, authentication, host_auth, "
+	 "namespaces\n"},
 	{"target:\n  reactors: many\n" LISTEN SUBSYS,
 	 "FILE:2: target.reactors: found \"many\", expected a whole number, 1 to 64\n"},
 	{"target:\n  reactors: -1\n" LISTEN SUBSYS,
@@ -315,6 +316,14 @@ static void path_errors(void)
 		 "FILE:7: subsystems[0].namespaces[0].hosts[0]: \"nqn.2026-01.org.example:i\" is "
 		 "not among the subsystem's hosts, and so could never see the namespace; add it "
 		 "there or remove it here\n"},
+		{LISTEN SUBSYS "    discovery_transport: iwarp\n",
+		 "FILE:4: subsystems[0].discovery_transport: found \"iwarp\", expected all, rdma "
+		 "or tcp\n"},
+		{LISTEN SUBSYS "discovery:\n  rdma_only: [nqn.2026-01.org.example:h]\n"
+			       "  tcp_only:\n  - nqn.2026-01.org.example:i\n"
+			       "  - nqn.2026-01.org.example:h\n",
+		 "FILE:8: discovery.tcp_only[1]: found \"nqn.2026-01.org.example:h\", which is in "
+		 "rdma_only too; expected each host in one list, or in none to show it both\n"},
 		{LISTEN SUBSYS "referrals:\n- {address: 0.0.0.0}\n- {address: 10.0.0.1, port: 0}\n",
 		 "FILE:5: referrals[0].address: found \"0.0.0.0\", expected the numeric IPv4 or "
 		 "IPv6 "
