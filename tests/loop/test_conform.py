@@ -17,7 +17,7 @@ from t_loop import DEADLINE, NQN, Failure, each, main, program, test
 from t_serving import Baseline
 
 FAMILIES = ('fabrics', 'admin', 'io', 'reservation', 'discovery', 'queue', 'rdma', 'abuse')
-TCP_FAMILIES = ('fabrics', 'admin', 'io', 'reservation', 'discovery', 'queue', 'tcp', 'abuse')
+TCP_FAMILIES = ('fabrics', 'admin', 'io', 'reservation', 'discovery', 'queue', 'tcp', 'host', 'abuse')
 LINE = re.compile(r'^(\w+\.\w+\.\w+): (ok|FAILED|not supported|skipped)\b')
 COUNT = re.compile(r'^(\d+) tests: (\d+) ok, (\d+) failed, (\d+) not supported, (\d+) skipped$', re.M)
 # Each command may take a while where the programs run slowly.
@@ -41,7 +41,7 @@ UNCORRECTABLE = ['io.uncorrectable.']
 def full(t, tcp=False, **ns):
     """Everything that can be configured and changes what a host sees."""
     os.makedirs(t.path('state'), exist_ok=True)
-    ns = {'backend': 'memory', 'size': '40MiB', **ns}
+    ns = {'backend': 'memory', 'size': '40MiB', 'nguid': '5c2f9d1e7a3b4c6d8e0f1a2b3c4d5e6f', **ns}
     return t.target(namespaces=[t.namespace(1, **ns), t.namespace(5, backend='memory', ana_group=2)],
                     target={'state_dir': t.path('state'), 'sgl_descriptors': 16, 'buffer_memory': '32MiB'},
                     listener={'ana': [{'group': 2, 'state': 'non-optimized'}], **({'transport': 'tcp'} if tcp else {})})

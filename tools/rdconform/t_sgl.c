@@ -388,6 +388,15 @@ const struct rdc_test rdc_t_sgl[] = {
 	{NULL},
 };
 
+const struct rdc_test rdc_t_tcp_sgl[] = {
+	{"keyed", SGL, "a keyed descriptor (40h) is refused", type_refused, RDC_ALIVE, 0x40},
+	{"keyed_invalidate", SGL, "a keyed descriptor with invalidation (4Fh) is refused",
+	 type_refused, RDC_ALIVE, 0x4f},
+	{"transport_sub", SGL, "a transport descriptor of an unknown subtype (5Bh) is refused",
+	 type_refused, RDC_ALIVE, 0x5b},
+	{NULL},
+};
+
 const struct rdc_test rdc_t_rdma_sgl[] = {
 	{"transport", SGL, "a transport descriptor (5Ah) is refused", type_refused, RDC_ALIVE,
 	 0x5a},

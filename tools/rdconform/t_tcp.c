@@ -563,6 +563,23 @@ static void data_beyond(struct rdc *t)
 	refused(io, pdu, RANGE | HEADER | LIMIT, -1);
 }
 
+/* One PDU with more than MAXH2CDATA. Only its begin is sent: the target shall not wait for all. */
+static void data_over_max(struct rdc *t)
+{
+	struct rdc_raw *io = open_io(t, &(struct rdc_dial){.dgst = 0});
+	struct rdc_pdu *pdu = rdc_buf(t, sizeof(*pdu));
+	struct nvme_tcp_data *head = (void *)pdu->b;
+	uint32_t over = le32toh(io->tcp->icresp.maxh2cdata) + 4;
+	struct rdc_mem *mem;
+	struct nvme_tcp_r2t r2t = ask(t, io, 1, 7, &mem);
+
+	rdc_tcp_make_h2c(io, pdu, &r2t, 0, le32toh(r2t.r2tl), true, mem->p);
+	head->hdr.plen = htole32((uint32_t)pdu->head + over);
+	head->datal = htole32(over);
+	rdc_tcp_put(io, pdu->b, pdu->len);
+	refused(io, pdu, LIMIT | RANGE | HEADER, -1);
+}
+
 /* Answers two R2Ts in the opposite order, each in parts of @arg bytes. */
 static void data_parts(struct rdc *t)
 {
@@ -614,6 +631,8 @@ const struct rdc_test rdc_t_tcp_data[] = {
 	{"again", PDUS, "H2CData after all of the data ends the connection", data_again, LOSS},
 	{"back", PDUS, "H2CData of a part that was sent ends the connection", data_back, LOSS},
 	{"beyond", PDUS, "H2CData longer than its R2T ends the connection", data_beyond, LOSS},
+	{"over_max", PDUS, "H2CData longer than MAXH2CDATA ends the connection", data_over_max,
+	 LOSS},
 	{"half_header", PDUS, "others are served while half a header is here", data_half, LOSS, 12},
 	{"half_data", PDUS, "others are served while half of H2CData is here", data_half, LOSS,
 	 100},
