@@ -88,6 +88,17 @@ def random_blocks_are_verified(t, keys):
         t.ok(jobs[0]['sync']['total_ios'] > 0, 'no flushes')
 
 
+@each(('with digests', ['--hdr_digest=1', '--data_digest=1', '--hipri=1']), ('sleeping, with flushes', ['--sync=1', '--fsync=16']),
+      ('in threads', ['--numjobs=3', '--thread=1', '--size=2M', '--offset_increment=8M']))
+def random_blocks_are_verified_over_tcp(t, options):
+    target = t.target([t.namespace(size='32MiB')], listener={'transport': 'tcp'})
+    jobs = fio(t, *job(t, target.uri().replace('nvme+rdma', 'nvme+tcp'), '--rw=randwrite', '--bsrange=4k-128k',
+                       '--iodepth=32', '--verify=crc32c', '--verify_fatal=1', *options))
+    for one in jobs:
+        t.eq(one['read']['io_bytes'], one['write']['io_bytes'], 'bytes verified')
+        t.ok(one['write']['io_bytes'], 'bytes written')
+
+
 @test
 def a_changed_block_is_found(t):
     target = t.target([t.namespace(backend='memory')])
@@ -185,6 +196,13 @@ def the_address_in_parts(t):
 
 
 @test
+def the_address_in_parts_over_tcp(t):
+    target = t.target([t.namespace(3, backend='memory')], listener={'transport': 'tcp'})
+    fio(t, *job(t, None, '--transport=tcp', f'--traddr={target.addr}', f'--trsvcid={target.port}', f'--subnqn={NQN}',
+                '--nsid=3', '--rw=read', '--bs=1M'))
+
+
+@test
 def a_target_that_demands_authentication(t):
     target = t_auth.serve(t, host='nqn.2024-01.test:fio', hosts=['nqn.2024-01.test:fio'], ctrl_secret=t_auth.CTRL_SECRET)
     fio(t, *job(t, target.uri(), '--hostnqn=nqn.2024-01.test:fio', f'--dhchap_secret_file={t.path("host.key")}',
@@ -242,6 +260,9 @@ def sample(t, name):
 
 @each(('no target', [], 'no target: give uri='),
       ('both ways', ['--uri=URI/1', '--traddr=HOST'], 'traddr= as well'),
+      ('a transport and a URI', ['--uri=URI/1', '--transport=tcp'], 'transport= as well'),
+      ('another transport', ['--transport=fc', '--traddr=HOST', f'--subnqn={NQN}'], 'transport=fc is neither rdma nor tcp'),
+      ('digests without TCP', ['--uri=URI/1', '--hdr_digest=1'], 'hdr_digest is set, which is an option of NVMe/TCP only'),
       ('two namespaces', ['--uri=URI/1', '--nsid=2'], 'names namespace 1, but nsid=2'),
       ('a long host name', ['--traddr=' + 'h' * 300, f'--subnqn={NQN}', '--nsid=1'], 'traddr= has 300 characters, expected up to'),
       ('a long URI', ['--uri=URI/1?' + 'x' * 3000], r'uri=: a URI of 30\d\d characters is too long'),

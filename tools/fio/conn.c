@@ -37,23 +37,23 @@ static int fail_lib(struct rdf_conn *conn, int err)
 
 /* ---- where to ---- */
 
+#define URI_FORM "nvme+rdma://HOST[:PORT]/SUBNQN/NSID, or nvme+tcp://"
+
 static int address_from_uri(struct rdf_conn *conn, const struct rdf_opts *o, struct rdinit_uri *uri)
 {
-	if (o->traddr || o->trsvcid || o->subnqn)
+	if (o->transport || o->traddr || o->trsvcid || o->subnqn)
 		return fail(conn, -EINVAL,
 			    "uri=%s is given, and %s as well: either the one or the others", o->uri,
-			    o->traddr    ? "traddr="
+			    o->transport ? "transport="
+			    : o->traddr  ? "traddr="
 			    : o->trsvcid ? "trsvcid="
 					 : "subnqn=");
 	if (rdinit_uri_parse(o->uri, uri))
-		return fail(conn, -EINVAL,
-			    "uri=%s: %s (expected nvme+rdma://HOST[:PORT]/SUBNQN/NSID)", o->uri,
+		return fail(conn, -EINVAL, "uri=%s: %s (expected " URI_FORM ")", o->uri,
 			    rdf_lib_text());
 	if (!uri->subnqn[0])
-		return fail(
-			conn, -EINVAL,
-			"uri=%s names no subsystem (expected nvme+rdma://HOST[:PORT]/SUBNQN/NSID)",
-			o->uri);
+		return fail(conn, -EINVAL, "uri=%s names no subsystem (expected " URI_FORM ")",
+			    o->uri);
 	if (uri->nsid && o->nsid && uri->nsid != o->nsid)
 		return fail(conn, -EINVAL,
 			    "uri=%s names namespace %u, but nsid=%u: leave out one of them", o->uri,
@@ -82,11 +82,14 @@ static int address_from_parts(struct rdf_conn *conn, const struct rdf_opts *o,
 	if (!o->traddr || !o->subnqn)
 		return fail(
 			conn, -EINVAL,
-			"no target: give uri=nvme+rdma://HOST[:PORT]/SUBNQN[/NSID], or traddr= and "
-			"subnqn= (%s= is missing)",
+			"no target: give uri=nvme+rdma://HOST[:PORT]/SUBNQN[/NSID] or nvme+tcp://, "
+			"or traddr= and subnqn= (%s= is missing)",
 			o->traddr   ? "subnqn"
 			: o->subnqn ? "traddr"
 				    : "uri");
+	uri->tcp = o->transport && strcmp(o->transport, "tcp") == 0;
+	if (o->transport && !uri->tcp && strcmp(o->transport, "rdma") != 0)
+		return fail(conn, -EINVAL, "transport=%s is neither rdma nor tcp", o->transport);
 	rc = take_part(conn, "traddr", o->traddr, uri->traddr, sizeof(uri->traddr));
 	if (!rc)
 		rc = take_part(conn, "trsvcid", port, uri->trsvcid, sizeof(uri->trsvcid));
@@ -121,6 +124,8 @@ static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct rdini
 	out->provider = o->provider;
 	out->congestion = o->congestion;
 	out->crc = o->crc;
+	out->hdr_digest = o->hdr_digest;
+	out->data_digest = o->data_digest;
 	out->keep_alive_tmo_ms = o->keep_alive_tmo_ms;
 	out->connect_timeout_ms = o->connect_timeout_ms;
 	return 0;

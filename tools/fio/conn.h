@@ -19,7 +19,8 @@
 /* Connection options; NULL and nsid 0: not given. The caller owns the strings. Other members:
  * see struct rdinit_ctrl_opts. */
 struct rdf_opts {
-	const char *uri; /* nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]; or instead of it: */
+	const char *uri;       /* nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]; or instead of it: */
+	const char *transport; /* rdma or tcp; NULL: rdma */
 	const char *traddr;
 	const char *trsvcid;
 	const char *subnqn;
@@ -34,6 +35,8 @@ struct rdf_opts {
 	const char *provider;
 	const char *congestion;
 	bool crc;
+	bool hdr_digest;
+	bool data_digest;
 	unsigned int keep_alive_tmo_ms;
 	unsigned int connect_timeout_ms;
 	unsigned int io_timeout_ms;

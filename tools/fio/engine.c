@@ -37,6 +37,7 @@
 struct options {
 	void *td; /* of fio */
 	char *uri;
+	char *transport;
 	char *traddr;
 	char *trsvcid;
 	char *subnqn;
@@ -51,6 +52,8 @@ struct options {
 	char *congestion;
 	unsigned int nsid;
 	unsigned int crc;
+	unsigned int hdr_digest;
+	unsigned int data_digest;
 	unsigned int hipri;
 	unsigned int keep_alive_tmo;
 	unsigned int connect_timeout;
@@ -378,6 +381,7 @@ static void get_opts(const struct options *o, struct rdf_opts *out)
 {
 	*out = (struct rdf_opts){
 		.uri = o->uri,
+		.transport = o->transport,
 		.traddr = o->traddr,
 		.trsvcid = o->trsvcid,
 		.subnqn = o->subnqn,
@@ -392,6 +396,8 @@ static void get_opts(const struct options *o, struct rdf_opts *out)
 		.provider = o->provider,
 		.congestion = o->congestion,
 		.crc = o->crc,
+		.hdr_digest = o->hdr_digest,
+		.data_digest = o->data_digest,
 		.keep_alive_tmo_ms = o->keep_alive_tmo,
 		.connect_timeout_ms = o->connect_timeout,
 		.io_timeout_ms = o->io_timeout,
@@ -750,7 +756,9 @@ static int rdf_invalidate(struct thread_data *td, struct fio_file *f)
 
 static struct fio_option options[] = {
 	{OPTION(uri, "Namespace", FIO_OPT_STR_STORE,
-		"nvme+rdma://HOST[:PORT]/SUBNQN/NSID, several with commas between")},
+		"nvme+rdma://HOST[:PORT]/SUBNQN/NSID, or nvme+tcp://; several with commas "
+		"between")},
+	{OPTION(transport, "Transport", FIO_OPT_STR_STORE, "Instead of uri: rdma or tcp (rdma)")},
 	{OPTION(traddr, "Target", FIO_OPT_STR_STORE, "Host name or address of the target")},
 	{OPTION(trsvcid, "Target's port", FIO_OPT_STR_STORE, "Port of the target (4420)")},
 	{OPTION(subnqn, "Subsystem", FIO_OPT_STR_STORE, "NQN of the subsystem")},
@@ -768,8 +776,12 @@ static struct fio_option options[] = {
 	{OPTION(host_traddr, "Own address", FIO_OPT_STR_STORE, "Address to connect from")},
 	{OPTION(provider, "Provider", FIO_OPT_STR_STORE, "auto, iwarp or verbs (auto)")},
 	{OPTION(congestion, "Congestion control", FIO_OPT_STR_STORE,
-		"TCP congestion control of iwarp (the system's)")},
+		"TCP congestion control of iwarp and tcp (the system's)")},
 	{OPTION(crc, "CRC", FIO_OPT_BOOL, "Ask for CRC32C on every frame of iwarp"), .def = "0"},
+	{OPTION(hdr_digest, "Header digest", FIO_OPT_BOOL, "tcp: CRC32C of each PDU's header"),
+	 .def = "0"},
+	{OPTION(data_digest, "Data digest", FIO_OPT_BOOL, "tcp: CRC32C of each PDU's data"),
+	 .def = "0"},
 	{OPTION(hipri, "Spin", FIO_OPT_BOOL, "Spin for results instead of sleeping"), .def = "0"},
 	{OPTION(keep_alive_tmo, "Keep-alive timeout", FIO_OPT_INT,
 		"Keep-alive timeout in ms, 100 or more"),
