@@ -132,6 +132,18 @@ def nbdcopy_brings_the_same_bytes_back(t):
         t.same(f.read(), data, 'what nbdcopy read')
 
 
+@each(('without digests', ()), ('with digests', ('hdr-digest=yes', 'data-digest=1')))
+def nbdcopy_brings_the_same_bytes_back_over_tcp(t, digests):
+    requires_tools('nbdcopy')
+    target = t.target([t.namespace(size=SIZE)], listener={'transport': 'tcp'})
+    uri, data = target.uri().replace('nvme+rdma', 'nvme+tcp'), pattern()
+    nbdkit(t, uri, f'nbdcopy --connections=4 --flush {t.file("in", data)} "$uri"', *digests)
+    nbdkit(t, uri, f'nbdcopy --connections=4 "$uri" {t.path("out")}', *digests)
+    with open(t.path('out'), 'rb') as f:
+        t.same(f.read(), data, 'what nbdcopy read')
+    nbdkit(t, uri, 'true', 'hdr-digest=perhaps', rc=1)
+
+
 @test
 def a_disk_image_with_a_file_system_survives_qemu_img(t):
     requires_tools('qemu-img', 'mkfs.ext4', 'e2fsck')

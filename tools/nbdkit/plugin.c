@@ -23,7 +23,7 @@
 #define SECONDS_MAX    4000000u
 #define NLB_MAX        65536u /* blocks of one Read or Write */
 #define REQUEST_MAX    (32u << 20)
-#define URI_FORM       "nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]"
+#define URI_FORM       "nvme+rdma://HOST[:PORT]/SUBNQN[/NSID] or nvme+tcp://"
 
 static struct rdn_config config;
 /* The strings that @config.ctrl refers to. */
@@ -182,6 +182,16 @@ static int rdn_set_queues(const char *value)
 	return 0;
 }
 
+static int rdn_set_bool(bool *to, const char *value)
+{
+	int rc = nbdkit_parse_bool(value);
+
+	if (rc < 0)
+		return -1;
+	*to = rc;
+	return 0;
+}
+
 static int rdn_set_policy(const char *value)
 {
 	if (strcmp(value, "round-robin") == 0)
@@ -234,6 +244,10 @@ static int rdn_config(const char *key, const char *value)
 		return rdn_set_offer(key, NULL, value);
 	if (strcmp(key, "provider") == 0)
 		return rdn_set_string(&strings.provider, &config.ctrl.provider, value);
+	if (strcmp(key, "hdr-digest") == 0)
+		return rdn_set_bool(&config.ctrl.hdr_digest, value);
+	if (strcmp(key, "data-digest") == 0)
+		return rdn_set_bool(&config.ctrl.data_digest, value);
 	nbdkit_error("\"%s\" is not a parameter of this plugin: `nbdkit rdinit --help` lists them",
 		     key);
 	return -1;
@@ -504,7 +518,9 @@ static struct nbdkit_plugin plugin = {
 		"dhchap-dhgroups=<LIST>     groups to offer (default: null and ffdhe2048 to "
 		"ffdhe8192)\n"
 		"host-traddr=<ADDRESS>      local address to connect from\n"
-		"provider=<NAME>            auto, iwarp or verbs (default auto)",
+		"provider=<NAME>            auto, iwarp or verbs (default auto)\n"
+		"hdr-digest=<BOOL>          nvme+tcp: CRC32C of each PDU's header\n"
+		"data-digest=<BOOL>         nvme+tcp: CRC32C of each PDU's data",
 	.load = rdn_load,
 	.config = rdn_config,
 	.config_complete = rdn_config_complete,
