@@ -606,6 +606,12 @@ const struct cli_verb cli_verbs[] = {
 			"error. With --foreground it tells a service manager when the device is "
 			"ready (NOTIFY_SOCKET). On SIGTERM it writes what is in the cache, "
 			"removes the device and ends.\n\n"
+			"At boot: rdinit-attach@NAME.service attaches what "
+			"/etc/rdinit/attach.d/NAME says, a file with URIS= and OPTIONS=; "
+			"systemctl enable --now rdinit-attach@NAME. Rules of udev give a device "
+			"the name /dev/disk/by-id/rdinit-UUID, with the UUID of the namespace. Its "
+			"line in fstab has the options _netdev and "
+			"x-systemd.requires=rdinit-attach@NAME.service.\n\n"
 			"It needs root, and the kernel's module ublk_drv (Linux 6.4 or newer), "
 			"which it loads. Each of the --nr-io-queues is a thread; --queue-size is "
 			"one more than the requests of each queue.",

@@ -173,14 +173,14 @@ def debian_without_dpkg_dev_gets_the_same_folders(t, prefix):
 @test
 def each_folder_can_be_chosen(t):
     options = {'systemdunitdir': 'rdtarget.service', 'sysusersdir': 'rdtarget.conf', 'tmpfilesdir': 'rdtarget.conf',
-               'bashcompletiondir': 'rdinit', 'zshcompletiondir': '_rdinit', 'fioenginedir': 'rdinit.so'}
+               'udevrulesdir': '61-rdinit.rules', 'bashcompletiondir': 'rdinit', 'zshcompletiondir': '_rdinit', 'fioenginedir': 'rdinit.so'}
     if 'NBDKIT_RDINIT' in os.environ:
         options['nbdkitplugindir'] = 'nbdkit-rdinit-plugin.so'
     found = places(t, 'build', '-Dfio_source=/nonexistent', *(f'-D{option}=/for/{option}' for option in options))
     t.eq(sorted({f'/for/{option}/{name}' for option, name in options.items()} - found), [],
          f'not among {sorted(found)}')
     found = places(t, 'none', '-Dsystemd=disabled')
-    t.eq([path for path in found if path.endswith(('.service', '.conf')) and '/examples/' not in path], [],
+    t.eq([path for path in found if path.endswith(('.service', '.conf', '.rules')) and '/examples/' not in path], [],
          'installed without systemd')
 
 

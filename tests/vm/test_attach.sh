@@ -264,7 +264,7 @@ reader_start()
 	(
 		rc=0
 		dd if="$device" of=/dev/null bs=4k count=1 iflag=direct status=none 2>/run/t/reader.log || rc=$?
-		echo $rc >/run/t/reader.status
+		echo "$rc" >/run/t/reader.status
 	) &
 }
 
