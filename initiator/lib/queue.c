@@ -159,10 +159,10 @@ void rdi_queue_established(struct rdi_queue *q, uint16_t depth)
 
 void rdi_queue_attempt_failed(struct rdi_queue *q, int err, const char *what)
 {
-	q->ops->drop(q);
-	rd_info(q->log, RD_LOG_QPAIR, "%s queue: %s: %s", q->cfg.label, q->remote, what);
 	q->err = err;
 	snprintf(q->text, sizeof(q->text), "%s: %s", q->remote, what);
+	rd_info(q->log, RD_LOG_QPAIR, "%s queue: %s", q->cfg.label, q->text);
+	q->ops->drop(q); /* may end the life of @what */
 	if (try_next_addr(q)) {
 		char last[RDI_TEXT];
 
