@@ -98,10 +98,19 @@ static int address_from_parts(struct rdf_conn *conn, const struct rdf_opts *o,
 	return rc;
 }
 
-/* Makes a URI from either form of address options; @out refers to it, and to @auth. */
-static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct rdinit_uri *uri,
-		   struct rdinit_auth_opts *auth, struct rdinit_ctrl_opts *out)
+/* What the options of a controller refer to. */
+struct ctrl_parts {
+	struct rdinit_uri uri;
+	struct rdinit_auth_opts auth;
+	struct rdinit_tls_opts tls;
+};
+
+/* Makes a URI from either form of address options; @out refers to @parts. */
+static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct ctrl_parts *parts,
+		   struct rdinit_ctrl_opts *out)
 {
+	struct rdinit_auth_opts *auth = &parts->auth;
+	struct rdinit_uri *uri = &parts->uri;
 	int rc;
 
 	rdinit_uri_init(uri);
@@ -120,6 +129,10 @@ static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct rdini
 		return fail(conn, -EINVAL, "dhchap_hashes=, dhchap_dhgroups=: %s", rdf_lib_text());
 	if (o->secret_file || o->ctrl_secret_file)
 		out->auth = auth;
+	rdinit_tls_opts_init(&parts->tls);
+	parts->tls.key_file = o->tls_key_file;
+	if (o->tls_key_file)
+		out->tls = &parts->tls;
 	out->host_traddr = o->host_traddr;
 	out->provider = o->provider;
 	out->congestion = o->congestion;
@@ -168,13 +181,12 @@ int rdf_conn_probe(struct rdf_conn *conn, const struct rdf_opts *o)
 {
 	struct rdinit_ctrl_info info;
 	struct rdinit_ctrl_opts opts;
-	struct rdinit_auth_opts auth;
-	struct rdinit_uri uri;
+	struct ctrl_parts parts;
 	int rc;
 
 	memset(conn, 0, sizeof(*conn));
 	rdinit_ctrl_opts_init(&opts);
-	rc = address(conn, o, &uri, &auth, &opts);
+	rc = address(conn, o, &parts, &opts);
 	if (rc)
 		return rc;
 	rc = rdinit_ctrl_create(&opts, &conn->ctrl);
@@ -185,7 +197,7 @@ int rdf_conn_probe(struct rdf_conn *conn, const struct rdf_opts *o)
 		fail_lib(conn, rc);
 		goto err;
 	}
-	rc = open_ns(conn, opts.subnqn, uri.nsid);
+	rc = open_ns(conn, opts.subnqn, parts.uri.nsid);
 	if (rc)
 		goto err;
 	rdinit_ctrl_info_init(&info);
@@ -262,14 +274,13 @@ static void stop_dev_keeper(struct rdf_conn *conn)
 static int open_device(struct rdf_conn *conn, const struct rdf_opts *o, unsigned int depth)
 {
 	struct rdinit_ctrl_opts ctrl;
-	struct rdinit_auth_opts auth;
+	struct ctrl_parts parts;
 	struct rdinit_dev_opts opts;
-	struct rdinit_uri uri;
 	int rc;
 
 	rdinit_ctrl_opts_init(&ctrl);
 	rdinit_dev_opts_init(&opts);
-	rc = address(conn, o, &uri, &auth, &ctrl);
+	rc = address(conn, o, &parts, &ctrl);
 	if (rc)
 		return rc;
 	opts.ctrl = &ctrl;
@@ -279,7 +290,7 @@ static int open_device(struct rdf_conn *conn, const struct rdf_opts *o, unsigned
 	opts.reconnect_delay_ms = o->reconnect_delay_ms;
 	rc = rdinit_dev_create(&opts, &conn->dev);
 	if (!rc)
-		rc = rdinit_dev_add_path(conn->dev, &uri, NULL);
+		rc = rdinit_dev_add_path(conn->dev, &parts.uri, NULL);
 	if (rc >= 0)
 		rc = rdinit_dev_open(conn->dev);
 	if (!rc)

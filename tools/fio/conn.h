@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "rdinit_auth.h"
+#include "rdinit_tls.h"
 #include "rdinit_dev.h"
 
 /* Connection options; NULL and nsid 0: not given. The caller owns the strings. Other members:
@@ -30,6 +31,7 @@ struct rdf_opts {
 	const char *ctrl_secret_file;
 	const char *hashes; /* names, with commas between; NULL: all, as the next */
 	const char *dhgroups;
+	const char *tls_key_file; /* NULL: no TLS */
 	const char *hostid;
 	const char *host_traddr;
 	const char *provider;

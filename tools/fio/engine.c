@@ -47,6 +47,7 @@ struct options {
 	char *dhchap_ctrl_secret_file;
 	char *dhchap_hashes;
 	char *dhchap_dhgroups;
+	char *tls_key_file;
 	char *host_traddr;
 	char *provider;
 	char *congestion;
@@ -392,6 +393,7 @@ static void get_opts(const struct options *o, struct rdf_opts *out)
 		.ctrl_secret_file = o->dhchap_ctrl_secret_file,
 		.hashes = o->dhchap_hashes,
 		.dhgroups = o->dhchap_dhgroups,
+		.tls_key_file = o->tls_key_file,
 		.host_traddr = o->host_traddr,
 		.provider = o->provider,
 		.congestion = o->congestion,
@@ -773,6 +775,8 @@ static struct fio_option options[] = {
 		"Hashes to offer: sha256, sha384, sha512 (all)")},
 	{OPTION(dhchap_dhgroups, "Diffie-Hellman groups", FIO_OPT_STR_STORE,
 		"Groups to offer: null, ffdhe2048 to ffdhe8192 (all)")},
+	{OPTION(tls_key_file, "Key of TLS", FIO_OPT_STR_STORE,
+		"File with the TLS key of this host: NVMe/TCP with TLS 1.3")},
 	{OPTION(host_traddr, "Own address", FIO_OPT_STR_STORE, "Address to connect from")},
 	{OPTION(provider, "Provider", FIO_OPT_STR_STORE, "auto, iwarp or verbs (auto)")},
 	{OPTION(congestion, "Congestion control", FIO_OPT_STR_STORE,

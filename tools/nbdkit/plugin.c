@@ -16,6 +16,7 @@
 
 #include "disk.h"
 #include "rdinit_auth.h"
+#include "rdinit_tls.h"
 
 #define THREAD_MODEL   NBDKIT_THREAD_MODEL_PARALLEL
 
@@ -34,8 +35,10 @@ static struct {
 	char *host_traddr;
 	char *secret_file;
 	char *ctrl_secret_file;
+	char *tls_key_file;
 } strings;
-static struct rdinit_auth_opts auth; /* config.ctrl refers to it, too */
+static struct rdinit_auth_opts auth; /* config.ctrl refers to it, too, and to the next */
+static struct rdinit_tls_opts tls;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* The following are guarded by @lock. */
@@ -57,6 +60,7 @@ static void rdn_load(void)
 	rdinit_ctrl_opts_init(&config.ctrl);
 	rdinit_dev_opts_init(&config.dev);
 	rdinit_auth_opts_init(&auth);
+	rdinit_tls_opts_init(&tls);
 	rdinit_uri_init(&config.discovery);
 	config.dev.channels = QUEUES_DEFAULT;
 }
@@ -86,6 +90,7 @@ static void rdn_unload(void)
 	free(strings.host_traddr);
 	free(strings.secret_file);
 	free(strings.ctrl_secret_file);
+	free(strings.tls_key_file);
 }
 
 static int rdn_set_string(char **to, const char **option, const char *value)
@@ -102,7 +107,7 @@ static int rdn_set_string(char **to, const char **option, const char *value)
  * the plugin read the file. */
 static int rdn_set_secret(char **to, const char **option, const char *key, const char *value)
 {
-	if (strncmp(value, "DHHC-1:", 7) == 0) {
+	if (strncmp(value, "DHHC-1:", 7) == 0 || strncmp(value, "NVMeTLSkey-1:", 13) == 0) {
 		nbdkit_error("%s= is the name of a file with a secret, not the secret itself, "
 			     "which every user of the machine could read",
 			     key);
@@ -110,7 +115,6 @@ static int rdn_set_secret(char **to, const char **option, const char *key, const
 	}
 	free(*to);
 	*option = *to = nbdkit_realpath(value);
-	config.ctrl.auth = &auth;
 	if (*to)
 		return 0;
 	nbdkit_error("%s=%s: expected the name of a file that exists", key, value);
@@ -235,6 +239,8 @@ static int rdn_config(const char *key, const char *value)
 		return rdn_set_string(&strings.host_traddr, &config.ctrl.host_traddr, value);
 	if (strcmp(key, "dhchap-secret-file") == 0)
 		return rdn_set_secret(&strings.secret_file, &auth.secret_file, key, value);
+	if (strcmp(key, "tls-key-file") == 0)
+		return rdn_set_secret(&strings.tls_key_file, &tls.key_file, key, value);
 	if (strcmp(key, "dhchap-ctrl-secret-file") == 0)
 		return rdn_set_secret(&strings.ctrl_secret_file, &auth.ctrl_secret_file, key,
 				      value);
@@ -260,6 +266,8 @@ static int rdn_config_complete(void)
 			     "itself to a host that proves itself");
 		return -1;
 	}
+	config.ctrl.auth = auth.secret_file ? &auth : NULL;
+	config.ctrl.tls = tls.key_file ? &tls : NULL;
 	if (config.n_uri || config.discovery.subnqn[0])
 		return rdn_disk_check(&config);
 	nbdkit_error("no namespace: give uri=" URI_FORM
@@ -517,6 +525,7 @@ static struct nbdkit_plugin plugin = {
 		"dhchap-hashes=<LIST>       hashes to offer (default: sha256,sha384,sha512)\n"
 		"dhchap-dhgroups=<LIST>     groups to offer (default: null and ffdhe2048 to "
 		"ffdhe8192)\n"
+		"tls-key-file=<FILE>        our key of TLS 1.3, for NVMe/TCP\n"
 		"host-traddr=<ADDRESS>      local address to connect from\n"
 		"provider=<NAME>            auto, iwarp or verbs (default auto)\n"
 		"hdr-digest=<BOOL>          nvme+tcp: CRC32C of each PDU's header\n"

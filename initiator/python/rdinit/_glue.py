@@ -176,6 +176,17 @@ def split_uri(text: str) -> Uri:
     return record(Uri, parse_uri(text))
 
 
+def apply_ctrl(options: dict[str, Any], ctrl: Any, *before: Any) -> tuple[Any, ...]:
+    """Set keywords in the options of a controller, and in its secrets where one of these is given. Returns what has to be
+    kept until the call that uses them has returned."""
+    secrets = {'auth': new('rdinit_auth_opts'), 'tls': new('rdinit_tls_opts')}
+    kept = apply(options, *before, ctrl, *secrets.values())
+    for member, struct in secrets.items():
+        if any(name in Options(struct).names() for name in options):
+            setattr(ctrl, member, struct)
+    return kept, *secrets.values()
+
+
 def apply(options: dict[str, Any], *structs: Any) -> Options:
     """Set keywords in structures of options."""
     kept = Options(*structs)

@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional, Union
 
 from _rdinit import ffi, lib
 
-from ._glue import Error, Options, ReadBuffer, apply, callback, check, new, parse_uri, record, text_of
+from ._glue import Error, ReadBuffer, apply, apply_ctrl, callback, check, new, parse_uri, record, text_of
 from ._keeper import Keeper
 
 
@@ -104,15 +104,13 @@ class Controller:
     called from any thread; they wait for each other.
 
     uri: without an NQN it leads to a discovery controller. on_event receives dword 0 of asynchronous events, on
-    whichever thread processes the controller. options: the members of struct rdinit_ctrl_opts and rdinit_auth_opts."""
+    whichever thread processes the controller. options: the members of struct rdinit_ctrl_opts, rdinit_auth_opts and
+    rdinit_tls_opts."""
 
     def __init__(self, uri: str, *, on_event: Optional[Callable[[int], None]] = None, **options: Any) -> None:
-        opts, auth, parts = new('rdinit_ctrl_opts'), new('rdinit_auth_opts'), parse_uri(uri)
-        names = Options(auth).names()
+        opts, parts = new('rdinit_ctrl_opts'), parse_uri(uri)
         lib.rdinit_ctrl_opts_set_uri(opts, parts)
-        kept = apply(options, opts, auth)
-        if any(name in names for name in options):
-            opts.auth = auth
+        kept = apply_ctrl(options, opts)
         event = ffi.new_handle(on_event)
         if on_event:
             opts.event_fn, opts.event_user = lib.rdi_python_aer, event

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from _rdinit import ffi, lib
 
-from ._glue import (Error, EventType, Options, PathState, ReadBuffer, State, apply, callback, check, new, parse_uri,
+from ._glue import (Error, EventType, PathState, ReadBuffer, State, apply, apply_ctrl, callback, check, new, parse_uri,
                     record, text_of)
 from ._keeper import Keeper
 
@@ -90,12 +90,9 @@ class DeviceBase:
 
     def __init__(self, uris: Iterable[str], discovery: Optional[str], on_event: Optional[EventFunction],
                  host_traddr: Optional[str], options: dict[str, Any]) -> None:
-        opts, ctrl, auth = new('rdinit_dev_opts'), new('rdinit_ctrl_opts'), new('rdinit_auth_opts')
-        names = Options(auth).names()
-        kept = apply(options, opts, ctrl, auth)
+        opts, ctrl = new('rdinit_dev_opts'), new('rdinit_ctrl_opts')
+        kept = apply_ctrl(options, ctrl, opts)
         opts.ctrl = ctrl
-        if any(name in names for name in options):
-            ctrl.auth = auth
         self._event = ffi.new_handle(on_event)
         if on_event:
             opts.event_fn, opts.event_user = lib.rdi_python_event, self._event
@@ -147,6 +144,13 @@ class DeviceBase:
         check(lib.rdinit_dev_set_auth(self._dev(), auth))
         del kept
 
+    def set_tls(self, **options: Any) -> None:
+        """Give a device with TLS another key: the members of struct rdinit_tls_opts, such as key_file."""
+        tls = new('rdinit_tls_opts')
+        kept = apply(options, tls)
+        check(lib.rdinit_dev_set_tls(self._dev(), tls))
+        del kept
+
 
 def _end(keeper: Keeper, out: Any, event: Any) -> None:
     keeper.stop()
@@ -160,8 +164,8 @@ class Device(DeviceBase):
 
     uris: the paths, all to one namespace; discovery: a discovery controller that names them, as a URI with the NQN
     of the subsystem. on_event runs on whichever thread does the work, and must not use the device or its channels.
-    options: the members of struct rdinit_dev_opts, rdinit_ctrl_opts and rdinit_auth_opts, such as channels=4,
-    hostnqn='nqn...', ctrl_loss_tmo_ms=0, secret_file='/etc/rdinit/key'."""
+    options: the members of struct rdinit_dev_opts, rdinit_ctrl_opts, rdinit_auth_opts and rdinit_tls_opts, such as
+    channels=4, hostnqn='nqn...', ctrl_loss_tmo_ms=0, secret_file='/etc/rdinit/key'."""
 
     def __init__(self, *uris: str, discovery: Optional[str] = None, on_event: Optional[EventFunction] = None,
                  host_traddr: Optional[str] = None, **options: Any) -> None:
