@@ -52,10 +52,8 @@
 #define LEAVE_WAIT    RD_NSEC_PER_SEC
 /* How long the start waits for storage that does not answer. */
 #define OPEN_WAIT (4 * RD_NSEC_PER_SEC)
-/* How long the end waits for calls that hang in storage. */
+/* How long the end waits for calls that hang, in storage or in a file of the configuration. */
 #define JOBS_WAIT (3 * RD_NSEC_PER_SEC)
-/* How long it waits for threads that read files of the configuration, which it does not need. */
-#define WORKERS_WAIT RD_NSEC_PER_SEC
 /* How long the end waits until such storage is closed. */
 #define CLOSE_WAIT (10 * RD_NSEC_PER_SEC)
 
@@ -634,13 +632,11 @@ static void tell_stopped(struct app *app)
  * not everything can be freed. */
 static void app_stop(struct app *app, int code)
 {
-	bool ended;
-
 	rdt_sampler_close(app->sampler);
 	rdt_http_close(app->http);
-	ended = rdt_rpc_close(app->rpc, WORKERS_WAIT);
+	rdt_rpc_close(app->rpc);
 	rdt_watchdog_stop(app->watchdog);
-	ended &= rdt_reloader_stop(&app->reloader, WORKERS_WAIT);
+	rdt_reloader_stop(&app->reloader);
 	if (app->loop) {
 		rd_timer_stop(app->loop, &app->timer);
 		rd_io_del(app->loop, &app->signals);
@@ -651,17 +647,11 @@ static void app_stop(struct app *app, int code)
 	if (app->target) {
 		if (!rdt_jobs_end(app->target->jobs, JOBS_WAIT)) {
 			rd_log_flush(app->log);
-			_exit(EXIT_FAILURE); /* the calls that hang use our memory */
+			_exit(code); /* the calls that hang use our memory */
 		}
 		rdt_converge_fini(app->target);
 	}
 	rdt_target_destroy(&app->target);
-	if (!ended) {
-		rd_warn(app->log, RD_LOG_MAIN,
-			"a file of the configuration is still being read: exiting without its end");
-		rd_log_flush(app->log);
-		_exit(code); /* the thread uses our memory */
-	}
 	rd_loop_destroy(&app->loop);
 	rdt_watchdog_free(&app->watchdog);
 	rdt_http_free(&app->http);
@@ -678,7 +668,7 @@ static void leave_hung(struct app *app)
 
 	rdt_sampler_close(app->sampler);
 	rdt_http_close(app->http);
-	rdt_rpc_close(app->rpc, 0);
+	rdt_rpc_close(app->rpc);
 	rdt_leave_hung(app->target, text, sizeof(text));
 	rd_err(app->log, RD_LOG_MAIN, "giving up: a backend has not completed its I/O%s%s",
 	       text[0] ? ": " : "", text);

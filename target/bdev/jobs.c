@@ -128,7 +128,7 @@ static void *job_thread(void *arg)
 {
 	struct rdt_job *job = arg;
 
-	pthread_setname_np(pthread_self(), "storage");
+	pthread_setname_np(pthread_self(), job->name ? job->name : "storage");
 	job->work(job);
 	rdt_job_finish(job);
 	return NULL;

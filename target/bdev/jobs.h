@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls that may block for as long as the storage does: opening, looking at a size, closing. Each
- * runs on a thread of its own. A device has a share of the threads, so that one that hangs delays
- * only what belongs to it, and a job that has run for a second does not count for the others any
- * more. After a time limit the owner is told; the call itself cannot be ended.
+ * Calls that may block for as long as storage does: opening a namespace, looking at a size,
+ * closing; reading the configuration; slow work for the control socket. Each runs on a thread of
+ * its own. A device has a share of the threads, so that one that hangs delays only what belongs to
+ * it, and a job that has run for a second does not count for the others any more. After a time
+ * limit the owner is told; the call itself cannot be ended.
  *
  * Threads: the loop's, except job->work().
  */
@@ -28,6 +29,7 @@ struct rdt_ns_config;
 struct rdt_job {
 	uint64_t device;                   /* rdt_jobs_device() */
 	const char *what;                  /* for the log: valid until @done */
+	const char *name;                  /* of its thread; NULL: "storage" */
 	void (*work)(struct rdt_job *job); /* its own thread */
 	/* Once, after @work, or without it when the jobs end (@dropped). May free the job. */
 	void (*done)(struct rdt_job *job);

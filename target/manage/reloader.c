@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "util/log.h"
+#include "util/map.h"
 #include "target/config/config_json.h"
 #include "target/nvmf/target.h"
 #include "preflight.h"
@@ -134,9 +135,9 @@ static void load_change(struct rdt_change *ch, const char *path,
 	json_decref(to);
 }
 
-static void change_work(struct rdt_worker *worker)
+static void change_work(struct rdt_job *job)
 {
-	struct rdt_reloader *r = rd_container_of(worker, struct rdt_reloader, worker);
+	struct rdt_reloader *r = rd_container_of(job, struct rdt_reloader, job);
 	struct rdt_change *ch = r->current;
 	int files;
 
@@ -350,33 +351,35 @@ static void change_saved(struct rdt_reloader *r, struct rdt_change *ch)
 
 /* ---- the turn of one ---- */
 
-static void change_worked(struct rdt_worker *worker)
+static void change_worked(struct rdt_job *job)
 {
-	struct rdt_reloader *r = rd_container_of(worker, struct rdt_reloader, worker);
+	struct rdt_reloader *r = rd_container_of(job, struct rdt_reloader, job);
 
-	if (r->current->state == RDT_CHANGE_LOADING)
+	r->working = false;
+	if (job->dropped && !r->stopped) {
+		rd_err(r->current->report.log, RD_LOG_CONFIG,
+		       "cannot start the thread that reads %s", r->path);
+		r->current->err = r->current->save_err = -EAGAIN;
+	}
+	if (r->stopped)
+		rdt_reloader_stop(r);
+	else if (r->current->state == RDT_CHANGE_LOADING)
 		change_loaded(r, r->current);
 	else
 		change_saved(r, r->current);
 }
 
-static void start_change_work(struct rdt_reloader *r, struct rdt_change *ch)
+static void start_change_work(struct rdt_reloader *r)
 {
-	int err = rdt_worker_start(&r->worker);
-
-	if (!err)
-		return;
-	rd_err(ch->report.log, RD_LOG_CONFIG, "cannot start the thread that reads %s: %s", r->path,
-	       strerror(-err));
-	ch->err = ch->save_err = err;
-	change_worked(&r->worker);
+	r->working = true;
+	rdt_jobs_add(r->target->jobs, &r->job);
 }
 
 static void start_saving(struct rdt_reloader *r, struct rdt_change *ch)
 {
 	ch->state = RDT_CHANGE_SAVING;
 	ch->report.parent = r->target->log;
-	start_change_work(r, ch);
+	start_change_work(r);
 }
 
 static void refuse_queue(struct rdt_reloader *r)
@@ -425,17 +428,18 @@ static void next_change(struct rdt_reloader *r)
 	ch->state = RDT_CHANGE_LOADING;
 	if (ch->kind == RDT_CHANGE_FILE)
 		r->begins(r);
-	start_change_work(r, ch);
+	start_change_work(r);
 }
 
 /* ---- requests ---- */
 
 void rdt_reloader_init(struct rdt_reloader *r)
 {
-	r->worker = (struct rdt_worker){.loop = r->target->loop,
-					.name = "config",
-					.work = change_work,
-					.done = change_worked};
+	r->job = (struct rdt_job){.device = rd_map_hash(r->path),
+				  .what = r->path,
+				  .name = "config",
+				  .work = change_work,
+				  .done = change_worked};
 	TAILQ_INIT(&r->queue);
 	r->good_at = time(NULL);
 	r->ready = true;
@@ -507,14 +511,13 @@ void rdt_reloader_freeze(struct rdt_reloader *r, bool frozen)
 	next_change(r);
 }
 
-bool rdt_reloader_stop(struct rdt_reloader *r, uint64_t wait)
+void rdt_reloader_stop(struct rdt_reloader *r)
 {
 	struct rdt_change *ch;
 
-	if (!rdt_worker_join(&r->worker, wait))
-		return false;
-	if (!r->ready)
-		return true;
+	r->stopped = true;
+	if (r->working || !r->ready)
+		return;
 	while ((ch = TAILQ_FIRST(&r->queue))) {
 		TAILQ_REMOVE(&r->queue, ch, queued);
 		rdt_change_free(ch);
@@ -528,5 +531,4 @@ bool rdt_reloader_stop(struct rdt_reloader *r, uint64_t wait)
 	r->current = NULL;
 	rdt_config_texts_free(&r->wanted);
 	forget_unsaved(r);
-	return true;
 }

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "change.h"
-#include "worker.h"
+#include "target/bdev/jobs.h"
 
 #define RDT_UNSAVED_NAMED 32u
 
@@ -39,8 +39,10 @@ struct rdt_reloader {
 	/* private to the reloader */
 	TAILQ_HEAD(rdt_changes, rdt_change) queue;
 	struct rdt_change *current; /* LOADING, WALKING or SAVING; NULL: none */
-	struct rdt_worker worker;   /* loads or saves @current */
-	bool ready;                 /* rdt_reloader_init() was called */
+	struct rdt_job job;         /* loads or saves @current */
+	bool working;               /* @job runs */
+	bool stopped;
+	bool ready; /* rdt_reloader_init() was called */
 	bool frozen;
 	struct rdt_last_reload last;
 	time_t good_at;       /* when the file was last applied without a problem, or the start */
@@ -62,9 +64,7 @@ int rdt_reloader_start(struct rdt_reloader *reloader, struct rdt_change *change,
 void rdt_reloader_forget(struct rdt_reloader *reloader, const void *arg);
 /* From now on requests are refused; what runs goes on to its end. Or no longer. */
 void rdt_reloader_freeze(struct rdt_reloader *reloader, bool frozen);
-/* Joins the thread; afterwards nothing is read or called. May be repeated. Returns false, and frees
- * nothing, when the thread has not ended within @wait ns: a file may be on storage that does not
- * answer. */
-bool rdt_reloader_stop(struct rdt_reloader *reloader, uint64_t wait);
+/* Nothing is called any more. Frees all, or does so when the job ends that runs: rdt_jobs_end(). */
+void rdt_reloader_stop(struct rdt_reloader *reloader);
 
 #endif /* RDT_RELOADER_H */

@@ -33,10 +33,8 @@ struct rdt_rpc_env {
 int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out);
 /* Why it does not listen now; NULL when it does. Accepts NULL. */
 const char *rdt_rpc_failed(const struct rdt_rpc *rpc);
-/* Close the clients and the socket; answers to calls in progress are dropped. Accepts NULL. Returns
- * false when a thread that works for a call has not ended within @wait ns: then @rpc is not freed.
- */
-bool rdt_rpc_close(struct rdt_rpc *rpc, uint64_t wait);
+/* Close the clients and the socket; answers to calls in progress are dropped. Accepts NULL. */
+void rdt_rpc_close(struct rdt_rpc *rpc);
 /* After rdt_rpc_close(), and after all loops and jobs have ended: until then messages to reactors
  * may be in flight. */
 void rdt_rpc_free(struct rdt_rpc **rpc);

@@ -24,7 +24,6 @@ struct rdt_rpc_ask;
 struct rdt_rpc_client;
 struct rdt_rpc_drain;
 struct rdt_rpc_events;
-struct rdt_rpc_job;
 struct rdt_subsys;
 
 #define RDT_RPC_INTERFACE "io.rdnvme.rdtarget"
@@ -108,9 +107,7 @@ struct rdt_rpc {
 	TAILQ_HEAD(, rdt_rpc_call) calls;
 	TAILQ_HEAD(, rdt_rpc_ask) asks; /* queries of reactors in progress */
 	unsigned int asks_count;
-	TAILQ_HEAD(, rdt_rpc_job) jobs; /* oldest first; those that wait for a thread at the end */
-	unsigned int jobs_count;
-	unsigned int jobs_running;
+	unsigned int jobs_count;       /* of calls; they end with target->jobs */
 	struct rdt_rpc_drain *drain;   /* the running drain, or NULL */
 	struct rdt_rpc_events *events; /* NULL until a client watches events */
 };
@@ -187,14 +184,11 @@ void rdt_rpc_ask_free_all(struct rdt_rpc *rpc); /* call after all loops have end
 
 /* ---- rpc_job.c: slow work ---- */
 
-/* @fn runs on a thread of its own, a few at once; others wait. @done runs on the main loop, answers
- * @call and frees @arg. @call is NULL when it was answered already or the server was closed. */
+/* @fn runs on a thread of its own, two of a method at once; others wait. @done runs on the main
+ * loop, or before this returns, answers @call and frees @arg. @call is NULL when it was answered
+ * already or the server was closed. */
 void rdt_rpc_job(struct rdt_rpc_call *call, void (*fn)(void *arg),
 		 void (*done)(struct rdt_rpc_call *call, void *arg), void *arg);
-/* Joins the threads; their calls were dropped. Returns false when one has not ended within @wait
- * ns. */
-bool rdt_rpc_jobs_end(struct rdt_rpc *rpc, uint64_t wait);
-void rdt_rpc_jobs_free(struct rdt_rpc *rpc); /* call after the main loop has ended */
 
 /* ---- rpc_config.c ---- */
 

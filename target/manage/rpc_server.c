@@ -515,18 +515,17 @@ int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out)
 	TAILQ_INIT(&rpc->clients);
 	TAILQ_INIT(&rpc->calls);
 	TAILQ_INIT(&rpc->asks);
-	TAILQ_INIT(&rpc->jobs);
 	attempt_to_listen(&rpc->attempt);
 	*out = rpc;
 	return take_listening(rpc, rpc->attempt_err, rpc->attempt_why);
 }
 
-bool rdt_rpc_close(struct rdt_rpc *rpc, uint64_t wait)
+void rdt_rpc_close(struct rdt_rpc *rpc)
 {
 	struct rdt_rpc_call *call;
 
 	if (!rpc || rpc->phase == RDT_RPC_CLOSED)
-		return true;
+		return;
 	rd_timer_stop(rpc->loop, &rpc->timer);
 	rd_timer_stop(rpc->loop, &rpc->retry);
 	if (rpc->phase == RDT_RPC_LISTENING) {
@@ -538,7 +537,6 @@ bool rdt_rpc_close(struct rdt_rpc *rpc, uint64_t wait)
 		close_rpc_client(TAILQ_FIRST(&rpc->clients));
 	while ((call = TAILQ_FIRST(&rpc->calls)))
 		rdt_rpc_drop(call);
-	return rdt_rpc_jobs_end(rpc, wait);
 }
 
 void rdt_rpc_free(struct rdt_rpc **out)
@@ -547,7 +545,6 @@ void rdt_rpc_free(struct rdt_rpc **out)
 		return;
 	rdt_rpc_events_free(*out);
 	rdt_rpc_ask_free_all(*out);
-	rdt_rpc_jobs_free(*out);
 	free(*out);
 	*out = NULL;
 }

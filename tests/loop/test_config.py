@@ -105,7 +105,7 @@ def the_end_does_not_wait_for(t, method):
         c.post(method)
         wait_for(lambda: in_pipe(fd) < 50, 'the file to be read')
         target.stop()
-        target.expect('a file of the configuration is still being read')
+        target.expect('(test.yaml|config.check): the storage still does not answer')
 
 
 @test

@@ -198,7 +198,7 @@ HOST = (
 CONVERGE = (
     ('storage that could not be opened is not tried again', 'target/manage/control.c', '\topen_after(ns, delay);\n', '',
      'target: desired state'),
-    ('a namespace that leaves keeps its NSID', 'target/manage/control.c', '\trdt_ns_unlist(ns);\n', '', 'target: desired state'),
+    ('a namespace that leaves keeps its NSID', 'target/nvmf/ns.c', '\tif (!err)\n\t\tunlist(ns);\n', '', 'target: desired state'),
     ('a removal that finds a look at the storage never ends', 'target/manage/control.c',
      '\t\tif (ns->left)\n\t\t\tns_left(ns);\n', '', 'target: desired state'),
     ('an ANA group of the configuration does not reach the namespace', 'target/manage/converge.c',

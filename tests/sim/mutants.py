@@ -16,7 +16,7 @@ MUTANTS = (
      'req->status = nvme_status_dnr(NVME_SCT_MEDIA, NVME_SC_COMPARE_FAILED);', ';'),
     ('a device that hangs may have all buffers', 'target/nvmf/pool.c', 'if (req->ns && req->channel->device)',
      'if (!req->qp)', 'keys'),
-    ('a namespace whose I/O hangs keeps its NSID', 'target/manage/control.c', '\trdt_ns_unlist(ns);\n', '', 'reload,hung'),
+    ('a namespace whose I/O hangs keeps its NSID', 'target/nvmf/ns.c', '\tif (!err)\n\t\tunlist(ns);\n', '', 'reload,hung'),
     ('a controller without keep-alive lives on', 'target/nvmf/keep_alive.c', 'bool again = seen ||', 'bool again = true ||', 'hold,port,stall'),
     ('a lost Compare and Write is sent again', 'initiator/lib/dev_io.c',
      '.has_data = true, .changes_blocks = true},', '.has_data = true, .changes_blocks = true, .repeatable = true},'),

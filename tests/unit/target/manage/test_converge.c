@@ -508,7 +508,6 @@ static void open_volumes(struct t_rpc *r)
 	struct rdt_ns_config cfg = {.backend = RDT_BACKEND_BLOCK};
 
 	memset(volumes, 0, sizeof(volumes));
-	the_rpc = r;
 	for (unsigned int i = 0; i < VOLUMES; i++) {
 		snprintf(volumes[i].path, sizeof(volumes[i].path), "%s/%u", r->dir, i);
 		make_file(volumes[i].path, MIB);
@@ -531,6 +530,7 @@ static void close_volumes(struct t_rpc *r)
 
 static void open_rpc(struct t_rpc *r)
 {
+	the_rpc = r;
 	t_run_job = run_job;
 	t_rpc_open_file(r);
 	t_run_job = NULL;
