@@ -209,20 +209,37 @@ bool rdt_rpc_number(struct rdt_rpc_call *call, const char *name, json_int_t min,
 	return true;
 }
 
-static const char *type_name(json_type type)
+static const struct param_type {
+	const char *word, *says;
+	json_type type; /* JSON_TRUE: any boolean */
+} param_types[] = {
+	{"string", "a string", JSON_STRING},     {"number", "a whole number", JSON_INTEGER},
+	{"boolean", "true or false", JSON_TRUE}, {"list", "a list", JSON_ARRAY},
+	{"object", "an object", JSON_OBJECT},
+};
+
+struct param {
+	char name[24];
+	bool required;
+	const struct param_type *type;
+};
+
+/* Reads one of a method's parameters, and moves @at behind it. Returns false after the last one. */
+static bool next_param(const char **at, struct param *p)
 {
-	switch (type) {
-	case JSON_STRING:
-		return "a string";
-	case JSON_INTEGER:
-		return "a whole number";
-	case JSON_TRUE:
-		return "true or false";
-	case JSON_ARRAY:
-		return "a list";
-	default:
-		return "an object";
-	}
+	const char *text = *at;
+	char word[12];
+	int len = 0;
+
+	if (!text || !*text)
+		return false;
+	p->required = *text != '[';
+	text += !p->required;
+	sscanf(text, "%23[a-z_]: %11[a-z]%n", p->name, word, &len);
+	for (p->type = param_types; strcmp(p->type->word, word) != 0; p->type++)
+		;
+	*at = text + len + strspn(text + len, "], ");
+	return true;
 }
 
 static bool has_type(const json_t *value, json_type type)
@@ -230,42 +247,43 @@ static bool has_type(const json_t *value, json_type type)
 	return type == JSON_TRUE ? json_is_boolean(value) : json_typeof(value) == type;
 }
 
-static const struct rdt_rpc_param *find_param(const struct rdt_rpc_method *m, const char *name)
+static bool find_param(const struct rdt_rpc_method *m, const char *name, struct param *p)
 {
-	for (const struct rdt_rpc_param *p = m->params; p && p->name; p++)
+	const char *at = m->params;
+
+	while (next_param(&at, p))
 		if (strcmp(p->name, name) == 0)
-			return p;
-	return NULL;
+			return true;
+	return false;
 }
 
 /* Answers the call when they are not as the method has them. */
 static bool params_good(struct rdt_rpc_call *call)
 {
 	const struct rdt_rpc_method *m = call->method;
-	const char *name;
+	const char *name, *at = m->params;
+	struct param p;
 	json_t *value;
 
 	json_object_foreach(call->params, name, value)
 	{
-		const struct rdt_rpc_param *p = find_param(m, name);
-
-		if (!p) {
+		if (!find_param(m, name, &p)) {
 			rdt_rpc_error(call, RDT_RPC_INVALID, name, NULL,
 				      "the method \"info\" lists the parameters",
 				      "%s has no parameter \"%.100s\"", m->name, name);
 			return false;
 		}
-		if (!has_type(value, p->type)) {
+		if (!has_type(value, p.type->type)) {
 			rdt_rpc_error(call, RDT_RPC_INVALID, name, NULL, NULL,
-				      "%s: %s: expected %s", m->name, name, type_name(p->type));
+				      "%s: %s: expected %s", m->name, name, p.type->says);
 			return false;
 		}
 	}
-	for (const struct rdt_rpc_param *p = m->params; p && p->name; p++) {
-		if (p->required && !json_object_get(call->params, p->name)) {
-			rdt_rpc_error(call, RDT_RPC_INVALID, p->name, NULL, NULL,
-				      "%s: %s is missing, expected %s", m->name, p->name,
-				      type_name(p->type));
+	while (next_param(&at, &p)) {
+		if (p.required && !json_object_get(call->params, p.name)) {
+			rdt_rpc_error(call, RDT_RPC_INVALID, p.name, NULL, NULL,
+				      "%s: %s is missing, expected %s", m->name, p.name,
+				      p.type->says);
 			return false;
 		}
 	}
@@ -286,11 +304,13 @@ static const struct rdt_rpc_method *find_method(const char *name)
 static json_t *describe(const struct rdt_rpc_method *m)
 {
 	json_t *params = json_object();
+	const char *at = m->params;
+	struct param p;
 
-	for (const struct rdt_rpc_param *p = m->params; p && p->name; p++)
-		json_object_set_new(params, p->name,
-				    json_pack("{s:s, s:b}", "type", type_name(p->type), "required",
-					      p->required));
+	while (next_param(&at, &p))
+		json_object_set_new(
+			params, p.name,
+			json_pack("{s:s, s:b}", "type", p.type->says, "required", p.required));
 	return json_pack("{s:s, s:s, s:b, s:o}", "name", m->name, "what", m->what, "changes",
 			 m->changes, "params", params);
 }

@@ -238,28 +238,12 @@ static void start_shutdown(struct rdt_rpc_call *call)
 	env->shutdown(env);
 }
 
-static const struct rdt_rpc_param level_params[] = {
-	{"level", JSON_STRING, true},
-	{NULL, JSON_NULL, false},
-};
-
-static const struct rdt_rpc_param claim_params[] = {
-	{"group", JSON_INTEGER, true},
-	{"action", JSON_STRING, true},
-	{NULL, JSON_NULL, false},
-};
-
-static const struct rdt_rpc_param drain_params[] = {
-	{"timeout", JSON_INTEGER, false},
-	{NULL, JSON_NULL, false},
-};
-
 const struct rdt_rpc_method rdt_rpc_change_methods[] = {
-	{"log.level", "set what is logged, as --log does", true, level_params, log_level},
+	{"log.level", "set what is logged, as --log does", true, "level: string", log_level},
 	{"ana.claim", "take the storage of a group from another gateway, yield it, or wait for it",
-	 true, claim_params, ana_claim},
+	 true, "group: number, action: string", ana_claim},
 	{"drain", "move hosts to other paths: ANA inaccessible, wait for I/O, refuse connections",
-	 true, drain_params, start_drain},
+	 true, "[timeout: number]", start_drain},
 	{"shutdown", "end the target, as SIGTERM does", true, NULL, start_shutdown},
 	{NULL, NULL, false, NULL, NULL},
 };

@@ -336,23 +336,13 @@ static void config_reload(struct rdt_rpc_call *call)
 		rdt_rpc_start_change(call, NULL, reload_done);
 }
 
-static const struct rdt_rpc_param check_params[] = {
-	{"full", JSON_TRUE, false},
-	{NULL, JSON_NULL, false},
-};
-
-static const struct rdt_rpc_param reload_params[] = {
-	{"wait", JSON_TRUE, false},
-	{NULL, JSON_NULL, false},
-};
-
 const struct rdt_rpc_method rdt_rpc_config_methods[] = {
 	{"config.get", "the running configuration", false, NULL, config_get},
 	{"config.check", "the file's mistakes; full: what this machine cannot do, too", false,
-	 check_params, config_check},
+	 "[full: boolean]", config_check},
 	{"config.diff", "what a reload would change: from the running configuration to the file",
 	 false, NULL, config_diff},
-	{"config.reload", "read the file again and apply it, as SIGHUP does", true, reload_params,
-	 config_reload},
+	{"config.reload", "read the file again and apply it, as SIGHUP does", true,
+	 "[wait: boolean]", config_reload},
 	{NULL, NULL, false, NULL, NULL},
 };

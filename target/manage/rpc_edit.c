@@ -699,84 +699,48 @@ static void config_save(struct rdt_rpc_call *call)
 		change_start(call, ch);
 }
 
-#define PARAMS(...)                            \
-	(const struct rdt_rpc_param[])         \
-	{                                      \
-		__VA_ARGS__,                   \
-		{                              \
-			NULL, JSON_NULL, false \
-		}                              \
-	}
-#define NQN                              \
-	{                                \
-		"nqn", JSON_STRING, true \
-	}
-#define NSID                               \
-	{                                  \
-		"nsid", JSON_INTEGER, true \
-	}
-#define HOSTNQN                              \
-	{                                    \
-		"hostnqn", JSON_STRING, true \
-	}
-#define LIMITS                              \
-	{                                   \
-		"limits", JSON_OBJECT, true \
-	}
-#define GROUP                               \
-	{                                   \
-		"group", JSON_INTEGER, true \
-	}
-#define PORT                                \
-	{                                   \
-		"port", JSON_INTEGER, false \
-	}
-#define CHANGE                                                     \
-	{"save", JSON_TRUE, false}, {"dry_run", JSON_TRUE, false}, \
-	{                                                          \
-		"wait", JSON_TRUE, false                           \
-	}
+/* Of each method that changes the configuration. */
+#define CHANGE ", [save: boolean], [dry_run: boolean], [wait: boolean]"
 
 const struct rdt_rpc_method rdt_rpc_edit_methods[] = {
 	{"namespace.add", "add a namespace, with the keys of the configuration", true,
-	 PARAMS(NQN, {"namespace", JSON_OBJECT, true}, CHANGE), namespace_add},
+	 "nqn: string, namespace: object" CHANGE, namespace_add},
 	{"namespace.remove", "remove a namespace, with its reservations unless keep_state", true,
-	 PARAMS(NQN, NSID, {"keep_state", JSON_TRUE, false}, CHANGE), edit_by_row},
-	{"namespace.reopen", "open what the path of a namespace names now", true, PARAMS(NQN, NSID),
-	 namespace_reopen},
+	 "nqn: string, nsid: number, [keep_state: boolean]" CHANGE, edit_by_row},
+	{"namespace.reopen", "open what the path of a namespace names now", true,
+	 "nqn: string, nsid: number", namespace_reopen},
 	{"namespace.resize", "set the size; without one, look at the file or device again", true,
-	 PARAMS(NQN, NSID, {"size", JSON_STRING, false}, CHANGE), namespace_resize},
+	 "nqn: string, nsid: number, [size: string]" CHANGE, namespace_resize},
 	{"namespace.set_ana", "put a namespace into another ANA group", true,
-	 PARAMS(NQN, NSID, GROUP, CHANGE), edit_by_row},
+	 "nqn: string, nsid: number, group: number" CHANGE, edit_by_row},
 	{"namespace.write_protect", "make a namespace read-only, or not", true,
-	 PARAMS(NQN, NSID, {"on", JSON_TRUE, true}, CHANGE), edit_by_row},
+	 "nqn: string, nsid: number, on: boolean" CHANGE, edit_by_row},
 	{"namespace.qos", "set the limits of a namespace; none: remove them", true,
-	 PARAMS(NQN, NSID, LIMITS, CHANGE), edit_by_row},
+	 "nqn: string, nsid: number, limits: object" CHANGE, edit_by_row},
 	{"subsystem.add", "add a subsystem, with the keys of the configuration", true,
-	 PARAMS({"subsystem", JSON_OBJECT, true}, CHANGE), subsystem_add},
-	{"subsystem.remove", "remove a subsystem with its namespaces", true, PARAMS(NQN, CHANGE),
+	 "subsystem: object" CHANGE, subsystem_add},
+	{"subsystem.remove", "remove a subsystem with its namespaces", true, "nqn: string" CHANGE,
 	 edit_by_row},
-	{"subsystem.allow_any_host", "let any host use a subsystem", true, PARAMS(NQN, CHANGE),
+	{"subsystem.allow_any_host", "let any host use a subsystem", true, "nqn: string" CHANGE,
 	 edit_by_row},
 	{"subsystem.set_hosts", "let only these hosts use a subsystem", true,
-	 PARAMS(NQN, {"hosts", JSON_ARRAY, true}, CHANGE), subsystem_set_hosts},
+	 "nqn: string, hosts: list" CHANGE, subsystem_set_hosts},
 	{"host.allow", "allow a host to use a subsystem, with the files of its keys", true,
-	 PARAMS(NQN, HOSTNQN, {"keys", JSON_OBJECT, false}, CHANGE), host_allow},
+	 "nqn: string, hostnqn: string, [keys: object]" CHANGE, host_allow},
 	{"host.deny", "remove a host from them, with its keys, and end its controllers", true,
-	 PARAMS(NQN, HOSTNQN, CHANGE), host_deny},
+	 "nqn: string, hostnqn: string" CHANGE, host_deny},
 	{"host.auth", "set the files of the keys of a host; none: remove them", true,
-	 PARAMS(NQN, HOSTNQN, {"keys", JSON_OBJECT, true}, CHANGE), host_auth},
+	 "nqn: string, hostnqn: string, keys: object" CHANGE, host_auth},
 	{"host.qos", "set the limits of a host; none: remove them", true,
-	 PARAMS(NQN, HOSTNQN, LIMITS, CHANGE), host_qos},
+	 "nqn: string, hostnqn: string, limits: object" CHANGE, host_qos},
 	{"listener.add", "listen on an address, with the keys of the configuration", true,
-	 PARAMS({"listener", JSON_OBJECT, true}, CHANGE), listener_add},
+	 "listener: object" CHANGE, listener_add},
 	{"listener.remove", "stop listening on an address, and end its connections", true,
-	 PARAMS({"address", JSON_STRING, true}, PORT, CHANGE), listener_remove},
+	 "address: string, [port: number]" CHANGE, listener_remove},
 	{"ana.set", "set the ANA state of a group, on all listeners or those that match", true,
-	 PARAMS(GROUP, {"state", JSON_STRING, true}, {"address", JSON_STRING, false}, PORT, CHANGE),
-	 ana_set},
+	 "group: number, state: string, [address: string], [port: number]" CHANGE, ana_set},
 	{"config.apply", "apply a document in the place of the configuration file", true,
-	 PARAMS({"document", JSON_STRING, true}, CHANGE), config_apply},
+	 "document: string" CHANGE, config_apply},
 	{"config.save", "write changes to the configuration files", true, NULL, config_save},
 	{NULL, NULL, false, NULL, NULL},
 };

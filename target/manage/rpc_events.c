@@ -266,13 +266,8 @@ void rdt_rpc_events_free(struct rdt_rpc *rpc)
 	rpc->events = NULL;
 }
 
-static const struct rdt_rpc_param watch_params[] = {
-	{"level", JSON_STRING, false},
-	{NULL, JSON_NULL, false},
-};
-
 const struct rdt_rpc_method rdt_rpc_event_methods[] = {
 	{"events.watch", "from now on, events; with level also messages of the log", false,
-	 watch_params, events_watch},
+	 "[level: string]", events_watch},
 	{NULL, NULL, false, NULL, NULL},
 };

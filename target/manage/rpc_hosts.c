@@ -304,26 +304,13 @@ static void host_get(struct rdt_rpc_call *call)
 					 limits_of(ss->now, hostnqn)));
 }
 
-static const struct rdt_rpc_param get_params[] = {
-	{"nqn", JSON_STRING, true},
-	{"hostnqn", JSON_STRING, true},
-	{NULL, JSON_NULL, false},
-};
-
-static const struct rdt_rpc_param disconnect_params[] = {
-	{"nqn", JSON_STRING, false},
-	{"cntlid", JSON_INTEGER, false},
-	{"hostnqn", JSON_STRING, false},
-	{NULL, JSON_NULL, false},
-};
-
 const struct rdt_rpc_method rdt_rpc_host_methods[] = {
 	{"host.list", "hosts that are connected", false, NULL, host_list},
-	{"host.get", "the keys and limits that a host has in a subsystem", false, get_params,
-	 host_get},
+	{"host.get", "the keys and limits that a host has in a subsystem", false,
+	 "nqn: string, hostnqn: string", host_get},
 	{"controller.list", "controllers, with their host and queues", false, NULL,
 	 controller_list},
 	{"controller.disconnect", "end controllers of a host, or one of a subsystem", true,
-	 disconnect_params, controller_disconnect},
+	 "[nqn: string], [cntlid: number], [hostnqn: string]", controller_disconnect},
 	{NULL, NULL, false, NULL, NULL},
 };

@@ -47,19 +47,14 @@ enum rdt_rpc_error {
 	RDT_RPC_ERRORS,
 };
 
-struct rdt_rpc_param {
-	const char *name; /* NULL: end of the table */
-	json_type type;   /* JSON_TRUE: any boolean */
-	bool required;
-};
-
 struct rdt_rpc_call;
 
 struct rdt_rpc_method {
 	const char *name;
 	const char *what; /* description, shown by the method "info" */
 	bool changes;     /* changes the target: refused for read-only clients, and logged */
-	const struct rdt_rpc_param *params;
+	/* such as "nqn: string, [nsid: number]"; what is in brackets may be absent. NULL: none */
+	const char *params;
 	/* Answers the call by rdt_rpc_result() or rdt_rpc_error(), exactly once, now or later. */
 	void (*fn)(struct rdt_rpc_call *call);
 };

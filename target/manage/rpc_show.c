@@ -546,17 +546,12 @@ static void listener_list(struct rdt_rpc_call *call)
 		       json_pack("{s:o}", "listeners", rdt_show_listeners(call->rpc->target)));
 }
 
-static const struct rdt_rpc_param nqn_params[] = {
-	{"nqn", JSON_STRING, false},
-	{NULL, JSON_NULL, false},
-};
-
 const struct rdt_rpc_method rdt_rpc_show_methods[] = {
 	{"info", "version of program and interface, and all methods", false, NULL, show_info},
 	{"status", "state of the target, start time and last reload", false, NULL, show_status},
-	{"subsystem.list", "subsystems and their hosts, all or nqn", false, nqn_params,
+	{"subsystem.list", "subsystems and their hosts, all or nqn", false, "[nqn: string]",
 	 subsystem_list},
-	{"namespace.list", "namespaces, of all subsystems or of nqn", false, nqn_params,
+	{"namespace.list", "namespaces, of all subsystems or of nqn", false, "[nqn: string]",
 	 namespace_list},
 	{"listener.list", "addresses, with the ANA states that are not optimized", false, NULL,
 	 listener_list},

@@ -171,23 +171,12 @@ static void metrics_get(struct rdt_rpc_call *call)
 	rdt_stats_ask(call->rpc->env->sampler, &mc->ask);
 }
 
-static const struct rdt_rpc_param stats_params[] = {
-	{"namespaces", JSON_TRUE, false}, {"hosts", JSON_TRUE, false},
-	{"histograms", JSON_TRUE, false}, {"nqn", JSON_STRING, false},
-	{"nsid", JSON_INTEGER, false},    {"hostnqn", JSON_STRING, false},
-	{"offset", JSON_INTEGER, false},  {"limit", JSON_INTEGER, false},
-	{NULL, JSON_NULL, false},
-};
-
-static const struct rdt_rpc_param metrics_params[] = {
-	{"format", JSON_STRING, false},
-	{NULL, JSON_NULL, false},
-};
-
 const struct rdt_rpc_method rdt_rpc_stats_methods[] = {
 	{"stats.get", "counters since the start: of the target, namespaces, hosts", false,
-	 stats_params, stats_get},
+	 "[namespaces: boolean], [hosts: boolean], [histograms: boolean], [nqn: string], "
+	 "[nsid: number], [hostnqn: string], [offset: number], [limit: number]",
+	 stats_get},
 	{"metrics.get", "metrics in the text format of prometheus or openmetrics", false,
-	 metrics_params, metrics_get},
+	 "[format: string]", metrics_get},
 	{NULL, NULL, false, NULL, NULL},
 };
