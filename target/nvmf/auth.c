@@ -34,15 +34,25 @@
 /* After a failure: slows guessing down, and the host receives Failure1 before its connection ends.
  */
 #define FAIL_WAIT (100 * RD_NSEC_PER_MSEC)
+/* Of a host that has failed often: before its challenge, and before its proof is checked. Its
+ * connections without an authentication are limited, so this limits its guesses. */
+#define PACE (400 * RD_NSEC_PER_MSEC)
 
 static const char *auth_state_name(unsigned int state)
 {
 	static const char *const names[] = {
-		[RDT_AUTH_IDLE] = "idle",           [RDT_AUTH_PAIR] = "pair",
-		[RDT_AUTH_CHALLENGE] = "challenge", [RDT_AUTH_REPLY] = "reply",
-		[RDT_AUTH_SESSION] = "session",     [RDT_AUTH_CLAIM] = "claim",
-		[RDT_AUTH_SUCCESS1] = "success1",   [RDT_AUTH_SUCCESS2] = "success2",
-		[RDT_AUTH_FAILURE] = "failure",     [RDT_AUTH_DELAY] = "delay",
+		[RDT_AUTH_IDLE] = "idle",
+		[RDT_AUTH_PACED] = "paced",
+		[RDT_AUTH_PACED_PROOF] = "paced proof",
+		[RDT_AUTH_PAIR] = "pair",
+		[RDT_AUTH_CHALLENGE] = "challenge",
+		[RDT_AUTH_REPLY] = "reply",
+		[RDT_AUTH_SESSION] = "session",
+		[RDT_AUTH_CLAIM] = "claim",
+		[RDT_AUTH_SUCCESS1] = "success1",
+		[RDT_AUTH_SUCCESS2] = "success2",
+		[RDT_AUTH_FAILURE] = "failure",
+		[RDT_AUTH_DELAY] = "delay",
 	};
 
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
@@ -225,10 +235,16 @@ static int choose_id(const uint8_t *own, unsigned int n_own, const uint8_t *offe
 	return -1;
 }
 
+/* The transaction goes on when the queue pair's timer expires. */
+static bool is_paced(const struct rdt_auth *a)
+{
+	return a->state == RDT_AUTH_PACED || a->state == RDT_AUTH_PACED_PROOF;
+}
+
 static bool is_working(const struct rdt_auth *a)
 {
 	return a->state == RDT_AUTH_PAIR || a->state == RDT_AUTH_SESSION ||
-	       a->state == RDT_AUTH_CLAIM;
+	       a->state == RDT_AUTH_CLAIM || is_paced(a);
 }
 
 /* A worker thread computes the next step of the transaction: @state is PAIR or SESSION. */
@@ -251,28 +267,53 @@ static void start_work(struct rdt_qpair *qp, enum rdt_auth_state state)
 
 void rdt_auth_hang_up(struct rdt_qpair *qp)
 {
-	if (qp->auth && is_working(qp->auth))
-		rdt_auth_work_cancel(&qp->reactor->target->auth_pool, &qp->auth->job);
+	struct rdt_auth *a = qp->auth;
+
+	if (a && is_paced(a) && a->req)
+		rd_loop_post(qp->reactor->loop, &a->job.msg);
+	else if (a && is_working(a))
+		rdt_auth_work_cancel(&qp->reactor->target->auth_pool, &a->job);
 }
 
-/* Refuses a host that has failed too often. @proof: this is its next guess; it counts as a failure
- * until rdt_guess_right(). */
-static bool refuse_guess(struct rdt_qpair *qp, bool proof)
+static void pace_expired(struct rd_timer *timer)
 {
-	uint64_t wait = 0;
-	char text[96];
+	work_done(&rd_container_of(timer, struct rdt_qpair, timer)->auth->job.msg);
+}
 
-	if (qp->state == RDT_QP_AUTH)
-		wait = proof ? rdt_guess_begin(qp) : rdt_guess_wait(qp);
-	if (!wait)
+/* Does a host that has failed often go on later, from @state? Its connections are not refused: one
+ * of them may be the first one of the host that knows the secret. */
+static bool slow_down_guess(struct rdt_qpair *qp, enum rdt_auth_state state)
+{
+	struct rdt_auth *a = qp->auth;
+
+	if (qp->state != RDT_QP_AUTH || !rdt_guess_over(qp))
 		return false;
-	snprintf(text, sizeof(text), "it has failed too often, and may try again in %.1f s",
-		 (double)wait / RD_NSEC_PER_SEC);
-	refuse(qp, NVMF_AUTH_FAILED, text);
+	set_auth_state(qp, state);
+	a->job.qp = qp;
+	a->job.msg.fn = work_done;
+	a->job.err = 0;
+	arm(qp, pace_expired, PACE);
+	if (qp->state >= RDT_QP_CLOSING)
+		set_auth_state(qp, RDT_AUTH_FAILURE);
+	else if (state == RDT_AUTH_PACED)
+		report_auth(qp, &qp->reactor->target->refuse_limit, "slowed down",
+			    "its name or its address has failed too often");
 	return true;
 }
 
-static void make_challenge(struct rdt_qpair *qp, uint8_t hash, uint8_t group)
+static void make_challenge(struct rdt_qpair *qp)
+{
+	struct rdt_auth *a = qp->auth;
+
+	if (RAND_bytes(a->sent.cval, (int)nvmf_auth_hash_len(a->sent.hash)) != 1)
+		refuse(qp, NVMF_AUTH_FAILED, "rdtarget has no random numbers");
+	else if (a->sent.group == NVMF_AUTH_GROUP_NULL)
+		set_auth_state(qp, RDT_AUTH_CHALLENGE);
+	else
+		start_work(qp, RDT_AUTH_PAIR);
+}
+
+static void choose_challenge(struct rdt_qpair *qp, uint8_t hash, uint8_t group)
 {
 	struct rdt_auth *a = qp->auth;
 
@@ -283,12 +324,8 @@ static void make_challenge(struct rdt_qpair *qp, uint8_t hash, uint8_t group)
 		.seqnum = rdt_auth_seqnum(qp->ctrl->subsys),
 		.dhv = {a->dhv, (uint16_t)nvmf_auth_group_len(group)},
 	};
-	if (RAND_bytes(a->sent.cval, (int)nvmf_auth_hash_len(hash)) != 1)
-		refuse(qp, NVMF_AUTH_FAILED, "rdtarget has no random numbers");
-	else if (group == NVMF_AUTH_GROUP_NULL)
-		set_auth_state(qp, RDT_AUTH_CHALLENGE);
-	else
-		start_work(qp, RDT_AUTH_PAIR);
+	if (!slow_down_guess(qp, RDT_AUTH_PACED))
+		make_challenge(qp);
 }
 
 static void got_negotiate(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
@@ -306,8 +343,6 @@ static void got_negotiate(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 		refuse(qp, NVMF_AUTH_CONCAT_MISMATCH, "it asks for a TLS key");
 		return;
 	}
-	if (refuse_guess(qp, false))
-		return;
 	if (!rdt_auth_keys_get(qp->ctrl->subsys, qp->ctrl->hostnqn, false, &keys)) {
 		refuse(qp, NVMF_AUTH_FAILED, "the host has no key in host_auth");
 		return;
@@ -320,7 +355,7 @@ static void got_negotiate(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 	else if (group < 0)
 		refuse(qp, NVMF_AUTH_GROUP_NOT_USABLE, "it offers none of dhchap_dhgroups");
 	else
-		make_challenge(qp, (uint8_t)hash, (uint8_t)group);
+		choose_challenge(qp, (uint8_t)hash, (uint8_t)group);
 }
 
 static const char *verify_reason(int err)
@@ -422,13 +457,13 @@ static int verify_any(struct rdt_qpair *qp)
 	return err;
 }
 
-static void verify_reply(struct rdt_qpair *qp)
+static void check_proof(struct rdt_qpair *qp)
 {
 	struct rdt_auth *a = qp->auth;
 	int err;
 
-	if (refuse_guess(qp, true))
-		return;
+	if (qp->state == RDT_QP_AUTH)
+		rdt_guess_count(qp);
 	err = verify_any(qp);
 	if (!err && !count_proven(qp))
 		return;
@@ -443,6 +478,12 @@ static void verify_reply(struct rdt_qpair *qp)
 		claim_qid(qp);
 	else
 		set_auth_state(qp, RDT_AUTH_SUCCESS1);
+}
+
+static void verify_reply(struct rdt_qpair *qp)
+{
+	if (!slow_down_guess(qp, RDT_AUTH_PACED_PROOF))
+		check_proof(qp);
 }
 
 static void got_reply(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
@@ -468,27 +509,32 @@ static void continue_after_work(struct rdt_qpair *qp, int err)
 {
 	rdt_auth_await(qp);
 	if (err == -EBADMSG && qp->state == RDT_QP_AUTH)
-		rdt_guess_failed(qp);
+		rdt_guess_count(qp);
 	if (err == -EBADMSG)
 		refuse(qp, NVMF_AUTH_INCORRECT_PAYLOAD,
 		       "its Diffie-Hellman value is no public value of the group");
 	else if (err)
 		refuse(qp, NVMF_AUTH_FAILED, "libcrypto failed");
+	else if (qp->auth->state == RDT_AUTH_PACED)
+		make_challenge(qp);
 	else if (qp->auth->state == RDT_AUTH_PAIR)
 		set_auth_state(qp, RDT_AUTH_CHALLENGE);
-	else
+	else if (qp->auth->state == RDT_AUTH_SESSION)
 		verify_reply(qp);
+	else
+		check_proof(qp);
 }
 
 static void work_done(struct rd_msg *msg)
 {
 	struct rdt_auth *a = rd_container_of(msg, struct rdt_auth, job.msg);
 	struct rdt_req *req = a->req;
+	bool ends = req->qp->state >= RDT_QP_CLOSING;
 
 	a->req = NULL;
-	if (req->qp->state < RDT_QP_CLOSING)
+	if (!ends)
 		continue_after_work(req->qp, a->job.err);
-	if (a->state == RDT_AUTH_CLAIM)
+	if (!ends && is_working(a)) /* the next step */
 		a->req = req;
 	else
 		rdt_req_complete(req);

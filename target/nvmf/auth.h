@@ -26,12 +26,17 @@ struct rdt_subsys;
 #define RDT_AUTH_ATR 0x00020000u
 
 enum rdt_auth_state {
-	RDT_AUTH_IDLE,      /* waits for Negotiate -> PAIR, CHALLENGE, FAILURE */
+	RDT_AUTH_IDLE, /* waits for Negotiate -> PACED, PAIR, CHALLENGE, FAILURE */
+	/* its host has failed often, so the challenge is made a moment later -> PAIR, CHALLENGE,
+	 * FAILURE */
+	RDT_AUTH_PACED,
 	RDT_AUTH_PAIR,      /* a thread gets the key pair; it has -> CHALLENGE, FAILURE */
 	RDT_AUTH_CHALLENGE, /* the challenge can be received; it was -> REPLY */
-	RDT_AUTH_REPLY,     /* waits for Reply -> SESSION, CLAIM, SUCCESS1, FAILURE */
-	RDT_AUTH_SESSION,   /* a thread computes the session key; it has -> CLAIM, SUCCESS1, FAILURE
-			     */
+	RDT_AUTH_REPLY,     /* waits for Reply -> SESSION, PACED_PROOF, CLAIM, SUCCESS1, FAILURE */
+	/* a thread computes the session key; it has -> PACED_PROOF, CLAIM, SUCCESS1, FAILURE */
+	RDT_AUTH_SESSION,
+	/* as PACED: the proof is checked a moment later -> CLAIM, SUCCESS1, FAILURE */
+	RDT_AUTH_PACED_PROOF,
 	/* an I/O queue that is proven asks its controller's owner for its queue ID; it has the
 	 * answer -> SUCCESS1, FAILURE */
 	RDT_AUTH_CLAIM,
@@ -48,15 +53,16 @@ struct rdt_auth {
 	bool cvalid;   /* the controller proves itself too */
 	bool old_keys; /* the host has keys that were replaced */
 	uint16_t t_id;
-	enum nvmf_auth_expl why;              /* FAILURE */
-	struct nvmf_auth_challenge sent;      /* from CHALLENGE on */
-	uint8_t dhv[NVMF_AUTH_DHV_MAX];       /* of the challenge */
-	struct nvmf_auth_reply reply;         /* from the Reply on */
-	uint8_t peer_dhv[NVMF_AUTH_DHV_MAX];  /* of the Reply */
-	uint8_t session[NVMF_AUTH_HASH_MAX];  /* with a Diffie-Hellman group */
-	EVP_PKEY *pair;                       /* from PAIR on; a reference */
-	struct rdt_auth_job job;              /* PAIR, SESSION */
-	struct rdt_req *req;                  /* PAIR, SESSION, CLAIM: waits for the end of that */
+	enum nvmf_auth_expl why;             /* FAILURE */
+	struct nvmf_auth_challenge sent;     /* from CHALLENGE on */
+	uint8_t dhv[NVMF_AUTH_DHV_MAX];      /* of the challenge */
+	struct nvmf_auth_reply reply;        /* from the Reply on */
+	uint8_t peer_dhv[NVMF_AUTH_DHV_MAX]; /* of the Reply */
+	uint8_t session[NVMF_AUTH_HASH_MAX]; /* with a Diffie-Hellman group */
+	EVP_PKEY *pair;                      /* from PAIR on; a reference */
+	struct rdt_auth_job job;             /* PAIR, SESSION; its message: PACED, PACED_PROOF */
+	/* PACED, PAIR, SESSION, PACED_PROOF, CLAIM: waits for the end of that */
+	struct rdt_req *req;
 	uint8_t response[NVMF_AUTH_HASH_MAX]; /* SUCCESS1: the controller's */
 };
 
@@ -75,7 +81,8 @@ enum rdt_exec rdt_auth_received(struct rdt_req *req, const uint8_t *msg, size_t 
  * -EMSGSIZE: it is longer than @size, and stays the next one; -EBUSY: a thread computes.
  */
 int rdt_auth_fetch(struct rdt_qpair *qp, uint8_t *buf, size_t size);
-/* @qp is closing: cancels a computation for it that no thread has begun. */
+/* @qp is closing: cancels a computation for it that no thread has begun, and the time that it waits
+ * after failures. */
 void rdt_auth_hang_up(struct rdt_qpair *qp);
 void rdt_auth_fini(struct rdt_qpair *qp); /* @qp is freed; may be repeated */
 

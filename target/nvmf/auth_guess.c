@@ -28,8 +28,8 @@ static const struct {
 	[OF_ADDRESS] = {600 * RD_NSEC_PER_MSEC, 100},
 };
 
-/* After so long without a failure, the failures of other names at its address do not hold a host
- * back: it has one guess. */
+/* After so long without a failure, the failures of other names at its address do not delay a host.
+ */
 #define REST    (60 * RD_NSEC_PER_SEC)
 
 #define KEY_MAX (64 + NVMF_NQN_MAX + 1 + 16)
@@ -131,24 +131,21 @@ static bool is_rested(struct rdt_guesses *g, uint64_t host_key, uint64_t now)
 }
 
 /* The lock is held. */
-static uint64_t longest_wait(struct rdt_guesses *g, const uint64_t keys[SCOPES], uint64_t now)
+static bool has_failed_often(struct rdt_guesses *g, const uint64_t keys[SCOPES], uint64_t now)
 {
-	uint64_t wait = 0;
-
 	for (unsigned int i = 0; i < SCOPES; i++) {
 		const struct rdt_guess *e = find_guess(g, keys[i]);
-		uint64_t most = now + limits[i].cost * (limits[i].burst - 1);
 
 		if (i == OF_ADDRESS && is_rested(g, keys[OF_HOST], now))
 			continue;
-		if (e && e->paid > most && e->paid - most > wait)
-			wait = e->paid - most;
+		if (e && e->paid > now + limits[i].cost * (limits[i].burst - 1))
+			return true;
 	}
-	return wait;
+	return false;
 }
 
-/* The lock is held. More failures than the burst do not add up, whichever way they come: the next
- * guess is never farther away than the cost of one. */
+/* The lock is held. More failures than the burst do not add up, whichever way they come: after
+ * the cost of one, the next guess is not delayed. */
 static void count_wrong_guess(struct rdt_guesses *g, const uint64_t keys[SCOPES], uint64_t now)
 {
 	for (unsigned int i = 0; i < SCOPES; i++) {
@@ -163,29 +160,17 @@ static void count_wrong_guess(struct rdt_guesses *g, const uint64_t keys[SCOPES]
 	}
 }
 
-/* @begin: a guess that may be made is counted as a wrong one. */
-static uint64_t guess_wait(struct rdt_qpair *qp, bool begin)
+bool rdt_guess_over(struct rdt_qpair *qp)
 {
 	struct rdt_guesses *g = &qp->reactor->target->guesses;
-	uint64_t now = rd_loop_now(qp->reactor->loop), wait, keys[SCOPES];
+	uint64_t now = rd_loop_now(qp->reactor->loop), keys[SCOPES];
+	bool over;
 
 	guess_keys(qp, keys);
 	pthread_mutex_lock(&g->lock);
-	wait = longest_wait(g, keys, now);
-	if (begin && !wait)
-		count_wrong_guess(g, keys, now);
+	over = has_failed_often(g, keys, now);
 	pthread_mutex_unlock(&g->lock);
-	return wait;
-}
-
-uint64_t rdt_guess_wait(struct rdt_qpair *qp)
-{
-	return guess_wait(qp, false);
-}
-
-uint64_t rdt_guess_begin(struct rdt_qpair *qp)
-{
-	return guess_wait(qp, true);
+	return over;
 }
 
 void rdt_guess_right(struct rdt_qpair *qp)
@@ -204,7 +189,7 @@ void rdt_guess_right(struct rdt_qpair *qp)
 	pthread_mutex_unlock(&g->lock);
 }
 
-void rdt_guess_failed(struct rdt_qpair *qp)
+void rdt_guess_count(struct rdt_qpair *qp)
 {
 	struct rdt_guesses *g = &qp->reactor->target->guesses;
 	uint64_t now = rd_loop_now(qp->reactor->loop), keys[SCOPES];

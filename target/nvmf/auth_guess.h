@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Limits on failed authentications, for each host name at each address, and for each address. A
- * Host Identifier with which the name has authenticated counts as a name of its own.
- * Failures are remembered after the connection ends, in a table of a fixed size; an entry that is
- * displaced there is forgotten. Any thread.
+ * Counts failed authentications, for each host name at each address, and for each address. A Host
+ * Identifier with which the name has authenticated counts as a name of its own. Above a number,
+ * each authentication takes longer; none is refused, because nothing distinguishes the first one of
+ * a host that knows the secret from those of others that use its name and its address. Failures are
+ * remembered after the connection ends, in a table of a fixed size; an entry that is displaced
+ * there is forgotten. Any thread.
  */
 #ifndef RDT_AUTH_GUESS_H
 #define RDT_AUTH_GUESS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,16 +33,13 @@ struct rdt_guesses {
 
 int rdt_guesses_init(struct rdt_guesses *g);  /* 0 or -EIO */
 void rdt_guesses_fini(struct rdt_guesses *g); /* also one that is zeroed */
-/* How long the host of @qp has to wait before it may try again, in ns; 0: it may. */
-uint64_t rdt_guess_wait(struct rdt_qpair *qp);
-/*
- * As rdt_guess_wait(), for a proof that was received. If the proof may be checked, it is counted as
- * a failure before the check, so that no more proofs are checked at the same time than the limits
- * allow. rdt_guess_right() takes the count back.
- */
-uint64_t rdt_guess_begin(struct rdt_qpair *qp);
+/* Has the host of @qp failed more often than it may? */
+bool rdt_guess_over(struct rdt_qpair *qp);
+/* A public value was wrong, or a proof is about to be checked: it counts as a failure from now on,
+ * so that proofs that are checked at the same time count together. rdt_guess_right() takes that
+ * back. */
+void rdt_guess_count(struct rdt_qpair *qp);
 void rdt_guess_right(struct rdt_qpair *qp);
-void rdt_guess_failed(struct rdt_qpair *qp);
 void rdt_guess_succeeded(struct rdt_qpair *qp); /* earlier failures of the host are forgotten */
 
 #endif /* RDT_AUTH_GUESS_H */

@@ -87,6 +87,7 @@ static void unqueue_job(struct rdt_auth_pool *pool, struct rdt_auth_job *job)
 	TAILQ_REMOVE(&pool->lanes[job->lane], job, link);
 	job->waiting = false;
 	pool->waiting--;
+	pool->lengths[job->lane]--;
 }
 
 /* Takes the first job of the next lane that has one. pool->lock is held, and a job waits. */
@@ -155,12 +156,13 @@ int rdt_auth_work(struct rdt_auth_pool *pool, struct rdt_auth_job *job)
 	start_auth_threads(pool);
 	if (!pool->threads_count) {
 		err = -EAGAIN;
-	} else if (pool->waiting >= RDT_AUTH_JOBS) {
+	} else if (pool->waiting >= RDT_AUTH_JOBS && pool->lengths[job->lane] >= RDT_AUTH_LANE) {
 		err = -EBUSY;
 	} else {
 		TAILQ_INSERT_TAIL(&pool->lanes[job->lane], job, link);
 		job->waiting = true;
 		pool->waiting++;
+		pool->lengths[job->lane]++;
 		pthread_cond_signal(&pool->more);
 	}
 	pthread_mutex_unlock(&pool->lock);

@@ -20,8 +20,10 @@ struct rdt_qpair;
 struct rdt_target;
 
 #define RDT_AUTH_THREADS 2u
-#define RDT_AUTH_JOBS    1024u /* that wait at a time; each queue pair has one at most */
+#define RDT_AUTH_JOBS    1024u /* that wait at a time, of all; each queue pair has one at most */
 #define RDT_AUTH_LANES   64u   /* lists of jobs, by address, which are served in turn */
+/* Jobs of a list that are taken in any case, so that the jobs of others refuse no host. */
+#define RDT_AUTH_LANE (RDT_AUTH_JOBS / RDT_AUTH_LANES)
 
 struct rdt_auth_job { /* embedded in a transaction, which outlives it */
 	TAILQ_ENTRY(rdt_auth_job) link;
@@ -45,6 +47,7 @@ struct rdt_auth_pool {
 	pthread_cond_t more;
 	TAILQ_HEAD(rdt_auth_jobs, rdt_auth_job) lanes[RDT_AUTH_LANES];
 	unsigned int next_lane;
+	unsigned int lengths[RDT_AUTH_LANES];
 	unsigned int waiting; /* jobs in all lanes */
 	unsigned int threads_count;
 	unsigned int threads_lowered; /* of these, those that have their priority */

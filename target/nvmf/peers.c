@@ -187,19 +187,35 @@ const char *rdt_peer_limit_text(const struct rdt_peer_limit *limit, char buf[RDT
 	return buf;
 }
 
+#define HOST_KEY_MAX (1 + sizeof(struct address) + NVMF_NQN_MAX)
+
+/* Returns the length of @key. Until a name is proven it has an own count for each address, so that
+ * others do not use up what the host needs for its Connect. No NQN and no address begins with 1. */
+static size_t host_key(const struct rdt_qpair *qp, const char *hostnqn, bool proven,
+		       uint8_t key[HOST_KEY_MAX])
+{
+	size_t nqn = strlen(hostnqn), len = 0;
+
+	if (!proven) {
+		key[len++] = 1;
+		len += rdt_peer_address(qp, key + len, sizeof(struct address));
+	}
+	memcpy(key + len, hostnqn, nqn);
+	return len + nqn;
+}
+
 int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, bool proven,
 		  struct rdt_peer_limit *limit)
 {
 	struct rdt_target *t = qp->reactor->target;
-	char key[NVMF_NQN_MAX + 3];
+	uint8_t key[HOST_KEY_MAX];
+	size_t len = host_key(qp, hostnqn, proven, key);
 	struct rdt_peer *host;
 	int err = -EBUSY;
 
-	/* No NQN begins with a control character. */
-	snprintf(key, sizeof(key), "%s%s", proven ? "" : "\001", hostnqn);
 	*limit = (struct rdt_peer_limit){0};
 	pthread_mutex_lock(&t->peers.lock);
-	host = find_peer(t, key, strlen(key), false);
+	host = find_peer(t, key, len, false);
 	if (!host) {
 		err = -ENOMEM;
 	} else if (!limit_reached(host->conns, t->cfg->target.limits.connections_per_host,

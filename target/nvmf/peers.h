@@ -48,7 +48,7 @@ void rdt_peer_gone(struct rdt_target *target, struct rdt_peer *peer);
 /*
  * Connect: count @qp for its host, and an admin queue as a controller. Returns as rdt_peer_come().
  * @proven false: the host has to authenticate first; until then all connections with this host name
- * are counted separately, so that they cannot use up the limits of the host.
+ * from its address are counted separately, so that they cannot use up the limits of the host.
  */
 int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, bool proven,
 		  struct rdt_peer_limit *limit);

@@ -66,7 +66,7 @@ def send(queue, msg, *, length=None, in_capsule=None, **body):
     """Authentication Send: in the capsule on an I/O queue, as Linux does it. Returns the Cqe."""
     cid = queue.next_cid()
     length = len(msg) if length is None else length
-    if in_capsule if in_capsule is not None else queue.qid:
+    if in_capsule if in_capsule is not None else queue.qid or hasattr(queue, 'fabrics_in'):
         return queue.call(nv.fabrics_sqe(AUTH_SEND, cid, auth_body(length, **body),
                                          sgl=nv.offset_sgl(0, len(msg))) + msg)
     region = queue.conn.register(msg, write=False)
@@ -78,6 +78,8 @@ def send(queue, msg, *, length=None, in_capsule=None, **body):
 
 def receive(queue, size=4096, *, length=None, **body):
     """Authentication Receive. Returns (Cqe, bytes)."""
+    if hasattr(queue, 'fabrics_in'):  # NVMe/TCP
+        return queue.fabrics_in(AUTH_RECEIVE, auth_body(size if length is None else length, **body), size)
     region = queue.conn.register(b'\xAA' * size, read=False)
     cqe = queue.call(nv.fabrics_sqe(AUTH_RECEIVE, queue.next_cid(),
                                     auth_body(size if length is None else length, **body),

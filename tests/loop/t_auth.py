@@ -87,7 +87,7 @@ class AuthHost(nv.Host):
     def connect_io(self, qid=None):
         """A queue that has not authenticated yet."""
         qid = qid or len(self.io) + 1
-        queue = nv.Queue.dial(self.addr, self.port, qid)
+        queue = self.queue_class.dial(self.addr, self.port, qid)
         self.io.append(queue)
         cqe = nv.expect(queue.fabrics_connect(self.data(cntlid=self.cntlid), in_capsule=True))
         if cqe.dw0 != self.cntlid | au.ATR:

@@ -278,6 +278,13 @@ class Queue(nv.Queue):
         self.post(nv.sqe(opcode, cid, sgl=nv.offset_sgl(0, length, sgl_type), **fields))
         return cid
 
+    def fabrics_in(self, fctype, body, length):
+        cid = self.next_cid()
+        self._commands[cid] = _Command(length=length)
+        self.post(nv.fabrics_sqe(fctype, cid, body, sgl=nv.offset_sgl(0, length, TRANSPORT_SGL)))
+        cqe = self.wait(cid)
+        return cqe, bytes(self._commands.pop(cid).got)
+
     def data_in(self, opcode, length, *, sgl_type=TRANSPORT_SGL, **fields):
         cid = self.post_in(opcode, length, sgl_type=sgl_type, **fields)
         cqe = self.wait(cid)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import auth_peer as au
 import nvmf_peer as nv
+import tcp_peer
 from t_auth import CTRL_SECRET, SECRET, AuthHost, baseline, dumped, entry, exercise, serve, subsystem, transaction
 from t_control import Control, controlled
 from t_loop import NQN, each, main, requires_native, test
@@ -493,16 +494,28 @@ def the_only_host_gets_a_new_key_and_its_old_one_ends_at_once(t):
 
 # ---- guesses ----
 
-@test
-def guesses_at_the_same_time_are_counted_together(t):
-    """All have their challenges before the first one fails; then even the right response is not checked."""
-    target = serve(t, **NULL)
-    hosts = [AuthHost(target, OTHER_SECRET) for _ in range(12)] + [AuthHost(target)]
+class TcpAuthHost(AuthHost):
+    queue_class = tcp_peer.Queue
+
+
+@each(('iwarp', AuthHost, {}), ('tcp', TcpAuthHost, {'transport': 'tcp'}))
+def guesses_do_not_keep_a_host_out(t, kind, listener):
+    """They use its name, its identifier and its address, before it has been there. All have their challenges before the
+    first one fails, so later ones are slowed down when their proofs are to be checked, others before their challenges."""
+    target = t.target([t.namespace(backend='memory')], subsystem=subsystem(t, **NULL), listener=listener)
+    hosts = [kind(target, OTHER_SECRET) for _ in range(12)]
     for host in hosts:
         host.x = challenged(host)
     for host in hosts:
         host.x.send(host.x.reply())
         refused(t, au.FAILED, lambda x=host.x: x.receive(au.SUCCESS1))
+    with kind(target, OTHER_SECRET) as bad:
+        refused(t, au.FAILED, bad.connect)
+    target.expect('authentication: idle -> paced$')
+    target.expect('authentication: reply -> paced proof$')
+    with kind(target) as host:
+        host.enable()
+        do_io(host)
     for host in hosts:
         host.close()
 

@@ -83,7 +83,7 @@ static int turn_chan(struct actor *actor)
 	return rc < 0 ? rc : 0;
 }
 
-/* A path that is refused has another secret than the target, or has failed too often. */
+/* A path that is refused has another secret than the target, however often others have failed. */
 static void judge_attempt(struct host *h, const struct rdinit_dev_event *event)
 {
 	struct attempt *a = &h->attempts[event->path];
@@ -97,7 +97,6 @@ static void judge_attempt(struct host *h, const struct rdinit_dev_event *event)
 		return;
 	a->connects = false;
 	if (event->err == -EKEYREJECTED && !a->secret_changed &&
-	    !auth_may_wait(&h->w->auth, h->number, a->begin) &&
 	    setup_must_admit(&h->w->setup, h->number, a->secret, a->begin, now))
 		world_fail(h->w, "host %u: path %d was refused with secret %u, which is right",
 			   h->number, event->path, a->secret);

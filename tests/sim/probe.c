@@ -116,7 +116,7 @@ void probe_judge_refusal(const struct probe *p)
 {
 	struct world *w = p->w;
 
-	if (w->secrets && !auth_may_wait(&w->auth, p->host, p->connected) &&
+	if (w->secrets &&
 	    setup_must_admit(&w->setup, p->host, p->secret, p->connected, rd_sim_now(w->sim)))
 		world_fail(w, "host %u: an admin queue was refused with secret %u, which is right",
 			   p->host, p->secret);

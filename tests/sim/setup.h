@@ -121,8 +121,7 @@ void setup_started(struct setup_history *h, uint64_t now);
 /* Whether the target may have let in a host that has @kind, at some time since @begin. */
 bool setup_admits(const struct setup_history *h, unsigned int host, enum secret_kind kind,
 		  uint64_t begin);
-/* Whether it must let in such a host whenever that connects, from @begin to @now, unless the host
- * has failed too often. */
+/* Whether it must let in such a host whenever that connects, from @begin to @now. */
 bool setup_must_admit(const struct setup_history *h, unsigned int host, enum secret_kind kind,
 		      uint64_t begin, uint64_t now);
 /* A turn of the main thread has ended, which began at @begin. */

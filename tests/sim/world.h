@@ -86,15 +86,11 @@ struct auth_wait {
 	const struct rdt_qpair *qp; /* only compared; NULL after the last one */
 	unsigned int state;         /* enum rdt_auth_state */
 	uint64_t since;             /* when it began to wait for the host in that state */
-	unsigned int host;
 };
-#define AUTH_WAITS  32u
-#define AUTH_LIMITS 2u /* on wrong proofs: of the host, of its address */
+#define AUTH_WAITS 32u
 
 struct auth_watch {
 	struct auth_wait waits[AUTH_WAITS];
-	uint64_t forgotten[WORLD_HOSTS][AUTH_LIMITS]; /* when all wrong proofs are */
-	uint64_t waited[WORLD_HOSTS]; /* when a right proof ended a wait of the host */
 };
 
 enum target_state {
@@ -226,9 +222,6 @@ void target_end(struct world *w);
 
 /* Each step: whether the target ends queues whose hosts do not authenticate. */
 void auth_judge(struct world *w);
-/* Whether the target may have refused the host at some time since @begin, because it has failed too
- * often. */
-bool auth_may_wait(const struct auth_watch *watch, unsigned int host, uint64_t begin);
 
 /* ---- host.c ---- */
 

@@ -69,12 +69,17 @@ static void fill_auth_sqe(struct t_conn *c, struct nvme_sqe *sqe, uint8_t fctype
 }
 
 /* Returns the status. */
+#define PACE (400 * RD_NSEC_PER_MSEC) /* of a host that has failed often, twice */
+
 static uint16_t auth_cmd(struct t_conn *c, uint8_t fctype, void *data, uint32_t len)
 {
 	struct nvme_sqe sqe;
 
 	fill_auth_sqe(c, &sqe, fctype, data, len);
-	return t_exec_status(c, &sqe);
+	t_begin(c, &sqe);
+	if (!t_answers(c))
+		t_advance(c->env, PACE);
+	return t_answer_status(c);
 }
 
 static const struct nvmf_auth_negotiate offer = {
@@ -419,19 +424,29 @@ static void replaced_again(void)
 	t_env_free(e.env);
 }
 
-/* One failure; true: its host was not even asked for a proof. */
+/* How long an authentication with @key takes; it has the outcome @why. */
+static uint64_t time_of(struct auth_env *e, struct t_conn *c, const struct nvmf_auth_key *key,
+			unsigned int why)
+{
+	uint64_t begin = rd_loop_now(e->env->t->reactors[0].loop);
+
+	CU_ASSERT_EQUAL(authenticate(c, key), why);
+	return rd_loop_now(e->env->t->reactors[0].loop) - begin;
+}
+
+/* One failure; true: it was slowed down. */
 static bool guess_from(struct auth_env *e, const char *text)
 {
 	struct t_conn *c = connected_from(e, text);
-	uint64_t wait = rdt_guess_wait(&c->qp);
+	uint64_t took = time_of(e, c, &keys[1], NVMF_AUTH_FAILED);
 
-	CU_ASSERT_EQUAL(authenticate(c, &keys[1]), NVMF_AUTH_FAILED);
+	CU_ASSERT(took == 0 || took == 2 * PACE);
 	rdt_qpair_close(&c->qp, "test");
 	t_turn(e->env);
-	return wait;
+	return took;
 }
 
-static void guesses_are_limited(void)
+static void guesses_are_slowed_down(void)
 {
 	struct auth_env e;
 	struct t_conn *c;
@@ -440,24 +455,21 @@ static void guesses_are_limited(void)
 	for (int i = 0; i < 10; i++)
 		CU_ASSERT(!guess_from(&e, "10.0.0.1"));
 	CU_ASSERT(guess_from(&e, "10.0.0.1"));
-	c = connected_from(&e, "10.0.0.1"); /* the right key does not help */
-	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), NVMF_AUTH_FAILED);
 	c = connected_from(&e, "10.0.0.2"); /* another address is not affected */
-	CU_ASSERT_EQUAL(rdt_guess_wait(&c->qp), 0);
+	CU_ASSERT(!rdt_guess_over(&c->qp));
 	/* One failure is forgotten after 6 s. */
 	t_advance(e.env, 6 * RD_NSEC_PER_SEC);
 	CU_ASSERT(!guess_from(&e, "10.0.0.1"));
 	CU_ASSERT(guess_from(&e, "10.0.0.1"));
-	/* A success forgets all. */
-	t_advance(e.env, 6 * RD_NSEC_PER_SEC);
+	/* The right key takes as long, and forgets all. */
 	c = connected_from(&e, "10.0.0.1");
-	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
+	CU_ASSERT_EQUAL(time_of(&e, c, &keys[0], 0), 2 * PACE);
 	for (int i = 0; i < 10; i++)
 		CU_ASSERT(!guess_from(&e, "10.0.0.1"));
 	t_env_free(e.env);
 }
 
-/* However many failures come at once and by whichever way, the next guess is one cost away. */
+/* However many failures come at once and by whichever way, they are forgotten one by one. */
 static void failures_do_not_add_up(void)
 {
 	struct auth_env e;
@@ -466,17 +478,16 @@ static void failures_do_not_add_up(void)
 	auth_env_new(&e);
 	c = connected_from(&e, "10.0.0.1");
 	for (unsigned int i = 0; i < 480; i++)
-		rdt_guess_failed(&c->qp);
-	CU_ASSERT(rdt_guess_wait(&c->qp) > 0);
-	CU_ASSERT(rdt_guess_wait(&c->qp) <= 6 * RD_NSEC_PER_SEC);
+		rdt_guess_count(&c->qp);
+	CU_ASSERT(rdt_guess_over(&c->qp));
 	t_advance(e.env, 6 * RD_NSEC_PER_SEC);
-	CU_ASSERT_EQUAL(rdt_guess_wait(&c->qp), 0);
+	CU_ASSERT(!rdt_guess_over(&c->qp));
 	c = connected_from(&e, "10.0.0.1");
 	CU_ASSERT_EQUAL(authenticate(c, &keys[0]), 0);
 	t_env_free(e.env);
 }
 
-/* Failures of other names at its address do not hold a host back that has not failed itself. */
+/* Failures of other names at its address do not slow a host down that has not failed itself. */
 static void failures_of_others(void)
 {
 	struct auth_env e;
@@ -488,27 +499,80 @@ static void failures_of_others(void)
 	for (unsigned int i = 0; i < 200; i++) {
 		snprintf(bad->qp.ctrl->hostnqn, sizeof(bad->qp.ctrl->hostnqn),
 			 "nqn.2024-01.test:%u", i);
-		rdt_guess_failed(&bad->qp);
+		rdt_guess_count(&bad->qp);
 	}
-	CU_ASSERT(rdt_guess_wait(&bad->qp) > 0);
-	CU_ASSERT(rdt_guess_wait(&bad->qp) <= 600 * RD_NSEC_PER_MSEC);
-	CU_ASSERT_EQUAL(rdt_guess_wait(&good->qp), 0);
+	CU_ASSERT(rdt_guess_over(&bad->qp));
+	CU_ASSERT(!rdt_guess_over(&good->qp));
 	CU_ASSERT_EQUAL(authenticate(good, &keys[0]), 0);
 	/* A failure of its own ends that for a minute. */
 	good = connected_from(&e, "10.0.0.1");
-	rdt_guess_failed(&good->qp);
-	CU_ASSERT(rdt_guess_wait(&good->qp) > 0);
+	rdt_guess_count(&good->qp);
+	CU_ASSERT(rdt_guess_over(&good->qp));
+	t_env_free(e.env);
+}
+
+/*
+ * Others fail without a pause at its address, under its very name and with its Host Identifier: a
+ * host that comes for the first time with the right secret gets in, in less than a second. So it
+ * does after failures of its own.
+ */
+static void the_first_time_among_guesses(void)
+{
+	struct t_conn *bad, *good;
+	struct auth_env e;
+
+	auth_env_new(&e);
+	bad = connected_from(&e, "10.0.0.1");
+	rd_timer_stop(bad->qp.reactor->loop, &bad->qp.timer); /* it stays */
+	for (unsigned int i = 0; i < 600; i++) {
+		for (unsigned int n = 0; n < 100; n++)
+			rdt_guess_count(&bad->qp);
+		t_advance(e.env, RD_NSEC_PER_SEC / 10);
+		if (i % 100 == 0) {
+			CU_ASSERT(guess_from(&e, "10.0.0.1") || i == 0);
+			good = connected_from(&e, "10.0.0.1");
+			CU_ASSERT(time_of(&e, good, &keys[0], 0) <= 2 * PACE);
+			rdt_qpair_close(&good->qp, "test");
+			t_turn(e.env);
+		}
+	}
+	t_env_free(e.env);
+}
+
+/* The connection ends while it is slowed down, before its challenge and before its proof. */
+static void ends_while_slowed_down(void)
+{
+	uint8_t msg[NVMF_AUTH_TRANSFER];
+	struct nvme_sqe sqe;
+	struct auth_env e;
+	struct t_conn *c;
+	bool gone = false;
+
+	auth_env_new(&e);
+	c = connected_from(&e, "10.0.0.1");
+	c->gone = &gone;
+	for (unsigned int i = 0; i < 10; i++)
+		rdt_guess_count(&c->qp);
+	fill_auth_sqe(c, &sqe, 5, msg, (uint32_t)nvmf_auth_build_negotiate(&offer, msg));
+	t_begin(c, &sqe);
+	CU_ASSERT_EQUAL(c->qp.auth->state, RDT_AUTH_PACED);
+	/* It is asked for nothing meanwhile. */
+	fill_auth_sqe(c, &sqe, 6, msg, sizeof(msg));
+	CU_ASSERT_EQUAL(t_exec_status(c, &sqe), NVME_SC_CMD_SEQ_ERROR);
+	rdt_qpair_close(&c->qp, "test");
+	t_turn(e.env);
+	CU_ASSERT(gone);
 	t_env_free(e.env);
 }
 
 /* Others at its address fail under their own names, and under its name from theirs, ten times a
- * second for ten minutes: a host that comes every ten seconds with the right secret is never held
- * back. After a failure of its own it is for less than a minute, though they go on. */
+ * second for ten minutes: a host that comes every ten seconds is not slowed down. After a failure
+ * of its own it is for less than a minute, though they go on. */
 static void a_right_secret_is_not_kept_waiting(void)
 {
 	struct t_conn *near, *far, *good;
 	struct auth_env e;
-	unsigned int held = 0;
+	unsigned int slow = 0;
 
 	auth_env_new(&e);
 	near = connected_from(&e, "10.0.0.1");
@@ -519,55 +583,92 @@ static void a_right_secret_is_not_kept_waiting(void)
 	for (unsigned int i = 0; i < 6000; i++) {
 		snprintf(near->qp.ctrl->hostnqn, sizeof(near->qp.ctrl->hostnqn),
 			 "nqn.2024-01.test:%u", i % 200);
-		rdt_guess_failed(&near->qp);
-		rdt_guess_failed(&far->qp);
+		rdt_guess_count(&near->qp);
+		rdt_guess_count(&far->qp);
 		t_advance(e.env, 100 * RD_NSEC_PER_MSEC);
 		if (i % 100)
 			continue;
 		good = connected_from(&e, "10.0.0.1");
 		if (i == 3000)
-			rdt_guess_failed(&good->qp);
-		if (rdt_guess_wait(&good->qp))
-			held++;
-		else
+			rdt_guess_count(&good->qp);
+		slow += rdt_guess_over(&good->qp);
+		if (!rdt_guess_over(&good->qp))
 			CU_ASSERT_EQUAL(authenticate(good, &keys[0]), 0);
 		rdt_qpair_close(&good->qp, "test");
 		t_turn(e.env);
 	}
-	CU_ASSERT(held <= 6);
+	CU_ASSERT(slow <= 6);
 	t_env_free(e.env);
 }
 
-/* Others fail at its address under its very name without a pause, by each way to the penalty. A
- * host that has authenticated before, with a Host Identifier that they do not know, is never held
- * back; nor are its later connections when it fails itself, for longer than a minute. */
+/* Others fail at its address under its very name without a pause. A host that has authenticated
+ * before, with a Host Identifier that they do not know, is never slowed down. */
 static void one_name_at_one_address(void)
 {
 	struct t_conn *bad, *good;
 	struct auth_env e;
 
-	for (int way = 0; way < 2; way++) {
-		auth_env_new(&e);
+	auth_env_new(&e);
+	good = connected_from(&e, "10.0.0.1");
+	CU_ASSERT_EQUAL(authenticate(good, &keys[0]), 0);
+	bad = connected_from(&e, "10.0.0.1");
+	memset(bad->qp.ctrl->hostid, 0x99, sizeof(bad->qp.ctrl->hostid));
+	rd_timer_stop(bad->qp.reactor->loop, &bad->qp.timer);
+	for (unsigned int i = 0; i < 1200; i++) {
+		rdt_guess_count(&bad->qp);
+		t_advance(e.env, 100 * RD_NSEC_PER_MSEC);
+		if (i % 100)
+			continue;
 		good = connected_from(&e, "10.0.0.1");
-		CU_ASSERT_EQUAL(authenticate(good, &keys[0]), 0);
-		bad = connected_from(&e, "10.0.0.1");
-		memset(bad->qp.ctrl->hostid, 0x99, sizeof(bad->qp.ctrl->hostid));
-		rd_timer_stop(bad->qp.reactor->loop, &bad->qp.timer);
-		for (unsigned int i = 0; i < 1200; i++) {
-			if (way)
-				rdt_guess_begin(&bad->qp); /* a wrong proof, unless refused */
-			else
-				rdt_guess_failed(&bad->qp); /* a wrong public value */
-			t_advance(e.env, 100 * RD_NSEC_PER_MSEC);
-			if (i % 100)
-				continue;
-			good = connected_from(&e, "10.0.0.1");
-			CU_ASSERT_EQUAL(rdt_guess_wait(&good->qp), 0);
-			CU_ASSERT_EQUAL(authenticate(good, &keys[0]), 0);
-		}
-		CU_ASSERT(rdt_guess_wait(&bad->qp) <= 6 * RD_NSEC_PER_SEC);
-		t_env_free(e.env);
+		CU_ASSERT_EQUAL(time_of(&e, good, &keys[0], 0), 0);
 	}
+	CU_ASSERT(rdt_guess_over(&bad->qp));
+	t_env_free(e.env);
+}
+
+/* Others that do not authenticate use its name, from another address, as often as a host may: a
+ * host is not refused. */
+static void others_with_its_name(void)
+{
+	struct rdt_peer_limit limit;
+	struct t_conn *c[4];
+	struct auth_env e;
+
+	auth_env_new(&e);
+	e.env->cfg.target.limits.controllers_per_host = 2;
+	for (unsigned int i = 0; i < 2; i++)
+		c[i] = connected_from(&e, "10.0.0.1");
+	c[2] = connected_from(&e, "10.0.0.2");
+	CU_ASSERT_EQUAL(authenticate(c[2], &keys[0]), 0);
+	CU_ASSERT_EQUAL(rdt_peer_join(&c[0]->qp, c[0]->qp.ctrl->hostnqn, false, &limit), -EBUSY);
+	t_env_free(e.env);
+}
+
+/* All places for computations are taken: there is one in the list of another address. */
+static void computations_of_others(void)
+{
+	struct rdt_auth_pool *pool;
+	struct t_conn *c[2];
+	struct auth_env e;
+	uint8_t lane;
+
+	auth_env_new(&e);
+	pool = &e.env->t->auth_pool;
+	pool->threads_count = RDT_AUTH_THREADS; /* they do not run */
+	pool->waiting = RDT_AUTH_JOBS;
+	c[0] = waiting_from(&e, "10.0.0.1", NVMF_AUTH_FFDHE2048, NULL);
+	CU_ASSERT_EQUAL(c[0]->qp.auth->state, RDT_AUTH_PAIR);
+	lane = c[0]->qp.auth->job.lane;
+	pool->lengths[lane] = RDT_AUTH_LANE;
+	c[1] = waiting_from(&e, "10.0.0.1", NVMF_AUTH_FFDHE2048, NULL);
+	CU_ASSERT_EQUAL(c[1]->qp.auth->state, RDT_AUTH_FAILURE);
+	pool->lengths[lane] = 1;
+	pool->waiting -= RDT_AUTH_JOBS;
+	rdt_qpair_close(&c[0]->qp, "test");
+	t_turn(e.env);
+	CU_ASSERT_EQUAL(pool->waiting, 0);
+	pool->threads_count = 0;
+	t_env_free(e.env);
 }
 
 static struct t_conn *connected_as(struct auth_env *e, const char *nqn, uint8_t hostid)
@@ -663,7 +764,11 @@ const struct t_case t_auth_cases[] = {
 	{"a live queue pair stays when it is not finished", unfinished_again},
 	{"replaced keys are accepted for 300 s", replaced_keys},
 	{"replaced keys end when keys are replaced again", replaced_again},
-	{"guesses are limited", guesses_are_limited},
+	{"guesses are slowed down", guesses_are_slowed_down},
+	{"the first authentication of a host among guesses", the_first_time_among_guesses},
+	{"a connection that ends while it is slowed down", ends_while_slowed_down},
+	{"others that use its name", others_with_its_name},
+	{"computations of others", computations_of_others},
 	{"a right secret is not kept waiting", a_right_secret_is_not_kept_waiting},
 	{"failures under one name at one address", one_name_at_one_address},
 	{"failures do not add up beyond the limit", failures_do_not_add_up},
