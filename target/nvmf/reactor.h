@@ -33,9 +33,9 @@ struct rdt_status_line { /* answer of a reactor to SIGUSR1 */
 	unsigned int io_qpairs;
 	unsigned int requests;
 	unsigned int io_requests; /* of these, on I/O queues */
-	uint64_t slab_used;
-	uint64_t reserve_used;
-	uint64_t scratch_used;
+	uint64_t buffer_bytes;
+	uint64_t reserve_bytes;
+	uint64_t scratch_bytes;
 	unsigned int waiting;
 	unsigned int limited;
 	char transports[128]; /* what they say: " NAME=VALUE", and so on */

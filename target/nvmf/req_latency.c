@@ -154,12 +154,12 @@ void rdt_timing_log(const struct rdt_req_latencies *times, struct rd_log *log)
 		if (!h->count)
 			continue;
 		rd_notice(log, RD_LOG_MAIN,
-			  "status: state=%-12s count=%-8llu mean_us=%-8.1f p50_us=%-8.1f "
-			  "p99_us=%-8.1f max_us=%.1f",
+			  "status: state=%-12s count=%-8llu mean_seconds=%.7f p50_seconds=%.7f "
+			  "p99_seconds=%.7f max_seconds=%.7f",
 			  i < RDT_REQ_STATES ? rdt_req_state_name(i) : "total",
-			  (unsigned long long)h->count, rd_hist_mean(h) / 1e3,
-			  (double)rd_hist_percentile(h, 50) / 1e3,
-			  (double)rd_hist_percentile(h, 99) / 1e3, (double)h->max / 1e3);
+			  (unsigned long long)h->count, rd_hist_mean(h) / 1e9,
+			  (double)rd_hist_percentile(h, 50) / 1e9,
+			  (double)rd_hist_percentile(h, 99) / 1e9, (double)h->max / 1e9);
 	}
 }
 

@@ -86,11 +86,12 @@ static void status_report(struct rd_msg *msg)
 
 	rd_notice(
 		t->log, RD_LOG_MAIN,
-		"status: reactor=%u admin_queues=%u io_queues=%u requests=%u waiting=%u limited=%u "
-		"slab_used=%llu reserve_used=%llu scratch_used=%llu%s reads=%llu writes=%llu",
+		"status: reactor=%u admin_queues=%u io_queues=%u requests=%u "
+		"waiting_for_buffers=%u waiting_for_limits=%u "
+		"buffer_bytes=%llu reserve_bytes=%llu scratch_bytes=%llu%s reads=%llu writes=%llu",
 		r->index, s->admin_qpairs, s->io_qpairs, s->requests, s->waiting, s->limited,
-		(unsigned long long)s->slab_used, (unsigned long long)s->reserve_used,
-		(unsigned long long)s->scratch_used, s->transports, (unsigned long long)s->reads,
+		(unsigned long long)s->buffer_bytes, (unsigned long long)s->reserve_bytes,
+		(unsigned long long)s->scratch_bytes, s->transports, (unsigned long long)s->reads,
 		(unsigned long long)s->writes);
 	rdt_target_status_part(t);
 }
@@ -109,9 +110,9 @@ void rdt_reactor_collect(struct rdt_reactor *r, struct rdt_status_line *s)
 	}
 	for (int i = 0; i < RDT_POOLS; i++)
 		s->waiting += r->pools[i].waiting;
-	s->slab_used = pool_used(&r->pools[RDT_POOL_IO]);
-	s->reserve_used = pool_used(&r->pools[RDT_POOL_RESERVE]);
-	s->scratch_used = pool_used(&r->pools[RDT_POOL_SCRATCH]);
+	s->buffer_bytes = pool_used(&r->pools[RDT_POOL_IO]);
+	s->reserve_bytes = pool_used(&r->pools[RDT_POOL_RESERVE]);
+	s->scratch_bytes = pool_used(&r->pools[RDT_POOL_SCRATCH]);
 	s->limited = r->limited;
 	RDT_FOREACH_TRANSPORT(tr, r->target, i)
 	tr->reactor_status(r, s->transports, sizeof(s->transports));

@@ -41,8 +41,8 @@ def no_host_holds_buffers_for_ever(t):
     target = t.target([t.namespace(backend='memory')], target={'reactors': 1, 'buffer_memory': '32MiB'})
     with Baseline(target):
         crowd = attack_lib.start(t, target, attack('beside_others'), 2)
-        wait_for(lambda: target.counters()['slab_used'] >= 2 << 20, 'the hosts to hold buffers')
-        wait_for(lambda: not target.counters()['slab_used'], 'these buffers to be given back')
+        wait_for(lambda: target.counters()['buffer_bytes'] >= 2 << 20, 'the hosts to hold buffers')
+        wait_for(lambda: not target.counters()['buffer_bytes'], 'these buffers to be given back')
         crowd.kill()
 
 
@@ -52,7 +52,7 @@ def a_connect_waits_for_no_other(t):
     target = t.target([t.namespace(backend='memory')], target={'reactors': 1})
     with Baseline(target):
         crowd = attack_lib.start(t, target, attack('connects'), 300)
-        t.same(target.counters()['waiting'], 0)
+        t.same(target.counters()['waiting_for_buffers'], 0)
         t.same(target.counters()['admin_queues'], 300)
         crowd.kill()
         wait_for(lambda: not target.counters()['admin_queues'], 'these connections to end')

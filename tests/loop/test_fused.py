@@ -23,7 +23,7 @@ def race(t, namespace, *args, rc=0, writers=8, **keys):
     t.ok(min(queues) > 0, f'I/O queues of the reactors: {queues}')
     t.note(proc.text().strip().splitlines()[-1])
     counters = target.counters()
-    for what in 'slab_used', 'scratch_used', 'waiting', 'capsules':
+    for what in 'buffer_bytes', 'scratch_bytes', 'waiting_for_buffers', 'capsules':
         t.eq(counters[what], 0, what)
     target.stop()
     return target

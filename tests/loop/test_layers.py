@@ -101,7 +101,7 @@ def the_end_of_a_connection_ends_slow_commands(t, which, reset):
         t.ok(target.counters()['requests'] >= 8, 'the slow commands are gone already')
         (queue if which == 'io' else h.admin).close(reset=reset)
         wait_for(lambda: not target.counters()['io_queues'], 'the queue to be let go')
-        t.eq(target.counters()['slab_used'], 0, 'bytes of buffers in use')
+        t.eq(target.counters()['buffer_bytes'], 0, 'bytes of buffers in use')
 
 
 # ---- block devices ----

@@ -124,19 +124,19 @@ def limits_change_while_commands_wait(t):
     with host(target) as h:
         h.enable()
         load = Load(h)
-        wait_for(lambda: target.counters()['limited'] >= DEPTH - 2, 'commands that wait')
+        wait_for(lambda: target.counters()['waiting_for_limits'] >= DEPTH - 2, 'commands that wait')
         before = load.done
         config(None)
         target.reload('reloaded')
         wait_for(lambda: load.done > before + 10 * DEPTH, 'commands without a limit')
         config({'read_iops': 1})
         target.reload('reloaded')
-        wait_for(lambda: target.counters()['limited'] >= DEPTH - 2, 'commands that wait again')
+        wait_for(lambda: target.counters()['waiting_for_limits'] >= DEPTH - 2, 'commands that wait again')
         config(None)
         target.signal(signal.SIGHUP)
         load.stop()
         h.shutdown()
-    t.eq(target.counters()['limited'], 0)
+    t.eq(target.counters()['waiting_for_limits'], 0)
 
 
 @test
@@ -155,14 +155,14 @@ def a_hosts_limits_come_and_go(t):
         h.enable()
         load = Load(h)
         wait_for(lambda: load.done > 100, 'commands without a limit')
-        t.eq(target.counters()['limited'], 0)
+        t.eq(target.counters()['waiting_for_limits'], 0)
         reload([{'host': nv.HOST_NQN, 'iops': 1}])
-        wait_for(lambda: target.counters()['limited'] >= DEPTH - 2, 'commands that wait')
+        wait_for(lambda: target.counters()['waiting_for_limits'] >= DEPTH - 2, 'commands that wait')
         reload([{'host': HOST_B, 'iops': 1}])
         before = load.done
         wait_for(lambda: load.done > before + 10 * DEPTH, 'commands when another host is limited')
         reload([{'host': HOST_B, 'iops': 2}, {'host': nv.HOST_NQN, 'bandwidth': '64KiB'}])
-        wait_for(lambda: target.counters()['limited'] >= DEPTH - 2, 'commands that wait again')
+        wait_for(lambda: target.counters()['waiting_for_limits'] >= DEPTH - 2, 'commands that wait again')
         reload(None)
         load.stop()
         h.shutdown()
@@ -182,10 +182,10 @@ def what_waits_holds_no_buffers(t):
                               sgl=nv.keyed_sgl(region.base, 65536, region.stag)))
         nv.expect(queue.data_in(nv.NVM_READ, 512, nsid=2)[0])
         counters = target.counters()
-        t.ok(counters['limited'] >= 50, f'waiting: {counters["limited"]}')
-        t.ok(counters['slab_used'] <= 2 * 65536, f'slab in use: {counters["slab_used"]}')
+        t.ok(counters['waiting_for_limits'] >= 50, f'waiting: {counters["waiting_for_limits"]}')
+        t.ok(counters['buffer_bytes'] <= 2 * 65536, f'slab in use: {counters["buffer_bytes"]}')
     # The host has gone with its commands unanswered.
-    wait_for(lambda: not target.counters()['limited'], 'waiting commands to go with their queue')
+    wait_for(lambda: not target.counters()['waiting_for_limits'], 'waiting commands to go with their queue')
     with nv.Host(target.addr, target.port, NQN) as other:
         other.enable()
         nv.expect(other.add_io().read_blocks(2, 0, 1)[0])

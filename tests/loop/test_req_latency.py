@@ -23,13 +23,14 @@ def bench(t, target, count, *args):
 
 
 def parse(text):
+    """Times in microseconds."""
     rows = {}
     for line in text.splitlines():
-        found = re.search(r'status: state=(\S+) +count=(\d+) +mean_us=([\d.]+) +p50_us=([\d.]+) +'
-                          r'p99_us=([\d.]+) +max_us=([\d.]+)$', line)
+        found = re.search(r'status: state=(\S+) +count=(\d+) +mean_seconds=([\d.]+) +p50_seconds=([\d.]+) +'
+                          r'p99_seconds=([\d.]+) +max_seconds=([\d.]+)$', line)
         if found:
             rows[found[1]] = dict(zip(('count', 'mean', 'p50', 'p99', 'max'),
-                                      (int(found[2]), *map(float, found.groups()[2:]))))
+                                      (int(found[2]), *(1e6 * float(text) for text in found.groups()[2:]))))
     return rows
 
 

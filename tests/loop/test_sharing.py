@@ -26,11 +26,11 @@ def a_host_that_stops_keeps_its_share_only(t, post):
             for queue in queues:
                 for n in range(24):
                     post(queue, 1, n * BLOCKS, BLOCKS if post is nv.Queue.post_read else data)
-            wait_for(lambda: target.counters()['slab_used'] >= 1 << 20, 'the stopped host to have its share')
+            wait_for(lambda: target.counters()['buffer_bytes'] >= 1 << 20, 'the stopped host to have its share')
             for n in range(20):
                 nv.expect(mine.write_blocks(1, 60000, data[:4096 << n % 8]))
                 t.same(nv.expect_data(mine.read_blocks(1, 60000, 8 << n % 8)), data[:4096 << n % 8])
-            t.ok(target.counters()['slab_used'] <= 2 << 20, 'the stopped host holds more than its share')
+            t.ok(target.counters()['buffer_bytes'] <= 2 << 20, 'the stopped host holds more than its share')
 
 
 @test
@@ -44,7 +44,7 @@ def a_host_that_stops_on_its_admin_queues_keeps_nobody_from_connecting(t):
                 region = h.admin.conn.register(bytes(8))
                 h.admin.post(nv.sqe(nv.SET_FEATURES, h.admin.next_cid(), cdw10=0x0E,
                                     sgl=nv.keyed_sgl(region.base, 8, region.stag)))
-        wait_for(lambda: target.counters()['reserve_used'] >= 384 << 10, 'the stopped host to have its share')
+        wait_for(lambda: target.counters()['reserve_bytes'] >= 384 << 10, 'the stopped host to have its share')
         for _ in range(5):
             with host(target, hostnqn='nqn.2024-01.test:other') as h:
                 h.enable()

@@ -143,6 +143,24 @@ def waits_for_a_limit_are_counted(t):
 
 
 @test
+def the_log_has_the_names_of_the_figures(t):
+    target, path = controlled(t, [memory(t)])
+    t.rdinit('read', target.uri(), '--data-size', '4096', '--data', '/dev/null')
+    wait_for(lambda: not target.counters()['admin_queues'], 'the connections to end')
+    with Control(path) as c:
+        wait_for(lambda: sum(reactor['reads'] for reactor in c.call('stats.get')['reactors']), 'the read to be counted')
+        ended = c.call('stats.get')['reactors']
+        logged = dict(re.findall(r'status: reactor=(\d+) (.*)', target.status()))
+    t.eq(len(logged), len(ended))
+    for reactor in ended:
+        shown = dict(pair.split('=') for pair in logged[str(reactor['reactor'])].split())
+        names = [name for name in shown if name in reactor]
+        t.eq([int(shown[name]) for name in names], [reactor[name] for name in names], 'figures of a reactor')
+        t.eq({'admin_queues', 'io_queues', 'waiting_for_buffers', 'waiting_for_limits', 'buffer_bytes', 'reserve_bytes',
+              'scratch_bytes', 'reads', 'writes'} - set(names), set(), 'names')
+
+
+@test
 def ana_states_are_metrics(t):
     """Each group that has a namespace has a series for each state: 1 for the present state."""
     target, path = controlled(t, [memory(t), memory(t, 2, ana_group=3)])

@@ -248,7 +248,7 @@ def hang_writes(h, target, count, fetched=None, size=65536):
         if FABRIC == 'iwarp':
             return queue.conn.stats.reads >= before + fetched
         figures = target.counters()
-        return (figures['waiting'], figures['slab_used']) == (count - fetched, fetched * size)
+        return (figures['waiting_for_buffers'], figures['buffer_bytes']) == (count - fetched, fetched * size)
     wait_for(has_the_data, 'the target to fetch the data')
     return queue, writes
 
@@ -293,7 +293,7 @@ def a_backend_that_hangs_stops_nobody_else(t):
         fs.freeze()
         # The maximum that a host may hold of 1 MiB before its first transfer has ended.
         queue, writes = hang_writes(h, target, 16, fetched=3)
-        t.eq(target.counters()['waiting'], 13, 'commands that wait for a buffer')
+        t.eq(target.counters()['waiting_for_buffers'], 13, 'commands that wait for a buffer')
         nv.expect(h.admin.identify(1)[0])
         if FABRIC == 'iwarp':  # librdinit aborts nothing
             abort_first_and_last(t, h, target, writes)
@@ -309,7 +309,7 @@ def a_backend_that_hangs_stops_nobody_else(t):
         nv.expect(cqe)
         t.same(got, bytes([15]) * 65536, 'the last write that was not aborted')
         h.shutdown()
-    wait_for(lambda: not target.counters()['slab_used'], 'all buffers to come back')
+    wait_for(lambda: not target.counters()['buffer_bytes'], 'all buffers to come back')
 
 
 @test
@@ -330,7 +330,7 @@ def a_host_that_goes_while_its_backend_hangs_is_cleared_away_later(t):
     exercise(target, nsid=2)
     fs.thaw()
     wait_for(lambda: not any(target.counters()[key] for key in
-                             ('controllers', 'io_queues', 'requests', 'slab_used')),
+                             ('controllers', 'io_queues', 'requests', 'buffer_bytes')),
              'the association to be cleared away')
 
 

@@ -265,7 +265,7 @@ t_target_is_idle()
 {
 	local key
 
-	for key in admin_queues io_queues requests waiting slab_used reserve_used; do
+	for key in admin_queues io_queues requests waiting_for_buffers buffer_bytes reserve_bytes; do
 		[ "$(t_target_figure $key "$@")" = 0 ] || return 1
 	done
 }

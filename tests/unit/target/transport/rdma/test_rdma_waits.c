@@ -27,7 +27,7 @@ static void send_slow_write(struct t_rdma_host *h)
 struct in_use {
 	unsigned int io_qpairs;
 	unsigned int capsules;
-	uint64_t slab_used;
+	uint64_t buffer_bytes;
 };
 
 /* Ask the reactors; the host's loop does not turn meanwhile. */
@@ -45,7 +45,7 @@ static struct in_use look(struct t_rdma_server *s)
 				       &capsules),
 				1);
 		sum.capsules += capsules;
-		sum.slab_used += s->t->reactors[i].status.slab_used;
+		sum.buffer_bytes += s->t->reactors[i].status.buffer_bytes;
 	}
 	return sum;
 }
@@ -113,14 +113,14 @@ static void stalled_host(void)
 	assoc_open_apart(&a, 0);
 	t_rdma_send_io(&a.io, nvme_cmd_write, 0);
 	rd_loop_turn(s->host_loop, 0); /* the answers are not processed */
-	look_until(s, now.slab_used == T_MDTS);
+	look_until(s, now.buffer_bytes == T_MDTS);
 	/* The watchdog counts checks, not time; and no other host waits here. */
 	t_rdma_skipped_ns += 60 * RD_NSEC_PER_SEC;
 	for (int i = 0; i < 5; i++)
 		later(s);
-	look_until(s, now.slab_used == T_MDTS && now.io_qpairs == 1);
+	look_until(s, now.buffer_bytes == T_MDTS && now.io_qpairs == 1);
 	stall(s);
-	look_until(s, now.slab_used == 0 && now.io_qpairs == 0);
+	look_until(s, now.buffer_bytes == 0 && now.io_qpairs == 0);
 	/* The admin queue has nothing outstanding: it stays. */
 	t_rdma_command(&a.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
 	before = a.admin.answers;
@@ -155,10 +155,10 @@ static void idle_is_not_watched(void)
 	before = a.io.answers;
 	t_rdma_send_io(&a.io, nvme_cmd_write, 0);
 	rd_loop_turn(s->host_loop, 0);
-	look_until(s, now.slab_used == T_MDTS);
+	look_until(s, now.buffer_bytes == T_MDTS);
 	CU_ASSERT_EQUAL(watching(s), 1);
 	t_rdma_wait_for(s, a.io.answers == before + 1);
-	look_until(s, now.slab_used == 0);
+	look_until(s, now.buffer_bytes == 0);
 	later(s);
 	CU_ASSERT_EQUAL(watching(s), 0);
 	assoc_close_apart(&a);
@@ -176,12 +176,12 @@ static void held_back_host(void)
 	for (unsigned int i = 0; i <= POOL; i++)
 		send_slow_write(&a.io); /* all alike */
 	rd_loop_turn(s->host_loop, 0);
-	look_until(s, now.capsules == POOL * 3 / 4 && now.slab_used == T_MDTS);
+	look_until(s, now.capsules == POOL * 3 / 4 && now.buffer_bytes == T_MDTS);
 	for (unsigned int i = 0; i < 10; i++)
 		rd_loop_turn(s->host_loop, RD_NSEC_PER_MSEC);
 	stall(s);
 	CU_ASSERT_EQUAL(look(s).io_qpairs, 1);
-	CU_ASSERT_EQUAL(look(s).slab_used, T_MDTS);
+	CU_ASSERT_EQUAL(look(s).buffer_bytes, T_MDTS);
 	assoc_close_apart(&a);
 }
 
