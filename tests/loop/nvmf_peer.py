@@ -428,7 +428,7 @@ class FakeTarget:
     def _accept(self):
         while not self._closing:
             try:
-                conn = self.listener.accept(max_ulpdu=16384)
+                conn = self.accept()
             except OSError:
                 return
             self._conns.append(conn)
@@ -450,6 +450,9 @@ class FakeTarget:
             conn.close()
 
     # -- steps --
+
+    def accept(self):
+        return self.listener.accept(max_ulpdu=16384)
 
     def on_mpa(self, conn):
         req = conn.recv_mpa(iw.REQ_KEY)

@@ -10,7 +10,9 @@ import sys
 import threading
 
 import iwarp_peer as iw
+import nvmf_peer as nv
 import tcp_peer as tp
+import tcp_target
 from t_dev import Device
 from t_loop import NQN, each, main, program, test
 from t_proxy import Proxy
@@ -335,6 +337,71 @@ def a_target_that_breaks_the_protocol_is_named(t, verb, change, args, expected):
     res = between(t, Between(t, serve(t), change), verb, *args)
     t.eq(res.rc, 1, res.err)
     t.ok(expected in res.err, res.err)
+
+
+def fake(t, kind=tcp_target.FakeTarget, **kw):
+    target = kind(**kw)
+    t.cleanup(target.close)
+    return target, f'nvme+tcp://127.0.0.1:{target.port}/{target.subnqn}/1'
+
+
+def write_then_read(t, target, uri, *args):
+    """96 KiB at once, and one block. The target finds nothing wrong with it."""
+    for size in (192 * 512, 512):
+        data = os.urandom(size)
+        span = [uri, '--start-block=5', f'--block-count={size // 512 - 1}', f'--data-size={size}', *args]
+        t.rdinit('write', *span, '--data', t.file('in', data))
+        t.same(bytes(target.disk[5 * 512:5 * 512 + size]), data)
+        t.rdinit('read', *span, '--data', t.path('out'))
+        with open(t.path('out'), 'rb') as f:
+            t.same(f.read(), data)
+    t.eq([str(e) for e in target.errors], [], 'what the target found wrong')
+
+
+DIGESTS = (('', []), (', with digests', ['--hdr-digest', '--data-digest']))
+
+
+@each(*((f'{size} bytes{how}', size, maxh2cdata, args) for size, maxh2cdata in ((4, 4096), (4092, 4096), (36868, 4096), (50000, 65536))
+        for how, args in DIGESTS if size != 4 or not args))
+def r2ts_in_odd_pieces_are_answered(t, size, maxh2cdata, args):
+    target, uri = fake(t, r2t=size, maxh2cdata=maxh2cdata, c2h=4092 if size == 4 else size)
+    write_then_read(t, target, uri, *args)
+    t.ok(target.r2ts >= 98304 // size, f'{target.r2ts} R2Ts')
+
+
+@each(*((f'CPDA {cpda}{how}', cpda, args) for cpda in (1, 3, 31) for how, args in DIGESTS))
+def data_is_aligned_as_the_target_asks(t, cpda, args):
+    target, uri = fake(t, cpda=cpda, r2t=20000)
+    write_then_read(t, target, uri, *args)
+
+
+@test
+def cpda_beyond_the_range_is_refused(t):
+    _, uri = fake(t, cpda=32)
+    res = t.run([program('rdinit'), 'id-ctrl', uri[:-2]])
+    t.ok(res.rc == 1 and 'CPDA 32' in res.err, res.err)
+
+
+@each(('C2HData for a Write', 0), ('C2HData with SUCCESS for a Write', tp.F_LAST | tp.F_SUCCESS), ('an R2T for a Read', None))
+def data_in_the_wrong_direction_is_refused(t, flags):
+    class Wrong(tcp_target.FakeTarget):
+        def do_write(self, queue, cmd):
+            self.send_data(queue.conn, cmd.cid, 0, bytes(512), flags=flags)
+            self.seen = queue.conn.recv_pdu()
+            raise nv.Stop
+
+        def do_read(self, queue, cmd):
+            queue.conn.send(tp.R2T, struct.pack('<HHII4x', cmd.cid, 0, 0, 512))
+            self.seen = queue.conn.recv_pdu()
+            raise nv.Stop
+    target, uri = fake(t, Wrong)
+    verb = 'read' if flags is None else 'write'
+    res = t.run([program('rdinit'), verb, uri, '--data-size=65536', '--block-count=127', '--data',
+                 t.file('data', bytes(range(256)) * 256)])
+    t.eq(res.rc, 1, res.err)
+    t.ok('the command transfers no data this way' in res.err, res.err)
+    t.eq([str(e) for e in target.errors], [], 'what the target found wrong')
+    t.eq((target.seen.kind, target.seen.field('H', 8)), (tp.H2C_TERM, tp.FES_SEQUENCE), 'what rdinit sent')
 
 
 @test
