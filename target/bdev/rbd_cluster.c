@@ -552,16 +552,14 @@ bool rbd_clusters_find(struct rbd_clusters *all,
 	return found;
 }
 
-void rbd_clusters_kick_waiting(struct rbd_clusters *all,
-			       bool (*fn)(const struct rbd_image *img, const void *arg),
-			       const void *arg)
+void rbd_clusters_kick_standby(struct rbd_clusters *all, const struct rbd_cluster *cluster)
 {
 	struct rbd_image *img;
 
 	pthread_mutex_lock(&all->lock);
 	LIST_FOREACH (img, &all->images, link)
-		if (atomic_load(&img->state) == RBD_OPEN && atomic_load(&img->bdev.standby) &&
-		    fn(img, arg))
+		if (img->cluster == cluster && atomic_load(&img->state) == RBD_OPEN &&
+		    atomic_load(&img->bdev.standby))
 			rbd_job_kick(&img->job, 0);
 	pthread_mutex_unlock(&all->lock);
 }

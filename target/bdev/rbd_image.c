@@ -55,7 +55,7 @@ static void close_image(struct rbd_image *img, bool dead)
 	if (img->image)
 		rbd_close(img->image);
 	img->image = NULL;
-	rbd_peers_gave_up(atomic_load(&img->peers));
+	rbd_peers_gave_up(img->peers);
 	rbd_peers_leave(img);
 	if (img->io)
 		rados_ioctx_destroy(img->io);

@@ -177,6 +177,7 @@ static bool break_own(struct rbd_image *img, const struct rbd_locker *l)
 
 	if (break_found(img, l))
 		return false;
+	rbd_peers_gave_up(img->peers);
 	rd_notice(img->log, RD_LOG_BACKEND,
 		  "rbd: image %s: the lock that a former connection of this gateway had (%s) was "
 		  "broken",
@@ -345,19 +346,15 @@ static uint64_t client_of(struct rbd_image *img, const char *owner)
 
 static enum rbd_heard heard_of_owner(struct rbd_image *img, const char *owner)
 {
-	struct rbd_peers *peers = atomic_load(&img->peers);
-	uint64_t id = atomic_load(&img->lock_owner_id);
-
-	if (!peers)
+	if (!img->peers)
 		return RBD_HEARD_STRANGER;
-	if (strcmp(owner, img->lock_owner) != 0 || !id) {
+	if (strcmp(owner, img->lock_owner) != 0 || !img->lock_owner_id) {
 		snprintf(img->lock_owner, sizeof(img->lock_owner), "%s", owner);
-		id = client_of(img, owner);
-		atomic_store(&img->lock_owner_id, id);
+		img->lock_owner_id = client_of(img, owner);
 	}
-	if (!id || id == rados_get_instance_id(img->handle->cl))
+	if (!img->lock_owner_id || img->lock_owner_id == rados_get_instance_id(img->handle->cl))
 		return RBD_HEARD_STRANGER;
-	return rbd_peers_ask(peers, id);
+	return rbd_peers_ask(img->peers, img->lock_owner_id);
 }
 
 enum own_way {
@@ -452,7 +449,7 @@ static int give_up_lock(struct rbd_image *img)
 {
 	int rc = rbd_lock_release(img->image);
 
-	rbd_peers_gave_up(atomic_load(&img->peers));
+	rbd_peers_gave_up(img->peers);
 	return rc;
 }
 
@@ -526,8 +523,7 @@ static void release_lock(struct rbd_image *img)
 /* Other gateways see that this gateway is alive, and this gateway sees them. */
 static void keep_peers(struct rbd_image *img)
 {
-	struct rbd_peers *peers = atomic_load(&img->peers);
-	int rc = peers ? rbd_peers_keep(peers) : rbd_peers_join(img);
+	int rc = img->peers ? rbd_peers_keep(img->peers) : rbd_peers_join(img);
 	char spelled[256];
 
 	if (rc && rc != -ESHUTDOWN && rc != img->said_peers_err)

@@ -209,17 +209,12 @@ int rbd_peers_keep(struct rbd_peers *p)
 
 /* ---- asking ---- */
 
-static const struct rbd_peer *peer_in(const struct rbd_peer *list, size_t count, uint64_t client)
-{
-	for (size_t i = 0; i < count; i++)
-		if (list[i].client == client)
-			return &list[i];
-	return NULL;
-}
-
 static const struct rbd_peer *peer_of(const struct rbd_peers *p, uint64_t client)
 {
-	return peer_in(p->peers, p->count, client);
+	for (size_t i = 0; i < p->count; i++)
+		if (p->peers[i].client == client)
+			return &p->peers[i];
+	return NULL;
 }
 
 /* The answers of all gateways to a question. */
@@ -252,10 +247,12 @@ static bool osd_was_in_time(const struct rbd_peers *p, const struct rbd_answer *
 	return false;
 }
 
-/* With p->lock. Records which clients answered; a client with an acknowledgement by any of its
- * watches is alive. The list from before becomes *@before. Returns 0 or -ENOMEM. */
-static int take_answer(struct rbd_peers *p, const struct rbd_answer *a, struct rbd_peer **before,
-		       size_t *before_count)
+/*
+ * With p->lock. Records which clients answered; a client with an acknowledgement by any of its
+ * watches is alive. @news: whether that differs from the last answer; the question of a client that
+ * is silent always does. Returns 0 or -ENOMEM.
+ */
+static int take_answer(struct rbd_peers *p, const struct rbd_answer *a, bool *news)
 {
 	struct rbd_peer *list = calloc(a->acks_count + a->missed_count + 1, sizeof(*list));
 	bool counts = osd_was_in_time(p, a);
@@ -273,15 +270,15 @@ static int take_answer(struct rbd_peers *p, const struct rbd_answer *a, struct r
 		list[count].missed = (was ? was->missed : 0) + counts;
 		list[count++].silent_s = (was ? was->silent_s : 0) + counts * p->asked_s;
 	}
-	*before = p->peers;
-	*before_count = p->count;
+	*news = count != p->count || (count && memcmp(list, p->peers, count * sizeof(*list)) != 0);
+	free(p->peers);
 	p->peers = list;
 	p->count = count;
 	return 0;
 }
 
 /* With p->lock. */
-static int read_answer(struct rbd_peers *p, int rc, struct rbd_peer **before, size_t *before_count)
+static int read_answer(struct rbd_peers *p, int rc, bool *news)
 {
 	struct rbd_answer a = {0};
 
@@ -290,7 +287,7 @@ static int read_answer(struct rbd_peers *p, int rc, struct rbd_peer **before, si
 	if (!p->reply || rados_decode_notify_response(p->reply, p->reply_len, &a.acks,
 						      &a.acks_count, &a.missed, &a.missed_count))
 		return rc ? rc : -EPROTO;
-	rc = take_answer(p, &a, before, before_count);
+	rc = take_answer(p, &a, news);
 	rados_free_notify_response(a.acks, a.acks_count, a.missed);
 	return rc;
 }
@@ -303,54 +300,25 @@ static bool any_missed(const struct rbd_peers *p)
 	return false;
 }
 
-/* What the last answer has changed. */
-struct rbd_news {
-	const struct rbd_peers *peers;
-	const struct rbd_peer *before;
-	size_t before_count;
-	bool err_changed;
-};
-
-/* Is there something new about the holder of the lock for which @img waits? */
-static bool is_news(const struct rbd_image *img, const void *arg)
-{
-	const struct rbd_news *news = arg;
-	uint64_t holder = atomic_load(&img->lock_owner_id);
-	const struct rbd_peer *now, *before;
-
-	if (atomic_load(&img->peers) != news->peers)
-		return false;
-	if (news->err_changed)
-		return true;
-	now = peer_of(news->peers, holder);
-	before = peer_in(news->before, news->before_count, holder);
-	if (!now || !before)
-		return now != before;
-	return now->missed || now->given_up != before->given_up;
-}
-
 /* On a thread of librados. */
 static void peers_answered(rados_completion_t completion, void *arg)
 {
 	struct rbd_peers *p = arg;
-	struct rbd_news news = {.peers = p};
-	struct rbd_peer *before = NULL;
 	int rc = rados_aio_get_return_value(completion), err;
+	bool news = false;
 
 	rados_aio_release(completion);
 	pthread_mutex_lock(&p->lock);
 	err = p->err;
-	p->err = read_answer(p, rc, &before, &news.before_count);
+	p->err = read_answer(p, rc, &news);
+	news |= p->err != err;
 	p->answered_ns = rdt_module_now();
 	if (p->reply)
 		rados_buffer_free(p->reply);
 	p->reply = NULL;
 	pthread_mutex_unlock(&p->lock);
-	news.before = before;
-	news.err_changed = p->err != err;
-	/* While @asking nobody else changes what is known. */
-	rbd_clusters_kick_waiting(p->clusters, is_news, &news);
-	free(before);
+	if (news)
+		rbd_clusters_kick_standby(p->clusters, p->cluster);
 	/* Last: @p may be freed as soon as nothing is in flight. */
 	pthread_mutex_lock(&p->lock);
 	p->asking = false;
@@ -542,7 +510,7 @@ int rbd_peers_join(struct rbd_image *img)
 	}
 	if (!rc) {
 		p->refs++;
-		atomic_store(&img->peers, p);
+		img->peers = p;
 	}
 	pthread_mutex_unlock(&h->joining);
 	return rc ? rc : rbd_peers_keep(p);
@@ -573,11 +541,12 @@ static void end_peers(void *arg)
 void rbd_peers_leave(struct rbd_image *img)
 {
 	struct rbd_handle *h = img->handle;
-	struct rbd_peers *p = atomic_exchange(&img->peers, NULL);
+	struct rbd_peers *p = img->peers;
 	bool last;
 
 	if (!p)
 		return;
+	img->peers = NULL;
 	pthread_mutex_lock(&h->joining);
 	last = --p->refs == 0;
 	if (last)

@@ -198,15 +198,14 @@ struct rbd_image {
 	uint64_t moved_ns;  /* when it had changed */
 	uint64_t idle_ns;   /* the last read of read_when_idle() */
 	enum rbd_lock_said lock_said;
-	/* NULL: no "lock: exclusive", or not possible. The job changes it, others compare it. */
-	_Atomic(struct rbd_peers *) peers;
+	struct rbd_peers *peers; /* NULL: no "lock: exclusive", or not possible */
 	int said_peers_err;
 	uint64_t locked_as;   /* global ID of the connection that took the lock; 0: given up */
 	uint64_t own_seen_ns; /* since when a former connection is seen to have it; 0: it is not */
 	char lock_owner[128]; /* address of the client that has the lock, and its global ID */
-	_Atomic uint64_t lock_owner_id; /* 0: not known; others read it */
-	bool quiet;         /* the holder is alive, and it will be said when it is not */
-	char idle_buf[512]; /* of the read that is in flight while there is no other I/O */
+	uint64_t lock_owner_id; /* 0: not known */
+	bool quiet;             /* the holder is alive, and it will be said when it is not */
+	char idle_buf[512];     /* of the read that is in flight while there is no other I/O */
 };
 
 /* Does @image_size have to be read again? */
@@ -280,8 +279,8 @@ void rbd_peers_leave(struct rbd_image *img);
  * the last attempt; -ETIMEDOUT: the object of the gateways does not answer. Does not wait. */
 int rbd_peers_keep(struct rbd_peers *p);
 /* Says what is known of @client (its global ID), and asks all gateways in the background, from now
- * on for RBD_QUIET_NS. When something new is known of the holder of a lock, the jobs of images that
- * wait for it run. */
+ * on for RBD_QUIET_NS. When something new is known of a gateway, the jobs of images without their
+ * lock run. */
 enum rbd_heard rbd_peers_ask(struct rbd_peers *p, uint64_t client);
 /* Has other gateways learn that the lock of some image was given up here. Accepts NULL. */
 void rbd_peers_gave_up(struct rbd_peers *p);
@@ -305,11 +304,8 @@ void rbd_image_settle_lock(struct rbd_image *img);
 /* Does the image that is served have its lock still? Otherwise it is lost. The image's job only. */
 bool rbd_image_lock_stayed(struct rbd_image *img);
 
-/* Runs the jobs of the images that are open without their lock, and for which @fn returns true. Any
- * thread. */
-void rbd_clusters_kick_waiting(struct rbd_clusters *clusters,
-			       bool (*fn)(const struct rbd_image *img, const void *arg),
-			       const void *arg);
+/* Runs the jobs of the images of @cluster that are open without their lock. Any thread. */
+void rbd_clusters_kick_standby(struct rbd_clusters *clusters, const struct rbd_cluster *cluster);
 
 /* ---- backend_rbd.c ---- */
 

@@ -108,7 +108,9 @@ struct opened {
 	LIST_ENTRY(opened) link;
 	struct client *client;
 	struct image *image;
-	uint64_t owner_read_at; /* of cluster_time(): when it was told last who has the lock */
+	/* When it was told last who has the lock, of cluster_time(), and which thread asked. */
+	uint64_t owner_read_at;
+	const struct fiber *owner_reader;
 	uint64_t cookie;
 	bool locked;     /* the client believes that it has the lock */
 	bool by_request; /* the lock is taken and given up by calls only */
@@ -204,6 +206,8 @@ uint64_t cluster_time(const struct cluster *cl);
 /* Has the monitor block @victim. @may_end: see struct client. Returns 0 or -errno. Only in a fiber.
  */
 int client_block(struct client *c, struct client *victim, uint64_t ns, bool may_end);
+/* @c is about to have @owner blocked: one block of a gateway must do for all its images. */
+void look_whether_blocked_again(const struct client *c, const struct client *owner);
 /* Does @o have a write on the way to the cluster? */
 bool opened_writes(const struct opened *o);
 

@@ -75,6 +75,11 @@ struct process *process_enter(struct process *p)
 	return before;
 }
 
+const struct fiber *fiber_now(void)
+{
+	return now.fiber;
+}
+
 bool process_stalled(const struct process *p)
 {
 	return p->stalled_until > rd_sim_now(p->sim);

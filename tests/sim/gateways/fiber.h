@@ -38,6 +38,8 @@ bool process_stalled(const struct process *p);
  * earlier. */
 uint64_t fault_wait(const struct rd_sim *sim, uint64_t until);
 
+/* The fiber that runs now; NULL: the main stack does. */
+const struct fiber *fiber_now(void);
 /* Starts a fiber of the process that runs now. @kept: NULL, or it is freed by fiber_join(). Returns
  * 0 or -ENOMEM. */
 int fiber_start(void *(*fn)(void *arg), void *arg, struct fiber **kept);

@@ -179,6 +179,7 @@ static int gateway_start(struct gateway *gw)
 	if (rc)
 		return rc;
 	gw->env.seed = rd_sim_random(w->sim) | 1;
+	memset(gw->yields, 0, sizeof(gw->yields));
 	before = process_enter(gw->process);
 	rc = create_target(gw);
 	process_enter(before);
@@ -388,6 +389,7 @@ void gateway_claim(struct gateway *gw, unsigned int image, enum rdt_claim claim)
 	struct rdt_ns *ns = gateway_namespace(gw, image);
 
 	gateway_told(gw, image, claim);
+	gw->yields[image] = claim == RDT_CLAIM_YIELD;
 	if (claim == RDT_CLAIM_TAKE)
 		gw->all->cluster->taken_at = cluster_time(gw->all->cluster);
 	if (ns && ns->bdev)

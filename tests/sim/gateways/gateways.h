@@ -38,6 +38,9 @@ struct gateway {
 	uint64_t unwell_at; /* when it last stood still, or its cluster was not well */
 	uint64_t pool_unwell_at[CLUSTER_POOLS]; /* or the pool hung */
 	bool abandoned;                         /* a drain took too long */
+	bool yields[CLUSTER_ALL];               /* it was told to give up the lock */
+	/* Since when it could take the lock: nobody has it who is well. */
+	uint64_t waits_since[CLUSTER_ALL];
 	struct rd_sim_event look;
 };
 

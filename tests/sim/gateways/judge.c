@@ -14,10 +14,11 @@
 #define SETTLED       (10 * RD_NSEC_PER_SEC) /* hosts have found the gateway that serves */
 #define SERVES_WITHIN (20 * RD_NSEC_PER_SEC) /* after the last fault */
 /* Until it watches again: 5 s each for a ping, and for a look at the watch. */
-#define WATCHES_WITHIN (12 * RD_NSEC_PER_SEC)
-#define STOPS_WITHIN   (2 * RD_NSEC_PER_SEC) /* after a write that was refused */
-#define TAKES_WITHIN   (3 * RD_NSEC_PER_SEC) /* by command, when all is well */
-#define WELL_AGAIN     RD_NSEC_PER_SEC       /* what waited was sent again */
+#define WATCHES_WITHIN  (12 * RD_NSEC_PER_SEC)
+#define STOPS_WITHIN    (2 * RD_NSEC_PER_SEC) /* after a write that was refused */
+#define REPLACES_WITHIN (9 * RD_NSEC_PER_SEC) /* a holder that is lost, without a command */
+#define TAKES_WITHIN    (3 * RD_NSEC_PER_SEC) /* by command, when all is well */
+#define WELL_AGAIN      RD_NSEC_PER_SEC       /* what waited was sent again */
 
 /* ---- what disturbs a gateway ---- */
 
@@ -152,6 +153,52 @@ bool gateways_serve(const struct gateways *all)
 	return true;
 }
 
+/* ---- a gateway that waits ---- */
+
+/* Has nobody the lock of the image, or a client that does not reach the cluster, or one that has
+ * closed the image? */
+static bool lock_is_lost(const struct cluster *cl, const struct image *image)
+{
+	const struct client *holder = image->lock_client;
+	const struct opened *o;
+
+	if (!holder || !client_reaches(holder) || process_stalled(holder->process))
+		return true;
+	o = opened_by(cl, holder->process, image);
+	return !o || o->client != holder;
+}
+
+static void note_whether_waiting(struct gateway *gw, unsigned int image)
+{
+	const struct gateways *all = gw->all;
+	uint64_t now = rd_sim_now(all->w->sim);
+
+	if (gw->state != GATEWAY_UP || gw->yields[image] || gateway_serves(gw, image) ||
+	    !lock_is_lost(all->cluster, &all->cluster->images[image]))
+		gw->waits_since[image] = now;
+}
+
+/* Another gateway that waits for a lock which is free, or whose holder is lost, gets it in time,
+ * also when the holder does not start again. */
+static void judge_waiting(struct gateway *gw, unsigned int image)
+{
+	const struct cluster *cl = gw->all->cluster;
+	unsigned int pool = cl->images[image].pool;
+	uint64_t decides = later_of(cl->aged_at, gw->pool_unwell_at[pool]), since;
+
+	note_whether_waiting(gw, image);
+	if (gw->process)
+		decides = later_of(decides, gw->process->ceph_decides_at);
+	since = later_of(gw->waits_since[image], gateway_well_since(gw, pool));
+	if (decides)
+		since = later_of(since, decides + CEPH_DECIDES);
+	if (rd_sim_now(cl->sim) > since + REPLACES_WITHIN)
+		world_fail(gw->all->w,
+			   "gateway %u waits for the lock of the image %u, which nobody has who is "
+			   "well",
+			   gw->number, image + 1);
+}
+
 /* ---- commands to take a lock ---- */
 
 void gateways_not_told(struct gateways *all)
@@ -280,6 +327,8 @@ void gateway_judge(struct gateway *gw)
 	note_whether_good(gw);
 	for (unsigned int i = 0; i < gw->all->cluster->images_count; i++)
 		look_whether_served(gw->all, i);
+	for (unsigned int i = 0; i < gw->all->cluster->images_count; i++)
+		judge_waiting(gw, i);
 	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
 		judge_command(gw->all, i);
 	gateways_judge_sizes(gw->all);

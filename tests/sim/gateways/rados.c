@@ -366,9 +366,12 @@ int rados_mon_command(rados_t cluster, const char **cmd, size_t cmdlen, const ch
 	LIST_FOREACH (victim, &c->cluster->clients, link) {
 		snprintf(addr, sizeof(addr), "\"%s\"", victim->addr);
 		if (strstr(cmd[0], "osd blocklist") && strstr(cmd[0], addr))
-			return client_block(c, victim, ns, false);
+			break;
 	}
-	return -EINVAL;
+	if (!victim)
+		return -EINVAL;
+	look_whether_blocked_again(c, victim);
+	return client_block(c, victim, ns, false);
 }
 
 /* ---- watches ---- */

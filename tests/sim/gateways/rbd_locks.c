@@ -152,21 +152,28 @@ static int owner_exec(struct op *op)
 	return call->owner ? 0 : -ENOENT;
 }
 
-/* One block of a gateway must do for all its images. */
-static void look_whether_blocked_again(const struct opened *o, const struct client *owner)
+void look_whether_blocked_again(const struct client *c, const struct client *owner)
 {
-	const struct client *c = o->client;
 	const struct cluster *cl = c->cluster;
-	uint64_t known = c->broken_at, goes_on = c->process->stalled_until + cl->aged_ns;
+	const struct opened *o;
+	uint64_t known = c->broken_at, goes_on = c->process->stalled_until + cl->aged_ns, read = 0;
 
+	LIST_FOREACH (o, &cl->opened, link)
+		if (o->client == c && o->owner_reader == fiber_now() && o->owner_read_at > read)
+			read = o->owner_read_at;
 	if (cluster_time(cl) - known > BREAK_FORGOTTEN)
 		return;
 	if (known < goes_on)
 		known = goes_on;
-	if (c->broken == owner && owner->blocked_epoch && owner->blocked_at < o->owner_read_at &&
-	    o->owner_read_at > known + BREAK_KNOWN)
-		cluster_violated(c->cluster, "the client %s blocks %s again for %s", c->addr,
-				 owner->addr, o->image->name);
+	if (c->broken == owner && owner->blocked_epoch && owner->blocked_at < read &&
+	    read > known + BREAK_KNOWN)
+		cluster_violated(c->cluster, "the client %s blocks %s again", c->addr, owner->addr);
+}
+
+static void note_broken(struct client *c, const struct client *owner)
+{
+	c->broken = owner;
+	c->broken_at = cluster_time(c->cluster);
 }
 
 /* The time for which a command to take a lock is valid. */
@@ -186,12 +193,10 @@ int rbd_lock_break(rbd_image_t image, rbd_lock_mode_t lock_mode, const char *loc
 		return rc;
 	if (strcmp(call.owner->addr, lock_owner) != 0)
 		return -EBUSY;
-	look_whether_blocked_again(o, call.owner);
+	look_whether_blocked_again(o->client, call.owner);
 	rc = break_of(o, call.owner, call.cookie, was_told_to_take(o->client->cluster));
-	if (!rc) {
-		o->client->broken = call.owner;
-		o->client->broken_at = cluster_time(o->client->cluster);
-	}
+	if (!rc)
+		note_broken(o->client, call.owner);
 	return rc;
 }
 
@@ -202,6 +207,7 @@ int rbd_lock_get_owners(rbd_image_t image, rbd_lock_mode_t *lock_mode, char **lo
 	struct lock_call call = lock_call(o, owner_exec);
 	int rc = op_call(o->client, &call.op);
 
+	o->owner_reader = fiber_now();
 	o->owner_read_at = cluster_time(o->client->cluster);
 	*lock_mode = RBD_LOCK_MODE_EXCLUSIVE;
 	if (rc)
@@ -241,6 +247,7 @@ int rados_break_lock(rados_ioctx_t io, const char *o, const char *name, const ch
 	const struct ioctx *ctx = io;
 	struct client *c = ctx->client;
 	struct lock_call call = {.op = {.exec = break_exec, .pool = ctx->pool}};
+	int rc;
 
 	(void)name;
 	for (unsigned int i = 0; i < c->cluster->images_count; i++)
@@ -249,8 +256,13 @@ int rados_break_lock(rados_ioctx_t io, const char *o, const char *name, const ch
 	LIST_FOREACH (call.owner, &c->cluster->clients, link)
 		if (call.owner->id == strtoull(client + strlen("client."), NULL, 10))
 			break;
+	if (!call.owner)
+		return -ENOENT;
 	call.cookie = strtoull(cookie + strlen("auto "), NULL, 10);
-	return call.owner ? op_call(c, &call.op) : -ENOENT;
+	rc = op_call(c, &call.op);
+	if (!rc && call.owner->blocked_epoch)
+		note_broken(c, call.owner);
+	return rc;
 }
 
 int rbd_is_exclusive_lock_owner(rbd_image_t image, int *is_owner)
