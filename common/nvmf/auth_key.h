@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "nvmf/auth_ids.h"
 
@@ -18,6 +19,14 @@
 #define NVMF_AUTH_SECRET_MAX 64
 /* Bytes of the longest text of a secret, with the NUL. */
 #define NVMF_AUTH_KEY_TEXT 104
+
+/* Where @text contains a key, which is in the wrong place there; or NULL. */
+static inline const char *nvmf_key_in(const char *text)
+{
+	const char *at = strstr(text, NVMF_AUTH_KEY_PREFIX);
+
+	return at ? at : strstr(text, NVMF_TLS_KEY_PREFIX);
+}
 
 enum nvmf_key_kind {
 	NVMF_KEY_DHCHAP, /* hash 0 to 3; 32, 48 or 64 bytes */

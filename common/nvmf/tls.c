@@ -57,6 +57,7 @@ struct nvmf_tls {
 	bool ktls_send;  /* the kernel encrypts */
 	bool ktls_recv;  /* the kernel decrypts */
 	bool key_update; /* the peer has sent one */
+	bool truncated;  /* the peer has closed without a close_notify */
 	int alert;       /* that was received last; -1: none */
 	SSL *ssl;
 	SSL_SESSION *session; /* holds the PSK until the handshake has ended */
@@ -251,8 +252,10 @@ static int fail_by_alert(struct nvmf_tls *t)
 
 static int fail_closed(struct nvmf_tls *t)
 {
-	if (t->state == STATE_READY)
+	if (t->state == STATE_READY) {
+		t->truncated = true;
 		return fail(t, -ECONNRESET, NO_CLOSE_ALERT);
+	}
 	return fail(t, -ECONNRESET, "closed the connection during the TLS handshake%s",
 		    t->server ? "" : " (a port without TLS does so)");
 }
@@ -681,7 +684,7 @@ static int look_at_first(struct nvmf_tls *t)
 	return 0;
 }
 
-static int complete(struct nvmf_tls *t)
+static int finish_handshake(struct nvmf_tls *t)
 {
 	if (!SSL_session_reused(t->ssl))
 		return fail(t, -EACCES, "did not use the pre-shared key");
@@ -715,7 +718,7 @@ int nvmf_tls_handshake(struct nvmf_tls *t)
 	ERR_clear_error();
 	errno = 0;
 	rc = SSL_do_handshake(t->ssl);
-	rc = rc == 1 ? complete(t) : ssl_error(t, rc);
+	rc = rc == 1 ? finish_handshake(t) : ssl_error(t, rc);
 	ERR_clear_error();
 	return rc;
 }
@@ -799,7 +802,7 @@ struct cursor {
 };
 
 /* Up to a record: inside one part, or of several in @room. Moves @c behind it. */
-static const uint8_t *gather(struct cursor *c, uint8_t room[RECORD_MAX], size_t *len)
+static const uint8_t *gather_record(struct cursor *c, uint8_t room[RECORD_MAX], size_t *len)
 {
 	const uint8_t *p = (const uint8_t *)c->iov->iov_base + c->at;
 	size_t left = c->iov->iov_len - c->at;
@@ -837,7 +840,7 @@ static ssize_t write_by_ssl(struct nvmf_tls *t, const struct iovec *iov, int cou
 
 	ERR_clear_error();
 	while (total < all && t->unsent_at == t->unsent_len) {
-		const uint8_t *p = gather(&c, room, &len);
+		const uint8_t *p = gather_record(&c, room, &len);
 
 		if (!len) { /* an empty part at the end of others */
 			c = (struct cursor){c.iov + 1, c.count - 1, 0};
@@ -901,6 +904,11 @@ void nvmf_tls_close(struct nvmf_tls *t)
 	send_unsent(t);
 	SSL_shutdown(t->ssl);
 	ERR_clear_error();
+}
+
+bool nvmf_tls_truncated(const struct nvmf_tls *t)
+{
+	return t->truncated;
 }
 
 const char *nvmf_tls_why(const struct nvmf_tls *t)

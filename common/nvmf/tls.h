@@ -89,6 +89,9 @@ uint32_t nvmf_tls_events(const struct nvmf_tls *t);
 /* Sends a close_notify, as far as the socket takes it. No data may follow. */
 void nvmf_tls_close(struct nvmf_tls *t);
 
+/* The peer has closed the connection in order, but without a close_notify, as kernel hosts do. */
+bool nvmf_tls_truncated(const struct nvmf_tls *t);
+
 /* What is wrong, to follow a name of the peer and a colon; NULL: nothing. */
 const char *nvmf_tls_why(const struct nvmf_tls *t);
 

@@ -16,7 +16,7 @@ struct span {
 	size_t len;
 };
 
-static bool take(struct span *s, size_t len, struct span *out)
+static bool take_span(struct span *s, size_t len, struct span *out)
 {
 	if (s->len < len)
 		return false;
@@ -30,7 +30,7 @@ static bool take_number(struct span *s, size_t bytes, size_t *out)
 {
 	struct span n;
 
-	if (!take(s, bytes, &n))
+	if (!take_span(s, bytes, &n))
 		return false;
 	*out = 0;
 	for (size_t i = 0; i < bytes; i++)
@@ -43,7 +43,7 @@ static bool take_vector(struct span *s, size_t bytes, struct span *out)
 {
 	size_t len;
 
-	return take_number(s, bytes, &len) && take(s, len, out);
+	return take_number(s, bytes, &len) && take_span(s, len, out);
 }
 
 static bool parse_offers(struct span ext, struct nvmf_tls_hello *h)
@@ -55,7 +55,7 @@ static bool parse_offers(struct span ext, struct nvmf_tls_hello *h)
 		return false;
 	h->bound_len = (size_t)(ext.at - h->msg);
 	for (; ids.len; n++) {
-		if (!take_vector(&ids, 2, &id) || !take(&ids, 4, &age))
+		if (!take_vector(&ids, 2, &id) || !take_span(&ids, 4, &age))
 			return false;
 		if (n < NVMF_TLS_OFFERS) {
 			h->offer[n].identity = id.at;
@@ -87,7 +87,7 @@ bool nvmf_tls_hello_parse(const uint8_t *msg, size_t len, struct nvmf_tls_hello 
 	    m.len)
 		return false;
 	/* version and random; session, cipher suites, compression methods */
-	if (!take(&body, 2 + 32, &part) || !take_vector(&body, 1, &part) ||
+	if (!take_span(&body, 2 + 32, &part) || !take_vector(&body, 1, &part) ||
 	    !take_vector(&body, 2, &part) || !take_vector(&body, 1, &part))
 		return false;
 	if (!body.len)

@@ -11,6 +11,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
+#include "nvmf/tls.h"
 #include "nvmf/wire.h"
 #include "admin.h"
 #include "target/nvmf/auth.h"
@@ -214,6 +215,26 @@ static void accept_nameless(const struct rdt_req *req, const struct rdt_subsys *
 		ss->nqn, rd_addr_format((const struct sockaddr *)&req->qp->remote, addr));
 }
 
+/* A key of TLS belongs to one host and one subsystem. NULL: @data agrees with it. */
+static const char *wrong_tls_name(const struct rdt_qpair *qp, const struct nvmf_connect_data *data)
+{
+	if (!qp->tls)
+		return NULL;
+	if (strcmp(qp->tls->identity.hostnqn, data->hostnqn) != 0)
+		return "its key of TLS belongs to another host";
+	if (strcmp(qp->tls->identity.subnqn, data->subsysnqn) != 0)
+		return "its key of TLS belongs to another subsystem";
+	return NULL;
+}
+
+static const char *no_subsys_reason(const struct rdt_qpair *qp,
+				    const struct nvmf_connect_data *data)
+{
+	const char *why = has_end(data->subsysnqn) ? wrong_tls_name(qp, data) : NULL;
+
+	return why ? why : "there is no such subsystem";
+}
+
 /* Count the queue for its host, or refuse it. */
 static struct nvme_status count_host(struct rdt_req *req, const struct nvmf_connect_data *data,
 				     bool asks)
@@ -345,10 +366,10 @@ static struct nvme_status process_connect(struct rdt_req *req, const struct nvmf
 		report_refusal(req, data, "its Host Identifier is 0, which identifies no host");
 		return invalid_param(req, IN_DATA(hostid));
 	}
-	if (has_end(data->subsysnqn))
+	if (has_end(data->subsysnqn) && !wrong_tls_name(req->qp, data))
 		ss = rdt_subsys_find(rdt_req_target(req), data->subsysnqn);
 	if (!ss)
-		return no_subsys(req, data, "there is no such subsystem");
+		return no_subsys(req, data, no_subsys_reason(req->qp, data));
 	if (!rdt_subsys_allows(ss, data->hostnqn))
 		return no_subsys(req, data, not_allowed_reason(ss, data));
 	if (!data->hostnqn[0])

@@ -148,7 +148,6 @@ static void fill_referral(struct nvmf_disc_log_entry *e, const struct rdt_referr
 	r->transport->describe(NULL, e);
 	fill_addr(e, (const struct sockaddr *)&r->addr, (const struct sockaddr *)&r->addr);
 	e->subtype = NVME_NQN_DISC;
-	e->treq = NVMF_TREQ_NOT_SPECIFIED;
 	memccpy(e->subnqn, NVMF_DISC_NQN, 0, sizeof(e->subnqn));
 }
 
@@ -171,9 +170,10 @@ static void fill_entry(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp
 	const struct sockaddr *addr = (const struct sockaddr *)&l->addr;
 
 	memset(e, 0, sizeof(*e));
+	e->treq = NVMF_TREQ_NOT_SPECIFIED;
 	l->transport->describe(l, e);
 	fill_addr(e, addr, rd_addr_is_any(addr) ? (const struct sockaddr *)&qp->local : addr);
-	e->treq = NVMF_TREQ_NOT_SPECIFIED | NVMF_TREQ_DISABLE_SQFLOW;
+	e->treq |= NVMF_TREQ_DISABLE_SQFLOW;
 	e->portid = htole16(l->portid);
 }
 

@@ -56,6 +56,9 @@ enum rdt_disc_shown {
 	RDT_SHOWN /* how many there are */
 };
 
+/* NVMe/TCP: whether connections begin with TLS. */
+enum rdt_tls_setting { RDT_TLS_OFF, RDT_TLS_ALLOWED, RDT_TLS_REQUIRED };
+
 struct rdt_listener_config {
 	enum rdt_transport_kind transport;
 	const char *address; /* numeric address; 0.0.0.0 and :: are wildcards */
@@ -65,6 +68,7 @@ struct rdt_listener_config {
 	const char *congestion;     /* iwarp, tcp: congestion control; NULL: target.congestion */
 	const char *send_buffer;    /* iwarp, tcp: SO_SNDBUF; NULL: the kernel's choice */
 	const char *receive_buffer; /* iwarp, tcp: SO_RCVBUF; NULL: the kernel's choice */
+	enum rdt_tls_setting tls;   /* tcp */
 	bool send_with_inv;         /* verbs: where the device supports it */
 	bool inline_sends;          /* verbs: where the device supports them */
 	struct rdt_ana_config *ana; /* groups that are not listed are optimized */
@@ -108,10 +112,12 @@ enum rdt_auth_setting { RDT_AUTH_OPTIONAL, RDT_AUTH_REQUIRED };
 #define RDT_AUTH_HASHES 3
 #define RDT_AUTH_GROUPS 6
 
-struct rdt_host_auth_config { /* how one host authenticates */
+struct rdt_host_auth_config { /* how one host authenticates; one of the first two key files at least
+			       */
 	const char *host;
 	/* paths, or names of systemd credentials, which have no slash */
-	const char *dhchap_key_file;
+	const char *dhchap_key_file;      /* NULL: not by DH-HMAC-CHAP */
+	const char *tls_key_file;         /* NULL: it cannot use TLS */
 	const char *dhchap_ctrl_key_file; /* NULL: the controller cannot prove itself */
 	int *dhchap_hashes;               /* enum nvmf_auth_hash, the preferred one first */
 	uint32_t dhchap_hashes_count;     /* 0: all */
@@ -119,8 +125,9 @@ struct rdt_host_auth_config { /* how one host authenticates */
 	uint32_t dhchap_dhgroups_count;   /* 0: all but the null group */
 
 	/* filled by rdt_config_load() */
-	const struct nvmf_auth_key *key;      /* in config->secrets */
+	const struct nvmf_auth_key *key;      /* in config->secrets; NULL: none */
 	const struct nvmf_auth_key *ctrl_key; /* NULL: none */
+	const struct nvmf_auth_key *tls_key;  /* NULL: none */
 	uint8_t n_hashes;
 	uint8_t n_groups;
 	uint8_t hashes[RDT_AUTH_HASHES];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DH-HMAC-CHAP: which hosts of a subsystem have keys, and the files with the keys. No message and
- * no log line contains a part of a key. The keys of a configuration are in one mapping of their own
- * that core dumps leave out; it is wiped with the configuration.
+ * DH-HMAC-CHAP and TLS: which hosts of a subsystem have keys, and the files with the keys. No
+ * message and no log line contains a part of a key. The keys of a configuration are in one mapping
+ * of their own that core dumps leave out; it is wiped with the configuration.
  */
 #include "config_priv.h"
 #include "key_file.h"
@@ -18,6 +18,8 @@
 
 #include "nvmf/auth_key.h"
 #include "util/cleanup.h"
+
+#define KEYS_OF_HOST 3u /* of the host and the controller, and that of TLS */
 
 struct rdt_secrets {
 	size_t size; /* of the mapping */
@@ -35,11 +37,11 @@ static const uint8_t all_groups[] = {NVMF_AUTH_FFDHE2048, NVMF_AUTH_FFDHE3072, N
 static int secrets_create(const struct rdt_config *config, struct rdt_secrets **out)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), size;
-	size_t count = 2 * (size_t)config->discovery.host_auth_count;
+	size_t count = KEYS_OF_HOST * (size_t)config->discovery.host_auth_count;
 	struct rdt_secrets *s;
 
 	for (uint32_t i = 0; i < config->subsystems_count; i++)
-		count += 2 * (size_t)config->subsystems[i].host_auth_count;
+		count += KEYS_OF_HOST * (size_t)config->subsystems[i].host_auth_count;
 	if (!count)
 		return 0;
 	size = (sizeof(*s) + count * sizeof(s->keys[0]) + page - 1) / page * page;
@@ -74,7 +76,7 @@ static bool read_key_line(struct rdt_config_load *load, const struct rdt_key *at
 	char why[512];
 	size_t len;
 
-	if (strncmp(name, NVMF_AUTH_KEY_PREFIX, strlen(NVMF_AUTH_KEY_PREFIX)) == 0) {
+	if (nvmf_key_in(name) == name) {
 		rdt_config_problem(
 			load, at,
 			"found a key, expected the name of a file with the key; configurations are "
@@ -90,8 +92,9 @@ static bool read_key_line(struct rdt_config_load *load, const struct rdt_key *at
 }
 
 static const struct nvmf_auth_key *load_key(struct rdt_config_load *load,
-					    struct rdt_secrets *secrets, const struct rdt_key *item,
-					    const char *name, const char *file)
+					    struct rdt_secrets *secrets, enum nvmf_key_kind kind,
+					    const struct rdt_key *item, const char *name,
+					    const char *file)
 {
 	struct rdt_key at = rdt_config_child(load, item, name);
 	struct nvmf_auth_key *key = &secrets->keys[secrets->used++];
@@ -101,15 +104,14 @@ static const struct nvmf_auth_key *load_key(struct rdt_config_load *load,
 	if (!file || !file[0] || !rdt_config_good(load, &at) ||
 	    !read_key_line(load, &at, file, text))
 		return NULL;
-	why = nvmf_auth_key_parse(text, key);
+	why = nvmf_key_parse(kind, text, key);
 	OPENSSL_cleanse(text, sizeof(text));
 	if (!why)
 		return key;
-	rdt_config_problem(
-		load, &at,
-		"%.200s: %s; expected a line DHHC-1:..., as rdinit gen-dhchap-key writes "
-		"it",
-		file, why);
+	rdt_config_problem(load, &at, "%.200s: %s; expected a line %s..., as rdinit %s writes it",
+			   file, why,
+			   kind == NVMF_KEY_TLS ? NVMF_TLS_KEY_PREFIX : NVMF_AUTH_KEY_PREFIX,
+			   kind == NVMF_KEY_TLS ? "gen-tls-key" : "gen-dhchap-key");
 	return NULL;
 }
 
@@ -140,14 +142,39 @@ static uint8_t fill_ids(struct rdt_config_load *load, const struct rdt_key *item
 
 /* ---- hosts ---- */
 
+/* @required: DH-HMAC-CHAP is. */
+static void check_key_files(struct rdt_config_load *load, const struct rdt_key *item,
+			    const struct rdt_host_auth_config *h, bool required)
+{
+	if (!rdt_config_good(load, item))
+		return;
+	if (!h->dhchap_key_file && required)
+		rdt_config_problem(
+			load, item,
+			"has no dhchap_key_file, and authentication is \"required\"; add "
+			"one, or remove the host here");
+	else if (!h->dhchap_key_file && !h->tls_key_file)
+		rdt_config_problem(load, item,
+				   "has no key; add dhchap_key_file for DH-HMAC-CHAP, or "
+				   "tls_key_file for TLS");
+	else if (!h->dhchap_key_file && h->dhchap_ctrl_key_file)
+		rdt_config_problem(load, item,
+				   "has a dhchap_ctrl_key_file without a dhchap_key_file; a host "
+				   "asks for the controller's proof with its own");
+}
+
 static void check_host_auth(struct rdt_config_load *load, struct rdt_secrets *secrets,
-			    const struct rdt_key *item, struct rdt_host_auth_config *h)
+			    const struct rdt_key *item, struct rdt_host_auth_config *h,
+			    bool required)
 {
 	struct rdt_key ctrl = rdt_config_child(load, item, "dhchap_ctrl_key_file");
 
-	h->key = load_key(load, secrets, item, "dhchap_key_file", h->dhchap_key_file);
-	h->ctrl_key =
-		load_key(load, secrets, item, "dhchap_ctrl_key_file", h->dhchap_ctrl_key_file);
+	h->key = load_key(load, secrets, NVMF_KEY_DHCHAP, item, "dhchap_key_file",
+			  h->dhchap_key_file);
+	h->ctrl_key = load_key(load, secrets, NVMF_KEY_DHCHAP, item, "dhchap_ctrl_key_file",
+			       h->dhchap_ctrl_key_file);
+	h->tls_key = load_key(load, secrets, NVMF_KEY_TLS, item, "tls_key_file", h->tls_key_file);
+	check_key_files(load, item, h, required);
 	if (h->key && h->ctrl_key && h->key->len == h->ctrl_key->len &&
 	    CRYPTO_memcmp(h->key->secret, h->ctrl_key->secret, h->key->len) == 0)
 		rdt_config_problem(load, &ctrl,
@@ -239,7 +266,8 @@ static int load_auth_keys(struct rdt_config_load *load, struct rdt_secrets *secr
 	for (uint32_t i = 0; i < ss->host_auth_count && !rdt_config_late(load); i++) {
 		struct rdt_key item = rdt_config_item(load, &list, i);
 
-		check_host_auth(load, secrets, &item, &ss->host_auth[i]);
+		check_host_auth(load, secrets, &item, &ss->host_auth[i],
+				ss->authentication == RDT_AUTH_REQUIRED);
 	}
 	return rdt_config_check_twice(
 		load, &list, "host",
@@ -292,6 +320,7 @@ bool rdt_config_same_host_auth(const struct rdt_host_auth_config *a,
 	if (!a || !b)
 		return a == b;
 	return same_key(a->key, b->key) && same_key(a->ctrl_key, b->ctrl_key) &&
-	       a->n_hashes == b->n_hashes && memcmp(a->hashes, b->hashes, a->n_hashes) == 0 &&
-	       a->n_groups == b->n_groups && memcmp(a->groups, b->groups, a->n_groups) == 0;
+	       same_key(a->tls_key, b->tls_key) && a->n_hashes == b->n_hashes &&
+	       memcmp(a->hashes, b->hashes, a->n_hashes) == 0 && a->n_groups == b->n_groups &&
+	       memcmp(a->groups, b->groups, a->n_groups) == 0;
 }

@@ -168,6 +168,17 @@ static void check_tcp_keys(struct rdt_config_load *load, const struct rdt_key *k
 	}
 }
 
+static void check_rdma_keys(struct rdt_config_load *load, const struct rdt_key *key,
+			    const struct rdt_listener_config *l)
+{
+	struct rdt_key tls = rdt_config_child(load, key, "tls");
+
+	if (l->tls != RDT_TLS_OFF)
+		rdt_config_problem(load, &tls,
+				   "TLS is possible with transport tcp only; remove it, or use "
+				   "transport tcp");
+}
+
 static int check_listeners(struct rdt_config_load *load, const struct rdt_key *root,
 			   const struct rdt_config *config)
 {
@@ -180,6 +191,8 @@ static int check_listeners(struct rdt_config_load *load, const struct rdt_key *r
 
 		if (l->transport == RDT_TRANSPORT_TCP)
 			check_tcp_keys(load, &key, l);
+		else
+			check_rdma_keys(load, &key, l);
 		if (l->ana_count &&
 		    rdt_config_check_twice(
 			    load, &ana, "group",

@@ -67,12 +67,12 @@ bool rdt_config_good(const struct rdt_config_load *load, const struct rdt_key *k
 	return !is_bad(load, key, true);
 }
 
-/* Removes what follows the prefix of a key for DH-HMAC-CHAP: a key may be given in the place of a
- * name or a value, and the log is read by people who must not know it. */
-static void remove_secrets(char *text)
+/* Removes what follows the prefix of a key: a key may be given in the place of a name or a value,
+ * and the log is read by people who must not know it. */
+static void remove_secrets(char *text, const char *prefix)
 {
-	while ((text = strstr(text, NVMF_AUTH_KEY_PREFIX))) {
-		char *end = text += strlen(NVMF_AUTH_KEY_PREFIX);
+	while ((text = strstr(text, prefix))) {
+		char *end = text += strlen(prefix);
 
 		while (isalnum((unsigned char)*end) || (*end && strchr("+/=:", *end)))
 			end++;
@@ -179,7 +179,8 @@ static void log_messages(struct rdt_config_load *load)
 	for (unsigned int i = 0; i < load->messages_count; i++) {
 		struct rdt_config_message *m = load->messages[i];
 
-		remove_secrets(m->text);
+		remove_secrets(m->text, NVMF_AUTH_KEY_PREFIX);
+		remove_secrets(m->text, NVMF_TLS_KEY_PREFIX);
 		if (m->file && m->file->edited)
 			rd_log(load->log, RD_LOG_CONFIG, m->level, "%s: %s", m->file->path,
 			       m->text);

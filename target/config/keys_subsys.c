@@ -62,6 +62,11 @@ static const struct rdt_choice providers[] = {{"auto", RDT_PROVIDER_AUTO},
 static const struct rdt_choice transports[] = {
 	{"rdma", RDT_TRANSPORT_RDMA}, {"tcp", RDT_TRANSPORT_TCP}, {NULL, 0}};
 
+static const struct rdt_choice tls_settings[] = {{"off", RDT_TLS_OFF},
+						 {"allowed", RDT_TLS_ALLOWED},
+						 {"required", RDT_TLS_REQUIRED},
+						 {NULL, 0}};
+
 static const struct rdt_choice ana_states[] = {{"optimized", RDT_ANA_OPTIMIZED},
 					       {"non-optimized", RDT_ANA_NON_OPTIMIZED},
 					       {"inaccessible", RDT_ANA_INACCESSIBLE},
@@ -136,6 +141,8 @@ static const struct rdt_row listener_rows[] = {
 	{"receive_buffer", RDT_KEY_SIZE, ANEW, RDT_AT(T, receive_buffer),
 	 RDT_NUMBER_AT(T, receive_buffer_bytes), BUFFER, .with = IWARP,
 	 .says = "Receive buffer of each socket."},
+	{"tls", RDT_KEY_CHOICE, ANEW, RDT_AT(T, tls), .choices = tls_settings, .def = "off",
+	 .says = "tcp: whether hosts may begin with TLS, or must; with keys of host_auth."},
 	{"send_with_inv", RDT_KEY_BOOL, ANEW, RDT_AT(T, send_with_inv), .with = VERBS,
 	 .def = "true",
 	 .says = "Whether responses invalidate the host's memory key if the host asks for it."},
@@ -180,12 +187,16 @@ static const struct rdt_row host_auth_rows[] = {
 	{"host", RDT_KEY_NQN, CONNECTIONS, RDT_AT(T, host), .needed = RDT_ALWAYS,
 	 .example = RDT_EXAMPLE_HOST, .says = "NQN of a host; in a subsystem it is in hosts too."},
 	{"dhchap_key_file", RDT_KEY_TEXT, CONNECTIONS, RDT_AT(T, dhchap_key_file),
-	 .needed = RDT_ALWAYS, .example = "/etc/rdtarget/keys/host1.key",
-	 .says = "File with the key of the host."},
+	 .unset = "the host need not authenticate; tls_key_file is needed then",
+	 .example = "/etc/rdtarget/keys/host1.key",
+	 .says = "File with the key of the host for DH-HMAC-CHAP."},
 	{"dhchap_ctrl_key_file", RDT_KEY_TEXT, CONNECTIONS, RDT_AT(T, dhchap_ctrl_key_file),
 	 .unset = "a host that asks for that proof is refused",
 	 .example = "/etc/rdtarget/keys/host1.ctrl.key",
 	 .says = "File with another key, with which the controller proves itself."},
+	{"tls_key_file", RDT_KEY_TEXT, CONNECTIONS, RDT_AT(T, tls_key_file),
+	 .unset = "the host cannot use TLS", .example = "/etc/rdtarget/keys/host1.tls.key",
+	 .says = "File with the pre-shared key of the host for TLS."},
 	{"dhchap_hashes", RDT_KEY_LIST, CONNECTIONS, RDT_LIST_AT(T, dhchap_hashes), .min = 1,
 	 .max = RDT_AUTH_HASHES, .element = &hash_element, .unset = "all",
 	 .example = "[sha256, sha384, sha512]",
@@ -209,10 +220,11 @@ static const struct rdt_row host_auth_element = {.type = RDT_KEY_MAPPING,
 static const struct rdt_row auth_rows[] = {
 	{"authentication", RDT_KEY_CHOICE, CONNECTIONS, RDT_AT(T, authentication),
 	 .choices = auth_settings, .def = "optional",
-	 .says = "Whether only hosts in host_auth must authenticate themselves, or all hosts."},
+	 .says = "Whether only hosts with a dhchap_key_file must authenticate themselves, or all "
+		 "hosts."},
 	{"host_auth", RDT_KEY_LIST, CONNECTIONS, RDT_LIST_AT(T, host_auth),
 	 .element = &host_auth_element, .unset = "none",
-	 .says = "Hosts that authenticate themselves (DH-HMAC-CHAP)."},
+	 .says = "Hosts with keys, for DH-HMAC-CHAP or TLS."},
 	{0},
 };
 

@@ -335,12 +335,12 @@ static bool has_secret(const char *name, json_t *value, const char **member)
 	size_t i;
 
 	*member = name;
-	if (text && strstr(text, NVMF_AUTH_KEY_PREFIX))
+	if (text && nvmf_key_in(text))
 		return true;
 	json_object_foreach(value, key, one)
 	{
 		*member = name;
-		if (strstr(key, NVMF_AUTH_KEY_PREFIX) || has_secret(key, one, member))
+		if (nvmf_key_in(key) || has_secret(key, one, member))
 			return true;
 	}
 	json_array_foreach(value, i, one) if (has_secret(name, one, member)) return true;
@@ -359,14 +359,15 @@ static bool refuse_secret(struct rdt_rpc_call *call)
 	json_object_foreach(call->params, name, value)
 	{
 		member = NULL;
-		if (!strstr(name, NVMF_AUTH_KEY_PREFIX) &&
+		if (!nvmf_key_in(name) &&
 		    (strcmp(name, "document") == 0 || !has_secret(name, value, &member)))
 			continue;
 		rdt_rpc_error(call, RDT_RPC_INVALID, member, NULL,
 			      "write the key to a file that only its owner can read, and give the "
-			      "name of the file as dhchap_key_file; rdtarget.yaml(5) describes the "
+			      "name of the file as dhchap_key_file or tls_key_file; "
+			      "rdtarget.yaml(5) describes the "
 			      "keys",
-			      "%s: found a key for DH-HMAC-CHAP, expected the name of a file with "
+			      "%s: found a key, expected the name of a file with "
 			      "the key",
 			      member ? member : call->method->name);
 		return true;

@@ -21,6 +21,7 @@ struct rdt_auth_set;
 struct rdt_qpair;
 struct rdt_req;
 struct rdt_subsys;
+struct rdt_target;
 
 /* AUTHREQ in dword 0 of the answer to Connect: the queue must authenticate (ATR). */
 #define RDT_AUTH_ATR 0x00020000u
@@ -107,13 +108,19 @@ void rdt_auth_keys_fini(struct rdt_subsys *ss);
  */
 void rdt_auth_swap_keys(struct rdt_subsys *ss, struct rdt_auth_set *set);
 void rdt_auth_end_old_keys(struct rdt_subsys *ss); /* some minutes later. Main thread */
-bool rdt_auth_has_key(const struct rdt_subsys *ss, const char *hostnqn); /* under subsys->lock */
+bool rdt_auth_has_key(const struct rdt_subsys *ss,
+		      const char *hostnqn); /* for DH-HMAC-CHAP; under subsys->lock */
 bool rdt_auth_asks(struct rdt_subsys *ss, const char *hostnqn); /* the same, takes the lock */
 /* @old: the keys that were replaced. Returns false, and @out is not to be used: @hostnqn has none.
  */
 bool rdt_auth_keys_get(struct rdt_subsys *ss, const char *hostnqn, bool old,
 		       struct rdt_auth_keys *out);
 void rdt_auth_keys_wipe(struct rdt_auth_keys *keys);
+/* Copies of the keys of TLS: the present one and, if it was replaced a short time ago, the one
+ * before. The caller wipes them. Returns their number; 0: *@why follows "the identity". */
+#define RDT_AUTH_TLS_KEYS 2u
+unsigned int rdt_auth_find_tls_keys(struct rdt_target *t, const char *subnqn, const char *hostnqn,
+				    struct nvmf_auth_key keys[RDT_AUTH_TLS_KEYS], const char **why);
 uint32_t rdt_auth_seqnum(struct rdt_subsys *ss); /* of a new challenge; never 0 */
 /*
  * Is @a->reply that of the host that has @keys? If it asks for the controller's proof, a->response

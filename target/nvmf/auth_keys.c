@@ -63,7 +63,10 @@ void rdt_auth_end_old_keys(struct rdt_subsys *ss)
 
 bool rdt_auth_has_key(const struct rdt_subsys *ss, const char *hostnqn)
 {
-	return ss->auth.cfg && rdt_config_host_auth(ss->auth.cfg, hostnqn);
+	const struct rdt_host_auth_config *cfg =
+		ss->auth.cfg ? rdt_config_host_auth(ss->auth.cfg, hostnqn) : NULL;
+
+	return cfg && cfg->key;
 }
 
 bool rdt_auth_asks(struct rdt_subsys *ss, const char *hostnqn)
@@ -99,15 +102,58 @@ bool rdt_auth_keys_get(struct rdt_subsys *ss, const char *hostnqn, bool old,
 	/* A host whose entry was removed has no old key either. */
 	if (rdt_auth_has_key(ss, hostnqn) && set->cfg)
 		cfg = rdt_config_host_auth(set->cfg, hostnqn);
-	if (cfg)
+	if (cfg && cfg->key)
 		copy_keys(cfg, out);
 	pthread_mutex_unlock(&ss->lock);
-	return cfg;
+	return cfg && cfg->key;
 }
 
 void rdt_auth_keys_wipe(struct rdt_auth_keys *keys)
 {
 	OPENSSL_cleanse(keys, sizeof(*keys));
+}
+
+static unsigned int copy_tls_keys(struct rdt_subsys *ss, const char *hostnqn,
+				  struct nvmf_auth_key keys[RDT_AUTH_TLS_KEYS])
+{
+	const struct rdt_auth_set *const sets[RDT_AUTH_TLS_KEYS] = {&ss->auth, &ss->auth_old};
+	unsigned int n = 0;
+
+	pthread_mutex_lock(&ss->lock);
+	for (unsigned int i = 0; i < RDT_AUTH_TLS_KEYS; i++) {
+		const struct rdt_host_auth_config *cfg =
+			sets[i]->cfg ? rdt_config_host_auth(sets[i]->cfg, hostnqn) : NULL;
+
+		/* A host whose key was removed has no old key either. */
+		if (!cfg || !cfg->tls_key) {
+			if (!i)
+				break;
+			continue;
+		}
+		keys[n++] = *cfg->tls_key;
+	}
+	pthread_mutex_unlock(&ss->lock);
+	return n;
+}
+
+unsigned int rdt_auth_find_tls_keys(struct rdt_target *t, const char *subnqn, const char *hostnqn,
+				    struct nvmf_auth_key keys[RDT_AUTH_TLS_KEYS], const char **why)
+{
+	struct rdt_subsys *ss;
+	unsigned int n = 0;
+
+	*why = "names an unknown subsystem";
+	pthread_mutex_lock(&t->find_lock);
+	ss = rdt_subsys_find(t, subnqn);
+	if (ss) {
+		n = copy_tls_keys(ss, hostnqn, keys);
+		*why = rdt_subsys_is_disc(ss) ? "names a host that has no tls_key_file in "
+						"host_auth of \"discovery\""
+					      : "names a host that has no tls_key_file in "
+						"host_auth of the subsystem";
+	}
+	pthread_mutex_unlock(&t->find_lock);
+	return n;
 }
 
 uint32_t rdt_auth_seqnum(struct rdt_subsys *ss)

@@ -386,12 +386,14 @@ static unsigned int tell_keys(struct rdt_subsys *ss, const struct rdt_subsys_con
 
 		if (rdt_config_same_host_auth(old, h))
 			continue;
-		tell_key(ss, h->host,
-			 !old ? "has a key from now on; its new queues must authenticate"
-			      : "new keys or methods of authentication; the old keys are accepted "
-				"for "
-				"5 more minutes, or until host_auth of this subsystem changes "
-				"again");
+		tell_key(
+			ss, h->host,
+			!old && h->key ? "has a key from now on; its new queues must authenticate"
+			: !old         ? "has a key of TLS from now on"
+			       : "new keys or methods of authentication; the old keys are accepted "
+				 "for "
+				 "5 more minutes, or until host_auth of this subsystem changes "
+				 "again");
 		changed++;
 	}
 	return changed;

@@ -42,8 +42,10 @@ struct rdt_listener {
 	/* where one with other options listened before, whose port it keeps; or of no family */
 	struct sockaddr_storage at;
 	uint16_t portid;
-	_Atomic uint32_t send_buffer_bytes; /* of the configuration; for any thread */
-	atomic_bool passed; /* removed: no reactor takes over a connection of it any more */
+	/* of the configuration; for any thread */
+	_Atomic uint32_t send_buffer_bytes;
+	_Atomic uint8_t tls; /* enum rdt_tls_setting */
+	atomic_bool passed;  /* removed: no reactor takes over a connection of it any more */
 	/* The fields below belong to the main thread. */
 	enum rdt_listener_phase phase;
 	uint64_t since;                   /* when @phase began: ns */

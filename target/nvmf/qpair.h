@@ -97,6 +97,9 @@ struct rdt_qpair {
 	TAILQ_ENTRY(rdt_qpair) fresh_link;
 	TAILQ_ENTRY(rdt_qpair) site_link;
 	struct rdt_listener *listener; /* NULL in tests */
+	/* of TLS, which only its host may use, for its subsystem; NULL: the connection is plain.
+	 * The transport owns it */
+	const struct nvmf_tls_info *tls;
 	struct sockaddr_storage local;
 	struct sockaddr_storage remote;
 	struct rdt_req_pool *req_pool; /* rdt_qpair_use_pool() */

@@ -225,6 +225,8 @@ void rdt_subsys_free(struct rdt_subsys **ss)
 {
 	if (!*ss)
 		return;
+	pthread_mutex_lock(&(*ss)->target->find_lock);
+	pthread_mutex_unlock(&(*ss)->target->find_lock);
 	rdt_subsys_fini(*ss);
 	free(*ss);
 	*ss = NULL;

@@ -127,6 +127,11 @@ struct rdt_target {
 	struct rdt_state *state;           /* NULL: no state_dir */
 	struct rdt_identities *identities; /* UUIDs of namespaces */
 	struct rdt_peers peers;
+	/* Held by a thread that is no reactor while it uses what rdt_subsys_find() returned: a
+	 * subsystem that cannot be found any more is freed after that. A leaf lock but for
+	 * subsys->lock */
+	pthread_mutex_t find_lock;
+	_Atomic uint64_t tls_handshakes, tls_refusals; /* any thread */
 	struct rdt_auth_pool auth_pool;
 	struct rdt_guesses guesses;
 	struct rdt_referral *referrals; /* guarded by disc.lock */

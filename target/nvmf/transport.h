@@ -105,7 +105,8 @@ struct rdt_transport {
 	 */
 	int (*listen)(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size);
 	const char *(*provider)(const struct rdt_listener *l); /* its name, for people */
-	/* What a record of the discovery log says of the transport: TRTYPE and TSAS. @l: NULL for
+	/* What a record of the discovery log says of the transport: TRTYPE, TSAS and the secure
+	 * channel of TREQ. @l: NULL for
 	 * another discovery service; otherwise one that is shown, read by reactors. */
 	void (*describe)(const struct rdt_listener *l, struct nvmf_disc_log_entry *e);
 	void (*unlisten)(struct rdt_listener *l); /* keeps its connections; may be repeated */

@@ -85,6 +85,7 @@ static struct rdt_listener *new_listener(struct rdt_target *t,
 	l->cfg_of = rdt_config_get(cfg_of);
 	l->leave = leave;
 	atomic_store(&l->send_buffer_bytes, cfg->send_buffer_bytes);
+	atomic_store(&l->tls, (uint8_t)cfg->tls);
 	atomic_store(&l->passed, false);
 	l->at.ss_family = AF_UNSPEC;
 	if (!l->portid)
@@ -301,7 +302,8 @@ static bool same_options(const struct rdt_listener_config *a, const struct rdt_l
 	       a->send_buffer_bytes == b->send_buffer_bytes &&
 	       a->receive_buffer_bytes == b->receive_buffer_bytes &&
 	       rdt_config_same_text(a->congestion, b->congestion) &&
-	       a->send_with_inv == b->send_with_inv && a->inline_sends == b->inline_sends;
+	       a->send_with_inv == b->send_with_inv && a->inline_sends == b->inline_sends &&
+	       a->tls == b->tls;
 }
 
 /* Port 0 may be configured several times for one address: these are matched in order. */

@@ -134,6 +134,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->modules = modules;
 	t->started_ns = clock_now(t);
 	rdt_auth_pool_init(&t->auth_pool);
+	pthread_mutex_init(&t->find_lock, NULL);
 	tell_engine(t);
 	atomic_init(&t->genctr, 1);
 	t->reactors = calloc(cfg->target.reactors, sizeof(*t->reactors));
@@ -345,6 +346,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	rdt_listeners_free(t);
 	rdt_config_put(&t->now);
 	rdt_config_put(&t->cfg);
+	pthread_mutex_destroy(&t->find_lock);
 	free(t);
 	*target = NULL;
 }

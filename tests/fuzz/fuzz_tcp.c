@@ -71,14 +71,14 @@ static void turn_all(struct tcp_stage *s)
 
 static int open_conn(struct tcp_stage *s)
 {
-	struct sockaddr_storage remote = {0};
+	struct rdt_tcp_handoff h = {.listener = TAILQ_FIRST(&s->target->listeners)};
 	int fds[2];
 
-	remote.ss_family = AF_INET;
+	h.remote.ss_family = AF_INET;
 	FUZZ_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds));
 	FUZZ_CHECK(rdt_place(s->target, true) == s->reactor);
-	FUZZ_CHECK(!rdt_tcp_conn_new(rdt_tcp_of(s->reactor), fds[0], &remote,
-				     TAILQ_FIRST(&s->target->listeners), NULL));
+	h.fd = fds[0];
+	FUZZ_CHECK(!rdt_tcp_conn_new(rdt_tcp_of(s->reactor), &h));
 	return fds[1];
 }
 

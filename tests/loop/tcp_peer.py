@@ -73,7 +73,8 @@ class Conn:
     def __init__(self, sock, *, timeout=20.0, dribble=False):
         self.sock, self.dribble = sock, dribble
         sock.settimeout(timeout)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.hdgst = self.ddgst = False
         self.maxh2cdata = self.hpda = 0
 
@@ -160,9 +161,12 @@ def dial(addr, port, *, timeout=20.0, **kw):
     return Conn(sock, timeout=timeout, **kw)
 
 
-def connect(addr, port, *, hdgst=False, ddgst=False, hpda=0, maxr2t=0, **kw):
+def connect(addr, port, *, timeout=20.0, dribble=False, **agreed):
+    return agree(dial(addr, port, timeout=timeout, dribble=dribble), **agreed)
+
+
+def agree(conn, *, hdgst=False, ddgst=False, hpda=0, maxr2t=0):
     """ICReq and ICResp. Returns the connection."""
-    conn = dial(addr, port, **kw)
     dgst = (1 if hdgst else 0) | (2 if ddgst else 0)
     conn.send_raw(icreq(hpda=hpda, dgst=dgst, maxr2t=maxr2t))
     resp = conn.recv()

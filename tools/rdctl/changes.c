@@ -100,10 +100,10 @@ static bool add_values(const struct rdctl_arguments *args, int first, json_t *ob
 		const char *text = args->values[i], *sign = strchr(text, '=');
 		char *key;
 
-		if (strstr(text, "DHHC-1:")) {
+		if (strstr(text, "DHHC-1:") || strstr(text, "NVMeTLSkey-1:")) {
 			rdctl_usage_error(
-				"found a key for DH-HMAC-CHAP, expected KEY=VALUE; write the key "
-				"to a file, and give its name: dhchap_key_file=FILE",
+				"found a key, expected KEY=VALUE; write the key to a file, and "
+				"give its name: dhchap_key_file=FILE or tls_key_file=FILE",
 				NULL);
 			return false;
 		}

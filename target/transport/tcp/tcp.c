@@ -171,8 +171,7 @@ RD_COLD void rdt_tcp_refuse(struct rdt_tcp_conn *c, const struct nvme_tcp_error 
 		       nvme_tcp_term_text(error->fes, error->fei, text));
 	/* The host would take it for data in the middle of another PDU. */
 	if (!c->tx_sent)
-		c->term_sent =
-			send(c->io.fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
+		c->term_sent = rdt_tcp_send_short(c, buf, len);
 	rdt_qpair_lost(qp, RDT_END_FAULT, error->what);
 }
 
@@ -203,6 +202,8 @@ static void tcp_close(struct rdt_qpair *qp)
 		rdt_tcp_area_free(tcp); /* it may have been meant for this one */
 	rd_defer_cancel(loop, &c->flush);
 	rd_defer_cancel(loop, &c->resume);
+	rd_defer_cancel(loop, &c->again);
+	rdt_tcp_stream_end(c);
 	drop_tcp_socket(c, c->term_sent || (qp->ctrl && !c->eof));
 	rd_defer(loop, &c->finish, RD_DEFER_WORK);
 }
@@ -243,7 +244,9 @@ static void free_tcp_conn(struct rdt_tcp_conn *c)
 
 	rd_defer_cancel(loop, &c->flush);
 	rd_defer_cancel(loop, &c->resume);
+	rd_defer_cancel(loop, &c->again);
 	rd_defer_cancel(loop, &c->finish);
+	nvmf_tls_free(c->tls);
 	if (c->io.fd >= 0)
 		drop_tcp_socket(c, false);
 	/* Commands that were dropped when the queue pair ended. */
@@ -335,6 +338,14 @@ static void resume_tcp(struct rd_defer *defer)
 	rdt_tcp_rx_resume(rd_container_of(defer, struct rdt_tcp_conn, resume));
 }
 
+static void read_tcp_again(struct rd_defer *defer)
+{
+	struct rdt_tcp_conn *c = rd_container_of(defer, struct rdt_tcp_conn, again);
+
+	if (c->state != RDT_TCP_CLOSED && !c->rx.held)
+		rdt_tcp_rx_run(c);
+}
+
 /* ---- creation ---- */
 
 static uint16_t most_entries_of_a_queue(const struct rdt_reactor *r)
@@ -357,8 +368,7 @@ static int tcp_conn_tables(struct rdt_tcp_conn *c)
 	return 0;
 }
 
-int rdt_tcp_conn_new(struct rdt_tcp *tcp, int fd, const struct sockaddr_storage *remote,
-		     struct rdt_listener *l, struct rdt_peer *peer)
+int rdt_tcp_conn_new(struct rdt_tcp *tcp, const struct rdt_tcp_handoff *h)
 {
 	struct rdt_reactor *r = tcp->reactor;
 	struct rdt_tcp_conn *c = calloc(1, sizeof(*c));
@@ -366,41 +376,51 @@ int rdt_tcp_conn_new(struct rdt_tcp *tcp, int fd, const struct sockaddr_storage 
 	int err;
 
 	if (!c) {
-		close(fd);
-		rdt_peer_gone(r->target, peer);
+		nvmf_tls_free(h->tls);
+		close(h->fd);
+		rdt_peer_gone(r->target, h->peer);
 		return -ENOMEM;
 	}
 	c->tcp = tcp;
 	c->state = RDT_TCP_WAIT_ICREQ;
 	c->rules.from_host = true;
 	c->rx.turn.room = RDT_TCP_STAGING;
-	c->io.fd = fd;
+	c->io.fd = h->fd;
+	c->tls = h->tls;
 	c->io.try_read = tcp_try;
 	c->flush.fn = flush_tcp;
 	c->resume.fn = resume_tcp;
+	c->again.fn = read_tcp_again;
 	c->finish.fn = finish_tcp_close;
 	TAILQ_INIT(&c->tx);
 	LIST_INIT(&c->capsules);
 	err = rdt_qpair_init(&c->qp, r, &tcp_ops, RDT_QID_ANY, most_entries_of_a_queue(r));
-	c->qp.peer = peer;
+	c->qp.peer = h->peer;
 	if (!err)
 		err = tcp_conn_tables(c);
 	if (err)
 		goto err_free;
 	rdt_qpair_use_pool(&c->qp, &tcp->pools[0]);
-	c->qp.listener = l;
-	c->qp.unproven = rdt_listener_unproven(l);
+	c->qp.listener = h->listener;
+	c->qp.unproven = rdt_listener_unproven(h->listener);
 	if (c->qp.in_capsule_max < NVME_TCP_ADMIN_IN_CAPSULE)
 		c->qp.in_capsule_max = NVME_TCP_ADMIN_IN_CAPSULE;
-	c->qp.remote = *remote;
-	if (getsockname(fd, (struct sockaddr *)&c->qp.local, &len)) {
+	c->qp.remote = h->remote;
+	if (c->tls) {
+		nvmf_tls_info(c->tls, &c->tls_info);
+		c->qp.tls = &c->tls_info;
+	}
+	if (getsockname(h->fd, (struct sockaddr *)&c->qp.local, &len)) {
 		err = -errno;
 		goto err_free;
 	}
-	err = rd_io_add(r->loop, &c->io, fd, EPOLLIN, tcp_io);
+	err = rd_io_add(r->loop, &c->io, h->fd, EPOLLIN, tcp_io);
 	if (err)
 		goto err_free;
 	rdt_qpair_start(&c->qp);
+	/* The handshake may have read the first PDU too. */
+	if (c->tls)
+		rd_defer(r->loop, &c->again, RD_DEFER_NEXT);
 	return 0;
 
 err_free:

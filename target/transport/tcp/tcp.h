@@ -7,12 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/rx_turn.h"
 #include "nvmf/tcp_pdu.h"
+#include "nvmf/tls.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/pool.h"
 #include "target/nvmf/progress.h"
@@ -26,7 +28,20 @@
 #define RDT_TCP_STAGING 65536u /* bytes read at once besides data with a known place */
 
 struct rdt_tcp_conn;
-struct rdt_tcp_handoff;
+
+/* An accepted socket on its way to the reactor, which frees it. */
+struct rdt_tcp_handoff {
+	struct rd_msg msg;
+	STAILQ_ENTRY(rdt_tcp_handoff) link;
+	struct rdt_reactor *reactor;
+	struct rdt_listener *listener;
+	struct rdt_peer *peer;
+	struct sockaddr_storage remote;
+	int fd;
+	struct nvmf_tls *tls; /* with its handshake complete; NULL: the connection is plain */
+};
+
+STAILQ_HEAD(rdt_tcp_handoffs, rdt_tcp_handoff);
 
 /* A received command capsule: from the first byte of its data to capsule_done(). */
 struct rdt_tcp_capsule {
@@ -54,7 +69,7 @@ struct rdt_tcp_linger {
 /* Of a reactor. */
 struct rdt_tcp {
 	struct rdt_reactor *reactor;
-	STAILQ_HEAD(, rdt_tcp_handoff) handoffs; /* accepted sockets to adopt, in order */
+	struct rdt_tcp_handoffs handoffs; /* accepted sockets to adopt, in order */
 	struct rd_defer adopt;
 	struct rdt_req_pool pools[2]; /* of admin queues, and of I/O queues */
 	uint8_t *staging;             /* [RDT_TCP_STAGING]; used up before a callback returns */
@@ -134,6 +149,8 @@ struct rdt_tcp_conn {
 	struct rdt_tcp *tcp;
 	enum rdt_tcp_conn_state state;
 	struct rd_io io;
+	struct nvmf_tls *tls; /* NULL: the connection is plain */
+	struct nvmf_tls_info tls_info;
 	struct nvme_tcp_rules rules; /* of what is received */
 	uint8_t hpda;                /* of what is sent */
 	bool term_sent;              /* C2HTermReq */
@@ -150,7 +167,7 @@ struct rdt_tcp_conn {
 	uint32_t capsules_used, areas_used;
 	struct rdt_progress fetched, answers;
 	TAILQ_ENTRY(rdt_tcp_conn) area_link;
-	struct rd_defer flush, resume, finish;
+	struct rd_defer flush, resume, again, finish;
 };
 
 static inline struct rdt_tcp *rdt_tcp_of(const struct rdt_reactor *r)
@@ -170,9 +187,9 @@ static inline struct rdt_tcp_req *rdt_tcp_req_of(struct rdt_req *req)
 
 /* ---- tcp.c ---- */
 
-/* @fd: an accepted socket, which the connection takes. Returns 0 or -errno with @fd closed. */
-int rdt_tcp_conn_new(struct rdt_tcp *tcp, int fd, const struct sockaddr_storage *remote,
-		     struct rdt_listener *l, struct rdt_peer *peer);
+/* Takes the socket of @h, its TLS and its peer; @h stays the caller's. Returns 0, or -errno with
+ * the socket closed. */
+int rdt_tcp_conn_new(struct rdt_tcp *tcp, const struct rdt_tcp_handoff *h);
 /* Sets the epoll events of the socket for the state of the connection. */
 void rdt_tcp_watch(struct rdt_tcp_conn *c);
 /* The peer violated the protocol: a C2HTermReq, and the end. */
@@ -204,6 +221,39 @@ void rdt_tcp_tx_run(struct rdt_tcp_conn *c);
 void rdt_tcp_tx_last(struct rdt_tcp_conn *c);
 void rdt_tcp_tx_forget(struct rdt_tcp_conn *c, struct rdt_tcp_req *t); /* may not be queued */
 
+/* ---- tcp_stream.c: the socket, plain or with TLS ---- */
+
+/* As readv(2) and sendmsg(2), without SIGPIPE and waiting: errno says what is wrong. */
+ssize_t rdt_tcp_readv_tls(struct rdt_tcp_conn *c, const struct iovec *iov, int count);
+ssize_t rdt_tcp_sendv_tls(struct rdt_tcp_conn *c, const struct iovec *iov, int count);
+static inline ssize_t rdt_tcp_readv(struct rdt_tcp_conn *c, const struct iovec *iov, int count)
+{
+	if (__builtin_expect(c->tls != NULL, 0))
+		return rdt_tcp_readv_tls(c, iov, count);
+	return readv(c->io.fd, iov, count);
+}
+static inline ssize_t rdt_tcp_sendv(struct rdt_tcp_conn *c, const struct iovec *iov, int count)
+{
+	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov,
+			     .msg_iovlen = (size_t)count};
+
+	if (__builtin_expect(c->tls != NULL, 0))
+		return rdt_tcp_sendv_tls(c, iov, count);
+	return sendmsg(c->io.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+/* All of a short message, or not at all. */
+bool rdt_tcp_send_short(struct rdt_tcp_conn *c, const void *data, size_t len);
+/* Bytes that count as sent wait for the socket. */
+bool rdt_tcp_unsent(const struct rdt_tcp_conn *c);
+/* Data may be here that the socket does not report: reads it in the next turn. */
+void rdt_tcp_read_again(struct rdt_tcp_conn *c);
+/* TLS: a read failed because the host has closed the socket, as kernel hosts do. */
+bool rdt_tcp_cut_off(const struct rdt_tcp_conn *c);
+/* What is wrong after a call failed with @err, for the log. */
+const char *rdt_tcp_stream_error(const struct rdt_tcp_conn *c, int err);
+/* Ends TLS: no data may follow. */
+void rdt_tcp_stream_end(struct rdt_tcp_conn *c);
+
 /* ---- tcp_capsule.c ---- */
 
 /* A capsule for a command of @c with @data bytes. NULL: there is none, and rdt_tcp_rx_resume()
@@ -223,6 +273,10 @@ void rdt_tcp_lingers_end(struct rdt_tcp *tcp);
 
 /* ---- tcp_cm.c ---- */
 
+/* Posts @h to its reactor. Any thread. */
+void rdt_tcp_hand_over(struct rdt_tcp_handoff *h);
+/* Closes the socket of @h, which will not be served, and frees it. Any thread. */
+void rdt_tcp_hand_back(struct rdt_tcp_handoff *h);
 void rdt_tcp_adopt_init(struct rdt_tcp *tcp);
 void rdt_tcp_adopt_fini(struct rdt_tcp *tcp); /* closes the sockets that are left */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Listening on the main loop, and the hand-off of accepted sockets to reactors. A connection that
  * sends nothing is one without a Connect, whose number and time are limited: nvmf/fresh.h. */
-#include "tcp.h"
+#include "tcp_tls.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -24,33 +24,26 @@
 #define ADOPT_BURST  16u                      /* connections that a reactor adopts in one turn */
 #define FULL_PAUSE   (100 * RD_NSEC_PER_MSEC) /* out of descriptors or memory */
 
-struct rdt_tcp_handoff { /* an accepted socket on its way to the reactor, which frees it */
-	struct rd_msg msg;
-	STAILQ_ENTRY(rdt_tcp_handoff) link;
-	struct rdt_reactor *reactor;
-	struct rdt_listener *listener;
-	struct rdt_peer *peer;
-	struct sockaddr_storage remote;
-	int fd;
-};
-
 struct tcp_listener {
 	struct rdt_listener *l;
 	struct rd_io io;
 	struct rd_timer pause;
 	bool open;
+	struct rdt_tcp_tls *tls; /* NULL: connections are plain */
 	struct rd_ratelimit full_limit;
 };
 
 /* ---- on the reactor ---- */
 
-static void refuse_socket(struct rdt_tcp_handoff *h)
+void rdt_tcp_hand_back(struct rdt_tcp_handoff *h)
 {
 	struct rdt_reactor *r = h->reactor;
 
+	nvmf_tls_free(h->tls);
 	rdt_peer_gone(r->target, h->peer);
 	close(h->fd);
 	rdt_unplace(r, true);
+	free(h);
 }
 
 static void adopt_socket(struct rdt_tcp_handoff *h)
@@ -59,10 +52,11 @@ static void adopt_socket(struct rdt_tcp_handoff *h)
 	int err;
 
 	if (r->draining) {
-		refuse_socket(h);
+		rdt_tcp_hand_back(h);
 		return;
 	}
-	err = rdt_tcp_conn_new(rdt_tcp_of(r), h->fd, &h->remote, h->listener, h->peer);
+	err = rdt_tcp_conn_new(rdt_tcp_of(r), h);
+	free(h);
 	if (!err)
 		return;
 	rd_err(r->log, RD_LOG_QPAIR, "cannot set up a connection: %s", strerror(-err));
@@ -76,7 +70,6 @@ static void adopt_sockets(struct rdt_tcp *tcp, unsigned int count)
 	for (; count && (h = STAILQ_FIRST(&tcp->handoffs)); count--) {
 		STAILQ_REMOVE_HEAD(&tcp->handoffs, link);
 		adopt_socket(h);
-		free(h);
 	}
 }
 
@@ -116,9 +109,14 @@ void rdt_tcp_adopt_fini(struct rdt_tcp *tcp)
 	rd_defer_cancel(tcp->reactor->loop, &tcp->adopt);
 	while ((h = STAILQ_FIRST(&tcp->handoffs))) {
 		STAILQ_REMOVE_HEAD(&tcp->handoffs, link);
-		refuse_socket(h);
-		free(h);
+		rdt_tcp_hand_back(h);
 	}
+}
+
+void rdt_tcp_hand_over(struct rdt_tcp_handoff *h)
+{
+	h->msg.fn = tcp_handoff_msg;
+	rd_loop_post(h->reactor->loop, &h->msg);
 }
 
 /* ---- on the main loop ---- */
@@ -134,8 +132,9 @@ static void report_limit(struct rdt_target *t, const struct sockaddr_storage *re
 		       rdt_peer_limit_text(limit, why));
 }
 
-static void hand_over(struct rdt_listener *l, int fd, const struct sockaddr_storage *remote)
+static void take_socket(struct tcp_listener *tl, int fd, const struct sockaddr_storage *remote)
 {
+	struct rdt_listener *l = tl->l;
 	struct rdt_target *t = l->target;
 	struct rdt_peer_limit limit = {0};
 	struct rdt_peer *peer = NULL;
@@ -149,14 +148,16 @@ static void hand_over(struct rdt_listener *l, int fd, const struct sockaddr_stor
 		close(fd);
 		return;
 	}
-	h->msg.fn = tcp_handoff_msg;
 	h->peer = peer;
 	h->listener = l;
 	h->remote = *remote;
 	h->fd = fd;
 	/* Connect tells later whether it is an I/O queue. */
 	h->reactor = rdt_place(t, true);
-	rd_loop_post(h->reactor->loop, &h->msg);
+	if (!tl->tls)
+		rdt_tcp_hand_over(h);
+	else if (rdt_tcp_tls_take(tl->tls, h))
+		rdt_tcp_hand_back(h);
 }
 
 static void accepting(struct tcp_listener *tl, bool on)
@@ -199,7 +200,7 @@ static void accept_io(struct rd_io *io, uint32_t events)
 				 SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0)
-			hand_over(tl->l, fd, &remote);
+			take_socket(tl, fd, &remote);
 		else if (!accept_went_wrong(tl, errno))
 			return;
 	}
@@ -233,13 +234,24 @@ static int tcp_listen(struct rdt_listener *l, const struct sockaddr *addr, char 
 	};
 	struct tcp_listener *tl = l->state;
 	struct sockaddr_storage at, bound;
+	struct rdt_tcp_tls *tls = NULL;
 	int fd, err = rdt_listener_address(l, addr, &at, text, size);
 
 	if (err)
 		return err;
+	if (l->cfg->tls != RDT_TLS_OFF) {
+		tls = rdt_tcp_tls_new(l);
+		if (!tls) {
+			snprintf(text, size,
+				 "TLS cannot be set up: out of memory, or libssl "
+				 "does not work on this machine");
+			return -ENOMEM;
+		}
+	}
 	fd = rd_tcp_listen((struct sockaddr *)&at, TCP_BACKLOG, &opts, &bound);
 	err = fd < 0 ? fd : rd_io_add(l->target->loop, &tl->io, fd, EPOLLIN, accept_io);
 	if (err) {
+		rdt_tcp_tls_free(tls);
 		if (fd >= 0)
 			close(fd);
 		if (!rdt_listener_bad_congestion(opts.congestion, err, text, size))
@@ -247,6 +259,7 @@ static int tcp_listen(struct rdt_listener *l, const struct sockaddr *addr, char 
 		return err;
 	}
 	tl->open = true;
+	tl->tls = tls;
 	rdt_listener_bound(l, &bound);
 	return 0;
 }
@@ -258,8 +271,14 @@ static const char *tcp_provider(const struct rdt_listener *l)
 
 static void tcp_describe(const struct rdt_listener *l, struct nvmf_disc_log_entry *e)
 {
+	static const uint8_t channel[] = {[RDT_TLS_OFF] = NVMF_TREQ_NOT_SPECIFIED,
+					  [RDT_TLS_ALLOWED] = NVMF_TREQ_NOT_REQUIRED,
+					  [RDT_TLS_REQUIRED] = NVMF_TREQ_REQUIRED};
+	uint8_t tls = l ? atomic_load(&l->tls) : RDT_TLS_OFF;
+
 	e->trtype = NVMF_TRTYPE_TCP;
-	e->tsas.tcp.sectype = NVMF_TCP_SECTYPE_NONE;
+	e->tsas.tcp.sectype = tls == RDT_TLS_OFF ? NVMF_TCP_SECTYPE_NONE : NVMF_TCP_SECTYPE_TLS13;
+	e->treq = channel[tls];
 }
 
 static void tcp_unlisten(struct rdt_listener *l)
@@ -273,6 +292,8 @@ static void tcp_unlisten(struct rdt_listener *l)
 	rd_timer_stop(l->target->loop, &tl->pause);
 	rd_io_del(l->target->loop, &tl->io);
 	close(tl->io.fd);
+	rdt_tcp_tls_free(tl->tls);
+	tl->tls = NULL;
 }
 
 static int tcp_open(struct rdt_target *t)

@@ -84,7 +84,7 @@ static enum rx got_icreq(struct rdt_tcp_conn *c)
 	/* CPDA 0: other values are refused by Linux. */
 	nvme_tcp_build_icresp(&resp, dgst, c->qp.data_max);
 	/* These are the first bytes: they fit the send buffer. */
-	if (send(c->io.fd, &resp, sizeof(resp), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(resp)) {
+	if (!rdt_tcp_send_short(c, &resp, sizeof(resp))) {
 		rdt_qpair_lost(&c->qp, RDT_END_LOST, "the ICResp could not be sent");
 		return RX_END;
 	}
@@ -467,13 +467,13 @@ static bool read_once(struct rdt_tcp_conn *c, bool *any)
 		iov[count++] = (struct iovec){rx->dst, direct};
 	}
 	iov[count++] = (struct iovec){c->tcp->staging, tail};
-	n = readv(c->io.fd, iov, count);
+	n = rdt_tcp_readv(c, iov, count);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	*any = true;
 	if (n <= 0) {
-		if (n < 0)
-			rdt_qpair_lost(&c->qp, RDT_END_LOST, strerror(errno));
+		if (n < 0 && !rdt_tcp_cut_off(c))
+			rdt_qpair_lost(&c->qp, RDT_END_LOST, rdt_tcp_stream_error(c, errno));
 		else
 			end_of_file(c);
 		return false;
@@ -497,14 +497,17 @@ bool rdt_tcp_rx_run(struct rdt_tcp_conn *c)
 	struct rdt_tcp_rx *rx = &c->rx;
 	bool any = false, more;
 
-	if (rd_rx_turn_waits(pieces, &rx->turn, rd_loop_turns(c->qp.reactor->loop)))
+	if (rd_rx_turn_waits(pieces, &rx->turn, rd_loop_turns(c->qp.reactor->loop))) {
+		rdt_tcp_read_again(c);
 		return true;
+	}
 	c->qp.reactor->run.match = 0;
 	more = read_once(c, &any);
 	for (int i = 1; more && i < RX_ROUNDS && rd_rx_turn_more(&rx->turn, rx->pdus); i++)
 		more = read_once(c, &any);
 	rd_rx_turn_charge(pieces, &rx->turn, rx->pdus);
 	rx->pdus = 0;
+	rdt_tcp_read_again(c);
 	return any;
 }
 
@@ -526,6 +529,7 @@ void rdt_tcp_rx_resume(struct rdt_tcp_conn *c)
 	free(rx->rest);
 	rx->rest = NULL;
 	rdt_tcp_watch(c);
+	rdt_tcp_read_again(c);
 }
 
 void rdt_tcp_rx_drop(struct rdt_tcp_conn *c)

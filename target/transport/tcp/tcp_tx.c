@@ -185,25 +185,25 @@ enum sent { SENT_ALL, SENT_PART, SENT_NONE };
 static enum sent send_once(struct rdt_tcp_conn *c)
 {
 	struct iovec iov[3 * TX_ENTRIES];
-	struct msghdr msg = {.msg_iov = iov};
 	struct rdt_tcp_tx done;
+	int count;
 	size_t bytes;
 	ssize_t n;
 
 	TAILQ_INIT(&done);
-	msg.msg_iovlen = (size_t)gather_entries(c, iov, &bytes);
-	if (!msg.msg_iovlen)
+	count = gather_entries(c, iov, &bytes);
+	if (!count && !rdt_tcp_unsent(c))
 		return SENT_NONE;
-	n = sendmsg(c->io.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	n = rdt_tcp_sendv(c, iov, count);
 	if (n < 0 && errno == EINTR)
 		return SENT_ALL;
 	if (n < 0 && errno != EAGAIN) {
-		rdt_qpair_lost(&c->qp, RDT_END_LOST, strerror(errno));
+		rdt_qpair_lost(&c->qp, RDT_END_LOST, rdt_tcp_stream_error(c, errno));
 		return SENT_NONE;
 	}
 	settle_sent(c, n < 0 ? 0 : (size_t)n, &done);
 	tell_answered(c, &done);
-	return n >= 0 && (size_t)n == bytes ? SENT_ALL : SENT_PART;
+	return n >= 0 && (size_t)n == bytes && !rdt_tcp_unsent(c) ? SENT_ALL : SENT_PART;
 }
 
 void rdt_tcp_tx_run(struct rdt_tcp_conn *c)
@@ -226,11 +226,10 @@ void rdt_tcp_tx_run(struct rdt_tcp_conn *c)
 void rdt_tcp_tx_last(struct rdt_tcp_conn *c)
 {
 	struct iovec iov[3 * TX_ENTRIES];
-	struct msghdr msg = {.msg_iov = iov};
 	size_t bytes;
+	int count = gather_entries(c, iov, &bytes);
 
-	msg.msg_iovlen = (size_t)gather_entries(c, iov, &bytes);
 	/* If it fails, the host learns of the end by the end. */
-	if (msg.msg_iovlen && sendmsg(c->io.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+	if (count && rdt_tcp_sendv(c, iov, count) < 0)
 		c->blocked = true;
 }
