@@ -4,6 +4,7 @@
  * the kernel's answers; I/O is done by the threads of the driver.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -33,9 +34,9 @@ static const struct rdi_attach_driver *const drivers[] = {
 #ifdef RDI_WITH_UBLK
 	&rdi_attach_ublk,
 #endif
-	NULL,
+	&rdi_attach_nbd,
 };
-#define DRIVERS (sizeof(drivers) / sizeof(drivers[0]) - 1)
+#define DRIVERS (sizeof(drivers) / sizeof(drivers[0]))
 
 const struct rdi_attach_driver *rdi_attach_driver_of(enum rdi_attach_kind kind)
 {
@@ -179,6 +180,67 @@ bool rdi_attach_turn(struct rdi_attach *a, int fd)
 	if (fds[1].revents)
 		attach_news(a);
 	return fds[2].revents;
+}
+
+/* ---- what blocks ---- */
+
+struct blocking {
+	int (*fn)(void *arg);
+	void *arg;
+	int rc;
+	int done; /* an eventfd */
+};
+
+static void *blocking_main(void *user)
+{
+	struct blocking *b = user;
+	const uint64_t one = 1;
+
+	b->rc = b->fn(b->arg);
+	if (write(b->done, &one, sizeof(one)) < 0)
+		b->rc = -errno;
+	return NULL;
+}
+
+int rdi_attach_blocking(struct rdi_attach *a, int (*fn)(void *arg), void *arg)
+{
+	struct blocking b = {.fn = fn, .arg = arg, .done = eventfd(0, EFD_CLOEXEC)};
+	pthread_t thread;
+
+	if (b.done < 0)
+		return -errno;
+	b.rc = -pthread_create(&thread, NULL, blocking_main, &b);
+	if (!b.rc) {
+		while (!rdi_attach_turn(a, b.done))
+			;
+		pthread_join(thread, NULL);
+	}
+	close(b.done);
+	return b.rc;
+}
+
+static int sync_device(void *arg)
+{
+	const struct rdi_attach *a = arg;
+	char path[RDI_ATTACH_NAME + 8];
+	int fd, rc;
+
+	snprintf(path, sizeof(path), "/dev/%s", a->info.name);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return 0; /* it is gone */
+	rc = fsync(fd) ? -errno : 0;
+	close(fd);
+	return rc;
+}
+
+void rdi_attach_sync(struct rdi_attach *a)
+{
+	int rc = a->aborted || a->info.read_only ? 0 : rdi_attach_blocking(a, sync_device, a);
+
+	if (rc && !a->aborted)
+		rdi_attach_say(a, "%s: not all of its data could be written: %s", a->info.name,
+			       strerror(-rc));
 }
 
 /* ---- the process ---- */

@@ -109,7 +109,7 @@ struct rdi_attach_driver {
 	bool (*can_recover)(const struct rdi_attach_info *left);
 };
 
-extern const struct rdi_attach_driver rdi_attach_ublk;
+extern const struct rdi_attach_driver rdi_attach_ublk, rdi_attach_nbd;
 
 /* The driver of a kind; NULL: not in this build. */
 const struct rdi_attach_driver *rdi_attach_driver_of(enum rdi_attach_kind kind);
@@ -153,5 +153,13 @@ void rdi_attach_wake(struct rdi_attach *a); /* any thread */
  * -errno with a->why.
  */
 int rdi_attach_claim(struct rdi_attach *a);
+
+/*
+ * Runs @fn, which may block, on a thread of its own, and deals meanwhile with what happens. Returns
+ * its result.
+ */
+int rdi_attach_blocking(struct rdi_attach *a, int (*fn)(void *arg), void *arg);
+/* Writes what the kernel's cache of the block device has, unless its I/O ends with errors. */
+void rdi_attach_sync(struct rdi_attach *a);
 
 #endif /* RDI_ATTACH_INTERNAL_H */

@@ -208,7 +208,7 @@ void rdi_attach_file_end(struct rdi_attach_file *file)
 	file->lock = -1;
 }
 
-static bool take_number(const char *text, uint64_t max, uint64_t *out)
+static bool take_state_number(const char *text, uint64_t max, uint64_t *out)
 {
 	return rd_parse_u64(text, 0, max, out) == 0;
 }
@@ -242,15 +242,15 @@ static bool take_line(struct rdi_attach_info *info, const char *key, const char 
 		i = index_of(state_names, STATES, value);
 		info->state = (enum rdi_attach_state)i;
 	} else if (strcmp(key, "RDINIT_NSID") == 0) {
-		ok = take_number(value, UINT32_MAX, &n);
+		ok = take_state_number(value, UINT32_MAX, &n);
 		info->nsid = (uint32_t)n;
 	} else if (strcmp(key, "RDINIT_BLOCKS") == 0) {
-		ok = take_number(value, UINT64_MAX, &info->blocks);
+		ok = take_state_number(value, UINT64_MAX, &info->blocks);
 	} else if (strcmp(key, "RDINIT_BLOCK_SIZE") == 0) {
-		ok = take_number(value, UINT32_MAX, &n);
+		ok = take_state_number(value, UINT32_MAX, &n);
 		info->block_size = (uint32_t)n;
 	} else if (strcmp(key, "RDINIT_READ_ONLY") == 0) {
-		ok = take_number(value, 1, &n);
+		ok = take_state_number(value, 1, &n);
 		info->read_only = n;
 	}
 	return ok && i >= 0;

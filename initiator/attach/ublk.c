@@ -349,24 +349,6 @@ static void ublk_abort(struct rdi_attach *a)
 		rdi_ublk_queue_abort(u->queues[i]);
 }
 
-/* Writes what the kernel's cache of the block device has: STOP_DEV would end that with errors. */
-static void ublk_sync(struct ublk_device *u)
-{
-	struct rdi_attach *a = u->a;
-	char path[48];
-	int fd, rc;
-
-	snprintf(path, sizeof(path), "/dev/%s", a->info.name);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return; /* read-only, or gone */
-	rc = ublk_wait(u, rdi_ublk_ctrl_fsync(&u->ctrl, fd));
-	if (rc && !a->aborted)
-		rdi_attach_say(a, "%s: not all of its data could be written: %s", a->info.name,
-			       strerror(-rc));
-	close(fd);
-}
-
 static void ublk_free_queues(struct ublk_device *u)
 {
 	while (u->n_queues)
@@ -386,8 +368,8 @@ static void ublk_stop(struct rdi_attach *a)
 	/* What could not be taken over stays; threads that wait for its requests end with us. */
 	if (!u->added && !u->started && atomic_load(&a->threads))
 		return;
-	if (u->started && !a->aborted && !a->info.read_only)
-		ublk_sync(u);
+	if (u->started)
+		rdi_attach_sync(a); /* STOP_DEV ends with errors what is not written */
 	if (u->added || u->started)
 		ublk_run(u, UBLK_U_CMD_STOP_DEV, NULL, 0, 0);
 	ublk_free_queues(u);

@@ -28,8 +28,6 @@ int rdi_ublk_ctrl_open(struct rdi_ublk_ctrl *c, char *why);
 void rdi_ublk_ctrl_close(struct rdi_ublk_ctrl *c);
 /* Starts a command; its result is for rdi_ublk_ctrl_result(). Returns 0 or -errno. */
 int rdi_ublk_ctrl_start(struct rdi_ublk_ctrl *c, const struct rdi_ublk_cmd *cmd);
-/* Starts fsync(2) of a descriptor in the same way. */
-int rdi_ublk_ctrl_fsync(struct rdi_ublk_ctrl *c, int fd);
 /* The result of what was started, or -EAGAIN. */
 int rdi_ublk_ctrl_result(struct rdi_ublk_ctrl *c);
 /* Executes a command, for those that the kernel answers at once. */

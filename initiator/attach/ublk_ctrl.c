@@ -101,16 +101,6 @@ int rdi_ublk_ctrl_start(struct rdi_ublk_ctrl *c, const struct rdi_ublk_cmd *cmd)
 	return ctrl_submit(c);
 }
 
-int rdi_ublk_ctrl_fsync(struct rdi_ublk_ctrl *c, int fd)
-{
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&c->ring);
-
-	if (!sqe)
-		return -EBUSY;
-	io_uring_prep_fsync(sqe, fd, 0);
-	return ctrl_submit(c);
-}
-
 int rdi_ublk_ctrl_result(struct rdi_ublk_ctrl *c)
 {
 	struct io_uring_cqe *cqe;

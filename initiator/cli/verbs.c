@@ -612,8 +612,12 @@ const struct cli_verb cli_verbs[] = {
 			"the name /dev/disk/by-id/rdinit-UUID, with the UUID of the namespace. Its "
 			"line in fstab has the options _netdev and "
 			"x-systemd.requires=rdinit-attach@NAME.service.\n\n"
-			"It needs root, and the kernel's module ublk_drv (Linux 6.4 or newer), "
-			"which it loads. Each of the --nr-io-queues is a thread; --queue-size is "
+			"It needs root, and a module of the kernel, which it loads: ublk_drv "
+			"(Linux "
+			"6.4 or newer), or else nbd. With nbd the device is /dev/nbdN, it follows "
+			"the size of the namespace (ublk: Linux 6.16 or newer), and if its process "
+			"is killed, I/O ends with errors instead of waiting. Each of the "
+			"--nr-io-queues is a thread; --queue-size is "
 			"one more than the requests of each queue.",
 		.flags = CLI_V_OPERANDS,
 		.json = true,

@@ -11,228 +11,9 @@ fi
 # shellcheck source=tests/vm/t_vm.sh
 . "$(dirname "$0")/t_vm.sh"
 
-readonly uuid=5c1f0e3a-7b52-4d0e-9f0a-2d6d3f5f7a10 other_uuid=5c1f0e3a-7b52-4d0e-9f0a-2d6d3f5f7a11
-readonly disk=/run/disk state=/run/rdinit/attach
-readonly io_options=(--rw=randwrite --iodepth=16 --size=4m --bssplit=4k/50:64k/20:256k/30)
-
-# configuration [MIB]: of the first namespace.
-configuration()
-{
-	cat <<-END
-	target:
-	  reactors: 1
-	listeners:
-	  - { address: $user4, port: 4420, transport: tcp }
-	  - { address: $user4, port: 4421, transport: tcp }
-	subsystems:
-	  - nqn: $nqn
-	    allow_any_host: true
-	    namespaces:
-	      - { nsid: 1, uuid: $uuid, backend: file, path: $disk, create: true, size: ${1:-320}MiB }
-	      - { nsid: 2, uuid: $other_uuid, backend: memory, size: 8MiB, block_size: 4096 }
-	END
-}
-
-start()
-{
-	t_network
-	configuration >/run/t/target.yaml
-	t_target_start /run/t/target.yaml
-}
-
-# attach URI... [OPTION...]: sets device.
-attach()
-{
-	"$RDINIT" attach "$@" --keep-alive-tmo=2 --reconnect-delay=1 >/run/t/attach.out 2>/run/t/attach.log || {
-		cat /run/t/attach.log
-		t_fail "attach"
-	}
-	device=$(cat /run/t/attach.out)
-	[ -b "$device" ] || t_fail "\"$device\" is no block device"
-}
-
-uri()
-{
-	echo "nvme+tcp://$user4:${2:-4420}/$nqn/$1"
-}
-
-detach()
-{
-	"$RDINIT" detach "$@" >/run/t/detach.out
-	[ ! -e "$device" ] || t_fail "$device is still there"
-	[ ! -e "$state/${device##*/}" ] || t_fail "its file is still there"
-	! pidof "$RDINIT" || t_fail "its process is still there"
-}
-
-# fresh FUNCTION...: a case, without what a failed one has left.
-fresh()
-{
-	local left
-
-	umount /run/t/mount 2>/dev/null || true
-	for left in $("$RDINIT" list --attached | awk 'NR > 1 { print $1 }'); do
-		"$RDINIT" detach --force "$left"
-	done
-	[ ! -e /run/t/target.status ] || t_target_start /run/t/target.yaml
-	"$@"
-}
-
-# What the block device has is on the namespace, and the other way round.
-read_and_write()
-{
-	attach "$(uri 1)"
-	[ "$(blockdev --getsize64 "$device")" -eq $((320 << 20)) ]
-	dd if=/dev/urandom of=/run/t/data bs=1M count=3 status=none
-	dd if=/run/t/data of="$device" bs=64k seek=5 oflag=direct status=none
-	cmp -n $((3 << 20)) /run/t/data "$disk" 0 $((5 * 65536))
-	# Through the kernel's cache: detaching writes it.
-	dd if=/run/t/data of="$device" bs=1M seek=9 status=none
-	detach "$device"
-	cmp -n $((3 << 20)) /run/t/data "$disk" 0 $((9 << 20))
-}
-
-# The columns of `rdinit list --attached`: attached_is STATE.
-attached_is()
-{
-	"$RDINIT" list --attached | awk -v d="$device" -v s="$1" '$1 == d && $3 == s { n++ } END { exit n != 1 }'
-}
-
-# For io_is_on of t_net.sh: writes that the block device has completed.
-writes_done()
-{
-	local fields
-
-	read -ra fields <"/sys/block/${device##*/}/stat"
-	echo "${fields[4]}"
-}
-
-# reload FILE: rdtarget takes this configuration. Returns when it has.
-reload()
-{
-	local before
-
-	before=$(grep -c ': reloaded' /run/t/target.log) || true
-	cp "$1" /run/t/target.yaml
-	t_target_signal HUP
-	t_until 30 reloaded_more_than "${before:-0}"
-}
-
-reloaded_more_than()
-{
-	[ "$(grep -c ': reloaded' /run/t/target.log)" -gt "$1" ]
-}
-
-limits()
-{
-	local queue
-
-	attach "$(uri 2)"
-	queue=/sys/block/${device##*/}/queue
-	[ "$(cat "$queue/logical_block_size")" -eq 4096 ]
-	[ "$(cat "$queue/fua")" -eq 1 ]
-	[ "$(cat "$queue/write_cache")" = "write back" ]
-	[ "$(cat "$queue/discard_max_bytes")" -gt 0 ]
-	[ "$(cat "$queue/write_zeroes_max_bytes")" -gt 0 ]
-	verified_io "$device" --rw=randwrite --iodepth=32 --size=8m --bssplit=4k/40:12k/30:64k/20:1m/10
-	# A larger request than a command has, and what reads as zeroes afterwards.
-	blkdiscard -z "$device"
-	cmp -n $((8 << 20)) "$device" /dev/zero
-	blkdiscard "$device"
-	detach "$device"
-	attach "$(uri 2)" --read-only
-	[ "$(blockdev --getro "$device")" -eq 1 ]
-	t_refuted dd if=/dev/zero of="$device" bs=4k count=1 oflag=direct status=none
-	detach "$device"
-}
-
-file_system()
-{
-	local kind=$1
-
-	attach "$(uri 1)"
-	wipefs -qa "$device"
-	"mkfs.$kind" -q "$device"
-	mkdir -p /run/t/mount
-	mount "$device" /run/t/mount
-	dd if=/dev/urandom of=/run/t/mount/random bs=1M count=8 status=none
-	dd if=/dev/urandom of=/run/t/mount/synced bs=64k count=8 oflag=sync status=none
-	(cd /run/t/mount && sha256sum random synced >/run/t/sums)
-	# A device in use is not detached.
-	t_refuted "$RDINIT" detach "$device" 2>/run/t/out
-	t_expect 'is in use: it is mounted' /run/t/out
-	attached_is live
-	timeout 120 umount /run/t/mount
-	detach "$device"
-	attach "$(uri 1)"
-	echo 3 >/proc/sys/vm/drop_caches
-	mount -o ro "$device" /run/t/mount
-	(cd /run/t/mount && sha256sum --quiet -c /run/t/sums)
-	umount /run/t/mount
-	detach "$device"
-}
-
-file_kib()
-{
-	stat -c %b "$disk" | awk '{ print int($1 / 2) }'
-}
-
-trim()
-{
-	local before
-
-	attach "$(uri 1)"
-	mkfs.ext4 -q "$device"
-	mount "$device" /run/t/mount
-	dd if=/dev/urandom of=/run/t/mount/random bs=1M count=16 oflag=sync status=none
-	before=$(file_kib)
-	rm /run/t/mount/random
-	sync -f /run/t/mount
-	fstrim /run/t/mount
-	echo "note: $before KiB before fstrim, $(file_kib) after"
-	[ "$(file_kib)" -le $((before - 15 * 1024)) ]
-	umount /run/t/mount
-	detach "$device"
-}
-
-twice()
-{
-	attach "$(uri 1)"
-	t_refuted "$RDINIT" attach "$(uri 1 4421)" 2>/run/t/out
-	t_expect "attached already: it is $device, served by process [0-9]+" /run/t/out
-	attached_is live
-	detach "$device"
-	t_refuted "$RDINIT" detach "$device" 2>/run/t/out
-	t_expect 'is not attached by rdinit' /run/t/out
-}
-
-# Two paths, and each of them is lost while the other one is there; then both are.
-paths_lost()
-{
-	attach "$(uri 1)" "$(uri 1 4421)"
-	io_start "${io_options[@]}"
-	io_is_on 100
-	for port in 4420 4421; do
-		configuration | sed "/port: $port/d" >/run/t/one.yaml
-		reload /run/t/one.yaml
-		io_is_on 100
-		attached_is live
-		configuration >/run/t/both.yaml
-		reload /run/t/both.yaml
-		io_is_on 100
-	done
-	t_target_end KILL
-	t_until 30 attached_is waiting
-	t_target_start /run/t/target.yaml
-	t_until 60 attached_is live
-	io_is_on 100
-	io_stop $((4 << 20))
-	detach "$device"
-}
-
-served_by()
-{
-	"$RDINIT" list --attached | awk -v d="$device" '$1 == d { print $4 }'
-}
+readonly attach_driver=ublk
+# shellcheck source=tests/vm/t_attach.sh
+. "$t_dir/t_attach.sh"
 
 killed_and_recovered()
 {
@@ -258,44 +39,6 @@ killed_and_recovered()
 	holds_the_last_pass "$disk" $((4 << 20)) "${io_options[@]}"
 }
 
-# A reader that waits for I/O of the device, in the background.
-reader_start()
-{
-	(
-		rc=0
-		dd if="$device" of=/dev/null bs=4k count=1 iflag=direct status=none 2>/run/t/reader.log || rc=$?
-		echo "$rc" >/run/t/reader.status
-	) &
-}
-
-# Everything that --force promises: no path, no answer, no process.
-forced()
-{
-	local how=$1
-
-	attach "$(uri 1)"
-	rm -f /run/t/reader.status
-	case $how in
-	target)
-		t_target_end KILL
-		t_until 30 attached_is waiting
-		;;
-	stopped) kill -STOP "$(served_by)" ;;
-	killed)
-		kill -KILL "$(served_by)"
-		t_until 30 attached_is left
-		;;
-	esac
-	reader_start
-	detach --force "$device"
-	t_until 30 test -s /run/t/reader.status
-	[ "$(cat /run/t/reader.status)" -ne 0 ] || t_fail "the reader read something"
-	[ "$how" != target ] || t_target_start /run/t/target.yaml
-	# It can be attached anew.
-	attach "$(uri 1)"
-	detach "$device"
-}
-
 # Without --force a device is kept whose data cannot be written; SIGTERM and then --force.
 left_on_purpose()
 {
@@ -308,17 +51,37 @@ left_on_purpose()
 	detach "$device"
 }
 
-foreground_ends()
+has_mib()
+{
+	[ "$(blockdev --getsize64 "$device")" -eq $(($1 << 20)) ]
+}
+
+said_so()
+{
+	t_has 'the namespace has 786432 blocks now; this kernel cannot resize an attached ublk device' /run/t/attach.log
+}
+
+resized_or_said_so()
+{
+	has_mib 384 || said_so
+}
+
+# Linux 6.16 resizes it; before that the reason is told, and attaching anew shows the size.
+larger()
 {
 	rm -f /run/t/attach.out
 	"$RDINIT" attach "$(uri 1)" --foreground >/run/t/attach.out 2>/run/t/attach.log &
 	t_until 30 test -s /run/t/attach.out
 	device=$(cat /run/t/attach.out)
-	[ -b "$device" ]
-	kill -TERM $!
-	wait $! || t_fail "exit status $?"
-	[ ! -e "$device" ]
-	[ ! -s /run/t/attach.log ] || t_fail "$(cat /run/t/attach.log)"
+	has_mib 320
+	truncate -s 384M "$disk"
+	configuration 384 >/run/t/larger.yaml
+	reload /run/t/larger.yaml
+	t_until 30 resized_or_said_so
+	detach "$device"
+	attach "$(uri 1)"
+	has_mib 384
+	detach "$device"
 }
 
 if t_guest; then
@@ -335,6 +98,7 @@ if t_guest; then
 	t_case "detach --force without the target" fresh forced target
 	t_case "detach --force of a stopped process" fresh forced stopped
 	t_case "detach --force after kill -9" fresh forced killed
+	t_case "a namespace that grows" fresh larger
 	t_case "in the foreground, ended by SIGTERM" fresh foreground_ends
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done
