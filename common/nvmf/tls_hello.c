@@ -26,7 +26,7 @@ static bool take_span(struct span *s, size_t len, struct span *out)
 	return true;
 }
 
-static bool take_number(struct span *s, size_t bytes, size_t *out)
+static bool span_number(struct span *s, size_t bytes, size_t *out)
 {
 	struct span n;
 
@@ -43,7 +43,7 @@ static bool take_vector(struct span *s, size_t bytes, struct span *out)
 {
 	size_t len;
 
-	return take_number(s, bytes, &len) && take_span(s, len, out);
+	return span_number(s, bytes, &len) && take_span(s, len, out);
 }
 
 static bool parse_offers(struct span ext, struct nvmf_tls_hello *h)
@@ -83,7 +83,7 @@ bool nvmf_tls_hello_parse(const uint8_t *msg, size_t len, struct nvmf_tls_hello 
 
 	memset(h, 0, sizeof(*h));
 	h->msg = msg;
-	if (!take_number(&m, 1, &type) || type != CLIENT_HELLO || !take_vector(&m, 3, &body) ||
+	if (!span_number(&m, 1, &type) || type != CLIENT_HELLO || !take_vector(&m, 3, &body) ||
 	    m.len)
 		return false;
 	/* version and random; session, cipher suites, compression methods */
@@ -95,7 +95,7 @@ bool nvmf_tls_hello_parse(const uint8_t *msg, size_t len, struct nvmf_tls_hello 
 	if (!take_vector(&body, 2, &exts) || body.len)
 		return false;
 	while (exts.len) {
-		if (!take_number(&exts, 2, &type) || !take_vector(&exts, 2, &ext))
+		if (!span_number(&exts, 2, &type) || !take_vector(&exts, 2, &ext))
 			return false;
 		if (type == EXT_PRE_SHARED_KEY) /* must be the last one */
 			return !exts.len && parse_offers(ext, h);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "connections.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "util/sockaddr.h"
 #include "nvmf/text.h"
+#include "nvmf/tls.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/qpair.h"
@@ -29,6 +31,7 @@ struct connection {          /* copied on its reactor */
 	uint32_t kato_ms;
 	uint8_t state; /* enum rdt_ctrl_state */
 	bool authenticating;
+	char tls[96]; /* "": none */
 	char hostnqn[NVMF_NQN_MAX + 1];
 };
 
@@ -60,6 +63,18 @@ struct rdt_connections {
 
 /* ---- copies ---- */
 
+/* Of the key, what may be told. */
+static void copy_tls(const struct nvmf_tls_info *tls, char *out, size_t size)
+{
+	out[0] = '\0';
+	if (tls)
+		snprintf(out, size, "NVMe%u%c%02u, %s, %s key%s%s", tls->identity.version,
+			 tls->identity.type, tls->identity.hash, tls->suite,
+			 tls->key ? "previous" : "present",
+			 tls->compat ? ", derived as by libnvme before 1.14" : "",
+			 tls->ktls_send ? ", by the kernel" : "");
+}
+
 static void copy_connection(const struct rdt_reactor *r, const struct rdt_qpair *qp,
 			    struct connection *c)
 {
@@ -79,6 +94,7 @@ static void copy_connection(const struct rdt_reactor *r, const struct rdt_qpair 
 		c->kato_ms = ctrl->kato_ms;
 		c->state = ctrl->state;
 		c->authenticating = qp->state == RDT_QP_AUTH;
+		copy_tls(qp->tls, c->tls, sizeof(c->tls));
 		memcpy(c->hostnqn, ctrl->hostnqn, sizeof(c->hostnqn));
 	}
 }
@@ -259,13 +275,13 @@ static json_t *controller_json(const struct rdt_connections *c, const struct gro
 						"in_flight", (int)q->in_flight));
 	}
 	return json_pack(
-		"{s:s, s:i, s:o, s:o, s:o, s:o, s:s, s:I, s:i, s:o}", "nqn", admin->nqn->text,
+		"{s:s, s:i, s:o, s:o, s:o, s:o, s:s, s:s*, s:I, s:i, s:o}", "nqn", admin->nqn->text,
 		"cntlid", (int)admin->cntlid, "hostnqn", rdt_show_text(admin->hostnqn), "host",
 		rdt_show_name(admin->hostnqn), "address", address_json(&admin->remote), "listener",
 		place_json(c, admin->listener), "state",
-		admin->authenticating ? "authenticating" : rdt_ctrl_state_name(admin->state),
-		"keep_alive_ms", (json_int_t)admin->kato_ms, "io_queues", (int)group->count - 1,
-		"queues", queues);
+		admin->authenticating ? "authenticating" : rdt_ctrl_state_name(admin->state), "tls",
+		admin->tls[0] ? admin->tls : NULL, "keep_alive_ms", (json_int_t)admin->kato_ms,
+		"io_queues", (int)group->count - 1, "queues", queues);
 }
 
 json_t *rdt_connections_controllers(struct rdt_connections *c, size_t most, size_t *total)

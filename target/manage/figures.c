@@ -78,6 +78,12 @@ const struct rdt_figure rdt_figures[] = {
 	 "Queues that DH-HMAC-CHAP refused.",
 	 OWN(TARGET, rdt_stats, auth.failures, RDT_COUNTER, RDT_NUMBER)},
 
+	{"tls_handshakes", NULL, "result=\"ok\"",
+	 "Handshakes of TLS that succeeded, or were refused.",
+	 OWN(TARGET, rdt_stats, tls_handshakes, RDT_COUNTER, RDT_NUMBER)},
+	{"failed_tls_handshakes", "tls_handshakes", "result=\"refused\"",
+	 "Handshakes of TLS that were refused.",
+	 OWN(TARGET, rdt_stats, tls_refusals, RDT_COUNTER, RDT_NUMBER)},
 	{"cpu_seconds", NULL, NULL, "Total user and system CPU time spent in seconds.",
 	 OWN(PROCESS, rdt_stats_process, cpu_ns, RDT_COUNTER, RDT_SECONDS)},
 	{"virtual_memory_bytes", NULL, NULL, "Virtual memory size in bytes.",

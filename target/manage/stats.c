@@ -431,6 +431,8 @@ static void copy_target(struct rdt_stats *stats, struct rdt_target *t)
 	stats->disc_auth.successes = atomic_load(&t->disc.auth_successes);
 	stats->disc_auth.failures = atomic_load(&t->disc.auth_failures);
 	stats->auth = stats->disc_auth;
+	stats->tls_handshakes = atomic_load(&t->tls_handshakes);
+	stats->tls_refusals = atomic_load(&t->tls_refusals);
 	stats->subsys = calloc(t->subsys_count + 1u, sizeof(*stats->subsys));
 	stats->no_memory |= !stats->subsys;
 	for (unsigned int i = 0; i < stats->reactors_count; i++)

@@ -124,7 +124,8 @@ struct rdt_stats {
 	uint64_t ns_states[RDT_NS_LEAVING + 1]; /* namespaces in each enum rdt_ns_state */
 	struct rdt_stats_auth auth;             /* all, those at the discovery subsystem included */
 	struct rdt_stats_auth disc_auth;        /* at the discovery subsystem */
-	bool ana_used[RDT_ANA_GROUPS + 1];      /* groups that have a namespace */
+	uint64_t tls_handshakes, tls_refusals;
+	bool ana_used[RDT_ANA_GROUPS + 1]; /* groups that have a namespace */
 	unsigned int reactors_count;
 	unsigned int cells_count;
 	unsigned int listeners_count;

@@ -74,7 +74,7 @@ PACKAGES = {
     'nbdinfo': 'libnbd-bin', 'nbdcopy': 'libnbd-bin', 'qemu-img': 'qemu-utils', 'qemu-io': 'qemu-utils',
     'mkfs.ext4': 'e2fsprogs', 'e2fsck': 'e2fsprogs', 'fsfreeze': 'util-linux', 'losetup': 'util-linux', 'mount': 'util-linux',
     'blockdev': 'util-linux', 'unshare': 'util-linux', 'nsenter': 'util-linux', 'ip': 'iproute2', 'ss': 'iproute2',
-    'cc': 'gcc', 'apt-config': 'apt', 'systemd-analyze': 'systemd', 'systemd-sysusers': 'systemd',
+    'cc': 'gcc', 'gnutls-cli': 'gnutls-bin', 'apt-config': 'apt', 'systemd-analyze': 'systemd', 'systemd-sysusers': 'systemd',
     'systemd-tmpfiles': 'systemd', 'matplotlib': 'python3-matplotlib',
 }
 BUILT_WITH = {'rdtarget_rbd': 'librbd-dev', 'rdtarget_nbd': 'libnbd-dev', 'nbdkit_rdinit': 'nbdkit-plugin-dev',

@@ -9,7 +9,8 @@ import nvmf_peer as nv
 import tcp_peer as tcp
 import tls_peer as tls
 from t_auth import key_file
-from t_loop import NQN, each, main, test
+from t_control import Control, controlled
+from t_loop import NQN, each, main, program, test
 
 SECRET, OTHER_SECRET = bytes(range(32)), bytes(range(1, 33))
 OTHER_HOST = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555'
@@ -234,6 +235,25 @@ def a_key_changes_and_the_old_one_stays_valid_for_some_time(t):
     target.expect('TLS with .*, previous key, ')
     nv.expect(first.read_blocks(1, 0, 8)[0])
     t.match('psk identity', refused(t, target, secret=bytes(32)).lower())
+
+
+@test
+def connections_and_figures_tell_of_tls(t):
+    target, path = controlled(t, [t.namespace(backend='memory')], listener=listener('allowed'), subsystem=subsystem(t))
+    exercise(t, host(t, target, version=0, compat=True))
+    refused(t, target, secret=OTHER_SECRET)
+    target.expect('refused TLS')
+    with Control(path) as c:
+        tls_of = [one.get('tls') for one in c.call('controller.list')['controllers']]
+        t.eq(len(tls_of), 1, 'controllers')
+        t.match('^NVMe0R01, TLS_AES_128_GCM_SHA256, present key, derived as by libnvme before 1.14', tls_of[0])
+        stats = c.call('stats.get')['target']
+        keys = c.call('host.get', nqn=NQN, hostnqn=nv.HOST_NQN)['auth']
+    t.match('host.tls.key$', keys['tls_key_file'])
+    # one for each of the two queues
+    t.eq((stats['tls_handshakes'], stats['failed_tls_handshakes']), (2, 1))
+    shown = t.run([program('rdctl'), '--socket', path, 'connections']).out.decode()
+    t.match('NVMe0R01, TLS_AES_128_GCM_SHA256', shown)
 
 
 @test

@@ -120,10 +120,15 @@ static int run_hosts(const struct rdctl *ctl, const struct rdctl_arguments *args
 static int run_connections(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
 	static const struct rdctl_column columns[] = {
-		{"CNTLID", "cntlid", RDCTL_NUMBER},       {"SUBNQN", "nqn", RDCTL_TEXT},
-		{"HOSTNQN", "host", RDCTL_TEXT},          {"ADDRESS", "address", RDCTL_TEXT},
-		{"LISTENER", "listener", RDCTL_TEXT},     {"STATE", "state", RDCTL_TEXT},
-		{"IO-QUEUES", "io_queues", RDCTL_NUMBER}, {NULL, NULL, RDCTL_TEXT},
+		{"CNTLID", "cntlid", RDCTL_NUMBER},
+		{"SUBNQN", "nqn", RDCTL_TEXT},
+		{"HOSTNQN", "host", RDCTL_TEXT},
+		{"ADDRESS", "address", RDCTL_TEXT},
+		{"LISTENER", "listener", RDCTL_TEXT},
+		{"STATE", "state", RDCTL_TEXT},
+		{"IO-QUEUES", "io_queues", RDCTL_NUMBER},
+		{"TLS", "tls", RDCTL_TEXT},
+		{NULL, NULL, RDCTL_TEXT},
 	};
 
 	return show_rows(ctl, "controller.list", NULL, "controllers", columns);

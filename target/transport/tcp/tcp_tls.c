@@ -49,14 +49,17 @@ struct rdt_tcp_tls {
 
 /* ---- the ends of a handshake ---- */
 
-static void drop_shake(struct shake *s)
+/* Returns its socket, which this thread does not watch any more. */
+static struct rdt_tcp_handoff *drop_shake(struct shake *s)
 {
+	struct rdt_tcp_handoff *h = s->h;
 	struct rdt_tcp_tls *of = s->of;
 
 	rd_io_del(of->loop, &s->io);
 	TAILQ_REMOVE(&of->shakes, s, link);
 	of->count--;
 	free(s);
+	return h;
 }
 
 static void refuse_shake(struct shake *s, const char *why)
@@ -74,8 +77,7 @@ static void refuse_shake(struct shake *s, const char *why)
 	rdt_announce(of->target, "refused", "{s:s, s:s, s:s, s:s}", "address", addr, "hostnqn",
 		     info.identity.hostnqn, "nqn", info.identity.subnqn, "reason", why);
 	nvmf_tls_free(s->tls);
-	rdt_tcp_hand_back(s->h);
-	drop_shake(s);
+	rdt_tcp_hand_back(drop_shake(s));
 }
 
 static void report_tls(const struct shake *s)
@@ -107,10 +109,7 @@ static void pass_shake(struct shake *s)
 		report_tls(s);
 	}
 	s->h->tls = s->tls;
-	/* before the reactor watches the socket by a loop of its own */
-	rd_io_del(s->of->loop, &s->io);
-	rdt_tcp_hand_over(s->h);
-	drop_shake(s);
+	rdt_tcp_hand_over(drop_shake(s));
 }
 
 /* ---- progress ---- */
@@ -306,8 +305,7 @@ void rdt_tcp_tls_free(struct rdt_tcp_tls *of)
 	}
 	while ((s = TAILQ_FIRST(&of->shakes))) {
 		nvmf_tls_free(s->tls);
-		rdt_tcp_hand_back(s->h);
-		drop_shake(s);
+		rdt_tcp_hand_back(drop_shake(s));
 	}
 	while ((h = STAILQ_FIRST(&of->inbox))) {
 		STAILQ_REMOVE_HEAD(&of->inbox, link);
