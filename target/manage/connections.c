@@ -102,14 +102,14 @@ static void copy_connection(const struct rdt_reactor *r, const struct rdt_qpair 
 /* Connections that come during the walk may find no room, as if they had come after it. */
 static void collect_connection(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
 {
-	struct rdt_rpc_answer *answer = rd_container_of(walk, struct rdt_rpc_answer, walk);
+	struct rdt_answer *answer = rd_container_of(walk, struct rdt_answer, walk);
 	struct connection *list = answer->data;
 
 	if (qp->ctrl && answer->count < answer->room)
 		copy_connection(walk->reactor, qp, &list[answer->count++]);
 }
 
-void rdt_connections_collect(struct rdt_rpc_answer *answer)
+void rdt_connections_collect(struct rdt_answer *answer)
 {
 	answer->count = 0;
 	answer->room = answer->reactor->qpairs_count;
@@ -117,10 +117,10 @@ void rdt_connections_collect(struct rdt_rpc_answer *answer)
 	answer->data = malloc((answer->room + 1) * sizeof(struct connection));
 	answer->no_memory = !answer->data;
 	if (answer->no_memory) {
-		answer->ready(answer);
+		rdt_answer_ready(answer);
 		return;
 	}
-	rdt_rpc_answer_by_walk(answer, collect_connection);
+	rdt_answer_by_walk(answer, collect_connection);
 }
 
 static void free_connections(struct connection *list, size_t count)
@@ -130,7 +130,7 @@ static void free_connections(struct connection *list, size_t count)
 	free(list);
 }
 
-void rdt_connections_drop(struct rdt_rpc_answer *answer)
+void rdt_connections_drop(struct rdt_answer *answer)
 {
 	free_connections(answer->data, answer->count);
 	answer->data = NULL;
@@ -158,8 +158,8 @@ static bool copy_places(struct rdt_connections *c, const struct rdt_target *t)
 	return true;
 }
 
-struct rdt_connections *rdt_connections_take(const struct rdt_target *t,
-					     struct rdt_rpc_answer *answers, unsigned int n)
+struct rdt_connections *rdt_connections_take(const struct rdt_target *t, struct rdt_answer *answers,
+					     unsigned int n)
 {
 	struct rdt_connections *c = calloc(1, sizeof(*c) + n * sizeof(c->parts[0]));
 

@@ -12,18 +12,18 @@
 #include <jansson.h>
 
 struct rdt_connections;
-struct rdt_rpc_answer;
+struct rdt_answer;
 struct rdt_target;
 
-/* On the thread of answer->reactor: copy its connections. answer->ready() is called after the last
- * slice. */
-void rdt_connections_collect(struct rdt_rpc_answer *answer);
+/* On the thread of answer->reactor: copy its connections. rdt_answer_ready() is called after the
+ * last slice. */
+void rdt_connections_collect(struct rdt_answer *answer);
 /* Frees what was copied, if it was not taken over. Any thread. */
-void rdt_connections_drop(struct rdt_rpc_answer *answer);
+void rdt_connections_drop(struct rdt_answer *answer);
 /* Main thread: takes the data of @n answers over, those without data are left out. NULL: out of
  * memory. */
-struct rdt_connections *rdt_connections_take(const struct rdt_target *t,
-					     struct rdt_rpc_answer *answers, unsigned int n);
+struct rdt_connections *rdt_connections_take(const struct rdt_target *t, struct rdt_answer *answers,
+					     unsigned int n);
 void rdt_connections_free(struct rdt_connections *c); /* any thread; accepts NULL */
 
 /* ---- any thread, one at a time ---- */

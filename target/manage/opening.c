@@ -101,15 +101,6 @@ void rdt_opening_watch(struct rdt_ns *ns)
 	rdt_bdev_watch(ns->bdev, backend_changed, t);
 }
 
-static unsigned int count_opening(const struct rdt_target *t)
-{
-	unsigned int count = 0;
-
-	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
-		count += t->ns[i] && t->ns[i]->state == RDT_NS_OPENING;
-	return count;
-}
-
 /* The reason of a failure was logged, and the namespace tells it. */
 static void begun(void *arg, int err, const char *text)
 {
@@ -163,11 +154,11 @@ int rdt_opening_wait(struct rdt_target *t, uint64_t timeout_ns)
 	uint64_t end = rd_loop_now_raw(t->loop) + timeout_ns;
 	int err = 0;
 
-	if (count_opening(t))
+	if (t->ns_opening)
 		rd_info(t->log, RD_LOG_TARGET, "waiting at most %llu s for storage to answer",
 			(unsigned long long)(timeout_ns / RD_NSEC_PER_SEC));
 	/* A signal may have ended the target meanwhile. */
-	while (err >= 0 && !t->drained && count_opening(t)) {
+	while (err >= 0 && !t->drained && t->ns_opening) {
 		uint64_t now = rd_loop_now_raw(t->loop);
 
 		if (now >= end)

@@ -7,24 +7,59 @@
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/target.h"
 
-struct ask_post { /* a message to a reactor, and its answer */
-	struct rd_msg msg;
-	struct rdt_rpc_ask *ask;
-	struct rdt_rpc_answer *answer;
-};
-
 struct rdt_rpc_ask {
 	TAILQ_ENTRY(rdt_rpc_ask) link;
 	struct rdt_rpc *rpc;
 	struct rdt_rpc_call *call; /* NULL: the server was closed */
-	void (*fn)(struct rdt_rpc_answer *answer);
-	void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers, unsigned int count);
+	void (*done)(struct rdt_rpc_call *call, struct rdt_answer *answers, unsigned int count);
 	unsigned int count;
 	unsigned int left; /* number of reactors that have not answered */
-	struct rdt_rpc_answer *answers;
 	void *what;
-	struct ask_post posts[];
+	struct rdt_answer answers[];
 };
+
+/* ---- one reactor ---- */
+
+static void answer_told(struct rd_msg *msg)
+{
+	struct rdt_answer *answer = rd_container_of(msg, struct rdt_answer, msg);
+
+	answer->told(answer);
+}
+
+static void answer_asked(struct rd_msg *msg)
+{
+	struct rdt_answer *answer = rd_container_of(msg, struct rdt_answer, msg);
+
+	answer->fn(answer);
+}
+
+void rdt_answer_ask(struct rdt_answer *answer)
+{
+	answer->msg.fn = answer_asked;
+	rd_loop_post(answer->reactor->loop, &answer->msg);
+}
+
+void rdt_answer_ready(struct rdt_answer *answer)
+{
+	answer->msg.fn = answer_told;
+	rd_loop_post(answer->reactor->target->loop, &answer->msg);
+}
+
+static void walk_ended(struct rdt_qpair_walk *walk)
+{
+	rdt_answer_ready(rd_container_of(walk, struct rdt_answer, walk));
+}
+
+void rdt_answer_by_walk(struct rdt_answer *answer,
+			void (*visit)(struct rdt_qpair_walk *walk, struct rdt_qpair *qp))
+{
+	answer->walk.visit = visit;
+	answer->walk.end = walk_ended;
+	rdt_qpair_walk_begin(answer->reactor, &answer->walk);
+}
+
+/* ---- all of them ---- */
 
 static void ask_free(struct rdt_rpc_ask *ask)
 {
@@ -32,14 +67,13 @@ static void ask_free(struct rdt_rpc_ask *ask)
 	ask->rpc->asks_count--;
 	for (unsigned int i = 0; i < ask->count; i++)
 		rdt_connections_drop(&ask->answers[i]);
-	free(ask->answers);
 	free(ask->what);
 	free(ask);
 }
 
-static void ask_answered(struct rd_msg *msg)
+static void one_answered(struct rdt_answer *answer)
 {
-	struct rdt_rpc_ask *ask = rd_container_of(msg, struct ask_post, msg)->ask;
+	struct rdt_rpc_ask *ask = answer->owner;
 	bool complete = true;
 
 	if (--ask->left)
@@ -53,36 +87,6 @@ static void ask_answered(struct rd_msg *msg)
 	ask_free(ask);
 }
 
-static void ask_ready(struct rdt_rpc_answer *answer)
-{
-	struct ask_post *post = answer->owner;
-
-	post->msg.fn = ask_answered;
-	rd_loop_post(post->ask->rpc->loop, &post->msg);
-}
-
-static void ask_arrived(struct rd_msg *msg)
-{
-	struct ask_post *post = rd_container_of(msg, struct ask_post, msg);
-
-	post->ask->fn(post->answer);
-}
-
-static void walk_ended(struct rdt_qpair_walk *walk)
-{
-	struct rdt_rpc_answer *answer = rd_container_of(walk, struct rdt_rpc_answer, walk);
-
-	answer->ready(answer);
-}
-
-void rdt_rpc_answer_by_walk(struct rdt_rpc_answer *answer,
-			    void (*visit)(struct rdt_qpair_walk *walk, struct rdt_qpair *qp))
-{
-	answer->walk.visit = visit;
-	answer->walk.end = walk_ended;
-	rdt_qpair_walk_begin(answer->reactor, &answer->walk);
-}
-
 static void ask_cancel(struct rdt_rpc_call *call)
 {
 	struct rdt_rpc_ask *ask = call->work;
@@ -90,25 +94,21 @@ static void ask_cancel(struct rdt_rpc_call *call)
 	ask->call = NULL;
 }
 
-void rdt_rpc_ask(struct rdt_rpc_call *call, void *what, void (*fn)(struct rdt_rpc_answer *answer),
-		 void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
+void rdt_rpc_ask(struct rdt_rpc_call *call, void *what, void (*fn)(struct rdt_answer *answer),
+		 void (*done)(struct rdt_rpc_call *call, struct rdt_answer *answers,
 			      unsigned int count))
 {
 	struct rdt_target *t = call->rpc->target;
 	unsigned int n = t->reactors_count;
-	struct rdt_rpc_ask *ask = calloc(1, sizeof(*ask) + n * sizeof(ask->posts[0]));
+	struct rdt_rpc_ask *ask = calloc(1, sizeof(*ask) + n * sizeof(ask->answers[0]));
 
-	if (ask)
-		ask->answers = calloc(n, sizeof(*ask->answers));
-	if (!ask || !ask->answers) {
-		free(ask);
+	if (!ask) {
 		free(what);
 		rdt_rpc_no_memory(call);
 		return;
 	}
 	ask->rpc = call->rpc;
 	ask->call = call;
-	ask->fn = fn;
 	ask->done = done;
 	ask->what = what;
 	ask->count = n;
@@ -118,13 +118,12 @@ void rdt_rpc_ask(struct rdt_rpc_call *call, void *what, void (*fn)(struct rdt_rp
 	call->work = ask;
 	call->cancel = ask_cancel;
 	for (unsigned int i = 0; i < n; i++) {
-		ask->answers[i] = (struct rdt_rpc_answer){.reactor = &t->reactors[i],
-							  .ready = ask_ready,
-							  .owner = &ask->posts[i],
-							  .what = what};
-		ask->posts[i] = (struct ask_post){
-			.msg = {.fn = ask_arrived}, .ask = ask, .answer = &ask->answers[i]};
-		rd_loop_post(t->reactors[i].loop, &ask->posts[i].msg);
+		ask->answers[i] = (struct rdt_answer){.reactor = &t->reactors[i],
+						      .fn = fn,
+						      .told = one_answered,
+						      .owner = ask,
+						      .what = what};
+		rdt_answer_ask(&ask->answers[i]);
 	}
 }
 

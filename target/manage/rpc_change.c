@@ -133,16 +133,16 @@ static void drain_wait(struct rdt_rpc_drain *d)
 	rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory for a timer");
 }
 
-static void drain_count(struct rdt_rpc_answer *answer)
+static void drain_count(struct rdt_answer *answer)
 {
 	struct rdt_status_line s;
 
 	rdt_reactor_collect(answer->reactor, &s);
 	answer->count = s.io_requests;
-	answer->ready(answer);
+	rdt_answer_ready(answer);
 }
 
-static void drain_counted(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers, unsigned int n)
+static void drain_counted(struct rdt_rpc_call *call, struct rdt_answer *answers, unsigned int n)
 {
 	struct rdt_rpc_drain *d = call->rpc->drain;
 	struct rdt_target *t = call->rpc->target;

@@ -131,7 +131,7 @@ static void listed(struct rdt_rpc_call *call, void *arg)
 	list_work_free(w);
 }
 
-static void start_list(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers, unsigned int n,
+static void start_list(struct rdt_rpc_call *call, struct rdt_answer *answers, unsigned int n,
 		       void (*make)(void *arg))
 {
 	struct list_work *w = calloc(1, sizeof(*w));
@@ -147,23 +147,21 @@ static void start_list(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers
 	rdt_rpc_job(call, make, listed, w);
 }
 
-static void controllers_answered(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
+static void controllers_answered(struct rdt_rpc_call *call, struct rdt_answer *answers,
 				 unsigned int n)
 {
 	start_list(call, answers, n, list_controllers);
 }
 
-static void hosts_answered(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
-			   unsigned int n)
+static void hosts_answered(struct rdt_rpc_call *call, struct rdt_answer *answers, unsigned int n)
 {
 	start_list(call, answers, n, list_hosts);
 }
 
 /* Questions and their answers take memory, also for clients that have disconnected meanwhile.
  * Takes @what over. */
-static void ask_walk(struct rdt_rpc_call *call, void *what,
-		     void (*fn)(struct rdt_rpc_answer *answer),
-		     void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
+static void ask_walk(struct rdt_rpc_call *call, void *what, void (*fn)(struct rdt_answer *answer),
+		     void (*done)(struct rdt_rpc_call *call, struct rdt_answer *answers,
 				  unsigned int n))
 {
 	if (call->rpc->asks_count < RDT_RPC_CLIENTS) {
@@ -197,7 +195,7 @@ struct disconnect_what {            /* which controllers */
 /* On the owner of the controller. */
 static void end_matching(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
 {
-	struct rdt_rpc_answer *answer = rd_container_of(walk, struct rdt_rpc_answer, walk);
+	struct rdt_answer *answer = rd_container_of(walk, struct rdt_answer, walk);
 	const struct disconnect_what *what = answer->what;
 	struct rdt_ctrl *ctrl = qp->ctrl;
 
@@ -210,13 +208,12 @@ static void end_matching(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
 	answer->count++;
 }
 
-static void start_disconnect(struct rdt_rpc_answer *answer)
+static void start_disconnect(struct rdt_answer *answer)
 {
-	rdt_rpc_answer_by_walk(answer, end_matching);
+	rdt_answer_by_walk(answer, end_matching);
 }
 
-static void disconnect_done(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
-			    unsigned int n)
+static void disconnect_done(struct rdt_rpc_call *call, struct rdt_answer *answers, unsigned int n)
 {
 	const char *hostnqn = rdt_rpc_text(call, "hostnqn"), *nqn = rdt_rpc_text(call, "nqn");
 	const json_t *cntlid = json_object_get(call->params, "cntlid");

@@ -167,13 +167,13 @@ void rdt_rpc_events_free(struct rdt_rpc *rpc); /* call when no other thread logs
 /* ---- rpc_ask.c: queries of all reactors ---- */
 
 /*
- * @fn runs on the thread of each reactor, fills in its answer, and calls answer->ready(), at once
- * or later. @done runs on the main loop when all have answered, and answers @call. The query runs
- * to its end also when the client has disconnected. @what: answer->what, or NULL; the query frees
- * it by free(3), also when it fails.
+ * @fn runs on the thread of each reactor, fills in its answer, and calls rdt_answer_ready(), at
+ * once or later. @done runs on the main loop when all have answered, and answers @call. The query
+ * runs to its end also when the client has disconnected. @what: answer->what, or NULL; the query
+ * frees it by free(3), also when it fails.
  */
-void rdt_rpc_ask(struct rdt_rpc_call *call, void *what, void (*fn)(struct rdt_rpc_answer *answer),
-		 void (*done)(struct rdt_rpc_call *call, struct rdt_rpc_answer *answers,
+void rdt_rpc_ask(struct rdt_rpc_call *call, void *what, void (*fn)(struct rdt_answer *answer),
+		 void (*done)(struct rdt_rpc_call *call, struct rdt_answer *answers,
 			      unsigned int count));
 void rdt_rpc_ask_free_all(struct rdt_rpc *rpc); /* call after all loops have ended */
 

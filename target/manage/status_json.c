@@ -32,12 +32,10 @@
 
 /* Of a reactor. While @out, its thread writes the answer. */
 struct part {
-	struct rd_msg msg;
-	struct rdt_status *status;
 	bool out;
 	bool missing;      /* in the document that is being made: it was out */
 	uint64_t asked_at; /* ns */
-	struct rdt_rpc_answer answer;
+	struct rdt_answer answer;
 };
 
 struct rdt_status {
@@ -361,7 +359,7 @@ static void status_written(struct rdt_stats_ask *ask, const struct rdt_stats *st
 /* The connections of the reactors that have answered. */
 static void take_connections(struct rdt_status *s)
 {
-	struct rdt_rpc_answer *answers = calloc(s->parts_count, sizeof(*answers));
+	struct rdt_answer *answers = calloc(s->parts_count, sizeof(*answers));
 	unsigned int n = 0;
 
 	if (!answers)
@@ -402,31 +400,17 @@ static void parts_timed_out(struct rd_timer *timer)
 
 /* ---- questions to reactors ---- */
 
-static void part_answered(struct rd_msg *msg)
+static void part_answered(struct rdt_answer *answer)
 {
-	struct part *p = rd_container_of(msg, struct part, msg);
-	struct rdt_status *s = p->status;
+	struct rdt_status *s = answer->owner;
 
-	p->out = false;
+	rd_container_of(answer, struct part, answer)->out = false;
 	if (s->stopped || !s->waiting)
 		return;
 	for (unsigned int i = 0; i < s->parts_count; i++)
 		if (s->parts[i].out)
 			return;
 	parts_end(s);
-}
-
-static void part_ready(struct rdt_rpc_answer *answer)
-{
-	struct part *p = rd_container_of(answer, struct part, answer);
-
-	p->msg.fn = part_answered;
-	rd_loop_post(p->status->target->loop, &p->msg);
-}
-
-static void part_arrived(struct rd_msg *msg)
-{
-	rdt_connections_collect(&rd_container_of(msg, struct part, msg)->answer);
 }
 
 /* A part that is still out has not answered an earlier question, and is not asked again. */
@@ -436,9 +420,8 @@ static void ask_part(struct part *p)
 		return;
 	rdt_connections_drop(&p->answer);
 	p->out = true;
-	p->asked_at = rd_loop_now_raw(p->status->target->loop);
-	p->msg.fn = part_arrived;
-	rd_loop_post(p->answer.reactor->loop, &p->msg);
+	p->asked_at = rd_loop_now_raw(p->answer.reactor->target->loop);
+	rdt_answer_ask(&p->answer);
 }
 
 void rdt_status_ask(struct rdt_status *s)
@@ -470,11 +453,11 @@ int rdt_status_new(struct rdt_target *target, const struct rdt_reloader *reloade
 	s->history = history;
 	s->done = done;
 	s->arg = arg;
-	for (unsigned int i = 0; i < target->reactors_count; i++) {
-		s->parts[i].status = s;
-		s->parts[i].answer.reactor = &target->reactors[i];
-		s->parts[i].answer.ready = part_ready;
-	}
+	for (unsigned int i = 0; i < target->reactors_count; i++)
+		s->parts[i].answer = (struct rdt_answer){.reactor = &target->reactors[i],
+							 .fn = rdt_connections_collect,
+							 .told = part_answered,
+							 .owner = s};
 	return 0;
 }
 

@@ -95,6 +95,7 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	ns->now = cfg;
 	ns->now_of = rdt_config_get(cfg_of);
 	ns->subsys = ss;
+	ns->state = RDT_NS_OPENING;
 	ns->nsid = cfg->nsid;
 	ns->identity = (struct rdt_identity_user){
 		.nqn = ss->nqn, .cfg = cfg, .several = ss->now && rdt_config_several(ss->now)};
@@ -104,7 +105,7 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	ns->lbads = (uint8_t)__builtin_ctz(cfg->block_size);
 	rdt_range_init(ns);
 	rdt_uncor_init(ns);
-	rdt_ns_set_state(ns, RDT_NS_OPENING);
+	ns->since = rd_loop_now(t->loop);
 	err = rdt_qos_limiter_new(t, &ns->limiter);
 	if (!err)
 		err = name_storage(ns);
@@ -122,6 +123,7 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 		return err;
 	}
 	rdt_qos_set_ns(ns, cfg->qos);
+	t->ns_opening++;
 	t->ns[slot] = ns;
 	insert_ns(ss, ns);
 	/* Cannot fail: memory was reserved */
@@ -176,6 +178,8 @@ void rdt_ns_set_state(struct rdt_ns *ns, enum rdt_ns_state state)
 {
 	struct rdt_target *t = ns->subsys->target;
 
+	t->ns_opening -= ns->state == RDT_NS_OPENING;
+	t->ns_opening += state == RDT_NS_OPENING;
 	ns->state = state;
 	ns->since = rd_loop_now(t->loop);
 	if (state == RDT_NS_FAILED)
@@ -271,6 +275,7 @@ void rdt_ns_free(struct rdt_ns *ns)
 	pthread_mutex_lock(&ss->lock);
 	TAILQ_REMOVE(&ss->namespaces, ns, link);
 	pthread_mutex_unlock(&ss->lock);
+	ss->target->ns_opening -= ns->state == RDT_NS_OPENING;
 	ss->target->ns[ns->slot] = NULL;
 	if (ns->slot < ss->target->ns_free)
 		ss->target->ns_free = ns->slot;

@@ -115,6 +115,7 @@ struct rdt_target {
 	struct rdt_ns *ns[RDT_NS_SLOTS];            /* by slot; main thread only */
 	struct rdt_ns_marks ns_marks[RDT_NS_SLOTS]; /* by slot */
 	unsigned int ns_free;                       /* no slot below this is free */
+	unsigned int ns_opening;                    /* RDT_NS_OPENING; main thread only */
 	unsigned int ns_moving; /* for which reactors have messages; main thread only */
 	/* rdt_ns_key() to namespace, without those that leave; main thread only */
 	struct rd_map ns_map;
