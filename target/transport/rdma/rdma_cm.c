@@ -27,8 +27,6 @@
 	128u /* READs in flight on one queue; soft-iWARP and most NICs hold that many \
 	      */
 
-#define ADOPT_TURN 16u /* connections that a reactor adopts in one turn of its loop */
-
 /* An iwarp fabric of the main loop. Closed only at the end, because a reload may change the options
  * of a listener. */
 struct iwarp_fab {
@@ -210,7 +208,7 @@ static void adopt_in_turns(struct rd_defer *defer)
 {
 	struct rdt_rdma *rdma = rd_container_of(defer, struct rdt_rdma, adopt);
 
-	adopt_up_to(rdma, ADOPT_TURN);
+	adopt_up_to(rdma, RDT_ADOPT_TURN);
 	if (!STAILQ_EMPTY(&rdma->handoffs))
 		rd_defer(rdma->reactor->loop, &rdma->adopt, RD_DEFER_NEXT);
 }

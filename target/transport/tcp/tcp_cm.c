@@ -21,7 +21,6 @@
 
 #define TCP_BACKLOG  4096                     /* hosts connect all their queues at once */
 #define ACCEPT_BURST 256                      /* connections accepted in one turn */
-#define ADOPT_BURST  16u                      /* connections that a reactor adopts in one turn */
 #define FULL_PAUSE   (100 * RD_NSEC_PER_MSEC) /* out of descriptors or memory */
 
 struct tcp_listener {
@@ -77,7 +76,7 @@ static void adopt_some(struct rd_defer *defer)
 {
 	struct rdt_tcp *tcp = rd_container_of(defer, struct rdt_tcp, adopt);
 
-	adopt_sockets(tcp, ADOPT_BURST);
+	adopt_sockets(tcp, RDT_ADOPT_TURN);
 	if (!STAILQ_EMPTY(&tcp->handoffs))
 		rd_defer(tcp->reactor->loop, &tcp->adopt, RD_DEFER_NEXT);
 }
