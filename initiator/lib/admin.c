@@ -52,14 +52,8 @@ int rdinit_identify_async(struct rdinit_ctrl *ctrl, uint8_t cns, uint32_t nsid, 
 static int identify_sync(struct rdinit_ctrl *ctrl, const char *func, uint8_t cns, uint32_t nsid,
 			 void *data)
 {
-	struct rdi_sync sync = {.done = false};
-	int rc;
-
-	rc = rdi_may_wait(RDI_HANDLE(ctrl), func);
-	if (rc)
-		return rc;
-	rc = identify_async(ctrl, func, cns, nsid, data, rdi_sync_done, &sync);
-	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, func);
+	return RDI_SYNC(ctrl, func,
+			identify_async(ctrl, func, cns, nsid, data, rdi_sync_done, &sync));
 }
 
 int rdinit_identify(struct rdinit_ctrl *ctrl, uint8_t cns, uint32_t nsid, void *data)
@@ -147,14 +141,9 @@ int rdinit_get_log_async(struct rdinit_ctrl *ctrl, uint8_t lid, uint32_t nsid, u
 int rdinit_get_log(struct rdinit_ctrl *ctrl, uint8_t lid, uint32_t nsid, uint64_t offset,
 		   void *data, uint32_t len)
 {
-	struct rdi_sync sync = {.done = false};
-	int rc;
-
-	rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
-	if (rc)
-		return rc;
-	rc = rdi_get_log(ctrl, __func__, lid, nsid, offset, data, len, rdi_sync_done, &sync);
-	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, __func__);
+	return RDI_SYNC(
+		ctrl, __func__,
+		rdi_get_log(ctrl, __func__, lid, nsid, offset, data, len, rdi_sync_done, &sync));
 }
 
 /* ---- namespaces ---- */

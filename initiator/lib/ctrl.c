@@ -405,14 +405,7 @@ int rdinit_ctrl_connect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, v
 
 int rdinit_ctrl_connect(struct rdinit_ctrl *ctrl)
 {
-	struct rdi_sync sync = {.done = false};
-	int rc;
-
-	rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
-	if (rc)
-		return rc;
-	rc = rdinit_ctrl_connect_async(ctrl, rdi_sync_done, &sync);
-	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, __func__);
+	return RDI_SYNC(ctrl, __func__, rdinit_ctrl_connect_async(ctrl, rdi_sync_done, &sync));
 }
 
 int rdinit_ctrl_disconnect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, void *user)
@@ -435,16 +428,9 @@ int rdinit_ctrl_disconnect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn
 
 int rdinit_ctrl_disconnect(struct rdinit_ctrl *ctrl)
 {
-	struct rdi_sync sync = {.done = false};
-	int rc;
+	int rc = RDI_SYNC(ctrl, __func__, rdinit_ctrl_disconnect_async(ctrl, rdi_sync_done, &sync));
 
-	rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
-	if (rc)
-		return rc;
-	rc = rdinit_ctrl_disconnect_async(ctrl, rdi_sync_done, &sync);
-	if (rc == -EALREADY)
-		return 0;
-	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, __func__);
+	return rc == -EALREADY ? 0 : rc;
 }
 
 /* ---- authentication while connected ---- */
@@ -469,13 +455,8 @@ int rdinit_ctrl_authenticate_async(struct rdinit_ctrl *ctrl, const struct rdinit
 
 int rdinit_ctrl_authenticate(struct rdinit_ctrl *ctrl, const struct rdinit_auth_opts *opts)
 {
-	struct rdi_sync sync = {.done = false};
-	int rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
-
-	if (rc)
-		return rc;
-	rc = rdinit_ctrl_authenticate_async(ctrl, opts, rdi_sync_done, &sync);
-	return rc ? rc : rdi_sync_wait(&ctrl->h, &sync, __func__);
+	return RDI_SYNC(ctrl, __func__,
+			rdinit_ctrl_authenticate_async(ctrl, opts, rdi_sync_done, &sync));
 }
 
 /* ---- processing ---- */

@@ -515,6 +515,20 @@ void rdi_sync_done(void *user, const struct rdinit_completion *c);
  * set. */
 int rdi_sync_wait(struct rdi_handle *h, struct rdi_sync *sync, const char *func);
 
+/* A synchronous call on an object with a handle: checks that it may wait, evaluates @start, which
+ * begins it with rdi_sync_done and &sync, and waits. The result is 0 or -errno. */
+#define RDI_SYNC(object, func, start)                                       \
+	({                                                                  \
+		struct rdi_sync sync = {.done = false};                     \
+		int sync_rc = rdi_may_wait(RDI_HANDLE(object), func);       \
+                                                                            \
+		if (!sync_rc)                                               \
+			sync_rc = (start);                                  \
+		if (!sync_rc)                                               \
+			sync_rc = rdi_sync_wait(&(object)->h, &sync, func); \
+		sync_rc;                                                    \
+	})
+
 typedef int (*rdi_try_fn)(void *arg);
 /*
  * @again has returned -EAGAIN for a synchronous call. Calls it after each completion of the

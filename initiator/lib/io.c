@@ -154,14 +154,7 @@ int rdinit_flush_async(struct rdinit_qpair *qp, const struct rdinit_ns *ns, rdin
 
 int rdinit_flush(struct rdinit_qpair *qp, const struct rdinit_ns *ns)
 {
-	struct rdi_sync sync = {.done = false};
-	int rc;
-
-	rc = rdi_may_wait(RDI_HANDLE(qp), __func__);
-	if (rc)
-		return rc;
-	rc = rdinit_flush_async(qp, ns, rdi_sync_done, &sync);
-	return rc ? rc : rdi_sync_wait(&qp->h, &sync, __func__);
+	return RDI_SYNC(qp, __func__, rdinit_flush_async(qp, ns, rdi_sync_done, &sync));
 }
 
 /* ---- memory ---- */

@@ -137,14 +137,7 @@ int rdinit_qpair_connect_async(struct rdinit_qpair *qp, rdinit_complete_fn fn, v
 
 int rdinit_qpair_connect(struct rdinit_qpair *qp)
 {
-	struct rdi_sync sync = {.done = false};
-	int rc;
-
-	rc = rdi_may_wait(RDI_HANDLE(qp), __func__);
-	if (rc)
-		return rc;
-	rc = rdinit_qpair_connect_async(qp, rdi_sync_done, &sync);
-	return rc ? rc : rdi_sync_wait(&qp->h, &sync, __func__);
+	return RDI_SYNC(qp, __func__, rdinit_qpair_connect_async(qp, rdi_sync_done, &sync));
 }
 
 /* ---- life ---- */
@@ -402,11 +395,6 @@ int rdinit_qpair_authenticate_async(struct rdinit_qpair *qp, const struct rdinit
 
 int rdinit_qpair_authenticate(struct rdinit_qpair *qp, const struct rdinit_auth_opts *opts)
 {
-	struct rdi_sync sync = {.done = false};
-	int rc = rdi_may_wait(RDI_HANDLE(qp), __func__);
-
-	if (rc)
-		return rc;
-	rc = rdinit_qpair_authenticate_async(qp, opts, rdi_sync_done, &sync);
-	return rc ? rc : rdi_sync_wait(&qp->h, &sync, __func__);
+	return RDI_SYNC(qp, __func__,
+			rdinit_qpair_authenticate_async(qp, opts, rdi_sync_done, &sync));
 }
