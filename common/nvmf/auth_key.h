@@ -61,11 +61,6 @@ int nvmf_auth_key_format(const struct nvmf_auth_key *key, char text[NVMF_AUTH_KE
 int nvmf_key_generate(enum nvmf_key_kind kind, unsigned int hash, size_t len,
 		      struct nvmf_auth_key *key);
 
-static inline int nvmf_auth_key_generate(unsigned int hash, size_t len, struct nvmf_auth_key *key)
-{
-	return nvmf_key_generate(NVMF_KEY_DHCHAP, hash, len, key);
-}
-
 /*
  * The key of the computations: @key itself if it has no hash, else its HMAC over @nqn and a
  * constant. @nqn: the host NQN for the key of a host, the subsystem NQN for that of a controller.

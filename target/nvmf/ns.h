@@ -250,8 +250,6 @@ void rdt_ns_channel_hide(struct rdt_reactor *r, struct rdt_ns *ns);
 /* The channel is hidden: wait for commands in flight, or cancel them, then answer. */
 void rdt_ns_channel_leave(struct rdt_reactor *r, struct rdt_ns *ns);
 void rdt_ns_answer(struct rdt_ns_post *post, int err);
-/* The namespace with the lowest NSID above @nsid (0: of all), or NULL. */
-struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid);
 /* All namespaces of @ss above @nsid that are shown here, in the order of their NSIDs: up to @end.
  * Valid until a namespace is shown or hidden. */
 const struct rdt_ns_place *rdt_ns_places(const struct rdt_reactor *r, const struct rdt_subsys *ss,
@@ -260,7 +258,8 @@ static inline uint32_t rdt_ns_place_nsid(const struct rdt_ns_place *place)
 {
 	return (uint32_t)place->key;
 }
-/* The same as rdt_ns_next() for the host of @req, without namespaces that it does not see. */
+/* Namespaces that the host of @req sees: @nsid, and the one with the lowest NSID above @nsid (0: of
+ * all); or NULL. */
 struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid);
 struct rdt_ns *rdt_ns_seen_next(const struct rdt_req *req, uint32_t nsid);
 /* Look up the namespace of a command; sets req->ns and req->channel, which stay valid until

@@ -57,13 +57,6 @@ const struct rdt_ns_place *rdt_ns_places(const struct rdt_reactor *r, const stru
 	return r->ns_order + lower_bound(r, rdt_ns_key(ss, nsid) + 1);
 }
 
-struct rdt_ns *rdt_ns_next(struct rdt_reactor *r, const struct rdt_subsys *ss, uint32_t nsid)
-{
-	const struct rdt_ns_place *end, *place = rdt_ns_places(r, ss, nsid, &end);
-
-	return place == end ? NULL : place->channel->ns;
-}
-
 struct rdt_ns *rdt_ns_seen(const struct rdt_req *req, uint32_t nsid)
 {
 	const struct rdt_ctrl *ctrl = req->qp->ctrl;

@@ -110,8 +110,8 @@ static int open_state(struct rdt_target *t)
 	int err = 0;
 
 	if (t->cfg->target.state_dir)
-		err = rdt_state_open_files(t->env->state_files, t->env->clock,
-					   t->cfg->target.state_dir, t->log, t->loop, &t->state);
+		err = rdt_state_open(t->env->state_files, t->env->clock, t->cfg->target.state_dir,
+				     t->log, t->loop, &t->state);
 	return err ? err : rdt_identities_new(t->state, t->log, t->loop, &t->identities);
 }
 

@@ -297,9 +297,8 @@ static int open_dir(struct rdt_state *s)
 	return 0;
 }
 
-int rdt_state_open_files(struct rdt_state_files *files, const struct rd_clock *clock,
-			 const char *dir, struct rd_log *log, struct rd_loop *main,
-			 struct rdt_state **out)
+int rdt_state_open(struct rdt_state_files *files, const struct rd_clock *clock, const char *dir,
+		   struct rd_log *log, struct rd_loop *main, struct rdt_state **out)
 {
 	struct rd_loop_opts opts = {.log = log, .clock = clock};
 	struct rdt_state *s = calloc(1, sizeof(*s));
@@ -326,12 +325,6 @@ int rdt_state_open_files(struct rdt_state_files *files, const struct rd_clock *c
 err_close:
 	rdt_state_close(&s);
 	return rc;
-}
-
-int rdt_state_open(const char *dir, struct rd_log *log, struct rd_loop *main,
-		   struct rdt_state **out)
-{
-	return rdt_state_open_files(NULL, NULL, dir, log, main, out);
 }
 
 void rdt_state_close(struct rdt_state **state)

@@ -46,16 +46,12 @@ struct rdt_state_job {
 
 /*
  * Use the directory @dir, which is created if it is missing (its parent is not). A lock keeps a
- * second daemon out. @main: the loop on which jobs are completed. Returns 0, or -errno with the
- * reason logged.
+ * second daemon out. @files: NULL, or what writes in place of the system; it outlives the state.
+ * @clock: that of the writer's loop, as rd_loop_opts.clock. @main: the loop on which jobs are
+ * completed. Returns 0, or -errno with the reason logged.
  */
-int rdt_state_open(const char *dir, struct rd_log *log, struct rd_loop *main,
-		   struct rdt_state **out);
-/* The same with @files, which outlives the state; @clock: that of the writer's loop, as
- * rd_loop_opts.clock. */
-int rdt_state_open_files(struct rdt_state_files *files, const struct rd_clock *clock,
-			 const char *dir, struct rd_log *log, struct rd_loop *main,
-			 struct rdt_state **out);
+int rdt_state_open(struct rdt_state_files *files, const struct rd_clock *clock, const char *dir,
+		   struct rd_log *log, struct rd_loop *main, struct rdt_state **out);
 /* Start the writer thread. Without it nothing is written, unless a test runs rdt_state_loop()
  * itself. */
 int rdt_state_start(struct rdt_state *state);

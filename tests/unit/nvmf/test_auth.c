@@ -117,15 +117,15 @@ static void keys_survive_their_text(void)
 	char text[NVMF_AUTH_KEY_TEXT];
 
 	for (unsigned int i = 0; i < 12; i++) {
-		CU_ASSERT_EQUAL(nvmf_auth_key_generate(i / 3, lens[i % 3], &key), 0);
+		CU_ASSERT_EQUAL(nvmf_key_generate(NVMF_KEY_DHCHAP, i / 3, lens[i % 3], &key), 0);
 		CU_ASSERT_EQUAL(nvmf_auth_key_format(&key, text), 0);
 		CU_ASSERT_PTR_NULL(nvmf_auth_key_parse(text, &again));
 		CU_ASSERT_EQUAL(memcmp(&key, &again, sizeof(key)), 0);
-		CU_ASSERT_EQUAL(nvmf_auth_key_generate(i / 3, lens[i % 3], &again), 0);
+		CU_ASSERT_EQUAL(nvmf_key_generate(NVMF_KEY_DHCHAP, i / 3, lens[i % 3], &again), 0);
 		CU_ASSERT_NOT_EQUAL(memcmp(&key, &again, sizeof(key)), 0);
 	}
-	CU_ASSERT_EQUAL(nvmf_auth_key_generate(4, 32, &key), -EINVAL);
-	CU_ASSERT_EQUAL(nvmf_auth_key_generate(1, 33, &key), -EINVAL);
+	CU_ASSERT_EQUAL(nvmf_key_generate(NVMF_KEY_DHCHAP, 4, 32, &key), -EINVAL);
+	CU_ASSERT_EQUAL(nvmf_key_generate(NVMF_KEY_DHCHAP, 1, 33, &key), -EINVAL);
 	CU_ASSERT_EQUAL(nvmf_auth_key_format(&key, text), -EINVAL);
 }
 

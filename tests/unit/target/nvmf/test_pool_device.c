@@ -33,9 +33,11 @@ static struct rdt_reactor *reactor_of(const struct t_pair *p)
 static struct rdt_account *account_on(struct t_conn *c, unsigned int disk)
 {
 	struct rdt_reactor *r = c->qp.reactor;
-	struct rdt_ns *ns = rdt_ns_next(r, c->qp.ctrl->subsys, nsids[disk] - 1);
+	const struct rdt_ns_place *end;
 
-	return rdt_pool_device_account(rdt_ns_channel_of(r, ns)->device, c->qp.share, RDT_POOL_IO);
+	return rdt_pool_device_account(
+		rdt_ns_places(r, c->qp.ctrl->subsys, nsids[disk] - 1, &end)->channel->device,
+		c->qp.share, RDT_POOL_IO);
 }
 
 /* A queue of the pair's host that has transferred much. */
