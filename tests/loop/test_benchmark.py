@@ -93,6 +93,20 @@ def rows_results_and_table_appear(t):
 
 @no_fabric
 @test
+def rows_of_tcp_are_measured_beside_iwarp(t):
+    needs_both()
+    rows = ('floor-each', 'null', 'tcp', 'tcp-digests', 'memory-tcp')
+    res, data = bench(t, '--rows', ','.join(rows), '--no-idle')
+    for row in rows:
+        good = samples(data, row)
+        t.ok(good, f'no samples of {row}')
+        t.eq([entry['error'] for entry in good if 'error' in entry], [], f'errors of {row}')
+        t.ok(all(isinstance(entry['iops'], (int, float)) for entry in good), f'{row}: {good}')
+    t.ok('NVMe/TCP / iwarp' in res.text, res.text)
+
+
+@no_fabric
+@test
 def plots_appear(t):
     if subprocess.run(['/usr/bin/python3', '-c', 'import matplotlib'], capture_output=True, check=False).returncode:
         raise lacks('python3-matplotlib')

@@ -47,14 +47,18 @@ def charged(server, call):
 
 # ---- the floor ----
 
-def floor(setup, _row, point, _server):
+def floor(setup, _row, point, _server, *args):
     out = run('rdfloor', [setup.program('tools/benchmark/rdfloor'), '--rw', point.kind, '--size', point.size,
                           '--depth', point.depth, '--connections', point.connections, '--seconds', setup.seconds,
-                          '--client-cpu', setup.client_cpu, '--server-cpu', setup.server_cpu], None, setup.seconds)
+                          '--client-cpu', setup.client_cpu, '--server-cpu', setup.server_cpu, *args], None, setup.seconds)
     got = parse('rdfloor', out.out)
     lat = got['lat_us']
     return sample(got['iops'], lat['mean'], {p: lat[f'p{p}'] for p in PERCENTILES},
                   got['cpu_us_per_io']['client'], got['cpu_us_per_io']['server'])
+
+
+def floor_each(setup, row, point, server):
+    return floor(setup, row, point, server, '--each-buffer')
 
 
 def apart(setup):
@@ -70,8 +74,8 @@ def apart(setup):
 
 # ---- rdinit bench ----
 
-def rdinit(setup, row, point, server, *args):
-    uri = server.uri(row.kind)
+def rdinit(setup, row, point, server, *args, uri=None):
+    uri = uri or server.uri(row.kind)
     argv = [setup.program('initiator/rdinit'), 'bench', uri, '--rw', point.rw, '--block-size', point.size,
             '--depth', point.depth, '--nr-io-queues', point.connections, '--run-time', f'{setup.ms}ms',
             '--ramp-time', f'{setup.ramp_ms}ms', '--data-size', setup.span(row.kind), '--no-progress', '-o', 'json', *args]
@@ -90,6 +94,14 @@ def rdinit(setup, row, point, server, *args):
 def rdinit_device(setup, row, point, server):
     """By the library's device, which reconnects, instead of queue pairs."""
     return rdinit(setup, row, point, server, '--device')
+
+
+def rdinit_tcp(setup, row, point, server, *args):
+    return rdinit(setup, row, point, server, *args, uri=server.tcp_uri(row.kind))
+
+
+def rdinit_tcp_digests(setup, row, point, server):
+    return rdinit_tcp(setup, row, point, server, '--hdr-digest', '--data-digest')
 
 
 # ---- fio ----

@@ -8,6 +8,7 @@ FLOOR_SMALL, FLOOR_LARGE = 0.75, 0.95
 FIO_TO_OURS, FIO_TO_PEERS = 0.5, 3.0
 FILE_TO_LOCAL = 0.95
 DEVICE_TO_QUEUE_PAIR = 0.95
+TCP_TO_IWARP = 0.95
 MANY_TO_BEST = 0.7
 IDLE_WAKEUPS, IDLE_CPU_PERCENT = 0.0, 0.2
 MEMORY_KIB = 256
@@ -53,6 +54,8 @@ def _ratios(results):
         yield _ratio(results, 'rdtarget null / bare TCP', 'null', 'floor', point, FLOOR_LARGE)
     for point in plan.CORE + plan.LARGE:
         yield _ratio(results, 'rdinit bench, device / queue pair', 'null-device', 'null', point, DEVICE_TO_QUEUE_PAIR)
+    for point in plan.CORE + plan.LARGE:
+        yield _ratio(results, 'NVMe/TCP / iwarp, rdinit bench', 'tcp', 'null', point, TCP_TO_IWARP)
     for point in deep:
         yield _ratio(results, 'fio rdinit / rdinit bench', 'null-fio', 'null', point, FIO_TO_OURS)
     for point in deep:

@@ -37,18 +37,25 @@ class Row:
     command: str = ''   # of --vs
 
 
-CLIENTS = {'floor': clients.floor, 'rdinit': clients.rdinit, 'rdinit-device': clients.rdinit_device, 'fio-rdinit': clients.fio_rdinit,
+CLIENTS = {'floor': clients.floor, 'floor-each': clients.floor_each, 'rdinit': clients.rdinit,
+           'rdinit-device': clients.rdinit_device, 'rdinit-tcp': clients.rdinit_tcp,
+           'rdinit-tcp-digests': clients.rdinit_tcp_digests, 'fio-rdinit': clients.fio_rdinit,
            'fio-nbd': clients.fio_nbd, 'fio-iscsi': clients.fio_iscsi, 'iscsi-perf': clients.iscsi_perf,
            'fio-file': clients.fio_file, 'fio-file-spin': clients.fio_file_spin, 'vs': clients.other}
 
 ROWS = [
     Row('floor', 'bare TCP program', '', '', 'floor', 'null'),
+    Row('floor-each', 'bare TCP program, a buffer for each I/O', '', '', 'floor-each', 'null'),
     Row('null', 'rdtarget null, rdinit bench', 'rdtarget', 'null', 'rdinit', 'null'),
+    Row('tcp', 'rdtarget null, rdinit bench, NVMe/TCP', 'rdtarget', 'null', 'rdinit-tcp', 'null'),
+    Row('tcp-digests', 'rdtarget null, rdinit bench, NVMe/TCP with digests', 'rdtarget', 'null', 'rdinit-tcp-digests',
+        'null'),
     Row('null-device', 'rdtarget null, rdinit bench --device', 'rdtarget', 'null', 'rdinit-device', 'null'),
     Row('null-fio', 'rdtarget null, fio rdinit', 'rdtarget', 'null', 'fio-rdinit', 'null'),
     Row('nbdkit-null', 'nbdkit null, fio nbd', 'nbdkit-null', 'null', 'fio-nbd', 'null'),
     Row('tgt-null', 'tgt null, fio libiscsi', 'tgt', 'null', 'fio-iscsi', 'null'),
     Row('memory', 'rdtarget memory, rdinit bench', 'rdtarget', 'memory', 'rdinit', 'memory'),
+    Row('memory-tcp', 'rdtarget memory, rdinit bench, NVMe/TCP', 'rdtarget', 'memory', 'rdinit-tcp', 'memory'),
     Row('memory-fio', 'rdtarget memory, fio rdinit', 'rdtarget', 'memory', 'fio-rdinit', 'memory'),
     Row('nbdkit-memory', 'nbdkit memory, fio nbd', 'nbdkit-memory', 'memory', 'fio-nbd', 'memory'),
     Row('local', 'local file, fio io_uring', '', 'io_uring', 'fio-file', 'file'),
@@ -123,7 +130,7 @@ class Profile:
 PROFILES = {
     'full': Profile('full', 0.6, 0.1, 7, 3, tuple(CORE + LARGE), tuple(CURVE), CONNECTIONS, tuple(NAMES), 1024, 30, 2),
     'quick': Profile('quick', 0.3, 0.05, 2, 1, tuple(CORE + LARGE), (), (1, 16, 256, 1000),
-                     ('floor', 'null', 'null-fio', 'nbdkit-null', 'tgt-null', 'local', 'local-spin', 'file'), 256, 5, 1),
+                     ('floor', 'null', 'tcp', 'null-fio', 'nbdkit-null', 'tgt-null', 'local', 'local-spin', 'file'), 256, 5, 1),
     # For the test of this program: each measurement once, too short for a meaningful figure.
     'smoke': Profile('smoke', 0.05, 0, 1, 1, (CORE[0], CORE[3]), (), (1, 3), ('floor', 'null', 'file'), 4, 0.2, 0.1, 16),
 }

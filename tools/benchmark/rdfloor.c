@@ -41,6 +41,7 @@ struct options {
 	double seconds;
 	int client_cpu;
 	int server_cpu;
+	bool each; /* bytes of each request in flight have a place of their own */
 };
 
 struct batch {
@@ -65,8 +66,12 @@ struct side {
 	int epfd;        /* -1 with a single connection, which needs no epoll */
 	size_t unit_in;  /* size in bytes of a received message, including data */
 	size_t unit_out; /* size in bytes of a sent message */
-	uint8_t *buf;
+	uint8_t *buf;    /* buf_size more than @room bytes */
 	size_t buf_size;
+	/* Of the places from which and to which bytes go in turn; 0: always the first. Else it is
+	 * more than the caches near a processor have, as with a real server's data. */
+	size_t room;
+	size_t at;
 };
 
 struct totals {
@@ -207,6 +212,7 @@ static void side_init(struct side *side, const struct options *o, bool client)
 	side->unit_in = client ? answer : request;
 	side->unit_out = client ? request : answer;
 	side->buf_size = o->depth * (request > answer ? request : answer);
+	side->room = o->each ? o->connections * side->buf_size : 0;
 	side->epfd = -1;
 }
 
@@ -225,8 +231,8 @@ static void side_start(struct side *side, int cpu)
 {
 	if (cpu >= 0)
 		pin_to_cpu("rdfloor", cpu);
-	side->buf = must_alloc(1, side->buf_size);
-	memset(side->buf, 1, side->buf_size);
+	side->buf = must_alloc(1, side->room + side->buf_size);
+	memset(side->buf, 1, side->room + side->buf_size);
 	if (side->count == 1)
 		return;
 	side->epfd = epoll_create1(0);
@@ -256,14 +262,27 @@ static int side_ready(struct side *side, struct conn **ready)
 	return n;
 }
 
+static void side_used(struct side *side, size_t n)
+{
+	if (side->room)
+		side->at = (side->at + n) % side->room;
+}
+
+static void side_send(struct side *side, const struct conn *c, size_t count)
+{
+	send_bytes(c->fd, side->buf + side->at, count * side->unit_out);
+	side_used(side, count * side->unit_out);
+}
+
 /* Returns the number of whole messages received, or -1 when the other end has closed. */
 static long side_receive(struct side *side, struct conn *c)
 {
-	ssize_t n = recv_some(c->fd, side->buf, side->buf_size);
+	ssize_t n = recv_some(c->fd, side->buf + side->at, side->buf_size);
 	size_t whole;
 
 	if (n < 0)
 		return -1;
+	side_used(side, (size_t)n);
 	c->have += (size_t)n;
 	whole = c->have / side->unit_in;
 	c->have %= side->unit_in;
@@ -283,7 +302,7 @@ static void serve(struct side *side, int cpu)
 			long whole = side_receive(side, ready[i]);
 
 			if (whole > 0)
-				send_bytes(ready[i]->fd, side->buf, (size_t)whole * side->unit_out);
+				side_send(side, ready[i], (size_t)whole);
 			if (whole < 0) {
 				close(ready[i]->fd);
 				open--;
@@ -301,7 +320,7 @@ static void ask(struct side *side, struct conn *c, unsigned int count, unsigned 
 	b->sent = clock_ns();
 	b->count = count;
 	c->used++;
-	send_bytes(c->fd, side->buf, count * side->unit_out);
+	side_send(side, c, count);
 }
 
 static void count_answers(struct conn *c, unsigned long count, unsigned int depth,
@@ -410,6 +429,7 @@ static const char usage[] =
 	"  --seconds S        (1)\n"
 	"  --client-cpu N     processor of the client (any)\n"
 	"  --server-cpu N     processor of the server (any)\n"
+	"  --each-buffer      a buffer for each request in flight, not one for all\n"
 	"  -h, --help\n";
 
 static double number(const char *name, const char *text, double min, double max)
@@ -437,15 +457,11 @@ static bool is_write(const char *text)
 static void parse_floor_options(int argc, char **argv, struct options *o)
 {
 	static const struct option longs[] = {
-		{"rw", 1, NULL, 'w'},
-		{"size", 1, NULL, 's'},
-		{"depth", 1, NULL, 'd'},
-		{"connections", 1, NULL, 'n'},
-		{"seconds", 1, NULL, 't'},
-		{"client-cpu", 1, NULL, 'c'},
-		{"server-cpu", 1, NULL, 'v'},
-		{"help", 0, NULL, 'h'},
-		{0},
+		{"rw", 1, NULL, 'w'},         {"size", 1, NULL, 's'},
+		{"depth", 1, NULL, 'd'},      {"connections", 1, NULL, 'n'},
+		{"seconds", 1, NULL, 't'},    {"client-cpu", 1, NULL, 'c'},
+		{"server-cpu", 1, NULL, 'v'}, {"each-buffer", 0, NULL, 'e'},
+		{"help", 0, NULL, 'h'},       {0},
 	};
 	int opt;
 
@@ -471,6 +487,9 @@ static void parse_floor_options(int argc, char **argv, struct options *o)
 			break;
 		case 'v':
 			o->server_cpu = (int)number("server-cpu", optarg, 0, CPU_SETSIZE - 1);
+			break;
+		case 'e':
+			o->each = true;
 			break;
 		case 'h':
 			fputs(usage, stdout);

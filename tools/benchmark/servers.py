@@ -47,7 +47,8 @@ def _namespaces(engine, path):
 
 def _config(namespaces, queue_depth, io_queues):
     return (f'target:\n  reactors: 1\n  queue_depth: {queue_depth}\n  io_queues: {io_queues}\n'
-            'listeners:\n  - address: 127.0.0.1\n    port: 0\n    provider: iwarp\n'
+            'listeners:\n  - {address: 127.0.0.1, port: 0, provider: iwarp}\n'
+            '  - {address: 127.0.0.1, port: 0, transport: tcp}\n'
             f'subsystems:\n  - nqn: {NQN}\n    allow_any_host: true\n    namespaces:\n' + ''.join(namespaces))
 
 
@@ -61,11 +62,15 @@ class Rdtarget:
             f.write(_config(namespaces, queue_depth, io_queues))
         self.process = Server(name, [setup.program('target/rdtarget'), '--exit-with-parent', '-c', path],
                               setup.server_cpu, ready=lambda s: re.search(r'\bready$', s.text(), re.M))
-        port = re.search(r'listening on \S+:(\d+) ', self.process.text())
-        self.address = f'nvme+rdma://127.0.0.1:{port[1]}'
+        ports = {kind: port for port, kind in re.findall(r'listening on \S+:(\d+) \((\w+)\)', self.process.text())}
+        self.address = f'nvme+rdma://127.0.0.1:{ports["iwarp"]}'
+        self.tcp_address = f'nvme+tcp://127.0.0.1:{ports["tcp"]}'
 
     def uri(self, kind='null'):
         return f'{self.address}/{NQN}/{NSIDS[kind]}'
+
+    def tcp_uri(self, kind='null'):
+        return f'{self.tcp_address}/{NQN}/{NSIDS[kind]}'
 
     def stop(self):
         self.process.stop()
