@@ -3,6 +3,7 @@
 
 import os
 import re
+import struct
 import signal
 import socket
 import sys
@@ -13,6 +14,7 @@ import auth_peer as au
 import nvmf_peer as nv
 import t_auth
 import tcp_peer as tp
+import tcp_target
 from t_loop import DEADLINE, NQN, Failure, each, main, program, test
 from t_serving import Baseline
 
@@ -184,6 +186,64 @@ def a_target_that_refuses_deac_and_has(t, dlfeat, verdict):
     res = run(t, [program('rdconform'), f'nvme+rdma://127.0.0.1:{target.port}/{target.subnqn}/1', '--dataloss',
                   '--timeout', TIMEOUT, '-t', 'io.zeroes.deallocate'])
     t.eq(verdicts(res.text)['io.zeroes.deallocate'], verdict, res.text)
+
+
+class Strict(tcp_target.FakeTarget):
+    """What strict hosts demand, but for what a test replaces."""
+    sqhd_of_connect, nguid, last, success = 0xFFFF, bytes(range(1, 17)), tp.F_LAST, False
+    put_less, nn, ioccsz, fuses, padding = 0, 1, 516, 1, 0
+
+    def do_connect(self, queue, cmd):
+        self.no_flow = bool(cmd.raw[46] & 4)
+        super().do_connect(queue, cmd)
+
+    def respond(self, queue, cmd, status=nv.SUCCESS, result=0, *, dnr=True):
+        if cmd.opcode == nv.FABRICS and cmd.fctype == nv.CONNECT and self.no_flow:
+            cqe = nv.Cqe(result, self.sqhd_of_connect, queue.qid, cmd.cid, status << 1)
+            return queue.conn.send(tp.RSP, cqe.pack())
+        return super().respond(queue, cmd, status, result, dnr=dnr)
+
+    def put(self, queue, cmd, data, result=0):
+        data = data[:cmd.length].ljust(cmd.length, b'\0')
+        if cmd.opcode == nv.GET_LOG and not queue.qid:
+            data = data[:len(data) - self.put_less]
+        by_flag = self.success and queue.qid
+        queue.conn.send(tp.C2H_DATA, struct.pack('<HHII4x', cmd.cid, 0, 0, len(data)), data,
+                        flags=self.last | (tp.F_SUCCESS if by_flag else 0), pad=self.padding)
+        if not by_flag:
+            self.respond(queue, cmd, result=result)
+
+    def identify_ctrl(self):
+        page = bytearray(super().identify_ctrl())
+        struct.pack_into('<I', page, 516, self.nn)
+        struct.pack_into('<H', page, 522, self.fuses)
+        struct.pack_into('<I', page, 1792, self.ioccsz)
+        return bytes(page)
+
+    def identify_ns(self):
+        page = bytearray(super().identify_ns())
+        page[104:120] = self.nguid
+        return bytes(page)
+
+
+@each(('nothing', {}, ''), ('CPDA', {'cpda': 1}, 'linux.cpda'), ('padding', {'padding': 4}, 'linux.no_padding'),
+      ('no LAST_PDU', {'last': 0}, 'linux.read'), ('SUCCESS', {'success': True}, 'linux.flow'),
+      ('short logs', {'put_less': 512}, 'freebsd.log_smart'), ('SQHD', {'sqhd_of_connect': 0}, 'freebsd.connect'),
+      ('NN', {'nn': 0xFFFFFFFE}, 'freebsd.nn'), ('no NGUID', {'nguid': bytes(16)}, 'esxi.identifier'),
+      ('no locks', {'fuses': 0}, 'esxi.locking'))
+def strict_hosts_would_refuse(t, how, finds):
+    """The fake target has no discovery subsystem."""
+    target = Strict()
+    for name, value in how.items():
+        setattr(target, name, value)
+    t.cleanup(target.close)
+    res = run(t, [program('rdconform'), f'nvme+tcp://127.0.0.1:{target.port}/{target.subnqn}/1', '--timeout', TIMEOUT,
+                  '-t', 'host', '--except', 'host.freebsd.discovery'])
+    failed = {name for name, what in verdicts(res.text).items() if what == 'FAILED'}
+    if finds:
+        t.ok(f'host.{finds}' in failed, res.text)
+    else:
+        t.eq(failed, set(), res.text)
 
 
 @test
