@@ -277,6 +277,44 @@ static int load_auth_keys(struct rdt_config_load *load, struct rdt_secrets *secr
 		NULL);
 }
 
+static bool has_tls_key(const struct rdt_subsys_config *ss)
+{
+	for (uint32_t i = 0; i < ss->host_auth_count; i++)
+		if (ss->host_auth[i].tls_key_file)
+			return true;
+	return false;
+}
+
+/* One of both without the other: hosts do not get what the configuration seems to promise. */
+static void check_tls_use(struct rdt_config_load *load, const struct rdt_config *config)
+{
+	struct rdt_key root = rdt_config_root(load);
+	struct rdt_key list = rdt_config_child(load, &root, "listeners");
+	bool keys = has_tls_key(&config->discovery), listens = false;
+
+	for (uint32_t i = 0; i < config->subsystems_count && !keys; i++)
+		keys = has_tls_key(&config->subsystems[i]);
+	for (uint32_t i = 0; i < config->listeners_count; i++) {
+		struct rdt_key item = rdt_config_item(load, &list, i);
+		struct rdt_key tls = rdt_config_child(load, &item, "tls");
+
+		if (config->listeners[i].tls == RDT_TLS_OFF ||
+		    config->listeners[i].transport != RDT_TRANSPORT_TCP)
+			continue;
+		if (!keys && !listens)
+			rdt_config_warning(
+				load, &tls,
+				"no host has a tls_key_file in host_auth, so that no host "
+				"can use TLS");
+		listens = true;
+	}
+	if (keys && !listens && config->listeners_count)
+		rdt_config_warning(
+			load, &list,
+			"hosts have a tls_key_file, and no listener has TLS (tls: required "
+			"or allowed): nothing is encrypted");
+}
+
 int rdt_config_check_auth(struct rdt_config_load *load, struct rdt_config *config)
 {
 	struct rdt_key root = rdt_config_root(load);
@@ -294,6 +332,8 @@ int rdt_config_check_auth(struct rdt_config_load *load, struct rdt_config *confi
 			err = load_auth_keys(load, config->secrets, &subsystem,
 					     &config->subsystems[i]);
 	}
+	if (!err)
+		check_tls_use(load, config);
 	return err;
 }
 

@@ -27,6 +27,30 @@ static void aliases_are_refused(void)
 }
 
 /* What is compared with a bad value is not reported, and each key is checked by itself. */
+static void keys_of_tls_are_checked(void)
+{
+	static const struct bad bad[] = {
+		{"listeners: [{address: 127.0.0.1, tls: required}]\n" SUBSYS
+		 "    hosts: [nqn.2026-01.org.example:h]\n"
+		 "    host_auth: [{host: nqn.2026-01.org.example:h}]\n",
+		 "FILE:1: listeners[0].tls: TLS is possible with transport tcp only; remove it, or "
+		 "use transport tcp\n"
+		 "FILE:5: subsystems[0].host_auth[0]: has no key; add dhchap_key_file for "
+		 "DH-HMAC-CHAP, or tls_key_file for TLS\n"},
+		{"listeners: [{address: 127.0.0.1, transport: tcp, tls: allowed}]\n" SUBSYS
+		 "    hosts: [nqn.2026-01.org.example:h]\n"
+		 "    authentication: required\n"
+		 "    host_auth: [{host: nqn.2026-01.org.example:h, "
+		 "tls_key_file: 'NVMeTLSkey-1:01:AAECAwQF:'}]\n",
+		 "FILE:6: subsystems[0].host_auth[0].tls_key_file: found a key, expected the name "
+		 "of a file with the key; configurations are read and copied by people who must "
+		 "not "
+		 "know it\n"},
+	};
+
+	CHECK_BAD(bad);
+}
+
 static void nothing_follows_from_a_mistake(void)
 {
 	static const struct bad bad[] = {
@@ -220,6 +244,7 @@ static void a_load_ends_in_time(void)
 
 const struct t_case t_config_file_cases[] = {
 	{"aliases are refused", aliases_are_refused},
+	{"keys of TLS are checked", keys_of_tls_are_checked},
 	{"a mistake hides none and makes none", nothing_follows_from_a_mistake},
 	{"a file is one document", one_document},
 	{"huge files are answered with a few lines", huge_files},
