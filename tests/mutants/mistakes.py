@@ -10,6 +10,8 @@ CONNECT = (
     ('a host that is not allowed is told another parameter than for an unknown subsystem', 'target/cmd/connect.c',
      'return invalid_param(req, IN_DATA(subsysnqn));', 'return invalid_param(req, IN_DATA(hostnqn));', 'target: connect',
      'conform: fabrics'),
+    ('a key of TLS serves another host', 'target/cmd/connect.c', 'if (strcmp(qp->tls->identity.hostnqn, data->hostnqn) != 0)',
+     'if (false)', 'target: connect'),
     ('a refused Connect may be sent again', 'target/cmd/connect.c',
      '\treq->cqe.result = htole32(ipo);\n\treturn rdt_req_fail(',
      '\treq->cqe.result = htole32(ipo);\n\t(void)rdt_req_fail(req, 0, 0, 0);\n\tif (ipo)\n'

@@ -2,6 +2,7 @@
 /* Fabrics Connect: what it creates, how long it waits, and what is said of a refusal. */
 #include <string.h>
 
+#include "nvmf/tls.h"
 #include "t_target.h"
 
 #define INVALID_PARAM (NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_INVALID_PARAM)
@@ -378,6 +379,32 @@ static void role_is_told_once(void)
 	CU_ASSERT_EQUAL(c->qp.want_qid, 1);
 }
 
+/* Also where any host may connect, and on each queue. */
+static void names_of_a_tls_key(void)
+{
+	static const struct {
+		const char *hostnqn, *subnqn;
+		bool good;
+	} keys[] = {{T_HOST2, T_NQN, false}, {T_HOST, T_NQN2, false}, {T_HOST, T_NQN, true}};
+	struct t_env *env T_ENDS(t_env_cleanup) = t_env_new();
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		struct t_conn *c = t_conn_new(env, 0, 0, 32);
+		struct nvmf_tls_info info = {.complete = true};
+		struct nvmf_connect_data data;
+		struct nvme_sqe sqe;
+		struct t_answer a;
+
+		strcpy(info.identity.hostnqn, keys[i].hostnqn);
+		strcpy(info.identity.subnqn, keys[i].subnqn);
+		c->qp.tls = &info;
+		t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
+		a = t_exec(c, &sqe);
+		CU_ASSERT_EQUAL(t_status(&a), keys[i].good ? 0 : INVALID_PARAM);
+		c->qp.tls = NULL;
+	}
+}
+
 const struct t_case t_connect_cases[] = {
 	{"a queue learns its role from Connect", role_by_connect},
 	{"a queue learns its role once", role_is_told_once},
@@ -390,6 +417,7 @@ const struct t_case t_connect_cases[] = {
 	{"a connection without Connect is closed", silent_connection},
 	{"a host without a name is let in where any host is", host_without_a_name},
 	{"controllers are told when they come and go", controllers_are_told_when_they_come_and_go},
+	{"a key of TLS is for its host and its subsystem", names_of_a_tls_key},
 	{"each refusal is said, with who and why", refusals_are_said},
 	{NULL, NULL},
 };
