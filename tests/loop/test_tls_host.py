@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""TLS of the host against the servers of OpenSSL and GnuTLS, and against peers that fail. They do not speak NVMe: these
-tests are about the handshake. The pre-shared keys are derived here a second time."""
+"""TLS of the host: with rdtarget; against the servers of OpenSSL and GnuTLS, and against peers that fail. These do not speak
+NVMe: they are about the handshake. The pre-shared keys are derived here a second time."""
 
 import base64
 import contextlib
 import hashlib
 import hmac
+import json
 import os
 import socket
 import struct
@@ -13,6 +14,7 @@ import sys
 import threading
 import zlib
 
+import t_schema
 from t_loop import each, main, no_fabric, program, requires_program, test, wait_for
 
 HOST = 'nqn.2024-01.test:host'
@@ -219,6 +221,69 @@ def a_key_file_that_cannot_be_used_is_named(t, key, mode, said):
     t.ok(res.rc != 0, 'rdinit succeeded')
     t.ok(said in res.err and t.path('tls.key') in res.err, res.err)
     t.ok('AQI' not in res.err, res.err)
+
+
+# ---- with rdtarget ----
+
+def with_tls(t, name='tls.key'):
+    path = t.file(name, f'{KEY}\n'.encode())
+    os.chmod(path, 0o600)
+    auth = [{'host': HOST, 'tls_key_file': path}]
+    return t.target([t.namespace(backend='memory')], listener={'transport': 'tcp', 'tls': 'required'},
+                    more={'discovery': {'host_auth': auth}}, subsystem={'allow_any_host': False, 'hosts': [HOST], 'host_auth': auth})
+
+
+def rdinit(t, verb, uri, *args, key='tls.key', **kw):
+    return t.run([program('rdinit'), verb, uri.replace('+rdma', '+tcp'), f'--hostnqn={HOST}', f'--tls-key-file={t.path(key)}', *args], **kw)
+
+
+@each(('alone', []), ('with digests', ['--hdr-digest', '--data-digest']))
+@no_fabric
+def data_arrives_at_rdtarget_and_comes_back(t, args):
+    target = with_tls(t)
+    t.file('in', os.urandom(5 << 20))
+    for verb, how in (('write', f'--data={t.path("in")}'), ('read', f'--data={t.path("out")}')):
+        res = rdinit(t, verb, target.uri(), how, f'--data-size={5 << 20}', *args)
+        t.eq(res.rc, 0, res.err)
+    with open(t.path('in'), 'rb') as sent, open(t.path('out'), 'rb') as got:
+        t.same(got.read(), sent.read())
+
+
+@test
+@no_fabric
+def connect_test_says_what_tls_uses(t):
+    target = with_tls(t)
+    value = json.loads(rdinit(t, 'connect-test', target.uri(), '--output-format=json').text)
+    t_schema.check('connect-test', value)
+    t.match('^NVMe1R01 ' + HOST, value['tls']['identity'])
+    t.eq((value['tls']['hash'], value['tls']['derivation']), ('SHA-256', 'RFC 8446'))
+    res = rdinit(t, 'connect-test', target.uri())
+    t.match(r'TLS identity: NVMe1R01 .*\nTLS key: hash SHA-256, derivation RFC 8446; suite TLS_AES_128_GCM_SHA256, ', res.text)
+
+
+@test
+@no_fabric
+def rdtarget_refuses_a_wrong_key_and_a_host_without_tls(t):
+    target = with_tls(t)
+    t.file('other.key', t.run([program('rdinit'), 'gen-tls-key']).out)
+    os.chmod(t.path('other.key'), 0o600)
+    res = rdinit(t, 'id-ctrl', target.uri(), key='other.key')
+    t.eq(res.rc, 1, 'exit status')
+    t.match('TLS: the target does not know the identity "NVMe1R01 .*; tried were the identities NVMe1R01, NVMe0R01', res.err)
+    res = t.run([program('rdinit'), 'id-ctrl', target.uri(None).replace('+rdma', '+tcp'), f'--hostnqn={HOST}'])
+    t.match('closed the connection instead of answering ICReq .*--tls-key-file', res.err)
+
+
+@test
+@no_fabric
+def discovery_tells_of_tls(t):
+    target = with_tls(t)
+    value = json.loads(rdinit(t, 'discover', target.uri(None, None), '--output-format=json').text)
+    t_schema.check('discover', value)
+    t.ok(value['records'], 'no records')
+    for record in value['records']:
+        t.eq(record['sectype'], 'tls13')
+        t.match('^required', record['treq'])
 
 
 if __name__ == '__main__':
