@@ -63,22 +63,24 @@ void rdi_attach_event(void *user, const struct rdinit_dev_event *e)
 {
 	struct rdi_attach *a = user;
 	uint64_t bit = e->path >= 0 ? 1ull << e->path : 0;
+	bool told = atomic_load(&a->attached);
 
 	atomic_store(&a->dev_state, (int)e->state);
 	if (e->type == RDINIT_DEV_EVENT_RESIZED)
 		atomic_store(&a->resized, true);
 	atomic_store(&a->news, true);
 	rdi_attach_wake(a);
-	if (e->type != RDINIT_DEV_EVENT_PATH || a->info.state == RDI_ATTACH_OPENING)
+	if (e->type != RDINIT_DEV_EVENT_PATH)
 		return;
 	if (e->path_state == RDINIT_DEV_PATH_LIVE) {
-		if (a->lost_paths & bit)
+		if (told && a->lost_paths & bit)
 			rdi_attach_say(a, "%s: path %d is connected again", a->info.name,
 				       e->path + 1);
 		a->lost_paths &= ~bit;
 	} else if (e->path_state == RDINIT_DEV_PATH_WAITING ||
 		   e->path_state == RDINIT_DEV_PATH_FAILED) {
-		rdi_attach_say(a, "%s: %s", a->info.name, e->text);
+		if (told)
+			rdi_attach_say(a, "%s: %s", a->info.name, e->text);
 		a->lost_paths |= bit;
 	}
 }
@@ -514,11 +516,28 @@ static int attach_start(struct rdi_attach *a)
 
 /* ---- life ---- */
 
+/* Which paths are not connected: what happened to them came before the device was attached. */
+static void attach_tell_paths(struct rdi_attach *a)
+{
+	struct rdinit_dev_path_info path;
+	unsigned int i;
+
+	atomic_store(&a->attached, true);
+	for (i = 0; i < a->ns.paths; i++) {
+		rdinit_dev_path_info_init(&path);
+		if (rdinit_dev_get_path(a->dev, i, &path) == 0 &&
+		    (path.state == RDINIT_DEV_PATH_WAITING || path.state == RDINIT_DEV_PATH_FAILED))
+			rdi_attach_say(a, "%s: %s; it is attached without this path", a->info.name,
+				       path.text);
+	}
+}
+
 static void attach_ready(struct rdi_attach *a)
 {
 	char device[RDI_ATTACH_NAME + 8];
 
 	attach_set_state(a, state_of_dev(atomic_load(&a->dev_state)));
+	attach_tell_paths(a); /* to the person who attaches it */
 	snprintf(device, sizeof(device), "/dev/%s", a->info.name);
 	if (!a->opts.foreground) {
 		openlog("rdinit", LOG_PID, LOG_DAEMON);

@@ -126,7 +126,7 @@ struct rdi_attach {
 	int dir_lock; /* of the state directory, until the device is claimed; -1 */
 	int signals;  /* a signalfd */
 	int wake;     /* an eventfd: look at the members below */
-	bool to_syslog;
+	atomic_bool to_syslog;
 	bool stop;    /* the device shall be detached */
 	bool aborted; /* its I/O ends with errors */
 	bool open_done;
@@ -139,6 +139,7 @@ struct rdi_attach {
 	atomic_bool news;     /* the state of the device has changed */
 	atomic_int dev_state; /* enum rdinit_dev_state */
 	atomic_bool resized;  /* the namespace has another size */
+	atomic_bool attached; /* set by the main thread: lost paths are worth a message */
 	uint64_t lost_paths;  /* bits; of rdi_attach_event(), whose calls do not overlap */
 };
 

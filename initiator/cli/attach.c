@@ -174,9 +174,12 @@ static int attach_in_background(const struct cli_options *o, struct rdi_attach_o
 		close(ends[0]);
 		return rc;
 	}
-	close(ends[0]);
+	/* It lives for longer than what its parent has open: locks, pipes. */
+	r->to_parent = STDERR_FILENO + 1;
+	if (ends[1] != r->to_parent && dup3(ends[1], r->to_parent, O_CLOEXEC) < 0)
+		_exit(cli_error("dup3: %s", strerror(errno)));
+	close_range((unsigned int)r->to_parent + 1, ~0u, 0);
 	setsid();
-	r->to_parent = ends[1];
 	_exit(attach_serve_it(o, opts, dev_opts));
 }
 

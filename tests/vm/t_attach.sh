@@ -274,6 +274,25 @@ forced()
 	detach "$device"
 }
 
+# Without the target a detach waits for what is in the kernel's cache; --force ends that as well.
+force_ends_a_detach()
+{
+	attach "$(uri 1)"
+	dd if=/dev/urandom of="$device" bs=64k count=4 status=none
+	t_target_end KILL
+	t_until 30 attached_is waiting
+	(
+		rc=0
+		"$RDINIT" detach "$device" >/run/t/waits.out 2>&1 || rc=$?
+		echo "$rc" >/run/t/waits.status
+	) &
+	t_until 30 attached_is stopping
+	[ ! -e /run/t/waits.status ] || t_fail "it did not wait: $(cat /run/t/waits.out)"
+	detach --force "$device"
+	t_until 30 test -s /run/t/waits.status
+	t_target_start /run/t/target.yaml
+}
+
 foreground_ends()
 {
 	rm -f /run/t/attach.out

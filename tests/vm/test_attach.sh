@@ -97,6 +97,7 @@ if t_guest; then
 	t_case "a device without its process is kept" fresh left_on_purpose
 	t_case "detach --force without the target" fresh forced target
 	t_case "detach --force of a stopped process" fresh forced stopped
+	t_case "detach --force while a detach waits" fresh force_ends_a_detach
 	t_case "detach --force after kill -9" fresh forced killed
 	t_case "a namespace that grows" fresh larger
 	t_case "in the foreground, ended by SIGTERM" fresh foreground_ends

@@ -80,6 +80,7 @@ if t_guest; then
 	t_case "a file system grows with the namespace" fresh resized
 	t_case "kill -9 ends the I/O with errors" fresh killed
 	t_case "detach --force without the target" fresh forced target
+	t_case "detach --force while a detach waits" fresh force_ends_a_detach
 	t_case "detach --force after kill -9" fresh forced killed
 	t_case "in the foreground, ended by SIGTERM" fresh foreground_ends
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
