@@ -561,12 +561,11 @@ static void attach_serve(struct rdi_attach *a)
 
 static void attach_end(struct rdi_attach *a)
 {
-	bool usable = !a->aborted && a->open_done && !a->open_result;
+	bool usable = !a->aborted && a->open_done && !a->open_result, gone;
 
-	if (a->driver)
-		a->driver->stop(a);
-	a->info.state = RDI_ATTACH_ENDED;
-	rdi_attach_file_end(&a->file);
+	gone = !a->driver || a->driver->stop(a);
+	a->info.state = gone ? RDI_ATTACH_ENDED : RDI_ATTACH_LEFT;
+	rdi_attach_file_end(&a->file, gone);
 	close_fd(a->dir_lock);
 	a->dir_lock = -1;
 	if (usable)

@@ -62,8 +62,8 @@ int rdi_attach_dir_lock(int dir, char *why);
 int rdi_attach_file_claim(struct rdi_attach_file *file, const char *name, char *why);
 /* Replaces its content. */
 int rdi_attach_file_write(const struct rdi_attach_file *file, const struct rdi_attach_info *info);
-/* Removes the file, ends the lock. */
-void rdi_attach_file_end(struct rdi_attach_file *file);
+/* Ends the lock; removes the file if @gone, which says that its device does not exist any more. */
+void rdi_attach_file_end(struct rdi_attach_file *file, bool gone);
 void rdi_attach_file_remove(int dir, const char *name);
 /* Reads the file of @name. Returns 0, or -errno: -ENOENT there is none, -EBADMSG. */
 int rdi_attach_file_read(int dir, const char *name, struct rdi_attach_info *out);
@@ -101,8 +101,11 @@ struct rdi_attach_driver {
 	void (*resize)(struct rdi_attach *a);
 	/* All I/O ends with errors from now on. May be called more than once. */
 	void (*abort)(struct rdi_attach *a);
-	/* Removes the block device; what was written is on the namespace before, unless aborted. */
-	void (*stop)(struct rdi_attach *a);
+	/*
+	 * Removes the block device; what was written is on the namespace before, unless aborted.
+	 * Returns false if it leaves one that could not be taken over.
+	 */
+	bool (*stop)(struct rdi_attach *a);
 	/* Removes what a process left that has ended. Returns 0, or -errno with @why. */
 	int (*remove)(const struct rdi_attach_info *left, char *why);
 	/* Whether the kernel still has the block device, waiting for a process to take it over. */

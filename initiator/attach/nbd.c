@@ -197,13 +197,13 @@ static int nbd_disconnect(void *arg)
 	return rdi_nbd_disconnect(d->netlink, d->family, d->kernel.index);
 }
 
-static void nbd_stop(struct rdi_attach *a)
+static bool nbd_stop(struct rdi_attach *a)
 {
 	struct nbd_device *d = a->driver_data;
 	int rc;
 
 	if (!d)
-		return;
+		return true;
 	if (d->connected) {
 		rdi_attach_sync(a);
 		rc = rdi_attach_blocking(a, nbd_disconnect, d);
@@ -218,6 +218,7 @@ static void nbd_stop(struct rdi_attach *a)
 	close(d->netlink);
 	free(d);
 	a->driver_data = NULL;
+	return true;
 }
 
 /* Whether the kernel's device is still the one that @left is about. */

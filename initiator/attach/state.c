@@ -199,11 +199,12 @@ void rdi_attach_file_remove(int dir, const char *name)
 	unlinkat(dir, path, 0);
 }
 
-void rdi_attach_file_end(struct rdi_attach_file *file)
+void rdi_attach_file_end(struct rdi_attach_file *file, bool gone)
 {
 	if (file->lock < 0)
 		return;
-	rdi_attach_file_remove(file->dir, file->name);
+	if (gone)
+		rdi_attach_file_remove(file->dir, file->name);
 	close(file->lock);
 	file->lock = -1;
 }

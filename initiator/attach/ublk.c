@@ -359,27 +359,29 @@ static void ublk_free_queues(struct ublk_device *u)
 	u->fd = -1;
 }
 
-static void ublk_stop(struct rdi_attach *a)
+static bool ublk_stop(struct rdi_attach *a)
 {
 	struct ublk_device *u = a->driver_data;
+	bool ours = u && (u->added || u->started), left = u && !ours && a->file.lock >= 0;
 
 	if (!u)
-		return;
-	/* What could not be taken over stays; threads that wait for its requests end with us. */
-	if (!u->added && !u->started && atomic_load(&a->threads))
-		return;
+		return true;
+	/* Threads that wait for requests of a device that could not be taken over end with the
+	 * process. */
+	if (left && atomic_load(&a->threads))
+		return false;
 	if (u->started)
 		rdi_attach_sync(a); /* STOP_DEV ends with errors what is not written */
-	if (u->added || u->started)
+	if (ours)
 		ublk_run(u, UBLK_U_CMD_STOP_DEV, NULL, 0, 0);
 	ublk_free_queues(u);
 	/* The other form waits until the last program has closed the block device. */
-	if ((u->added || u->started) &&
-	    ublk_run(u, UBLK_U_CMD_DEL_DEV_ASYNC, NULL, 0, 0) == -EOPNOTSUPP)
+	if (ours && ublk_run(u, UBLK_U_CMD_DEL_DEV_ASYNC, NULL, 0, 0) == -EOPNOTSUPP)
 		ublk_run(u, UBLK_U_CMD_DEL_DEV, NULL, 0, 0);
 	rdi_ublk_ctrl_close(&u->ctrl);
 	free(u);
 	a->driver_data = NULL;
+	return !left;
 }
 
 static int ublk_remove(const struct rdi_attach_info *left, char *why)
