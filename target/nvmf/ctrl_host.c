@@ -23,8 +23,10 @@ static struct rdt_ctrl_host *make_ctrl_host(const struct rdt_ctrl *ctrl)
 {
 	struct rdt_ctrl_host *host = calloc(1, sizeof(*host));
 
-	if (!host)
+	if (!host || rd_map_init(&host->lost_in)) {
+		free(host);
 		return NULL;
+	}
 	memcpy(host->hostid, ctrl->hostid, sizeof(host->hostid));
 	memcpy(host->hostnqn, ctrl->hostnqn, sizeof(host->hostnqn));
 	return host;
@@ -62,5 +64,6 @@ void rdt_ctrl_host_leave(struct rdt_ctrl *ctrl)
 		return;
 	LIST_REMOVE(host, link);
 	rdt_slots_fini(&host->lost_ns);
+	rd_map_fini(&host->lost_in);
 	free(host);
 }

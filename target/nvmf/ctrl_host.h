@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 
 #include "nvmf/text.h"
+#include "util/map.h"
 #include "slots.h"
 
 struct rdt_ctrl;
@@ -31,6 +32,9 @@ struct rdt_ctrl_host {
 	 * namespaces are read without the lock. */
 	LIST_HEAD(, rdt_qpair) lost;
 	struct rdt_slots lost_ns;
+	struct rd_map
+		lost_in; /* by slot: how many of @lost are in it, as a pointer; under the lock */
+	bool lost_uncounted; /* some are missing there, for want of memory */
 	/* Controllers that end and have queues which have not reported: they count as in flight
 	 * everywhere. Any thread, without the lock. */
 	atomic_uint unknown;

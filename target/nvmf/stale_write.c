@@ -133,11 +133,27 @@ static void ctrl_is_known(struct rdt_ctrl *ctrl)
 	ctrl->unknown = false;
 }
 
+/* One more closed queue of @host writes to the namespace in @slot (1), or one less (-1). Returns
+ * whether others do. */
+static bool count_lost_ns(struct rdt_ctrl_host *host, unsigned int slot, int by)
+{
+	intptr_t n = (intptr_t)rd_map_get(&host->lost_in, slot);
+
+	host->looks++;
+	rd_map_remove(&host->lost_in, slot);
+	if (n + by > 0 && rd_map_put(&host->lost_in, slot, (void *)(n + by)))
+		host->lost_uncounted = true;
+	return n + by > 0 || host->lost_uncounted;
+}
+
 static void lose_queue(struct rdt_qpair *qp)
 {
 	struct rdt_ctrl_host *host = qp->ctrl->host;
 
 	rdt_slots_add(&host->lost_ns, &qp->left_ns);
+	for (unsigned int slot = rdt_slots_next(&qp->left_ns, 0); slot < RDT_NS_SLOTS;
+	     slot = rdt_slots_next(&qp->left_ns, slot + 1))
+		count_lost_ns(host, slot, 1);
 	LIST_INSERT_HEAD(&qp->ctrl->lost_queues, qp, lost_link);
 	LIST_INSERT_HEAD(&host->lost, qp, host_lost);
 	atomic_fetch_add(&host->fences, 1);
@@ -161,52 +177,46 @@ void rdt_fence_queue_closed(struct rdt_qpair *qp)
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 }
 
-/* Does a closed queue of @host still write to the namespace in this slot? */
-static bool is_lost_ns(struct rdt_ctrl_host *host, unsigned int slot)
-{
-	const struct rdt_qpair *qp;
-
-	LIST_FOREACH (qp, &host->lost, host_lost) {
-		host->looks++;
-		if (rdt_slots_has(&qp->left_ns, slot))
-			return true;
-	}
-	return false;
-}
-
-/* @qp is the only one that has changed; it was in flight in the namespaces of @before. */
+/* @qp was in flight in the namespaces of @before. */
 static void find_lost_ns(struct rdt_qpair *qp, const struct rdt_slots *before)
 {
 	struct rdt_ctrl_host *host = qp->ctrl->host;
+	const struct rdt_slots *now = &qp->left_ns;
+	unsigned int slot;
 
+	/* More than before only for want of memory. */
+	for (slot = rdt_slots_next(now, 0); slot < RDT_NS_SLOTS;
+	     slot = rdt_slots_next(now, slot + 1))
+		if (!rdt_slots_has(before, slot)) {
+			rdt_slots_set(&host->lost_ns, slot);
+			count_lost_ns(host, slot, 1);
+		}
+	for (slot = rdt_slots_next(before, 0); slot < RDT_NS_SLOTS;
+	     slot = rdt_slots_next(before, slot + 1))
+		if (!rdt_slots_has(now, slot) && !count_lost_ns(host, slot, -1))
+			rdt_slots_clear(&host->lost_ns, slot);
 	if (LIST_EMPTY(&host->lost)) {
 		rdt_slots_clear_all(&host->lost_ns);
-		return;
+		host->lost_uncounted = false;
 	}
-	for (unsigned int slot = rdt_slots_next(before, 0); slot < RDT_NS_SLOTS;
-	     slot = rdt_slots_next(before, slot + 1))
-		if (!rdt_slots_has(&qp->left_ns, slot) && !is_lost_ns(host, slot))
-			rdt_slots_clear(&host->lost_ns, slot);
 }
 
 void rdt_fence_queue_check(struct rdt_qpair *qp)
 {
 	struct rdt_ctrl *ctrl = qp->ctrl;
-	unsigned int count = qp->left_count;
 	struct rdt_slots before;
 
-	if (!count)
+	if (!qp->left_count)
 		return;
-	memset(&before, 0, sizeof(before));
 	pthread_mutex_lock(&ctrl->subsys->lock);
-	rdt_slots_copy(&before, &qp->left_ns);
+	memcpy(&before, &qp->left_ns, sizeof(before));
+	memset(&qp->left_ns, 0, sizeof(qp->left_ns));
 	find_writes(qp);
 	if (!qp->left_count) {
 		LIST_REMOVE(qp, lost_link);
 		LIST_REMOVE(qp, host_lost);
 	}
-	if (qp->left_count < count)
-		find_lost_ns(qp, &before);
+	find_lost_ns(qp, &before);
 	if (!qp->left_count)
 		atomic_fetch_sub(&ctrl->host->fences, 1);
 	pthread_mutex_unlock(&ctrl->subsys->lock);
@@ -428,7 +438,9 @@ void rdt_fence_forget_ns(struct rdt_subsys *ss, unsigned int slot)
 
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
 		LIST_FOREACH (qp, &ctrl->lost_queues, lost_link)
-			rdt_slots_clear(&qp->left_ns, slot);
+			if (rdt_slots_clear(&qp->left_ns, slot) &&
+			    !rdt_slots_has(&qp->left_ns, slot))
+				count_lost_ns(ctrl->host, slot, -1);
 		rdt_slots_clear(&ctrl->host->lost_ns, slot);
 	}
 }

@@ -405,30 +405,35 @@ static void one_ends_the_next(void)
 }
 
 /* Look at how many controllers and queues the fence looks when @count controllers of one host end
- * together, each with a queue that has a write in flight, and when these writes end. */
-static uint64_t looks_of_many(unsigned int count)
+ * together, each with a queue that has a write in flight, and when these writes end. @another:
+ * every second one in another namespace, and these end first. */
+static uint64_t looks_of_many(unsigned int count, bool another)
 {
 	T_PAIR(p);
 	struct rdt_ctrl_host *host = p.admin->qp.ctrl->host;
 	struct t_conn *admin[T_MANY], *io[T_MANY];
 	struct t_disk *d = &p.env->disk[0];
+	struct t_disk *e = &p.env->disk[t_ns_of(p.env->t->subsys[0], 5)->slot];
 	uint64_t before;
 
-	d->hold = true;
+	d->hold = e->hold = true;
 	for (unsigned int i = 0; i < count; i++) {
 		admin[i] = t_comes_back(p.env, 0, 0x11);
 		io[i] = t_conn_new(p.env, 0, 1, 4);
 		CU_ASSERT_EQUAL(t_connect(io[i], admin[i]->qp.ctrl->cntlid),
 				admin[i]->qp.ctrl->cntlid);
-		t_send_zeroes(io[i], 1, 0);
+		t_send_zeroes(io[i], another && i % 2 ? 5 : 1, 0);
 	}
 	t_turn(p.env);
-	CU_ASSERT_EQUAL_FATAL(d->held_count, count);
+	CU_ASSERT_EQUAL_FATAL(d->held_count + e->held_count, count);
 	before = host->looks;
 	for (unsigned int i = 0; i < count; i++) {
 		t_conn_cut(io[i]);
 		t_conn_cut(admin[i]);
 	}
+	t_turn(p.env);
+	CU_ASSERT_TRUE(rdt_fence_any(p.admin->qp.ctrl));
+	e->hold = false;
 	t_turn(p.env);
 	CU_ASSERT_TRUE(rdt_fence_any(p.admin->qp.ctrl));
 	d->hold = false;
@@ -440,8 +445,10 @@ static uint64_t looks_of_many(unsigned int count)
 
 static void many_end_together(void)
 {
-	CU_ASSERT(looks_of_many(T_MANY / 2) <= T_MANY / 2);
-	CU_ASSERT(looks_of_many(T_MANY) <= T_MANY);
+	for (int another = 0; another < 2; another++) {
+		CU_ASSERT(looks_of_many(T_MANY / 2, another) <= T_MANY);
+		CU_ASSERT(looks_of_many(T_MANY, another) <= 2 * T_MANY);
+	}
 }
 
 const struct t_case t_stale_write_cases[] = {
