@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "nvmf/wire.h"
+#include "admin_turn.h"
 #include "ctrl.h"
 #include "events.h"
 #include "host_access.h"
@@ -55,7 +56,10 @@ uint8_t rdt_health_warning(const struct rdt_ctrl *ctrl)
 
 	if (!atomic_load(&ss->faulty))
 		return 0;
-	for (place = rdt_ns_places(ctrl->owner, ss, 0, &end); place < end; place++) {
+	place = rdt_ns_places(ctrl->owner, ss, 0, &end);
+	if (ctrl->admin)
+		rdt_admin_charge(ctrl->admin, (size_t)(end - place) * RDT_ADMIN_LOOK);
+	for (; place < end; place++) {
 		bool bad = atomic_load_explicit(&marks[place->slot].faulty, memory_order_relaxed);
 
 		if (rdt_slots_has(&ctrl->hidden, place->slot))

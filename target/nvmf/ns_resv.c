@@ -37,6 +37,8 @@ struct rdt_resv_part {
 	struct rdt_resv_work *work;
 	struct rdt_reactor *reactor;
 	unsigned int left; /* requests that must end, plus one while the reactor still searches */
+	uint64_t since;    /* when the reactor began to use the change */
+	struct rdt_qpair_walk walk;
 };
 
 /* A change in progress. Owned by the main thread; reactors read it until they answer. */
@@ -231,20 +233,23 @@ static bool is_victim(const struct rdt_resv_effects *fx, const uint8_t *host)
 	return false;
 }
 
-static void fence_all(struct rdt_resv_part *part)
+/* What comes later is checked against the new reservation. */
+static void fence_qpair(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
 {
+	struct rdt_resv_part *part = rd_container_of(walk, struct rdt_resv_part, walk);
 	const struct rdt_resv_work *work = part->work;
-	struct rdt_qpair *qp, *next;
 	struct rdt_req *req;
 
-	for (qp = TAILQ_FIRST(&part->reactor->qpairs); qp; qp = next) {
-		next = TAILQ_NEXT(qp, link);
-		if (qp->admin || !qp->ctrl || !is_victim(&work->fx, qp->ctrl->hostid))
-			continue;
-		RDT_FOREACH_REQ (req, qp)
-			if (req->ns == work->resv->ns)
-				fence_req(part, req);
-	}
+	if (qp->admin || !qp->ctrl || !is_victim(&work->fx, qp->ctrl->hostid))
+		return;
+	RDT_FOREACH_REQ (req, qp)
+		if (req->ns == work->resv->ns && req->arrived <= part->since)
+			fence_req(part, req);
+}
+
+static void fenced_all(struct rdt_qpair_walk *walk)
+{
+	part_put(rd_container_of(walk, struct rdt_resv_part, walk));
 }
 
 /* Runs on the reactor. */
@@ -255,12 +260,14 @@ static void part_msg(struct rd_msg *msg)
 	struct rdt_ns_channel *channel = rdt_ns_channel_of(part->reactor, work->resv->ns);
 
 	part->left = 1;
-	if (channel->ns == work->resv->ns) {
+	part->since = rd_loop_now(part->reactor->loop);
+	part->walk = (struct rdt_qpair_walk){.visit = fence_qpair, .end = fenced_all};
+	if (channel->ns == work->resv->ns)
 		channel->resv = work->snap;
-		if (work->fx.victims_count)
-			fence_all(part);
-	}
-	part_put(part);
+	if (channel->ns == work->resv->ns && work->fx.victims_count && channel->inflight)
+		rdt_qpair_walk_begin(part->reactor, &part->walk);
+	else
+		part_put(part);
 }
 
 /* Publish to all reactors. Without a change for them, the head is finished. */

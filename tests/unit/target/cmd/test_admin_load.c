@@ -237,6 +237,31 @@ static void a_page_is_paid_for(void)
 	t_pair_free(&p);
 }
 
+/* Where storage has failed, the SMART log looks at each namespace: that is paid for. */
+static void health_is_paid_for(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_subsys *ss = p.env->t->subsys[0];
+	struct rdt_admin_debt *debt = &p.admin->qp.reactor->admin;
+	struct nvme_smart_log smart;
+	struct nvme_sqe sqe;
+	size_t owed[2];
+
+	for (int faulty = 0; faulty < 2; faulty++) {
+		t_turn(p.env);
+		atomic_store(&ss->faulty, faulty);
+		debt->owed = 0;
+		debt->turn = UINT64_MAX / 2; /* nothing is paid back */
+		log_sqe(p.admin, &sqe, NVME_LOG_LID_SMART, 0, &smart, sizeof(smart));
+		t_send(p.admin, &sqe, NULL, 0);
+		owed[faulty] = debt->owed;
+		t_turn(p.env);
+		read_answers(p.admin);
+	}
+	CU_ASSERT_TRUE(owed[1] > owed[0]);
+	t_pair_free(&p);
+}
+
 /* A queue that waits for its turn can end. */
 static void a_waiting_queue_ends(void)
 {
@@ -259,6 +284,7 @@ const struct t_case t_admin_load_cases[] = {
 	{"a host has a part of a turn", a_turn_of_a_host},
 	{"all hosts have a part of a turn", a_turn_of_all},
 	{"a page is paid for", a_page_is_paid_for},
+	{"the health of all namespaces is paid for", health_is_paid_for},
 	{"a queue ends while it waits for its turn", a_waiting_queue_ends},
 	{NULL, NULL},
 };

@@ -241,6 +241,61 @@ static void preempt_and_abort_waits_for_what_cannot_be_cancelled(void)
 	CU_ASSERT_EQUAL(t_answer_status(one.io), 0);
 }
 
+static unsigned int still_fetching(const struct host *hosts, unsigned int count)
+{
+	unsigned int fetching = 0;
+	struct rdt_req *req;
+
+	for (unsigned int i = 0; i < count; i++)
+		RDT_FOREACH_REQ (req, &hosts[i].io->qp)
+			fetching += req->state == RDT_REQ_FETCHING;
+	return fetching;
+}
+
+/* A reactor looks at its queue pairs a few at a time, and ends one write of the victim after the
+ * other meanwhile. */
+static void preempt_and_abort_in_slices(void)
+{
+	enum { VICTIMS = 30 };
+	T_ENV(env);
+	struct host one = host_new(env, 1), two[VICTIMS];
+	uint8_t data[VICTIMS][512] = {{1}};
+	__le64 keys[2] = {htole64(KEY(1)), htole64(KEY(2))};
+	struct nvme_sqe sqe;
+	unsigned int fetching, most = 0;
+
+	for (unsigned int i = 0; i < VICTIMS; i++)
+		two[i] = host_new(env, 2);
+	CU_ASSERT_EQUAL(reg(&one, 0), 0);
+	CU_ASSERT_EQUAL(reg(&two[0], 0), 0);
+	for (unsigned int i = 0; i < VICTIMS; i++) {
+		two[i].io->hold_respond = true;
+		two[i].io->hold_fetch = true;
+		t_send_rw(two[i].io, true, i, 1, data[i]);
+	}
+	t_turn(env);
+	t_sqe(one.io, &sqe, nvme_cmd_resv_acquire, keys, 16);
+	sqe.nsid = htole32(1);
+	sqe.cdw10 = htole32(RTYPE(EA) | NVME_RESERVATION_RACQA_PREEMPT_AND_ABORT);
+	t_send(one.io, &sqe, NULL, 0);
+	fetching = still_fetching(two, VICTIMS);
+	CU_ASSERT(fetching > 6);
+	env->tick = RDT_WALK_SLICE / 4;
+	for (unsigned int turn = 0; turn < 1000 && !t_answers(one.io); turn++) {
+		unsigned int now = still_fetching(two, VICTIMS);
+
+		most = fetching - now > most ? fetching - now : most;
+		fetching = now;
+		t_pump(env);
+	}
+	env->tick = 0;
+	CU_ASSERT_EQUAL(t_answer_status(one.io), 0);
+	CU_ASSERT(most > 0 && most <= 6);
+	for (unsigned int i = 0; i < VICTIMS; i++)
+		two[i].io->hold_fetch = two[i].io->hold_respond = false;
+	t_turn(env);
+}
+
 /* The second half of a Compare and Write is writing: the preempting host waits for it. */
 static void preempt_and_abort_waits_for_a_pair_that_writes(void)
 {
@@ -635,6 +690,7 @@ const struct t_case t_resv_cases[] = {
 	{"a reservation outlives the connection", a_reservation_outlives_the_connection},
 	{"what has not begun is checked again", what_has_not_begun_is_checked_again},
 	{"preempt and abort ends what runs", preempt_and_abort_ends_what_runs},
+	{"preempt and abort looks at a few queues in a turn", preempt_and_abort_in_slices},
 	{"preempt and abort waits where it cannot cancel",
 	 preempt_and_abort_waits_for_what_cannot_be_cancelled},
 	{"preempt and abort waits for a pair that writes",
