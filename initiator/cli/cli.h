@@ -231,7 +231,7 @@ void cli_signals_die(const struct cli_signals *in);
 int cli_discover(struct cli_session *s, const struct cli_options *o); /* discover.c */
 int cli_id_ctrl(struct cli_session *s, const struct cli_options *o);  /* identify.c */
 int cli_id_ns(struct cli_session *s, const struct cli_options *o);
-int cli_list_ns(const struct cli_options *opts);
+int cli_list_ns(struct cli_session *s, const struct cli_options *o);
 int cli_read(const struct cli_options *opts); /* io.c */
 int cli_write(const struct cli_options *opts);
 int cli_flush(const struct cli_options *opts);

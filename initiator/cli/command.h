@@ -29,6 +29,10 @@ unsigned int cli_lba_formats(const struct nvme_id_ns *id);
 unsigned int cli_lba_in_use(const struct nvme_id_ns *id);
 /* Identify Namespace; an error, too, if @nsid is no active namespace. */
 int cli_identify_ns(struct cli_session *s, uint32_t nsid, struct nvme_id_ns *id);
+typedef int (*cli_ns_fn)(struct cli_session *s, uint32_t nsid, void *arg);
+/* Calls @fn for each namespace above @after, in the order of identifiers, until it fails.
+ * @inactive: also for those that are not active. */
+int cli_each_ns(struct cli_session *s, uint32_t after, bool inactive, cli_ns_fn fn, void *arg);
 /* The namespace descriptor after @d in the list of RDINIT_IDENTIFY_SIZE bytes, for NULL the first;
  * NULL at the end. */
 const unsigned char *cli_next_descriptor(const unsigned char *list, const unsigned char *d);

@@ -28,21 +28,13 @@ static int ns_limit(struct cli_session *s, uint64_t *limit)
 	return CLI_OK;
 }
 
-static void list_one(const struct cli_options *opts, json_t *list, uint64_t n, uint32_t nsid)
-{
-	if (opts->format == CLI_JSON)
-		json_array_append_new(list, json_pack("{s:I}", "nsid", (json_int_t)nsid));
-	else
-		printf("[%4llu]:%#x\n", (unsigned long long)n, nsid);
-}
-
-/* Lists up to RDINIT_NS_LIST_MAX identifiers above @after. */
-static int list_some(struct cli_session *s, const struct cli_options *o, uint32_t after,
-		     uint32_t *nsids, unsigned int *count)
+/* Lists up to RDINIT_NS_LIST_MAX identifiers above @after: of active namespaces, or of all. */
+static int list_some(struct cli_session *s, bool inactive, uint32_t after, uint32_t *nsids,
+		     unsigned int *count)
 {
 	struct nvme_ns_list list;
 
-	if (!cli_given(o, CLI_ARG_ALL))
+	if (!inactive)
 		return rdinit_list_ns(s->ctrl, after, nsids, count) ? cli_lib_error() : CLI_OK;
 	if (cli_identify(s, NVME_IDENTIFY_CNS_ALLOCATED_NS_LIST, 0, after, &list))
 		return CLI_FAILED;
@@ -56,45 +48,53 @@ static int list_some(struct cli_session *s, const struct cli_options *o, uint32_
 	return CLI_OK;
 }
 
-static int list_all(struct cli_session *s, const struct cli_options *opts, json_t *list)
+int cli_each_ns(struct cli_session *s, uint32_t after, bool inactive, cli_ns_fn fn, void *arg)
 {
-	uint32_t nsids[RDINIT_NS_LIST_MAX], first = (uint32_t)cli_num(opts, CLI_ARG_FIRST, 1);
-	uint32_t after = first ? first - 1 : 0;
+	uint32_t nsids[RDINIT_NS_LIST_MAX];
 	uint64_t n = 0, limit = 0;
 	unsigned int count, i;
-	int rc = ns_limit(s, &limit);
 
-	if (rc)
-		return rc;
+	if (ns_limit(s, &limit))
+		return CLI_FAILED;
 	do {
-		if (list_some(s, opts, after, nsids, &count))
+		if (list_some(s, inactive, after, nsids, &count))
 			return CLI_FAILED;
-		if (n + count > limit)
+		n += count;
+		if (n > limit)
 			return cli_error("%s: it lists more namespaces than it says that it can "
 					 "have (%llu)",
 					 s->info.address, (unsigned long long)limit);
-		for (i = 0; i < count; i++)
-			list_one(opts, list, n++, nsids[i]);
+		for (i = 0; i < count; i++) {
+			if (fn(s, nsids[i], arg))
+				return CLI_FAILED;
+		}
 		after = count ? nsids[count - 1] : after;
 	} while (count == RDINIT_NS_LIST_MAX);
 	return CLI_OK;
 }
 
-int cli_list_ns(const struct cli_options *opts)
+static int add_to_list(struct cli_session *s, uint32_t nsid, void *list)
 {
-	json_t *list = json_array();
-	struct cli_session s;
-	int rc;
+	return json_array_append_new(list, json_pack("{s:I}", "nsid", (json_int_t)nsid));
+}
 
-	rc = cli_session_open(&s, opts);
-	if (!rc) {
-		rc = list_all(&s, opts, list);
-		cli_session_close(&s);
+int cli_list_ns(struct cli_session *s, const struct cli_options *o)
+{
+	uint32_t first = (uint32_t)cli_num(o, CLI_ARG_FIRST, 1);
+	json_t *list = json_array(), *one;
+	size_t i;
+
+	if (cli_each_ns(s, first ? first - 1 : 0, cli_given(o, CLI_ARG_ALL), add_to_list, list)) {
+		json_decref(list);
+		return CLI_FAILED;
 	}
-	if (!rc && opts->format == CLI_JSON)
+	if (o->format == CLI_JSON)
 		return cli_print_json(json_pack("{s:o}", "nsid_list", list), stdout);
+	json_array_foreach(list, i, one)
+		printf("[%4zu]:%#llx\n", i,
+		       (unsigned long long)json_integer_value(json_object_get(one, "nsid")));
 	json_decref(list);
-	return rc ? rc : cli_finish_output();
+	return cli_finish_output();
 }
 
 /* ---- list-ctrl ---- */

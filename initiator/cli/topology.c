@@ -9,8 +9,7 @@
 #include "command.h"
 #include "util/utf8.h"
 
-#define NVM    2u
-#define NS_MAX (1u << 20) /* an upper limit for a controller */
+#define NVM 2u
 
 /* A subsystem at an address. Control characters in the strings are replaced. */
 struct path {
@@ -111,29 +110,6 @@ static bool seen(const struct paths *all, size_t at)
 	return false;
 }
 
-typedef int (*each_ns)(struct cli_session *s, const struct path *p, uint32_t nsid, json_t *list);
-
-static int for_each_ns(struct cli_session *s, const struct path *p, json_t *list, each_ns fn)
-{
-	uint32_t nsids[RDINIT_NS_LIST_MAX], after = 0;
-	unsigned int count, i, n = 0;
-
-	do {
-		if (n >= NS_MAX)
-			return cli_error("%s: it lists more than %u namespaces", s->info.address,
-					 NS_MAX);
-		if (rdinit_list_ns(s->ctrl, after, nsids, &count))
-			return cli_lib_error();
-		for (i = 0; i < count; i++) {
-			if (fn(s, p, nsids[i], list))
-				return CLI_FAILED;
-		}
-		after = count ? nsids[count - 1] : after;
-		n += count;
-	} while (count == RDINIT_NS_LIST_MAX);
-	return CLI_OK;
-}
-
 /* ---- list ---- */
 
 /* The URI at which every verb opens this namespace. */
@@ -186,9 +162,15 @@ static void print_ns(const char *name, const char *sn, const char *mn, const cha
 	printf(" + %2u B   %-8s\n", le16toh(ns->lbaf[cli_lba_in_use(ns)].ms), fr);
 }
 
-/* @list NULL: as text. */
-static int list_ns(struct cli_session *s, const struct path *p, uint32_t nsid, json_t *list)
+/* A path whose namespaces are listed. @list NULL: as text. */
+struct listed {
+	const struct path *path;
+	json_t *list;
+};
+
+static int list_ns(struct cli_session *s, uint32_t nsid, void *arg)
 {
+	struct listed *to = arg;
 	char name[RDINIT_URI_SIZE], sn[21], mn[41], fr[9];
 	struct nvme_id_ctrl ctrl;
 	struct nvme_id_ns ns;
@@ -196,7 +178,7 @@ static int list_ns(struct cli_session *s, const struct path *p, uint32_t nsid, j
 
 	if (rdinit_identify_ctrl(s->ctrl, &ctrl) || rdinit_identify_ns(s->ctrl, nsid, &ns))
 		return cli_lib_error();
-	if (uri_of(p, nsid, name))
+	if (uri_of(to->path, nsid, name))
 		return CLI_FAILED;
 	text_of(sn, ctrl.sn, sizeof(ctrl.sn));
 	text_of(mn, ctrl.mn, sizeof(ctrl.mn));
@@ -205,9 +187,9 @@ static int list_ns(struct cli_session *s, const struct path *p, uint32_t nsid, j
 	if (ds > 31)
 		return cli_error("%s: namespace %u says that it has blocks of 2^%u bytes",
 				 s->info.address, nsid, ds);
-	if (list)
+	if (to->list)
 		return json_array_append_new(
-			list,
+			to->list,
 			json_pack("{s:I, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:I}", "NameSpace",
 				  (json_int_t)nsid, "DevicePath", name, "Firmware", fr,
 				  "ModelNumber", mn, "SerialNumber", sn, "UsedBytes",
@@ -226,6 +208,7 @@ static int list_ns(struct cli_session *s, const struct path *p, uint32_t nsid, j
 static int list_subsystem(const struct cli_options *o, const struct paths *all, size_t first,
 			  json_t *list)
 {
+	struct listed to = {.list = list};
 	struct cli_session s;
 	size_t i;
 	int rc;
@@ -234,7 +217,8 @@ static int list_subsystem(const struct cli_options *o, const struct paths *all, 
 		if (strcmp(all->path[i].nqn, all->path[first].nqn) != 0 ||
 		    open_path(o, &all->path[i], &s))
 			continue;
-		rc = for_each_ns(&s, &all->path[i], list, list_ns);
+		to.path = &all->path[i];
+		rc = cli_each_ns(&s, 0, false, list_ns, &to);
 		cli_session_close(&s);
 		return rc;
 	}
@@ -312,10 +296,8 @@ static int read_ana(struct cli_session *s, unsigned char **page)
 							    : CLI_OK;
 }
 
-static int add_nsid(struct cli_session *s, const struct path *p, uint32_t nsid, json_t *list)
+static int add_nsid(struct cli_session *s, uint32_t nsid, void *list)
 {
-	(void)s;
-	(void)p;
 	return json_array_append_new(list, json_pack("{s:I}", "NSID", (json_int_t)nsid));
 }
 
@@ -332,7 +314,7 @@ static int visit(const struct cli_options *o, const struct path *p, json_t *obj)
 	json_object_set_new(obj, "State", json_string(rc ? "unreachable" : "live"));
 	if (rc)
 		return rc;
-	rc = for_each_ns(&s, p, list, add_nsid);
+	rc = cli_each_ns(&s, 0, false, add_nsid, list);
 	if (!rc)
 		rc = read_ana(&s, &page);
 	json_array_foreach(list, i, one) json_object_set_new(

@@ -163,7 +163,7 @@ const struct cli_verb cli_verbs[] = {
 		.json = true,
 		.example = "",
 		.groups = {&cli_g_list_ns, FABRIC},
-		.run = cli_list_ns,
+		.with_ctrl = cli_list_ns,
 	},
 	{
 		.name = "cmdset-ind-id-ns",
