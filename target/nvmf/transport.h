@@ -79,10 +79,6 @@ struct rdt_transport_ops {
 	void (*destroy)(struct rdt_qpair *qp);
 };
 
-/* Connections that a reactor adopts in one turn of its loop, for each transport: setting one up,
- * and ending the oldest one that is without a Connect for it, is the work of some dozen reads. */
-#define RDT_ADOPT_TURN 4u
-
 /*
  * The seam for targets, listeners and reactors: how a transport accepts connections. Its objects
  * are found by target->transport_state[kind], listener->state and reactor->transport_state[kind].
@@ -119,7 +115,7 @@ struct rdt_transport {
 	int (*reactor_init)(struct rdt_reactor *r);
 	/* after its last queue pair was freed; also without an init, and after one that failed */
 	void (*reactor_fini)(struct rdt_reactor *r);
-	/* RDT_ADOPT_TURN connections are adopted in each turn of the loop: adopt all that were
+	/* A few connections are adopted in each turn of the loop: adopt all that were
 	 * handed over before this call. */
 	void (*reactor_catch_up)(struct rdt_reactor *r);
 	/* Adds to the text in @line, each figure as " NAME=VALUE". */

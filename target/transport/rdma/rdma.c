@@ -836,7 +836,7 @@ int rdt_rdma_init(struct rdt_reactor *r)
 	r->transport_state[RDT_TRANSPORT_RDMA] = rdma;
 	rdma->reactor = r;
 	rdt_rdma_watch_init(rdma);
-	rdt_rdma_adopt_init(rdma);
+	rdt_inbound_init(&rdma->inbound, r->loop, rdt_rdma_take);
 	SLIST_INIT(&rdma->devs);
 	return rdt_rdma_open_fabs(r);
 }
@@ -848,7 +848,7 @@ void rdt_rdma_fini(struct rdt_reactor *r)
 
 	if (!rdma)
 		return;
-	rdt_rdma_adopt_fini(rdma);
+	rdt_inbound_fini(&rdma->inbound);
 	while ((rdev = SLIST_FIRST(&rdma->devs))) {
 		assert(!rdev->conns);
 		dev_free(rdev);

@@ -13,6 +13,7 @@
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "fabric/fabric.h"
+#include "target/nvmf/handover.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/pool.h"
 #include "target/nvmf/progress.h"
@@ -86,8 +87,6 @@ struct rdt_rdma_dev {
 	SLIST_ENTRY(rdt_rdma_dev) link;
 };
 
-struct rdt_handoff;
-
 /* Kinds of fabrics. A reactor has one fabric of each kind; the main loop has one of each verbs
  * kind, and one of iwarp for each set of socket options, which accepted sockets inherit. */
 enum rdt_fab_kind {
@@ -110,8 +109,7 @@ struct rdt_rdma_listener {
 /* Of a reactor. */
 struct rdt_rdma {
 	struct rdt_reactor *reactor;
-	STAILQ_HEAD(, rdt_handoff) handoffs; /* connection requests to adopt, in order */
-	struct rd_defer adopt;
+	struct rdt_inbound inbound; /* connection requests to adopt */
 	struct rd_fab *fabs[RDT_FABS];
 	SLIST_HEAD(, rdt_rdma_dev) devs;
 	unsigned int out; /* READs and SENDs in flight, of all connections */
@@ -282,8 +280,7 @@ void rdt_rdma_watch_init(struct rdt_rdma *rdma);
 void rdt_rdma_watch(struct rdt_rdma_conn *rc);
 
 /* rdma_cm.c */
-void rdt_rdma_adopt_init(struct rdt_rdma *rdma);
-void rdt_rdma_adopt_fini(struct rdt_rdma *rdma); /* rejects the requests that are left */
+void rdt_rdma_take(struct rdt_handover *over, bool refuse); /* of rdma->inbound */
 int rdt_rdma_open_fabs(struct rdt_reactor *r);
 
 /* Called on the reactor's thread: see struct rdt_transport. */

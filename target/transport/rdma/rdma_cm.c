@@ -2,7 +2,6 @@
 /* Connections of the RDMA transport: listeners on the main loop, the check of a request's private
  * data (NVMe/RDMA 1.0, RDMA_CM private data), placement on a reactor, and acceptance there. */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +44,7 @@ struct rdma_target {
 };
 
 struct rdt_handoff { /* a checked connection request on its way to the reactor, which frees it */
-	struct rd_msg msg;
-	STAILQ_ENTRY(rdt_handoff) link; /* rdma->handoffs */
+	struct rdt_handover over;
 	struct rdt_reactor *reactor;
 	struct rd_fab_req *req;
 	struct rdt_listener *listener;
@@ -184,64 +182,20 @@ err_free:
 	rdt_unplace(r, h->qid == 0);
 }
 
-static struct rdt_handoff *next_handoff(struct rdt_rdma *rdma)
+void rdt_rdma_take(struct rdt_handover *over, bool refuse)
 {
-	struct rdt_handoff *h = STAILQ_FIRST(&rdma->handoffs);
+	struct rdt_handoff *h = rd_container_of(over, struct rdt_handoff, over);
 
-	if (h)
-		STAILQ_REMOVE_HEAD(&rdma->handoffs, link);
-	return h;
-}
-
-static void adopt_up_to(struct rdt_rdma *rdma, unsigned int count)
-{
-	struct rdt_handoff *h;
-
-	for (; count && (h = next_handoff(rdma)); count--) {
+	if (refuse)
+		refuse_handoff(h);
+	else
 		adopt(h);
-		free(h);
-	}
-}
-
-/* A reactor that stood still has hundreds of them, and connections that wait to be served. */
-static void adopt_in_turns(struct rd_defer *defer)
-{
-	struct rdt_rdma *rdma = rd_container_of(defer, struct rdt_rdma, adopt);
-
-	adopt_up_to(rdma, RDT_ADOPT_TURN);
-	if (!STAILQ_EMPTY(&rdma->handoffs))
-		rd_defer(rdma->reactor->loop, &rdma->adopt, RD_DEFER_NEXT);
-}
-
-static void handoff_msg(struct rd_msg *msg)
-{
-	struct rdt_handoff *h = rd_container_of(msg, struct rdt_handoff, msg);
-	struct rdt_rdma *rdma = rdt_rdma_of(h->reactor);
-
-	STAILQ_INSERT_TAIL(&rdma->handoffs, h, link);
-	rd_defer(h->reactor->loop, &rdma->adopt, RD_DEFER_WORK);
+	free(h);
 }
 
 static void rdma_catch_up(struct rdt_reactor *r)
 {
-	adopt_up_to(rdt_rdma_of(r), UINT_MAX);
-}
-
-void rdt_rdma_adopt_init(struct rdt_rdma *rdma)
-{
-	STAILQ_INIT(&rdma->handoffs);
-	rdma->adopt.fn = adopt_in_turns;
-}
-
-void rdt_rdma_adopt_fini(struct rdt_rdma *rdma)
-{
-	struct rdt_handoff *h;
-
-	rd_defer_cancel(rdma->reactor->loop, &rdma->adopt);
-	while ((h = next_handoff(rdma))) {
-		refuse_handoff(h);
-		free(h);
-	}
+	rdt_inbound_catch_up(&rdt_rdma_of(r)->inbound);
 }
 
 /* ---- on the main loop ---- */
@@ -313,14 +267,13 @@ static void on_conn_request(struct rd_fab_listener *lis, struct rd_fab_req *req,
 		return;
 	}
 	h->peer = peer;
-	h->msg.fn = handoff_msg;
 	h->reactor = rdt_place(t, qid == 0);
 	h->req = req;
 	h->listener = l;
 	h->fab = ((struct rdt_rdma_listener *)l->state)->fab;
 	h->qid = qid;
 	h->depth = depth;
-	rd_loop_post(h->reactor->loop, &h->msg);
+	rdt_hand_over(&rdt_rdma_of(h->reactor)->inbound, &h->over);
 }
 
 static enum rdt_fab_kind verbs_kind(const struct rdt_listener_config *cfg)

@@ -446,7 +446,7 @@ int rdt_tcp_init(struct rdt_reactor *r)
 	tcp->stall.fn = watch_tcp_conns;
 	TAILQ_INIT(&tcp->lingers);
 	tcp->pieces.pass = 1;
-	rdt_tcp_adopt_init(tcp);
+	rdt_inbound_init(&tcp->inbound, r->loop, rdt_tcp_take);
 	rdt_tcp_capsules_init(tcp);
 	tcp->staging = malloc(RDT_TCP_STAGING);
 	if (!tcp->staging)
@@ -462,7 +462,7 @@ void rdt_tcp_fini(struct rdt_reactor *r)
 
 	if (!tcp)
 		return;
-	rdt_tcp_adopt_fini(tcp);
+	rdt_inbound_fini(&tcp->inbound);
 	rdt_tcp_lingers_end(tcp);
 	rd_timer_stop(r->loop, &tcp->stall);
 	for (int i = 0; i < 2; i++)

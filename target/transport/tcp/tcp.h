@@ -15,6 +15,7 @@
 #include "util/rx_turn.h"
 #include "nvmf/tcp_pdu.h"
 #include "nvmf/tls.h"
+#include "target/nvmf/handover.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/pool.h"
 #include "target/nvmf/progress.h"
@@ -31,8 +32,8 @@ struct rdt_tcp_conn;
 
 /* An accepted socket on its way to the reactor, which frees it. */
 struct rdt_tcp_handoff {
-	struct rd_msg msg;
-	STAILQ_ENTRY(rdt_tcp_handoff) link;
+	struct rdt_handover over;
+	STAILQ_ENTRY(rdt_tcp_handoff) link; /* while its TLS handshake waits */
 	struct rdt_reactor *reactor;
 	struct rdt_listener *listener;
 	struct rdt_peer *peer;
@@ -69,8 +70,7 @@ struct rdt_tcp_linger {
 /* Of a reactor. */
 struct rdt_tcp {
 	struct rdt_reactor *reactor;
-	struct rdt_tcp_handoffs handoffs; /* accepted sockets to adopt, in order */
-	struct rd_defer adopt;
+	struct rdt_inbound inbound;   /* accepted sockets to adopt */
 	struct rdt_req_pool pools[2]; /* of admin queues, and of I/O queues */
 	uint8_t *staging;             /* [RDT_TCP_STAGING]; used up before a callback returns */
 	struct rd_rx_pieces pieces;
@@ -277,7 +277,6 @@ void rdt_tcp_lingers_end(struct rdt_tcp *tcp);
 void rdt_tcp_hand_over(struct rdt_tcp_handoff *h);
 /* Closes the socket of @h, which will not be served, and frees it. Any thread. */
 void rdt_tcp_hand_back(struct rdt_tcp_handoff *h);
-void rdt_tcp_adopt_init(struct rdt_tcp *tcp);
-void rdt_tcp_adopt_fini(struct rdt_tcp *tcp); /* closes the sockets that are left */
+void rdt_tcp_take(struct rdt_handover *over, bool refuse); /* of tcp->inbound */
 
 #endif /* RDT_TCP_H */

@@ -4,7 +4,6 @@
 #include "tcp_tls.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,60 +61,24 @@ static void adopt_socket(struct rdt_tcp_handoff *h)
 	rdt_unplace(r, true);
 }
 
-static void adopt_sockets(struct rdt_tcp *tcp, unsigned int count)
+void rdt_tcp_take(struct rdt_handover *over, bool refuse)
 {
-	struct rdt_tcp_handoff *h;
+	struct rdt_tcp_handoff *h = rd_container_of(over, struct rdt_tcp_handoff, over);
 
-	for (; count && (h = STAILQ_FIRST(&tcp->handoffs)); count--) {
-		STAILQ_REMOVE_HEAD(&tcp->handoffs, link);
+	if (refuse)
+		rdt_tcp_hand_back(h);
+	else
 		adopt_socket(h);
-	}
-}
-
-static void adopt_some(struct rd_defer *defer)
-{
-	struct rdt_tcp *tcp = rd_container_of(defer, struct rdt_tcp, adopt);
-
-	adopt_sockets(tcp, RDT_ADOPT_TURN);
-	if (!STAILQ_EMPTY(&tcp->handoffs))
-		rd_defer(tcp->reactor->loop, &tcp->adopt, RD_DEFER_NEXT);
-}
-
-static void tcp_handoff_msg(struct rd_msg *msg)
-{
-	struct rdt_tcp_handoff *h = rd_container_of(msg, struct rdt_tcp_handoff, msg);
-	struct rdt_tcp *tcp = rdt_tcp_of(h->reactor);
-
-	STAILQ_INSERT_TAIL(&tcp->handoffs, h, link);
-	rd_defer(h->reactor->loop, &tcp->adopt, RD_DEFER_WORK);
 }
 
 static void tcp_catch_up(struct rdt_reactor *r)
 {
-	adopt_sockets(rdt_tcp_of(r), UINT_MAX);
-}
-
-void rdt_tcp_adopt_init(struct rdt_tcp *tcp)
-{
-	STAILQ_INIT(&tcp->handoffs);
-	tcp->adopt.fn = adopt_some;
-}
-
-void rdt_tcp_adopt_fini(struct rdt_tcp *tcp)
-{
-	struct rdt_tcp_handoff *h;
-
-	rd_defer_cancel(tcp->reactor->loop, &tcp->adopt);
-	while ((h = STAILQ_FIRST(&tcp->handoffs))) {
-		STAILQ_REMOVE_HEAD(&tcp->handoffs, link);
-		rdt_tcp_hand_back(h);
-	}
+	rdt_inbound_catch_up(&rdt_tcp_of(r)->inbound);
 }
 
 void rdt_tcp_hand_over(struct rdt_tcp_handoff *h)
 {
-	h->msg.fn = tcp_handoff_msg;
-	rd_loop_post(h->reactor->loop, &h->msg);
+	rdt_hand_over(&rdt_tcp_of(h->reactor)->inbound, &h->over);
 }
 
 /* ---- on the main loop ---- */
