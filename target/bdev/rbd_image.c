@@ -155,6 +155,9 @@ static int open_steps(struct rbd_image *img, unsigned int timeout_s, const char 
 	rc = rados_ioctx_create(img->handle->cl, img->pool, &img->io);
 	if (rc)
 		return rc;
+	/* When the pool is full a lock is taken nevertheless, and a write that needs space fails;
+	 * otherwise all that changes an object would wait until there is space. */
+	rados_set_pool_full_try(img->io);
 	if (img->rados_namespace)
 		rados_ioctx_set_namespace(img->io, img->rados_namespace);
 	*step = "the image cannot be opened";

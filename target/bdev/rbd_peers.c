@@ -486,6 +486,7 @@ static int new_peers(struct rbd_image *img, struct rbd_peers **out)
 		free_peers(p);
 		return rc;
 	}
+	rados_set_pool_full_try(p->io); /* a watch and a question need no space */
 	if (p->rados_namespace)
 		rados_ioctx_set_namespace(p->io, p->rados_namespace);
 	*out = p;

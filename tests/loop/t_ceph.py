@@ -2,6 +2,7 @@
 """A Ceph cluster of one monitor and one OSD in memory, made of Debian's packages, without root."""
 
 import atexit
+import contextlib
 import ctypes
 import datetime
 import json
@@ -179,6 +180,26 @@ class Cluster:
     def block(self, address):
         """Add a client's address to the blocklist."""
         self.run('ceph', 'osd', 'blocklist', 'add', address)
+
+    @contextlib.contextmanager
+    def full(self):
+        """No pool has space: an operation that needs some fails, or waits."""
+        def ratios(*values):
+            for name, value in zip(('nearfull', 'backfillfull', 'full'), values):
+                self.run('ceph', 'osd', f'set-{name}-ratio', value)
+
+        def is_full():
+            pools = json.loads(self.run('ceph', 'osd', 'dump', '--format', 'json'))['pools']
+            return any('full' in x['flags_names'].split(',') for x in pools if x['pool_name'] == POOL)
+        self.run('rados', '-p', POOL, 'put', 'large', '-', input='x' * (8 << 20))
+        ratios(0.0001, 0.0002, 0.0003)
+        try:
+            wait_for(is_full, 'the pool to be full')
+            yield
+        finally:
+            ratios(0.85, 0.9, 0.95)
+            wait_for(lambda: not is_full(), 'the pool to have space')
+            self.run('rados', '-p', POOL, 'rm', 'large')
 
     def epoch(self):
         """The number of the map of OSDs."""

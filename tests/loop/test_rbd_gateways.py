@@ -14,6 +14,7 @@ from t_owner import CONFLICT, CPTPL_PERSIST, EA, PREEMPT, REPORT, WE, Owner
 from t_rbd import CutOff, configured, control, serve
 from t_serving import host
 
+CAPACITY_EXCEEDED = 0x81
 INACCESSIBLE = 0x302
 
 
@@ -324,6 +325,26 @@ def a_client_that_is_no_gateway_is_asked_for_the_lock(t):
     target.expect(r'its lock is held here')
     t.ok('was broken' not in target.text() and bench.running, 'the lock was broken')
     bench.kill()
+
+
+@test
+def a_gateway_takes_over_in_a_full_cluster(t):
+    """It serves reads, and writes that need no space; others fail at once, and are served when there is space."""
+    pair = gateways(t, cluster().image('64M'))
+    with host(pair[0]) as h:
+        h.enable()
+        t.eq(h.add_io().write_blocks(1, 0, b'a' * 4096).status, 0)
+    with cluster().full():
+        pair[0].kill()
+        pair[1].expect(r'its lock is held here')
+        with host(pair[1]) as h:
+            h.enable()
+            q = h.add_io()
+            t.eq(q.read_blocks(1, 0, 8)[1], b'a' * 4096)
+            t.eq(q.write_blocks(1, 8 << 11, b'b' * 4096).status & 0x7ff, CAPACITY_EXCEEDED)
+    with host(pair[1]) as h:
+        h.enable()
+        t.eq(h.add_io().write_blocks(1, 8 << 11, b'b' * 4096).status, 0)
 
 
 # ---- reservations ----

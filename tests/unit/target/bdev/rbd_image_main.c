@@ -36,6 +36,10 @@ int rados_ioctx_create(rados_t cluster, const char *pool, rados_ioctx_t *io)
 	return 0;
 }
 
+void rados_set_pool_full_try(rados_ioctx_t io)
+{
+}
+
 void rados_ioctx_destroy(rados_ioctx_t io)
 {
 }
