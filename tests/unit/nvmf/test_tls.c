@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "nvmf/tls.h"
+#include "nvmf/tls_hello.h"
 #include "suites.h"
+#include "t_mutate.h"
 
 #define HOSTNQN "nqn.psk-test-host"
 #define SUBNQN  "nqn.psk-test-subsys"
@@ -444,6 +446,87 @@ static void damaged_record(void)
 			       "ended the connection by the alert \"bad record mac\"");
 }
 
+#define RECORD_HEADER 5
+
+/* The first record of a client, in @buf. Returns its length. */
+static size_t client_hello(struct pair *p, uint8_t *buf, size_t size)
+{
+	ssize_t n;
+
+	pair_begin(p, KEY_2);
+	client_begin(p, KEY_2, (struct nvmf_tls_form){0, 'R', false}, HOSTNQN);
+	CU_ASSERT_EQUAL_FATAL(nvmf_tls_handshake(p->client), -EAGAIN);
+	n = read(p->fd[0], buf, size);
+	CU_ASSERT_TRUE_FATAL(n > RECORD_HEADER && buf[0] == NVMF_TLS_FIRST_BYTE);
+	return (size_t)n;
+}
+
+static bool is_inside(const uint8_t *part, size_t len, const uint8_t *msg, size_t msg_len)
+{
+	return part >= msg && len <= msg_len && part <= msg + msg_len - len;
+}
+
+static void damaged_hellos_are_parsed(void)
+{
+	T_ENDS(pair_end) struct pair p;
+	uint8_t record[4096], buf[4096];
+	size_t len = client_hello(&p, record, sizeof(record)) - RECORD_HEADER;
+	unsigned int rounds = t_rounds(20000);
+	struct nvmf_tls_hello h;
+	struct t_rng rng;
+
+	CU_ASSERT_TRUE_FATAL(nvmf_tls_hello_parse(record + RECORD_HEADER, len, &h));
+	CU_ASSERT_EQUAL_FATAL(h.offers, 1);
+	CU_ASSERT_TRUE(nvmf_tls_hello_bound(&h, &h.offer[0], &p.psk));
+	t_rng_init(&rng, "damaged ClientHellos");
+	for (unsigned int i = 0; i < rounds; i++) {
+		T_FREE uint8_t *msg = NULL; /* exactly as long, for AddressSanitizer */
+		size_t n;
+
+		memcpy(buf, record + RECORD_HEADER, len);
+		n = t_mutate(&rng, buf, len, sizeof(buf));
+		msg = malloc(n);
+		CU_ASSERT_PTR_NOT_NULL_FATAL(msg);
+		memcpy(msg, buf, n);
+		if (!nvmf_tls_hello_parse(msg, n, &h))
+			continue;
+		CU_ASSERT_TRUE(h.bound_len <= n && h.offers <= NVMF_TLS_OFFERS);
+		for (unsigned int k = 0; k < h.offers; k++) {
+			CU_ASSERT_TRUE(
+				is_inside(h.offer[k].identity, h.offer[k].identity_len, msg, n));
+			CU_ASSERT_TRUE(is_inside(h.offer[k].binder, h.offer[k].binder_len, msg, n));
+		}
+	}
+}
+
+static void damaged_hellos_are_refused(void)
+{
+	unsigned int rounds = t_rounds(300) < 300 ? t_rounds(300) : 300; /* each is a handshake */
+	struct t_rng rng;
+
+	t_rng_init(&rng, "damaged handshakes");
+	for (unsigned int i = 0; i < rounds; i++) {
+		T_ENDS(pair_end) struct pair p;
+		uint8_t buf[4096], intact[4096];
+		size_t len = client_hello(&p, buf, sizeof(buf)), n;
+		int rc = -EAGAIN;
+
+		memcpy(intact, buf, len);
+		n = RECORD_HEADER + t_mutate(&rng, buf + RECORD_HEADER, len - RECORD_HEADER,
+					     sizeof(buf) - RECORD_HEADER);
+		if (n == len && memcmp(buf, intact, len) == 0)
+			continue;
+		buf[3] = (uint8_t)((n - RECORD_HEADER) >> 8);
+		buf[4] = (uint8_t)(n - RECORD_HEADER);
+		CU_ASSERT_EQUAL_FATAL(write(p.fd[1], buf, n), (ssize_t)n);
+		shutdown(p.fd[1], SHUT_WR);
+		for (int k = 0; k < TURNS && rc == -EAGAIN; k++)
+			rc = nvmf_tls_handshake(p.server);
+		CU_ASSERT_TRUE(rc < 0 && rc != -EAGAIN);
+		CU_ASSERT_PTR_NOT_NULL(nvmf_tls_why(p.server));
+	}
+}
+
 const struct t_case t_tls_cases[] = {
 	{"every version, type, hash and derivation is accepted", forms_and_hashes},
 	{"small and large records carry the data", many_records},
@@ -456,5 +539,7 @@ const struct t_case t_tls_cases[] = {
 	{"a peer without TLS is named", plain_peers},
 	{"a server without TLS is named", plain_server},
 	{"a damaged record ends the connection at both ends", damaged_record},
+	{"a damaged ClientHello is read within its bytes", damaged_hellos_are_parsed},
+	{"a damaged ClientHello is refused with a reason", damaged_hellos_are_refused},
 	{NULL, NULL},
 };
