@@ -244,9 +244,17 @@ static inline ssize_t rdt_tcp_sendv(struct rdt_tcp_conn *c, const struct iovec *
 /* All of a short message, or not at all. */
 bool rdt_tcp_send_short(struct rdt_tcp_conn *c, const void *data, size_t len);
 /* Bytes that count as sent wait for the socket. */
-bool rdt_tcp_unsent(const struct rdt_tcp_conn *c);
+static inline bool rdt_tcp_unsent(const struct rdt_tcp_conn *c)
+{
+	return __builtin_expect(c->tls != NULL, 0) && nvmf_tls_unsent(c->tls);
+}
 /* Data may be here that the socket does not report: reads it in the next turn. */
-void rdt_tcp_read_again(struct rdt_tcp_conn *c);
+void rdt_tcp_read_again_tls(struct rdt_tcp_conn *c);
+static inline void rdt_tcp_read_again(struct rdt_tcp_conn *c)
+{
+	if (__builtin_expect(c->tls != NULL, 0))
+		rdt_tcp_read_again_tls(c);
+}
 /* TLS: a read failed because the host has closed the socket, as kernel hosts do. */
 bool rdt_tcp_cut_off(const struct rdt_tcp_conn *c);
 /* What is wrong after a call failed with @err, for the log. */

@@ -37,14 +37,9 @@ bool rdt_tcp_send_short(struct rdt_tcp_conn *c, const void *data, size_t len)
 	return all;
 }
 
-bool rdt_tcp_unsent(const struct rdt_tcp_conn *c)
+void rdt_tcp_read_again_tls(struct rdt_tcp_conn *c)
 {
-	return c->tls && nvmf_tls_unsent(c->tls);
-}
-
-void rdt_tcp_read_again(struct rdt_tcp_conn *c)
-{
-	if (c->tls && c->state != RDT_TCP_CLOSED && !c->rx.held && nvmf_tls_pending(c->tls))
+	if (c->state != RDT_TCP_CLOSED && !c->rx.held && nvmf_tls_pending(c->tls))
 		rd_defer(c->qp.reactor->loop, &c->again, RD_DEFER_NEXT);
 }
 
