@@ -162,7 +162,8 @@ PEERS = (
     ('another key', alert(51), 4, 'has another key for the identity "NVMe1R01'),
     ('no TLS 1.3', alert(70), 1, 'does not speak TLS 1.3'),
     ('an internal error', alert(80), 1, 'ended the TLS handshake by the alert'),
-    ('a web server', b'HTTP/1.1 400 Bad Request\r\n\r\n', 1, 'TLS: the target sent what is not a TLS record'),
+    # OpenSSL may have read the answer before its first byte was looked at.
+    ('a web server', b'HTTP/1.1 400 Bad Request\r\n\r\n', 1, ('TLS: the target sent what is not a TLS record', 'does not speak TLS: its first byte is 48h')),
     ('plain NVMe/TCP', struct.pack('<BBBBIHBBI112x', 1, 0, 128, 0, 128, 0, 0, 0, 0x20000), 1, 'TLS: the target '),
     ('garbage', b'\x16\x03\x03\x00\x20' + b'\xff' * 32, 1, 'TLS: the target '),
     ('half a record', b'\x16\x03\x03\x40\x00' + bytes(5), 4, 'closed the connection during the TLS handshake'),
@@ -175,7 +176,7 @@ def a_failed_handshake_is_explained(t, answer, connections, said):
     peer = Peer(t, answer)
     res = t.run(argv(t, peer.port))
     t.eq((res.rc, res.text), (1, ''), 'exit status and output')
-    t.ok(said in res.err, res.err)
+    t.ok(any(words in res.err for words in ((said,) if isinstance(said, str) else said)), res.err)
     t.eq(len(peer.connections), connections, 'connections')
 
 
