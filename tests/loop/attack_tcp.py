@@ -10,13 +10,14 @@ import attack_admin
 import iwarp_peer as iw
 import nvmf_peer as nv
 import tcp_peer as tp
-from attack_hosts import DEPTH, LARGE, MIB, name, open_spawned, spawn
+from attack_hosts import BLOCKS, DEPTH, LARGE, MIB, name, open_spawned, spawn
 from attack_lib import DRAIN, HOLD, addresses
 from attack_lib import attack as any_attack
 from t_loop import NQN
 
 RSP = 24      # bytes of a CapsuleResp, and of an R2T
-BYTES = 4096  # data of a Write that comes in pieces
+BYTES = 4096  # data of a Write that comes in pieces, or with a wrong digest
+DDGST = 2     # in an ICReq
 attack = functools.partial(any_attack, transport='tcp')
 
 
@@ -24,8 +25,8 @@ def sgl(length=0):
     return nv.offset_sgl(0, length, tp.TRANSPORT_SGL)
 
 
-def capsule(sqe, data=b''):
-    return tp.pdu(tp.CMD, sqe, data)
+def capsule(sqe, data=b'', **kw):
+    return tp.pdu(tp.CMD, sqe, data, **kw)
 
 
 def started(peer, **kw):
@@ -38,11 +39,12 @@ def response(peer):
     return nv.Cqe.parse(iw.Message(iw.SEND, (yield RSP)[8:]))
 
 
-def associated(peer, hostnqn=nv.HOST_NQN, qid=0, cntlid=0xFFFF):
-    yield from started(peer)
+def associated(peer, hostnqn=nv.HOST_NQN, qid=0, cntlid=0xFFFF, ddgst=False):
+    yield from started(peer, dgst=DDGST if ddgst else 0)
     body = struct.pack('<HHHBBI', 0, qid, DEPTH - 1, 0, 0, 0)
     data = nv.connect_data(NQN, hostnqn, hostid=None, cntlid=cntlid)
-    peer.send(capsule(nv.fabrics_sqe(nv.CONNECT, 1, body, sgl=nv.offset_sgl(0, len(data))), data))
+    peer.send(capsule(nv.fabrics_sqe(nv.CONNECT, 1, body, sgl=nv.offset_sgl(0, len(data))), data,
+                      ddgst=ddgst))
     return nv.expect((yield from response(peer)))
 
 
@@ -151,9 +153,45 @@ def in_pieces(peer, n, cntlid):
         yield RSP
 
 
-@attack('TCP: H2CData of one byte each', sizes=(1, 16), small=2, busy=True)
+@attack('TCP: H2CData of one byte each', sizes=(1, 16), small=2, busy=True, blocks=BLOCKS)
 def pieces(crowd, size):
     open_hosts(crowd, size, in_pieces)
+
+
+def bad_capsules(peer, n, cntlid):
+    """Writes whose data, in their capsules, has wrong digests: each of them fails, and the connection goes on."""
+    yield from associated(peer, hostnqn=name(n), qid=1, cntlid=cntlid, ddgst=True)
+    peer.arrived()
+    bad = [capsule(nv.sqe(nv.NVM_WRITE, cid, nsid=1, cdw10=1024, cdw12=BYTES // 512 - 1, sgl=nv.offset_sgl(0, BYTES)),
+                   bytes(BYTES), ddgst=True, bad_ddgst=True) for cid in range(8)]
+    peer.send(b''.join(bad))
+    while True:
+        answer = yield RSP
+        peer.send(bad[struct.unpack_from('<H', answer, 20)[0]])
+
+
+@attack('TCP: capsules with wrong data digests', sizes=(1, 16), small=2, busy=True, blocks=BLOCKS)
+def capsule_digests(crowd, size):
+    os.nice(19)
+    open_hosts(crowd, size, bad_capsules)
+
+
+def bad_h2c_data(peer, n, cntlid):
+    """The same with data that was asked for by R2Ts."""
+    yield from associated(peer, hostnqn=name(n), qid=1, cntlid=cntlid, ddgst=True)
+    peer.arrived()
+    while True:
+        peer.send(write(1, BYTES // 512))
+        ttag, = struct.unpack_from('<H', (yield RSP), 10)
+        peer.send(tp.pdu(tp.H2C_DATA, struct.pack('<HHII4x', 1, ttag, 0, BYTES), bytes(BYTES), flags=tp.F_LAST, ddgst=True,
+                         bad_ddgst=True))
+        yield RSP
+
+
+@attack('TCP: H2CData with wrong data digests', sizes=(1, 16), small=2, busy=True, blocks=BLOCKS)
+def h2c_digests(crowd, size):
+    os.nice(19)
+    open_hosts(crowd, size, bad_h2c_data)
 
 
 def no_data(peer, n, cntlid):
@@ -165,7 +203,7 @@ def no_data(peer, n, cntlid):
     yield HOLD
 
 
-@attack('TCP: R2Ts that get no data', sizes=(4, 100), small=20, blocks=('4k', '1M'))
+@attack('TCP: R2Ts that get no data', sizes=(4, 100), small=20, blocks=BLOCKS)
 def stuck_writes(crowd, size):
     open_hosts(crowd, size, no_data)
 
