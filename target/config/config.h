@@ -265,6 +265,8 @@ struct rdt_subsys_config {
 	enum rdt_auth_setting authentication;
 	struct rdt_host_auth_config *host_auth;
 	uint32_t host_auth_count;
+	/* by host, for rdt_config_host_auth(); NULL: not made, it looks at one after the other */
+	struct rdt_host_auth_config **host_auth_order;
 	const char **rdma_only; /* hosts to which the discovery log shows one transport */
 	uint32_t rdma_only_count;
 	const char **tcp_only;

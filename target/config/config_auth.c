@@ -257,9 +257,29 @@ static int check_auth_hosts(struct rdt_config_load *load, const struct rdt_key *
 	return err;
 }
 
+static int compare_host_auth(const void *a, const void *b)
+{
+	const char *one = (*(struct rdt_host_auth_config *const *)a)->host;
+	const char *other = (*(struct rdt_host_auth_config *const *)b)->host;
+
+	return strcmp(one ? one : "", other ? other : ""); /* of a mistake: none */
+}
+
+static int sort_host_auth(struct rdt_subsys_config *ss)
+{
+	ss->host_auth_order = calloc(ss->host_auth_count + 1, sizeof(*ss->host_auth_order));
+	if (!ss->host_auth_order)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < ss->host_auth_count; i++)
+		ss->host_auth_order[i] = &ss->host_auth[i];
+	qsort(ss->host_auth_order, ss->host_auth_count, sizeof(*ss->host_auth_order),
+	      compare_host_auth);
+	return 0;
+}
+
 /* @at: a subsystem, or "discovery". */
 static int load_auth_keys(struct rdt_config_load *load, struct rdt_secrets *secrets,
-			  const struct rdt_key *at, const struct rdt_subsys_config *ss)
+			  const struct rdt_key *at, struct rdt_subsys_config *ss)
 {
 	struct rdt_key list = rdt_config_child(load, at, "host_auth");
 
@@ -269,6 +289,8 @@ static int load_auth_keys(struct rdt_config_load *load, struct rdt_secrets *secr
 		check_host_auth(load, secrets, &item, &ss->host_auth[i],
 				ss->authentication == RDT_AUTH_REQUIRED);
 	}
+	if (sort_host_auth(ss))
+		return -ENOMEM;
 	return rdt_config_check_twice(
 		load, &list, "host",
 		&(struct rdt_config_values){ss->host_auth, ss->host_auth_count,
@@ -340,6 +362,13 @@ int rdt_config_check_auth(struct rdt_config_load *load, struct rdt_config *confi
 const struct rdt_host_auth_config *rdt_config_host_auth(const struct rdt_subsys_config *ss,
 							const char *hostnqn)
 {
+	const struct rdt_host_auth_config asked = {.host = hostnqn}, *key = &asked, *const * found;
+
+	if (ss->host_auth_order) {
+		found = bsearch(&key, ss->host_auth_order, ss->host_auth_count,
+				sizeof(*ss->host_auth_order), compare_host_auth);
+		return found ? *found : NULL;
+	}
 	for (uint32_t i = 0; i < ss->host_auth_count; i++)
 		if (strcmp(ss->host_auth[i].host, hostnqn) == 0)
 			return &ss->host_auth[i];

@@ -515,8 +515,11 @@ static void free_section(const struct rdt_section *s, char *object)
 
 void rdt_config_free(struct rdt_config *config)
 {
-	for (uint32_t i = 0; i < config->subsystems_count; i++)
+	for (uint32_t i = 0; i < config->subsystems_count; i++) {
 		free(config->subsystems[i].hosts_unset);
+		free(config->subsystems[i].host_auth_order);
+	}
+	free(config->discovery.host_auth_order);
 	for (uint32_t i = 0; i < config->warnings_count; i++)
 		free(config->warnings[i]);
 	free(config->warnings);

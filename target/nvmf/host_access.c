@@ -13,6 +13,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "target/config/config.h"
+#include "admin_turn.h"
 #include "auth.h"
 #include "ctrl.h"
 #include "events.h"
@@ -29,6 +30,11 @@ static void list_fini(struct rdt_host_list *list)
 		free(list->nqns[i]);
 	free(list->nqns);
 	*list = (struct rdt_host_list){.any = true};
+}
+
+static int compare_nqns(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static int list_init(struct rdt_host_list *list, bool any, const char *const *nqns,
@@ -48,12 +54,14 @@ static int list_init(struct rdt_host_list *list, bool any, const char *const *nq
 		}
 		list->count++;
 	}
+	qsort(list->nqns, list->count, sizeof(*list->nqns), compare_nqns);
 	return 0;
 }
 
 static bool list_has(const struct rdt_host_list *list, const char *nqn)
 {
-	return list->any || rdt_config_listed((const char *const *)list->nqns, list->count, nqn);
+	return list->any ||
+	       bsearch(&nqn, list->nqns, list->count, sizeof(*list->nqns), compare_nqns);
 }
 
 static bool list_equal(const struct rdt_host_list *a, const struct rdt_host_list *b)
@@ -260,6 +268,8 @@ void rdt_host_access_add_ctrl(struct rdt_ctrl *ctrl)
 	const struct rdt_listed *e = find_listed(ctrl->subsys, ctrl->hostnqn);
 
 	rdt_slots_copy(&ctrl->hidden, &ctrl->subsys->listed);
+	if (e && ctrl->admin)
+		rdt_admin_charge(ctrl->admin, e->count * (size_t)RDT_ADMIN_LOOK);
 	for (unsigned int i = 0; e && i < e->count; i++)
 		set_hidden(ctrl, e->slots[i], false);
 }
