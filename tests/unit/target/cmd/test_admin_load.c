@@ -251,7 +251,6 @@ static void health_is_paid_for(void)
 		t_turn(p.env);
 		atomic_store(&ss->faulty, faulty);
 		debt->owed = 0;
-		debt->turn = UINT64_MAX / 2; /* nothing is paid back */
 		log_sqe(p.admin, &sqe, NVME_LOG_LID_SMART, 0, &smart, sizeof(smart));
 		t_send(p.admin, &sqe, NULL, 0);
 		owed[faulty] = debt->owed;

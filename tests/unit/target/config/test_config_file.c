@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -242,7 +243,48 @@ static void a_load_ends_in_time(void)
 	seconds_a_look = seconds_looked = 0;
 }
 
+/* Each host has the entry of its name, in whatever order they are listed. */
+static void keys_of_many_hosts(void)
+{
+	enum { HOSTS = 50 };
+	static char text[HOSTS * 256];
+	struct rdt_config *config T_ENDS(rdt_config_put) = NULL;
+	const struct rdt_host_auth_config *found;
+	char dir[64], key[96], name[64];
+	struct said said;
+	size_t len;
+	FILE *f;
+
+	t_dir_make(dir);
+	snprintf(key, sizeof(key), "%s/key", dir);
+	f = fopen(key, "w");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	fputs("DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:\n", f);
+	CU_ASSERT_EQUAL(fchmod(fileno(f), 0600), 0);
+	fclose(f);
+	len = (size_t)snprintf(text, sizeof(text), LISTEN SUBSYS "    hosts:\n");
+	for (unsigned int i = 0; i < HOSTS; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len,
+					"      - nqn.2026-01.org.example:%u\n", i);
+	len += (size_t)snprintf(text + len, sizeof(text) - len, "    host_auth:\n");
+	for (unsigned int i = 0; i < HOSTS; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len,
+					"      - {host: nqn.2026-01.org.example:%u, "
+					"dhchap_key_file: %s}\n",
+					i * 17 % HOSTS, key);
+	CU_ASSERT_EQUAL_FATAL(t_config_load_text(text, len, &said, &config), 0);
+	for (unsigned int i = 0; i <= HOSTS; i++) {
+		snprintf(name, sizeof(name), "nqn.2026-01.org.example:%u", i);
+		found = rdt_config_host_auth(&config->subsystems[0], name);
+		CU_ASSERT_EQUAL(found != NULL, i < HOSTS);
+		CU_ASSERT(!found || strcmp(found->host, name) == 0);
+	}
+	CU_ASSERT_PTR_NOT_NULL(config->subsystems[0].host_auth_order);
+	t_dir_remove(dir);
+}
+
 const struct t_case t_config_file_cases[] = {
+	{"keys of many hosts", keys_of_many_hosts},
 	{"aliases are refused", aliases_are_refused},
 	{"keys of TLS are checked", keys_of_tls_are_checked},
 	{"a mistake hides none and makes none", nothing_follows_from_a_mistake},
