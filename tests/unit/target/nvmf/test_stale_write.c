@@ -405,8 +405,8 @@ static void one_ends_the_next(void)
 }
 
 /* Look at how many controllers and queues the fence looks when @count controllers of one host end
- * together, each with a queue that has a write in flight, and when these writes end. @another:
- * every second one in another namespace, and these end first. */
+ * together, each with a queue that has a write in flight, and when these writes end. @another: the
+ * first half in another namespace, and these end first. */
 static uint64_t looks_of_many(unsigned int count, bool another)
 {
 	T_PAIR(p);
@@ -422,7 +422,7 @@ static uint64_t looks_of_many(unsigned int count, bool another)
 		io[i] = t_conn_new(p.env, 0, 1, 4);
 		CU_ASSERT_EQUAL(t_connect(io[i], admin[i]->qp.ctrl->cntlid),
 				admin[i]->qp.ctrl->cntlid);
-		t_send_zeroes(io[i], another && i % 2 ? 5 : 1, 0);
+		t_send_zeroes(io[i], another && i < count / 2 ? 5 : 1, 0);
 	}
 	t_turn(p.env);
 	CU_ASSERT_EQUAL_FATAL(d->held_count + e->held_count, count);
