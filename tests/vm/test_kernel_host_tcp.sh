@@ -141,6 +141,38 @@ network_outage()
 	disconnect_kernel
 }
 
+# attach NUMBER: a host of its own, through the kernel's interface; nvme-cli takes a second host for the first.
+attach()
+{
+	local id
+
+	id=6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c$(printf %02x "$1")
+	printf '%s' "transport=tcp,traddr=$user4,trsvcid=$port_tcp,nqn=$nqn,nr_io_queues=2,nr_write_queues=2," \
+		"hostnqn=nqn.2014-08.org.nvmexpress:uuid:$id,hostid=$id" >/dev/nvme-fabrics
+}
+
+# 32 hosts connect at once, with two I/O queues each at least: one for reads, one for writes.
+storm()
+{
+	local i pids=() bad=0
+
+	no_controller || disconnect_kernel
+	for i in {1..32}; do
+		attach "$i" &
+		pids+=($!)
+	done
+	for i in "${pids[@]}"; do
+		wait "$i" || bad=$((bad + 1))
+	done
+	[ "$bad" -eq 0 ] || t_fail "$bad of 32 hosts could not connect"
+	t_until 30 has_block_device
+	[ "$(cat /sys/class/nvme/nvme*/state | grep -cx live)" -eq 32 ] || t_fail "not all controllers are live"
+	# One of each controller's queues is its admin queue.
+	[ "$(cat /sys/class/nvme/nvme*/queue_count | awk '{ n += $1 - 1 } END { print n }')" -ge 64 ] ||
+		t_fail "less than 64 queues: $(cat /sys/class/nvme/nvme*/queue_count | sort | uniq -c)"
+	disconnect_kernel
+}
+
 refused()
 {
 	t_refuted nvme_fabric connect "$user4" "$port_tcp" -n "$nqn":none 2>/run/t/out
@@ -167,6 +199,7 @@ if t_guest; then
 	t_case "rdtarget stopped by SIGTERM and started again under I/O" restart_under_io TERM
 	t_case "rdtarget killed and started again under I/O" restart_under_io KILL
 	t_case "the network goes away and comes back under I/O" network_outage
+	t_case "a storm of 64 queues of 32 hosts" storm
 	t_case "nothing is left at the target" t_until 60 t_target_is_idle
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done
