@@ -3,16 +3,19 @@
 # shellcheck disable=SC2119,SC2120,SC2016,SC2034,SC2154,SC2317 # functions are called by name
 # TLS 1.3 with the Linux kernel, in both directions: nvme-tcp on rdtarget, rdinit on nvmet-tcp. The kernel needs TLS, which
 # Debian 12's default has not, but its linux-image-6.12-amd64. Its handshakes are those of tlshd, and its keys those of
-# nvme-cli, which both are Debian 13's: RD_VM_TLS_ROOT names a folder with a root of Debian 13 that has them, where this
-# machine runs another version (tests/vm/README.md). docs/interop.md is about the default:
+# nvme-cli, which both are Debian 13's: where this machine runs another version, they are those of a root of Debian 13
+# (tests/vm/README.md). docs/interop.md is about the default:
 # Interop: none
 t_programs=(RDTARGET RDINIT)
 if [ -z "${RD_VM_KERNEL:-}" ] && grep -qsx 'VERSION_ID="12"' /etc/os-release; then
 	export RD_VM_KERNEL=linux-image-6.12-amd64
 fi
 if [ -z "${RD_VM_GUEST:-}${RD_VM_TLS_ROOT:-}" ] && [ ! -x /usr/sbin/tlshd ]; then
-	echo "1..0 # SKIP this machine has no tlshd, and RD_VM_TLS_ROOT names no root of Debian 13"
-	exit 0
+	if ! RD_VM_TLS_ROOT=$("$(dirname "$0")/tls_root"); then
+		echo "1..0 # SKIP this machine has no tlshd; $RD_VM_TLS_ROOT"
+		exit 0
+	fi
+	export RD_VM_TLS_ROOT
 fi
 # shellcheck source=tests/vm/t_vm.sh
 . "$(dirname "$0")/t_vm.sh"
