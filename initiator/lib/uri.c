@@ -3,6 +3,7 @@
  * writes it. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <strings.h>
 
 #include "internal.h"
@@ -286,8 +287,11 @@ int rdinit_uri_format(const struct rdinit_uri *uri, char *text)
 		snprintf(u.trsvcid, sizeof(u.trsvcid), "%d", NVMF_RDMA_PORT);
 	uri_put(&w, u.tcp ? TCP : SCHEME);
 	uri_put_host(&w, u.traddr);
-	uri_put(&w, ":");
-	uri_put(&w, u.trsvcid);
+	/* A program may have set a port in what it parsed. */
+	if (!u.no_port || strtoul(u.trsvcid, NULL, 10) != NVMF_RDMA_PORT) {
+		uri_put(&w, ":");
+		uri_put(&w, u.trsvcid);
+	}
 	if (u.subnqn[0] || u.nsid) {
 		uri_put(&w, "/");
 		uri_put_encoded(&w, u.subnqn);
