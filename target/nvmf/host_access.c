@@ -54,14 +54,16 @@ static int list_init(struct rdt_host_list *list, bool any, const char *const *nq
 		}
 		list->count++;
 	}
-	qsort(list->nqns, list->count, sizeof(*list->nqns), compare_nqns);
+	if (list->count)
+		qsort(list->nqns, list->count, sizeof(*list->nqns), compare_nqns);
 	return 0;
 }
 
 static bool list_has(const struct rdt_host_list *list, const char *nqn)
 {
-	return list->any ||
-	       bsearch(&nqn, list->nqns, list->count, sizeof(*list->nqns), compare_nqns);
+	if (list->any || !list->count)
+		return list->any;
+	return bsearch(&nqn, list->nqns, list->count, sizeof(*list->nqns), compare_nqns);
 }
 
 static bool list_equal(const struct rdt_host_list *a, const struct rdt_host_list *b)
