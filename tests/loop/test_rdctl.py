@@ -75,9 +75,9 @@ def hosts_connections_and_counters_are_shown(t):
         nv.expect(queue.write_blocks(1, 0, bytes(4096)))
         (nqn, controllers, queues, keys, limits, address, subsystem), = rows(rdctl(t, path, 'hosts'))
         t.eq((nqn, controllers, queues, keys, limits, subsystem), (nv.HOST_NQN, '1', '1', 'no', 'no', NQN))
-        (cntlid, subnqn, hostnqn, remote, listener, state, queues), = rows(rdctl(t, path, 'connections'))
-        t.eq((subnqn, hostnqn, remote, listener, state, queues),
-             (NQN, nv.HOST_NQN, address, f'{target.addr}:{target.port}', 'ready', '1'))
+        (cntlid, subnqn, hostnqn, remote, listener, state, queues, tls), = rows(rdctl(t, path, 'connections'))
+        t.eq((subnqn, hostnqn, remote, listener, state, queues, tls),
+             (NQN, nv.HOST_NQN, address, f'{target.addr}:{target.port}', 'ready', '1', '-'))
         stats = rdctl(t, path, 'stats').text
         t.eq(re.findall(rf'(?m)^subsystem {NQN} +(\S+) +(\S+)$', stats), [('writes', '1'), ('written_bytes', '4096')])
         shown = dict(re.findall(rf'(?m)^listener {target.addr}:{target.port} +(\S+) +(\S+)$', stats))
