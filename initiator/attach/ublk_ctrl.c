@@ -83,6 +83,7 @@ static int ctrl_submit(struct rdi_ublk_ctrl *c)
 
 int rdi_ublk_ctrl_start(struct rdi_ublk_ctrl *c, const struct rdi_ublk_cmd *cmd)
 {
+	unsigned char *at;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&c->ring);
 	struct ublksrv_ctrl_cmd body = {
 		.dev_id = cmd->dev_id,
@@ -97,7 +98,11 @@ int rdi_ublk_ctrl_start(struct rdi_ublk_ctrl *c, const struct rdi_ublk_cmd *cmd)
 	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, c->fd, NULL, 0, 0);
 	memset(sqe + 1, 0, sizeof(*sqe)); /* the second half of SQE128 */
 	sqe->cmd_op = cmd->op;
-	memcpy((unsigned char *)sqe + offsetof(struct io_uring_sqe, cmd), &body, sizeof(body));
+	/* The entry has 128 bytes, of which its type shows 64: gcc 14 takes the rest for an
+	 * overflow. */
+	at = (unsigned char *)sqe + offsetof(struct io_uring_sqe, cmd);
+	__asm__("" : "+r"(at));
+	memcpy(at, &body, sizeof(body));
 	return ctrl_submit(c);
 }
 
