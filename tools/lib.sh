@@ -6,7 +6,7 @@
 {
 packages_build=(gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev liburing-dev
 	libisal-dev libssl-dev libnvme-dev libyaml-dev libjansson-dev libmicrohttpd-dev uuid-dev)
-packages_test=(libcunit1-dev python3 python3-cffi libpython3-dev mypy g++ clang-format tshark groff-base man-db
+packages_test=(libcunit1-dev python3 python3-cffi libpython3-dev mypy openssl gnutls-bin g++ clang-format tshark groff-base man-db
 	shellcheck git fio dpkg-dev python3-matplotlib iproute2 e2fsprogs systemd
 	nbdkit nbdkit-plugin-dev libnbd-bin libnbd-dev qemu-utils)
 # For tools/check --all: other compilers and checkers, a cache for the builds, and a browser for the status page.
