@@ -36,13 +36,9 @@ static void burst(uint64_t v, const void *data, char *buf)
 		sprintf(buf, "%u", 1u << v);
 }
 
-#define PART(label, at, n, w)      CLI_PART(label, KIND_DEC, at, n, .words = &(w))
-#define PLAIN(label, at, n)        CLI_PART(label, KIND_DEC, at, n)
-#define SIZED(label, at, n, means) CLI_PART(label, KIND_DEC, at, n, .explain = (means))
+#define PLAIN(label, at, n) CLI_PART(label, KIND_DEC, at, n)
 
-static const struct cli_words true_false = CLI_WORDS("", "False", "True");
 static const struct cli_words yes_no = CLI_WORDS("", "no", "yes");
-static const struct cli_words enabled = CLI_WORDS("", "Disabled", "Enabled");
 static const struct cli_words notices =
 	CLI_WORDS("", "Do not send async event", "Send async event");
 static const struct cli_words threshold_types =
@@ -52,10 +48,10 @@ static const struct cli_words protection =
 		  "Write Protect Until Power Cycle", "Permanent Write Protect");
 
 static const struct cli_field arbitration[] = {
-	SIZED("High Priority Weight   (HPW)", 24, 8, cli_zeroes_based),
-	SIZED("Medium Priority Weight (MPW)", 16, 8, cli_zeroes_based),
-	SIZED("Low Priority Weight    (LPW)", 8, 8, cli_zeroes_based),
-	SIZED("Arbitration Burst       (AB)", 0, 3, burst),
+	CLI_EXPLAINED_PART("High Priority Weight   (HPW)", 24, 8, cli_zeroes_based),
+	CLI_EXPLAINED_PART("Medium Priority Weight (MPW)", 16, 8, cli_zeroes_based),
+	CLI_EXPLAINED_PART("Low Priority Weight    (LPW)", 8, 8, cli_zeroes_based),
+	CLI_EXPLAINED_PART("Arbitration Burst       (AB)", 0, 3, burst),
 };
 
 static const struct cli_field power[] = {
@@ -64,38 +60,42 @@ static const struct cli_field power[] = {
 };
 
 static const struct cli_field temperature[] = {
-	PART("Threshold Type Select         (THSEL)", 20, 2, threshold_types),
+	CLI_WORD_PART("Threshold Type Select         (THSEL)", 20, 2, threshold_types),
 	PLAIN("Threshold Temperature Select (TMPSEL)", 16, 4),
-	SIZED("Temperature Threshold         (TMPTH)", 0, 16, kelvin),
+	CLI_EXPLAINED_PART("Temperature Threshold         (TMPTH)", 0, 16, kelvin),
 };
 
 static const struct cli_field recovery[] = {
-	PART("Deallocated or Unwritten Logical Block Error Enable (DULBE)", 16, 1, enabled),
-	SIZED("Time Limited Error Recovery                          (TLER)", 0, 16, tenths),
+	CLI_WORD_PART("Deallocated or Unwritten Logical Block Error Enable (DULBE)", 16, 1,
+		      cli_enabled),
+	CLI_EXPLAINED_PART("Time Limited Error Recovery                          (TLER)", 0, 16,
+			   tenths),
 };
 
 static const struct cli_field cache[] = {
-	PART("Volatile Write Cache Enable (WCE)", 0, 1, enabled),
+	CLI_WORD_PART("Volatile Write Cache Enable (WCE)", 0, 1, cli_enabled),
 };
 
 static const struct cli_field queues[] = {
-	SIZED("Number of IO Completion Queues Allocated (NCQA)", 16, 16, cli_zeroes_based),
-	SIZED("Number of IO Submission Queues Allocated (NSQA)", 0, 16, cli_zeroes_based),
+	CLI_EXPLAINED_PART("Number of IO Completion Queues Allocated (NCQA)", 16, 16,
+			   cli_zeroes_based),
+	CLI_EXPLAINED_PART("Number of IO Submission Queues Allocated (NSQA)", 0, 16,
+			   cli_zeroes_based),
 };
 
 static const struct cli_field atomicity[] = {
-	PART("Disable Normal (DN)", 0, 1, yes_no),
+	CLI_WORD_PART("Disable Normal (DN)", 0, 1, yes_no),
 };
 
 static const struct cli_field events[] = {
-	PART("Discovery Log Page Change Notices                         ", 31, 1, notices),
-	PART("Endurance Group Event Aggregate Log Change Notices        ", 14, 1, notices),
-	PART("LBA Status Information Notices                            ", 13, 1, notices),
-	PART("Predictable Latency Event Aggregate Log Change Notices    ", 12, 1, notices),
-	PART("Asymmetric Namespace Access Change Notices                ", 11, 1, notices),
-	PART("Telemetry Log Notices                                     ", 10, 1, notices),
-	PART("Firmware Activation Notices                               ", 9, 1, notices),
-	PART("Namespace Attribute Notices                               ", 8, 1, notices),
+	CLI_WORD_PART("Discovery Log Page Change Notices                         ", 31, 1, notices),
+	CLI_WORD_PART("Endurance Group Event Aggregate Log Change Notices        ", 14, 1, notices),
+	CLI_WORD_PART("LBA Status Information Notices                            ", 13, 1, notices),
+	CLI_WORD_PART("Predictable Latency Event Aggregate Log Change Notices    ", 12, 1, notices),
+	CLI_WORD_PART("Asymmetric Namespace Access Change Notices                ", 11, 1, notices),
+	CLI_WORD_PART("Telemetry Log Notices                                     ", 10, 1, notices),
+	CLI_WORD_PART("Firmware Activation Notices                               ", 9, 1, notices),
+	CLI_WORD_PART("Namespace Attribute Notices                               ", 8, 1, notices),
 	CLI_PART("SMART / Health Critical Warnings                          ", KIND_HEX, 0, 8),
 };
 
@@ -104,24 +104,24 @@ static const struct cli_field keep_alive[] = {
 };
 
 static const struct cli_field resv_mask[] = {
-	PART("Mask Reservation Preempted Notification  (RESPRE)", 3, 1, true_false),
-	PART("Mask Reservation Released Notification   (RESREL)", 2, 1, true_false),
-	PART("Mask Registration Preempted Notification (REGPRE)", 1, 1, true_false),
+	CLI_WORD_PART("Mask Reservation Preempted Notification  (RESPRE)", 3, 1, cli_true_false),
+	CLI_WORD_PART("Mask Reservation Released Notification   (RESREL)", 2, 1, cli_true_false),
+	CLI_WORD_PART("Mask Registration Preempted Notification (REGPRE)", 1, 1, cli_true_false),
 };
 
 static const struct cli_field resv_persist[] = {
-	PART("Persist Through Power Loss (PTPL)", 0, 1, true_false),
+	CLI_WORD_PART("Persist Through Power Loss (PTPL)", 0, 1, cli_true_false),
 };
 
 static const struct cli_field write_protect[] = {
-	PART("Namespace Write Protect", 0, 3, protection),
+	CLI_WORD_PART("Namespace Write Protect", 0, 3, protection),
 };
 
 /* Of the value with --sel=3. */
 static const struct cli_field capabilities[] = {
-	PART("Feature is saveable", 0, 1, yes_no),
-	PART("Feature is Namespace specific", 1, 1, yes_no),
-	PART("Feature is changeable", 2, 1, yes_no),
+	CLI_WORD_PART("Feature is saveable", 0, 1, yes_no),
+	CLI_WORD_PART("Feature is Namespace specific", 1, 1, yes_no),
+	CLI_WORD_PART("Feature is changeable", 2, 1, yes_no),
 };
 
 struct feature {

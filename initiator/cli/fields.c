@@ -74,6 +74,9 @@ const char *cli_word(const struct cli_words *words, uint64_t v)
 	return v < words->n && words->text[v] ? words->text[v] : words->other;
 }
 
+const struct cli_words cli_true_false = CLI_WORDS("", "False", "True");
+const struct cli_words cli_enabled = CLI_WORDS("", "Disabled", "Enabled");
+
 void cli_zeroes_based(uint64_t v, const void *data, char *buf)
 {
 	sprintf(buf, "%" PRIu64, v + 1);

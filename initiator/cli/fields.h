@@ -39,6 +39,8 @@ struct cli_words {
 		.n = sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *) \
 	}
 
+extern const struct cli_words cli_true_false, cli_enabled;
+
 const char *cli_word(const struct cli_words *words, uint64_t v);
 
 #define CLI_FIELD_TEXT 300
@@ -82,6 +84,8 @@ struct cli_field {
 	{                                                              \
 		label, 0, 8, k, .shift = (s), .bits = (b), __VA_ARGS__ \
 	}
+#define CLI_WORD_PART(label, at, n, w)          CLI_PART(label, KIND_DEC, at, n, .words = &(w))
+#define CLI_EXPLAINED_PART(label, at, n, means) CLI_PART(label, KIND_DEC, at, n, .explain = (means))
 
 struct cli_shape;
 

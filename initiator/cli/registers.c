@@ -44,12 +44,7 @@ static void version(uint64_t v, const void *data, char *buf)
 	sprintf(buf, "%" PRIu64 ".%" PRIu64 ".%" PRIu64, v >> 16, v >> 8 & 0xff, v & 0xff);
 }
 
-#define PART(label, at, n, w)      CLI_PART(label, KIND_DEC, at, n, .words = &(w))
-#define SIZED(label, at, n, means) CLI_PART(label, KIND_DEC, at, n, .explain = (means))
-
 static const struct cli_words yes_no = CLI_WORDS("", "No", "Yes");
-static const struct cli_words true_false = CLI_WORDS("", "False", "True");
-static const struct cli_words enabled = CLI_WORDS("", "Disabled", "Enabled");
 static const struct cli_words cmb = CLI_WORDS("", "The Controller Memory Buffer is Not Supported",
 					      "The Controller Memory Buffer is Supported");
 static const struct cli_words pmr = CLI_WORDS("", "The Persistent Memory Region is Not Supported",
@@ -80,51 +75,51 @@ static const struct cli_words shutdown_status =
 		  "Shutdown processing occurring", "Shutdown processing complete");
 
 static const struct cli_field cap_parts[] = {
-	PART("Controller Ready With Media Support (CRWMS)", 59, 1, yes_no),
-	PART("Controller Ready Independent of Media Support (CRIMS)", 60, 1, yes_no),
-	PART("Controller Memory Buffer Supported (CMBS)", 57, 1, cmb),
-	PART("Persistent Memory Region Supported (PMRS)", 56, 1, pmr),
-	SIZED("Memory Page Size Maximum         (MPSMAX)", 52, 4, page_size),
-	SIZED("Memory Page Size Minimum         (MPSMIN)", 48, 4, page_size),
-	PART("Controller Power Scope              (CPS)", 46, 2, power_scope),
-	PART("Boot Partition Support              (BPS)", 45, 1, yes_no),
-	PART("Command Sets Supported              (CSS)", 37, 1, nvm_set),
-	PART("                                         ", 43, 1, io_sets),
-	PART("                                         ", 44, 1, no_io_sets),
-	PART("NVM Subsystem Reset Supported     (NSSRS)", 36, 1, yes_no),
-	SIZED("Doorbell Stride                   (DSTRD)", 32, 4, stride),
-	SIZED("Timeout                              (TO)", 24, 8, half_seconds),
-	PART("Arbitration Mechanism Supported     (AMS)", 17, 1, arbitrations),
-	PART("Contiguous Queues Required          (CQR)", 16, 1, yes_no),
-	SIZED("Maximum Queue Entries Supported    (MQES)", 0, 16, cli_zeroes_based),
+	CLI_WORD_PART("Controller Ready With Media Support (CRWMS)", 59, 1, yes_no),
+	CLI_WORD_PART("Controller Ready Independent of Media Support (CRIMS)", 60, 1, yes_no),
+	CLI_WORD_PART("Controller Memory Buffer Supported (CMBS)", 57, 1, cmb),
+	CLI_WORD_PART("Persistent Memory Region Supported (PMRS)", 56, 1, pmr),
+	CLI_EXPLAINED_PART("Memory Page Size Maximum         (MPSMAX)", 52, 4, page_size),
+	CLI_EXPLAINED_PART("Memory Page Size Minimum         (MPSMIN)", 48, 4, page_size),
+	CLI_WORD_PART("Controller Power Scope              (CPS)", 46, 2, power_scope),
+	CLI_WORD_PART("Boot Partition Support              (BPS)", 45, 1, yes_no),
+	CLI_WORD_PART("Command Sets Supported              (CSS)", 37, 1, nvm_set),
+	CLI_WORD_PART("                                         ", 43, 1, io_sets),
+	CLI_WORD_PART("                                         ", 44, 1, no_io_sets),
+	CLI_WORD_PART("NVM Subsystem Reset Supported     (NSSRS)", 36, 1, yes_no),
+	CLI_EXPLAINED_PART("Doorbell Stride                   (DSTRD)", 32, 4, stride),
+	CLI_EXPLAINED_PART("Timeout                              (TO)", 24, 8, half_seconds),
+	CLI_WORD_PART("Arbitration Mechanism Supported     (AMS)", 17, 1, arbitrations),
+	CLI_WORD_PART("Contiguous Queues Required          (CQR)", 16, 1, yes_no),
+	CLI_EXPLAINED_PART("Maximum Queue Entries Supported    (MQES)", 0, 16, cli_zeroes_based),
 };
 
 static const struct cli_field vs_parts[] = {
-	SIZED("NVMe specification", 0, 32, version),
+	CLI_EXPLAINED_PART("NVMe specification", 0, 32, version),
 };
 
 static const struct cli_field cc_parts[] = {
-	PART("Controller Ready Independent of Media Enable (CRIME)", 24, 1, enabled),
-	SIZED("I/O Completion Queue Entry Size (IOCQES)", 20, 4, entry_size),
-	SIZED("I/O Submission Queue Entry Size (IOSQES)", 16, 4, entry_size),
-	PART("Shutdown Notification              (SHN)", 14, 2, notification),
-	PART("Arbitration Mechanism Selected     (AMS)", 11, 3, arbitration),
-	SIZED("Memory Page Size                   (MPS)", 7, 4, page_size),
-	PART("I/O Command Set Selected           (CSS)", 4, 3, command_set),
-	PART("Enable                              (EN)", 0, 1, yes_no),
+	CLI_WORD_PART("Controller Ready Independent of Media Enable (CRIME)", 24, 1, cli_enabled),
+	CLI_EXPLAINED_PART("I/O Completion Queue Entry Size (IOCQES)", 20, 4, entry_size),
+	CLI_EXPLAINED_PART("I/O Submission Queue Entry Size (IOSQES)", 16, 4, entry_size),
+	CLI_WORD_PART("Shutdown Notification              (SHN)", 14, 2, notification),
+	CLI_WORD_PART("Arbitration Mechanism Selected     (AMS)", 11, 3, arbitration),
+	CLI_EXPLAINED_PART("Memory Page Size                   (MPS)", 7, 4, page_size),
+	CLI_WORD_PART("I/O Command Set Selected           (CSS)", 4, 3, command_set),
+	CLI_WORD_PART("Enable                              (EN)", 0, 1, yes_no),
 };
 
 static const struct cli_field csts_parts[] = {
-	PART("Processing Paused               (PP)", 5, 1, yes_no),
-	PART("NVM Subsystem Reset Occurred (NSSRO)", 4, 1, yes_no),
-	PART("Shutdown Status               (SHST)", 2, 2, shutdown_status),
-	PART("Controller Fatal Status        (CFS)", 1, 1, true_false),
-	PART("Ready                          (RDY)", 0, 1, yes_no),
+	CLI_WORD_PART("Processing Paused               (PP)", 5, 1, yes_no),
+	CLI_WORD_PART("NVM Subsystem Reset Occurred (NSSRO)", 4, 1, yes_no),
+	CLI_WORD_PART("Shutdown Status               (SHST)", 2, 2, shutdown_status),
+	CLI_WORD_PART("Controller Fatal Status        (CFS)", 1, 1, cli_true_false),
+	CLI_WORD_PART("Ready                          (RDY)", 0, 1, yes_no),
 };
 
 static const struct cli_field crto_parts[] = {
-	SIZED("CRIMT", 16, 16, half_seconds),
-	SIZED("CRWMT", 0, 16, half_seconds),
+	CLI_EXPLAINED_PART("CRIMT", 16, 16, half_seconds),
+	CLI_EXPLAINED_PART("CRWMT", 0, 16, half_seconds),
 };
 
 /* The properties as the controller has them, at their offsets, and which of them it has. */
