@@ -147,6 +147,7 @@ static void no_uri(const char *text)
 
 	rdinit_uri_init(&uri);
 	rdinit_uri_init(&address);
+	address.no_port = true;
 	snprintf(with_scheme, sizeof(with_scheme), "nvme+rdma://%s", text);
 	snprintf(address.traddr, sizeof(address.traddr), "%s", text);
 	if (strlen(text) >= sizeof(address.traddr) ||
