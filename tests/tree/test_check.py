@@ -198,6 +198,12 @@ def each_reason_to_skip_has_one_line(t):
          'skipped  3 (good: b, ...): no c\n3 passed, 0 failed, 3 skipped\n')
 
 
+@test
+def a_file_without_cases_for_this_run_has_no_result(t):
+    t.eq(summary(t, GOOD_ENTRY, {'name': 'none', 'result': 'OK', 'stdout': '# left out, not here: x\n1..0\n'}),
+         'skipped  2 (good: b, ...): no c\n2 passed, 0 failed, 2 skipped\n')
+
+
 @each(('by comments below it', 'ok 1 - a\nnot ok 2 - b (c)\n# time 1.00 b (c)\n# cause\nok 3 - d\n# else\n', '', '# cause\n'),
       ('by name on standard error', 'ok 1 - a\nnot ok 2 - b (c)\nok 3 - d\n',
        '# a:\n# else\n# kept /x\n# b (c):\n# cause\n# kept /y\n', '# cause\n'),
