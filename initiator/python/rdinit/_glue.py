@@ -6,13 +6,20 @@ import dataclasses
 import enum
 import os
 import uuid
-from typing import Any, Callable, TypeVar, Union
+from typing import Any, Callable, ClassVar, Protocol, Type, TypeVar, Union
 
 from _rdinit import ffi, lib
 
 ReadBuffer = Union[bytes, bytearray, memoryview]
-Record = TypeVar('Record')
 Function = TypeVar('Function', bound=Callable[..., Any])
+
+
+class Dataclass(Protocol):
+    """A class with the decorator dataclass"""
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+
+Record = TypeVar('Record', bound=Dataclass)
 
 
 class Error(OSError):
@@ -112,7 +119,7 @@ def _value(field: Any, kind: str) -> Any:
     return enums[kind](field) if kind in enums else field
 
 
-def record(cls: Callable[..., Record], struct: Any) -> Record:
+def record(cls: Type[Record], struct: Any) -> Record:
     """The dataclass @cls with the members of a structure that have the names of its fields."""
     fields = dataclasses.fields(cls)
     return cls(**{f.name: _value(getattr(struct, f.name), str(f.type)) for f in fields})
