@@ -8,6 +8,21 @@
 #include "internal.h"
 #include "ublk_abi.h"
 
+/* ---- ublk_ctrl.c: entries of a ring ---- */
+
+/* What the driver gets by an entry: @body, a structure of <linux/ublk_cmd.h>. */
+struct rdi_ublk_entry {
+	int fd;
+	uint32_t op;
+	const void *body;
+	size_t len;
+	uint64_t user_data;
+};
+
+/* Writes the whole of @sqe, which @ring gave. */
+void rdi_ublk_put(const struct io_uring *ring, struct io_uring_sqe *sqe,
+		  const struct rdi_ublk_entry *e);
+
 /* ---- ublk_ctrl.c: /dev/ublk-control ---- */
 
 struct rdi_ublk_ctrl {

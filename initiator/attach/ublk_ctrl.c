@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Control commands of ublk, which travel by io_uring. */
+/* Commands of ublk, which travel by io_uring; those of the control device are executed here. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -81,9 +82,27 @@ static int ctrl_submit(struct rdi_ublk_ctrl *c)
 	return rc < 0 ? rc : 0;
 }
 
+void rdi_ublk_put(const struct io_uring *ring, struct io_uring_sqe *sqe,
+		  const struct rdi_ublk_entry *e)
+{
+	/* In a ring with SQE128 an entry has twice the size of its type, and a body may reach into
+	 * the second half. */
+	union {
+		struct io_uring_sqe sqe;
+		unsigned char bytes[2 * sizeof(struct io_uring_sqe)];
+	} entry;
+
+	memset(&entry, 0, sizeof(entry));
+	io_uring_prep_rw(IORING_OP_URING_CMD, &entry.sqe, e->fd, NULL, 0, 0);
+	entry.sqe.cmd_op = e->op;
+	entry.sqe.user_data = e->user_data;
+	memcpy(entry.bytes + offsetof(struct io_uring_sqe, cmd), e->body, e->len);
+	memcpy(sqe, entry.bytes,
+	       ring->flags & IORING_SETUP_SQE128 ? sizeof(entry) : sizeof(entry.sqe));
+}
+
 int rdi_ublk_ctrl_start(struct rdi_ublk_ctrl *c, const struct rdi_ublk_cmd *cmd)
 {
-	unsigned char *at;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&c->ring);
 	struct ublksrv_ctrl_cmd body = {
 		.dev_id = cmd->dev_id,
@@ -92,17 +111,11 @@ int rdi_ublk_ctrl_start(struct rdi_ublk_ctrl *c, const struct rdi_ublk_cmd *cmd)
 		.addr = (uintptr_t)cmd->buf,
 		.data = {cmd->data},
 	};
+	struct rdi_ublk_entry entry = {c->fd, cmd->op, &body, sizeof(body), 0};
 
 	if (!sqe)
 		return -EBUSY;
-	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, c->fd, NULL, 0, 0);
-	memset(sqe + 1, 0, sizeof(*sqe)); /* the second half of SQE128 */
-	sqe->cmd_op = cmd->op;
-	/* The entry has 128 bytes, of which its type shows 64: gcc 14 takes the rest for an
-	 * overflow. */
-	at = (unsigned char *)sqe + offsetof(struct io_uring_sqe, cmd);
-	__asm__("" : "+r"(at));
-	memcpy(at, &body, sizeof(body));
+	rdi_ublk_put(&c->ring, sqe, &entry);
 	return ctrl_submit(c);
 }
 

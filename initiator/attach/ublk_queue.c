@@ -66,18 +66,15 @@ static unsigned char *tag_buffer(const struct ublk_tag *t)
 /* Gives a tag to the kernel, with the result of its request if it had one. */
 static void tag_give(struct ublk_tag *t, uint32_t op, int result)
 {
-	struct io_uring_sqe *sqe = queue_sqe(t->q);
 	struct ublksrv_io_cmd cmd = {
 		.q_id = t->q->o.index,
 		.tag = t->tag,
 		.result = result,
 		.addr = (uintptr_t)tag_buffer(t),
 	};
+	struct rdi_ublk_entry entry = {t->q->o.fd, op, &cmd, sizeof(cmd), t->tag};
 
-	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, t->q->o.fd, NULL, 0, 0);
-	sqe->cmd_op = op;
-	memcpy((unsigned char *)sqe + offsetof(struct io_uring_sqe, cmd), &cmd, sizeof(cmd));
-	sqe->user_data = t->tag;
+	rdi_ublk_put(&t->q->ring, queue_sqe(t->q), &entry);
 }
 
 static void tag_done(struct rdi_attach_io *io, int err)
