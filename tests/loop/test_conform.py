@@ -246,6 +246,35 @@ def strict_hosts_would_refuse(t, how, finds):
         t.eq(failed, set(), res.text)
 
 
+@each(('as many records as one command can read', 16, 'ok'), ('more than that', 17, 'FAILED'))
+def a_discovery_log_with(t, listeners, verdict):
+    """1,024 records, the most that FreeBSD takes, and the most that the default MDTS has room for; 1,088 are too many."""
+    subsystems = [{'nqn': f'{NQN}:{n}', 'allow_any_host': True, 'namespaces': [t.namespace(1, backend='memory', size='64KiB')]}
+                  for n in range(63)]  # and the discovery subsystem itself
+    target = t.target(subsystems=subsystems, listeners=[{'transport': 'tcp'}] * listeners)
+    res = run(t, [program('rdconform'), f'nvme+tcp://{target.addr}:{target.port}/{NQN}:0/1', '--timeout', TIMEOUT,
+                  '-t', 'host.freebsd.discovery'])
+    t.eq(verdicts(res.text)['host.freebsd.discovery'], verdict, res.text)
+    target.stop()
+
+
+@each(('Data SGL Length Invalid', 0x0F, 'ok'), ('SGL Offset Invalid', 0x16, 'ok'), ('success', 0, 'FAILED'),
+      ('Internal Error', 6, 'FAILED'))
+def a_capsule_that_is_too_long_answered_by(t, status, verdict):
+    """The connection may go on if all of the capsule was skipped."""
+    class Answering(Strict):
+        def do_write(self, queue, cmd):
+            if len(cmd.extra) > self.in_capsule:
+                self.respond(queue, cmd, status)
+            else:
+                super().do_write(queue, cmd)
+    target = Answering()
+    t.cleanup(target.close)
+    res = run(t, [program('rdconform'), f'nvme+tcp://127.0.0.1:{target.port}/{target.subnqn}/1', '--timeout', TIMEOUT,
+                  '--dataloss', '-t', 'tcp.capsule.over'])
+    t.eq(verdicts(res.text)['tcp.capsule.over'], verdict, res.text)
+
+
 @test
 def a_namespace_that_cannot_be_written(t):
     """A wrong behaviour of a target fails, and the program reports it."""

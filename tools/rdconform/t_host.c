@@ -40,8 +40,8 @@ static struct rdc_raw_reply identify(struct rdc_raw *admin, uint8_t cns, uint32_
 	return rdc_raw_cmd(admin, &sqe);
 }
 
-static struct rdc_raw_reply get_log(struct rdc_raw *admin, uint8_t lid, uint32_t len,
-				    struct rdc_mem **mem)
+static struct rdc_raw_reply get_log_at(struct rdc_raw *admin, uint8_t lid, uint32_t offset,
+				       uint32_t len, struct rdc_mem **mem)
 {
 	uint32_t numd = len / 4 - 1;
 	struct nvme_sqe sqe = {
@@ -50,11 +50,18 @@ static struct rdc_raw_reply get_log(struct rdc_raw *admin, uint8_t lid, uint32_t
 		.nsid = htole32(NVME_NSID_ALL),
 		.cdw10 = htole32(lid | (numd & 0xffff) << 16),
 		.cdw11 = htole32(numd >> 16),
+		.cdw12 = htole32(offset),
 	};
 
 	*mem = rdc_raw_mem(admin, len, 0);
 	rdc_sgl(&sqe, *mem, len);
 	return rdc_raw_cmd(admin, &sqe);
+}
+
+static struct rdc_raw_reply get_log(struct rdc_raw *admin, uint8_t lid, uint32_t len,
+				    struct rdc_mem **mem)
+{
+	return get_log_at(admin, lid, 0, len, mem);
 }
 
 /* Reads up to 64 KiB by an I/O queue whose connection is made by @d. */
@@ -205,7 +212,8 @@ static void log_whole(struct rdc *t)
 	check_whole(t, &rr, 8192, "Get Log Page");
 }
 
-/* FreeBSD reads as many records as there are by one command, however small MDTS is. */
+/* FreeBSD reads the header, and then as many records as there are by one command: at most 1,024,
+ * and so 1 MiB. It does not look at MDTS. */
 static void disc_whole(struct rdc *t)
 {
 	struct rdc_raw *raw = rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 0});
@@ -213,7 +221,7 @@ static void disc_whole(struct rdc *t)
 	struct rdc_raw_reply rr;
 	struct rdc_connect c;
 	struct rdc_mem *mem;
-	uint32_t len = sizeof(*head);
+	uint32_t len;
 
 	rdc_connect_init(t, &c, 0, raw);
 	snprintf(c.data.subsysnqn, sizeof(c.data.subsysnqn), "%s", NVMF_DISC_NQN);
@@ -221,14 +229,16 @@ static void disc_whole(struct rdc *t)
 	RDC_OK(t, rr.r, "Connect to the discovery subsystem");
 	rdc_raw_authenticate(raw, 0);
 	rdc_raw_enable(raw, true);
-	rr = get_log(raw, NVME_LOG_LID_DISCOVER, len, &mem);
+	rr = get_log(raw, NVME_LOG_LID_DISCOVER, sizeof(*head), &mem);
 	RDC_OK(t, rr.r, "Get Log Page 70h, the header");
 	head = mem->p;
 	RDC_CHECK(t, !head->recfmt, "RECFMT %u", le16toh(head->recfmt));
 	RDC_CHECK(t, le64toh(head->numrec) <= 1024, "%llu records; expected at most 1,024",
 		  (unsigned long long)le64toh(head->numrec));
-	len += (uint32_t)le64toh(head->numrec) * NVME_DISC_LOG_ENTRY;
-	rr = get_log(raw, NVME_LOG_LID_DISCOVER, len, &mem);
+	len = (uint32_t)le64toh(head->numrec) * NVME_DISC_LOG_ENTRY;
+	if (!len)
+		rdc_not_supported(t, "the discovery log has no record for this host");
+	rr = get_log_at(raw, NVME_LOG_LID_DISCOVER, sizeof(*head), len, &mem);
 	RDC_OK(t, rr.r, "Get Log Page 70h, all records by one command");
 	check_whole(t, &rr, len, "Get Log Page 70h");
 }
