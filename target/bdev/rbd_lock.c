@@ -470,7 +470,7 @@ static void tell_no_state(struct rbd_image *img, int rc)
 
 static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 {
-	int rc;
+	int rc, no_state = 0;
 
 	if (!make_way(img, &claim))
 		return;
@@ -479,17 +479,20 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 		rbd_image_lost(img); /* the claim stays for the next connection */
 		return;
 	}
-	/* Another client may have been faster: then its lock is broken next. */
-	if (claim == RDT_CLAIM_TAKE && rc != -EROFS && rc != -EBUSY)
+	if (!rc) {
+		img->locked_as = rados_get_instance_id(img->handle->cl);
+		no_state = rbd_shared_load(img);
+	}
+	/* Another client may have been faster: then its lock is broken next. librbd remembers a
+	 * lock that it had when its connection was blocked: then the claim stays, too. */
+	if (claim == RDT_CLAIM_TAKE && rc != -EROFS && rc != -EBUSY && no_state != -ESHUTDOWN)
 		end_take(img);
 	if (rc) {
 		tell_not_locked(img, rc);
 		return;
 	}
-	img->locked_as = rados_get_instance_id(img->handle->cl);
-	rc = rbd_shared_load(img);
-	if (rc) {
-		tell_no_state(img, rc);
+	if (no_state) {
+		tell_no_state(img, no_state);
 		return;
 	}
 	tell_lock(img, RBD_SAID_HELD, "its lock is held here");
