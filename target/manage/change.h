@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 
+#include "nvmf/text.h"
 #include "target/config/config.h"
 #include "target/config/config_edit.h"
 #include "target/reactor/lifecycle.h"
@@ -72,6 +73,9 @@ struct rdt_change {
 	bool keep_state;               /* of what is removed: reservations and the like, its UUID */
 	struct rdt_config_edit *edits; /* EDIT; allocated with room */
 	unsigned int edits_count;
+	/* EDIT: the namespace whose storage is looked at, too; NSID 0: none */
+	char look_nqn[NVMF_NQN_MAX + 1];
+	uint32_t look_nsid;
 	char *document; /* DOCUMENT */
 	size_t document_len;
 	unsigned int matched; /* for who asked */
@@ -135,10 +139,10 @@ const char *rdt_change_outcome(const struct rdt_change *change);
 /*
  * Make change->next the desired state, and have all objects follow: what can change is changed
  * while hosts go on; problems and what needs a restart are added to the report, and the log says
- * the same. Also the sizes of files are looked at, and what is FAILED is tried at once, unless it
- * is an edit. Not before the one before has begun. Frees @change in the end. Asynchronous:
- * settled() is called once, from the main loop or before the call returns, unless the target is
- * drained before.
+ * the same. Also the sizes of files are looked at, and what is FAILED is tried at once, of an edit
+ * only for the namespace that it names for that. Not before the one before has begun. Frees @change
+ * in the end. Asynchronous: settled() is called once, from the main loop or before the call
+ * returns, unless the target is drained before.
  */
 void rdt_converge(struct rdt_target *t, struct rdt_change *change);
 void rdt_change_settle(struct rdt_change *change);

@@ -81,10 +81,12 @@ static void needs_restart(void *arg, const char *where, const char *key)
 	rd_warn(ch->t->log, RD_LOG_CONFIG, "reload: %s", text);
 }
 
-/* Are the sizes of files looked at, too? An edit has its own objects. */
-static bool change_looks(const struct rdt_change *ch)
+/* Is the storage of @ns looked at, too? Of an edit only that of one namespace. @ns: NULL:
+ * listeners */
+static bool change_looks(const struct rdt_change *ch, const struct rdt_ns *ns)
 {
-	return ch->kind != RDT_CHANGE_EDIT || !ch->edits_count;
+	return ch->kind != RDT_CHANGE_EDIT ||
+	       (ns && ns->nsid == ch->look_nsid && strcmp(ns->subsys->nqn, ch->look_nqn) == 0);
 }
 
 /* ---- what changes at once ---- */
@@ -101,7 +103,7 @@ static int set_size(struct rdt_change *ch, struct rdt_ns *ns, const struct rdt_n
 	int err;
 
 	if (asks) {
-		if (change_looks(ch) || now->size_bytes != next->size_bytes)
+		if (change_looks(ch, ns) || now->size_bytes != next->size_bytes)
 			start_part(ch, ns->subsys, ns, next, RDT_PART_SIZE);
 		return 0;
 	}
@@ -193,7 +195,7 @@ static void apply_ns(struct rdt_change *ch, struct rdt_ns *ns, const struct rdt_
 	rdt_config_put(&ns->now_of);
 	ns->now_of = rdt_config_get(ch->next);
 	ns->now = next;
-	if (changed && !change_looks(ch)) /* RDT_PART_SIZE would do it */
+	if (changed && !change_looks(ch, ns)) /* RDT_PART_SIZE would do it */
 		rdt_compare_now(ns);
 }
 
@@ -339,9 +341,9 @@ static bool converge_next(struct rdt_change *ch)
 					    : !rdt_config_same_ns(ns->now, cfg, false)) {
 		start_part(ch, ss, ns, NULL, RDT_PART_CLEAR);
 		start_part(ch, ss, NULL, cfg, RDT_PART_REPLACE);
-	} else if (ns->state == RDT_NS_FAILED && change_looks(ch)) {
+	} else if (ns->state == RDT_NS_FAILED && change_looks(ch, ns)) {
 		start_part(ch, ss, ns, cfg, RDT_PART_RETRY);
-	} else if (change_looks(ch) && rdt_control_ns_settling(ns)) {
+	} else if (change_looks(ch, ns) && rdt_control_ns_settling(ns)) {
 		start_part(ch, ss, ns, cfg, RDT_PART_WAIT);
 	} else if (ns->state == RDT_NS_LIVE) {
 		apply_ns(ch, ns, cfg);
@@ -542,7 +544,7 @@ static bool listen_and_apply(struct rdt_change *ch)
 	if (ch->problems)
 		return false;
 	ch->applied = true;
-	rdt_listeners_set(t, ch->next, change_looks(ch), listener_failed, ch, &ch->listeners);
+	rdt_listeners_set(t, ch->next, change_looks(ch, NULL), listener_failed, ch, &ch->listeners);
 	apply_target(ch, t);
 	/* The desired state, whatever becomes of its objects. */
 	rdt_config_put(&t->now);

@@ -428,7 +428,29 @@ static void subsystem_set_hosts(struct rdt_rpc_call *call)
 	edit_by_row(call);
 }
 
-/* ---- namespace.reopen: the configuration stays ---- */
+/* ---- storage is looked at: the configuration stays ---- */
+
+/* The namespace of parameters "nqn" and "nsid". Returns NULL after answering @call with an error.
+ */
+static struct rdt_ns *named_ns(struct rdt_rpc_call *call)
+{
+	json_int_t nsid = 0;
+	struct rdt_subsys *ss;
+	struct rdt_ns *ns;
+	bool found;
+
+	if (!rdt_rpc_number(call, "nsid", 1, UINT32_MAX - 1, &nsid))
+		return NULL;
+	ss = rdt_rpc_subsys(call, "nqn", &found);
+	if (!found)
+		return NULL;
+	ns = ss ? rdt_ns_with(ss, (uint32_t)nsid) : NULL;
+	if (!ns)
+		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, "nsid", NULL,
+			      "the method \"namespace.list\" lists all", "no namespace \"%lld\"",
+			      (long long)nsid);
+	return ns;
+}
 
 static void reopen_done(void *arg, int err, const char *text)
 {
@@ -452,25 +474,11 @@ static void reopen_cancel(struct rdt_rpc_call *call)
 
 static void namespace_reopen(struct rdt_rpc_call *call)
 {
-	json_int_t nsid = 0;
-	struct rdt_subsys *ss;
-	struct rdt_ns *ns;
-	struct reopen *w;
-	bool found;
+	struct rdt_ns *ns = rdt_rpc_refuse_drained(call) ? NULL : named_ns(call);
+	struct reopen *w = ns ? calloc(1, sizeof(*w)) : NULL;
 
-	if (rdt_rpc_refuse_drained(call) || !rdt_rpc_number(call, "nsid", 1, UINT32_MAX - 1, &nsid))
+	if (!ns)
 		return;
-	ss = rdt_rpc_subsys(call, "nqn", &found);
-	if (!found)
-		return;
-	ns = ss ? rdt_ns_with(ss, (uint32_t)nsid) : NULL;
-	if (!ns) {
-		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, "nsid", NULL,
-			      "the method \"namespace.list\" lists all", "no namespace \"%lld\"",
-			      (long long)nsid);
-		return;
-	}
-	w = calloc(1, sizeof(*w));
 	if (!w) {
 		rdt_rpc_no_memory(call);
 		return;
@@ -481,18 +489,23 @@ static void namespace_reopen(struct rdt_rpc_call *call)
 	rdt_control_ns_reopen(ns, reopen_done, w);
 }
 
+/* Without a size there is nothing to edit: its file or device is asked. */
 static void namespace_resize(struct rdt_rpc_call *call)
 {
+	const struct rdt_ns *ns;
 	struct rdt_change *ch;
 
 	if (json_object_get(call->params, "size")) {
 		edit_by_row(call);
 		return;
 	}
-	/* No edit is needed: every reload reads the sizes of files and devices. */
-	ch = change_new(call, RDT_CHANGE_EDIT, 0);
-	if (ch)
-		change_start(call, ch);
+	ns = named_ns(call);
+	ch = ns ? change_new(call, RDT_CHANGE_EDIT, 0) : NULL;
+	if (!ch)
+		return;
+	snprintf(ch->look_nqn, sizeof(ch->look_nqn), "%s", ns->subsys->nqn);
+	ch->look_nsid = ns->nsid;
+	change_start(call, ch);
 }
 
 /* ---- hosts ---- */

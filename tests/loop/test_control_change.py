@@ -90,6 +90,23 @@ def a_file_that_has_grown_is_looked_at(t):
 
 
 @test
+def only_the_namespace_that_is_named_is_looked_at(t):
+    """Another one that fails, or has grown, is not part of the answer."""
+    disks = [t.path(name) for name in ('first.img', 'second.img', 'gone.img')]
+    for disk in disks[:2]:
+        t.file(os.path.basename(disk), bytes(1 << 20))
+    _, path = controlled(t, [{'nsid': i, 'backend': 'file', 'path': disk} for i, disk in enumerate(disks, 1)])
+    for disk in disks[:2]:
+        os.truncate(disk, 2 << 20)
+    with Control(path) as c:
+        answer = c.call('namespace.resize', nqn=NQN, nsid=1)
+        t.eq((answer['outcome'], answer['summary']), ('done', 'reloaded: 1 resized'))
+        t.eq([ns['size'] for ns in c.call('namespace.list')['namespaces']][:2], [2 << 20, 1 << 20])
+        t.eq(c.call('namespace.resize', nqn=NQN, nsid=3)['outcome'], 'failed')
+        t.match('no namespace "4"', refused(t, 'not_found', c.call, 'namespace.resize', nqn=NQN, nsid=4).message)
+
+
+@test
 def an_ana_state_stays_when_something_else_is_changed(t):
     target, path = controlled(t, [memory(t)])
     with Control(path) as c:

@@ -134,6 +134,7 @@ static const struct {
 	 "size", "rdtarget.yaml(5)"},
 	{"namespace.resize", "{" NQN ",\"nsid\":1,\"size\":\"1000\"}", "invalid", "size",
 	 "rdtarget.yaml(5)"},
+	{"namespace.resize", "{" NQN ",\"nsid\":77}", "not_found", "nsid", "namespace.list"},
 	{"namespace.resize", "{" NQN ",\"nsid\":77,\"size\":\"1M\"}", "not_found", "nsid",
 	 "namespace.list"},
 	{"host.auth", "{" NQN ",\"hostnqn\":\"" T_HOST "\"}", "invalid", "keys", NULL},
