@@ -48,6 +48,7 @@
 /* Storage that does not answer is not waited for so long: time for other I/O, for connections to
  * close, and for other namespaces to leave. */
 #define STALLED_WAIT  (2 * RD_NSEC_PER_SEC)
+#define STALLED_AGAIN (RD_NSEC_PER_SEC / 2)
 #define STALLED_CLOSE (RD_NSEC_PER_SEC / 2)
 #define LEAVE_WAIT    RD_NSEC_PER_SEC
 /* How long the start waits for storage that does not answer. */
@@ -382,7 +383,7 @@ static void drain_timed_out(struct rd_timer *timer)
 			"not waiting for storage that does not answer: closing with commands "
 			"unanswered");
 	} else {
-		drain_for(app, STALLED_WAIT);
+		drain_for(app, STALLED_AGAIN);
 		return;
 	}
 	abandon(app);

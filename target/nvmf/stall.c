@@ -67,6 +67,7 @@ static void note_old(struct rdt_reactor *r, const struct rdt_req *req)
 	if (stall->listed)
 		return;
 	stall->listed = true;
+	stall->before = 0;
 	TAILQ_INSERT_TAIL(&r->stall.channels, channel, stall.link);
 }
 
@@ -86,11 +87,20 @@ static void stall_visit(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
 
 static void stall_arm(struct rdt_reactor *r)
 {
-	bool any = !TAILQ_EMPTY(&r->stall.channels);
+	bool any = r->draining || !TAILQ_EMPTY(&r->stall.channels);
 
 	/* Without memory the next I/O tries it again. */
 	r->stall.watching = rd_timer_start(r->loop, &r->stall.timer,
 					   any ? RDT_STALL_QUICK_NS : RDT_STALL_NS) == 0;
+}
+
+/* Of a channel with old I/O. A drain does not wait as long as hosts do, if nothing ends. */
+static bool stalls(const struct rdt_reactor *r, const struct rdt_stall_of *stall)
+{
+	if (!r->draining)
+		return r->stall.full;
+	return stall->old == stall->before &&
+	       rd_loop_now(r->loop) - stall->since >= RDT_STALL_DRAIN_NS;
 }
 
 static void stall_walked(struct rdt_qpair_walk *walk)
@@ -102,8 +112,9 @@ static void stall_walked(struct rdt_qpair_walk *walk)
 		next = TAILQ_NEXT(channel, stall.link);
 		if (!channel->stall.old)
 			stall_over(walk->reactor, channel);
-		else if (!channel->stall.stalled && s->full)
+		else if (!channel->stall.stalled && stalls(walk->reactor, &channel->stall))
 			stall_found(walk->reactor, channel);
+		channel->stall.before = channel->stall.old;
 		channel->stall.old = 0;
 	}
 	s->watching = false;
@@ -118,7 +129,7 @@ static void stall_look(struct rd_timer *timer)
 	uint64_t now = rd_loop_now(r->loop);
 
 	/* A quick look does not make anything old. */
-	s->full = now - s->full_ns >= RDT_STALL_NS;
+	s->full = r->draining || now - s->full_ns >= RDT_STALL_NS;
 	if (s->full)
 		s->full_ns = now;
 	s->in_flight = false;
@@ -130,6 +141,14 @@ static void stall_look(struct rd_timer *timer)
 void rdt_stall_begin(struct rdt_reactor *r)
 {
 	stall_arm(r);
+}
+
+void rdt_stall_drain(struct rdt_reactor *r)
+{
+	if (!rd_timer_armed(&r->stall.timer)) /* no I/O is in flight, or a walk arms it */
+		return;
+	rd_timer_stop(r->loop, &r->stall.timer);
+	stall_look(&r->stall.timer);
 }
 
 void rdt_stall_init(struct rdt_reactor *r)

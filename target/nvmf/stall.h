@@ -22,6 +22,9 @@ struct rdt_reactor;
 #define RDT_STALL_NS (5 * RD_NSEC_PER_SEC)
 /* How often to look whether it is over. */
 #define RDT_STALL_QUICK_NS RD_NSEC_PER_SEC
+/* I/O of this age is old while its reactor drains, if a quick look later no other old I/O of its
+ * namespace has ended either. */
+#define RDT_STALL_DRAIN_NS (2 * RDT_STALL_QUICK_NS)
 
 /* Of a reactor. */
 struct rdt_stall {
@@ -36,9 +39,10 @@ struct rdt_stall {
 
 /* Of a namespace on a reactor. */
 struct rdt_stall_of {
-	unsigned int old; /* I/Os found by this walk */
-	uint64_t since;   /* arrival of the oldest one */
-	bool listed;      /* in stall->channels */
+	unsigned int old;    /* I/Os found by this walk */
+	unsigned int before; /* and by the one before */
+	uint64_t since;      /* arrival of the oldest one */
+	bool listed;         /* in stall->channels */
 	bool stalled;
 	TAILQ_ENTRY(rdt_ns_channel) link;
 };
@@ -46,6 +50,8 @@ struct rdt_stall_of {
 void rdt_stall_init(struct rdt_reactor *r);
 void rdt_stall_stop(struct rdt_reactor *r);
 void rdt_stall_begin(struct rdt_reactor *r);
+/* The reactor drains from now on: it looks at once, and once a second. */
+void rdt_stall_drain(struct rdt_reactor *r);
 /* The channel closes: it has no I/O. */
 void rdt_stall_forget(struct rdt_reactor *r, struct rdt_ns_channel *channel);
 

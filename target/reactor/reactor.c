@@ -59,6 +59,7 @@ static void drain_msg(struct rd_msg *msg)
 		next = TAILQ_NEXT(qp, link);
 		rdt_qpair_drain(qp);
 	}
+	rdt_stall_drain(r);
 	check_drained(r);
 }
 

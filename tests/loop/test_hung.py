@@ -157,12 +157,12 @@ def changes_go_on_while_a_removal_hangs(t, fault, direct):
         h.shutdown()
 
 
-@each(('preload', Preload, 'off'), ('frozen', OnFrozen, 'auto'))
-def the_end_gives_up_all_but_what_hangs(t, fault, direct):
+@each(('preload', Preload, 'off', True), ('frozen', OnFrozen, 'auto', True), ('frozen just before', OnFrozen, 'auto', False))
+def the_end_gives_up_all_but_what_hangs(t, fault, direct, known):
     """The kernel keeps a process with a write on a frozen file system; another rdtarget has everything else meanwhile."""
     sick = fault(t)
     healthy = t.namespace(2, path=sick.healthy, size='16MiB')
-    state = {'target': {'state_dir': t.path('state')}}
+    state = {'target': {'state_dir': t.path('state'), 'drain_timeout': '1h'}}
     config, path = with_socket(t, [t.namespace(1, path=sick.path, direct=direct, **sick.keys), healthy], **state)
     target = Target(t, config, env=sick.env)
     t.cleanup(target.kill)
@@ -172,7 +172,9 @@ def the_end_gives_up_all_but_what_hangs(t, fault, direct):
         nv.expect(queue.write_blocks(2, 0, bytes([7]) * 512))
         sick.begin()
         post_many(queue, 0)
-        target.expect('namespace 1: its storage has not answered')
+        wait_for(lambda: target.counters()['requests'] >= EACH - 1, 'the commands to arrive')
+        if known:
+            target.expect('namespace 1: its storage has not answered')
         target.signal(signal.SIGTERM)
         target.expect('not waiting for storage that does not answer')
         queue.wait_closed()

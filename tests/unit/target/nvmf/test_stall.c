@@ -89,6 +89,38 @@ static void slow_is_no_stall(void)
 	t_pair_free(&p);
 }
 
+/* What a drain waits for counts as stalled earlier, unless some of it ends. */
+static void a_drain_finds_stalls_soon(void)
+{
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	struct rdt_reactor *r = p.io->qp.reactor;
+
+	d->hold = true;
+	start_stalled(&p, 4);
+	t_advance(p.env, RDT_STALL_QUICK_NS);
+	r->draining = true;
+	rdt_stall_drain(r);
+	for (unsigned int i = 0; i < 3; i++) {
+		t_disk_finish(d, 0, 0);
+		pass(&p, RDT_STALL_QUICK_NS);
+		CU_ASSERT_FALSE(rdt_bdev_stalled(&d->bdev));
+	}
+	pass(&p, RDT_STALL_QUICK_NS);
+	CU_ASSERT_TRUE(rdt_bdev_stalled(&d->bdev));
+	finish_held(&p);
+	pass(&p, RDT_STALL_QUICK_NS);
+	CU_ASSERT_FALSE(rdt_bdev_stalled(&d->bdev));
+	start_stalled(&p, 1);
+	pass(&p, RDT_STALL_DRAIN_NS); /* the first look is one second later */
+	CU_ASSERT_FALSE(rdt_bdev_stalled(&d->bdev));
+	pass(&p, RDT_STALL_QUICK_NS);
+	CU_ASSERT_TRUE(rdt_bdev_stalled(&d->bdev));
+	finish_held(&p);
+	r->draining = false;
+	t_pair_free(&p);
+}
+
 /* A namespace that is removed while its I/O is old. */
 static void a_stall_ends_with_the_channel(void)
 {
@@ -111,6 +143,7 @@ static void a_stall_ends_with_the_channel(void)
 const struct t_case t_stall_cases[] = {
 	{"old I/O is a stall, and its end is noticed", old_io_is_a_stall},
 	{"slow storage is not stalled", slow_is_no_stall},
+	{"a drain finds stalls soon", a_drain_finds_stalls_soon},
 	{"a stall ends with the channel", a_stall_ends_with_the_channel},
 	{NULL, NULL},
 };
