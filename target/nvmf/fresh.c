@@ -26,13 +26,24 @@ unsigned int rdt_fresh_max(const struct rdt_reactor *r)
 	return reactor_part(r, r->target->cfg->target.limits.unconnected);
 }
 
+static unsigned int most_of_address(const struct rdt_reactor *r)
+{
+	return reactor_part(r, r->target->cfg->target.limits.unconnected_per_address);
+}
+
+bool rdt_fresh_crowded(const struct rdt_reactor *r, const struct rdt_site *site)
+{
+	return site->fresh_count >= most_of_address(r) ||
+	       (r->fresh_count >= rdt_fresh_max(r) && site->fresh_count > r->fresh_count / 4);
+}
+
 /* The connection to end, or NULL. */
 static struct rdt_qpair *choose_victim(const struct rdt_reactor *r, const struct rdt_site *site)
 {
-	unsigned int most = reactor_part(r, r->target->cfg->target.limits.unconnected_per_address);
 	bool full = r->fresh_count > rdt_fresh_max(r);
 
-	if (site->fresh_count > most || (full && site->fresh_count > r->fresh_count / 4))
+	if (site->fresh_count > most_of_address(r) ||
+	    (full && site->fresh_count > r->fresh_count / 4))
 		return TAILQ_FIRST(&site->fresh);
 	return full ? TAILQ_FIRST(&r->fresh) : NULL;
 }

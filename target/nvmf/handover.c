@@ -1,19 +1,95 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "handover.h"
 
-#include <limits.h>
+#include "fresh.h"
+#include "pool.h"
+#include "reactor.h"
 
 /* Connections that a reactor adopts in one turn of its loop: setting one up, and ending the oldest
  * one that is without a Connect for it, is the work of some dozen reads. */
 #define ADOPT_TURN 4u
 
-static void inbound_take(struct rdt_inbound *in, unsigned int count, bool refuse)
-{
-	struct rdt_handover *h;
+/* An address that has all its connections without a Connect gets so many more in this time. Each
+ * ends an older one, so a peer that connects again and again would keep a reactor busy; the last of
+ * a thousand that wait is adopted within half a second. */
+#define CROWDED_TURN 4u
+#define PAUSE        (2 * RD_NSEC_PER_MSEC)
 
-	for (; count && (h = STAILQ_FIRST(&in->queue)); count--) {
-		STAILQ_REMOVE_HEAD(&in->queue, link);
-		in->take(h, refuse);
+static void lane_pauses_ended(struct rd_timer *timer);
+
+static void await_lanes(struct rdt_inbound *in)
+{
+	const struct rdt_lane *lane = TAILQ_FIRST(&in->paused);
+	struct rd_loop *loop = in->reactor->loop;
+	uint64_t now = rd_loop_now(loop);
+
+	if (!lane || rd_timer_armed(&in->pause))
+		return;
+	/* Without memory for the timer there are no pauses. */
+	if (rd_timer_start(loop, &in->pause, lane->due > now ? lane->due - now : 0)) {
+		TAILQ_CONCAT(&in->lanes, &in->paused, link);
+		rd_defer(loop, &in->adopt, RD_DEFER_WORK);
+	}
+}
+
+static void lane_pauses_ended(struct rd_timer *timer)
+{
+	struct rdt_inbound *in = rd_container_of(timer, struct rdt_inbound, pause);
+	struct rd_loop *loop = in->reactor->loop;
+	struct rdt_lane *lane;
+
+	while ((lane = TAILQ_FIRST(&in->paused)) && lane->due <= rd_loop_now(loop)) {
+		TAILQ_REMOVE(&in->paused, lane, link);
+		TAILQ_INSERT_TAIL(&in->lanes, lane, link);
+		rd_defer(loop, &in->adopt, RD_DEFER_WORK);
+	}
+	await_lanes(in);
+}
+
+/* To the end of its list. */
+static void list_lane(struct rdt_inbound *in, struct rdt_lane *lane)
+{
+	lane->listed = true;
+	if (lane->due > rd_loop_now(in->reactor->loop)) {
+		TAILQ_INSERT_TAIL(&in->paused, lane, link);
+		await_lanes(in);
+	} else {
+		TAILQ_INSERT_TAIL(&in->lanes, lane, link);
+		rd_defer(in->reactor->loop, &in->adopt, RD_DEFER_WORK);
+	}
+}
+
+static void count_crowded(const struct rdt_inbound *in, const struct rdt_site *site,
+			  struct rdt_lane *lane)
+{
+	if (!rdt_fresh_crowded(in->reactor, site) || ++lane->crowded < CROWDED_TURN)
+		return;
+	lane->crowded = 0;
+	lane->due = rd_loop_now(in->reactor->loop) + PAUSE;
+}
+
+/* The first connection of @lane, which is the first one of @lanes. */
+static void take_first(struct rdt_inbound *in, struct rdt_lanes *lanes, bool refuse)
+{
+	struct rdt_lane *lane = TAILQ_FIRST(lanes);
+	struct rdt_handover *h = STAILQ_FIRST(&lane->queue);
+
+	STAILQ_REMOVE_HEAD(&lane->queue, link);
+	TAILQ_REMOVE(lanes, lane, link);
+	lane->listed = false;
+	count_crowded(in, h->site, lane);
+	if (!STAILQ_EMPTY(&lane->queue))
+		list_lane(in, lane);
+	in->take(h, refuse); /* may free the address with its lanes */
+}
+
+static void take_all(struct rdt_inbound *in, bool refuse)
+{
+	for (;;) {
+		TAILQ_CONCAT(&in->lanes, &in->paused, link);
+		if (TAILQ_EMPTY(&in->lanes))
+			return;
+		take_first(in, &in->lanes, refuse);
 	}
 }
 
@@ -21,42 +97,53 @@ static void adopt_in_turns(struct rd_defer *defer)
 {
 	struct rdt_inbound *in = rd_container_of(defer, struct rdt_inbound, adopt);
 
-	inbound_take(in, ADOPT_TURN, false);
-	if (!STAILQ_EMPTY(&in->queue))
-		rd_defer(in->loop, &in->adopt, RD_DEFER_NEXT);
+	for (unsigned int n = 0; n < ADOPT_TURN && !TAILQ_EMPTY(&in->lanes); n++)
+		take_first(in, &in->lanes, false);
+	rd_defer_cancel(in->reactor->loop, &in->adopt);
+	if (!TAILQ_EMPTY(&in->lanes))
+		rd_defer(in->reactor->loop, &in->adopt, RD_DEFER_NEXT);
 }
 
 static void handed_over(struct rd_msg *msg)
 {
 	struct rdt_handover *h = rd_container_of(msg, struct rdt_handover, msg);
+	struct rdt_lane *lane = &h->site->lanes[h->in->kind];
 
-	STAILQ_INSERT_TAIL(&h->in->queue, h, link);
-	rd_defer(h->in->loop, &h->in->adopt, RD_DEFER_WORK);
+	if (!lane->listed)
+		STAILQ_INIT(&lane->queue);
+	STAILQ_INSERT_TAIL(&lane->queue, h, link);
+	if (!lane->listed)
+		list_lane(h->in, lane);
 }
 
-void rdt_inbound_init(struct rdt_inbound *in, struct rd_loop *loop,
+void rdt_inbound_init(struct rdt_inbound *in, struct rdt_reactor *r, unsigned int kind,
 		      void (*take)(struct rdt_handover *h, bool refuse))
 {
-	in->loop = loop;
-	STAILQ_INIT(&in->queue);
+	in->reactor = r;
+	in->kind = kind;
+	TAILQ_INIT(&in->lanes);
+	TAILQ_INIT(&in->paused);
+	in->pause.fn = lane_pauses_ended;
 	in->adopt.fn = adopt_in_turns;
 	in->take = take;
 }
 
 void rdt_inbound_fini(struct rdt_inbound *in)
 {
-	rd_defer_cancel(in->loop, &in->adopt);
-	inbound_take(in, UINT_MAX, true);
+	take_all(in, true);
+	rd_defer_cancel(in->reactor->loop, &in->adopt);
+	rd_timer_stop(in->reactor->loop, &in->pause);
 }
 
 void rdt_inbound_catch_up(struct rdt_inbound *in)
 {
-	inbound_take(in, UINT_MAX, false);
+	take_all(in, false);
 }
 
-void rdt_hand_over(struct rdt_inbound *in, struct rdt_handover *h)
+void rdt_hand_over(struct rdt_inbound *in, struct rdt_handover *h, struct rdt_site *site)
 {
 	h->msg.fn = handed_over;
 	h->in = in;
-	rd_loop_post(in->loop, &h->msg);
+	h->site = site;
+	rd_loop_post(in->reactor->loop, &h->msg);
 }

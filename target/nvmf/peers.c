@@ -256,7 +256,12 @@ size_t rdt_peer_address(const struct rdt_qpair *qp, uint8_t *out, size_t size)
 
 struct rdt_site *rdt_peer_site(const struct rdt_qpair *qp)
 {
-	return qp->peer ? &qp->peer->sites[qp->reactor->index] : &qp->reactor->nowhere;
+	return qp->peer ? rdt_peer_site_on(qp->peer, qp->reactor) : &qp->reactor->nowhere;
+}
+
+struct rdt_site *rdt_peer_site_on(struct rdt_peer *peer, const struct rdt_reactor *r)
+{
+	return &peer->sites[r->index];
 }
 
 int rdt_peers_init(struct rdt_target *t)

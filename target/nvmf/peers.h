@@ -18,6 +18,7 @@
 
 struct rdt_peer;
 struct rdt_qpair;
+struct rdt_reactor;
 struct rdt_site;
 struct rdt_target;
 
@@ -62,6 +63,8 @@ void rdt_peer_leave(struct rdt_qpair *qp); /* undoes rdt_peer_join(); may be rep
 size_t rdt_peer_address(const struct rdt_qpair *qp, uint8_t *out, size_t size);
 /* The site of its address on its reactor. Connections without an address (tests) share one site. */
 struct rdt_site *rdt_peer_site(const struct rdt_qpair *qp);
+/* of an address; valid while one of its connections counts */
+struct rdt_site *rdt_peer_site_on(struct rdt_peer *peer, const struct rdt_reactor *r);
 uint32_t rdt_peer_hash(const void *key, size_t len);
 
 #endif /* RDT_PEERS_H */

@@ -12,7 +12,9 @@
 #include "util/loop.h"
 #include "nvmf/text.h"
 #include "admin_turn.h"
+#include "target/config/tgt_limits.h"
 #include "extents_turn.h"
+#include "handover.h"
 
 struct rdt_device_use;
 struct rdt_qpair;
@@ -106,6 +108,7 @@ struct rdt_site {
 	size_t in_doubt[RDT_ACCOUNTS]; /* bytes used by its accounts in doubt, for each pool */
 	struct rdt_fresh_list fresh;   /* connections without a Connect, oldest first */
 	unsigned int fresh_count;
+	struct rdt_lane lanes[RDT_TRANSPORTS]; /* connections that come */
 };
 
 /* A host by one address on one reactor. */

@@ -836,7 +836,7 @@ int rdt_rdma_init(struct rdt_reactor *r)
 	r->transport_state[RDT_TRANSPORT_RDMA] = rdma;
 	rdma->reactor = r;
 	rdt_rdma_watch_init(rdma);
-	rdt_inbound_init(&rdma->inbound, r->loop, rdt_rdma_take);
+	rdt_inbound_init(&rdma->inbound, r, RDT_TRANSPORT_RDMA, rdt_rdma_take);
 	SLIST_INIT(&rdma->devs);
 	return rdt_rdma_open_fabs(r);
 }

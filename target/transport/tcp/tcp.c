@@ -446,7 +446,7 @@ int rdt_tcp_init(struct rdt_reactor *r)
 	tcp->stall.fn = watch_tcp_conns;
 	TAILQ_INIT(&tcp->lingers);
 	tcp->pieces.pass = 1;
-	rdt_inbound_init(&tcp->inbound, r->loop, rdt_tcp_take);
+	rdt_inbound_init(&tcp->inbound, r, RDT_TRANSPORT_TCP, rdt_tcp_take);
 	rdt_tcp_capsules_init(tcp);
 	tcp->staging = malloc(RDT_TCP_STAGING);
 	if (!tcp->staging)

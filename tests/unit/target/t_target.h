@@ -85,6 +85,7 @@ extern const struct t_case t_notify_cases[];
 extern const struct t_case t_peers_cases[];
 extern const struct t_case t_auth_cases[];
 extern const struct t_case t_auth_message_cases[];
+extern const struct t_case t_handover_cases[];
 extern const struct t_case t_placement_cases[];
 extern const struct t_case t_pool_device_cases[];
 

@@ -44,6 +44,7 @@ int main(int argc, char **argv)
 		{.name = "peers", .cases = t_peers_cases},
 		{.name = "authentication", .cases = t_auth_cases},
 		{.name = "messages of authentication", .cases = t_auth_message_cases},
+		{.name = "hand-over", .cases = t_handover_cases},
 		{.name = "placement", .cases = t_placement_cases},
 		{.name = "control", .cases = t_control_cases},
 		{.name = "cycles", .cases = t_cycle_cases},
