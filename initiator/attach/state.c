@@ -59,14 +59,20 @@ static int open_lock(int dir, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
+/* What to do after error @rc, if that is known. */
+static const char *as_root(int rc)
+{
+	return rc == -EACCES || rc == -EPERM ? "; run rdinit as root" : "";
+}
+
 int rdi_attach_dir_lock(int dir, char *why)
 {
 	struct flock lock = whole_file();
 	int fd = open_lock(dir, DIR_LOCK), waited = 0;
 
 	if (fd < 0) {
-		snprintf(why, RDI_ATTACH_TEXT, "cannot open the lock of the state directory: %s",
-			 strerror(-fd));
+		snprintf(why, RDI_ATTACH_TEXT, "cannot open the lock of the state directory: %s%s",
+			 strerror(-fd), as_root(fd));
 		return fd;
 	}
 	while (fcntl(fd, F_SETLK, &lock)) {
@@ -158,7 +164,7 @@ int rdi_attach_dir_open(const char *path, bool make, char *why)
 		return fd;
 	rc = rc ? rc : -errno;
 	snprintf(why, RDI_ATTACH_TEXT, "cannot open the state directory %s: %s%s", path,
-		 strerror(-rc), rc == -EACCES || rc == -EPERM ? "; run rdinit as root" : "");
+		 strerror(-rc), as_root(rc));
 	return rc;
 }
 

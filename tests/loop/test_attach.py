@@ -10,7 +10,7 @@ import socket
 import struct
 import sys
 
-from t_loop import DEADLINE, NQN, PATIENCE, Failure, Skip, main, no_fabric, program, test
+from t_loop import DEADLINE, NQN, PATIENCE, Failure, Skip, main, no_fabric, program, requires_program, requires_root, test
 import t_schema
 
 UUID = '5c1f0e3a-7b52-4d0e-9f0a-2d6d3f5f7a10'
@@ -90,6 +90,20 @@ def attach_says_what_is_missing(t):
     t.eq(sorted(os.listdir(t.path('state'))), ['.lock'], 'files that are left')
     target.stop()
     refused(t, 'refused', 'attach', target.uri(1), *PATIENCE)
+
+
+@test
+def a_state_directory_of_another_user(t):
+    requires_root()
+    target = t.target(subsystems=[{'nqn': NQN, 'allow_any_host': True,
+                                   'namespaces': [t.namespace(1, backend='memory', size='1MiB')]}])
+    os.mkdir(t.path('state'))
+    os.chown(t.path('state'), 65534, 65534)
+    res = t.run([requires_program('setpriv'), '--bounding-set=-dac_override', '--inh-caps=-dac_override', program('rdinit'),
+                 'attach', target.uri(1), '--state-dir', t.path('state'), *PATIENCE])
+    t.eq((res.rc, res.text), (1, ''), 'exit status and output')
+    t.match('cannot open the lock of the state directory: Permission denied; run rdinit as root', res.err)
+    t.eq(os.listdir(t.path('state')), [], 'files')
 
 
 # ---- the NBD server, on a socket; the protocol is doc/proto.md of NBD ----
