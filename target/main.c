@@ -24,17 +24,18 @@
 #include "target/bdev/module.h"
 #include "target/config/config.h"
 #include "target/config/config_json.h"
-#include "target/manage/compare.h"
-#include "target/manage/notify.h"
-#include "target/manage/opening.h"
-#include "target/manage/preflight.h"
-#include "target/manage/reloader.h"
-#include "target/manage/http.h"
-#include "target/manage/leave.h"
-#include "target/manage/rpc.h"
-#include "target/manage/run_as.h"
-#include "target/manage/stats.h"
-#include "target/manage/watchdog.h"
+#include "target/manage/objects/compare.h"
+#include "target/manage/service/notify.h"
+#include "target/manage/objects/opening.h"
+#include "target/manage/change/preflight.h"
+#include "target/manage/change/reloader.h"
+#include "target/manage/http/http.h"
+#include "target/manage/change/mgmt_if.h"
+#include "target/manage/objects/leave.h"
+#include "target/manage/rpc/rpc.h"
+#include "target/manage/service/run_as.h"
+#include "target/manage/figures/stats.h"
+#include "target/manage/service/watchdog.h"
 #include "target/nvmf/req_latency.h"
 #include "target/reactor/lifecycle.h"
 #include "target/nvmf/target.h"
@@ -547,19 +548,17 @@ static int start_control(struct app *app)
 {
 	int err = rdt_rpc_open(&app->rpc_env, &app->rpc);
 
-	app->target->rpc = app->rpc;
 	return app->rpc && app->cfg->target.start != RDT_START_ALL_OR_NOTHING ? 0 : err;
 }
 
 /* Storage is served also when its status page cannot be. */
 static int start_http(struct app *app)
 {
-	char text[RDT_HTTP_TEXT];
+	char text[RDT_MGMT_TEXT];
 	int err = rdt_http_new(app->target, &app->reloader, app->sampler, &app->http);
 
 	if (err)
 		return err;
-	app->target->http = app->http;
 	if (rdt_http_set(app->http, &app->cfg->http, text, sizeof(text)) < 0 && !app->http)
 		rd_err(app->log, RD_LOG_MAIN, "%s", text);
 	return 0;

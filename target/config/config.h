@@ -354,7 +354,7 @@ struct rdt_control_config {      /* the control socket */
 	const char *admin_group; /* may change too; NULL: only root and the user of the process */
 };
 
-struct rdt_http_config {     /* the HTTP listener: target/manage/http.h */
+struct rdt_http_config {     /* the HTTP listener: target/manage/http/http.h */
 	const char *address; /* numeric address; NULL: there is no listener */
 	uint16_t port;       /* default 10420; 0: any free port, which is logged */
 	/* names by which clients may call it, besides "localhost" and numeric addresses */

@@ -35,14 +35,13 @@
 struct rdt_bdev;
 struct rdt_change;
 struct rdt_cmd_tables;
-struct rdt_http;
 struct rdt_identities;
 struct rdt_job;
 struct rdt_jobs;
+struct rdt_mgmt_if;
 struct rdt_modules;
 struct rdt_ns;
 struct rdt_reactor;
-struct rdt_rpc;
 struct rdt_state;
 struct rdt_state_files;
 struct rdt_timing_query;
@@ -79,8 +78,8 @@ struct rdt_target {
 	/* the configuration last applied; a reference; main thread only */
 	struct rdt_config *now;
 	LIST_HEAD(, rdt_change) changes; /* whose objects have not all settled */
-	struct rdt_http *http;           /* belongs to main.c; NULL: none was made */
-	struct rdt_rpc *rpc;             /* likewise */
+	struct rdt_mgmt_if *http;        /* the HTTP listener; NULL: none was made */
+	struct rdt_mgmt_if *rpc;         /* the control socket; likewise */
 	const struct rdt_cmd_tables *cmds;
 	/* [RDT_TRANSPORTS], by kind; NULL: there is none. Their state of this target */
 	const struct rdt_transport *const *transports;

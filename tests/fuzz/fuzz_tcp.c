@@ -14,7 +14,7 @@
 #include "nvmf/tcp_pdu.h"
 #include "target/bdev/jobs.h"
 #include "target/config/config.h"
-#include "target/manage/opening.h"
+#include "target/manage/objects/opening.h"
 #include "target/nvmf/placement.h"
 #include "target/nvmf/target.h"
 #include "target/reactor/lifecycle.h"

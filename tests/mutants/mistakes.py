@@ -198,16 +198,16 @@ HOST = (
 )
 
 CONVERGE = (
-    ('storage that could not be opened is not tried again', 'target/manage/control.c', '\topen_after(ns, delay);\n', '',
+    ('storage that could not be opened is not tried again', 'target/manage/objects/control.c', '\topen_after(ns, delay);\n', '',
      'target: desired state'),
     ('a namespace that leaves keeps its NSID', 'target/nvmf/ns.c', '\tif (!err)\n\t\tunlist(ns);\n', '', 'target: desired state'),
-    ('a removal that finds a look at the storage never ends', 'target/manage/control.c',
+    ('a removal that finds a look at the storage never ends', 'target/manage/objects/control.c',
      '\t\tif (ns->left)\n\t\t\tns_left(ns);\n', '', 'target: desired state'),
-    ('an ANA group of the configuration does not reach the namespace', 'target/manage/converge.c',
+    ('an ANA group of the configuration does not reach the namespace', 'target/manage/change/converge.c',
      '\t{"ana_group", set_ana_group},\n', '', 'target: desired state'),
-    ('a reload keeps what its file does not have', 'target/manage/converge.c', 'start_part(ch, ss, ns, NULL, RDT_PART_REMOVE);', ';',
+    ('a reload keeps what its file does not have', 'target/manage/change/converge.c', 'start_part(ch, ss, ns, NULL, RDT_PART_REMOVE);', ';',
      'target: desired state'),
-    ('a reload does not look at the size of storage', 'target/manage/converge.c',
+    ('a reload does not look at the size of storage', 'target/manage/change/converge.c',
      'if (change_looks(ch) || now->size_bytes != next->size_bytes)', 'if (now->size_bytes != next->size_bytes)',
      'target: desired state'),
     ('a subsystem that was removed keeps its place', 'target/nvmf/subsys.c', 'LEAVING || ss->holds ||', 'UNSEEN || ss->holds ||',

@@ -116,7 +116,7 @@ MUTANTS = (
     ('a namespace that is removed does not wait for its commands', 'target/nvmf/ns_channel.c',
      'if (!channel->inflight)\n\t\trd_defer(r->loop, &r->ns_leave, RD_DEFER_WORK);\n}\n\nint rdt_ns_channel_init',
      'rdt_ns_channel_close(r, ns);\n\trdt_ns_answer(&ns->posts[r->index], 0);\n}\n\nint rdt_ns_channel_init'),
-    ('a namespace that is removed takes commands', 'target/manage/control.c',
+    ('a namespace that is removed takes commands', 'target/manage/objects/control.c',
      'rdt_ns_channel_hide(post->reactor, post->ns);\n\trdt_ns_answer(post, 0);', 'rdt_ns_answer(post, 0);'),
     ('the proof of a host is not checked', 'target/nvmf/auth_keys.c', '!= 0)\n\t\trc = -EACCES;', '!= 0)\n\t\trc = 0;', 'keys'),
     ('the keys of a reload are not used', 'target/nvmf/host_access.c',

@@ -56,7 +56,7 @@ MUTANTS = (
      '\tif (!img->opened)\n\t\timg->image_size = info.size;'),
     ('a gateway does not read the size of an image that has changed', 'target/bdev/rbd_image.c',
      '\tatomic_fetch_add(&img->changes, 1);', '\t;'),
-    ('hosts are not told that a namespace has another size', 'target/manage/control.c',
+    ('hosts are not told that a namespace has another size', 'target/manage/objects/control.c',
      '\trdt_event_ns(ns, RDT_EV_NS_ATTR);\n\trd_notice(t->log', '\trd_notice(t->log'),
     ('a device keeps the size that its namespace had', 'initiator/lib/dev_state.c',
      '\t\trdi_dev_resize(dev, path);\n\t\treturn;', '\t\treturn;'),

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "target/config/config.h"
-#include "target/manage/change.h"
-#include "target/manage/opening.h"
+#include "target/manage/change/change.h"
+#include "target/manage/objects/opening.h"
 #include "target/nvmf/reactor.h"
 #include "resv.h"
 #include "sick.h"

@@ -8,8 +8,8 @@
 
 #include "target/bdev/jobs.h"
 #include "target/config/config.h"
-#include "target/manage/change.h"
-#include "target/manage/opening.h"
+#include "target/manage/change/change.h"
+#include "target/manage/objects/opening.h"
 #include "target/nvmf/pool.h"
 #include "target/transport/rdma/rdma_transport.h"
 

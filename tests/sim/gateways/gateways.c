@@ -9,7 +9,7 @@
 #include "target/bdev/engine.h"
 #include "target/bdev/jobs.h"
 #include "target/config/config.h"
-#include "target/manage/opening.h"
+#include "target/manage/objects/opening.h"
 #include "target/nvmf/ns.h"
 #include "target/transport/rdma/rdma_transport.h"
 

@@ -6,7 +6,7 @@
 
 #include "util/sockaddr.h"
 #include "target/bdev/jobs.h"
-#include "target/manage/opening.h"
+#include "target/manage/objects/opening.h"
 #include "target/reactor/lifecycle.h"
 #include "target/transport/rdma/rdma.h"
 #include "t_target.h"

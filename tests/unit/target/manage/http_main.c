@@ -10,7 +10,8 @@
 #include "util/sockaddr.h"
 
 #include "t_rpc.h"
-#include "target/manage/http.h"
+#include "target/manage/change/mgmt_if.h"
+#include "target/manage/http/http.h"
 #include "target/nvmf/stall.h"
 
 #define ANSWER_MAX (1u << 20)
@@ -39,7 +40,7 @@ static uint16_t logged_port(struct t_http *h)
 }
 
 static int set_http(struct t_http *h, const char *address, uint16_t port, const char *name,
-		    char text[RDT_HTTP_TEXT])
+		    char text[RDT_MGMT_TEXT])
 {
 	const char *names[] = {name};
 	const struct rdt_http_config cfg = {.address = address,
@@ -47,12 +48,12 @@ static int set_http(struct t_http *h, const char *address, uint16_t port, const 
 					    .host_names = names,
 					    .host_names_count = name ? 1 : 0};
 
-	return rdt_http_set(h->http, &cfg, text, RDT_HTTP_TEXT);
+	return rdt_http_set(h->http, &cfg, text, RDT_MGMT_TEXT);
 }
 
 static void t_http_open(struct t_http *h)
 {
-	char text[RDT_HTTP_TEXT];
+	char text[RDT_MGMT_TEXT];
 	struct rdt_target *t;
 
 	memset(h, 0, sizeof(*h));
@@ -60,7 +61,6 @@ static void t_http_open(struct t_http *h)
 	h->env = h->rpc.pair.env;
 	t = h->env->t;
 	CU_ASSERT_EQUAL_FATAL(rdt_http_new(t, &h->rpc.reloader, h->rpc.sampler, &h->http), 0);
-	t->http = h->http;
 	CU_ASSERT_EQUAL_FATAL(set_http(h, "127.0.0.1", 0, "target-7.example", text), 2);
 	h->port = logged_port(h);
 	h->answer = malloc(ANSWER_MAX);
@@ -391,7 +391,7 @@ static void metrics_come_in_both_formats(void)
 /* A client that waits for a document when the listener closes is let go. */
 static void a_waiting_client_is_let_go_at_the_end(void)
 {
-	char text[RDT_HTTP_TEXT];
+	char text[RDT_MGMT_TEXT];
 	struct t_http h T_ENDS(t_http_free);
 	int fd;
 
@@ -430,7 +430,7 @@ static void a_taken_port_is_tried_again(void)
 	json_decref(t_rpc_call(&h.rpc, "status", "{}"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(h.rpc.answer, "\"http_failed\":\"http: 127.0.0.1 port"));
 	t_advance(h.rpc.pair.env, RD_NSEC_PER_SEC);
-	CU_ASSERT_PTR_NOT_NULL(rdt_http_failed(h.http));
+	CU_ASSERT_PTR_NOT_NULL(h.env->t->http->failed(h.env->t->http));
 	t_http_free(&taken);
 	t_advance(h.rpc.pair.env, RD_NSEC_PER_SEC);
 	h.port = taken.port;

@@ -12,9 +12,9 @@
 #include <jansson.h>
 
 #include "t_target.h"
-#include "target/manage/reloader.h"
-#include "target/manage/rpc.h"
-#include "target/manage/stats.h"
+#include "target/manage/change/reloader.h"
+#include "target/manage/rpc/rpc.h"
+#include "target/manage/figures/stats.h"
 
 struct t_rpc {
 	struct t_pair pair;

@@ -13,8 +13,8 @@
 
 #include "t_target.h"
 #include "target/bdev/jobs.h"
-#include "target/manage/compare.h"
-#include "target/manage/opening.h"
+#include "target/manage/objects/compare.h"
+#include "target/manage/objects/opening.h"
 #include "target/nvmf/ana.h"
 
 #define NEW_DISK 3u

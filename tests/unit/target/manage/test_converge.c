@@ -19,7 +19,7 @@
 #include "t_rpc.h"
 #include "target/bdev/backend.h"
 #include "target/bdev/jobs.h"
-#include "target/manage/compare.h"
+#include "target/manage/objects/compare.h"
 
 #define STEPS   24u
 #define VOLUMES 4u

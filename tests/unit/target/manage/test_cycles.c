@@ -5,7 +5,7 @@
 
 #include "../../t_mutate.h"
 #include "t_target.h"
-#include "target/manage/control.h"
+#include "target/manage/objects/control.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "t_target.h"
-#include "target/manage/history.h"
+#include "target/manage/figures/history.h"
 
 #define MS RD_NSEC_PER_MSEC
 

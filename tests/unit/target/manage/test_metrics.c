@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/manage/figures.h"
+#include "target/manage/figures/figures.h"
 #include "t_rpc.h"
 
 #define SERIES_MAX 2000u

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "t_target.h"
-#include "target/manage/notify.h"
-#include "target/manage/report.h"
-#include "target/manage/watchdog.h"
+#include "target/manage/service/notify.h"
+#include "target/manage/change/report.h"
+#include "target/manage/service/watchdog.h"
 
 struct t_manager {
 	char dir[32];

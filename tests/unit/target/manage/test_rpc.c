@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "t_rpc.h"
-#include "target/manage/rpc_priv.h"
+#include "target/manage/rpc/rpc_priv.h"
 
 static void what_is_served_is_listed(void)
 {

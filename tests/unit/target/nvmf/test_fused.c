@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/manage/control.h"
+#include "target/manage/objects/control.h"
 #include "t_target.h"
 
 #define FAILED     NVME_SC_FUSED_FAIL

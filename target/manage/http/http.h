@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The optional HTTP listener: status page, status document, health and metrics, read only. For
+ * users: docs/operate.md; the reasons: docs/design/http.md.
+ *
+ * Main thread only. libmicrohttpd runs on the main loop without a thread of its own; it never waits
+ * for a client, and connections, their memory and their time are bounded. Reactors are asked by
+ * messages, for all clients together and at most twice a second.
+ */
+#ifndef RDT_HTTP_H
+#define RDT_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "target/config/config.h"
+
+struct rdt_http;
+struct rdt_reloader;
+struct rdt_sampler;
+struct rdt_target;
+
+/* Creates target->http, which does not listen yet. The arguments
+ * are valid until rdt_http_free(). Returns 0 or -ENOMEM. */
+int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
+		 struct rdt_sampler *sampler, struct rdt_http **out);
+/*
+ * Listen where @cfg says, or nowhere when it has no address; what it needs of @cfg is copied. @text
+ * has room for RDT_MGMT_TEXT.
+ * Returns the number of settings that have changed, or -errno with a sentence in @text, which was
+ * logged: it listens nowhere, and tries again every second.
+ */
+int rdt_http_set(struct rdt_http *http, const struct rdt_http_config *cfg, char *text,
+		 size_t text_size);
+/* Close the listener and all connections. Accepts NULL. */
+void rdt_http_close(struct rdt_http *http);
+/* After rdt_http_close() and after all loops have ended: until then messages to reactors may be in
+ * flight. */
+void rdt_http_free(struct rdt_http **http);
+
+/* ---- http_host.c: pure functions ---- */
+
+/*
+ * Whether the value of a Host header is a name under which this listener may be called: a numeric
+ * address, "localhost", or one of @names, each with or without a port. Pages of other sites that
+ * make their own name point to this machine (DNS rebinding) are refused by that.
+ */
+bool rdt_http_host_allowed(const char *host, const char *const *names, unsigned int count);
+/* Whether the value of an Accept header asks for OpenMetrics. @accept may be NULL. */
+bool rdt_http_wants_openmetrics(const char *accept);
+
+#endif /* RDT_HTTP_H */

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control socket: JSON-RPC 2.0 on a Unix stream socket, one object per line in both directions.
+ * Only one request of a client is in progress at a time; further ones stay in the socket buffer.
+ * Clients, requests and answers are bounded, the main loop never waits for a client, and slow work
+ * runs on helper threads. For users: docs/man/rdtarget-control.7; the reasons:
+ * docs/design/control.md.
+ *
+ * Main thread only.
+ */
+#ifndef RDT_RPC_H
+#define RDT_RPC_H
+
+#include "target/config/config.h"
+
+struct rdt_reloader;
+struct rdt_rpc;
+struct rdt_sampler;
+struct rdt_target;
+
+/* The objects that methods use. They belong to the caller and are valid until rdt_rpc_free(). */
+struct rdt_rpc_env {
+	struct rdt_target *target;
+	struct rdt_reloader *reloader;
+	struct rdt_sampler *sampler;
+	const char *config_path;
+	const struct rdt_control_config *cfg;      /* from the configuration at the start */
+	void (*shutdown)(struct rdt_rpc_env *env); /* the same as SIGTERM */
+};
+
+/* Listen on the configured socket; target->rpc tells of it. *@out: NULL when none is configured.
+ * Returns 0, or -errno: with *@out NULL out of memory; else the reason was logged, and it is tried
+ * again every second. */
+int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out);
+/* Close the clients and the socket; answers to calls in progress are dropped. Accepts NULL. */
+void rdt_rpc_close(struct rdt_rpc *rpc);
+/* After rdt_rpc_close(), and after all loops and jobs have ended: until then messages to reactors
+ * may be in flight. */
+void rdt_rpc_free(struct rdt_rpc **rpc);
+
+#endif /* RDT_RPC_H */

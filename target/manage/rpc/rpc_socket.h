@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The Unix socket of the control interface: creates it, excludes a second daemon, and identifies
+ * peers. */
+#ifndef RDT_RPC_SOCKET_H
+#define RDT_RPC_SOCKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "target/config/config.h"
+
+struct rdt_rpc_socket {
+	int fd;
+	int lock_fd;     /* excludes other daemons */
+	gid_t admin_gid; /* of cfg->admin_group, or (gid_t)-1 */
+};
+
+/*
+ * Listens at cfg->socket, with mode 0660 and cfg->group (or cfg->admin_group) as its group. A lock
+ * on SOCKET.lock excludes other daemons; the socket of a daemon that has ended is replaced. Returns
+ * 0, or -errno with a sentence in @text. Any thread; the names of groups may block it.
+ */
+int rdt_rpc_listen(const struct rdt_control_config *cfg, struct rdt_rpc_socket *out, char *text,
+		   size_t size);
+void rdt_rpc_unlisten(const struct rdt_control_config *cfg, const struct rdt_rpc_socket *sock);
+
+/* Identifies the peer of @fd. @may_change: it is root, our own user, or a member of @admin_gid.
+ * Returns 0 or -errno. */
+int rdt_rpc_peer(int fd, gid_t admin_gid, uid_t *uid, pid_t *pid, bool *may_change);
+
+#endif /* RDT_RPC_SOCKET_H */
