@@ -18,6 +18,10 @@
 #define STRIPE_SIZE  65536u
 #define STRIPE_LOCKS 128u
 
+/* Stripes that one EXTENTS looks at: the thread of a reactor must not look at all of a large
+ * namespace at once. */
+#define STRIPES_LOOK (4096u * 64)
+
 /* Reserved address space, as a multiple of the size, so that the namespace can grow in place. */
 #define RESERVE_FACTOR 16u
 
@@ -94,7 +98,8 @@ static uint64_t find_stripe(const struct memory *m, uint64_t from, uint64_t to, 
 static void find_used(const struct memory *m, const struct rdt_bio *bio)
 {
 	struct rdt_extents *ex = bio->buf;
-	uint64_t end = bio->offset + bio->length;
+	uint64_t most = (bio->offset / STRIPE_SIZE + STRIPES_LOOK) * STRIPE_SIZE;
+	uint64_t end = bio->offset + bio->length < most ? bio->offset + bio->length : most;
 	uint64_t last = (end + STRIPE_SIZE - 1) / STRIPE_SIZE;
 	uint64_t from = find_stripe(m, bio->offset / STRIPE_SIZE, last, true);
 

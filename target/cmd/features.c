@@ -10,10 +10,12 @@
 #include "target/nvmf/ana.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
+#include "target/nvmf/io.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/request.h"
 #include "target/nvmf/resv.h"
 #include "resv_cmd.h"
+#include "target/nvmf/slice.h"
 #include "target/nvmf/slots.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
@@ -381,26 +383,45 @@ static struct nvme_status set_host_behavior(struct rdt_req *req)
 	return NVME_OK;
 }
 
-static struct nvme_status set_err_recovery(struct rdt_req *req)
+/* Of those after @after, up to @count; returns the last one, or 0 when none is left. */
+static uint32_t set_some_err_recovery(struct rdt_req *req, uint32_t after, unsigned int count)
 {
 	struct rdt_ns_marks *marks = rdt_req_target(req)->ns_marks;
 	const struct rdt_ctrl *ctrl = req->qp->ctrl;
 	const struct rdt_ns_place *end, *place;
-	uint32_t nsid = NSID(req);
 
-	if (nsid == 0) {
-		req->qp->ctrl->features[RDT_FEAT_ERR_RECOVERY] = CDW11(req);
-		return NVME_OK;
-	}
-	place = rdt_ns_places(req->qp->reactor, ctrl->subsys, nsid == NVME_NSID_ALL ? 0 : nsid - 1,
-			      &end);
-	if (nsid == NVME_NSID_ALL)
-		rdt_admin_charge(req->qp, (size_t)(end - place) * RDT_ADMIN_LOOK);
-	for (; place < end && nsid >= rdt_ns_place_nsid(place); place++)
-		if (!rdt_slots_has(&ctrl->hidden, place->slot))
+	place = rdt_ns_places(req->qp->reactor, ctrl->subsys, after, &end);
+	for (; place < end && count; place++, count--) {
+		after = rdt_ns_place_nsid(place);
+		if (after <= NSID(req) && !rdt_slots_has(&ctrl->hidden, place->slot))
 			atomic_store_explicit(&marks[place->slot].err_recovery,
 					      (uint16_t)CDW11(req), memory_order_relaxed);
+	}
+	return place < end ? after : 0;
+}
+
+static struct nvme_status set_err_recovery(struct rdt_req *req)
+{
+	if (NSID(req) == 0)
+		req->qp->ctrl->features[RDT_FEAT_ERR_RECOVERY] = CDW11(req);
+	else
+		set_some_err_recovery(req, NSID(req) - 1, 1);
 	return NVME_OK;
+}
+
+static enum rdt_step recovery_of_all_step(struct rdt_req *req)
+{
+	req->work.nsid = set_some_err_recovery(req, req->work.nsid, RDT_SLICE);
+	return req->work.nsid ? rdt_slice_done(req) : RDT_STEP_DONE;
+}
+
+static enum rdt_exec set_recovery_of_all(struct rdt_req *req)
+{
+	const struct rdt_ns_place *end, *place;
+
+	place = rdt_ns_places(req->qp->reactor, req->qp->ctrl->subsys, 0, &end);
+	rdt_admin_charge(req->qp, (size_t)(end - place) * RDT_ADMIN_LOOK);
+	return rdt_io_run(req, recovery_of_all_step);
 }
 
 static struct nvme_status not_changeable(struct rdt_req *req)
@@ -463,6 +484,10 @@ enum rdt_exec rdt_set_features_exec(struct rdt_req *req)
 		return rdt_resv_feature_set(req);
 	case NVME_FEAT_FID_WRITE_PROTECT:
 		return rdt_write_protect_set(req);
+	case NVME_FEAT_FID_ERR_RECOVERY:
+		if (NSID(req) == NVME_NSID_ALL)
+			return set_recovery_of_all(req);
+		break;
 	}
 	if (f->slot != SLOT_NONE) {
 		bits = CDW11(req) & ~ctrl->features[f->slot];

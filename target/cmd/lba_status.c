@@ -15,6 +15,7 @@
 #include "target/nvmf/ns.h"
 #include "target/nvmf/pool.h"
 #include "target/nvmf/request.h"
+#include "target/nvmf/slice.h"
 #include "target/nvmf/subsys.h"
 #include "target/config/tgt_limits.h"
 
@@ -127,7 +128,8 @@ static enum rdt_step take_extents(struct rdt_req *req)
 
 static enum rdt_step lba_status_step(struct rdt_req *req)
 {
-	enum { TURN, SCRATCH, ASK, TAKE };
+	enum { TURN, SCRATCH, ASK, TAKE, LATER };
+	enum rdt_step next;
 
 	switch (req->work.phase) {
 	case TURN:
@@ -141,9 +143,13 @@ static enum rdt_step lba_status_step(struct rdt_req *req)
 	case ASK:
 		req->work.phase = TAKE;
 		return ask_extents(req);
-	default:
+	case TAKE:
+		next = take_extents(req);
+		req->work.phase = LATER;
+		return next;
+	default: /* storage in memory answers at once */
 		req->work.phase = ASK;
-		return take_extents(req);
+		return rdt_slice_done(req);
 	}
 }
 

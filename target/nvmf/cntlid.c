@@ -8,6 +8,7 @@
 
 struct rdt_cntlid_page {
 	unsigned int used;
+	uint64_t taken[RDT_CNTLID_PAGE / 64];
 	struct rdt_ctrl *ctrls[RDT_CNTLID_PAGE];
 };
 
@@ -27,16 +28,43 @@ uint32_t rdt_cntlid_next(const struct rdt_cntlids *ids, uint32_t from)
 	return from;
 }
 
-/* The first free ID in @from to @to, or a value above @to. Skips full pages. */
-static uint32_t first_free_id(const struct rdt_cntlids *ids, uint32_t from, uint32_t to)
+/* The first free ID in @from to @to, or a value above @to. */
+static uint32_t first_free_id(struct rdt_cntlids *ids, uint32_t from, uint32_t to)
 {
-	while (from <= to && rdt_cntlid_find(ids, (uint16_t)from)) {
-		if (ids->pages[from / RDT_CNTLID_PAGE]->used == RDT_CNTLID_PAGE)
-			from = (from / RDT_CNTLID_PAGE + 1) * RDT_CNTLID_PAGE;
-		else
-			from++;
+	while (from <= to) {
+		uint32_t n = from / RDT_CNTLID_PAGE;
+		uint64_t room = ~ids->full[n / 64] >> n % 64;
+
+		ids->looks++;
+		if (!(room & 1)) {
+			n = room ? n + (uint32_t)__builtin_ctzll(room) : (n / 64 + 1) * 64;
+			from = n * RDT_CNTLID_PAGE;
+			continue;
+		}
+		if (!ids->pages[n])
+			return from;
+		room = ~ids->pages[n]->taken[from % RDT_CNTLID_PAGE / 64] >> from % 64;
+		if (room)
+			return from + (uint32_t)__builtin_ctzll(room);
+		from = (from / 64 + 1) * 64;
 	}
 	return from;
+}
+
+static void mark_id(struct rdt_cntlids *ids, uint32_t cntlid, bool taken)
+{
+	uint32_t n = cntlid / RDT_CNTLID_PAGE, at = cntlid % RDT_CNTLID_PAGE;
+	struct rdt_cntlid_page *page = ids->pages[n];
+	uint64_t bit = UINT64_C(1) << at % 64, full = UINT64_C(1) << n % 64;
+
+	if (taken)
+		page->taken[at / 64] |= bit;
+	else
+		page->taken[at / 64] &= ~bit;
+	if (page->used == RDT_CNTLID_PAGE)
+		ids->full[n / 64] |= full;
+	else
+		ids->full[n / 64] &= ~full;
 }
 
 int rdt_cntlid_give(struct rdt_cntlids *ids, uint16_t min, uint16_t max, uint16_t *next,
@@ -56,6 +84,7 @@ int rdt_cntlid_give(struct rdt_cntlids *ids, uint16_t min, uint16_t max, uint16_
 		return -ENOMEM;
 	(*page)->ctrls[cntlid % RDT_CNTLID_PAGE] = ctrl;
 	(*page)->used++;
+	mark_id(ids, cntlid, true);
 	*next = cntlid == max ? min : (uint16_t)(cntlid + 1);
 	*out = (uint16_t)cntlid;
 	return 0;
@@ -67,7 +96,9 @@ void rdt_cntlid_free(struct rdt_cntlids *ids, uint16_t cntlid)
 
 	assert(rdt_cntlid_find(ids, cntlid));
 	(*page)->ctrls[cntlid % RDT_CNTLID_PAGE] = NULL;
-	if (--(*page)->used)
+	(*page)->used--;
+	mark_id(ids, cntlid, false);
+	if ((*page)->used)
 		return;
 	free(*page);
 	*page = NULL;

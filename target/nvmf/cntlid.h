@@ -9,17 +9,21 @@
 struct rdt_cntlid_page;
 struct rdt_ctrl;
 
-#define RDT_CNTLID_PAGE 256u /* IDs of a page */
+#define RDT_CNTLID_PAGE  256u /* IDs of a page */
+#define RDT_CNTLID_PAGES (65536 / RDT_CNTLID_PAGE)
 
 /* All zero: empty. A page of 2 KiB exists while one of its IDs is in use. */
 struct rdt_cntlids {
-	struct rdt_cntlid_page *pages[65536 / RDT_CNTLID_PAGE];
+	struct rdt_cntlid_page *pages[RDT_CNTLID_PAGES];
+	uint64_t full[RDT_CNTLID_PAGES / 64]; /* pages without a free ID */
+	uint64_t looks;                       /* at words, of all searches for a free ID */
 };
 
 /*
  * Take a free ID from @min to @max for @ctrl, the first from *@next on, and advance *@next: an ID
  * is not reused soon, because a host that still uses the old controller must not reach a new one.
- * Examines at most 512 entries. Returns 0, -EBUSY when none is free, or -ENOMEM.
+ * Looks at most at 16 words of the pages' bitmaps, or twice that at the end of the range. Returns
+ * 0, -EBUSY when none is free, or -ENOMEM.
  */
 int rdt_cntlid_give(struct rdt_cntlids *ids, uint16_t min, uint16_t max, uint16_t *next,
 		    struct rdt_ctrl *ctrl, uint16_t *out);

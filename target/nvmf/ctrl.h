@@ -108,6 +108,8 @@ struct rdt_ctrl {
 	TAILQ_ENTRY(rdt_ctrl) link;
 	struct rdt_ctrl_host *host;     /* NULL before it is in @subsys */
 	LIST_ENTRY(rdt_ctrl) host_link; /* host->ctrls */
+	struct rdt_ctrl_path *path;     /* NULL: it is on none, or over */
+	LIST_ENTRY(rdt_ctrl) path_link; /* path->ctrls */
 	/* held by the admin queue, each attached I/O queue and each Connect in progress */
 	atomic_uint refs;
 	atomic_bool traffic; /* a command arrived since the last keep-alive check */

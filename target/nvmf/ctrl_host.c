@@ -52,12 +52,70 @@ int rdt_ctrl_host_join(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	return 0;
 }
 
+static uint64_t path_key(const struct rdt_ctrl *ctrl)
+{
+	return (uintptr_t)ctrl->listener;
+}
+
+int rdt_ctrl_path_join(struct rdt_ctrl *ctrl)
+{
+	struct rd_map *paths = &ctrl->host->paths;
+	struct rdt_ctrl_path *path;
+	int err = paths->slots ? 0 : rd_map_init(paths);
+
+	if (err)
+		return err;
+	path = rd_map_get(paths, path_key(ctrl));
+	if (!path) {
+		path = calloc(1, sizeof(*path));
+		if (!path || rd_map_put(paths, path_key(ctrl), path)) {
+			free(path);
+			return -ENOMEM;
+		}
+		path->listener = ctrl->listener;
+	}
+	LIST_INSERT_HEAD(&path->ctrls, ctrl, path_link);
+	ctrl->path = path;
+	return 0;
+}
+
+static void leave_path(struct rdt_ctrl *ctrl)
+{
+	struct rdt_ctrl_path *path = ctrl->path;
+
+	if (!path)
+		return;
+	ctrl->path = NULL;
+	LIST_REMOVE(ctrl, path_link);
+	if (!LIST_EMPTY(&path->ctrls))
+		return;
+	rd_map_remove(&ctrl->host->paths, path_key(ctrl));
+	free(path);
+}
+
+struct rdt_ctrl *rdt_ctrl_twin(struct rdt_ctrl *ctrl)
+{
+	struct rdt_ctrl_host *host = ctrl->host;
+	const struct rdt_ctrl_path *path;
+	struct rdt_ctrl *other;
+
+	while (host->paths.count && (path = rd_map_get(&host->paths, path_key(ctrl)))) {
+		other = LIST_FIRST(&path->ctrls);
+		host->twin_looks++;
+		if (!atomic_load(&other->lost) && !atomic_load(&other->ending))
+			return other;
+		leave_path(other);
+	}
+	return NULL;
+}
+
 void rdt_ctrl_host_leave(struct rdt_ctrl *ctrl)
 {
 	struct rdt_ctrl_host *host = ctrl->host;
 
 	if (!host)
 		return;
+	leave_path(ctrl);
 	ctrl->host = NULL;
 	LIST_REMOVE(ctrl, host_link);
 	if (!LIST_EMPTY(&host->ctrls))
@@ -65,5 +123,6 @@ void rdt_ctrl_host_leave(struct rdt_ctrl *ctrl)
 	LIST_REMOVE(host, link);
 	rdt_slots_fini(&host->lost_ns);
 	rd_map_fini(&host->lost_in);
+	rd_map_fini(&host->paths);
 	free(host);
 }

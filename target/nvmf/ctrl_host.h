@@ -16,6 +16,7 @@
 #include "slots.h"
 
 struct rdt_ctrl;
+struct rdt_listener;
 struct rdt_qpair;
 struct rdt_subsys;
 
@@ -43,9 +44,25 @@ struct rdt_ctrl_host {
 	atomic_uint fences;
 	uint8_t hostid[16];
 	char hostnqn[NVMF_NQN_MAX + 1];
+	/* Its paths (struct rdt_ctrl_path) by listener: a controller is looked at by the next one
+	 * of its path, and not again when it is over. */
+	struct rd_map paths;
+	uint64_t twin_looks;
+};
+
+/* The proven controllers of a host through one listener; freed with the last one. */
+struct rdt_ctrl_path {
+	const struct rdt_listener *listener;
+	struct rdt_host_ctrls ctrls; /* the last one first; some of them may be over */
 };
 
 int rdt_ctrl_host_join(struct rdt_subsys *ss, struct rdt_ctrl *ctrl); /* 0 or -ENOMEM */
 void rdt_ctrl_host_leave(struct rdt_ctrl *ctrl); /* also one that has not joined */
+
+/* @ctrl, which has joined its host, is proven. Returns 0 or -ENOMEM. */
+int rdt_ctrl_path_join(struct rdt_ctrl *ctrl);
+/* A controller of the host and listener of @ctrl that is proven and not over, or NULL. @ctrl is not
+ * proven yet. */
+struct rdt_ctrl *rdt_ctrl_twin(struct rdt_ctrl *ctrl);
 
 #endif /* RDT_CTRL_HOST_H */

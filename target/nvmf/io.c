@@ -20,6 +20,7 @@
 #include "range_lock.h"
 #include "request.h"
 #include "resv.h"
+#include "slice.h"
 #include "status.h"
 #include "subsys.h"
 #include "target.h"
@@ -304,6 +305,7 @@ bool rdt_io_can_cancel(const struct rdt_req *req)
 		return req->channel->chan->bdev->ops->cancel || req->work.step;
 	case RDT_WAIT_SCRATCH:
 	case RDT_WAIT_EXTENTS:
+	case RDT_WAIT_SLICE:
 		return true;
 	default:
 		return req->range.state == RDT_RANGE_WAITING;
@@ -335,6 +337,10 @@ void rdt_io_cancel(struct rdt_req *req)
 		break;
 	case RDT_WAIT_EXTENTS:
 		rdt_extents_unwait(req);
+		stop_waiting(req);
+		break;
+	case RDT_WAIT_SLICE:
+		rdt_slice_unwait(req);
 		stop_waiting(req);
 		break;
 	default:

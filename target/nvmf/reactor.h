@@ -16,6 +16,7 @@
 #include "io_stats.h"
 #include "pool.h"
 #include "qpair_walk.h"
+#include "slice.h"
 #include "cut_off.h"
 #include "stall.h"
 #include "req_latency.h"
@@ -76,6 +77,7 @@ struct rdt_reactor {
 	struct rd_map pool_accounts; /* struct rdt_device_accounts by the IDs of share and device */
 	uint32_t pool_ids;           /* the next ID of a share or device */
 	struct rdt_admin_debt admin; /* of all hosts */
+	struct rdt_slices slices;
 	struct rdt_share_bucket *shares; /* [RDT_SHARE_BUCKETS]: shares of connected hosts */
 	struct rdt_share unassociated;   /* share of all connections without a Connect */
 	struct rdt_stallers stallers;

@@ -632,6 +632,7 @@ void rdt_req_hang_up(struct rdt_req *req)
 	rdt_req_process(req);
 	/* In a slow backend or a layer, an I/O that has begun may take long, although no host waits
 	 * for its result. */
-	if (rdt_req_executing(req) && (!req->qp->admin || req->wait == RDT_WAIT_EXTENTS))
+	if (rdt_req_executing(req) &&
+	    (!req->qp->admin || req->wait == RDT_WAIT_EXTENTS || req->wait == RDT_WAIT_SLICE))
 		end_executing(req, RDT_REQ_ABORTING);
 }

@@ -109,6 +109,7 @@ enum rdt_wait {
 	RDT_WAIT_OLD_BIO, /* the same, since the last look of stall.c */
 	RDT_WAIT_SCRATCH, /* it is on the queue of the scratch pool */
 	RDT_WAIT_EXTENTS, /* it waits for its turn: extents_turn.h */
+	RDT_WAIT_SLICE,   /* it goes on in a later turn of the loop: slice.h */
 };
 
 enum rdt_step;

@@ -312,29 +312,26 @@ void rdt_subsys_leave(struct rdt_subsys *ss, const char *why)
 	look_left(ss);
 }
 
-/* Apply duplicate_host to controllers of the same host through the same listener. Through another
- * listener a controller is another path, and always allowed. One that has lost its connection is no
- * duplicate: it may stay for as long as storage holds one of its commands. */
-static int check_duplicate_host(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
+/* @ctrl is proven: apply duplicate_host to controllers of the same host through the same listener.
+ * Through another listener a controller is another path, and always allowed. One that has lost its
+ * connection is no duplicate: it may stay for as long as storage holds one of its commands. */
+static int check_duplicate_host(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
 	struct rdt_ctrl *other;
 
 	/* Hosts without a name may be different hosts. */
-	if (ss->duplicate_host == RDT_DUPLICATE_ALLOW || !ctrl->hostnqn[0])
+	if (!ctrl->hostnqn[0])
 		return 0;
-	LIST_FOREACH (other, &ctrl->host->ctrls, host_link) {
-		if (other == ctrl || !other->proven || other->listener != ctrl->listener ||
-		    atomic_load(&other->lost) || atomic_load(&other->ending))
-			continue;
+	while (ss->duplicate_host != RDT_DUPLICATE_ALLOW && (other = rdt_ctrl_twin(ctrl))) {
 		if (ss->duplicate_host == RDT_DUPLICATE_REFUSE)
 			return -EEXIST;
 		rdt_ctrl_end(other, "its host has created a new controller");
 	}
-	return 0;
+	return rdt_ctrl_path_join(ctrl);
 }
 
 /* The host of @ctrl need not authenticate. */
-static int check_proven(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
+static int check_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
 	int err = rdt_host_id_check(ss, ctrl);
 

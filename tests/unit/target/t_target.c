@@ -65,8 +65,8 @@ static void disk_extents(const struct t_disk *d, const struct rdt_bio *bio)
 	struct rdt_extents *ex = bio->buf;
 
 	ex->count = 0;
-	ex->upto = bio->offset + bio->length;
-	for (uint64_t at = bio->offset; at < bio->offset + bio->length; at += 512)
+	ex->upto = bio->offset + (d->piece && d->piece < bio->length ? d->piece : bio->length);
+	for (uint64_t at = bio->offset; at < ex->upto; at += 512)
 		if (memcmp(d->data + at, zeroes, 512) != 0 && !rdt_extents_add(ex, at, at + 512))
 			return;
 }

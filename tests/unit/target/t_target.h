@@ -98,7 +98,8 @@ struct t_disk {
 	bool hold; /* keep bios in @held instead of completing them */
 	bool sync; /* complete within submit */
 	bool can_cancel;
-	int fail; /* -errno with which bios end */
+	int fail;       /* -errno with which bios end */
+	uint64_t piece; /* an EXTENTS tells of so many bytes at most; 0: of all */
 	struct rdt_bio *held[64];
 	unsigned int held_count;
 	unsigned int submitted;

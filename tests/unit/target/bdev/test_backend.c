@@ -650,6 +650,37 @@ static void memory_tells_what_is_allocated(void)
 			65536);
 }
 
+/* A look at all of a namespace would keep a reactor's thread busy: each answer is about a part. */
+static void memory_tells_of_a_part(void)
+{
+	struct rdt_ns_config cfg = {.backend = RDT_BACKEND_MEMORY, .block_size = 512};
+	struct rdt_extents *ex T_FREE = calloc(1, sizeof(*ex) + 8 * sizeof(ex->list[0]));
+	const uint64_t size = UINT64_C(1) << 40, part = UINT64_C(1) << 34, last = size - 512;
+	struct rdt_bio ask = {.op = RDT_BIO_EXTENTS, .length = size, .buf = ex};
+	struct bench b T_ENDS(bench_close);
+	unsigned int parts = 0;
+	char err[512];
+
+	CU_ASSERT_FATAL(bench_open(&b, cfg, DEPTH));
+	rdt_chan_close(&b.chan);
+	rdt_bdev_close(&b.bdev);
+	b.cfg.size_bytes = size;
+	CU_ASSERT_EQUAL_FATAL(rdt_bdev_open(NULL, &b.cfg, NULL, &b.bdev, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_chan_open(b.bdev, b.engines, &b.chan), 0);
+	CU_ASSERT_EQUAL(backend_io(&b, RDT_BIO_WRITE, last, 512, b.slab), 0);
+	ex->room = 8;
+	for (; ask.length; parts++) {
+		CU_ASSERT_EQUAL(backend_run(&b, ask), 0);
+		CU_ASSERT_EQUAL_FATAL(ex->upto - ask.offset, part);
+		CU_ASSERT_EQUAL(ex->count, ex->upto == size);
+		ask.offset = ex->upto;
+		ask.length = size - ex->upto;
+	}
+	CU_ASSERT_EQUAL(parts, size / part);
+	CU_ASSERT_EQUAL(ex->list[0].to, size);
+	CU_ASSERT_EQUAL(ex->list[0].from, size - 65536);
+}
+
 /* @n reads from the page cache. Returns how many are done after one turn. */
 static int done_in_one_turn(struct bench *b, unsigned int n)
 {
@@ -722,6 +753,7 @@ const struct t_case t_backend_cases[] = {
 	{"a file tells what is allocated", file_tells_what_is_allocated},
 	{"what a file tells is kept until it changes", allocated_parts_are_kept},
 	{"memory tells what is allocated", memory_tells_what_is_allocated},
+	{"memory tells of a part of a large namespace", memory_tells_of_a_part},
 	{"null stores nothing", null_stores_nothing},
 	{"a file that shrank gives errors, not old data", a_shrunk_file_is_an_error},
 	{"what a backend cannot do is refused", unsupported_ops_are_refused},

@@ -5,6 +5,7 @@
 
 #include "target/nvmf/admin_turn.h"
 #include "target/nvmf/ana_log.h"
+#include "target/nvmf/slice.h"
 #include "t_target.h"
 #include "target/transport/rdma/rdma.h"
 
@@ -275,7 +276,67 @@ static void a_waiting_queue_ends(void)
 	t_env_free(p.env);
 }
 
+/* Set Features for all namespaces, of two hosts: one of them looks at RDT_SLICE namespaces in each
+ * turn, and another host's command is not behind that. */
+static void a_feature_of_all_namespaces(void)
+{
+	enum { SLICES = 8, COUNT = SLICES * RDT_SLICE };
+	struct t_pair p = t_pair_new();
+	struct rdt_reactor *r = &p.env->t->reactors[0];
+	struct rdt_subsys *ss = p.env->t->subsys[0];
+	struct rdt_ns_place *places = calloc(COUNT, sizeof(*places)), *order = r->ns_order;
+	unsigned int count = r->ns_map.count, turns = 0;
+	struct t_conn *other = t_conn_new(p.env, 0, 0, 32);
+	struct nvme_sqe sqe;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(places);
+	t_connect_as(other, NVMF_CNTLID_DYNAMIC, T_HOST2, 2);
+	t_enable(other);
+	t_turn(p.env);
+	read_answers(p.admin);
+	read_answers(other);
+	for (uint32_t i = 0; i < COUNT; i++)
+		places[i] = (struct rdt_ns_place){rdt_ns_key(ss, i + 1), NULL,
+						  t_ns_of(ss, i + 1 < COUNT ? 1 : 5)->slot};
+	r->ns_order = places;
+	r->ns_map.count = COUNT;
+	t_sqe(p.admin, &sqe, nvme_admin_set_features, NULL, 0);
+	sqe.nsid = htole32(NVME_NSID_ALL);
+	sqe.cdw10 = htole32(NVME_FEAT_FID_ERR_RECOVERY);
+	sqe.cdw11 = htole32(77);
+	t_send(p.admin, &sqe, NULL, 0);
+	t_pump(p.env);
+	send_many(other, 1);
+	for (; !t_answers(p.admin); turns++) {
+		t_pump(p.env);
+		CU_ASSERT_EQUAL(t_ns_of(ss, 1)->marks->err_recovery, 77);
+		CU_ASSERT_EQUAL(t_ns_of(ss, 5)->marks->err_recovery, t_answers(p.admin) ? 77 : 0);
+		CU_ASSERT(turns < 3 || t_answers(other));
+		CU_ASSERT_FATAL(turns < 2 * SLICES);
+	}
+	CU_ASSERT(turns >= SLICES - 2);
+	read_answers(p.admin);
+	read_answers(other);
+	/* One that waits for its next slice ends with its queue. */
+	t_turn(p.env);
+	t_sqe(p.admin, &sqe, nvme_admin_set_features, NULL, 0);
+	sqe.nsid = htole32(NVME_NSID_ALL);
+	sqe.cdw10 = htole32(NVME_FEAT_FID_ERR_RECOVERY);
+	sqe.cdw11 = htole32(78);
+	t_send(p.admin, &sqe, NULL, 0);
+	while (t_ns_of(ss, 1)->marks->err_recovery != 78)
+		t_pump(p.env);
+	t_conn_cut(p.admin);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_ns_of(ss, 5)->marks->err_recovery, 77);
+	r->ns_order = order;
+	r->ns_map.count = count;
+	free(places);
+	t_env_free(p.env);
+}
+
 const struct t_case t_admin_load_cases[] = {
+	{"a feature of all namespaces is set in slices", a_feature_of_all_namespaces},
 	{"the ANA log is made once", ana_log_is_kept},
 	{"the ANA log of a host that does not see all", ana_log_of_some},
 	{"the discovery log is made once for a generation", discovery_log_is_kept},

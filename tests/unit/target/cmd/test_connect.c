@@ -247,6 +247,55 @@ static void host_without_a_name(void)
 	t_env_free(env);
 }
 
+static uint16_t connect_by(struct t_env *env, struct rdt_listener *l, struct t_conn **out)
+{
+	struct nvmf_connect_data data;
+	struct nvme_sqe sqe;
+
+	*out = t_conn_new(env, 0, 0, 32);
+	(*out)->qp.listener = l;
+	t_connect_sqe(*out, &sqe, &data, NVMF_CNTLID_DYNAMIC);
+	return t_exec_status(*out, &sqe);
+}
+
+/* However many controllers a host has by other listeners, or had: a Connect looks at those by its
+ * own listener that are over, and a look at one of these is the last. */
+static void duplicates_are_found_at_once(void)
+{
+	enum { OTHERS = 40, AGAIN = 40 };
+	static struct rdt_listener by[2];
+	struct t_env *env = t_env_new();
+	struct rdt_subsys *ss = env->t->subsys[0];
+	struct rdt_ctrl_host *host;
+	struct t_conn *c, *last;
+	uint64_t looks;
+
+	for (unsigned int i = 0; i < OTHERS; i++)
+		CU_ASSERT_EQUAL(connect_by(env, &by[0], &c), 0);
+	host = c->qp.ctrl->host;
+	ss->duplicate_host = RDT_DUPLICATE_REFUSE;
+	CU_ASSERT_EQUAL(connect_by(env, &by[1], &last), 0);
+	looks = host->twin_looks;
+	for (unsigned int i = 0; i < AGAIN; i++)
+		CU_ASSERT_NOT_EQUAL(connect_by(env, &by[1], &c), 0);
+	CU_ASSERT_EQUAL(host->twin_looks - looks, AGAIN);
+	looks = host->twin_looks;
+	ss->duplicate_host = RDT_DUPLICATE_REPLACE;
+	for (unsigned int i = 0; i < AGAIN; i++)
+		CU_ASSERT_EQUAL(connect_by(env, &by[1], &c), 0);
+	CU_ASSERT(host->twin_looks - looks <= 2 * AGAIN);
+	t_turn(env);
+	CU_ASSERT_EQUAL(t_ctrls_staying(ss), OTHERS + 1);
+	/* Those of before the setting, once. */
+	looks = host->twin_looks;
+	CU_ASSERT_EQUAL(connect_by(env, &by[0], &c), 0);
+	CU_ASSERT_EQUAL(connect_by(env, &by[0], &c), 0);
+	CU_ASSERT(host->twin_looks - looks <= 2 * OTHERS + 2);
+	t_turn(env);
+	CU_ASSERT_EQUAL(t_ctrls_staying(ss), 2);
+	t_env_free(env);
+}
+
 static void refusals_are_said(void)
 {
 	static const struct {
@@ -408,6 +457,7 @@ static void names_of_a_tls_key(void)
 const struct t_case t_connect_cases[] = {
 	{"a queue learns its role from Connect", role_by_connect},
 	{"a queue learns its role once", role_is_told_once},
+	{"duplicates of a host are found at once", duplicates_are_found_at_once},
 	{"a Host Identifier of 0 is refused", no_host_identifier},
 	{"the captured Connect of a Linux host is answered as captured", golden_connect},
 	{"of two Connects at once the second one is refused", two_at_once},

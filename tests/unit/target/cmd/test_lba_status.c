@@ -188,7 +188,59 @@ static void a_budget_of_a_host(void)
 	t_env_free(p.env);
 }
 
+/* Storage that answers at once, such as memory, and has many parts to tell of: of all hosts that
+ * ask, one looks at one part in each turn. */
+static void a_part_in_each_turn(void)
+{
+	enum { PARTS = 16 };
+	struct t_pair p = t_pair_new();
+	struct t_disk *d = &p.env->disk[0];
+	struct t_conn *other = t_conn_new(p.env, 0, 0, 32);
+	unsigned int turns = 0;
+	struct nvme_sqe sqe;
+	struct list l[2];
+
+	t_connect_as(other, NVMF_CNTLID_DYNAMIC, T_HOST2, 2);
+	t_enable(other);
+	t_turn(p.env);
+	write_blocks(&p, T_BLOCKS - 1, 1);
+	d->sync = true;
+	d->piece = T_BLOCKS * 512 / PARTS;
+	d->submitted = 0;
+	ask_sqe(p.admin, &sqe, &l[0], sizeof(l[0]));
+	t_send(p.admin, &sqe, NULL, 0);
+	ask_sqe(other, &sqe, &l[1], sizeof(l[1]));
+	t_send(other, &sqe, NULL, 0);
+	for (unsigned int before = 0; !t_answers(p.admin) || !t_answers(other); turns++) {
+		before = d->submitted;
+		CU_ASSERT_FATAL(turns < 4 * PARTS);
+		t_pump(p.env);
+		/* The first part of each, in the turn in which the command begins. */
+		CU_ASSERT(d->submitted - before <= (turns < 2 ? 3 : 1));
+	}
+	CU_ASSERT_EQUAL(d->submitted, 2 * PARTS);
+	CU_ASSERT(turns >= 2 * PARTS - 3);
+	CU_ASSERT_EQUAL(t_answer_status(p.admin), 0);
+	CU_ASSERT_EQUAL(t_answer_status(other), 0);
+	for (int i = 0; i < 2; i++) {
+		CU_ASSERT_EQUAL_FATAL(le32toh(l[i].nlsd), 1);
+		IS(l[i], 0, T_BLOCKS - 1, 1);
+	}
+	/* It is ended while it waits for its next part. */
+	t_advance(p.env, RDT_EXTENTS_PAUSE_MAX);
+	ask_sqe(p.admin, &sqe, &l[0], sizeof(l[0]));
+	t_send(p.admin, &sqe, NULL, 0);
+	d->submitted = 0;
+	while (d->submitted < 3)
+		t_pump(p.env);
+	t_conn_cut(p.admin);
+	t_turn(p.env);
+	CU_ASSERT(d->submitted < PARTS);
+	t_env_free(p.env);
+}
+
 const struct t_case t_lba_status_cases[] = {
+	{"memory is looked at a part in each turn", a_part_in_each_turn},
 	{"a host has a budget", a_budget_of_a_host},
 	{"allocated blocks, and no others", allocated},
 	{"blocks marked as uncorrectable count as allocated", marked_blocks},

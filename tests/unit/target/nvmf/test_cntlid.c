@@ -9,6 +9,7 @@
 #define MIN   1u
 #define MAX   0xffefu
 #define COUNT (MAX - MIN + 1)
+#define MOST  32u /* words that a search looks at */
 
 /* The pointer that belongs to an ID is never followed. */
 static struct rdt_ctrl *ctrl_of(uint32_t n)
@@ -25,14 +26,34 @@ static uint16_t give(struct rdt_cntlids *ids, uint16_t *next, uint32_t n)
 	return cntlid;
 }
 
-/*
- * All IDs, then one at a time while all others are in use: if each search went through a list of
- * 65,519, this would take seconds.
- */
+/* Many holes, each of them before where the search begins. */
+static void holes_cost_no_more(void)
+{
+	struct rdt_cntlids ids = {0};
+	uint16_t next = MIN;
+	uint64_t looks;
+
+	for (uint32_t i = 0; i < COUNT; i++)
+		give(&ids, &next, i + 1);
+	/* The last ID of each page: a page is looked through to its end. */
+	for (uint32_t at = RDT_CNTLID_PAGE - 1; at <= MAX; at += RDT_CNTLID_PAGE)
+		rdt_cntlid_free(&ids, (uint16_t)at);
+	next = MAX;
+	for (uint32_t at = RDT_CNTLID_PAGE - 1; at <= MAX; at += RDT_CNTLID_PAGE) {
+		looks = ids.looks;
+		CU_ASSERT_EQUAL(give(&ids, &next, at), at);
+		CU_ASSERT(ids.looks - looks <= MOST);
+	}
+	for (uint32_t i = MIN; i <= MAX; i++)
+		rdt_cntlid_free(&ids, (uint16_t)i);
+}
+
+/* All IDs, then one at a time while all others are in use. */
 static void all_are_given(void)
 {
 	struct rdt_cntlids ids = {0};
 	uint16_t next = MIN, cntlid;
+	uint64_t looks;
 
 	for (uint32_t i = 0; i < COUNT; i++)
 		CU_ASSERT_EQUAL(give(&ids, &next, i + 1), MIN + i);
@@ -43,7 +64,9 @@ static void all_are_given(void)
 		CU_ASSERT_PTR_NOT_NULL(rdt_cntlid_find(&ids, free));
 		rdt_cntlid_free(&ids, free);
 		CU_ASSERT_PTR_NULL(rdt_cntlid_find(&ids, free));
+		looks = ids.looks;
 		CU_ASSERT_EQUAL(give(&ids, &next, i + 1), free);
+		CU_ASSERT(ids.looks - looks <= MOST);
 		CU_ASSERT_PTR_EQUAL(rdt_cntlid_find(&ids, free), ctrl_of(i + 1));
 	}
 	for (uint32_t i = MIN; i <= MAX; i++)
@@ -84,6 +107,7 @@ static void ranges_move(void)
 
 const struct t_case t_cntlid_cases[] = {
 	{"all are given, each in the same time", all_are_given},
+	{"holes cost no more", holes_cost_no_more},
 	{"none comes again soon", none_comes_again_soon},
 	{"ranges move", ranges_move},
 	{NULL, NULL},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe/TCP: how much of what hostile peers send is read in one turn of a reactor's loop. */
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -240,7 +241,45 @@ static void ended_sockets_share_a_turn(void)
 	tcp_world_free(&w);
 }
 
+static int begin_from(const struct tcp_world *w, const char *address)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CU_ASSERT_EQUAL_FATAL(inet_pton(AF_INET, address, &at.sin_addr), 1);
+	CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	CU_ASSERT_EQUAL_FATAL(
+		connect(fd, (struct sockaddr *)&w->l->addr, sizeof(struct sockaddr_in)), 0);
+	return fd;
+}
+
+/* Connections of one address that wait delay that of another one by no turn. */
+static void addresses_are_adopted_by_turns(void)
+{
+	enum { MANY = 60 };
+	struct tcp_world w = tcp_world_new();
+	int fds[MANY + 1];
+
+	for (int i = 0; i < MANY; i++)
+		fds[i] = begin_from(&w, "127.0.0.1");
+	fds[MANY] = begin_from(&w, "127.0.0.2");
+	for (int t = 0; t < PATIENT && w.env->t->peers.conns < PEERS + MANY + 1; t++)
+		rd_loop_turn(w.env->loop, 0);
+	CU_ASSERT_EQUAL_FATAL(w.env->t->peers.conns, PEERS + MANY + 1);
+	CU_ASSERT_EQUAL(w.r->qpairs_count, PEERS);
+	rd_loop_turn(w.r->loop, 0);
+	CU_ASSERT_EQUAL(w.r->qpairs_count, PEERS + 4);
+	conn_of_peer(&w, fds[MANY]);
+	for (int t = 0; t < MANY; t++)
+		rd_loop_turn(w.r->loop, 0);
+	CU_ASSERT_EQUAL(w.r->qpairs_count, PEERS + MANY + 1);
+	for (int i = 0; i <= MANY; i++)
+		close(fds[i]);
+	tcp_world_free(&w);
+}
+
 const struct t_case t_tcp_turn_cases[] = {
+	{"addresses are adopted by turns", addresses_are_adopted_by_turns},
 	{"data in small pieces shares one part of a turn", small_pieces_share_a_turn},
 	{"sockets that have ended share one part of a turn", ended_sockets_share_a_turn},
 	{NULL, NULL},
