@@ -43,6 +43,26 @@ struct rbd_clusters {
 
 /* ---- connections ---- */
 
+/* Is the I/O in flight limited by an option? Whoever sends more of it then has to wait. */
+static bool limits_io(const struct rdt_ceph_config *cfg)
+{
+	static const char prefix[] = "objecter_inflight_";
+
+	for (uint32_t i = 0; i < cfg->options_count; i++)
+		if (strncmp(cfg->options[i], prefix, sizeof(prefix) - 1) == 0)
+			return true;
+	return false;
+}
+
+/* Reactors send I/O by themselves, without a thread of librbd that has to wake up first. They must
+ * not block, so librados has no limits of its own: queues and buffers of hosts limit the I/O. */
+static void send_by_reactors(rados_t cl)
+{
+	rados_conf_set(cl, "objecter_inflight_ops", "0");
+	rados_conf_set(cl, "objecter_inflight_op_bytes", "0");
+	rados_conf_set(cl, "rbd_non_blocking_aio", "false");
+}
+
 static int set_options(rados_t cl, const struct rdt_ceph_config *cfg, unsigned int timeout_s,
 		       char *err, size_t err_size)
 {
@@ -50,6 +70,10 @@ static int set_options(rados_t cl, const struct rdt_ceph_config *cfg, unsigned i
 
 	/* A target's clients have a cache of their own; writes are stored when they complete. */
 	rados_conf_set(cl, "rbd_cache", "false");
+	/* Hosts cannot change the memory of a write, and librbd completes it after the last use. */
+	rados_conf_set(cl, "rbd_disable_zero_copy_writes", "false");
+	if (!limits_io(cfg))
+		send_by_reactors(cl);
 	/* Two connections of a process would use the same name for this socket. */
 	rados_conf_set(cl, "admin_socket", "");
 	rados_conf_set(cl, "client_mount_timeout", MOUNT_TIMEOUT);

@@ -391,6 +391,35 @@ def io_waits_for_a_stopped_osd_and_nothing_is_lost(t):
     dev.finish()
 
 
+def more_io_than_limits(t, **ceph):
+    """1,024 operations of a client, at which librados has callers wait by default."""
+    target = serve(t, [cluster().namespace(1, cluster().image('8M')), t.namespace(2, backend='memory')],
+                   target={'buffer_memory': '32MiB', 'reactors': 1, 'io_queues': 32}, ceph=ceph)
+    t.rdinit('read', target.uri(1), '-z', '4k')
+    cluster().signal('osd', signal.SIGSTOP)
+    t.cleanup(cluster().signal, 'osd', signal.SIGCONT)
+    bench = t.spawn('bench', [program('rdinit'), 'bench', target.uri(1), '--queues', '16', '--depth', '100', '--io-count',
+                              '3200', '--timeout', '600s', '--no-progress', '-b', '4k'])
+
+    def in_flight():
+        with control(t) as c:
+            return c.call('stats.get', namespaces=True)['namespaces'][0]['in_flight']
+    wait_for(lambda: in_flight() >= 1600, 'all commands to be in flight')
+    t.eq(t.rdinit('read', target.uri(2), '-z', '4k').out, bytes(4096), 'the other namespace')
+    cluster().signal('osd', signal.SIGCONT)
+    t.eq(bench.wait(), 0, bench.text())
+
+
+@test
+def more_io_than_the_limits_of_ceph_does_not_block_a_reactor(t):
+    more_io_than_limits(t)
+
+
+@test
+def more_io_than_a_limit_of_the_configuration_does_not_block_a_reactor(t):
+    more_io_than_limits(t, options=['objecter_inflight_ops=64'])
+
+
 @test
 def a_stopped_osd_does_not_keep_the_target_from_ending(t):
     target = serve(t, [cluster().namespace(1, cluster().image('8M'))])
