@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Images of Ceph as namespaces, in a cluster of one node that this program makes: I/O, sizes, and a cluster that is away."""
 
+import json
 import os
 import signal
 import struct
@@ -10,7 +11,7 @@ import time
 import nvmf_peer as nv
 from t_ceph import AWAY, POOL, cluster
 from t_dev import Device
-from t_loop import LONG, SANITIZED, main, program, test, wait_for
+from t_loop import DEADLINE, LONG, SANITIZED, SOURCE_ROOT, main, program, requires_program, test, wait_for
 from t_rbd import configured, control, export, serve
 from t_serving import host
 from t_storage import MIB, pattern, zeroes_and_deallocated
@@ -462,6 +463,21 @@ def an_image_that_was_renamed_stays_the_one_that_hosts_use(t):
     target.expect(r'image rbd/img\d+ is open again', since=since)
     target.expect(rf'image rbd/{image}: it was renamed to {image}-moved and is served as before', since=since)
     t.same(t.rdinit('read', target.uri(), '-z', '4k').out, data)
+
+
+@test
+def an_image_is_measured_beside_fio(t):
+    """No result is judged."""
+    requires_program('fio')
+    build = os.environ.get('BUILD_ROOT') or os.path.dirname(os.path.dirname(program('rdtarget')))
+    res = t.run([os.path.join(SOURCE_ROOT, 'tools', 'bench'), '--smoke', '--rows', 'rbd,fio-rbd', '--no-plots', '--output',
+                 t.path('out'), '--dir', t.dir], env={**os.environ, 'RD_BENCH_AS_IS': '1', 'BUILD_DIR': build},
+                deadline=5 * DEADLINE)  # it makes a cluster
+    t.eq(res.rc, 0, res.err)
+    with open(t.path('out/results.json'), encoding='utf-8') as f:
+        samples = json.load(f)['samples']
+    t.eq([(x['row'], x.get('error')) for x in samples], [('fio-rbd', None), ('rbd', None)] * 2)
+    t.match('image of Ceph', res.text)
 
 
 if __name__ == '__main__':

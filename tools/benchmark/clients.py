@@ -74,7 +74,7 @@ def apart(setup):
 
 # ---- rdinit bench ----
 
-def rdinit(setup, row, point, server, *args, uri=None):
+def rdinit(setup, row, point, server, *args, uri=None, pinned=True):
     uri = uri or server.uri(row.kind)
     argv = [setup.program('initiator/rdinit'), 'bench', uri, '--rw', point.rw, '--block-size', point.size,
             '--depth', point.depth, '--nr-io-queues', point.connections, '--run-time', f'{setup.ms}ms',
@@ -83,7 +83,7 @@ def rdinit(setup, row, point, server, *args, uri=None):
         argv.append('--dataloss')
 
     def call():
-        got = parse('rdinit bench', run('rdinit bench', argv, setup.client_cpu, setup.seconds).out)
+        got = parse('rdinit bench', run('rdinit bench', argv, setup.client_cpu if pinned else None, setup.seconds).out)
         lat = got['latency_ns']
         ios = got['ios'] * (1 + setup.ramp_ms / setup.ms)
         return sample(got['iops'], lat['mean'] / 1e3, {p: lat['percentiles'][p] / 1e3 for p in PERCENTILES},
@@ -111,7 +111,9 @@ def _fio_argv(setup, point, engine, cpu):
     argv = [setup.tool('fio'), '--name=bench', f'--rw={point.rw}', f'--bs={point.size}', f'--iodepth={point.depth}',
             f'--iodepth_batch_complete_max={point.depth}',
             f'--runtime={setup.ms}ms', '--time_based', '--thread', '--norandommap', '--randrepeat=0',
-            '--group_reporting', '--output-format=json', f'--cpus_allowed={cpu}', *engine]
+            '--group_reporting', '--output-format=json', *engine]
+    if cpu is not None:
+        argv.append(f'--cpus_allowed={cpu}')
     if point.connections > 1:
         argv.append(f'--numjobs={point.connections}')
     if setup.ramp_ms:
@@ -133,35 +135,39 @@ def _fio_sample(got, kind):
     return result, side['total_ios']
 
 
-def _fio(setup, point, engine, server, cpu=None):
-    cpu = setup.client_cpu if cpu is None else cpu
+def fio(setup, point, engine, server, cpu=None, *, pinned=True, env=None, start_us=0):
+    """@start_us: processor time of an unpinned fio that is not that of I/O."""
+    cpu = None if not pinned else setup.client_cpu if cpu is None else cpu
 
     def call():
         # fio chooses the processor itself, so that its start-up is not measured.
-        out = run('fio', _fio_argv(setup, point, engine, cpu), cpu, setup.seconds, cwd=setup.work)
+        out = run('fio', _fio_argv(setup, point, engine, cpu), cpu, setup.seconds, cwd=setup.work, env=env)
         result, ios = _fio_sample(parse('fio', out.out), point.kind)
-        return result, ios * (1 + setup.ramp_ms / setup.ms)
+        ios *= 1 + setup.ramp_ms / setup.ms
+        if not pinned:  # an engine with threads of its own, which fio does not count
+            result['client_cpu_us'] = max(0, out.cpu_us - start_us) / max(1, ios)
+        return result, ios
     return charged(server, call)
 
 
 def fio_rdinit(setup, row, point, server):
-    return _fio(setup, point, [f'--ioengine=external:{setup.fio_engine()}', f'--uri={server.uri(row.kind)}',
+    return fio(setup, point, [f'--ioengine=external:{setup.fio_engine()}', f'--uri={server.uri(row.kind)}',
                                '--hipri=1', f'--size={setup.span(row.kind)}'], server)
 
 
 def fio_nbd(setup, row, point, server):
-    return _fio(setup, point, ['--ioengine=nbd', f'--uri={server.uri()}', f'--size={setup.span(row.kind)}'], server)
+    return fio(setup, point, ['--ioengine=nbd', f'--uri={server.uri()}', f'--size={setup.span(row.kind)}'], server)
 
 
 def fio_iscsi(setup, row, point, server):
     name = server.uri().replace(':', '\\:')
-    return _fio(setup, point, [f'--ioengine={setup.iscsi_engine()}', f'--filename={name}',
+    return fio(setup, point, [f'--ioengine={setup.iscsi_engine()}', f'--filename={name}',
                                f'--size={setup.span(row.kind)}'], server)
 
 
 def fio_file(setup, row, point, _server):
     """The same file without any server: the page cache is left out, as rdtarget does."""
-    return _fio(setup, point, _file_engine(setup, row), None)
+    return fio(setup, point, _file_engine(setup, row), None)
 
 
 def fio_file_spin(setup, row, point, _server):
@@ -169,7 +175,7 @@ def fio_file_spin(setup, row, point, _server):
     if setup.server_cpu == setup.client_cpu:
         raise Failed('a thread that spins beside fio needs a second processor')
     with Spinner(setup) as spinner:
-        result = _fio(setup, point, [*_file_engine(setup, row), *spinner.fio_options()], None, setup.server_cpu)
+        result = fio(setup, point, [*_file_engine(setup, row), *spinner.fio_options()], None, setup.server_cpu)
         result['spinner'] = spinner.finish()
     return result
 

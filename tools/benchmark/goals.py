@@ -9,6 +9,7 @@ FIO_TO_OURS, FIO_TO_PEERS = 0.5, 3.0
 FILE_TO_LOCAL = 0.95
 DEVICE_TO_QUEUE_PAIR = 0.95
 TCP_TO_IWARP = 0.95
+RBD_TO_FIO = 0.9    # depth 8 and more
 MANY_TO_BEST = 0.7
 IDLE_WAKEUPS, IDLE_CPU_PERCENT = 0.0, 0.2
 MEMORY_KIB = 256
@@ -39,7 +40,10 @@ def describe(point):
 
 
 def _ratio(results, title, row, base, point, goal):
-    found = results.ratio(row, base, point)
+    return _goal(title, results.ratio(row, base, point), point, goal)
+
+
+def _goal(title, found, point, goal):
     what = f'{title}: {describe(point)}'
     if not found:
         return Goal(what, None, goal)
@@ -101,7 +105,21 @@ def _idle(results):
                unit=' KiB')
 
 
+def _rbd(results):
+    for point in plan.RBD:
+        if point.depth > 1:
+            yield _ratio(results, 'rdtarget / fio, image of Ceph', 'rbd', 'fio-rbd', point, RBD_TO_FIO)
+    for point in plan.RBD:
+        found = results.cost_ratio('rbd', 'server_cpu_us', 'fio-rbd', 'client_cpu_us', point)
+        yield _goal('processor time of an I/O, fio / rdtarget, image of Ceph', found, point, RBD_TO_FIO)
+
+
 def of(results):
+    groups = {row['group'] for row in results.rows}
+    if 'rbd' in groups:
+        yield from _rbd(results)
+    if groups == {'rbd'}:
+        return
     yield from _ratios(results)
     yield from (_many(results, sweep) for sweep in plan.SWEEPS)
     yield from _idle(results)

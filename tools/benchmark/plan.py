@@ -3,6 +3,7 @@
 
 import dataclasses
 
+import ceph
 import clients
 import servers
 
@@ -41,7 +42,8 @@ CLIENTS = {'floor': clients.floor, 'floor-each': clients.floor_each, 'rdinit': c
            'rdinit-device': clients.rdinit_device, 'rdinit-tcp': clients.rdinit_tcp,
            'rdinit-tcp-digests': clients.rdinit_tcp_digests, 'fio-rdinit': clients.fio_rdinit,
            'fio-nbd': clients.fio_nbd, 'fio-iscsi': clients.fio_iscsi, 'iscsi-perf': clients.iscsi_perf,
-           'fio-file': clients.fio_file, 'fio-file-spin': clients.fio_file_spin, 'vs': clients.other}
+           'fio-file': clients.fio_file, 'fio-file-spin': clients.fio_file_spin,
+           'rdinit-rbd': ceph.rdinit_rbd, 'fio-rbd': ceph.fio_rbd, 'vs': clients.other}
 
 ROWS = [
     Row('floor', 'bare TCP program', '', '', 'floor', 'null'),
@@ -65,8 +67,12 @@ ROWS = [
     Row('file-aio', 'rdtarget file (aio), rdinit bench', 'rdtarget-aio', 'aio', 'rdinit', 'file'),
     Row('nbdkit-file', 'nbdkit file (page cache), fio nbd', 'nbdkit-file', 'io_uring', 'fio-nbd', 'file',
         'nbdkit reads and writes through the page cache: not the disk\'s speed'),
+    Row('fio-rbd', 'image of Ceph, fio rbd', 'rdtarget-rbd', 'rbd', 'fio-rbd', 'rbd'),
+    Row('rbd', 'rdtarget image of Ceph, rdinit bench, NVMe/TCP', 'rdtarget-rbd', 'rbd', 'rdinit-rbd', 'rbd'),
 ]
 NAMES = [row.name for row in ROWS]
+# Those of --rbd.
+RBD_NAMES = tuple(row.name for row in ROWS if row.group == 'rbd')
 
 SERVERS = {
     'rdtarget': lambda s: servers.Rdtarget(s, 'rdtarget'),
@@ -78,11 +84,14 @@ SERVERS = {
     'nbdkit-memory': lambda s: servers.Nbdkit(s, 'memory'),
     'nbdkit-file': lambda s: servers.Nbdkit(s, 'file', s.file('nbdkit')),
     'tgt': servers.Tgt,
+    'rdtarget-rbd': ceph.Image,
 }
 
 DEPTHS = (1, 32, 128)
 CORE = [Point(rw, 4 * KIB, depth) for depth in DEPTHS for rw in ('randread', 'randwrite')]
 LARGE = [Point(rw, 128 * KIB, 32) for rw in ('read', 'write')]
+RBD = [Point(rw, size * KIB, depth) for size, depths in ((4, (1, 8, 32)), (64, (8, 32))) for depth in depths
+       for rw in ('randread', 'randwrite')]
 # Between those of CORE, for the plot.
 CURVE = [Point(rw, 4 * KIB, depth) for depth in (2, 4, 8, 16, 64) for rw in ('randread', 'randwrite')]
 CURVE_ROWS = ('floor', 'null', 'null-fio', 'nbdkit-null', 'tgt-null', 'local', 'local-spin', 'file')
@@ -128,9 +137,11 @@ class Profile:
 
 
 PROFILES = {
-    'full': Profile('full', 0.6, 0.1, 7, 3, tuple(CORE + LARGE), tuple(CURVE), CONNECTIONS, tuple(NAMES), 1024, 30, 2),
+    'full': Profile('full', 0.6, 0.1, 7, 3, tuple(CORE + LARGE), tuple(CURVE), CONNECTIONS,
+                    tuple(name for name in NAMES if name not in RBD_NAMES), 1024, 30, 2),
     'quick': Profile('quick', 0.3, 0.05, 2, 1, tuple(CORE + LARGE), (), (1, 16, 256, 1000),
                      ('floor', 'null', 'tcp', 'null-fio', 'nbdkit-null', 'tgt-null', 'local', 'local-spin', 'file'), 256, 5, 1),
+    'rbd': Profile('rbd', 2, 0.3, 9, 1, tuple(RBD), (), (), RBD_NAMES, 0, 0, 2),
     # For the test of this program: each measurement once, too short for a meaningful figure.
     'smoke': Profile('smoke', 0.05, 0, 1, 1, (CORE[0], CORE[3]), (), (1, 3), ('floor', 'null', 'file'), 4, 0.2, 0.1, 16),
 }

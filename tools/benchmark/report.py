@@ -97,7 +97,8 @@ def _column(point):
 
 def throughput(results, points):
     head = ['', *(_column(point) for point in points)]
-    for group, title in (('null', 'Null'), ('memory', 'Memory'), ('file', 'File on disk'), ('vs', 'Others')):
+    for group, title in (('null', 'Null'), ('memory', 'Memory'), ('file', 'File on disk'),
+                         ('rbd', 'Image of Ceph'), ('vs', 'Others')):
         rows = [row for row in results.rows if row['group'] == group]
         if rows:
             yield from table([title, *head[1:]],
@@ -204,7 +205,7 @@ def failures(results):
 
 def body(results):
     """The measured part, as docs/notes/measured.md has it."""
-    points = [p for p in results.points() if p in plan.CORE + plan.LARGE]
+    points = [p for p in results.points() if p in plan.CORE + plan.LARGE + plan.RBD]
     yield from machine(results.data)
     yield '### Goals'
     yield ''

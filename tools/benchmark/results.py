@@ -84,6 +84,13 @@ class Results:
         return [ours[n]['iops'] / theirs[n]['iops'] for n in ours if n in theirs and theirs[n]['iops']
                 and (far is None or is_far(ours[n]) == is_far(theirs[n]) == far)]
 
+    def cost_ratio(self, row, side, base, base_side, point):
+        """(median, least, most) of the base's processor time of an I/O to the row's, in each repetition."""
+        ours, theirs = self._good.get((row, point.name), {}), self._good.get((base, point.name), {})
+        values = [theirs[n][base_side] / ours[n][side] for n in ours if n in theirs and ours[n][side]
+                  and theirs[n][base_side]]
+        return (statistics.median(values), min(values), max(values)) if values else None
+
     def ratio(self, row, base, point, base_point=None):
         """(median, least, most) of the ratios of row to base in each repetition; None when a result is missing."""
         values = self.ratios(row, base, point, base_point)

@@ -17,7 +17,7 @@ IQN = 'iqn.2024-01.io.rdnvme:bench'
 NULL_SIZE = 1 << 40
 MEMORY_SIZE = 64 << 20
 
-NSIDS = {'null': 1, 'memory': 2, 'io_uring': 3, 'aio': 4}
+NSIDS = {'null': 1, 'memory': 2, 'io_uring': 3, 'aio': 4, 'rbd': 1}
 
 
 def _connects(port):
@@ -45,7 +45,7 @@ def _namespaces(engine, path):
     yield f'      - nsid: {NSIDS["memory"]}\n        backend: memory\n        size: {MEMORY_SIZE}\n'
 
 
-def _config(namespaces, queue_depth, io_queues):
+def config(namespaces, queue_depth, io_queues):
     return (f'target:\n  reactors: 1\n  queue_depth: {queue_depth}\n  io_queues: {io_queues}\n'
             'listeners:\n  - {address: 127.0.0.1, port: 0, provider: iwarp}\n'
             '  - {address: 127.0.0.1, port: 0, transport: tcp}\n'
@@ -59,9 +59,12 @@ class Rdtarget:
         path = os.path.join(setup.work, f'{name}.yaml')
         namespaces = _namespaces(engine, setup.file(engine) if engine else None)
         with open(path, 'w', encoding='utf-8') as f:
-            f.write(_config(namespaces, queue_depth, io_queues))
-        self.process = Server(name, [setup.program('target/rdtarget'), '--exit-with-parent', '-c', path],
-                              setup.server_cpu, ready=lambda s: re.search(r'\bready$', s.text(), re.M))
+            f.write(config(namespaces, queue_depth, io_queues))
+        self.start(setup, name, path, setup.server_cpu)
+
+    def start(self, setup, name, path, cpu):
+        self.process = Server(name, [setup.program('target/rdtarget'), '--exit-with-parent', '-c', path], cpu,
+                              ready=lambda s: re.search(r'\bready$', s.text(), re.M))
         ports = {kind: port for port, kind in re.findall(r'listening on \S+:(\d+) \((\w+)\)', self.process.text())}
         self.address = f'nvme+rdma://127.0.0.1:{ports["iwarp"]}'
         self.tcp_address = f'nvme+tcp://127.0.0.1:{ports["tcp"]}'

@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 
+import ceph
 import disk
 import plan
 import servers
@@ -61,7 +62,7 @@ class Setup:
 
     def span(self, kind):
         """How much of a namespace is used, in bytes."""
-        return {'null': NULL_SPAN, 'memory': servers.MEMORY_SIZE}.get(kind, self.file_size)
+        return {'null': NULL_SPAN, 'memory': servers.MEMORY_SIZE, 'rbd': ceph.IMAGE_SIZE}.get(kind, self.file_size)
 
     def file(self, kind):
         """The file to serve with that engine, made when it is first asked for. Each has its own: rdtarget locks it."""
