@@ -265,6 +265,7 @@ struct rdt_subsys_config {
 	enum rdt_auth_setting authentication;
 	struct rdt_host_auth_config *host_auth;
 	uint32_t host_auth_count;
+	uint32_t dhchap_count; /* of them those with dhchap_key_file; filled by rdt_config_load() */
 	/* by host, for rdt_config_host_auth(); NULL: not made, it looks at one after the other */
 	struct rdt_host_auth_config **host_auth_order;
 	const char **rdma_only; /* hosts to which the discovery log shows one transport */

@@ -288,6 +288,7 @@ static int load_auth_keys(struct rdt_config_load *load, struct rdt_secrets *secr
 
 		check_host_auth(load, secrets, &item, &ss->host_auth[i],
 				ss->authentication == RDT_AUTH_REQUIRED);
+		ss->dhchap_count += ss->host_auth[i].dhchap_key_file != NULL;
 	}
 	if (sort_host_auth(ss))
 		return -ENOMEM;

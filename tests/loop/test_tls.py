@@ -8,6 +8,7 @@ import sys
 import nvmf_peer as nv
 import tcp_peer as tcp
 import tls_peer as tls
+import t_auth
 from t_auth import key_file
 from t_control import Control, controlled
 from t_loop import NQN, each, main, program, test
@@ -239,7 +240,11 @@ def a_key_changes_and_the_old_one_stays_valid_for_some_time(t):
 
 @test
 def connections_and_figures_tell_of_tls(t):
-    target, path = controlled(t, [t.namespace(backend='memory')], listener=listener('allowed'), subsystem=subsystem(t))
+    both = {**entry(t), **t_auth.entry(t, host=OTHER_HOST)}
+    both = {**both, 'tls_key_file': entry(t, name='both')['tls_key_file']}
+    subsystems = [{'nqn': nqn, **subsystem(t), 'namespaces': [t.namespace(backend='memory')],
+                   'host_auth': [entry(t), *more]} for nqn, more in ((NQN, []), (OTHER_SUBSYS, [both]))]
+    target, path = controlled(t, listener=listener('allowed'), subsystems=subsystems)
     exercise(t, host(t, target, version=0, compat=True))
     refused(t, target, secret=OTHER_SECRET)
     target.expect('refused TLS')
@@ -249,6 +254,9 @@ def connections_and_figures_tell_of_tls(t):
         t.match('^NVMe0R01, TLS_AES_128_GCM_SHA256, present key, derived as by libnvme before 1.14', tls_of[0])
         stats = c.call('stats.get')['target']
         keys = c.call('host.get', nqn=NQN, hostnqn=nv.HOST_NQN)['auth']
+        # A key of TLS is no demand of authentication.
+        t.eq([one['auth'] for one in c.call('host.list')['hosts']], ['no'])
+        t.eq({one['nqn']: one['auth'] for one in c.call('subsystem.list')['subsystems']}, {NQN: 'none', OTHER_SUBSYS: 'some'})
     t.match('host.tls.key$', keys['tls_key_file'])
     # one for each of the two queues
     t.eq((stats['tls_handshakes'], stats['failed_tls_handshakes']), (2, 1))

@@ -50,7 +50,7 @@ static void list_controllers(void *arg)
 	list_made(w, "controllers", rdt_connections_controllers(w->connections, SIZE_MAX, &total));
 }
 
-#define HAS_KEY    1
+#define HAS_DHCHAP 1
 #define HAS_LIMITS 2
 
 static void note(json_t *hosts, const char *host, int bit)
@@ -66,7 +66,8 @@ static json_t *settings_of(const struct rdt_subsys_config *ss)
 	json_t *hosts = json_object();
 
 	for (uint32_t i = 0; i < ss->host_auth_count; i++)
-		note(hosts, ss->host_auth[i].host, HAS_KEY);
+		if (ss->host_auth[i].dhchap_key_file)
+			note(hosts, ss->host_auth[i].host, HAS_DHCHAP);
 	for (uint32_t i = 0; i < ss->host_qos_count; i++)
 		note(hosts, ss->host_qos[i].host, HAS_LIMITS);
 	return hosts;
@@ -100,7 +101,8 @@ static const char *set_in(const json_t *host, const json_t *all, int bit)
 	return !set ? "no" : set < json_array_size(subsystems) ? "partly" : "yes";
 }
 
-/* Adds to each host of @list whether it has a key and limits. Returns @list. */
+/* Adds to each host of @list whether it has to authenticate itself, and whether it has limits.
+ * Returns @list. */
 static json_t *with_settings(json_t *list, const struct rdt_config *config)
 {
 	json_t *all = all_settings(config), *host;
@@ -108,7 +110,7 @@ static json_t *with_settings(json_t *list, const struct rdt_config *config)
 
 	json_array_foreach(list, i, host)
 	{
-		json_object_set_new(host, "auth", json_string(set_in(host, all, HAS_KEY)));
+		json_object_set_new(host, "auth", json_string(set_in(host, all, HAS_DHCHAP)));
 		json_object_set_new(host, "qos", json_string(set_in(host, all, HAS_LIMITS)));
 	}
 	json_decref(all);

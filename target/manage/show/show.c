@@ -168,9 +168,9 @@ const char *rdt_show_auth(const struct rdt_subsys_config *cfg)
 {
 	if (cfg->authentication == RDT_AUTH_REQUIRED)
 		return "all";
-	if (!cfg->host_auth_count)
+	if (!cfg->dhchap_count)
 		return "none";
-	return cfg->host_auth_count < cfg->hosts_count ? "some" : "all";
+	return cfg->dhchap_count < cfg->hosts_count ? "some" : "all";
 }
 
 struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
