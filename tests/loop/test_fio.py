@@ -10,6 +10,7 @@ import signal
 import sys
 
 import t_auth
+import t_tls
 from t_loop import (FABRIC, NQN, SOURCE_ROOT, Skip, each, main, no_fabric, requires_native,
                     requires_program, test, wait_for)
 from t_proxy import Proxy
@@ -97,6 +98,20 @@ def random_blocks_are_verified_over_tcp(t, options):
     for one in jobs:
         t.eq(one['read']['io_bytes'], one['write']['io_bytes'], 'bytes verified')
         t.ok(one['write']['io_bytes'], 'bytes written')
+
+
+@test
+def random_blocks_are_verified_over_tls(t):
+    target = t_tls.serve(t)
+    args = job(t, t_tls.uri(target), f'--hostnqn={t_tls.HOST}', '--rw=randwrite', '--bsrange=4k-128k', '--iodepth=16', '--size=4M',
+               '--verify=crc32c', '--verify_fatal=1')
+    jobs = fio(t, *args, f'--tls_key_file={t_tls.key(t)}')
+    t.eq(jobs[0]['read']['io_bytes'], jobs[0]['write']['io_bytes'], 'bytes verified')
+    target.expect(rf'TLS with NVMe1R01 {re.escape(t_tls.HOST)}|TLS with .*NVMe1R01')
+    t.match('closed the connection instead of answering ICReq', fio(t, *args, rc=1))
+    target.expect('refused TLS from .* does not speak TLS')
+    words = fio(t, *args, f'--tls_key_file={t_tls.key(t, t_tls.OTHER_SECRET, "other.key")}', rc=1)
+    t.match('the target does not know the identity "NVMe1R01', words)
 
 
 @test

@@ -10,6 +10,7 @@ import socket
 import subprocess
 
 import t_auth
+import t_tls
 from t_loop import (ADDR, DEADLINE, HOST_NAME, NQN, Failure, Skip, each, main, preloaded, program, requires_disk,
                     requires_engine, requires_native, requires_program, test, wait_for)
 from t_nbdkit import Client, serving
@@ -142,6 +143,23 @@ def nbdcopy_brings_the_same_bytes_back_over_tcp(t, digests):
     with open(t.path('out'), 'rb') as f:
         t.same(f.read(), data, 'what nbdcopy read')
     nbdkit(t, uri, 'true', 'hdr-digest=perhaps', rc=1)
+
+
+@test
+def nbdcopy_brings_the_same_bytes_back_over_tls(t):
+    requires_tools('nbdcopy')
+    target = t_tls.serve(t, [t.namespace(size=SIZE)])
+    uri, data, host = t_tls.uri(target), pattern(), f'hostnqn={t_tls.HOST}'
+    mine = f'tls-key-file={t_tls.key(t)}'
+    nbdkit(t, uri, f'nbdcopy --connections=4 --flush {t.file("in", data)} "$uri"', host, mine)
+    nbdkit(t, uri, f'nbdcopy --connections=4 "$uri" {t.path("out")}', host, mine)
+    with open(t.path('out'), 'rb') as f:
+        t.same(f.read(), data, 'what nbdcopy read')
+    t.match('closed the connection instead of answering ICReq', nbdkit(t, uri, 'nbdinfo --size "$uri"', host, rc=1).err)
+    other = f'tls-key-file={t_tls.key(t, t_tls.OTHER_SECRET, "other.key")}'
+    t.match('the target does not know the identity "NVMe1R01', nbdkit(t, uri, 'nbdinfo --size "$uri"', host, other, rc=1).err)
+    res = nbdkit(t, uri, 'true', 'tls-key-file=NVMeTLSkey-1:01:AAEC:', rc=1)
+    t.ok('is the name of a file with a secret' in res.err and 'AAEC' not in res.err, res.err)
 
 
 @test

@@ -14,6 +14,9 @@ import struct
 import sys
 import threading
 
+import nvmf_peer as nv
+import t_tls
+import tcp_target
 from t_loop import NQN, Result, each, main, program, requires_native, requires_program, test, wait_for
 from t_proxy import Proxy
 
@@ -365,6 +368,89 @@ def a_discovery_log_names_the_subsystem(t):
     dev = rdinit.Device(discovery=f'nvme+rdma://{target.host}:{target.port}/{NQN}')
     t.cleanup(dev.close)
     t.eq([path.state for path in dev.paths()], [rdinit.PathState.LIVE], 'paths')
+
+
+# ---- TLS ----
+
+@test
+def devices_and_controllers_use_tls(t):
+    rdinit = package()
+    target = t_tls.serve(t)
+    uri, mine = t_tls.uri(target), {'hostnqn': t_tls.HOST, 'key_file': t_tls.key(t)}
+    with rdinit.Controller(t_tls.uri(target, 0), **mine) as ctrl:
+        t.eq(ctrl.namespaces(), [1], 'namespaces')
+    chan = device(t, target, uri=uri, **mine).channel()
+    chan.write(0, b'a' * BLOCK)
+    t.same(bytes(chan.read(0, 1)), b'a' * BLOCK)
+    refused(t, rdinit.Error, 'closed the connection instead of answering ICReq', rdinit.Controller, uri, hostnqn=t_tls.HOST)
+    target.expect('refused TLS from .* does not speak TLS')
+    other = t_tls.key(t, t_tls.OTHER_SECRET, 'other.key')
+    refused(t, rdinit.Error, 'does not know the identity "NVMe1R01', rdinit.Controller, uri, hostnqn=t_tls.HOST, key_file=other)
+    plain = device(t, t.target(name='plain'))
+    refused(t, rdinit.Error, 'the device was made without TLS', plain.set_tls, key_file=other)
+
+
+@test
+def a_device_is_given_another_key_of_tls(t):
+    rdinit = package()
+    target = t_tls.serve(t)
+    proxy = Proxy(t, target.addr, target.port)
+    dev = device(t, target, uri=proxy.uri(target).replace('nvme+rdma', 'nvme+tcp'), hostnqn=t_tls.HOST, key_file=t_tls.key(t),
+                 reconnect_delay_ms=100)
+    chan = dev.channel()
+    chan.write(0, b'a' * BLOCK)
+    for secret in (t_tls.OTHER_SECRET, t_tls.THIRD_SECRET):  # the previous key is still valid, the one before it is not
+        t_tls.key(t, secret, 'rdtarget.tls.key')
+        target.reload()
+    proxy.reset()
+    wait_for(lambda: 'does not know the identity' in dev.paths()[0].text, 'an attempt with the old key')
+    refused(t, rdinit.Error, 'tls.key', dev.set_tls, key_file=t.path('no.tls.key'))
+    dev.set_tls(key_file=t_tls.key(t, t_tls.THIRD_SECRET, 'third.key'))
+    dev.reconnect()
+    t.same(bytes(chan.read(0, 1)), b'a' * BLOCK)
+    t.eq(dev.paths()[0].state, rdinit.PathState.LIVE, 'state of the path')
+
+
+@test
+def discovery_finds_the_paths_that_a_key_opens(t):
+    """Of a listener with TLS, and of one without."""
+    rdinit = package()
+    target = t_tls.serve(t, listeners=[{'transport': 'tcp', 'tls': setting} for setting in ('required', 'off')])
+    (host, secure), (_, plain) = target.listeners
+    for port, mine in ((secure, {'key_file': t_tls.key(t)}), (plain, {})):
+        dev = rdinit.Device(discovery=f'nvme+tcp://{host}:{port}/{NQN}', hostnqn=t_tls.HOST, **mine)
+        t.cleanup(dev.close)
+        t.eq([p.address for p in dev.paths() if p.state == rdinit.PathState.LIVE], [f'{host}:{port}'], 'connected paths')
+        t.eq(len(dev.paths()), 2 if mine else 1, 'paths that are tried')
+    target.expect('the host begins with TLS, which this listener does not speak')
+
+
+class Referring(tcp_target.FakeTarget):
+    """A discovery controller without TLS: the only path that it lists demands TLS."""
+    subnqn = nv.DISCOVERY_NQN
+
+    def identify_ctrl(self):
+        page = bytearray(super().identify_ctrl())
+        page[111] = 2  # CNTRLTYPE
+        return bytes(page)
+
+    def do_get_log(self, queue, cmd):
+        record = bytearray(1024)
+        record[0:4] = 3, 1, 2, 1  # TCP, IPv4, an NVM subsystem, a secure channel is required
+        record[32:64], record[512:768] = b'4420'.ljust(32), b'127.0.0.1'.ljust(256)
+        record[256:512], record[768] = NQN.encode().ljust(256, b'\0'), 2  # SECTYPE: TLS 1.3
+        log = struct.pack('<QQ', 1, 1).ljust(1024, b'\0') + record
+        at = cmd.raw[48] | cmd.raw[49] << 8
+        self.put(queue, cmd, log[at:])
+
+
+@test
+def discovery_tells_that_a_path_demands_tls(t):
+    rdinit = package()
+    peer = Referring()
+    t.cleanup(peer.close)
+    refused(t, rdinit.Error, f'none is a TCP path to {NQN}; it demands TLS: give the key .*--tls-key-file', rdinit.Device,
+            discovery=f'nvme+tcp://127.0.0.1:{peer.port}/{NQN}')
 
 
 # ---- the package ----

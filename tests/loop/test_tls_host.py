@@ -15,9 +15,10 @@ import threading
 import zlib
 
 import t_schema
+import t_tls
 from t_loop import each, main, no_fabric, program, requires_program, test, wait_for
 
-HOST = 'nqn.2024-01.test:host'
+HOST = t_tls.HOST
 NQN = 'nqn.2024-01.test:disk'
 SECRET = bytes(range(1, 33))
 KEY = f'NVMeTLSkey-1:01:{base64.b64encode(SECRET + zlib.crc32(SECRET).to_bytes(4, "little")).decode()}:'
@@ -226,12 +227,9 @@ def a_key_file_that_cannot_be_used_is_named(t, key, mode, said):
 
 # ---- with rdtarget ----
 
-def with_tls(t, name='tls.key'):
-    path = t.file(name, f'{KEY}\n'.encode())
-    os.chmod(path, 0o600)
-    auth = [{'host': HOST, 'tls_key_file': path}]
-    return t.target([t.namespace(backend='memory')], listener={'transport': 'tcp', 'tls': 'required'},
-                    more={'discovery': {'host_auth': auth}}, subsystem={'allow_any_host': False, 'hosts': [HOST], 'host_auth': auth})
+def with_tls(t):
+    t_tls.key(t)
+    return t_tls.serve(t)
 
 
 def rdinit(t, verb, uri, *args, key='tls.key', **kw):
@@ -246,6 +244,27 @@ def data_arrives_at_rdtarget_and_comes_back(t, args):
     for verb, how in (('write', f'--data={t.path("in")}'), ('read', f'--data={t.path("out")}')):
         res = rdinit(t, verb, target.uri(), how, f'--data-size={5 << 20}', *args)
         t.eq(res.rc, 0, res.err)
+    with open(t.path('in'), 'rb') as sent, open(t.path('out'), 'rb') as got:
+        t.same(got.read(), sent.read())
+
+
+@test
+@no_fabric
+def cp_has_a_key_for_each_side(t):
+    t_tls.key(t)
+    source = t_tls.serve(t, [t.namespace(1, backend='memory', size='4MiB')])
+    dest = t_tls.serve(t, [t.namespace(2, backend='memory', size='4MiB')], secret=t_tls.OTHER_SECRET, name='destination')
+    other = t_tls.key(t, t_tls.OTHER_SECRET, 'other.key')
+    t.file('in', os.urandom(4 << 20))
+    res = rdinit(t, 'write', source.uri(), f'--data={t.path("in")}', f'--data-size={4 << 20}')
+    t.eq(res.rc, 0, res.err)
+    res = rdinit(t, 'cp', source.uri(), t_tls.uri(dest, 2))
+    t.eq(res.rc, 1, 'exit status without the key for the destination')
+    t.match('the target does not know the identity "NVMe1R01', res.err)
+    res = rdinit(t, 'cp', source.uri(), t_tls.uri(dest, 2), f'--dst-tls-key-file={other}')
+    t.eq(res.rc, 0, res.err)
+    res = rdinit(t, 'cp', dest.uri(2), t.path('out'), key='other.key')
+    t.eq(res.rc, 0, res.err)
     with open(t.path('in'), 'rb') as sent, open(t.path('out'), 'rb') as got:
         t.same(got.read(), sent.read())
 
