@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <syslog.h>
 #include <unistd.h>
@@ -247,13 +249,58 @@ void rdi_attach_sync(struct rdi_attach *a)
 
 /* ---- the process ---- */
 
-/* A process that the kernel waits for, to write back memory, must not wait for memory itself. */
-static void attach_memory(void)
+static void close_fd(int fd)
 {
-	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Whether memory may be locked without a limit. Beyond a limit later mappings would fail. */
+static bool may_lock_all(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY)
+		return true;
+	return syscall(SYS_capget, &header, caps) == 0 && caps[0].effective & 1u << CAP_IPC_LOCK;
+}
+
+/* A process that the kernel waits for, to write back memory, must neither wait for memory itself
+ * nor be ended when there is none. */
+static void attach_memory(struct rdi_attach *a)
+{
+	static const char never[] = "-1000";
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, never, sizeof(never) - 1) < 0)
+		a->no_flusher = errno;
+	close_fd(fd);
+	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))
+		a->no_flusher = errno;
 	/* Not what is never touched, such as most of the stacks. */
-	if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT))
-		munlockall();
+	if (!may_lock_all())
+		a->no_lock = EPERM;
+	else if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT))
+		a->no_lock = errno;
+}
+
+static void attach_tell_memory(struct rdi_attach *a)
+{
+	if (a->no_flusher)
+		rdi_attach_say(
+			a,
+			"%s: may stand still when memory is short: this process cannot "
+			"become an I/O flusher that is never killed for memory (%s): it needs "
+			"CAP_SYS_RESOURCE",
+			a->info.name, strerror(a->no_flusher));
+	if (a->no_lock)
+		rdi_attach_say(a,
+			       "%s: may stand still when memory is short: this process cannot be "
+			       "locked in memory (%s): it needs CAP_IPC_LOCK, or no limit "
+			       "(ulimit -l unlimited)",
+			       a->info.name, strerror(a->no_lock));
 }
 
 static int attach_signals(struct rdi_attach *a)
@@ -288,14 +335,8 @@ int rdi_attach_create(const struct rdi_attach_opts *opts, struct rdi_attach **ou
 	rc = attach_signals(a);
 	if (rc)
 		rdi_attach_say(a, "cannot prepare for signals: %s", strerror(-rc));
-	attach_memory();
+	attach_memory(a);
 	return rc;
-}
-
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
 }
 
 void rdi_attach_free(struct rdi_attach *a)
@@ -537,7 +578,9 @@ static void attach_ready(struct rdi_attach *a)
 	char device[RDI_ATTACH_NAME + 8];
 
 	attach_set_state(a, state_of_dev(atomic_load(&a->dev_state)));
-	attach_tell_paths(a); /* to the person who attaches it */
+	/* To the person who attaches it. */
+	attach_tell_paths(a);
+	attach_tell_memory(a);
 	snprintf(device, sizeof(device), "/dev/%s", a->info.name);
 	if (!a->opts.foreground) {
 		openlog("rdinit", LOG_PID, LOG_DAEMON);

@@ -136,6 +136,7 @@ struct rdi_attach {
 	int open_result;
 	char why[RDI_ATTACH_TEXT];
 	sigset_t old_mask;
+	int no_lock, no_flusher; /* errno: what attach_memory() could not do; 0 */
 
 	/* Set by the threads of the queues. */
 	atomic_uint threads;  /* that are running */

@@ -330,6 +330,7 @@ static void *nbd_main(void *arg)
 {
 	struct rdi_nbd_server *s = arg;
 
+	pthread_setname_np(pthread_self(), "queue");
 	while (!s->done) {
 		struct pollfd fds[] = {
 			{.fd = s->wake, .events = POLLIN},

@@ -194,6 +194,7 @@ static void *queue_main(void *arg)
 	uint16_t i;
 	int rc = 0;
 
+	pthread_setname_np(pthread_self(), "queue");
 	for (i = 0; i < q->o.depth; i++)
 		tag_give(&q->tags[i], UBLK_U_IO_FETCH_REQ, 0);
 	q->held = q->o.depth;
