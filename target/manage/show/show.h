@@ -67,7 +67,7 @@ static inline int64_t rdt_fault_seconds(const struct rdt_noticed *fault)
 
 /* @at in UTC; @text, which it fills in. */
 const char *rdt_show_time(time_t at, char text[RDT_SHOW_TIME]);
-/* Which of the hosts that may connect have a key: a literal. */
+/* Which of the hosts that may connect have to authenticate themselves: a literal. */
 const char *rdt_show_auth(const struct rdt_subsys_config *cfg);
 /* "serving", "draining" or "drained". */
 const char *rdt_show_state(const struct rdt_target *t);
