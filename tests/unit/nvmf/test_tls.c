@@ -527,7 +527,19 @@ static void damaged_hellos_are_refused(void)
 	}
 }
 
+/* OpenSSL has a few tables of a process from which nothing is given back. */
+static void contexts_come_and_go(void)
+{
+	for (int i = 0; i < 1000; i++) {
+		struct nvmf_tls_ctx *ctx;
+
+		CU_ASSERT_EQUAL_FATAL(nvmf_tls_ctx_new(&ctx), 0);
+		nvmf_tls_ctx_free(ctx);
+	}
+}
+
 const struct t_case t_tls_cases[] = {
+	{"a thousand contexts, one after the other", contexts_come_and_go},
 	{"every version, type, hash and derivation is accepted", forms_and_hashes},
 	{"small and large records carry the data", many_records},
 	{"a full socket keeps what was taken", full_socket},
