@@ -603,7 +603,7 @@ def each(*rows):
 
 def iwarp_only(fn):
     """Decorator, below @test or @each: the case uses the Python peer or bytes of iWARP, or is about what is above the
-    fabric and takes long in an emulated machine, so it does not run over other fabrics."""
+    fabric (storage, files, signals, text), so it does not run over other fabrics."""
     fn.fabrics = ('iwarp',)
     return fn
 
@@ -679,9 +679,9 @@ def _run_one(number, name, fn, args):
     return not error, error or not isinstance(skip, NotOfThisRun)
 
 
-def main(fabrics=('iwarp', 'verbs')):
-    """Run all tests of the calling file, or those whose name contains an argument. A file whose tests do not apply to
-    this fabric has none."""
+def main(fabrics=('iwarp',)):
+    """Run all tests of the calling file, or those whose name contains an argument. Only a file about what a provider does
+    runs over verbs too, in emulated machines: tests/vm/README.md. Over another fabric a file has no tests."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if FABRIC not in ('iwarp', 'verbs'):
         print(f'Bail out! RD_TEST_FABRIC is {FABRIC}, expected iwarp or verbs')

@@ -8,7 +8,7 @@ import re
 import socket
 import sys
 
-from t_loop import (ADDR, ADDR6, FABRIC, HOST_NAME, NQN, Skip, each, main, no_fabric,
+from t_loop import (ADDR, ADDR6, FABRIC, HOST_NAME, NQN, Skip, each, iwarp_only, main, no_fabric,
                     program, requires_ipv6, test, wait_for)
 
 UUID = '6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11'
@@ -56,6 +56,7 @@ def every_query_works(t, addr, by_uri):
 
 
 @each(('discover', None, None), ('id-ctrl', NQN, None), ('list-ns', NQN, None), ('id-ns', NQN, 1))
+@iwarp_only
 def prints_text_for_people(t, nqn, nsid):
     verb = t.name.rsplit(': ', 1)[1]
     target = two_namespaces(t)
@@ -65,6 +66,7 @@ def prints_text_for_people(t, nqn, nsid):
 
 
 @test
+@iwarp_only
 def id_ctrl_has_nvme_clis_forms(t):
     """Scripts parse it: names, widths, decimal and hexadecimal as nvme-cli prints them."""
     target = two_namespaces(t)
@@ -79,6 +81,7 @@ def id_ctrl_has_nvme_clis_forms(t):
 
 
 @test
+@iwarp_only
 def id_ns_shows_the_identifiers(t):
     nguid, eui64 = '0123456789abcdef0123456789abcdef', '0123456789abcdef'
     target = t.target([t.namespace(backend='memory', nguid=nguid, eui64=eui64)])
@@ -87,6 +90,7 @@ def id_ns_shows_the_identifiers(t):
 
 
 @test
+@iwarp_only
 def json_is_all_that_is_on_standard_output(t):
     target = two_namespaces(t)
     for verb, uri in (('discover', target.uri(None, None)), ('id-ctrl', target.uri(None)),
@@ -132,6 +136,7 @@ def usage_error(t, args):
 
 
 @test
+@iwarp_only
 def the_first_block_by_s_beside_a_port(t):
     """-s is the first block where no port can be meant."""
     target = two_namespaces(t)
@@ -147,6 +152,7 @@ def without(closed, argv):
 
 
 @each(('standard output', '>&-', 'standard output: .*Bad file'), ('all three', '<&- >&- 2>&-', ''))
+@iwarp_only
 def reading_to_a_descriptor_that_is_closed(t, closed, says):
     """rdinit's sockets must not become standard output. Without standard output it reports an error."""
     target = two_namespaces(t)
@@ -156,6 +162,7 @@ def reading_to_a_descriptor_that_is_closed(t, closed, says):
 
 
 @test
+@iwarp_only
 def writing_from_a_descriptor_that_is_closed(t):
     target = two_namespaces(t)
     res = t.run(without('<&-', [program('rdinit'), 'write', target.uri(1)]))
@@ -164,6 +171,7 @@ def writing_from_a_descriptor_that_is_closed(t):
 
 
 @test
+@iwarp_only
 def rdtarget_with_its_descriptors_closed(t):
     """Its files and sockets are not descriptors 0 to 2, which cannot be read or written."""
     proc = t.spawn('rdtarget', without('<&- >&- 2>&-', [program('rdtarget'), '-c', t.config(), '--exit-with-parent']))
@@ -234,6 +242,7 @@ def an_unknown_nqn(t):
 
 
 @test
+@iwarp_only
 def a_subsystem_name_that_is_no_nqn(t):
     """As Linux's blktests use it: the target decides."""
     name = 'blktests-subsystem-1'
@@ -244,6 +253,7 @@ def a_subsystem_name_that_is_no_nqn(t):
 
 @each(('id-ns', []), ('read', ['--data', '-', '--data-size', '512']), ('write', ['--data', '-']),
       ('flush', []))
+@iwarp_only
 def an_unknown_nsid(t, args):
     verb = t.name.rsplit(': ', 1)[1]
     target = two_namespaces(t)
@@ -263,6 +273,7 @@ def a_host_that_is_not_allowed(t):
 
 
 @test
+@iwarp_only
 def a_read_only_namespace(t):
     target = t.target([t.namespace(backend='memory', read_only=True)])
     t.rdinit('read', target.uri(1), '--data', '-', '--data-size', '512')
@@ -271,4 +282,4 @@ def a_read_only_namespace(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp', 'verbs')))

@@ -16,13 +16,13 @@ from t_storage import loop_device
 
 SIZE = scaled(16 << 20, 2 << 20)
 FEWER = 1 if SCALE == 1 else 3
-BACKENDS = (('file, io_uring, 512', {'engine': 'io_uring'}),
-            ('file, io_uring, 4096', {'engine': 'io_uring', 'block_size': 4096}),
-            ('file, aio, 512', {'engine': 'aio'}),
-            ('file, aio, 4096', {'engine': 'aio', 'block_size': 4096}),
-            ('file, buffered', {'direct': 'off'}),
+BACKENDS = (('file, io_uring, 4096', {'engine': 'io_uring', 'block_size': 4096}),
             ('memory, 512', {'backend': 'memory'}),
-            ('memory, 4096', {'backend': 'memory', 'block_size': 4096}))
+            *iwarp_rows(('file, io_uring, 512', {'engine': 'io_uring'}),
+                        ('file, aio, 512', {'engine': 'aio'}),
+                        ('file, aio, 4096', {'engine': 'aio', 'block_size': 4096}),
+                        ('file, buffered', {'direct': 'off'}),
+                        ('memory, 4096', {'backend': 'memory', 'block_size': 4096})))
 
 
 def serve(t, keys, **kw):
@@ -40,6 +40,7 @@ def read_all(t, target, **kw):
 
 
 @test
+@iwarp_only
 def a_whole_namespace_is_not_written_to_a_terminal(t):
     target = serve(t, {})
     ours, theirs = pty.openpty()
@@ -72,6 +73,7 @@ def can_be_polled(path):
 
 
 @test
+@iwarp_only
 def results_that_are_looked_for(t):
     """If the device supports it (tests/vm/test_loop.sh has one); otherwise the log says so, and I/O works as well."""
     requires_engine('io_uring')
@@ -123,6 +125,7 @@ def byte_offsets_leave_their_neighbours_alone(t, keys):
 
 
 @test
+@iwarp_only
 def a_null_namespace_takes_everything_and_gives_zeroes(t):
     target = serve(t, {'backend': 'null'})
     t.rdinit('write', target.uri(), '--data', '-', input=pattern(100000, 4))
@@ -130,6 +133,7 @@ def a_null_namespace_takes_everything_and_gives_zeroes(t):
 
 
 @test
+@iwarp_only
 def data_lands_in_the_file(t):
     target = t.target([t.namespace(size=SIZE)])
     data = pattern(70000, 5)
@@ -174,6 +178,7 @@ def queue_sizes(t, depth):
 
 
 @test
+@iwarp_only
 def block_count_is_nvme_clis_and_counts_from_zero(t):
     target = serve(t, {'backend': 'memory'})
     data = pattern(4096, 8)
@@ -184,6 +189,7 @@ def block_count_is_nvme_clis_and_counts_from_zero(t):
 
 
 @test
+@iwarp_only
 def nvme_cli_options_name_the_place(t):
     target = serve(t, {'backend': 'memory'})
     where = ['--transport', 'rdma', '--traddr', target.addr, '--trsvcid', str(target.port), '--nqn', NQN,
@@ -211,6 +217,7 @@ def crc_asked_for_by_the_initiator(t):
 
 
 @test
+@iwarp_only
 def a_pipe_on_both_sides(t):
     """Standard input and output that cannot seek."""
     target = serve(t, {'backend': 'memory'})
@@ -222,6 +229,7 @@ def a_pipe_on_both_sides(t):
 
 
 @test
+@iwarp_only
 def an_empty_file_writes_nothing(t):
     target = serve(t, {'backend': 'memory'})
     before = pattern(4096, 13)
@@ -234,6 +242,7 @@ def an_empty_file_writes_nothing(t):
 # ---- errors ----
 
 @test
+@iwarp_only
 def writing_past_the_end(t):
     target = serve(t, {'backend': 'memory'})
     before = pattern(SIZE, 14)
@@ -248,6 +257,7 @@ def writing_past_the_end(t):
 
 
 @test
+@iwarp_only
 def a_file_larger_than_the_namespace(t):
     target = serve(t, {'backend': 'memory'})
     res = t.rdinit('write', target.uri(), '--data', t.file('in', bytes(SIZE + 1)), rc=1)
@@ -255,6 +265,7 @@ def a_file_larger_than_the_namespace(t):
 
 
 @test
+@iwarp_only
 def reading_past_the_end(t):
     target = serve(t, {'backend': 'memory'})
     res = t.rdinit('read', target.uri(), '--start-block', str(SIZE // 512 - 1), '--data-size', '1024',
@@ -263,6 +274,7 @@ def reading_past_the_end(t):
 
 
 @test
+@iwarp_only
 def a_missing_input_file(t):
     target = serve(t, {'backend': 'memory'})
     res = t.rdinit('write', target.uri(), '--data', t.path('missing'), rc=1)
@@ -270,6 +282,7 @@ def a_missing_input_file(t):
 
 
 @test
+@iwarp_only
 def an_output_file_that_cannot_be_made(t):
     target = serve(t, {'backend': 'memory'})
     res = t.rdinit('read', target.uri(), '--data', t.path('no/such/folder'), '--data-size', '512', rc=1)
@@ -277,6 +290,7 @@ def an_output_file_that_cannot_be_made(t):
 
 
 @test
+@iwarp_only
 def a_read_only_output_file(t):
     target = serve(t, {'backend': 'memory'})
     path = t.file('out', b'kept')
@@ -289,6 +303,7 @@ def a_read_only_output_file(t):
 
 
 @test
+@iwarp_only
 def a_full_output_file(t):
     target = serve(t, {'backend': 'memory'})
     res = t.rdinit('read', target.uri(), '--data', '/dev/full', '--data-size', '65536', rc=1)
@@ -299,6 +314,7 @@ def a_full_output_file(t):
 
 
 @test
+@iwarp_only
 def a_larger_output_file_is_cut(t):
     """--data FILE contains exactly what was read; with a descriptor of the shell, later content of the file is kept."""
     target = t.target([t.namespace(backend='memory', size='1MiB')])
@@ -320,6 +336,7 @@ def a_larger_output_file_is_cut(t):
 
 
 @test
+@iwarp_only
 def standard_input_longer_than_the_namespace(t):
     """Data up to the end is written; more data is an error, data up to the last byte is not an error."""
     target = t.target([t.namespace(backend='memory', size='1MiB')])
@@ -351,6 +368,7 @@ class Terminal:
 
 
 @test
+@iwarp_only
 def a_progress_bar_on_a_terminal(t):
     """Drawn in place, complete at the end, and removed from a line that reports an error."""
     target = t.target([t.namespace(1, backend='null', size='4GiB'), t.namespace(2, backend='memory')])
@@ -374,6 +392,7 @@ def a_progress_bar_on_a_terminal(t):
 
 
 @test
+@iwarp_only
 def a_closed_pipe_as_output(t):
     target = serve(t, {'backend': 'memory'})
     r, w = os.pipe()
@@ -385,6 +404,7 @@ def a_closed_pipe_as_output(t):
 
 
 @test
+@iwarp_only
 def a_short_input(t):
     target = serve(t, {'backend': 'memory'})
     res = t.rdinit('write', target.uri(), '--data-size', '8192', '--data', t.file('in', bytes(1000)),
@@ -393,6 +413,7 @@ def a_short_input(t):
 
 
 @test
+@iwarp_only
 def a_block_device(t):
     requires_disk(t.dir, 64 << 20)
     device = loop_device(t, SIZE)
@@ -406,4 +427,4 @@ def a_block_device(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp', 'verbs')))

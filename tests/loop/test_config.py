@@ -14,7 +14,7 @@ import termios
 import threading
 
 from t_control import Control
-from t_loop import ADDR, FABRIC, NQN, SOURCE_ROOT, Skip, each, main, no_fabric, preloaded, program, test, wait_for
+from t_loop import ADDR, FABRIC, NQN, SOURCE_ROOT, Skip, each, main, preloaded, program, test, wait_for
 
 GOOD = f'''\
 target:
@@ -41,7 +41,6 @@ def check(t, text, *, rc):
 
 
 @test
-@no_fabric
 def a_good_configuration(t):
     check(t, GOOD, rc=0)
 
@@ -53,7 +52,6 @@ def in_pipe(fd):
 
 
 @test
-@no_fabric
 def a_configuration_can_come_slowly_through_a_pipe(t):
     """Its reader waits for the first half, the second half and the end."""
     path = t.path('pipe')
@@ -109,7 +107,6 @@ def the_end_does_not_wait_for(t, method):
 
 
 @test
-@no_fabric
 def check_does_not_serve_and_makes_no_file(t):
     path = t.path('disk.img')
     text = GOOD.replace('backend: memory', f'backend: file\n        path: {path}\n        create: true')
@@ -122,7 +119,6 @@ def full(t, namespaces=None, **kw):
 
 
 @test
-@no_fabric
 def a_full_check_looks_at_the_machine_and_makes_nothing(t):
     res = full(t, [t.namespace(1)], target={'state_dir': t.path('state')})
     t.eq((res.rc, res.err), (0, ''))
@@ -131,7 +127,6 @@ def a_full_check_looks_at_the_machine_and_makes_nothing(t):
 
 
 @each(('rbd', 'rbd', {'rbd': {'pool': 'rbd', 'image': 'disk1'}}), ('nbd', 'nbd', {'uri': 'nbd://127.0.0.1/disk'}))
-@no_fabric
 def a_module_that_is_not_installed_is_named(t, name, keys):
     """Neither beside the program nor in the folder of an installation."""
     places = ('/usr/lib*/rdtarget', '/usr/lib*/*/rdtarget', '/usr/local/lib*/rdtarget', '/usr/local/lib*/*/rdtarget')
@@ -144,7 +139,6 @@ def a_module_that_is_not_installed_is_named(t, name, keys):
 
 
 @test
-@no_fabric
 def a_full_check_of_what_a_target_serves_is_good(t):
     """Its addresses are in use, by itself, whatever its command line looks like."""
     config = t.config([t.namespace(1)])
@@ -163,7 +157,6 @@ def a_full_check_of_what_a_target_serves_is_good(t):
 
 
 @test
-@no_fabric
 def a_full_check_finds_an_address_of_another_program(t):
     other = socket.create_server((ADDR, 0))
     t.cleanup(other.close)
@@ -177,7 +170,6 @@ def a_full_check_finds_an_address_of_another_program(t):
 
 
 @test
-@no_fabric
 def a_full_check_begins_relative_paths_where_it_is_told(t):
     os.mkdir(t.path('images'))
     t.file('images/a.img', bytes(1 << 20))
@@ -197,7 +189,6 @@ def a_full_check_begins_relative_paths_where_it_is_told(t):
 
 
 @test
-@no_fabric
 def a_full_check_reports_all_that_is_missing(t):
     big = memory_of_this_machine() * 2 // 512 * 512
     os.mkdir(t.path('folder'))
@@ -237,7 +228,6 @@ def memory_of_this_machine():
 
 
 @test
-@no_fabric
 def memory_that_the_machine_does_not_have_is_refused(t):
     """At the start and by a reload, for all namespaces together."""
     half = memory_of_this_machine() // 512 // 2 * 512
@@ -255,7 +245,6 @@ def memory_that_the_machine_does_not_have_is_refused(t):
 @each(('quickstart.yaml', 'quickstart.yaml'), ('example.yaml', 'example.yaml'),
       ('multipath.yaml', 'multipath.yaml'), ('reservations.yaml', 'reservations.yaml'),
       ('qos.yaml', 'qos.yaml'), ('faults.yaml', 'faults.yaml'), ('service.yaml', 'service.yaml'))
-@no_fabric
 def shipped_configuration_is_good(t, name):
     path = os.path.join(SOURCE_ROOT, 'configs', name)
     res = t.run([program('rdtarget'), '--check', '-c', path])
@@ -271,7 +260,6 @@ def edited(old, new):
       ('a number out of its range', edited('reactors: 2', 'reactors: 0'), ':2: .*reactors: found 0, expected'),
       ('broken YAML', edited('  - address', '  - [address'), r':\d+: not YAML'),
       ('thousands of brackets', '[' * 5000, r':\d+: values are nested in more than 32 levels'))
-@no_fabric
 def bad(t, text, says):
     """tests/unit/target/config has every mistake with its message."""
     t.match(rf'test\.yaml{says}', check(t, text, rc=1).err, 'the message')
@@ -380,7 +368,6 @@ def included_files_add_to_the_first(t):
        r'b\.yaml:1: target: is in a file that \S*test\.yaml includes'),
       ('what it includes itself', 'include: [c.yaml]\n', r'b\.yaml:1: include: is in a file that'),
       ('broken YAML', 'subsystems: [', r'b\.yaml:\d+: not YAML'))
-@no_fabric
 def an_included_file_with(t, text, says):
     part(t, 'a.yaml', subsystem())
     part(t, 'b.yaml', text)
@@ -388,7 +375,6 @@ def an_included_file_with(t, text, says):
 
 
 @test
-@no_fabric
 def the_order_of_included_files(t):
     """Each is read once, where it comes first; a path without a pattern must exist."""
     part(t, 'a.yaml', subsystem(NQN + 'a', size='x'))
@@ -402,7 +388,6 @@ def the_order_of_included_files(t):
 
 
 @test
-@no_fabric
 def a_missing_configuration_file(t):
     res = t.run([program('rdtarget'), '--check', '-c', t.path('none.yaml')])
     t.eq(res.rc, 1, 'exit status')
@@ -410,7 +395,6 @@ def a_missing_configuration_file(t):
 
 
 @test
-@no_fabric
 def no_configuration_named(t):
     res = t.run([program('rdtarget')])
     t.ok(res.rc in (1, 2), f'exit {res.rc}')
@@ -418,7 +402,6 @@ def no_configuration_named(t):
 
 
 @test
-@no_fabric
 def a_ready_fd_that_is_not_open(t):
     res = t.run([program('rdtarget'), '--ready-fd', '77', t.file('test.yaml', GOOD.encode())])
     t.eq(res.rc, 2, 'exit status')
@@ -434,7 +417,6 @@ def sighup_before_it_is_ready_is_remembered(t):
 
 
 @test
-@no_fabric
 def an_unknown_option(t):
     res = t.run([program('rdtarget'), '--frobnicate'])
     t.ok(res.rc in (1, 2), f'exit {res.rc}')
@@ -442,7 +424,6 @@ def an_unknown_option(t):
 
 
 @each(('--help', '--check'), ('--version', r'\d+\.\d+'))
-@no_fabric
 def prints(t, pattern):
     option = t.name.rsplit(': ', 1)[1]
     res = t.run([program('rdtarget'), option])
@@ -453,16 +434,6 @@ def prints(t, pattern):
 # ---- what only serving finds out ----
 
 @test
-def port_in_use(t):
-    first = t.target([t.namespace(backend='memory')])
-    text = edited('port: 0', f'port: {first.port}')
-    proc = t.spawn('second', [program('rdtarget'), '--exit-with-parent', t.file('test.yaml', text.encode())])
-    proc.expect(rf'{re.escape(ADDR)}.*{first.port}: [Aa]ddress already in use; .*; trying again every second')
-    proc.expect(r'\bready$')
-
-
-@test
-@no_fabric
 def a_mistake_in_the_configuration_has_its_own_exit_status(t):
     """And the service does not try again what would end in the same way."""
     for text, rc in ((edited('port: 0', 'port: zero'), 78), ('nonsense', 78)):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import t_schema
-from t_loop import (LONG, PATIENCE, SANITIZED, SCALE, each, iwarp_only, main, no_fabric, program, requires_disk,
+from t_loop import (LONG, PATIENCE, SANITIZED, SCALE, each, main, program, requires_disk,
                     requires_engine, scaled, test, wait_for)
 from t_proxy import Proxy
 from t_storage import MIB, as_root, loop_device, mount
@@ -101,7 +101,6 @@ def all_bytes_arrive(t, a, b):
 
 
 @each(('512 to 4096', 512, 4096), ('4096 to 512', 4096, 512))
-@iwarp_only
 def blocks_of_other_sizes_and_what_lies_behind_the_copy(t, a, b):
     size = MIB + a
     target = t.target([t.namespace(1, backend='memory', size=size, block_size=a),
@@ -115,7 +114,6 @@ def blocks_of_other_sizes_and_what_lies_behind_the_copy(t, a, b):
 
 @each(('nothing', 0), ('a byte', 1), ('less than a block', 511), ('a block', 512), ('a block and a byte', 513),
       ('more than a page', 4097), ('a page less than a piece', (256 << 10) - 4096), ('much', 2 * MIB + 77))
-@iwarp_only
 def files_of_any_length(t, size):
     target = t.target([t.namespace(1, backend='memory', size='4MiB')])
     data, old = random.Random(1).randbytes(size), random.Random(2).randbytes(4 * MIB)
@@ -130,7 +128,6 @@ def files_of_any_length(t, size):
 
 
 @test
-@no_fabric
 def a_file_that_says_it_is_empty_is_read_to_its_end(t):
     """Those of procfs have a size of 0."""
     cp(t, '/proc/version', t.path('copy'))
@@ -162,7 +159,6 @@ def holes_are_kept_to_a_namespace_and_back(t):
 
 
 @test
-@no_fabric
 def which_zeroes_become_holes(t):
     size = 4 * MIB
     source = sparse_file(t, 'source', size, 0)
@@ -178,7 +174,6 @@ def which_zeroes_become_holes(t):
 
 
 @test
-@iwarp_only
 def ten_sparse_gibibytes(t):
     """To a namespace without reading the holes, back, and to another namespace."""
     size = MIB << (8 if SLOW else 10)
@@ -209,7 +204,6 @@ def ten_sparse_gibibytes(t):
 
 
 @each(('a file', {}), ('memory', {'backend': 'memory'}))
-@iwarp_only
 def only_what_is_allocated_is_read_of_a_namespace(t, keys):
     """Zeroes that have blocks are read and become a hole as well."""
     size = 64 * MIB
@@ -239,7 +233,6 @@ def verification_finds_what_was_not_written(t):
 
 
 @test
-@iwarp_only
 def verification_asks_again_what_is_allocated(t):
     """A block that was deallocated is written between the copy and its verification."""
     target = t.target([t.namespace(1, backend='memory', size=SIZE)])
@@ -319,7 +312,6 @@ def a_killed_copy_is_continued(t):
 
 
 @test
-@no_fabric
 def a_file_is_continued_without_losing_its_beginning(t):
     """After the complete part there is data of the killed run, in holes of the source too."""
     source = sparse_file(t, 'source', 4 * MIB, 0, 2 * MIB)
@@ -337,7 +329,6 @@ def a_file_is_continued_without_losing_its_beginning(t):
 
 
 @test
-@iwarp_only
 def a_journal_never_runs_ahead_of_a_flush(t):
     """Each flush fails: nothing may be reported as complete."""
     target = t.target([t.namespace(1, size=BIG, qos={'write_bandwidth': RATE},
@@ -350,7 +341,6 @@ def a_journal_never_runs_ahead_of_a_flush(t):
 
 
 @test
-@iwarp_only
 def a_failed_copy_says_what_is_safe_and_is_continued(t):
     target = t.target([t.namespace(1, size=SIZE, layers=[{
         'type': 'error', 'ops': ['write'], 'trigger': t.path('broken'), 'first_block': SIZE // 1024, 'blocks': 1}])])
@@ -369,7 +359,6 @@ def a_failed_copy_says_what_is_safe_and_is_continued(t):
 
 
 @test
-@iwarp_only
 def a_journal_that_cannot_be_replaced_is_not_promised(t):
     """Its file system has room for the first state only."""
     where = mount(t, '-t', 'tmpfs', '-o', 'nr_inodes=2', 'tmpfs')
@@ -385,7 +374,6 @@ def a_journal_that_cannot_be_replaced_is_not_promised(t):
 
 
 @test
-@no_fabric
 def a_destination_keeps_its_content_without_a_journal(t):
     source, dest = t.file('source', b'new'), t.file('dest', b'old')
     res = t.rdinit('cp', source, dest, '--resume', t.path('nowhere/journal'), rc=1)
@@ -396,7 +384,6 @@ def a_destination_keeps_its_content_without_a_journal(t):
 
 
 @test
-@iwarp_only
 def a_source_that_cannot_be_read(t):
     target = t.target([t.namespace(1, backend='memory', size=SIZE, layers=[
         {'type': 'error', 'ops': ['read'], 'first_block': SIZE // 1024, 'blocks': 8}])])
@@ -408,7 +395,6 @@ def a_source_that_cannot_be_read(t):
 
 
 @test
-@iwarp_only
 def a_journal_of_another_copy_is_refused(t):
     target = slow_target(t)
     source, proc = begun(t, target)
@@ -425,7 +411,6 @@ def a_journal_of_another_copy_is_refused(t):
 
 
 @test
-@iwarp_only
 def a_source_that_changes_meanwhile_is_told(t):
     target = slow_target(t)
     source, proc = begun(t, target)
@@ -438,7 +423,6 @@ def a_source_that_changes_meanwhile_is_told(t):
 
 
 @test
-@iwarp_only
 def a_source_that_becomes_smaller_is_told(t):
     """It ends in a hole, which is gone as well."""
     def source(size):
@@ -454,7 +438,6 @@ def a_source_that_becomes_smaller_is_told(t):
 
 
 @test
-@iwarp_only
 def a_signal_ends_a_copy_in_order(t):
     target = slow_target(t)
     _, proc = begun(t, target)
@@ -467,7 +450,6 @@ def a_signal_ends_a_copy_in_order(t):
 
 
 @each(('as it was', {}), ('with a smaller limit of transfers', {'max_data_size': '16KiB'}))
-@iwarp_only
 def a_target_that_comes_back_is_not_an_error(t, keys):
     """The target is killed in the middle of a copy to it, and started again."""
     config = t.config([t.namespace(1, size=BIG, qos={'write_bandwidth': RATE})])
@@ -487,7 +469,6 @@ def a_target_that_comes_back_is_not_an_error(t, keys):
 
 
 @test
-@iwarp_only
 def an_interrupt_does_not_wait_for_a_target_that_is_gone(t):
     target = slow_target(t)
     _, proc = begun(t, target, '--ctrl-loss-tmo=-1')
@@ -499,7 +480,6 @@ def an_interrupt_does_not_wait_for_a_target_that_is_gone(t):
 
 
 @test
-@iwarp_only
 def one_of_two_paths_is_enough(t):
     target = slow_target(t)
     proxies = [Proxy(t, target.addr, target.port) for _ in range(2)]
@@ -517,7 +497,6 @@ def one_of_two_paths_is_enough(t):
 
 
 @test
-@iwarp_only
 def a_path_that_is_not_connected_is_told(t):
     """It fails before the other one is connected, and is not tried again before the copy begins."""
     target = t.target([t.namespace(1, backend='memory', size=MIB)])
@@ -552,7 +531,6 @@ def a_lost_target_ends_a_copy_that_waits_for_input(t):
 # ---- what is refused ----
 
 @test
-@iwarp_only
 def sizes_that_do_not_fit(t):
     target = t.target([t.namespace(1, backend='memory', size='1MiB')])
     before = random.Random(1).randbytes(MIB)
@@ -566,7 +544,6 @@ def sizes_that_do_not_fit(t):
 
 
 @test
-@iwarp_only
 def destinations_that_cannot_be_written(t):
     disk = t.file('disk', bytes(MIB))
     target = t.target([t.namespace(1, path=disk, size=None, create=False, read_only=True),
@@ -595,7 +572,6 @@ def destinations_that_cannot_be_written(t):
 
 
 @test
-@iwarp_only
 def a_failed_copy_without_a_complete_part_says_so(t):
     res = t.rdinit('cp', t.file('source', b'x' * MIB), '/dev/full', rc=1)
     t.match('/dev/full: writing .*: No space left on device', res.err)
@@ -604,7 +580,6 @@ def a_failed_copy_without_a_complete_part_says_so(t):
 
 
 @test
-@no_fabric
 def block_devices_that_are_not_ours(t):
     device = loop_device(t, MIB)
     source = t.file('source', b'x' * MIB)
@@ -622,7 +597,6 @@ def block_devices_that_are_not_ours(t):
 
 
 @test
-@no_fabric
 def a_full_disk(t):
     where = mount(t, '-t', 'tmpfs', '-o', 'size=24m', 'tmpfs')
     source = t.file('source', random.Random(1).randbytes(32 * MIB))
@@ -635,7 +609,6 @@ def a_full_disk(t):
 
 
 @test
-@iwarp_only
 def a_reserved_namespace(t):
     target = t.target([t.namespace(1, backend='memory', size='1MiB')])
     holder = '6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11'
@@ -660,13 +633,11 @@ def a_reserved_namespace(t):
        '--policy: "any" is none of'),
       ('an unknown policy between files', ['/dev/null', '/dev/null', '--policy=any'], '--policy: "any" is none of'),
       ('no subsystem', ['nvme+rdma://127.0.0.1', '-'], 'no subsystem'))
-@no_fabric
 def a_command_line_that_is_wrong(t, args, says):
     t.match(says, t.rdinit('cp', *args, rc=2, input=b'').err)
 
 
 @test
-@iwarp_only
 def copies_from_the_local_address_that_was_asked_for(t):
     target = t.target([t.namespace(size=MIB, backend='memory')])
     t.rdinit('cp', target.uri(), '/dev/null', '--host-traddr', '127.0.0.9')
@@ -676,7 +647,6 @@ def copies_from_the_local_address_that_was_asked_for(t):
 # ---- progress ----
 
 @test
-@no_fabric
 def progress_for_programs(t):
     source = t.file('source', random.Random(1).randbytes(3 * MIB))
     argv = [program('rdinit'), 'cp', source, t.path('copy'), '--verify', '--progress', '3']
@@ -693,7 +663,6 @@ def progress_for_programs(t):
 
 
 @test
-@no_fabric
 def a_progress_bar_on_a_terminal(t):
     leader, follower = pty.openpty()
     source = t.file('source', random.Random(1).randbytes(3 * MIB))

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import nvmf_peer as nv
-from t_loop import (DEADLINE, NQN, SOURCE_ROOT, Skip, Target, each, iwarp_only, main, program, requires_engine, requires_root, test,
+from t_loop import (DEADLINE, NQN, SOURCE_ROOT, Skip, Target, each, main, program, requires_engine, requires_root, test,
                     wait_for)
 from t_serving import exercise
 from t_storage import forbid_io_uring, stall_env, stand_still
@@ -121,7 +121,6 @@ def a_reload_that_is_refused_ends_for_the_service_manager_too(t):
 
 
 @test
-@iwarp_only
 def a_reactor_that_stands_still_starves_the_watchdog(t):
     requires_engine('io_uring')
     stall = t.path('stall')

@@ -180,4 +180,4 @@ def many_connections_in_a_row(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp', 'verbs')))

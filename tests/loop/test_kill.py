@@ -7,7 +7,7 @@ import signal
 import sys
 
 import nvmf_peer as nv
-from t_loop import LONG, PATIENCE, SANITIZED, SCALE, each, main, program, scaled, test, wait_for
+from t_loop import LONG, PATIENCE, SANITIZED, SCALE, each, iwarp_only, main, program, scaled, test, wait_for
 from t_serving import Baseline, exercise, host
 
 KILLS = int(os.environ.get('RD_TEST_KILLS', 200 if LONG else scaled(20, 8)))
@@ -124,6 +124,7 @@ def a_target_that_is_stopped_is_not_waited_for(t):
 
 
 @each(('SIGINT', signal.SIGINT), ('SIGTERM', signal.SIGTERM), ('SIGHUP', signal.SIGHUP))
+@iwarp_only
 def rdinit_interrupted(t, sig):
     """It ends as shells expect of an interrupted program, and shuts the controller down."""
     if signal.getsignal(sig) == signal.SIG_IGN:     # these tests under nohup; rdinit would inherit it
@@ -142,6 +143,7 @@ def rdinit_interrupted(t, sig):
 
 
 @test
+@iwarp_only
 def rdinit_interrupted_twice_does_not_wait(t):
     """The target does not answer any more: the first signal waits for commands in flight."""
     target = null_and_memory(t)
@@ -155,6 +157,7 @@ def rdinit_interrupted_twice_does_not_wait(t):
 
 
 @test
+@iwarp_only
 def rdinit_ignores_what_it_was_started_to_ignore(t):
     """As under nohup."""
     target = null_and_memory(t)
@@ -180,6 +183,7 @@ def rdinit_stopped_does_not_stop_others(t):
 
 
 @test
+@iwarp_only
 def the_status_tells_what_is_going_on(t):
     target = t.target([t.namespace(backend='memory')])
     idle = target.counters()
@@ -197,4 +201,4 @@ def the_status_tells_what_is_going_on(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp', 'verbs')))

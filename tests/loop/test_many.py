@@ -11,7 +11,7 @@ import struct
 import sys
 
 import nvmf_peer as nv
-from t_loop import ADDR, ENGINE, FABRIC, NQN, iwarp_only, main, preloaded, program, test
+from t_loop import ADDR, ENGINE, FABRIC, NQN, main, preloaded, program, test
 from t_serving import host
 
 MANY = 2000  # more than a list of NSIDs has, and more than one piece of the bits for hidden namespaces
@@ -124,7 +124,6 @@ def many_subsystems(t):
 
 
 @test
-@iwarp_only
 def each_file_costs_the_same(t):
     """A reload opens only what has changed."""
     log, folder = t.path('files.log'), t.path('files')

@@ -125,4 +125,4 @@ def few_capsules_for_many_queues(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp', 'verbs')))

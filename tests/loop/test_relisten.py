@@ -52,5 +52,13 @@ def a_changed_option_is_a_new_listener_at_the_same_port(t):
     target.stop()
 
 
+@test
+def port_in_use(t):
+    first = t.target(config=configure(t, {}))
+    proc = t.spawn('second', [program('rdtarget'), '--exit-with-parent', configure(t, {'port': first.port})])
+    proc.expect(rf'{re.escape(ADDR)}.*{first.port}: [Aa]ddress already in use; .*; trying again every second')
+    proc.expect(r'\bready$')
+
+
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp', 'verbs')))

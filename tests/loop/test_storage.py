@@ -9,7 +9,7 @@ import struct
 import sys
 
 import nvmf_peer as nv
-from t_loop import ENGINE, FABRIC, LONG, Target, each, main, requires_engine, test, wait_for
+from t_loop import ENGINE, FABRIC, LONG, Target, each, iwarp_only, main, requires_engine, test, wait_for
 from t_serving import exercise, host
 from t_storage import MIB, WRITE_ZEROES, Frozen, loop_device, mount, pattern
 
@@ -26,6 +26,7 @@ def flushes(device):
 # ---- full, short ----
 
 @each(('io_uring', 'io_uring'), ('aio', 'aio'))
+@iwarp_only
 def a_full_file_system_is_capacity_exceeded(t, engine):
     """A sparse file larger than its file system: writes that fit are kept, others are refused."""
     where = mount(t, '-t', 'tmpfs', '-o', 'size=4M', 'none')
@@ -53,6 +54,7 @@ def a_full_file_system_is_capacity_exceeded(t, engine):
 
 
 @each(('io_uring', 'io_uring'), ('aio', 'aio'))
+@iwarp_only
 def a_file_that_was_cut_gives_read_errors(t, engine):
     """Never old memory and never zeroes: the blocks beyond the new end are lost, and reads report that."""
     target = t.target([t.namespace(size='16MiB', engine=engine)])
@@ -85,6 +87,7 @@ def a_file_that_was_cut_gives_read_errors(t, engine):
 
 @each(('io_uring, Flush', 'io_uring', False), ('io_uring, FUA', 'io_uring', True),
       ('aio, Flush', 'aio', False), ('aio, FUA', 'aio', True))
+@iwarp_only
 def acknowledged_data_survives_kill_9(t, engine, fua):
     """Writes of many sizes in flight when the target dies: the data of answered writes is in the file."""
     config = t.config([t.namespace(engine=engine)])
@@ -117,6 +120,7 @@ def acknowledged_data_survives_kill_9(t, engine, fua):
 
 
 @each(('io_uring', 'io_uring'), ('aio', 'aio'))
+@iwarp_only
 def flush_and_fua_reach_the_device(t, engine):
     """Counted by the kernel at the block device."""
     requires_engine(engine)
@@ -142,6 +146,7 @@ def flush_and_fua_reach_the_device(t, engine):
 @each(('512 on 512, io_uring', 512, 512, 'io_uring'), ('4096 on 512, aio', 4096, 512, 'aio'),
       ('4096 on 4096, io_uring', 4096, 4096, 'io_uring'), ('512 on 4096, io_uring', 512, 4096, 'io_uring'),
       ('512 on 4096, aio', 512, 4096, 'aio'))
+@iwarp_only
 def a_block_device_with_blocks_of(t, block, sector, engine):
     """512 on 4096 cannot use direct I/O; it must work all the same, and offer no Write Zeroes."""
     requires_engine(engine)
@@ -175,6 +180,7 @@ def a_block_device_with_blocks_of(t, block, sector, engine):
 
 
 @test
+@iwarp_only
 def a_block_device_in_use_is_refused(t):
     device = loop_device(t)
     config = t.config([t.namespace(backend='block', size=None, path=device, engine=ENGINE)])
@@ -195,6 +201,7 @@ def refused(t, config, pattern_):
 
 
 @test
+@iwarp_only
 def two_daemons_on_one_file_are_refused(t):
     config = t.config()
     first = t.target(config=config)
@@ -203,6 +210,7 @@ def two_daemons_on_one_file_are_refused(t):
 
 
 @test
+@iwarp_only
 def two_namespaces_on_one_file_are_refused(t):
     """Also through a symbolic link; several readers are allowed. A check does not look at files, a full one does."""
     t.file('disk', bytes(MIB))
@@ -356,4 +364,4 @@ def a_drain_that_takes_too_long_is_given_up(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp', 'verbs')))

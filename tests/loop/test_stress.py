@@ -245,4 +245,4 @@ def hosts_that_come_and_go_at_random(t, engine):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp', 'verbs')))

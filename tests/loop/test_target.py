@@ -29,6 +29,7 @@ def ns_uuid(target):
 
 
 @test
+@iwarp_only
 def data_and_identity_survive_a_restart(t):
     config = t.config()
     data = random.Random(1).randbytes(1 << 20)
@@ -51,12 +52,14 @@ def data_and_identity_survive_a_restart(t):
 
 
 @test
+@iwarp_only
 def a_file_is_made_with_the_size_asked_for(t):
     t.target([t.namespace(size='24MiB')])
     t.eq(os.path.getsize(t.path('ns1.img')), 24 << 20)
 
 
 @test
+@iwarp_only
 def an_existing_file_is_not_made_again(t):
     data = random.Random(2).randbytes(1 << 20)
     path = t.file('ns1.img', data)
@@ -65,6 +68,7 @@ def an_existing_file_is_not_made_again(t):
 
 
 @test
+@iwarp_only
 def a_given_uuid_is_used(t):
     text = '6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11'
     target = t.target([t.namespace(backend='memory', uuid=text)])
@@ -72,6 +76,7 @@ def a_given_uuid_is_used(t):
 
 
 @each(('SIGTERM', signal.SIGTERM), ('SIGINT', signal.SIGINT))
+@iwarp_only
 def ends_well_on(t, sig):
     target = t.target([t.namespace(backend='memory')])
     exercise(target)
@@ -131,6 +136,7 @@ def drains_under_load(t):
 
 
 @test
+@iwarp_only
 def a_second_sigterm_ends_it_at_once(t):
     target = t.target([t.namespace(backend='memory')], target={'drain_timeout': '1h'})
     with host(target) as h:
@@ -141,6 +147,7 @@ def a_second_sigterm_ends_it_at_once(t):
 
 
 @test
+@iwarp_only
 def it_dies_with_its_parent(t):
     config = t.config([t.namespace(backend='memory')])
     shell = t.spawn('shell', ['sh', '-c', '"$0" --exit-with-parent -c "$1" & echo "pid $!" >&2; wait',
@@ -276,4 +283,4 @@ def memory_and_descriptors_do_not_grow_with_use(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main(fabrics=('iwarp', 'verbs')))
