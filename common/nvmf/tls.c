@@ -64,6 +64,7 @@ struct nvmf_tls {
 	char *offered;        /* the identity of the PSK */
 	uint8_t *hello;       /* the ClientHello that is looked at */
 	size_t hello_len;
+	bool later;      /* NVMF_TLS_LATER was told about it */
 	uint8_t *unsent; /* encrypted bytes that the socket has not taken */
 	size_t unsent_at, unsent_len, unsent_size;
 	struct nvmf_tls_keys keys;
@@ -294,6 +295,8 @@ static int ssl_error(struct nvmf_tls *t, int rc)
 
 	if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE)
 		return -EAGAIN;
+	if (kind == SSL_ERROR_WANT_CLIENT_HELLO_CB)
+		return -EBUSY;
 	if (t->state == STATE_FAILED) /* a callback knows more */
 		return t->error;
 	if (t->alert >= 0 && t->alert != SSL_AD_CLOSE_NOTIFY)
@@ -377,6 +380,9 @@ static bool try_offer(struct nvmf_tls *t, const struct nvmf_tls_hello *h,
 		why = bad;
 	else
 		n = t->keys.find(t->keys.arg, &t->info.identity, keys, &why);
+	t->later = n == NVMF_TLS_LATER;
+	if (t->later)
+		return false;
 	for (unsigned int i = 0; i < n && i < NVMF_TLS_KEYS && !found; i++) {
 		found = try_key(t, h, o, &keys[i], &named);
 		t->info.key = i;
@@ -452,8 +458,10 @@ static int look_at_hello(struct nvmf_tls *t, SSL *ssl)
 		fail(t, -EACCES, "offers no pre-shared key");
 		return SSL_AD_HANDSHAKE_FAILURE;
 	}
-	for (unsigned int i = 0; i < h.offers && !found; i++)
+	for (unsigned int i = 0; i < h.offers && !found && !t->later; i++)
 		found = try_offer(t, &h, &h.offer[i], &alert);
+	if (t->later)
+		return 0;
 	if (t->state == STATE_FAILED)
 		return SSL_AD_INTERNAL_ERROR;
 	if (!found) {
@@ -481,7 +489,10 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 	/* The second one of a connection, after a HelloRetryRequest: OpenSSL checks its binder. */
 	if (t->session)
 		return SSL_CLIENT_HELLO_SUCCESS;
+	t->later = false;
 	rc = look_at_hello(t, ssl);
+	if (t->later)
+		return SSL_CLIENT_HELLO_RETRY;
 	free(t->hello);
 	t->hello = NULL;
 	if (!rc)

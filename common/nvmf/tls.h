@@ -12,6 +12,7 @@
 #ifndef RD_NVMF_TLS_H
 #define RD_NVMF_TLS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@
 
 #define NVMF_TLS_FIRST_BYTE 0x16 /* of a peer that begins with TLS; an ICReq begins with 00h */
 #define NVMF_TLS_KEYS       4    /* of a host, at most */
+#define NVMF_TLS_LATER      UINT_MAX
 
 struct nvmf_tls_ctx;
 struct nvmf_tls;
@@ -35,7 +37,8 @@ struct nvmf_tls_keys {
 	/*
 	 * Writes the keys that @id may have been made from to @keys, which are wiped after use.
 	 * Returns their number; 0: there is none, and *@why, a static text, says why not, to follow
-	 * "the identity". Called in nvmf_tls_handshake(), at most a few times for a connection.
+	 * "the identity". NVMF_TLS_LATER: it tells later, when it is asked again. Called in
+	 * nvmf_tls_handshake(), at most a few times for a connection.
 	 */
 	unsigned int (*find)(void *arg, const struct nvmf_tls_identity *id,
 			     struct nvmf_auth_key keys[NVMF_TLS_KEYS], const char **why);
@@ -53,7 +56,8 @@ void nvmf_tls_free(struct nvmf_tls *t);
 
 /*
  * Goes on with the handshake. Returns 0: it is complete; -EAGAIN: call it again when one of
- * nvmf_tls_events() has come; otherwise the connection has failed, and nvmf_tls_why() says why:
+ * nvmf_tls_events() has come; -EBUSY: call it again whenever the keys are to be asked for again,
+ * which told NVMF_TLS_LATER; otherwise the connection has failed, and nvmf_tls_why() says why:
  * -EACCES: a key or an identity was refused, by this side or by the peer; -EPROTO: TLS as it is
  * needed is not possible with this peer; -ECONNRESET: the peer has closed the connection; or
  * another -errno of the socket. The alert for the peer has been sent as far as the socket took it.

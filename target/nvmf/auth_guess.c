@@ -19,7 +19,9 @@
 #include "target.h"
 
 /* Many hosts may be behind one address. */
-enum { OF_HOST, OF_ADDRESS, SCOPES };
+#define OF_HOST    RDT_GUESS_OF_HOST
+#define OF_ADDRESS RDT_GUESS_OF_ADDRESS
+#define SCOPES     RDT_GUESS_SCOPES
 static const struct {
 	uint64_t cost;  /* a failure is forgotten after this time, in ns */
 	uint64_t burst; /* failures at once */
@@ -65,32 +67,43 @@ static size_t put_own_id(const struct rdt_ctrl *ctrl, uint8_t *text)
 
 /* Not predictable for hosts, so that they cannot displace the entries of others on purpose. 0:
  * there is no address (tests), or libcrypto failed. */
-static uint64_t guess_key(const struct rdt_qpair *qp, unsigned int scope)
+static uint64_t guess_key(const struct rdt_guesses *g, const uint8_t *text, size_t len)
 {
-	const struct rdt_guesses *g = &qp->reactor->target->guesses;
-	uint8_t text[KEY_MAX], hash[NVMF_AUTH_HASH_MAX];
-	size_t len = rdt_peer_address(qp, text, 64);
+	uint8_t hash[NVMF_AUTH_HASH_MAX];
 	uint64_t key = 0;
 
-	if (!len)
-		return 0;
-	if (scope == OF_HOST) {
-		size_t nqn = strlen(qp->ctrl->hostnqn);
-
-		memcpy(text + len, qp->ctrl->hostnqn, nqn);
-		len += nqn;
-		len += put_own_id(qp->ctrl, text + len);
-	}
-	if (!nvmf_auth_hmac(NVMF_AUTH_SHA256, g->seed, sizeof(g->seed), text, len, hash))
+	if (len && !nvmf_auth_hmac(NVMF_AUTH_SHA256, g->seed, sizeof(g->seed), text, len, hash))
 		memcpy(&key, hash, sizeof(key));
 	return key;
 }
 
 /* Before the lock is taken: other reactors must not wait for the hashes. */
-static void guess_keys(const struct rdt_qpair *qp, uint64_t keys[SCOPES])
+static struct rdt_guess_keys keys_of_qpair(const struct rdt_qpair *qp)
 {
-	for (unsigned int i = 0; i < SCOPES; i++)
-		keys[i] = guess_key(qp, i);
+	const struct rdt_guesses *g = &qp->reactor->target->guesses;
+	size_t len, nqn = strlen(qp->ctrl->hostnqn);
+	struct rdt_guess_keys keys = {0};
+	uint8_t text[KEY_MAX];
+
+	len = rdt_peer_address(qp, text, 64);
+	if (!len)
+		return keys;
+	keys.of[OF_ADDRESS] = guess_key(g, text, len);
+	memcpy(text + len, qp->ctrl->hostnqn, nqn);
+	len += nqn;
+	keys.of[OF_HOST] = guess_key(g, text, len + put_own_id(qp->ctrl, text + len));
+	return keys;
+}
+
+void rdt_guess_of_tls(struct rdt_guesses *g, const struct rdt_peer *peer, const char *hostnqn,
+		      struct rdt_guess_keys *keys)
+{
+	uint8_t text[1 + KEY_MAX] = {'T'};
+	size_t len = 1 + rdt_peer_key(peer, text + 1, 64), nqn = strlen(hostnqn);
+
+	keys->of[OF_ADDRESS] = guess_key(g, text, len);
+	memcpy(text + len, hostnqn, nqn);
+	keys->of[OF_HOST] = guess_key(g, text, len + nqn);
 }
 
 /* The entry of @key; NULL: there is none. The lock is held. */
@@ -131,12 +144,12 @@ static bool is_rested(struct rdt_guesses *g, uint64_t host_key, uint64_t now)
 }
 
 /* The lock is held. */
-static bool has_failed_often(struct rdt_guesses *g, const uint64_t keys[SCOPES], uint64_t now)
+static bool has_failed_often(struct rdt_guesses *g, const struct rdt_guess_keys *keys, uint64_t now)
 {
 	for (unsigned int i = 0; i < SCOPES; i++) {
-		const struct rdt_guess *e = find_guess(g, keys[i]);
+		const struct rdt_guess *e = find_guess(g, keys->of[i]);
 
-		if (i == OF_ADDRESS && is_rested(g, keys[OF_HOST], now))
+		if (i == OF_ADDRESS && is_rested(g, keys->of[OF_HOST], now))
 			continue;
 		if (e && e->paid > now + limits[i].cost * (limits[i].burst - 1))
 			return true;
@@ -146,10 +159,11 @@ static bool has_failed_often(struct rdt_guesses *g, const uint64_t keys[SCOPES],
 
 /* The lock is held. More failures than the burst do not add up, whichever way they come: after
  * the cost of one, the next guess is not delayed. */
-static void count_wrong_guess(struct rdt_guesses *g, const uint64_t keys[SCOPES], uint64_t now)
+static void count_wrong_guess(struct rdt_guesses *g, const struct rdt_guess_keys *keys,
+			      uint64_t now)
 {
 	for (unsigned int i = 0; i < SCOPES; i++) {
-		struct rdt_guess *e = make_guess(g, keys[i]);
+		struct rdt_guess *e = make_guess(g, keys->of[i]);
 		uint64_t most = now + limits[i].cost * limits[i].burst;
 
 		if (!e)
@@ -160,54 +174,67 @@ static void count_wrong_guess(struct rdt_guesses *g, const uint64_t keys[SCOPES]
 	}
 }
 
-bool rdt_guess_over(struct rdt_qpair *qp)
+bool rdt_guess_keys_over(struct rdt_guesses *g, const struct rdt_guess_keys *keys, uint64_t now)
 {
-	struct rdt_guesses *g = &qp->reactor->target->guesses;
-	uint64_t now = rd_loop_now(qp->reactor->loop), keys[SCOPES];
 	bool over;
 
-	guess_keys(qp, keys);
 	pthread_mutex_lock(&g->lock);
 	over = has_failed_often(g, keys, now);
 	pthread_mutex_unlock(&g->lock);
 	return over;
 }
 
-void rdt_guess_right(struct rdt_qpair *qp)
+void rdt_guess_keys_right(struct rdt_guesses *g, const struct rdt_guess_keys *keys, bool proven)
 {
-	struct rdt_guesses *g = &qp->reactor->target->guesses;
-	uint64_t keys[SCOPES];
-
-	guess_keys(qp, keys);
 	pthread_mutex_lock(&g->lock);
 	for (unsigned int i = 0; i < SCOPES; i++) {
-		struct rdt_guess *e = find_guess(g, keys[i]);
+		struct rdt_guess *e = find_guess(g, keys->of[i]);
 
-		if (e)
+		if (e && i == OF_HOST && proven)
+			*e = (struct rdt_guess){0};
+		else if (e)
 			e->paid -= e->paid < limits[i].cost ? e->paid : limits[i].cost;
 	}
 	pthread_mutex_unlock(&g->lock);
 }
 
-void rdt_guess_count(struct rdt_qpair *qp)
+void rdt_guess_keys_count(struct rdt_guesses *g, const struct rdt_guess_keys *keys, uint64_t now)
 {
-	struct rdt_guesses *g = &qp->reactor->target->guesses;
-	uint64_t now = rd_loop_now(qp->reactor->loop), keys[SCOPES];
-
-	guess_keys(qp, keys);
 	pthread_mutex_lock(&g->lock);
 	count_wrong_guess(g, keys, now);
 	pthread_mutex_unlock(&g->lock);
 }
 
+bool rdt_guess_over(struct rdt_qpair *qp)
+{
+	const struct rdt_guess_keys keys = keys_of_qpair(qp);
+
+	return rdt_guess_keys_over(&qp->reactor->target->guesses, &keys,
+				   rd_loop_now(qp->reactor->loop));
+}
+
+void rdt_guess_right(struct rdt_qpair *qp)
+{
+	const struct rdt_guess_keys keys = keys_of_qpair(qp);
+
+	rdt_guess_keys_right(&qp->reactor->target->guesses, &keys, false);
+}
+
+void rdt_guess_count(struct rdt_qpair *qp)
+{
+	const struct rdt_guess_keys keys = keys_of_qpair(qp);
+
+	rdt_guess_keys_count(&qp->reactor->target->guesses, &keys, rd_loop_now(qp->reactor->loop));
+}
+
 void rdt_guess_succeeded(struct rdt_qpair *qp)
 {
 	struct rdt_guesses *g = &qp->reactor->target->guesses;
-	uint64_t key = guess_key(qp, OF_HOST);
+	const struct rdt_guess_keys keys = keys_of_qpair(qp);
 	struct rdt_guess *e;
 
 	pthread_mutex_lock(&g->lock);
-	e = find_guess(g, key);
+	e = find_guess(g, keys.of[OF_HOST]);
 	if (e)
 		*e = (struct rdt_guess){0};
 	pthread_mutex_unlock(&g->lock);

@@ -15,7 +15,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct rdt_peer;
 struct rdt_qpair;
+
+enum { RDT_GUESS_OF_HOST, RDT_GUESS_OF_ADDRESS, RDT_GUESS_SCOPES };
+
+struct rdt_guess_keys {
+	uint64_t of[RDT_GUESS_SCOPES]; /* 0: it counts nowhere */
+};
 
 #define RDT_GUESS_SETS 1024u
 #define RDT_GUESS_WAYS 4u
@@ -41,5 +48,13 @@ bool rdt_guess_over(struct rdt_qpair *qp);
 void rdt_guess_count(struct rdt_qpair *qp);
 void rdt_guess_right(struct rdt_qpair *qp);
 void rdt_guess_succeeded(struct rdt_qpair *qp); /* earlier failures of the host are forgotten */
+
+/* The same for the keys of TLS, whose failures count apart. Any thread. */
+void rdt_guess_of_tls(struct rdt_guesses *g, const struct rdt_peer *peer, const char *hostnqn,
+		      struct rdt_guess_keys *keys);
+bool rdt_guess_keys_over(struct rdt_guesses *g, const struct rdt_guess_keys *keys, uint64_t now);
+void rdt_guess_keys_count(struct rdt_guesses *g, const struct rdt_guess_keys *keys, uint64_t now);
+/* takes the last rdt_guess_keys_count() back; @proven: earlier failures of the host, too */
+void rdt_guess_keys_right(struct rdt_guesses *g, const struct rdt_guess_keys *keys, bool proven);
 
 #endif /* RDT_AUTH_GUESS_H */

@@ -248,10 +248,15 @@ void rdt_peer_leave(struct rdt_qpair *qp)
 
 size_t rdt_peer_address(const struct rdt_qpair *qp, uint8_t *out, size_t size)
 {
-	if (!qp->peer || qp->peer->len > size)
+	return qp->peer ? rdt_peer_key(qp->peer, out, size) : 0;
+}
+
+size_t rdt_peer_key(const struct rdt_peer *peer, uint8_t *out, size_t size)
+{
+	if (peer->len > size)
 		return 0;
-	memcpy(out, qp->peer->key, qp->peer->len);
-	return qp->peer->len;
+	memcpy(out, peer->key, peer->len);
+	return peer->len;
 }
 
 struct rdt_site *rdt_peer_site(const struct rdt_qpair *qp)

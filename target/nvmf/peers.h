@@ -58,6 +58,9 @@ int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, bool proven,
 const char *rdt_peer_limit_text(const struct rdt_peer_limit *limit, char buf[RDT_PEER_LIMIT_TEXT]);
 void rdt_peer_leave(struct rdt_qpair *qp); /* undoes rdt_peer_join(); may be repeated */
 
+/* Writes what identifies the address. Returns its length; 0: it is longer than @size. Any thread,
+ * while one of its connections counts. */
+size_t rdt_peer_key(const struct rdt_peer *peer, uint8_t *out, size_t size);
 /* Writes what identifies the address of @qp. Returns its length; 0: it has none (tests), or it is
  * longer than @size. Any thread that may use @qp. */
 size_t rdt_peer_address(const struct rdt_qpair *qp, uint8_t *out, size_t size);

@@ -80,6 +80,7 @@ class Attack:
     p99: float  # None, or the factor by which the 99th percentile of a read may grow
     blocks: tuple  # sizes of the reads of the host that is measured, each a row of tools/attack
     transport: str  # of the attackers: 'iwarp' or 'tcp'
+    listener: dict  # more keys of the listener for NVMe/TCP
 
     @property
     def victims(self):
@@ -88,7 +89,7 @@ class Attack:
 
     @property
     def listeners(self):
-        return [{}, {'transport': 'tcp'}] if self.transport == 'tcp' else [{}]
+        return [{}, {'transport': 'tcp', **self.listener}] if self.transport == 'tcp' else [{}]
 
     @property
     def module(self):
@@ -96,9 +97,10 @@ class Attack:
 
 
 def attack(name, *, sizes, small, busy=False, target=None, config=None, p99=None, blocks=('4k',),
-           transport='iwarp'):
+           transport='iwarp', listener=None):
     def mark(fn):
-        fn.attack = Attack(name, fn, sizes, small, busy, target or {}, config, p99, blocks, transport)
+        fn.attack = Attack(name, fn, sizes, small, busy, target or {}, config, p99, blocks, transport,
+                           listener or {})
         return fn
     return mark
 

@@ -7,12 +7,15 @@ import os
 import struct
 
 import attack_admin
+import attack_auth
 import iwarp_peer as iw
 import nvmf_peer as nv
 import tcp_peer as tp
+import tls_peer
 from attack_hosts import BLOCKS, DEPTH, LARGE, MIB, name, open_spawned, spawn
 from attack_lib import DRAIN, HOLD, addresses
 from attack_lib import attack as any_attack
+from t_auth import key_file
 from t_loop import NQN
 
 RSP = 24      # bytes of a CapsuleResp, and of an R2T
@@ -255,3 +258,68 @@ def batches(peer):
 def keep_alives(crowd, size):
     os.nice(19)
     crowd.open(size, batches)
+
+
+# ---- TLS ----
+
+TLS_HOST = 'nqn.2024-01.test:tls'
+
+
+def with_key(t):
+    """One host has a key; the others come without TLS, by the same listener."""
+    return {'subsystem': {'allow_any_host': False, 'hosts': attack_auth.GOOD + [TLS_HOST], 'host_auth': [
+        {'host': TLS_HOST, 'tls_key_file': key_file(t, 'tls.key', tls_peer.key_text(bytes(range(32)), 1))}]}}
+
+
+def extension(number, body):
+    return struct.pack('>HH', number, len(body)) + body
+
+
+def client_hello(identity, binder):
+    """A ClientHello of TLS 1.3 in its record, with one key."""
+    share = struct.pack('>HH', 0x1D, 32) + os.urandom(32)  # X25519
+    identities = struct.pack('>H', len(identity)) + identity + bytes(4)
+    binders = bytes([len(binder)]) + binder
+    body = b''.join((
+        extension(43, b'\x02\x03\x04'),  # version 1.3
+        extension(10, b'\x00\x02\x00\x1d'),
+        extension(51, struct.pack('>H', len(share)) + share),
+        extension(45, b'\x01\x01'),  # a key with Diffie-Hellman
+        extension(41, struct.pack('>H', len(identities)) + identities + struct.pack('>H', len(binders)) + binders)))
+    hello = b'\x03\x03' + os.urandom(32) + b'\0' + b'\x00\x04\x13\x01\x13\x02' + b'\x01\x00'
+    hello += struct.pack('>H', len(body)) + body
+    message = b'\x01' + len(hello).to_bytes(3, 'big') + hello
+    return b'\x16\x03\x01' + struct.pack('>H', len(message)) + message
+
+
+def half_handshake(peer):
+    peer.arrived()
+    peer.send(b'\x16\x03\x01\x01\x00')
+    yield 1 << 16  # the target closes
+
+
+@attack('TCP: handshakes of TLS that stop', sizes=(1000,), small=200, busy=True, config=with_key, listener={'tls': 'allowed'})
+def half_handshakes(crowd, size):
+    """An attacker whose connection is closed reconnects at once."""
+    os.nice(19)
+    crowd.open(size, half_handshake, sources=addresses(1), again=True, wait=False)
+
+
+def wrong_key(peer, hostnqn):
+    identity, _ = tls_peer.psk(bytes(range(32)), NQN, hostnqn)
+    peer.arrived()
+    peer.send(client_hello(identity.encode(), os.urandom(32)))
+    yield 1 << 16
+
+
+@attack('TCP: wrong keys of TLS', sizes=(16, 1000), small=16, busy=True, config=with_key, listener={'tls': 'allowed'})
+def wrong_keys(crowd, size):
+    os.nice(19)
+    crowd.open(size, functools.partial(wrong_key, hostnqn=TLS_HOST), sources=addresses(1), again=True)
+
+
+@attack('TCP: unknown identities of TLS', sizes=(16,), small=4, busy=True, config=with_key, listener={'tls': 'allowed'})
+def unknown_identities(crowd, size):
+    os.nice(19)
+    names = itertools.count()
+    crowd.open(size, lambda peer: wrong_key(peer, f'{TLS_HOST}-{next(names)}'), sources=addresses(1), again=True)

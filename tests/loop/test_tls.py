@@ -197,6 +197,25 @@ def a_thousand_handshakes_that_stop_leave_others_their_share(t):
     t.ok(sum(1 for sock in stopped if not is_closed(sock)) >= 200, 'some of the stopped handshakes are still there')
 
 
+@test
+def guesses_at_a_key_are_slowed_down(t):
+    """After ten wrong keys for a name at an address; another name there is not, and the right key gets in."""
+    sub = subsystem(t)
+    sub['host_auth'].append(entry(t, host=OTHER_HOST, secret=OTHER_SECRET, name='other'))
+    target = t.target([t.namespace(backend='memory')], listener=listener(), subsystem=sub)
+    for _ in range(10):
+        refused(t, target, secret=bytes(32))
+    t.ok('slowed TLS' not in target.text(), 'ten failures are allowed')
+    # One is forgotten every six seconds, so on a slow machine it takes some more.
+    while 'slowed TLS' not in target.text():
+        refused(t, target, secret=bytes(32))
+    target.expect(r'slowed TLS from \S+ down: its name or its address has failed too often')
+    slowed = target.text().count('slowed TLS')
+    exercise(t, host(t, target, hostnqn=OTHER_HOST, secret=OTHER_SECRET))
+    t.same(target.text().count('slowed TLS'), slowed)
+    exercise(t, host(t, target))
+
+
 def is_closed(sock):
     sock.setblocking(False)
     try:

@@ -15,9 +15,11 @@
 #include "nvmf/tls.h"
 #include "target/nvmf/announce.h"
 #include "target/nvmf/auth.h"
+#include "target/nvmf/auth_guess.h"
 #include "target/nvmf/target.h"
 
-#define DEADLINE (10 * RD_NSEC_PER_SEC) /* docs and the log name it */
+#define DEADLINE (10 * RD_NSEC_PER_SEC)   /* docs and the log name it */
+#define PACE     (800 * RD_NSEC_PER_MSEC) /* as for an authentication: auth.c */
 
 struct shake { /* belongs to the thread */
 	struct rd_io io;
@@ -26,6 +28,13 @@ struct shake { /* belongs to the thread */
 	struct nvmf_tls *tls; /* NULL: nothing was received so far */
 	uint64_t until;
 	TAILQ_ENTRY(shake) link;
+	/* A host that has failed often waits before its key is looked at. */
+	bool paced; /* on @pacing until @look_at */
+	bool waited;
+	uint64_t look_at;
+	TAILQ_ENTRY(shake) pace_link;
+	bool guessed; /* @guess counts as a failure, unless the handshake succeeds */
+	struct rdt_guess_keys guess;
 };
 
 struct rdt_tcp_tls {
@@ -41,10 +50,12 @@ struct rdt_tcp_tls {
 	bool posted;
 	struct rd_msg msg;
 	/* of the thread */
-	TAILQ_HEAD(, shake) shakes; /* oldest first */
+	TAILQ_HEAD(shakes, shake) shakes; /* oldest first */
 	unsigned int count;
 	struct rd_timer timer; /* for the oldest one */
-	struct rd_ratelimit refused_limit, many_limit, done_limit;
+	struct shakes pacing;  /* in the order of their ends */
+	struct rd_timer pace;  /* for the first one of these */
+	struct rd_ratelimit refused_limit, many_limit, done_limit, slow_limit;
 };
 
 /* ---- the ends of a handshake ---- */
@@ -57,6 +68,8 @@ static struct rdt_tcp_handoff *drop_shake(struct shake *s)
 
 	rd_io_del(of->loop, &s->io);
 	TAILQ_REMOVE(&of->shakes, s, link);
+	if (s->paced)
+		TAILQ_REMOVE(&of->pacing, s, pace_link);
 	of->count--;
 	free(s);
 	return h;
@@ -104,6 +117,8 @@ static void report_tls(const struct shake *s)
 /* To its reactor. */
 static void pass_shake(struct shake *s)
 {
+	if (s->guessed)
+		rdt_guess_keys_right(&s->of->target->guesses, &s->guess, true);
 	if (s->tls) {
 		atomic_fetch_add_explicit(&s->of->target->tls_handshakes, 1, memory_order_relaxed);
 		report_tls(s);
@@ -117,9 +132,48 @@ static void pass_shake(struct shake *s)
 static unsigned int find_keys(void *arg, const struct nvmf_tls_identity *id,
 			      struct nvmf_auth_key keys[NVMF_TLS_KEYS], const char **why)
 {
-	const struct rdt_tcp_tls *of = arg;
+	struct shake *s = arg;
+	struct rdt_tcp_tls *of = s->of;
+	struct rdt_guesses *g = &of->target->guesses;
 
+	if (!s->guessed) {
+		rdt_guess_of_tls(g, s->h->peer, id->hostnqn, &s->guess);
+		if (!s->waited && rdt_guess_keys_over(g, &s->guess, rd_loop_now(of->loop)))
+			return NVMF_TLS_LATER;
+		/* Before the key is looked at: those that are looked at together count together. */
+		rdt_guess_keys_count(g, &s->guess, rd_loop_now(of->loop));
+		s->guessed = true;
+	}
 	return rdt_auth_find_tls_keys(of->target, id->subnqn, id->hostnqn, keys, why);
+}
+
+static void await_pace(struct rdt_tcp_tls *of)
+{
+	const struct shake *s = TAILQ_FIRST(&of->pacing);
+	uint64_t now = rd_loop_now(of->loop);
+
+	/* Without memory for the timer the deadline of the handshake remains. */
+	if (s && !rd_timer_armed(&of->pace))
+		(void)rd_timer_start(of->loop, &of->pace, s->look_at > now ? s->look_at - now : 0);
+}
+
+static void pace_shake(struct shake *s)
+{
+	struct rdt_tcp_tls *of = s->of;
+	char addr[RD_ADDR_TEXT];
+
+	rd_addr_format((const struct sockaddr *)&s->h->remote, addr);
+	rd_log_limited(&of->slow_limit, rd_loop_now(of->loop), of->target->log, RD_LOG_QPAIR,
+		       RD_LOG_NOTICE,
+		       "slowed TLS from %s down: its name or its address has failed "
+		       "too often",
+		       addr);
+	s->paced = true;
+	s->look_at = rd_loop_now(of->loop) + PACE;
+	TAILQ_INSERT_TAIL(&of->pacing, s, pace_link);
+	await_pace(of);
+	if (rd_io_mod(of->loop, &s->io, 0))
+		refuse_shake(s, "the socket cannot be watched");
 }
 
 /* Does the connection begin without TLS, which is allowed? */
@@ -134,9 +188,14 @@ static bool begins_plain(const struct shake *s)
 static void shake_io(struct rd_io *io, uint32_t events)
 {
 	struct shake *s = rd_container_of(io, struct shake, io);
-	const struct nvmf_tls_keys keys = {find_keys, s->of};
+	const struct nvmf_tls_keys keys = {find_keys, s};
 	int rc = 0;
 
+	if (s->paced) {
+		if (events & (EPOLLHUP | EPOLLERR))
+			refuse_shake(s, "closed the connection");
+		return;
+	}
 	if (!s->tls && begins_plain(s)) {
 		pass_shake(s);
 		return;
@@ -149,10 +208,26 @@ static void shake_io(struct rd_io *io, uint32_t events)
 		pass_shake(s);
 	else if (!s->tls)
 		refuse_shake(s, "out of memory");
+	else if (rc == -EBUSY)
+		pace_shake(s);
 	else if (rc != -EAGAIN)
 		refuse_shake(s, nvmf_tls_why(s->tls));
 	else if (rd_io_mod(s->of->loop, io, nvmf_tls_events(s->tls)))
 		refuse_shake(s, "the socket cannot be watched");
+}
+
+static void pace_over(struct rd_timer *timer)
+{
+	struct rdt_tcp_tls *of = rd_container_of(timer, struct rdt_tcp_tls, pace);
+	struct shake *s;
+
+	while ((s = TAILQ_FIRST(&of->pacing)) && s->look_at <= rd_loop_now(of->loop)) {
+		TAILQ_REMOVE(&of->pacing, s, pace_link);
+		s->paced = false;
+		s->waited = true;
+		shake_io(&s->io, 0);
+	}
+	await_pace(of);
 }
 
 static void watch_oldest(struct rdt_tcp_tls *of)
@@ -261,6 +336,8 @@ struct rdt_tcp_tls *rdt_tcp_tls_new(struct rdt_listener *l)
 	of->required = l->cfg->tls == RDT_TLS_REQUIRED;
 	of->msg.fn = inbox_msg;
 	of->timer.fn = deadline_over;
+	of->pace.fn = pace_over;
+	TAILQ_INIT(&of->pacing);
 	STAILQ_INIT(&of->inbox);
 	TAILQ_INIT(&of->shakes);
 	pthread_mutex_init(&of->lock, NULL);
@@ -311,8 +388,10 @@ void rdt_tcp_tls_free(struct rdt_tcp_tls *of)
 		STAILQ_REMOVE_HEAD(&of->inbox, link);
 		rdt_tcp_hand_back(h);
 	}
-	if (of->loop)
+	if (of->loop) {
 		rd_timer_stop(of->loop, &of->timer);
+		rd_timer_stop(of->loop, &of->pace);
+	}
 	rd_loop_destroy(&of->loop);
 	nvmf_tls_ctx_free(of->ctx);
 	pthread_mutex_destroy(&of->lock);

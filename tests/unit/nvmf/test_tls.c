@@ -30,14 +30,17 @@ struct pair {
 	SSL_CTX *raw_ctx;
 	struct nvmf_auth_key keys[NVMF_TLS_KEYS];
 	unsigned int n_keys;
+	unsigned int later;      /* so often the keys are told later */
 	struct nvmf_tls_psk psk; /* of the client */
 };
 
 static unsigned int find_keys(void *arg, const struct nvmf_tls_identity *id,
 			      struct nvmf_auth_key keys[NVMF_TLS_KEYS], const char **why)
 {
-	const struct pair *p = arg;
+	struct pair *p = arg;
 
+	if (p->later && p->later--)
+		return NVMF_TLS_LATER;
 	if (strcmp(id->hostnqn, HOSTNQN) != 0) {
 		*why = "names an unknown host";
 		return 0;
@@ -109,6 +112,30 @@ static void connect_well(struct pair *p, const char *key)
 	shake(p, &server, &client);
 	CU_ASSERT_EQUAL_FATAL(server, 0);
 	CU_ASSERT_EQUAL_FATAL(client, 0);
+}
+
+/* The server goes on when the keys are told, and not before. */
+static void keys_are_told_later(void)
+{
+	for (int right = 0; right < 2; right++) {
+		struct pair p T_ENDS(pair_end);
+		int server, client;
+
+		pair_begin(&p, KEY_1);
+		client_begin(&p, right ? KEY_1 : KEY_2, (struct nvmf_tls_form){right, 'R', false},
+			     HOSTNQN);
+		p.later = 3;
+		shake(&p, &server, &client);
+		CU_ASSERT_EQUAL(server, -EBUSY);
+		CU_ASSERT_EQUAL(client, -EAGAIN);
+		CU_ASSERT_EQUAL(p.later, 2);
+		for (int i = 0; i < 2; i++)
+			CU_ASSERT_EQUAL(nvmf_tls_handshake(p.server), -EBUSY);
+		CU_ASSERT_EQUAL(p.later, 0);
+		shake(&p, &server, &client);
+		CU_ASSERT_EQUAL(server, right ? 0 : -EACCES);
+		CU_ASSERT_EQUAL(client, right ? 0 : -EACCES);
+	}
 }
 
 /* @len bytes in parts of @piece from one side to the other. */
@@ -540,6 +567,7 @@ static void contexts_come_and_go(void)
 
 const struct t_case t_tls_cases[] = {
 	{"a thousand contexts, one after the other", contexts_come_and_go},
+	{"a server waits until its keys are told", keys_are_told_later},
 	{"every version, type, hash and derivation is accepted", forms_and_hashes},
 	{"small and large records carry the data", many_records},
 	{"a full socket keeps what was taken", full_socket},

@@ -511,6 +511,48 @@ static void failures_of_others(void)
 	t_env_free(e.env);
 }
 
+/* Keys of TLS have failures of their own, by the same rule. */
+static void guesses_of_tls(void)
+{
+	struct auth_env e;
+	struct rdt_guesses *g;
+	struct rdt_guess_keys bad, good, far;
+	struct t_conn *c, *other;
+	uint64_t now;
+
+	auth_env_new(&e);
+	g = &e.env->t->guesses;
+	now = rd_loop_now(e.env->t->reactors[0].loop) + 100 * RD_NSEC_PER_SEC;
+	c = connected_from(&e, "10.0.0.1");
+	other = connected_from(&e, "10.0.0.2");
+	rdt_guess_of_tls(g, c->qp.peer, "nqn.2024-01.test:bad", &bad);
+	rdt_guess_of_tls(g, c->qp.peer, T_HOST, &good);
+	rdt_guess_of_tls(g, other->qp.peer, "nqn.2024-01.test:bad", &far);
+	for (int i = 0; i < 10; i++) {
+		CU_ASSERT(!rdt_guess_keys_over(g, &bad, now));
+		rdt_guess_keys_count(g, &bad, now);
+	}
+	CU_ASSERT(rdt_guess_keys_over(g, &bad, now));
+	CU_ASSERT(!rdt_guess_keys_over(g, &far, now));
+	CU_ASSERT(!rdt_guess_keys_over(g, &good, now));
+	CU_ASSERT(!rdt_guess_over(&c->qp));
+	/* However many they are. */
+	for (int i = 0; i < 500; i++)
+		rdt_guess_keys_count(g, &bad, now);
+	CU_ASSERT(!rdt_guess_keys_over(g, &good, now));
+	CU_ASSERT(!rdt_guess_keys_over(g, &bad, now + 6 * RD_NSEC_PER_SEC));
+	/* A failure of its own makes those of its address count for a minute. */
+	rdt_guess_keys_count(g, &good, now);
+	CU_ASSERT(rdt_guess_keys_over(g, &good, now));
+	rdt_guess_keys_right(g, &good, true);
+	CU_ASSERT(!rdt_guess_keys_over(g, &good, now));
+	/* The right key is taken back, and with it what the name has failed. */
+	rdt_guess_keys_count(g, &bad, now);
+	rdt_guess_keys_right(g, &bad, true);
+	CU_ASSERT(!rdt_guess_keys_over(g, &bad, now));
+	t_env_free(e.env);
+}
+
 /*
  * Others fail without a pause at its address, under its very name and with its Host Identifier: a
  * host that comes for the first time with the right secret gets in, in less than a second. So it
@@ -775,5 +817,6 @@ const struct t_case t_auth_cases[] = {
 	{"a Host Identifier belongs to one name", identifiers_belong_to_names},
 	{"a Host Identifier is shared on purpose", identifiers_are_shared_on_purpose},
 	{"failures of others do not hold a host back", failures_of_others},
+	{"guesses at keys of TLS", guesses_of_tls},
 	{NULL, NULL},
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVMe/TCP: how much of what hostile peers send is read in one turn of a reactor's loop. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -278,7 +279,83 @@ static void addresses_are_adopted_by_turns(void)
 	tcp_world_free(&w);
 }
 
+static _Atomic uint64_t thread_now; /* of the thread for handshakes */
+
+static uint64_t thread_clock(void *arg)
+{
+	return atomic_load(&thread_now);
+}
+
+/* Sends a part of a handshake. */
+static int half_handshake(const struct tcp_world *w)
+{
+	int fd = begin_from(w, "127.0.0.1");
+
+	CU_ASSERT_EQUAL_FATAL(send(fd, "\x16\x03\x01\x01\x00", 5, MSG_NOSIGNAL), 5);
+	return fd;
+}
+
+/* Until the target has closed the connection. */
+static void await_end(const struct tcp_world *w, int fd)
+{
+	char buf[64];
+	ssize_t n;
+
+	do {
+		rd_loop_turn(w->env->loop, 1);
+		n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+	} while (n > 0 || (n < 0 && errno == EAGAIN));
+	close(fd);
+}
+
+/* The thread takes connections in their order, and has looked at all that came before when it has
+ * refused one that begins without TLS. */
+static void await_thread(const struct tcp_world *w)
+{
+	int fd = begin_from(w, "127.0.0.1");
+
+	CU_ASSERT_EQUAL_FATAL(send(fd, "hello", 5, MSG_NOSIGNAL), 5);
+	await_end(w, fd);
+}
+
+static void handshakes_have_ten_seconds(void)
+{
+	const struct rd_clock clock = {thread_clock, NULL};
+	struct tcp_world w = {0};
+	int first, later;
+	char byte;
+
+	t_transports = transports;
+	w.env = t_env_new();
+	t_transports = NULL;
+	atomic_store(&thread_now, RD_NSEC_PER_SEC);
+	w.env->env.clock = &clock;
+	w.env->listeners[0] = (struct rdt_listener_config){
+		.transport = RDT_TRANSPORT_TCP, .tls = RDT_TLS_REQUIRED, .address = "127.0.0.1"};
+	w.env->cfg.listeners_count = 1;
+	CU_ASSERT_EQUAL_FATAL(rdt_listeners_start(w.env->t), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_listeners_open(w.env->t), 0);
+	w.l = TAILQ_FIRST(&w.env->t->listeners);
+	first = half_handshake(&w);
+	await_thread(&w);
+	atomic_fetch_add(&thread_now, 10 * RD_NSEC_PER_SEC - 1);
+	later = half_handshake(&w);
+	await_thread(&w);
+	CU_ASSERT_EQUAL(recv(first, &byte, 1, MSG_DONTWAIT), -1);
+	CU_ASSERT_EQUAL(errno, EAGAIN);
+	CU_ASSERT_EQUAL(atomic_load(&w.env->t->tls_refusals), 2);
+	atomic_fetch_add(&thread_now, 1);
+	await_thread(&w);
+	await_end(&w, first);
+	CU_ASSERT_EQUAL(recv(later, &byte, 1, MSG_DONTWAIT), -1);
+	CU_ASSERT_EQUAL(errno, EAGAIN);
+	CU_ASSERT_EQUAL(atomic_load(&w.env->t->tls_refusals), 4);
+	close(later);
+	t_env_free(w.env);
+}
+
 const struct t_case t_tcp_turn_cases[] = {
+	{"a handshake of TLS has ten seconds", handshakes_have_ten_seconds},
 	{"addresses are adopted by turns", addresses_are_adopted_by_turns},
 	{"data in small pieces shares one part of a turn", small_pieces_share_a_turn},
 	{"sockets that have ended share one part of a turn", ended_sockets_share_a_turn},
