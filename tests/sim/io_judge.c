@@ -140,7 +140,7 @@ static bool status_is_explained(struct world *w, const struct io_facts *f, unsig
 		return medium_has_failed(w, f, STORE_READ_FAILED) || is_marked(w, f);
 	case NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE:
 	case NVME_SCT_PATH << 8 | NVME_SC_ANA_TRANSITION:
-		return path_is_closed(w, f);
+		return path_is_closed(w, f) || w->contradicts_until >= f->begin;
 	default:
 		return false;
 	}

@@ -157,6 +157,9 @@ struct world {
 	struct faults *faults;
 	uint64_t disturbed_until;  /* until then faults may delay or lose commands */
 	struct gateways *gateways; /* instead of @target; NULL: none */
+	/* Until then a thread of a gateway stands still, so that it refuses commands by a path of
+	 * which it says that it is usable. */
+	uint64_t contradicts_until;
 	/* When a gateway acted last that had lost the image, and did not know it. */
 	uint64_t outdated_at;
 	uint64_t

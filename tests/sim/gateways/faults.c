@@ -91,6 +91,9 @@ static void stall_thread(struct world *w)
 	struct actor *actor = &w->actors[any];
 
 	actor->stalled_until = rd_sim_now(w->sim) + lasts(w, HOLD_MAX);
+	if (any >= ACTOR_GATEWAY && any < ACTOR_MORE_DEV &&
+	    actor->stalled_until > w->contradicts_until)
+		w->contradicts_until = actor->stalled_until;
 }
 
 static void cluster_is_well(struct rd_sim_event *event)
