@@ -2,10 +2,12 @@
 #include "util/tcp.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "util/loop.h"
@@ -91,4 +93,13 @@ int rd_tcp_broken(int fd, uint32_t events)
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) || !err)
 		err = ECONNRESET;
 	return -err;
+}
+
+bool rd_tcp_abandon(int fd)
+{
+	struct linger now = {.l_onoff = 1};
+	int left = 0;
+
+	return ioctl(fd, SIOCOUTQ, &left) == 0 && left > 0 &&
+	       setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) == 0;
 }

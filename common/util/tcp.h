@@ -3,6 +3,7 @@
 #ifndef RD_UTIL_TCP_H
 #define RD_UTIL_TCP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -29,5 +30,12 @@ int rd_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp_
  * 0, or the reason as -errno.
  */
 int rd_tcp_broken(int fd, uint32_t events);
+/*
+ * The caller is about to close a connection whose requests it may send again by another one. If the
+ * peer's kernel has not acknowledged all that was sent, close(2) will end the connection by an RST:
+ * otherwise the kernel would go on to deliver the rest, possibly after what is sent later. Returns
+ * whether that is so.
+ */
+bool rd_tcp_abandon(int fd);
 
 #endif /* RD_UTIL_TCP_H */

@@ -143,6 +143,8 @@ static void close_sim_conn(struct rd_sim_conn *c, bool tell)
 	c->end.link = NULL;
 	if (link) {
 		rd_sim_link_detach(link, !c->end.side, c);
+		if (c->end.side == 0)
+			rd_sim_link_drop_held(link, 1);
 		if (tell)
 			rd_sim_link_send(link, !c->end.side,
 					 (struct rd_sim_msg){.kind = RD_SIM_MSG_FIN});

@@ -285,6 +285,10 @@ struct rd_sim_msg rd_sim_answer(enum rd_sim_msg_kind kind, const void *priv, siz
 void rd_sim_link_send(struct rd_sim_link *link, unsigned int to, struct rd_sim_msg msg);
 /* @from, the sender of messages to @to, ends: their data is taken now, or they are lost. */
 void rd_sim_link_detach(struct rd_sim_link *link, unsigned int to, struct rd_sim_conn *from);
+/* Are there messages to @to that a fault holds? */
+bool rd_sim_link_holds(const struct rd_sim_link *link, unsigned int to);
+/* The sender of messages to @to ends, and does not retransmit those that a fault holds. */
+void rd_sim_link_drop_held(struct rd_sim_link *link, unsigned int to);
 /* Likewise for a stream: what was sent last may be lost. */
 void rd_sim_link_cut_tail(struct rd_sim_link *link, unsigned int to);
 

@@ -176,6 +176,19 @@ void rd_sim_link_detach(struct rd_sim_link *link, unsigned int to, struct rd_sim
 		rd_sim_cancel(link->sim, &pipe->event);
 }
 
+bool rd_sim_link_holds(const struct rd_sim_link *link, unsigned int to)
+{
+	const struct rd_sim_pipe *pipe = &link->pipe[to];
+
+	return !STAILQ_EMPTY(&pipe->msgs) && pipe->held_until > link->sim->now;
+}
+
+void rd_sim_link_drop_held(struct rd_sim_link *link, unsigned int to)
+{
+	if (rd_sim_link_holds(link, to))
+		drop_msgs(&link->pipe[to]);
+}
+
 void rd_sim_link_cut_tail(struct rd_sim_link *link, unsigned int to)
 {
 	struct rd_sim_pipe *pipe = &link->pipe[to];

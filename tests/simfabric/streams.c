@@ -26,6 +26,7 @@ struct rd_sim_sock {
 	bool listens, open, lost;
 	bool eof;  /* the peer sends no more */
 	bool shut; /* this side sends no more */
+	bool abandoned;
 	int error; /* SO_ERROR */
 	uint8_t *in;
 	size_t in_len, in_size;
@@ -172,13 +173,25 @@ static void free_sock(struct rd_sim_sock *s)
 	free(s);
 }
 
+/* The network has what arrives in time; what it holds is retransmitted later, or not. */
+bool sim_tcp_abandon(int fd)
+{
+	struct rd_sim_sock *s = sock_at(fd);
+
+	s->abandoned = s->open && s->end.link && rd_sim_link_holds(s->end.link, !s->end.side);
+	return s->abandoned;
+}
+
 int sim_close(int fd)
 {
 	struct rd_sim_sock *s = sock_at(fd);
 
 	if (!s)
 		return fail_with(EBADF);
-	if (s->in_len && s->end.link) {
+	if (s->abandoned && s->end.link) {
+		rd_sim_link_drop_held(s->end.link, !s->end.side);
+		send_to_peer(s, (struct rd_sim_msg){.kind = RD_SIM_MSG_RESET});
+	} else if (s->in_len && s->end.link) {
 		rd_sim_link_cut_tail(s->end.link, !s->end.side);
 		send_to_peer(s, (struct rd_sim_msg){.kind = RD_SIM_MSG_RESET});
 	} else if (!s->shut) {

@@ -31,6 +31,7 @@ int sim_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp
 		   struct sockaddr_storage *bound);
 int sim_tcp_set_opts(int fd, const struct rd_tcp_opts *opts);
 int sim_tcp_broken(int fd, uint32_t events);
+bool sim_tcp_abandon(int fd);
 int sim_socket(int domain, int type, int protocol);
 int sim_bind(int fd, const struct sockaddr *addr, socklen_t len);
 int sim_connect(int fd, const struct sockaddr *addr, socklen_t len);
@@ -53,6 +54,7 @@ void sim_io_del(struct rd_loop *loop, struct rd_io *io);
 #define rd_tcp_listen(addr, backlog, opts, bound) sim_tcp_listen(addr, backlog, opts, bound)
 #define rd_tcp_set_opts(fd, opts)                 sim_tcp_set_opts(fd, opts)
 #define rd_tcp_broken(fd, events)                 sim_tcp_broken(fd, events)
+#define rd_tcp_abandon(fd)                        sim_tcp_abandon(fd)
 #define socket(domain, type, protocol)            sim_socket(domain, type, protocol)
 #define bind(fd, addr, len)                       sim_bind(fd, addr, len)
 #define connect(fd, addr, len)                    sim_connect(fd, addr, len)

@@ -12,6 +12,7 @@
 
 #include "fabric/qp_attr.h"
 #include "util/sockaddr.h"
+#include "util/tcp.h"
 
 #include "conn.h"
 #include "connect.h"
@@ -301,7 +302,8 @@ static void flush_recvs(struct rd_iw_conn *c)
 		rd_iw_cq_push_flushed(c->rcq, &c->base, r->wr_id);
 }
 
-/* Takes the socket from the connection; data in its send buffer is still delivered. */
+/* Takes the socket from the connection; data in its send buffer is still delivered, unless it was
+ * abandoned. */
 static void drop_socket(struct rd_iw_conn *c, enum rd_iw_state was)
 {
 	struct rd_loop *loop = c->fab->base.loop;
@@ -314,7 +316,7 @@ static void drop_socket(struct rd_iw_conn *c, enum rd_iw_state was)
 		return;
 	rd_io_del(loop, &c->io);
 	c->io.fd = -1;
-	if (was == RD_IW_OPEN || was == RD_IW_HANDSHAKE)
+	if (!c->abandoned && (was == RD_IW_OPEN || was == RD_IW_HANDSHAKE))
 		rd_iw_drain_start(c->fab, fd, true);
 	else
 		close(fd);
@@ -399,6 +401,13 @@ bool rd_iw_peer_closed(const struct rd_fab_conn *conn)
 	return c->state == RD_IW_OPEN && poll(&p, 1, 0) > 0;
 }
 
+/* An RDMA device stops sending when its user ends the connection. What the passive side sends last,
+ * as a response, is to arrive. */
+static void abandon(struct rd_iw_conn *c)
+{
+	c->abandoned = c->state == RD_IW_OPEN && !c->passive && rd_tcp_abandon(c->io.fd);
+}
+
 void rd_iw_disconnect(struct rd_fab_conn *conn)
 {
 	struct rd_iw_conn *c = rd_iw_conn(conn);
@@ -406,8 +415,9 @@ void rd_iw_disconnect(struct rd_fab_conn *conn)
 
 	if (was == RD_IW_CLOSED)
 		return;
+	abandon(c);
 	c->tx.turn_bytes = 0; /* there is no next turn */
-	if (was == RD_IW_OPEN && !c->tx.blocked)
+	if (was == RD_IW_OPEN && !c->abandoned && !c->tx.blocked)
 		rd_iw_tx_run(c); /* can end the connection */
 	rd_iw_conn_end(c, 0, "disconnected");
 	/* The user ends the connection: no earlier event is news to it. */
@@ -418,6 +428,7 @@ void rd_iw_conn_destroy(struct rd_fab_conn *conn)
 {
 	struct rd_iw_conn *c = rd_iw_conn(conn);
 
+	abandon(c);
 	iw_close_conn(c);
 	if (c->has_qp) {
 		/* A RECV of the shared queue must complete, since other connections use it. */

@@ -60,8 +60,9 @@ struct rd_iw_conn {
 	bool passive;
 	bool crc;
 	bool has_qp;
-	bool own_room; /* it has reserved room in @rcq for all RECVs of @srq */
-	bool est_due;  /* ESTABLISHED is raised when the peer's first FPDU arrives */
+	bool abandoned; /* the socket is closed with an RST */
+	bool own_room;  /* it has reserved room in @rcq for all RECVs of @srq */
+	bool est_due;   /* ESTABLISHED is raised when the peer's first FPDU arrives */
 	struct rd_io io;
 	struct rd_timer timer;
 	struct rd_timer hold_timer; /* active: hold_siw.c */

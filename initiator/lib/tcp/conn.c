@@ -56,8 +56,9 @@ void rdi_tcp_disconnect(struct rdi_queue *q)
 {
 	struct rdi_tcp_conn *c = q->conn;
 
+	/* Commands that have not arrived may be sent again by another connection. */
 	if (c->state == RDI_TCP_RUNNING)
-		stop_stream(c, false);
+		stop_stream(c, rd_tcp_abandon(c->io.fd));
 	else if (comes_up(c))
 		stop_stream(c, true);
 }
@@ -66,6 +67,7 @@ static void close_socket(struct rdi_tcp_conn *c)
 {
 	rdi_tcp_tls_drop(c);
 	rd_io_del(c->q->loop, &c->io);
+	rd_tcp_abandon(c->io.fd);
 	close(c->io.fd);
 }
 

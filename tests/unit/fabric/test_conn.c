@@ -433,6 +433,38 @@ static void poke_waits_its_turn(void)
 	free(sink);
 }
 
+/* A device that ends a connection sends nothing more: what the peer's kernel has not acknowledged
+ * is not delivered, and the peer sees a reset. */
+static void abandons_what_has_not_arrived(void)
+{
+	struct t_opts o = {.client = {.no_peer_to_peer = true, .sndbuf = 16384}};
+	size_t sent = (size_t)20 * 65000, got = 0;
+	uint8_t *sink = malloc(1 << 16);
+	struct rd_fab_mr *mr;
+	struct t_pair p;
+	struct t_raw r;
+	ssize_t n;
+
+	t_pair_open(&p, &o);
+	t_raw_serve(&r, &p);
+	mr = t_reg(&p.cl, mem, sizeof(mem), IBV_ACCESS_LOCAL_WRITE);
+	CU_ASSERT(t_raw_recv(&r, sink, 24));
+	t_raw_hex(&r, REP "10 02 0004 00040000");
+	T_UNTIL(&p, p.cl.established);
+	for (int i = 0; i < 20; i++)
+		CU_ASSERT_EQUAL(t_rdma(&p.cl, IBV_WR_RDMA_WRITE, 1, mr, 0, 65000, 8, 9), 0);
+	T_UNTIL(&p, rd_iw_test_conn(p.cl.conn).tx_blocked);
+	rd_fab_disconnect(p.cl.conn);
+	T_UNTIL(&p, p.cl.disconnected);
+	while ((n = recv(r.fd, sink, 1 << 16, 0)) > 0)
+		got += (size_t)n;
+	CU_ASSERT(n < 0 && errno == ECONNRESET);
+	CU_ASSERT(got < sent);
+	t_raw_close(&r);
+	t_pair_close(&p);
+	free(sink);
+}
+
 /* A listener on every IPv6 address; the request has the address that was reached. */
 static void wildcard_v6(void)
 {
@@ -797,6 +829,8 @@ const struct t_case t_conn_cases[] = {
 	{"a listener on all IPv6 addresses", wildcard_v6},
 	{"a silent responder is poked", pokes},
 	{"a poke waits for the frame before it", poke_waits_its_turn},
+	{"what has not arrived when a device ends a connection is not delivered",
+	 abandons_what_has_not_arrived},
 	{"flushing keeps the order", flush_order},
 	{"a wrong work request behind more than one transmission", wrong_behind_a_batch},
 	{"more is flushed than the queues held", flushed_beyond_depth},
