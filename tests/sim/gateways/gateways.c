@@ -170,12 +170,25 @@ static int create_target(struct gateway *gw)
 	return 0;
 }
 
+/* The loop of the process before may have messages of what is freed. */
+static int new_loop(struct gateway *gw)
+{
+	struct rd_sim *sim = gw->all->w->sim;
+	struct rd_loop_opts opts = {
+		.clock = rd_sim_clock(sim), .seed = rd_sim_random(sim) | 1, .log = gw->log};
+
+	rd_loop_destroy(&gw->loop);
+	return rd_loop_create(&opts, &gw->loop);
+}
+
 static int gateway_start(struct gateway *gw)
 {
 	struct world *w = gw->all->w;
 	struct process *before;
 	int rc = new_process(gw);
 
+	if (!rc)
+		rc = new_loop(gw);
 	if (rc)
 		return rc;
 	gw->env.seed = rd_sim_random(w->sim) | 1;
@@ -439,7 +452,6 @@ static int new_gateway(struct gateways *all, unsigned int number)
 {
 	struct gateway *gw = &all->gateway[number];
 	struct rd_sim *sim = all->w->sim;
-	struct rd_loop_opts opts = {.clock = rd_sim_clock(sim), .seed = rd_sim_random(sim) | 1};
 	int rc;
 
 	gw->all = all;
@@ -450,10 +462,6 @@ static int new_gateway(struct gateways *all, unsigned int number)
 				   .bdev_open = open_image,
 				   .run_job = rdt_job_run_now};
 	rc = rd_log_create("sim", -1, RD_LOG_DEBUG, log_gateway, gw, &gw->log);
-	if (rc)
-		return rc;
-	opts.log = gw->log;
-	rc = rd_loop_create(&opts, &gw->loop);
 	return rc ? rc : gateway_config(gw);
 }
 
