@@ -17,6 +17,7 @@ class Proxy:
       forward()      nothing else
       delay(s)       each piece waits s seconds
       trickle()      pieces of 1 to 16 bytes, each a segment of its own
+      damage()       the last byte of what is read at once is changed
       swallow()      they are acknowledged and dropped; a connection that lost bytes stays like that
     What happens to connections:
       reset()        those that are open are reset, on both sides
@@ -60,6 +61,9 @@ class Proxy:
 
     def swallow(self):
         self._call(self._set, 'swallow')
+
+    def damage(self):
+        self._call(self._set, 'damage')
 
     def reset(self):
         self._call(self._reset_all)
@@ -137,6 +141,8 @@ class Proxy:
                 state['lost'] = True
                 self.swallowed += len(data)
                 continue
+            if self._mode == 'damage':
+                data = data[:-1] + bytes([data[-1] ^ 1])
             if self._mode == 'delay':
                 await asyncio.sleep(self._delay)
             while self._mode == 'trickle' and data:

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """NVMe/TCP with TLS: rdtarget against OpenSSL and GnuTLS, and what it says of hosts that it refuses."""
 
+import contextlib
 import os
 import socket
 import sys
 
+import iwarp_peer as iw
 import nvmf_peer as nv
 import tcp_peer as tcp
 import tls_peer as tls
 import t_auth
 from t_auth import key_file
 from t_control import Control, controlled
-from t_loop import NQN, each, main, program, test
+from t_loop import NQN, each, main, program, test, wait_for
+from t_proxy import Proxy
 
 SECRET, OTHER_SECRET = bytes(range(32)), bytes(range(1, 33))
 OTHER_HOST = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555'
@@ -169,6 +172,65 @@ def a_bad_begin_is_told(t, data, ends, words):
             sock.shutdown(socket.SHUT_WR)
         target.expect(rf'refused TLS from \S+: {words}')
     exercise(t, host(t, target))
+
+
+def client_hello(t):
+    """Of a client with the right key: all that it sends before it waits for the target."""
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        identity, key = tls.psk(SECRET, NQN, nv.HOST_NQN)
+        client = tls.Tls(t, *server.getsockname(), identity, key)
+        with server.accept()[0] as sock:
+            data = sock.recv(5, socket.MSG_WAITALL)
+            data += sock.recv(int.from_bytes(data[3:], 'big'), socket.MSG_WAITALL)
+    client.end()
+    return data
+
+
+@test
+def handshakes_that_stop_end_after_ten_seconds(t):
+    """In the middle of a ClientHello, and where the client's Finished is due."""
+    target, hello = serve(t), client_hello(t)
+    with contextlib.ExitStack() as stack:
+        socks = [stack.enter_context(socket.create_connection((target.addr, target.port), timeout=20)) for _ in range(2)]
+        for sock, data in zip(socks, (hello[:-1], hello)):
+            sock.sendall(data)
+        t.eq(socks[1].recv(1), b'\x16', 'the answer to a whole ClientHello')
+        exercise(t, host(t, target))  # meanwhile
+        for sock in socks:
+            target.expect(rf'refused TLS from {sock.getsockname()[0]}:{sock.getsockname()[1]}: '
+                          'its handshake was not complete after 10 seconds')
+        wait_for(lambda: is_closed(socks[0]), 'the end of the connection')
+
+
+@test
+def damaged_records_end_their_connections(t):
+    target = serve(t)
+    proxy = Proxy(t, target.addr, target.port)
+    made = host(t, proxy)
+    exercise(t, made)
+    proxy.damage()
+    try:
+        made.admin.get_log(2, 512)
+    except iw.PeerError:
+        pass
+    target.expect('closing: sent a TLS record that cannot be decrypted')
+    exercise(t, host(t, target))
+
+
+@test
+def a_truncated_close_is_told(t):
+    target = serve(t)
+    identity, key = tls.psk(SECRET, NQN, nv.HOST_NQN)
+    for kill, words in ((True, 'closed by the host without a close_notify of TLS'), (False, 'closed by the host')):
+        client = tls.Tls(t, target.addr, target.port, identity, key, client='gnutls')
+        conn = tcp.Conn(client.sock)
+        tcp.agree(conn)
+        if kill:
+            client.popen.kill()
+        else:
+            client.sock.shutdown(socket.SHUT_WR)
+        target.expect(f'closing: {words}$')
+        client.end()
 
 
 @test

@@ -440,8 +440,9 @@ static void end_of_file(struct rdt_tcp_conn *c)
 
 	c->eof = true;
 	rdt_qpair_lost(&c->qp, between ? RDT_END_HOST : RDT_END_LOST,
-		       between ? "closed by the host"
-			       : "closed by the host in the middle of a PDU");
+		       !between             ? "closed by the host in the middle of a PDU"
+		       : rdt_tcp_cut_off(c) ? "closed by the host without a close_notify of TLS"
+					    : "closed by the host");
 }
 
 static size_t staging_part(const struct rdt_tcp_conn *c)
