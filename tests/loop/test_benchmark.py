@@ -95,14 +95,14 @@ def rows_results_and_table_appear(t):
 @test
 def rows_of_tcp_are_measured_beside_iwarp(t):
     needs_both()
-    rows = ('floor-each', 'null', 'tcp', 'tcp-digests', 'memory-tcp')
+    rows = ('floor-each', 'null', 'tcp', 'tcp-digests', 'tls', 'memory-tcp')
     res, data = bench(t, '--rows', ','.join(rows), '--no-idle')
     for row in rows:
         good = samples(data, row)
         t.ok(good, f'no samples of {row}')
         t.eq([entry['error'] for entry in good if 'error' in entry], [], f'errors of {row}')
         t.ok(all(isinstance(entry['iops'], (int, float)) for entry in good), f'{row}: {good}')
-    t.ok('NVMe/TCP / iwarp' in res.text, res.text)
+    t.ok('NVMe/TCP / iwarp' in res.text and 'TLS / plain NVMe/TCP' in res.text, res.text)
 
 
 @no_fabric

@@ -104,6 +104,11 @@ def rdinit_tcp_digests(setup, row, point, server):
     return rdinit_tcp(setup, row, point, server, '--hdr-digest', '--data-digest')
 
 
+def rdinit_tls(setup, row, point, server):
+    return rdinit(setup, row, point, server, '--hostnqn', server.host, '--tls-key-file', server.tls_key,
+                  uri=server.tls_uri(row.kind))
+
+
 # ---- fio ----
 
 def _fio_argv(setup, point, engine, cpu):

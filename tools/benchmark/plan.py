@@ -40,7 +40,8 @@ class Row:
 
 CLIENTS = {'floor': clients.floor, 'floor-each': clients.floor_each, 'rdinit': clients.rdinit,
            'rdinit-device': clients.rdinit_device, 'rdinit-tcp': clients.rdinit_tcp,
-           'rdinit-tcp-digests': clients.rdinit_tcp_digests, 'fio-rdinit': clients.fio_rdinit,
+           'rdinit-tcp-digests': clients.rdinit_tcp_digests, 'rdinit-tls': clients.rdinit_tls,
+           'fio-rdinit': clients.fio_rdinit,
            'fio-nbd': clients.fio_nbd, 'fio-iscsi': clients.fio_iscsi, 'iscsi-perf': clients.iscsi_perf,
            'fio-file': clients.fio_file, 'fio-file-spin': clients.fio_file_spin,
            'rdinit-rbd': ceph.rdinit_rbd, 'fio-rbd': ceph.fio_rbd, 'vs': clients.other}
@@ -52,6 +53,7 @@ ROWS = [
     Row('tcp', 'rdtarget null, rdinit bench, NVMe/TCP', 'rdtarget', 'null', 'rdinit-tcp', 'null'),
     Row('tcp-digests', 'rdtarget null, rdinit bench, NVMe/TCP with digests', 'rdtarget', 'null', 'rdinit-tcp-digests',
         'null'),
+    Row('tls', 'rdtarget null, rdinit bench, NVMe/TCP with TLS', 'rdtarget', 'null', 'rdinit-tls', 'null'),
     Row('null-device', 'rdtarget null, rdinit bench --device', 'rdtarget', 'null', 'rdinit-device', 'null'),
     Row('null-fio', 'rdtarget null, fio rdinit', 'rdtarget', 'null', 'fio-rdinit', 'null'),
     Row('nbdkit-null', 'nbdkit null, fio nbd', 'nbdkit-null', 'null', 'fio-nbd', 'null'),

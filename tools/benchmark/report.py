@@ -137,6 +137,17 @@ def spinner(results, points):
                              ([name, *(say(s) if s else '-' for s in found)] for name, say in lines))
 
 
+def tls(results, points):
+    """What TLS costs, beside the same without it."""
+    def cell(point, of):
+        found = results.ratios('tls', 'tcp', point, of=of)
+        return f'{statistics.median(found):.2f} ({min(found):.2f} to {max(found):.2f})' if found else '-'
+    lines = (('I/Os per second', 'iops'), ('client CPU for each I/O', 'client_cpu_us'), ('server CPU for each I/O', 'server_cpu_us'))
+    if any(results.ratios('tls', 'tcp', point) for point in points):
+        yield from table(['TLS / plain NVMe/TCP', *(_column(p) for p in points)],
+                         ([name, *(cell(p, of) for p in points)] for name, of in lines))
+
+
 def _latency_cells(results, row, point):
     parts = [results.figure(row, point, *path) for path in
              (('lat_us', 'mean'), ('lat_us', 'p50'), ('lat_us', 'p99'), ('lat_us', 'p99.9'), ('client_cpu_us',),
@@ -228,6 +239,7 @@ def body(results):
     yield '### Latency and processor time'
     yield ''
     yield from details(results, points)
+    yield from tls(results, points)
     yield from failures(results)
     for row in results.rows:
         if row['note']:

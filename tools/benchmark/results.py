@@ -76,12 +76,12 @@ class Results:
         return {'steal': sum(s['steal_s'] for s in found) / seconds, 'gaps': sum(s['gaps_s'] for s in found) / seconds,
                 'longest_us': max(s['longest_us'] for s in found)}
 
-    def ratios(self, row, base, point, base_point=None, *, far=None):
+    def ratios(self, row, base, point, base_point=None, *, far=None, of='iops'):
         """The ratios of row to base, one for each repetition that has both. With @far: only repetitions in which both
         were measured while the processors were far from each other (true) or near (false)."""
         ours = self._good.get((row, point.name), {})
         theirs = self._good.get((base, (base_point or point).name), {})
-        return [ours[n]['iops'] / theirs[n]['iops'] for n in ours if n in theirs and theirs[n]['iops']
+        return [ours[n][of] / theirs[n][of] for n in ours if n in theirs and ours[n].get(of) and theirs[n].get(of)
                 and (far is None or is_far(ours[n]) == is_far(theirs[n]) == far)]
 
     def cost_ratio(self, row, side, base, base_side, point):

@@ -9,9 +9,10 @@ import socket
 import subprocess
 
 import netns
-from procs import Failed, Server
+from procs import Failed, Server, run
 
 NQN = 'nqn.2024-01.io.rdnvme:bench'
+TLS_NQN, TLS_HOST = f'{NQN}-tls', 'nqn.2024-01.io.rdnvme:bench-host'
 IQN = 'iqn.2024-01.io.rdnvme:bench'
 # The size of null and memory namespaces, and the part of them that is used.
 NULL_SIZE = 1 << 40
@@ -45,11 +46,19 @@ def _namespaces(engine, path):
     yield f'      - nsid: {NSIDS["memory"]}\n        backend: memory\n        size: {MEMORY_SIZE}\n'
 
 
-def config(namespaces, queue_depth, io_queues):
+def config(namespaces, queue_depth, io_queues, tls='off'):
+    """A subsystem for any host, on both transports."""
     return (f'target:\n  reactors: 1\n  queue_depth: {queue_depth}\n  io_queues: {io_queues}\n'
             'listeners:\n  - {address: 127.0.0.1, port: 0, provider: iwarp}\n'
-            '  - {address: 127.0.0.1, port: 0, transport: tcp}\n'
+            f'  - {{address: 127.0.0.1, port: 0, transport: tcp, tls: "{tls}"}}\n'
             f'subsystems:\n  - nqn: {NQN}\n    allow_any_host: true\n    namespaces:\n' + ''.join(namespaces))
+
+
+def _tls_subsystem(key):
+    """For a host with this key of TLS."""
+    return (f'  - nqn: {TLS_NQN}\n    hosts: ["{TLS_HOST}"]\n    host_auth:\n'
+            f'      - {{host: "{TLS_HOST}", tls_key_file: "{key}"}}\n'
+            f'    namespaces:\n      - {{nsid: 1, backend: "null", size: {NULL_SIZE}}}\n')
 
 
 class Rdtarget:
@@ -58,8 +67,11 @@ class Rdtarget:
     def __init__(self, setup, name, engine='', queue_depth=256, io_queues=128):
         path = os.path.join(setup.work, f'{name}.yaml')
         namespaces = _namespaces(engine, setup.file(engine) if engine else None)
+        self.host, self.tls_key = TLS_HOST, os.path.join(setup.work, f'{name}.tls.key')
+        with open(self.tls_key, 'w', encoding='utf-8', opener=lambda file, flags: os.open(file, flags, 0o600)) as f:
+            f.write(run('rdinit gen-tls-key', [setup.program('initiator/rdinit'), 'gen-tls-key'], None, 1).out)
         with open(path, 'w', encoding='utf-8') as f:
-            f.write(config(namespaces, queue_depth, io_queues))
+            f.write(config(namespaces, queue_depth, io_queues, 'allowed') + _tls_subsystem(self.tls_key))
         self.start(setup, name, path, setup.server_cpu)
 
     def start(self, setup, name, path, cpu):
@@ -74,6 +86,9 @@ class Rdtarget:
 
     def tcp_uri(self, kind='null'):
         return f'{self.tcp_address}/{NQN}/{NSIDS[kind]}'
+
+    def tls_uri(self, kind='null'):
+        return f'{self.tcp_address}/{TLS_NQN}/{NSIDS[kind]}'
 
     def stop(self):
         self.process.stop()
