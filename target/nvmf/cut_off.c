@@ -50,12 +50,7 @@ void rdt_cut_off_init(struct rdt_reactor *r)
 
 void rdt_cut_off_look(struct rdt_target *t)
 {
-	bool any = false;
-
-	for (unsigned int i = 0; i < RDT_NS_SLOTS && !any; i++)
-		any = t->ns[i] && t->ns[i]->bdev &&
-		      atomic_load(&rdt_bdev_base(t->ns[i]->bdev)->cut_off);
-	for (unsigned int i = 0; any && i < t->reactors_count; i++)
+	for (unsigned int i = 0; i < t->reactors_count; i++)
 		if (!atomic_exchange(&t->reactors[i].cut_off.posted, true))
 			rd_loop_post(t->reactors[i].loop, &t->reactors[i].cut_off.msg);
 }

@@ -24,7 +24,7 @@ struct rdt_cut_off {
 };
 
 void rdt_cut_off_init(struct rdt_reactor *r);
-/* After a change of bdev->cut_off, and now and then while it is set. Main thread. */
+/* When bdev->cut_off has been set, and now and then while it is. Main thread. */
 void rdt_cut_off_look(struct rdt_target *target);
 
 #endif /* RDT_CUT_OFF_H */

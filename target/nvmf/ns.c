@@ -174,9 +174,40 @@ void rdt_ns_begin(struct rdt_ns *ns)
 	rdt_subsys_count(ns, true);
 }
 
+/* Be in target->with_path, or not. */
+static void list_path(struct rdt_ns *ns, bool has_path)
+{
+	struct rdt_target *t = ns->subsys->target;
+
+	if (ns->has_path == has_path)
+		return;
+	ns->has_path = has_path;
+	if (has_path) {
+		TAILQ_INSERT_TAIL(&t->with_path, ns, path_link);
+		t->with_path_count++;
+	} else {
+		TAILQ_REMOVE(&t->with_path, ns, path_link);
+		t->with_path_count--;
+	}
+}
+
+/* Its backend tells nothing any more. */
+static void forget_changes(struct rdt_ns *ns)
+{
+	struct rdt_bdev_changes *c = &ns->subsys->target->bdev_changes;
+
+	pthread_mutex_lock(&c->lock);
+	if (ns->bdev_changed)
+		TAILQ_REMOVE(&c->list, ns, changed_link);
+	ns->bdev_changed = false;
+	pthread_mutex_unlock(&c->lock);
+}
+
 void rdt_ns_set_state(struct rdt_ns *ns, enum rdt_ns_state state)
 {
 	struct rdt_target *t = ns->subsys->target;
+
+	list_path(ns, state == RDT_NS_LIVE && ns->now->path);
 
 	t->ns_opening -= ns->state == RDT_NS_OPENING;
 	t->ns_opening += state == RDT_NS_OPENING;
@@ -272,6 +303,8 @@ void rdt_ns_free(struct rdt_ns *ns)
 		free(w);
 	}
 	rd_timer_stop(ss->target->loop, &ns->timer);
+	list_path(ns, false);
+	forget_changes(ns);
 	pthread_mutex_lock(&ss->lock);
 	TAILQ_REMOVE(&ss->namespaces, ns, link);
 	pthread_mutex_unlock(&ss->lock);

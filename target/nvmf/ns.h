@@ -141,12 +141,18 @@ struct rdt_ns {
 	char *mismatch;         /* what its path names instead of what is open; NULL: the same */
 	int64_t mismatch_since; /* time(2) */
 	bool comparing;         /* compare.c */
-	int why_err;            /* FAILED: the error */
-	unsigned int tries;     /* to open it, since it was added or an operator asked for it */
-	uint64_t retry_at;      /* FAILED: ns; 0: when @job or the backend itself says so */
-	struct rd_timer timer;  /* OPENING, FAILED: the next try; LEAVING: see control.c */
-	uint64_t since;         /* when @state began: ns */
-	uint64_t give_up_at;    /* OPENING, LEAVING: until when a file may be busy, in ns */
+	uint32_t standby_group; /* the ANA group where it counts; 0: none. opening.c */
+	/* In target->bdev_changes, under its lock. */
+	bool bdev_changed;
+	TAILQ_ENTRY(rdt_ns) changed_link;
+	bool has_path; /* in target->with_path */
+	TAILQ_ENTRY(rdt_ns) path_link;
+	int why_err;           /* FAILED: the error */
+	unsigned int tries;    /* to open it, since it was added or an operator asked for it */
+	uint64_t retry_at;     /* FAILED: ns; 0: when @job or the backend itself says so */
+	struct rd_timer timer; /* OPENING, FAILED: the next try; LEAVING: see control.c */
+	uint64_t since;        /* when @state began: ns */
+	uint64_t give_up_at;   /* OPENING, LEAVING: until when a file may be busy, in ns */
 	/* The configuration last applied, for the next reload. Reactors use @cfg. */
 	const struct rdt_ns_config *now;
 	struct rdt_config *now_of;

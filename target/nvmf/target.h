@@ -73,6 +73,14 @@ struct rdt_env {
 /* "drain" of the control socket. SIGTERM is told by @drained of the target. */
 enum rdt_serving { RDT_SERVING, RDT_DRAINING, RDT_DRAINED };
 
+/* Namespaces whose backends have changed: opening.c */
+struct rdt_bdev_changes {
+	pthread_mutex_t lock; /* guards the fields below; any thread */
+	TAILQ_HEAD(, rdt_ns) list;
+	bool posted; /* @msg is under way */
+	struct rd_msg msg;
+};
+
 struct rdt_target {
 	struct rdt_config *cfg; /* the configuration at the start; a reference */
 	/* the configuration last applied; a reference; main thread only */
@@ -101,20 +109,19 @@ struct rdt_target {
 	LIST_HEAD(, rdt_subsys) unseen; /* not in @subsys any more; main thread */
 	struct rdt_modules *modules;    /* NULL: only built-in backends */
 	struct rdt_jobs *jobs;          /* calls that may block */
-	struct rd_timer
-		compare_timer; /* compare.c: the next one, its slot and the time between two */
-	unsigned int compare_slot;
-	uint64_t compare_gap;
-	/* A backend has changed: opening.c */
-	struct rd_msg bdev_msg;
-	atomic_bool bdev_posted;
+	struct rd_timer compare_timer;  /* compare.c */
+	/* LIVE ones that have a path; in turn: compare.c */
+	TAILQ_HEAD(, rdt_ns) with_path;
+	unsigned int with_path_count;
+	struct rdt_bdev_changes bdev_changes;
 	bool opening; /* until rdt_opening_wait() has returned: no reactor runs */
 	/* ANA groups with storage that another gateway has; see rdt_ana_standby() */
 	atomic_bool ana_standby[RDT_ANA_GROUPS + 1];
-	struct rdt_ns *ns[RDT_NS_SLOTS];            /* by slot; main thread only */
-	struct rdt_ns_marks ns_marks[RDT_NS_SLOTS]; /* by slot */
-	unsigned int ns_free;                       /* no slot below this is free */
-	unsigned int ns_opening;                    /* RDT_NS_OPENING; main thread only */
+	unsigned int standby_count[RDT_ANA_GROUPS + 1]; /* namespaces with it; opening.c */
+	struct rdt_ns *ns[RDT_NS_SLOTS];                /* by slot; main thread only */
+	struct rdt_ns_marks ns_marks[RDT_NS_SLOTS];     /* by slot */
+	unsigned int ns_free;                           /* no slot below this is free */
+	unsigned int ns_opening;                        /* RDT_NS_OPENING; main thread only */
 	unsigned int ns_moving; /* for which reactors have messages; main thread only */
 	/* rdt_ns_key() to namespace, without those that leave; main thread only */
 	struct rd_map ns_map;

@@ -135,6 +135,9 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->started_ns = clock_now(t);
 	rdt_auth_pool_init(&t->auth_pool);
 	pthread_mutex_init(&t->find_lock, NULL);
+	pthread_mutex_init(&t->bdev_changes.lock, NULL);
+	TAILQ_INIT(&t->bdev_changes.list);
+	TAILQ_INIT(&t->with_path);
 	tell_engine(t);
 	atomic_init(&t->genctr, 1);
 	t->reactors = calloc(cfg->target.reactors, sizeof(*t->reactors));
@@ -347,6 +350,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	rdt_config_put(&t->now);
 	rdt_config_put(&t->cfg);
 	pthread_mutex_destroy(&t->find_lock);
+	pthread_mutex_destroy(&t->bdev_changes.lock);
 	free(t);
 	*target = NULL;
 }

@@ -121,8 +121,7 @@ static int set_ana_group(struct rdt_ns *ns, const struct rdt_ns_config *now,
 	if (rdt_ns_ana_group(ns) == next->ana_group)
 		return 0;
 	rdt_ana_move(ns, next->ana_group);
-	if (rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev))) /* this looks at all namespaces */
-		rdt_opening_standby(ns->subsys->target);
+	rdt_opening_standby(ns);
 	return 1;
 }
 

@@ -124,20 +124,7 @@ static void start_comparing(struct rdt_ns *ns)
 
 static bool has_path(const struct rdt_ns *ns)
 {
-	return ns && ns->state == RDT_NS_LIVE && ns->now->path &&
-	       rdt_bdev_base(ns->bdev)->path_id.known;
-}
-
-static void begin_round(struct rdt_target *t)
-{
-	unsigned int count = 0;
-
-	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
-		count += has_path(t->ns[i]);
-	t->compare_slot = 0;
-	t->compare_gap = ROUND / (count ? count : 1);
-	if (t->compare_gap < LEAST_GAP)
-		t->compare_gap = LEAST_GAP;
+	return ns->state == RDT_NS_LIVE && ns->now->path && rdt_bdev_base(ns->bdev)->path_id.known;
 }
 
 void rdt_compare_now(struct rdt_ns *ns)
@@ -146,27 +133,27 @@ void rdt_compare_now(struct rdt_ns *ns)
 		start_comparing(ns);
 }
 
+/* One for each call, so that it does not matter how many there are. */
 static void compare_next(struct rd_timer *timer)
 {
 	struct rdt_target *t = rd_container_of(timer, struct rdt_target, compare_timer);
+	struct rdt_ns *ns = TAILQ_FIRST(&t->with_path);
+	uint64_t gap = ROUND / (t->with_path_count ? t->with_path_count : 1);
 
-	while (t->compare_slot < RDT_NS_SLOTS &&
-	       (!has_path(t->ns[t->compare_slot]) || t->ns[t->compare_slot]->comparing))
-		t->compare_slot++;
-	if (t->compare_slot < RDT_NS_SLOTS)
-		start_comparing(t->ns[t->compare_slot++]);
-	else
-		begin_round(t);
-	if (rd_timer_start(t->loop, timer, t->compare_gap))
+	if (ns) {
+		TAILQ_REMOVE(&t->with_path, ns, path_link);
+		TAILQ_INSERT_TAIL(&t->with_path, ns, path_link);
+		rdt_compare_now(ns);
+	}
+	if (rd_timer_start(t->loop, timer, gap < LEAST_GAP ? LEAST_GAP : gap))
 		rd_warn(t->log, RD_LOG_TARGET,
 			"out of memory for a timer: files are compared at reloads only");
 }
 
 void rdt_compare_watch(struct rdt_target *t)
 {
-	begin_round(t);
 	t->compare_timer.fn = compare_next;
-	rd_timer_start(t->loop, &t->compare_timer, t->compare_gap);
+	rd_timer_start(t->loop, &t->compare_timer, LEAST_GAP);
 }
 
 void rdt_compare_unwatch(struct rdt_target *t)

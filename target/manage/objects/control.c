@@ -115,13 +115,10 @@ static void announce_ns(const struct rdt_ns *ns, const char *name)
 static void free_and_finish(struct rdt_ns *ns, int err, const char *text)
 {
 	struct rdt_ns_waiters waiters = ns->waiters;
-	struct rdt_target *t = ns->subsys->target;
-	bool standby = t->ana_standby[rdt_ns_ana_group(ns)];
 
 	SLIST_INIT(&ns->waiters);
+	rdt_opening_gone(ns);
 	rdt_ns_free(ns);
-	if (standby) /* it may have been the last one; this looks at all namespaces */
-		rdt_opening_standby(t);
 	tell_waiters(&waiters, err, text);
 }
 

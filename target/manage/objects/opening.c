@@ -19,13 +19,41 @@
 #include "target/nvmf/target.h"
 #include "target/resv/identity.h"
 
+/* Namespaces that are looked at in one turn of the main loop. */
+#define CHANGES_TURN 32u
+
 /* Any thread. */
 static void backend_changed(void *arg)
 {
-	struct rdt_target *t = arg;
+	struct rdt_ns *ns = arg;
+	struct rdt_bdev_changes *c = &ns->subsys->target->bdev_changes;
+	bool post;
 
-	if (!atomic_exchange(&t->bdev_posted, true))
-		rd_loop_post(t->loop, &t->bdev_msg);
+	pthread_mutex_lock(&c->lock);
+	if (!ns->bdev_changed)
+		TAILQ_INSERT_TAIL(&c->list, ns, changed_link);
+	ns->bdev_changed = true;
+	post = !c->posted;
+	c->posted = true;
+	pthread_mutex_unlock(&c->lock);
+	if (post)
+		rd_loop_post(ns->subsys->target->loop, &c->msg);
+}
+
+/* NULL: there is none, and the next change posts the message again. */
+static struct rdt_ns *next_changed(struct rdt_bdev_changes *c)
+{
+	struct rdt_ns *ns;
+
+	pthread_mutex_lock(&c->lock);
+	ns = TAILQ_FIRST(&c->list);
+	if (ns) {
+		TAILQ_REMOVE(&c->list, ns, changed_link);
+		ns->bdev_changed = false;
+	}
+	c->posted = ns != NULL;
+	pthread_mutex_unlock(&c->lock);
+	return ns;
 }
 
 static void take_size(struct rdt_ns *ns)
@@ -49,56 +77,83 @@ static void look_again(struct rdt_ns *ns)
 		rdt_control_ns_failed(ns, err, text[0] ? text : strerror(-err));
 }
 
-static void backends_changed(struct rd_msg *msg)
+static void follow_backend(struct rdt_ns *ns)
 {
-	struct rdt_target *t = rd_container_of(msg, struct rdt_target, bdev_msg);
-
-	atomic_store(&t->bdev_posted, false);
-	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
-		struct rdt_ns *ns = t->ns[i];
-
-		if (!ns || !ns->bdev || ns->state == RDT_NS_JOINING ||
-		    !rdt_bdev_take_changed(ns->bdev))
-			continue;
-		if (ns->state == RDT_NS_OPENING || ns->state == RDT_NS_FAILED)
-			look_again(ns);
-		else if (ns->state == RDT_NS_LIVE)
-			take_size(ns);
-		if (ns->state == RDT_NS_LIVE) /* also when it has just become that */
-			rdt_resv_follow(ns);
-	}
-	rdt_opening_standby(t);
-	rdt_cut_off_look(t);
+	if (ns->state == RDT_NS_JOINING || !rdt_bdev_take_changed(ns->bdev))
+		return;
+	if (ns->state == RDT_NS_OPENING || ns->state == RDT_NS_FAILED)
+		look_again(ns);
+	else if (ns->state == RDT_NS_LIVE)
+		take_size(ns);
+	if (ns->state == RDT_NS_LIVE) /* also when it has just become that */
+		rdt_resv_follow(ns);
 }
 
-void rdt_opening_standby(struct rdt_target *t)
+static void backends_changed(struct rd_msg *msg)
 {
-	bool standby[RDT_ANA_GROUPS + 1] = {false};
+	struct rdt_bdev_changes *c = rd_container_of(msg, struct rdt_bdev_changes, msg);
+	struct rdt_target *t = rd_container_of(c, struct rdt_target, bdev_changes);
+	unsigned int left = CHANGES_TURN;
+	bool cut_off = false;
+	struct rdt_ns *ns;
 
-	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
-		const struct rdt_ns *ns = t->ns[i];
-
-		if (ns && ns->bdev && ns->state != RDT_NS_OPENING && ns->state != RDT_NS_FAILED)
-			standby[rdt_ns_ana_group(ns)] |=
-				rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
+	while (left && (ns = next_changed(c))) {
+		left--;
+		if (!ns->bdev)
+			continue;
+		follow_backend(ns);
+		rdt_opening_standby(ns);
+		cut_off |= atomic_load(&rdt_bdev_base(ns->bdev)->cut_off);
 	}
-	for (uint32_t g = 1; g <= RDT_ANA_GROUPS; g++)
-		rdt_ana_standby(t, g, standby[g]);
+	if (!left) /* c->posted is still set */
+		rd_loop_post(t->loop, msg);
+	if (cut_off)
+		rdt_cut_off_look(t);
+}
+
+static void count_standby(struct rdt_target *t, uint32_t group, int by)
+{
+	t->standby_count[group] += (unsigned int)by;
+	if (group)
+		rdt_ana_standby(t, group, t->standby_count[group] > 0);
+}
+
+static void set_standby(struct rdt_ns *ns, uint32_t group)
+{
+	uint32_t before = ns->standby_group;
+
+	if (group == before)
+		return;
+	ns->standby_group = group;
+	count_standby(ns->subsys->target, group, 1);
+	count_standby(ns->subsys->target, before, -1);
+}
+
+void rdt_opening_standby(struct rdt_ns *ns)
+{
+	bool elsewhere = ns->bdev && ns->state != RDT_NS_OPENING && ns->state != RDT_NS_FAILED &&
+			 rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
+
+	set_standby(ns, elsewhere ? rdt_ns_ana_group(ns) : 0);
+}
+
+void rdt_opening_gone(struct rdt_ns *ns)
+{
+	set_standby(ns, 0);
 }
 
 void rdt_opening_joined(struct rdt_ns *ns)
 {
 	rdt_resv_follow(ns);
+	rdt_opening_standby(ns);
 	if (atomic_load(&rdt_bdev_base(ns->bdev)->changed))
-		backend_changed(ns->subsys->target);
+		backend_changed(ns);
 }
 
 void rdt_opening_watch(struct rdt_ns *ns)
 {
-	struct rdt_target *t = ns->subsys->target;
-
-	t->bdev_msg.fn = backends_changed;
-	rdt_bdev_watch(ns->bdev, backend_changed, t);
+	ns->subsys->target->bdev_changes.msg.fn = backends_changed;
+	rdt_bdev_watch(ns->bdev, backend_changed, ns);
 }
 
 /* The reason of a failure was logged, and the namespace tells it. */

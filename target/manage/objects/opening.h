@@ -29,8 +29,11 @@ void rdt_opening_watch(struct rdt_ns *ns);
 /* The namespace is LIVE: follow changes of its storage that came while reactors opened channels. */
 void rdt_opening_joined(struct rdt_ns *ns);
 
-/* Tell hosts which ANA groups have storage that another gateway has. After a namespace of such a
- * group was removed; changes of backends are followed anyway. */
-void rdt_opening_standby(struct rdt_target *t);
+/* Count the namespace in its ANA group if another gateway has its storage, and tell hosts when it
+ * is the first one, or the last one has gone. After its group has changed; changes of backends are
+ * followed anyway. */
+void rdt_opening_standby(struct rdt_ns *ns);
+/* The namespace will be freed. */
+void rdt_opening_gone(struct rdt_ns *ns);
 
 #endif /* RDT_OPENING_H */

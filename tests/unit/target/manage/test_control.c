@@ -727,6 +727,37 @@ static void storage_of_another_gateway(void)
 		CU_ASSERT_EQUAL(rdt_ana_told(ctrl, 1), NVME_ANA_STATE_OPTIMIZED);
 	}
 	CU_ASSERT_EQUAL(atomic_load(&t->subsys[0]->ana_changes[1]), 4);
+	/* The last such namespace goes. */
+	atomic_store(&d->bdev.standby, true);
+	rdt_bdev_changed(&d->bdev);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(rdt_ana_told(ctrl, 1), NVME_ANA_STATE_INACCESSIBLE);
+	rdt_control_ns_remove(the_ns(&p, 1), NULL, NULL);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(rdt_ana_told(ctrl, 1), NVME_ANA_STATE_OPTIMIZED);
+}
+
+/* Whatever the number of namespaces is. */
+static void a_change_costs_one_look(void)
+{
+	T_PAIR(p);
+	struct t_disk *d = &p.env->disk[0], *e = &p.env->disk[the_ns(&p, 5)->slot];
+
+	rdt_opening_watch(the_ns(&p, 1));
+	rdt_opening_watch(the_ns(&p, 5));
+	atomic_store(&e->bdev.changed, true); /* and nobody was told */
+	rdt_bdev_changed(&d->bdev);
+	rdt_bdev_changed(&d->bdev);
+	t_turn(p.env);
+	CU_ASSERT_FALSE(atomic_load(&d->bdev.changed));
+	CU_ASSERT_TRUE(atomic_load(&e->bdev.changed));
+	/* One that goes is not looked at. */
+	rdt_bdev_changed(&d->bdev);
+	rdt_control_ns_remove(the_ns(&p, 1), NULL, NULL);
+	rdt_bdev_changed(&e->bdev);
+	t_turn(p.env);
+	CU_ASSERT_PTR_NULL(the_ns(&p, 1));
+	CU_ASSERT_FALSE(atomic_load(&e->bdev.changed));
 }
 
 const struct t_case t_control_cases[] = {
@@ -749,5 +780,6 @@ const struct t_case t_control_cases[] = {
 	{"it is resized while the reactors open it", resized_while_added},
 	{"it is removed before that", removed_while_opened},
 	{"storage of another gateway makes its ANA group inaccessible", storage_of_another_gateway},
+	{"a change of a backend costs one look", a_change_costs_one_look},
 	{NULL, NULL},
 };
