@@ -268,11 +268,16 @@ void rdt_fence_ask(struct rdt_ctrl *ctrl, uint64_t owners)
 {
 	struct rdt_subsys *ss = ctrl->subsys;
 	uint64_t all = UINT64_MAX >> (64 - ss->target->cfg->target.reactors), ask = 0;
+	unsigned int left = RDT_FENCE_LOOKS;
 	struct rdt_ctrl *other;
 
 	pthread_mutex_lock(&ss->lock);
 	LIST_FOREACH (other, &ctrl->host->ctrls, host_link) {
 		ctrl->host->looks++;
+		if (!left--) {
+			ask = owners ? owners : all;
+			break;
+		}
 		if (other == ctrl || atomic_load(&other->over) || !has_left(other))
 			continue;
 		ask |= owners ? owners & reactor_bit(other->owner) : reactors_of(other);
@@ -409,12 +414,15 @@ int rdt_fence_open(struct rdt_subsys *ss)
  * flight that are in no list yet? Under subsys->lock. */
 static bool may_have_left(const struct rdt_ctrl *ctrl)
 {
+	unsigned int left = RDT_FENCE_LOOKS;
 	const struct rdt_ctrl *other;
 
 	if (!ctrl->reactors_asked)
 		return false;
 	LIST_FOREACH (other, &ctrl->host->ctrls, host_link) {
 		ctrl->host->looks++;
+		if (!left--)
+			return true;
 		if (other != ctrl && !other->dead && atomic_load(&other->queues_unreported) &&
 		    ctrl->reactors_asked & reactors_of(other))
 			return true;

@@ -34,6 +34,10 @@
 struct rdt_reactor;
 struct rdt_subsys;
 
+/* A new controller looks at so many others of its host. Where a host has more, all reactors are
+ * asked, and any of these may have commands in flight. */
+#define RDT_FENCE_LOOKS 64u
+
 /* An I/O queue on reactor @r joins the controller, or has left it; on the owner. In between it
  * closes. */
 void rdt_fence_queue_attached(struct rdt_ctrl *ctrl, const struct rdt_reactor *r);

@@ -451,6 +451,24 @@ static void many_end_together(void)
 	}
 }
 
+/* However many controllers a host has, one more looks at a bounded number of them. */
+static void one_more_of_many(void)
+{
+	T_PAIR(p);
+	const struct rdt_ctrl_host *host = p.admin->qp.ctrl->host;
+	struct t_conn *admin = NULL;
+	uint64_t before = 0;
+
+	for (unsigned int i = 0; i < 3 * RDT_FENCE_LOOKS; i++) {
+		before = host->looks;
+		admin = t_comes_back(p.env, 0, 0x11);
+	}
+	CU_ASSERT(host->looks - before <= 3 * (RDT_FENCE_LOOKS + 1));
+	/* Its questions are answered. */
+	CU_ASSERT_EQUAL(admin->qp.ctrl->reactors_asked, 0);
+	CU_ASSERT_FALSE(rdt_fence_any(admin->qp.ctrl));
+}
+
 const struct t_case t_stale_write_cases[] = {
 	{"a host that comes back waits for what it left in flight", comes_back_to_its_writes},
 	{"a disk that hangs keeps its host from one namespace only", the_others_work},
@@ -465,5 +483,6 @@ const struct t_case t_stale_write_cases[] = {
 	{"commands go on over several turns", they_go_on_over_several_turns},
 	{"a command that goes on ends those behind it", one_ends_the_next},
 	{"many controllers of a host end in linear time", many_end_together},
+	{"one more of many controllers looks at some of them", one_more_of_many},
 	{NULL, NULL},
 };
