@@ -403,7 +403,7 @@ bool rd_iw_peer_closed(const struct rd_fab_conn *conn)
 
 /* An RDMA device stops sending when its user ends the connection. What the passive side sends last,
  * as a response, is to arrive. */
-static void abandon(struct rd_iw_conn *c)
+static void abandon_unsent(struct rd_iw_conn *c)
 {
 	c->abandoned = c->state == RD_IW_OPEN && !c->passive && rd_tcp_abandon(c->io.fd);
 }
@@ -415,7 +415,7 @@ void rd_iw_disconnect(struct rd_fab_conn *conn)
 
 	if (was == RD_IW_CLOSED)
 		return;
-	abandon(c);
+	abandon_unsent(c);
 	c->tx.turn_bytes = 0; /* there is no next turn */
 	if (was == RD_IW_OPEN && !c->abandoned && !c->tx.blocked)
 		rd_iw_tx_run(c); /* can end the connection */
@@ -428,7 +428,7 @@ void rd_iw_conn_destroy(struct rd_fab_conn *conn)
 {
 	struct rd_iw_conn *c = rd_iw_conn(conn);
 
-	abandon(c);
+	abandon_unsent(c);
 	iw_close_conn(c);
 	if (c->has_qp) {
 		/* A RECV of the shared queue must complete, since other connections use it. */

@@ -173,9 +173,8 @@ static int create_target(struct gateway *gw)
 /* The loop of the process before may have messages of what is freed. */
 static int new_loop(struct gateway *gw)
 {
-	struct rd_sim *sim = gw->all->w->sim;
 	struct rd_loop_opts opts = {
-		.clock = rd_sim_clock(sim), .seed = rd_sim_random(sim) | 1, .log = gw->log};
+		.clock = rd_sim_clock(gw->all->w->sim), .seed = gw->loop_seed, .log = gw->log};
 
 	rd_loop_destroy(&gw->loop);
 	return rd_loop_create(&opts, &gw->loop);
@@ -457,6 +456,7 @@ static int new_gateway(struct gateways *all, unsigned int number)
 	gw->all = all;
 	gw->number = number;
 	gw->look.fn = gateway_look;
+	gw->loop_seed = rd_sim_random(sim) | 1;
 	gw->env = (struct rdt_env){.clock = rd_sim_clock(sim),
 				   .transport_env[RDT_TRANSPORT_RDMA] = &rdma_env,
 				   .bdev_open = open_image,

@@ -29,6 +29,7 @@ struct gateway {
 	struct process *process; /* of this start */
 	struct rd_log *log;
 	struct rd_loop *loop; /* of the main thread */
+	uint64_t loop_seed;
 	struct rdt_env env;
 	struct rdt_config *cfg;
 	struct rdt_target *target;
