@@ -231,6 +231,8 @@ static void judge_command(struct gateways *all, unsigned int image)
 		return;
 	for (unsigned int i = 0; i < GATEWAYS; i++)
 		since = later_of(since, gateway_well_since(&all->gateway[i], pool));
+	/* Its job waits in librbd for the lock of a gateway that was lost. */
+	since = later_of(since, gw->process->ceph_decides_at);
 	if (gw->state != GATEWAY_UP || serves_with_lock(gw, image))
 		all->told[image].at = 0;
 	else if (rd_sim_now(all->w->sim) > since + TAKES_WITHIN)
