@@ -16,6 +16,7 @@ struct rbd_bio {
 	struct rdt_bio_post post;
 	struct rbd_image *img;
 	uint32_t changes; /* of the image, when it was submitted */
+	bool flushing;    /* FUA: it was written, and is being flushed */
 };
 _Static_assert(sizeof(struct rbd_bio) <= sizeof(((struct rdt_bio *)0)->priv), "rbd");
 
@@ -92,12 +93,37 @@ static void doubt_lock(struct rbd_image *img)
 	rbd_job_kick(&img->job, 0);
 }
 
+static void rbd_completed(rbd_completion_t completion, void *arg);
+
+/* With a cache a write with FUA is flushed when it has been written. Returns whether @bio, which
+ * may have completed again already, goes on. */
+static bool flush_written(struct rbd_image *img, struct rdt_bio *bio)
+{
+	struct rbd_bio *rb = rbd_bio_of(bio);
+	rbd_completion_t c;
+	int rc;
+
+	if (!img->cache || bio->result || rb->flushing || !(bio->flags & RDT_BIO_FUA) ||
+	    !rdt_bio_op_writes(bio->op))
+		return false;
+	rc = rbd_aio_create_completion(bio, rbd_completed, &c);
+	if (!rc) {
+		rb->flushing = true;
+		rc = rbd_aio_flush(img->image, c);
+		if (rc)
+			rbd_aio_release(c);
+	}
+	if (rc)
+		bio->result = rc;
+	return !rc;
+}
+
 /* On a thread of librbd. */
 static void rbd_completed(rbd_completion_t completion, void *arg)
 {
 	struct rdt_bio *bio = arg;
-	struct rbd_image *img = rbd_bio_of(bio)->img;
-
+	const struct rbd_bio *rb = rbd_bio_of(bio);
+	struct rbd_image *img = rb->img;
 	ssize_t ret = rbd_aio_get_return_value(completion);
 
 	bio->result = result_of(img, bio, ret);
@@ -108,7 +134,11 @@ static void rbd_completed(rbd_completion_t completion, void *arg)
 		rbd_image_lost(img);
 	} else if (ret == -EROFS) {
 		doubt_lock(img);
+	} else if (ret < 0 && (bio->op == RDT_BIO_FLUSH || rb->flushing)) {
+		bio->result = rbd_cache_failed(img, (int)ret);
 	}
+	if (flush_written(img, bio))
+		return;
 	if (!rdt_bio_op_writes(bio->op) || bio->result || !hold_write(img, bio)) {
 		if (!bio->result && rbd_bio_in_doubt(bio))
 			rbd_bio_unknown(bio);
@@ -123,7 +153,7 @@ static int start_io(struct rbd_image *img, struct rdt_bio *bio, rbd_completion_t
 	switch ((enum rdt_bio_op)bio->op) {
 	case RDT_BIO_READ:
 		return rbd_aio_read(img->image, bio->offset, bio->length, bio->buf, c);
-	case RDT_BIO_WRITE: /* stored when it completes, so FUA needs no more */
+	case RDT_BIO_WRITE: /* without a cache stored when it completes, so FUA needs no more */
 		return rbd_aio_write(img->image, bio->offset, bio->length, bio->buf, c);
 	case RDT_BIO_WRITE_ZEROES:
 		return rbd_aio_write_zeroes(img->image, bio->offset, bio->length, c, 0, 0);
@@ -160,6 +190,7 @@ static enum rdt_bio_submit rbd_submit(struct rdt_chan *chan, struct rdt_bio *bio
 		return RDT_BIO_DONE;
 	}
 	rb->img = img;
+	rb->flushing = false;
 	rb->post.home = rdt_module_chan_loop(chan);
 	rb->changes = atomic_load(&img->changes);
 	/* Counted before the look at the state: leave_connection() changes that, then waits. */
@@ -265,6 +296,8 @@ static const struct rdt_bdev_ops rbd_ops = {
 struct rbd_module {
 	struct rbd_clusters *clusters;
 	struct rd_loop *(*engines_loop)(const struct rdt_engines *engines);
+	int (*sync_error)(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err,
+			  bool after_write);
 };
 
 static int rbd_module_open(void *ctx, const struct rdt_ns_config *cfg, struct rd_log *log,
@@ -279,6 +312,7 @@ static int rbd_module_open(void *ctx, const struct rdt_ns_config *cfg, struct rd
 		return rc;
 	}
 	img->engines_loop = module->engines_loop;
+	img->sync_error = module->sync_error;
 	*out = &img->bdev;
 	return 0;
 }
@@ -332,6 +366,7 @@ __attribute__((visibility("default"))) int rdt_module_init(const struct rdt_modu
 		return rc;
 	}
 	module->engines_loop = abi->engines_loop;
+	module->sync_error = abi->sync_error;
 	*out = (struct rdt_module){
 		.ctx = module,
 		.open = rbd_module_open,

@@ -22,6 +22,7 @@ struct rbd_cluster {
 	LIST_ENTRY(rbd_cluster) link;
 	struct rdt_ceph_config cfg;  /* a copy */
 	bool defaults;               /* there is no configuration */
+	bool cache;                  /* librbd's, of its images */
 	LIST_HEAD(, rbd_pool) pools; /* guarded by clusters->lock */
 
 	pthread_mutex_t lock;
@@ -63,17 +64,26 @@ static void send_by_reactors(rados_t cl)
 	rados_conf_set(cl, "rbd_non_blocking_aio", "false");
 }
 
-static int set_options(rados_t cl, const struct rdt_ceph_config *cfg, unsigned int timeout_s,
-		       char *err, size_t err_size)
+/* A target's clients have a cache of their own; writes are stored when they complete. */
+static void set_uncached(rados_t cl, const struct rdt_ceph_config *cfg)
 {
-	char seconds[16];
-
-	/* A target's clients have a cache of their own; writes are stored when they complete. */
 	rados_conf_set(cl, "rbd_cache", "false");
 	/* Hosts cannot change the memory of a write, and librbd completes it after the last use. */
 	rados_conf_set(cl, "rbd_disable_zero_copy_writes", "false");
 	if (!limits_io(cfg))
 		send_by_reactors(cl);
+}
+
+static int set_options(rados_t cl, const struct rbd_cluster *c, unsigned int timeout_s, char *err,
+		       size_t err_size)
+{
+	const struct rdt_ceph_config *cfg = &c->cfg;
+	char seconds[16];
+
+	if (c->cache)
+		rados_conf_set(cl, "rbd_cache", "true");
+	else
+		set_uncached(cl, cfg);
 	/* Two connections of a process would use the same name for this socket. */
 	rados_conf_set(cl, "admin_socket", "");
 	rados_conf_set(cl, "client_mount_timeout", MOUNT_TIMEOUT);
@@ -137,7 +147,7 @@ static int connect_new(const struct rbd_cluster *c, unsigned int timeout_s, stru
 		snprintf(err, err_size, "ceph: conf: %s cannot be read (%s), expected a ceph.conf",
 			 cfg->conf ? cfg->conf : "/etc/ceph/ceph.conf", strerror(-rc));
 	else
-		rc = set_options(h->cl, cfg, timeout_s, err, err_size);
+		rc = set_options(h->cl, c, timeout_s, err, err_size);
 	if (rc)
 		goto err_shutdown;
 	rc = rados_connect(h->cl);
@@ -273,13 +283,14 @@ static bool copy_ceph(struct rdt_ceph_config *to, const struct rdt_ceph_config *
 	return ok;
 }
 
-static struct rbd_cluster *new_cluster(const struct rdt_ceph_config *cfg)
+static struct rbd_cluster *new_cluster(const struct rdt_ceph_config *cfg, bool cache)
 {
 	struct rbd_cluster *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
 	c->defaults = !cfg;
+	c->cache = cache;
 	c->cfg.takeover = RDT_CEPH_TAKEOVER;
 	LIST_INIT(&c->pools);
 	pthread_mutex_init(&c->lock, NULL);
@@ -340,7 +351,7 @@ static struct rbd_pool *find_pool(struct rbd_clusters *clusters, struct rbd_clus
 	return pool;
 }
 
-int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config *cfg,
+int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config *cfg, bool cache,
 		    const char *pool_name, struct rbd_cluster **out, struct rbd_queue **queue)
 {
 	static const struct rdt_ceph_config defaults = {.takeover = RDT_CEPH_TAKEOVER};
@@ -349,10 +360,10 @@ int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config 
 
 	pthread_mutex_lock(&clusters->lock);
 	LIST_FOREACH (c, &clusters->list, link)
-		if (rdt_config_same_ceph(&c->cfg, cfg ? cfg : &defaults))
+		if (c->cache == cache && rdt_config_same_ceph(&c->cfg, cfg ? cfg : &defaults))
 			break;
 	if (!c)
-		c = fresh = new_cluster(cfg);
+		c = fresh = new_cluster(cfg, cache);
 	if (c)
 		pool = find_pool(clusters, c, pool_name);
 	if (pool) {

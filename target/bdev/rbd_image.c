@@ -167,7 +167,9 @@ static int open_steps(struct rbd_image *img, unsigned int timeout_s, const char 
 		return rc;
 	}
 	*step = NULL;
-	rc = rbd_image_decrypt(img, err, err_size);
+	rc = rbd_cache_check(img, err, err_size);
+	if (!rc)
+		rc = rbd_image_decrypt(img, err, err_size);
 	if (rc)
 		return rc;
 	if (!timeout_s) {
@@ -272,6 +274,7 @@ void rbd_image_lost(struct rbd_image *img)
 	pthread_mutex_unlock(&img->lock);
 	if (!lost)
 		return;
+	rbd_cache_failed(img, -EIO);
 	rbd_image_set_standby(
 		img, true); /* until the image is open again, with its lock if it has one */
 	rd_warn(img->log, RD_LOG_BACKEND,
@@ -630,8 +633,10 @@ static int new_image(struct rbd_clusters *clusters, const struct rdt_ns_config *
 	img->log = log;
 	img->lock_mode = rbd->lock;
 	img->encryption = rbd->encryption;
+	img->cache = rbd->cache;
 	img->bdev.block_size = cfg->block_size;
 	img->bdev.read_only = cfg->read_only;
+	img->bdev.volatile_cache = rbd->cache && !cfg->read_only;
 	img->bdev.shares_state = rbd->lock == RDT_RBD_LOCK_EXCLUSIVE;
 	rbd_shared_name(img, cfg->uuid_bytes);
 	rbd_bdev_init(&img->bdev);
@@ -642,7 +647,8 @@ static int new_image(struct rbd_clusters *clusters, const struct rdt_ns_config *
 	    rbd_copy_name(&img->rados_namespace, rbd->rados_namespace) &&
 	    rbd_copy_name(&img->snapshot, rbd->snapshot) &&
 	    rbd_copy_name(&img->key_file, rbd->encryption_key_file))
-		rc = rbd_cluster_get(clusters, rbd->of, rbd->pool, &img->cluster, &img->job.queue);
+		rc = rbd_cluster_get(clusters, rbd->of, rbd->cache, rbd->pool, &img->cluster,
+				     &img->job.queue);
 	if (rc) {
 		free_image(img);
 		return rc;

@@ -48,8 +48,8 @@ int rbd_clusters_create(struct rbd_clusters **out);
 bool rbd_clusters_finish(struct rbd_clusters *clusters, uint64_t timeout_ns);
 
 /* The cluster that @cfg (NULL: Ceph's defaults) describes, and the queue of its pool, for one more
- * image. Returns 0 or -ENOMEM. */
-int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config *cfg,
+ * image. Images with librbd's cache have connections of their own. Returns 0 or -ENOMEM. */
+int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config *cfg, bool cache,
 		    const char *pool, struct rbd_cluster **out, struct rbd_queue **queue);
 /* One image less. Its job has ended. Accepts NULL as @c. */
 void rbd_cluster_put(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue);
@@ -154,7 +154,10 @@ struct rbd_image {
 	char *key_file; /* NULL: no encryption */
 	enum rdt_rbd_lock lock_mode;
 	enum rdt_rbd_encryption encryption;
+	bool cache; /* librbd's; only then may it have one */
 	struct rd_loop *(*engines_loop)(const struct rdt_engines *engines);
+	int (*sync_error)(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err,
+			  bool after_write);
 
 	_Atomic enum rdt_claim claim; /* to the exclusive lock */
 	_Atomic uint64_t claimed_ns;  /* when it was set; stored before it */
@@ -251,6 +254,15 @@ bool rbd_clusters_find(struct rbd_clusters *clusters,
  * Nothing to do without encryption. Returns 0, or -errno with a sentence in @err; -EKEYREJECTED:
  * the key does not fit. */
 int rbd_image_decrypt(struct rbd_image *img, char *err, size_t err_size);
+
+/* ---- rbd_cache.c ---- */
+
+/* The image was just opened: librbd must not have a cache for it unless the configuration says so.
+ * Returns 0, or -errno with a sentence in @err. */
+int rbd_cache_check(struct rbd_image *img, char *err, size_t err_size);
+/* A flush failed with @err, or the connection was lost: with a cache, writes that have completed
+ * may be lost. Returns the result for the bio. Any thread. */
+int rbd_cache_failed(struct rbd_image *img, int err);
 
 /* ---- rbd_peers.c ---- */
 

@@ -198,6 +198,7 @@ struct rdt_rbd_config {      /* an image of Ceph */
 	enum rdt_rbd_lock lock;
 	enum rdt_rbd_encryption encryption;
 	const char *encryption_key_file; /* of its passphrase; NULL: no encryption */
+	bool cache;                      /* librbd's; not with gateways */
 
 	/* filled by rdt_config_load() */
 	const struct rdt_ceph_config *of; /* NULL: Ceph's defaults */

@@ -86,6 +86,8 @@ static const struct rdt_row image_rows[] = {
 	{"encryption_key_file", RDT_KEY_TEXT, ANEW, RDT_AT(T, encryption_key_file), .unset = "none",
 	 .example = "/etc/rdtarget/keys/disk1",
 	 .says = "Path of the file with the passphrase; it is read whenever the image is opened."},
+	{"cache", RDT_KEY_BOOL, ANEW, RDT_AT(T, cache), .def = "false",
+	 .says = "Have librbd cache the image, for a single rdtarget; writes are stored by Flush."},
 	{0},
 };
 #undef T
@@ -143,9 +145,28 @@ static void check_encryption(struct rdt_config_load *load, const struct rdt_key 
 				   "missing, expected luks1 or luks2; without it no key is used");
 }
 
+/* @gateway: the subsystem has other gateways. */
+static void check_cache(struct rdt_config_load *load, const struct rdt_key *key,
+			const struct rdt_rbd_config *rbd, bool gateway)
+{
+	struct rdt_key cache = rdt_config_child(load, key, "cache");
+
+	if (!rbd->cache || !rdt_config_good(load, &cache))
+		return;
+	if (rbd->lock == RDT_RBD_LOCK_EXCLUSIVE)
+		rdt_config_problem(load, &cache,
+				   "a gateway that takes the image over would not have what this "
+				   "one has in its cache; remove it, or \"lock: exclusive\"");
+	else if (gateway)
+		rdt_config_problem(load, &cache,
+				   "the subsystem has other gateways (it has a range of controller "
+				   "IDs), which do not see what is in the cache; remove it, or "
+				   "cntlid_min and cntlid_max");
+}
+
 static void check_ns_rbd(struct rdt_config_load *load, const struct rdt_config *config,
 			 const struct rdt_key *clusters, const struct rdt_key *ns_key,
-			 struct rdt_ns_config *ns)
+			 struct rdt_ns_config *ns, bool gateway)
 {
 	struct rdt_key key = rdt_config_child(load, ns_key, "rbd");
 	struct rdt_key snapshot = rdt_config_child(load, &key, "snapshot");
@@ -156,6 +177,7 @@ static void check_ns_rbd(struct rdt_config_load *load, const struct rdt_config *
 		return;
 	find_cluster(load, config, clusters, &key, ns->rbd);
 	check_encryption(load, &key, ns->rbd);
+	check_cache(load, &key, ns->rbd, gateway);
 	if (!rdt_config_good(load, &read_only))
 		return;
 	if (ns->rbd->snapshot && !ns->read_only)
@@ -218,7 +240,7 @@ int rdt_config_check_rbd(struct rdt_config_load *load, struct rdt_config *config
 			if (ns->backend != RDT_BACKEND_RBD)
 				continue;
 			key = rdt_config_item(load, &list, j);
-			check_ns_rbd(load, config, &clusters, &key, ns);
+			check_ns_rbd(load, config, &clusters, &key, ns, gateway);
 			warn_gateway(load, config, &config->subsystems[i], &key, ns, told);
 		}
 	}

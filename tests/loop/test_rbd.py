@@ -62,6 +62,105 @@ def two_targets_show_the_same_identity_of_an_image_and_another_of_another(t):
     t.ok(seen[0][0] != seen[0][1] and any(seen[0][0]), 'NGUIDs')
 
 
+# ---- librbd's cache ----
+
+# What is written stays in the cache.
+CACHE = ['rbd_cache_policy=writeback', 'rbd_cache_writethrough_until_flush=false', 'rbd_cache_max_dirty_age=3600',
+         'rbd_cache_target_dirty=20971520']
+
+
+def cached(t, image, name='rdtarget', **keys):
+    return serve(t, [cluster().namespace(1, image, rbd={'cache': True}, **keys)], ceph={'options': CACHE}, name=name)
+
+
+def write(t, target, number, *args):
+    """A block of 4 KiB."""
+    data = pattern(number, 4096)
+    t.rdinit('write', target.uri(), '--data', t.file('data', data), '-s', str(number * 8), '--no-flush', *args)
+    return data
+
+
+def has_cache(t, target):
+    """What Identify Controller says."""
+    with host(target) as h:
+        h.enable()
+        present = nv.expect_data(h.admin.identify(1))[525] & 1
+        h.shutdown()
+    return present
+
+
+@test
+def a_cache_is_announced_and_what_is_flushed_is_stored(t):
+    image = cluster().image('8M')
+    target = cached(t, image)
+    t.eq(has_cache(t, target), 1, 'VWC')
+    data = write(t, target, 0) + write(t, target, 1)
+    t.rdinit('flush', target.uri())
+    data += write(t, target, 2)
+    t.same(t.rdinit('read', target.uri(), '-z', '12k').out, data)
+    target.kill()
+    t.same(export(t, image)[:12288], data[:8192] + bytes(4096), 'only what was flushed')
+
+
+@test
+def with_a_cache_a_write_with_fua_is_stored(t):
+    image = cluster().image('8M')
+    target = cached(t, image)
+    data = write(t, target, 0, '--fua')
+    target.kill()
+    t.same(export(t, image)[:4096], data)
+
+
+@test
+def what_is_in_a_cache_is_stored_when_the_target_ends(t):
+    image = cluster().image('8M')
+    target = cached(t, image)
+    data = write(t, target, 0)
+    target.stop()
+    t.same(export(t, image)[:4096], data)
+
+
+@test
+def writes_fail_after_a_cache_was_lost(t):
+    image = cluster().image('8M')
+    target = cached(t, image)
+    write(t, target, 0)
+    for address in cluster().watchers(image):
+        cluster().block(address)
+    t.rdinit('flush', target.uri(), rc=1)
+    target.expect(r'image rbd/img\d+ is open again')
+    res = t.rdinit('flush', target.uri(), rc=1)
+    t.match('Write Fault', res.err)
+    with control(t) as c:
+        t.match('sync-failed', str(c.call('namespace.list')))
+
+
+@test
+def without_the_key_no_cache_is_used(t):
+    """Ceph's configuration has one on: of the image, of the pool, of the cluster."""
+    image = cluster().image('8M')
+    target = serve(t, [cluster().namespace(1, image)], name='without')
+    t.eq(has_cache(t, target), 0, 'VWC')
+    target.stop()
+    refused(t, image, r'of the cluster \(options\)', 'rbd_cache=true')
+    cluster().run('rbd', 'config', 'image', 'set', f'{POOL}/{image}', 'rbd_cache', 'true')
+    refused(t, image, r'of the image \(rbd config image rm\)')
+    cluster().run('rbd', 'config', 'image', 'rm', f'{POOL}/{image}', 'rbd_cache')
+    cluster().run('rbd', 'config', 'pool', 'set', POOL, 'rbd_cache', 'true')
+    t.cleanup(cluster().run, 'rbd', 'config', 'pool', 'rm', POOL, 'rbd_cache')
+    refused(t, image, r'of the pool \(rbd config pool rm\)')
+    cluster().run('rbd', 'config', 'image', 'set', f'{POOL}/{image}', 'rbd_cache', 'false')
+    refused(t, cluster().image('8M'), r'of the pool \(rbd config pool rm\)')
+    serve(t, [cluster().namespace(1, image)], name='off').stop()
+
+
+def refused(t, image, where, *options):
+    config = configured(t, [cluster().namespace(1, image)], name='refused.yaml', ceph={'options': list(options)})
+    res = t.run([program('rdtarget'), '-c', config, '--check=full'])
+    t.eq(res.rc, 1, res.err)
+    t.match(f'rbd_cache is true in the configuration {where}, expected false', res.err)
+
+
 # ---- the image changes ----
 
 @test

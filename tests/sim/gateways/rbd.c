@@ -184,6 +184,18 @@ int rbd_stat(rbd_image_t image, rbd_image_info_t *info, size_t infosize)
 	return rbd_get_size(image, &info->size);
 }
 
+int rbd_config_image_list(rbd_image_t image, rbd_config_option_t *options, int *max_options)
+{
+	(void)image, (void)options;
+	*max_options = 0;
+	return 0;
+}
+
+void rbd_config_image_list_cleanup(rbd_config_option_t *options, int max_options)
+{
+	(void)options, (void)max_options;
+}
+
 int rbd_get_id(rbd_image_t image, char *id, size_t id_len)
 {
 	snprintf(id, id_len, "%s", ((struct opened *)image)->image->name);

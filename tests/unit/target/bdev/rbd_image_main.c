@@ -152,9 +152,19 @@ int rbd_image_decrypt(struct rbd_image *img, char *err, size_t err_size)
 	return 0;
 }
 
+int rbd_cache_check(struct rbd_image *img, char *err, size_t err_size)
+{
+	return 0;
+}
+
+int rbd_cache_failed(struct rbd_image *img, int err)
+{
+	return err;
+}
+
 static struct rbd_handle handle;
 
-int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config *cfg,
+int rbd_cluster_get(struct rbd_clusters *clusters, const struct rdt_ceph_config *cfg, bool cache,
 		    const char *pool, struct rbd_cluster **out, struct rbd_queue **queue)
 {
 	*out = NULL;
