@@ -2,6 +2,8 @@
 """NVMe/TCP: a host in Python (tcp_peer) on a listener with transport tcp."""
 
 import os
+import resource
+import socket
 import struct
 import sys
 
@@ -522,6 +524,22 @@ def many_writes_in_capsules_wait_for_areas(t):
     mark = target.mark()
     target.signal(10)
     target.expect('tcp_areas=0', since=mark)
+
+
+@test
+def without_descriptors_new_connections_wait(t):
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    target = serve(t, [t.namespace(backend='memory')], preexec_fn=few)
+    queue = io_queue(t, target)
+    crowd = [socket.create_connection((target.addr, target.port)) for _ in range(80)]
+    for sock in crowd:
+        t.cleanup(sock.close)
+    target.expect('accept: all 64 file descriptors are in use, and each connection takes one: new ones wait; raise the limit')
+    round_trip(t, queue, 4096)
+    for sock in crowd:
+        sock.close()
+    round_trip(t, io_queue(t, target), 4096)
 
 
 if __name__ == '__main__':

@@ -290,13 +290,18 @@ err_free:
 	return -ENOMEM;
 }
 
+bool rd_iw_halves_full(const struct rd_iw_halves *all)
+{
+	return all->count == all->limit;
+}
+
 int rd_iw_half_start(struct rd_iw_halves *all, int fd, const struct sockaddr_storage *remote)
 {
 	struct half_open *h;
 	int rc;
 
 	/* Before the new one is added: being the last of its address, it could be chosen itself. */
-	if (all->count == all->limit)
+	if (rd_iw_halves_full(all))
 		rd_iw_halves_evict(all);
 	rc = half_new(all, fd, remote, &h);
 	if (rc) {

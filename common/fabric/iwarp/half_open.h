@@ -15,6 +15,8 @@ typedef void (*rd_iw_request_fn)(struct rd_iw_req *req, void *arg);
 int rd_iw_halves_create(struct rd_iw_fab *fab, rd_iw_request_fn fn, void *arg,
 			struct rd_iw_halves **out);
 void rd_iw_halves_destroy(struct rd_iw_halves *all); /* closes them; NULL is allowed */
+/* Does rd_iw_half_start() close another one? */
+bool rd_iw_halves_full(const struct rd_iw_halves *all);
 /* Takes @fd; may call the function at once. Returns 0, or -errno with @fd closed. */
 int rd_iw_half_start(struct rd_iw_halves *all, int fd, const struct sockaddr_storage *remote);
 /* Closes one half-open connection to make room. False: there is none. */

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "util/acceptor.h"
 #include "util/sockaddr.h"
 #include "util/tcp.h"
 
@@ -15,27 +15,18 @@
 #include "half_open.h"
 #include "listen.h"
 
-#define ACCEPT_BURST 256 /* connections accepted in one turn */
 /*
  * An evicted peer may reconnect at once, without end, and keep a processor busy. So after an
  * eviction the listener pauses; a new connection waits no longer than that.
  */
 #define EVICT_PAUSE_NS (20 * RD_NSEC_PER_MSEC)
-/*
- * Out of descriptors or memory: the listening socket stays readable, so it is not watched for this
- * time.
- */
-#define ACCEPT_PAUSE_NS (100 * RD_NSEC_PER_MSEC)
 
 struct listener {
 	struct rd_fab_listener base;
 	struct rd_iw_fab *fab;
-	struct rd_io io;
-	struct rd_timer pause;
+	struct rd_acceptor acceptor;
 	struct rd_iw_halves *halves;
-	bool *gone; /* not NULL while listen_io() runs: set to true by rd_iw_unlisten() */
-	struct rd_ratelimit rl;       /* limits messages about peers */
-	struct rd_ratelimit pause_rl; /* limits messages about the limits of this process */
+	struct rd_ratelimit rl; /* limits messages about peers */
 };
 
 /* ---- listeners ---- */
@@ -43,14 +34,6 @@ struct listener {
 static struct listener *to_listener(struct rd_fab_listener *lis)
 {
 	return rd_container_of(lis, struct listener, base);
-}
-
-static void watch_listener(struct listener *lis)
-{
-	uint32_t events = rd_timer_armed(&lis->pause) ? 0 : EPOLLIN;
-
-	if (lis->io.events != events)
-		rd_io_mod(lis->fab->base.loop, &lis->io, events);
 }
 
 static void on_request(struct rd_iw_req *req, void *arg)
@@ -76,82 +59,22 @@ static void on_request(struct rd_iw_req *req, void *arg)
 	lis->base.fn(&lis->base, &req->base, lis->base.arg); /* may unlisten */
 }
 
-static void accept_pause(struct listener *lis, uint64_t ns)
+static struct rd_iw_halves *halves_of(struct rd_acceptor *a)
 {
-	rd_timer_start(lis->fab->base.loop, &lis->pause, ns);
-	watch_listener(lis);
+	return rd_container_of(a, struct listener, acceptor)->halves;
 }
 
-static void pause_over(struct rd_timer *timer)
+static int take_half(struct rd_acceptor *a, int fd, const struct sockaddr_storage *remote)
 {
-	watch_listener(rd_container_of(timer, struct listener, pause));
+	if (rd_iw_halves_full(halves_of(a)))
+		a->rest_ns = EVICT_PAUSE_NS;
+	return rd_iw_half_start(halves_of(a), fd, remote) == -ENOMEM ? -ENOMEM : 0;
 }
 
-static void say_full(struct listener *lis, int err)
+static bool evict_for_accept(struct rd_acceptor *a)
 {
-	struct rlimit files = {0};
-	uint32_t held;
-
-	if (!rd_ratelimit_pass(&lis->pause_rl, rd_loop_now(lis->fab->base.loop),
-			       10 * RD_NSEC_PER_SEC, 1, &held))
-		return;
-	if (err == EMFILE && !getrlimit(RLIMIT_NOFILE, &files))
-		rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC,
-			"accept: all %llu file descriptors are in use, and each connection takes "
-			"one: new ones wait; raise the limit (ulimit -n, or LimitNOFILE= of a "
-			"service)",
-			(unsigned long long)files.rlim_cur);
-	else
-		rd_warn(rd_iw_log(lis->fab), RD_LOG_FABRIC, "accept: %s: new connections wait",
-			strerror(err));
-}
-
-/* True: accept(2) should be tried again. */
-static bool accept_failed(struct listener *lis, int err)
-{
-	if (err == EINTR || err == ECONNABORTED)
-		return true; /* the connection has been closed already */
-	if (err != EMFILE && err != ENFILE && err != ENOBUFS && err != ENOMEM)
-		return false;
-	say_full(lis, err);
-	/* Make room: close a half-open connection. */
-	if (rd_iw_halves_evict(lis->halves))
-		return true;
-	accept_pause(lis, ACCEPT_PAUSE_NS);
-	return false;
-}
-
-static void listen_io(struct rd_io *io, uint32_t events)
-{
-	struct listener *lis = rd_container_of(io, struct listener, io);
-	uint64_t evicted = lis->fab->stats.evicted;
-	bool gone = false;
-
-	lis->gone = &gone;
-	for (int i = 0; i < ACCEPT_BURST; i++) {
-		struct sockaddr_storage ss = {0};
-		socklen_t len = sizeof(ss);
-		int rc, fd = accept4(io->fd, (struct sockaddr *)&ss, &len,
-				     SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-		if (fd < 0) {
-			if (accept_failed(lis, errno))
-				continue;
-			if (lis->fab->stats.evicted != evicted && !rd_timer_armed(&lis->pause))
-				accept_pause(lis, EVICT_PAUSE_NS);
-			break;
-		}
-		rc = rd_iw_half_start(lis->halves, fd, &ss);
-		if (gone)
-			return;
-		if (rc == -ENOMEM) {
-			say_full(lis, ENOMEM);
-			accept_pause(lis, ACCEPT_PAUSE_NS);
-			break;
-		}
-	}
-	lis->gone = NULL;
-	watch_listener(lis);
+	a->rest_ns = EVICT_PAUSE_NS;
+	return rd_iw_halves_evict(halves_of(a));
 }
 
 static int iw_open_listener(struct listener *lis, const struct sockaddr *addr, int backlog)
@@ -163,7 +86,14 @@ static int iw_open_listener(struct listener *lis, const struct sockaddr *addr, i
 	fd = rd_tcp_listen(addr, backlog, &opts, &lis->base.addr);
 	if (fd < 0)
 		return fd;
-	rc = rd_io_add(lis->fab->base.loop, &lis->io, fd, EPOLLIN, listen_io);
+	lis->acceptor = (struct rd_acceptor){
+		.loop = lis->fab->base.loop,
+		.log = rd_iw_log(lis->fab),
+		.comp = RD_LOG_FABRIC,
+		.take = take_half,
+		.make_room = evict_for_accept,
+	};
+	rc = rd_acceptor_begin(&lis->acceptor, fd);
 	if (rc)
 		close(fd);
 	return rc;
@@ -192,7 +122,6 @@ int rd_iw_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, 
 	lis->base.arg = arg;
 	lis->base.prtype = "iwarp";
 	lis->fab = fab;
-	lis->pause.fn = pause_over;
 	rc = rd_iw_halves_create(fab, on_request, lis, &lis->halves);
 	if (rc)
 		goto err_free;
@@ -213,12 +142,8 @@ void rd_iw_unlisten(struct rd_fab_listener *base)
 {
 	struct listener *lis = to_listener(base);
 
-	if (lis->gone)
-		*lis->gone = true;
 	rd_iw_halves_destroy(lis->halves);
-	rd_timer_stop(lis->fab->base.loop, &lis->pause);
-	rd_io_del(lis->fab->base.loop, &lis->io);
-	close(lis->io.fd);
+	rd_acceptor_end(&lis->acceptor);
 	lis->fab->stats.listeners--;
 	free(lis);
 }

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "util/acceptor.h"
 #include "util/sockaddr.h"
 #include "util/tcp.h"
 #include "target/config/config.h"
@@ -18,17 +18,13 @@
 #include "target/nvmf/placement.h"
 #include "target/nvmf/target.h"
 
-#define TCP_BACKLOG  4096                     /* hosts connect all their queues at once */
-#define ACCEPT_BURST 256                      /* connections accepted in one turn */
-#define FULL_PAUSE   (100 * RD_NSEC_PER_MSEC) /* out of descriptors or memory */
+#define TCP_BACKLOG 4096 /* hosts connect all their queues at once */
 
 struct tcp_listener {
 	struct rdt_listener *l;
-	struct rd_io io;
-	struct rd_timer pause;
+	struct rd_acceptor acceptor;
 	bool open;
 	struct rdt_tcp_tls *tls; /* NULL: connections are plain */
-	struct rd_ratelimit full_limit;
 };
 
 /* ---- on the reactor ---- */
@@ -95,8 +91,9 @@ static void report_limit(struct rdt_target *t, const struct sockaddr_storage *re
 		       rdt_peer_limit_text(limit, why));
 }
 
-static void take_socket(struct tcp_listener *tl, int fd, const struct sockaddr_storage *remote)
+static int take_socket(struct rd_acceptor *a, int fd, const struct sockaddr_storage *remote)
 {
+	struct tcp_listener *tl = rd_container_of(a, struct tcp_listener, acceptor);
 	struct rdt_listener *l = tl->l;
 	struct rdt_target *t = l->target;
 	struct rdt_peer_limit limit = {0};
@@ -109,7 +106,7 @@ static void take_socket(struct tcp_listener *tl, int fd, const struct sockaddr_s
 		rdt_peer_gone(t, peer);
 		report_limit(t, remote, &limit);
 		close(fd);
-		return;
+		return 0;
 	}
 	h->peer = peer;
 	h->listener = l;
@@ -121,52 +118,7 @@ static void take_socket(struct tcp_listener *tl, int fd, const struct sockaddr_s
 		rdt_tcp_hand_over(h);
 	else if (rdt_tcp_tls_take(tl->tls, h))
 		rdt_tcp_hand_back(h);
-}
-
-static void accepting(struct tcp_listener *tl, bool on)
-{
-	rd_io_mod(tl->l->target->loop, &tl->io, on ? EPOLLIN : 0);
-}
-
-static void full_pause_over(struct rd_timer *timer)
-{
-	accepting(rd_container_of(timer, struct tcp_listener, pause), true);
-}
-
-/* The listening socket stays readable, so it is not watched for some time. True: try again. */
-static bool accept_went_wrong(struct tcp_listener *tl, int err)
-{
-	struct rdt_target *t = tl->l->target;
-
-	if (err == EINTR || err == ECONNABORTED)
-		return true;
-	if (err != EMFILE && err != ENFILE && err != ENOBUFS && err != ENOMEM)
-		return false;
-	rd_log_limited(&tl->full_limit, rd_loop_now(t->loop), t->log, RD_LOG_QPAIR, RD_LOG_WARN,
-		       "accept: %s: new connections wait%s", strerror(err),
-		       err == EMFILE ? "; raise the limit of file descriptors (ulimit -n, or "
-				       "LimitNOFILE= of a service)"
-				     : "");
-	if (!rd_timer_start(t->loop, &tl->pause, FULL_PAUSE))
-		accepting(tl, false);
-	return false;
-}
-
-static void accept_io(struct rd_io *io, uint32_t events)
-{
-	struct tcp_listener *tl = rd_container_of(io, struct tcp_listener, io);
-
-	for (int i = 0; i < ACCEPT_BURST; i++) {
-		struct sockaddr_storage remote = {0};
-		socklen_t len = sizeof(remote);
-		int fd = accept4(io->fd, (struct sockaddr *)&remote, &len,
-				 SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-		if (fd >= 0)
-			take_socket(tl, fd, &remote);
-		else if (!accept_went_wrong(tl, errno))
-			return;
-	}
+	return 0;
 }
 
 static int tcp_prepare(struct rdt_listener *l)
@@ -177,7 +129,6 @@ static int tcp_prepare(struct rdt_listener *l)
 		return -ENOMEM;
 	l->state = tl;
 	tl->l = l;
-	tl->pause.fn = full_pause_over;
 	return 0;
 }
 
@@ -212,7 +163,11 @@ static int tcp_listen(struct rdt_listener *l, const struct sockaddr *addr, char 
 		}
 	}
 	fd = rd_tcp_listen((struct sockaddr *)&at, TCP_BACKLOG, &opts, &bound);
-	err = fd < 0 ? fd : rd_io_add(l->target->loop, &tl->io, fd, EPOLLIN, accept_io);
+	tl->acceptor = (struct rd_acceptor){.loop = l->target->loop,
+					    .log = l->target->log,
+					    .comp = RD_LOG_QPAIR,
+					    .take = take_socket};
+	err = fd < 0 ? fd : rd_acceptor_begin(&tl->acceptor, fd);
 	if (err) {
 		rdt_tcp_tls_free(tls);
 		if (fd >= 0)
@@ -252,9 +207,7 @@ static void tcp_unlisten(struct rdt_listener *l)
 	if (!tl || !tl->open)
 		return;
 	tl->open = false;
-	rd_timer_stop(l->target->loop, &tl->pause);
-	rd_io_del(l->target->loop, &tl->io);
-	close(tl->io.fd);
+	rd_acceptor_end(&tl->acceptor);
 	rdt_tcp_tls_free(tl->tls);
 	tl->tls = NULL;
 }
