@@ -27,6 +27,7 @@ configuration()
 
 start()
 {
+	mkdir -p /run/t/mount
 	t_network
 	configuration >/run/t/target.yaml
 	t_target_start /run/t/target.yaml
@@ -154,7 +155,6 @@ file_system()
 	attach "$(uri 1)"
 	wipefs -qa "$device"
 	"mkfs.$kind" -q "$device"
-	mkdir -p /run/t/mount
 	mount "$device" /run/t/mount
 	dd if=/dev/urandom of=/run/t/mount/random bs=1M count=8 status=none
 	dd if=/dev/urandom of=/run/t/mount/synced bs=64k count=8 oflag=sync status=none
@@ -304,4 +304,163 @@ foreground_ends()
 	wait $! || t_fail "exit status $?"
 	is_gone
 	[ ! -s /run/t/attach.log ] || t_fail "$(cat /run/t/attach.log)"
+}
+
+# ---- memory ----
+
+# The process is not killed for memory, each mapping of its own is locked, and each thread has PF_MEMALLOC_NOIO and
+# PF_LOCAL_THROTTLE of <linux/sched.h>, which PR_SET_IO_FLUSHER sets.
+is_ready_for_pressure()
+{
+	local pid=$1 thread fields flusher=$((0x80000 | 0x100000))
+
+	[ "$(cat "/proc/$pid/oom_score_adj")" -eq -1000 ]
+	awk '/^[0-9a-f]+-[0-9a-f]+ / { at = $0; own = $2 ~ /w.p/; n += own }
+		/^VmFlags:/ && own && !/ lo( |$)/ { print "not locked: " at; bad = 1 }
+		END { exit bad || n < 10 }' "/proc/$pid/smaps" || t_fail "memory of the process is not locked"
+	for thread in "/proc/$pid/task"/*; do
+		read -r -a fields <"$thread/stat"
+		(((fields[8] & flusher) == flusher)) || t_fail "no I/O flusher, flags ${fields[8]}: $(cat "$thread/comm")"
+	done
+}
+
+memory_is_kept()
+{
+	attach "$(uri 1)"
+	is_ready_for_pressure "$(served_by)"
+	detach "$device"
+}
+
+memory_cannot_be_locked()
+{
+	rm -f /run/t/attach.out
+	ulimit -l 8192
+	setpriv --bounding-set=-sys_resource,-ipc_lock --inh-caps=-sys_resource,-ipc_lock \
+		"$RDINIT" attach "$(uri 1)" --driver="$attach_driver" >/run/t/attach.out 2>/run/t/attach.log
+	device=$(cat /run/t/attach.out)
+	t_expect "${device##*/}: may stand still when memory is short: this process cannot become an I/O flusher" /run/t/attach.log
+	t_expect "${device##*/}: may stand still when memory is short: this process cannot be locked in memory" /run/t/attach.log
+	detach "$device"
+}
+
+# ---- what stands still ----
+
+timeouts()
+{
+	grep -c 'keep alive timed out' /run/t/target.log || true
+}
+
+timed_out_more_than()
+{
+	[ "$(timeouts)" -gt "$1" ]
+}
+
+# As on a machine that is paused and continued: the process, the target, and both at a time.
+stopped_and_continued()
+{
+	local pid before
+
+	attach "$(uri 1)"
+	pid=$(served_by)
+	io_start "${io_options[@]}"
+	io_is_on 100
+	before=$(timeouts)
+	kill -STOP "$pid"
+	t_until 60 timed_out_more_than "$before"
+	kill -CONT "$pid"
+	io_is_on 100
+	t_target_signal STOP
+	t_until 60 attached_is waiting
+	kill -STOP "$pid"
+	t_target_signal CONT
+	kill -CONT "$pid"
+	t_until 60 attached_is live
+	io_is_on 100
+	io_stop $((4 << 20))
+	detach "$device"
+}
+
+# ---- a namespace that changes under a mounted file system ----
+
+# attach_and_mount: in the foreground, so that what the process says is in /run/t/attach.log.
+attach_and_mount()
+{
+	rm -f /run/t/attach.out
+	"$RDINIT" attach "$(uri 1)" --driver="$attach_driver" --keep-alive-tmo=2 --reconnect-delay=1 --foreground \
+		>/run/t/attach.out 2>/run/t/attach.log &
+	t_until 30 test -s /run/t/attach.out
+	device=$(cat /run/t/attach.out)
+	wipefs -qa "$device"
+	mkfs.ext4 -qF "$device"
+	mount "$device" /run/t/mount
+	dd if=/dev/urandom of=/run/t/mount/random bs=1M count=4 oflag=sync status=none
+	(cd /run/t/mount && sha256sum random >/run/t/sums)
+}
+
+# writer_start: a write that waits, in the background.
+writer_start()
+{
+	rm -f /run/t/writer.status
+	(
+		rc=0
+		dd if=/run/t/mount/random of=/run/t/mount/later bs=1M conv=fsync status=none 2>/run/t/writer.log || rc=$?
+		echo "$rc" >/run/t/writer.status
+	) &
+}
+
+# I/O waits for a namespace that is gone, and goes on when it is there again; detach --force ends it.
+removed_while_mounted()
+{
+	attach_and_mount
+	cp /run/t/target.yaml /run/t/with.yaml
+	sed '/nsid: 1,/d' /run/t/target.yaml >/run/t/without.yaml
+	reload /run/t/without.yaml
+	writer_start
+	t_until 30 attached_is waiting
+	t_expect "${device##*/}: .*namespace" /run/t/attach.log
+	[ ! -e /run/t/writer.status ] || t_fail "it did not wait: $(cat /run/t/writer.log)"
+	t_refuted "$RDINIT" detach "$device" 2>/run/t/out
+	t_expect 'is in use: it is mounted' /run/t/out
+	reload /run/t/with.yaml
+	t_until 60 test -s /run/t/writer.status
+	[ "$(cat /run/t/writer.status)" -eq 0 ] || t_fail "$(cat /run/t/writer.log)"
+	attached_is live
+	reload /run/t/without.yaml
+	writer_start
+	t_until 30 attached_is waiting
+	[ ! -e /run/t/writer.status ] || t_fail "it did not wait: $(cat /run/t/writer.log)"
+	"$RDINIT" detach --force "$device"
+	t_until 30 test -s /run/t/writer.status
+	[ "$(cat /run/t/writer.status)" -ne 0 ] || t_fail "a write to nowhere"
+	umount /run/t/mount
+	is_gone
+	reload /run/t/with.yaml
+	attach "$(uri 1)"
+	fsck.ext4 -fp "$device" || [ $? -eq 1 ]
+	mount -o ro "$device" /run/t/mount
+	(cd /run/t/mount && sha256sum --quiet -c /run/t/sums && cmp random later)
+	umount /run/t/mount
+	detach "$device"
+}
+
+# What is behind the end fails at once; what is before it can be used.
+shrunk_while_mounted()
+{
+	attach_and_mount
+	truncate -s 160M "$disk"
+	configuration 160 >/run/t/smaller.yaml
+	reload /run/t/smaller.yaml
+	t_until 30 t_has 'the namespace has become smaller, 327680 blocks instead of 655360' /run/t/attach.log
+	t_refuted dd if="$device" of=/dev/null bs=4k count=1 skip=$((200 << 8)) iflag=direct status=none
+	attached_is live
+	echo 3 >/proc/sys/vm/drop_caches
+	(cd /run/t/mount && sha256sum --quiet -c /run/t/sums)
+	umount /run/t/mount
+	detach "$device"
+	attach "$(uri 1)"
+	[ "$(blockdev --getsize64 "$device")" -eq $((160 << 20)) ]
+	detach "$device"
+	configuration >/run/t/target.yaml
+	truncate -s 320M "$disk"
+	t_target_signal HUP
 }

@@ -100,11 +100,16 @@ if t_guest; then
 	t_case "detach --force while a detach waits" fresh force_ends_a_detach
 	t_case "detach --force after kill -9" fresh forced killed
 	t_case "a namespace that grows" fresh larger
+	t_case "a namespace removed under a mounted file system, and back" fresh removed_while_mounted
+	t_case "a namespace that shrinks under a mounted file system" fresh shrunk_while_mounted
+	t_case "process and target stopped and continued under verified I/O" fresh stopped_and_continued
+	t_case "the process is locked in memory, an I/O flusher and not killed for memory" fresh memory_is_kept
+	t_case "a process that may not lock its memory says so" fresh memory_cannot_be_locked
 	t_case "in the foreground, ended by SIGTERM" fresh foreground_ends
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done
 fi
 
-# Of a device that was removed by force.
-t_dmesg_case 'I/O error, dev ublkb[0-9]+, sector'
+# Of a device that was removed by force, also under a file system.
+t_dmesg_case 'I/O error, dev ublkb[0-9]+, sector|(EXT4-fs|Buffer I/O error|JBD2|Aborting journal).* \(?ublkb[0-9]+|callbacks suppressed'
 t_done
