@@ -6,7 +6,7 @@
 #include "nvmf/auth_msg.h"
 #include "nvmf/wire.h"
 #include "admin.h"
-#include "target/nvmf/auth.h"
+#include "target/nvmf/auth/auth.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/qpair.h"
 #include "target/nvmf/request.h"

@@ -24,7 +24,7 @@
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
 #include "target/nvmf/listener.h"
-#include "target/nvmf/log_out.h"
+#include "target/nvmf/base/log_out.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/qpair.h"

@@ -16,7 +16,7 @@
 #include "target/nvmf/request.h"
 #include "target/nvmf/resv.h"
 #include "resv_cmd.h"
-#include "target/nvmf/slots.h"
+#include "target/nvmf/base/slots.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 #include "target/config/tgt_limits.h"

@@ -10,7 +10,7 @@
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
 #include "target/nvmf/health.h"
-#include "target/nvmf/log_out.h"
+#include "target/nvmf/base/log_out.h"
 #include "target/nvmf/request.h"
 #include "target/nvmf/resv.h"
 #include "target/nvmf/subsys.h"

@@ -14,11 +14,11 @@
 #include "admin_turn.h"
 #include "ana.h"
 #include "ctrl.h"
-#include "log_out.h"
+#include "target/nvmf/base/log_out.h"
 #include "ns.h"
 #include "reactor.h"
 #include "request.h"
-#include "slots.h"
+#include "target/nvmf/base/slots.h"
 #include "subsys.h"
 #include "target.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The keys of a subsystem's hosts, and the proofs that are computed with them. */
-#include "auth.h"
+#include "auth_keys.h"
 
 #include <errno.h>
 #include <string.h>
@@ -8,7 +7,6 @@
 
 #include <openssl/crypto.h>
 
-#include "nvmf/auth_calc.h"
 #include "util/loop.h"
 #include "subsys.h"
 #include "target.h"
@@ -164,48 +162,4 @@ uint32_t rdt_auth_seqnum(struct rdt_subsys *ss)
 		n = atomic_fetch_add(&ss->auth_seqnum, 1);
 	} while (!n);
 	return n;
-}
-
-/* ---- proofs ---- */
-
-/* @ctrl: the proof of the controller, else that of the host. */
-static int prove_with(const struct nvmf_auth_key *key, const struct rdt_auth *a, bool ctrl,
-		      const char *hostnqn, const char *subnqn, uint8_t out[NVMF_AUTH_HASH_MAX])
-{
-	uint8_t transformed[NVMF_AUTH_HASH_MAX];
-	struct nvmf_auth_proof proof = {
-		.hash = a->sent.hash,
-		.t_id = a->t_id,
-		.seqnum = ctrl ? a->reply.seqnum : a->sent.seqnum,
-		.key = transformed,
-		.challenge = ctrl ? a->reply.cval : a->sent.cval,
-		.session = a->sent.group == NVMF_AUTH_GROUP_NULL ? NULL : a->session,
-		.hostnqn = hostnqn,
-		.subnqn = subnqn,
-	};
-	int rc = nvmf_auth_key_transform(key, ctrl ? subnqn : hostnqn, transformed);
-
-	if (rc > 0) {
-		proof.key_len = (size_t)rc;
-		rc = ctrl ? nvmf_auth_ctrl_response(&proof, out)
-			  : nvmf_auth_host_response(&proof, out);
-	}
-	OPENSSL_cleanse(transformed, sizeof(transformed));
-	return rc ? -EIO : 0;
-}
-
-int rdt_auth_verify(const struct rdt_auth_keys *keys, struct rdt_auth *a, const char *hostnqn,
-		    const char *subnqn)
-{
-	uint8_t expected[NVMF_AUTH_HASH_MAX];
-	int rc = prove_with(&keys->host, a, false, hostnqn, subnqn, expected);
-
-	if (!rc && CRYPTO_memcmp(expected, a->reply.rval, nvmf_auth_hash_len(a->sent.hash)) != 0)
-		rc = -EACCES;
-	OPENSSL_cleanse(expected, sizeof(expected));
-	if (rc || !a->reply.cvalid)
-		return rc;
-	if (!keys->has_ctrl)
-		return -ENOKEY;
-	return prove_with(&keys->ctrl, a, true, hostnqn, subnqn, a->response);
 }

@@ -9,15 +9,16 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include <openssl/types.h>
+
 #include "util/log.h"
 #include "util/loop.h"
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
-#include "auth_work.h"
 #include "ctrl_host.h"
 #include "events.h"
 #include "io_stats.h"
-#include "slots.h"
+#include "target/nvmf/base/slots.h"
 #include "target/config/tgt_limits.h"
 
 struct rdt_attach;
@@ -62,6 +63,12 @@ enum rdt_feature {
 };
 
 #define RDT_TEMP_OVER_DEFAULT 0xffffu /* never exceeded: there is no sensor */
+
+/* The key pair of a controller, made for the first of its queues that needs one. */
+struct rdt_auth_pair {
+	EVP_PKEY *pair;
+	uint8_t group;
+};
 
 struct rdt_error_log {
 	pthread_mutex_t lock;

@@ -13,7 +13,7 @@
 
 #include "nvmf/text.h"
 #include "util/map.h"
-#include "slots.h"
+#include "target/nvmf/base/slots.h"
 
 struct rdt_ctrl;
 struct rdt_listener;

@@ -12,7 +12,7 @@
 #include "host_access.h"
 #include "ns.h"
 #include "reactor.h"
-#include "slots.h"
+#include "target/nvmf/base/slots.h"
 #include "subsys.h"
 #include "target.h"
 #include "target/bdev/backend.h"

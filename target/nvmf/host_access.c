@@ -14,7 +14,7 @@
 #include "util/loop.h"
 #include "target/config/config.h"
 #include "admin_turn.h"
-#include "auth.h"
+#include "auth_keys.h"
 #include "ctrl.h"
 #include "events.h"
 #include "host_ids.h"

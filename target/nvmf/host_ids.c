@@ -8,7 +8,7 @@
 
 #include <uuid/uuid.h>
 
-#include "auth.h"
+#include "auth_keys.h"
 #include "ctrl.h"
 #include "peers.h"
 #include "subsys.h"

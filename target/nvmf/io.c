@@ -21,7 +21,7 @@
 #include "request.h"
 #include "resv.h"
 #include "slice.h"
-#include "status.h"
+#include "target/nvmf/base/status.h"
 #include "subsys.h"
 #include "target.h"
 #include "target/config/tgt_limits.h"

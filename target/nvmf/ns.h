@@ -14,7 +14,7 @@
 #include "target/config/config.h"
 #include "target/resv/identity.h"
 #include "io_stats.h"
-#include "ns_marks.h"
+#include "target/nvmf/base/ns_marks.h"
 #include "range_lock.h"
 #include "reactor.h"
 #include "request.h"

@@ -25,7 +25,7 @@
 #include "target/resv/reservation.h"
 #include "resv.h"
 #include "target/resv/state.h"
-#include "status.h"
+#include "target/nvmf/base/status.h"
 #include "subsys.h"
 #include "target.h"
 

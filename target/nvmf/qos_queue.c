@@ -18,7 +18,7 @@
 #include "io_stats.h"
 #include "peers.h"
 #include "pool.h"
-#include "qos.h"
+#include "target/nvmf/base/qos.h"
 #include "request.h"
 #include "target/resv/reservation.h"
 #include "subsys.h"

@@ -14,7 +14,7 @@
 #include "ctrl.h"
 #include "ns.h"
 #include "pool.h"
-#include "qos.h"
+#include "target/nvmf/base/qos.h"
 #include "request.h"
 
 struct rdt_subsys;

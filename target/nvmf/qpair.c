@@ -15,7 +15,6 @@
 #include "util/loop.h"
 #include "util/sockaddr.h"
 #include "admin_turn.h"
-#include "auth.h"
 #include "ctrl.h"
 #include "events.h"
 #include "fresh.h"
@@ -215,7 +214,7 @@ void rdt_qpair_fini(struct rdt_qpair *qp)
 	rdt_peer_leave(qp);
 	rdt_peer_gone(qp->reactor->target, qp->peer);
 	qp->peer = NULL;
-	rdt_auth_fini(qp);
+	qp->reactor->target->cmds->auth->fini(qp);
 	rdt_slots_fini(&qp->left_ns);
 	free(qp->aside_data);
 	qp->aside_data = NULL;
@@ -271,7 +270,7 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 		rdt_fence_queue_closed(qp);
 		return; /* the reference is released during the teardown */
 	}
-	if (!rdt_auth_required(qp)) {
+	if (!qp->reactor->target->cmds->auth->required(qp)) {
 		rdt_qpair_live(qp);
 		return;
 	}
@@ -280,7 +279,7 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 	set_qpair_state(qp, RDT_QP_AUTH);
 	if (qp->admin) /* Keep Alive is not possible yet; starts with the authentication */
 		rdt_keep_alive_stop(ctrl);
-	rdt_auth_await(qp);
+	qp->reactor->target->cmds->auth->await(qp);
 }
 
 void rdt_qpair_live(struct rdt_qpair *qp)
@@ -407,7 +406,7 @@ void rdt_qpair_end(struct rdt_qpair *qp, enum rdt_end end, const char *reason)
 	/* Requests that only this queue pair uses end now; the others when they return. */
 	RDT_FOREACH_REQ (req, qp)
 		rdt_req_hang_up(req);
-	rdt_auth_hang_up(qp);
+	qp->reactor->target->cmds->auth->hang_up(qp);
 	rdt_fence_queue_closed(qp);
 	rdt_qpair_check(qp);
 }

@@ -14,7 +14,7 @@
 #include "nvmf/wire.h"
 #include "io_stats.h"
 #include "pool.h"
-#include "slots.h"
+#include "target/nvmf/base/slots.h"
 #include "transport.h"
 
 struct rdt_auth;

@@ -18,7 +18,7 @@
 #include "qpair.h"
 #include "range_lock.h"
 #include "reactor.h"
-#include "req_state.h"
+#include "target/nvmf/base/req_state.h"
 #include "target/resv/reservation.h"
 #include "transport.h"
 
@@ -76,10 +76,24 @@ struct rdt_cmd {
 bool rdt_cmd_supported(const struct rdt_cmd *cmd, const struct rdt_subsys *ss);
 
 /* Command tables by opcode or FCTYPE, 256 entries each. An entry without @exec is not supported. */
+/* DH-HMAC-CHAP of queue pairs: nvmf/auth/. On the reactor of @qp. */
+struct rdt_auth_ops {
+	/* The Connect of @qp succeeded. Must it authenticate before it is used? */
+	bool (*required)(struct rdt_qpair *qp);
+	/* Bounds the time until the next step of @qp, which has entered RDT_QP_AUTH or
+	 * authenticates. */
+	void (*await)(struct rdt_qpair *qp);
+	/* @qp is closing: cancels a computation for it that no thread has begun, and the time that
+	 * it waits after failures. */
+	void (*hang_up)(struct rdt_qpair *qp);
+	void (*fini)(struct rdt_qpair *qp); /* @qp is freed; may be repeated */
+};
+
 struct rdt_cmd_tables {
 	const struct rdt_cmd *fabrics;
 	const struct rdt_cmd *admin;
 	const struct rdt_cmd *io;
+	const struct rdt_auth_ops *auth;
 };
 
 /* An Abort command on its way to the reactor of the queue that it names, and back. */

@@ -12,7 +12,7 @@
 #include "target/bdev/backend.h"
 #include "target/config/config.h"
 #include "ana_log.h"
-#include "auth.h"
+#include "auth_keys.h"
 #include "ctrl.h"
 #include "qos_queue.h"
 #include "stale_write.h"

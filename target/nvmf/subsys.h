@@ -10,9 +10,9 @@
 #include <sys/queue.h>
 
 #include "util/loop.h"
-#include "cntlid.h"
+#include "target/nvmf/base/cntlid.h"
 #include "host_ids.h"
-#include "slots.h"
+#include "target/nvmf/base/slots.h"
 #include "target/config/config.h"
 #include "target/config/tgt_limits.h"
 

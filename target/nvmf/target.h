@@ -24,14 +24,13 @@
 #include "util/loop.h"
 #include "util/map.h"
 #include "target/config/config.h"
-#include "auth_guess.h"
-#include "auth_work.h"
 #include "listener.h"
-#include "ns_marks.h"
+#include "target/nvmf/base/ns_marks.h"
 #include "peers.h"
 #include "subsys.h"
 #include "target/config/tgt_limits.h"
 
+struct rdt_auth_pool;
 struct rdt_bdev;
 struct rdt_change;
 struct rdt_cmd_tables;
@@ -139,8 +138,7 @@ struct rdt_target {
 	 * subsys->lock */
 	pthread_mutex_t find_lock;
 	_Atomic uint64_t tls_handshakes, tls_refusals; /* any thread */
-	struct rdt_auth_pool auth_pool;
-	struct rdt_guesses guesses;
+	struct rdt_auth_pool *auth_pool;
 	struct rdt_referral *referrals; /* guarded by disc.lock */
 	unsigned int referrals_count;
 	const struct rdt_subsys_config *disc_cfg; /* its rdma_only and tcp_only; likewise */

@@ -17,6 +17,8 @@
 #include "target/config/config.h"
 #include "target/nvmf/io.h"
 #include "target/cmd/io_cmds.h"
+#include "target/nvmf/auth/auth.h"
+#include "target/nvmf/auth/auth_work.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/peers.h"
@@ -40,6 +42,7 @@ static const struct rdt_cmd_tables cmd_tables = {
 	.fabrics = rdt_fabrics_cmds,
 	.admin = rdt_admin_cmds,
 	.io = rdt_io_cmds,
+	.auth = &rdt_auth_ops,
 };
 
 /* By kind. A transport is a folder beside transport/rdma/, and a row here. */
@@ -133,7 +136,6 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->transports = t->env->transports ? t->env->transports : transports;
 	t->modules = modules;
 	t->started_ns = clock_now(t);
-	rdt_auth_pool_init(&t->auth_pool);
 	pthread_mutex_init(&t->find_lock, NULL);
 	pthread_mutex_init(&t->bdev_changes.lock, NULL);
 	TAILQ_INIT(&t->bdev_changes.list);
@@ -152,7 +154,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	if (!err)
 		err = rdt_peers_init(t);
 	if (!err)
-		err = rdt_guesses_init(&t->guesses);
+		err = rdt_auth_pool_new(&t->auth_pool);
 	if (err)
 		goto err_destroy;
 	err = open_state(t);
@@ -321,7 +323,7 @@ void rdt_target_destroy(struct rdt_target **target)
 		return;
 	rdt_target_stop(t);
 	rdt_jobs_end(t->jobs, UINT64_MAX / 2); /* its owner has done it where calls may hang */
-	rdt_auth_pool_fini(&t->auth_pool);
+	rdt_auth_pool_free(&t->auth_pool);
 	RDT_FOREACH_TRANSPORT(tr, t, i)
 	tr->close(t);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
@@ -341,7 +343,6 @@ void rdt_target_destroy(struct rdt_target **target)
 	rdt_state_close(&t->state);
 	rdt_identities_free(&t->identities);
 	rdt_peers_fini(t);
-	rdt_guesses_fini(&t->guesses);
 	rdt_timing_query_free(&t->status_times);
 	free(t->referrals);
 	rdt_config_put(&t->disc_cfg_of);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Included before the files that compute Diffie-Hellman on threads, target/nvmf/auth_work.c and
- * initiator/lib/auth_dh.c, when the simulation links them: the threads become fibers. Types stay as
- * they are, since other files have them in their objects.
+ * Included before the files that compute Diffie-Hellman on threads, target/nvmf/auth/auth_work.c
+ * and initiator/lib/auth_dh.c, when the simulation links them: the threads become fibers. Types
+ * stay as they are, since other files have them in their objects.
  */
 #ifndef SIM_AUTH_THREADS_H
 #define SIM_AUTH_THREADS_H

@@ -2,7 +2,7 @@
 /* Judges the authentications of the target: each ends in time. */
 #include <string.h>
 
-#include "target/nvmf/auth.h"
+#include "target/nvmf/auth/auth.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/qpair.h"
 #include "target/nvmf/reactor.h"

@@ -14,7 +14,7 @@ from t_tree import no_errors, read, resolve, sources
 
 # From the top to the bottom. main.c is above all of them.
 LADDER = ('manage/rpc', 'manage/http', 'manage/figures', 'manage/show', 'manage/change', 'manage/objects', 'manage/service',
-          'reactor', 'transport/tcp', 'transport/rdma', 'cmd', 'nvmf', 'resv', 'bdev', 'config')
+          'reactor', 'transport/tcp', 'transport/rdma', 'cmd', 'nvmf/auth', 'nvmf', 'nvmf/base', 'resv', 'bdev', 'config')
 
 
 def folder_of(path):
@@ -51,12 +51,12 @@ def includes():
 def object_files():
     """{folder: {object file}}"""
     top = os.path.join(os.environ['BUILD_ROOT'], 'target')
+    homes = {path[len('target/'):].replace('/', '_') + '.o': folder_of(path) for path in sources('target')}
     found = {}
     for where, _, names in os.walk(top):
         for name in names:
-            for folder in LADDER:
-                if name.startswith(folder.replace('/', '_') + '_') and name.endswith('.o'):
-                    found.setdefault(folder, set()).add(os.path.join(where, name))
+            if homes.get(name):
+                found.setdefault(homes[name], set()).add(os.path.join(where, name))
     return found
 
 

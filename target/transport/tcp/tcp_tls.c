@@ -14,8 +14,9 @@
 #include "nvmf/auth_ids.h"
 #include "nvmf/tls.h"
 #include "target/nvmf/announce.h"
-#include "target/nvmf/auth.h"
-#include "target/nvmf/auth_guess.h"
+#include "target/nvmf/auth/auth_guess.h"
+#include "target/nvmf/auth/auth_work.h"
+#include "target/nvmf/auth_keys.h"
 #include "target/nvmf/target.h"
 
 #define DEADLINE (10 * RD_NSEC_PER_SEC)   /* docs and the log name it */
@@ -118,7 +119,7 @@ static void report_tls(const struct shake *s)
 static void pass_shake(struct shake *s)
 {
 	if (s->guessed)
-		rdt_guess_keys_right(&s->of->target->guesses, &s->guess, true);
+		rdt_guess_keys_right(&s->of->target->auth_pool->guesses, &s->guess, true);
 	if (s->tls) {
 		atomic_fetch_add_explicit(&s->of->target->tls_handshakes, 1, memory_order_relaxed);
 		report_tls(s);
@@ -134,7 +135,7 @@ static unsigned int find_keys(void *arg, const struct nvmf_tls_identity *id,
 {
 	struct shake *s = arg;
 	struct rdt_tcp_tls *of = s->of;
-	struct rdt_guesses *g = &of->target->guesses;
+	struct rdt_guesses *g = &of->target->auth_pool->guesses;
 
 	if (!s->guessed) {
 		rdt_guess_of_tls(g, s->h->peer, id->hostnqn, &s->guess);

@@ -28,7 +28,7 @@
 #include "target/nvmf/resv.h"
 #include "target/resv/state.h"
 #include "target/nvmf/req_latency.h"
-#include "target/nvmf/status.h"
+#include "target/nvmf/base/status.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 #include "target/config/tgt_limits.h"

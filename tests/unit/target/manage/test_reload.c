@@ -10,7 +10,7 @@
 #include "util/sockaddr.h"
 
 #include "t_rpc.h"
-#include "target/nvmf/auth.h"
+#include "target/nvmf/auth_keys.h"
 
 #define NEW_DISK 3u
 #define KEY      "DHHC-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:\n"

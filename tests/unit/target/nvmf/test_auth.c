@@ -10,7 +10,7 @@
 #include "nvmf/auth_calc.h"
 #include "nvmf/auth_key.h"
 #include "nvmf/auth_msg.h"
-#include "target/nvmf/auth.h"
+#include "target/nvmf/auth/auth.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/fresh.h"
@@ -319,7 +319,7 @@ static struct t_conn *waiting_from(struct auth_env *e, const char *text, uint8_t
 
 static struct t_conn *waiting_for_threads(struct auth_env *e, uint8_t group, bool *gone)
 {
-	e->env->t->auth_pool.threads_count = RDT_AUTH_THREADS;
+	e->env->t->auth_pool->threads_count = RDT_AUTH_THREADS;
 	return waiting_from(e, NULL, group, gone);
 }
 
@@ -347,7 +347,7 @@ static void addresses_take_turns(void)
 	struct t_conn *c[MANY + 1], *starter;
 
 	auth_env_new(&e);
-	pool = &e.env->t->auth_pool;
+	pool = e.env->t->auth_pool;
 	pool->threads_count = RDT_AUTH_THREADS; /* they do not run yet */
 	for (unsigned int i = 0; i <= MANY; i++)
 		c[i] = waiting_from(&e, i < MANY ? "10.0.0.1" : "10.0.0.2", NVMF_AUTH_FFDHE2048,
@@ -377,16 +377,16 @@ static void closes_while_computation_waits(void)
 	auth_env_new(&e);
 	for (int i = 0; i < 2; i++)
 		c[i] = waiting_for_threads(&e, NVMF_AUTH_FFDHE8192, &gone[i]);
-	CU_ASSERT_EQUAL(e.env->t->auth_pool.waiting, 2);
+	CU_ASSERT_EQUAL(e.env->t->auth_pool->waiting, 2);
 	rdt_qpair_close(&c[0]->qp, "test");
 	t_turn(e.env);
 	CU_ASSERT(gone[0]);
 	CU_ASSERT(!gone[1]);
-	CU_ASSERT_EQUAL(e.env->t->auth_pool.waiting, 1);
+	CU_ASSERT_EQUAL(e.env->t->auth_pool->waiting, 1);
 	rdt_qpair_close(&c[1]->qp, "test");
 	t_turn(e.env);
 	CU_ASSERT_FATAL(gone[1]);
-	e.env->t->auth_pool.threads_count = 0;
+	e.env->t->auth_pool->threads_count = 0;
 	t_env_free(e.env);
 }
 
@@ -398,11 +398,11 @@ static void closes_when_the_target_drains(void)
 
 	auth_env_new(&e);
 	waiting_for_threads(&e, NVMF_AUTH_FFDHE2048, &gone);
-	CU_ASSERT_EQUAL(e.env->t->auth_pool.waiting, 1);
+	CU_ASSERT_EQUAL(e.env->t->auth_pool->waiting, 1);
 	rdt_target_drain(e.env->t, NULL);
 	t_turn(e.env);
 	CU_ASSERT_FATAL(gone);
-	e.env->t->auth_pool.threads_count = 0;
+	e.env->t->auth_pool->threads_count = 0;
 	for (unsigned int i = 0; i < 2; i++)
 		e.env->t->reactors[i].drained_sent = false; /* t_env_free() drains as well */
 	t_env_free(e.env);
@@ -521,7 +521,7 @@ static void guesses_of_tls(void)
 	uint64_t now;
 
 	auth_env_new(&e);
-	g = &e.env->t->guesses;
+	g = &e.env->t->auth_pool->guesses;
 	now = rd_loop_now(e.env->t->reactors[0].loop) + 100 * RD_NSEC_PER_SEC;
 	c = connected_from(&e, "10.0.0.1");
 	other = connected_from(&e, "10.0.0.2");
@@ -695,7 +695,7 @@ static void computations_of_others(void)
 	uint8_t lane;
 
 	auth_env_new(&e);
-	pool = &e.env->t->auth_pool;
+	pool = e.env->t->auth_pool;
 	pool->threads_count = RDT_AUTH_THREADS; /* they do not run */
 	pool->waiting = RDT_AUTH_JOBS;
 	c[0] = waiting_from(&e, "10.0.0.1", NVMF_AUTH_FFDHE2048, NULL);

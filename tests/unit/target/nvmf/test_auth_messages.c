@@ -11,7 +11,7 @@
 #include "nvmf/auth_calc.h"
 #include "nvmf/auth_key.h"
 #include "nvmf/auth_msg.h"
-#include "target/nvmf/auth.h"
+#include "target/nvmf/auth/auth.h"
 #include "t_mutate.h"
 #include "t_target.h"
 

@@ -3,7 +3,7 @@
  * controllers. */
 #include <errno.h>
 
-#include "target/nvmf/cntlid.h"
+#include "target/nvmf/base/cntlid.h"
 #include "t_target.h"
 
 #define MIN   1u

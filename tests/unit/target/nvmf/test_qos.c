@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "target/nvmf/qos.h"
+#include "target/nvmf/base/qos.h"
 
 #define SEC RD_NSEC_PER_SEC
 #define T0  (1000 * SEC)

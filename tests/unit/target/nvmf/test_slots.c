@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base_suites.h"
 
-#include "target/nvmf/slots.h"
+#include "target/nvmf/base/slots.h"
 
 static unsigned int count(const struct rdt_slots *s)
 {

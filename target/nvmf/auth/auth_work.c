@@ -3,16 +3,17 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <openssl/evp.h>
 
 #include "nvmf/auth_calc.h"
 #include "auth.h"
-#include "ctrl.h"
-#include "peers.h"
-#include "qpair.h"
-#include "reactor.h"
+#include "target/nvmf/ctrl.h"
+#include "target/nvmf/peers.h"
+#include "target/nvmf/qpair.h"
+#include "target/nvmf/reactor.h"
 
 /*
  * I/O goes first. The first thread computes only on an idle processor, so that no other thread
@@ -184,16 +185,31 @@ void rdt_auth_work_cancel(struct rdt_auth_pool *pool, struct rdt_auth_job *job)
 	rd_loop_post(job->qp->reactor->loop, &job->msg);
 }
 
-void rdt_auth_pool_init(struct rdt_auth_pool *pool)
+int rdt_auth_pool_new(struct rdt_auth_pool **out)
 {
+	struct rdt_auth_pool *pool = calloc(1, sizeof(*pool));
+	int err;
+
+	*out = NULL;
+	if (!pool)
+		return -ENOMEM;
+	err = rdt_guesses_init(&pool->guesses);
 	pthread_mutex_init(&pool->lock, NULL);
 	pthread_cond_init(&pool->more, NULL);
 	for (unsigned int i = 0; i < RDT_AUTH_LANES; i++)
 		TAILQ_INIT(&pool->lanes[i]);
+	if (err)
+		rdt_auth_pool_free(&pool);
+	*out = pool;
+	return err;
 }
 
-void rdt_auth_pool_fini(struct rdt_auth_pool *pool)
+void rdt_auth_pool_free(struct rdt_auth_pool **out)
 {
+	struct rdt_auth_pool *pool = *out;
+
+	if (!pool)
+		return;
 	pthread_mutex_lock(&pool->lock);
 	pool->stop = true;
 	pthread_cond_broadcast(&pool->more);
@@ -202,4 +218,7 @@ void rdt_auth_pool_fini(struct rdt_auth_pool *pool)
 		pthread_join(pool->threads[i], NULL);
 	pthread_cond_destroy(&pool->more);
 	pthread_mutex_destroy(&pool->lock);
+	rdt_guesses_fini(&pool->guesses);
+	free(pool);
+	*out = NULL;
 }

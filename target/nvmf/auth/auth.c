@@ -17,16 +17,18 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 
+#include "nvmf/auth_calc.h"
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
 #include "auth_guess.h"
-#include "ctrl.h"
-#include "peers.h"
-#include "qpair.h"
-#include "reactor.h"
-#include "subsys.h"
-#include "target.h"
+#include "target/nvmf/auth_keys.h"
+#include "target/nvmf/ctrl.h"
+#include "target/nvmf/peers.h"
+#include "target/nvmf/qpair.h"
+#include "target/nvmf/reactor.h"
+#include "target/nvmf/subsys.h"
+#include "target/nvmf/target.h"
 
 /* How long a host may take for each step: its keep alive timeout, within these bounds. */
 #define STEP_MIN (10 * RD_NSEC_PER_SEC)
@@ -65,7 +67,7 @@ static void set_auth_state(struct rdt_qpair *qp, enum rdt_auth_state state)
 	qp->auth->state = (uint8_t)state;
 }
 
-void rdt_auth_fini(struct rdt_qpair *qp)
+static void auth_fini(struct rdt_qpair *qp)
 {
 	if (!qp->auth)
 		return;
@@ -79,7 +81,7 @@ void rdt_auth_fini(struct rdt_qpair *qp)
 static void end_transaction(struct rdt_qpair *qp)
 {
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
-	rdt_auth_fini(qp);
+	auth_fini(qp);
 }
 
 /* ---- the record ---- */
@@ -127,7 +129,7 @@ static void auth_step_expired(struct rd_timer *timer)
 	} else {
 		rd_info(qp->log, RD_LOG_QPAIR, "qid %u: a new authentication was not finished",
 			qp->qid);
-		rdt_auth_fini(qp);
+		auth_fini(qp);
 	}
 }
 
@@ -146,7 +148,7 @@ static void arm(struct rdt_qpair *qp, void (*fn)(struct rd_timer *timer), uint64
 		rdt_qpair_close(qp, "out of memory");
 }
 
-void rdt_auth_await(struct rdt_qpair *qp)
+static void auth_await(struct rdt_qpair *qp)
 {
 	uint64_t ns = qp->ctrl->kato_ms * RD_NSEC_PER_MSEC;
 
@@ -155,7 +157,7 @@ void rdt_auth_await(struct rdt_qpair *qp)
 	arm(qp, auth_step_expired, ns < STEP_MIN ? STEP_MIN : ns);
 }
 
-bool rdt_auth_required(struct rdt_qpair *qp)
+static bool auth_required(struct rdt_qpair *qp)
 {
 	struct rdt_subsys *ss = qp->ctrl->subsys;
 	bool required;
@@ -256,7 +258,7 @@ static void start_work(struct rdt_qpair *qp, enum rdt_auth_state state)
 	set_auth_state(qp, state);
 	a->job.qp = qp;
 	a->job.msg.fn = work_done;
-	err = rdt_auth_work(&qp->reactor->target->auth_pool, &a->job);
+	err = rdt_auth_work(qp->reactor->target->auth_pool, &a->job);
 	if (err)
 		refuse(qp, NVMF_AUTH_FAILED,
 		       err == -EBUSY ? "too many authentications wait for their computation"
@@ -265,14 +267,14 @@ static void start_work(struct rdt_qpair *qp, enum rdt_auth_state state)
 		rd_timer_stop(qp->reactor->loop, &qp->timer);
 }
 
-void rdt_auth_hang_up(struct rdt_qpair *qp)
+static void auth_hang_up(struct rdt_qpair *qp)
 {
 	struct rdt_auth *a = qp->auth;
 
 	if (a && is_paced(a) && a->req)
 		rd_loop_post(qp->reactor->loop, &a->job.msg);
 	else if (a && is_working(a))
-		rdt_auth_work_cancel(&qp->reactor->target->auth_pool, &a->job);
+		rdt_auth_work_cancel(qp->reactor->target->auth_pool, &a->job);
 }
 
 static void pace_expired(struct rd_timer *timer)
@@ -377,6 +379,55 @@ static const char *verify_reason(int err)
 	}
 }
 
+/* ---- proofs ---- */
+
+/* @ctrl: the proof of the controller, else that of the host. */
+static int prove_with(const struct nvmf_auth_key *key, const struct rdt_auth *a, bool ctrl,
+		      const char *hostnqn, const char *subnqn, uint8_t out[NVMF_AUTH_HASH_MAX])
+{
+	uint8_t transformed[NVMF_AUTH_HASH_MAX];
+	struct nvmf_auth_proof proof = {
+		.hash = a->sent.hash,
+		.t_id = a->t_id,
+		.seqnum = ctrl ? a->reply.seqnum : a->sent.seqnum,
+		.key = transformed,
+		.challenge = ctrl ? a->reply.cval : a->sent.cval,
+		.session = a->sent.group == NVMF_AUTH_GROUP_NULL ? NULL : a->session,
+		.hostnqn = hostnqn,
+		.subnqn = subnqn,
+	};
+	int rc = nvmf_auth_key_transform(key, ctrl ? subnqn : hostnqn, transformed);
+
+	if (rc > 0) {
+		proof.key_len = (size_t)rc;
+		rc = ctrl ? nvmf_auth_ctrl_response(&proof, out)
+			  : nvmf_auth_host_response(&proof, out);
+	}
+	OPENSSL_cleanse(transformed, sizeof(transformed));
+	return rc ? -EIO : 0;
+}
+
+/*
+ * Is @a->reply that of the host that has @keys? If it asks for the controller's proof, a->response
+ * is that. Returns 0; -EACCES: no; -ENOKEY: it asks for the controller's proof, and there is no key
+ * for that; -EIO: libcrypto failed.
+ */
+static int verify_proof(const struct rdt_auth_keys *keys, struct rdt_auth *a, const char *hostnqn,
+			const char *subnqn)
+{
+	uint8_t expected[NVMF_AUTH_HASH_MAX];
+	int rc = prove_with(&keys->host, a, false, hostnqn, subnqn, expected);
+
+	if (!rc && CRYPTO_memcmp(expected, a->reply.rval, nvmf_auth_hash_len(a->sent.hash)) != 0)
+		rc = -EACCES;
+	OPENSSL_cleanse(expected, sizeof(expected));
+	if (rc || !a->reply.cvalid)
+		return rc;
+	if (!keys->has_ctrl)
+		return -ENOKEY;
+	return prove_with(&keys->ctrl, a, true, hostnqn, subnqn, a->response);
+}
+
 static int verify_with(struct rdt_qpair *qp, bool old)
 {
 	struct rdt_subsys *ss = qp->ctrl->subsys;
@@ -386,7 +437,7 @@ static int verify_with(struct rdt_qpair *qp, bool old)
 	if (!rdt_auth_keys_get(ss, qp->ctrl->hostnqn, old, &keys))
 		return -EACCES;
 	qp->auth->old_keys = old;
-	err = rdt_auth_verify(&keys, qp->auth, qp->ctrl->hostnqn, ss->nqn);
+	err = verify_proof(&keys, qp->auth, qp->ctrl->hostnqn, ss->nqn);
 	rdt_auth_keys_wipe(&keys);
 	return err;
 }
@@ -416,7 +467,7 @@ static void claim_answered(struct rdt_attach *at)
 	at->ctrl = NULL;
 	qp->auth->req = NULL;
 	if (qp->state < RDT_QP_CLOSING) {
-		rdt_auth_await(qp);
+		auth_await(qp);
 		if (nvme_status_ok(at->status))
 			set_auth_state(qp, RDT_AUTH_SUCCESS1);
 		else
@@ -507,7 +558,7 @@ static void got_reply(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 
 static void continue_after_work(struct rdt_qpair *qp, int err)
 {
-	rdt_auth_await(qp);
+	auth_await(qp);
 	if (err == -EBADMSG && qp->state == RDT_QP_AUTH)
 		rdt_guess_count(qp);
 	if (err == -EBADMSG)
@@ -597,7 +648,7 @@ enum rdt_exec rdt_auth_received(struct rdt_req *req, const uint8_t *msg, size_t 
 		req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
 		return RDT_EXEC_DONE;
 	}
-	rdt_auth_await(qp);
+	auth_await(qp);
 	dispatch(qp, msg, len);
 	if (!qp->auth || !is_working(qp->auth))
 		return RDT_EXEC_DONE;
@@ -628,12 +679,12 @@ static void answered(struct rdt_qpair *qp)
 	switch (qp->auth->state) {
 	case RDT_AUTH_CHALLENGE:
 		set_auth_state(qp, RDT_AUTH_REPLY);
-		rdt_auth_await(qp);
+		auth_await(qp);
 		break;
 	case RDT_AUTH_SUCCESS1:
 		if (qp->auth->cvalid) {
 			set_auth_state(qp, RDT_AUTH_SUCCESS2);
-			rdt_auth_await(qp);
+			auth_await(qp);
 		} else {
 			authenticated(qp);
 		}
@@ -669,3 +720,10 @@ int rdt_auth_fetch(struct rdt_qpair *qp, uint8_t *buf, size_t size)
 	answered(qp);
 	return 0;
 }
+
+const struct rdt_auth_ops rdt_auth_ops = {
+	.required = auth_required,
+	.await = auth_await,
+	.hang_up = auth_hang_up,
+	.fini = auth_fini,
+};

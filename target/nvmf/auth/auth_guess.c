@@ -10,13 +10,14 @@
 #include "util/loop.h"
 #include "nvmf/auth_calc.h"
 #include "nvmf/text.h"
-#include "ctrl.h"
-#include "host_ids.h"
-#include "peers.h"
-#include "qpair.h"
-#include "reactor.h"
-#include "subsys.h"
-#include "target.h"
+#include "auth_work.h"
+#include "target/nvmf/ctrl.h"
+#include "target/nvmf/host_ids.h"
+#include "target/nvmf/peers.h"
+#include "target/nvmf/qpair.h"
+#include "target/nvmf/reactor.h"
+#include "target/nvmf/subsys.h"
+#include "target/nvmf/target.h"
 
 /* Many hosts may be behind one address. */
 #define OF_HOST    RDT_GUESS_OF_HOST
@@ -80,7 +81,7 @@ static uint64_t guess_key(const struct rdt_guesses *g, const uint8_t *text, size
 /* Before the lock is taken: other reactors must not wait for the hashes. */
 static struct rdt_guess_keys keys_of_qpair(const struct rdt_qpair *qp)
 {
-	const struct rdt_guesses *g = &qp->reactor->target->guesses;
+	const struct rdt_guesses *g = &qp->reactor->target->auth_pool->guesses;
 	size_t len, nqn = strlen(qp->ctrl->hostnqn);
 	struct rdt_guess_keys keys = {0};
 	uint8_t text[KEY_MAX];
@@ -209,7 +210,7 @@ bool rdt_guess_over(struct rdt_qpair *qp)
 {
 	const struct rdt_guess_keys keys = keys_of_qpair(qp);
 
-	return rdt_guess_keys_over(&qp->reactor->target->guesses, &keys,
+	return rdt_guess_keys_over(&qp->reactor->target->auth_pool->guesses, &keys,
 				   rd_loop_now(qp->reactor->loop));
 }
 
@@ -217,19 +218,20 @@ void rdt_guess_right(struct rdt_qpair *qp)
 {
 	const struct rdt_guess_keys keys = keys_of_qpair(qp);
 
-	rdt_guess_keys_right(&qp->reactor->target->guesses, &keys, false);
+	rdt_guess_keys_right(&qp->reactor->target->auth_pool->guesses, &keys, false);
 }
 
 void rdt_guess_count(struct rdt_qpair *qp)
 {
 	const struct rdt_guess_keys keys = keys_of_qpair(qp);
 
-	rdt_guess_keys_count(&qp->reactor->target->guesses, &keys, rd_loop_now(qp->reactor->loop));
+	rdt_guess_keys_count(&qp->reactor->target->auth_pool->guesses, &keys,
+			     rd_loop_now(qp->reactor->loop));
 }
 
 void rdt_guess_succeeded(struct rdt_qpair *qp)
 {
-	struct rdt_guesses *g = &qp->reactor->target->guesses;
+	struct rdt_guesses *g = &qp->reactor->target->auth_pool->guesses;
 	const struct rdt_guess_keys keys = keys_of_qpair(qp);
 	struct rdt_guess *e;
 

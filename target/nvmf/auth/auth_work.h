@@ -11,13 +11,10 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include <openssl/types.h>
-
 #include "util/loop.h"
+#include "auth_guess.h"
 
-struct rdt_ctrl;
 struct rdt_qpair;
-struct rdt_target;
 
 #define RDT_AUTH_THREADS 2u
 #define RDT_AUTH_JOBS    1024u /* that wait at a time, of all; each queue pair has one at most */
@@ -36,14 +33,8 @@ struct rdt_auth_job { /* embedded in a transaction, which outlives it */
 	int err;
 };
 
-/* The key pair of a controller, made for the first of its queues that needs one. */
-struct rdt_auth_pair {
-	EVP_PKEY *pair;
-	uint8_t group;
-};
-
 struct rdt_auth_pool {
-	pthread_mutex_t lock; /* guards all of this, and ctrl->auth_pair; a leaf lock */
+	pthread_mutex_t lock; /* guards all but @guesses, and ctrl->auth_pair; a leaf lock */
 	pthread_cond_t more;
 	TAILQ_HEAD(rdt_auth_jobs, rdt_auth_job) lanes[RDT_AUTH_LANES];
 	unsigned int next_lane;
@@ -53,10 +44,12 @@ struct rdt_auth_pool {
 	unsigned int threads_lowered; /* of these, those that have their priority */
 	bool stop;
 	pthread_t threads[RDT_AUTH_THREADS];
+	struct rdt_guesses guesses;
 };
 
-void rdt_auth_pool_init(struct rdt_auth_pool *pool);
-void rdt_auth_pool_fini(struct rdt_auth_pool *pool); /* no reactor runs; waits for the threads */
+int rdt_auth_pool_new(struct rdt_auth_pool **out); /* 0, -ENOMEM or -EIO */
+/* No reactor runs; waits for the threads. Accepts NULL. */
+void rdt_auth_pool_free(struct rdt_auth_pool **out);
 /*
  * Computes the result that the state of @job->qp's transaction waits for: the key pair and its
  * public value, or the session key. Any thread. Returns 0; -EBUSY: too many jobs wait; -EAGAIN: no
