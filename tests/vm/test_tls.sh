@@ -27,6 +27,7 @@ readonly root=${RD_VM_TLS_ROOT:-}
 # The hash of the key, and the version of the identity. tlshd 1.0 can use keys with SHA-256 only: GnuTLS makes the binder of
 # each external key with that hash.
 readonly forms=("1 1" "1 0")
+readonly libraries=usr/lib/x86_64-linux-gnu
 
 # A program of Debian 13. meson has malloc() fill memory for the sake of our programs (MALLOC_PERTURB_), and tlshd 1.0 does
 # not start with that: it loses the list of its ciphers.
@@ -37,6 +38,40 @@ debian13()
 	else
 		env -u MALLOC_PERTURB_ "$@"
 	fi
+}
+
+# newer PROGRAM: prints the path of a script that runs it with Debian 13's C library and OpenSSL 3.5, with which the kernel
+# decrypts too; Debian 12's has the kernel encrypt only.
+newer()
+{
+	local script
+
+	script=/run/t/newer-$(basename "$1")
+	printf '#!/bin/sh\nexec %s "$@"\n' "${root:+$root/lib64/ld-linux-x86-64.so.2 --library-path $root/$libraries:/$libraries }$1" >"$script"
+	chmod +x "$script"
+	echo "$script"
+}
+
+# tls_stat NAME: from the kernel's statistics, of the network namespace of our programs.
+tls_stat()
+{
+	in_user awk -v name="$1" '$1 == name { print $2 }' /proc/net/tls_stat
+}
+
+# by_kernel COMMAND...: meanwhile the kernel begins to encrypt, and to decrypt, for one of our programs.
+by_kernel()
+{
+	local name
+	local -A before
+
+	for name in TlsTxSw TlsRxSw TlsDecryptError; do
+		before[$name]=$(tls_stat "$name")
+	done
+	"$@"
+	for name in TlsTxSw TlsRxSw; do
+		[ "$(tls_stat "$name")" -gt "${before[$name]}" ] || t_fail "$name has remained ${before[$name]}"
+	done
+	[ "$(tls_stat TlsDecryptError)" -eq "${before[TlsDecryptError]}" ] || t_fail "records could not be decrypted"
 }
 
 # It has said its name before it knows whether it can start; then it opens a socket for what the kernel asks.
@@ -142,9 +177,17 @@ linux_target()
 	rdinit_on_nvmet connect-test "$subnqn" --tls-key-file="/run/t/key$1" >/run/t/said
 	cat /run/t/said
 	t_expect "TLS identity: NVMe$2R0$1 $hostnqn $subnqn" /run/t/said
+	t_expect 'encryption by the kernel' /run/t/said
 	rdinit_on_nvmet write "$subnqn" --data /run/t/data --tls-key-file="/run/t/key$1"
 	rdinit_on_nvmet read "$subnqn" --data-size 1000000 --data /run/t/back --tls-key-file="/run/t/key$1"
 	cmp /run/t/data /run/t/back
+}
+
+linux_target_by_kernel()
+{
+	RDINIT=$(newer "$RDINIT")
+	by_kernel linux_target 1 1
+	t_expect 'encryption by the kernel, decryption by the kernel' /run/t/said
 }
 
 linux_target_refuses()
@@ -216,6 +259,14 @@ linux_host()
 	t_until 30 no_controller "$subnqn"
 }
 
+linux_host_by_kernel()
+{
+	RDTARGET=$(newer "$RDTARGET")
+	t_target_start /run/t/target.yaml newer
+	by_kernel linux_host 1 1
+	t_target_ends_cleanly newer
+}
+
 rdtarget_refuses()
 {
 	t_refuted connect_host "$nqn:other" --tls
@@ -238,6 +289,7 @@ if t_guest; then
 		# shellcheck disable=SC2086
 		t_case "rdinit on nvmet: hash ${form% *}, identity of version ${form#* }" linux_target $form
 	done
+	t_case "rdinit with OpenSSL 3.5 on nvmet: the kernel encrypts and decrypts" linux_target_by_kernel
 	t_case "nvmet refuses another key, and no TLS" linux_target_refuses
 	t_first_case "rdtarget starts" rdtarget_start
 	for form in "${forms[@]}"; do
@@ -246,6 +298,7 @@ if t_guest; then
 	done
 	t_case "rdtarget refuses another key, and no TLS" rdtarget_refuses
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
+	t_case "Linux on rdtarget with OpenSSL 3.5: the kernel encrypts and decrypts" linux_host_by_kernel
 	t_guest_done
 fi
 
