@@ -10,9 +10,10 @@
 #define ADOPT_TURN 4u
 
 /* An address that has all its connections without a Connect gets so many more in this time. Each
- * ends an older one, so a peer that connects again and again would keep a reactor busy; the last of
- * a thousand that wait is adopted within half a second. */
+ * ends an older one, so a peer that connects again and again would keep a reactor busy. Of many
+ * that wait it gets a part, so that another host of the address waits for 0.4 s at most. */
 #define CROWDED_TURN 4u
+#define CROWDED_PART 192u
 #define PAUSE        (2 * RD_NSEC_PER_MSEC)
 
 static void lane_pauses_ended(struct rd_timer *timer);
@@ -62,7 +63,10 @@ static void list_lane(struct rdt_inbound *in, struct rdt_lane *lane)
 static void count_crowded(const struct rdt_inbound *in, const struct rdt_site *site,
 			  struct rdt_lane *lane)
 {
-	if (!rdt_fresh_crowded(in->reactor, site) || ++lane->crowded < CROWDED_TURN)
+	unsigned int part = lane->waiting / CROWDED_PART;
+
+	if (!rdt_fresh_crowded(in->reactor, site) ||
+	    ++lane->crowded < (part > CROWDED_TURN ? part : CROWDED_TURN))
 		return;
 	lane->crowded = 0;
 	lane->due = rd_loop_now(in->reactor->loop) + PAUSE;
@@ -76,6 +80,7 @@ static void take_first(struct rdt_inbound *in, struct rdt_lanes *lanes, bool ref
 
 	STAILQ_REMOVE_HEAD(&lane->queue, link);
 	TAILQ_REMOVE(lanes, lane, link);
+	lane->waiting--;
 	lane->listed = false;
 	count_crowded(in, h->site, lane);
 	if (!STAILQ_EMPTY(&lane->queue))
@@ -112,6 +117,7 @@ static void handed_over(struct rd_msg *msg)
 	if (!lane->listed)
 		STAILQ_INIT(&lane->queue);
 	STAILQ_INSERT_TAIL(&lane->queue, h, link);
+	lane->waiting++;
 	if (!lane->listed)
 		list_lane(h->in, lane);
 }

@@ -31,6 +31,7 @@ struct rdt_lane {
 	STAILQ_HEAD(, rdt_handover) queue; /* valid while it is on a list */
 	TAILQ_ENTRY(rdt_lane) link;        /* in->lanes or in->paused */
 	uint64_t due;                      /* it pauses until then */
+	unsigned int waiting;              /* on @queue */
 	unsigned int crowded;              /* adopted since the pause, in place of older ones */
 	bool listed;
 };

@@ -4,6 +4,7 @@
 #include "t_target.h"
 
 #define MANY  3000u
+#define ALL   (3 * MANY)
 #define TURN  4u /* adopted in a turn; of a crowded address, in each PAUSE */
 #define PAUSE (2 * RD_NSEC_PER_MSEC)
 
@@ -19,7 +20,7 @@ static struct hand {
 	struct rdt_site sites[3];
 	struct coming *coming;
 	unsigned int came, taken, refused;
-	unsigned int when[MANY + 8]; /* the order in which they were adopted, from 1 on */
+	unsigned int when[ALL]; /* the order in which they were adopted, from 1 on */
 } hand;
 
 static void take(struct rdt_handover *over, bool refuse)
@@ -34,7 +35,7 @@ static void begin(unsigned int kind)
 {
 	hand = (struct hand){.env = t_env_new()};
 	hand.r = hand.env->t->reactors;
-	hand.coming = calloc(MANY + 8, sizeof(*hand.coming));
+	hand.coming = calloc(ALL, sizeof(*hand.coming));
 	CU_ASSERT_PTR_NOT_NULL_FATAL(hand.coming);
 	for (unsigned int i = 0; i < 3; i++)
 		TAILQ_INIT(&hand.sites[i].fresh);
@@ -166,6 +167,31 @@ static void a_crowded_address_pauses(void)
 	of_each_transport(so_many_in_a_time);
 }
 
+/* Another host of the address is behind thousands that come again as soon as they are ended. */
+static void behind_a_crowd(unsigned int kind)
+{
+	unsigned int pauses = 0, before, mine;
+
+	begin(kind);
+	hand.sites[0].fresh_count = 512;
+	mine = come(0, MANY) + MANY - 1;
+	for (; !hand.when[mine]; pauses++) {
+		CU_ASSERT_FATAL(pauses <= 200);
+		before = hand.taken;
+		for (int i = 0; i < 20; i++)
+			turn();
+		come(0, hand.taken - before);
+		hand.env->now += PAUSE;
+	}
+	turn(); /* all are in the queue */
+	end();
+}
+
+static void a_crowd_does_not_hide_others(void)
+{
+	of_each_transport(behind_a_crowd);
+}
+
 static void pauses_end_with_the_reactor(void)
 {
 	begin(RDT_TRANSPORT_TCP);
@@ -186,6 +212,7 @@ const struct t_case t_handover_cases[] = {
 	{"addresses take turns", addresses_take_turns},
 	{"a turn has a limit", a_turn_has_a_limit},
 	{"an address without places for more pauses", a_crowded_address_pauses},
+	{"a crowd does not hide another host of its address", a_crowd_does_not_hide_others},
 	{"pauses end with the reactor", pauses_end_with_the_reactor},
 	{NULL, NULL},
 };
