@@ -547,9 +547,9 @@ static const struct bad namespace_mistakes[] = {
 			  "lock: exclusive}}\n",
 	 "FILE:6: subsystems[0].namespaces[1].rbd.cache: a gateway that takes the image over would "
 	 "not have what this one has in its cache; remove it, or \"lock: exclusive\"\n"},
-	{LISTEN SUBSYS "    cntlid_min: 1\n    cntlid_max: 9\n" NS
+	{LISTEN SUBSYS "    cntlid_min: 1\n    reservations: \"off\"\n    cntlid_max: 9\n" NS
 		       "{nsid: 1, backend: rbd, rbd: {pool: a, image: b, cache: true}}\n",
-	 "FILE:7: " NS0 "rbd.cache: the subsystem has other gateways (it has a range of controller "
+	 "FILE:8: " NS0 "rbd.cache: the subsystem has other gateways (it has a range of controller "
 	 "IDs), which do not see what is in the cache; remove it, or cntlid_min and cntlid_max\n"},
 	{LISTEN SUBSYS NS "{nsid: 1, backend: nbd}\n"
 			  "      - {nsid: 2, backend: nbd, uri: \"http://a\"}\n"
