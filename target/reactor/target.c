@@ -118,6 +118,16 @@ static int open_state(struct rdt_target *t)
 	return err ? err : rdt_identities_new(t->state, t->log, t->loop, &t->identities);
 }
 
+static void init_lists(struct rdt_target *t)
+{
+	pthread_mutex_init(&t->find_lock, NULL);
+	pthread_mutex_init(&t->bdev_changes.lock, NULL);
+	TAILQ_INIT(&t->bdev_changes.list);
+	TAILQ_INIT(&t->with_path);
+	TAILQ_INIT(&t->listeners);
+	TAILQ_INIT(&t->old_listeners);
+}
+
 int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop *loop,
 		      const struct rdt_env *env, struct rdt_modules *modules,
 		      struct rdt_target **out)
@@ -136,15 +146,10 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->transports = t->env->transports ? t->env->transports : transports;
 	t->modules = modules;
 	t->started_ns = clock_now(t);
-	pthread_mutex_init(&t->find_lock, NULL);
-	pthread_mutex_init(&t->bdev_changes.lock, NULL);
-	TAILQ_INIT(&t->bdev_changes.list);
-	TAILQ_INIT(&t->with_path);
+	init_lists(t);
 	tell_engine(t);
 	atomic_init(&t->genctr, 1);
 	t->reactors = calloc(cfg->target.reactors, sizeof(*t->reactors));
-	TAILQ_INIT(&t->listeners);
-	TAILQ_INIT(&t->old_listeners);
 	t->status_times = rdt_timing_query_new(t);
 	if (!t->reactors || !t->status_times || rd_map_init(&t->ns_map) ||
 	    rd_map_init(&t->leaving) || rdt_jobs_new(loop, log, t->env->run_job, &t->jobs))
