@@ -18,8 +18,6 @@
 #include "util/crc32c.h"
 #include "wire.h"
 
-#define NVME_TCP_PORT      4420
-#define NVME_TCP_DISC_PORT 8009
 #define NVME_TCP_DISC_PORT 8009 /* default of discovery */
 
 /* Of SGL descriptors: data that the transport moves, in PDUs of its own. Address: 0. */
@@ -118,10 +116,9 @@ struct nvme_tcp_r2t {
 };
 _Static_assert(sizeof(struct nvme_tcp_r2t) == 24, "R2T");
 
-#define NVME_TCP_ICREQ_LEN 128u
-#define NVME_TCP_TERM_MAX  152u /* with the offending header */
-#define NVME_TCP_HLEN_MAX  128u
-#define NVME_TCP_HEAD_MAX  (NVME_TCP_HLEN_MAX + RD_CRC32C_LEN)
+#define NVME_TCP_TERM_MAX 152u /* with the offending header */
+#define NVME_TCP_HLEN_MAX 128u
+#define NVME_TCP_HEAD_MAX (NVME_TCP_HLEN_MAX + RD_CRC32C_LEN)
 /* longest padding: PDO is one byte, and no PDU with data has a shorter header */
 #define NVME_TCP_PAD_MAX (255u - 24u)
 

@@ -35,9 +35,8 @@
 #define RDT_ANATT_S    10u /* ANATT */
 
 /* data pointers */
-#define RDT_TRANSPORTS    4u  /* kinds of transports */
-#define RDT_MSDBD_MAX     64u /* maximum of keyed descriptors per command */
-#define RDT_MSDBD_DEFAULT 16u
+#define RDT_TRANSPORTS 4u  /* kinds of transports */
+#define RDT_MSDBD_MAX  64u /* maximum of keyed descriptors per command */
 
 /* I/O commands, in logical blocks unless noted. The power-of-two limits are in units of 4 KiB
  * (Identify CNS 06h). They bound how long one command occupies a reactor and a backend. */
