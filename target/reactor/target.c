@@ -160,12 +160,10 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 		err = rdt_peers_init(t);
 	if (!err)
 		err = rdt_auth_pool_new(&t->auth_pool);
-	if (err)
-		goto err_destroy;
-	err = open_state(t);
-	if (err)
-		goto err_destroy;
-	err = rdt_subsys_init(&t->disc, t, NULL, t->cfg, RDT_SUBSYS_PLACES);
+	if (!err)
+		err = open_state(t);
+	if (!err)
+		err = rdt_subsys_init(&t->disc, t, NULL, t->cfg, RDT_SUBSYS_PLACES);
 	if (!err)
 		err = rdt_referrals_set(t, cfg->referrals, cfg->referrals_count) < 0 ? -ENOMEM : 0;
 	if (!err)
