@@ -171,8 +171,8 @@ def a_peer_that_fails_is_reported_and_the_rest_goes_on(t, command, says):
 def a_server_that_does_not_start_is_reported_and_the_rest_goes_on(t):
     for folder in ('target', 'tools/benchmark', 'initiator'):
         os.makedirs(t.path(f'build/{folder}'))
-    real = os.path.join(build_root(), 'tools/benchmark/rdfloor')
-    os.symlink(real, t.path('build/tools/benchmark/rdfloor'))
+    for real in ('tools/benchmark/rdfloor', 'initiator/rdinit'):
+        os.symlink(os.path.join(build_root(), real), t.path(f'build/{real}'))
     fake = t.file('build/target/rdtarget', b'#!/bin/sh\necho no disk today >&2\nexit 4\n')
     os.chmod(fake, 0o755)
     res, data = bench(t, '--rows', 'floor,null', '--build', t.path('build'))
