@@ -450,7 +450,7 @@ shrunk_while_mounted()
 	truncate -s 160M "$disk"
 	configuration 160 >/run/t/smaller.yaml
 	reload /run/t/smaller.yaml
-	t_until 30 t_has 'the namespace has become smaller, 327680 blocks instead of 655360' /run/t/attach.log
+	t_until 30 t_has 'the namespace has become smaller, 327680 blocks instead of [0-9]+' /run/t/attach.log
 	t_refuted dd if="$device" of=/dev/null bs=4k count=1 skip=$((200 << 8)) iflag=direct status=none
 	attached_is live
 	echo 3 >/proc/sys/vm/drop_caches
