@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,17 +14,35 @@
 #include "util/map.h"
 #include "target/config/config.h"
 
-#define SLOW RD_NSEC_PER_SEC
+#define SLOW  RD_NSEC_PER_SEC
+
+#define BATCH 16u /* jobs of a run: each thread and each turn of a device has a price */
 
 TAILQ_HEAD(job_list, rdt_job);
 
 struct rdt_job_device {
 	uint64_t key;
-	unsigned int running;
+	unsigned int running; /* runs */
 	struct job_list waiting;
-	bool ready; /* in jobs->ready: it has jobs that wait, and may run one */
+	bool ready; /* in jobs->ready: it has jobs that wait, and may begin a run */
 	TAILQ_ENTRY(rdt_job_device) link;
 	TAILQ_ENTRY(rdt_job_device) all;
+};
+
+/* Jobs of one device that follow each other on a thread. Those behind one that takes a second go
+ * back to the device. */
+struct rdt_job_run {
+	struct rdt_jobs *jobs;
+	struct rdt_job_device *of;
+	pthread_t thread;
+	bool slow;
+	struct rd_timer timer;
+	struct rd_msg msg;             /* the thread ends */
+	TAILQ_ENTRY(rdt_job_run) link; /* jobs->runs */
+	/* guarded by jobs->lock */
+	struct job_list todo;
+	struct rdt_job *current; /* whose work() runs; NULL between two */
+	uint64_t began;          /* the time of that */
 };
 
 struct mounted {
@@ -39,8 +58,9 @@ struct rdt_jobs {
 	struct rd_map devices;
 	TAILQ_HEAD(job_devices, rdt_job_device) ready;
 	struct job_devices all;
-	struct job_list running;
-	unsigned int counted; /* of @running: those that are not slow */
+	pthread_mutex_t lock;
+	TAILQ_HEAD(, rdt_job_run) runs;
+	unsigned int counted; /* of @runs: those that are not slow */
 	bool ending;
 	bool starting; /* launch_jobs() runs: @run may end a job at once */
 	int mounts_fd; /* -1: not open */
@@ -85,37 +105,72 @@ static void device_changed(struct rdt_jobs *jobs, struct rdt_job_device *d)
 	free(d);
 }
 
-/* ---- a job ---- */
+/* ---- a run ---- */
 
-static void job_over(struct rdt_job *job)
+static struct rdt_job *begin_job(struct rdt_job_run *run)
 {
-	struct rdt_jobs *jobs = job->jobs;
-	struct rdt_job_device *d = job->of;
+	struct rdt_job *job;
 
-	rd_timer_stop(jobs->loop, &job->timer);
-	TAILQ_REMOVE(&jobs->running, job, link);
-	if (!job->slow)
+	pthread_mutex_lock(&run->jobs->lock);
+	job = TAILQ_FIRST(&run->todo);
+	if (job)
+		TAILQ_REMOVE(&run->todo, job, link);
+	run->current = job;
+	run->began = rd_loop_now_raw(run->jobs->loop);
+	pthread_mutex_unlock(&run->jobs->lock);
+	return job;
+}
+
+/* From now on the loop may free it. */
+static void leave_job(struct rdt_job_run *run)
+{
+	pthread_mutex_lock(&run->jobs->lock);
+	run->current = NULL;
+	pthread_mutex_unlock(&run->jobs->lock);
+}
+
+static void run_over(struct rdt_job_run *run)
+{
+	struct rdt_jobs *jobs = run->jobs;
+	struct rdt_job_device *d = run->of;
+
+	rd_timer_stop(jobs->loop, &run->timer);
+	TAILQ_REMOVE(&jobs->runs, run, link);
+	if (!run->slow)
 		jobs->counted--;
+	free(run);
 	d->running--;
 	device_changed(jobs, d);
-	job->done(job);
+}
+
+static void run_done_msg(struct rd_msg *msg)
+{
+	struct rdt_job_run *run = rd_container_of(msg, struct rdt_job_run, msg);
+	struct rdt_jobs *jobs = run->jobs;
+
+	pthread_join(run->thread, NULL);
+	run_over(run);
+	launch_jobs(jobs);
 }
 
 static void job_done_msg(struct rd_msg *msg)
 {
 	struct rdt_job *job = rd_container_of(msg, struct rdt_job, msg);
-	struct rdt_jobs *jobs = job->jobs;
+	struct rdt_jobs *jobs = job->run->jobs;
 
-	if (!jobs->run)
-		pthread_join(job->thread, NULL);
-	job_over(job);
-	launch_jobs(jobs);
+	if (jobs->run) {
+		run_over(job->run);
+		job->done(job);
+		launch_jobs(jobs);
+	} else {
+		job->done(job);
+	}
 }
 
 void rdt_job_finish(struct rdt_job *job)
 {
 	job->msg.fn = job_done_msg;
-	rd_loop_post(job->jobs->loop, &job->msg);
+	rd_loop_post(job->run->jobs->loop, &job->msg);
 }
 
 bool rdt_job_run_now(struct rdt_job *job)
@@ -124,58 +179,142 @@ bool rdt_job_run_now(struct rdt_job *job)
 	return true;
 }
 
-static void *job_thread(void *arg)
+static void *run_thread(void *arg)
 {
-	struct rdt_job *job = arg;
+	struct rdt_job_run *run = arg;
+	const char *name = NULL;
+	struct rdt_job *job;
 
-	pthread_setname_np(pthread_self(), job->name ? job->name : "storage");
-	job->work(job);
-	rdt_job_finish(job);
+	while ((job = begin_job(run))) {
+		const char *next = job->name ? job->name : "storage";
+
+		if (!name || strcmp(name, next) != 0)
+			pthread_setname_np(pthread_self(), next);
+		name = next;
+		job->work(job);
+		leave_job(run);
+		rdt_job_finish(job);
+	}
+	run->msg.fn = run_done_msg;
+	rd_loop_post(run->jobs->loop, &run->msg);
 	return NULL;
+}
+
+/* What has not begun waits for another run of the device, before its others. */
+static void give_back_todo(struct rdt_job_run *run)
+{
+	struct job_list back = TAILQ_HEAD_INITIALIZER(back);
+
+	pthread_mutex_lock(&run->jobs->lock);
+	TAILQ_CONCAT(&back, &run->todo, link);
+	pthread_mutex_unlock(&run->jobs->lock);
+	TAILQ_CONCAT(&back, &run->of->waiting, link);
+	TAILQ_CONCAT(&run->of->waiting, &back, link);
+	device_changed(run->jobs, run->of);
 }
 
 static void job_is_late(struct rd_timer *timer)
 {
-	struct rdt_job *job = rd_container_of(timer, struct rdt_job, timer);
+	struct rdt_job_run *run = rd_container_of(timer, struct rdt_job_run, timer);
+	struct rdt_job *job;
 
-	rd_warn(job->jobs->log, RD_LOG_BACKEND, "%s: no answer from the storage for %u s",
+	pthread_mutex_lock(&run->jobs->lock);
+	job = run->current; /* only this thread, in its turn, lets its owner free it */
+	pthread_mutex_unlock(&run->jobs->lock);
+	if (!job)
+		return;
+	rd_warn(run->jobs->log, RD_LOG_BACKEND, "%s: no answer from the storage for %u s",
 		job->what, (unsigned int)(RDT_JOBS_LIMIT / RD_NSEC_PER_SEC));
 	if (job->late)
 		job->late(job);
 }
 
-/* Without memory for the timer it is told when the job ends. */
-static void job_is_slow(struct rd_timer *timer)
+/* Without memory for the timer nobody is told before the job ends. */
+static void look_at_run(struct rd_timer *timer)
 {
-	struct rdt_job *job = rd_container_of(timer, struct rdt_job, timer);
-	struct rdt_jobs *jobs = job->jobs;
+	struct rdt_job_run *run = rd_container_of(timer, struct rdt_job_run, timer);
+	struct rdt_jobs *jobs = run->jobs;
+	uint64_t took = 0, now = rd_loop_now_raw(jobs->loop);
 
-	job->slow = true;
+	pthread_mutex_lock(&jobs->lock);
+	if (run->current && now > run->began)
+		took = now - run->began;
+	pthread_mutex_unlock(&jobs->lock);
+	if (took < SLOW) {
+		rd_timer_start(jobs->loop, timer, SLOW - took);
+		return;
+	}
+	run->slow = true;
 	jobs->counted--;
 	timer->fn = job_is_late;
-	rd_timer_start(jobs->loop, timer, RDT_JOBS_LIMIT - SLOW);
+	rd_timer_start(jobs->loop, timer, took < RDT_JOBS_LIMIT ? RDT_JOBS_LIMIT - took : 0);
+	give_back_todo(run);
 	launch_jobs(jobs);
 }
 
-/* A thread that cannot be started: the job is dropped, and its owner tries again. */
-static void launch_job(struct rdt_jobs *jobs, struct rdt_job *job)
+/* A thread that cannot be started, and no memory: the jobs are dropped, and their owners try
+ * again. */
+static void drop_jobs(struct job_list *list)
 {
-	struct rdt_job_device *d = job->of;
+	struct rdt_job *job;
 
-	TAILQ_REMOVE(&d->waiting, job, link);
-	TAILQ_INSERT_TAIL(&jobs->running, job, link);
+	while ((job = TAILQ_FIRST(list))) {
+		TAILQ_REMOVE(list, job, link);
+		job->dropped = true;
+		job->done(job);
+	}
+}
+
+/* The first jobs of @d, which has some. Tests hold single jobs. */
+static void fill_run(struct rdt_job_run *run)
+{
+	unsigned int most = run->jobs->run ? 1 : BATCH;
+	struct rdt_job *job;
+
+	while (most-- && (job = TAILQ_FIRST(&run->of->waiting))) {
+		TAILQ_REMOVE(&run->of->waiting, job, link);
+		job->run = run;
+		TAILQ_INSERT_TAIL(&run->todo, job, link);
+	}
+}
+
+static void begin_in_place(struct rdt_job_run *run)
+{
+	struct rdt_job *job = begin_job(run);
+
+	if (!run->jobs->run(job))
+		return;
+	run_over(run);
+	job->done(job);
+}
+
+static void launch_run(struct rdt_jobs *jobs, struct rdt_job_device *d)
+{
+	struct job_list dropped = TAILQ_HEAD_INITIALIZER(dropped);
+	struct rdt_job_run *run = calloc(1, sizeof(*run));
+
+	if (!run) {
+		TAILQ_CONCAT(&dropped, &d->waiting, link);
+		device_changed(jobs, d);
+		drop_jobs(&dropped);
+		return;
+	}
+	run->jobs = jobs;
+	run->of = d;
+	TAILQ_INIT(&run->todo);
+	fill_run(run);
+	TAILQ_INSERT_TAIL(&jobs->runs, run, link);
 	d->running++;
 	jobs->counted++;
 	device_changed(jobs, d);
-	job->began = rd_loop_now(jobs->loop);
-	job->timer.fn = job_is_slow;
-	rd_timer_start(jobs->loop, &job->timer, SLOW);
+	run->timer.fn = look_at_run;
+	rd_timer_start(jobs->loop, &run->timer, SLOW);
 	if (jobs->run) {
-		if (jobs->run(job))
-			job_over(job);
-	} else if (pthread_create(&job->thread, NULL, job_thread, job)) {
-		job->dropped = true;
-		job_over(job);
+		begin_in_place(run);
+	} else if (pthread_create(&run->thread, NULL, run_thread, run)) {
+		TAILQ_CONCAT(&dropped, &run->todo, link);
+		run_over(run);
+		drop_jobs(&dropped);
 	}
 }
 
@@ -190,24 +329,22 @@ static void launch_jobs(struct rdt_jobs *jobs)
 		/* Its next job waits until each other device has had its turn. */
 		TAILQ_REMOVE(&jobs->ready, d, link);
 		d->ready = false;
-		launch_job(jobs, TAILQ_FIRST(&d->waiting));
+		launch_run(jobs, d);
 	}
 	jobs->starting = false;
 }
 
 void rdt_jobs_add(struct rdt_jobs *jobs, struct rdt_job *job)
 {
-	job->jobs = jobs;
-	job->dropped = job->slow = false;
-	job->timer = (struct rd_timer){0};
-	job->of = jobs->ending ? NULL : job_device_of(jobs, job->device);
-	if (!job->of) {
-		job->dropped = true;
+	struct rdt_job_device *d = jobs->ending ? NULL : job_device_of(jobs, job->device);
+
+	job->dropped = !d;
+	if (!d) {
 		job->done(job);
 		return;
 	}
-	TAILQ_INSERT_TAIL(&job->of->waiting, job, link);
-	device_changed(jobs, job->of);
+	TAILQ_INSERT_TAIL(&d->waiting, job, link);
+	device_changed(jobs, d);
 	launch_jobs(jobs);
 }
 
@@ -229,7 +366,8 @@ int rdt_jobs_new(struct rd_loop *loop, struct rd_log *log, bool (*run)(struct rd
 	jobs->mounts_fd = -1;
 	TAILQ_INIT(&jobs->ready);
 	TAILQ_INIT(&jobs->all);
-	TAILQ_INIT(&jobs->running);
+	TAILQ_INIT(&jobs->runs);
+	pthread_mutex_init(&jobs->lock, NULL);
 	*out = jobs;
 	return 0;
 }
@@ -238,23 +376,33 @@ static void drop_waiting(struct rdt_jobs *jobs)
 {
 	struct job_list dropped = TAILQ_HEAD_INITIALIZER(dropped);
 	struct rdt_job_device *d, *next;
-	struct rdt_job *job;
+	struct rdt_job_run *run;
 
+	TAILQ_FOREACH (run, &jobs->runs, link)
+		give_back_todo(run);
 	for (d = TAILQ_FIRST(&jobs->all); d; d = next) {
 		next = TAILQ_NEXT(d, all);
 		TAILQ_CONCAT(&dropped, &d->waiting, link);
 		device_changed(jobs, d);
 	}
-	while ((job = TAILQ_FIRST(&dropped))) {
-		TAILQ_REMOVE(&dropped, job, link);
-		job->dropped = true;
-		job->done(job);
-	}
+	drop_jobs(&dropped);
+}
+
+/* Those whose calls hang. */
+static void name_hanging(struct rdt_jobs *jobs)
+{
+	const struct rdt_job_run *run;
+
+	pthread_mutex_lock(&jobs->lock);
+	TAILQ_FOREACH (run, &jobs->runs, link)
+		if (run->current)
+			rd_err(jobs->log, RD_LOG_BACKEND, "%s: the storage still does not answer",
+			       run->current->what);
+	pthread_mutex_unlock(&jobs->lock);
 }
 
 bool rdt_jobs_end(struct rdt_jobs *jobs, uint64_t timeout_ns)
 {
-	const struct rdt_job *job;
 	uint64_t end;
 
 	if (!jobs)
@@ -262,16 +410,14 @@ bool rdt_jobs_end(struct rdt_jobs *jobs, uint64_t timeout_ns)
 	jobs->ending = true;
 	drop_waiting(jobs);
 	end = rd_loop_now_raw(jobs->loop) + timeout_ns;
-	while (!TAILQ_EMPTY(&jobs->running)) {
+	while (!TAILQ_EMPTY(&jobs->runs)) {
 		uint64_t now = rd_loop_now_raw(jobs->loop);
 
 		if (now >= end || rd_loop_turn(jobs->loop, end - now) < 0)
 			break;
 	}
-	TAILQ_FOREACH (job, &jobs->running, link)
-		rd_err(jobs->log, RD_LOG_BACKEND, "%s: the storage still does not answer",
-		       job->what);
-	return TAILQ_EMPTY(&jobs->running);
+	name_hanging(jobs);
+	return TAILQ_EMPTY(&jobs->runs);
 }
 
 static void forget_mounts(struct rdt_jobs *jobs)
@@ -293,6 +439,7 @@ void rdt_jobs_free(struct rdt_jobs **jobs)
 	if (j->mounts_fd >= 0)
 		close(j->mounts_fd);
 	rd_map_fini(&j->devices);
+	pthread_mutex_destroy(&j->lock);
 	free(j);
 	*jobs = NULL;
 }

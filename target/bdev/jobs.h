@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls that may block for as long as storage does: opening a namespace, looking at a size,
- * closing; reading the configuration; slow work for the control socket. Each runs on a thread of
- * its own. A device has a share of the threads, so that one that hangs delays only what belongs to
- * it, and a job that has run for a second does not count for the others any more. After a time
- * limit the owner is told; the call itself cannot be ended.
+ * closing; reading the configuration; slow work for the control socket. Each runs on a thread,
+ * after a few others of its device. A device has a share of the threads, so that one that hangs
+ * delays only what belongs to it, and a job that has run for a second neither counts for the others
+ * nor has any behind it. After a time limit the owner is told; the call itself cannot be ended.
  *
  * Threads: the loop's, except job->work().
  */
 #ifndef RDT_JOBS_H
 #define RDT_JOBS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -30,20 +29,15 @@ struct rdt_job {
 	uint64_t device;                   /* rdt_jobs_device() */
 	const char *what;                  /* for the log: valid until @done */
 	const char *name;                  /* of its thread; NULL: "storage" */
-	void (*work)(struct rdt_job *job); /* its own thread */
+	void (*work)(struct rdt_job *job); /* on a thread */
 	/* Once, after @work, or without it when the jobs end (@dropped). May free the job. */
 	void (*done)(struct rdt_job *job);
 	void (*late)(struct rdt_job *job); /* the time limit has passed; NULL: nobody is told */
 
 	/* private to jobs.c */
 	bool dropped;
-	bool slow;
-	struct rdt_jobs *jobs;
-	struct rdt_job_device *of;
-	pthread_t thread;
-	struct rd_timer timer;
+	struct rdt_job_run *run;
 	struct rd_msg msg;
-	uint64_t began;
 	TAILQ_ENTRY(rdt_job) link;
 };
 

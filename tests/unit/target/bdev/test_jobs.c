@@ -25,6 +25,7 @@ static struct stage {
 	uint64_t now;
 	struct rd_loop *loop;
 	struct rdt_jobs *jobs;
+	bool threads;
 	struct held held[MANY];
 	unsigned int count;
 } stage;
@@ -60,6 +61,7 @@ static void stage_open(bool (*run)(struct rdt_job *job))
 	memset(&stage, 0, sizeof(stage));
 	stage.now = RD_NSEC_PER_SEC;
 	stage.clock = (struct rd_clock){.now = stage_now, .manual = true};
+	stage.threads = !run;
 	if (run)
 		opts.clock = &stage.clock;
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &stage.loop), 0);
@@ -68,7 +70,8 @@ static void stage_open(bool (*run)(struct rdt_job *job))
 
 static void stage_close(void)
 {
-	CU_ASSERT_TRUE_FATAL(rdt_jobs_end(stage.jobs, 0));
+	/* A thread ends after its last job. */
+	CU_ASSERT_TRUE_FATAL(rdt_jobs_end(stage.jobs, stage.threads ? 60 * RD_NSEC_PER_SEC : 0));
 	rdt_jobs_free(&stage.jobs);
 	rd_loop_destroy(&stage.loop);
 }
@@ -223,6 +226,43 @@ static void threads_wait_for_the_storage(void)
 	stage_close();
 }
 
+static struct held *add_hung(uint64_t device)
+{
+	struct held *h = &stage.held[stage.count];
+
+	CU_ASSERT_EQUAL_FATAL(pipe(h->pipe), 0);
+	return add(device, wait_for_byte);
+}
+
+static void let_go(struct held *h)
+{
+	CU_ASSERT_EQUAL(write(h->pipe[1], "x", 1), 1);
+	turn_until_done(h);
+	close(h->pipe[0]);
+	close(h->pipe[1]);
+}
+
+/* Jobs of a device follow each other on one thread; those behind one that hangs do not wait for
+ * it. */
+static void what_is_behind_a_job_that_hangs_goes_on(void)
+{
+	struct held *first, *second, *hung;
+
+	stage_open(NULL);
+	first = add_hung(1);
+	second = add_hung(1);
+	hung = add_hung(1);
+	while (stage.count < MANY)
+		add(1, do_nothing);
+	let_go(first); /* the next thread has @hung, and others behind it */
+	let_go(second);
+	for (unsigned int i = 3; i < MANY; i++)
+		turn_until_done(&stage.held[i]);
+	CU_ASSERT_FALSE(hung->done);
+	let_go(hung);
+	stage_close();
+}
+
 static uint64_t device_of(enum rdt_backend_type backend, const char *path)
 {
 	const struct rdt_ns_config cfg = {.backend = backend, .path = path};
@@ -250,6 +290,7 @@ const struct t_case t_jobs_cases[] = {
 	{"hanging devices do not take all places", hanging_devices_do_not_take_all_places},
 	{"the end drops what has not begun", the_end_drops_what_has_not_begun},
 	{"threads wait for the storage", threads_wait_for_the_storage},
+	{"what is behind a job that hangs goes on", what_is_behind_a_job_that_hangs_goes_on},
 	{"what a device is", what_a_device_is},
 	{NULL, NULL},
 };
