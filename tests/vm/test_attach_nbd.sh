@@ -78,6 +78,8 @@ if t_guest; then
 	t_case "a second attach is refused with the name of the first" fresh twice
 	t_case "paths lost and back under verified I/O" fresh paths_lost
 	t_case "a file system grows with the namespace" fresh resized
+	t_case "a namespace removed under a mounted file system, and back" fresh removed_while_mounted
+	t_case "a namespace that shrinks under a mounted file system" fresh shrunk_while_mounted
 	t_case "kill -9 ends the I/O with errors" fresh killed
 	t_case "detach --force without the target" fresh forced target
 	t_case "detach --force while a detach waits" fresh force_ends_a_detach
@@ -87,6 +89,6 @@ if t_guest; then
 	t_guest_done
 fi
 
-# Of a device that was removed by force, or whose process was killed.
-t_dmesg_case 'I/O error, dev nbd[0-9]+, sector|I/O error on dev nbd[0-9]+, |Dev nbd[0-9]+: unable to read|block nbd[0-9]+: |callbacks suppressed'
+# Of a device that was removed by force, also under a file system, or whose process was killed.
+t_dmesg_case 'I/O error, dev nbd[0-9]+, sector|(EXT4-fs|Buffer I/O error|JBD2|Aborting journal).* \(?nbd[0-9]+|Dev nbd[0-9]+: unable to read|block nbd[0-9]+: |callbacks suppressed'
 t_done
