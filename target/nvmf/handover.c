@@ -16,8 +16,6 @@
 #define CROWDED_PART 192u
 #define PAUSE        (2 * RD_NSEC_PER_MSEC)
 
-static void lane_pauses_ended(struct rd_timer *timer);
-
 static void await_lanes(struct rdt_inbound *in)
 {
 	const struct rdt_lane *lane = TAILQ_FIRST(&in->paused);
