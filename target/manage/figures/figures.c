@@ -40,6 +40,16 @@
 			OWN(TARGET, rdt_stats, ns_states[value], RDT_GAUGE, RDT_NUMBER) \
 	}
 
+#define AUTHENTICATIONS(object, type)                                              \
+	{"authentications", NULL, "result=\"ok\"",                                 \
+	 "Queues authenticated by DH-HMAC-CHAP, or refused.",                      \
+	 OWN(object, type, auth.successes, RDT_COUNTER, RDT_NUMBER)},              \
+	{                                                                          \
+		"failed_authentications", "authentications", "result=\"refused\"", \
+			"Queues that DH-HMAC-CHAP refused.",                       \
+			OWN(object, type, auth.failures, RDT_COUNTER, RDT_NUMBER)  \
+	}
+
 static const char *const target_states[] = {"serving", "draining", "drained", NULL};
 
 const struct rdt_figure rdt_figures[] = {
@@ -71,12 +81,7 @@ const struct rdt_figure rdt_figures[] = {
 	 OWN(TARGET, rdt_stats, controllers, RDT_GAUGE, RDT_NUMBER)},
 	{"hosts", NULL, NULL, "Hosts that are connected.",
 	 OWN(TARGET, rdt_stats, hosts, RDT_GAUGE, RDT_NUMBER)},
-	{"authentications", NULL, "result=\"ok\"",
-	 "Queues authenticated by DH-HMAC-CHAP, or refused.",
-	 OWN(TARGET, rdt_stats, auth.successes, RDT_COUNTER, RDT_NUMBER)},
-	{"failed_authentications", "authentications", "result=\"refused\"",
-	 "Queues that DH-HMAC-CHAP refused.",
-	 OWN(TARGET, rdt_stats, auth.failures, RDT_COUNTER, RDT_NUMBER)},
+	AUTHENTICATIONS(TARGET, rdt_stats),
 
 	{"tls_handshakes", NULL, "result=\"ok\"",
 	 "Handshakes of TLS that succeeded, or were refused.",
@@ -144,12 +149,7 @@ const struct rdt_figure rdt_figures[] = {
 	 OWN(SUBSYS, rdt_stats_subsys, written_bytes, RDT_COUNTER, RDT_BYTES)},
 	{"media_errors", NULL, NULL, "Media and data integrity errors of the subsystem.",
 	 OWN(SUBSYS, rdt_stats_subsys, media_errors, RDT_COUNTER, RDT_NUMBER)},
-	{"authentications", NULL, "result=\"ok\"",
-	 "Queues authenticated by DH-HMAC-CHAP, or refused.",
-	 OWN(SUBSYS, rdt_stats_subsys, auth.successes, RDT_COUNTER, RDT_NUMBER)},
-	{"failed_authentications", "authentications", "result=\"refused\"",
-	 "Queues that DH-HMAC-CHAP refused.",
-	 OWN(SUBSYS, rdt_stats_subsys, auth.failures, RDT_COUNTER, RDT_NUMBER)},
+	AUTHENTICATIONS(SUBSYS, rdt_stats_subsys),
 
 	{"size", "size_bytes", NULL, "Size of the namespace.",
 	 OWN(NS, rdt_stats_ns, size, RDT_GAUGE, RDT_BYTES)},
