@@ -215,4 +215,4 @@ def one_byte_at_a_time_is_fine(t, addr):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -190,4 +190,4 @@ def a_file_that_may_not_grow_is_an_error_in_words(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -41,4 +41,4 @@ def others_are_served(t, attack):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -80,4 +80,4 @@ def the_tool_knows_all_attacks(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -40,4 +40,4 @@ def others_are_served(t, attack):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -81,4 +81,4 @@ def there_are_limits(t, limits, same):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

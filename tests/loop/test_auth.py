@@ -196,4 +196,4 @@ def a_credential_of_systemd_is_a_key_file(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -286,4 +286,4 @@ def a_device_without_the_secret_says_so(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -391,4 +391,4 @@ def secrets_are_in_no_command_line_trace_or_memory_dump(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -594,4 +594,4 @@ def no_secret_is_left_where_a_core_dump_has_it(t, group):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

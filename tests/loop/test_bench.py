@@ -306,4 +306,4 @@ def a_device_of_a_uri_without_the_nqn(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -414,4 +414,4 @@ def ended_early_it_leaves_nothing(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

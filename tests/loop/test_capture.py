@@ -70,4 +70,4 @@ def wireshark_reads_our_frames(t, addr, crc):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -129,4 +129,4 @@ def namespaces_removed_with_io_in_flight(t, keys):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

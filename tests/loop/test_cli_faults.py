@@ -402,4 +402,4 @@ def a_discovery_log_with(t, header):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -408,4 +408,4 @@ def a_target_that(t, sig):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -613,4 +613,4 @@ def random_calls_of_many_clients_disturb_no_io(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

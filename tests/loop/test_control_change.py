@@ -565,4 +565,4 @@ def random_changes_of_many_clients_disturb_no_io(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

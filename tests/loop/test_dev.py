@@ -427,4 +427,4 @@ def a_child_that_frees_its_copies_does_no_harm(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -454,4 +454,4 @@ def an_engine_for_another_fio_says_so(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

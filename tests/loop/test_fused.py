@@ -50,4 +50,4 @@ def the_test_can_fail(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -191,4 +191,4 @@ def descriptor_lists(t, ird):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

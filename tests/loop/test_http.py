@@ -338,4 +338,4 @@ def a_mistake_is_reported(t, http, says):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -143,4 +143,4 @@ def the_end_names_what_hangs(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -339,4 +339,4 @@ def a_kill_at_any_step_of_a_removal_leaves_no_reservation_to_others(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -314,4 +314,4 @@ skip_sanity_check = true
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

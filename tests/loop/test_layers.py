@@ -207,4 +207,4 @@ def a_device_that_shrank_fails_cleanly(t, engine):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -395,4 +395,4 @@ def listeners_that_wait_at_one_address_are_told_apart(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -160,4 +160,4 @@ def said_at_the_target(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -209,4 +209,4 @@ def the_shipped_proxy_asks_for_a_password(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -221,4 +221,4 @@ def discovery_shows_the_address_the_host_reached(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

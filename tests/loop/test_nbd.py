@@ -403,4 +403,4 @@ def what_does_not_fit_is_said(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -379,4 +379,4 @@ def a_wrong_parameter_or_target_is_named(t):
     t.match(f'NQN "{NQN[:-4]}other".*does not allow the host NQN "nqn.2024-01.test:me" .option hostnqn.', res.err)
 
 
-main(fabrics=('iwarp',))
+main()

@@ -137,4 +137,4 @@ def nbdkit_ends(t, state):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -313,4 +313,4 @@ def screen_readers_get_tables_and_few_words(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -112,4 +112,4 @@ def wrong_usage(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -82,4 +82,4 @@ def python_host_works_with_python_target(t, mpa):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

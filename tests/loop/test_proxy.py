@@ -85,4 +85,4 @@ def resets_end_the_host_and_leave_nothing_at_the_target(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -496,4 +496,4 @@ def a_session_runs_commands_and_says_what_is_wrong(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

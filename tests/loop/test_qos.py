@@ -193,4 +193,4 @@ def what_waits_holds_no_buffers(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

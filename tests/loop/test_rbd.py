@@ -580,4 +580,4 @@ def an_image_is_measured_beside_fio(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -518,4 +518,4 @@ def a_state_that_cannot_be_read_keeps_the_namespace_away(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -728,4 +728,4 @@ def the_manual_has_every_verb(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

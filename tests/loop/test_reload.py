@@ -359,4 +359,4 @@ def rounds_do_not_grow(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -96,4 +96,4 @@ def many_questions_at_once_have_one_answer_each_time(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -221,4 +221,4 @@ def two_daemons_do_not_share_a_state_directory(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -248,4 +248,4 @@ def a_cpu_that_is_not_there_is_named(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -110,4 +110,4 @@ def capsules_on_their_way_hold_up_nobody(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

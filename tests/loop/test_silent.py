@@ -80,4 +80,4 @@ def an_idle_host_without_keep_alive_loses_its_controller(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -116,4 +116,4 @@ def percentiles_are_those_of_the_buckets(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -96,4 +96,4 @@ def only_the_host_knows_that_its_admin_connection_is_lost(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

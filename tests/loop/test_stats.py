@@ -331,4 +331,4 @@ def disconnects_are_counted_by_reason(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -203,4 +203,4 @@ def a_failed_sync_of_a_state_file_stays(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))  # the errors of the full device are in the kernel's log
+    sys.exit(main())  # the errors of the full device are in the kernel's log

@@ -543,4 +543,4 @@ def without_descriptors_new_connections_wait(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -357,4 +357,4 @@ def no_log_contains_a_key(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

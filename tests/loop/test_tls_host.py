@@ -307,4 +307,4 @@ def discovery_tells_of_tls(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -152,4 +152,4 @@ def names_that_an_identity_has_no_room_for_are_refused(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -130,4 +130,4 @@ def a_command_line_that_is_wrong(t, args, says):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -485,4 +485,4 @@ def large_numbers_stay_what_they_are(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -139,4 +139,4 @@ def permanent_write_protection_is_not_the_default(t):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())

@@ -53,4 +53,4 @@ def it_is_found_by(t, finder, mistake):
 
 
 if __name__ == '__main__':
-    sys.exit(main(fabrics=('iwarp',)))
+    sys.exit(main())
