@@ -6,6 +6,9 @@
 #include "qpair.h"
 #include "reactor.h"
 
+/* Queues that are looked at in a turn: of few of them a command begins. */
+#define QUEUES_LOOKED 256u
+
 static void pay_admin_debt(struct rdt_admin_debt *debt, uint64_t turn, size_t part)
 {
 	uint64_t turns = turn - debt->turn;
@@ -34,7 +37,7 @@ bool rdt_admin_may(const struct rdt_qpair *qp)
 	uint64_t turn = rd_loop_turns(qp->reactor->loop);
 	struct rdt_admin_debt *host = host_debt(qp);
 
-	return has_part_left(&qp->reactor->admin, turn, RDT_ADMIN_TURN) &&
+	return has_part_left(&qp->reactor->admin.all, turn, RDT_ADMIN_TURN) &&
 	       (!host || has_part_left(host, turn, RDT_ADMIN_HOST));
 }
 
@@ -42,7 +45,43 @@ void rdt_admin_charge(const struct rdt_qpair *qp, size_t cost)
 {
 	struct rdt_admin_debt *host = host_debt(qp);
 
-	qp->reactor->admin.owed += cost;
+	qp->reactor->admin.all.owed += cost;
 	if (host)
 		host->owed += cost;
+}
+
+void rdt_admin_wait(struct rdt_qpair *qp)
+{
+	struct rdt_admin_turn *admin = &qp->reactor->admin;
+
+	if (qp->starved)
+		return;
+	rdt_starved_add(&admin->waiting, qp);
+	rd_defer(qp->reactor->loop, &admin->serve, RD_DEFER_NEXT);
+}
+
+/* Serve the queues that wait, as long as the reactor has a part left: the next turn goes on with
+ * those that were not reached. A queue whose host has used its part up is the last one again, as
+ * one that was served is. */
+static void serve_admin_queues(struct rd_defer *defer)
+{
+	struct rdt_admin_turn *admin = rd_container_of(defer, struct rdt_admin_turn, serve);
+	struct rdt_reactor *r = rd_container_of(admin, struct rdt_reactor, admin);
+	uint64_t turn = rd_loop_turns(r->loop);
+	struct rdt_qpair *qp;
+
+	for (unsigned int i = 0; i < QUEUES_LOOKED && (qp = TAILQ_FIRST(&admin->waiting)) &&
+				 has_part_left(&admin->all, turn, RDT_ADMIN_TURN);
+	     i++) {
+		rdt_starved_leave(qp);
+		rdt_qpair_retry(qp);
+	}
+	if (!TAILQ_EMPTY(&admin->waiting))
+		rd_defer(r->loop, defer, RD_DEFER_NEXT);
+}
+
+void rdt_admin_turn_init(struct rdt_reactor *r)
+{
+	TAILQ_INIT(&r->admin.waiting);
+	r->admin.serve.fn = serve_admin_queues;
 }

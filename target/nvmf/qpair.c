@@ -218,8 +218,7 @@ void rdt_qpair_fini(struct rdt_qpair *qp)
 	rdt_slots_fini(&qp->left_ns);
 	free(qp->aside_data);
 	qp->aside_data = NULL;
-	if (qp->req_pool)
-		rdt_req_pool_unwait(qp->req_pool, qp);
+	rdt_starved_leave(qp);
 	free(qp->reqs);
 	qp->reqs = NULL;
 }
@@ -236,15 +235,33 @@ void rdt_qpair_start(struct rdt_qpair *qp)
 		rdt_qpair_close(qp, "out of memory");
 }
 
+/* Queue up for a free request, unless all entries of the queue are in use: then the next request
+ * that ends serves it. */
+static void wait_for_req(struct rdt_qpair *qp)
+{
+	if (STAILQ_EMPTY(&qp->capsules) || qp->used == qp->depth)
+		return;
+	if (qp->admin && !rdt_req_pool_empty(qp->req_pool))
+		rdt_admin_wait(qp);
+	else
+		rdt_req_pool_wait(qp->req_pool, qp);
+}
+
+/* Do other queues wait for what the next command of @qp needs? */
+static bool others_wait(const struct rdt_qpair *qp)
+{
+	return !TAILQ_EMPTY(&qp->req_pool->starved) ||
+	       (qp->admin && !TAILQ_EMPTY(&qp->reactor->admin.waiting));
+}
+
 void rdt_qpair_use_pool(struct rdt_qpair *qp, struct rdt_req_pool *pool)
 {
-	bool waits = qp->starved;
+	bool waits = qp->starved != NULL;
 
-	if (waits)
-		rdt_req_pool_unwait(qp->req_pool, qp);
+	rdt_starved_leave(qp);
 	qp->req_pool = pool;
 	if (waits)
-		rdt_req_pool_wait(pool, qp);
+		wait_for_req(qp);
 }
 
 void rdt_qpair_role(struct rdt_qpair *qp, uint16_t qid)
@@ -301,14 +318,6 @@ void rdt_qpair_live(struct rdt_qpair *qp)
 		rd_addr_format((struct sockaddr *)&qp->remote, addr), qp->sqsize);
 }
 
-/* Queue up for a free request, unless all entries of the queue are in use: then the next request
- * that ends serves it. */
-static void wait_for_req(struct rdt_qpair *qp)
-{
-	if (!STAILQ_EMPTY(&qp->capsules) && qp->used < qp->depth)
-		rdt_req_pool_wait(qp->req_pool, qp);
-}
-
 static struct rdt_req *take_req(struct rdt_qpair *qp)
 {
 	struct rdt_req_pool *pool = qp->req_pool;
@@ -345,7 +354,7 @@ void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap)
 
 	if (qp->state >= RDT_QP_DRAINING)
 		return;
-	if (STAILQ_EMPTY(&qp->capsules) && TAILQ_EMPTY(&qp->req_pool->starved))
+	if (STAILQ_EMPTY(&qp->capsules) && !others_wait(qp))
 		req = take_req(qp);
 	if (!req) {
 		STAILQ_INSERT_TAIL(&qp->capsules, cap, link);
@@ -368,6 +377,14 @@ void rdt_qpair_retry(struct rdt_qpair *qp)
 		rdt_req_begin(qp, req, cap);
 	}
 	wait_for_req(qp);
+}
+
+void rdt_qpair_go_on(struct rdt_qpair *qp)
+{
+	if (others_wait(qp) && qp->state < RDT_QP_CLOSING)
+		wait_for_req(qp);
+	else
+		rdt_qpair_retry(qp);
 }
 
 /* Anybody can make connections that end without a Connect: limited. */
@@ -399,7 +416,7 @@ void rdt_qpair_end(struct rdt_qpair *qp, enum rdt_end end, const char *reason)
 	rdt_fresh_remove(qp);
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	STAILQ_INIT(&qp->capsules);
-	rdt_req_pool_unwait(qp->req_pool, qp);
+	rdt_starved_leave(qp);
 	qp->ops->close(qp);
 	if (qp->ctrl && qp->admin)
 		rdt_aer_drop_all(qp->ctrl);

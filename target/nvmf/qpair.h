@@ -118,8 +118,8 @@ struct rdt_qpair {
 	struct rdt_req *aside;
 	uint8_t *aside_data;                 /* [in_capsule_max], allocated on first use */
 	STAILQ_HEAD(, rdt_capsule) capsules; /* commands waiting for a free request, in order */
-	/* waits for a request although it uses fewer than @depth */
-	bool starved;
+	/* the list in which it waits for a request although it uses fewer than @depth, or NULL */
+	struct rdt_starved *starved;
 	TAILQ_ENTRY(rdt_qpair) starved_link;
 	struct rd_defer check; /* checks whether a state can be left */
 	struct rdt_auth *auth; /* the transaction of DH-HMAC-CHAP, or NULL */
@@ -164,12 +164,14 @@ void rdt_qpair_detached(struct rdt_qpair *qp);
 void rdt_qpair_check(struct rdt_qpair *qp); /* something that a state waits for has changed */
 struct rdt_req *rdt_qpair_find(struct rdt_qpair *qp, uint16_t cid);
 void rdt_qpair_put(struct rdt_qpair *qp, struct rdt_req *req); /* the request is FREE */
-/* Commands wait for a free request: try again. */
+/* Its turn has come: the next command begins, if it may. */
 void rdt_qpair_retry(struct rdt_qpair *qp);
+/* An entry of it became free: the next command begins, or waits behind other queues. */
+void rdt_qpair_go_on(struct rdt_qpair *qp);
 static inline void rdt_qpair_next(struct rdt_qpair *qp) /* a request became free */
 {
 	if (!STAILQ_EMPTY(&qp->capsules) && !qp->starved)
-		rdt_qpair_retry(qp);
+		rdt_qpair_go_on(qp);
 	if (qp->state >= RDT_QP_DRAINING)
 		rdt_qpair_check(qp);
 }

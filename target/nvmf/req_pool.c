@@ -92,20 +92,33 @@ RD_COLD struct rdt_req *rdt_req_pool_more(struct rdt_req_pool *pool)
 	return req;
 }
 
+void rdt_starved_add(struct rdt_starved *list, struct rdt_qpair *qp)
+{
+	qp->starved = list;
+	TAILQ_INSERT_TAIL(list, qp, starved_link);
+}
+
+void rdt_starved_leave(struct rdt_qpair *qp)
+{
+	if (!qp->starved)
+		return;
+	TAILQ_REMOVE(qp->starved, qp, starved_link);
+	qp->starved = NULL;
+}
+
 static bool may_serve(const struct rdt_req_pool *pool)
 {
-	return !TAILQ_EMPTY(&pool->starved) && (!pool->dry || !SLIST_EMPTY(&pool->free));
+	return !TAILQ_EMPTY(&pool->starved) && !rdt_req_pool_empty(pool);
 }
 
 /* Serve the queue pairs that wait, in turn; beyond ROUND, the others in the next turn of the loop.
- * An admin queue may have to wait for a later turn (admin_turn.h): then it is the last one again.
  */
 static void serve_waiting(struct rdt_req_pool *pool)
 {
 	for (unsigned int i = 0; i < ROUND && may_serve(pool); i++) {
 		struct rdt_qpair *qp = TAILQ_FIRST(&pool->starved);
 
-		rdt_req_pool_unwait(pool, qp);
+		rdt_starved_leave(qp);
 		rdt_qpair_retry(qp);
 	}
 	if (may_serve(pool))
@@ -126,18 +139,9 @@ void rdt_req_pool_wait(struct rdt_req_pool *pool, struct rdt_qpair *qp)
 {
 	if (qp->starved)
 		return;
-	qp->starved = true;
-	TAILQ_INSERT_TAIL(&pool->starved, qp, starved_link);
+	rdt_starved_add(&pool->starved, qp);
 	if (!pool->dry)
 		rd_defer(pool->loop, &pool->serve_rest, RD_DEFER_NEXT);
-}
-
-void rdt_req_pool_unwait(struct rdt_req_pool *pool, struct rdt_qpair *qp)
-{
-	if (!qp->starved)
-		return;
-	qp->starved = false;
-	TAILQ_REMOVE(&pool->starved, qp, starved_link);
 }
 
 int rdt_req_pool_init(struct rdt_req_pool *pool, struct rd_loop *loop,

@@ -42,11 +42,17 @@ struct rdt_req_chunk {
 	SLIST_ENTRY(rdt_req_chunk) link;
 };
 
+/* Queue pairs with commands and free entries that have to wait, by rdt_qpair.starved_link. */
+TAILQ_HEAD(rdt_starved, rdt_qpair);
+
+/* @qp is in no such list; it gets to the end of @list. */
+void rdt_starved_add(struct rdt_starved *list, struct rdt_qpair *qp);
+void rdt_starved_leave(struct rdt_qpair *qp); /* its list, if it is in one */
+
 struct rdt_req_pool {
 	SLIST_HEAD(, rdt_req) free; /* LIFO */
-	/* Queue pairs with commands and free entries that got no request, or have to wait */
-	TAILQ_HEAD(, rdt_qpair) starved;
-	bool dry; /* there was no memory when one more request was wanted last */
+	struct rdt_starved starved; /* I/O queues, and admin queues while there is no memory */
+	bool dry;                   /* there was no memory when one more request was wanted last */
 	uint32_t used;
 	uint32_t total;
 	/* The first chunk may have objects that were never used */
@@ -66,8 +72,12 @@ void rdt_req_pool_fini(struct rdt_req_pool *pool); /* no request is in use; may 
 void rdt_req_pool_trim(struct rdt_req_pool *pool);
 /* The list is empty. Takes a request from a chunk, or allocates one; NULL without memory. */
 struct rdt_req *rdt_req_pool_more(struct rdt_req_pool *pool);
+/* No request is free, and there is no memory for one more. */
+static inline bool rdt_req_pool_empty(const struct rdt_req_pool *pool)
+{
+	return pool->dry && SLIST_EMPTY(&pool->free);
+}
 /* @qp got no request, or has to wait for a later turn: it is queued for rdt_qpair_retry(). */
 void rdt_req_pool_wait(struct rdt_req_pool *pool, struct rdt_qpair *qp);
-void rdt_req_pool_unwait(struct rdt_req_pool *pool, struct rdt_qpair *qp); /* may be repeated */
 
 #endif /* RDT_REQ_POOL_H */

@@ -228,6 +228,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	TAILQ_INIT(&r->qpairs);
 	rdt_qpair_walk_init(r);
 	TAILQ_INIT(&r->fresh);
+	rdt_admin_turn_init(r);
 	rdt_fence_init(r);
 	rdt_beat_init(r);
 	rdt_stall_init(r);

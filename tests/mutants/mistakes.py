@@ -63,6 +63,10 @@ ADMIN = (
     ('an Abort that has aborted says that it has not', 'target/nvmf/abort.c', 'htole32(ab->aborted ? 0 : 1)', 'htole32(1)',
      'conform: admin'),
     ('Aborts are not limited', 'target/nvmf/abort.c', 'if (req->qp->ctrl->aborts == RDT_ABORT_MAX)', 'if (false)', 'target: admin'),
+    ('admin queues of several devices wait apart', 'target/nvmf/qpair.c', '\t\trdt_admin_wait(qp);',
+     '\t\trdt_req_pool_wait(qp->req_pool, qp);', 'target: admin_load'),
+    ('a full admin queue overtakes others', 'target/nvmf/qpair.c', 'if (others_wait(qp) && qp->state < RDT_QP_CLOSING)', 'if (false)',
+     'target: admin_load'),
     ('a keep-alive time is rounded down', 'target/nvmf/keep_alive.c', '(kato_ms + (uint64_t)RDT_KAS_MS - 1) / RDT_KAS_MS',
      '(uint64_t)kato_ms / RDT_KAS_MS', 'conform: admin'),
 )

@@ -632,7 +632,7 @@ bool t_pump(struct t_env *env)
 		}
 		moved |= rd_loop_turn(env->t->reactors[i].loop, 0) > 0;
 		/* A queue may have commands for a later turn */
-		moved |= !TAILQ_EMPTY(&env->reqs[i].starved) && !env->reqs[i].dry;
+		moved |= !TAILQ_EMPTY(&env->t->reactors[i].admin.waiting);
 		look_at_ctrls(env);
 	}
 	if (env->t->state)
@@ -696,13 +696,13 @@ void t_env_free(struct t_env *env)
 	for (unsigned int i = 0; i < env->t->reactors_count; i++) {
 		struct rdt_reactor *r = &env->t->reactors[i];
 
-		CU_ASSERT_EQUAL(r->qpairs_count, 0);
-		CU_ASSERT_EQUAL(atomic_load(&r->load), 0);
+		CU_ASSERT_TRUE(r->qpairs_count == 0 && atomic_load(&r->load) == 0);
 		for (int j = 0; j < RDT_POOLS; j++)
 			CU_ASSERT_EQUAL(rd_buddy_free_bytes(r->pools[j].buddy),
 					rd_buddy_total_bytes(r->pools[j].buddy));
 		CU_ASSERT_EQUAL(env->reqs[i].used, 0);
-		CU_ASSERT_TRUE(TAILQ_EMPTY(&env->reqs[i].starved));
+		CU_ASSERT_TRUE(TAILQ_EMPTY(&env->reqs[i].starved) &&
+			       TAILQ_EMPTY(&r->admin.waiting));
 		rdt_req_pool_fini(&env->reqs[i]);
 		rdt_reactor_teardown(r);
 	}

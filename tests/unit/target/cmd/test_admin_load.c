@@ -218,6 +218,77 @@ static void a_turn_of_all(void)
 	t_env_free(env);
 }
 
+/* Queues of another device have requests of their own, and share what is paid in a turn: they are
+ * not behind a flood by the first one. */
+static void devices_take_turns(void)
+{
+	enum { HOSTS = 10, EACH = 24 };
+	struct t_env *env = t_env_new();
+	struct t_conn *c[HOSTS + 1], *other;
+	struct rdt_req_pool pool = {.dry = false};
+	unsigned int turns = 0;
+
+	for (unsigned int i = 0; i <= HOSTS; i++) {
+		char nqn[64];
+
+		snprintf(nqn, sizeof(nqn), "nqn.2014-08.org.test:host-%u", i);
+		c[i] = t_conn_new(env, 0, 0, 32);
+		t_connect_as(c[i], NVMF_CNTLID_DYNAMIC, nqn, (uint8_t)(i + 1));
+		t_enable(c[i]);
+	}
+	t_turn(env);
+	for (unsigned int i = 0; i <= HOSTS; i++)
+		read_answers(c[i]);
+	other = c[HOSTS];
+	CU_ASSERT_EQUAL_FATAL(rdt_req_pool_init(&pool, env->t->reactors[0].loop, env->reqs[0].mem,
+						env->reqs[0].arg),
+			      0);
+	rdt_qpair_use_pool(&other->qp, &pool);
+	for (unsigned int i = 0; i < HOSTS; i++)
+		send_many(c[i], EACH);
+	t_pump(env);
+	send_many(other, 1);
+	for (; !t_answers(other) && turns < HOSTS * EACH; turns++)
+		t_pump(env);
+	CU_ASSERT_TRUE(turns < HOSTS);
+	read_answers(other);
+	t_turn(env);
+	t_conn_cut(other);
+	t_turn(env);
+	rdt_req_pool_fini(&pool);
+	t_env_free(env);
+}
+
+/* A queue of which all entries were in use does not overtake others when one of its commands ends
+ * at the begin of a turn. */
+static void a_full_queue_waits(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_admin_turn *turn = &p.admin->qp.reactor->admin;
+	struct t_conn *full = t_conn_new(p.env, 0, 0, 32);
+	unsigned int used;
+
+	t_connect_as(full, NVMF_CNTLID_DYNAMIC, T_HOST2, 2);
+	t_enable(full);
+	t_turn(p.env);
+	send_many(full, 24);
+	send_many(p.admin, 24);
+	t_pump(p.env);
+	rdt_starved_leave(&full->qp); /* as if it were full */
+	turn->all.owed = 0;
+	full->qp.share->admin.owed = 0;
+	CU_ASSERT_TRUE(rdt_admin_may(&full->qp));
+	used = full->qp.used;
+	rdt_qpair_next(&full->qp);
+	CU_ASSERT_EQUAL(full->qp.used, used);
+	CU_ASSERT_PTR_EQUAL(TAILQ_LAST(&turn->waiting, rdt_starved), &full->qp);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answers(full), 24);
+	read_answers(full);
+	read_answers(p.admin);
+	t_pair_free(&p);
+}
+
 /* Large pages cost more: the next command of the host waits until they are paid for. */
 static void a_page_is_paid_for(void)
 {
@@ -243,7 +314,7 @@ static void health_is_paid_for(void)
 {
 	struct t_pair p = t_pair_new();
 	struct rdt_subsys *ss = p.env->t->subsys[0];
-	struct rdt_admin_debt *debt = &p.admin->qp.reactor->admin;
+	struct rdt_admin_debt *debt = &p.admin->qp.reactor->admin.all;
 	struct nvme_smart_log smart;
 	struct nvme_sqe sqe;
 	size_t owed[2];
@@ -270,9 +341,10 @@ static void a_waiting_queue_ends(void)
 	t_turn(p.env);
 	send_many(p.admin, 24);
 	t_pump(p.env);
+	CU_ASSERT_FALSE(TAILQ_EMPTY(&p.env->t->reactors[0].admin.waiting));
 	t_conn_cut(p.admin);
 	t_turn(p.env);
-	CU_ASSERT_TRUE(TAILQ_EMPTY(&p.env->reqs[0].starved));
+	CU_ASSERT_TRUE(TAILQ_EMPTY(&p.env->t->reactors[0].admin.waiting));
 	t_env_free(p.env);
 }
 
@@ -343,6 +415,8 @@ const struct t_case t_admin_load_cases[] = {
 	{"a new controller costs what lists its host", a_controller_costs_its_lists},
 	{"a host has a part of a turn", a_turn_of_a_host},
 	{"all hosts have a part of a turn", a_turn_of_all},
+	{"queues of several devices take turns", devices_take_turns},
+	{"a full queue waits behind others", a_full_queue_waits},
 	{"a page is paid for", a_page_is_paid_for},
 	{"the health of all namespaces is paid for", health_is_paid_for},
 	{"a queue ends while it waits for its turn", a_waiting_queue_ends},

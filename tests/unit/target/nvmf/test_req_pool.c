@@ -92,7 +92,7 @@ static void entries_limit(void)
 	send_writes(s.io[1], 2, 200);
 	t_turn(s.env);
 	CU_ASSERT_EQUAL(s.io[0]->qp.used, DEPTH);
-	CU_ASSERT_FALSE(s.io[0]->qp.starved);
+	CU_ASSERT_PTR_NULL(s.io[0]->qp.starved);
 	CU_ASSERT_EQUAL(s.io[1]->qp.used, 2);
 	CU_ASSERT_EQUAL(s.disk->last.offset, 201 * 512);
 	s.io[0]->hold_respond = false;
@@ -155,19 +155,19 @@ static void ends_while_waiting(void)
 	t_conn_cut(s.io[2]);
 	t_turn(s.env);
 	CU_ASSERT_TRUE(gone[0]);
-	CU_ASSERT_TRUE(s.io[3]->qp.starved);
+	CU_ASSERT_PTR_NOT_NULL(s.io[3]->qp.starved);
 	CU_ASSERT_EQUAL(s.pool->used, FIRST);
 	s.io[0]->gone = &gone[1];
 	t_conn_cut(s.io[0]);
 	t_turn(s.env);
 	CU_ASSERT_EQUAL(s.disk->cancelled, DEPTH);
-	CU_ASSERT_TRUE(s.io[3]->qp.starved);
+	CU_ASSERT_PTR_NOT_NULL(s.io[3]->qp.starved);
 	for (unsigned int i = 0; i < DEPTH; i++)
 		t_disk_finish(s.disk, 0, -ECANCELED);
 	t_turn(s.env);
 	CU_ASSERT_TRUE(gone[1]);
 	CU_ASSERT_EQUAL(s.io[3]->qp.used, 2);
-	CU_ASSERT_FALSE(s.io[3]->qp.starved);
+	CU_ASSERT_PTR_NULL(s.io[3]->qp.starved);
 	t_env_free(s.env);
 }
 
