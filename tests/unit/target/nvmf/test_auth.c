@@ -553,6 +553,36 @@ static void guesses_of_tls(void)
 	t_env_free(e.env);
 }
 
+/* Many names at many addresses fail once or twice each, far more than the table has places: what
+ * has failed often is not forgotten for them, and a host at another address is not slowed down. */
+static void a_full_table_keeps_the_worst(void)
+{
+	enum { OTHERS = 50 * RDT_GUESS_SETS * RDT_GUESS_WAYS };
+	struct rdt_guess_keys bad = {.of = {1001, 2002}}, others, far;
+	struct rdt_guess_keys more = {.of = {3003, bad.of[RDT_GUESS_OF_ADDRESS]}};
+	uint64_t now = 100 * RD_NSEC_PER_SEC;
+	struct rdt_guesses g = {.table = NULL};
+
+	CU_ASSERT_EQUAL_FATAL(rdt_guesses_init(&g), 0);
+	for (unsigned int i = 0; i < 100; i++)
+		rdt_guess_keys_count(&g, &bad, now);
+	for (uint64_t i = 1; i <= OTHERS; i++) {
+		others.of[RDT_GUESS_OF_HOST] = i * 0x9e3779b97f4a7c15;
+		others.of[RDT_GUESS_OF_ADDRESS] = i * 0xc2b2ae3d27d4eb4f;
+		rdt_guess_keys_count(&g, &others, now);
+	}
+	CU_ASSERT_TRUE(rdt_guess_keys_over(&g, &bad, now));
+	rdt_guess_keys_count(&g, &more, now); /* a name without a minute's rest at that address */
+	CU_ASSERT_TRUE(rdt_guess_keys_over(&g, &more, now));
+	far = (struct rdt_guess_keys){.of = {4004, 5005}};
+	for (unsigned int i = 0; i < 10; i++) {
+		CU_ASSERT_FALSE(rdt_guess_keys_over(&g, &far, now));
+		rdt_guess_keys_count(&g, &far, now);
+	}
+	CU_ASSERT_TRUE(rdt_guess_keys_over(&g, &far, now));
+	rdt_guesses_fini(&g);
+}
+
 /*
  * Others fail without a pause at its address, under its very name and with its Host Identifier: a
  * host that comes for the first time with the right secret gets in, in less than a second. So it
@@ -818,5 +848,6 @@ const struct t_case t_auth_cases[] = {
 	{"a Host Identifier is shared on purpose", identifiers_are_shared_on_purpose},
 	{"failures of others do not hold a host back", failures_of_others},
 	{"guesses at keys of TLS", guesses_of_tls},
+	{"a full table of failures keeps the worst", a_full_table_keeps_the_worst},
 	{NULL, NULL},
 };
