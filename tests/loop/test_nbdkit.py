@@ -109,57 +109,17 @@ def a_target_that_demands_authentication(t):
 
 
 @test
-def the_host_is_who_and_where_it_is_told_to_be(t):
-    requires_tools('nbdinfo')
-    target = serve(t)
-    name, ident = 'nqn.2024-01.test:nbdkit', '4b1f7c2e-9a63-4d5b-8e0f-2c6a1d3b5e71'
-    nbdkit(t, target.uri(), 'nbdinfo --size "$uri"', f'hostnqn={name}', f'hostid={ident}', 'host-traddr=127.0.0.9', 'provider=iwarp')
-    target.expect(f'controller 1 for {name} ')
-    t.eq(set(re.findall(r'connected from ([0-9.]+):', target.text())), {'127.0.0.9'}, 'addresses of the host')
-
-
-@test
-def nbdcopy_brings_the_same_bytes_back(t):
-    requires_tools('nbdcopy')
-    target = serve(t)
-    data = pattern()
-    src = t.file('in', data)
-    # Old data must not show through the zeroes.
-    t.rdinit('write', target.uri(), '--data', t.file('before', b'\xa5' * SIZE))
-    nbdkit(t, target.uri(), f'nbdcopy --connections=4 --flush {src} "$uri"')
-    check_content(t, target, data)
-    nbdkit(t, target.uri(), f'nbdcopy --connections=4 "$uri" {t.path("out")}', 'queues=2')
-    with open(t.path('out'), 'rb') as f:
-        t.same(f.read(), data, 'what nbdcopy read')
-
-
-@each(('without digests', ()), ('with digests', ('hdr-digest=yes', 'data-digest=1')))
-def nbdcopy_brings_the_same_bytes_back_over_tcp(t, digests):
-    requires_tools('nbdcopy')
-    target = t.target([t.namespace(size=SIZE)], listener={'transport': 'tcp'})
-    uri, data = target.uri().replace('nvme+rdma', 'nvme+tcp'), pattern()
-    nbdkit(t, uri, f'nbdcopy --connections=4 --flush {t.file("in", data)} "$uri"', *digests)
-    nbdkit(t, uri, f'nbdcopy --connections=4 "$uri" {t.path("out")}', *digests)
-    with open(t.path('out'), 'rb') as f:
-        t.same(f.read(), data, 'what nbdcopy read')
-    nbdkit(t, uri, 'true', 'hdr-digest=perhaps', rc=1)
-
-
-@test
-def nbdcopy_brings_the_same_bytes_back_over_tls(t):
-    requires_tools('nbdcopy')
-    target = t_tls.serve(t, [t.namespace(size=SIZE)])
-    uri, data, host = t_tls.uri(target), pattern(), f'hostnqn={t_tls.HOST}'
-    mine = f'tls-key-file={t_tls.key(t)}'
-    nbdkit(t, uri, f'nbdcopy --connections=4 --flush {t.file("in", data)} "$uri"', host, mine)
-    nbdkit(t, uri, f'nbdcopy --connections=4 "$uri" {t.path("out")}', host, mine)
-    with open(t.path('out'), 'rb') as f:
-        t.same(f.read(), data, 'what nbdcopy read')
-    t.match('closed the connection instead of answering ICReq', nbdkit(t, uri, 'nbdinfo --size "$uri"', host, rc=1).err)
-    other = f'tls-key-file={t_tls.key(t, t_tls.OTHER_SECRET, "other.key")}'
-    t.match('the target does not know the identity "NVMe1R01', nbdkit(t, uri, 'nbdinfo --size "$uri"', host, other, rc=1).err)
-    res = nbdkit(t, uri, 'true', 'tls-key-file=NVMeTLSkey-1:01:AAEC:', rc=1)
-    t.ok('is the name of a file with a secret' in res.err and 'AAEC' not in res.err, res.err)
+def discovery_over_tls_leads_to_paths_with_tls(t):
+    """Without a key it leads to the paths that demand none, or says what is missing."""
+    target = t_tls.serve(t, listeners=[{'transport': 'tcp', 'tls': setting} for setting in ('required', 'allowed')])
+    required, allowed = (f'discovery=nvme+tcp://{address}:{port}/{NQN}' for address, port in target.listeners)
+    host, mine, size = f'hostnqn={t_tls.HOST}', f'tls-key-file={t_tls.key(t)}', 'nbdinfo --size "$uri"'
+    for uri, key in ((required, [mine]), (allowed, [mine]), (allowed, [])):
+        since = target.mark()
+        t.eq(nbdkit(t, uri, size, host, *key).text.strip(), str(16 << 20), f'size by {uri} {key}')
+        target.expect('controller .* disconnected: closed by the host', since=since)
+        t.eq('TLS with ' in target.text(since), bool(key), f'TLS by {uri} {key}')
+    t.match('closed the connection instead of answering ICReq', nbdkit(t, required, size, host, rc=1).err)
 
 
 @test

@@ -12,6 +12,7 @@ import sys
 import nvmf_peer as nv
 from t_loop import NQN, PATIENCE, Failure, main, no_fabric, program, requires_program, test
 import t_schema
+import t_tls
 
 BLOCK = 512
 OTHER = 'nqn.2024-01.test:other'
@@ -84,6 +85,46 @@ def every_verb_works_as_text_and_as_json(t):
         t.ok(run(t, target, verb, where, args).text.strip() or verb in ('read', 'write', 'changed-ns-list-log'),
              f'{verb} prints nothing')
         json_of(t, target, verb, where, args)
+
+
+class OverTls:
+    """The URIs of a target that demands TLS."""
+
+    def __init__(self, t):
+        self.target = t_tls.serve(t, [t.namespace(1, backend='memory', size='1MiB'),
+                                      t.namespace(7, backend='memory', size='4MiB', block_size=4096)])
+
+    def uri(self, nsid=1, nqn=NQN):
+        return t_tls.uri(self.target, nsid, nqn=nqn)
+
+
+@test
+@no_fabric
+def every_verb_has_tls(t):
+    """By --tls alone: the key is that of the environment, for discovery and for what it lists too."""
+    target, env = OverTls(t), dict(os.environ, RDINIT_TLS_KEY_FILE=t_tls.key(t))
+    for verb, where, args in TABLE:
+        if where is not None and not verb.startswith('gen'):
+            run(t, target, verb, where, [*args, f'--hostnqn={t_tls.HOST}', '--tls'], env=env)
+    rows = json.loads(run(t, target, 'list', '', [f'--hostnqn={t_tls.HOST}', '--tls', '-o', 'json'], env=env).text)
+    t.eq([row['NameSpace'] for row in rows['Devices']], [1, 7], 'namespaces that discovery leads to')
+
+
+@test
+@no_fabric
+def a_key_of_the_environment_alone_changes_nothing(t):
+    """A plain target is reached; at one that demands TLS, discovery included, the option that is missing is named."""
+    env = dict(os.environ, RDINIT_TLS_KEY_FILE=t_tls.key(t))
+    plain = t_tls.serve(t, tls='off', name='plain')
+    t.rdinit('connect-test', t_tls.uri(plain), f'--hostnqn={t_tls.HOST}', env=env)
+    allowed, required = (t_tls.serve(t, tls=setting, name=setting) for setting in ('allowed', 'required'))
+    for verb, uri in (('connect-test', t_tls.uri(required)), ('list', t_tls.uri(required, None, nqn=None))):
+        t.match('closed the connection instead of answering ICReq .*--tls-key-file',
+                t.rdinit(verb, uri, f'--hostnqn={t_tls.HOST}', env=env, rc=1).err)
+    # A target that speaks both, as its discovery log says: the option decides.
+    for args, tls in ((), False), (('--tls',), True):
+        said = t.rdinit('connect-test', t_tls.uri(allowed), f'--hostnqn={t_tls.HOST}', *args, env=env).text
+        t.eq('TLS identity' in said, tls, f'connect-test {args}')
 
 
 @test
