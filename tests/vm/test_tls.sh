@@ -104,7 +104,9 @@ start()
 	for dir in dev sys proc run; do
 		[ -z "$root" ] || mount --rbind "/$dir" "$root/$dir"
 	done
-	printf '[authenticate]\nkeyrings=.nvme\n' >/run/t/tlshd.conf
+	# The steps are those of docs/hosts.md: first the module, whose keyring tlshd looks up once, when it starts.
+	sed 's/^\[authenticate\]$/&\nkeyrings=.nvme/' "$root/etc/tlshd.conf" >/run/t/tlshd.conf
+	t_expect '^keyrings=.nvme$' /run/t/tlshd.conf
 	debian13 tlshd -s -c /run/t/tlshd.conf >/run/t/tlshd.log 2>&1 &
 	t_until 20 tlshd_is_ready || {
 		cat /run/t/tlshd.log
@@ -123,10 +125,16 @@ start()
 	kernel_key /run/t/key1 1 "$nqn:other"
 }
 
-# kernel_key FILE VERSION SUBNQN: the kernel knows the key, as nvme-cli derives it.
+# kernel_key FILE VERSION SUBNQN: the kernel knows the key, as nvme-cli derives it, and rdinit names its identity.
 kernel_key()
 {
-	debian13 timeout 100 nvme check-tls-key --keydata="$(cat "$1")" --hostnqn="$hostnqn" --subsysnqn="$3" --identity="$2" --insert
+	local identity
+
+	debian13 timeout 100 nvme check-tls-key --keydata="$(cat "$1")" --hostnqn="$hostnqn" --subsysnqn="$3" --identity="$2" --insert \
+		--keyfile=/run/t/tls-keys
+	identity=$("$RDINIT" check-tls-key --key-file="$1" --hostnqn="$hostnqn" --subsysnqn="$3" --identity="$2" --compat |
+		sed -n 's/^Its identity: //p')
+	grep -qF "psk       $identity: " /proc/keys || t_fail "no key has that identity: $(grep NVMe /proc/keys)"
 }
 
 # subsystem HASH VERSION: its NQN.
