@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What tools/check counts, skips, explains and runs again, in a tree where everything that it runs is a stand-in; the cache
-of tests/debian; and what tools/fuzz refuses."""
+of tests/debian; what tools/fuzz refuses; and tools whose output is cut."""
 
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,7 +61,7 @@ class Tree:
         self.top = top = tempfile.mkdtemp(prefix='top-', dir=t.dir)
         for folder in ('common', 'target', 'initiator', 'include', 'tests', 'tools'):
             os.makedirs(f'{top}/{folder}')
-        for name in ('check', 'lib.sh', 'test-summary'):
+        for name in ('check', 'lib.sh', 'test-summary', 'cut_output.py'):
             shutil.copy(os.path.join(SOURCE_ROOT, 'tools', name), f'{top}/tools/{name}')
         for name in ('tools/quickstart', 'tools/soak', 'tests/vm/run'):
             script(f'{top}/{name}', '')
@@ -270,6 +271,50 @@ def fuzz_programs_are_those_of_the_build(t):
         built = re.findall(r"'(\w+)': \[dep_", f.read())
     res = t.run([sys.executable, os.path.join(SOURCE_ROOT, 'tools', 'fuzz'), '--help'])
     t.match(', '.join(sorted(built)), ' '.join(res.text.split()))
+
+
+def cut(argv, **kw):
+    """Exit status and standard error of a program whose output nobody reads."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    try:
+        res = subprocess.run(argv, stdout=theirs, stderr=subprocess.PIPE, text=True, check=False, timeout=60, **kw)
+    finally:
+        os.close(theirs)
+    return res.returncode, res.stderr
+
+
+@test
+def tools_end_quietly_when_nobody_reads(t):
+    folder = os.path.join(SOURCE_ROOT, 'tools')
+    tools = [path for path in (os.path.join(folder, name) for name in sorted(os.listdir(folder)))
+             if os.path.isfile(path) and os.access(path, os.X_OK)]
+    t.ok(len(tools) > 10, f'tools: {tools}')
+    for path in tools:
+        rc, err = cut([path, '--help'])
+        t.ok(rc in (-signal.SIGPIPE, 128 + signal.SIGPIPE) and not err, f'{path}: status {rc}: {err}')
+
+
+CUT = '''
+import sys
+import cut_output
+def main():
+    try:
+        while True:
+            print('a line')
+    except OSError:
+        print('taken for the error of a file', file=sys.stderr)
+    finally:
+        print('on the way out')
+        print('ended', file=sys.stderr)
+cut_output.run(main)
+'''
+
+
+@test
+def what_a_tool_started_is_ended_when_its_output_is_cut(t):
+    t.eq(cut([sys.executable, '-c', CUT], env={**os.environ, 'PYTHONPATH': os.path.join(SOURCE_ROOT, 'tools')}),
+         (128 + signal.SIGPIPE, 'ended\n'), 'exit status and standard error')
 
 
 if __name__ == '__main__':

@@ -343,7 +343,7 @@ def documents_have_the_keys_of_the_configuration(t):
       ('the example', 'configs/example.yaml', 'reactors: 2', 'reactors: 3', 'is not what'),
       ('the schema', 'docs/schema/rdtarget.json', '"maximum": 64', '"maximum": 65', 'is not what'))
 def a_stale_document_would_be_found(t, path, old, new, says):
-    for name in ('tools/config-docs', 'docs/man/rdtarget.yaml.5', 'docs/schema/rdtarget.json', 'configs/example.yaml'):
+    for name in ('tools/config-docs', 'tools/cut_output.py', 'docs/man/rdtarget.yaml.5', 'docs/schema/rdtarget.json', 'configs/example.yaml'):
         text = read(name)
         if name == path:
             t.ok(old in text, f'{path} without {old!r}')
@@ -449,7 +449,8 @@ def interop_tree(t):
     """A tree with one script for two pairs, and meson's log of it."""
     for folder in ('docs', 'tools', 'tests/vm'):
         os.makedirs(t.path(folder))
-    shutil.copy(os.path.join(SOURCE_ROOT, 'tools', 'interop'), t.path('tools'))
+    for name in ('interop', 'cut_output.py'):
+        shutil.copy(os.path.join(SOURCE_ROOT, 'tools', name), t.path('tools'))
     t.file('tests/vm/meson.build', b"rxe_verbs = ['rxe', 'verbs']\nsiw_verbs = ['siw', 'verbs']\n"
            b"vm_tests += {'talk': [rxe_verbs, siw_verbs]}\n")
     t.file('tests/vm/test_talk.sh', b'# Interop: this -> that\nt_case "both work" f\n')

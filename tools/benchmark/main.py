@@ -23,6 +23,9 @@ from results import FORMAT, Results
 from setup import Setup
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(TOP, 'tools'))
+
+import cut_output  # noqa: E402
 
 EPILOG = '''
 Another peer: --vs 'NAME=COMMAND' (or COMMAND alone) runs COMMAND with sh for each load, in the same network
@@ -265,6 +268,6 @@ def main(argv):
 
 if __name__ == '__main__':
     try:
-        sys.exit(main(sys.argv[1:]))
+        cut_output.run(lambda: main(sys.argv[1:]))
     except KeyboardInterrupt:
         sys.exit(130)
