@@ -787,6 +787,11 @@ ssize_t nvmf_tls_readv(struct nvmf_tls *t, const struct iovec *iov, int count)
 	if (!t->ktls_recv || SSL_has_pending(t->ssl))
 		return read_by_ssl(t, iov, count);
 	n = readv(t->fd, iov, count);
+	/* The peer has closed, and answered by a reset what was sent to it then. The kernel's TLS
+	 * reports the reset once, and before what arrived earlier and the end, which are still to
+	 * be read. */
+	if (n < 0 && errno == EPIPE)
+		n = readv(t->fd, iov, count);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return -EAGAIN;
 	if (n < 0 && errno == EIO) /* a record that is not data: OpenSSL knows what it means */

@@ -267,11 +267,28 @@ linux_host()
 	t_until 30 no_controller "$subnqn"
 }
 
+# A host that leaves, as nvme-tcp does it: without a close_notify, and with a reset of what is still sent to it.
+linux_host_comes_and_goes()
+{
+	local subnqn i
+
+	subnqn=$(subsystem 1 1)
+	for ((i = 0; i < 5; i++)); do
+		connect_host "$subnqn" --tls
+		t_until 30 has_block_device 1 "$subnqn"
+		debian13 timeout 100 nvme disconnect -n "$subnqn"
+		t_until 30 no_controller "$subnqn"
+	done
+}
+
 linux_host_by_kernel()
 {
 	RDTARGET=$(newer "$RDTARGET")
 	t_target_start /run/t/target.yaml newer
 	by_kernel linux_host 1 1
+	by_kernel linux_host_comes_and_goes
+	t_expect 'disconnected: closed by the host' /run/t/newer.log
+	t_refuted grep 'disconnected: .*[Pp]ipe' /run/t/newer.log
 	t_target_ends_cleanly newer
 }
 

@@ -52,6 +52,8 @@ const char *rdt_tcp_stream_error(const struct rdt_tcp_conn *c, int err)
 {
 	const char *why = c->tls ? nvmf_tls_why(c->tls) : NULL;
 
+	if (err == EPIPE)
+		return "closed by the host while it was answered";
 	return why ? why : strerror(err);
 }
 

@@ -310,6 +310,73 @@ static void closes(void)
 	}
 }
 
+/* ---- a kernel that decrypts: what its socket says, in this order ---- */
+
+struct kernel_read {
+	ssize_t n;
+	int err; /* if @n is -1 */
+};
+
+static struct {
+	const struct kernel_read *next; /* NULL: there is no such kernel */
+} kernel;
+
+long __wrap_BIO_ctrl(BIO *b, int cmd, long num, void *arg);
+long __real_BIO_ctrl(BIO *b, int cmd, long num, void *arg);
+ssize_t __wrap_readv(int fd, const struct iovec *iov, int count);
+ssize_t __real_readv(int fd, const struct iovec *iov, int count);
+
+long __wrap_BIO_ctrl(BIO *b, int cmd, long num, void *arg)
+{
+	return kernel.next && cmd == BIO_CTRL_GET_KTLS_RECV ? 1 : __real_BIO_ctrl(b, cmd, num, arg);
+}
+
+ssize_t __wrap_readv(int fd, const struct iovec *iov, int count)
+{
+	if (!kernel.next)
+		return __real_readv(fd, iov, count);
+	errno = kernel.next->err;
+	return (kernel.next++)->n;
+}
+
+/* The host closes, and then answers by a reset what is sent to it: the kernel's TLS tells of the
+ * reset before it gives what came earlier. That is a close, and not a failure of ours. */
+static void kernel_tells_of_a_reset_first(void)
+{
+	static const struct kernel_read reads[] = {{-1, EPIPE}, {1, 0}, {-1, EPIPE}, {0, 0}};
+	struct pair p T_ENDS(pair_end);
+	char byte;
+	struct iovec one = {&byte, 1};
+
+	kernel.next = reads;
+	connect_well(&p, KEY_1);
+	CU_ASSERT_EQUAL(nvmf_tls_readv(p.server, &one, 1), 1);
+	CU_ASSERT_FALSE(nvmf_tls_truncated(p.server));
+	CU_ASSERT_EQUAL(nvmf_tls_readv(p.server, &one, 1), -ECONNRESET);
+	CU_ASSERT_TRUE(nvmf_tls_truncated(p.server));
+	CU_ASSERT_STRING_EQUAL(nvmf_tls_why(p.server),
+			       "closed the connection without a close_notify");
+	CU_ASSERT_PTR_EQUAL(kernel.next, reads + 4);
+	kernel.next = NULL;
+}
+
+/* A connection that is reset while it is in use is not closed by the host. */
+static void kernel_tells_of_a_lost_connection(void)
+{
+	static const struct kernel_read reads[] = {{-1, EAGAIN}, {-1, ECONNRESET}};
+	struct pair p T_ENDS(pair_end);
+	char byte;
+	struct iovec one = {&byte, 1};
+
+	kernel.next = reads;
+	connect_well(&p, KEY_1);
+	CU_ASSERT_EQUAL(nvmf_tls_readv(p.server, &one, 1), -EAGAIN);
+	CU_ASSERT_EQUAL(nvmf_tls_readv(p.server, &one, 1), -ECONNRESET);
+	CU_ASSERT_FALSE(nvmf_tls_truncated(p.server));
+	CU_ASSERT_STRING_EQUAL(nvmf_tls_why(p.server), strerror(ECONNRESET));
+	kernel.next = NULL;
+}
+
 /* ---- a peer that is plain OpenSSL ---- */
 
 static int raw_use(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t *len,
@@ -573,6 +640,8 @@ const struct t_case t_tls_cases[] = {
 	{"a full socket keeps what was taken", full_socket},
 	{"a wrong key, hash or identity is told at both ends", wrong_keys},
 	{"a close with a close_notify differs from one without", closes},
+	{"a kernel that decrypts tells of a reset first", kernel_tells_of_a_reset_first},
+	{"a kernel that decrypts tells of a lost connection", kernel_tells_of_a_lost_connection},
 	{"a client with OpenSSL's defaults is served", default_client},
 	{"a KeyUpdate ends the connection", key_update},
 	{"TLS without what is needed is refused in words", other_tls},
