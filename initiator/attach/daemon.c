@@ -19,7 +19,6 @@
 #include <sys/wait.h>
 #include <syslog.h>
 #include <unistd.h>
-#include <uuid/uuid.h>
 
 #include "internal.h"
 
@@ -398,42 +397,12 @@ static int attach_open(struct rdi_attach *a)
 	return rc;
 }
 
-static bool id_bytes(char *out, const char *prefix, const uint8_t *id, size_t len)
-{
-	int at = snprintf(out, RDI_ATTACH_ID, "%s", prefix);
-	bool any = false;
-	size_t i;
-
-	for (i = 0; i < len; i++) {
-		any |= id[i];
-		at += snprintf(out + at, RDI_ATTACH_ID - (size_t)at, "%02x", id[i]);
-	}
-	return any;
-}
-
-/* The best identifier of the namespace, in characters that udev allows in names of links. */
-static void attach_id(const struct rdinit_dev_info *ns, char id[RDI_ATTACH_ID])
-{
-	char *c;
-
-	if (!uuid_is_null(ns->uuid))
-		uuid_unparse_lower(ns->uuid, id);
-	else if (!id_bytes(id, "eui.", ns->nguid, sizeof(ns->nguid)) &&
-		 !id_bytes(id, "eui.", ns->eui64, sizeof(ns->eui64)))
-		snprintf(id, RDI_ATTACH_ID, "%s-%u", ns->subnqn, ns->nsid);
-	for (c = id; *c; c++) {
-		if (!strchr("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_:",
-			    *c))
-			*c = '_';
-	}
-}
-
 static void attach_describe(struct rdi_attach *a)
 {
 	struct rdi_attach_info *i = &a->info;
 
 	rdi_attach_limits_of(&a->ns, &a->limits);
-	attach_id(&a->ns, i->id);
+	rdi_attach_id(&a->ns, i->id);
 	snprintf(i->subnqn, sizeof(i->subnqn), "%s", a->ns.subnqn);
 	i->nsid = a->ns.nsid;
 	i->blocks = a->ns.blocks;

@@ -45,6 +45,15 @@ int rdi_attach_io_start(struct rdi_attach_io *io, struct rdinit_dev_chan *chan,
 			const struct rdi_attach_limits *limits);
 void rdi_attach_limits_of(const struct rdinit_dev_info *info, struct rdi_attach_limits *out);
 
+/* ---- id.c ---- */
+
+/*
+ * The best identifier of a namespace, in characters that udev leaves as they are in names of links:
+ * its UUID, else NGUID, else EUI-64, else NQN and NSID. Two namespaces have different ones, and the
+ * names of links to partitions have at most 255 bytes.
+ */
+void rdi_attach_id(const struct rdinit_dev_info *ns, char id[RDI_ATTACH_ID]);
+
 /* ---- state.c: the files of the state directory ---- */
 
 struct rdi_attach_file {

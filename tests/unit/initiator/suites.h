@@ -5,6 +5,7 @@
 
 #include "t_main.h"
 
+extern const struct t_case t_attach_id_cases[];
 extern const struct t_case t_uri_cases[];
 extern const struct t_case t_host_cases[];
 extern const struct t_case t_handle_cases[];

@@ -11,6 +11,7 @@ static int teardown(void)
 int main(int argc, char **argv)
 {
 	const struct t_suite suites[] = {
+		{.name = "attach: identifier", .cases = t_attach_id_cases},
 		{.name = "uri", .cases = t_uri_cases},
 		{.name = "auth_key", .cases = t_auth_key_cases},
 		{.name = "host", .cases = t_host_cases},
