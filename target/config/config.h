@@ -478,10 +478,11 @@ const char *rdt_config_transport_name(enum rdt_transport_kind kind);
 const char *rdt_config_ana_name(unsigned int state);
 unsigned int rdt_config_ana_state(const char *name); /* 0: there is no state of that name */
 bool rdt_config_listed(const char *const *list, uint32_t count, const char *text);
-/* Do both name the same image of the same cluster, opened in the same way? NULL is equal to NULL.
- */
 /* By the rows of the keys. @served: only keys for which a namespace is removed and added again. */
 bool rdt_config_same_ns(const struct rdt_ns_config *a, const struct rdt_ns_config *b, bool served);
+/* In all keys for which a listener is removed and added again. */
+bool rdt_config_same_listener(const struct rdt_listener_config *a,
+			      const struct rdt_listener_config *b);
 /* NULL: no limits */
 bool rdt_config_same_limits(const struct rdt_qos_config *a, const struct rdt_qos_config *b);
 bool rdt_config_same_ceph(const struct rdt_ceph_config *a, const struct rdt_ceph_config *b);

@@ -2,6 +2,7 @@
 /* Checks that span keys, and values that are derived from other keys. They run only on values that
  * are good by themselves: 0 and NULL stand for bad or absent ones. */
 #include "config_priv.h"
+#include "keys.h"
 #include "tgt_limits.h"
 
 #include <errno.h>
@@ -143,40 +144,26 @@ static int check_clashes(struct rdt_config_load *load, const struct rdt_config *
 	return all ? 0 : -ENOMEM;
 }
 
-/* Keys of RDMA, which NVMe/TCP would ignore: its hosts choose the digests. */
-static void check_tcp_keys(struct rdt_config_load *load, const struct rdt_key *key,
-			   const struct rdt_listener_config *l)
+/* Keys of another transport, which the listener would ignore. */
+static void check_foreign_keys(struct rdt_config_load *load, const struct rdt_key *key,
+			       const struct rdt_listener_config *l)
 {
-	bool verbs = l->provider != RDT_PROVIDER_IWARP; /* with which these keys have values */
-	const struct {
-		const char *name;
-		bool given;
-	} keys[] = {
-		{"provider", l->provider != RDT_PROVIDER_AUTO},
-		{"crc", l->crc},
-		{"send_with_inv", verbs && !l->send_with_inv},
-		{"inline_sends", verbs && !l->inline_sends},
-	};
+	for (RDT_EACH_ROW(row, &rdt_listener_section)) {
+		uint32_t of = row->transports;
+		uint64_t unset;
+		struct rdt_key child;
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		struct rdt_key child = rdt_config_child(load, key, keys[i].name);
-
-		if (keys[i].given)
-			rdt_config_problem(load, &child,
-					   "not a key of transport tcp; remove it, or use "
-					   "transport rdma");
+		if (!of || of >> l->transport & 1 || (row->with && !(row->with >> l->provider & 1)))
+			continue;
+		rdt_row_parse(row, row->def, &unset);
+		if (rdt_row_number(row, l) == unset)
+			continue;
+		child = rdt_config_child(load, key, row->name);
+		rdt_config_problem(load, &child,
+				   "not a key of transport %s; remove it, or use transport %s",
+				   rdt_config_transport_name(l->transport),
+				   rdt_config_transport_name(__builtin_ctz(of)));
 	}
-}
-
-static void check_rdma_keys(struct rdt_config_load *load, const struct rdt_key *key,
-			    const struct rdt_listener_config *l)
-{
-	struct rdt_key tls = rdt_config_child(load, key, "tls");
-
-	if (l->tls != RDT_TLS_OFF)
-		rdt_config_problem(load, &tls,
-				   "TLS is possible with transport tcp only; remove it, or use "
-				   "transport tcp");
 }
 
 static int check_listeners(struct rdt_config_load *load, const struct rdt_key *root,
@@ -189,10 +176,7 @@ static int check_listeners(struct rdt_config_load *load, const struct rdt_key *r
 		struct rdt_key key = rdt_config_item(load, &list, i);
 		struct rdt_key ana = rdt_config_child(load, &key, "ana");
 
-		if (l->transport == RDT_TRANSPORT_TCP)
-			check_tcp_keys(load, &key, l);
-		else
-			check_rdma_keys(load, &key, l);
+		check_foreign_keys(load, &key, l);
 		if (l->ana_count &&
 		    rdt_config_check_twice(
 			    load, &ana, "group",

@@ -163,6 +163,15 @@ bool rdt_config_same_ns(const struct rdt_ns_config *a, const struct rdt_ns_confi
 	       rdt_config_same_ceph(a->rbd ? a->rbd->of : NULL, b->rbd ? b->rbd->of : NULL);
 }
 
+bool rdt_config_same_listener(const struct rdt_listener_config *a,
+			      const struct rdt_listener_config *b)
+{
+	for (RDT_EACH_ROW(row, &rdt_listener_section))
+		if (row->when == RDT_WHEN_ANEW && !row_same(row, a, b))
+			return false;
+	return true;
+}
+
 /* ---- values in files ---- */
 
 static int parse_choice(const struct rdt_row *row, const char *text, uint64_t *value)

@@ -70,6 +70,7 @@ struct rdt_row {
 	const struct rdt_row *element;     /* LIST */
 	/* Bits of the values of the section's selector. */
 	uint32_t with;       /* the key is valid with these only; 0: with all */
+	uint32_t transports; /* Of a listener: bits of the transports that have the key; 0: all */
 	uint32_t needed;     /* the key must be given with these; RDT_ALWAYS */
 	const char *example; /* for a key without a default */
 	const char *says;    /* one sentence */

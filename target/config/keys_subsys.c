@@ -112,6 +112,8 @@ static const struct rdt_row ana_element = {.type = RDT_KEY_MAPPING, .section = &
 
 #define T      struct rdt_listener_config
 #define IWARP  (1u << RDT_PROVIDER_AUTO | 1u << RDT_PROVIDER_IWARP)
+#define RDMA   (1u << RDT_TRANSPORT_RDMA)
+#define TCP    (1u << RDT_TRANSPORT_TCP)
 #define VERBS  (1u << RDT_PROVIDER_AUTO | 1u << RDT_PROVIDER_VERBS)
 #define BUFFER .min = 16u << 10, .max = 1u << 30, .unset = "the kernel's choice", .example = "4MiB"
 
@@ -124,11 +126,12 @@ static const struct rdt_row listener_rows[] = {
 	 .says = "TCP or RDMA port; 0: a free one, which is logged and kept."},
 	{"transport", RDT_KEY_CHOICE, ANEW, RDT_AT(T, transport), .choices = transports,
 	 .def = "rdma", .says = "NVMe/RDMA, or NVMe/TCP; each needs a port of its own."},
-	{"provider", RDT_KEY_CHOICE, ANEW, RDT_AT(T, provider), .choices = providers, .def = "auto",
+	{"provider", RDT_KEY_CHOICE, ANEW, RDT_AT(T, provider), .transports = RDMA,
+	 .choices = providers, .def = "auto",
 	 .says = "rdma: what serves the connections; auto: verbs if an RDMA device has the "
 		 "address, "
 		 "else iwarp."},
-	{"crc", RDT_KEY_BOOL, ANEW, RDT_AT(T, crc), .def = "false",
+	{"crc", RDT_KEY_BOOL, ANEW, RDT_AT(T, crc), .transports = RDMA, .def = "false",
 	 .says = "iwarp: whether CRC32C is requested on every frame."},
 	{"congestion", RDT_KEY_TEXT, ANEW, RDT_AT(T, congestion), .max = 15, .with = IWARP,
 	 .wrong = rdt_wrong_congestion, .unset = "that of target", .example = "reno",
@@ -141,12 +144,14 @@ static const struct rdt_row listener_rows[] = {
 	{"receive_buffer", RDT_KEY_SIZE, ANEW, RDT_AT(T, receive_buffer),
 	 RDT_NUMBER_AT(T, receive_buffer_bytes), BUFFER, .with = IWARP,
 	 .says = "Receive buffer of each socket."},
-	{"tls", RDT_KEY_CHOICE, ANEW, RDT_AT(T, tls), .choices = tls_settings, .def = "off",
+	{"tls", RDT_KEY_CHOICE, ANEW, RDT_AT(T, tls), .transports = TCP, .choices = tls_settings,
+	 .def = "off",
 	 .says = "tcp: whether hosts may begin with TLS, or must; with keys of host_auth."},
-	{"send_with_inv", RDT_KEY_BOOL, ANEW, RDT_AT(T, send_with_inv), .with = VERBS,
-	 .def = "true",
+	{"send_with_inv", RDT_KEY_BOOL, ANEW, RDT_AT(T, send_with_inv), .transports = RDMA,
+	 .with = VERBS, .def = "true",
 	 .says = "Whether responses invalidate the host's memory key if the host asks for it."},
-	{"inline_sends", RDT_KEY_BOOL, ANEW, RDT_AT(T, inline_sends), .with = VERBS, .def = "true",
+	{"inline_sends", RDT_KEY_BOOL, ANEW, RDT_AT(T, inline_sends), .transports = RDMA,
+	 .with = VERBS, .def = "true",
 	 .says = "Whether the work request carries responses, where the device supports it."},
 	{"ana", RDT_KEY_LIST, AT_ONCE, RDT_LIST_AT(T, ana), .max = RDT_ANA_GROUPS,
 	 .element = &ana_element, .unset = "all groups are optimized",

@@ -296,25 +296,15 @@ void rdt_listeners_free(struct rdt_target *t)
 
 /* ---- another configuration ---- */
 
-static bool same_options(const struct rdt_listener_config *a, const struct rdt_listener_config *b)
-{
-	return a->transport == b->transport && a->provider == b->provider && a->crc == b->crc &&
-	       a->send_buffer_bytes == b->send_buffer_bytes &&
-	       a->receive_buffer_bytes == b->receive_buffer_bytes &&
-	       rdt_config_same_text(a->congestion, b->congestion) &&
-	       a->send_with_inv == b->send_with_inv && a->inline_sends == b->inline_sends &&
-	       a->tls == b->tls;
-}
-
 /* Port 0 may be configured several times for one address: these are matched in order. */
 static struct rdt_listener *match_listener(struct rdt_target *t,
-					   const struct rdt_listener_config *cfg, bool options)
+					   const struct rdt_listener_config *cfg, bool all)
 {
 	struct rdt_listener *l;
 
 	TAILQ_FOREACH (l, &t->listeners, link) {
-		if (l->matched || !rdt_listener_same_place(l->cfg, cfg) ||
-		    (options && !same_options(l->cfg, cfg)))
+		if (l->matched || !(all ? rdt_config_same_listener(l->cfg, cfg)
+					: rdt_listener_same_place(l->cfg, cfg)))
 			continue;
 		l->matched = true;
 		return l;

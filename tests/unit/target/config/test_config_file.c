@@ -34,8 +34,8 @@ static void keys_of_tls_are_checked(void)
 		{"listeners: [{address: 127.0.0.1, tls: required}]\n" SUBSYS
 		 "    hosts: [nqn.2026-01.org.example:h]\n"
 		 "    host_auth: [{host: nqn.2026-01.org.example:h}]\n",
-		 "FILE:1: listeners[0].tls: TLS is possible with transport tcp only; remove it, or "
-		 "use transport tcp\n"
+		 "FILE:1: listeners[0].tls: not a key of transport rdma; remove it, or use "
+		 "transport tcp\n"
 		 "FILE:5: subsystems[0].host_auth[0]: has no key; add dhchap_key_file for "
 		 "DH-HMAC-CHAP, or tls_key_file for TLS\n"},
 		{"listeners: [{address: 127.0.0.1, transport: tcp, tls: allowed}]\n" SUBSYS
