@@ -612,10 +612,6 @@ struct rd_fab_iwarp_opts {
 int rd_fab_iwarp_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts,
 		      struct rd_fab **out);
 
-/* Can connections use this TCP congestion control? Returns 0, -ENOENT (the kernel has none of that
- * name), -EPERM (it needs privileges here) or another -errno. */
-int rd_fab_iwarp_congestion(const char *name);
-
 struct rd_fab_verbs_opts {
 	bool no_send_with_inv; /* caps.send_with_inv is false, whatever the device claims */
 	bool no_inline;        /* caps.max_inline is 0 */

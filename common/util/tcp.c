@@ -38,9 +38,35 @@ static int set_peer_timeout(int fd, uint64_t ns)
 	return 0;
 }
 
+static int set_congestion(int fd, const char *name)
+{
+	return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) ? -errno
+											  : 0;
+}
+
+int rd_tcp_congestion(const char *name)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = set_congestion(fd, name);
+	close(fd);
+	return rc;
+}
+
+const char *rd_tcp_congestion_error(int err)
+{
+	return err == -ENOENT  ? "this kernel has no TCP congestion control of that name (see "
+				 "/proc/sys/net/ipv4/tcp_available_congestion_control)"
+	       : err == -EPERM ? "needs privileges on this machine (see "
+				 "/proc/sys/net/ipv4/tcp_allowed_congestion_control)"
+			       : NULL;
+}
+
 int rd_tcp_set_opts(int fd, const struct rd_tcp_opts *opts)
 {
-	int one = 1;
+	int one = 1, rc;
 
 	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)))
 		return -errno;
@@ -50,10 +76,8 @@ int rd_tcp_set_opts(int fd, const struct rd_tcp_opts *opts)
 	if (opts->rcvbuf &&
 	    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &opts->rcvbuf, sizeof(opts->rcvbuf)))
 		return -errno;
-	if (opts->congestion && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, opts->congestion,
-					   (socklen_t)strlen(opts->congestion)))
-		return -errno;
-	return set_peer_timeout(fd, opts->peer_timeout_ns);
+	rc = opts->congestion ? set_congestion(fd, opts->congestion) : 0;
+	return rc ? rc : set_peer_timeout(fd, opts->peer_timeout_ns);
 }
 
 int rd_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp_opts *opts,

@@ -14,6 +14,12 @@ struct rd_tcp_opts {
 	uint64_t peer_timeout_ns; /* the peer's machine is silent: the connection ends; 0: never */
 };
 
+/* Can connections use this congestion control? Returns 0, -ENOENT (the kernel has none of that
+ * name), -EPERM (it needs privileges here) or another -errno. */
+int rd_tcp_congestion(const char *name);
+/* What @err of rd_tcp_congestion() or of setting the options says about the congestion control;
+ * NULL: nothing. */
+const char *rd_tcp_congestion_error(int err);
 /*
  * Sets the options, and TCP_NODELAY. Before listen(2) and connect(2): accepted sockets inherit
  * them, and the sizes of the buffers determine the window scale. Returns 0 or -errno.

@@ -7,12 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fabric/fabric.h"
 #include "internal.h"
 
 const struct rdi_env rdi_env_default = {
-	.fab_open = rd_fab_iwarp_open,
-	.verbs_open = rd_fab_verbs_open,
 	.host_files = &rdi_host_files,
 };
 

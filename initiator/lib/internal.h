@@ -424,16 +424,12 @@ void rdi_region_clear(struct rdi_queue *q);
 
 struct rd_fab;
 struct rd_fab_iwarp_opts;
-struct rd_fab_verbs_opts;
 
 /* What tests replace. */
 struct rdi_env {
-	/* Constructors of the fabrics of NVMe/RDMA. */
+	/* Opens the one fabric of NVMe/RDMA; NULL: the providers choose, as the options say. */
 	int (*fab_open)(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts,
 			struct rd_fab **out);
-	/* NULL: RDMA devices are not supported */
-	int (*verbs_open)(struct rd_loop *loop, const struct rd_fab_verbs_opts *opts,
-			  struct rd_fab **out);
 	const struct rd_clock *clock;
 	uint64_t seed;
 	const struct rdi_host_files *host_files;

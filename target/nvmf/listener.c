@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "util/sockaddr.h"
+#include "util/tcp.h"
 #include "target.h"
 
 /* Data for a host counts as sent when a socket has taken it. So the first bytes of a connection, as
@@ -36,31 +37,20 @@ int rdt_listener_address(const struct rdt_listener *l, const struct sockaddr *ad
 	}
 	err = rd_addr_parse(cfg->address, cfg->port, out);
 	if (err)
-		snprintf(text, size,
-			 "cannot listen on %s port %u: no interface of this machine has "
-			 "that name (ip link)",
-			 cfg->address, cfg->port);
+		rdt_listener_cannot(l, err, text, size);
 	return err;
 }
 
 bool rdt_listener_bad_congestion(const char *congestion, int err, char *text, size_t size)
 {
-	if (congestion && err == -ENOENT)
-		snprintf(text, size,
-			 "congestion: this kernel has no TCP congestion control named %s (see "
-			 "/proc/sys/net/ipv4/tcp_available_congestion_control)",
-			 congestion);
-	else if (congestion && err == -EPERM)
-		snprintf(text, size,
-			 "congestion: %s needs privileges on this machine (see "
-			 "/proc/sys/net/ipv4/tcp_allowed_congestion_control)",
-			 congestion);
-	else
-		return false;
-	return true;
+	const char *why = congestion ? rd_tcp_congestion_error(err) : NULL;
+
+	if (why)
+		snprintf(text, size, "congestion: %s: %s", congestion, why);
+	return why;
 }
 
-static const char *listen_advice(int err)
+const char *rdt_listen_advice(int err)
 {
 	switch (err) {
 	case -EADDRINUSE:
@@ -69,7 +59,7 @@ static const char *listen_advice(int err)
 	case -EADDRNOTAVAIL:
 		return "; no interface of this machine has that address (ip addr)";
 	case -ENODEV:
-		return "; no RDMA device has that address (rdma link), use provider iwarp";
+		return "; no interface of this machine has that name (ip link)";
 	default:
 		return "";
 	}
@@ -78,7 +68,7 @@ static const char *listen_advice(int err)
 void rdt_listener_cannot(const struct rdt_listener *l, int err, char *text, size_t size)
 {
 	snprintf(text, size, "cannot listen on %s port %u: %s%s", l->cfg->address, l->cfg->port,
-		 strerror(-err), listen_advice(err));
+		 strerror(-err), rdt_listen_advice(err));
 }
 
 void rdt_listener_bound(struct rdt_listener *l, const struct sockaddr_storage *addr)

@@ -69,6 +69,8 @@ int rdt_listener_address(const struct rdt_listener *l, const struct sockaddr *ad
 			 struct sockaddr_storage *out, char *text, size_t size);
 /* True, with a sentence in @text, if @err came from setting @congestion, which may be NULL. */
 bool rdt_listener_bad_congestion(const char *congestion, int err, char *text, size_t size);
+/* What to do about @err of binding an address: "; ...", or "". */
+const char *rdt_listen_advice(int err);
 /* A sentence in @text: it cannot listen, because of @err. */
 void rdt_listener_cannot(const struct rdt_listener *l, int err, char *text, size_t size);
 /* It listens on @addr. */

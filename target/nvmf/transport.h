@@ -97,6 +97,8 @@ struct rdt_transport {
 	/* Prepare @l for its configuration, which is its first one, or a later one of a listener
 	 * that was removed: makes l->state, or uses that again. Returns 0 or -errno. */
 	int (*prepare)(struct rdt_listener *l);
+	/* Will prepare() choose TCP sockets for a listener with @cfg? NULL: always. */
+	bool (*sockets)(const struct rdt_listener_config *cfg);
 	void (*forget)(struct rdt_listener *l); /* frees l->state, which may be NULL */
 	/*
 	 * Listen on the configured address, or on @addr if it is not NULL. Each connection is

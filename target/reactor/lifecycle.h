@@ -54,6 +54,8 @@ void rdt_reactor_collect(struct rdt_reactor *r, struct rdt_status_line *s);
 /* Adds the I/O of @r since its start. Its own thread or the main thread. */
 void rdt_reactor_totals(const struct rdt_reactor *r, uint64_t *reads, uint64_t *writes);
 
+extern const struct rdt_transport *const rdt_transports[RDT_TRANSPORTS]; /* target.c: by kind */
+
 /* listener.c: main thread */
 bool rdt_listener_same_place(const struct rdt_listener_config *a,
 			     const struct rdt_listener_config *b);

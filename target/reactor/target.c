@@ -45,8 +45,8 @@ static const struct rdt_cmd_tables cmd_tables = {
 	.auth = &rdt_auth_ops,
 };
 
-/* By kind. A transport is a folder beside transport/rdma/, and a row here. */
-static const struct rdt_transport *const transports[RDT_TRANSPORTS] = {
+/* A transport is a folder beside transport/rdma/, and a row here. */
+const struct rdt_transport *const rdt_transports[RDT_TRANSPORTS] = {
 	[RDT_TRANSPORT_RDMA] = &rdt_rdma_transport,
 	[RDT_TRANSPORT_TCP] = &rdt_tcp_transport,
 };
@@ -143,7 +143,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->log = log;
 	t->loop = loop;
 	t->env = env ? env : &the_system;
-	t->transports = t->env->transports ? t->env->transports : transports;
+	t->transports = t->env->transports ? t->env->transports : rdt_transports;
 	t->modules = modules;
 	t->started_ns = clock_now(t);
 	init_lists(t);

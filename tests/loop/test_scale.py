@@ -153,7 +153,7 @@ def sockets_of_a_host_are_as_it_says(t):
 def an_unknown_congestion_control_is_named(t):
     if FABRIC != 'iwarp':
         raise Skip('over iwarp only')
-    said = 'congestion: this kernel has no TCP congestion control named no-such'
+    said = 'congestion: no-such: this kernel has no TCP congestion control'
     for start in ('all-or-nothing', 'serve-what-it-can'):
         config = t.config([t.namespace(backend='memory')], target={'start': start},
                           listeners=[{}, {'congestion': 'no-such'}])

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The provider seen from above: opening, closing, the table of operations. */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -96,19 +94,6 @@ static void init_device(struct rd_iw_fab *fab)
 	rd_iw_mr_table_init(&dev->mrs);
 }
 
-/* Tries the name on a socket, since otherwise every connection would fail later. */
-int rd_fab_iwarp_congestion(const char *name)
-{
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)))
-		rc = -errno;
-	close(fd);
-	return rc;
-}
-
 int rd_fab_iwarp_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts,
 		      struct rd_fab **out)
 {
@@ -127,7 +112,8 @@ int rd_fab_iwarp_open(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts
 		if (!fab->congestion)
 			goto err_free;
 		fab->opts.congestion = fab->congestion;
-		rc = rd_fab_iwarp_congestion(fab->congestion);
+		/* otherwise every connection would fail later */
+		rc = rd_tcp_congestion(fab->congestion);
 		if (rc)
 			goto err_free;
 	}

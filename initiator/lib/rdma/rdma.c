@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "rdma.h"
+#include "util/tcp.h"
 
 /* ---- options ---- */
 
@@ -28,7 +29,7 @@ static bool on_rdma(const char *traddr, const char *trsvcid)
 static bool choose_verbs(const struct rdi_env *env, const char *provider, const char *traddr,
 			 const char *trsvcid)
 {
-	if (!env->verbs_open || (provider && strcmp(provider, "iwarp") == 0))
+	if (env->fab_open || (provider && strcmp(provider, "iwarp") == 0))
 		return false;
 	return (provider && strcmp(provider, "verbs") == 0) || on_rdma(traddr, trsvcid);
 }
@@ -85,16 +86,15 @@ static int rdma_handle_open(struct rd_loop *loop, const struct rdi_env *env,
 	if (!h)
 		return -ENOMEM;
 	h->no_remote_invalidate = cfg->no_remote_invalidate;
-	rc = cfg->verbs ? env->verbs_open(loop, NULL, &h->fab)
-			: env->fab_open(loop, &cfg->iwarp, &h->fab);
+	rc = cfg->verbs ? rd_fab_verbs_open(loop, NULL, &h->fab)
+			: (env->fab_open ? env->fab_open : rd_fab_iwarp_open)(loop, &cfg->iwarp,
+									      &h->fab);
 	if (!rc) {
 		*out = h;
 		return 0;
 	}
-	if (rc == -ENOENT)
-		*why = "the kernel does not have this TCP congestion control (see "
-		       "/proc/sys/net/ipv4/tcp_available_congestion_control)";
-	else if (rc == -ENODEV)
+	*why = rd_tcp_congestion_error(rc);
+	if (rc == -ENODEV)
 		*why = "no RDMA device, or no rdma_ucm module: the verbs provider cannot be used "
 		       "here";
 	free(h);

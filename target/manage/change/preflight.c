@@ -18,12 +18,14 @@
 #include "util/log.h"
 #include "util/parse.h"
 #include "util/sockaddr.h"
-#include "fabric/fabric.h"
+#include "util/tcp.h"
 #include "target/bdev/backend.h"
 #include "target/config/backends.h"
 #include "target/bdev/path_id.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
+#include "target/nvmf/transport.h"
+#include "target/reactor/lifecycle.h"
 #include "target/resv/identity.h"
 #include "held.h"
 #include "target/manage/service/run_as.h"
@@ -461,40 +463,18 @@ static void probe_bind(const struct preflight *p, const char *section, const cha
 		return;
 	snprintf(place, sizeof(place), "%s.%s", section,
 		 used || err == -EACCES ? "port" : "address");
-	rdt_config_report_at(
-		p->load, RD_LOG_ERROR, place, "%s port %u: %s%s", address, port, strerror(-err),
-		err == -EADDRNOTAVAIL ? "; no interface of this machine has that address (ip addr)"
-		: err == -ENODEV      ? "; no interface of this machine has that name (ip link)"
-		: used ? "; stop the program that uses it (ss -tlnp shows it), or choose "
-			 "another port"
-		       : "");
+	rdt_config_report_at(p->load, RD_LOG_ERROR, place, "%s port %u: %s%s", address, port,
+			     strerror(-err), rdt_listen_advice(err));
 }
 
 static void probe_congestion(const struct preflight *p, const char *place, const char *name)
 {
-	int err = name ? rd_fab_iwarp_congestion(name) : 0;
+	int err = name ? rd_tcp_congestion(name) : 0;
+	const char *why = rd_tcp_congestion_error(err);
 
 	if (err)
-		rdt_config_report_at(
-			p->load, RD_LOG_ERROR, place, "%s: %s", name,
-			err == -ENOENT
-				? "this kernel has no TCP congestion control of that name (see "
-				  "/proc/sys/net/ipv4/tcp_available_congestion_control)"
-			: err == -EPERM ? "needs privileges on this machine (see "
-					  "/proc/sys/net/ipv4/tcp_allowed_congestion_control)"
-					: strerror(-err));
-}
-
-/* Are its connections sockets? As the transport chooses. */
-static bool will_use_sockets(const struct rdt_listener_config *l)
-{
-	struct sockaddr_storage addr;
-
-	if (l->transport == RDT_TRANSPORT_TCP)
-		return true;
-	if (l->provider == RDT_PROVIDER_AUTO && !rd_addr_parse(l->address, l->port, &addr))
-		return !rd_fab_verbs_has_addr((struct sockaddr *)&addr);
-	return l->provider != RDT_PROVIDER_VERBS;
+		rdt_config_report_at(p->load, RD_LOG_ERROR, place, "%s: %s", name,
+				     why ? why : strerror(-err));
 }
 
 static void probe_listeners(const struct preflight *p, const struct rdt_config *config)
@@ -503,7 +483,8 @@ static void probe_listeners(const struct preflight *p, const struct rdt_config *
 
 	for (uint32_t i = 0; i < config->listeners_count; i++) {
 		const struct rdt_listener_config *l = &config->listeners[i];
-		bool sockets = will_use_sockets(l);
+		const struct rdt_transport *tr = rdt_transports[l->transport];
+		bool sockets = !tr->sockets || tr->sockets(l);
 		char place[PLACE];
 
 		snprintf(place, sizeof(place), "listeners[%u]", i);

@@ -283,23 +283,25 @@ static enum rdt_fab_kind verbs_kind(const struct rdt_listener_config *cfg)
 				   (cfg->inline_sends ? 0 : RDT_FAB_NO_INLINE));
 }
 
+static bool rdma_sockets(const struct rdt_listener_config *cfg)
+{
+	struct sockaddr_storage addr;
+
+	if (cfg->provider == RDT_PROVIDER_AUTO && !rd_addr_parse(cfg->address, cfg->port, &addr))
+		return !rd_fab_verbs_has_addr((struct sockaddr *)&addr);
+	return cfg->provider != RDT_PROVIDER_VERBS;
+}
+
 static enum rdt_fab_kind choose_fab_kind(const struct rdt_target *t,
 					 const struct rdt_listener_config *cfg)
 {
-	struct sockaddr_storage addr;
-	bool rdma;
+	bool sockets = rdma_sockets(cfg);
 
-	if (cfg->provider == RDT_PROVIDER_VERBS)
-		return verbs_kind(cfg);
-	if (cfg->provider == RDT_PROVIDER_AUTO && !rd_addr_parse(cfg->address, cfg->port, &addr)) {
-		rdma = rd_fab_verbs_has_addr((struct sockaddr *)&addr);
+	if (cfg->provider == RDT_PROVIDER_AUTO)
 		rd_info(t->log, RD_LOG_MAIN,
 			"%s port %u: provider %s (%s RDMA device has the address)", cfg->address,
-			cfg->port, rdma ? "verbs" : "iwarp", rdma ? "an" : "no");
-		if (rdma)
-			return verbs_kind(cfg);
-	}
-	return RDT_FAB_IWARP;
+			cfg->port, sockets ? "iwarp" : "verbs", sockets ? "no" : "an");
+	return sockets ? RDT_FAB_IWARP : verbs_kind(cfg);
 }
 
 /* The kind is chosen once, so that the main loop and the reactors open the same one. */
@@ -431,6 +433,11 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 	err = rd_fab_listen(fab, (struct sockaddr *)&at, BACKLOG, on_conn_request, l, &rl->lis);
 	if (err) {
 		rdt_listener_cannot(l, err, text, size);
+		if (err == -ENODEV)
+			snprintf(
+				text, size,
+				"no RDMA device has the address %s (rdma link); use provider iwarp",
+				l->cfg->address);
 		return err;
 	}
 	pthread_mutex_lock(&l->target->disc.lock); /* as in rdt_listener_bound() */
@@ -514,6 +521,7 @@ const struct rdt_transport rdt_rdma_transport = {
 	.open = rdma_open,
 	.close = rdma_close,
 	.prepare = rdma_prepare,
+	.sockets = rdma_sockets,
 	.forget = rdma_forget,
 	.listen = rdma_listen,
 	.provider = rdma_provider,
