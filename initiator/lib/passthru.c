@@ -14,8 +14,8 @@ void rdinit_passthru_init_size(struct rdinit_passthru *cmd, size_t size)
 }
 
 /* Refuses only what the library cannot send. Returns 0 or -EINVAL. */
-static int make_cmd(const char *func, const struct rdinit_passthru *pt, rdinit_complete_fn fn,
-		    void *user, struct rdi_cmd *cmd)
+static int make_cmd(const struct rdi_handle *h, const char *func, const struct rdinit_passthru *pt,
+		    rdinit_complete_fn fn, void *user, struct rdi_cmd *cmd)
 {
 	_Static_assert(sizeof(cmd->sqe) == sizeof(pt->sqe), "submission queue entry");
 	int rc;
@@ -27,11 +27,11 @@ static int make_cmd(const char *func, const struct rdinit_passthru *pt, rdinit_c
 		return rdi_fail(func, -EINVAL, "fn is NULL");
 	if (pt->flags & ~FLAGS_ALL)
 		return rdi_fail(func, -EINVAL, "unknown flag 0x%x", pt->flags & ~FLAGS_ALL);
-	if (!pt->data != !pt->len || pt->len > NVME_SGL_KEYED_LEN_MAX)
+	if (!pt->data != !pt->len || pt->len > h->ops->max_len)
 		return rdi_fail(
 			func, -EINVAL,
 			"data and len (%u) do not fit each other: NULL and 0, or 1 to %u bytes",
-			pt->len, NVME_SGL_KEYED_LEN_MAX);
+			pt->len, h->ops->max_len);
 	if ((pt->flags & RDINIT_PASSTHRU_AS_IS) && pt->data)
 		return rdi_fail(func, -EINVAL, "RDINIT_PASSTHRU_AS_IS and data exclude each other");
 	memset(cmd, 0, sizeof(*cmd));
@@ -57,7 +57,7 @@ static int submit_passthru(struct rdi_handle *h, struct rdi_queue *q, const char
 			   void *user)
 {
 	struct rdi_cmd cmd;
-	int rc = make_cmd(func, pt, fn, user, &cmd);
+	int rc = make_cmd(h, func, pt, fn, user, &cmd);
 
 	if (rc)
 		return rc;
@@ -142,9 +142,9 @@ int rdinit_io_passthru_fused_async(struct rdinit_qpair *qp, const struct rdinit_
 
 	if (rdi_is_foreign(RDI_HANDLE(qp)))
 		return rdi_foreign(RDI_HANDLE(qp), __func__);
-	rc = make_cmd(__func__, first, fn, user1, &c1);
+	rc = make_cmd(RDI_HANDLE(qp), __func__, first, fn, user1, &c1);
 	if (!rc)
-		rc = make_cmd(__func__, second, fn, user2, &c2);
+		rc = make_cmd(RDI_HANDLE(qp), __func__, second, fn, user2, &c2);
 	if (rc)
 		return rc;
 	c1.sqe.flags = (c1.sqe.flags & ~NVME_CMD_FUSE_MASK) | FUSE_FIRST;
