@@ -331,10 +331,3 @@ int rdt_bdev_take_size(struct rdt_bdev *bdev, uint64_t size, char *err, size_t e
 	snprintf(err, err_size, "the size of backend %s cannot change", bdev->ops->name);
 	return -EOPNOTSUPP;
 }
-
-int rdt_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
-{
-	int rc = rdt_bdev_measure(bdev, size, &size, err, err_size);
-
-	return rc ? rc : rdt_bdev_take_size(bdev, size, err, err_size);
-}

@@ -243,7 +243,7 @@ int rdt_bdev_opened(struct rdt_bdev *bdev, char *err, size_t err_size);
 
 /*
  * Have @fn(@arg) called, on any thread, whenever rdt_bdev_opened() may have another answer, or the
- * storage may have another size, which rdt_bdev_resize() with 0 takes over. Called at once when
+ * storage may have another size, which rdt_bdev_measure() with 0 finds. Called at once when
  * that has happened before. Main thread, once; @arg must exist until rdt_bdev_detach() or
  * rdt_bdev_close() has returned.
  */
@@ -331,8 +331,6 @@ int rdt_bdev_measure(struct rdt_bdev *bdev, uint64_t size, uint64_t *found, char
 /* Take over a size that rdt_bdev_measure() has found. Main thread; does not wait. Returns 0, or
  * -errno with a sentence in @err; the size is unchanged then. */
 int rdt_bdev_take_size(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
-/* Both of them. */
-int rdt_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 
 /* False: data is on stable storage as soon as its write has completed. */
 static inline bool rdt_bdev_has_cache(const struct rdt_bdev *bdev)

@@ -298,18 +298,6 @@ struct rdt_limits_config { /* limits of the whole target, each at least 1 */
 	uint32_t unconnected_per_address;
 	uint32_t half_open; /* iwarp: connections without an MPA request, per listener */
 };
-#define RDT_LIMITS_DEFAULT                        \
-	((struct rdt_limits_config){              \
-		.connections = 65536,             \
-		.connections_per_host = 16384,    \
-		.connections_per_address = 32768, \
-		.controllers = 16384,             \
-		.controllers_per_host = 1024,     \
-		.controllers_per_address = 8192,  \
-		.unconnected = 1024,              \
-		.unconnected_per_address = 512,   \
-		.half_open = 1024,                \
-	})
 
 enum rdt_start { RDT_START_SERVE, RDT_START_ALL_OR_NOTHING };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base_suites.h"
+#include "target/bdev/backend.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -15,6 +16,13 @@ void t_dir_make(char path[64])
 		perror(path);
 		exit(2);
 	}
+}
+
+int t_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size)
+{
+	int rc = rdt_bdev_measure(bdev, size, &size, err, err_size);
+
+	return rc ? rc : rdt_bdev_take_size(bdev, size, err, err_size);
 }
 
 void t_dir_remove(const char *path)

@@ -8,6 +8,7 @@
 
 #include "t_main.h"
 
+struct rdt_bdev;
 struct rdt_bio;
 
 extern const struct t_case t_config_cases[];
@@ -31,6 +32,9 @@ extern const struct t_case t_submit_cases[];
 void t_dir_make(char path[64]);
 /* Remove it with the files in it. */
 void t_dir_remove(const char *path);
+
+/* Have @bdev take the size that it finds. */
+int t_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 
 /* What threads do for a bio instead of system calls, if it is set; on those threads. */
 extern int64_t (*t_blocking_io)(const struct rdt_bio *bio);

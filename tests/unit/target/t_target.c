@@ -418,7 +418,7 @@ static void make_config(struct t_env *env)
 	tc->max_data_bytes = T_MDTS;
 	tc->in_capsule_bytes = T_INCAPSULE;
 	tc->buffer_bytes = 4 * T_MDTS;
-	tc->limits = RDT_LIMITS_DEFAULT;
+	tc->limits = T_LIMITS;
 	env->cfg.listeners = env->listeners;
 	env->cfg.subsystems = env->subsys;
 	env->cfg.subsystems_count = 2;

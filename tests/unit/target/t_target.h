@@ -34,6 +34,20 @@
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/transport.h"
 
+/* As the keys of target.limits say. */
+#define T_LIMITS                                  \
+	((struct rdt_limits_config){              \
+		.connections = 65536,             \
+		.connections_per_host = 16384,    \
+		.connections_per_address = 32768, \
+		.controllers = 16384,             \
+		.controllers_per_host = 1024,     \
+		.controllers_per_address = 8192,  \
+		.unconnected = 1024,              \
+		.unconnected_per_address = 512,   \
+		.half_open = 1024,                \
+	})
+
 #define T_NQN       "nqn.2026-11.io.rdnvme:one"
 #define T_NQN2      "nqn.2026-11.io.rdnvme:closed" /* allows T_HOST2 only */
 #define T_HOST      "nqn.2014-08.org.nvmexpress:uuid:11111111-1111-1111-1111-111111111111"

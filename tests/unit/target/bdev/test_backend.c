@@ -638,7 +638,7 @@ static void allocated_parts_are_kept(void)
 		CU_ASSERT_EQUAL(backend_io(&b, RDT_BIO_EXTENTS, 0, DISK_SIZE, ex), 0);
 		CU_ASSERT_EQUAL(marks->walks, rdt_bio_op_writes(op));
 	}
-	CU_ASSERT_EQUAL(rdt_bdev_resize(b.bdev, DISK_SIZE, NULL, 0), 0);
+	CU_ASSERT_EQUAL(t_bdev_resize(b.bdev, DISK_SIZE, NULL, 0), 0);
 	marks->walks = 0;
 	CU_ASSERT_EQUAL(backend_io(&b, RDT_BIO_EXTENTS, 0, DISK_SIZE, ex), 0);
 	CU_ASSERT_TRUE(marks->walks > 0);

@@ -301,7 +301,7 @@ static void check_resize(struct rdt_bdev *bdev, uint64_t size, int rc, const cha
 {
 	char err[512] = "";
 
-	CU_ASSERT_EQUAL(rdt_bdev_resize(bdev, size, err, sizeof(err)), rc);
+	CU_ASSERT_EQUAL(t_bdev_resize(bdev, size, err, sizeof(err)), rc);
 	CU_ASSERT_PTR_NOT_NULL(strstr(err, text));
 	CU_ASSERT_EQUAL(bdev->size, now);
 }

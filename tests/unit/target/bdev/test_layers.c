@@ -338,7 +338,7 @@ static void a_size_is_passed_on(void)
 	char err[256];
 
 	CU_ASSERT_EQUAL(s->bdev->size, 1u << 20);
-	CU_ASSERT_EQUAL(rdt_bdev_resize(s->bdev, 2u << 20, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(t_bdev_resize(s->bdev, 2u << 20, err, sizeof(err)), 0);
 	CU_ASSERT_EQUAL(s->bdev->size, 2u << 20);
 	stack_free(s);
 }

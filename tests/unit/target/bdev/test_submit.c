@@ -147,12 +147,12 @@ static void out_of_bounds_after_a_shrink(void)
 	CU_ASSERT_TRUE_FATAL(submit_bench_open(&b, RDT_BACKEND_MEMORY, 2));
 	done_count = 0;
 	CU_ASSERT_EQUAL(rdt_chan_submit(b.chan, &bio), RDT_BIO_QUEUED);
-	CU_ASSERT_EQUAL(rdt_bdev_resize(b.bdev, SIZE / 2, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(t_bdev_resize(b.bdev, SIZE / 2, err, sizeof(err)), 0);
 	while (!done_count)
 		CU_ASSERT_TRUE_FATAL(rd_loop_turn(b.loop, RD_NSEC_PER_SEC) >= 0);
 	CU_ASSERT_EQUAL(bio.result, -ERANGE);
 	check_bounds(&b, SIZE / 2);
-	CU_ASSERT_EQUAL(rdt_bdev_resize(b.bdev, SIZE * 2, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(t_bdev_resize(b.bdev, SIZE * 2, err, sizeof(err)), 0);
 	check_bounds(&b, SIZE * 2);
 }
 
@@ -252,10 +252,10 @@ static void a_file_that_ended_early(void)
 	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_READ, SIZE / 2 - 512, 512, 0), 0);
 	CU_ASSERT_EQUAL(atomic_load(&base->refused), 4);
 	/* To be as long as before does not help; to be without the lost part does. */
-	CU_ASSERT_EQUAL(rdt_bdev_resize(b.bdev, 0, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(t_bdev_resize(b.bdev, 0, err, sizeof(err)), 0);
 	CU_ASSERT_TRUE(rdt_bdev_noticed(b.bdev, &noticed));
 	CU_ASSERT_EQUAL(truncate(b.path, SIZE / 2), 0);
-	CU_ASSERT_EQUAL(rdt_bdev_resize(b.bdev, 0, err, sizeof(err)), 0);
+	CU_ASSERT_EQUAL(t_bdev_resize(b.bdev, 0, err, sizeof(err)), 0);
 	CU_ASSERT_FALSE(rdt_bdev_noticed(b.bdev, &noticed));
 	CU_ASSERT_EQUAL(submit_run(&b, RDT_BIO_WRITE, 0, 512, 0), 0);
 	/* Two kinds at once: the size is taken over, and the other one stays. */

@@ -637,8 +637,8 @@ static void fills_in_defaults(void)
 	CU_ASSERT_EQUAL(a->target.io_queues, 128);
 	CU_ASSERT_EQUAL(a->target.engine_depth, 256);
 	CU_ASSERT_EQUAL(a->target.sgl_descriptors, 16);
-	CU_ASSERT_EQUAL(memcmp(&a->target.limits, &RDT_LIMITS_DEFAULT, sizeof(a->target.limits)),
-			0);
+	CU_ASSERT_EQUAL(a->target.limits.connections, 65536);
+	CU_ASSERT_EQUAL(a->target.limits.unconnected_per_address, 512);
 	CU_ASSERT_EQUAL(a->ceph[0].takeover, RDT_CEPH_TAKEOVER);
 	CU_ASSERT_EQUAL(a->target.state_times, 64);
 	CU_ASSERT_FALSE(a->target.state_times_at_exit);

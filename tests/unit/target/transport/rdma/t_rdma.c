@@ -61,7 +61,7 @@ void t_rdma_server_start_with(struct t_rdma_server *s, uint32_t reactors, uint32
 		.in_capsule_bytes = T_INCAPSULE,
 		.capsule_bytes = (uint64_t)recvs * T_RDMA_CAPSULE,
 		.buffer_bytes = 4 * T_MDTS,
-		.limits = RDT_LIMITS_DEFAULT,
+		.limits = T_LIMITS,
 	};
 	s->listener = (struct rdt_listener_config){.address = "127.0.0.1"};
 	s->subsys = (struct rdt_subsys_config){
