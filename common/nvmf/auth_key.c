@@ -7,7 +7,6 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "nvmf/auth_calc.h"
 #include "nvmf/wire.h"

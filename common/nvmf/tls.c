@@ -7,7 +7,6 @@
 #include "nvmf/tls.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <openssl/bio.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>

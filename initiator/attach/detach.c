@@ -2,7 +2,6 @@
 /* Detaching a device, and the list of those that are attached. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

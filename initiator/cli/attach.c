@@ -2,7 +2,6 @@
 /* Verbs: a namespace as a block device of this machine, attached, detached, listed. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>

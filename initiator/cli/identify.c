@@ -5,7 +5,6 @@
  */
 #include <endian.h>
 #include <inttypes.h>
-#include <linux/types.h>
 #include <nvme/types.h>
 #include <uuid/uuid.h>
 

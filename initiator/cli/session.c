@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A controller and its I/O queues, for verbs. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Makes and checks secrets of DH-HMAC-CHAP and keys of TLS. */
 #include <errno.h>
-#include <stdio.h>
 
 #include "internal.h"
 #include "nvmf/tls_psk.h"

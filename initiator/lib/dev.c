@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "auth.h"

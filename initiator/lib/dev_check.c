@@ -4,7 +4,6 @@
  * device; after events, the namespace's size and ANA state.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "dev.h"

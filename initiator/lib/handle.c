@@ -2,8 +2,6 @@
 /* The common part of controller and queue pair handles: loop, transport, log, and turns. */
 #include <errno.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

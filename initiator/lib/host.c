@@ -2,7 +2,6 @@
 /* The identity of this host: host NQN and host identifier. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <uuid/uuid.h>
 

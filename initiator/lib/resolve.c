@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "internal.h"
 #include "util/parse.h"

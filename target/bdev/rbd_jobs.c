@@ -3,7 +3,6 @@
  * pool that hangs does not use up the threads of another one. */
 #include "rbd_priv.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 /* Number of jobs of a queue that run at the same time. It is exceeded when none of them has ended

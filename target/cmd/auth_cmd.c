@@ -7,8 +7,6 @@
 #include "nvmf/wire.h"
 #include "admin.h"
 #include "target/nvmf/auth/auth.h"
-#include "target/nvmf/ctrl.h"
-#include "target/nvmf/qpair.h"
 #include "target/nvmf/request.h"
 
 #define LOC(field) ((unsigned int)offsetof(struct nvmf_auth_sqe, field))

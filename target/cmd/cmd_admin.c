@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of admin commands by opcode. */
-#include "nvmf/wire.h"
 #include "target/nvmf/abort.h"
 #include "admin.h"
 #include "target/nvmf/events.h"

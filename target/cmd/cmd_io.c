@@ -6,7 +6,6 @@
 #include "nvmf/wire.h"
 #include "target/nvmf/ana.h"
 #include "target/bdev/backend.h"
-#include "target/nvmf/ctrl.h"
 #include "target/nvmf/io.h"
 #include "io_cmds.h"
 #include "target/nvmf/ns.h"

@@ -5,7 +5,6 @@
  * that counts in the data or in the SQE (Base 2.0, 6.3).
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "util/log.h"
@@ -21,7 +20,6 @@
 #include "target/nvmf/io_stats.h"
 #include "target/nvmf/peers.h"
 #include "target/nvmf/qpair.h"
-#include "target/nvmf/reactor.h"
 #include "target/nvmf/request.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "nvmf/wire.h"
-#include "target/bdev/backend.h"
 #include "target/nvmf/qos_queue.h"
 #include "target/nvmf/io.h"
 #include "io_cmds.h"

@@ -21,7 +21,6 @@
 #include "nvmf/wire.h"
 #include "admin.h"
 #include "target/nvmf/admin_turn.h"
-#include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/base/log_out.h"

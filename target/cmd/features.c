@@ -18,7 +18,6 @@
 #include "target/nvmf/slice.h"
 #include "target/nvmf/base/slots.h"
 #include "target/nvmf/subsys.h"
-#include "target/nvmf/target.h"
 
 #define FID(req)       (le32toh((req)->sqe.cdw10) & 0xff)
 #define SEL(req)       (le32toh((req)->sqe.cdw10) >> 8 & 7)

@@ -14,11 +14,9 @@
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/request.h"
-#include "target/nvmf/resv.h"
 #include "resv_cmd.h"
 #include "target/nvmf/base/slots.h"
 #include "target/nvmf/subsys.h"
-#include "target/nvmf/target.h"
 #include "target/config/tgt_limits.h"
 
 #define CNS(req)        (le32toh((req)->sqe.cdw10) & 0xff)

@@ -10,14 +10,12 @@
 #include "target/bdev/backend.h"
 #include "admin.h"
 #include "target/nvmf/extents_turn.h"
-#include "target/nvmf/host_access.h"
 #include "target/nvmf/io.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/pool.h"
 #include "target/nvmf/request.h"
 #include "target/nvmf/slice.h"
 #include "target/nvmf/subsys.h"
-#include "target/config/tgt_limits.h"
 
 #define ATYPE(req)   (le32toh((req)->sqe.cdw13) >> 24)
 #define RL(req)      (le32toh((req)->sqe.cdw13) & 0xffff)

@@ -5,11 +5,9 @@
 #include "nvmf/wire.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/io.h"
-#include "target/nvmf/request.h"
 #include "target/resv/reservation.h"
 #include "target/nvmf/resv.h"
 #include "resv_cmd.h"
-#include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 
 #define ACTION(req) (le32toh((req)->sqe.cdw10) & 7)

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "keys.h"
-
 static int path_storage(const struct rdt_ns_config *ns, char **name)
 {
 	*name = NULL;

@@ -3,11 +3,9 @@
  * are good by themselves: 0 and NULL stand for bad or absent ones. */
 #include "config_priv.h"
 #include "keys.h"
-#include "tgt_limits.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

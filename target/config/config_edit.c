@@ -2,7 +2,6 @@
 #include "config_edit.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

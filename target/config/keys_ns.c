@@ -3,7 +3,6 @@
 #include "backends.h"
 #include "keys.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include <uuid/uuid.h>

@@ -4,13 +4,11 @@
  * is aborted at once; a command in a backend only if the backend can cancel it. The answer waits
  * for the outcome, but at most RDT_ABORT_TIMEOUT.
  */
-#include "util/loop.h"
 #include "nvmf/wire.h"
 #include "abort.h"
 #include "ctrl.h"
 #include "io_stats.h"
 #include "qpair.h"
-#include "request.h"
 #include "target/config/tgt_limits.h"
 
 static void abort_reply_msg(struct rd_msg *msg)

@@ -12,14 +12,8 @@
 #include <string.h>
 
 #include "util/sockaddr.h"
-#include "nvmf/wire.h"
-#include "ctrl.h"
 #include "events.h"
 #include "host_access.h"
-#include "listener.h"
-#include "ns.h"
-#include "subsys.h"
-#include "target.h"
 #include "target/config/tgt_limits.h"
 
 struct rdt_ana_states rdt_ana_all(enum nvme_ana_state state)

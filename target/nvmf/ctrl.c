@@ -14,12 +14,7 @@
 
 #include <openssl/evp.h>
 
-#include "util/log.h"
 #include "util/sockaddr.h"
-#include "util/loop.h"
-#include "nvmf/wire.h"
-#include "events.h"
-#include "io_stats.h"
 #include "qos_queue.h"
 #include "stale_write.h"
 #include "qpair.h"
@@ -27,7 +22,6 @@
 #include "resv.h"
 #include "subsys.h"
 #include "target.h"
-#include "target/config/tgt_limits.h"
 
 #define RDT_CTRL_MAGIC       0x6c746372u
 

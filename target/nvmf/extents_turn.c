@@ -2,9 +2,6 @@
 #include "extents_turn.h"
 
 #include "io.h"
-#include "pool.h"
-#include "qpair.h"
-#include "reactor.h"
 #include "request.h"
 
 #define PAUSE 3u

@@ -4,7 +4,6 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
-#include "target/config/config.h"
 #include "peers.h"
 #include "pool.h"
 #include "qpair.h"

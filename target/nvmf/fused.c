@@ -12,10 +12,8 @@
 #include <string.h>
 
 #include "nvmf/wire.h"
-#include "ctrl.h"
 #include "stale_write.h"
 #include "io.h"
-#include "pool.h"
 #include "request.h"
 #include "target.h"
 #include "target/config/tgt_limits.h"

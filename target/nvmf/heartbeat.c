@@ -7,7 +7,6 @@
 #include "util/log.h"
 #include "ctrl.h"
 #include "qpair.h"
-#include "stale_write.h"
 #include "subsys.h"
 #include "target.h"
 #include "target/config/tgt_limits.h"

@@ -15,14 +15,11 @@
 #include "target/config/config.h"
 #include "admin_turn.h"
 #include "auth_keys.h"
-#include "ctrl.h"
-#include "events.h"
 #include "host_ids.h"
 #include "peers.h"
 #include "stale_write.h"
 #include "subsys.h"
 #include "target.h"
-#include "target/config/tgt_limits.h"
 
 static void list_fini(struct rdt_host_list *list)
 {

@@ -2,7 +2,6 @@
 #include "host_ids.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "io_stats.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "util/cold.h"
-#include "nvmf/text.h"
 #include "ns.h"
 #include "peers.h"
 #include "qpair.h"

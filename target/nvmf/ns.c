@@ -2,22 +2,15 @@
 /* Namespaces: a backend with an NSID and a block size. The main thread's side. */
 #include "ns.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "util/cleanup.h"
-#include "util/loop.h"
-#include "target/bdev/backend.h"
-#include "target/config/config.h"
 #include "qos_queue.h"
 #include "health.h"
 #include "host_access.h"
-#include "io_stats.h"
-#include "range_lock.h"
 #include "resv.h"
-#include "subsys.h"
 #include "target.h"
 #include "target/config/tgt_limits.h"
 

@@ -20,7 +20,6 @@
 #include "request.h"
 #include "resv.h"
 #include "subsys.h"
-#include "target/config/tgt_limits.h"
 
 static uint64_t channel_key(const struct rdt_ns_channel *channel)
 {

@@ -26,13 +26,10 @@
 #include "pool.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "util/cold.h"
-#include "util/buddy.h"
-#include "util/loop.h"
 #include "io.h"
 #include "io_stats.h"
 #include "ns.h"

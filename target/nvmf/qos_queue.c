@@ -9,17 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/loop.h"
-#include "nvmf/wire.h"
-#include "target/config/config.h"
-#include "ctrl.h"
 #include "qos_queue.h"
 #include "io.h"
 #include "io_stats.h"
 #include "peers.h"
-#include "pool.h"
-#include "target/nvmf/base/qos.h"
-#include "request.h"
 #include "target/resv/reservation.h"
 #include "subsys.h"
 #include "target.h"

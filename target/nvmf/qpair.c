@@ -8,11 +8,8 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "util/log.h"
-#include "util/loop.h"
 #include "util/sockaddr.h"
 #include "admin_turn.h"
 #include "ctrl.h"
@@ -21,16 +18,12 @@
 #include "heartbeat.h"
 #include "stale_write.h"
 #include "io.h"
-#include "io_stats.h"
 #include "peers.h"
 #include "placement.h"
-#include "pool.h"
 #include "reactor.h"
 #include "req_pool.h"
 #include "request.h"
-#include "subsys.h"
 #include "target.h"
-#include "transport.h"
 
 #define RDT_QPAIR_MAGIC 0x72717074u
 

@@ -17,11 +17,9 @@
 #include <stdlib.h>
 
 #include "util/log.h"
-#include "util/loop.h"
 #include "nvmf/wire.h"
 #include "io.h"
 #include "request.h"
-#include "subsys.h"
 #include "target.h"
 
 struct rdt_range_post {

@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/hist.h"
-#include "util/log.h"
-#include "util/loop.h"
 #include "request.h"
 #include "target.h"
 

@@ -3,14 +3,10 @@
  * req_state.h, the table of moves is in req_state.c. */
 #include "request.h"
 
-#include <assert.h>
 #include <errno.h>
 
 #include "util/cold.h"
 #include "util/log.h"
-#include "util/loop.h"
-#include "nvmf/text.h"
-#include "nvmf/wire.h"
 #include "abort.h"
 #include "admin_turn.h"
 #include "ctrl.h"
@@ -20,14 +16,10 @@
 #include "io.h"
 #include "io_stats.h"
 #include "ns.h"
-#include "pool.h"
-#include "qpair.h"
-#include "range_lock.h"
 #include "resv.h"
 #include "req_latency.h"
 #include "subsys.h"
 #include "target.h"
-#include "transport.h"
 
 #define RDT_REQ_MAGIC 0x71657274u
 

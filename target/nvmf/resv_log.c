@@ -5,7 +5,6 @@
 #include "nvmf/wire.h"
 #include "ctrl.h"
 #include "ns.h"
-#include "request.h"
 #include "resv.h"
 #include "subsys.h"
 #include "target/config/tgt_limits.h"

@@ -2,8 +2,6 @@
 #include "slice.h"
 
 #include "io.h"
-#include "qpair.h"
-#include "reactor.h"
 #include "request.h"
 
 static void next_slice(struct rd_defer *defer)

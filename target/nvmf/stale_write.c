@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stale_write.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +8,11 @@
 #include "util/cold.h"
 #include "util/loop.h"
 #include "nvmf/wire.h"
-#include "ctrl.h"
 #include "ns.h"
-#include "qpair.h"
 #include "reactor.h"
-#include "request.h"
 #include "target/resv/reservation.h"
 #include "subsys.h"
 #include "target.h"
-#include "target/config/config.h"
 #include "target/config/tgt_limits.h"
 
 _Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in ctrl->reactors_asked");

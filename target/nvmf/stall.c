@@ -9,7 +9,6 @@
 #include "qpair.h"
 #include "reactor.h"
 #include "request.h"
-#include "target.h"
 
 static unsigned int whole_seconds(uint64_t now, uint64_t since)
 {

@@ -3,25 +3,20 @@
 #include "subsys.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/log.h"
 #include "nvmf/wire.h"
 #include "target/bdev/backend.h"
-#include "target/config/config.h"
 #include "ana_log.h"
 #include "auth_keys.h"
 #include "ctrl.h"
 #include "qos_queue.h"
 #include "stale_write.h"
 #include "host_access.h"
-#include "host_ids.h"
 #include "ns.h"
 #include "reactor.h"
 #include "target.h"
-#include "target/config/tgt_limits.h"
 
 /* ---- names ---- */
 

@@ -22,7 +22,6 @@
 #include "target/nvmf/listener.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/peers.h"
-#include "target/nvmf/reactor.h"
 #include "target/transport/rdma/rdma_transport.h"
 #include "target/transport/tcp/tcp_transport.h"
 #include "target/resv/identity.h"

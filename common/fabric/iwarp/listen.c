@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The passive side: listening sockets, MPA requests, adoption, accept and reject. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "util/acceptor.h"
-#include "util/sockaddr.h"
 #include "util/tcp.h"
 
 #include "conn.h"

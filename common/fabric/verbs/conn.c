@@ -2,7 +2,6 @@
 /* Connections: states, events, and the one way a connection ends. */
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "util/sockaddr.h"

@@ -6,7 +6,6 @@
  * through bounce memory.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "rdma.h"

@@ -7,7 +7,6 @@
 
 #include "util/log.h"
 #include "util/loop.h"
-#include "target/nvmf/reactor.h"
 #include "target/nvmf/target.h"
 #include "stats.h"
 

@@ -13,7 +13,6 @@
 #include "target/bdev/backend.h"
 #include "target/nvmf/ana.h"
 #include "target/nvmf/listener.h"
-#include "target/nvmf/ns.h"
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"

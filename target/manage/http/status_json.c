@@ -10,12 +10,9 @@
 
 #include "util/log.h"
 #include "util/loop.h"
-#include "util/sockaddr.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/ns.h"
-#include "target/nvmf/reactor.h"
 #include "target/nvmf/stall.h"
-#include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 #include "target/manage/show/answer.h"
 #include "target/manage/show/connections.h"

@@ -12,7 +12,6 @@
 #include "target/bdev/backend.h"
 #include "target/bdev/jobs.h"
 #include "target/config/config.h"
-#include "target/config/tgt_limits.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"

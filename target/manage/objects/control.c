@@ -12,7 +12,6 @@
 #include "compare.h"
 #include "opening.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,15 +19,10 @@
 
 #include "util/log.h"
 #include "util/loop.h"
-#include "target/cmd/admin.h"
-#include "target/bdev/backend.h"
 #include "target/bdev/jobs.h"
 #include "target/config/backends.h"
-#include "target/config/config.h"
-#include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
 #include "target/nvmf/host_access.h"
-#include "target/nvmf/ns.h"
 #include "target/nvmf/subsys.h"
 #include "target/resv/identity.h"
 #include "target/resv/state.h"

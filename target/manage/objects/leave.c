@@ -5,10 +5,8 @@
 
 #include "control.h"
 #include "target/bdev/backend.h"
-#include "target/config/config.h"
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/ns.h"
-#include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 #include "target/resv/state.h"
 

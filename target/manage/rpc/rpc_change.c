@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/sockaddr.h"
-#include "nvmf/wire.h"
 #include "target/config/config.h"
 #include "target/nvmf/ana.h"
 #include "target/nvmf/listener.h"

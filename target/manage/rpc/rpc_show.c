@@ -8,14 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "util/sockaddr.h"
 #include "target/bdev/backend.h"
-#include "target/config/config.h"
 #include "target/nvmf/ana.h"
-#include "target/nvmf/listener.h"
 #include "target/nvmf/ns.h"
-#include "target/resv/identity.h"
-#include "target/nvmf/reactor.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 #include "target/reactor/lifecycle.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "util/sockaddr.h"
-#include "nvmf/text.h"
 #include "nvmf/tls.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/listener.h"

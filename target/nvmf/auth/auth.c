@@ -8,7 +8,6 @@
 #include "auth.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +25,6 @@
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/peers.h"
 #include "target/nvmf/qpair.h"
-#include "target/nvmf/reactor.h"
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 

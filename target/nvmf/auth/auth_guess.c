@@ -15,8 +15,6 @@
 #include "target/nvmf/host_ids.h"
 #include "target/nvmf/peers.h"
 #include "target/nvmf/qpair.h"
-#include "target/nvmf/reactor.h"
-#include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 
 /* Many hosts may be behind one address. */

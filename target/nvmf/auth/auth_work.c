@@ -13,7 +13,6 @@
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/peers.h"
 #include "target/nvmf/qpair.h"
-#include "target/nvmf/reactor.h"
 
 /*
  * I/O goes first. The first thread computes only on an idle processor, so that no other thread

@@ -16,17 +16,8 @@
 #include <string.h>
 
 #include "util/cold.h"
-#include "util/log.h"
-#include "util/loop.h"
-#include "nvmf/wire.h"
-#include "fabric/fabric.h"
-#include "target/nvmf/listener.h"
-#include "target/nvmf/qpair.h"
-#include "target/nvmf/reactor.h"
-#include "target/nvmf/request.h"
 #include "target/nvmf/target.h"
 #include "target/config/tgt_limits.h"
-#include "target/nvmf/transport.h"
 
 #define CQ_DEPTH   4096u
 #define POLL_BATCH 32

@@ -11,7 +11,6 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
-#include "nvmf/auth_ids.h"
 #include "nvmf/tls.h"
 #include "target/nvmf/announce.h"
 #include "target/nvmf/auth/auth_guess.h"
