@@ -66,4 +66,7 @@ void rd_conn_replace_events(struct rd_conn_events *e, uint32_t events);
  */
 void rd_conn_events_destroy(struct rd_conn_events *e);
 
+/* For providers: whether a device with @caps can have such a queue pair. Returns 0 or -EINVAL. */
+int rd_fab_check_qp_attr(const struct rd_fab_caps *caps, const struct rd_fab_qp_attr *attr);
+
 #endif /* RD_FABRIC_CONN_EVENTS_H */

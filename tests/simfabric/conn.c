@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/qp_attr.h"
+#include "fabric/conn_events.h"
 #include "util/sockaddr.h"
 
 #include "internal.h"

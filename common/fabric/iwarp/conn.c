@@ -9,13 +9,12 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "fabric/qp_attr.h"
+#include "fabric/conn_events.h"
 #include "util/sockaddr.h"
 #include "util/tcp.h"
 
 #include "conn.h"
 #include "connect.h"
-#include "hold_siw.h"
 
 #define ENDS_PER_SEC 20
 

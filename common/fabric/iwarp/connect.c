@@ -6,7 +6,6 @@
 
 #include "conn.h"
 #include "connect.h"
-#include "hold_siw.h"
 
 #define CONNECT_TIMEOUT_NS (20 * RD_NSEC_PER_SEC)
 #define PEER_TIMEOUT_NS    (60 * RD_NSEC_PER_SEC)

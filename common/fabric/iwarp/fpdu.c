@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "conn.h"
-#include "hold_siw.h"
+#include "connect.h"
 
 #define MAX_BLANKS 256u
 

@@ -12,7 +12,7 @@
 
 #include "util/sockaddr.h"
 
-#include "half_open.h"
+#include "listen.h"
 
 #define REQUEST_TIMEOUT_NS (5 * RD_NSEC_PER_SEC)
 

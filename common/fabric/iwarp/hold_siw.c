@@ -10,7 +10,7 @@
  * segment), mpa.c (the value that means "do not negotiate"), ddp.c (bits of a Terminate), listen.c
  * (a FIN after a reject), caps.h (private data of 251 bytes), fpdu.c (the first FPDU).
  */
-#include "hold_siw.h"
+#include "connect.h"
 
 #include "conn.h"
 

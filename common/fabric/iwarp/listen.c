@@ -9,7 +9,6 @@
 
 #include "conn.h"
 #include "connect.h"
-#include "half_open.h"
 #include "listen.h"
 
 /*

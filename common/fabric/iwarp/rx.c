@@ -5,11 +5,31 @@
  * staging buffer, which is always used up before the callback returns.
  */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 
 #include "util/crc32c.h"
 #include "conn.h"
 #include "scratch.h"
+
+#define ACK_BYTES 40000 /* a read of fewer bytes is left to TCP */
+#define ACK_FPDUS 8     /* a read with as many is dense */
+#define ACK_MSS   16384
+#define ACK_OFTEN (4 * RD_NSEC_PER_MSEC)
+
+/* @bytes have been read at once: acknowledges them if it pays. */
+static void ack_read(struct rd_iw_conn *c, size_t bytes)
+{
+	const struct rd_iw_rx_ack *ack = &c->rx.ack;
+	int on = 1;
+
+	if (bytes < ACK_BYTES || !ack->large_mss || !ack->dense || !ack->often)
+		return;
+	/* When it fails TCP acknowledges in its own time. */
+	if (setsockopt(c->io.fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on)) == 0)
+		c->fab->stats.quick_acks++;
+}
 
 #define RX_ROUNDS 4 /* readv calls before other connections get their turn */
 
@@ -281,7 +301,7 @@ void rd_iw_rx_open(struct rd_iw_conn *c)
 	rx_reset(&c->rx);
 	c->rx.turn.room = RX_SHORT; /* nothing is known about its FPDUs yet */
 	c->rx.send_msn = c->rx.read_msn = 1;
-	rd_iw_ack_open(c);
+	c->rx.ack.large_mss = rd_iw_conn_mss(c) >= ACK_MSS;
 }
 
 enum rx { RX_ENDED, RX_NOTHING, RX_ALL, RX_MORE };
@@ -318,7 +338,7 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 		rx_end_of_file(c);
 		return RX_ENDED;
 	}
-	rd_iw_ack_read(c, (size_t)rc);
+	ack_read(c, (size_t)rc);
 	got = (size_t)rc;
 	if (direct) {
 		size_t part = got < direct ? got : direct;
@@ -329,7 +349,8 @@ static enum rx rx_once(struct rd_iw_conn *c, uint8_t *staging)
 	if (consume_stream(c, staging, got))
 		return RX_ENDED;
 	fpdus = c->fab->stats.fpdus_rx - fpdus;
-	rd_iw_ack_note(&rx->ack, (size_t)rc, fpdus);
+	if ((size_t)rc >= ACK_BYTES)
+		rx->ack.dense = fpdus >= ACK_FPDUS;
 	rd_rx_turn_size(&rx->turn, (size_t)rc, fpdus, RD_IW_STAGING_SIZE);
 	return (size_t)rc == direct + tail ? RX_MORE : RX_ALL;
 }
@@ -355,11 +376,11 @@ bool rd_iw_rx_run(struct rd_iw_conn *c)
 		rd_iw_conn_end(c, -ENOMEM, "out of memory");
 		return true;
 	}
-	rd_iw_ack_begin(&c->rx.ack, now);
+	c->rx.ack.often = now - c->rx.ack.last < ACK_OFTEN;
 	rx = rx_once(c, s->staging);
 	any = rx != RX_NOTHING;
 	if (any)
-		rd_iw_ack_had_data(&c->rx.ack, now);
+		c->rx.ack.last = now;
 	for (int i = 1; rx == RX_MORE && i < RX_ROUNDS; i++) {
 		if (!rd_rx_turn_more(&c->rx.turn, frames_since(c, before)))
 			break;

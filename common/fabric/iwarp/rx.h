@@ -3,12 +3,33 @@
 #ifndef RD_IW_RX_H
 #define RD_IW_RX_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/queue.h>
 #include <sys/uio.h>
 
 #include "util/rx_turn.h"
 #include "ddp.h"
-#include "rx_ack.h"
+
+/*
+ * When TCP is made to acknowledge at once: all three must hold.
+ *
+ * Over the loopback a TCP segment is as large as TCP makes it, and its memory returns to the cache
+ * of the processor that drops the last reference: the one that handles the receiver's ACK (mostly
+ * the receiver's own), or the sender's, which frees acknowledged segments whenever it sends more.
+ * An ACK that TCP delays until the next answer often comes last, and the sender loses memory that
+ * is in its cache. So after a read(2) of many small FPDUs an ACK is requested at once.
+ *
+ * It does not pay within large transfers, nor where so many connections take turns that nothing of
+ * one is still in a cache at its next turn. On networks with smaller segments TCP delays ACKs less.
+ */
+struct rd_iw_rx_ack {
+	bool large_mss; /* TCP's segments are so large that it pays */
+	bool dense;     /* the last large read held many FPDUs */
+	bool often;     /* that turn's data came soon after the data before */
+	uint64_t last;  /* ns: the last turn with data */
+};
 
 struct rd_iw_conn;
 struct rd_iw_rwr;

@@ -7,7 +7,7 @@
 #include "util/sockaddr.h"
 
 #include "conn.h"
-#include "connect.h"
+#include "cm.h"
 
 /*
  * How long to wait for the event of rdma_cm that says why a queue pair failed. On iWARP it always

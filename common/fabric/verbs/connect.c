@@ -11,7 +11,7 @@
 #include "util/sockaddr.h"
 
 #include "conn.h"
-#include "connect.h"
+#include "cm.h"
 
 #define CONNECT_TIMEOUT_NS (20 * RD_NSEC_PER_SEC)
 

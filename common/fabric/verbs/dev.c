@@ -7,9 +7,9 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
-#include "caps.h"
+#include "fab.h"
 #include "conn.h"
-#include "hotplug.h"
+#include "dev.h"
 
 #define MAX_INLINE_TRY 512
 #define MAX_MSG        (UINT64_C(1) << 30)

@@ -75,4 +75,23 @@ int rd_vb_reg_mr(struct rd_fab_dev *dev, void *addr, size_t len, int access,
 		 struct rd_fab_mr **out);
 void rd_vb_dereg_mr(struct rd_fab_mr *mr);
 
+/* Removal of devices. hotplug.c. */
+
+struct rd_vb_anchor {
+	LIST_ENTRY(rd_vb_anchor) link;
+	struct rd_vb_id *id; /* bound to the device */
+};
+
+void rd_vb_hotplug_start(struct rd_vb_fab *fab);
+void rd_vb_hotplug_stop(struct rd_vb_fab *fab);
+/* Creates an anchor for the device of @cm, if there is none and @cm has a device. */
+void rd_vb_meet(struct rd_vb_fab *fab, struct rdma_cm_id *cm);
+/*
+ * The device was removed and its kernel objects are closed: makes librdmacm close its files too,
+ * and frees the anchor.
+ */
+void rd_vb_forget(struct rd_vb_fab *fab, const struct ibv_device *ibdev);
+/* The device of @anchor was removed. Frees @anchor. */
+void rd_vb_anchor_lost(struct rd_vb_fab *fab, struct rd_vb_anchor *anchor);
+
 #endif /* RD_VB_DEV_H */

@@ -11,6 +11,15 @@
 #include "batch.h"
 #include "stats.h"
 
+/*
+ * The private data that fits every message of the InfiniBand CM: the 92 bytes of a REQ without the
+ * 36 of rdma_cm.
+ */
+#define RD_VB_IB_PRIVATE    56
+#define RD_VB_IWARP_PRIVATE 251 /* as RD_IW_MAX_PRIVATE */
+#define RD_VB_MAX_DEPTH     255 /* READs: rdma_cm has eight bits */
+#define RD_VB_MAX_WR        65536
+
 struct rd_vb_anchor;
 struct rd_vb_chan;
 struct rd_vb_conn;

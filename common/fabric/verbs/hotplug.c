@@ -28,7 +28,7 @@
 #include "util/sockaddr.h"
 
 #include "conn.h"
-#include "hotplug.h"
+#include "dev.h"
 
 #define UEVENT_GROUP 1    /* multicast group of the kernel; udev uses another one */
 #define UEVENT_MAX   4096 /* UEVENT_BUFFER_SIZE is 2048 */

@@ -5,10 +5,10 @@
 
 #include "util/sockaddr.h"
 
-#include "caps.h"
+#include "fab.h"
 #include "conn.h"
-#include "hotplug.h"
-#include "listen.h"
+#include "dev.h"
+#include "cm.h"
 
 #define DEFAULT_BACKLOG 128
 /* How often a listener whose device or address is gone tries to listen again. */

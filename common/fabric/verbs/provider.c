@@ -4,9 +4,8 @@
 #include <stdlib.h>
 
 #include "conn.h"
-#include "connect.h"
-#include "hotplug.h"
-#include "listen.h"
+#include "cm.h"
+#include "dev.h"
 
 struct rd_vb_fab *rd_vb_fab(struct rd_fab *fab)
 {

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "fabric/qp_attr.h"
+#include "fabric/conn_events.h"
 
 #include "conn.h"
 

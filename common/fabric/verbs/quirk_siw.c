@@ -17,7 +17,7 @@
  *   a thread makes that call (connect.c).
  * - A connection request that has been sent cannot be cancelled: destroying the connection waits
  *   for the answer, 10 s at most (rd_vb_conn_destroy(), conn.c).
- * - A reject by the peer is reported as a reset (reject.c).
+ * - A reject by the peer is reported as a reset (cm.c).
  * - The depths in the event of an answer are the resulting ones (siw_cm_upcall(); take_depths(),
  *   connect.c).
  * - The removal of its device waits until every file that has it open is closed (hotplug.c).
