@@ -10,7 +10,6 @@
 #include "util/cold.h"
 #include "util/map.h"
 #include "backend_types.h"
-#include "layer.h"
 #include "module.h"
 
 /* How a kind of backend is opened. NULL: nothing is to be done, or the module does it. */

@@ -72,6 +72,7 @@ struct rdt_bio {
 	/* the layer that queues it, not yet submitted to the one below; or NULL */
 	struct rdt_chan *queued_at;
 };
+TAILQ_HEAD(rdt_bio_queue, rdt_bio);
 
 /* Replace the text that gateways share, or check that it is still the text that this gateway knows.
  * It belongs to the backend until done(). */

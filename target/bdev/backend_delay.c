@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layer.h"
+#include "backend_types.h"
 
 struct delay {
 	struct rdt_bdev bdev;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "layer.h"
+#include "backend_types.h"
 
 struct error {
 	struct rdt_bdev bdev;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "blocking.h"
+#include "workers.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a reactor does I/O: with one io_uring for all its channels, or, for namespaces with engine
- * aio, with threads only. What one device can use up is its own: device.h. I/O queued during a loop
- * turn is submitted in small batches, the last one at the end of the turn.
+ * aio, with threads only. What one device can use up is its own: engine_io.h. I/O queued during a
+ * loop turn is submitted in small batches, the last one at the end of the turn.
  */
 #ifndef RDT_ENGINE_H
 #define RDT_ENGINE_H

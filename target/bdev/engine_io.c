@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "walker.h"
 #include "workers.h"
@@ -16,6 +18,70 @@
 static bool is_transfer(const struct rdt_bio *bio)
 {
 	return bio->op == RDT_BIO_READ || bio->op == RDT_BIO_WRITE;
+}
+
+/* ---- devices ---- */
+
+static void free_device(struct rdt_device *d)
+{
+	if (d->ready)
+		TAILQ_REMOVE(&d->engine->ready, d, link);
+	rdt_workers_free(&d->workers);
+	rdt_walker_free(&d->walker);
+	if (d->bounce != MAP_FAILED)
+		munmap(d->bounce, (size_t)RDT_BOUNCE_COUNT * RDT_BOUNCE_SIZE);
+	free(d);
+}
+
+static int new_device(struct rdt_engine *engine, uint64_t key, struct rdt_device **out)
+{
+	struct rdt_device *d = calloc(1, sizeof(*d));
+	int rc = -ENOMEM;
+
+	if (!d)
+		return rc;
+	d->engine = engine;
+	d->key = key;
+	TAILQ_INIT(&d->waiting);
+	d->bounce = mmap(NULL, (size_t)RDT_BOUNCE_COUNT * RDT_BOUNCE_SIZE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (d->bounce != MAP_FAILED)
+		rc = rdt_workers_create(engine, &d->workers);
+	if (!rc)
+		rc = rdt_walker_create(engine, &d->walker);
+	if (!rc)
+		rc = rd_map_put(&engine->devices, key, d);
+	if (rc) {
+		free_device(d);
+		return rc;
+	}
+	for (uint32_t i = 0; i < RDT_BOUNCE_COUNT; i++)
+		d->bounce_free[i] = d->bounce + (size_t)i * RDT_BOUNCE_SIZE;
+	d->bounce_free_count = RDT_BOUNCE_COUNT;
+	*out = d;
+	return 0;
+}
+
+/* The device @key of @engine, for one more channel. */
+static int device_get(struct rdt_engine *engine, uint64_t key, struct rdt_device **out)
+{
+	int rc = 0;
+
+	*out = rd_map_get(&engine->devices, key);
+	if (!*out)
+		rc = new_device(engine, key, out);
+	if (!rc)
+		(*out)->channels++;
+	return rc;
+}
+
+/* One channel less; it has no bio. NULL is allowed. */
+static void device_put(struct rdt_device *d)
+{
+	if (!d || --d->channels)
+		return;
+	rd_map_remove(&d->engine->devices, d->key);
+	free_device(d);
 }
 
 /* ---- the queue of bios that wait ---- */
@@ -391,12 +457,12 @@ void rdt_engine_fini(struct rdt_engine *e)
 
 void rdt_fchan_fini(struct rdt_fchan *chan)
 {
-	rdt_device_put(chan->device);
+	device_put(chan->device);
 }
 
 int rdt_fchan_init(struct rdt_fchan *chan, struct rdt_engine *engine, uint64_t device)
 {
 	chan->engine = engine;
 	TAILQ_INIT(&chan->serial);
-	return rdt_device_get(engine, device, &chan->device);
+	return device_get(engine, device, &chan->device);
 }

@@ -22,9 +22,38 @@
 
 #include "backend.h"
 #include "target/config/config.h"
-#include "device.h"
 #include "engine.h"
 #include "extent_map.h"
+
+/*
+ * A device as one reactor uses it: the device of a file system with all its files, or a block
+ * device. What I/O can use up belongs to the device: places in the kernel, threads and bounce
+ * buffers. So a device that answers nothing takes nothing from the others, however many such
+ * devices there are.
+ */
+
+#define RDT_BOUNCE_COUNT 16
+#define RDT_BOUNCE_SIZE  65536u
+
+struct rdt_walker;
+struct rdt_workers;
+
+struct rdt_device {
+	struct rdt_engine *engine;
+	uint64_t key;          /* its number */
+	unsigned int channels; /* that use it */
+	uint32_t in_kernel;    /* I/Os that the engine has started */
+	/* in order; only the head is started */
+	struct rdt_bio_queue waiting;
+	struct rdt_workers *workers;
+	struct rdt_walker *walker;
+	/* aligned for O_DIRECT; memory for those that were used */
+	char *bounce;
+	uint32_t bounce_free_count;
+	void *bounce_free[RDT_BOUNCE_COUNT];
+	bool ready; /* in engine->ready: its queue may move */
+	TAILQ_ENTRY(rdt_device) link;
+};
 
 struct rdt_engine;
 
@@ -98,7 +127,7 @@ struct rdt_fio {
 	uint8_t job;          /* enum rdt_fio_job */
 	bool blocking;        /* for the threads */
 	bool dsync;           /* with RWF_DSYNC */
-	bool polled;          /* of the second ring: iopoll.h */
+	bool polled;          /* of the second ring: engine_uring.c */
 	atomic_bool given_up; /* EXTENTS: the thread does not go on */
 };
 _Static_assert(sizeof(struct rdt_fio) <= sizeof(((struct rdt_bio *)0)->priv), "fio state");

@@ -9,17 +9,25 @@
 #include <sys/epoll.h>
 #include <sys/uio.h>
 
-#include "iopoll.h"
 #include "ring.h"
 
 #define REAP_BATCH   64
 #define REAP_AT_ONCE 2u /* see flush_uring_deferred() */
 #define RETRY_NS     RD_NSEC_PER_MSEC
 
+/*
+ * The second ring, for namespaces with "iopoll": the thread polls the device for its completions
+ * instead of waiting for interrupts.
+ */
+struct iopoll {
+	struct rdt_ring ring; /* created when the first namespace uses it */
+	uint32_t out;         /* I/Os in flight on it */
+};
+
 struct uring {
 	struct rdt_engine engine;
 	struct rdt_ring ring;
-	struct rdt_iopoll poll;
+	struct iopoll poll;
 	struct rd_io io;
 	struct rd_poller poller;
 	struct rd_defer flush;
@@ -118,7 +126,8 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 {
 	struct uring *u = uring_of(engine);
 	struct rdt_fio *fio = rdt_fio(bio);
-	bool polled = rdt_iopoll_takes(bio, fio);
+	/* A durable write may need further work in the kernel, for which nobody polls. */
+	bool polled = fio->piece <= fio->chan->poll_max && !fio->dsync;
 	struct rdt_ring *ring = polled ? &u->poll.ring : &u->ring;
 	struct io_uring_sqe *sqe = get_sqe(u, ring);
 
@@ -155,12 +164,26 @@ static bool has_completions(struct uring *u)
 						  (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
 }
 
+/* An I/O of the second ring has ended. Returns @res, or -EINTR to retry it on the other ring. */
+static int polled_result(struct uring *u, struct rdt_fchan *chan, int res)
+{
+	u->poll.out--;
+	if (res != -EOPNOTSUPP)
+		return res;
+	if (chan->poll_max)
+		rd_warn(u->engine.log, RD_LOG_BACKEND,
+			"%s: iopoll: its file system does not support polling: using interrupts",
+			chan->path);
+	chan->poll_max = 0;
+	return -EINTR;
+}
+
 static void complete_cqe(struct uring *u, struct rdt_bio *bio, int res)
 {
 	const struct rdt_fio *fio = rdt_fio(bio);
 
 	if (fio->polled)
-		res = rdt_iopoll_result(&u->poll, &u->engine, fio->chan, res);
+		res = polled_result(u, fio->chan, res);
 	rdt_engine_complete(&u->engine, bio, res);
 }
 
@@ -236,11 +259,31 @@ static void ring_readable(struct rd_io *io, uint32_t events)
 	reap_uring(u);
 }
 
+static int make_iopoll_ring(struct uring *u)
+{
+	const struct rdt_ring_opts opts = {.iopoll = true};
+	unsigned int depth = u->engine.depth;
+	int rc;
+
+	if (u->poll.ring.made)
+		return 0;
+	rc = rdt_ring_init(&u->poll.ring, u->engine.log, &opts, &depth);
+	if (!rc && u->ring.memory)
+		rdt_ring_add_memory(&u->poll.ring, u->ring.memory, u->ring.memory_len);
+	return rc;
+}
+
+/* Creates the second ring if the namespace of @chan has iopoll; without it, uses the first. */
 static void uring_add_file(struct rdt_engine *engine, struct rdt_fchan *chan)
 {
-	struct uring *u = uring_of(engine);
+	int rc = chan->poll_max ? make_iopoll_ring(uring_of(engine)) : 0;
 
-	rdt_iopoll_add_file(&u->poll, engine, &u->ring, chan);
+	if (!rc)
+		return;
+	rd_warn(engine->log, RD_LOG_BACKEND,
+		"%s: iopoll: cannot create a ring to poll: %s: using interrupts", chan->path,
+		strerror(-rc));
+	chan->poll_max = 0;
 }
 
 /* ---- construction ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "layer.h"
+#include "backend_types.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "bio_stack.h"
+#include "bio_post.h"
 #include "engine_io.h"
 #include "extent_map.h"
 #include "workers.h"

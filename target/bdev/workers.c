@@ -9,8 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bio_stack.h"
-#include "blocking.h"
+#include "bio_post.h"
 #include "engine_io.h"
 
 struct rdt_workers {

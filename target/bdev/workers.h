@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "backend.h"
 
@@ -38,5 +39,14 @@ bool rdt_workers_cancel(struct rdt_workers *workers, struct rdt_bio *bio);
 /* Start a thread of a reactor, which may use all processors that the process has. Returns 0 or
  * -errno. */
 int rdt_storage_thread(pthread_t *thread, void *(*fn)(void *arg), void *arg);
+
+/* The I/O of files and block devices by system calls that may block. Threads of workers.h make
+ * them. */
+
+struct rdt_bio;
+
+/* Execute what rdt_fio(bio) says comes next: the current piece of a read or write, or the whole of
+ * another operation. Returns the bytes moved, 0, or -errno. */
+int64_t rdt_blocking_io(const struct rdt_bio *bio);
 
 #endif /* RDT_WORKERS_H */

@@ -54,10 +54,8 @@ bool rdt_lba_status_supported(const struct rdt_subsys *ss);
 struct nvme_status rdt_lba_status_check(struct rdt_req *req);
 enum rdt_exec rdt_lba_status_exec(struct rdt_req *req);
 
-/* write_protect.c: feature 84h */
+/* features.c: feature 84h */
 uint8_t rdt_write_protect_caps(const struct rdt_subsys *ss); /* NWPC */
-struct nvme_status rdt_write_protect_get(struct rdt_req *req, uint32_t *value);
-enum rdt_exec rdt_write_protect_set(struct rdt_req *req);
 
 /* log_page.c, discovery.c */
 struct nvme_status rdt_get_log_check(struct rdt_req *req);

@@ -11,7 +11,6 @@
 #include "target/nvmf/ns.h"
 #include "target/nvmf/request.h"
 #include "target/nvmf/resv.h"
-#include "resv_cmd.h"
 
 static struct nvme_status read_check(struct rdt_req *req)
 {

@@ -14,10 +14,11 @@
 #include "target/nvmf/ns.h"
 #include "target/nvmf/request.h"
 #include "target/nvmf/resv.h"
-#include "resv_cmd.h"
+#include "io_cmds.h"
 #include "target/nvmf/slice.h"
 #include "target/nvmf/base/slots.h"
 #include "target/nvmf/subsys.h"
+#include "target/nvmf/target.h"
 
 #define FID(req)       (le32toh((req)->sqe.cdw10) & 0xff)
 #define SEL(req)       (le32toh((req)->sqe.cdw10) >> 8 & 7)
@@ -32,6 +33,47 @@
 #define THSEL(v)       ((v) >> 20 & 3)
 #define HOSTID_EXHID   0x1u
 #define TIMESTAMP_SET  (1u << 1) /* timestamp origin: set by the host */
+
+/* Namespace Write Protection (feature 84h). Not supported without state_dir or with "write_protect:
+ * off". A namespace that was protected before such a change stays protected. */
+
+#define WPS(req) (le32toh((req)->sqe.cdw11) & 7)
+
+uint8_t rdt_write_protect_caps(const struct rdt_subsys *ss)
+{
+	if (!ss->target->state || !ss->cfg || ss->cfg->write_protect == RDT_WP_OFF)
+		return 0;
+	return NVME_CTRL_NWPC_WRITE_PROTECT | NVME_CTRL_NWPC_WRITE_PROTECT_POWER_CYCLE |
+	       (ss->cfg->write_protect == RDT_WP_ALL ? NVME_CTRL_NWPC_WRITE_PROTECT_PERMANENT : 0);
+}
+
+static struct nvme_status write_protect_get(struct rdt_req *req, uint32_t *value)
+{
+	const struct rdt_ns *ns = rdt_ns_seen(req, le32toh(req->sqe.nsid));
+
+	if (!ns)
+		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
+	*value = atomic_load(&ns->wp);
+	return NVME_OK;
+}
+
+static enum rdt_exec write_protect_set(struct rdt_req *req)
+{
+	if (WPS(req) > NVME_NS_WP_CFG_PROTECT_PERMANENT ||
+	    (WPS(req) == NVME_NS_WP_CFG_PROTECT_PERMANENT &&
+	     !(rdt_write_protect_caps(req->qp->ctrl->subsys) &
+	       NVME_CTRL_NWPC_WRITE_PROTECT_PERMANENT))) {
+		req->status =
+			rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC(cdw11));
+		return RDT_EXEC_DONE;
+	}
+	if (!rdt_ns_take(req, le32toh(req->sqe.nsid))) {
+		req->status =
+			rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
+		return RDT_EXEC_DONE;
+	}
+	return rdt_ns_protect(req, (uint8_t)WPS(req));
+}
 
 _Static_assert(sizeof(struct nvme_timestamp) == 8, "timestamp");
 _Static_assert(sizeof(struct nvme_feat_host_behavior) == 512, "host behavior support");
@@ -291,7 +333,7 @@ static struct nvme_status current_value(struct rdt_req *req, const struct featur
 	case NVME_FEAT_FID_RESV_PERSIST:
 		return rdt_resv_feature_get(req, value);
 	case NVME_FEAT_FID_WRITE_PROTECT:
-		return rdt_write_protect_get(req, value);
+		return write_protect_get(req, value);
 	default:
 		return NVME_OK;
 	}
@@ -482,7 +524,7 @@ enum rdt_exec rdt_set_features_exec(struct rdt_req *req)
 	case NVME_FEAT_FID_RESV_PERSIST:
 		return rdt_resv_feature_set(req);
 	case NVME_FEAT_FID_WRITE_PROTECT:
-		return rdt_write_protect_set(req);
+		return write_protect_set(req);
 	case NVME_FEAT_FID_ERR_RECOVERY:
 		if (NSID(req) == NVME_NSID_ALL)
 			return set_recovery_of_all(req);

@@ -14,7 +14,6 @@
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/request.h"
-#include "resv_cmd.h"
 #include "target/nvmf/base/slots.h"
 #include "target/nvmf/subsys.h"
 #include "target/config/tgt_limits.h"

@@ -7,7 +7,7 @@
 #include "target/nvmf/io.h"
 #include "target/resv/reservation.h"
 #include "target/nvmf/resv.h"
-#include "resv_cmd.h"
+#include "io_cmds.h"
 #include "target/nvmf/target.h"
 
 #define ACTION(req) (le32toh((req)->sqe.cdw10) & 7)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/log.h"
+
 #include "config_priv.h"
 #include "config_text.h"
 #include "keys.h"
@@ -422,4 +424,44 @@ int rdt_config_edit(struct rdt_config_texts *texts, const struct rdt_config_edit
 	json_decref(w.place.steps);
 	rdt_config_doc_close_all(&load);
 	return rc;
+}
+
+/* What earlier versions took for granted, written into the files. */
+
+/* Before, every host could use a subsystem with neither "allow_any_host" nor "hosts". */
+static int admit_any_host(struct rdt_config_texts *texts, const struct rdt_subsys_config *ss,
+			  struct rd_log *log)
+{
+	struct rdt_config_edit edit = {
+		.op = RDT_EDIT_SET,
+		.path = json_pack("[s, {s:s}, s]", "subsystems", "nqn", ss->nqn, "allow_any_host"),
+		.value = json_true(),
+	};
+	unsigned int at;
+	int rc = edit.path ? rdt_config_edit(texts, &edit, log, &at) : -ENOMEM;
+
+	json_decref(edit.path);
+	if (rc < 0)
+		rd_err(log, RD_LOG_CONFIG, "%s: %s: cannot add \"allow_any_host: true\" (%s); %s",
+		       ss->hosts_unset, ss->nqn,
+		       rc == -ENOTSUP ? "the file is written in a way that is not edited safely"
+				      : strerror(-rc),
+		       "nothing was written; add it by hand");
+	else
+		rd_notice(log, RD_LOG_CONFIG, "%s: %s: added \"allow_any_host: true\"",
+			  ss->hosts_unset, ss->nqn);
+	return rc;
+}
+
+int rdt_config_migrate(const struct rdt_config *config, struct rdt_config_texts *texts,
+		       struct rd_log *log)
+{
+	for (uint32_t i = 0; i < config->subsystems_count; i++) {
+		const struct rdt_subsys_config *ss = &config->subsystems[i];
+		int rc = ss->hosts_unset ? admit_any_host(texts, ss, log) : 0;
+
+		if (rc < 0)
+			return rc;
+	}
+	return rdt_config_save(texts, log);
 }

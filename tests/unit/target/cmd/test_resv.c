@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "target/cmd/resv_cmd.h"
+#include "target/cmd/io_cmds.h"
 #include "t_target.h"
 
 #define WE       NVME_RESERVATION_RTYPE_WE
