@@ -7,6 +7,8 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include <uuid/uuid.h>
+
 #include "auth.h"
 #include "tls.h"
 #include "dev.h"
@@ -474,6 +476,22 @@ static void dev_take_log(struct rdinit_dev *dev)
 	};
 }
 
+/* All paths and connections come as the same host, also if its identity is random or the files
+ * that have it change meanwhile. */
+static int dev_keep_identity(struct rdinit_dev *dev, const struct rdi_host *host)
+{
+	char id[UUID_STR_LEN];
+
+	uuid_unparse_lower(host->id, id);
+	if (!dev->ctrl_opts.hostid)
+		dev->ctrl_opts.hostid = strdup(id);
+	if (!dev->ctrl_opts.hostnqn)
+		dev->ctrl_opts.hostnqn = strdup(host->nqn);
+	if (!dev->ctrl_opts.hostid || !dev->ctrl_opts.hostnqn)
+		return rdi_fail("rdinit_dev_create", -ENOMEM, "out of memory");
+	return 0;
+}
+
 /* What the controllers of paths would refuse, each time that a path is connected, is refused now.
  */
 static int dev_check_ctrl(struct rdinit_dev *dev)
@@ -486,6 +504,8 @@ static int dev_check_ctrl(struct rdinit_dev *dev)
 	opts.subnqn = NULL;
 	rdi_transport_select(&opts, opts.tcp);
 	rc = rdi_ctrl_create_on(&opts, dev->env, &dev->h, &ctrl);
+	if (!rc)
+		rc = dev_keep_identity(dev, &ctrl->host);
 	rdinit_ctrl_free(&ctrl);
 	return rc;
 }

@@ -362,7 +362,29 @@ static void a_name_of_another_paths_address_is_no_second_path(void)
 	t_dev_free(&d);
 }
 
+/* A machine without an identity gets a random one: for a device, not for each connection. */
+static void all_connections_are_one_host(void)
+{
+	const struct rdi_host *host;
+	struct rdi_host first;
+	struct t_dev d;
+
+	t_dev_init(&d);
+	d.ctrl_opts.hostnqn = d.ctrl_opts.hostid = NULL;
+	t_dev_open(&d, 2);
+	first = d.dev->paths[0]->ctrl->host;
+	lose_path(&d);
+	for (unsigned int i = 0; i < 2; i++) {
+		CU_ASSERT_EQUAL_FATAL(t_dev_path_state(&d, i), RDINIT_DEV_PATH_LIVE);
+		host = &d.dev->paths[i]->ctrl->host;
+		CU_ASSERT_STRING_EQUAL(host->nqn, first.nqn);
+		CU_ASSERT_EQUAL(memcmp(host->id, first.id, sizeof(first.id)), 0);
+	}
+	t_dev_free(&d);
+}
+
 const struct t_case t_dev_path_cases[] = {
+	{"all connections of a device are one host", all_connections_are_one_host},
 	{"a silent target is noticed in time", a_silent_target_is_noticed_in_time},
 	{"a path is given once", a_path_is_given_once},
 	{"a name of another path's address is no second path",
