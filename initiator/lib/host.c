@@ -76,26 +76,37 @@ static int machine_uuid(struct rdi_host *host, const char *path)
 			 rdi_host_files.hostid);
 		return 0;
 	}
-	if (strspn(id, "0123456789abcdef") != 32 || id[32])
-		return bad_line(host, path, id, "a machine ID: 32 lower case hexadecimal digits");
+	if (strspn(id, "0123456789abcdef") != 32 || id[32] || strspn(id, "0") == 32)
+		return bad_line(host, path, id,
+				"a machine ID: 32 lower case hexadecimal digits, not all 0");
 	if (uuid_parse(ns_text, ns))
 		return -EINVAL;
 	uuid_generate_sha1(host->id, ns, id, strlen(id));
 	return 0;
 }
 
-/* The UUID of an NQN of that form. */
-static bool uuid_of_nqn(const char *nqn, uuid_t out)
+/* The UUID of an NQN of that form. Returns 1; 0: it has another form; or -EINVAL: what it has
+ * instead of a UUID identifies no host, and the identifier of the machine would belong to each such
+ * NQN. */
+static int uuid_of_nqn(struct rdi_host *host, const char *from)
 {
 	size_t prefix = strlen(UUID_NQN_PREFIX);
 
-	return strncmp(nqn, UUID_NQN_PREFIX, prefix) == 0 && uuid_parse(nqn + prefix, out) == 0 &&
-	       !uuid_is_null(out);
+	if (strncmp(host->nqn, UUID_NQN_PREFIX, prefix) != 0)
+		return 0;
+	if (uuid_parse(host->nqn + prefix, host->id) == 0 && !uuid_is_null(host->id))
+		return 1;
+	snprintf(host->text, sizeof(host->text),
+		 "%s%sthe host NQN \"%.80s\" has no UUID other than 0 behind \"uuid:\", and so "
+		 "there is no host identifier: use another NQN, or give one",
+		 from ? from : "", from ? ":1: " : "", host->nqn);
+	return -EINVAL;
 }
 
 /* As libnvme: the option, the file, the UUID of the host NQN, which is "" when it is not given;
- * else one of the machine. */
-static int host_id(struct rdi_host *host, const char *id, const struct rdi_host_files *files)
+ * else one of the machine. @from: the file that the NQN is from, or NULL. */
+static int host_id(struct rdi_host *host, const char *id, const char *from,
+		   const struct rdi_host_files *files)
 {
 	char line[64];
 	int rc;
@@ -113,7 +124,10 @@ static int host_id(struct rdi_host *host, const char *id, const struct rdi_host_
 				"a host identifier: a UUID other than 0");
 	if (rc)
 		return rc < 0 ? rc : 0;
-	return uuid_of_nqn(host->nqn, host->id) ? 0 : machine_uuid(host, files->machine_id);
+	rc = uuid_of_nqn(host, from);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	return machine_uuid(host, files->machine_id);
 }
 
 static int host_nqn(struct rdi_host *host, const char *nqn, const struct rdi_host_files *files)
@@ -147,7 +161,7 @@ int rdi_host_init(struct rdi_host *host, const char *nqn, const char *id,
 	memset(host, 0, sizeof(*host));
 	rc = host_nqn(host, nqn, files);
 	if (!rc)
-		rc = host_id(host, id, files);
+		rc = host_id(host, id, nqn ? NULL : files->hostnqn, files);
 	if (rc) {
 		*why = host->text;
 		return rc;

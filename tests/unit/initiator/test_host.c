@@ -74,6 +74,8 @@ static void sources(void)
 	rmdir(dir);
 }
 
+#define UUID_NQN "nqn.2014-08.org.nvmexpress:uuid:"
+
 /* Files that do not identify this host: "%s" of @why is the path. */
 static void unusable_files(void)
 {
@@ -89,6 +91,12 @@ static void unusable_files(void)
 		{NULL, "00000000-0000-0000-0000-000000000000\n", NULL, "hostid:1: found", NULL},
 		{NULL, "\n", NULL, "hostid:1: found \"\"", NULL},
 		{"garbage\n", NULL, NULL, "hostnqn:1: found \"garbage\"", NULL},
+		{NULL, NULL, "00000000000000000000000000000000\n", "machine-id:1: found \"0000",
+		 NULL},
+		{UUID_NQN "zzz\n", NULL, NULL, "hostnqn:1: the host NQN \"" UUID_NQN "zzz\" has no",
+		 NULL},
+		{UUID_NQN "00000000-0000-0000-0000-000000000000\n", NULL, NULL, "hostnqn:1: the",
+		 NULL},
 	};
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(make_dir());
