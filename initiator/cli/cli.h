@@ -105,6 +105,8 @@ bool cli_options_uri(const struct cli_options *base, const char *uri, struct cli
 /* Prints "rdinit: " and the message on standard error. Returns CLI_FAILED or CLI_USAGE. */
 int cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Controllers with these options warn when this machine has no identity. */
+void cli_warn_of_identity(struct rdinit_ctrl_opts *o);
 /* Prints the library's last error, without the function name. Returns CLI_FAILED. */
 int cli_lib_error(void);
 const char *cli_lib_text(void);

@@ -44,6 +44,7 @@ struct test {
 	uint64_t end[STEPS];
 	const char *skipped; /* why the last steps were skipped */
 	struct rdinit_tls_info tls;
+	rdinit_log_fn warn; /* NULL: all of the trace is wanted */
 };
 
 static void begin_step(struct test *t, enum step step)
@@ -63,6 +64,8 @@ static void on_line(void *user, int level, const char *line)
 
 	if (t->verbose > 1)
 		fprintf(stderr, "librdinit: %d: %s\n", level, line);
+	else if (t->warn)
+		t->warn(NULL, level, line);
 	for (i = t->at + 1; i <= STEP_IDENTIFY; i++) {
 		if (strstr(line, steps[i].begins) && i == (int)t->at + 1)
 			begin_step(t, (enum step)i);
@@ -213,6 +216,7 @@ int cli_connect_test(const struct cli_options *o)
 	rdinit_ctrl_info_init(&s.info);
 	rdinit_ns_init(&s.ns);
 	rdinit_tls_info_init(&t.tls);
+	t.warn = opts.log_fn;
 	opts.log_spec = "debug";
 	opts.log_fn = on_line;
 	opts.log_user = &t;

@@ -30,6 +30,7 @@ int cli_show_hostnqn(const struct cli_options *o)
 	int rc;
 
 	opts.traddr = "127.0.0.1"; /* a placeholder: the verb does not connect */
+	cli_warn_of_identity(&opts);
 	if (rdinit_ctrl_create(&opts, &ctrl)) {
 		cli_lib_error();
 		return CLI_USAGE;

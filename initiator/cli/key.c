@@ -157,6 +157,8 @@ static int key_identity(const struct cli_options *o, const char *text,
 	opts.traddr = "127.0.0.1";
 	opts.subnqn = NULL;
 	opts.hostnqn = NULL;
+	if (!o->ctrl.hostnqn)
+		cli_warn_of_identity(&opts);
 	if (rdinit_ctrl_create(&opts, &ctrl)) {
 		cli_lib_error();
 		return CLI_USAGE;

@@ -2,6 +2,7 @@
 /* Messages on standard error. */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
@@ -31,6 +32,25 @@ int cli_error(const char *fmt, ...)
 	say(fmt, ap);
 	va_end(ap);
 	return CLI_FAILED;
+}
+
+/* The other warnings of the library are errors of the verb, too, or only for its trace. */
+static void show_warning(void *user, int level, const char *line)
+{
+	const char *text = strstr(line, ": init: ");
+
+	if (text && strstr(text, "the host identifier is random"))
+		cli_error("warning: %s", text + strlen(": init: "));
+}
+
+void cli_warn_of_identity(struct rdinit_ctrl_opts *o)
+{
+	const char *spec = getenv("RDINIT_DEBUG");
+
+	if (o->log_spec || (spec && *spec))
+		return; /* the trace has it */
+	o->log_spec = "error,init=warning";
+	o->log_fn = show_warning;
 }
 
 int cli_usage_error(const char *fmt, ...)

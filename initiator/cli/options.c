@@ -383,6 +383,7 @@ static bool check(const struct cli_verb *verb, struct cli_options *o)
 		return false;
 	if (o->verbose >= 2)
 		o->ctrl.log_spec = o->verbose > 2 ? "trace" : "debug";
+	cli_warn_of_identity(&o->ctrl);
 	return true;
 }
 

@@ -10,6 +10,7 @@ import sys
 
 from t_loop import (ADDR, ADDR6, FABRIC, HOST_NAME, NQN, Skip, each, iwarp_only, main, no_fabric,
                     program, requires_ipv6, test, wait_for)
+from t_storage import as_root
 
 UUID = '6f0c2b4e-6d0f-4a4e-9a56-0e9b7a3d5c11'
 
@@ -279,6 +280,25 @@ def a_read_only_namespace(t):
     t.rdinit('read', target.uri(1), '--data', '-', '--data-size', '512')
     res = t.rdinit('write', target.uri(1), '--data', '-', input=bytes(512), rc=1)
     t.match('(?i)read.only|write.protected', res.err)
+
+
+# The files of another machine in the place of this one's, for this process and its children only.
+MACHINE = '[ ! -d /etc/nvme ] || mount -t tmpfs none /etc/nvme; mount --bind "$1" /etc/machine-id; shift; exec "$@"'
+
+
+@each(('empty', '', 'is empty: the host identifier is random'), ('at the first boot', 'uninitialized\n', 'is uninitialized: the host'),
+      ('of zeroes', '0' * 32 + '\n', ':1: found "0{32}", expected a machine ID'))
+def a_machine_without_an_identity_is_told_of(t, text, message):
+    if not os.path.exists('/etc/machine-id'):
+        raise Skip('there is no /etc/machine-id')
+    as_root(t, 'unshare', '-m', 'true')
+    target = t.target([t.namespace(backend='memory')])
+    t.file('machine-id', text.encode())
+    for words in (['show-hostnqn'], ['id-ctrl', target.uri(None)], ['connect-test', target.uri()]):
+        res = t.run(['unshare', '-m', 'sh', '-e', '-c', MACHINE, 'sh', t.path('machine-id'), program('rdinit'), *words])
+        t.eq(len(re.findall('/etc/machine-id', res.err)), 1, f'{words[0]}: {res.err}')
+        t.match(f'^rdinit: .*/etc/machine-id ?{message}', res.err)
+        t.eq(res.rc != 0, 'expected' in message, f'{words[0]}: exit status {res.rc}')
 
 
 if __name__ == '__main__':
