@@ -61,7 +61,8 @@
  * the commands on it are treated as above. Other paths are not touched. A command that ran into
  * its time limit three times ends with -ETIMEDOUT. A path that has answered no command at all while
  * one ran into its limit is avoided for a minute while another one is usable, and the limit does
- * not count then: it is the path that does not work.
+ * not count then: it is the path that does not work. Nor does the first limit on such a path count
+ * when the earlier limits of the command were on other paths.
  */
 #ifndef RDINIT_DEV_H
 #define RDINIT_DEV_H

@@ -307,6 +307,7 @@ struct rdi_io {
 	uint32_t gen;
 	int err; /* the error to report of a part that has completed */
 	uint16_t status;
+	uint16_t limited;        /* with @limits: paths on which they have passed */
 	uint64_t lost_at;        /* ns; with @losses: when the first of them was lost */
 	uint64_t not_before;     /* ns; earliest time to send a waiting command */
 	struct rdi_guard *guard; /* guards its block range after it was lost; see dev_guard.h */
@@ -387,7 +388,8 @@ void rdi_wait_add(struct rdi_io *io);
 /* The path by which @io can be sent now; NULL: it has to wait. */
 struct rdi_chan_path *rdi_wait_path(struct rdi_io *io);
 /* @io has run into its time limit. Is that its path's fault: it has answered no command since, and
- * another one is usable? Such a path is not preferred for a minute, or until it answers. */
+ * another one is usable, or only others have failed @io so far? Such a path is not preferred for a
+ * minute, or until it answers. */
 bool rdi_wait_blame(struct rdi_io *io);
 void rdi_wait_pump(struct rd_defer *defer);
 void rdi_wait_tick(struct rd_timer *timer);

@@ -51,12 +51,17 @@ static bool another_answers(const struct rdi_chan_path *cp)
 bool rdi_wait_blame(struct rdi_io *io)
 {
 	struct rdi_chan_path *cp = io->cp;
+	uint16_t path = (uint16_t)(1u << cp->path->index);
+	/* It tells nothing of the command yet that a first attempt by this path has failed, too:
+	 * its connection may have been lost long ago, while there was nothing to send. */
+	bool first = io->limits && !(io->limited & path);
 
+	io->limited = (io->limits ? io->limited : 0) | path;
 	if (cp_answered(cp) != io->answered)
 		return false;
 	cp->silent_answered = io->answered;
 	cp->silent_until = rd_loop_now_raw(cp->chan->h.loop) + SILENT_NS;
-	return another_answers(cp);
+	return first || another_answers(cp);
 }
 
 static struct rdi_chan_path *choose_path(struct rdinit_dev_chan *chan)

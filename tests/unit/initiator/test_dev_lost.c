@@ -71,7 +71,7 @@ static void open_paths(struct t_dev *d, unsigned int paths)
 	t_dev_open(d, paths);
 }
 
-/* The path is lost, and the target does not listen there until t_dev_up(). */
+/* The path is lost, and the target does not listen there until path_up(). */
 static void path_down(struct t_dev *d, unsigned int n)
 {
 	t_fake.down |= 1u << n;
@@ -613,6 +613,29 @@ static void a_lost_write_is_not_sent_by_a_silent_path(void)
 	CU_ASSERT_EQUAL(d.lost, 1);
 }
 
+static void the_first_limit_on_another_path_counts_against_that_path(void)
+{
+	T_DEV(d);
+	struct t_done done = {0};
+	unsigned char buf[512];
+
+	d.opts.io_timeout_ms = 1000;
+	open_paths(&d, 2);
+	path_down(&d, 2);
+	silent = 1u << 1 | 1u << 2;
+	CU_ASSERT_EQUAL(rdinit_dev_read_async(d.chan, 1, 1, buf, 0, t_done_fn, &done), 0);
+	t_dev_pass(&d, 3500);
+	CU_ASSERT_EQUAL(aborts, 2);
+	path_down(&d, 1);
+	path_up(&d, 2);
+	CU_ASSERT_EQUAL(arrived[n_arrived - 1].path, 2);
+	t_dev_pass(&d, 1300);
+	CU_ASSERT_EQUAL(aborts, 3);
+	silent = 0;
+	t_dev_pass(&d, 2000);
+	T_ENDED(done, 0);
+}
+
 static void a_command_has_a_time_limit_of_its_own(void)
 {
 	T_DEV(d);
@@ -948,6 +971,8 @@ const struct t_case t_dev_lost_cases[] = {
 	{"three time limits are enough", three_time_limits_are_enough},
 	{"a limit on a silent path counts against the path",
 	 a_limit_on_a_silent_path_counts_against_the_path},
+	{"the first limit on another path counts against that path",
+	 the_first_limit_on_another_path_counts_against_that_path},
 	{"a lost write is not sent by a silent path", a_lost_write_is_not_sent_by_a_silent_path},
 	{"a command has a time limit of its own", a_command_has_a_time_limit_of_its_own},
 	{"a late command of the library itself ends the queue",
