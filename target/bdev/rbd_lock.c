@@ -276,13 +276,20 @@ bool rbd_image_lock_stayed(struct rbd_image *img)
 	return !rc && owner;
 }
 
-/* A claim that stayed would break the lock of the gateway that is told to take it next. */
+/* A claim that stayed would break the lock of the gateway that is told to take it next. But librbd
+ * has the lock of a connection that Ceph blocks until it is refused something. */
 static void take_again(struct rbd_image *img)
 {
+	struct rbd_locker l;
 	char spelled[256];
 
 	if (!rbd_image_lock_stayed(img))
 		return;
+	if (rados_wait_for_latest_osdmap(img->handle->cl) == -ESHUTDOWN ||
+	    find_locker(img, &l) == -ESHUTDOWN) {
+		rbd_image_lost(img); /* the claim stays for the next connection */
+		return;
+	}
 	end_take(img);
 	rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: its lock is held here already",
 		  rbd_image_spell(img, spelled, sizeof(spelled)));

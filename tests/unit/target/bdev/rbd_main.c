@@ -47,6 +47,8 @@ static struct {
 	void *watch_arg;
 	void (*ahead)(struct rbd_peers *p); /* another image's call gets the next lock first */
 	struct rbd_peers *ahead_peers;
+	bool refused;      /* the cluster has blocked this gateway, which does not know it */
+	unsigned int lost; /* images */
 	struct rbd_image *claimed_next; /* a command comes while the clock is read */
 } fake;
 
@@ -97,6 +99,8 @@ ssize_t rbd_list_lockers(rbd_image_t image, int *exclusive, char *tag, size_t *t
 			 char *clients, size_t *clients_len, char *cookies, size_t *cookies_len,
 			 char *addrs, size_t *addrs_len)
 {
+	if (fake.refused)
+		return -ESHUTDOWN;
 	snprintf(clients, *clients_len, "client.%u", OWNER_ID);
 	snprintf(cookies, *cookies_len, "auto 1");
 	snprintf(addrs, *addrs_len, OWNER);
@@ -389,6 +393,7 @@ int rbd_shared_load(struct rbd_image *img)
 
 void rbd_image_lost(struct rbd_image *img)
 {
+	fake.lost++;
 }
 
 void rbd_image_set_standby(struct rbd_image *img, bool standby)
@@ -509,6 +514,25 @@ static void test_take_twice(void)
 	fake.claimed_next = img;
 	pass(img);
 	CU_ASSERT_EQUAL(fake.breaks, 1);
+	standby_free(img);
+}
+
+/* The command is over only if the cluster still takes this gateway for the holder. */
+static void test_take_held(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.breaks = 1;
+	atomic_store(&img->bdev.standby, false);
+	fake.refused = true;
+	claim_take(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.lost, 1);
+	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_TAKE);
+	fake.refused = false;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.lost, 1);
+	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_WAIT);
 	standby_free(img);
 }
 
@@ -884,6 +908,8 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a command holds until the gateway has the lock, if another one was faster",
 	 test_take_faster},
 	{"a command to take a lock that may not be broken is over", test_take_refused},
+	{"a command to take a lock that is held here waits if Ceph blocks the holder",
+	 test_take_held},
 	{"a command that is given again at that moment is carried out", test_take_twice},
 	{"a command that waited for the cluster for an hour is dropped", test_take_hours_later},
 	{"a command given an hour before the image is open is dropped",
