@@ -34,8 +34,9 @@
 struct image {
 	unsigned int number, pool;
 	char name[16];
-	char header[32];            /* the object that its users watch */
-	struct client *lock_client; /* that has the lock; NULL: none */
+	char header[32];               /* the object that its users watch */
+	struct client *lock_client;    /* that has the lock; NULL: none */
+	const struct client *had_lock; /* that had it last */
 	uint64_t lock_cookie;
 	unsigned int blocks; /* one of cluster_sizes */
 	uint64_t resized_at;

@@ -270,6 +270,14 @@ static bool io_writes(const struct rbd_io *io)
 	return io->kind != IO_READ && io->kind != IO_FLUSH;
 }
 
+/* The image's lock was broken, and nobody has had it since; an operator has removed the block of
+ * the client that had it, which was to come before. The gateway that broke the lock has it blocked
+ * again before it takes the lock. */
+static bool is_last_holder(const struct image *image, const struct client *c)
+{
+	return !image->lock_client && image->had_lock == c && c->unblocked_at;
+}
+
 static int exec_write(struct rbd_io *io)
 {
 	struct opened *o = io->o;
@@ -282,7 +290,7 @@ static int exec_write(struct rbd_io *io)
 	}
 	if (!o->locked && !rbd_owner_is(image, o->client, o->cookie))
 		return -EROFS;
-	if (!rbd_owner_is(image, o->client, o->cookie))
+	if (!rbd_owner_is(image, o->client, o->cookie) && !is_last_holder(image, o->client))
 		cluster_violated(cl, "the client %s writes to %s while %s has the lock",
 				 o->client->addr, image->name,
 				 image->lock_client ? image->lock_client->addr : "nobody");

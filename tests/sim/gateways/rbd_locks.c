@@ -30,6 +30,8 @@ static struct lock_call lock_call(struct opened *o, int (*exec)(struct op *op))
 
 static void set_owner(struct lock_call *call, struct client *c, uint64_t cookie)
 {
+	if (call->image->lock_client)
+		call->image->had_lock = call->image->lock_client;
 	call->image->lock_client = c;
 	call->image->lock_cookie = cookie;
 	rd_sim_tell(call->op.client->cluster->sim, "cluster: the lock of %s is held by %s",
