@@ -64,6 +64,7 @@ struct nd_disk {
 	uint64_t export_size;
 	uint32_t ops_mask;
 	bool flushes; /* what hosts were told: a Flush has an effect */
+	bool stores;  /* hosts were told of no cache, and each write had FUA */
 
 	/* of the thread */
 	enum nd_state state;
@@ -447,11 +448,15 @@ static int check_export(struct nbd_handle *nbd, const struct rdt_bdev *bdev, cha
 static int check_promises(const struct nd_disk *d, struct nbd_handle *nbd, char *err,
 			  size_t err_size)
 {
-	if (!d->flushes || nbd_can_flush(nbd) == 1)
+	const char *what = d->flushes ? "Flush" : "FUA";
+
+	if (!(d->flushes || d->stores) || nbd_can_flush(nbd) == 1 ||
+	    (d->stores && nbd_can_fua(nbd) == 1))
 		return 0;
 	snprintf(err, err_size,
-		 "the server has no Flush any more, which hosts rely on; have it offer Flush, or "
-		 "remove the namespace and add it again");
+		 "the server has no %s any more, which hosts rely on; have it offer %s, or remove "
+		 "the namespace and add it again",
+		 what, what);
 	return -EINVAL;
 }
 
@@ -496,6 +501,7 @@ static void take_export(struct nd_disk *d)
 	if (!d->opened) { /* what hosts were told stays */
 		d->ops_mask = mask;
 		d->flushes = d->can_flush;
+		d->stores = d->can_fua && !d->can_flush;
 	}
 	d->opened = true;
 	if (!same && !d->closing)

@@ -311,18 +311,22 @@ def what_is_stored_when_the_server_has(t, can_fua, flags, flush):
              [f'write {flags}', f'write {flags}'] if not flush else ['write ', 'write ', 'flush', 'flush'])
 
 
-@test
-def a_server_that_comes_back_without_flush_is_not_used(t):
-    server = Server(t).start()
+@each(('Flush', 'Flush', {'can_flush': 'exit 0', 'can_fua': 'echo none'}),
+      ('FUA', 'FUA', {'can_flush': 'exit 3', 'can_fua': 'echo native'}))
+def a_server_is_not_used_that_comes_back_without(t, what, had):
+    def has(**calls):
+        return evaluates(server.image, flush='exit 0', can_trim='exit 3', **calls)
+    server = Server(t)
+    server.start(plugin=has(**had))
     target = t.target([server.namespace()])
     dev = Device(t, [target.uri()], '--io-timeout', 120000)
     dev.goes_on()
     since = target.mark()
     server.proc.kill()
-    server.start(plugin=evaluates(server.image, can_flush='exit 3', can_fua='echo none'))
-    target.expect('the server has no Flush any more, which hosts rely on', since=since)
+    server.start(plugin=has(can_flush='exit 3', can_fua='echo none'))
+    target.expect(f'the server has no {what} any more, which hosts rely on', since=since)
     server.proc.kill()
-    server.start(plugin=None)
+    server.start(plugin=has(**had))
     target.expect('connected again', since=since)
     dev.goes_on()
     t.eq(dev.count('errors') + dev.count('unknown'), 0, 'errors')
