@@ -228,6 +228,20 @@ static inline bool nvme_status_ok(struct nvme_status st)
 	return (st.v & 0x7ff) == 0;
 }
 
+/*
+ * Vendor specific data of Identify Namespace that rdtarget sends for storage that one gateway at a
+ * time can write: when another gateway has executed a command, the storage executes no more of what
+ * a host has sent to this one before.
+ */
+#define NVME_NS_GATEWAY_MARK "rdnvme gateway 1"
+
+struct nvme_ns_gateway {
+	__u8 mark[16];  /* NVME_NS_GATEWAY_MARK */
+	__le64 gateway; /* a number of this start of the gateway, at random; never 0 */
+};
+_Static_assert(sizeof(struct nvme_ns_gateway) == 24, "gateway of a namespace");
+_Static_assert(sizeof(NVME_NS_GATEWAY_MARK) - 1 == 16, "mark of a gateway");
+
 static inline __le16 nvme_status_to_wire(struct nvme_status st)
 {
 	return htole16((uint16_t)(st.v << 1));

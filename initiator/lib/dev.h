@@ -93,6 +93,9 @@ struct rdi_path {
 	/* Time in ns after a loss until the old controller can no longer execute a lost command. */
 	_Atomic uint64_t stale_ns;
 	_Atomic uint8_t ana; /* enum nvme_ana_state */
+	/* Number of the gateway, of which only one at a time can write to the namespace; 0: it is
+	 * none. See struct nvme_ns_gateway. */
+	uint64_t gateway;
 	/* Blocks of one command at most; 0: not supported. Of the latest association. */
 	_Atomic uint32_t max_write_zeroes, max_verify, max_copy;
 };
@@ -264,6 +267,7 @@ struct rdi_chan_path {
 	struct rdi_path *path;
 	struct rdinit_qpair *qp; /* NULL: none */
 	uint32_t epoch;          /* the association that qp is part of */
+	uint64_t gateway;        /* path->gateway of it */
 	bool up;                 /* qp takes commands */
 	/* Commands sent and commands completed; written by the channel's thread, read by the
 	 * device's. */

@@ -75,6 +75,7 @@ static void chan_attach(struct rdi_chan_path *cp)
 	if (rdi_dev_lock(dev, __func__))
 		return;
 	cp->epoch = atomic_load(&cp->path->live_epoch);
+	cp->gateway = cp->path->gateway;
 	if (!cp->epoch) {
 		rdi_dev_unlock(dev);
 		return;

@@ -47,6 +47,17 @@ static int path_take_ns(struct rdi_path *path)
 	return 0;
 }
 
+/* The gateway that tells its number in @id; 0: none does. */
+static uint64_t gateway_of(const struct nvme_id_ns *id)
+{
+	struct nvme_ns_gateway told;
+
+	memcpy(&told, id->vs, sizeof(told));
+	return memcmp(told.mark, NVME_NS_GATEWAY_MARK, sizeof(told.mark)) == 0
+		       ? le64toh(told.gateway)
+		       : 0;
+}
+
 static void path_set_ana(struct rdi_path *path)
 {
 	struct rdinit_dev *dev = path->dev;
@@ -124,6 +135,7 @@ static void path_checked(struct rdi_path *path)
 		return;
 	}
 	rdi_dev_learn(dev, path);
+	path->gateway = gateway_of(&path->id_ns);
 	rdi_path_live(path);
 	path_set_ana(path);
 }

@@ -52,6 +52,7 @@ void rdi_guards_renew(struct rdi_guards *g, struct rdi_guard *guard, const struc
 	pthread_mutex_lock(&g->lock);
 	guard->path = what->path;
 	guard->epoch = what->epoch;
+	guard->gateway = what->gateway;
 	if (what->safe_at > guard->safe_at)
 		guard->safe_at = what->safe_at;
 	pthread_mutex_unlock(&g->lock);

@@ -22,6 +22,7 @@ struct rdi_guard {
 	uint64_t safe_at;  /* ns; the lost command cannot be executed after this time */
 	unsigned int path; /* path on which the command was lost */
 	uint32_t epoch;    /* association in which it was lost */
+	uint64_t gateway;  /* to which it was sent, if one at a time can write; else 0 */
 	bool resend;       /* the command waits to be sent again, and ends the guard */
 };
 

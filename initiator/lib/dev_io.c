@@ -121,6 +121,7 @@ static void guard_blocks(struct rdi_io *io, const struct rdi_chan_path *cp, bool
 		.safe_at = rd_loop_now_raw(io->chan->h.loop) + atomic_load(&cp->path->stale_ns),
 		.path = cp->path->index,
 		.epoch = cp->epoch,
+		.gateway = cp->gateway,
 		.resend = resend,
 	};
 

@@ -90,15 +90,26 @@ static struct rdi_chan_path *choose_path(struct rdinit_dev_chan *chan)
 	return &chan->paths[chosen];
 }
 
+/*
+ * Does @cp lead to another gateway than the one to which the write of @guard was sent, and can only
+ * one of them write? When that gateway executes the write, the storage has refused the lost one for
+ * good, or has executed it before.
+ */
+static bool is_next_gateway(const struct rdi_chan_path *cp, const struct rdi_guard *guard)
+{
+	return cp && cp->gateway && guard->gateway && cp->gateway != guard->gateway;
+}
+
 /* The path by which a lost write can be sent again; NULL: none yet. */
 static struct rdi_chan_path *resend_path(struct rdi_io *io, uint64_t now)
 {
 	struct rdinit_dev_chan *chan = io->chan;
 	const struct rdi_guard *guard = io->guard;
-	struct rdi_chan_path *cp = &chan->paths[guard->path];
+	struct rdi_chan_path *cp = choose_path(chan);
 
-	if (now >= guard->safe_at)
-		return choose_path(chan);
+	if (now >= guard->safe_at || is_next_gateway(cp, guard))
+		return cp;
+	cp = &chan->paths[guard->path];
 	if (is_silent(cp) && another_answers(cp))
 		return NULL;
 	/* After a reconnect the target's stale-write fence blocks the commands of the old

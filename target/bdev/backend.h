@@ -195,6 +195,9 @@ struct rdt_bdev {
 	 * enforced then.
 	 */
 	bool shares_state;
+	/* Backend: the storage executes nothing more of this gateway when another one has executed
+	 * a command, until this gateway gets the storage again. Never changes. */
+	bool one_gateway;
 	_Atomic uint32_t state_seq, state_taken;
 	/* Backend: see rdt_bdev_late(). */
 	atomic_uint late;

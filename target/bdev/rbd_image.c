@@ -638,6 +638,7 @@ static int new_image(struct rbd_clusters *clusters, const struct rdt_ns_config *
 	img->bdev.read_only = cfg->read_only;
 	img->bdev.volatile_cache = rbd->cache && !cfg->read_only;
 	img->bdev.shares_state = rbd->lock == RDT_RBD_LOCK_EXCLUSIVE;
+	img->bdev.one_gateway = img->bdev.shares_state;
 	rbd_shared_name(img, cfg->uuid_bytes);
 	rbd_bdev_init(&img->bdev);
 	/* librbd would write zeroes, which takes space instead of freeing it. */

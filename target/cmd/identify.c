@@ -244,6 +244,18 @@ static void fill_copy_limits(struct nvme_id_ns *id, const struct rdt_subsys *ss)
 	id->msrc = RDT_MSRC;
 }
 
+/* Hosts that know this need not wait before they repeat a lost write by another gateway. */
+static void fill_gateway(struct nvme_id_ns *id, const struct rdt_ns *ns)
+{
+	struct nvme_ns_gateway own = {.gateway = htole64(ns->subsys->target->gateway)};
+
+	_Static_assert(sizeof(own) <= sizeof(id->vs), "vendor specific data");
+	if (!rdt_bdev_base(ns->bdev)->one_gateway)
+		return;
+	memcpy(own.mark, NVME_NS_GATEWAY_MARK, sizeof(own.mark));
+	memcpy(id->vs, &own, sizeof(own));
+}
+
 static enum rdt_exec identify_ns(struct rdt_req *req)
 {
 	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
@@ -275,6 +287,7 @@ static enum rdt_exec identify_ns(struct rdt_req *req)
 		memcpy(id->nguid, nguid, sizeof(id->nguid));
 	if (ns->cfg->eui64)
 		memcpy(id->eui64, ns->cfg->eui64_bytes, sizeof(id->eui64));
+	fill_gateway(id, ns);
 	return RDT_EXEC_DONE;
 }
 

@@ -94,6 +94,7 @@ struct rdt_target {
 	struct rd_log *log;
 	struct rdt_announcer announcer;
 	struct rd_loop *loop; /* of the main thread */
+	uint64_t gateway;     /* hosts tell gateways by it; at random, not 0 */
 	const struct rdt_env *env;
 	struct rdt_reactor *reactors;
 	unsigned int reactors_count;

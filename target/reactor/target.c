@@ -141,6 +141,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->now = rdt_config_get(cfg);
 	t->log = log;
 	t->loop = loop;
+	t->gateway = rd_loop_random64(loop) | 1;
 	t->env = env ? env : &the_system;
 	t->transports = t->env->transports ? t->env->transports : rdt_transports;
 	t->modules = modules;

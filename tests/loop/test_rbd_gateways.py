@@ -214,7 +214,8 @@ def a_gateway_is_replaced_while_another_one_is_dead_too(t):
     pair = gateways(t, image)
     third = gateway(t, image, 2)
     third.expect(r'another client holds its lock')
-    dev = Device(t, [x.uri() for x in pair], '--io-timeout', 120000)
+    # The next gateway gets lost writes at once, not after twice the keep-alive timeout.
+    dev = Device(t, [x.uri() for x in pair], '--io-timeout', 120000, '--keep-alive-tmo', 120000)
     dev.proc.expect(r'^event path 1 live')
     dev.goes_on()
     third.kill()

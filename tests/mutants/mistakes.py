@@ -179,6 +179,8 @@ HOST = (
      'return guard->nblocks >= lba - guard->lba;', 'initiator: guards'),
     ('the last block of a lost write is free', 'initiator/lib/dev_guard.c', 'return nblocks > guard->lba - lba;',
      'return nblocks > guard->lba - lba + 1;', 'initiator: guards'),
+    ('a lost write goes by another path to its gateway at once', 'initiator/lib/dev_wait.c', ' && cp->gateway != guard->gateway;', ';',
+     'initiator: gateways'),
     ('a lost write that may be sent again is safe', 'initiator/lib/dev_guard.c', 'if (!guard->resend && now >= guard->safe_at)',
      'if (now >= guard->safe_at)', 'initiator: guards'),
     ('a key that was not offered may be invalidated', 'initiator/lib/rdma/request.c',

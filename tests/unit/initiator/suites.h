@@ -26,6 +26,7 @@ extern const struct t_case t_paths_cases[];
 extern const struct t_case t_dev_cases[];
 extern const struct t_case t_dev_guard_cases[];
 extern const struct t_case t_dev_extents_cases[];
+extern const struct t_case t_dev_gateway_cases[];
 extern const struct t_case t_dev_lost_cases[];
 extern const struct t_case t_dev_hostile_cases[];
 extern const struct t_case t_dev_path_cases[];

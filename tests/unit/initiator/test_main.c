@@ -35,6 +35,7 @@ int main(int argc, char **argv)
 		{.name = "guards", .cases = t_dev_guard_cases},
 		{.name = "extents", .teardown = teardown, .cases = t_dev_extents_cases},
 		{.name = "lost paths", .teardown = teardown, .cases = t_dev_lost_cases},
+		{.name = "gateways", .teardown = teardown, .cases = t_dev_gateway_cases},
 		{.name = "hostile paths", .teardown = teardown, .cases = t_dev_hostile_cases},
 		{.name = "paths of a device", .teardown = teardown, .cases = t_dev_path_cases},
 		{.name = NULL},
