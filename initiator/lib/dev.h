@@ -96,6 +96,8 @@ struct rdi_path {
 	/* Number of the gateway, of which only one at a time can write to the namespace; 0: it is
 	 * none. See struct nvme_ns_gateway. */
 	uint64_t gateway;
+	/* LIVE: another gateway has the namespace now, and this one must answer before @timer */
+	bool doubted;
 	/* Blocks of one command at most; 0: not supported. Of the latest association. */
 	_Atomic uint32_t max_write_zeroes, max_verify, max_copy;
 };

@@ -11,6 +11,9 @@
 /* Get Log Page: the page of a path's ANA states, groups only (LSP is bits 8 and up). */
 #define ANA_GROUPS (NVME_LOG_LID_ANA | NVME_LOG_ANA_LSP_RGO_GROUPS_ONLY << 8)
 
+/* For an answer of a gateway when another one has the namespace. */
+#define DOUBT_NS RD_NSEC_PER_SEC
+
 static void path_read_next(struct rdi_path *path);
 
 /* ---- what was read ---- */
@@ -58,26 +61,64 @@ static uint64_t gateway_of(const struct nvme_id_ns *id)
 		       : 0;
 }
 
+static void path_look_again(struct rdi_path *path, unsigned int what)
+{
+	if (path->state != RDINIT_DEV_PATH_LIVE && path->state != RDINIT_DEV_PATH_CHECKING)
+		return;
+	path->todo |= what;
+	path_read_next(path);
+}
+
+/*
+ * The gateway of @path can use the namespace now, so another one cannot any more. If that hangs, it
+ * does not say so, and its keep-alive timer would show it much later.
+ */
+static void doubt_other_gateways(const struct rdi_path *path)
+{
+	struct rdinit_dev *dev = path->dev;
+	unsigned int i, n = dev->n_paths;
+
+	if (!path->gateway || !rdi_path_usable(path))
+		return;
+	for (i = 0; i < n; i++) {
+		struct rdi_path *other = dev->paths[i];
+
+		if (!other->gateway || other->gateway == path->gateway || other->doubted ||
+		    !rdi_path_usable(other))
+			continue;
+		other->doubted = rd_timer_start(dev->h.loop, &other->timer, DOUBT_NS) == 0;
+		path_look_again(other, RDI_READ_ANA);
+	}
+}
+
 static void path_set_ana(struct rdi_path *path)
 {
 	struct rdinit_dev *dev = path->dev;
 	uint8_t was = atomic_exchange(&path->ana, path->ana_now.state);
 	uint64_t now = rd_loop_now(dev->h.loop);
 
+	path->doubted = false;
 	if (path->ana_now.state == NVME_ANA_STATE_CHANGE && path->state == RDINIT_DEV_PATH_LIVE)
 		rd_timer_start(dev->h.loop, &path->timer,
 			       path->ana_now.deadline > now ? path->ana_now.deadline - now : 0);
 	else if (path->state == RDINIT_DEV_PATH_LIVE)
 		rd_timer_stop(dev->h.loop, &path->timer);
-	if (was != path->ana_now.state && path->state == RDINIT_DEV_PATH_LIVE)
+	if (was != path->ana_now.state && path->state == RDINIT_DEV_PATH_LIVE) {
 		rdi_dev_changed(dev, path, RDINIT_DEV_EVENT_ANA);
+		doubt_other_gateways(path);
+	}
 }
 
 void rdi_path_ana_timer(struct rdi_path *path)
 {
 	uint64_t now = rd_loop_now(path->dev->h.loop);
 
-	if (rdi_ana_expired(&path->ana_now, now))
+	if (path->doubted)
+		rdi_path_fail(
+			path, -ETIMEDOUT, 0,
+			"%s: another gateway serves the namespace, and this one does not answer",
+			path->address);
+	else if (rdi_ana_expired(&path->ana_now, now))
 		rdi_path_fail(path, -ETIMEDOUT, 0,
 			      "%s: the transition of the ANA state took longer than ANATT (%u s)",
 			      path->address, path->ana_now.anatt);
@@ -138,6 +179,7 @@ static void path_checked(struct rdi_path *path)
 	path->gateway = gateway_of(&path->id_ns);
 	rdi_path_live(path);
 	path_set_ana(path);
+	doubt_other_gateways(path);
 }
 
 /* ---- reading ---- */
@@ -241,6 +283,7 @@ void rdi_path_check(struct rdi_path *path)
 	rdi_ana_init(&path->ana_now, &path->ctrl->id);
 	memset(&path->identity, 0, sizeof(path->identity));
 	path->reading = 0;
+	path->doubted = false;
 	path->vsl = path->wzsl = 0;
 	path->tells_extents = false;
 	path->todo = RDI_READ_DESCS | RDI_READ_NS | RDI_READ_NVM;
@@ -262,14 +305,6 @@ void rdi_path_check(struct rdi_path *path)
 }
 
 /* ---- changes ---- */
-
-static void path_look_again(struct rdi_path *path, unsigned int what)
-{
-	if (path->state != RDINIT_DEV_PATH_LIVE && path->state != RDINIT_DEV_PATH_CHECKING)
-		return;
-	path->todo |= what;
-	path_read_next(path);
-}
 
 void rdi_path_event(void *user, uint32_t event)
 {

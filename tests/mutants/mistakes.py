@@ -181,6 +181,7 @@ HOST = (
      'return nblocks > guard->lba - lba + 1;', 'initiator: guards'),
     ('a lost write goes by another path to its gateway at once', 'initiator/lib/dev_wait.c', ' && cp->gateway != guard->gateway;', ';',
      'initiator: gateways'),
+    ('a gateway that hangs is waited for', 'initiator/lib/dev_check.c', '\tif (path->doubted)\n', '\tif (false)\n', 'initiator: gateways'),
     ('a lost write that may be sent again is safe', 'initiator/lib/dev_guard.c', 'if (!guard->resend && now >= guard->safe_at)',
      'if (now >= guard->safe_at)', 'initiator: guards'),
     ('a key that was not offered may be invalidated', 'initiator/lib/rdma/request.c',

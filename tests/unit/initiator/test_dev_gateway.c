@@ -162,9 +162,60 @@ static void a_target_that_is_no_gateway_waits(void)
 	lose_a_write(&d, &lost);
 }
 
+/* Its keep-alive timer has not expired yet. */
+static void a_gateway_that_hangs_is_left_when_the_next_one_serves(void)
+{
+	T_DEV(d);
+	struct t_done lost = {0};
+	unsigned char buf[512] = {1};
+
+	open_gateways(&d, 7, 8);
+	at[1].silent = true;
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 4, 1, buf, 0, t_done_fn, &lost), 0);
+	t_dev_settle(&d);
+	set_ana(&d, 2, NVME_ANA_STATE_OPTIMIZED);
+	CU_ASSERT_EQUAL(at[1].asked, 2);
+	t_dev_pass(&d, 900);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
+	t_fake.down = 1u << 1;
+	t_dev_pass(&d, 200);
+	CU_ASSERT_NOT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
+	CU_ASSERT_EQUAL(at[2].writes, 1);
+	T_ENDED(lost, 0);
+}
+
+static void a_gateway_that_answers_keeps_its_path(void)
+{
+	T_DEV(d);
+
+	open_gateways(&d, 7, 8);
+	at[1].ana = NVME_ANA_STATE_INACCESSIBLE; /* its event is late */
+	set_ana(&d, 2, NVME_ANA_STATE_OPTIMIZED);
+	CU_ASSERT_EQUAL(at[1].asked, 2);
+	t_dev_pass(&d, 2000);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
+	CU_ASSERT_FALSE(rdi_path_usable(d.dev->paths[0]));
+}
+
+static void a_target_that_is_no_gateway_is_not_doubted(void)
+{
+	T_DEV(d);
+
+	open_gateways(&d, 0, 8);
+	at[1].silent = true;
+	set_ana(&d, 2, NVME_ANA_STATE_OPTIMIZED);
+	t_dev_pass(&d, 2000);
+	CU_ASSERT_EQUAL(at[1].asked, 1);
+	CU_ASSERT_EQUAL(t_dev_path_state(&d, 0), RDINIT_DEV_PATH_LIVE);
+}
+
 const struct t_case t_dev_gateway_cases[] = {
 	{"the next gateway gets a lost write at once", the_next_gateway_gets_a_lost_write_at_once},
 	{"another path to the same gateway waits", another_path_to_the_same_gateway_waits},
 	{"a target that is no gateway waits", a_target_that_is_no_gateway_waits},
+	{"a gateway that hangs is left when the next one serves",
+	 a_gateway_that_hangs_is_left_when_the_next_one_serves},
+	{"a gateway that answers keeps its path", a_gateway_that_answers_keeps_its_path},
+	{"a target that is no gateway is not doubted", a_target_that_is_no_gateway_is_not_doubted},
 	{NULL, NULL},
 };
