@@ -66,6 +66,8 @@ class TargetConn(tp.Conn):
 
 
 class FakeTarget(nv.FakeTarget):
+    grants = 3  # digests that a host gets
+
     def __init__(self, *args, cpda=0, maxh2cdata=65536, r2t=1 << 20, c2h=1 << 20, **kw):
         """@r2t, @c2h: the bytes for which an R2T asks, and those of a C2HData."""
         self.cpda, self.maxh2cdata, self.r2t, self.c2h = cpda, maxh2cdata, r2t, c2h
@@ -80,7 +82,7 @@ class FakeTarget(nv.FakeTarget):
         pfv, hpda, dgst, _ = struct.unpack_from('<HBBI', got.head, 8)
         if got.kind != tp.ICREQ or pfv or got.flags:
             raise iw.PeerError(f'ICReq: {got.head[:16].hex()}')
-        conn.hpda, conn.cpda = hpda, self.cpda
+        conn.hpda, conn.cpda, dgst = hpda, self.cpda, dgst & self.grants
         conn.send_raw(tp.pdu(tp.ICRESP, struct.pack('<HBBI', 0, self.cpda, dgst, self.maxh2cdata).ljust(120, b'\0')))
         conn.hdgst, conn.ddgst = bool(dgst & 1), bool(dgst & 2)
         return nv.TargetQueue(conn, 0, 32)

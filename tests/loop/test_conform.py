@@ -191,7 +191,13 @@ def a_target_that_refuses_deac_and_has(t, dlfeat, verdict):
 class Strict(tcp_target.FakeTarget):
     """What strict hosts demand, but for what a test replaces."""
     sqhd_of_connect, nguid, last, success = 0xFFFF, bytes(range(1, 17)), tp.F_LAST, False
-    put_less, nn, ioccsz, fuses, padding = 0, 1, 516, 1, 0
+    put_less, nn, ioccsz, fuses, padding, kas, patient = 0, 1, 516, 1, 0, 1, True
+
+    def on_command(self, queue, cmd):
+        if not queue.qid or cmd.opcode != 5:  # Compare
+            return super().on_command(queue, cmd)
+        self.fetch(queue, cmd)
+        return self.respond(queue, cmd, nv.SUCCESS if self.patient else 0x0A)  # the other half is missing
 
     def do_connect(self, queue, cmd):
         self.no_flow = bool(cmd.raw[46] & 4)
@@ -216,6 +222,7 @@ class Strict(tcp_target.FakeTarget):
     def identify_ctrl(self):
         page = bytearray(super().identify_ctrl())
         struct.pack_into('<I', page, 516, self.nn)
+        struct.pack_into('<H', page, 320, self.kas)
         struct.pack_into('<H', page, 522, self.fuses)
         struct.pack_into('<I', page, 1792, self.ioccsz)
         return bytes(page)
@@ -230,7 +237,8 @@ class Strict(tcp_target.FakeTarget):
       ('no LAST_PDU', {'last': 0}, 'linux.read'), ('SUCCESS', {'success': True}, 'linux.flow'),
       ('short logs', {'put_less': 512}, 'freebsd.log_smart'), ('SQHD', {'sqhd_of_connect': 0}, 'freebsd.connect'),
       ('NN', {'nn': 0xFFFFFFFE}, 'freebsd.nn'), ('no NGUID', {'nguid': bytes(16)}, 'esxi.identifier'),
-      ('no locks', {'fuses': 0}, 'esxi.locking'))
+      ('no locks', {'fuses': 0}, 'esxi.locking'), ('no data digest', {'grants': 1}, 'linux.icresp'),
+      ('KAS', {'kas': 0}, 'linux.identify'), ('half a pair', {'patient': False}, 'esxi.halves'))
 def strict_hosts_would_refuse(t, how, finds):
     """The fake target has no discovery subsystem."""
     target = Strict()

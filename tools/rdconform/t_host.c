@@ -142,7 +142,52 @@ static void sgls(struct rdc *t)
 		  le32toh(id->sgls));
 }
 
+/* Linux ends the connection when one of these is not what it expects. */
+static void icresp_fields(struct rdc *t)
+{
+	uint8_t asked;
+
+	for (asked = 0; asked <= (NVME_TCP_HDGST | NVME_TCP_DDGST); asked++) {
+		struct rdc_raw *raw = rdc_raw_must_dial(t, &(struct rdc_dial){.dgst = asked});
+		const struct nvme_tcp_icresp *ic = &raw->tcp->icresp;
+
+		RDC_CHECK(t, le32toh(ic->hdr.plen) == sizeof(*ic), "PLEN %u; expected 128",
+			  le32toh(ic->hdr.plen));
+		RDC_CHECK(t, !ic->pfv, "PFV %u; expected 0", le16toh(ic->pfv));
+		RDC_CHECK(t, ic->dgst == asked, "DGST 0x%02x; expected 0x%02x, as was asked",
+			  ic->dgst, asked);
+		RDC_CHECK(t, le32toh(ic->maxh2cdata) >= 4096 && le32toh(ic->maxh2cdata) % 4 == 0,
+			  "MAXH2CDATA %u; expected a multiple of 4, at least 4096",
+			  le32toh(ic->maxh2cdata));
+		rdc_raw_close(raw);
+	}
+}
+
+/* Linux gives up the controller when one of these is not what it expects. */
+static void identify_fields(struct rdc *t)
+{
+	struct rdc_raw *admin = rdc_raw_admin(t, 0);
+	const struct nvme_id_ctrl *id;
+	struct rdc_raw_reply rr;
+	struct rdc_mem *mem;
+
+	rr = identify(admin, NVME_IDENTIFY_CNS_CTRL, 0, &mem);
+	RDC_OK(t, rr.r, "Identify Controller");
+	id = mem->p;
+	RDC_CHECK(t, le16toh(id->cntlid) == admin->cntlid,
+		  "CNTLID %u, but Connect was answered with %u", le16toh(id->cntlid),
+		  admin->cntlid);
+	RDC_CHECK(t, id->kas, "KAS 0: no keep alive");
+	RDC_CHECK(t, le32toh(id->ioccsz) >= 4, "IOCCSZ %u; expected at least 4: the command itself",
+		  le32toh(id->ioccsz));
+	RDC_CHECK(t, le32toh(id->iorcsz) >= 1,
+		  "IORCSZ %u; expected at least 1: the response itself", le32toh(id->iorcsz));
+}
+
 const struct rdc_test rdc_t_host_linux[] = {
+	{"icresp", PDUS, "the fields of ICResp are those that were asked for", icresp_fields},
+	{"identify", "Base 5.17.2.1",
+	 "Identify Controller agrees with Connect and with the capsules", identify_fields},
 	{"cpda", PDUS, "CPDA is 0 for a host with HPDA 0", cpda},
 	{"no_padding", PDUS, "the data of C2HData is right behind the header", no_padding, 0, 0},
 	{"no_padding_hdgst", PDUS, "the data of C2HData is right behind the header digest",
@@ -169,6 +214,8 @@ static void icresp_bytes(struct rdc *t)
 		  got[0], got[1], got[2], got[3], got[4], got[5], got[6], got[7]);
 	RDC_CHECK(t, !raw->tcp->icresp.dgst, "DGST 0x%02x, but none was asked for",
 		  raw->tcp->icresp.dgst);
+	RDC_CHECK(t, le32toh(raw->tcp->icresp.maxh2cdata) >= 4096,
+		  "MAXH2CDATA %u; expected at least 4096", le32toh(raw->tcp->icresp.maxh2cdata));
 }
 
 /* FreeBSD connects like this by default. SQHD FFFFh tells it that the target agreed. */
@@ -327,10 +374,51 @@ static void events(struct rdc *t)
 	RDC_OK(t, rr.r, "Set Features, Asynchronous Event Configuration 100h");
 }
 
+/* ESXi's driver may send the halves of Compare and Write in segments of their own: the target has
+ * to wait for the second one, here for as long as an admin command takes. */
+static void halves(struct rdc *t)
+{
+	struct rdc_host *h = rdc_main(t);
+	struct rdc_raw *admin, *io;
+	struct rdc_mem *blocks, *mem;
+	struct rdc_answer answer;
+	struct rdc_raw_reply rr;
+	struct nvme_sqe half;
+	unsigned int i;
+
+	if (!(le16toh(h->id.fuses) & NVME_CTRL_FUSES_COMPARE_AND_WRITE))
+		rdc_not_supported(t, "FUSES 0x%04x: no Compare and Write", le16toh(h->id.fuses));
+	rdc_need_blocks(h, 1);
+	admin = rdc_raw_admin(t, 0);
+	io = rdc_raw_io(admin, 1, 16);
+	blocks = rdc_raw_mem(io, h->bs, 0);
+	rdc_raw_rw(&half, h, nvme_cmd_read, 0, 1, blocks);
+	rr = rdc_raw_cmd(io, &half);
+	RDC_OK(t, rr.r, "Read");
+	rdc_raw_rw(&half, h, nvme_cmd_compare, 0, 1, blocks);
+	half.flags |= NVME_CMD_FUSE_FIRST;
+	half.cid = htole16(100);
+	rdc_raw_send(io, &half, sizeof(half));
+	rr = identify(admin, NVME_IDENTIFY_CNS_CTRL, 0, &mem);
+	RDC_OK(t, rr.r, "Identify Controller between the halves");
+	rdc_raw_rw(&half, h, nvme_cmd_write, 0, 1, blocks);
+	half.flags |= NVME_CMD_FUSE_SECOND;
+	half.cid = htole16(101);
+	rdc_raw_send(io, &half, sizeof(half));
+	for (i = 0; i < 2; i++) {
+		RDC_CHECK(t, rdc_raw_answer(io, &answer, t->cfg->timeout_ms) == 1,
+			  "%u of 2 responses to Compare and Write", i);
+		RDC_CHECK(t, !(le16toh(answer.cqe.status) >> 1),
+			  "Compare and Write in two segments: status 0x%04x of command %u",
+			  le16toh(answer.cqe.status) >> 1, le16toh(answer.cqe.cid));
+	}
+}
+
 const struct rdc_test rdc_t_host_esxi[] = {
 	{"identifier", "Base 4.5.1", "the namespace has an NGUID or an EUI-64", identifier},
 	{"block_size", "NVM 4.1.5", "blocks have 512 bytes", block_size},
 	{"locking", "Base 5.17.2.1", "Compare and Write, or reservations, are supported", locking},
+	{"halves", "NVM 3.2", "Compare and Write may come in two segments", halves},
 	{"events", "Base 5.27.1.8", "namespace events alone can be enabled", events},
 	{NULL},
 };
