@@ -218,19 +218,9 @@ static ssize_t place_payload(struct rd_iw_conn *c, const uint8_t *p, size_t n)
  */
 static int keep_rest(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 {
-	struct rd_iw_rx *rx = &c->rx;
-
-	if (rx->rest) { /* @p points into it */
-		rx->rest_off = rx->rest_len - (uint32_t)n;
-	} else if (n) {
-		rx->rest = malloc(n);
-		if (!rx->rest) {
-			rd_iw_conn_end(c, -ENOMEM, "out of memory");
-			return -1;
-		}
-		memcpy(rx->rest, p, n);
-		rx->rest_off = 0;
-		rx->rest_len = (uint32_t)n;
+	if (!rd_rx_rest_keep(&c->rx.rest, p, n)) {
+		rd_iw_conn_end(c, -ENOMEM, "out of memory");
+		return -1;
 	}
 	rd_iw_conn_watch(c);
 	return c->state == RD_IW_OPEN ? 1 : -1;
@@ -395,10 +385,11 @@ void rd_iw_rx_resume(struct rd_iw_conn *c)
 {
 	uint64_t before = c->fab->stats.fpdus_rx;
 	struct rd_iw_rx *rx = &c->rx;
+	const struct rd_rx_rest *rest = &rx->rest;
 	int rc = rx->recv_active ? rd_iw_fpdu_resume(c) : begin_fpdu(c, true);
 
-	if (rc == 0 && rx->rest)
-		rc = consume_stream(c, rx->rest + rx->rest_off, rx->rest_len - rx->rest_off);
+	if (rc == 0 && rest->bytes)
+		rc = consume_stream(c, rest->bytes + rest->off, rest->len - rest->off);
 	rd_rx_turn_late(&c->dev->pieces, &rx->turn, frames_since(c, before));
 	if (rc)
 		return;
@@ -409,6 +400,5 @@ void rd_iw_rx_resume(struct rd_iw_conn *c)
 void rd_iw_rx_drop(struct rd_iw_conn *c)
 {
 	rd_iw_srq_unwait(c);
-	free(c->rx.rest);
-	c->rx.rest = NULL;
+	rd_rx_rest_drop(&c->rx.rest);
 }

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 #include <sys/uio.h>
 
+#include "util/rx_rest.h"
 #include "util/rx_turn.h"
 #include "ddp.h"
 
@@ -66,10 +67,8 @@ struct rd_iw_rx {
 	uint32_t blank_msn;
 	uint32_t grant; /* RECVs of the shared queue that it may take although others wait */
 	/* While the connection waits for a RECV, with a complete header in hdr or a complete
-	 * message in @reasm: the bytes that had been read behind it, or NULL. */
-	uint8_t *rest;
-	uint32_t rest_off;
-	uint32_t rest_len;
+	 * message in @reasm: the bytes that had been read behind it. */
+	struct rd_rx_rest rest;
 	TAILQ_ENTRY(rd_iw_conn) wait_link;
 	bool recv_active;  /* a message is in progress */
 	uint32_t recv_off; /* bytes of the message in complete FPDUs */

@@ -12,6 +12,7 @@
 
 #include "util/log.h"
 #include "util/loop.h"
+#include "util/rx_rest.h"
 #include "util/rx_turn.h"
 #include "nvmf/tcp_pdu.h"
 #include "nvmf/tls.h"
@@ -118,9 +119,8 @@ struct rdt_tcp_rx {
 	uint8_t term[NVME_TCP_TERM_MAX]; /* data of an H2CTermReq */
 	struct rdt_tcp_capsule *capsule; /* that the PDU fills */
 	struct rdt_tcp_req *filled;      /* whose buffer the PDU fills */
-	/* while @held: the bytes that had been read behind the header, or NULL */
-	uint8_t *rest;
-	uint32_t rest_off, rest_len;
+	/* while @held: the bytes that had been read behind the header */
+	struct rd_rx_rest rest;
 	struct rd_rx_turn turn;
 	uint32_t pdus; /* received in this turn, and not charged yet */
 };

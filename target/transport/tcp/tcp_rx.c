@@ -397,19 +397,9 @@ static uint32_t rx_step(struct rdt_tcp_conn *c, const uint8_t *p, size_t n, enum
 /* Keeps the @n bytes at @p, which follow a command that waits for a capsule. */
 static enum rx keep_behind(struct rdt_tcp_conn *c, const uint8_t *p, size_t n)
 {
-	struct rdt_tcp_rx *rx = &c->rx;
-
-	if (rx->rest) { /* @p points into it */
-		rx->rest_off = rx->rest_len - (uint32_t)n;
-	} else if (n) {
-		rx->rest = malloc(n);
-		if (!rx->rest) {
-			rdt_qpair_lost(&c->qp, RDT_END_FAULT, "out of memory");
-			return RX_END;
-		}
-		memcpy(rx->rest, p, n);
-		rx->rest_off = 0;
-		rx->rest_len = (uint32_t)n;
+	if (!rd_rx_rest_keep(&c->rx.rest, p, n)) {
+		rdt_qpair_lost(&c->qp, RDT_END_FAULT, "out of memory");
+		return RX_END;
 	}
 	rdt_tcp_watch(c);
 	return RX_HELD;
@@ -514,20 +504,20 @@ bool rdt_tcp_rx_run(struct rdt_tcp_conn *c)
 void rdt_tcp_rx_resume(struct rdt_tcp_conn *c)
 {
 	struct rdt_tcp_rx *rx = &c->rx;
+	const struct rd_rx_rest *rest = &rx->rest;
 	enum rx rc;
 
 	if (!rx->held || c->state == RDT_TCP_CLOSED)
 		return;
 	c->qp.reactor->run.match = 0;
 	rc = head_done(c);
-	if (rc == RX_ON && rx->rest)
-		rc = use_bytes(c, rx->rest + rx->rest_off, rx->rest_len - rx->rest_off);
+	if (rc == RX_ON && rest->bytes)
+		rc = use_bytes(c, rest->bytes + rest->off, rest->len - rest->off);
 	rd_rx_turn_late(&c->tcp->pieces, &rx->turn, rx->pdus);
 	rx->pdus = 0;
 	if (rc != RX_ON)
 		return;
-	free(rx->rest);
-	rx->rest = NULL;
+	rd_rx_rest_drop(&rx->rest);
 	rdt_tcp_watch(c);
 	rdt_tcp_read_again(c);
 }
@@ -540,6 +530,5 @@ void rdt_tcp_rx_drop(struct rdt_tcp_conn *c)
 		rdt_tcp_capsule_put(rx->capsule);
 	begin_pdu(rx);
 	rx->held = false;
-	free(rx->rest);
-	rx->rest = NULL;
+	rd_rx_rest_drop(&rx->rest);
 }
