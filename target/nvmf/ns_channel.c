@@ -84,10 +84,11 @@ bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
 	if (!channel)
 		return false;
 	channel->inflight++;
-	if (!req->qp->reactor->stall.watching)
-		rdt_stall_begin(req->qp->reactor);
 	req->ns = channel->ns;
 	req->channel = channel;
+	/* Last, so that other commands save no registers for this call. */
+	if (!req->qp->reactor->stall.watching)
+		rdt_stall_begin(req->qp->reactor);
 	return true;
 }
 
