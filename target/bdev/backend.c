@@ -8,13 +8,12 @@
 #include <time.h>
 
 #include "util/cold.h"
-#include "util/map.h"
 #include "backend_types.h"
 #include "module.h"
 
-/* How a kind of backend is opened. NULL: nothing is to be done, or the module does it. */
+/* How a kind of backend is opened. Without @open: by its module. Of others NULL: nothing is to be
+ * done. */
 struct opener {
-	bool in_module;
 	/* as rdt_bdev_open(), rdt_bdev_released() and rdt_bdev_probe() */
 	int (*open)(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		    char *err, size_t err_size);
@@ -23,12 +22,10 @@ struct opener {
 };
 
 static const struct opener openers[RDT_BACKENDS] = {
-	[RDT_BACKEND_FILE] = {false, rdt_file_open, rdt_file_released, rdt_file_probe},
-	[RDT_BACKEND_BLOCK] = {false, rdt_file_open, rdt_file_released, rdt_file_probe},
+	[RDT_BACKEND_FILE] = {rdt_file_open, rdt_file_released, rdt_file_probe},
+	[RDT_BACKEND_BLOCK] = {rdt_file_open, rdt_file_released, rdt_file_probe},
 	[RDT_BACKEND_MEMORY] = {.open = rdt_memory_open},
 	[RDT_BACKEND_NULL] = {.open = rdt_null_open},
-	[RDT_BACKEND_RBD] = {.in_module = true},
-	[RDT_BACKEND_NBD] = {.in_module = true},
 };
 
 static int open_backend(struct rdt_modules *modules, const struct rdt_ns_config *cfg,
@@ -37,36 +34,10 @@ static int open_backend(struct rdt_modules *modules, const struct rdt_ns_config 
 	const struct rdt_module *module;
 	int rc;
 
-	if (!openers[cfg->backend].in_module)
+	if (openers[cfg->backend].open)
 		return openers[cfg->backend].open(cfg, log, out, err, err_size);
 	rc = rdt_module_load(modules, cfg->backend, &module, err, err_size);
 	return rc ? rc : module->open(module->ctx, cfg, log, out, err, err_size);
-}
-
-/* A URI names an export of a server: SCHEME://SERVER/EXPORT?OPTIONS, and the options may have a
- * socket in place of the server. */
-static uint64_t device_of_uri(const char *uri)
-{
-	const char *server = strstr(uri, "://"), *options = strchr(uri, '?');
-	size_t len = server ? strcspn(server + 3, "/?") : 0;
-	char text[512];
-
-	if (!server)
-		return rd_map_hash(uri);
-	snprintf(text, sizeof(text), "%.*s%s", (int)len, server + 3, options ? options : "");
-	return rd_map_hash(text);
-}
-
-/* See bdev->device. What a layer delays may hang, on its own. */
-static uint64_t backend_device(const struct rdt_ns_config *cfg, const struct rdt_bdev *base)
-{
-	if (base->path_id.known)
-		return base->path_id.dev;
-	if (cfg->uri)
-		return device_of_uri(cfg->uri);
-	if (cfg->rbd && cfg->rbd->of)
-		return rd_map_hash(cfg->rbd->of->name);
-	return cfg->layers_count ? (uintptr_t)base : 0;
 }
 
 int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, struct rd_log *log,
@@ -78,7 +49,11 @@ int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, 
 	rc = open_backend(modules, cfg, log, out, err, err_size);
 	if (rc)
 		return rc;
-	(*out)->device = backend_device(cfg, *out);
+	if ((*out)->path_id.known)
+		(*out)->device = (*out)->path_id.dev;
+	else if (!(*out)->device &&
+		 cfg->layers_count) /* what a layer delays may hang, on its own */
+		(*out)->device = (uintptr_t)*out;
 	rc = rdt_layers_open(cfg, out);
 	if (rc) {
 		snprintf(err, err_size, "layers: out of memory");
@@ -93,7 +68,7 @@ bool rdt_bdev_released(struct rdt_modules *modules, const struct rdt_ns_config *
 	const struct rdt_module *module;
 	char err[8];
 
-	if (!opener->in_module)
+	if (opener->open)
 		return !opener->released || opener->released(cfg);
 	return rdt_module_load(modules, cfg->backend, &module, err, sizeof(err)) ||
 	       module->released(module->ctx, cfg);
@@ -106,7 +81,7 @@ int rdt_bdev_probe(struct rdt_modules *modules, const struct rdt_ns_config *cfg,
 	const struct rdt_module *module;
 	int rc;
 
-	if (!opener->in_module)
+	if (opener->open)
 		return opener->probe ? opener->probe(cfg, err, err_size) : 0;
 	rc = rdt_module_load(modules, cfg->backend, &module, err, err_size);
 	return rc ? rc : module->probe(module->ctx, cfg, err, err_size);

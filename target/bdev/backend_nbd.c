@@ -20,6 +20,7 @@
 #include "bio_post.h"
 #include "nvmf/wire.h"
 #include "util/loop.h"
+#include "util/map.h"
 
 #define CONNECT_NS   (30 * RD_NSEC_PER_SEC)
 #define PROBE_NS     (10 * RD_NSEC_PER_SEC)
@@ -749,6 +750,20 @@ static const struct rdt_bdev_ops nd_ops = {
 
 /* ---- the module ---- */
 
+/* A URI names an export of a server: SCHEME://SERVER/EXPORT?OPTIONS, and the options may have a
+ * socket in place of the server. */
+static uint64_t server_of_uri(const char *uri)
+{
+	const char *server = strstr(uri, "://"), *options = strchr(uri, '?');
+	size_t len = server ? strcspn(server + 3, "/?") : 0;
+	char text[512];
+
+	if (!server)
+		return rd_map_hash(uri);
+	snprintf(text, sizeof(text), "%.*s%s", (int)len, server + 3, options ? options : "");
+	return rd_map_hash(text);
+}
+
 static int nd_module_open(void *ctx, const struct rdt_ns_config *cfg, struct rd_log *log,
 			  struct rdt_bdev **out, char *err, size_t err_size)
 {
@@ -770,6 +785,7 @@ static int nd_module_open(void *ctx, const struct rdt_ns_config *cfg, struct rd_
 	d->bdev.ops = &nd_ops;
 	d->bdev.block_size = cfg->block_size;
 	d->bdev.read_only = cfg->read_only;
+	d->bdev.device = server_of_uri(cfg->uri);
 	d->uri = strdup(cfg->uri);
 	if (d->uri)
 		rc = rd_loop_create(&opts, &d->loop);

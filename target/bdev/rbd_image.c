@@ -10,6 +10,8 @@
 #include <time.h>
 #include <uuid/uuid.h>
 
+#include "util/map.h"
+
 #define RETRY_NS   UINT64_C(2000000000)
 #define LOOK_NS    UINT64_C(5000000000)
 #define LOCK_NS    UINT64_C(1000000000)
@@ -634,6 +636,7 @@ static int new_image(struct rbd_clusters *clusters, const struct rdt_ns_config *
 	img->lock_mode = rbd->lock;
 	img->encryption = rbd->encryption;
 	img->cache = rbd->cache;
+	img->bdev.device = rbd->of ? rd_map_hash(rbd->of->name) : 0;
 	img->bdev.block_size = cfg->block_size;
 	img->bdev.read_only = cfg->read_only;
 	img->bdev.volatile_cache = rbd->cache && !cfg->read_only;
