@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* get-feature and set-feature. */
+#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <nvme/types.h>
@@ -23,11 +24,6 @@ static void tenths(uint64_t v, const void *data, char *buf)
 	sprintf(buf, "%" PRIu64 " ms", v * 100);
 }
 
-static void kelvin(uint64_t v, const void *data, char *buf)
-{
-	sprintf(buf, "%d C (%u Kelvin)", (int)v - 273, (unsigned int)v);
-}
-
 static void burst(uint64_t v, const void *data, char *buf)
 {
 	if (v == 7)
@@ -37,12 +33,11 @@ static void burst(uint64_t v, const void *data, char *buf)
 }
 
 #define PLAIN(label, at, n) CLI_PART(label, KIND_DEC, at, n)
+#define NUMBERED(label, at, n, ...) \
+	CLI_PART(label, KIND_PLAIN, at, n, .words = CLI_MEANS(__VA_ARGS__))
 
 static const struct cli_words yes_no = CLI_WORDS("", "no", "yes");
-static const struct cli_words notices =
-	CLI_WORDS("", "Do not send async event", "Send async event");
-static const struct cli_words threshold_types =
-	CLI_WORDS("Reserved", "Over temperature threshold", "Under temperature threshold");
+static const struct cli_words notices = CLI_WORDS("Send async event", "Do not send async event");
 static const struct cli_words protection =
 	CLI_WORDS("Reserved", "No Write Protect", "Write Protect",
 		  "Write Protect Until Power Cycle", "Permanent Write Protect");
@@ -55,14 +50,20 @@ static const struct cli_field arbitration[] = {
 };
 
 static const struct cli_field power[] = {
-	PLAIN("Workload Hint (WH)", 5, 3),
+	NUMBERED("Workload Hint (WH)", 5, 3, "No Workload",
+		 "Extended Idle Period with a Burst of Random Writes", "Heavy Sequential Writes"),
 	PLAIN("Power State   (PS)", 0, 5),
 };
 
 static const struct cli_field temperature[] = {
-	CLI_WORD_PART("Threshold Type Select         (THSEL)", 20, 2, threshold_types),
-	PLAIN("Threshold Temperature Select (TMPSEL)", 16, 4),
-	CLI_EXPLAINED_PART("Temperature Threshold         (TMPTH)", 0, 16, kelvin),
+	CLI_EXPLAINED_PART("Temperature Threshold Hysteresis(TMPTHH)", 22, 3, cli_kelvin),
+	NUMBERED("Threshold Type Select         (THSEL)", 20, 2, "Over Temperature Threshold",
+		 "Under Temperature Threshold"),
+	NUMBERED("Threshold Temperature Select (TMPSEL)", 16, 4, "Composite Temperature",
+		 "Temperature Sensor 1", "Temperature Sensor 2", "Temperature Sensor 3",
+		 "Temperature Sensor 4", "Temperature Sensor 5", "Temperature Sensor 6",
+		 "Temperature Sensor 7", "Temperature Sensor 8"),
+	CLI_EXPLAINED_PART("Temperature Threshold         (TMPTH)", 0, 16, cli_kelvin),
 };
 
 static const struct cli_field recovery[] = {
@@ -84,19 +85,30 @@ static const struct cli_field queues[] = {
 };
 
 static const struct cli_field atomicity[] = {
-	CLI_WORD_PART("Disable Normal (DN)", 0, 1, yes_no),
+	CLI_WORD_PART("Disable Normal (DN)", 0, 1, cli_true_false),
 };
 
+#define NOTICE(label, at) CLI_WORD_PART(label, at, 1, notices)
+
 static const struct cli_field events[] = {
-	CLI_WORD_PART("Discovery Log Page Change Notices                         ", 31, 1, notices),
-	CLI_WORD_PART("Endurance Group Event Aggregate Log Change Notices        ", 14, 1, notices),
-	CLI_WORD_PART("LBA Status Information Notices                            ", 13, 1, notices),
-	CLI_WORD_PART("Predictable Latency Event Aggregate Log Change Notices    ", 12, 1, notices),
-	CLI_WORD_PART("Asymmetric Namespace Access Change Notices                ", 11, 1, notices),
-	CLI_WORD_PART("Telemetry Log Notices                                     ", 10, 1, notices),
-	CLI_WORD_PART("Firmware Activation Notices                               ", 9, 1, notices),
-	CLI_WORD_PART("Namespace Attribute Notices                               ", 8, 1, notices),
-	CLI_PART("SMART / Health Critical Warnings                          ", KIND_HEX, 0, 8),
+	NOTICE("Discovery Log Page Change Notices                         ", 31),
+	NOTICE("Host Discovery Log Page Change Notification               ", 30),
+	NOTICE("AVE Discovery Log Page Change Notification                ", 29),
+	NOTICE("Pull Model DDC Request Log Page Change Notification       ", 28),
+	NOTICE("Zone Descriptor Changed Notices                           ", 27),
+	NOTICE("Allocated Namespace Attribute Notices                     ", 19),
+	NOTICE("Reachability Group                                        ", 18),
+	NOTICE("Reachability Association                                  ", 17),
+	NOTICE("Temperature Threshold Hysteresis Recovery                 ", 16),
+	NOTICE("Normal NVM Subsystem Shutdown                             ", 15),
+	NOTICE("Endurance Group Event Aggregate Log Change Notices        ", 14),
+	NOTICE("LBA Status Information Notices                            ", 13),
+	NOTICE("Predictable Latency Event Aggregate Log Change Notices    ", 12),
+	NOTICE("Asymmetric Namespace Access Change Notices                ", 11),
+	NOTICE("Telemetry Log Notices                                     ", 10),
+	NOTICE("Firmware Activation Notices                               ", 9),
+	NOTICE("Namespace Attribute Notices                               ", 8),
+	CLI_WORD_PART("SMART / Health Critical Warnings                          ", 0, 8, notices),
 };
 
 static const struct cli_field keep_alive[] = {
@@ -153,8 +165,7 @@ static const struct feature features[] = {
 	{NVME_FEAT_FID_HOST_ID, 16, "Host Identifier"},
 	{NVME_FEAT_FID_RESV_MASK, 0, "Reservation Notification Mask", CLI_PARTS(resv_mask)},
 	{NVME_FEAT_FID_RESV_PERSIST, 0, "Reservation Persistence", CLI_PARTS(resv_persist)},
-	{NVME_FEAT_FID_WRITE_PROTECT, 0, "Namespace Write Protection Config",
-	 CLI_PARTS(write_protect)},
+	{NVME_FEAT_FID_WRITE_PROTECT, 0, "Namespace Write Protect", CLI_PARTS(write_protect)},
 };
 
 static const struct feature *feature_by_fid(unsigned int fid)
@@ -188,27 +199,51 @@ static uint32_t nsid_of(const struct cli_options *o)
 	return (uint32_t)cli_num(o, CLI_ARG_FIRST, o->nsid);
 }
 
-static const char *const selects[] = {"current", "default", "saved", "supported capabilities"};
+static const struct cli_words selects =
+	CLI_WORDS("", "current", "default", "saved", "supported capabilities");
 
-static int show_feature(const struct cli_options *o, unsigned int fid, unsigned int sel,
-			uint64_t result, const unsigned char *data, uint32_t len)
+/* A feature as it was read or set; the data, if it has some, follows one that was read. */
+struct value {
+	__le32 fid, sel, value, result;
+};
+
+static void name_of(uint64_t fid, const void *data, char *buf)
 {
+	strcpy(buf, cli_feature_name((unsigned int)fid));
+}
+
+static const struct cli_field value_fields[] = {
+	CLI_FIELD(value, fid, "feature", KIND_DEC),
+	CLI_FIELD(value, fid, "name", KIND_WORD, .explain = name_of),
+	CLI_FIELD(value, sel, "select", KIND_WORD, .words = &selects),
+	CLI_FIELD(value, value, "value", KIND_DEC),
+	{"data", sizeof(struct value), 0, KIND_REST},
+};
+
+static const struct cli_field set_fields[] = {
+	CLI_FIELD(value, fid, "feature", KIND_DEC),
+	CLI_FIELD(value, fid, "name", KIND_WORD, .explain = name_of),
+	CLI_FIELD(value, value, "value", KIND_DEC),
+	CLI_FIELD(value, result, "result", KIND_DEC),
+};
+
+const struct cli_shape cli_shape_feature = CLI_SHAPE(value_fields, 0);
+const struct cli_shape cli_shape_feature_set = CLI_SHAPE(set_fields, 0);
+
+/* Shows @r, which @len bytes of data follow. */
+static int show_feature(const struct cli_options *o, const struct value *r, uint32_t len)
+{
+	unsigned int fid = le32toh(r->fid), sel = le32toh(r->sel);
+	const unsigned char *data = (const unsigned char *)(r + 1);
 	const struct feature *f = feature_by_fid(fid);
-	uint32_t v = (uint32_t)result;
-	json_t *obj;
+	uint32_t v = le32toh(r->value);
 
 	if (cli_given(o, CLI_ARG_RAW))
-		return cli_raw(len ? (const void *)data : (const void *)&v, len ? len : sizeof(v));
-	if (o->format == CLI_JSON) {
-		obj = json_pack("{s:i, s:s, s:s, s:I}", "feature", (int)fid, "name",
-				cli_feature_name(fid), "select", selects[sel], "value",
-				(json_int_t)v);
-		if (obj && len)
-			json_object_set_new(obj, "data", cli_hex(data, len));
-		return cli_print_json(obj, stdout);
-	}
+		return cli_raw(len ? (const void *)data : &r->value, len ? len : sizeof(v));
+	if (o->format == CLI_JSON)
+		return cli_shape_show(o, &cli_shape_feature, r, sizeof(*r) + len, NULL, NULL);
 	printf("get-feature:0x%02x (%s), %s value:0x%08x\n", fid, cli_feature_name(fid),
-	       selects[sel], v);
+	       cli_word(&selects, sel), v);
 	if (sel == SEL_SUPPORTED)
 		cli_parts_print(capabilities, CLI_COUNT(capabilities), v, false);
 	else if (cli_given(o, CLI_ARG_HUMAN) && f && f->parts)
@@ -224,19 +259,24 @@ static int get_one_feature(struct cli_session *s, const struct cli_options *o, u
 {
 	unsigned int sel = (unsigned int)cli_num(o, CLI_ARG_SEL, 0);
 	struct cli_command c = {.opcode = OPC_GET_FEATURES, .nsid = nsid_of(o)};
+	struct value *r;
 	uint64_t result = 0;
 	int rc;
 
 	c.len = sel == SEL_SUPPORTED ? 0 : data_len(o, fid);
 	c.cdw[10] = fid | sel << 8;
 	c.cdw[11] = (uint32_t)cli_num(o, CLI_ARG_CDW11, fid == NVME_FEAT_FID_HOST_ID ? EXHID : 0);
-	c.data = c.len ? calloc(1, c.len) : NULL;
-	if (c.len && !c.data)
+	r = calloc(1, sizeof(*r) + c.len);
+	if (!r)
 		return cli_error("no memory for %u bytes", c.len);
+	c.data = c.len ? r + 1 : NULL;
 	rc = cli_admin_try(s, &c, &result);
+	r->fid = htole32(fid);
+	r->sel = htole32(sel);
+	r->value = htole32((uint32_t)result);
 	if (!rc)
-		rc = show_feature(o, fid, sel, result, c.data, c.len);
-	free(c.data);
+		rc = show_feature(o, r, c.len);
+	free(r);
 	return rc;
 }
 
@@ -266,6 +306,7 @@ static int set_one_feature(struct cli_session *s, const struct cli_options *o)
 	unsigned int fid = (unsigned int)o->arg[CLI_ARG_FID].n;
 	struct cli_command c = {.opcode = OPC_SET_FEATURES, .nsid = nsid_of(o), .write = true};
 	uint64_t result = 0;
+	struct value r;
 	int rc = CLI_OK;
 
 	c.len = data_len(o, fid);
@@ -282,15 +323,13 @@ static int set_one_feature(struct cli_session *s, const struct cli_options *o)
 	free(c.data);
 	if (rc)
 		return rc;
-	if (o->format == CLI_JSON)
-		return cli_print_json(json_pack("{s:i, s:s, s:I, s:I}", "feature", (int)fid, "name",
-						cli_feature_name(fid), "value",
-						(json_int_t)c.cdw[11], "result",
-						(json_int_t)result),
-				      stdout);
-	printf("set-feature:0x%02x (%s), value:0x%08x, cdw12:0x%08x, save:%u\n", fid,
-	       cli_feature_name(fid), c.cdw[11], c.cdw[12], cli_given(o, CLI_ARG_SAVE));
-	return cli_finish_output();
+	r = (struct value){.fid = htole32(fid),
+			   .value = htole32(c.cdw[11]),
+			   .result = htole32((uint32_t)result)};
+	return cli_shape_show(o, &cli_shape_feature_set, &r, sizeof(r), NULL,
+			      "set-feature:0x%02x (%s), value:0x%08x, cdw12:0x%08x, save:%u\n", fid,
+			      cli_feature_name(fid), c.cdw[11], c.cdw[12],
+			      cli_given(o, CLI_ARG_SAVE));
 }
 
 static const char missing[] = "--feature-id is missing: the feature, such as 0x7 for the number "

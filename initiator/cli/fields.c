@@ -62,11 +62,16 @@ static const char *field_text(const struct cli_field *f, const unsigned char *p,
 	}
 }
 
+/* The bits of @v from @shift; @n 0: all from there. */
+static uint64_t bits_of(uint64_t v, unsigned int shift, unsigned int n)
+{
+	v >>= shift;
+	return n && n < 64 ? v & ((1ull << n) - 1) : v;
+}
+
 static uint64_t field_number(const struct cli_field *f, const unsigned char *p)
 {
-	uint64_t v = cli_le(p, f->len) >> f->shift;
-
-	return f->bits ? v & ((1ull << f->bits) - 1) : v;
+	return bits_of(cli_le(p, f->len), f->shift, f->bits);
 }
 
 const char *cli_word(const struct cli_words *words, uint64_t v)
@@ -80,6 +85,11 @@ const struct cli_words cli_enabled = CLI_WORDS("", "Disabled", "Enabled");
 void cli_zeroes_based(uint64_t v, const void *data, char *buf)
 {
 	sprintf(buf, "%" PRIu64, v + 1);
+}
+
+void cli_kelvin(uint64_t v, const void *data, char *buf)
+{
+	sprintf(buf, "%d \302\260C (%u K)", (int)v - 273, (unsigned int)v);
 }
 
 static void number_text(char *buf, enum cli_field_kind kind, uint64_t v)
@@ -101,7 +111,12 @@ static bool has_number(const struct cli_field *f)
 
 static bool field_is_there(const struct cli_field *f, const void *data)
 {
-	return !f->there || f->there(data);
+	const unsigned char *p = (const unsigned char *)data + f->offset;
+	size_t i = 0;
+
+	while (f->if_set && i < f->len && !p[i])
+		i++;
+	return (!f->if_set || i < f->len) && (!f->there || f->there(data));
 }
 
 /* What the number means; NULL: nothing else than the number. */
@@ -115,25 +130,50 @@ static const char *meaning(const struct cli_field *f, uint64_t v, const void *da
 	return buf;
 }
 
-void cli_parts_print(const struct cli_field *parts, size_t n, uint64_t v, bool bit_numbers)
+/* The bits of @v below @above and from @from, if one is set: they are in no part. */
+static void print_reserved(uint64_t v, unsigned int above, unsigned int from)
+{
+	if (above > from && bits_of(v, from, above - from))
+		printf("  [%u:%u] : %#" PRIx64 "\tReserved\n", above - 1, from,
+		       bits_of(v, from, above - from));
+}
+
+/* A part with the numbers of its bits: its value, and what it means behind its name or as its
+ * value. */
+static void print_bits(const struct cli_field *f, const char *value, const char *means)
+{
+	bool is_value = f->kind == KIND_MEANT;
+
+	printf("  [%u:%u] : %s\t%s", f->shift + f->bits - 1u, f->shift, is_value ? means : value,
+	       f->name);
+	if (means && !is_value)
+		printf("%s%s", *f->name ? " " : "", means);
+	putchar('\n');
+}
+
+void cli_parts_print(const struct cli_field *parts, size_t n, uint64_t v, unsigned int width)
 {
 	char buf[CLI_FIELD_TEXT], means[CLI_FIELD_TEXT];
-	unsigned char number[8];
+	unsigned int above = width;
 	const char *text;
+	uint64_t part;
 
-	v = htole64(v);
-	memcpy(number, &v, sizeof(number));
 	for (; n--; parts++) {
-		v = field_number(parts, number);
-		text = meaning(parts, v, number, means);
-		number_text(buf, parts->kind, v);
-		if (bit_numbers)
-			printf("  [%u:%u] : %#" PRIx64 "\t%s%s%s\n",
-			       parts->shift + parts->bits - 1u, parts->shift, v, parts->name,
-			       text ? " " : "", text ? text : "");
+		part = bits_of(v, parts->shift, parts->bits);
+		text = meaning(parts, part, &v, means);
+		number_text(buf, parts->kind, part);
+		print_reserved(v, above, parts->shift + parts->bits);
+		above = width ? parts->shift : 0;
+		if (!field_is_there(parts, &v))
+			continue;
+		if (width)
+			print_bits(parts, buf, text);
+		else if (parts->kind == KIND_PLAIN && text)
+			printf("\t%s: %" PRIu64 " - %s\n", parts->name, part, text);
 		else
 			printf("\t%s: %s\n", parts->name, text ? text : buf);
 	}
+	print_reserved(v, above, 0);
 	putchar('\n');
 }
 
@@ -149,28 +189,30 @@ static void print_field_lines(const struct cli_options *o, const struct cli_shap
 
 		if (!field_is_there(f, data))
 			continue;
-		if (has_number(f)) {
+		if (has_number(f))
 			number_text(buf, f->kind, field_number(f, p));
-			words = meaning(f, field_number(f, p), data, means);
-		} else {
+		else
 			text = field_text(f, p, buf);
-		}
+		words = meaning(f, has_number(f) ? field_number(f, p) : 0, data, means);
 		printf("%-*s%s", s->width, f->label ? f->label : f->name, s->sep ? s->sep : " : ");
-		if (f->kind == KIND_WORD)
+		if (f->kind == KIND_WORD || f->kind == KIND_MEANT)
 			printf("%s\n", words);
 		else
 			printf("%s%s%s%s\n", text, words ? " (" : "", words ? words : "",
 			       words ? ")" : "");
 		if (f->parts && cli_given(o, CLI_ARG_HUMAN))
-			cli_parts_print(f->parts, f->n_parts, field_number(f, p), s->bit_numbers);
+			cli_parts_print(f->parts, f->n_parts, field_number(f, p),
+					s->bit_numbers ? 8 * (unsigned int)f->len : 0);
 	}
 }
 
-static json_t *field_json(const struct cli_field *f, const void *data)
+static json_t *field_json(const struct cli_field *f, const void *data, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)data + f->offset;
 	char buf[CLI_FIELD_TEXT];
 
+	if (f->kind == KIND_REST)
+		return cli_hex(p, len - f->offset);
 	if (f->kind == KIND_WORD)
 		return json_string(meaning(f, field_number(f, p), data, buf));
 	if (has_number(f))
@@ -275,9 +317,10 @@ static json_t *shape_json(const struct cli_shape *s, const void *data, size_t le
 	if (s->below_address)
 		json_object_set_new(obj, address, below);
 	for (i = 0; i < s->n; i++) {
-		if (field_is_there(&s->fields[i], data))
-			json_object_set_new(below, s->fields[i].name,
-					    field_json(&s->fields[i], data));
+		const struct cli_field *f = &s->fields[i];
+
+		if (field_is_there(f, data) && (f->kind != KIND_REST || len > f->offset))
+			json_object_set_new(below, f->name, field_json(f, data, len));
 	}
 	for (i = 0; i < s->n_lists; i++)
 		add_list(below, &s->lists[i], data, len);
@@ -369,7 +412,7 @@ json_t *cli_shape_schema(const struct cli_shape *s)
 		json_object_set_new(properties, f->name,
 				    text ? json_pack("{s:s}", "type", "string")
 					 : schema_of_number());
-		if (!f->there)
+		if (!f->there && !f->if_set && f->kind != KIND_REST)
 			json_array_append_new(required, json_string(f->name));
 	}
 	for (i = 0; i < s->n_lists; i++) {

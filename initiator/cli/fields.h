@@ -16,12 +16,14 @@ enum cli_field_kind {
 	KIND_PLAIN,  /* the same, without 0x */
 	KIND_OUI,    /* the same, six digits */
 	KIND_HEX4,   /* the same, at least four digits */
-	KIND_WORD,   /* the same, and only what it means is shown */
+	KIND_MEANT,  /* the same, and text has only what it means */
+	KIND_WORD,   /* the same, and JSON too has only what it means */
 	KIND_STR,    /* fixed-length, padded */
 	KIND_U128,   /* 16 bytes; text in JSON */
 	KIND_U128N,  /* 16 bytes; a number in JSON as long as it fits */
 	KIND_HEXSTR, /* bytes, hexadecimal, most significant first as stored */
 	KIND_UUID,
+	KIND_REST, /* JSON alone: what follows in the structure, if anything does, hexadecimal */
 };
 
 /* What the values from 0 mean. */
@@ -39,6 +41,9 @@ struct cli_words {
 		.n = sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *) \
 	}
 
+/* The same where a pointer to a static object is initialized. */
+#define CLI_MEANS(...) (&(const struct cli_words)CLI_WORDS("Reserved", __VA_ARGS__))
+
 extern const struct cli_words cli_true_false, cli_enabled;
 
 const char *cli_word(const struct cli_words *words, uint64_t v);
@@ -47,6 +52,8 @@ const char *cli_word(const struct cli_words *words, uint64_t v);
 
 /* Explains a number that is one less than what it means. */
 void cli_zeroes_based(uint64_t v, const void *data, char *buf);
+/* Explains a temperature in Kelvin. */
+void cli_kelvin(uint64_t v, const void *data, char *buf);
 
 struct cli_field {
 	const char *name;
@@ -62,11 +69,13 @@ struct cli_field {
 	const struct cli_field *parts;
 	size_t n_parts;
 	bool (*there)(const void *data); /* whether @data has the field; NULL: it always has */
+	bool if_set;                     /* the field is there unless it is 0 */
 };
 
-#define CLI_FIELD(type, member, label, k)                                                   \
-	{                                                                                   \
-		label, offsetof(struct type, member), sizeof(((struct type *)0)->member), k \
+#define CLI_FIELD(type, member, label, k, ...)                                               \
+	{                                                                                    \
+		label, offsetof(struct type, member), sizeof(((struct type *)0)->member), k, \
+			__VA_ARGS__                                                          \
 	}
 
 /* A part of a number in bits. */
@@ -139,8 +148,12 @@ struct cli_shape {
 
 /* A little-endian number of 1 to 8 bytes. */
 uint64_t cli_le(const unsigned char *p, size_t len);
-/* Prints the parts of the number @v, each with what it means, and an empty line. */
-void cli_parts_print(const struct cli_field *parts, size_t n, uint64_t v, bool bit_numbers);
+/*
+ * Prints the parts of the number @v, each with what it means, and an empty line. @width: the number
+ * of bits of @v; the parts, from the highest, are shown with the numbers of their bits, and so are
+ * bits between them that are set. 0: without these numbers.
+ */
+void cli_parts_print(const struct cli_field *parts, size_t n, uint64_t v, unsigned int width);
 
 /* Prints fields and lists, with the meaning of bits for --human-readable. */
 void cli_shape_print(const struct cli_options *o, const struct cli_shape *s, const void *data,
@@ -154,9 +167,11 @@ int cli_shape_show(const struct cli_options *o, const struct cli_shape *s, const
 
 /* The structures that verbs show. */
 extern const struct cli_shape cli_shape_ana, cli_shape_changed_ns, cli_shape_discovery,
-	cli_shape_effects, cli_shape_endurance, cli_shape_errors, cli_shape_fids, cli_shape_fw,
-	cli_shape_id_ctrl, cli_shape_id_ns, cli_shape_ind_ns, cli_shape_lba_status, cli_shape_mis,
-	cli_shape_nvm_ctrl, cli_shape_nvm_ns, cli_shape_properties, cli_shape_property,
-	cli_shape_resv_notif, cli_shape_resv_report, cli_shape_smart, cli_shape_supported_logs;
+	cli_shape_effects, cli_shape_endurance, cli_shape_errors, cli_shape_feature,
+	cli_shape_feature_set, cli_shape_fids, cli_shape_fw, cli_shape_id_ctrl, cli_shape_id_ns,
+	cli_shape_ind_ns, cli_shape_lba_status, cli_shape_list_ctrl, cli_shape_list_ns,
+	cli_shape_mis, cli_shape_ns_descs, cli_shape_nvm_ctrl, cli_shape_nvm_ns,
+	cli_shape_properties, cli_shape_property, cli_shape_resv_notif, cli_shape_resv_report,
+	cli_shape_smart, cli_shape_supported_logs;
 
 #endif /* RDI_CLI_FIELDS_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Identify data other than id-ctrl and id-ns: lists, descriptors, data common to all command
- * sets. */
+/* Identify data that is a list: of namespaces, of controllers, of descriptors. */
 #include <endian.h>
 #include <inttypes.h>
 #include <nvme/types.h>
+#include <stdlib.h>
 #include <string.h>
 #include <uuid/uuid.h>
 
@@ -73,28 +73,63 @@ int cli_each_ns(struct cli_session *s, uint32_t after, bool inactive, cli_ns_fn 
 	return CLI_OK;
 }
 
-static int add_to_list(struct cli_session *s, uint32_t nsid, void *list)
+/* Identifiers that a verb has collected, little-endian. */
+struct ids {
+	unsigned char *data;
+	size_t len, room;
+};
+
+/* Adds an identifier of @size bytes. */
+static int add_id(struct ids *ids, uint32_t id, size_t size)
 {
-	return json_array_append_new(list, json_pack("{s:I}", "nsid", (json_int_t)nsid));
+	uint32_t v = htole32(id);
+	unsigned char *data;
+
+	if (ids->len + size > ids->room) {
+		ids->room = 2 * ids->room + 256;
+		data = realloc(ids->data, ids->room);
+		if (!data)
+			return cli_error("no memory for %zu bytes", ids->room);
+		ids->data = data;
+	}
+	memcpy(ids->data + ids->len, &v, size);
+	ids->len += size;
+	return CLI_OK;
+}
+
+static void print_nsid(const struct cli_options *o, const void *data, unsigned int i,
+		       const void *item)
+{
+	printf("[%4u]:%#" PRIx64 "\n", i, cli_le(item, sizeof(__le32)));
+}
+
+static unsigned int count_nsids(const void *data, size_t len)
+{
+	return (unsigned int)(len / sizeof(__le32));
+}
+
+static const struct cli_field nsid_fields[] = {{"nsid", 0, sizeof(__le32), KIND_DEC}};
+static const struct cli_shape nsid_shape = CLI_SHAPE(nsid_fields, 0);
+static const struct cli_list nsids[] = {CLI_LIST("nsid_list", &nsid_shape, 0, sizeof(__le32),
+						 .count = count_nsids, .print = print_nsid)};
+const struct cli_shape cli_shape_list_ns = {CLI_LISTS(nsids)};
+
+static int add_nsid(struct cli_session *s, uint32_t nsid, void *ids)
+{
+	return add_id(ids, nsid, sizeof(__le32));
 }
 
 int cli_list_ns(struct cli_session *s, const struct cli_options *o)
 {
 	uint32_t first = (uint32_t)cli_num(o, CLI_ARG_FIRST, 1);
-	json_t *list = json_array(), *one;
-	size_t i;
+	struct ids ids = {.data = NULL};
+	int rc = cli_each_ns(s, first ? first - 1 : 0, cli_given(o, CLI_ARG_ALL), add_nsid, &ids);
 
-	if (cli_each_ns(s, first ? first - 1 : 0, cli_given(o, CLI_ARG_ALL), add_to_list, list)) {
-		json_decref(list);
-		return CLI_FAILED;
-	}
-	if (o->format == CLI_JSON)
-		return cli_print_json(json_pack("{s:o}", "nsid_list", list), stdout);
-	json_array_foreach(list, i, one)
-		printf("[%4zu]:%#llx\n", i,
-		       (unsigned long long)json_integer_value(json_object_get(one, "nsid")));
-	json_decref(list);
-	return cli_finish_output();
+	if (!rc)
+		rc = cli_shape_show(o, &cli_shape_list_ns, ids.data, ids.len, NULL,
+				    "NVME Namespace List:\n");
+	free(ids.data);
+	return rc;
 }
 
 /* ---- list-ctrl ---- */
@@ -104,7 +139,7 @@ int cli_list_ns(struct cli_session *s, const struct cli_options *o)
 /* The controllers of one page, from *@cntid; then *@cntid is the first that may follow, or beyond
  * any identifier at the end of the list. */
 static int list_ctrl_page(struct cli_session *s, const struct cli_options *o, uint32_t *cntid,
-			  json_t *list)
+			  struct ids *list)
 {
 	uint32_t nsid = (uint32_t)cli_num(o, CLI_ARG_FIRST, 0);
 	uint32_t cns = nsid ? NVME_IDENTIFY_CNS_NS_CTRL_LIST : NVME_IDENTIFY_CNS_CTRL_LIST;
@@ -124,9 +159,8 @@ static int list_ctrl_page(struct cli_session *s, const struct cli_options *o, ui
 		if (id < *cntid)
 			return cli_error("%s: its list of controllers is not in ascending order",
 					 s->info.address);
-		if (o->format != CLI_JSON)
-			printf("[%4zu]:%#x\n", json_array_size(list), id);
-		json_array_append_new(list, json_pack("{s:i}", "ctrl_id", (int)id));
+		if (add_id(list, id, sizeof(__le16)))
+			return CLI_FAILED;
 		*cntid = id + 1;
 	}
 	if (n < CLI_COUNT(page.identifier))
@@ -134,20 +168,43 @@ static int list_ctrl_page(struct cli_session *s, const struct cli_options *o, ui
 	return CLI_OK;
 }
 
+static unsigned int count_ctrls(const void *data, size_t len)
+{
+	return (unsigned int)cli_le(data, sizeof(__le32));
+}
+
+static void print_ctrl(const struct cli_options *o, const void *data, unsigned int i,
+		       const void *item)
+{
+	printf("[%4u]:%#" PRIx64 "\n", i, cli_le(item, sizeof(__le16)));
+}
+
+static const struct cli_field ctrl_id[] = {{"ctrl_id", 0, sizeof(__le16), KIND_DEC}};
+static const struct cli_shape ctrl_shape = CLI_SHAPE(ctrl_id, 0);
+static const struct cli_list ctrl_list[] = {CLI_LIST("ctrl_list", &ctrl_shape, sizeof(__le32),
+						     sizeof(__le16), .count = count_ctrls,
+						     .print = print_ctrl)};
+static const struct cli_field num_ctrl[] = {
+	{"num_ctrl", 0, sizeof(__le32), KIND_DEC, .label = "num of ctrls present"}};
+const struct cli_shape cli_shape_list_ctrl =
+	CLI_SHAPE(num_ctrl, 1, .sep = ": ", CLI_LISTS(ctrl_list));
+
 int cli_list_ctrl(struct cli_session *s, const struct cli_options *o)
 {
 	uint32_t cntid = (uint32_t)cli_num(o, CLI_ARG_CNTID, 0);
-	json_t *list = json_array();
-	int rc = CLI_OK;
+	struct ids list = {.data = NULL};
+	__le32 n;
+	int rc = add_id(&list, 0, sizeof(n));
 
 	while (!rc && cntid < CNTID_END)
-		rc = list_ctrl_page(s, o, &cntid, list);
-	if (!rc && o->format == CLI_JSON)
-		return cli_print_json(json_pack("{s:i, s:o}", "num_ctrl",
-						(int)json_array_size(list), "ctrl_list", list),
-				      stdout);
-	json_decref(list);
-	return rc ? rc : cli_finish_output();
+		rc = list_ctrl_page(s, o, &cntid, &list);
+	if (!rc) {
+		n = htole32((uint32_t)((list.len - sizeof(n)) / sizeof(__le16)));
+		memcpy(list.data, &n, sizeof(n));
+		rc = cli_shape_show(o, &cli_shape_list_ctrl, list.data, list.len, NULL, NULL);
+	}
+	free(list.data);
+	return rc;
 }
 
 /* ---- ns-descs ---- */
@@ -162,154 +219,103 @@ const unsigned char *cli_next_descriptor(const unsigned char *list, const unsign
 	return next;
 }
 
-/* The name of the descriptor's type, and its value as text. */
-static const char *descriptor(const unsigned char *d, char *text)
-{
-	static const char *const names[] = {NULL, "eui64", "nguid", "uuid", "csi"};
-	static const unsigned char lengths[] = {0, 8, 16, 16, 1};
-	unsigned int type = d[0], i;
+/* A descriptor, and where it is in the page. */
+struct descriptor {
+	__le16 loc;
+	uint8_t nidt, nidl;
+	unsigned char nid[16];
+};
 
-	if (type == 0 || type >= CLI_COUNT(names) || d[1] != lengths[type])
-		return NULL;
-	if (type == NVME_NIDT_UUID)
-		uuid_unparse_lower(&d[4], text);
-	else if (type == NVME_NIDT_CSI)
-		snprintf(text, UUID_STR_LEN, "%#x", d[4]);
-	else
-		for (i = 0; i < d[1]; i++)
-			snprintf(text + 2ul * i, 3, "%02x", d[4 + i]);
-	return names[type];
+static const struct cli_words id_types = CLI_WORDS("", NULL, "eui64", "nguid", "uuid", "csi");
+static const unsigned char id_lengths[] = {0, 8, 16, 16, 1};
+
+static unsigned int id_type(const void *data)
+{
+	return ((const struct descriptor *)data)->nidt;
 }
+
+static bool is_eui64(const void *data)
+{
+	return id_type(data) == NVME_NIDT_EUI64;
+}
+
+static bool is_nguid(const void *data)
+{
+	return id_type(data) == NVME_NIDT_NGUID;
+}
+
+static bool is_uuid(const void *data)
+{
+	return id_type(data) == NVME_NIDT_UUID;
+}
+
+static bool is_csi(const void *data)
+{
+	return id_type(data) == NVME_NIDT_CSI;
+}
+
+static void csi_text(uint64_t v, const void *data, char *buf)
+{
+	sprintf(buf, "%#x", (unsigned int)v);
+}
+
+#define NID(name, size, k, is, ...)                                                         \
+	{                                                                                   \
+		name, offsetof(struct descriptor, nid), size, k, .there = (is), __VA_ARGS__ \
+	}
+
+static const struct cli_field desc_fields[] = {
+	CLI_FIELD(descriptor, loc, "loc", KIND_DEC),
+	CLI_FIELD(descriptor, nidt, "nidt", KIND_DEC),
+	CLI_FIELD(descriptor, nidl, "nidl", KIND_DEC),
+	CLI_FIELD(descriptor, nidt, "Type", KIND_WORD, .words = &id_types),
+	NID("eui64", 8, KIND_HEXSTR, is_eui64),
+	NID("nguid", 16, KIND_HEXSTR, is_nguid),
+	NID("uuid", 16, KIND_UUID, is_uuid),
+	NID("csi", 1, KIND_WORD, is_csi, .explain = csi_text),
+};
+
+static void print_descriptor_id(const struct cli_options *o, const void *data, unsigned int i,
+				const void *item)
+{
+	static const struct cli_shape id = {
+		.fields = desc_fields + 4, .n = 4, .width = 8, .sep = ": "};
+
+	cli_shape_print(o, &id, item, sizeof(struct descriptor));
+}
+
+static unsigned int count_descriptors(const void *data, size_t len)
+{
+	return (unsigned int)(len / sizeof(struct descriptor));
+}
+
+static const struct cli_shape desc_shape = CLI_SHAPE(desc_fields, 0);
+static const struct cli_list descs[] = {
+	CLI_LIST("ns-descs", &desc_shape, 0, sizeof(struct descriptor), .count = count_descriptors,
+		 .print = print_descriptor_id)};
+const struct cli_shape cli_shape_ns_descs = {CLI_LISTS(descs)};
 
 int cli_ns_descs(struct cli_session *s, const struct cli_options *o)
 {
+	struct descriptor found[RDINIT_IDENTIFY_SIZE / 4];
 	unsigned char page[RDINIT_IDENTIFY_SIZE];
-	uint32_t nsid = cli_nsid(o);
-	struct nvme_id_ns ns;
 	const unsigned char *d = NULL;
-	json_t *list;
+	struct nvme_id_ns ns;
+	size_t n = 0;
 
-	if (cli_identify_ns(s, nsid, &ns) ||
-	    cli_identify(s, NVME_IDENTIFY_CNS_NS_DESC_LIST, 0, nsid, page))
+	if (cli_identify_ns(s, cli_nsid(o), &ns) ||
+	    cli_identify(s, NVME_IDENTIFY_CNS_NS_DESC_LIST, 0, cli_nsid(o), page))
 		return CLI_FAILED;
 	if (cli_given(o, CLI_ARG_RAW))
 		return cli_raw(page, sizeof(page));
-	list = json_array();
-	if (o->format != CLI_JSON)
-		printf("NVME Namespace Identification Descriptors NS %u:\n", nsid);
 	while ((d = cli_next_descriptor(page, d))) {
-		char text[UUID_STR_LEN] = "";
-		const char *name = descriptor(d, text);
-
-		if (!name)
+		if (d[0] == 0 || d[0] >= CLI_COUNT(id_lengths) || d[1] != id_lengths[d[0]])
 			continue;
-		json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:s, s:s}", "loc",
-						      (int)(d - page), "nidt", (int)d[0], "nidl",
-						      (int)d[1], "type", name, name, text));
-		if (o->format != CLI_JSON)
-			printf("loc %d: nidt %u nidl %u, %s: %s\n", (int)(d - page), d[0], d[1],
-			       name, text);
+		found[n].loc = htole16((uint16_t)(d - page));
+		found[n].nidt = d[0];
+		found[n].nidl = d[1];
+		memcpy(found[n++].nid, d + 4, d[1]);
 	}
-	if (o->format == CLI_JSON)
-		return cli_print_json(json_pack("{s:o}", "ns-descs", list), stdout);
-	json_decref(list);
-	return cli_finish_output();
-}
-
-/* ---- cmdset-ind-id-ns, nvm-id-ctrl and nvm-id-ns ---- */
-
-#define IND(member, k) CLI_FIELD(nvme_id_independent_id_ns, member, #member, k)
-
-static const struct cli_field independent[] = {
-	IND(nsfeat, KIND_DEC),   IND(nmic, KIND_DEC),     IND(rescap, KIND_DEC),
-	IND(fpi, KIND_DEC),      IND(anagrpid, KIND_DEC), IND(nsattr, KIND_DEC),
-	IND(nvmsetid, KIND_DEC), IND(endgid, KIND_DEC),   IND(nstat, KIND_DEC),
-};
-
-#define NVM(member, k) CLI_FIELD(nvme_id_ctrl_nvm, member, #member, k)
-
-static const struct cli_field nvm_ctrl[] = {
-	NVM(vsl, KIND_DEC),  NVM(wzsl, KIND_DEC),  NVM(wusl, KIND_DEC),
-	NVM(dmrl, KIND_DEC), NVM(dmrsl, KIND_DEC), NVM(dmsl, KIND_DEC),
-};
-
-const struct cli_shape cli_shape_ind_ns = CLI_SHAPE(independent, 8);
-const struct cli_shape cli_shape_nvm_ctrl = CLI_SHAPE(nvm_ctrl, 8);
-
-int cli_cmdset_ind_id_ns(struct cli_session *s, const struct cli_options *o)
-{
-	struct nvme_id_independent_id_ns page;
-	struct nvme_id_ns ns;
-
-	/* The page of a namespace that is not active has zeroes. */
-	if (cli_identify_ns(s, cli_nsid(o), &ns) ||
-	    cli_identify(s, NVME_IDENTIFY_CNS_CSI_INDEPENDENT_ID_NS, 0, cli_nsid(o), &page))
-		return CLI_FAILED;
-	return cli_shape_show(o, &cli_shape_ind_ns, &page, sizeof(page), NULL,
-			      "NVME Identify Command Set Independent Namespace:\n");
-}
-
-int cli_nvm_id_ctrl(struct cli_session *s, const struct cli_options *o)
-{
-	struct nvme_id_ctrl_nvm page;
-
-	if (cli_identify(s, NVME_IDENTIFY_CNS_CSI_CTRL, 0, 0, &page))
-		return CLI_FAILED;
-	return cli_shape_show(o, &cli_shape_nvm_ctrl, &page, sizeof(page), NULL,
-			      "NVMe Identify Controller NVM:\n");
-}
-
-/* The page has no number of formats: that of Identify Namespace follows it. */
-struct nvm_id_ns {
-	struct nvme_nvm_id_ns page;
-	struct nvme_id_ns ns;
-};
-
-static const struct cli_field nvm_ns[] = {
-	CLI_FIELD(nvme_nvm_id_ns, lbstm, "lbstm", KIND_HEX),
-	CLI_FIELD(nvme_nvm_id_ns, pic, "pic", KIND_HEX),
-};
-
-#define ELBAF(label, shift, bits)                               \
-	{                                                       \
-		label, 0, sizeof(__le32), KIND_DEC, shift, bits \
-	}
-
-static const struct cli_field elbaf_fields[] = {
-	ELBAF("sts", 0, 7),
-	ELBAF("pif", 7, 2),
-};
-
-static unsigned int extensions(const void *data, size_t len)
-{
-	return cli_lba_formats(&((const struct nvm_id_ns *)data)->ns);
-}
-
-static void print_extension(const struct cli_options *o, const void *data, unsigned int i,
-			    const void *item)
-{
-	uint64_t e = cli_le(item, sizeof(__le32));
-
-	printf("elbaf %2u : pif:%u sts:%u%s\n", i, (unsigned int)(e >> 7 & 3),
-	       (unsigned int)(e & 0x7f),
-	       i == cli_lba_in_use(&((const struct nvm_id_ns *)data)->ns) ? " (in use)" : "");
-}
-
-static const struct cli_shape elbaf_shape = CLI_SHAPE(elbaf_fields, 0);
-static const struct cli_list elbafs[] = {
-	CLI_LIST("elbafs", &elbaf_shape, offsetof(struct nvme_nvm_id_ns, elbaf), sizeof(__le32),
-		 .count = extensions, .print = print_extension)};
-
-const struct cli_shape cli_shape_nvm_ns = CLI_SHAPE(nvm_ns, 5, CLI_LISTS(elbafs));
-
-int cli_nvm_id_ns(struct cli_session *s, const struct cli_options *o)
-{
-	struct nvm_id_ns id;
-
-	/* The page of a namespace that is not active has zeroes, like that of many others. */
-	if (cli_identify_ns(s, cli_nsid(o), &id.ns) ||
-	    cli_identify(s, NVME_IDENTIFY_CNS_CSI_NS, 0, cli_nsid(o), &id.page))
-		return CLI_FAILED;
-	return cli_shape_show(o, &cli_shape_nvm_ns, &id, sizeof(id.page), NULL,
-			      "NVMe NVM Identify Namespace %u:\n", cli_nsid(o));
+	return cli_shape_show(o, &cli_shape_ns_descs, found, n * sizeof(found[0]), NULL,
+			      "NVME Namespace Identification Descriptors NS %u:\n", cli_nsid(o));
 }

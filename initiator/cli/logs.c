@@ -71,50 +71,100 @@ int cli_get_log_verb(const struct cli_options *o)
 
 /* ---- smart-log ---- */
 
-#define SMART(member, label, k) CLI_FIELD(nvme_smart_log, member, label, k)
+#define SMART(member, name, k, ...)                                                         \
+	{                                                                                   \
+		name, offsetof(struct nvme_smart_log, member),                              \
+			sizeof(((struct nvme_smart_log *)0)->member), KIND_##k, __VA_ARGS__ \
+	}
+#define CALLED(text)    .label = (text)
+#define SHOWN(text, fn) .label = (text), .explain = (fn)
 
-static const struct cli_field smart_fields[] = {
-	SMART(critical_warning, "critical_warning", KIND_DEC),
-	SMART(temperature, "temperature", KIND_DEC),
-	SMART(avail_spare, "avail_spare", KIND_DEC),
-	SMART(spare_thresh, "spare_thresh", KIND_DEC),
-	SMART(percent_used, "percent_used", KIND_DEC),
-	SMART(endu_grp_crit_warn_sumry, "endurance_grp_critical_warning_summary", KIND_DEC),
-	SMART(data_units_read, "data_units_read", KIND_U128N),
-	SMART(data_units_written, "data_units_written", KIND_U128N),
-	SMART(host_reads, "host_read_commands", KIND_U128N),
-	SMART(host_writes, "host_write_commands", KIND_U128N),
-	SMART(ctrl_busy_time, "controller_busy_time", KIND_U128N),
-	SMART(power_cycles, "power_cycles", KIND_U128N),
-	SMART(power_on_hours, "power_on_hours", KIND_U128N),
-	SMART(unsafe_shutdowns, "unsafe_shutdowns", KIND_U128N),
-	SMART(media_errors, "media_errors", KIND_U128N),
-	SMART(num_err_log_entries, "num_err_log_entries", KIND_U128N),
-	SMART(warning_temp_time, "warning_temp_time", KIND_DEC),
-	SMART(critical_comp_time, "critical_comp_time", KIND_DEC),
-	SMART(thm_temp1_trans_count, "thm_temp1_trans_count", KIND_DEC),
-	SMART(thm_temp2_trans_count, "thm_temp2_trans_count", KIND_DEC),
-	SMART(thm_temp1_total_time, "thm_temp1_total_time", KIND_DEC),
-	SMART(thm_temp2_total_time, "thm_temp2_total_time", KIND_DEC),
+/* Thousands of blocks of 512 bytes. */
+static void data_units(const unsigned char *units, char *buf)
+{
+	static const char *const prefixes[] = {"",  "k", "M", "G", "T", "P",
+					       "E", "Z", "Y", "R", "Q"};
+	long double bytes =
+		(long double)cli_le(units + 8, 8) * 0x1p64L + (long double)cli_le(units, 8);
+	size_t i;
+
+	bytes *= 512000;
+	for (i = 0; bytes >= 1000 && i + 1 < CLI_COUNT(prefixes); i++)
+		bytes /= 1000;
+	sprintf(buf, "%.2Lf %sB", bytes, prefixes[i]);
+}
+
+static void units_read(uint64_t v, const void *data, char *buf)
+{
+	data_units(((const struct nvme_smart_log *)data)->data_units_read, buf);
+}
+
+static void units_written(uint64_t v, const void *data, char *buf)
+{
+	data_units(((const struct nvme_smart_log *)data)->data_units_written, buf);
+}
+
+static void percent(uint64_t v, const void *data, char *buf)
+{
+	sprintf(buf, "%" PRIu64 "%%", v);
+}
+
+static const struct cli_field warnings[] = {
+	CLI_PART("Available Spare[0]            ", KIND_DEC, 0, 1),
+	CLI_PART("Temp. Threshold[1]            ", KIND_DEC, 1, 1),
+	CLI_PART("NVM subsystem Reliability[2]  ", KIND_DEC, 2, 1),
+	CLI_PART("Read-only[3]                  ", KIND_DEC, 3, 1),
+	CLI_PART("Volatile mem. backup failed[4]", KIND_DEC, 4, 1),
+	CLI_PART("Persistent Mem. RO[5]         ", KIND_DEC, 5, 1),
 };
 
-static void sensor_key(unsigned int i, char *key)
-{
-	sprintf(key, "temperature_sensor_%u", i + 1);
-}
+#define SENSOR(n)                                                                                 \
+	{                                                                                         \
+		"temperature_sensor_" #n, offsetof(struct nvme_smart_log, temp_sensor[n - 1]), 2, \
+			KIND_MEANT, .if_set = true, SHOWN("Temperature Sensor " #n, cli_kelvin)   \
+	}
 
-static void print_sensor(const struct cli_options *o, const void *data, unsigned int i,
-			 const void *item)
-{
-	printf("temperature_sensor_%-19u : %u\n", i + 1, (unsigned int)cli_le(item, 2));
-}
+static const struct cli_field smart_fields[] = {
+	SMART(critical_warning, "critical_warning", HEX, CLI_PARTS(warnings)),
+	SMART(temperature, "temperature", MEANT, .explain = cli_kelvin),
+	SMART(avail_spare, "avail_spare", MEANT, SHOWN("available_spare", percent)),
+	SMART(spare_thresh, "spare_thresh", MEANT, SHOWN("available_spare_threshold", percent)),
+	SMART(percent_used, "percent_used", MEANT, SHOWN("percentage_used", percent)),
+	SMART(endu_grp_crit_warn_sumry, "endurance_grp_critical_warning_summary", HEX,
+	      CALLED("endurance group critical warning summary")),
+	SMART(data_units_read, "data_units_read", U128N, SHOWN("Data Units Read", units_read)),
+	SMART(data_units_written, "data_units_written", U128N,
+	      SHOWN("Data Units Written", units_written)),
+	SMART(host_reads, "host_read_commands", U128N),
+	SMART(host_writes, "host_write_commands", U128N),
+	SMART(ctrl_busy_time, "controller_busy_time", U128N),
+	SMART(power_cycles, "power_cycles", U128N),
+	SMART(power_on_hours, "power_on_hours", U128N),
+	SMART(unsafe_shutdowns, "unsafe_shutdowns", U128N),
+	SMART(media_errors, "media_errors", U128N),
+	SMART(num_err_log_entries, "num_err_log_entries", U128N),
+	SMART(warning_temp_time, "warning_temp_time", DEC, CALLED("Warning Temperature Time")),
+	SMART(critical_comp_time, "critical_comp_time", DEC,
+	      CALLED("Critical Composite Temperature Time")),
+	SENSOR(1),
+	SENSOR(2),
+	SENSOR(3),
+	SENSOR(4),
+	SENSOR(5),
+	SENSOR(6),
+	SENSOR(7),
+	SENSOR(8),
+	SMART(thm_temp1_trans_count, "thm_temp1_trans_count", DEC,
+	      CALLED("Thermal Management T1 Trans Count")),
+	SMART(thm_temp2_trans_count, "thm_temp2_trans_count", DEC,
+	      CALLED("Thermal Management T2 Trans Count")),
+	SMART(thm_temp1_total_time, "thm_temp1_total_time", DEC,
+	      CALLED("Thermal Management T1 Total Time")),
+	SMART(thm_temp2_total_time, "thm_temp2_total_time", DEC,
+	      CALLED("Thermal Management T2 Total Time")),
+};
 
-static const struct cli_list smart_sensors[] = {
-	CLI_LIST(NULL, NULL, offsetof(struct nvme_smart_log, temp_sensor), sizeof(__le16), .n = 8,
-		 .print = print_sensor, .mask = UINT16_MAX, .key = sensor_key,
-		 .pattern = "^temperature_sensor_[1-8]$")};
-
-const struct cli_shape cli_shape_smart = CLI_SHAPE(smart_fields, 38, CLI_LISTS(smart_sensors));
+const struct cli_shape cli_shape_smart = CLI_SHAPE(smart_fields, 40, .sep = ": ");
 
 int cli_smart_log(struct cli_session *s, const struct cli_options *o)
 {
@@ -238,7 +288,7 @@ static void print_slot(const struct cli_options *o, const void *data, unsigned i
 {
 	char rev[9];
 
-	printf("frs%u : %#018" PRIx64 " (%s)\n", i + 1, cli_le(item, 8), revision(item, rev));
+	printf("frs%u : %#" PRIx64 " (%s)\n", i + 1, cli_le(item, 8), revision(item, rev));
 }
 
 static const struct cli_list fw_slots[] = {CLI_LIST(
@@ -283,7 +333,7 @@ static void changed_nsid(const void *item, char *text)
 static void print_changed(const struct cli_options *o, const void *data, unsigned int i,
 			  const void *item)
 {
-	printf("[%4u]:%#x\n", i + 1, (unsigned int)cli_le(item, 4));
+	printf("[%4u]:%#x\n", i, (unsigned int)cli_le(item, 4));
 }
 
 static const struct cli_list changed[] = {
@@ -291,8 +341,9 @@ static const struct cli_list changed[] = {
 		 .mask = UINT32_MAX, .key = changed_key, .pattern = "^\\[ *[0-9]+\\]$",
 		 .value = changed_nsid)};
 
-const struct cli_shape cli_shape_changed_ns = {
-	.address = "Changed Namespace List Log", .below_address = true, CLI_LISTS(changed)};
+const struct cli_shape cli_shape_changed_ns = {.address = "Changed Attached Namespace List Log",
+					       .below_address = true,
+					       CLI_LISTS(changed)};
 
 int cli_changed_ns_log(struct cli_session *s, const struct cli_options *o)
 {
@@ -310,8 +361,8 @@ int cli_changed_ns_log(struct cli_session *s, const struct cli_options *o)
 /* ---- resv-notif-log ---- */
 
 static const struct cli_words notif_types =
-	CLI_WORDS("reserved", "empty", "registration preempted", "reservation released",
-		  "reservation preempted");
+	CLI_WORDS("Reserved", "Empty Log Page", "Registration Preempted", "Reservation Released",
+		  "Reservation Preempted");
 
 #define NOTIF(member, key, text, k, ...)                                             \
 	{                                                                            \
@@ -324,7 +375,7 @@ static const struct cli_field notif_fields[] = {
 	NOTIF(lpc, "count", "Log Page Count", KIND_PLAIN),
 	NOTIF(rnlpt, "rn_log_type", "Resv Notif Log Page Type", KIND_DEC, .words = &notif_types),
 	NOTIF(nalp, "num_logs", "Num of Available Log Pages", KIND_DEC),
-	NOTIF(nsid, "nsid", "Namespace ID", KIND_PLAIN),
+	NOTIF(nsid, "NSID", "Namespace ID", KIND_PLAIN),
 };
 
 const struct cli_shape cli_shape_resv_notif = CLI_SHAPE(notif_fields, 26);
@@ -341,22 +392,26 @@ int cli_resv_notif_log(struct cli_session *s, const struct cli_options *o)
 
 /* ---- endurance-log ---- */
 
-#define ENDURANCE(member, label, k) CLI_FIELD(nvme_endurance_group_log, member, label, k)
+#define ENDURANCE(member, label, k, ...) \
+	CLI_FIELD(nvme_endurance_group_log, member, label, k, __VA_ARGS__)
 
 static const struct cli_field endurance_fields[] = {
 	ENDURANCE(critical_warning, "critical_warning", KIND_DEC),
+	{"endurance_group_features", 1, 1, KIND_DEC},
 	ENDURANCE(avl_spare, "avl_spare", KIND_DEC),
 	ENDURANCE(avl_spare_threshold, "avl_spare_threshold", KIND_DEC),
-	ENDURANCE(percent_used, "percent_used", KIND_DEC),
+	ENDURANCE(percent_used, "percent_used", KIND_MEANT, .explain = percent),
+	{"domain_identifier", 6, 2, KIND_DEC},
 	ENDURANCE(endurance_estimate, "endurance_estimate", KIND_U128N),
 	ENDURANCE(data_units_read, "data_units_read", KIND_U128N),
 	ENDURANCE(data_units_written, "data_units_written", KIND_U128N),
-	/* misspelt as in nvme-cli */
-	ENDURANCE(media_units_written, "mediate_write_commands", KIND_U128N),
+	ENDURANCE(media_units_written, "media_units_written", KIND_U128N),
 	ENDURANCE(host_read_cmds, "host_read_cmds", KIND_U128N),
 	ENDURANCE(host_write_cmds, "host_write_cmds", KIND_U128N),
 	ENDURANCE(media_data_integrity_err, "media_data_integrity_err", KIND_U128N),
 	ENDURANCE(num_err_info_log_entries, "num_err_info_log_entries", KIND_U128N),
+	{"total_end_grp_cap", 160, 16, KIND_U128N},
+	{"unalloc_end_grp_cap", 176, 16, KIND_U128N},
 };
 
 const struct cli_shape cli_shape_endurance = CLI_SHAPE(endurance_fields, 24);

@@ -145,21 +145,32 @@ int cli_ana_log(struct cli_session *s, const struct cli_options *o)
 /* ---- effects-log ---- */
 
 static const struct cli_words admin_names = CLI_WORDS(
-	"Unknown", [0x00] = "Delete I/O Submission Queue", [0x01] = "Create I/O Submission Queue",
-	[0x02] = "Get Log Page", [0x04] = "Delete I/O Completion Queue",
-	[0x05] = "Create I/O Completion Queue", [0x06] = "Identify", [0x08] = "Abort",
-	[0x09] = "Set Features", [0x0a] = "Get Features", [0x0c] = "Asynchronous Event Request",
-	[0x0d] = "Namespace Management", [0x10] = "Firmware Commit",
-	[0x11] = "Firmware Image Download", [0x14] = "Device Self-test",
-	[0x15] = "Namespace Attachment", [0x18] = "Keep Alive", [0x7f] = "Fabrics Commands",
-	[0x80] = "Format NVM", [0x84] = "Sanitize");
+	"Unknown", [0x00] = "Delete I/O Submission Queue", "Create I/O Submission Queue",
+	"Get Log Page", [0x04] = "Delete I/O Completion Queue", "Create I/O Completion Queue",
+	"Identify", [0x08] = "Abort", "Set Features",
+	"Get Features", [0x0c] = "Asynchronous Event Request",
+	"Namespace Management", [0x10] = "Firmware Commit",
+	"Firmware Image Download", [0x14] = "Device Self-test",
+	"Namespace Attachment", [0x18] = "Keep Alive", "Directive Send",
+	"Directive Receive", [0x1c] = "Virtualization Management", "NVMe-MI Send",
+	"NVMe-MI Receive", [0x20] = "Capacity Management", "Discovery Information Management (DIM)",
+	"Fabric Zoning Receive", [0x24] = "Lockdown",
+	"Fabric Zoning Lookup", [0x28] = "Clear Exported NVM Resource Configuration",
+	"Fabric Zoning Send", "Create Exported NVM Subsystem",
+	[0x2d] = "Manage Exported NVM Subsystem", [0x31] = "Manage Exported Namespace",
+	[0x35] = "Manage Exported Port", [0x39] = "Send Discovery Log Page", [0x3d] = "Track Send",
+	"Track Receive", [0x41] = "Migration Send",
+	"Migration Receive", [0x45] = "Controller Data Queue", [0x7c] = "Doorbell Buffer Config",
+	[0x7f] = "Fabrics Commands", "Format NVM", "Security Send",
+	"Security Receive", [0x84] = "Sanitize", "Load Program",
+	"Get LBA Status", [0x88] = "Program Activation Management", "Memory Range Set Management");
 
-static const struct cli_words io_names =
-	CLI_WORDS("Unknown", [0x00] = "Flush", [0x01] = "Write", [0x02] = "Read",
-		  [0x04] = "Write Uncorrectable", [0x05] = "Compare", [0x08] = "Write Zeroes",
-		  [0x09] = "Dataset Management", [0x0c] = "Verify", [0x0d] = "Reservation Register",
-		  [0x0e] = "Reservation Report", [0x11] = "Reservation Acquire",
-		  [0x15] = "Reservation Release", [0x19] = "Copy");
+static const struct cli_words io_names = CLI_WORDS(
+	"Unknown", [0x00] = "Flush", "Write", "Read", [0x04] = "Write Uncorrectable",
+	"Compare", [0x08] = "Write Zeroes", "Dataset Management", [0x0c] = "Verify",
+	"Reservation Register", "Reservation Report", [0x11] = "Reservation Acquire",
+	[0x15] = "Reservation Release", [0x18] = "Cancel", "Copy", [0x79] = "Zone Management Send",
+	"Zone Management Receive", [0x7d] = "Zone Append");
 
 const char *cli_command_name(bool admin, unsigned int opcode)
 {
@@ -205,10 +216,9 @@ static void print_io(const struct cli_options *o, const void *data, unsigned int
 
 static const struct cli_list effects_lists[] = {
 	DWORDS("admin_cmd_set", offsetof(struct nvme_cmd_effects_log, acs), admin_key,
-	       "^ACS_[0-9]+ \\(.*\\)$", print_admin, .heading = "Admin Command Set",
-	       .object = true),
+	       "^ACS_[0-9]+ \\(.*\\)$", print_admin, .heading = "Admin Commands", .object = true),
 	DWORDS("io_cmd_set", offsetof(struct nvme_cmd_effects_log, iocs), io_key,
-	       "^IOCS_[0-9]+ \\(.*\\)$", print_io, .heading = "\nNVM Command Set", .object = true),
+	       "^IOCS_[0-9]+ \\(.*\\)$", print_io, .heading = "\nI/O Commands", .object = true),
 };
 
 static const struct cli_field effects_fields[] = {
@@ -232,14 +242,23 @@ int cli_effects_log(struct cli_session *s, const struct cli_options *o)
 /* ---- supported-log-pages, fid-support-effects-log and mi-cmd-support-effects-log ---- */
 
 static const struct cli_words log_names = CLI_WORDS(
-	"Unknown", [0x00] = "Supported Log Pages", [0x01] = "Error Information",
-	[0x02] = "SMART / Health Information", [0x03] = "Firmware Slot Information",
-	[0x04] = "Changed Namespace List", [0x05] = "Commands Supported and Effects",
-	[0x06] = "Device Self-test", [0x09] = "Endurance Group Information",
-	[0x0c] = "Asymmetric Namespace Access", [0x0d] = "Persistent Event Log",
-	[0x12] = "Feature Identifiers Supported and Effects",
-	[0x13] = "NVMe-MI Commands Supported and Effects", [0x16] = "Rotational Media Information",
-	[0x70] = "Discovery", [0x80] = "Reservation Notification", [0x81] = "Sanitize Status");
+	"Unknown", "Supported Log Pages", "Error Information", "SMART / Health Information",
+	"Firmware Slot Information", "Changed Namespace List", "Commands Supported and Effects",
+	"Device Self-test", "Telemetry Host-Initiated", "Telemetry Controller-Initiated",
+	"Endurance Group Information", "Predictable Latency Per NVM Set",
+	"Predictable Latency Event Aggregate", "Asymmetric Namespace Access",
+	"Persistent Event Log", "LBA Status Information", "Endurance Group Event Aggregate",
+	"Media Unit Status", "Supported Capacity Configuration List",
+	"Feature Identifiers Supported and Effects", "NVMe-MI Commands Supported and Effects",
+	"Command and Feature Lockdown", "Boot Partition", "Rotational Media Information",
+	"Dispersed Namespace Participating NVM Subsystems", "Management Address List",
+	"Physical Interface Receiver Eye Opening Measurement", "Reachability Groups",
+	"Reachability Associations",
+	"Changed Allocated Namespace List", [0x20] = "FDP Configurations",
+	"Reclaim Unit Handle Usage", "FDP Statistics", "FDP Events", [0x70] = "Discovery",
+	"Host Discovery", "AVE Discovery",
+	"Pull Model DDC Request", [0x80] = "Reservation Notification", [0x81] = "Sanitize Status",
+	[0xbf] = "Changed Zone List");
 
 static void lid_key(unsigned int lid, char *key)
 {
@@ -249,8 +268,7 @@ static void lid_key(unsigned int lid, char *key)
 static void print_lid(const struct cli_options *o, const void *data, unsigned int lid,
 		      const void *item)
 {
-	printf("LID 0x%x (%s), supports 0x%x\n", lid, cli_word(&log_names, lid),
-	       (unsigned int)cli_le(item, 4));
+	printf("LID %#x - %s\n", lid, cli_word(&log_names, lid));
 }
 
 static void fid_key(unsigned int fid, char *key)
@@ -267,7 +285,7 @@ static void print_fid(const struct cli_options *o, const void *data, unsigned in
 
 static void mi_key(unsigned int opcode, char *key)
 {
-	sprintf(key, "mi_%u", opcode);
+	sprintf(key, "mi_cmd_%u", opcode);
 }
 
 static void print_mi(const struct cli_options *o, const void *data, unsigned int opcode,
@@ -283,7 +301,7 @@ static const struct cli_list fids[] = {
 	DWORDS("fid_support", 0, fid_key, "^fid_[0-9]+$", print_fid),
 };
 static const struct cli_list mis[] = {
-	DWORDS("mi_command_support", 0, mi_key, "^mi_[0-9]+$", print_mi),
+	DWORDS("mi_command_support", 0, mi_key, "^mi_cmd_[0-9]+$", print_mi),
 };
 
 const struct cli_shape cli_shape_supported_logs = {CLI_LISTS(lids)};

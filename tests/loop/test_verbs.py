@@ -318,7 +318,7 @@ def lists_begin_where_it_is_said(t):
     target = serve(t)
     t.eq([row['nsid'] for row in json_of(t, target, 'list-ns', 'sub', ['-n', '2'])['nsid_list']], [7])
     t.eq(json_of(t, target, 'list-ctrl', 'sub', ['-c', '0xfffe'])['ctrl_list'], [])
-    names = [d['type'] for d in json_of(t, target, 'ns-descs', 'ns')['ns-descs']]
+    names = [d['Type'] for d in json_of(t, target, 'ns-descs', 'ns')['ns-descs']]
     t.ok('uuid' in names and 'csi' in names, f'descriptors {names}')
 
 
@@ -337,9 +337,12 @@ def names_of_nvme_cli_3_are_accepted(t):
 def bits_of_a_namespace_are_explained(t):
     target = serve(t)
     text = run(t, target, 'id-ns', 'ns', ['--human-readable']).text
-    t.match(r'(?m)^nmic      : 0x1\n  \[0:0\] : 0x1\tNamespace Multipath Capable\n\n', text)
+    t.match(r'(?m)^nmic      : 0x1\n  \[1:1\] : 0\tNamespace is Not a Dispersed Namespace\n  \[0:0\] : 0x1\tNamespace Multipath Capable\n\n', text)
     t.match(r'(?m)^LBA Format  0 : Metadata Size: 0   bytes - Data Size: 512 bytes - Relative Performance: 0 Best \(in use\)$', text)
     t.eq(re.sub(r'(?m)^  \[.*\n|^\n', '', text).splitlines()[:-1], run(t, target, 'id-ns', 'ns', []).text.splitlines()[:-1])
+    text = run(t, target, 'id-ctrl', 'sub', ['-H']).text
+    t.match(r'(?m)^cntrltype : 1\n  \[1:0\] : 0x1\tI/O Controller\n\n', text)
+    t.match(r'(?m)^\tRead-only\[3\] +: 0$', run(t, target, 'smart-log', 'sub', ['-H']).text)
 
 
 @test

@@ -4,13 +4,30 @@
 # nvme-cli through the kernel's host and rdinit by itself, on the same rdtarget: the same JSON, member by member.
 # Interop: none
 t_programs=(RDTARGET RDINIT)
+# nvme-cli is that of Debian 13, from the root of test_tls.sh, else that of this machine.
+if [ -z "${RD_VM_GUEST:-}${RD_VM_NVME_ROOT:-}" ] && root=$("$(dirname "$0")/tls_root" 2>/dev/null); then
+	export RD_VM_NVME_ROOT=$root
+fi
 # shellcheck source=tests/vm/t_vm.sh
 . "$(dirname "$0")/t_vm.sh"
 
 readonly port_plain=4420
 
+# nvme of the root, before that of this machine in PATH.
+newer_nvme()
+{
+	local root=$1 libraries=$1/usr/lib/x86_64-linux-gnu
+
+	mkdir -p /run/t/bin
+	printf '#!/bin/sh\nexec %s --library-path %s %s "$@"\n' "$root/lib64/ld-linux-x86-64.so.2" "$libraries" \
+		"$root/usr/sbin/nvme" >/run/t/bin/nvme
+	chmod +x /run/t/bin/nvme
+}
+
 start()
 {
+	[ -z "${RD_VM_NVME_ROOT:-}" ] || newer_nvme "$RD_VM_NVME_ROOT"
+	nvme version
 	t_network
 	t_rdma
 	modprobe nvme-rdma
@@ -205,6 +222,7 @@ readonly offered="list-subsys of rdinit prints the discovery log; it does not co
 readonly unused="nvme-cli leaves it out where NSFEAT says that it is not in use"
 
 if t_guest; then
+	PATH=/run/t/bin:$PATH
 	t_first_case "rdtarget starts, the kernel connects" start
 	t_case "discover" discovery
 	t_case "id-ctrl" same id-ctrl ctrl "" "" "cntlid=$own"
