@@ -302,7 +302,9 @@ static uint64_t look_after(const struct rbd_image *img)
 		return LOOK_NS;
 	if (img->quiet)
 		return RBD_QUIET_NS;
-	return atomic_load(&img->bdev.standby) || atomic_load(&img->inflight) ? LOCK_NS : LOOK_NS;
+	return atomic_load(&img->bdev.standby) || img->busy || atomic_load(&img->inflight)
+		       ? LOCK_NS
+		       : LOOK_NS;
 }
 
 /* An image that was renamed stays the one that is served. */
@@ -447,6 +449,8 @@ static bool is_stuck(struct rbd_image *img)
 {
 	uint64_t now = rdt_module_now(), completed = atomic_load(&img->completed);
 
+	/* One is the read of read_when_idle(). */
+	img->busy = completed - img->looked_at > 1;
 	if (completed != img->looked_at || !atomic_load(&img->inflight) || !img->moved_ns) {
 		img->looked_at = completed;
 		img->moved_ns = now;

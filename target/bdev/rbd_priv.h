@@ -198,6 +198,7 @@ struct rbd_image {
 	int said_err; /* the failure of opening that was logged */
 	bool said_renamed;
 	uint64_t looked_at; /* @completed at the last look */
+	bool busy;          /* hosts used it between this and the look before */
 	uint64_t moved_ns;  /* when it had changed */
 	uint64_t idle_ns;   /* the last read of read_when_idle() */
 	enum rbd_lock_said lock_said;

@@ -174,7 +174,7 @@ struct rdt_ceph_config {
 	/* s: a gateway that is silent for so long loses its locks; never 0 after loading */
 	uint32_t takeover;
 };
-#define RDT_CEPH_TAKEOVER     4u /* default */
+#define RDT_CEPH_TAKEOVER     3u /* default */
 #define RDT_CEPH_TAKEOVER_MIN 3u
 #define RDT_CEPH_TAKEOVER_MAX 60u
 

@@ -46,7 +46,7 @@ static const struct rdt_row ceph_rows[] = {
 	 .element = &option_element, .unset = "none", .example = "[\"rados_mon_op_timeout=30\"]",
 	 .says = "Options of Ceph, which take precedence over those of ceph.conf."},
 	{"takeover", RDT_KEY_NUMBER, ANEW, RDT_AT(T, takeover), .min = RDT_CEPH_TAKEOVER_MIN,
-	 .max = RDT_CEPH_TAKEOVER_MAX, .unit = "seconds", .def = "4",
+	 .max = RDT_CEPH_TAKEOVER_MAX, .unit = "seconds", .def = "3",
 	 .says = "With \"lock: exclusive\": time after which a silent gateway loses its locks."},
 	{0},
 };

@@ -23,6 +23,7 @@ static struct {
 	bool silent;    /* the monitors do not answer */
 	bool lost_lock; /* another gateway has taken the lock */
 	unsigned int asked;
+	uint64_t delay; /* until the job runs again */
 } fake;
 
 uint64_t rdt_module_now(void)
@@ -214,6 +215,7 @@ bool rbd_clusters_find(struct rbd_clusters *clusters,
 
 int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns)
 {
+	fake.delay = delay_ns;
 	return 0;
 }
 
@@ -439,6 +441,21 @@ static void test_cut_off(void)
 	close_with_lock(img);
 }
 
+/* Hosts have no command in flight at the moment of a look, but between two. */
+static void test_look_while_used(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_lock(&bio);
+
+	rbd_image_put_io(img);
+	atomic_fetch_add(&img->completed, 2);
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(fake.delay, RD_NSEC_PER_SEC);
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(fake.delay, 5 * RD_NSEC_PER_SEC);
+	close_opened(img);
+}
+
 /* A part of the cluster hangs, also for the other gateway. */
 static void test_not_cut_off(void)
 {
@@ -495,6 +512,7 @@ static const struct t_case rbd_image_cases[] = {
 	{"a write that waits for the size ends when the connection is blocked", test_blocked},
 	{"an image is opened again by its ID, also after a failed attempt", test_opened_again},
 	{"an image is cut off when neither I/O nor monitors answer", test_cut_off},
+	{"an image that is used is looked at each second", test_look_while_used},
 	{"an image is not cut off while monitors answer, or without its lock", test_not_cut_off},
 	{"an image of which the job waits is cut off", test_cut_off_in_job},
 	{"an image that was cut off and taken over is opened again", test_cut_off_and_taken},
