@@ -65,6 +65,10 @@ class Proxy:
     def damage(self):
         self._call(self._set, 'damage')
 
+    def damage_answers(self):
+        """Damages what the target sends, and nothing else."""
+        self._call(self._set, 'damage answers')
+
     def reset(self):
         self._call(self._reset_all)
 
@@ -127,7 +131,8 @@ class Proxy:
         self.accepted += 1
         state = {'lost': False}
         try:
-            await asyncio.gather(self._pump(here[0], there[1], state), self._pump(there[0], here[1], state))
+            await asyncio.gather(self._pump(here[0], there[1], state, {'damage'}),
+                                 self._pump(there[0], here[1], state, {'damage', 'damage answers'}))
         except OSError:
             self._reset(pair)
         finally:
@@ -135,13 +140,13 @@ class Proxy:
             for writer in pair:
                 writer.close()
 
-    async def _pump(self, reader, writer, state):
+    async def _pump(self, reader, writer, state, damaged):
         while data := await reader.read(65536):
             if self._mode == 'swallow' or state['lost']:
                 state['lost'] = True
                 self.swallowed += len(data)
                 continue
-            if self._mode == 'damage':
+            if self._mode in damaged:
                 data = data[:-1] + bytes([data[-1] ^ 1])
             if self._mode == 'delay':
                 await asyncio.sleep(self._delay)

@@ -17,6 +17,7 @@ import zlib
 import t_schema
 import t_tls
 from t_loop import each, main, no_fabric, program, requires_program, test, wait_for
+from t_proxy import Proxy
 
 HOST = t_tls.HOST
 NQN = 'nqn.2024-01.test:disk'
@@ -124,10 +125,10 @@ def older_versions_of_tls_are_refused(t):
 
 
 class Peer:
-    """Answers each connection by @answer, after the ClientHello; None: never."""
+    """Answers each connection by @answer, after the ClientHello, and closes it if it @ends."""
 
-    def __init__(self, t, answer):
-        self.answer, self.connections = answer, []
+    def __init__(self, t, answer, ends=True):
+        self.answer, self.ends, self.connections = answer, ends, []
         self.listener = socket.create_server(('127.0.0.1', 0))
         self.port = self.listener.getsockname()[1]
         t.cleanup(self.close)
@@ -139,11 +140,10 @@ class Peer:
                 conn = self.listener.accept()[0]
                 self.connections.append(conn)
                 hello = conn.recv(4096)
-                if self.answer is None:
-                    continue
                 if hello:
                     conn.sendall(self.answer)
-                conn.shutdown(socket.SHUT_WR)
+                if self.ends:
+                    conn.shutdown(socket.SHUT_WR)
 
     def close(self):
         for sock in (self.listener, *self.connections):
@@ -161,6 +161,7 @@ PEERS = (
     ('closes', b'', 4, 'closed the connection during the TLS handshake (a port without TLS does so); tried were the identities'),
     ('an unknown identity', alert(115), 4, 'does not know the identity "NVMe1R01'),
     ('another key', alert(51), 4, 'has another key for the identity "NVMe1R01'),
+    ('another hash', alert(40), 4, 'refuses the identity, the key or the hash (alert "handshake failure"; identity "NVMe1R01'),
     ('no TLS 1.3', alert(70), 1, 'does not speak TLS 1.3'),
     ('an internal error', alert(80), 1, 'ended the TLS handshake by the alert'),
     # OpenSSL may have read the answer before its first byte was looked at.
@@ -181,11 +182,11 @@ def a_failed_handshake_is_explained(t, answer, connections, said):
     t.eq(len(peer.connections), connections, 'connections')
 
 
-@test
+@each(('without an answer', b''), ('in the middle of a ServerHello', b'\x16\x03\x03\x00\x50\x02\x00\x00\x4c\x03\x03' + bytes(9)))
 @no_fabric
-def a_handshake_that_stops_is_given_up(t):
+def a_handshake_that_stops_is_given_up(t, answer):
     """All of it is within the time limit of the connection attempt."""
-    peer = Peer(t, None)
+    peer = Peer(t, answer, ends=False)
     res = t.run(argv(t, peer.port, '--connect-timeout=300ms'))
     t.eq(res.rc, 1, 'exit status')
     t.match('connected, but the TLS handshake did not end', res.err)
@@ -292,6 +293,30 @@ def rdtarget_refuses_a_wrong_key_and_a_host_without_tls(t):
     t.match('TLS: the target does not know the identity "NVMe1R01 .*; tried were the identities NVMe1R01, NVMe0R01', res.err)
     res = t.run([program('rdinit'), 'id-ctrl', target.uri(None).replace('+rdma', '+tcp'), f'--hostnqn={HOST}'])
     t.match('closed the connection instead of answering ICReq .*--tls-key-file', res.err)
+
+
+@test
+@no_fabric
+def rdtarget_refuses_another_hash(t):
+    target = with_tls(t)
+    t.file('other.key', t.run([program('rdinit'), 'gen-tls-key', '--hmac=2']).out)
+    os.chmod(t.path('other.key'), 0o600)
+    t.match('TLS: the target does not know the identity "NVMe1R02 .*; tried were the identities NVMe1R02, NVMe0R02',
+            rdinit(t, 'id-ctrl', target.uri(), key='other.key').err)
+
+
+@test
+@no_fabric
+def a_damaged_record_is_an_error(t):
+    """Of a target that is right: what it sends is damaged on the way."""
+    target = with_tls(t)
+    proxy = Proxy(t, target.addr, target.port)
+    host = t.spawn('rdinit', [program('rdinit'), 'bench', proxy.uri(target).replace('+rdma', '+tcp'), f'--hostnqn={HOST}',
+                              f'--tls-key-file={t.path("tls.key")}', '--time=10m'])
+    target.expect('qid 1 .*: connected from')
+    proxy.damage_answers()
+    t.eq(host.wait(), 1, 'exit status')
+    t.match('sent a TLS record that cannot be decrypted', host.text())
 
 
 @test
