@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import nvmf_peer as nv
+import tcp_peer as tcp
 from t_control import Control, controlled, with_socket
 from t_loop import NQN, main, requires_program, scaled, test, wait_for
 from t_serving import has_ended, host, memory
@@ -328,6 +329,31 @@ def disconnects_are_counted_by_reason(t):
         wait_for(lambda: ends_of(c) == {'controller': 1, 'host': 1, 'fault': 1, 'target': 1}, 'the last reason')
         listener = f'listener="{target.addr}:{target.port}"'
         t.eq(metrics_of(c)[f'rdtarget_disconnects_total{{{listener},reason="fault"}}'], 1)
+
+
+@test
+def violations_of_tcp_are_counted(t):
+    """Before and after ICReq and Connect; what is cut off counts as lost."""
+    target, path = controlled(t, [memory(t)], listener={'transport': 'tcp'})
+    faults = (
+        lambda conn: conn.send_raw(b'GET / HTTP/1.0\r\n\r\n'),
+        lambda conn: conn.send_raw(tcp.icreq(hpda=32)),
+        lambda conn: (tcp.agree(conn), conn.send_raw(tcp.icreq())),
+        lambda conn: (tcp.agree(conn), conn.send_raw(bytes((0x0A, 0, 24, 0, 24, 0, 0, 0)))),
+        lambda conn: (tcp.agree(conn), conn.send(tcp.H2C_TERM, bytes(16), hdgst=False)),
+    )
+    with Control(path) as c:
+        for number, fault in enumerate(faults, 1):
+            conn = tcp.dial(target.addr, target.port)
+            t.cleanup(conn.close)
+            fault(conn)
+            conn.wait_closed()
+            wait_for(lambda: ends_of(c) == {'fault': number}, f'violation {number} to be counted')
+        conn = tcp.dial(target.addr, target.port)
+        tcp.agree(conn)
+        conn.send_raw(bytes((4, 0)))
+        conn.close()
+        wait_for(lambda: ends_of(c) == {'fault': len(faults), 'lost': 1}, 'half a PDU to be counted')
 
 
 if __name__ == '__main__':
