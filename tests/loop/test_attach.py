@@ -10,7 +10,7 @@ import socket
 import struct
 import sys
 
-from t_loop import DEADLINE, NQN, PATIENCE, Failure, Skip, main, no_fabric, program, requires_program, requires_root, test
+from t_loop import DEADLINE, NQN, PATIENCE, Failure, Skip, each, main, no_fabric, program, requires_program, requires_root, test
 import t_schema
 
 UUID = '5c1f0e3a-7b52-4d0e-9f0a-2d6d3f5f7a10'
@@ -90,6 +90,19 @@ def attach_says_what_is_missing(t):
     t.eq(sorted(os.listdir(t.path('state'))), ['.lock'], 'files that are left')
     target.stop()
     refused(t, 'refused', 'attach', target.uri(1), *PATIENCE)
+
+
+@each(('ublk and nbd', 'auto', 'no module ublk_drv that could be loaded .*; this kernel has no module nbd that could be loaded'),
+      ('nbd', 'nbd', '^rdinit: this kernel has no module nbd that could be loaded'))
+def a_kernel_without(t, driver, says):
+    """Neither driver is there, nor can it be loaded."""
+    if os.path.exists(f'/lib/modules/{os.uname().release}') or os.path.exists('/sys/block/nbd0') or os.path.exists('/dev/ublk-control'):
+        raise Skip('this kernel has modules')
+    target = t.target([t.namespace(1, backend='memory', size='1MiB')])
+    res = rdinit(t, 'attach', target.uri(1), f'--driver={driver}', *PATIENCE)
+    t.eq((res.rc, res.text), (1, ''), 'exit status and output')
+    t.match(says, res.err)
+    t.eq(sorted(os.listdir(t.path('state'))), ['.lock'], 'files that are left')
 
 
 @test

@@ -8,6 +8,7 @@ import errno
 import gc
 import glob
 import os
+import re
 import shlex
 import signal
 import struct
@@ -17,7 +18,7 @@ import threading
 import nvmf_peer as nv
 import t_tls
 import tcp_target
-from t_loop import NQN, Result, each, main, program, requires_native, requires_program, test, wait_for
+from t_loop import NQN, SOURCE_ROOT, Result, each, main, program, requires_native, requires_program, test, wait_for
 from t_proxy import Proxy
 
 BLOCK = 512
@@ -493,6 +494,25 @@ def a_session_runs_commands_and_says_what_is_wrong(t):
     t.eq(res.text, '[1]\n')
     t.match('queue_sise', session(t, target.uri(), '-o', 'queue_sise=1', '-c', '', rc=1).err)
     t.eq(session(t, 'nvme+tcp://', '-c', '', rc=1).err.count('\n'), 1)
+
+
+@test
+def the_examples_of_the_manual_page_run(t):
+    """The interactive one as a command, and the one of asyncio."""
+    requires_native()
+    target = t.target()
+    with open(os.path.join(SOURCE_ROOT, 'docs/man/rdinit-python.3'), encoding='utf-8') as f:
+        text = f.read().split('.SH EXAMPLES\n')[1].split('.SH ')[0]
+    examples = [block.replace('.PP\n', '\n').replace('\\-', '-').replace('\\e\n', '\\\n')
+                for block in re.findall(r'(?s)^\.nf\n(.*?)^\.fi\n', text, re.M)]
+    t.eq(len(examples), 2, 'examples')
+    uri = 'nvme+tcp://192.0.2.1/nqn.2026-01.org.example:disk/1'
+    for code, argv in zip(examples, (['sh', '-ec'], [sys.executable, '-c'])):
+        t.ok(uri in code, code)
+        code = code.replace(uri, target.uri()).replace('"mib"', f'"{t.path("mib")}"')
+        res = t.run([*argv, code], env=dict(os.environ, PYTHONPATH=program('rdinit_python')))
+        t.eq((res.rc, res.err), (0, ''), f'exit status and errors of {code}')
+    t.eq(os.path.getsize(t.path('mib')), 1 << 20, 'bytes that the first one copied')
 
 
 if __name__ == '__main__':
