@@ -30,7 +30,7 @@ const char *nvmf_rdma_cm_status_text(unsigned int sts)
 	}
 }
 
-const char *nvme_admin_opcode_text(unsigned int opcode)
+static const char *admin_opcode_text(unsigned int opcode)
 {
 	switch (opcode) {
 	case nvme_admin_delete_sq:
@@ -69,8 +69,6 @@ const char *nvme_admin_opcode_text(unsigned int opcode)
 		return "Directive Send";
 	case nvme_admin_directive_recv:
 		return "Directive Receive";
-	case nvme_admin_fabrics:
-		return "Fabrics";
 	case nvme_admin_format_nvm:
 		return "Format NVM";
 	case nvme_admin_security_send:
@@ -86,7 +84,7 @@ const char *nvme_admin_opcode_text(unsigned int opcode)
 	}
 }
 
-const char *nvme_io_opcode_text(unsigned int opcode)
+static const char *io_opcode_text(unsigned int opcode)
 {
 	switch (opcode) {
 	case nvme_cmd_flush:
@@ -119,14 +117,12 @@ const char *nvme_io_opcode_text(unsigned int opcode)
 		return "I/O Management Receive";
 	case nvme_cmd_io_mgmt_send:
 		return "I/O Management Send";
-	case nvme_admin_fabrics:
-		return "Fabrics";
 	default:
 		return opcode >= 0x80 ? "Vendor Specific I/O Command" : "Unknown I/O Command";
 	}
 }
 
-const char *nvmf_fctype_text(unsigned int fctype)
+static const char *fctype_text(unsigned int fctype)
 {
 	switch (fctype) {
 	case nvme_fabrics_type_property_set:
@@ -144,6 +140,13 @@ const char *nvmf_fctype_text(unsigned int fctype)
 	default:
 		return "Unknown Fabrics Command";
 	}
+}
+
+const char *nvme_cmd_text(bool admin, const struct nvme_sqe *sqe)
+{
+	if (sqe->opcode == nvme_admin_fabrics)
+		return fctype_text(sqe->fctype);
+	return admin ? admin_opcode_text(sqe->opcode) : io_opcode_text(sqe->opcode);
 }
 
 static const char *characters_error(const char *nqn)

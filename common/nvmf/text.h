@@ -34,9 +34,7 @@ const char *nvme_status_text(struct nvme_status st, struct nvme_cmd_kind of, cha
 const char *nvmf_rdma_cm_status_text(unsigned int sts);
 
 /* "Read", "Identify", "Connect"... for logs. Never NULL. */
-const char *nvme_admin_opcode_text(unsigned int opcode);
-const char *nvme_io_opcode_text(unsigned int opcode);
-const char *nvmf_fctype_text(unsigned int fctype);
+const char *nvme_cmd_text(bool admin, const struct nvme_sqe *sqe);
 
 /*
  * Checks an NQN (NVMe Base 2.0, 4.5): 1 to 223 bytes of UTF-8, "nqn.yyyy-mm.reverse.domain[:name]".

@@ -382,7 +382,6 @@ static inline void rdi_unmap(struct rdi_queue *q, struct rdi_req *req, bool done
 		q->ops->unmap(q, req, done);
 }
 
-const char *rdi_opcode_text(const struct rdi_queue *q, const struct nvme_sqe *sqe);
 void rdi_req_start_watchdog(struct rdi_queue *q);
 /* The transport has sent @req with properties @how: it is in flight. */
 static inline void rdi_req_started(struct rdi_queue *q, struct rdi_req *req, unsigned int how)
@@ -398,7 +397,7 @@ static inline void rdi_req_started(struct rdi_queue *q, struct rdi_req *req, uns
 	if (req->deadline != UINT64_MAX && !rd_timer_armed(&q->watchdog))
 		rdi_req_start_watchdog(q);
 	rd_trace(q->log, RD_LOG_INIT, "%s queue: cid %u %s, %u bytes", q->cfg.label, req->cid,
-		 rdi_opcode_text(q, req->sqe), req->len);
+		 nvme_cmd_text(!q->cfg.qid, req->sqe), req->len);
 }
 
 /* As calloc(), aligned to a cache line. */

@@ -18,13 +18,6 @@ static uint64_t watchdog_period(const struct rdi_queue *q)
 	return ns > WATCHDOG_MAX_NS ? WATCHDOG_MAX_NS : ns;
 }
 
-const char *rdi_opcode_text(const struct rdi_queue *q, const struct nvme_sqe *sqe)
-{
-	if (sqe->opcode == NVMF_OPCODE)
-		return nvmf_fctype_text(sqe->fctype);
-	return q->cfg.qid ? nvme_io_opcode_text(sqe->opcode) : nvme_admin_opcode_text(sqe->opcode);
-}
-
 /* Frees @req and calls its callback. */
 static void complete_req(struct rdi_queue *q, struct rdi_req *req, struct rdinit_completion *c)
 {
@@ -67,7 +60,7 @@ static __attribute__((noinline)) void complete_failed(struct rdi_queue *q, struc
 
 	c->err = -EIO;
 	c->status = st.v;
-	snprintf(text, sizeof(text), "%s failed: %s", rdi_opcode_text(q, req->sqe),
+	snprintf(text, sizeof(text), "%s failed: %s", nvme_cmd_text(!q->cfg.qid, req->sqe),
 		 nvme_status_text(st, nvme_cmd_kind(!q->cfg.qid, req->sqe), status));
 	c->text = text;
 	complete_req(q, req, c);
@@ -244,7 +237,7 @@ void rdi_req_watchdog(struct rd_timer *timer)
 		if (too_late(q, req, now) && !(q->overdue && q->overdue(q, req))) {
 			rdi_queue_fail(q, -ETIMEDOUT,
 				       "%s: no answer to %s in time (is the target still alive?)",
-				       q->remote, rdi_opcode_text(q, req->sqe));
+				       q->remote, nvme_cmd_text(!q->cfg.qid, req->sqe));
 			return;
 		}
 	}

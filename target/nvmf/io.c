@@ -85,7 +85,7 @@ static void log_io_failure(struct rdt_req *req)
 
 	rd_log_limited(&qp->fail_limit, rd_loop_now(qp->reactor->loop), qp->log, RD_LOG_BACKEND,
 		       RD_LOG_ERROR, "%s namespace %u: %s of %llu bytes at %llu failed: %s",
-		       req->ns->subsys->nqn, req->ns->nsid, req->cmd->name,
+		       req->ns->subsys->nqn, req->ns->nsid, nvme_cmd_text(false, &req->sqe),
 		       (unsigned long long)bio->length, (unsigned long long)bio->offset,
 		       bio->result == -ENOTRECOVERABLE ? "refused, because its storage has failed"
 						       : strerror(-bio->result));

@@ -338,7 +338,8 @@ static RD_COLD void report_failure(struct rdt_req *req)
 		rdt_ctrl_log_error(qp->ctrl, req);
 	rd_log_limited(&qp->fail_limit, rd_loop_now(qp->reactor->loop), qp->log, RD_LOG_QPAIR,
 		       RD_LOG_INFO, "qid %u cid %#x opcode %#x%s%s: %s", qp->qid, rdt_sqe_cid(req),
-		       req->sqe.opcode, req->cmd ? " " : "", req->cmd ? req->cmd->name : "",
+		       req->sqe.opcode, req->cmd ? " " : "",
+		       req->cmd ? nvme_cmd_text(!qp->qid, &req->sqe) : "",
 		       nvme_status_text(req->status, nvme_cmd_kind(!qp->qid, &req->sqe), text));
 }
 

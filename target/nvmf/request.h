@@ -56,7 +56,6 @@ enum rdt_exec {
 #define RDT_EFFECTS_SUBSYS (1u << 25) /* scope: NVM subsystem */
 
 struct rdt_cmd {
-	const char *name;
 	uint8_t flags;
 	uint16_t oncs;    /* its bit in ONCS of Identify Controller */
 	uint32_t effects; /* RDT_EFFECTS_ and NVME_CMD_EFFECTS_, without CSUPP */

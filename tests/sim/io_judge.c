@@ -286,5 +286,6 @@ void io_judge_begin(void *arg, const struct rdt_bio *bio)
 		world_fail(w, "an I/O begins in a namespace that ends its commands");
 	why = begins(req) ? why_not(w, req, host, rd_sim_now(w->sim)) : NULL;
 	if (why)
-		world_fail(w, "host %u: the target begins a %s, but %s", host, req->cmd->name, why);
+		world_fail(w, "host %u: the target begins a %s, but %s", host,
+			   nvme_cmd_text(!req->qp->qid, &req->sqe), why);
 }
