@@ -29,7 +29,11 @@ const struct rdt_backend_kind *rdt_backend_kind(const struct rdt_ns_config *ns);
 
 extern const struct rdt_choice rdt_backend_choices[]; /* the values of the key backend */
 
-/* keys_nbd.c, keys_rbd.c */
+/* What they add to the keys of a namespace. */
+extern const struct rdt_row rdt_disk_rows[]; /* file and block */
+extern const struct rdt_row rdt_nbd_rows[];
+extern const struct rdt_row rdt_rbd_rows[];
+/* storage_of */
 int rdt_nbd_storage(const struct rdt_ns_config *ns, char **name);
 int rdt_rbd_storage(const struct rdt_ns_config *ns, char **name);
 

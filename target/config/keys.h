@@ -137,10 +137,7 @@ extern const struct rdt_section rdt_ceph_section;      /* keys_rbd.c */
 
 extern const struct rdt_row rdt_nqn_element; /* of a list of NQNs */
 
-/* What backends and layers add to the keys of a namespace and a layer. */
-extern const struct rdt_row rdt_disk_rows[]; /* file and block */
-extern const struct rdt_row rdt_nbd_rows[];
-extern const struct rdt_row rdt_rbd_rows[];
+/* What layers add to the keys of a layer. */
 extern const struct rdt_row rdt_delay_rows[];
 extern const struct rdt_row rdt_error_rows[];
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The keys of namespaces with backend file or block. */
+#include "backends.h"
 #include "config_priv.h"
 #include "keys.h"
 
