@@ -19,6 +19,7 @@
 #define ASK_NS       UINT64_C(500000000) /* between two questions */
 #define KEEP_NS      RD_NSEC_PER_SEC     /* between two attempts to watch */
 #define CONFIRM_SECS 1u
+#define LATE_NS      RD_NSEC_PER_SEC /* an answer, after the time limit of its question */
 /* The object does not answer. By then Ceph has noticed by itself that a client is lost. */
 #define SILENT_NS (30 * RD_NSEC_PER_SEC)
 #define KNOWN_NS  (2 * RD_NSEC_PER_SEC) /* an answer is recent for so long */
@@ -234,13 +235,16 @@ static uint64_t given_up_of(const struct notify_ack_t *ack)
 }
 
 /*
- * Was the OSD in time with the acknowledgement of this gateway, which watches as well? Otherwise
- * it is slow, or stood still, and those of other gateways may have come too late for that reason.
+ * Was the OSD in time with the acknowledgement of this gateway, which watches as well, and with the
+ * answer? Otherwise it is slow, or stood still, maybe after that acknowledgement, and those of
+ * other gateways may have come too late for that reason.
  */
 static bool osd_was_in_time(const struct rbd_peers *p, const struct rbd_answer *a)
 {
 	uint64_t me = rados_get_instance_id(p->handle->cl);
 
+	if (rdt_module_now() - p->asked_ns > p->asked_s * RD_NSEC_PER_SEC + LATE_NS)
+		return false;
 	for (size_t i = 0; i < a->acks_count; i++)
 		if (a->acks[i].notifier_id == me)
 			return true;

@@ -31,6 +31,7 @@ static struct {
 	bool removed_at_once; /* a block by librbd: an operator removes the entry */
 	bool no_blocks;       /* the monitor refuses entries */
 	bool osd_late;        /* not even this gateway's own answers arrive in time */
+	uint64_t stands_ns;   /* the OSD stands still after its answer */
 	uint64_t given_up;    /* what the owner answers; 0: it has an older version */
 	unsigned int news;    /* for images without their lock */
 	struct rbd_job *job;  /* was kicked */
@@ -446,7 +447,7 @@ static void answer(void)
 	if (!fake.asked || fake.hangs)
 		return;
 	if (!fake.acks)
-		fake.now += fake.asked * UINT64_C(1000000);
+		fake.now += fake.asked * UINT64_C(1000000) + fake.stands_ns;
 	fake.question->rc = fake.acks ? 0 : -ETIMEDOUT;
 	fake.asked = 0;
 	fake.question->fn(fake.question, fake.question->arg);
@@ -742,21 +743,30 @@ static void test_answers_between(void)
 }
 
 /* An OSD that is slow, or stood still, is no reason to replace a gateway. */
-static void test_osd_late(void)
+static void osd_late(bool before, uint64_t after_ns)
 {
 	struct rbd_image *img = standby_new();
 
-	fake.osd_late = true;
+	fake.osd_late = before;
+	fake.stands_ns = after_ns;
 	for (int i = 0; i < 20; i++) {
 		pass(img);
 		fake.now += RD_NSEC_PER_SEC;
 	}
 	CU_ASSERT_EQUAL(fake.breaks, 0);
 	fake.osd_late = false;
+	fake.stands_ns = 0;
 	for (int i = 0; i < 3; i++)
 		pass(img);
 	CU_ASSERT_EQUAL(fake.breaks, 1);
 	standby_free(img);
+}
+
+/* It stands still before it has the acknowledgement of this gateway, or after that. */
+static void test_osd_late(void)
+{
+	osd_late(true, 0);
+	osd_late(false, 2 * RD_NSEC_PER_SEC);
 }
 
 /* The job of the gateways asks, and the image's job need not run. */
