@@ -24,8 +24,7 @@ int cli_io(struct cli_session *s, const struct cli_command *c, uint64_t *result)
 int cli_admin_try(struct cli_session *s, const struct cli_command *c, uint64_t *result);
 int cli_io_try(struct cli_session *s, const struct cli_command *c, uint64_t *result);
 struct nvme_id_ns;
-/* Number of LBA formats that the namespace could have, and the index of the one that it has. */
-unsigned int cli_lba_formats(const struct nvme_id_ns *id);
+/* The index of the LBA format that the namespace has. */
 unsigned int cli_lba_in_use(const struct nvme_id_ns *id);
 /* Identify Namespace; an error, too, if @nsid is no active namespace. */
 int cli_identify_ns(struct cli_session *s, uint32_t nsid, struct nvme_id_ns *id);

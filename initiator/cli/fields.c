@@ -171,7 +171,8 @@ void cli_parts_print(const struct cli_field *parts, size_t n, uint64_t v, unsign
 		else if (parts->kind == KIND_PLAIN && text)
 			printf("\t%s: %" PRIu64 " - %s\n", parts->name, part, text);
 		else
-			printf("\t%s: %s\n", parts->name, text ? text : buf);
+			printf("\t%s%s %s\n", parts->name, parts->kind == KIND_MEANT ? "" : ":",
+			       text ? text : buf);
 	}
 	print_reserved(v, above, 0);
 	putchar('\n');

@@ -54,7 +54,7 @@ static void zeroes_based(uint64_t v, const void *data, char *buf)
 	sprintf(buf, "%" PRIu64 " (0's based)", v);
 }
 
-static void entry_size(uint64_t v, const void *data, char *buf)
+static void queue_entry_size(uint64_t v, const void *data, char *buf)
 {
 	sprintf(buf, "(%u)", 1u << v);
 }
@@ -260,7 +260,7 @@ static const struct cli_field kpioc[] = {
 	MAY("Key Per I/O capability", 0),
 };
 
-#define ENTRY(label, at) CLI_PART(label, KIND_HEX, at, 4, .explain = entry_size)
+#define ENTRY(label, at) CLI_PART(label, KIND_HEX, at, 4, .explain = queue_entry_size)
 
 static const struct cli_field sqes[] = {ENTRY("Max SQ Entry Size", 4),
 					ENTRY("Min SQ Entry Size", 0)};
@@ -699,7 +699,7 @@ int cli_id_ctrl(struct cli_session *s, const struct cli_options *o)
 
 /* ---- id-ns ---- */
 
-unsigned int cli_lba_formats(const struct nvme_id_ns *id)
+static unsigned int formats_of(const struct nvme_id_ns *id)
 {
 	unsigned int n = id->nlbaf + 1u;
 
@@ -713,7 +713,7 @@ unsigned int cli_lba_in_use(const struct nvme_id_ns *id)
 
 static unsigned int lba_formats(const void *data, size_t len)
 {
-	return cli_lba_formats(data);
+	return formats_of(data);
 }
 
 static const struct cli_words rp = CLI_WORDS("", "Best", "Better", "Good", "Degraded");
@@ -825,7 +825,7 @@ static const struct cli_field elbaf_fields[] = {
 
 static unsigned int extensions(const void *data, size_t len)
 {
-	return cli_lba_formats(&((const struct nvm_id_ns *)data)->ns);
+	return formats_of(&((const struct nvm_id_ns *)data)->ns);
 }
 
 static void print_extension(const struct cli_options *o, const void *data, unsigned int i,

@@ -114,7 +114,7 @@ static const struct cli_list nsids[] = {CLI_LIST("nsid_list", &nsid_shape, 0, si
 						 .count = count_nsids, .print = print_nsid)};
 const struct cli_shape cli_shape_list_ns = {CLI_LISTS(nsids)};
 
-static int add_nsid(struct cli_session *s, uint32_t nsid, void *ids)
+static int add_listed_ns(struct cli_session *s, uint32_t nsid, void *ids)
 {
 	return add_id(ids, nsid, sizeof(__le32));
 }
@@ -123,7 +123,8 @@ int cli_list_ns(struct cli_session *s, const struct cli_options *o)
 {
 	uint32_t first = (uint32_t)cli_num(o, CLI_ARG_FIRST, 1);
 	struct ids ids = {.data = NULL};
-	int rc = cli_each_ns(s, first ? first - 1 : 0, cli_given(o, CLI_ARG_ALL), add_nsid, &ids);
+	int rc = cli_each_ns(s, first ? first - 1 : 0, cli_given(o, CLI_ARG_ALL), add_listed_ns,
+			     &ids);
 
 	if (!rc)
 		rc = cli_shape_show(o, &cli_shape_list_ns, ids.data, ids.len, NULL,

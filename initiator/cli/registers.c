@@ -44,82 +44,86 @@ static void version(uint64_t v, const void *data, char *buf)
 	sprintf(buf, "%" PRIu64 ".%" PRIu64 ".%" PRIu64, v >> 16, v >> 8 & 0xff, v & 0xff);
 }
 
+static void half_as_seconds(uint64_t v, const void *data, char *buf)
+{
+	sprintf(buf, "%" PRIu64 " secs", v / 2);
+}
+
 static const struct cli_words yes_no = CLI_WORDS("", "No", "Yes");
-static const struct cli_words cmb = CLI_WORDS("", "The Controller Memory Buffer is Not Supported",
-					      "The Controller Memory Buffer is Supported");
-static const struct cli_words pmr = CLI_WORDS("", "The Persistent Memory Region is Not Supported",
-					      "The Persistent Memory Region is Supported");
-static const struct cli_words power_scope =
-	CLI_WORDS("", "Not reported", "Controller scope", "Domain scope", "NVM subsystem scope");
-static const struct cli_words nvm_set =
-	CLI_WORDS("", "NVM command set is Not Supported", "NVM command set is Supported");
-static const struct cli_words io_sets =
-	CLI_WORDS("", "One or more I/O Command Sets are Not Supported",
-		  "One or more I/O Command Sets are Supported");
-static const struct cli_words no_io_sets =
-	CLI_WORDS("", "I/O Command Set is Supported", "Only Admin Command Set Supported");
-static const struct cli_words arbitrations =
-	CLI_WORDS("", "Weighted Round Robin with Urgent Priority Class is Not supported",
-		  "Weighted Round Robin with Urgent Priority Class is Supported");
-static const struct cli_words arbitration =
-	CLI_WORDS("Reserved", "Round Robin",
-		  "Weighted Round Robin with Urgent Priority Class", [7] = "Vendor Specific");
-static const struct cli_words command_set = CLI_WORDS(
-	"Reserved",
-	"NVM Command Set", [6] = "All supported I/O Command Sets", [7] = "Admin Command Set only");
-static const struct cli_words notification =
-	CLI_WORDS("Reserved", "No notification; no effect", "Normal shutdown notification",
-		  "Abrupt shutdown notification");
-static const struct cli_words shutdown_status =
-	CLI_WORDS("Reserved", "Normal operation (no shutdown has been requested)",
-		  "Shutdown processing occurring", "Shutdown processing complete");
+static const struct cli_words supported = CLI_WORDS("", "Not Supported", "Supported");
+
+#define MORE(at, n, ...)                                                          \
+	CLI_PART("                                          ", KIND_MEANT, at, n, \
+		 .words = CLI_MEANS(__VA_ARGS__))
+#define WORDS(label, at, n, ...) CLI_PART(label, KIND_DEC, at, n, .words = CLI_MEANS(__VA_ARGS__))
 
 static const struct cli_field cap_parts[] = {
-	CLI_WORD_PART("Controller Ready With Media Support (CRWMS)", 59, 1, yes_no),
-	CLI_WORD_PART("Controller Ready Independent of Media Support (CRIMS)", 60, 1, yes_no),
-	CLI_WORD_PART("Controller Memory Buffer Supported (CMBS)", 57, 1, cmb),
-	CLI_WORD_PART("Persistent Memory Region Supported (PMRS)", 56, 1, pmr),
+	CLI_WORD_PART("NVM Subsystem Shutdown Enhancements Supported (NSSES)", 61, 1, supported),
+	CLI_WORD_PART("Controller Ready With Media Support (CRWMS)", 59, 1, supported),
+	CLI_WORD_PART("Controller Ready Independent of Media Support (CRIMS)", 60, 1, supported),
+	CLI_WORD_PART("NVM Subsystem Shutdown Supported   (NSSS)", 58, 1, supported),
+	WORDS("Controller Memory Buffer Supported (CMBS)", 57, 1,
+	      "The Controller Memory Buffer is Not Supported",
+	      "The Controller Memory Buffer is Supported"),
+	WORDS("Persistent Memory Region Supported (PMRS)", 56, 1,
+	      "The Persistent Memory Region is Not Supported",
+	      "The Persistent Memory Region is Supported"),
 	CLI_EXPLAINED_PART("Memory Page Size Maximum         (MPSMAX)", 52, 4, page_size),
 	CLI_EXPLAINED_PART("Memory Page Size Minimum         (MPSMIN)", 48, 4, page_size),
-	CLI_WORD_PART("Controller Power Scope              (CPS)", 46, 2, power_scope),
+	WORDS("Controller Power Scope              (CPS)", 46, 2, "Not Reported",
+	      "Controller scope", "Domain scope", "NVM subsystem scope"),
 	CLI_WORD_PART("Boot Partition Support              (BPS)", 45, 1, yes_no),
-	CLI_WORD_PART("Command Sets Supported              (CSS)", 37, 1, nvm_set),
-	CLI_WORD_PART("                                         ", 43, 1, io_sets),
-	CLI_WORD_PART("                                         ", 44, 1, no_io_sets),
+	WORDS("Command Sets Supported              (CSS)", 37, 1,
+	      "NVM command set is Not Supported", "NVM command set is Supported"),
+	MORE(43, 1, "One or more I/O Command Sets are Not Supported",
+	     "One or more I/O Command Sets are Supported"),
+	MORE(44, 1, "I/O Command Set is Supported", "Only Admin Command Set Supported"),
 	CLI_WORD_PART("NVM Subsystem Reset Supported     (NSSRS)", 36, 1, yes_no),
 	CLI_EXPLAINED_PART("Doorbell Stride                   (DSTRD)", 32, 4, stride),
 	CLI_EXPLAINED_PART("Timeout                              (TO)", 24, 8, half_seconds),
-	CLI_WORD_PART("Arbitration Mechanism Supported     (AMS)", 17, 1, arbitrations),
+	WORDS("Arbitration Mechanism Supported     (AMS)", 17, 1,
+	      "Weighted Round Robin with Urgent Priority Class is Not supported",
+	      "Weighted Round Robin with Urgent Priority Class is Supported"),
 	CLI_WORD_PART("Contiguous Queues Required          (CQR)", 16, 1, yes_no),
 	CLI_EXPLAINED_PART("Maximum Queue Entries Supported    (MQES)", 0, 16, cli_zeroes_based),
 };
 
 static const struct cli_field vs_parts[] = {
-	CLI_EXPLAINED_PART("NVMe specification", 0, 32, version),
+	CLI_PART("NVMe specification", KIND_MEANT, 0, 32, .explain = version),
 };
 
 static const struct cli_field cc_parts[] = {
 	CLI_WORD_PART("Controller Ready Independent of Media Enable (CRIME)", 24, 1, cli_enabled),
 	CLI_EXPLAINED_PART("I/O Completion Queue Entry Size (IOCQES)", 20, 4, entry_size),
 	CLI_EXPLAINED_PART("I/O Submission Queue Entry Size (IOSQES)", 16, 4, entry_size),
-	CLI_WORD_PART("Shutdown Notification              (SHN)", 14, 2, notification),
-	CLI_WORD_PART("Arbitration Mechanism Selected     (AMS)", 11, 3, arbitration),
+	WORDS("Shutdown Notification              (SHN)", 14, 2, "No notification; no effect",
+	      "Normal shutdown notification", "Abrupt shutdown notification"),
+	WORDS("Arbitration Mechanism Selected     (AMS)", 11, 3, "Round Robin",
+	      "Weighted Round Robin with Urgent Priority Class", [7] = "Vendor Specific"),
 	CLI_EXPLAINED_PART("Memory Page Size                   (MPS)", 7, 4, page_size),
-	CLI_WORD_PART("I/O Command Set Selected           (CSS)", 4, 3, command_set),
+	WORDS("I/O Command Set Selected           (CSS)", 4, 3, "NVM Command Set",
+	      [6] = "All supported I/O Command Sets", [7] = "Admin Command Set only"),
 	CLI_WORD_PART("Enable                              (EN)", 0, 1, yes_no),
 };
 
 static const struct cli_field csts_parts[] = {
+	WORDS("Shutdown Type                   (ST)", 6, 1, "Controller", "Subsystem"),
 	CLI_WORD_PART("Processing Paused               (PP)", 5, 1, yes_no),
 	CLI_WORD_PART("NVM Subsystem Reset Occurred (NSSRO)", 4, 1, yes_no),
-	CLI_WORD_PART("Shutdown Status               (SHST)", 2, 2, shutdown_status),
+	WORDS("Shutdown Status               (SHST)", 2, 2,
+	      "Normal operation (no shutdown has been requested)", "Shutdown processing occurring",
+	      "Shutdown processing complete"),
 	CLI_WORD_PART("Controller Fatal Status        (CFS)", 1, 1, cli_true_false),
 	CLI_WORD_PART("Ready                          (RDY)", 0, 1, yes_no),
 };
 
+static const struct cli_field nssr_parts[] = {
+	CLI_PART("NVM Subsystem Reset Control (NSSRC)", KIND_DEC, 0, 32),
+};
+
 static const struct cli_field crto_parts[] = {
-	CLI_EXPLAINED_PART("CRIMT", 16, 16, half_seconds),
-	CLI_EXPLAINED_PART("CRWMT", 0, 16, half_seconds),
+	CLI_EXPLAINED_PART("CRIMT                               ", 16, 16, half_as_seconds),
+	CLI_EXPLAINED_PART("CRWMT                               ", 0, 16, half_as_seconds),
 };
 
 /* The properties as the controller has them, at their offsets, and which of them it has. */
@@ -139,12 +143,12 @@ static bool has_crto(const void *data)
 }
 
 static const struct cli_field properties[] = {
-	{"cap", NVME_REG_CAP, 8, KIND_PLAIN, CLI_PARTS(cap_parts)},
-	{"vs", NVME_REG_VS, 4, KIND_PLAIN, CLI_PARTS(vs_parts)},
-	{"cc", NVME_REG_CC, 4, KIND_PLAIN, CLI_PARTS(cc_parts)},
-	{"csts", NVME_REG_CSTS, 4, KIND_PLAIN, CLI_PARTS(csts_parts)},
-	{"nssr", NVME_REG_NSSR, 4, KIND_PLAIN, .there = has_nssr},
-	{"crto", NVME_REG_CRTO, 4, KIND_PLAIN, CLI_PARTS(crto_parts), .there = has_crto},
+	{"cap", NVME_REG_CAP, 8, KIND_HEX, CLI_PARTS(cap_parts)},
+	{"vs", NVME_REG_VS, 4, KIND_HEX, .label = "version", CLI_PARTS(vs_parts)},
+	{"cc", NVME_REG_CC, 4, KIND_HEX, CLI_PARTS(cc_parts)},
+	{"csts", NVME_REG_CSTS, 4, KIND_HEX, CLI_PARTS(csts_parts)},
+	{"nssr", NVME_REG_NSSR, 4, KIND_HEX, CLI_PARTS(nssr_parts), .there = has_nssr},
+	{"crto", NVME_REG_CRTO, 4, KIND_HEX, CLI_PARTS(crto_parts), .there = has_crto},
 };
 
 const struct cli_shape cli_shape_properties = CLI_SHAPE(properties, 7);

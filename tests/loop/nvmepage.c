@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Preloaded into nvme-cli: commands to any file are answered from the folder PAGES, with what the
- * file OPCODE-NUMBER has (both hexadecimal; the number is the lowest byte of CDW10): data, or the
- * result of a command without data. A command without a file ends with Invalid Field in Command. */
+ * file OPCODE-NUMBER has (both hexadecimal; the number is the lowest byte of CDW10, or the offset
+ * of a property): data, or the result of a command without data. A command without a file ends with
+ * Invalid Field in Command. */
 #include <fcntl.h>
 #include <linux/nvme_ioctl.h>
 #include <linux/types.h>
@@ -16,6 +17,7 @@
 
 #define EXPORT            __attribute__((visibility("default")))
 #define OPC_GET_LOG_PAGE  2
+#define OPC_FABRICS       0x7f
 #define INVALID_FIELD     2
 #define NSID_OF_ALL_FILES 1
 
@@ -32,6 +34,7 @@ static int answer(int page, struct nvme_passthru_cmd *cmd, uint64_t *result)
 
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {
+	struct nvme_passthru_cmd *cmd;
 	char path[4096];
 	uint64_t result = 0;
 	void *arg;
@@ -46,18 +49,17 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	if (request != NVME_IOCTL_ADMIN_CMD && request != NVME_IOCTL_ADMIN64_CMD &&
 	    request != NVME_IOCTL_IO_CMD && request != NVME_IOCTL_IO64_CMD)
 		return (int)syscall(SYS_ioctl, fd, request, arg);
-	/* Both structures begin with the same members. */
-	snprintf(path, sizeof(path), "%s/%02x-%02x", getenv("PAGES"),
-		 ((struct nvme_passthru_cmd *)arg)->opcode,
-		 ((struct nvme_passthru_cmd *)arg)->cdw10 & 0xff);
+	cmd = arg; /* the other structure begins with the same members */
+	snprintf(path, sizeof(path), "%s/%02x-%02x", getenv("PAGES"), cmd->opcode,
+		 (cmd->opcode == OPC_FABRICS ? cmd->cdw11 : cmd->cdw10) & 0xff);
 	page = open(path, O_RDONLY | O_CLOEXEC);
 	if (page < 0)
 		return INVALID_FIELD;
-	rc = answer(page, arg, &result);
+	rc = answer(page, cmd, &result);
 	close(page);
 	if (request == NVME_IOCTL_ADMIN64_CMD || request == NVME_IOCTL_IO64_CMD)
 		((struct nvme_passthru_cmd64 *)arg)->result = result;
 	else
-		((struct nvme_passthru_cmd *)arg)->result = (uint32_t)result;
+		cmd->result = (uint32_t)result;
 	return rc;
 }

@@ -50,6 +50,12 @@ class Pages(nv.FakeTarget):
             offset = cmd.cdw12 if cmd.opcode == nv.GET_LOG else 0
             self.put(queue, cmd, page[offset:offset + cmd.length].ljust(cmd.length, b'\0'))
 
+    def do_property_get(self, queue, cmd):
+        value = self.pages.get((nv.FABRICS, struct.unpack_from('<I', cmd.raw, 44)[0]))
+        if value is None or not getattr(self, 'cc', 0) & 1:  # the host has not enabled it yet
+            return super().do_property_get(queue, cmd)
+        return self.respond(queue, cmd, result=value)
+
 
 def outputs(t, pages, verb, where, args):
     """The output of nvme-cli and of rdinit."""
@@ -190,6 +196,9 @@ def lines(text, without):
     return [line for line in text if line and not (without and re.match(without, line))]
 
 
+CAP = 0x20 << 32 | 15 << 24 | 1 << 16 | 127  # with the NVM command set
+
+
 def pages_of(opcode, number, page, kind):
     """The page, and those that the verbs read besides: Identify, and CAP, which says that there is the NVM command set."""
     identify = bytearray(controller(kind))
@@ -197,8 +206,14 @@ def pages_of(opcode, number, page, kind):
         struct.pack_into('<II', identify, 344, 8, 8)  # ANAGRPMAX, NANAGRPID
         struct.pack_into('<I', identify, 516, 1024)  # NN
         identify[540:544] = bytes(4)  # MNAN
-    return {(nv.IDENTIFY, 0): namespace(kind), (nv.IDENTIFY, 1): bytes(identify), (nv.FABRICS, 1): 1 << 37,
+    return {(nv.IDENTIFY, 0): namespace(kind), (nv.IDENTIFY, 1): bytes(identify), (nv.FABRICS, nv.CAP): CAP,
             (opcode, number): bytes(page(kind))}
+
+
+def same_lines(t, ours, theirs, what):
+    t.eq(([line for line in ours if line not in theirs], [line for line in theirs if line not in ours]), ([], []),
+         f'lines of rdinit alone and of nvme-cli alone: {what}')
+    t.eq(ours, theirs, f'the order of {what}')
 
 
 @each(*((row[0], *row) for row in VERBS))
@@ -217,10 +232,9 @@ def the_same_as_nvme_cli(t, verb, opcode, number, where, forms, page):
                       and k not in ALONE.get(verb, ())}, {}, f'JSON of {verb}, bytes {kind:#x}')
                 continue
             theirs, ours = lines(theirs, THEIRS.get(verb)), lines(ours, OURS.get(verb))
-            t.eq([line for line in ours if line not in theirs], [line for line in theirs if line not in ours], f'{verb} {args}, bytes {kind:#x}')
             if verb in ORDER:
                 ours, theirs = sorted(ours), sorted(theirs)
-            t.eq(ours, theirs, f'the order of {verb} {args}, bytes {kind:#x}')
+            same_lines(t, ours, theirs, f'{verb} {args}, bytes {kind:#x}')
 
 
 FEATURES = (1, 2, 4, 5, 6, 7, 0xA, 0xB, 0xF, 0x82, 0x83, 0x84)
@@ -232,7 +246,23 @@ def bits_of_features_are_the_same(t, fid):
     for value in (0, 0xFFFFFFFF, 3 if fid == 0x84 else 0x00530143):
         pages = {(nv.GET_FEATURES, fid): value}
         theirs, ours = outputs(t, pages, 'get-feature', '/1', ['-f', str(fid), '-H'])
-        t.eq(lines(ours.replace('current value', 'Current value'), None), lines(theirs, None), f'value {value:#x}')
+        same_lines(t, lines(ours.replace('current value', 'Current value'), None), lines(theirs, None), f'value {value:#x}')
+
+
+@each(('CAP', 0, CAP | 0x3F0F7010 << 32 | 1 << 17), ('VS', 8, 0x20100), ('CC', 0x14, 0x01467871), ('CSTS', 0x1C, 0x75),
+      ('NSSR', 0x20, 0x4E564D65), ('CRTO', 0x68, 0x00140028))
+@iwarp_only
+def bits_of_properties_are_the_same(t, offset, more):
+    for value in {CAP if offset == nv.CAP else offset == nv.CSTS, more}:
+        pages = {(nv.FABRICS, at): 1 if at == nv.CSTS else 0 for at in (8, 0x14, 0x1C, 0x20)}
+        pages = {**pages, (nv.FABRICS, nv.CAP): CAP, (nv.FABRICS, offset): int(value)}
+        theirs, ours = outputs(t, pages, 'get-property', '', [f'--offset={offset:#x}', '-H'])
+        heading = r'(Controller (Capabilities|Configuration|Status|Ready Timeouts)|Version|NVM Subsystem Reset): '
+        same_lines(t, lines(ours, 'property:'), lines(theirs, heading), f'value {value:#x}')
+        if offset == 0x68:
+            continue  # nvme-cli shows it for controllers of PCIe alone
+        theirs, ours = outputs(t, pages, 'show-regs', '', ['-H'])
+        same_lines(t, lines(ours, 'crto|CR.MT'), lines(theirs, None), f'value {value:#x} of show-regs')
 
 
 if __name__ == '__main__':

@@ -355,7 +355,7 @@ def features_and_properties(t):
          f'features {shown}')
     regs = json_of(t, target, 'show-regs', 'sub')
     t.eq((regs['vs'], regs['csts']), (0x20000, 1))
-    t.match(r'(?m)^csts    : 1\n(\t.*\n)*\tReady +\(RDY\): Yes\n\n', run(t, target, 'show-regs', 'sub', ['-H']).text)
+    t.match(r'(?m)^csts    : 0x1\n(\t.*\n)*\tReady +\(RDY\): Yes\n\n', run(t, target, 'show-regs', 'sub', ['-H']).text)
     plain, shown = (run(t, target, 'get-feature', 'sub', ['-f', '7', *more]).text for more in ([], ['-H']))
     t.eq(shown, f'{plain}\tNumber of IO Completion Queues Allocated (NCQA): 1\n'
                 '\tNumber of IO Submission Queues Allocated (NSQA): 1\n\n')
