@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of admin commands by opcode. */
-#include "target/nvmf/abort.h"
+#include "target/nvmf/request.h"
 #include "admin.h"
 #include "target/nvmf/events.h"
-#include "target/nvmf/request.h"
 
 static enum rdt_exec keep_alive_exec(struct rdt_req *req)
 {

@@ -32,7 +32,7 @@
 #include "target/nvmf/transport.h"
 #include "target/config/tgt_limits.h"
 
-#define SUBSYS_COST 16u /* of asking one subsystem whether it allows the host: admin_turn.h */
+#define SUBSYS_COST 16u /* of asking one subsystem whether it allows the host: turns.h */
 
 int rdt_referrals_set(struct rdt_target *t, const struct rdt_referral_config *list,
 		      unsigned int count)

@@ -27,7 +27,7 @@
 #define NSTAT_READY     0x1u
 #define IOCSC_NVM       UINT64_C(1) /* I/O command set combination: NVM command set only */
 #define THIS_CTRL       0xffffu
-#define CTRL_COST       64u /* of looking at a controller: admin_turn.h */
+#define CTRL_COST       64u /* of looking at a controller: turns.h */
 
 /* ASCII fields are padded with spaces and not terminated. */
 void rdt_put_ascii(char *dst, size_t len, const char *src)

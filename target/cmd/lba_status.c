@@ -9,12 +9,11 @@
 #include "nvmf/wire.h"
 #include "target/bdev/backend.h"
 #include "admin.h"
-#include "target/nvmf/extents_turn.h"
+#include "target/nvmf/turns.h"
 #include "target/nvmf/io.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/pool.h"
 #include "target/nvmf/request.h"
-#include "target/nvmf/slice.h"
 #include "target/nvmf/subsys.h"
 
 #define ATYPE(req)   (le32toh((req)->sqe.cdw13) >> 24)

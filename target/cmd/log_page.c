@@ -9,7 +9,6 @@
 #include "target/nvmf/ana_log.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
-#include "target/nvmf/health.h"
 #include "target/nvmf/base/log_out.h"
 #include "target/nvmf/request.h"
 #include "target/nvmf/resv.h"

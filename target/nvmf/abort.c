@@ -5,7 +5,7 @@
  * for the outcome, but at most RDT_ABORT_TIMEOUT.
  */
 #include "nvmf/wire.h"
-#include "abort.h"
+#include "request.h"
 #include "ctrl.h"
 #include "io_stats.h"
 #include "qpair.h"

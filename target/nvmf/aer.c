@@ -7,19 +7,26 @@
  * AER commands are kept until an event occurs, the controller is reset or the connection ends; the
  * latter two end them without an answer.
  */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "ctrl.h"
 #include "events.h"
-#include "health.h"
+#include "host_access.h"
+#include "ns.h"
 #include "qpair.h"
+#include "reactor.h"
 #include "request.h"
 #include "resv.h"
 #include "subsys.h"
 #include "target.h"
+#include "target/bdev/backend.h"
 #include "target/config/tgt_limits.h"
+#include "target/nvmf/base/slots.h"
 
 /* How an event is reported, and its bit in feature 0Bh and in OAES. */
 static const struct event_kind {
@@ -240,7 +247,8 @@ static void post_event(struct rdt_ctrl *ctrl, enum rdt_event event)
 	rd_loop_post(ctrl->owner->loop, &ctrl->events.msg);
 }
 
-void rdt_event_error(struct rdt_ctrl *ctrl, uint32_t nsid, struct nvme_status st)
+/* Post RDT_EV_ERROR with the status @st in the error log; rdt_event_post() uses Internal Error. */
+static void event_error(struct rdt_ctrl *ctrl, uint32_t nsid, struct nvme_status st)
 {
 	rdt_ctrl_log_ns_error(ctrl, nsid, st);
 	post_event(ctrl, RDT_EV_ERROR);
@@ -249,7 +257,7 @@ void rdt_event_error(struct rdt_ctrl *ctrl, uint32_t nsid, struct nvme_status st
 void rdt_event_post(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid)
 {
 	if (event == RDT_EV_ERROR) {
-		rdt_event_error(ctrl, nsid, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
+		event_error(ctrl, nsid, nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL));
 		return;
 	}
 	if (event == RDT_EV_NS_ATTR)
@@ -297,4 +305,58 @@ void rdt_events_reset(struct rdt_ctrl *ctrl)
 void rdt_events_fini(struct rdt_ctrl *ctrl)
 {
 	pthread_mutex_destroy(&ctrl->events.changed.lock);
+}
+
+/* On the thread that noticed it, once for each kind of failure of a namespace. */
+static void tell_fault(void *arg)
+{
+	const struct rdt_ns *ns = arg;
+	struct rdt_subsys *ss = ns->subsys;
+	struct rdt_ctrl *ctrl;
+
+	/* Before the events are posted, because their handler reads it */
+	atomic_store(&ns->marks->faulty, true);
+	atomic_store(&ss->faulty, true);
+	pthread_mutex_lock(&ss->lock);
+	TAILQ_FOREACH (ctrl, &ss->ctrls, link) {
+		if (!rdt_ns_visible(ctrl, ns))
+			continue;
+		event_error(ctrl, ns->nsid, nvme_status_dnr(NVME_SCT_MEDIA, NVME_SC_WRITE_FAULT));
+		rdt_event_post(ctrl, RDT_EV_HEALTH, ns->nsid);
+	}
+	pthread_mutex_unlock(&ss->lock);
+}
+
+void rdt_health_watch(struct rdt_ns *ns)
+{
+	struct rdt_bdev *base = rdt_bdev_base(ns->bdev);
+
+	snprintf(base->owner, sizeof(base->owner), "%s namespace %u: ", ns->subsys->nqn, ns->nsid);
+	base->on_fault_arg = ns;
+	base->on_fault = tell_fault;
+}
+
+uint8_t rdt_health_warning(const struct rdt_ctrl *ctrl)
+{
+	const struct rdt_subsys *ss = ctrl->subsys;
+	const struct rdt_ns_marks *marks = ss->target->ns_marks;
+	const struct rdt_ns_place *end, *place;
+	bool failed = false, all = true;
+
+	if (!atomic_load(&ss->faulty))
+		return 0;
+	place = rdt_ns_places(ctrl->owner, ss, 0, &end);
+	if (ctrl->admin)
+		rdt_admin_charge(ctrl->admin, (size_t)(end - place) * RDT_ADMIN_LOOK);
+	for (; place < end; place++) {
+		bool bad = atomic_load_explicit(&marks[place->slot].faulty, memory_order_relaxed);
+
+		if (rdt_slots_has(&ctrl->hidden, place->slot))
+			continue;
+		failed |= bad;
+		all &= bad;
+	}
+	if (!failed)
+		return 0;
+	return NVME_SMART_CRIT_DEGRADED | (all ? NVME_SMART_CRIT_MEDIA : 0);
 }

@@ -10,8 +10,6 @@
 
 #include <jansson.h>
 
-struct rdt_target;
-
 /* Takes @fields over; any thread; does not log. @name is a constant. */
 typedef void (*rdt_announce_fn)(void *arg, const char *name, json_t *fields);
 
@@ -21,12 +19,21 @@ struct rdt_announcer {
 };
 
 /* @fmt and the arguments after it: an object, in the form of json_pack(3). */
-#define rdt_announce(t, name, ...)                                                  \
-	do {                                                                        \
-		if (atomic_load_explicit(&(t)->announcer.fn, memory_order_acquire)) \
-			rdt_announce_fields((t), (name), json_pack(__VA_ARGS__));   \
+#define rdt_announce(t, name, ...)                                                            \
+	do {                                                                                  \
+		if (atomic_load_explicit(&(t)->announcer.fn, memory_order_acquire))           \
+			rdt_announce_fields(&(t)->announcer, (name), json_pack(__VA_ARGS__)); \
 	} while (0)
 
-void rdt_announce_fields(struct rdt_target *t, const char *name, json_t *fields);
+static inline void rdt_announce_fields(const struct rdt_announcer *a, const char *name,
+				       json_t *fields)
+{
+	rdt_announce_fn fn = atomic_load_explicit(&a->fn, memory_order_acquire);
+
+	if (fn && fields)
+		fn(a->arg, name, fields);
+	else
+		json_decref(fields);
+}
 
 #endif /* RDT_ANNOUNCE_H */

@@ -56,8 +56,6 @@ void rdt_events_fini(struct rdt_ctrl *ctrl);
 uint32_t rdt_event_oaes(const struct rdt_subsys *ss); /* events that feature 0Bh can enable */
 /* Any thread, under subsys->lock or with a reference. */
 void rdt_event_post(struct rdt_ctrl *ctrl, enum rdt_event event, uint32_t nsid);
-/* Post RDT_EV_ERROR with the status @st in the error log; rdt_event_post() uses Internal Error. */
-void rdt_event_error(struct rdt_ctrl *ctrl, uint32_t nsid, struct nvme_status st);
 void rdt_event_subsys(struct rdt_subsys *ss, enum rdt_event event, uint32_t nsid); /* any thread */
 /* The discovery log has changed for some host: count that, and notify discovery controllers. Any
  * thread, not under disc.lock. */
@@ -65,5 +63,21 @@ void rdt_discovery_changed(struct rdt_target *target);
 /* The host reads the log page of an event. On the owner's reactor. */
 void rdt_event_log_read(struct rdt_ctrl *ctrl, unsigned int lid, uint64_t offset, bool rae);
 void rdt_changed_ns_read(struct rdt_ctrl *ctrl, struct nvme_ns_list *list, bool clear);
+
+/* SMART log and events for namespaces whose storage has lost data, or may have (enum rdt_fault). */
+
+struct rdt_ns;
+
+/* From now on such a failure of @ns is reported to each controller that sees @ns. Called before a
+ * channel is opened. */
+void rdt_health_watch(struct rdt_ns *ns);
+
+/*
+ * The Critical Warning field of the SMART log of @ctrl (enum nvme_smart_crit). "Reliability
+ * degraded": the storage of a namespace that @ctrl sees has failed so. "Media read only": that is
+ * so for all of them. A reopened namespace is a new object, without the warning. On the
+ * controller's owner.
+ */
+uint8_t rdt_health_warning(const struct rdt_ctrl *ctrl);
 
 #endif /* RDT_EVENTS_H */

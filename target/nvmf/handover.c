@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "handover.h"
 
-#include "fresh.h"
+#include "peers.h"
 #include "pool.h"
 #include "reactor.h"
 

@@ -8,7 +8,7 @@
 
 #include "util/cleanup.h"
 #include "qos_queue.h"
-#include "health.h"
+#include "events.h"
 #include "host_access.h"
 #include "resv.h"
 #include "target.h"

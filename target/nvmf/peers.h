@@ -16,6 +16,8 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
+#include "util/loop.h"
+
 struct rdt_peer;
 struct rdt_qpair;
 struct rdt_reactor;
@@ -69,5 +71,40 @@ struct rdt_site *rdt_peer_site(const struct rdt_qpair *qp);
 /* of an address; valid while one of its connections counts */
 struct rdt_site *rdt_peer_site_on(struct rdt_peer *peer, const struct rdt_reactor *r);
 uint32_t rdt_peer_hash(const void *key, size_t len);
+
+/* Connections without a Connect, or without the authentication that it asked for. They are cheap to
+ * make, so their number on a reactor is bounded: a new one ends the oldest one, preferably of its
+ * own address. */
+
+unsigned int rdt_fresh_max(const struct rdt_reactor *r);
+/* Has the address so many of them that the next one ends one of them? */
+bool rdt_fresh_crowded(const struct rdt_reactor *r, const struct rdt_site *site);
+void rdt_fresh_add(struct rdt_qpair *qp); /* may end other connections, but not @qp */
+/* the connection is in use, or closes; may be repeated */
+void rdt_fresh_remove(struct rdt_qpair *qp);
+
+/*
+ * Hosts that did not transfer their data lately, by name and address, in a table of a fixed size:
+ * they are remembered after their connections have ended, so that a host that stalls, loses its
+ * connection and connects again does not pass for a new one. Of one reactor.
+ */
+
+#define RDT_STALLER_SETS 1024u
+#define RDT_STALLER_WAYS 4u
+#define RDT_STALLER_NS   (60 * RD_NSEC_PER_SEC)
+
+struct rdt_staller {
+	uint64_t key;   /* 0: none */
+	uint64_t until; /* ns */
+};
+
+struct rdt_stallers {
+	struct rdt_staller (*table)[RDT_STALLER_WAYS]; /* [RDT_STALLER_SETS]; NULL: none so far */
+};
+
+/* The host of @qp with name @hostnqn was late. Without memory it is not remembered. */
+void rdt_staller_note(const struct rdt_qpair *qp, const char *hostnqn);
+bool rdt_staller_known(const struct rdt_qpair *qp, const char *hostnqn);
+void rdt_stallers_fini(struct rdt_stallers *stallers);
 
 #endif /* RDT_PEERS_H */

@@ -12,8 +12,8 @@
 #include "util/loop.h"
 #include "nvmf/text.h"
 #include "admin_turn.h"
+#include "turns.h"
 #include "target/config/tgt_limits.h"
-#include "extents_turn.h"
 #include "handover.h"
 
 struct rdt_device_use;
@@ -38,7 +38,6 @@ enum rdt_pool_id {
 
 #define RDT_ACCOUNTS 2u /* number of pools with a share for each host: the first ones */
 
-TAILQ_HEAD(rdt_req_list, rdt_req);
 TAILQ_HEAD(rdt_turns, rdt_account);
 
 /* A host's use of one pool for one device, and its requests that wait. */

@@ -16,11 +16,10 @@
 #include "io_stats.h"
 #include "pool.h"
 #include "qpair_walk.h"
-#include "slice.h"
-#include "cut_off.h"
+#include "turns.h"
 #include "stall.h"
 #include "req_latency.h"
-#include "stallers.h"
+#include "peers.h"
 #include "target/config/tgt_limits.h"
 
 struct rdt_disc_order;

@@ -7,7 +7,6 @@
 
 #include "util/cold.h"
 #include "util/log.h"
-#include "abort.h"
 #include "admin_turn.h"
 #include "ctrl.h"
 #include "events.h"

@@ -328,4 +328,13 @@ static inline struct nvme_status rdt_sgl_match(struct rdt_req *req)
 	return rdt_sgl_match_other(req);
 }
 
+/* The Abort command. It finds its victim on the reactor of the queue that the command names. */
+
+#define RDT_ABORT_TIMEOUT (1 * RD_NSEC_PER_SEC)
+
+struct nvme_status rdt_abort_check(struct rdt_req *req);
+enum rdt_exec rdt_abort_exec(struct rdt_req *req);
+/* @victim has ended, and an Abort command waits for it */
+void rdt_abort_victim_done(struct rdt_req *victim);
+
 #endif /* RDT_REQUEST_H */

@@ -8,6 +8,7 @@
 #ifndef RDT_STALL_H
 #define RDT_STALL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -54,5 +55,24 @@ void rdt_stall_begin(struct rdt_reactor *r);
 void rdt_stall_drain(struct rdt_reactor *r);
 /* The channel closes: it has no I/O. */
 void rdt_stall_forget(struct rdt_reactor *r, struct rdt_ns_channel *channel);
+
+/*
+ * Storage that this gateway cannot reach, while another one may serve it (rdt_bdev.cut_off). Its
+ * ANA group is inaccessible, and I/O queues with commands for it are ended: their hosts go on by
+ * another path at once, and nothing that the storage executes later is acknowledged.
+ */
+
+struct rdt_target;
+
+/* Of a reactor. */
+struct rdt_cut_off {
+	struct rd_msg msg;
+	atomic_bool posted; /* @msg is under way, or the walk runs */
+	struct rdt_qpair_walk walk;
+};
+
+void rdt_cut_off_init(struct rdt_reactor *r);
+/* When bdev->cut_off has been set, and now and then while it is. Main thread. */
+void rdt_cut_off_look(struct rdt_target *target);
 
 #endif /* RDT_STALL_H */

@@ -18,7 +18,7 @@
 #include "target/config/config.h"
 #include "target/bdev/engine.h"
 #include "target/cmd/admin.h"
-#include "target/nvmf/fresh.h"
+#include "target/nvmf/peers.h"
 #include "target/nvmf/heartbeat.h"
 #include "target/nvmf/stale_write.h"
 #include "target/nvmf/io_stats.h"

@@ -12,7 +12,7 @@
 #include "target/bdev/backend.h"
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/ana.h"
-#include "target/nvmf/cut_off.h"
+#include "target/nvmf/stall.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/resv.h"
 #include "target/nvmf/subsys.h"

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "target/nvmf/abort.h"
+#include "target/nvmf/request.h"
 #include "target/nvmf/heartbeat.h"
 #include "t_target.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "target/nvmf/admin_turn.h"
+#include "target/nvmf/turns.h"
 #include "target/nvmf/ana_log.h"
-#include "target/nvmf/slice.h"
 #include "t_target.h"
 #include "target/transport/rdma/rdma.h"
 

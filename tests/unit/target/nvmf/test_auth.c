@@ -13,7 +13,6 @@
 #include "target/nvmf/auth/auth.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/host_access.h"
-#include "target/nvmf/fresh.h"
 #include "target/nvmf/peers.h"
 #include "target/reactor/lifecycle.h"
 #include "t_target.h"

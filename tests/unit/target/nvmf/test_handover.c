@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* In which order a reactor adopts connections that wait, and how many in a turn and in a time. */
-#include "target/nvmf/fresh.h"
+#include "target/nvmf/peers.h"
 #include "t_target.h"
 
 #define MANY  3000u

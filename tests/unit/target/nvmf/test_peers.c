@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "util/sockaddr.h"
-#include "target/nvmf/fresh.h"
 #include "target/nvmf/peers.h"
 #include "t_target.h"
 
