@@ -41,8 +41,6 @@ MUTANTS = (
      '\treturn OWN_NONE;', 'block,age,pool,unblock'),
     ('a command to take a lock is over when another client was faster', 'target/bdev/rbd_lock.c',
      ' && rc != -EROFS && rc != -EBUSY && no_state', ' && no_state', 'take,delay'),
-    ('a command to take a lock is over when librbd remembers one', 'target/bdev/rbd_lock.c', ' && no_state != -ESHUTDOWN)', ')',
-     'take,block,cluster,off'),
     ('a gateway that gets the lock does not read the reservations', 'target/bdev/rbd_lock.c', 'no_state = rbd_shared_load(img);', 'no_state = 0;'),
     ('all pools share a queue of jobs', 'target/bdev/rbd_cluster.c', '\t\tif (strcmp(pool->name, name) == 0)\n', '\t\tif (true)\n'),
     ('a gateway serves on for seconds after a refused write', 'target/bdev/backend_rbd.c',

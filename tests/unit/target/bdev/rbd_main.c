@@ -50,6 +50,7 @@ static struct {
 	struct rbd_peers *ahead_peers;
 	bool refused;      /* the cluster has blocked this gateway, which does not know it */
 	unsigned int lost; /* images */
+	int state_err;     /* of the state that gateways share */
 	struct rbd_image *claimed_next; /* a command comes while the clock is read */
 } fake;
 
@@ -389,7 +390,7 @@ int rbd_clusters_thread(struct rbd_clusters *clusters, void (*fn)(void *arg), vo
 
 int rbd_shared_load(struct rbd_image *img)
 {
-	return 0;
+	return fake.state_err;
 }
 
 void rbd_image_lost(struct rbd_image *img)
@@ -533,6 +534,24 @@ static void test_take_held(void)
 	fake.refused = false;
 	pass(img);
 	CU_ASSERT_EQUAL(fake.lost, 1);
+	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_WAIT);
+	standby_free(img);
+}
+
+/* librbd says that it has the lock of a connection that is blocked. */
+static void test_take_remembered(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	fake.state_err = -ESHUTDOWN;
+	claim_take(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.lost, 1);
+	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_TAKE);
+	fake.state_err = 0;
+	pass(img);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
 	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_WAIT);
 	standby_free(img);
 }
@@ -920,6 +939,7 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a command to take a lock that may not be broken is over", test_take_refused},
 	{"a command to take a lock that is held here waits if Ceph blocks the holder",
 	 test_take_held},
+	{"a command to take a lock that librbd remembers is not over", test_take_remembered},
 	{"a command that is given again at that moment is carried out", test_take_twice},
 	{"a command that waited for the cluster for an hour is dropped", test_take_hours_later},
 	{"a command given an hour before the image is open is dropped",
