@@ -168,12 +168,22 @@ static bool lock_is_lost(const struct cluster *cl, const struct image *image)
 	return !o || o->client != holder;
 }
 
+/* Has Ceph blocked the gateway's connection? It begins anew to ask who is alive. */
+static bool begins_anew(const struct gateway *gw, const struct image *image)
+{
+	const struct opened *o =
+		gw->process ? opened_by(gw->all->cluster, gw->process, image) : NULL;
+
+	return o && o->client->blocked_epoch;
+}
+
 static void note_whether_waiting(struct gateway *gw, unsigned int image)
 {
 	const struct gateways *all = gw->all;
 	uint64_t now = rd_sim_now(all->w->sim);
 
 	if (gw->state != GATEWAY_UP || gw->yields[image] || gateway_serves(gw, image) ||
+	    begins_anew(gw, &all->cluster->images[image]) ||
 	    !lock_is_lost(all->cluster, &all->cluster->images[image]))
 		gw->waits_since[image] = now;
 }
