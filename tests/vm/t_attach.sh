@@ -343,6 +343,17 @@ memory_cannot_be_locked()
 	detach "$device"
 }
 
+not_permitted()
+{
+	t_refuted setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin \
+		"$RDINIT" attach "$(uri 1)" --driver="$attach_driver" >/run/t/attach.out 2>/run/t/attach.log
+	t_expect 'the kernel does not let this process (add|connect) an? (ublk|nbd) device: run rdinit as root' /run/t/attach.log
+	[ ! -s /run/t/attach.out ] || t_fail "it has an output: $(cat /run/t/attach.out)"
+	[ -z "$(find "$state" -type f -name '*[0-9]')" ] || t_fail "files are left: $(ls "$state")"
+	attach "$(uri 1)"
+	detach "$device"
+}
+
 # ---- what stands still ----
 
 timeouts()

@@ -92,6 +92,7 @@ if t_guest; then
 	t_case "xfs: make, fill, refuse to detach, compare" fresh file_system xfs
 	t_case "fstrim deallocates" fresh trim
 	t_case "a second attach is refused with the name of the first" fresh twice
+	t_case "attach without the permission of the kernel" fresh not_permitted
 	t_case "paths lost and back under verified I/O" fresh paths_lost
 	t_case "kill -9 and recovery under verified I/O, three times" fresh killed_and_recovered
 	t_case "a device without its process is kept" fresh left_on_purpose

@@ -76,6 +76,7 @@ if t_guest; then
 	t_case "ext4: make, fill, refuse to detach, compare" fresh file_system ext4
 	t_case "fstrim deallocates" fresh trim
 	t_case "a second attach is refused with the name of the first" fresh twice
+	t_case "attach without the permission of the kernel" fresh not_permitted
 	t_case "paths lost and back under verified I/O" fresh paths_lost
 	t_case "a file system grows with the namespace" fresh resized
 	t_case "a namespace removed under a mounted file system, and back" fresh removed_while_mounted
