@@ -58,7 +58,8 @@ class Pages(nv.FakeTarget):
 
     def do_property_get(self, queue, cmd):
         value = self.pages.get((nv.FABRICS, struct.unpack_from('<I', cmd.raw, 44)[0]))
-        if value is None or not getattr(self, 'cc', 0) & 1:  # the host has not enabled it yet
+        cc = getattr(self, 'cc', 0)
+        if value is None or not cc & 1 or cc >> 14 & 3:  # before the host enables the controller, and when it shuts it down
             return super().do_property_get(queue, cmd)
         return self.respond(queue, cmd, result=value)
 
