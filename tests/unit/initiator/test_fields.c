@@ -269,8 +269,9 @@ static void all_fields_are_compared(void)
 	}
 }
 
-/* A row of bits may neither leave its number nor share a bit with another one. */
-static void check_bits(const struct cli_field *f)
+/* A row of bits may neither leave its number nor share a bit with another one. @ordered: what is
+ * between two rows is shown as reserved, so they begin with the highest. */
+static void check_bits(const struct cli_field *f, bool ordered)
 {
 	uint64_t seen = 0, mask;
 	size_t i;
@@ -286,6 +287,8 @@ static void check_bits(const struct cli_field *f)
 		seen |= mask;
 		if (part->words)
 			CU_ASSERT_TRUE(part->words->n <= 1u << part->bits);
+		if (ordered && i > 0)
+			CU_ASSERT_TRUE(part->shift + part->bits <= f->parts[i - 1].shift);
 	}
 }
 
@@ -297,7 +300,7 @@ static void parts_are_in_their_numbers(void)
 		const struct cli_shape *s = cli_verbs[v].shape;
 
 		for (i = 0; s && i < s->n; i++) {
-			check_bits(&s->fields[i]);
+			check_bits(&s->fields[i], s->bit_numbers);
 			parts += s->fields[i].n_parts;
 		}
 	}
