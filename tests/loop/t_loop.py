@@ -603,13 +603,7 @@ def each(*rows):
 
 def iwarp_only(fn):
     """Decorator, below @test or @each: the case uses the Python peer or bytes of iWARP, or is about what is above the
-    fabric (storage, files, signals, text), so it does not run over other fabrics."""
-    fn.fabrics = ('iwarp',)
-    return fn
-
-
-def no_fabric(fn):
-    """Decorator, below @test or @each: no connection is made, so one fabric is enough."""
+    fabric (storage, files, signals, text), or connects nothing, so it does not run over other fabrics."""
     fn.fabrics = ('iwarp',)
     return fn
 

@@ -10,7 +10,7 @@ import socket
 import struct
 import sys
 
-from t_loop import DEADLINE, NQN, PATIENCE, Failure, Skip, each, main, no_fabric, program, requires_program, requires_root, test
+from t_loop import DEADLINE, NQN, PATIENCE, Failure, Skip, each, main, program, requires_program, requires_root, test
 import t_schema
 
 UUID = '5c1f0e3a-7b52-4d0e-9f0a-2d6d3f5f7a10'
@@ -37,7 +37,6 @@ def leave(t, name, **values):
 
 
 @test
-@no_fabric
 def wrong_arguments_are_refused(t):
     uri = f'nvme+tcp://127.0.0.1:1/{NQN}/1'
     refused(t, '0 URIs', 'attach', rc=2)
@@ -51,7 +50,6 @@ def wrong_arguments_are_refused(t):
 
 
 @test
-@no_fabric
 def what_is_not_attached_cannot_be_detached(t):
     refused(t, '/dev/ublkb7 is not attached by rdinit: nothing is', 'detach', '/dev/ublkb7')
     leave(t, 'ublkb3')
@@ -61,7 +59,6 @@ def what_is_not_attached_cannot_be_detached(t):
 
 
 @test
-@no_fabric
 def a_left_device_is_listed(t):
     leave(t, 'ublkb10')
     leave(t, 'ublkb3', ID='eui.0011', READ_ONLY=1)

@@ -9,7 +9,7 @@ import sys
 import zlib
 
 import t_schema
-from t_loop import each, main, no_fabric, program, requires_program, test
+from t_loop import each, main, program, requires_program, test
 
 SECRET = bytes(range(32))
 LENGTHS = {0: 32, 1: 32, 2: 48, 3: 64}
@@ -25,7 +25,6 @@ def check(t, key, *args):
 
 
 @test
-@no_fabric
 def secrets_have_the_form_that_others_read(t):
     seen = set()
     for hash_id, length in ((0, None), (0, 48), (0, 64), (1, None), (2, None), (3, None), (3, 64)):
@@ -41,7 +40,6 @@ def secrets_have_the_form_that_others_read(t):
 
 
 @test
-@no_fabric
 def nvme_cli_accepts_the_secrets(t):
     nvme = requires_program('nvme')
     for hash_id in LENGTHS:
@@ -51,7 +49,6 @@ def nvme_cli_accepts_the_secrets(t):
 
 
 @test
-@no_fabric
 def a_checked_secret_is_not_printed(t):
     key = key_text(2, bytes(range(48)))
     path = t.file('host.key', f'{key}\nanother line\n'.encode())
@@ -81,7 +78,6 @@ BAD = (
 
 
 @each(*BAD)
-@no_fabric
 def what_is_wrong_with_a_secret_is_said_without_it(t, key, said):
     res = check(t, key)
     t.eq(res.rc, 1, 'exit status')
@@ -92,7 +88,6 @@ def what_is_wrong_with_a_secret_is_said_without_it(t, key, said):
 
 
 @test
-@no_fabric
 def a_secret_instead_of_a_file_is_not_repeated(t):
     for option in ('--key', '--key-file'):  # nvme-cli's option, which is an abbreviation of ours
         res = t.run([program('rdinit'), 'check-dhchap-key', f'{option}={key_text(1, SECRET)}'])
@@ -102,7 +97,6 @@ def a_secret_instead_of_a_file_is_not_repeated(t):
 
 
 @test
-@no_fabric
 def secrets_that_older_kernels_refuse_are_not_made(t):
     for args, said in ((['-m', '1', '-l', '64'], '--key-length=32'), (['-l', '33'], 'a secret has 32, 48 or 64 bytes')):
         res = t.run([program('rdinit'), 'gen-dhchap-key', *args])
@@ -132,7 +126,6 @@ def check_config(t, *, key=key_text(1, SECRET), mode=0o600, rc=1, env=None, subs
 
 
 @each(*[(f'mode {mode:04o}', mode) for mode in (0o600, 0o400)])
-@no_fabric
 def a_private_file_with_a_key_is_accepted(t, mode):
     t.eq(check_config(t, mode=mode, rc=0), '')
 
@@ -163,20 +156,17 @@ BAD_CONFIGS = (
 
 
 @each(*BAD_CONFIGS)
-@no_fabric
 def what_is_wrong_with_authentication_in_a_configuration_is_said(t, args, said):
     t.match(said, check_config(t, **args))
 
 
 @test
-@no_fabric
 def the_keys_of_host_and_controller_differ(t):
     err = check_config(t, dhchap_ctrl_key_file=t.path('host.key'))
     t.match('dhchap_ctrl_key_file: has the secret of dhchap_key_file, expected another one', err)
 
 
 @test
-@no_fabric
 def a_host_has_one_entry(t):
     path = t.file('host.key', key_text(1, SECRET).encode())
     row = {'host': HOST, 'dhchap_key_file': path}
@@ -184,7 +174,6 @@ def a_host_has_one_entry(t):
 
 
 @test
-@no_fabric
 def a_credential_of_systemd_is_a_key_file(t):
     os.mkdir(t.path('credentials'))
     path = t.file('credentials/host1', key_text(1, SECRET).encode())

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from t_loop import SOURCE_ROOT, Skip, each, lacks, main, no_fabric, program, requires_program, test, wait_for
+from t_loop import SOURCE_ROOT, Skip, each, lacks, main, program, requires_program, test, wait_for
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(SOURCE_ROOT, 'tools', 'benchmark'))
@@ -65,7 +65,6 @@ def left_behind(t):
     return found
 
 
-@no_fabric
 @test
 def rows_results_and_table_appear(t):
     needs_both()
@@ -91,7 +90,6 @@ def rows_results_and_table_appear(t):
     t.eq(sorted(os.listdir(t.dir)), ['commands.log', 'out'], 'files left')
 
 
-@no_fabric
 @test
 def rows_of_tcp_are_measured_beside_iwarp(t):
     needs_both()
@@ -105,7 +103,6 @@ def rows_of_tcp_are_measured_beside_iwarp(t):
     t.ok('NVMe/TCP / iwarp' in res.text and 'TLS / plain NVMe/TCP' in res.text, res.text)
 
 
-@no_fabric
 @test
 def plots_appear(t):
     if subprocess.run(['/usr/bin/python3', '-c', 'import matplotlib'], capture_output=True, check=False).returncode:
@@ -119,7 +116,6 @@ def plots_appear(t):
             t.eq(f.read(8), b'\x89PNG\r\n\x1a\n', f'{name}.png')
 
 
-@no_fabric
 @test
 def other_peers_are_asked_with_placeholders_and_environment(t):
     script = t.file('peer.sh', b'echo starting\n'
@@ -135,7 +131,6 @@ def other_peers_are_asked_with_placeholders_and_environment(t):
     t.eq([entry['iops'] for entry in samples(data, 'vs-vs2')], [12.5, 12.5], 'of a plain number')
 
 
-@no_fabric
 @test
 def git_is_not_needed(t):
     os.mkdir(t.path('bin'))
@@ -150,7 +145,6 @@ def git_is_not_needed(t):
         t.match('version unknown', json.load(f)['version'])
 
 
-@no_fabric
 @each(('it exits with an error', 'echo out of luck >&2; exit 3', 'exit 3: out of luck'),
       ('it prints words', 'echo fast', 'neither a number nor JSON'),
       ('it prints nothing', 'true', 'printed nothing'),
@@ -166,7 +160,6 @@ def a_peer_that_fails_is_reported_and_the_rest_goes_on(t, command, says):
     t.ok(all(entry.get('iops') for entry in samples(data, 'floor')), 'the floor was not measured')
 
 
-@no_fabric
 @test
 def a_server_that_does_not_start_is_reported_and_the_rest_goes_on(t):
     for folder in ('target', 'tools/benchmark', 'initiator'):
@@ -209,7 +202,6 @@ def known_results(t, apart=(), **machine):
     t.file('out/results.json', json.dumps(data).encode())
 
 
-@no_fabric
 @test
 def goals_are_judged_by_the_median_of_each_repetitions_ratio(t):
     known_results(t)
@@ -224,7 +216,6 @@ def goals_are_judged_by_the_median_of_each_repetitions_ratio(t):
         t.ok(line in text, f'no line\n{line}\nin\n{text}')
 
 
-@no_fabric
 @each(('is not known', {}, False), ('does not', {'free_memory_taken_back': False}, False),
       ('does', {'free_memory_taken_back': True}, True))
 def a_hypervisor_that_takes_memory_back_is_told_of(t, machine, told):
@@ -233,7 +224,6 @@ def a_hypervisor_that_takes_memory_back_is_told_of(t, machine, told):
     t.eq('The hypervisor takes back memory' in text, told, text)
 
 
-@no_fabric
 @each(('is not known', (), None, None), ('is near', (90, 100, 110), '100 ns', None),
       ('changes', (90, 400, 110), '110 ns', ('| near | 0.79 (2) |', '| far | 0.75 (1) |')))
 def how_far_the_processors_were_is_told(t, apart, middle, lines):
@@ -275,7 +265,6 @@ def sysfs(t):
     return t.path('sys')
 
 
-@no_fabric
 @test
 def the_interrupts_of_a_disk_are_found(t):
     tree = sysfs(t)
@@ -289,7 +278,6 @@ def the_interrupts_of_a_disk_are_found(t):
     t.eq(disk.interrupts({'36'}, ''), {}, 'of nothing')
 
 
-@no_fabric
 @test
 def stolen_time_is_that_of_one_processor(t):
     text = 'cpu  9 9 9 9 9 9 9 999 0 0\ncpu1 1 2 3 4 5 6 7 250 0 0\ncpu10 1 2 3 4 5 6 7 8 0 0\nintr 5\n'
@@ -297,7 +285,6 @@ def stolen_time_is_that_of_one_processor(t):
     t.eq([disk.steal(cpu, text) for cpu in (1, 10, 2)], [250 / hertz, 8 / hertz, 0.0], 'seconds')
 
 
-@no_fabric
 @test
 def rows_of_a_disk_say_where_its_interrupts_arrive_and_what_a_spinning_thread_lost(t):
     requires_program('fio')
@@ -317,7 +304,6 @@ def rows_of_a_disk_say_where_its_interrupts_arrive_and_what_a_spinning_thread_lo
     t.eq(left_behind(t), [], 'processes left')
 
 
-@no_fabric
 @test
 def a_file_is_compared_with_fio_beside_a_spinning_thread(t):
     known_results(t)
@@ -344,7 +330,6 @@ def a_file_is_compared_with_fio_beside_a_spinning_thread(t):
         t.ok(line in text, f'no line\n{line}\nin\n{text}')
 
 
-@no_fabric
 @test
 def results_are_drawn_again_and_put_into_a_page(t):
     known_results(t)
@@ -363,7 +348,6 @@ def results_are_drawn_again_and_put_into_a_page(t):
     t.match('bare.md: expected one line', res.err)
 
 
-@no_fabric
 @test
 def the_emulated_machine_is_compared_repetition_by_repetition(t):
     def load(target, n, iops):
@@ -381,7 +365,6 @@ def the_emulated_machine_is_compared_repetition_by_repetition(t):
         t.ok(line in text, f'no line\n{line}\nin\n{text}')
 
 
-@no_fabric
 @test
 def the_page_of_the_project_has_its_marks(t):
     with open(os.path.join(SOURCE_ROOT, 'docs', 'notes', 'measured.md'), encoding='utf-8') as f:
@@ -389,7 +372,6 @@ def the_page_of_the_project_has_its_marks(t):
     t.eq((text.count(BEGIN), text.count(END)), (1, 1), 'marks')
 
 
-@no_fabric
 @each(('a row', ['--rows', 'floor,nul'], 'nul: expected some of'),
       ('no time', ['--seconds', '0'], 'seconds 0: expected more than 0'),
       ('no repetition', ['--repetitions', '0'], 'repetitions 0: expected 1 or more'),
@@ -401,7 +383,6 @@ def wrong_options_are_refused(t, args, says):
     t.match(says, res.err)
 
 
-@no_fabric
 @test
 def ended_early_it_leaves_nothing(t):
     started = t.path('started')

@@ -8,7 +8,7 @@ import re
 import socket
 import sys
 
-from t_loop import (ADDR, ADDR6, FABRIC, HOST_NAME, NQN, Skip, each, iwarp_only, main, no_fabric,
+from t_loop import (ADDR, ADDR6, FABRIC, HOST_NAME, NQN, Skip, each, iwarp_only, main,
                     program, requires_ipv6, test, wait_for)
 from t_storage import as_root
 
@@ -112,7 +112,7 @@ def json_is_all_that_is_on_standard_output(t):
       ('NSID 0', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:disk/0'),
       ('NSID "x"', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:disk/x'),
       ('something behind the NSID', 'nvme+rdma://127.0.0.1/nqn.2024-01.test:disk/1/2'))
-@no_fabric
+@iwarp_only
 def bad_uri(t, uri):
     res = t.rdinit('id-ns', uri, rc=2)
     t.match(r'^rdinit: \S', res.err)
@@ -127,7 +127,7 @@ def bad_uri(t, uri):
       ('another transport', ['id-ctrl', '-t', 'fc', '-a', '127.0.0.1', '-n', NQN]),
       ('a size that is none', ['read', f'nvme+rdma://127.0.0.1/{NQN}/1', '--data', '-', '--data-size',
                                'many']))
-@no_fabric
+@iwarp_only
 def usage_error(t, args):
     res = t.rdinit(*args, rc=2)
     t.ok(res.err.strip(), 'nothing was said')
@@ -188,7 +188,7 @@ def rdtarget_with_its_descriptors_closed(t):
 
 
 @test
-@no_fabric
+@iwarp_only
 def help_goes_to_standard_output(t):
     t.match('id-ctrl', t.rdinit('--help').text)
     for verb in ('discover', 'id-ctrl', 'id-ns', 'list-ns', 'read', 'write', 'flush'):
@@ -197,7 +197,7 @@ def help_goes_to_standard_output(t):
 
 
 @test
-@no_fabric
+@iwarp_only
 def version_is_printed(t):
     t.match(r'\d+\.\d+', t.rdinit('--version').text)
 

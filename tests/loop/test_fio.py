@@ -11,7 +11,7 @@ import sys
 
 import t_auth
 import t_tls
-from t_loop import (FABRIC, NQN, SOURCE_ROOT, Skip, each, main, no_fabric, requires_native,
+from t_loop import (FABRIC, NQN, SOURCE_ROOT, Skip, each, main, requires_native,
                     requires_program, test, wait_for)
 from t_proxy import Proxy
 
@@ -380,7 +380,6 @@ def fake(t, name, text):
 
 
 @test
-@no_fabric
 def build_says_that_there_is_no_source_of_this_version(t):
     root = build_root()
     requires_program('fio')
@@ -393,7 +392,6 @@ def build_says_that_there_is_no_source_of_this_version(t):
 
 
 @test
-@no_fabric
 def build_takes_the_release_where_a_mirror_has_no_more(t):
     """apt downloads only fio's own file of the source package."""
     requires_program('fio')
@@ -417,7 +415,6 @@ esac""")
 
 @each(('fio', 'fio', 'echo fio-9.99', 'of no package'), ('a fio that fails', 'fio', 'exit 3', 'failed'),
       ('nonsense', 'fio', 'echo hello', 'says "hello"'))
-@no_fabric
 def build_looks_at(t, name, script, says):
     res = build(t, '--build', build_root(), '-o', t.path('rdinit.so'), env=fake(t, name, script))
     t.ok(res.rc in (1, 77), f'exit status {res.rc}\n{res.err}')
@@ -427,7 +424,6 @@ def build_looks_at(t, name, script, says):
 @each(('no build directory', ['--build', '/nonexistent'], 'no /nonexistent/initiator/librdinit.a'),
       ('no source tree', ['--source', '/nonexistent'], 'is no source tree of fio'),
       ('a missing value', ['--build'], '--build needs a value'))
-@no_fabric
 def build_refuses(t, args, says):
     requires_program('fio')
     root = build_root()
@@ -437,7 +433,6 @@ def build_refuses(t, args, says):
 
 
 @test
-@no_fabric
 def an_engine_for_another_fio_says_so(t):
     """Compiled for a fio of another version."""
     root = build_root()

@@ -3,7 +3,7 @@
 
 import sys
 
-from t_loop import NQN, each, main, no_fabric, test
+from t_loop import NQN, each, main, test
 
 DISK = f'nvme+rdma://127.0.0.1:1/{NQN}/1'  # where nobody listens
 TO = ['--transport', 'rdma', '--traddr', '127.0.0.1', '--nqn', NQN]
@@ -86,7 +86,6 @@ LETTERS = (
 
 
 @each(*COMMAND_LINE)
-@no_fabric
 def said_of(t, args, says):
     res = t.rdinit(*args, rc=2)
     t.match('(?m)^rdinit: .*' + says if not says.startswith('^') else says, res.err)
@@ -95,7 +94,6 @@ def said_of(t, args, says):
 
 
 @each(*LETTERS)
-@no_fabric
 def said_of_a_letter(t, args, says):
     t.match(says, t.rdinit(*args, rc=2).err.splitlines()[1])
 

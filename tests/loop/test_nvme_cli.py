@@ -15,7 +15,7 @@ import sys
 
 import nvmf_peer as nv
 import t_schema
-from t_loop import SOURCE_ROOT, Failure, Skip, each, iwarp_only, main, program
+from t_loop import SOURCE_ROOT, Failure, Skip, each, main, program
 
 VERSION = '2.13'  # the one whose names rdinit has
 
@@ -224,7 +224,6 @@ def same_lines(t, ours, theirs, what):
 
 
 @each(*((row[0], *row) for row in VERBS))
-@iwarp_only
 def the_same_as_nvme_cli(t, verb, opcode, number, where, forms, page):
     for kind in (0, 0xFF, 45):
         pages = pages_of(opcode, number, page, kind)
@@ -249,7 +248,6 @@ FEATURES = (1, 2, 4, 5, 6, 7, 0xA, 0xB, 0xF, 0x82, 0x83, 0x84)
 
 
 @each(*((f'{fid:#04x}', fid) for fid in FEATURES))
-@iwarp_only
 def bits_of_features_are_the_same(t, fid):
     for value in (0, 0xFFFFFFFF, 3 if fid == 0x84 else 0x00530143):
         pages = {(nv.GET_FEATURES, fid): value}

@@ -16,7 +16,7 @@ import zlib
 
 import t_schema
 import t_tls
-from t_loop import each, main, no_fabric, program, requires_program, test, wait_for
+from t_loop import each, main, program, requires_program, test, wait_for
 from t_proxy import Proxy
 
 HOST = t_tls.HOST
@@ -95,7 +95,6 @@ FORMS = tuple((f'{name}: {TEXTS[form]}', server, form) for name, server in SERVE
 
 
 @each(*FORMS)
-@no_fabric
 def each_identity_is_tried_until_one_is_taken(t, server, form):
     peer = server(t, form)
     host = t.spawn('rdinit', argv(t, listening_port(peer), '--verbose', '--verbose'))
@@ -108,7 +107,6 @@ def each_identity_is_tried_until_one_is_taken(t, server, form):
 
 
 @each(*SERVERS)
-@no_fabric
 def a_wrong_key_is_refused_with_all_that_was_tried(t, server):
     """The server knows the identity of version 0, and has another key for it."""
     peer = server(t, V0, key=bytes(32))
@@ -118,7 +116,6 @@ def a_wrong_key_is_refused_with_all_that_was_tried(t, server):
 
 
 @test
-@no_fabric
 def older_versions_of_tls_are_refused(t):
     peer = openssl(t, V1, version='-tls1_2')
     t.match(r'TLS: the target .*TLS 1\.3', refused(t, peer))
@@ -173,7 +170,6 @@ PEERS = (
 
 
 @each(*PEERS)
-@no_fabric
 def a_failed_handshake_is_explained(t, answer, connections, said):
     peer = Peer(t, answer)
     res = t.run(argv(t, peer.port))
@@ -183,7 +179,6 @@ def a_failed_handshake_is_explained(t, answer, connections, said):
 
 
 @each(('without an answer', b''), ('in the middle of a ServerHello', b'\x16\x03\x03\x00\x50\x02\x00\x00\x4c\x03\x03' + bytes(9)))
-@no_fabric
 def a_handshake_that_stops_is_given_up(t, answer):
     """All of it is within the time limit of the connection attempt."""
     peer = Peer(t, answer, ends=False)
@@ -194,7 +189,6 @@ def a_handshake_that_stops_is_given_up(t, answer):
 
 
 @test
-@no_fabric
 def a_truncated_stream_is_an_error(t):
     """The peer ends without a close_notify."""
     peer = openssl(t, V1)
@@ -206,7 +200,6 @@ def a_truncated_stream_is_an_error(t):
 
 
 @test
-@no_fabric
 def a_host_without_tls_is_told_of_it(t):
     peer = Peer(t, b'')
     res = t.run([program('rdinit'), 'id-ctrl', f'nvme+tcp://127.0.0.1:{peer.port}/{NQN}'])
@@ -216,7 +209,6 @@ def a_host_without_tls_is_told_of_it(t):
 @each(('others can read it', KEY, 0o644, 'has the mode 0644'),
       ('a secret of DH-HMAC-CHAP', 'DHHC-1:01:x:', 0o600, 'does not start with "NVMeTLSkey-1:"'),
       ('a key with a wrong checksum', KEY.replace('AQID', 'AQIE'), 0o600, 'has a wrong checksum'))
-@no_fabric
 def a_key_file_that_cannot_be_used_is_named(t, key, mode, said):
     args = argv(t, 1, key=key)
     os.chmod(t.path('tls.key'), mode)
@@ -238,7 +230,6 @@ def rdinit(t, verb, uri, *args, key='tls.key', **kw):
 
 
 @each(('alone', []), ('with digests', ['--hdr-digest', '--data-digest']))
-@no_fabric
 def data_arrives_at_rdtarget_and_comes_back(t, args):
     target = with_tls(t)
     t.file('in', os.urandom(5 << 20))
@@ -250,7 +241,6 @@ def data_arrives_at_rdtarget_and_comes_back(t, args):
 
 
 @test
-@no_fabric
 def cp_has_a_key_for_each_side(t):
     t_tls.key(t)
     source = t_tls.serve(t, [t.namespace(1, backend='memory', size='4MiB')])
@@ -271,7 +261,6 @@ def cp_has_a_key_for_each_side(t):
 
 
 @test
-@no_fabric
 def connect_test_says_what_tls_uses(t):
     target = with_tls(t)
     value = json.loads(rdinit(t, 'connect-test', target.uri(), '--output-format=json').text)
@@ -283,7 +272,6 @@ def connect_test_says_what_tls_uses(t):
 
 
 @test
-@no_fabric
 def rdtarget_refuses_a_wrong_key_and_a_host_without_tls(t):
     target = with_tls(t)
     t.file('other.key', t.run([program('rdinit'), 'gen-tls-key']).out)
@@ -296,7 +284,6 @@ def rdtarget_refuses_a_wrong_key_and_a_host_without_tls(t):
 
 
 @test
-@no_fabric
 def rdtarget_refuses_another_hash(t):
     target = with_tls(t)
     t.file('other.key', t.run([program('rdinit'), 'gen-tls-key', '--hmac=2']).out)
@@ -306,7 +293,6 @@ def rdtarget_refuses_another_hash(t):
 
 
 @test
-@no_fabric
 def a_damaged_record_is_an_error(t):
     """Of a target that is right: what it sends is damaged on the way."""
     target = with_tls(t)
@@ -320,7 +306,6 @@ def a_damaged_record_is_an_error(t):
 
 
 @test
-@no_fabric
 def discovery_tells_of_tls(t):
     target = with_tls(t)
     value = json.loads(rdinit(t, 'discover', target.uri(None, None), '--output-format=json').text)

@@ -8,7 +8,7 @@ import sys
 import zlib
 
 import t_schema
-from t_loop import each, main, no_fabric, program, requires_program, test
+from t_loop import each, main, program, requires_program, test
 
 SECRET = bytes.fromhex('5512dbb6737d0106f65975b773dfb011ffc344bcf442e2dd6d8bc4870b5d5b03')  # libnvme's test/psk.c
 NAMES = ('nqn.psk-test-host', 'nqn.psk-test-subsys')
@@ -32,13 +32,11 @@ def identity(t, key, names, *args):
 
 
 @test
-@no_fabric
 def the_text_is_that_of_libnvme(t):
     t.eq(KEY, 'NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:')
 
 
 @test
-@no_fabric
 def keys_have_the_form_that_others_read(t):
     seen = set()
     for hash_id, args in ((1, []), (1, ['--hmac=1']), (2, ['-m', '2'])):
@@ -53,7 +51,6 @@ def keys_have_the_form_that_others_read(t):
 
 
 @test
-@no_fabric
 def nvme_cli_reads_the_keys(t):
     nvme = requires_program('nvme')
     usage = t.run([nvme, 'check-tls-key', '--help'])
@@ -75,7 +72,6 @@ VECTORS = (
 
 
 @each(*VECTORS)
-@no_fabric
 def the_identity_is_that_of_others(t, key, args, expected):
     expected = expected.format(*NAMES)
     res = identity(t, key, NAMES, *args)
@@ -86,7 +82,6 @@ def the_identity_is_that_of_others(t, key, args, expected):
 
 
 @test
-@no_fabric
 def a_checked_key_is_not_printed(t):
     path = t.file('tls.key', f'{KEY}\nanother line\n'.encode())
     res = t.run([program('rdinit'), 'check-tls-key', '--key-file', path])
@@ -108,7 +103,6 @@ BAD = (
 
 
 @each(*BAD)
-@no_fabric
 def what_is_wrong_with_a_key_is_said_without_it(t, key, said):
     res = check(t, key)
     t.eq(res.rc, 1, 'exit status')
@@ -130,7 +124,6 @@ WRONG = (
 
 
 @each(*WRONG)
-@no_fabric
 def wrong_options_are_named(t, args, said):
     res = t.run([program('rdinit'), *args], input=KEY.encode())
     t.eq((res.rc, res.text), (2, ''), 'exit status and output')
@@ -139,7 +132,6 @@ def wrong_options_are_named(t, args, said):
 
 
 @test
-@no_fabric
 def names_that_an_identity_has_no_room_for_are_refused(t):
     res = identity(t, KEY, (NAMES[0], 'n' * 224))
     t.eq((res.rc, res.text), (1, ''), 'exit status and output')

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import t_schema
-from t_loop import NQN, PATIENCE, Failure, each, main, no_fabric, program, test
+from t_loop import NQN, PATIENCE, Failure, each, main, program, test
 from t_proxy import Proxy
 
 
@@ -124,7 +124,6 @@ def a_terminal_is_drawn_anew(t):
       ('no updates', [f'nvme+rdma://127.0.0.1:1/{NQN}', '--count=0'], '--count: found 0, expected 1 or more'),
       ('no time', [f'nvme+rdma://127.0.0.1:1/{NQN}', '--interval=often'], '--interval: "often" is not a time'),
       ('a host identifier that is none', [f'nvme+rdma://127.0.0.1:1/{NQN}', '--hostid=x'], '"x" is not a UUID'))
-@no_fabric
 def a_command_line_that_is_wrong(t, args, says):
     t.match(says, t.rdinit('top', *args, rc=2).err)
 

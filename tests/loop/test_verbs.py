@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import nvmf_peer as nv
-from t_loop import NQN, PATIENCE, Failure, main, no_fabric, program, requires_program, test
+from t_loop import NQN, PATIENCE, Failure, main, program, requires_program, test
 import t_schema
 import t_tls
 
@@ -99,7 +99,6 @@ class OverTls:
 
 
 @test
-@no_fabric
 def every_verb_has_tls(t):
     """By --tls alone: the key is that of the environment, for discovery and for what it lists too."""
     target, env = OverTls(t), dict(os.environ, RDINIT_TLS_KEY_FILE=t_tls.key(t))
@@ -111,7 +110,6 @@ def every_verb_has_tls(t):
 
 
 @test
-@no_fabric
 def a_key_of_the_environment_alone_changes_nothing(t):
     """A plain target is reached; at one that demands TLS, discovery included, the option that is missing is named."""
     env = dict(os.environ, RDINIT_TLS_KEY_FILE=t_tls.key(t))
@@ -128,7 +126,6 @@ def a_key_of_the_environment_alone_changes_nothing(t):
 
 
 @test
-@no_fabric
 def no_verb_is_left_out(t):
     lines = t.run([program('rdinit'), '--generate', 'verbs']).text.splitlines()
     verbs = {line.split()[0] for line in lines}
@@ -142,7 +139,6 @@ def letters(pattern, argv):
 
 
 @test
-@no_fabric
 def letters_are_nvme_clis(t):
     """No letter has another meaning than in nvme-cli, and options of both have the same letter."""
     nvme = requires_program('nvme')
@@ -420,7 +416,6 @@ def monitor_ends_with_the_connection(t):
 
 
 @test
-@no_fabric
 def host_nqns(t):
     one, two = (t.run([program('rdinit'), 'gen-hostnqn']).text.strip() for _ in range(2))
     t.match(r'^nqn\.2014-08\.org\.nvmexpress:uuid:[0-9a-f-]{36}$', one)
