@@ -4,9 +4,41 @@
 #define RDI_ATTACH_UBLK_H
 
 #include <liburing.h>
+#include <linux/ioctl.h>
+#include <linux/ublk_cmd.h>
 
 #include "internal.h"
-#include "ublk_abi.h"
+
+/*
+ * The kernel's interface to ublk: what <linux/ublk_cmd.h> of Linux 6.1, which Debian 12 has, lacks.
+ * Source: include/uapi/linux/ublk_cmd.h and Documentation/block/ublk.rst of Linux 6.12 and 6.16.
+ * Since 6.4 commands are encoded as those of ioctl(2); 6.12 can be built without the older ones.
+ */
+
+#ifndef UBLK_U_CMD_GET_DEV_INFO
+#define UBLK_U_CMD_GET_DEV_INFO        _IOR('u', 0x02, struct ublksrv_ctrl_cmd)
+#define UBLK_U_CMD_ADD_DEV             _IOWR('u', 0x04, struct ublksrv_ctrl_cmd)
+#define UBLK_U_CMD_DEL_DEV             _IOWR('u', 0x05, struct ublksrv_ctrl_cmd)
+#define UBLK_U_CMD_START_DEV           _IOWR('u', 0x06, struct ublksrv_ctrl_cmd)
+#define UBLK_U_CMD_STOP_DEV            _IOWR('u', 0x07, struct ublksrv_ctrl_cmd)
+#define UBLK_U_CMD_SET_PARAMS          _IOWR('u', 0x08, struct ublksrv_ctrl_cmd)
+#define UBLK_U_CMD_START_USER_RECOVERY _IOWR('u', 0x10, struct ublksrv_ctrl_cmd)
+#define UBLK_U_CMD_END_USER_RECOVERY   _IOWR('u', 0x11, struct ublksrv_ctrl_cmd)
+#define UBLK_U_IO_FETCH_REQ            _IOWR('u', 0x20, struct ublksrv_io_cmd)
+#define UBLK_U_IO_COMMIT_AND_FETCH_REQ _IOWR('u', 0x21, struct ublksrv_io_cmd)
+#endif
+#ifndef UBLK_U_CMD_GET_FEATURES
+#define UBLK_U_CMD_GET_FEATURES _IOR('u', 0x13, struct ublksrv_ctrl_cmd) /* 6.5 */
+#endif
+#ifndef UBLK_U_CMD_DEL_DEV_ASYNC
+#define UBLK_U_CMD_DEL_DEV_ASYNC _IOR('u', 0x14, struct ublksrv_ctrl_cmd) /* 6.9 */
+#endif
+#ifndef UBLK_U_CMD_UPDATE_SIZE
+#define UBLK_U_CMD_UPDATE_SIZE _IOWR('u', 0x15, struct ublksrv_ctrl_cmd) /* 6.16 */
+#define UBLK_F_UPDATE_SIZE     (1ULL << 10)
+#endif
+/* 8 bytes: the flags that the kernel knows. */
+#define UBLK_FEATURES_LEN 8
 
 /* ---- ublk_ctrl.c: entries of a ring ---- */
 

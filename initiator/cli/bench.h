@@ -100,14 +100,6 @@ static inline size_t bench_data_len(const struct cli_bench_options *o)
 	return ((size_t)o->depth + 1) * o->block_size;
 }
 
-/* ---- bench_device.c ---- */
-
-/* Opens the device and a channel for each queue. Returns CLI_OK, or CLI_FAILED after printing
- * why. */
-int bench_device_open(struct bench *b);
-/* Members that were not opened are skipped. */
-void bench_device_close(struct bench *b);
-
 /* ---- bench_run.c: what a thread does ---- */
 
 void *bench_thread_main(void *arg);

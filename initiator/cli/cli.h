@@ -198,7 +198,7 @@ const char *cli_address_text(const char *traddr, const char *trsvcid, char buf[C
 /* Disconnects in order: queues first, then the controller. */
 void cli_session_close(struct cli_session *s);
 
-/* ---- progress.c ---- */
+/* ---- messages.c: how far a verb is ---- */
 
 struct cli_progress {
 	bool on;
