@@ -257,7 +257,6 @@ def bits_of_features_are_the_same(t, fid):
 
 @each(('CAP', 0, CAP | 0x3F0F7010 << 32 | 1 << 17), ('VS', 8, 0x20100), ('CC', 0x14, 0x01467871), ('CSTS', 0x1C, 0x75),
       ('NSSR', 0x20, 0x4E564D65), ('CRTO', 0x68, 0x00140028))
-@iwarp_only
 def bits_of_properties_are_the_same(t, offset, more):
     for value in {CAP if offset == nv.CAP else offset == nv.CSTS, more}:
         pages = {(nv.FABRICS, at): 1 if at == nv.CSTS else 0 for at in (8, 0x14, 0x1C, 0x20)}
