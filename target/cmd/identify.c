@@ -244,13 +244,14 @@ static void fill_copy_limits(struct nvme_id_ns *id, const struct rdt_subsys *ss)
 	id->msrc = RDT_MSRC;
 }
 
-/* Hosts that know this need not wait before they repeat a lost write by another gateway. */
-static void fill_gateway(struct nvme_id_ns *id, const struct rdt_ns *ns)
+/* Hosts that know this need not wait before they repeat a lost write by another gateway. Not if it
+ * could be in a layer, or in a transport that cannot tell, when this gateway gets the storage. */
+static void fill_gateway(struct nvme_id_ns *id, const struct rdt_req *req, const struct rdt_ns *ns)
 {
 	struct nvme_ns_gateway own = {.gateway = htole64(ns->subsys->target->gateway)};
 
 	_Static_assert(sizeof(own) <= sizeof(id->vs), "vendor specific data");
-	if (!rdt_bdev_base(ns->bdev)->one_gateway)
+	if (!ns->bdev->one_gateway || !req->qp->ops->unread)
 		return;
 	memcpy(own.mark, NVME_NS_GATEWAY_MARK, sizeof(own.mark));
 	memcpy(id->vs, &own, sizeof(own));
@@ -287,7 +288,7 @@ static enum rdt_exec identify_ns(struct rdt_req *req)
 		memcpy(id->nguid, nguid, sizeof(id->nguid));
 	if (ns->cfg->eui64)
 		memcpy(id->eui64, ns->cfg->eui64_bytes, sizeof(id->eui64));
-	fill_gateway(id, ns);
+	fill_gateway(id, req, ns);
 	return RDT_EXEC_DONE;
 }
 

@@ -12,6 +12,7 @@
 #define RDT_IO_H
 
 #include <endian.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -159,13 +160,20 @@ static inline bool rdt_io_readable(struct rdt_req *req, uint64_t lba, uint64_t b
 	       rdt_io_unmarked(req, lba, blocks);
 }
 
-/* Submit req->bio, which is filled in. @done is called later; on RDT_BIO_DONE the caller calls
- * rdt_io_result() itself. */
+/*
+ * Submit req->bio, which is filled in. @done is called later; on RDT_BIO_DONE the caller calls
+ * rdt_io_result() itself. What arrived before this gateway had the storage ends as it would have
+ * then: its host may have repeated it by another gateway, and have written anew since.
+ */
 static inline enum rdt_bio_submit rdt_io_submit(struct rdt_req *req,
 						void (*done)(struct rdt_bio *bio))
 {
 	req->bio.done = done;
 	req->wait = RDT_WAIT_BIO;
+	if (req->arrived && req->arrived <= req->channel->taken) {
+		req->bio.result = -ESHUTDOWN;
+		return RDT_BIO_DONE;
+	}
 	return rdt_chan_submit(req->channel->chan, &req->bio);
 }
 

@@ -65,7 +65,8 @@ struct rdt_ns_channel {
 	struct rdt_pool_device *device;   /* whose share its data buffers are; NULL: none */
 	struct rdt_counters *counters;    /* of its subsystem */
 	const struct rdt_resv_snap *resv; /* snapshot of the reservation, or NULL */
-	uint32_t inflight;                /* requests whose req->ns is @ns */
+	uint64_t taken;    /* commands that arrived by this time get no storage: rdt_io_submit() */
+	uint32_t inflight; /* requests whose req->ns is @ns */
 	/* I/O commands that are counted instead of locked: range_lock.c */
 	uint32_t unranged;
 	bool ranged;    /* I/O commands lock ranges in ns->range_table */

@@ -252,6 +252,25 @@ static void fenced_all(struct rdt_qpair_walk *walk)
 	part_put(rd_container_of(walk, struct rdt_resv_part, walk));
 }
 
+/* A host may have lost this queue, and have repeated by another gateway what is unread here. */
+static void mark_qpair(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
+{
+	const struct rdt_resv_part *part = rd_container_of(walk, struct rdt_resv_part, walk);
+
+	if (!qp->admin && qp->ctrl && qp->ctrl->subsys == part->work->resv->ns->subsys)
+		rdt_qpair_mark_unread(qp);
+}
+
+/* All I/O that has arrived ends with -ESHUTDOWN, until all reactors have come to this. */
+static void marked_all(struct rdt_qpair_walk *walk)
+{
+	struct rdt_resv_part *part = rd_container_of(walk, struct rdt_resv_part, walk);
+	struct rdt_ns_channel *channel = rdt_ns_channel_of(part->reactor, part->work->resv->ns);
+
+	channel->taken = rd_loop_now(part->reactor->loop);
+	part_put(part);
+}
+
 /* Runs on the reactor. */
 static void part_msg(struct rd_msg *msg)
 {
@@ -261,10 +280,16 @@ static void part_msg(struct rd_msg *msg)
 
 	part->left = 1;
 	part->since = rd_loop_now(part->reactor->loop);
-	part->walk = (struct rdt_qpair_walk){.visit = fence_qpair, .end = fenced_all};
-	if (channel->ns == work->resv->ns)
-		channel->resv = work->snap;
-	if (channel->ns == work->resv->ns && work->fx.victims_count && channel->inflight)
+	if (channel->ns != work->resv->ns) {
+		part_put(part);
+		return;
+	}
+	channel->resv = work->snap;
+	if (work->follows)
+		part->walk = (struct rdt_qpair_walk){.visit = mark_qpair, .end = marked_all};
+	else if (work->fx.victims_count && channel->inflight)
+		part->walk = (struct rdt_qpair_walk){.visit = fence_qpair, .end = fenced_all};
+	if (part->walk.end)
 		rdt_qpair_walk_begin(part->reactor, &part->walk);
 	else
 		part_put(part);
@@ -275,7 +300,7 @@ static void publish_resv(struct rdt_resv *resv)
 {
 	struct rdt_target *t = resv_target(resv);
 	struct rdt_resv_work *work = resv->work;
-	bool seen = resv->now.rtype || work->next.rtype || work->fx.victims_count;
+	bool seen = work->follows || resv->now.rtype || work->next.rtype || work->fx.victims_count;
 
 	resv->now = work->next;
 	atomic_store(&resv->ptpl, resv->now.ptpl);

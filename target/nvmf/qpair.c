@@ -114,11 +114,21 @@ static void leave_draining(struct rdt_qpair *qp)
 	rd_loop_post(qp->ctrl->owner->loop, &qp->drained_msg);
 }
 
+/* Are there commands that have arrived, and for which no request has begun? */
+static bool has_unread(const struct rdt_qpair *qp)
+{
+	if (qp->state >= RDT_QP_CLOSING)
+		return false;
+	return !STAILQ_EMPTY(&qp->capsules) || (qp->ops->unread && qp->ops->unread(qp));
+}
+
 static void qpair_check(struct rd_defer *defer)
 {
 	struct rdt_qpair *qp = rd_container_of(defer, struct rdt_qpair, check);
 
 	assert(qp->magic == RDT_QPAIR_MAGIC);
+	if (qp->unread_since && !has_unread(qp))
+		qp->unread_since = 0;
 	if (qp->state == RDT_QP_DRAINING && qpair_is_drained(qp))
 		leave_draining(qp);
 	rdt_fence_queue_check(qp);
@@ -225,6 +235,21 @@ void rdt_qpair_start(struct rdt_qpair *qp)
 	rdt_fresh_add(qp);
 	if (rd_timer_start(r->loop, &qp->timer, RDT_CONNECT_TIMEOUT))
 		rdt_qpair_close(qp, "out of memory");
+}
+
+void rdt_qpair_mark_unread(struct rdt_qpair *qp)
+{
+	if (!qp->unread_since && has_unread(qp))
+		qp->unread_since = rd_loop_now(qp->reactor->loop);
+}
+
+uint64_t rdt_qpair_arrived(struct rdt_qpair *qp)
+{
+	if (!qp->unread_since)
+		return rd_loop_now(qp->reactor->loop);
+	/* When the transport has told all that it has read, it is asked whether there is more. */
+	rd_defer(qp->reactor->loop, &qp->check, RD_DEFER_WORK);
+	return qp->unread_since;
 }
 
 /* Queue up for a free request, unless all entries of the queue are in use: then the next request

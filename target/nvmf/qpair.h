@@ -118,6 +118,9 @@ struct rdt_qpair {
 	struct rdt_req *aside;
 	uint8_t *aside_data;                 /* [in_capsule_max], allocated on first use */
 	STAILQ_HEAD(, rdt_capsule) capsules; /* commands waiting for a free request, in order */
+	/* What comes next has arrived by this time, which rdt_qpair_mark_unread() has set; else 0
+	 */
+	uint64_t unread_since;
 	/* the list in which it waits for a request although it uses fewer than @depth, or NULL */
 	struct rdt_starved *starved;
 	TAILQ_ENTRY(rdt_qpair) starved_link;
@@ -138,6 +141,13 @@ struct rdt_qpair {
 	bool drained;       /* all its commands are answered, and it takes no new ones */
 };
 
+/*
+ * All that has arrived by now, also what nobody has read, counts as having arrived by now: so it
+ * can be told from what comes later. A few of the commands that arrive next may count as well.
+ */
+void rdt_qpair_mark_unread(struct rdt_qpair *qp);
+/* When the command that begins has arrived, at the latest. */
+uint64_t rdt_qpair_arrived(struct rdt_qpair *qp);
 /* Has its connection ended, as far as that can be known now? */
 bool rdt_qpair_over(const struct rdt_qpair *qp);
 int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt_transport_ops *ops,

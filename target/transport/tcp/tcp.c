@@ -4,10 +4,12 @@
 #include "tcp.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "util/cold.h"
@@ -236,6 +238,17 @@ static bool tcp_peer_closed(const struct rdt_qpair *qp)
 	return poll(&p, 1, 0) > 0;
 }
 
+static bool tcp_unread(const struct rdt_qpair *qp)
+{
+	const struct rdt_tcp_conn *c = rdt_tcp_conn_of(qp);
+	const struct rdt_tcp_rx *rx = &c->rx;
+	int bytes;
+
+	if (rx->have || rx->state != RDT_TCP_RX_HEAD || (c->tls && nvmf_tls_pending(c->tls)))
+		return true;
+	return ioctl(c->io.fd, SIOCINQ, &bytes) || bytes > 0;
+}
+
 static void free_tcp_conn(struct rdt_tcp_conn *c)
 {
 	struct rd_loop *loop = c->qp.reactor->loop;
@@ -277,6 +290,7 @@ static const struct rdt_transport_ops tcp_ops = {
 	.capsule_done = tcp_capsule_done,
 	.close = tcp_close,
 	.peer_closed = tcp_peer_closed,
+	.unread = tcp_unread,
 	.destroy = tcp_destroy,
 };
 

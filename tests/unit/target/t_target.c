@@ -132,25 +132,13 @@ static int disk_opened(struct rdt_bdev *bdev, char *err, size_t err_size)
 	return rc;
 }
 
-static const struct rdt_bdev_ops disk_ops = {
-	.name = "fake",
-	.close = disk_close,
-	.chan_open = disk_chan_open,
-	.chan_close = disk_chan_close,
-	.submit = disk_submit,
-	.resize = disk_resize,
-	.opened = disk_opened,
-};
-static const struct rdt_bdev_ops disk_ops_cancel = {
-	.name = "fake",
-	.close = disk_close,
-	.chan_open = disk_chan_open,
-	.chan_close = disk_chan_close,
-	.submit = disk_submit,
-	.cancel = disk_cancel,
-	.resize = disk_resize,
-	.opened = disk_opened,
-};
+#define DISK_OPS                                                                     \
+	.name = "fake", .close = disk_close, .chan_open = disk_chan_open,            \
+	.chan_close = disk_chan_close, .submit = disk_submit, .resize = disk_resize, \
+	.opened = disk_opened
+
+static const struct rdt_bdev_ops disk_ops = {DISK_OPS};
+static const struct rdt_bdev_ops disk_ops_cancel = {DISK_OPS, .cancel = disk_cancel};
 
 void t_disk_finish(struct t_disk *d, unsigned int i, int result)
 {
@@ -300,6 +288,11 @@ static bool peer_closed(const struct rdt_qpair *qp)
 	return rd_container_of(qp, const struct t_conn, qp)->peer_closed;
 }
 
+static bool unread(const struct rdt_qpair *qp)
+{
+	return rd_container_of(qp, const struct t_conn, qp)->unread;
+}
+
 /* Its hosts use keyed descriptors, as those of RDMA. */
 static const struct rdt_transport_ops fake_ops = {
 	.name = "fake",
@@ -314,6 +307,7 @@ static const struct rdt_transport_ops fake_ops = {
 	.capsule_done = capsule_done,
 	.close = close_conn,
 	.peer_closed = peer_closed,
+	.unread = unread,
 	.destroy = destroy,
 };
 

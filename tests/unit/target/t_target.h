@@ -183,6 +183,7 @@ struct t_conn {
 	bool hold_fetch;
 	bool hold_respond;
 	bool peer_closed;   /* the host has closed it, but the reactor does not know yet */
+	bool unread;        /* something was sent that the reactor has not read */
 	bool no_recv;       /* posting a RECV again fails and loses the connection */
 	bool no_read;       /* starting a fetch fails and loses the connection */
 	unsigned int roles; /* how often its role was told */

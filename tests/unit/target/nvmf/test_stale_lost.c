@@ -3,6 +3,8 @@
  * reactors that stand still, queues that are lost alone, second paths. */
 #include <string.h>
 
+#include "target/bdev/backend.h"
+#include "target/nvmf/resv.h"
 #include "t_stale.h"
 
 /* A write to namespace 1, and one to namespace 5, whose command is in @sqe afterwards. */
@@ -689,7 +691,117 @@ static void queue_closed_before_it_joined(void)
 	CU_ASSERT_EQUAL(atomic_load(&ctrl->queues_unreported), 0);
 }
 
+/* ---- storage that gateways share ---- */
+
+static int no_state(struct rdt_bdev *bdev, char **text, size_t *len, uint32_t *seq)
+{
+	*text = NULL;
+	*len = 0;
+	*seq = atomic_load(&bdev->state_seq);
+	return 0;
+}
+
+static struct rdt_bdev_ops shared_ops;
+
+/* This gateway gets the storage of namespace 1 (again). */
+static void takes_storage(struct t_env *env)
+{
+	struct t_disk *d = &env->disk[0];
+
+	t_advance(env, 1);
+	shared_ops = *d->bdev.ops; /* each turn sets those of the fake disk */
+	shared_ops.state_read = no_state;
+	d->bdev.ops = &shared_ops;
+	d->bdev.shares_state = true;
+	atomic_fetch_add(&d->bdev.state_seq, 1);
+	rdt_resv_follow(t_ns_of(env->t->subsys[0], 1));
+	t_turn(env);
+	t_advance(env, 1);
+}
+
+static bool has_taken(const struct t_env *env)
+{
+	const struct rdt_bdev *bdev = &env->disk[0].bdev;
+
+	return atomic_load(&bdev->state_taken) == atomic_load(&bdev->state_seq);
+}
+
+/* The next answer of @io tells that another gateway has the storage. */
+static void expect_elsewhere(struct t_conn *io)
+{
+	struct t_answer a;
+
+	CU_ASSERT_EQUAL_FATAL(t_answers(io), 1);
+	a = t_answer(io);
+	CU_ASSERT_EQUAL(t_status(&a), NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE);
+}
+
+/* Its host may have lost it, and repeated it by another gateway. */
+static void waits_while_storage_is_taken(void)
+{
+	T_PAIR(p);
+
+	p.io->hold_fetch = true;
+	t_send_rw(p.io, true, 0, 1, t_old_data);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(p.io->fetches_count, 1);
+	takes_storage(p.env);
+	CU_ASSERT_TRUE(has_taken(p.env));
+	p.io->hold_fetch = false;
+	t_turn(p.env);
+	expect_elsewhere(p.io);
+	CU_ASSERT_EQUAL(p.env->disk[0].submitted, 0);
+	t_send_rw(p.io, true, 0, 1, t_new_data);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answer_status(p.io), 0);
+	CU_ASSERT_EQUAL(p.env->disk[0].submitted, 1);
+}
+
+/* The transport has not read a command when all that it knows is answered. */
+static void unread_while_storage_is_taken(void)
+{
+	T_PAIR(p);
+
+	p.io->unread = true;
+	takes_storage(p.env);
+	for (int more = 1; more >= 0; more--) {
+		p.io->unread = more;
+		t_send_rw(p.io, true, 0, 1, t_old_data);
+		t_turn(p.env);
+		expect_elsewhere(p.io);
+		t_advance(p.env, 1);
+	}
+	CU_ASSERT_EQUAL(p.env->disk[0].submitted, 0);
+	t_send_rw(p.io, true, 0, 1, t_new_data);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answer_status(p.io), 0);
+	/* What is read later than the storage was taken, and arrived later. */
+	takes_storage(p.env);
+	p.io->unread = true;
+	t_send_rw(p.io, true, 0, 1, t_new_data);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t_answer_status(p.io), 0);
+}
+
+/* A reactor that stands still may have such commands: nobody gets the storage before it says. */
+static void still_while_storage_is_taken(void)
+{
+	T_PAIR(p);
+
+	takes_storage(p.env);
+	CU_ASSERT_TRUE(has_taken(p.env));
+	p.env->still[1] = true;
+	takes_storage(p.env);
+	CU_ASSERT_FALSE(has_taken(p.env));
+	p.env->still[1] = false;
+	t_turn(p.env);
+	CU_ASSERT_TRUE(has_taken(p.env));
+}
+
 const struct t_case t_stale_lost_cases[] = {
+	{"a write waits when this gateway gets the storage", waits_while_storage_is_taken},
+	{"a write is unread when this gateway gets the storage", unread_while_storage_is_taken},
+	{"a reactor stands still when this gateway gets the storage", still_while_storage_is_taken},
 	{"a queue whose reactor stands still has told nothing", reactor_stands_still},
 	{"the admin queue's reactor stands still as well", admin_reactor_stands_still},
 	{"a second path stands still", second_path_stands_still},
