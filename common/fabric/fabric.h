@@ -24,6 +24,7 @@
 #ifndef RD_FABRIC_FABRIC_H
 #define RD_FABRIC_FABRIC_H
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -242,6 +243,7 @@ struct rd_fab_ops {
 	int (*reject)(struct rd_fab_conn *conn, const void *priv, size_t len);
 	void (*disconnect)(struct rd_fab_conn *conn);
 	bool (*peer_closed)(const struct rd_fab_conn *conn); /* may be NULL */
+	bool (*unread)(const struct rd_fab_conn *conn);      /* may be NULL */
 	void (*conn_destroy)(struct rd_fab_conn *conn);
 
 	int (*reg_mr)(struct rd_fab_dev *dev, void *addr, size_t len, int access,
@@ -383,6 +385,15 @@ static inline void rd_fab_disconnect(struct rd_fab_conn *conn)
 static inline bool rd_fab_peer_closed(const struct rd_fab_conn *conn)
 {
 	return conn->ops->peer_closed && conn->ops->peer_closed(conn);
+}
+
+/*
+ * Has something arrived that rd_fab_cq_poll() has not returned, a part of a message at least? 1, 0,
+ * or -EOPNOTSUPP if the provider cannot tell.
+ */
+static inline int rd_fab_unread(const struct rd_fab_conn *conn)
+{
+	return conn->ops->unread ? conn->ops->unread(conn) : -EOPNOTSUPP;
 }
 
 /*

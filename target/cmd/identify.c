@@ -251,7 +251,7 @@ static void fill_gateway(struct nvme_id_ns *id, const struct rdt_req *req, const
 	struct nvme_ns_gateway own = {.gateway = htole64(ns->subsys->target->gateway)};
 
 	_Static_assert(sizeof(own) <= sizeof(id->vs), "vendor specific data");
-	if (!ns->bdev->one_gateway || !req->qp->ops->unread)
+	if (!ns->bdev->one_gateway || req->qp->ops->unread(req->qp) < 0)
 		return;
 	memcpy(own.mark, NVME_NS_GATEWAY_MARK, sizeof(own.mark));
 	memcpy(id->vs, &own, sizeof(own));

@@ -119,7 +119,7 @@ static bool has_unread(const struct rdt_qpair *qp)
 {
 	if (qp->state >= RDT_QP_CLOSING)
 		return false;
-	return !STAILQ_EMPTY(&qp->capsules) || (qp->ops->unread && qp->ops->unread(qp));
+	return !STAILQ_EMPTY(&qp->capsules) || qp->ops->unread(qp) > 0;
 }
 
 static void qpair_check(struct rd_defer *defer)

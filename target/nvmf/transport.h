@@ -75,10 +75,12 @@ struct rdt_transport_ops {
 	/* Has the host closed the connection, before that was reported? Not called after
 	 * close(). */
 	bool (*peer_closed)(const struct rdt_qpair *qp);
-	/* May something have arrived that was not told yet, a part of a command at least? Not
-	 * called after close(), nor from within a call of rdt_qpair_capsule(). NULL: the transport
-	 * cannot tell. */
-	bool (*unread)(const struct rdt_qpair *qp);
+	/*
+	 * Has something arrived that was not told yet, a part of a command at least? 1, 0, or
+	 * -EOPNOTSUPP: that is not known. From within a call of rdt_qpair_capsule() it may be
+	 * wrong. Not called after close().
+	 */
+	int (*unread)(const struct rdt_qpair *qp);
 	/* Free the object that embeds @qp. The last call, after rdt_qpair_transport_closed(). */
 	void (*destroy)(struct rdt_qpair *qp);
 };

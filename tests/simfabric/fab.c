@@ -64,6 +64,14 @@ static int sim_cq_arm(struct rd_fab_cq *base)
 	return 0;
 }
 
+/* What arrives is in the completion queue at once. */
+static bool sim_unread(const struct rd_fab_conn *base)
+{
+	const struct rd_sim_conn *c = rd_container_of(base, const struct rd_sim_conn, base);
+
+	return !rd_wc_ring_empty(&sim_cq_of(c->attr.recv_cq)->ring);
+}
+
 void rd_sim_cq_push(struct rd_fab_cq *base, const struct ibv_wc *wc)
 {
 	struct rd_sim_cq *cq = sim_cq_of(base);
@@ -226,6 +234,7 @@ const struct rd_fab_ops rd_sim_ops = {
 	.reject = rd_sim_reject,
 	.disconnect = rd_sim_disconnect,
 	.peer_closed = rd_sim_peer_closed,
+	.unread = sim_unread,
 	.conn_destroy = rd_sim_conn_destroy,
 	.reg_mr = sim_reg_mr,
 	.dereg_mr = sim_dereg_mr,

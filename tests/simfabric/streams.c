@@ -601,6 +601,8 @@ int sim_poll(struct pollfd *fds, nfds_t count, int timeout)
 
 	(void)count, (void)timeout;
 	fds->revents = s && (s->eof || s->lost) ? POLLRDHUP : 0;
+	if (s && s->in_len)
+		fds->revents |= fds->events & POLLIN;
 	return fds->revents != 0;
 }
 

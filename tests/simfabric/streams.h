@@ -44,7 +44,7 @@ ssize_t sim_send(int fd, const void *buf, size_t len, int flags);
 ssize_t sim_sendmsg(int fd, const struct msghdr *msg, int flags);
 int sim_shutdown(int fd, int how); /* SHUT_WR */
 int sim_close(int fd);
-int sim_poll(struct pollfd *fds, nfds_t count, int timeout); /* one, POLLRDHUP */
+int sim_poll(struct pollfd *fds, nfds_t count, int timeout); /* one */
 int sim_io_add(struct rd_loop *loop, struct rd_io *io, int fd, uint32_t events,
 	       void (*fn)(struct rd_io *io, uint32_t events));
 int sim_io_mod(struct rd_loop *loop, struct rd_io *io, uint32_t events);

@@ -102,6 +102,7 @@ int rd_iw_qp_create(struct rd_fab_conn *conn, const struct rd_fab_qp_attr *attr)
 int rd_iw_conn_open(struct rd_iw_conn *c, const struct rd_iw_depths *eff);
 void rd_iw_disconnect(struct rd_fab_conn *conn);
 bool rd_iw_peer_closed(const struct rd_fab_conn *conn);
+bool rd_iw_unread(const struct rd_fab_conn *conn);
 /* Set the socket's epoll events for the state of the connection. Can end the connection. */
 void rd_iw_conn_watch(struct rd_iw_conn *c);
 int rd_iw_conn_mss(const struct rd_iw_conn *c); /* TCP's current MSS in bytes; 0: unknown */

@@ -44,6 +44,7 @@ const struct rd_fab_ops rd_iw_ops = {
 	.reject = rd_iw_reject,
 	.disconnect = rd_iw_disconnect,
 	.peer_closed = rd_iw_peer_closed,
+	.unread = rd_iw_unread,
 	.conn_destroy = rd_iw_conn_destroy,
 	.reg_mr = rd_iw_reg_mr,
 	.dereg_mr = rd_iw_dereg_mr,

@@ -732,6 +732,14 @@ static bool rdma_peer_closed(const struct rdt_qpair *qp)
 	return rd_fab_peer_closed(rc->conn);
 }
 
+static int rdma_unread(const struct rdt_qpair *qp)
+{
+	const struct rdt_rdma_conn *rc = rd_container_of(qp, const struct rdt_rdma_conn, qp);
+	int told = rd_fab_unread(rc->conn);
+
+	return told == 0 && !STAILQ_EMPTY(&rc->early) ? 1 : told;
+}
+
 static void destroy_rdma_conn(struct rdt_qpair *qp)
 {
 	rdt_rdma_conn_free(rdt_rdma_conn_of(qp));
@@ -749,6 +757,7 @@ const struct rdt_transport_ops rdt_rdma_ops = {
 	.capsule_done = rdt_rdma_capsule_done,
 	.close = close_rdma_conn,
 	.peer_closed = rdma_peer_closed,
+	.unread = rdma_unread,
 	.destroy = destroy_rdma_conn,
 };
 

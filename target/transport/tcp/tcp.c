@@ -4,12 +4,10 @@
 #include "tcp.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "util/cold.h"
@@ -238,15 +236,13 @@ static bool tcp_peer_closed(const struct rdt_qpair *qp)
 	return poll(&p, 1, 0) > 0;
 }
 
-static bool tcp_unread(const struct rdt_qpair *qp)
+static int tcp_unread(const struct rdt_qpair *qp)
 {
 	const struct rdt_tcp_conn *c = rdt_tcp_conn_of(qp);
-	const struct rdt_tcp_rx *rx = &c->rx;
-	int bytes;
+	struct pollfd p = {.fd = c->io.fd, .events = POLLIN};
 
-	if (rx->have || rx->state != RDT_TCP_RX_HEAD || (c->tls && nvmf_tls_pending(c->tls)))
-		return true;
-	return ioctl(c->io.fd, SIOCINQ, &bytes) || bytes > 0;
+	return c->rx.have || c->rx.state != RDT_TCP_RX_HEAD ||
+	       (c->tls && nvmf_tls_pending(c->tls)) || poll(&p, 1, 0) > 0;
 }
 
 static void free_tcp_conn(struct rdt_tcp_conn *c)

@@ -288,7 +288,7 @@ static bool peer_closed(const struct rdt_qpair *qp)
 	return rd_container_of(qp, const struct t_conn, qp)->peer_closed;
 }
 
-static bool unread(const struct rdt_qpair *qp)
+static int unread(const struct rdt_qpair *qp)
 {
 	return rd_container_of(qp, const struct t_conn, qp)->unread;
 }

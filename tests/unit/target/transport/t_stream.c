@@ -358,6 +358,11 @@ static bool stream_peer_closed(const struct rdt_qpair *qp)
 	return !conn_of(qp)->host;
 }
 
+static int stream_unread(const struct rdt_qpair *qp)
+{
+	return -EOPNOTSUPP;
+}
+
 static void free_conn(struct t_stream_conn *c)
 {
 	if (c->host)
@@ -390,6 +395,7 @@ static const struct rdt_transport_ops stream_ops = {
 	.capsule_done = stream_capsule_done,
 	.close = stream_close,
 	.peer_closed = stream_peer_closed,
+	.unread = stream_unread,
 	.destroy = stream_destroy,
 };
 
