@@ -43,8 +43,8 @@ void check_read(struct check *ck, unsigned int block, uint64_t value, uint64_t b
 /* @value is of a Compare and Write that is to replace @old; and what it is to replace. */
 void check_write_expects(struct check *ck, uint64_t value, uint64_t old);
 uint64_t check_expected(struct check *ck, uint64_t value);
-/* A Compare and Write has replaced @old. */
-void check_replaced(struct check *ck, uint64_t old, uint64_t value);
+/* A Compare and Write, which began at @begin, has replaced @old by @value. */
+void check_replaced(struct check *ck, uint64_t old, uint64_t value, uint64_t begin);
 /* A Flush that began at @begin was acknowledged. */
 void check_flushed(struct check *ck, uint64_t begin);
 /* The same of one block only. */

@@ -121,7 +121,7 @@ static void write_ended(struct command *c, const struct rdinit_completion *comp,
 	}
 	if (c->op != RDINIT_DEV_COMPARE_WRITE || comp->err)
 		return;
-	check_replaced(w->check, c->old, c->values[0]);
+	check_replaced(w->check, c->old, c->values[0], c->begin);
 	check_read(w->check, c->host->first + c->block, c->old, c->begin, now);
 	c->host->known[c->block] = c->values[0];
 }
