@@ -5,6 +5,7 @@
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -105,6 +106,13 @@ int rd_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp_
 err_close:
 	close(fd);
 	return rc;
+}
+
+bool rd_tcp_reports(int fd, short events)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+
+	return poll(&p, 1, 0) > 0;
 }
 
 int rd_tcp_broken(int fd, uint32_t events)

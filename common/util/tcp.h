@@ -31,6 +31,8 @@ int rd_tcp_set_opts(int fd, const struct rd_tcp_opts *opts);
  */
 int rd_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp_opts *opts,
 		  struct sockaddr_storage *bound);
+/* Does poll(2) report one of @events (POLLIN, POLLRDHUP), or an error, now? */
+bool rd_tcp_reports(int fd, short events);
 /*
  * For a socket that is watched and not read: did it break, as the epoll @events of it say? Returns
  * 0, or the reason as -errno.

@@ -394,20 +394,18 @@ void rd_iw_conn_term(struct rd_iw_conn *c, uint32_t code, bool with_header)
 bool rd_iw_peer_closed(const struct rd_fab_conn *conn)
 {
 	const struct rd_iw_conn *c = rd_container_of(conn, struct rd_iw_conn, base);
-	struct pollfd p = {.fd = c->io.fd, .events = POLLRDHUP};
 
-	return c->state == RD_IW_OPEN && poll(&p, 1, 0) > 0;
+	return c->state == RD_IW_OPEN && rd_tcp_reports(c->io.fd, POLLRDHUP);
 }
 
 bool rd_iw_unread(const struct rd_fab_conn *conn)
 {
 	const struct rd_iw_conn *c = rd_container_of(conn, struct rd_iw_conn, base);
 	const struct rd_iw_rx *rx = &c->rx;
-	struct pollfd p = {.fd = c->io.fd, .events = POLLIN};
 
 	return !rd_wc_ring_empty(&c->rcq->ring) || rx->have || rx->state != RD_IW_RX_HEADER ||
 	       rx->recv_active || rx->reasm || rx->rest.bytes ||
-	       (c->state == RD_IW_OPEN && poll(&p, 1, 0) > 0);
+	       (c->state == RD_IW_OPEN && rd_tcp_reports(c->io.fd, POLLIN));
 }
 
 /* An RDMA device stops sending when its user ends the connection. What the passive side sends last,

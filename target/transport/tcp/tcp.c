@@ -230,19 +230,15 @@ static void finish_tcp_close(struct rd_defer *defer)
 
 static bool tcp_peer_closed(const struct rdt_qpair *qp)
 {
-	const struct rdt_tcp_conn *c = rdt_tcp_conn_of(qp);
-	struct pollfd p = {.fd = c->io.fd, .events = POLLRDHUP};
-
-	return poll(&p, 1, 0) > 0;
+	return rd_tcp_reports(rdt_tcp_conn_of(qp)->io.fd, POLLRDHUP);
 }
 
 static int tcp_unread(const struct rdt_qpair *qp)
 {
 	const struct rdt_tcp_conn *c = rdt_tcp_conn_of(qp);
-	struct pollfd p = {.fd = c->io.fd, .events = POLLIN};
 
 	return c->rx.have || c->rx.state != RDT_TCP_RX_HEAD ||
-	       (c->tls && nvmf_tls_pending(c->tls)) || poll(&p, 1, 0) > 0;
+	       (c->tls && nvmf_tls_pending(c->tls)) || rd_tcp_reports(c->io.fd, POLLIN);
 }
 
 static void free_tcp_conn(struct rdt_tcp_conn *c)
