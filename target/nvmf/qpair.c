@@ -245,8 +245,6 @@ void rdt_qpair_mark_unread(struct rdt_qpair *qp)
 
 uint64_t rdt_qpair_arrived(struct rdt_qpair *qp)
 {
-	if (!qp->unread_since)
-		return rd_loop_now(qp->reactor->loop);
 	/* When the transport has told all that it has read, it is asked whether there is more. */
 	rd_defer(qp->reactor->loop, &qp->check, RD_DEFER_WORK);
 	return qp->unread_since;

@@ -146,7 +146,7 @@ struct rdt_qpair {
  * can be told from what comes later. A few of the commands that arrive next may count as well.
  */
 void rdt_qpair_mark_unread(struct rdt_qpair *qp);
-/* When the command that begins has arrived, at the latest. */
+/* With @unread_since: when the command that begins has arrived, at the latest. */
 uint64_t rdt_qpair_arrived(struct rdt_qpair *qp);
 /* Has its connection ended, as far as that can be known now? */
 bool rdt_qpair_over(const struct rdt_qpair *qp);

@@ -518,7 +518,9 @@ void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule
 		rdt_keep_alive_traffic(qp->ctrl);
 		/* I/O commands after Connect only: an AER may wait for hours. */
 		if (!qp->admin) {
-			req->arrived = rdt_qpair_arrived(qp);
+			req->arrived = __builtin_expect(qp->unread_since != 0, 0)
+					       ? rdt_qpair_arrived(qp)
+					       : rd_loop_now(qp->reactor->loop);
 			if (--qp->reactor->timing.left == 0)
 				rdt_timing_begin(req);
 		}
