@@ -182,15 +182,10 @@ static void a_turn_of_a_host(void)
 	t_pair_free(&p);
 }
 
-/* All together have a part, too, and take turns. */
-static void a_turn_of_all(void)
+/* A host for each of @n connections. */
+static void open_hosts(struct t_env *env, struct t_conn **c, unsigned int n)
 {
-	enum { HOSTS = 12, EACH = 4 };
-	struct t_env *env = t_env_new();
-	struct t_conn *c[HOSTS];
-	unsigned int done = 0, least = EACH;
-
-	for (unsigned int i = 0; i < HOSTS; i++) {
+	for (unsigned int i = 0; i < n; i++) {
 		char nqn[64];
 
 		snprintf(nqn, sizeof(nqn), "nqn.2014-08.org.test:host-%u", i);
@@ -199,6 +194,17 @@ static void a_turn_of_all(void)
 		t_enable(c[i]);
 	}
 	t_turn(env);
+}
+
+/* All together have a part, too, and take turns. */
+static void a_turn_of_all(void)
+{
+	enum { HOSTS = 12, EACH = 4 };
+	struct t_env *env = t_env_new();
+	struct t_conn *c[HOSTS];
+	unsigned int done = 0, least = EACH;
+
+	open_hosts(env, c, HOSTS);
 	for (unsigned int i = 0; i < HOSTS; i++) {
 		read_answers(c[i]);
 		send_many(c[i], EACH);
@@ -228,15 +234,7 @@ static void devices_take_turns(void)
 	struct rdt_req_pool pool = {.dry = false};
 	unsigned int turns = 0;
 
-	for (unsigned int i = 0; i <= HOSTS; i++) {
-		char nqn[64];
-
-		snprintf(nqn, sizeof(nqn), "nqn.2014-08.org.test:host-%u", i);
-		c[i] = t_conn_new(env, 0, 0, 32);
-		t_connect_as(c[i], NVMF_CNTLID_DYNAMIC, nqn, (uint8_t)(i + 1));
-		t_enable(c[i]);
-	}
-	t_turn(env);
+	open_hosts(env, c, HOSTS + 1);
 	for (unsigned int i = 0; i <= HOSTS; i++)
 		read_answers(c[i]);
 	other = c[HOSTS];
