@@ -595,15 +595,11 @@ int sim_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 	return 0;
 }
 
-int sim_poll(struct pollfd *fds, nfds_t count, int timeout)
+bool sim_tcp_reports(int fd, short events)
 {
-	const struct rd_sim_sock *s = sock_at(fds->fd);
+	const struct rd_sim_sock *s = sock_at(fd);
 
-	(void)count, (void)timeout;
-	fds->revents = s && (s->eof || s->lost) ? POLLRDHUP : 0;
-	if (s && s->in_len)
-		fds->revents |= fds->events & POLLIN;
-	return fds->revents != 0;
+	return s && (((events & POLLIN) && s->in_len) || s->eof || s->lost);
 }
 
 /* ---- the loop ---- */

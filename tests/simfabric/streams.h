@@ -30,6 +30,7 @@ void rd_sim_streams(struct rd_sim *sim);
 int sim_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp_opts *opts,
 		   struct sockaddr_storage *bound);
 int sim_tcp_set_opts(int fd, const struct rd_tcp_opts *opts);
+bool sim_tcp_reports(int fd, short events);
 int sim_tcp_broken(int fd, uint32_t events);
 bool sim_tcp_abandon(int fd);
 int sim_socket(int domain, int type, int protocol);
@@ -44,7 +45,6 @@ ssize_t sim_send(int fd, const void *buf, size_t len, int flags);
 ssize_t sim_sendmsg(int fd, const struct msghdr *msg, int flags);
 int sim_shutdown(int fd, int how); /* SHUT_WR */
 int sim_close(int fd);
-int sim_poll(struct pollfd *fds, nfds_t count, int timeout); /* one */
 int sim_io_add(struct rd_loop *loop, struct rd_io *io, int fd, uint32_t events,
 	       void (*fn)(struct rd_io *io, uint32_t events));
 int sim_io_mod(struct rd_loop *loop, struct rd_io *io, uint32_t events);
@@ -53,6 +53,7 @@ void sim_io_del(struct rd_loop *loop, struct rd_io *io);
 #ifdef SIM_REPLACES_SOCKETS
 #define rd_tcp_listen(addr, backlog, opts, bound) sim_tcp_listen(addr, backlog, opts, bound)
 #define rd_tcp_set_opts(fd, opts)                 sim_tcp_set_opts(fd, opts)
+#define rd_tcp_reports(fd, events)                sim_tcp_reports(fd, events)
 #define rd_tcp_broken(fd, events)                 sim_tcp_broken(fd, events)
 #define rd_tcp_abandon(fd)                        sim_tcp_abandon(fd)
 #define socket(domain, type, protocol)            sim_socket(domain, type, protocol)
@@ -68,7 +69,6 @@ void sim_io_del(struct rd_loop *loop, struct rd_io *io);
 #define shutdown(fd, how)                         sim_shutdown(fd, how)
 /* Not with its argument: members of structures that have this name are called in headers. */
 #define close                               sim_close
-#define poll(fds, count, timeout)           sim_poll(fds, count, timeout)
 #define rd_io_add(loop, io, fd, events, fn) sim_io_add(loop, io, fd, events, fn)
 #define rd_io_mod(loop, io, events)         sim_io_mod(loop, io, events)
 #define rd_io_del(loop, io)                 sim_io_del(loop, io)

@@ -109,5 +109,37 @@ def a_call_upwards_would_be_found(t):
         t.ok(upwards(calls(), ladder), f'calls, {above} under {below}')
 
 
+
+# What takes a descriptor. tests/simfabric/streams.h replaces it for NVMe/TCP in the simulation, whose descriptors are
+# none of the system.
+OF_SOCKETS = (r'rd_tcp_|rd_io_|(__)?(p?poll|socket|bind|listen|connect|accept4?|[gs]etsockopt|get(sock|peer)name|p?readv?|'
+              r'p?writev?|recv|recvfrom|recvmsg|send|sendto|sendmsg|shutdown|close|ioctl|fcntl(64)?)(_chk)?$')
+
+
+def of_sockets(*where):
+    """What the object files in a folder of the build need that is for the system's sockets."""
+    if not shutil.which('nm'):
+        raise Skip('nm (binutils) is not installed')
+    top = os.path.join(os.environ['BUILD_ROOT'], *where)
+    paths = [os.path.join(top, name) for name in os.listdir(top) if '_tcp_' in name and name.endswith('.o')]
+    if not paths:
+        raise Failure(f'{top}: no object files of NVMe/TCP')
+    for path in paths:
+        for name in sorted(symbols(path)[1]):
+            if re.match(OF_SOCKETS, name):
+                yield f'{os.path.basename(path)} needs {name}'
+
+
+@test
+def the_simulation_asks_the_system_nothing_about_its_sockets(t):
+    no_errors(of_sockets('tests', 'sim', 'libsim_tcp.a.p'))
+
+
+@test
+def a_call_about_a_socket_would_be_found(t):
+    found = {error.split()[-1] for error in of_sockets('target', 'librdt_core.a.p')}
+    t.ok({'rd_tcp_reports', 'rd_io_mod', 'sendmsg'} <= found, found)
+
+
 if __name__ == '__main__':
     sys.exit(main())
