@@ -68,8 +68,10 @@ static void send_by_reactors(rados_t cl)
 static void set_uncached(rados_t cl, const struct rdt_ceph_config *cfg)
 {
 	rados_conf_set(cl, "rbd_cache", "false");
-	/* Hosts cannot change the memory of a write, and librbd completes it after the last use. */
-	rados_conf_set(cl, "rbd_disable_zero_copy_writes", "false");
+	/* Without a copy librbd completes a write after the last use of its memory. One that it
+	 * refuses before it sends it, because this client was blocked, keeps the memory itself and
+	 * never completes, and the image would wait for it before it leaves its connection. */
+	rados_conf_set(cl, "rbd_disable_zero_copy_writes", "true");
 	if (!limits_io(cfg))
 		send_by_reactors(cl);
 }

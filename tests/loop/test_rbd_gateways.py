@@ -78,7 +78,7 @@ def a_group_is_moved_by_command_under_verified_io(t):
     pair = gateways(t, image)
     dev = Device(t, [x.uri() for x in pair])
     dev.proc.expect(r'^event path 1 live')
-    for number in range(4):
+    for number in range(12):  # writes that librbd refuses before it sends them are rare
         dev.goes_on()
         taker = 1 - number % 2
         since = pair[taker].mark()

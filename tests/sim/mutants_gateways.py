@@ -62,6 +62,8 @@ MUTANTS = (
      'if (bio->op == RDT_BIO_READ && (uint64_t)ret != bio->length)', 'if (false)'),
     ('a write behind the end of an image that has shrunk succeeds', 'target/bdev/backend_rbd.c',
      '\tif (!rbd_size_stale(img))\n\t\treturn false;\n\tpthread', '\treturn false;\n\tpthread', 'change,delay'),
+    ('writes are not copied', 'target/bdev/rbd_cluster.c', '"rbd_disable_zero_copy_writes", "true"',
+     '"rbd_disable_zero_copy_writes", "false"', 'take,block'),
     ('a write that waits for the size of an image is not answered when that is lost', 'target/bdev/rbd_image.c',
      '\t\tend_held(img, false); /* no further ones come in this state */\n', '', 'change,delay,block'),
 )

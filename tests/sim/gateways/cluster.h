@@ -56,6 +56,7 @@ struct client {
 	uint64_t unblocked_at; /* when it was blocked no longer; 0: never */
 	char addr[64];
 	bool breaks_without_block; /* option rbd_blocklist_on_break_lock is false */
+	bool zero_copy;            /* option rbd_disable_zero_copy_writes is false */
 	/* The client of which it has broken a lock last, and since when (cluster_time()) it knows
 	 * that. */
 	const struct client *broken;

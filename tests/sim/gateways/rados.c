@@ -42,6 +42,8 @@ int rados_conf_set(rados_t cluster, const char *option, const char *value)
 
 	if (strcmp(option, "rbd_blocklist_on_break_lock") == 0)
 		c->breaks_without_block = strcmp(value, "false") == 0;
+	if (strcmp(option, "rbd_disable_zero_copy_writes") == 0)
+		c->zero_copy = strcmp(value, "false") == 0;
 	return 0;
 }
 

@@ -360,6 +360,17 @@ static int refused_exec(struct op *op)
 	return -EROFS;
 }
 
+/* librbd refuses a write before it sends it when it does not have the lock, or has noticed that the
+ * client is blocked. Without a copy of the data such a write never completes. */
+static bool write_is_kept(const struct opened *o, enum io_kind kind)
+{
+	const struct client *c = o->client;
+
+	return kind == IO_WRITE && c->zero_copy &&
+	       ((!o->locked && o->by_request) ||
+		(c->blocked_epoch && c->blocked_epoch <= c->cluster->osd_epoch));
+}
+
 static int start_rbd_io(rbd_image_t image, enum io_kind kind, uint64_t off, uint64_t len, char *buf,
 			rbd_completion_t c)
 {
@@ -386,7 +397,10 @@ static int start_rbd_io(rbd_image_t image, enum io_kind kind, uint64_t off, uint
 	io->op.exec = io_writes(io) && !o->locked && o->by_request ? refused_exec : io_exec;
 	o->ios++;
 	o->writes += io_writes(io);
-	op_send(o->client, &io->op);
+	if (write_is_kept(o, kind))
+		free(io);
+	else
+		op_send(o->client, &io->op);
 	return 0;
 }
 
