@@ -6,17 +6,18 @@
 #include <string.h>
 
 #include "ctrl.h"
+#include "peers.h"
 #include "subsys.h"
 
 static unsigned int host_bucket(const struct rdt_ctrl *ctrl)
 {
-	uint32_t hash = 2166136261u; /* FNV-1a */
+	uint8_t key[sizeof(ctrl->hostid) + sizeof(ctrl->hostnqn)];
+	size_t nqn = strlen(ctrl->hostnqn);
 
-	for (unsigned int i = 0; i < sizeof(ctrl->hostid); i++)
-		hash = (hash ^ ctrl->hostid[i]) * 16777619u;
-	for (const char *c = ctrl->hostnqn; *c; c++)
-		hash = (hash ^ (uint8_t)*c) * 16777619u;
-	return hash % RDT_HOST_BUCKETS;
+	memcpy(key, ctrl->hostid, sizeof(ctrl->hostid));
+	memcpy(key + sizeof(ctrl->hostid), ctrl->hostnqn, nqn);
+	return rdt_peer_hash(ctrl->subsys->target, key, sizeof(ctrl->hostid) + nqn) %
+	       RDT_HOST_BUCKETS;
 }
 
 static struct rdt_ctrl_host *make_ctrl_host(const struct rdt_ctrl *ctrl)

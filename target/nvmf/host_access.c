@@ -182,7 +182,7 @@ struct rdt_listed {
 
 static struct rdt_listed_bucket *listed_bucket(struct rdt_subsys *ss, const char *nqn)
 {
-	return &ss->listed_hosts[rdt_peer_hash(nqn, strlen(nqn)) % RDT_HOST_BUCKETS];
+	return &ss->listed_hosts[rdt_peer_hash(ss->target, nqn, strlen(nqn)) % RDT_HOST_BUCKETS];
 }
 
 static struct rdt_listed *find_listed(struct rdt_subsys *ss, const char *nqn)

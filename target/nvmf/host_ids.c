@@ -28,12 +28,12 @@ struct rdt_host_id {
 
 static struct rdt_host_id_bucket *id_bucket(struct rdt_subsys *ss, const uint8_t id[16])
 {
-	return &ss->host_ids[rdt_peer_hash(id, 16) % RDT_HOST_ID_BUCKETS];
+	return &ss->host_ids[rdt_peer_hash(ss->target, id, 16) % RDT_HOST_ID_BUCKETS];
 }
 
 static struct rdt_id_owner_bucket *owner_bucket(struct rdt_subsys *ss, const char *name)
 {
-	return &ss->id_owners[rdt_peer_hash(name, strlen(name)) % RDT_HOST_ID_BUCKETS];
+	return &ss->id_owners[rdt_peer_hash(ss->target, name, strlen(name)) % RDT_HOST_ID_BUCKETS];
 }
 
 static void free_host_id(struct rdt_host_id *e)

@@ -113,7 +113,8 @@ static struct rdt_cell *cell_new(const struct rdt_listener *listener, const char
 static struct rdt_cell *cell_get(struct rdt_cells *cells, const struct rdt_listener *listener,
 				 const char *hostnqn)
 {
-	uint32_t hash = hostnqn ? rdt_peer_hash(hostnqn, strlen(hostnqn)) : 0;
+	const struct rdt_target *t = rd_container_of(cells, struct rdt_reactor, cells)->target;
+	uint32_t hash = hostnqn ? rdt_peer_hash(t, hostnqn, strlen(hostnqn)) : 0;
 	unsigned int i = cell_find(cells, listener, hostnqn, hash);
 	struct rdt_cell *cell;
 

@@ -589,7 +589,7 @@ enum rdt_exec rdt_resv_send(struct rdt_req *req, enum rdt_resv_action action)
 
 	cmd->op.action = (uint8_t)action;
 	memcpy(cmd->op.host, req->qp->ctrl->hostid, RDT_RESV_HOST);
-	cmd->op.name = rdt_peer_hash(hostnqn, strlen(hostnqn)) | 1;
+	cmd->op.name = rdt_peer_hash(rdt_req_target(req), hostnqn, strlen(hostnqn)) | 1;
 	cmd->msg.fn = resv_begin_msg;
 	rd_loop_post(rdt_req_target(req)->loop, &cmd->msg);
 	return RDT_EXEC_PENDING;

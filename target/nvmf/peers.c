@@ -36,14 +36,9 @@ struct address {
 	uint64_t net;
 };
 
-uint32_t rdt_peer_hash(const void *key, size_t len)
+uint32_t rdt_peer_hash(const struct rdt_target *t, const void *key, size_t len)
 {
-	const uint8_t *byte = key;
-	uint32_t hash = 2166136261u; /* FNV-1a */
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ byte[i]) * 16777619u;
-	return hash;
+	return (uint32_t)rd_hash(&t->peers.hash_key, key, len);
 }
 
 static struct address address_of(const struct sockaddr *sa)
@@ -64,9 +59,9 @@ static struct address address_of(const struct sockaddr *sa)
 	return a;
 }
 
-static struct rdt_peer_bucket *peer_bucket(struct rdt_peers *peers, const void *key, size_t len)
+static struct rdt_peer_bucket *peer_bucket(struct rdt_target *t, const void *key, size_t len)
 {
-	return &peers->buckets[rdt_peer_hash(key, len) % RDT_PEER_BUCKETS];
+	return &t->peers.buckets[rdt_peer_hash(t, key, len) % RDT_PEER_BUCKETS];
 }
 
 /* Returns a peer without connections; NULL without memory. */
@@ -87,7 +82,7 @@ static struct rdt_peer *make_peer(struct rdt_target *t, const void *key, size_t 
 		for (unsigned int i = 0; i < t->reactors_count; i++)
 			TAILQ_INIT(&peer->sites[i].fresh);
 	}
-	LIST_INSERT_HEAD(peer_bucket(&t->peers, key, len), peer, link);
+	LIST_INSERT_HEAD(peer_bucket(t, key, len), peer, link);
 	return peer;
 }
 
@@ -95,7 +90,7 @@ static struct rdt_peer *find_peer(struct rdt_target *t, const void *key, size_t 
 {
 	struct rdt_peer *peer;
 
-	LIST_FOREACH (peer, peer_bucket(&t->peers, key, len), link)
+	LIST_FOREACH (peer, peer_bucket(t, key, len), link)
 		if (peer->len == len && memcmp(peer->key, key, len) == 0)
 			return peer;
 	return make_peer(t, key, len, sites);
@@ -274,6 +269,10 @@ struct rdt_site *rdt_peer_site_on(struct rdt_peer *peer, const struct rdt_reacto
 
 int rdt_peers_init(struct rdt_target *t)
 {
+	int err = rd_hash_key_init(&t->peers.hash_key);
+
+	if (err)
+		return err;
 	t->peers.buckets = calloc(RDT_PEER_BUCKETS, sizeof(*t->peers.buckets));
 	if (!t->peers.buckets)
 		return -ENOMEM;
@@ -372,12 +371,9 @@ static uint64_t staller_key(const struct rdt_qpair *qp, const char *hostnqn)
 {
 	uint8_t text[ADDRESS_MAX + NVMF_NQN_MAX];
 	size_t len = rdt_peer_address(qp, text, ADDRESS_MAX), nqn = strlen(hostnqn);
-	uint64_t high;
 
 	memcpy(text + len, hostnqn, nqn);
-	high = rdt_peer_hash(text, len + nqn);
-	text[0] ^= 0x55; /* another hash of the same */
-	return high << 32 | rdt_peer_hash(text, len + nqn) | 1;
+	return rd_hash(&qp->reactor->target->peers.hash_key, text, len + nqn) | 1;
 }
 
 void rdt_staller_note(const struct rdt_qpair *qp, const char *hostnqn)

@@ -16,6 +16,7 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
+#include "util/hash.h"
 #include "util/loop.h"
 
 struct rdt_peer;
@@ -27,7 +28,8 @@ struct rdt_target;
 #define RDT_PEER_BUCKETS 4096u
 
 struct rdt_peers {
-	pthread_mutex_t lock; /* guards all of this; a leaf lock */
+	struct rd_hash_key hash_key; /* set once */
+	pthread_mutex_t lock;        /* guards all of this; a leaf lock */
 	LIST_HEAD(rdt_peer_bucket, rdt_peer) * buckets;
 	unsigned int conns;
 	unsigned int ctrls; /* admin queues after Connect */
@@ -70,7 +72,9 @@ size_t rdt_peer_address(const struct rdt_qpair *qp, uint8_t *out, size_t size);
 struct rdt_site *rdt_peer_site(const struct rdt_qpair *qp);
 /* of an address; valid while one of its connections counts */
 struct rdt_site *rdt_peer_site_on(struct rdt_peer *peer, const struct rdt_reactor *r);
-uint32_t rdt_peer_hash(const void *key, size_t len);
+/* Of a name, identifier or address that a peer has chosen: no peer can make many that are in one
+ * list of a table, or find one that counts as another. */
+uint32_t rdt_peer_hash(const struct rdt_target *target, const void *key, size_t len);
 
 /* Connections without a Connect, or without the authentication that it asked for. They are cheap to
  * make, so their number on a reactor is bounded: a new one ends the oldest one, preferably of its

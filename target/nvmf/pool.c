@@ -676,7 +676,8 @@ void rdt_shares_fini(struct rdt_reactor *r)
 static struct rdt_share_bucket *share_bucket(struct rdt_reactor *r, const char *hostnqn,
 					     const struct rdt_site *site)
 {
-	uint32_t hash = rdt_peer_hash(hostnqn, strlen(hostnqn)) + (uint32_t)((uintptr_t)site >> 5);
+	uint32_t hash = rdt_peer_hash(r->target, hostnqn, strlen(hostnqn)) +
+			(uint32_t)((uintptr_t)site >> 5);
 
 	return &r->shares[hash % RDT_SHARE_BUCKETS];
 }

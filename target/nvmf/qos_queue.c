@@ -200,7 +200,7 @@ void rdt_qos_charge(const struct rdt_req *req)
 
 static struct rdt_qos_limiters *limiter_bucket(struct rdt_subsys *ss, const char *nqn)
 {
-	return &ss->limiters[rdt_peer_hash(nqn, strlen(nqn)) % RDT_HOST_BUCKETS];
+	return &ss->limiters[rdt_peer_hash(ss->target, nqn, strlen(nqn)) % RDT_HOST_BUCKETS];
 }
 
 static struct rdt_qos_limiter *find_host(struct rdt_subsys *ss, const char *nqn)

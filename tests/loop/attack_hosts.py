@@ -3,6 +3,8 @@
 finished."""
 
 import functools
+import itertools
+import os
 import struct
 
 import iwarp_peer as iw
@@ -182,6 +184,65 @@ def admin_commands(crowd, size):
 def controllers(crowd, size):
     numbers = iter(range(size))
     crowd.open(size, lambda peer: controller(peer, next(numbers)), sources=addresses(4), seconds=240)
+
+
+START = 0x9DC5  # of FNV-1a with 32 bits
+ALPHABET = b'abcdefghijklmnopqrstuvwxyz012345'
+
+
+def fnv(data, state):
+    """The low half of FNV-1a, of which tables use the lowest bits."""
+    for byte in data:
+        state = (state ^ byte) * 0x193 & 0xFFFF
+    return state
+
+
+def pair(state):
+    """Two texts that lead from one state to the same next state."""
+    seen = {}
+    for text in itertools.product(ALPHABET, repeat=3):
+        other = seen.setdefault(fnv(text, state), text)
+        if other is not text:
+            return bytes(other), bytes(text)
+    raise AssertionError(state)
+
+
+def alike(count):
+    """@count Host NQNs with one value of FNV-1a, a hash without a secret: each of some parts is one of two texts."""
+    names, state = ['nqn.2024-01.test:'], fnv(b'nqn.2024-01.test:', START)
+    while len(names) < count:
+        one, two = pair(state)
+        state = fnv(one, state)
+        names = [name + part.decode() for name in names for part in (one, two)]
+    return names[:count]
+
+
+def stay(peer, hostnqn):
+    nv.expect((yield from associate(peer, hostnqn=hostnqn, hostid=ONE_ID)))
+    yield DRAIN
+
+
+def come_back(peer, hostnqns):
+    try:
+        nv.expect((yield from associate(peer, hostnqn=next(hostnqns), hostid=ONE_ID)))
+    except iw.PeerError:
+        pass
+    peer.arrived()
+
+
+# A Host Identifier after which FNV-1a goes on from its start
+ONE_ID = next(text for n in range(1 << 20) if fnv(text := struct.pack('<IIII', n, 0, 0, 1), START) == START)
+
+
+@attack('hosts whose names have one hash', sizes=(8000,), small=300, busy=True)
+def one_hash(crowd, size):
+    """Controllers of many names, and hosts with more such names that connect again and again."""
+    os.nice(19)
+    names = alike(size + 64)
+    hostnqns = iter(names)
+    crowd.open(size, lambda peer: stay(peer, next(hostnqns)), sources=addresses(4), seconds=240)
+    others = itertools.cycle(names[size:])
+    crowd.open(16, lambda peer: come_back(peer, others), again=True)
 
 
 @attack('Connects without their data', sizes=(300, 1200), small=300)

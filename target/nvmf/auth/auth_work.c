@@ -109,7 +109,7 @@ static uint8_t lane_of(const struct rdt_qpair *qp)
 	uint8_t address[64];
 	size_t len = rdt_peer_address(qp, address, sizeof(address));
 
-	return (uint8_t)(rdt_peer_hash(address, len) % RDT_AUTH_LANES);
+	return (uint8_t)(rdt_peer_hash(qp->reactor->target, address, len) % RDT_AUTH_LANES);
 }
 
 static void *auth_thread(void *arg)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Limits of connections and controllers: in total, per host and per address. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "util/sockaddr.h"
@@ -142,11 +143,45 @@ static void fresh_ones(void)
 	CU_ASSERT_EQUAL(live->qp.state, RDT_QP_LIVE);
 }
 
+#define ALIKE 200u
+
+static uint32_t fnv1a(const char *text)
+{
+	uint32_t hash = 2166136261u;
+
+	for (; *text; text++)
+		hash = (hash ^ (uint8_t)*text) * 16777619u;
+	return hash;
+}
+
+/* Names that are in one list of a table whose hash has no secret are in many lists here. */
+static void chosen_names_are_spread(void)
+{
+	T_ENV(env);
+	bool used[RDT_PEER_BUCKETS] = {false};
+	unsigned int lists = 0, found = 0;
+	char name[64];
+
+	for (unsigned int n = 0; found < ALIKE; n++) {
+		uint32_t at;
+
+		snprintf(name, sizeof(name), "nqn.2024-01.test:%u", n);
+		if (fnv1a(name) % RDT_PEER_BUCKETS)
+			continue;
+		at = rdt_peer_hash(env->t, name, strlen(name)) % RDT_PEER_BUCKETS;
+		lists += !used[at];
+		used[at] = true;
+		found++;
+	}
+	CU_ASSERT(lists > ALIKE / 2);
+}
+
 const struct t_case t_peers_cases[] = {
 	{"what an address is", addresses},
 	{"connections of all and of an address", connections},
 	{"controllers of all and of a host", controllers},
 	{"connections of a host", queues_of_a_host},
 	{"connections without a Connect", fresh_ones},
+	{"names that a peer has chosen are spread", chosen_names_are_spread},
 	{NULL, NULL},
 };
