@@ -253,7 +253,8 @@ struct rdinit_ctrl_opts {
 	/**
 	 * Host identifier: a UUID as text, not 0. NULL: the first line of /etc/nvme/hostid when it
 	 * exists; else the UUID of a host NQN that ends with ":uuid:UUID"; else one derived from
-	 * /etc/machine-id, the same in every run; else a random one, with a warning in the log.
+	 * /etc/machine-id and the host NQN, the same in every run; else a random one, with a
+	 * warning in the log.
 	 */
 	const char *hostid;
 	/** Numeric local address to connect from; NULL: any. */

@@ -34,7 +34,7 @@
 #define HOSTID                                                                                \
 	TO("hostid", 'I', CLI_STR, ctrl.hostid, "UUID",                                       \
 	   "host identifier (default: /etc/nvme/hostid, else the UUID of the host NQN, else " \
-	   "derived from /etc/machine-id)")
+	   "derived from /etc/machine-id and the host NQN)")
 
 #define TIMEOUT(letter)                                                                 \
 	OTHER("timeout", letter, OPT_TIMEOUT, "MS",                                     \

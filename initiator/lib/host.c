@@ -7,7 +7,8 @@
 
 #include "internal.h"
 
-#define UUID_NQN_PREFIX "nqn.2014-08.org.nvmexpress:uuid:"
+#define UUID_IN_NQN     ":uuid:"
+#define UUID_NQN_PREFIX "nqn.2014-08.org.nvmexpress" UUID_IN_NQN
 
 const struct rdi_host_files rdi_host_files = {
 	.hostnqn = "/etc/nvme/hostnqn",
@@ -51,14 +52,15 @@ static int bad_line(struct rdi_host *host, const char *path, const char *found,
 
 /*
  * An identifier that is stable for this machine. The machine ID itself is confidential
- * (machine-id(5)); a name-based UUID in our own namespace does not reveal it. A machine that has no
- * ID yet gets a random identifier: "uninitialized", which the file has during the first boot, would
- * give all of them the same one.
+ * (machine-id(5)); a name-based UUID in our own namespace does not reveal it. Each host NQN gets
+ * one of its own, because reservations know hosts by it. A machine that has no ID yet gets a random
+ * identifier: "uninitialized", which the file has during the first boot, would give all of them the
+ * same one.
  */
 static int machine_uuid(struct rdi_host *host, const char *path)
 {
 	static const char ns_text[] = "9e6b3a52-0cf6-5f0b-a1f2-6a0b6f3d1c77";
-	char id[64];
+	char id[64], text[sizeof(id) + sizeof(host->nqn)];
 	uuid_t ns;
 	int rc = first_line(host, path, id, sizeof(id));
 
@@ -81,20 +83,20 @@ static int machine_uuid(struct rdi_host *host, const char *path)
 				"a machine ID: 32 lower case hexadecimal digits, not all 0");
 	if (uuid_parse(ns_text, ns))
 		return -EINVAL;
-	uuid_generate_sha1(host->id, ns, id, strlen(id));
+	snprintf(text, sizeof(text), "%s%s", id, host->nqn);
+	uuid_generate_sha1(host->id, ns, text, strlen(text));
 	return 0;
 }
 
-/* The UUID of an NQN of that form. Returns 1; 0: it has another form; or -EINVAL: what it has
- * instead of a UUID identifies no host, and the identifier of the machine would belong to each such
- * NQN. */
+/* The UUID at the end of an NQN of that form, whoever made it, as libnvme. Returns 1; 0: it has
+ * another form; or -EINVAL: what it has instead of a UUID identifies no host. */
 static int uuid_of_nqn(struct rdi_host *host, const char *from)
 {
-	size_t prefix = strlen(UUID_NQN_PREFIX);
+	const char *uuid = strstr(host->nqn, UUID_IN_NQN);
 
-	if (strncmp(host->nqn, UUID_NQN_PREFIX, prefix) != 0)
+	if (!uuid)
 		return 0;
-	if (uuid_parse(host->nqn + prefix, host->id) == 0 && !uuid_is_null(host->id))
+	if (uuid_parse(uuid + strlen(UUID_IN_NQN), host->id) == 0 && !uuid_is_null(host->id))
 		return 1;
 	snprintf(host->text, sizeof(host->text),
 		 "%s%sthe host NQN \"%.80s\" has no UUID other than 0 behind \"uuid:\", and so "
@@ -104,7 +106,7 @@ static int uuid_of_nqn(struct rdi_host *host, const char *from)
 }
 
 /* As libnvme: the option, the file, the UUID of the host NQN, which is "" when it is not given;
- * else one of the machine. @from: the file that the NQN is from, or NULL. */
+ * else one made of the machine's and the NQN. @from: the file that the NQN is from, or NULL. */
 static int host_id(struct rdi_host *host, const char *id, const char *from,
 		   const struct rdi_host_files *files)
 {

@@ -145,11 +145,40 @@ static void uuid_of_the_nqn(void)
 	CU_ASSERT_EQUAL(a.id[1], 0x11);
 	CU_ASSERT_EQUAL(a.id[15], 0xff);
 	CU_ASSERT_STRING_EQUAL(a.text, "");
+	CU_ASSERT_EQUAL(rdi_host_init(&a,
+				      "nqn.2024-01.test:rack:uuid:"
+				      "10112233-4455-6677-8899-aabbccddeeff",
+				      NULL, &files, &why),
+			0);
+	CU_ASSERT_EQUAL(a.id[0], 0x10);
+	CU_ASSERT_EQUAL(rdi_host_init(&a, "nqn.2024-01.test:rack:uuid:1", NULL, &files, &why),
+			-EINVAL);
+}
+
+/* Reservations know hosts by the identifier: those of other NQNs must not be one. */
+static void nqns_without_a_uuid(void)
+{
+	struct rdi_host_files files = {"/nonexistent", "/nonexistent", "/nonexistent"};
+	char machine[64];
+	struct rdi_host a, b;
+	const char *why;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(make_dir());
+	files.machine_id =
+		put("machine-id", "0123456789abcdef0123456789abcdef\n", machine, sizeof(machine));
+	CU_ASSERT_EQUAL(rdi_host_init(&a, "nqn.2024-01.test:a", NULL, &files, &why), 0);
+	CU_ASSERT_EQUAL(rdi_host_init(&b, "nqn.2024-01.test:b", NULL, &files, &why), 0);
+	CU_ASSERT_NOT_EQUAL(memcmp(a.id, b.id, 16), 0);
+	CU_ASSERT_EQUAL(rdi_host_init(&b, "nqn.2024-01.test:a", NULL, &files, &why), 0);
+	CU_ASSERT_EQUAL(memcmp(a.id, b.id, 16), 0);
+	unlink(machine);
+	rmdir(dir);
 }
 
 const struct t_case t_host_cases[] = {
 	{"files that identify no host are refused, or named in a warning", unusable_files},
 	{"a host NQN with a UUID gives the host identifier", uuid_of_the_nqn},
+	{"two host NQNs of one machine are two hosts", nqns_without_a_uuid},
 	{"the identity comes from options, files, machine, chance, in that order", sources},
 	{NULL, NULL},
 };
