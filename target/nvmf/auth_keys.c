@@ -67,6 +67,11 @@ bool rdt_auth_has_key(const struct rdt_subsys *ss, const char *hostnqn)
 	return cfg && cfg->key;
 }
 
+bool rdt_auth_has_any_key(const struct rdt_subsys *ss, const char *hostnqn)
+{
+	return ss->auth.cfg && rdt_config_host_auth(ss->auth.cfg, hostnqn);
+}
+
 bool rdt_auth_asks(struct rdt_subsys *ss, const char *hostnqn)
 {
 	bool has;

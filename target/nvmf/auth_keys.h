@@ -35,6 +35,8 @@ void rdt_auth_end_old_keys(struct rdt_subsys *ss); /* some minutes later. Main t
 bool rdt_auth_has_key(const struct rdt_subsys *ss,
 		      const char *hostnqn); /* for DH-HMAC-CHAP; under subsys->lock */
 bool rdt_auth_asks(struct rdt_subsys *ss, const char *hostnqn); /* the same, takes the lock */
+/* For DH-HMAC-CHAP or TLS; under subsys->lock. */
+bool rdt_auth_has_any_key(const struct rdt_subsys *ss, const char *hostnqn);
 /* @old: the keys that were replaced. Returns false, and @out is not to be used: @hostnqn has none.
  */
 bool rdt_auth_keys_get(struct rdt_subsys *ss, const char *hostnqn, bool old,

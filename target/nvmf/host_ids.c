@@ -55,7 +55,7 @@ static struct rdt_host_id *find_host_id(struct rdt_subsys *ss, const uint8_t id[
 	LIST_FOREACH (e, id_bucket(ss, id), link)
 		if (memcmp(e->id, id, sizeof(e->id)) == 0)
 			break;
-	if (!e || rdt_auth_has_key(ss, e->owner->name))
+	if (!e || rdt_auth_has_any_key(ss, e->owner->name))
 		return e;
 	free_host_id(e);
 	return NULL;

@@ -2,8 +2,9 @@
 /*
  * Whose a Host Identifier is, in subsystems whose hosts authenticate. Reservations know hosts by
  * their identifier alone, and a host gives any it likes in its Connect. So an identifier belongs to
- * the name that was the first to prove itself with it, until the name has no key any more or the
- * target ends; other names that use it are refused. Everything under subsys->lock.
+ * the name that was the first to prove itself with it, by DH-HMAC-CHAP or its key of TLS, until the
+ * name has no key any more or the target ends; other names that use it are refused. Everything
+ * under subsys->lock.
  */
 #ifndef RDT_HOST_IDS_H
 #define RDT_HOST_IDS_H

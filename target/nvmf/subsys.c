@@ -325,10 +325,11 @@ static int check_duplicate_host(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	return rdt_ctrl_path_join(ctrl);
 }
 
-/* The host of @ctrl need not authenticate. */
+/* The host of @ctrl need not authenticate; with TLS its key has proven its name. */
 static int check_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
-	int err = rdt_host_id_check(ss, ctrl);
+	bool claims = ctrl->admin && ctrl->admin->tls && !rdt_subsys_is_disc(ss);
+	int err = claims ? rdt_host_id_claim(ss, ctrl) : rdt_host_id_check(ss, ctrl);
 
 	return err ? err : check_duplicate_host(ss, ctrl);
 }

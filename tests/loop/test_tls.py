@@ -131,6 +131,20 @@ def a_key_is_for_one_host_and_one_subsystem(t):
 
 
 @test
+def a_host_identifier_belongs_to_the_name_that_used_it_first(t):
+    """The key proves the name; reservations know hosts by the identifier."""
+    hosts = {nv.HOST_NQN: (SECRET, 'one'), OTHER_HOST: (OTHER_SECRET, 'other')}
+    auth = [entry(t, host=nqn, secret=secret, name=name) for nqn, (secret, name) in hosts.items()]
+    target = t.target([t.namespace(backend='memory')], listener=listener(),
+                      subsystem={'allow_any_host': False, 'hosts': list(hosts), 'host_auth': auth})
+    mine, his = (host(t, target, hostnqn=nqn, secret=secret) for nqn, (secret, _) in hosts.items())
+    nv.expect(mine.admin.fabrics_connect(mine.data(hostid=bytes(range(1, 17)))))
+    t.ok(his.admin.fabrics_connect(his.data(hostid=bytes(range(1, 17)))).status, 'another name with the identifier is refused')
+    target.expect(f'refused a Connect from .*host "{OTHER_HOST}".*: its Host Identifier belongs to another host name')
+    exercise(t, host(t, target, hostnqn=OTHER_HOST, secret=OTHER_SECRET))
+
+
+@test
 def plain_hosts_are_refused_where_tls_is_required(t):
     target = serve(t)
     conn = tcp.dial(target.addr, target.port)
