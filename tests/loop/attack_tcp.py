@@ -128,6 +128,55 @@ def digests(crowd, size):
     crowd.open(size, wrong_digest, again=True)
 
 
+def h2c_data(cid, ttag, at=0, data=bytes(BYTES), *, datal=None, flags=tp.F_LAST, **wrong):
+    body = struct.pack('<HHII4x', cid, ttag, at, len(data) if datal is None else datal)
+    return tp.pdu(tp.H2C_DATA, body, data, flags=flags, **wrong)
+
+
+def refused_first():
+    """What no host begins with: other protocols, ICReqs with a wrong field, other PDUs before it."""
+    return (client_hello(b'NVMe1R01 ' + bytes(100), os.urandom(32)), b'GET / HTTP/1.0\r\n\r\n',
+            iw.mpa_frame(iw.REQ_KEY, nv.cm_request(0, hrqsize=DEPTH, hsqsize=DEPTH - 1)),
+            *(tp.icreq(**wrong) for wrong in ({'pfv': 1}, {'hpda': 32}, {'hlen': 127}, {'plen': 0}, {'plen': 132},
+                                              {'flags': tp.F_HDGST}, {'flags': tp.F_DDGST})),
+            capsule(nv.sqe(nv.KEEP_ALIVE, 1, sgl=sgl())), h2c_data(0, 0), tp.pdu(tp.H2C_TERM, bytes(16)))
+
+
+def refused_later():
+    """What no host sends behind ICReq."""
+    body = nv.sqe(nv.KEEP_ALIVE, 1, sgl=sgl())
+    return (tp.icreq(), h2c_data(0, 0), h2c_data(0xFFFF, 0xFFFF), tp.pdu(tp.H2C_TERM, bytes(16), plen=153),
+            *(tp.pdu(kind, bytes(16)) for kind in (8, 0x0A, 0xFF, tp.ICRESP, tp.RSP, tp.C2H_DATA, tp.R2T)),
+            *(tp.pdu(tp.CMD, body, **wrong) for wrong in (
+                {'hlen': 0}, {'hlen': 73}, {'plen': 0}, {'plen': 71}, {'plen': 0xFFFFFFFF}, {'pdo': 73, 'plen': 585},
+                {'hdgst': True}, {'flags': tp.F_DDGST})))
+
+
+def stranger(peer, wrong):
+    peer.arrived()
+    peer.send(next(wrong))
+    yield 1 << 16  # the target closes
+
+
+@attack('TCP: first PDUs that are wrong, and other protocols', sizes=(16,), small=4, busy=True)
+def strangers(crowd, size):
+    os.nice(19)
+    crowd.open(size, functools.partial(stranger, wrong=itertools.cycle(refused_first())), again=True)
+
+
+def rude(peer, wrong):
+    yield from started(peer)
+    peer.arrived()
+    peer.send(next(wrong))
+    yield 1 << 16
+
+
+@attack('TCP: PDUs that are wrong, or in the wrong order', sizes=(16,), small=4, busy=True)
+def rude_hosts(crowd, size):
+    os.nice(19)
+    crowd.open(size, functools.partial(rude, wrong=itertools.cycle(refused_later())), again=True)
+
+
 def terminating(peer):
     yield from started(peer)
     peer.arrived()
@@ -195,6 +244,33 @@ def bad_h2c_data(peer, n, cntlid):
 def h2c_digests(crowd, size):
     os.nice(19)
     open_hosts(crowd, size, bad_h2c_data)
+
+
+def refused_data(ttag):
+    """The data of Write 1, with a wrong field, and twice."""
+    return (h2c_data(1, ttag + 1), h2c_data(1, 0xFFFF), h2c_data(2, ttag), h2c_data(0xFFFF, ttag),
+            *(h2c_data(1, ttag, at) for at in (4, BYTES, 0xFFFFFFFC)),
+            *(h2c_data(1, ttag, datal=datal) for datal in (0, BYTES - 4, BYTES + 4, 0xFFFFFFFC)),
+            h2c_data(1, ttag, data=bytes(2 * BYTES)), h2c_data(1, ttag, data=bytes(512)), h2c_data(1, ttag, flags=0),
+            *(h2c_data(1, ttag, **wrong) for wrong in ({'pdo': 0}, {'pdo': 25}, {'hlen': 72}, {'plen': 24})),
+            h2c_data(1, ttag) * 2)
+
+
+def lying(peer, numbers, n, cntlid):
+    yield from associated(peer, hostnqn=name(n), qid=1, cntlid=cntlid)
+    peer.arrived()
+    peer.send(write(1, BYTES // 512))
+    ttag, = struct.unpack_from('<H', (yield RSP), 10)
+    wrong = refused_data(ttag)
+    peer.send(wrong[next(numbers) % len(wrong)])
+    yield 1 << 16
+
+
+@attack('TCP: H2CData that is wrong', sizes=(16,), small=4, busy=True)
+def liars(crowd, size):
+    """An I/O queue that is closed connects again at once, to the same controller."""
+    os.nice(19)
+    open_hosts(crowd, size, functools.partial(lying, numbers=itertools.count()), again=True)
 
 
 def no_data(peer, n, cntlid):
