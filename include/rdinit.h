@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file rdinit.h
- * @brief librdinit: an NVMe over Fabrics (RDMA transport) initiator in userspace.
+ * @brief librdinit: an NVMe over Fabrics (RDMA and TCP) initiator in userspace.
  *
  * HANDLES. A struct rdinit_ctrl is one association with a controller and owns its admin queue. A
  * struct rdinit_qpair is one I/O queue of that controller. Both types are opaque. A _create
@@ -375,7 +375,7 @@ int rdinit_ctrl_create(const struct rdinit_ctrl_opts *opts, struct rdinit_ctrl *
  *         (the host name has no address, or none of the family of host_traddr), -ECONNREFUSED
  *         (nothing listens at the address, or the target rejected the connection), -ETIMEDOUT (no
  *         answer in time, or the controller did not become ready within CAP.TO), -EHOSTUNREACH or
- *         -ENETUNREACH (no route), -EPROTO (the peer is not an NVMe/RDMA target or violates the
+ *         -ENETUNREACH (no route), -EPROTO (the peer is no target of this transport or violates the
  *         protocol), -EIO (the controller returned an NVMe status, see rdinit_last_status(); or it
  *         reports a fatal error, CSTS.CFS), -EACCES (the target demands authentication, and there
  *         is no secret), -EKEYREJECTED (the target refused the host, or did not prove itself),

@@ -99,7 +99,7 @@ struct app {
 
 static const char usage_text[] =
 	"Usage: rdtarget [OPTION]... CONFIG\n"
-	"Export files and block devices as NVMe namespaces over RDMA (NVMe-oF).\n"
+	"Export files and block devices as NVMe namespaces over RDMA and TCP (NVMe-oF).\n"
 	"\n"
 	"  -c, --config FILE       the configuration (YAML); the same as CONFIG\n"
 	"      --check[=full]      check the configuration and exit; full: also what it needs of\n"

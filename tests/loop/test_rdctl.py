@@ -497,7 +497,8 @@ def the_documents_example_of_authentication_works_on_the_sample(t):
     with open(os.path.join(SOURCE_ROOT, 'configs', 'service.yaml'), encoding='utf-8') as f:
         sample = f.read()
     nqn = re.search(r'nqn: (\S+)', sample)[1]
-    for old, new in (('/var/lib/rdtarget', t.dir), ('/run/rdtarget', t.dir), ('port: 4420', 'port: 0'), ('1GiB', '1MiB')):
+    for old, new in (('/var/lib/rdtarget', t.dir), ('/run/rdtarget', t.dir), ('port: 4420', 'port: 0'),
+                     ('port: 8009', 'port: 0'), ('1GiB', '1MiB')):
         t.ok(old in sample, f'{old} is in the sample')
         sample = sample.replace(old, new)
     target = t.target(config=t.file('rdtarget.yaml', sample.encode()))

@@ -503,7 +503,7 @@ static int rdn_extents(void *handle, uint32_t count, uint64_t offset, uint32_t f
 static struct nbdkit_plugin plugin = {
 	.name = "rdinit",
 	.longname = "nbdkit rdinit plugin",
-	.description = "A namespace of an NVMe over Fabrics (RDMA) target, without the kernel",
+	.description = "A namespace of an NVMe over Fabrics (RDMA, TCP) target, without the kernel",
 	.magic_config_key = "uri",
 	.config_help =
 		"uri=<URI>                  " URI_FORM "; repeat it for each path\n"
