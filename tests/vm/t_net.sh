@@ -444,7 +444,8 @@ io_start()
 		while [ "$status" -eq 0 ] && [ ! -e /run/t/io.stop ]; do
 			pass=$((pass + 1))
 			echo "$pass" >/run/t/io.pass
-			verified_io "$device" "$@" --randseed="$pass" >/run/t/io.log 2>&1 || status=$?
+			# In a shell of its own, which a device that is gone ends.
+			(verified_io "$device" "$@" --randseed="$pass") >/run/t/io.log 2>&1 || status=$?
 		done
 		echo "$status" >/run/t/io.status
 	) &

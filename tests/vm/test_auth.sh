@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2119,SC2120,SC2016,SC2034,SC2154,SC2317 # functions are called by name
-# DH-HMAC-CHAP with the Linux kernel, in both directions: nvme-rdma on rdtarget, rdinit on nvmet-rdma. The kernel needs
+# DH-HMAC-CHAP with the Linux kernel, in both directions: nvme-rdma or nvme-tcp on rdtarget, rdinit on nvmet-rdma or nvmet-tcp. The kernel needs
 # authentication, which Debian 12's default has not, but its linux-image-6.12-amd64. docs/interop.md is about the default:
 # Interop: none
 t_programs=(RDTARGET RDINIT RDCONFORM)
@@ -37,16 +37,23 @@ keys()
 	)
 }
 
+# Of our host; "tcp" is no provider.
+our_options()
+{
+	[ "$provider" = tcp ] || echo "--provider=$provider"
+}
+
 # ---- the kernel as host ----
 
 # One subsystem for each hash and group, all with the same keys.
 configuration()
 {
-	local pair hash group
+	local pair hash group way="provider: $provider"
 
+	[ "$provider" != tcp ] || way="transport: tcp"
 	cat <<-END
 	listeners:
-	  - { address: $user4, port: 4420, provider: $provider }
+	  - { address: $user4, port: 4420, $way }
 	discovery:
 	  authentication: required
 	  host_auth:
@@ -123,7 +130,7 @@ linux_host()
 # secrets where the subsystem is that of discovery.
 connect_discovery()
 {
-	local options=transport=rdma,traddr=$user4,trsvcid=4420,nqn=$discovery,hostnqn=$hostnqn
+	local options=transport=$kernel_transport,traddr=$user4,trsvcid=4420,nqn=$discovery,hostnqn=$hostnqn
 
 	options+=,hostid=${hostnqn##*:},keep_alive_tmo=30,dhchap_secret=$(cat "$1"),dhchap_ctrl_secret=$(cat "$2")
 	timeout 100 bash -c 'printf %s "$1" >/dev/nvme-fabrics' bash "$options"
@@ -145,7 +152,8 @@ linux_does_not_discover()
 	t_refuted connect_discovery /run/t/other.key /run/t/ctrl.key
 	t_refuted connect_discovery /run/t/host.key /run/t/other.key
 	t_refuted nvme_fabric discover "$user4" 4420 -q "$hostnqn:other"
-	in_user timeout 100 "$RDINIT" discover "nvme+rdma://$user4" --hostnqn "$hostnqn" --provider "$provider" \
+	# shellcheck disable=SC2046 # none or one word
+	in_user timeout 100 "$RDINIT" discover "nvme+$kernel_transport://$user4:4420" --hostnqn "$hostnqn" $(our_options) \
 		--dhchap-secret-file /run/t/host.key --dhchap-ctrl-secret-file /run/t/ctrl.key >/run/t/log
 	t_expect "$nqn:sha256:null\$" /run/t/log
 }
@@ -184,7 +192,11 @@ authenticated_more()
 
 nvmet_listens()
 {
-	rdma res show cm_id | grep -q 'state LISTEN'
+	if [ "$provider" = tcp ]; then
+		ss -ltnH 'sport = :4420' | grep -q .
+	else
+		rdma res show cm_id | grep -q 'state LISTEN'
+	fi
 }
 
 nvmet_start()
@@ -206,7 +218,7 @@ nvmet_start()
 		ln -s "$nvmet/hosts/$host" "$subsystem/allowed_hosts/$host"
 	done
 	mkdir "$port"
-	echo rdma >"$port/addr_trtype"
+	echo "$kernel_transport" >"$port/addr_trtype"
 	echo ipv4 >"$port/addr_adrfam"
 	echo "$kernel4" >"$port/addr_traddr"
 	echo 4420 >"$port/addr_trsvcid"
@@ -220,7 +232,8 @@ rdinit_on_nvmet()
 	local verb=$1
 
 	shift
-	in_user timeout 100 "$RDINIT" "$verb" "nvme+rdma://$kernel4/$nqn/1" --hostnqn "$hostnqn" --provider "$provider" "$@"
+	# shellcheck disable=SC2046 # none or one word
+	in_user timeout 100 "$RDINIT" "$verb" "nvme+$kernel_transport://$kernel4/$nqn/1" --hostnqn "$hostnqn" $(our_options) "$@"
 }
 
 # linux_target HASH GROUP
@@ -274,7 +287,8 @@ conforms()
 	listed differs >/run/t/known
 	listed sometimes >/run/t/sometimes
 	[ -s /run/t/known ] || t_fail "$list lists no differences"
-	in_user timeout 500 "$RDCONFORM" "nvme+rdma://$kernel4:4420/$nqn/1" -t auth --provider "$provider" --timeout 30s \
+	# shellcheck disable=SC2046 # none or one word
+	in_user timeout 500 "$RDCONFORM" "nvme+$kernel_transport://$kernel4:4420/$nqn/1" -t auth $(our_options) --timeout 30s \
 		--dhchap-secret-file /run/t/host.key --dhchap-ctrl-secret-file /run/t/ctrl.key >/run/t/conform.out 2>&1 ||
 		[ $? -eq 1 ]
 	cp /run/t/conform.out "$t_share/conform.log"
@@ -290,9 +304,9 @@ conforms()
 start()
 {
 	t_network
-	t_rdma
-	modprobe nvme-rdma
-	modprobe nvmet-rdma
+	[ "$provider" = tcp ] || t_rdma
+	modprobe "nvme-$kernel_transport"
+	modprobe "nvmet-$kernel_transport"
 	mkdir "$nvmet/hosts/probe"
 }
 
@@ -331,5 +345,5 @@ if t_guest; then
 fi
 
 # From what is refused on purpose.
-t_dmesg_case 'nvme nvme[0-9]+: |nvmet: ctrl|nvmet: got cmd|qid [0-9]+: '
+t_dmesg_case 'nvme nvme[0-9]+: |nvmet: ctrl|nvmet: got cmd|nvmet_tcp: failed cmd|qid [0-9]+: '
 t_done

@@ -8,8 +8,10 @@ t_programs=(RDTARGET)
 . "$(dirname "$0")/t_vm.sh"
 
 readonly port_tcp=4420 file=/run/disk
+readonly namespace="{ nsid: 1, backend: file, path: $file, create: true, size: 96MiB, block_size: 512 }"
 readonly io_options=(--rw=randwrite --iodepth=16 --size=2m --bssplit=512/20:4k/50:64k/20:256k/10)
 
+# configuration NAMESPACES
 configuration()
 {
 	cat <<-END
@@ -23,8 +25,7 @@ configuration()
 	    serial: VM0001
 	    model: rdtarget in a vm
 	    allow_any_host: true
-	    namespaces:
-	      - { nsid: 1, backend: file, path: $file, create: true, size: 96MiB, block_size: 512 }
+	    namespaces: [$1]
 	END
 }
 
@@ -41,7 +42,7 @@ start()
 	t_network
 	modprobe nvme-tcp
 	no_huge_pages
-	configuration >/run/t/target.yaml
+	configuration "$namespace" >/run/t/target.yaml
 	t_target_start /run/t/target.yaml
 }
 
@@ -126,6 +127,49 @@ restart_under_io()
 	disconnect_kernel
 }
 
+# reload NAMESPACES
+reload()
+{
+	local before
+
+	before=$(wc -l </run/t/target.log)
+	configuration "$1" >/run/t/target.yaml
+	t_target_signal HUP
+	t_until 30 reloaded $((before + 1))
+}
+
+reloaded()
+{
+	tail -n +"$1" /run/t/target.log | grep -q ': reloaded'
+}
+
+no_block_device()
+{
+	! has_block_device
+}
+
+# Its device goes, with an error for what is in flight, and the host stays connected. What it had written is there when the
+# namespace is back.
+namespace_removed_under_io()
+{
+	connect_kernel "$user4" "$port_tcp" "$@"
+	verified_io "$device" --rw=write --bs=64k --iodepth=4 --offset=64m --size=4m
+	io_start "${io_options[@]}" --time_based --runtime=1000
+	io_is_on 100
+	reload ""
+	t_until 60 no_block_device
+	t_until 200 test -s /run/t/io.status
+	[ "$(cat /run/t/io.status)" -ne 0 ] || t_fail "fio did not notice"
+	controller_is live
+	reload "$namespace"
+	t_until 60 has_block_device
+	controller_is live
+	device=$(block_device)
+	verified_io "$device" --rw=write --bs=64k --iodepth=4 --offset=64m --size=4m --verify_only
+	verified_io "$device" "${io_options[@]}"
+	disconnect_kernel
+}
+
 # What the wire loses is sent again; a host that nobody hears for too long comes back.
 network_outage()
 {
@@ -199,6 +243,8 @@ if t_guest; then
 	t_case "rdtarget stopped by SIGTERM and started again under I/O" restart_under_io TERM
 	t_case "rdtarget killed and started again under I/O" restart_under_io KILL
 	t_case "the network goes away and comes back under I/O" network_outage
+	t_case "the namespace is removed under I/O, and comes back" namespace_removed_under_io
+	t_case "the namespace is removed under I/O with digests, and comes back" namespace_removed_under_io --hdr-digest --data-digest
 	t_case "a storm of 64 queues of 32 hosts" storm
 	t_case "nothing is left at the target" t_until 60 t_target_is_idle
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
