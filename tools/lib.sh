@@ -11,7 +11,7 @@ packages_test=(libcunit1-dev python3 python3-cffi libpython3-dev mypy openssl gn
 	nbdkit nbdkit-plugin-dev libnbd-bin libnbd-dev qemu-utils)
 # For tools/check --all: other compilers and checkers, a cache for the builds, and a browser for the status page.
 packages_check=(clang libclang-rt-dev valgrind ccache prometheus chromium chromium-driver)
-# Likewise: the libraries of the module for images of Ceph, and a cluster for its tests.
+# Likewise: the libraries of the module for Ceph RBD images, and a cluster for its tests.
 packages_cluster=(librbd-dev librados-dev ceph-mon ceph-osd ceph-common)
 # For tools/package: what configs/packaging/debian/control asks for beyond the lists above, and what looks at the result.
 packages_package=(build-essential debhelper dh-python python3-cffi libpython3-dev dpkg-dev libcunit1-dev nbdkit-plugin-dev librbd-dev librados-dev libnbd-dev lintian)

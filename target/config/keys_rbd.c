@@ -98,7 +98,7 @@ const struct rdt_row rdt_rbd_rows[] = {
 	{"rbd", RDT_KEY_MAPPING, ANEW, RDT_AT(struct rdt_ns_config, rbd), .pointer = true,
 	 .section = &image_section, .with = RDT_WITH(RBD), .needed = RDT_WITH(RBD),
 	 .expected = "\"pool:\" and \"image:\" under it",
-	 .says = "The image of Ceph, which must exist."},
+	 .says = "The Ceph RBD image, which must exist."},
 	{0},
 };
 

@@ -576,7 +576,7 @@ def an_image_is_measured_beside_fio(t):
     with open(t.path('out/results.json'), encoding='utf-8') as f:
         samples = json.load(f)['samples']
     t.eq([(x['row'], x.get('error')) for x in samples], [('fio-rbd', None), ('rbd', None)] * 2)
-    t.match('image of Ceph', res.text)
+    t.match('Ceph RBD image', res.text)
 
 
 if __name__ == '__main__':

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
-# The Linux kernel's host with its own multipath on two rdtargets before one image of Ceph: whatever happens to the one
+# The Linux kernel's host with its own multipath on two rdtargets before one Ceph RBD image: whatever happens to the one
 # that holds the image's lock, the other takes over, no I/O fails, and no acknowledged write is lost. The cluster runs in
 # the machine, too.
-# Interop: Linux nvme-rdma with multipath -> two rdtargets with an image of Ceph
+# Interop: Linux nvme-rdma with multipath -> two rdtargets with a Ceph RBD image
 for program in ceph-mon ceph-osd ceph rbd monmaptool ceph-authtool; do
 	command -v "$program" >/dev/null || {
 		echo "1..0 # SKIP $program is not installed"

@@ -137,7 +137,7 @@ if t_guest; then
 		restart_under_io TERM
 	t_case "nvme reset under I/O, three times" reset_under_io
 	t_case "the network goes away and comes back under I/O" network_outage
-	t_case "rdtarget is gone for good: the host gives up, and can connect anew" gone_for_good
+	t_case "rdtarget is gone permanently: the host gives up, and can connect anew" gone_for_good
 	t_case "nothing is left at the target" t_until 30 t_target_is_idle
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done

@@ -108,10 +108,10 @@ def _idle(results):
 def _rbd(results):
     for point in plan.RBD:
         if point.depth > 1:
-            yield _ratio(results, 'rdtarget / fio, image of Ceph', 'rbd', 'fio-rbd', point, RBD_TO_FIO)
+            yield _ratio(results, 'rdtarget / fio, Ceph RBD image', 'rbd', 'fio-rbd', point, RBD_TO_FIO)
     for point in plan.RBD:
         found = results.cost_ratio('rbd', 'server_cpu_us', 'fio-rbd', 'client_cpu_us', point)
-        yield _goal('processor time of an I/O, fio / rdtarget, image of Ceph', found, point, RBD_TO_FIO)
+        yield _goal('processor time of an I/O, fio / rdtarget, Ceph RBD image', found, point, RBD_TO_FIO)
 
 
 def of(results):

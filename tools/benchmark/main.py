@@ -45,7 +45,7 @@ def parser():
                    help='two to three minutes instead of half an hour: fewer rows, points and repetitions')
     p.add_argument('--smoke', action='store_const', const='smoke', dest='profile',
                    help='everything once, for a moment: does it work? Its figures mean nothing')
-    p.add_argument('--rbd', action='store_const', const='rbd', dest='profile', help='rdtarget with an image of Ceph beside '
+    p.add_argument('--rbd', action='store_const', const='rbd', dest='profile', help='rdtarget with a Ceph RBD image beside '
                    'fio with the same image, in a cluster of one OSD that is made for it: about nine minutes')
     p.add_argument('--rows', metavar='NAME,...', help=f'these only: {", ".join(plan.NAMES)}')
     p.add_argument('--vs', metavar='[NAME=]COMMAND', action='append', default=[], help='another peer; see below')

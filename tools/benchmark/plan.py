@@ -69,8 +69,8 @@ ROWS = [
     Row('file-aio', 'rdtarget file (aio), rdinit bench', 'rdtarget-aio', 'aio', 'rdinit', 'file'),
     Row('nbdkit-file', 'nbdkit file (page cache), fio nbd', 'nbdkit-file', 'io_uring', 'fio-nbd', 'file',
         'nbdkit reads and writes through the page cache: not the disk\'s speed'),
-    Row('fio-rbd', 'image of Ceph, fio rbd', 'rdtarget-rbd', 'rbd', 'fio-rbd', 'rbd'),
-    Row('rbd', 'rdtarget image of Ceph, rdinit bench, NVMe/TCP', 'rdtarget-rbd', 'rbd', 'rdinit-rbd', 'rbd'),
+    Row('fio-rbd', 'Ceph RBD image, fio rbd', 'rdtarget-rbd', 'rbd', 'fio-rbd', 'rbd'),
+    Row('rbd', 'rdtarget, Ceph RBD image, rdinit bench, NVMe/TCP', 'rdtarget-rbd', 'rbd', 'rdinit-rbd', 'rbd'),
 ]
 NAMES = [row.name for row in ROWS]
 # Those of --rbd.
