@@ -468,7 +468,7 @@ static uint32_t limit_of(struct nbd_handle *nbd, uint32_t block_size)
 	return most > 0 && most < PIECE_MAX ? (uint32_t)most / block_size * block_size : PIECE_MAX;
 }
 
-/* What the server can do and takes: the table in docs/design/storage.md. */
+/* What the server can do and takes: the table in docs/design/storage-nbd.md. */
 static void take_abilities(struct nd_disk *d)
 {
 	d->can_fua = nbd_can_fua(d->nbd) == 1;

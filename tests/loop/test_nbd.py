@@ -235,7 +235,7 @@ def a_silent_server_does_not_keep_the_target_from_ending(t):
         server.proc.kill()
 
 
-# ---- limits and flags of a server, in the order of the table in docs/design/storage.md ----
+# ---- limits and flags of a server, in the order of the table in docs/design/storage-nbd.md ----
 
 WIRE_LIMIT = '--filter=blocksize-policy', 'blocksize-error-policy=error', 'blocksize-minimum=512', 'blocksize-preferred=4096'
 
