@@ -29,7 +29,7 @@ struct rdc;
 
 #define RDC_LOSS  0x1u /* writes to the namespace: run only with --dataloss */
 #define RDC_ALIVE 0x2u /* another host must be served afterwards */
-/* Of a suite or a test: only over this transport; neither: over both. */
+/* Only over this transport; neither: over both. */
 #define RDC_RDMA 0x4u
 #define RDC_TCP  0x8u
 
@@ -49,7 +49,9 @@ struct rdc_suite {
 	const char *family;
 	const char *name;
 	const struct rdc_test *tests; /* ends with a NULL name */
-	unsigned int over;            /* RDC_RDMA, RDC_TCP or 0 */
+	unsigned int flags;           /* of all tests */
+	void (*begin)(struct rdc *t); /* before each test, as its first part; or NULL */
+	void (*end)(struct rdc *t);   /* after each test that passed; or NULL */
 };
 
 /* All suites, in order; ends with a NULL name. suites.c */
@@ -131,6 +133,7 @@ struct rdc {
 	char why[RDC_WHY];
 
 	struct rdc_host *kept[2]; /* host.c: hosts that tests share */
+	struct rdc_host *a, *b;   /* the hosts of a test of reservations */
 	LIST_HEAD(, rdc_host) hosts;
 	LIST_HEAD(, rdc_buf) bufs;
 	LIST_HEAD(, rdc_raw) raws; /* raw.c */

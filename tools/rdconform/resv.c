@@ -68,38 +68,37 @@ const struct nvme_registered_ctrl_ext *resv_find(const struct nvme_resv_status *
 	return NULL;
 }
 
-void resv_clear(struct resv *rv)
+void resv_clear(struct rdc *t)
 {
 	/* A registrant may clear; IEKEY ignores the current key. */
-	resv_register(rv->a, RREGA_REPLACE | IEKEY, 0, KEY1);
-	resv_register(rv->a, RREGA_REGISTER, 0, KEY1);
-	resv_release(rv->a, RRELA_CLEAR, 0, KEY1);
+	resv_register(t->a, RREGA_REPLACE | IEKEY, 0, KEY1);
+	resv_register(t->a, RREGA_REGISTER, 0, KEY1);
+	resv_release(t->a, RRELA_CLEAR, 0, KEY1);
 }
 
-void resv_begin(struct rdc *t, struct resv *rv)
+void resv_begin(struct rdc *t)
 {
 	const struct nvme_resv_status *s;
 
-	rv->t = t;
-	rv->a = rdc_main(t);
-	rdc_need_oncs(rv->a, NVME_CTRL_ONCS_RESERVATIONS, "reservations");
-	if (!rv->a->ns.rescap)
-		rdc_not_supported(t, "RESCAP of namespace %u is 0", rv->a->nsid);
-	rv->b = rdc_second(t);
-	resv_clear(rv);
-	s = resv_status(rv->a);
+	t->a = rdc_main(t);
+	rdc_need_oncs(t->a, NVME_CTRL_ONCS_RESERVATIONS, "reservations");
+	if (!t->a->ns.rescap)
+		rdc_not_supported(t, "RESCAP of namespace %u is 0", t->a->nsid);
+	t->b = rdc_second(t);
+	resv_clear(t);
+	s = resv_status(t->a);
 	RDC_CHECK(t, resv_count(s) == 0 && s->rtype == 0,
 		  "after Clear there are %u registrants and a reservation of type %u",
 		  resv_count(s), s->rtype);
 }
 
-void resv_both(struct resv *rv)
+void resv_both(struct rdc *t)
 {
-	struct rdc_reply r = resv_register(rv->a, RREGA_REGISTER, 0, KEY1);
+	struct rdc_reply r = resv_register(t->a, RREGA_REGISTER, 0, KEY1);
 
-	RDC_OK(rv->t, r, "Reservation Register");
-	r = resv_register(rv->b, RREGA_REGISTER, 0, KEY2);
-	RDC_OK(rv->t, r, "Reservation Register by the second host");
+	RDC_OK(t, r, "Reservation Register");
+	r = resv_register(t->b, RREGA_REGISTER, 0, KEY2);
+	RDC_OK(t, r, "Reservation Register by the second host");
 }
 
 void resv_must_acquire(struct rdc_host *h, unsigned int type, uint64_t key)
@@ -109,17 +108,16 @@ void resv_must_acquire(struct rdc_host *h, unsigned int type, uint64_t key)
 	RDC_OK(h->t, r, "Reservation Acquire");
 }
 
-void resv_need_type(struct resv *rv, unsigned int type)
+void resv_need_type(struct rdc *t, unsigned int type)
 {
-	if (!(rv->a->ns.rescap & 1u << type))
-		rdc_not_supported(rv->t, "RESCAP 0x%02x: no reservations of type %u",
-				  rv->a->ns.rescap, type);
+	if (!(t->a->ns.rescap & 1u << type))
+		rdc_not_supported(t, "RESCAP 0x%02x: no reservations of type %u", t->a->ns.rescap,
+				  type);
 }
 
-void resv_held(struct rdc *t, struct resv *rv, unsigned int type)
+void resv_held(struct rdc *t, unsigned int type)
 {
-	resv_begin(t, rv);
-	resv_need_type(rv, type);
-	resv_both(rv);
-	resv_must_acquire(rv->a, type, KEY1);
+	resv_need_type(t, type);
+	resv_both(t);
+	resv_must_acquire(t->a, type, KEY1);
 }

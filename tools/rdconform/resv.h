@@ -13,17 +13,10 @@ enum { RACQA_ACQUIRE, RACQA_PREEMPT, RACQA_PREEMPT_ABORT };
 enum { RRELA_RELEASE, RRELA_CLEAR };
 #define IEKEY 8u
 
-/* Two hosts, without registrants and reservation. The tests require --dataloss, because they
- * test writes. */
-struct resv {
-	struct rdc *t;
-	struct rdc_host *a, *b;
-};
-
-void resv_begin(struct rdc *t, struct resv *rv);
-/* Removes reservation and registrants as far as possible. Called by resv_begin() and at the end
- * of tests. */
-void resv_clear(struct resv *rv);
+/* Of the suites: t->a and t->b are two hosts, without registrants and reservation. */
+void resv_begin(struct rdc *t);
+/* Removes reservation and registrants as far as possible: also the end of each test. */
+void resv_clear(struct rdc *t);
 struct rdc_reply resv_register(struct rdc_host *h, uint32_t action, uint64_t crkey, uint64_t nrkey);
 struct rdc_reply resv_acquire(struct rdc_host *h, uint32_t action, unsigned int type,
 			      uint64_t crkey, uint64_t prkey);
@@ -36,11 +29,11 @@ unsigned int resv_count(const struct nvme_resv_status *s);
 /* The registrant with @key, or NULL. */
 const struct nvme_registered_ctrl_ext *resv_find(const struct nvme_resv_status *s, uint64_t key);
 /* Registers both hosts, each with its key. */
-void resv_both(struct resv *rv);
+void resv_both(struct rdc *t);
 void resv_must_acquire(struct rdc_host *h, unsigned int type, uint64_t key);
 /* The test is "not supported" unless RESCAP has the type. */
-void resv_need_type(struct resv *rv, unsigned int type);
+void resv_need_type(struct rdc *t, unsigned int type);
 /* All steps: two registrants, of which the first holds a reservation of @type. */
-void resv_held(struct rdc *t, struct resv *rv, unsigned int type);
+void resv_held(struct rdc *t, unsigned int type);
 
 #endif /* RDC_RESV_H */

@@ -117,7 +117,11 @@ static void run_body(struct rdc *t)
 
 	if (t->gone[0])
 		RDC_FAIL(t, "not run: %s", t->gone);
+	if (t->suite->begin)
+		t->suite->begin(t);
 	t->test->fn(t);
+	if (t->suite->end)
+		t->suite->end(t);
 	if ((t->test->flags & RDC_ALIVE) && rdc_probe(t, why, sizeof(why)))
 		RDC_FAIL(t, "afterwards another host is not served: %s", why);
 }
@@ -142,7 +146,7 @@ static void run_test(void)
 		t->verdict = RDC_SKIPPED;
 		snprintf(t->why, sizeof(t->why),
 			 "can take the target's machine down; allow it by --abuse");
-	} else if ((test->flags & RDC_LOSS) && !t->cfg->dataloss) {
+	} else if (((t->suite->flags | test->flags) & RDC_LOSS) && !t->cfg->dataloss) {
 		t->verdict = RDC_SKIPPED;
 		snprintf(t->why, sizeof(t->why), "writes to the namespace; allow it by --dataloss");
 	} else if (setjmp(t->out) == 0) {
@@ -190,7 +194,7 @@ static bool matches(const char *pattern, const struct rdc_suite *suite, const st
 static bool right_transport(const struct rdc_config *cfg, const struct rdc_suite *suite,
 			    const struct rdc_test *test)
 {
-	unsigned int only = (suite->over | test->flags) & (RDC_RDMA | RDC_TCP);
+	unsigned int only = (suite->flags | test->flags) & (RDC_RDMA | RDC_TCP);
 
 	return !cfg->uri.traddr[0] || !only || only == (cfg->uri.tcp ? RDC_TCP : RDC_RDMA);
 }

@@ -2,6 +2,11 @@
 /* All suites in the order of execution: basic features first, harmful tests last. */
 #include "suites.h"
 
+#include "resv.h"
+
+/* They test writes. */
+#define RESERVATION RDC_LOSS, resv_begin, resv_clear
+
 const struct rdc_suite rdc_suites[] = {
 	{"fabrics", "connect", rdc_t_connect},
 	{"fabrics", "order", rdc_t_order},
@@ -29,13 +34,13 @@ const struct rdc_suite rdc_suites[] = {
 	{"io", "copy", rdc_t_copy},
 	{"io", "uncorrectable", rdc_t_uncorrectable},
 	{"io", "protect", rdc_t_protect},
-	{"reservation", "register", rdc_t_register},
-	{"reservation", "acquire", rdc_t_acquire},
-	{"reservation", "release", rdc_t_release},
-	{"reservation", "report", rdc_t_report},
-	{"reservation", "access", rdc_t_access},
-	{"reservation", "preempt", rdc_t_preempt},
-	{"reservation", "notify", rdc_t_notify},
+	{"reservation", "register", rdc_t_register, RESERVATION},
+	{"reservation", "acquire", rdc_t_acquire, RESERVATION},
+	{"reservation", "release", rdc_t_release, RESERVATION},
+	{"reservation", "report", rdc_t_report, RESERVATION},
+	{"reservation", "access", rdc_t_access, RESERVATION},
+	{"reservation", "preempt", rdc_t_preempt, RESERVATION},
+	{"reservation", "notify", rdc_t_notify, RESERVATION},
 	{"discovery", "log", rdc_t_disc_log},
 	{"discovery", "controller", rdc_t_disc_ctrl},
 	{"queue", "capsule", rdc_t_capsule},

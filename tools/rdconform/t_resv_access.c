@@ -71,35 +71,37 @@ static void access_rule(struct rdc *t)
 	uint8_t op = (uint8_t)(t->arg >> 8);
 	struct rdc_host *h;
 	struct rdc_reply r;
-	struct resv rv;
 
-	resv_begin(t, &rv);
-	resv_need_type(&rv, type);
-	need_command(rv.a, op);
+	resv_need_type(t, type);
+	need_command(t->a, op);
 	/* The data for Compare. */
-	rdc_must_write(rv.a, 0, 1, rdc_buf(t, rv.a->bs));
-	r = resv_register(rv.a, RREGA_REGISTER, 0, KEY1);
+	rdc_must_write(t->a, 0, 1, rdc_buf(t, t->a->bs));
+	r = resv_register(t->a, RREGA_REGISTER, 0, KEY1);
 	RDC_OK(t, r, "Reservation Register");
 	if (who == REGISTRANT) {
-		r = resv_register(rv.b, RREGA_REGISTER, 0, KEY2);
+		r = resv_register(t->b, RREGA_REGISTER, 0, KEY2);
 		RDC_OK(t, r, "Reservation Register by the second host");
 	}
-	resv_must_acquire(rv.a, type, KEY1);
-	h = who == HOLDER ? rv.a : rv.b;
+	resv_must_acquire(t->a, type, KEY1);
+	h = who == HOLDER ? t->a : t->b;
 	r = send_cmd(h, op);
-	resv_clear(&rv);
+	resv_clear(t);
 	if (allowed(type, who, is_write(op)))
 		RDC_OK(t, r, "a command that the type allows");
 	else
 		RDC_STATUS(t, r, "a command that the type forbids", CONFLICT);
 }
 
-#define RW(name, text, type, who)                                                    \
-	{name "_read", "Base 8.19.1", text ": Read",                                 \
-	 access_rule,  RDC_LOSS,      ACCESS(type, who, nvme_cmd_read)},             \
-	{                                                                            \
-		name "_write", "Base 8.19.1", text ": Write", access_rule, RDC_LOSS, \
-			ACCESS(type, who, nvme_cmd_write)                            \
+#define RW(name, text, type, who)                                             \
+	{name "_read",                                                        \
+	 "Base 8.19.1",                                                       \
+	 text ": Read",                                                       \
+	 access_rule,                                                         \
+	 0,                                                                   \
+	 ACCESS(type, who, nvme_cmd_read)},                                   \
+	{                                                                     \
+		name "_write", "Base 8.19.1", text ": Write", access_rule, 0, \
+			ACCESS(type, who, nvme_cmd_write)                     \
 	}
 #define ROLES(name, text, type)                                                        \
 	RW(name "_holder", text ", its holder", type, HOLDER),                         \
@@ -114,19 +116,19 @@ const struct rdc_test rdc_t_access[] = {
 	ROLES("wear", "Write Exclusive - All Registrants", 5),
 	ROLES("eaar", "Exclusive Access - All Registrants", 6),
 	{"we_compare", "Base 8.19",
-	 "Write Exclusive allows Compare by hosts that are not registered", access_rule, RDC_LOSS,
+	 "Write Exclusive allows Compare by hosts that are not registered", access_rule, 0,
 	 ACCESS(1, STRANGER, nvme_cmd_compare)},
 	{"ea_compare", "Base 8.19",
-	 "Exclusive Access refuses Compare by hosts that are not registered", access_rule, RDC_LOSS,
+	 "Exclusive Access refuses Compare by hosts that are not registered", access_rule, 0,
 	 ACCESS(2, STRANGER, nvme_cmd_compare)},
 	{"we_verify", "Base 8.19", "Write Exclusive allows Verify by hosts that are not registered",
-	 access_rule, RDC_LOSS, ACCESS(1, STRANGER, nvme_cmd_verify)},
+	 access_rule, 0, ACCESS(1, STRANGER, nvme_cmd_verify)},
 	{"we_zeroes", "Base 8.19",
-	 "Write Exclusive refuses Write Zeroes by hosts that are not registered", access_rule,
-	 RDC_LOSS, ACCESS(1, STRANGER, nvme_cmd_write_zeroes)},
+	 "Write Exclusive refuses Write Zeroes by hosts that are not registered", access_rule, 0,
+	 ACCESS(1, STRANGER, nvme_cmd_write_zeroes)},
 	{"we_dsm", "Base 8.19",
 	 "Write Exclusive refuses Dataset Management by hosts that are not registered", access_rule,
-	 RDC_LOSS, ACCESS(1, STRANGER, nvme_cmd_dsm)},
+	 0, ACCESS(1, STRANGER, nvme_cmd_dsm)},
 	{NULL},
 };
 
@@ -173,66 +175,58 @@ static void told(struct rdc *t, struct watcher *w, unsigned int type)
 }
 
 /* The second host is the one to be notified. */
-static void notify_begin(struct rdc *t, struct resv *rv, struct watcher *w, unsigned int type)
+static void notify_begin(struct rdc *t, struct watcher *w, unsigned int type)
 {
-	resv_begin(t, rv);
-	resv_need_type(rv, type);
+	resv_need_type(t, type);
 	watch(t, 1, w);
-	rv->b = w->h;
-	resv_both(rv);
+	t->b = w->h;
+	resv_both(t);
 }
 
 static void notify_registration(struct rdc *t)
 {
 	struct watcher w;
 	struct rdc_reply r;
-	struct resv rv;
 
-	notify_begin(t, &rv, &w, 1);
-	resv_must_acquire(rv.a, 1, KEY1);
-	r = resv_acquire(rv.a, RACQA_PREEMPT, 1, KEY1, KEY2);
+	notify_begin(t, &w, 1);
+	resv_must_acquire(t->a, 1, KEY1);
+	r = resv_acquire(t->a, RACQA_PREEMPT, 1, KEY1, KEY2);
 	RDC_OK(t, r, "Preempt of a registrant");
 	told(t, &w, REGISTRATION_PREEMPTED);
-	resv_clear(&rv);
 }
 
 static void notify_released(struct rdc *t)
 {
 	struct watcher w;
 	struct rdc_reply r;
-	struct resv rv;
 
-	notify_begin(t, &rv, &w, 3);
-	resv_must_acquire(rv.a, 3, KEY1);
-	r = resv_release(rv.a, RRELA_RELEASE, 3, KEY1);
+	notify_begin(t, &w, 3);
+	resv_must_acquire(t->a, 3, KEY1);
+	r = resv_release(t->a, RRELA_RELEASE, 3, KEY1);
 	RDC_OK(t, r, "Release");
 	told(t, &w, RESERVATION_RELEASED);
-	resv_clear(&rv);
 }
 
 static void notify_preempted(struct rdc *t)
 {
 	struct watcher w;
 	struct rdc_reply r;
-	struct resv rv;
 
-	notify_begin(t, &rv, &w, 1);
-	resv_must_acquire(rv.b, 1, KEY2);
-	r = resv_acquire(rv.a, RACQA_PREEMPT, 1, KEY1, KEY2);
+	notify_begin(t, &w, 1);
+	resv_must_acquire(t->b, 1, KEY2);
+	r = resv_acquire(t->a, RACQA_PREEMPT, 1, KEY1, KEY2);
 	RDC_OK(t, r, "Preempt of the holder");
 	told(t, &w, REGISTRATION_PREEMPTED);
-	resv_clear(&rv);
 }
 
 static void notify_cleared(struct rdc *t)
 {
 	struct watcher w;
 	struct rdc_reply r;
-	struct resv rv;
 
-	notify_begin(t, &rv, &w, 1);
-	resv_must_acquire(rv.a, 1, KEY1);
-	r = resv_release(rv.a, RRELA_CLEAR, 0, KEY1);
+	notify_begin(t, &w, 1);
+	resv_must_acquire(t->a, 1, KEY1);
+	r = resv_release(t->a, RRELA_CLEAR, 0, KEY1);
 	RDC_OK(t, r, "Clear");
 	told(t, &w, RESERVATION_PREEMPTED);
 }
@@ -241,50 +235,44 @@ static void notify_masked(struct rdc *t)
 {
 	struct watcher w;
 	struct rdc_reply r;
-	struct resv rv;
 	bool came;
 
-	notify_begin(t, &rv, &w, 3);
+	notify_begin(t, &w, 3);
 	r = rdc_set_feature(w.h, NVME_FEAT_FID_RESV_MASK, w.h->nsid, 0xe, NULL, 0);
 	RDC_OK(t, r, "Set Features, Reservation Notification Mask");
 	r = rdc_get_feature(w.h, NVME_FEAT_FID_RESV_MASK, 0, w.h->nsid, 0, NULL, 0);
 	RDC_OK(t, r, "Get Features, Reservation Notification Mask");
 	RDC_CHECK(t, (r.result & 0xe) == 0xe, "the mask reads as 0x%llx",
 		  (unsigned long long)r.result);
-	resv_must_acquire(rv.a, 3, KEY1);
-	r = resv_release(rv.a, RRELA_RELEASE, 3, KEY1);
+	resv_must_acquire(t->a, 3, KEY1);
+	r = resv_release(t->a, RRELA_RELEASE, 3, KEY1);
 	RDC_OK(t, r, "Release");
 	came = rdc_wait_ms(w.h, w.aer, 300);
 	rdc_set_feature(w.h, NVME_FEAT_FID_RESV_MASK, w.h->nsid, 0, NULL, 0);
 	RDC_CHECK(t, !came, "an event was reported in spite of the mask");
-	resv_clear(&rv);
 }
 
 static void notify_not_actor(struct rdc *t)
 {
 	struct watcher w;
 	struct rdc_reply r;
-	struct resv rv;
 
-	notify_begin(t, &rv, &w, 3);
-	resv_must_acquire(rv.b, 3, KEY2);
-	r = resv_release(rv.b, RRELA_RELEASE, 3, KEY2);
+	notify_begin(t, &w, 3);
+	resv_must_acquire(t->b, 3, KEY2);
+	r = resv_release(t->b, RRELA_RELEASE, 3, KEY2);
 	RDC_OK(t, r, "Release");
 	RDC_CHECK(t, !rdc_wait_ms(w.h, w.aer, 300), "the host that released is notified");
-	resv_clear(&rv);
 }
 
 const struct rdc_test rdc_t_notify[] = {
 	{"registration", "Base 8.19.2", "a registrant is notified that it was unregistered",
-	 notify_registration, RDC_LOSS},
-	{"released", "Base 8.19.2", "registrants are notified of a release", notify_released,
-	 RDC_LOSS},
+	 notify_registration},
+	{"released", "Base 8.19.2", "registrants are notified of a release", notify_released},
 	{"preempted", "Base 8.19.2", "the holder is notified that it was preempted",
-	 notify_preempted, RDC_LOSS},
-	{"cleared", "Base 8.19.2", "registrants are notified of a Clear", notify_cleared, RDC_LOSS},
+	 notify_preempted},
+	{"cleared", "Base 8.19.2", "registrants are notified of a Clear", notify_cleared},
 	{"masked", "Base 5.27.1.26", "the mask of feature 82h suppresses notifications",
-	 notify_masked, RDC_LOSS},
-	{"not_actor", "Base 8.19.2", "the host that released is not notified", notify_not_actor,
-	 RDC_LOSS},
+	 notify_masked},
+	{"not_actor", "Base 8.19.2", "the host that released is not notified", notify_not_actor},
 	{NULL},
 };
