@@ -43,9 +43,7 @@ struct rdc_raw_reply rdc_auth_send(struct rdc_auth *a, const void *msg, size_t l
 
 void rdc_auth_must_send(struct rdc_auth *a, const void *msg, size_t len)
 {
-	struct rdc_raw_reply rr = rdc_auth_send(a, msg, len);
-
-	RDC_OK(a->raw->t, rr.r, "Authentication Send");
+	RDC_OK(a->raw->t, rdc_auth_send(a, msg, len).r, "Authentication Send");
 }
 
 struct rdc_raw_reply rdc_auth_receive(struct rdc_auth *a)
@@ -62,9 +60,7 @@ struct rdc_raw_reply rdc_auth_receive(struct rdc_auth *a)
 
 void rdc_auth_must_receive(struct rdc_auth *a)
 {
-	struct rdc_raw_reply rr = rdc_auth_receive(a);
-
-	RDC_OK(a->raw->t, rr.r, "Authentication Receive");
+	RDC_OK(a->raw->t, rdc_auth_receive(a).r, "Authentication Receive");
 }
 
 /* ---- messages ---- */

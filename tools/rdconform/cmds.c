@@ -66,19 +66,16 @@ struct rdc_reply rdc_write(struct rdc_host *h, uint64_t lba, uint32_t n, void *d
 
 void rdc_must_write(struct rdc_host *h, uint64_t lba, uint32_t n, void *data)
 {
-	struct rdc_reply r = rdc_write(h, lba, n, data);
-
-	RDC_OK(h->t, r, "Write");
+	RDC_OK(h->t, rdc_write(h, lba, n, data), "Write");
 }
 
 void rdc_must_hold(struct rdc_host *h, uint64_t lba, uint32_t n, const void *want)
 {
 	unsigned char *got = rdc_buf(h->t, (size_t)n * h->bs);
 	const unsigned char *w = want;
-	struct rdc_reply r = rdc_read(h, lba, n, got);
 	size_t i;
 
-	RDC_OK(h->t, r, "Read");
+	RDC_OK(h->t, rdc_read(h, lba, n, got), "Read");
 	for (i = 0; i < (size_t)n * h->bs; i++) {
 		if (got[i] != w[i])
 			RDC_FAIL(h->t, "block %llu, byte %zu: 0x%02x was read and 0x%02x expected",

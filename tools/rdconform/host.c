@@ -393,22 +393,22 @@ static void status_list(const uint16_t *codes, struct nvme_cmd_kind of, char *bu
 	}
 }
 
-void rdc_expect_at(struct rdc *t, const struct rdc_reply *r, const char *what,
-		   const uint16_t *codes, const char *file, int line)
+void rdc_expect_at(struct rdc *t, struct rdc_reply r, const char *what, const uint16_t *codes,
+		   const char *file, int line)
 {
 	char want[RDC_WHY / 2] = "an error", got[NVME_STATUS_TEXT];
 	const uint16_t *c;
 
-	if (r->err && !(r->err == -EIO && r->status))
-		rdc_fail_at(t, file, line, "%s: no answer: %s", what, r->text);
-	if (!codes && RDC_CODE(*r) != 0)
+	if (r.err && !(r.err == -EIO && r.status))
+		rdc_fail_at(t, file, line, "%s: no answer: %s", what, r.text);
+	if (!codes && RDC_CODE(r) != 0)
 		return;
 	for (c = codes; c && *c != RDC_END; c++) {
-		if (*c == RDC_CODE(*r))
+		if (*c == RDC_CODE(r))
 			return;
 	}
 	if (codes)
-		status_list(codes, r->of, want, sizeof(want));
-	nvme_status_text((struct nvme_status){r->status}, r->of, got);
+		status_list(codes, r.of, want, sizeof(want));
+	nvme_status_text((struct nvme_status){r.status}, r.of, got);
 	rdc_fail_at(t, file, line, "%s: got %s, expected %s", what, got, want);
 }

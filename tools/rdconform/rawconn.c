@@ -167,14 +167,12 @@ void rdc_raw_enable(struct rdc_raw *raw, bool on)
 struct rdc_raw *rdc_raw_admin_new(struct rdc *t, unsigned int who, uint32_t kato_ms)
 {
 	struct rdc_raw *raw = rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 0});
-	struct rdc_raw_reply rr;
 	struct rdc_connect c;
 
 	rdc_connect_init(t, &c, who, raw);
 	if (kato_ms)
 		c.kato = kato_ms;
-	rr = rdc_raw_connect(raw, &c);
-	RDC_OK(t, rr.r, "Connect");
+	RDC_OK(t, rdc_raw_connect(raw, &c).r, "Connect");
 	rdc_raw_authenticate(raw, who);
 	return raw;
 }
@@ -187,12 +185,10 @@ struct rdc_raw *rdc_raw_admin(struct rdc *t, unsigned int who)
 		.cdw10 = htole32(NVME_FEAT_FID_NUM_QUEUES),
 		.cdw11 = htole32(3u << 16 | 3u),
 	};
-	struct rdc_raw_reply rr;
 
 	rdc_raw_enable(raw, true);
 	rdc_sgl_none(raw, &sqe);
-	rr = rdc_raw_cmd(raw, &sqe);
-	RDC_OK(t, rr.r, "Set Features, Number of Queues");
+	RDC_OK(t, rdc_raw_cmd(raw, &sqe).r, "Set Features, Number of Queues");
 	return raw;
 }
 
@@ -205,14 +201,12 @@ struct rdc_raw *rdc_raw_io_by(struct rdc_raw *admin, const struct rdc_dial *d, u
 {
 	struct rdc *t = admin->t;
 	struct rdc_raw *raw = rdc_raw_must_dial(t, d);
-	struct rdc_raw_reply rr;
 	struct rdc_connect c;
 
 	raw->cntlid = admin->cntlid;
 	rdc_connect_init(t, &c, 0, raw);
 	c.cattr = cattr;
-	rr = rdc_raw_connect(raw, &c);
-	RDC_OK(t, rr.r, "Connect of an I/O queue");
+	RDC_OK(t, rdc_raw_connect(raw, &c).r, "Connect of an I/O queue");
 	rdc_raw_authenticate(raw, 0);
 	return raw;
 }

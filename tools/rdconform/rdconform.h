@@ -256,12 +256,12 @@ struct rdc_reply rdc_wait_at(struct rdc_host *h, struct rdc_async *a, const char
 #define RDC_ME(sc)  (NVME_SCT_MEDIA << 8 | (sc))
 #define RDC_CODE(r) ((r).status & 0x7ffu)
 
-void rdc_expect_at(struct rdc *t, const struct rdc_reply *r, const char *what,
-		   const uint16_t *codes, const char *file, int line);
+void rdc_expect_at(struct rdc *t, struct rdc_reply r, const char *what, const uint16_t *codes,
+		   const char *file, int line);
 #define RDC_STATUS(t, r, what, ...) \
-	rdc_expect_at(t, &(r), what, (const uint16_t[]){__VA_ARGS__, RDC_END}, __FILE__, __LINE__)
+	rdc_expect_at(t, r, what, (const uint16_t[]){__VA_ARGS__, RDC_END}, __FILE__, __LINE__)
 #define RDC_OK(t, r, what)      RDC_STATUS(t, r, what, 0)
-#define RDC_REFUSED(t, r, what) rdc_expect_at(t, &(r), what, NULL, __FILE__, __LINE__)
+#define RDC_REFUSED(t, r, what) rdc_expect_at(t, r, what, NULL, __FILE__, __LINE__)
 
 /* ---- cmds.c: the commands that many tests send ---- */
 

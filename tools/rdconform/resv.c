@@ -44,9 +44,8 @@ struct rdc_reply resv_report(struct rdc_host *h, void *data, uint32_t len, bool 
 const struct nvme_resv_status *resv_status(struct rdc_host *h)
 {
 	void *data = rdc_buf(h->t, 4096);
-	struct rdc_reply r = resv_report(h, data, 4096, true);
 
-	RDC_OK(h->t, r, "Reservation Report");
+	RDC_OK(h->t, resv_report(h, data, 4096, true), "Reservation Report");
 	return data;
 }
 
@@ -94,18 +93,14 @@ void resv_begin(struct rdc *t)
 
 void resv_both(struct rdc *t)
 {
-	struct rdc_reply r = resv_register(t->a, RREGA_REGISTER, 0, KEY1);
-
-	RDC_OK(t, r, "Reservation Register");
-	r = resv_register(t->b, RREGA_REGISTER, 0, KEY2);
-	RDC_OK(t, r, "Reservation Register by the second host");
+	RDC_OK(t, resv_register(t->a, RREGA_REGISTER, 0, KEY1), "Reservation Register");
+	RDC_OK(t, resv_register(t->b, RREGA_REGISTER, 0, KEY2),
+	       "Reservation Register by the second host");
 }
 
 void resv_must_acquire(struct rdc_host *h, unsigned int type, uint64_t key)
 {
-	struct rdc_reply r = resv_acquire(h, RACQA_ACQUIRE, type, key, 0);
-
-	RDC_OK(h->t, r, "Reservation Acquire");
+	RDC_OK(h->t, resv_acquire(h, RACQA_ACQUIRE, type, key, 0), "Reservation Acquire");
 }
 
 void resv_need_type(struct rdc *t, unsigned int type)

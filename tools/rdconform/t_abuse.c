@@ -77,14 +77,13 @@ static void connect_and_drop(struct rdc *t)
 static void many_hosts(struct rdc *t)
 {
 	const struct rdc_host_opts opts = {.no_io = true};
-	struct rdc_reply r;
 	unsigned int i;
 
 	for (i = 0; i < 16; i++) {
 		struct rdc_host *h = rdc_host_open(t, i & 1, &opts);
 
-		r = rdc_identify(h, NVME_IDENTIFY_CNS_CTRL, 0, 0, rdc_buf(t, 4096));
-		RDC_OK(t, r, "Identify");
+		RDC_OK(t, rdc_identify(h, NVME_IDENTIFY_CNS_CTRL, 0, 0, rdc_buf(t, 4096)),
+		       "Identify");
 	}
 }
 
@@ -375,23 +374,23 @@ static void log_beyond(struct rdc *t)
 static void dsm_short(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r;
 
 	rdc_need_oncs(h, NVME_CTRL_ONCS_DSM, "Dataset Management");
-	r = rdc_io(h, .opcode = nvme_cmd_dsm, .nsid = h->nsid, .cdw10 = 255, .cdw11 = 1,
-		   .data = rdc_buf(t, 16), .len = 16, .write = true);
-	RDC_REFUSED(t, r, "256 ranges in 16 bytes");
+	RDC_REFUSED(t,
+		    rdc_io(h, .opcode = nvme_cmd_dsm, .nsid = h->nsid, .cdw10 = 255, .cdw11 = 1,
+			   .data = rdc_buf(t, 16), .len = 16, .write = true),
+		    "256 ranges in 16 bytes");
 }
 
 static void resv_short(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r;
 
 	rdc_need_oncs(h, NVME_CTRL_ONCS_RESERVATIONS, "reservations");
-	r = rdc_io(h, .opcode = nvme_cmd_resv_register, .nsid = h->nsid, .data = rdc_buf(t, 8),
-		   .len = 8, .write = true);
-	RDC_REFUSED(t, r, "Reservation Register with half of its data");
+	RDC_REFUSED(t,
+		    rdc_io(h, .opcode = nvme_cmd_resv_register, .nsid = h->nsid,
+			   .data = rdc_buf(t, 8), .len = 8, .write = true),
+		    "Reservation Register with half of its data");
 }
 
 /* ---- RDMA from the wrong side ---- */

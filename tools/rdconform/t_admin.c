@@ -11,19 +11,17 @@ static void opcode(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	unsigned int bit = t->arg >> 8;
-	struct rdc_reply r;
 
 	if (bit && (le16toh(h->id.oacs) & 1u << (bit - 1)))
 		rdc_not_supported(t, "OACS 0x%04x: the command is supported", le16toh(h->id.oacs));
-	r = rdc_admin(h, .opcode = (uint8_t)t->arg);
-	RDC_STATUS(t, r, "an opcode that is not supported", NVME_SC_INVALID_OPCODE);
+	RDC_STATUS(t, rdc_admin(h, .opcode = (uint8_t)t->arg), "an opcode that is not supported",
+		   NVME_SC_INVALID_OPCODE);
 }
 
 static void vendor(struct rdc *t)
 {
-	struct rdc_reply r = rdc_admin(rdc_main(t), .opcode = 0xfe);
-
-	RDC_STATUS(t, r, "opcode FEh, vendor specific", NVME_SC_INVALID_OPCODE);
+	RDC_STATUS(t, rdc_admin(rdc_main(t), .opcode = 0xfe), "opcode FEh, vendor specific",
+		   NVME_SC_INVALID_OPCODE);
 }
 
 #define OACS(op, bit) ((op) | ((bit) + 1) << 8)
@@ -73,7 +71,6 @@ static void event_limit(struct rdc *t)
 	unsigned int i, n = h->id.aerl + 1u;
 	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
 	struct rdc_async *a;
-	struct rdc_reply r;
 
 	if (n > 20)
 		rdc_not_supported(t, "AERL %u: more than fit this program's admin queue", n - 1);
@@ -81,8 +78,8 @@ static void event_limit(struct rdc *t)
 	for (i = 0; i < n; i++)
 		rdc_admin_start(h, &aer, &a[i]);
 	rdc_admin_start(h, &aer, &a[n]);
-	r = rdc_wait(h, &a[n]);
-	RDC_STATUS(t, r, "one event request more than AERL allows", RDC_CS(NVME_SC_ASYNC_LIMIT));
+	RDC_STATUS(t, rdc_wait(h, &a[n]), "one event request more than AERL allows",
+		   RDC_CS(NVME_SC_ASYNC_LIMIT));
 	for (i = 0; i < n; i++)
 		RDC_CHECK(t, !a[i].done, "event request %u of %u was answered with 0x%03x", i + 1,
 			  n, RDC_CODE(a[i].r));
@@ -94,11 +91,10 @@ static void event_outstanding(struct rdc *t)
 	struct rdc_host *h = rdc_host_open(t, 0, &(struct rdc_host_opts){.no_io = true});
 	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
 	struct rdc_async *a = rdc_buf(t, sizeof(*a));
-	struct rdc_reply r;
 
 	rdc_admin_start(h, &aer, a);
-	r = rdc_identify(h, NVME_IDENTIFY_CNS_CTRL, 0, 0, rdc_buf(t, 4096));
-	RDC_OK(t, r, "Identify after an event request");
+	RDC_OK(t, rdc_identify(h, NVME_IDENTIFY_CNS_CTRL, 0, 0, rdc_buf(t, 4096)),
+	       "Identify after an event request");
 	RDC_CHECK(t, !rdc_wait_ms(h, a, 300),
 		  "an event without a cause: result 0x%llx, status 0x%03x",
 		  (unsigned long long)a->r.result, RDC_CODE(a->r));
@@ -126,32 +122,31 @@ static void protect_event(struct rdc *t)
 	struct rdc_host *other = rdc_main(t);
 	struct rdc_async *a = rdc_buf(t, sizeof(*a));
 	__le32 *list = rdc_buf(t, 4096);
-	struct rdc_reply r;
 
 	if (!(h->id.nwpc & 1))
 		rdc_not_supported(t, "NWPC 0x%02x: no write protection", h->id.nwpc);
 	if (!(le32toh(h->id.oaes) & NVME_CTRL_OAES_NA))
 		rdc_not_supported(t, "OAES 0x%08x: no namespace attribute events",
 				  le32toh(h->id.oaes));
-	r = rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, 0, NVME_CTRL_OAES_NA, NULL, 0);
-	RDC_OK(t, r, "Asynchronous Event Configuration");
+	RDC_OK(t, rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, 0, NVME_CTRL_OAES_NA, NULL, 0),
+	       "Asynchronous Event Configuration");
 	rdc_admin_start(h, &aer, a);
-	r = rdc_set_feature(other, NVME_FEAT_FID_WRITE_PROTECT, other->nsid, 1, NULL, 0);
-	RDC_OK(t, r, "Namespace Write Protection");
+	RDC_OK(t, rdc_set_feature(other, NVME_FEAT_FID_WRITE_PROTECT, other->nsid, 1, NULL, 0),
+	       "Namespace Write Protection");
 	rdc_wait_ms(h, a, t->cfg->timeout_ms);
-	r = rdc_set_feature(other, NVME_FEAT_FID_WRITE_PROTECT, other->nsid, 0, NULL, 0);
-	RDC_OK(t, r, "Namespace Write Protection, off");
+	RDC_OK(t, rdc_set_feature(other, NVME_FEAT_FID_WRITE_PROTECT, other->nsid, 0, NULL, 0),
+	       "Namespace Write Protection, off");
 	RDC_CHECK(t, a->done, "no event after a change of write protection");
 	RDC_OK(t, a->r, "the event request");
 	RDC_CHECK(t, (a->r.result & 0xffffff) == 0x040002,
 		  "event 0x%06llx, expected 0x040002: namespace attribute changed, page 04h",
 		  (unsigned long long)a->r.result & 0xffffff);
-	r = rdc_get_log(h, NVME_LOG_LID_CHANGED_NS, NVME_NSID_ALL, 0, list, 4096);
-	RDC_OK(t, r, "Get Log Page 04h");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_CHANGED_NS, NVME_NSID_ALL, 0, list, 4096),
+	       "Get Log Page 04h");
 	RDC_CHECK(t, le32toh(list[0]) == other->nsid, "page 04h lists namespace %u",
 		  le32toh(list[0]));
-	r = rdc_get_log(h, NVME_LOG_LID_CHANGED_NS, NVME_NSID_ALL, 0, list, 4096);
-	RDC_OK(t, r, "Get Log Page 04h, again");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_CHANGED_NS, NVME_NSID_ALL, 0, list, 4096),
+	       "Get Log Page 04h, again");
 	RDC_CHECK(t, le32toh(list[0]) == 0, "page 04h still lists namespace %u after it was read",
 		  le32toh(list[0]));
 }
@@ -212,8 +207,7 @@ static void abort_event(struct rdc *t)
 		rdc_not_supported(
 			t, "Abort answers \"not aborted\", which the specification always allows");
 	}
-	r = rdc_wait(h, a);
-	RDC_STATUS(t, r, "the aborted event request", NVME_SC_ABORT_REQ);
+	RDC_STATUS(t, rdc_wait(h, a), "the aborted event request", NVME_SC_ABORT_REQ);
 	rdc_host_close(h, false);
 }
 
@@ -226,8 +220,7 @@ static void abort_done(struct rdc *t)
 	struct rdc_reply r;
 
 	rdc_admin_start(h, &id, a);
-	r = rdc_wait(h, a);
-	RDC_OK(t, r, "Identify");
+	RDC_OK(t, rdc_wait(h, a), "Identify");
 	r = abort_cmd(h, 0, a->cid);
 	RDC_OK(t, r, "Abort of a command that is complete");
 	RDC_CHECK(t, r.result & 1, "dword 0 says that a complete command was aborted");
@@ -255,13 +248,12 @@ static void abort_io(struct rdc *t)
 		r = abort_cmd(h, rdinit_qpair_id(h->qp), a[N - 1 - i].cid);
 		RDC_STATUS(t, r, "Abort", 0, RDC_CS(NVME_SC_ABORT_LIMIT));
 		if (!r.err && !(r.result & 1)) {
-			r = rdc_wait(h, &a[N - 1 - i]);
-			RDC_STATUS(t, r, "an aborted Read", NVME_SC_ABORT_REQ, 0);
+			RDC_STATUS(t, rdc_wait(h, &a[N - 1 - i]), "an aborted Read",
+				   NVME_SC_ABORT_REQ, 0);
 		}
 	}
 	for (i = 0; i < N; i++) {
-		r = rdc_wait(h, &a[i]);
-		RDC_STATUS(t, r, "Read", 0, NVME_SC_ABORT_REQ);
+		RDC_STATUS(t, rdc_wait(h, &a[i]), "Read", 0, NVME_SC_ABORT_REQ);
 	}
 }
 
@@ -280,9 +272,7 @@ const struct rdc_test rdc_t_abort[] = {
 
 static void ka_command(struct rdc *t)
 {
-	struct rdc_reply r = rdc_admin(rdc_main(t), .opcode = nvme_admin_keep_alive);
-
-	RDC_OK(t, r, "Keep Alive");
+	RDC_OK(t, rdc_admin(rdc_main(t), .opcode = nvme_admin_keep_alive), "Keep Alive");
 }
 
 /* The timeout as the controller rounds it, with time for traffic-based detection and a slow
@@ -340,11 +330,9 @@ static void ka_keeps(struct rdc *t)
 	end = rdc_now_ms() + 2 * kato;
 	while (rdc_now_ms() < end) {
 		struct nvme_sqe sqe = {.opcode = nvme_admin_keep_alive};
-		struct rdc_raw_reply rr;
 
 		rdc_sgl_none(raw, &sqe);
-		rr = rdc_raw_cmd(raw, &sqe);
-		RDC_OK(t, rr.r, "Keep Alive");
+		RDC_OK(t, rdc_raw_cmd(raw, &sqe).r, "Keep Alive");
 		RDC_CHECK(t, !rdc_raw_ended(raw, kato / 4),
 			  "the connection ended in spite of "
 			  "Keep Alive commands");
@@ -370,12 +358,10 @@ static void ka_traffic(struct rdc *t)
 	mem = rdc_raw_mem(io, h->bs, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	end = rdc_now_ms() + 5 * kato / 2;
 	while (rdc_now_ms() < end) {
-		struct rdc_raw_reply rr;
 		struct nvme_sqe sqe;
 
 		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
-		rr = rdc_raw_cmd(io, &sqe);
-		RDC_OK(t, rr.r, "Read");
+		RDC_OK(t, rdc_raw_cmd(io, &sqe).r, "Read");
 		RDC_CHECK(t, !rdc_raw_ended(io, kato / 4),
 			  "the connection ended in spite of traffic");
 	}

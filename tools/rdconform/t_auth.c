@@ -17,14 +17,12 @@ static struct rdc_auth *auth_begin(struct rdc *t)
 	struct rdc_auth *a = rdc_buf(t, sizeof(*a));
 	struct rdc_raw *raw;
 	struct rdc_connect c;
-	struct rdc_raw_reply rr;
 
 	if (!t->cfg->key.len)
 		rdc_not_supported(t, "no secret was given (--dhchap-secret-file)");
 	raw = rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 0});
 	rdc_connect_init(t, &c, 0, raw);
-	rr = rdc_raw_connect(raw, &c);
-	RDC_OK(t, rr.r, "Connect");
+	RDC_OK(t, rdc_raw_connect(raw, &c).r, "Connect");
 	if (!raw->must_authenticate)
 		rdc_not_supported(t, "Connect does not require authentication (AUTHREQ)");
 	rdc_auth_init(a, raw, 0);
@@ -111,9 +109,8 @@ static void auth_mutual(struct rdc *t)
 static void auth_before(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
-	struct rdc_raw_reply rr = auth_identify(a->raw);
 
-	RDC_STATUS(t, rr.r, "Identify before the authentication", AUTH_REQUIRED);
+	RDC_STATUS(t, auth_identify(a->raw).r, "Identify before the authentication", AUTH_REQUIRED);
 	rdc_auth_run(a, false);
 }
 
@@ -121,7 +118,6 @@ static void auth_io_queue(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	struct rdc_auth *a = auth_begin(t);
-	struct rdc_raw_reply rr;
 	struct rdc_connect c;
 	struct nvme_sqe sqe;
 	struct rdc_raw *io;
@@ -132,31 +128,27 @@ static void auth_io_queue(struct rdc *t)
 	io = rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 1, .depth = 16});
 	io->cntlid = a->raw->cntlid;
 	rdc_connect_init(t, &c, 0, io);
-	rr = rdc_raw_connect(io, &c);
-	RDC_OK(t, rr.r, "Connect of an I/O queue");
+	RDC_OK(t, rdc_raw_connect(io, &c).r, "Connect of an I/O queue");
 	RDC_CHECK(t, io->must_authenticate,
 		  "Connect of an I/O queue does not require authentication");
 	mem = rdc_raw_mem(io, h->bs, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
-	rr = rdc_raw_cmd(io, &sqe);
-	RDC_STATUS(t, rr.r, "Read before the authentication of its queue", AUTH_REQUIRED);
+	RDC_STATUS(t, rdc_raw_cmd(io, &sqe).r, "Read before the authentication of its queue",
+		   AUTH_REQUIRED);
 	rdc_raw_authenticate(io, 0);
 	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
-	rr = rdc_raw_cmd(io, &sqe);
-	RDC_OK(t, rr.r, "Read after the authentication");
+	RDC_OK(t, rdc_raw_cmd(io, &sqe).r, "Read after the authentication");
 }
 
 static void auth_again(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
-	struct rdc_raw_reply rr;
 
 	rdc_auth_run(a, false);
 	rdc_raw_enable(a->raw, true);
 	a->offer.t_id++;
 	rdc_auth_run(a, false);
-	rr = auth_identify(a->raw);
-	RDC_OK(t, rr.r, "Identify after the second authentication");
+	RDC_OK(t, auth_identify(a->raw).r, "Identify after the second authentication");
 }
 
 /* Sends the reply of a correct host, with the byte at @at changed by @bits. */

@@ -63,14 +63,12 @@ static void wz(struct rdc *t)
 {
 	struct rdc_host *h = need_wz(t);
 	unsigned char *data;
-	struct rdc_reply r;
 
 	if (t->arg == CDW12_DEAC && !(h->ns.dlfeat & DLFEAT_DEAC))
 		rdc_not_supported(t, "DLFEAT 0x%02x: Write Zeroes does not support DEAC",
 				  h->ns.dlfeat);
 	data = prepared(h, 0, 16, 300);
-	r = range(h, nvme_cmd_write_zeroes, 4, 8, t->arg);
-	RDC_OK(t, r, "Write Zeroes");
+	RDC_OK(t, range(h, nvme_cmd_write_zeroes, 4, 8, t->arg), "Write Zeroes");
 	memset(data + 4 * h->bs, 0, 8 * h->bs);
 	rdc_must_hold(h, 0, 16, data);
 }
@@ -78,18 +76,18 @@ static void wz(struct rdc *t)
 static void wz_behind(struct rdc *t)
 {
 	struct rdc_host *h = need_wz(t);
-	struct rdc_reply r = range(h, nvme_cmd_write_zeroes, h->blocks - 1, 2, 0);
 
-	RDC_STATUS(t, r, "Write Zeroes across the end", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, range(h, nvme_cmd_write_zeroes, h->blocks - 1, 2, 0),
+		   "Write Zeroes across the end", NVME_SC_LBA_RANGE);
 }
 
 static void wz_keeps(struct rdc *t)
 {
 	struct rdc_host *h = need_wz(t);
 	unsigned char *last = prepared(h, h->blocks - 1, 1, 301);
-	struct rdc_reply r = range(h, nvme_cmd_write_zeroes, h->blocks - 1, 2, 0);
 
-	RDC_REFUSED(t, r, "Write Zeroes across the end");
+	RDC_REFUSED(t, range(h, nvme_cmd_write_zeroes, h->blocks - 1, 2, 0),
+		    "Write Zeroes across the end");
 	rdc_must_hold(h, h->blocks - 1, 1, last);
 }
 
@@ -97,27 +95,22 @@ static void wz_limit(struct rdc *t)
 {
 	struct rdc_host *h = need_wz(t);
 	uint32_t n = limit_blocks(h, limits(h)->wzsl);
-	struct rdc_reply r;
 
 	if (!n)
 		rdc_not_supported(t, "WZSL sets no limit that a command can exceed");
 	rdc_need_blocks(h, n + 1);
-	r = range(h, nvme_cmd_write_zeroes, 0, n + 1, 0);
-	RDC_STATUS(t, r, "one block more than WZSL", NVME_SC_INVALID_FIELD,
-		   RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED));
-	r = range(h, nvme_cmd_write_zeroes, 0, n, 0);
-	RDC_OK(t, r, "as many blocks as WZSL allows");
+	RDC_STATUS(t, range(h, nvme_cmd_write_zeroes, 0, n + 1, 0), "one block more than WZSL",
+		   NVME_SC_INVALID_FIELD, RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED));
+	RDC_OK(t, range(h, nvme_cmd_write_zeroes, 0, n, 0), "as many blocks as WZSL allows");
 }
 
 static void nsid(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	uint8_t op = (uint8_t)t->arg;
-	struct rdc_reply r;
 
 	rdc_need_oncs(h, (uint16_t)(t->arg >> 8), "such command");
-	r = rdc_io(h, .opcode = op, .nsid = 0);
-	RDC_STATUS(t, r, "NSID 0", NVME_SC_INVALID_NS);
+	RDC_STATUS(t, rdc_io(h, .opcode = op, .nsid = 0), "NSID 0", NVME_SC_INVALID_NS);
 }
 
 #define NS(op, bit) ((op) | (bit) << 8)
@@ -181,15 +174,13 @@ static void dsm_deallocate(struct rdc *t)
 	struct rdc_host *h = need_dsm(t);
 	struct nvme_dsm_range r = one(4, 8);
 	unsigned char *data = prepared(h, 0, 16, 310), *value = dealloc_value(h, 8);
-	struct rdc_reply rep = dsm(h, &r, 1, DSM_AD), rd;
 	unsigned char *got = rdc_buf(t, 8 * h->bs);
 	size_t i, len = 8 * (size_t)h->bs;
 
-	RDC_OK(t, rep, "Dataset Management, deallocate");
+	RDC_OK(t, dsm(h, &r, 1, DSM_AD), "Dataset Management, deallocate");
 	rdc_must_hold(h, 0, 4, data);
 	rdc_must_hold(h, 12, 4, data + 12 * h->bs);
-	rd = rdc_read(h, 4, 8, got);
-	RDC_OK(t, rd, "Read of deallocated blocks");
+	RDC_OK(t, rdc_read(h, 4, 8, got), "Read of deallocated blocks");
 	/* Deallocation is a hint: each block has the old data or the value of DLFEAT. */
 	for (i = 0; value && i < len; i += h->bs)
 		RDC_CHECK(t,
@@ -204,13 +195,10 @@ static void dsm_stable(struct rdc *t)
 	struct rdc_host *h = need_dsm(t);
 	struct nvme_dsm_range r = one(0, 8);
 	void *got = rdc_buf(t, 8 * h->bs);
-	struct rdc_reply rep;
 
 	prepared(h, 0, 8, 311);
-	rep = dsm(h, &r, 1, DSM_AD);
-	RDC_OK(t, rep, "Dataset Management, deallocate");
-	rep = rdc_read(h, 0, 8, got);
-	RDC_OK(t, rep, "Read");
+	RDC_OK(t, dsm(h, &r, 1, DSM_AD), "Dataset Management, deallocate");
+	RDC_OK(t, rdc_read(h, 0, 8, got), "Read");
 	rdc_must_hold(h, 0, 8, got);
 }
 
@@ -218,12 +206,10 @@ static void dsm_rewrite(struct rdc *t)
 {
 	struct rdc_host *h = need_dsm(t);
 	struct nvme_dsm_range r = one(0, 8);
-	struct rdc_reply rep;
 	unsigned char *data;
 
 	prepared(h, 0, 8, 312);
-	rep = dsm(h, &r, 1, DSM_AD);
-	RDC_OK(t, rep, "Dataset Management, deallocate");
+	RDC_OK(t, dsm(h, &r, 1, DSM_AD), "Dataset Management, deallocate");
 	data = prepared(h, 0, 8, 313);
 	rdc_must_hold(h, 0, 8, data);
 }
@@ -233,9 +219,8 @@ static void dsm_hints(struct rdc *t)
 	struct rdc_host *h = need_dsm(t);
 	struct nvme_dsm_range r = one(0, 8);
 	unsigned char *data = prepared(h, 0, 8, 314);
-	struct rdc_reply rep = dsm(h, &r, 1, t->arg);
 
-	RDC_OK(t, rep, "Dataset Management with a hint");
+	RDC_OK(t, dsm(h, &r, 1, t->arg), "Dataset Management with a hint");
 	rdc_must_hold(h, 0, 8, data);
 }
 
@@ -244,16 +229,13 @@ static void dsm_many(struct rdc *t)
 	struct rdc_host *h = need_dsm(t);
 	struct nvme_dsm_range *r = rdc_buf(t, 256 * sizeof(*r));
 	unsigned int i, n = limits(h)->dmrl;
-	struct rdc_reply rep;
 
 	if (!n)
 		n = 256;
 	for (i = 0; i < n; i++)
 		r[i] = one(2 * i, 1);
-	rep = dsm(h, r, n, DSM_AD);
-	RDC_OK(t, rep, "as many ranges as are allowed");
-	rep = rdc_read(h, 0, 1, rdc_buf(t, h->bs));
-	RDC_OK(t, rep, "Read");
+	RDC_OK(t, dsm(h, r, n, DSM_AD), "as many ranges as are allowed");
+	RDC_OK(t, rdc_read(h, 0, 1, rdc_buf(t, h->bs)), "Read");
 }
 
 static void dsm_dmrl(struct rdc *t)
@@ -261,15 +243,13 @@ static void dsm_dmrl(struct rdc *t)
 	struct rdc_host *h = need_dsm(t);
 	struct nvme_dsm_range *r = rdc_buf(t, 256 * sizeof(*r));
 	unsigned int i, n = limits(h)->dmrl + 1u;
-	struct rdc_reply rep;
 
 	if (n == 1 || n > 256)
 		rdc_not_supported(t, "DMRL %u: a command cannot exceed it", n - 1);
 	for (i = 0; i < n; i++)
 		r[i] = one(2 * i, 1);
-	rep = dsm(h, r, n, DSM_AD);
-	RDC_STATUS(t, rep, "one range more than DMRL", RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED),
-		   NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, dsm(h, r, n, DSM_AD), "one range more than DMRL",
+		   RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED), NVME_SC_INVALID_FIELD);
 }
 
 static void dsm_dmrsl(struct rdc *t)
@@ -277,13 +257,11 @@ static void dsm_dmrsl(struct rdc *t)
 	struct rdc_host *h = need_dsm(t);
 	uint32_t n = le32toh(limits(h)->dmrsl);
 	struct nvme_dsm_range r;
-	struct rdc_reply rep;
 
 	if (!n || n >= h->blocks)
 		rdc_not_supported(t, "DMRSL %u: no range of the namespace exceeds it", n);
 	r = one(0, n + 1);
-	rep = dsm(h, &r, 1, DSM_AD);
-	RDC_STATUS(t, rep, "a range of one block more than DMRSL",
+	RDC_STATUS(t, dsm(h, &r, 1, DSM_AD), "a range of one block more than DMRSL",
 		   RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED), NVME_SC_INVALID_FIELD);
 }
 
@@ -292,9 +270,8 @@ static void dsm_behind(struct rdc *t)
 	struct rdc_host *h = need_dsm(t);
 	struct nvme_dsm_range r = one(h->blocks, 1);
 	unsigned char *last = prepared(h, h->blocks - 1, 1, 315);
-	struct rdc_reply rep = dsm(h, &r, 1, DSM_AD);
 
-	RDC_STATUS(t, rep, "a range beyond the end", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, dsm(h, &r, 1, DSM_AD), "a range beyond the end", NVME_SC_LBA_RANGE);
 	rdc_must_hold(h, h->blocks - 1, 1, last);
 }
 
@@ -303,9 +280,8 @@ static void dsm_wraps(struct rdc *t)
 	struct rdc_host *h = need_dsm(t);
 	struct nvme_dsm_range r = one(UINT64_MAX, 2);
 	unsigned char *first = prepared(h, 0, 1, 316);
-	struct rdc_reply rep = dsm(h, &r, 1, DSM_AD);
 
-	RDC_STATUS(t, rep, "a range that wraps to 0", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, dsm(h, &r, 1, DSM_AD), "a range that wraps to 0", NVME_SC_LBA_RANGE);
 	rdc_must_hold(h, 0, 1, first);
 }
 
@@ -343,33 +319,29 @@ static struct rdc_host *need_verify(struct rdc *t)
 static void verify(struct rdc *t)
 {
 	struct rdc_host *h = need_verify(t);
-	struct rdc_reply r = range(h, nvme_cmd_verify, h->blocks - 1, 1, 0);
 
-	RDC_OK(t, r, "Verify of the last block");
+	RDC_OK(t, range(h, nvme_cmd_verify, h->blocks - 1, 1, 0), "Verify of the last block");
 }
 
 static void verify_behind(struct rdc *t)
 {
 	struct rdc_host *h = need_verify(t);
-	struct rdc_reply r = range(h, nvme_cmd_verify, h->blocks - 1, 2, 0);
 
-	RDC_STATUS(t, r, "Verify across the end", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, range(h, nvme_cmd_verify, h->blocks - 1, 2, 0), "Verify across the end",
+		   NVME_SC_LBA_RANGE);
 }
 
 static void verify_limit(struct rdc *t)
 {
 	struct rdc_host *h = need_verify(t);
 	uint32_t n = limit_blocks(h, limits(h)->vsl);
-	struct rdc_reply r;
 
 	if (!n)
 		rdc_not_supported(t, "VSL sets no limit that a command can exceed");
 	rdc_need_blocks(h, n + 1);
-	r = range(h, nvme_cmd_verify, 0, n + 1, 0);
-	RDC_STATUS(t, r, "one block more than VSL", NVME_SC_INVALID_FIELD,
-		   RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED));
-	r = range(h, nvme_cmd_verify, 0, n, 0);
-	RDC_OK(t, r, "as many blocks as VSL allows");
+	RDC_STATUS(t, range(h, nvme_cmd_verify, 0, n + 1, 0), "one block more than VSL",
+		   NVME_SC_INVALID_FIELD, RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED));
+	RDC_OK(t, range(h, nvme_cmd_verify, 0, n, 0), "as many blocks as VSL allows");
 }
 
 const struct rdc_test rdc_t_verify[] = {
@@ -397,9 +369,9 @@ static void uncor_read(struct rdc *t)
 {
 	struct rdc_host *h = need_uncor(t);
 	unsigned char *data = prepared(h, 40, 8, 320);
-	struct rdc_reply r = range(h, nvme_cmd_write_uncor, 42, 2, 0), read, ok;
+	struct rdc_reply read, ok;
 
-	RDC_OK(t, r, "Write Uncorrectable");
+	RDC_OK(t, range(h, nvme_cmd_write_uncor, 42, 2, 0), "Write Uncorrectable");
 	read = rdc_read(h, 40, 4, rdc_buf(t, 4 * h->bs));
 	/* Makes the blocks readable again, whatever the result. */
 	ok = rdc_write(h, 42, 2, data + 2 * h->bs);
@@ -412,9 +384,9 @@ static void uncor_others(struct rdc *t)
 {
 	struct rdc_host *h = need_uncor(t);
 	unsigned char *data = prepared(h, 40, 8, 321);
-	struct rdc_reply r = range(h, nvme_cmd_write_uncor, 42, 2, 0), before, behind, ok;
+	struct rdc_reply before, behind, ok;
 
-	RDC_OK(t, r, "Write Uncorrectable");
+	RDC_OK(t, range(h, nvme_cmd_write_uncor, 42, 2, 0), "Write Uncorrectable");
 	before = rdc_read(h, 40, 2, rdc_buf(t, 2 * h->bs));
 	behind = rdc_read(h, 44, 4, rdc_buf(t, 4 * h->bs));
 	ok = rdc_write(h, 42, 2, data);
@@ -427,11 +399,10 @@ static void uncor_verify(struct rdc *t)
 {
 	struct rdc_host *h = need_uncor(t);
 	unsigned char *data = prepared(h, 40, 2, 322);
-	struct rdc_reply r, v, ok;
+	struct rdc_reply v, ok;
 
 	rdc_need_oncs(h, NVME_CTRL_ONCS_VERIFY, "Verify");
-	r = range(h, nvme_cmd_write_uncor, 41, 1, 0);
-	RDC_OK(t, r, "Write Uncorrectable");
+	RDC_OK(t, range(h, nvme_cmd_write_uncor, 41, 1, 0), "Write Uncorrectable");
 	v = range(h, nvme_cmd_verify, 40, 2, 0);
 	ok = rdc_write(h, 40, 2, data);
 	RDC_STATUS(t, v, "Verify of an uncorrectable block", RDC_ME(NVME_SC_READ_ERROR));
@@ -441,9 +412,9 @@ static void uncor_verify(struct rdc *t)
 static void uncor_behind(struct rdc *t)
 {
 	struct rdc_host *h = need_uncor(t);
-	struct rdc_reply r = range(h, nvme_cmd_write_uncor, h->blocks, 1, 0);
 
-	RDC_STATUS(t, r, "Write Uncorrectable beyond the end", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, range(h, nvme_cmd_write_uncor, h->blocks, 1, 0),
+		   "Write Uncorrectable beyond the end", NVME_SC_LBA_RANGE);
 }
 
 const struct rdc_test rdc_t_uncorrectable[] = {
@@ -482,22 +453,20 @@ static void protect_refuses(struct rdc *t)
 	struct rdc_host *h = need_protect(t), *other = rdc_second(t);
 	unsigned char *data = prepared(h, 0, 8, 330);
 	struct nvme_dsm_range r = one(0, 8);
-	struct rdc_reply on, w, off;
+	struct rdc_reply w;
 
 	if (t->arg == nvme_cmd_dsm)
 		rdc_need_oncs(h, NVME_CTRL_ONCS_DSM, "Dataset Management");
 	if (t->arg == nvme_cmd_write_zeroes)
 		rdc_need_oncs(h, NVME_CTRL_ONCS_WRITE_ZEROES, "Write Zeroes");
-	on = protect(h, 1);
-	RDC_OK(t, on, "Namespace Write Protection, on");
+	RDC_OK(t, protect(h, 1), "Namespace Write Protection, on");
 	if (t->arg == nvme_cmd_dsm)
 		w = dsm(other, &r, 1, DSM_AD);
 	else if (t->arg == nvme_cmd_write)
 		w = rdc_write(other, 0, 8, rdc_buf(t, 8 * h->bs));
 	else
 		w = range(other, (uint8_t)t->arg, 0, 8, 0);
-	off = protect(h, 0);
-	RDC_OK(t, off, "Namespace Write Protection, off");
+	RDC_OK(t, protect(h, 0), "Namespace Write Protection, off");
 	RDC_STATUS(t, w, "a writing command on a protected namespace", NVME_SC_NS_WRITE_PROTECTED);
 	rdc_must_hold(h, 0, 8, data);
 }
@@ -505,14 +474,13 @@ static void protect_refuses(struct rdc *t)
 static void protect_reads(struct rdc *t)
 {
 	struct rdc_host *h = need_protect(t);
-	struct rdc_reply on = protect(h, 1), rd, fl, get, off;
+	struct rdc_reply rd, fl, get;
 
-	RDC_OK(t, on, "Namespace Write Protection, on");
+	RDC_OK(t, protect(h, 1), "Namespace Write Protection, on");
 	rd = rdc_read(h, 0, 1, rdc_buf(t, h->bs));
 	fl = rdc_io(h, .opcode = nvme_cmd_flush, .nsid = h->nsid);
 	get = rdc_get_feature(h, NVME_FEAT_FID_WRITE_PROTECT, 0, h->nsid, 0, NULL, 0);
-	off = protect(h, 0);
-	RDC_OK(t, off, "Namespace Write Protection, off");
+	RDC_OK(t, protect(h, 0), "Namespace Write Protection, off");
 	RDC_OK(t, rd, "Read of a protected namespace");
 	RDC_OK(t, fl, "Flush of a protected namespace");
 	RDC_OK(t, get, "Get Features of a protected namespace");
@@ -523,21 +491,19 @@ static void protect_reads(struct rdc *t)
 static void protect_reserved(struct rdc *t)
 {
 	struct rdc_host *h = need_protect(t);
-	struct rdc_reply r = protect(h, 7);
 
-	RDC_STATUS(t, r, "write protection state 7", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, protect(h, 7), "write protection state 7", NVME_SC_INVALID_FIELD);
 }
 
 static void protect_identify(struct rdc *t)
 {
 	struct rdc_host *h = need_protect(t);
 	struct nvme_id_ns *ns = rdc_buf(t, 4096);
-	struct rdc_reply on = protect(h, 1), id, off;
+	struct rdc_reply id;
 
-	RDC_OK(t, on, "Namespace Write Protection, on");
+	RDC_OK(t, protect(h, 1), "Namespace Write Protection, on");
 	id = rdc_identify(h, NVME_IDENTIFY_CNS_NS, h->nsid, 0, ns);
-	off = protect(h, 0);
-	RDC_OK(t, off, "Namespace Write Protection, off");
+	RDC_OK(t, protect(h, 0), "Namespace Write Protection, off");
 	RDC_OK(t, id, "Identify Namespace");
 	RDC_CHECK(t, ns->nsattr & 1, "NSATTR 0x%02x of a protected namespace", ns->nsattr);
 }
@@ -604,18 +570,15 @@ static void allocated_written(struct rdc *t)
 {
 	struct rdc_host *h = need_allocated(t);
 	struct nvme_lba_status *list = rdc_buf(t, LIST_BYTES);
-	struct rdc_reply r;
 
 	rdc_need_blocks(h, 64);
 	prepared(h, 9, 4, 320);
-	r = lba_status(h, 0, 64, list, LIST_BYTES);
-	RDC_OK(t, r, "Get LBA Status");
+	RDC_OK(t, lba_status(h, 0, 64, list, LIST_BYTES), "Get LBA Status");
 	list_is_sane(t, list, LIST_BYTES, 0, 64);
 	for (uint64_t lba = 9; lba < 13; lba++)
 		RDC_CHECK(t, list_has(list, lba), "block %llu was written and is not reported",
 			  (unsigned long long)lba);
-	r = lba_status(h, 10, 2, list, LIST_BYTES);
-	RDC_OK(t, r, "Get LBA Status");
+	RDC_OK(t, lba_status(h, 10, 2, list, LIST_BYTES), "Get LBA Status");
 	list_is_sane(t, list, LIST_BYTES, 10, 12);
 	RDC_CHECK(t, list_has(list, 10) && list_has(list, 11), "a part of the blocks is missing");
 }
@@ -626,17 +589,14 @@ static void allocated_freed(struct rdc *t)
 	struct nvme_lba_status *list = rdc_buf(t, LIST_BYTES);
 	struct nvme_dsm_range all = {0};
 	uint32_t n = UNIT_BYTES / h->bs;
-	struct rdc_reply r;
 
 	rdc_need_oncs(h, NVME_CTRL_ONCS_DSM, "Dataset Management");
 	rdc_need_blocks(h, 2 * n);
 	prepared(h, n + 3, 4, 321);
 	all.nlb = htole32(n);
 	all.slba = htole64(n);
-	r = dsm(h, &all, 1, DSM_AD);
-	RDC_OK(t, r, "Dataset Management");
-	r = lba_status(h, n, (uint16_t)n, list, LIST_BYTES);
-	RDC_OK(t, r, "Get LBA Status");
+	RDC_OK(t, dsm(h, &all, 1, DSM_AD), "Dataset Management");
+	RDC_OK(t, lba_status(h, n, (uint16_t)n, list, LIST_BYTES), "Get LBA Status");
 	list_is_sane(t, list, LIST_BYTES, n, 2 * n);
 	RDC_CHECK(t, !list_has(list, n + 3), "a deallocated block is reported as allocated");
 }
@@ -645,9 +605,8 @@ static void allocated_rest(struct rdc *t)
 {
 	struct rdc_host *h = need_allocated(t);
 	struct nvme_lba_status *list = rdc_buf(t, LIST_BYTES);
-	struct rdc_reply r = lba_status(h, 0, 0, list, LIST_BYTES);
 
-	RDC_OK(t, r, "Get LBA Status of the whole namespace");
+	RDC_OK(t, lba_status(h, 0, 0, list, LIST_BYTES), "Get LBA Status of the whole namespace");
 	list_is_sane(t, list, LIST_BYTES, 0, h->blocks);
 }
 
@@ -655,12 +614,11 @@ static void allocated_little(struct rdc *t)
 {
 	struct rdc_host *h = need_allocated(t);
 	struct nvme_lba_status *list = rdc_buf(t, LIST_BYTES);
-	struct rdc_reply r;
 
 	rdc_need_blocks(h, 64);
 	prepared(h, 0, 1, 322);
-	r = lba_status(h, 0, 64, list, sizeof(*list));
-	RDC_OK(t, r, "Get LBA Status with no room for descriptors");
+	RDC_OK(t, lba_status(h, 0, 64, list, sizeof(*list)),
+	       "Get LBA Status with no room for descriptors");
 	RDC_CHECK(t, !list->nlsd, "NLSD %u without room", le32toh(list->nlsd));
 	RDC_CHECK(t, list->cmpc != NVME_LBA_STATUS_COMPLETE,
 		  "CMPC says that the list is complete, but block 0 is missing");
@@ -670,19 +628,20 @@ static void allocated_behind(struct rdc *t)
 {
 	struct rdc_host *h = need_allocated(t);
 	struct nvme_lba_status *list = rdc_buf(t, LIST_BYTES);
-	struct rdc_reply r = lba_status(h, h->blocks, 1, list, LIST_BYTES);
 
-	RDC_STATUS(t, r, "SLBA beyond the end", NVME_SC_LBA_RANGE, NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, lba_status(h, h->blocks, 1, list, LIST_BYTES), "SLBA beyond the end",
+		   NVME_SC_LBA_RANGE, NVME_SC_INVALID_FIELD);
 }
 
 static void allocated_atype(struct rdc *t)
 {
 	struct rdc_host *h = need_allocated(t);
-	struct rdc_reply r = rdc_admin(h, .opcode = nvme_admin_get_lba_status, .nsid = h->nsid,
-				       .cdw12 = LIST_BYTES / 4 - 1, .cdw13 = 0x7fu << 24,
-				       .data = rdc_buf(t, LIST_BYTES), .len = LIST_BYTES);
 
-	RDC_STATUS(t, r, "a reserved action type", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t,
+		   rdc_admin(h, .opcode = nvme_admin_get_lba_status, .nsid = h->nsid,
+			     .cdw12 = LIST_BYTES / 4 - 1, .cdw13 = 0x7fu << 24,
+			     .data = rdc_buf(t, LIST_BYTES), .len = LIST_BYTES),
+		   "a reserved action type", NVME_SC_INVALID_FIELD);
 }
 
 #define N_GLS "NVM 4.2.1"

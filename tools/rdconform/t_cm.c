@@ -88,11 +88,9 @@ static void cm_longer(struct rdc *t)
 	struct rdc_raw *raw = rdc_raw_must_dial(
 		t, &(struct rdc_dial){.has_priv = true, .priv = &priv, .priv_len = sizeof(priv)});
 	struct rdc_connect c;
-	struct rdc_raw_reply rr;
 
 	rdc_connect_init(t, &c, 0, raw);
-	rr = rdc_raw_connect(raw, &c);
-	RDC_OK(t, rr.r, "Connect");
+	RDC_OK(t, rdc_raw_connect(raw, &c).r, "Connect");
 }
 
 /* IRD 1: the target must have at most one READ outstanding. */
@@ -102,7 +100,6 @@ static void cm_ird(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	struct rdc_raw *admin = rdc_raw_admin(t, 0), *io;
 	struct rdc_connect c;
-	struct rdc_raw_reply rr;
 	struct rdc_mem *mem;
 	struct nvme_sqe sqe;
 	unsigned int i;
@@ -111,8 +108,7 @@ static void cm_ird(struct rdc *t)
 	io = rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 1, .depth = 32, .ird = 1});
 	io->cntlid = admin->cntlid;
 	rdc_connect_init(t, &c, 0, io);
-	rr = rdc_raw_connect(io, &c);
-	RDC_OK(t, rr.r, "Connect over a connection with a READ depth of 1");
+	RDC_OK(t, rdc_raw_connect(io, &c).r, "Connect over a connection with a READ depth of 1");
 	mem = rdc_raw_mem(io, BLOCKS * h->bs, IBV_ACCESS_REMOTE_READ);
 	for (i = 0; i < N; i++) {
 		rdc_raw_rw(&sqe, h, nvme_cmd_write, 0, BLOCKS, mem);
@@ -171,9 +167,8 @@ static void command_ids(struct rdc *t)
 	unsigned int i;
 
 	for (i = 0; i < sizeof(cids) / sizeof(cids[0]); i++) {
-		struct rdc_raw_reply rr = keep_alive(raw, cids[i]);
 
-		RDC_OK(t, rr.r, "Keep Alive");
+		RDC_OK(t, keep_alive(raw, cids[i]).r, "Keep Alive");
 	}
 }
 
@@ -226,7 +221,6 @@ static void in_capsule(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	uint32_t n = h->info.in_capsule / h->bs;
 	struct rdc_raw *io;
-	struct rdc_raw_reply rr;
 	unsigned char *data;
 	struct nvme_sqe sqe;
 
@@ -247,8 +241,8 @@ static void in_capsule(struct rdc *t)
 		.cdw12 = htole32(n - 1),
 		.sgl.data = {.length = htole32(n * h->bs), .type = NVME_SGL_IN_CAPSULE},
 	};
-	rr = rdc_raw_cmd_as_is(io, &sqe, data, (size_t)n * h->bs);
-	RDC_OK(t, rr.r, "Write with as much data in the capsule as IOCCSZ allows");
+	RDC_OK(t, rdc_raw_cmd_as_is(io, &sqe, data, (size_t)n * h->bs).r,
+	       "Write with as much data in the capsule as IOCCSZ allows");
 	rdc_must_hold(h, 0, n, data);
 }
 
@@ -256,7 +250,6 @@ static void in_capsule_offset(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	unsigned char *data;
-	struct rdc_raw_reply rr;
 	struct nvme_sqe sqe;
 	struct rdc_raw *io;
 
@@ -275,8 +268,8 @@ static void in_capsule_offset(struct rdc *t)
 			     .length = htole32(h->bs),
 			     .type = NVME_SGL_IN_CAPSULE},
 	};
-	rr = rdc_raw_cmd_as_is(io, &sqe, data, h->bs + 64);
-	RDC_OK(t, rr.r, "Write with data at offset 64 of the capsule's data");
+	RDC_OK(t, rdc_raw_cmd_as_is(io, &sqe, data, h->bs + 64).r,
+	       "Write with data at offset 64 of the capsule's data");
 	rdc_must_hold(h, 0, 1, data + 64);
 }
 

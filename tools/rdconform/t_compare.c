@@ -37,49 +37,46 @@ static void equal(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
 	uint32_t n = t->arg < rdc_max_blocks(h) ? t->arg : rdc_max_blocks(h);
-	struct rdc_reply r = compare(h, 0, n, prepared(h, n, 200));
 
-	RDC_OK(t, r, "Compare of equal data");
+	RDC_OK(t, compare(h, 0, n, prepared(h, n, 200)), "Compare of equal data");
 }
 
 static void differs(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
 	unsigned char *data = prepared(h, 16, 201);
-	struct rdc_reply r;
 
 	data[t->arg ? 16 * h->bs - 1 : 0] ^= 1;
-	r = compare(h, 0, 16, data);
-	RDC_STATUS(t, r, "Compare of data with one bit changed", RDC_ME(NVME_SC_COMPARE_FAILED));
+	RDC_STATUS(t, compare(h, 0, 16, data), "Compare of data with one bit changed",
+		   RDC_ME(NVME_SC_COMPARE_FAILED));
 }
 
 static void keeps(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
 	unsigned char *data = prepared(h, 4, 202), *other = rdc_buf(t, 4 * h->bs);
-	struct rdc_reply r = compare(h, 0, 4, other);
 
-	RDC_STATUS(t, r, "Compare with zeroes", RDC_ME(NVME_SC_COMPARE_FAILED));
+	RDC_STATUS(t, compare(h, 0, 4, other), "Compare with zeroes",
+		   RDC_ME(NVME_SC_COMPARE_FAILED));
 	rdc_must_hold(h, 0, 4, data);
 }
 
 static void behind(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
-	struct rdc_reply r = compare(h, h->blocks, 1, rdc_buf(t, h->bs));
 
-	RDC_STATUS(t, r, "Compare beyond the end", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, compare(h, h->blocks, 1, rdc_buf(t, h->bs)), "Compare beyond the end",
+		   NVME_SC_LBA_RANGE);
 }
 
 static void nsid(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
 	struct rdc_cmd c = rdc_rw(h, nvme_cmd_compare, 0, 1, rdc_buf(t, h->bs));
-	struct rdc_reply r;
 
 	c.nsid = 0;
-	r = rdc_io_at(h, &c, __FILE__, __LINE__);
-	RDC_STATUS(t, r, "Compare of NSID 0", NVME_SC_INVALID_NS);
+	RDC_STATUS(t, rdc_io_at(h, &c, __FILE__, __LINE__), "Compare of NSID 0",
+		   NVME_SC_INVALID_NS);
 }
 
 const struct rdc_test rdc_t_compare[] = {
@@ -189,16 +186,13 @@ static void fused_lone(struct rdc *t)
 				     t->arg == 1 ? old : rdc_buf(t, h->bs));
 	struct rdc_cmd rd = rdc_rw(h, nvme_cmd_read, 0, 1, rdc_buf(t, h->bs));
 	struct rdc_async *a = rdc_buf(t, 2 * sizeof(*a));
-	struct rdc_reply r;
 
 	half.flags = (uint8_t)t->arg;
 	rdc_io_start(h, &half, &a[0]);
 	rdc_io_start(h, &rd, &a[1]);
-	r = rdc_wait(h, &a[0]);
-	RDC_STATUS(t, r, "one command of a fused operation without the other",
+	RDC_STATUS(t, rdc_wait(h, &a[0]), "one command of a fused operation without the other",
 		   NVME_SC_FUSED_MISSING);
-	r = rdc_wait(h, &a[1]);
-	RDC_OK(t, r, "the Read after a fused command without its partner");
+	RDC_OK(t, rdc_wait(h, &a[1]), "the Read after a fused command without its partner");
 	rdc_must_hold(h, 0, 1, old);
 }
 
@@ -236,9 +230,8 @@ static void fused_atomic(struct rdc *t)
 			  done[0] + done[1], 2 * EACH, tries);
 		/* Both read, then both try: at most one may succeed in each round. */
 		for (i = 0; i < 2; i++) {
-			struct rdc_reply r = rdc_read(h[i], 0, 1, old[i]);
 
-			RDC_OK(t, r, "Read");
+			RDC_OK(t, rdc_read(h[i], 0, 1, old[i]), "Read");
 			memcpy(now[i], old[i], h[0]->bs);
 			memcpy(&count, old[i], sizeof(count));
 			count++;
@@ -270,25 +263,23 @@ static void fused_unsupported(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	struct rdc_cmd c = rdc_rw(h, nvme_cmd_read, 0, 1, rdc_buf(t, h->bs));
-	struct rdc_reply r;
 
 	if (h->id.fuses)
 		rdc_not_supported(t, "FUSES 0x%04x: fused operations are supported",
 				  le16toh(h->id.fuses));
 	c.flags = 1;
-	r = rdc_io_at(h, &c, __FILE__, __LINE__);
-	RDC_STATUS(t, r, "FUSE 01b, which FUSES says is not supported", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_io_at(h, &c, __FILE__, __LINE__),
+		   "FUSE 01b, which FUSES says is not supported", NVME_SC_INVALID_FIELD);
 }
 
 static void fused_reserved(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	struct rdc_cmd c = rdc_rw(h, nvme_cmd_read, 0, 1, rdc_buf(t, h->bs));
-	struct rdc_reply r;
 
 	c.flags = 3;
-	r = rdc_io_at(h, &c, __FILE__, __LINE__);
-	RDC_STATUS(t, r, "FUSE 11b, reserved", NVME_SC_INVALID_FIELD, NVME_SC_FUSED_MISSING);
+	RDC_STATUS(t, rdc_io_at(h, &c, __FILE__, __LINE__), "FUSE 11b, reserved",
+		   NVME_SC_INVALID_FIELD, NVME_SC_FUSED_MISSING);
 }
 
 const struct rdc_test rdc_t_fused[] = {

@@ -31,9 +31,8 @@ static void admin_queue(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = admin_conn(t, &c);
-	struct rdc_raw_reply rr = rdc_raw_connect(raw, &c);
 
-	RDC_OK(t, rr.r, "Connect");
+	RDC_OK(t, rdc_raw_connect(raw, &c).r, "Connect");
 	RDC_CHECK(t, raw->cntlid >= NVMF_CNTLID_MIN && raw->cntlid <= NVMF_CNTLID_MAX,
 		  "controller id 0x%04x", raw->cntlid);
 }
@@ -42,11 +41,10 @@ static void recfmt(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = admin_conn(t, &c);
-	struct rdc_raw_reply rr;
 
 	c.recfmt = 1;
-	rr = rdc_raw_connect(raw, &c);
-	RDC_STATUS(t, rr.r, "Connect with RECFMT 1", RDC_CS(NVME_SC_CONNECT_FORMAT));
+	RDC_STATUS(t, rdc_raw_connect(raw, &c).r, "Connect with RECFMT 1",
+		   RDC_CS(NVME_SC_CONNECT_FORMAT));
 }
 
 static void sqsize_zero(struct rdc *t)
@@ -102,11 +100,9 @@ static void hostnqn_unterminated(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = admin_conn(t, &c);
-	struct rdc_raw_reply rr;
 
 	memset(c.data.hostnqn, 'a', sizeof(c.data.hostnqn));
-	rr = rdc_raw_connect(raw, &c);
-	RDC_STATUS(t, rr.r, "Connect with a host NQN of 256 bytes",
+	RDC_STATUS(t, rdc_raw_connect(raw, &c).r, "Connect with a host NQN of 256 bytes",
 		   RDC_CS(NVME_SC_CONNECT_INVALID_PARAM), RDC_CS(NVME_SC_CONNECT_INVALID_HOST));
 }
 
@@ -173,11 +169,9 @@ static void io_hostnqn(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = io_conn(t, &c, 1);
-	struct rdc_raw_reply rr;
 
 	snprintf(c.data.hostnqn, sizeof(c.data.hostnqn), "%s", t->cfg->hostnqn[1]);
-	rr = rdc_raw_connect(raw, &c);
-	RDC_STATUS(t, rr.r, "Connect of an I/O queue by another host",
+	RDC_STATUS(t, rdc_raw_connect(raw, &c).r, "Connect of an I/O queue by another host",
 		   RDC_CS(NVME_SC_CONNECT_INVALID_PARAM), RDC_CS(NVME_SC_CONNECT_INVALID_HOST));
 }
 
@@ -185,11 +179,10 @@ static void io_hostid(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = io_conn(t, &c, 1);
-	struct rdc_raw_reply rr;
 
 	c.data.hostid[0] ^= 0xff;
-	rr = rdc_raw_connect(raw, &c);
-	RDC_STATUS(t, rr.r, "Connect of an I/O queue with another Host Identifier",
+	RDC_STATUS(t, rdc_raw_connect(raw, &c).r,
+		   "Connect of an I/O queue with another Host Identifier",
 		   RDC_CS(NVME_SC_CONNECT_INVALID_PARAM), RDC_CS(NVME_SC_CONNECT_INVALID_HOST));
 }
 
@@ -197,11 +190,9 @@ static void io_subnqn(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = io_conn(t, &c, 1);
-	struct rdc_raw_reply rr;
 
 	snprintf(c.data.subsysnqn, sizeof(c.data.subsysnqn), "%s", NVMF_DISC_NQN);
-	rr = rdc_raw_connect(raw, &c);
-	RDC_STATUS(t, rr.r, "Connect of an I/O queue to another subsystem",
+	RDC_STATUS(t, rdc_raw_connect(raw, &c).r, "Connect of an I/O queue to another subsystem",
 		   RDC_CS(NVME_SC_CONNECT_INVALID_PARAM));
 }
 
@@ -258,8 +249,7 @@ static void io_qid_beyond(struct rdc *t)
 	RDC_CHECK(t, raw->up, "the connection for queue %u was neither accepted nor rejected", qid);
 	raw->cntlid = admin->cntlid;
 	rdc_connect_init(t, &c, 0, raw);
-	rr = rdc_raw_connect(raw, &c);
-	RDC_STATUS(t, rr.r, "Connect of a queue that is not granted",
+	RDC_STATUS(t, rdc_raw_connect(raw, &c).r, "Connect of a queue that is not granted",
 		   RDC_CS(NVME_SC_CONNECT_INVALID_PARAM), RDC_CS(NVME_SC_CONNECT_CTRL_BUSY));
 }
 
@@ -267,52 +257,47 @@ static void io_qid_mismatch(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = io_conn(t, &c, 1);
-	struct rdc_raw_reply rr;
 
 	c.qid = 2;
-	rr = rdc_raw_connect(raw, &c);
-	RDC_REFUSED(t, rr.r, "Connect of queue 2 on a connection made for queue 1");
+	RDC_REFUSED(t, rdc_raw_connect(raw, &c).r,
+		    "Connect of queue 2 on a connection made for queue 1");
 }
 
 static void io_qid_twice(struct rdc *t)
 {
 	struct rdc_raw *admin = rdc_raw_admin(t, 0), *raw;
-	struct rdc_raw_reply rr;
 	struct rdc_connect c;
 
 	rdc_raw_io(admin, 1, 16);
 	raw = rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 1, .depth = 16});
 	raw->cntlid = admin->cntlid;
 	rdc_connect_init(t, &c, 0, raw);
-	rr = rdc_raw_connect(raw, &c);
-	RDC_STATUS(t, rr.r, "Connect of a queue that exists", NVME_SC_CMD_SEQ_ERROR,
-		   RDC_CS(NVME_SC_CONNECT_INVALID_PARAM), RDC_CS(NVME_SC_CONNECT_CTRL_BUSY));
+	RDC_STATUS(t, rdc_raw_connect(raw, &c).r, "Connect of a queue that exists",
+		   NVME_SC_CMD_SEQ_ERROR, RDC_CS(NVME_SC_CONNECT_INVALID_PARAM),
+		   RDC_CS(NVME_SC_CONNECT_CTRL_BUSY));
 }
 
 static void io_not_enabled(struct rdc *t)
 {
 	struct rdc_raw *admin = rdc_raw_admin_new(t, 0, 0);
 	struct rdc_raw *raw = rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 1, .depth = 16});
-	struct rdc_raw_reply rr;
 	struct rdc_connect c;
 
 	raw->cntlid = admin->cntlid;
 	rdc_connect_init(t, &c, 0, raw);
-	rr = rdc_raw_connect(raw, &c);
-	RDC_REFUSED(t, rr.r, "Connect of an I/O queue while CC.EN is 0");
+	RDC_REFUSED(t, rdc_raw_connect(raw, &c).r, "Connect of an I/O queue while CC.EN is 0");
 }
 
 static void twice(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = admin_conn(t, &c);
-	struct rdc_raw_reply rr = rdc_raw_connect(raw, &c);
 
-	RDC_OK(t, rr.r, "Connect");
+	RDC_OK(t, rdc_raw_connect(raw, &c).r, "Connect");
 	rdc_connect_init(t, &c, 0, raw);
 	c.cntlid = NVMF_CNTLID_DYNAMIC;
-	rr = rdc_raw_connect(raw, &c);
-	RDC_STATUS(t, rr.r, "a second Connect on one queue", NVME_SC_CMD_SEQ_ERROR);
+	RDC_STATUS(t, rdc_raw_connect(raw, &c).r, "a second Connect on one queue",
+		   NVME_SC_CMD_SEQ_ERROR);
 }
 
 static void sq_flow_control_off(struct rdc *t)
@@ -332,8 +317,7 @@ static void sq_flow_control_off(struct rdc *t)
 				  "the Connect response says SQHD %u, not FFFFh: flow control "
 				  "stays on",
 				  le16toh(rr.a.cqe.sqhd));
-	rr = rdc_raw_prop_get(raw, NVME_REG_VS, NVMF_PROP_SIZE_4);
-	RDC_OK(t, rr.r, "Property Get VS");
+	RDC_OK(t, rdc_raw_prop_get(raw, NVME_REG_VS, NVMF_PROP_SIZE_4).r, "Property Get VS");
 }
 
 static void cntlids_differ(struct rdc *t)
@@ -412,19 +396,17 @@ static void first_identify(struct rdc *t)
 	struct rdc_mem *mem =
 		rdc_raw_mem(raw, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	struct nvme_sqe sqe = {.opcode = nvme_admin_identify, .cdw10 = htole32(1)};
-	struct rdc_raw_reply rr;
 
 	rdc_sgl(&sqe, mem, 4096);
-	rr = rdc_raw_cmd(raw, &sqe);
-	RDC_STATUS(t, rr.r, "Identify before Connect", NVME_SC_CMD_SEQ_ERROR);
+	RDC_STATUS(t, rdc_raw_cmd(raw, &sqe).r, "Identify before Connect", NVME_SC_CMD_SEQ_ERROR);
 }
 
 static void first_property(struct rdc *t)
 {
 	struct rdc_raw *raw = rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 0});
-	struct rdc_raw_reply rr = rdc_raw_prop_get(raw, NVME_REG_CAP, NVMF_PROP_SIZE_8);
 
-	RDC_STATUS(t, rr.r, "Property Get before Connect", NVME_SC_CMD_SEQ_ERROR);
+	RDC_STATUS(t, rdc_raw_prop_get(raw, NVME_REG_CAP, NVMF_PROP_SIZE_8).r,
+		   "Property Get before Connect", NVME_SC_CMD_SEQ_ERROR);
 }
 
 static void first_io(struct rdc *t)
@@ -434,13 +416,11 @@ static void first_io(struct rdc *t)
 	struct rdc_raw *raw = rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 1, .depth = 16});
 	struct rdc_mem *mem =
 		rdc_raw_mem(raw, h->bs, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	struct rdc_raw_reply rr;
 	struct nvme_sqe sqe;
 
 	(void)admin;
 	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
-	rr = rdc_raw_cmd(raw, &sqe);
-	RDC_STATUS(t, rr.r, "Read before Connect", NVME_SC_CMD_SEQ_ERROR);
+	RDC_STATUS(t, rdc_raw_cmd(raw, &sqe).r, "Read before Connect", NVME_SC_CMD_SEQ_ERROR);
 }
 
 /* Admin commands by opcode while the controller is not enabled. */
@@ -450,7 +430,6 @@ static void disabled(struct rdc *t)
 	struct rdc_mem *mem =
 		rdc_raw_mem(raw, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	struct nvme_sqe sqe = {.opcode = (uint8_t)t->arg, .cdw10 = htole32(1)};
-	struct rdc_raw_reply rr;
 
 	if (t->arg == nvme_admin_identify)
 		rdc_sgl(&sqe, mem, 4096);
@@ -458,39 +437,36 @@ static void disabled(struct rdc *t)
 		rdc_sgl_none(raw, &sqe);
 	if (t->arg == nvme_admin_get_features)
 		sqe.cdw10 = htole32(NVME_FEAT_FID_NUM_QUEUES);
-	rr = rdc_raw_cmd(raw, &sqe);
-	RDC_STATUS(t, rr.r, "an admin command while CC.EN is 0", NVME_SC_CMD_SEQ_ERROR);
+	RDC_STATUS(t, rdc_raw_cmd(raw, &sqe).r, "an admin command while CC.EN is 0",
+		   NVME_SC_CMD_SEQ_ERROR);
 }
 
 static void unknown_fctype(struct rdc *t)
 {
 	struct rdc_raw *raw = rdc_raw_admin_new(t, 0, 0);
 	struct nvme_sqe sqe = {.opcode = NVMF_OPCODE, .fctype = 0x7e};
-	struct rdc_raw_reply rr;
 
 	rdc_sgl_none(raw, &sqe);
-	rr = rdc_raw_cmd(raw, &sqe);
-	RDC_STATUS(t, rr.r, "fabrics command type 7Eh", NVME_SC_INVALID_FIELD,
+	RDC_STATUS(t, rdc_raw_cmd(raw, &sqe).r, "fabrics command type 7Eh", NVME_SC_INVALID_FIELD,
 		   NVME_SC_INVALID_OPCODE);
 }
 
 static void property_on_io(struct rdc *t)
 {
 	struct rdc_raw *io = rdc_raw_io(rdc_raw_admin(t, 0), 1, 16);
-	struct rdc_raw_reply rr = rdc_raw_prop_get(io, NVME_REG_CAP, NVMF_PROP_SIZE_8);
 
-	RDC_REFUSED(t, rr.r, "Property Get on an I/O queue");
+	RDC_REFUSED(t, rdc_raw_prop_get(io, NVME_REG_CAP, NVMF_PROP_SIZE_8).r,
+		    "Property Get on an I/O queue");
 }
 
 static void admin_on_io(struct rdc *t)
 {
 	struct rdc_raw *io = rdc_raw_io(rdc_raw_admin(t, 0), 1, 16);
 	struct nvme_sqe sqe = {.opcode = nvme_admin_keep_alive, .nsid = htole32(rdc_main(t)->nsid)};
-	struct rdc_raw_reply rr;
 
 	rdc_sgl_none(io, &sqe);
-	rr = rdc_raw_cmd(io, &sqe);
-	RDC_STATUS(t, rr.r, "Keep Alive on an I/O queue", NVME_SC_INVALID_OPCODE);
+	RDC_STATUS(t, rdc_raw_cmd(io, &sqe).r, "Keep Alive on an I/O queue",
+		   NVME_SC_INVALID_OPCODE);
 }
 
 static struct rdc_raw_reply disconnect(struct rdc_raw *raw, uint16_t format)
@@ -516,24 +492,20 @@ static void need_disconnect(struct rdc *t)
 static void disconnect_io(struct rdc *t)
 {
 	struct rdc_raw *admin, *io;
-	struct rdc_raw_reply rr;
 
 	need_disconnect(t);
 	admin = rdc_raw_admin(t, 0);
 	io = rdc_raw_io(admin, 1, 16);
-	rr = disconnect(io, 0);
-	RDC_OK(t, rr.r, "Disconnect of an I/O queue");
+	RDC_OK(t, disconnect(io, 0).r, "Disconnect of an I/O queue");
 	rdc_raw_close(io);
 	rdc_raw_io(admin, 1, 16); /* the id is free again */
 }
 
 static void disconnect_format(struct rdc *t)
 {
-	struct rdc_raw_reply rr;
-
 	need_disconnect(t);
-	rr = disconnect(rdc_raw_io(rdc_raw_admin(t, 0), 1, 16), 1);
-	RDC_STATUS(t, rr.r, "Disconnect with RECFMT 1", RDC_CS(NVME_SC_CONNECT_FORMAT));
+	RDC_STATUS(t, disconnect(rdc_raw_io(rdc_raw_admin(t, 0), 1, 16), 1).r,
+		   "Disconnect with RECFMT 1", RDC_CS(NVME_SC_CONNECT_FORMAT));
 }
 
 static void disconnect_admin(struct rdc *t)
@@ -547,12 +519,11 @@ static void disconnect_admin(struct rdc *t)
 static void disconnect_unsupported(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_raw_reply rr;
 
 	if (le16toh(h->id.ofcs) & 1)
 		rdc_not_supported(t, "OFCS bit 0 is 1: Disconnect is supported");
-	rr = disconnect(rdc_raw_io(rdc_raw_admin(t, 0), 1, 16), 0);
-	RDC_REFUSED(t, rr.r, "Disconnect, which OFCS says is not supported");
+	RDC_REFUSED(t, disconnect(rdc_raw_io(rdc_raw_admin(t, 0), 1, 16), 0).r,
+		    "Disconnect, which OFCS says is not supported");
 }
 
 const struct rdc_test rdc_t_order[] = {

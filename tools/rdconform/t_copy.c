@@ -52,13 +52,11 @@ static void one_range(struct rdc *t)
 	struct rdc_host *h = need(t);
 	unsigned char *data = prepared(h, 8, 400);
 	struct nvme_copy_range r = one(0, 8);
-	struct rdc_reply rep;
 
 	if (t->arg && !(le16toh(h->id.ocfs) & 2))
 		rdc_not_supported(t, "OCFS 0x%04x: no format 1", le16toh(h->id.ocfs));
 	rdc_must_write(h, DEST, 8, rdc_buf(t, 8 * h->bs));
-	rep = copy(h, DEST, &r, 1, t->arg);
-	RDC_OK(t, rep, "Copy");
+	RDC_OK(t, copy(h, DEST, &r, 1, t->arg), "Copy");
 	rdc_must_hold(h, DEST, 8, data);
 	rdc_must_hold(h, 0, 8, data);
 }
@@ -68,15 +66,13 @@ static void ranges(struct rdc *t)
 	struct rdc_host *h = need(t);
 	unsigned char *data = prepared(h, 16, 401), *want = rdc_buf(t, 6 * h->bs);
 	struct nvme_copy_range r[3] = {one(8, 3), one(0, 2), one(15, 1)};
-	struct rdc_reply rep;
 
 	if (h->ns.msrc < 2)
 		rdc_not_supported(t, "MSRC %u: less than three ranges", h->ns.msrc);
 	memcpy(want, data + 8 * h->bs, 3 * h->bs);
 	memcpy(want + 3 * h->bs, data, 2 * h->bs);
 	memcpy(want + 5 * h->bs, data + 15 * h->bs, h->bs);
-	rep = copy(h, DEST, r, 3, 0);
-	RDC_OK(t, rep, "Copy of three ranges");
+	RDC_OK(t, copy(h, DEST, r, 3, 0), "Copy of three ranges");
 	rdc_must_hold(h, DEST, 6, want);
 }
 
@@ -85,12 +81,10 @@ static void neighbours(struct rdc *t)
 	struct rdc_host *h = need(t);
 	struct nvme_copy_range r = one(0, 2);
 	unsigned char *around = rdc_buf(t, 4 * h->bs), *data = prepared(h, 2, 402);
-	struct rdc_reply rep;
 
 	rdc_fill(around, 4 * h->bs, 403);
 	rdc_must_write(h, DEST, 4, around);
-	rep = copy(h, DEST + 1, &r, 1, 0);
-	RDC_OK(t, rep, "Copy");
+	RDC_OK(t, copy(h, DEST + 1, &r, 1, 0), "Copy");
 	memcpy(around + h->bs, data, 2 * h->bs);
 	rdc_must_hold(h, DEST, 4, around);
 }
@@ -101,7 +95,6 @@ static void largest(struct rdc *t)
 	uint32_t n = le16toh(h->ns.mssrl), mcl = le32toh(h->ns.mcl);
 	struct nvme_copy_range r;
 	unsigned char *data;
-	struct rdc_reply rep;
 
 	RDC_CHECK(t, n && mcl, "MSSRL %u, MCL %u", n, mcl);
 	RDC_CHECK(t, mcl >= n, "MCL %u is less than MSSRL %u", mcl, n);
@@ -111,8 +104,7 @@ static void largest(struct rdc *t)
 		n = rdc_max_blocks(h);
 	data = prepared(h, n, 404);
 	r = one(0, n);
-	rep = copy(h, DEST, &r, 1, 0);
-	RDC_OK(t, rep, "Copy of a range as long as is allowed");
+	RDC_OK(t, copy(h, DEST, &r, 1, 0), "Copy of a range as long as is allowed");
 	rdc_must_hold(h, DEST, n, data);
 }
 
@@ -121,14 +113,13 @@ static void too_many(struct rdc *t)
 	struct rdc_host *h = need(t);
 	unsigned int i, n = h->ns.msrc + 2u;
 	struct nvme_copy_range *r = rdc_buf(t, 257 * sizeof(*r));
-	struct rdc_reply rep;
 
 	if (n > 256)
 		rdc_not_supported(t, "MSRC 255: a command cannot exceed it");
 	for (i = 0; i < n; i++)
 		r[i] = one(i, 1);
-	rep = copy(h, 512, r, n, 0);
-	RDC_STATUS(t, rep, "one range more than MSRC", RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED));
+	RDC_STATUS(t, copy(h, 512, r, n, 0), "one range more than MSRC",
+		   RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED));
 }
 
 static void too_long(struct rdc *t)
@@ -136,12 +127,10 @@ static void too_long(struct rdc *t)
 	struct rdc_host *h = need(t);
 	uint32_t n = le16toh(h->ns.mssrl) + 1u;
 	struct nvme_copy_range r = one(0, n);
-	struct rdc_reply rep;
 
 	if (n > 65536 || 2ull * n > h->blocks)
 		rdc_not_supported(t, "MSSRL %u: the namespace is too small to exceed it", n - 1);
-	rep = copy(h, n, &r, 1, 0);
-	RDC_STATUS(t, rep, "a range of one block more than MSSRL",
+	RDC_STATUS(t, copy(h, n, &r, 1, 0), "a range of one block more than MSSRL",
 		   RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED));
 }
 
@@ -151,7 +140,6 @@ static void too_much(struct rdc *t)
 	uint32_t mssrl = le16toh(h->ns.mssrl), mcl = le32toh(h->ns.mcl), left = mcl + 1;
 	struct nvme_copy_range *r = rdc_buf(t, 257 * sizeof(*r));
 	unsigned int n = 0;
-	struct rdc_reply rep;
 
 	if (!mssrl || (mcl + mssrl) / mssrl > h->ns.msrc + 1u || 2ull * mcl + 2 > h->blocks)
 		rdc_not_supported(t, "MCL %u cannot be exceeded here within MSRC and MSSRL", mcl);
@@ -161,17 +149,16 @@ static void too_much(struct rdc *t)
 		r[n++] = one(0, m);
 		left -= m;
 	}
-	rep = copy(h, mcl + 1, r, n, 0);
-	RDC_STATUS(t, rep, "one block more than MCL", RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED));
+	RDC_STATUS(t, copy(h, mcl + 1, r, n, 0), "one block more than MCL",
+		   RDC_CS(NVME_SC_CMD_SIZE_LIMIT_EXCEEDED));
 }
 
 static void source_behind(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
 	struct nvme_copy_range r = one(h->blocks - 1, 2);
-	struct rdc_reply rep = copy(h, DEST, &r, 1, 0);
 
-	RDC_STATUS(t, rep, "Copy from across the end", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, copy(h, DEST, &r, 1, 0), "Copy from across the end", NVME_SC_LBA_RANGE);
 }
 
 static void dest_behind(struct rdc *t)
@@ -179,12 +166,11 @@ static void dest_behind(struct rdc *t)
 	struct rdc_host *h = need(t);
 	struct nvme_copy_range r = one(0, 2);
 	unsigned char *last = rdc_buf(t, h->bs);
-	struct rdc_reply rep;
 
 	rdc_fill(last, h->bs, 405);
 	rdc_must_write(h, h->blocks - 1, 1, last);
-	rep = copy(h, h->blocks - 1, &r, 1, 0);
-	RDC_STATUS(t, rep, "Copy to across the end", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, copy(h, h->blocks - 1, &r, 1, 0), "Copy to across the end",
+		   NVME_SC_LBA_RANGE);
 	rdc_must_hold(h, h->blocks - 1, 1, last);
 }
 
@@ -192,9 +178,9 @@ static void format_unknown(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
 	struct nvme_copy_range r = one(0, 1);
-	struct rdc_reply rep = copy(h, DEST, &r, 1, 0xf);
 
-	RDC_STATUS(t, rep, "Copy with descriptor format Fh", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, copy(h, DEST, &r, 1, 0xf), "Copy with descriptor format Fh",
+		   NVME_SC_INVALID_FIELD);
 }
 
 static void fields(struct rdc *t)
@@ -210,12 +196,12 @@ static void nsid(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
 	struct nvme_copy_range *r = rdc_buf(t, sizeof(*r));
-	struct rdc_reply rep;
 
 	*r = one(0, 1);
-	rep = rdc_io(h, .opcode = nvme_cmd_copy, .nsid = 0, .data = r, .len = sizeof(*r),
-		     .write = true);
-	RDC_STATUS(t, rep, "Copy on NSID 0", NVME_SC_INVALID_NS);
+	RDC_STATUS(t,
+		   rdc_io(h, .opcode = nvme_cmd_copy, .nsid = 0, .data = r, .len = sizeof(*r),
+			  .write = true),
+		   "Copy on NSID 0", NVME_SC_INVALID_NS);
 }
 
 const struct rdc_test rdc_t_copy[] = {

@@ -14,15 +14,14 @@ static struct rdc_host *disc(struct rdc *t)
 static struct nvmf_discovery_log *read_log(struct rdc *t, struct rdc_host *h, uint64_t *n)
 {
 	struct nvmf_discovery_log *log = rdc_buf(t, 65536);
-	struct rdc_reply r = rdc_get_log(h, NVME_LOG_LID_DISCOVER, 0, 0, log, 1024);
 	uint32_t len;
 
-	RDC_OK(t, r, "Get Log Page 70h");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_DISCOVER, 0, 0, log, 1024), "Get Log Page 70h");
 	*n = le64toh(log->numrec);
 	RDC_CHECK(t, *n >= 1 && *n <= 60, "%llu records", (unsigned long long)*n);
 	len = (uint32_t)(1024 + *n * 1024);
-	r = rdc_get_log(h, NVME_LOG_LID_DISCOVER, 0, 0, log, len);
-	RDC_OK(t, r, "Get Log Page 70h, the whole page");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_DISCOVER, 0, 0, log, len),
+	       "Get Log Page 70h, the whole page");
 	return log;
 }
 
@@ -155,12 +154,11 @@ static void offset(struct rdc *t)
 	struct rdc_host *h = disc(t);
 	void *part = rdc_buf(t, 1024);
 	struct nvmf_discovery_log *log;
-	struct rdc_reply r;
 	uint64_t n;
 
 	log = read_log(t, h, &n);
-	r = rdc_get_log(h, NVME_LOG_LID_DISCOVER, 0, 1024 * n, part, 1024);
-	RDC_OK(t, r, "Get Log Page 70h from its last record on");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_DISCOVER, 0, 1024 * n, part, 1024),
+	       "Get Log Page 70h from its last record on");
 	RDC_CHECK(t, memcmp(part, &log->entries[n - 1], 1024) == 0,
 		  "the read from an offset returned another record");
 }
@@ -169,10 +167,10 @@ static void short_header(struct rdc *t)
 {
 	struct rdc_host *h = disc(t);
 	struct nvmf_discovery_log *part = rdc_buf(t, 1024);
-	struct rdc_reply r = rdc_get_log(h, NVME_LOG_LID_DISCOVER, 0, 0, part, 16);
 	uint64_t n;
 
-	RDC_OK(t, r, "Get Log Page 70h, 16 bytes");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_DISCOVER, 0, 0, part, 16),
+	       "Get Log Page 70h, 16 bytes");
 	read_log(t, h, &n);
 	RDC_CHECK(t, le64toh(part->numrec) == n,
 		  "NUMREC is %llu in a read of 16 bytes, and %llu in a read of the whole log",
@@ -245,40 +243,36 @@ static void identify(struct rdc *t)
 static void refused_identify(struct rdc *t)
 {
 	struct rdc_host *h = disc(t);
-	struct rdc_reply r = rdc_identify(h, (uint8_t)t->arg, 1, 0, rdc_buf(t, 4096));
 
-	RDC_REFUSED(t, r, "Identify of namespaces on a discovery controller");
+	RDC_REFUSED(t, rdc_identify(h, (uint8_t)t->arg, 1, 0, rdc_buf(t, 4096)),
+		    "Identify of namespaces on a discovery controller");
 }
 
 static void refused_log(struct rdc *t)
 {
 	struct rdc_host *h = disc(t);
-	struct rdc_reply r =
-		rdc_get_log(h, (uint8_t)t->arg, NVME_NSID_ALL, 0, rdc_buf(t, 512), 512);
 
-	RDC_STATUS(t, r, "a log page of I/O controllers only", RDC_CS(NVME_SC_INVALID_LOG_PAGE),
+	RDC_STATUS(t, rdc_get_log(h, (uint8_t)t->arg, NVME_NSID_ALL, 0, rdc_buf(t, 512), 512),
+		   "a log page of I/O controllers only", RDC_CS(NVME_SC_INVALID_LOG_PAGE),
 		   NVME_SC_INVALID_FIELD);
 }
 
 static void refused_opcode(struct rdc *t)
 {
 	struct rdc_host *h = disc(t);
-	struct rdc_reply r = rdc_admin(h, .opcode = (uint8_t)t->arg);
 
-	RDC_STATUS(t, r, "a command that discovery controllers do not have",
-		   NVME_SC_INVALID_OPCODE);
+	RDC_STATUS(t, rdc_admin(h, .opcode = (uint8_t)t->arg),
+		   "a command that discovery controllers do not have", NVME_SC_INVALID_OPCODE);
 }
 
 static void no_io_queue(struct rdc *t)
 {
 	struct rdc_raw *admin = rdc_raw_must_dial(t, &(struct rdc_dial){.qid = 0}), *io;
-	struct rdc_raw_reply rr;
 	struct rdc_connect c;
 
 	rdc_connect_init(t, &c, 0, admin);
 	snprintf(c.data.subsysnqn, sizeof(c.data.subsysnqn), "%s", NVMF_DISC_NQN);
-	rr = rdc_raw_connect(admin, &c);
-	RDC_OK(t, rr.r, "Connect to the discovery subsystem");
+	RDC_OK(t, rdc_raw_connect(admin, &c).r, "Connect to the discovery subsystem");
 	rdc_raw_enable(admin, true);
 	io = rdc_raw_dial(t, &(struct rdc_dial){.qid = 1, .depth = 16});
 	if (io->rejected)
@@ -287,8 +281,8 @@ static void no_io_queue(struct rdc *t)
 	io->cntlid = admin->cntlid;
 	rdc_connect_init(t, &c, 0, io);
 	snprintf(c.data.subsysnqn, sizeof(c.data.subsysnqn), "%s", NVMF_DISC_NQN);
-	rr = rdc_raw_connect(io, &c);
-	RDC_REFUSED(t, rr.r, "Connect of an I/O queue to a discovery controller");
+	RDC_REFUSED(t, rdc_raw_connect(io, &c).r,
+		    "Connect of an I/O queue to a discovery controller");
 }
 
 static void no_discovery_log(struct rdc *t)
@@ -307,9 +301,9 @@ static void no_discovery_log(struct rdc *t)
 static void keep_alive(struct rdc *t)
 {
 	struct rdc_host *h = disc(t);
-	struct rdc_reply r = rdc_admin(h, .opcode = nvme_admin_keep_alive);
 
-	RDC_OK(t, r, "Keep Alive of a persistent discovery controller");
+	RDC_OK(t, rdc_admin(h, .opcode = nvme_admin_keep_alive),
+	       "Keep Alive of a persistent discovery controller");
 }
 
 static void event(struct rdc *t)
@@ -317,12 +311,11 @@ static void event(struct rdc *t)
 	struct rdc_host *h = disc(t);
 	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
 	struct rdc_async *a = rdc_buf(t, sizeof(*a));
-	struct rdc_reply r;
 
 	if (!(le32toh(h->id.oaes) & NVME_CTRL_OAES_DL))
 		rdc_not_supported(t, "OAES 0x%08x: no discovery log events", le32toh(h->id.oaes));
-	r = rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, 0, NVME_CTRL_OAES_DL, NULL, 0);
-	RDC_OK(t, r, "Asynchronous Event Configuration, bit 31");
+	RDC_OK(t, rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, 0, NVME_CTRL_OAES_DL, NULL, 0),
+	       "Asynchronous Event Configuration, bit 31");
 	rdc_admin_start(h, &aer, a);
 	RDC_CHECK(t, !rdc_wait_ms(h, a, 200),
 		  "an event without a change of the log: 0x%llx, status 0x%03x",

@@ -42,16 +42,14 @@ static void mandatory(struct rdc *t)
 
 static void unknown_get(struct rdc *t)
 {
-	struct rdc_reply r = rdc_get_feature(rdc_main(t), (uint8_t)t->arg, CURRENT, 0, 0, NULL, 0);
-
-	RDC_STATUS(t, r, "Get Features of a feature that is not supported", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_get_feature(rdc_main(t), (uint8_t)t->arg, CURRENT, 0, 0, NULL, 0),
+		   "Get Features of a feature that is not supported", NVME_SC_INVALID_FIELD);
 }
 
 static void unknown_set(struct rdc *t)
 {
-	struct rdc_reply r = rdc_set_feature(rdc_main(t), t->arg, 0, 0, NULL, 0);
-
-	RDC_STATUS(t, r, "Set Features of a feature that is not supported", NVME_SC_INVALID_FIELD,
+	RDC_STATUS(t, rdc_set_feature(rdc_main(t), t->arg, 0, 0, NULL, 0),
+		   "Set Features of a feature that is not supported", NVME_SC_INVALID_FIELD,
 		   RDC_CS(NVME_SC_FEATURE_NOT_CHANGEABLE));
 }
 
@@ -64,11 +62,10 @@ static void need_select(struct rdc *t, struct rdc_host *h)
 static void select_reserved(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r;
 
 	need_select(t, h);
-	r = rdc_get_feature(h, NVME_FEAT_FID_NUM_QUEUES, 4, 0, 0, NULL, 0);
-	RDC_STATUS(t, r, "Get Features with SEL 4", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_get_feature(h, NVME_FEAT_FID_NUM_QUEUES, 4, 0, 0, NULL, 0),
+		   "Get Features with SEL 4", NVME_SC_INVALID_FIELD);
 }
 
 static void select_default(struct rdc *t)
@@ -82,8 +79,8 @@ static void select_default(struct rdc *t)
 	RDC_OK(t, r, "Get Features 0Bh, default");
 	dflt = (uint32_t)r.result;
 	before = must_get(t, h, NVME_FEAT_FID_ASYNC_EVENT, 0);
-	r = rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, 0, before ^ 1, NULL, 0);
-	RDC_OK(t, r, "Set Features 0Bh");
+	RDC_OK(t, rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, 0, before ^ 1, NULL, 0),
+	       "Set Features 0Bh");
 	now = must_get(t, h, NVME_FEAT_FID_ASYNC_EVENT, 0);
 	RDC_CHECK(t, now == (before ^ 1), "0x%x was set, but 0x%x is read", before ^ 1, now);
 	r = rdc_get_feature(h, NVME_FEAT_FID_ASYNC_EVENT, DEFAULT, 0, 0, NULL, 0);
@@ -116,19 +113,18 @@ static void not_saveable(struct rdc *t)
 	if (r.result & CAP_SAVEABLE)
 		rdc_not_supported(t, "capabilities 0x%llx: feature 0Bh can be saved",
 				  (unsigned long long)r.result);
-	r = rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT | 1u << 31, 0, 0, NULL, 0);
-	RDC_STATUS(t, r, "Set Features 0Bh with SV", RDC_CS(NVME_SC_FEATURE_NOT_SAVEABLE));
+	RDC_STATUS(t, rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT | 1u << 31, 0, 0, NULL, 0),
+		   "Set Features 0Bh with SV", RDC_CS(NVME_SC_FEATURE_NOT_SAVEABLE));
 }
 
 static void sv_without_select(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r;
 
 	if (le16toh(h->id.oncs) & NVME_CTRL_ONCS_SAVE_FEATURES)
 		rdc_not_supported(t, "ONCS bit 4 is 1: Save is supported");
-	r = rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT | 1u << 31, 0, 0, NULL, 0);
-	RDC_STATUS(t, r, "Set Features with SV", NVME_SC_INVALID_FIELD,
+	RDC_STATUS(t, rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT | 1u << 31, 0, 0, NULL, 0),
+		   "Set Features with SV", NVME_SC_INVALID_FIELD,
 		   RDC_CS(NVME_SC_FEATURE_NOT_SAVEABLE));
 }
 
@@ -150,17 +146,17 @@ static void queues_get(struct rdc *t)
 static void queues_ffff(struct rdc *t)
 {
 	struct rdc_host *h = rdc_host_open(t, 0, &(struct rdc_host_opts){.no_io = true});
-	struct rdc_reply r = rdc_set_feature(h, NVME_FEAT_FID_NUM_QUEUES, 0, t->arg, NULL, 0);
 
-	RDC_STATUS(t, r, "65536 queues", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_set_feature(h, NVME_FEAT_FID_NUM_QUEUES, 0, t->arg, NULL, 0),
+		   "65536 queues", NVME_SC_INVALID_FIELD);
 }
 
 static void queues_late(struct rdc *t)
 {
-	struct rdc_reply r =
-		rdc_set_feature(rdc_main(t), NVME_FEAT_FID_NUM_QUEUES, 0, 1u << 16 | 1u, NULL, 0);
-
-	RDC_STATUS(t, r, "Number of Queues after I/O queues were made", NVME_SC_CMD_SEQ_ERROR);
+	RDC_STATUS(
+		t,
+		rdc_set_feature(rdc_main(t), NVME_FEAT_FID_NUM_QUEUES, 0, 1u << 16 | 1u, NULL, 0),
+		"Number of Queues after I/O queues were made", NVME_SC_CMD_SEQ_ERROR);
 }
 
 static void round_trip(struct rdc *t, struct rdc_host *h, uint8_t fid, uint32_t nsid,
@@ -176,8 +172,7 @@ static void round_trip(struct rdc *t, struct rdc_host *h, uint8_t fid, uint32_t 
 	now = optional_get(t, h, fid, nsid, 0);
 	RDC_CHECK(t, now == value, "feature %02Xh: 0x%x was set, but 0x%x is read", fid, value,
 		  now);
-	r = rdc_set_feature(h, fid, nsid, old, NULL, 0);
-	RDC_OK(t, r, "Set Features, the old value");
+	RDC_OK(t, rdc_set_feature(h, fid, nsid, old, NULL, 0), "Set Features, the old value");
 }
 
 static void arbitration(struct rdc *t)
@@ -188,22 +183,21 @@ static void arbitration(struct rdc *t)
 static void power_state(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r;
 
 	optional_get(t, h, NVME_FEAT_FID_POWER_MGMT, 0, 0);
 	if (h->id.npss >= 31)
 		rdc_not_supported(t, "NPSS %u: every power state exists", h->id.npss);
-	r = rdc_set_feature(h, NVME_FEAT_FID_POWER_MGMT, 0, h->id.npss + 1u, NULL, 0);
-	RDC_STATUS(t, r, "a power state beyond NPSS", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_set_feature(h, NVME_FEAT_FID_POWER_MGMT, 0, h->id.npss + 1u, NULL, 0),
+		   "a power state beyond NPSS", NVME_SC_INVALID_FIELD);
 }
 
 static void temperature(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	uint32_t old = optional_get(t, h, NVME_FEAT_FID_TEMP_THRESH, 0, 0), now;
-	struct rdc_reply r = rdc_set_feature(h, NVME_FEAT_FID_TEMP_THRESH, 0, 400, NULL, 0);
 
-	RDC_OK(t, r, "Temperature Threshold 400 K");
+	RDC_OK(t, rdc_set_feature(h, NVME_FEAT_FID_TEMP_THRESH, 0, 400, NULL, 0),
+	       "Temperature Threshold 400 K");
 	now = optional_get(t, h, NVME_FEAT_FID_TEMP_THRESH, 0, 0);
 	RDC_CHECK(t, (now & 0xffff) == 400, "400 K was set, but %u K is read", now & 0xffff);
 	rdc_set_feature(h, NVME_FEAT_FID_TEMP_THRESH, 0, old, NULL, 0);
@@ -212,11 +206,10 @@ static void temperature(struct rdc *t)
 static void temperature_select(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r;
 
 	optional_get(t, h, NVME_FEAT_FID_TEMP_THRESH, 0, 0);
-	r = rdc_set_feature(h, NVME_FEAT_FID_TEMP_THRESH, 0, 400 | 9u << 16, NULL, 0);
-	RDC_STATUS(t, r, "Temperature Threshold of sensor 9", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_set_feature(h, NVME_FEAT_FID_TEMP_THRESH, 0, 400 | 9u << 16, NULL, 0),
+		   "Temperature Threshold of sensor 9", NVME_SC_INVALID_FIELD);
 }
 
 static void error_recovery(struct rdc *t)
@@ -256,14 +249,13 @@ static void timestamp(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	uint8_t *set = rdc_buf(t, 8), *got = rdc_buf(t, 8);
 	uint64_t v = UINT64_C(1700000000000), now = 0;
-	struct rdc_reply r;
 
 	rdc_need_oncs(h, NVME_CTRL_ONCS_TIMESTAMP, "timestamp");
 	memcpy(set, &(uint64_t){htole64(v)}, 6);
-	r = rdc_set_feature(h, NVME_FEAT_FID_TIMESTAMP, 0, 0, set, 8);
-	RDC_OK(t, r, "Set Features, Timestamp");
-	r = rdc_get_feature(h, NVME_FEAT_FID_TIMESTAMP, CURRENT, 0, 0, got, 8);
-	RDC_OK(t, r, "Get Features, Timestamp");
+	RDC_OK(t, rdc_set_feature(h, NVME_FEAT_FID_TIMESTAMP, 0, 0, set, 8),
+	       "Set Features, Timestamp");
+	RDC_OK(t, rdc_get_feature(h, NVME_FEAT_FID_TIMESTAMP, CURRENT, 0, 0, got, 8),
+	       "Get Features, Timestamp");
 	memcpy(&now, got, 6);
 	now = le64toh(now);
 	RDC_CHECK(t, now >= v && now < v + 3600000, "%llu ms was set, but %llu ms is read",
@@ -285,10 +277,10 @@ static void kato_set(struct rdc *t)
 {
 	struct rdc_host *h =
 		rdc_host_open(t, 0, &(struct rdc_host_opts){.kato_ms = 30000, .no_io = true});
-	struct rdc_reply r = rdc_set_feature(h, NVME_FEAT_FID_KATO, 0, 60001, NULL, 0);
 	uint32_t v, kas = le16toh(h->id.kas) * 100u;
 
-	RDC_OK(t, r, "Keep Alive Timer 60001 ms");
+	RDC_OK(t, rdc_set_feature(h, NVME_FEAT_FID_KATO, 0, 60001, NULL, 0),
+	       "Keep Alive Timer 60001 ms");
 	v = must_get(t, h, NVME_FEAT_FID_KATO, 0);
 	RDC_CHECK(t, v >= 60001 && v <= 60001 + kas,
 		  "60001 ms was set, the timer is %u ms, KAS %u ms", v, kas);
@@ -306,10 +298,10 @@ static void host_behavior(struct rdc *t)
 				  RDC_CODE(r));
 	RDC_OK(t, r, "Get Features, Host Behavior Support");
 	set[0] = 1; /* ACRE */
-	r = rdc_set_feature(h, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, set, 512);
-	RDC_OK(t, r, "Set Features, Host Behavior Support");
-	r = rdc_get_feature(h, NVME_FEAT_FID_HOST_BEHAVIOR, CURRENT, 0, 0, got, 512);
-	RDC_OK(t, r, "Get Features, Host Behavior Support");
+	RDC_OK(t, rdc_set_feature(h, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, set, 512),
+	       "Set Features, Host Behavior Support");
+	RDC_OK(t, rdc_get_feature(h, NVME_FEAT_FID_HOST_BEHAVIOR, CURRENT, 0, 0, got, 512),
+	       "Get Features, Host Behavior Support");
 	RDC_CHECK(t, got[0] == 1, "ACRE 1 was set, but %u is read", got[0]);
 }
 
@@ -324,18 +316,18 @@ static void host_behavior_bad(struct rdc *t)
 		rdc_not_supported(t, "Get Features 16h is answered with status 0x%03x",
 				  RDC_CODE(r));
 	set[0] = 2;
-	r = rdc_set_feature(h, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, set, 512);
-	RDC_STATUS(t, r, "ACRE 2", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_set_feature(h, NVME_FEAT_FID_HOST_BEHAVIOR, 0, 0, set, 512), "ACRE 2",
+		   NVME_SC_INVALID_FIELD);
 }
 
 static void host_id(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	unsigned char *got = rdc_buf(t, 16);
-	struct rdc_reply r = rdc_get_feature(h, NVME_FEAT_FID_HOST_ID, CURRENT, 0, 1, got, 16);
 	uuid_t want;
 
-	RDC_OK(t, r, "Get Features, Host Identifier, extended");
+	RDC_OK(t, rdc_get_feature(h, NVME_FEAT_FID_HOST_ID, CURRENT, 0, 1, got, 16),
+	       "Get Features, Host Identifier, extended");
 	RDC_CHECK(t, uuid_parse(t->cfg->hostid[0], want) == 0, "the host identifier is not a UUID");
 	RDC_CHECK(t, memcmp(got, want, 16) == 0,
 		  "the host identifier differs from the one of Connect");
@@ -343,42 +335,40 @@ static void host_id(struct rdc *t)
 
 static void host_id_short(struct rdc *t)
 {
-	struct rdc_reply r = rdc_get_feature(rdc_main(t), NVME_FEAT_FID_HOST_ID, CURRENT, 0, 0,
-					     rdc_buf(t, 8), 8);
-
-	RDC_STATUS(t, r, "Get Features, Host Identifier of 64 bits", NVME_SC_INVALID_FIELD,
+	RDC_STATUS(t,
+		   rdc_get_feature(rdc_main(t), NVME_FEAT_FID_HOST_ID, CURRENT, 0, 0, rdc_buf(t, 8),
+				   8),
+		   "Get Features, Host Identifier of 64 bits", NVME_SC_INVALID_FIELD,
 		   NVME_SC_SGL_INVALID_DATA, NVME_SC_HOSTID_FORMAT);
 }
 
 static void host_id_set(struct rdc *t)
 {
-	struct rdc_reply r =
-		rdc_set_feature(rdc_main(t), NVME_FEAT_FID_HOST_ID, 0, 1, rdc_buf(t, 16), 16);
-
-	RDC_STATUS(t, r, "Set Features, Host Identifier", NVME_SC_CMD_SEQ_ERROR,
+	RDC_STATUS(t, rdc_set_feature(rdc_main(t), NVME_FEAT_FID_HOST_ID, 0, 1, rdc_buf(t, 16), 16),
+		   "Set Features, Host Identifier", NVME_SC_CMD_SEQ_ERROR,
 		   NVME_SC_SGL_INVALID_DATA);
 }
 
 static void bad_nsid(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r;
 
 	optional_get(t, h, NVME_FEAT_FID_ERR_RECOVERY, h->nsid, 0);
 	if (le32toh(h->id.nn) >= 0xfffffffe)
 		rdc_not_supported(t, "NN allows every NSID");
-	r = rdc_get_feature(h, NVME_FEAT_FID_ERR_RECOVERY, CURRENT, le32toh(h->id.nn) + 1, 0, NULL,
-			    0);
-	RDC_STATUS(t, r, "Get Features of a namespace beyond NN", NVME_SC_INVALID_NS,
+	RDC_STATUS(t,
+		   rdc_get_feature(h, NVME_FEAT_FID_ERR_RECOVERY, CURRENT, le32toh(h->id.nn) + 1, 0,
+				   NULL, 0),
+		   "Get Features of a namespace beyond NN", NVME_SC_INVALID_NS,
 		   NVME_SC_INVALID_FIELD);
 }
 
 static void not_per_ns(struct rdc *t)
 {
 	struct rdc_host *h = rdc_host_open(t, 0, NULL);
-	struct rdc_reply r = rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, h->nsid, 0, NULL, 0);
 
-	RDC_STATUS(t, r, "Set Features 0Bh of a namespace", RDC_CS(NVME_SC_FEATURE_NOT_PER_NS),
+	RDC_STATUS(t, rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, h->nsid, 0, NULL, 0),
+		   "Set Features 0Bh of a namespace", RDC_CS(NVME_SC_FEATURE_NOT_PER_NS),
 		   NVME_SC_INVALID_FIELD);
 }
 
@@ -413,9 +403,8 @@ static void of_other_hosts(struct rdc *t)
 {
 	struct rdc_host *a = rdc_host_open(t, 0, NULL), *b = rdc_second(t);
 	uint32_t before = must_get(t, b, NVME_FEAT_FID_ASYNC_EVENT, 0);
-	struct rdc_reply r = rdc_set_feature(a, NVME_FEAT_FID_ASYNC_EVENT, 0, 3, NULL, 0);
 
-	RDC_OK(t, r, "Set Features 0Bh");
+	RDC_OK(t, rdc_set_feature(a, NVME_FEAT_FID_ASYNC_EVENT, 0, 3, NULL, 0), "Set Features 0Bh");
 	RDC_CHECK(t, must_get(t, b, NVME_FEAT_FID_ASYNC_EVENT, 0) == before,
 		  "one host's event configuration changed another's");
 }

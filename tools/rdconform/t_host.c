@@ -168,11 +168,9 @@ static void identify_fields(struct rdc *t)
 {
 	struct rdc_raw *admin = rdc_raw_admin(t, 0);
 	const struct nvme_id_ctrl *id;
-	struct rdc_raw_reply rr;
 	struct rdc_mem *mem;
 
-	rr = identify(admin, NVME_IDENTIFY_CNS_CTRL, 0, &mem);
-	RDC_OK(t, rr.r, "Identify Controller");
+	RDC_OK(t, identify(admin, NVME_IDENTIFY_CNS_CTRL, 0, &mem).r, "Identify Controller");
 	id = mem->p;
 	RDC_CHECK(t, le16toh(id->cntlid) == admin->cntlid,
 		  "CNTLID %u, but Connect was answered with %u", le16toh(id->cntlid),
@@ -272,12 +270,11 @@ static void disc_whole(struct rdc *t)
 
 	rdc_connect_init(t, &c, 0, raw);
 	snprintf(c.data.subsysnqn, sizeof(c.data.subsysnqn), "%s", NVMF_DISC_NQN);
-	rr = rdc_raw_connect(raw, &c);
-	RDC_OK(t, rr.r, "Connect to the discovery subsystem");
+	RDC_OK(t, rdc_raw_connect(raw, &c).r, "Connect to the discovery subsystem");
 	rdc_raw_authenticate(raw, 0);
 	rdc_raw_enable(raw, true);
-	rr = get_log(raw, NVME_LOG_LID_DISCOVER, sizeof(*head), &mem);
-	RDC_OK(t, rr.r, "Get Log Page 70h, the header");
+	RDC_OK(t, get_log(raw, NVME_LOG_LID_DISCOVER, sizeof(*head), &mem).r,
+	       "Get Log Page 70h, the header");
 	head = mem->p;
 	RDC_CHECK(t, !head->recfmt, "RECFMT %u", le16toh(head->recfmt));
 	RDC_CHECK(t, le64toh(head->numrec) <= 1024, "%llu records; expected at most 1,024",
@@ -367,11 +364,10 @@ static void events(struct rdc *t)
 		.cdw10 = htole32(NVME_FEAT_FID_ASYNC_EVENT),
 		.cdw11 = htole32(0x100),
 	};
-	struct rdc_raw_reply rr;
 
 	rdc_sgl_none(admin, &sqe);
-	rr = rdc_raw_cmd(admin, &sqe);
-	RDC_OK(t, rr.r, "Set Features, Asynchronous Event Configuration 100h");
+	RDC_OK(t, rdc_raw_cmd(admin, &sqe).r,
+	       "Set Features, Asynchronous Event Configuration 100h");
 }
 
 /* ESXi's driver may send the halves of Compare and Write in segments of their own: the target has
@@ -382,7 +378,6 @@ static void halves(struct rdc *t)
 	struct rdc_raw *admin, *io;
 	struct rdc_mem *blocks, *mem;
 	struct rdc_answer answer;
-	struct rdc_raw_reply rr;
 	struct nvme_sqe half;
 	unsigned int i;
 
@@ -393,14 +388,13 @@ static void halves(struct rdc *t)
 	io = rdc_raw_io(admin, 1, 16);
 	blocks = rdc_raw_mem(io, h->bs, 0);
 	rdc_raw_rw(&half, h, nvme_cmd_read, 0, 1, blocks);
-	rr = rdc_raw_cmd(io, &half);
-	RDC_OK(t, rr.r, "Read");
+	RDC_OK(t, rdc_raw_cmd(io, &half).r, "Read");
 	rdc_raw_rw(&half, h, nvme_cmd_compare, 0, 1, blocks);
 	half.flags |= NVME_CMD_FUSE_FIRST;
 	half.cid = htole16(100);
 	rdc_raw_send(io, &half, sizeof(half));
-	rr = identify(admin, NVME_IDENTIFY_CNS_CTRL, 0, &mem);
-	RDC_OK(t, rr.r, "Identify Controller between the halves");
+	RDC_OK(t, identify(admin, NVME_IDENTIFY_CNS_CTRL, 0, &mem).r,
+	       "Identify Controller between the halves");
 	rdc_raw_rw(&half, h, nvme_cmd_write, 0, 1, blocks);
 	half.flags |= NVME_CMD_FUSE_SECOND;
 	half.cid = htole16(101);

@@ -120,9 +120,8 @@ static void repeatable(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	void *data = rdc_buf(t, 4096);
-	struct rdc_reply r = rdc_identify(h, NVME_IDENTIFY_CNS_CTRL, 0, 0, data);
 
-	RDC_OK(t, r, "Identify Controller");
+	RDC_OK(t, rdc_identify(h, NVME_IDENTIFY_CNS_CTRL, 0, 0, data), "Identify Controller");
 	RDC_CHECK(t, memcmp(data, &h->id, 4096) == 0, "two answers differ");
 }
 
@@ -160,12 +159,11 @@ static void ns_inactive(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	uint32_t nsid = rdc_inactive_nsid(h);
 	void *data = rdc_buf(t, 4096);
-	struct rdc_reply r;
 
 	if (!nsid)
 		rdc_not_supported(t, "NN %u: every NSID is active", le32toh(h->id.nn));
-	r = rdc_identify(h, NVME_IDENTIFY_CNS_NS, nsid, 0, data);
-	RDC_OK(t, r, "Identify Namespace of an inactive NSID");
+	RDC_OK(t, rdc_identify(h, NVME_IDENTIFY_CNS_NS, nsid, 0, data),
+	       "Identify Namespace of an inactive NSID");
 	RDC_CHECK(t, is_zero(data, 4096), "the structure of an inactive NSID is not all zeroes");
 }
 
@@ -200,12 +198,11 @@ static void bad_nsid(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	uint32_t nsid = nsid_of(t, h);
-	struct rdc_reply r;
 
 	if (nsid == NVME_NSID_ALL && (le16toh(h->id.oacs) & NVME_CTRL_OACS_NS_MGMT))
 		rdc_not_supported(t, "OACS bit 3: NSID FFFFFFFFh asks for the common capabilities");
-	r = rdc_identify(h, t->arg & 0xff, nsid, 0, rdc_buf(t, 4096));
-	RDC_STATUS(t, r, "Identify with a wrong NSID", NVME_SC_INVALID_NS);
+	RDC_STATUS(t, rdc_identify(h, t->arg & 0xff, nsid, 0, rdc_buf(t, 4096)),
+		   "Identify with a wrong NSID", NVME_SC_INVALID_NS);
 }
 
 /* Reads an optional structure; a controller without it returns Invalid Field. */
@@ -226,11 +223,11 @@ static void list_order(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	__le32 *list = rdc_buf(t, 4096);
-	struct rdc_reply r = rdc_identify(h, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, 0, list);
 	bool there = false, end = false;
 	unsigned int i;
 
-	RDC_OK(t, r, "Identify, active namespaces");
+	RDC_OK(t, rdc_identify(h, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, 0, list),
+	       "Identify, active namespaces");
 	for (i = 0; i < 1024; i++) {
 		uint32_t nsid = le32toh(list[i]);
 
@@ -248,9 +245,9 @@ static void list_after(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	__le32 *list = rdc_buf(t, 4096);
-	struct rdc_reply r = rdc_identify(h, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, h->nsid, 0, list);
 
-	RDC_OK(t, r, "Identify, active namespaces");
+	RDC_OK(t, rdc_identify(h, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, h->nsid, 0, list),
+	       "Identify, active namespaces");
 	RDC_CHECK(t, !list[0] || le32toh(list[0]) > h->nsid,
 		  "the list after NSID %u begins with %u", h->nsid, le32toh(list[0]));
 }
@@ -258,10 +255,10 @@ static void list_after(struct rdc *t)
 static void list_bad_start(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r =
-		rdc_identify(h, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, t->arg, 0, rdc_buf(t, 4096));
 
-	RDC_STATUS(t, r, "a list from an impossible NSID on", NVME_SC_INVALID_NS);
+	RDC_STATUS(t,
+		   rdc_identify(h, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, t->arg, 0, rdc_buf(t, 4096)),
+		   "a list from an impossible NSID on", NVME_SC_INVALID_NS);
 }
 
 /* ---- descriptors ---- */
@@ -271,10 +268,10 @@ static void descriptors(struct rdc *t)
 	static const uint8_t lengths[] = {[1] = 8, [2] = 16, [3] = 16, [4] = 1};
 	struct rdc_host *h = rdc_main(t);
 	unsigned char *data = rdc_buf(t, 4096);
-	struct rdc_reply r = rdc_identify(h, NVME_IDENTIFY_CNS_NS_DESC_LIST, h->nsid, 0, data);
 	unsigned int at = 0, ids = 0, seen = 0;
 
-	RDC_OK(t, r, "Identify, namespace descriptors");
+	RDC_OK(t, rdc_identify(h, NVME_IDENTIFY_CNS_NS_DESC_LIST, h->nsid, 0, data),
+	       "Identify, namespace descriptors");
 	/* Descriptors: type, length, two reserved bytes, the identifier; not aligned. */
 	while (at + 4 <= 4096 && data[at + 1]) {
 		unsigned int type = data[at], len = data[at + 1];
@@ -305,11 +302,11 @@ static void descriptors_same_host(struct rdc *t)
 {
 	struct rdc_host *a = rdc_main(t), *b = rdc_second(t);
 	void *one = rdc_buf(t, 4096), *two = rdc_buf(t, 4096);
-	struct rdc_reply r = rdc_identify(a, NVME_IDENTIFY_CNS_NS_DESC_LIST, a->nsid, 0, one);
 
-	RDC_OK(t, r, "Identify, namespace descriptors");
-	r = rdc_identify(b, NVME_IDENTIFY_CNS_NS_DESC_LIST, a->nsid, 0, two);
-	RDC_OK(t, r, "Identify, namespace descriptors, by the second host");
+	RDC_OK(t, rdc_identify(a, NVME_IDENTIFY_CNS_NS_DESC_LIST, a->nsid, 0, one),
+	       "Identify, namespace descriptors");
+	RDC_OK(t, rdc_identify(b, NVME_IDENTIFY_CNS_NS_DESC_LIST, a->nsid, 0, two),
+	       "Identify, namespace descriptors, by the second host");
 	RDC_CHECK(t, memcmp(one, two, 4096) == 0, "two hosts see different identifiers");
 }
 
@@ -341,11 +338,10 @@ static void csi_ctrl(struct rdc *t)
 static void csi_unknown(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r;
 
 	optional(t, h, NVME_IDENTIFY_CNS_CSI_CTRL, 0, 0);
-	r = rdc_identify(h, NVME_IDENTIFY_CNS_CSI_CTRL, 0, 0x2fu << 24, rdc_buf(t, 4096));
-	RDC_STATUS(t, r, "Identify of command set 2Fh", NVME_SC_INVALID_FIELD,
+	RDC_STATUS(t, rdc_identify(h, NVME_IDENTIFY_CNS_CSI_CTRL, 0, 0x2fu << 24, rdc_buf(t, 4096)),
+		   "Identify of command set 2Fh", NVME_SC_INVALID_FIELD,
 		   RDC_CS(NVME_SC_INVALID_IOCS), RDC_CS(NVME_SC_IOCS_NOT_SUPPORTED));
 }
 
@@ -354,11 +350,11 @@ static void csi_list(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	void *plain = rdc_buf(t, 4096),
 	     *csi = optional(t, h, NVME_IDENTIFY_CNS_CSI_NS_ACTIVE_LIST, 0, 0);
-	struct rdc_reply r = rdc_identify(h, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, 0, plain);
 	__le32 *p = plain, *c = csi;
 	unsigned int i;
 
-	RDC_OK(t, r, "Identify, active namespaces");
+	RDC_OK(t, rdc_identify(h, NVME_IDENTIFY_CNS_NS_ACTIVE_LIST, 0, 0, plain),
+	       "Identify, active namespaces");
 	for (i = 0; c[0] && i < 1024; i++) {
 		while (*p && *p != *c)
 			p++;
@@ -454,9 +450,9 @@ static void allocated(struct rdc *t)
 static void cns_refused(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r = rdc_identify(h, (uint8_t)t->arg, 0, 0, rdc_buf(t, 4096));
 
-	RDC_STATUS(t, r, "Identify with a reserved CNS", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_identify(h, (uint8_t)t->arg, 0, 0, rdc_buf(t, 4096)),
+		   "Identify with a reserved CNS", NVME_SC_INVALID_FIELD);
 }
 
 const struct rdc_test rdc_t_identify[] = {

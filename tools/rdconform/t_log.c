@@ -25,9 +25,9 @@ static void *optional(struct rdc *t, struct rdc_host *h, uint8_t lid, uint32_t n
 static void mandatory(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r = rdc_get_log(h, (uint8_t)t->arg, ALL, 0, rdc_buf(t, 512), 512);
 
-	RDC_OK(t, r, "Get Log Page of a mandatory page");
+	RDC_OK(t, rdc_get_log(h, (uint8_t)t->arg, ALL, 0, rdc_buf(t, 512), 512),
+	       "Get Log Page of a mandatory page");
 }
 
 static void supported_self(struct rdc *t)
@@ -67,9 +67,9 @@ static void supported_true(struct rdc *t)
 static void supported_none(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r = rdc_get_log(h, (uint8_t)t->arg, ALL, 0, rdc_buf(t, 512), 512);
 
-	RDC_STATUS(t, r, "Get Log Page of a reserved page", RDC_CS(NVME_SC_INVALID_LOG_PAGE),
+	RDC_STATUS(t, rdc_get_log(h, (uint8_t)t->arg, ALL, 0, rdc_buf(t, 512), 512),
+		   "Get Log Page of a reserved page", RDC_CS(NVME_SC_INVALID_LOG_PAGE),
 		   NVME_SC_INVALID_FIELD);
 }
 
@@ -79,15 +79,13 @@ static void error_ring(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	struct nvme_error_log_page *e = rdc_buf(t, 64);
-	struct rdc_reply r = rdc_get_log(h, NVME_LOG_LID_ERROR, ALL, 0, e, 64);
 	uint64_t before, after;
 
-	RDC_OK(t, r, "Get Log Page 01h");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_ERROR, ALL, 0, e, 64), "Get Log Page 01h");
 	before = le64toh(e->error_count);
-	r = rdc_read(h, UINT64_MAX, 1, rdc_buf(t, h->bs));
-	RDC_REFUSED(t, r, "Read of block FFFFFFFFFFFFFFFFh");
-	r = rdc_get_log(h, NVME_LOG_LID_ERROR, ALL, 0, e, 64);
-	RDC_OK(t, r, "Get Log Page 01h");
+	RDC_REFUSED(t, rdc_read(h, UINT64_MAX, 1, rdc_buf(t, h->bs)),
+		    "Read of block FFFFFFFFFFFFFFFFh");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_ERROR, ALL, 0, e, 64), "Get Log Page 01h");
 	after = le64toh(e->error_count);
 	if (after == before)
 		rdc_not_supported(t, "a refused Read makes no entry (the entry is at the "
@@ -103,14 +101,13 @@ static void error_order(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	unsigned int i, n = h->id.elpe + 1u;
 	struct nvme_error_log_page *e = rdc_buf(t, 64 * n);
-	struct rdc_reply r;
 
 	for (i = 0; i < 3; i++) {
-		r = rdc_read(h, UINT64_MAX, 1, rdc_buf(t, h->bs));
-		RDC_REFUSED(t, r, "Read of block FFFFFFFFFFFFFFFFh");
+		RDC_REFUSED(t, rdc_read(h, UINT64_MAX, 1, rdc_buf(t, h->bs)),
+			    "Read of block FFFFFFFFFFFFFFFFh");
 	}
-	r = rdc_get_log(h, NVME_LOG_LID_ERROR, ALL, 0, e, 64 * n);
-	RDC_OK(t, r, "Get Log Page 01h of ELPE + 1 entries");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_ERROR, ALL, 0, e, 64 * n),
+	       "Get Log Page 01h of ELPE + 1 entries");
 	for (i = 1; i < n && e[i].error_count; i++)
 		RDC_CHECK(t, le64toh(e[i].error_count) < le64toh(e[i - 1].error_count),
 			  "entry %u is not older than the one before it", i);
@@ -130,9 +127,9 @@ static void smart_sane(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	struct nvme_smart_log *log = rdc_buf(t, sizeof(*log));
-	struct rdc_reply r = rdc_get_log(h, NVME_LOG_LID_SMART, ALL, 0, log, sizeof(*log));
 
-	RDC_OK(t, r, "Get Log Page 02h");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_SMART, ALL, 0, log, sizeof(*log)),
+	       "Get Log Page 02h");
 	RDC_CHECK(t, log->avail_spare <= 100 && log->spare_thresh <= 100,
 		  "available spare %u%%, threshold %u%%", log->avail_spare, log->spare_thresh);
 	RDC_CHECK(t, !(log->critical_warning & 0xc0), "critical warning 0x%02x has reserved bits",
@@ -143,18 +140,17 @@ static void smart_counts(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	struct nvme_smart_log *log = rdc_buf(t, sizeof(*log));
-	struct rdc_reply r = rdc_get_log(h, NVME_LOG_LID_SMART, ALL, 0, log, sizeof(*log));
 	uint64_t reads;
 	unsigned int i;
 
-	RDC_OK(t, r, "Get Log Page 02h");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_SMART, ALL, 0, log, sizeof(*log)),
+	       "Get Log Page 02h");
 	reads = low64(log->host_reads);
 	for (i = 0; i < 10; i++) {
-		r = rdc_read(h, 0, 1, rdc_buf(t, h->bs));
-		RDC_OK(t, r, "Read");
+		RDC_OK(t, rdc_read(h, 0, 1, rdc_buf(t, h->bs)), "Read");
 	}
-	r = rdc_get_log(h, NVME_LOG_LID_SMART, ALL, 0, log, sizeof(*log));
-	RDC_OK(t, r, "Get Log Page 02h");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_SMART, ALL, 0, log, sizeof(*log)),
+	       "Get Log Page 02h");
 	RDC_CHECK(t, low64(log->host_reads) >= reads + 10,
 		  "ten reads took the count of host reads from %llu to %llu",
 		  (unsigned long long)reads, (unsigned long long)low64(log->host_reads));
@@ -347,13 +343,14 @@ static void ana_rgo(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	struct nvme_ana_log *log = rdc_buf(t, 4096);
-	struct rdc_reply r;
 
 	if (!(h->id.cmic & NVME_CTRL_CMIC_MULTI_ANA_REPORTING))
 		rdc_not_supported(t, "CMIC 0x%02x: no ANA reporting", h->id.cmic);
-	r = rdc_admin(h, .opcode = nvme_admin_get_log_page, .nsid = 0,
-		      .cdw10 = NVME_LOG_LID_ANA | 1u << 8 | 1023u << 16, .data = log, .len = 4096);
-	RDC_OK(t, r, "Get Log Page 0Ch, groups only");
+	RDC_OK(t,
+	       rdc_admin(h, .opcode = nvme_admin_get_log_page, .nsid = 0,
+			 .cdw10 = NVME_LOG_LID_ANA | 1u << 8 | 1023u << 16, .data = log,
+			 .len = 4096),
+	       "Get Log Page 0Ch, groups only");
 	RDC_CHECK(t, le16toh(log->ngrps) == 0 || log->descs[0].nnsids == 0,
 		  "Return Groups Only lists %u namespaces", le32toh(log->descs[0].nnsids));
 }
@@ -364,14 +361,12 @@ static void partial(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	unsigned char *whole = rdc_buf(t, 512), *part = rdc_buf(t, 256);
-	struct rdc_reply r;
 
 	if (!(h->id.lpa & NVME_CTRL_LPA_EXTENDED))
 		rdc_not_supported(t, "LPA 0x%02x: no offsets", h->id.lpa);
-	r = rdc_get_log(h, NVME_LOG_LID_FW_SLOT, ALL, 0, whole, 512);
-	RDC_OK(t, r, "Get Log Page 03h");
-	r = rdc_get_log(h, NVME_LOG_LID_FW_SLOT, ALL, 8, part, 256);
-	RDC_OK(t, r, "Get Log Page 03h from offset 8");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_FW_SLOT, ALL, 0, whole, 512), "Get Log Page 03h");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_FW_SLOT, ALL, 8, part, 256),
+	       "Get Log Page 03h from offset 8");
 	RDC_CHECK(t, memcmp(whole + 8, part, 256) == 0,
 		  "the page from offset 8 on differs from the whole page");
 }
@@ -379,23 +374,21 @@ static void partial(struct rdc *t)
 static void offset_beyond(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r;
 
 	if (!(h->id.lpa & NVME_CTRL_LPA_EXTENDED))
 		rdc_not_supported(t, "LPA 0x%02x: no offsets", h->id.lpa);
-	r = rdc_get_log(h, NVME_LOG_LID_FW_SLOT, ALL, 1 << 20, rdc_buf(t, 512), 512);
-	RDC_STATUS(t, r, "an offset beyond the log page", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_get_log(h, NVME_LOG_LID_FW_SLOT, ALL, 1 << 20, rdc_buf(t, 512), 512),
+		   "an offset beyond the log page", NVME_SC_INVALID_FIELD);
 }
 
 static void short_read(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	unsigned char *page = rdc_buf(t, 512), *part = rdc_buf(t, 16);
-	struct rdc_reply r = rdc_get_log(h, NVME_LOG_LID_FW_SLOT, ALL, 0, page, 512);
 
-	RDC_OK(t, r, "Get Log Page 03h");
-	r = rdc_get_log(h, NVME_LOG_LID_FW_SLOT, ALL, 0, part, 16);
-	RDC_OK(t, r, "the first 16 bytes of page 03h");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_FW_SLOT, ALL, 0, page, 512), "Get Log Page 03h");
+	RDC_OK(t, rdc_get_log(h, NVME_LOG_LID_FW_SLOT, ALL, 0, part, 16),
+	       "the first 16 bytes of page 03h");
 	RDC_CHECK(t, memcmp(page, part, 16) == 0, "the first 16 bytes differ from the whole page");
 }
 

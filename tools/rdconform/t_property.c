@@ -104,11 +104,12 @@ static void shut_down(struct rdc *t)
 	struct rdc_raw *raw = rdc_raw_admin(t, 0);
 	uint64_t cc = get(t, raw, NVME_REG_CC, NVMF_PROP_SIZE_4, "CC"), csts;
 	unsigned int shn = t->arg;
-	struct rdc_raw_reply rr;
 
-	rr = rdc_raw_prop_set(raw, NVME_REG_CC, cc | (uint64_t)shn << NVME_CC_SHN_SHIFT,
-			      NVMF_PROP_SIZE_4);
-	RDC_OK(t, rr.r, "Property Set CC.SHN");
+	RDC_OK(t,
+	       rdc_raw_prop_set(raw, NVME_REG_CC, cc | (uint64_t)shn << NVME_CC_SHN_SHIFT,
+				NVMF_PROP_SIZE_4)
+		       .r,
+	       "Property Set CC.SHN");
 	do {
 		csts = get(t, raw, NVME_REG_CSTS, NVMF_PROP_SIZE_4, "CSTS");
 		RDC_CHECK(t, rdc_now_ms() < end, "CSTS.SHST did not become complete: CSTS 0x%llx",
@@ -119,18 +120,17 @@ static void shut_down(struct rdc *t)
 static void get_refused(struct rdc *t)
 {
 	struct rdc_raw *raw = rdc_raw_admin_new(t, 0, 0);
-	struct rdc_raw_reply rr = rdc_raw_prop_get(raw, t->arg & 0xffff, (uint8_t)(t->arg >> 16));
 
-	RDC_STATUS(t, rr.r, "Property Get", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_raw_prop_get(raw, t->arg & 0xffff, (uint8_t)(t->arg >> 16)).r,
+		   "Property Get", NVME_SC_INVALID_FIELD);
 }
 
 static void set_refused(struct rdc *t)
 {
 	struct rdc_raw *raw = rdc_raw_admin_new(t, 0, 0);
-	struct rdc_raw_reply rr =
-		rdc_raw_prop_set(raw, t->arg & 0xffff, 0, (uint8_t)(t->arg >> 16));
 
-	RDC_STATUS(t, rr.r, "Property Set", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_raw_prop_set(raw, t->arg & 0xffff, 0, (uint8_t)(t->arg >> 16)).r,
+		   "Property Set", NVME_SC_INVALID_FIELD);
 }
 
 #define SIZE(attrib, offset) ((attrib) << 16 | (offset))

@@ -20,10 +20,8 @@ static void reg_new(struct rdc *t)
 {
 	const struct nvme_registered_ctrl_ext *c;
 	const struct nvme_resv_status *s;
-	struct rdc_reply r;
 
-	r = resv_register(t->a, RREGA_REGISTER, 0, KEY1);
-	RDC_OK(t, r, "Reservation Register");
+	RDC_OK(t, resv_register(t->a, RREGA_REGISTER, 0, KEY1), "Reservation Register");
 	s = resv_status(t->b);
 	c = resv_find(s, KEY1);
 	RDC_CHECK(t, resv_count(s) == 1 && c, "%u registrants, the one of this host is %s",
@@ -35,8 +33,7 @@ static void reg_twice(struct rdc *t)
 {
 	struct rdc_reply r;
 
-	r = resv_register(t->a, RREGA_REGISTER, 0, KEY1);
-	RDC_OK(t, r, "Reservation Register");
+	RDC_OK(t, resv_register(t->a, RREGA_REGISTER, 0, KEY1), "Reservation Register");
 	r = resv_register(t->a, RREGA_REGISTER, 0, t->arg ? KEY2 : KEY1);
 	if (t->arg)
 		RDC_STATUS(t, r, "Register again with another key", CONFLICT);
@@ -48,49 +45,38 @@ static void reg_twice(struct rdc *t)
 
 static void reg_replace(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_both(t);
-	r = resv_register(t->a, RREGA_REPLACE, KEY1, KEY1 + 1);
-	RDC_OK(t, r, "Replace");
+	RDC_OK(t, resv_register(t->a, RREGA_REPLACE, KEY1, KEY1 + 1), "Replace");
 	RDC_CHECK(t, resv_find(resv_status(t->a), KEY1 + 1), "the new key is not in the report");
-	r = resv_register(t->a, RREGA_REPLACE, KEY1, KEY1 + 2);
-	RDC_STATUS(t, r, "Replace with a wrong current key", CONFLICT);
-	r = resv_register(t->a, RREGA_REPLACE | IEKEY, 0, KEY1 + 3);
-	RDC_OK(t, r, "Replace with IEKEY");
+	RDC_STATUS(t, resv_register(t->a, RREGA_REPLACE, KEY1, KEY1 + 2),
+		   "Replace with a wrong current key", CONFLICT);
+	RDC_OK(t, resv_register(t->a, RREGA_REPLACE | IEKEY, 0, KEY1 + 3), "Replace with IEKEY");
 	RDC_CHECK(t, resv_count(resv_status(t->a)) == 2, "the number of registrants has changed");
 }
 
 static void reg_replace_stranger(struct rdc *t)
 {
-	struct rdc_reply r;
-
-	r = resv_register(t->a, RREGA_REPLACE, KEY1, KEY2);
-	RDC_STATUS(t, r, "Replace by a host that is not registered", CONFLICT);
+	RDC_STATUS(t, resv_register(t->a, RREGA_REPLACE, KEY1, KEY2),
+		   "Replace by a host that is not registered", CONFLICT);
 }
 
 static void reg_unregister(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_both(t);
-	r = resv_register(t->b, RREGA_UNREGISTER, KEY1, 0);
-	RDC_STATUS(t, r, "Unregister with a wrong key", CONFLICT);
-	r = resv_register(t->b, RREGA_UNREGISTER, KEY2, 0);
-	RDC_OK(t, r, "Unregister");
+	RDC_STATUS(t, resv_register(t->b, RREGA_UNREGISTER, KEY1, 0), "Unregister with a wrong key",
+		   CONFLICT);
+	RDC_OK(t, resv_register(t->b, RREGA_UNREGISTER, KEY2, 0), "Unregister");
 	RDC_CHECK(t, resv_count(resv_status(t->a)) == 1, "the registrant is still in the report");
-	r = resv_register(t->b, RREGA_UNREGISTER, KEY2, 0);
-	RDC_STATUS(t, r, "Unregister by a host that is not registered", CONFLICT);
+	RDC_STATUS(t, resv_register(t->b, RREGA_UNREGISTER, KEY2, 0),
+		   "Unregister by a host that is not registered", CONFLICT);
 }
 
 static void reg_unregister_holder(struct rdc *t)
 {
 	const struct nvme_resv_status *s;
-	struct rdc_reply r;
 
 	resv_held(t, 1);
-	r = resv_register(t->a, RREGA_UNREGISTER, KEY1, 0);
-	RDC_OK(t, r, "Unregister by the holder");
+	RDC_OK(t, resv_register(t->a, RREGA_UNREGISTER, KEY1, 0), "Unregister by the holder");
 	s = resv_status(t->b);
 	RDC_CHECK(t, s->rtype == 0, "the reservation of type %u outlived its holder's registration",
 		  s->rtype);
@@ -98,10 +84,8 @@ static void reg_unregister_holder(struct rdc *t)
 
 static void reg_reserved(struct rdc *t)
 {
-	struct rdc_reply r;
-
-	r = resv_register(t->a, t->arg, 0, KEY1);
-	RDC_STATUS(t, r, "Reservation Register with a reserved value", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, resv_register(t->a, t->arg, 0, KEY1),
+		   "Reservation Register with a reserved value", NVME_SC_INVALID_FIELD);
 }
 
 static void reg_generation(struct rdc *t)
@@ -142,7 +126,6 @@ static void reg_survives(struct rdc *t)
 {
 	const struct nvme_registered_ctrl_ext *c;
 	struct rdc_host *own;
-	struct rdc_reply r;
 
 	resv_need_type(t, 1);
 	rdc_host_close(t->b, false);
@@ -154,11 +137,11 @@ static void reg_survives(struct rdc *t)
 	c = resv_find(resv_status(t->a), KEY2);
 	RDC_CHECK(t, c && (c->rcsts & 1), "after its disconnect, the holder is %s",
 		  c ? "not the holder any more" : "not registered any more");
-	r = rdc_write(t->a, 0, 1, rdc_buf(t, t->a->bs));
-	RDC_STATUS(t, r, "Write while the holder is away", CONFLICT);
+	RDC_STATUS(t, rdc_write(t->a, 0, 1, rdc_buf(t, t->a->bs)), "Write while the holder is away",
+		   CONFLICT);
 	t->b = rdc_second(t);
-	r = rdc_write(t->b, 0, 1, rdc_buf(t, t->b->bs));
-	RDC_OK(t, r, "Write by the holder after it has reconnected");
+	RDC_OK(t, rdc_write(t->b, 0, 1, rdc_buf(t, t->b->bs)),
+	       "Write by the holder after it has reconnected");
 }
 
 const struct rdc_test rdc_t_register[] = {
@@ -202,53 +185,44 @@ static void acq_type(struct rdc *t)
 
 static void acq_bad_type(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_both(t);
-	r = resv_acquire(t->a, RACQA_ACQUIRE, t->arg, KEY1, 0);
-	RDC_STATUS(t, r, "a type that does not exist", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, resv_acquire(t->a, RACQA_ACQUIRE, t->arg, KEY1, 0),
+		   "a type that does not exist", NVME_SC_INVALID_FIELD);
 }
 
 static void acq_stranger(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_need_type(t, 1);
-	r = resv_acquire(t->a, RACQA_ACQUIRE, 1, KEY1, 0);
-	RDC_STATUS(t, r, "Acquire by a host that is not registered", CONFLICT);
+	RDC_STATUS(t, resv_acquire(t->a, RACQA_ACQUIRE, 1, KEY1, 0),
+		   "Acquire by a host that is not registered", CONFLICT);
 }
 
 static void acq_key(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_need_type(t, 1);
 	resv_both(t);
-	r = resv_acquire(t->a, RACQA_ACQUIRE, 1, KEY2, 0);
-	RDC_STATUS(t, r, "Acquire with another's key", CONFLICT);
+	RDC_STATUS(t, resv_acquire(t->a, RACQA_ACQUIRE, 1, KEY2, 0), "Acquire with another's key",
+		   CONFLICT);
 }
 
 static void acq_again(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_need_type(t, 1);
 	resv_need_type(t, 2);
 	resv_both(t);
 	resv_must_acquire(t->a, 1, KEY1);
-	r = resv_acquire(t->a, RACQA_ACQUIRE, 1, KEY1, 0);
-	RDC_OK(t, r, "Acquire of a reservation that the host holds already");
-	r = resv_acquire(t->a, RACQA_ACQUIRE, 2, KEY1, 0);
-	RDC_STATUS(t, r, "Acquire of another type by the holder", CONFLICT);
-	r = resv_acquire(t->b, RACQA_ACQUIRE, 1, KEY2, 0);
-	RDC_STATUS(t, r, "Acquire of a reservation that another host holds", CONFLICT);
+	RDC_OK(t, resv_acquire(t->a, RACQA_ACQUIRE, 1, KEY1, 0),
+	       "Acquire of a reservation that the host holds already");
+	RDC_STATUS(t, resv_acquire(t->a, RACQA_ACQUIRE, 2, KEY1, 0),
+		   "Acquire of another type by the holder", CONFLICT);
+	RDC_STATUS(t, resv_acquire(t->b, RACQA_ACQUIRE, 1, KEY2, 0),
+		   "Acquire of a reservation that another host holds", CONFLICT);
 }
 
 static void acq_all_registrants(struct rdc *t)
 {
 	const struct nvme_registered_ctrl_ext *a, *b;
 	const struct nvme_resv_status *s;
-	struct rdc_reply r;
 
 	resv_held(t, t->arg);
 	s = resv_status(t->a);
@@ -256,24 +230,21 @@ static void acq_all_registrants(struct rdc *t)
 	b = resv_find(s, KEY2);
 	RDC_CHECK(t, a && b && (a->rcsts & 1) && (b->rcsts & 1),
 		  "not every registrant holds the reservation");
-	r = resv_acquire(t->b, RACQA_ACQUIRE, t->arg, KEY2, 0);
-	RDC_OK(t, r, "Acquire by another registrant that holds the reservation too");
-	r = resv_register(t->a, RREGA_UNREGISTER, KEY1, 0);
-	RDC_OK(t, r, "Unregister");
+	RDC_OK(t, resv_acquire(t->b, RACQA_ACQUIRE, t->arg, KEY2, 0),
+	       "Acquire by another registrant that holds the reservation too");
+	RDC_OK(t, resv_register(t->a, RREGA_UNREGISTER, KEY1, 0), "Unregister");
 	RDC_CHECK(t, resv_status(t->b)->rtype == t->arg,
 		  "the reservation ended before its last registrant");
 }
 
 static void acq_reserved(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_need_type(t, 1);
 	if (t->arg & IEKEY && !(t->a->ns.rescap & NVME_NS_RESCAP_IEK_13))
 		rdc_not_supported(t, "RESCAP 0x%02x: IEKEY is as before NVMe 1.3", t->a->ns.rescap);
 	resv_both(t);
-	r = resv_acquire(t->a, t->arg, 1, KEY1, 0);
-	RDC_STATUS(t, r, "Reservation Acquire with a reserved value", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, resv_acquire(t->a, t->arg, 1, KEY1, 0),
+		   "Reservation Acquire with a reserved value", NVME_SC_INVALID_FIELD);
 }
 
 const struct rdc_test rdc_t_acquire[] = {
@@ -306,11 +277,8 @@ const struct rdc_test rdc_t_acquire[] = {
 
 static void rel_holder(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_held(t, 1);
-	r = resv_release(t->a, RRELA_RELEASE, 1, KEY1);
-	RDC_OK(t, r, "Release");
+	RDC_OK(t, resv_release(t->a, RRELA_RELEASE, 1, KEY1), "Release");
 	RDC_CHECK(t, resv_status(t->b)->rtype == 0, "the namespace is still reserved");
 	RDC_CHECK(t, resv_count(resv_status(t->b)) == 2,
 		  "a registration ended with the reservation");
@@ -318,69 +286,55 @@ static void rel_holder(struct rdc *t)
 
 static void rel_other(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_held(t, 1);
-	r = resv_release(t->b, RRELA_RELEASE, 1, KEY2);
-	RDC_OK(t, r, "Release by a registrant that is not the holder");
+	RDC_OK(t, resv_release(t->b, RRELA_RELEASE, 1, KEY2),
+	       "Release by a registrant that is not the holder");
 	RDC_CHECK(t, resv_status(t->b)->rtype == 1, "the Release changed the reservation");
 }
 
 static void rel_type(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_held(t, 1);
-	r = resv_release(t->a, RRELA_RELEASE, 2, KEY1);
-	RDC_STATUS(t, r, "Release of another type than is held", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, resv_release(t->a, RRELA_RELEASE, 2, KEY1),
+		   "Release of another type than is held", NVME_SC_INVALID_FIELD);
 	RDC_CHECK(t, resv_status(t->b)->rtype == 1, "the Release changed the reservation");
 }
 
 static void rel_iekey(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	if (!(t->a->ns.rescap & NVME_NS_RESCAP_IEK_13))
 		rdc_not_supported(t, "RESCAP 0x%02x: IEKEY is as before NVMe 1.3", t->a->ns.rescap);
 	resv_held(t, 1);
-	r = resv_release(t->a, RRELA_RELEASE | IEKEY, 1, KEY1);
-	RDC_STATUS(t, r, "Release with IEKEY", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, resv_release(t->a, RRELA_RELEASE | IEKEY, 1, KEY1), "Release with IEKEY",
+		   NVME_SC_INVALID_FIELD);
 }
 
 static void rel_key(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_held(t, 1);
-	r = resv_release(t->a, RRELA_RELEASE, 1, KEY2);
-	RDC_STATUS(t, r, "Release with a wrong key", CONFLICT);
+	RDC_STATUS(t, resv_release(t->a, RRELA_RELEASE, 1, KEY2), "Release with a wrong key",
+		   CONFLICT);
 }
 
 static void rel_stranger(struct rdc *t)
 {
-	struct rdc_reply r;
-
-	r = resv_release(t->a, t->arg, 1, KEY1);
-	RDC_STATUS(t, r, "a host that is not registered", CONFLICT);
+	RDC_STATUS(t, resv_release(t->a, t->arg, 1, KEY1), "a host that is not registered",
+		   CONFLICT);
 }
 
 static void rel_none(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_both(t);
-	r = resv_release(t->a, RRELA_RELEASE, 1, KEY1);
-	RDC_OK(t, r, "Release without a reservation");
+	RDC_OK(t, resv_release(t->a, RRELA_RELEASE, 1, KEY1), "Release without a reservation");
 }
 
 static void rel_clear(struct rdc *t)
 {
 	const struct nvme_resv_status *s;
-	struct rdc_reply r;
 
 	resv_held(t, 1);
-	r = resv_release(t->b, RRELA_CLEAR, 0, KEY2);
-	RDC_OK(t, r, "Clear by a registrant that is not the holder");
+	RDC_OK(t, resv_release(t->b, RRELA_CLEAR, 0, KEY2),
+	       "Clear by a registrant that is not the holder");
 	s = resv_status(t->a);
 	RDC_CHECK(t, s->rtype == 0 && resv_count(s) == 0,
 		  "after Clear there are %u registrants and a reservation of type %u",
@@ -415,20 +369,16 @@ static void rep_empty(struct rdc *t)
 
 static void rep_short_id(struct rdc *t)
 {
-	struct rdc_reply r;
-
-	r = resv_report(t->a, rdc_buf(t, 4096), 4096, false);
-	RDC_STATUS(t, r, "a report with 64-bit host identifiers", NVME_SC_HOSTID_FORMAT);
+	RDC_STATUS(t, resv_report(t->a, rdc_buf(t, 4096), 4096, false),
+		   "a report with 64-bit host identifiers", NVME_SC_HOSTID_FORMAT);
 }
 
 static void rep_partial(struct rdc *t)
 {
 	struct nvme_resv_status *part = rdc_buf(t, 64);
-	struct rdc_reply r;
 
 	resv_both(t);
-	r = resv_report(t->a, part, 64, true);
-	RDC_OK(t, r, "a report of 64 bytes");
+	RDC_OK(t, resv_report(t->a, part, 64, true), "a report of 64 bytes");
 	RDC_CHECK(t, resv_count(part) == 2, "the header of the report counts %u registrants",
 		  resv_count(part));
 }
@@ -481,13 +431,10 @@ static void rep_crowd(struct rdc *t)
 {
 	struct nvme_resv_status *s = rdc_buf(t, 64 + 64 * (CROWD + 1));
 	unsigned int n, i, j;
-	struct rdc_reply r;
 
-	r = resv_register(t->a, RREGA_REGISTER, 0, KEY1);
-	RDC_OK(t, r, "Reservation Register");
+	RDC_OK(t, resv_register(t->a, RREGA_REGISTER, 0, KEY1), "Reservation Register");
 	n = register_crowd(t);
-	r = resv_report(t->a, s, 64 + 64 * (n + 1), true);
-	RDC_OK(t, r, "a report of all registrants");
+	RDC_OK(t, resv_report(t->a, s, 64 + 64 * (n + 1), true), "a report of all registrants");
 	RDC_CHECK(t, resv_count(s) == n + 1, "%u hosts registered, and the report counts %u", n + 1,
 		  resv_count(s));
 	for (i = 0; i < n; i++) {
@@ -517,31 +464,28 @@ static void pre_holder(struct rdc *t)
 {
 	const struct nvme_registered_ctrl_ext *c;
 	const struct nvme_resv_status *s;
-	struct rdc_reply r;
 
 	resv_need_type(t, 1);
 	resv_need_type(t, 3);
 	resv_both(t);
 	resv_must_acquire(t->a, 1, KEY1);
-	r = resv_acquire(t->b, t->arg, 3, KEY2, KEY1);
-	RDC_OK(t, r, "Preempt of the holder");
+	RDC_OK(t, resv_acquire(t->b, t->arg, 3, KEY2, KEY1), "Preempt of the holder");
 	s = resv_status(t->b);
 	c = resv_find(s, KEY2);
 	RDC_CHECK(t, s->rtype == 3 && c && (c->rcsts & 1),
 		  "the preempting host does not hold type 3");
 	RDC_CHECK(t, !resv_find(s, KEY1), "the preempted host is still registered");
-	r = rdc_write(t->a, 0, 1, rdc_buf(t, t->a->bs));
-	RDC_STATUS(t, r, "Write by the preempted host", CONFLICT);
+	RDC_STATUS(t, rdc_write(t->a, 0, 1, rdc_buf(t, t->a->bs)), "Write by the preempted host",
+		   CONFLICT);
 }
 
 static void pre_registrant(struct rdc *t)
 {
 	const struct nvme_resv_status *s;
-	struct rdc_reply r;
 
 	resv_held(t, 1);
-	r = resv_acquire(t->a, RACQA_PREEMPT, 1, KEY1, KEY2);
-	RDC_OK(t, r, "Preempt of a registrant that is not the holder");
+	RDC_OK(t, resv_acquire(t->a, RACQA_PREEMPT, 1, KEY1, KEY2),
+	       "Preempt of a registrant that is not the holder");
 	s = resv_status(t->a);
 	RDC_CHECK(t, s->rtype == 1 && resv_find(s, KEY1),
 		  "the holder has lost its reservation or its registration");
@@ -551,12 +495,11 @@ static void pre_registrant(struct rdc *t)
 static void pre_no_reservation(struct rdc *t)
 {
 	const struct nvme_resv_status *s;
-	struct rdc_reply r;
 
 	resv_need_type(t, 1);
 	resv_both(t);
-	r = resv_acquire(t->a, RACQA_PREEMPT, 1, KEY1, KEY2);
-	RDC_OK(t, r, "Preempt of a registrant without a reservation");
+	RDC_OK(t, resv_acquire(t->a, RACQA_PREEMPT, 1, KEY1, KEY2),
+	       "Preempt of a registrant without a reservation");
 	s = resv_status(t->a);
 	RDC_CHECK(t, s->rtype == 0, "Preempt without a reservation made a reservation of type %u",
 		  s->rtype);
@@ -565,11 +508,9 @@ static void pre_no_reservation(struct rdc *t)
 
 static void pre_unknown_key(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_held(t, 1);
-	r = resv_acquire(t->b, RACQA_PREEMPT, 1, KEY2, KEY2 + 99);
-	RDC_STATUS(t, r, "Preempt of a key that no registrant has", CONFLICT);
+	RDC_STATUS(t, resv_acquire(t->b, RACQA_PREEMPT, 1, KEY2, KEY2 + 99),
+		   "Preempt of a key that no registrant has", CONFLICT);
 }
 
 static void pre_zero(struct rdc *t)
@@ -593,14 +534,11 @@ static void pre_zero(struct rdc *t)
 
 static void pre_stranger(struct rdc *t)
 {
-	struct rdc_reply r;
-
 	resv_need_type(t, 1);
-	r = resv_register(t->a, RREGA_REGISTER, 0, KEY1);
-	RDC_OK(t, r, "Reservation Register");
+	RDC_OK(t, resv_register(t->a, RREGA_REGISTER, 0, KEY1), "Reservation Register");
 	resv_must_acquire(t->a, 1, KEY1);
-	r = resv_acquire(t->b, RACQA_PREEMPT, 1, KEY2, KEY1);
-	RDC_STATUS(t, r, "Preempt by a host that is not registered", CONFLICT);
+	RDC_STATUS(t, resv_acquire(t->b, RACQA_PREEMPT, 1, KEY2, KEY1),
+		   "Preempt by a host that is not registered", CONFLICT);
 }
 
 const struct rdc_test rdc_t_preempt[] = {

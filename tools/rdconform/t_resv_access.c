@@ -76,11 +76,10 @@ static void access_rule(struct rdc *t)
 	need_command(t->a, op);
 	/* The data for Compare. */
 	rdc_must_write(t->a, 0, 1, rdc_buf(t, t->a->bs));
-	r = resv_register(t->a, RREGA_REGISTER, 0, KEY1);
-	RDC_OK(t, r, "Reservation Register");
+	RDC_OK(t, resv_register(t->a, RREGA_REGISTER, 0, KEY1), "Reservation Register");
 	if (who == REGISTRANT) {
-		r = resv_register(t->b, RREGA_REGISTER, 0, KEY2);
-		RDC_OK(t, r, "Reservation Register by the second host");
+		RDC_OK(t, resv_register(t->b, RREGA_REGISTER, 0, KEY2),
+		       "Reservation Register by the second host");
 	}
 	resv_must_acquire(t->a, type, KEY1);
 	h = who == HOLDER ? t->a : t->b;
@@ -156,21 +155,20 @@ static void watch(struct rdc *t, unsigned int who, struct watcher *w)
 static void told(struct rdc *t, struct watcher *w, unsigned int type)
 {
 	struct nvme_resv_notification_log *log = rdc_buf(t, sizeof(*log));
-	struct rdc_reply r;
 
 	RDC_CHECK(t, rdc_wait_ms(w->h, w->aer, t->cfg->timeout_ms), "no event was reported");
 	RDC_OK(t, w->aer->r, "the event request");
 	RDC_CHECK(t, (w->aer->r.result & 7) == 6 && (w->aer->r.result >> 16 & 0xff) == 0x80,
 		  "event 0x%06llx, expected type 6, page 80h",
 		  (unsigned long long)w->aer->r.result & 0xffffff);
-	r = rdc_get_log(w->h, NVME_LOG_LID_RESERVATION, 0, 0, log, sizeof(*log));
-	RDC_OK(t, r, "Get Log Page 80h");
+	RDC_OK(t, rdc_get_log(w->h, NVME_LOG_LID_RESERVATION, 0, 0, log, sizeof(*log)),
+	       "Get Log Page 80h");
 	RDC_CHECK(t, log->rnlpt == type, "the notification has type %u, expected %u", log->rnlpt,
 		  type);
 	RDC_CHECK(t, le32toh(log->nsid) == w->h->nsid, "the notification is about namespace %u",
 		  le32toh(log->nsid));
-	r = rdc_get_log(w->h, NVME_LOG_LID_RESERVATION, 0, 0, log, sizeof(*log));
-	RDC_OK(t, r, "Get Log Page 80h, again");
+	RDC_OK(t, rdc_get_log(w->h, NVME_LOG_LID_RESERVATION, 0, 0, log, sizeof(*log)),
+	       "Get Log Page 80h, again");
 	RDC_CHECK(t, log->rnlpt == 0, "the notification is still in the log after it was read");
 }
 
@@ -186,48 +184,40 @@ static void notify_begin(struct rdc *t, struct watcher *w, unsigned int type)
 static void notify_registration(struct rdc *t)
 {
 	struct watcher w;
-	struct rdc_reply r;
 
 	notify_begin(t, &w, 1);
 	resv_must_acquire(t->a, 1, KEY1);
-	r = resv_acquire(t->a, RACQA_PREEMPT, 1, KEY1, KEY2);
-	RDC_OK(t, r, "Preempt of a registrant");
+	RDC_OK(t, resv_acquire(t->a, RACQA_PREEMPT, 1, KEY1, KEY2), "Preempt of a registrant");
 	told(t, &w, REGISTRATION_PREEMPTED);
 }
 
 static void notify_released(struct rdc *t)
 {
 	struct watcher w;
-	struct rdc_reply r;
 
 	notify_begin(t, &w, 3);
 	resv_must_acquire(t->a, 3, KEY1);
-	r = resv_release(t->a, RRELA_RELEASE, 3, KEY1);
-	RDC_OK(t, r, "Release");
+	RDC_OK(t, resv_release(t->a, RRELA_RELEASE, 3, KEY1), "Release");
 	told(t, &w, RESERVATION_RELEASED);
 }
 
 static void notify_preempted(struct rdc *t)
 {
 	struct watcher w;
-	struct rdc_reply r;
 
 	notify_begin(t, &w, 1);
 	resv_must_acquire(t->b, 1, KEY2);
-	r = resv_acquire(t->a, RACQA_PREEMPT, 1, KEY1, KEY2);
-	RDC_OK(t, r, "Preempt of the holder");
+	RDC_OK(t, resv_acquire(t->a, RACQA_PREEMPT, 1, KEY1, KEY2), "Preempt of the holder");
 	told(t, &w, REGISTRATION_PREEMPTED);
 }
 
 static void notify_cleared(struct rdc *t)
 {
 	struct watcher w;
-	struct rdc_reply r;
 
 	notify_begin(t, &w, 1);
 	resv_must_acquire(t->a, 1, KEY1);
-	r = resv_release(t->a, RRELA_CLEAR, 0, KEY1);
-	RDC_OK(t, r, "Clear");
+	RDC_OK(t, resv_release(t->a, RRELA_CLEAR, 0, KEY1), "Clear");
 	told(t, &w, RESERVATION_PREEMPTED);
 }
 
@@ -238,15 +228,14 @@ static void notify_masked(struct rdc *t)
 	bool came;
 
 	notify_begin(t, &w, 3);
-	r = rdc_set_feature(w.h, NVME_FEAT_FID_RESV_MASK, w.h->nsid, 0xe, NULL, 0);
-	RDC_OK(t, r, "Set Features, Reservation Notification Mask");
+	RDC_OK(t, rdc_set_feature(w.h, NVME_FEAT_FID_RESV_MASK, w.h->nsid, 0xe, NULL, 0),
+	       "Set Features, Reservation Notification Mask");
 	r = rdc_get_feature(w.h, NVME_FEAT_FID_RESV_MASK, 0, w.h->nsid, 0, NULL, 0);
 	RDC_OK(t, r, "Get Features, Reservation Notification Mask");
 	RDC_CHECK(t, (r.result & 0xe) == 0xe, "the mask reads as 0x%llx",
 		  (unsigned long long)r.result);
 	resv_must_acquire(t->a, 3, KEY1);
-	r = resv_release(t->a, RRELA_RELEASE, 3, KEY1);
-	RDC_OK(t, r, "Release");
+	RDC_OK(t, resv_release(t->a, RRELA_RELEASE, 3, KEY1), "Release");
 	came = rdc_wait_ms(w.h, w.aer, 300);
 	rdc_set_feature(w.h, NVME_FEAT_FID_RESV_MASK, w.h->nsid, 0, NULL, 0);
 	RDC_CHECK(t, !came, "an event was reported in spite of the mask");
@@ -255,12 +244,10 @@ static void notify_masked(struct rdc *t)
 static void notify_not_actor(struct rdc *t)
 {
 	struct watcher w;
-	struct rdc_reply r;
 
 	notify_begin(t, &w, 3);
 	resv_must_acquire(t->b, 3, KEY2);
-	r = resv_release(t->b, RRELA_RELEASE, 3, KEY2);
-	RDC_OK(t, r, "Release");
+	RDC_OK(t, resv_release(t->b, RRELA_RELEASE, 3, KEY2), "Release");
 	RDC_CHECK(t, !rdc_wait_ms(w.h, w.aer, 300), "the host that released is notified");
 }
 

@@ -27,34 +27,31 @@ static struct rdc_reply rw(struct rdc_host *h, uint64_t lba, uint32_t n)
 static void rw_behind(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r = rw(h, h->blocks, 1);
 
-	RDC_STATUS(t, r, "the block after the last one", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, rw(h, h->blocks, 1), "the block after the last one", NVME_SC_LBA_RANGE);
 }
 
 static void rw_across(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r = rw(h, h->blocks - 1, 2);
 
-	RDC_STATUS(t, r, "two blocks from the last on", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, rw(h, h->blocks - 1, 2), "two blocks from the last on", NVME_SC_LBA_RANGE);
 }
 
 static void rw_far(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r = rw(h, UINT64_MAX, 1);
 
-	RDC_STATUS(t, r, "block FFFFFFFFFFFFFFFFh", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, rw(h, UINT64_MAX, 1), "block FFFFFFFFFFFFFFFFh", NVME_SC_LBA_RANGE);
 }
 
 /* Start and length whose sum is 2^64, which overflows to 0. */
 static void rw_wraps(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r = rw(h, UINT64_MAX - 1, 2);
 
-	RDC_STATUS(t, r, "the two blocks with the greatest LBAs of 64 bits", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, rw(h, UINT64_MAX - 1, 2), "the two blocks with the greatest LBAs of 64 bits",
+		   NVME_SC_LBA_RANGE);
 }
 
 static void rw_nsid(struct rdc *t)
@@ -87,11 +84,9 @@ static void rw_mdts(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	uint32_t n = rdc_max_blocks(h);
-	struct rdc_reply r;
 
 	rdc_need_blocks(h, n);
-	r = rw(h, 0, n);
-	RDC_OK(t, r, "as much as MDTS allows");
+	RDC_OK(t, rw(h, 0, n), "as much as MDTS allows");
 }
 
 static void rw_over_mdts(struct rdc *t)
@@ -117,22 +112,19 @@ static void rw_over_mdts(struct rdc *t)
 static void read_ends(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r = rdc_read(h, 0, 1, rdc_buf(t, h->bs));
 
-	RDC_OK(t, r, "Read of the first block");
-	r = rdc_read(h, h->blocks - 1, 1, rdc_buf(t, h->bs));
-	RDC_OK(t, r, "Read of the last block");
+	RDC_OK(t, rdc_read(h, 0, 1, rdc_buf(t, h->bs)), "Read of the first block");
+	RDC_OK(t, rdc_read(h, h->blocks - 1, 1, rdc_buf(t, h->bs)), "Read of the last block");
 }
 
 static void read_flag(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	struct rdc_cmd c = rdc_rw(h, nvme_cmd_read, 0, 1, rdc_buf(t, h->bs));
-	struct rdc_reply r;
 
 	c.cdw12 |= t->arg ? CDW12_FUA : CDW12_LR;
-	r = rdc_io_at(h, &c, __FILE__, __LINE__);
-	RDC_OK(t, r, t->arg ? "Read with FUA" : "Read with Limited Retry");
+	RDC_OK(t, rdc_io_at(h, &c, __FILE__, __LINE__),
+	       t->arg ? "Read with FUA" : "Read with Limited Retry");
 }
 
 static void read_same_twice(struct rdc *t)
@@ -140,11 +132,9 @@ static void read_same_twice(struct rdc *t)
 	struct rdc_host *a = rdc_main(t), *b = rdc_second(t);
 	uint32_t n = a->blocks < 8 ? (uint32_t)a->blocks : 8;
 	void *one = rdc_buf(t, (size_t)n * a->bs), *two = rdc_buf(t, (size_t)n * a->bs);
-	struct rdc_reply r = rdc_read(a, 0, n, one);
 
-	RDC_OK(t, r, "Read");
-	r = rdc_read(b, 0, n, two);
-	RDC_OK(t, r, "Read by the second host");
+	RDC_OK(t, rdc_read(a, 0, n, one), "Read");
+	RDC_OK(t, rdc_read(b, 0, n, two), "Read by the second host");
 	RDC_CHECK(t, memcmp(one, two, (size_t)n * a->bs) == 0, "two hosts read different data");
 }
 
@@ -155,14 +145,11 @@ static void read_all_of_it(struct rdc *t)
 	uint32_t n = h->blocks < 16 ? (uint32_t)h->blocks : 16;
 	size_t len = (size_t)n * h->bs;
 	unsigned char *one = rdc_buf(t, len), *two = rdc_buf(t, len);
-	struct rdc_reply r;
 
 	memset(one, 0x55, len);
 	memset(two, 0xaa, len);
-	r = rdc_read(h, 0, n, one);
-	RDC_OK(t, r, "Read");
-	r = rdc_read(h, 0, n, two);
-	RDC_OK(t, r, "Read");
+	RDC_OK(t, rdc_read(h, 0, n, one), "Read");
+	RDC_OK(t, rdc_read(h, 0, n, two), "Read");
 	RDC_CHECK(t, memcmp(one, two, len) == 0, "a part of the buffer was not written");
 }
 
@@ -214,7 +201,6 @@ static void write_how(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	struct rdc_cmd c;
-	struct rdc_reply r;
 	void *data = rdc_buf(t, h->bs);
 
 	if (!t->arg && h->info.in_capsule < h->bs)
@@ -224,8 +210,7 @@ static void write_how(struct rdc *t)
 	rdc_fill(data, h->bs, 7 + t->arg);
 	c = rdc_rw(h, nvme_cmd_write, 3, 1, data);
 	c.keyed = t->arg;
-	r = rdc_io_at(h, &c, __FILE__, __LINE__);
-	RDC_OK(t, r, "Write");
+	RDC_OK(t, rdc_io_at(h, &c, __FILE__, __LINE__), "Write");
 	rdc_must_hold(h, 3, 1, data);
 }
 
@@ -234,12 +219,10 @@ static void write_fua(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	void *data = rdc_buf(t, h->bs);
 	struct rdc_cmd c = rdc_rw(h, nvme_cmd_write, 0, 1, data);
-	struct rdc_reply r;
 
 	rdc_fill(data, h->bs, 9);
 	c.cdw12 |= CDW12_FUA;
-	r = rdc_io_at(h, &c, __FILE__, __LINE__);
-	RDC_OK(t, r, "Write with FUA");
+	RDC_OK(t, rdc_io_at(h, &c, __FILE__, __LINE__), "Write with FUA");
 	rdc_must_hold(h, 0, 1, data);
 }
 
@@ -257,13 +240,12 @@ static void write_across_nothing(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	unsigned char *old = rdc_buf(t, h->bs), *two = rdc_buf(t, 2 * h->bs);
-	struct rdc_reply r;
 
 	rdc_fill(old, h->bs, 11);
 	rdc_fill(two, 2 * h->bs, 12);
 	rdc_must_write(h, h->blocks - 1, 1, old);
-	r = rdc_write(h, h->blocks - 1, 2, two);
-	RDC_STATUS(t, r, "Write across the end", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, rdc_write(h, h->blocks - 1, 2, two), "Write across the end",
+		   NVME_SC_LBA_RANGE);
 	rdc_must_hold(h, h->blocks - 1, 1, old);
 }
 
@@ -301,7 +283,6 @@ static void write_many(struct rdc *t)
 	unsigned int i, n = rdinit_qpair_depth(h->qp);
 	struct rdc_async *a = rdc_buf(t, n * sizeof(*a));
 	unsigned char *data = rdc_buf(t, (size_t)n * h->bs);
-	struct rdc_reply r;
 
 	rdc_need_blocks(h, 64 + n);
 	rdc_fill(data, (size_t)n * h->bs, 40);
@@ -316,8 +297,7 @@ static void write_many(struct rdc *t)
 		rdc_io_start(h, &c, &a[i]);
 	}
 	for (i = 0; i < n; i++) {
-		r = rdc_wait(h, &a[i]);
-		RDC_OK(t, r, "Write");
+		RDC_OK(t, rdc_wait(h, &a[i]), "Write");
 	}
 	rdc_must_hold(h, 64, n > rdc_max_blocks(h) ? rdc_max_blocks(h) : n, data);
 }
@@ -327,16 +307,14 @@ static void write_refused_data(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	unsigned char *data = rdc_buf(t, h->bs);
 	struct rdc_cmd c = rdc_rw(h, nvme_cmd_write, h->blocks, 1, data);
-	struct rdc_reply r;
 
 	c.keyed = true;
-	r = rdc_io_at(h, &c, __FILE__, __LINE__);
-	RDC_STATUS(t, r, "a Write beyond the end, with keyed data", NVME_SC_LBA_RANGE);
+	RDC_STATUS(t, rdc_io_at(h, &c, __FILE__, __LINE__),
+		   "a Write beyond the end, with keyed data", NVME_SC_LBA_RANGE);
 	c.keyed = false;
-	r = rdc_io_at(h, &c, __FILE__, __LINE__);
-	RDC_STATUS(t, r, "a Write beyond the end, with its data in the capsule", NVME_SC_LBA_RANGE);
-	r = rdc_read(h, 0, 1, data);
-	RDC_OK(t, r, "Read after refused writes");
+	RDC_STATUS(t, rdc_io_at(h, &c, __FILE__, __LINE__),
+		   "a Write beyond the end, with its data in the capsule", NVME_SC_LBA_RANGE);
+	RDC_OK(t, rdc_read(h, 0, 1, data), "Read after refused writes");
 }
 
 static void write_atomic(struct rdc *t)
@@ -360,18 +338,14 @@ static void write_atomic(struct rdc *t)
 	for (round = 0; round < ROUNDS; round++) {
 		struct rdc_cmd cx = rdc_rw(a, nvme_cmd_write, 0, n, x);
 		struct rdc_cmd cy = rdc_rw(b, nvme_cmd_write, 0, n, y);
-		struct rdc_reply r;
 
 		rdc_io_start(a, &cx, &w[0]);
 		rdc_io_start(b, &cy, &w[1]);
 		rdinit_qpair_process(a->qp, 0);
 		rdinit_qpair_process(b->qp, 0);
-		r = rdc_wait(a, &w[0]);
-		RDC_OK(t, r, "Write");
-		r = rdc_wait(b, &w[1]);
-		RDC_OK(t, r, "Write by the second host");
-		r = rdc_read(a, 0, n, got);
-		RDC_OK(t, r, "Read");
+		RDC_OK(t, rdc_wait(a, &w[0]), "Write");
+		RDC_OK(t, rdc_wait(b, &w[1]), "Write by the second host");
+		RDC_OK(t, rdc_read(a, 0, n, got), "Read");
 		for (i = 1; i < n * a->bs; i++)
 			RDC_CHECK(t, got[i] == got[0],
 				  "two writes of AWUN + 1 (%u) blocks have mixed, at byte %u", n,
@@ -422,9 +396,8 @@ const struct rdc_test rdc_t_write[] = {
 static void flush(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r = rdc_io(h, .opcode = nvme_cmd_flush, .nsid = h->nsid);
 
-	RDC_OK(t, r, "Flush");
+	RDC_OK(t, rdc_io(h, .opcode = nvme_cmd_flush, .nsid = h->nsid), "Flush");
 }
 
 static void flush_all(struct rdc *t)
@@ -449,21 +422,19 @@ static void flush_all(struct rdc *t)
 static void flush_nsid(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r = rdc_io(h, .opcode = nvme_cmd_flush, .nsid = 0);
 
-	RDC_STATUS(t, r, "Flush of NSID 0", NVME_SC_INVALID_NS);
+	RDC_STATUS(t, rdc_io(h, .opcode = nvme_cmd_flush, .nsid = 0), "Flush of NSID 0",
+		   NVME_SC_INVALID_NS);
 }
 
 static void flush_after_write(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	void *data = rdc_buf(t, h->bs);
-	struct rdc_reply r;
 
 	rdc_fill(data, h->bs, 60);
 	rdc_must_write(h, 0, 1, data);
-	r = rdc_io(h, .opcode = nvme_cmd_flush, .nsid = h->nsid);
-	RDC_OK(t, r, "Flush");
+	RDC_OK(t, rdc_io(h, .opcode = nvme_cmd_flush, .nsid = h->nsid), "Flush");
 	rdc_must_hold(h, 0, 1, data);
 }
 
@@ -482,20 +453,19 @@ static void opcode_oncs(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
 	uint16_t bit = (uint16_t)(t->arg >> 8);
-	struct rdc_reply r;
 
 	if (le16toh(h->id.oncs) & bit)
 		rdc_not_supported(t, "ONCS 0x%04x: the command is supported", le16toh(h->id.oncs));
-	r = rdc_io(h, .opcode = (uint8_t)t->arg, .nsid = h->nsid);
-	RDC_STATUS(t, r, "an I/O command that ONCS says is not supported", NVME_SC_INVALID_OPCODE);
+	RDC_STATUS(t, rdc_io(h, .opcode = (uint8_t)t->arg, .nsid = h->nsid),
+		   "an I/O command that ONCS says is not supported", NVME_SC_INVALID_OPCODE);
 }
 
 static void opcode_reserved(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	struct rdc_reply r = rdc_io(h, .opcode = (uint8_t)t->arg, .nsid = h->nsid);
 
-	RDC_STATUS(t, r, "a reserved I/O opcode", NVME_SC_INVALID_OPCODE);
+	RDC_STATUS(t, rdc_io(h, .opcode = (uint8_t)t->arg, .nsid = h->nsid),
+		   "a reserved I/O opcode", NVME_SC_INVALID_OPCODE);
 }
 
 #define ONCS(op, bit) ((op) | (bit) << 8)

@@ -35,13 +35,11 @@ static struct rdc_raw_reply send_cmd(struct ready *x)
 
 static void psdt_io(struct rdc *t)
 {
-	struct rdc_raw_reply rr;
 	struct ready x;
 
 	prepare(t, &x, nvme_cmd_read, 1);
 	x.sqe.flags = (uint8_t)t->arg;
-	rr = send_cmd(&x);
-	RDC_STATUS(t, rr.r, "Read with another PSDT than 01b", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, send_cmd(&x).r, "Read with another PSDT than 01b", NVME_SC_INVALID_FIELD);
 }
 
 static void psdt_admin(struct rdc *t)
@@ -49,11 +47,10 @@ static void psdt_admin(struct rdc *t)
 	struct rdc_raw *raw = rdc_raw_admin(t, 0);
 	struct nvme_sqe sqe = {
 		.opcode = nvme_admin_keep_alive, .flags = (uint8_t)t->arg, .cid = htole16(4)};
-	struct rdc_raw_reply rr;
 
 	rdc_sgl_none(raw, &sqe);
-	rr = rdc_raw_cmd_as_is(raw, &sqe, NULL, 0);
-	RDC_STATUS(t, rr.r, "Keep Alive with PRPs", NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_raw_cmd_as_is(raw, &sqe, NULL, 0).r, "Keep Alive with PRPs",
+		   NVME_SC_INVALID_FIELD);
 }
 
 const struct rdc_test rdc_t_psdt[] = {
@@ -71,19 +68,16 @@ const struct rdc_test rdc_t_psdt[] = {
 /* A type byte, in the argument, that the transport does not allow here. */
 static void type_refused(struct rdc *t)
 {
-	struct rdc_raw_reply rr;
 	struct ready x;
 
 	prepare(t, &x, nvme_cmd_read, 1);
 	x.sqe.sgl.keyed.type = (uint8_t)t->arg;
-	rr = send_cmd(&x);
-	RDC_STATUS(t, rr.r, "Read with a descriptor of a wrong type", NVME_SC_SGL_INVALID_TYPE,
-		   NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, send_cmd(&x).r, "Read with a descriptor of a wrong type",
+		   NVME_SC_SGL_INVALID_TYPE, NVME_SC_INVALID_FIELD);
 }
 
 static void length(struct rdc *t)
 {
-	struct rdc_raw_reply rr;
 	struct ready x;
 	bool longer = t->arg & 1;
 	uint8_t op = (uint8_t)(t->arg >> 8);
@@ -94,20 +88,18 @@ static void length(struct rdc *t)
 	if (longer && (le32toh(x.h->id.sgls) & 1u << 18))
 		rdc_not_supported(t, "SGLS bit 18: a longer SGL is allowed");
 	x.sqe.cdw12 = htole32(longer ? 1 : 7);
-	rr = send_cmd(&x);
-	RDC_STATUS(t, rr.r, longer ? "an SGL longer than the data" : "an SGL shorter than the data",
+	RDC_STATUS(t, send_cmd(&x).r,
+		   longer ? "an SGL longer than the data" : "an SGL shorter than the data",
 		   NVME_SC_SGL_INVALID_DATA);
 }
 
 static void length_zero(struct rdc *t)
 {
-	struct rdc_raw_reply rr;
 	struct ready x;
 
 	prepare(t, &x, nvme_cmd_read, 1);
 	rdc_sgl_none(x.io, &x.sqe);
-	rr = send_cmd(&x);
-	RDC_STATUS(t, rr.r, "Read with an SGL of length 0", NVME_SC_SGL_INVALID_DATA);
+	RDC_STATUS(t, send_cmd(&x).r, "Read with an SGL of length 0", NVME_SC_SGL_INVALID_DATA);
 }
 
 static void identify_short(struct rdc *t)
@@ -115,13 +107,12 @@ static void identify_short(struct rdc *t)
 	struct rdc_raw *raw = rdc_raw_admin(t, 0);
 	struct rdc_mem *mem = rdc_raw_mem(raw, 4096, RW_ACCESS);
 	struct nvme_sqe sqe = {.opcode = nvme_admin_identify, .cdw10 = htole32(1)};
-	struct rdc_raw_reply rr;
 	unsigned int i;
 
 	memset(mem->p, 0x5a, 4096);
 	rdc_sgl(&sqe, mem, 512);
-	rr = rdc_raw_cmd(raw, &sqe);
-	RDC_STATUS(t, rr.r, "Identify with an SGL of 512 bytes", NVME_SC_SGL_INVALID_DATA, 0);
+	RDC_STATUS(t, rdc_raw_cmd(raw, &sqe).r, "Identify with an SGL of 512 bytes",
+		   NVME_SC_SGL_INVALID_DATA, 0);
 	for (i = 512; i < 4096; i++)
 		RDC_CHECK(t, ((unsigned char *)mem->p)[i] == 0x5a,
 			  "byte %u, beyond the SGL, was written", i);
@@ -129,15 +120,13 @@ static void identify_short(struct rdc *t)
 
 static void in_capsule_read(struct rdc *t)
 {
-	struct rdc_raw_reply rr;
 	struct ready x;
 
 	prepare(t, &x, nvme_cmd_read, 1);
 	memset(&x.sqe.sgl, 0, sizeof(x.sqe.sgl));
 	x.sqe.sgl.data.length = htole32(x.h->bs);
 	x.sqe.sgl.data.type = NVME_SGL_IN_CAPSULE;
-	rr = send_cmd(&x);
-	RDC_STATUS(t, rr.r, "Read into the capsule", NVME_SC_SGL_INVALID_TYPE,
+	RDC_STATUS(t, send_cmd(&x).r, "Read into the capsule", NVME_SC_SGL_INVALID_TYPE,
 		   NVME_SC_INVALID_FIELD, NVME_SC_SGL_INVALID_DATA, NVME_SC_SGL_INVALID_OFFSET);
 }
 
@@ -145,7 +134,6 @@ static void in_capsule_read(struct rdc *t)
 static void in_capsule_beyond(struct rdc *t)
 {
 	unsigned char *data;
-	struct rdc_raw_reply rr;
 	struct ready x;
 
 	prepare(t, &x, nvme_cmd_write, 1);
@@ -168,9 +156,9 @@ static void in_capsule_beyond(struct rdc *t)
 		x.sqe.cdw12 = htole32(x.h->info.in_capsule / x.h->bs);
 		break;
 	}
-	rr = rdc_raw_cmd_as_is(x.io, &x.sqe, data, x.h->bs);
-	RDC_STATUS(t, rr.r, "in-capsule data that is not in the capsule",
-		   NVME_SC_SGL_INVALID_OFFSET, NVME_SC_SGL_INVALID_DATA, NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_raw_cmd_as_is(x.io, &x.sqe, data, x.h->bs).r,
+		   "in-capsule data that is not in the capsule", NVME_SC_SGL_INVALID_OFFSET,
+		   NVME_SC_SGL_INVALID_DATA, NVME_SC_INVALID_FIELD);
 }
 
 /* Fewer bytes than the descriptor announces: the target must not use other memory as data. */
@@ -234,7 +222,6 @@ static void invalidate(struct rdc *t)
 
 static void no_data_types(struct rdc *t)
 {
-	struct rdc_raw_reply rr;
 	struct ready x;
 
 	prepare(t, &x, nvme_cmd_read, 1);
@@ -243,8 +230,7 @@ static void no_data_types(struct rdc *t)
 				  .cid = htole16(3),
 				  .nsid = htole32(x.h->nsid)};
 	nvme_sgl_set_keyed(&x.sqe.sgl, 0, 0, 0, (uint8_t)t->arg);
-	rr = send_cmd(&x);
-	RDC_OK(t, rr.r, "Flush with an empty keyed descriptor");
+	RDC_OK(t, send_cmd(&x).r, "Flush with an empty keyed descriptor");
 }
 
 /* Sends a list of @n keyed descriptors of one block each. */
@@ -303,7 +289,6 @@ static void list_read(struct rdc *t)
 
 static void list_write(struct rdc *t)
 {
-	struct rdc_raw_reply rr;
 	unsigned int i, n;
 	unsigned char *want;
 	struct ready x;
@@ -311,8 +296,7 @@ static void list_write(struct rdc *t)
 	prepare(t, &x, nvme_cmd_write, 16);
 	n = need_list(t, &x);
 	rdc_fill(x.mem->p, x.mem->len, 520);
-	rr = send_list(&x, nvme_cmd_write, n);
-	RDC_OK(t, rr.r, "Write from a list of descriptors");
+	RDC_OK(t, send_list(&x, nvme_cmd_write, n).r, "Write from a list of descriptors");
 	want = rdc_buf(t, (size_t)n * x.h->bs);
 	for (i = 0; i < n; i++)
 		memcpy(want + i * x.h->bs, (char *)x.mem->p + (size_t)(n - 1 - i) * x.h->bs,
@@ -322,7 +306,6 @@ static void list_write(struct rdc *t)
 
 static void list_too_long(struct rdc *t)
 {
-	struct rdc_raw_reply rr;
 	struct ready x;
 	unsigned int n;
 
@@ -332,14 +315,13 @@ static void list_too_long(struct rdc *t)
 		rdc_not_supported(t, "MSDBD %u: a list cannot exceed it here", n - 1);
 	if (n * 16 > x.h->info.in_capsule)
 		rdc_not_supported(t, "IOCCSZ leaves no room for a list");
-	rr = send_list(&x, nvme_cmd_read, n);
-	RDC_STATUS(t, rr.r, "one descriptor more than MSDBD", NVME_SC_SGL_INVALID_COUNT,
-		   NVME_SC_SGL_INVALID_TYPE, NVME_SC_INVALID_FIELD, NVME_SC_SGL_INVALID_DATA);
+	RDC_STATUS(t, send_list(&x, nvme_cmd_read, n).r, "one descriptor more than MSDBD",
+		   NVME_SC_SGL_INVALID_COUNT, NVME_SC_SGL_INVALID_TYPE, NVME_SC_INVALID_FIELD,
+		   NVME_SC_SGL_INVALID_DATA);
 }
 
 static void list_odd(struct rdc *t)
 {
-	struct rdc_raw_reply rr;
 	unsigned char *list;
 	struct ready x;
 
@@ -349,9 +331,9 @@ static void list_odd(struct rdc *t)
 	memset(&x.sqe.sgl, 0, sizeof(x.sqe.sgl));
 	x.sqe.sgl.data.length = htole32(t->arg);
 	x.sqe.sgl.data.type = NVME_SGL_LAST_IN_CAPSULE;
-	rr = rdc_raw_cmd_as_is(x.io, &x.sqe, list, 64);
-	RDC_STATUS(t, rr.r, "a list of an impossible length", NVME_SC_SGL_INVALID_LAST,
-		   NVME_SC_SGL_INVALID_DATA, NVME_SC_SGL_INVALID_COUNT, NVME_SC_INVALID_FIELD);
+	RDC_STATUS(t, rdc_raw_cmd_as_is(x.io, &x.sqe, list, 64).r, "a list of an impossible length",
+		   NVME_SC_SGL_INVALID_LAST, NVME_SC_SGL_INVALID_DATA, NVME_SC_SGL_INVALID_COUNT,
+		   NVME_SC_INVALID_FIELD);
 }
 
 #define LEN(longer, op) ((longer) | (op) << 8)

@@ -37,18 +37,15 @@ static void round_trip(struct rdc *t, struct rdc_raw *io)
 	struct rdc_host *h = rdc_main(t);
 	struct rdc_mem *mem = rdc_raw_mem(io, h->bs, 0);
 	unsigned char *want = rdc_buf(t, h->bs);
-	struct rdc_raw_reply rr;
 	struct nvme_sqe sqe;
 
 	rdc_fill(want, h->bs, 600);
 	memcpy(mem->p, want, h->bs);
 	rdc_raw_rw(&sqe, h, nvme_cmd_write, 0, 1, mem);
-	rr = rdc_raw_cmd(io, &sqe);
-	RDC_OK(t, rr.r, "Write");
+	RDC_OK(t, rdc_raw_cmd(io, &sqe).r, "Write");
 	memset(mem->p, 0, h->bs);
 	rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
-	rr = rdc_raw_cmd(io, &sqe);
-	RDC_OK(t, rr.r, "Read");
+	RDC_OK(t, rdc_raw_cmd(io, &sqe).r, "Read");
 	RDC_CHECK(t, memcmp(mem->p, want, h->bs) == 0, "Read returned other data than Write sent");
 }
 
