@@ -3,8 +3,6 @@
 #include "rdctl.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +13,7 @@
 
 /* ---- answers ---- */
 
-static int print_change(const json_t *result)
+int rdctl_print_change(const json_t *result)
 {
 	const char *summary = json_string_value(json_object_get(result, "summary"));
 
@@ -44,92 +42,7 @@ int rdctl_change(const struct rdctl *ctl, const struct rdctl_arguments *args, co
 		json_object_set_new(params, "dry_run", json_true());
 	if (args->no_wait)
 		json_object_set_new(params, "wait", json_false());
-	return rdctl_show(ctl, method, params, print_change);
-}
-
-/* ---- arguments ---- */
-
-static bool parse_nsid(const char *text, uint64_t *nsid)
-{
-	if (!rd_parse_u64(text, 1, UINT32_MAX - 1, nsid))
-		return true;
-	rdctl_usage_error("expected a namespace ID, not", text);
-	return false;
-}
-
-/* Whether the value of @key is a list in the configuration. */
-static bool is_list(const char *key)
-{
-	return strcmp(key, "hosts") == 0 || strcmp(key, "dhchap_hashes") == 0 ||
-	       strcmp(key, "dhchap_dhgroups") == 0;
-}
-
-static json_t *split_list(const char *text)
-{
-	json_t *list = json_array();
-
-	for (size_t len; *text; text += len + (text[len] == ',')) {
-		len = strcspn(text, ",");
-		json_array_append_new(list, json_stringn(text, len));
-	}
-	return list;
-}
-
-static json_t *value_of(const char *key, const char *text)
-{
-	uint64_t number;
-	char plain[24];
-
-	if (is_list(key))
-		return split_list(text);
-	if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
-		return json_boolean(text[0] == 't');
-	if (rd_parse_u64(text, 0, INT64_MAX, &number))
-		return json_string(text);
-	/* Sent as text, because "007" and "0x10" may be names; the configuration's checks
-	 * convert as the key needs. */
-	snprintf(plain, sizeof(plain), "%" PRIu64, number);
-	return strcmp(plain, text) == 0 ? json_integer((json_int_t)number) : json_string(text);
-}
-
-/* Adds arguments KEY=VALUE from number @first on to @object. Returns false after printing the
- * error. */
-static bool add_values(const struct rdctl_arguments *args, int first, json_t *object)
-{
-	for (int i = first; i < args->count; i++) {
-		const char *text = args->values[i], *sign = strchr(text, '=');
-		char *key;
-
-		if (strstr(text, "DHHC-1:") || strstr(text, "NVMeTLSkey-1:")) {
-			rdctl_usage_error(
-				"found a key, expected KEY=VALUE; write the key to a file, and "
-				"give its name: dhchap_key_file=FILE or tls_key_file=FILE",
-				NULL);
-			return false;
-		}
-		key = sign && sign > text ? strndup(text, (size_t)(sign - text)) : NULL;
-		if (!key) {
-			rdctl_usage_error("expected KEY=VALUE, with a key of rdtarget.yaml(5), not",
-					  text);
-			return false;
-		}
-		json_object_set_new(object, key, value_of(key, sign + 1));
-		free(key);
-	}
-	return true;
-}
-
-/* The third argument and those that follow: KEY=VALUE, or "none" alone, which is an empty object.
- * Returns NULL after printing the error. */
-static json_t *values_or_none(const struct rdctl_arguments *args)
-{
-	json_t *values = json_object();
-
-	if ((args->count == 3 && strcmp(args->values[2], "none") == 0) ||
-	    add_values(args, 2, values))
-		return values;
-	json_decref(values);
-	return NULL;
+	return rdctl_show(ctl, method, params, rdctl_print_change);
 }
 
 /* ---- showing what can be set ---- */
@@ -166,23 +79,27 @@ static void show_values(const struct rdctl *ctl, json_t *values)
 		puts("none");
 }
 
-static json_t *with_nsid(const json_t *namespaces, json_int_t nsid)
+static json_t *with_nsid(const json_t *namespaces, const char *text)
 {
+	uint64_t nsid = 0;
 	json_t *ns;
 	size_t i;
 
-	json_array_foreach(namespaces, i, ns) if (json_integer_value(json_object_get(ns, "nsid")) ==
-						  nsid) return ns;
+	rd_parse_u64(text, 1, UINT32_MAX, &nsid);
+	json_array_foreach(namespaces, i, ns)
+	{
+		if (json_integer_value(json_object_get(ns, "nsid")) == (json_int_t)nsid)
+			return ns;
+	}
 	return NULL;
 }
 
-static int show_ns_limits(const struct rdctl *ctl, const struct rdctl_arguments *args,
-			  json_int_t nsid)
+int rdctl_show_ns_limits(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
 	int code;
 	json_t *result = ask_value(ctl, args, "namespace.list",
 				   json_pack("{s:s}", "nqn", args->values[0]), &code);
-	json_t *ns = with_nsid(json_object_get(result, "namespaces"), nsid);
+	json_t *ns = with_nsid(json_object_get(result, "namespaces"), args->values[1]);
 
 	if (ns) {
 		show_values(ctl, json_object_get(ns, "qos"));
@@ -232,126 +149,17 @@ static int show_hosts(const struct rdctl *ctl, const struct rdctl_arguments *arg
 	return code;
 }
 
-/* ---- namespaces ---- */
-
-int rdctl_ns_add(const struct rdctl *ctl, const struct rdctl_arguments *args)
+int rdctl_show_host_keys(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	json_t *ns;
-	uint64_t nsid;
-
-	if (!parse_nsid(args->values[1], &nsid))
-		return RDCTL_USAGE;
-	ns = json_pack("{s:I}", "nsid", (json_int_t)nsid);
-	if (!add_values(args, 2, ns)) {
-		json_decref(ns);
-		return RDCTL_USAGE;
-	}
-	return rdctl_change(ctl, args, "namespace.add",
-			    json_pack("{s:s, s:o}", "nqn", args->values[0], "namespace", ns));
+	return show_of_host(ctl, args, "auth");
 }
 
-/* Calls @method with the subsystem, the NSID and @value as @name, which may be NULL. */
-static int change_ns(const struct rdctl *ctl, const struct rdctl_arguments *args,
-		     const char *method, const char *name, json_t *value)
+int rdctl_show_host_limits(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
-	json_t *params;
-	uint64_t nsid;
-
-	if (!parse_nsid(args->values[1], &nsid)) {
-		json_decref(value);
-		return RDCTL_USAGE;
-	}
-	params = json_pack("{s:s, s:I}", "nqn", args->values[0], "nsid", (json_int_t)nsid);
-	if (name)
-		json_object_set_new(params, name, value);
-	return rdctl_change(ctl, args, method, params);
+	return show_of_host(ctl, args, "qos");
 }
 
-int rdctl_ns_remove(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	return change_ns(ctl, args, "namespace.remove", args->keep_state ? "keep_state" : NULL,
-			 args->keep_state ? json_true() : NULL);
-}
-
-static int print_reopened(const json_t *result)
-{
-	const char *reason = json_string_value(json_object_get(result, "reason"));
-
-	if (reason)
-		fprintf(stderr, "error: %s\n", reason);
-	else
-		printf("opened again\n");
-	return rdctl_outcome(result);
-}
-
-int rdctl_ns_reopen(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	uint64_t nsid;
-
-	if (!parse_nsid(args->values[1], &nsid))
-		return RDCTL_USAGE;
-	return rdctl_show(ctl, "namespace.reopen",
-			  json_pack("{s:s, s:I}", "nqn", args->values[0], "nsid", (json_int_t)nsid),
-			  print_reopened);
-}
-
-int rdctl_ns_resize(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	if (args->count < 3)
-		return change_ns(ctl, args, "namespace.resize", NULL, NULL);
-	return change_ns(ctl, args, "namespace.resize", "size", json_string(args->values[2]));
-}
-
-int rdctl_ns_protect(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	bool on = strcmp(args->values[2], "on") == 0;
-
-	if (!on && strcmp(args->values[2], "off") != 0)
-		return rdctl_usage_error("ns protect: expected on or off, not", args->values[2]);
-	return change_ns(ctl, args, "namespace.write_protect", "on", json_boolean(on));
-}
-
-int rdctl_ns_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	uint64_t group;
-
-	if (rd_parse_u64(args->values[2], 1, INT32_MAX, &group))
-		return rdctl_usage_error("ns ana: expected the number of a group, not",
-					 args->values[2]);
-	return change_ns(ctl, args, "namespace.set_ana", "group", json_integer((json_int_t)group));
-}
-
-int rdctl_ns_qos(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	json_t *limits;
-	uint64_t nsid;
-
-	if (!parse_nsid(args->values[1], &nsid))
-		return RDCTL_USAGE;
-	if (args->count == 2)
-		return show_ns_limits(ctl, args, (json_int_t)nsid);
-	limits = values_or_none(args);
-	return limits ? change_ns(ctl, args, "namespace.qos", "limits", limits) : RDCTL_USAGE;
-}
-
-/* ---- subsystems and hosts ---- */
-
-int rdctl_subsystem_add(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	json_t *subsystem = json_pack("{s:s}", "nqn", args->values[0]);
-
-	if (!add_values(args, 1, subsystem)) {
-		json_decref(subsystem);
-		return RDCTL_USAGE;
-	}
-	return rdctl_change(ctl, args, "subsystem.add", json_pack("{s:o}", "subsystem", subsystem));
-}
-
-int rdctl_subsystem_remove(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	return rdctl_change(ctl, args, "subsystem.remove",
-			    json_pack("{s:s}", "nqn", args->values[0]));
-}
+/* ---- hosts of a subsystem ---- */
 
 int rdctl_subsystem_hosts(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
@@ -368,78 +176,6 @@ int rdctl_subsystem_hosts(const struct rdctl *ctl, const struct rdctl_arguments 
 		json_array_append_new(hosts, json_string(args->values[i]));
 	return rdctl_change(ctl, args, "subsystem.set_hosts",
 			    json_pack("{s:s, s:o}", "nqn", args->values[0], "hosts", hosts));
-}
-
-/* The parameters for a host of a subsystem. */
-static json_t *host_of(const struct rdctl_arguments *args)
-{
-	return json_pack("{s:s, s:s}", "nqn", args->values[0], "hostnqn", args->values[1]);
-}
-
-/* Calls @method with the subsystem, the host, and the arguments KEY=VALUE as @name. */
-static int change_of_host(const struct rdctl *ctl, const struct rdctl_arguments *args,
-			  const char *method, const char *name)
-{
-	json_t *values = values_or_none(args), *params;
-
-	if (!values)
-		return RDCTL_USAGE;
-	params = host_of(args);
-	json_object_set_new(params, name, values);
-	return rdctl_change(ctl, args, method, params);
-}
-
-int rdctl_host_allow(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	if (args->count > 2)
-		return change_of_host(ctl, args, "host.allow", "keys");
-	return rdctl_change(ctl, args, "host.allow", host_of(args));
-}
-
-int rdctl_host_deny(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	return rdctl_change(ctl, args, "host.deny", host_of(args));
-}
-
-int rdctl_host_auth(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	if (args->count == 2)
-		return show_of_host(ctl, args, "auth");
-	return change_of_host(ctl, args, "host.auth", "keys");
-}
-
-int rdctl_host_qos(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	if (args->count == 2)
-		return show_of_host(ctl, args, "qos");
-	return change_of_host(ctl, args, "host.qos", "limits");
-}
-
-/* ---- listeners ---- */
-
-int rdctl_listener_add(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	json_t *listener = json_object();
-
-	if (!rdctl_split_address(args->values[0], listener)) {
-		json_decref(listener);
-		return rdctl_usage_error(RDCTL_ADDRESS_EXPECTED, args->values[0]);
-	}
-	if (!add_values(args, 1, listener)) {
-		json_decref(listener);
-		return RDCTL_USAGE;
-	}
-	return rdctl_change(ctl, args, "listener.add", json_pack("{s:o}", "listener", listener));
-}
-
-int rdctl_listener_remove(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	json_t *params = json_object();
-
-	if (rdctl_split_address(args->values[0], params))
-		return rdctl_change(ctl, args, "listener.remove", params);
-	json_decref(params);
-	return rdctl_usage_error(RDCTL_ADDRESS_EXPECTED, args->values[0]);
 }
 
 /* ---- the configuration ---- */
@@ -471,9 +207,4 @@ int rdctl_apply(const struct rdctl *ctl, const struct rdctl_arguments *args)
 	if (!bad && len < DOCUMENT_MAX)
 		fprintf(stderr, "rdctl: %s: is not UTF-8\n", path);
 	return RDCTL_USAGE;
-}
-
-int rdctl_save(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	return rdctl_show(ctl, "config.save", NULL, print_change);
 }

@@ -154,7 +154,7 @@ static int run_verb(const struct rdctl *ctl, struct rdctl_arguments *args)
 		return wrong_count(v, args->count);
 	foreign = foreign_option(v, args);
 	if (!foreign)
-		return v->run(ctl, args);
+		return rdctl_run(ctl, v, args);
 	fprintf(stderr,
 		"rdctl: %s: an option of another verb was given: %s\n"
 		"Try 'rdctl --help'.\n",

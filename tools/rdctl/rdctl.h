@@ -35,6 +35,26 @@ struct rdctl_arguments { /* arguments and options of a verb */
 
 #define RDCTL_ANY 4096
 
+/* How an argument becomes a member of the parameters of a method. */
+enum rdctl_argument {
+	RDCTL_ARG_TEXT,
+	RDCTL_ARG_NSID,
+	RDCTL_ARG_GROUP,
+	RDCTL_ARG_SWITCH,  /* on or off */
+	RDCTL_ARG_ADDRESS, /* members "address" and "port" */
+	/* This one and those that follow it: KEY=VALUE, a member each; with a name they are members
+	 * of an object, and "none" is an empty one. */
+	RDCTL_ARG_VALUES,
+};
+
+struct rdctl_parameter {
+	const char *name;
+	enum rdctl_argument kind;
+};
+
+struct rdctl_column;
+
+/* A verb is one call of a method, or a function. */
 struct rdctl_verb {
 	const char *name;  /* one word, or two: "ns add" */
 	const char *usage; /* its arguments and options */
@@ -43,6 +63,17 @@ struct rdctl_verb {
 	int most;  /* maximum number, or RDCTL_ANY */
 	int (*run)(const struct rdctl *ctl, const struct rdctl_arguments *args);
 	bool changes; /* accepts --save, --dry-run and --no-wait */
+	const char *method;
+	struct rdctl_parameter parameters[3];
+	/* The parameters from number @outside on are members of this object; or NULL. */
+	const char *object;
+	int outside;
+	int (*print)(const json_t *result);
+	/* The answer's member that is a list, and the columns that show it; or NULL. */
+	const char *list;
+	const struct rdctl_column *columns;
+	/* With the least number of arguments, this shows what is set; or NULL. */
+	int (*show)(const struct rdctl *ctl, const struct rdctl_arguments *args);
 };
 
 /* ---- main.c ---- */
@@ -63,6 +94,13 @@ void rdctl_messages(const json_t *result);
 int rdctl_outcome(const json_t *result);
 /* prints the differences of the answer; returns RDCTL_OK */
 int rdctl_differences(const json_t *result);
+int rdctl_run(const struct rdctl *ctl, const struct rdctl_verb *v,
+	      const struct rdctl_arguments *args);
+
+/* ---- arguments.c ---- */
+
+/* The parameters of the method of @v; NULL after printing the error. */
+json_t *rdctl_parameters(const struct rdctl_verb *v, const struct rdctl_arguments *args);
 /* Sets address and port of @params from "10.0.0.1", "10.0.0.1:4420" or "[::1]:4420". Returns
  * false if the text is not an address. */
 #define RDCTL_ADDRESS_EXPECTED \
@@ -76,24 +114,12 @@ bool rdctl_split_address(const char *text, json_t *params);
 int rdctl_change(const struct rdctl *ctl, const struct rdctl_arguments *args, const char *method,
 		 json_t *params);
 
-int rdctl_ns_add(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_ns_reopen(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_ns_remove(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_ns_resize(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_ns_protect(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_ns_qos(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_ns_ana(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_subsystem_add(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_subsystem_remove(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_print_change(const json_t *result);
+int rdctl_show_ns_limits(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_show_host_keys(const struct rdctl *ctl, const struct rdctl_arguments *args);
+int rdctl_show_host_limits(const struct rdctl *ctl, const struct rdctl_arguments *args);
 int rdctl_subsystem_hosts(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_host_allow(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_host_deny(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_host_auth(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_host_qos(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_listener_add(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_listener_remove(const struct rdctl *ctl, const struct rdctl_arguments *args);
 int rdctl_apply(const struct rdctl *ctl, const struct rdctl_arguments *args);
-int rdctl_save(const struct rdctl *ctl, const struct rdctl_arguments *args);
 
 /* ---- client.c ---- */
 

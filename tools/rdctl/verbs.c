@@ -9,23 +9,6 @@
 
 #include "util/parse.h"
 
-/* Calls @method and prints the list @key of the answer. */
-static int show_rows(const struct rdctl *ctl, const char *method, json_t *params, const char *key,
-		     const struct rdctl_column *columns)
-{
-	int code = RDCTL_OK;
-	json_t *result = rdctl_call(ctl, method, params, &code);
-
-	if (!result)
-		return code;
-	if (ctl->json)
-		rdctl_json(result);
-	else
-		rdctl_table(json_object_get(result, key), columns);
-	json_decref(result);
-	return RDCTL_OK;
-}
-
 int rdctl_show(const struct rdctl *ctl, const char *method, json_t *params,
 	       int (*print)(const json_t *result))
 {
@@ -42,6 +25,40 @@ int rdctl_show(const struct rdctl *ctl, const char *method, json_t *params,
 		code = rdctl_outcome(result);
 	json_decref(result);
 	return code;
+}
+
+static int show_rows(const struct rdctl *ctl, const char *method, json_t *params, const char *list,
+		     const struct rdctl_column *columns)
+{
+	int code = RDCTL_OK;
+	json_t *result = rdctl_call(ctl, method, params, &code);
+
+	if (result && ctl->json)
+		rdctl_json(result);
+	else if (result)
+		rdctl_table(json_object_get(result, list), columns);
+	json_decref(result);
+	return code;
+}
+
+int rdctl_run(const struct rdctl *ctl, const struct rdctl_verb *v,
+	      const struct rdctl_arguments *args)
+{
+	json_t *params;
+
+	if (v->run)
+		return v->run(ctl, args);
+	params = rdctl_parameters(v, args);
+	if (!params)
+		return RDCTL_USAGE;
+	if (v->show && args->count == v->least) {
+		json_decref(params);
+		return v->show(ctl, args);
+	}
+	if (v->changes)
+		return rdctl_change(ctl, args, v->method, params);
+	return v->list ? show_rows(ctl, v->method, params, v->list, v->columns)
+		       : rdctl_show(ctl, v->method, params, v->print);
 }
 
 int rdctl_outcome(const json_t *result)
@@ -96,102 +113,71 @@ static int print_status(const json_t *result)
 	return RDCTL_OK;
 }
 
-static int run_status(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	return rdctl_show(ctl, "status", NULL, print_status);
-}
+static const struct rdctl_column hosts_columns[] = {
+	{"HOSTNQN", "host", RDCTL_TEXT},
+	{"CONTROLLERS", "controllers", RDCTL_NUMBER},
+	{"IO-QUEUES", "io_queues", RDCTL_NUMBER},
+	{"AUTH", "auth", RDCTL_TEXT},
+	{"QOS", "qos", RDCTL_TEXT},
+	{"ADDRESSES", "addresses", RDCTL_TEXT},
+	{"SUBSYSTEMS", "subsystems", RDCTL_TEXT},
+	{NULL, NULL, RDCTL_TEXT},
+};
 
-static int run_hosts(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	static const struct rdctl_column columns[] = {
-		{"HOSTNQN", "host", RDCTL_TEXT},
-		{"CONTROLLERS", "controllers", RDCTL_NUMBER},
-		{"IO-QUEUES", "io_queues", RDCTL_NUMBER},
-		{"AUTH", "auth", RDCTL_TEXT},
-		{"QOS", "qos", RDCTL_TEXT},
-		{"ADDRESSES", "addresses", RDCTL_TEXT},
-		{"SUBSYSTEMS", "subsystems", RDCTL_TEXT},
-		{NULL, NULL, RDCTL_TEXT},
-	};
+static const struct rdctl_column connections_columns[] = {
+	{"CNTLID", "cntlid", RDCTL_NUMBER},
+	{"SUBNQN", "nqn", RDCTL_TEXT},
+	{"HOSTNQN", "host", RDCTL_TEXT},
+	{"ADDRESS", "address", RDCTL_TEXT},
+	{"LISTENER", "listener", RDCTL_TEXT},
+	{"STATE", "state", RDCTL_TEXT},
+	{"IO-QUEUES", "io_queues", RDCTL_NUMBER},
+	{"TLS", "tls", RDCTL_TEXT},
+	{NULL, NULL, RDCTL_TEXT},
+};
 
-	return show_rows(ctl, "host.list", NULL, "hosts", columns);
-}
+static const struct rdctl_column subsystems_columns[] = {
+	{"SUBNQN", "nqn", RDCTL_TEXT},
+	{"NAMESPACES", "namespaces", RDCTL_NUMBER},
+	{"CONTROLLERS", "controllers", RDCTL_NUMBER},
+	{"ADMITS", "admits", RDCTL_TEXT},
+	{"AUTH", "auth", RDCTL_TEXT},
+	{"QOS", "hosts_with_qos", RDCTL_NUMBER},
+	{"HOSTS", "hosts", RDCTL_TEXT},
+	{NULL, NULL, RDCTL_TEXT},
+};
 
-static int run_connections(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	static const struct rdctl_column columns[] = {
-		{"CNTLID", "cntlid", RDCTL_NUMBER},
-		{"SUBNQN", "nqn", RDCTL_TEXT},
-		{"HOSTNQN", "host", RDCTL_TEXT},
-		{"ADDRESS", "address", RDCTL_TEXT},
-		{"LISTENER", "listener", RDCTL_TEXT},
-		{"STATE", "state", RDCTL_TEXT},
-		{"IO-QUEUES", "io_queues", RDCTL_NUMBER},
-		{"TLS", "tls", RDCTL_TEXT},
-		{NULL, NULL, RDCTL_TEXT},
-	};
+static const struct rdctl_column ns_columns[] = {
+	{"SUBNQN", "nqn", RDCTL_TEXT},
+	{"NSID", "nsid", RDCTL_NUMBER},
+	{"STATE", "state", RDCTL_TEXT},
+	{"BACKEND", "backend", RDCTL_TEXT},
+	{"SIZE", "size", RDCTL_BYTES},
+	{"BLOCK", "block_size", RDCTL_NUMBER},
+	{"ANA-GROUP", "ana_group", RDCTL_NUMBER},
+	{"READ-ONLY", "read_only", RDCTL_TEXT},
+	{"STANDBY", "standby", RDCTL_TEXT},
+	{"STALLED", "stalled_seconds", RDCTL_TIME},
+	{"FAULT", "fault", RDCTL_TEXT},
+	{"AUTH", "auth", RDCTL_TEXT},
+	{"QOS", "qos", RDCTL_TEXT},
+	{"UUID", "uuid", RDCTL_TEXT},
+	{"UUID-FROM", "uuid_from", RDCTL_TEXT},
+	{"PATH", "path", RDCTL_TEXT},
+	{NULL, NULL, RDCTL_TEXT},
+};
 
-	return show_rows(ctl, "controller.list", NULL, "controllers", columns);
-}
-
-static int run_subsystems(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	static const struct rdctl_column columns[] = {
-		{"SUBNQN", "nqn", RDCTL_TEXT},
-		{"NAMESPACES", "namespaces", RDCTL_NUMBER},
-		{"CONTROLLERS", "controllers", RDCTL_NUMBER},
-		{"ADMITS", "admits", RDCTL_TEXT},
-		{"AUTH", "auth", RDCTL_TEXT},
-		{"QOS", "hosts_with_qos", RDCTL_NUMBER},
-		{"HOSTS", "hosts", RDCTL_TEXT},
-		{NULL, NULL, RDCTL_TEXT},
-	};
-
-	return show_rows(ctl, "subsystem.list", NULL, "subsystems", columns);
-}
-
-static int run_ns(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	static const struct rdctl_column columns[] = {
-		{"SUBNQN", "nqn", RDCTL_TEXT},
-		{"NSID", "nsid", RDCTL_NUMBER},
-		{"STATE", "state", RDCTL_TEXT},
-		{"BACKEND", "backend", RDCTL_TEXT},
-		{"SIZE", "size", RDCTL_BYTES},
-		{"BLOCK", "block_size", RDCTL_NUMBER},
-		{"ANA-GROUP", "ana_group", RDCTL_NUMBER},
-		{"READ-ONLY", "read_only", RDCTL_TEXT},
-		{"STANDBY", "standby", RDCTL_TEXT},
-		{"STALLED", "stalled_seconds", RDCTL_TIME},
-		{"FAULT", "fault", RDCTL_TEXT},
-		{"AUTH", "auth", RDCTL_TEXT},
-		{"QOS", "qos", RDCTL_TEXT},
-		{"UUID", "uuid", RDCTL_TEXT},
-		{"UUID-FROM", "uuid_from", RDCTL_TEXT},
-		{"PATH", "path", RDCTL_TEXT},
-		{NULL, NULL, RDCTL_TEXT},
-	};
-	json_t *params = args->count ? json_pack("{s:s}", "nqn", args->values[0]) : NULL;
-
-	return show_rows(ctl, "namespace.list", params, "namespaces", columns);
-}
-
-static int run_listeners(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	static const struct rdctl_column columns[] = {
-		{"PORTID", "portid", RDCTL_NUMBER},
-		{"ADDRESS", "address", RDCTL_TEXT},
-		{"PORT", "port", RDCTL_NUMBER},
-		{"TRANSPORT", "transport", RDCTL_TEXT},
-		{"PROVIDER", "provider", RDCTL_TEXT},
-		{"STATE", "state", RDCTL_TEXT},
-		{"REASON", "reason", RDCTL_TEXT},
-		{"ANA", "ana_states", RDCTL_TEXT},
-		{NULL, NULL, RDCTL_TEXT},
-	};
-
-	return show_rows(ctl, "listener.list", NULL, "listeners", columns);
-}
+static const struct rdctl_column listeners_columns[] = {
+	{"PORTID", "portid", RDCTL_NUMBER},
+	{"ADDRESS", "address", RDCTL_TEXT},
+	{"PORT", "port", RDCTL_NUMBER},
+	{"TRANSPORT", "transport", RDCTL_TEXT},
+	{"PROVIDER", "provider", RDCTL_TEXT},
+	{"STATE", "state", RDCTL_TEXT},
+	{"REASON", "reason", RDCTL_TEXT},
+	{"ANA", "ana_states", RDCTL_TEXT},
+	{NULL, NULL, RDCTL_TEXT},
+};
 
 /* Adds to @rows what is not 0; @prefix: of the names. */
 static void add_figures(json_t *rows, const char *object, const char *prefix, json_t *figures)
@@ -248,22 +234,10 @@ static int print_stats(const json_t *result)
 	return RDCTL_OK;
 }
 
-static int run_stats(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	return rdctl_show(ctl, "stats.get", NULL, print_stats);
-}
-
 static int print_metrics(const json_t *result)
 {
 	fputs(json_string_value(json_object_get(result, "text")), stdout);
 	return RDCTL_OK;
-}
-
-static int run_metrics(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	json_t *params = args->count ? json_pack("{s:s}", "format", args->values[0]) : NULL;
-
-	return rdctl_show(ctl, "metrics.get", params, print_metrics);
 }
 
 /* In quotes when it has spaces or such; quotes in it are escaped. */
@@ -342,11 +316,6 @@ static int print_config(const json_t *result)
 	return RDCTL_OK;
 }
 
-static int run_config(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	return rdctl_show(ctl, "config.get", NULL, print_config);
-}
-
 void rdctl_messages(const json_t *result)
 {
 	json_int_t left_out = json_integer_value(json_object_get(result, "left_out"));
@@ -371,11 +340,6 @@ static int print_check(const json_t *result)
 		return RDCTL_REFUSED;
 	printf("%s: OK\n", json_string_value(json_object_get(result, "path")));
 	return RDCTL_OK;
-}
-
-static int run_check(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	return rdctl_show(ctl, "config.check", json_pack("{s:b}", "full", args->full), print_check);
 }
 
 /* Output as of diff(1): removed values, then added ones. */
@@ -407,18 +371,13 @@ static int print_diff(const json_t *result)
 	return rdctl_differences(result);
 }
 
-static int run_diff(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	return rdctl_show(ctl, "config.diff", NULL, print_diff);
-}
-
 static int run_reload(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
 	int code = RDCTL_OK;
 	json_t *result;
 
 	if (args->dry_run)
-		return run_diff(ctl, args);
+		return rdctl_show(ctl, "config.diff", NULL, print_diff);
 	result = rdctl_call(ctl, "config.reload",
 			    args->no_wait ? json_pack("{s:b}", "wait", 0) : NULL, &code);
 	if (!result)
@@ -436,26 +395,6 @@ static int run_reload(const struct rdctl *ctl, const struct rdctl_arguments *arg
 }
 
 /* ---- changes ---- */
-
-bool rdctl_split_address(const char *text, json_t *params)
-{
-	const char *colon = strrchr(text, ':');
-	bool bracket = text[0] == '[';
-	size_t len = strlen(text);
-	uint64_t port;
-
-	if (colon && (bracket ? colon[-1] == ']' : strchr(text, ':') == colon)) {
-		if (rd_parse_u64(colon + 1, 0, 65535, &port))
-			return false;
-		json_object_set_new(params, "port", json_integer((json_int_t)port));
-		len = (size_t)(colon - text);
-	}
-	if (bracket && (len < 2 || text[len - 1] != ']'))
-		return false;
-	return json_object_set_new(params, "address",
-				   bracket ? json_stringn(text + 1, len - 2)
-					   : json_stringn(text, len)) == 0;
-}
 
 static bool is_claim(const char *action)
 {
@@ -475,7 +414,7 @@ static int run_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
 			"ana: only GROUP STATE [ADDRESS[:PORT]] takes an option of changes, not",
 			args->save ? "--save" : "--dry-run");
 	if (args->count == 0)
-		return run_listeners(ctl, args);
+		return show_rows(ctl, "listener.list", NULL, "listeners", listeners_columns);
 	if (args->count == 1)
 		return rdctl_usage_error(
 			"ana takes nothing, GROUP STATE [ADDRESS[:PORT]], or GROUP take|yield|wait",
@@ -494,6 +433,17 @@ static int run_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
 		return rdctl_usage_error("ana: " RDCTL_ADDRESS_EXPECTED, args->values[2]);
 	}
 	return rdctl_change(ctl, args, "ana.set", params);
+}
+
+static int print_reopened(const json_t *result)
+{
+	const char *reason = json_string_value(json_object_get(result, "reason"));
+
+	if (reason)
+		fprintf(stderr, "error: %s\n", reason);
+	else
+		printf("opened again\n");
+	return rdctl_outcome(result);
 }
 
 static int print_disconnected(const json_t *result)
@@ -560,11 +510,6 @@ static int run_log(const struct rdctl *ctl, const struct rdctl_arguments *args)
 	return rdctl_show(ctl, "log.level", json_pack("{s:s}", "level", args->values[0]), NULL);
 }
 
-static int run_shutdown(const struct rdctl *ctl, const struct rdctl_arguments *args)
-{
-	return rdctl_show(ctl, "shutdown", NULL, NULL);
-}
-
 static int run_raw(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
 	struct rdctl as_json = *ctl;
@@ -583,66 +528,107 @@ static int run_raw(const struct rdctl *ctl, const struct rdctl_arguments *args)
 	return rdctl_show(&as_json, args->values[0], params, NULL);
 }
 
+#define LIST(m, key, c) .method = (m), .list = (key), .columns = (c)
+#define SHOW(m, fn)     .method = (m), .print = (fn)
+#define CHANGE(m, ...)  .changes = true, .method = (m), .parameters = {__VA_ARGS__}
+#define SUBSYSTEM     \
+	{             \
+		"nqn" \
+	}
+#define NAMESPACE                      \
+	SUBSYSTEM,                     \
+	{                              \
+		"nsid", RDCTL_ARG_NSID \
+	}
+#define HOST              \
+	SUBSYSTEM,        \
+	{                 \
+		"hostnqn" \
+	}
+#define ADDRESS                         \
+	{                               \
+		NULL, RDCTL_ARG_ADDRESS \
+	}
+#define VALUES(name)                   \
+	{                              \
+		name, RDCTL_ARG_VALUES \
+	}
+/* The last argument, at @from, and KEY=VALUE describe what is added. */
+#define NEW(key, from) .object = (key), .outside = (from)
+
 const struct rdctl_verb rdctl_verbs[] = {
-	{"status", "", "state of the target, start time and last reload", 0, 0, run_status},
-	{"hosts", "", "hosts that are connected", 0, 0, run_hosts},
-	{"connections", "", "controllers, with their host and address", 0, 0, run_connections},
-	{"subsystems", "", "subsystems and their allowed hosts", 0, 0, run_subsystems},
-	{"ns", "[SUBNQN]", "namespaces", 0, 1, run_ns},
-	{"ns add", "SUBNQN NSID KEY=VALUE...", "add a namespace", 2, RDCTL_ANY, rdctl_ns_add, true},
+	{"status", "", "state of the target, start time and last reload", 0, 0,
+	 SHOW("status", print_status)},
+	{"hosts", "", "hosts that are connected", 0, 0, LIST("host.list", "hosts", hosts_columns)},
+	{"connections", "", "controllers, with their host and address", 0, 0,
+	 LIST("controller.list", "controllers", connections_columns)},
+	{"subsystems", "", "subsystems and their allowed hosts", 0, 0,
+	 LIST("subsystem.list", "subsystems", subsystems_columns)},
+	{"ns", "[SUBNQN]", "namespaces", 0, 1, LIST("namespace.list", "namespaces", ns_columns),
+	 .parameters = {SUBSYSTEM}},
+	{"ns add", "SUBNQN NSID KEY=VALUE...", "add a namespace", 2, RDCTL_ANY,
+	 CHANGE("namespace.add", NAMESPACE, VALUES(NULL)), NEW("namespace", 1)},
 	{"ns remove", "SUBNQN NSID [--keep-state]",
-	 "remove a namespace, with its reservations unless they are kept", 2, 2, rdctl_ns_remove,
-	 true},
-	{"ns reopen", "SUBNQN NSID", "open what its path names now", 2, 2, rdctl_ns_reopen},
+	 "remove a namespace, with its reservations unless they are kept", 2, 2,
+	 CHANGE("namespace.remove", NAMESPACE)},
+	{"ns reopen", "SUBNQN NSID", "open what its path names now", 2, 2,
+	 SHOW("namespace.reopen", print_reopened), .parameters = {NAMESPACE}},
 	{"ns resize", "SUBNQN NSID [SIZE]", "set a size, or look at that of the file again", 2, 3,
-	 rdctl_ns_resize, true},
+	 CHANGE("namespace.resize", NAMESPACE, {"size"})},
 	{"ns protect", "SUBNQN NSID on|off", "make a namespace read-only, or not", 3, 3,
-	 rdctl_ns_protect, true},
+	 CHANGE("namespace.write_protect", NAMESPACE, {"on", RDCTL_ARG_SWITCH})},
 	{"ns qos", "SUBNQN NSID [none | KEY=VALUE...]", "show, remove or set its limits", 2,
-	 RDCTL_ANY, rdctl_ns_qos, true},
-	{"ns ana", "SUBNQN NSID GROUP", "put a namespace into an ANA group", 3, 3, rdctl_ns_ana,
-	 true},
+	 RDCTL_ANY, CHANGE("namespace.qos", NAMESPACE, VALUES("limits")),
+	 .show = rdctl_show_ns_limits},
+	{"ns ana", "SUBNQN NSID GROUP", "put a namespace into an ANA group", 3, 3,
+	 CHANGE("namespace.set_ana", NAMESPACE, {"group", RDCTL_ARG_GROUP})},
 	{"subsystem add", "SUBNQN [KEY=VALUE]...", "add a subsystem", 1, RDCTL_ANY,
-	 rdctl_subsystem_add, true},
-	{"subsystem remove", "SUBNQN", "remove a subsystem", 1, 1, rdctl_subsystem_remove, true},
+	 CHANGE("subsystem.add", SUBSYSTEM, VALUES(NULL)), NEW("subsystem", 0)},
+	{"subsystem remove", "SUBNQN", "remove a subsystem", 1, 1,
+	 CHANGE("subsystem.remove", SUBSYSTEM)},
 	{"subsystem hosts", "SUBNQN [any | none | HOSTNQN...]",
 	 "show the hosts that may use it, or set them", 1, RDCTL_ANY, rdctl_subsystem_hosts, true},
 	{"host allow", "SUBNQN HOSTNQN [KEY=VALUE]...",
-	 "let a host use a subsystem, with the files of its keys", 2, RDCTL_ANY, rdctl_host_allow,
-	 true},
-	{"host deny", "SUBNQN HOSTNQN", "shut a host out, and disconnect it", 2, 2, rdctl_host_deny,
-	 true},
+	 "let a host use a subsystem, with the files of its keys", 2, RDCTL_ANY,
+	 CHANGE("host.allow", HOST, VALUES("keys"))},
+	{"host deny", "SUBNQN HOSTNQN", "shut a host out, and disconnect it", 2, 2,
+	 CHANGE("host.deny", HOST)},
 	{"host auth", "SUBNQN HOSTNQN [none | KEY=VALUE...]",
-	 "show, remove or set the files of its keys", 2, RDCTL_ANY, rdctl_host_auth, true},
+	 "show, remove or set the files of its keys", 2, RDCTL_ANY,
+	 CHANGE("host.auth", HOST, VALUES("keys")), .show = rdctl_show_host_keys},
 	{"host qos", "SUBNQN HOSTNQN [none | KEY=VALUE...]", "show, remove or set its limits", 2,
-	 RDCTL_ANY, rdctl_host_qos, true},
+	 RDCTL_ANY, CHANGE("host.qos", HOST, VALUES("limits")), .show = rdctl_show_host_limits},
 	{"listener add", "ADDRESS[:PORT] [KEY=VALUE]...", "listen on an address", 1, RDCTL_ANY,
-	 rdctl_listener_add, true},
+	 CHANGE("listener.add", ADDRESS, VALUES(NULL)), NEW("listener", 0)},
 	{"listener remove", "ADDRESS[:PORT]", "stop listening on an address", 1, 1,
-	 rdctl_listener_remove, true},
-	{"listeners", "", "addresses, and their ANA states", 0, 0, run_listeners},
-	{"stats", "", "counters since the start", 0, 0, run_stats},
+	 CHANGE("listener.remove", ADDRESS)},
+	{"listeners", "", "addresses, and their ANA states", 0, 0,
+	 LIST("listener.list", "listeners", listeners_columns)},
+	{"stats", "", "counters since the start", 0, 0, SHOW("stats.get", print_stats)},
 	{"top", "[SECONDS]", "rates, latencies and commands in flight, live", 0, 1, rdctl_run_top},
 	{"latency", "[SUBNQN NSID]", "histogram of latencies since the start", 0, 2,
 	 rdctl_run_latency},
 	{"metrics", "[FORMAT]", "metrics for prometheus (default) or openmetrics", 0, 1,
-	 run_metrics},
+	 SHOW("metrics.get", print_metrics), .parameters = {{"format"}}},
 	{"events", "[LEVEL]", "connects, changes and others; with LEVEL the log, too", 0, 1,
 	 run_events},
-	{"config", "", "the running configuration, in JSON", 0, 0, run_config},
-	{"check", "[--full]", "the mistakes of the configuration file", 0, 0, run_check},
-	{"diff", "", "what a reload would change", 0, 0, run_diff},
+	{"config", "", "the running configuration, in JSON", 0, 0,
+	 SHOW("config.get", print_config)},
+	{"check", "[--full]", "the mistakes of the configuration file", 0, 0,
+	 SHOW("config.check", print_check)},
+	{"diff", "", "what a reload would change", 0, 0, SHOW("config.diff", print_diff)},
 	{"reload", "[--dry-run] [--no-wait]", "apply the configuration file", 0, 0, run_reload},
 	{"apply", "FILE", "apply a document in the place of the file; -: standard input", 1, 1,
 	 rdctl_apply, true},
-	{"save", "", "write changes to the configuration files", 0, 0, rdctl_save},
+	{"save", "", "write changes to the configuration files", 0, 0,
+	 SHOW("config.save", rdctl_print_change)},
 	{"ana", "[GROUP STATE [ADDRESS[:PORT]] | GROUP take|yield|wait]",
 	 "show or set ANA states; move a group between gateways", 0, 3, run_ana, true},
 	{"disconnect", "HOSTNQN | SUBNQN CNTLID", "end controllers", 1, 2, run_disconnect},
 	{"drain", "[--timeout SECONDS]", "move hosts to other paths, then refuse new ones", 0, 0,
 	 run_drain},
 	{"log", "[LEVEL]", "set what is logged, or show it", 0, 1, run_log},
-	{"shutdown", "", "end rdtarget", 0, 0, run_shutdown},
+	{"shutdown", "", "end rdtarget", 0, 0, .method = "shutdown"},
 	{"raw", "METHOD [JSON]", "call a method; \"raw info\" lists them", 1, 2, run_raw},
-	{NULL, NULL, NULL, 0, 0, NULL},
+	{NULL},
 };
