@@ -68,16 +68,14 @@ void cli_help(const struct cli_verb *verb)
 
 void cli_help_all(FILE *out)
 {
-	const char *family = "";
 	size_t i;
 
 	fprintf(out, "Usage: rdinit VERB [URI] [OPTION...]\n"
 		     "NVMe over Fabrics (RDMA, TCP) initiator; needs no RDMA device.\n\n"
 		     "  URI  nvme+rdma://HOST[:PORT]/SUBNQN[/NSID], or nvme+tcp://\n");
 	for (i = 0; i < cli_verbs_n; i++) {
-		if (strcmp(family, cli_verbs[i].family) != 0)
+		if (cli_verbs[i].family)
 			fprintf(out, "\n%s:\n", cli_verbs[i].family);
-		family = cli_verbs[i].family;
 		fprintf(out, "  %-24s %s\n", cli_verbs[i].name, cli_verbs[i].summary);
 	}
 	fprintf(out, "\n  --help     This text; after a verb, its options\n"
@@ -153,26 +151,26 @@ static void man_options(FILE *out, const struct cli_verb *verb)
 
 static void man_end(FILE *out, const struct cli_verb *verb)
 {
-	if (verb->json) {
-		fputs(".SH JSON\nWith\n.B \\-\\-output\\-format=json\nthe output is one JSON "
-		      "value, described by\n.I docs/schema/",
-		      out);
-		troff(out, verb->name);
-		fputs(".json\nof the sources.\n", out);
-	}
-	fputs(".SH EXIT STATUS\n0 on success, 1 on failure, 2 for wrong usage.\nFor 1 and 2 a "
+	const char *example = verb->example ? verb->example : "";
+
+	fputs(".SH JSON\nWith\n.B \\-\\-output\\-format=json\nthe output is one JSON value, "
+	      "described by\n.I docs/schema/",
+	      out);
+	troff(out, verb->name);
+	fputs(".json\nof the sources.\n.SH EXIT STATUS\n0 on success, 1 on failure, 2 for wrong "
+	      "usage.\nFor 1 and 2 a "
 	      "message on standard error gives the reason.\n.SH EXAMPLES\n.EX\n",
 	      out);
-	if (strncmp(verb->example, "rdinit", 6) != 0) {
+	if (strncmp(example, "rdinit", 6) != 0) {
 		fputs("rdinit ", out);
 		troff(out, verb->name);
 		troff(out, verb->reach == CLI_DISCOVERY ? " nvme+rdma://192.0.2.1"
 							: " nvme+rdma://192.0.2.1/"
 							  "nqn.2026-01.org.example:disk1");
 		fputs(has_nsid(verb) ? "/1" : "", out);
-		fputs(*verb->example ? " " : "", out);
+		fputs(*example ? " " : "", out);
 	}
-	troff(out, verb->example);
+	troff(out, example);
 	fputs("\n.EE\n.SH SEE ALSO\n.BR rdinit (1),\n.BR librdinit (3)\n", out);
 }
 
@@ -430,7 +428,7 @@ int cli_generate(int argc, char **argv)
 		zsh_completion(stdout);
 	else if (argc == 1 && strcmp(argv[0], "verbs") == 0)
 		for (i = 0; i < cli_verbs_n; i++)
-			printf("%s%s\n", cli_verbs[i].name, cli_verbs[i].json ? " json" : "");
+			puts(cli_verbs[i].name);
 	else
 		return cli_usage_error(
 			"--generate: expected one of man FOLDER, schema FOLDER, bash, zsh, verbs");

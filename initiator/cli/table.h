@@ -184,17 +184,16 @@ enum cli_reach {
 
 struct cli_verb {
 	const char *name;
-	const char *family; /* heading in `rdinit --help` */
+	const char *family; /* heading in `rdinit --help` that begins here; or NULL */
 	const char *summary;
 	const char *text;     /* paragraphs of the manual page, separated by an empty line */
 	const char *operands; /* NULL: one URI */
 	enum cli_reach reach;
 	unsigned int flags; /* CLI_V_* */
 	const char *gone;   /* letters of nvme-cli's options that this verb lacks; may be NULL */
-	bool json;          /* docs/schema/NAME.json exists */
-	const struct cli_shape
-		*shape; /* of the JSON, for the schema; NULL: that is written by hand */
-	/* options after the URI or, beginning with "rdinit", the whole command */
+	/* Of the JSON, for docs/schema/NAME.json; NULL: that file is written by hand. */
+	const struct cli_shape *shape;
+	/* Options after the URI, NULL: none; or beginning with "rdinit", the whole command. */
 	const char *example;
 	/* The verb's own group comes first: a letter belongs to the first group that has it. */
 	const struct cli_group *groups[CLI_GROUPS_MAX];

@@ -7,32 +7,20 @@
 
 #define FABRIC &cli_g_target, &cli_g_connection, &cli_g_auth, &cli_g_output
 
-static const char discovery[] = "Discovery";
-static const char identify[] = "Identify";
-static const char logs[] = "Log pages";
-static const char features[] = "Features and properties";
-static const char data[] = "Data";
-static const char device[] = "Block devices";
-static const char reservations[] = "Reservations";
-static const char other[] = "Other";
-
 const struct cli_verb cli_verbs[] = {
 	{
 		.name = "discover",
-		.family = discovery,
+		.family = "Discovery",
 		.summary = "Print the discovery log of a target",
 		.text = "Print the subsystems that the target offers to this host, and their "
 			"addresses.",
 		.reach = CLI_DISCOVERY,
-		.json = true,
 		.shape = &cli_shape_discovery,
-		.example = "",
 		.groups = {FABRIC},
 		.with_ctrl = cli_discover,
 	},
 	{
 		.name = "list",
-		.family = discovery,
 		.summary = "Print the namespaces that a target offers",
 		.text = "Connect to each subsystem of the discovery log, or to the one that is "
 			"named, and print its "
@@ -41,24 +29,18 @@ const struct cli_verb cli_verbs[] = {
 			"With --attached nothing is connected: the block devices of this machine "
 			"are listed that rdinit attach made.",
 		.reach = CLI_DISCOVERY,
-		.json = true,
-		.example = "",
 		.groups = {&cli_g_list, FABRIC},
 		.run = cli_list,
 	},
 	{
 		.name = "list-subsys",
-		.family = discovery,
 		.summary = "Print the subsystems that a target offers, with their addresses",
 		.reach = CLI_DISCOVERY,
-		.json = true,
-		.example = "",
 		.groups = {FABRIC},
 		.run = cli_list_subsys,
 	},
 	{
 		.name = "show-topology",
-		.family = discovery,
 		.summary = "Print subsystems, paths, namespaces and their ANA states",
 		.text = "As list-subsys, but each path is connected to: its state is live or "
 			"unreachable, and each of "
@@ -66,14 +48,12 @@ const struct cli_verb cli_verbs[] = {
 			"status is 1 if a path "
 			"is unreachable.",
 		.reach = CLI_DISCOVERY,
-		.json = true,
 		.example = "--ranking=ctrl",
 		.groups = {&cli_g_topology, FABRIC},
 		.run = cli_show_topology,
 	},
 	{
 		.name = "connect-test",
-		.family = discovery,
 		.summary = "Connect up to the first read, with the time of each step",
 		.text = "Resolve the address, connect the transport, send Connect, enable the "
 			"controller, identify "
@@ -83,14 +63,11 @@ const struct cli_verb cli_verbs[] = {
 			"is named with "
 			"the reason, and the exit status is 1.",
 		.reach = CLI_DISCOVERY,
-		.json = true,
-		.example = "",
 		.groups = {&cli_g_nsid, FABRIC},
 		.run = cli_connect_test,
 	},
 	{
 		.name = "monitor",
-		.family = discovery,
 		.summary = "Print asynchronous events as they come",
 		.text = "Print the asynchronous events of a controller as they come: namespaces "
 			"that change, ANA "
@@ -101,14 +78,12 @@ const struct cli_verb cli_verbs[] = {
 			"It ends after --events, when the connection is lost (exit status 1), or "
 			"by a signal.",
 		.reach = CLI_DISCOVERY,
-		.json = true,
 		.example = "--events=1",
 		.groups = {&cli_g_monitor, FABRIC},
 		.run = cli_monitor,
 	},
 	{
 		.name = "top",
-		.family = discovery,
 		.summary = "Show the paths and the I/O of a subsystem, live",
 		.operands = "URI...",
 		.text = "Show how the paths to a subsystem are and how much I/O it does, each "
@@ -127,7 +102,6 @@ const struct cli_verb cli_verbs[] = {
 			"each line is a JSON object. It ends after --count updates, or by a "
 			"signal.",
 		.flags = CLI_V_OPERANDS,
-		.json = true,
 		.example = "rdinit top nvme+rdma://192.0.2.1/nqn.2026-01.org.example:disk1 "
 			   "nvme+rdma://192.0.2.2/nqn.2026-01.org.example:disk1",
 		.groups = {&cli_g_top, &cli_g_host_addr, &cli_g_connection, &cli_g_auth,
@@ -136,10 +110,9 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "id-ctrl",
-		.family = identify,
+		.family = "Identify",
 		.summary = "Print the Identify Controller data",
 		.gone = "v",
-		.json = true,
 		.shape = &cli_shape_id_ctrl,
 		.example = "--human-readable",
 		.groups = {&cli_g_raw, &cli_g_human, FABRIC},
@@ -147,10 +120,8 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "id-ns",
-		.family = identify,
 		.summary = "Print the Identify Namespace data",
 		.gone = "v",
-		.json = true,
 		.shape = &cli_shape_id_ns,
 		.example = "--human-readable",
 		.groups = {&cli_g_raw, &cli_g_human, &cli_g_nsid, FABRIC},
@@ -158,19 +129,14 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "list-ns",
-		.family = identify,
 		.summary = "Print the identifiers of the active namespaces",
-		.json = true,
 		.shape = &cli_shape_list_ns,
-		.example = "",
 		.groups = {&cli_g_list_ns, FABRIC},
 		.with_ctrl = cli_list_ns,
 	},
 	{
 		.name = "cmdset-ind-id-ns",
-		.family = identify,
 		.summary = "Print what Identify says of a namespace for all command sets",
-		.json = true,
 		.shape = &cli_shape_ind_ns,
 		.example = "--human-readable",
 		.groups = {&cli_g_raw, &cli_g_human, &cli_g_nsid, FABRIC},
@@ -178,72 +144,54 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "ns-descs",
-		.family = identify,
 		.summary = "Print the identification descriptors of a namespace",
-		.json = true,
 		.shape = &cli_shape_ns_descs,
-		.example = "",
 		.groups = {&cli_g_raw, &cli_g_nsid, FABRIC},
 		.with_ctrl = cli_ns_descs,
 	},
 	{
 		.name = "nvm-id-ctrl",
-		.family = identify,
 		.summary = "Print the limits of the NVM command set",
-		.json = true,
 		.shape = &cli_shape_nvm_ctrl,
-		.example = "",
 		.groups = {&cli_g_raw, FABRIC},
 		.with_ctrl = cli_nvm_id_ctrl,
 	},
 	{
 		.name = "nvm-id-ns",
-		.family = identify,
 		.summary = "Print what Identify says of a namespace for the NVM command set",
-		.json = true,
 		.shape = &cli_shape_nvm_ns,
-		.example = "",
 		.groups = {&cli_g_raw, &cli_g_nsid, FABRIC},
 		.with_ctrl = cli_nvm_id_ns,
 	},
 	{
 		.name = "list-ctrl",
-		.family = identify,
 		.summary = "Print the identifiers of the controllers",
-		.json = true,
 		.shape = &cli_shape_list_ctrl,
-		.example = "",
 		.groups = {&cli_g_list_ctrl, FABRIC},
 		.with_ctrl = cli_list_ctrl,
 	},
 	{
 		.name = "get-log",
-		.family = logs,
+		.family = "Log pages",
 		.summary = "Read any log page",
 		.text = "Read a part of a log page and print it in hexadecimal. A part that is "
 			"larger than the "
 			"controller transfers at once is read with several commands.",
 		.gone = "a",
-		.json = true,
 		.example = "--log-id=2 --log-len=512",
 		.groups = {&cli_g_get_log, &cli_g_nsid, FABRIC},
 		.run = cli_get_log_verb,
 	},
 	{
 		.name = "supported-log-pages",
-		.family = logs,
 		.summary = "Print which log pages the controller has",
-		.json = true,
 		.shape = &cli_shape_supported_logs,
-		.example = "",
 		.groups = {FABRIC},
 		.with_ctrl = cli_supported_logs,
 	},
 	{
 		.name = "smart-log",
-		.family = logs,
 		.summary = "Print the SMART / health log",
-		.json = true,
 		.shape = &cli_shape_smart,
 		.example = "--output-format=json",
 		.groups = {&cli_g_raw, &cli_g_human, &cli_g_smart, FABRIC},
@@ -251,9 +199,7 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "error-log",
-		.family = logs,
 		.summary = "Print the error log",
-		.json = true,
 		.shape = &cli_shape_errors,
 		.example = "--log-entries=8",
 		.groups = {&cli_g_raw, &cli_g_error_log, FABRIC},
@@ -261,80 +207,57 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "fw-log",
-		.family = logs,
 		.summary = "Print the firmware slot log",
-		.json = true,
 		.shape = &cli_shape_fw,
-		.example = "",
 		.groups = {&cli_g_raw, FABRIC},
 		.with_ctrl = cli_fw_log,
 	},
 	{
 		.name = "changed-ns-list-log",
-		.family = logs,
 		.summary = "Print the list of changed namespaces",
-		.json = true,
 		.shape = &cli_shape_changed_ns,
-		.example = "",
 		.groups = {&cli_g_raw, FABRIC},
 		.with_ctrl = cli_changed_ns_log,
 	},
 	{
 		.name = "effects-log",
-		.family = logs,
 		.summary = "Print which commands the controller has, and their effects",
-		.json = true,
 		.shape = &cli_shape_effects,
-		.example = "",
 		.groups = {&cli_g_raw, &cli_g_effects, FABRIC},
 		.with_ctrl = cli_effects_log,
 	},
 	{
 		.name = "fid-support-effects-log",
-		.family = logs,
 		.summary = "Print which features the controller has, and their effects",
-		.json = true,
 		.shape = &cli_shape_fids,
-		.example = "",
 		.groups = {FABRIC},
 		.with_ctrl = cli_fid_effects_log,
 	},
 	{
 		.name = "mi-cmd-support-effects-log",
-		.family = logs,
 		.summary = "Print which NVMe-MI commands the controller has, and their effects",
-		.json = true,
 		.shape = &cli_shape_mis,
-		.example = "",
 		.groups = {FABRIC},
 		.with_ctrl = cli_mi_effects_log,
 	},
 	{
 		.name = "ana-log",
-		.family = logs,
 		.summary = "Print the asymmetric namespace access log",
-		.json = true,
 		.shape = &cli_shape_ana,
-		.example = "",
 		.groups = {&cli_g_raw, &cli_g_ana_log, FABRIC},
 		.with_ctrl = cli_ana_log,
 	},
 	{
 		.name = "resv-notif-log",
-		.family = logs,
 		.summary = "Print the reservation notification log",
-		.json = true,
 		.shape = &cli_shape_resv_notif,
-		.example = "",
 		.groups = {FABRIC},
 		.with_ctrl = cli_resv_notif_log,
 	},
 	{
 		.name = "endurance-log",
-		.family = logs,
 		.summary = "Print the log of an endurance group",
 		.text = "Print the log of an endurance group. rdtarget has none; others may.",
-		.json = true,
 		.shape = &cli_shape_endurance,
 		.example = "--group-id=1",
 		.groups = {&cli_g_endurance, FABRIC},
@@ -342,11 +265,10 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "get-feature",
-		.family = features,
+		.family = "Features and properties",
 		.summary = "Print a feature of the controller",
 		.text = "Print a feature. Without --feature-id all features are printed that the "
 			"controller answers; those of namespaces need a namespace.",
-		.json = true,
 		.shape = &cli_shape_feature,
 		.example = "--feature-id=7",
 		.groups = {&cli_g_get_feature, &cli_g_human, FABRIC},
@@ -354,13 +276,11 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "set-feature",
-		.family = features,
 		.summary = "Set a feature of the controller",
 		.text = "Set a feature. Most features belong to the controller, which is gone when "
 			"rdinit ends; write "
 			"protection (0x84) and reservation persistence (0x83) belong to the "
 			"namespace and stay.",
-		.json = true,
 		.shape = &cli_shape_feature_set,
 		.example = "--feature-id=0x84 --namespace-id=1 --value=1",
 		.groups = {&cli_g_set_feature, FABRIC},
@@ -368,9 +288,7 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "show-regs",
-		.family = features,
 		.summary = "Print the controller's properties",
-		.json = true,
 		.shape = &cli_shape_properties,
 		.example = "--human-readable",
 		.groups = {&cli_g_human, FABRIC},
@@ -378,9 +296,7 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "get-property",
-		.family = features,
 		.summary = "Print one of the controller's properties",
-		.json = true,
 		.shape = &cli_shape_property,
 		.example = "--offset=0x1c",
 		.groups = {&cli_g_get_property, &cli_g_human, FABRIC},
@@ -388,9 +304,7 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "set-property",
-		.family = features,
 		.summary = "Set one of the controller's properties",
-		.json = true,
 		.shape = &cli_shape_property,
 		.example = "--offset=0x14 --value=0x460001",
 		.groups = {&cli_g_set_property, FABRIC},
@@ -398,19 +312,16 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "reset",
-		.family = features,
 		.summary = "Disable and enable the controller of this connection",
 		.text = "Disable the controller of this connection by CC.EN and enable it again, "
 			"as long as its "
 			"CAP.TO allows. Controllers of other connections are not touched.",
-		.json = true,
-		.example = "",
 		.groups = {FABRIC},
 		.with_ctrl = cli_reset,
 	},
 	{
 		.name = "read",
-		.family = data,
+		.family = "Data",
 		.summary = "Copy from a namespace to a file or standard output",
 		.text = "Copy from a namespace to a file or to standard output.\n"
 			"The output file is not fsynced; see sync(1).\n\n"
@@ -421,14 +332,12 @@ const struct cli_verb cli_verbs[] = {
 			"--trsvcid is also given, since a port may have been intended.",
 		.flags = CLI_V_TRANSFER,
 		.gone = "atvw",
-		.json = true,
 		.example = "--data-size=1MiB --data=first.img",
 		.groups = {&cli_g_transfer, &cli_g_nsid, FABRIC},
 		.run = cli_read,
 	},
 	{
 		.name = "write",
-		.family = data,
 		.summary = "Copy a file or standard input to a namespace",
 		.text = "Copy a file or standard input to a namespace, then send a Flush. If the "
 			"range begins or ends inside a block, that block is read, a part of it is "
@@ -441,14 +350,12 @@ const struct cli_verb cli_verbs[] = {
 			"--trsvcid is also given, since a port may have been intended.",
 		.flags = CLI_V_TRANSFER,
 		.gone = "atvw",
-		.json = true,
 		.example = "--data=disk.img",
 		.groups = {&cli_g_transfer, &cli_g_write, &cli_g_nsid, FABRIC},
 		.run = cli_write,
 	},
 	{
 		.name = "cp",
-		.family = data,
 		.summary = "Copy between namespaces, files, block devices and pipes",
 		.operands = "SRC DST",
 		.text = "Copy all of SRC to the beginning of DST. Each of them is a URI, "
@@ -494,7 +401,6 @@ const struct cli_verb cli_verbs[] = {
 			"for those in flight, says what is complete, and ends by that signal. A "
 			"second signal ends it at once.",
 		.flags = CLI_V_OPERANDS,
-		.json = true,
 		.example = "rdinit cp disk.img nvme+rdma://192.0.2.1/nqn.2026-01.org.example:disk1 "
 			   "--verify",
 		.groups = {&cli_g_cp, &cli_g_recovery, &cli_g_host_addr, &cli_g_connection,
@@ -503,83 +409,67 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "flush",
-		.family = data,
 		.summary = "Commit completed writes to non-volatile media",
-		.json = true,
-		.example = "",
 		.groups = {&cli_g_nsid, FABRIC},
 		.run = cli_flush,
 	},
 	{
 		.name = "compare",
-		.family = data,
 		.summary = "Compare blocks with a file or standard input",
 		.text = "Send Compare commands with the data of a file or of standard input. The "
 			"exit status is 0 if "
 			"all blocks are equal, else 1, and the first range that differs is "
 			"printed.",
 		.gone = "atvw",
-		.json = true,
 		.example = "--data=first.img",
 		.groups = {&cli_g_compare, &cli_g_nsid, FABRIC},
 		.with_ns = cli_compare,
 	},
 	{
 		.name = "write-zeroes",
-		.family = data,
 		.summary = "Write zeroes to a range of blocks",
 		.gone = "a",
-		.json = true,
 		.example = "--start-block=0 --block-count=2047",
 		.groups = {&cli_g_deac, &cli_g_nsid, FABRIC},
 		.with_ns = cli_write_zeroes,
 	},
 	{
 		.name = "write-uncor",
-		.family = data,
 		.summary = "Mark a range of blocks as unreadable",
 		.text = "Send Write Uncorrectable: reading the blocks fails until they are written "
 			"again.",
-		.json = true,
 		.example = "--start-block=64 --block-count=0",
 		.groups = {&cli_g_blocks, &cli_g_nsid, FABRIC},
 		.with_ns = cli_write_uncor,
 	},
 	{
 		.name = "verify",
-		.family = data,
 		.summary = "Have the controller read a range without transferring it",
 		.gone = "a",
-		.json = true,
 		.example = "--start-block=0 --block-count=65535",
 		.groups = {&cli_g_range, &cli_g_nsid, FABRIC},
 		.with_ns = cli_verify,
 	},
 	{
 		.name = "dsm",
-		.family = data,
 		.summary = "Deallocate ranges, or say how they will be used",
-		.json = true,
 		.example = "--ad --slbs=0,4096 --blocks=8,1024",
 		.groups = {&cli_g_dsm, &cli_g_nsid, FABRIC},
 		.run = cli_dsm,
 	},
 	{
 		.name = "copy",
-		.family = data,
 		.summary = "Copy ranges within a namespace, by the controller",
 		.text = "Send the Copy command: the source ranges, one behind the other, are "
 			"copied to the "
 			"destination. No data crosses the network.",
 		.gone = "a",
-		.json = true,
 		.example = "--sdlba=8192 --slbs=0,64 --blocks=8,8",
 		.groups = {&cli_g_copy, &cli_g_nsid, FABRIC},
 		.run = cli_copy,
 	},
 	{
 		.name = "get-lba-status",
-		.family = data,
 		.summary = "Print which blocks of a namespace are allocated",
 		.text = "Send Get LBA Status and print its list. With --action=2 the descriptors "
 			"are "
@@ -587,7 +477,6 @@ const struct cli_verb cli_verbs[] = {
 			"DLFEAT says so. The field NLB of a descriptor is one less than the number "
 			"of its blocks. When the list is not complete, ask again from behind its "
 			"last block. rdtarget has no other action.",
-		.json = true,
 		.shape = &cli_shape_lba_status,
 		.example = "--start-lba=0 --range-len=4096",
 		.gone = "t",
@@ -596,7 +485,7 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "attach",
-		.family = device,
+		.family = "Block devices",
 		.summary = "Make a namespace a block device of this machine",
 		.operands = "URI...",
 		.text = "Make a namespace a block device, such as /dev/ublkb0, and print its path. "
@@ -625,7 +514,6 @@ const struct cli_verb cli_verbs[] = {
 			"--nr-io-queues is a thread; --queue-size is "
 			"one more than the requests of each queue.",
 		.flags = CLI_V_OPERANDS,
-		.json = true,
 		.example = "rdinit attach nvme+tcp://192.0.2.1/nqn.2026-01.org.example:disk1/1",
 		.groups = {&cli_g_attach, &cli_g_recovery, &cli_g_host_addr, &cli_g_connection,
 			   &cli_g_auth, &cli_g_output},
@@ -633,7 +521,6 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "detach",
-		.family = device,
 		.summary = "Remove a block device that rdinit attach made",
 		.operands = "DEVICE",
 		.text = "Write what the kernel's cache of the block device has, remove the device "
@@ -643,68 +530,57 @@ const struct cli_verb cli_verbs[] = {
 			"path is connected, and if its process has ended or does not answer.",
 		.reach = CLI_NOWHERE,
 		.flags = CLI_V_OPERANDS,
-		.json = true,
 		.example = "rdinit detach /dev/ublkb0",
 		.groups = {&cli_g_detach, &cli_g_output},
 		.run = cli_detach,
 	},
 	{
 		.name = "resv-register",
-		.family = reservations,
+		.family = "Reservations",
 		.summary = "Register or unregister a reservation key of this host",
 		.text = "Register, replace or remove the reservation key of this host. "
 			"Reservations belong to the "
 			"host identifier (--hostid), not to the connection.",
-		.json = true,
 		.example = "--nrkey=0x1234",
 		.groups = {&cli_g_register, &cli_g_nsid, FABRIC},
 		.with_ns = cli_resv_register,
 	},
 	{
 		.name = "resv-acquire",
-		.family = reservations,
 		.summary = "Acquire or preempt a reservation",
-		.json = true,
 		.example = "--crkey=0x1234 --rtype=1",
 		.groups = {&cli_g_acquire, &cli_g_nsid, FABRIC},
 		.with_ns = cli_resv_acquire,
 	},
 	{
 		.name = "resv-release",
-		.family = reservations,
 		.summary = "Release or clear a reservation",
-		.json = true,
 		.example = "--crkey=0x1234 --rtype=1",
 		.groups = {&cli_g_release, &cli_g_nsid, FABRIC},
 		.with_ns = cli_resv_release,
 	},
 	{
 		.name = "resv-report",
-		.family = reservations,
 		.summary = "Print registrants and reservation of a namespace",
-		.json = true,
 		.shape = &cli_shape_resv_report,
-		.example = "",
 		.groups = {&cli_g_report, &cli_g_nsid, FABRIC},
 		.with_ns = cli_resv_report,
 	},
 	{
 		.name = "admin-passthru",
-		.family = other,
+		.family = "Other",
 		.summary = "Send any admin command",
 		.text = "Send any admin command, made from --opcode, --namespace-id (default: the "
 			"NSID of the URI, else 0) and the command dwords, and print its result and "
 			"data. rdinit does not check the command or its values. Numbers are "
 			"decimal or hexadecimal (0x06).",
 		.flags = CLI_V_PASSTHRU | CLI_V_ANY_NSID,
-		.json = true,
 		.example = "--opcode=0x06 --cdw10=1 --data-len=4096 --read",
 		.groups = {&cli_g_passthru, &cli_g_nsid, FABRIC},
 		.run = cli_admin_passthru,
 	},
 	{
 		.name = "io-passthru",
-		.family = other,
 		.summary = "Send any I/O command",
 		.text = "Send any I/O command, made from --opcode, --namespace-id (default: the "
 			"NSID of the URI, else 0) and the command dwords, and print its result and "
@@ -712,14 +588,12 @@ const struct cli_verb cli_verbs[] = {
 			"decimal or hexadecimal (0x06).\n\n"
 			"--prefill shows which bytes the controller does not write.",
 		.flags = CLI_V_PASSTHRU | CLI_V_ANY_NSID,
-		.json = true,
 		.example = "--opcode=0x02 --data-len=512 --read",
 		.groups = {&cli_g_passthru, &cli_g_nsid, FABRIC},
 		.run = cli_io_passthru,
 	},
 	{
 		.name = "bench",
-		.family = other,
 		.summary = "Generate an I/O load on a namespace and measure it",
 		.text = "Generate an I/O load on a namespace and print IOPS, latency with "
 			"percentiles, and the processor time used by rdinit. The default load is "
@@ -753,37 +627,31 @@ const struct cli_verb cli_verbs[] = {
 			"are printed, then rdinit ends by that signal. A second signal ends it at "
 			"once.",
 		.flags = CLI_V_BENCH,
-		.json = true,
 		.example = "--depth=128 --run-time=30",
 		.groups = {&cli_g_bench, &cli_g_nsid, FABRIC},
 		.run = cli_bench,
 	},
 	{
 		.name = "gen-hostnqn",
-		.family = other,
 		.summary = "Print a new random host NQN",
 		.reach = CLI_NOWHERE,
-		.json = true,
 		.example = "rdinit gen-hostnqn >/etc/nvme/hostnqn",
 		.groups = {&cli_g_output},
 		.run = cli_gen_hostnqn,
 	},
 	{
 		.name = "show-hostnqn",
-		.family = other,
 		.summary = "Print the host NQN that this machine uses",
 		.text = "Print the host NQN that rdinit uses by default: the first line of "
 			"/etc/nvme/hostnqn, else one "
 			"derived from the host identifier.",
 		.reach = CLI_NOWHERE,
-		.json = true,
 		.example = "rdinit show-hostnqn",
 		.groups = {&cli_g_host, &cli_g_output},
 		.run = cli_show_hostnqn,
 	},
 	{
 		.name = "gen-dhchap-key",
-		.family = other,
 		.summary = "Print a new random secret for DH-HMAC-CHAP",
 		.text = "Print a new random secret for DH-HMAC-CHAP, the in-band authentication of "
 			"NVMe over Fabrics, in the form DHHC-1:hh:BASE64: that Linux, nvme-cli and "
@@ -794,28 +662,24 @@ const struct cli_verb cli_verbs[] = {
 			"Write it to a file that only its owner can read, and never give it to a "
 			"program as an argument, which every user of the machine can see.",
 		.reach = CLI_NOWHERE,
-		.json = true,
 		.example = "(umask 077; rdinit gen-dhchap-key --hmac=1 >host.key)",
 		.groups = {&cli_g_gen_dhchap_key, &cli_g_output},
 		.run = cli_gen_dhchap_key,
 	},
 	{
 		.name = "check-dhchap-key",
-		.family = other,
 		.summary = "Check the form and the checksum of a secret for DH-HMAC-CHAP",
 		.text = "Check the form, the length and the checksum of a secret for DH-HMAC-CHAP, "
 			"and print its hash and length, but nothing of the secret. The exit status "
 			"is 1 if it is not valid. Whether it is the right one, only the other end "
 			"can tell.",
 		.reach = CLI_NOWHERE,
-		.json = true,
 		.example = "rdinit check-dhchap-key --key-file=host.key",
 		.groups = {&cli_g_check_dhchap_key, &cli_g_output},
 		.run = cli_check_dhchap_key,
 	},
 	{
 		.name = "gen-tls-key",
-		.family = other,
 		.summary = "Print a new random key for TLS",
 		.text = "Print a new random key for NVMe/TCP with TLS 1.3, in the form "
 			"NVMeTLSkey-1:hh:BASE64: that Linux and nvme-cli read as well. Host and "
@@ -824,14 +688,12 @@ const struct cli_verb cli_verbs[] = {
 			"Write it to a file that only its owner can read, and never give it to a "
 			"program as an argument, which every user of the machine can see.",
 		.reach = CLI_NOWHERE,
-		.json = true,
 		.example = "(umask 077; rdinit gen-tls-key >tls.key)",
 		.groups = {&cli_g_gen_tls_key, &cli_g_output},
 		.run = cli_gen_tls_key,
 	},
 	{
 		.name = "check-tls-key",
-		.family = other,
 		.summary = "Check the form and the checksum of a key for TLS, print its identity",
 		.text = "Check the form, the length and the checksum of a key for TLS, and print "
 			"its hash and length, but nothing of the key. With --subsysnqn it also "
@@ -839,7 +701,6 @@ const struct cli_verb cli_verbs[] = {
 			"and by which Linux finds it in a keyring (/proc/keys). The exit status "
 			"is 1 if the key is not valid.",
 		.reach = CLI_NOWHERE,
-		.json = true,
 		.example = "rdinit check-tls-key --key-file=tls.key "
 			   "--subsysnqn=nqn.2026-01.org.example:disk1",
 		.groups = {&cli_g_check_tls_key, &cli_g_output},

@@ -127,8 +127,7 @@ def a_key_of_the_environment_alone_changes_nothing(t):
 
 @test
 def no_verb_is_left_out(t):
-    lines = t.run([program('rdinit'), '--generate', 'verbs']).text.splitlines()
-    verbs = {line.split()[0] for line in lines}
+    verbs = set(t.run([program('rdinit'), '--generate', 'verbs']).text.splitlines())
     t.eq(verbs - ELSEWHERE, {row[0] for row in TABLE}, 'verbs that are tested here')
 
 
@@ -143,8 +142,7 @@ def letters_are_nvme_clis(t):
     """No letter has another meaning than in nvme-cli, and options of both have the same letter."""
     nvme = requires_program('nvme')
     compared = 0
-    for line in t.run([program('rdinit'), '--generate', 'verbs']).text.splitlines():
-        verb = line.split()[0]
+    for verb in t.run([program('rdinit'), '--generate', 'verbs']).text.splitlines():
         theirs = letters(r'--(?P<name>[a-z0-9-]+)(?:=<\w+>)?, -(?P<letter>\w)', [nvme, verb, '--help'])
         ours = letters(r'(?m)^  -(?P<letter>\w), --(?P<name>[a-z0-9-]+)', [program('rdinit'), verb, '--help'])
         t.eq({k: (theirs[k], ours[k]) for k in theirs if ours.get(k, theirs[k]) != theirs[k]}, {}, f'letters of {verb}')
