@@ -75,11 +75,6 @@ struct log {
 	struct rdinit_discovery_record records[];
 };
 
-static unsigned int records(const void *data, size_t len)
-{
-	return (unsigned int)le64toh(((const struct log *)data)->count);
-}
-
 static void print_record(const struct cli_options *o, const void *data, unsigned int i,
 			 const void *item)
 {
@@ -87,9 +82,9 @@ static void print_record(const struct cli_options *o, const void *data, unsigned
 	cli_shape_print(o, &record_shape, item, 0);
 }
 
-static const struct cli_list record_list[] = {
-	CLI_LIST("records", &record_shape, offsetof(struct log, records),
-		 sizeof(struct rdinit_discovery_record), .count = records, .print = print_record)};
+static const struct cli_list record_list[] = {CLI_LIST(
+	"records", &record_shape, offsetof(struct log, records),
+	sizeof(struct rdinit_discovery_record), CLI_COUNTED(log, count), .print = print_record)};
 
 static const struct cli_field log_fields[] = {
 	CLI_FIELD(log, genctr, "genctr", KIND_DEC),
@@ -133,7 +128,8 @@ int cli_discover(struct cli_session *s, const struct cli_options *o)
 		return cli_lib_error();
 	log = shown(found);
 	if (log)
-		rc = cli_shape_show(o, &cli_shape_discovery, log, sizeof(*log), NULL,
+		rc = cli_shape_show(o, &cli_shape_discovery, log,
+				    sizeof(*log) + found->count * sizeof(log->records[0]), NULL,
 				    "\nDiscovery Log Number of Records %zu, Generation counter "
 				    "%" PRIu64 "\n",
 				    found->count, found->genctr);

@@ -233,10 +233,24 @@ static const void *next_item(const struct cli_list *l, const void *data, const v
 	return (const unsigned char *)item + (l->size_of ? l->size_of(item) : l->size);
 }
 
+static uint64_t count_items(const struct cli_list *l, const void *data, size_t len)
+{
+	uint64_t n = l->n, room = l->size && len > l->first ? (len - l->first) / l->size : 0;
+
+	if (l->count)
+		n = l->count(data);
+	else if (l->n_len)
+		n = cli_le((const unsigned char *)data + l->n_at, l->n_len);
+	else if (!n)
+		return room;
+	return l->size && n > room ? room : n;
+}
+
 static void print_list(const struct cli_options *o, const struct cli_list *l, const void *data,
 		       size_t len)
 {
-	unsigned int i, n = l->count ? l->count(data, len) : l->n;
+	uint64_t n = count_items(l, data, len);
+	unsigned int i;
 	const void *item = NULL;
 
 	if (l->heading)
@@ -269,7 +283,8 @@ static json_t *number_json(const struct cli_list *l, const void *item)
 static void add_list(json_t *obj, const struct cli_list *l, const void *data, size_t len)
 {
 	json_t *array = l->name && !l->object ? json_array() : NULL, *to = obj;
-	unsigned int i, n = l->count ? l->count(data, len) : l->n;
+	uint64_t n = count_items(l, data, len);
+	unsigned int i;
 	const void *item = NULL;
 	char key[CLI_FIELD_TEXT];
 

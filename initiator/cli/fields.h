@@ -105,9 +105,11 @@ struct cli_list {
 	const struct cli_shape *item;        /* NULL: they are numbers */
 	size_t first, size;                  /* offset of the first, size of each */
 	size_t (*size_of)(const void *item); /* if sizes differ; else NULL */
-	unsigned int n;                      /* how many, if @count is NULL */
-	/* How many of them the first @len bytes of the structure @data have. */
-	unsigned int (*count)(const void *data, size_t len);
+	/* How many: @n, else the number at @n_at of @n_len bytes, else as many as there is room
+	 * for. In any case no more than the structure has room for. */
+	unsigned int n;
+	size_t n_at, n_len;
+	unsigned int (*count)(const void *data); /* or this number; or NULL */
 	/* Prints @item, the one of index @i, in text; NULL: its fields are printed. */
 	void (*print)(const struct cli_options *o, const void *data, unsigned int i,
 		      const void *item);
@@ -124,6 +126,10 @@ struct cli_list {
 	{                                                                                   \
 		.name = (json), .item = (shape), .first = (at), .size = (each), __VA_ARGS__ \
 	}
+
+/* The members of struct cli_list for a number of items that the structure has. */
+#define CLI_COUNTED(type, member) \
+	.n_at = offsetof(struct type, member), .n_len = sizeof(((struct type *)0)->member)
 
 /* A structure: an object in JSON. */
 struct cli_shape {

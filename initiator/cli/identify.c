@@ -672,7 +672,7 @@ static const struct cli_field psd_fields[] = {
 	{"emerg_power_fail_vault_scale", 27, 1, KIND_DEC, 0, 4},
 };
 
-static unsigned int power_states(const void *data, size_t len)
+static unsigned int power_states(const void *data)
 {
 	const struct nvme_id_ctrl *id = data;
 
@@ -699,8 +699,9 @@ int cli_id_ctrl(struct cli_session *s, const struct cli_options *o)
 
 /* ---- id-ns ---- */
 
-static unsigned int formats_of(const struct nvme_id_ns *id)
+static unsigned int lba_formats(const void *data)
 {
+	const struct nvme_id_ns *id = data;
 	unsigned int n = id->nlbaf + 1u;
 
 	return n > CLI_COUNT(id->lbaf) ? CLI_COUNT(id->lbaf) : n;
@@ -709,11 +710,6 @@ static unsigned int formats_of(const struct nvme_id_ns *id)
 unsigned int cli_lba_in_use(const struct nvme_id_ns *id)
 {
 	return (id->flbas & 0xf) | (id->nlbaf >= 16 ? (id->flbas >> 5 & 3u) << 4 : 0);
-}
-
-static unsigned int lba_formats(const void *data, size_t len)
-{
-	return formats_of(data);
 }
 
 static const struct cli_words rp = CLI_WORDS("", "Best", "Better", "Good", "Degraded");
@@ -823,9 +819,9 @@ static const struct cli_field elbaf_fields[] = {
 	ELBAF("qpif", 9, 4),
 };
 
-static unsigned int extensions(const void *data, size_t len)
+static unsigned int extensions(const void *data)
 {
-	return formats_of(&((const struct nvm_id_ns *)data)->ns);
+	return lba_formats(&((const struct nvm_id_ns *)data)->ns);
 }
 
 static void print_extension(const struct cli_options *o, const void *data, unsigned int i,

@@ -73,50 +73,42 @@ int cli_each_ns(struct cli_session *s, uint32_t after, bool inactive, cli_ns_fn 
 	return CLI_OK;
 }
 
-/* Identifiers that a verb has collected, little-endian. */
+/* Identifiers that a verb has collected. */
 struct ids {
-	unsigned char *data;
-	size_t len, room;
+	__le32 *data;
+	size_t n, room;
 };
 
-/* Adds an identifier of @size bytes. */
-static int add_id(struct ids *ids, uint32_t id, size_t size)
+static int add_id(struct ids *ids, uint32_t id)
 {
-	uint32_t v = htole32(id);
-	unsigned char *data;
+	__le32 *data;
 
-	if (ids->len + size > ids->room) {
-		ids->room = 2 * ids->room + 256;
-		data = realloc(ids->data, ids->room);
+	if (ids->n == ids->room) {
+		ids->room = 2 * ids->room + 64;
+		data = realloc(ids->data, ids->room * sizeof(*data));
 		if (!data)
-			return cli_error("no memory for %zu bytes", ids->room);
+			return cli_error("no memory for %zu identifiers", ids->room);
 		ids->data = data;
 	}
-	memcpy(ids->data + ids->len, &v, size);
-	ids->len += size;
+	ids->data[ids->n++] = htole32(id);
 	return CLI_OK;
 }
 
-static void print_nsid(const struct cli_options *o, const void *data, unsigned int i,
-		       const void *item)
+static void print_id(const struct cli_options *o, const void *data, unsigned int i,
+		     const void *item)
 {
 	printf("[%4u]:%#" PRIx64 "\n", i, cli_le(item, sizeof(__le32)));
 }
 
-static unsigned int count_nsids(const void *data, size_t len)
-{
-	return (unsigned int)(len / sizeof(__le32));
-}
-
 static const struct cli_field nsid_fields[] = {{"nsid", 0, sizeof(__le32), KIND_DEC}};
 static const struct cli_shape nsid_shape = CLI_SHAPE(nsid_fields, 0);
-static const struct cli_list nsids[] = {CLI_LIST("nsid_list", &nsid_shape, 0, sizeof(__le32),
-						 .count = count_nsids, .print = print_nsid)};
+static const struct cli_list nsids[] = {
+	CLI_LIST("nsid_list", &nsid_shape, 0, sizeof(__le32), .print = print_id)};
 const struct cli_shape cli_shape_list_ns = {CLI_LISTS(nsids)};
 
 static int add_listed_ns(struct cli_session *s, uint32_t nsid, void *ids)
 {
-	return add_id(ids, nsid, sizeof(__le32));
+	return add_id(ids, nsid);
 }
 
 int cli_list_ns(struct cli_session *s, const struct cli_options *o)
@@ -127,7 +119,7 @@ int cli_list_ns(struct cli_session *s, const struct cli_options *o)
 			     &ids);
 
 	if (!rc)
-		rc = cli_shape_show(o, &cli_shape_list_ns, ids.data, ids.len, NULL,
+		rc = cli_shape_show(o, &cli_shape_list_ns, ids.data, ids.n * sizeof(__le32), NULL,
 				    "NVME Namespace List:\n");
 	free(ids.data);
 	return rc;
@@ -160,7 +152,7 @@ static int list_ctrl_page(struct cli_session *s, const struct cli_options *o, ui
 		if (id < *cntid)
 			return cli_error("%s: its list of controllers is not in ascending order",
 					 s->info.address);
-		if (add_id(list, id, sizeof(__le16)))
+		if (add_id(list, id))
 			return CLI_FAILED;
 		*cntid = id + 1;
 	}
@@ -169,22 +161,10 @@ static int list_ctrl_page(struct cli_session *s, const struct cli_options *o, ui
 	return CLI_OK;
 }
 
-static unsigned int count_ctrls(const void *data, size_t len)
-{
-	return (unsigned int)cli_le(data, sizeof(__le32));
-}
-
-static void print_ctrl(const struct cli_options *o, const void *data, unsigned int i,
-		       const void *item)
-{
-	printf("[%4u]:%#" PRIx64 "\n", i, cli_le(item, sizeof(__le16)));
-}
-
-static const struct cli_field ctrl_id[] = {{"ctrl_id", 0, sizeof(__le16), KIND_DEC}};
+static const struct cli_field ctrl_id[] = {{"ctrl_id", 0, sizeof(__le32), KIND_DEC}};
 static const struct cli_shape ctrl_shape = CLI_SHAPE(ctrl_id, 0);
-static const struct cli_list ctrl_list[] = {CLI_LIST("ctrl_list", &ctrl_shape, sizeof(__le32),
-						     sizeof(__le16), .count = count_ctrls,
-						     .print = print_ctrl)};
+static const struct cli_list ctrl_list[] = {
+	CLI_LIST("ctrl_list", &ctrl_shape, sizeof(__le32), sizeof(__le32), .print = print_id)};
 static const struct cli_field num_ctrl[] = {
 	{"num_ctrl", 0, sizeof(__le32), KIND_DEC, .label = "num of ctrls present"}};
 const struct cli_shape cli_shape_list_ctrl =
@@ -194,15 +174,14 @@ int cli_list_ctrl(struct cli_session *s, const struct cli_options *o)
 {
 	uint32_t cntid = (uint32_t)cli_num(o, CLI_ARG_CNTID, 0);
 	struct ids list = {.data = NULL};
-	__le32 n;
-	int rc = add_id(&list, 0, sizeof(n));
+	int rc = add_id(&list, 0);
 
 	while (!rc && cntid < CNTID_END)
 		rc = list_ctrl_page(s, o, &cntid, &list);
 	if (!rc) {
-		n = htole32((uint32_t)((list.len - sizeof(n)) / sizeof(__le16)));
-		memcpy(list.data, &n, sizeof(n));
-		rc = cli_shape_show(o, &cli_shape_list_ctrl, list.data, list.len, NULL, NULL);
+		list.data[0] = htole32((uint32_t)list.n - 1);
+		rc = cli_shape_show(o, &cli_shape_list_ctrl, list.data, list.n * sizeof(__le32),
+				    NULL, NULL);
 	}
 	free(list.data);
 	return rc;
@@ -285,15 +264,9 @@ static void print_descriptor_id(const struct cli_options *o, const void *data, u
 	cli_shape_print(o, &id, item, sizeof(struct descriptor));
 }
 
-static unsigned int count_descriptors(const void *data, size_t len)
-{
-	return (unsigned int)(len / sizeof(struct descriptor));
-}
-
 static const struct cli_shape desc_shape = CLI_SHAPE(desc_fields, 0);
-static const struct cli_list descs[] = {
-	CLI_LIST("ns-descs", &desc_shape, 0, sizeof(struct descriptor), .count = count_descriptors,
-		 .print = print_descriptor_id)};
+static const struct cli_list descs[] = {CLI_LIST(
+	"ns-descs", &desc_shape, 0, sizeof(struct descriptor), .print = print_descriptor_id)};
 const struct cli_shape cli_shape_ns_descs = {CLI_LISTS(descs)};
 
 int cli_ns_descs(struct cli_session *s, const struct cli_options *o)

@@ -27,15 +27,6 @@ static const struct cli_field descriptor[] = {
 
 static const struct cli_shape descriptor_shape = CLI_SHAPE(descriptor, 0);
 
-/* No further than the buffer. */
-static unsigned int descriptors(const void *data, size_t len)
-{
-	const struct nvme_lba_status *list = data;
-	size_t room = (len - sizeof(*list)) / sizeof(list->descs[0]);
-
-	return room < le32toh(list->nlsd) ? (unsigned int)room : le32toh(list->nlsd);
-}
-
 static void print_descriptor(const struct cli_options *o, const void *data, unsigned int i,
 			     const void *item)
 {
@@ -45,9 +36,10 @@ static void print_descriptor(const struct cli_options *o, const void *data, unsi
 	       (unsigned long long)le64toh(d->dslba), le32toh(d->nlb), d->status);
 }
 
-static const struct cli_list descriptor_list[] = {CLI_LIST(
-	"lsde", &descriptor_shape, sizeof(struct nvme_lba_status),
-	sizeof(struct nvme_lba_status_desc), .count = descriptors, .print = print_descriptor)};
+static const struct cli_list descriptor_list[] = {
+	CLI_LIST("lsde", &descriptor_shape, sizeof(struct nvme_lba_status),
+		 sizeof(struct nvme_lba_status_desc), CLI_COUNTED(nvme_lba_status, nlsd),
+		 .print = print_descriptor)};
 
 const struct cli_shape cli_shape_lba_status = CLI_SHAPE(header, 0, CLI_LISTS(descriptor_list));
 

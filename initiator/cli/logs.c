@@ -215,11 +215,6 @@ static const struct cli_field error_fields[] = {
 
 static const struct cli_shape error_shape = CLI_SHAPE(error_fields, 19);
 
-static unsigned int error_entries(const void *data, size_t len)
-{
-	return (unsigned int)(len / sizeof(struct nvme_error_log_page));
-}
-
 static void print_error_entry(const struct cli_options *o, const void *data, unsigned int i,
 			      const void *item)
 {
@@ -228,9 +223,8 @@ static void print_error_entry(const struct cli_options *o, const void *data, uns
 	printf(".................\n");
 }
 
-static const struct cli_list errors[] = {
-	CLI_LIST("errors", &error_shape, 0, sizeof(struct nvme_error_log_page),
-		 .count = error_entries, .print = print_error_entry)};
+static const struct cli_list errors[] = {CLI_LIST(
+	"errors", &error_shape, 0, sizeof(struct nvme_error_log_page), .print = print_error_entry)};
 
 const struct cli_shape cli_shape_errors = {CLI_LISTS(errors)};
 
@@ -310,7 +304,7 @@ int cli_fw_log(struct cli_session *s, const struct cli_options *o)
 
 /* ---- changed-ns-list-log ---- */
 
-static unsigned int changed_count(const void *data, size_t len)
+static unsigned int changed_count(const void *data)
 {
 	const struct nvme_ns_list *list = data;
 	unsigned int n;

@@ -80,27 +80,14 @@ static size_t group_size(const void *item)
 	return sizeof(*g) + sizeof(__le32) * cli_le((const void *)&g->nnsids, sizeof(g->nnsids));
 }
 
-static unsigned int group_nsids(const void *data, size_t len)
-{
-	return (unsigned int)cli_le((const unsigned char *)data +
-					    offsetof(struct nvme_ana_group_desc, nnsids),
-				    sizeof(__le32));
-}
-
-static unsigned int groups(const void *data, size_t len)
-{
-	return (unsigned int)cli_le(
-		(const unsigned char *)data + offsetof(struct nvme_ana_log, ngrps), sizeof(__le16));
-}
-
 static const struct cli_field nsid_fields[] = {
 	{"nsid", 0, sizeof(__le32), KIND_DEC, .label = "\tnsid"},
 };
 
 static const struct cli_shape nsid_shape = CLI_SHAPE(nsid_fields, 1, .sep = "\t:\t");
-static const struct cli_list nsid_list[] = {CLI_LIST("NSIDS", &nsid_shape,
-						     sizeof(struct nvme_ana_group_desc),
-						     sizeof(__le32), .count = group_nsids)};
+static const struct cli_list nsid_list[] = {
+	CLI_LIST("NSIDS", &nsid_shape, sizeof(struct nvme_ana_group_desc), sizeof(__le32),
+		 CLI_COUNTED(nvme_ana_group_desc, nnsids))};
 
 static const struct cli_field group_fields[] = {
 	CLI_FIELD(nvme_ana_group_desc, grpid, "grpid", KIND_DEC),
@@ -114,7 +101,7 @@ static const struct cli_shape group_shape =
 	CLI_SHAPE(group_fields, 1, .sep = "\t:\t", CLI_LISTS(nsid_list));
 static const struct cli_list group_list[] = {/* with nvme-cli's blank */ CLI_LIST(
 	"ANA DESC LIST ", &group_shape, sizeof(struct nvme_ana_log), 0,
-	.heading = "ANA Log Desc :-", .size_of = group_size, .count = groups)};
+	.heading = "ANA Log Desc :-", .size_of = group_size, CLI_COUNTED(nvme_ana_log, ngrps))};
 
 static const struct cli_field ana_fields[] = {
 	CLI_FIELD(nvme_ana_log, chgcnt, "chgcnt", KIND_DEC),

@@ -71,16 +71,6 @@ static const struct cli_field status[] = {
 
 static const struct cli_shape registrant_shape = CLI_SHAPE(registrant, 9);
 
-/* No more than the buffer has. */
-static unsigned int registrants(const void *data, size_t len)
-{
-	const struct nvme_resv_status *st = data;
-	unsigned int regctl = (unsigned int)cli_le(st->regctl, 2);
-	size_t room = (len - REPORT_MIN) / sizeof(st->regctl_eds[0]);
-
-	return room < regctl ? (unsigned int)room : regctl;
-}
-
 static void print_registrant(const struct cli_options *o, const void *data, unsigned int i,
 			     const void *item)
 {
@@ -88,9 +78,10 @@ static void print_registrant(const struct cli_options *o, const void *data, unsi
 	cli_shape_print(o, &registrant_shape, item, 0);
 }
 
-static const struct cli_list registrant_list[] = {CLI_LIST(
-	"regctlext", &registrant_shape, offsetof(struct nvme_resv_status, regctl_eds),
-	sizeof(struct nvme_registered_ctrl_ext), .count = registrants, .print = print_registrant)};
+static const struct cli_list registrant_list[] = {
+	CLI_LIST("regctlext", &registrant_shape, offsetof(struct nvme_resv_status, regctl_eds),
+		 sizeof(struct nvme_registered_ctrl_ext), CLI_COUNTED(nvme_resv_status, regctl),
+		 .print = print_registrant)};
 
 const struct cli_shape cli_shape_resv_report = CLI_SHAPE(status, 9, CLI_LISTS(registrant_list));
 
