@@ -27,7 +27,7 @@ void rdc_report_list(const struct rdc_suite *suite, const struct rdc_test *test)
 {
 	printf("%s.%s.%s: %s [%s]%s%s\n", suite->family, suite->name, test->name, test->what,
 	       test->spec, strcmp(suite->family, RDC_ABUSE) == 0 ? " (--abuse)" : "",
-	       test->flags & RDC_LOSS ? " (--dataloss)" : "");
+	       (suite->flags | test->flags) & RDC_LOSS ? " (--dataloss)" : "");
 }
 
 int rdc_report_add(struct rdc_report *report, const struct rdc_result *result)

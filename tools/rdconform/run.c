@@ -122,7 +122,7 @@ static void run_body(struct rdc *t)
 	t->test->fn(t);
 	if (t->suite->end)
 		t->suite->end(t);
-	if ((t->test->flags & RDC_ALIVE) && rdc_probe(t, why, sizeof(why)))
+	if (((t->suite->flags | t->test->flags) & RDC_ALIVE) && rdc_probe(t, why, sizeof(why)))
 		RDC_FAIL(t, "afterwards another host is not served: %s", why);
 }
 

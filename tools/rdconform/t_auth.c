@@ -57,14 +57,14 @@ static void auth_is_shut(struct rdc_auth *a)
  * Checks the response to a message that must be refused: Authentication Send fails, or Failure1
  * follows. @codes: acceptable explanations, terminated by 0; none: all.
  */
-static void auth_refused(struct rdc_auth *a, const struct rdc_raw_reply *sent, const char *what,
+static void auth_refused(struct rdc_auth *a, struct rdc_raw_reply sent, const char *what,
 			 const uint8_t *codes)
 {
 	struct rdc *t = a->raw->t;
 	struct nvmf_auth_head head;
 	struct rdc_raw_reply rr;
 
-	if (!sent->answered || sent->r.err) {
+	if (!sent.answered || sent.r.err) {
 		auth_is_shut(a);
 		return;
 	}
@@ -164,9 +164,8 @@ static struct rdc_raw_reply auth_changed_reply(struct rdc_auth *a, unsigned int 
 static void auth_wrong_response(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
-	struct rdc_raw_reply rr = auth_changed_reply(a, 16, 0x01);
 
-	AUTH_REFUSED(a, &rr, "a wrong response", NVMF_AUTH_FAILED);
+	AUTH_REFUSED(a, auth_changed_reply(a, 16, 0x01), "a wrong response", NVMF_AUTH_FAILED);
 }
 
 /* ---- messages ---- */
@@ -175,7 +174,6 @@ static void auth_out_of_order(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
 	uint8_t msg[NVMF_AUTH_MSG_MAX];
-	struct rdc_raw_reply rr;
 	size_t len;
 
 	a->challenge.hash = NVMF_AUTH_SHA256;
@@ -183,21 +181,19 @@ static void auth_out_of_order(struct rdc *t)
 		len = rdc_auth_make_reply(a, false, msg);
 	else
 		len = nvmf_auth_build_success2(a->offer.t_id, msg);
-	rr = rdc_auth_send(a, msg, len);
-	AUTH_REFUSED(a, &rr, "a message before the Negotiate", NVMF_AUTH_INCORRECT_MESSAGE,
-		     NVMF_AUTH_INCORRECT_PAYLOAD);
+	AUTH_REFUSED(a, rdc_auth_send(a, msg, len), "a message before the Negotiate",
+		     NVMF_AUTH_INCORRECT_MESSAGE, NVMF_AUTH_INCORRECT_PAYLOAD);
 }
 
 static void auth_success2_for_reply(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
 	uint8_t msg[NVMF_AUTH_MSG_MAX];
-	struct rdc_raw_reply rr;
 
 	rdc_auth_negotiate(a);
 	rdc_auth_challenge(a);
-	rr = rdc_auth_send(a, msg, nvmf_auth_build_success2(a->offer.t_id, msg));
-	AUTH_REFUSED(a, &rr, "Success2 instead of a reply", NVMF_AUTH_INCORRECT_MESSAGE);
+	AUTH_REFUSED(a, rdc_auth_send(a, msg, nvmf_auth_build_success2(a->offer.t_id, msg)),
+		     "Success2 instead of a reply", NVMF_AUTH_INCORRECT_MESSAGE);
 }
 
 static void auth_receive_first(struct rdc *t)
@@ -238,23 +234,21 @@ static void auth_negotiate_length(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
 	uint8_t msg[NVMF_AUTH_MSG_MAX + 1] = {0};
-	struct rdc_raw_reply rr;
 	size_t len = nvmf_auth_build_negotiate(&a->offer, msg);
 
-	rr = rdc_auth_send(a, msg, t->arg ? t->arg : len + 1);
-	AUTH_REFUSED(a, &rr, "a Negotiate of a wrong length", NVMF_AUTH_INCORRECT_PAYLOAD);
+	AUTH_REFUSED(a, rdc_auth_send(a, msg, t->arg ? t->arg : len + 1),
+		     "a Negotiate of a wrong length", NVMF_AUTH_INCORRECT_PAYLOAD);
 }
 
 static void auth_reply_length(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
 	uint8_t msg[NVMF_AUTH_MSG_MAX + 1] = {0};
-	struct rdc_raw_reply rr;
 	size_t len;
 
 	len = rdc_auth_until_reply(a, false, msg);
-	rr = rdc_auth_send(a, msg, t->arg ? t->arg : len + 1);
-	AUTH_REFUSED(a, &rr, "a reply of a wrong length", NVMF_AUTH_INCORRECT_PAYLOAD);
+	AUTH_REFUSED(a, rdc_auth_send(a, msg, t->arg ? t->arg : len + 1),
+		     "a reply of a wrong length", NVMF_AUTH_INCORRECT_PAYLOAD);
 }
 
 /* Commands with a wrong field must fail without a transfer. */
@@ -294,11 +288,10 @@ static void auth_oversize(struct rdc *t)
 	struct rdc_auth *a = auth_begin(t);
 	size_t len = 1u << 20;
 	uint8_t *msg = rdc_buf(t, len);
-	struct rdc_raw_reply rr;
 
 	nvmf_auth_build_negotiate(&a->offer, msg);
-	rr = rdc_auth_send(a, msg, len);
-	AUTH_REFUSED(a, &rr, "a Negotiate of 1 MiB", NVMF_AUTH_INCORRECT_PAYLOAD);
+	AUTH_REFUSED(a, rdc_auth_send(a, msg, len), "a Negotiate of 1 MiB",
+		     NVMF_AUTH_INCORRECT_PAYLOAD);
 }
 
 /* ---- values ---- */
@@ -323,7 +316,6 @@ static void auth_replay(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t), *b;
 	uint8_t msg[NVMF_AUTH_MSG_MAX];
-	struct rdc_raw_reply rr;
 	size_t len;
 
 	len = rdc_auth_until_reply(a, false, msg);
@@ -333,46 +325,43 @@ static void auth_replay(struct rdc *t)
 	b->offer.t_id = a->offer.t_id;
 	rdc_auth_negotiate(b);
 	rdc_auth_challenge(b);
-	rr = rdc_auth_send(b, msg, len);
-	AUTH_REFUSED(b, &rr, "a reply that was sent before", NVMF_AUTH_FAILED);
+	AUTH_REFUSED(b, rdc_auth_send(b, msg, len), "a reply that was sent before",
+		     NVMF_AUTH_FAILED);
 }
 
 static void auth_other_transaction(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
-	struct rdc_raw_reply rr = auth_changed_reply(a, 4, 0x01);
 
-	AUTH_REFUSED(a, &rr, "a reply of another transaction", NVMF_AUTH_INCORRECT_PAYLOAD,
-		     NVMF_AUTH_INCORRECT_MESSAGE);
+	AUTH_REFUSED(a, auth_changed_reply(a, 4, 0x01), "a reply of another transaction",
+		     NVMF_AUTH_INCORRECT_PAYLOAD, NVMF_AUTH_INCORRECT_MESSAGE);
 }
 
 static void auth_reply_field(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
-	struct rdc_raw_reply rr = auth_changed_reply(a, t->arg, 0x82);
 
-	AUTH_REFUSED(a, &rr, "a reply with a wrong field", NVMF_AUTH_INCORRECT_PAYLOAD);
+	AUTH_REFUSED(a, auth_changed_reply(a, t->arg, 0x82), "a reply with a wrong field",
+		     NVMF_AUTH_INCORRECT_PAYLOAD);
 }
 
 static void auth_seqnum_zero(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
 	uint8_t msg[NVMF_AUTH_MSG_MAX];
-	struct rdc_raw_reply rr;
 	size_t len;
 
 	len = rdc_auth_until_reply(a, true, msg);
 	memset(msg + 12, 0, 4);
-	rr = rdc_auth_send(a, msg, len);
-	AUTH_REFUSED(a, &rr, "a challenge of the host with sequence number 0",
-		     NVMF_AUTH_INCORRECT_PAYLOAD, NVMF_AUTH_FAILED);
+	AUTH_REFUSED(a, rdc_auth_send(a, msg, len),
+		     "a challenge of the host with sequence number 0", NVMF_AUTH_INCORRECT_PAYLOAD,
+		     NVMF_AUTH_FAILED);
 }
 
 static void auth_not_offered(struct rdc *t)
 {
 	struct rdc_auth *a = auth_begin(t);
 	uint8_t msg[NVMF_AUTH_MSG_MAX];
-	struct rdc_raw_reply rr;
 
 	if (t->arg == NVMF_AUTH_HASH_NOT_USABLE) {
 		a->offer.n_hashes = 1;
@@ -381,8 +370,8 @@ static void auth_not_offered(struct rdc *t)
 		a->offer.n_groups = 1;
 		a->offer.groups[0] = 0x1f;
 	}
-	rr = rdc_auth_send(a, msg, nvmf_auth_build_negotiate(&a->offer, msg));
-	AUTH_REFUSED(a, &rr, "an offer of unknown identifiers", (uint8_t)t->arg);
+	AUTH_REFUSED(a, rdc_auth_send(a, msg, nvmf_auth_build_negotiate(&a->offer, msg)),
+		     "an offer of unknown identifiers", (uint8_t)t->arg);
 }
 
 /* Offers only the null group: the controller may use or refuse it, but not choose another. */
@@ -443,7 +432,6 @@ static void auth_dh_value(struct rdc *t)
 	struct rdc_auth *a = auth_begin(t);
 	uint8_t msg[NVMF_AUTH_MSG_MAX];
 	struct nvmf_auth_head head;
-	struct rdc_raw_reply rr;
 	size_t len;
 
 	/* All groups except the null group, which is the first. */
@@ -461,9 +449,8 @@ static void auth_dh_value(struct rdc *t)
 	a->dhv_len = a->challenge.dhv.len;
 	auth_degenerate(a, t->arg);
 	len = rdc_auth_make_reply(a, false, msg);
-	rr = rdc_auth_send(a, msg, len);
-	AUTH_REFUSED(a, &rr, "a value that is not one of the group", NVMF_AUTH_INCORRECT_PAYLOAD,
-		     NVMF_AUTH_FAILED);
+	AUTH_REFUSED(a, rdc_auth_send(a, msg, len), "a value that is not one of the group",
+		     NVMF_AUTH_INCORRECT_PAYLOAD, NVMF_AUTH_FAILED);
 }
 
 const struct rdc_test rdc_t_auth_handshake[] = {
@@ -481,45 +468,40 @@ const struct rdc_test rdc_t_auth_handshake[] = {
 
 const struct rdc_test rdc_t_auth_message[] = {
 	{"reply_first", "Base 8.13.5", "a reply before the Negotiate is refused", auth_out_of_order,
-	 RDC_ALIVE, NVMF_AUTH_MSG_REPLY},
+	 0, NVMF_AUTH_MSG_REPLY},
 	{"success2_first", "Base 8.13.5", "Success2 before the Negotiate is refused",
-	 auth_out_of_order, RDC_ALIVE, NVMF_AUTH_MSG_SUCCESS2},
+	 auth_out_of_order, 0, NVMF_AUTH_MSG_SUCCESS2},
 	{"success2_for_reply", "Base 8.13.5", "Success2 instead of the reply is refused",
-	 auth_success2_for_reply, RDC_ALIVE, 0},
+	 auth_success2_for_reply, 0, 0},
 	{"receive_first", "Base 8.13.5",
-	 "Authentication Receive before the Negotiate brings no message", auth_receive_first,
-	 RDC_ALIVE, 0},
+	 "Authentication Receive before the Negotiate brings no message", auth_receive_first, 0, 0},
 	{"negotiate_twice", "Base 8.13.5",
-	 "a second Negotiate starts a new transaction, or is refused", auth_negotiate_twice,
-	 RDC_ALIVE, 0},
+	 "a second Negotiate starts a new transaction, or is refused", auth_negotiate_twice, 0, 0},
 	{"negotiate_short", "Base 8.13.5.2", "a Negotiate of 71 bytes is refused",
-	 auth_negotiate_length, RDC_ALIVE, 71},
+	 auth_negotiate_length, 0, 71},
 	{"negotiate_bare", "Base 8.13.5.2", "a Negotiate without its descriptor is refused",
-	 auth_negotiate_length, RDC_ALIVE, 8},
+	 auth_negotiate_length, 0, 8},
 	{"negotiate_long", "Base 8.13.5.2", "a Negotiate with an extra byte at its end is refused",
-	 auth_negotiate_length, RDC_ALIVE, 0},
-	{"reply_short", "Base 8.13.5.4", "a reply of 40 bytes is refused", auth_reply_length,
-	 RDC_ALIVE, 40},
-	{"reply_bare", "Base 8.13.5.4", "a reply without values is refused", auth_reply_length,
-	 RDC_ALIVE, 16},
+	 auth_negotiate_length, 0, 0},
+	{"reply_short", "Base 8.13.5.4", "a reply of 40 bytes is refused", auth_reply_length, 0,
+	 40},
+	{"reply_bare", "Base 8.13.5.4", "a reply without values is refused", auth_reply_length, 0,
+	 16},
 	{"reply_long", "Base 8.13.5.4", "a reply with an extra byte at its end is refused",
-	 auth_reply_length, RDC_ALIVE, 0},
-	{"send_secp", "Fabrics 3.1", "SECP of another protocol in Send fails", auth_wrong_field,
-	 RDC_ALIVE, 0},
-	{"send_spsp0", "Fabrics 3.1", "another SPSP0 in Send fails", auth_wrong_field, RDC_ALIVE,
-	 1},
-	{"send_spsp1", "Fabrics 3.1", "another SPSP1 in Send fails", auth_wrong_field, RDC_ALIVE,
-	 2},
-	{"receive_secp", "Fabrics 3.2", "SECP of another protocol in Receive fails",
-	 auth_wrong_field, RDC_ALIVE, 3},
-	{"send_zero", "Fabrics 3.1", "TL 0 fails", auth_wrong_field, RDC_ALIVE, 4},
-	{"receive_zero", "Fabrics 3.2", "AL 0 fails", auth_wrong_field, RDC_ALIVE, 5},
-	{"send_not_sgl", "Fabrics 3.1", "a TL that is not the SGL's length fails", auth_wrong_field,
-	 RDC_ALIVE, 6},
-	{"receive_not_sgl", "Fabrics 3.2", "an AL that is not the SGL's length fails",
-	 auth_wrong_field, RDC_ALIVE, 7},
-	{"oversize", "Base 8.13.5.2", "a Negotiate of 1 MiB is refused", auth_oversize, RDC_ALIVE,
+	 auth_reply_length, 0, 0},
+	{"send_secp", "Fabrics 3.1", "SECP of another protocol in Send fails", auth_wrong_field, 0,
 	 0},
+	{"send_spsp0", "Fabrics 3.1", "another SPSP0 in Send fails", auth_wrong_field, 0, 1},
+	{"send_spsp1", "Fabrics 3.1", "another SPSP1 in Send fails", auth_wrong_field, 0, 2},
+	{"receive_secp", "Fabrics 3.2", "SECP of another protocol in Receive fails",
+	 auth_wrong_field, 0, 3},
+	{"send_zero", "Fabrics 3.1", "TL 0 fails", auth_wrong_field, 0, 4},
+	{"receive_zero", "Fabrics 3.2", "AL 0 fails", auth_wrong_field, 0, 5},
+	{"send_not_sgl", "Fabrics 3.1", "a TL that is not the SGL's length fails", auth_wrong_field,
+	 0, 6},
+	{"receive_not_sgl", "Fabrics 3.2", "an AL that is not the SGL's length fails",
+	 auth_wrong_field, 0, 7},
+	{"oversize", "Base 8.13.5.2", "a Negotiate of 1 MiB is refused", auth_oversize, 0, 0},
 	{NULL},
 };
 

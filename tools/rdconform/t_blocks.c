@@ -290,19 +290,17 @@ static void dsm_wraps(struct rdc *t)
 const struct rdc_test rdc_t_dsm[] = {
 	{"deallocate", N_DSM,
 	 "deallocated blocks hold old data or the value of DLFEAT; other blocks are unchanged",
-	 dsm_deallocate, RDC_LOSS},
+	 dsm_deallocate},
 	{"stable", "NVM 3.2.3.2", "a deallocated block returns the same data on each Read",
-	 dsm_stable, RDC_LOSS},
-	{"rewrite", N_DSM, "a deallocated block can be written again", dsm_rewrite, RDC_LOSS},
-	{"read_hint", N_DSM, "Integral Dataset for Read changes nothing", dsm_hints, RDC_LOSS,
-	 DSM_IDR},
-	{"write_hint", N_DSM, "Integral Dataset for Write changes nothing", dsm_hints, RDC_LOSS,
-	 DSM_IDW},
-	{"many", N_DSM, "as many ranges as are allowed", dsm_many, RDC_LOSS},
-	{"ranges_limit", "NVM 4.1.5.3", "DMRL is enforced", dsm_dmrl, RDC_LOSS},
-	{"range_limit", "NVM 4.1.5.3", "DMRSL is enforced", dsm_dmrsl, RDC_LOSS},
-	{"behind", N_DSM, "a range beyond the end is LBA Out of Range", dsm_behind, RDC_LOSS},
-	{"wraps", N_DSM, "a range that wraps to 0 is LBA Out of Range", dsm_wraps, RDC_LOSS},
+	 dsm_stable},
+	{"rewrite", N_DSM, "a deallocated block can be written again", dsm_rewrite},
+	{"read_hint", N_DSM, "Integral Dataset for Read changes nothing", dsm_hints, 0, DSM_IDR},
+	{"write_hint", N_DSM, "Integral Dataset for Write changes nothing", dsm_hints, 0, DSM_IDW},
+	{"many", N_DSM, "as many ranges as are allowed", dsm_many},
+	{"ranges_limit", "NVM 4.1.5.3", "DMRL is enforced", dsm_dmrl},
+	{"range_limit", "NVM 4.1.5.3", "DMRSL is enforced", dsm_dmrsl},
+	{"behind", N_DSM, "a range beyond the end is LBA Out of Range", dsm_behind},
+	{"wraps", N_DSM, "a range that wraps to 0 is LBA Out of Range", dsm_wraps},
 	{NULL},
 };
 
@@ -419,13 +417,11 @@ static void uncor_behind(struct rdc *t)
 
 const struct rdc_test rdc_t_uncorrectable[] = {
 	{"read", "NVM 3.2.7",
-	 "a block that was marked uncorrectable cannot be read until it is written", uncor_read,
-	 RDC_LOSS},
+	 "a block that was marked uncorrectable cannot be read until it is written", uncor_read},
 	{"others", "NVM 3.2.7", "the blocks before and after an uncorrectable block can be read",
-	 uncor_others, RDC_LOSS},
-	{"verify", "NVM 3.2.5", "Verify reports an uncorrectable block", uncor_verify, RDC_LOSS},
-	{"behind", "NVM 3.2.7", "a block beyond the end is LBA Out of Range", uncor_behind,
-	 RDC_LOSS},
+	 uncor_others},
+	{"verify", "NVM 3.2.5", "Verify reports an uncorrectable block", uncor_verify},
+	{"behind", "NVM 3.2.7", "a block beyond the end is LBA Out of Range", uncor_behind},
 	{NULL},
 };
 
@@ -659,18 +655,16 @@ const struct rdc_test rdc_t_allocated[] = {
 };
 
 const struct rdc_test rdc_t_protect[] = {
-	{"write", "Base 8.12", "a protected namespace refuses Write", protect_refuses, RDC_LOSS,
+	{"write", "Base 8.12", "a protected namespace refuses Write", protect_refuses, 0,
 	 nvme_cmd_write},
 	{"write_zeroes", "Base 8.12", "a protected namespace refuses Write Zeroes", protect_refuses,
-	 RDC_LOSS, nvme_cmd_write_zeroes},
+	 0, nvme_cmd_write_zeroes},
 	{"dsm", "Base 8.12", "a protected namespace refuses Dataset Management with Deallocate",
-	 protect_refuses, RDC_LOSS, nvme_cmd_dsm},
+	 protect_refuses, 0, nvme_cmd_dsm},
 	{"reads", "Base 8.12",
-	 "a protected namespace can be read and flushed, and reports its state", protect_reads,
-	 RDC_LOSS},
-	{"reserved", "Base 5.27.1.28", "a reserved state is Invalid Field", protect_reserved,
-	 RDC_LOSS},
+	 "a protected namespace can be read and flushed, and reports its state", protect_reads},
+	{"reserved", "Base 5.27.1.28", "a reserved state is Invalid Field", protect_reserved},
 	{"identify", "Base 5.17.2.8", "NSATTR bit 0 says that the namespace is protected",
-	 protect_identify, RDC_LOSS},
+	 protect_identify},
 	{NULL},
 };

@@ -15,12 +15,12 @@ static struct rdc_raw *admin_conn(struct rdc *t, struct rdc_connect *c)
 }
 
 /* Checks which field a refused Connect reports as invalid. */
-static void check_field(struct rdc *t, const struct rdc_raw_reply *rr, const char *what, bool data,
+static void check_field(struct rdc *t, struct rdc_raw_reply rr, const char *what, bool data,
 			unsigned int offset)
 {
-	uint32_t result = (uint32_t)rr->r.result;
+	uint32_t result = (uint32_t)rr.r.result;
 
-	RDC_STATUS(t, rr->r, what, RDC_CS(NVME_SC_CONNECT_INVALID_PARAM));
+	RDC_STATUS(t, rr.r, what, RDC_CS(NVME_SC_CONNECT_INVALID_PARAM));
 	RDC_CHECK(t, !!(result & NVMF_CONNECT_IATTR_DATA) == data && (result & 0xffff) == offset,
 		  "%s: the response names offset %u of the %s, expected offset %u of the %s", what,
 		  result & 0xffff, result & NVMF_CONNECT_IATTR_DATA ? "data" : "command", offset,
@@ -51,11 +51,9 @@ static void sqsize_zero(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = admin_conn(t, &c);
-	struct rdc_raw_reply rr;
 
 	c.sqsize = 0;
-	rr = rdc_raw_connect(raw, &c);
-	check_field(t, &rr, "Connect with SQSIZE 0", false,
+	check_field(t, rdc_raw_connect(raw, &c), "Connect with SQSIZE 0", false,
 		    offsetof(struct nvmf_connect_sqe, sqsize));
 }
 
@@ -63,12 +61,10 @@ static void subnqn_unknown(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = admin_conn(t, &c);
-	struct rdc_raw_reply rr;
 
 	snprintf(c.data.subsysnqn, sizeof(c.data.subsysnqn),
 		 "nqn.2014-08.org.nvmexpress:uuid:00000000-dead-4000-8000-000000000000");
-	rr = rdc_raw_connect(raw, &c);
-	check_field(t, &rr, "Connect to an unknown subsystem", true,
+	check_field(t, rdc_raw_connect(raw, &c), "Connect to an unknown subsystem", true,
 		    offsetof(struct nvmf_connect_data, subsysnqn));
 }
 
@@ -76,11 +72,9 @@ static void hostid_zero(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = admin_conn(t, &c);
-	struct rdc_raw_reply rr;
 
 	memset(c.data.hostid, 0, sizeof(c.data.hostid));
-	rr = rdc_raw_connect(raw, &c);
-	check_field(t, &rr, "Connect with Host Identifier 0", true,
+	check_field(t, rdc_raw_connect(raw, &c), "Connect with Host Identifier 0", true,
 		    offsetof(struct nvmf_connect_data, hostid));
 }
 
@@ -88,11 +82,9 @@ static void subnqn_unterminated(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = admin_conn(t, &c);
-	struct rdc_raw_reply rr;
 
 	memset(c.data.subsysnqn, 'a', sizeof(c.data.subsysnqn));
-	rr = rdc_raw_connect(raw, &c);
-	check_field(t, &rr, "Connect with a subsystem NQN of 256 bytes", true,
+	check_field(t, rdc_raw_connect(raw, &c), "Connect with a subsystem NQN of 256 bytes", true,
 		    offsetof(struct nvmf_connect_data, subsysnqn));
 }
 
@@ -110,12 +102,10 @@ static void hostnqn_empty(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = admin_conn(t, &c);
-	struct rdc_raw_reply rr;
 
 	memset(c.data.hostnqn, 0, sizeof(c.data.hostnqn));
-	rr = rdc_raw_connect(raw, &c);
 	/* Linux and SPDK accept it where any host is allowed. */
-	RDC_STATUS(t, rr.r, "Connect with an empty host NQN", 0,
+	RDC_STATUS(t, rdc_raw_connect(raw, &c).r, "Connect with an empty host NQN", 0,
 		   RDC_CS(NVME_SC_CONNECT_INVALID_PARAM), RDC_CS(NVME_SC_CONNECT_INVALID_HOST));
 }
 
@@ -124,14 +114,12 @@ static void cntlid_static(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	struct rdc_connect c;
 	struct rdc_raw *raw;
-	struct rdc_raw_reply rr;
 
 	if (h->id.fcatt & 1)
 		rdc_not_supported(t, "FCATT 0x%02x: the static controller model", h->id.fcatt);
 	raw = admin_conn(t, &c);
 	c.cntlid = 1;
-	rr = rdc_raw_connect(raw, &c);
-	check_field(t, &rr, "Connect of an admin queue with CNTLID 1", true,
+	check_field(t, rdc_raw_connect(raw, &c), "Connect of an admin queue with CNTLID 1", true,
 		    offsetof(struct nvmf_connect_data, cntlid));
 }
 
@@ -157,12 +145,10 @@ static void io_cntlid(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = io_conn(t, &c, 1);
-	struct rdc_raw_reply rr;
 
 	c.cntlid = 0xffe0; /* larger than any controller identifier in use */
-	rr = rdc_raw_connect(raw, &c);
-	check_field(t, &rr, "Connect of an I/O queue of controller 0xffe0", true,
-		    offsetof(struct nvmf_connect_data, cntlid));
+	check_field(t, rdc_raw_connect(raw, &c), "Connect of an I/O queue of controller 0xffe0",
+		    true, offsetof(struct nvmf_connect_data, cntlid));
 }
 
 static void io_hostnqn(struct rdc *t)
@@ -200,11 +186,9 @@ static void io_sqsize_zero(struct rdc *t)
 {
 	struct rdc_connect c;
 	struct rdc_raw *raw = io_conn(t, &c, 1);
-	struct rdc_raw_reply rr;
 
 	c.sqsize = 0;
-	rr = rdc_raw_connect(raw, &c);
-	check_field(t, &rr, "Connect of an I/O queue with SQSIZE 0", false,
+	check_field(t, rdc_raw_connect(raw, &c), "Connect of an I/O queue with SQSIZE 0", false,
 		    offsetof(struct nvmf_connect_sqe, sqsize));
 }
 
@@ -213,15 +197,13 @@ static void io_sqsize_large(struct rdc *t)
 	struct rdc_host *h = rdc_main(t);
 	unsigned int mqes = (unsigned int)NVME_CAP_MQES(h->info.cap);
 	struct rdc_connect c;
-	struct rdc_raw_reply rr;
 	struct rdc_raw *raw;
 
 	if (mqes >= 0xffff)
 		rdc_not_supported(t, "CAP.MQES is 65535: there is no larger queue");
 	raw = io_conn(t, &c, 1);
 	c.sqsize = (uint16_t)(mqes + 1);
-	rr = rdc_raw_connect(raw, &c);
-	check_field(t, &rr, "Connect with SQSIZE of CAP.MQES + 1", false,
+	check_field(t, rdc_raw_connect(raw, &c), "Connect with SQSIZE of CAP.MQES + 1", false,
 		    offsetof(struct nvmf_connect_sqe, sqsize));
 }
 
