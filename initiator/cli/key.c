@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gen-dhchap-key, check-dhchap-key, gen-tls-key and check-tls-key. */
+/* Names and keys of a host: gen-hostnqn, show-hostnqn, gen-dhchap-key, check-dhchap-key,
+ * gen-tls-key and check-tls-key. */
 #include <string.h>
+#include <uuid/uuid.h>
 
 #include "command.h"
 #include "rdinit_auth.h"
@@ -27,17 +29,47 @@ _Static_assert(RDINIT_DHCHAP_KEY_SIZE == RDINIT_TLS_KEY_SIZE, "one buffer for bo
 
 /* ---- making ---- */
 
+static int show_text(const struct cli_options *o, const char *name, const char *text)
+{
+	if (o->format == CLI_JSON)
+		return cli_print_json(json_pack("{s:s}", name, text), stdout);
+	printf("%s\n", text);
+	return cli_finish_output();
+}
+
+int cli_gen_hostnqn(const struct cli_options *o)
+{
+	char nqn[RDINIT_NQN_SIZE], text[UUID_STR_LEN];
+	uuid_t id;
+
+	uuid_generate_random(id);
+	uuid_unparse_lower(id, text);
+	snprintf(nqn, sizeof(nqn), "nqn.2014-08.org.nvmexpress:uuid:%s", text);
+	return show_text(o, "hostnqn", nqn);
+}
+
+int cli_show_hostnqn(const struct cli_options *o)
+{
+	struct rdinit_ctrl_opts opts = o->ctrl;
+	struct rdinit_ctrl *ctrl;
+	int rc;
+
+	opts.traddr = "127.0.0.1"; /* a placeholder: the verb does not connect */
+	cli_warn_of_identity(&opts);
+	if (rdinit_ctrl_create(&opts, &ctrl)) {
+		cli_lib_error();
+		return CLI_USAGE;
+	}
+	rc = show_text(o, "hostnqn", rdinit_ctrl_hostnqn(ctrl));
+	rdinit_ctrl_free(&ctrl);
+	return rc;
+}
+
 /* Prints the key, and wipes it. */
 static int show_key(const struct cli_options *o, char text[RDINIT_TLS_KEY_SIZE])
 {
-	int rc;
+	int rc = show_text(o, "key", text);
 
-	if (o->format == CLI_JSON) {
-		rc = cli_print_json(json_pack("{s:s}", "key", text), stdout);
-	} else {
-		printf("%s\n", text);
-		rc = cli_finish_output();
-	}
 	explicit_bzero(text, RDINIT_TLS_KEY_SIZE);
 	return rc;
 }
