@@ -123,11 +123,11 @@ static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct ctrl_
 	out->hostnqn = o->hostnqn;
 	out->hostid = o->hostid;
 	rdinit_auth_opts_init(auth);
-	auth->secret_file = o->secret_file;
-	auth->ctrl_secret_file = o->ctrl_secret_file;
-	if (rdinit_auth_opts_offer(auth, o->hashes, o->dhgroups))
+	auth->secret_file = o->dhchap_secret_file;
+	auth->ctrl_secret_file = o->dhchap_ctrl_secret_file;
+	if (rdinit_auth_opts_offer(auth, o->dhchap_hashes, o->dhchap_dhgroups))
 		return fail(conn, -EINVAL, "dhchap_hashes=, dhchap_dhgroups=: %s", rdf_lib_text());
-	if (o->secret_file || o->ctrl_secret_file)
+	if (o->dhchap_secret_file || o->dhchap_ctrl_secret_file)
 		out->auth = auth;
 	rdinit_tls_opts_init(&parts->tls);
 	parts->tls.key_file = o->tls_key_file;
@@ -139,8 +139,8 @@ static int address(struct rdf_conn *conn, const struct rdf_opts *o, struct ctrl_
 	out->crc = o->crc;
 	out->hdr_digest = o->hdr_digest;
 	out->data_digest = o->data_digest;
-	out->keep_alive_tmo_ms = o->keep_alive_tmo_ms;
-	out->connect_timeout_ms = o->connect_timeout_ms;
+	out->keep_alive_tmo_ms = o->keep_alive_tmo;
+	out->connect_timeout_ms = o->connect_timeout;
 	return 0;
 }
 
@@ -285,9 +285,9 @@ static int open_device(struct rdf_conn *conn, const struct rdf_opts *o, unsigned
 		return rc;
 	opts.ctrl = &ctrl;
 	opts.queue_size = (uint16_t)((depth < RDF_DEPTH_MAX ? depth : RDF_DEPTH_MAX) + 1);
-	opts.io_timeout_ms = o->io_timeout_ms;
-	opts.ctrl_loss_tmo_ms = o->ctrl_loss_tmo_ms;
-	opts.reconnect_delay_ms = o->reconnect_delay_ms;
+	opts.io_timeout_ms = o->io_timeout;
+	opts.ctrl_loss_tmo_ms = o->ctrl_loss_tmo;
+	opts.reconnect_delay_ms = o->reconnect_delay;
 	rc = rdinit_dev_create(&opts, &conn->dev);
 	if (!rc)
 		rc = rdinit_dev_add_path(conn->dev, &parts.uri, NULL);

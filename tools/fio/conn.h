@@ -17,8 +17,8 @@
 #include "rdinit_tls.h"
 #include "rdinit_dev.h"
 
-/* Connection options; NULL and nsid 0: not given. The caller owns the strings. Other members:
- * see struct rdinit_ctrl_opts. */
+/* Connection options, by the names and of the types that fio's options have; times in ms. NULL and
+ * nsid 0: not given. The caller owns the strings. Other members: see struct rdinit_ctrl_opts. */
 struct rdf_opts {
 	const char *uri;       /* nvme+rdma://HOST[:PORT]/SUBNQN[/NSID]; or instead of it: */
 	const char *transport; /* rdma or tcp; NULL: rdma */
@@ -27,24 +27,24 @@ struct rdf_opts {
 	const char *subnqn;
 	unsigned int nsid;
 	const char *hostnqn;
-	const char *secret_file; /* this and the next member: NULL without authentication */
-	const char *ctrl_secret_file;
-	const char *hashes; /* names, with commas between; NULL: all, as the next */
-	const char *dhgroups;
-	const char *tls_key_file; /* NULL: no TLS */
 	const char *hostid;
+	const char *dhchap_secret_file; /* this and the next member: NULL without authentication */
+	const char *dhchap_ctrl_secret_file;
+	const char *dhchap_hashes; /* names, with commas between; NULL: all, as the next */
+	const char *dhchap_dhgroups;
+	const char *tls_key_file; /* NULL: no TLS */
 	const char *host_traddr;
 	const char *provider;
 	const char *congestion;
-	bool crc;
-	bool hdr_digest;
-	bool data_digest;
-	unsigned int keep_alive_tmo_ms;
-	unsigned int connect_timeout_ms;
-	unsigned int io_timeout_ms;
-	/* this and the following members: see struct rdinit_dev_opts */
-	unsigned int ctrl_loss_tmo_ms;
-	unsigned int reconnect_delay_ms;
+	unsigned int crc;
+	unsigned int hdr_digest;
+	unsigned int data_digest;
+	unsigned int keep_alive_tmo;
+	unsigned int connect_timeout;
+	unsigned int io_timeout;
+	/* this and the following member: see struct rdinit_dev_opts */
+	unsigned int ctrl_loss_tmo;
+	unsigned int reconnect_delay;
 };
 
 /* A connection. All zeroes: not open. */

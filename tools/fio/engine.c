@@ -36,31 +36,8 @@
 
 struct options {
 	void *td; /* of fio */
-	char *uri;
-	char *transport;
-	char *traddr;
-	char *trsvcid;
-	char *subnqn;
-	char *hostnqn;
-	char *hostid;
-	char *dhchap_secret_file;
-	char *dhchap_ctrl_secret_file;
-	char *dhchap_hashes;
-	char *dhchap_dhgroups;
-	char *tls_key_file;
-	char *host_traddr;
-	char *provider;
-	char *congestion;
-	unsigned int nsid;
-	unsigned int crc;
-	unsigned int hdr_digest;
-	unsigned int data_digest;
+	struct rdf_opts conn;
 	unsigned int hipri;
-	unsigned int keep_alive_tmo;
-	unsigned int connect_timeout;
-	unsigned int io_timeout;
-	unsigned int ctrl_loss_tmo;
-	unsigned int reconnect_delay;
 };
 
 /* The engine's data for an I/O unit of fio. */
@@ -378,36 +355,6 @@ static int rdf_commit(struct thread_data *td)
 
 /* ---- a job's life ---- */
 
-static void get_opts(const struct options *o, struct rdf_opts *out)
-{
-	*out = (struct rdf_opts){
-		.uri = o->uri,
-		.transport = o->transport,
-		.traddr = o->traddr,
-		.trsvcid = o->trsvcid,
-		.subnqn = o->subnqn,
-		.nsid = o->nsid,
-		.hostnqn = o->hostnqn,
-		.hostid = o->hostid,
-		.secret_file = o->dhchap_secret_file,
-		.ctrl_secret_file = o->dhchap_ctrl_secret_file,
-		.hashes = o->dhchap_hashes,
-		.dhgroups = o->dhchap_dhgroups,
-		.tls_key_file = o->tls_key_file,
-		.host_traddr = o->host_traddr,
-		.provider = o->provider,
-		.congestion = o->congestion,
-		.crc = o->crc,
-		.hdr_digest = o->hdr_digest,
-		.data_digest = o->data_digest,
-		.keep_alive_tmo_ms = o->keep_alive_tmo,
-		.connect_timeout_ms = o->connect_timeout,
-		.io_timeout_ms = o->io_timeout,
-		.ctrl_loss_tmo_ms = o->ctrl_loss_tmo,
-		.reconnect_delay_ms = o->reconnect_delay,
-	};
-}
-
 /* Prints and stores the reason, because fio's report has only the error number. */
 static int give_up(struct thread_data *td, int err, const char *why)
 {
@@ -477,7 +424,7 @@ static unsigned int count_namespaces(const struct options *o)
 	unsigned int n = 1;
 	const char *p;
 
-	for (p = o->uri; p && (p = strchr(p, ',')); p++)
+	for (p = o->conn.uri; p && (p = strchr(p, ',')); p++)
 		n++;
 	return n;
 }
@@ -487,11 +434,11 @@ static int get_opts_of(struct thread_data *td, unsigned int i, char uri[RDINIT_U
 		       struct rdf_opts *out)
 {
 	const struct options *o = td->eo;
-	const char *p = o->uri;
+	const char *p = o->conn.uri;
 	char text[96];
 	size_t len;
 
-	get_opts(o, out);
+	*out = o->conn;
 	if (!p)
 		return 0;
 	while (i-- > 0)
@@ -751,10 +698,11 @@ static int rdf_invalidate(struct thread_data *td, struct fio_file *f)
 
 /* ---- options ---- */
 
-#define OPTION(option, long_name, option_type, text)                                          \
-	.name = #option, .lname = long_name, .type = option_type,                             \
-	.off1 = offsetof(struct options, option), .help = text, .category = FIO_OPT_C_ENGINE, \
+#define OPTION_AT(option, at, long_name, option_type, text)                               \
+	.name = #option, .lname = long_name, .type = option_type,                         \
+	.off1 = offsetof(struct options, at), .help = text, .category = FIO_OPT_C_ENGINE, \
 	.group = FIO_OPT_G_INVALID
+#define OPTION(option, ...) OPTION_AT(option, conn.option, __VA_ARGS__)
 
 static struct fio_option options[] = {
 	{OPTION(uri, "Namespace", FIO_OPT_STR_STORE,
@@ -786,7 +734,8 @@ static struct fio_option options[] = {
 	 .def = "0"},
 	{OPTION(data_digest, "Data digest", FIO_OPT_BOOL, "tcp: CRC32C of each PDU's data"),
 	 .def = "0"},
-	{OPTION(hipri, "Spin", FIO_OPT_BOOL, "Spin for results instead of sleeping"), .def = "0"},
+	{OPTION_AT(hipri, hipri, "Spin", FIO_OPT_BOOL, "Spin for results instead of sleeping"),
+	 .def = "0"},
 	{OPTION(keep_alive_tmo, "Keep-alive timeout", FIO_OPT_INT,
 		"Keep-alive timeout in ms, 100 or more"),
 	 .def = "5000", .minval = 100},
