@@ -149,9 +149,9 @@ struct cli_nearest {
 void cli_nearest(struct cli_nearest *near, const char *candidate);
 /* Whether @traddr is a plain host name or address; if not, prints the correct form. */
 bool cli_check_traddr(const char *traddr);
-bool cli_check_trsvcid(const char *trsvcid);
-bool cli_check_host_traddr(const char *addr);
-bool cli_check_provider(const char *name);
+bool cli_check_trsvcid(const char *name, const char *trsvcid);
+bool cli_check_host_traddr(const char *name, const char *addr);
+bool cli_check_provider(const char *name, const char *provider);
 /* Whether the value of option @name is the path of a file, not the secret itself; if not, prints
  * why. */
 bool cli_check_secret_file(const char *name, const char *file);
@@ -284,7 +284,7 @@ int cli_resv_report(struct cli_session *s, const struct cli_options *o);
 int cli_attach(const struct cli_options *opts); /* attach.c */
 int cli_detach(const struct cli_options *opts);
 int cli_list_attached(const struct cli_options *opts);
-int cli_gen_hostnqn(const struct cli_options *opts); /* hostnqn.c */
+int cli_gen_hostnqn(const struct cli_options *opts); /* key.c */
 int cli_show_hostnqn(const struct cli_options *opts);
 int cli_gen_dhchap_key(const struct cli_options *opts); /* key.c */
 int cli_check_dhchap_key(const struct cli_options *opts);

@@ -89,17 +89,17 @@ bool cli_check_traddr(const char *traddr)
 	return true;
 }
 
-bool cli_check_trsvcid(const char *trsvcid)
+bool cli_check_trsvcid(const char *name, const char *trsvcid)
 {
 	uint64_t port;
 
 	if (rd_parse_u64(trsvcid, 1, 65535, &port) == 0)
 		return true;
-	cli_error("--trsvcid: \"%s\" is not a port, a number from 1 to 65535", trsvcid);
+	cli_error("--%s: \"%s\" is not a port, a number from 1 to 65535", name, trsvcid);
 	return false;
 }
 
-bool cli_check_host_traddr(const char *addr)
+bool cli_check_host_traddr(const char *name, const char *addr)
 {
 	struct in6_addr buf;
 	char plain[INET6_ADDRSTRLEN];
@@ -108,21 +108,22 @@ bool cli_check_host_traddr(const char *addr)
 	if (inet_pton(AF_INET, addr, &buf) == 1 || inet_pton(AF_INET6, plain, &buf) == 1)
 		return true;
 	if (if_nametoindex(addr))
-		cli_error("--host-traddr: \"%s\" is an interface; give one of its addresses (ip "
+		cli_error("--%s: \"%s\" is an interface; give one of its addresses (ip "
 			  "address show %s)",
-			  addr, addr);
+			  name, addr, addr);
 	else
-		cli_error("--host-traddr: \"%s\" is not an address of this machine, such as "
+		cli_error("--%s: \"%s\" is not an address of this machine, such as "
 			  "192.0.2.1",
-			  addr);
+			  name, addr);
 	return false;
 }
 
-bool cli_check_provider(const char *name)
+bool cli_check_provider(const char *name, const char *provider)
 {
-	if (strcmp(name, "auto") == 0 || strcmp(name, "iwarp") == 0 || strcmp(name, "verbs") == 0)
+	if (strcmp(provider, "auto") == 0 || strcmp(provider, "iwarp") == 0 ||
+	    strcmp(provider, "verbs") == 0)
 		return true;
-	cli_error("--provider: \"%s\" is none of auto, iwarp and verbs", name);
+	cli_error("--%s: \"%s\" is none of auto, iwarp and verbs", name, provider);
 	return false;
 }
 

@@ -96,38 +96,11 @@ static bool take_bench(struct cli_bench_options *b, const struct cli_opt *def, c
 	}
 }
 
-static bool take_secret_file(const char **file, const struct cli_opt *def, const char *arg)
+static bool take_offer(struct cli_options *o, const struct cli_opt *def, const char *hashes,
+		       const char *groups)
 {
-	*file = arg;
-	return cli_check_secret_file(def->name, arg);
-}
-
-static bool take_auth(struct cli_options *o, const struct cli_opt *def, const char *arg)
-{
-	bool hashes = def->id == OPT_HASHES;
-
-	switch ((enum cli_rule)def->id) {
-	case OPT_SECRET:
-		return take_secret_file(&o->auth.secret_file, def, arg);
-	case OPT_CTRL_SECRET:
-		return take_secret_file(&o->auth.ctrl_secret_file, def, arg);
-	case OPT_DST_SECRET:
-		return take_secret_file(&o->dst.secret_file, def, arg);
-	case OPT_DST_CTRL_SECRET:
-		return take_secret_file(&o->dst.ctrl_secret_file, def, arg);
-	case OPT_TLS_KEY:
-		o->want_tls = true;
-		return take_secret_file(&o->tls.key_file, def, arg);
-	case OPT_DST_TLS_KEY:
-		return take_secret_file(&o->dst.tls_key_file, def, arg);
-	case OPT_HASHES:
-	case OPT_DHGROUPS:
-		return rdinit_auth_opts_offer(&o->auth, hashes ? arg : NULL, hashes ? NULL : arg) ==
-			       0 ||
-		       (cli_error("--%s: %s", def->name, cli_lib_text()), false);
-	default:
-		return take_bench(&o->bench, def, arg);
-	}
+	return rdinit_auth_opts_offer(&o->auth, hashes, groups) == 0 ||
+	       (cli_error("--%s: %s", def->name, cli_lib_text()), false);
 }
 
 static bool take_transport(struct cli_options *o, const char *arg)
@@ -148,15 +121,6 @@ static bool take_other(struct cli_options *o, const struct cli_opt *def, const c
 	switch ((enum cli_rule)def->id) {
 	case OPT_TRANSPORT:
 		return take_transport(o, arg);
-	case OPT_TRSVCID:
-		o->ctrl.trsvcid = arg;
-		return cli_check_trsvcid(arg);
-	case OPT_HOST_TRADDR:
-		o->ctrl.host_traddr = arg;
-		return cli_check_host_traddr(arg);
-	case OPT_PROVIDER:
-		o->ctrl.provider = arg;
-		return cli_check_provider(arg);
 	case OPT_KATO:
 		ok = get_u64(def->name, arg, 0, 4000000, &v);
 		o->ctrl.keep_alive_tmo_ms = (uint32_t)v * 1000;
@@ -178,8 +142,12 @@ static bool take_other(struct cli_options *o, const struct cli_opt *def, const c
 	case OPT_VERBOSE:
 		o->verbose++;
 		return true;
+	case OPT_HASHES:
+		return take_offer(o, def, arg, NULL);
+	case OPT_DHGROUPS:
+		return take_offer(o, def, NULL, arg);
 	default:
-		return take_auth(o, def, arg);
+		return take_bench(&o->bench, def, arg);
 	}
 }
 
@@ -215,7 +183,7 @@ static bool take(struct cli_options *o, const struct cli_opt *def, const char *a
 		return *(bool *)to = true;
 	case CLI_STR:
 		*(const char **)to = arg;
-		return true;
+		return !def->check || def->check(def->name, arg);
 	case CLI_BYTES:
 		return get_size(def->name, arg, to);
 	case CLI_BUFFER:
@@ -338,11 +306,22 @@ static bool check_transport(const struct cli_options *o)
 			 false);
 }
 
+/* The value of an environment variable. NULL: not set, or empty. */
+static const char *environment(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
 /* $RDINIT_TLS_KEY_FILE alone changes nothing for connections without TLS. */
 static bool check_tls(struct cli_options *o)
 {
+	o->want_tls |= o->tls.key_file != NULL;
 	if (!o->want_tls)
 		return true;
+	if (!o->tls.key_file)
+		o->tls.key_file = environment("RDINIT_TLS_KEY_FILE");
 	if (!o->tls.key_file)
 		return cli_error("--tls needs a key: give the name of its file by --tls-key-file "
 				 "or $RDINIT_TLS_KEY_FILE (rdinit gen-tls-key makes one)"),
@@ -480,14 +459,6 @@ static void bad_option(const struct cli_verb *verb, int c, const char *arg,
 		bad_name(verb, arg, opts, n);
 }
 
-/* The value of an environment variable. NULL: not set, or empty. */
-static const char *environment(const char *name)
-{
-	const char *value = getenv(name);
-
-	return value && *value ? value : NULL;
-}
-
 static void defaults(const struct cli_verb *verb, struct cli_options *o)
 {
 	memset(o, 0, sizeof(*o));
@@ -496,7 +467,6 @@ static void defaults(const struct cli_verb *verb, struct cli_options *o)
 	rdinit_qpair_opts_init(&o->qpair);
 	rdinit_auth_opts_init(&o->auth);
 	rdinit_tls_opts_init(&o->tls);
-	o->tls.key_file = environment("RDINIT_TLS_KEY_FILE");
 	o->auth.secret_file = environment("RDINIT_DHCHAP_SECRET_FILE");
 	o->auth.ctrl_secret_file = environment("RDINIT_DHCHAP_CTRL_SECRET_FILE");
 	if (verb->flags & (CLI_V_TRANSFER | CLI_V_OPERANDS))

@@ -24,6 +24,12 @@
 #define TO(name, letter, kind, member, value, help) \
 	NUM_TO(name, letter, kind, member, value, 0, 0, help)
 
+#define CHECKED(name, letter, member, fn, value, help)                                             \
+	{                                                                                          \
+		name, letter, CLI_STR, offsetof(struct cli_options, member), value, 0, 0, help, fn \
+	}
+#define SECRET(name, member, help) CHECKED(name, 0, member, cli_check_secret_file, "FILE", help)
+
 /* ---- options that several verbs share ---- */
 
 #define RAW_BINARY FLAG("raw-binary", 'b', CLI_ARG_RAW, "print the data in binary form, only")
@@ -47,8 +53,9 @@ static const struct cli_opt host[] = {
 	HOSTID,
 };
 
-#define HOST_TRADDR \
-	OTHER("host-traddr", 'w', OPT_HOST_TRADDR, "ADDR", "local address to connect from")
+#define HOST_TRADDR                                                                  \
+	CHECKED("host-traddr", 'w', ctrl.host_traddr, cli_check_host_traddr, "ADDR", \
+		"local address to connect from")
 
 static const struct cli_opt host_addr[] = {
 	HOSTNQN,
@@ -60,8 +67,8 @@ static const struct cli_opt target[] = {
 	OTHER("transport", 't', OPT_TRANSPORT, "TYPE", "transport type: rdma (default) or tcp"),
 	TO("traddr", 'a', CLI_STR, ctrl.traddr, "HOST",
 	   "address or name of the target, instead of a URI"),
-	OTHER("trsvcid", 's', OPT_TRSVCID, "PORT",
-	      "port of the target (default 4420; discovery by tcp: 8009, then 4420)"),
+	CHECKED("trsvcid", 's', ctrl.trsvcid, cli_check_trsvcid, "PORT",
+		"port of the target (default 4420; discovery by tcp: 8009, then 4420)"),
 	TO("nqn", 'n', CLI_STR, ctrl.subnqn, "NQN", "NQN of the subsystem"),
 	HOSTNQN,
 	HOSTID,
@@ -79,7 +86,8 @@ static const struct cli_opt connection[] = {
 	TO("connect-timeout", 0, CLI_MS, ctrl.connect_timeout_ms, "MS",
 	   "timeout of each connection attempt, and again of its Connect command (default "
 	   "10s)"),
-	OTHER("provider", 0, OPT_PROVIDER, "NAME", "auto, iwarp or verbs (default auto)"),
+	CHECKED("provider", 0, ctrl.provider, cli_check_provider, "NAME",
+		"auto, iwarp or verbs (default auto)"),
 	TO("crc", 0, CLI_BOOL, ctrl.crc, NULL, "iwarp: request CRC32C on every frame"),
 	OTHER("mpa-revision", 0, OPT_MPA_REVISION, "1|2",
 	      "iwarp: revision of the MPA handshake (default 2)"),
@@ -97,20 +105,20 @@ static const struct cli_opt connection[] = {
 };
 
 static const struct cli_opt authentication[] = {
-	OTHER("dhchap-secret-file", 0, OPT_SECRET, "FILE",
-	      "file whose first line is the DH-HMAC-CHAP secret of this host (default: "
-	      "$RDINIT_DHCHAP_SECRET_FILE, else none)"),
-	OTHER("dhchap-ctrl-secret-file", 0, OPT_CTRL_SECRET, "FILE",
-	      "file with the secret of the controller, which then has to prove itself (default: "
-	      "$RDINIT_DHCHAP_CTRL_SECRET_FILE, else none)"),
-	OTHER("dhchap-secret", 0, OPT_SECRET, "FILE",
-	      "the same as --dhchap-secret-file; a secret, as nvme-cli takes, is refused"),
-	OTHER("dhchap-ctrl-secret", 0, OPT_CTRL_SECRET, "FILE",
-	      "the same as --dhchap-ctrl-secret-file"),
-	OTHER("kxchap-secret", 0, OPT_SECRET, "FILE",
-	      "the same as --dhchap-secret-file: nvme-cli 3 has this name"),
-	OTHER("kxchap-ctrl-secret", 0, OPT_CTRL_SECRET, "FILE",
-	      "the same as --dhchap-ctrl-secret-file"),
+	SECRET("dhchap-secret-file", auth.secret_file,
+	       "file whose first line is the DH-HMAC-CHAP secret of this host (default: "
+	       "$RDINIT_DHCHAP_SECRET_FILE, else none)"),
+	SECRET("dhchap-ctrl-secret-file", auth.ctrl_secret_file,
+	       "file with the secret of the controller, which then has to prove itself (default: "
+	       "$RDINIT_DHCHAP_CTRL_SECRET_FILE, else none)"),
+	SECRET("dhchap-secret", auth.secret_file,
+	       "the same as --dhchap-secret-file; a secret, as nvme-cli takes, is refused"),
+	SECRET("dhchap-ctrl-secret", auth.ctrl_secret_file,
+	       "the same as --dhchap-ctrl-secret-file"),
+	SECRET("kxchap-secret", auth.secret_file,
+	       "the same as --dhchap-secret-file: nvme-cli 3 has this name"),
+	SECRET("kxchap-ctrl-secret", auth.ctrl_secret_file,
+	       "the same as --dhchap-ctrl-secret-file"),
 	OTHER("dhchap-hashes", 0, OPT_HASHES, "LIST",
 	      "hashes to offer, with commas between: sha256, sha384, sha512 (default all)"),
 	OTHER("dhchap-dhgroups", 0, OPT_DHGROUPS, "LIST",
@@ -118,18 +126,18 @@ static const struct cli_opt authentication[] = {
 	      "ffdhe8192 (default all)"),
 	TO("tls", 0, CLI_BOOL, want_tls, NULL,
 	   "tcp: TLS 1.3 with the key of --tls-key-file, on each connection"),
-	OTHER("tls-key-file", 0, OPT_TLS_KEY, "FILE",
-	      "tcp: file whose first line is the TLS key of this host; implies --tls (default: "
-	      "$RDINIT_TLS_KEY_FILE)"),
+	SECRET("tls-key-file", tls.key_file,
+	       "tcp: file whose first line is the TLS key of this host; implies --tls (default: "
+	       "$RDINIT_TLS_KEY_FILE)"),
 };
 
 static const struct cli_opt dst_auth[] = {
-	OTHER("dst-dhchap-secret-file", 0, OPT_DST_SECRET, "FILE",
-	      "file with the secret of this host for DST (default: that for both)"),
-	OTHER("dst-dhchap-ctrl-secret-file", 0, OPT_DST_CTRL_SECRET, "FILE",
-	      "file with the secret of the controller of DST (default: that for both)"),
-	OTHER("dst-tls-key-file", 0, OPT_DST_TLS_KEY, "FILE",
-	      "file with the TLS key of this host for DST (default: that for both)"),
+	SECRET("dst-dhchap-secret-file", dst.secret_file,
+	       "file with the secret of this host for DST (default: that for both)"),
+	SECRET("dst-dhchap-ctrl-secret-file", dst.ctrl_secret_file,
+	       "file with the secret of the controller of DST (default: that for both)"),
+	SECRET("dst-tls-key-file", dst.tls_key_file,
+	       "file with the TLS key of this host for DST (default: that for both)"),
 };
 
 static const struct cli_opt output[] = {

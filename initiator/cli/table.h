@@ -119,18 +119,9 @@ enum cli_arg {
 /* Options with a rule of their own. */
 enum cli_rule {
 	OPT_TRANSPORT,
-	OPT_TRSVCID,
-	OPT_HOST_TRADDR,
 	OPT_KATO,
 	OPT_TIMEOUT,
-	OPT_PROVIDER,
 	OPT_MPA_REVISION,
-	OPT_SECRET,
-	OPT_CTRL_SECRET,
-	OPT_DST_SECRET,
-	OPT_DST_CTRL_SECRET,
-	OPT_TLS_KEY,
-	OPT_DST_TLS_KEY,
 	OPT_HASHES,
 	OPT_DHGROUPS,
 	OPT_FORMAT,
@@ -152,6 +143,8 @@ struct cli_opt {
 	const char *value; /* placeholder for the value in help; NULL: it takes no value */
 	uint64_t min, max; /* of numbers */
 	const char *help;
+	/* Of CLI_STR, says what is wrong with @text, or returns true; NULL: nothing can be. */
+	bool (*check)(const char *name, const char *text);
 };
 
 struct cli_group {
