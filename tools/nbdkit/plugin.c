@@ -27,18 +27,36 @@
 #define URI_FORM       "nvme+rdma://HOST[:PORT]/SUBNQN[/NSID] or nvme+tcp://"
 
 static struct rdn_config config;
-/* The strings that @config.ctrl refers to. */
-static struct {
-	char *hostnqn;
-	char *hostid;
-	char *provider;
-	char *host_traddr;
-	char *secret_file;
-	char *ctrl_secret_file;
-	char *tls_key_file;
-} strings;
 static struct rdinit_auth_opts auth; /* config.ctrl refers to it, too, and to the next */
 static struct rdinit_tls_opts tls;
+
+/* Parameters that are texts, with memory of their own. */
+static struct {
+	const char *key;
+	const char **option;
+	bool secret; /* the name of a file that has a secret */
+	char *own;
+} texts[] = {
+	{"hostnqn", &config.ctrl.hostnqn},
+	{"hostid", &config.ctrl.hostid},
+	{"host-traddr", &config.ctrl.host_traddr},
+	{"provider", &config.ctrl.provider},
+	{"dhchap-secret-file", &auth.secret_file, true},
+	{"dhchap-ctrl-secret-file", &auth.ctrl_secret_file, true},
+	{"tls-key-file", &tls.key_file, true},
+};
+
+/* Parameters that are seconds. */
+static const struct {
+	const char *key;
+	uint32_t *ms;
+	uint32_t least, never; /* @never: the value for "-1"; 0: there is no such value */
+} times[] = {
+	{"reconnect-delay", &config.dev.reconnect_delay_ms, 1, 0},
+	{"ctrl-loss-tmo", &config.dev.ctrl_loss_tmo_ms, 0, RDINIT_DEV_NEVER},
+	{"fast-io-fail-tmo", &config.dev.fast_io_fail_tmo_ms, 0, RDINIT_DEV_NEVER},
+	{"keep-alive-tmo", &config.ctrl.keep_alive_tmo_ms, 1, 0},
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* The following are guarded by @lock. */
@@ -84,40 +102,29 @@ static void rdn_unload(void)
 	while (!LIST_EMPTY(&clients))
 		rdn_leave_disk(LIST_FIRST(&clients));
 	pthread_mutex_unlock(&lock);
-	free(strings.hostnqn);
-	free(strings.hostid);
-	free(strings.provider);
-	free(strings.host_traddr);
-	free(strings.secret_file);
-	free(strings.ctrl_secret_file);
-	free(strings.tls_key_file);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		free(texts[i].own);
 }
 
-static int rdn_set_string(char **to, const char **option, const char *value)
-{
-	free(*to);
-	*option = *to = strdup(value);
-	if (*to)
-		return 0;
-	nbdkit_error("out of memory");
-	return -1;
-}
-
-/* Stores an absolute path: nbdkit changes its working directory before the first client makes
+/* Of a file, an absolute path: nbdkit changes its working directory before the first client makes
  * the plugin read the file. */
-static int rdn_set_secret(char **to, const char **option, const char *key, const char *value)
+static int rdn_set_text(size_t i, const char *value)
 {
-	if (strncmp(value, "DHHC-1:", 7) == 0 || strncmp(value, "NVMeTLSkey-1:", 13) == 0) {
+	if (texts[i].secret &&
+	    (strncmp(value, "DHHC-1:", 7) == 0 || strncmp(value, "NVMeTLSkey-1:", 13) == 0)) {
 		nbdkit_error("%s= is the name of a file with a secret, not the secret itself, "
 			     "which every user of the machine could read",
-			     key);
+			     texts[i].key);
 		return -1;
 	}
-	free(*to);
-	*option = *to = nbdkit_realpath(value);
-	if (*to)
+	free(texts[i].own);
+	*texts[i].option = texts[i].own = texts[i].secret ? nbdkit_realpath(value) : strdup(value);
+	if (texts[i].own)
 		return 0;
-	nbdkit_error("%s=%s: expected the name of a file that exists", key, value);
+	if (texts[i].secret)
+		nbdkit_error("%s=%s: expected the name of a file that exists", texts[i].key, value);
+	else
+		nbdkit_error("out of memory");
 	return -1;
 }
 
@@ -151,24 +158,22 @@ static int rdn_add_uri(const char *value)
 	return -1;
 }
 
-/* @never: the value for "-1"; 0: the parameter has no such value. */
-static int rdn_set_seconds(uint32_t *ms, const char *key, const char *value, uint32_t least,
-			   uint32_t never)
+static int rdn_set_seconds(size_t i, const char *value)
 {
 	unsigned int s;
 
-	if (never && strcmp(value, "-1") == 0) {
-		*ms = never;
+	if (times[i].never && strcmp(value, "-1") == 0) {
+		*times[i].ms = times[i].never;
 		return 0;
 	}
-	if (nbdkit_parse_unsigned(key, value, &s))
+	if (nbdkit_parse_unsigned(times[i].key, value, &s))
 		return -1;
-	if (s >= least && s <= SECONDS_MAX) {
-		*ms = s * 1000;
+	if (s >= times[i].least && s <= SECONDS_MAX) {
+		*times[i].ms = s * 1000;
 		return 0;
 	}
-	nbdkit_error("%s=%s is not a number of seconds from %u to %u%s", key, value, least,
-		     SECONDS_MAX, never ? ", or -1 for no limit" : "");
+	nbdkit_error("%s=%s is not a number of seconds from %u to %u%s", times[i].key, value,
+		     times[i].least, SECONDS_MAX, times[i].never ? ", or -1 for no limit" : "");
 	return -1;
 }
 
@@ -213,6 +218,12 @@ static int rdn_set_policy(const char *value)
 
 static int rdn_config(const char *key, const char *value)
 {
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (strcmp(key, texts[i].key) == 0)
+			return rdn_set_text(i, value);
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		if (strcmp(key, times[i].key) == 0)
+			return rdn_set_seconds(i, value);
 	if (strcmp(key, "uri") == 0)
 		return rdn_add_uri(value);
 	if (strcmp(key, "discovery") == 0)
@@ -221,35 +232,10 @@ static int rdn_config(const char *key, const char *value)
 		return rdn_set_queues(value);
 	if (strcmp(key, "policy") == 0)
 		return rdn_set_policy(value);
-	if (strcmp(key, "reconnect-delay") == 0)
-		return rdn_set_seconds(&config.dev.reconnect_delay_ms, key, value, 1, 0);
-	if (strcmp(key, "ctrl-loss-tmo") == 0)
-		return rdn_set_seconds(&config.dev.ctrl_loss_tmo_ms, key, value, 0,
-				       RDINIT_DEV_NEVER);
-	if (strcmp(key, "fast-io-fail-tmo") == 0)
-		return rdn_set_seconds(&config.dev.fast_io_fail_tmo_ms, key, value, 0,
-				       RDINIT_DEV_NEVER);
-	if (strcmp(key, "keep-alive-tmo") == 0)
-		return rdn_set_seconds(&config.ctrl.keep_alive_tmo_ms, key, value, 1, 0);
-	if (strcmp(key, "hostnqn") == 0)
-		return rdn_set_string(&strings.hostnqn, &config.ctrl.hostnqn, value);
-	if (strcmp(key, "hostid") == 0)
-		return rdn_set_string(&strings.hostid, &config.ctrl.hostid, value);
-	if (strcmp(key, "host-traddr") == 0)
-		return rdn_set_string(&strings.host_traddr, &config.ctrl.host_traddr, value);
-	if (strcmp(key, "dhchap-secret-file") == 0)
-		return rdn_set_secret(&strings.secret_file, &auth.secret_file, key, value);
-	if (strcmp(key, "tls-key-file") == 0)
-		return rdn_set_secret(&strings.tls_key_file, &tls.key_file, key, value);
-	if (strcmp(key, "dhchap-ctrl-secret-file") == 0)
-		return rdn_set_secret(&strings.ctrl_secret_file, &auth.ctrl_secret_file, key,
-				      value);
 	if (strcmp(key, "dhchap-hashes") == 0)
 		return rdn_set_offer(key, value, NULL);
 	if (strcmp(key, "dhchap-dhgroups") == 0)
 		return rdn_set_offer(key, NULL, value);
-	if (strcmp(key, "provider") == 0)
-		return rdn_set_string(&strings.provider, &config.ctrl.provider, value);
 	if (strcmp(key, "hdr-digest") == 0)
 		return rdn_set_bool(&config.ctrl.hdr_digest, value);
 	if (strcmp(key, "data-digest") == 0)
