@@ -230,65 +230,28 @@ void cli_signals_die(const struct cli_signals *in);
 
 /* ---- verbs ---- */
 
-int cli_discover(struct cli_session *s, const struct cli_options *o); /* discover.c */
-int cli_id_ctrl(struct cli_session *s, const struct cli_options *o);  /* identify.c */
-int cli_id_ns(struct cli_session *s, const struct cli_options *o);
-int cli_list_ns(struct cli_session *s, const struct cli_options *o);
-int cli_read(const struct cli_options *opts); /* io.c */
-int cli_write(const struct cli_options *opts);
-int cli_flush(const struct cli_options *opts);
-int cli_admin_passthru(const struct cli_options *opts); /* passthru.c */
-int cli_io_passthru(const struct cli_options *opts);
-int cli_bench(const struct cli_options *opts); /* bench.c */
-int cli_list(const struct cli_options *opts);  /* topology.c */
-int cli_list_subsys(const struct cli_options *opts);
-int cli_show_topology(const struct cli_options *opts);
-int cli_connect_test(const struct cli_options *opts);                  /* connect_test.c */
-int cli_monitor(const struct cli_options *opts);                       /* monitor.c */
-int cli_top(const struct cli_options *opts);                           /* top.c */
-int cli_list_ctrl(struct cli_session *s, const struct cli_options *o); /* identify_lists.c */
-int cli_ns_descs(struct cli_session *s, const struct cli_options *o);
-int cli_cmdset_ind_id_ns(struct cli_session *s, const struct cli_options *o);
-int cli_nvm_id_ctrl(struct cli_session *s, const struct cli_options *o);
-int cli_nvm_id_ns(struct cli_session *s, const struct cli_options *o);
-int cli_get_log_verb(const struct cli_options *opts); /* logs.c */
-int cli_smart_log(struct cli_session *s, const struct cli_options *o);
-int cli_error_log(struct cli_session *s, const struct cli_options *o);
-int cli_fw_log(struct cli_session *s, const struct cli_options *o);
-int cli_changed_ns_log(struct cli_session *s, const struct cli_options *o);
-int cli_resv_notif_log(struct cli_session *s, const struct cli_options *o);
-int cli_endurance_log(struct cli_session *s, const struct cli_options *o);
-int cli_ana_log(struct cli_session *s, const struct cli_options *o); /* logs_list.c */
-int cli_effects_log(struct cli_session *s, const struct cli_options *o);
-int cli_supported_logs(struct cli_session *s, const struct cli_options *o);
-int cli_fid_effects_log(struct cli_session *s, const struct cli_options *o);
-int cli_mi_effects_log(struct cli_session *s, const struct cli_options *o);
-int cli_get_feature(const struct cli_options *opts); /* features.c */
-int cli_set_feature(const struct cli_options *opts);
-int cli_show_regs(struct cli_session *s, const struct cli_options *o); /* registers.c */
-int cli_get_property(const struct cli_options *opts);
-int cli_set_property(const struct cli_options *opts);
-int cli_reset(struct cli_session *s, const struct cli_options *o);
-int cli_compare(struct cli_session *s, const struct cli_options *o); /* nvm.c */
-int cli_write_zeroes(struct cli_session *s, const struct cli_options *o);
-int cli_write_uncor(struct cli_session *s, const struct cli_options *o);
-int cli_verify(struct cli_session *s, const struct cli_options *o);
-int cli_get_lba_status(struct cli_session *s, const struct cli_options *o);
-int cli_dsm(const struct cli_options *opts);
-int cli_copy(const struct cli_options *opts);
-int cli_cp(const struct cli_options *opts);                                /* copy/cp.c */
-int cli_resv_register(struct cli_session *s, const struct cli_options *o); /* resv.c */
-int cli_resv_acquire(struct cli_session *s, const struct cli_options *o);
-int cli_resv_release(struct cli_session *s, const struct cli_options *o);
-int cli_resv_report(struct cli_session *s, const struct cli_options *o);
-int cli_attach(const struct cli_options *opts); /* attach.c */
-int cli_detach(const struct cli_options *opts);
-int cli_list_attached(const struct cli_options *opts);
-int cli_gen_hostnqn(const struct cli_options *opts); /* key.c */
-int cli_show_hostnqn(const struct cli_options *opts);
-int cli_gen_dhchap_key(const struct cli_options *opts); /* key.c */
-int cli_check_dhchap_key(const struct cli_options *opts);
-int cli_gen_tls_key(const struct cli_options *opts);
-int cli_check_tls_key(const struct cli_options *opts);
+/* attach.c, bench.c, connect_test.c, copy/cp.c, discover.c, features.c */
+cli_verb_run cli_attach, cli_detach, cli_list_attached, cli_bench, cli_connect_test, cli_cp;
+cli_verb_job cli_discover;
+cli_verb_run cli_get_feature, cli_set_feature;
+/* identify.c, identify_lists.c */
+cli_verb_job cli_id_ctrl, cli_id_ns, cli_cmdset_ind_id_ns, cli_nvm_id_ctrl, cli_nvm_id_ns;
+cli_verb_job cli_list_ctrl, cli_list_ns, cli_ns_descs;
+/* io.c, key.c */
+cli_verb_run cli_read, cli_write, cli_flush;
+cli_verb_run cli_gen_hostnqn, cli_show_hostnqn, cli_gen_dhchap_key, cli_check_dhchap_key,
+	cli_gen_tls_key, cli_check_tls_key;
+/* lba_status.c, logs.c, logs_list.c */
+cli_verb_run cli_get_log_verb;
+cli_verb_job cli_get_lba_status, cli_smart_log, cli_error_log, cli_fw_log, cli_changed_ns_log,
+	cli_resv_notif_log, cli_endurance_log, cli_ana_log, cli_effects_log, cli_supported_logs,
+	cli_fid_effects_log, cli_mi_effects_log;
+/* monitor.c, nvm.c, passthru.c, registers.c, resv.c, top.c, topology.c */
+cli_verb_run cli_monitor, cli_dsm, cli_copy, cli_admin_passthru, cli_io_passthru;
+cli_verb_job cli_compare, cli_write_zeroes, cli_write_uncor, cli_verify;
+cli_verb_run cli_get_property, cli_set_property;
+cli_verb_job cli_show_regs, cli_reset;
+cli_verb_job cli_resv_register, cli_resv_acquire, cli_resv_release, cli_resv_report;
+cli_verb_run cli_top, cli_list, cli_list_subsys, cli_show_topology;
 
 #endif /* RDI_CLI_H */

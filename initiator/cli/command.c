@@ -73,7 +73,7 @@ int cli_identify(struct cli_session *s, uint32_t cdw10, uint32_t cdw11, uint32_t
 	return cli_admin(s, &c, NULL);
 }
 
-int cli_with_ctrl(const struct cli_options *o, cli_job job)
+int cli_with_ctrl(const struct cli_options *o, cli_verb_job *job)
 {
 	struct cli_session s;
 	int rc = cli_session_open(&s, o);
@@ -85,7 +85,7 @@ int cli_with_ctrl(const struct cli_options *o, cli_job job)
 	return rc;
 }
 
-int cli_with_ns(const struct cli_options *o, cli_job job)
+int cli_with_ns(const struct cli_options *o, cli_verb_job *job)
 {
 	struct cli_session s;
 	int rc = cli_session_open(&s, o);

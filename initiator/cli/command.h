@@ -39,8 +39,8 @@ const unsigned char *cli_next_descriptor(const unsigned char *list, const unsign
 int cli_identify(struct cli_session *s, uint32_t cdw10, uint32_t cdw11, uint32_t nsid, void *data);
 
 /* Connects, calls the function, disconnects; with the I/O queue, or with the namespace as well. */
-int cli_with_ctrl(const struct cli_options *o, cli_job job);
-int cli_with_ns(const struct cli_options *o, cli_job job);
+int cli_with_ctrl(const struct cli_options *o, cli_verb_job *job);
+int cli_with_ns(const struct cli_options *o, cli_verb_job *job);
 
 uint32_t cli_nsid(const struct cli_options *o); /* the default is 1 */
 uint64_t cli_num(const struct cli_options *o, enum cli_arg id, uint64_t fallback);

@@ -14,8 +14,9 @@ struct cli_options;
 struct cli_session;
 struct cli_shape;
 
-/* What a verb does with a session. Returns an exit status. */
-typedef int (*cli_job)(struct cli_session *s, const struct cli_options *o);
+/* What a verb does: with a session, or all by itself. Returns an exit status. */
+typedef int cli_verb_job(struct cli_session *s, const struct cli_options *o);
+typedef int cli_verb_run(const struct cli_options *o);
 
 enum cli_kind {
 	CLI_FLAG,  /* takes no value; counted */
@@ -192,8 +193,8 @@ struct cli_verb {
 	const struct cli_group *groups[CLI_GROUPS_MAX];
 	/* One of these: the job is called with a connected controller, or with its namespace and
 	 * I/O queues as well; run opens what it needs. */
-	cli_job with_ctrl, with_ns;
-	int (*run)(const struct cli_options *opts);
+	cli_verb_job *with_ctrl, *with_ns;
+	cli_verb_run *run;
 };
 
 extern const struct cli_verb cli_verbs[]; /* verbs.c */
