@@ -348,21 +348,6 @@ static void refusals_are_said(void)
 	t_env_free(env);
 }
 
-/* A Host Identifier of 0 would make one host of all that use it. */
-static void no_host_identifier(void)
-{
-	struct t_env *env = t_env_new();
-	struct t_conn *c = t_conn_new(env, 0, 0, 32);
-	struct t_answer a = t_connect_as(c, NVMF_CNTLID_DYNAMIC, T_HOST, 0);
-
-	CU_ASSERT_EQUAL(t_status(&a), NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_INVALID_PARAM);
-	CU_ASSERT_EQUAL(le32toh(a.cqe.result),
-			1u << 16 | offsetof(struct nvmf_connect_data, hostid));
-	a = t_connect_as(c, NVMF_CNTLID_DYNAMIC, T_HOST, 1);
-	CU_ASSERT_EQUAL(t_status(&a), 0);
-	t_env_free(env);
-}
-
 static struct t_answer connect_queue(struct t_conn *c, uint16_t cntlid, uint16_t qid)
 {
 	struct nvmf_connect_data data;
@@ -458,7 +443,6 @@ const struct t_case t_connect_cases[] = {
 	{"a queue learns its role from Connect", role_by_connect},
 	{"a queue learns its role once", role_is_told_once},
 	{"duplicates of a host are found at once", duplicates_are_found_at_once},
-	{"a Host Identifier of 0 is refused", no_host_identifier},
 	{"the captured Connect of a Linux host is answered as captured", golden_connect},
 	{"of two Connects at once the second one is refused", two_at_once},
 	{"a QID in use is refused", qid_in_use},
