@@ -422,7 +422,7 @@ def warnings_of(t, path):
 def nbdkits_parameters_are_in_the_plugins_manual_page(t):
     with open(f'{SOURCE_ROOT}/tools/nbdkit/plugin.c', encoding='utf-8') as f:
         text = f.read()
-    accepted = set(re.findall(r'strcmp\(key, "([\w-]+)"\)', text))
+    accepted = set(re.findall(r'(?:strcmp\(key, |\n\t\{)"([\w-]+)"(?:\)|, &)', text))
     t.ok(accepted, 'no parameters in plugin.c')
     agree('parameters', accepted, set(re.findall(r'"([\w-]+)=<', text)))
     agree('parameters', accepted, set(re.findall(r'(?m)^\.TP\n\.BI ([\w-]+)=', man_source('nbdkit-rdinit-plugin.1').replace('\\-', '-'))))
