@@ -479,6 +479,9 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 {
 	int rc, no_state = 0;
 
+	/* The lock of a gateway that is lost before others have seen it is taken for that of
+	 * another program, and is free after half a minute only. */
+	rbd_peers_await(img->peers);
 	if (!make_way(img, &claim))
 		return;
 	rc = rbd_lock_acquire(img->image, RBD_LOCK_MODE_EXCLUSIVE);

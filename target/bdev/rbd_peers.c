@@ -19,6 +19,7 @@
 #define ASK_NS       UINT64_C(500000000) /* between two questions */
 #define KEEP_NS      RD_NSEC_PER_SEC     /* between two attempts to watch */
 #define CONFIRM_SECS 1u
+#define JOIN_NS      RD_NSEC_PER_SEC /* how long an image waits to be seen by others */
 #define LATE_NS      RD_NSEC_PER_SEC /* an answer, after the time limit of its question */
 /* The object does not answer. By then Ceph has noticed by itself that a client is lost. */
 #define SILENT_NS (30 * RD_NSEC_PER_SEC)
@@ -49,7 +50,7 @@ struct rbd_peers {
 	uint64_t watch; /* changes while @watching */
 
 	pthread_mutex_t lock;
-	pthread_cond_t answered; /* @asking or @watching became false */
+	pthread_cond_t answered; /* @asking or @watching became false; CLOCK_MONOTONIC */
 	/* guarded by @lock */
 	bool watched, watch_lost;
 	bool watching;        /* calls to get there are in flight */
@@ -206,6 +207,21 @@ int rbd_peers_keep(struct rbd_peers *p)
 	if (begin)
 		begin_watching(p, unwatch);
 	return rc;
+}
+
+void rbd_peers_await(struct rbd_peers *p)
+{
+	struct timespec end = {0};
+	int rc = 0;
+
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	if (p->watching)
+		end = rdt_module_timespec(p->watching_ns + JOIN_NS);
+	while (p->watching && rc != ETIMEDOUT)
+		rc = pthread_cond_timedwait(&p->answered, &p->lock, &end);
+	pthread_mutex_unlock(&p->lock);
 }
 
 /* ---- asking ---- */
@@ -474,7 +490,7 @@ static int new_peers(struct rbd_image *img, struct rbd_peers **out)
 	if (!p)
 		return rc;
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_cond_init(&p->answered, NULL);
+	rdt_module_cond_init(&p->answered);
 	p->clusters = img->clusters;
 	p->cluster = img->cluster;
 	p->handle = img->handle;

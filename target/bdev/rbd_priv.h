@@ -291,6 +291,9 @@ void rbd_peers_leave(struct rbd_image *img);
 /* Begin to answer others again if the watch was lost. Call it now and then. Returns 0, or -errno of
  * the last attempt; -ETIMEDOUT: the object of the gateways does not answer. Does not wait. */
 int rbd_peers_keep(struct rbd_peers *p);
+/* Waits until others see this gateway, or cannot; for a second after rbd_peers_keep() has begun at
+ * most. Accepts NULL. */
+void rbd_peers_await(struct rbd_peers *p);
 /* Says what is known of @client (its global ID), and asks all gateways in the background, from now
  * on for RBD_QUIET_NS. When something new is known of a gateway, the jobs of images without their
  * lock run. */

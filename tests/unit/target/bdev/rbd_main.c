@@ -52,6 +52,7 @@ static struct {
 	unsigned int lost; /* images */
 	int state_err;     /* of the state that gateways share */
 	struct rbd_image *claimed_next; /* a command comes while the clock is read */
+	uint64_t waited_until;          /* by an image, to be seen by other gateways; 0: none has */
 } fake;
 
 static void claim_take(struct rbd_image *img)
@@ -71,6 +72,18 @@ uint64_t rdt_module_now(void)
 		claim_take(img);
 	}
 	return now;
+}
+
+/* A wait for an answer, which is over at once. */
+struct timespec rdt_module_timespec(uint64_t ns)
+{
+	fake.waited_until = fake.acquires ? 0 : ns; /* before it takes the lock */
+	return (struct timespec){0};
+}
+
+void rdt_module_cond_init(pthread_cond_t *cond)
+{
+	pthread_cond_init(cond, NULL);
 }
 
 int __real_pthread_mutex_lock(pthread_mutex_t *lock);
@@ -882,6 +895,27 @@ static void test_object_hangs(void)
 	standby_free(img);
 }
 
+/* A gateway that is lost while others do not see it keeps its lock for half a minute. */
+static void test_seen_first(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.breaks = 1; /* the lock is here when it is taken */
+	fake.hangs = true;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.waited_until, fake.now + RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(fake.acquires, 1);
+	fake.hangs = false;
+	object_resumes();
+	standby_free(img);
+	img = standby_new();
+	fake.breaks = 1;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.waited_until, 0);
+	CU_ASSERT_EQUAL(fake.acquires, 1);
+	standby_free(img);
+}
+
 /* The image is closed at once; what waits for the object keeps the connection. */
 static void test_leaves_hanging(void)
 {
@@ -954,6 +988,8 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a lock of a connection that was left is taken at once by command", test_own_taken},
 	{"a lock of a connection that was left is given up", test_own_given_up},
 	{"what was missed an hour ago does not count", test_silent_again},
+	{"an image waits a moment for other gateways to see this one before it takes its lock",
+	 test_seen_first},
 	{"a gateway that answers every other question keeps its lock", test_answers_between},
 	{"an OSD that is late is no gateway that is silent", test_osd_late},
 	{"an image looks rarely while the holder of its lock is alive and says what it gives up",
