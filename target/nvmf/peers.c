@@ -269,8 +269,12 @@ struct rdt_site *rdt_peer_site_on(struct rdt_peer *peer, const struct rdt_reacto
 
 int rdt_peers_init(struct rdt_target *t)
 {
-	int err = rd_hash_key_init(&t->peers.hash_key);
+	int err = 0;
 
+	if (t->env->seed)
+		t->peers.hash_key = (struct rd_hash_key){{t->env->seed, 0}};
+	else
+		err = rd_hash_key_init(&t->peers.hash_key);
 	if (err)
 		return err;
 	t->peers.buckets = calloc(RDT_PEER_BUCKETS, sizeof(*t->peers.buckets));

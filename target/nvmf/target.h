@@ -55,7 +55,7 @@ struct rdt_referral {
  * system's service. */
 struct rdt_env {
 	const struct rd_clock *clock; /* as rd_loop_opts.clock */
-	uint64_t seed;                /* of the random numbers of the reactors' loops */
+	uint64_t seed; /* of the random numbers of the reactors' loops, and of hashes */
 	/* by kind of transport: the services that a transport uses, such as struct rdt_rdma_env */
 	const void *transport_env[RDT_TRANSPORTS];
 	/* [RDT_TRANSPORTS], by kind; entries may be NULL. NULL: those of this program. */

@@ -555,6 +555,7 @@ struct t_env *t_env_new_on(const struct rdt_ns_config *storage, const char *dir)
 	env->now = 1000 * RD_NSEC_PER_SEC;
 	env->clock = (struct rd_clock){fake_now, env};
 	env->env.clock = opts.clock = &env->clock;
+	env->env.seed = opts.seed;
 	env->env.transports = t_transports;
 	if (getenv("T_LOG"))
 		rd_log_create("test", 2, RD_LOG_TRACE, NULL, NULL, &env->log);
