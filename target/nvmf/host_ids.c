@@ -7,10 +7,13 @@
 
 #include <uuid/uuid.h>
 
+#include "admin_turn.h"
 #include "auth_keys.h"
 #include "ctrl.h"
 #include "peers.h"
 #include "subsys.h"
+
+#define LOOK_COST 64u /* of looking at a controller: admin_turn.h */
 
 struct rdt_id_owner {
 	LIST_ENTRY(rdt_id_owner) link;
@@ -130,6 +133,20 @@ static int claim_again(struct rdt_host_id *e, const struct rdt_ctrl *ctrl)
 	return 0;
 }
 
+/* Other names that came before, and need not prove themselves, used it while it was nobody's. */
+static void end_others(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
+{
+	struct rdt_ctrl *other;
+
+	TAILQ_FOREACH (other, &ss->ctrls, link)
+		if (other->proven && memcmp(other->hostid, ctrl->hostid, 16) == 0 &&
+		    strcmp(other->hostnqn, ctrl->hostnqn) != 0)
+			rdt_ctrl_end(other, "another host name has proven itself with its Host "
+					    "Identifier");
+	if (ctrl->admin)
+		rdt_admin_charge(ctrl->admin, ss->ctrls_count * (size_t)LOOK_COST);
+}
+
 int rdt_host_id_claim(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 {
 	struct rdt_host_id *e = find_host_id(ss, ctrl->hostid);
@@ -152,6 +169,7 @@ int rdt_host_id_claim(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 	LIST_INSERT_HEAD(id_bucket(ss, e->id), e, link);
 	if (owner->count > RDT_HOST_IDS)
 		free_host_id(TAILQ_FIRST(&owner->ids));
+	end_others(ss, ctrl);
 	return 0;
 }
 

@@ -31,8 +31,8 @@ int rdt_host_ids_share(struct rdt_subsys *ss, const struct rdt_subsys_config *cf
 /* May @ctrl, whose host need not authenticate, have its identifier? 0 or -EPERM. */
 int rdt_host_id_check(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
 /* The host of @ctrl has proven itself. The identifier belongs to its name from now on; of more than
- * RDT_HOST_IDS, the one used longest ago does no more. 0; -EPERM: it belongs to another name;
- * -ENOMEM. */
+ * RDT_HOST_IDS, the one used longest ago does no more. Controllers of other names with it end. 0;
+ * -EPERM: it belongs to another name; -ENOMEM. */
 int rdt_host_id_claim(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
 /* Has the host of @ctrl, or another of its name, proven itself with the identifier of @ctrl? */
 bool rdt_host_id_is_own(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);

@@ -787,6 +787,25 @@ static void identifiers_are_shared_on_purpose(void)
 	t_env_free(e.env);
 }
 
+/* A name without a key was there first: nobody had proven itself with the identifier. */
+static void others_with_an_identifier_end(void)
+{
+	struct rdt_subsys *ss;
+	struct t_conn *other;
+	struct auth_env e;
+
+	auth_env_new(&e);
+	ss = e.env->t->subsys[0];
+	connected_as(&e, T_HOST2, 1);
+	other = connected_as(&e, T_HOST2, 2);
+	CU_ASSERT_EQUAL(ss->ctrls_count, 2);
+	CU_ASSERT_EQUAL(authenticate(connected_as(&e, T_HOST, 1), &keys[0]), 0);
+	t_turn(e.env);
+	CU_ASSERT_EQUAL(ss->ctrls_count, 2);
+	CU_ASSERT_PTR_NOT_NULL(other->qp.ctrl);
+	t_env_free(e.env);
+}
+
 /* An identifier belongs to the name that was the first to prove itself with it, as long as that has
  * a key, and to others it is refused. */
 static void identifiers_belong_to_names(void)
@@ -844,6 +863,7 @@ const struct t_case t_auth_cases[] = {
 	{"failures under one name at one address", one_name_at_one_address},
 	{"failures do not add up beyond the limit", failures_do_not_add_up},
 	{"a Host Identifier belongs to one name", identifiers_belong_to_names},
+	{"others that use the Host Identifier of a proven name end", others_with_an_identifier_end},
 	{"a Host Identifier is shared on purpose", identifiers_are_shared_on_purpose},
 	{"failures of others do not hold a host back", failures_of_others},
 	{"guesses at keys of TLS", guesses_of_tls},
