@@ -311,6 +311,23 @@ def what_is_not_allowed_is_refused(t, config, offer, explanation, said):
     target.expect(said)
 
 
+@each(('a key for TLS', 1), ('a new key for TLS', 2), ('a key for TLS that replaces another one', 3), ('an unknown value', 200))
+def secure_channel_concatenation_is_refused(t, sc_c):
+    """The host is told why, and served when it does not ask for it."""
+    target = serve(t, **NULL)
+    with AuthHost(target) as host:
+        nv.expect(host.admin.fabrics_connect(host.data()))
+        x = transaction(host.admin)
+        x.send(x.negotiate(sc_c=sc_c))
+        refused(t, au.CONCATENATION, lambda: x.receive(au.CHALLENGE))
+        host.admin.wait_closed()
+    target.expect('secure channel concatenation does not match: it asks for a key for TLS, which this target does not make: '
+                  'connect without --concat')
+    with AuthHost(target) as host:
+        host.enable()
+        do_io(host)
+
+
 @test
 def a_challenge_that_does_not_fit_can_be_received_again(t):
     target = serve(t, dhchap_hashes=['sha256'], **NULL)

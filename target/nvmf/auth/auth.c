@@ -340,7 +340,9 @@ static void got_negotiate(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 		return;
 	}
 	if (m.sc_c) {
-		refuse(qp, NVMF_AUTH_CONCAT_MISMATCH, "it asks for a TLS key");
+		refuse(qp, NVMF_AUTH_CONCAT_MISMATCH,
+		       "it asks for a key for TLS, which this target does not make: connect "
+		       "without --concat, for TLS with tls_key_file and --tls");
 		return;
 	}
 	if (!rdt_auth_keys_get(qp->ctrl->subsys, qp->ctrl->hostnqn, false, &keys)) {
