@@ -284,6 +284,16 @@ def rdtarget_refuses_a_wrong_key_and_a_host_without_tls(t):
 
 
 @test
+def tls_on_a_listener_without_it_is_told_at_both_ends(t):
+    target = t_tls.serve(t, tls='off')
+    res = rdinit(t, 'id-ctrl', target.uri(), key='rdtarget.tls.key')
+    t.eq((res.rc, res.text), (1, ''), 'exit status and output')
+    t.match(r'TLS: the target (sent what is not a TLS record|does not speak TLS: its first byte is 03h|closed the connection during)',
+            res.err)
+    target.expect('the host begins with TLS, which this listener does not speak')
+
+
+@test
 def rdtarget_refuses_another_hash(t):
     target = with_tls(t)
     t.file('other.key', t.run([program('rdinit'), 'gen-tls-key', '--hmac=2']).out)

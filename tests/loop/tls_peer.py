@@ -51,7 +51,7 @@ def _openssl(addr, port, identity, key, extra):
 
 
 def _gnutls(addr, port, identity, key, extra):
-    return [requires_program('gnutls-cli'), '--logfile=/dev/null', '--no-ca-verification', '--pskusername', identity,
+    return [requires_program('gnutls-cli'), '--logfile=/dev/stderr', '--no-ca-verification', '--pskusername', identity,
             '--pskkey', key.hex(), '--priority', 'NORMAL:-VERS-ALL:+VERS-TLS1.3:-KX-ALL:+ECDHE-PSK:+DHE-PSK',
             '--port', str(port), addr, *extra]
 
