@@ -253,6 +253,21 @@ def a_truncated_close_is_told(t):
 
 
 @test
+def no_ticket_is_sent(t):
+    """Kernels that decrypt take any message behind the handshake for an error."""
+    target = serve(t)
+    identity, key = tls.psk(SECRET, NQN, nv.HOST_NQN)
+    client = tls.Tls(t, target.addr, target.port, identity, key, extra=['-msg', '-msgfile', t.path('messages')])
+    tcp.agree(tcp.Conn(client.sock))
+    target.stop()
+    client.popen.wait(20)
+    with open(t.path('messages'), encoding='ascii') as f:
+        messages = f.read()
+    t.match('EncryptedExtensions', messages)
+    t.ok('NewSessionTicket' not in messages, messages)
+
+
+@test
 def a_key_update_ends_the_connection(t):
     target = serve(t)
     identity, key = tls.psk(SECRET, NQN, nv.HOST_NQN)
