@@ -5,6 +5,7 @@
 
 readonly uuid=5c1f0e3a-7b52-4d0e-9f0a-2d6d3f5f7a10 other_uuid=5c1f0e3a-7b52-4d0e-9f0a-2d6d3f5f7a11
 readonly disk=/run/disk state=/run/rdinit/attach
+readonly tls_disk=/run/tls_disk tls_uuid=5c1f0e3a-7b52-4d0e-9f0a-2d6d3f5f7a12 tls_host=nqn.2024-01.io.rdnvme:vm-host
 readonly io_options=(--rw=randwrite --iodepth=16 --size=4m --bssplit=4k/50:64k/20:256k/30)
 
 # configuration [MIB]: of the first namespace.
@@ -16,18 +17,26 @@ configuration()
 	listeners:
 	  - { address: $user4, port: 4420, transport: tcp }
 	  - { address: $user4, port: 4421, transport: tcp }
+	  - { address: $user4, port: 4422, transport: tcp, tls: required }
 	subsystems:
 	  - nqn: $nqn
 	    allow_any_host: true
 	    namespaces:
 	      - { nsid: 1, uuid: $uuid, backend: file, path: $disk, create: true, size: ${1:-320}MiB }
 	      - { nsid: 2, uuid: $other_uuid, backend: memory, size: 8MiB, block_size: 4096 }
+	  - nqn: $nqn:tls
+	    hosts: [$tls_host]
+	    host_auth:
+	      - { host: $tls_host, tls_key_file: /run/t/tls.key }
+	    namespaces:
+	      - { nsid: 1, uuid: $tls_uuid, backend: file, path: $tls_disk, create: true, size: 16MiB }
 	END
 }
 
 start()
 {
 	mkdir -p /run/t/mount
+	(umask 077 && "$RDINIT" gen-tls-key >/run/t/tls.key && "$RDINIT" gen-tls-key >/run/t/wrong.key)
 	t_network
 	configuration >/run/t/target.yaml
 	t_target_start /run/t/target.yaml
@@ -231,6 +240,75 @@ paths_lost()
 	detach "$device"
 }
 
+# ---- TLS ----
+
+# attach_by_tls KEY_FILE: the namespace that has no other way.
+attach_by_tls()
+{
+	attach "nvme+tcp://$user4:4422/$nqn:tls/1" --hostnqn="$tls_host" --tls-key-file="$1"
+}
+
+# Connections at the listener that requires TLS.
+connected_by_tls()
+{
+	grep -c " $nqn:tls: controller .* for $tls_host .*: connected" /run/t/target.log || true
+}
+
+# The key is used for each connection: of the first process, after the loss of the target, of the next process.
+by_tls()
+{
+	local before
+
+	before=$(connected_by_tls)
+	attach_by_tls /run/t/tls.key
+	[ "$(connected_by_tls)" -gt "$before" ]
+	dd if=/dev/urandom of=/run/t/data bs=1M count=3 status=none
+	dd if=/run/t/data of="$device" bs=1M seek=9 oflag=direct status=none
+	cmp -n $((3 << 20)) /run/t/data "$tls_disk" 0 $((9 << 20))
+	is_ready_for_pressure "$(served_by)"
+	io_start "${io_options[@]}"
+	io_is_on 100
+	t_target_end KILL
+	t_until 30 attached_is waiting
+	before=$(connected_by_tls)
+	t_target_start /run/t/target.yaml
+	t_until 60 attached_is live
+	[ "$(connected_by_tls)" -gt "$before" ]
+	io_is_on 100
+	if [ "$attach_driver" = ublk ]; then
+		kill -KILL "$(served_by)"
+		t_until 30 attached_is left
+		attach_by_tls /run/t/tls.key
+		io_is_on 100
+	fi
+	io_stop $((4 << 20))
+	detach "$device"
+	holds_the_last_pass "$tls_disk" $((4 << 20)) "${io_options[@]}"
+}
+
+# refused_by_tls REGEX OPTION...
+refused_by_tls()
+{
+	local says=$1
+
+	shift
+	t_refuted "$RDINIT" attach "nvme+tcp://$user4:4422/$nqn:tls/1" --hostnqn="$tls_host" --driver="$attach_driver" "$@" \
+		>/run/t/attach.out 2>/run/t/attach.log
+	t_expect "$says" /run/t/attach.log
+	[ ! -s /run/t/attach.out ] || t_fail "it has an output: $(cat /run/t/attach.out)"
+	[ -z "$(find "$state" -type f -name '*[0-9]')" ] || t_fail "files are left: $(ls "$state")"
+}
+
+refused_in_words_of_tls()
+{
+	refused_by_tls 'TLS: the target does not know the identity "NVMe1R01 .*; tried were the identities NVMe1R01, NVMe0R01' \
+		--tls-key-file=/run/t/wrong.key
+	refused_by_tls 'instead of answering ICReq .*--tls-key-file'
+	refused_by_tls '/run/t/none.key' --tls-key-file=/run/t/none.key
+	attach_by_tls /run/t/tls.key
+	detach "$device"
+}
+
 served_by()
 {
 	"$RDINIT" list --attached | awk -v d="$device" '$1 == d { print $4 }'
@@ -340,6 +418,54 @@ memory_cannot_be_locked()
 	device=$(cat /run/t/attach.out)
 	t_expect "${device##*/}: may stand still when memory is short: this process cannot become an I/O flusher" /run/t/attach.log
 	t_expect "${device##*/}: may stand still when memory is short: this process cannot be locked in memory" /run/t/attach.log
+	detach "$device"
+}
+
+# Prints a line when it has taken all memory but $1 MiB, and keeps it until its input ends.
+readonly take_memory='
+import mmap, sys
+def available():
+    with open("/proc/meminfo", encoding="ascii") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("MemAvailable:")) >> 10
+kept = []
+while (more := available() - int(sys.argv[1])) > 0:
+    kept.append(mmap.mmap(-1, min(more, 16) << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE))
+print(len(kept), flush=True)
+sys.stdin.read()
+'
+
+reclaimed()
+{
+	awk '/^pgsteal_(kswapd|direct) / { n += $2 } END { print n }' /proc/vmstat
+}
+
+# More dirty pages than there is memory for, which come back through the process. What rdtarget writes to is there already.
+written_back_under_pressure()
+{
+	local before i open out in taker taken
+
+	attach "$(uri 1)"
+	dd if=/dev/zero of="$device" bs=1M count=128 oflag=direct status=none
+	dd if=/dev/urandom of=/run/t/data bs=1M count=16 status=none
+	coproc taker_of_memory { exec python3 -c "$take_memory" 64; }
+	taker=$taker_of_memory_PID out=${taker_of_memory[0]} in=${taker_of_memory[1]}
+	read -r taken <&"$out"
+	[ "$taken" -gt 0 ]
+	before=$(reclaimed)
+	# The last one to close it would drop its pages.
+	exec {open}<"$device"
+	for ((i = 0; i < 8; i++)); do
+		dd if=/run/t/data of="$device" bs=1M seek=$((i * 16)) conv=notrunc status=none
+	done
+	timeout 300 sync "$device"
+	exec {open}<&-
+	echo "note: $(($(reclaimed) - before)) pages were reclaimed"
+	[ "$(reclaimed)" -gt $((before + 8192)) ] || t_fail "memory was not short"
+	kill -0 "$taker" || t_fail "the memory was given back"
+	eval "exec $in>&-"
+	for ((i = 0; i < 8; i++)); do
+		cmp -n $((16 << 20)) /run/t/data "$disk" 0 $((i << 24))
+	done
 	detach "$device"
 }
 

@@ -106,6 +106,9 @@ if t_guest; then
 	t_case "process and target stopped and continued under verified I/O" fresh stopped_and_continued
 	t_case "the process is locked in memory, an I/O flusher and not killed for memory" fresh memory_is_kept
 	t_case "a process that may not lock its memory says so" fresh memory_cannot_be_locked
+	t_case "dirty pages are written back while memory is short" fresh written_back_under_pressure
+	t_case "TLS: verified I/O, the target lost and back, kill -9 and recovery" fresh by_tls
+	t_case "TLS: a wrong key, none, and a file that does not exist" fresh refused_in_words_of_tls
 	t_case "in the foreground, ended by SIGTERM" fresh foreground_ends
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done

@@ -25,6 +25,22 @@ automatic()
 	fi
 }
 
+# Neither driver is there, nor can its module be loaded.
+no_driver()
+{
+	local kind kept=/run/modprobe.d/no-driver.conf
+
+	[ ! -e /dev/ublk-control ] && [ ! -e /sys/block/nbd0 ] || t_fail "a driver is there"
+	mkdir -p "${kept%/*}"
+	printf 'install %s /bin/false\n' nbd ublk_drv >"$kept"
+	for kind in auto nbd; do
+		t_refuted timeout 100 "$RDINIT" attach "$(uri 1)" --driver="$kind" >/run/t/attach.out 2>/run/t/attach.log
+		t_expect 'this kernel has no module nbd that could be loaded' /run/t/attach.log
+		[ ! -s /run/t/attach.out ] || t_fail "it has an output: $(cat /run/t/attach.out)"
+	done
+	rm "$kept"
+}
+
 has_mib()
 {
 	[ "$(blockdev --getsize64 "$device")" -eq $(($1 << 20)) ]
@@ -70,10 +86,12 @@ killed()
 
 if t_guest; then
 	t_first_case "rdtarget starts" start
+	t_case "attach without either driver" no_driver
 	t_case "the driver is chosen by what the kernel has" fresh automatic
 	t_case "attach, read and write, detach" fresh read_and_write
 	t_case "limits, discard, write zeroes, read-only" fresh limits
 	t_case "ext4: make, fill, refuse to detach, compare" fresh file_system ext4
+	t_case "xfs: make, fill, refuse to detach, compare" fresh file_system xfs
 	t_case "fstrim deallocates" fresh trim
 	t_case "a second attach is refused with the name of the first" fresh twice
 	t_case "attach without the permission of the kernel" fresh not_permitted
@@ -83,8 +101,15 @@ if t_guest; then
 	t_case "a namespace that shrinks under a mounted file system" fresh shrunk_while_mounted
 	t_case "kill -9 ends the I/O with errors" fresh killed
 	t_case "detach --force without the target" fresh forced target
+	t_case "detach --force of a stopped process" fresh forced stopped
 	t_case "detach --force while a detach waits" fresh force_ends_a_detach
 	t_case "detach --force after kill -9" fresh forced killed
+	t_case "process and target stopped and continued under verified I/O" fresh stopped_and_continued
+	t_case "the process is locked in memory, an I/O flusher and not killed for memory" fresh memory_is_kept
+	t_case "a process that may not lock its memory says so" fresh memory_cannot_be_locked
+	t_case "dirty pages are written back while memory is short" fresh written_back_under_pressure
+	t_case "TLS: verified I/O, the target lost and back" fresh by_tls
+	t_case "TLS: a wrong key, none, and a file that does not exist" fresh refused_in_words_of_tls
 	t_case "in the foreground, ended by SIGTERM" fresh foreground_ends
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done

@@ -22,6 +22,8 @@ fi
 . "$(dirname "$0")/t_vm.sh"
 
 readonly uuid=5c1f0e3a-7b52-4d0e-9f0a-2d6d3f5f7a10 service=rdinit-attach@disk1.service
+readonly tls_uuid=5c1f0e3a-7b52-4d0e-9f0a-2d6d3f5f7a12 tls_service=rdinit-attach@disk2.service
+readonly tls_host=nqn.2024-01.io.rdnvme:vm-host tls_key=/usr/local/etc/rdinit/disk2.tls.key
 readonly link=/dev/disk/by-id/rdinit-$uuid mount=/run/mount1 mount_unit=run-mount1.mount
 readonly io_options=(--rw=randwrite --iodepth=16 --size=4m --bssplit=4k/50:64k/20:256k/30)
 
@@ -38,6 +40,12 @@ install_service()
 	URIS=nvme+tcp://$user4:4420/$nqn/1 nvme+tcp://$user4:4421/$nqn/1
 	OPTIONS=--ctrl-loss-tmo=-1 --keep-alive-tmo=2 --reconnect-delay=1
 	END
+	(umask 077 && "$RDINIT" gen-tls-key >"$tls_key" && "$RDINIT" gen-tls-key >/run/t/wrong.key)
+	cp "$tls_key" /run/t/tls.key
+	cat >/usr/local/etc/rdinit/attach.d/disk2 <<-END
+	URIS=nvme+tcp://$user4:4422/$nqn:tls/1
+	OPTIONS=--ctrl-loss-tmo=-1 --keep-alive-tmo=2 --reconnect-delay=1 --hostnqn=$tls_host --tls-key-file=$tls_key
+	END
 	/lib/systemd/systemd-udevd --daemon
 	systemctl daemon-reload
 	t_network
@@ -46,11 +54,18 @@ install_service()
 	listeners:
 	  - { address: $user4, port: 4420, transport: tcp }
 	  - { address: $user4, port: 4421, transport: tcp }
+	  - { address: $user4, port: 4422, transport: tcp, tls: required }
 	subsystems:
 	  - nqn: $nqn
 	    allow_any_host: true
 	    namespaces:
 	      - { nsid: 1, uuid: $uuid, backend: file, path: /run/disk, create: true, size: 64MiB }
+	  - nqn: $nqn:tls
+	    hosts: [$tls_host]
+	    host_auth:
+	      - { host: $tls_host, tls_key_file: /run/t/tls.key }
+	    namespaces:
+	      - { nsid: 1, uuid: $tls_uuid, backend: memory, size: 16MiB }
 	END
 	t_target_start /run/t/target.yaml
 }
@@ -147,11 +162,49 @@ killed()
 	t_until 30 no_link
 }
 
+tls_link_is_there()
+{
+	[ -b "$(realpath "/dev/disk/by-id/rdinit-$tls_uuid")" ]
+}
+
+# The key is in the file of attach.d, for the first process and for the next one; another key is refused in words.
+by_tls()
+{
+	local before
+
+	systemctl start "$tls_service"
+	t_until 30 tls_link_is_there
+	device=/dev/disk/by-id/rdinit-$tls_uuid
+	dd if=/dev/urandom of=/run/t/data bs=1M count=2 status=none
+	dd if=/run/t/data of="$device" bs=1M oflag=direct status=none
+	before=$(systemctl show -P NRestarts "$tls_service")
+	systemctl kill --kill-whom=main -s KILL "$tls_service"
+	t_until 60 tls_restarted "$before"
+	dd if="$device" bs=1M count=2 iflag=direct status=none | cmp - /run/t/data
+	systemctl stop "$tls_service"
+	cp /run/t/wrong.key "$tls_key"
+	t_refuted systemctl start "$tls_service"
+	t_until 60 t_has 'refused TLS from .*: the identity "NVMe1R01 .*" was made from another key' /run/t/target.log
+	journalctl --no-pager -u "$tls_service" >/run/t/journal.log
+	t_expect 'TLS: the target does not know the identity "NVMe1R01' /run/t/journal.log
+	cp /run/t/tls.key "$tls_key"
+	systemctl reset-failed "$tls_service"
+	systemctl start "$tls_service"
+	t_until 30 tls_link_is_there
+	systemctl stop "$tls_service"
+}
+
+tls_restarted()
+{
+	[ "$(systemctl show -P NRestarts "$tls_service")" -gt "$1" ] && [ "$(systemctl is-active "$tls_service")" = active ]
+}
+
 if t_guest; then
 	t_first_case "unit and rules are installed" install_service
 	t_case "the device and its partition have names that stay" name_stays
 	t_case "mounted behind the service, unmounted before it" mounted_in_order
 	t_case "killed and started again under verified I/O, twice" killed
+	t_case "TLS with a key that attach.d names" by_tls
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done
 fi
