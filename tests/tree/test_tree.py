@@ -492,6 +492,22 @@ def docs_interop_has_a_column_for_each_kernel(t):
     t.ok('| siw | verbs | talk | 3 | not run |' in interop('--partial', path, top=t.dir).stdout, 'not run')
 
 
+@test
+def docs_interop_keeps_what_was_not_run_again(t):
+    lines = interop_tree(t)
+    t.file('tests/vm/meson.build', b"rxe_verbs = ['rxe', 'verbs']\nsiw_verbs = ['siw', 'verbs']\n"
+           b"vm_tests += {'talk': [rxe_verbs, siw_verbs], 'walk': [siw_verbs]}\n")
+    t.file('tests/vm/test_walk.sh', b'# Interop: these -> those\nt_case "one foot" f\n')
+    walk = lines[1].replace('talk', 'walk').replace('both work', 'one foot')
+    before = write_page(t, [*lines, walk]).stdout
+    more = walk.replace('x # SKIP no y', 'two feet')
+    res = interop('--update', t.file('log.json', more.encode()), top=t.dir)
+    t.eq(res.stdout, before.replace('| walk | 3 |', '| walk | 4 |') + '- two feet\n', res.stderr)
+    t.match('talk: not run with every pair', interop('--update', t.file('log.json', lines[0].encode()), top=t.dir).stderr)
+    other = more.replace('kernel 6.1.0', 'kernel 6.12.3')
+    t.match('not about the kernels of the logs, 6.12.3', interop('--update', t.file('log.json', other.encode()), top=t.dir).stderr)
+
+
 @each(('a pair more', 'tests/vm/meson.build', '[rxe_verbs', "[siw_verbs, rxe_verbs, rxe_iwarp", None),
       ('a script less', 'tests/vm/meson.build', 'rxe_verbs, siw', 'siw', 'talk over rxe with verbs is in'),
       ('another case', 'tests/vm/test_talk.sh', 'both work', 'it works', 'the case "it works" is not'),
