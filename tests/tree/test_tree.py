@@ -135,16 +135,6 @@ def readmes_name_no_file_that_is_gone(t, folder):
 
 
 @test
-def documents_stay_short(t):
-    def errors():
-        for path, limit in (('docs/architecture.md', 150), ('docs/performance.md', 120)):
-            lines = read(path).count('\n')
-            if lines > limit:
-                yield f'{path} has {lines} lines, more than {limit}: move details to docs/design or docs/notes'
-    no_errors(errors())
-
-
-@test
 def c_files_have_a_licence(t):
     no_errors(f'{path} does not start with its SPDX line' for path in sources(*C_FOLDERS)
               if not read(path).startswith('/* SPDX-License-Identifier: BSD-3-Clause */\n'))
