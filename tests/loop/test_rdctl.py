@@ -493,7 +493,7 @@ def keys_of_hosts_are_set_and_removed(t):
 def the_documents_example_of_authentication_works_on_the_sample(t):
     """The commands of operate.md, as they are there, for the configuration that is shipped."""
     with open(os.path.join(SOURCE_ROOT, 'docs', 'operate.md'), encoding='utf-8') as f:
-        commands = re.search(r'(?m)^```\n(.*gen-dhchap-key[^`]*)```$', f.read())[1]
+        commands = re.search(r'(?m)^```sh\b.*\n(.*gen-dhchap-key[^`]*)```$', f.read())[1]
     with open(os.path.join(SOURCE_ROOT, 'configs', 'service.yaml'), encoding='utf-8') as f:
         sample = f.read()
     nqn = re.search(r'nqn: (\S+)', sample)[1]

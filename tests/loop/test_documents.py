@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The commands, configurations, options and defaults that documents show.
+
+The word behind ``` says what a block is: "sh" is run here; "sh FILE" is run by that test; "sh elsewhere" is for another
+machine, for root, or takes long, and only its names are checked; "yaml" is a configuration, or a part of one."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+from t_loop import NQN, SOURCE_ROOT, each, main, program, test, to_yaml
+
+FOLDERS = ('docs', 'common', 'target', 'initiator', 'tests', 'tools', 'configs')
+KINDS = re.compile(r'(sh( elsewhere| tests/\S+\.py)?|yaml|text|ini)$')
+OURS = ('rdinit', 'rdtarget', 'rdctl', 'rdconform')
+
+
+def documents():
+    for name in sorted(os.listdir(SOURCE_ROOT)):
+        if name.endswith('.md'):
+            yield name
+    for folder in FOLDERS:
+        for where, _, names in os.walk(os.path.join(SOURCE_ROOT, folder)):
+            yield from (os.path.relpath(os.path.join(where, name), SOURCE_ROOT) for name in sorted(names) if name.endswith('.md'))
+
+
+def read(path):
+    with open(os.path.join(SOURCE_ROOT, path), encoding='utf-8') as f:
+        return f.read()
+
+
+def blocks(text):
+    """(kind, content) of each block between fences, without its indentation."""
+    for indent, kind, content in re.findall(r'(?ms)^( *)```(.*?)\n(.*?)^ *```$', text):
+        yield kind, re.sub(rf'(?m)^{indent}', '', content)
+
+
+def all_blocks():
+    return [(path, kind, content) for path in documents() for kind, content in blocks(read(path))]
+
+
+@test
+def every_block_says_what_it_is(t):
+    found = all_blocks()
+    t.ok(len(found) > 30, f'blocks: {len(found)}')
+    t.eq([f'{path}: "```{kind}": expected sh, sh elsewhere, sh TEST, yaml, text or ini' for path, kind, _ in found
+          if not KINDS.match(kind)], [])
+    for path, kind, _ in found:
+        if kind.startswith('sh tests/'):
+            t.ok(os.path.basename(path) in read(kind[3:]), f'{kind[3:]} names {path}')
+
+
+# ---- what is run ----
+
+def sandbox(t):
+    """A folder like a clone with its build, in which the document's commands do no harm."""
+    top = t.path('clone')
+    os.makedirs(f'{top}/bin')
+    shutil.copy(os.path.join(SOURCE_ROOT, 'README.md'), top)
+    shutil.copytree(os.path.join(SOURCE_ROOT, 'configs'), f'{top}/configs')
+    os.symlink(os.environ['BUILD_ROOT'], f'{top}/build')
+    for name in ('meson', 'ninja'):  # the build is there
+        os.symlink(shutil.which('true'), f'{top}/bin/{name}')
+    return top
+
+
+@test
+def the_readmes_commands_work(t):
+    top = sandbox(t)
+    text = '\n'.join(content for kind, content in blocks(read('README.md')) if kind == 'sh')
+    start = re.search(r'(?m)^build/target/rdtarget -c (\S+) &.*\n', text)
+    t.ok(start, f'rdtarget is started in\n{text}')
+    config = f'{top}/{start[1]}'
+    with open(config, encoding='utf-8') as f:
+        sample = f.read()
+    with open(config, 'w', encoding='utf-8') as f:
+        f.write(re.sub(r'port: \d+', 'port: 0', sample).replace('path: ', f'path: {top}/'))
+    target = t.target(config=config)
+    text = text.replace(start[0], '').replace('127.0.0.1', f'127.0.0.1:{target.port}')
+    t.ok(' bench $URI ' in text, f'no bench in\n{text}')
+    text = text.replace(' bench $URI ', ' bench $URI --run-time 1 ')
+    res = t.run(['/bin/bash', '-euc', f'cd {shlex.quote(top)}; PATH=$PWD/bin:$PATH\n{text}'])
+    t.eq(res.rc, 0, f'{text}\n{res.text}{res.err}')
+    t.match('(?m)^the same$', res.text)
+    with open(f'{top}/README.md', 'rb') as f, open(f'{top}/blocks2to9', 'rb') as g:
+        t.same(g.read(), f.read()[1024:1024 + 4096], 'blocks 2 to 9')
+
+
+# Parts of a configuration, with what they leave out.
+PARTS = {'subsystems': [{'nqn': NQN, 'allow_any_host': True}], 'listeners': [{'address': '127.0.0.1', 'port': 0}]}
+
+
+@test
+def configurations_in_documents_are_good(t):
+    key = t.file('host1.tls.key', t.rdinit('gen-tls-key').out)
+    os.chmod(key, 0o600)
+    t.file('ceph.keyring', b'')
+    found = [(path, content) for path, kind, content in all_blocks() if kind == 'yaml']
+    t.ok(len(found) > 2, f'configurations: {len(found)}')
+    checked = 0
+    for path, content in found:
+        text = re.sub(r'/etc/rdtarget/keys|/run/rdtarget', t.dir, content)
+        for word, nqn in (('HOSTNQN', 'nqn.2024-01.test:h'), ('NQN', NQN)):
+            text = re.sub(rf'\b{word}\b', nqn, text)
+        text += ''.join(to_yaml({name: value}) + '\n' for name, value in PARTS.items() if not re.search(rf'(?m)^{name}:', text))
+        res = t.run([program('rdtarget'), '--check', '-c', t.file('part.yaml', text.encode())])
+        if 'rdtarget-rbd' in res.err and 'module' in res.err:
+            continue
+        t.eq(res.rc, 0, f'{path}:\n{content}{res.err}')
+        checked += 1
+    t.ok(checked, 'nothing was checked')
+
+
+# ---- names ----
+
+def code(text):
+    """The commands in blocks and in backticks, one a line."""
+    for kind, content in blocks(text):
+        if kind.startswith('sh'):
+            yield from re.sub(r'\\\n', ' ', content).splitlines()
+    yield from re.findall(r'`([^`\n]+)`', re.sub(r'(?ms)^ *```.*?^ *```$', '', text))
+
+
+def simple_commands(line):
+    """The words of each command of a line of a shell. What is in quotes is one word."""
+    lexer = shlex.shlex(line.replace("'\\n'", ''), posix=True, punctuation_chars=';&|()<>')
+    lexer.whitespace_split = True
+    words = []
+    try:
+        for word in lexer:
+            if set(word) <= set(';&|()<>$'):
+                yield words
+                words = []
+            else:
+                words.append(word)
+    except ValueError:  # a quote that is none of a shell
+        pass
+    yield words
+
+
+def commands(text):
+    """(program, words) of each use of a program of ours."""
+    for line in code(text):
+        for words in simple_commands(line):
+            while words and (re.fullmatch(r'[A-Z_]+=\S*', words[0]) or words[0] in ('sudo', 'exec')):
+                words = words[1:]
+            name = os.path.basename(words[0]) if words else ''
+            if name in OURS and (words[0] == name or words[0].startswith('build/')):
+                yield name, words[1:]
+            elif words and re.fullmatch(r'tools/[\w-]+(/build)?', words[0]):
+                yield words[0], words[1:]
+
+
+FOR_THE_BUILD = ('--generate',)  # not in the help
+HELP = {}
+
+
+def help_of(name, *verb):
+    argv = (os.path.join(SOURCE_ROOT, name) if '/' in name else program(name), *verb, '--help')
+    if argv not in HELP:
+        HELP[argv] = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL).stdout
+    return HELP[argv]
+
+
+def wrong_names(name, words):
+    """What the help of the program does not know of this use."""
+    verb = next((word for word in words if re.fullmatch(r'[a-z][a-z-]+', word)), None) if name in ('rdinit', 'rdctl') else None
+    text = help_of(name)
+    if name == 'rdinit' and not verb:
+        text += ''.join(help_of(name, one) for one in ('read', 'cp', 'bench', 'attach', 'list'))
+    if verb and not re.search(rf'(?m)^  {verb}\b', text) and words[0] == verb:
+        yield f'no verb "{verb}"'
+        return
+    if name == 'rdinit' and verb and words[0] == verb:
+        text = help_of(name, verb) + text
+    for word in words:
+        option = re.match(r'--[a-z][a-z-]*', word)
+        if option and option[0] not in FOR_THE_BUILD and not re.search(rf'(?<![\w-]){option[0]}(?![\w-])', text):
+            yield f'no option {option[0]}'
+
+
+@test
+def verbs_and_options_in_documents_exist(t):
+    found = [(path, name, words) for path in documents() for name, words in commands(read(path))
+             if name in OURS or os.path.isfile(os.path.join(SOURCE_ROOT, name)) and os.access(os.path.join(SOURCE_ROOT, name), os.X_OK)]
+    t.ok(len(found) > 200, f'uses of programs: {len(found)}')
+    errors = [f'{path}: {name} {" ".join(words)}: {error}' for path, name, words in found for error in wrong_names(name, words)]
+    t.ok(not errors, '\n'.join(errors))
+
+
+@each(('a verb', '`rdinit raed x`', 'no verb "raed"'), ('an option', '`rdinit read x --dat y`', 'no option --dat'),
+      ('an option of a tool', '```sh elsewhere\nA=b tools/check --al\n```', 'no option --al'),
+      ('a verb of rdctl', '`rdctl drian`', 'no verb "drian"'), ('nothing', '`rdinit read x --data y | rdctl status`', None))
+def a_wrong_name_would_be_found(t, text, says):
+    t.eq([error for name, words in commands(text) for error in wrong_names(name, words)], [says] if says else [])
+
+
+# ---- defaults and limits ----
+
+def keys(schema, path=''):
+    for name, part in schema.get('properties', {}).items():
+        yield path + name, part
+        yield from keys(part, f'{path}{name}.')
+        yield from keys(part.get('items', {}), f'{path}{name}.')
+
+
+# (document, statement with one group for each value, key and property of each value)
+STATEMENTS = [
+    ('README.md', r'http://127\.0\.0\.1:(\d+)/', 'http.port default'),
+    ('docs/architecture.md', r'in-capsule size \((\d+ KiB) by default\)', 'target.in_capsule_size default'),
+    ('docs/design/commands.md', r'one command of `state_times` \((\d+) by\s+default\)', 'target.state_times default'),
+    ('docs/design/iwarp.md', r'`limits\.half_open` of them \(([\d,]+) by default\)', 'target.limits.half_open default'),
+    ('docs/design/http.md', r'the only right: ([\d.]+) by default', 'http.address default'),
+    ('docs/design/auth.md', r'has (\d+) \(`unconnected_per_address`\)', 'target.limits.unconnected_per_address default'),
+    ('docs/gateways.md', r'with the default `takeover: (\d+)`', 'ceph.takeover default'),
+    ('docs/gateways.md', r'keep-alive timeout 5 s, `takeover: (\d+)`', 'ceph.takeover default'),
+    ('docs/hosts.md', r'`max_data_size` below the default, (\d+ MiB)', 'target.max_data_size default'),
+    ('docs/hosts.md', r'`block_size: (\d+)`, the default', 'subsystems.namespaces.block_size default'),
+    ('docs/operate.md', r'`engine: (\w+)`, the default', 'subsystems.namespaces.engine default'),
+    ('docs/operate.md', r'http://127\.0\.0\.1:(\d+)/', 'http.port default'),
+    ('docs/performance.md', r'more than the (\w+) default', 'target.spin default'),
+    ('docs/performance.md', r'exceeds (\w+) for each reactor', 'target.buffer_memory default'),
+    ('docs/performance.md', r'Writes up to `in_capsule_size` \((\w+)\)', 'target.in_capsule_size default'),
+    ('docs/performance.md', r'more than (\d+) in flight on a queue; a disk more than (\d+) from', 'target.queue_depth default',
+     'target.engine_depth default'),
+]
+
+
+@test
+def defaults_and_limits_in_documents_are_true(t):
+    schema = dict(keys(json.loads(t.run([program('rdtarget'), '--schema']).text)))
+    for path, statement, *wanted in STATEMENTS:
+        found = re.search(statement, read(path))
+        t.ok(found, f'{path} says: {statement}')
+        for value, key in zip(found.groups(), wanted):
+            name, part = key.split()
+            t.eq(value.replace(',', '').replace(' ', ''), str(schema[name][part]), f'{path}: {statement}: {key}')
+
+
+if __name__ == '__main__':
+    sys.exit(main())
