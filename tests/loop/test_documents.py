@@ -227,6 +227,18 @@ STATEMENTS = [
     ('docs/performance.md', r'Writes up to `in_capsule_size` \((\w+)\)', 'target.in_capsule_size default'),
     ('docs/performance.md', r'more than (\d+) in flight on a queue; a disk more than (\d+) from', 'target.queue_depth default',
      'target.engine_depth default'),
+    ('docs/operate.md', r'one address \| ([\d,]+), ([\d,]+), ([\d,]+) \| `limits\.connections', 'target.limits.connections default',
+     'target.limits.connections_per_host default', 'target.limits.connections_per_address default'),
+    ('docs/operate.md', r'one address \| ([\d,]+), ([\d,]+), ([\d,]+) \| `limits\.controllers', 'target.limits.controllers default',
+     'target.limits.controllers_per_host default', 'target.limits.controllers_per_address default'),
+    ('docs/operate.md', r'entries of a queue \| (\d+), (\d+) \|.*up to ([\d,]+) each', 'target.io_queues default', 'target.queue_depth default',
+     'target.queue_depth maximum'),
+    ('docs/operate.md', r'in its capsule \| (\d+ MiB), (\d+ KiB)', 'target.max_data_size default', 'target.in_capsule_size default'),
+    ('docs/operate.md', r'\| reactors \| (\d+) \| `reactors` \(up to (\d+)\)', 'target.reactors default', 'target.reactors maximum'),
+    ('docs/operate.md', r'capsules \| (\d+ MiB), (\d+ MiB)', 'target.buffer_memory default', 'target.capsule_memory default'),
+    ('docs/operate.md', r'at a disk \| (\d+) from each reactor \| `engine_depth` \(up to ([\d,]+)\)', 'target.engine_depth default',
+     'target.engine_depth maximum'),
+    ('docs/operate.md', r'subsystems, namespaces \| ([\d,]+),', 'subsystems maxItems'),
 ]
 
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The language of documents: words with a standard term that is better, the size of pages and of paragraphs."""
+"""Documents: words with a standard term that is better, the size of pages and of paragraphs, links."""
 
 import math
+import os
 import re
 import sys
 
-from t_loop import main, test
+from t_loop import SOURCE_ROOT, main, test
 from t_tree import no_errors, read, sources
 
 # (folders, endings) of what is looked at. A line like (('target', 'common'), ('.c', '.h')) adds comments and messages.
@@ -139,6 +140,35 @@ def a_long_page_or_paragraph_would_be_found(t):
     t.eq(list(paragraphs('x' * LINE_MAX + '\n' + 'x' * (LINE_MAX + 1))), [(1, 3)])
     t.eq(list(too_long('a.md', 'x\n' * PARAGRAPH_MAX)), [])
     t.eq(len(list(too_long('a.md', 'x\n' * (PARAGRAPH_MAX + 1)))), 1)
+
+
+def anchor(heading):
+    """As GitHub names a heading."""
+    heading = re.sub(r'\[([^]]*)\]\([^)]*\)', r'\1', heading.strip().lower())
+    return re.sub(r'[^\w\- ]', '', heading).replace(' ', '-')
+
+
+def broken_links(path, text):
+    for link in re.findall(r'\]\(([^)\s]+)\)', re.sub(r'(?ms)^ *```.*?^ *```$', '', text)):
+        if re.match(r'https?:', link):
+            continue
+        name, _, heading = link.partition('#')
+        to = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+        if not os.path.exists(os.path.join(SOURCE_ROOT, to)):
+            yield f'{path}: {link}: there is no {to}'
+        elif heading and to.endswith('.md') and heading not in map(anchor, re.findall(r'(?m)^#+ (.*)$', read(to))):
+            yield f'{path}: {link}: {to} has no such heading'
+
+
+@test
+def links_of_documents_lead_somewhere(t):
+    no_errors(error for path in documents() if path.endswith('.md') for error in broken_links(path, read(path)))
+
+
+@test
+def a_broken_link_would_be_found(t):
+    t.eq(list(broken_links('docs/hosts.md', '[a](interop.md) [b](#linux) [c](https://x) [d](../README.md#when-to-use-what)')), [])
+    t.eq(len(list(broken_links('docs/hosts.md', '[a](inter.md) [b](#linus) [d](../README.md#when)'))), 3)
 
 
 if __name__ == '__main__':
