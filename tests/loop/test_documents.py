@@ -4,6 +4,7 @@
 The word behind ``` says what a block is: "sh" is run here; "sh FILE" is run by that test; "sh elsewhere" is for another
 machine, for root, or takes long, and only its names are checked; "yaml" is a configuration, or a part of one."""
 
+import hashlib
 import json
 import os
 import re
@@ -88,6 +89,54 @@ def the_readmes_commands_work(t):
     t.match('(?m)^the same$', res.text)
     with open(f'{top}/README.md', 'rb') as f, open(f'{top}/blocks2to9', 'rb') as g:
         t.same(g.read(), f.read()[1024:1024 + 4096], 'blocks 2 to 9')
+
+
+def examples(page):
+    """The commands in the section EXAMPLES of a manual page."""
+    section = re.search(r'(?s)\n\.SH EXAMPLES\n(.*?)(?=\n\.SH |$)', read(f'docs/man/{page}'))
+    text = '\n'.join(re.findall(r'(?s)\n\.EX\n(.*?)\n\.EE', section[1])) if section else ''
+    for roff, plain in (('\\-', '-'), ('\\e', '\\'), ('\\(aq', "'"), ('\\(dq', '"')):
+        text = text.replace(roff, plain)
+    return text
+
+
+def run_examples(t, page, *changes):
+    text = examples(page)
+    for old, new in changes:
+        t.ok(re.search(old, text), f'{old} is in the examples of {page}')
+        text = re.sub(old, new, text)
+    res = t.run(['/bin/bash', '-euc', f'cd {shlex.quote(t.dir)}\n{text}'])
+    t.eq(res.rc, 0, f'{text}\n{res.text}{res.err}')
+    return res
+
+
+@test
+def rdinits_examples_work(t):
+    target = t.target([t.namespace(size='4MiB')])
+    t.file('disk.img', os.urandom(2 << 20))
+    res = run_examples(t, 'rdinit.1', (r'(?m)^rdinit\b', program('rdinit')), (r'192\.0\.2\.1(?!:| )', f'127.0.0.1:{target.port}'),
+                       (r'-a 192\.0\.2\.1', f'-a 127.0.0.1 -s {target.port}'), (r'nqn\.2026-01\.org\.example:disk1', NQN),
+                       ('--run-time 30', '--run-time 1'))
+    with open(t.path('disk.img'), 'rb') as f:
+        t.match(hashlib.sha256(f.read(1 << 20)).hexdigest(), res.text)
+
+
+@test
+def rdctls_examples_work(t):
+    target = t.target([t.namespace(size='1MiB')], more={'control': {'socket': t.path('control.sock')}})
+    run_examples(t, 'rdctl.1', (r'\brdctl\b', f'{program("rdctl")} -s {t.path("control.sock")}'),
+                 (r'nqn\.2024-01\.io\.rdnvme:quickstart', NQN), ('/srv/b.img', t.path('b.img')), ('20GiB', '1MiB'))
+    t.eq(os.path.getsize(t.path('b.img')), 1 << 20)
+    t.eq(target.wait(), 0, 'exit status after shutdown')
+
+
+@test
+def rdconforms_examples_name_tests(t):
+    commands = [line.split() for line in examples('rdconform.1').splitlines()]
+    filters = [word.strip("'") for words in commands for before, word in zip(words, words[1:]) if before == '-t']
+    t.ok(len(filters) > 2, f'filters: {filters}')
+    for name in filters:
+        t.ok(t.run([program('rdconform'), '--list', '-t', name]).text.strip(), f'-t {name} finds a test')
 
 
 # Parts of a configuration, with what they leave out.
@@ -178,14 +227,16 @@ def wrong_names(name, words):
     if name == 'rdinit' and verb and words[0] == verb:
         text = help_of(name, verb) + text
     for word in words:
-        option = re.match(r'--[a-z][a-z-]*', word)
+        option = re.match(r'--[a-z][a-z0-9-]*', word)
         if option and option[0] not in FOR_THE_BUILD and not re.search(rf'(?<![\w-]){option[0]}(?![\w-])', text):
             yield f'no option {option[0]}'
 
 
 @test
 def verbs_and_options_in_documents_exist(t):
-    found = [(path, name, words) for path in documents() for name, words in commands(read(path))
+    texts = [(path, read(path)) for path in documents()] + [(page, f'```sh\n{examples(page)}\n```\n')
+                                                            for page in sorted(os.listdir(f'{SOURCE_ROOT}/docs/man')) if page[-1].isdigit()]
+    found = [(path, name, words) for path, text in texts for name, words in commands(text)
              if name in OURS or os.path.isfile(os.path.join(SOURCE_ROOT, name)) and os.access(os.path.join(SOURCE_ROOT, name), os.X_OK)]
     t.ok(len(found) > 200, f'uses of programs: {len(found)}')
     errors = [f'{path}: {name} {" ".join(words)}: {error}' for path, name, words in found for error in wrong_names(name, words)]
