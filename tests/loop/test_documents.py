@@ -304,5 +304,42 @@ def defaults_and_limits_in_documents_are_true(t):
             t.eq(value.replace(',', '').replace(' ', ''), str(schema[name][part]), f'{path}: {statement}: {key}')
 
 
+def options_of_page(page):
+    """{option: text} of the paragraphs of a manual page that begin with an option or a parameter."""
+    text = read(f'docs/man/{page}').replace('\\-', '-')
+    return {name: body for name, body in re.findall(r'(?s)\n\.TP\n\.B[IR] (?:[^\n]*--)?([\w-]+)[^\n]*\n(.*?)(?=\n\.(?:TP|SS|SH))', text)}
+
+
+def agree_on_defaults(t, program_says, page_says, least):
+    """Of {option: default} and {option: text}."""
+    told = {name: re.search(r'[Dd]efault (-?\w+)', text) for name, text in page_says.items()}
+    wrong = [f'{name}: the program has {value}, the page {told[name][1]}' for name, value in program_says.items()
+             if told.get(name) and told[name][1] != value]
+    t.ok(not wrong, '\n'.join(wrong))
+    t.ok(sum(bool(told.get(name)) for name in program_says) >= least, f'defaults: {program_says}; {told}')
+
+
+@test
+def rdinits_manual_page_has_its_defaults(t):
+    found = dict(re.findall(r'(?m)--([\w-]+)=\S+ .*\(default (\d\w*)', help_of('rdinit', 'read')))
+    agree_on_defaults(t, found, options_of_page('rdinit.1'), 6)
+
+
+@test
+def the_manual_page_of_nbdkits_plugin_has_its_defaults(t):
+    found = dict(re.findall(r'"([\w-]+)=<.*\(default (-?\d+)', read('tools/nbdkit/plugin.c')))
+    agree_on_defaults(t, found, options_of_page('nbdkit-rdinit-plugin.1'), 5)
+
+
+@test
+def the_page_of_fios_engine_has_its_defaults(t):
+    found = dict(re.findall(r'OPTION\((\w+), (?:(?!OPTION).)*?\.def = "(\d+)"', read('tools/fio/engine.c').replace('\n', ' ')))
+    page = {}
+    for names, text in re.findall(r'(?m)^\| (`[^|]*) \| (.*default \d.*) \|$', read('tools/fio/README.md')):
+        values = re.search(r'default (\d+)(?:.*? and (\d+))?', text).groups()
+        page.update((name, f'default {value}') for name, value in zip(re.findall(r'`(\w+)`', names), values))
+    agree_on_defaults(t, found, page, 5)
+
+
 if __name__ == '__main__':
     sys.exit(main())
