@@ -121,10 +121,14 @@ def paragraphs(text):
         lines += max(0, math.ceil(len(line) / LINE_MAX) - 1) if lines else 0
 
 
-def too_long(path, text):
+def badly_made(path, text):
     limit = PAGES.get(path, PAGE_MAX if path.startswith('docs/design/') else None)
     if limit and text.count('\n') > limit:
         yield f'{path} has {text.count(chr(10))} lines, more than {limit}: move details to a page of their own'
+    if path.startswith('docs/design/'):
+        for part in ('Why', 'Boundary'):
+            if not re.search(rf'(?m)^(?:## {part}$|\*\*{part}\.\*\*)', text):
+                yield f'{path} has no heading "## {part}"'
     for first, lines in paragraphs(text):
         if lines > PARAGRAPH_MAX:
             yield f'{path}:{first}: a paragraph of {lines} lines of at most {LINE_MAX} characters, more than {PARAGRAPH_MAX}: divide it'
@@ -134,17 +138,19 @@ def too_long(path, text):
 def pages_and_paragraphs_are_short(t):
     paths = [path for path in documents() if path.endswith('.md')]
     t.ok(any(path.startswith('docs/design/') for path in paths), f'no design pages among {paths}')
-    no_errors(error for path in paths for error in too_long(path, read(path)))
+    no_errors(error for path in paths for error in badly_made(path, read(path)))
 
 
 @test
 def a_long_page_or_paragraph_would_be_found(t):
-    t.eq(list(too_long('docs/design/a.md', '\n' * PAGE_MAX)), [])
-    t.eq(len(list(too_long('docs/design/a.md', '\n' * (PAGE_MAX + 1)))), 1)
+    head = '## Why\n## Boundary\n'
+    t.eq(list(badly_made('docs/design/a.md', head + '\n' * (PAGE_MAX - 2))), [])
+    t.eq(len(list(badly_made('docs/design/a.md', head + '\n' * (PAGE_MAX - 1)))), 1)
+    t.eq(len(list(badly_made('docs/design/a.md', '## Whys\n'))), 2)
     t.eq(list(paragraphs('# a\nb\nc\n\n- d\n  e\n- f\n\n| g |\n| h |\n```\ni\n```\n')), [(2, 2), (5, 2), (7, 1)])
     t.eq(list(paragraphs('x' * LINE_MAX + '\n' + 'x' * (LINE_MAX + 1))), [(1, 3)])
-    t.eq(list(too_long('a.md', 'x\n' * PARAGRAPH_MAX)), [])
-    t.eq(len(list(too_long('a.md', 'x\n' * (PARAGRAPH_MAX + 1)))), 1)
+    t.eq(list(badly_made('a.md', 'x\n' * PARAGRAPH_MAX)), [])
+    t.eq(len(list(badly_made('a.md', 'x\n' * (PARAGRAPH_MAX + 1)))), 1)
 
 
 def anchor(heading):
