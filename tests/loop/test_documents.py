@@ -293,6 +293,52 @@ STATEMENTS = [
 ]
 
 
+WORDS = {'two': '2', 'three': '3', 'four': '4', 'eight': '8', 'ten': '10', 'sixteen': '16'}
+
+# (document, statement with a group for each number, "file MACRO" of each)
+CONSTANTS = [
+    ('docs/architecture.md', r'no Connect within (\d+) s', 'target/nvmf/qpair.h RDT_CONNECT_TIMEOUT'),
+    ('docs/architecture.md', r'for each device on a reactor at most (\d+) for I/O', 'target/bdev/workers.h RDT_WORKERS_MAX'),
+    ('docs/design/auth.md', r'At most (\d+) jobs wait', 'target/nvmf/auth/auth_work.h RDT_AUTH_JOBS'),
+    ('docs/design/auth.md', r'A name keeps (\d+) identifiers', 'target/nvmf/host_ids.h RDT_HOST_IDS'),
+    ('docs/design/buffers.md', r'After (\w+) checks without them a host is late\. After (\w+) checks', 'target/nvmf/progress.c LATE',
+     'target/nvmf/progress.c SLOW'),
+    ('docs/design/buffers.md', r'closed after (\w+)\s+checks without any byte', 'target/nvmf/progress.c STILL'),
+    ('docs/design/control.md', r'a ring of (\d+) for the main', 'target/manage/rpc/rpc_events.c EVENTS_MAX'),
+    ('docs/design/http.md', r'(\d+) connections of (\d+) KiB', 'target/manage/http/http.c CONNECTIONS', 'target/manage/http/http.c CONN_MEMORY'),
+    ('docs/design/http.md', r'with (\d+) headers', 'target/manage/http/http.c HEADERS_MAX'),
+    ('docs/design/http.md', r'more than (\w+) copies', 'target/manage/http/http.c BODIES'),
+    ('docs/design/http.md', r'With more than (\d+) the oldest', 'target/manage/http/http.c EVICT_ABOVE'),
+    ('docs/design/http.md', r'(\d+) s without a byte, or (\d+) s in all', 'target/manage/http/http.c IDLE_SECONDS',
+     'target/manage/http/http.c WHOLE_TIME'),
+    ('docs/design/identity.md', r'at most ([\d,]+) volumes', 'target/resv/identity.h RDT_IDENTITIES_MAX'),
+    ('docs/design/iwarp.md', r'reads at most (\w+) of the sockets', 'common/fabric/iwarp/drain.c DRAIN_READS'),
+    ('docs/design/reconciler.md', r'it waits at most (\d+) s for storage', 'target/main.c OPEN_WAIT'),
+    ('docs/design/reconciler.md', r'have settled, or after (\d+) s which', 'target/manage/change/converge.c SETTLE'),
+    ('docs/design/reconciler.md', r'A device has (\w+) threads at a time, all devices together (\d+)', 'target/bdev/jobs.h RDT_JOBS_SHARE',
+     'target/bdev/jobs.h RDT_JOBS_TOTAL'),
+    ('docs/design/reconciler.md', r'After (\d+) s the\s+owner is told', 'target/bdev/jobs.h RDT_JOBS_LIMIT'),
+    ('docs/design/reconciler.md', r'After (\d+) s\s+a removal that waits is logged', 'target/manage/objects/control.c LEAVE_WARN'),
+    ('docs/design/storage.md', r'The start waits at most (\d+) s', 'target/main.c OPEN_WAIT'),
+    ('docs/design/storage.md', r'A device has up to (\d+) threads on a reactor, those above (\w+) ', 'target/bdev/workers.h RDT_WORKERS_MAX',
+     'target/bdev/workers.h RDT_WORKERS_MIN'),
+    ('docs/design/storage-rbd.md', r'`rbd_jobs\.c`: (\w+), up to (\w+) while', 'target/bdev/rbd_jobs.c WORKERS', 'target/bdev/rbd_jobs.c WORKERS_MAX'),
+    ('docs/man/rdtarget.yaml.5', r'not waited for longer than (\d+) s', 'target/main.c OPEN_WAIT'),
+]
+
+
+@test
+def numbers_in_documents_are_those_of_the_code(t):
+    for path, statement, *wanted in CONSTANTS:
+        found = re.search(statement, read(path))
+        t.ok(found, f'{path} says: {statement}')
+        for value, macro in zip(found.groups(), wanted):
+            source, name = macro.split()
+            defined = re.search(rf'(?m)^#define {name}\s+\(?(?:UINT64_C\()?(\d+)', read(source))
+            t.ok(defined, f'{source} defines {name}')
+            t.eq(WORDS.get(value, value.replace(',', '')), defined[1], f'{path}: {statement}: {name}')
+
+
 @test
 def defaults_and_limits_in_documents_are_true(t):
     schema = dict(keys(json.loads(t.run([program('rdtarget'), '--schema']).text)))
