@@ -236,6 +236,8 @@ def wrong_names(name, words):
 def verbs_and_options_in_documents_exist(t):
     texts = [(path, read(path)) for path in documents()] + [(page, f'```sh\n{examples(page)}\n```\n')
                                                             for page in sorted(os.listdir(f'{SOURCE_ROOT}/docs/man')) if page[-1].isdigit()]
+    rules = 'configs/monitoring/rdtarget.rules.yml'
+    texts.append((rules, re.sub(r'(\brdctl [^.,;()"]*)', r'`\1`', read(rules))))
     found = [(path, name, words) for path, text in texts for name, words in commands(text)
              if name in OURS or os.path.isfile(os.path.join(SOURCE_ROOT, name)) and os.access(os.path.join(SOURCE_ROOT, name), os.X_OK)]
     t.ok(len(found) > 200, f'uses of programs: {len(found)}')

@@ -13,6 +13,7 @@ from t_tree import no_errors, read, sources
 SCOPES = [
     (('docs', 'common', 'target', 'initiator', 'tests', 'tools', 'configs'), ('.md',)),
     (('docs/man',), ('.1', '.3', '.5', '.7')),
+    (('configs', 'docs/completion'), ('.yaml', '.yml', '.service', '.rules', '.bash', '.example')),
 ]
 TOP_LEVEL = ('README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md')
 
