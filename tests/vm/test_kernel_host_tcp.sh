@@ -251,7 +251,7 @@ if t_guest; then
 	t_guest_done
 fi
 
-# What was in flight when the namespace was removed: Invalid Namespace or Format.
-removed='I/O Cmd\(0x[12]\) .*\(sct 0x0 / sc 0xb\)|operation not supported error, dev nvme'
+# What was in flight when the namespace was removed (Invalid Namespace or Format), and what came before its device was gone.
+removed='I/O Cmd\(0x[12]\) .*\(sct 0x0 / sc 0xb\)|operation not supported error, dev nvme|no available path - failing I/O$'
 t_dmesg_case "$lost_connections|Connect Invalid Data Parameter|$removed"
 t_done
