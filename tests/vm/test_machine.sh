@@ -89,6 +89,19 @@ devices()
 		ibv_devices'
 }
 
+# The same work takes the same time: the second time of a loop, when all of it is translated, differs by what interrupts it.
+instructions_are_time()
+{
+	# shellcheck disable=SC2016
+	"$here/run" --icount -- bash -c 'for i in 1 2 3; do
+			read -r before _ </proc/self/schedstat
+			for ((n = 0; n < 20000; n++)); do :; done
+			read -r after _ </proc/self/schedstat
+			echo $((after - before))
+		done' >"$scratch/out"
+	awk '{ print; n[NR] = $1 } END { exit NR != 3 || n[3] < 1000000 || n[3] > n[2] * 1.02 || n[3] < n[2] * 0.98 }' "$scratch/out"
+}
+
 # The command and what it leaves behind are a service's.
 with_systemd()
 {
@@ -111,6 +124,8 @@ result "a command that takes too long" machine 124 '^begin' 'timed out' --timeou
 	sh -c 'echo begin; sleep 1000'
 result "a machine that panics" machine 123 '^begin' 'sysrq triggered crash' -- \
 	sh -c 'echo begin; echo c >/proc/sysrq-trigger'
+result "time by instructions" instructions_are_time
+result "time by instructions is for one processor" machine 125 '' '--icount is for one processor, not 2' --icount --cpus 2 -- true
 result "systemd as the first process" with_systemd
 result "a command that does not exist" machine 127 '' 'No such file' -- /no/such/command
 echo "1..$number"
