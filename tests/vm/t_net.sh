@@ -198,6 +198,19 @@ t_memory_disk()
 	t_until 10 test -b "/dev/$1"
 }
 
+# ---- our programs with Debian 13's libraries ----
+
+# newer PROGRAM: prints the path of a script that runs it with Debian 13's C library and OpenSSL 3.5, with which the kernel
+# decrypts too; Debian 12's has the kernel encrypt only. They are those of the root RD_VM_TLS_ROOT, without one this machine's.
+newer()
+{
+	local script=/run/t/newer-${1##*/} from=${RD_VM_TLS_ROOT:-} libraries=usr/lib/x86_64-linux-gnu
+
+	printf '#!/bin/sh\nexec %s "$@"\n' "${from:+$from/lib64/ld-linux-x86-64.so.2 --library-path $from/$libraries:/$libraries }$1" >"$script"
+	chmod +x "$script"
+	echo "$script"
+}
+
 # ---- rdtarget ----
 
 # t_target_start CONFIGURATION [NAME]: returns when it is ready. Several run at a time under different names; the log of

@@ -27,7 +27,6 @@ readonly root=${RD_VM_TLS_ROOT:-}
 # The hash of the key, and the version of the identity. tlshd 1.0 can use keys with SHA-256 only: GnuTLS makes the binder of
 # each external key with that hash.
 readonly forms=("1 1" "1 0")
-readonly libraries=usr/lib/x86_64-linux-gnu
 
 # A program of Debian 13. meson has malloc() fill memory for the sake of our programs (MALLOC_PERTURB_), and tlshd 1.0 does
 # not start with that: it loses the list of its ciphers.
@@ -38,18 +37,6 @@ debian13()
 	else
 		env -u MALLOC_PERTURB_ "$@"
 	fi
-}
-
-# newer PROGRAM: prints the path of a script that runs it with Debian 13's C library and OpenSSL 3.5, with which the kernel
-# decrypts too; Debian 12's has the kernel encrypt only.
-newer()
-{
-	local script
-
-	script=/run/t/newer-$(basename "$1")
-	printf '#!/bin/sh\nexec %s "$@"\n' "${root:+$root/lib64/ld-linux-x86-64.so.2 --library-path $root/$libraries:/$libraries }$1" >"$script"
-	chmod +x "$script"
-	echo "$script"
 }
 
 # tls_stat NAME: from the kernel's statistics, of the network namespace of our programs.
