@@ -550,7 +550,7 @@ removed_while_mounted()
 {
 	attach_and_mount
 	cp /run/t/target.yaml /run/t/with.yaml
-	sed '/nsid: 1,/d' /run/t/target.yaml >/run/t/without.yaml
+	sed "/uuid: $uuid,/d" /run/t/target.yaml >/run/t/without.yaml
 	reload /run/t/without.yaml
 	writer_start
 	t_until 30 attached_is waiting
