@@ -14,6 +14,11 @@
 #define BLOCKED_NS (600 * RD_NSEC_PER_SEC) /* far less than Ceph's default */
 #define OWN_NS     RD_NSEC_PER_SEC /* for which a gateway leaves its former lock to others */
 
+/* How long a gateway that is alive may take to watch again when its pool has hung: librados asks
+ * each 5 s whether it still watches. Passes that are further apart have waited for the pool. */
+#define STRANGER_NS (6 * RD_NSEC_PER_SEC)
+#define PASSES_NS   (2 * RD_NSEC_PER_SEC)
+
 static void tell_lock(struct rbd_image *img, enum rbd_lock_said said, const char *text)
 {
 	char spelled[256];
@@ -353,15 +358,33 @@ static uint64_t client_of(struct rbd_image *img, const char *owner)
 
 static enum rbd_heard heard_of_owner(struct rbd_image *img, const char *owner)
 {
+	if (strcmp(owner, img->lock_owner) != 0) {
+		snprintf(img->lock_owner, sizeof(img->lock_owner), "%s", owner);
+		img->lock_owner_id = 0;
+		img->stranger_ns = 0;
+	}
 	if (!img->peers)
 		return RBD_HEARD_STRANGER;
-	if (strcmp(owner, img->lock_owner) != 0 || !img->lock_owner_id) {
-		snprintf(img->lock_owner, sizeof(img->lock_owner), "%s", owner);
+	if (!img->lock_owner_id)
 		img->lock_owner_id = client_of(img, owner);
-	}
 	if (!img->lock_owner_id || img->lock_owner_id == rados_get_instance_id(img->handle->cl))
 		return RBD_HEARD_STRANGER;
 	return rbd_peers_ask(img->peers, img->lock_owner_id);
+}
+
+/*
+ * Is the holder still a stranger after a time in which the cluster has answered each pass? When a
+ * pool hangs, Ceph forgets who watches there, and the first answer after that does not name a
+ * gateway that is alive. librbd would have it blocked.
+ */
+static bool stranger_lasts(struct rbd_image *img)
+{
+	uint64_t now = rdt_module_now();
+
+	if (!img->stranger_ns || now - img->stranger_seen_ns > PASSES_NS)
+		img->stranger_ns = now;
+	img->stranger_seen_ns = now;
+	return now - img->stranger_ns >= STRANGER_NS;
 }
 
 enum own_way {
@@ -406,7 +429,7 @@ static bool take_goes_on(struct rbd_image *img, int rc, enum rdt_claim *claim)
 
 /*
  * Is the lock free, or was it broken as @claim says, so that this gateway can request it? True too
- * when the holder is not known: then Ceph decides, which takes up to half a minute when the holder
+ * when the holder is a stranger: then Ceph decides, which takes up to half a minute when the holder
  * is dead.
  */
 static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
@@ -418,7 +441,11 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 	if (!rc && mine)
 		return true; /* breaking it would block this gateway */
 	rc = read_owner(img, owner, sizeof(owner));
-	if (rc || !owner[0])
+	if (rc && rc != -ESHUTDOWN && *claim != RDT_CLAIM_TAKE) {
+		tell_not_locked(img, rc); /* it may have a holder, which librbd would judge */
+		return false;
+	}
+	if (!owner[0])
 		return true;
 	if (*claim == RDT_CLAIM_TAKE)
 		*claim = claim_now(img); /* the cluster has just answered, perhaps after hours */
@@ -437,7 +464,9 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 		enum rbd_heard heard = heard_of_owner(img, owner);
 
 		img->quiet = heard == RBD_HEARD_TELLS;
-		if (heard == RBD_HEARD_STRANGER)
+		if (heard != RBD_HEARD_STRANGER)
+			img->stranger_ns = 0;
+		else if (stranger_lasts(img))
 			return true;
 		if (heard != RBD_HEARD_SILENT) {
 			tell_not_locked(img, -EBUSY);

@@ -53,6 +53,7 @@ struct rbd_peers {
 	pthread_cond_t answered; /* @asking or @watching became false; CLOCK_MONOTONIC */
 	/* guarded by @lock */
 	bool watched, watch_lost;
+	bool ended;           /* nothing is begun any more */
 	bool watching;        /* calls to get there are in flight */
 	uint64_t watching_ns; /* when they began; 0: never */
 	int watch_err;        /* how they ended */
@@ -97,8 +98,9 @@ static void peers_watch_failed(void *arg, uint64_t cookie, int err)
 	(void)cookie;
 	(void)err;
 	pthread_mutex_lock(&p->lock);
-	p->watch_lost = true; /* rbd_peers_keep() watches again */
+	p->watch_lost = true;
 	pthread_mutex_unlock(&p->lock);
+	rbd_peers_keep(p); /* at once: images without I/O run rarely */
 }
 
 static void watching_ended(struct rbd_peers *p, int rc)
@@ -192,7 +194,7 @@ int rbd_peers_keep(struct rbd_peers *p)
 	pthread_mutex_lock(&p->lock);
 	now = rdt_module_now(); /* not before: another image may store a later time first */
 	unwatch = p->watched;
-	begin = !p->watching && (!p->watched || p->watch_lost) &&
+	begin = !p->ended && !p->watching && (!p->watched || p->watch_lost) &&
 		(!p->watching_ns || now - p->watching_ns >= KEEP_NS);
 	if (begin) {
 		p->watching = true;
@@ -549,6 +551,7 @@ static void end_peers(void *arg)
 	pthread_mutex_lock(&p->lock);
 	while (p->asking || p->watching)
 		pthread_cond_wait(&p->answered, &p->lock);
+	p->ended = true;
 	pthread_mutex_unlock(&p->lock);
 	if (p->watched)
 		rados_unwatch2(p->io, p->watch);

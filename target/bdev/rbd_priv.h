@@ -208,8 +208,10 @@ struct rbd_image {
 	uint64_t own_seen_ns; /* since when a former connection is seen to have it; 0: it is not */
 	char lock_owner[128]; /* address of the client that has the lock, and its global ID */
 	uint64_t lock_owner_id; /* 0: not known */
-	bool quiet;             /* the holder is alive, and it will be said when it is not */
-	char idle_buf[512];     /* of the read that is in flight while there is no other I/O */
+	uint64_t stranger_ns; /* since when each pass has found it to be a stranger; 0: it is not */
+	uint64_t stranger_seen_ns;
+	bool quiet;         /* the holder is alive, and it will be said when it is not */
+	char idle_buf[512]; /* of the read that is in flight while there is no other I/O */
 };
 
 /* Does @image_size have to be read again? */
