@@ -3,7 +3,8 @@
  * Commands of a host that its device does not send: Write Uncorrectable, several ranges of Copy and
  * Dataset Management, hints, and flags. One at a time, on a queue of the channel. Nothing protects
  * later commands from one that is lost, so those that write are sent only by hosts that do not
- * repeat writes.
+ * repeat writes. They do not wait until lost commands of the device are safe (as other hosts do
+ * not), except where the target cannot know of the loss: has_to_wait().
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -263,6 +264,37 @@ static void fill_facts(struct raw *r)
 		}
 }
 
+/* Is a reactor stopped or blocked that has had no turn since @lost_at? It may have a write of a
+ * queue that was lost then, which only the host knows. */
+static bool reactor_is_behind(const struct world *w, uint64_t lost_at)
+{
+	for (unsigned int i = ACTOR_REACTOR; i < ACTOR_DEV; i++) {
+		const struct actor *actor = &w->actors[i];
+
+		if (actor->turned_at <= lost_at &&
+		    (actor->blocked || actor->turned_at < actor->stalled_until))
+			return true;
+	}
+	return false;
+}
+
+/* What stale-writes.md does not cover: another path continues before the target can know that the
+ * first one is lost. So the device waits for its guards, and here the host does. */
+static bool has_to_wait(const struct raw *r, const struct rdinit_dev *dev)
+{
+	const struct io_facts *f = &r->facts;
+	const struct rdi_guard *guard;
+
+	TAILQ_FOREACH (guard, &dev->guards.list, link)
+		for (unsigned int i = 0; i < f->stores; i++)
+			if (f->store[i] - guard->lba < guard->nblocks &&
+			    f->begin < guard->safe_at &&
+			    reactor_is_behind(r->w,
+					      guard->safe_at - dev->paths[guard->path]->stale_ns))
+				return true;
+	return false;
+}
+
 static bool take_order(struct raw *r)
 {
 	const struct io_facts *f = &r->facts;
@@ -395,6 +427,6 @@ void raw_acts(struct raw *r, struct rdinit_dev_chan *chan)
 		return;
 	choose(r);
 	fill_facts(r);
-	if (take_order(r) && (r->op != RAW_MARK || begin_marks(r)))
+	if (!has_to_wait(r, chan->dev) && take_order(r) && (r->op != RAW_MARK || begin_marks(r)))
 		send_raw(r, cp);
 }

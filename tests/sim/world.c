@@ -121,6 +121,7 @@ static void take_turn(struct world *w, struct actor *actor)
 	begin = rd_sim_now(w->sim);
 	actor->signaled = false;
 	rc = actor->turn(actor);
+	actor->turned_at = rd_sim_now(w->sim);
 	if (rc < 0)
 		world_fail(w, "%s %u: a turn has failed: %s", actor->name, actor->number,
 			   strerror(-rc));

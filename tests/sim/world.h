@@ -62,8 +62,9 @@ struct actor {
 	int (*turn)(struct actor *actor);
 	void *arg;
 	uint64_t stalled_until;
-	bool blocked;  /* within a turn */
-	bool signaled; /* a descriptor of its loop may be ready */
+	uint64_t turned_at; /* when its last turn ended */
+	bool blocked;       /* within a turn */
+	bool signaled;      /* a descriptor of its loop may be ready */
 };
 
 enum actor_kind {
