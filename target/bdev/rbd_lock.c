@@ -396,10 +396,13 @@ enum own_way {
 static enum own_way own_way(struct rbd_image *img, enum rdt_claim claim)
 {
 	struct rbd_locker l;
+	int rc = find_own(img, &l);
 
-	if (find_own(img, &l)) {
+	if (rc) {
 		img->own_seen_ns = 0;
-		return OWN_NONE;
+		/* When it is not known, breaking it as that of another client may block this
+		 * gateway. */
+		return rc == -ENOENT || rc == -ESHUTDOWN ? OWN_NONE : OWN_LATER;
 	}
 	if (!own_lasts(img) && claim != RDT_CLAIM_TAKE)
 		return OWN_LATER;

@@ -29,6 +29,7 @@ static struct {
 	bool fails;        /* questions end with an error */
 	uint64_t owner_ns; /* how long the cluster takes to name the owner */
 	int owner_err;     /* it does not */
+	int lockers_err;   /* it does not say which client has the lock */
 	bool no_pool;      /* there is no object of the gateways */
 	bool forgotten;    /* what the owner watched */
 	unsigned int breaks, asked, blocks, acquires, only_breaks, maps;
@@ -121,6 +122,8 @@ ssize_t rbd_list_lockers(rbd_image_t image, int *exclusive, char *tag, size_t *t
 {
 	if (fake.refused)
 		return -ESHUTDOWN;
+	if (fake.lockers_err)
+		return fake.lockers_err;
 	snprintf(clients, *clients_len, "client.%u", OWNER_ID);
 	snprintf(cookies, *cookies_len, "auto 1");
 	snprintf(addrs, *addrs_len, OWNER);
