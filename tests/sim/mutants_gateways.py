@@ -38,7 +38,7 @@ MUTANTS = (
     ('a gateway is blocked again for each of its images', 'target/bdev/rbd_lock.c', 'return blocked && block_lasts(img, owner);',
      'return false;'),
     ('a gateway waits for the lock that its former connection has', 'target/bdev/rbd_lock.c', '\treturn break_own(img, &l) ? OWN_BROKEN : OWN_NONE;',
-     '\treturn OWN_NONE;', 'block,age,pool,unblock'),
+     '\treturn OWN_NONE;', 'block,unblock,pool,take'),
     ('a command to take a lock is over when another client was faster', 'target/bdev/rbd_lock.c',
      ' && rc != -EROFS && rc != -EBUSY && no_state', ' && no_state', 'take,delay'),
     ('a gateway that gets the lock does not read the reservations', 'target/bdev/rbd_lock.c', 'no_state = rbd_shared_load(img);', 'no_state = 0;'),
