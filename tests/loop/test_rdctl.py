@@ -577,7 +577,7 @@ def a_document_is_applied(t):
     t.eq(rdctl(t, path, 'apply', t.path('next.yaml')).text, 'reloaded: 1 namespace added, 1 removed\n')
     t.eq([row[1] for row in rows(rdctl(t, path, 'ns'))], ['6'])
     t.file('next.yaml', b'x' * (1 << 20))
-    t.match('more than 1 MiB', rdctl(t, path, 'apply', t.path('next.yaml'), rc=USAGE).err)
+    t.match('larger than 1 MiB', rdctl(t, path, 'apply', t.path('next.yaml'), rc=USAGE).err)
     t.file('next.yaml', b'\xff')
     t.match('is not UTF-8', rdctl(t, path, 'apply', t.path('next.yaml'), rc=USAGE).err)
     t.match('No such file', rdctl(t, path, 'apply', t.path('none.yaml'), rc=USAGE).err)
@@ -601,7 +601,7 @@ def states_levels_drain_and_the_end(t):
     t.eq((row[5], row[7:]), ('closed', ['all', 'inaccessible']))
     rdctl(t, path, 'shutdown')
     t.eq(target.wait(), 0, 'exit status of rdtarget')
-    t.match('rdtarget does not run', rdctl(t, path, 'status', rc=NO_DAEMON).err)
+    t.match('rdtarget is not running', rdctl(t, path, 'status', rc=NO_DAEMON).err)
 
 
 @each(('text', (), r'^\S+Z reload cause=file applied=yes problems=0 .*summary="reloaded: nothing has changed"$'),
@@ -642,41 +642,41 @@ def quotes_in_an_event_are_escaped(t):
     wait_for(seen, 'the event of a change')
 
 
-@each(('no verb', [], 'no verb given'), ('an unknown verb', ['hostz'], 'no such verb: hostz'),
-      ('too many arguments', ['status', 'x'], 'usage: rdctl status'),
+@each(('no verb', [], 'no verb given'), ('an unknown verb', ['hostz'], 'unknown verb "hostz"'),
+      ('too many arguments', ['status', 'x'], '"status" takes no arguments'),
       ('too few', ['ns', 'remove'], 'usage: rdctl ns remove '),
-      ('an option of another verb', ['--full', 'status'], 'status: an option of another verb was given: --full'),
-      ('an option of reload', ['drain', '--dry-run'], 'drain: an option of another verb was given: --dry-run'),
-      ('an option of drain', ['check', '--timeout', '9'], 'check: an option of another verb was given: --timeout'),
+      ('an option of another verb', ['--full', 'status'], '"status" does not take --full'),
+      ('an option of reload', ['drain', '--dry-run'], '"drain" does not take --dry-run'),
+      ('an option of drain', ['check', '--timeout', '9'], '"check" does not take --timeout'),
       ('a wait that is none', ['-w', '0', 'status'], '--wait takes 1 to 86400 seconds, not: 0'),
       ('a controller ID that is none', ['disconnect', 'nqn.x', '65536'], 'expected a controller ID, not: 65536'),
       ('another output', ['-o', 'xml', 'status'], '--output takes text or json, not: xml'),
-      ('parameters that are no object', ['raw', 'status', '[1]'], 'no JSON object'),
-      ('parameters that are no JSON', ['raw', 'status', '{'], 'no JSON object'),
+      ('parameters that are no object', ['raw', 'status', '[1]'], 'not a JSON object'),
+      ('parameters that are no JSON', ['raw', 'status', '{'], 'not a JSON object'),
       ('a group that is no number', ['ana', 'x', 'change'], 'the number of a group, not: x'),
       ('a port that is none', ['ana', '1', 'change', '::1:x'], None),
       ('an NSID that is none', ['ns', 'remove', 'nqn.x', '0'], 'expected a namespace ID, not: 0'),
       ('a key without a value', ['ns', 'add', 'nqn.x', '1', 'size'], 'expected KEY=VALUE, .*, not: size'),
       ('a protection that is none', ['ns', 'protect', 'nqn.x', '1', 'yes'], 'expected on or off, not: yes'),
       ('a second word that is none', ['host', 'admit', 'nqn.x', 'nqn.y'],
-       'no such verb: host; there are "hosts", "host allow", "host deny", '),
-      ('a verb of others', ['subsystem', 'list'], 'no such verb: subsystem; there are "subsystems", "subsystem add", '),
+       'unknown verb "host"; did you mean "hosts" or "host allow" or "host deny" '),
+      ('a verb of others', ['subsystem', 'list'], 'unknown verb "subsystem"; did you mean "subsystems" or "subsystem add" '),
       ('a second word misspelt', ['ns', 'ad', 'nqn.x', '3'], r'usage: rdctl ns \[SUBNQN\]\n +rdctl ns add SUBNQN NSID'),
       ('a port too large', ['listener', 'add', '127.0.0.1:65536'], 'with a port of 0 to 65535, not: 127.0.0.1:65536'),
-      ('an option of changes', ['--save', 'status'], 'an option of another verb was given: --save'),
+      ('an option of changes', ['--save', 'status'], '"status" does not take --save'),
       ('a dry run of a claim', ['--dry-run', 'ana', '1', 'take'], 'takes an option of changes, not: --dry-run'),
       ('a claim that is saved', ['--save', 'ana', '1', 'wait'], 'takes an option of changes, not: --save'),
       ('a dry run of nothing', ['--dry-run', 'ana'], 'takes an option of changes, not: --dry-run'),
-      ('half a state', ['ana', '1'], 'ana takes nothing, GROUP STATE .*, or GROUP take.yield.wait'),
+      ('half a state', ['ana', '1'], 'ana takes no arguments, GROUP STATE .*, or GROUP take.yield.wait'),
       ('an interval that is none', ['top', '0'], 'top takes 1 to 3600 seconds, not: 0'),
-      ('half a namespace', ['latency', 'nqn.x'], 'latency takes nothing, or SUBNQN NSID'),
-      ('no NSID for latency', ['latency', 'nqn.x', 'y'], 'latency takes nothing, or SUBNQN NSID: y'),
+      ('half a namespace', ['latency', 'nqn.x'], 'latency takes no arguments, or SUBNQN NSID'),
+      ('no NSID for latency', ['latency', 'nqn.x', 'y'], 'latency takes no arguments, or SUBNQN NSID: y'),
       ('a time that is none', ['drain', '--timeout', '0'], '1 to 3600 seconds, not: 0'))
 def wrong_usage(t, args, says):
     path = t.path('none.sock')
     res = t.run([program('rdctl'), '--socket', path, *args])
     t.eq(res.rc, USAGE if says else NO_DAEMON, f'exit status ({res.err})')
-    t.match(says or 'does not run', res.err)
+    t.match(says or 'is not running', res.err)
 
 
 @test
@@ -693,7 +693,7 @@ def the_socket_is_named_by_the_environment_too(t):
     t.eq(res.rc, 0, f'exit status ({res.err})')
 
 
-@each(('no answer', b'', 'no answer within 1 s'), ('something else', b'HTTP/1.1 400\n', 'not one of rdtarget'),
+@each(('no answer', b'', 'no answer within 1 s'), ('something else', b'HTTP/1.1 400\n', 'not an answer of rdtarget'),
       ('half an answer', None, 'closed the connection'))
 def a_socket_of_something_else(t, says, expected):
     path = t.path('other.sock')

@@ -193,9 +193,8 @@ int rdctl_apply(const struct rdctl *ctl, const struct rdctl_arguments *args)
 		fprintf(stderr, "rdctl: %s: %s\n", path, strerror(errno));
 	else if (len == DOCUMENT_MAX)
 		fprintf(stderr,
-			"rdctl: %s: has more than 1 MiB, which is the most for a request; put it "
-			"in "
-			"the place of the configuration file, and reload\n",
+			"rdctl: %s: is larger than 1 MiB, the limit of a request; put it in place "
+			"of the configuration file, and reload\n",
 			path);
 	if (f && f != stdin)
 		fclose(f);

@@ -20,8 +20,8 @@ static const char *connect_hint(int err)
 	switch (err) {
 	case ENOENT:
 	case ECONNREFUSED:
-		return "; rdtarget does not run, its configuration has no \"control: socket:\", or "
-		       "another path (--socket)";
+		return "; rdtarget is not running, its configuration has no \"control: socket:\", "
+		       "or it names another path (--socket)";
 	case EACCES:
 		return "; run rdctl as root, or as a member of the group of the socket";
 	default:
@@ -193,7 +193,7 @@ static json_t *parse_answer(const struct rdctl *ctl, const char *line, int *code
 		print_error(ctl, error);
 		*code = RDCTL_REFUSED;
 	} else {
-		fprintf(stderr, "rdctl: the answer is not one of rdtarget's: %.100s\n", line);
+		fprintf(stderr, "rdctl: this is not an answer of rdtarget: %.100s\n", line);
 		*code = RDCTL_NO_DAEMON;
 	}
 	json_decref(answer);

@@ -131,7 +131,7 @@ int rdctl_run_latency(const struct rdctl *ctl, const struct rdctl_arguments *arg
 	if (args->count == 1 ||
 	    (args->count == 2 && rd_parse_u64(args->values[1], 1, UINT32_MAX, &nsid))) {
 		json_decref(params);
-		return rdctl_usage_error("latency takes nothing, or SUBNQN NSID",
+		return rdctl_usage_error("latency takes no arguments, or SUBNQN NSID",
 					 args->count == 2 ? args->values[1] : NULL);
 	}
 	if (args->count) {

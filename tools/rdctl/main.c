@@ -40,18 +40,18 @@ static int print_short_usage(void)
 	       "  -s, --socket PATH    default: RDCTL_SOCKET in the environment, else\n"
 	       "                       " DEFAULT_SOCKET "\n"
 	       "  -o, --output FORMAT  text (default) or json\n"
-	       "  -w, --wait SECONDS   wait so long for an answer (default %u)\n"
+	       "  -w, --wait SECONDS   wait this long for an answer (default %u)\n"
 	       "      --dry-run        changes, apply, reload: only show what would change\n"
-	       "      --no-wait        changes, apply, reload: answer when it has begun\n"
+	       "      --no-wait        changes, apply, reload: return once it has begun\n"
 	       "      --keep-state     ns remove: keep its UUID, reservations and protection\n"
-	       "      --save           changes, apply: write them to the configuration file, too\n"
-	       "      --full           check: compare with this machine, too\n"
-	       "      --timeout SECONDS  drain: give up after so long (default 30)\n"
+	       "      --save           changes, apply: also write them to the configuration file\n"
+	       "      --full           check: also that files, devices, addresses exist\n"
+	       "      --timeout SECONDS  drain: give up after this long (default 30)\n"
 	       "  -h, --help           show this help and exit\n"
 	       "  -V, --version        show the version and exit\n"
 	       "\n"
 	       "Exit status: 0 done, 1 refused, 2 wrong usage, 3 no answer,\n"
-	       "4 done, but an object of it does not work yet.\n",
+	       "4 done, but an object does not work yet.\n",
 	       DEFAULT_WAIT);
 	return RDCTL_OK;
 }
@@ -115,15 +115,16 @@ static bool is_like(const char *name, const char *text)
 /* Nothing has the name @text, alone or with the word behind it. */
 static int no_such_verb(const char *text)
 {
-	const char *between = "; there are ";
+	const char *between = "; did you mean ", *end = "";
 
-	fprintf(stderr, "rdctl: there is no such verb: %s", text);
+	fprintf(stderr, "rdctl: unknown verb \"%s\"", text);
 	for (const struct rdctl_verb *v = rdctl_verbs; v->name; v++)
 		if (is_like(v->name, text)) {
 			fprintf(stderr, "%s\"%s\"", between, v->name);
-			between = ", ";
+			between = " or ";
+			end = "?";
 		}
-	fputs("\nTry 'rdctl --help'.\n", stderr);
+	fprintf(stderr, "%s\nTry 'rdctl --help'.\n", end);
 	return RDCTL_USAGE;
 }
 
@@ -132,10 +133,13 @@ static int wrong_count(const struct rdctl_verb *v, int count)
 {
 	size_t len = strlen(v->name);
 
-	fprintf(stderr, "rdctl: usage: rdctl %s %s\n", v->name, v->usage);
+	if (v->most == 0)
+		fprintf(stderr, "rdctl: \"%s\" takes no arguments\n", v->name);
+	else
+		fprintf(stderr, "usage: rdctl %s %s\n", v->name, v->usage);
 	for (const struct rdctl_verb *o = rdctl_verbs; o->name && count > v->most; o++)
 		if (strncmp(o->name, v->name, len) == 0 && o->name[len] == ' ')
-			fprintf(stderr, "              rdctl %s %s\n", o->name, o->usage);
+			fprintf(stderr, "       rdctl %s %s\n", o->name, o->usage);
 	return RDCTL_USAGE;
 }
 
@@ -156,7 +160,7 @@ static int run_verb(const struct rdctl *ctl, struct rdctl_arguments *args)
 	if (!foreign)
 		return rdctl_run(ctl, v, args);
 	fprintf(stderr,
-		"rdctl: %s: an option of another verb was given: %s\n"
+		"rdctl: \"%s\" does not take %s\n"
 		"Try 'rdctl --help'.\n",
 		name, foreign);
 	return RDCTL_USAGE;
