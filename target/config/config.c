@@ -30,8 +30,8 @@ static int load_config(struct rdt_config_load *load, struct rdt_config **out)
 		rc = rdt_config_check(load, config);
 	if (load->late) {
 		rd_err(load->log, RD_LOG_CONFIG,
-		       "%s: loading it has taken longer than %d s, and was ended; split what is "
-		       "large, or give it fewer files",
+		       "%s: loading took longer than %d s and was stopped; split large files, or "
+		       "include fewer",
 		       load->path, RDT_CONFIG_LOAD_S);
 		rc = -ETIMEDOUT;
 	}

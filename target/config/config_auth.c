@@ -157,9 +157,10 @@ static void check_key_files(struct rdt_config_load *load, const struct rdt_key *
 				   "has no key; add dhchap_key_file for DH-HMAC-CHAP, or "
 				   "tls_key_file for TLS");
 	else if (!h->dhchap_key_file && h->dhchap_ctrl_key_file)
-		rdt_config_problem(load, item,
-				   "has a dhchap_ctrl_key_file without a dhchap_key_file; a host "
-				   "asks for the controller's proof with its own");
+		rdt_config_problem(
+			load, item,
+			"has a dhchap_ctrl_key_file without a dhchap_key_file; only a host that "
+			"authenticates itself can authenticate the controller");
 }
 
 static void check_host_auth(struct rdt_config_load *load, struct rdt_secrets *secrets,
@@ -177,8 +178,8 @@ static void check_host_auth(struct rdt_config_load *load, struct rdt_secrets *se
 	if (h->key && h->ctrl_key && h->key->len == h->ctrl_key->len &&
 	    CRYPTO_memcmp(h->key->secret, h->ctrl_key->secret, h->key->len) == 0)
 		rdt_config_problem(load, &ctrl,
-				   "has the secret of dhchap_key_file, expected another one, "
-				   "because a holder of one of them must not know the other");
+				   "has the same secret as dhchap_key_file, expected a different "
+				   "one, because whoever has one of them must not know the other");
 	h->n_hashes =
 		fill_ids(load, item, "dhchap_hashes", h->dhchap_hashes, h->dhchap_hashes_count,
 			 all_hashes, sizeof(all_hashes), h->hashes, sizeof(h->hashes));
@@ -222,11 +223,10 @@ static int check_all_are_hosts(struct rdt_config_load *load, const struct rdt_ke
 		struct rdt_key host = rdt_config_child(load, &item, "host");
 
 		if (!rdt_config_has(sorted, ss->hosts_count, ss->host_auth[i].host))
-			rdt_config_problem(
-				load, &host,
-				"\"%.80s\" is not among the subsystem's hosts, and so could never "
-				"connect; add it there or remove it here",
-				ss->host_auth[i].host);
+			rdt_config_problem(load, &host,
+					   "\"%.80s\" is not among the subsystem's hosts, so it "
+					   "could never connect; add it there or remove it here",
+					   ss->host_auth[i].host);
 	}
 	return sorted ? 0 : -ENOMEM;
 }
@@ -245,8 +245,8 @@ static int check_auth_hosts(struct rdt_config_load *load, const struct rdt_key *
 		return 0;
 	if (ss->allow_any_host && (ss->host_auth_count || required))
 		rdt_config_problem(load, required ? &mode : &list,
-				   "any host may connect, and so a host would only have to give "
-				   "another name; list the hosts under \"hosts:\"");
+				   "any host may connect, so a host could avoid authentication by "
+				   "giving another NQN; list the hosts under \"hosts:\"");
 	if (ss->allow_any_host)
 		return 0;
 	if (ss->host_auth_count)
@@ -326,8 +326,7 @@ static void check_tls_use(struct rdt_config_load *load, const struct rdt_config 
 		if (!keys && !listens)
 			rdt_config_warning(
 				load, &tls,
-				"no host has a tls_key_file in host_auth, so that no host "
-				"can use TLS");
+				"no host has a tls_key_file in host_auth, so no host can use TLS");
 		listens = true;
 	}
 	if (keys && !listens && config->listeners_count)

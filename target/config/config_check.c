@@ -379,8 +379,8 @@ static int check_ns_hosts(struct rdt_config_load *load, const struct rdt_key *ke
 		if (!rdt_config_has(sorted, ss->hosts_count, ns->hosts[i]))
 			rdt_config_problem(
 				load, &host,
-				"\"%.80s\" is not among the subsystem's hosts, and so "
-				"could never see the namespace; add it there or remove it "
+				"\"%.80s\" is not among the subsystem's hosts, so it could never "
+				"see the namespace; add it there or remove it "
 				"here",
 				ns->hosts[i]);
 	}
@@ -443,8 +443,8 @@ static void check_discovery(struct rdt_config_load *load, const struct rdt_key *
 
 		if (rdt_config_listed(disc->rdma_only, disc->rdma_only_count, disc->tcp_only[i]))
 			rdt_config_problem(load, &item,
-					   "found \"%s\", which is in rdma_only too; expected each "
-					   "host in one list, or in none to show it both",
+					   "found \"%s\", which is also in rdma_only; expected "
+					   "each host in one list, or in none to show it both",
 					   disc->tcp_only[i]);
 	}
 }

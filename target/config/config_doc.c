@@ -194,7 +194,7 @@ static void log_messages(struct rdt_config_load *load)
 			"%s: there may be more problems; these are the first %u that were found",
 			load->path, RDT_CONFIG_PROBLEMS_MAX);
 	if (load->warnings > RDT_CONFIG_PROBLEMS_MAX)
-		rd_warn(load->log, RD_LOG_CONFIG, "%s: %u more warnings are left out", load->path,
+		rd_warn(load->log, RD_LOG_CONFIG, "%s: %u more warnings were left out", load->path,
 			load->warnings - RDT_CONFIG_PROBLEMS_MAX);
 	free(load->messages);
 }
@@ -508,7 +508,7 @@ static int add_node(struct builder *b, const yaml_event_t *e)
 		if (b->depth == DEPTH_MAX)
 			return refuse_text(
 				b, &e->start_mark,
-				"values are nested in more than 32 levels, which no key needs");
+				"values are nested more than 32 levels deep, which no key needs");
 		b->open[b->depth].node = n;
 		b->open[b->depth++].key = 0;
 	}

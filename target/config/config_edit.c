@@ -444,7 +444,7 @@ static int admit_any_host(struct rdt_config_texts *texts, const struct rdt_subsy
 	if (rc < 0)
 		rd_err(log, RD_LOG_CONFIG, "%s: %s: cannot add \"allow_any_host: true\" (%s); %s",
 		       ss->hosts_unset, ss->nqn,
-		       rc == -ENOTSUP ? "the file is written in a way that is not edited safely"
+		       rc == -ENOTSUP ? "the file has a layout that cannot be edited safely"
 				      : strerror(-rc),
 		       "nothing was written; add it by hand");
 	else

@@ -149,9 +149,8 @@ static bool text_is_good(struct rdt_config_load *load, const struct rdt_key *key
 				   rdt_row_expected(row, expected));
 	else if (odd)
 		rdt_config_warning(load, key,
-				   "found \"%.80s\", which %s: it is used as it is, but some "
-				   "hosts refuse a name of another form than "
-				   "nqn.2026-01.org.example:disk1",
+				   "found \"%.80s\", which %s: it is used unchanged, but some "
+				   "hosts accept only names such as nqn.2026-01.org.example:disk1",
 				   text, odd);
 	return !wrong;
 }
@@ -377,7 +376,7 @@ static void fill_pair(struct rdt_config_load *load, const struct rdt_key *key,
 	}
 	first = &given[row_index(s, row)];
 	if (*first && *first != &meant) {
-		rdt_config_problem(load, &child, "given twice, first in line %zu; remove one",
+		rdt_config_problem(load, &child, "given twice (first in line %zu); remove one",
 				   rdt_config_node(key->file, (*first)->key)->start_mark.line + 1);
 		return;
 	}

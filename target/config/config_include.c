@@ -104,7 +104,7 @@ int rdt_config_read_file(const char *path, char **text, size_t *len, char *why, 
 	}
 	if (rc == -EFBIG)
 		snprintf(why, why_size,
-			 "is larger than %u MiB, which is the most for one file; if it is a "
+			 "is larger than %u MiB, the limit for one file; if it is a "
 			 "configuration, split it, with \"include\" in one part",
 			 FILE_MAX >> 20);
 	else if (rc == -ETIMEDOUT)

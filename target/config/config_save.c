@@ -320,7 +320,7 @@ static void put_back(const struct saving *f, struct rd_log *log)
 		rd_err(log, RD_LOG_CONFIG,
 		       "%s: this file has the new content, although others could not be saved, "
 		       "because putting back the previous one failed: %s; rename %s to it, or save "
-		       "again when the cause is removed",
+		       "again once the cause is fixed",
 		       f->path, strerror(errno), f->old);
 }
 
@@ -435,8 +435,8 @@ void rdt_config_tell_interrupted(const char *path, struct rd_log *log)
 			continue;
 		rd_warn(log, RD_LOG_CONFIG,
 			"%s: a save was interrupted before this file was replaced, others of the "
-			"same save may have been: rename %s to it, or remove that and put back the "
-			"other files from their names with \"~\"; then remove %s",
+			"same save may have been: rename %s to it, or remove that and restore the "
+			"other files from their copies with \"~\"; then remove %s",
 			file, new, list);
 	}
 	if (f)

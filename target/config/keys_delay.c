@@ -15,7 +15,7 @@ const struct rdt_row rdt_delay_rows[] = {
 	DELAY(read, RDT_BIO_READ, "Delay of reads."),
 	DELAY(write, RDT_BIO_WRITE, "Delay of writes."),
 	DELAY(flush, RDT_BIO_FLUSH,
-	      "Delay of Flush, which hosts then send also to storage without a cache."),
+	      "Delay of Flush, which hosts then also send to storage without a cache."),
 	DELAY(write_zeroes, RDT_BIO_WRITE_ZEROES, "Delay of Write Zeroes."),
 	DELAY(deallocate, RDT_BIO_DEALLOCATE, "Delay of deallocation."),
 	{0},

@@ -53,8 +53,7 @@ const struct rdt_row rdt_error_rows[] = {
 	{"ops", RDT_KEY_LIST, ANEW, RDT_LIST_AT(T, ops), WITH, .min = 1, .max = RDT_BIO_OPS,
 	 .element = &op_element, .unset = "all", .example = "[read, write]",
 	 .says = "Operations that fail: read, write, flush, write_zeroes, deallocate; with flush, "
-		 "hosts "
-		 "send Flush also to storage without a cache."},
+		 "hosts also send Flush to storage without a cache."},
 	{"first_block", RDT_KEY_NUMBER, ANEW, RDT_AT(T, first_block), WITH,
 	 .max = UINT64_C(1) << 53, .unset = "all blocks", .example = "1000",
 	 .says = "First of the blocks that fail; needs blocks."},
@@ -67,7 +66,7 @@ const struct rdt_row rdt_error_rows[] = {
 	{"skip", RDT_KEY_NUMBER, ANEW, RDT_AT(T, skip), WITH, .max = UINT32_MAX, .def = "0",
 	 .says = "Number of commands that succeed first."},
 	{"count", RDT_KEY_NUMBER, ANEW, RDT_AT(T, count), WITH, .max = UINT32_MAX, .def = "0",
-	 .says = "Number of commands that fail then; 0: no limit."},
+	 .says = "Number of commands that fail after those; 0: no limit."},
 	{"error", RDT_KEY_CHOICE, ANEW, RDT_AT(T, errno_value), WITH, .choices = errnos,
 	 .def = "EIO", .says = "Name of the system error."},
 	{"status", RDT_KEY_NUMBER, ANEW, RDT_AT(T, status), WITH, .min = 1, .max = 0x7ff,

@@ -87,7 +87,7 @@ static const struct rdt_row image_rows[] = {
 	 .example = "/etc/rdtarget/keys/disk1",
 	 .says = "Path of the file with the passphrase; it is read whenever the image is opened."},
 	{"cache", RDT_KEY_BOOL, ANEW, RDT_AT(T, cache), .def = "false",
-	 .says = "Have librbd cache the image, for a single rdtarget; writes are stored by Flush."},
+	 .says = "Have librbd cache the image, for a single rdtarget; Flush stores the writes."},
 	{0},
 };
 #undef T
@@ -141,8 +141,9 @@ static void check_encryption(struct rdt_config_load *load, const struct rdt_key 
 		rdt_config_problem(load, &file,
 				   "missing, expected the path of the file with the passphrase");
 	if (rbd->encryption == RDT_RBD_ENCRYPTION_NONE && rbd->encryption_key_file)
-		rdt_config_problem(load, &encryption,
-				   "missing, expected luks1 or luks2; without it no key is used");
+		rdt_config_problem(
+			load, &encryption,
+			"missing, expected luks1 or luks2; without it the key is not used");
 }
 
 /* @gateway: the subsystem has other gateways. */
@@ -155,12 +156,12 @@ static void check_cache(struct rdt_config_load *load, const struct rdt_key *key,
 		return;
 	if (rbd->lock == RDT_RBD_LOCK_EXCLUSIVE)
 		rdt_config_problem(load, &cache,
-				   "a gateway that takes the image over would not have what this "
-				   "one has in its cache; remove it, or \"lock: exclusive\"");
+				   "a gateway that takes over the image would not have the data in "
+				   "this one's cache; remove it, or \"lock: exclusive\"");
 	else if (gateway)
 		rdt_config_problem(load, &cache,
 				   "the subsystem has other gateways (it has a range of controller "
-				   "IDs), which do not see what is in the cache; remove it, or "
+				   "IDs), which do not see the data in the cache; remove it, or "
 				   "cntlid_min and cntlid_max");
 }
 

@@ -190,15 +190,16 @@ static const struct rdt_row group_element = {
 
 static const struct rdt_row host_auth_rows[] = {
 	{"host", RDT_KEY_NQN, CONNECTIONS, RDT_AT(T, host), .needed = RDT_ALWAYS,
-	 .example = RDT_EXAMPLE_HOST, .says = "NQN of a host; in a subsystem it is in hosts too."},
+	 .example = RDT_EXAMPLE_HOST,
+	 .says = "NQN of a host; in a subsystem it must also be in hosts."},
 	{"dhchap_key_file", RDT_KEY_TEXT, CONNECTIONS, RDT_AT(T, dhchap_key_file),
 	 .unset = "the host need not authenticate; tls_key_file is needed then",
 	 .example = "/etc/rdtarget/keys/host1.key",
 	 .says = "File with the key of the host for DH-HMAC-CHAP."},
 	{"dhchap_ctrl_key_file", RDT_KEY_TEXT, CONNECTIONS, RDT_AT(T, dhchap_ctrl_key_file),
-	 .unset = "a host that asks for that proof is refused",
+	 .unset = "a host that requires this is refused",
 	 .example = "/etc/rdtarget/keys/host1.ctrl.key",
-	 .says = "File with another key, with which the controller proves itself."},
+	 .says = "File with another key, by which the controller authenticates itself."},
 	{"tls_key_file", RDT_KEY_TEXT, CONNECTIONS, RDT_AT(T, tls_key_file),
 	 .unset = "the host cannot use TLS", .example = "/etc/rdtarget/keys/host1.tls.key",
 	 .says = "File with the pre-shared key of the host for TLS."},
@@ -292,8 +293,8 @@ static const struct rdt_row subsys_rows[] = {
 	 .max = NVMF_CNTLID_MAX, .def = "65519", .says = "Largest controller ID."},
 	{"duplicate_host", RDT_KEY_CHOICE, CONNECTIONS, RDT_AT(T, duplicate_host),
 	 .choices = duplicates, .def = "allow",
-	 .says = "Whether a host may have a second controller through the same listener, and which "
-		 "of the two goes."},
+	 .says = "Whether a host may have a second controller through the same listener, and if "
+		 "not, which of the two is kept."},
 	{"discovery_transport", RDT_KEY_CHOICE, AT_ONCE, RDT_AT(T, discovery_transport),
 	 .choices = shown, .def = "all",
 	 .says = "The transport whose listeners the discovery log lists for the subsystem."},

@@ -135,10 +135,10 @@ static const struct rdt_row target_rows[] = {
 	 .def = "64",
 	 .says = "One I/O command out of this number is timed in each state; 0: none."},
 	{"state_times_at_exit", RDT_KEY_BOOL, RESTART, RDT_AT(T, state_times_at_exit),
-	 .def = "false", .says = "Whether these times are logged at the end too."},
+	 .def = "false", .says = "Whether these times are also logged at exit."},
 	{"start", RDT_KEY_CHOICE, RESTART, RDT_AT(T, start), .choices = starts,
 	 .def = "serve-what-it-can",
-	 .says = "What a start does when a namespace cannot be opened, or a listener cannot "
+	 .says = "What to do at the start when a namespace cannot be opened, or a listener cannot "
 		 "listen."},
 	{"limits", RDT_KEY_MAPPING, RESTART, RDT_AT(T, limits), .section = &limits_section,
 	 .says = "Limits on connections and controllers."},
@@ -199,7 +199,7 @@ static const struct rdt_row http_rows[] = {
 	{"host_names", RDT_KEY_LIST, AT_ONCE, RDT_LIST_AT(T, host_names), .max = 256,
 	 .element = &host_name_element, .example = "[storage1.example.org]",
 	 .unset = "localhost and numeric addresses only",
-	 .says = "Further names by which clients may call it."},
+	 .says = "Additional names that clients may use for it."},
 	{0},
 };
 #undef T

@@ -146,7 +146,7 @@ BAD_CONFIGS = (
     ('an unknown group', {'dhchap_dhgroups': ['modp1']}, r'dhchap_dhgroups\[0\]: found "modp1"'),
     ('many unknown hashes', {'dhchap_hashes': ['sha256', 'md5', 'sha384', 'sha512']}, 'dhchap_hashes: has 4 elements, expected at most 3'),
     ('a hash twice', {'dhchap_hashes': ['sha256', 'sha256']}, r'dhchap_hashes\[1\]: is listed twice'),
-    ('any host', {'subsystem': {'allow_any_host': True, 'hosts': None}}, 'any host may connect, and so a host would only have to'),
+    ('any host', {'subsystem': {'allow_any_host': True, 'hosts': None}}, 'any host may connect, so a host could avoid authentication'),
     ('any host with authentication', {'subsystem': {'allow_any_host': True, 'hosts': None, 'host_auth': [],
                                                     'authentication': 'required'}}, 'authentication: any host may connect'),
     ('a host that may not connect', {'host': OTHER_HOST}, '"nqn.2014-08.org.example:other" is not among the subsystem\'s hosts'),
@@ -163,7 +163,7 @@ def what_is_wrong_with_authentication_in_a_configuration_is_said(t, args, said):
 @test
 def the_keys_of_host_and_controller_differ(t):
     err = check_config(t, dhchap_ctrl_key_file=t.path('host.key'))
-    t.match('dhchap_ctrl_key_file: has the secret of dhchap_key_file, expected another one', err)
+    t.match('dhchap_ctrl_key_file: has the same secret as dhchap_key_file, expected a different one', err)
 
 
 @test

@@ -259,7 +259,7 @@ def edited(old, new):
 @each(('an unknown key', edited('    port: 0', '    prot: 0'), ':5: .*did you mean "port"'),
       ('a number out of its range', edited('reactors: 2', 'reactors: 0'), ':2: .*reactors: found 0, expected'),
       ('broken YAML', edited('  - address', '  - [address'), r':\d+: not YAML'),
-      ('thousands of brackets', '[' * 5000, r':\d+: values are nested in more than 32 levels'))
+      ('thousands of brackets', '[' * 5000, r':\d+: values are nested more than 32 levels deep'))
 def bad(t, text, says):
     """tests/unit/target/config has every mistake with its message."""
     t.match(rf'test\.yaml{says}', check(t, text, rc=1).err, 'the message')

@@ -46,7 +46,7 @@ static const struct bad structure_mistakes[] = {
 	{"target:\n  spin: \"a\\0b\"\n" LISTEN SUBSYS,
 	 "FILE:2: target.spin: contains a NUL character\n"},
 	{"target:\n  reactors: 1\n  reactors: 2\n" LISTEN SUBSYS,
-	 "FILE:3: target.reactors: given twice, first in line 2; remove one\n"},
+	 "FILE:3: target.reactors: given twice (first in line 2); remove one\n"},
 	{"listeners:\n  - address: ::1\n    port: 70000\n    crc: off\n" SUBSYS,
 	 "FILE:3: listeners[0].port: found 70000, expected 0 to 65535\n"
 	 "FILE:4: listeners[0].crc: found \"off\", expected true or false\n"},
@@ -314,7 +314,7 @@ static void path_errors(void)
 			       "hosts: [nqn.2026-01.org.example:i]}\n",
 		 "FILE:6: subsystems[0].namespaces[0].ana_group: found 99, expected 1 to 64\n"
 		 "FILE:7: subsystems[0].namespaces[0].hosts[0]: \"nqn.2026-01.org.example:i\" is "
-		 "not among the subsystem's hosts, and so could never see the namespace; add it "
+		 "not among the subsystem's hosts, so it could never see the namespace; add it "
 		 "there or remove it here\n"},
 		{LISTEN SUBSYS "    discovery_transport: iwarp\n",
 		 "FILE:4: subsystems[0].discovery_transport: found \"iwarp\", expected all, rdma "
@@ -322,8 +322,9 @@ static void path_errors(void)
 		{LISTEN SUBSYS "discovery:\n  rdma_only: [nqn.2026-01.org.example:h]\n"
 			       "  tcp_only:\n  - nqn.2026-01.org.example:i\n"
 			       "  - nqn.2026-01.org.example:h\n",
-		 "FILE:8: discovery.tcp_only[1]: found \"nqn.2026-01.org.example:h\", which is in "
-		 "rdma_only too; expected each host in one list, or in none to show it both\n"},
+		 "FILE:8: discovery.tcp_only[1]: found \"nqn.2026-01.org.example:h\", which is "
+		 "also in "
+		 "rdma_only; expected each host in one list, or in none to show it both\n"},
 		{LISTEN SUBSYS "referrals:\n- {address: 0.0.0.0}\n- {address: 10.0.0.1, port: 0}\n",
 		 "FILE:5: referrals[0].address: found \"0.0.0.0\", expected the numeric IPv4 or "
 		 "IPv6 "
@@ -539,18 +540,18 @@ static const struct bad namespace_mistakes[] = {
 	 "FILE:5: " NS0 "rbd.encryption_key_file: missing, expected the path of the file with the "
 	 "passphrase\n"
 	 "FILE:6: subsystems[0].namespaces[1].rbd.encryption: missing, expected luks1 or luks2; "
-	 "without it no key is used\n"
+	 "without it the key is not used\n"
 	 "FILE:7: subsystems[0].namespaces[2].rbd.encryption: found \"luks\", expected none, luks1 "
 	 "or luks2\n"},
 	{LISTEN SUBSYS NS "{nsid: 1, backend: rbd, rbd: {pool: a, image: b, cache: true}}\n"
 			  "      - {nsid: 2, backend: rbd, rbd: {pool: a, image: c, cache: true, "
 			  "lock: exclusive}}\n",
-	 "FILE:6: subsystems[0].namespaces[1].rbd.cache: a gateway that takes the image over would "
-	 "not have what this one has in its cache; remove it, or \"lock: exclusive\"\n"},
+	 "FILE:6: subsystems[0].namespaces[1].rbd.cache: a gateway that takes over the image would "
+	 "not have the data in this one's cache; remove it, or \"lock: exclusive\"\n"},
 	{LISTEN SUBSYS "    cntlid_min: 1\n    reservations: \"off\"\n    cntlid_max: 9\n" NS
 		       "{nsid: 1, backend: rbd, rbd: {pool: a, image: b, cache: true}}\n",
 	 "FILE:8: " NS0 "rbd.cache: the subsystem has other gateways (it has a range of controller "
-	 "IDs), which do not see what is in the cache; remove it, or cntlid_min and cntlid_max\n"},
+	 "IDs), which do not see the data in the cache; remove it, or cntlid_min and cntlid_max\n"},
 	{LISTEN SUBSYS NS "{nsid: 1, backend: nbd}\n"
 			  "      - {nsid: 2, backend: nbd, uri: \"http://a\"}\n"
 			  "      - {nsid: 3, backend: nbd, uri: \"nbd://a/b\"}\n"

@@ -557,7 +557,7 @@ static void an_error_after_many_warnings_is_told(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "hosts[250]: found "));
 	json_decref(t_rpc_call(&r, "config.check", "{}"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "hosts[250]: found "));
-	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "150 more warnings are left out"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(r.answer, "150 more warnings were left out"));
 	free(text);
 	free(params);
 	free(odd);
