@@ -170,7 +170,7 @@ void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char 
 		return;
 	rd_err(log, RD_LOG_BACKEND,
 	       "%s%s: SYNC FAILED: %s (errno %d): data that hosts were told is stored may be lost. "
-	       "From now on every write and Flush of every host fails, reads go on. Check the "
+	       "From now on every write and Flush of every host fails; reads continue. Check the "
 	       "storage; then remove the namespace from the configuration, send SIGHUP, check or "
 	       "restore its data, add it again and send SIGHUP (or restart rdtarget)",
 	       base->owner, what, strerror(-err), -err);
@@ -191,9 +191,9 @@ void rdt_bdev_ended_early(struct rdt_bdev *bdev, struct rd_log *log, const char 
 	if (!remember(base, RDT_FAULT_SHORT))
 		return;
 	rd_err(log, RD_LOG_BACKEND,
-	       "%s%s: DATA IS MISSING: it ends at byte %llu or before, but %llu bytes are served. "
-	       "From now on every write and Flush of every host fails, and every read behind "
-	       "that byte. Restore it; then remove the namespace from the configuration, send "
+	       "%s%s: DATA IS MISSING: it ends at or before byte %llu, but %llu bytes are served. "
+	       "From now on every write and Flush of every host fails, and every read beyond that "
+	       "byte. Restore it; then remove the namespace from the configuration, send "
 	       "SIGHUP, add it again and send SIGHUP (or restart rdtarget)",
 	       base->owner, what, (unsigned long long)end, (unsigned long long)base->size);
 	if (base->on_fault)
@@ -219,7 +219,7 @@ bool rdt_bdev_noticed(struct rdt_bdev *bdev, struct rdt_noticed *out)
 	out->kind = faults & 1u << RDT_FAULT_SHORT ? "ended-early" : "sync-failed";
 	if (faults & 1u << RDT_FAULT_SHORT)
 		snprintf(out->text, sizeof(out->text),
-			 "its storage ends at byte %llu or before: writes, and reads behind that, "
+			 "its storage ends at or before byte %llu: writes, and reads beyond it, "
 			 "are refused",
 			 (unsigned long long)atomic_load(&base->data_end));
 	else

@@ -366,8 +366,8 @@ static void find_culprit(struct nd_disk *d)
 	nb = nd_bio_of(bio);
 	if (d->inflight == 1 && ++nb->breaks == BREAKS_MAX) {
 		rd_err(d->log, RD_LOG_BACKEND,
-		       "nbd: %s: %s of %llu bytes at byte %llu has broken the "
-		       "connection %d times and is given up; look at the server",
+		       "nbd: %s: %s of %llu bytes at byte %llu has broken the connection %d times "
+		       "and is not tried again; check the server",
 		       d->uri, op_names[bio->op], (unsigned long long)bio->length,
 		       (unsigned long long)bio->offset, BREAKS_MAX);
 		TAILQ_REMOVE(&d->sent, bio, link);
@@ -455,7 +455,7 @@ static int check_promises(const struct nd_disk *d, struct nbd_handle *nbd, char 
 	    (d->stores && nbd_can_fua(nbd) == 1))
 		return 0;
 	snprintf(err, err_size,
-		 "the server has no %s any more, which hosts rely on; have it offer %s, or remove "
+		 "the server no longer has %s, which hosts rely on; have it offer %s, or remove "
 		 "the namespace and add it again",
 		 what, what);
 	return -EINVAL;
@@ -597,8 +597,8 @@ static void look_at_end(struct rd_timer *timer)
 		}
 	}
 	rd_warn(d->log, RD_LOG_BACKEND,
-		"nbd: %s: the target ends, and the server does not answer: leaving it with "
-		"commands unanswered",
+		"nbd: %s: the target is stopping and the server does not answer: disconnecting "
+		"with commands unanswered",
 		d->uri);
 	rd_timer_stop(d->loop, &d->retry);
 	rd_defer_cancel(d->loop, &d->pump);

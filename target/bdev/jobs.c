@@ -223,7 +223,7 @@ static void job_is_late(struct rd_timer *timer)
 	pthread_mutex_unlock(&run->jobs->lock);
 	if (!job)
 		return;
-	rd_warn(run->jobs->log, RD_LOG_BACKEND, "%s: no answer from the storage for %u s",
+	rd_warn(run->jobs->log, RD_LOG_BACKEND, "%s: the storage has not answered for %u s",
 		job->what, (unsigned int)(RDT_JOBS_LIMIT / RD_NSEC_PER_SEC));
 	if (job->late)
 		job->late(job);

@@ -105,7 +105,7 @@ int rdt_module_load(struct rdt_modules *modules, enum rdt_backend_type backend,
 
 	*out = NULL;
 	if (!modules || (unsigned int)backend >= RDT_BACKENDS) {
-		snprintf(err, err_size, "backend %s: there are no modules here", name);
+		snprintf(err, err_size, "backend %s: this build has no modules", name);
 		return -ENOTSUP;
 	}
 	pthread_mutex_lock(&modules->lock);

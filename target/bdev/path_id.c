@@ -74,7 +74,7 @@ enum rdt_path_state rdt_bdev_path_check(const struct rdt_path_id *open, const ch
 		bool gone = errno == ENOENT || errno == ENOTDIR;
 
 		snprintf(why, why_size, "path %s: %s", path,
-			 gone ? "names nothing any more, but its file or device is still open"
+			 gone ? "no longer exists, but its file or device is still open"
 			      : strerror(errno));
 		return gone ? RDT_PATH_GONE : RDT_PATH_UNKNOWN;
 	}

@@ -53,7 +53,7 @@ static int tell_refused(const struct rbd_image *img, int rc, char *why, size_t w
 	switch (rc) {
 	case -EPERM:
 		snprintf(why, why_size,
-			 "the key in %.200s does not fit, expected the passphrase of one of the "
+			 "the key in %.200s does not match, expected the passphrase of one of the "
 			 "image's key slots",
 			 img->key_file);
 		return -EKEYREJECTED;

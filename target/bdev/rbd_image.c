@@ -494,7 +494,7 @@ static void look_whether_in_reach(struct rbd_image *img)
 	if (!atomic_load(&img->bdev.standby) && !rbd_image_lock_stayed(img))
 		return;
 	end_cut_off(img);
-	rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: the cluster is in reach again",
+	rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: the cluster is reachable again",
 		  rbd_image_spell(img, spelled, sizeof(spelled)));
 }
 

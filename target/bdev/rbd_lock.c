@@ -263,8 +263,8 @@ static enum rdt_claim claim_now(struct rbd_image *img)
 	if (!atomic_compare_exchange_strong(&img->claim, &claim, RDT_CLAIM_WAIT))
 		return claim;
 	rd_warn(img->log, RD_LOG_BACKEND,
-		"rbd: image %s: the command to take its lock is %llu s old, as the cluster did not "
-		"answer, and is not carried out; say it again if it is still wanted",
+		"rbd: image %s: the command to take its lock is %llu s old, because the cluster "
+		"did not answer, and is dropped; repeat it if it is still wanted",
 		rbd_image_spell(img, spelled, sizeof(spelled)),
 		(unsigned long long)(age / RD_NSEC_PER_SEC));
 	return RDT_CLAIM_WAIT;
@@ -573,9 +573,9 @@ static void keep_peers(struct rbd_image *img)
 
 	if (rc && rc != -ESHUTDOWN && rc != img->said_peers_err)
 		rd_warn(img->log, RD_LOG_BACKEND,
-			"rbd: image %s: gateways cannot see whether they are alive: the object "
-			"rdtarget.gateways of the pool: %s; one that is lost is replaced after "
-			"half a minute; %s",
+			"rbd: image %s: gateways cannot see whether the others are alive: the "
+			"object rdtarget.gateways of the pool: %s; a lost gateway is replaced "
+			"after half a minute; %s",
 			rbd_image_spell(img, spelled, sizeof(spelled)), strerror(-rc),
 			rc == -ETIMEDOUT ? "a part of the pool may hang (ceph -s shows its state)"
 					 : "the user needs the capabilities of \"profile rbd\" for "

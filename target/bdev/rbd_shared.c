@@ -90,7 +90,8 @@ static int shared_conflict(struct rbd_image *img)
 
 	atomic_store(&img->lock_doubted, true);
 	rd_warn(img->log, RD_LOG_BACKEND,
-		"rbd: image %s: the state in the object %s is another gateway's; reading it again",
+		"rbd: image %s: the state in the object %s was written by another gateway; reading "
+		"it again",
 		rbd_image_spell(img, spelled, sizeof(spelled)), img->shared_name);
 	if (rbd_shared_load(img))
 		return -ESHUTDOWN;

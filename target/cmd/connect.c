@@ -93,7 +93,7 @@ static const char *attach_reason(const struct rdt_attach *at)
 		return "the controller is not enabled";
 	switch (at->result) {
 	case IN_DATA(cntlid):
-		return "the controller has ended";
+		return "the controller no longer exists";
 	case IN_DATA(hostnqn):
 	case IN_DATA(hostid):
 		return "the controller belongs to another host";
@@ -220,9 +220,9 @@ static const char *wrong_tls_name(const struct rdt_qpair *qp, const struct nvmf_
 	if (!qp->tls)
 		return NULL;
 	if (strcmp(qp->tls->identity.hostnqn, data->hostnqn) != 0)
-		return "its key of TLS belongs to another host";
+		return "its TLS key belongs to another host";
 	if (strcmp(qp->tls->identity.subnqn, data->subsysnqn) != 0)
-		return "its key of TLS belongs to another subsystem";
+		return "its TLS key belongs to another subsystem";
 	return NULL;
 }
 
@@ -261,9 +261,9 @@ static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *
 	int err;
 
 	if (le16toh(data->cntlid) != NVMF_CNTLID_DYNAMIC) {
-		report_refusal(req, data,
-			       "it asks for a certain controller, but controller IDs are assigned "
-			       "by the target");
+		report_refusal(
+			req, data,
+			"it requests a specific controller, but the target assigns controller IDs");
 		return invalid_param(req, IN_DATA(cntlid));
 	}
 	err = rdt_ctrl_create(ss, req->qp, data->hostnqn, data->hostid, le32toh(sqe->kato), &ctrl);

@@ -491,8 +491,8 @@ static void begin_record(struct rdt_identities *ids)
 {
 	ids->first = ids->dirty = true;
 	rd_notice(ids->log, RD_LOG_TARGET,
-		  "%s/%s: is made. Namespaces that are configured now keep the UUID that NQN and "
-		  "NSID give, %s",
+		  "%s/%s: created. Namespaces that are configured now keep the UUID derived from "
+		  "NQN and NSID, %s",
 		  rdt_state_dir(ids->state), RDT_IDENTITY_FILE,
 		  rdt_state_made(ids->state) ? "and get an NGUID, because the directory is new"
 					     : "without an NGUID");
@@ -521,7 +521,7 @@ static void record_read(struct rdt_state_job *job)
 	if (why[0]) {
 		snprintf(ids->why, sizeof(ids->why),
 			 "%.120s/%s: %s; restore this file, which keeps UUIDs, or remove it: then "
-			 "namespaces get those that NQN and NSID give",
+			 "namespaces get those derived from NQN and NSID",
 			 rdt_state_dir(ids->state), RDT_IDENTITY_FILE, why);
 		read_failed(ids);
 		return;

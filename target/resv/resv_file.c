@@ -146,7 +146,7 @@ static int from_root(json_t *root, const uint8_t uuid[16], struct rdt_resv_state
 	if (version != VERSION)
 		return rdt_state_bad(why, size, "version %d, expected %d", version, VERSION);
 	if (!from_hex(id, have, sizeof(have)) || memcmp(have, uuid, sizeof(have)) != 0)
-		return rdt_state_bad(why, size, "it is about namespace \"%.40s\"", id);
+		return rdt_state_bad(why, size, "it belongs to namespace \"%.40s\"", id);
 	if (gen < 0 || gen > UINT32_MAX)
 		return rdt_state_bad(why, size, "generation %lld, expected 0 to 4294967295",
 				     (long long)gen);

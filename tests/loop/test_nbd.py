@@ -231,7 +231,7 @@ def a_silent_server_does_not_keep_the_target_from_ending(t):
             target.stop()
         t.eq(re.findall('drain_timeout|giving up', target.text()), [])
         if number:
-            target.expect('leaving it with commands unanswered')
+            target.expect('disconnecting with commands unanswered')
         server.proc.kill()
 
 
@@ -324,7 +324,7 @@ def a_server_is_not_used_that_comes_back_without(t, what, had):
     since = target.mark()
     server.proc.kill()
     server.start(plugin=has(can_flush='exit 3', can_fua='echo none'))
-    target.expect(f'the server has no {what} any more, which hosts rely on', since=since)
+    target.expect(f'the server no longer has {what}, which hosts rely on', since=since)
     server.proc.kill()
     server.start(plugin=has(**had))
     target.expect('connected again', since=since)

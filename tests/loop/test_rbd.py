@@ -270,7 +270,7 @@ def a_key_that_does_not_fit_is_tried_again_from_its_file(t):
     image, key = encrypted_image(t, 'luks1')
     replace_key(key, 'wrong')
     target = serve(t, [t.namespace(2, backend='memory'), decrypted(image, 'luks1', key)])
-    target.expect(rf'namespace 1: .*{key} does not fit, expected the passphrase of one of the image\'s key slots')
+    target.expect(rf'namespace 1: .*{key} does not match, expected the passphrase of one of the image\'s key slots')
     with control(t) as c:
         t.eq([ns['state'] for ns in c.call('namespace.list')['namespaces'] if ns['nsid'] == 1], ['failed'])
     os.chmod(key, 0o644)

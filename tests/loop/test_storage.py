@@ -80,7 +80,7 @@ def a_file_that_was_cut_gives_read_errors(t, engine):
             t.eq(queue.read_blocks(1, lba, 8)[0].status, UNRECOVERED_READ, f'block {lba}, which was lost')
         t.same(queue.read_blocks(1, 0, 8)[1], data[:4096])
         h.shutdown()
-    t.eq(target.text().count('DATA IS MISSING: it ends at byte 8388608 or before, but 16777216 bytes are served'), 1)
+    t.eq(target.text().count('DATA IS MISSING: it ends at or before byte 8388608, but 16777216 bytes are served'), 1)
 
 
 # ---- durable ----

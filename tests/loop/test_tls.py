@@ -131,7 +131,7 @@ def a_key_is_for_one_host_and_one_subsystem(t):
         made = tls.host(t, target, identity, key, subnqn, hostnqn)
         cqe = made.admin.fabrics_connect(made.data())
         t.ok(cqe.status, 'a Connect with a name of another key is refused')
-        target.expect(f'refused a Connect from .*: its key of TLS belongs to {words}$')
+        target.expect(f'refused a Connect from .*: its TLS key belongs to {words}$')
     exercise(t, host(t, target))
 
 

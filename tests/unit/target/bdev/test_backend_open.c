@@ -371,7 +371,7 @@ static void a_path_is_compared_with_what_is_open(void)
 	CU_ASSERT_EQUAL(truncate(path, 4096), 0);
 	check_path(bdev, RDT_PATH_SMALLER, 4096, "is 4.0 KiB (4096 bytes), but 8.0 KiB");
 	CU_ASSERT_EQUAL(rename(path, old), 0);
-	check_path(bdev, RDT_PATH_GONE, 0, "names nothing any more");
+	check_path(bdev, RDT_PATH_GONE, 0, "no longer exists");
 	make_file(8192);
 	check_path(bdev, RDT_PATH_REPLACED, 0, "names another file now (inode ");
 	CU_ASSERT_EQUAL(rename(old, path), 0); /* it was only moved away */

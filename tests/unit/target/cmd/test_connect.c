@@ -334,7 +334,7 @@ static void refusals_are_said(void)
 	}
 	t_connect_sqe(c, &sqe, &data, 7);
 	t_exec(c, &sqe);
-	CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, "asks for a certain controller"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(lines.last, "requests a specific controller"));
 	t_connect_sqe(c, &sqe, &data, NVMF_CNTLID_DYNAMIC);
 	((struct nvmf_connect_sqe *)&sqe)->sqsize = htole16(32); /* one more than the RECVs */
 	a = t_exec(c, &sqe);

@@ -656,7 +656,7 @@ static void a_replaced_file_is_noticed(void)
 	t_advance(p.env, 61 * RD_NSEC_PER_SEC);
 	t_advance(p.env, 61 * RD_NSEC_PER_SEC);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(ns->mismatch);
-	CU_ASSERT_PTR_NOT_NULL(strstr(ns->mismatch, "names nothing any more"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(ns->mismatch, "no longer exists"));
 	rdt_compare_unwatch(t);
 	close(fd);
 	t_pair_free(&p);
