@@ -276,7 +276,7 @@ def sample(t, name):
 @each(('no target', [], 'no target: give uri='),
       ('both ways', ['--uri=URI/1', '--traddr=HOST'], 'traddr= as well'),
       ('a transport and a URI', ['--uri=URI/1', '--transport=tcp'], 'transport= as well'),
-      ('another transport', ['--transport=fc', '--traddr=HOST', f'--subnqn={NQN}'], 'transport=fc is neither rdma nor tcp'),
+      ('another transport', ['--transport=fc', '--traddr=HOST', f'--subnqn={NQN}'], 'transport=fc: expected rdma or tcp'),
       ('digests without TCP', ['--uri=URI/1', '--hdr_digest=1'], 'hdr_digest is set, which is an option of NVMe/TCP only'),
       ('two namespaces', ['--uri=URI/1', '--nsid=2'], 'names namespace 1, but nsid=2'),
       ('a long host name', ['--traddr=' + 'h' * 300, f'--subnqn={NQN}', '--nsid=1'], 'traddr= has 300 characters, expected up to'),

@@ -268,7 +268,7 @@ def a_request_that_waits_for_a_path_ends_with_its_client(t):
     client.popen.stdin.flush()
     proc.expect(r'debug: rdinit: pread count=4096 offset=4096')
     client.kill()
-    proc.expect(r'the client has gone')
+    proc.expect(r'the client has disconnected')
     proc.signal(signal.SIGTERM)
     t.eq(proc.wait(), 0, 'exit status of nbdkit')
 
@@ -318,8 +318,8 @@ def a_wrong_parameter_or_target_is_named(t):
     for uri, params, says in (
             ('nvme+rdma://127.0.0.1', (), 'names no subsystem'),
             ('nonsense', (), r'uri=nonsense: .*expected nvme\+rdma://'),
-            (target.uri(), ('queues=0',), 'queues=0 is not from 1 to 64'),
-            (target.uri(), ('policy=x',), 'policy=x is none of round-robin, queue-depth and failover'),
+            (target.uri(), ('queues=0',), 'queues=0: expected 1 to 64'),
+            (target.uri(), ('policy=x',), 'policy=x: expected round-robin, queue-depth or failover'),
             (target.uri(), ('ctrl-loss-tmo=4000001',), 'ctrl-loss-tmo=4000001 is not a number of seconds from 0 to 4000000, or -1'),
             (target.uri(), ('keep-alive-tmo=0',), 'keep-alive-tmo=0 is not a number of seconds from 1 to'),
             ('discovery=nvme+rdma://127.0.0.1', (), 'discovery=.* names no subsystem'),

@@ -14,7 +14,7 @@ from t_loop import ADDR, DEADLINE, NQN, Failure, each, main, wait_for
 from t_nbdkit import Client, serving, with_unload
 
 SIZE = 16 << 20
-NOT_CONNECTED = 'not connected: the client has gone, or nbdkit ends'
+NOT_CONNECTED = 'not connected: the client has disconnected, or nbdkit is ending'
 
 
 def ends_well(t, proc, library=0):

@@ -42,8 +42,8 @@ static int fail_lib(struct rdf_conn *conn, int err)
 static int address_from_uri(struct rdf_conn *conn, const struct rdf_opts *o, struct rdinit_uri *uri)
 {
 	if (o->transport || o->traddr || o->trsvcid || o->subnqn)
-		return fail(conn, -EINVAL,
-			    "uri=%s is given, and %s as well: either the one or the others", o->uri,
+		return fail(conn, -EINVAL, "uri=%s and %s are both given: leave out one of them",
+			    o->uri,
 			    o->transport ? "transport="
 			    : o->traddr  ? "traddr="
 			    : o->trsvcid ? "trsvcid="
@@ -89,7 +89,7 @@ static int address_from_parts(struct rdf_conn *conn, const struct rdf_opts *o,
 				    : "uri");
 	uri->tcp = o->transport && strcmp(o->transport, "tcp") == 0;
 	if (o->transport && !uri->tcp && strcmp(o->transport, "rdma") != 0)
-		return fail(conn, -EINVAL, "transport=%s is neither rdma nor tcp", o->transport);
+		return fail(conn, -EINVAL, "transport=%s: expected rdma or tcp", o->transport);
 	rc = take_part(conn, "traddr", o->traddr, uri->traddr, sizeof(uri->traddr));
 	if (!rc)
 		rc = take_part(conn, "trsvcid", port, uri->trsvcid, sizeof(uri->trsvcid));

@@ -183,7 +183,7 @@ static void cancel_waiting(struct job *job)
 			    conn_of(job, job->slots[i].io_u) == &job->conns[c])
 				rdinit_dev_cancel(job->conns[c].chan, job->slots[i].id);
 		if (!job->canceled)
-			log_err("rdinit: fio ends, and no path is usable: commands are "
+			log_err("rdinit: fio is ending and no path is usable: commands are "
 				"canceled\n");
 		job->canceled = true;
 	}
@@ -293,7 +293,7 @@ static enum fio_q_status refused(struct job *job, struct slot *slot, int rc)
 			 io_u->offset, io_u->xfer_buflen, bs);
 		set_why(slot, -EINVAL, text);
 	} else if (rc == -EOPNOTSUPP) {
-		set_why(slot, rc, "an operation that NVMe has not");
+		set_why(slot, rc, "an operation that NVMe does not have");
 	} else {
 		set_why(slot, rc, rdf_lib_text());
 	}
@@ -706,30 +706,31 @@ static int rdf_invalidate(struct thread_data *td, struct fio_file *f)
 
 static struct fio_option options[] = {
 	{OPTION(uri, "Namespace", FIO_OPT_STR_STORE,
-		"nvme+rdma://HOST[:PORT]/SUBNQN/NSID, or nvme+tcp://; several with commas "
-		"between")},
+		"nvme+rdma://HOST[:PORT]/SUBNQN/NSID, or nvme+tcp://; several are separated by "
+		"commas")},
 	{OPTION(transport, "Transport", FIO_OPT_STR_STORE, "Instead of uri: rdma or tcp (rdma)")},
 	{OPTION(traddr, "Target", FIO_OPT_STR_STORE, "Host name or address of the target")},
 	{OPTION(trsvcid, "Target's port", FIO_OPT_STR_STORE, "Port of the target (4420)")},
 	{OPTION(subnqn, "Subsystem", FIO_OPT_STR_STORE, "NQN of the subsystem")},
 	{OPTION(nsid, "Namespace ID", FIO_OPT_INT, "Namespace ID; default 1")},
-	{OPTION(hostnqn, "Host NQN", FIO_OPT_STR_STORE, "Who we are (/etc/nvme/hostnqn)")},
-	{OPTION(hostid, "Host identifier", FIO_OPT_STR_STORE, "A UUID (/etc/nvme/hostid)")},
-	{OPTION(dhchap_secret_file, "Secret of the host", FIO_OPT_STR_STORE,
+	{OPTION(hostnqn, "Host NQN", FIO_OPT_STR_STORE, "Host NQN (/etc/nvme/hostnqn)")},
+	{OPTION(hostid, "Host identifier", FIO_OPT_STR_STORE,
+		"Host identifier, a UUID (/etc/nvme/hostid)")},
+	{OPTION(dhchap_secret_file, "Host secret", FIO_OPT_STR_STORE,
 		"File with the DH-HMAC-CHAP secret of this host")},
-	{OPTION(dhchap_ctrl_secret_file, "Secret of the controller", FIO_OPT_STR_STORE,
-		"File with the controller's secret: it has to prove itself")},
+	{OPTION(dhchap_ctrl_secret_file, "Controller secret", FIO_OPT_STR_STORE,
+		"File with the controller's secret: it must authenticate itself")},
 	{OPTION(dhchap_hashes, "Hashes", FIO_OPT_STR_STORE,
 		"Hashes to offer: sha256, sha384, sha512 (all)")},
 	{OPTION(dhchap_dhgroups, "Diffie-Hellman groups", FIO_OPT_STR_STORE,
 		"Groups to offer: null, ffdhe2048 to ffdhe8192 (all)")},
-	{OPTION(tls_key_file, "Key of TLS", FIO_OPT_STR_STORE,
+	{OPTION(tls_key_file, "TLS key", FIO_OPT_STR_STORE,
 		"File with the TLS key of this host: NVMe/TCP with TLS 1.3")},
-	{OPTION(host_traddr, "Own address", FIO_OPT_STR_STORE, "Address to connect from")},
+	{OPTION(host_traddr, "Own address", FIO_OPT_STR_STORE, "Local address to connect from")},
 	{OPTION(provider, "Provider", FIO_OPT_STR_STORE, "auto, iwarp or verbs (auto)")},
 	{OPTION(congestion, "Congestion control", FIO_OPT_STR_STORE,
 		"TCP congestion control of iwarp and tcp (the system's)")},
-	{OPTION(crc, "CRC", FIO_OPT_BOOL, "Ask for CRC32C on every frame of iwarp"), .def = "0"},
+	{OPTION(crc, "CRC", FIO_OPT_BOOL, "iwarp: request CRC32C on every frame"), .def = "0"},
 	{OPTION(hdr_digest, "Header digest", FIO_OPT_BOOL, "tcp: CRC32C of each PDU's header"),
 	 .def = "0"},
 	{OPTION(data_digest, "Data digest", FIO_OPT_BOOL, "tcp: CRC32C of each PDU's data"),
@@ -744,7 +745,7 @@ static struct fio_option options[] = {
 	{OPTION(io_timeout, "I/O timeout", FIO_OPT_INT, "Timeout of each command, in ms"),
 	 .def = "30000", .minval = 1},
 	{OPTION(ctrl_loss_tmo, "Controller loss timeout", FIO_OPT_INT,
-		"For how long a lost target is connected again, in ms; 0: not at all"),
+		"How long to reconnect a lost target, in ms; 0: not at all"),
 	 .def = "0"},
 	{OPTION(reconnect_delay, "Reconnect delay", FIO_OPT_INT,
 		"Longest time between two attempts, in ms"),

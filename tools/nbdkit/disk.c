@@ -206,7 +206,7 @@ static void rdn_look_for_client(struct rdn_request *r)
 	if (!gone)
 		return;
 	r->abandoned = true;
-	rdn_request_fail(r, -ECANCELED, 0, "the client has gone");
+	rdn_request_fail(r, -ECANCELED, 0, "the client has disconnected");
 	for (i = 0; i < PARTS_MAX; i++)
 		if (r->part[i].busy)
 			rdinit_dev_cancel(q->chan, r->part[i].id);
@@ -479,7 +479,8 @@ static int rdn_wait_open(struct rdn_disk *disk)
 		if (rdinit_dev_process(disk->dev, LOOK_SECONDS * 1000))
 			return rdn_library_error(subnqn);
 		if (!disk->opened && nbdkit_nanosleep(0, 1) < 0) {
-			nbdkit_error("%s: not connected: the client has gone, or nbdkit ends",
+			nbdkit_error("%s: not connected: the client has disconnected, or nbdkit is "
+				     "ending",
 				     subnqn);
 			return -1;
 		}

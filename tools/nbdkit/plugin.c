@@ -153,7 +153,7 @@ static int rdn_add_uri(const char *value)
 {
 	if (config.n_uri < RDINIT_DEV_PATHS_MAX)
 		return rdn_set_uri(&config.uri[config.n_uri++], "uri", value);
-	nbdkit_error("uri=%s: there are %d others, as many as are possible", value,
+	nbdkit_error("uri=%s: there are already %d others, which is the maximum", value,
 		     RDINIT_DEV_PATHS_MAX);
 	return -1;
 }
@@ -184,7 +184,7 @@ static int rdn_set_queues(const char *value)
 	if (nbdkit_parse_unsigned("queues", value, &n))
 		return -1;
 	if (n < 1 || n > RDN_QUEUES_MAX) {
-		nbdkit_error("queues=%u is not from 1 to %u", n, RDN_QUEUES_MAX);
+		nbdkit_error("queues=%u: expected 1 to %u", n, RDN_QUEUES_MAX);
 		return -1;
 	}
 	config.dev.channels = (uint16_t)n;
@@ -210,7 +210,7 @@ static int rdn_set_policy(const char *value)
 	else if (strcmp(value, "failover") == 0)
 		config.dev.policy = RDINIT_DEV_FAILOVER;
 	else {
-		nbdkit_error("policy=%s is none of round-robin, queue-depth and failover", value);
+		nbdkit_error("policy=%s: expected round-robin, queue-depth or failover", value);
 		return -1;
 	}
 	return 0;
@@ -248,8 +248,8 @@ static int rdn_config(const char *key, const char *value)
 static int rdn_config_complete(void)
 {
 	if (auth.ctrl_secret_file && !auth.secret_file) {
-		nbdkit_error("dhchap-ctrl-secret-file= needs dhchap-secret-file=: a target proves "
-			     "itself to a host that proves itself");
+		nbdkit_error("dhchap-ctrl-secret-file= needs dhchap-secret-file=: a target "
+			     "authenticates itself only to a host that does so too");
 		return -1;
 	}
 	config.ctrl.auth = auth.secret_file ? &auth : NULL;
@@ -493,25 +493,26 @@ static struct nbdkit_plugin plugin = {
 	.magic_config_key = "uri",
 	.config_help =
 		"uri=<URI>                  " URI_FORM "; repeat it for each path\n"
-		"discovery=<URI>            the same with the address of a discovery controller\n"
+		"discovery=<URI>            the same, with the address of a discovery controller\n"
 		"queues=<N>                 I/O queues of each path (default 4)\n"
 		"policy=<NAME>              round-robin, queue-depth or failover (default "
 		"round-robin)\n"
 		"reconnect-delay=<SECONDS>  longest time between attempts to connect (default 10)\n"
-		"ctrl-loss-tmo=<SECONDS>    until a lost path fails for good (default 600; -1: "
+		"ctrl-loss-tmo=<SECONDS>    until a lost path fails permanently (default 600; -1: "
 		"never)\n"
 		"fast-io-fail-tmo=<SECONDS> without a path until requests fail (default -1: "
 		"never)\n"
 		"keep-alive-tmo=<SECONDS>   keep-alive timeout (default 5)\n"
-		"hostnqn=<NQN>              our host NQN (default: /etc/nvme/hostnqn, or derived)\n"
-		"hostid=<UUID>              our host identifier (default: /etc/nvme/hostid, or "
+		"hostnqn=<NQN>              host NQN (default: /etc/nvme/hostnqn, or derived)\n"
+		"hostid=<UUID>              host identifier (default: /etc/nvme/hostid, or "
 		"derived)\n"
-		"dhchap-secret-file=<FILE>  our secret of DH-HMAC-CHAP\n"
-		"dhchap-ctrl-secret-file=<FILE> that of the target, which has to prove itself\n"
+		"dhchap-secret-file=<FILE>  DH-HMAC-CHAP secret of this host\n"
+		"dhchap-ctrl-secret-file=<FILE> secret of the target, which must authenticate "
+		"itself\n"
 		"dhchap-hashes=<LIST>       hashes to offer (default: sha256,sha384,sha512)\n"
 		"dhchap-dhgroups=<LIST>     groups to offer (default: null and ffdhe2048 to "
 		"ffdhe8192)\n"
-		"tls-key-file=<FILE>        our key of TLS 1.3, for NVMe/TCP\n"
+		"tls-key-file=<FILE>        TLS key of this host, for NVMe/TCP\n"
 		"host-traddr=<ADDRESS>      local address to connect from\n"
 		"provider=<NAME>            auto, iwarp or verbs (default auto)\n"
 		"hdr-digest=<BOOL>          nvme+tcp: CRC32C of each PDU's header\n"
