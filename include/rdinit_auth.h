@@ -67,8 +67,8 @@ enum rdinit_dhchap_hash {
  *              with any of the three.
  * @param text  Output buffer of RDINIT_DHCHAP_KEY_SIZE bytes, owned by the caller; not changed on
  *              failure.
- * @return 0; -EINVAL (hash or length is not possible); -EIO (the system gives no random numbers).
- *         Any thread.
+ * @return 0; -EINVAL (hash or length is not possible); -EIO (the system provides no random
+ * numbers). Any thread.
  */
 int rdinit_dhchap_key_generate(unsigned int hash, size_t len, char *text);
 

@@ -48,7 +48,7 @@ enum rdinit_tls_hash {
  * @param hash  RDINIT_TLS_SHA256 or RDINIT_TLS_SHA384.
  * @param text  Output buffer of RDINIT_TLS_KEY_SIZE bytes, owned by the caller; not changed on
  *              failure.
- * @return 0; -EINVAL (another hash); -EIO (the system gives no random numbers). Any thread.
+ * @return 0; -EINVAL (another hash); -EIO (the system provides no random numbers). Any thread.
  */
 int rdinit_tls_key_generate(unsigned int hash, char *text);
 

@@ -367,7 +367,8 @@ static bool try_offer(struct nvmf_tls *t, const struct nvmf_tls_hello *h,
 		      const struct nvmf_tls_offer *o, int *alert)
 {
 	struct nvmf_auth_key keys[NVMF_TLS_KEYS];
-	const char *why = "belongs to no configured key", *text = (const char *)o->identity;
+	const char *why = "belongs to none of the configured keys",
+		   *text = (const char *)o->identity;
 	bool found = false, named = false;
 	unsigned int n = 0;
 	const char *bad;

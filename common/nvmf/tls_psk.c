@@ -139,7 +139,7 @@ const char *nvmf_tls_identity_parse(const char *text, size_t len, struct nvmf_tl
 
 	memset(out, 0, sizeof(*out));
 	if (len <= PREFIX_LEN || memcmp(text, "NVMe", 4) != 0 || text[6] != '0' || text[8] != ' ')
-		return "does not begin as NVMe1R01, NVMe0R02 and their like do";
+		return "does not begin like NVMe1R01 or NVMe0R02";
 	if (text[4] != '0' && text[4] != '1')
 		return "has an unknown version (expected NVMe0 or NVMe1)";
 	if (text[5] != 'R' && text[5] != 'G')
@@ -151,12 +151,12 @@ const char *nvmf_tls_identity_parse(const char *text, size_t len, struct nvmf_tl
 	out->hash = (uint8_t)(text[7] - '0');
 	at = take_name(at, end, out->hostnqn, sizeof(out->hostnqn));
 	if (!at || at == end)
-		return "has no host NQN and subsystem NQN, with a blank between them";
+		return "has no host NQN and subsystem NQN, with a space between them";
 	at = take_name(at, end, out->subnqn, sizeof(out->subnqn));
 	if (!at)
 		return "has no subsystem NQN of 1 to 223 bytes";
 	if ((at == end) == (out->version == 1))
-		return out->version ? "has no digest behind the subsystem NQN"
+		return out->version ? "has no digest after the subsystem NQN"
 				    : "has more than two names";
 	return NULL;
 }

@@ -130,7 +130,7 @@ static void attach_resized(struct rdi_attach *a)
 	if (now.blocks < a->info.blocks)
 		rdi_attach_say(a,
 			       "%s: the namespace has become smaller, %llu blocks instead of %llu: "
-			       "what was behind them is lost",
+			       "the data beyond them is lost",
 			       a->info.name, (unsigned long long)now.blocks,
 			       (unsigned long long)a->info.blocks);
 	a->info.blocks = now.blocks;
@@ -290,13 +290,13 @@ static void attach_tell_memory(struct rdi_attach *a)
 	if (a->no_flusher)
 		rdi_attach_say(
 			a,
-			"%s: may stand still when memory is short: this process cannot "
+			"%s: may hang when memory is short: this process cannot "
 			"become an I/O flusher that is never killed for memory (%s): it needs "
 			"CAP_SYS_RESOURCE",
 			a->info.name, strerror(a->no_flusher));
 	if (a->no_lock)
 		rdi_attach_say(a,
-			       "%s: may stand still when memory is short: this process cannot be "
+			       "%s: may hang when memory is short: this process cannot be "
 			       "locked in memory (%s): it needs CAP_IPC_LOCK, or no limit "
 			       "(ulimit -l unlimited)",
 			       a->info.name, strerror(a->no_lock));

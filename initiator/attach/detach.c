@@ -89,8 +89,8 @@ static int end_process(int pidfd, const struct rdi_attach_info *info, bool force
 	if (rc)
 		snprintf(why, RDI_ATTACH_TEXT,
 			 force ? "process %d of %s cannot be killed: the kernel's log may say why"
-			       : "process %d of %s is still writing what is in the cache; it goes "
-				 "on, and --force gives that up",
+			       : "process %d of %s is still writing back the cache, and continues; "
+				 "--force abandons that",
 			 info->pid, info->name);
 	return rc;
 }
@@ -120,7 +120,7 @@ static int detach_left(int dir, const char *name, bool force, char *why)
 	if (rc == -ENOENT || (!rc && info.pid))
 		return 0; /* it was detached, and perhaps attached again */
 	if (rc)
-		return rdi_attach_why(why, rc, "the file of %s: %s", name, strerror(-rc));
+		return rdi_attach_why(why, rc, "the state file of %s: %s", name, strerror(-rc));
 	driver = rdi_attach_driver_of(info.kind);
 	if (!force && driver && driver->can_recover(&info))
 		return rdi_attach_why(
@@ -147,7 +147,7 @@ static int detach_in(int dir, const char *name, bool force, char *why)
 				name),
 		       rc;
 	if (rc)
-		return rdi_attach_why(why, rc, "the file of %s: %s", name, strerror(-rc));
+		return rdi_attach_why(why, rc, "the state file of %s: %s", name, strerror(-rc));
 	if (!force)
 		rc = check_unused(name, why);
 	if (!rc && info.pid)

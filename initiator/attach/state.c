@@ -80,8 +80,8 @@ int rdi_attach_dir_lock(int dir, char *why)
 			lock = whole_file();
 			fcntl(fd, F_GETLK, &lock);
 			snprintf(why, RDI_ATTACH_TEXT,
-				 "process %d has locked the state directory for %d s: end it, or "
-				 "try again",
+				 "process %d has held the lock of the state directory for %d s: "
+				 "end it, or try again",
 				 (int)lock.l_pid, DIR_LOCK_MS / 1000);
 			close(fd);
 			return -ETIMEDOUT;

@@ -71,7 +71,7 @@ static int attach_kind(const struct cli_options *o, enum rdi_attach_kind *kind)
 		if (strcmp(text, rdi_attach_kind_name(*kind)) == 0)
 			return CLI_OK;
 	}
-	return cli_usage_error("--driver: \"%s\" is none of auto, ublk and nbd", text);
+	return cli_usage_error("--driver: found \"%s\", expected auto, ublk or nbd", text);
 }
 
 static int attach_options(const struct cli_options *o, struct rdi_attach_opts *out)
@@ -152,7 +152,7 @@ static int attach_wait(const struct cli_options *o, int from, pid_t pid)
 	}
 	return WIFEXITED(status) && WEXITSTATUS(status)
 		       ? WEXITSTATUS(status)
-		       : cli_error("the process of the device ended (status %d)", status);
+		       : cli_error("the process that serves the device exited (status %d)", status);
 }
 
 static int attach_in_background(const struct cli_options *o, struct rdi_attach_opts *opts,
@@ -214,8 +214,7 @@ int cli_detach(const struct cli_options *o)
 	char why[RDI_ATTACH_TEXT];
 
 	if (o->n_operands != 1)
-		return cli_usage_error("detach takes one block device, such as /dev/ublkb0, and "
-				       "not %d",
+		return cli_usage_error("detach takes one block device, such as /dev/ublkb0, not %d",
 				       o->n_operands);
 	if (rdi_attach_detach(attach_state_dir(o), o->operands[0], cli_given(o, CLI_ARG_FORCE),
 			      why))

@@ -92,7 +92,7 @@ static int choose_region(struct bench *b)
 
 	if (o->bench.block_size > b->session.info.max_transfer)
 		return cli_error("--block-size: %llu bytes are more than the controller transfers "
-				 "by one command (MDTS: %u bytes); give at most that",
+				 "in one command (MDTS: %u bytes); give at most that",
 				 (unsigned long long)o->bench.block_size,
 				 b->session.info.max_transfer);
 	if (o->bench.block_size % bs)

@@ -44,7 +44,8 @@ bool cli_bench_rw(struct cli_bench_options *o, const char *text)
 		o->read_percent = modes[i].percent;
 		return true;
 	}
-	cli_error("--rw: \"%s\" is none of read, write, rw, randread, randwrite, randrw", text);
+	cli_error("--rw: found \"%s\", expected read, write, rw, randread, randwrite or randrw",
+		  text);
 	return false;
 }
 
@@ -55,7 +56,8 @@ bool cli_bench_poll(struct cli_bench_options *o, const char *text)
 	else if (strcmp(text, "never") == 0)
 		o->spin_ns = 0;
 	else if (rd_parse_duration(text, &o->spin_ns))
-		return cli_error("--poll: \"%s\" is neither always nor never nor a time (50us)",
+		return cli_error("--poll: found \"%s\", expected always, never or a time such as "
+				 "50us",
 				 text),
 		       false;
 	return true;
@@ -127,7 +129,7 @@ bool cli_bench_check(struct cli_options *o)
 		cli_error("--rw=%s overwrites data of the namespace; allow that with --dataloss",
 			  b->rw);
 	else if (b->io_count && b->ramp_ns)
-		cli_error("--io-count and --ramp-time exclude each other");
+		cli_error("--io-count and --ramp-time are mutually exclusive");
 	else if (b->run_ns == 0)
 		cli_error("--run-time: found 0, expected more, such as 10s");
 	else if (b->threads && o->ctrl.nr_io_queues && b->threads > o->ctrl.nr_io_queues)

@@ -41,7 +41,7 @@ static int list_some(struct cli_session *s, bool inactive, uint32_t after, uint3
 	for (*count = 0; *count < RDINIT_NS_LIST_MAX && list.ns[*count]; ++*count) {
 		nsids[*count] = le32toh(list.ns[*count]);
 		if (nsids[*count] <= after)
-			return cli_error("%s: its list of namespaces is not in ascending order",
+			return cli_error("%s: its namespace list is not in ascending order",
 					 s->info.address);
 		after = nsids[*count];
 	}
@@ -61,8 +61,8 @@ int cli_each_ns(struct cli_session *s, uint32_t after, bool inactive, cli_ns_fn 
 			return CLI_FAILED;
 		n += count;
 		if (n > limit)
-			return cli_error("%s: it lists more namespaces than it says that it can "
-					 "have (%llu)",
+			return cli_error("%s: its namespace list has more entries than the "
+					 "controller can have namespaces (%llu)",
 					 s->info.address, (unsigned long long)limit);
 		for (i = 0; i < count; i++) {
 			if (fn(s, nsids[i], arg))
@@ -143,14 +143,13 @@ static int list_ctrl_page(struct cli_session *s, const struct cli_options *o, ui
 		return CLI_FAILED;
 	n = le16toh(page.num);
 	if (n > CLI_COUNT(page.identifier))
-		return cli_error("%s: its list of controllers says that it has %u entries, and %zu "
-				 "have room",
+		return cli_error("%s: its controller list claims %u entries, but has room for %zu",
 				 s->info.address, n, CLI_COUNT(page.identifier));
 	for (i = 0; i < n; i++) {
 		unsigned int id = le16toh(page.identifier[i]);
 
 		if (id < *cntid)
-			return cli_error("%s: its list of controllers is not in ascending order",
+			return cli_error("%s: its controller list is not in ascending order",
 					 s->info.address);
 		if (add_id(list, id))
 			return CLI_FAILED;

@@ -149,7 +149,7 @@ static int check_input(struct transfer *t, const struct file *f)
 	if (t->length == UINT64_MAX)
 		t->length = f->size;
 	if (t->length > f->size)
-		return cli_error("%s: the input has %llu bytes, %llu are asked for", f->name,
+		return cli_error("%s: the input has %llu bytes, expected %llu", f->name,
 				 (unsigned long long)f->size, (unsigned long long)t->length);
 	if (t->length > t->limit)
 		return cli_error("%s: %llu bytes do not fit between the start and the end of the "
@@ -330,9 +330,9 @@ int cli_read(const struct cli_options *o)
 {
 	if (is_std(o->arg[CLI_ARG_DATA].text) && !cli_given(o, CLI_ARG_DATA_LEN) &&
 	    !cli_given(o, CLI_ARG_COUNT) && isatty(STDOUT_FILENO))
-		return cli_usage_error("the whole namespace would go to the terminal; give its "
-				       "place with --data=FILE, or how much with --data-size or "
-				       "--block-count");
+		return cli_usage_error(
+			"the whole namespace would go to the terminal; name a file with "
+			"--data=FILE, or limit the size with --data-size or --block-count");
 	return run_transfer(o, false);
 }
 

@@ -85,8 +85,8 @@ static size_t wanted_secret_len(const struct cli_options *o, unsigned int hash)
 		return 0;
 	}
 	if (by_hash && len != by_hash) {
-		cli_usage_error("--key-length=%zu: Linux before 6.7 takes no such secret with "
-				"--hmac=%u (%s); leave out one of the two options, or give "
+		cli_usage_error("--key-length=%zu: Linux before 6.7 does not accept such a secret "
+				"with --hmac=%u (%s); leave out one of the two options, or give "
 				"--key-length=%zu",
 				len, hash, key_hashes[hash].name, by_hash);
 		return 0;
@@ -163,7 +163,7 @@ int cli_check_dhchap_key(const struct cli_options *o)
 				      stdout);
 	say_valid(&dhchap_kind, hash, len);
 	if (!portable)
-		printf("Linux before 6.7 does not take it: there a secret with this hash has %zu "
+		printf("Linux before 6.7 does not accept it: there a secret with this hash has %zu "
 		       "bytes.\n",
 		       key_hashes[hash].len);
 	return cli_finish_output();
@@ -180,9 +180,8 @@ static int key_identity(const struct cli_options *o, const char *text,
 	identity[0] = '\0';
 	if (!opts.subnqn) {
 		if (opts.hostnqn || cli_given(o, CLI_ARG_IDENTITY) || cli_given(o, CLI_ARG_COMPAT))
-			return cli_usage_error("--hostnqn, --identity and --compat are for the "
-					       "identity of the key at a subsystem: give "
-					       "--subsysnqn as well");
+			return cli_usage_error("--hostnqn, --identity and --compat are for the PSK "
+					       "identity, which needs --subsysnqn as well");
 		return 0;
 	}
 	/* Placeholders: the verb does not connect. Names that are no NQNs have identities, too. */

@@ -10,8 +10,8 @@
 
 static const struct cli_words completion =
 	CLI_WORDS("reserved", "no indication of the completion condition",
-		  "as many dwords as --max-dw says; there are more descriptors, or the scan has "
-		  "not ended",
+		  "as many dwords as --max-dw allows; there are more descriptors, or the scan is "
+		  "not complete",
 		  "all of the range");
 
 static const struct cli_field header[] = {
@@ -75,7 +75,7 @@ int cli_get_lba_status(struct cli_session *s, const struct cli_options *o)
 		.whole = whole_status,
 		.show = show_lba_status,
 		.limit = CLI_ARG_NUMD,
-		.rest = "go on with --start-lba behind its last block",
+		.rest = "continue with --start-lba after its last block",
 	};
 	uint32_t mndw = (uint32_t)cli_num(o, CLI_ARG_NUMD, MNDW_DEFAULT);
 	uint64_t lba = cli_num(o, CLI_ARG_START, 0);
@@ -85,8 +85,8 @@ int cli_get_lba_status(struct cli_session *s, const struct cli_options *o)
 	};
 
 	if ((mndw + 1) * 4 < sizeof(struct nvme_lba_status))
-		return cli_usage_error("--max-dw: %u, which is 0's based, leaves no room for the "
-				       "header of the list; the least is 1",
+		return cli_usage_error("--max-dw: %u (0's based) leaves no room for the header of "
+				       "the list; the minimum is 1",
 				       mndw);
 	c.cdw[10] = (uint32_t)lba;
 	c.cdw[11] = (uint32_t)(lba >> 32);

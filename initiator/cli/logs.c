@@ -64,8 +64,9 @@ int cli_get_log_verb(const struct cli_options *o)
 	if (!cli_given(o, CLI_ARG_LOG_LEN))
 		return cli_usage_error("--log-len is missing: how many bytes to read");
 	if (len == 0 || len % 4)
-		return cli_usage_error("--log-len: %llu is not a multiple of 4, from 4",
-				       (unsigned long long)len);
+		return cli_usage_error(
+			"--log-len: found %llu, expected a multiple of 4, at least 4",
+			(unsigned long long)len);
 	return cli_with_ctrl(o, get_log);
 }
 
@@ -235,7 +236,7 @@ int cli_error_log(struct cli_session *s, const struct cli_options *o)
 	struct nvme_id_ctrl id;
 
 	if (n == 0)
-		return cli_usage_error("--log-entries: 0 is not from 1 to 256");
+		return cli_usage_error("--log-entries: found 0, expected 1 to 256");
 	if (rdinit_identify_ctrl(s->ctrl, &id))
 		return cli_lib_error();
 	if (n > id.elpe + 1u)
@@ -347,7 +348,7 @@ int cli_changed_ns_log(struct cli_session *s, const struct cli_options *o)
 		return CLI_FAILED;
 	if (le32toh(page.ns[0]) == NVME_NSID_ALL)
 		cli_error("more namespaces have changed than the log lists (%zu); list-ns lists "
-			  "those that there are now",
+			  "the current ones",
 			  CLI_COUNT(page.ns));
 	return cli_shape_show(o, &cli_shape_changed_ns, &page, sizeof(page), s->info.address, NULL);
 }

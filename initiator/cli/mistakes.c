@@ -123,7 +123,7 @@ bool cli_check_provider(const char *name, const char *provider)
 	if (strcmp(provider, "auto") == 0 || strcmp(provider, "iwarp") == 0 ||
 	    strcmp(provider, "verbs") == 0)
 		return true;
-	cli_error("--%s: \"%s\" is none of auto, iwarp and verbs", name, provider);
+	cli_error("--%s: found \"%s\", expected auto, iwarp or verbs", name, provider);
 	return false;
 }
 
@@ -133,9 +133,9 @@ bool cli_check_secret_file(const char *name, const char *file)
 		return cli_error("--%s: the name of the file is empty", name), false;
 	if (strncmp(file, "DHHC-1:", 7) != 0 && strncmp(file, "NVMeTLSkey-1:", 13) != 0)
 		return true;
-	cli_error("--%s: this is a secret, and the name of a file that contains it is expected: "
-		  "every user of the machine can read command lines. Write a new secret into a "
-		  "file that is yours alone (umask 077; rdinit %s >FILE)",
+	cli_error("--%s: found a secret, expected the name of a file that contains it: every user "
+		  "of the machine can read command lines. Write a new secret to a file that only "
+		  "you can read (umask 077; rdinit %s >FILE)",
 		  name, file[0] == 'D' ? "gen-dhchap-key" : "gen-tls-key");
 	return false;
 }
@@ -165,10 +165,10 @@ static void no_uri(const char *text)
 bool cli_check_uri(const char *uri)
 {
 	if (strncmp(uri, "/dev/", 5) == 0)
-		cli_error(
-			"\"%s\" is a device of the kernel; rdinit connects by itself: give a URI, "
-			"nvme+rdma://HOST[:PORT]/SUBNQN[/NSID], or nvme+tcp://",
-			uri);
+		cli_error("\"%s\" is a kernel device, but rdinit makes its own connection: give a "
+			  "URI, "
+			  "nvme+rdma://HOST[:PORT]/SUBNQN[/NSID], or nvme+tcp://",
+			  uri);
 	else if (!strstr(uri, "://"))
 		no_uri(uri);
 	else

@@ -159,7 +159,7 @@ int cli_monitor(const struct cli_options *o)
 
 	if (cli_num(o, CLI_ARG_EVENTS, UINT64_MAX) == 0)
 		return cli_usage_error("--events: found 0, expected 1 or more events; without "
-				       "--events monitor goes on until SIGINT");
+				       "--events monitor runs until SIGINT");
 	opts.ctrl.event_fn = on_async_event;
 	opts.ctrl.event_user = &m;
 	/* A discovery controller without a keep-alive timeout closes the connection after two

@@ -188,10 +188,10 @@ static int compare_all(struct cli_session *s, const struct cli_options *o, FILE 
 		if (ferror(in))
 			return cli_error("%s: cannot be read", name);
 		if (n % bs)
-			return cli_error("%s: %llu bytes are no multiple of the block size %u",
+			return cli_error("%s: %llu bytes are not a multiple of the block size %u",
 					 name, (unsigned long long)(done + n), bs);
 		if (n < want && len != UINT64_MAX)
-			return cli_error("%s: the input has %llu bytes, %llu are asked for", name,
+			return cli_error("%s: the input has %llu bytes, expected %llu", name,
 					 (unsigned long long)(done + n), (unsigned long long)len);
 		if (n == 0)
 			break;
@@ -221,7 +221,7 @@ int cli_compare(struct cli_session *s, const struct cli_options *o)
 		chunk = 1u << 20;
 	chunk -= chunk % bs;
 	if (!chunk)
-		return cli_error("blocks of %u bytes are more than one command transfers", bs);
+		return cli_error("a block of %u bytes is more than one command transfers", bs);
 	in = std ? stdin : fopen(name, "re");
 	if (!in)
 		return cli_error("--data: %s: cannot be opened: %m", name);

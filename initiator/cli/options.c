@@ -16,8 +16,8 @@ static bool get_u64(const char *name, const char *text, uint64_t min, uint64_t m
 	int rc = rd_parse_u64(text, min, max, out);
 
 	if (rc == -ERANGE)
-		cli_error("--%s: %s is not from %llu to %llu", name, text, (unsigned long long)min,
-			  (unsigned long long)max);
+		cli_error("--%s: found %s, expected %llu to %llu", name, text,
+			  (unsigned long long)min, (unsigned long long)max);
 	else if (rc)
 		cli_error("--%s: \"%s\" is not a number, decimal or 0x...", name, text);
 	return rc == 0;
@@ -70,7 +70,8 @@ static bool get_format(const char *text, enum cli_format *out)
 	else if (strcmp(text, "json") == 0)
 		*out = CLI_JSON;
 	else
-		return cli_error("--output-format: \"%s\" is neither normal nor json", text), false;
+		return cli_error("--output-format: found \"%s\", expected normal or json", text),
+		       false;
 	return true;
 }
 
@@ -108,7 +109,7 @@ static bool take_transport(struct cli_options *o, const char *arg)
 	o->has_transport = true;
 	o->ctrl.tcp = strcmp(arg, "tcp") == 0;
 	if (!o->ctrl.tcp && strcmp(arg, "rdma") != 0)
-		return cli_error("--transport: \"%s\" is neither rdma nor tcp", arg), false;
+		return cli_error("--transport: found \"%s\", expected rdma or tcp", arg), false;
 	return true;
 }
 
@@ -223,8 +224,8 @@ static bool take_uri(const struct cli_verb *verb, struct cli_options *o, int n, 
 	if (rdinit_uri_parse(args[0], &o->uri))
 		return cli_lib_error(), false;
 	if (o->ctrl.traddr || o->ctrl.trsvcid)
-		return cli_error("a URI and --traddr or --trsvcid exclude each other; the URI "
-				 "has both, %s://HOST:PORT/SUBNQN",
+		return cli_error("--traddr and --trsvcid cannot be combined with a URI; it has "
+				 "both, %s://HOST:PORT/SUBNQN",
 				 o->uri.tcp ? "nvme+tcp" : "nvme+rdma"),
 		       false;
 	if (o->has_transport && o->ctrl.tcp != o->uri.tcp)
@@ -255,7 +256,7 @@ static bool check_passthru(const struct cli_options *o)
 	if (!o->arg[CLI_ARG_OPCODE].given)
 		return cli_error("--opcode is missing"), false;
 	if (read && write)
-		return cli_error("--read and --write exclude each other"), false;
+		return cli_error("--read and --write are mutually exclusive"), false;
 	if (o->arg[CLI_ARG_DATA_LEN].n && !read && !write)
 		return cli_error("--data-len needs --read or --write"), false;
 	if (!o->arg[CLI_ARG_DATA_LEN].n && (read || write))
@@ -342,7 +343,8 @@ static bool check(const struct cli_verb *verb, struct cli_options *o)
 		return false;
 	if (o->arg[CLI_ARG_ATTACHED].given)
 		return !o->ctrl.traddr ||
-		       (cli_error("--attached is about this machine: leave the target out"), false);
+		       (cli_error("--attached lists devices of this machine: leave the target out"),
+			false);
 	if ((verb->flags & CLI_V_PASSTHRU) && !check_passthru(o))
 		return false;
 	if (!o->ctrl.traddr)
@@ -353,7 +355,7 @@ static bool check(const struct cli_verb *verb, struct cli_options *o)
 			       "lists them)"),
 		       false;
 	if (o->arg[CLI_ARG_START].given && o->arg[CLI_ARG_OFFSET].given)
-		return cli_error("--start-block and --offset exclude each other"), false;
+		return cli_error("--start-block and --offset are mutually exclusive"), false;
 	if (o->auth.secret_file || o->auth.ctrl_secret_file)
 		o->ctrl.auth = &o->auth;
 	if (!check_tls(o))
@@ -450,8 +452,8 @@ static void bad_option(const struct cli_verb *verb, int c, const char *arg,
 			  "file=FILE",
 			  optopt, optopt == 'C' ? "-ctrl" : "");
 	else if (optopt && verb->gone && strchr(verb->gone, optopt))
-		cli_error("\"-%c\" is not an option here, since it is something else in nvme-cli's "
-			  "%s; write --%s",
+		cli_error("\"-%c\" is not an option here, because it means something else in "
+			  "nvme-cli's %s; write --%s",
 			  optopt, verb->name, of_letter(opts, n, optopt));
 	else if (optopt)
 		cli_error("\"-%c\" is not an option; try rdinit %s --help", optopt, verb->name);

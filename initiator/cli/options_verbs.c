@@ -84,8 +84,7 @@ static const struct cli_opt connection[] = {
 	      "keep-alive timeout (default 5; 0: none)"),
 	TIMEOUT(0),
 	TO("connect-timeout", 0, CLI_MS, ctrl.connect_timeout_ms, "MS",
-	   "timeout of each connection attempt, and again of its Connect command (default "
-	   "10s)"),
+	   "timeout of each connection attempt, and of its Connect command (default 10s)"),
 	CHECKED("provider", 0, ctrl.provider, cli_check_provider, "NAME",
 		"auto, iwarp or verbs (default auto)"),
 	TO("crc", 0, CLI_BOOL, ctrl.crc, NULL, "iwarp: request CRC32C on every frame"),
@@ -109,10 +108,11 @@ static const struct cli_opt authentication[] = {
 	       "file whose first line is the DH-HMAC-CHAP secret of this host (default: "
 	       "$RDINIT_DHCHAP_SECRET_FILE, else none)"),
 	SECRET("dhchap-ctrl-secret-file", auth.ctrl_secret_file,
-	       "file with the secret of the controller, which then has to prove itself (default: "
+	       "file with the controller's secret; the controller must then authenticate itself "
+	       "(default: "
 	       "$RDINIT_DHCHAP_CTRL_SECRET_FILE, else none)"),
 	SECRET("dhchap-secret", auth.secret_file,
-	       "the same as --dhchap-secret-file; a secret, as nvme-cli takes, is refused"),
+	       "the same as --dhchap-secret-file: a file, not the secret as in nvme-cli"),
 	SECRET("dhchap-ctrl-secret", auth.ctrl_secret_file,
 	       "the same as --dhchap-ctrl-secret-file"),
 	SECRET("kxchap-secret", auth.secret_file,
@@ -120,7 +120,7 @@ static const struct cli_opt authentication[] = {
 	SECRET("kxchap-ctrl-secret", auth.ctrl_secret_file,
 	       "the same as --dhchap-ctrl-secret-file"),
 	OTHER("dhchap-hashes", 0, OPT_HASHES, "LIST",
-	      "hashes to offer, with commas between: sha256, sha384, sha512 (default all)"),
+	      "hashes to offer, separated by commas: sha256, sha384, sha512 (default all)"),
 	OTHER("dhchap-dhgroups", 0, OPT_DHGROUPS, "LIST",
 	      "Diffie-Hellman groups to offer: null, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, "
 	      "ffdhe8192 (default all)"),
@@ -133,11 +133,11 @@ static const struct cli_opt authentication[] = {
 
 static const struct cli_opt dst_auth[] = {
 	SECRET("dst-dhchap-secret-file", dst.secret_file,
-	       "file with the secret of this host for DST (default: that for both)"),
+	       "file with the secret of this host for DST (default: the one for both)"),
 	SECRET("dst-dhchap-ctrl-secret-file", dst.ctrl_secret_file,
-	       "file with the secret of the controller of DST (default: that for both)"),
+	       "file with the secret of the controller of DST (default: the one for both)"),
 	SECRET("dst-tls-key-file", dst.tls_key_file,
-	       "file with the TLS key of this host for DST (default: that for both)"),
+	       "file with the TLS key of this host for DST (default: the one for both)"),
 };
 
 static const struct cli_opt output[] = {
@@ -318,7 +318,7 @@ static const struct cli_opt get_log[] = {
 
 static const struct cli_opt smart[] = {
 	NUM("namespace-id", 'n', CLI_ARG_FIRST, "NSID", UINT32_MAX,
-	    "log of one namespace, if the controller has that (default: of the controller)"),
+	    "log of one namespace, if the controller supports that (default: of the controller)"),
 };
 
 static const struct cli_opt error_log[] = {
@@ -327,7 +327,7 @@ static const struct cli_opt error_log[] = {
 };
 
 static const struct cli_opt ana_log[] = {
-	FLAG("groups", 'g', CLI_ARG_GROUPS, "the groups without their namespaces"),
+	FLAG("groups", 'g', CLI_ARG_GROUPS, "print the groups without their namespaces"),
 };
 
 static const struct cli_opt effects[] = {
@@ -414,8 +414,8 @@ static const struct cli_opt resv_report[] = {
 	NUM("numd", 'd', CLI_ARG_NUMD, "N", 16384,
 	    "dwords to read (default: as many as the report has)"),
 	FLAG("eds", 'e', CLI_ARG_EDS,
-	     "the extended data structure; it is always asked for, since hosts of NVMe over "
-	     "Fabrics have identifiers of 128 bits"),
+	     "the extended data structure; always requested, because NVMe over Fabrics has 128-bit "
+	     "host identifiers"),
 	RAW_BINARY,
 };
 
@@ -444,9 +444,8 @@ static const struct cli_opt list_ns[] = {
 
 static const struct cli_opt topology[] = {
 	TEXT("ranking", 'r', CLI_ARG_RANKING, "ORDER",
-	     "order of the text: namespace (default), which has the paths of each namespace, or "
-	     "ctrl, "
-	     "which has the namespaces of each path"),
+	     "order of the text: namespace (default), with the paths of each namespace, or ctrl, "
+	     "with the namespaces of each path"),
 };
 
 static const struct cli_opt monitor[] = {
@@ -464,13 +463,13 @@ static const struct cli_opt top[] = {
 static const struct cli_opt cp[] = {
 	TEXT("sparse", 0, CLI_ARG_SPARSE, "WHEN",
 	     "auto, always or never: which zeroes become holes (default auto)"),
-	FLAG("verify", 0, CLI_ARG_VERIFY, "read source and copy again and compare them"),
+	FLAG("verify", 0, CLI_ARG_VERIFY, "read SRC and DST again and compare them"),
 	TEXT("resume", 0, CLI_ARG_RESUME, "FILE",
-	     "the journal: continue the copy that it is about, or begin one if it does not exist"),
+	     "journal: continue the copy that it records, or begin one if the file does not exist"),
 	FLAG("flush", 0, CLI_ARG_FLUSH, "commit the copy to stable storage at the end (default)"),
 	FLAG("no-flush", 0, CLI_ARG_NO_FLUSH, "do not wait for stable storage at the end"),
 	NUM("progress", 0, CLI_ARG_PROGRESS, "FD", INT_MAX,
-	    "write lines for programs to that descriptor: PHASE BYTES TOTAL"),
+	    "write progress for programs to this file descriptor, as lines PHASE BYTES TOTAL"),
 	NO_PROGRESS,
 };
 
@@ -491,32 +490,30 @@ static const struct cli_opt recovery[] = {
 
 static const struct cli_opt attach[] = {
 	TEXT("driver", 0, CLI_ARG_DRIVER, "NAME",
-	     "which module of the kernel: ublk, nbd, or auto (default): ublk, or nbd where that is "
-	     "missing"),
-	FLAG("read-only", 0, CLI_ARG_READ_ONLY, "the block device cannot be written to"),
+	     "kernel module: ublk, nbd, or auto (default): ublk, or nbd where ublk is missing"),
+	FLAG("read-only", 0, CLI_ARG_READ_ONLY, "make the block device read-only"),
 	FLAG("foreground", 0, CLI_ARG_FOREGROUND,
-	     "serve the device from this process, with messages on standard error; service "
-	     "managers "
-	     "want that"),
+	     "serve the device from this process, with messages on standard error, for a service "
+	     "manager"),
 	STATE_DIR,
 };
 
 static const struct cli_opt detach[] = {
 	FLAG("force", 0, CLI_ARG_FORCE,
-	     "also if it is in use or does not answer; its I/O ends with errors, and what was not "
-	     "written is lost"),
+	     "remove it even if it is in use or does not answer; its I/O fails, and unwritten data "
+	     "is lost"),
 	STATE_DIR,
 };
 
 static const struct cli_opt list[] = {
 	FLAG("attached", 0, CLI_ARG_ATTACHED,
-	     "the block devices of this machine that rdinit attach made, instead"),
+	     "list the block devices that rdinit attach created on this machine instead"),
 	STATE_DIR,
 };
 
 static const struct cli_opt gen_dhchap_key[] = {
 	NUM("hmac", 'm', CLI_ARG_HMAC, "N", 3,
-	    "hash that makes a key from the secret and an NQN: 0 none (default), 1 SHA-256, "
+	    "hash that transforms the secret into a key: 0 none (default), 1 SHA-256, "
 	    "2 SHA-384, 3 SHA-512"),
 	NUM("key-length", 'l', CLI_ARG_KEY_LENGTH, "BYTES", 64,
 	    "length of the secret: 32, 48 or 64 (default: by the hash, else 32)"),

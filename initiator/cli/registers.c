@@ -288,8 +288,7 @@ static int wait_ready(struct cli_session *s, bool ready)
 		if (!!(csts & CSTS_RDY) == ready)
 			return CLI_OK;
 		if (cli_now_ns() > end)
-			return cli_error("%s: the controller is not %s after the time of its "
-					 "CAP.TO",
+			return cli_error("%s: the controller did not become %s within CAP.TO",
 					 s->info.address, ready ? "ready" : "disabled");
 		if (rdinit_ctrl_process(s->ctrl, WAIT_EACH_MS) < 0)
 			return cli_lib_error();

@@ -115,7 +115,7 @@ int cli_resv_report(struct cli_session *s, const struct cli_options *o)
 	struct cli_command c = {.opcode = nvme_cmd_resv_report, .nsid = cli_nsid(o)};
 
 	if (numd < REPORT_MIN / 4)
-		return cli_usage_error("--numd: %u dwords do not hold a report; the least is %u",
+		return cli_usage_error("--numd: %u dwords cannot hold a report; the minimum is %u",
 				       numd, REPORT_MIN / 4);
 	c.cdw[11] = EDS;
 	return cli_show_list(s, o, &c, numd * 4, &report);

@@ -259,7 +259,7 @@ static int top_add(struct top *t, const char *uri)
 		return CLI_USAGE;
 	cli_address_text(p->o.ctrl.traddr, p->o.ctrl.trsvcid, p->address);
 	if (strcmp(p->o.ctrl.subnqn, t->path[0]->o.ctrl.subnqn) != 0)
-		return cli_usage_error("\"%s\" is a path to another subsystem than \"%s\"", uri,
+		return cli_usage_error("\"%s\" leads to a different subsystem than \"%s\"", uri,
 				       t->o->operands[0]);
 	/* Invalid options are reported at once; a path that cannot be reached is tried again. */
 	return top_connect(p) == -EINVAL ? cli_usage_error("%s", p->text) : CLI_OK;
@@ -296,7 +296,7 @@ int cli_top(const struct cli_options *o)
 				       o->arg[CLI_ARG_INTERVAL].text);
 	if (cli_num(o, CLI_ARG_EVENTS, TOP_FOREVER) == 0)
 		return cli_usage_error("--count: found 0, expected 1 or more updates; without "
-				       "--count top goes on until SIGINT");
+				       "--count top runs until SIGINT");
 	cli_signals_start(&in);
 	rc = top_add_all(&t);
 	if (!rc)

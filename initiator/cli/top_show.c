@@ -78,7 +78,7 @@ static void top_show_io(const struct top *t)
 
 	printf("%-8s %12s %12s %16s\n", "I/O", "per second", "MiB/s", "commands");
 	if (!p) {
-		printf("no controller has told its counters twice yet\n");
+		printf("no rates yet: they need two readings of a controller's counters\n");
 		return;
 	}
 	printf("%-8s %12.0f %12.1f %16llu\n", "read", r.reads, r.bytes_read / 1048576,

@@ -185,8 +185,8 @@ static int list_ns(struct cli_session *s, uint32_t nsid, void *arg)
 	text_of(fr, ctrl.fr, sizeof(ctrl.fr));
 	ds = ns.lbaf[cli_lba_in_use(&ns)].ds;
 	if (ds > 31)
-		return cli_error("%s: namespace %u says that it has blocks of 2^%u bytes",
-				 s->info.address, nsid, ds);
+		return cli_error("%s: namespace %u reports blocks of 2^%u bytes", s->info.address,
+				 nsid, ds);
 	if (to->list)
 		return json_array_append_new(
 			to->list,
@@ -516,6 +516,7 @@ int cli_show_topology(const struct cli_options *o)
 	bool by_path = strcmp(ranking, "ctrl") == 0;
 
 	if (!by_path && strcmp(ranking, "namespace") != 0)
-		return cli_usage_error("--ranking: \"%s\" is neither namespace nor ctrl", ranking);
+		return cli_usage_error("--ranking: found \"%s\", expected namespace or ctrl",
+				       ranking);
 	return topology(o, true, by_path);
 }

@@ -24,12 +24,11 @@ const struct cli_verb cli_verbs[] = {
 	{
 		.name = "list",
 		.summary = "Print the namespaces that a target offers",
-		.text = "Connect to each subsystem of the discovery log, or to the one that is "
-			"named, and print its "
-			"namespaces. A subsystem that the log contains at several addresses is "
-			"listed once.\n\n"
-			"With --attached nothing is connected: the block devices of this machine "
-			"are listed that rdinit attach made.",
+		.text = "Connect to each subsystem of the discovery log, or to the one named, and "
+			"print its namespaces. A subsystem with several addresses is listed "
+			"once.\n\n"
+			"With --attached, rdinit does not connect: it lists the block devices that "
+			"rdinit attach created on this machine.",
 		.reach = CLI_DISCOVERY,
 		.groups = {&cli_g_list, FABRIC},
 		.run = cli_list,
@@ -44,9 +43,9 @@ const struct cli_verb cli_verbs[] = {
 	{
 		.name = "show-topology",
 		.summary = "Print subsystems, paths, namespaces and their ANA states",
-		.text = "As list-subsys, but each path is connected to: its state is live or "
-			"unreachable, and each of "
-			"its namespaces has the state of its ANA group on this path. The exit "
+		.text = "Like list-subsys, but rdinit connects to each path. The state of a path "
+			"is live or unreachable, and each namespace is shown with the state of its "
+			"ANA group on that path. The exit "
 			"status is 1 if a path "
 			"is unreachable.",
 		.reach = CLI_DISCOVERY,
@@ -56,29 +55,27 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "connect-test",
-		.summary = "Connect up to the first read, with the time of each step",
+		.summary = "Test a connection up to the first read, and time each step",
 		.text = "Resolve the address, connect the transport, send Connect, enable the "
 			"controller, identify "
 			"it, connect an I/O queue and read the first block of the namespace (the "
-			"NSID given, else "
-			"the first there is). Each step is printed with its time. If one fails, it "
-			"is named with "
-			"the reason, and the exit status is 1.",
+			"NSID given, else the first active one). Each step is printed with its "
+			"time. If a step fails, the reason is printed, and the exit status is 1.",
 		.reach = CLI_DISCOVERY,
 		.groups = {&cli_g_nsid, FABRIC},
 		.run = cli_connect_test,
 	},
 	{
 		.name = "monitor",
-		.summary = "Print asynchronous events as they come",
-		.text = "Print the asynchronous events of a controller as they come: namespaces "
+		.summary = "Print asynchronous events as they arrive",
+		.text = "Print the asynchronous events of a controller as they arrive: namespaces "
 			"that change, ANA "
 			"states that change, reservation notifications, a discovery log that "
 			"changes. The log page "
 			"of each event is read, so that the controller sends the next one. With "
 			"--output-format=json each line is a JSON object.\n\n"
 			"It ends after --events, when the connection is lost (exit status 1), or "
-			"by a signal.",
+			"on a signal.",
 		.reach = CLI_DISCOVERY,
 		.example = "--events=1",
 		.groups = {&cli_g_monitor, FABRIC},
@@ -88,21 +85,16 @@ const struct cli_verb cli_verbs[] = {
 		.name = "top",
 		.summary = "Show the paths and the I/O of a subsystem, live",
 		.operands = "URI...",
-		.text = "Show how the paths to a subsystem are and how much I/O it does, each "
-			"second. Each URI, nvme+rdma://HOST[:PORT]/SUBNQN or nvme+tcp://, is a "
-			"path: it is "
-			"connected, "
-			"and again each second when it is lost. For each path the state is shown, "
-			"the "
-			"states of its ANA groups, how long the controller took to answer, and how "
-			"often the connection was lost.\n\n"
-			"The I/O is that of all hosts, as a controller of the subsystem counts it "
-			"in "
-			"its SMART log; bytes are counted there in units of 512000.\n\n"
-			"On a terminal the screen is drawn anew each time. With "
+		.text = "Show the paths to a subsystem and its I/O, updated every second. Each "
+			"URI, nvme+rdma://HOST[:PORT]/SUBNQN or nvme+tcp://, is a path; a lost "
+			"path is reconnected every second. Each path is shown with its state, the "
+			"states of its ANA groups, the response time of the controller and the "
+			"number of lost connections.\n\n"
+			"The I/O covers all hosts: it comes from a controller's SMART log, which "
+			"counts bytes in units of 512000.\n\n"
+			"On a terminal each update redraws the screen. With "
 			"--output-format=json "
-			"each line is a JSON object. It ends after --count updates, or by a "
-			"signal.",
+			"each line is a JSON object. It ends after --count updates or on a signal.",
 		.flags = CLI_V_OPERANDS,
 		.example = "rdinit top nvme+rdma://192.0.2.1/nqn.2026-01.org.example:disk1 "
 			   "nvme+rdma://192.0.2.2/nqn.2026-01.org.example:disk1",
@@ -138,7 +130,7 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "cmdset-ind-id-ns",
-		.summary = "Print what Identify says of a namespace for all command sets",
+		.summary = "Print the Identify data of a namespace that all command sets share",
 		.shape = &cli_shape_ind_ns,
 		.example = "--human-readable",
 		.groups = {&cli_g_raw, &cli_g_human, &cli_g_nsid, FABRIC},
@@ -160,7 +152,7 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "nvm-id-ns",
-		.summary = "Print what Identify says of a namespace for the NVM command set",
+		.summary = "Print the Identify data of a namespace for the NVM command set",
 		.shape = &cli_shape_nvm_ns,
 		.groups = {&cli_g_raw, &cli_g_nsid, FABRIC},
 		.with_ctrl = cli_nvm_id_ns,
@@ -186,7 +178,7 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "supported-log-pages",
-		.summary = "Print which log pages the controller has",
+		.summary = "Print the log pages that the controller supports",
 		.shape = &cli_shape_supported_logs,
 		.groups = {FABRIC},
 		.with_ctrl = cli_supported_logs,
@@ -223,21 +215,22 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "effects-log",
-		.summary = "Print which commands the controller has, and their effects",
+		.summary = "Print the commands that the controller supports, and their effects",
 		.shape = &cli_shape_effects,
 		.groups = {&cli_g_raw, &cli_g_effects, FABRIC},
 		.with_ctrl = cli_effects_log,
 	},
 	{
 		.name = "fid-support-effects-log",
-		.summary = "Print which features the controller has, and their effects",
+		.summary = "Print the features that the controller supports, and their effects",
 		.shape = &cli_shape_fids,
 		.groups = {FABRIC},
 		.with_ctrl = cli_fid_effects_log,
 	},
 	{
 		.name = "mi-cmd-support-effects-log",
-		.summary = "Print which NVMe-MI commands the controller has, and their effects",
+		.summary = "Print the NVMe-MI commands that the controller supports, and their "
+			   "effects",
 		.shape = &cli_shape_mis,
 		.groups = {FABRIC},
 		.with_ctrl = cli_mi_effects_log,
@@ -269,8 +262,8 @@ const struct cli_verb cli_verbs[] = {
 		.name = "get-feature",
 		.family = "Features and properties",
 		.summary = "Print a feature of the controller",
-		.text = "Print a feature. Without --feature-id all features are printed that the "
-			"controller answers; those of namespaces need a namespace.",
+		.text = "Print a feature. Without --feature-id, print every feature that the "
+			"controller supports; features of a namespace need --namespace-id.",
 		.shape = &cli_shape_feature,
 		.example = "--feature-id=7",
 		.groups = {&cli_g_get_feature, &cli_g_human, FABRIC},
@@ -279,10 +272,9 @@ const struct cli_verb cli_verbs[] = {
 	{
 		.name = "set-feature",
 		.summary = "Set a feature of the controller",
-		.text = "Set a feature. Most features belong to the controller, which is gone when "
-			"rdinit ends; write "
-			"protection (0x84) and reservation persistence (0x83) belong to the "
-			"namespace and stay.",
+		.text = "Set a feature. Most features belong to the controller and are lost when "
+			"rdinit disconnects; write protection (0x84) and reservation persistence "
+			"(0x83) belong to the namespace and persist.",
 		.shape = &cli_shape_feature_set,
 		.example = "--feature-id=0x84 --namespace-id=1 --value=1",
 		.groups = {&cli_g_set_feature, FABRIC},
@@ -315,9 +307,9 @@ const struct cli_verb cli_verbs[] = {
 	{
 		.name = "reset",
 		.summary = "Disable and enable the controller of this connection",
-		.text = "Disable the controller of this connection by CC.EN and enable it again, "
-			"as long as its "
-			"CAP.TO allows. Controllers of other connections are not touched.",
+		.text = "Clear CC.EN of this connection's controller and set it again, waiting up "
+			"to CAP.TO for each. The controllers of other connections are not "
+			"affected.",
 		.groups = {FABRIC},
 		.with_ctrl = cli_reset,
 	},
@@ -328,8 +320,8 @@ const struct cli_verb cli_verbs[] = {
 		.text = "Copy from a namespace to a file or to standard output.\n"
 			"The output file is not fsynced; see sync(1).\n\n"
 			"On SIGINT, SIGTERM or SIGHUP no further commands are sent; rdinit waits "
-			"for those in flight and shuts down the controller. Then it ends by that "
-			"signal. A second signal ends it at once.\n\n"
+			"for those in flight and shuts down the controller. Then it terminates by "
+			"that signal. A second signal terminates it at once.\n\n"
 			"-s is the first block. Together with --traddr it is accepted only if "
 			"--trsvcid is also given, since a port may have been intended.",
 		.flags = CLI_V_TRANSFER,
@@ -342,12 +334,12 @@ const struct cli_verb cli_verbs[] = {
 		.name = "write",
 		.summary = "Copy a file or standard input to a namespace",
 		.text = "Copy a file or standard input to a namespace, then send a Flush. If the "
-			"range begins or ends inside a block, that block is read, a part of it is "
-			"replaced and it is written: a write of another host to the same block at "
-			"that time may be lost.\n\n"
+			"range begins or ends inside a block, that block is read, modified and "
+			"written back: a write of another host to the same block at that time may "
+			"be lost.\n\n"
 			"On SIGINT, SIGTERM or SIGHUP no further commands are sent; rdinit waits "
-			"for those in flight and shuts down the controller. Then it ends by that "
-			"signal. A second signal ends it at once.\n\n"
+			"for those in flight and shuts down the controller. Then it terminates by "
+			"that signal. A second signal terminates it at once.\n\n"
 			"-s is the first block. Together with --traddr it is accepted only if "
 			"--trsvcid is also given, since a port may have been intended.",
 		.flags = CLI_V_TRANSFER,
@@ -360,48 +352,48 @@ const struct cli_verb cli_verbs[] = {
 		.name = "cp",
 		.summary = "Copy between namespaces, files, block devices and pipes",
 		.operands = "SRC DST",
-		.text = "Copy all of SRC to the beginning of DST. Each of them is a URI, "
+		.text = "Copy all of SRC to the beginning of DST. Each is a URI, "
 			"nvme+rdma://HOST[:PORT]/SUBNQN[/NSID] or nvme+tcp://, a path to a file, a "
 			"block device "
-			"or a FIFO, or - for standard input or output. A namespace or block device "
-			"that is larger than SRC keeps what it has behind the copy; one that is "
-			"smaller is refused before anything is written, as are a DST that is "
-			"read-only, mounted or locked by another program, and one that is SRC "
-			"itself. A file gets the size of SRC; none is created in /dev. If SRC is a "
-			"file that is written to "
-			"during the copy, or a namespace whose size changes, that is an error at "
-			"the end.\n\n"
+			"or a FIFO, or - for standard input or output. If DST is a namespace or "
+			"block device larger than SRC, the rest of it is left unchanged. A DST "
+			"that is too small, read-only, mounted, locked by another program or the "
+			"same as SRC is refused before anything is written. A file gets the size "
+			"of SRC; no file is created in /dev. If SRC is a file that is written to "
+			"during the copy, or a namespace whose size changes, the copy fails at the "
+			"end.\n\n"
 			"Holes: with --sparse=auto the holes of a file, the blocks that a "
 			"namespace says are not allocated (get-lba-status), and 64 KiB or more of "
 			"zeroes in a row in a namespace, block device or pipe, are not written but "
 			"deallocated in DST (Write Zeroes with deallocation for namespaces, "
 			"fallocate(2) for files and block devices); they read as zeroes in any "
-			"case. With --sparse=always each 4 KiB of zeroes in any SRC is treated so, "
-			"with --sparse=never everything is written.\n\n"
+			"case. --sparse=always does the same for each 4 KiB of zeroes in any SRC; "
+			"--sparse=never writes everything.\n\n"
 			"At the end DST is flushed: a Flush command for a namespace, fsync(2) for "
 			"a "
 			"file. With --verify both are then read again and compared; the first "
 			"difference is printed, and the exit status is 1.\n\n"
-			"--resume names a journal, a small file that is replaced about once each "
-			"second after a flush of DST. Give the same command again to continue "
-			"after a failure, a kill or a power loss: what the journal says is "
-			"complete is on stable storage, all else is copied again: what came after "
+			"--resume names a journal, a small file that is replaced about once a "
+			"second, after DST is flushed. Give the same command again to continue "
+			"after a failure, a kill or a power loss. What the journal records as "
+			"complete is on stable storage. The rest is copied again: what came after "
 			"the last flush, and up to 256 MiB of data behind a part that took longer. "
 			"The journal identifies SRC and DST (size, inode and modification time of "
 			"a file; NQN, "
-			"NSID, size and UUID, NGUID or EUI-64 of a namespace), and one that does "
-			"not fit is refused. That a namespace or block device changed between two "
-			"runs is not noticed. The journal is removed when the copy is complete.\n\n"
-			"A lost connection is established again, and the copy goes on: see "
-			"--ctrl-loss-tmo. Several URIs with commas between them, without spaces, "
-			"are paths to one namespace; the copy uses them as --policy says, and goes "
-			"on as long as one is left.\n\n"
-			"--progress writes lines of three words for programs, at most five each "
-			"second and a last one for each phase: the phase (copy, flush or verify), "
-			"the bytes done and the bytes in all (- while they are not known).\n\n"
+			"NSID, size and UUID, NGUID or EUI-64 of a namespace), and the journal of "
+			"another copy is refused. A change to the contents of a namespace or block "
+			"device between two runs is not detected. The journal is removed when the "
+			"copy is complete.\n\n"
+			"A lost connection is re-established, and the copy continues: see "
+			"--ctrl-loss-tmo. Several URIs, separated by commas without spaces, are "
+			"paths to one namespace: --policy chooses between them, and the copy "
+			"continues as long as one is left.\n\n"
+			"--progress writes lines of three words for programs, at most five a "
+			"second and one at the end of each phase: the phase (copy, flush or "
+			"verify), the bytes done and the total (- while unknown).\n\n"
 			"On SIGINT, SIGTERM or SIGHUP no further commands are sent; rdinit waits "
-			"for those in flight, says what is complete, and ends by that signal. A "
-			"second signal ends it at once.",
+			"for those in flight, reports what is complete, and terminates by that "
+			"signal. A second signal terminates it at once.",
 		.flags = CLI_V_OPERANDS,
 		.example = "rdinit cp disk.img nvme+rdma://192.0.2.1/nqn.2026-01.org.example:disk1 "
 			   "--verify",
@@ -454,7 +446,7 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "dsm",
-		.summary = "Deallocate ranges, or say how they will be used",
+		.summary = "Deallocate ranges, or give hints on their use",
 		.example = "--ad --slbs=0,4096 --blocks=8,1024",
 		.groups = {&cli_g_dsm, &cli_g_nsid, FABRIC},
 		.run = cli_dsm,
@@ -462,9 +454,8 @@ const struct cli_verb cli_verbs[] = {
 	{
 		.name = "copy",
 		.summary = "Copy ranges within a namespace, by the controller",
-		.text = "Send the Copy command: the source ranges, one behind the other, are "
-			"copied to the "
-			"destination. No data crosses the network.",
+		.text = "Send the Copy command: the source ranges, one after the other, are copied "
+			"to the destination. No data crosses the network.",
 		.gone = "a",
 		.example = "--sdlba=8192 --slbs=0,64 --blocks=8,8",
 		.groups = {&cli_g_copy, &cli_g_nsid, FABRIC},
@@ -474,11 +465,10 @@ const struct cli_verb cli_verbs[] = {
 		.name = "get-lba-status",
 		.summary = "Print which blocks of a namespace are allocated",
 		.text = "Send Get LBA Status and print its list. With --action=2 the descriptors "
-			"are "
-			"about the blocks that are allocated; all others read as zeroes, if "
-			"DLFEAT says so. The field NLB of a descriptor is one less than the number "
-			"of its blocks. When the list is not complete, ask again from behind its "
-			"last block. rdtarget has no other action.",
+			"cover the allocated blocks; all others read as zeroes if DLFEAT says so. "
+			"NLB is the number of blocks minus 1. If the list is incomplete, repeat "
+			"the command from the block after its last one. rdtarget supports no other "
+			"action.",
 		.shape = &cli_shape_lba_status,
 		.example = "--start-lba=0 --range-len=4096",
 		.gone = "t",
@@ -488,27 +478,28 @@ const struct cli_verb cli_verbs[] = {
 	{
 		.name = "attach",
 		.family = "Block devices",
-		.summary = "Make a namespace a block device of this machine",
+		.summary = "Attach a namespace as a block device of this machine",
 		.operands = "URI...",
-		.text = "Make a namespace a block device, such as /dev/ublkb0, and print its path. "
+		.text = "Attach a namespace as a block device, such as /dev/ublkb0, and print its "
+			"path. "
 			"A process in the background serves it until rdinit detach. Each URI, "
 			"nvme+rdma://HOST[:PORT]/SUBNQN[/NSID] or nvme+tcp://, is a path to the "
-			"namespace; when a path is lost it is connected again, and I/O waits or "
-			"takes another one: see --ctrl-loss-tmo.\n\n"
-			"A namespace can be attached once. If the process of a device ends without "
-			"detaching it (kill -9, an upgrade), the I/O of the device waits, and the "
-			"same command continues it, with nothing lost.\n\n"
-			"Messages about lost paths go to syslog, with --foreground to standard "
+			"namespace. A lost path is reconnected; meanwhile, I/O uses another path "
+			"or waits: see --ctrl-loss-tmo.\n\n"
+			"A namespace can be attached only once. If the process that serves the "
+			"device ends without detaching it (kill -9, an upgrade), the device's I/O "
+			"waits; the same command resumes it, and nothing is lost.\n\n"
+			"Messages about lost paths go to syslog, or with --foreground to standard "
 			"error. With --foreground it tells a service manager when the device is "
-			"ready (NOTIFY_SOCKET). On SIGTERM it writes what is in the cache, "
-			"removes the device and ends.\n\n"
-			"At boot: rdinit-attach@NAME.service attaches what "
-			"/etc/rdinit/attach.d/NAME says, a file with URIS= and OPTIONS=; "
-			"systemctl enable --now rdinit-attach@NAME. Rules of udev give a device "
-			"the name /dev/disk/by-id/rdinit-UUID, with the UUID of the namespace. Its "
-			"line in fstab has the options _netdev and "
+			"ready (NOTIFY_SOCKET). On SIGTERM it writes back the cache, removes the "
+			"device and exits.\n\n"
+			"To attach at boot, write URIS= and OPTIONS= into "
+			"/etc/rdinit/attach.d/NAME, and run systemctl enable --now "
+			"rdinit-attach@NAME. A udev rule names the device "
+			"/dev/disk/by-id/rdinit-UUID, with the UUID of the namespace. In fstab, "
+			"give it the options _netdev and "
 			"x-systemd.requires=rdinit-attach@NAME.service.\n\n"
-			"It needs root, and a module of the kernel, which it loads: ublk_drv "
+			"It needs root and a kernel module, which it loads: ublk_drv "
 			"(Linux "
 			"6.4 or newer), or else nbd. With nbd the device is /dev/nbdN, it follows "
 			"the size of the namespace (ublk: Linux 6.16 or newer), and if its process "
@@ -523,13 +514,14 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "detach",
-		.summary = "Remove a block device that rdinit attach made",
+		.summary = "Remove a block device that rdinit attach created",
 		.operands = "DEVICE",
-		.text = "Write what the kernel's cache of the block device has, remove the device "
-			"and end its process. DEVICE is its path, a link to it, or its name. A "
-			"device that is mounted or part of another one is left as it is.\n\n"
-			"With --force it is removed in every case: also if it is in use, if no "
-			"path is connected, and if its process has ended or does not answer.",
+		.text = "Write back the kernel's cache of the block device, remove the device and "
+			"end the process that serves it. DEVICE is its path, a link to it, or its "
+			"name. A device that is mounted or part of another device is not "
+			"removed.\n\n"
+			"--force removes it in any case: even if it is in use, if no path is "
+			"connected, or if its process has ended or does not answer.",
 		.reach = CLI_NOWHERE,
 		.flags = CLI_V_OPERANDS,
 		.example = "rdinit detach /dev/ublkb0",
@@ -572,7 +564,7 @@ const struct cli_verb cli_verbs[] = {
 		.name = "admin-passthru",
 		.family = "Other",
 		.summary = "Send any admin command",
-		.text = "Send any admin command, made from --opcode, --namespace-id (default: the "
+		.text = "Send any admin command, built from --opcode, --namespace-id (default: the "
 			"NSID of the URI, else 0) and the command dwords, and print its result and "
 			"data. rdinit does not check the command or its values. Numbers are "
 			"decimal or hexadecimal (0x06).",
@@ -584,7 +576,7 @@ const struct cli_verb cli_verbs[] = {
 	{
 		.name = "io-passthru",
 		.summary = "Send any I/O command",
-		.text = "Send any I/O command, made from --opcode, --namespace-id (default: the "
+		.text = "Send any I/O command, built from --opcode, --namespace-id (default: the "
 			"NSID of the URI, else 0) and the command dwords, and print its result and "
 			"data. rdinit does not check the command or its values. Numbers are "
 			"decimal or hexadecimal (0x06).\n\n"
@@ -657,10 +649,9 @@ const struct cli_verb cli_verbs[] = {
 		.summary = "Print a new random secret for DH-HMAC-CHAP",
 		.text = "Print a new random secret for DH-HMAC-CHAP, the in-band authentication of "
 			"NVMe over Fabrics, in the form DHHC-1:hh:BASE64: that Linux, nvme-cli and "
-			"SPDK read as well. Host and target need the same text. The secret is "
-			"never "
-			"transformed here; both ends do that with the host NQN (with the "
-			"subsystem NQN, if it is the secret of a controller).\n\n"
+			"SPDK also read. Host and target need the same text. The secret is not "
+			"transformed here; both ends transform it with the host NQN (a "
+			"controller's secret with the subsystem NQN).\n\n"
 			"Write it to a file that only its owner can read, and never give it to a "
 			"program as an argument, which every user of the machine can see.",
 		.reach = CLI_NOWHERE,
@@ -672,9 +663,9 @@ const struct cli_verb cli_verbs[] = {
 		.name = "check-dhchap-key",
 		.summary = "Check the form and the checksum of a secret for DH-HMAC-CHAP",
 		.text = "Check the form, the length and the checksum of a secret for DH-HMAC-CHAP, "
-			"and print its hash and length, but nothing of the secret. The exit status "
-			"is 1 if it is not valid. Whether it is the right one, only the other end "
-			"can tell.",
+			"and print its hash and length, but never the secret. The exit status is 1 "
+			"if it is not valid. Only the other end can tell whether it is the right "
+			"one.",
 		.reach = CLI_NOWHERE,
 		.example = "rdinit check-dhchap-key --key-file=host.key",
 		.groups = {&cli_g_check_dhchap_key, &cli_g_output},
@@ -684,9 +675,9 @@ const struct cli_verb cli_verbs[] = {
 		.name = "gen-tls-key",
 		.summary = "Print a new random key for TLS",
 		.text = "Print a new random key for NVMe/TCP with TLS 1.3, in the form "
-			"NVMeTLSkey-1:hh:BASE64: that Linux and nvme-cli read as well. Host and "
-			"target need the same text; both derive from it, and from the names of the "
-			"host and the subsystem, what TLS uses.\n\n"
+			"NVMeTLSkey-1:hh:BASE64: that Linux and nvme-cli also read. Host and "
+			"target need the same text; from it and from the NQNs of host and "
+			"subsystem both derive the key that TLS uses.\n\n"
 			"Write it to a file that only its owner can read, and never give it to a "
 			"program as an argument, which every user of the machine can see.",
 		.reach = CLI_NOWHERE,
@@ -698,9 +689,9 @@ const struct cli_verb cli_verbs[] = {
 		.name = "check-tls-key",
 		.summary = "Check the form and the checksum of a key for TLS, print its identity",
 		.text = "Check the form, the length and the checksum of a key for TLS, and print "
-			"its hash and length, but nothing of the key. With --subsysnqn it also "
-			"prints the identity by which a host names the key to that subsystem, "
-			"and by which Linux finds it in a keyring (/proc/keys). The exit status "
+			"its hash and length, but never the key. With --subsysnqn it also prints "
+			"the PSK identity, by which a host names the key to that subsystem, and by "
+			"which Linux finds it in a keyring (/proc/keys). The exit status "
 			"is 1 if the key is not valid.",
 		.reach = CLI_NOWHERE,
 		.example = "rdinit check-tls-key --key-file=tls.key "

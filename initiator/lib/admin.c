@@ -88,9 +88,10 @@ int rdinit_list_ns(struct rdinit_ctrl *ctrl, uint32_t after, uint32_t *nsids, un
 		/* Identifiers must ascend: an application that continues with the last one would
 		 * otherwise never finish. */
 		if (nsids[i] <= last)
-			return rdi_fail(__func__, -EPROTO,
-					"%s: the namespace list does not ascend: %u after %u",
-					ctrl->q.remote, nsids[i], last);
+			return rdi_fail(
+				__func__, -EPROTO,
+				"%s: the namespace list is not in ascending order: %u after %u",
+				ctrl->q.remote, nsids[i], last);
 		last = nsids[i];
 	}
 	*count = i;
@@ -127,7 +128,8 @@ int rdi_get_log(struct rdinit_ctrl *ctrl, const char *func, uint16_t lid, uint32
 	if (len == 0 || len % 4 || offset % 4)
 		return rdi_fail(func, -EINVAL, "offset or length is not a multiple of 4");
 	if (ctrl->state == RDI_CTRL_READY && len > ctrl->max_transfer)
-		return rdi_fail(func, -EINVAL, "more than the controller transfers at once (%u)",
+		return rdi_fail(func, -EINVAL,
+				"more than the controller transfers in one command (%u)",
 				ctrl->max_transfer);
 	return submit_admin_cmd(ctrl, func, &cmd);
 }

@@ -291,7 +291,7 @@ static void auth_reply(struct rdi_auth *a, const uint8_t *value)
 	if (r->cvalid)
 		r->seqnum = next_seqnum(a->arg.keys);
 	if (r->cvalid && RAND_bytes(r->cval, (int)nvmf_auth_hash_len(r->hash)) != 1) {
-		auth_fail_now(a, -EIO, "the system gives no random numbers");
+		auth_fail_now(a, -EIO, "the system provides no random numbers");
 		return;
 	}
 	rc = auth_response(a, false, r->rval);

@@ -24,7 +24,7 @@ static int key_generate(const char *func, enum nvmf_key_kind kind, unsigned int 
 		rc = rdi_fail(func, rc, "hash %u with a secret of %zu bytes: %s", hash, len,
 			      expected);
 	else if (rc)
-		rc = rdi_fail(func, rc, "the system gives no random numbers");
+		rc = rdi_fail(func, rc, "the system provides no random numbers");
 	else
 		nvmf_auth_key_format(&key, text);
 	nvmf_auth_key_wipe(&key);

@@ -53,8 +53,8 @@ static int names_to_bits(const char *func, const char *what, const char *text,
 		bit = name_bit(names, n, at, len);
 		if (!bit)
 			return rdi_fail(func, -EINVAL,
-					"%s: \"%.*s\" in \"%.100s\" is no name of one; expected "
-					"some of %s, with commas between",
+					"%s: \"%.*s\" in \"%.100s\" is not one; expected a list of "
+					"%s, separated by commas",
 					what, (int)(len < 40 ? len : 40), at, text,
 					names == hash_names ? "sha256, sha384, sha512"
 							    : "null, ffdhe2048, ffdhe3072, "
@@ -155,7 +155,7 @@ int rdi_auth_keys_create(const char *func, const struct rdinit_auth_opts *opts,
 	atomic_init(&keys->refs, 1);
 	rc = take_auth_opts(func, &all, keys);
 	if (!rc && RAND_bytes(start, sizeof(start)) != 1)
-		rc = rdi_fail(func, -EIO, "the system gives no random numbers");
+		rc = rdi_fail(func, -EIO, "the system provides no random numbers");
 	if (rc) {
 		rdi_auth_keys_unref(&keys);
 		return rc;

@@ -111,7 +111,7 @@ static int check_ctrl_opts(const char *func, const struct rdinit_ctrl_opts *o)
 	if (o->provider && strcmp(o->provider, "auto") != 0 && strcmp(o->provider, "iwarp") != 0 &&
 	    strcmp(o->provider, "verbs") != 0)
 		return rdi_fail(func, -EINVAL,
-				"the provider \"%s\" is none of auto, iwarp and verbs",
+				"the provider \"%s\" is unknown, expected auto, iwarp or verbs",
 				o->provider);
 	if (o->connect_timeout_ms == 0 || o->admin_timeout_ms == 0)
 		return rdi_fail(func, -EINVAL, "%s is 0, expected milliseconds, from 1",
@@ -380,7 +380,7 @@ int rdinit_ctrl_connect_async(struct rdinit_ctrl *ctrl, rdinit_complete_fn fn, v
 	};
 	if (ctrl->state != RDI_CTRL_NEW)
 		return rdi_fail("rdinit_ctrl_connect", -EINVAL,
-				"the handle is not new (it is %s); make another to connect again",
+				"the handle is not new (it is %s); create another to connect again",
 				rdi_ctrl_state_name(ctrl->state));
 	rc = rdi_resolve(ctrl->traddr, ctrl->trsvcid, &cfg.addrs, why, sizeof(why));
 	if (rc)

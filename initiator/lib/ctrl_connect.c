@@ -391,7 +391,7 @@ static void identified(struct rdinit_ctrl *ctrl)
 
 	if (le16toh(id->cntlid) != ctrl->cntlid) {
 		connect_fail(ctrl, -EPROTO, 0,
-			     "the controller says its id is %u in Connect and %u in Identify",
+			     "the controller reports the ID %u in Connect, but %u in Identify",
 			     ctrl->cntlid, le16toh(id->cntlid));
 		return;
 	}

@@ -337,8 +337,8 @@ static int dev_check_opts(const char *func, const struct rdinit_dev_opts *o)
 	if (o->fast_io_fail_tmo_ms != RDINIT_DEV_NEVER &&
 	    o->fast_io_fail_tmo_ms > o->ctrl_loss_tmo_ms)
 		return rdi_fail(func, -EINVAL,
-				"fast_io_fail_tmo_ms (%u) is longer than ctrl_loss_tmo_ms (%u), "
-				"when the paths have failed already",
+				"fast_io_fail_tmo_ms (%u) is longer than ctrl_loss_tmo_ms (%u), by "
+				"which time the paths have failed",
 				o->fast_io_fail_tmo_ms, o->ctrl_loss_tmo_ms);
 	if (o->pool_bytes > UINT32_MAX)
 		return rdi_fail(func, -EINVAL, "pool_bytes is %zu, expected less than 4 GiB",
@@ -346,7 +346,7 @@ static int dev_check_opts(const char *func, const struct rdinit_dev_opts *o)
 	if (o->ctrl && o->ctrl->keep_alive_tmo_ms == 0)
 		return rdi_fail(func, -EINVAL,
 				"keep_alive_tmo_ms is 0, expected at least 100: a device needs "
-				"keep-alive to know when a lost write cannot be executed any more");
+				"keep-alive to know when a lost write can no longer be executed");
 	return 0;
 }
 

@@ -159,14 +159,15 @@ static void path_checked(struct rdi_path *path)
 		match = rdi_identity_match(&dev->identity, id);
 	if (match == RDI_IDENTITY_DIFFERENT) {
 		rdi_path_fail(path, -EXDEV, 0,
-			      "%s: namespace %u of %s is another one than the device's (NGUID, "
+			      "%s: namespace %u of %s is not that of the device (NGUID, "
 			      "UUID or EUI-64 differ)",
 			      path->address, path->nsid, path->uri.subnqn);
 		return;
 	}
 	if (match == RDI_IDENTITY_ASSUMED)
 		rd_warn(dev->h.log, RD_LOG_INIT,
-			"%s: namespace %u has no NGUID, UUID or EUI-64; it is taken for the same",
+			"%s: namespace %u has no NGUID, UUID or EUI-64; it is assumed to be the "
+			"same",
 			path->address, path->nsid);
 	if (path->ctrl->io_queues < rdi_dev_queues_needed(dev)) {
 		rdi_path_fail(path, -ENOSPC, 0,
@@ -200,7 +201,7 @@ static void path_read_done(void *user, const struct rdinit_completion *c)
 		return;
 	path->reading = 0;
 	if (c->err && c->err != -EIO)
-		return; /* the controller has ended and reports it */
+		return; /* the controller no longer exists and reports it */
 	if (c->err && what == RDI_READ_NS) {
 		rdi_path_fail(path, c->err, c->status, "%s: %s", path->address, c->text);
 		return;

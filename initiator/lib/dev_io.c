@@ -176,7 +176,7 @@ static __attribute__((noinline)) void io_lost(struct rdi_io *io, struct rdi_chan
 	else if (may_repeat(io))
 		rdi_io_fail(io, -EREMOTEIO,
 			    "%u connections were lost while it was in flight, for longer than "
-			    "ctrl_loss_tmo_ms (%u): look at what the target logs; the last one: %s",
+			    "ctrl_loss_tmo_ms (%u): check the target's log; the last one: %s",
 			    io->losses, chan->dev->opts.ctrl_loss_tmo_ms, why);
 	else
 		rdi_io_fail(io, -EREMOTEIO, "it is unknown whether the controller executed it; %s",
@@ -225,8 +225,8 @@ static uint64_t wait_for_ana(struct rdi_io *io, const struct rdinit_completion *
 
 	if (io->refused_ms >= limit && io->refused_ms >= anatt * 1000) {
 		snprintf(text, sizeof(text),
-			 "%.300s; refused again and again with path related statuses, while "
-			 "the ANA log page says that the namespace is usable: look at the target",
+			 "%.300s; refused repeatedly with path-related statuses, although the ANA "
+			 "log page reports the namespace as usable: check the target",
 			 c->text);
 		end.text = text;
 		finish_io(io, &end);

@@ -25,7 +25,7 @@
 #define KATO_ROUNDED_MS 120000u
 
 #define STATUS_CODE     0x7ffu /* SCT and SC */
-#define UNLISTED_TEXT   "; the discovery log has no record of it any more"
+#define UNLISTED_TEXT   "; the discovery log no longer lists it"
 
 uint64_t rdi_backoff_ns(unsigned int n, uint64_t max_ns, uint32_t random)
 {

@@ -37,8 +37,8 @@ static int check_transfer(const struct rdinit_dev *dev, const char *func, uint8_
 	if ((uint64_t)nblocks * dev->block_size <= max)
 		return 0;
 	return rdi_fail(func, -EINVAL,
-			"%u blocks are more than the device transfers at once (%u bytes)", nblocks,
-			max);
+			"%u blocks are more than the device transfers in one command (%u bytes)",
+			nblocks, max);
 }
 
 /* Takes a free entry; one entry beyond the depth is reserved for a synchronous call. */
@@ -221,7 +221,7 @@ static int check_io(struct rdinit_dev_chan *chan, const char *func,
 	int rc;
 
 	if ((unsigned int)given->op > RDINIT_DEV_COPY)
-		return rdi_fail(func, -EINVAL, "op is %d, which is no command", (int)given->op);
+		return rdi_fail(func, -EINVAL, "op is %d, which is not a command", (int)given->op);
 	op = &rdi_ops[given->op];
 	max = max_blocks(&dev->info, given->op);
 	if (max == 0)

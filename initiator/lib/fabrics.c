@@ -133,11 +133,10 @@ const char *rdi_connect_error_text(const struct rdinit_completion *c, const stru
 				 result & 0xffff, status);
 		break;
 	case NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_INVALID_HOST:
-		snprintf(
-			buf, len,
-			"this host is not allowed to use the subsystem: it came as \"%s\", see the "
-			"option hostnqn: %s",
-			host->nqn, status);
+		snprintf(buf, len,
+			 "this host is not allowed to use the subsystem: it connected as \"%s\", "
+			 "see the option hostnqn: %s",
+			 host->nqn, status);
 		break;
 	case NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_CONNECT_CTRL_BUSY:
 		snprintf(buf, len, "the target has no controller or queue free: %s", status);

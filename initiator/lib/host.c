@@ -69,7 +69,7 @@ static int machine_uuid(struct rdi_host *host, const char *path)
 	if (!id[0] || strcmp(id, "uninitialized") == 0) {
 		uuid_generate_random(host->id);
 		snprintf(host->text, sizeof(host->text),
-			 "%s %s: the host identifier is random, and another one in each run; write "
+			 "%s %s: the host identifier is random and different in each run; write "
 			 "one to %s, and a host NQN, or give both",
 			 path,
 			 !rc     ? "does not exist"
@@ -99,8 +99,8 @@ static int uuid_of_nqn(struct rdi_host *host, const char *from)
 	if (uuid_parse(uuid + strlen(UUID_IN_NQN), host->id) == 0 && !uuid_is_null(host->id))
 		return 1;
 	snprintf(host->text, sizeof(host->text),
-		 "%s%sthe host NQN \"%.80s\" has no UUID other than 0 behind \"uuid:\", and so "
-		 "there is no host identifier: use another NQN, or give one",
+		 "%s%sthe host NQN \"%.80s\" has no UUID other than 0 after \"uuid:\", so there is "
+		 "no host identifier: use another NQN, or give one",
 		 from ? from : "", from ? ":1: " : "", host->nqn);
 	return -EINVAL;
 }

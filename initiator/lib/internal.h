@@ -361,7 +361,7 @@ static inline struct rdi_req *rdi_req_find(const struct rdi_queue *q, uint16_t c
 	return req && req->cid == cid && req->due & RDI_DUE_ANSWER ? req : NULL;
 }
 /* For rdi_queue_fail() when there is none: q->remote, the identifier. */
-#define RDI_UNKNOWN_CID "%s: a response for command id 0x%04x, which is not in flight"
+#define RDI_UNKNOWN_CID "%s: a response for command ID 0x%04x, which is not in flight"
 
 /* Prefetches the request with identifier @cid, whose response will be handled soon. */
 static inline void rdi_req_expect(const struct rdi_queue *q, uint16_t cid)

@@ -27,7 +27,8 @@ static bool rw_ok(const struct rdinit_qpair *qp, const char *func, const struct 
 	}
 	if ((uint64_t)nblocks * ns->block_size > qp->max_transfer) {
 		rdi_fail(func, -EINVAL,
-			 "%u blocks are more than the controller transfers at once (%u bytes)",
+			 "%u blocks are more than the controller transfers in one command (%u "
+			 "bytes)",
 			 nblocks, qp->max_transfer);
 		return false;
 	}

@@ -30,10 +30,11 @@ static int make_cmd(const struct rdi_handle *h, const char *func, const struct r
 	if (!pt->data != !pt->len || pt->len > h->ops->max_len)
 		return rdi_fail(
 			func, -EINVAL,
-			"data and len (%u) do not fit each other: NULL and 0, or 1 to %u bytes",
+			"data and len (%u) do not match: expected NULL and 0, or 1 to %u bytes",
 			pt->len, h->ops->max_len);
 	if ((pt->flags & RDINIT_PASSTHRU_AS_IS) && pt->data)
-		return rdi_fail(func, -EINVAL, "RDINIT_PASSTHRU_AS_IS and data exclude each other");
+		return rdi_fail(func, -EINVAL,
+				"RDINIT_PASSTHRU_AS_IS and data are mutually exclusive");
 	memset(cmd, 0, sizeof(*cmd));
 	memcpy(&cmd->sqe, pt->sqe, sizeof(cmd->sqe));
 	cmd->data = pt->data;

@@ -123,7 +123,7 @@ int rdinit_qpair_connect_async(struct rdinit_qpair *qp, rdinit_complete_fn fn, v
 		return rdi_foreign(RDI_HANDLE(qp), "rdinit_qpair_connect");
 	if (qp->q.state != RDI_Q_NEW)
 		return rdi_fail("rdinit_qpair_connect", -EINVAL,
-				"the handle is not new (it is %s); make another to connect again",
+				"the handle is not new (it is %s); create another to connect again",
 				rdi_queue_state_name(qp->q.state));
 	qp->connect_fn = fn;
 	qp->connect_user = user;

@@ -74,8 +74,8 @@ static int read_secret_fd(const char *func, const struct rdi_secret *s, int fd, 
 		return rdi_fail(func, -errno, "%s: %s: %s", s->what, name, strerror(errno));
 	if (S_ISREG(st.st_mode) && st.st_mode & S_IRWXO)
 		return rdi_fail(func, -EINVAL,
-				"%s: %s has the mode %04o, so that every user of the machine can "
-				"access the secret; expected 0600 or 0640 (chmod o= FILE)",
+				"%s: %s has the mode %04o, so every user of the machine can read "
+				"the secret; expected 0600 or 0640 (chmod o= FILE)",
 				s->what, name, (unsigned int)st.st_mode & 07777u);
 	rc = read_secret_line(fd, buf, size);
 	if (rc)

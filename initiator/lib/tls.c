@@ -20,7 +20,7 @@ static int take_tls_key(const char *func, const struct rdinit_tls_opts *o, struc
 
 	if (!rdi_secret_given(&key))
 		return rdi_fail(func, -EINVAL,
-				"the options of TLS have no key: set key, key_file or key_fd "
+				"the TLS options have no key: set key, key_file or key_fd "
 				"(see rdinit gen-tls-key)");
 	rc = rdi_secret_take(func, &key, &tls->key);
 	if (!rc && nvmf_tls_ctx_new(&tls->ctx))

@@ -305,7 +305,7 @@ int rdinit_uri_format(const struct rdinit_uri *uri, char *text)
 	if (rc)
 		return rc;
 	if (!same_uri(&u, &back))
-		return rdi_fail(__func__, -EINVAL, "the parts that became \"%s\" are no address",
-				text);
+		return rdi_fail(__func__, -EINVAL,
+				"the parts that became \"%s\" are not an address", text);
 	return 0;
 }

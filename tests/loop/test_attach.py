@@ -40,7 +40,7 @@ def leave(t, name, **values):
 def wrong_arguments_are_refused(t):
     uri = f'nvme+tcp://127.0.0.1:1/{NQN}/1'
     refused(t, '0 URIs', 'attach', rc=2)
-    refused(t, '--driver: "loop" is none of auto, ublk and nbd', 'attach', uri, '--driver=loop', rc=2)
+    refused(t, '--driver: found "loop", expected auto, ublk or nbd', 'attach', uri, '--driver=loop', rc=2)
     refused(t, 'no subsystem', 'attach', 'nvme+tcp://127.0.0.1:1', rc=2)
     refused(t, 'detach takes one block device', 'detach', rc=2)
     refused(t, 'detach takes one block device', 'detach', 'ublkb0', 'ublkb1', rc=2)
@@ -71,7 +71,7 @@ def a_left_device_is_listed(t):
     t_schema.check('list', value)
     t.eq([(d['DevicePath'], d['Identifier'], d['PhysicalSize'], d['ReadOnly']) for d in value['Attached']],
          [('/dev/ublkb3', 'eui.0011', 1 << 20, True), ('/dev/ublkb10', UUID, 1 << 20, False)], 'devices')
-    refused(t, '--attached is about this machine', 'list', 'nvme+tcp://127.0.0.1', '--attached', rc=2)
+    refused(t, '--attached lists devices of this machine', 'list', 'nvme+tcp://127.0.0.1', '--attached', rc=2)
 
 
 @test

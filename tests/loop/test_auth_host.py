@@ -184,7 +184,7 @@ def the_environment_and_nvme_clis_names_give_files(t):
 def a_secret_on_the_command_line_is_refused(t, name):
     target = controller(t)
     res = read(t, target, f'--{name}={au.key_text(HOST_SECRET)}', rc=2)
-    t.match(f'^rdinit: --{name}: this is a secret, and the name of a file that contains it is expected: .*'
+    t.match(f'^rdinit: --{name}: found a secret, expected the name of a file that contains it: .*'
             'gen-dhchap-key', res.err)
     t.ok('AAEC' not in res.err, res.err)
     t.eq(target.log, [], 'nothing was sent')

@@ -49,7 +49,7 @@ def a_whole_namespace_is_not_written_to_a_terminal(t):
     for args in ((), ('--data', '-')):
         res = t.run([program('rdinit'), 'read', target.uri(), *args], stdout=theirs)
         t.eq(res.rc, 2, 'exit status')
-        t.match('the whole namespace would go to the terminal; give its place with --data=FILE, or how much', res.err)
+        t.match('the whole namespace would go to the terminal; name a file with --data=FILE, or limit the size', res.err)
     t.rdinit('read', target.uri(), '--data-size', '512', stdout=theirs)
 
 

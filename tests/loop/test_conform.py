@@ -342,7 +342,7 @@ def wrong_usage(t):
     target = f'nvme+rdma://127.0.0.1:1/{NQN}'
     for arg, says in (('--hostid=me', 'the host identifier "me" is not'), ('--hostnqn=me', 'the host NQN "me" does not'),
                       ('--host2-id=me', 'the host identifier "me" is not'), ('--host2-nqn=me', 'the host NQN "me" does not'),
-                      ('--provider=pigeon', 'the provider "pigeon" is none of'), ('-v', 'refused')):
+                      ('--provider=pigeon', 'the provider "pigeon" is unknown'), ('-v', 'refused')):
         t.match(f'(?m)^rdconform: .*{says}', run(t, [rdconform, arg, target], rc=1).err)
 
 

@@ -367,8 +367,7 @@ def a_journal_that_cannot_be_replaced_is_not_promised(t):
     source = t.file('source', random.Random(6).randbytes(SIZE))
     res = t.rdinit('cp', source, target.uri(), '--resume', f'{where}/journal', rc=1)
     t.match(f'--resume: {where}/journal cannot be written: ', res.err)
-    t.match(rf'the first {SIZE // 2} bytes are complete and on stable storage in \S+/1; the same command continues '
-            'earlier, where the journal was saved last', res.err)
+    t.match(rf'the first {SIZE // 2} bytes are complete and on stable storage in \S+/1; the same command continues where the journal was last saved, which is earlier', res.err)
     with open(f'{where}/journal', encoding='utf-8') as f:
         t.eq(json.load(f)['complete'], 0)
 
@@ -507,9 +506,9 @@ def a_path_that_is_not_connected_is_told(t):
         refusing.bind((target.addr, 0))
         dead = slow.uri(target).replace(f':{slow.port}/', f':{refusing.getsockname()[1]}/')
         res = t.rdinit('cp', source, f'{dead},{slow.uri(target)}', '--reconnect-delay=300')
-    t.match(r'rdinit: \S+: connection refused .*; the copy goes on without this path', res.err)
+    t.match(r'rdinit: \S+: connection refused .*; the copy continues without this path', res.err)
     t.same(t.rdinit('read', target.uri()).out, content(source))
-    t.match('several paths to one namespace are URIs with commas between them and without spaces',
+    t.match('give several paths to one namespace as URIs separated by commas, without spaces',
             t.rdinit('cp', source, f'{dead},', slow.uri(target), rc=2).err)
 
 
@@ -615,13 +614,13 @@ def a_reserved_namespace(t):
     t.rdinit('resv-register', target.uri(), '--nrkey', '5', '--hostid', holder)
     t.rdinit('resv-acquire', target.uri(), '--crkey', '5', '--rtype', '1', '--hostid', holder)
     res = t.rdinit('cp', t.file('source', b'x' * MIB), target.uri(), rc=1)
-    t.match('Reservation Conflict.*: it is in use, another host has reserved it .rdinit resv-report', res.err)
+    t.match('Reservation Conflict.*: another host has reserved the namespace .rdinit resv-report', res.err)
 
 
 @each(('no operands', [], '0 operands instead of 2: write rdinit cp SRC DST'),
       ('three', ['a', 'b', 'c'], '3 operands instead of 2'),
-      ('a word that is none', ['a', 'b', '--sparse=some'], '--sparse: "some" is none of auto, always and never'),
-      ('both', ['a', 'b', '--flush', '--no-flush'], '--flush and --no-flush exclude each other'),
+      ('a word that is none', ['a', 'b', '--sparse=some'], '--sparse: found "some", expected auto, always or never'),
+      ('both', ['a', 'b', '--flush', '--no-flush'], '--flush and --no-flush are mutually exclusive'),
       ('a descriptor that is closed', ['a', 'b', '--progress=77'], '--progress: descriptor 77 is not open'),
       ('a pipe verified', ['-', '/dev/null', '--verify'], '--verify: standard input cannot be read a second time'),
       ('a pipe continued', ['-', '/dev/null', '--resume=j'], '--resume: a copy of standard input cannot be'),
@@ -630,8 +629,8 @@ def a_reserved_namespace(t):
       ('a time that is none', ['/dev/null', 'nvme+rdma://h/nqn.2024-01.test:x', '--ctrl-loss-tmo=5s'],
        '--ctrl-loss-tmo: "5s" is not a number of seconds from 0 to 4000000, or -1 for no limit'),
       ('an unknown policy', ['/dev/null', 'nvme+rdma://h/nqn.2024-01.test:x', '--policy=any'],
-       '--policy: "any" is none of'),
-      ('an unknown policy between files', ['/dev/null', '/dev/null', '--policy=any'], '--policy: "any" is none of'),
+       '--policy: found "any", expected'),
+      ('an unknown policy between files', ['/dev/null', '/dev/null', '--policy=any'], '--policy: found "any", expected'),
       ('no subsystem', ['nvme+rdma://127.0.0.1', '-'], 'no subsystem'))
 def a_command_line_that_is_wrong(t, args, says):
     t.match(says, t.rdinit('cp', *args, rc=2, input=b'').err)

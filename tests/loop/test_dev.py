@@ -209,7 +209,7 @@ def another_namespace_is_not_taken_for_the_same(t):
                      name='rdtarget_other')
     dev = Device(t, [target.uri(), other.uri()])
     # The path that is connected first defines the device.
-    dev.proc.expect(r'^event path \d failed: .*another one than the device')
+    dev.proc.expect(r'^event path \d failed: .*is not that of the device')
     dev.goes_on()
     dev.finish()
 
@@ -299,7 +299,7 @@ def a_discovery_controller_names_the_paths(t):
     dev.proc.expect(r'^event path 1 live', since=mark)
     t.config([disk(t)], listeners=[{}])
     target.reload('1 listener removed')
-    dev.proc.expect(r'^event path 1 failed: .*the discovery log has no record of it any more', since=mark)
+    dev.proc.expect(r'^event path 1 failed: .*the discovery log no longer lists it', since=mark)
     dev.goes_on()
     t.eq(dev.count('errors'), 0, 'errors')
     dev.finish()

@@ -119,7 +119,7 @@ WRONG = (
     ('no hash', ['gen-tls-key', '--hmac=0'], '--hmac'),
     ('a hash that TLS keys do not have', ['gen-tls-key', '--hmac=3'], '--hmac'),
     ('an unknown version', ['check-tls-key', '--subsysnqn=nqn.a', '-I', '2'], '--identity'),
-    ('no subsystem', ['check-tls-key', '--hostnqn=nqn.a'], 'give --subsysnqn as well'),
+    ('no subsystem', ['check-tls-key', '--hostnqn=nqn.a'], 'needs --subsysnqn as well'),
 )
 
 

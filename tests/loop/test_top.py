@@ -119,7 +119,7 @@ def a_terminal_is_drawn_anew(t):
 
 @each(('no URI', [], '0 URIs: give one to 16'),
       ('two subsystems', [f'nvme+rdma://127.0.0.1:1/{NQN}', f'nvme+rdma://127.0.0.1:1/{NQN}2'],
-       'is a path to another subsystem'),
+       'leads to a different subsystem'),
       ('too often', [f'nvme+rdma://127.0.0.1:1/{NQN}', '--interval=1ms'], '--interval: "1ms" is less than 10ms'),
       ('no updates', [f'nvme+rdma://127.0.0.1:1/{NQN}', '--count=0'], '--count: found 0, expected 1 or more'),
       ('no time', [f'nvme+rdma://127.0.0.1:1/{NQN}', '--interval=often'], '--interval: "often" is not a time'),

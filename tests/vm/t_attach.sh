@@ -416,8 +416,8 @@ memory_cannot_be_locked()
 	setpriv --bounding-set=-sys_resource,-ipc_lock --inh-caps=-sys_resource,-ipc_lock \
 		"$RDINIT" attach "$(uri 1)" --driver="$attach_driver" >/run/t/attach.out 2>/run/t/attach.log
 	device=$(cat /run/t/attach.out)
-	t_expect "${device##*/}: may stand still when memory is short: this process cannot become an I/O flusher" /run/t/attach.log
-	t_expect "${device##*/}: may stand still when memory is short: this process cannot be locked in memory" /run/t/attach.log
+	t_expect "${device##*/}: may hang when memory is short: this process cannot become an I/O flusher" /run/t/attach.log
+	t_expect "${device##*/}: may hang when memory is short: this process cannot be locked in memory" /run/t/attach.log
 	detach "$device"
 }
 

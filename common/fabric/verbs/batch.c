@@ -20,8 +20,8 @@ static struct ibv_send_wr *wr_refused(struct rd_vb_conn *c, struct ibv_send_wr *
 	    (rc == -EINVAL || rc == -EOPNOTSUPP || rc == -ENOSYS)) {
 		dev->inv_broken = true;
 		rd_warn(rd_vb_log(dev->fab), RD_LOG_FABRIC,
-			"%s refuses SEND with Invalidate (%s): plain SENDs from now on", dev->name,
-			strerror(-rc));
+			"%s refuses SEND with Invalidate (%s): using plain SENDs from now on",
+			dev->name, strerror(-rc));
 		for (struct ibv_send_wr *wr = bad; wr; wr = wr->next)
 			if (wr->opcode == IBV_WR_SEND_WITH_INV)
 				wr->opcode = IBV_WR_SEND;

@@ -63,7 +63,7 @@ static void judge_inv(struct rd_vb_dev *dev, enum ibv_wc_status status)
 		return;
 	dev->inv_broken = true;
 	rd_warn(rd_vb_log(dev->fab), RD_LOG_FABRIC,
-		"%s: SEND with Invalidate failed (%s): plain SENDs from now on", dev->name,
+		"%s: SEND with Invalidate failed (%s): using plain SENDs from now on", dev->name,
 		ibv_wc_status_str(status));
 }
 

@@ -38,7 +38,8 @@ static int cp_get_sparse(const struct cli_options *o, enum cli_cp_sparse *out)
 	else if (strcmp(text, "never") == 0)
 		*out = CLI_CP_NEVER;
 	else
-		return cli_usage_error("--sparse: \"%s\" is none of auto, always and never", text);
+		return cli_usage_error("--sparse: found \"%s\", expected auto, always or never",
+				       text);
 	return CLI_OK;
 }
 
@@ -53,11 +54,11 @@ static int cp_get_options(struct cp_copy *c)
 			"standard input "
 			"or output%s",
 			o->n_operands, o->n_operands == 1 ? "" : "s",
-			o->n_operands > 2 ? "; several paths to one namespace are URIs with commas "
-					    "between them and without spaces"
+			o->n_operands > 2 ? "; give several paths to one namespace as URIs "
+					    "separated by commas, without spaces"
 					  : "");
 	if (cli_given(o, CLI_ARG_FLUSH) && cli_given(o, CLI_ARG_NO_FLUSH))
-		return cli_usage_error("--flush and --no-flush exclude each other");
+		return cli_usage_error("--flush and --no-flush are mutually exclusive");
 	c->flush = !cli_given(o, CLI_ARG_NO_FLUSH);
 	c->verify = cli_given(o, CLI_ARG_VERIFY);
 	c->run.journal = cli_given(o, CLI_ARG_RESUME) ? o->arg[CLI_ARG_RESUME].text : NULL;
@@ -202,7 +203,7 @@ static int cp_new_engine(struct cp_copy *c, bool compare)
 	int rc = cli_cp_engine_new(&job, &c->run.engine);
 
 	if (rc == -EMSGSIZE)
-		return cli_error("%s transfers less at once than a block of %s has",
+		return cli_error("%s transfers less in one command than a block of %s",
 				 job.src->max_io < job.dst->align ? job.src->name : job.dst->name,
 				 job.src->max_io < job.dst->align ? job.dst->name : job.src->name);
 	return rc ? cli_error("out of memory") : CLI_OK;
@@ -249,8 +250,8 @@ static void cp_say_complete(struct cp_copy *c)
 		cli_error("the first %llu bytes are complete and on stable storage in %s%s",
 			  (unsigned long long)c->st.stable, dst,
 			  !c->run.journal         ? ""
-			  : c->run.journal_failed ? "; the same command continues earlier, where "
-						    "the journal was saved last"
+			  : c->run.journal_failed ? "; the same command continues where the "
+						    "journal was last saved, which is earlier"
 						  : "; the same command continues there");
 	if (c->st.stable < n)
 		cli_error("the first %llu bytes are written to %s but not flushed", n, dst);

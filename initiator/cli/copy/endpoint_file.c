@@ -166,7 +166,7 @@ static int cp_file_begin(struct cli_cp_end *end, uint64_t size, bool fresh)
 	f->fresh = true;
 	if (ftruncate(f->fd, 0) ||
 	    (size != CLI_CP_UNKNOWN && size && ftruncate(f->fd, (off_t)size)))
-		return cli_error("%s cannot be made %llu bytes long: %s", end->name,
+		return cli_error("%s cannot be resized to %llu bytes: %s", end->name,
 				 size == CLI_CP_UNKNOWN ? 0 : (unsigned long long)size,
 				 strerror(errno));
 	return CLI_OK;
@@ -178,7 +178,7 @@ static int cp_file_finish(struct cli_cp_end *end, uint64_t size)
 	struct cp_file *f = (struct cp_file *)end;
 
 	if (!f->block && ftruncate(f->fd, (off_t)size))
-		return cli_error("%s cannot be made %llu bytes long: %s", end->name,
+		return cli_error("%s cannot be resized to %llu bytes: %s", end->name,
 				 (unsigned long long)size, strerror(errno));
 	return CLI_OK;
 }

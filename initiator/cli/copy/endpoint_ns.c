@@ -77,7 +77,7 @@ static const char *cp_ns_reason(struct cp_ns *n, const struct rdinit_completion 
 		snprintf(n->text, sizeof(n->text), "the namespace is read-only: %s", c->text);
 	else if (status == CLI_STATUS_RESERVED)
 		snprintf(n->text, sizeof(n->text),
-			 "%s: it is in use, another host has reserved it (rdinit resv-report shows "
+			 "%s: another host has reserved the namespace (rdinit resv-report shows "
 			 "which)",
 			 c->text);
 	else
@@ -438,9 +438,9 @@ static int cp_ns_policy(const struct cli_options *o, enum rdinit_dev_policy *pol
 	else if (strcmp(text, "failover") == 0)
 		*policy = RDINIT_DEV_FAILOVER;
 	else
-		return cli_usage_error("--policy: \"%s\" is none of round-robin, queue-depth and "
-				       "failover",
-				       text);
+		return cli_usage_error(
+			"--policy: found \"%s\", expected round-robin, queue-depth or failover",
+			text);
 	return CLI_OK;
 }
 
@@ -536,7 +536,7 @@ static void cp_ns_look_at_paths(struct cp_ns *n)
 		    (path.state != RDINIT_DEV_PATH_WAITING && path.state != RDINIT_DEV_PATH_FAILED))
 			continue;
 		n->lost[i] = true;
-		cli_error("%s; the copy goes on without this path", path.text);
+		cli_error("%s; the copy continues without this path", path.text);
 	}
 }
 
@@ -580,8 +580,8 @@ static int cp_ns_look(struct cp_ns *n, bool write)
 	n->end.align = bs;
 	n->end.max_io = (max < NS_IO_MAX ? max : NS_IO_MAX) / bs * bs;
 	if (!n->end.max_io)
-		return cli_error("%s: the controller transfers at most %u bytes at once, less than "
-				 "a block of %u",
+		return cli_error("%s: the controller transfers at most %u bytes in one command, "
+				 "less than a block of %u",
 				 n->end.name, max, bs);
 	n->end.max_zero = (uint64_t)n->info.max_write_zeroes * bs;
 	n->tail_block = malloc(bs);

@@ -195,9 +195,9 @@ int cli_cp_session_open(struct cli_session *s, unsigned int flags, uint64_t *ios
 
 	if (max < bs) {
 		free(n);
-		return cli_error(
-			"the controller transfers at most %u bytes at once, less than a block",
-			max);
+		return cli_error("the controller transfers at most %u bytes in one command, less "
+				 "than a block",
+				 max);
 	}
 	if (n)
 		n->block = malloc(bs);

@@ -466,7 +466,8 @@ static void cp_read_done(struct cli_cp_op *op, int err, const char *text)
 	if (op->got < op->len) {
 		if (e->size != CLI_CP_UNKNOWN) {
 			cp_give_up(s, -EIO,
-				   "%s: byte %llu is gone: it had %llu bytes when the copy began",
+				   "%s: byte %llu is missing: the file had %llu bytes when the "
+				   "copy began",
 				   e->job.src->name, (unsigned long long)(s->at + op->got),
 				   (unsigned long long)e->size);
 			return;

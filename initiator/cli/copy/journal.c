@@ -41,7 +41,7 @@ static void journal_difference(const char *side, const json_t *was, const json_t
 		free(new);
 		return;
 	}
-	snprintf(why, CLI_CP_JOURNAL_WHY, "the %s is another one", side);
+	snprintf(why, CLI_CP_JOURNAL_WHY, "the %s is a different one", side);
 }
 
 int cli_cp_journal_check(const json_t *journal, const json_t *src, const json_t *dst, uint64_t size,

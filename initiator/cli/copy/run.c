@@ -59,7 +59,8 @@ void cli_cp_run_stable(void *user, uint64_t upto)
 	json_decref(journal);
 	r->journal_failed = rc != 0;
 	if (rc)
-		cli_cp_engine_stop(r->engine, rc, "the copy cannot be continued later: it stops");
+		cli_cp_engine_stop(r->engine, rc,
+				   "the copy stops, because it could not be continued later");
 }
 
 static void run_checkpoint(struct cli_cp_run *r)

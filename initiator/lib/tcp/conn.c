@@ -97,8 +97,8 @@ static void ic_timeout(struct rd_timer *timer)
 {
 	static const char *const late[] = {
 		[RDI_TCP_CONNECTING] = "no answer from the address",
-		[RDI_TCP_TLS] = "connected, but the TLS handshake did not end (does the target "
-				"expect TLS there?)",
+		[RDI_TCP_TLS] = "connected, but the TLS handshake did not complete (does the "
+				"target expect TLS there?)",
 		[RDI_TCP_IC] = "not an NVMe/TCP target: connected, but no answer to ICReq",
 	};
 	struct rdi_tcp_conn *c = rd_container_of(timer, struct rdi_tcp_conn, timer);
@@ -124,7 +124,7 @@ void rdi_tcp_icresp(struct rdi_tcp_conn *c, const struct nvme_tcp_icresp *pdu)
 	}
 	if (pdu->dgst != h->cfg->dgst) {
 		snprintf(why, sizeof(why),
-			 "ICResp has digests 0x%x, asked for were 0x%x (1: header, 2: data)",
+			 "ICResp has digests 0x%x, requested were 0x%x (1: header, 2: data)",
 			 pdu->dgst, h->cfg->dgst);
 		rdi_tcp_end(c, -EPROTO, why);
 		return;

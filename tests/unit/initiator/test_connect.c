@@ -368,7 +368,7 @@ static void bad_options(void)
 	} while (0)
 	REFUSED_WITH(opts.host_traddr = "localhost",
 		     "host_traddr \"localhost\" is not a numeric address");
-	REFUSED_WITH(opts.provider = "tcp", "the provider \"tcp\" is none of");
+	REFUSED_WITH(opts.provider = "tcp", "the provider \"tcp\" is unknown");
 	REFUSED_WITH(opts.nr_io_queues = 0, "nr_io_queues is 0, expected 1 to 1024");
 	REFUSED_WITH(opts.nr_io_queues = 1025, "nr_io_queues is 1025, expected 1 to 1024");
 	REFUSED_WITH(opts.admin_queue_size = 1, "admin_queue_size is 1, expected 8 to 4096");

@@ -527,7 +527,7 @@ static void an_unreadable_end(void)
 	e = cp_engine_begin(CLI_CP_AUTO, 0, false);
 	st = cp_engine_run(e);
 	CU_ASSERT_EQUAL(st.err, -EIO);
-	CU_ASSERT_PTR_NOT_NULL(strstr(st.text, "is gone: it had 2097152 bytes"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(st.text, "is missing: the file had 2097152 bytes"));
 }
 
 static void a_stream_that_waits_is_abandoned(void)

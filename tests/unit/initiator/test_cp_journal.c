@@ -79,7 +79,7 @@ static void others_are_refused(void)
 		{"{\"rdinit-cp-journal\":1,\"source\":" SOURCE
 		 ",\"destination\":{\"kind\":\"namespace\",\"id\":{\"nqn\":\"n\",\"nsid\":1},"
 		 "\"size\":10240,\"more\":1},\"complete\":1}",
-		 "the destination is another one", -ESTALE},
+		 "the destination is a different one", -ESTALE},
 	};
 	char why[CLI_CP_JOURNAL_WHY];
 	uint64_t complete;

@@ -241,7 +241,7 @@ static void wrong_options_of_controllers_are_refused_at_once(void)
 	refuse_opts(&d, &good, "the host NQN \"a b\"");
 	d.ctrl_opts.hostnqn = NULL;
 	d.ctrl_opts.provider = "pigeon";
-	refuse_opts(&d, &good, "the provider \"pigeon\" is none of");
+	refuse_opts(&d, &good, "the provider \"pigeon\" is unknown");
 	d.ctrl_opts.provider = NULL;
 	d.ctrl_opts.host_traddr = "here";
 	refuse_opts(&d, &good, "host_traddr \"here\" is not");

@@ -234,7 +234,7 @@ static void refused_for_ever(uint16_t status_code)
 	t_dev_pass(&d, 8000);
 	T_ENDED(done, -EIO);
 	CU_ASSERT_EQUAL(done.status, NVME_SCT_PATH << 8 | status_code);
-	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, "refused again and again"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(done.text, "refused repeatedly"));
 	/* 1, 2, 4 to 512 ms, then 1 s each until the sum is 4 s */
 	CU_ASSERT_EQUAL(n_reads, 14);
 }

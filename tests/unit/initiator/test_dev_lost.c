@@ -195,7 +195,7 @@ static void a_path_that_transfers_less_than_before_gets_parts(void)
 	io = t_dev_io(RDINIT_DEV_COMPARE, 0, LARGE);
 	io.buf = from;
 	CU_ASSERT_EQUAL(rdinit_dev_run(d.chan, &io), -EINVAL);
-	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "at once (8192 bytes)"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(rdinit_get_error(), "in one command (8192 bytes)"));
 }
 
 /* Whether the commands from number @n on concern blocks @lba to @end, one behind the other. */
