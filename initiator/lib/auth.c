@@ -351,7 +351,8 @@ static void succeeded(struct rdi_auth *a)
 
 	if (why == NVMF_AUTH_FAILED) {
 		auth_fail(a, -EKEYREJECTED,
-			  "the target did not prove itself, which the host demands because it has "
+			  "the target did not authenticate itself, which the host demands because "
+			  "it has "
 			  "a secret for it");
 		auth_refuse(a, why);
 		return;

@@ -214,7 +214,7 @@ def a_host_offers_what_it_is_told_to(t):
 def an_unknown_name_is_refused(t, option, text):
     target = controller(t)
     res = read(t, target, *keys(t), f'--{option}={text}', rc=2)
-    t.match(f'^rdinit: --{option}: .*expected some of (sha256|null), ', res.err)
+    t.match(f'^rdinit: --{option}: .*expected a list of (sha256|null), ', res.err)
     t.eq(target.log, [], 'nothing was sent')
 
 
@@ -327,7 +327,7 @@ def byte(at, change):
 
 # tests/unit/nvmf/test_auth.c has every wrong message.
 @each(('challenge with an unknown hash', 'challenge', byte(8, lambda b: 9), au.HASH_UNUSABLE, 'hash function is not usable'),
-      ('success without the proof', 'success1', byte(8, lambda b: 0), au.FAILED, 'did not prove itself'),
+      ('success without the proof', 'success1', byte(8, lambda b: 0), au.FAILED, 'did not authenticate itself'),
       ('success with a bit of the proof changed', 'success1', byte(47, lambda b: b ^ 1), au.FAILED, 'proof is wrong'))
 def a_wrong_message_is_refused(t, message, tamper, explanation, said):
     target = controller(t, ctrl_secret=CTRL_SECRET, tamper={message: tamper})

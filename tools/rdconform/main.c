@@ -300,7 +300,7 @@ static bool take_keys(struct rdc_config *cfg)
 {
 	if (cfg->ctrl_secret_file && !cfg->secret_file) {
 		fputs("rdconform: --dhchap-ctrl-secret-file needs --dhchap-secret-file: a "
-		      "controller proves itself to a host that proves itself\n",
+		      "controller authenticates itself only to a host that does so too\n",
 		      stderr);
 		return false;
 	}
