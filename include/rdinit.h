@@ -378,8 +378,8 @@ int rdinit_ctrl_create(const struct rdinit_ctrl_opts *opts, struct rdinit_ctrl *
  *         -ENETUNREACH (no route), -EPROTO (the peer is no target of this transport or violates the
  *         protocol), -EIO (the controller returned an NVMe status, see rdinit_last_status(); or it
  *         reports a fatal error, CSTS.CFS), -EACCES (the target demands authentication, and there
- *         is no secret), -EKEYREJECTED (the target refused the host, or did not prove itself),
- *         -ENOTSUP (the controller lacks a required feature, such as keyed SGLs, or demands TLS),
+ *         is no secret), -EKEYREJECTED (the target refused the host, or did not authenticate
+ * itself), -ENOTSUP (the controller lacks a required feature, such as keyed SGLs, or demands TLS),
  *         -ECONNRESET (the connection was lost), -EAGAIN (no thread can be started), -ENOMEM.
  *         After a failure the handle can only be freed.
  */

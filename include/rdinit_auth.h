@@ -6,7 +6,7 @@
  *
  * WHEN. A host authenticates each queue right after Connect, when the controller demands it
  * (AUTHREQ, Fabrics 3.3), or when the host has a secret for the controller. In the second case the
- * controller has to prove itself on every queue; a controller that does not, is refused. Only
+ * controller must authenticate itself on every queue; one that does not is refused. Only
  * discovery controllers need not: most targets leave discovery without authentication. The "auth"
  * member of struct rdinit_ctrl_opts holds the secrets. Queue pairs and a device (rdinit_dev.h) use
  * those of their controller, also when they connect again.
@@ -141,7 +141,8 @@ static inline void rdinit_auth_opts_init(struct rdinit_auth_opts *opts)
 int rdinit_auth_opts_offer(struct rdinit_auth_opts *opts, const char *hashes, const char *groups);
 
 /**
- * @brief Authenticate a connected controller's admin queue again; other commands go on meanwhile.
+ * @brief Authenticate a connected controller's admin queue again; other commands continue
+ * meanwhile.
  *
  * A failure ends the connection only if the controller ends it: until then the former
  * authentication is valid (Base 8.13.5.9).
@@ -152,8 +153,9 @@ int rdinit_auth_opts_offer(struct rdinit_auth_opts *opts, const char *hashes, co
  * @return 0; -EINVAL (an option is not possible, a secret is malformed, or there is none), -errno
  * of reading a secret, -ENOTCONN (not connected), -EDEADLK (called from a callback), -EBUSY (an
  * authentication of this queue is in progress), -EKEYREJECTED (the controller refused the host, or
- * did not prove itself), -EIO (the controller returned an NVMe status), -ETIMEDOUT, -ECONNRESET,
- * -EPROTO (as for other commands), -ENOMEM, -EAGAIN (no thread for Diffie-Hellman can be started).
+ * did not authenticate itself), -EIO (the controller returned an NVMe status), -ETIMEDOUT,
+ * -ECONNRESET, -EPROTO (as for other commands), -ENOMEM, -EAGAIN (no thread for Diffie-Hellman can
+ * be started).
  */
 int rdinit_ctrl_authenticate(struct rdinit_ctrl *ctrl, const struct rdinit_auth_opts *opts);
 
@@ -169,7 +171,7 @@ int rdinit_ctrl_authenticate_async(struct rdinit_ctrl *ctrl, const struct rdinit
 				   rdinit_complete_fn fn, void *user);
 
 /**
- * @brief Authenticate an I/O queue again, as rdinit_ctrl_authenticate(); I/O goes on meanwhile.
+ * @brief Authenticate an I/O queue again, as rdinit_ctrl_authenticate(); I/O continues meanwhile.
  * @param qpair A connected handle.
  * @param opts As for rdinit_ctrl_authenticate(), for this queue.
  * @return As rdinit_ctrl_authenticate().

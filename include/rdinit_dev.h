@@ -18,16 +18,16 @@
  *
  * RULES OF rdinit.h that hold here: CALLBACKS (exactly once, from the channel's process function,
  * from a synchronous call that waits on the channel, or from rdinit_dev_chan_free()), BUFFERS (the
- * target cannot access the buffer any more when the callback runs, after every error too), ERRORS,
+ * target can no longer access the buffer when the callback runs, even after an error), ERRORS,
  * BYTE ORDER, STRUCTURE SIZES and DEBUGGING.
  *
- * LOST CONNECTIONS. When a path is lost, the library connects it again: at once, then after
+ * LOST CONNECTIONS. When a path is lost, the library reconnects it: at once, then after
  * delays that grow up to reconnect_delay_ms, until ctrl_loss_tmo_ms is over. Commands wait
  * meanwhile, or use another path. A command that was sent and not answered is treated as follows:
  *
  * - Read, Verify and Flush are sent again at once, by any path.
- * - Write, Write Zeroes and Deallocate are sent again when the lost command cannot be executed
- *   later any more: by the same path when it is connected again (the target finishes or discards
+ * - Write, Write Zeroes and Deallocate are sent again when the lost command can no longer
+ *   be executed: by the same path when it is reconnected (the target finishes or discards
  *   the commands of the old association before the new one is ready), or by any path when twice the
  *   keep-alive timeout (as the controller rounds it up, KAS) and one second have passed since the
  *   loss. Until then commands that change blocks of the same range wait, in all channels of the
@@ -172,8 +172,8 @@ struct rdinit_dev_opts {
 	 * path has the transport. Options that one transport has, such as provider or hdr_digest,
 	 * are for the paths of that transport; rdinit_dev_open() returns -EINVAL if there is none.
 	 * To a controller with Traffic Based Keep Alive (CTRATT.TBKAS) no Keep Alive command is
-	 * sent while I/O moves. keep_alive_tmo_ms must not be 0: without keep-alive no time is
-	 * known after which a lost write cannot be executed any more.
+	 * sent while I/O moves. keep_alive_tmo_ms must not be 0: without keep-alive it is not
+	 * known when a lost write can no longer be executed.
 	 */
 	const struct rdinit_ctrl_opts *ctrl;
 	/** Receives events; NULL (default): nobody does. */
@@ -195,7 +195,7 @@ struct rdinit_dev_opts {
 	/** Longest time between two attempts to connect a path in milliseconds; default 10000. */
 	uint32_t reconnect_delay_ms;
 	/**
-	 * Milliseconds for which a lost path is connected again before it fails for good; default
+	 * Milliseconds for which a lost path is reconnected before it fails permanently; default
 	 * 600000; 0: it fails at once; RDINIT_DEV_NEVER: never.
 	 */
 	uint32_t ctrl_loss_tmo_ms;
@@ -259,9 +259,9 @@ int rdinit_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri,
  * @brief Have a discovery controller name the paths.
  *
  * When the device is opened, the library adds a path for each record of the discovery log that
- * leads to the subsystem by RDMA and has a numeric address, and again whenever the controller tells
- * that its log has changed. A path whose record is gone, while there are others, is used for as
- * long as it is connected; then it fails, and it is connected again when the log has its record
+ * leads to the subsystem by RDMA and has a numeric address, and again whenever the controller
+ * reports that its log has changed. A path that the log no longer lists, while it lists others, is
+ * used as long as it is connected; then it fails, and it is reconnected when the log lists it
  * again. Its index is given to a new path when RDINIT_DEV_PATHS_MAX paths exist. Up to seven
  * discovery controllers that the log refers to are read in the same way. The connections to the
  * discovery controllers are kept and, when they are lost, made again for as long as the device is
@@ -323,7 +323,7 @@ struct rdinit_dev_info {
 	uint32_t nsid;       /**< namespace identifier of the first path */
 	/**
 	 * Bytes that one command transfers at most; the least of all paths so far, so it may become
-	 * less. Reads and writes up to its first value are accepted for good: by a path that
+	 * less. Reads and writes up to its first value stay accepted: by a path that
 	 * transfers less they are sent in parts, one after the other.
 	 */
 	uint32_t max_transfer;
@@ -487,7 +487,7 @@ int rdinit_dev_close(struct rdinit_dev *dev);
  * @brief Free a device in any state, without the shutdown of rdinit_dev_close().
  *
  * Free the channels first: what is left when this function is called keeps the device alive, and
- * the device ends with its last channel. No event callback runs any more; the callback of
+ * the device ends with its last channel. No further event callback runs; the callback of
  * rdinit_dev_open_async(), if it has not run, runs now with -ECANCELED. Not from an event callback.
  *
  * @param dev Pointer to the handle; set to NULL. NULL and a pointer to NULL are allowed.

@@ -2,7 +2,7 @@
 /*
  * Connection events: how a provider reports to the user of a connection. Events are raised anywhere
  * and delivered from the loop's WORK phase, so that no user callback runs inside a call of the
- * seam, inside the receive path or inside the transmit path.
+ * interface, inside the receive path or inside the transmit path.
  *
  * Embedded in the provider's connection. One thread, that of the loop.
  */

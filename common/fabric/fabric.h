@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fabric seam: all that the layers above know of RDMA.
+ * The fabric interface: all that the layers above know of RDMA.
  *
  * Work requests, scatter/gather entries and completions are libibverbs' own types. A provider is
  * one table of operations (struct rd_fab_ops); "iwarp" speaks MPA/DDP/RDMAP over TCP in userspace.
@@ -12,8 +12,8 @@
  * rd_fab_req, a connection request that has not been adopted.
  *
  * Re-entrancy: events and CQ notifications are delivered from the loop, never from inside a call of
- * this seam. A callback may make every call, including one that destroys the connection that the
- * event is about.
+ * this interface. A callback may make every call, including one that destroys the connection that
+ * the event is about.
  *
  * Byte order: host order everywhere; providers convert.
  *

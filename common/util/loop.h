@@ -2,7 +2,7 @@
 /*
  * The event loop of a thread: file descriptors, timers, deferred work, pollers and messages from
  * other threads. It is also the only source of time and random numbers for code above the fabric
- * seam, so that a test can control both.
+ * interface, so that a test can control both.
  *
  * Ownership: all nodes (rd_io, rd_timer, rd_defer, rd_poller, rd_msg) are members of the caller's
  * objects and must be removed before these are freed. The loop allocates nothing for an event.

@@ -23,7 +23,7 @@ enum rdi_attach_state {
 	RDI_ATTACH_STARTING, /* the kernel creates the block device, or takes it over */
 	RDI_ATTACH_LIVE,     /* a path is usable */
 	RDI_ATTACH_WAITING,  /* no path is usable; I/O waits */
-	RDI_ATTACH_FAILED,   /* every path has failed for good; I/O ends with errors */
+	RDI_ATTACH_FAILED,   /* every path has failed permanently; I/O ends with errors */
 	RDI_ATTACH_STOPPING, /* what is in the cache is written, then the device is removed */
 	RDI_ATTACH_ENDED,    /* the block device is gone */
 	RDI_ATTACH_LEFT,     /* its process has ended and the block device is still there */

@@ -91,7 +91,7 @@ int rdi_attach_why(char *why, int rc, const char *fmt, ...) __attribute__((forma
 /* Tells a service manager, if there is one. */
 void rdi_attach_notify(const char *text);
 
-/* ---- the seam of the drivers ---- */
+/* ---- the interface of the drivers ---- */
 
 /* Tries to load a module. Whether that worked shows when its device is opened. */
 void rdi_attach_load_module(const char *name);

@@ -199,7 +199,7 @@ static void io_aborted(struct rdi_io *io, const struct rdinit_completion *c)
 		rdi_io_fail(io, -ETIMEDOUT, "no answer in time: %s", c->text);
 }
 
-/* Whether the status says that the command was aborted, also as the other half of a fused pair. */
+/* Whether the status says that the command was aborted, also as the partner of a fused command. */
 static bool is_aborted(uint16_t status)
 {
 	unsigned int code = status & 0x7ff; /* SCT and SC */

@@ -92,8 +92,8 @@ static struct rdi_chan_path *choose_path(struct rdinit_dev_chan *chan)
 
 /*
  * Does @cp lead to another gateway than the one to which the write of @guard was sent, and can only
- * one of them write? When that gateway executes the write, the storage has refused the lost one for
- * good, or has executed it before.
+ * one of them write? When that gateway executes the write, the storage has refused the lost one
+ * permanently, or has executed it before.
  */
 static bool is_next_gateway(const struct rdi_chan_path *cp, const struct rdi_guard *guard)
 {

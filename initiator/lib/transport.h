@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport seam: all that the library knows of the ways to a controller. A transport is one
- * table of operations and a folder beside rdma/; the files above it know queues, requests and
+ * The transport interface: all that the library knows of the ways to a controller. A transport is
+ * one table of operations and a folder beside rdma/; the files above it know queues, requests and
  * SGL-free commands.
  *
  * A queue has a connection of its transport from connect() until drop(). The transport reports what

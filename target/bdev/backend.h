@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The backend seam: what stores a namespace's blocks.
+ * The backend interface: what stores a namespace's blocks.
  *
  * A struct rdt_bdev is opened once and shared by all reactors. A struct rdt_chan is the part of it
  * on one reactor; the I/O path uses nothing else. All operations are asynchronous, so networked
@@ -82,7 +82,7 @@ struct rdt_bdev_state_job {
 	const char *text;     /* exists until done(); NULL: only check that it did not change */
 	size_t len;
 	uint32_t seq; /* bdev->state_seq of the text that this one replaces, or is compared with */
-	/* 0: stored, and every gateway will read it; -ESHUTDOWN: not stored, another gateway has
+	/* 0: stored, and every gateway will read it; -ESHUTDOWN: not stored, another gateway holds
 	 * the storage; -ENOTCONN: the storage has ended the connection, it may be stored or not;
 	 * another -errno: it cannot be stored now, and may be stored or not */
 	int err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Backend nbd: an export of an NBD server, through libnbd. A module (module.h).
+ * Backend nbd: an NBD export, through libnbd. A module (module.h).
  *
  * Each namespace has one connection, and a thread with a loop for it, to which reactors post bios
  * and which posts them back. One connection means that a Flush covers all writes, whatever the

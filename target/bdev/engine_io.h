@@ -128,7 +128,7 @@ struct rdt_fio {
 	bool blocking;        /* for the threads */
 	bool dsync;           /* with RWF_DSYNC */
 	bool polled;          /* of the second ring: engine_uring.c */
-	atomic_bool given_up; /* EXTENTS: the thread does not go on */
+	atomic_bool given_up; /* EXTENTS: the thread is blocked */
 };
 _Static_assert(sizeof(struct rdt_fio) <= sizeof(((struct rdt_bio *)0)->priv), "fio state");
 

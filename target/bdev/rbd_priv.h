@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Backend rbd: images of Ceph through librbd. A module (module.h).
+ * Backend rbd: Ceph RBD images through librbd. A module (module.h).
  *
  * Calls of librados and librbd that wait for the network (without end while the cluster is not
  * reachable) run on worker threads of the image's pool. One job of an image runs at a time. I/O is

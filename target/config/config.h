@@ -118,7 +118,7 @@ struct rdt_host_auth_config { /* how one host authenticates; one of the first tw
 	/* paths, or names of systemd credentials, which have no slash */
 	const char *dhchap_key_file;      /* NULL: not by DH-HMAC-CHAP */
 	const char *tls_key_file;         /* NULL: it cannot use TLS */
-	const char *dhchap_ctrl_key_file; /* NULL: the controller cannot prove itself */
+	const char *dhchap_ctrl_key_file; /* NULL: the controller cannot authenticate itself */
 	int *dhchap_hashes;               /* enum nvmf_auth_hash, the preferred one first */
 	uint32_t dhchap_hashes_count;     /* 0: all */
 	int *dhchap_dhgroups;             /* enum nvmf_auth_group, the preferred one first */
@@ -189,7 +189,7 @@ enum rdt_rbd_encryption {
 	RDT_RBD_ENCRYPTION_LUKS2,
 };
 
-struct rdt_rbd_config {      /* an image of Ceph */
+struct rdt_rbd_config {      /* a Ceph RBD image */
 	const char *cluster; /* name in ceph; NULL: the only one */
 	const char *pool;
 	const char *rados_namespace; /* NULL: none */

@@ -319,7 +319,7 @@ def addresses_that_come_and_go_do_not_use_up_the_paths(t):
         seen.add(index)
         t.config([disk(t)], listeners=[{}])
         target.reload('1 listener removed')
-        dev.proc.expect(rf'^event path {index} failed: .*no record of it', since=mark)
+        dev.proc.expect(rf'^event path {index} failed: .*no longer lists it', since=mark)
     t.ok(len(seen) > 1 and '0' not in seen, f'paths {seen}')
     dev.goes_on()
     t.eq(dev.count('errors'), 0, 'errors')

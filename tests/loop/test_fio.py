@@ -274,8 +274,8 @@ def sample(t, name):
 # ---- what goes wrong ----
 
 @each(('no target', [], 'no target: give uri='),
-      ('both ways', ['--uri=URI/1', '--traddr=HOST'], 'traddr= as well'),
-      ('a transport and a URI', ['--uri=URI/1', '--transport=tcp'], 'transport= as well'),
+      ('both ways', ['--uri=URI/1', '--traddr=HOST'], 'traddr= are both given'),
+      ('a transport and a URI', ['--uri=URI/1', '--transport=tcp'], 'transport= are both given'),
       ('another transport', ['--transport=fc', '--traddr=HOST', f'--subnqn={NQN}'], 'transport=fc: expected rdma or tcp'),
       ('digests without TCP', ['--uri=URI/1', '--hdr_digest=1'], 'hdr_digest is set, which is an option of NVMe/TCP only'),
       ('two namespaces', ['--uri=URI/1', '--nsid=2'], 'names namespace 1, but nsid=2'),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Documents: words with a standard term that is better, the size of pages and of paragraphs, links."""
+"""Documents, comments and messages: words with a standard term that is better; the size of pages and of paragraphs, links."""
 
 import math
 import os
@@ -9,7 +9,7 @@ import sys
 from t_loop import SOURCE_ROOT, main, test
 from t_tree import no_errors, read, sources
 
-# (folders, endings) of what is looked at. A line like (('target', 'common'), ('.c', '.h')) adds comments and messages.
+# (folders, endings) of the documents.
 SCOPES = [
     (('docs', 'common', 'target', 'initiator', 'tests', 'tools', 'configs'), ('.md',)),
     (('docs/man',), ('.1', '.3', '.5', '.7')),
@@ -58,6 +58,25 @@ WORDS = [(re.compile(pattern), better) for pattern, better in (
      'loop iteration'),
 )]
 
+# Folders whose comments and strings are looked at, and what is not written there: only what has no ordinary meaning in code.
+CODE = ('common', 'include', 'initiator', 'tools', 'target/bdev', 'target/cmd', 'target/config', 'target/resv')
+CODE_WORDS = [(re.compile(pattern), better) for pattern, better in (
+    (r'\bfor good\b', 'permanently'),
+    (r'\b[Tt]here is no such (?:verb|method)\b', 'unknown verb "statuss"; did you mean "status"?'),
+    (r'\bis none of\b', 'found "x", expected a, b or c'),
+    (r'\bexcludes? each other\b', 'are mutually exclusive'),
+    (r'\bprove[sd]? itself\b', 'authenticate itself'),
+    (r'\bha(?:s|ve) the storage\b', 'holds the storage'),
+    (r'\bgives? no random\b', 'provides no random numbers'),
+    (r'\b(?:do|does|did) not go on\b', 'is making no progress'),
+    (r'\b[Ww]ho we are\b', 'host NQN'),
+    (r'\bimages? of Ceph\b', 'Ceph RBD image'),
+    (r'\bexports? of (?:an )?NBD\b', 'NBD export'),
+    (r'\b[Ss]eams?\b', 'interface'),
+    (r'\b(?:first|second|other) half of (?:a|the) (?:pair|fused)\b', 'partner of a fused command'),
+)]
+COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', re.S)
+
 # Pages with a limit of their own; every page of docs/design has the first one.
 PAGE_MAX = 150
 PAGES = {'docs/architecture.md': 150, 'docs/performance.md': 120, 'README.md': 150, 'docs/glossary.md': 40}
@@ -93,6 +112,31 @@ def documents_use_standard_terms(t):
     paths = list(documents())
     t.ok(len(paths) > 60, f'only {len(paths)} documents were found')
     no_errors(error for path in paths for error in poor_words(path, read(path)))
+
+
+def poor_comments(path, text):
+    for part in COMMENT_OR_STRING.finditer(text):
+        # Lines of a comment begin with " * ", and a string goes on in the next line after two quotes.
+        words = ' '.join(re.sub(r'\n\s*\* ?|"\s*\n\s*"', ' ', part[0]).split())
+        for pattern, better in CODE_WORDS:
+            for found in pattern.finditer(words):
+                yield f'{path}:{text.count(chr(10), 0, part.start()) + 1}: "{found[0]}": better "{better}"'
+
+
+@test
+def comments_and_messages_use_standard_terms(t):
+    paths = list(sources(*CODE, ext=('.c', '.h')))
+    t.ok(len(paths) > 300, f'only {len(paths)} files were found')
+    no_errors(error for path in paths for error in poor_comments(path, read(path)))
+
+
+@test
+def a_poor_comment_would_be_found(t):
+    for text in ('/* It fails for\n * good. */', 'x("it fails for "\n  "good");', '// the seam', '"a \\" is none of b"'):
+        t.eq(len(list(poor_comments('a.c', text))), 1, text)
+    for text in ('int seam;', '/* seamless */', 'for (good = 0;;)'):
+        t.eq(list(poor_comments('a.c', text)), [], text)
+    t.eq(list(poor_comments('a.c', 'int a;\n/* the seam */')), ['a.c:2: "seam": better "interface"'])
 
 
 @test

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The seam below raw connections: what differs between RDMA and TCP. */
+/* The interface below raw connections: what differs between RDMA and TCP. */
 #ifndef RDC_RAW_H
 #define RDC_RAW_H
 

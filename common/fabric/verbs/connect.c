@@ -111,7 +111,7 @@ static void connect_rejected(struct rd_vb_conn *c, const struct rd_vb_cm_event *
  * it holds, which limits what this side sends (Linux's target names only the first). The reply of
  * an iWARP device has the resulting depths of this side. If an iWARP adapter reported them as
  * InfiniBand does, they would come out too low, which only matters to a side that connects and
- * READs; no user of this seam does.
+ * READs; no user of this interface does.
  */
 static void take_depths(struct rd_vb_conn *c, const struct rd_vb_cm_event *ev)
 {

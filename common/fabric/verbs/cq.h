@@ -13,8 +13,8 @@ struct rd_vb_dev;
 struct rd_vb_cq;
 
 /*
- * A CQ of the device. A CQ of the seam consists of several after it has grown: no iWARP device can
- * resize a CQ, but every device can create another one.
+ * A CQ of the device. A CQ of the interface consists of several after it has grown: no iWARP device
+ * can resize a CQ, but every device can create another one.
  */
 struct rd_vb_seg {
 	struct rd_vb_cq *cq;
@@ -63,7 +63,7 @@ int rd_vb_cq_reserve(struct rd_vb_cq *cq, uint32_t n, struct rd_vb_seg **out);
 void rd_vb_cq_push(struct rd_vb_cq *cq, const struct ibv_wc *wc, bool wake);
 /* Takes all completions that the device has at the time of the call. */
 void rd_vb_cq_sweep(struct rd_vb_cq *cq);
-/* Drops the completions of the connection with this qp_num (of the seam). */
+/* Drops the completions of the connection with this qp_num (of the interface). */
 void rd_vb_cq_purge(struct rd_vb_cq *cq, uint32_t qp_num);
 void rd_vb_cq_removed(struct rd_vb_cq *cq);
 void rd_vb_cq_failed(struct rd_vb_cq *cq);

@@ -65,7 +65,7 @@ const char *rd_vb_prtype(const struct rdma_cm_id *cm);
 int rd_vb_dev_get(struct rd_vb_fab *fab, struct rd_vb_id *id, struct rd_vb_dev **out);
 /*
  * The device was removed: ends its connections and closes all kernel objects. The objects of the
- * seam stay until their users destroy them.
+ * interface stay until their users destroy them.
  */
 void rd_vb_dev_removed(struct rd_vb_dev *dev);
 void rd_vb_dev_free(struct rd_vb_dev *dev);

@@ -29,7 +29,8 @@ static inline uint64_t rd_vb_wr_id(enum rd_vb_wr_kind kind, uint32_t gen, uint32
 
 /*
  * A work request that has not completed to the user. Some drivers complete work requests behind a
- * READ before the READ; the seam promises posting order, so a completion waits here for older ones.
+ * READ before the READ; the interface promises posting order, so a completion waits here for older
+ * ones.
  */
 struct rd_vb_wr {
 	uint64_t wr_id; /* wr_id of the user */

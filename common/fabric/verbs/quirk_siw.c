@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * siw, Linux's soft iWARP: what it does otherwise than the seam promises. Seen in Linux 6.1 and
- * rdma-core 44, unless said otherwise. The functions named are the kernel's.
+ * siw, Linux's soft iWARP: what it does otherwise than the interface promises. Seen in Linux 6.1
+ * and rdma-core 44, unless said otherwise. The functions named are the kernel's.
  *
  * Handled in this file: SIGPIPE, a lost first message, an offset that libsiw takes for an error,
  * listeners that end, the key of a SEND with Invalidate, data that is sent after its completion.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The seam between the copy engine of `rdinit cp` and its source and destination: namespaces,
+ * The interface between the copy engine of `rdinit cp` and its source and destination: namespaces,
  * files, block devices, pipes. All calls and callbacks are on the thread that calls the engine. An
  * endpoint may have threads of its own, but completes operations only in its process function.
  */

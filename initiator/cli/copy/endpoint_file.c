@@ -111,7 +111,7 @@ static void cp_file_work(void *arg, struct cli_cp_op *op)
 	}
 }
 
-/* ---- the seam ---- */
+/* ---- the interface ---- */
 
 static void cp_file_extent(struct cli_cp_end *end, uint64_t at, uint64_t *len, bool *hole)
 {

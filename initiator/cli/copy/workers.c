@@ -159,7 +159,7 @@ void cli_cp_workers_stop(struct cli_cp_workers *w, bool cancel)
 	free(w);
 }
 
-/* ---- the seam of endpoints ---- */
+/* ---- the interface of endpoints ---- */
 
 static struct cli_cp_workers *cp_workers_of(struct cli_cp_end *end)
 {

@@ -226,7 +226,7 @@ int rdi_rdma_send_pair(struct rdi_queue *q, struct rdi_req *r1, unsigned int how
 	}
 	posted(c, r1, how1);
 	if (rc) {
-		/* The first half of the pair has been posted and cannot be taken back. */
+		/* The first command of the pair has been posted and cannot be taken back. */
 		rdi_req_started(q, r2, how2);
 		r2->due &= (uint8_t)~RDI_DUE_SEND;
 		rdi_queue_fail(q, rc, "%s: cannot send: %s", q->remote, strerror(-rc));
