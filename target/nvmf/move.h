@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Controllers and connections on their way from one process to the next: as records (JSON objects
+ * with a "kind") and descriptors. What was written is read by another version of this program, or
+ * by somebody who is not one: each field is checked. docs/design/moves.md.
+ *
+ * Functions are called on the main thread, and so are the callbacks.
+ */
+#ifndef RDT_MOVE_H
+#define RDT_MOVE_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+struct rd_fd_bag;
+struct rdt_target;
+
+struct rdt_move_count {
+	unsigned int ctrls, queues; /* that move */
+	unsigned int left;          /* queues that cannot: their hosts connect again */
+};
+
+/*
+ * The old process, while @tgt is held (hold.h): appends to the array @records a record for each
+ * controller that can move ("kind": "ctrl") and each of its connections ("kind": "queue"). Sockets
+ * are put into @fds as duplicates. Nothing changes: rdt_hold_release() may follow. Returns 0 or
+ * -errno.
+ */
+int rdt_move_out(struct rdt_target *tgt, json_t *records, struct rd_fd_bag *fds);
+struct rdt_move_count rdt_move_counted(const struct rdt_target *tgt); /* by rdt_move_out() */
+/*
+ * The next process has them: what rdt_move_out() wrote is closed here without a byte on the wire,
+ * other connections end as in a shutdown. @done follows when no queue pair is left: then
+ * rdt_target_stop() can follow. Ends the hold.
+ */
+void rdt_move_done(struct rdt_target *tgt, void (*done)(void *arg), void *arg);
+
+/*
+ * The new process: builds the controllers and connections of @records, which may also contain other
+ * kinds; @tgt runs and accepts nothing. A connection whose listener, subsystem or host is not in
+ * the configuration any more, or may not connect now, is left out, and with an admin queue its
+ * controller; its descriptor stays in @fds. @in follows, not from within this call: 0; or -errno
+ * with a sentence in @why, after a record that this program cannot take: then what was built is
+ * gone. The connections do not read before rdt_move_start(). @records and @fds are borrowed until
+ * @in. Returns 0, or -errno and @in does not follow.
+ */
+int rdt_move_in(struct rdt_target *tgt, const json_t *records, struct rd_fd_bag *fds,
+		void (*in)(void *arg, int err, const char *why), void *arg);
+struct rdt_move_count rdt_move_in_counted(const struct rdt_target *tgt);
+void rdt_move_start(struct rdt_target *tgt); /* the old process has committed: they begin to read */
+/* The old process has not committed: closes what rdt_move_in() built without a byte on the wire,
+ * and calls @done. */
+void rdt_move_cancel(struct rdt_target *tgt, void (*done)(void *arg), void *arg);
+
+#endif /* RDT_MOVE_H */
