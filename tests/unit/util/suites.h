@@ -7,6 +7,7 @@
 
 extern const struct t_case t_buddy_cases[];
 extern const struct t_case t_defer_cases[];
+extern const struct t_case t_fd_bag_cases[];
 extern const struct t_case t_hash_cases[];
 extern const struct t_case t_hist_cases[];
 extern const struct t_case t_iomem_cases[];

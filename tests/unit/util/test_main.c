@@ -6,6 +6,7 @@ int main(int argc, char **argv)
 	const struct t_suite suites[] = {
 		{.name = "buddy", .cases = t_buddy_cases},
 		{.name = "defer", .cases = t_defer_cases},
+		{.name = "fd_bag", .cases = t_fd_bag_cases},
 		{.name = "hash", .cases = t_hash_cases},
 		{.name = "hist", .cases = t_hist_cases},
 		{.name = "iomem", .cases = t_iomem_cases},
