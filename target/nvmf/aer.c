@@ -102,10 +102,13 @@ static uint32_t take_event(struct rdt_ctrl *ctrl, unsigned int i)
 	return kinds[i].type | (uint32_t)kinds[i].info << 8 | (uint32_t)kinds[i].lid << 16;
 }
 
+/* While its admin queue is held, AERs wait: they may move to another process. */
 static void report_events(struct rdt_ctrl *ctrl)
 {
 	unsigned int i;
 
+	if (ctrl->aers_count && ctrl->aers[0]->qp->state == RDT_QP_HELD)
+		return;
 	while (ctrl->aers_count && (i = next_event(ctrl)) < RDT_EVENTS) {
 		struct rdt_req *req = ctrl->aers[0];
 
@@ -138,6 +141,11 @@ void rdt_aer_drop_all(struct rdt_ctrl *ctrl)
 		remove_aer_at(ctrl, ctrl->aers_count - 1);
 		rdt_req_drop(req);
 	}
+}
+
+void rdt_events_go_on(struct rdt_ctrl *ctrl)
+{
+	report_events(ctrl);
 }
 
 /* Remove @req if it is a waiting AER: Abort answers it. */

@@ -265,8 +265,10 @@ static void free_ctrl(struct rdt_ctrl *ctrl)
 	free(ctrl);
 }
 
-int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
-		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out)
+/* @cntlid: 0, or that of a controller which moves in. */
+static int make_ctrl(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
+		     const uint8_t hostid[16], uint32_t kato_ms, uint16_t cntlid,
+		     struct rdt_ctrl **out)
 {
 	struct rdt_ctrl *ctrl = calloc(1, sizeof(*ctrl));
 	int err = -ENOMEM;
@@ -284,6 +286,8 @@ int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *
 	ctrl->fence_msg.fn = fence_msg;
 	ctrl->state = RDT_CTRL_DISABLED;
 	atomic_init(&ctrl->refs, 1);
+	ctrl->cntlid = cntlid;
+	ctrl->announced = cntlid; /* by the other process */
 	memcpy(ctrl->hostid, hostid, sizeof(ctrl->hostid));
 	memccpy(ctrl->hostnqn, hostnqn, 0, sizeof(ctrl->hostnqn));
 	pthread_mutex_init(&ctrl->errors.lock, NULL);
@@ -313,6 +317,19 @@ err_free:
 	rdt_qos_leave(ctrl);
 	free_ctrl(ctrl);
 	return err;
+}
+
+int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
+		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out)
+{
+	return make_ctrl(ss, admin, hostnqn, hostid, kato_ms, 0, out);
+}
+
+int rdt_ctrl_move_in(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
+		     const uint8_t hostid[16], uint32_t kato_ms, uint16_t cntlid,
+		     struct rdt_ctrl **out)
+{
+	return make_ctrl(ss, admin, hostnqn, hostid, kato_ms, cntlid, out);
 }
 
 void rdt_ctrl_put(struct rdt_ctrl *ctrl)

@@ -197,6 +197,10 @@ struct rdt_ctrl {
 /* ctrl.c */
 int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out);
+/* As rdt_ctrl_create(), for a controller of another process (move.h): with its ID, and proven. */
+int rdt_ctrl_move_in(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
+		     const uint8_t hostid[16], uint32_t kato_ms, uint16_t cntlid,
+		     struct rdt_ctrl **out);
 void rdt_ctrl_put(struct rdt_ctrl *ctrl); /* any thread */
 /* @ctrl checks again, if it waits. Any thread, under subsys->lock. */
 void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl);

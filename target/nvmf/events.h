@@ -49,6 +49,8 @@ struct nvme_status rdt_aer_check(struct rdt_req *req);
 enum rdt_exec rdt_aer_exec(struct rdt_req *req);
 void rdt_aer_drop_all(struct rdt_ctrl *ctrl);
 bool rdt_aer_remove(struct rdt_ctrl *ctrl, struct rdt_req *req);
+/* Its admin queue is held no more: reports what has happened meanwhile. */
+void rdt_events_go_on(struct rdt_ctrl *ctrl);
 void rdt_events_init(struct rdt_ctrl *ctrl);
 /* Forgets all events and what their logs have of them: the controller becomes ready. */
 void rdt_events_reset(struct rdt_ctrl *ctrl);

@@ -12,6 +12,7 @@
 #include "ctrl.h"
 #include "heartbeat.h"
 #include "io_stats.h"
+#include "qpair.h"
 #include "subsys.h"
 #include "target.h"
 #include "target/config/tgt_limits.h"
@@ -23,7 +24,9 @@ static void keep_alive_expired(struct rd_timer *timer)
 	struct rdt_ctrl *ctrl = rd_container_of(timer, struct rdt_ctrl, ka_timer);
 	bool seen = atomic_exchange_explicit(&ctrl->traffic, false, memory_order_relaxed);
 	bool late = rd_loop_now(ctrl->owner->loop) - timer->deadline > LATE_NS;
-	bool again = seen || (late && !ctrl->ka_late);
+	/* While the admin queue is held, what its host sends is not read. */
+	bool held = ctrl->admin->state == RDT_QP_HOLDING || ctrl->admin->state == RDT_QP_HELD;
+	bool again = seen || held || (late && !ctrl->ka_late);
 
 	ctrl->ka_late = late && !seen;
 	if (again)

@@ -31,10 +31,11 @@ int rdt_move_out(struct rdt_target *tgt, json_t *records, struct rd_fd_bag *fds)
 struct rdt_move_count rdt_move_counted(const struct rdt_target *tgt); /* by rdt_move_out() */
 /*
  * The next process has them: what rdt_move_out() wrote is closed here without a byte on the wire,
- * other connections end as in a shutdown. @done follows when no queue pair is left: then
- * rdt_target_stop() can follow. Ends the hold.
+ * and other connections end. Ends the hold; rdt_target_drain() may follow at once. In the new
+ * process, instead of rdt_move_start(): the old one has not committed, and what rdt_move_in() built
+ * is closed likewise.
  */
-void rdt_move_done(struct rdt_target *tgt, void (*done)(void *arg), void *arg);
+void rdt_move_done(struct rdt_target *tgt);
 
 /*
  * The new process: builds the controllers and connections of @records, which may also contain other
@@ -49,8 +50,8 @@ int rdt_move_in(struct rdt_target *tgt, const json_t *records, struct rd_fd_bag 
 		void (*in)(void *arg, int err, const char *why), void *arg);
 struct rdt_move_count rdt_move_in_counted(const struct rdt_target *tgt);
 void rdt_move_start(struct rdt_target *tgt); /* the old process has committed: they begin to read */
-/* The old process has not committed: closes what rdt_move_in() built without a byte on the wire,
- * and calls @done. */
-void rdt_move_cancel(struct rdt_target *tgt, void (*done)(void *arg), void *arg);
+
+/* of rdt_move_done() */
+void rdt_move_forget(struct rdt_target *tgt);
 
 #endif /* RDT_MOVE_H */

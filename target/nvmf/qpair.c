@@ -31,6 +31,8 @@ static const char *qpair_state_name(unsigned int state)
 	static const char *const names[] = {
 		[RDT_QP_NEW] = "new",
 		[RDT_QP_LIVE] = "live",
+		[RDT_QP_HOLDING] = "holding",
+		[RDT_QP_HELD] = "held",
 		[RDT_QP_AUTH] = "authenticating",
 		[RDT_QP_DRAINING] = "draining",
 		[RDT_QP_DRAINED] = "drained",
@@ -122,6 +124,13 @@ static bool has_unread(const struct rdt_qpair *qp)
 	return !STAILQ_EMPTY(&qp->capsules) || qp->ops->unread(qp) > 0;
 }
 
+/* Commands that have arrived, and have not begun, may wait. */
+static bool can_be_held(struct rdt_qpair *qp)
+{
+	return qp->used == qp->used_aer && !qp->fused && !qp->auth &&
+	       (!qp->ops->rests || qp->ops->rests(qp));
+}
+
 static void qpair_check(struct rd_defer *defer)
 {
 	struct rdt_qpair *qp = rd_container_of(defer, struct rdt_qpair, check);
@@ -129,10 +138,12 @@ static void qpair_check(struct rd_defer *defer)
 	assert(qp->magic == RDT_QPAIR_MAGIC);
 	if (qp->unread_since && !has_unread(qp))
 		qp->unread_since = 0;
+	if (qp->state == RDT_QP_HOLDING && can_be_held(qp))
+		set_qpair_state(qp, RDT_QP_HELD);
 	if (qp->state == RDT_QP_DRAINING && qpair_is_drained(qp))
 		leave_draining(qp);
 	rdt_fence_queue_check(qp);
-	if (qp->state != RDT_QP_CLOSING || !qp->transport_closed || qp->used)
+	if (qp->state != RDT_QP_CLOSING || !qp->transport_closed || qp->used || qp->attach.moves)
 		return;
 	set_qpair_state(qp, RDT_QP_DETACHING);
 	if (!qp->ctrl)
@@ -157,7 +168,7 @@ void rdt_qpair_detached(struct rdt_qpair *qp)
 
 void rdt_qpair_check(struct rdt_qpair *qp)
 {
-	if (qp->state >= RDT_QP_DRAINING)
+	if (qp->state >= RDT_QP_HOLDING)
 		rd_defer(qp->reactor->loop, &qp->check, RD_DEFER_WORK);
 }
 
@@ -250,11 +261,17 @@ uint64_t rdt_qpair_arrived(struct rdt_qpair *qp)
 	return qp->unread_since;
 }
 
+/* The second half of a pair begins: the first half ends only with it. */
+static bool is_on_hold(const struct rdt_qpair *qp)
+{
+	return (qp->state == RDT_QP_HOLDING && !qp->fused) || qp->state == RDT_QP_HELD;
+}
+
 /* Queue up for a free request, unless all entries of the queue are in use: then the next request
  * that ends serves it. */
 static void wait_for_req(struct rdt_qpair *qp)
 {
-	if (STAILQ_EMPTY(&qp->capsules) || qp->used == qp->depth)
+	if (STAILQ_EMPTY(&qp->capsules) || qp->used == qp->depth || is_on_hold(qp))
 		return;
 	if (qp->admin && !rdt_req_pool_empty(qp->req_pool))
 		rdt_admin_wait(qp);
@@ -328,6 +345,8 @@ void rdt_qpair_live(struct rdt_qpair *qp)
 	qp->ops->joined(qp);
 	rdt_beat_start(qp->reactor, ctrl);
 	set_qpair_state(qp, RDT_QP_LIVE);
+	if (qp->reactor->hold)
+		rdt_qpair_hold(qp);
 	rd_info(qp->log, RD_LOG_QPAIR, "%s qid %u cntlid %u: connected from %s, %u entries",
 		ctrl->subsys->nqn, qp->qid, ctrl->cntlid,
 		rd_addr_format((struct sockaddr *)&qp->remote, addr), qp->sqsize);
@@ -369,7 +388,7 @@ void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap)
 
 	if (qp->state >= RDT_QP_DRAINING)
 		return;
-	if (STAILQ_EMPTY(&qp->capsules) && !others_wait(qp))
+	if (STAILQ_EMPTY(&qp->capsules) && !others_wait(qp) && !is_on_hold(qp))
 		req = take_req(qp);
 	if (!req) {
 		STAILQ_INSERT_TAIL(&qp->capsules, cap, link);
@@ -384,7 +403,7 @@ void rdt_qpair_retry(struct rdt_qpair *qp)
 	struct rdt_capsule *cap = STAILQ_FIRST(&qp->capsules);
 	struct rdt_req *req;
 
-	if (!cap || qp->state >= RDT_QP_CLOSING)
+	if (!cap || qp->state >= RDT_QP_CLOSING || is_on_hold(qp))
 		return;
 	req = take_req(qp);
 	if (req) {
@@ -473,6 +492,63 @@ void rdt_qpair_drain(struct rdt_qpair *qp)
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	rdt_fused_orphan(qp);
 	rdt_qpair_check(qp);
+}
+
+/* ---- the hold (hold.h) ---- */
+
+void rdt_qpair_hold(struct rdt_qpair *qp)
+{
+	if (qp->state >= RDT_QP_HOLDING)
+		return;
+	if (qp->ops->hold)
+		qp->ops->hold(qp, RDT_HOLD_ENDS);
+	if (qp->state != RDT_QP_LIVE)
+		return;
+	set_qpair_state(qp, RDT_QP_HOLDING);
+	rdt_starved_leave(qp);
+	rdt_qpair_check(qp);
+}
+
+void rdt_qpair_release(struct rdt_qpair *qp)
+{
+	if (qp->state >= RDT_QP_DRAINING)
+		return;
+	qp->moved = false;
+	if (qp->state >= RDT_QP_HOLDING)
+		set_qpair_state(qp, RDT_QP_LIVE);
+	if (qp->state == RDT_QP_LIVE && qp->admin)
+		rdt_events_go_on(qp->ctrl);
+	wait_for_req(qp);
+	if (qp->ops->hold)
+		qp->ops->hold(qp, RDT_HOLD_OFF);
+}
+
+/* Before Connect and before its authentication a queue cannot use storage; whatever it does, it
+ * does not move. */
+bool rdt_qpair_rests(const struct rdt_qpair *qp)
+{
+	if (qp->state < RDT_QP_LIVE || qp->state == RDT_QP_HELD)
+		return true;
+	return qp->state >= RDT_QP_DRAINING && qp->used == qp->used_aer;
+}
+
+void rdt_qpair_moved_in(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qid, uint16_t sqsize,
+			bool sqflow_off)
+{
+	assert(qp->moved);
+	qp->ctrl = ctrl;
+	if (!qp->admin)
+		LIST_INSERT_HEAD(&ctrl->on[qp->reactor->index].queues, qp, ctrl_link);
+	qp->qid = qid;
+	qp->sqsize = sqsize;
+	qp->sqflow_off = sqflow_off;
+	if (qp->state != RDT_QP_NEW) { /* as in rdt_qpair_connected() */
+		rdt_fence_queue_closed(qp);
+		rdt_qpair_check(qp);
+		return;
+	}
+	rdt_qpair_live(qp);
+	set_qpair_state(qp, RDT_QP_HELD);
 }
 
 /* Linear search, only for Abort. */

@@ -49,6 +49,7 @@ struct rdt_attach {
 	uint32_t result;
 	/* Called on the queue's reactor with the answer. */
 	void (*attached)(struct rdt_attach *at);
+	void *moves; /* instead of @req, of a queue that moves in (move_in.c) */
 };
 
 enum rdt_qp_state {
@@ -56,6 +57,13 @@ enum rdt_qp_state {
 	/* attached to a controller; authentication only (auth.h). Authenticated -> LIVE */
 	RDT_QP_AUTH,
 	RDT_QP_LIVE, /* attached to a controller */
+	/*
+	 * The target is held (hold.h). What arrives waits in @capsules. All commands ended -> HELD;
+	 * released -> LIVE
+	 */
+	RDT_QP_HOLDING,
+	RDT_QP_HELD, /* at rest: may be moved. Released -> LIVE; moved to another process -> CLOSING
+		      */
 	/* takes no new commands. All answered -> DRAINED; admin queue -> CLOSING */
 	RDT_QP_DRAINING,
 	RDT_QP_DRAINED,   /* I/O queue. The host disconnects, or the timer expires -> CLOSING */
@@ -72,6 +80,8 @@ struct rdt_qpair {
 	bool late;   /* a transfer is beyond its deadline: stall watchdog */
 	bool fresh;  /* without a Connect or not authenticated: in reactor->fresh and site->fresh */
 	bool traced; /* log every state change of every command */
+	/* Another process has the socket too: nothing is sent, and it is closed without a word. */
+	bool moved;
 	uint16_t want_qid; /* which Connect must have; RDT_QID_ANY: its Connect tells */
 	uint16_t qid;
 	uint16_t depth;  /* most commands of the host at a time, and requests */
@@ -172,6 +182,15 @@ static inline void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 void rdt_qpair_drain(struct rdt_qpair *qp);
 void rdt_qpair_detached(struct rdt_qpair *qp);
 void rdt_qpair_check(struct rdt_qpair *qp); /* something that a state waits for has changed */
+/* The hold, for hold.c: @qp takes no new command and, if it is LIVE, goes on to HELD. */
+void rdt_qpair_hold(struct rdt_qpair *qp);
+void rdt_qpair_release(struct rdt_qpair *qp);
+/* Is no command of @qp in progress that could use storage? */
+bool rdt_qpair_rests(const struct rdt_qpair *qp);
+/* @qp, which a transport has built and started, comes from another process as a queue of @ctrl,
+ * whose reference it takes: it is HELD. */
+void rdt_qpair_moved_in(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qid, uint16_t sqsize,
+			bool sqflow_off);
 struct rdt_req *rdt_qpair_find(struct rdt_qpair *qp, uint16_t cid);
 void rdt_qpair_put(struct rdt_qpair *qp, struct rdt_req *req); /* the request is FREE */
 /* Its turn has come: the next command begins, if it may. */
@@ -182,7 +201,7 @@ static inline void rdt_qpair_next(struct rdt_qpair *qp) /* a request became free
 {
 	if (!STAILQ_EMPTY(&qp->capsules) && !qp->starved)
 		rdt_qpair_go_on(qp);
-	if (qp->state >= RDT_QP_DRAINING)
+	if (qp->state >= RDT_QP_HOLDING)
 		rdt_qpair_check(qp);
 }
 

@@ -24,6 +24,7 @@
 
 struct rdt_disc_order;
 struct rdt_engines;
+struct rdt_hold_part;
 struct rdt_ns_channel;
 struct rdt_qpair;
 struct rdt_target;
@@ -120,6 +121,7 @@ struct rdt_reactor {
 	struct rd_defer walk_slice;   /* its next slice, while there are walks */
 	struct rdt_stall stall;
 	struct rdt_cut_off cut_off;
+	struct rdt_hold_part *hold; /* the target is held: hold.c; NULL: it is not */
 	bool draining;
 	bool drained_sent;
 	struct rd_msg drain_msg;   /* main -> reactor: finish commands, then close */

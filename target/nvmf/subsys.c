@@ -334,19 +334,33 @@ static int check_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	return err ? err : check_duplicate_host(ss, ctrl);
 }
 
+/* One that moves in has its ID. */
+static int give_cntlid(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
+{
+	uint16_t cntlid = ctrl->cntlid, next = cntlid;
+	int err;
+
+	if (!cntlid)
+		return rdt_cntlid_give(&ss->cntlids, ss->cntlid_min, ss->cntlid_max,
+				       &ss->next_cntlid, ctrl, &ctrl->cntlid);
+	err = rdt_cntlid_give(&ss->cntlids, cntlid, cntlid, &next, ctrl, &ctrl->cntlid);
+	if (!err && cntlid >= ss->next_cntlid && cntlid < ss->cntlid_max)
+		ss->next_cntlid = (uint16_t)(cntlid + 1);
+	return err;
+}
+
 int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
 	int err = -EACCES;
 
 	pthread_mutex_lock(&ss->lock);
-	ctrl->proven = !rdt_auth_has_key(ss, ctrl->hostnqn);
+	ctrl->proven = ctrl->cntlid || !rdt_auth_has_key(ss, ctrl->hostnqn);
 	if (rdt_host_access_allows(ss, ctrl->hostnqn))
 		err = rdt_ctrl_host_join(ss, ctrl);
 	if (!err && ctrl->proven)
 		err = check_proven(ss, ctrl);
 	if (!err)
-		err = rdt_cntlid_give(&ss->cntlids, ss->cntlid_min, ss->cntlid_max,
-				      &ss->next_cntlid, ctrl, &ctrl->cntlid);
+		err = give_cntlid(ss, ctrl);
 	if (!err) {
 		rdt_host_access_add_ctrl(ctrl);
 		TAILQ_INSERT_TAIL(&ss->ctrls, ctrl, link);

@@ -34,11 +34,13 @@ struct rdt_auth_pool;
 struct rdt_bdev;
 struct rdt_change;
 struct rdt_cmd_tables;
+struct rdt_hold;
 struct rdt_identities;
 struct rdt_job;
 struct rdt_jobs;
 struct rdt_mgmt_if;
 struct rdt_modules;
+struct rdt_move_in;
 struct rdt_ns;
 struct rdt_reactor;
 struct rdt_state;
@@ -154,6 +156,8 @@ struct rdt_target {
 	struct rd_ratelimit auth_limit;   /* log lines about authenticated queues; any thread */
 	struct rd_ratelimit key_limit;    /* log lines about changed keys */
 	atomic_bool nameless;             /* it was logged that a host without Host NQN connected */
+	struct rdt_hold *hold;       /* hold.c; NULL: none. Main thread */
+	struct rdt_move_in *move_in; /* move_in.c; likewise */
 	/* draining */
 	unsigned int reactors_left;
 	enum rdt_serving serving; /* by the control socket; main thread */

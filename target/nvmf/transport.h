@@ -15,6 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
+
+#include <jansson.h>
 
 #include "nvmf/text.h"
 #include "nvmf/wire.h"
@@ -22,11 +25,24 @@
 #include "io_stats.h"
 
 struct rdt_listener;
+struct rdt_peer;
 struct rdt_qpair;
 struct rdt_reactor;
 struct rdt_req;
 struct rdt_target;
-struct sockaddr;
+
+/* A connection that comes from another process. */
+struct rdt_moved_in {
+	const json_t *rec; /* the record; what is checked of it is below */
+	int fd;
+	struct rdt_listener *listener;
+	struct rdt_peer *peer;
+	struct sockaddr_storage local, remote;
+	uint16_t qid;
+	uint16_t depth;
+	uint8_t *bytes; /* that have arrived and not been used */
+	size_t len;
+};
 
 /* A received command capsule. The queue pair owns it from rdt_qpair_capsule() to capsule_done(). */
 struct rdt_capsule {
@@ -35,6 +51,8 @@ struct rdt_capsule {
 	uint32_t data_len; /* number of these bytes */
 	STAILQ_ENTRY(rdt_capsule) link;
 };
+
+enum rdt_hold_how { RDT_HOLD_OFF, RDT_HOLD_ENDS, RDT_HOLD_STOP };
 
 struct rdt_transport_ops {
 	const char *name;
@@ -81,6 +99,21 @@ struct rdt_transport_ops {
 	 * wrong. Not called after close().
 	 */
 	int (*unread)(const struct rdt_qpair *qp);
+	/*
+	 * The hold (hold.h), on and off again. With RDT_HOLD_ENDS nothing is read beyond what the
+	 * commands in progress need, and a command of which a part has arrived; with RDT_HOLD_STOP
+	 * nothing at all, and no transfer goes on. NULL: commands go on to arrive, and wait.
+	 */
+	void (*hold)(struct rdt_qpair *qp, enum rdt_hold_how how);
+	/* Is nothing of a command or an answer on its way? While @hold is on. */
+	bool (*rests)(struct rdt_qpair *qp);
+	/*
+	 * Puts into @rec what the transport of another process needs to go on with the connection,
+	 * which rests: with all that has arrived and not begun (move_bytes.h) as it came. Returns
+	 * the descriptor of the socket, which stays the connection's; or -errno: it cannot move.
+	 * NULL: none can.
+	 */
+	int (*move_out)(struct rdt_qpair *qp, json_t *rec);
 	/* Free the object that embeds @qp. The last call, after rdt_qpair_transport_closed(). */
 	void (*destroy)(struct rdt_qpair *qp);
 };
@@ -126,6 +159,13 @@ struct rdt_transport {
 	/* A few connections are adopted in each turn of the loop: adopt all that were
 	 * handed over before this call. */
 	void (*reactor_catch_up)(struct rdt_reactor *r);
+	/*
+	 * Builds the connection of @in, with what move_out() wrote in @in->rec, and starts it; its
+	 * qp->moved is set, and until its hold is off it reads nothing. Takes the socket. Returns 0
+	 * with @out, or -errno: -EPROTO for a value that cannot be. NULL: it takes none.
+	 */
+	int (*reactor_move_in)(struct rdt_reactor *r, const struct rdt_moved_in *in,
+			       struct rdt_qpair **out);
 	/* Adds to the text in @line, each figure as " NAME=VALUE". */
 	void (*reactor_status)(const struct rdt_reactor *r, char *line, size_t size);
 };

@@ -191,7 +191,7 @@ static void tcp_close(struct rdt_qpair *qp)
 	struct rd_loop *loop = qp->reactor->loop;
 
 	/* The last answers, such as that to a Disconnect, have been queued in this turn. */
-	if (c->state == RDT_TCP_RUNNING && !c->eof && !c->term_sent && !c->blocked)
+	if (c->state == RDT_TCP_RUNNING && !c->eof && !c->term_sent && !c->blocked && !qp->moved)
 		rdt_tcp_tx_last(c);
 	c->state = RDT_TCP_CLOSED;
 	if (c->waits_area)
@@ -203,7 +203,7 @@ static void tcp_close(struct rdt_qpair *qp)
 	rd_defer_cancel(loop, &c->resume);
 	rd_defer_cancel(loop, &c->again);
 	rdt_tcp_stream_end(c);
-	drop_tcp_socket(c, c->term_sent || (qp->ctrl && !c->eof));
+	drop_tcp_socket(c, !qp->moved && (c->term_sent || (qp->ctrl && !c->eof)));
 	rd_defer(loop, &c->finish, RD_DEFER_WORK);
 }
 
@@ -241,7 +241,7 @@ static int tcp_unread(const struct rdt_qpair *qp)
 	       (c->tls && nvmf_tls_pending(c->tls)) || rd_tcp_reports(c->io.fd, POLLIN);
 }
 
-static void free_tcp_conn(struct rdt_tcp_conn *c)
+void rdt_tcp_conn_free(struct rdt_tcp_conn *c)
 {
 	struct rd_loop *loop = c->qp.reactor->loop;
 	struct rdt_tcp_capsule *k;
@@ -266,7 +266,7 @@ static void free_tcp_conn(struct rdt_tcp_conn *c)
 
 static void tcp_destroy(struct rdt_qpair *qp)
 {
-	free_tcp_conn(rdt_tcp_conn_of(qp));
+	rdt_tcp_conn_free(rdt_tcp_conn_of(qp));
 }
 
 static const struct rdt_transport_ops tcp_ops = {
@@ -283,6 +283,9 @@ static const struct rdt_transport_ops tcp_ops = {
 	.close = tcp_close,
 	.peer_closed = tcp_peer_closed,
 	.unread = tcp_unread,
+	.hold = rdt_tcp_hold,
+	.rests = rdt_tcp_rests,
+	.move_out = rdt_tcp_move_out,
 	.destroy = tcp_destroy,
 };
 
@@ -290,7 +293,7 @@ static const struct rdt_transport_ops tcp_ops = {
 
 void rdt_tcp_watch(struct rdt_tcp_conn *c)
 {
-	uint32_t want = (c->rx.held ? 0 : EPOLLIN) | (c->blocked ? EPOLLOUT : 0);
+	uint32_t want = (c->rx.held || c->stopped ? 0 : EPOLLIN) | (c->blocked ? EPOLLOUT : 0);
 
 	if (c->state == RDT_TCP_CLOSED || c->io.events == want)
 		return;
@@ -312,7 +315,7 @@ static void tcp_io(struct rd_io *io, uint32_t events)
 	struct rdt_tcp_conn *c = rd_container_of(io, struct rdt_tcp_conn, io);
 
 	/* Reads first, and never waits for writing: otherwise both sides could block each other. */
-	if (c->rx.held)
+	if (c->rx.held || c->stopped)
 		look_at_socket(c, events);
 	else if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))
 		rdt_tcp_rx_run(c);
@@ -327,7 +330,7 @@ static bool tcp_try(struct rd_io *io)
 {
 	struct rdt_tcp_conn *c = rd_container_of(io, struct rdt_tcp_conn, io);
 
-	return c->state != RDT_TCP_CLOSED && !c->rx.held && rdt_tcp_rx_run(c);
+	return c->state != RDT_TCP_CLOSED && !c->rx.held && !c->stopped && rdt_tcp_rx_run(c);
 }
 
 static void flush_tcp(struct rd_defer *defer)
@@ -347,7 +350,7 @@ static void read_tcp_again(struct rd_defer *defer)
 {
 	struct rdt_tcp_conn *c = rd_container_of(defer, struct rdt_tcp_conn, again);
 
-	if (c->state != RDT_TCP_CLOSED && !c->rx.held)
+	if (c->state != RDT_TCP_CLOSED && !c->rx.held && !c->stopped)
 		rdt_tcp_rx_run(c);
 }
 
@@ -373,7 +376,8 @@ static int tcp_conn_tables(struct rdt_tcp_conn *c)
 	return 0;
 }
 
-int rdt_tcp_conn_new(struct rdt_tcp *tcp, const struct rdt_tcp_handoff *h)
+int rdt_tcp_conn_make(struct rdt_tcp *tcp, const struct rdt_tcp_handoff *h,
+		      struct rdt_tcp_conn **out)
 {
 	struct rdt_reactor *r = tcp->reactor;
 	struct rdt_tcp_conn *c = calloc(1, sizeof(*c));
@@ -419,18 +423,36 @@ int rdt_tcp_conn_new(struct rdt_tcp *tcp, const struct rdt_tcp_handoff *h)
 		err = -errno;
 		goto err_free;
 	}
-	err = rd_io_add(r->loop, &c->io, h->fd, EPOLLIN, tcp_io);
-	if (err)
-		goto err_free;
+	*out = c;
+	return 0;
+
+err_free:
+	rdt_tcp_conn_free(c);
+	return err;
+}
+
+int rdt_tcp_conn_begin(struct rdt_tcp_conn *c)
+{
+	struct rdt_reactor *r = c->tcp->reactor;
+	int err = rd_io_add(r->loop, &c->io, c->io.fd, c->stopped ? 0 : EPOLLIN, tcp_io);
+
+	if (err) {
+		rdt_tcp_conn_free(c);
+		return err;
+	}
 	rdt_qpair_start(&c->qp);
 	/* The handshake may have read the first PDU too. */
 	if (c->tls)
 		rd_defer(r->loop, &c->again, RD_DEFER_NEXT);
 	return 0;
+}
 
-err_free:
-	free_tcp_conn(c);
-	return err;
+int rdt_tcp_conn_new(struct rdt_tcp *tcp, const struct rdt_tcp_handoff *h)
+{
+	struct rdt_tcp_conn *c;
+	int err = rdt_tcp_conn_make(tcp, h, &c);
+
+	return err ? err : rdt_tcp_conn_begin(c);
 }
 
 /* ---- of a reactor ---- */

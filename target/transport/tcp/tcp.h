@@ -119,7 +119,7 @@ struct rdt_tcp_rx {
 	uint8_t term[NVME_TCP_TERM_MAX]; /* data of an H2CTermReq */
 	struct rdt_tcp_capsule *capsule; /* that the PDU fills */
 	struct rdt_tcp_req *filled;      /* whose buffer the PDU fills */
-	/* while @held: the bytes that had been read behind the header */
+	/* while @held, or conn->stopped: the bytes that had been read behind the header */
 	struct rd_rx_rest rest;
 	struct rd_rx_turn turn;
 	uint32_t pdus; /* received in this turn, and not charged yet */
@@ -157,6 +157,8 @@ struct rdt_tcp_conn {
 	bool eof;                    /* the peer has closed the socket */
 	bool blocked;                /* the socket is full: waits for EPOLLOUT */
 	bool waits_area;             /* on tcp->area_wait */
+	bool stopped;                /* the hold: nothing is read */
+	uint8_t hold;                /* enum rdt_hold_how */
 	struct rdt_tcp_rx rx;
 	struct rdt_tcp_tx tx;
 	uint32_t tx_sent;           /* bytes of the first entry of @tx that have left */
@@ -190,6 +192,12 @@ static inline struct rdt_tcp_req *rdt_tcp_req_of(struct rdt_req *req)
 /* Takes the socket of @h, its TLS and its peer; @h stays the caller's. Returns 0, or -errno with
  * the socket closed. */
 int rdt_tcp_conn_new(struct rdt_tcp *tcp, const struct rdt_tcp_handoff *h);
+/* The first step of that: it does not read. The next one is rdt_tcp_conn_begin(). */
+int rdt_tcp_conn_make(struct rdt_tcp *tcp, const struct rdt_tcp_handoff *h,
+		      struct rdt_tcp_conn **out);
+/* Frees @c upon failure. Returns 0 or -errno. */
+int rdt_tcp_conn_begin(struct rdt_tcp_conn *c);
+void rdt_tcp_conn_free(struct rdt_tcp_conn *c);
 /* Sets the epoll events of the socket for the state of the connection. */
 void rdt_tcp_watch(struct rdt_tcp_conn *c);
 /* The peer violated the protocol: a C2HTermReq, and the end. */
@@ -204,7 +212,9 @@ void rdt_tcp_fini(struct rdt_reactor *r);
 /* Reads from the socket, unless it has had its part of this turn. Can end the connection. Returns
  * false if the socket had nothing. */
 bool rdt_tcp_rx_run(struct rdt_tcp_conn *c);
-/* A capsule may be free for the PDU that waits for one. */
+/* The hold: stops reading if no command in progress needs more. Returns whether it has. */
+bool rdt_tcp_rx_stop(struct rdt_tcp_conn *c);
+/* A capsule may be free for the PDU that waits for one, or a hold is over. */
 void rdt_tcp_rx_resume(struct rdt_tcp_conn *c);
 void rdt_tcp_rx_drop(struct rdt_tcp_conn *c); /* the connection has ended */
 
@@ -272,6 +282,13 @@ void rdt_tcp_capsule_put(struct rdt_tcp_capsule *k);
 void rdt_tcp_area_free(struct rdt_tcp *tcp);
 void rdt_tcp_capsules_init(struct rdt_tcp *tcp);
 void rdt_tcp_capsules_fini(struct rdt_tcp *tcp);
+
+/* ---- tcp_move.c: see struct rdt_transport_ops ---- */
+
+void rdt_tcp_hold(struct rdt_qpair *qp, enum rdt_hold_how how);
+bool rdt_tcp_rests(struct rdt_qpair *qp);
+int rdt_tcp_move_out(struct rdt_qpair *qp, json_t *rec);
+int rdt_tcp_move_in(struct rdt_reactor *r, const struct rdt_moved_in *in, struct rdt_qpair **out);
 
 /* ---- tcp_linger.c ---- */
 

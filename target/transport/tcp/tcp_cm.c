@@ -244,5 +244,6 @@ const struct rdt_transport rdt_tcp_transport = {
 	.reactor_init = rdt_tcp_init,
 	.reactor_fini = rdt_tcp_fini,
 	.reactor_catch_up = tcp_catch_up,
+	.reactor_move_in = rdt_tcp_move_in,
 	.reactor_status = tcp_reactor_status,
 };

@@ -26,7 +26,7 @@
 /* What handling bytes has come to. */
 enum rx {
 	RX_ON,   /* all bytes are used */
-	RX_HELD, /* a command waits for a capsule, and the rest is kept */
+	RX_HELD, /* a command waits for a capsule, or the connection is held: the rest is kept */
 	RX_END,  /* the connection has ended */
 };
 
@@ -230,6 +230,19 @@ static enum rx begin_body(struct rdt_tcp_conn *c)
 	}
 }
 
+bool rdt_tcp_rx_stop(struct rdt_tcp_conn *c)
+{
+	const struct rdt_tcp_rx *rx = &c->rx;
+
+	if (c->hold == RDT_HOLD_OFF || c->state == RDT_TCP_CLOSED)
+		return false;
+	if (c->hold == RDT_HOLD_ENDS &&
+	    (rx->state != RDT_TCP_RX_HEAD || c->qp.fused || c->ttags_free < c->qp.depth))
+		return false;
+	c->stopped = true;
+	return true;
+}
+
 static enum rx pdu_done(struct rdt_tcp_conn *c, bool bad)
 {
 	const struct nvme_tcp_hdr *hdr = (const void *)c->rx.head;
@@ -250,9 +263,10 @@ static enum rx pdu_done(struct rdt_tcp_conn *c, bool bad)
 		rc = got_icreq(c);
 		break;
 	}
-	if (rc == RX_ON)
-		begin_pdu(&c->rx);
-	return rc;
+	if (rc != RX_ON)
+		return rc;
+	begin_pdu(&c->rx);
+	return __builtin_expect(c->hold, 0) && rdt_tcp_rx_stop(c) ? RX_HELD : RX_ON;
 }
 
 static enum rx data_done(struct rdt_tcp_conn *c)
@@ -394,7 +408,7 @@ static uint32_t rx_step(struct rdt_tcp_conn *c, const uint8_t *p, size_t n, enum
 	return part;
 }
 
-/* Keeps the @n bytes at @p, which follow a command that waits for a capsule. */
+/* Keeps the @n bytes at @p, which follow a command that waits for a capsule, or come in a hold. */
 static enum rx keep_behind(struct rdt_tcp_conn *c, const uint8_t *p, size_t n)
 {
 	if (!rd_rx_rest_keep(&c->rx.rest, p, n)) {
@@ -477,6 +491,8 @@ static bool read_once(struct rdt_tcp_conn *c, bool *any)
 	}
 	if (rc == RX_ON)
 		rc = use_bytes(c, c->tcp->staging, got);
+	else if (rc == RX_HELD)
+		rc = keep_behind(c, c->tcp->staging, got);
 	rd_rx_turn_size(&rx->turn, (size_t)n, rx->pdus - before, RDT_TCP_STAGING);
 	return rc == RX_ON && (size_t)n == direct + tail;
 }
@@ -507,10 +523,10 @@ void rdt_tcp_rx_resume(struct rdt_tcp_conn *c)
 	const struct rd_rx_rest *rest = &rx->rest;
 	enum rx rc;
 
-	if (!rx->held || c->state == RDT_TCP_CLOSED)
+	if ((!rx->held && !rest->bytes) || c->stopped || c->state == RDT_TCP_CLOSED)
 		return;
 	c->qp.reactor->run.match = 0;
-	rc = head_done(c);
+	rc = rx->held ? head_done(c) : RX_ON;
 	if (rc == RX_ON && rest->bytes)
 		rc = use_bytes(c, rest->bytes + rest->off, rest->len - rest->off);
 	rd_rx_turn_late(&c->tcp->pieces, &rx->turn, rx->pdus);

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What moves to another process: each reactor writes its own queues and controllers, at the end of
+ * a hold, when nothing of them changes any more. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/fd_bag.h"
+#include "ctrl.h"
+#include "hold_part.h"
+#include "move_bytes.h"
+#include "move_ctrl.h"
+#include "qpair.h"
+#include "reactor.h"
+#include "subsys.h"
+#include "target.h"
+
+/* ---- on the reactors ---- */
+
+/* Returns the record of @qp, or NULL: it does not move, or there is no memory. @fd: its socket. */
+static json_t *queue_record(struct rdt_qpair *qp, int *fd)
+{
+	json_t *rec =
+		json_pack("{s:s, s:s, s:i, s:i, s:s, s:i, s:i, s:b, s:i, s:I}", "kind", "queue",
+			  "subsys", qp->ctrl->subsys->nqn, "cntlid", (int)qp->ctrl->cntlid, "qid",
+			  (int)qp->qid, "transport", qp->ops->name, "sqsize", (int)qp->sqsize,
+			  "sqhd", (int)qp->sqhd, "sqflow_off", (int)qp->sqflow_off, "depth",
+			  (int)qp->depth, "unproven", (json_int_t)qp->unproven);
+	int n = rec ? qp->ops->move_out(qp, rec) : -ENOMEM;
+
+	*fd = n < 0 ? -1 : fcntl(n, F_DUPFD_CLOEXEC, 0);
+	if (*fd >= 0)
+		return rec;
+	json_decref(rec);
+	return NULL;
+}
+
+static bool may_move(const struct rdt_qpair *qp)
+{
+	return qp->state == RDT_QP_HELD && qp->ops->move_out && !qp->guest &&
+	       !atomic_load(&qp->ctrl->over) && !atomic_load(&qp->ctrl->lost) &&
+	       (!qp->admin || rdt_move_ctrl_can(qp->ctrl));
+}
+
+static int write_queue(struct rdt_hold_part *part, struct rdt_qpair *qp)
+{
+	json_t *rec, *ctrl;
+	int fd;
+
+	if (!may_move(qp) || !(rec = queue_record(qp, &fd))) {
+		part->count.left++;
+		return 0;
+	}
+	part->fds[part->fds_count++] = fd;
+	if (json_array_append_new(part->records, rec))
+		return -ENOMEM;
+	part->count.queues++;
+	qp->moved = true;
+	if (!qp->admin)
+		return 0;
+	part->count.ctrls++;
+	ctrl = rdt_move_ctrl_out(qp->ctrl);
+	return json_array_append_new(part->records, ctrl) ? -ENOMEM : 0;
+}
+
+void rdt_hold_write(struct rdt_hold_part *part)
+{
+	struct rdt_reactor *r = part->reactor;
+	struct rdt_qpair *qp;
+
+	part->records = json_array();
+	part->fds = calloc(r->qpairs_count + 1u, sizeof(*part->fds));
+	if (!part->records || !part->fds)
+		part->err = -ENOMEM;
+	TAILQ_FOREACH (qp, &r->qpairs, link)
+		if (!part->err)
+			part->err = write_queue(part, qp);
+}
+
+/* ---- on the main thread ---- */
+
+void rdt_hold_unwrite(struct rdt_hold_part *part)
+{
+	for (size_t i = 0; i < part->fds_count; i++)
+		if (part->fds[i] >= 0)
+			close(part->fds[i]);
+	free(part->fds);
+	part->fds = NULL;
+	part->fds_count = 0;
+	json_decref(part->records);
+	part->records = NULL;
+}
+
+static int take_part(struct rdt_hold_part *part, json_t *records, struct rd_fd_bag *fds)
+{
+	size_t at, next = 0;
+	json_t *rec;
+
+	json_array_foreach(part->records, at, rec)
+	{
+		const char *kind = json_string_value(json_object_get(rec, "kind"));
+		int n;
+
+		if (kind && strcmp(kind, "queue") == 0) {
+			n = rd_fd_bag_add(fds, part->fds[next]);
+			part->fds[next++] = -1;
+			if (n < 0)
+				return n;
+			if (json_object_set_new(rec, "fd", json_integer(n)))
+				return -ENOMEM;
+		}
+		if (json_array_append(records, rec))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static json_t *listener_record(const struct rdt_listener *l)
+{
+	json_t *changes = json_array(), *states = json_array();
+
+	for (unsigned int i = 0; i <= RDT_ANA_GROUPS; i++) {
+		json_array_append_new(changes,
+				      json_integer((json_int_t)atomic_load(&l->ana_changes[i])));
+		json_array_append_new(states, json_integer(atomic_load(&l->ana[i])));
+	}
+	return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o}", "kind", "listener", "transport",
+			 l->transport->name, "address", l->cfg->address, "port", (int)l->cfg->port,
+			 "ana_changes", changes, "ana", states);
+}
+
+static int take_listeners(const struct rdt_target *t, json_t *records)
+{
+	const struct rdt_listener *l;
+	json_t *rec = json_pack("{s:s, s:I}", "kind", "target", "genctr",
+				(json_int_t)atomic_load(&t->genctr));
+
+	if (json_array_append_new(records, rec))
+		return -ENOMEM;
+	TAILQ_FOREACH (l, &t->listeners, link)
+		if (json_array_append_new(records, listener_record(l)))
+			return -ENOMEM;
+	return 0;
+}
+
+int rdt_move_out(struct rdt_target *t, json_t *records, struct rd_fd_bag *fds)
+{
+	int err;
+
+	if (!t->hold || t->hold->state != RDT_HOLD_REACHED)
+		return -EINVAL;
+	err = take_listeners(t, records);
+	for (unsigned int i = 0; i < t->reactors_count && !err; i++) {
+		err = take_part(&t->hold->parts[i], records, fds);
+		rdt_hold_unwrite(&t->hold->parts[i]);
+	}
+	return err;
+}
+
+struct rdt_move_count rdt_move_counted(const struct rdt_target *t)
+{
+	struct rdt_move_count sum = {0};
+
+	for (unsigned int i = 0; t->hold && i < t->reactors_count; i++) {
+		const struct rdt_move_count *c = &t->hold->parts[i].count;
+
+		sum.ctrls += c->ctrls;
+		sum.queues += c->queues;
+		sum.left += c->left;
+	}
+	return sum;
+}
+
+void rdt_move_done(struct rdt_target *t)
+{
+	if (t->hold && t->hold->state == RDT_HOLD_REACHED)
+		rdt_hold_leave(t->hold, true);
+	else if (t->move_in)
+		rdt_move_forget(t);
+}

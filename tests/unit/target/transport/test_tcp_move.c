@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections of NVMe/TCP that go from one target to another, as between two processes: with real
+ * sockets, and a host that must notice nothing. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "t_target.h"
+#include "util/fd_bag.h"
+#include "target/nvmf/hold.h"
+#include "target/nvmf/move.h"
+#include "target/reactor/lifecycle.h"
+#include "target/transport/rdma/rdma_transport.h"
+#include "target/transport/tcp/tcp.h"
+
+#define PATIENT    20000 /* turns until something that must happen has happened */
+#define must(cond) CU_ASSERT_FATAL(cond)
+
+struct host {
+	int fd;
+	uint16_t cid;
+	bool digests;
+};
+
+struct move_world {
+	struct t_env *old, *now;
+	struct host admin, io;
+	uint16_t cntlid;
+	/* of the last hold and the last move in */
+	bool told;
+	int err;
+	char why[256];
+	json_t *records;
+	struct rd_fd_bag fds;
+};
+
+static const struct rdt_transport *const transports[RDT_TRANSPORTS] = {
+	[RDT_TRANSPORT_RDMA] = &rdt_rdma_transport,
+	[RDT_TRANSPORT_TCP] = &rdt_tcp_transport,
+};
+
+static void turn_envs(struct move_world *w)
+{
+	struct t_env *const envs[] = {w->old, w->now};
+
+	for (int i = 0; i < 2; i++) {
+		if (!envs[i])
+			continue;
+		envs[i]->now += 100 * RD_NSEC_PER_USEC;
+		t_pump(envs[i]);
+	}
+}
+
+static void put(const struct host *h, const void *p, size_t len)
+{
+	CU_ASSERT_EQUAL_FATAL(send(h->fd, p, len, MSG_NOSIGNAL), (ssize_t)len);
+}
+
+static void get(struct move_world *w, const struct host *h, void *p, size_t len)
+{
+	ssize_t n = 0;
+
+	for (int t = 0; t < PATIENT && n < (ssize_t)len; t++) {
+		turn_envs(w);
+		n = recv(h->fd, p, len, MSG_PEEK | MSG_DONTWAIT);
+		must(n != 0);
+	}
+	CU_ASSERT_EQUAL_FATAL(n, (ssize_t)len);
+	CU_ASSERT_EQUAL_FATAL(recv(h->fd, p, len, 0), (ssize_t)len);
+}
+
+static void nothing_comes(struct move_world *w, const struct host *h)
+{
+	char byte;
+
+	for (int t = 0; t < 100; t++)
+		turn_envs(w);
+	CU_ASSERT_EQUAL(recv(h->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT), -1);
+	CU_ASSERT_EQUAL(errno, EAGAIN);
+}
+
+/* A command with @len bytes of data in its capsule. Returns the bytes of the PDU. */
+static size_t build_cmd(struct host *h, uint8_t *out, struct nvme_sqe *sqe, const void *data,
+			uint32_t len)
+{
+	_Alignas(8) uint8_t head[NVME_TCP_HEAD_MAX];
+	struct nvme_tcp_cmd cmd;
+	size_t n;
+
+	sqe->cid = htole16(h->cid++);
+	sqe->flags |= NVME_CMD_PSDT_SGL;
+	if (len)
+		t_in_capsule(sqe, len);
+	else
+		sqe->sgl.data.type = NVME_SGL_TCP_DATA;
+	cmd = (struct nvme_tcp_cmd){.sqe = *sqe};
+	memcpy(head, &cmd, sizeof(cmd));
+	n = nvme_tcp_seal(head, NVME_TCP_CMD, 0, len, 0, h->digests, h->digests);
+	memcpy(out, head, n);
+	if (!len)
+		return n;
+	memcpy(out + n, data, len);
+	n += len;
+	if (h->digests) {
+		rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, data, len), out + n);
+		n += RD_CRC32C_LEN;
+	}
+	return n;
+}
+
+static void put_cmd(struct host *h, struct nvme_sqe *sqe, const void *data, uint32_t len)
+{
+	uint8_t out[9000];
+
+	put(h, out, build_cmd(h, out, sqe, data, len));
+}
+
+static struct nvme_cqe get_rsp(struct move_world *w, const struct host *h)
+{
+	struct nvme_tcp_rsp rsp;
+	uint8_t digest[RD_CRC32C_LEN];
+
+	get(w, h, &rsp, sizeof(rsp));
+	CU_ASSERT_EQUAL_FATAL(rsp.hdr.type, NVME_TCP_RSP);
+	if (h->digests)
+		get(w, h, digest, sizeof(digest));
+	return rsp.cqe;
+}
+
+static void dial(struct move_world *w, struct host *h, bool digests)
+{
+	const struct rdt_listener *l = TAILQ_FIRST(&w->old->t->listeners);
+	struct nvme_tcp_icreq req;
+	struct nvme_tcp_icresp resp;
+
+	h->fd = socket(l->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CU_ASSERT_EQUAL_FATAL(
+		connect(h->fd, (const struct sockaddr *)&l->addr, sizeof(struct sockaddr_in)), 0);
+	nvme_tcp_build_icreq(&req, digests ? NVME_TCP_HDGST | NVME_TCP_DDGST : 0);
+	put(h, &req, sizeof(req));
+	get(w, h, &resp, sizeof(resp));
+	h->digests = digests;
+}
+
+static uint16_t connect_queue(struct move_world *w, struct host *h, uint16_t qid, uint16_t cntlid)
+{
+	struct nvme_sqe sqe = {.opcode = NVMF_OPCODE};
+	struct nvmf_connect_sqe *con = (void *)&sqe;
+	struct nvmf_connect_data data = {.cntlid = htole16(cntlid)};
+	struct nvme_cqe cqe;
+
+	memset(data.hostid, 0x11, sizeof(data.hostid));
+	strcpy(data.subsysnqn, T_NQN);
+	strcpy(data.hostnqn, T_HOST);
+	con->fctype = nvme_fabrics_type_connect;
+	con->qid = htole16(qid);
+	con->sqsize = htole16(15);
+	con->kato = htole32(qid ? 0 : 5000);
+	put_cmd(h, &sqe, &data, sizeof(data));
+	cqe = get_rsp(w, h);
+	CU_ASSERT_EQUAL_FATAL(cqe.status, 0);
+	return (uint16_t)le32toh(cqe.result);
+}
+
+static void enable_ctrl(struct move_world *w, struct host *h)
+{
+	struct nvme_sqe sqe = {.opcode = NVMF_OPCODE};
+	struct nvmf_property_sqe *p = (void *)&sqe;
+
+	p->fctype = nvme_fabrics_type_property_set;
+	p->offset = htole32(NVME_REG_CC);
+	p->value = htole64(0x00460001);
+	put_cmd(h, &sqe, NULL, 0);
+	CU_ASSERT_EQUAL_FATAL(get_rsp(w, h).status, 0);
+}
+
+static struct t_env *env_on(const struct sockaddr_storage *addr)
+{
+	struct t_env *env;
+	struct rdt_listener *l;
+
+	t_transports = transports;
+	env = t_env_new();
+	t_transports = NULL;
+	env->listeners[0] = (struct rdt_listener_config){.transport = RDT_TRANSPORT_TCP,
+							 .address = "127.0.0.1"};
+	env->cfg.listeners_count = 1;
+	CU_ASSERT_EQUAL_FATAL(rdt_listeners_start(env->t), 0);
+	l = TAILQ_FIRST(&env->t->listeners);
+	if (addr) /* it does not accept yet */
+		rdt_listener_bound(l, addr);
+	else
+		CU_ASSERT_EQUAL_FATAL(rdt_listeners_open(env->t), 0);
+	return env;
+}
+
+static void move_world_open(struct move_world *w, bool digests)
+{
+	memset(w, 0, sizeof(*w));
+	w->old = env_on(NULL);
+	w->now = env_on(&TAILQ_FIRST(&w->old->t->listeners)->addr);
+	dial(w, &w->admin, digests);
+	w->cntlid = connect_queue(w, &w->admin, 0, NVMF_CNTLID_DYNAMIC);
+	enable_ctrl(w, &w->admin);
+	dial(w, &w->io, digests);
+	connect_queue(w, &w->io, 1, w->cntlid);
+	w->records = json_array();
+	rd_fd_bag_init(&w->fds, 64);
+}
+
+static void end_env(struct move_world *w, struct t_env **env)
+{
+	struct t_env *e = *env;
+
+	for (int t = 0; t < PATIENT; t++) {
+		unsigned int n = 0;
+
+		for (unsigned int i = 0; i < e->t->reactors_count; i++)
+			n += e->t->reactors[i].qpairs_count +
+			     rdt_tcp_of(&e->t->reactors[i])->lingers_count;
+		if (!n && !e->t->hold && !e->t->move_in)
+			break;
+		turn_envs(w);
+	}
+	*env = NULL;
+	t_env_free(e);
+}
+
+static void move_world_close(struct move_world *w)
+{
+	rd_fd_bag_clear(&w->fds);
+	json_decref(w->records);
+	close(w->admin.fd);
+	close(w->io.fd);
+	if (w->old)
+		end_env(w, &w->old);
+	if (w->now)
+		end_env(w, &w->now);
+}
+
+static void note(void *arg, int err, const char *why)
+{
+	struct move_world *w = arg;
+
+	w->told = true;
+	w->err = err;
+	snprintf(w->why, sizeof(w->why), "%s", why ? why : "");
+}
+
+static void await_told(struct move_world *w)
+{
+	for (int t = 0; t < PATIENT && !w->told; t++)
+		turn_envs(w);
+	must(w->told);
+	w->told = false;
+}
+
+static void hold_old(struct move_world *w)
+{
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w->old->t, RD_NSEC_PER_SEC, note, w), 0);
+	await_told(w);
+}
+
+static void move_all(struct move_world *w)
+{
+	hold_old(w);
+	CU_ASSERT_EQUAL_FATAL(w->err, 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_move_out(w->old->t, w->records, &w->fds), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_move_in(w->now->t, w->records, &w->fds, note, w), 0);
+	await_told(w);
+	CU_ASSERT_EQUAL_FATAL(w->err, 0);
+}
+
+static void commit(struct move_world *w)
+{
+	rdt_move_done(w->old->t);
+	end_env(w, &w->old);
+	rdt_move_start(w->now->t);
+}
+
+static void put_aer(struct host *h)
+{
+	struct nvme_sqe sqe = {.opcode = nvme_admin_async_event};
+
+	put_cmd(h, &sqe, NULL, 0);
+}
+
+static __attribute__((unused)) struct nvme_sqe rw_sqe(bool write, uint64_t lba, uint32_t blocks)
+{
+	struct nvme_sqe sqe = {.opcode = write ? nvme_cmd_write : nvme_cmd_read,
+			       .nsid = htole32(1)};
+
+	sqe.cdw10 = htole32((uint32_t)lba);
+	sqe.cdw12 = htole32(blocks - 1);
+	sqe.sgl.data.type = NVME_SGL_TCP_DATA;
+	sqe.sgl.data.length = htole32(blocks * 512);
+	return sqe;
+}
+
+static uint64_t keep_alive_of(const struct move_world *w)
+{
+	const struct rdt_ctrl *ctrl = TAILQ_FIRST(&w->now->t->subsys[0]->ctrls);
+
+	return ctrl->kato_ms;
+}
+
+static void flush_queue(struct move_world *w, uint16_t sqhd)
+{
+	struct nvme_sqe sqe = {.opcode = nvme_cmd_flush, .nsid = htole32(1)};
+	struct nvme_cqe cqe;
+
+	put_cmd(&w->io, &sqe, NULL, 0);
+	cqe = get_rsp(w, &w->io);
+	CU_ASSERT_EQUAL(cqe.status, 0);
+	CU_ASSERT_EQUAL(cqe.cid, sqe.cid);
+	CU_ASSERT_EQUAL(le16toh(cqe.sqhd), sqhd);
+}
+
+/* SQHD goes on, AERs wait in the other process, and the features are those that the host has set.
+ */
+static void idle(bool digests)
+{
+	struct nvme_sqe set = {.opcode = nvme_admin_set_features,
+			       .cdw10 = htole32(NVME_FEAT_FID_ASYNC_EVENT),
+			       .cdw11 = htole32(0x100)},
+			get_feature = {.opcode = nvme_admin_get_features,
+				       .cdw10 = htole32(NVME_FEAT_FID_ASYNC_EVENT)};
+	struct move_world w;
+	struct nvme_cqe cqe;
+	uint16_t aer;
+
+	move_world_open(&w, digests);
+	put_cmd(&w.admin, &set, NULL, 0);
+	CU_ASSERT_EQUAL(get_rsp(&w, &w.admin).status, 0);
+	aer = w.admin.cid;
+	put_aer(&w.admin);
+	flush_queue(&w, 2);
+	move_all(&w);
+	CU_ASSERT_EQUAL(rdt_move_in_counted(w.now->t).ctrls, 1);
+	CU_ASSERT_EQUAL(rdt_move_in_counted(w.now->t).queues, 2);
+	CU_ASSERT_EQUAL(rdt_move_in_counted(w.now->t).left, 0);
+	nothing_comes(&w, &w.admin);
+	commit(&w);
+	flush_queue(&w, 3);
+	put_cmd(&w.admin, &get_feature, NULL, 0);
+	cqe = get_rsp(&w, &w.admin);
+	CU_ASSERT_EQUAL(le32toh(cqe.result), 0x100);
+	CU_ASSERT_EQUAL(keep_alive_of(&w), 5000);
+	/* The namespace changes: the AER that the other process had is answered, once. */
+	rdt_event_subsys(w.now->t->subsys[0], RDT_EV_NS_ATTR, 1);
+	cqe = get_rsp(&w, &w.admin);
+	CU_ASSERT_EQUAL(le16toh(cqe.cid), aer);
+	nothing_comes(&w, &w.admin);
+	nothing_comes(&w, &w.io);
+	move_world_close(&w);
+}
+
+static void idle_connections_move(void)
+{
+	idle(false);
+	idle(true);
+}
+
+const struct t_case t_tcp_move_cases[] = {
+	{"idle connections move", idle_connections_move},
+	{NULL, NULL},
+};
