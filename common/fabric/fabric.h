@@ -160,6 +160,7 @@ struct rd_fab_conn {
 	uint16_t ord;    /* negotiated, valid from ESTABLISHED on; the caller may have that many
 			    READs outstanding, the provider queues any excess in order */
 	bool waits;      /* the next inbound message waits for a RECV of a shared queue */
+	bool moved;      /* another process has the socket too: it is closed without a word */
 	uint32_t recvs;  /* the part of share->recvs that this connection's messages took */
 };
 
@@ -224,6 +225,26 @@ struct rd_fab_listener {
 	void *arg;
 };
 
+/* How far an established connection is held. */
+enum rd_fab_hold {
+	RD_FAB_HOLD_OFF,
+	RD_FAB_HOLD_ENDS, /* a message of which a part has arrived is received to its end */
+	RD_FAB_HOLD_STOP, /* nothing is received */
+};
+
+/* What a connection is besides its socket, for a process that goes on with it. */
+struct rd_fab_moved {
+	bool crc;
+	uint16_t ird, ord;
+	uint32_t tx_send_msn, tx_read_msn; /* of the next message */
+	uint32_t rx_send_msn, rx_read_msn; /* expected */
+};
+
+struct rd_fab_message { /* in two parts */
+	const void *part[2];
+	uint32_t len[2];
+};
+
 struct rd_fab_ops {
 	const char *name;
 	void (*close)(struct rd_fab *fab);
@@ -244,6 +265,15 @@ struct rd_fab_ops {
 	void (*disconnect)(struct rd_fab_conn *conn);
 	bool (*peer_closed)(const struct rd_fab_conn *conn); /* may be NULL */
 	bool (*unread)(const struct rd_fab_conn *conn);      /* may be NULL */
+	/* The next five may be NULL, all together. */
+	void (*hold)(struct rd_fab_conn *conn, enum rd_fab_hold how);
+	bool (*rests)(struct rd_fab_conn *conn);
+	int (*move_out)(struct rd_fab_conn *conn, const struct rd_fab_message *msgs, uint32_t count,
+			void (*put)(void *arg, const void *p, size_t n), void *arg,
+			struct rd_fab_moved *out);
+	int (*move_in)(struct rd_fab *fab, int fd, const struct rd_fab_moved *moved,
+		       rd_fab_event_fn on_event, void *arg, struct rd_fab_conn **out);
+	int (*move_open)(struct rd_fab_conn *conn, const void *bytes, size_t len);
 	void (*conn_destroy)(struct rd_fab_conn *conn);
 
 	int (*reg_mr)(struct rd_fab_dev *dev, void *addr, size_t len, int access,
@@ -394,6 +424,60 @@ static inline bool rd_fab_peer_closed(const struct rd_fab_conn *conn)
 static inline int rd_fab_unread(const struct rd_fab_conn *conn)
 {
 	return conn->ops->unread ? conn->ops->unread(conn) : -EOPNOTSUPP;
+}
+
+/* ---- moving a connection to another process ---- */
+
+/* Can connections be held and moved? */
+static inline bool rd_fab_can_move(const struct rd_fab_conn *conn)
+{
+	return conn->ops->move_out;
+}
+
+/* Hold an established connection, and let it go on again. Sending continues. */
+static inline void rd_fab_hold(struct rd_fab_conn *conn, enum rd_fab_hold how)
+{
+	if (conn->ops->hold)
+		conn->ops->hold(conn, how);
+}
+
+/* While it is held: does it receive nothing, have all work requests completed and all completions
+ * been polled? From then on nothing is received. */
+static inline bool rd_fab_rests(struct rd_fab_conn *conn)
+{
+	return !conn->ops->rests || conn->ops->rests(conn);
+}
+
+/*
+ * Describes a connection that rests, of the passive side, in @out. What it has received and not
+ * delivered goes to @put as bytes of its stream, behind the @count messages at @msgs: the last ones
+ * that it has delivered, to be delivered again. Returns the socket, which stays the connection's,
+ * or -EOPNOTSUPP.
+ */
+static inline int rd_fab_move_out(struct rd_fab_conn *conn, const struct rd_fab_message *msgs,
+				  uint32_t count, void (*put)(void *arg, const void *p, size_t n),
+				  void *arg, struct rd_fab_moved *out)
+{
+	return conn->ops->move_out ? conn->ops->move_out(conn, msgs, count, put, arg, out)
+				   : -EOPNOTSUPP;
+}
+
+/*
+ * Makes the socket @fd a connection of @fab; takes it, also upon failure. Next steps:
+ * rd_fab_qp_create(), post RECVs, rd_fab_move_open(). Returns 0; -EPROTO for a value in @moved that
+ * cannot be; or -errno.
+ */
+static inline int rd_fab_move_in(struct rd_fab *fab, int fd, const struct rd_fab_moved *moved,
+				 rd_fab_event_fn on_event, void *arg, struct rd_fab_conn **out)
+{
+	return fab->ops->move_in(fab, fd, moved, on_event, arg, out);
+}
+
+/* It is established, and held as with RD_FAB_HOLD_ENDS. @bytes, which are copied, are received
+ * first when it goes on. No ESTABLISHED follows. Returns 0 or -errno. */
+static inline int rd_fab_move_open(struct rd_fab_conn *conn, const void *bytes, size_t len)
+{
+	return conn->ops->move_open(conn, bytes, len);
 }
 
 /*

@@ -523,6 +523,18 @@ void rdt_qpair_release(struct rdt_qpair *qp)
 		qp->ops->hold(qp, RDT_HOLD_OFF);
 }
 
+bool rdt_qpair_awaits_host(const struct rdt_qpair *qp)
+{
+	struct rdt_req *req;
+
+	if (qp->fused)
+		return true;
+	RDT_FOREACH_REQ (req, qp)
+		if (req->state <= RDT_REQ_FETCH_ENDING && req->dir == RDT_DIR_H2C && req->data_len)
+			return true;
+	return false;
+}
+
 /* Before Connect and before its authentication a queue cannot use storage; whatever it does, it
  * does not move. */
 bool rdt_qpair_rests(const struct rdt_qpair *qp)

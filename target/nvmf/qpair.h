@@ -185,6 +185,8 @@ void rdt_qpair_check(struct rdt_qpair *qp); /* something that a state waits for 
 /* The hold, for hold.c: @qp takes no new command and, if it is LIVE, goes on to HELD. */
 void rdt_qpair_hold(struct rdt_qpair *qp);
 void rdt_qpair_release(struct rdt_qpair *qp);
+/* May a command in progress still need data of the host, or the other half of its pair? */
+bool rdt_qpair_awaits_host(const struct rdt_qpair *qp);
 /* Is no command of @qp in progress that could use storage? */
 bool rdt_qpair_rests(const struct rdt_qpair *qp);
 /* @qp, which a transport has built and started, comes from another process as a queue of @ctrl,

@@ -84,7 +84,7 @@ static void conn_io(struct rd_io *io, uint32_t events)
 		return;
 	}
 	/* Reads first, and never waits for writing: otherwise both sides could block each other. */
-	if (c->base.waits)
+	if (c->base.waits || c->stopped)
 		look_for_error(c, events);
 	else if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))
 		rd_iw_rx_run(c);
@@ -99,7 +99,7 @@ static bool conn_try(struct rd_io *io)
 {
 	struct rd_iw_conn *c = rd_container_of(io, struct rd_iw_conn, io);
 
-	return c->state == RD_IW_OPEN && !c->base.waits && rd_iw_rx_run(c);
+	return c->state == RD_IW_OPEN && !c->base.waits && !c->stopped && rd_iw_rx_run(c);
 }
 
 int rd_iw_conn_mss(const struct rd_iw_conn *c)
@@ -112,7 +112,7 @@ int rd_iw_conn_mss(const struct rd_iw_conn *c)
 
 void rd_iw_conn_watch(struct rd_iw_conn *c)
 {
-	uint32_t want = c->base.waits ? 0 : EPOLLIN;
+	uint32_t want = c->base.waits || c->stopped ? 0 : EPOLLIN;
 	int rc = 0;
 
 	if (c->state == RD_IW_CONNECTING ||
@@ -314,7 +314,7 @@ static void drop_socket(struct rd_iw_conn *c, enum rd_iw_state was)
 		return;
 	rd_io_del(loop, &c->io);
 	c->io.fd = -1;
-	if (!c->abandoned && (was == RD_IW_OPEN || was == RD_IW_HANDSHAKE))
+	if (!c->abandoned && !c->base.moved && (was == RD_IW_OPEN || was == RD_IW_HANDSHAKE))
 		rd_iw_drain_start(c->fab, fd, true);
 	else
 		close(fd);
@@ -412,7 +412,8 @@ bool rd_iw_unread(const struct rd_fab_conn *conn)
  * as a response, is to arrive. */
 static void abandon_unsent(struct rd_iw_conn *c)
 {
-	c->abandoned = c->state == RD_IW_OPEN && !c->passive && rd_tcp_abandon(c->io.fd);
+	c->abandoned =
+		c->state == RD_IW_OPEN && !c->passive && !c->base.moved && rd_tcp_abandon(c->io.fd);
 }
 
 void rd_iw_disconnect(struct rd_fab_conn *conn)
@@ -424,7 +425,7 @@ void rd_iw_disconnect(struct rd_fab_conn *conn)
 		return;
 	abandon_unsent(c);
 	c->tx.turn_bytes = 0; /* there is no next turn */
-	if (was == RD_IW_OPEN && !c->abandoned && !c->tx.blocked)
+	if (was == RD_IW_OPEN && !c->abandoned && !c->base.moved && !c->tx.blocked)
 		rd_iw_tx_run(c); /* can end the connection */
 	rd_iw_conn_end(c, 0, "disconnected");
 	/* The user ends the connection: no earlier event is news to it. */

@@ -63,6 +63,9 @@ struct rd_iw_conn {
 	bool abandoned; /* the socket is closed with an RST */
 	bool own_room;  /* it has reserved room in @rcq for all RECVs of @srq */
 	bool est_due;   /* ESTABLISHED is raised when the peer's first FPDU arrives */
+	bool stopped;   /* a hold: nothing is received */
+	bool stalled;   /* when it stopped, a message waited for a RECV */
+	uint8_t hold;   /* enum rd_fab_hold */
 	struct rd_io io;
 	struct rd_timer timer;
 	struct rd_timer hold_timer; /* active: hold_siw.c */
@@ -105,6 +108,18 @@ bool rd_iw_peer_closed(const struct rd_fab_conn *conn);
 bool rd_iw_unread(const struct rd_fab_conn *conn);
 /* Set the socket's epoll events for the state of the connection. Can end the connection. */
 void rd_iw_conn_watch(struct rd_iw_conn *c);
+/* move.c: see rd_fab_hold() and what follows it */
+void rd_iw_hold(struct rd_fab_conn *conn, enum rd_fab_hold how);
+bool rd_iw_rests(struct rd_fab_conn *conn);
+int rd_iw_move_out(struct rd_fab_conn *conn, const struct rd_fab_message *msgs, uint32_t count,
+		   void (*put)(void *arg, const void *p, size_t n), void *arg,
+		   struct rd_fab_moved *out);
+int rd_iw_move_in(struct rd_fab *fab, int fd, const struct rd_fab_moved *moved,
+		  rd_fab_event_fn on_event, void *arg, struct rd_fab_conn **out);
+int rd_iw_move_open(struct rd_fab_conn *conn, const void *bytes, size_t len);
+/* It is held: stops receiving, if it is between two messages. Returns whether it has. */
+bool rd_iw_rx_stop(struct rd_iw_conn *c);
+
 int rd_iw_conn_mss(const struct rd_iw_conn *c); /* TCP's current MSS in bytes; 0: unknown */
 
 /*

@@ -146,7 +146,7 @@ static int trailer_done(struct rd_iw_conn *c)
 	rc = rd_iw_fpdu_end(c);
 	if (rc >= 0)
 		rx_reset(rx);
-	return rc;
+	return rc == 0 && __builtin_expect(c->hold, 0) && rd_iw_rx_stop(c) ? 1 : rc;
 }
 
 /* @n bytes of payload have been written to their destination @iov. */
@@ -381,12 +381,11 @@ bool rd_iw_rx_run(struct rd_iw_conn *c)
 	return any;
 }
 
-void rd_iw_rx_resume(struct rd_iw_conn *c)
+/* What has been read is received now: behind a message that has its RECV, if @rc is 0. */
+static void resume_rest(struct rd_iw_conn *c, uint64_t before, int rc)
 {
-	uint64_t before = c->fab->stats.fpdus_rx;
 	struct rd_iw_rx *rx = &c->rx;
 	const struct rd_rx_rest *rest = &rx->rest;
-	int rc = rx->recv_active ? rd_iw_fpdu_resume(c) : begin_fpdu(c, true);
 
 	if (rc == 0 && rest->bytes)
 		rc = consume_stream(c, rest->bytes + rest->off, rest->len - rest->off);
@@ -395,6 +394,19 @@ void rd_iw_rx_resume(struct rd_iw_conn *c)
 		return;
 	rd_iw_rx_drop(c);
 	rd_iw_conn_watch(c);
+}
+
+void rd_iw_rx_resume(struct rd_iw_conn *c)
+{
+	uint64_t before = c->fab->stats.fpdus_rx;
+	int rc = c->rx.recv_active ? rd_iw_fpdu_resume(c) : begin_fpdu(c, true);
+
+	resume_rest(c, before, rc);
+}
+
+void rd_iw_rx_go_on(struct rd_iw_conn *c)
+{
+	resume_rest(c, c->fab->stats.fpdus_rx, 0);
 }
 
 void rd_iw_rx_drop(struct rd_iw_conn *c)

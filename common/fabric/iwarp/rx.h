@@ -86,6 +86,8 @@ bool rd_iw_rx_run(struct rd_iw_conn *c);
 /* The connection waited for a RECV and can take one: receives on. Can end the connection, or wait
  * again. */
 void rd_iw_rx_resume(struct rd_iw_conn *c);
+/* A hold is over, and no message waited for a RECV. Likewise. */
+void rd_iw_rx_go_on(struct rd_iw_conn *c);
 /* The connection has ended: stops waiting for a RECV and drops the kept bytes. */
 void rd_iw_rx_drop(struct rd_iw_conn *c);
 

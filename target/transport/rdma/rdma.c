@@ -659,6 +659,7 @@ static void close_rdma_conn(struct rdt_qpair *qp)
 	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(qp);
 
 	rc->closing = true;
+	rc->conn->moved = qp->moved;
 	rd_fab_disconnect(rc->conn);
 	finish_later(rc);
 }
@@ -758,6 +759,9 @@ const struct rdt_transport_ops rdt_rdma_ops = {
 	.close = close_rdma_conn,
 	.peer_closed = rdma_peer_closed,
 	.unread = rdma_unread,
+	.hold = rdt_rdma_hold,
+	.rests = rdt_rdma_rests,
+	.move_out = rdt_rdma_move_out,
 	.destroy = destroy_rdma_conn,
 };
 

@@ -283,6 +283,15 @@ void rdt_rdma_watch(struct rdt_rdma_conn *rc);
 void rdt_rdma_take(struct rdt_handover *over, bool refuse); /* of rdma->inbound */
 int rdt_rdma_open_fabs(struct rdt_reactor *r);
 
+/* The fabric of kind @kind of @r, which is opened if it is not. 0 or -errno. */
+int rdt_rdma_fab(struct rdt_reactor *r, enum rdt_fab_kind kind);
+
+/* rdma_move.c: see struct rdt_transport_ops */
+void rdt_rdma_hold(struct rdt_qpair *qp, enum rdt_hold_how how);
+bool rdt_rdma_rests(struct rdt_qpair *qp);
+int rdt_rdma_move_out(struct rdt_qpair *qp, json_t *rec);
+int rdt_rdma_move_in(struct rdt_reactor *r, const struct rdt_moved_in *in, struct rdt_qpair **out);
+
 /* Called on the reactor's thread: see struct rdt_transport. */
 int rdt_rdma_init(struct rdt_reactor *r);
 void rdt_rdma_fini(struct rdt_reactor *r);

@@ -121,7 +121,7 @@ static int open_fab_kind(const struct rdt_target *target, struct rd_loop *loop,
 }
 
 /* The same for a reactor; the reason is logged, with a limit: each connection asks. */
-static int reactor_fab(struct rdt_reactor *r, enum rdt_fab_kind kind)
+int rdt_rdma_fab(struct rdt_reactor *r, enum rdt_fab_kind kind)
 {
 	int err = open_fab_kind(r->target, r->loop, kind, rdt_rdma_of(r)->fabs);
 
@@ -156,7 +156,7 @@ static void adopt(struct rdt_handoff *h)
 	rc->qp.local = h->req->local;
 	rc->qp.remote = h->req->remote;
 	/* A listener that was added by a reload may be the first one of its kind. */
-	err = reactor_fab(r, h->fab);
+	err = rdt_rdma_fab(r, h->fab);
 	if (err) {
 		reject_request(h->req, NVMF_RDMA_CM_NO_RSRC);
 		goto err_free;
@@ -332,7 +332,7 @@ int rdt_rdma_open_fabs(struct rdt_reactor *r)
 		const struct rdt_rdma_listener *rl = l->state;
 
 		if (!err && l->transport == &rdt_rdma_transport)
-			err = reactor_fab(r, rl->fab);
+			err = rdt_rdma_fab(r, rl->fab);
 	}
 	return err;
 }
@@ -530,5 +530,6 @@ const struct rdt_transport rdt_rdma_transport = {
 	.reactor_init = rdt_rdma_init,
 	.reactor_fini = rdt_rdma_fini,
 	.reactor_catch_up = rdma_catch_up,
+	.reactor_move_in = rdt_rdma_move_in,
 	.reactor_status = rdma_reactor_status,
 };

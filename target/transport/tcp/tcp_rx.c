@@ -237,7 +237,7 @@ bool rdt_tcp_rx_stop(struct rdt_tcp_conn *c)
 	if (c->hold == RDT_HOLD_OFF || c->state == RDT_TCP_CLOSED)
 		return false;
 	if (c->hold == RDT_HOLD_ENDS &&
-	    (rx->state != RDT_TCP_RX_HEAD || c->qp.fused || c->ttags_free < c->qp.depth))
+	    (rx->state != RDT_TCP_RX_HEAD || rdt_qpair_awaits_host(&c->qp)))
 		return false;
 	c->stopped = true;
 	return true;
