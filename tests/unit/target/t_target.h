@@ -83,6 +83,7 @@ extern const struct t_case t_rdma_cases[];
 extern const struct t_case t_stream_cases[];
 extern const struct t_case t_tcp_turn_cases[];
 extern const struct t_case t_tcp_move_cases[];
+extern const struct t_case t_rdma_move_cases[];
 extern const struct t_case t_rdma_waits_cases[];
 extern const struct t_case t_events_cases[];
 extern const struct t_case t_multihost_cases[];

@@ -30,6 +30,7 @@ int main(int argc, char **argv)
 		{.name = "byte stream", .cases = t_stream_cases},
 		{.name = "tcp turn", .cases = t_tcp_turn_cases},
 		{.name = "tcp move", .cases = t_tcp_move_cases},
+		{.name = "rdma move", .cases = t_rdma_move_cases},
 		{.name = "rdma, waiting", .cases = t_rdma_waits_cases},
 		{.name = "events", .cases = t_events_cases},
 		{.name = "multihost", .cases = t_multihost_cases},

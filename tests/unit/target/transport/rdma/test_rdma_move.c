@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections over iwarp that go from one target to another and back, with reactors of real threads
+ * and commands on their way at each moment. */
+#include <string.h>
+
+#include "t_rdma.h"
+#include "util/fd_bag.h"
+#include "target/nvmf/hold.h"
+#include "target/nvmf/move.h"
+
+struct two_targets {
+	struct t_rdma_assoc a;
+	struct t_rdma_server b;
+	bool told;
+	int err;
+};
+
+static void note_told(void *arg, int err, const char *why)
+{
+	struct two_targets *w = arg;
+
+	w->told = true;
+	w->err = err;
+	if (err)
+		CU_FAIL(why);
+}
+
+static void await_told(struct two_targets *w)
+{
+	uint64_t end = rd_loop_now_raw(w->a.s.loop) + T_RDMA_PATIENCE;
+
+	while (!w->told && rd_loop_now_raw(w->a.s.loop) < end) {
+		rd_loop_turn(w->a.s.loop, RD_NSEC_PER_MSEC);
+		rd_loop_turn(w->b.loop, 0);
+	}
+	CU_ASSERT_TRUE_FATAL(w->told);
+	CU_ASSERT_EQUAL_FATAL(w->err, 0);
+	w->told = false;
+}
+
+/* The second target stands for the first one's address, without listening. */
+static void open_two(struct two_targets *w)
+{
+	struct rdt_listener *l;
+
+	memset(w, 0, sizeof(*w));
+	t_rdma_assoc_open(&w->a, 16);
+	t_rdma_server_start(&w->b);
+	l = TAILQ_FIRST(&w->b.t->listeners);
+	l->transport->unlisten(l);
+	rdt_listener_bound(l, &TAILQ_FIRST(&w->a.s.t->listeners)->addr);
+}
+
+static void close_two(struct two_targets *w)
+{
+	t_rdma_host_close(&w->a.io);
+	t_rdma_host_close(&w->a.admin);
+	t_rdma_server_stop(&w->b);
+	t_rdma_server_stop(&w->a.s);
+}
+
+static void move_to(struct two_targets *w, struct rdt_target *from, struct rdt_target *to)
+{
+	json_t *records = json_array();
+	struct rd_fd_bag fds;
+
+	rd_fd_bag_init(&fds, 16);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(from, 5 * RD_NSEC_PER_SEC, note_told, w), 0);
+	await_told(w);
+	CU_ASSERT_EQUAL(rdt_move_counted(from).queues, 2);
+	CU_ASSERT_EQUAL_FATAL(rdt_move_out(from, records, &fds), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_move_in(to, records, &fds, note_told, w), 0);
+	await_told(w);
+	CU_ASSERT_EQUAL(rdt_move_in_counted(to).queues, 2);
+	CU_ASSERT_EQUAL(rdt_move_in_counted(to).left, 0);
+	rdt_move_done(from);
+	rdt_move_start(to);
+	json_decref(records);
+	rd_fd_bag_clear(&fds);
+	for (int i = 0; (from->hold || to->move_in) && i < 10000; i++) {
+		rd_loop_turn(w->a.s.loop, RD_NSEC_PER_MSEC);
+		rd_loop_turn(w->b.loop, 0);
+	}
+	CU_ASSERT_PTR_NULL_FATAL(from->hold);
+	CU_ASSERT_PTR_NULL_FATAL(to->move_in);
+}
+
+static void await_answers(struct two_targets *w, unsigned int count)
+{
+	struct t_rdma_host *io = &w->a.io;
+	uint64_t end = rd_loop_now_raw(w->a.s.loop) + T_RDMA_PATIENCE;
+
+	while (io->answers < count && rd_loop_now_raw(w->a.s.loop) < end) {
+		rd_loop_turn(w->a.s.loop, RD_NSEC_PER_MSEC);
+		rd_loop_turn(w->b.loop, 0);
+	}
+	CU_ASSERT_EQUAL_FATAL(io->answers, count);
+	CU_ASSERT_EQUAL(io->ok, count);
+	CU_ASSERT_EQUAL(io->event, RD_FAB_EV_ESTABLISHED);
+}
+
+static void ask_for_event(struct two_targets *w)
+{
+	struct nvme_sqe sqe;
+
+	t_rdma_command(&w->a.admin, &sqe, nvme_admin_set_features, NULL, 0);
+	sqe.cdw10 = htole32(NVME_FEAT_FID_ASYNC_EVENT);
+	sqe.cdw11 = htole32(0x100);
+	CU_ASSERT_EQUAL(t_rdma_answer(&w->a.admin, &sqe), 0);
+	t_rdma_command(&w->a.admin, &sqe, nvme_admin_async_event, NULL, 0);
+	t_rdma_host_send(&w->a.admin, &sqe, NVME_SQE_SIZE);
+}
+
+/* Every command is answered once, with success, and the AER waits all the time. */
+static void iwarp_connections_move(void)
+{
+	enum { ROUNDS = 20, EACH = 8 };
+	struct rdt_target *from, *to;
+	struct two_targets w;
+	unsigned int sent = 1; /* the Connect */
+
+	open_two(&w);
+	ask_for_event(&w);
+	for (unsigned int round = 0; round < ROUNDS; round++) {
+		from = round % 2 ? w.b.t : w.a.s.t;
+		to = round % 2 ? w.a.s.t : w.b.t;
+		for (unsigned int i = 0; i < EACH; i++, sent++)
+			t_rdma_send_io(&w.a.io, i % 2 ? nvme_cmd_write : nvme_cmd_read, i);
+		move_to(&w, from, to);
+		await_answers(&w, sent);
+	}
+	CU_ASSERT_EQUAL(w.a.admin.answers, 3); /* the Connect, CC and the feature */
+	rdt_event_subsys(w.a.s.t->subsys[0], RDT_EV_NS_ATTR, 1);
+	t_rdma_wait_for(&w.a.s, w.a.admin.answers == 4);
+	close_two(&w);
+}
+
+const struct t_case t_rdma_move_cases[] = {
+	{"connections move there and back with commands in flight", iwarp_connections_move},
+	{NULL, NULL},
+};
