@@ -58,7 +58,7 @@ static void look_for_rest(struct rd_timer *timer)
 	rd_timer_start(part->reactor->loop, timer, LOOK_NS);
 }
 
-static void part_answered(struct rd_msg *msg);
+static void hold_part_answered(struct rd_msg *msg);
 
 static void hold_reactor(struct rd_msg *msg)
 {
@@ -67,7 +67,7 @@ static void hold_reactor(struct rd_msg *msg)
 	struct rdt_qpair *qp, *next;
 
 	r->hold = part;
-	msg->fn = part_answered;
+	msg->fn = hold_part_answered;
 	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
 		next = TAILQ_NEXT(qp, link);
 		rdt_qpair_hold(qp);
@@ -147,7 +147,7 @@ static void write_reactor(struct rd_msg *msg)
 {
 	struct rdt_hold_part *part = rd_container_of(msg, struct rdt_hold_part, msg);
 
-	msg->fn = part_answered;
+	msg->fn = hold_part_answered;
 	rdt_hold_write(part);
 	rd_loop_post(part->hold->target->loop, msg);
 }
@@ -257,7 +257,7 @@ static void hold_written(struct rdt_hold *hold)
 	hold->held(hold->arg, 0, NULL);
 }
 
-static void part_answered(struct rd_msg *msg)
+static void hold_part_answered(struct rd_msg *msg)
 {
 	struct rdt_hold *hold = rd_container_of(msg, struct rdt_hold_part, msg)->hold;
 

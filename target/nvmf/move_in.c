@@ -93,7 +93,7 @@ static void built(struct moving *m, int err)
 }
 
 /* @m->qp cannot go on. Another process has its socket, so nothing is sent. */
-static void give_up(struct moving *m, int err)
+static void give_up_moving(struct moving *m, int err)
 {
 	rdt_qpair_close(m->qp, "it cannot be taken from another process");
 	built(m, err);
@@ -126,7 +126,7 @@ static bool build_conn(struct moving *m)
 	if (!err)
 		err = rdt_peer_join(m->qp, m->hostnqn, true, &limit);
 	if (err)
-		give_up(m, err);
+		give_up_moving(m, err);
 	return !err;
 }
 
@@ -141,13 +141,13 @@ static void build_admin(struct rd_msg *msg)
 	err = rdt_ctrl_move_in(m->ss, m->qp, m->hostnqn, m->hostid, (uint32_t)m->kato,
 			       (uint16_t)m->cntlid, &ctrl);
 	if (err) {
-		give_up(m, err);
+		give_up_moving(m, err);
 		return;
 	}
 	err = rdt_move_ctrl_in(ctrl, m->ctrl_rec);
 	is_in(m, ctrl);
 	if (err)
-		give_up(m, err);
+		give_up_moving(m, err);
 	else
 		built(m, 0);
 }
@@ -166,7 +166,7 @@ static void io_attached(struct rdt_attach *at)
 	}
 	rdt_peer_leave(m->qp);
 	rdt_ctrl_put(ctrl);
-	give_up(m, -EBUSY);
+	give_up_moving(m, -EBUSY);
 	rdt_qpair_check(m->qp);
 }
 
@@ -185,7 +185,7 @@ static void build_io(struct rd_msg *msg)
 	at = &m->qp->attach;
 	at->ctrl = rdt_subsys_get_ctrl(m->ss, (uint16_t)m->cntlid);
 	if (!at->ctrl) { /* it was left */
-		give_up(m, -ENOENT);
+		give_up_moving(m, -ENOENT);
 		return;
 	}
 	at->moves = m;
@@ -412,7 +412,7 @@ static void take_listener(struct rdt_target *t, const json_t *rec)
 	}
 }
 
-static void read_records(struct rdt_move_in *mi)
+static void read_move_records(struct rdt_move_in *mi)
 {
 	struct rdt_target *t = mi->target;
 	json_t *rec;
@@ -520,7 +520,7 @@ int rdt_move_in(struct rdt_target *t, const json_t *records, struct rd_fd_bag *f
 		return -ENOMEM;
 	}
 	t->move_in = mi;
-	read_records(mi);
+	read_move_records(mi);
 	if (!post_queues(mi, false))
 		rd_loop_post(t->loop, &mi->msg);
 	return 0;
@@ -533,7 +533,7 @@ struct rdt_move_count rdt_move_in_counted(const struct rdt_target *t)
 
 /* ---- the end ---- */
 
-static void part_ended(struct rd_msg *msg)
+static void in_part_ended(struct rd_msg *msg)
 {
 	struct rdt_move_in *mi = rd_container_of(msg, struct in_part, msg)->mi;
 
@@ -564,7 +564,7 @@ static void end_part(struct rd_msg *msg)
 		else
 			rdt_qpair_close(qp, "the other process keeps it");
 	}
-	msg->fn = part_ended;
+	msg->fn = in_part_ended;
 	rd_loop_post(part->mi->target->loop, msg);
 }
 

@@ -93,7 +93,7 @@ void rdt_hold_unwrite(struct rdt_hold_part *part)
 	part->records = NULL;
 }
 
-static int take_part(struct rdt_hold_part *part, json_t *records, struct rd_fd_bag *fds)
+static int take_hold_part(struct rdt_hold_part *part, json_t *records, struct rd_fd_bag *fds)
 {
 	size_t at, next = 0;
 	json_t *rec;
@@ -153,7 +153,7 @@ int rdt_move_out(struct rdt_target *t, json_t *records, struct rd_fd_bag *fds)
 		return -EINVAL;
 	err = take_listeners(t, records);
 	for (unsigned int i = 0; i < t->reactors_count && !err; i++) {
-		err = take_part(&t->hold->parts[i], records, fds);
+		err = take_hold_part(&t->hold->parts[i], records, fds);
 		rdt_hold_unwrite(&t->hold->parts[i]);
 	}
 	return err;
