@@ -32,6 +32,8 @@ struct moving { /* a queue; the reactor's while @msg is under way */
 	struct rd_msg msg;
 	struct rdt_move_in *mi;
 	const json_t *rec, *ctrl_rec;
+	const json_t *bad; /* upon -EPROTO: which of them */
+	bool begun;        /* its reactor has the socket, or had it */
 	struct rdt_subsys *ss;
 	const struct rdt_transport *transport;
 	struct rdt_reactor *reactor;
@@ -145,6 +147,7 @@ static void build_admin(struct rd_msg *msg)
 		return;
 	}
 	err = rdt_move_ctrl_in(ctrl, m->ctrl_rec);
+	m->bad = m->ctrl_rec;
 	is_in(m, ctrl);
 	if (err)
 		give_up_moving(m, err);
@@ -451,6 +454,8 @@ static bool post_queues(struct rdt_move_in *mi, bool io)
 
 		if ((m->qid != 0) != io)
 			continue;
+		m->begun = true;
+		m->bad = m->rec;
 		m->msg.fn = io ? build_io : build_admin;
 		mi->left++;
 		rd_loop_post(m->reactor->loop, &m->msg);
@@ -475,7 +480,7 @@ static void queue_built(struct rd_msg *msg)
 	struct rdt_move_in *mi = m->mi;
 
 	if (m->err == -EPROTO)
-		bad_record(mi, m->rec, "value that this program knows in one of its members");
+		bad_record(mi, m->bad, "value that this program knows in one of its members");
 	if (m->err) {
 		mi->count.left++;
 	} else {
@@ -487,10 +492,21 @@ static void queue_built(struct rd_msg *msg)
 	tell_in(&mi->msg);
 }
 
+static void leave_unbuilt(const struct rdt_move_in *mi, struct moving *m)
+{
+	free(m->in.bytes);
+	m->in.bytes = NULL;
+	if (m->begun)
+		return;
+	close(m->in.fd);
+	rdt_peer_gone(mi->target, m->in.peer);
+	rdt_unplace(m->reactor, true);
+}
+
 static void free_in(struct rdt_move_in *mi)
 {
 	for (size_t i = 0; i < mi->moving_count; i++)
-		free(mi->moving[i].in.bytes);
+		leave_unbuilt(mi, &mi->moving[i]);
 	json_decref(mi->ctrls);
 	json_decref(mi->records);
 	free(mi->moving);
@@ -521,7 +537,7 @@ int rdt_move_in(struct rdt_target *t, const json_t *records, struct rd_fd_bag *f
 	}
 	t->move_in = mi;
 	read_move_records(mi);
-	if (!post_queues(mi, false))
+	if (mi->err || (!post_queues(mi, false) && !post_queues(mi, true)))
 		rd_loop_post(t->loop, &mi->msg);
 	return 0;
 }

@@ -287,7 +287,7 @@ static void put_aer(struct host *h)
 	put_cmd(h, &sqe, NULL, 0);
 }
 
-static __attribute__((unused)) struct nvme_sqe rw_sqe(bool write, uint64_t lba, uint32_t blocks)
+static struct nvme_sqe rw_sqe(bool write, uint64_t lba, uint32_t blocks)
 {
 	struct nvme_sqe sqe = {.opcode = write ? nvme_cmd_write : nvme_cmd_read,
 			       .nsid = htole32(1)};
@@ -363,7 +363,286 @@ static void idle_connections_move(void)
 	idle(true);
 }
 
+static struct t_disk *disk_of(struct t_env *env)
+{
+	return &env->disk[t_ns_of(env->t->subsys[0], 1)->slot];
+}
+
+/* A command that storage keeps ends the hold with the name of its namespace; then everything goes
+ * on as before, also for the commands that came meanwhile. */
+static void a_hanging_namespace_refuses(void)
+{
+	struct nvme_sqe first = rw_sqe(false, 0, 1), later;
+	struct nvme_tcp_data data;
+	struct move_world w;
+	uint8_t block[512];
+
+	move_world_open(&w, false);
+	disk_of(w.old)->hold = true;
+	put_cmd(&w.io, &first, NULL, 0);
+	for (int t = 0; t < PATIENT && !disk_of(w.old)->held_count; t++)
+		turn_envs(&w);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, 50 * RD_NSEC_PER_MSEC, note, &w), 0);
+	CU_ASSERT_EQUAL(rdt_hold(w.old->t, 1, note, &w), -EBUSY);
+	for (int t = 0; t < 20; t++)
+		turn_envs(&w);
+	later = rw_sqe(false, 1, 1);
+	put_cmd(&w.io, &later, NULL, 0);
+	await_told(&w);
+	CU_ASSERT_EQUAL(w.err, -ETIMEDOUT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(w.why, T_NQN " namespace 1: "));
+	CU_ASSERT_PTR_NULL(w.old->t->hold);
+	disk_of(w.old)->hold = false;
+	t_disk_finish(disk_of(w.old), 0, 0);
+	for (int i = 0; i < 2; i++) {
+		get(&w, &w.io, &data, sizeof(data));
+		CU_ASSERT_EQUAL(data.cccid, i ? later.cid : first.cid);
+		get(&w, &w.io, block, sizeof(block));
+		CU_ASSERT_EQUAL(get_rsp(&w, &w.io).status, 0);
+	}
+	move_world_close(&w);
+}
+
+static void write_block(struct move_world *w, uint64_t lba, uint8_t fill, size_t first, size_t cut)
+{
+	uint8_t out[9000], block[512];
+	struct nvme_sqe sqe = rw_sqe(true, lba, 1);
+	size_t len;
+
+	memset(block, fill, sizeof(block));
+	len = build_cmd(&w->io, out, &sqe, block, sizeof(block));
+	put(&w->io, out + first, (cut ? cut : len) - first);
+}
+
+/*
+ * A part of a command has arrived. A part of its header moves; a part of its data does not: until
+ * the rest is here the hold waits. What comes while it is held is read by the other process.
+ */
+static void half_commands(bool digests)
+{
+	const size_t cuts[] = {1, 7, 8, 40, 71, 72, 76, 90, 300, 583};
+	struct move_world w;
+
+	for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+		bool in_head = cuts[i] < (digests ? 76 : 72);
+		uint16_t cid;
+
+		move_world_open(&w, digests);
+		cid = w.io.cid;
+		write_block(&w, 3, 0x5a, 0, cuts[i]);
+		for (int t = 0; t < 100; t++)
+			turn_envs(&w);
+		CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, RD_NSEC_PER_SEC, note, &w), 0);
+		for (int t = 0; t < 100; t++)
+			turn_envs(&w);
+		CU_ASSERT_EQUAL(w.told, in_head);
+		w.io.cid = cid;
+		write_block(&w, 3, 0x5a, cuts[i], 0);
+		write_block(&w, 4, 0x5b, 0, 0);
+		await_told(&w);
+		CU_ASSERT_EQUAL_FATAL(w.err, 0);
+		CU_ASSERT_EQUAL_FATAL(rdt_move_out(w.old->t, w.records, &w.fds), 0);
+		CU_ASSERT_EQUAL(disk_of(w.old)->data[3 * 512], 0);
+		CU_ASSERT_EQUAL_FATAL(rdt_move_in(w.now->t, w.records, &w.fds, note, &w), 0);
+		await_told(&w);
+		commit(&w);
+		for (uint16_t n = 0; n < 2; n++) {
+			struct nvme_cqe cqe = get_rsp(&w, &w.io);
+
+			CU_ASSERT_EQUAL(cqe.status, 0);
+			CU_ASSERT_EQUAL(le16toh(cqe.cid), cid + n);
+		}
+		CU_ASSERT_EQUAL(disk_of(w.now)->data[3 * 512 + 511], 0x5a);
+		CU_ASSERT_EQUAL(disk_of(w.now)->data[4 * 512], 0x5b);
+		nothing_comes(&w, &w.io);
+		move_world_close(&w);
+	}
+}
+
+static void half_commands_move(void)
+{
+	half_commands(false);
+	half_commands(true);
+}
+
+/* Data that the target has asked for comes before the connection rests; a command before it waits,
+ * and begins in the other process. */
+static void asked_data_comes_first(void)
+{
+	struct nvme_sqe write = rw_sqe(true, 8, 1),
+			flush = {.opcode = nvme_cmd_flush, .nsid = htole32(1)};
+	struct nvme_tcp_data pdu;
+	struct nvme_tcp_r2t r2t;
+	struct move_world w;
+	uint8_t block[512];
+
+	move_world_open(&w, false);
+	put_cmd(&w.io, &write, NULL, 0);
+	get(&w, &w.io, &r2t, sizeof(r2t));
+	CU_ASSERT_EQUAL_FATAL(r2t.hdr.type, NVME_TCP_R2T);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, RD_NSEC_PER_SEC, note, &w), 0);
+	put_cmd(&w.io, &flush, NULL, 0);
+	nothing_comes(&w, &w.io);
+	CU_ASSERT_FALSE(w.told);
+	pdu = (struct nvme_tcp_data){.cccid = write.cid, .ttag = r2t.ttag, .datal = htole32(512)};
+	nvme_tcp_seal(&pdu, NVME_TCP_H2C_DATA, NVME_TCP_F_LAST, 512, 0, false, false);
+	memset(block, 0x77, sizeof(block));
+	put(&w.io, &pdu, sizeof(pdu));
+	put(&w.io, block, sizeof(block));
+	CU_ASSERT_EQUAL(get_rsp(&w, &w.io).cid, write.cid);
+	await_told(&w);
+	CU_ASSERT_EQUAL(disk_of(w.old)->data[8 * 512], 0x77);
+	CU_ASSERT_EQUAL_FATAL(rdt_move_out(w.old->t, w.records, &w.fds), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_move_in(w.now->t, w.records, &w.fds, note, &w), 0);
+	await_told(&w);
+	nothing_comes(&w, &w.io);
+	commit(&w);
+	CU_ASSERT_EQUAL(get_rsp(&w, &w.io).cid, flush.cid);
+	nothing_comes(&w, &w.io);
+	move_world_close(&w);
+}
+
+/* A host that never sends the data which it was asked for delays the hold, and does not refuse it:
+ * its connection does not move. */
+static void a_silent_host_is_left(void)
+{
+	struct nvme_sqe write = rw_sqe(true, 8, 1);
+	struct nvme_tcp_r2t r2t;
+	struct move_world w;
+	char byte;
+
+	move_world_open(&w, false);
+	put_cmd(&w.io, &write, NULL, 0);
+	get(&w, &w.io, &r2t, sizeof(r2t));
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, 50 * RD_NSEC_PER_MSEC, note, &w), 0);
+	await_told(&w);
+	CU_ASSERT_EQUAL(w.err, 0);
+	CU_ASSERT_EQUAL(rdt_move_counted(w.old->t).queues, 1);
+	CU_ASSERT_EQUAL(rdt_move_counted(w.old->t).left, 1);
+	rdt_move_done(w.old->t);
+	for (int t = 0; t < PATIENT && recv(w.io.fd, &byte, 1, MSG_DONTWAIT) != 0; t++)
+		turn_envs(&w);
+	CU_ASSERT_EQUAL(recv(w.io.fd, &byte, 1, MSG_DONTWAIT), 0);
+	move_world_close(&w);
+}
+
+/* The other process has not come so far: the old one goes on with everything. */
+static void a_move_is_given_up(void)
+{
+	struct move_world w;
+
+	move_world_open(&w, false);
+	put_aer(&w.admin);
+	flush_queue(&w, 2);
+	move_all(&w);
+	rdt_move_done(w.now->t);
+	end_env(&w, &w.now);
+	rdt_hold_release(w.old->t);
+	flush_queue(&w, 3);
+	nothing_comes(&w, &w.admin);
+	move_world_close(&w);
+}
+
+/* Sets a member of the record of kind @kind. */
+static void spoil(const struct move_world *w, const char *kind, const char *member, json_t *value)
+{
+	json_t *rec;
+	size_t at;
+
+	json_array_foreach(w->records, at,
+			   rec) if (strcmp(json_string_value(json_object_get(rec, "kind")), kind) ==
+				    0) json_object_set(rec, member, value);
+	json_decref(value);
+}
+
+/* Fields that cannot be refuse the records. */
+static void records_are_checked(void)
+{
+	static const struct {
+		const char *kind, *member, *json;
+	} bad[] = {
+		{"queue", "qid", "-1"},
+		{"queue", "qid", "70000"},
+		{"queue", "cntlid", "0"},
+		{"queue", "sqsize", "0"},
+		{"queue", "sqsize", "\"16\""},
+		{"queue", "sqhd", "16"},
+		{"queue", "depth", "1"},
+		{"queue", "fd", "1000"},
+		{"queue", "fd", "null"},
+		{"queue", "bytes", "\"AAA\""},
+		{"queue", "bytes", "\"A?==\""},
+		{"queue", "transport", "7"},
+		{"queue", "tcp", "{}"},
+		{"queue", "tcp", "{\"hdgst\": false, \"ddgst\": false, \"hpda\": 32}"},
+		{"ctrl", "cntlid", "65535"},
+		{"ctrl", "hostid", "\"11\""},
+		{"ctrl", "hostnqn", "false"},
+		{"ctrl", "cc", "0"},
+		{"ctrl", "queues", "1000"},
+		{"ctrl", "features", "[]"},
+		{"ctrl", "events", "{\"due\": 1}"},
+		{"ctrl", "errors", "{\"count\": 1, \"ring\": \"AAAA\"}"},
+		{"ctrl", "reservations", "{\"counter\": 1, \"entries\": [[1, 1, 9]]}"},
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct move_world w;
+
+		move_world_open(&w, false);
+		hold_old(&w);
+		CU_ASSERT_EQUAL_FATAL(rdt_move_out(w.old->t, w.records, &w.fds), 0);
+		spoil(&w, bad[i].kind, bad[i].member,
+		      json_loads(bad[i].json, JSON_DECODE_ANY, NULL));
+		CU_ASSERT_EQUAL_FATAL(rdt_move_in(w.now->t, w.records, &w.fds, note, &w), 0);
+		await_told(&w);
+		CU_ASSERT_EQUAL(w.err, -EPROTO);
+		CU_ASSERT_PTR_NOT_NULL(strstr(w.why, bad[i].kind));
+		rdt_move_done(w.now->t);
+		end_env(&w, &w.now);
+		rdt_hold_release(w.old->t);
+		flush_queue(&w, 2);
+		move_world_close(&w);
+	}
+}
+
+/* A host that the new configuration does not know is left, and so is one that was told of limits
+ * which are lower now. */
+static void what_may_not_go_on_is_left(void)
+{
+	for (int i = 0; i < 3; i++) {
+		struct move_world w;
+
+		move_world_open(&w, false);
+		hold_old(&w);
+		CU_ASSERT_EQUAL_FATAL(rdt_move_out(w.old->t, w.records, &w.fds), 0);
+		if (i == 0)
+			spoil(&w, "ctrl", "max_data", json_integer(T_MDTS + 1));
+		else if (i == 1)
+			spoil(&w, "queue", "subsys", json_string(T_NQN2));
+		else
+			w.now->t->listeners.tqh_first->addr.ss_family = AF_UNSPEC;
+		CU_ASSERT_EQUAL_FATAL(rdt_move_in(w.now->t, w.records, &w.fds, note, &w), 0);
+		await_told(&w);
+		CU_ASSERT_EQUAL(w.err, 0);
+		CU_ASSERT_EQUAL(rdt_move_in_counted(w.now->t).ctrls, 0);
+		CU_ASSERT_EQUAL(rdt_move_in_counted(w.now->t).left, 2);
+		rdt_move_done(w.now->t);
+		end_env(&w, &w.now);
+		rdt_hold_release(w.old->t);
+		flush_queue(&w, 2);
+		move_world_close(&w);
+	}
+}
+
 const struct t_case t_tcp_move_cases[] = {
 	{"idle connections move", idle_connections_move},
+	{"a namespace that hangs refuses the hold", a_hanging_namespace_refuses},
+	{"parts of commands move, or are awaited", half_commands_move},
+	{"data that was asked for comes first", asked_data_comes_first},
+	{"a silent host is left", a_silent_host_is_left},
+	{"a move is given up", a_move_is_given_up},
+	{"records are checked", records_are_checked},
+	{"what may not go on is left", what_may_not_go_on_is_left},
 	{NULL, NULL},
 };
