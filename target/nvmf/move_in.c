@@ -42,7 +42,7 @@ struct moving { /* a queue; the reactor's while @msg is under way */
 	const char *hostnqn;
 	uint8_t hostid[16];
 	uint64_t kato, cntlid, qid, sqsize, sqhd, unproven;
-	bool sqflow_off;
+	bool sqflow_off, fuse_failed;
 	int err; /* 0: it was taken; -EPROTO: a field cannot be; another one: it is left */
 };
 
@@ -107,6 +107,7 @@ static void is_in(struct moving *m, struct rdt_ctrl *ctrl)
 
 	qp->sqhd = (uint16_t)m->sqhd;
 	qp->unproven = (uint32_t)m->unproven;
+	qp->fuse_failed = m->fuse_failed;
 	rdt_qpair_moved_in(qp, ctrl, (uint16_t)m->qid, (uint16_t)m->sqsize, m->sqflow_off);
 }
 
@@ -266,10 +267,11 @@ static bool read_queue(struct moving *m, const char **nqn, const char **transpor
 	m->in.depth = (uint16_t)depth;
 	if (rdt_move_text(m->rec, "subsys", NVMF_NQN_MAX, nqn) &&
 	    rdt_move_text(m->rec, "transport", 16, transport) &&
-	    rdt_move_bool(m->rec, "sqflow_off", &m->sqflow_off) && m->sqhd < m->sqsize &&
+	    rdt_move_bool(m->rec, "sqflow_off", &m->sqflow_off) &&
+	    rdt_move_bool(m->rec, "fuse_failed", &m->fuse_failed) && m->sqhd < m->sqsize &&
 	    m->sqsize <= depth)
 		return true;
-	bad_record(m->mi, m->rec, "subsys, transport, sqflow_off, sqhd or sqsize");
+	bad_record(m->mi, m->rec, "subsys, transport, sqflow_off, fuse_failed, sqhd or sqsize");
 	return false;
 }
 

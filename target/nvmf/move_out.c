@@ -23,11 +23,12 @@
 static json_t *queue_record(struct rdt_qpair *qp, int *fd)
 {
 	json_t *rec =
-		json_pack("{s:s, s:s, s:i, s:i, s:s, s:i, s:i, s:b, s:i, s:I}", "kind", "queue",
-			  "subsys", qp->ctrl->subsys->nqn, "cntlid", (int)qp->ctrl->cntlid, "qid",
-			  (int)qp->qid, "transport", qp->ops->name, "sqsize", (int)qp->sqsize,
-			  "sqhd", (int)qp->sqhd, "sqflow_off", (int)qp->sqflow_off, "depth",
-			  (int)qp->depth, "unproven", (json_int_t)qp->unproven);
+		json_pack("{s:s, s:s, s:i, s:i, s:s, s:i, s:i, s:b, s:b, s:i, s:I}", "kind",
+			  "queue", "subsys", qp->ctrl->subsys->nqn, "cntlid", (int)qp->ctrl->cntlid,
+			  "qid", (int)qp->qid, "transport", qp->ops->name, "sqsize",
+			  (int)qp->sqsize, "sqhd", (int)qp->sqhd, "sqflow_off", (int)qp->sqflow_off,
+			  "fuse_failed", (int)qp->fuse_failed, "depth", (int)qp->depth, "unproven",
+			  (json_int_t)qp->unproven);
 	int n = rec ? qp->ops->move_out(qp, rec) : -ENOMEM;
 
 	*fd = n < 0 ? -1 : fcntl(n, F_DUPFD_CLOEXEC, 0);

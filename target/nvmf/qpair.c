@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "util/cold.h"
 #include "util/sockaddr.h"
 #include "admin_turn.h"
 #include "ctrl.h"
@@ -382,13 +383,24 @@ void rdt_qpair_put(struct rdt_qpair *qp, struct rdt_req *req)
 		rd_defer(pool->loop, &pool->serve, RD_DEFER_WORK);
 }
 
+/* A queue that ends drops the command; one that is held keeps it. Returns false: it begins. */
+static RD_COLD bool take_no_command(struct rdt_qpair *qp, struct rdt_capsule *cap)
+{
+	if (qp->state >= RDT_QP_DRAINING)
+		return true;
+	if (!is_on_hold(qp))
+		return false;
+	STAILQ_INSERT_TAIL(&qp->capsules, cap, link);
+	return true;
+}
+
 void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap)
 {
 	struct rdt_req *req = NULL;
 
-	if (qp->state >= RDT_QP_DRAINING)
+	if (qp->state >= RDT_QP_HOLDING && take_no_command(qp, cap))
 		return;
-	if (STAILQ_EMPTY(&qp->capsules) && !others_wait(qp) && !is_on_hold(qp))
+	if (STAILQ_EMPTY(&qp->capsules) && !others_wait(qp))
 		req = take_req(qp);
 	if (!req) {
 		STAILQ_INSERT_TAIL(&qp->capsules, cap, link);
