@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "util/cold.h"
 #include "backend_types.h"
@@ -19,21 +20,28 @@ struct opener {
 		    char *err, size_t err_size);
 	bool (*released)(const struct rdt_ns_config *cfg);
 	int (*probe)(const struct rdt_ns_config *cfg, char *err, size_t err_size);
+	/* as rdt_bdev_open_on(), with a descriptor; NULL: none can be given */
+	int (*open_on)(const struct rdt_ns_config *cfg, int fd, struct rd_log *log,
+		       struct rdt_bdev **out, char *err, size_t err_size);
 };
 
 static const struct opener openers[RDT_BACKENDS] = {
-	[RDT_BACKEND_FILE] = {rdt_file_open, rdt_file_released, rdt_file_probe},
-	[RDT_BACKEND_BLOCK] = {rdt_file_open, rdt_file_released, rdt_file_probe},
-	[RDT_BACKEND_MEMORY] = {.open = rdt_memory_open},
+	[RDT_BACKEND_FILE] = {rdt_file_open, rdt_file_released, rdt_file_probe, rdt_file_open_on},
+	[RDT_BACKEND_BLOCK] = {rdt_file_open, rdt_file_released, rdt_file_probe, rdt_file_open_on},
+	[RDT_BACKEND_MEMORY] = {.open = rdt_memory_open, .open_on = rdt_memory_open_on},
 	[RDT_BACKEND_NULL] = {.open = rdt_null_open},
 };
 
-static int open_backend(struct rdt_modules *modules, const struct rdt_ns_config *cfg,
+static int open_backend(struct rdt_modules *modules, const struct rdt_ns_config *cfg, int fd,
 			struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size)
 {
 	const struct rdt_module *module;
 	int rc;
 
+	if (fd >= 0 && openers[cfg->backend].open_on)
+		return openers[cfg->backend].open_on(cfg, fd, log, out, err, err_size);
+	if (fd >= 0)
+		close(fd);
 	if (openers[cfg->backend].open)
 		return openers[cfg->backend].open(cfg, log, out, err, err_size);
 	rc = rdt_module_load(modules, cfg->backend, &module, err, err_size);
@@ -43,10 +51,23 @@ static int open_backend(struct rdt_modules *modules, const struct rdt_ns_config 
 int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, struct rd_log *log,
 		  struct rdt_bdev **out, char *err, size_t err_size)
 {
+	return rdt_bdev_open_on(modules, cfg, -1, log, out, err, err_size);
+}
+
+int rdt_bdev_share(const struct rdt_bdev *bdev)
+{
+	while (bdev->lower)
+		bdev = bdev->lower;
+	return bdev->ops->share ? bdev->ops->share(bdev) : -EOPNOTSUPP;
+}
+
+int rdt_bdev_open_on(struct rdt_modules *modules, const struct rdt_ns_config *cfg, int fd,
+		     struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size)
+{
 	int rc;
 
 	*out = NULL;
-	rc = open_backend(modules, cfg, log, out, err, err_size);
+	rc = open_backend(modules, cfg, fd, log, out, err, err_size);
 	if (rc)
 		return rc;
 	if ((*out)->path_id.known)

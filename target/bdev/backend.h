@@ -150,6 +150,8 @@ struct rdt_bdev_ops {
 	int (*opened)(struct rdt_bdev *bdev, char *err, size_t err_size);
 	/* As rdt_bdev_drain(). NULL: the storage's answers are waited for. */
 	void (*drain)(struct rdt_bdev *bdev);
+	/* As rdt_bdev_share(). NULL: another process cannot go on with it. */
+	int (*share)(const struct rdt_bdev *bdev);
 };
 
 /* Data that hosts were told is stored, or may be read, is lost or may be. What was noticed is
@@ -237,6 +239,19 @@ struct rdt_chan {
  */
 int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, struct rd_log *log,
 		  struct rdt_bdev **out, char *err, size_t err_size);
+
+/*
+ * As rdt_bdev_open(), on what another process has opened, which is the same open file description
+ * here and there, with its locks: @fd, which is taken over in any case. -1: as rdt_bdev_open().
+ */
+int rdt_bdev_open_on(struct rdt_modules *modules, const struct rdt_ns_config *cfg, int fd,
+		     struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size);
+/*
+ * The descriptor with which another process can open the same by rdt_bdev_open_on(); it remains the
+ * backend's. -ENODATA: there is nothing that the other one needs; -EOPNOTSUPP: this kind of storage
+ * cannot be used by two processes in turn. Main thread.
+ */
+int rdt_bdev_share(const struct rdt_bdev *bdev);
 
 /*
  * Is the backend open? Returns 0: yes, its properties are final, and channels can be opened;

@@ -150,6 +150,11 @@ static int file_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t e
 	return 0;
 }
 
+static int file_share(const struct rdt_bdev *bdev)
+{
+	return rd_container_of(bdev, const struct file, bdev)->fd;
+}
+
 static const struct rdt_bdev_ops file_ops = {
 	.name = "file",
 	.close = file_close,
@@ -159,6 +164,7 @@ static const struct rdt_bdev_ops file_ops = {
 	.cancel = file_cancel,
 	.measure = file_measure,
 	.resize = file_resize,
+	.share = file_share,
 };
 
 static const struct rdt_bdev_ops block_ops = {
@@ -170,6 +176,7 @@ static const struct rdt_bdev_ops block_ops = {
 	.cancel = file_cancel,
 	.measure = file_measure,
 	.resize = file_resize,
+	.share = file_share,
 };
 
 /* ---- opening ---- */
@@ -377,6 +384,20 @@ static int open_backend_path(const struct explain *ex, const struct rdt_ns_confi
 	return fd;
 }
 
+/* As open_backend_path(), for @fd, which another process has opened and locked. */
+static int check_inherited(const struct explain *ex, const struct rdt_ns_config *cfg, int fd,
+			   struct stat *st)
+{
+	int flags = fcntl(fd, F_GETFL), rc;
+
+	rc = flags < 0 || fstat(fd, st) < 0 ? explain_open(ex, cfg, -errno)
+					    : check_type(ex, cfg, st);
+	if (!rc && !cfg->read_only && (flags & O_ACCMODE) == O_RDONLY)
+		rc = fail(ex, -EROFS, "path %s: it was handed over open for reading only",
+			  cfg->path);
+	return rc ? rc : fd;
+}
+
 bool rdt_file_released(const struct rdt_ns_config *cfg)
 {
 	const bool block = cfg->backend == RDT_BACKEND_BLOCK;
@@ -522,6 +543,28 @@ static const char *find_direct(const struct file *f, uint32_t *align)
 	return "a direct read of one block fails there";
 }
 
+/* The flags of an open file description that another process uses, too, may not change. */
+static int keep_direct(const struct explain *ex, const struct rdt_ns_config *cfg, struct file *f)
+{
+	int flags = fcntl(f->fd, F_GETFL);
+	const char *why = NULL;
+
+	if (flags < 0)
+		return fail(ex, -errno, "path %s: %s", f->path, strerror(errno));
+	f->direct = flags & O_DIRECT;
+	if (f->direct)
+		why = find_direct(f, &f->mem_align);
+	if (why)
+		return fail(ex, -EINVAL, "path %s: it is open for direct I/O, but %s", f->path,
+			    why);
+	if (cfg->direct == (f->direct ? RDT_DIRECT_OFF : RDT_DIRECT_ON))
+		return fail(ex, -EINVAL,
+			    "path %s: \"direct\" cannot change while another process hands the "
+			    "file over; use the former value, or restart rdtarget instead",
+			    f->path);
+	return 0;
+}
+
 static int choose_direct(const struct explain *ex, const struct rdt_ns_config *cfg, struct file *f)
 {
 	int flags = fcntl(f->fd, F_GETFL);
@@ -652,32 +695,12 @@ static void tell_extents(struct file *f)
 		f->marks = rdt_extent_marks_new(f->bdev.size);
 }
 
-int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
-		  char *err, size_t err_size)
+/* What follows from @st and the configuration. */
+static void describe_file(struct file *f, const struct rdt_ns_config *cfg, const struct stat *st)
 {
-	const struct explain ex = {err, err_size};
-	struct file *f = calloc(1, sizeof(*f));
-	uint64_t size = 0;
-	struct stat st;
-	int rc, why;
-
-	if (!f)
-		return fail(&ex, -ENOMEM, "out of memory");
-	f->fd = -1;
-	f->log = log;
-	f->engine = rdt_engine_choose(cfg->engine, &why);
-	f->path = strdup(cfg->path);
-	if (!f->path) {
-		rc = fail(&ex, -ENOMEM, "out of memory");
-		goto err_close;
-	}
-	rc = open_backend_path(&ex, cfg, &st);
-	if (rc < 0)
-		goto err_close;
-	f->fd = rc;
-	f->is_block = S_ISBLK(st.st_mode);
-	f->dev = f->is_block ? st.st_rdev : st.st_dev;
-	f->bdev.path_id = rdt_path_id(&st);
+	f->is_block = S_ISBLK(st->st_mode);
+	f->dev = f->is_block ? st->st_rdev : st->st_dev;
+	f->bdev.path_id = rdt_path_id(st);
 	f->bdev.ops = f->is_block ? &block_ops : &file_ops;
 	f->bdev.block_size = cfg->block_size;
 	f->bdev.read_only = cfg->read_only;
@@ -685,10 +708,45 @@ int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rd
 	f->bdev.ops_mask = 1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH;
 	if (!cfg->read_only)
 		f->bdev.ops_mask |= 1u << RDT_BIO_WRITE;
+}
+
+int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
+		  char *err, size_t err_size)
+{
+	return rdt_file_open_on(cfg, -1, log, out, err, err_size);
+}
+
+int rdt_file_open_on(const struct rdt_ns_config *cfg, int fd, struct rd_log *log,
+		     struct rdt_bdev **out, char *err, size_t err_size)
+{
+	const struct explain ex = {err, err_size};
+	struct file *f = calloc(1, sizeof(*f));
+	uint64_t size = 0;
+	struct stat st;
+	int rc, why;
+
+	if (!f) {
+		if (fd >= 0)
+			close(fd);
+		return fail(&ex, -ENOMEM, "out of memory");
+	}
+	f->fd = fd;
+	f->log = log;
+	f->engine = rdt_engine_choose(cfg->engine, &why);
+	f->path = strdup(cfg->path);
+	if (!f->path) {
+		rc = fail(&ex, -ENOMEM, "out of memory");
+		goto err_close;
+	}
+	rc = fd < 0 ? open_backend_path(&ex, cfg, &st) : check_inherited(&ex, cfg, fd, &st);
+	if (rc < 0)
+		goto err_close;
+	f->fd = rc;
+	describe_file(f, cfg, &st);
 	rc = find_size(&ex, cfg, f->fd, &st, &size);
 	f->bdev.size = size;
 	if (!rc)
-		rc = choose_direct(&ex, cfg, f);
+		rc = fd < 0 ? choose_direct(&ex, cfg, f) : keep_direct(&ex, cfg, f);
 	if (rc)
 		goto err_close;
 	if (cfg->iopoll)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Backend in anonymous memory. The mapping is sparse: blocks that were never written use no memory.
- * The contents end with the daemon, so there is no volatile cache to flush. */
+/* Backend in memory that no path leads to (memfd_create(2)), so that another process can go on with
+ * it. It is sparse: blocks that were never written use no memory. The contents end with the last
+ * process that has it open, so there is no volatile cache to flush. */
 #include "backend_types.h"
 
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "util/parse.h"
@@ -27,6 +29,7 @@
 
 struct memory {
 	struct rdt_bdev bdev;
+	int fd;
 	char *base;
 	size_t reserved; /* bytes of reserved address space at @base */
 	/* Largest size so far: I/O that was submitted before a shrink may still access it */
@@ -48,6 +51,7 @@ static void memory_close(struct rdt_bdev *bdev)
 	struct memory *m = memory_of(bdev);
 
 	munmap(m->base, m->reserved);
+	close(m->fd);
 	free(m->used);
 	for (unsigned int i = 0; i < STRIPE_LOCKS; i++)
 		pthread_mutex_destroy(&m->locks[i]);
@@ -129,7 +133,7 @@ static int zero_piece(struct memory *m, uint64_t offset, size_t len)
 		head = len;
 	pages = (len - head) & ~(m->page_size - 1);
 	memset(p, 0, head);
-	if (pages && madvise(p + head, pages, MADV_DONTNEED) < 0)
+	if (pages && madvise(p + head, pages, MADV_REMOVE) < 0)
 		return -errno;
 	memset(p + head + pages, 0, len - head - pages);
 	if (len == STRIPE_SIZE)
@@ -190,8 +194,7 @@ static int reserve_addresses(struct memory *m, uint64_t size)
 		if (size > SIZE_MAX / factor)
 			continue;
 		m->reserved = (size_t)(size * factor);
-		m->base = mmap(NULL, m->reserved, PROT_NONE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		m->base = mmap(NULL, m->reserved, PROT_NONE, MAP_SHARED | MAP_NORESERVE, m->fd, 0);
 		if (m->base != MAP_FAILED)
 			return 0;
 	}
@@ -200,7 +203,8 @@ static int reserve_addresses(struct memory *m, uint64_t size)
 
 static int allow_access(struct memory *m, uint64_t size)
 {
-	if (mprotect(m->base, size, PROT_READ | PROT_WRITE) < 0)
+	if (ftruncate(m->fd, (off_t)size) < 0 ||
+	    mprotect(m->base, size, PROT_READ | PROT_WRITE) < 0)
 		return -errno;
 	m->usable = size;
 	return 0;
@@ -245,6 +249,11 @@ static int memory_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t
 	return rc;
 }
 
+static int memory_share(const struct rdt_bdev *bdev)
+{
+	return rd_container_of(bdev, const struct memory, bdev)->fd;
+}
+
 static const struct rdt_bdev_ops memory_ops = {
 	.name = "memory",
 	.close = memory_close,
@@ -252,31 +261,75 @@ static const struct rdt_bdev_ops memory_ops = {
 	.chan_close = memory_chan_close,
 	.submit = memory_submit,
 	.resize = memory_resize,
+	.share = memory_share,
 };
+
+/* ---- opening ---- */
+
+/* Which stripes another process has written. */
+static int find_written(struct memory *m, uint64_t size)
+{
+	off_t at = 0, end = 0;
+
+	while ((uint64_t)end < size && (at = lseek(m->fd, end, SEEK_DATA)) >= 0) {
+		end = lseek(m->fd, at, SEEK_HOLE);
+		if (end < 0)
+			return -errno;
+		for (uint64_t s = (uint64_t)at / STRIPE_SIZE; s * STRIPE_SIZE < (uint64_t)end; s++)
+			mark_used(m, s * STRIPE_SIZE);
+	}
+	return at < 0 && errno != ENXIO ? -errno : 0;
+}
+
+/* @inherited: m->fd has what another process wrote. */
+static int map_memory(struct memory *m, uint64_t size, bool inherited)
+{
+	struct stat st = {0};
+	int rc;
+
+	if (inherited && fstat(m->fd, &st) < 0)
+		return -errno;
+	if ((uint64_t)st.st_size > size)
+		size = (uint64_t)st.st_size; /* it was larger before it shrank */
+	rc = reserve_addresses(m, size);
+	if (rc)
+		return rc;
+	m->used = calloc(m->reserved / STRIPE_SIZE / 64 + 1, sizeof(*m->used));
+	rc = m->used ? allow_access(m, size) : -ENOMEM;
+	if (!rc && inherited)
+		rc = find_written(m, size);
+	if (rc)
+		munmap(m->base, m->reserved);
+	return rc;
+}
 
 int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		    char *err, size_t err_size)
 {
+	return rdt_memory_open_on(cfg, -1, log, out, err, err_size);
+}
+
+int rdt_memory_open_on(const struct rdt_ns_config *cfg, int fd, struct rd_log *log,
+		       struct rdt_bdev **out, char *err, size_t err_size)
+{
 	struct memory *m = calloc(1, sizeof(*m));
 	char text[RD_SIZE_TEXT];
-	int rc;
+	int rc = m ? 0 : -ENOMEM;
 
-	if (!m) {
-		snprintf(err, err_size, "out of memory");
-		return -ENOMEM;
-	}
-	rc = reserve_addresses(m, cfg->size_bytes);
-	if (!rc) {
-		m->used = calloc(m->reserved / STRIPE_SIZE / 64 + 1, sizeof(*m->used));
-		rc = m->used ? allow_access(m, cfg->size_bytes) : -ENOMEM;
-		if (rc)
-			munmap(m->base, m->reserved);
-	}
+	if (m)
+		m->fd = fd >= 0 ? fd : memfd_create("namespace", MFD_CLOEXEC);
+	if (m && m->fd < 0)
+		rc = -errno;
+	if (!rc)
+		rc = map_memory(m, cfg->size_bytes, fd >= 0);
 	if (rc) {
 		snprintf(err, err_size,
 			 "size: cannot reserve %s of address space (%s); make it smaller",
 			 rd_format_size(cfg->size_bytes, text), strerror(-rc));
-		free(m->used);
+		if (m ? m->fd >= 0 : fd >= 0)
+			close(m ? m->fd : fd);
+		if (m)
+			free(m->used);
 		free(m);
 		return rc;
 	}

@@ -42,6 +42,11 @@ static int null_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t e
 	return 0;
 }
 
+static int null_share(const struct rdt_bdev *bdev)
+{
+	return -ENODATA;
+}
+
 static const struct rdt_bdev_ops null_ops = {
 	.name = "null",
 	.close = null_close,
@@ -49,6 +54,7 @@ static const struct rdt_bdev_ops null_ops = {
 	.chan_close = null_chan_close,
 	.submit = null_submit,
 	.resize = null_resize,
+	.share = null_share,
 };
 
 int rdt_null_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,

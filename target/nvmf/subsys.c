@@ -46,11 +46,12 @@ void rdt_nqn_put(struct rdt_nqn *name)
 
 /* ---- creation ---- */
 
-int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out,
-		     char *text, size_t text_size)
+int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, int fd,
+		     struct rdt_bdev **out, char *text, size_t text_size)
 {
-	return t->env->bdev_open ? t->env->bdev_open(t, cfg, out)
-				 : rdt_bdev_open(t->modules, cfg, t->log, out, text, text_size);
+	if (t->env->bdev_open)
+		return t->env->bdev_open(t, cfg, out);
+	return rdt_bdev_open_on(t->modules, cfg, fd, t->log, out, text, text_size);
 }
 
 int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,

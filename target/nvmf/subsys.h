@@ -163,9 +163,9 @@ static inline bool rdt_subsys_live(const struct rdt_subsys *ss)
 /* Any thread. */
 struct rdt_nqn *rdt_nqn_get(struct rdt_nqn *name);
 void rdt_nqn_put(struct rdt_nqn *name);
-/* rdt_bdev_open() for a namespace of @t, by the target's environment. Any thread. */
-int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, struct rdt_bdev **out,
-		     char *text, size_t text_size);
+/* rdt_bdev_open_on() for a namespace of @t, by the target's environment. Any thread. */
+int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, int fd,
+		     struct rdt_bdev **out, char *text, size_t text_size);
 /* One that is LIVE, or the discovery subsystem. Any thread: it is valid until the turn of the loop
  * ends. */
 struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn);

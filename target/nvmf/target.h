@@ -36,6 +36,7 @@ struct rdt_change;
 struct rdt_cmd_tables;
 struct rdt_hold;
 struct rdt_identities;
+struct rdt_inherit;
 struct rdt_job;
 struct rdt_jobs;
 struct rdt_mgmt_if;
@@ -67,6 +68,8 @@ struct rdt_env {
 			 struct rdt_bdev **out);
 	/* Runs a job that may block: rdt_jobs_new(). NULL: a thread does. */
 	bool (*run_job)(struct rdt_job *job);
+	/* What the process has open that this one takes over from; NULL: it takes over from none */
+	const struct rdt_inherit *inherit;
 	/* The files of target.state_dir, whose loop the caller turns. NULL: the directory. */
 	struct rdt_state_files *state_files;
 };
@@ -131,6 +134,7 @@ struct rdt_target {
 	/* shown in the discovery log; changed under disc.lock */
 	TAILQ_HEAD(rdt_listener_list, rdt_listener) listeners;
 	struct rdt_listener_list old_listeners; /* removed; freed at the end */
+	bool listeners_held;                    /* rdt_listeners_hold() */
 	struct rd_timer listen_timer; /* some wait for their address: rdt_listeners_open() */
 	uint16_t portids;
 	struct rdt_state *state;           /* NULL: no state_dir */
@@ -148,6 +152,8 @@ struct rdt_target {
 	struct rdt_config *disc_cfg_of;           /* a reference */
 	_Atomic uint64_t genctr;                  /* generation counter of the discovery log */
 	uint64_t started_ns;
+	bool taken_over;                  /* from another process, whose connections rested for */
+	uint64_t upgrade_pause_ns;        /* so long; main thread */
 	struct rd_ratelimit reject_limit; /* log lines about rejected connections */
 	struct rd_ratelimit fatal_limit;  /* log lines about controllers that end; any thread */
 	/* log lines about controllers that connect and disconnect; any thread */
@@ -156,12 +162,13 @@ struct rdt_target {
 	struct rd_ratelimit auth_limit;   /* log lines about authenticated queues; any thread */
 	struct rd_ratelimit key_limit;    /* log lines about changed keys */
 	atomic_bool nameless;             /* it was logged that a host without Host NQN connected */
-	struct rdt_hold *hold;       /* hold.c; NULL: none. Main thread */
-	struct rdt_move_in *move_in; /* move_in.c; likewise */
+	struct rdt_hold *hold;            /* hold.c; NULL: none. Main thread */
+	struct rdt_move_in *move_in;      /* move_in.c; likewise */
 	/* draining */
 	unsigned int reactors_left;
 	enum rdt_serving serving; /* by the control socket; main thread */
 	void (*drained)(struct rdt_target *target);
+	void *drained_arg; /* the owner's */
 	unsigned int status_left;
 	struct rdt_timing_query *status_times;
 };

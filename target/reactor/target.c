@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "util/log.h"
 #include "util/loop.h"
 #include "target/cmd/admin.h"
 #include "target/bdev/backend.h"
 #include "target/bdev/engine.h"
+#include "target/bdev/inherit.h"
 #include "target/bdev/jobs.h"
 #include "target/config/backends.h"
 #include "target/config/config.h"
@@ -109,11 +111,13 @@ static int open_transports(struct rdt_target *t)
 
 static int open_state(struct rdt_target *t)
 {
-	int err = 0;
+	int lock = rdt_inherit_open(t->env->inherit, RDT_INHERIT_STATE), err = 0;
 
+	if (!t->cfg->target.state_dir && lock >= 0)
+		close(lock);
 	if (t->cfg->target.state_dir)
 		err = rdt_state_open(t->env->state_files, t->env->clock, t->cfg->target.state_dir,
-				     t->log, t->loop, &t->state);
+				     lock < 0 ? -1 : lock, t->log, t->loop, &t->state);
 	return err ? err : rdt_identities_new(t->state, t->log, t->loop, &t->identities);
 }
 
@@ -145,6 +149,7 @@ int rdt_target_create(struct rdt_config *cfg, struct rd_log *log, struct rd_loop
 	t->env = env ? env : &the_system;
 	t->transports = t->env->transports ? t->env->transports : rdt_transports;
 	t->modules = modules;
+	t->listeners_held = t->env->inherit;
 	t->started_ns = clock_now(t);
 	init_lists(t);
 	tell_engine(t);

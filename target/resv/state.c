@@ -260,6 +260,11 @@ struct rd_loop *rdt_state_loop(struct rdt_state *s)
 	return s->loop;
 }
 
+int rdt_state_fd(const struct rdt_state *s)
+{
+	return s->fd;
+}
+
 const char *rdt_state_dir(const struct rdt_state *s)
 {
 	return s->dir;
@@ -272,8 +277,25 @@ bool rdt_state_made(const struct rdt_state *s)
 
 /* ---- construction ---- */
 
+/* Was the lock of this directory handed over? */
+static bool has_lock(struct rdt_state *s)
+{
+	struct stat have, want;
+
+	if (s->fd < 0)
+		return false;
+	if (fstat(s->fd, &have) == 0 && stat(s->dir, &want) == 0 && have.st_dev == want.st_dev &&
+	    have.st_ino == want.st_ino)
+		return true;
+	close(s->fd);
+	s->fd = -1;
+	return false;
+}
+
 static int open_dir(struct rdt_state *s)
 {
+	if (has_lock(s))
+		return 0;
 	s->made = mkdir(s->dir, 0700) == 0;
 	if (!s->made && errno != EEXIST) {
 		rd_err(s->log, RD_LOG_TARGET, "state_dir %s: cannot be created: %s%s", s->dir,
@@ -298,16 +320,19 @@ static int open_dir(struct rdt_state *s)
 }
 
 int rdt_state_open(struct rdt_state_files *files, const struct rd_clock *clock, const char *dir,
-		   struct rd_log *log, struct rd_loop *main, struct rdt_state **out)
+		   int lock, struct rd_log *log, struct rd_loop *main, struct rdt_state **out)
 {
 	struct rd_loop_opts opts = {.log = log, .clock = clock};
 	struct rdt_state *s = calloc(1, sizeof(*s));
 	int rc = -ENOMEM;
 
 	*out = NULL;
-	if (!s)
+	if (!s) {
+		if (lock >= 0)
+			close(lock);
 		return rc;
-	s->fd = -1;
+	}
+	s->fd = lock;
 	s->files = files;
 	s->log = log;
 	s->main = main;

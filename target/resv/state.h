@@ -47,11 +47,14 @@ struct rdt_state_job {
 /*
  * Use the directory @dir, which is created if it is missing (its parent is not). A lock keeps a
  * second daemon out. @files: NULL, or what writes in place of the system; it outlives the state.
- * @clock: that of the writer's loop, as rd_loop_opts.clock. @main: the loop on which jobs are
- * completed. Returns 0, or -errno with the reason logged.
+ * @clock: that of the writer's loop, as rd_loop_opts.clock. @lock: -1, or the descriptor of a
+ * directory with the lock of another process, which is taken over in any case, and used when it is
+ * that of @dir. @main: the loop on which jobs are completed. Returns 0, or -errno with the reason
+ * logged.
  */
 int rdt_state_open(struct rdt_state_files *files, const struct rd_clock *clock, const char *dir,
-		   struct rd_log *log, struct rd_loop *main, struct rdt_state **out);
+		   int lock, struct rd_log *log, struct rd_loop *main, struct rdt_state **out);
+int rdt_state_fd(const struct rdt_state *state); /* of the directory, which has the lock; or -1 */
 /* Start the writer thread. Without it nothing is written, unless a test runs rdt_state_loop()
  * itself. */
 int rdt_state_start(struct rdt_state *state);

@@ -16,9 +16,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "util/cleanup.h"
 #include "util/log.h"
 #include "util/loop.h"
+#include "target/bdev/inherit.h"
 #include "target/bdev/jobs.h"
 #include "target/config/backends.h"
 #include "target/nvmf/events.h"
@@ -45,6 +48,7 @@ struct rdt_ns_job {
 	const struct rdt_ns_config *cfg;
 	struct rdt_config *cfg_of; /* contains @cfg; a reference */
 	struct rdt_bdev *bdev;     /* opened by it, or to be measured or closed */
+	int fd;                    /* of an opening: as of rdt_bdev_open_on() */
 	char uuid[RDT_UUID_TEXT];  /* of an opening: whose stored state is read */
 	struct rdt_state_ns stored;
 	uint64_t size;
@@ -127,6 +131,7 @@ static struct rdt_ns_job *new_job(struct rdt_ns *ns, const char *doing)
 		return NULL;
 	j->t = ns->subsys->target;
 	j->ns = ns;
+	j->fd = -1;
 	j->cfg = ns->now;
 	j->cfg_of = rdt_config_get(ns->now_of);
 	j->job.what = j->what;
@@ -138,6 +143,8 @@ static struct rdt_ns_job *new_job(struct rdt_ns *ns, const char *doing)
 
 static void end_ns_job(struct rdt_ns_job *j)
 {
+	if (j->fd >= 0) /* the job was dropped */
+		close(j->fd);
 	if (j->ns && j->ns->job == j)
 		j->ns->job = NULL;
 	rdt_config_put(&j->cfg_of);
@@ -394,7 +401,8 @@ static void open_work(struct rdt_job *job)
 {
 	struct rdt_ns_job *j = job_of(job);
 
-	j->err = rdt_open_backend(j->t, j->cfg, &j->bdev, j->text, sizeof(j->text));
+	j->err = rdt_open_backend(j->t, j->cfg, j->fd, &j->bdev, j->text, sizeof(j->text));
+	j->fd = -1;
 	rdt_state_read_ns(j->t->state, j->uuid, &j->stored);
 }
 
@@ -489,6 +497,19 @@ static void wait_for_storage(struct rdt_ns *ns, struct rdt_leaving *leaving)
 			       "another namespace, which is being removed, still uses its storage");
 }
 
+/* What the process before this one has open of the storage of @ns, or -1. */
+static int inherited_storage(const struct rdt_ns *ns)
+{
+	const struct rdt_inherit *inherit = ns->subsys->target->env->inherit;
+	rd_autofree char *name = NULL;
+	int fd;
+
+	if (!inherit || rdt_inherit_storage(ns->subsys->nqn, ns->now, &name))
+		return -1;
+	fd = rdt_inherit_open(inherit, name);
+	return fd < 0 ? -1 : fd;
+}
+
 static void start_opening(struct rdt_ns *ns)
 {
 	struct rdt_leaving *leaving = rdt_ns_leaving(ns);
@@ -510,6 +531,7 @@ static void start_opening(struct rdt_ns *ns)
 		return;
 	}
 	snprintf(j->uuid, sizeof(j->uuid), "%s", ns->identity.id->text);
+	j->fd = inherited_storage(ns);
 	j->job.work = open_work;
 	j->job.done = open_done;
 	j->job.late = open_late;

@@ -59,6 +59,7 @@ int main(int argc, char **argv)
 		{.name = "backend", .cases = t_backend_cases},
 		{.name = "cancel", .cases = t_cancel_cases},
 		{.name = "extent map", .cases = t_extent_map_cases},
+		{.name = "inherit", .cases = t_inherit_cases},
 		{.name = "jobs", .cases = t_jobs_cases},
 		{.name = "layers", .cases = t_layer_cases},
 		{.name = "shares", .cases = t_shares_cases},

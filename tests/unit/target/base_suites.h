@@ -18,6 +18,7 @@ extern const struct t_case t_backend_open_cases[];
 extern const struct t_case t_cancel_cases[];
 extern const struct t_case t_edit_cases[];
 extern const struct t_case t_extent_map_cases[];
+extern const struct t_case t_inherit_cases[];
 extern const struct t_case t_jobs_cases[];
 extern const struct t_case t_layer_cases[];
 extern const struct t_case t_qos_cases[];

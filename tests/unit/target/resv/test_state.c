@@ -23,7 +23,7 @@ static void reopen_state(void)
 
 	snprintf(path, sizeof(path), "%s/state", dir);
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &loop), 0);
-	CU_ASSERT_EQUAL_FATAL(rdt_state_open(NULL, NULL, path, NULL, loop, &state),
+	CU_ASSERT_EQUAL_FATAL(rdt_state_open(NULL, NULL, path, -1, NULL, loop, &state),
 			      0); /* creates it */
 }
 
@@ -171,10 +171,10 @@ static void one_daemon_at_a_time(void)
 
 	open_state();
 	snprintf(path, sizeof(path), "%s/state", dir);
-	CU_ASSERT_EQUAL(rdt_state_open(NULL, NULL, path, NULL, loop, &other), -EBUSY);
+	CU_ASSERT_EQUAL(rdt_state_open(NULL, NULL, path, -1, NULL, loop, &other), -EBUSY);
 	CU_ASSERT_PTR_NULL(other);
 	rdt_state_close(&state);
-	CU_ASSERT_EQUAL(rdt_state_open(NULL, NULL, path, NULL, loop, &state), 0);
+	CU_ASSERT_EQUAL(rdt_state_open(NULL, NULL, path, -1, NULL, loop, &state), 0);
 	close_state();
 }
 
@@ -185,10 +185,10 @@ static void places_that_cannot_be_used(void)
 
 	open_state();
 	snprintf(path, sizeof(path), "%s/no/state", dir);
-	CU_ASSERT_EQUAL(rdt_state_open(NULL, NULL, path, NULL, loop, &none), -ENOENT);
+	CU_ASSERT_EQUAL(rdt_state_open(NULL, NULL, path, -1, NULL, loop, &none), -ENOENT);
 	CU_ASSERT_EQUAL(write_now("a", "one"), 0);
 	snprintf(path, sizeof(path), "%s/state/a", dir);
-	CU_ASSERT_EQUAL(rdt_state_open(NULL, NULL, path, NULL, loop, &none), -ENOTDIR);
+	CU_ASSERT_EQUAL(rdt_state_open(NULL, NULL, path, -1, NULL, loop, &none), -ENOTDIR);
 	close_state();
 }
 
