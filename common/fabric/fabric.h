@@ -252,6 +252,11 @@ struct rd_fab_ops {
 	int (*listen)(struct rd_fab *fab, const struct sockaddr *addr, int backlog,
 		      rd_fab_listen_fn fn, void *arg, struct rd_fab_listener **out);
 	void (*unlisten)(struct rd_fab_listener *lis);
+	/* Those of providers that listen on a socket; NULL for others. */
+	int (*listen_on)(struct rd_fab *fab, int fd, rd_fab_listen_fn fn, void *arg,
+			 struct rd_fab_listener **out);
+	int (*listen_fd)(const struct rd_fab_listener *lis);
+	void (*listen_hold)(struct rd_fab_listener *lis, bool held);
 	int (*req_adopt)(struct rd_fab *fab, struct rd_fab_req *req, rd_fab_event_fn on_event,
 			 void *arg, struct rd_fab_conn **out);
 	void (*req_reject)(struct rd_fab_req *req, const void *priv, size_t len);
@@ -324,6 +329,30 @@ static inline int rd_fab_listen(struct rd_fab *fab, const struct sockaddr *addr,
 				rd_fab_listen_fn fn, void *arg, struct rd_fab_listener **out)
 {
 	return fab->ops->listen(fab, addr, backlog, fn, arg, out);
+}
+
+/*
+ * As rd_fab_listen(), on the socket @fd of another process, which listens already. It is taken over
+ * on success. -EOPNOTSUPP: the provider does not listen on a socket.
+ */
+static inline int rd_fab_listen_on(struct rd_fab *fab, int fd, rd_fab_listen_fn fn, void *arg,
+				   struct rd_fab_listener **out)
+{
+	return fab->ops->listen_on ? fab->ops->listen_on(fab, fd, fn, arg, out) : -EOPNOTSUPP;
+}
+
+/* The socket, for rd_fab_listen_on() in another process; it remains the listener's. Or
+ * -EOPNOTSUPP. */
+static inline int rd_fab_listen_fd(const struct rd_fab_listener *lis)
+{
+	return lis->ops->listen_fd ? lis->ops->listen_fd(lis) : -EOPNOTSUPP;
+}
+
+/* While it is held, connections wait in the kernel; where there is no socket, nothing changes. */
+static inline void rd_fab_listen_hold(struct rd_fab_listener *lis, bool held)
+{
+	if (lis->ops->listen_hold)
+		lis->ops->listen_hold(lis, held);
 }
 
 /* Stop listening. Unfinished handshakes are dropped; requests already delivered stay valid. */

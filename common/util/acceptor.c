@@ -13,7 +13,7 @@
 
 static void watch_backlog(struct rd_acceptor *a)
 {
-	uint32_t events = rd_timer_armed(&a->pause) ? 0 : EPOLLIN;
+	uint32_t events = a->held || rd_timer_armed(&a->pause) ? 0 : EPOLLIN;
 
 	if (a->io.events != events)
 		rd_io_mod(a->loop, &a->io, events);
@@ -97,7 +97,13 @@ static void accept_some(struct rd_io *io, uint32_t events)
 int rd_acceptor_begin(struct rd_acceptor *a, int fd)
 {
 	a->pause.fn = pause_over;
-	return rd_io_add(a->loop, &a->io, fd, EPOLLIN, accept_some);
+	return rd_io_add(a->loop, &a->io, fd, a->held ? 0 : EPOLLIN, accept_some);
+}
+
+void rd_acceptor_hold(struct rd_acceptor *a, bool held)
+{
+	a->held = held;
+	watch_backlog(a);
 }
 
 void rd_acceptor_end(struct rd_acceptor *a)

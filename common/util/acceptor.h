@@ -29,6 +29,7 @@ struct rd_acceptor {
 	/* private */
 	struct rd_io io;
 	struct rd_timer pause;
+	bool held; /* rd_acceptor_hold() */
 	struct rd_ratelimit full_limit;
 	bool *gone; /* not NULL while connections are accepted: set to true by rd_acceptor_end() */
 };
@@ -36,5 +37,8 @@ struct rd_acceptor {
 /* Watches @fd, which is closed by rd_acceptor_end(). Returns 0 or -errno: @fd is the caller's. */
 int rd_acceptor_begin(struct rd_acceptor *a, int fd);
 void rd_acceptor_end(struct rd_acceptor *a);
+/* Accepts nothing, also when it begins, until it is not held any more: connections wait in the
+ * kernel. */
+void rd_acceptor_hold(struct rd_acceptor *a, bool held);
 
 #endif /* RD_UTIL_ACCEPTOR_H */

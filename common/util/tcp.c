@@ -108,6 +108,17 @@ err_close:
 	return rc;
 }
 
+int rd_tcp_listen_on(int fd, const struct rd_tcp_opts *opts, struct sockaddr_storage *bound)
+{
+	socklen_t len = sizeof(*bound), on_len = sizeof(int);
+	int on = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &on_len) ||
+	    getsockname(fd, (struct sockaddr *)bound, &len))
+		return -errno;
+	return on ? rd_tcp_set_opts(fd, opts) : -EINVAL;
+}
+
 bool rd_tcp_reports(int fd, short events)
 {
 	struct pollfd p = {.fd = fd, .events = events};

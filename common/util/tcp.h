@@ -31,6 +31,9 @@ int rd_tcp_set_opts(int fd, const struct rd_tcp_opts *opts);
  */
 int rd_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp_opts *opts,
 		  struct sockaddr_storage *bound);
+/* As rd_tcp_listen(), for @fd, which listens: @opts are those of connections that come. Returns 0,
+ * or -errno and @fd remains the caller's. */
+int rd_tcp_listen_on(int fd, const struct rd_tcp_opts *opts, struct sockaddr_storage *bound);
 /* Does poll(2) report one of @events (POLLIN, POLLRDHUP), or an error, now? */
 bool rd_tcp_reports(int fd, short events);
 /*

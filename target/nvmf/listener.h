@@ -36,8 +36,11 @@ struct rdt_listener {
 	const struct rdt_listener_config *cfg; /* main thread */
 	struct rdt_config *cfg_of; /* the configuration that contains @cfg; a reference */
 	const struct rdt_transport *transport;
-	void *state;                  /* the transport's */
-	bool listening;               /* written by the transport, as @addr is */
+	void *state;    /* the transport's */
+	bool listening; /* written by the transport, as @addr is */
+	/* A socket that listens, of another process: listen() uses it, and takes it over when it
+	 * succeeds. -1: it makes one */
+	int adopt;
 	struct sockaddr_storage addr; /* LISTENING: the bound address; else of no family */
 	/* where one with other options listened before, whose port it keeps; or of no family */
 	struct sockaddr_storage at;

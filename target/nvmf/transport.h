@@ -140,11 +140,18 @@ struct rdt_transport {
 	bool (*sockets)(const struct rdt_listener_config *cfg);
 	void (*forget)(struct rdt_listener *l); /* frees l->state, which may be NULL */
 	/*
-	 * Listen on the configured address, or on @addr if it is not NULL. Each connection is
-	 * handed to a reactor, which adopts it and calls rdt_qpair_start(). Returns 0, or -errno
-	 * with a sentence in @text.
+	 * Listen on the configured address, or on @addr if it is not NULL, or with l->adopt. While
+	 * target->listeners_held is set, accept nothing. Each connection is handed to a reactor,
+	 * which adopts it and calls rdt_qpair_start(). Returns 0, or -errno with a sentence in
+	 * @text.
 	 */
 	int (*listen)(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size);
+	/*
+	 * While it listens: the socket with which another process can listen there, which remains
+	 * the listener's, or -errno; and: accept nothing, or go on. NULL: there is no socket.
+	 */
+	int (*listen_fd)(const struct rdt_listener *l);
+	void (*listen_hold)(struct rdt_listener *l, bool held);
 	const char *(*provider)(const struct rdt_listener *l); /* its name, for people */
 	/* What a record of the discovery log says of the transport: TRTYPE, TSAS and the secure
 	 * channel of TREQ. @l: NULL for

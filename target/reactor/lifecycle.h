@@ -63,6 +63,9 @@ int rdt_listeners_start(struct rdt_target *t); /* creates and shows all that are
 /* Opens them for connections. Those that cannot listen are FAILED, which was logged, and are tried
  * again every second. Returns 0, or the error of one of them. */
 int rdt_listeners_open(struct rdt_target *t);
+/* Those that listen on a socket accept nothing, also those that come: new connections wait in the
+ * kernel. Or no longer. A target that takes over begins held. */
+void rdt_listeners_hold(struct rdt_target *t, bool held);
 struct rdt_listeners_change { /* what was done */
 	unsigned int added;
 	unsigned int removed;

@@ -10,10 +10,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "util/cleanup.h"
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
+#include "target/bdev/inherit.h"
 #include "target/nvmf/ana.h"
 #include "target/config/config.h"
 #include "target/nvmf/ctrl.h"
@@ -88,6 +91,7 @@ static struct rdt_listener *new_listener(struct rdt_target *t,
 	atomic_store(&l->tls, (uint8_t)cfg->tls);
 	atomic_store(&l->passed, false);
 	l->at.ss_family = AF_UNSPEC;
+	l->adopt = -1;
 	if (!l->portid)
 		l->portid = ++t->portids;
 	if (l->transport->prepare(l)) {
@@ -141,6 +145,30 @@ static void tell_listening_at(const struct rdt_listener *l)
 		  l->transport->provider(l));
 }
 
+/* What the process before this one has, or -1. */
+static int inherited_socket(const struct rdt_listener *l)
+{
+	const struct rdt_inherit *inherit = l->target->env->inherit;
+	rd_autofree char *name = NULL;
+	int fd;
+
+	if (!inherit || !l->transport->listen_fd ||
+	    rdt_inherit_listener(l->transport->name, l->cfg->address, l->cfg->port, &name))
+		return -1;
+	fd = rdt_inherit_open(inherit, name);
+	return fd < 0 ? -1 : fd;
+}
+
+void rdt_listeners_hold(struct rdt_target *t, bool held)
+{
+	struct rdt_listener *l;
+
+	t->listeners_held = held;
+	TAILQ_FOREACH (l, &t->listeners, link)
+		if (l->phase == RDT_LISTENER_LISTENING && l->transport->listen_hold)
+			l->transport->listen_hold(l, held);
+}
+
 /* The reason is logged when it is another one than before. Returns 0 or -errno. */
 static int try_listening(struct rdt_listener *l)
 {
@@ -148,8 +176,13 @@ static int try_listening(struct rdt_listener *l)
 	const struct sockaddr *at =
 		l->at.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&l->at;
 	char text[sizeof(l->why)] = "";
-	int err = l->transport->listen(l, at, text, sizeof(text));
+	int err;
 
+	l->adopt = inherited_socket(l);
+	err = l->transport->listen(l, at, text, sizeof(text));
+	if (err && l->adopt >= 0)
+		close(l->adopt);
+	l->adopt = -1;
 	if (!err) {
 		set_listener_phase(l, RDT_LISTENER_LISTENING);
 		tell_listening_at(l);

@@ -360,6 +360,17 @@ int sim_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp
 	return fd;
 }
 
+int sim_tcp_listen_on(int fd, const struct rd_tcp_opts *opts, struct sockaddr_storage *bound)
+{
+	const struct rd_sim_sock *s = sock_at(fd);
+
+	(void)opts;
+	if (!s->listens)
+		return -EINVAL;
+	*bound = s->local;
+	return 0;
+}
+
 int sim_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	struct rd_sim_sock *lis = sock_at(fd), *s = TAILQ_FIRST(&lis->accepted);

@@ -29,6 +29,7 @@ void rd_sim_streams(struct rd_sim *sim);
 
 int sim_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp_opts *opts,
 		   struct sockaddr_storage *bound);
+int sim_tcp_listen_on(int fd, const struct rd_tcp_opts *opts, struct sockaddr_storage *bound);
 int sim_tcp_set_opts(int fd, const struct rd_tcp_opts *opts);
 bool sim_tcp_reports(int fd, short events);
 int sim_tcp_broken(int fd, uint32_t events);
@@ -52,6 +53,7 @@ void sim_io_del(struct rd_loop *loop, struct rd_io *io);
 
 #ifdef SIM_REPLACES_SOCKETS
 #define rd_tcp_listen(addr, backlog, opts, bound) sim_tcp_listen(addr, backlog, opts, bound)
+#define rd_tcp_listen_on(fd, opts, bound)         sim_tcp_listen_on(fd, opts, bound)
 #define rd_tcp_set_opts(fd, opts)                 sim_tcp_set_opts(fd, opts)
 #define rd_tcp_reports(fd, events)                sim_tcp_reports(fd, events)
 #define rd_tcp_broken(fd, events)                 sim_tcp_broken(fd, events)

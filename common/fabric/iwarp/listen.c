@@ -73,15 +73,8 @@ static bool evict_for_accept(struct rd_acceptor *a)
 	return rd_iw_halves_evict(halves_of(a));
 }
 
-static int iw_open_listener(struct listener *lis, const struct sockaddr *addr, int backlog)
+static int begin_to_accept(struct listener *lis, int fd)
 {
-	struct rd_tcp_opts opts;
-	int fd, rc;
-
-	rd_iw_socket_opts(&lis->fab->opts, &opts);
-	fd = rd_tcp_listen(addr, backlog, &opts, &lis->base.addr);
-	if (fd < 0)
-		return fd;
 	lis->acceptor = (struct rd_acceptor){
 		.loop = lis->fab->base.loop,
 		.log = rd_iw_log(lis->fab),
@@ -89,21 +82,23 @@ static int iw_open_listener(struct listener *lis, const struct sockaddr *addr, i
 		.take = take_half,
 		.make_room = evict_for_accept,
 	};
-	rc = rd_acceptor_begin(&lis->acceptor, fd);
-	if (rc)
-		close(fd);
-	return rc;
+	return rd_acceptor_begin(&lis->acceptor, fd);
 }
 
-int rd_iw_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, rd_fab_listen_fn fn,
-		 void *arg, struct rd_fab_listener **out)
+static void free_listener(struct listener *lis)
+{
+	rd_iw_halves_destroy(lis->halves);
+	free(lis);
+}
+
+/* It does not accept yet. */
+static int new_iw_listener(struct rd_fab *ffab, rd_fab_listen_fn fn, void *arg,
+			   struct listener **out)
 {
 	struct rd_iw_fab *fab = rd_iw_fab(ffab);
 	struct listener *lis;
 	int rc;
 
-	if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
-		return -EAFNOSUPPORT;
 	if (!fab->box) {
 		rc = rd_iw_mailbox_create(fab, &fab->box);
 		if (rc)
@@ -119,29 +114,83 @@ int rd_iw_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, 
 	lis->base.prtype = "iwarp";
 	lis->fab = fab;
 	rc = rd_iw_halves_create(fab, on_request, lis, &lis->halves);
-	if (rc)
-		goto err_free;
-	rc = iw_open_listener(lis, addr, backlog);
-	if (rc)
-		goto err_free;
-	fab->stats.listeners++;
-	*out = &lis->base;
+	if (rc) {
+		free(lis);
+		return rc;
+	}
+	*out = lis;
 	return 0;
+}
 
-err_free:
-	rd_iw_halves_destroy(lis->halves);
-	free(lis);
-	return rc;
+static void listener_made(struct listener *lis, struct rd_fab_listener **out)
+{
+	lis->fab->stats.listeners++;
+	*out = &lis->base;
+}
+
+int rd_iw_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, rd_fab_listen_fn fn,
+		 void *arg, struct rd_fab_listener **out)
+{
+	struct rd_tcp_opts opts;
+	struct listener *lis;
+	int fd, rc;
+
+	if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
+		return -EAFNOSUPPORT;
+	rc = new_iw_listener(ffab, fn, arg, &lis);
+	if (rc)
+		return rc;
+	rd_iw_socket_opts(&lis->fab->opts, &opts);
+	fd = rd_tcp_listen(addr, backlog, &opts, &lis->base.addr);
+	rc = fd < 0 ? fd : begin_to_accept(lis, fd);
+	if (rc) {
+		if (fd >= 0)
+			close(fd);
+		free_listener(lis);
+		return rc;
+	}
+	listener_made(lis, out);
+	return 0;
+}
+
+int rd_iw_listen_on(struct rd_fab *ffab, int fd, rd_fab_listen_fn fn, void *arg,
+		    struct rd_fab_listener **out)
+{
+	struct rd_tcp_opts opts;
+	struct listener *lis;
+	int rc = new_iw_listener(ffab, fn, arg, &lis);
+
+	if (rc)
+		return rc;
+	rd_iw_socket_opts(&lis->fab->opts, &opts);
+	rc = rd_tcp_listen_on(fd, &opts, &lis->base.addr);
+	if (!rc)
+		rc = begin_to_accept(lis, fd);
+	if (rc) {
+		free_listener(lis);
+		return rc;
+	}
+	listener_made(lis, out);
+	return 0;
+}
+
+int rd_iw_listen_fd(const struct rd_fab_listener *base)
+{
+	return rd_container_of(base, const struct listener, base)->acceptor.io.fd;
+}
+
+void rd_iw_listen_hold(struct rd_fab_listener *base, bool held)
+{
+	rd_acceptor_hold(&to_listener(base)->acceptor, held);
 }
 
 void rd_iw_unlisten(struct rd_fab_listener *base)
 {
 	struct listener *lis = to_listener(base);
 
-	rd_iw_halves_destroy(lis->halves);
 	rd_acceptor_end(&lis->acceptor);
 	lis->fab->stats.listeners--;
-	free(lis);
+	free_listener(lis);
 }
 
 /* ---- requests ---- */

@@ -23,6 +23,10 @@ struct rd_iw_req {
 int rd_iw_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, rd_fab_listen_fn fn,
 		 void *arg, struct rd_fab_listener **out);
 void rd_iw_unlisten(struct rd_fab_listener *base);
+int rd_iw_listen_on(struct rd_fab *ffab, int fd, rd_fab_listen_fn fn, void *arg,
+		    struct rd_fab_listener **out);
+int rd_iw_listen_fd(const struct rd_fab_listener *base);
+void rd_iw_listen_hold(struct rd_fab_listener *base, bool held);
 int rd_iw_req_adopt(struct rd_fab *ffab, struct rd_fab_req *base, rd_fab_event_fn on_event,
 		    void *arg, struct rd_fab_conn **out);
 void rd_iw_req_reject(struct rd_fab_req *base, const void *priv, size_t len);

@@ -430,7 +430,12 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 	err = rdt_listener_address(l, addr, &at, text, size);
 	if (err)
 		return err;
-	err = rd_fab_listen(fab, (struct sockaddr *)&at, BACKLOG, on_conn_request, l, &rl->lis);
+	err = -EOPNOTSUPP;
+	if (l->adopt >= 0)
+		err = rd_fab_listen_on(fab, l->adopt, on_conn_request, l, &rl->lis);
+	if (err == -EOPNOTSUPP)
+		err = rd_fab_listen(fab, (struct sockaddr *)&at, BACKLOG, on_conn_request, l,
+				    &rl->lis);
 	if (err) {
 		rdt_listener_cannot(l, err, text, size);
 		if (err == -ENODEV)
@@ -444,7 +449,23 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 	rl->prtype = rl->lis->prtype;
 	pthread_mutex_unlock(&l->target->disc.lock);
 	rdt_listener_bound(l, &rl->lis->addr);
+	if (l->target->listeners_held)
+		rd_fab_listen_hold(rl->lis, true);
 	return 0;
+}
+
+static int rdma_listen_fd(const struct rdt_listener *l)
+{
+	const struct rdt_rdma_listener *rl = l->state;
+
+	return rd_fab_listen_fd(rl->lis);
+}
+
+static void rdma_listen_hold(struct rdt_listener *l, bool held)
+{
+	struct rdt_rdma_listener *rl = l->state;
+
+	rd_fab_listen_hold(rl->lis, held);
 }
 
 static const char *rdma_provider(const struct rdt_listener *l)
@@ -524,6 +545,8 @@ const struct rdt_transport rdt_rdma_transport = {
 	.sockets = rdma_sockets,
 	.forget = rdma_forget,
 	.listen = rdma_listen,
+	.listen_fd = rdma_listen_fd,
+	.listen_hold = rdma_listen_hold,
 	.provider = rdma_provider,
 	.describe = rdma_describe,
 	.unlisten = rdma_unlisten,

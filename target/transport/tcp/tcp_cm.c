@@ -138,6 +138,18 @@ static void tcp_forget(struct rdt_listener *l)
 	l->state = NULL;
 }
 
+/* Returns a socket that listens, or -errno. */
+static int open_tcp_socket(const struct rdt_listener *l, const struct sockaddr *at,
+			   const struct rd_tcp_opts *opts, struct sockaddr_storage *bound)
+{
+	int err;
+
+	if (l->adopt < 0)
+		return rd_tcp_listen(at, TCP_BACKLOG, opts, bound);
+	err = rd_tcp_listen_on(l->adopt, opts, bound);
+	return err ? err : l->adopt;
+}
+
 static int tcp_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size)
 {
 	struct rd_tcp_opts opts = {
@@ -162,15 +174,16 @@ static int tcp_listen(struct rdt_listener *l, const struct sockaddr *addr, char 
 			return -ENOMEM;
 		}
 	}
-	fd = rd_tcp_listen((struct sockaddr *)&at, TCP_BACKLOG, &opts, &bound);
+	fd = open_tcp_socket(l, (struct sockaddr *)&at, &opts, &bound);
 	tl->acceptor = (struct rd_acceptor){.loop = l->target->loop,
 					    .log = l->target->log,
 					    .comp = RD_LOG_QPAIR,
+					    .held = l->target->listeners_held,
 					    .take = take_socket};
 	err = fd < 0 ? fd : rd_acceptor_begin(&tl->acceptor, fd);
 	if (err) {
 		rdt_tcp_tls_free(tls);
-		if (fd >= 0)
+		if (fd >= 0 && fd != l->adopt)
 			close(fd);
 		if (!rdt_listener_bad_congestion(opts.congestion, err, text, size))
 			rdt_listener_cannot(l, err, text, size);
@@ -180,6 +193,20 @@ static int tcp_listen(struct rdt_listener *l, const struct sockaddr *addr, char 
 	tl->tls = tls;
 	rdt_listener_bound(l, &bound);
 	return 0;
+}
+
+static int tcp_listen_fd(const struct rdt_listener *l)
+{
+	const struct tcp_listener *tl = l->state;
+
+	return tl->acceptor.io.fd;
+}
+
+static void tcp_listen_hold(struct rdt_listener *l, bool held)
+{
+	struct tcp_listener *tl = l->state;
+
+	rd_acceptor_hold(&tl->acceptor, held);
 }
 
 static const char *tcp_provider(const struct rdt_listener *l)
@@ -238,6 +265,8 @@ const struct rdt_transport rdt_tcp_transport = {
 	.prepare = tcp_prepare,
 	.forget = tcp_forget,
 	.listen = tcp_listen,
+	.listen_fd = tcp_listen_fd,
+	.listen_hold = tcp_listen_hold,
 	.provider = tcp_provider,
 	.describe = tcp_describe,
 	.unlisten = tcp_unlisten,
