@@ -258,6 +258,10 @@ static inline void rdt_range_end(struct rdt_req *req)
 /* uncorrectable.c */
 bool rdt_uncor_find(struct rdt_ns *ns, uint64_t lba, uint64_t blocks, uint64_t *bad);
 void rdt_uncor_clear(struct rdt_ns *ns, uint64_t lba, uint64_t blocks);
+/* For the next process, while no I/O runs: the list of [from, to), NULL: no memory; and the marks
+ * of the process before this one, 0 or -errno. Main thread. */
+json_t *rdt_uncor_give(struct rdt_ns *ns);
+int rdt_uncor_inherit(struct rdt_ns *ns, const json_t *list);
 struct nvme_status rdt_write_uncor_check(struct rdt_req *req);
 enum rdt_exec rdt_write_uncor_exec(struct rdt_req *req);
 

@@ -52,8 +52,9 @@ struct rdt_resv_work {
 	char *shared_text;
 	bool keeps; /* the command changes nothing, and is answered with @status */
 	struct nvme_status status;
-	bool follows; /* no command made it: the state comes from another gateway */
-	uint32_t seq; /* with @follows: bdev->state_seq of it */
+	bool inherited; /* no command made it: the process before this one had the state */
+	bool follows;   /* no command made it: the state comes from another gateway */
+	uint32_t seq;   /* with @follows: bdev->state_seq of it */
 	unsigned int parts_left;
 	struct rdt_resv_part parts[];
 };
@@ -170,6 +171,10 @@ static void finish_resv_cmd(struct rdt_resv *resv)
 
 	if (work->follows) {
 		finish_follow(resv);
+		return;
+	}
+	if (work->inherited) {
+		drop_work(resv);
 		return;
 	}
 	notify_ctrls(resv->ns, &work->fx);
@@ -300,7 +305,8 @@ static void publish_resv(struct rdt_resv *resv)
 {
 	struct rdt_target *t = resv_target(resv);
 	struct rdt_resv_work *work = resv->work;
-	bool seen = work->follows || resv->now.rtype || work->next.rtype || work->fx.victims_count;
+	bool seen = work->follows || work->inherited || resv->now.rtype || work->next.rtype ||
+		    work->fx.victims_count;
 
 	resv->now = work->next;
 	atomic_store(&resv->ptpl, resv->now.ptpl);
@@ -593,6 +599,34 @@ enum rdt_exec rdt_resv_send(struct rdt_req *req, enum rdt_resv_action action)
 	cmd->msg.fn = resv_begin_msg;
 	rd_loop_post(rdt_req_target(req)->loop, &cmd->msg);
 	return RDT_EXEC_PENDING;
+}
+
+/* ---- a hand-over ---- */
+
+int rdt_resv_give(const struct rdt_ns *ns, struct rdt_resv_state *state)
+{
+	if (ns->resv->work || resv_is_shared(ns))
+		return -EBUSY;
+	*state = ns->resv->now;
+	return 0;
+}
+
+int rdt_resv_inherit(struct rdt_ns *ns, const struct rdt_resv_state *state)
+{
+	struct rdt_resv *resv = ns->resv;
+
+	if (resv->work || resv_is_shared(ns))
+		return -EBUSY;
+	if (prepare_resv(resv))
+		return -ENOMEM;
+	resv->work->inherited = true;
+	resv->work->next = *state;
+	if (rdt_resv_snap(state, &resv->work->snap)) {
+		drop_work(resv);
+		return -ENOMEM;
+	}
+	publish_resv(resv);
+	return 0;
 }
 
 /* ---- admission ---- */

@@ -38,6 +38,11 @@ bool rdt_resv_durable(const struct rdt_ns *ns);
 /* Main thread: take over the state that another gateway has stored with the storage of @ns, which
  * is LIVE. I/O is possible when that state is enforced. */
 void rdt_resv_follow(struct rdt_ns *ns);
+/* Main thread, while no connection is served. The state for the next process; and that of the
+ * process before this one: reactors enforce it before they come to messages that are posted later.
+ * Return 0, -EBUSY or -ENOMEM. */
+int rdt_resv_give(const struct rdt_ns *ns, struct rdt_resv_state *state);
+int rdt_resv_inherit(struct rdt_ns *ns, const struct rdt_resv_state *state);
 bool rdt_resv_ptpl(const struct rdt_ns *ns); /* any thread */
 void rdt_resv_log_init(struct rdt_resv_log *log);
 void rdt_resv_log_fini(struct rdt_resv_log *log);

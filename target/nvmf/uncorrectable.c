@@ -138,6 +138,39 @@ static int mark_span(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 	return err;
 }
 
+json_t *rdt_uncor_give(struct rdt_ns *ns)
+{
+	const struct rdt_uncor *u = &ns->uncor;
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; list && i < span_count(u); i++)
+		if (json_array_append_new(list, json_pack("[I, I]", (json_int_t)u->spans[i].from,
+							  (json_int_t)u->spans[i].to))) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
+}
+
+int rdt_uncor_inherit(struct rdt_ns *ns, const json_t *list)
+{
+	uint64_t blocks = atomic_load(&ns->blocks);
+	const json_t *span;
+	int err = 0;
+	size_t i;
+
+	json_array_foreach(list, i, span)
+	{
+		json_int_t from = json_integer_value(json_array_get(span, 0));
+		json_int_t to = json_integer_value(json_array_get(span, 1));
+
+		if (from < 0 || to <= from || (uint64_t)to > blocks)
+			return -EPROTO;
+		err = err ? err : mark_span(ns, (uint64_t)from, (uint64_t)(to - from));
+	}
+	return err;
+}
+
 struct nvme_status rdt_write_uncor_check(struct rdt_req *req)
 {
 	struct nvme_status st = rdt_io_admit(req);
