@@ -33,7 +33,10 @@
 #include "target/manage/change/mgmt_if.h"
 #include "target/manage/objects/leave.h"
 #include "target/manage/rpc/rpc.h"
+#include "target/manage/upgrade/give.h"
+#include "target/manage/upgrade/take.h"
 #include "target/manage/service/run_as.h"
+#include "target/manage/service/self.h"
 #include "target/manage/figures/stats.h"
 #include "target/manage/service/watchdog.h"
 #include "target/nvmf/req_latency.h"
@@ -65,6 +68,7 @@ struct options {
 	const char *log_format;
 	const char *user;
 	const char *directory;
+	const char *take_over; /* the control socket of the target that hands over; or NULL */
 	int ready_fd;
 	bool check;
 	bool check_machine; /* also check what the configuration needs of the machine */
@@ -89,10 +93,17 @@ struct app {
 	struct rdt_rpc *rpc;
 	struct rdt_sampler *sampler;
 	struct rdt_http *http;
+	struct rdt_env env; /* what the target inherits */
+	struct rdt_take take;
+	struct rdt_self self;
+	const char *next_argv[RDT_GIVE_ARGS];
+	struct rdt_give_env give_env;
+	struct rdt_give *give;
 	struct rd_timer timer; /* draining */
 	uint64_t drain_end;    /* when @drain_timeout expires */
 	bool draining;
 	bool abandoned;
+	bool serving;
 	bool reload_due; /* SIGHUP came during the start */
 	bool failed;     /* a backend has not completed its I/O */
 };
@@ -113,6 +124,9 @@ static const char usage_text[] =
 	"journal\n"
 	"                          lines with priorities\n"
 	"      --user NAME[:GROUP] become this user, for root; before anything is opened\n"
+	"      --take-over SOCKET  take over connections and storage from the target with this\n"
+	"                          control socket, which ends then; with --check: only see\n"
+	"                          whether that is possible\n"
 	"      --exit-with-parent  end when the process that started this one ends\n"
 	"      --schema            print the JSON schema of the configuration, for editors, and "
 	"exit\n"
@@ -186,6 +200,7 @@ enum {
 	OPT_PARENT,
 	OPT_READY_FD,
 	OPT_SCHEMA,
+	OPT_TAKE_OVER,
 };
 static const struct option longopts[] = {
 	{"config", required_argument, NULL, 'c'},
@@ -198,6 +213,7 @@ static const struct option longopts[] = {
 	{"exit-with-parent", no_argument, NULL, OPT_PARENT},
 	{"ready-fd", required_argument, NULL, OPT_READY_FD},
 	{"schema", no_argument, NULL, OPT_SCHEMA},
+	{"take-over", required_argument, NULL, OPT_TAKE_OVER},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{0},
@@ -242,6 +258,9 @@ static int parse_options(int argc, char **argv, struct options *opt)
 			break;
 		case OPT_SCHEMA:
 			return print_schema();
+		case OPT_TAKE_OVER:
+			opt->take_over = optarg;
+			break;
 		case 'h':
 			return print_usage(stdout);
 		case 'V':
@@ -256,6 +275,8 @@ static int parse_options(int argc, char **argv, struct options *opt)
 		opt->config = argv[optind++];
 	if (optind < argc)
 		return usage_error("one configuration is enough; this is left over", argv[optind]);
+	if (opt->take_over && (opt->migrate || opt->check_machine))
+		return usage_error("--take-over does not go with --migrate and --check=full", NULL);
 	return opt->config ? -1 : usage_error("no configuration given", NULL);
 }
 
@@ -273,7 +294,8 @@ static int set_log_format(struct app *app)
 		format = RD_LOG_JOURNAL;
 	else if (strcmp(name, "auto") != 0 && strcmp(name, "text") != 0)
 		return usage_error("--log-format takes auto, text or json, not", name);
-	if (app->opt.check || app->opt.migrate) /* a person waits for the result */
+	/* a person waits for the result */
+	if (!app->opt.take_over && (app->opt.check || app->opt.migrate))
 		return -1;
 	rd_log_set_format(app->log, format, journal);
 	err = rd_log_buffer(app->log);
@@ -390,6 +412,23 @@ static void drain_timed_out(struct rd_timer *timer)
 	abandon(app);
 }
 
+static void begin_drain(struct app *app, void (*drained)(struct rdt_target *target))
+{
+	app->draining = true;
+	app->timer.fn = drain_timed_out;
+	app->drain_end = rd_loop_now(app->loop) + app->cfg->target.drain_timeout_ns;
+	drain_for(app, STALLED_WAIT);
+	rdt_target_drain(app->target, drained);
+}
+
+/* Before the commit of a hand-over connections are the other process's: nothing is closed or
+ * flushed as if they were ours. */
+static void leave_take(struct rdt_take *take, const char *why)
+{
+	rd_log_flush(take->log);
+	_exit(EXIT_FAILURE);
+}
+
 static void terminate(struct app *app, int signo)
 {
 	if (app->draining) {
@@ -398,13 +437,12 @@ static void terminate(struct app *app, int signo)
 		abandon(app);
 		return;
 	}
-	app->draining = true;
 	rd_notice(app->log, RD_LOG_MAIN, "%s: draining", strsignal(signo));
+	if (app->opt.take_over && !app->serving)
+		leave_take(&app->take, "it was ended");
+	rdt_give_cancel(app->give, "this process was told to end");
 	rdt_notify(&app->notify, "STOPPING=1\nSTATUS=draining: waiting for I/O in flight");
-	app->timer.fn = drain_timed_out;
-	app->drain_end = rd_loop_now(app->loop) + app->cfg->target.drain_timeout_ns;
-	drain_for(app, STALLED_WAIT);
-	rdt_target_drain(app->target, target_drained);
+	begin_drain(app, target_drained);
 }
 
 static void shut_down(struct rdt_rpc_env *env)
@@ -457,7 +495,7 @@ static void reload_on_signal(struct app *app)
 {
 	if (app->draining)
 		return;
-	if (!app->reloader.target) {
+	if (!app->serving) {
 		app->reload_due = true;
 		return;
 	}
@@ -564,7 +602,128 @@ static int start_http(struct app *app)
 	return 0;
 }
 
-/* From the first thread to the state ready. */
+/* ---- another process takes over ---- */
+
+static void share_fds(struct rdt_give_env *env, struct rdt_give_fds *fds)
+{
+	struct app *app = rd_container_of(env, struct app, give_env);
+
+	rdt_rpc_share(app->rpc, &fds->control, &fds->control_lock);
+	fds->http = rdt_http_share(app->http);
+}
+
+static void drained_after_commit(struct rdt_target *target)
+{
+	struct app *app = target->drained_arg;
+
+	rdt_give_drained(app->give);
+}
+
+static void serve_no_more(struct rdt_give_env *env, pid_t pid)
+{
+	struct app *app = rd_container_of(env, struct app, give_env);
+
+	rdt_notify(&app->notify, "MAINPID=%d\nSTATUS=handed over to process %d", (int)pid,
+		   (int)pid);
+	rdt_watchdog_stop(app->watchdog);
+	rdt_http_close(app->http);
+	rdt_rpc_handed_over(app->rpc);
+	app->target->drained_arg = app;
+	begin_drain(app, drained_after_commit);
+}
+
+/* The options of the next process: those of this one, without what it has done already. */
+static int prepare_to_give(struct app *app)
+{
+	const struct options *opt = &app->opt;
+	size_t n = 0;
+
+	app->next_argv[n++] = "rdtarget";
+	app->next_argv[n++] = "--config";
+	app->next_argv[n++] = opt->config;
+	if (opt->log) {
+		app->next_argv[n++] = "--log";
+		app->next_argv[n++] = opt->log;
+	}
+	if (opt->log_format) {
+		app->next_argv[n++] = "--log-format";
+		app->next_argv[n++] = opt->log_format;
+	}
+	app->give_env = (struct rdt_give_env){
+		.target = app->target,
+		.reloader = &app->reloader,
+		.self = &app->self,
+		.argv = app->next_argv,
+		.socket = app->cfg->control.socket,
+		.tied = opt->exit_with_parent,
+		.fds = share_fds,
+		.committed = serve_no_more,
+	};
+	return rdt_give_new(&app->give_env, &app->give);
+}
+
+/* ---- the start ---- */
+
+/* Be seen: also what can fail, and is tried again. */
+static int app_serve(struct app *app)
+{
+	int err = start_control(app);
+
+	if (!err)
+		err = start_http(app);
+	if (!err)
+		err = rdt_watchdog_start(app->target, &app->notify, &app->watchdog);
+	if (err)
+		return err;
+	app->serving = true;
+	tell_ready(app);
+	if (app->reload_due)
+		reload_on_signal(app);
+	return 0;
+}
+
+static void serve_taken(struct rdt_take *take)
+{
+	struct app *app = rd_container_of(take, struct app, take);
+	int err = app_serve(app);
+
+	if (err)
+		rd_err(app->log, RD_LOG_MAIN, "the control socket or the status page: %s",
+		       strerror(-err));
+	rdt_take_serves(take);
+}
+
+static void take_alone(struct rdt_take *take)
+{
+	rd_container_of(take, struct app, take)->env.inherit = NULL;
+	rd_info(take->log, RD_LOG_MAIN, "process %d has ended", take->pid);
+}
+
+static void take_checked(struct rdt_take *take)
+{
+	printf("process %d can be taken over from\n", take->pid);
+	rd_loop_stop(take->target->loop);
+}
+
+/* Before anything is opened. */
+static int begin_to_take(struct app *app)
+{
+	int err;
+
+	if (!app->opt.take_over)
+		return 0;
+	app->take.log = app->log;
+	app->take.check = app->opt.check;
+	app->take.serve = serve_taken;
+	app->take.fails = leave_take;
+	app->take.checked = take_checked;
+	app->take.alone = take_alone;
+	err = rdt_take_begin(&app->take, app->opt.take_over, app->cfg);
+	app->env.inherit = app->take.inherit;
+	return err;
+}
+
+/* From the first thread to what can serve. */
 static int app_start(struct app *app, int fd)
 {
 	struct rd_loop_opts opts = {.log = app->log};
@@ -573,7 +732,9 @@ static int app_start(struct app *app, int fd)
 	raise_open_files(app->log);
 	rdt_notify_open(&app->notify, app->log);
 	rdt_preflight_hosts(app->cfg, NULL, app->log);
-	err = rdt_preflight_memory(app->cfg, app->log);
+	err = begin_to_take(app);
+	if (!err)
+		err = rdt_preflight_memory(app->cfg, app->log);
 	if (!err)
 		err = rd_loop_create(&opts, &app->loop);
 	if (!err)
@@ -581,7 +742,7 @@ static int app_start(struct app *app, int fd)
 	if (!err && app->opt.exit_with_parent)
 		err = die_with_parent(app->log);
 	if (!err)
-		err = rdt_target_create(app->cfg, app->log, app->loop, NULL, app->modules,
+		err = rdt_target_create(app->cfg, app->log, app->loop, &app->env, app->modules,
 					&app->target);
 	if (!err)
 		err = rdt_target_prepare(app->target);
@@ -601,6 +762,7 @@ static int app_start(struct app *app, int fd)
 		.sampler = app->sampler,
 		.config_path = app->opt.config,
 		.cfg = &app->cfg->control,
+		.inherit = app->env.inherit,
 		.shutdown = shut_down,
 	};
 	app->reloader.target = app->target;
@@ -610,10 +772,11 @@ static int app_start(struct app *app, int fd)
 	app->reloader.wanted = app->texts;
 	app->texts = (struct rdt_config_texts){0};
 	rdt_reloader_init(&app->reloader);
-	err = start_control(app);
-	if (!err)
-		err = start_http(app);
-	return err ? err : rdt_watchdog_start(app->target, &app->notify, &app->watchdog);
+	err = prepare_to_give(app);
+	app->rpc_env.give = app->give;
+	if (err)
+		return err;
+	return app->opt.take_over ? rdt_take_ready(&app->take, app->target) : app_serve(app);
 }
 
 static void tell_stopped(struct app *app)
@@ -636,11 +799,15 @@ static void app_stop(struct app *app, int code)
 	rdt_http_close(app->http);
 	rdt_rpc_close(app->rpc);
 	rdt_watchdog_stop(app->watchdog);
+	rdt_give_free(&app->give);
 	rdt_reloader_stop(&app->reloader);
 	if (app->loop) {
 		rd_timer_stop(app->loop, &app->timer);
 		rd_io_del(app->loop, &app->signals);
 	}
+	rdt_take_free(&app->take);
+	app->env.inherit = NULL;
+	rdt_self_fini(&app->self);
 	if (app->target)
 		rdt_compare_unwatch(app->target);
 	rdt_target_stop(app->target);
@@ -686,12 +853,8 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 		return EXIT_FAILURE;
 	}
 	err = app_start(app, fd);
-	if (!err) {
-		tell_ready(app);
-		if (app->reload_due)
-			reload_on_signal(app);
+	if (!err)
 		err = rd_loop_run(app->loop);
-	}
 	if (app->failed)
 		leave_hung(app);
 	if (app->draining)
@@ -760,7 +923,7 @@ static int load_to_serve(struct app *app)
 /* Returns -1 to continue, otherwise the exit code; the reason was logged. */
 static int load(struct app *app)
 {
-	bool serve = !app->opt.check && !app->opt.migrate;
+	bool serve = app->opt.take_over || (!app->opt.check && !app->opt.migrate);
 	int err;
 
 	if (serve)
@@ -771,10 +934,10 @@ static int load(struct app *app)
 		err = rdt_config_load_texts(app->opt.config, &app->texts, false, app->log,
 					    &app->cfg);
 	if (err)
-		return app->opt.check || app->opt.migrate ? EXIT_FAILURE : EXIT_CONFIG;
+		return serve ? EXIT_CONFIG : EXIT_FAILURE;
 	if (app->opt.migrate)
 		return migrate_config(app);
-	if (!app->opt.check)
+	if (serve)
 		return -1;
 	if (rdt_preflight_hosts(app->cfg, NULL, app->log))
 		return EXIT_FAILURE;
@@ -796,7 +959,7 @@ static void close_modules(struct app *app, int code)
 
 int main(int argc, char **argv)
 {
-	struct app app = {.notify.fd = -1};
+	struct app app = {.notify.fd = -1, .self.io.fd = -1, .take.channel.fd = -1};
 	sigset_t set;
 	int code;
 
@@ -806,9 +969,12 @@ int main(int argc, char **argv)
 	code = parse_options(argc, argv, &app.opt);
 	if (code >= 0)
 		return code;
-	if (app.opt.check || app.opt.migrate) /* nobody will read the messages */
+	if (!app.opt.take_over &&
+	    (app.opt.check || app.opt.migrate)) /* nobody will read the messages */
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
 	code = make_log(&app);
+	if (code < 0 && rdt_self_init(&app.self))
+		rd_info(app.log, RD_LOG_MAIN, "the path of this program is not known");
 	if (code < 0 && app.opt.user && rdt_run_as(app.opt.user, app.log))
 		code = EXIT_FAILURE; /* the reason was logged */
 	if (code < 0 && app.opt.directory && enter_directory(&app))
@@ -822,6 +988,7 @@ int main(int argc, char **argv)
 	close_modules(&app, code);
 	rdt_config_put(&app.cfg);
 	rdt_config_texts_free(&app.texts);
+	rdt_self_fini(&app.self);
 	free(app.config_path);
 	rd_log_destroy(&app.log);
 	return code;

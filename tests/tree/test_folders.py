@@ -13,7 +13,7 @@ from t_loop import Failure, Skip, main, test
 from t_tree import no_errors, read, resolve, sources
 
 # From the top to the bottom. main.c is above all of them.
-LADDER = ('manage/rpc', 'manage/http', 'manage/figures', 'manage/show', 'manage/change', 'manage/objects', 'manage/service',
+LADDER = ('manage/rpc', 'manage/http', 'manage/upgrade', 'manage/figures', 'manage/show', 'manage/change', 'manage/objects', 'manage/service',
           'reactor', 'transport/tcp', 'transport/rdma', 'cmd', 'nvmf/auth', 'nvmf', 'nvmf/base', 'resv', 'bdev', 'config')
 
 

@@ -46,6 +46,7 @@ static int print_short_usage(void)
 	       "      --keep-state     ns remove: keep its UUID, reservations and protection\n"
 	       "      --save           changes, apply: also write them to the configuration file\n"
 	       "      --full           check: also that files, devices, addresses exist\n"
+	       "      --check          upgrade: only see whether it is possible\n"
 	       "      --timeout SECONDS  drain: give up after this long (default 30)\n"
 	       "  -h, --help           show this help and exit\n"
 	       "  -V, --version        show the version and exit\n"
@@ -80,6 +81,8 @@ static const char *foreign_option(const struct rdctl_verb *v, const struct rdctl
 		return "--keep-state";
 	if (args->full && !strstr(v->usage, "--full"))
 		return "--full";
+	if (args->check && !strstr(v->usage, "--check"))
+		return "--check";
 	return args->timeout && !strstr(v->usage, "--timeout") ? "--timeout" : NULL;
 }
 
@@ -184,11 +187,12 @@ static int parse_wait(const char *text, struct rdctl *ctl)
 	return 0;
 }
 
-enum { OPT_DRY_RUN = 256, OPT_FULL, OPT_KEEP_STATE, OPT_NO_WAIT, OPT_SAVE, OPT_TIMEOUT };
+enum { OPT_CHECK = 256, OPT_DRY_RUN, OPT_FULL, OPT_KEEP_STATE, OPT_NO_WAIT, OPT_SAVE, OPT_TIMEOUT };
 static const struct option longopts[] = {
 	{"socket", required_argument, NULL, 's'},
 	{"output", required_argument, NULL, 'o'},
 	{"wait", required_argument, NULL, 'w'},
+	{"check", no_argument, NULL, OPT_CHECK},
 	{"dry-run", no_argument, NULL, OPT_DRY_RUN},
 	{"full", no_argument, NULL, OPT_FULL},
 	{"keep-state", no_argument, NULL, OPT_KEEP_STATE},
@@ -216,6 +220,9 @@ static int parse_rdctl_options(int argc, char **argv, struct rdctl *ctl,
 			break;
 		case 'w':
 			bad = parse_wait(optarg, ctl);
+			break;
+		case OPT_CHECK:
+			args->check = true;
 			break;
 		case OPT_DRY_RUN:
 			args->dry_run = true;

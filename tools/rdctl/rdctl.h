@@ -27,6 +27,7 @@ struct rdctl_arguments { /* arguments and options of a verb */
 	char **values;
 	bool dry_run;
 	bool full;
+	bool check;
 	bool save;
 	bool no_wait;
 	bool keep_state;

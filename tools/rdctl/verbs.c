@@ -510,6 +510,35 @@ static int run_log(const struct rdctl *ctl, const struct rdctl_arguments *args)
 	return rdctl_show(ctl, "log.level", json_pack("{s:s}", "level", args->values[0]), NULL);
 }
 
+static int print_upgrade(const json_t *result)
+{
+	const char *version = json_string_value(json_object_get(result, "version"));
+
+	printf("version %s, process %" JSON_INTEGER_FORMAT, version ? version : "?",
+	       json_integer_value(json_object_get(result, "pid")));
+	if (!json_object_get(result, "pause")) {
+		puts(", can take over");
+		return RDCTL_OK;
+	}
+	printf(", has taken over: %" JSON_INTEGER_FORMAT " connections of %" JSON_INTEGER_FORMAT
+	       " controllers rested for %.1f ms, %" JSON_INTEGER_FORMAT " connect again\n",
+	       json_integer_value(json_object_get(result, "connections")),
+	       json_integer_value(json_object_get(result, "controllers")),
+	       1e3 * json_number_value(json_object_get(result, "pause")),
+	       json_integer_value(json_object_get(result, "left")));
+	return RDCTL_OK;
+}
+
+static int run_upgrade(const struct rdctl *ctl, const struct rdctl_arguments *args)
+{
+	struct rdctl longer = *ctl;
+
+	/* rdtarget gives up by itself, and says why. */
+	longer.wait_seconds += 120;
+	return rdctl_show(&longer, "upgrade", json_pack("{s:b}", "check", args->check),
+			  print_upgrade);
+}
+
 static int run_raw(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
 	struct rdctl as_json = *ctl;
@@ -625,6 +654,8 @@ const struct rdctl_verb rdctl_verbs[] = {
 	{"drain", "[--timeout SECONDS]", "move hosts to other paths, then refuse connections", 0, 0,
 	 run_drain},
 	{"log", "[LEVEL]", "show or set the log level", 0, 1, run_log},
+	{"upgrade", "[--check]", "have the installed version take over, while hosts stay connected",
+	 0, 0, run_upgrade},
 	{"shutdown", "", "end rdtarget", 0, 0, .method = "shutdown"},
 	{"raw", "METHOD [JSON]", "call a method; \"raw info\" lists them", 1, 2, run_raw},
 	{NULL},

@@ -388,15 +388,13 @@ static void refuse_queue(struct rdt_reloader *r)
 
 	if (TAILQ_EMPTY(&r->queue))
 		return;
-	rd_warn(r->target->log, RD_LOG_MAIN,
-		"not reloaded: the target is drained, and takes no changes until it is started "
-		"again");
+	rd_warn(r->target->log, RD_LOG_MAIN, "not reloaded: %s", r->frozen);
 	while ((ch = TAILQ_FIRST(&r->queue))) {
 		TAILQ_REMOVE(&r->queue, ch, queued);
 		ch->err = -EBUSY;
 		ch->state = RDT_CHANGE_TOLD;
-		snprintf(ch->summary, sizeof(ch->summary),
-			 "not reloaded: the target is drained; nothing was changed");
+		snprintf(ch->summary, sizeof(ch->summary), "not reloaded: %s; nothing was changed",
+			 r->frozen);
 		if (ch->kind == RDT_CHANGE_FILE)
 			note_reload(r, ch);
 		tell_change_waiters(ch, false);
@@ -505,9 +503,9 @@ void rdt_reloader_forget(struct rdt_reloader *r, const void *arg)
 		forget_waiter(r->current, arg);
 }
 
-void rdt_reloader_freeze(struct rdt_reloader *r, bool frozen)
+void rdt_reloader_freeze(struct rdt_reloader *r, const char *why)
 {
-	r->frozen = frozen;
+	r->frozen = why;
 	next_change(r);
 }
 

@@ -42,8 +42,8 @@ struct rdt_reloader {
 	struct rdt_job job;         /* loads or saves @current */
 	bool working;               /* @job runs */
 	bool stopped;
-	bool ready; /* rdt_reloader_init() was called */
-	bool frozen;
+	bool ready;         /* rdt_reloader_init() was called */
+	const char *frozen; /* why; NULL: it is not */
 	struct rdt_last_reload last;
 	time_t good_at;       /* when the file was last applied without a problem, or the start */
 	unsigned int unsaved; /* changes that were applied and not saved */
@@ -62,8 +62,9 @@ bool rdt_reloader_good(const struct rdt_reloader *reloader);
 int rdt_reloader_start(struct rdt_reloader *reloader, struct rdt_change *change, bool early,
 		       void (*done)(void *arg, const struct rdt_change *change), void *arg);
 void rdt_reloader_forget(struct rdt_reloader *reloader, const void *arg);
-/* From now on requests are refused; what runs goes on to its end. Or no longer. */
-void rdt_reloader_freeze(struct rdt_reloader *reloader, bool frozen);
+/* From now on requests are refused, with @why, a constant; what runs goes on to its end. NULL: no
+ * longer. */
+void rdt_reloader_freeze(struct rdt_reloader *reloader, const char *why);
 /* Nothing is called any more. Frees all, or does so when the job ends that runs: rdt_jobs_end(). */
 void rdt_reloader_stop(struct rdt_reloader *reloader);
 

@@ -432,6 +432,7 @@ static void copy_target(struct rdt_stats *stats, struct rdt_target *t)
 	stats->auth = stats->disc_auth;
 	stats->tls_handshakes = atomic_load(&t->tls_handshakes);
 	stats->tls_refusals = atomic_load(&t->tls_refusals);
+	stats->upgrade_pause_ns = t->taken_over ? t->upgrade_pause_ns : RDT_FIGURE_NONE;
 	stats->subsys = calloc(t->subsys_count + 1u, sizeof(*stats->subsys));
 	stats->no_memory |= !stats->subsys;
 	for (unsigned int i = 0; i < stats->reactors_count; i++)

@@ -117,6 +117,7 @@ struct rdt_stats {
 	uint64_t reload_good; /* of the last reload of the file without a problem, or the start */
 	uint64_t reload_ok;   /* the last one was that */
 	uint64_t control_up;  /* RDT_FIGURE_NONE: there shall be no control socket */
+	uint64_t upgrade_pause_ns; /* RDT_FIGURE_NONE: it took over from no process */
 	uint64_t subsystems;
 	uint64_t controllers;
 	uint64_t hosts;

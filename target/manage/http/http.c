@@ -16,6 +16,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "util/sockaddr.h"
+#include "target/bdev/inherit.h"
 #include "target/nvmf/target.h"
 #include "target/manage/figures/history.h"
 #include "target/manage/figures/metrics.h"
@@ -83,6 +84,7 @@ enum rdt_http_state {
 };
 
 struct rdt_http {
+	const struct rdt_target *target;
 	struct rd_loop *loop;
 	struct rd_log *log;
 	struct rdt_status *status;
@@ -698,13 +700,35 @@ static void stop_listening(struct rdt_http *h)
 	rd_defer_cancel(h->loop, &h->again);
 }
 
+/* Of the process before this one, or -1. */
+static int inherited_http_socket(const struct rdt_http *h, const struct sockaddr_storage *addr)
+{
+	int fd = rdt_inherit_open(h->target->env->inherit, RDT_INHERIT_HTTP);
+	char want[RD_ADDR_TEXT], have[RD_ADDR_TEXT];
+	struct sockaddr_storage at;
+	socklen_t len = sizeof(at);
+
+	if (fd < 0)
+		return -1;
+	if (getsockname(fd, (struct sockaddr *)&at, &len) == 0 &&
+	    strcmp(rd_addr_format_host((const struct sockaddr *)&at, have),
+		   rd_addr_format_host((const struct sockaddr *)addr, want)) == 0 &&
+	    (!h->port || rd_addr_port((const struct sockaddr *)&at) == h->port))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 static int start_listening(struct rdt_http *h, const struct sockaddr_storage *addr,
 			   const char **what)
 {
 	const union MHD_DaemonInfo *info;
 	socklen_t len = sizeof(h->bound);
-	int fd = open_socket(addr, what);
+	int fd = inherited_http_socket(h, addr);
 	int err;
+
+	if (fd < 0)
+		fd = open_socket(addr, what);
 
 	if (fd < 0)
 		return fd;
@@ -871,6 +895,7 @@ int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
 	}
 	h->mgmt = (struct rdt_mgmt_if){.set = http_set, .failed = http_failed};
 	target->http = &h->mgmt;
+	h->target = target;
 	h->sampler = sampler;
 	h->metrics_kind = HTTP_NO_DOC;
 	h->loop = target->loop;
@@ -884,6 +909,11 @@ int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
 	TAILQ_INIT(&h->bodies);
 	*out = h;
 	return 0;
+}
+
+int rdt_http_share(const struct rdt_http *h)
+{
+	return h && h->state == RDT_HTTP_LISTENING ? h->listener.fd : -1;
 }
 
 void rdt_http_close(struct rdt_http *h)

@@ -32,6 +32,8 @@ int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
  */
 int rdt_http_set(struct rdt_http *http, const struct rdt_http_config *cfg, char *text,
 		 size_t text_size);
+/* The listening socket, for another process; -1: it does not listen. Accepts NULL. */
+int rdt_http_share(const struct rdt_http *http);
 /* Close the listener and all connections. Accepts NULL. */
 void rdt_http_close(struct rdt_http *http);
 /* After rdt_http_close() and after all loops have ended: until then messages to reactors may be in

@@ -23,6 +23,11 @@ int rdt_http_set(struct rdt_http *http, const struct rdt_http_config *cfg, char 
 	return -EOPNOTSUPP;
 }
 
+int rdt_http_share(const struct rdt_http *http)
+{
+	return -1;
+}
+
 void rdt_http_close(struct rdt_http *http)
 {
 }

@@ -12,8 +12,9 @@
 #include "target/manage/show/show.h"
 
 static const struct rdt_rpc_method *const method_lists[] = {
-	rdt_rpc_show_methods, rdt_rpc_host_methods,   rdt_rpc_stats_methods, rdt_rpc_config_methods,
-	rdt_rpc_edit_methods, rdt_rpc_change_methods, rdt_rpc_event_methods,
+	rdt_rpc_show_methods,   rdt_rpc_host_methods,    rdt_rpc_stats_methods,
+	rdt_rpc_config_methods, rdt_rpc_edit_methods,    rdt_rpc_change_methods,
+	rdt_rpc_event_methods,  rdt_rpc_upgrade_methods,
 };
 
 static const struct {

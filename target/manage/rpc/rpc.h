@@ -13,6 +13,8 @@
 
 #include "target/config/config.h"
 
+struct rdt_give;
+struct rdt_inherit;
 struct rdt_reloader;
 struct rdt_rpc;
 struct rdt_sampler;
@@ -24,7 +26,9 @@ struct rdt_rpc_env {
 	struct rdt_reloader *reloader;
 	struct rdt_sampler *sampler;
 	const char *config_path;
-	const struct rdt_control_config *cfg;      /* from the configuration at the start */
+	const struct rdt_control_config *cfg; /* from the configuration at the start */
+	const struct rdt_inherit *inherit;    /* has the socket of the process before; or NULL */
+	struct rdt_give *give;                /* NULL: the target cannot be handed over */
 	void (*shutdown)(struct rdt_rpc_env *env); /* the same as SIGTERM */
 };
 
@@ -32,6 +36,11 @@ struct rdt_rpc_env {
  * Returns 0, or -errno: with *@out NULL out of memory; else the reason was logged, and it is tried
  * again every second. */
 int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out);
+/* The socket and the file with its lock, for another process; -1: it does not listen. Accepts NULL.
+ */
+void rdt_rpc_share(const struct rdt_rpc *rpc, int *fd, int *lock);
+/* Another process listens with the socket, which is closed here; the path stays. Accepts NULL. */
+void rdt_rpc_handed_over(struct rdt_rpc *rpc);
 /* Close the clients and the socket; answers to calls in progress are dropped. Accepts NULL. */
 void rdt_rpc_close(struct rdt_rpc *rpc);
 /* After rdt_rpc_close(), and after all loops and jobs have ended: until then messages to reactors

@@ -166,7 +166,7 @@ static void drain_counted(struct rdt_rpc_call *call, struct rdt_answer *answers,
 		drain_over(d);
 		if (began)
 			drain_set_ana(t, false);
-		rdt_reloader_freeze(call->rpc->env->reloader, false);
+		rdt_reloader_freeze(call->rpc->env->reloader, NULL);
 		rdt_rpc_error(call, RDT_RPC_TIMEOUT, NULL, NULL,
 			      "find the hosts with controller.list; those without another path "
 			      "retry, or fail their I/O",
@@ -221,7 +221,8 @@ static void start_drain(struct rdt_rpc_call *call)
 	d->until = d->began + (uint64_t)timeout * RD_NSEC_PER_SEC;
 	rpc->drain = d;
 	rpc->target->serving = RDT_DRAINING;
-	rdt_reloader_freeze(rpc->env->reloader, true);
+	rdt_reloader_freeze(rpc->env->reloader, "the target is drained, and takes no changes until "
+						"it is started again");
 	drain_begin_ana(d);
 	drain_wait(d);
 }

@@ -79,8 +79,10 @@ struct rdt_rpc_call {
 enum rdt_rpc_phase {
 	RDT_RPC_FAILED,    /* cannot listen: tried again every second -> TRYING; -> CLOSED */
 	RDT_RPC_TRYING,    /* a job tries to listen -> LISTENING, FAILED; -> CLOSED */
-	RDT_RPC_LISTENING, /* -> CLOSED */
-	RDT_RPC_CLOSED,    /* no client comes any more; calls in progress are dropped */
+	RDT_RPC_LISTENING, /* -> CLOSED, HANDED_OVER */
+	/* Another process listens with its socket; clients that are here stay -> CLOSED */
+	RDT_RPC_HANDED_OVER,
+	RDT_RPC_CLOSED, /* no client comes any more; calls in progress are dropped */
 };
 
 #define RDT_RPC_WHY 320u /* a sentence why it cannot listen */
@@ -148,6 +150,10 @@ void rdt_rpc_client_busy(struct rdt_rpc_client *client, struct rdt_rpc_call *cal
 bool rdt_rpc_client_may_change(const struct rdt_rpc_client *client);
 uid_t rdt_rpc_client_uid(const struct rdt_rpc_client *client);
 pid_t rdt_rpc_client_pid(const struct rdt_rpc_client *client);
+bool rdt_rpc_client_owns(const struct rdt_rpc_client *client); /* is it root, or our user? */
+/* Sends an empty line with descriptor @fd, which remains the caller's, before the answer. Returns 0
+ * or -errno. */
+int rdt_rpc_client_give(struct rdt_rpc_client *client, int fd);
 
 /* What a client watches: events, or events and log messages up to a level. */
 #define RDT_RPC_WATCH_EVENTS     1
@@ -212,5 +218,6 @@ extern const struct rdt_rpc_method rdt_rpc_event_methods[];
 extern const struct rdt_rpc_method rdt_rpc_host_methods[];
 extern const struct rdt_rpc_method rdt_rpc_show_methods[];
 extern const struct rdt_rpc_method rdt_rpc_stats_methods[];
+extern const struct rdt_rpc_method rdt_rpc_upgrade_methods[];
 
 #endif /* RDT_RPC_PRIV_H */

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "util/fd_bag.h"
 #include "target/nvmf/target.h"
 
 #define READ_AT_ONCE   (64u << 10)
@@ -62,6 +63,26 @@ uid_t rdt_rpc_client_uid(const struct rdt_rpc_client *c)
 pid_t rdt_rpc_client_pid(const struct rdt_rpc_client *c)
 {
 	return c->pid;
+}
+
+bool rdt_rpc_client_owns(const struct rdt_rpc_client *c)
+{
+	return c->uid == 0 || c->uid == geteuid();
+}
+
+int rdt_rpc_client_give(struct rdt_rpc_client *c, int fd)
+{
+	struct rd_fd_bag bag;
+	int err;
+
+	if (c->out_len) /* events, of which a part may have been sent */
+		return -EBUSY;
+	rd_fd_bag_init(&bag, 1);
+	err = rd_fd_bag_add_dup(&bag, fd);
+	if (err >= 0)
+		err = rd_fd_bag_send(&bag, c->io.fd, "\n", 1);
+	rd_fd_bag_clear(&bag);
+	return err < 0 ? err : 0;
 }
 
 static void client_interest(struct rdt_rpc_client *c)
@@ -332,18 +353,14 @@ static void client_ready(struct rd_io *io, uint32_t events)
 
 /* ---- clients that come ---- */
 
-static bool is_root(const struct rdt_rpc_client *c)
-{
-	return c->uid == 0 || c->uid == geteuid();
-}
-
 /* Does @c make room for @come? Read-only clients must not take the place of an administrator, nor
  * anybody that of root, and who asks nothing keeps nobody out. */
 static bool gives_way(const struct rdt_rpc_client *c, const struct rdt_rpc_client *come)
 {
 	bool idle = !c->call && !c->out_len && !c->watch;
 
-	return (come->may_change && !c->may_change) || (is_root(come) && !is_root(c)) ||
+	return (come->may_change && !c->may_change) ||
+	       (rdt_rpc_client_owns(come) && !rdt_rpc_client_owns(c)) ||
 	       (idle && rd_loop_now(c->rpc->loop) - c->asked_at >= IDLE_AFTER);
 }
 
@@ -431,7 +448,8 @@ static void look_at_clients(struct rd_timer *timer)
 			  (int)c->pid);
 		close_rpc_client(c);
 	}
-	rd_io_mod(rpc->loop, &rpc->listen, EPOLLIN);
+	if (rpc->phase == RDT_RPC_LISTENING)
+		rd_io_mod(rpc->loop, &rpc->listen, EPOLLIN);
 }
 
 /* ---- the server ---- */
@@ -463,8 +481,8 @@ static void attempt_to_listen(struct rdt_job *job)
 {
 	struct rdt_rpc *rpc = rd_container_of(job, struct rdt_rpc, attempt);
 
-	rpc->attempt_err = rdt_rpc_listen(rpc->env->cfg, &rpc->sock, rpc->attempt_why,
-					  sizeof(rpc->attempt_why));
+	rpc->attempt_err = rdt_rpc_listen(rpc->env->cfg, rpc->env->inherit, &rpc->sock,
+					  rpc->attempt_why, sizeof(rpc->attempt_why));
 }
 
 static void listen_attempted(struct rdt_job *job)
@@ -521,6 +539,28 @@ int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out)
 	attempt_to_listen(&rpc->attempt);
 	*out = rpc;
 	return take_listening(rpc, rpc->attempt_err, rpc->attempt_why);
+}
+
+void rdt_rpc_share(const struct rdt_rpc *rpc, int *fd, int *lock)
+{
+	bool listens = rpc && rpc->phase == RDT_RPC_LISTENING;
+
+	*fd = listens ? rpc->sock.fd : -1;
+	*lock = listens ? rpc->sock.lock_fd : -1;
+}
+
+void rdt_rpc_handed_over(struct rdt_rpc *rpc)
+{
+	if (!rpc)
+		return;
+	rd_timer_stop(rpc->loop, &rpc->retry);
+	if (rpc->phase == RDT_RPC_LISTENING) {
+		rd_io_del(rpc->loop, &rpc->listen);
+		close(rpc->sock.fd);
+		close(rpc->sock.lock_fd);
+	}
+	if (rpc->phase != RDT_RPC_CLOSED)
+		rpc->phase = RDT_RPC_HANDED_OVER;
 }
 
 void rdt_rpc_close(struct rdt_rpc *rpc)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "util/cleanup.h"
+#include "target/bdev/inherit.h"
 #include "target/manage/service/run_as.h"
 
 #define BACKLOG    64
@@ -113,8 +114,33 @@ static const char *socket_hint(int err)
 			      : "";
 }
 
-int rdt_rpc_listen(const struct rdt_control_config *cfg, struct rdt_rpc_socket *out, char *text,
-		   size_t size)
+/* Is @fd the socket at the configured path? Then the process before this one had the same. */
+static bool is_bound_to(int fd, const char *path)
+{
+	struct sockaddr_un addr = {0};
+	socklen_t len = sizeof(addr);
+
+	return getsockname(fd, (struct sockaddr *)&addr, &len) == 0 &&
+	       strncmp(addr.sun_path, path, sizeof(addr.sun_path)) == 0;
+}
+
+static bool use_inherited(const struct rdt_control_config *cfg, const struct rdt_inherit *inherit,
+			  struct rdt_rpc_socket *out)
+{
+	out->fd = rdt_inherit_open(inherit, RDT_INHERIT_CONTROL);
+	if (out->fd < 0)
+		return false;
+	out->lock_fd = rdt_inherit_open(inherit, RDT_INHERIT_CONTROL_LOCK);
+	if (out->lock_fd >= 0 && is_bound_to(out->fd, cfg->socket))
+		return true;
+	if (out->lock_fd >= 0)
+		close(out->lock_fd);
+	close(out->fd);
+	return false;
+}
+
+int rdt_rpc_listen(const struct rdt_control_config *cfg, const struct rdt_inherit *inherit,
+		   struct rdt_rpc_socket *out, char *text, size_t size)
 {
 	const char *what, *key = "group";
 	char why[192];
@@ -129,6 +155,8 @@ int rdt_rpc_listen(const struct rdt_control_config *cfg, struct rdt_rpc_socket *
 		snprintf(text, size, "control.%s: %s", key, why);
 		return err;
 	}
+	if (use_inherited(cfg, inherit, out))
+		return 0;
 	err = make_socket(cfg, group != (gid_t)-1 ? group : out->admin_gid, out, &what);
 	if (err == -EWOULDBLOCK)
 		snprintf(text, size,

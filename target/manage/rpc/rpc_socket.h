@@ -10,6 +10,8 @@
 
 #include "target/config/config.h"
 
+struct rdt_inherit;
+
 struct rdt_rpc_socket {
 	int fd;
 	int lock_fd;     /* excludes other daemons */
@@ -18,11 +20,12 @@ struct rdt_rpc_socket {
 
 /*
  * Listens at cfg->socket, with mode 0660 and cfg->group (or cfg->admin_group) as its group. A lock
- * on SOCKET.lock excludes other daemons; the socket of a daemon that has ended is replaced. Returns
- * 0, or -errno with a sentence in @text. Any thread; the names of groups may block it.
+ * on SOCKET.lock excludes other daemons; the socket of a daemon that has ended is replaced. When
+ * @inherit has one at that path, it is used as it is. Returns 0, or -errno with a sentence in
+ * @text. Any thread; the names of groups may block it.
  */
-int rdt_rpc_listen(const struct rdt_control_config *cfg, struct rdt_rpc_socket *out, char *text,
-		   size_t size);
+int rdt_rpc_listen(const struct rdt_control_config *cfg, const struct rdt_inherit *inherit,
+		   struct rdt_rpc_socket *out, char *text, size_t size);
 void rdt_rpc_unlisten(const struct rdt_control_config *cfg, const struct rdt_rpc_socket *sock);
 
 /* Identifies the peer of @fd. @may_change: it is root, our own user, or a member of @admin_gid.

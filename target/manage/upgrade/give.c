@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "give.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "util/fd_bag.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "channel.h"
+#include "ns_record.h"
+#include "target/bdev/inherit.h"
+#include "target/manage/change/reloader.h"
+#include "target/manage/service/self.h"
+#include "target/nvmf/hold.h"
+#include "target/nvmf/move.h"
+#include "target/nvmf/target.h"
+#include "target/nvmf/transport.h"
+#include "target/reactor/lifecycle.h"
+#include "target/resv/state.h"
+
+/* Nothing rests during these. */
+#define START_WAIT   (30 * RD_NSEC_PER_SEC) /* until the process that was started asks */
+#define PREPARE_WAIT (60 * RD_NSEC_PER_SEC)
+/* Connections rest during these. */
+#define HOLD_WAIT  RD_NSEC_PER_SEC
+#define HOLD_AGAIN (2 * RD_NSEC_PER_MSEC)
+#define HOLD_TRIES 500u
+#define TOOK_WAIT  (3 * RD_NSEC_PER_SEC)
+/* After the commit: until the next process says that it serves. */
+#define SERVES_WAIT (10 * RD_NSEC_PER_SEC)
+/* rdtarget's, when it refuses a configuration: EX_CONFIG of sysexits.h */
+#define EXIT_CONFIG 78
+
+enum give_state {
+	GIVE_IDLE,      /* -> STARTED or PREPARING */
+	GIVE_STARTED,   /* the next process was started, and has not asked -> PREPARING, IDLE */
+	GIVE_PREPARING, /* it opens what is open -> HOLDING, CHECKED, IDLE */
+	GIVE_CHECKED,   /* it was a check, and the process that was started ends -> IDLE */
+	GIVE_HOLDING,   /* connections come to a rest -> MOVING, IDLE */
+	GIVE_MOVING,    /* it builds the connections -> COMMITTED, IDLE */
+	GIVE_COMMITTED, /* only closes */
+};
+
+struct rdt_give {
+	struct rdt_give_env *env;
+	struct rdt_target *t;
+	enum give_state state;
+	bool check;
+	pid_t pid; /* of the next process */
+	struct rdt_channel channel;
+	struct rd_timer timer;
+	unsigned int tries; /* HOLDING */
+	uint64_t held_at;   /* ns of the system's clock: CLOCK_MONOTONIC */
+	bool closed;        /* COMMITTED: no connection is left */
+	bool serves;        /* COMMITTED: the next process has said so, or has ended */
+	json_t *ready;      /* what the next process has said */
+	json_t *result;
+	rdt_give_done done;
+	void *arg;
+};
+
+static void tell_done(struct rdt_give *g, int err, const char *why, json_t *result)
+{
+	rdt_give_done done = g->done;
+
+	g->done = NULL;
+	if (done)
+		done(g->arg, err, why, result);
+	else
+		json_decref(result);
+}
+
+static void give_idle(struct rdt_give *g)
+{
+	rd_timer_stop(g->t->loop, &g->timer);
+	rdt_channel_close(&g->channel);
+	json_decref(g->ready);
+	g->ready = NULL;
+	g->state = GIVE_IDLE;
+	rdt_reloader_freeze(g->env->reloader, NULL);
+}
+
+/* Everything is as it was before. */
+static void give_fails(struct rdt_give *g, int err, const char *why)
+{
+	enum give_state was = g->state;
+
+	if (was == GIVE_IDLE || was == GIVE_COMMITTED)
+		return;
+	if (was == GIVE_CHECKED) {
+		give_idle(g);
+		tell_done(g, err, why, NULL);
+		return;
+	}
+	if (was >= GIVE_HOLDING) {
+		rdt_hold_release(g->t);
+		rdt_listeners_hold(g->t, false);
+	}
+	if (err == -ETIMEDOUT && g->env->self->pid == g->pid)
+		rdt_self_kill(g->env->self);
+	rd_warn(g->t->log, RD_LOG_MAIN, "not handed over to process %d: %s; this process goes on",
+		(int)g->pid, why);
+	rdt_announce(g->t, "upgrade-failed", "{s:i, s:s}", "to_pid", (int)g->pid, "reason", why);
+	give_idle(g);
+	tell_done(g, err, why, NULL);
+}
+
+static void give_timed_out(struct rd_timer *timer)
+{
+	struct rdt_give *g = rd_container_of(timer, struct rdt_give, timer);
+
+	give_fails(g, -ETIMEDOUT,
+		   g->state == GIVE_STARTED     ? "it has not asked for anything in 30 s"
+		   : g->state == GIVE_PREPARING ? "it was not ready in 60 s"
+						: "it has not taken the connections in 3 s");
+}
+
+static void give_wait(struct rdt_give *g, uint64_t limit)
+{
+	if (rd_timer_start(g->t->loop, &g->timer, limit))
+		give_fails(g, -ENOMEM, "out of memory for a timer");
+}
+
+/* ---- what is open ---- */
+
+static int add_process(struct rdt_give *g, json_t *records, struct rd_fd_bag *bag)
+{
+	struct rdt_give_fds fds = {-1, -1, -1};
+	const struct {
+		const char *name;
+		int fd;
+	} * one, all[] = {
+			 {RDT_INHERIT_STATE, g->t->state ? rdt_state_fd(g->t->state) : -1},
+			 {RDT_INHERIT_CONTROL, (g->env->fds(g->env, &fds), fds.control)},
+			 {RDT_INHERIT_CONTROL_LOCK, fds.control_lock},
+			 {RDT_INHERIT_HTTP, fds.http},
+			 {NULL, -1},
+		 };
+	json_t *record = json_pack("{s:s, s:i, s:s*}", "kind", "process", "pid", (int)getpid(),
+				   "control_socket", g->env->socket);
+	json_t *open = json_object();
+
+	for (one = all; one->name; one++) {
+		int at = one->fd < 0 ? -1 : rd_fd_bag_add_dup(bag, one->fd);
+
+		if (one->fd >= 0 &&
+		    (at < 0 || json_object_set_new(open, one->name, json_integer(at)))) {
+			json_decref(open);
+			json_decref(record);
+			return at < 0 ? at : -ENOMEM;
+		}
+	}
+	if (json_object_set_new(record, "open", open) || json_array_append_new(records, record))
+		return -ENOMEM;
+	return 0;
+}
+
+static int add_listener(const struct rdt_listener *l, json_t *records, struct rd_fd_bag *bag)
+{
+	int fd = l->phase == RDT_LISTENER_LISTENING && l->transport->listen_fd
+			 ? l->transport->listen_fd(l)
+			 : -1;
+	int at = fd < 0 ? fd : rd_fd_bag_add_dup(bag, fd);
+
+	if (fd < 0)
+		return 0;
+	if (at < 0)
+		return at;
+	return json_array_append_new(records, json_pack("{s:s, s:s, s:s, s:i, s:i}", "kind",
+							"listener", "transport", l->transport->name,
+							"address", l->cfg->address, "port",
+							(int)l->cfg->port, "fd", at))
+		       ? -ENOMEM
+		       : 0;
+}
+
+static int collect_open(struct rdt_give *g, json_t *records, struct rd_fd_bag *bag, char *why,
+			size_t size)
+{
+	const struct rdt_listener *l;
+	int err = records ? add_process(g, records, bag) : -ENOMEM;
+
+	TAILQ_FOREACH (l, &g->t->listeners, link)
+		if (!err)
+			err = add_listener(l, records, bag);
+	if (err) {
+		snprintf(why, size, "what is open cannot be passed on: %s", strerror(-err));
+		return err;
+	}
+	return rdt_ns_records_open(g->t, records, bag, why, size);
+}
+
+static int give_open(struct rdt_give *g, char *why, size_t size)
+{
+	json_t *records = rdt_records_new();
+	struct rd_fd_bag bag;
+	int err;
+
+	rd_fd_bag_init(&bag, RDT_CHANNEL_FDS);
+	err = collect_open(g, records, &bag, why, size);
+	if (!err) {
+		err = rdt_channel_send(&g->channel, "prepare",
+				       json_pack("{s:b}", "check", g->check), records, &bag);
+		if (err)
+			snprintf(why, size, "cannot pass on what is open: %s", strerror(-err));
+	}
+	rd_fd_bag_clear(&bag);
+	json_decref(records);
+	return err;
+}
+
+/* ---- connections ---- */
+
+static int add_rest(struct rdt_give *g, json_t *records)
+{
+	return json_array_append_new(records, json_pack("{s:s, s:I}", "kind", "process", "held_at",
+							(json_int_t)g->held_at))
+		       ? -ENOMEM
+		       : 0;
+}
+
+static int give_state(struct rdt_give *g, char *why, size_t size)
+{
+	json_t *records = rdt_records_new();
+	struct rd_fd_bag bag;
+	int err = records ? 0 : -ENOMEM;
+
+	rd_fd_bag_init(&bag, RDT_CHANNEL_FDS);
+	snprintf(why, size, "out of memory");
+	if (!err)
+		err = add_rest(g, records);
+	if (!err)
+		err = rdt_ns_records_state(g->t, records, why, size);
+	if (!err) {
+		err = rdt_move_out(g->t, records, &bag);
+		if (!err)
+			err = rdt_channel_send(&g->channel, "move", json_object(), records, &bag);
+		if (err)
+			snprintf(why, size, "the connections cannot be passed on: %s%s",
+				 strerror(-err),
+				 err == -ENFILE || err == -EMFILE
+					 ? "; raise the limit of open files (LimitNOFILE= of a "
+					   "service)"
+					 : "");
+	}
+	rd_fd_bag_clear(&bag);
+	json_decref(records);
+	return err;
+}
+
+static void give_held(void *arg, int err, const char *why)
+{
+	struct rdt_give *g = arg;
+	char text[RDT_CHANNEL_WHY];
+
+	if (g->state != GIVE_HOLDING)
+		return;
+	if (!err) {
+		err = give_state(g, text, sizeof(text));
+		why = text;
+	}
+	if (err) {
+		give_fails(g, err, why);
+		return;
+	}
+	g->state = GIVE_MOVING;
+	give_wait(g, TOOK_WAIT);
+}
+
+static void give_hold_again(struct rd_timer *timer);
+
+static void try_to_hold(struct rdt_give *g)
+{
+	int err = rdt_hold(g->t, HOLD_WAIT, give_held, g);
+
+	/* Reactors still release the hold of a hand-over that has failed just now. */
+	g->timer.fn = give_hold_again;
+	if (err == -EBUSY && g->tries++ < HOLD_TRIES)
+		give_wait(g, HOLD_AGAIN);
+	else if (err)
+		give_fails(g, err, strerror(-err));
+	else
+		g->timer.fn = give_timed_out;
+}
+
+static void give_hold_again(struct rd_timer *timer)
+{
+	try_to_hold(rd_container_of(timer, struct rdt_give, timer));
+}
+
+static void give_hold(struct rdt_give *g)
+{
+	rd_timer_stop(g->t->loop, &g->timer);
+	g->state = GIVE_HOLDING;
+	g->tries = 0;
+	g->held_at = rd_loop_now_raw(g->t->loop);
+	rdt_listeners_hold(g->t, true);
+	try_to_hold(g);
+}
+
+/* ---- the commit ---- */
+
+static void give_look_gone(struct rdt_give *g)
+{
+	if (!g->closed || !g->serves)
+		return;
+	g->serves = false; /* once */
+	rd_timer_stop(g->t->loop, &g->timer);
+	tell_done(g, 0, "", json_incref(g->result));
+	rd_loop_stop(g->t->loop);
+}
+
+void rdt_give_drained(struct rdt_give *g)
+{
+	g->closed = true;
+	give_look_gone(g);
+}
+
+static void give_waited(struct rd_timer *timer)
+{
+	struct rdt_give *g = rd_container_of(timer, struct rdt_give, timer);
+
+	g->serves = true;
+	give_look_gone(g);
+}
+
+/* Before anything else is done, so that a failure still changes nothing. */
+static void give_commit(struct rdt_give *g)
+{
+	struct rdt_move_count count = rdt_move_counted(g->t);
+	int err = rdt_channel_send(&g->channel, "commit", json_object(), NULL, NULL);
+
+	if (err) {
+		give_fails(g, err, "it has ended");
+		return;
+	}
+	g->state = GIVE_COMMITTED;
+	rd_notice(g->t->log, RD_LOG_MAIN,
+		  "handed over to process %d: %u connections of %u controllers; %u others connect "
+		  "again",
+		  (int)g->pid, count.queues, count.ctrls, count.left);
+	rdt_move_done(g->t);
+	g->timer.fn = give_waited;
+	rd_timer_start(g->t->loop, &g->timer, SERVES_WAIT);
+	g->env->committed(g->env, g->pid);
+}
+
+/* ---- what the next process says ---- */
+
+static void give_check_ends(struct rdt_give *g)
+{
+	json_t *result = json_incref(g->ready);
+
+	give_idle(g);
+	tell_done(g, 0, "", result);
+}
+
+/* What was started has ended when whoever asked is told: it may ask again at once. */
+static void give_checked(struct rdt_give *g)
+{
+	rd_notice(g->t->log, RD_LOG_MAIN, "process %d could take over", (int)g->pid);
+	rdt_channel_send(&g->channel, "checked", json_object(), NULL, NULL);
+	g->state = GIVE_CHECKED;
+	if (g->env->self->pid != g->pid)
+		give_check_ends(g);
+}
+
+static void give_ready(struct rdt_give *g, const json_t *msg)
+{
+	g->ready = json_deep_copy(msg);
+	json_object_del(g->ready, "op");
+	if (!g->ready)
+		give_fails(g, -ENOMEM, "out of memory");
+	else if (g->check)
+		give_checked(g);
+	else
+		give_hold(g);
+}
+
+static void give_serves(struct rdt_give *g, const json_t *msg)
+{
+	g->result = json_deep_copy(msg);
+	json_object_del(g->result, "op");
+	g->serves = true;
+	give_look_gone(g);
+}
+
+static void give_said(struct rdt_channel *ch, const char *op, const json_t *msg,
+		      const json_t *records, struct rd_fd_bag *bag)
+{
+	struct rdt_give *g = rd_container_of(ch, struct rdt_give, channel);
+	const char *why = json_string_value(json_object_get(msg, "why"));
+
+	if (strcmp(op, "refused") == 0)
+		give_fails(g, -EINVAL, why ? why : "it refuses");
+	else if (strcmp(op, "ready") == 0 && g->state == GIVE_PREPARING)
+		give_ready(g, msg);
+	else if (strcmp(op, "took") == 0 && g->state == GIVE_MOVING)
+		give_commit(g);
+	else if (strcmp(op, "serves") == 0 && g->state == GIVE_COMMITTED)
+		give_serves(g, msg);
+	else
+		give_fails(g, -EPROTO, "it says what it must not");
+}
+
+static void give_broken(struct rdt_channel *ch, const char *why)
+{
+	struct rdt_give *g = rd_container_of(ch, struct rdt_give, channel);
+
+	if (g->state == GIVE_CHECKED) /* as it should; what was started is waited for */
+		return;
+	if (g->state != GIVE_COMMITTED) {
+		give_fails(g, -EPIPE, why);
+		return;
+	}
+	g->serves = true;
+	give_look_gone(g);
+}
+
+/* ---- the beginning ---- */
+
+static int give_refuses(char *why, size_t size, const char *text)
+{
+	snprintf(why, size, "%s", text);
+	return -EBUSY;
+}
+
+static int may_begin(const struct rdt_give *g, char *why, size_t size)
+{
+	const struct rdt_reloader *r = g->env->reloader;
+
+	if (g->state == GIVE_COMMITTED)
+		return give_refuses(why, size, "the target has been handed over already");
+	if (g->state != GIVE_IDLE && g->state != GIVE_STARTED)
+		return give_refuses(why, size, "the target is being handed over already");
+	if (g->t->drained || g->t->serving != RDT_SERVING)
+		return give_refuses(why, size, "the target is being drained");
+	if (r->current || !TAILQ_EMPTY(&r->queue))
+		return give_refuses(why, size,
+				    "the configuration is being changed; try again when that has "
+				    "ended");
+	if (r->unsaved)
+		return give_refuses(why, size,
+				    "changes of the configuration were not saved, and the next "
+				    "process reads the file; save them (rdctl save), or reload the "
+				    "file (rdctl reload)");
+	return 0;
+}
+
+int rdt_give_begin(struct rdt_give *g, pid_t pid, bool check, char *why, size_t size)
+{
+	int socks[2], err = may_begin(g, why, size);
+
+	if (!err && g->state == GIVE_STARTED && pid != g->pid)
+		err = give_refuses(why, size, "another process was started to take over");
+	if (err)
+		return err;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks)) {
+		snprintf(why, size, "no socket: %s", strerror(errno));
+		return -errno;
+	}
+	g->pid = pid;
+	g->check = check;
+	rdt_channel_init(&g->channel, socks[0]);
+	g->channel.said = give_said;
+	g->channel.broken = give_broken;
+	g->state = GIVE_PREPARING;
+	rdt_reloader_freeze(g->env->reloader, "the target is being handed over to another process");
+	err = rdt_channel_watch(&g->channel, g->t->loop);
+	snprintf(why, size, "out of memory");
+	if (!err)
+		err = give_open(g, why, size);
+	if (err) {
+		close(socks[1]);
+		give_fails(g, err, why);
+		return err;
+	}
+	rd_notice(g->t->log, RD_LOG_MAIN, "process %d takes over%s", (int)pid,
+		  check ? ", as a check" : "");
+	g->timer.fn = give_timed_out;
+	give_wait(g, PREPARE_WAIT);
+	return socks[1];
+}
+
+/* The process that was started ends without having asked, or after it was asked to end. */
+static void started_ended(void *arg, int status)
+{
+	struct rdt_give *g = arg;
+	char why[RDT_CHANNEL_WHY];
+
+	if (g->state == GIVE_CHECKED)
+		give_check_ends(g);
+	if (g->state != GIVE_STARTED)
+		return;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CONFIG)
+		snprintf(why, sizeof(why),
+			 "it refuses the configuration; the log says why, as \"%s --check\" does",
+			 g->env->self->path);
+	else if (WIFEXITED(status))
+		snprintf(why, sizeof(why), "it has exited with status %d; the log says why",
+			 WEXITSTATUS(status));
+	else
+		snprintf(why, sizeof(why), "it was ended by signal %d", WTERMSIG(status));
+	give_fails(g, -EINVAL, why);
+}
+
+static int start_next(struct rdt_give *g, char *why, size_t size)
+{
+	const char *argv[RDT_GIVE_ARGS];
+	size_t n = 0;
+
+	while (g->env->argv[n] && n < RDT_GIVE_ARGS - 4) {
+		argv[n] = g->env->argv[n];
+		n++;
+	}
+	argv[n++] = "--take-over";
+	argv[n++] = g->env->socket;
+	if (g->check)
+		argv[n++] = "--check";
+	argv[n] = NULL;
+	g->env->self->ended = started_ended;
+	g->env->self->arg = g;
+	return rdt_self_start(g->env->self, g->t->loop, argv, why, size);
+}
+
+int rdt_give_start(struct rdt_give *g, bool check, rdt_give_done done, void *arg, char *why,
+		   size_t size)
+{
+	int err = may_begin(g, why, size);
+
+	if (!err && g->state != GIVE_IDLE)
+		err = give_refuses(why, size, "the target is being handed over already");
+	if (!err && g->env->tied && !check)
+		err = give_refuses(why, size,
+				   "it was started with --exit-with-parent, and the next process "
+				   "would end with this one; start rdtarget --take-over from the "
+				   "parent");
+	if (!err && getpid() == 1 && !check)
+		err = give_refuses(why, size,
+				   "it is the first process of a container, which ends with it; "
+				   "start rdtarget --take-over in another container");
+	g->check = check;
+	if (!err)
+		err = start_next(g, why, size);
+	if (err)
+		return err;
+	g->pid = g->env->self->pid;
+	g->done = done;
+	g->arg = arg;
+	g->state = GIVE_STARTED;
+	rd_notice(g->t->log, RD_LOG_MAIN, "started %s as process %d to take over%s",
+		  g->env->self->path, (int)g->pid, check ? ", as a check" : "");
+	g->timer.fn = give_timed_out;
+	give_wait(g, START_WAIT);
+	return 0;
+}
+
+void rdt_give_forget(struct rdt_give *g, const void *arg)
+{
+	if (g->arg == arg)
+		g->done = NULL;
+}
+
+void rdt_give_cancel(struct rdt_give *g, const char *why)
+{
+	if (g)
+		give_fails(g, -ECANCELED, why);
+}
+
+int rdt_give_new(struct rdt_give_env *env, struct rdt_give **out)
+{
+	struct rdt_give *g = calloc(1, sizeof(*g));
+
+	*out = g;
+	if (!g)
+		return -ENOMEM;
+	g->env = env;
+	g->t = env->target;
+	g->channel.fd = -1;
+	return 0;
+}
+
+void rdt_give_free(struct rdt_give **out)
+{
+	struct rdt_give *g = *out;
+
+	if (!g)
+		return;
+	rd_timer_stop(g->t->loop, &g->timer);
+	rdt_channel_close(&g->channel);
+	json_decref(g->ready);
+	json_decref(g->result);
+	free(g);
+	*out = NULL;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The process that takes over: what another one has open, then its connections. Before the commit
+ * has come, whatever fails ends this process, and the other one goes on. docs/design/moves.md.
+ *
+ * Main thread only.
+ */
+#ifndef RDT_TAKE_H
+#define RDT_TAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "channel.h"
+
+struct rd_log;
+struct rdt_config;
+struct rdt_inherit;
+struct rdt_target;
+
+enum rdt_take_state {
+	RDT_TAKE_NONE,    /* this process takes over from none */
+	RDT_TAKE_OPENING, /* what is open has come -> READY */
+	RDT_TAKE_READY,   /* connections may come -> TAKING; or it was a check -> DONE */
+	RDT_TAKE_TAKING,  /* they are built -> TOOK */
+	RDT_TAKE_TOOK,    /* the commit may come -> SERVING */
+	RDT_TAKE_SERVING, /* the other process has not ended -> DONE */
+	RDT_TAKE_DONE,
+};
+
+struct rdt_take {
+	/* set by the owner */
+	struct rd_log *log;
+	/* The commit has come: connections are served when this has returned. */
+	void (*serve)(struct rdt_take *take);
+	void (*fails)(struct rdt_take *take, const char *why); /* before the commit */
+	void (*checked)(struct rdt_take *take);
+	void (*alone)(struct rdt_take *take); /* the other process has ended */
+
+	enum rdt_take_state state;
+	bool check;
+	struct rdt_inherit *inherit; /* from the beginning to DONE */
+	struct rdt_channel channel;
+	struct rdt_target *target;
+	json_t *open;    /* the records of what is open */
+	json_t *records; /* TAKING: those of the connections, borrowed by rdt_move_in() */
+	struct rd_fd_bag bag;
+	char *control_socket; /* of the other process; NULL: none */
+	int pid;              /* of the other process */
+	uint64_t held_at;     /* since when connections rest: ns of CLOCK_MONOTONIC */
+	uint64_t pause_ns;    /* SERVING: for how long they did */
+	unsigned int ctrls, queues, left;
+};
+
+/*
+ * Asks the target with the control socket @socket for what it has open, and waits for that: no loop
+ * runs yet. Returns 0, or -errno with the reason logged.
+ */
+int rdt_take_begin(struct rdt_take *take, const char *socket, const struct rdt_config *cfg);
+/* @t runs and accepts nothing: says so to the other process. Returns 0, or -errno with the reason
+ * logged. */
+int rdt_take_ready(struct rdt_take *take, struct rdt_target *t);
+/* It serves: says so to the other process, which ends then. */
+void rdt_take_serves(struct rdt_take *take);
+void rdt_take_free(struct rdt_take *take); /* may be repeated */
+
+#endif /* RDT_TAKE_H */

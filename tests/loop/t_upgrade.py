@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Either side of a hand-over as docs/design/moves.md describes it, written without the C code: a process that takes over,
+and one that hands over what it is told to."""
+
+import array
+import json
+import os
+import socket
+
+from t_loop import DEADLINE, Failure
+
+BATCH = 250
+
+
+class Channel:
+    """Messages with records and descriptors."""
+
+    def __init__(self, sock):
+        self.sock = sock
+        self.sock.settimeout(DEADLINE)
+
+    def close(self):
+        self.sock.close()
+
+    def receive(self):
+        """(message, records or None, descriptors); None at the end."""
+        fds = array.array('i')
+        while True:
+            data, ancillary, _, _ = self.sock.recvmsg(1 << 16, socket.CMSG_SPACE(BATCH * fds.itemsize))
+            for level, kind, value in ancillary:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                    fds.frombytes(value[:len(value) - len(value) % fds.itemsize])
+            if not data:
+                return None
+            message = json.loads(data)
+            if message['op'] != 'more':
+                break
+        records = None
+        if 'records' in message:
+            with os.fdopen(os.dup(fds[message['records']]), 'rb') as f:
+                f.seek(0)
+                records = json.load(f)
+        return message, records, list(fds)
+
+    def send(self, op, records=None, fds=(), **members):
+        fds = list(fds)
+        message = {'op': op, **members}
+        if records is not None:
+            memory = os.memfd_create('records')
+            os.write(memory, json.dumps(records).encode())
+            message['records'] = len(fds)
+            fds.append(memory)
+        while len(fds) > BATCH:
+            socket.send_fds(self.sock, [b'{"op":"more"}'], fds[:BATCH])
+            fds = fds[BATCH:]
+        socket.send_fds(self.sock, [json.dumps(message).encode()], fds)
+
+    def expect(self, op):
+        got = self.receive()
+        if not got or got[0]['op'] != op:
+            raise Failure(f'the other process says {got and got[0]}, expected {op}')
+        return got
+
+
+def ask(control, **params):
+    """Take over from the target with this control socket: its Channel."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(DEADLINE)
+        sock.connect(control)
+        sock.sendall(json.dumps({'jsonrpc': '2.0', 'id': 1, 'method': 'upgrade.take',
+                                 'params': {'format': 1, **params}}).encode() + b'\n')
+        data, fds, _, _ = socket.recv_fds(sock, 1 << 16, 1)
+        while data.count(b'\n') < 2 and b'error' not in data:
+            data += sock.recv(1 << 16)
+        if not fds:
+            raise Failure(f'no channel: {data!r}')
+        return Channel(socket.socket(fileno=fds[0]))
+
+
+class Giver:
+    """A control socket at which one process asks to take over."""
+
+    def __init__(self, path):
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen()
+        self.listener.settimeout(DEADLINE)
+
+    def channel(self):
+        sock, _ = self.listener.accept()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with sock, theirs:
+            request = json.loads(sock.makefile().readline())
+            if request['method'] != 'upgrade.take':
+                raise Failure(f'it asks {request}')
+            socket.send_fds(sock, [b'\n'], [theirs.fileno()])
+            sock.sendall(json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'result': {'format': 1}}).encode() + b'\n')
+        return Channel(ours)
+
+    def close(self):
+        self.listener.close()

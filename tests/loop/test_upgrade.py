@@ -1,0 +1,512 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A target that hands its connections to another process: rdctl upgrade, and rdtarget --take-over."""
+
+import json
+import os
+import re
+import select
+import signal
+import socket
+import sys
+
+import nvmf_peer as nv
+import t_loop
+import t_upgrade
+import tcp_peer
+from t_control import Control, with_socket
+from t_dev import Device
+from t_loop import DEADLINE, NQN, each, iwarp_only, main, program, scaled, test, wait_for
+from t_owner import CONFLICT, EA, WE, Owner
+from t_serving import memory
+
+HANDS = scaled(4, 2)
+RDMA, TCP = 'nvme+rdma', 'nvme+tcp'
+AER, COMPARE = 0x0C, 0x05
+EVENT_NS = 0x0002  # of a completion of an AER: type 2 (notice), information 0
+COMPARE_FAILURE = 0x285
+
+
+class TcpOwner(Owner):
+    queue_class = tcp_peer.Queue
+
+
+def port_of(target, transport):
+    return target.listeners[1 if transport == TCP else 0][1]
+
+
+def uri_of(target, transport, nsid=1):
+    return f'{transport}://{target.host}:{port_of(target, transport)}/{NQN}/{nsid}'
+
+
+def files_and_memory(t):
+    return [t.namespace(1), memory(t, 2), t.namespace(3, size='8MiB', direct='off')]
+
+
+def begin(t, namespaces=None, **kw):
+    """(target, configuration, control socket), with a listener of each transport."""
+    config, control = with_socket(t, namespaces or files_and_memory(t), listeners=[{}, {'transport': 'tcp'}], **kw)
+    return t.target(config=config), config, control
+
+
+def take_over(t, config, control, name, *args, **kw):
+    """Start a process that takes over; it serves when this returns."""
+    return t.target(config=config, name=name, args=('--take-over', control, *args), **kw)
+
+
+def ended(t, target):
+    t.eq(target.wait(), 0, f'exit status of {target.name}, which has handed over')
+
+
+def pause_of(target):
+    return float(target.expect(r'took over from process \d+: .* rested for ([\d.]+) ms')[1])
+
+
+def start_refused(t, config, control, says, *args, name='refused', status=1, **kw):
+    """A process that must not take over."""
+    proc = t.spawn(name, [program('rdtarget'), '-c', config, '--take-over', control, *args], **kw)
+    t.eq(proc.wait(), status, 'exit status of a process that cannot take over')
+    t.match(says, proc.text(), 'what it says')
+
+
+def no_reconnect(t, device):
+    t.ok(not re.search(r'event path \d+ lost', device.proc.text()), f'a path was lost:\n{device.proc.text()[-3000:]}')
+
+
+def peer(target, transport, number=1, **kw):
+    """A host of the Python peer with an identity of its own, and one I/O queue."""
+    kind = TcpOwner if transport == TCP else Owner
+
+    class Place:
+        addr, port = target.addr, port_of(target, transport)
+    return kind(Place, number, **kw)
+
+
+TRANSPORTS = (('iwarp', RDMA), ('tcp', TCP))
+
+
+@each(*TRANSPORTS)
+@iwarp_only
+def verified_io_goes_on_through_hand_overs(t, transport):
+    target, config, control = begin(t)
+    devices = [Device(t, [uri_of(target, transport, nsid)], '--keep-alive-tmo', 2000, name=f'rddev-{nsid}')
+               for nsid in (1, 2, 3)]
+    pauses = []
+    for n in range(HANDS):
+        for device in devices:
+            device.goes_on(50)
+        old, target = target, take_over(t, config, control, f'next-{n}')
+        ended(t, old)
+        pauses.append(pause_of(target))
+        target.expect(r'took over .*: [1-9]\d* connections of 3 controllers')
+    for device in devices:
+        device.goes_on(50)
+        no_reconnect(t, device)
+        device.finish()
+    t.note(f'{transport}: {HANDS} hand-overs, pause at most {max(pauses):.1f} ms, median {sorted(pauses)[len(pauses) // 2]:.1f} ms')
+
+
+@each(*TRANSPORTS)
+@iwarp_only
+def what_hosts_have_set_moves(t, transport):
+    """Reservations, also those that do not persist, AERs that wait, features, and the identity of the controller."""
+    target, config, control = begin(t, [memory(t, 1), memory(t, 2)])
+    with peer(target, transport, 1) as one, peer(target, transport, 2) as two:
+        nv.expect(one.register())
+        nv.expect(two.register())
+        nv.expect(one.acquire(EA))
+        before = one.report()
+        data = os.urandom(512)
+        nv.expect(one.q.write_blocks(1, 7, data))
+        aer = one.admin.next_cid()
+        one.admin.post(nv.sqe(AER, aer))
+        nv.expect(one.admin.set_features(0x0B, 1 << 8))
+        listing = nv.expect_data(one.admin.identify(1))[76:80]
+
+        old, target = target, take_over(t, config, control, 'next')
+        ended(t, old)
+        t.eq(one.report(), before, 'the reservations')
+        t.eq(two.write(), CONFLICT, 'a write of the other host')
+        t.same(nv.expect_data(one.q.read_blocks(1, 7, 1)), data)
+        t.eq(nv.expect(one.admin.get_features(0x0B)).dw0, 1 << 8, 'feature 0Bh')
+        t.same(nv.expect_data(one.admin.identify(1))[76:80], listing, 'CNTLID and more of Identify Controller')
+        with Control(control) as c:
+            c.call('namespace.add', nqn=NQN, namespace=memory(t, 3))
+        t.eq(one.admin.wait(aer).dw0 & 0xFFFF, EVENT_NS, 'the event for the AER that waited')
+        nv.expect(one.release(EA))
+        t.eq(two.write(), 0, 'a write after the release')
+
+
+@each(*TRANSPORTS)
+@iwarp_only
+def fused_commands_and_compare_go_on(t, transport):
+    target, config, control = begin(t, [memory(t, 1)])
+    with peer(target, transport) as host:
+        zero, ones = bytes(512), b'\1' * 512
+        for n in range(HANDS):
+            expected, new = (zero, ones) if n % 2 == 0 else (ones, zero)
+            t.eq(host.q.data_out(COMPARE, new, nsid=1, cdw10=0).status, COMPARE_FAILURE)
+            nv.expect(host.q.data_out(COMPARE, expected, nsid=1, cdw10=0))
+            nv.expect(host.q.write_blocks(1, 0, new))
+            old, target = target, take_over(t, config, control, f'next-{n}')
+            ended(t, old)
+        with peer(target, transport, 2) as other:  # and new hosts come
+            t.eq(other.read(), 0)
+
+
+@test
+@iwarp_only
+def rdctl_upgrade_starts_the_installed_program(t):
+    """Its process is no child of the test: the target runs without --exit-with-parent."""
+    config, control = with_socket(t, files_and_memory(t), listeners=[{}, {'transport': 'tcp'}])
+    target = t.spawn('rdtarget', [program('rdtarget'), '-c', config, '--log', 'info'])
+    target.expect(r'\bready$')
+    port = int(target.expect(r'listening on \S+:(\d+) \(tcp\)')[1])
+    device = Device(t, [f'{TCP}://127.0.0.1:{port}/{NQN}/1'])
+    res = t.run([program('rdctl'), '-s', control, 'upgrade', '--check'])
+    t.eq((res.rc, target.running), (0, True), f'rdctl upgrade --check\n{res.err}')
+    t.match(r'version \S+, process \d+, can take over', res.text)
+    with Control(control) as c:
+        t.eq(c.call('status')['pid'], target.pid)
+        c.call('events.watch')
+        res = t.run([program('rdctl'), '-s', control, 'upgrade'])
+        t.eq(res.rc, 0, f'rdctl upgrade\n{res.err}')
+        t.match(r'has taken over: \d+ connections of 1 controllers rested for [\d.]+ ms, 0 connect again', res.text)
+    # its log is the next one's, too, so its end is no end of that
+    t.eq(target.popen.wait(DEADLINE), 0, 'exit status of the process that has handed over')
+    device.goes_on(50)
+    no_reconnect(t, device)
+    device.finish()
+    with Control(control) as c:  # the same socket, which never went away
+        pid = c.call('status')['pid']
+        t.ok(pid != target.pid, 'the same process')
+        c.call('shutdown')
+    wait_for(lambda: not os.path.exists(f'/proc/{pid}') or zombie(pid), 'the next process to end')
+    t.ok(not os.path.exists(control), 'the control socket is still there')
+
+
+def zombie(pid):
+    try:
+        with open(f'/proc/{pid}/stat', encoding='ascii', errors='replace') as f:
+            return f.read().rsplit(')', 1)[1].split()[0] == 'Z'
+    except FileNotFoundError:
+        return True
+
+
+@test
+@iwarp_only
+def a_refused_configuration_changes_nothing(t):
+    target, config, control = begin(t)
+    device = Device(t, [uri_of(target, TCP)])
+    with open(t.path('bad.yaml'), 'w', encoding='ascii') as f:
+        f.write('target: {no_such_key: 1}\n')
+    start_refused(t, t.path('bad.yaml'), control, 'no_such_key', status=78)
+    # the configuration is good, and says something else of what hosts use
+    start_refused(t, t.config([memory(t, 1, block_size=4096)], listeners=[{}, {'transport': 'tcp'}], name='other.yaml',
+                              more={'control': {'socket': control}}),
+                  control, r'namespace 1: block_size is 4096 in the configuration and 512 in the running target', name='other')
+    target.expect(r'not handed over to process \d+: .*block_size is 4096.*; this process goes on')
+    start_refused(t, config, t.path('nobody'), 'cannot reach a target by its control socket', name='nobody')
+    device.goes_on(50)
+    no_reconnect(t, device)
+    device.finish()
+    ended_by_check = t.spawn('check', [program('rdtarget'), '-c', config, '--take-over', control, '--check'])
+    t.eq(ended_by_check.wait(), 0, 'exit status of --take-over --check')
+    t.ok(target.running, 'the target has ended after a check')
+
+
+@test
+@iwarp_only
+def changes_that_were_not_saved_are_not_lost(t):
+    target, config, control = begin(t)
+    with Control(control) as c:
+        c.call('namespace.add', nqn=NQN, namespace={'nsid': 9, 'backend': 'null', 'size': '1MiB'})
+    start_refused(t, config, control, r'changes of the configuration were not saved.*rdctl save')
+    with Control(control) as c:
+        c.call('config.save')
+    following = take_over(t, config, control, 'next')
+    ended(t, target)
+    with Control(control) as c:
+        t.eq([ns['nsid'] for ns in c.call('namespace.list')['namespaces']], [1, 2, 3, 9])
+    t.ok(following.running, 'it has ended')
+
+
+@test
+@iwarp_only
+def storage_that_does_not_answer_refuses_by_name(t):
+    """The answer to the write is given later, by the process that went on."""
+    target, config, control = begin(t, [memory(t, 1), memory(t, 2, layers=[{'type': 'delay', 'write': '5s'}])])
+    with peer(target, TCP) as host:
+        cid = host.q.post_io(nv.NVM_WRITE, 2, 0, bytes(512), 512)
+        nv.expect(host.q.read_blocks(2, 0, 1)[0])  # by now the write is there
+        start_refused(t, config, control, r'not taking over|ended')
+        target.expect(rf'not handed over to process \d+: .*{NQN} namespace 2.*; this process goes on')
+        nv.expect(host.q.read_blocks(1, 0, 1)[0])
+        nv.expect(cid.wait())
+        following = take_over(t, config, control, 'next')
+        ended(t, target)
+        nv.expect(host.q.read_blocks(1, 0, 1)[0])
+    t.ok(following.running, 'it has ended')
+
+
+@test
+@iwarp_only
+def a_next_process_that_dies_before_the_commit_leaves_everything(t):
+    """Stopped while it has what is open: the target waits for it, serves meanwhile, and goes on when it dies."""
+    target, config, control = begin(t)
+    device = Device(t, [uri_of(target, TCP)])
+    for n in range(HANDS):
+        mark = target.mark()
+        proc = t.spawn(f'dies-{n}', [program('rdtarget'), '-c', config, '--take-over', control])
+        found = target.expect(r'process (\d+) takes over', since=mark)
+        t.eq(int(found[1]), proc.pid)
+        proc.signal(signal.SIGKILL)
+        proc.wait()
+        # it may have been fast enough
+        line = target.expect(r'not handed over to process \d+: (.*); this process goes on|handed over to process (\d+): ', since=mark)
+        if line[2]:
+            return
+        device.goes_on(50)
+    no_reconnect(t, device)
+    device.finish()
+
+
+@test
+@iwarp_only
+def hosts_of_a_next_process_that_is_killed_connect_again(t):
+    """Right after the commit: what was acknowledged is there."""
+    target, config, control = begin(t, [t.namespace(1)], listener={})
+    ports = {port: at for at, (_, port) in enumerate(target.listeners)}
+    device = Device(t, [uri_of(target, TCP)])
+    device.goes_on(50)
+    following = take_over(t, config, control, 'next')
+    ended(t, target)
+    following.signal(signal.SIGKILL)
+    following.wait()
+    # the service manager starts it again, at the same ports
+    with open(config, encoding='utf-8') as f:
+        text = f.read()
+    for port, at in sorted(ports.items(), key=lambda item: item[1]):
+        text = text.replace('port: 0', f'port: {port}', 1)
+    with open(config, 'w', encoding='utf-8') as f:
+        f.write(text)
+    t.target(config=config, name='again')
+    device.proc.expect(r'event path \d+ live', since=1)
+    device.goes_on(50)
+    device.finish()
+
+
+@test
+@iwarp_only
+def new_connections_wait_and_are_served(t):
+    """Hosts come while the target is handed over again and again: nobody is refused. One that was just connecting, or was
+    not ready, connects again."""
+    target, config, control = begin(t, [memory(t, 1)])
+    for n in range(HANDS):
+        argv = [program('rdtarget'), '-c', config, '--exit-with-parent', '--log', 'info', '--take-over', control]
+        following = t.spawn(f'next-{n}', argv)
+        while target.running:
+            try:
+                with peer(target, TCP, 3) as host:
+                    t.eq(host.read(), 0)
+            except (nv.iw.PeerError, OSError):
+                t.ok(target.wait() == 0, 'a connection was lost, and not by a hand-over')
+        ended(t, target)
+        following.expect(r'\bready$')
+        following.addr, following.listeners = target.addr, target.listeners
+        target = following
+
+
+@test
+@iwarp_only
+def a_namespace_that_came_or_went_is_told(t):
+    target, config, control = begin(t, [memory(t, 1), memory(t, 2)])
+    with peer(target, TCP) as host:
+        nv.expect(host.admin.set_features(0x0B, 1 << 8))
+        aer = host.admin.next_cid()
+        host.admin.post(nv.sqe(AER, aer))
+        with_socket(t, [memory(t, 1), memory(t, 3)], listeners=[{}, {'transport': 'tcp'}])
+        take_over(t, config, control, 'next')
+        ended(t, target)
+        t.eq(host.admin.wait(aer).dw0 & 0xFFFF, EVENT_NS, 'the event')
+        changed = nv.expect_data(host.admin.get_log(4, 4096))
+        t.eq(sorted(int.from_bytes(changed[i:i + 4], 'little') for i in (0, 4)), [2, 3], 'the Changed Namespace List')
+
+
+@test
+@iwarp_only
+def the_state_directory_and_the_status_page_move(t):
+    import urllib.request
+    config, control = with_socket(t, [memory(t, 1)], listeners=[{}, {'transport': 'tcp'}],
+                                  target={'state_dir': t.path('state')}, more={'http': {'address': '127.0.0.1', 'port': 0}})
+    target = t.target(config=config)
+    page = target.expect(r'status page at (http://\S+)')[1]
+    with peer(target, TCP) as host:
+        nv.expect(host.register(cptpl=3 << 30))
+        old, target = target, take_over(t, config, control, 'next')
+        ended(t, old)
+        t.eq(target.expect(r'status page at (http://\S+)')[1], page)
+        with urllib.request.urlopen(page + 'healthz') as f:
+            t.eq(f.status, 200)
+        nv.expect(host.acquire(WE))  # is stored by the next process
+    # nobody else may use the directory
+    other = t.spawn('other', [program('rdtarget'), '-c', t.config([memory(t, 1)], name='other.yaml',
+                                                                 target={'state_dir': t.path('state')})])
+    t.ok(other.wait() != 0, 'two targets use one state directory')
+    t.match('another rdtarget uses it', other.text())
+    target.stop()
+    target = t.target(config=config, name='later')
+    with peer(target, TCP, 2) as host:
+        t.eq(host.write(), CONFLICT, 'a write after a restart')
+
+
+@test
+@iwarp_only
+def only_root_and_the_own_user_may_take_over(t):
+    """The methods are refused to others before anything happens: here to nobody's format."""
+    target, _, control = begin(t, [memory(t, 1)])
+    with Control(control) as c:
+        c.send({'jsonrpc': '2.0', 'id': 1, 'method': 'upgrade.take', 'params': {'format': 'x'}})
+        t.eq(c.answer()['error']['data']['name'], 'invalid')
+        c.send({'jsonrpc': '2.0', 'id': 2, 'method': 'upgrade.take', 'params': {'format': 1}})
+        lines = [c.file.readline() for _ in range(2)]  # an empty one has the descriptor, which is dropped here
+        t.eq(lines[0], b'\n')
+        target.expect(r'not handed over to process \d+: the other process has ended')
+    with Control(control) as c:
+        t.eq(c.call('status')['pid'], target.pid)
+
+
+# ---- one of the processes is not rdtarget ----
+
+def of_kind(records, kind):
+    return [record for record in records if record['kind'] == kind]
+
+
+@test
+@iwarp_only
+def a_process_that_refuses_the_connections_changes_nothing(t):
+    """It has everything, and says no; or ends; or never answers."""
+    target, _, control = begin(t, [memory(t, 1)])
+    with peer(target, TCP) as host:
+        for says in ('refused', 'nothing', 'nonsense'):
+            mark = target.mark()
+            channel = t_upgrade.ask(control)
+            _, records, fds = channel.expect('prepare')
+            t.eq((records[0]['kind'], records[0]['format']), ('header', 1))
+            t.eq([record['nsid'] for record in of_kind(records, 'ns')], [1])
+            close_all(fds)
+            channel.send('ready')
+            _, records, fds = channel.expect('move')
+            t.eq((len(of_kind(records, 'ctrl')), len(of_kind(records, 'queue'))), (1, 2))
+            close_all(fds)
+            if says == 'refused':
+                channel.send('refused', why='this is a test')
+            elif says == 'nonsense':
+                channel.send('commit')
+            else:
+                channel.close()
+            target.expect({'refused': r'not handed over to process \d+: this is a test; this process goes on',
+                           'nonsense': r'not handed over to process \d+: it says what it must not',
+                           'nothing': r'not handed over to process \d+: the other process has ended'}[says], since=mark)
+            channel.close()
+            t.eq(host.read(), 0)
+        t.eq(len(of_kind(records, 'ns-state')), 1)
+
+
+def close_all(fds):
+    for fd in fds:
+        os.close(fd)
+
+
+@test
+@iwarp_only
+def nothing_is_sent_on_a_connection_that_was_handed_over(t):
+    """The next process here only keeps the sockets: the host's connections stay open, and nothing arrives."""
+    target, _, control = begin(t, [memory(t, 1)])
+    host = peer(target, TCP)
+    channel = t_upgrade.ask(control)
+    kept = channel.expect('prepare')[2]
+    channel.send('ready')
+    _, records, fds = channel.expect('move')
+    kept += fds
+    channel.send('took')
+    channel.expect('commit')
+    channel.send('serves')
+    t.eq(target.wait(), 0)
+    for queue in (host.admin, host.q):
+        t.eq(select.select([queue.conn.sock], [], [], 0)[0], [], 'connections of which something arrives')
+    # a command that is sent now arrives where the socket is
+    host.q.post(nv.sqe(nv.FLUSH, 77, nsid=1))
+    (record,) = [r for r in of_kind(records, 'queue') if r['qid'] == 1]
+    with socket.socket(fileno=os.dup(fds[record['fd']])) as sock:
+        sock.settimeout(DEADLINE)
+        t.eq(sock.recv(8)[0], 4, 'the type of the PDU')
+    host.close()
+    close_all(kept)
+    channel.close()
+
+
+def kept_records():
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'upgrade-1.json'), encoding='ascii') as f:
+        return json.load(f)
+
+
+def hand_over_by_hand(t, change=None):
+    """Records of format 1 that were kept, with a namespace in memory and the sockets of a connection that exists: what an
+    rdtarget that takes over makes of them. Returns (process, channel, host's queue, its socket)."""
+    kept = kept_records()
+    config, _ = with_socket(t, [memory(t, 1, size='1MiB')], listeners=[{'transport': 'tcp'}], control={})
+    giver = t_upgrade.Giver(t.path('giver.sock'))
+    listener = socket.create_server((t_loop.ADDR, 0))
+    ours, theirs = [], []
+    for _ in range(2):
+        ours.append(socket.create_connection(listener.getsockname()))
+        theirs.append(listener.accept()[0])
+    disk = os.memfd_create('disk')
+    os.truncate(disk, 1 << 20)
+    os.pwrite(disk, b'kept' * 128, 512)
+    proc = t.spawn('next', [program('rdtarget'), '-c', config, '--log', 'debug', '--take-over', t.path('giver.sock')])
+    channel = giver.channel()
+    opened, moved = kept['prepare'], kept['move']
+    if change:
+        change(opened, moved)
+    channel.send('prepare', opened, [listener.fileno(), disk], check=False)
+    got = channel.receive()
+    if got and got[0]['op'] == 'ready':
+        channel.send('move', moved, [s.fileno() for s in theirs])
+        got = channel.receive()
+    return proc, channel, ours, got
+
+
+@test
+@iwarp_only
+def records_of_format_1_are_read(t):
+    """Written once, and never again: members that the reader does not know are ignored."""
+    def add_unknown(opened, moved):
+        for record in opened + moved:
+            record['a_later_member'] = {'of': ['a', 'later', 'version']}
+    proc, channel, ours, got = hand_over_by_hand(t, add_unknown)
+    t.eq(got and got[0]['op'], 'took', f'the answer {got}, and the log:\n{proc.text()[-3000:]}')
+    channel.send('commit')
+    t.eq(channel.expect('serves')[0]['connections'], 2)
+    channel.close()
+    queue = tcp_peer.Queue(tcp_peer.Conn(ours[1]), 1, 32)
+    t.same(nv.expect_data(queue.read_blocks(1, 1, 1)), b'kept' * 128)
+    nv.expect(queue.write_blocks(1, 2, b'next' * 128, in_capsule=True))
+    t.same(nv.expect_data(queue.read_blocks(1, 2, 1)), b'next' * 128)
+
+
+@each(('a later format', lambda o, m: o[0].update(format=2), 'format 2, and this version .* knows those up to 1'),
+      ('an unknown kind', lambda o, m: m.append({'kind': 'quirk'}), 'of kind "quirk", which this version does not know'),
+      ('what it must know', lambda o, m: m[1].update(must=['zoned']), '"zoned", which this version does not know and has to'),
+      ('no header', lambda o, m: o.pop(0), 'do not begin with a header'),
+      ('no descriptor', lambda o, m: [r.update(fd=99) for r in o if r['kind'] == 'ns'], 'its descriptor did not come'))
+@iwarp_only
+def records_are_refused(t, change, says):
+    proc, channel, _, got = hand_over_by_hand(t, change)
+    t.eq(got and got[0]['op'], 'refused', f'the answer:\n{proc.text()[-3000:]}')
+    t.match(says, got[0]['why'])
+    t.eq(proc.wait(), 1, 'exit status')
+
+
+if __name__ == '__main__':
+    sys.exit(main())
