@@ -228,6 +228,9 @@ struct rd_fab_listener {
 /* How far an established connection is held. */
 enum rd_fab_hold {
 	RD_FAB_HOLD_OFF,
+	/* Messages are not delivered, and take no RECV; they wait in memory. Everything else goes
+	 * on, such as answers to READs. */
+	RD_FAB_HOLD_ASIDE,
 	RD_FAB_HOLD_ENDS, /* a message of which a part has arrived is received to its end */
 	RD_FAB_HOLD_STOP, /* nothing is received */
 };

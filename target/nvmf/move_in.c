@@ -265,13 +265,13 @@ static bool read_queue(struct moving *m, const char **nqn, const char **transpor
 		}
 	m->in.qid = (uint16_t)m->qid;
 	m->in.depth = (uint16_t)depth;
+	m->fuse_failed = json_is_true(json_object_get(m->rec, "fuse_failed"));
 	if (rdt_move_text(m->rec, "subsys", NVMF_NQN_MAX, nqn) &&
 	    rdt_move_text(m->rec, "transport", 16, transport) &&
-	    rdt_move_bool(m->rec, "sqflow_off", &m->sqflow_off) &&
-	    rdt_move_bool(m->rec, "fuse_failed", &m->fuse_failed) && m->sqhd < m->sqsize &&
+	    rdt_move_bool(m->rec, "sqflow_off", &m->sqflow_off) && m->sqhd < m->sqsize &&
 	    m->sqsize <= depth)
 		return true;
-	bad_record(m->mi, m->rec, "subsys, transport, sqflow_off, fuse_failed, sqhd or sqsize");
+	bad_record(m->mi, m->rec, "subsys, transport, sqflow_off, sqhd or sqsize");
 	return false;
 }
 

@@ -165,6 +165,7 @@ int rd_iw_conn_new(struct rd_iw_fab *fab, rd_fab_event_fn fn, void *arg, struct 
 	c->base.on_event = fn;
 	c->base.arg = arg;
 	c->base.qp_num = fab->dev.next_qpn++;
+	STAILQ_INIT(&c->rx.aside);
 	c->io.fd = -1;
 	c->io.try_read = conn_try;
 	c->timer.fn = conn_timeout;
@@ -328,6 +329,7 @@ static enum rd_iw_state iw_close_conn(struct rd_iw_conn *c)
 	if (was != RD_IW_CLOSED) {
 		rd_iw_set_state(c, RD_IW_CLOSED);
 		rd_iw_rx_drop(c);
+		rd_iw_aside_drop(c);
 		drop_socket(c, was);
 	}
 	return was;
@@ -404,7 +406,7 @@ bool rd_iw_unread(const struct rd_fab_conn *conn)
 	const struct rd_iw_rx *rx = &c->rx;
 
 	return !rd_wc_ring_empty(&c->rcq->ring) || rx->have || rx->state != RD_IW_RX_HEADER ||
-	       rx->recv_active || rx->reasm || rx->rest.bytes ||
+	       rx->recv_active || rx->reasm || rx->rest.bytes || rx->aside_count ||
 	       (c->state == RD_IW_OPEN && rd_tcp_reports(c->io.fd, POLLIN));
 }
 

@@ -119,6 +119,15 @@ int rd_iw_move_in(struct rd_fab *fab, int fd, const struct rd_fab_moved *moved,
 int rd_iw_move_open(struct rd_fab_conn *conn, const void *bytes, size_t len);
 /* It is held: stops receiving, if it is between two messages. Returns whether it has. */
 bool rd_iw_rx_stop(struct rd_iw_conn *c);
+/* In a hold a message of a shared queue takes no RECV. The one in rx.reasm is complete: sets it
+ * aside. Returns 0 or -1 (the connection ended). */
+static inline bool rd_iw_sets_aside(const struct rd_iw_conn *c)
+{
+	return c->hold || c->rx.aside_count;
+}
+int rd_iw_set_aside(struct rd_iw_conn *c);
+void rd_iw_hold_over(struct rd_iw_conn *c); /* delivers them, and receives on; may wait for RECVs */
+void rd_iw_aside_drop(struct rd_iw_conn *c);
 
 int rd_iw_conn_mss(const struct rd_iw_conn *c); /* TCP's current MSS in bytes; 0: unknown */
 

@@ -38,7 +38,7 @@ static int begin_rx_message(struct rd_iw_conn *c, bool whole)
 	int rc;
 
 	/* If no RECV was ever posted, the largest message is unknown. */
-	if (!c->srq || whole || !c->srq->rq.largest) {
+	if (!c->srq || (whole && !rd_iw_sets_aside(c)) || !c->srq->rq.largest) {
 		rc = take_recv(c);
 		if (rc)
 			return rc;
@@ -120,9 +120,12 @@ static int place_send(struct rd_iw_conn *c)
 	struct iovec iov[RD_IW_MAX_SGE];
 	struct rd_iw_rx *rx = &c->rx;
 	const uint8_t *from = rx->reasm;
-	int rc = take_recv(c), n = 0;
+	int rc, n = 0;
 	bool fits;
 
+	if (rd_iw_sets_aside(c))
+		return rd_iw_set_aside(c);
+	rc = take_recv(c);
 	if (rc)
 		return rc;
 	fits = rx->recv_off <= rx->recv->total;

@@ -6,41 +6,127 @@
  * again, so that they are such bytes too.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "util/crc32c.h"
 #include "conn.h"
 
-#define SEGMENT 32768u /* payload of an FPDU of a message that is framed again */
+#define MAX_ASIDE 4096u  /* messages: more than a queue pair of our users can have */
+#define SEGMENT   32768u /* payload of an FPDU of a message that is framed again */
+
+/* ---- messages that are set aside ---- */
+
+void rd_iw_aside_drop(struct rd_iw_conn *c)
+{
+	struct rd_iw_aside *a;
+
+	while ((a = STAILQ_FIRST(&c->rx.aside))) {
+		STAILQ_REMOVE_HEAD(&c->rx.aside, link);
+		free(a);
+	}
+	c->rx.aside_count = 0;
+}
+
+int rd_iw_set_aside(struct rd_iw_conn *c)
+{
+	struct rd_iw_rx *rx = &c->rx;
+	struct rd_iw_aside *a = NULL;
+
+	if (rx->aside_count < MAX_ASIDE)
+		a = malloc(sizeof(*a) + rx->recv_off);
+	if (!a) {
+		rd_iw_conn_end(c, -ENOMEM, "out of memory for messages that come in a hold");
+		return -1;
+	}
+	a->len = rx->recv_off;
+	a->op = (uint8_t)rx->h.op;
+	a->inv = rx->h.inv_stag;
+	memcpy(a->data, rx->reasm, rx->recv_off);
+	STAILQ_INSERT_TAIL(&rx->aside, a, link);
+	rx->aside_count++;
+	rx->send_msn++;
+	rx->recv_active = false;
+	rd_iw_reasm_put(c);
+	return 0;
+}
+
+/* Returns whether it was delivered. False: it waits for a RECV, or the connection ended. */
+static bool deliver_aside(struct rd_iw_conn *c, struct rd_iw_aside *a)
+{
+	bool inv = a->op == RD_RDMAP_SEND_INV || a->op == RD_RDMAP_SEND_SE_INV;
+	const struct rd_iw_rwr *r = rd_iw_recv_next(c);
+	struct iovec iov[RD_IW_MAX_SGE];
+	const uint8_t *from = a->data;
+	int n;
+
+	if (!r) {
+		rd_iw_srq_wait(c);
+		rd_iw_conn_watch(c);
+		return false;
+	}
+	n = a->len <= r->total ? rd_iw_sge_iov(c->dev, r->sge, r->num_sge, 0, a->len, true, iov)
+			       : -1;
+	if (n < 0 || (inv && rd_iw_mr_invalidate(c->dev, a->inv))) {
+		rd_iw_conn_end(c, -EPROTO, "a message does not fit its RECV, or its key");
+		return false;
+	}
+	for (int i = 0; i < n; i++) {
+		memcpy(iov[i].iov_base, from, iov[i].iov_len);
+		from += iov[i].iov_len;
+	}
+	rd_iw_recv_use(c);
+	rd_iw_cq_push(c->rcq, &c->base, r->wr_id, IBV_WC_RECV, IBV_WC_SUCCESS, a->len,
+		      inv ? IBV_WC_WITH_INV : 0, inv ? a->inv : 0);
+	STAILQ_REMOVE_HEAD(&c->rx.aside, link);
+	c->rx.aside_count--;
+	free(a);
+	return true;
+}
+
+/* ---- the hold ---- */
 
 bool rd_iw_rx_stop(struct rd_iw_conn *c)
 {
 	const struct rd_iw_rx *rx = &c->rx;
+	bool waits = c->stalled || (c->base.waits && !rx->aside_count);
 
-	if (c->hold == RD_FAB_HOLD_OFF || c->state != RD_IW_OPEN)
+	if (c->hold < RD_FAB_HOLD_ENDS || c->state != RD_IW_OPEN)
 		return false;
-	if (c->hold == RD_FAB_HOLD_ENDS && !c->base.waits && !c->stalled &&
+	if (c->hold == RD_FAB_HOLD_ENDS && !waits &&
 	    (rx->state != RD_IW_RX_HEADER || rx->recv_active || rx->read_active))
 		return false;
-	if (c->base.waits) { /* out of the list of those that wait */
-		rd_iw_srq_unwait(c);
-		c->stalled = true;
-	}
+	rd_iw_srq_unwait(c); /* out of the list of those that wait */
+	c->stalled = waits;
 	c->stopped = true;
 	return true;
 }
 
-static void go_on(struct rd_iw_conn *c)
+void rd_iw_hold_over(struct rd_iw_conn *c)
 {
+	struct rd_iw_aside *a;
 	bool stalled = c->stalled;
 
-	if (!c->stopped || c->state != RD_IW_OPEN)
-		return;
-	c->stopped = c->stalled = false;
+	while ((a = STAILQ_FIRST(&c->rx.aside)))
+		if (!deliver_aside(c, a))
+			return;
+	c->stalled = false;
 	if (stalled)
 		rd_iw_rx_resume(c);
 	else
 		rd_iw_rx_go_on(c);
+}
+
+/* A message that waits for a RECV is set aside, and what is behind it is received. */
+static void begin_aside(struct rd_iw_conn *c)
+{
+	if (!c->base.waits)
+		return;
+	rd_iw_srq_unwait(c);
+	if (c->rx.aside_count)
+		rd_iw_rx_go_on(c);
+	else
+		rd_iw_rx_resume(c);
 }
 
 void rd_iw_hold(struct rd_fab_conn *conn, enum rd_fab_hold how)
@@ -48,10 +134,16 @@ void rd_iw_hold(struct rd_fab_conn *conn, enum rd_fab_hold how)
 	struct rd_iw_conn *c = rd_iw_conn(conn);
 
 	c->hold = (uint8_t)how;
-	if (how == RD_FAB_HOLD_OFF)
-		go_on(c);
-	else if (rd_iw_rx_stop(c))
+	if (c->state != RD_IW_OPEN)
+		return;
+	if (how == RD_FAB_HOLD_ASIDE) {
+		begin_aside(c);
+	} else if (how == RD_FAB_HOLD_OFF) {
+		c->stopped = false;
+		rd_iw_hold_over(c);
+	} else if (rd_iw_rx_stop(c)) {
 		rd_iw_conn_watch(c);
+	}
 }
 
 bool rd_iw_rests(struct rd_fab_conn *conn)
@@ -122,7 +214,14 @@ static void put_message(const struct framer *f, enum rd_rdmap_op op, uint32_t in
 static void put_unused(const struct framer *f, const struct rd_iw_rx *rx)
 {
 	const struct rd_fab_message m = {.part = {rx->reasm, ""}, .len = {rx->recv_off, 0}};
+	uint32_t msn = rx->send_msn - rx->aside_count;
+	const struct rd_iw_aside *a;
 
+	STAILQ_FOREACH (a, &rx->aside, link) {
+		const struct rd_fab_message am = {.part = {a->data, ""}, .len = {a->len, 0}};
+
+		put_message(f, (enum rd_rdmap_op)a->op, a->inv, msn++, &am);
+	}
 	if (rx->recv_active)
 		put_message(f, rx->h.op, rx->h.inv_stag, rx->send_msn, &m);
 	f->put(f->arg, rx->hdr, rx->have);
@@ -145,7 +244,7 @@ int rd_iw_move_out(struct rd_fab_conn *conn, const struct rd_fab_message *msgs, 
 		.ord = c->base.ord,
 		.tx_send_msn = c->tx.cur.send_msn,
 		.tx_read_msn = c->tx.cur.read_msn,
-		.rx_send_msn = c->rx.send_msn - count,
+		.rx_send_msn = c->rx.send_msn - c->rx.aside_count - count,
 		.rx_read_msn = c->rx.read_msn,
 	};
 	for (uint32_t i = 0; i < count; i++)

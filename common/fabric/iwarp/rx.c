@@ -399,7 +399,13 @@ static void resume_rest(struct rd_iw_conn *c, uint64_t before, int rc)
 void rd_iw_rx_resume(struct rd_iw_conn *c)
 {
 	uint64_t before = c->fab->stats.fpdus_rx;
-	int rc = c->rx.recv_active ? rd_iw_fpdu_resume(c) : begin_fpdu(c, true);
+	int rc;
+
+	if (c->rx.aside_count && !c->hold) {
+		rd_iw_hold_over(c);
+		return;
+	}
+	rc = c->rx.recv_active ? rd_iw_fpdu_resume(c) : begin_fpdu(c, true);
 
 	resume_rest(c, before, rc);
 }

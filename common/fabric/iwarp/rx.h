@@ -35,6 +35,15 @@ struct rd_iw_rx_ack {
 struct rd_iw_conn;
 struct rd_iw_rwr;
 
+/* A message that is complete, and has no RECV: it came in a hold. */
+struct rd_iw_aside {
+	STAILQ_ENTRY(rd_iw_aside) link;
+	uint32_t len;
+	uint32_t inv;
+	uint8_t op;
+	uint8_t data[];
+};
+
 enum rd_iw_rx_state {
 	RD_IW_RX_HEADER,  /* collecting a header; complete: PAYLOAD or TRAILER */
 	RD_IW_RX_PAYLOAD, /* @left bytes to place; none left: TRAILER */
@@ -70,6 +79,8 @@ struct rd_iw_rx {
 	 * message in @reasm: the bytes that had been read behind it. */
 	struct rd_rx_rest rest;
 	TAILQ_ENTRY(rd_iw_conn) wait_link;
+	STAILQ_HEAD(, rd_iw_aside) aside; /* in order; delivered after the hold */
+	uint32_t aside_count;
 	bool recv_active;  /* a message is in progress */
 	uint32_t recv_off; /* bytes of the message in complete FPDUs */
 	bool read_active;  /* a Read Response has begun */

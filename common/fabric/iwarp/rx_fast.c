@@ -84,7 +84,7 @@ size_t rd_iw_rx_fast(struct rd_iw_conn *c, const uint8_t *p, size_t n)
 	const uint8_t *end = p + n, *at = p;
 	struct rd_ddp_ctrl ctrl;
 
-	if (!c->rx.got_first || c->crc || c->hold)
+	if (!c->rx.got_first || c->crc || rd_iw_sets_aside(c))
 		return 0;
 	while ((size_t)(end - at) >= sizeof(ctrl)) {
 		uint32_t ulpdu, total;

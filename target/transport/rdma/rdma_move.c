@@ -26,8 +26,8 @@ void rdt_rdma_hold(struct rdt_qpair *qp, enum rdt_hold_how how)
 		rd_fab_hold(rc->conn, RD_FAB_HOLD_OFF);
 	else if (how == RDT_HOLD_STOP)
 		rd_fab_hold(rc->conn, RD_FAB_HOLD_STOP);
-	else if (rc->established && may_stop(rc))
-		rd_fab_hold(rc->conn, RD_FAB_HOLD_ENDS);
+	else if (rc->established)
+		rd_fab_hold(rc->conn, may_stop(rc) ? RD_FAB_HOLD_ENDS : RD_FAB_HOLD_ASIDE);
 }
 
 bool rdt_rdma_rests(struct rdt_qpair *qp)

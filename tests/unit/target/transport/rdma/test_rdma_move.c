@@ -39,16 +39,23 @@ static void await_told(struct two_targets *w)
 }
 
 /* The second target stands for the first one's address, without listening. */
-static void open_two(struct two_targets *w)
+static void open_two(struct two_targets *w, bool crc)
 {
+	const struct rd_fab_iwarp_opts opts = {.crc = crc};
+	struct t_rdma_server *s = &w->a.s;
 	struct rdt_listener *l;
+	uint16_t cntlid;
 
 	memset(w, 0, sizeof(*w));
-	t_rdma_assoc_open(&w->a, 16);
+	t_rdma_server_start(s);
+	rd_fab_close(&s->fab);
+	CU_ASSERT_EQUAL_FATAL(rd_fab_iwarp_open(s->loop, &opts, &s->fab), 0);
+	t_rdma_host_start(&w->a.admin, s, T_HOST, 0, &cntlid);
+	t_rdma_host_start(&w->a.io, s, T_HOST, 1, &cntlid);
 	t_rdma_server_start(&w->b);
 	l = TAILQ_FIRST(&w->b.t->listeners);
 	l->transport->unlisten(l);
-	rdt_listener_bound(l, &TAILQ_FIRST(&w->a.s.t->listeners)->addr);
+	rdt_listener_bound(l, &TAILQ_FIRST(&s->t->listeners)->addr);
 }
 
 static void close_two(struct two_targets *w)
@@ -112,20 +119,20 @@ static void ask_for_event(struct two_targets *w)
 }
 
 /* Every command is answered once, with success, and the AER waits all the time. */
-static void iwarp_connections_move(void)
+static void iwarp_connections_move(bool crc, unsigned int each)
 {
-	enum { ROUNDS = 20, EACH = 8 };
+	enum { ROUNDS = 20 };
 	struct rdt_target *from, *to;
 	struct two_targets w;
 	unsigned int sent = 1; /* the Connect */
 
-	open_two(&w);
+	open_two(&w, crc);
 	ask_for_event(&w);
 	for (unsigned int round = 0; round < ROUNDS; round++) {
 		from = round % 2 ? w.b.t : w.a.s.t;
 		to = round % 2 ? w.a.s.t : w.b.t;
-		for (unsigned int i = 0; i < EACH; i++, sent++)
-			t_rdma_send_io(&w.a.io, i % 2 ? nvme_cmd_write : nvme_cmd_read, i);
+		for (unsigned int i = 0; i < each; i++, sent++)
+			t_rdma_send_io(&w.a.io, i % 2 ? nvme_cmd_write : nvme_cmd_read, i % 16);
 		move_to(&w, from, to);
 		await_answers(&w, sent);
 	}
@@ -135,7 +142,20 @@ static void iwarp_connections_move(void)
 	close_two(&w);
 }
 
+static void few_commands_move(void)
+{
+	iwarp_connections_move(false, 8);
+}
+
+/* More than there are RECVs: messages wait for one when the hold comes. */
+static void many_commands_move(void)
+{
+	iwarp_connections_move(false, T_RDMA_DEPTH - 1);
+	iwarp_connections_move(true, T_RDMA_DEPTH - 1);
+}
+
 const struct t_case t_rdma_move_cases[] = {
-	{"connections move there and back with commands in flight", iwarp_connections_move},
+	{"connections move there and back with commands in flight", few_commands_move},
+	{"full queues move there and back", many_commands_move},
 	{NULL, NULL},
 };
