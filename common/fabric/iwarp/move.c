@@ -12,8 +12,7 @@
 #include "util/crc32c.h"
 #include "conn.h"
 
-#define MAX_ASIDE 4096u  /* messages: more than a queue pair of our users can have */
-#define SEGMENT   32768u /* payload of an FPDU of a message that is framed again */
+#define SEGMENT 32768u /* payload of an FPDU of a message that is framed again */
 
 /* ---- messages that are set aside ---- */
 
@@ -33,7 +32,8 @@ int rd_iw_set_aside(struct rd_iw_conn *c)
 	struct rd_iw_rx *rx = &c->rx;
 	struct rd_iw_aside *a = NULL;
 
-	if (rx->aside_count < MAX_ASIDE)
+	/* A peer has no more messages on their way than there may be answers. */
+	if (rx->aside_count < c->sq.depth)
 		a = malloc(sizeof(*a) + rx->recv_off);
 	if (!a) {
 		rd_iw_conn_end(c, -ENOMEM, "out of memory for messages that come in a hold");

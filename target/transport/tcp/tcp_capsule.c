@@ -55,9 +55,10 @@ struct rdt_tcp_capsule *rdt_tcp_capsule_get(struct rdt_tcp_conn *c, uint32_t dat
 	/* Resumed by the next capsule of its own that is done. */
 	if (c->capsules_used >= c->qp.depth)
 		return NULL;
-	if (data && over_own_limit(c))
+	/* In a hold no command ends that would give an area back: at most @depth more. */
+	if (data && over_own_limit(c) && !c->hold)
 		return NULL;
-	if (data && c->areas_used && tcp->areas_used >= tcp->areas_max) {
+	if (data && c->areas_used && tcp->areas_used >= tcp->areas_max && !c->hold) {
 		wait_for_area(c);
 		return NULL;
 	}
@@ -103,7 +104,12 @@ void rdt_tcp_capsule_put(struct rdt_tcp_capsule *k)
 	if (k->area) {
 		c->areas_used--;
 		tcp->areas_used--;
-		SLIST_INSERT_HEAD(&tcp->areas, k, next);
+		if (tcp->areas_used < tcp->areas_max) {
+			SLIST_INSERT_HEAD(&tcp->areas, k, next);
+		} else { /* more than there may be were made in a hold */
+			free(k->area);
+			free(k);
+		}
 		rdt_tcp_area_free(tcp);
 	} else {
 		SLIST_INSERT_HEAD(&tcp->plain, k, next);

@@ -22,6 +22,8 @@ void rdt_tcp_hold(struct rdt_qpair *qp, enum rdt_hold_how how)
 	if (how != RDT_HOLD_OFF) {
 		if (rdt_tcp_rx_stop(c))
 			rdt_tcp_watch(c);
+		else if (c->rx.held)
+			rd_defer(qp->reactor->loop, &c->resume, RD_DEFER_WORK);
 		return;
 	}
 	if (!c->stopped)
