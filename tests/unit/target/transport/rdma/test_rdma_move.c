@@ -66,6 +66,18 @@ static void close_two(struct two_targets *w)
 	t_rdma_server_stop(&w->a.s);
 }
 
+/* They would have the controller ID when it comes back. */
+static bool has_ctrls(struct rdt_target *t)
+{
+	struct rdt_subsys *ss = t->subsys[0];
+	bool any;
+
+	pthread_mutex_lock(&ss->lock);
+	any = !TAILQ_EMPTY(&ss->ctrls);
+	pthread_mutex_unlock(&ss->lock);
+	return any;
+}
+
 static void move_to(struct two_targets *w, struct rdt_target *from, struct rdt_target *to)
 {
 	json_t *records = json_array();
@@ -84,7 +96,7 @@ static void move_to(struct two_targets *w, struct rdt_target *from, struct rdt_t
 	rdt_move_start(to);
 	json_decref(records);
 	rd_fd_bag_clear(&fds);
-	for (int i = 0; (from->hold || to->move_in) && i < 10000; i++) {
+	for (int i = 0; (from->hold || to->move_in || has_ctrls(from)) && i < 10000; i++) {
 		rd_loop_turn(w->a.s.loop, RD_NSEC_PER_MSEC);
 		rd_loop_turn(w->b.loop, 0);
 	}
