@@ -28,12 +28,14 @@ void rdt_tcp_hold(struct rdt_qpair *qp, enum rdt_hold_how how)
 	}
 	if (!c->stopped)
 		return;
+	/* What was read is used before the socket is read. */
+	if (c->rx.held || c->rx.rest.bytes) {
+		rd_defer(qp->reactor->loop, &c->resume, RD_DEFER_WORK);
+		return;
+	}
 	c->stopped = false;
 	rdt_tcp_watch(c);
-	if (c->rx.held || c->rx.rest.bytes)
-		rd_defer(qp->reactor->loop, &c->resume, RD_DEFER_WORK);
-	else
-		rdt_tcp_read_again(c);
+	rdt_tcp_read_again(c);
 }
 
 bool rdt_tcp_rests(struct rdt_qpair *qp)

@@ -523,8 +523,9 @@ void rdt_tcp_rx_resume(struct rdt_tcp_conn *c)
 	const struct rd_rx_rest *rest = &rx->rest;
 	enum rx rc;
 
-	if ((!rx->held && !rest->bytes) || c->stopped || c->state == RDT_TCP_CLOSED)
+	if ((!rx->held && !rest->bytes) || (c->stopped && c->hold) || c->state == RDT_TCP_CLOSED)
 		return;
+	c->stopped = false;
 	c->qp.reactor->run.match = 0;
 	rc = rx->held ? head_done(c) : RX_ON;
 	if (rc == RX_ON && rest->bytes)
