@@ -15,7 +15,9 @@
 #include "target/transport/rdma/rdma_transport.h"
 #include "target/transport/tcp/tcp.h"
 
-#define PATIENT    20000 /* turns until something that must happen has happened */
+#define PATIENT    1000000 /* turns until something that must happen has happened */
+#define A_WHILE    1000    /* turns in which something that must not happen would happen */
+#define HOUR       (3600 * RD_NSEC_PER_SEC)
 #define must(cond) CU_ASSERT_FATAL(cond)
 
 struct host {
@@ -48,7 +50,7 @@ static void turn_envs(struct move_world *w)
 	for (int i = 0; i < 2; i++) {
 		if (!envs[i])
 			continue;
-		envs[i]->now += 100 * RD_NSEC_PER_USEC;
+		envs[i]->now += 2 * RD_NSEC_PER_USEC;
 		t_pump(envs[i]);
 	}
 }
@@ -75,7 +77,7 @@ static void nothing_comes(struct move_world *w, const struct host *h)
 {
 	char byte;
 
-	for (int t = 0; t < 100; t++)
+	for (int t = 0; t < A_WHILE; t++)
 		turn_envs(w);
 	CU_ASSERT_EQUAL(recv(h->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT), -1);
 	CU_ASSERT_EQUAL(errno, EAGAIN);
@@ -259,7 +261,7 @@ static void await_told(struct move_world *w)
 
 static void hold_old(struct move_world *w)
 {
-	CU_ASSERT_EQUAL_FATAL(rdt_hold(w->old->t, RD_NSEC_PER_SEC, note, w), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w->old->t, HOUR, note, w), 0);
 	await_told(w);
 }
 
@@ -414,6 +416,26 @@ static void write_block(struct move_world *w, uint64_t lba, uint8_t fill, size_t
 	put(&w->io, out + first, (cut ? cut : len) - first);
 }
 
+/* Until the I/O queue has @have bytes of a header or, with 0, the header and no more is to be read
+ * than its data. */
+static void await_part(struct move_world *w, uint32_t have)
+{
+	const struct rdt_tcp_conn *c = NULL;
+	const struct rdt_qpair *qp;
+
+	for (unsigned int i = 0; i < w->old->t->reactors_count; i++)
+		TAILQ_FOREACH (qp, &w->old->t->reactors[i].qpairs, link)
+			if (qp->qid == 1)
+				c = rdt_tcp_conn_of(qp);
+	must(c != NULL);
+	for (int t = 0; t < PATIENT; t++) {
+		turn_envs(w);
+		if (have ? c->rx.have == have : c->rx.state != RDT_TCP_RX_HEAD)
+			return;
+	}
+	CU_FAIL_FATAL("the bytes do not arrive");
+}
+
 /*
  * A part of a command has arrived. A part of its header moves; a part of its data does not: until
  * the rest is here the hold waits. What comes while it is held is read by the other process.
@@ -430,10 +452,9 @@ static void half_commands(bool digests)
 		move_world_open(&w, digests);
 		cid = w.io.cid;
 		write_block(&w, 3, 0x5a, 0, cuts[i]);
-		for (int t = 0; t < 100; t++)
-			turn_envs(&w);
-		CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, RD_NSEC_PER_SEC, note, &w), 0);
-		for (int t = 0; t < 100; t++)
+		await_part(&w, in_head ? (uint32_t)cuts[i] : 0);
+		CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, HOUR, note, &w), 0);
+		for (int t = 0; t < A_WHILE; t++)
 			turn_envs(&w);
 		CU_ASSERT_EQUAL(w.told, in_head);
 		w.io.cid = cid;
@@ -480,7 +501,7 @@ static void asked_data_comes_first(void)
 	put_cmd(&w.io, &write, NULL, 0);
 	get(&w, &w.io, &r2t, sizeof(r2t));
 	CU_ASSERT_EQUAL_FATAL(r2t.hdr.type, NVME_TCP_R2T);
-	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, RD_NSEC_PER_SEC, note, &w), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, HOUR, note, &w), 0);
 	put_cmd(&w.io, &flush, NULL, 0);
 	nothing_comes(&w, &w.io);
 	CU_ASSERT_FALSE(w.told);
@@ -499,6 +520,36 @@ static void asked_data_comes_first(void)
 	commit(&w);
 	CU_ASSERT_EQUAL(get_rsp(&w, &w.io).cid, flush.cid);
 	nothing_comes(&w, &w.io);
+	move_world_close(&w);
+}
+
+/* The hold waits for the second half of a fused pair, and the pair is executed once. */
+static void a_pair_is_completed(void)
+{
+	struct nvme_sqe first = rw_sqe(false, 5, 1), second = rw_sqe(true, 5, 1);
+	struct move_world w;
+	uint8_t block[512] = {0};
+
+	move_world_open(&w, false);
+	first.opcode = nvme_cmd_compare;
+	first.flags = NVME_CMD_FUSE_FIRST;
+	second.flags = NVME_CMD_FUSE_SECOND;
+	put_cmd(&w.io, &first, block, sizeof(block));
+	for (int t = 0; t < A_WHILE; t++)
+		turn_envs(&w);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, HOUR, note, &w), 0);
+	nothing_comes(&w, &w.io);
+	CU_ASSERT_FALSE(w.told);
+	memset(block, 0x66, sizeof(block));
+	put_cmd(&w.io, &second, block, sizeof(block));
+	for (int i = 0; i < 2; i++)
+		CU_ASSERT_EQUAL(get_rsp(&w, &w.io).status, 0);
+	await_told(&w);
+	CU_ASSERT_EQUAL(w.err, 0);
+	CU_ASSERT_EQUAL(disk_of(w.old)->data[5 * 512], 0x66);
+	CU_ASSERT_EQUAL(rdt_move_counted(w.old->t).queues, 2);
+	rdt_hold_release(w.old->t);
+	flush_queue(&w, 4);
 	move_world_close(&w);
 }
 
@@ -640,6 +691,7 @@ const struct t_case t_tcp_move_cases[] = {
 	{"a namespace that hangs refuses the hold", a_hanging_namespace_refuses},
 	{"parts of commands move, or are awaited", half_commands_move},
 	{"data that was asked for comes first", asked_data_comes_first},
+	{"a fused pair is completed", a_pair_is_completed},
 	{"a silent host is left", a_silent_host_is_left},
 	{"a move is given up", a_move_is_given_up},
 	{"records are checked", records_are_checked},
