@@ -82,7 +82,7 @@ static void compare_written(struct rdt_bio *bio)
 	struct rdt_req *second = rd_container_of(bio, struct rdt_req, bio);
 
 	rdt_io_result(second);
-	rdt_io_resume(second->mate);
+	rdt_io_resume(second->partner);
 }
 
 static enum rdt_step write_second(struct rdt_req *second)
@@ -105,7 +105,7 @@ static enum rdt_step compare_write_step(struct rdt_req *req)
 	rdt_io_put_scratch(req);
 	if (rdt_io_stopped(req))
 		return RDT_STEP_DONE;
-	return write_second(req->mate);
+	return write_second(req->partner);
 }
 
 enum rdt_exec rdt_compare_write_exec(struct rdt_req *first)

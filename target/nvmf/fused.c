@@ -116,14 +116,14 @@ struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st)
 		end_pair(first, SC_GENERIC(NVME_SC_FUSED_FAIL));
 		return st;
 	}
-	first->mate = req;
-	req->mate = first;
+	first->partner = req;
+	req->partner = first;
 	return NVME_OK;
 }
 
 void rdt_fused_parsed(struct rdt_req *second)
 {
-	struct rdt_req *first = second->mate;
+	struct rdt_req *first = second->partner;
 
 	if (first->buf && second->buf) {
 		rdt_req_move(first, RDT_REQ_READY);
@@ -147,7 +147,7 @@ static void place_half(struct rdt_req *req, uint8_t **next)
 
 void rdt_fused_buffer(struct rdt_req *first)
 {
-	struct rdt_req *second = first->mate;
+	struct rdt_req *second = first->partner;
 	uint8_t *next = first->pool_buf;
 
 	place_half(first, &next);
@@ -160,19 +160,19 @@ void rdt_fused_buffer(struct rdt_req *first)
 
 void rdt_fused_ready(struct rdt_req *req)
 {
-	struct rdt_req *mate = req->mate;
-	struct rdt_req *first = FUSE(req) == NVME_CMD_FUSE_FIRST ? req : mate;
+	struct rdt_req *partner = req->partner;
+	struct rdt_req *first = FUSE(req) == NVME_CMD_FUSE_FIRST ? req : partner;
 
 	/* The first half fails before the pair has a buffer. */
-	if (!nvme_status_ok(req->status) && mate->state == RDT_REQ_FUSED)
-		rdt_req_move(mate, RDT_REQ_READY);
-	if (mate->state != RDT_REQ_READY)
-		return; /* the mate calls this function as well */
+	if (!nvme_status_ok(req->status) && partner->state == RDT_REQ_FUSED)
+		rdt_req_move(partner, RDT_REQ_READY);
+	if (partner->state != RDT_REQ_READY)
+		return; /* the partner calls this function as well */
 	rdt_req_revalidate(req);
-	rdt_req_revalidate(mate); /* which may have been READY for a long time */
+	rdt_req_revalidate(partner); /* which may have been READY for a long time */
 	rdt_req_move(first, RDT_REQ_EXECUTING);
-	rdt_req_move(first->mate, RDT_REQ_EXECUTING);
-	if (nvme_status_ok(first->status) && !nvme_status_ok(first->mate->status))
+	rdt_req_move(first->partner, RDT_REQ_EXECUTING);
+	if (nvme_status_ok(first->status) && !nvme_status_ok(first->partner->status))
 		first->status = SC_GENERIC(NVME_SC_FUSED_FAIL);
 	if (!nvme_status_ok(first->status) || first->cmd->exec_fused(first) == RDT_EXEC_DONE)
 		rdt_fused_complete(first);
@@ -180,7 +180,7 @@ void rdt_fused_ready(struct rdt_req *req)
 
 void rdt_fused_complete(struct rdt_req *req)
 {
-	struct rdt_req *second = req->mate;
+	struct rdt_req *second = req->partner;
 
 	if (second)
 		copy_aside(req);

@@ -230,7 +230,7 @@ enum rdt_step rdt_io_step_lock(struct rdt_req *req, const struct rdt_span *spans
 {
 	if (rdt_io_stopped(req))
 		return RDT_STEP_DONE;
-	if (!req->mate && rdt_range_count(req))
+	if (!req->partner && rdt_range_count(req))
 		return RDT_STEP_AGAIN;
 	memcpy(req->range.spans, spans, n * sizeof(*spans));
 	req->range.count = (uint8_t)n;

@@ -171,7 +171,7 @@ static void range_granted_msg(struct rd_msg *msg)
 	req->range.state = RDT_RANGE_LOCKED;
 	if (!rdt_io_stopped(req))
 		rdt_req_revalidate(req);
-	if (req->mate && !rdt_req_revalidate(req->mate) && nvme_status_ok(req->status))
+	if (req->partner && !rdt_req_revalidate(req->partner) && nvme_status_ok(req->status))
 		req->status = nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_FUSED_FAIL);
 	rdt_io_resume(req);
 }
@@ -181,7 +181,7 @@ bool rdt_range_lock(struct rdt_req *req)
 	struct rdt_range_table *table = &req->ns->range_table;
 	struct rdt_range_lock *lock = &req->range;
 
-	lock->fused = req->mate != NULL;
+	lock->fused = req->partner != NULL;
 	lock->granted = false;
 	lock->msg.fn = range_granted_msg;
 	pthread_mutex_lock(&table->lock);

@@ -133,7 +133,7 @@ static RD_COLD void new_half(struct rdt_req *req)
 	/* Delaying one half would change the order of commands in its queue. */
 	rdt_qos_charge(req);
 	rdt_req_move(req, RDT_REQ_FUSED);
-	if (req->mate)
+	if (req->partner)
 		rdt_fused_parsed(req);
 	else
 		rdt_fused_waits(req);
@@ -154,7 +154,7 @@ static void execute(struct rdt_req *req)
 /* req->pool_buf is for the data of @req, or of both halves of its pair. */
 static void got_buffer(struct rdt_req *req)
 {
-	if (req->mate) {
+	if (req->partner) {
 		rdt_fused_buffer(req);
 		return;
 	}
@@ -167,7 +167,7 @@ void rdt_req_need_buffer(struct rdt_req *req)
 	struct rdt_pool *pools = req->qp->reactor->pools;
 
 	rdt_req_move(req, RDT_REQ_NEED_BUFFER);
-	if (!req->mate)
+	if (!req->partner)
 		req->pool_len = req->data_len;
 	req->pool = &pools[RDT_POOL_IO];
 	if (!req->qp->ctrl)
@@ -262,8 +262,8 @@ void rdt_req_fetched(struct rdt_req *req, int err)
 		req->status =
 			nvme_status(NVME_SCT_GENERIC, err == -EBADMSG ? NVME_SC_TRAN_TPORT_ERROR
 								      : NVME_SC_DATA_XFER_ERROR);
-	rdt_req_move(req,
-		     req->mate || nvme_status_ok(req->status) ? RDT_REQ_READY : RDT_REQ_EXECUTED);
+	rdt_req_move(req, req->partner || nvme_status_ok(req->status) ? RDT_REQ_READY
+								      : RDT_REQ_EXECUTED);
 	rdt_req_process(req);
 }
 
@@ -281,7 +281,7 @@ bool rdt_req_revalidate(struct rdt_req *req)
 
 static void state_ready(struct rdt_req *req)
 {
-	if (req->mate)
+	if (req->partner)
 		rdt_fused_ready(req);
 	else if (!req->waited || rdt_req_revalidate(req))
 		execute(req);
@@ -378,15 +378,15 @@ static void state_executed(struct rdt_req *req)
 /* The half of a pair that ends last returns the buffer, because a READ may still fill its part. */
 static RD_COLD void leave_pair(struct rdt_req *req)
 {
-	struct rdt_req *mate = req->mate;
+	struct rdt_req *partner = req->partner;
 
-	mate->mate = req->mate = NULL;
+	partner->partner = req->partner = NULL;
 	if (!req->pool_buf)
 		return;
-	mate->pool = req->pool;
-	mate->payer = req->payer;
-	mate->pool_buf = req->pool_buf;
-	mate->pool_len = req->pool_len;
+	partner->pool = req->pool;
+	partner->payer = req->payer;
+	partner->pool_buf = req->pool_buf;
+	partner->pool_len = req->pool_len;
 	req->pool_buf = NULL;
 }
 
@@ -412,7 +412,7 @@ static void finish_req(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
 
-	if (req->mate)
+	if (req->partner)
 		leave_pair(req);
 	if (req->pool_buf)
 		rdt_pool_put(req->pool, req->payer, req->pool_buf, req->pool_len, moved(req));
@@ -534,7 +534,7 @@ void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule
 /* Answer @req with @st; only the queue pair refers to it. Both halves of a fused pair end. */
 static enum rdt_abort_result end_now(struct rdt_req *req, struct nvme_status st)
 {
-	bool pair = req->mate;
+	bool pair = req->partner;
 
 	req->status = st;
 	rdt_req_move(req, pair ? RDT_REQ_READY : RDT_REQ_EXECUTED);
@@ -576,7 +576,7 @@ static enum rdt_abort_result end_early(struct rdt_req *req, enum rdt_req_state w
 
 	switch (req->state) {
 	case RDT_REQ_FUSED:
-		if (req->mate)
+		if (req->partner)
 			return end_when_back(req, why);
 		rdt_fused_abort(req, early_status(req, why));
 		return RDT_ABORT_YES;

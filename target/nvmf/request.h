@@ -164,8 +164,8 @@ enum rdt_data_at {
 struct rdt_req {
 	const struct rdt_cmd *cmd;
 	void *buf;
-	void *pool_buf;       /* returned at the end; contains @buf. NULL for in-capsule data */
-	struct rdt_req *mate; /* the other half of a fused pair */
+	void *pool_buf;          /* returned at the end; contains @buf. NULL for in-capsule data */
+	struct rdt_req *partner; /* the other half of a fused pair */
 	struct rdt_abort *aborter;
 	uint64_t err_lba;
 	uint32_t data_len;

@@ -202,7 +202,7 @@ void io_judge_end(struct world *w, const struct io_facts *f, const struct rdinit
 
 static bool is_first_half(const struct rdt_req *req)
 {
-	return req->mate && req->sqe.opcode == nvme_cmd_compare;
+	return req->partner && req->sqe.opcode == nvme_cmd_compare;
 }
 
 /*
@@ -218,7 +218,7 @@ static bool begins(const struct rdt_req *req)
 	case nvme_cmd_read:
 		return bio->op == RDT_BIO_READ;
 	case nvme_cmd_write:
-		return !req->mate;
+		return !req->partner;
 	case nvme_cmd_copy:
 		return bio->op == RDT_BIO_READ && !work->index && work->lba == work->ranges[0].lba;
 	case nvme_cmd_dsm:
