@@ -58,12 +58,12 @@ static void list_lane(struct rdt_inbound *in, struct rdt_lane *lane)
 	}
 }
 
-static void count_crowded(const struct rdt_inbound *in, const struct rdt_site *site,
+static void count_crowded(const struct rdt_inbound *in, const struct rdt_source *source,
 			  struct rdt_lane *lane)
 {
 	unsigned int part = lane->waiting / CROWDED_PART;
 
-	if (!rdt_fresh_crowded(in->reactor, site) ||
+	if (!rdt_fresh_crowded(in->reactor, source) ||
 	    ++lane->crowded < (part > CROWDED_TURN ? part : CROWDED_TURN))
 		return;
 	lane->crowded = 0;
@@ -80,7 +80,7 @@ static void take_first(struct rdt_inbound *in, struct rdt_lanes *lanes, bool ref
 	TAILQ_REMOVE(lanes, lane, link);
 	lane->waiting--;
 	lane->listed = false;
-	count_crowded(in, h->site, lane);
+	count_crowded(in, h->source, lane);
 	if (!STAILQ_EMPTY(&lane->queue))
 		list_lane(in, lane);
 	in->take(h, refuse); /* may free the address with its lanes */
@@ -110,7 +110,7 @@ static void adopt_in_turns(struct rd_defer *defer)
 static void handed_over(struct rd_msg *msg)
 {
 	struct rdt_handover *h = rd_container_of(msg, struct rdt_handover, msg);
-	struct rdt_lane *lane = &h->site->lanes[h->in->kind];
+	struct rdt_lane *lane = &h->source->lanes[h->in->kind];
 
 	if (!lane->listed)
 		STAILQ_INIT(&lane->queue);
@@ -144,10 +144,10 @@ void rdt_inbound_catch_up(struct rdt_inbound *in)
 	take_all(in, false);
 }
 
-void rdt_hand_over(struct rdt_inbound *in, struct rdt_handover *h, struct rdt_site *site)
+void rdt_hand_over(struct rdt_inbound *in, struct rdt_handover *h, struct rdt_source *source)
 {
 	h->msg.fn = handed_over;
 	h->in = in;
-	h->site = site;
+	h->source = source;
 	rd_loop_post(in->reactor->loop, &h->msg);
 }

@@ -16,14 +16,14 @@
 
 struct rdt_inbound;
 struct rdt_reactor;
-struct rdt_site;
+struct rdt_source;
 
 struct rdt_handover { /* a member of what a transport hands over */
 	struct rd_msg msg;
 	STAILQ_ENTRY(rdt_handover) link; /* lane->queue */
 	struct rdt_inbound *in;
 	/* of the address of the connection, which counts there until take() has it */
-	struct rdt_site *site;
+	struct rdt_source *source;
 };
 
 /* Connections of one address and transport that wait. All zero: there was none so far. */
@@ -52,7 +52,7 @@ void rdt_inbound_init(struct rdt_inbound *in, struct rdt_reactor *r, unsigned in
 		      void (*take)(struct rdt_handover *h, bool refuse));
 void rdt_inbound_fini(struct rdt_inbound *in);     /* turns away those that are left */
 void rdt_inbound_catch_up(struct rdt_inbound *in); /* adopts all that have come */
-/* Any thread. @site: rdt_peer_site_on(). */
-void rdt_hand_over(struct rdt_inbound *in, struct rdt_handover *h, struct rdt_site *site);
+/* Any thread. @source: rdt_peer_source_on(). */
+void rdt_hand_over(struct rdt_inbound *in, struct rdt_handover *h, struct rdt_source *source);
 
 #endif /* RDT_HANDOVER_H */

@@ -23,7 +23,7 @@ struct rdt_peer {
 	LIST_ENTRY(rdt_peer) link;
 	unsigned int conns;
 	unsigned int ctrls;
-	struct rdt_site *sites; /* [reactors], for an address only */
+	struct rdt_source *sources; /* [reactors], for an address only */
 	size_t len;
 	uint8_t key[];
 };
@@ -65,7 +65,7 @@ static struct rdt_peer_bucket *peer_bucket(struct rdt_target *t, const void *key
 }
 
 /* Returns a peer without connections; NULL without memory. */
-static struct rdt_peer *make_peer(struct rdt_target *t, const void *key, size_t len, bool sites)
+static struct rdt_peer *make_peer(struct rdt_target *t, const void *key, size_t len, bool sources)
 {
 	struct rdt_peer *peer = calloc(1, sizeof(*peer) + len);
 
@@ -73,27 +73,27 @@ static struct rdt_peer *make_peer(struct rdt_target *t, const void *key, size_t 
 		return NULL;
 	peer->len = len;
 	memcpy(peer->key, key, len);
-	if (sites) {
-		peer->sites = calloc(t->reactors_count, sizeof(*peer->sites));
-		if (!peer->sites) {
+	if (sources) {
+		peer->sources = calloc(t->reactors_count, sizeof(*peer->sources));
+		if (!peer->sources) {
 			free(peer);
 			return NULL;
 		}
 		for (unsigned int i = 0; i < t->reactors_count; i++)
-			TAILQ_INIT(&peer->sites[i].fresh);
+			TAILQ_INIT(&peer->sources[i].fresh);
 	}
 	LIST_INSERT_HEAD(peer_bucket(t, key, len), peer, link);
 	return peer;
 }
 
-static struct rdt_peer *find_peer(struct rdt_target *t, const void *key, size_t len, bool sites)
+static struct rdt_peer *find_peer(struct rdt_target *t, const void *key, size_t len, bool sources)
 {
 	struct rdt_peer *peer;
 
 	LIST_FOREACH (peer, peer_bucket(t, key, len), link)
 		if (peer->len == len && memcmp(peer->key, key, len) == 0)
 			return peer;
-	return make_peer(t, key, len, sites);
+	return make_peer(t, key, len, sources);
 }
 
 static void free_unused(struct rdt_peer *peer)
@@ -101,7 +101,7 @@ static void free_unused(struct rdt_peer *peer)
 	if (peer->conns)
 		return;
 	LIST_REMOVE(peer, link);
-	free(peer->sites);
+	free(peer->sources);
 	free(peer);
 }
 
@@ -257,14 +257,14 @@ size_t rdt_peer_key(const struct rdt_peer *peer, uint8_t *out, size_t size)
 	return peer->len;
 }
 
-struct rdt_site *rdt_peer_site(const struct rdt_qpair *qp)
+struct rdt_source *rdt_peer_source(const struct rdt_qpair *qp)
 {
-	return qp->peer ? rdt_peer_site_on(qp->peer, qp->reactor) : &qp->reactor->nowhere;
+	return qp->peer ? rdt_peer_source_on(qp->peer, qp->reactor) : &qp->reactor->nowhere;
 }
 
-struct rdt_site *rdt_peer_site_on(struct rdt_peer *peer, const struct rdt_reactor *r)
+struct rdt_source *rdt_peer_source_on(struct rdt_peer *peer, const struct rdt_reactor *r)
 {
-	return &peer->sites[r->index];
+	return &peer->sources[r->index];
 }
 
 int rdt_peers_init(struct rdt_target *t)
@@ -313,36 +313,36 @@ static unsigned int most_of_address(const struct rdt_reactor *r)
 	return reactor_part(r, r->target->cfg->target.limits.unconnected_per_address);
 }
 
-bool rdt_fresh_crowded(const struct rdt_reactor *r, const struct rdt_site *site)
+bool rdt_fresh_crowded(const struct rdt_reactor *r, const struct rdt_source *source)
 {
-	return site->fresh_count >= most_of_address(r) ||
-	       (r->fresh_count >= rdt_fresh_max(r) && site->fresh_count > r->fresh_count / 4);
+	return source->fresh_count >= most_of_address(r) ||
+	       (r->fresh_count >= rdt_fresh_max(r) && source->fresh_count > r->fresh_count / 4);
 }
 
 /* The connection to end, or NULL. */
-static struct rdt_qpair *choose_victim(const struct rdt_reactor *r, const struct rdt_site *site)
+static struct rdt_qpair *choose_victim(const struct rdt_reactor *r, const struct rdt_source *source)
 {
 	bool full = r->fresh_count > rdt_fresh_max(r);
 
-	if (site->fresh_count > most_of_address(r) ||
-	    (full && site->fresh_count > r->fresh_count / 4))
-		return TAILQ_FIRST(&site->fresh);
+	if (source->fresh_count > most_of_address(r) ||
+	    (full && source->fresh_count > r->fresh_count / 4))
+		return TAILQ_FIRST(&source->fresh);
 	return full ? TAILQ_FIRST(&r->fresh) : NULL;
 }
 
 void rdt_fresh_add(struct rdt_qpair *qp)
 {
 	struct rdt_reactor *r = qp->reactor;
-	struct rdt_site *site = rdt_peer_site(qp);
+	struct rdt_source *source = rdt_peer_source(qp);
 	struct rdt_qpair *old;
 	char addr[RD_ADDR_TEXT];
 
 	TAILQ_INSERT_TAIL(&r->fresh, qp, fresh_link);
-	TAILQ_INSERT_TAIL(&site->fresh, qp, site_link);
+	TAILQ_INSERT_TAIL(&source->fresh, qp, source_link);
 	qp->fresh = true;
 	r->fresh_count++;
-	site->fresh_count++;
-	old = choose_victim(r, site);
+	source->fresh_count++;
+	old = choose_victim(r, source);
 	if (!old)
 		return;
 	rd_log_limited(&r->fresh_limit, rd_loop_now(r->loop), r->log, RD_LOG_QPAIR, RD_LOG_NOTICE,
@@ -350,7 +350,7 @@ void rdt_fresh_add(struct rdt_qpair *qp)
 		       "%u, of one address %u "
 		       "(target.limits.unconnected, unconnected_per_address): the oldest one ends, "
 		       "from %s",
-		       r->index, r->fresh_count, site->fresh_count,
+		       r->index, r->fresh_count, source->fresh_count,
 		       rd_addr_format((struct sockaddr *)&old->remote, addr));
 	rdt_qpair_end(old, RDT_END_NO_CONNECT,
 		      "too many connections without a Connect or its authentication");
@@ -358,15 +358,15 @@ void rdt_fresh_add(struct rdt_qpair *qp)
 
 void rdt_fresh_remove(struct rdt_qpair *qp)
 {
-	struct rdt_site *site = rdt_peer_site(qp);
+	struct rdt_source *source = rdt_peer_source(qp);
 
 	if (!qp->fresh)
 		return;
 	qp->fresh = false;
 	TAILQ_REMOVE(&qp->reactor->fresh, qp, fresh_link);
-	TAILQ_REMOVE(&site->fresh, qp, site_link);
+	TAILQ_REMOVE(&source->fresh, qp, source_link);
 	qp->reactor->fresh_count--;
-	site->fresh_count--;
+	source->fresh_count--;
 }
 
 #define ADDRESS_MAX 32u

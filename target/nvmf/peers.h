@@ -22,7 +22,7 @@
 struct rdt_peer;
 struct rdt_qpair;
 struct rdt_reactor;
-struct rdt_site;
+struct rdt_source;
 struct rdt_target;
 
 #define RDT_PEER_BUCKETS 4096u
@@ -68,10 +68,11 @@ size_t rdt_peer_key(const struct rdt_peer *peer, uint8_t *out, size_t size);
 /* Writes what identifies the address of @qp. Returns its length; 0: it has none (tests), or it is
  * longer than @size. Any thread that may use @qp. */
 size_t rdt_peer_address(const struct rdt_qpair *qp, uint8_t *out, size_t size);
-/* The site of its address on its reactor. Connections without an address (tests) share one site. */
-struct rdt_site *rdt_peer_site(const struct rdt_qpair *qp);
+/* The source of its address on its reactor. Connections without an address (tests) share one
+ * source. */
+struct rdt_source *rdt_peer_source(const struct rdt_qpair *qp);
 /* of an address; valid while one of its connections counts */
-struct rdt_site *rdt_peer_site_on(struct rdt_peer *peer, const struct rdt_reactor *r);
+struct rdt_source *rdt_peer_source_on(struct rdt_peer *peer, const struct rdt_reactor *r);
 /* Of a name, identifier or address that a peer has chosen: no peer can make many that are in one
  * list of a table, or find one that counts as another. */
 uint32_t rdt_peer_hash(const struct rdt_target *target, const void *key, size_t len);
@@ -82,7 +83,7 @@ uint32_t rdt_peer_hash(const struct rdt_target *target, const void *key, size_t 
 
 unsigned int rdt_fresh_max(const struct rdt_reactor *r);
 /* Has the address so many of them that the next one ends one of them? */
-bool rdt_fresh_crowded(const struct rdt_reactor *r, const struct rdt_site *site);
+bool rdt_fresh_crowded(const struct rdt_reactor *r, const struct rdt_source *source);
 void rdt_fresh_add(struct rdt_qpair *qp); /* may end other connections, but not @qp */
 /* the connection is in use, or closes; may be repeated */
 void rdt_fresh_remove(struct rdt_qpair *qp);

@@ -632,14 +632,14 @@ bool rdt_pool_pressed(const struct rdt_pool *pool)
 
 /* ---- hosts ---- */
 
-static void init_share(struct rdt_reactor *r, struct rdt_share *share, struct rdt_site *site)
+static void init_share(struct rdt_reactor *r, struct rdt_share *share, struct rdt_source *source)
 {
 	share->id = r->pool_ids++;
-	share->site = site;
+	share->source = source;
 	LIST_INIT(&share->devices);
 	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++) {
 		TAILQ_INIT(&share->accounts[i].waiting);
-		share->accounts[i].in_doubt = &site->in_doubt[i];
+		share->accounts[i].in_doubt = &source->in_doubt[i];
 	}
 }
 
@@ -674,30 +674,30 @@ void rdt_shares_fini(struct rdt_reactor *r)
 }
 
 static struct rdt_share_bucket *share_bucket(struct rdt_reactor *r, const char *hostnqn,
-					     const struct rdt_site *site)
+					     const struct rdt_source *source)
 {
 	uint32_t hash = rdt_peer_hash(r->target, hostnqn, strlen(hostnqn)) +
-			(uint32_t)((uintptr_t)site >> 5);
+			(uint32_t)((uintptr_t)source >> 5);
 
 	return &r->shares[hash % RDT_SHARE_BUCKETS];
 }
 
 void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn)
 {
-	struct rdt_site *site = rdt_peer_site(qp);
-	struct rdt_share_bucket *list = share_bucket(qp->reactor, hostnqn, site);
+	struct rdt_source *source = rdt_peer_source(qp);
+	struct rdt_share_bucket *list = share_bucket(qp->reactor, hostnqn, source);
 	struct rdt_share *share;
 
 	/* Before Connect it belonged to the share of unassociated connections */
 	rdt_share_late(qp, false);
 	LIST_FOREACH (share, list, link)
-		if (share->site == site && strcmp(share->hostnqn, hostnqn) == 0)
+		if (share->source == source && strcmp(share->hostnqn, hostnqn) == 0)
 			break;
 	if (!share) {
 		share = calloc(1, sizeof(*share));
 		if (!share)
 			return; /* out of memory: uses the share of unassociated connections */
-		init_share(qp->reactor, share, site);
+		init_share(qp->reactor, share, source);
 		memccpy(share->hostnqn, hostnqn, 0, sizeof(share->hostnqn));
 		mark_stalled(share, rdt_staller_known(qp, hostnqn));
 		LIST_INSERT_HEAD(list, share, link);

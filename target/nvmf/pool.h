@@ -45,7 +45,7 @@ struct rdt_account {
 	struct rdt_device_use *device; /* NULL: commands without a device */
 	size_t used;
 	size_t moved;     /* bytes transferred since a transfer was last late */
-	size_t *in_doubt; /* sum of its address, in rdt_site */
+	size_t *in_doubt; /* sum of its address, in rdt_source */
 	/* number of its connections with a transfer beyond the deadline */
 	unsigned int late;
 	/* counts as in doubt: its use is part of the @in_doubt sums */
@@ -103,7 +103,7 @@ struct rdt_pool {
 TAILQ_HEAD(rdt_fresh_list, rdt_qpair);
 
 /* An address on one reactor. */
-struct rdt_site {
+struct rdt_source {
 	size_t in_doubt[RDT_ACCOUNTS]; /* bytes used by its accounts in doubt, for each pool */
 	struct rdt_fresh_list fresh;   /* connections without a Connect, oldest first */
 	unsigned int fresh_count;
@@ -115,7 +115,7 @@ struct rdt_share {
 	LIST_ENTRY(rdt_share) link;
 	unsigned int qpairs;
 	uint32_t id; /* unique on its reactor */
-	const struct rdt_site *site;
+	const struct rdt_source *source;
 	struct rdt_admin_debt admin;
 	struct rdt_extents_turn extents;
 	struct rdt_account accounts[RDT_ACCOUNTS]; /* for commands without a device */

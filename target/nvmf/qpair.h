@@ -78,7 +78,8 @@ struct rdt_qpair {
 	bool transport_closed;
 	bool sqflow_off;
 	bool late;   /* a transfer is beyond its deadline: stall watchdog */
-	bool fresh;  /* without a Connect or not authenticated: in reactor->fresh and site->fresh */
+	bool fresh;  /* without a Connect or not authenticated: in reactor->fresh and source->fresh
+		      */
 	bool traced; /* log every state change of every command */
 	/* Another process has the socket too: nothing is sent, and it is closed without a word. */
 	bool moved;
@@ -105,7 +106,7 @@ struct rdt_qpair {
 	struct rdt_peer *peer;   /* its address; NULL in tests */
 	struct rdt_peer *host;   /* its host; NULL before Connect */
 	TAILQ_ENTRY(rdt_qpair) fresh_link;
-	TAILQ_ENTRY(rdt_qpair) site_link;
+	TAILQ_ENTRY(rdt_qpair) source_link;
 	struct rdt_listener *listener; /* NULL in tests */
 	/* of TLS, which only its host may use, for its subsystem; NULL: the connection is plain.
 	 * The transport owns it */

@@ -81,7 +81,7 @@ struct rdt_reactor {
 	struct rdt_share_bucket *shares; /* [RDT_SHARE_BUCKETS]: shares of connected hosts */
 	struct rdt_share unassociated;   /* share of all connections without a Connect */
 	struct rdt_stallers stallers;
-	struct rdt_site nowhere;     /* site of connections without an address */
+	struct rdt_source nowhere;   /* source of connections without an address */
 	struct rdt_fresh_list fresh; /* connections without a Connect, oldest first */
 	unsigned int fresh_count;
 	struct rd_ratelimit fresh_limit;

@@ -274,7 +274,7 @@ static void on_conn_request(struct rd_fab_listener *lis, struct rd_fab_req *req,
 	h->qid = qid;
 	h->depth = depth;
 	rdt_hand_over(&rdt_rdma_of(h->reactor)->inbound, &h->over,
-		      rdt_peer_site_on(h->peer, h->reactor));
+		      rdt_peer_source_on(h->peer, h->reactor));
 }
 
 static enum rdt_fab_kind verbs_kind(const struct rdt_listener_config *cfg)

@@ -75,7 +75,7 @@ static void tcp_catch_up(struct rdt_reactor *r)
 void rdt_tcp_hand_over(struct rdt_tcp_handoff *h)
 {
 	rdt_hand_over(&rdt_tcp_of(h->reactor)->inbound, &h->over,
-		      rdt_peer_site_on(h->peer, h->reactor));
+		      rdt_peer_source_on(h->peer, h->reactor));
 }
 
 /* ---- on the main loop ---- */
