@@ -13,23 +13,23 @@
 
 #define IDLE UINT64_MAX /* it does not beat */
 /* A reactor whose last beat is older stands still. */
-#define STANDS_STILL (2 * RDT_BEAT_NS)
+#define STANDS_STILL (2 * RDT_HEARTBEAT_NS)
 
-_Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in beat_standing");
+_Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in heartbeat_standing");
 
 /* The reactor has not looked for @gap_ns, more than two periods. */
-static RD_COLD void beat_missed(struct rdt_reactor *r, uint64_t gap_ns)
+static RD_COLD void heartbeat_missed(struct rdt_reactor *r, uint64_t gap_ns)
 {
 	struct rdt_qpair *qp, *next;
 	unsigned int ended = 0;
 
-	if (atomic_load(&r->beat_at) == IDLE)
+	if (atomic_load(&r->heartbeat_at) == IDLE)
 		return; /* it may have slept */
 	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
 		uint64_t kato = qp->ctrl ? qp->ctrl->kato_ms * RD_NSEC_PER_MSEC : 0;
 
 		next = TAILQ_NEXT(qp, link);
-		if (!kato || gap_ns <= kato + RDT_BEAT_NS || qp->state >= RDT_QP_CLOSING)
+		if (!kato || gap_ns <= kato + RDT_HEARTBEAT_NS || qp->state >= RDT_QP_CLOSING)
 			continue;
 		rdt_qpair_end(qp, RDT_END_KEEP_ALIVE,
 			      "its reactor stood still for longer than keep alive");
@@ -58,11 +58,11 @@ const char *rdt_beat_names(uint64_t reactors, char text[RDT_BEAT_NAMES])
 
 static inline void look_at(struct rdt_reactor *r, uint64_t now)
 {
-	uint64_t gap = now - r->beat_seen;
+	uint64_t gap = now - r->heartbeat_seen;
 
-	r->beat_seen = now;
-	if (__builtin_expect(gap > 2 * RDT_BEAT_NS, 0))
-		beat_missed(r, gap);
+	r->heartbeat_seen = now;
+	if (__builtin_expect(gap > 2 * RDT_HEARTBEAT_NS, 0))
+		heartbeat_missed(r, gap);
 }
 
 void rdt_beat_look(void *reactor)
@@ -74,7 +74,7 @@ void rdt_beat_look(void *reactor)
 
 RD_COLD void rdt_beat_look_now(struct rdt_reactor *r)
 {
-	atomic_store(&r->beat_asked, false);
+	atomic_store(&r->heartbeat_asked, false);
 	look_at(r, rd_loop_now_raw(r->loop));
 }
 
@@ -119,57 +119,58 @@ static uint64_t find_standing(const struct rdt_reactor *r, uint64_t now)
 	uint64_t standing = 0;
 
 	for (unsigned int i = 0; i < t->reactors_count; i++) {
-		uint64_t at = atomic_load(&t->reactors[i].beat_at);
+		uint64_t at = atomic_load(&t->reactors[i].heartbeat_at);
 
 		if (i == r->index || at == IDLE || now <= at || now - at <= STANDS_STILL)
 			continue;
 		standing |= UINT64_C(1) << i;
-		atomic_store(&t->reactors[i].beat_asked, true);
+		atomic_store(&t->reactors[i].heartbeat_asked, true);
 	}
 	return standing;
 }
 
-static void beat(struct rd_timer *timer)
+static void heartbeat(struct rd_timer *timer)
 {
-	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, beat);
+	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, heartbeat);
 	uint64_t standing;
 
 	if (!r->qpairs_count) {
-		atomic_store(&r->beat_at, IDLE);
-		r->beat_standing = 0;
+		atomic_store(&r->heartbeat_at, IDLE);
+		r->heartbeat_standing = 0;
 		return;
 	}
-	atomic_store(&r->beat_at, r->beat_seen);
-	standing = find_standing(r, r->beat_seen);
-	if (standing & ~r->beat_standing)
+	atomic_store(&r->heartbeat_at, r->heartbeat_seen);
+	standing = find_standing(r, r->heartbeat_seen);
+	if (standing & ~r->heartbeat_standing)
 		fence_own(r, standing);
-	r->beat_standing = standing;
+	r->heartbeat_standing = standing;
 	/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
-	rd_timer_start(r->loop, timer, RDT_BEAT_NS);
+	rd_timer_start(r->loop, timer, RDT_HEARTBEAT_NS);
 }
 
 void rdt_beat_init(struct rdt_reactor *r)
 {
-	r->beat.fn = beat;
-	atomic_init(&r->beat_at, IDLE);
-	atomic_init(&r->beat_asked, false);
+	r->heartbeat.fn = heartbeat;
+	atomic_init(&r->heartbeat_at, IDLE);
+	atomic_init(&r->heartbeat_asked, false);
 }
 
 void rdt_beat_start(struct rdt_reactor *r, const struct rdt_ctrl *ctrl)
 {
-	if (atomic_load(&r->beat_at) != IDLE || !ctrl->kato_ms || rdt_subsys_is_disc(ctrl->subsys))
+	if (atomic_load(&r->heartbeat_at) != IDLE || !ctrl->kato_ms ||
+	    rdt_subsys_is_disc(ctrl->subsys))
 		return;
-	if (rd_timer_start(r->loop, &r->beat, RDT_BEAT_NS)) {
+	if (rd_timer_start(r->loop, &r->heartbeat, RDT_HEARTBEAT_NS)) {
 		rd_err(r->log, RD_LOG_TARGET,
 		       "reactor %u: no memory for the timer of its heartbeat", r->index);
 		return;
 	}
-	r->beat_seen = rd_loop_now(r->loop);
-	atomic_store(&r->beat_at, r->beat_seen);
+	r->heartbeat_seen = rd_loop_now(r->loop);
+	atomic_store(&r->heartbeat_at, r->heartbeat_seen);
 }
 
 void rdt_beat_stop(struct rdt_reactor *r)
 {
-	rd_timer_stop(r->loop, &r->beat);
-	atomic_store(&r->beat_at, IDLE);
+	rd_timer_stop(r->loop, &r->heartbeat);
+	atomic_store(&r->heartbeat_at, IDLE);
 }

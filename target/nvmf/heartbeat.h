@@ -26,7 +26,7 @@
 struct rdt_ctrl;
 
 /* The period. Without queue pairs of hosts with keep alive a reactor sleeps. */
-#define RDT_BEAT_NS (500 * RD_NSEC_PER_MSEC)
+#define RDT_HEARTBEAT_NS (500 * RD_NSEC_PER_MSEC)
 
 void rdt_beat_init(struct rdt_reactor *r);
 /* @r has a queue pair of @ctrl: it beats, if the host has keep alive, until @r has no queue pairs.
@@ -48,7 +48,7 @@ void rdt_beat_look_now(struct rdt_reactor *r);
  * reactor. */
 static inline void rdt_beat_look_again(struct rdt_reactor *r)
 {
-	if (__builtin_expect(atomic_load_explicit(&r->beat_asked, memory_order_relaxed), 0))
+	if (__builtin_expect(atomic_load_explicit(&r->heartbeat_asked, memory_order_relaxed), 0))
 		rdt_beat_look_now(r);
 }
 

@@ -106,11 +106,11 @@ struct rdt_reactor {
 	struct rdt_req_list behind_fence;
 	struct rdt_req *fence_next; /* while @behind_fence is looked through: the next one */
 	struct rd_timer fence_timer;
-	struct rd_timer beat;     /* heartbeat.h */
-	uint64_t beat_seen;       /* ns, when the reactor looked last */
-	_Atomic uint64_t beat_at; /* the same, for other reactors; UINT64_MAX: it is idle */
-	atomic_bool beat_asked;   /* another reactor has noticed that this one stands still */
-	uint64_t beat_standing;   /* a bit for each other reactor that stands still */
+	struct rd_timer heartbeat;     /* heartbeat.h */
+	uint64_t heartbeat_seen;       /* ns, when the reactor looked last */
+	_Atomic uint64_t heartbeat_at; /* the same, for other reactors; UINT64_MAX: it is idle */
+	atomic_bool heartbeat_asked;   /* another reactor has noticed that this one stands still */
+	uint64_t heartbeat_standing;   /* a bit for each other reactor that stands still */
 	struct rdt_timing timing;
 	struct rdt_cells cells; /* counters, by host and listener */
 	struct rdt_io_run run;

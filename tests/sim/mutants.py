@@ -65,7 +65,7 @@ MUTANTS = (
     ('a host that is no longer allowed goes on', 'target/nvmf/host_access.c',
      'rdt_ctrl_end(ctrl, "its host is no longer allowed");', ';'),
     ('a reactor that stood still goes on', 'target/nvmf/heartbeat.c',
-     'if (!kato || gap_ns <= kato + RDT_BEAT_NS || qp->state >= RDT_QP_CLOSING)', 'if (true)', 'fence'),
+     'if (!kato || gap_ns <= kato + RDT_HEARTBEAT_NS || qp->state >= RDT_QP_CLOSING)', 'if (true)', 'fence'),
     ('second paths are not fenced', 'target/nvmf/stale_write.c',
      'rdt_slots_add(&host->lost_ns, &qp->left_ns);',
      'if (!atomic_load(&qp->ctrl->over))\n\t\trdt_slots_add(&host->lost_ns, &qp->left_ns);', 'fence'),

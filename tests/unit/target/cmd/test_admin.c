@@ -99,9 +99,9 @@ static void sleep_without_keep_alive(void)
 	struct rdt_reactor *r = p.env->t->reactors;
 	struct nvme_sqe sqe;
 
-	CU_ASSERT_FALSE(rd_timer_armed(&r[0].beat) || rd_timer_armed(&r[1].beat));
+	CU_ASSERT_FALSE(rd_timer_armed(&r[0].heartbeat) || rd_timer_armed(&r[1].heartbeat));
 	t_feature(p.admin, true, NVME_FEAT_FID_KATO, 2000);
-	CU_ASSERT_TRUE(rd_timer_armed(&r[0].beat));
+	CU_ASSERT_TRUE(rd_timer_armed(&r[0].heartbeat));
 	p.io->gone = &gone;
 	for (int i = 0; i < 3; i++) {
 		t_advance(p.env, RD_NSEC_PER_SEC);

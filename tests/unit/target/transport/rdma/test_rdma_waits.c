@@ -335,7 +335,7 @@ static void go_on(struct rd_msg *msg)
 	struct going_on *g = rd_container_of(msg, struct going_on, msg);
 
 	g->now = rd_loop_now(g->r->loop);
-	g->seen = g->r->beat_seen;
+	g->seen = g->r->heartbeat_seen;
 	sem_post(&g->done);
 }
 
@@ -364,10 +364,10 @@ static void looks_before_each_command(void)
 
 	t_rdma_assoc_open(&a, 16);
 	r = &a.s.t->reactors[SLIST_EMPTY(&rdt_rdma_of(&a.s.t->reactors[0])->devs)];
-	atomic_store(&r->beat_asked, true);
+	atomic_store(&r->heartbeat_asked, true);
 	t_rdma_command(&a.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
 	CU_ASSERT_EQUAL(t_rdma_answer(&a.admin, &sqe), 0);
-	CU_ASSERT_FALSE(atomic_load(&r->beat_asked));
+	CU_ASSERT_FALSE(atomic_load(&r->heartbeat_asked));
 }
 
 const struct t_case t_rdma_waits_cases[] = {
