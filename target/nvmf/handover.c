@@ -63,7 +63,7 @@ static void count_crowded(const struct rdt_inbound *in, const struct rdt_source 
 {
 	unsigned int part = lane->waiting / CROWDED_PART;
 
-	if (!rdt_fresh_crowded(in->reactor, source) ||
+	if (!rdt_unassoc_crowded(in->reactor, source) ||
 	    ++lane->crowded < (part > CROWDED_TURN ? part : CROWDED_TURN))
 		return;
 	lane->crowded = 0;

@@ -80,7 +80,7 @@ static struct rdt_peer *make_peer(struct rdt_target *t, const void *key, size_t 
 			return NULL;
 		}
 		for (unsigned int i = 0; i < t->reactors_count; i++)
-			TAILQ_INIT(&peer->sources[i].fresh);
+			TAILQ_INIT(&peer->sources[i].unassoc);
 	}
 	LIST_INSERT_HEAD(peer_bucket(t, key, len), peer, link);
 	return peer;
@@ -303,7 +303,7 @@ static unsigned int reactor_part(const struct rdt_reactor *r, uint32_t limit)
 	return n > LEAST ? n : LEAST;
 }
 
-unsigned int rdt_fresh_max(const struct rdt_reactor *r)
+unsigned int rdt_unassoc_max(const struct rdt_reactor *r)
 {
 	return reactor_part(r, r->target->cfg->target.limits.unconnected);
 }
@@ -313,60 +313,61 @@ static unsigned int most_of_address(const struct rdt_reactor *r)
 	return reactor_part(r, r->target->cfg->target.limits.unconnected_per_address);
 }
 
-bool rdt_fresh_crowded(const struct rdt_reactor *r, const struct rdt_source *source)
+bool rdt_unassoc_crowded(const struct rdt_reactor *r, const struct rdt_source *source)
 {
-	return source->fresh_count >= most_of_address(r) ||
-	       (r->fresh_count >= rdt_fresh_max(r) && source->fresh_count > r->fresh_count / 4);
+	return source->unassoc_count >= most_of_address(r) ||
+	       (r->unassoc_count >= rdt_unassoc_max(r) &&
+		source->unassoc_count > r->unassoc_count / 4);
 }
 
 /* The connection to end, or NULL. */
 static struct rdt_qpair *choose_victim(const struct rdt_reactor *r, const struct rdt_source *source)
 {
-	bool full = r->fresh_count > rdt_fresh_max(r);
+	bool full = r->unassoc_count > rdt_unassoc_max(r);
 
-	if (source->fresh_count > most_of_address(r) ||
-	    (full && source->fresh_count > r->fresh_count / 4))
-		return TAILQ_FIRST(&source->fresh);
-	return full ? TAILQ_FIRST(&r->fresh) : NULL;
+	if (source->unassoc_count > most_of_address(r) ||
+	    (full && source->unassoc_count > r->unassoc_count / 4))
+		return TAILQ_FIRST(&source->unassoc);
+	return full ? TAILQ_FIRST(&r->unassoc) : NULL;
 }
 
-void rdt_fresh_add(struct rdt_qpair *qp)
+void rdt_unassoc_add(struct rdt_qpair *qp)
 {
 	struct rdt_reactor *r = qp->reactor;
 	struct rdt_source *source = rdt_peer_source(qp);
 	struct rdt_qpair *old;
 	char addr[RD_ADDR_TEXT];
 
-	TAILQ_INSERT_TAIL(&r->fresh, qp, fresh_link);
-	TAILQ_INSERT_TAIL(&source->fresh, qp, source_link);
-	qp->fresh = true;
-	r->fresh_count++;
-	source->fresh_count++;
+	TAILQ_INSERT_TAIL(&r->unassoc, qp, unassoc_link);
+	TAILQ_INSERT_TAIL(&source->unassoc, qp, source_link);
+	qp->unassoc = true;
+	r->unassoc_count++;
+	source->unassoc_count++;
 	old = choose_victim(r, source);
 	if (!old)
 		return;
-	rd_log_limited(&r->fresh_limit, rd_loop_now(r->loop), r->log, RD_LOG_QPAIR, RD_LOG_NOTICE,
+	rd_log_limited(&r->unassoc_limit, rd_loop_now(r->loop), r->log, RD_LOG_QPAIR, RD_LOG_NOTICE,
 		       "many connections without a Connect or its authentication, of reactor %u "
 		       "%u, of one address %u "
 		       "(target.limits.unconnected, unconnected_per_address): the oldest one ends, "
 		       "from %s",
-		       r->index, r->fresh_count, source->fresh_count,
+		       r->index, r->unassoc_count, source->unassoc_count,
 		       rd_addr_format((struct sockaddr *)&old->remote, addr));
 	rdt_qpair_end(old, RDT_END_NO_CONNECT,
 		      "too many connections without a Connect or its authentication");
 }
 
-void rdt_fresh_remove(struct rdt_qpair *qp)
+void rdt_unassoc_remove(struct rdt_qpair *qp)
 {
 	struct rdt_source *source = rdt_peer_source(qp);
 
-	if (!qp->fresh)
+	if (!qp->unassoc)
 		return;
-	qp->fresh = false;
-	TAILQ_REMOVE(&qp->reactor->fresh, qp, fresh_link);
-	TAILQ_REMOVE(&source->fresh, qp, source_link);
-	qp->reactor->fresh_count--;
-	source->fresh_count--;
+	qp->unassoc = false;
+	TAILQ_REMOVE(&qp->reactor->unassoc, qp, unassoc_link);
+	TAILQ_REMOVE(&source->unassoc, qp, source_link);
+	qp->reactor->unassoc_count--;
+	source->unassoc_count--;
 }
 
 #define ADDRESS_MAX 32u

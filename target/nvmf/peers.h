@@ -81,12 +81,12 @@ uint32_t rdt_peer_hash(const struct rdt_target *target, const void *key, size_t 
  * make, so their number on a reactor is bounded: a new one ends the oldest one, preferably of its
  * own address. */
 
-unsigned int rdt_fresh_max(const struct rdt_reactor *r);
+unsigned int rdt_unassoc_max(const struct rdt_reactor *r);
 /* Has the address so many of them that the next one ends one of them? */
-bool rdt_fresh_crowded(const struct rdt_reactor *r, const struct rdt_source *source);
-void rdt_fresh_add(struct rdt_qpair *qp); /* may end other connections, but not @qp */
+bool rdt_unassoc_crowded(const struct rdt_reactor *r, const struct rdt_source *source);
+void rdt_unassoc_add(struct rdt_qpair *qp); /* may end other connections, but not @qp */
 /* the connection is in use, or closes; may be repeated */
-void rdt_fresh_remove(struct rdt_qpair *qp);
+void rdt_unassoc_remove(struct rdt_qpair *qp);
 
 /*
  * Hosts that did not transfer their data lately, by name and address, in a table of a fixed size:

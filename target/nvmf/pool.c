@@ -659,7 +659,7 @@ int rdt_shares_init(struct rdt_reactor *r)
 	r->shares = calloc(RDT_SHARE_BUCKETS, sizeof(*r->shares));
 	if (!r->shares)
 		return -ENOMEM;
-	TAILQ_INIT(&r->nowhere.fresh);
+	TAILQ_INIT(&r->nowhere.unassoc);
 	init_share(r, &r->unassociated, &r->nowhere);
 	return rdt_pool_devices_init(r);
 }

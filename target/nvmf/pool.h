@@ -100,13 +100,13 @@ struct rdt_pool {
 	struct rd_defer serve_rest; /* what is left of the turn before */
 };
 
-TAILQ_HEAD(rdt_fresh_list, rdt_qpair);
+TAILQ_HEAD(rdt_unassoc_list, rdt_qpair);
 
 /* An address on one reactor. */
 struct rdt_source {
-	size_t in_doubt[RDT_ACCOUNTS]; /* bytes used by its accounts in doubt, for each pool */
-	struct rdt_fresh_list fresh;   /* connections without a Connect, oldest first */
-	unsigned int fresh_count;
+	size_t in_doubt[RDT_ACCOUNTS];   /* bytes used by its accounts in doubt, for each pool */
+	struct rdt_unassoc_list unassoc; /* connections without a Connect, oldest first */
+	unsigned int unassoc_count;
 	struct rdt_lane lanes[RDT_TRANSPORTS]; /* connections that come */
 };
 

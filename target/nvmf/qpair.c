@@ -244,7 +244,7 @@ void rdt_qpair_start(struct rdt_qpair *qp)
 	TAILQ_INSERT_TAIL(&r->qpairs, qp, link);
 	r->qpairs_count++;
 	rdt_cell_join(qp, NULL);
-	rdt_fresh_add(qp);
+	rdt_unassoc_add(qp);
 	if (rd_timer_start(r->loop, &qp->timer, RDT_CONNECT_TIMEOUT))
 		rdt_qpair_close(qp, "out of memory");
 }
@@ -339,7 +339,7 @@ void rdt_qpair_live(struct rdt_qpair *qp)
 	char addr[RD_ADDR_TEXT];
 
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
-	rdt_fresh_remove(qp);
+	rdt_unassoc_remove(qp);
 	qp->cmds = qp->admin ? tables->admin : tables->io;
 	rdt_share_join(qp, ctrl->hostnqn);
 	rdt_cell_join(qp, ctrl->hostnqn);
@@ -459,7 +459,7 @@ void rdt_qpair_end(struct rdt_qpair *qp, enum rdt_end end, const char *reason)
 	if (qp->ctrl && qp->admin)
 		rdt_ctrl_ends(qp->ctrl, reason);
 	set_qpair_state(qp, RDT_QP_CLOSING);
-	rdt_fresh_remove(qp);
+	rdt_unassoc_remove(qp);
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	STAILQ_INIT(&qp->capsules);
 	rdt_starved_leave(qp);

@@ -77,10 +77,11 @@ struct rdt_qpair {
 	bool admin;    /* also while that is not known: @want_qid */
 	bool transport_closed;
 	bool sqflow_off;
-	bool late;   /* a transfer is beyond its deadline: stall watchdog */
-	bool fresh;  /* without a Connect or not authenticated: in reactor->fresh and source->fresh
-		      */
-	bool traced; /* log every state change of every command */
+	bool late;    /* a transfer is beyond its deadline: stall watchdog */
+	bool unassoc; /* without a Connect or not authenticated: in reactor->unassoc and
+		       * source->unassoc
+		       */
+	bool traced;  /* log every state change of every command */
 	/* Another process has the socket too: nothing is sent, and it is closed without a word. */
 	bool moved;
 	uint16_t want_qid; /* which Connect must have; RDT_QID_ANY: its Connect tells */
@@ -105,7 +106,7 @@ struct rdt_qpair {
 	struct rdt_cell *cell;   /* its counters: io_stats.h */
 	struct rdt_peer *peer;   /* its address; NULL in tests */
 	struct rdt_peer *host;   /* its host; NULL before Connect */
-	TAILQ_ENTRY(rdt_qpair) fresh_link;
+	TAILQ_ENTRY(rdt_qpair) unassoc_link;
 	TAILQ_ENTRY(rdt_qpair) source_link;
 	struct rdt_listener *listener; /* NULL in tests */
 	/* of TLS, which only its host may use, for its subsystem; NULL: the connection is plain.

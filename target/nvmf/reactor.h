@@ -81,10 +81,10 @@ struct rdt_reactor {
 	struct rdt_share_bucket *shares; /* [RDT_SHARE_BUCKETS]: shares of connected hosts */
 	struct rdt_share unassociated;   /* share of all connections without a Connect */
 	struct rdt_stallers stallers;
-	struct rdt_source nowhere;   /* source of connections without an address */
-	struct rdt_fresh_list fresh; /* connections without a Connect, oldest first */
-	unsigned int fresh_count;
-	struct rd_ratelimit fresh_limit;
+	struct rdt_source nowhere;       /* source of connections without an address */
+	struct rdt_unassoc_list unassoc; /* connections without a Connect, oldest first */
+	unsigned int unassoc_count;
+	struct rd_ratelimit unassoc_limit;
 	struct rd_ratelimit stranger_limit; /* messages about ends before a Connect */
 	struct rdt_engines *engines;
 	struct rd_map ns_map; /* rdt_ns_key() to channel: the lookup of commands */

@@ -178,7 +178,7 @@ static int init_pools(struct rdt_reactor *r, size_t connect_len)
 /* One for each connection that may be without a Connect, in whole pages. */
 static size_t connect_bytes(const struct rdt_reactor *r)
 {
-	size_t len = (size_t)rdt_fresh_max(r) * RDT_CONNECT_UNIT;
+	size_t len = (size_t)rdt_unassoc_max(r) * RDT_CONNECT_UNIT;
 
 	return (len + RDT_BUFFER_UNIT - 1) / RDT_BUFFER_UNIT * RDT_BUFFER_UNIT;
 }
@@ -226,7 +226,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	r->index = index;
 	TAILQ_INIT(&r->qpairs);
 	rdt_qpair_walk_init(r);
-	TAILQ_INIT(&r->fresh);
+	TAILQ_INIT(&r->unassoc);
 	rdt_admin_turn_init(r);
 	rdt_fence_init(r);
 	rdt_beat_init(r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Listening on the main loop, and the hand-off of accepted sockets to reactors. A connection that
- * sends nothing is one without a Connect, whose number and time are limited: nvmf/fresh.h. */
+ * sends nothing is one without a Connect, whose number and time are limited: nvmf/peers.h. */
 #include "tcp_tls.h"
 
 #include <errno.h>

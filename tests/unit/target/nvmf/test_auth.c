@@ -137,11 +137,11 @@ static struct t_conn *connected_from(struct auth_env *e, const char *text)
 	struct sockaddr_storage ss;
 
 	if (text) {
-		rdt_fresh_remove(&c->qp); /* it is listed by its address */
+		rdt_unassoc_remove(&c->qp); /* it is listed by its address */
 		CU_ASSERT_EQUAL_FATAL(rd_addr_parse(text, 1234, &ss), 0);
 		CU_ASSERT_EQUAL_FATAL(
 			rdt_peer_come(e->env->t, (struct sockaddr *)&ss, &c->qp.peer, &limit), 0);
-		rdt_fresh_add(&c->qp);
+		rdt_unassoc_add(&c->qp);
 	}
 	t_connect(c, NVMF_CNTLID_DYNAMIC);
 	CU_ASSERT_EQUAL_FATAL(c->qp.state, RDT_QP_AUTH);
@@ -163,12 +163,12 @@ static void lives_after_it(void)
 	auth_env_new(&e);
 	admin = connected(&e);
 	CU_ASSERT_PTR_NOT_EQUAL(admin->qp.cmds, e.env->t->cmds->admin);
-	CU_ASSERT_EQUAL(e.env->t->reactors[0].fresh_count, 1);
+	CU_ASSERT_EQUAL(e.env->t->reactors[0].unassoc_count, 1);
 	CU_ASSERT_EQUAL(authenticate(admin, &keys[0]), 0);
 	CU_ASSERT_EQUAL(admin->qp.state, RDT_QP_LIVE);
 	CU_ASSERT_PTR_EQUAL(admin->qp.cmds, e.env->t->cmds->admin);
 	CU_ASSERT_PTR_NULL(admin->qp.auth);
-	CU_ASSERT_EQUAL(e.env->t->reactors[0].fresh_count, 0);
+	CU_ASSERT_EQUAL(e.env->t->reactors[0].unassoc_count, 0);
 	t_enable(admin);
 	io = t_conn_new(e.env, 1, 1, 32);
 	t_connect(io, admin->qp.ctrl->cntlid);

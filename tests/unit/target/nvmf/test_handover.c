@@ -38,7 +38,7 @@ static void begin(unsigned int kind)
 	hand.coming = calloc(ALL, sizeof(*hand.coming));
 	CU_ASSERT_PTR_NOT_NULL_FATAL(hand.coming);
 	for (unsigned int i = 0; i < 3; i++)
-		TAILQ_INIT(&hand.sources[i].fresh);
+		TAILQ_INIT(&hand.sources[i].unassoc);
 	hand.env->cfg.target.limits.unconnected = 4096;
 	hand.env->cfg.target.limits.unconnected_per_address = 512;
 	rdt_inbound_init(&hand.in, hand.r, kind, take);
@@ -129,7 +129,7 @@ static void so_many_in_a_time(unsigned int kind)
 	unsigned int other;
 
 	begin(kind);
-	hand.sources[0].fresh_count = 512;
+	hand.sources[0].unassoc_count = 512;
 	come(0, 100);
 	for (unsigned int n = 1; n <= 10; n++) {
 		for (int i = 0; i < 50; i++)
@@ -143,7 +143,7 @@ static void so_many_in_a_time(unsigned int kind)
 	turn();
 	CU_ASSERT_EQUAL(hand.when[other], 10 * TURN + 1);
 	/* One after the other, each when the one before was adopted: it is the same address. */
-	hand.sources[2].fresh_count = 512;
+	hand.sources[2].unassoc_count = 512;
 	for (unsigned int i = 0; i < TURN; i++) {
 		come(2, 1);
 		turn();
@@ -154,7 +154,7 @@ static void so_many_in_a_time(unsigned int kind)
 	turn();
 	CU_ASSERT_EQUAL(hand.taken, 11 * TURN + 1);
 	/* As soon as it has places again there are no pauses. */
-	hand.sources[0].fresh_count = hand.sources[2].fresh_count = 0;
+	hand.sources[0].unassoc_count = hand.sources[2].unassoc_count = 0;
 	hand.env->now += PAUSE;
 	for (int i = 0; i < 50; i++)
 		turn();
@@ -173,7 +173,7 @@ static void behind_a_crowd(unsigned int kind)
 	unsigned int pauses = 0, before, mine;
 
 	begin(kind);
-	hand.sources[0].fresh_count = 512;
+	hand.sources[0].unassoc_count = 512;
 	mine = come(0, MANY) + MANY - 1;
 	for (; !hand.when[mine]; pauses++) {
 		CU_ASSERT_FATAL(pauses <= 200);
@@ -195,7 +195,7 @@ static void a_crowd_does_not_hide_others(void)
 static void pauses_end_with_the_reactor(void)
 {
 	begin(RDT_TRANSPORT_TCP);
-	hand.sources[0].fresh_count = 512;
+	hand.sources[0].unassoc_count = 512;
 	come(0, 20);
 	for (int i = 0; i < 9; i++)
 		turn();

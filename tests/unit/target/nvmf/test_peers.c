@@ -132,10 +132,10 @@ static void fresh_ones(void)
 	t_connect(live, NVMF_CNTLID_DYNAMIC);
 	for (unsigned int i = 0; i < 16; i++)
 		c[i] = t_conn_new(env, 0, 0, 32);
-	CU_ASSERT_EQUAL(env->t->reactors[0].fresh_count, 16);
+	CU_ASSERT_EQUAL(env->t->reactors[0].unassoc_count, 16);
 	CU_ASSERT_EQUAL(c[0]->qp.state, RDT_QP_NEW);
 	c[16] = t_conn_new(env, 0, 0, 32);
-	CU_ASSERT_EQUAL(env->t->reactors[0].fresh_count, 16);
+	CU_ASSERT_EQUAL(env->t->reactors[0].unassoc_count, 16);
 	CU_ASSERT(c[0]->closing);
 	t_connect(c[1], NVMF_CNTLID_DYNAMIC);
 	c[17] = t_conn_new(env, 0, 0, 32);
