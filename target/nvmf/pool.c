@@ -4,18 +4,18 @@
  * host has sent or received its data, which may never happen. Therefore half of a pool is reserved
  * for hosts that have proven to transfer data: such a host uses at most as much of it as it has
  * transferred since its last transfer beyond the deadline (rdt_share_late()). All other hosts are
- * in doubt. Together they use at most half of the pool, and those of one address at most as much as
+ * unproven. Together they use at most half of the pool, and those of one address at most as much as
  * is left for other addresses. A quarter of that half is kept for hosts that use nothing: each gets
  * the smallest block, with which it can prove itself. For a new host that asks for a larger block,
  * the hosts of its address leave room: a first block takes at most half of what is left to them, so
  * that there is room for the next one and for all smaller ones. A host that has stalled lately is
  * not a new one.
  *
- * Copying into the sockets of hosts in doubt costs time even if these hosts never read: a thousand
- * new hosts fill a thousand socket buffers. So all hosts in doubt together get TURN_BYTES in each
+ * Copying into the sockets of unproven hosts costs time even if these hosts never read: a thousand
+ * new hosts fill a thousand socket buffers. So all unproven hosts together get TURN_BYTES in each
  * turn of the loop; a larger block is charged to the following turns.
  *
- * Of the free buffers, a host that is not in doubt uses at most three times as much as it leaves to
+ * Of the free buffers, a host that is not unproven uses at most three times as much as it leaves to
  * all others. Waiting hosts are served in turn, the requests of a host in order.
  *
  * A device that does not answer keeps the buffers of its commands. So all this is counted for each
@@ -42,7 +42,7 @@
 #define SHARE      3u
 #define ROUND      32u /* accounts of a list that are examined in one pass */
 
-#define TURN_BYTES (128u << 10) /* for accounts in doubt in one turn */
+#define TURN_BYTES (128u << 10) /* for unproven accounts in one turn */
 
 /* Size of the block for @req, in bytes. */
 static size_t block_size_of(const struct rdt_pool *pool, const struct rdt_req *req)
@@ -58,7 +58,7 @@ static bool is_shared(const struct rdt_pool *pool)
 /* The host has transferred as much as it would then use. */
 static bool is_trusted(const struct rdt_account *acc, size_t size)
 {
-	return !acc->doubt && acc->used + size <= acc->moved;
+	return !acc->is_unproven && acc->used + size <= acc->moved;
 }
 
 static size_t half_of(const struct rdt_pool *pool)
@@ -98,22 +98,22 @@ static bool device_may_have(const struct rdt_pool *pool, const struct rdt_device
 	return !use || !is_contested(use) || contested_may_have(pool, use, more, size);
 }
 
-/* The same for accounts in doubt, of the half that these may use; @all: with the block. */
-static RD_COLD bool device_may_have_in_doubt(const struct rdt_pool *pool,
+/* The same for unproven accounts, of the half that these may use; @all: with the block. */
+static RD_COLD bool device_may_have_unproven(const struct rdt_pool *pool,
 					     const struct rdt_account *acc, size_t more, size_t all)
 {
 	const struct rdt_device_use *use = acc->device;
 	size_t most = half_of(pool) / 4 * 3;
 
-	if (!use || !use->in_doubt || !is_contested(use))
+	if (!use || !use->unproven || !is_contested(use))
 		return true;
 	if (!acc->used && more <= pool->unit)
 		return all <= half_of(pool) &&
-		       use->in_doubt + more <= SHARE * (half_of(pool) - all);
-	return all <= most && use->in_doubt + more <= most - all;
+		       use->unproven + more <= SHARE * (half_of(pool) - all);
+	return all <= most && use->unproven + more <= most - all;
 }
 
-/* Reduces the debt of the accounts in doubt by the bytes of the turns since the last call. */
+/* Reduces the debt of the unproven accounts by the bytes of the turns since the last call. */
 static void pay(struct rdt_pool *pool)
 {
 	uint64_t turn = rd_loop_turns(pool->reactor->loop), turns = turn - pool->paid_turn;
@@ -128,7 +128,7 @@ static RD_COLD bool owes(struct rdt_pool *pool)
 	return pool->owed > 0;
 }
 
-/* An account in doubt waits for the next turn. */
+/* An account unproven waits for the next turn. */
 static RD_COLD void pace(struct rdt_pool *pool)
 {
 	pool->paced = true;
@@ -151,27 +151,27 @@ static bool is_new(const struct rdt_account *acc)
 static RD_COLD bool may_have_as_new(const struct rdt_pool *pool, const struct rdt_account *acc,
 				    size_t size)
 {
-	size_t all = pool->in_doubt + size, room = half_of(pool) / 2;
+	size_t all = pool->unproven + size, room = half_of(pool) / 2;
 
-	return is_new(acc) && all <= half_of(pool) / 8 * 7 && *acc->in_doubt < room &&
-	       size <= (room - *acc->in_doubt) / 2;
+	return is_new(acc) && all <= half_of(pool) / 8 * 7 && *acc->unproven < room &&
+	       size <= (room - *acc->unproven) / 2;
 }
 
 /* A quarter of the half is kept for the first blocks of hosts that use nothing. */
-static RD_COLD bool may_have_in_doubt(struct rdt_pool *pool, const struct rdt_account *acc,
+static RD_COLD bool may_have_unproven(struct rdt_pool *pool, const struct rdt_account *acc,
 				      size_t size)
 {
-	size_t more = acc->doubt ? size : acc->used + size;
-	size_t all = pool->in_doubt + more, most = half_of(pool) / 4 * 3;
+	size_t more = acc->is_unproven ? size : acc->used + size;
+	size_t all = pool->unproven + more, most = half_of(pool) / 4 * 3;
 
-	if (!device_may_have_in_doubt(pool, acc, more, all))
+	if (!device_may_have_unproven(pool, acc, more, all))
 		return false;
 	if (is_first_block(pool, acc, size))
 		return all <= half_of(pool);
 	if (!may_have_as_new(pool, acc, size)) {
 		if (all > most)
 			return false;
-		if ((acc->used || *acc->in_doubt) && *acc->in_doubt + more > most - all)
+		if ((acc->used || *acc->unproven) && *acc->unproven + more > most - all)
 			return false;
 	}
 	if (owes(pool)) {
@@ -191,7 +191,7 @@ static bool may_have(struct rdt_pool *pool, const struct rdt_account *acc, size_
 	if (acc->common)
 		return true;
 	if (!is_trusted(acc, size))
-		return may_have_in_doubt(pool, acc, size);
+		return may_have_unproven(pool, acc, size);
 	if (!acc->used)
 		return true;
 	left = rd_buddy_free_bytes(pool->buddy);
@@ -206,7 +206,7 @@ static enum rdt_turn host_turn_of(const struct rdt_pool *pool, const struct rdt_
 		return RDT_TURN_GOOD;
 	if (is_first_block(pool, acc, size))
 		return RDT_TURN_FIRST;
-	return is_new(acc) ? RDT_TURN_NEW : RDT_TURN_DOUBT;
+	return is_new(acc) ? RDT_TURN_NEW : RDT_TURN_UNPROVEN;
 }
 
 /* Do others wait for the same device? It has to wait behind them. */
@@ -258,16 +258,16 @@ static void requeue_account(struct rdt_pool *pool, struct rdt_account *acc)
 	enqueue_account(pool, acc, turn_of(pool, acc));
 }
 
-static RD_COLD void set_doubt(struct rdt_pool *pool, struct rdt_account *acc, bool doubt)
+static RD_COLD void set_unproven(struct rdt_pool *pool, struct rdt_account *acc, bool is_unproven)
 {
-	size_t sign = doubt ? 1 : (size_t)-1;
+	size_t sign = is_unproven ? 1 : (size_t)-1;
 
-	acc->doubt = doubt;
+	acc->is_unproven = is_unproven;
 	pool->changes++;
-	pool->in_doubt += sign * acc->used;
-	*acc->in_doubt += sign * acc->used;
+	pool->unproven += sign * acc->used;
+	*acc->unproven += sign * acc->used;
 	if (acc->device)
-		acc->device->in_doubt += sign * acc->used;
+		acc->device->unproven += sign * acc->used;
 	if (!TAILQ_EMPTY(&acc->waiting))
 		requeue_account(pool, acc);
 }
@@ -278,16 +278,16 @@ static void *pool_take(struct rdt_pool *pool, struct rdt_account *acc, size_t si
 
 	if (!buf)
 		return NULL;
-	if (acc->used + size > acc->moved && !acc->doubt)
-		set_doubt(pool, acc, true);
+	if (acc->used + size > acc->moved && !acc->is_unproven)
+		set_unproven(pool, acc, true);
 	acc->used += size;
 	if (acc->device)
 		acc->device->used += size;
-	if (acc->doubt) {
+	if (acc->is_unproven) {
 		if (acc->device)
-			acc->device->in_doubt += size;
-		pool->in_doubt += size;
-		*acc->in_doubt += size;
+			acc->device->unproven += size;
+		pool->unproven += size;
+		*acc->unproven += size;
 		pay(pool);
 		pool->owed += size;
 	}
@@ -337,7 +337,7 @@ static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 		return false;
 	}
 	/* Small requests must not starve a large one: an entitled account that finds no free block
-	 * is served next. Not for accounts in doubt, which would then delay all others. */
+	 * is served next. Not for unproven accounts, which would then delay all others. */
 	pool->tight = acc->common || is_trusted(acc, size);
 	buf = pool_take(pool, acc, size);
 	if (!buf) {
@@ -381,11 +381,11 @@ static void serve_good(struct rdt_pool *pool)
 }
 
 /* As serve_good(), within the bytes of the turn. */
-static void serve_in_doubt(struct rdt_pool *pool, enum rdt_turn turn)
+static void serve_unproven(struct rdt_pool *pool, enum rdt_turn turn)
 {
 	struct rdt_account *acc;
 
-	for (unsigned int i = 0; pool->in_doubt + pool->unit <= half_of(pool); i++) {
+	for (unsigned int i = 0; pool->unproven + pool->unit <= half_of(pool); i++) {
 		acc = TAILQ_FIRST(&pool->turns[turn]);
 		if (!acc || acc->refused_at == pool->changes)
 			return;
@@ -454,11 +454,11 @@ static void serve_all(struct rdt_pool *pool)
 	serve_confined(pool);
 	serve_good(pool);
 	if (!pool->tight)
-		serve_in_doubt(pool, RDT_TURN_FIRST);
+		serve_unproven(pool, RDT_TURN_FIRST);
 	if (!pool->tight)
-		serve_in_doubt(pool, RDT_TURN_NEW);
+		serve_unproven(pool, RDT_TURN_NEW);
 	if (!pool->tight)
-		serve_in_doubt(pool, RDT_TURN_DOUBT);
+		serve_unproven(pool, RDT_TURN_UNPROVEN);
 }
 
 static void pool_serve(struct rd_defer *defer)
@@ -483,7 +483,7 @@ void rdt_account_init_common(struct rdt_account *acc)
 {
 	TAILQ_INIT(&acc->waiting);
 	acc->common = true;
-	acc->moved = SIZE_MAX / 2; /* never in doubt */
+	acc->moved = SIZE_MAX / 2; /* never unproven */
 }
 
 int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt_pool_opts *opts)
@@ -558,16 +558,16 @@ void rdt_pools_revisit(struct rdt_reactor *r)
 			pool_revisit(&r->pools[i]);
 }
 
-/* For an account in doubt that has returned @size bytes. */
-static RD_COLD void put_in_doubt(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
+/* For an unproven account that has returned @size bytes. */
+static RD_COLD void put_unproven(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
 {
 	pool->changes++;
-	pool->in_doubt -= size;
-	*acc->in_doubt -= size;
+	pool->unproven -= size;
+	*acc->unproven -= size;
 	if (acc->device)
-		acc->device->in_doubt -= size;
+		acc->device->unproven -= size;
 	if (!acc->late && acc->moved >= acc->used && acc->moved)
-		set_doubt(pool, acc, false);
+		set_unproven(pool, acc, false);
 	else if (!acc->used && !TAILQ_EMPTY(&acc->waiting))
 		requeue_account(pool, acc);
 }
@@ -591,8 +591,8 @@ void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *acc, void *buf, siz
 		acc->device->used -= size;
 	if (moved)
 		acc->moved += size;
-	if (acc->doubt)
-		put_in_doubt(pool, acc, size);
+	if (acc->is_unproven)
+		put_unproven(pool, acc, size);
 	else
 		update_turn(pool, acc);
 	pool->changes += pool->no_block;
@@ -624,7 +624,7 @@ bool rdt_pool_pressed(const struct rdt_pool *pool)
 	TAILQ_FOREACH (acc, &pool->turns[RDT_TURN_GOOD], link)
 		if (acc->used < few)
 			return true;
-	TAILQ_FOREACH (acc, &pool->turns[RDT_TURN_DOUBT], link)
+	TAILQ_FOREACH (acc, &pool->turns[RDT_TURN_UNPROVEN], link)
 		if (!acc->used || ++looked == ROUND)
 			break;
 	return acc && !acc->used;
@@ -639,7 +639,7 @@ static void init_share(struct rdt_reactor *r, struct rdt_share *share, struct rd
 	LIST_INIT(&share->devices);
 	for (unsigned int i = 0; i < RDT_ACCOUNTS; i++) {
 		TAILQ_INIT(&share->accounts[i].waiting);
-		share->accounts[i].in_doubt = &source->in_doubt[i];
+		share->accounts[i].unproven = &source->unproven[i];
 	}
 }
 
@@ -727,10 +727,10 @@ static void account_late(struct rdt_pool *pool, struct rdt_account *acc, bool la
 	acc->late += late ? 1 : (unsigned int)-1;
 	if (late)
 		acc->moved = 0;
-	if (late && !acc->doubt)
-		set_doubt(pool, acc, true);
-	else if (!acc->late && acc->doubt && acc->moved >= acc->used)
-		set_doubt(pool, acc, false);
+	if (late && !acc->is_unproven)
+		set_unproven(pool, acc, true);
+	else if (!acc->late && acc->is_unproven && acc->moved >= acc->used)
+		set_unproven(pool, acc, false);
 }
 
 void rdt_share_late(struct rdt_qpair *qp, bool late)

@@ -45,14 +45,14 @@ struct rdt_account {
 	struct rdt_device_use *device; /* NULL: commands without a device */
 	size_t used;
 	size_t moved;     /* bytes transferred since a transfer was last late */
-	size_t *in_doubt; /* sum of its address, in rdt_source */
+	size_t *unproven; /* sum of its address, in rdt_source */
 	/* number of its connections with a transfer beyond the deadline */
 	unsigned int late;
-	/* counts as in doubt: its use is part of the @in_doubt sums */
-	bool doubt;
+	/* counts as unproven: its use is part of the @unproven sums */
+	bool is_unproven;
 	bool common;  /* of all hosts together, without a limit for a host */
 	bool stalled; /* it was late lately, maybe on connections that have ended: stallers.h */
-	uint64_t refused_at; /* pool->changes when it was last refused a block in doubt */
+	uint64_t refused_at; /* pool->changes when it was last refused a block unproven */
 	uint64_t passed_at;  /* pool->returns when it was last refused one of the reserve */
 	uint8_t turn;        /* enum rdt_turn; valid while a request waits */
 	/* requests without a buffer, in order; only the head advances */
@@ -63,9 +63,9 @@ struct rdt_account {
 
 enum rdt_turn {
 	RDT_TURN_GOOD,
-	RDT_TURN_FIRST, /* in doubt, uses nothing, and asks for the smallest block */
-	RDT_TURN_NEW,   /* in doubt, uses nothing, and has not stalled lately */
-	RDT_TURN_DOUBT,
+	RDT_TURN_FIRST, /* unproven, uses nothing, and asks for the smallest block */
+	RDT_TURN_NEW,   /* unproven, uses nothing, and has not stalled lately */
+	RDT_TURN_UNPROVEN,
 	RDT_TURNS,
 	/* it waits until the device has returned buffers: pool_device.h */
 	RDT_TURN_CONFINED = RDT_TURNS,
@@ -77,24 +77,24 @@ struct rdt_pool {
 	struct rd_buddy *buddy;
 	size_t unit;
 	size_t piece;                      /* SCRATCH: size of every buffer; 0: req->pool_len */
-	size_t in_doubt;                   /* in use by all accounts in doubt, in bytes */
+	size_t unproven;                   /* in use by all unproven accounts, in bytes */
 	struct rdt_turns turns[RDT_TURNS]; /* served in order of the index */
 	/* devices with accounts that wait because of the device's share */
 	TAILQ_HEAD(, rdt_device_use) confined;
 	unsigned int waiting; /* number of waiting requests */
 	/* an account that is entitled to a block finds none free: no other overtakes it */
 	bool tight;
-	/* the same of an account in doubt, which others may overtake */
+	/* the same of an unproven account, which others may overtake */
 	bool no_block;
-	/* counts changes after which an account in doubt may get a block that it was refused */
+	/* counts changes after which an unproven account may get a block that it was refused */
 	uint64_t changes;
-	/* counts changes after which an account that is not in doubt may get a block that it was
+	/* counts changes after which an account that is not unproven may get a block that it was
 	 * refused */
 	uint64_t returns;
-	/* bytes that accounts in doubt got beyond the limit of the turns up to @paid_turn */
+	/* bytes that unproven accounts got beyond the limit of the turns up to @paid_turn */
 	size_t owed;
 	uint64_t paid_turn;
-	bool paced;                /* an account in doubt waits because of @owed */
+	bool paced;                /* an unproven account waits because of @owed */
 	struct rdt_account common; /* CONNECT, SCRATCH without a device: all hosts together */
 	struct rd_defer serve;
 	struct rd_defer serve_rest; /* what is left of the turn before */
@@ -104,7 +104,7 @@ TAILQ_HEAD(rdt_unassoc_list, rdt_qpair);
 
 /* An address on one reactor. */
 struct rdt_source {
-	size_t in_doubt[RDT_ACCOUNTS];   /* bytes used by its accounts in doubt, for each pool */
+	size_t unproven[RDT_ACCOUNTS];   /* bytes used by its unproven accounts, for each pool */
 	struct rdt_unassoc_list unassoc; /* connections without a Connect, oldest first */
 	unsigned int unassoc_count;
 	struct rdt_lane lanes[RDT_TRANSPORTS]; /* connections that come */

@@ -91,7 +91,7 @@ static RD_COLD struct rdt_device_accounts *new_accounts(struct rdt_pool_device *
 
 		TAILQ_INIT(&acc->waiting);
 		acc->device = &d->uses[i];
-		acc->in_doubt = base->in_doubt;
+		acc->unproven = base->unproven;
 		acc->stalled = base->stalled;
 		acc->late = base->late;
 	}

@@ -22,7 +22,7 @@ struct rdt_reactor;
 struct rdt_device_use {
 	const struct rdt_pool_device *device;
 	size_t used;
-	size_t in_doubt; /* by accounts in doubt */
+	size_t unproven; /* by unproven accounts */
 	/* Accounts whose next request waits until the device has returned buffers; they are on none
 	 * of pool->turns */
 	struct rdt_turns confined;

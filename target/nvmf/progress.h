@@ -6,7 +6,7 @@
  *
  * Each transfer has a deadline. The transfers of a stream complete in order. So it is sufficient to
  * remember how much was posted at one check, and to test at later checks whether that much is done.
- * After some checks without that the stream is late, and its host is in doubt (pool.c). After more,
+ * After some checks without that the stream is late, and its host is unproven (pool.c). After more,
  * depending on how many bytes are in flight, it is too slow, and its connection is closed; also
  * after a few checks without any progress while other hosts wait for buffers.
  *

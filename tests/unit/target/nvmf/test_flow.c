@@ -167,12 +167,12 @@ static void half_is_a_reserve(void)
 	ask(other, RDT_BUFFER_UNIT);
 	ask(other, RDT_BUFFER_UNIT);
 	CU_ASSERT_EQUAL(held(other), 1);
-	CU_ASSERT_EQUAL(pool->in_doubt, (MDTS_UNITS + 1) * RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(pool->unproven, (MDTS_UNITS + 1) * RDT_BUFFER_UNIT);
 	/* With that it has transferred data, and may use the reserve as far as it transfers. */
 	other->hold_respond = false;
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(held(other), 0);
-	CU_ASSERT_EQUAL(pool->in_doubt, T_MDTS);
+	CU_ASSERT_EQUAL(pool->unproven, T_MDTS);
 	/* Data that may be in socket buffers only does not count. */
 	other->qp.unproven = 4 * RDT_BUFFER_UNIT;
 	CU_ASSERT_EQUAL(moved(other), 2);
@@ -187,7 +187,7 @@ static void half_is_a_reserve(void)
 	p.io->hold_respond = false;
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(t_answers(p.io), 4);
-	CU_ASSERT_EQUAL(pool->in_doubt, 0);
+	CU_ASSERT_EQUAL(pool->unproven, 0);
 }
 
 /* Beside a host of its address that holds what one address may, a new host gets its first block,
@@ -248,9 +248,9 @@ static void late_hosts(void)
 	for (unsigned int i = 0; i < 4; i++)
 		ask(p.io, T_MDTS);
 	CU_ASSERT_EQUAL(held(p.io), 3 * MDTS_UNITS);
-	CU_ASSERT_EQUAL(pool->in_doubt, 0);
+	CU_ASSERT_EQUAL(pool->unproven, 0);
 	rdt_share_late(&p.io->qp, true);
-	CU_ASSERT_EQUAL(pool->in_doubt, 3 * T_MDTS);
+	CU_ASSERT_EQUAL(pool->unproven, 3 * T_MDTS);
 	for (unsigned int i = 0; i < 4; i++)
 		ask(other, T_MDTS);
 	CU_ASSERT_EQUAL(t_answers(other), 4);
@@ -260,8 +260,8 @@ static void late_hosts(void)
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(t_answers(p.io), 4);
 	rdt_share_late(&p.io->qp, false);
-	CU_ASSERT_EQUAL(pool->in_doubt, 0);
-	CU_ASSERT(!p.io->qp.share->accounts[RDT_POOL_IO].doubt);
+	CU_ASSERT_EQUAL(pool->unproven, 0);
+	CU_ASSERT(!p.io->qp.share->accounts[RDT_POOL_IO].is_unproven);
 }
 
 /* Hosts that have used their share are passed over; an entitled host that finds no block is
@@ -299,7 +299,7 @@ static void hosts_that_wait(void)
 #define HOST3 "nqn.2026-11.io.rdnvme:third"
 #define HOST4 "nqn.2026-11.io.rdnvme:fourth"
 
-/* Many waiting hosts in doubt cost a well-behaved host nothing: they are examined only after a
+/* Many waiting unproven hosts cost a well-behaved host nothing: they are examined only after a
  * change for them. */
 static void refused_until_a_change(void)
 {
@@ -322,13 +322,13 @@ static void refused_until_a_change(void)
 	CU_ASSERT_EQUAL(pool->waiting, 3);
 	CU_ASSERT(TAILQ_EMPTY(&pool->turns[RDT_TURN_GOOD]));
 	ask(p.io, T_MDTS); /* examines each of them */
-	first = TAILQ_FIRST(&pool->turns[RDT_TURN_DOUBT]);
+	first = TAILQ_FIRST(&pool->turns[RDT_TURN_UNPROVEN]);
 	for (unsigned int i = 0; i < 4; i++)
 		ask(p.io, T_MDTS);
 	CU_ASSERT_EQUAL(t_answers(p.io), 5);
 	/* An account that was examined goes to the end. */
-	CU_ASSERT_PTR_EQUAL(first, TAILQ_FIRST(&pool->turns[RDT_TURN_DOUBT]));
-	rdt_share_late(&stuck->qp, true); /* it stays in doubt, whatever it moves */
+	CU_ASSERT_PTR_EQUAL(first, TAILQ_FIRST(&pool->turns[RDT_TURN_UNPROVEN]));
+	rdt_share_late(&stuck->qp, true); /* it stays unproven, whatever it moves */
 	t_turn(p.env);
 	stuck->hold_respond = false;
 	t_turn(p.env);
@@ -336,9 +336,9 @@ static void refused_until_a_change(void)
 	CU_ASSERT_EQUAL(t_answers(third) + t_answers(fourth), 2);
 }
 
-/* A host in doubt that got a block is examined again, also when one that waited longer was
+/* A unproven host that got a block is examined again, also when one that waited longer was
  * refused. */
-static void more_in_doubt(void)
+static void more_unproven(void)
 {
 	T_PAIR(p);
 	struct t_conn *stuck = second_host(p.env);
@@ -364,9 +364,9 @@ static void more_in_doubt(void)
 	CU_ASSERT_EQUAL(t_answers(fourth), 1);
 }
 
-/* Of very many hosts in doubt the last one is examined too, although no other buffer is
+/* Of very many unproven hosts the last one is examined too, although no other buffer is
  * returned. */
-static void last_of_many_in_doubt(void)
+static void last_of_many_unproven(void)
 {
 	enum { MANY = 40 };
 	T_PAIR(p);
@@ -401,9 +401,9 @@ static void send_read(struct t_conn *c, uint32_t bytes)
 	t_send_rw(c, false, 0, bytes / 512, buf);
 }
 
-/* What hosts in doubt got beyond the limit of a turn is paid for with the turns that follow. Other
+/* What unproven hosts got beyond the limit of a turn is paid for with the turns that follow. Other
  * hosts, and the first block of a host, do not wait for that. */
-static void turns_in_doubt(void)
+static void turns_unproven(void)
 {
 	enum { TURNS = 5, BYTES = 128 << 10 };
 	T_PAIR(p);
@@ -468,7 +468,7 @@ static void turns_of_the_reserve(void)
 		CU_ASSERT_EQUAL(t_answers(c[i]), 1);
 }
 
-/* A host that waits for more than it has transferred is not in doubt with what it uses. When it has
+/* A host that waits for more than it has transferred is not unproven with what it uses. When it has
  * transferred enough, it gets a block of the reserve, although nothing else has changed. */
 static void trusted_while_it_waits(void)
 {
@@ -484,7 +484,7 @@ static void trusted_while_it_waits(void)
 	ask(third, 2 * RDT_BUFFER_UNIT);
 	ask(third, T_MDTS);
 	CU_ASSERT_EQUAL(held(third), 2);
-	CU_ASSERT(!acc->doubt);
+	CU_ASSERT(!acc->is_unproven);
 	CU_ASSERT_EQUAL(pool->waiting, 1);
 	ask(p.io, RDT_BUFFER_UNIT);
 	CU_ASSERT_EQUAL(acc->refused_at, pool->changes);
@@ -747,10 +747,10 @@ const struct t_case t_flow_cases[] = {
 	{"there is room for the first block of a new host", room_for_new_hosts},
 	{"a host that is late loses the reserve", late_hosts},
 	{"who has its share is passed by others that wait", hosts_that_wait},
-	{"who was refused in doubt is looked at after a change", refused_until_a_change},
-	{"a host that gets a block in doubt may get more", more_in_doubt},
-	{"the last of very many in doubt is looked at", last_of_many_in_doubt},
-	{"hosts in doubt have a limited part of each turn", turns_in_doubt},
+	{"who was refused unproven is looked at after a change", refused_until_a_change},
+	{"a host that gets a block unproven may get more", more_unproven},
+	{"the last of very many unproven is looked at", last_of_many_unproven},
+	{"unproven hosts have a limited part of each turn", turns_unproven},
 	{"a turn serves a limited number of hosts", turns_of_the_reserve},
 	{"a host gets the reserve when it has moved enough, while it waits",
 	 trusted_while_it_waits},

@@ -231,8 +231,8 @@ static void scratch(void)
 	t_pair_free(&p);
 }
 
-/* What hosts in doubt hold because of one disk leaves the first block of a host for another one. */
-static void hung_in_doubt(void)
+/* What unproven hosts hold because of one disk leaves the first block of a host for another one. */
+static void hung_unproven(void)
 {
 	struct t_pair p = pair_of(7, 8);
 	struct t_conn *io = queue_of(&p, 2);
@@ -242,14 +242,14 @@ static void hung_in_doubt(void)
 	p.env->disk[0].hold = true;
 	for (unsigned int i = 0; i < 30; i++)
 		send_to(io, nvme_cmd_read, 0, i, RDT_BUFFER_UNIT);
-	CU_ASSERT_EQUAL(pool->in_doubt, p.env->disk[0].held_count * RDT_BUFFER_UNIT);
+	CU_ASSERT_EQUAL(pool->unproven, p.env->disk[0].held_count * RDT_BUFFER_UNIT);
 	CU_ASSERT(pool->waiting > 0);
 	for (unsigned int i = 0; i < 3; i++) {
 		send_to(io, nvme_cmd_read, 1, i, RDT_BUFFER_UNIT);
 		CU_ASSERT_EQUAL(t_answers(io), i + 1);
 	}
 	answer_all(&p, pool);
-	CU_ASSERT_EQUAL(pool->in_doubt, 0);
+	CU_ASSERT_EQUAL(pool->unproven, 0);
 	t_pair_free(&p);
 }
 
@@ -280,7 +280,7 @@ const struct t_case t_pool_device_cases[] = {
 	{"a disk alone has no share", alone},
 	{"hosts that wait for a disk beyond its share are served in turn", confined_in_turn},
 	{"a disk that hangs leaves scratch buffers", scratch},
-	{"a disk that hangs leaves a first block for hosts in doubt", hung_in_doubt},
+	{"a disk that hangs leaves a first block for unproven hosts", hung_unproven},
 	{"the first blocks of many hosts for one disk leave some for others", first_blocks},
 	{NULL, NULL},
 };
