@@ -12,7 +12,7 @@
 #include "request.h"
 #include "target.h"
 
-/* ---- cells ---- */
+/* ---- counters of hosts ---- */
 
 static bool counted_poll(struct rd_poller *poller)
 {
@@ -26,109 +26,114 @@ static bool counted_arm(struct rd_poller *poller)
 	return false;
 }
 
-int rdt_cells_init(struct rdt_reactor *r)
+int rdt_counters_list_init(struct rdt_reactor *r)
 {
-	int err = pthread_mutex_init(&r->cells.lock, NULL);
+	int err = pthread_mutex_init(&r->counters_list.lock, NULL);
 
 	r->counted.fn = counted_poll;
 	r->counted.arm = counted_arm;
 	rd_poller_add(r->loop, &r->counted);
-	r->cells.ready = !err;
-	r->cells.last = &r->cells.nobody;
-	TAILQ_INIT(&r->cells.left);
+	r->counters_list.ready = !err;
+	r->counters_list.last = &r->counters_list.nobody;
+	TAILQ_INIT(&r->counters_list.left);
 	return -err;
 }
 
-static void cell_free(struct rdt_cell *cell)
+static void counters_free(struct rdt_host_counters *counters)
 {
-	free(cell->hostnqn);
-	free(cell);
+	free(counters->hostnqn);
+	free(counters);
 }
 
-void rdt_cells_fini(struct rdt_reactor *r)
+void rdt_counters_list_fini(struct rdt_reactor *r)
 {
-	struct rdt_cells *cells = &r->cells;
+	struct rdt_counters_list *list = &r->counters_list;
 
-	if (!cells->ready)
+	if (!list->ready)
 		return;
 	rd_poller_del(r->loop, &r->counted);
-	for (unsigned int i = 0; i < cells->count; i++)
-		cell_free(cells->cells[i]);
-	free(cells->cells);
-	free(cells->hashes);
-	pthread_mutex_destroy(&cells->lock);
-	cells->ready = false;
+	for (unsigned int i = 0; i < list->count; i++)
+		counters_free(list->all[i]);
+	free(list->all);
+	free(list->hashes);
+	pthread_mutex_destroy(&list->lock);
+	list->ready = false;
 }
 
 /* @hostnqn may be NULL. */
-static unsigned int cell_find(const struct rdt_cells *cells, const struct rdt_listener *listener,
-			      const char *hostnqn, uint32_t hash)
+static unsigned int counters_find(const struct rdt_counters_list *list,
+				  const struct rdt_listener *listener, const char *hostnqn,
+				  uint32_t hash)
 {
 	unsigned int i;
 
-	for (i = 0; i < cells->count; i++) {
-		const struct rdt_cell *cell = cells->cells[i];
+	for (i = 0; i < list->count; i++) {
+		const struct rdt_host_counters *counters = list->all[i];
 
-		if (cells->hashes[i] == hash && cell->listener == listener &&
-		    !cell->hostnqn == !hostnqn && (!hostnqn || strcmp(cell->hostnqn, hostnqn) == 0))
+		if (list->hashes[i] == hash && counters->listener == listener &&
+		    !counters->hostnqn == !hostnqn &&
+		    (!hostnqn || strcmp(counters->hostnqn, hostnqn) == 0))
 			break;
 	}
 	return i;
 }
 
-static bool cells_grow(struct rdt_cells *cells)
+static bool counters_grow(struct rdt_counters_list *list)
 {
-	unsigned int room = cells->room ? 2 * cells->room : 8;
-	struct rdt_cell **list;
+	unsigned int room = list->room ? 2 * list->room : 8;
+	struct rdt_host_counters **more;
 	uint32_t *hashes;
 
-	if (cells->count < cells->room)
+	if (list->count < list->room)
 		return true;
-	list = realloc(cells->cells, room * sizeof(struct rdt_cell *));
-	if (list)
-		cells->cells = list;
-	hashes = list ? realloc(cells->hashes, room * sizeof(*hashes)) : NULL;
+	more = realloc(list->all, room * sizeof(struct rdt_host_counters *));
+	if (more)
+		list->all = more;
+	hashes = more ? realloc(list->hashes, room * sizeof(*hashes)) : NULL;
 	if (!hashes)
 		return false;
-	cells->hashes = hashes;
-	cells->room = room;
+	list->hashes = hashes;
+	list->room = room;
 	return true;
 }
 
-static struct rdt_cell *cell_new(const struct rdt_listener *listener, const char *hostnqn)
+static struct rdt_host_counters *counters_new(const struct rdt_listener *listener,
+					      const char *hostnqn)
 {
-	struct rdt_cell *cell = calloc(1, sizeof(*cell));
+	struct rdt_host_counters *counters = calloc(1, sizeof(*counters));
 
-	if (!cell)
+	if (!counters)
 		return NULL;
-	cell->listener = listener;
-	if (hostnqn && !(cell->hostnqn = strdup(hostnqn))) {
-		free(cell);
+	counters->listener = listener;
+	if (hostnqn && !(counters->hostnqn = strdup(hostnqn))) {
+		free(counters);
 		return NULL;
 	}
-	return cell;
+	return counters;
 }
 
-/* Returns &cells->nobody without memory. */
-static struct rdt_cell *cell_get(struct rdt_cells *cells, const struct rdt_listener *listener,
-				 const char *hostnqn)
+/* Returns &list->nobody without memory. */
+static struct rdt_host_counters *counters_get(struct rdt_counters_list *list,
+					      const struct rdt_listener *listener,
+					      const char *hostnqn)
 {
-	const struct rdt_target *t = rd_container_of(cells, struct rdt_reactor, cells)->target;
+	const struct rdt_target *t =
+		rd_container_of(list, struct rdt_reactor, counters_list)->target;
 	uint32_t hash = hostnqn ? rdt_peer_hash(t, hostnqn, strlen(hostnqn)) : 0;
-	unsigned int i = cell_find(cells, listener, hostnqn, hash);
-	struct rdt_cell *cell;
+	unsigned int i = counters_find(list, listener, hostnqn, hash);
+	struct rdt_host_counters *counters;
 
-	if (i < cells->count)
-		return cells->cells[i];
-	cell = cells_grow(cells) ? cell_new(listener, hostnqn) : NULL;
-	if (!cell)
-		return &cells->nobody;
-	cells->cells[cells->count] = cell;
-	cells->hashes[cells->count++] = hash;
-	cell->prev = cells->last;
-	atomic_store_explicit(&cells->last->next, cell, memory_order_release);
-	cells->last = cell;
-	return cell;
+	if (i < list->count)
+		return list->all[i];
+	counters = counters_grow(list) ? counters_new(listener, hostnqn) : NULL;
+	if (!counters)
+		return &list->nobody;
+	list->all[list->count] = counters;
+	list->hashes[list->count++] = hash;
+	counters->prev = list->last;
+	atomic_store_explicit(&list->last->next, counters, memory_order_release);
+	list->last = counters;
+	return counters;
 }
 
 static void errors_merge(struct rdt_io_errors *errors, uint32_t status, uint64_t n)
@@ -153,7 +158,7 @@ static void counters_merge(_Atomic uint64_t *to, const _Atomic uint64_t *from, u
 }
 
 /* Add what was counted in @from to @to. */
-static void cell_merge(struct rdt_cell *to, const struct rdt_cell *from)
+static void merge_host_counters(struct rdt_host_counters *to, const struct rdt_host_counters *from)
 {
 	for (unsigned int i = 0; i < RDT_IO_OPS; i++) {
 		counters_merge(&to->op[i].bytes, &from->op[i].bytes, 1);
@@ -168,115 +173,117 @@ static void cell_merge(struct rdt_cell *to, const struct rdt_cell *from)
 	rdt_count(&to->errors.others, rdt_counted(&from->errors.others));
 }
 
-static void cell_remove(struct rdt_cells *cells, struct rdt_cell *cell)
+static void counters_remove(struct rdt_counters_list *list, struct rdt_host_counters *counters)
 {
-	struct rdt_cell *next = atomic_load_explicit(&cell->next, memory_order_relaxed);
+	struct rdt_host_counters *next =
+		atomic_load_explicit(&counters->next, memory_order_relaxed);
 	unsigned int i;
 
-	for (i = 0; cells->cells[i] != cell; i++)
+	for (i = 0; list->all[i] != counters; i++)
 		;
-	cells->count--;
-	cells->cells[i] = cells->cells[cells->count];
-	cells->hashes[i] = cells->hashes[cells->count];
-	atomic_store_explicit(&cell->prev->next, next, memory_order_relaxed);
+	list->count--;
+	list->all[i] = list->all[list->count];
+	list->hashes[i] = list->hashes[list->count];
+	atomic_store_explicit(&counters->prev->next, next, memory_order_relaxed);
 	if (next)
-		next->prev = cell->prev;
+		next->prev = counters->prev;
 	else
-		cells->last = cell->prev;
+		list->last = counters->prev;
 }
 
-static void cell_set_left(struct rdt_cells *cells, struct rdt_cell *cell, bool left)
+static void counters_set_left(struct rdt_counters_list *list, struct rdt_host_counters *counters,
+			      bool left)
 {
-	if (cell->left == left)
+	if (counters->left == left)
 		return;
-	cell->left = left;
+	counters->left = left;
 	if (left)
-		TAILQ_INSERT_TAIL(&cells->left, cell, left_link);
+		TAILQ_INSERT_TAIL(&list->left, counters, left_link);
 	else
-		TAILQ_REMOVE(&cells->left, cell, left_link);
+		TAILQ_REMOVE(&list->left, counters, left_link);
 }
 
 /*
- * The host of @cell has left. Its counters move to the cell of the listener, so that sums never
+ * The host of @counters has left. They are added to those of the listener, so that sums never
  * become smaller. Not while a reader walks over the list: it would count them twice or not at all.
  */
-static void cell_drop(struct rdt_cells *cells, struct rdt_cell *cell)
+static void counters_drop(struct rdt_counters_list *list, struct rdt_host_counters *counters)
 {
-	struct rdt_cell *past = cell_get(cells, cell->listener, NULL);
+	struct rdt_host_counters *past = counters_get(list, counters->listener, NULL);
 	bool held;
 
-	pthread_mutex_lock(&cells->lock);
-	held = cells->held;
+	pthread_mutex_lock(&list->lock);
+	held = list->held;
 	if (!held) {
-		cell_merge(past, cell);
-		cell_remove(cells, cell);
+		merge_host_counters(past, counters);
+		counters_remove(list, counters);
 	}
-	pthread_mutex_unlock(&cells->lock);
-	cell_set_left(cells, cell, held);
+	pthread_mutex_unlock(&list->lock);
+	counters_set_left(list, counters, held);
 	if (!held)
-		cell_free(cell);
+		counters_free(counters);
 }
 
-/* Cells that could not be dropped at their time are dropped in later calls, two in each. */
-static void cells_reap(struct rdt_cells *cells)
+/* Counters that could not be dropped at their time are dropped in later calls, two in each. */
+static void counters_reap(struct rdt_counters_list *list)
 {
-	struct rdt_cell *cell;
+	struct rdt_host_counters *counters;
 
-	for (int i = 0; i < 2 && (cell = TAILQ_FIRST(&cells->left)); i++)
-		cell_drop(cells, cell);
+	for (int i = 0; i < 2 && (counters = TAILQ_FIRST(&list->left)); i++)
+		counters_drop(list, counters);
 }
 
-static void cell_use(struct rdt_qpair *qp, struct rdt_cell *cell)
+static void counters_use(struct rdt_qpair *qp, struct rdt_host_counters *counters)
 {
-	struct rdt_cells *cells = &qp->reactor->cells;
-	struct rdt_cell *old = qp->cell;
+	struct rdt_counters_list *list = &qp->reactor->counters_list;
+	struct rdt_host_counters *old = qp->counters;
 
 	rdt_io_count_run(qp->reactor);
-	atomic_fetch_add_explicit(&cell->qpairs, 1, memory_order_relaxed);
-	cell_set_left(cells, cell, false);
-	qp->cell = cell;
+	atomic_fetch_add_explicit(&counters->qpairs, 1, memory_order_relaxed);
+	counters_set_left(list, counters, false);
+	qp->counters = counters;
 	if (atomic_fetch_sub_explicit(&old->qpairs, 1, memory_order_relaxed) == 1 && old->hostnqn)
-		cell_drop(cells, old);
-	cells_reap(cells);
+		counters_drop(list, old);
+	counters_reap(list);
 }
 
-void rdt_cell_init(struct rdt_qpair *qp)
+void rdt_host_counters_init(struct rdt_qpair *qp)
 {
-	qp->cell = &qp->reactor->cells.nobody;
-	atomic_fetch_add_explicit(&qp->cell->qpairs, 1, memory_order_relaxed);
+	qp->counters = &qp->reactor->counters_list.nobody;
+	atomic_fetch_add_explicit(&qp->counters->qpairs, 1, memory_order_relaxed);
 }
 
-void rdt_cell_join(struct rdt_qpair *qp, const char *hostnqn)
+void rdt_host_counters_join(struct rdt_qpair *qp, const char *hostnqn)
 {
-	cell_use(qp, cell_get(&qp->reactor->cells, qp->listener, hostnqn));
+	counters_use(qp, counters_get(&qp->reactor->counters_list, qp->listener, hostnqn));
 	if (hostnqn)
 		rdt_count_event(qp, RDT_COUNT_CONNECTS);
 }
 
-void rdt_cell_leave(struct rdt_qpair *qp)
+void rdt_host_counters_leave(struct rdt_qpair *qp)
 {
-	if (!qp->cell)
+	if (!qp->counters)
 		return;
-	cell_use(qp, &qp->reactor->cells.nobody);
-	atomic_fetch_sub_explicit(&qp->cell->qpairs, 1, memory_order_relaxed);
-	qp->cell = NULL;
+	counters_use(qp, &qp->reactor->counters_list.nobody);
+	atomic_fetch_sub_explicit(&qp->counters->qpairs, 1, memory_order_relaxed);
+	qp->counters = NULL;
 }
 
-static void cells_set_held(struct rdt_cells *cells, bool held)
+static void list_set_held(struct rdt_counters_list *list, bool held)
 {
-	pthread_mutex_lock(&cells->lock);
-	cells->held = held;
-	pthread_mutex_unlock(&cells->lock);
+	pthread_mutex_lock(&list->lock);
+	list->held = held;
+	pthread_mutex_unlock(&list->lock);
 }
 
-void rdt_cells_hold(struct rdt_cells *cells)
+void rdt_counters_list_hold(struct rdt_counters_list *list)
 {
-	cells_set_held(cells, true);
+	list_set_held(list, true);
 }
 
-void rdt_cells_release(struct rdt_cells *cells)
+void rdt_counters_list_release(struct rdt_counters_list *list)
 {
-	cells_set_held(cells, false);
+	list_set_held(list, false);
 }
 
 /* ---- commands ---- */
@@ -310,7 +317,7 @@ static RD_COLD void count_failure(const struct rdt_req *req)
 	struct rdt_ns_stats *stats = req->ns ? ns_stats_of(req->qp->reactor, req->ns) : NULL;
 
 	rdt_count(&req->qp->reactor->totals.failed, 1);
-	errors_merge(&req->qp->cell->errors, status, 1);
+	errors_merge(&req->qp->counters->errors, status, 1);
 	if (stats)
 		errors_merge(&stats->errors, status, 1);
 }
@@ -335,7 +342,7 @@ void rdt_io_count_run(struct rdt_reactor *r)
 	if (!run->count)
 		return;
 	count_op(&r->totals.op[op], run, ns, bucket);
-	count_op(&run->qp->cell->op[op], run, ns, bucket);
+	count_op(&run->qp->counters->op[op], run, ns, bucket);
 	stats = run->ns ? ns_stats_of(r, run->ns) : NULL;
 	if (stats)
 		count_op(&stats->op[op], run, ns, bucket);
@@ -364,14 +371,14 @@ void rdt_io_count(struct rdt_req *req)
 
 RD_COLD void rdt_count_event(const struct rdt_qpair *qp, enum rdt_count_of event)
 {
-	rdt_count(&qp->cell->events[event], 1);
+	rdt_count(&qp->counters->events[event], 1);
 }
 
 RD_COLD void rdt_io_count_wait(const struct rdt_req *req, enum rdt_count_of event, uint64_t n)
 {
 	struct rdt_ns_stats *stats = req->ns ? ns_stats_of(req->qp->reactor, req->ns) : NULL;
 
-	rdt_count(&req->qp->cell->events[event], n);
+	rdt_count(&req->qp->counters->events[event], n);
 	if (stats)
 		rdt_count(&stats->events[event], n);
 }
@@ -403,7 +410,7 @@ static void walk_qpair(struct rdt_qpair_walk *qpairs, struct rdt_qpair *qp)
 		if (!req->arrived)
 			continue;
 		walk->found.in_flight++;
-		note_in_flight(&qp->cell->in_flight, number, req->arrived);
+		note_in_flight(&qp->counters->in_flight, number, req->arrived);
 		if (req->ns)
 			note_in_flight(&req->ns->posts[qp->reactor->index].in_flight, number,
 				       req->arrived);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Counters of I/O commands: for each namespace on each reactor, and for each host by each listener
- * on each reactor (a cell). Listeners and hosts are sums of cells. Each reactor also has totals,
- * which can be read often however many cells there are.
+ * on each reactor. Listeners and hosts are sums of these. Each reactor also has totals,
+ * which can be read often however many hosts there are.
  *
  * A counter is written by its reactor only, with relaxed stores, and read by the main thread with
  * relaxed loads: no lock and no atomic read-modify-write for a command. The latency of every
@@ -85,7 +85,7 @@ struct rdt_io_errors { /* by status code type and status code, in order of appea
 	_Atomic uint64_t others; /* when all kinds are taken */
 };
 
-/* Of a reactor: what all of its cells have together. */
+/* Of a reactor: the sum of all of its entries. */
 struct rdt_totals {
 	struct rdt_op_stats op[RDT_IO_OPS];
 	_Atomic uint64_t failed;
@@ -106,35 +106,36 @@ struct rdt_ns_stats {
 };
 
 /* Of a host by a listener on a reactor. @hostnqn NULL: connections without a Connect, and the sums
- * of hosts that have disconnected; these cells stay until the target ends. */
-struct rdt_cell {
+ * of hosts that have disconnected; these counters stay until the target ends. */
+struct rdt_host_counters {
 	struct rdt_op_stats op[RDT_IO_OPS];
 	_Atomic uint64_t events[RDT_COUNTS];
 	struct rdt_io_errors errors;
 	struct rdt_in_flight in_flight;
 	char *hostnqn;
-	const struct rdt_listener *listener; /* NULL in tests */
-	atomic_uint qpairs;                  /* of a host 0: it has left, or is just coming */
-	_Atomic(struct rdt_cell *) next;     /* in the order in which they came */
-	struct rdt_cell *prev;               /* also the fields below: its reactor only */
-	bool left;                           /* it is in cells->left */
-	TAILQ_ENTRY(rdt_cell) left_link;
+	const struct rdt_listener *listener;      /* NULL in tests */
+	atomic_uint qpairs;                       /* of a host 0: it has left, or is just coming */
+	_Atomic(struct rdt_host_counters *) next; /* in the order in which they came */
+	struct rdt_host_counters *prev;           /* also the fields below: its reactor only */
+	bool left;                                /* it is in list->left */
+	TAILQ_ENTRY(rdt_host_counters) left_link;
 };
 
-/* The cells of a reactor. */
-struct rdt_cells {
-	/* The first of the list. Of queue pairs without a cell: no memory, or a test. */
-	struct rdt_cell nobody;
-	pthread_mutex_t lock; /* of @held and the removal of a cell, never for a walk of the list */
-	bool held;            /* a reader walks over the list */
-	bool ready;           /* @lock was initialized */
+/* All counters of a reactor. */
+struct rdt_counters_list {
+	/* The first of the list. Of queue pairs without counters: no memory, or a test. */
+	struct rdt_host_counters nobody;
+	pthread_mutex_t
+		lock; /* of @held and the removal of an entry, never for a walk of the list */
+	bool held;    /* a reader walks over the list */
+	bool ready;   /* @lock was initialized */
 	/* its reactor only */
-	struct rdt_cell *last;
-	struct rdt_cell **cells; /* all but @nobody, in no order */
-	uint32_t *hashes;        /* of their Host NQN */
+	struct rdt_host_counters *last;
+	struct rdt_host_counters **all; /* all but @nobody, in no order */
+	uint32_t *hashes;               /* of their Host NQN */
 	unsigned int count;
 	unsigned int room;
-	TAILQ_HEAD(, rdt_cell) left; /* whose hosts left while a reader walked */
+	TAILQ_HEAD(, rdt_host_counters) left; /* whose hosts left while a reader walked */
 };
 
 /*
@@ -207,12 +208,12 @@ static inline uint64_t rdt_counted(const _Atomic uint64_t *counter)
 
 /* ---- a reactor, on its thread ---- */
 
-int rdt_cells_init(struct rdt_reactor *r);
-void rdt_cells_fini(struct rdt_reactor *r);
-void rdt_cell_init(struct rdt_qpair *qp); /* before its listener is known */
+int rdt_counters_list_init(struct rdt_reactor *r);
+void rdt_counters_list_fini(struct rdt_reactor *r);
+void rdt_host_counters_init(struct rdt_qpair *qp); /* before its listener is known */
 /* @qp is a queue of this host; NULL: it has had no Connect. */
-void rdt_cell_join(struct rdt_qpair *qp, const char *hostnqn);
-void rdt_cell_leave(struct rdt_qpair *qp); /* it ends; may be repeated */
+void rdt_host_counters_join(struct rdt_qpair *qp, const char *hostnqn);
+void rdt_host_counters_leave(struct rdt_qpair *qp); /* it ends; may be repeated */
 
 /* The I/O command @req, whose @arrived is set, was answered, and belongs to no run. The inline part
  * is in request.c. */
@@ -227,15 +228,16 @@ void rdt_walk_begin(struct rd_msg *msg);
 
 /* ---- the main thread ---- */
 
-/* From rdt_cells_hold() to rdt_cells_release(), each cell from @cells->nobody on can be read
- * without a lock, by rdt_cell_next(); one that comes may be among them. The reactor never waits for
- * that. */
-void rdt_cells_hold(struct rdt_cells *cells);
-void rdt_cells_release(struct rdt_cells *cells);
+/* From rdt_counters_list_hold() to rdt_counters_list_release(), each entry from @list->nobody on
+ * can be read without a lock, by rdt_host_counters_next(); one that comes may be among them. The
+ * reactor never waits for that. */
+void rdt_counters_list_hold(struct rdt_counters_list *list);
+void rdt_counters_list_release(struct rdt_counters_list *list);
 
-static inline const struct rdt_cell *rdt_cell_next(const struct rdt_cell *cell)
+static inline const struct rdt_host_counters *rdt_host_counters_next(
+	const struct rdt_host_counters *counters)
 {
-	return atomic_load_explicit(&cell->next, memory_order_acquire);
+	return atomic_load_explicit(&counters->next, memory_order_acquire);
 }
 
 void rdt_ns_stats_free(struct rdt_ns *ns); /* no reactor has a channel */

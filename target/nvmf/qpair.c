@@ -199,7 +199,7 @@ int rdt_qpair_init(struct rdt_qpair *qp, struct rdt_reactor *r, const struct rdt
 	qp->traced = rd_log_enabled(r->log, RD_LOG_QPAIR, RD_LOG_TRACE);
 	qp->ops = ops;
 	qp->share = &r->unassociated;
-	rdt_cell_init(qp);
+	rdt_host_counters_init(qp);
 	set_qid(qp, want_qid == RDT_QID_ANY ? 0 : want_qid);
 	qp->want_qid = want_qid;
 	qp->depth = depth;
@@ -223,7 +223,7 @@ void rdt_qpair_fini(struct rdt_qpair *qp)
 		return;
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	rd_defer_cancel(qp->reactor->loop, &qp->check);
-	rdt_cell_leave(qp);
+	rdt_host_counters_leave(qp);
 	rdt_share_leave(qp);
 	rdt_peer_leave(qp);
 	rdt_peer_gone(qp->reactor->target, qp->peer);
@@ -243,7 +243,7 @@ void rdt_qpair_start(struct rdt_qpair *qp)
 
 	TAILQ_INSERT_TAIL(&r->qpairs, qp, link);
 	r->qpairs_count++;
-	rdt_cell_join(qp, NULL);
+	rdt_host_counters_join(qp, NULL);
 	rdt_unassoc_add(qp);
 	if (rd_timer_start(r->loop, &qp->timer, RDT_CONNECT_TIMEOUT))
 		rdt_qpair_close(qp, "out of memory");
@@ -342,7 +342,7 @@ void rdt_qpair_live(struct rdt_qpair *qp)
 	rdt_unassoc_remove(qp);
 	qp->cmds = qp->admin ? tables->admin : tables->io;
 	rdt_share_join(qp, ctrl->hostnqn);
-	rdt_cell_join(qp, ctrl->hostnqn);
+	rdt_host_counters_join(qp, ctrl->hostnqn);
 	qp->ops->joined(qp);
 	rdt_beat_start(qp->reactor, ctrl);
 	set_qpair_state(qp, RDT_QP_LIVE);

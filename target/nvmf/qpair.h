@@ -18,7 +18,7 @@
 #include "transport.h"
 
 struct rdt_auth;
-struct rdt_cell;
+struct rdt_host_counters;
 struct rdt_cmd;
 struct rdt_ctrl;
 struct rdt_listener;
@@ -102,10 +102,10 @@ struct rdt_qpair {
 	/* closed: the namespaces in which its commands may still write; under subsys->lock */
 	unsigned int left_count;
 	struct rdt_slots left_ns;
-	struct rdt_share *share; /* the share of its host */
-	struct rdt_cell *cell;   /* its counters: io_stats.h */
-	struct rdt_peer *peer;   /* its address; NULL in tests */
-	struct rdt_peer *host;   /* its host; NULL before Connect */
+	struct rdt_share *share;            /* the share of its host */
+	struct rdt_host_counters *counters; /* its counters: io_stats.h */
+	struct rdt_peer *peer;              /* its address; NULL in tests */
+	struct rdt_peer *host;              /* its host; NULL before Connect */
 	TAILQ_ENTRY(rdt_qpair) unassoc_link;
 	TAILQ_ENTRY(rdt_qpair) source_link;
 	struct rdt_listener *listener; /* NULL in tests */

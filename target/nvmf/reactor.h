@@ -112,7 +112,7 @@ struct rdt_reactor {
 	atomic_bool heartbeat_asked;   /* another reactor has noticed that this one stands still */
 	uint64_t heartbeat_standing;   /* a bit for each other reactor that stands still */
 	struct rdt_timing timing;
-	struct rdt_cells cells; /* counters, by host and listener */
+	struct rdt_counters_list counters_list; /* counters, by host and listener */
 	struct rdt_io_run run;
 	struct rdt_totals totals;
 	struct rd_poller counted; /* counts @run before a sleep */

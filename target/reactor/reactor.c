@@ -239,7 +239,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	err = rd_loop_create(&opts, &r->loop);
 	if (err)
 		return err;
-	err = rdt_cells_init(r);
+	err = rdt_counters_list_init(r);
 	if (!err)
 		err = rdt_ns_channel_init(r);
 	if (err)
@@ -431,6 +431,6 @@ void rdt_reactor_fini(struct rdt_reactor *r)
 	rdt_ns_channel_fini(r);
 	rdt_disc_order_free(r);
 	rdt_timing_fini(r);
-	rdt_cells_fini(r);
+	rdt_counters_list_fini(r);
 	rd_loop_destroy(&r->loop);
 }

@@ -25,7 +25,7 @@
 /* Namespaces that are copied in one turn of the main loop. */
 #define NS_SLICE 64u
 /* The same for hosts on a reactor. */
-#define CELL_SLICE 64u
+#define COUNTERS_SLICE 64u
 
 struct rdt_sampler {
 	struct rdt_target *target;
@@ -41,9 +41,10 @@ struct rdt_sampler {
 	unsigned int left;         /* reactors that have not answered */
 	unsigned int slot;         /* next namespace to copy */
 	unsigned int ns_room;
-	unsigned int reactor;        /* next reactor to copy */
-	const struct rdt_cell *cell; /* the next one of that reactor; NULL: none has been copied */
-	unsigned int cells_room;
+	unsigned int reactor; /* next reactor to copy */
+	const struct rdt_host_counters
+		*counters; /* the next one of that reactor; NULL: none has been copied */
+	unsigned int counters_room;
 	bool *out; /* [reactors]: a walk is on its way */
 	const struct rdt_reloader *reloader;
 	uint64_t started; /* Unix time */
@@ -143,8 +144,8 @@ static void stats_free(struct rdt_stats *stats)
 		free(stats->ns[i]->why);
 		free(stats->ns[i]);
 	}
-	for (unsigned int i = 0; i < stats->cells_count; i++)
-		free(stats->cells[i].hostnqn);
+	for (unsigned int i = 0; i < stats->counters_count; i++)
+		free(stats->counters[i].hostnqn);
 	for (unsigned int i = 0; i < stats->listeners_count; i++)
 		free(stats->listeners[i].address);
 	for (unsigned int i = 0; i < stats->subsystems; i++)
@@ -153,7 +154,7 @@ static void stats_free(struct rdt_stats *stats)
 	free(stats->subsys);
 	free(stats->reactors);
 	free(stats->ns);
-	free(stats->cells);
+	free(stats->counters);
 	free(stats->listeners);
 	free(stats);
 }
@@ -292,56 +293,57 @@ static int listener_index(const struct rdt_target *t, const struct rdt_listener 
 }
 
 /* The counters of a host that has left count for its listener. */
-static void copy_cell(struct rdt_sampler *s, const struct rdt_cell *from, unsigned int reactor,
-		      uint64_t now)
+static void copy_counters(struct rdt_sampler *s, const struct rdt_host_counters *from,
+			  unsigned int reactor, uint64_t now)
 {
 	struct rdt_stats *stats = s->stats;
-	struct rdt_stats_cell *cell = &stats->cells[stats->cells_count++];
+	struct rdt_stats_counters *counters = &stats->counters[stats->counters_count++];
 	unsigned int qpairs = atomic_load_explicit(&from->qpairs, memory_order_relaxed);
 
-	memset(cell, 0, sizeof(*cell));
-	cell->hostnqn = from->hostnqn && qpairs ? copy_text(stats, from->hostnqn) : NULL;
-	cell->listener = listener_index(s->target, from->listener);
-	cell->reactor = reactor;
-	cell->io.qpairs = qpairs;
-	add_ops(&cell->io, from->op);
-	add_errors(&cell->io, &from->errors);
+	memset(counters, 0, sizeof(*counters));
+	counters->hostnqn = from->hostnqn && qpairs ? copy_text(stats, from->hostnqn) : NULL;
+	counters->listener = listener_index(s->target, from->listener);
+	counters->reactor = reactor;
+	counters->io.qpairs = qpairs;
+	add_ops(&counters->io, from->op);
+	add_errors(&counters->io, &from->errors);
 	for (unsigned int j = 0; j < RDT_COUNTS; j++)
-		cell->io.events[j] = rdt_counted(&from->events[j]);
-	add_in_flight(&cell->io, &from->in_flight, &s->target->reactors[reactor], now);
+		counters->io.events[j] = rdt_counted(&from->events[j]);
+	add_in_flight(&counters->io, &from->in_flight, &s->target->reactors[reactor], now);
 }
 
-static bool cells_have_room(struct rdt_sampler *s)
+static bool counters_have_room(struct rdt_sampler *s)
 {
-	unsigned int room = 2 * (s->cells_room + CELL_SLICE);
-	struct rdt_stats_cell *more;
+	unsigned int room = 2 * (s->counters_room + COUNTERS_SLICE);
+	struct rdt_stats_counters *more;
 
-	if (s->stats->cells_count < s->cells_room)
+	if (s->stats->counters_count < s->counters_room)
 		return true;
-	more = realloc(s->stats->cells, room * sizeof(*more));
+	more = realloc(s->stats->counters, room * sizeof(*more));
 	s->stats->no_memory |= !more;
 	if (!more)
 		return false;
-	s->stats->cells = more;
-	s->cells_room = room;
+	s->stats->counters = more;
+	s->counters_room = room;
 	return true;
 }
 
 /* Returns whether all have been copied. */
-static bool copy_some_cells(struct rdt_sampler *s, struct rdt_reactor *r)
+static bool copy_some_counters(struct rdt_sampler *s, struct rdt_reactor *r)
 {
 	uint64_t now = rd_loop_now_raw(s->target->loop);
 
-	if (!s->cell) {
-		rdt_cells_hold(&r->cells);
-		s->cell = &r->cells.nobody;
+	if (!s->counters) {
+		rdt_counters_list_hold(&r->counters_list);
+		s->counters = &r->counters_list.nobody;
 	}
-	for (unsigned int i = 0; i < CELL_SLICE && s->cell; i++, s->cell = rdt_cell_next(s->cell))
-		if (cells_have_room(s))
-			copy_cell(s, s->cell, r->index, now);
-	if (!s->cell)
-		rdt_cells_release(&r->cells);
-	return !s->cell;
+	for (unsigned int i = 0; i < COUNTERS_SLICE && s->counters;
+	     i++, s->counters = rdt_host_counters_next(s->counters))
+		if (counters_have_room(s))
+			copy_counters(s, s->counters, r->index, now);
+	if (!s->counters)
+		rdt_counters_list_release(&r->counters_list);
+	return !s->counters;
 }
 
 static void copy_reactor(struct rdt_sampler *s, struct rdt_reactor *r)
@@ -361,9 +363,9 @@ static void copy_reactor(struct rdt_sampler *s, struct rdt_reactor *r)
 
 static void copy_some_of_reactor(struct rdt_sampler *s, struct rdt_reactor *r)
 {
-	if (!s->cell)
+	if (!s->counters)
 		copy_reactor(s, r);
-	if (copy_some_cells(s, r))
+	if (copy_some_counters(s, r))
 		s->reactor++;
 }
 
@@ -573,8 +575,8 @@ static void sampler_next(struct rdt_sampler *s)
 		return;
 	TAILQ_REMOVE(&s->asks, ask, link);
 	s->ask = ask;
-	s->slot = s->reactor = s->ns_room = s->cells_room = 0;
-	s->cell = NULL;
+	s->slot = s->reactor = s->ns_room = s->counters_room = 0;
+	s->counters = NULL;
 	s->stats = calloc(1, sizeof(*s->stats));
 	if (s->stats) {
 		s->stats->reactors_count = s->target->reactors_count;

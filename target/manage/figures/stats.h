@@ -61,9 +61,9 @@ struct rdt_stats_listener {
 	struct rdt_stats_io io;
 };
 
-struct rdt_stats_cell { /* of a host by a listener on a reactor */
-	char *hostnqn;  /* NULL: connections without a Connect, and hosts that have left */
-	int listener;   /* index in @listeners; -1: it was removed */
+struct rdt_stats_counters { /* of a host by a listener on a reactor */
+	char *hostnqn;      /* NULL: connections without a Connect, and hosts that have left */
+	int listener;       /* index in @listeners; -1: it was removed */
 	unsigned int reactor;
 	struct rdt_stats_io io;
 };
@@ -128,12 +128,12 @@ struct rdt_stats {
 	uint64_t tls_handshakes, tls_refusals;
 	bool ana_used[RDT_ANA_GROUPS + 1]; /* groups that have a namespace */
 	unsigned int reactors_count;
-	unsigned int cells_count;
+	unsigned int counters_count;
 	unsigned int listeners_count;
 	struct rdt_stats_reactor *reactors;
 	struct rdt_stats_subsys *subsys; /* [subsystems] */
 	struct rdt_stats_ns **ns;        /* in no order */
-	struct rdt_stats_cell *cells;
+	struct rdt_stats_counters *counters;
 	struct rdt_stats_listener *listeners;
 	bool no_memory; /* incomplete */
 	/* rdt_stats_sum() */
@@ -166,7 +166,7 @@ void rdt_stats_ask(struct rdt_sampler *s, struct rdt_stats_ask *ask);
 
 /* ---- any thread ---- */
 
-/* Makes sums of cells: of hosts, listeners, reactors and all. Returns 0 or -ENOMEM. */
+/* Makes sums of counters: of hosts, listeners, reactors and all. Returns 0 or -ENOMEM. */
 int rdt_stats_sum(struct rdt_stats *stats);
 /* By subsystem and NSID. */
 void rdt_stats_sort_ns(struct rdt_stats *stats);

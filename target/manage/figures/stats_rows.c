@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums over the cells of a copy: for each host, listener or reactor, and all. The order of
+/* Sums over the counters of a copy: for each host, listener or reactor, and all. The order of
  * namespaces. */
 #include "stats.h"
 
@@ -9,10 +9,10 @@
 
 #include "process_metrics.h"
 
-static int compare_cells(const void *a, const void *b)
+static int compare_counters(const void *a, const void *b)
 {
-	const struct rdt_stats_cell *x = *(const struct rdt_stats_cell *const *)a;
-	const struct rdt_stats_cell *y = *(const struct rdt_stats_cell *const *)b;
+	const struct rdt_stats_counters *x = *(const struct rdt_stats_counters *const *)a;
+	const struct rdt_stats_counters *y = *(const struct rdt_stats_counters *const *)b;
 
 	return strcmp(x->hostnqn, y->hostnqn);
 }
@@ -35,19 +35,19 @@ void rdt_stats_sort_ns(struct rdt_stats *stats)
 /* Hosts in the order of their names. */
 static int sum_hosts(struct rdt_stats *stats)
 {
-	const struct rdt_stats_cell **sorted =
-		calloc(stats->cells_count + 1, sizeof(struct rdt_stats_cell *));
+	const struct rdt_stats_counters **sorted =
+		calloc(stats->counters_count + 1, sizeof(struct rdt_stats_counters *));
 	unsigned int n = 0;
 
-	for (unsigned int i = 0; i < stats->cells_count && sorted; i++)
-		if (stats->cells[i].hostnqn)
-			sorted[n++] = &stats->cells[i];
+	for (unsigned int i = 0; i < stats->counters_count && sorted; i++)
+		if (stats->counters[i].hostnqn)
+			sorted[n++] = &stats->counters[i];
 	stats->by_host = sorted ? calloc(n + 1, sizeof(*stats->by_host)) : NULL;
 	if (!stats->by_host) {
 		free(sorted);
 		return -ENOMEM;
 	}
-	qsort(sorted, n, sizeof(*sorted), compare_cells);
+	qsort(sorted, n, sizeof(*sorted), compare_counters);
 	for (unsigned int i = 0; i < n; i++) {
 		const char *name = sorted[i]->hostnqn;
 
@@ -61,13 +61,13 @@ static int sum_hosts(struct rdt_stats *stats)
 
 int rdt_stats_sum(struct rdt_stats *stats)
 {
-	for (unsigned int i = 0; i < stats->cells_count; i++) {
-		const struct rdt_stats_cell *cell = &stats->cells[i];
+	for (unsigned int i = 0; i < stats->counters_count; i++) {
+		const struct rdt_stats_counters *counters = &stats->counters[i];
 
-		if (cell->listener >= 0)
-			rdt_stats_add(&stats->listeners[cell->listener].io, &cell->io);
-		rdt_stats_add(&stats->reactors[cell->reactor].io, &cell->io);
-		rdt_stats_add(&stats->total, &cell->io);
+		if (counters->listener >= 0)
+			rdt_stats_add(&stats->listeners[counters->listener].io, &counters->io);
+		rdt_stats_add(&stats->reactors[counters->reactor].io, &counters->io);
+		rdt_stats_add(&stats->total, &counters->io);
 	}
 	rdt_process_read(&stats->process);
 	return sum_hosts(stats);

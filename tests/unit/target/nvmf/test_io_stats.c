@@ -80,11 +80,11 @@ static void a_read_is_counted_with_its_latency(void)
 	CU_ASSERT_EQUAL(op->ns, 120 * US);
 	CU_ASSERT_EQUAL(op->bucket[rdt_lat_index(120 * US)], 1);
 	CU_ASSERT_EQUAL(commands(op), 1);
-	CU_ASSERT_STRING_EQUAL_FATAL(p.io->qp.cell->hostnqn, T_HOST);
-	op = &p.io->qp.cell->op[RDT_IO_READ];
+	CU_ASSERT_STRING_EQUAL_FATAL(p.io->qp.counters->hostnqn, T_HOST);
+	op = &p.io->qp.counters->op[RDT_IO_READ];
 	CU_ASSERT_EQUAL(op->bytes, 4096);
 	CU_ASSERT_EQUAL(commands(op), 1);
-	CU_ASSERT_EQUAL(commands(&p.io->qp.cell->op[RDT_IO_WRITE]), 0);
+	CU_ASSERT_EQUAL(commands(&p.io->qp.counters->op[RDT_IO_WRITE]), 0);
 }
 
 /* Reads in one batch of completions: three that are alike, then one of another length. */
@@ -106,7 +106,7 @@ static void alike_commands_of_a_batch_are_counted_together(void)
 		rdt_req_responded(p.io->responds[i]);
 	p.io->responds_count = 0;
 	CU_ASSERT_EQUAL(r->run.count, 1); /* the last one */
-	op = &p.io->qp.cell->op[RDT_IO_READ];
+	op = &p.io->qp.counters->op[RDT_IO_READ];
 	CU_ASSERT_EQUAL(commands(op), 3);
 	CU_ASSERT_EQUAL(op->bytes, 3 * 4096);
 	/* The totals have them all before the reactor sleeps. */
@@ -121,7 +121,7 @@ static void alike_commands_of_a_batch_are_counted_together(void)
 static void failures_are_counted_by_status(void)
 {
 	T_PAIR(p);
-	const struct rdt_io_errors *errors = &p.io->qp.cell->errors;
+	const struct rdt_io_errors *errors = &p.io->qp.counters->errors;
 	struct nvme_sqe sqe;
 
 	t_rw(p.io, false, T_BLOCKS, 8, buf);
@@ -138,7 +138,7 @@ static void failures_are_counted_by_status(void)
 	CU_ASSERT_EQUAL(errors->count[0], 2);
 	CU_ASSERT_EQUAL(errors->status[1], NVME_SC_INVALID_NS);
 	CU_ASSERT_EQUAL(errors->count[1], 1);
-	CU_ASSERT_EQUAL(commands(&p.io->qp.cell->op[RDT_IO_READ]), 3);
+	CU_ASSERT_EQUAL(commands(&p.io->qp.counters->op[RDT_IO_READ]), 3);
 	CU_ASSERT_EQUAL(rdt_counted(&io_reactor(&p)->totals.failed), 3);
 }
 
@@ -160,31 +160,32 @@ static void what_a_host_did_stays_in_the_sums_when_it_leaves(void)
 
 	start_read(&p, 8);
 	host_leaves(&p);
-	for (unsigned int i = 0; i < r->cells.count; i++) {
-		const struct rdt_cell *cell = r->cells.cells[i];
+	for (unsigned int i = 0; i < r->counters_list.count; i++) {
+		const struct rdt_host_counters *counters = r->counters_list.all[i];
 
-		CU_ASSERT_PTR_NULL(cell->hostnqn);
-		CU_ASSERT_EQUAL(cell->qpairs, 0);
-		count += commands(&cell->op[RDT_IO_READ]);
-		connects += cell->events[RDT_COUNT_CONNECTS];
-		disconnects += cell->events[RDT_COUNT_ENDS + RDT_END_HOST];
+		CU_ASSERT_PTR_NULL(counters->hostnqn);
+		CU_ASSERT_EQUAL(counters->qpairs, 0);
+		count += commands(&counters->op[RDT_IO_READ]);
+		connects += counters->events[RDT_COUNT_CONNECTS];
+		disconnects += counters->events[RDT_COUNT_ENDS + RDT_END_HOST];
 	}
-	CU_ASSERT_EQUAL(r->cells.nobody.qpairs, 0);
+	CU_ASSERT_EQUAL(r->counters_list.nobody.qpairs, 0);
 	CU_ASSERT_EQUAL(count, 1);
 	CU_ASSERT_EQUAL(connects, 1);
 	CU_ASSERT_EQUAL(disconnects, 1);
 	t_env_free(p.env);
 }
 
-/* What a reader finds: the sum of reads, and the number of cells of hosts. */
+/* What a reader finds: the sum of reads, and the number of counters of hosts. */
 static uint64_t sum_of_reads(struct rdt_reactor *r, unsigned int *hosts)
 {
 	uint64_t sum = 0;
 
 	*hosts = 0;
-	for (const struct rdt_cell *cell = &r->cells.nobody; cell; cell = rdt_cell_next(cell)) {
-		*hosts += cell->hostnqn != NULL;
-		sum += commands(&cell->op[RDT_IO_READ]);
+	for (const struct rdt_host_counters *counters = &r->counters_list.nobody; counters;
+	     counters = rdt_host_counters_next(counters)) {
+		*hosts += counters->hostnqn != NULL;
+		sum += commands(&counters->op[RDT_IO_READ]);
 	}
 	return sum;
 }
@@ -199,21 +200,21 @@ static void a_reader_finds_each_counter_once_while_hosts_come_and_go(void)
 	unsigned int hosts;
 
 	start_read(&p, 8);
-	rdt_cells_hold(&r->cells);
+	rdt_counters_list_hold(&r->counters_list);
 	host_leaves(&p);
 	CU_ASSERT_EQUAL(sum_of_reads(r, &hosts), 1);
-	CU_ASSERT_EQUAL(hosts, 1); /* its cell stays where the reader may be */
+	CU_ASSERT_EQUAL(hosts, 1); /* its counters stay where the reader may be */
 	more = t_conn_new(p.env, r->index, 0, 8);
 	answer = t_connect_as(more, NVMF_CNTLID_DYNAMIC, T_HOST2, 2);
 	CU_ASSERT_EQUAL(t_status(&answer), 0);
 	CU_ASSERT_EQUAL(sum_of_reads(r, &hosts), 1);
 	CU_ASSERT_EQUAL(hosts, 2);
-	rdt_cells_release(&r->cells);
+	rdt_counters_list_release(&r->counters_list);
 	t_conn_cut(more);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL(sum_of_reads(r, &hosts), 1);
 	CU_ASSERT_EQUAL(hosts, 0);
-	CU_ASSERT_PTR_NULL(TAILQ_FIRST(&r->cells.left));
+	CU_ASSERT_PTR_NULL(TAILQ_FIRST(&r->counters_list.left));
 	t_env_free(p.env);
 }
 
@@ -225,13 +226,13 @@ static void a_host_that_comes_back_has_its_counters(void)
 	unsigned int hosts;
 
 	start_read(&p, 8);
-	rdt_cells_hold(&r->cells);
+	rdt_counters_list_hold(&r->counters_list);
 	host_leaves(&p);
 	more = t_conn_new(p.env, r->index, 0, 8);
 	t_connect(more, NVMF_CNTLID_DYNAMIC);
-	rdt_cells_release(&r->cells);
-	CU_ASSERT_PTR_NULL(TAILQ_FIRST(&r->cells.left));
-	CU_ASSERT_EQUAL(commands(&more->qp.cell->op[RDT_IO_READ]), 1);
+	rdt_counters_list_release(&r->counters_list);
+	CU_ASSERT_PTR_NULL(TAILQ_FIRST(&r->counters_list.left));
+	CU_ASSERT_EQUAL(commands(&more->qp.counters->op[RDT_IO_READ]), 1);
 	CU_ASSERT_EQUAL(sum_of_reads(r, &hosts), 1);
 	CU_ASSERT_EQUAL(hosts, 1);
 	t_conn_cut(more);
@@ -279,8 +280,8 @@ static void a_walk_finds_what_is_in_flight_and_the_oldest(void)
 	CU_ASSERT_EQUAL(f->walk, r->walk.number);
 	CU_ASSERT_EQUAL(f->count, 2);
 	CU_ASSERT_EQUAL(f->oldest, first);
-	CU_ASSERT_EQUAL(p.io->qp.cell->in_flight.count, 2);
-	CU_ASSERT_EQUAL(p.io->qp.cell->in_flight.oldest, first);
+	CU_ASSERT_EQUAL(p.io->qp.counters->in_flight.count, 2);
+	CU_ASSERT_EQUAL(p.io->qp.counters->in_flight.oldest, first);
 	t_disk_finish(&p.env->disk[0], 0, 0);
 	walk(&p);
 	CU_ASSERT_EQUAL(f->count, 1);
