@@ -38,6 +38,8 @@ void rdt_tcp_hold(struct rdt_qpair *qp, enum rdt_hold_how how)
 	rdt_tcp_read_again(c);
 }
 
+/* In the middle of a PDU a connection can be stopped, but not move: a part of its data is in the
+ * buffer of a command. */
 bool rdt_tcp_rests(struct rdt_qpair *qp)
 {
 	struct rdt_tcp_conn *c = rdt_tcp_conn_of(qp);
@@ -45,6 +47,8 @@ bool rdt_tcp_rests(struct rdt_qpair *qp)
 	if (!rdt_tcp_rx_stop(c))
 		return false;
 	rdt_tcp_watch(c);
+	if (c->rx.state != RDT_TCP_RX_HEAD)
+		return false;
 	return TAILQ_EMPTY(&c->tx) && !rdt_tcp_unsent(c);
 }
 

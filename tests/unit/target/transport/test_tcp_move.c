@@ -577,6 +577,49 @@ static void a_silent_host_is_left(void)
 	move_world_close(&w);
 }
 
+static struct rdt_qpair *qpair_of(struct t_env *env, uint16_t qid)
+{
+	struct rdt_qpair *qp = NULL;
+
+	for (unsigned int i = 0; i < env->t->reactors_count; i++)
+		TAILQ_FOREACH (qp, &env->t->reactors[i].qpairs, link)
+			if (qp->qid == qid)
+				return qp;
+	return NULL;
+}
+
+/* A host sends no more than half of a command's data: its connection is stopped there. Whatever
+ * ends on it then, such as an answer that waited for the socket, it does not count as at rest: the
+ * half that has arrived would be lost. */
+static void half_data_does_not_rest(void)
+{
+	struct rdt_qpair *qp;
+	struct move_world w;
+	uint16_t cid;
+
+	move_world_open(&w, false);
+	cid = w.io.cid;
+	write_block(&w, 3, 0x5a, 0, 300);
+	for (int t = 0; t < 100; t++)
+		turn_envs(&w);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, 50 * RD_NSEC_PER_MSEC, note, &w), 0);
+	await_told(&w);
+	CU_ASSERT_EQUAL(w.err, 0);
+	CU_ASSERT_EQUAL(rdt_move_counted(w.old->t).left, 1);
+	qp = qpair_of(w.old, 1);
+	must(qp != NULL);
+	rdt_qpair_check(qp);
+	for (int t = 0; t < 100; t++)
+		turn_envs(&w);
+	CU_ASSERT_EQUAL(qp->state, RDT_QP_HOLDING);
+	rdt_hold_release(w.old->t);
+	w.io.cid = cid;
+	write_block(&w, 3, 0x5a, 300, 0);
+	CU_ASSERT_EQUAL(get_rsp(&w, &w.io).status, 0);
+	CU_ASSERT_EQUAL(disk_of(w.old)->data[3 * 512 + 511], 0x5a);
+	move_world_close(&w);
+}
+
 /* The other process has not come so far: the old one goes on with everything. */
 static void a_move_is_given_up(void)
 {
@@ -693,6 +736,7 @@ const struct t_case t_tcp_move_cases[] = {
 	{"data that was asked for comes first", asked_data_comes_first},
 	{"a fused pair is completed", a_pair_is_completed},
 	{"a silent host is left", a_silent_host_is_left},
+	{"half of the data of a command does not rest", half_data_does_not_rest},
 	{"a move is given up", a_move_is_given_up},
 	{"records are checked", records_are_checked},
 	{"what may not go on is left", what_may_not_go_on_is_left},
