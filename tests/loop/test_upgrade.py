@@ -13,7 +13,7 @@ import nvmf_peer as nv
 import t_loop
 import t_upgrade
 import tcp_peer
-from t_control import Control, with_socket
+from t_control import Control, refused, with_socket
 from t_dev import Device
 from t_loop import DEADLINE, NQN, each, iwarp_only, main, program, scaled, test, wait_for
 from t_owner import CONFLICT, EA, WE, Owner
@@ -228,6 +228,23 @@ def changes_that_were_not_saved_are_not_lost(t):
     with Control(control) as c:
         t.eq([ns['nsid'] for ns in c.call('namespace.list')['namespaces']], [1, 2, 3, 9])
     t.ok(following.running, 'it has ended')
+
+
+@test
+@iwarp_only
+def a_drain_does_not_begin_in_a_hand_over(t):
+    """The next process would serve as if nobody had asked for it."""
+    target, _, control = begin(t, [memory(t, 1)])
+    channel = t_upgrade.ask(control)
+    close_all(channel.expect('prepare')[2])
+    with Control(control) as c:
+        e = refused(t, 'busy', c.call, 'drain')
+        t.match('being handed over to another process; try again', e.message)
+        t.eq(c.call('status')['state'], 'serving')
+        mark = target.mark()
+        channel.close()
+        target.expect(r'not handed over to process \d+', since=mark)
+        t.eq(c.call('drain')['drained'], True)
 
 
 @test

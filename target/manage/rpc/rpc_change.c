@@ -14,6 +14,7 @@
 #include "target/nvmf/target.h"
 #include "target/reactor/lifecycle.h"
 #include "target/manage/change/reloader.h"
+#include "target/manage/upgrade/give.h"
 
 #define DRAIN_LOOK (200 * RD_NSEC_PER_MSEC)
 #define DRAIN_MAX  3600 /* seconds */
@@ -208,6 +209,12 @@ static void start_drain(struct rdt_rpc_call *call)
 	if (rpc->drain || rpc->target->drained) {
 		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL,
 			      "the target is being drained already");
+		return;
+	}
+	if (rdt_give_runs(rpc->env->give)) { /* the next process would not be drained */
+		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL,
+			      "the target is being handed over to another process; try again when "
+			      "that has ended");
 		return;
 	}
 	d = calloc(1, sizeof(*d));

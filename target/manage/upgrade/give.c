@@ -567,6 +567,11 @@ void rdt_give_forget(struct rdt_give *g, const void *arg)
 		g->done = NULL;
 }
 
+bool rdt_give_runs(const struct rdt_give *g)
+{
+	return g && g->state != GIVE_IDLE;
+}
+
 void rdt_give_cancel(struct rdt_give *g, const char *why)
 {
 	if (g)

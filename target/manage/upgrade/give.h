@@ -54,6 +54,8 @@ int rdt_give_start(struct rdt_give *give, bool check, rdt_give_done done, void *
 void rdt_give_forget(struct rdt_give *give, const void *arg); /* @done is not called */
 /* Process @pid asks to take over. Returns its end of the channel, or -errno with a sentence. */
 int rdt_give_begin(struct rdt_give *give, pid_t pid, bool check, char *why, size_t size);
+/* Is it being handed over, or was it? */
+bool rdt_give_runs(const struct rdt_give *give);
 /* Before the commit: no hand-over any more, because of @why. After it: nothing. */
 void rdt_give_cancel(struct rdt_give *give, const char *why);
 void rdt_give_drained(struct rdt_give *give); /* no queue pair is left */
