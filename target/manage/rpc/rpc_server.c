@@ -537,6 +537,8 @@ int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out)
 	TAILQ_INIT(&rpc->calls);
 	TAILQ_INIT(&rpc->asks);
 	attempt_to_listen(&rpc->attempt);
+	/* Later attempts are a thread's, while the other process may end, and this is freed. */
+	env->inherit = NULL;
 	*out = rpc;
 	return take_listening(rpc, rpc->attempt_err, rpc->attempt_why);
 }
