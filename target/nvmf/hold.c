@@ -250,7 +250,12 @@ static void hold_written(struct rdt_hold *hold)
 	for (unsigned int i = 0; i < hold->target->reactors_count; i++)
 		if (hold->parts[i].err) {
 			refuse_hold(hold, hold->parts[i].err,
-				    "the records of the connections could not be written");
+				    hold->parts[i].err == -EMFILE
+					    ? "there are too few descriptors for the connections; "
+					      "raise the limit of open files (LimitNOFILE= of a "
+					      "service)"
+					    : "the records of the connections could not be "
+					      "written");
 			return;
 		}
 	hold->state = RDT_HOLD_REACHED;

@@ -19,7 +19,8 @@
 
 /* ---- on the reactors ---- */
 
-/* Returns the record of @qp, or NULL: it does not move, or there is no memory. @fd: its socket. */
+/* Returns the record of @qp, or NULL: it does not move. @fd: its socket, or the -errno with which
+ * none can: then the hand-over is refused, as other hosts would have to connect again. */
 static json_t *queue_record(struct rdt_qpair *qp, int *fd)
 {
 	json_t *rec =
@@ -31,9 +32,11 @@ static json_t *queue_record(struct rdt_qpair *qp, int *fd)
 			  (json_int_t)qp->unproven);
 	int n = rec ? qp->ops->move_out(qp, rec) : -ENOMEM;
 
-	*fd = n < 0 ? -1 : fcntl(n, F_DUPFD_CLOEXEC, 0);
-	if (*fd >= 0)
+	*fd = n < 0 ? 0 : fcntl(n, F_DUPFD_CLOEXEC, 0);
+	if (n >= 0 && *fd >= 0)
 		return rec;
+	if (n >= 0)
+		*fd = -errno;
 	json_decref(rec);
 	return NULL;
 }
@@ -48,11 +51,11 @@ static bool may_move(const struct rdt_qpair *qp)
 static int write_queue(struct rdt_hold_part *part, struct rdt_qpair *qp)
 {
 	json_t *rec, *ctrl;
-	int fd;
+	int fd = 0;
 
 	if (!may_move(qp) || !(rec = queue_record(qp, &fd))) {
 		part->count.left++;
-		return 0;
+		return fd;
 	}
 	part->fds[part->fds_count++] = fd;
 	if (json_array_append_new(part->records, rec))

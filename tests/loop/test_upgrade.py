@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import resource
 import select
 import signal
 import socket
@@ -427,6 +428,23 @@ def a_process_that_refuses_the_connections_changes_nothing(t):
             channel.close()
             t.eq(host.read(), 0)
         t.eq(len(of_kind(records, 'ns-state')), 1)
+
+
+@test
+@iwarp_only
+def too_few_descriptors_refuse(t):
+    """Not a connection fewer is handed over for want of a descriptor: its host would have to connect again."""
+    target, _, control = begin(t, [memory(t, 1)])
+    with peer(target, TCP) as host:
+        channel = t_upgrade.ask(control)
+        close_all(channel.expect('prepare')[2])
+        mark, limits = target.mark(), resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        channel.send('ready')
+        target.expect(r'not handed over to process \d+: there are too few descriptors.*raise the limit of open files', since=mark)
+        resource.prlimit(target.pid, resource.RLIMIT_NOFILE, limits)
+        channel.close()
+        t.eq(host.read(), 0)
 
 
 def close_all(fds):
