@@ -317,8 +317,9 @@ int rdt_hold(struct rdt_target *t, uint64_t timeout_ns,
 
 void rdt_hold_release(struct rdt_target *t)
 {
-	if (!t->hold || t->hold->state == RDT_HOLD_LEAVING)
+	if (!t->hold)
 		return;
 	t->hold->held = NULL;
-	rdt_hold_leave(t->hold, false);
+	if (t->hold->state != RDT_HOLD_LEAVING)
+		rdt_hold_leave(t->hold, false);
 }
