@@ -563,7 +563,8 @@ static void in_part_ended(struct rd_msg *msg)
 
 static void begin_moved(struct rdt_qpair *qp)
 {
-	if (qp->admin && qp->ctrl)
+	/* One that has ended meanwhile stopped the timer for good: its controller goes. */
+	if (qp->admin && qp->state == RDT_QP_HELD)
 		rdt_keep_alive_start(qp->ctrl, atomic_load(&qp->ctrl->kato_ms));
 	rdt_qpair_release(qp);
 }
