@@ -7,7 +7,11 @@ import re
 
 from t_loop import SOURCE_ROOT, Failure
 
-TYPES = {'object': dict, 'array': list, 'string': str, 'boolean': bool, 'integer': int, 'number': (int, float)}
+TYPES = {'object': dict, 'array': list, 'string': str, 'boolean': bool, 'integer': int, 'number': (int, float), 'null': type(None)}
+
+
+def is_of(value, kind):
+    return isinstance(value, TYPES[kind]) and not (kind in ('integer', 'number') and isinstance(value, bool))
 
 
 def schema_of(verb):
@@ -21,10 +25,10 @@ def errors(schema, value, where='value'):
     if unknown:
         raise Failure(f'{where}: the schema uses {sorted(unknown)}, which is not checked here')
     kind = schema.get('type')
-    if kind and (not isinstance(value, TYPES[kind]) or (kind in ('integer', 'number') and isinstance(value, bool))):
+    if kind and not any(is_of(value, k) for k in (kind if isinstance(kind, list) else [kind])):
         yield f'{where}: {value!r} is not of type {kind}'
         return
-    if 'minimum' in schema and value < schema['minimum']:
+    if 'minimum' in schema and value is not None and value < schema['minimum']:
         yield f'{where}: {value} is less than {schema["minimum"]}'
     if isinstance(value, list):
         for i, item in enumerate(value):
