@@ -321,12 +321,12 @@ def short_identify_data(t):
     says(t, write(t, target))
 
 
-@each(('the same ids for ever', lambda after: [1] * 1024, 0xFFFFFFFE, 'does not ascend'),
-      ('ids that descend', lambda after: [9, 8, 7], 9, 'does not ascend'),
-      ('the id asked for again', lambda after: range(after or 1, (after or 1) + 1024), 5000, 'does not ascend'),
-      ('more ids than NN', lambda after: range(after + 1, after + 1025), 5000, r'more namespaces than .* \(5000\)'),
+@each(('the same ids for ever', lambda after: [1] * 1024, 0xFFFFFFFE, 'not in ascending order'),
+      ('ids that descend', lambda after: [9, 8, 7], 9, 'not in ascending order'),
+      ('the id asked for again', lambda after: range(after or 1, (after or 1) + 1024), 5000, 'not in ascending order'),
+      ('more ids than NN', lambda after: range(after + 1, after + 1025), 5000, r'more entries than .* \(5000\)'),
       ('ids for ever', lambda after: range(after + 1, after + 1025), 0xFFFFFFFE,
-       r'more namespaces than .* \(1048576\)'))
+       r'more entries than .* \(1048576\)'))
 def a_namespace_list_with(t, ids, nn, text):
     class Endless(nv.FakeTarget):
         def identify_ctrl(self):

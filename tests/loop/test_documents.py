@@ -125,7 +125,8 @@ def rdinits_examples_work(t):
 def rdctls_examples_work(t):
     target = t.target([t.namespace(size='1MiB')], more={'control': {'socket': t.path('control.sock')}})
     run_examples(t, 'rdctl.1', (r'\brdctl\b', f'{program("rdctl")} -s {t.path("control.sock")}'),
-                 (r'nqn\.2024-01\.io\.rdnvme:quickstart', NQN), ('/srv/b.img', t.path('b.img')), ('20GiB', '1MiB'))
+                 (r'nqn\.2024-01\.io\.rdnvme:quickstart', NQN), ('/srv/b.img', t.path('b.img')), ('20GiB', '1MiB'),
+                 (r'(upgrade --check) && \S.* upgrade(?=\n)', r'\1'))  # test_upgrade.py has the rest
     t.eq(os.path.getsize(t.path('b.img')), 1 << 20)
     t.eq(target.wait(), 0, 'exit status after shutdown')
 

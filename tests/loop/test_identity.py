@@ -230,7 +230,7 @@ def what_hosts_know_from_before_stays(t):
         f.write('write-protect\n')
     target, path = controlled(t, [file(t, 1, 'a.img')], **state(t))
     t.eq(seen(target), (known, None))
-    target.expect('identities.json: is made.* keep the UUID .* without an NGUID')
+    target.expect('identities.json: created.* keep the UUID .* without an NGUID')
     with host(target) as h:
         h.enable()
         nv.expect(h.add_io().write_blocks(1, 0, bytes(512)), nv.WRITE_PROTECTED)

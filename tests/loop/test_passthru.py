@@ -101,10 +101,10 @@ def wrong_usage(t):
     target = serve(t)
     uri = target.uri(1)
     for args, says in ((['--cdw10', '1'], '--opcode is missing'),
-                       (['--opcode', '256'], 'not from 0 to 255'),
+                       (['--opcode', '256'], 'found 256, expected 0 to 255'),
                        (['--opcode', '2', '--data-len', '512'], '--read or --write'),
                        (['--opcode', '2', '--read'], '--data-len'),
-                       (['--opcode', '2', '--read', '--write', '--data-len', '4'], 'exclude')):
+                       (['--opcode', '2', '--read', '--write', '--data-len', '4'], 'mutually exclusive')):
         t.match(says, t.rdinit('io-passthru', uri, *args, rc=2).err)
     res = t.rdinit('io-passthru', uri, '--opcode', '1', '--write', '--data-len', '512', rc=1,
                    input=b'short')

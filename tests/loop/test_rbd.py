@@ -307,7 +307,7 @@ def a_gateway_that_takes_an_encrypted_image_over_has_its_data(t):
         t.eq(c.call('ana.claim', group=1, action='take'), {'namespaces': 1})
     two.expect('its lock is held here')
     t.same(t.rdinit('read', two.uri(), '-z', '64k').out, data)
-    one.expect(r'its encryption cannot be used: .* does not fit.*trying again')
+    one.expect(r'its encryption cannot be used: .* does not match.*trying again')
     replace_key(key, 'correct horse battery')
     one.expect(r'image rbd/img\d+ is open again')
     one.expect('another client holds its lock')

@@ -184,7 +184,7 @@ def a_handshake_that_stops_is_given_up(t, answer):
     peer = Peer(t, answer, ends=False)
     res = t.run(argv(t, peer.port, '--connect-timeout=300ms'))
     t.eq(res.rc, 1, 'exit status')
-    t.match('connected, but the TLS handshake did not end', res.err)
+    t.match('connected, but the TLS handshake did not complete', res.err)
     t.eq(len(peer.connections), 1, 'connections')
 
 
