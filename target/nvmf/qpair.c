@@ -128,8 +128,10 @@ static bool has_unread(const struct rdt_qpair *qp)
 /* Commands that have arrived, and have not begun, may wait. */
 static bool can_be_held(struct rdt_qpair *qp)
 {
-	return qp->used == qp->used_aer && !qp->fused && !qp->auth &&
-	       (!qp->ops->rests || qp->ops->rests(qp));
+	/* Asked first: it may have to receive more, or less, than at the last look. */
+	bool rests = !qp->ops->rests || qp->ops->rests(qp);
+
+	return rests && qp->used == qp->used_aer && !qp->fused && !qp->auth;
 }
 
 static void qpair_check(struct rd_defer *defer)

@@ -133,6 +133,9 @@ void rd_iw_hold(struct rd_fab_conn *conn, enum rd_fab_hold how)
 {
 	struct rd_iw_conn *c = rd_iw_conn(conn);
 
+	/* Without a hold there is nothing to go on with: a message may wait for a RECV. */
+	if (how == RD_FAB_HOLD_OFF && c->hold == RD_FAB_HOLD_OFF)
+		return;
 	c->hold = (uint8_t)how;
 	if (c->state != RD_IW_OPEN)
 		return;

@@ -17,6 +17,14 @@ static bool may_stop(const struct rdt_rdma_conn *rc)
 	return !rc->reads_out && TAILQ_EMPTY(&rc->read_wait) && !rdt_qpair_awaits_host(&rc->qp);
 }
 
+/* The second half of a fused pair has to be delivered before anything can rest. */
+static enum rd_fab_hold hold_due(const struct rdt_rdma_conn *rc)
+{
+	if (rc->qp.fused)
+		return RD_FAB_HOLD_OFF;
+	return may_stop(rc) ? RD_FAB_HOLD_ENDS : RD_FAB_HOLD_ASIDE;
+}
+
 void rdt_rdma_hold(struct rdt_qpair *qp, enum rdt_hold_how how)
 {
 	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(qp);
@@ -27,17 +35,16 @@ void rdt_rdma_hold(struct rdt_qpair *qp, enum rdt_hold_how how)
 	else if (how == RDT_HOLD_STOP)
 		rd_fab_hold(rc->conn, RD_FAB_HOLD_STOP);
 	else if (rc->established)
-		rd_fab_hold(rc->conn, may_stop(rc) ? RD_FAB_HOLD_ENDS : RD_FAB_HOLD_ASIDE);
+		rd_fab_hold(rc->conn, hold_due(rc));
 }
 
 bool rdt_rdma_rests(struct rdt_qpair *qp)
 {
 	struct rdt_rdma_conn *rc = rdt_rdma_conn_of(qp);
+	enum rd_fab_hold how = hold_due(rc);
 
-	if (!may_stop(rc))
-		return false;
-	rd_fab_hold(rc->conn, RD_FAB_HOLD_ENDS);
-	return rd_fab_rests(rc->conn);
+	rd_fab_hold(rc->conn, how);
+	return how == RD_FAB_HOLD_ENDS && rd_fab_rests(rc->conn);
 }
 
 /* ---- out ---- */

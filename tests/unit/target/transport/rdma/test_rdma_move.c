@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections over iwarp that go from one target to another and back, with reactors of real threads
  * and commands on their way at each moment. */
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "t_rdma.h"
@@ -78,13 +80,17 @@ static bool has_ctrls(struct rdt_target *t)
 	return any;
 }
 
-static void move_to(struct two_targets *w, struct rdt_target *from, struct rdt_target *to)
+static void begin_to_hold(struct two_targets *w, struct rdt_target *from)
+{
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(from, 5 * RD_NSEC_PER_SEC, note_told, w), 0);
+}
+
+static void move_held(struct two_targets *w, struct rdt_target *from, struct rdt_target *to)
 {
 	json_t *records = json_array();
 	struct rd_fd_bag fds;
 
 	rd_fd_bag_init(&fds, 16);
-	CU_ASSERT_EQUAL_FATAL(rdt_hold(from, 5 * RD_NSEC_PER_SEC, note_told, w), 0);
 	await_told(w);
 	CU_ASSERT_EQUAL(rdt_move_counted(from).queues, 2);
 	CU_ASSERT_EQUAL_FATAL(rdt_move_out(from, records, &fds), 0);
@@ -102,6 +108,12 @@ static void move_to(struct two_targets *w, struct rdt_target *from, struct rdt_t
 	}
 	CU_ASSERT_PTR_NULL_FATAL(from->hold);
 	CU_ASSERT_PTR_NULL_FATAL(to->move_in);
+}
+
+static void move_to(struct two_targets *w, struct rdt_target *from, struct rdt_target *to)
+{
+	begin_to_hold(w, from);
+	move_held(w, from, to);
 }
 
 static void await_answers(struct two_targets *w, unsigned int count)
@@ -166,8 +178,76 @@ static void many_commands_move(void)
 	iwarp_connections_move(true, T_RDMA_DEPTH - 1);
 }
 
+static void send_half(struct two_targets *w, uint8_t opcode, uint8_t fuse)
+{
+	struct t_rdma_host *io = &w->a.io;
+	struct nvme_sqe sqe;
+
+	t_rdma_command(io, &sqe, opcode, io->data, 512);
+	sqe.flags |= fuse;
+	sqe.nsid = htole32(1);
+	t_rdma_host_send(io, &sqe, NVME_SQE_SIZE);
+}
+
+/* A look at the queues of a reactor, by its own thread. */
+struct look {
+	struct rd_msg msg;
+	const struct rdt_reactor *r;
+	enum rdt_qp_state state;
+	atomic_int found; /* -1: not yet */
+};
+
+static void look_for_half(struct rd_msg *msg)
+{
+	struct look *look = rd_container_of(msg, struct look, msg);
+	const struct rdt_qpair *qp;
+	int n = 0;
+
+	TAILQ_FOREACH (qp, &look->r->qpairs, link)
+		n += qp->fused && qp->state == look->state;
+	atomic_store(&look->found, n);
+}
+
+/* Does the first half of a pair wait for the second one, in a queue in @state? */
+static bool half_waits(struct rdt_target *t, enum rdt_qp_state state)
+{
+	int n = 0;
+
+	for (unsigned int i = 0; i < t->reactors_count; i++) {
+		struct look look = {{.fn = look_for_half}, &t->reactors[i], state, -1};
+
+		rd_loop_post(t->reactors[i].loop, &look.msg);
+		while (atomic_load(&look.found) < 0)
+			sched_yield();
+		n += atomic_load(&look.found);
+	}
+	return n;
+}
+
+/* The hold comes between the halves of a pair: the second one is delivered, the pair executed, and
+ * what is behind it begins in the other target. */
+static void a_fused_pair_is_completed(void)
+{
+	unsigned int sent = 1; /* the Connect */
+	struct two_targets w;
+
+	open_two(&w, false);
+	memset(w.a.io.data, 0, 512);
+	send_half(&w, nvme_cmd_compare, NVME_CMD_FUSE_FIRST);
+	t_rdma_wait_for(&w.a.s, half_waits(w.a.s.t, RDT_QP_LIVE));
+	begin_to_hold(&w, w.a.s.t);
+	t_rdma_wait_for(&w.a.s, half_waits(w.a.s.t, RDT_QP_HOLDING));
+	send_half(&w, nvme_cmd_write, NVME_CMD_FUSE_SECOND);
+	for (sent += 2; sent < T_RDMA_DEPTH / 2; sent++)
+		t_rdma_send_io(&w.a.io, sent % 2 ? nvme_cmd_write : nvme_cmd_read, sent % 16);
+	move_held(&w, w.a.s.t, w.b.t);
+	await_answers(&w, sent);
+	close_two(&w);
+}
+
 const struct t_case t_rdma_move_cases[] = {
 	{"connections move there and back with commands in flight", few_commands_move},
 	{"full queues move there and back", many_commands_move},
+	{"a fused pair is completed", a_fused_pair_is_completed},
 	{NULL, NULL},
 };
