@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Either side of a hand-over as docs/design/moves.md describes it, written without the C code: a process that takes over,
-and one that hands over what it is told to."""
+and one that hands over what it is told to. And hosts of a target with a listener of each transport."""
 
 import array
 import json
 import os
+import re
 import socket
 
-from t_loop import DEADLINE, Failure
+import tcp_peer
+from t_loop import DEADLINE, NQN, Failure
+from t_owner import Owner
 
 BATCH = 250
+RDMA, TCP = 'nvme+rdma', 'nvme+tcp'
 
 
 class Channel:
@@ -99,3 +103,41 @@ class Giver:
 
     def close(self):
         self.listener.close()
+
+
+class TcpOwner(Owner):
+    queue_class = tcp_peer.Queue
+
+
+def port_of(target, transport):
+    return target.listeners[1 if transport == TCP else 0][1]
+
+
+def uri_of(target, transport, nsid=1):
+    return f'{transport}://{target.host}:{port_of(target, transport)}/{NQN}/{nsid}'
+
+
+def take_over(t, config, control, name, *args, **kw):
+    """Start a process that takes over; it serves when this returns."""
+    return t.target(config=config, name=name, args=('--take-over', control, *args), **kw)
+
+
+def ended(t, target):
+    t.eq(target.wait(), 0, f'exit status of {target.name}, which has handed over')
+
+
+def pause_of(target):
+    return float(target.expect(r'took over from process \d+: .* rested for ([\d.]+) ms')[1])
+
+
+def no_reconnect(t, device):
+    t.ok(not re.search(r'event path \d+ lost', device.proc.text()), f'a path was lost:\n{device.proc.text()[-3000:]}')
+
+
+def peer(target, transport, number=1, **kw):
+    """A host of the Python peer with an identity of its own, and one I/O queue."""
+    kind = TcpOwner if transport == TCP else Owner
+
+    class Place:
+        addr, port = target.addr, port_of(target, transport)
+    return kind(Place, number, **kw)

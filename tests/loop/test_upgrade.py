@@ -17,26 +17,14 @@ import tcp_peer
 from t_control import Control, refused, with_socket
 from t_dev import Device
 from t_loop import DEADLINE, NQN, each, iwarp_only, main, program, scaled, test, wait_for
-from t_owner import CONFLICT, EA, WE, Owner
+from t_owner import CONFLICT, EA, WE
 from t_serving import memory
+from t_upgrade import RDMA, TCP, ended, no_reconnect, pause_of, peer, take_over, uri_of
 
 HANDS = scaled(4, 2)
-RDMA, TCP = 'nvme+rdma', 'nvme+tcp'
 AER, COMPARE = 0x0C, 0x05
 EVENT_NS = 0x0002  # of a completion of an AER: type 2 (notice), information 0
 COMPARE_FAILURE = 0x285
-
-
-class TcpOwner(Owner):
-    queue_class = tcp_peer.Queue
-
-
-def port_of(target, transport):
-    return target.listeners[1 if transport == TCP else 0][1]
-
-
-def uri_of(target, transport, nsid=1):
-    return f'{transport}://{target.host}:{port_of(target, transport)}/{NQN}/{nsid}'
 
 
 def files_and_memory(t):
@@ -49,37 +37,11 @@ def begin(t, namespaces=None, **kw):
     return t.target(config=config), config, control
 
 
-def take_over(t, config, control, name, *args, **kw):
-    """Start a process that takes over; it serves when this returns."""
-    return t.target(config=config, name=name, args=('--take-over', control, *args), **kw)
-
-
-def ended(t, target):
-    t.eq(target.wait(), 0, f'exit status of {target.name}, which has handed over')
-
-
-def pause_of(target):
-    return float(target.expect(r'took over from process \d+: .* rested for ([\d.]+) ms')[1])
-
-
 def start_refused(t, config, control, says, *args, name='refused', status=1, **kw):
     """A process that must not take over."""
     proc = t.spawn(name, [program('rdtarget'), '-c', config, '--take-over', control, *args], **kw)
     t.eq(proc.wait(), status, 'exit status of a process that cannot take over')
     t.match(says, proc.text(), 'what it says')
-
-
-def no_reconnect(t, device):
-    t.ok(not re.search(r'event path \d+ lost', device.proc.text()), f'a path was lost:\n{device.proc.text()[-3000:]}')
-
-
-def peer(target, transport, number=1, **kw):
-    """A host of the Python peer with an identity of its own, and one I/O queue."""
-    kind = TcpOwner if transport == TCP else Owner
-
-    class Place:
-        addr, port = target.addr, port_of(target, transport)
-    return kind(Place, number, **kw)
 
 
 TRANSPORTS = (('iwarp', RDMA), ('tcp', TCP))
