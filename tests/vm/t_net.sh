@@ -413,13 +413,13 @@ disconnect_kernel()
 	t_until 30 no_controller
 }
 
-# verified_io DEVICE [OPTION...]: fio writes, reads back and checks every block.
+# verified_io DEVICE [OPTION...]: fio writes, reads back and checks every block. What is not in /dev may be a file.
 verified_io()
 {
 	local dev=$1
 
 	shift
-	[ -b "$dev" ] || t_fail "$dev is no block device"
+	[[ -b $dev || $dev != /dev/* ]] || t_fail "$dev is no block device"
 	# nvme-tcp and siw send without MSG_NOSIGNAL, in the thread that submits: a connection that ends would kill it.
 	(trap '' PIPE && exec timeout 300 fio --name=verified --filename="$dev" --direct=1 --ioengine=libaio \
 		--verify=crc32c --verify_fatal=1 --verify_state_save=0 --output-format=terse "$@") |

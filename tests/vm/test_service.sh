@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
 # rdtarget.service as it is installed, run by systemd as the machine's first process: from inside its sandbox it serves a
-# file and a block device through an RDMA device to the kernel's host, and answers HTTP; it is reloaded, ended by the
+# file and a block device through an RDMA device to the kernel's host, and answers HTTP; it is reloaded, upgraded, ended by the
 # watchdog and started again under verified I/O, and stopped.
 # Interop: Linux nvme-rdma -> rdtarget as a service of systemd
 [ -x /lib/systemd/systemd ] || {
@@ -182,6 +182,45 @@ reload_of_a_broken_file_fails()
 	service_is NRestarts 0
 }
 
+main_pid_is_not()
+{
+	! service_is MainPID "$1"
+}
+
+# An emulated machine may be too slow for the time in which the next process opens its storage: then nothing has happened.
+upgraded()
+{
+	"$RDCTL" upgrade >/run/t/upgrade 2>&1
+}
+
+# The next process opens what the sandbox allows, and systemd takes it for the service's. Connections of an RDMA device do not
+# move: the host connects again, and what is in memory is still there.
+upgrade_under_io()
+{
+	local pid memory
+
+	memory=$(block_device 3)
+	dd if=/dev/urandom of=/run/t/random bs=1M count=4 status=none
+	dd if=/run/t/random of="$memory" bs=1M oflag=direct status=none
+	device=$(block_device 1)
+	io_start "${io_options[@]}"
+	io_is_on 100
+	pid=$(systemctl show -P MainPID rdtarget)
+	t_until 200 upgraded || { cat /run/t/upgrade && service_tells && t_fail "rdctl upgrade"; }
+	t_expect 'process [0-9]+, has taken over: ' /run/t/upgrade
+	t_until 60 main_pid_is_not "$pid"
+	t_until 60 test ! -d "/proc/$pid"
+	service_is ActiveState active
+	service_is NRestarts 0
+	grep -qx 'CapEff:.0*' "/proc/$(systemctl show -P MainPID rdtarget)/status"
+	t_until 150 controller_is live
+	io_is_on 100
+	io_stop "$io_size"
+	holds_the_last_pass /var/lib/rdtarget/disk1.img "$io_size" "${io_options[@]}"
+	cmp /run/t/random <(dd if="$memory" bs=1M iflag=direct status=none)
+	fetch /healthz
+}
+
 restarted()
 {
 	service_is NRestarts 1 && service_is ActiveState active
@@ -233,6 +272,7 @@ if t_guest; then
 	t_case "status page, metrics and probes answer" it_answers_http
 	t_case "a reload applies a changed configuration under a host" reload_applies
 	t_case "a reload of a broken file fails, and changes nothing" reload_of_a_broken_file_fails
+	t_case "rdctl upgrade under I/O: systemd has the next process, the host connects again" upgrade_under_io
 	t_case "the watchdog ends it, and systemd starts it again, under I/O" watchdog_restarts_it
 	t_case "it stops, and leaves nothing" stops_and_leaves_nothing
 	[ "$t_failed" -eq 0 ] || service_tells 2>&1 | sed 's/^/# /'
