@@ -36,7 +36,7 @@ MUTANTS = (
     ('a gateway whose block has ended replaces the reservations of another one', 'target/bdev/rbd_shared.c',
      'rados_write_op_assert_version(op, img->shared_version);', '(void)op;', 'pause,unblock,reserve'),
     ('a gateway is blocked again for each of its images', 'target/bdev/rbd_lock.c', 'return blocked && block_lasts(img, owner);',
-     'return false;'),
+     'return false;', 'take,off'),
     ('a gateway waits for the lock that its former connection has', 'target/bdev/rbd_lock.c', '\treturn break_own(img, &l) ? OWN_BROKEN : OWN_NONE;',
      '\treturn OWN_NONE;', 'block,unblock,pool,take'),
     ('a command to take a lock is over when another client was faster', 'target/bdev/rbd_lock.c',
