@@ -444,18 +444,30 @@ static void look_at_answers(struct rbd_image *img)
 			  spelled);
 }
 
-/* Does no I/O complete? */
-static bool is_stuck(struct rbd_image *img)
+static void note_whether_busy(struct rbd_image *img)
 {
-	uint64_t now = rdt_module_now(), completed = atomic_load(&img->completed);
+	uint64_t completed = atomic_load(&img->completed);
 
 	/* One is the read of read_when_idle(). */
-	img->busy = completed - img->looked_at > 1;
+	img->busy = completed - img->passed_at > 1;
+	img->passed_at = completed;
+}
+
+/* Does no I/O complete? Also called while the job runs. */
+static bool is_stuck(struct rbd_image *img)
+{
+	uint64_t now = rdt_module_now(), completed;
+	bool stuck;
+
+	pthread_mutex_lock(&img->lock);
+	completed = atomic_load(&img->completed);
 	if (completed != img->looked_at || !atomic_load(&img->inflight) || !img->moved_ns) {
 		img->looked_at = completed;
 		img->moved_ns = now;
 	}
-	return now - img->moved_ns >= CUT_OFF_NS;
+	stuck = now - img->moved_ns >= CUT_OFF_NS;
+	pthread_mutex_unlock(&img->lock);
+	return stuck;
 }
 
 /*
@@ -553,18 +565,20 @@ static void leave_connection(struct rbd_image *img)
 
 /* ---- the job ---- */
 
-/* Before hosts have seen it, the target's start says that its storage does not answer. */
+/* Before hosts have seen it, the target's start says that its storage does not answer. The job may
+ * hang for another reason than its I/O, so I/O is looked at while it does. */
 static void image_is_late(struct rbd_job *job)
 {
 	struct rbd_image *img = image_of(job);
+	bool late = rdt_module_now() - job->began_ns >= LOOK_NS, stuck = is_stuck(img);
 	char spelled[256];
 	bool told, closing;
 
 	pthread_mutex_lock(&img->lock);
-	told = !img->opened || !set_late(img, true, job->began_ns);
+	told = !img->opened || !late || !set_late(img, true, job->began_ns);
 	closing = img->state == RBD_CLOSING;
 	pthread_mutex_unlock(&img->lock);
-	look_whether_cut_off(img, true);
+	look_whether_cut_off(img, late || stuck);
 	if (told)
 		return;
 	rd_warn(img->log, RD_LOG_BACKEND,
@@ -590,6 +604,7 @@ static void run_image(struct rbd_job *job)
 		look_at_answers(img);
 		if (img->lock_mode == RDT_RBD_LOCK_EXCLUSIVE && !atomic_load(&img->bdev.standby))
 			rbd_cluster_ask(img->clusters, img->cluster, img->job.queue);
+		note_whether_busy(img);
 		look_whether_cut_off(img, is_stuck(img));
 		look_whether_in_reach(img);
 		rbd_shared_run(img);

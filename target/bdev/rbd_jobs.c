@@ -10,8 +10,7 @@
 #define WORKERS     4u
 #define WORKERS_MAX 16u
 #define STUCK_NS    UINT64_C(1000000000)
-#define LATE_NS     UINT64_C(5000000000) /* when it is said that a job has not ended */
-#define LATE_AGAIN  UINT64_C(1000000000)
+#define LATE_NS     UINT64_C(1000000000) /* between two looks at a job that has not ended */
 
 TAILQ_HEAD(rbd_job_list, rbd_job);
 
@@ -89,8 +88,8 @@ static bool worker_may_run(const struct rbd_queue *q, uint64_t *due)
 	return q->count < WORKERS || rdt_module_now() >= *due;
 }
 
-/* With @q locked. Tells each running job once that it is late; *@due becomes earlier for the next
- * one. */
+/* With @q locked. Tells each running job that it is late; *@due becomes earlier for the next one.
+ */
 static void tell_late_jobs(struct rbd_queue *q, uint64_t *due)
 {
 	uint64_t now = rdt_module_now();
@@ -98,7 +97,7 @@ static void tell_late_jobs(struct rbd_queue *q, uint64_t *due)
 
 	TAILQ_FOREACH (job, &q->running, running_link) {
 		if (now >= job->late_ns) {
-			job->late_ns = now + LATE_AGAIN;
+			job->late_ns = now + LATE_NS;
 			job->tell_late(job);
 		}
 		if (job->late_ns < *due)

@@ -88,8 +88,8 @@ int rbd_clusters_thread(struct rbd_clusters *clusters, void (*fn)(void *arg), vo
 /* Work of an object on a worker thread. Embedded in it; one run at a time. */
 struct rbd_job {
 	void (*run)(struct rbd_job *job); /* calls rbd_job_ran() last */
-	/* The run has not ended for some seconds; then once in a second. Another thread, the queue
-	 * is locked. */
+	/* The run has not ended for a second; then once in a second. Another thread, the queue is
+	 * locked. */
 	void (*tell_late)(struct rbd_job *job);
 	struct rbd_queue *queue;
 	/* guarded by the queue */
@@ -180,6 +180,8 @@ struct rbd_image {
 	uint32_t object_size;
 	uint8_t identity[16];
 	TAILQ_HEAD(, rdt_bio) held; /* writes that completed before a change was read */
+	uint64_t looked_at;         /* @completed at the last look */
+	uint64_t moved_ns;          /* when it had changed, or nothing was in flight */
 
 	char *shared_text; /* rbd_shared.c: as read when the lock was taken */
 	size_t shared_len;
@@ -197,9 +199,8 @@ struct rbd_image {
 	bool watched;
 	int said_err; /* the failure of opening that was logged */
 	bool said_renamed;
-	uint64_t looked_at; /* @completed at the last look */
-	bool busy;          /* hosts used it between this and the look before */
-	uint64_t moved_ns;  /* when it had changed */
+	uint64_t passed_at; /* @completed in the last pass */
+	bool busy;          /* hosts used it between this and the pass before */
 	uint64_t idle_ns;   /* the last read of read_when_idle() */
 	enum rbd_lock_said lock_said;
 	struct rbd_peers *peers; /* NULL: no "lock: exclusive", or not possible */

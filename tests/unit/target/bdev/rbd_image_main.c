@@ -472,15 +472,52 @@ static void test_not_cut_off(void)
 	close_with_lock(img);
 }
 
-/* Its job waits for the cluster, for example to store reservations. */
+/* Its job waits for the cluster since now. */
+static void job_hangs(struct rbd_image *img)
+{
+	img->job.began_ns = rdt_module_now();
+	fake.silent = true;
+}
+
+static void look_once_more(struct rbd_image *img, unsigned int seconds)
+{
+	fake.later += seconds * RD_NSEC_PER_SEC;
+	img->job.tell_late(&img->job);
+}
+
+/* For example to store reservations. */
 static void test_cut_off_in_job(void)
 {
 	struct rdt_bio bio;
 	struct rbd_image *img = open_with_lock(&bio);
 
-	fake.silent = true;
-	img->job.tell_late(&img->job);
+	rbd_image_put_io(img);
+	job_hangs(img);
+	look_once_more(img, 4);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.cut_off));
+	CU_ASSERT_FALSE(img->late);
+	look_once_more(img, 1);
 	CU_ASSERT_TRUE(atomic_load(&img->bdev.cut_off));
+	CU_ASSERT_TRUE(img->late);
+	close_opened(img);
+}
+
+/* The I/O of hosts hangs as well. */
+static void test_cut_off_with_job(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_lock(&bio);
+
+	job_hangs(img);
+	look_once_more(img, 1);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.cut_off));
+	atomic_fetch_add(&img->completed, 1);
+	look_once_more(img, 1);
+	look_once_more(img, 1);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.cut_off));
+	look_once_more(img, 1);
+	CU_ASSERT_TRUE(atomic_load(&img->bdev.cut_off));
+	CU_ASSERT_FALSE(img->late);
 	close_with_lock(img);
 }
 
@@ -490,8 +527,9 @@ static void test_cut_off_and_taken(void)
 	struct rdt_bio bio;
 	struct rbd_image *img = open_with_lock(&bio);
 
-	fake.silent = true;
-	img->job.tell_late(&img->job);
+	job_hangs(img);
+	look_once_more(img, 2);
+	CU_ASSERT_TRUE(atomic_load(&img->bdev.cut_off));
 	fake.silent = false;
 	fake.lost_lock = true;
 	img->job.run(&img->job);
@@ -515,6 +553,7 @@ static const struct t_case rbd_image_cases[] = {
 	{"an image that is used is looked at each second", test_look_while_used},
 	{"an image is not cut off while monitors answer, or without its lock", test_not_cut_off},
 	{"an image of which the job waits is cut off", test_cut_off_in_job},
+	{"an image of which I/O and the job wait is cut off sooner", test_cut_off_with_job},
 	{"an image that was cut off and taken over is opened again", test_cut_off_and_taken},
 	{"an image whose connection is lost stays on standby", test_lost_with_lock},
 	{NULL, NULL},

@@ -22,6 +22,7 @@ static struct {
 	struct rdt_module_threads threads;
 	sem_t began; /* a job */
 	sem_t may_end;
+	sem_t told; /* that a job is late */
 } fake;
 
 uint64_t __real_rdt_module_now(void);
@@ -90,6 +91,11 @@ static void not_told(struct rbd_job *job)
 {
 }
 
+static void told(struct rbd_job *job)
+{
+	sem_post(&fake.told);
+}
+
 static void queue_left(void *arg, struct rbd_queue *q)
 {
 }
@@ -121,6 +127,31 @@ static void threads_of_a_hang_end(void)
 	atomic_fetch_add(&fake.now, 3600 * RD_NSEC_PER_SEC);
 	CU_ASSERT_TRUE_FATAL(rdt_module_threads_finish(&fake.threads, LIMIT_NS));
 	CU_ASSERT_TRUE(rbd_queue_idle(q));
+	rbd_queue_free(q);
+}
+
+/* Its image looks whether I/O hangs as well. */
+static void job_is_late_after_a_second(void)
+{
+	struct rbd_job job = {.run = hang, .tell_late = told};
+	struct rbd_queue *q = rbd_queue_new(&fake.threads, queue_left, NULL);
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(q);
+	rdt_module_threads_init(&fake.threads);
+	sem_init(&fake.began, 0, 0);
+	sem_init(&fake.may_end, 0, 0);
+	sem_init(&fake.told, 0, 0);
+	atomic_store(&fake.now, RD_NSEC_PER_SEC);
+	job.queue = q;
+	CU_ASSERT_EQUAL(rbd_job_kick(&job, 0), 0);
+	CU_ASSERT_TRUE_FATAL(wait_for(&fake.began));
+	for (unsigned int i = 0; i < 2; i++) {
+		CU_ASSERT_NOT_EQUAL(sem_trywait(&fake.told), 0);
+		atomic_fetch_add(&fake.now, RD_NSEC_PER_SEC);
+		CU_ASSERT_TRUE(wait_for(&fake.told));
+	}
+	sem_post(&fake.may_end);
+	CU_ASSERT_TRUE_FATAL(rdt_module_threads_finish(&fake.threads, LIMIT_NS));
 	rbd_queue_free(q);
 }
 
@@ -176,6 +207,7 @@ static void last_run_frees_the_job(void)
 
 static const struct t_case rbd_jobs_cases[] = {
 	{"the threads that a hang needs end after it", threads_of_a_hang_end},
+	{"a job that hangs is late after a second, and each second", job_is_late_after_a_second},
 	{"the last run frees the job", last_run_frees_the_job},
 	{NULL, NULL},
 };
