@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "io_stats.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,7 +137,7 @@ static struct rdt_host_counters *counters_get(struct rdt_counters_list *list,
 	return counters;
 }
 
-static void errors_merge(struct rdt_io_errors *errors, uint32_t status, uint64_t n)
+void rdt_io_errors_add(struct rdt_io_errors *errors, uint32_t status, uint64_t n)
 {
 	for (unsigned int i = 0; i < RDT_ERROR_KINDS; i++) {
 		uint32_t kind = atomic_load_explicit(&errors->status[i], memory_order_relaxed);
@@ -157,20 +158,29 @@ static void counters_merge(_Atomic uint64_t *to, const _Atomic uint64_t *from, u
 		rdt_count(&to[i], rdt_counted(&from[i]));
 }
 
+static void merge_ops(struct rdt_op_stats *to, const struct rdt_op_stats *from)
+{
+	for (unsigned int i = 0; i < RDT_IO_OPS; i++) {
+		counters_merge(&to[i].bytes, &from[i].bytes, 1);
+		counters_merge(&to[i].ns, &from[i].ns, 1);
+		counters_merge(to[i].bucket, from[i].bucket, RDT_LAT_BUCKETS);
+	}
+}
+
+static void merge_errors(struct rdt_io_errors *to, const struct rdt_io_errors *from)
+{
+	for (unsigned int i = 0; i < RDT_ERROR_KINDS; i++)
+		if (rdt_counted(&from->count[i]))
+			rdt_io_errors_add(to, from->status[i], rdt_counted(&from->count[i]));
+	rdt_count(&to->others, rdt_counted(&from->others));
+}
+
 /* Add what was counted in @from to @to. */
 static void merge_host_counters(struct rdt_host_counters *to, const struct rdt_host_counters *from)
 {
-	for (unsigned int i = 0; i < RDT_IO_OPS; i++) {
-		counters_merge(&to->op[i].bytes, &from->op[i].bytes, 1);
-		counters_merge(&to->op[i].ns, &from->op[i].ns, 1);
-		counters_merge(to->op[i].bucket, from->op[i].bucket, RDT_LAT_BUCKETS);
-	}
+	merge_ops(to->op, from->op);
 	counters_merge(to->events, from->events, RDT_COUNTS);
-	for (unsigned int i = 0; i < RDT_ERROR_KINDS; i++)
-		if (rdt_counted(&from->errors.count[i]))
-			errors_merge(&to->errors, from->errors.status[i],
-				     rdt_counted(&from->errors.count[i]));
-	rdt_count(&to->errors.others, rdt_counted(&from->errors.others));
+	merge_errors(&to->errors, &from->errors);
 }
 
 static void counters_remove(struct rdt_counters_list *list, struct rdt_host_counters *counters)
@@ -256,7 +266,7 @@ void rdt_host_counters_init(struct rdt_qpair *qp)
 void rdt_host_counters_join(struct rdt_qpair *qp, const char *hostnqn)
 {
 	counters_use(qp, counters_get(&qp->reactor->counters_list, qp->listener, hostnqn));
-	if (hostnqn)
+	if (hostnqn && !qp->moved) /* another process has counted those that moved */
 		rdt_count_event(qp, RDT_COUNT_CONNECTS);
 }
 
@@ -267,6 +277,29 @@ void rdt_host_counters_leave(struct rdt_qpair *qp)
 	counters_use(qp, &qp->reactor->counters_list.nobody);
 	atomic_fetch_sub_explicit(&qp->counters->qpairs, 1, memory_order_relaxed);
 	qp->counters = NULL;
+}
+
+bool rdt_host_counters_has(const struct rdt_counters_list *list,
+			   const struct rdt_listener *listener, const char *hostnqn)
+{
+	const struct rdt_target *t =
+		rd_container_of(list, struct rdt_reactor, counters_list)->target;
+	unsigned int i;
+
+	if (!hostnqn)
+		return true;
+	i = counters_find(list, listener, hostnqn, rdt_peer_hash(t, hostnqn, strlen(hostnqn)));
+	return i < list->count && atomic_load(&list->all[i]->qpairs);
+}
+
+void rdt_host_counters_inherit(struct rdt_counters_list *list, const struct rdt_listener *listener,
+			       const char *hostnqn, const struct rdt_host_counters *from)
+{
+	bool here = rdt_host_counters_has(list, listener, hostnqn);
+	bool nobody = !listener && !(hostnqn && here);
+
+	merge_host_counters(
+		nobody ? &list->nobody : counters_get(list, listener, here ? hostnqn : NULL), from);
 }
 
 static void list_set_held(struct rdt_counters_list *list, bool held)
@@ -305,6 +338,23 @@ static struct rdt_ns_stats *ns_stats_of(const struct rdt_reactor *r, struct rdt_
 	return stats ? stats : ns_stats_new(post);
 }
 
+void rdt_ns_stats_merge(struct rdt_ns_stats *to, const struct rdt_ns_stats *from)
+{
+	merge_ops(to->op, from->op);
+	counters_merge(to->events, from->events, RDT_NS_COUNTS);
+	merge_errors(&to->errors, &from->errors);
+}
+
+int rdt_ns_stats_inherit(struct rdt_ns *ns, const struct rdt_ns_stats *from)
+{
+	struct rdt_ns_stats *stats = ns_stats_of(&ns->subsys->target->reactors[0], ns);
+
+	if (!stats)
+		return -ENOMEM;
+	rdt_ns_stats_merge(stats, from);
+	return 0;
+}
+
 void rdt_ns_stats_free(struct rdt_ns *ns)
 {
 	for (unsigned int i = 0; i < ns->subsys->target->cfg->target.reactors; i++)
@@ -317,9 +367,9 @@ static RD_COLD void count_failure(const struct rdt_req *req)
 	struct rdt_ns_stats *stats = req->ns ? ns_stats_of(req->qp->reactor, req->ns) : NULL;
 
 	rdt_count(&req->qp->reactor->totals.failed, 1);
-	errors_merge(&req->qp->counters->errors, status, 1);
+	rdt_io_errors_add(&req->qp->counters->errors, status, 1);
 	if (stats)
-		errors_merge(&stats->errors, status, 1);
+		rdt_io_errors_add(&stats->errors, status, 1);
 }
 
 static void count_op(struct rdt_op_stats *stats, const struct rdt_io_run *run, uint64_t ns,

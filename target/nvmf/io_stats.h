@@ -85,7 +85,7 @@ struct rdt_io_errors { /* by status code type and status code, in order of appea
 	_Atomic uint64_t others; /* when all kinds are taken */
 };
 
-/* Of a reactor: the sum of all of its entries. */
+/* Of a reactor: the sum of what it has counted itself, without what came from another process. */
 struct rdt_totals {
 	struct rdt_op_stats op[RDT_IO_OPS];
 	_Atomic uint64_t failed;
@@ -206,6 +206,9 @@ static inline uint64_t rdt_counted(const _Atomic uint64_t *counter)
 	return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+/* @n more commands with this status. */
+void rdt_io_errors_add(struct rdt_io_errors *errors, uint32_t status, uint64_t n);
+
 /* ---- a reactor, on its thread ---- */
 
 int rdt_counters_list_init(struct rdt_reactor *r);
@@ -214,6 +217,13 @@ void rdt_host_counters_init(struct rdt_qpair *qp); /* before its listener is kno
 /* @qp is a queue of this host; NULL: it has had no Connect. */
 void rdt_host_counters_join(struct rdt_qpair *qp, const char *hostnqn);
 void rdt_host_counters_leave(struct rdt_qpair *qp); /* it ends; may be repeated */
+
+/* Has this host queues here? NULL: connections without a Connect, which always count. */
+bool rdt_host_counters_has(const struct rdt_counters_list *list,
+			   const struct rdt_listener *listener, const char *hostnqn);
+/* Adds what another process has counted for it, or when it is not here for those that have left. */
+void rdt_host_counters_inherit(struct rdt_counters_list *list, const struct rdt_listener *listener,
+			       const char *hostnqn, const struct rdt_host_counters *from);
 
 /* The I/O command @req, whose @arrived is set, was answered, and belongs to no run. The inline part
  * is in request.c. */
@@ -240,6 +250,9 @@ static inline const struct rdt_host_counters *rdt_host_counters_next(
 	return atomic_load_explicit(&counters->next, memory_order_acquire);
 }
 
+void rdt_ns_stats_merge(struct rdt_ns_stats *to, const struct rdt_ns_stats *from);
+/* Adds what another process has counted, before the first command. Returns 0 or -ENOMEM. */
+int rdt_ns_stats_inherit(struct rdt_ns *ns, const struct rdt_ns_stats *from);
 void rdt_ns_stats_free(struct rdt_ns *ns); /* no reactor has a channel */
 
 #endif /* RDT_IO_STATS_H */

@@ -20,6 +20,7 @@
 #include "listener.h"
 #include "move.h"
 #include "move_bytes.h"
+#include "move_counters.h"
 #include "move_ctrl.h"
 #include "peers.h"
 #include "placement.h"
@@ -27,6 +28,7 @@
 #include "reactor.h"
 #include "subsys.h"
 #include "target.h"
+#include "target/config/tgt_limits.h"
 
 struct moving { /* a queue; the reactor's while @msg is under way */
 	struct rd_msg msg;
@@ -63,6 +65,8 @@ struct rdt_move_in {
 	bool start;        /* else they are forgotten */
 	unsigned int left; /* messages under way */
 	struct rdt_move_count count;
+	uint64_t reactors; /* of the other process; 0: it does not say */
+	struct rdt_move_counters counters;
 	struct rd_msg msg;
 	int err;
 	char why[256];
@@ -365,6 +369,19 @@ static bool take_bytes_of(struct moving *m)
 	return !err;
 }
 
+/* The reactor that it was on, so that their figures stay theirs. */
+static struct rdt_reactor *place_moved(const struct rdt_move_in *mi, const json_t *rec)
+{
+	struct rdt_target *t = mi->target;
+	uint64_t n;
+
+	if (mi->reactors != t->reactors_count ||
+	    !rdt_move_uint(rec, "reactor", 0, t->reactors_count - 1, &n))
+		return rdt_place(t, true); /* as of a queue that has had no Connect */
+	rdt_place_on(&t->reactors[n]);
+	return &t->reactors[n];
+}
+
 /* Decides about a queue. Returns whether it is to be built. */
 static bool take_queue(struct moving *m, const json_t *rec)
 {
@@ -384,7 +401,7 @@ static bool take_queue(struct moving *m, const json_t *rec)
 	m->in.listener = listener_of(t, m->transport, &m->in.local);
 	if (m->in.listener && take_bytes_of(m) &&
 	    !rdt_peer_come(t, (const struct sockaddr *)&m->in.remote, &m->in.peer, &limit)) {
-		m->reactor = rdt_place(t, true); /* as of a queue that has had no Connect */
+		m->reactor = place_moved(m->mi, rec);
 		return true;
 	}
 	free(m->in.bytes);
@@ -393,44 +410,80 @@ static bool take_queue(struct moving *m, const json_t *rec)
 	return false;
 }
 
-static void take_listener(struct rdt_target *t, const json_t *rec)
+static void take_ana_changes(struct rdt_listener *l, const json_t *changes)
+{
+	for (size_t i = 0; i <= RDT_ANA_GROUPS; i++) {
+		json_int_t n = json_integer_value(json_array_get(changes, i));
+
+		if (n > 0)
+			atomic_fetch_add(&l->ana_changes[i], (uint64_t)n);
+	}
+}
+
+static void take_counters(struct rdt_move_in *mi, const struct rdt_listener *l, const json_t *rec)
+{
+	int err = rdt_move_counters_read(&mi->counters, l, rec);
+
+	if (!err && is_kind(rec, "target"))
+		err = rdt_move_totals_in(mi->target, rec);
+	if (err == -EPROTO)
+		bad_record(mi, rec, "counters");
+	else if (err && !mi->err)
+		mi->err = err;
+}
+
+/* Several may have one address in the configuration, with port 0: these differ in @bound. */
+static void take_listener(struct rdt_move_in *mi, const json_t *rec)
 {
 	const json_t *changes = json_object_get(rec, "ana_changes");
-	const char *address, *transport;
-	struct rdt_listener *l;
+	const char *address, *transport, *bound;
+	struct rdt_listener *l, *same = NULL;
+	char text[RD_ADDR_TEXT];
+	bool found = false;
 	uint64_t port;
 
 	if (!rdt_move_text(rec, "address", 256, &address) ||
 	    !rdt_move_text(rec, "transport", 16, &transport) ||
 	    !rdt_move_uint(rec, "port", 0, UINT16_MAX, &port))
 		return;
-	TAILQ_FOREACH (l, &t->listeners, link) {
+	if (!rdt_move_text(rec, "bound", RD_ADDR_TEXT, &bound))
+		bound = "";
+	TAILQ_FOREACH (l, &mi->target->listeners, link) {
 		if (strcmp(l->cfg->address, address) != 0 || l->cfg->port != port ||
 		    strcmp(l->transport->name, transport) != 0)
 			continue;
-		for (size_t i = 0; i <= RDT_ANA_GROUPS; i++) {
-			json_int_t n = json_integer_value(json_array_get(changes, i));
-
-			if (n > 0)
-				atomic_fetch_add(&l->ana_changes[i], (uint64_t)n);
+		take_ana_changes(l, changes);
+		rd_addr_format((const struct sockaddr *)&l->addr, text);
+		if (!same || (!found && strcmp(text, bound) == 0)) {
+			same = l;
+			found = strcmp(text, bound) == 0;
 		}
 	}
+	take_counters(mi, same, rec);
+}
+
+static void take_target(struct rdt_move_in *mi, const json_t *rec)
+{
+	uint64_t n;
+
+	if (rdt_move_uint(rec, "genctr", 0, INT64_MAX, &n))
+		atomic_fetch_add(&mi->target->genctr, n);
+	rdt_move_uint(rec, "reactors", 1, RDT_REACTORS_MAX, &mi->reactors);
+	take_counters(mi, NULL, rec);
 }
 
 static void read_move_records(struct rdt_move_in *mi)
 {
-	struct rdt_target *t = mi->target;
 	json_t *rec;
-	uint64_t n;
 	size_t at;
 
 	json_array_foreach(mi->records, at, rec) if (is_kind(rec, "ctrl")) list_ctrl(mi, rec);
 	json_array_foreach(mi->records, at, rec)
 	{
-		if (is_kind(rec, "target") && rdt_move_uint(rec, "genctr", 0, INT64_MAX, &n))
-			atomic_fetch_add(&t->genctr, n);
+		if (is_kind(rec, "target"))
+			take_target(mi, rec);
 		else if (is_kind(rec, "listener"))
-			take_listener(t, rec);
+			take_listener(mi, rec);
 		else if (is_kind(rec, "queue")) {
 			struct moving *m = &mi->moving[mi->moving_count];
 
@@ -476,6 +529,20 @@ static void tell_in(struct rd_msg *msg)
 	mi->in(mi->arg, mi->err, mi->err ? mi->why : NULL);
 }
 
+static void counters_in(struct rdt_move_counters *mc)
+{
+	tell_in(&rd_container_of(mc, struct rdt_move_in, counters)->msg);
+}
+
+/* All connections are there. */
+static void all_built(struct rdt_move_in *mi)
+{
+	if (mi->err)
+		rd_loop_post(mi->target->loop, &mi->msg);
+	else
+		rdt_move_counters_in(&mi->counters);
+}
+
 static void queue_built(struct rd_msg *msg)
 {
 	struct moving *m = rd_container_of(msg, struct moving, msg);
@@ -491,7 +558,7 @@ static void queue_built(struct rd_msg *msg)
 	}
 	if (--mi->left || (!mi->io && !mi->err && post_queues(mi, true)))
 		return;
-	tell_in(&mi->msg);
+	all_built(mi);
 }
 
 static void leave_unbuilt(const struct rdt_move_in *mi, struct moving *m)
@@ -509,6 +576,7 @@ static void free_in(struct rdt_move_in *mi)
 {
 	for (size_t i = 0; i < mi->moving_count; i++)
 		leave_unbuilt(mi, &mi->moving[i]);
+	rdt_move_counters_free(&mi->counters);
 	json_decref(mi->ctrls);
 	json_decref(mi->records);
 	free(mi->moving);
@@ -530,6 +598,8 @@ int rdt_move_in(struct rdt_target *t, const json_t *records, struct rd_fd_bag *f
 	mi->in = in;
 	mi->arg = arg;
 	mi->msg.fn = tell_in;
+	mi->counters.target = t;
+	mi->counters.done = counters_in;
 	mi->records = json_incref((json_t *)(uintptr_t)records);
 	mi->ctrls = json_object();
 	mi->moving = calloc(json_array_size(records) + 1, sizeof(*mi->moving));
@@ -540,7 +610,7 @@ int rdt_move_in(struct rdt_target *t, const json_t *records, struct rd_fd_bag *f
 	t->move_in = mi;
 	read_move_records(mi);
 	if (mi->err || (!post_queues(mi, false) && !post_queues(mi, true)))
-		rd_loop_post(t->loop, &mi->msg);
+		all_built(mi);
 	return 0;
 }
 

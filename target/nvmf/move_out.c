@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "util/fd_bag.h"
+#include "util/sockaddr.h"
 #include "ctrl.h"
 #include "hold_part.h"
 #include "move_bytes.h"
+#include "move_counters.h"
 #include "move_ctrl.h"
 #include "qpair.h"
 #include "reactor.h"
@@ -24,12 +26,12 @@
 static json_t *queue_record(struct rdt_qpair *qp, int *fd)
 {
 	json_t *rec =
-		json_pack("{s:s, s:s, s:i, s:i, s:s, s:i, s:i, s:b, s:b, s:i, s:I}", "kind",
+		json_pack("{s:s, s:s, s:i, s:i, s:s, s:i, s:i, s:b, s:b, s:i, s:I, s:i}", "kind",
 			  "queue", "subsys", qp->ctrl->subsys->nqn, "cntlid", (int)qp->ctrl->cntlid,
 			  "qid", (int)qp->qid, "transport", qp->ops->name, "sqsize",
 			  (int)qp->sqsize, "sqhd", (int)qp->sqhd, "sqflow_off", (int)qp->sqflow_off,
 			  "fuse_failed", (int)qp->fuse_failed, "depth", (int)qp->depth, "unproven",
-			  (json_int_t)qp->unproven);
+			  (json_int_t)qp->unproven, "reactor", (int)qp->reactor->index);
 	int n = rec ? qp->ops->move_out(qp, rec) : -ENOMEM;
 
 	*fd = n < 0 ? 0 : fcntl(n, F_DUPFD_CLOEXEC, 0);
@@ -74,6 +76,7 @@ void rdt_hold_write(struct rdt_hold_part *part)
 	struct rdt_reactor *r = part->reactor;
 	struct rdt_qpair *qp;
 
+	rdt_io_count_run(r);
 	part->records = json_array();
 	part->fds = calloc(r->qpairs_count + 1u, sizeof(*part->fds));
 	if (!part->records || !part->fds)
@@ -124,29 +127,39 @@ static int take_hold_part(struct rdt_hold_part *part, json_t *records, struct rd
 static json_t *listener_record(const struct rdt_listener *l)
 {
 	json_t *changes = json_array(), *states = json_array();
+	char bound[RD_ADDR_TEXT];
 
 	for (unsigned int i = 0; i <= RDT_ANA_GROUPS; i++) {
 		json_array_append_new(changes,
 				      json_integer((json_int_t)atomic_load(&l->ana_changes[i])));
 		json_array_append_new(states, json_integer(atomic_load(&l->ana[i])));
 	}
-	return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o}", "kind", "listener", "transport",
+	return json_pack("{s:s, s:s, s:s, s:i, s:s, s:o, s:o}", "kind", "listener", "transport",
 			 l->transport->name, "address", l->cfg->address, "port", (int)l->cfg->port,
+			 "bound", rd_addr_format((const struct sockaddr *)&l->addr, bound),
 			 "ana_changes", changes, "ana", states);
 }
 
 static int take_listeners(const struct rdt_target *t, json_t *records)
 {
 	const struct rdt_listener *l;
-	json_t *rec = json_pack("{s:s, s:I}", "kind", "target", "genctr",
-				(json_int_t)atomic_load(&t->genctr));
+	json_t *rec =
+		json_pack("{s:s, s:I, s:i}", "kind", "target", "genctr",
+			  (json_int_t)atomic_load(&t->genctr), "reactors", (int)t->reactors_count);
+
+	int err = rdt_move_counters_out(t, NULL, rec);
 
 	if (json_array_append_new(records, rec))
-		return -ENOMEM;
-	TAILQ_FOREACH (l, &t->listeners, link)
-		if (json_array_append_new(records, listener_record(l)))
-			return -ENOMEM;
-	return 0;
+		err = -ENOMEM;
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		if (err)
+			break;
+		rec = listener_record(l);
+		err = rdt_move_counters_out(t, l, rec);
+		if (json_array_append_new(records, rec))
+			err = -ENOMEM;
+	}
+	return err;
 }
 
 int rdt_move_out(struct rdt_target *t, json_t *records, struct rd_fd_bag *fds)

@@ -60,10 +60,15 @@ struct rdt_reactor *rdt_place(struct rdt_target *t, bool admin)
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		loads[i] = load_of(&t->reactors[i], now);
 	r = &t->reactors[rdt_place_choose(loads, t->reactors_count)];
-	atomic_fetch_add_explicit(&r->load, 1, memory_order_relaxed);
+	rdt_place_on(r);
 	if (!admin)
 		rdt_place_io(r);
 	return r;
+}
+
+void rdt_place_on(struct rdt_reactor *r)
+{
+	atomic_fetch_add_explicit(&r->load, 1, memory_order_relaxed);
 }
 
 void rdt_place_io(struct rdt_reactor *r)

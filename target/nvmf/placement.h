@@ -25,6 +25,7 @@ bool rdt_place_uneven(const struct rdt_load *mine, const struct rdt_load *other)
 
 /* main thread; counts the connection */
 struct rdt_reactor *rdt_place(struct rdt_target *t, bool admin);
+void rdt_place_on(struct rdt_reactor *r); /* likewise, on the reactor where it was before */
 /* A connection on @r that was placed as an admin queue turns out to be an I/O queue. */
 void rdt_place_io(struct rdt_reactor *r);
 /* the connection has ended; any thread */

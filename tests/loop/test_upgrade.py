@@ -355,6 +355,64 @@ def only_root_and_the_own_user_may_take_over(t):
         t.eq(c.call('status')['pid'], target.pid)
 
 
+# ---- counters ----
+
+def figures(control):
+    """What rdctl stats has, with all histograms."""
+    with Control(control) as c:
+        return c.call('stats.get', namespaces=True, hosts=True, histograms=True)
+
+
+def metrics(control):
+    """Counters and histograms of the metrics, without those of threads and of the process."""
+    with Control(control) as c:
+        text = c.call('metrics.get')['text']
+    kinds = dict(re.findall(r'^# TYPE (\S+) (\S+)$', text, re.M))
+    found = {}
+    for name, labels, value in re.findall(r'^(\w+)(\{.*\})? (\S+)$', text, re.M):
+        family = re.sub(r'_(bucket|sum|count)$', '', name)
+        if kinds.get(name, kinds.get(family)) in ('counter', 'histogram') and not re.search('seconds_total|^process', name):
+            found[name, labels] = float(value)
+    return found
+
+
+def do_io(t, host, n):
+    data = os.urandom(4096)
+    for i in range(n):
+        nv.expect(host.q.write_blocks(1, 8 * i, data))
+        t.same(nv.expect_data(host.q.read_blocks(1, 8 * i, 8)), data)
+    t.ok(host.q.read_blocks(1, 1 << 40, 1)[0].status, 'a read beyond the end succeeds')
+
+
+@each(('the same reactors', 2, 2), ('fewer', 2, 1), ('more', 1, 2))
+@iwarp_only
+def counters_and_latencies_move(t, before, after):
+    """No figure falls, and those of hosts, listeners and namespaces are the same. Where reactors are as many as before,
+    theirs do not fall either."""
+    target, config, control = begin(t, [memory(t, 1), memory(t, 2)], target={'reactors': before})
+    with peer(target, TCP, 1) as one, peer(target, RDMA, 2) as two:
+        with peer(target, TCP, 3) as left:
+            do_io(t, left, 3)
+        do_io(t, one, 5)
+        do_io(t, two, 4)
+        with_socket(t, [memory(t, 1), memory(t, 2)], listeners=[{}, {'transport': 'tcp'}], target={'reactors': after})
+        for n in range(HANDS):
+            old, figures_of, metrics_of = target, figures(control), metrics(control)
+            t.ok(any('bucket' in name for name, _ in metrics_of), f'no histogram in the metrics: {list(metrics_of)}')
+            target = take_over(t, config, control, f'next-{n}')
+            ended(t, old)
+            now, metrics_now = figures(control), metrics(control)
+            for part in ('namespaces', 'hosts', 'listeners', 'total', 'subsystems'):
+                t.eq(now[part], figures_of[part], part)
+            fallen = [(k, v, metrics_now.get(k)) for k, v in metrics_of.items()
+                      if metrics_now.get(k, 0) < v and (before == after or 'reactor=' not in (k[1] or ''))]
+            t.eq(fallen, [], 'metrics that have fallen: before, after')
+            do_io(t, one, 1)
+            do_io(t, two, 1)
+            before = after
+        t.eq(figures(control)['total']['read']['count'], 4 + 6 + 5 + HANDS * (2 + 2))
+
+
 # ---- one of the processes is not rdtarget ----
 
 def of_kind(records, kind):
@@ -474,6 +532,42 @@ def hand_over_by_hand(t, change=None):
     return proc, channel, ours, got
 
 
+def with_target(moved, **members):
+    (target,) = of_kind(moved, 'target')
+    target.update(members)
+
+
+def with_hosts(moved, hosts):
+    with_target(moved, hosts=hosts)
+
+
+@test
+@iwarp_only
+def counters_of_records_are_read(t):
+    """Of a host that is there, of one that is not, and of a subsystem that is gone. What a later version counts is ignored."""
+    def add(opened, moved):
+        read = {'bytes': 4096, 'ns': 3000, 'latency': [2048, 1, 10 ** 15, 2], 'a_later_member': 'x'}
+        with_target(moved, hosts=[{'reactor': 70, 'hostnqn': 'nqn.2024-01.test:nobody', 'read': read},
+                                  {'events': {'connects': 5, 'a_later_event': 6}, 'errors': [0x80, 3, 0x285, 4], 'other_errors': 1}],
+                    tls_refusals=2, subsystems=[{'nqn': 'nqn.2024-01.test:gone', 'reactors': [{'reads': 8}]}], gone=[1, 2])
+        for record in of_kind(moved, 'ns-state'):
+            record['counters'] = {'read': read, 'a_later_kind': [1, 2]}
+    proc, channel, _, got = hand_over_by_hand(t, add)
+    t.eq(got and got[0]['op'], 'took', f'the answer {got}, and the log:\n{proc.text()[-3000:]}')
+    channel.send('commit')
+    channel.expect('serves')
+    now = figures(t.path('control.sock'))
+    histogram = [[2.048e-06, 1], [2 ** 34 / 1e9, 2]]
+    for of in (now['total'], now['reactors'][0], now['namespaces'][0]):
+        t.eq([of['read'][name] for name in ('count', 'bytes', 'seconds', 'histogram')], [3, 4096, 3e-06, histogram])
+    t.eq((now['total']['connects'], now['total']['failed']), (5, 8))
+    t.eq(now['total']['errors'], [{'sct': 0, 'sc': 0x80, 'count': 3}, {'sct': 2, 'sc': 0x85, 'count': 4}])
+    t.eq(now['target']['failed_tls_handshakes'], 2)
+    t.eq((now['reactors'][0]['reads'], now['reactors'][0]['writes']), (8 + 1, 2))
+    (host,) = now['hosts']
+    t.eq((host['connects'], host['read']['count']), (0, 0), 'what other hosts have done')
+
+
 @test
 @iwarp_only
 def records_of_format_1_are_read(t):
@@ -496,7 +590,14 @@ def records_of_format_1_are_read(t):
       ('an unknown kind', lambda o, m: m.append({'kind': 'quirk'}), 'of kind "quirk", which this version does not know'),
       ('what it must know', lambda o, m: m[1].update(must=['zoned']), '"zoned", which this version does not know and has to'),
       ('no header', lambda o, m: o.pop(0), 'do not begin with a header'),
-      ('no descriptor', lambda o, m: [r.update(fd=99) for r in o if r['kind'] == 'ns'], 'its descriptor did not come'))
+      ('no descriptor', lambda o, m: [r.update(fd=99) for r in o if r['kind'] == 'ns'], 'its descriptor did not come'),
+      ('half a bucket', lambda o, m: with_hosts(m, [{'read': {'latency': [1024]}}]), 'kind "target" has no counters, or one that cannot be'),
+      ('a text', lambda o, m: with_hosts(m, [{'events': {'connects': 'many'}}]), 'kind "target" has no counters'),
+      ('a status', lambda o, m: with_hosts(m, [{'errors': [0x800, 1]}]), 'kind "target" has no counters'),
+      ('a host', lambda o, m: with_hosts(m, [{'hostnqn': 7}]), 'kind "target" has no counters'),
+      ('a subsystem', lambda o, m: with_target(m, subsystems=[{'reads': 1}]), 'kind "target" has no counters'),
+      ('less than 0', lambda o, m: [r.update(counters={'write': {'ns': -1}}) for r in m if r['kind'] == 'ns-state'],
+       'namespace 1: its counters: one is no number, or cannot be'))
 @iwarp_only
 def records_are_refused(t, change, says):
     proc, channel, _, got = hand_over_by_hand(t, change)

@@ -18,6 +18,7 @@
 #include "target/nvmf/events.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/io.h"
+#include "target/nvmf/move_counters.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/resv.h"
 #include "target/nvmf/subsys.h"
@@ -181,6 +182,8 @@ static int add_ns_state(struct rdt_ns *ns, json_t *records)
 		err = add_marks(ns, record);
 	if (!err)
 		err = add_faults(ns, record);
+	if (!err)
+		err = rdt_move_ns_counters_out(ns, record);
 	if (err) {
 		json_decref(record);
 		return err;
@@ -373,6 +376,11 @@ static int take_ns_state(struct rdt_ns *ns, const json_t *record, const struct e
 				 "write_protect is %lld, expected 0 to 3", (long long)wp);
 	atomic_store(&ns->wp, (uint8_t)wp);
 	take_faults(ns, json_object_get(record, "faults"));
+	err = rdt_move_ns_counters_in(ns, record);
+	if (err)
+		return ns_cannot(ex, err, ns->subsys->nqn, ns->nsid, "its counters: %s",
+				 err == -EPROTO ? "one is no number, or cannot be"
+						: strerror(-err));
 	err = marks ? rdt_uncor_inherit(ns, marks) : 0;
 	return err ? ns_cannot(ex, err, ns->subsys->nqn, ns->nsid, "its marked blocks: %s",
 			       strerror(-err))
