@@ -81,8 +81,8 @@ static const struct rdt_row target_rows[] = {
 	 .says = "The CPU of each reactor."},
 	{"queue_depth", RDT_KEY_NUMBER, RESTART, RDT_AT(T, queue_depth), .min = 16, .max = 1024,
 	 .def = "128", .says = "Largest number of entries of an I/O queue."},
-	{"io_queues", RDT_KEY_NUMBER, RESTART, RDT_AT(T, io_queues), .min = 1, .max = 1024,
-	 .def = "128", .says = "I/O queues of each controller."},
+	{"io_queues", RDT_KEY_NUMBER, RESTART, RDT_AT(T, io_queues), .min = 1,
+	 .max = RDT_IO_QUEUES_MAX, .def = "128", .says = "I/O queues of each controller."},
 	{"max_data_size", RDT_KEY_SIZE, RESTART, RDT_AT(T, max_data_size),
 	 RDT_NUMBER_AT(T, max_data_bytes), .min = 4 * KIB,
 	 .max = 8 * MIB, /* just below 16 MiB fit into a keyed SGL descriptor */

@@ -11,11 +11,12 @@
 #define RDT_REACTORS_MAX 64u
 
 /* controllers */
-#define RDT_ADMIN_DEPTH_MAX 128u /* entries of an admin queue */
-#define RDT_AER_MAX         4u   /* AERL + 1 */
-#define RDT_ABORT_MAX       4u   /* ACL + 1 */
-#define RDT_ERROR_LOG       64u  /* entries; ELPE + 1 */
-#define RDT_KAS_MS          100u /* KAS: KATO is rounded up to a multiple of it */
+#define RDT_ADMIN_DEPTH_MAX 128u  /* entries of an admin queue */
+#define RDT_AER_MAX         4u    /* AERL + 1 */
+#define RDT_ABORT_MAX       4u    /* ACL + 1 */
+#define RDT_IO_QUEUES_MAX   1024u /* of a controller: the largest target.io_queues */
+#define RDT_ERROR_LOG       64u   /* entries; ELPE + 1 */
+#define RDT_KAS_MS          100u  /* KAS: KATO is rounded up to a multiple of it */
 #define RDT_DISC_KATO_MS    120000u
 #define RDT_READY_TIMEOUT   30u /* in 500 ms: CAP.TO and CRTO. A reset waits for I/O in flight */
 #define RDT_CRDT1           1u  /* in 100 ms, if the host enabled feature 16h */

@@ -265,9 +265,9 @@ static void free_ctrl(struct rdt_ctrl *ctrl)
 	free(ctrl);
 }
 
-/* @cntlid: 0, or that of a controller which moves in. */
+/* @cntlid: 0, or that of a controller which moves in, to which another process granted @queues. */
 static int make_ctrl(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
-		     const uint8_t hostid[16], uint32_t kato_ms, uint16_t cntlid,
+		     const uint8_t hostid[16], uint32_t kato_ms, uint16_t cntlid, uint16_t queues,
 		     struct rdt_ctrl **out)
 {
 	struct rdt_ctrl *ctrl = calloc(1, sizeof(*ctrl));
@@ -295,7 +295,9 @@ static int make_ctrl(struct rdt_subsys *ss, struct rdt_qpair *admin, const char 
 	rdt_resv_log_init(&ctrl->resv_log);
 	if (!rdt_subsys_is_disc(ss))
 		ctrl->queues_max = (uint16_t)ss->target->cfg->target.io_queues;
-	ctrl->queues_granted = ctrl->queues_max;
+	if (ctrl->queues_max < queues)
+		ctrl->queues_max = queues;
+	ctrl->queues_granted = cntlid ? queues : ctrl->queues_max;
 	ctrl->ioqs = calloc(ctrl->queues_max + 1u, sizeof(*ctrl->ioqs));
 	ctrl->on = calloc(ss->target->cfg->target.reactors, sizeof(*ctrl->on));
 	if (!ctrl->ioqs || !ctrl->on)
@@ -322,14 +324,14 @@ err_free:
 int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out)
 {
-	return make_ctrl(ss, admin, hostnqn, hostid, kato_ms, 0, out);
+	return make_ctrl(ss, admin, hostnqn, hostid, kato_ms, 0, 0, out);
 }
 
 int rdt_ctrl_move_in(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
-		     const uint8_t hostid[16], uint32_t kato_ms, uint16_t cntlid,
+		     const uint8_t hostid[16], uint32_t kato_ms, uint16_t cntlid, uint16_t queues,
 		     struct rdt_ctrl **out)
 {
-	return make_ctrl(ss, admin, hostnqn, hostid, kato_ms, cntlid, out);
+	return make_ctrl(ss, admin, hostnqn, hostid, kato_ms, cntlid, queues, out);
 }
 
 void rdt_ctrl_put(struct rdt_ctrl *ctrl)

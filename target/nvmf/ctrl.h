@@ -197,9 +197,10 @@ struct rdt_ctrl {
 /* ctrl.c */
 int rdt_ctrl_create(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
 		    const uint8_t hostid[16], uint32_t kato_ms, struct rdt_ctrl **out);
-/* As rdt_ctrl_create(), for a controller of another process (move.h): with its ID, and proven. */
+/* As rdt_ctrl_create(), for a controller of another process (move.h): with its ID, and proven. It
+ * keeps the I/O queues that it was granted, also when target.io_queues is lower now. */
 int rdt_ctrl_move_in(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
-		     const uint8_t hostid[16], uint32_t kato_ms, uint16_t cntlid,
+		     const uint8_t hostid[16], uint32_t kato_ms, uint16_t cntlid, uint16_t queues,
 		     struct rdt_ctrl **out);
 void rdt_ctrl_put(struct rdt_ctrl *ctrl); /* any thread */
 /* @ctrl checks again, if it waits. Any thread, under subsys->lock. */

@@ -304,16 +304,14 @@ static bool features_in(struct rdt_ctrl *ctrl, const json_t *rec)
 int rdt_move_ctrl_in(struct rdt_ctrl *ctrl, const json_t *rec)
 {
 	const json_t *resv = json_object_get(rec, "reservations");
-	uint64_t cc, queues;
+	uint64_t cc;
 
 	if (!rdt_move_uint(rec, "cc", 0, UINT32_MAX, &cc) || !(cc & CC_EN) ||
-	    !rdt_move_uint(rec, "queues", 0, ctrl->queues_max, &queues) ||
 	    !features_in(ctrl, json_object_get(rec, "features")) ||
 	    !events_in(ctrl, json_object_get(rec, "events")) || !log_in(&ctrl->resv_log, resv) ||
 	    !masked_in(ctrl, json_object_get(resv, "masked")))
 		return -EPROTO;
 	ctrl->cc = (uint32_t)cc;
-	ctrl->queues_granted = (uint16_t)queues;
 	ctrl->state = RDT_CTRL_READY;
 	return errors_in(&ctrl->errors, json_object_get(rec, "errors"));
 }

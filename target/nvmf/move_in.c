@@ -14,6 +14,7 @@
 #include "util/log.h"
 #include "util/sockaddr.h"
 #include "nvmf/text.h"
+#include "target/config/tgt_limits.h"
 #include "auth_keys.h"
 #include "ctrl.h"
 #include "host_access.h"
@@ -43,7 +44,7 @@ struct moving { /* a queue; the reactor's while @msg is under way */
 	struct rdt_moved_in in;
 	const char *hostnqn;
 	uint8_t hostid[16];
-	uint64_t kato, cntlid, qid, sqsize, sqhd, unproven;
+	uint64_t kato, queues, cntlid, qid, sqsize, sqhd, unproven;
 	bool sqflow_off, fuse_failed;
 	int err; /* 0: it was taken; -EPROTO: a field cannot be; another one: it is left */
 };
@@ -146,7 +147,7 @@ static void build_admin(struct rd_msg *msg)
 	if (!build_conn(m))
 		return;
 	err = rdt_ctrl_move_in(m->ss, m->qp, m->hostnqn, m->hostid, (uint32_t)m->kato,
-			       (uint16_t)m->cntlid, &ctrl);
+			       (uint16_t)m->cntlid, (uint16_t)m->queues, &ctrl);
 	if (err) {
 		give_up_moving(m, err);
 		return;
@@ -286,11 +287,13 @@ static bool read_host(struct moving *m, bool *authenticated, uint64_t *data, uin
 	if (rdt_move_text(rec, "hostnqn", NVMF_NQN_MAX, &m->hostnqn) &&
 	    rdt_move_hex(rec, "hostid", m->hostid, sizeof(m->hostid)) &&
 	    rdt_move_uint(rec, "kato", 0, UINT32_MAX, &m->kato) &&
+	    rdt_move_uint(rec, "queues", 0, UINT16_MAX, &m->queues) &&
 	    rdt_move_bool(rec, "authenticated", authenticated) &&
 	    rdt_move_uint(rec, "max_data", 0, UINT32_MAX, data) &&
 	    rdt_move_uint(rec, "in_capsule", 0, UINT32_MAX, capsule))
 		return true;
-	bad_record(m->mi, rec, "hostnqn, hostid, kato, authenticated, max_data or in_capsule");
+	bad_record(m->mi, rec,
+		   "hostnqn, hostid, kato, queues, authenticated, max_data or in_capsule");
 	return false;
 }
 
@@ -309,7 +312,7 @@ static bool may_move_in(struct moving *m, const char *nqn, const char *transport
 	return m->ss && m->transport && rdt_subsys_allows(m->ss, m->hostnqn) &&
 	       (authenticated || !rdt_auth_asks(m->ss, m->hostnqn)) &&
 	       data <= cfg->max_data_bytes && capsule <= cfg->in_capsule_bytes &&
-	       m->qid <= cfg->io_queues;
+	       m->queues <= RDT_IO_QUEUES_MAX && m->qid <= m->queues;
 }
 
 static struct rdt_listener *listener_of(struct rdt_target *t, const struct rdt_transport *tr,

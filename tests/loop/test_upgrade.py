@@ -116,6 +116,25 @@ def fused_commands_and_compare_go_on(t, transport):
             t.eq(other.read(), 0)
 
 
+@each(*TRANSPORTS)
+@iwarp_only
+def a_lower_limit_of_queues_is_for_new_controllers(t, transport):
+    """A controller keeps what it was granted, and all of its connections."""
+    target, config, control = begin(t, [memory(t, 1)], target={'io_queues': 3})
+    with peer(target, transport) as host:
+        second = host.add_io()
+        granted = nv.expect(host.admin.get_features(7)).dw0
+        with_socket(t, [memory(t, 1)], listeners=[{}, {'transport': 'tcp'}], target={'io_queues': 1})
+        old, target = target, take_over(t, config, control, 'next')
+        ended(t, old)
+        target.expect(r'took over .*: 3 connections of 1 controllers')
+        for queue in (host.q, second):
+            nv.expect_data(queue.read_blocks(1, 0, 1))
+        t.eq((granted, nv.expect(host.admin.get_features(7)).dw0), (0x20002, 0x20002), 'the queues that are granted')
+        with peer(target, transport, 2) as other:
+            t.eq(nv.expect(other.admin.get_features(7)).dw0, 0, 'the queues of a new controller')
+
+
 @test
 @iwarp_only
 def rdctl_upgrade_starts_the_installed_program(t):
