@@ -591,11 +591,10 @@ static void resv_begin_msg(struct rd_msg *msg)
 enum rdt_exec rdt_resv_send(struct rdt_req *req, enum rdt_resv_action action)
 {
 	struct rdt_resv_cmd *cmd = &req->resv;
-	const char *hostnqn = req->qp->ctrl->hostnqn;
 
 	cmd->op.action = (uint8_t)action;
 	memcpy(cmd->op.host, req->qp->ctrl->hostid, RDT_RESV_HOST);
-	cmd->op.name = rdt_peer_hash(rdt_req_target(req), hostnqn, strlen(hostnqn)) | 1;
+	cmd->op.name = rdt_peer_name_hash(rdt_req_target(req), req->qp->ctrl->hostnqn);
 	cmd->msg.fn = resv_begin_msg;
 	rd_loop_post(rdt_req_target(req)->loop, &cmd->msg);
 	return RDT_EXEC_PENDING;

@@ -41,6 +41,11 @@ uint32_t rdt_peer_hash(const struct rdt_target *t, const void *key, size_t len)
 	return (uint32_t)rd_hash(&t->peers.hash_key, key, len);
 }
 
+uint32_t rdt_peer_name_hash(const struct rdt_target *t, const char *name)
+{
+	return (uint32_t)rd_hash(&t->peers.names_key, name, strlen(name)) | 1;
+}
+
 static struct address address_of(const struct sockaddr *sa)
 {
 	const struct sockaddr_in6 *in6 = (const void *)sa;
@@ -277,6 +282,7 @@ int rdt_peers_init(struct rdt_target *t)
 		err = rd_hash_key_init(&t->peers.hash_key);
 	if (err)
 		return err;
+	t->peers.names_key = t->peers.hash_key;
 	t->peers.buckets = calloc(RDT_PEER_BUCKETS, sizeof(*t->peers.buckets));
 	if (!t->peers.buckets)
 		return -ENOMEM;

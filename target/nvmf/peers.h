@@ -29,7 +29,10 @@ struct rdt_target;
 
 struct rdt_peers {
 	struct rd_hash_key hash_key; /* set once */
-	pthread_mutex_t lock;        /* guards all of this; a leaf lock */
+	/* Of the names of registrants, which move to the next process with it. Set before any
+	 * command is served. */
+	struct rd_hash_key names_key;
+	pthread_mutex_t lock; /* guards all of this; a leaf lock */
 	LIST_HEAD(rdt_peer_bucket, rdt_peer) * buckets;
 	unsigned int conns;
 	unsigned int ctrls; /* admin queues after Connect */
@@ -76,6 +79,8 @@ struct rdt_source *rdt_peer_source_on(struct rdt_peer *peer, const struct rdt_re
 /* Of a name, identifier or address that a peer has chosen: no peer can make many that are in one
  * list of a table, or find one that counts as another. */
 uint32_t rdt_peer_hash(const struct rdt_target *target, const void *key, size_t len);
+/* Of the name of a registrant; not 0. */
+uint32_t rdt_peer_name_hash(const struct rdt_target *target, const char *name);
 
 /* Connections without a Connect, or without the authentication that it asked for. They are cheap to
  * make, so their number on a reactor is bounded: a new one ends the oldest one, preferably of its

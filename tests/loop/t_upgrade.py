@@ -134,9 +134,9 @@ def no_reconnect(t, device):
     t.ok(not re.search(r'event path \d+ lost', device.proc.text()), f'a path was lost:\n{device.proc.text()[-3000:]}')
 
 
-def peer(target, transport, number=1, **kw):
+def peer(target, transport, number=1, kind=None, **kw):
     """A host of the Python peer with an identity of its own, and one I/O queue."""
-    kind = TcpOwner if transport == TCP else Owner
+    kind = kind or (TcpOwner if transport == TCP else Owner)
 
     class Place:
         addr, port = target.addr, port_of(target, transport)

@@ -19,12 +19,21 @@ from t_dev import Device
 from t_loop import DEADLINE, NQN, each, iwarp_only, main, program, scaled, test, wait_for
 from t_owner import CONFLICT, EA, WE
 from t_serving import memory
-from t_upgrade import RDMA, TCP, ended, no_reconnect, pause_of, peer, take_over, uri_of
+from t_upgrade import RDMA, TCP, TcpOwner, ended, no_reconnect, pause_of, peer, take_over, uri_of
 
 HANDS = scaled(4, 2)
 AER, COMPARE = 0x0C, 0x05
 EVENT_NS = 0x0002  # of a completion of an AER: type 2 (notice), information 0
 COMPARE_FAILURE = 0x285
+INTERNAL_ERROR = 0x06
+HOSTNQN = 'nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001'
+
+
+class SameName(TcpOwner):
+    """Several of one name, each with a Host Identifier of its own."""
+
+    def data(self, **kw):
+        return nv.connect_data(self.subnqn, HOSTNQN, hostid=self.hostid, **kw)
 
 
 def files_and_memory(t):
@@ -97,6 +106,23 @@ def what_hosts_have_set_moves(t, transport):
         t.eq(one.admin.wait(aer).dw0 & 0xFFFF, EVENT_NS, 'the event for the AER that waited')
         nv.expect(one.release(EA))
         t.eq(two.write(), 0, 'a write after the release')
+
+
+@test
+@iwarp_only
+def the_limit_of_registrants_of_a_name_goes_on(t):
+    """It counts those that have come with the namespace."""
+    target, config, control = begin(t, [memory(t, 1)], target={'reactors': 1})
+
+    def registers(number):
+        with peer(target, TCP, number, SameName) as host:
+            return host.register().status
+
+    for number in range(1, 16):
+        t.eq(registers(number), 0, f'registrant {number}')
+    old, target = target, take_over(t, config, control, 'next')
+    ended(t, old)
+    t.eq((registers(16), registers(17)), (0, INTERNAL_ERROR), 'the last registrant of a name, and one more')
 
 
 @each(*TRANSPORTS)

@@ -18,6 +18,7 @@
 #include "target/nvmf/events.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/io.h"
+#include "target/nvmf/move_bytes.h"
 #include "target/nvmf/move_counters.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/resv.h"
@@ -130,6 +131,7 @@ static int add_reservations(const struct rdt_ns *ns, json_t *record)
 {
 	struct rdt_resv_state state;
 	rd_autofree char *text = NULL;
+	const struct rd_hash_key *key = &ns->subsys->target->peers.names_key;
 	json_t *names;
 	int err = rdt_resv_give(ns, &state);
 
@@ -140,6 +142,8 @@ static int add_reservations(const struct rdt_ns *ns, json_t *record)
 	for (unsigned int i = 0; i < state.count && !err; i++)
 		err = json_array_append_new(names, json_integer(state.reg[i].name)) ? -ENOMEM : 0;
 	if (json_object_set_new(record, "names", names) || err ||
+	    json_object_set_new(record, "names_key",
+				rdt_move_hex_text((const uint8_t *)key, sizeof(*key))) ||
 	    json_object_set_new(record, "reservations", json_string(text)))
 		return -ENOMEM;
 	return 0;
@@ -328,10 +332,26 @@ int rdt_ns_records_check(const struct rdt_target *t, const json_t *records, char
 	return 0;
 }
 
+/* A name is a hash with a secret, which comes with it. It is unknown without that, or when another
+ * version wrote it in another way. */
+static void take_names(struct rdt_ns *ns, const json_t *record, struct rdt_resv_state *state)
+{
+	const json_t *names = json_object_get(record, "names");
+	struct rd_hash_key key;
+	bool known = rdt_move_hex(record, "names_key", (uint8_t *)&key, sizeof(key));
+
+	if (known)
+		ns->subsys->target->peers.names_key = key;
+	for (unsigned int i = 0; i < state->count; i++) {
+		json_int_t name = json_integer_value(json_array_get(names, i));
+
+		state->reg[i].name = known && name > 0 && name <= UINT32_MAX ? (uint32_t)name : 0;
+	}
+}
+
 static int take_reservations(struct rdt_ns *ns, const json_t *record, char *why, size_t size)
 {
 	const char *text = json_string_value(json_object_get(record, "reservations"));
-	const json_t *names = json_object_get(record, "names");
 	struct rdt_resv_state state;
 	int err;
 
@@ -340,8 +360,7 @@ static int take_reservations(struct rdt_ns *ns, const json_t *record, char *why,
 	err = rdt_resv_from_json(text, strlen(text), rdt_ns_uuid(ns), &state, why, size);
 	if (err)
 		return err;
-	for (unsigned int i = 0; i < state.count; i++)
-		state.reg[i].name = (uint32_t)json_integer_value(json_array_get(names, i));
+	take_names(ns, record, &state);
 	return rdt_resv_inherit(ns, &state);
 }
 
