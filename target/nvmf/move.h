@@ -49,7 +49,9 @@ void rdt_move_done(struct rdt_target *tgt);
 int rdt_move_in(struct rdt_target *tgt, const json_t *records, struct rd_fd_bag *fds,
 		void (*in)(void *arg, int err, const char *why), void *arg);
 struct rdt_move_count rdt_move_in_counted(const struct rdt_target *tgt);
-void rdt_move_start(struct rdt_target *tgt); /* the old process has committed: they begin to read */
+/* The old process has committed: they begin to read, and are told of ANA states that the
+ * configuration changes. */
+void rdt_move_start(struct rdt_target *tgt);
 
 /* of rdt_move_done() */
 void rdt_move_forget(struct rdt_target *tgt);

@@ -15,6 +15,7 @@
 #include "util/sockaddr.h"
 #include "nvmf/text.h"
 #include "target/config/tgt_limits.h"
+#include "ana.h"
 #include "auth_keys.h"
 #include "ctrl.h"
 #include "host_access.h"
@@ -413,13 +414,26 @@ static bool take_queue(struct moving *m, const json_t *rec)
 	return false;
 }
 
-static void take_ana_changes(struct rdt_listener *l, const json_t *changes)
+static void take_ana_changes(_Atomic uint64_t to[RDT_ANA_GROUPS + 1], const json_t *changes)
 {
 	for (size_t i = 0; i <= RDT_ANA_GROUPS; i++) {
 		json_int_t n = json_integer_value(json_array_get(changes, i));
 
 		if (n > 0)
-			atomic_fetch_add(&l->ana_changes[i], (uint64_t)n);
+			atomic_fetch_add(&to[i], (uint64_t)n);
+	}
+}
+
+/* The states that hosts know, until rdt_move_start(). */
+static void take_ana_states(struct rdt_listener *l, const json_t *states)
+{
+	for (size_t i = 0; i <= RDT_ANA_GROUPS; i++) {
+		json_int_t state = json_integer_value(json_array_get(states, i));
+
+		if ((state >= NVME_ANA_STATE_OPTIMIZED &&
+		     state <= NVME_ANA_STATE_PERSISTENT_LOSS) ||
+		    state == NVME_ANA_STATE_CHANGE)
+			atomic_store(&l->ana[i], (uint8_t)state);
 	}
 }
 
@@ -438,7 +452,6 @@ static void take_counters(struct rdt_move_in *mi, const struct rdt_listener *l, 
 /* Several may have one address in the configuration, with port 0: these differ in @bound. */
 static void take_listener(struct rdt_move_in *mi, const json_t *rec)
 {
-	const json_t *changes = json_object_get(rec, "ana_changes");
 	const char *address, *transport, *bound;
 	struct rdt_listener *l, *same = NULL;
 	char text[RD_ADDR_TEXT];
@@ -455,7 +468,8 @@ static void take_listener(struct rdt_move_in *mi, const json_t *rec)
 		if (strcmp(l->cfg->address, address) != 0 || l->cfg->port != port ||
 		    strcmp(l->transport->name, transport) != 0)
 			continue;
-		take_ana_changes(l, changes);
+		take_ana_changes(l->ana_changes, json_object_get(rec, "ana_changes"));
+		take_ana_states(l, json_object_get(rec, "ana"));
 		rd_addr_format((const struct sockaddr *)&l->addr, text);
 		if (!same || (!found && strcmp(text, bound) == 0)) {
 			same = l;
@@ -467,11 +481,16 @@ static void take_listener(struct rdt_move_in *mi, const json_t *rec)
 
 static void take_target(struct rdt_move_in *mi, const json_t *rec)
 {
+	const json_t *of = json_object_get(rec, "ana_changes");
+	struct rdt_subsys *ss;
+	unsigned int at = 0;
 	uint64_t n;
 
 	if (rdt_move_uint(rec, "genctr", 0, INT64_MAX, &n))
 		atomic_fetch_add(&mi->target->genctr, n);
 	rdt_move_uint(rec, "reactors", 1, RDT_REACTORS_MAX, &mi->reactors);
+	while ((ss = rdt_subsys_next(mi->target, &at)))
+		take_ana_changes(ss->ana_changes, json_object_get(of, ss->nqn));
 	take_counters(mi, NULL, rec);
 }
 
@@ -677,7 +696,11 @@ static void end_parts(struct rdt_target *t, bool start)
 
 void rdt_move_start(struct rdt_target *t)
 {
+	struct rdt_listener *l;
+
 	end_parts(t, true);
+	TAILQ_FOREACH (l, &t->listeners, link)
+		rdt_ana_set(t, l, rdt_ana_configured(l->cfg));
 }
 
 void rdt_move_forget(struct rdt_target *t)

@@ -124,29 +124,47 @@ static int take_hold_part(struct rdt_hold_part *part, json_t *records, struct rd
 	return 0;
 }
 
+static json_t *counts_out(const _Atomic uint64_t changes[RDT_ANA_GROUPS + 1])
+{
+	json_t *out = json_array();
+
+	for (unsigned int i = 0; i <= RDT_ANA_GROUPS; i++)
+		json_array_append_new(out, json_integer((json_int_t)atomic_load(&changes[i])));
+	return out;
+}
+
+/* Of the subsystems that have any. */
+static json_t *subsys_counts_out(const struct rdt_target *t)
+{
+	json_t *out = json_object();
+	struct rdt_subsys *ss;
+	unsigned int at = 0;
+
+	while ((ss = rdt_subsys_next(t, &at)))
+		if (atomic_load(&ss->ana_changes[0]))
+			json_object_set_new(out, ss->nqn, counts_out(ss->ana_changes));
+	return out;
+}
+
 static json_t *listener_record(const struct rdt_listener *l)
 {
-	json_t *changes = json_array(), *states = json_array();
+	json_t *states = json_array();
 	char bound[RD_ADDR_TEXT];
 
-	for (unsigned int i = 0; i <= RDT_ANA_GROUPS; i++) {
-		json_array_append_new(changes,
-				      json_integer((json_int_t)atomic_load(&l->ana_changes[i])));
+	for (unsigned int i = 0; i <= RDT_ANA_GROUPS; i++)
 		json_array_append_new(states, json_integer(atomic_load(&l->ana[i])));
-	}
 	return json_pack("{s:s, s:s, s:s, s:i, s:s, s:o, s:o}", "kind", "listener", "transport",
 			 l->transport->name, "address", l->cfg->address, "port", (int)l->cfg->port,
 			 "bound", rd_addr_format((const struct sockaddr *)&l->addr, bound),
-			 "ana_changes", changes, "ana", states);
+			 "ana_changes", counts_out(l->ana_changes), "ana", states);
 }
 
 static int take_listeners(const struct rdt_target *t, json_t *records)
 {
 	const struct rdt_listener *l;
-	json_t *rec =
-		json_pack("{s:s, s:I, s:i}", "kind", "target", "genctr",
-			  (json_int_t)atomic_load(&t->genctr), "reactors", (int)t->reactors_count);
-
+	json_t *rec = json_pack("{s:s, s:I, s:i, s:o}", "kind", "target", "genctr",
+				(json_int_t)atomic_load(&t->genctr), "reactors",
+				(int)t->reactors_count, "ana_changes", subsys_counts_out(t));
 	int err = rdt_move_counters_out(t, NULL, rec);
 
 	if (json_array_append_new(records, rec))

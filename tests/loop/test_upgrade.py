@@ -8,6 +8,7 @@ import resource
 import select
 import signal
 import socket
+import struct
 import sys
 
 import nvmf_peer as nv
@@ -24,6 +25,7 @@ from t_upgrade import RDMA, TCP, TcpOwner, ended, no_reconnect, pause_of, peer, 
 HANDS = scaled(4, 2)
 AER, COMPARE = 0x0C, 0x05
 EVENT_NS = 0x0002  # of a completion of an AER: type 2 (notice), information 0
+EVENT_ANA = 0x0302  # likewise, information 3
 COMPARE_FAILURE = 0x285
 INTERNAL_ERROR = 0x06
 HOSTNQN = 'nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001'
@@ -355,6 +357,44 @@ def a_namespace_that_came_or_went_is_told(t):
         t.eq(host.admin.wait(aer).dw0 & 0xFFFF, EVENT_NS, 'the event')
         changed = nv.expect_data(host.admin.get_log(4, 4096))
         t.eq(sorted(int.from_bytes(changed[i:i + 4], 'little') for i in (0, 4)), [2, 3], 'the Changed Namespace List')
+
+
+def ana_log(host):
+    """(change count, {group: (its change count, state, NSIDs)})"""
+    page = nv.expect_data(host.admin.get_log(0x0C, 4096))
+    count, groups, at, found = *struct.unpack_from('<QH', page), 16, {}
+    for _ in range(groups):
+        group, nsids, changes, state = struct.unpack_from('<IIQB', page, at)
+        found[group] = (changes, state, list(struct.unpack_from(f'<{nsids}I', page, at + 32)))
+        at += 32 + 4 * nsids
+    return count, found
+
+
+@test
+@iwarp_only
+def ana_states_that_change_are_told(t):
+    """A host that waits for an event gets it, and no count goes back."""
+    def configure(state, group):
+        listeners = [{}, {'transport': 'tcp', 'ana': [{'group': 1, 'state': state}]}]
+        return with_socket(t, [memory(t, 1, ana_group=group), memory(t, 2)], listeners=listeners)
+    config, control = configure('optimized', 1)
+    target = t.target(config=config)
+    with peer(target, TCP) as host:
+        nv.expect(host.admin.set_features(0x0B, 1 << 11))
+        before, first = ana_log(host)
+        t.eq((first[1][1], first[1][2]), (1, [1, 2]))
+        for state, code, group in (('inaccessible', 3, 1), ('inaccessible', 3, 7), ('non-optimized', 2, 7), ('non-optimized', 2, 1)):
+            aer = host.admin.next_cid()
+            host.admin.post(nv.sqe(AER, aer))
+            configure(state, group)
+            old, target = target, take_over(t, config, control, f'{state}-{group}')
+            ended(t, old)
+            t.eq(host.admin.wait(aer).dw0 & 0xFFFF, EVENT_ANA, 'the event')
+            count, groups = ana_log(host)
+            t.ok(count > before, f'the change count is {count} after {before}')
+            t.eq(groups[1][1], code, 'the state of group 1')
+            t.eq(1 in groups[1][2], group == 1, 'namespace 1 is in group 1')
+            before = count
 
 
 @test

@@ -15,6 +15,7 @@
 #include "target/config/backends.h"
 #include "target/config/config.h"
 #include "target/config/tgt_limits.h"
+#include "target/nvmf/ana.h"
 #include "target/nvmf/events.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/io.h"
@@ -178,8 +179,9 @@ static int add_faults(const struct rdt_ns *ns, json_t *record)
 static int add_ns_state(struct rdt_ns *ns, json_t *records)
 {
 	json_t *record =
-		json_pack("{s:s, s:s, s:I, s:i}", "kind", "ns-state", "nqn", ns->subsys->nqn,
-			  "nsid", (json_int_t)ns->nsid, "write_protect", (int)atomic_load(&ns->wp));
+		json_pack("{s:s, s:s, s:I, s:i, s:i}", "kind", "ns-state", "nqn", ns->subsys->nqn,
+			  "nsid", (json_int_t)ns->nsid, "write_protect", (int)atomic_load(&ns->wp),
+			  "ana_group", (int)rdt_ns_ana_group(ns));
 	int err = record ? add_reservations(ns, record) : -ENOMEM;
 
 	if (!err)
@@ -383,6 +385,7 @@ static void take_faults(struct rdt_ns *ns, const json_t *faults)
 static int take_ns_state(struct rdt_ns *ns, const json_t *record, const struct explain *ex)
 {
 	json_int_t wp = json_integer_value(json_object_get(record, "write_protect"));
+	json_int_t group = json_integer_value(json_object_get(record, "ana_group"));
 	const json_t *marks = json_object_get(record, "uncorrectable");
 	char text[256] = "";
 	int err = take_reservations(ns, record, text, sizeof(text));
@@ -394,6 +397,9 @@ static int take_ns_state(struct rdt_ns *ns, const json_t *record, const struct e
 		return ns_cannot(ex, -EPROTO, ns->subsys->nqn, ns->nsid,
 				 "write_protect is %lld, expected 0 to 3", (long long)wp);
 	atomic_store(&ns->wp, (uint8_t)wp);
+	/* the one that hosts know, until rdt_ns_records_tell() */
+	if (group >= 1 && group <= RDT_ANA_GROUPS)
+		atomic_store(&ns->marks->ana_group, (uint8_t)group);
 	take_faults(ns, json_object_get(record, "faults"));
 	err = rdt_move_ns_counters_in(ns, record);
 	if (err)
@@ -452,7 +458,12 @@ void rdt_ns_records_tell(struct rdt_target *t, const json_t *records)
 		return;
 	json_array_foreach(records, i, record) if (ns_record_is(record, "ns"))
 		tell_of_record(t, record, known);
-	for (unsigned int slot = 0; slot < RDT_NS_SLOTS; slot++)
-		if (t->ns[slot] && !known[slot] && t->ns[slot]->state == RDT_NS_LIVE)
-			rdt_event_ns(t->ns[slot], RDT_EV_NS_ATTR);
+	for (unsigned int slot = 0; slot < RDT_NS_SLOTS; slot++) {
+		struct rdt_ns *ns = t->ns[slot];
+
+		if (ns && !known[slot] && ns->state == RDT_NS_LIVE)
+			rdt_event_ns(ns, RDT_EV_NS_ATTR);
+		if (ns && rdt_ns_ana_group(ns) != ns->cfg->ana_group)
+			rdt_ana_move(ns, ns->cfg->ana_group);
+	}
 }
