@@ -61,6 +61,14 @@ int rdt_bdev_share(const struct rdt_bdev *bdev)
 	return bdev->ops->share ? bdev->ops->share(bdev) : -EOPNOTSUPP;
 }
 
+void rdt_bdev_name_user(const struct rdt_bdev *bdev, bool us)
+{
+	while (bdev->lower)
+		bdev = bdev->lower;
+	if (bdev->ops->name_user)
+		bdev->ops->name_user(bdev, us);
+}
+
 int rdt_bdev_open_on(struct rdt_modules *modules, const struct rdt_ns_config *cfg, int fd,
 		     struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size)
 {

@@ -152,6 +152,8 @@ struct rdt_bdev_ops {
 	void (*drain)(struct rdt_bdev *bdev);
 	/* As rdt_bdev_share(). NULL: another process cannot go on with it. */
 	int (*share)(const struct rdt_bdev *bdev);
+	/* As rdt_bdev_name_user(). NULL: the storage tells nobody. */
+	void (*name_user)(const struct rdt_bdev *bdev, bool us);
 };
 
 /* Data that hosts were told is stored, or may be read, is lost or may be. What was noticed is
@@ -252,6 +254,12 @@ int rdt_bdev_open_on(struct rdt_modules *modules, const struct rdt_ns_config *cf
  * cannot be used by two processes in turn. Main thread.
  */
 int rdt_bdev_share(const struct rdt_bdev *bdev);
+/*
+ * The storage tells other programs that this process (@us) or none uses it. That is only said: its
+ * lock stays. Needed again after this process has closed a duplicate of the descriptor. Main
+ * thread.
+ */
+void rdt_bdev_name_user(const struct rdt_bdev *bdev, bool us);
 
 /*
  * Is the backend open? Returns 0: yes, its properties are final, and channels can be opened;

@@ -155,6 +155,25 @@ static int file_share(const struct rdt_bdev *bdev)
 	return rd_container_of(bdev, const struct file, bdev)->fd;
 }
 
+/* Offset of the last byte that can be locked. */
+#define LOCK_WHO (INT64_MAX - 1)
+
+/* The lock that tells other programs our PID. It is of no use for block devices. */
+static void lock_who(int fd, short type)
+{
+	struct flock who = {.l_type = type, .l_whence = SEEK_SET, .l_start = LOCK_WHO, .l_len = 1};
+
+	fcntl(fd, F_SETLK, &who);
+}
+
+static void file_name_user(const struct rdt_bdev *bdev, bool us)
+{
+	int fd = rd_container_of(bdev, const struct file, bdev)->fd;
+	bool reads = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+
+	lock_who(fd, !us ? F_UNLCK : reads ? F_RDLCK : F_WRLCK);
+}
+
 static const struct rdt_bdev_ops file_ops = {
 	.name = "file",
 	.close = file_close,
@@ -165,6 +184,7 @@ static const struct rdt_bdev_ops file_ops = {
 	.measure = file_measure,
 	.resize = file_resize,
 	.share = file_share,
+	.name_user = file_name_user,
 };
 
 static const struct rdt_bdev_ops block_ops = {
@@ -287,9 +307,6 @@ static int create_file(const struct explain *ex, const struct rdt_ns_config *cfg
 	return 0;
 }
 
-/* Offset of the last byte that can be locked. */
-#define LOCK_WHO (INT64_MAX - 1)
-
 /* PID of the process that has locked the file, which only a POSIX lock tells; 0: unknown. */
 static int lock_owner(int fd)
 {
@@ -324,13 +341,11 @@ static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, 
 		.l_whence = SEEK_SET,
 		.l_len = LOCK_WHO,
 	};
-	struct flock who = {
-		.l_type = lock.l_type, .l_whence = SEEK_SET, .l_start = LOCK_WHO, .l_len = 1};
 	char pid[32] = "";
 	int owner;
 
 	if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
-		fcntl(fd, F_SETLK, &who);
+		lock_who(fd, lock.l_type);
 		return 0;
 	}
 	if (errno != EAGAIN && errno != EACCES)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A target that hands its connections to another process: rdctl upgrade, and rdtarget --take-over."""
 
+import fcntl
 import json
 import os
 import re
@@ -222,6 +223,35 @@ def a_refused_configuration_changes_nothing(t):
     ended_by_check = t.spawn('check', [program('rdtarget'), '-c', config, '--take-over', control, '--check'])
     t.eq(ended_by_check.wait(), 0, 'exit status of --take-over --check')
     t.ok(target.running, 'the target has ended after a check')
+
+
+def user_of(path):
+    """PID of the process that tells that it uses a file; 0: none."""
+    with open(path, 'rb+') as f:
+        asked = struct.pack('hhqqi', fcntl.F_WRLCK, os.SEEK_SET, (1 << 63) - 2, 1, 0)
+        kind, *_, pid = struct.unpack('hhqqi', fcntl.fcntl(f, fcntl.F_GETLK, asked))
+    return 0 if kind == fcntl.F_UNLCK else pid
+
+
+@test
+@iwarp_only
+def a_file_tells_who_uses_it(t):
+    """Also after a check and a refusal: another program that wants the file names the process."""
+    target, config, control = begin(t, [t.namespace(1), memory(t, 2)])
+    path = t.path('ns1.img')
+    t.eq(user_of(path), target.pid)
+    check = t.spawn('check', [program('rdtarget'), '-c', config, '--take-over', control, '--check'])
+    t.eq((check.wait(), user_of(path)), (0, target.pid), 'after a check')
+    channel = t_upgrade.ask(control)
+    close_all(channel.expect('prepare')[2])
+    channel.send('refused', why='this is a test')
+    target.expect(r'not handed over to process \d+: this is a test')
+    channel.close()
+    t.eq(user_of(path), target.pid, 'after a refusal')
+    following = take_over(t, config, control, 'next')
+    ended(t, target)
+    following.expect(r'process \d+ has ended')
+    wait_for(lambda: user_of(path) == following.pid, 'the file to name the next process')
 
 
 @test

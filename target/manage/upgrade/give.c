@@ -211,6 +211,7 @@ static int give_open(struct rdt_give *g, char *why, size_t size)
 			snprintf(why, size, "cannot pass on what is open: %s", strerror(-err));
 	}
 	rd_fd_bag_clear(&bag);
+	rdt_ns_records_name_user(g->t, true); /* was lost with the duplicates */
 	json_decref(records);
 	return err;
 }
@@ -341,6 +342,7 @@ static void give_commit(struct rdt_give *g)
 		return;
 	}
 	g->state = GIVE_COMMITTED;
+	rdt_ns_records_name_user(g->t, false);
 	rd_notice(g->t->log, RD_LOG_MAIN,
 		  "handed over to process %d: %u connections of %u controllers; %u others connect "
 		  "again",

@@ -215,6 +215,13 @@ int rdt_ns_records_state(const struct rdt_target *t, json_t *records, char *why,
 	return err;
 }
 
+void rdt_ns_records_name_user(const struct rdt_target *t, bool us)
+{
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
+		if (t->ns[i] && t->ns[i]->bdev)
+			rdt_bdev_name_user(t->ns[i]->bdev, us);
+}
+
 /* ---- the process that takes over ---- */
 
 static const struct rdt_ns_config *configured_ns(const struct rdt_config *cfg, const char *nqn,

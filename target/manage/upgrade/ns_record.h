@@ -8,6 +8,7 @@
 #ifndef RDT_NS_RECORD_H
 #define RDT_NS_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <jansson.h>
@@ -16,6 +17,9 @@ struct rd_fd_bag;
 struct rdt_config;
 struct rdt_inherit;
 struct rdt_target;
+
+/* Storage says that this process uses it (@us), or none: rdt_bdev_name_user() of each. */
+void rdt_ns_records_name_user(const struct rdt_target *t, bool us);
 
 /* ---- the process that hands over ---- */
 

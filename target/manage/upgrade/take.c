@@ -324,6 +324,7 @@ static void take_broken(struct rdt_channel *ch, const char *why)
 	take->state = RDT_TAKE_DONE;
 	take->alone(take);
 	rdt_inherit_free(&take->inherit);
+	rdt_ns_records_name_user(take->target, true);
 }
 
 /* Listeners that have no socket, of RDMA devices, listen when the other process has ended. */
