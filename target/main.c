@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdtarget: options, signals, and the sequence from start to exit. */
+/* rdtarget: signals, and the sequence from start to exit. */
 #include <errno.h>
-#include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,15 +15,14 @@
 #include "util/cleanup.h"
 #include "util/log.h"
 #include "util/loop.h"
-#include "util/parse.h"
 #include "util/sockaddr.h"
 #include "util/stdfds.h"
 #include "target/bdev/jobs.h"
 #include "target/bdev/module.h"
 #include "target/config/config.h"
-#include "target/config/config_json.h"
 #include "target/manage/objects/compare.h"
 #include "target/manage/service/notify.h"
+#include "target/manage/service/options.h"
 #include "target/manage/objects/opening.h"
 #include "target/manage/change/preflight.h"
 #include "target/manage/change/reloader.h"
@@ -43,7 +40,6 @@
 #include "target/reactor/lifecycle.h"
 #include "target/nvmf/target.h"
 
-#define EXIT_USAGE 2
 /* A mistake of the configuration, which another start does not mend: EX_CONFIG of sysexits.h, for
  * which systemd has a name too. */
 #define EXIT_CONFIG 78
@@ -62,22 +58,8 @@
 /* How long the end waits until such storage is closed. */
 #define CLOSE_WAIT (10 * RD_NSEC_PER_SEC)
 
-struct options {
-	const char *config;
-	const char *log;
-	const char *log_format;
-	const char *user;
-	const char *directory;
-	const char *take_over; /* the control socket of the target that hands over; or NULL */
-	int ready_fd;
-	bool check;
-	bool check_machine; /* also check what the configuration needs of the machine */
-	bool migrate;
-	bool exit_with_parent;
-};
-
 struct app {
-	struct options opt;
+	struct rdt_options opt;
 	char *config_path; /* absolute, when relative paths begin elsewhere; or NULL */
 	struct rd_log *log;
 	struct rd_loop *loop;
@@ -108,178 +90,6 @@ struct app {
 	bool failed;     /* a backend has not completed its I/O */
 };
 
-static const char usage_text[] =
-	"Usage: rdtarget [OPTION]... CONFIG\n"
-	"Export files and block devices as NVMe namespaces over RDMA and TCP (NVMe-oF).\n"
-	"\n"
-	"  -c, --config FILE       the configuration (YAML); the same as CONFIG\n"
-	"      --check[=full]      check the configuration and exit; full: also what it needs of\n"
-	"                          this machine: memory, files, devices, groups, addresses\n"
-	"      --directory DIR     where relative paths in the configuration begin; default: the\n"
-	"                          current directory\n"
-	"      --migrate           write into the configuration what earlier versions took for\n"
-	"                          granted (allow_any_host: true), and exit\n"
-	"      --log SPEC          what to log: LEVEL, COMPONENT=LEVEL, or several with commas\n"
-	"      --log-format FORMAT text, json, or auto (default): text, or for the systemd "
-	"journal\n"
-	"                          lines with priorities\n"
-	"      --user NAME[:GROUP] become this user, for root; before anything is opened\n"
-	"      --take-over SOCKET  take over connections and storage from the target with this\n"
-	"                          control socket, which ends then; with --check: only see\n"
-	"                          whether that is possible\n"
-	"      --exit-with-parent  end when the process that started this one ends\n"
-	"      --schema            print the JSON schema of the configuration, for editors, and "
-	"exit\n"
-	"      --ready-fd N        write \"ADDRESS PORT\" of each listener to descriptor N when\n"
-	"                          ready, then close it\n"
-	"  -h, --help              show this help and exit\n"
-	"  -V, --version           show the version and exit\n"
-	"\n"
-	"SIGTERM and SIGINT drain: I/O in flight is finished and answered. A second one does not\n"
-	"wait for it. SIGHUP reads CONFIG again and applies what has changed. SIGUSR1 logs the\n"
-	"status. A service manager is told of all this: systemd's Type=notify and WatchdogSec= "
-	"work.\n";
-
-static int print_usage(FILE *out)
-{
-	fputs(usage_text, out);
-	fprintf(out, "\nLog levels: %s\nLog components: %s\n", rd_log_level_names(),
-		rd_log_comp_names());
-	return out == stdout ? EXIT_SUCCESS : EXIT_USAGE;
-}
-
-static int print_schema(void)
-{
-	char *text = rdt_config_schema();
-	int code = text && puts(text) >= 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-
-	free(text);
-	return code;
-}
-
-static int usage_error(const char *what, const char *value)
-{
-	fprintf(stderr, "rdtarget: %s%s%s\nTry 'rdtarget --help'.\n", what, value ? ": " : "",
-		value ? value : "");
-	return EXIT_USAGE;
-}
-
-static int parse_check(const char *what, struct options *opt)
-{
-	opt->check = true;
-	opt->check_machine = what != NULL;
-	if (what && strcmp(what, "full") != 0)
-		return usage_error("--check takes nothing or full, not", what);
-	return 0;
-}
-
-static int parse_ready_fd(const char *text, struct options *opt)
-{
-	uint64_t fd;
-	int flags;
-
-	if (rd_parse_u64(text, 3, 65535, &fd))
-		return usage_error("--ready-fd takes a descriptor from 3 on, not", text);
-	opt->ready_fd = (int)fd;
-	flags = fcntl(opt->ready_fd, F_GETFL);
-	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
-		return usage_error(
-			"--ready-fd takes a descriptor that is open for writing (such as "
-			"with 3>FILE), not",
-			text);
-	return 0;
-}
-
-enum {
-	OPT_CHECK = 256,
-	OPT_MIGRATE,
-	OPT_DIRECTORY,
-	OPT_LOG,
-	OPT_LOG_FORMAT,
-	OPT_USER,
-	OPT_PARENT,
-	OPT_READY_FD,
-	OPT_SCHEMA,
-	OPT_TAKE_OVER,
-};
-static const struct option longopts[] = {
-	{"config", required_argument, NULL, 'c'},
-	{"check", optional_argument, NULL, OPT_CHECK},
-	{"migrate", no_argument, NULL, OPT_MIGRATE},
-	{"directory", required_argument, NULL, OPT_DIRECTORY},
-	{"log", required_argument, NULL, OPT_LOG},
-	{"log-format", required_argument, NULL, OPT_LOG_FORMAT},
-	{"user", required_argument, NULL, OPT_USER},
-	{"exit-with-parent", no_argument, NULL, OPT_PARENT},
-	{"ready-fd", required_argument, NULL, OPT_READY_FD},
-	{"schema", no_argument, NULL, OPT_SCHEMA},
-	{"take-over", required_argument, NULL, OPT_TAKE_OVER},
-	{"help", no_argument, NULL, 'h'},
-	{"version", no_argument, NULL, 'V'},
-	{0},
-};
-
-/* Returns -1 to continue, otherwise the exit code. */
-static int parse_options(int argc, char **argv, struct options *opt)
-{
-	int c;
-
-	opt->ready_fd = -1;
-	while ((c = getopt_long(argc, argv, "c:hV", longopts, NULL)) != -1) {
-		switch (c) {
-		case 'c':
-			opt->config = optarg;
-			break;
-		case OPT_CHECK:
-			if (parse_check(optarg, opt))
-				return EXIT_USAGE;
-			break;
-		case OPT_MIGRATE:
-			opt->migrate = true;
-			break;
-		case OPT_DIRECTORY:
-			opt->directory = optarg;
-			break;
-		case OPT_LOG:
-			opt->log = optarg;
-			break;
-		case OPT_LOG_FORMAT:
-			opt->log_format = optarg;
-			break;
-		case OPT_USER:
-			opt->user = optarg;
-			break;
-		case OPT_PARENT:
-			opt->exit_with_parent = true;
-			break;
-		case OPT_READY_FD:
-			if (parse_ready_fd(optarg, opt))
-				return EXIT_USAGE;
-			break;
-		case OPT_SCHEMA:
-			return print_schema();
-		case OPT_TAKE_OVER:
-			opt->take_over = optarg;
-			break;
-		case 'h':
-			return print_usage(stdout);
-		case 'V':
-			puts("rdtarget " RDT_VERSION);
-			return EXIT_SUCCESS;
-		default:
-			fputs("Try 'rdtarget --help'.\n", stderr);
-			return EXIT_USAGE;
-		}
-	}
-	if (optind < argc && !opt->config)
-		opt->config = argv[optind++];
-	if (optind < argc)
-		return usage_error("one configuration is enough; this is left over", argv[optind]);
-	if (opt->take_over && (opt->migrate || opt->check_machine))
-		return usage_error("--take-over does not go with --migrate and --check=full", NULL);
-	return opt->config ? -1 : usage_error("no configuration given", NULL);
-}
-
 /* Sets the format before anything is logged. Returns -1 to continue, otherwise the exit code. */
 static int set_log_format(struct app *app)
 {
@@ -293,7 +103,7 @@ static int set_log_format(struct app *app)
 	else if (strcmp(name, "auto") == 0 && journal)
 		format = RD_LOG_JOURNAL;
 	else if (strcmp(name, "auto") != 0 && strcmp(name, "text") != 0)
-		return usage_error("--log-format takes auto, text or json, not", name);
+		return rdt_usage_error("--log-format takes auto, text or json, not", name);
 	/* a person waits for the result */
 	if (!app->opt.take_over && (app->opt.check || app->opt.migrate))
 		return -1;
@@ -318,7 +128,7 @@ static int make_log(struct app *app)
 			"rdtarget: --log: \"%s\" is neither a level (%s) nor COMPONENT=LEVEL "
 			"(%s)\n",
 			bad, rd_log_level_names(), rd_log_comp_names());
-		return EXIT_USAGE;
+		return RDT_EXIT_USAGE;
 	}
 	return set_log_format(app);
 }
@@ -635,7 +445,7 @@ static void serve_no_more(struct rdt_give_env *env, pid_t pid)
 /* The options of the next process: those of this one, without what it has done already. */
 static int prepare_to_give(struct app *app)
 {
-	const struct options *opt = &app->opt;
+	const struct rdt_options *opt = &app->opt;
 	size_t n = 0;
 
 	app->next_argv[n++] = "rdtarget";
@@ -970,7 +780,7 @@ int main(int argc, char **argv)
 	block_signals(&set);
 	if (rd_stdfds_open())
 		return EXIT_FAILURE; /* and there is no log for it */
-	code = parse_options(argc, argv, &app.opt);
+	code = rdt_options_parse(argc, argv, &app.opt);
 	if (code >= 0)
 		return code;
 	if (!app.opt.take_over &&
