@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -613,6 +614,29 @@ def nothing_is_sent_on_a_connection_that_was_handed_over(t):
     host.close()
     close_all(kept)
     channel.close()
+
+
+@test
+@iwarp_only
+def who_asked_is_told_that_the_next_process_has_ended(t):
+    """It is another program in the place of the installed one, which ends when it has the commit."""
+    installed = t.path('rdtarget')
+    shutil.copy(program('rdtarget'), installed)
+    config, control = with_socket(t, [memory(t, 1)], listeners=[{}, {'transport': 'tcp'}])
+    target = t.spawn('rdtarget', [installed, '-c', config, '--log', 'info'])
+    target.expect(r'\bready$')
+    os.unlink(installed)
+    with open(installed, 'w', encoding='ascii') as f:
+        f.write(f'#!{sys.executable}\nimport sys\nsys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})\n'
+                'import t_upgrade\nchannel = t_upgrade.ask(sys.argv[-1])\n'
+                "for says, expects in (('ready', 'prepare'), ('took', 'move'), (None, 'commit')):\n"
+                '    channel.expect(expects)\n'
+                '    if says:\n        channel.send(says)\n')
+    os.chmod(installed, 0o755)
+    res = t.run([program('rdctl'), '-s', control, 'upgrade'])
+    t.ok(res.rc, 'rdctl upgrade succeeds')
+    t.match(r'was handed over to process \d+, which has ended before it served', res.err)
+    t.eq(target.wait(), 0, 'exit status of the process that has handed over')
 
 
 def kept_records():

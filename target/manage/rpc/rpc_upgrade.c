@@ -40,6 +40,8 @@ static void upgrade_ended(void *arg, int err, const char *why, json_t *result)
 
 	if (!err)
 		rdt_rpc_result(call, result);
+	else if (err == -EOWNERDEAD)
+		rdt_rpc_error(call, RDT_RPC_REFUSED, NULL, NULL, NULL, "%s", why);
 	else
 		rdt_rpc_error(call, err == -ETIMEDOUT ? RDT_RPC_TIMEOUT : RDT_RPC_REFUSED, NULL,
 			      NULL, NULL, "not handed over: %s; the target goes on as before", why);

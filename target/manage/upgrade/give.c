@@ -307,13 +307,30 @@ static void give_hold(struct rdt_give *g)
 
 /* ---- the commit ---- */
 
+static void tell_committed(struct rdt_give *g)
+{
+	char why[RDT_CHANNEL_WHY];
+
+	if (g->result) {
+		tell_done(g, 0, "", json_incref(g->result));
+		return;
+	}
+	snprintf(why, sizeof(why), "the target was handed over to process %d, which %s",
+		 (int)g->pid,
+		 g->channel.fd < 0 ? "has ended before it served; start rdtarget again, and hosts "
+				     "connect again"
+				   : "has not said in 10 s that it serves; the log may say why");
+	rd_err(g->t->log, RD_LOG_MAIN, "%s", why);
+	tell_done(g, -EOWNERDEAD, why, NULL);
+}
+
 static void give_look_gone(struct rdt_give *g)
 {
 	if (!g->closed || !g->serves)
 		return;
 	g->serves = false; /* once */
 	rd_timer_stop(g->t->loop, &g->timer);
-	tell_done(g, 0, "", json_incref(g->result));
+	tell_committed(g);
 	rd_loop_stop(g->t->loop);
 }
 

@@ -44,7 +44,7 @@ int rdt_give_new(struct rdt_give_env *env, struct rdt_give **out);
 void rdt_give_free(struct rdt_give **give); /* accepts NULL */
 
 /* Whoever asked is told once: 0 with what was handed over, or would be (@check), which belongs to
- * the caller; or -errno with a sentence. */
+ * the caller; or -errno with a sentence. -EOWNERDEAD: it was handed over, and is not served. */
 typedef void (*rdt_give_done)(void *arg, int err, const char *why, json_t *result);
 
 /* Starts the installed program, which takes over. Returns 0, and @done follows; or -errno with a
