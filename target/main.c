@@ -432,9 +432,11 @@ static void drained_after_commit(struct rdt_target *target)
 static void serve_no_more(struct rdt_give_env *env, pid_t pid)
 {
 	struct app *app = rd_container_of(env, struct app, give_env);
+	char main_pid[32] = "";
 
-	rdt_notify(&app->notify, "MAINPID=%d\nSTATUS=handed over to process %d", (int)pid,
-		   (int)pid);
+	if (pid > 0) /* 0: it is in another PID namespace, where this process cannot name it */
+		snprintf(main_pid, sizeof(main_pid), "MAINPID=%d\n", (int)pid);
+	rdt_notify(&app->notify, "%sSTATUS=handed over to process %d", main_pid, (int)pid);
 	rdt_watchdog_stop(app->watchdog);
 	rdt_http_close(app->http);
 	rdt_rpc_handed_over(app->rpc);

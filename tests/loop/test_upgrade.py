@@ -19,7 +19,7 @@ import t_upgrade
 import tcp_peer
 from t_control import Control, refused, with_socket
 from t_dev import Device
-from t_loop import DEADLINE, NQN, each, iwarp_only, main, program, scaled, test, wait_for
+from t_loop import DEADLINE, NQN, Skip, each, iwarp_only, main, program, requires_program, scaled, test, wait_for
 from t_owner import CONFLICT, EA, WE
 from t_serving import memory
 from t_upgrade import RDMA, TCP, TcpOwner, ended, no_reconnect, pause_of, peer, take_over, uri_of
@@ -637,6 +637,42 @@ def who_asked_is_told_that_the_next_process_has_ended(t):
     t.ok(res.rc, 'rdctl upgrade succeeds')
     t.match(r'was handed over to process \d+, which has ended before it served', res.err)
     t.eq(target.wait(), 0, 'exit status of the process that has handed over')
+
+
+@test
+@iwarp_only
+def a_process_of_another_pid_namespace_takes_over(t):
+    """The target cannot name it: not as the main process either, which would be refused, or a wrong one."""
+    requires_program('unshare')
+    inside = ['unshare', '--pid', '--fork', '--kill-child']
+    if t.run([*inside, 'true']).rc:
+        raise Skip('no PID namespace can be made')
+    config, control = with_socket(t, [memory(t, 1)], listeners=[{}, {'transport': 'tcp'}])
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(t.path('manager'))
+        manager.settimeout(DEADLINE)
+        target = t.spawn('rdtarget', [*inside, program('rdtarget'), '-c', config, '--log', 'info'],
+                         env=dict(os.environ, NOTIFY_SOCKET=t.path('manager')))
+        target.expect(r'\bready$')
+        channel = t_upgrade.ask(control, check=True)
+        close_all(channel.expect('prepare')[2])
+        channel.send('ready')
+        channel.expect('checked')
+        channel.close()
+        channel = t_upgrade.ask(control)
+        kept = channel.expect('prepare')[2]
+        channel.send('ready')
+        kept += channel.expect('move')[2]
+        channel.send('took')
+        channel.expect('commit')
+        channel.send('serves')
+        t.eq(target.wait(), 0)
+        said = ''
+        while 'handed over' not in said:
+            said = manager.recv(4096).decode()
+        t.ok('MAINPID' not in said, f'the service manager is told {said!r}')
+        close_all(kept)
+        channel.close()
 
 
 def kept_records():

@@ -386,7 +386,7 @@ static void give_checked(struct rdt_give *g)
 	rd_notice(g->t->log, RD_LOG_MAIN, "process %d could take over", (int)g->pid);
 	rdt_channel_send(&g->channel, "checked", json_object(), NULL, NULL);
 	g->state = GIVE_CHECKED;
-	if (g->env->self->pid != g->pid)
+	if (!g->env->self->pid || g->env->self->pid != g->pid)
 		give_check_ends(g);
 }
 
