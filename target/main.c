@@ -84,6 +84,7 @@ struct app {
 	struct rd_timer timer; /* draining */
 	uint64_t drain_end;    /* when @drain_timeout expires */
 	bool draining;
+	bool given; /* draining since a hand-over: no signal has come */
 	bool abandoned;
 	bool serving;
 	bool reload_due; /* SIGHUP came during the start */
@@ -241,6 +242,12 @@ static void leave_take(struct rdt_take *take, const char *why)
 
 static void terminate(struct app *app, int signo)
 {
+	if (app->given) {
+		app->given = false;
+		rd_notice(app->log, RD_LOG_MAIN, "%s: another process serves, and this one ends",
+			  strsignal(signo));
+		return;
+	}
 	if (app->draining) {
 		rd_notice(app->log, RD_LOG_MAIN, "%s again: not waiting for I/O in flight",
 			  strsignal(signo));
@@ -441,6 +448,7 @@ static void serve_no_more(struct rdt_give_env *env, pid_t pid)
 	rdt_http_close(app->http);
 	rdt_rpc_handed_over(app->rpc);
 	app->target->drained_arg = app;
+	app->given = true;
 	begin_drain(app, drained_after_commit);
 }
 

@@ -675,6 +675,27 @@ def a_process_of_another_pid_namespace_takes_over(t):
         channel.close()
 
 
+@test
+@iwarp_only
+def a_signal_after_the_commit_is_the_first_one(t):
+    """A service manager sends it to both processes: the old one ends as it was going to."""
+    target, _, control = begin(t, [memory(t, 1)])
+    channel = t_upgrade.ask(control)
+    kept = channel.expect('prepare')[2]
+    channel.send('ready')
+    kept += channel.expect('move')[2]
+    channel.send('took')
+    channel.expect('commit')
+    target.expect(r'handed over to process \d+: ')
+    target.signal(signal.SIGTERM)
+    target.expect(r'Terminated: another process serves, and this one ends')
+    channel.send('serves')
+    t.eq(target.wait(), 0)
+    t.ok('not waiting for I/O in flight' not in target.text(), 'it takes a signal for the second one')
+    close_all(kept)
+    channel.close()
+
+
 def kept_records():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'upgrade-1.json'), encoding='ascii') as f:
         return json.load(f)
