@@ -250,12 +250,10 @@ static void hold_written(struct rdt_hold *hold)
 	for (unsigned int i = 0; i < hold->target->reactors_count; i++)
 		if (hold->parts[i].err) {
 			refuse_hold(hold, hold->parts[i].err,
-				    hold->parts[i].err == -EMFILE
-					    ? "there are too few descriptors for the connections; "
-					      "raise the limit of open files (LimitNOFILE= of a "
-					      "service)"
+				    hold->parts[i].why[0]
+					    ? hold->parts[i].why
 					    : "the records of the connections could not be "
-					      "written");
+					      "written: out of memory");
 			return;
 		}
 	hold->state = RDT_HOLD_REACHED;

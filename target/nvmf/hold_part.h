@@ -34,7 +34,7 @@ struct rdt_hold_part {
 	struct rd_timer look;
 	bool asked; /* the answer to @msg is due when all rests */
 	/* the reactor's, then main's */
-	char why[256];   /* what does not end; "": nothing */
+	char why[256];   /* what does not end, or was not written; "": nothing */
 	json_t *records; /* array: what moves */
 	int *fds;        /* [fds_count]: sockets of the "queue" records among them, in order */
 	size_t fds_count;

@@ -17,7 +17,7 @@ struct nvme_sqe;
 struct rdt_capsule;
 struct rdt_qpair;
 
-/* A connection with more does not move. */
+/* A connection with more refuses the hand-over. */
 #define RDT_MOVE_BYTES_MAX (4u << 20)
 
 struct rdt_move_bytes { /* all zero: empty */

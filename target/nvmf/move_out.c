@@ -3,6 +3,7 @@
  * a hold, when nothing of them changes any more. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,8 +22,8 @@
 
 /* ---- on the reactors ---- */
 
-/* Returns the record of @qp, or NULL: it does not move. @fd: its socket, or the -errno with which
- * none can: then the hand-over is refused, as other hosts would have to connect again. */
+/* Returns the record of @qp, or NULL: it does not move. @fd: its socket, or the -errno of want of
+ * something: then the hand-over is refused, as its host would have to connect again. */
 static json_t *queue_record(struct rdt_qpair *qp, int *fd)
 {
 	json_t *rec =
@@ -34,7 +35,7 @@ static json_t *queue_record(struct rdt_qpair *qp, int *fd)
 			  (json_int_t)qp->unproven, "reactor", (int)qp->reactor->index);
 	int n = rec ? qp->ops->move_out(qp, rec) : -ENOMEM;
 
-	*fd = n < 0 ? 0 : fcntl(n, F_DUPFD_CLOEXEC, 0);
+	*fd = n == -EOPNOTSUPP ? 0 : n < 0 ? n : fcntl(n, F_DUPFD_CLOEXEC, 0);
 	if (n >= 0 && *fd >= 0)
 		return rec;
 	if (n >= 0)
@@ -50,6 +51,18 @@ static bool may_move(const struct rdt_qpair *qp)
 	       (!qp->admin || rdt_move_ctrl_can(qp->ctrl));
 }
 
+static void say_unwritten(struct rdt_hold_part *part, const struct rdt_qpair *qp, int err)
+{
+	snprintf(part->why, sizeof(part->why), "queue %u of controller %u of host %.80s: %s",
+		 qp->qid, qp->ctrl->cntlid, qp->ctrl->hostnqn,
+		 err == -EMFILE ? "there are too few descriptors; raise the limit of open files "
+				  "(LimitNOFILE= of a service)"
+		 : err == -EFBIG
+			 ? "more has arrived and not begun than can be handed over; try again "
+			   "when its commands have ended"
+			 : strerror(-err));
+}
+
 static int write_queue(struct rdt_hold_part *part, struct rdt_qpair *qp)
 {
 	json_t *rec, *ctrl;
@@ -57,6 +70,8 @@ static int write_queue(struct rdt_hold_part *part, struct rdt_qpair *qp)
 
 	if (!may_move(qp) || !(rec = queue_record(qp, &fd))) {
 		part->count.left++;
+		if (fd)
+			say_unwritten(part, qp, fd);
 		return fd;
 	}
 	part->fds[part->fds_count++] = fd;

@@ -110,8 +110,8 @@ struct rdt_transport_ops {
 	/*
 	 * Puts into @rec what the transport of another process needs to go on with the connection,
 	 * which rests: with all that has arrived and not begun (move_bytes.h) as it came. Returns
-	 * the descriptor of the socket, which stays the connection's; or -errno: it cannot move.
-	 * NULL: none can.
+	 * the descriptor of the socket, which stays the connection's; -EOPNOTSUPP: it cannot move;
+	 * or another -errno, which refuses the hand-over. NULL: none can.
 	 */
 	int (*move_out)(struct rdt_qpair *qp, json_t *rec);
 	/* Free the object that embeds @qp. The last call, after rdt_qpair_transport_closed(). */

@@ -577,7 +577,7 @@ def too_few_descriptors_refuse(t):
         mark, limits = target.mark(), resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
         channel.send('ready')
-        target.expect(r'not handed over to process \d+: there are too few descriptors.*raise the limit of open files', since=mark)
+        target.expect(r'not handed over to process \d+: queue \d+ of controller \d+ of host .*: there are too few descriptors.*raise the limit of open files', since=mark)
         resource.prlimit(target.pid, resource.RLIMIT_NOFILE, limits)
         channel.close()
         t.eq(host.read(), 0)

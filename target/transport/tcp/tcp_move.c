@@ -91,6 +91,7 @@ int rdt_tcp_move_out(struct rdt_qpair *qp, json_t *rec)
 	struct rdt_move_bytes bytes = {0};
 	struct put_command put = {c, &bytes};
 	json_t *tcp;
+	int err;
 
 	/* The keys and the state of TLS are libssl's. */
 	if (c->tls || c->state != RDT_TCP_RUNNING || c->eof || c->term_sent)
@@ -103,7 +104,8 @@ int rdt_tcp_move_out(struct rdt_qpair *qp, json_t *rec)
 	rdt_move_put(&bytes, c->rx.head, c->rx.have);
 	if (rest->bytes)
 		rdt_move_put(&bytes, rest->bytes + rest->off, rest->len - rest->off);
-	return rdt_move_put_into(&bytes, rec) ? -EFBIG : c->io.fd;
+	err = rdt_move_put_into(&bytes, rec);
+	return err ? err : c->io.fd;
 }
 
 /* ---- in ---- */

@@ -729,6 +729,45 @@ static void what_may_not_go_on_is_left(void)
 	}
 }
 
+static int has_too_much(struct rdt_qpair *qp, json_t *rec)
+{
+	return -EFBIG;
+}
+
+/* Its host would have to connect again, and only because it is busy. */
+static void what_is_too_much_refuses(void)
+{
+	struct rdt_transport_ops ops;
+	struct rdt_qpair *qp;
+	struct move_world w;
+
+	move_world_open(&w, false);
+	qp = TAILQ_FIRST(&w.old->t->reactors[0].qpairs);
+	ops = *qp->ops;
+	ops.move_out = has_too_much;
+	qp->ops = &ops;
+	hold_old(&w);
+	CU_ASSERT_EQUAL(w.err, -EFBIG);
+	CU_ASSERT_PTR_NOT_NULL(strstr(w.why, T_HOST));
+	CU_ASSERT_PTR_NOT_NULL(strstr(w.why, "try again"));
+	flush_queue(&w, 2);
+	move_world_close(&w);
+}
+
+/* Of I/O queues: a lower limit is for new controllers. */
+static void granted_queues_stay(void)
+{
+	struct move_world w;
+
+	move_world_open(&w, false);
+	w.now->cfg.target.io_queues = 1;
+	move_all(&w);
+	CU_ASSERT_EQUAL(rdt_move_in_counted(w.now->t).queues, 2);
+	commit(&w);
+	flush_queue(&w, 2);
+	move_world_close(&w);
+}
+
 const struct t_case t_tcp_move_cases[] = {
 	{"idle connections move", idle_connections_move},
 	{"a namespace that hangs refuses the hold", a_hanging_namespace_refuses},
@@ -740,5 +779,7 @@ const struct t_case t_tcp_move_cases[] = {
 	{"a move is given up", a_move_is_given_up},
 	{"records are checked", records_are_checked},
 	{"what may not go on is left", what_may_not_go_on_is_left},
+	{"granted queues stay", granted_queues_stay},
+	{"what is too much refuses", what_is_too_much_refuses},
 	{NULL, NULL},
 };
