@@ -786,6 +786,8 @@ def records_of_format_1_are_read(t):
       ('an unknown kind', lambda o, m: m.append({'kind': 'quirk'}), 'of kind "quirk", which this version does not know'),
       ('what it must know', lambda o, m: m[1].update(must=['zoned']), '"zoned", which this version does not know and has to'),
       ('no header', lambda o, m: o.pop(0), 'do not begin with a header'),
+      ('a fault that cannot be', lambda o, m: m.append({**of_kind(m, 'ns-state')[0], 'faults': {
+          'kinds': 64, 'sync_error': 0, 'data_end': 0, 'since': 0}}), 'namespace 1: its faults have no kinds'),
       ('no descriptor', lambda o, m: [r.update(fd=99) for r in o if r['kind'] == 'ns'], 'its descriptor did not come'),
       ('half a bucket', lambda o, m: with_hosts(m, [{'read': {'latency': [1024]}}]), 'kind "target" has no counters, or one that cannot be'),
       ('a text', lambda o, m: with_hosts(m, [{'events': {'connects': 'many'}}]), 'kind "target" has no counters'),

@@ -132,20 +132,24 @@ static void give_wait(struct rdt_give *g, uint64_t limit)
 static int add_process(struct rdt_give *g, json_t *records, struct rd_fd_bag *bag)
 {
 	struct rdt_give_fds fds = {-1, -1, -1};
-	const struct {
+	struct {
 		const char *name;
 		int fd;
 	} * one, all[] = {
 			 {RDT_INHERIT_STATE, g->t->state ? rdt_state_fd(g->t->state) : -1},
-			 {RDT_INHERIT_CONTROL, (g->env->fds(g->env, &fds), fds.control)},
-			 {RDT_INHERIT_CONTROL_LOCK, fds.control_lock},
-			 {RDT_INHERIT_HTTP, fds.http},
+			 {RDT_INHERIT_CONTROL, -1},
+			 {RDT_INHERIT_CONTROL_LOCK, -1},
+			 {RDT_INHERIT_HTTP, -1},
 			 {NULL, -1},
 		 };
 	json_t *record = json_pack("{s:s, s:i, s:s*}", "kind", "process", "pid", (int)getpid(),
 				   "control_socket", g->env->socket);
 	json_t *open = json_object();
 
+	g->env->fds(g->env, &fds);
+	all[1].fd = fds.control;
+	all[2].fd = fds.control_lock;
+	all[3].fd = fds.http;
 	for (one = all; one->name; one++) {
 		int at = one->fd < 0 ? -1 : rd_fd_bag_add_dup(bag, one->fd);
 
@@ -404,6 +408,8 @@ static void give_ready(struct rdt_give *g, const json_t *msg)
 
 static void give_serves(struct rdt_give *g, const json_t *msg)
 {
+	if (g->result) /* it has said so before */
+		return;
 	g->result = json_deep_copy(msg);
 	json_object_del(g->result, "op");
 	g->serves = true;

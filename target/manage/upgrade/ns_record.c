@@ -28,6 +28,8 @@
 #include "target/resv/identity.h"
 #include "target/resv/reservation.h"
 
+#define ERRNO_MAX 4095 /* of Linux */
+
 struct explain {
 	char *why;
 	size_t size;
@@ -373,20 +375,27 @@ static int take_reservations(struct rdt_ns *ns, const json_t *record, char *why,
 	return rdt_resv_inherit(ns, &state);
 }
 
-static void take_faults(struct rdt_ns *ns, const json_t *faults)
+static int take_faults(struct rdt_ns *ns, const json_t *faults, const struct explain *ex)
 {
 	struct rdt_bdev *base = rdt_bdev_base(ns->bdev);
+	json_int_t kinds, error, end, since;
 
 	if (!faults)
-		return;
-	atomic_store(&base->sync_err,
-		     (int)json_integer_value(json_object_get(faults, "sync_error")));
-	atomic_store(&base->data_end,
-		     (uint64_t)json_integer_value(json_object_get(faults, "data_end")));
-	atomic_store(&base->fault_since, json_integer_value(json_object_get(faults, "since")));
-	atomic_store(&base->faults, (uint32_t)json_integer_value(json_object_get(faults, "kinds")));
-	if (base->faults && base->on_fault)
+		return 0;
+	if (json_unpack((json_t *)(uintptr_t)faults, "{s:I, s:I, s:I, s:I}", "kinds", &kinds,
+			"sync_error", &error, "data_end", &end, "since", &since) ||
+	    kinds < 0 || kinds >= 1 << RDT_FAULTS || error > 0 || error < -ERRNO_MAX || end < 0 ||
+	    since < 0 || (!error && kinds & 1 << RDT_FAULT_SYNC))
+		return ns_cannot(ex, -EPROTO, ns->subsys->nqn, ns->nsid,
+				 "its faults have no kinds, sync_error, data_end or since, or one "
+				 "that cannot be");
+	atomic_store(&base->sync_err, (int)error);
+	atomic_store(&base->data_end, (uint64_t)end);
+	atomic_store(&base->fault_since, since);
+	atomic_store(&base->faults, (uint32_t)kinds);
+	if (kinds && base->on_fault)
 		base->on_fault(base->on_fault_arg);
+	return 0;
 }
 
 static int take_ns_state(struct rdt_ns *ns, const json_t *record, const struct explain *ex)
@@ -407,7 +416,9 @@ static int take_ns_state(struct rdt_ns *ns, const json_t *record, const struct e
 	/* the one that hosts know, until rdt_ns_records_tell() */
 	if (group >= 1 && group <= RDT_ANA_GROUPS)
 		atomic_store(&ns->marks->ana_group, (uint8_t)group);
-	take_faults(ns, json_object_get(record, "faults"));
+	err = take_faults(ns, json_object_get(record, "faults"), ex);
+	if (err)
+		return err;
 	err = rdt_move_ns_counters_in(ns, record);
 	if (err)
 		return ns_cannot(ex, err, ns->subsys->nqn, ns->nsid, "its counters: %s",

@@ -216,15 +216,22 @@ int rdt_take_begin(struct rdt_take *take, const char *socket, const struct rdt_c
 
 /* ---- connections ---- */
 
+/* Since when connections rest. Now, when the other process does not say that, or what cannot be. */
 static void take_rest(struct rdt_take *take, const json_t *records)
 {
+	uint64_t now = rd_loop_now_raw(take->target->loop);
 	const json_t *record;
 	size_t i;
 
-	json_array_foreach(records, i,
-			   record) if (strcmp(json_string_value(json_object_get(record, "kind")),
-					      "process") == 0) take->held_at =
-		(uint64_t)json_integer_value(json_object_get(record, "held_at"));
+	take->held_at = now;
+	json_array_foreach(records, i, record)
+	{
+		const char *kind = json_string_value(json_object_get(record, "kind"));
+		json_int_t at = json_integer_value(json_object_get(record, "held_at"));
+
+		if (strcmp(kind, "process") == 0 && at > 0 && (uint64_t)at < now)
+			take->held_at = (uint64_t)at;
+	}
 }
 
 static void take_fails(struct rdt_take *take, const char *why)
