@@ -123,6 +123,15 @@ static const struct option longopts[] = {
 	{0},
 };
 
+/* Returns -1, or the exit code. */
+static int check_together(const struct rdt_options *opt)
+{
+	if (opt->take_over && (opt->migrate || opt->check_machine))
+		return rdt_usage_error("--take-over does not go with --migrate and --check=full",
+				       NULL);
+	return opt->config ? -1 : rdt_usage_error("no configuration given", NULL);
+}
+
 int rdt_options_parse(int argc, char **argv, struct rdt_options *opt)
 {
 	int c;
@@ -179,8 +188,5 @@ int rdt_options_parse(int argc, char **argv, struct rdt_options *opt)
 	if (optind < argc)
 		return rdt_usage_error("one configuration is enough; this is left over",
 				       argv[optind]);
-	if (opt->take_over && (opt->migrate || opt->check_machine))
-		return rdt_usage_error("--take-over does not go with --migrate and --check=full",
-				       NULL);
-	return opt->config ? -1 : rdt_usage_error("no configuration given", NULL);
+	return check_together(opt);
 }
