@@ -673,7 +673,7 @@ static void records_are_checked(void)
 		{"ctrl", "hostid", "\"11\""},
 		{"ctrl", "hostnqn", "false"},
 		{"ctrl", "cc", "0"},
-		{"ctrl", "queues", "1000"},
+		{"ctrl", "queues", "-1"},
 		{"ctrl", "features", "[]"},
 		{"ctrl", "events", "{\"due\": 1}"},
 		{"ctrl", "errors", "{\"count\": 1, \"ring\": \"AAAA\"}"},
