@@ -21,7 +21,7 @@
 
 struct rd_sim_link;
 struct rd_sim_msg;
-struct rd_sim_sock;
+struct rd_sim_desc;
 LIST_HEAD(rd_sim_link_list, rd_sim_link);
 LIST_HEAD(rd_sim_listener_list, rd_sim_listener);
 
@@ -45,7 +45,7 @@ struct rd_sim {
 	uint16_t ports_down[RD_SIM_PORTS]; /* 0: none */
 	struct rd_sim_errors errors;
 	unsigned int leaked;        /* objects that existed when their fabric was closed */
-	struct rd_sim_sock **socks; /* [socks_count] by descriptor; NULL: free */
+	struct rd_sim_desc **socks; /* [socks_count] by descriptor; NULL: free */
 	unsigned int socks_count;
 };
 

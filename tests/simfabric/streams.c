@@ -2,10 +2,12 @@
 /*
  * Sockets. As with Linux: a connection is there when its request has reached a listener, whoever
  * accepts it; what has arrived can be read after a reset too; a socket that is closed with unread
- * data resets its connection; what was sent before an orderly end arrives.
+ * data resets its connection; what was sent before an orderly end arrives. A socket may have several
+ * descriptors, also of several processes, and ends with the last one.
  */
 #include "streams.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 
@@ -19,10 +21,21 @@
 #define SYN_AGAIN  RD_NSEC_PER_SEC
 #define FIRST_PORT 40000u
 
+/* A descriptor of a process. */
+struct rd_sim_desc {
+	TAILQ_ENTRY(rd_sim_desc) entry; /* of its socket */
+	struct rd_sim_sock *sock;
+	int fd;
+	unsigned int owner;
+	struct rd_io *io; /* NULL: not watched */
+	struct rd_loop *loop;
+	struct rd_defer ready;
+};
+
 struct rd_sim_sock {
 	struct rd_sim_end end;
 	struct sockaddr_storage local, remote;
-	int fd; /* 0: nobody has accepted it yet */
+	TAILQ_HEAD(, rd_sim_desc) descs; /* empty: nobody has accepted it yet */
 	bool listens, open, lost;
 	bool eof;  /* the peer sends no more */
 	bool shut; /* this side sends no more */
@@ -33,9 +46,6 @@ struct rd_sim_sock {
 	size_t window;  /* bytes that may be under way, or unread */
 	size_t waiting; /* that are */
 	uint64_t sent;
-	struct rd_io *io; /* NULL: not watched */
-	struct rd_loop *loop;
-	struct rd_defer ready;
 	TAILQ_HEAD(, rd_sim_sock) accepted; /* of a listener */
 	TAILQ_ENTRY(rd_sim_sock) link;
 	struct rd_sim_sock *listener; /* on whose list it is */
@@ -43,10 +53,20 @@ struct rd_sim_sock {
 
 /* As the descriptors of a process. */
 static struct rd_sim *streams_sim;
+static unsigned int streams_owner;
 
 void rd_sim_streams(struct rd_sim *sim)
 {
 	streams_sim = sim;
+	streams_owner = 0;
+}
+
+unsigned int rd_sim_enter(unsigned int process)
+{
+	unsigned int before = streams_owner;
+
+	streams_owner = process;
+	return before;
 }
 
 unsigned int rd_sim_socks(const struct rd_sim *sim)
@@ -58,12 +78,19 @@ unsigned int rd_sim_socks(const struct rd_sim *sim)
 	return count;
 }
 
-static struct rd_sim_sock *sock_at(int fd)
+static struct rd_sim_desc *desc_at(int fd)
 {
 	unsigned int index = (unsigned int)(fd - FIRST_FD);
 
 	return fd >= FIRST_FD && index < streams_sim->socks_count ? streams_sim->socks[index]
 								  : NULL;
+}
+
+static struct rd_sim_sock *sock_at(int fd)
+{
+	const struct rd_sim_desc *d = desc_at(fd);
+
+	return d ? d->sock : NULL;
 }
 
 static struct rd_sim_sock *sock_of(struct rd_sim_end *end)
@@ -94,28 +121,36 @@ static uint32_t sock_events(const struct rd_sim_sock *s)
 	return events | (s->error ? (uint32_t)EPOLLERR : 0);
 }
 
-static uint32_t wanted_events(const struct rd_sim_sock *s)
+static uint32_t wanted_events(const struct rd_sim_desc *d)
 {
-	return s->io ? sock_events(s) & (s->io->events | EPOLLERR | EPOLLHUP) : 0;
+	return d->io ? sock_events(d->sock) & (d->io->events | EPOLLERR | EPOLLHUP) : 0;
+}
+
+static void wake_desc(struct rd_sim_desc *d)
+{
+	if (wanted_events(d))
+		rd_defer(d->loop, &d->ready, RD_DEFER_NEXT);
 }
 
 static void wake_sock(struct rd_sim_sock *s)
 {
-	if (wanted_events(s))
-		rd_defer(s->loop, &s->ready, RD_DEFER_NEXT);
+	struct rd_sim_desc *d;
+
+	TAILQ_FOREACH (d, &s->descs, entry)
+		wake_desc(d);
 }
 
-static void sock_ready(struct rd_defer *defer)
+static void desc_ready(struct rd_defer *defer)
 {
-	struct rd_sim_sock *s = rd_container_of(defer, struct rd_sim_sock, ready);
-	uint32_t events = wanted_events(s);
-	int fd = s->fd;
+	struct rd_sim_desc *d = rd_container_of(defer, struct rd_sim_desc, ready);
+	uint32_t events = wanted_events(d);
+	int fd = d->fd;
 
 	if (!events)
 		return;
-	s->io->fn(s->io, events); /* may close it */
-	if (sock_at(fd) == s)
-		wake_sock(s);
+	d->io->fn(d->io, events); /* may close it */
+	if (desc_at(fd) == d)
+		wake_desc(d);
 }
 
 /* ---- the end ---- */
@@ -165,10 +200,6 @@ static void free_sock(struct rd_sim_sock *s)
 		free_sock(child);
 	}
 	leave_sim_link(s);
-	if (s->loop)
-		rd_defer_cancel(s->loop, &s->ready);
-	if (s->fd)
-		s->end.sim->socks[s->fd - FIRST_FD] = NULL;
 	free(s->in);
 	free(s);
 }
@@ -182,12 +213,9 @@ bool sim_tcp_abandon(int fd)
 	return s->abandoned;
 }
 
-int sim_close(int fd)
+/* The last descriptor of @s is closed. */
+static void end_sock(struct rd_sim_sock *s)
 {
-	struct rd_sim_sock *s = sock_at(fd);
-
-	if (!s)
-		return fail_with(EBADF);
 	if (s->abandoned && s->end.link) {
 		rd_sim_link_drop_held(s->end.link, !s->end.side);
 		send_to_peer(s, (struct rd_sim_msg){.kind = RD_SIM_MSG_RESET});
@@ -198,6 +226,28 @@ int sim_close(int fd)
 		send_to_peer(s, (struct rd_sim_msg){.kind = RD_SIM_MSG_FIN});
 	}
 	free_sock(s);
+}
+
+static void release_sock(struct rd_sim_desc *d)
+{
+	struct rd_sim_sock *s = d->sock;
+
+	TAILQ_REMOVE(&s->descs, d, entry);
+	if (TAILQ_EMPTY(&s->descs))
+		end_sock(s);
+}
+
+int sim_close(int fd)
+{
+	struct rd_sim_desc *d = desc_at(fd);
+
+	if (!d)
+		return fd < FIRST_FD ? close(fd) : fail_with(EBADF);
+	if (d->loop)
+		rd_defer_cancel(d->loop, &d->ready);
+	release_sock(d);
+	streams_sim->socks[fd - FIRST_FD] = NULL;
+	free(d);
 	return 0;
 }
 
@@ -272,9 +322,9 @@ static struct rd_sim_sock *new_sock(struct rd_sim *sim)
 	s->end = (struct rd_sim_end){
 		.ops = &ops, .sim = sim, .local = &s->local, .remote = &s->remote};
 	s->end.timer.fn = sock_timer;
-	s->ready.fn = sock_ready;
 	s->window = windows[rd_sim_below(sim, sizeof(windows) / sizeof(windows[0]))];
 	TAILQ_INIT(&s->accepted);
+	TAILQ_INIT(&s->descs);
 	return s;
 }
 
@@ -282,36 +332,78 @@ static struct rd_sim_sock *new_sock(struct rd_sim *sim)
 static int name_sock(struct rd_sim_sock *s)
 {
 	struct rd_sim *sim = s->end.sim;
-	struct rd_sim_sock **socks;
+	struct rd_sim_desc **socks, *d;
 	unsigned int i = 0;
 
 	while (i < sim->socks_count && sim->socks[i])
 		i++;
 	if (i == sim->socks_count) {
-		socks = reallocarray(sim->socks, i + 1, sizeof(struct rd_sim_sock *));
+		socks = reallocarray(sim->socks, i + 1, sizeof(struct rd_sim_desc *));
 		if (!socks)
 			return fail_with(ENOMEM);
 		sim->socks = socks;
-		sim->socks_count++;
+		sim->socks[sim->socks_count++] = NULL;
 	}
-	sim->socks[i] = s;
-	s->fd = FIRST_FD + (int)i;
-	return s->fd;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return fail_with(ENOMEM);
+	*d = (struct rd_sim_desc){
+		.sock = s, .fd = FIRST_FD + (int)i, .owner = streams_owner, .ready.fn = desc_ready};
+	TAILQ_INSERT_TAIL(&s->descs, d, entry);
+	sim->socks[i] = d;
+	return d->fd;
 }
+
+int sim_fcntl(int fd, int cmd, int arg)
+{
+	struct rd_sim_sock *s = sock_at(fd);
+
+	if (!s)
+		return fd < FIRST_FD ? fcntl(fd, cmd, arg) : fail_with(EBADF);
+	return cmd == F_DUPFD_CLOEXEC ? name_sock(s) : fail_with(EINVAL);
+}
+
+/* ---- the end of a process ---- */
+
+/* What is left of the process finds its socket closed by the peer. */
+static void bereave_desc(struct rd_sim_desc *d)
+{
+	struct rd_sim_sock *dead = new_sock(d->sock->end.sim);
+
+	if (!dead)
+		return;
+	dead->local = d->sock->local;
+	dead->remote = d->sock->remote;
+	dead->lost = true;
+	dead->error = ECONNRESET;
+	release_sock(d);
+	d->sock = dead;
+	TAILQ_INSERT_TAIL(&dead->descs, d, entry);
+	wake_desc(d);
+}
+
+void rd_sim_end_process(struct rd_sim *sim, unsigned int process)
+{
+	for (unsigned int i = 0; i < sim->socks_count; i++)
+		if (sim->socks[i] && sim->socks[i]->owner == process)
+			bereave_desc(sim->socks[i]);
+}
+
+/* ---- creation of sockets ---- */
 
 int sim_socket(int domain, int type, int protocol)
 {
 	struct rd_sim_sock *s = new_sock(streams_sim);
+	int fd;
 
 	(void)type, (void)protocol;
 	if (!s)
 		return fail_with(ENOMEM);
 	s->local.ss_family = (sa_family_t)domain;
-	if (name_sock(s) < 0)
+	fd = name_sock(s);
+	if (fd < 0)
 		free_sock(s);
-	else
-		return s->fd;
-	return -1;
+	return fd;
 }
 
 int sim_bind(int fd, const struct sockaddr *addr, socklen_t len)
@@ -331,7 +423,7 @@ static struct rd_sim_sock *find_listening(const struct rd_sim *sim,
 					  const struct sockaddr_storage *addr)
 {
 	for (unsigned int i = 0; i < sim->socks_count; i++) {
-		struct rd_sim_sock *s = sim->socks[i];
+		struct rd_sim_sock *s = sim->socks[i] ? sim->socks[i]->sock : NULL;
 
 		if (s && s->listens &&
 		    rd_addr_equal((struct sockaddr *)&s->local, (const struct sockaddr *)addr))
@@ -374,17 +466,19 @@ int sim_tcp_listen_on(int fd, const struct rd_tcp_opts *opts, struct sockaddr_st
 int sim_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	struct rd_sim_sock *lis = sock_at(fd), *s = TAILQ_FIRST(&lis->accepted);
+	int got;
 
 	(void)flags;
 	if (!s)
 		return fail_with(EAGAIN);
-	if (name_sock(s) < 0)
+	got = name_sock(s);
+	if (got < 0)
 		return -1;
 	TAILQ_REMOVE(&lis->accepted, s, link);
 	s->listener = NULL;
 	*len = rd_addr_len((struct sockaddr *)&s->remote);
 	memcpy(addr, &s->remote, *len);
-	return s->fd;
+	return got;
 }
 
 /* ---- connecting ---- */
@@ -594,11 +688,26 @@ int sim_getsockname(int fd, struct sockaddr *addr, socklen_t *len)
 	return 0;
 }
 
+int sim_getpeername(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	const struct rd_sim_sock *s = sock_at(fd);
+
+	if (!s->open)
+		return fail_with(ENOTCONN);
+	*len = rd_addr_len((const struct sockaddr *)&s->remote);
+	memcpy(addr, &s->remote, *len);
+	return 0;
+}
+
 int sim_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 {
 	struct rd_sim_sock *s = sock_at(fd);
 
 	(void)len;
+	if (level == SOL_SOCKET && name == SO_TYPE) {
+		memcpy(value, &(int){SOCK_STREAM}, sizeof(int));
+		return 0;
+	}
 	if (level != SOL_SOCKET || name != SO_ERROR)
 		return fail_with(ENOPROTOOPT);
 	memcpy(value, &s->error, sizeof(s->error));
@@ -618,35 +727,33 @@ bool sim_tcp_reports(int fd, short events)
 int sim_io_add(struct rd_loop *loop, struct rd_io *io, int fd, uint32_t events,
 	       void (*fn)(struct rd_io *io, uint32_t events))
 {
-	struct rd_sim_sock *s = sock_at(fd);
+	struct rd_sim_desc *d = desc_at(fd);
 
 	io->fd = fd;
 	io->fn = fn;
 	io->events = events;
 	io->added = true;
-	s->io = io;
-	s->loop = loop;
-	wake_sock(s);
+	d->io = io;
+	d->loop = loop;
+	wake_desc(d);
 	return 0;
 }
 
 int sim_io_mod(struct rd_loop *loop, struct rd_io *io, uint32_t events)
 {
-	struct rd_sim_sock *s = sock_at(io->fd);
-
 	(void)loop;
 	io->events = events;
-	wake_sock(s);
+	wake_desc(desc_at(io->fd));
 	return 0;
 }
 
 void sim_io_del(struct rd_loop *loop, struct rd_io *io)
 {
-	struct rd_sim_sock *s = io->added ? sock_at(io->fd) : NULL;
+	struct rd_sim_desc *d = io->added ? desc_at(io->fd) : NULL;
 
 	io->added = false;
-	if (!s)
+	if (!d)
 		return;
-	rd_defer_cancel(loop, &s->ready);
-	s->io = NULL;
+	rd_defer_cancel(loop, &d->ready);
+	d->io = NULL;
 }

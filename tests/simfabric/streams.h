@@ -6,7 +6,8 @@
  *
  * Included before the files of NVMe/TCP when the simulation links them: the system's calls for
  * sockets, and the loop's for descriptors, become these. They return and set errno as the
- * originals. A descriptor of a simulated socket is none of the system.
+ * originals. A descriptor of a simulated socket is none of the system; those of the system may be
+ * duplicated and closed by the same calls.
  */
 #ifndef SIMFABRIC_STREAMS_H
 #define SIMFABRIC_STREAMS_H
@@ -26,6 +27,12 @@ struct rd_sim;
 
 /* The sockets that are made from now on belong to @sim. */
 void rd_sim_streams(struct rd_sim *sim);
+/* The descriptors that are made from now on are those of the process of this number. Returns that
+ * of before; 0 is that of the hosts. */
+unsigned int rd_sim_enter(unsigned int process);
+/* The process ends: its descriptors are closed, as by the system. To what is left of it each socket
+ * is one that was reset. */
+void rd_sim_end_process(struct rd_sim *sim, unsigned int process);
 
 int sim_tcp_listen(const struct sockaddr *addr, int backlog, const struct rd_tcp_opts *opts,
 		   struct sockaddr_storage *bound);
@@ -39,13 +46,15 @@ int sim_bind(int fd, const struct sockaddr *addr, socklen_t len);
 int sim_connect(int fd, const struct sockaddr *addr, socklen_t len);
 int sim_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
 int sim_getsockname(int fd, struct sockaddr *addr, socklen_t *len);
-int sim_getsockopt(int fd, int level, int name, void *value, socklen_t *len); /* SO_ERROR */
+int sim_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
+int sim_getsockopt(int fd, int level, int name, void *value, socklen_t *len); /* SO_ERROR, SO_TYPE */
 ssize_t sim_readv(int fd, const struct iovec *iov, int count);
 ssize_t sim_recv(int fd, void *buf, size_t len, int flags);
 ssize_t sim_send(int fd, const void *buf, size_t len, int flags);
 ssize_t sim_sendmsg(int fd, const struct msghdr *msg, int flags);
 int sim_shutdown(int fd, int how); /* SHUT_WR */
 int sim_close(int fd);
+int sim_fcntl(int fd, int cmd, int arg); /* F_DUPFD_CLOEXEC */
 int sim_io_add(struct rd_loop *loop, struct rd_io *io, int fd, uint32_t events,
 	       void (*fn)(struct rd_io *io, uint32_t events));
 int sim_io_mod(struct rd_loop *loop, struct rd_io *io, uint32_t events);
@@ -62,6 +71,7 @@ void sim_io_del(struct rd_loop *loop, struct rd_io *io);
 #define bind(fd, addr, len)                       sim_bind(fd, addr, len)
 #define connect(fd, addr, len)                    sim_connect(fd, addr, len)
 #define accept4(fd, addr, len, flags)             sim_accept4(fd, addr, len, flags)
+#define getpeername(fd, addr, len)                sim_getpeername(fd, addr, len)
 #define getsockname(fd, addr, len)                sim_getsockname(fd, addr, len)
 #define getsockopt(fd, level, name, value, len)   sim_getsockopt(fd, level, name, value, len)
 #define readv(fd, iov, count)                     sim_readv(fd, iov, count)
@@ -69,6 +79,7 @@ void sim_io_del(struct rd_loop *loop, struct rd_io *io);
 #define send(fd, buf, len, flags)                 sim_send(fd, buf, len, flags)
 #define sendmsg(fd, msg, flags)                   sim_sendmsg(fd, msg, flags)
 #define shutdown(fd, how)                         sim_shutdown(fd, how)
+#define fcntl(fd, cmd, arg)                       sim_fcntl(fd, cmd, arg)
 /* Not with its argument: members of structures that have this name are called in headers. */
 #define close                               sim_close
 #define rd_io_add(loop, io, fd, events, fn) sim_io_add(loop, io, fd, events, fn)
