@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "nvmf/wire.h"
 #include "target/bdev/backend.h"
@@ -49,8 +50,11 @@ void rdt_nqn_put(struct rdt_nqn *name)
 int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, int fd,
 		     struct rdt_bdev **out, char *text, size_t text_size)
 {
-	if (t->env->bdev_open)
+	if (t->env->bdev_open) {
+		if (fd >= 0)
+			close(fd);
 		return t->env->bdev_open(t, cfg, out);
+	}
 	return rdt_bdev_open_on(t->modules, cfg, fd, t->log, out, text, text_size);
 }
 

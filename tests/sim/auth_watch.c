@@ -17,9 +17,9 @@ static unsigned int auth_state(const struct rdt_qpair *qp)
 }
 
 /* The queue pair waits for its host, on a reactor that could end it. */
-static bool waits_for_host(const struct world *w, const struct rdt_qpair *qp, unsigned int state)
+static bool waits_for_host(struct world *w, const struct rdt_qpair *qp, unsigned int state)
 {
-	const struct actor *actor = &w->actors[ACTOR_REACTOR + qp->reactor->index];
+	const struct actor *actor = world_actor(w, ACTOR_REACTOR + qp->reactor->index);
 
 	return !actor->blocked && actor->stalled_until <= rd_sim_now(w->sim) &&
 	       state != RDT_AUTH_PACED && state != RDT_AUTH_PAIR && state != RDT_AUTH_SESSION &&

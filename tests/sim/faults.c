@@ -97,6 +97,8 @@ static void stall(struct world *w)
 {
 	unsigned int number = (unsigned int)rd_sim_below(w->sim, ACTOR_GATEWAY);
 
+	if (number < ACTOR_DEV)
+		number += w->serving->first;
 	stall_actor(w, number, duration(w, STALL_MAX));
 }
 
@@ -138,12 +140,12 @@ static void reconfigure(struct world *w)
 		target_reload(w, &next);
 }
 
-static void target_restarts(struct world *w, bool power_fails)
+static void target_restarts(struct world *w, enum target_stop how)
 {
 	if (w->target_state != TARGET_UP)
 		return;
 	world_disturb(w, RESTART_MAX);
-	target_stop(w, power_fails);
+	target_stop(w, how);
 }
 
 static void break_link(struct world *w, enum rd_sim_fault fault)
@@ -190,7 +192,7 @@ static void happens(struct faults *f, enum fault_kind kind)
 	case FAULT_POWER:
 		/* It is rare, because a start takes more time than thousands of steps. */
 		if (rd_sim_chance(w->sim, 1, 8))
-			target_restarts(w, kind == FAULT_POWER);
+			target_restarts(w, kind == FAULT_POWER ? TARGET_LOSES_POWER : TARGET_STOPS);
 		break;
 	case FAULT_BLOCK:
 		store_block_next(w->store, duration(w, STALL_MAX));
@@ -216,7 +218,7 @@ static void next_fault(struct rd_sim_event *event)
 		happens(f, kind);
 	/* As an administrator. */
 	if (store_has_refused(w->store, rd_sim_now(w->sim)) && rd_sim_chance(w->sim, 1, 8))
-		target_restarts(w, false);
+		target_restarts(w, TARGET_STOPS);
 	rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
 }
 
@@ -282,7 +284,9 @@ static void next_fence_fault(struct rd_sim_event *event)
 		break_within(f, RD_NSEC_PER_SEC, false);
 		break;
 	default:
-		stall_actor(w, ACTOR_REACTOR + (unsigned int)rd_sim_below(w->sim, WORLD_REACTORS),
+		stall_actor(w,
+			    w->serving->first + ACTOR_REACTOR +
+				    (unsigned int)rd_sim_below(w->sim, WORLD_REACTORS),
 			    ns);
 		break_within(f, FENCE_SHORT, true);
 		break;

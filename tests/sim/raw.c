@@ -266,10 +266,10 @@ static void fill_facts(struct raw *r)
 
 /* Is a reactor stopped or blocked that has had no turn since @lost_at? It may have a write of a
  * queue that was lost then, which only the host knows. */
-static bool reactor_is_behind(const struct world *w, uint64_t lost_at)
+static bool reactor_is_behind(struct world *w, uint64_t lost_at)
 {
 	for (unsigned int i = ACTOR_REACTOR; i < ACTOR_DEV; i++) {
-		const struct actor *actor = &w->actors[i];
+		const struct actor *actor = world_actor(w, i);
 
 		if (actor->turned_at <= lost_at &&
 		    (actor->blocked || actor->turned_at < actor->stalled_until))

@@ -83,6 +83,23 @@ static void log_line(void *arg, enum rd_log_level level, const char *line)
 
 /* ---- turns ---- */
 
+struct actor *world_actor(struct world *w, unsigned int kind)
+{
+	return &w->actors[w->serving->first + kind];
+}
+
+/* The process whose thread @actor is. */
+static unsigned int process_of(const struct world *w, const struct actor *actor)
+{
+	for (unsigned int i = 0; i < WORLD_INSTANCES; i++) {
+		const struct actor *first = &w->actors[w->instances[i].first];
+
+		if (actor >= first && actor < first + ACTOR_DEV)
+			return w->instances[i].process;
+	}
+	return 0;
+}
+
 static bool can_turn(const struct world *w, const struct actor *actor)
 {
 	uint64_t now = rd_sim_now(w->sim);
@@ -113,21 +130,23 @@ static uint64_t next_time(const struct world *w)
 
 static void take_turn(struct world *w, struct actor *actor)
 {
-	unsigned int applied = w->setup.applied;
+	unsigned int applied = w->setup.applied, before;
 	uint64_t begin;
 	int rc;
 
 	rd_sim_advance(w->sim, rd_sim_now(w->sim) + 1 + rd_sim_below(w->sim, TURN_COST));
 	begin = rd_sim_now(w->sim);
 	actor->signaled = false;
+	before = rd_sim_enter(process_of(w, actor));
 	rc = actor->turn(actor);
+	rd_sim_enter(before);
 	actor->turned_at = rd_sim_now(w->sim);
 	if (rc < 0)
 		world_fail(w, "%s %u: a turn has failed: %s", actor->name, actor->number,
 			   strerror(-rc));
-	if (actor >= &w->actors[ACTOR_REACTOR] && actor < &w->actors[ACTOR_DEV])
+	if (actor >= world_actor(w, ACTOR_REACTOR) && actor < world_actor(w, ACTOR_DEV))
 		setup_turned(&w->setup, actor->number, applied, rd_sim_now(w->sim));
-	if (actor == &w->actors[ACTOR_MAIN])
+	if (actor == world_actor(w, ACTOR_MAIN))
 		setup_main_turned(&w->setup, begin, rd_sim_now(w->sim));
 }
 
@@ -231,7 +250,7 @@ static void reactor_blocks(void *arg, const struct rd_loop *loop, uint64_t ns)
 {
 	struct world *w = arg;
 	uint64_t until = rd_sim_now(w->sim) + ns;
-	struct actor *actor = &w->actors[ACTOR_REACTOR];
+	struct actor *actor = world_actor(w, ACTOR_REACTOR);
 
 	world_disturb(w, ns);
 	while (actor->loop != loop)
@@ -303,7 +322,7 @@ static void take_down(struct world *w)
 	discovery_free(w->discovery);
 	w->discovery = NULL;
 	if (w->target_state == TARGET_UP)
-		target_stop(w, false);
+		target_stop(w, TARGET_STOPS);
 	while (w->target_state == TARGET_DRAINING && rd_sim_now(w->sim) < end)
 		if (!world_step(w))
 			break;
@@ -352,19 +371,6 @@ bool world_run(struct world *w)
 int world_turn_loop(struct actor *actor)
 {
 	return rd_loop_turn(actor->loop, 0) < 0 ? -EIO : 0;
-}
-
-static int open_store(struct rdt_target *target, const struct rdt_ns_config *cfg,
-		      struct rdt_bdev **out)
-{
-	struct world *w = rd_container_of(target->env, struct world, target_env);
-	char why[256];
-
-	if (cfg->nsid == 2 && w->sick)
-		return sick_open(w->sick, cfg->size_bytes, out);
-	if (cfg->nsid != 1)
-		return rdt_bdev_open(NULL, cfg, w->log, out, why, sizeof(why));
-	return disk_open(w->store, cfg->size_bytes, w->log, out);
 }
 
 void world_judge_write(void *arg, uint64_t value)
@@ -437,17 +443,6 @@ static bool hosts_know_size(const struct world *w)
 static void time_passes(struct rd_sim_event *event)
 {
 	(void)event;
-}
-
-static int make_loop(struct world *w)
-{
-	struct rd_loop_opts opts = {
-		.log = w->log, .clock = rd_sim_clock(w->sim), .seed = rd_sim_random(w->sim) | 1};
-	int rc = rd_loop_create(&opts, &w->loop);
-
-	w->actors[ACTOR_MAIN] =
-		(struct actor){.name = "main", .loop = w->loop, .turn = world_turn_loop};
-	return rc;
 }
 
 /* And what judges it. */
@@ -525,8 +520,6 @@ static void choose_kind(struct world *w)
 	choose_transports(w);
 }
 
-static const struct rdt_rdma_env rdma_env = {.fab_open = rd_sim_open};
-
 static int make_world(struct world *w)
 {
 	struct rd_sim_opts opts = {
@@ -543,16 +536,9 @@ static int make_world(struct world *w)
 	if (!rc)
 		rc = rd_log_create("sim", -1, RD_LOG_DEBUG, log_line, w, &w->log);
 	if (!rc)
-		rc = make_loop(w);
+		rc = instances_new(w);
 	if (rc)
 		return rc;
-	w->target_env = (struct rdt_env){
-		.clock = rd_sim_clock(w->sim),
-		.transport_env[RDT_TRANSPORT_RDMA] = &rdma_env,
-		.bdev_open = open_store,
-		.run_job = rdt_job_run_now,
-		.state_files = &w->files.ops,
-	};
 	w->host_env = (struct rdi_env){.fab_open = rd_sim_open,
 				       .clock = rd_sim_clock(w->sim),
 				       .host_files = &rdi_host_files};
@@ -616,7 +602,7 @@ void world_free(struct world *w)
 		return;
 	faults_free(w->faults);
 	rdt_config_put(&w->cfg);
-	rd_loop_destroy(&w->loop);
+	instances_free(w);
 	sick_free(w->sick);
 	store_free(w->store);
 	files_free(&w->files);

@@ -79,8 +79,30 @@ enum actor_kind {
 	/* the devices of further namespaces, and their channels */
 	ACTOR_MORE_DEV = ACTOR_GATEWAY + 2 * (1 + WORLD_REACTORS),
 	ACTOR_MORE_CHAN = ACTOR_MORE_DEV + WORLD_DEVS - WORLD_HOSTS,
-	ACTORS = ACTOR_MORE_CHAN + WORLD_DEVS - WORLD_HOSTS,
+	ACTOR_NEXT = ACTOR_MORE_CHAN + WORLD_DEVS - WORLD_HOSTS, /* of the other instance */
+	ACTORS = ACTOR_NEXT + ACTOR_DEV,
 };
+
+enum target_state {
+	TARGET_DOWN,     /* target_start() */
+	TARGET_UP,       /* target_stop() */
+	TARGET_DRAINING, /* the last reactor has no queue pairs any more */
+	TARGET_DRAINED,  /* target_end() */
+};
+
+/* A process with a target. There are two while one hands over to the other. */
+struct instance {
+	struct world *w;
+	unsigned int process; /* of its sockets: rd_sim_enter() */
+	unsigned int first;   /* the number of its actor "main", which the others follow */
+	struct rdt_env env;
+	struct rd_loop *loop; /* of its main thread */
+	struct rdt_target *target;
+	enum target_state state;
+	struct rd_sim_event drain_timeout;
+	struct rd_sim_event gone; /* it has ended, and does not serve */
+};
+#define WORLD_INSTANCES 2u
 
 /* A queue pair that has not authenticated yet. */
 struct auth_wait {
@@ -94,13 +116,6 @@ struct auth_watch {
 	struct auth_wait waits[AUTH_WAITS];
 };
 
-enum target_state {
-	TARGET_DOWN,     /* target_start() */
-	TARGET_UP,       /* target_stop() */
-	TARGET_DRAINING, /* the last reactor has no queue pairs any more */
-	TARGET_DRAINED,  /* target_end() */
-};
-
 struct host;
 struct claim;
 struct raw;
@@ -109,14 +124,16 @@ struct faults;
 struct gateways;
 struct resv;
 struct observer;
+struct upgrade;
 
 struct world {
 	struct world_opts opts;
 	struct rd_sim *sim;
 	struct rd_log *log;
-	struct rdt_env target_env;
+	struct instance instances[WORLD_INSTANCES];
+	struct instance *serving; /* the one that hosts use: its target is @target */
+	struct upgrade *upgrade;  /* NULL: no target hands over to another one */
 	struct rdi_env host_env;
-	struct rd_loop *loop;   /* of the target's main thread */
 	bool reconfigures;      /* the configuration changes */
 	unsigned int tcp;       /* set of 1 << listener: those of NVMe/TCP */
 	bool digests;           /* of NVMe/TCP: hosts ask for both */
@@ -128,10 +145,9 @@ struct world {
 	bool reloading;
 	uint64_t reload_begun;
 	uint64_t quiet_until; /* hosts submit nothing, and the observer does not connect */
-	struct rdt_target *target;
-	enum target_state target_state;
+	struct rdt_target *target;      /* of @serving, */
+	enum target_state target_state; /* and its state */
 	bool power_failed;
-	struct rd_sim_event drain_timeout;
 	/* There is a next event when the blocked reactor goes on. */
 	struct rd_sim_event unblock[WORLD_REACTORS];
 	/*
@@ -194,6 +210,8 @@ void world_disturb(struct world *w, uint64_t ns);
 /* Whether hosts send every command, and the storage is asked whose it is. With two gateways it is
  * not. */
 bool world_sends_all(void);
+/* The actor @kind, up to ACTOR_REACTOR + n, of the instance that serves. */
+struct actor *world_actor(struct world *w, unsigned int kind);
 /* A violation; the first one counts. */
 void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The storage has only what it could not lose: whether what was acknowledged as durable is there.
@@ -217,10 +235,25 @@ int target_config(struct world *w, const struct setup *setup);
 /* Applies another configuration. No-op while the target is not up or another reload runs. */
 void target_reload(struct world *w, const struct setup *setup);
 int target_start(struct world *w);
-/* Begins to end the target: by a drain, or as if its machine had lost power. */
-void target_stop(struct world *w, bool power_fails);
+/* How a target ends. */
+enum target_stop {
+	TARGET_STOPS,
+	TARGET_LOSES_POWER, /* its machine */
+	TARGET_IS_KILLED,   /* its process */
+};
+void target_stop(struct world *w, enum target_stop how);
 /* After TARGET_DRAINED: frees it. */
 void target_end(struct world *w);
+/* Makes the target of an instance that does not serve, which takes over what @inherit has. */
+int instance_start(struct instance *in, const struct rdt_inherit *inherit);
+/* Begins to end it. @now: without waiting for anything. */
+void instance_drain(struct instance *in, bool now);
+/* After TARGET_DRAINED: frees it. */
+void instance_end(struct instance *in);
+/* Another instance serves from now on. */
+void instance_serves(struct instance *in);
+int instances_new(struct world *w);
+void instances_free(struct world *w);
 
 /* ---- auth_watch.c ---- */
 

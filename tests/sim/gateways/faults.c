@@ -87,7 +87,7 @@ static void lose_hosts(struct faults *f, unsigned int gateway)
 
 static void stall_thread(struct world *w)
 {
-	unsigned int any = ACTOR_DEV + (unsigned int)rd_sim_below(w->sim, ACTORS - ACTOR_DEV);
+	unsigned int any = ACTOR_DEV + (unsigned int)rd_sim_below(w->sim, ACTOR_NEXT - ACTOR_DEV);
 	struct actor *actor = &w->actors[any];
 
 	actor->stalled_until = rd_sim_now(w->sim) + lasts(w, HOLD_MAX);

@@ -531,9 +531,22 @@ int target_start(struct world *w)
 	return rc;
 }
 
-void target_stop(struct world *w, bool power_fails)
+/* Each gateway has a loop of its own. */
+int instances_new(struct world *w)
 {
-	(void)power_fails;
+	w->serving = &w->instances[0];
+	rd_sim_random(w->sim);
+	return 0;
+}
+
+void instances_free(struct world *w)
+{
+	(void)w;
+}
+
+void target_stop(struct world *w, enum target_stop how)
+{
+	(void)how;
 	w->target_state = TARGET_DRAINING;
 	memset(w->gateways->healed_at, 0, sizeof(w->gateways->healed_at));
 	w->gateways->ending = true;
