@@ -32,6 +32,7 @@ struct store {
 	unsigned int dirty_count, dirty_room;
 	uint64_t seq;
 	unsigned int ios;
+	unsigned int opens; /* disks: two processes may have it open */
 	bool stopped;
 	bool hangs;
 	uint64_t refuses_since; /* after a failed sync; STORE_NEVER: it does not */
@@ -277,7 +278,7 @@ static void disk_close(struct rdt_bdev *bdev)
 
 	if (d->chans)
 		tell_misuse(d->store, "it is closed while a reactor has a channel");
-	if (s->refuses_since != STORE_NEVER) {
+	if (!--s->opens && s->refuses_since != STORE_NEVER) {
 		s->refuses_since = STORE_NEVER;
 		s->refused_until = rd_sim_now(s->sim);
 		if (!s->stopped) {
@@ -479,6 +480,13 @@ static int disk_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t e
 	return 0;
 }
 
+/* As a file: it is the same open file description in both processes, which has failed or not. */
+static int disk_share(const struct rdt_bdev *bdev)
+{
+	(void)bdev;
+	return -ENODATA;
+}
+
 static const struct rdt_bdev_ops disk_ops = {
 	.name = "sim",
 	.close = disk_close,
@@ -487,6 +495,7 @@ static const struct rdt_bdev_ops disk_ops = {
 	.submit = disk_submit,
 	.cancel = disk_cancel,
 	.resize = disk_resize,
+	.share = disk_share,
 };
 
 int disk_open(struct store *store, uint64_t size, struct rd_log *log, struct rdt_bdev **out)
@@ -495,6 +504,7 @@ int disk_open(struct store *store, uint64_t size, struct rd_log *log, struct rdt
 
 	if (!d)
 		return -ENOMEM;
+	store->opens++;
 	d->store = store;
 	d->log = log;
 	d->bdev.ops = &disk_ops;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "fault_parts.h"
+#include "upgrade.h"
 
 #define NEXT_FAULT  (600 * RD_NSEC_PER_MSEC) /* at most, from one to the next */
 #define HOLD_MAX    (12 * RD_NSEC_PER_SEC)
@@ -42,6 +43,7 @@ const char *const fault_names[] = {
 	[FAULT_SYNC] = "sync",
 	[FAULT_RESERVE] = "reserve",
 	[FAULT_HUNG] = "hung",
+	[FAULT_UPGRADE] = "upgrade",
 	[FAULTS] = NULL,
 };
 
@@ -346,6 +348,8 @@ int faults_new(struct world *w, struct faults **out)
 	store_set_faults(w->store, &f->normal);
 	if (!(w->opts.faults & FAULTS_FENCE))
 		w->disturbed_until = 0;
+	if (w->opts.faults & 1u << FAULT_UPGRADE && upgrade_new(w, &w->upgrade))
+		return -ENOMEM;
 	return rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
 }
 
@@ -362,6 +366,7 @@ void faults_free(struct faults *f)
 {
 	if (!f)
 		return;
+	upgrade_free(f->w->upgrade);
 	rd_sim_cancel(f->w->sim, &f->next);
 	rd_sim_cancel(f->w->sim, &f->storage_well);
 	rd_sim_cancel(f->w->sim, &f->breaks);

@@ -25,9 +25,10 @@ enum fault_kind {
 	FAULT_BLOCK,     /* a reactor stands still within a turn, in a call of the storage */
 	FAULT_RESERVE,   /* hosts change reservations, in a third of the seeds, all the time */
 	FAULT_HUNG,      /* a disk beside that of the hosts hangs: sick.h */
+	FAULT_UPGRADE,   /* the target hands over to another one: upgrade.h; only on request */
 	FAULTS,
 };
-#define FAULTS_ALL   (FAULTS_KEYS - 1)
+#define FAULTS_ALL   (FAULTS_NAMED & ~(1u << FAULT_UPGRADE))
 #define FAULTS_NAMED ((1u << FAULTS) - 1) /* those of this enum */
 /*
  * Not a fault either: the profile that aims at keys that change. There is little I/O, and minutes

@@ -10,6 +10,7 @@
 #include "faults.h"
 #include "host.h"
 #include "sick.h"
+#include "upgrade.h"
 
 /* With this profile time must pass in few steps. */
 #define FENCE_PAUSE  30
@@ -54,6 +55,15 @@ bool host_writes(const struct host *h, unsigned int block, unsigned int count)
 			return true;
 	}
 	return false;
+}
+
+bool host_is_steady(const struct host *h)
+{
+	bool steady = h->opened && h->chan;
+
+	for (unsigned int i = 0; i < WORLD_PATHS && steady; i++)
+		steady = h->live[i] && h->chan->paths[i].up;
+	return steady;
 }
 
 uint64_t host_blocks(const struct host *h)
@@ -102,12 +112,23 @@ static void judge_attempt(struct host *h, const struct rdinit_dev_event *event)
 			   h->number, event->path, a->secret);
 }
 
+static void judge_loss(struct host *h, const struct rdinit_dev_event *event)
+{
+	bool was_live = h->live[event->path];
+
+	h->live[event->path] = event->path_state == RDINIT_DEV_PATH_LIVE;
+	if (was_live && !h->live[event->path])
+		upgrade_judge_loss(h->w->upgrade, h->number, (unsigned int)event->path);
+}
+
 static void dev_event(void *user, const struct rdinit_dev_event *event)
 {
 	struct host *h = user;
 
 	if (event->type == RDINIT_DEV_EVENT_PATH && h->w->secrets)
 		judge_attempt(h, event);
+	if (event->type == RDINIT_DEV_EVENT_PATH)
+		judge_loss(h, event);
 	rd_sim_tell(h->w->sim, "host %u: event: path %d: %s: %s", h->number, event->path,
 		    event->path < 0 ? rdinit_dev_state_name(event->state)
 				    : rdinit_dev_path_state_name(event->path_state),

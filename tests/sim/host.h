@@ -43,6 +43,7 @@ struct host {
 		enum secret_kind secret;
 		uint64_t begin;
 	} attempts[WORLD_PATHS];
+	bool live[WORLD_PATHS];
 	bool opened;
 	bool not_opened; /* the attempt to open it has failed */
 	unsigned int inflight;

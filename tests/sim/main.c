@@ -24,9 +24,9 @@ static const char usage_text[] =
 	"  --seed N      the first seed (default 1)\n"
 	"  --count N     so many seeds, one after the other (default 1)\n"
 	"  --steps N     turns and jumps of time for each seed (default 100000)\n"
-	"  --faults LIST only these, with commas, or none; or fence: what the stale-write fence "
-	"must\n"
-	"                survive; or keys: keys of hosts change, and minutes pass\n"
+	"  --faults LIST only these, with commas, or none; or all, with those that are on request\n"
+	"                only; or fence: what the stale-write fence must survive; or keys: keys of\n"
+	"                hosts change, and minutes pass\n"
 	"  --transport T rdma, tcp, or both: a path of each (default: the seed chooses)\n"
 	"  --trace       write what happens to standard output\n"
 	"\n"
@@ -41,22 +41,24 @@ static int bad_usage(const char *option, const char *value, const char *expected
 
 static int parse_faults(char *list, unsigned int *out)
 {
+	static const struct {
+		const char *name; /* the last one is NULL */
+		unsigned int faults;
+	} profiles[] = {
+		{"all", FAULTS_NAMED}, {"fence", FAULTS_FENCE}, {"keys", FAULTS_KEYS}, {NULL, 0}};
 	char *save = NULL;
 
 	*out = 0;
 	if (strcmp(list, "none") == 0)
 		return 0;
-	if (strcmp(list, "fence") == 0) {
-		*out = FAULTS_FENCE;
-		return 0;
-	}
-	if (strcmp(list, "keys") == 0) {
-		*out = FAULTS_KEYS;
-		return 0;
-	}
 	for (char *name = strtok_r(list, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
-		unsigned int kind = 0;
+		unsigned int kind = 0, profile = 0;
 
+		while (profiles[profile].name && strcmp(name, profiles[profile].name) != 0)
+			profile++;
+		*out |= profiles[profile].faults;
+		if (profiles[profile].name)
+			continue;
 		while (fault_names[kind] && strcmp(name, fault_names[kind]) != 0)
 			kind++;
 		if (!fault_names[kind])

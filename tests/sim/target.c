@@ -14,6 +14,7 @@
 #include "resv.h"
 #include "sick.h"
 #include "simfabric/streams.h"
+#include "upgrade.h"
 #include "world.h"
 
 #define DRAIN_TIMEOUT (10 * RD_NSEC_PER_SEC)
@@ -70,7 +71,7 @@ void target_reload(struct world *w, const struct setup *setup)
 {
 	struct rdt_change *ch;
 
-	if (w->target_state != TARGET_UP || w->reloading)
+	if (w->target_state != TARGET_UP || w->reloading || upgrade_runs(w->upgrade))
 		return;
 	if (target_config(w, setup)) {
 		world_fail(w, "the configuration cannot be read");
@@ -240,6 +241,7 @@ void target_stop(struct world *w, enum target_stop how)
 					    [TARGET_IS_KILLED] = "the target is killed"};
 
 	rd_sim_tell(w->sim, "%s", names[how]);
+	upgrade_ends(w->upgrade, how != TARGET_STOPS);
 	w->power_failed = how == TARGET_LOSES_POWER;
 	if (w->power_failed) {
 		store_stop(w->store);

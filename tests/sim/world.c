@@ -582,9 +582,9 @@ int world_new(const struct world_opts *opts, struct world **out)
 		return -ENOMEM;
 	w->opts = *opts;
 	w->hash = FNV_START;
-	if (world_sends_all() && (opts->faults | FAULTS_NAMED) == opts->faults &&
+	if (world_sends_all() && (opts->faults | FAULTS_ALL) == opts->faults &&
 	    !(opts->faults & (FAULTS_KEYS | FAULTS_FENCE)) && opts->seed % FAULTS_FENCE_IN == 2)
-		w->opts.faults = FAULTS_FENCE;
+		w->opts.faults = FAULTS_FENCE | (opts->faults & 1u << FAULT_UPGRADE);
 	rc = make_world(w);
 	if (rc)
 		world_fail(w, "the world was not made: %s", strerror(-rc));

@@ -271,6 +271,7 @@ void host_acts(struct host *h);
 unsigned int host_inflight(const struct host *h);
 unsigned int host_unlimited(const struct host *h);
 bool host_failed(const struct host *h);     /* the device has given up */
+bool host_is_steady(const struct host *h);  /* its paths are connected, with their queues */
 uint64_t host_blocks(const struct host *h); /* of the device; 0: not known */
 /* Whether a command of the device writes one of the blocks. */
 bool host_writes(const struct host *h, unsigned int block, unsigned int count);

@@ -7,7 +7,6 @@
  */
 #include "streams.h"
 
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 

@@ -13,6 +13,7 @@
 #define SIMFABRIC_STREAMS_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The target hands over to a second one (docs/design/moves.md), again and again: what is open, and
+ * the connections, go there as the text of records and as descriptors of simulated sockets. Each
+ * side may be killed at each step. What takes the place of target/manage/upgrade is here; its
+ * records of namespaces are used.
+ *
+ * A hand-over explains nothing: while it is all that happens, no host loses a connection that could
+ * move, and none is refused.
+ */
+#ifndef SIM_UPGRADE_H
+#define SIM_UPGRADE_H
+
+#include <stdbool.h>
+
+struct host;
+struct upgrade;
+struct world;
+
+int upgrade_new(struct world *w, struct upgrade **out);
+/* No more hand-overs; the other instance has ended. NULL is allowed. */
+void upgrade_free(struct upgrade *u);
+/* The target that serves is about to end, so it does not hand over any more. @killed: its process
+ * ends at once. NULL is allowed. */
+void upgrade_ends(struct upgrade *u, bool killed);
+bool upgrade_runs(const struct upgrade *u); /* NULL is allowed */
+/* A host has lost a path that it used. NULL is allowed. */
+void upgrade_judge_loss(struct upgrade *u, unsigned int host, unsigned int path);
+
+#endif /* SIM_UPGRADE_H */
