@@ -260,6 +260,7 @@ void target_end(struct world *w)
 	instance_end(w->serving);
 	w->target = NULL;
 	w->reloading = false;
+	upgrade_over(w->upgrade);
 	w->files.stopped = false;
 	resv_restarted(w->resv, rd_sim_now(w->sim));
 	marks_go(w->marks, rd_sim_now(w->sim));

@@ -191,6 +191,19 @@ static void go_on(struct upgrade *u)
 	rd_sim_enter(before);
 }
 
+static void wait_for_next(struct upgrade *u)
+{
+	drop_records(u);
+	u->state = UPGRADE_IDLE;
+	rd_sim_at(u->w->sim, &u->step, rd_sim_below(u->w->sim, PAUSE_MAX));
+}
+
+void upgrade_over(struct upgrade *u)
+{
+	if (upgrade_runs(u))
+		wait_for_next(u);
+}
+
 /* What remains of the next process. */
 static void clean_up(struct upgrade *u)
 {
@@ -205,9 +218,7 @@ static void clean_up(struct upgrade *u)
 		rd_sim_at(u->w->sim, &u->step, STEP_MAX);
 		return;
 	}
-	drop_records(u);
-	u->state = UPGRADE_IDLE;
-	rd_sim_at(u->w->sim, &u->step, rd_sim_below(u->w->sim, PAUSE_MAX));
+	wait_for_next(u);
 }
 
 static void refuse_upgrade(struct upgrade *u, const char *who, int rc)
@@ -325,6 +336,8 @@ static void is_held(void *arg, int err, const char *why)
 		rc = u->moves ? 0 : -ENOMEM;
 	}
 	json_decref(records);
+	for (unsigned int i = 0; i < u->bag.count; i++)
+		rd_sim_pass(u->bag.fds[i], u->next->process);
 	if (rc)
 		world_fail(w, "hand-over %u: no records of connections: %s", u->number,
 			   strerror(-rc));
@@ -434,9 +447,7 @@ static void look_left(struct upgrade *u)
 		rd_sim_at(u->w->sim, &u->step, STEP_MAX);
 		return;
 	}
-	drop_records(u);
-	u->state = UPGRADE_IDLE;
-	rd_sim_at(u->w->sim, &u->step, rd_sim_below(u->w->sim, PAUSE_MAX));
+	wait_for_next(u);
 }
 
 /* ---- what goes wrong ---- */

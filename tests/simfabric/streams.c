@@ -381,6 +381,14 @@ static void bereave_desc(struct rd_sim_desc *d)
 	wake_desc(d);
 }
 
+void rd_sim_pass(int fd, unsigned int process)
+{
+	struct rd_sim_desc *d = desc_at(fd);
+
+	if (d)
+		d->owner = process;
+}
+
 void rd_sim_end_process(struct rd_sim *sim, unsigned int process)
 {
 	for (unsigned int i = 0; i < sim->socks_count; i++)

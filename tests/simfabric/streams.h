@@ -31,6 +31,7 @@ void rd_sim_streams(struct rd_sim *sim);
 /* The descriptors that are made from now on are those of the process of this number. Returns that
  * of before; 0 is that of the hosts. */
 unsigned int rd_sim_enter(unsigned int process);
+void rd_sim_pass(int fd, unsigned int process); /* it has the descriptor from now on */
 /* The process ends: its descriptors are closed, as by the system. To what is left of it each socket
  * is one that was reset. */
 void rd_sim_end_process(struct rd_sim *sim, unsigned int process);
