@@ -27,7 +27,8 @@ static const char usage_text[] =
 	"  --faults LIST only these, with commas, or none; or all, with those that are on request\n"
 	"                only; or fence: what the stale-write fence must survive; or keys: keys of\n"
 	"                hosts change, and minutes pass\n"
-	"  --transport T rdma, tcp, or both: a path of each (default: the seed chooses)\n"
+	"  --transport T rdma, tcp, both: a path of each, or iwarp: RDMA by bytes\n"
+	"                (default: the seed chooses)\n"
 	"  --trace       write what happens to standard output\n"
 	"\n"
 	"A violation ends the program. Exit status: 0 when no invariant was violated, 1 when one\n"
@@ -71,12 +72,15 @@ static int parse_faults(char *list, unsigned int *out)
 static int parse_transport(const char *text, enum world_transport *out)
 {
 	static const char *const names[] = {
-		[WORLD_RDMA] = "rdma", [WORLD_TCP] = "tcp", [WORLD_BOTH] = "both"};
+		[WORLD_RDMA] = "rdma",
+		[WORLD_TCP] = "tcp",
+		[WORLD_BOTH] = "both",
+		[WORLD_IWARP] = "iwarp"};
 
-	for (*out = WORLD_RDMA; *out <= WORLD_BOTH; (*out)++)
+	for (*out = WORLD_RDMA; *out <= WORLD_IWARP; (*out)++)
 		if (strcmp(text, names[*out]) == 0)
 			return 0;
-	return bad_usage("transport", text, "rdma, tcp or both");
+	return bad_usage("transport", text, "rdma, tcp, both or iwarp");
 }
 
 static int parse_number(const char *name, const char *text, uint64_t *out)
@@ -140,7 +144,8 @@ static bool run_seed(const struct world_opts *opts)
 	static const char *const transports[] = {[WORLD_ANY] = "",
 						 [WORLD_RDMA] = "",
 						 [WORLD_TCP] = " (tcp)",
-						 [WORLD_BOTH] = " (both)"};
+						 [WORLD_BOTH] = " (both)",
+						 [WORLD_IWARP] = ""};
 	struct world *w;
 	bool good = !world_new(opts, &w) && world_run(w);
 
@@ -148,11 +153,11 @@ static bool run_seed(const struct world_opts *opts)
 		fputs("rdsim: out of memory\n", stderr);
 		return false;
 	}
-	printf("seed %" PRIu64 "%s%s%s%s: %s, %" PRIu64 " steps, %" PRIu64
+	printf("seed %" PRIu64 "%s%s%s%s%s: %s, %" PRIu64 " steps, %" PRIu64
 	       " reads and writes, trace %016" PRIx64 "%s%s\n",
 	       opts->seed, w->no_resend ? " (no resend)" : "",
 	       w->opts.faults != opts->faults ? " (fence)" : "", transports[w->opts.transport],
-	       w->digests ? " (digests)" : "", good ? "good" : "VIOLATED", w->step,
+	       w->digests ? " (digests)" : "", w->iwarp ? " (iwarp)" : "", good ? "good" : "VIOLATED", w->step,
 	       w->check ? check_ops(w->check) : 0, w->hash, good ? "" : ": ", w->failed);
 	fflush(stdout);
 	world_free(w);

@@ -146,6 +146,9 @@ static int start_parts(struct instance *in, bool takes_over)
 	return takes_over ? 0 : rc;
 }
 
+static const struct rdt_rdma_env rdma_env = {.fab_open = rd_sim_open};
+static const struct rdt_rdma_env iwarp_env = {.fab_open = rd_fab_iwarp_open};
+
 int instance_start(struct instance *in, const struct rdt_inherit *inherit)
 {
 	struct world *w = in->w;
@@ -154,6 +157,7 @@ int instance_start(struct instance *in, const struct rdt_inherit *inherit)
 
 	in->env.seed = rd_sim_random(w->sim) | 1;
 	in->env.inherit = inherit;
+	in->env.transport_env[RDT_TRANSPORT_RDMA] = w->iwarp ? &iwarp_env : &rdma_env;
 	rc = rdt_target_create(w->cfg, w->log, in->loop, &in->env, NULL, &in->target);
 	if (!rc)
 		rc = start_parts(in, inherit != NULL);
@@ -294,8 +298,6 @@ static int open_store(struct rdt_target *target, const struct rdt_ns_config *cfg
 	return rdt_bdev_open_on(NULL, cfg, fd < 0 ? -1 : fd, w->log, out, why, sizeof(why));
 }
 
-static const struct rdt_rdma_env rdma_env = {.fab_open = rd_sim_open};
-
 static int make_instance(struct instance *in)
 {
 	struct world *w = in->w;
@@ -304,7 +306,6 @@ static int make_instance(struct instance *in)
 
 	in->env = (struct rdt_env){
 		.clock = rd_sim_clock(w->sim),
-		.transport_env[RDT_TRANSPORT_RDMA] = &rdma_env,
 		.bdev_open = open_store,
 		.run_job = rdt_job_run_now,
 		.state_files = &w->files.ops,

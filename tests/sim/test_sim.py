@@ -70,7 +70,7 @@ def without_faults_every_command_succeeds(t):
 def wrong_options_are_named(t):
     for args, words in ((['--faults', 'rain'], 'found "rain", expected a fault'),
                         (['--seed', '-1'], '--seed: found "-1", expected a number'), (['--step', 'x'], 'expected a number'),
-                        (['--transport', 'udp'], 'found "udp", expected rdma, tcp or both')):
+                        (['--transport', 'udp'], 'found "udp", expected rdma, tcp, both or iwarp')):
         res = RDSIM.run(t, *args)
         t.eq(res.rc, 2)
         t.ok(words in res.err, res.err)

@@ -500,12 +500,16 @@ static void choose_transports(struct world *w)
 						      WORLD_BOTH};
 	uint64_t mixed = w->opts.seed * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 
-	if (w->opts.transport == WORLD_ANY)
+	if (w->opts.transport == WORLD_ANY) {
 		w->opts.transport = target_namespaces == 1 ? shares[mixed % 4] : WORLD_RDMA;
+		/* Of an RDMA device no connection moves. */
+		w->iwarp = w->opts.faults & 1u << FAULT_UPGRADE && mixed & 48;
+	}
+	w->iwarp |= w->opts.transport == WORLD_IWARP;
 	w->tcp = w->opts.transport == WORLD_TCP ? (2u << WORLD_PATHS) - 1 : 0;
 	if (w->opts.transport == WORLD_BOTH)
 		w->tcp = mixed & 4 ? 1u << 1 : 1u << 1 | 1u << WORLD_PATHS;
-	w->digests = w->tcp && mixed & 8;
+	w->digests = w->tcp && mixed & 8 && !w->iwarp; /* which has none */
 	rd_sim_streams(w->sim);
 }
 
@@ -539,10 +543,10 @@ static int make_world(struct world *w)
 		rc = instances_new(w);
 	if (rc)
 		return rc;
-	w->host_env = (struct rdi_env){.fab_open = rd_sim_open,
+	choose_kind(w);
+	w->host_env = (struct rdi_env){.fab_open = w->iwarp ? rd_fab_iwarp_open : rd_sim_open,
 				       .clock = rd_sim_clock(w->sim),
 				       .host_files = &rdi_host_files};
-	choose_kind(w);
 	rc = make_secrets(w);
 	if (rc)
 		return rc;

@@ -43,7 +43,8 @@ enum world_transport {
 	WORLD_ANY, /* the seed chooses */
 	WORLD_RDMA,
 	WORLD_TCP,
-	WORLD_BOTH, /* a path of each */
+	WORLD_BOTH,  /* a path of each */
+	WORLD_IWARP, /* RDMA, as iWARP over byte streams */
 };
 
 struct world_opts {
@@ -136,6 +137,7 @@ struct world {
 	struct rdi_env host_env;
 	bool reconfigures;      /* the configuration changes */
 	unsigned int tcp;       /* set of 1 << listener: those of NVMe/TCP */
+	bool iwarp;             /* RDMA is iWARP over byte streams */
 	bool digests;           /* of NVMe/TCP: hosts ask for both */
 	struct rdt_config *cfg; /* that is applied, or is being applied */
 	struct setup_history setup;

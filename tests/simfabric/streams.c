@@ -36,6 +36,8 @@ struct rd_sim_sock {
 	struct sockaddr_storage local, remote;
 	TAILQ_HEAD(, rd_sim_desc) descs; /* empty: nobody has accepted it yet */
 	bool listens, open, lost;
+	bool counts;    /* an eventfd: it is none */
+	uint64_t count; /* of it */
 	bool eof;  /* the peer sends no more */
 	bool shut; /* this side sends no more */
 	bool abandoned;
@@ -109,6 +111,8 @@ static uint32_t sock_events(const struct rd_sim_sock *s)
 {
 	uint32_t events = 0;
 
+	if (s->counts)
+		return s->count ? EPOLLIN : 0;
 	if (s->listens)
 		return TAILQ_EMPTY(&s->accepted) ? 0 : EPOLLIN;
 	if (s->in_len || s->eof || s->lost)
@@ -392,7 +396,8 @@ void rd_sim_pass(int fd, unsigned int process)
 void rd_sim_end_process(struct rd_sim *sim, unsigned int process)
 {
 	for (unsigned int i = 0; i < sim->socks_count; i++)
-		if (sim->socks[i] && sim->socks[i]->owner == process)
+		if (sim->socks[i] && sim->socks[i]->owner == process &&
+		    !sim->socks[i]->sock->counts)
 			bereave_desc(sim->socks[i]);
 }
 
@@ -422,6 +427,46 @@ int sim_bind(int fd, const struct sockaddr *addr, socklen_t len)
 		rd_addr_set_port((struct sockaddr *)&s->local,
 				 (uint16_t)(FIRST_PORT + s->end.sim->ports++ % 10000));
 	return 0;
+}
+
+/* ---- event descriptors ---- */
+
+int sim_eventfd(unsigned int count, int flags)
+{
+	int fd = sim_socket(AF_UNSPEC, 0, 0);
+
+	(void)flags;
+	if (fd < 0)
+		return fd;
+	sock_at(fd)->counts = true;
+	sock_at(fd)->count = count;
+	return fd;
+}
+
+ssize_t sim_read(int fd, void *buf, size_t len)
+{
+	struct rd_sim_sock *s = sock_at(fd);
+
+	if (len < sizeof(s->count))
+		return fail_with(EINVAL);
+	if (!s->count)
+		return fail_with(EAGAIN);
+	memcpy(buf, &s->count, sizeof(s->count));
+	s->count = 0;
+	return sizeof(s->count);
+}
+
+ssize_t sim_write(int fd, const void *buf, size_t len)
+{
+	struct rd_sim_sock *s = sock_at(fd);
+	uint64_t count;
+
+	if (len < sizeof(count))
+		return fail_with(EINVAL);
+	memcpy(&count, buf, sizeof(count));
+	s->count += count;
+	wake_sock(s);
+	return sizeof(count);
 }
 
 /* ---- listeners ---- */
@@ -634,10 +679,10 @@ ssize_t sim_send(int fd, const void *buf, size_t len, int flags)
 	return sim_sendmsg(fd, &msg, flags);
 }
 
-ssize_t sim_readv(int fd, const struct iovec *iov, int count)
+/* Returns the bytes that may be read now, or -1. */
+static ssize_t readable(struct rd_sim_sock *s)
 {
-	struct rd_sim_sock *s = sock_at(fd);
-	size_t may = s->in_len, got = 0;
+	size_t may = s->in_len;
 
 	if (!may) {
 		if (s->error)
@@ -646,25 +691,50 @@ ssize_t sim_readv(int fd, const struct iovec *iov, int count)
 	}
 	if (rd_sim_chance(s->end.sim, 1, 4))
 		may = 1 + rd_sim_below(s->end.sim, may);
-	for (int i = 0; i < count && got < may; i++) {
-		size_t part = iov[i].iov_len < may - got ? iov[i].iov_len : may - got;
+	return (ssize_t)may;
+}
+
+static ssize_t have_read(struct rd_sim_sock *s, size_t len)
+{
+	s->in_len -= len;
+	memmove(s->in, s->in + len, s->in_len);
+	send_to_peer(s, (struct rd_sim_msg){.kind = RD_SIM_MSG_WINDOW, .length = (uint32_t)len});
+	return (ssize_t)len;
+}
+
+ssize_t sim_readv(int fd, const struct iovec *iov, int count)
+{
+	struct rd_sim_sock *s = sock_at(fd);
+	ssize_t may = readable(s);
+	size_t got = 0;
+
+	for (int i = 0; i < count && (ssize_t)got < may; i++) {
+		size_t left = (size_t)may - got;
+		size_t part = iov[i].iov_len < left ? iov[i].iov_len : left;
 
 		if (part)
 			memcpy(iov[i].iov_base, s->in + got, part);
 		got += part;
 	}
-	s->in_len -= got;
-	memmove(s->in, s->in + got, s->in_len);
-	send_to_peer(s, (struct rd_sim_msg){.kind = RD_SIM_MSG_WINDOW, .length = (uint32_t)got});
-	return (ssize_t)got;
+	return may > 0 ? have_read(s, got) : may;
 }
 
 ssize_t sim_recv(int fd, void *buf, size_t len, int flags)
 {
 	const struct iovec iov = {buf, len};
+	struct rd_sim_sock *s = sock_at(fd);
+	ssize_t may;
 
-	(void)flags;
-	return sim_readv(fd, &iov, 1);
+	if (!(flags & (MSG_PEEK | MSG_TRUNC)))
+		return sim_readv(fd, &iov, 1);
+	may = readable(s);
+	if (may <= 0)
+		return may;
+	len = len < (size_t)may ? len : (size_t)may;
+	if (flags & MSG_TRUNC)
+		return have_read(s, len);
+	memcpy(buf, s->in, len);
+	return (ssize_t)len;
 }
 
 /* ---- what a socket says ---- */

@@ -17,10 +17,12 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "fabric/fabric.h" /* whose members have names of these calls */
 #include "util/loop.h"
 #include "util/tcp.h"
 
@@ -56,6 +58,9 @@ ssize_t sim_send(int fd, const void *buf, size_t len, int flags);
 ssize_t sim_sendmsg(int fd, const struct msghdr *msg, int flags);
 int sim_shutdown(int fd, int how); /* SHUT_WR */
 int sim_close(int fd);
+int sim_eventfd(unsigned int count, int flags);
+ssize_t sim_read(int fd, void *buf, size_t len);        /* of an eventfd */
+ssize_t sim_write(int fd, const void *buf, size_t len); /* likewise */
 int sim_fcntl(int fd, int cmd, int arg); /* F_DUPFD_CLOEXEC */
 int sim_io_add(struct rd_loop *loop, struct rd_io *io, int fd, uint32_t events,
 	       void (*fn)(struct rd_io *io, uint32_t events));
@@ -81,6 +86,9 @@ void sim_io_del(struct rd_loop *loop, struct rd_io *io);
 #define send(fd, buf, len, flags)                 sim_send(fd, buf, len, flags)
 #define sendmsg(fd, msg, flags)                   sim_sendmsg(fd, msg, flags)
 #define shutdown(fd, how)                         sim_shutdown(fd, how)
+#define eventfd(count, flags)                     sim_eventfd(count, flags)
+#define read(fd, buf, len)                        sim_read(fd, buf, len)
+#define write(fd, buf, len)                       sim_write(fd, buf, len)
 #define fcntl(fd, cmd, arg)                       sim_fcntl(fd, cmd, arg)
 /* Not with its argument: members of structures that have this name are called in headers. */
 #define close                               sim_close
