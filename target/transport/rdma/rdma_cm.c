@@ -416,6 +416,18 @@ static void say_no_fab(const struct rdt_listener *l, int err, char *text, size_t
 			 strerror(-err));
 }
 
+/* Without a socket a listener cannot be held, and connections that it accepted would use storage
+ * that the other process still writes. */
+static bool has_to_wait_for_commit(const struct rdt_listener *l, const struct rd_fab *fab,
+				   char *text, size_t size)
+{
+	if (!l->target->listeners_held || fab->ops->listen_hold)
+		return false;
+	snprintf(text, size, "%s port %u: it listens when the other process has handed over",
+		 l->cfg->address, l->cfg->port);
+	return true;
+}
+
 static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size)
 {
 	struct rdt_rdma_listener *rl = l->state;
@@ -427,6 +439,8 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 		say_no_fab(l, err, text, size);
 		return err;
 	}
+	if (has_to_wait_for_commit(l, fab, text, size))
+		return -EBUSY;
 	err = rdt_listener_address(l, addr, &at, text, size);
 	if (err)
 		return err;
