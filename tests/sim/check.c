@@ -27,6 +27,7 @@ struct write {
 	uint64_t after;   /* the end of a later write of the same host; see order_writes() */
 	uint64_t settled; /* since when it takes no effect; CHECK_NEVER: it may do so yet */
 	unsigned int host;
+	unsigned int stored; /* so many times */
 	bool refused;
 	bool seen; /* by a read */
 	bool durable;
@@ -107,6 +108,13 @@ unsigned int check_host_of(struct check *ck, uint64_t value, uint64_t *begin)
 
 	*begin = w ? w->begin : 0;
 	return w ? w->host : 0;
+}
+
+unsigned int check_stored(struct check *ck, uint64_t value)
+{
+	struct write *w = find_write(ck, value);
+
+	return w ? ++w->stored : 0;
 }
 
 void check_write_begins(struct check *ck, unsigned int host, uint64_t value, uint64_t now)

@@ -28,6 +28,9 @@ unsigned int check_block_of(uint64_t value);
 /* The host that wrote @value, and when the write began. */
 unsigned int check_host_of(struct check *ck, uint64_t value, uint64_t *begin);
 
+/* The storage has @value now. Returns how many times it was stored. */
+unsigned int check_stored(struct check *ck, uint64_t value);
+
 /* A write of @value by @host begins. */
 void check_write_begins(struct check *ck, unsigned int host, uint64_t value, uint64_t now);
 /* The write was acknowledged. @durable: it is on stable storage too. */

@@ -76,7 +76,7 @@ static void next_step(struct upgrade *u, enum upgrade_state state)
 /* Every connection of the hosts is established, and nothing disturbs it. */
 static bool all_can_move(const struct world *w)
 {
-	bool can = w->disturbed_until < rd_sim_now(w->sim) && !w->observer && !w->discovery &&
+	bool can = world_all_moves(w) && w->disturbed_until < rd_sim_now(w->sim) && !w->observer && !w->discovery &&
 		   !w->secrets && !w->reconfigures && !sick_hangs(w->sick);
 
 	for (unsigned int i = 0; i < w->devs; i++)

@@ -373,6 +373,14 @@ int world_turn_loop(struct actor *actor)
 	return rd_loop_turn(actor->loop, 0) < 0 ? -EIO : 0;
 }
 
+/* Hosts repeat writes because of a lost connection, or an error. */
+static bool may_be_repeated(const struct world *w, uint64_t begin)
+{
+	bool alone = w->opts.faults == 1u << FAULT_UPGRADE;
+
+	return !w->no_resend && (!alone || w->disturbed_until >= begin);
+}
+
 void world_judge_write(void *arg, uint64_t value)
 {
 	struct world *w = arg;
@@ -381,6 +389,9 @@ void world_judge_write(void *arg, uint64_t value)
 
 	if (check_block_of(value) >= WORLD_BLOCKS)
 		return; /* of another namespace */
+	if (check_stored(w->check, value) > 1 && !may_be_repeated(w, begin))
+		world_fail(w, "host %u: block %u is written twice by one command", host,
+			   check_block_of(value));
 	if (resv_fenced(w->resv, host))
 		world_fail(w, "host %u: block %u is written after Preempt and Abort", host,
 			   check_block_of(value));
@@ -513,6 +524,13 @@ static void choose_transports(struct world *w)
 	rd_sim_streams(w->sim);
 }
 
+bool world_all_moves(const struct world *w)
+{
+	const unsigned int all = (2u << WORLD_PATHS) - 1;
+
+	return w->iwarp || (w->tcp & all) == all;
+}
+
 /* What differs from seed to seed. */
 static void choose_kind(struct world *w)
 {
@@ -535,6 +553,7 @@ static int make_world(struct world *w)
 		.trace = trace_line,
 		.trace_arg = w,
 	};
+	bool discovers;
 	int rc = rd_sim_create(&opts, &w->sim);
 
 	if (!rc)
@@ -571,7 +590,8 @@ static int make_world(struct world *w)
 		rc = host_new(w, i, &w->hosts[i]);
 	if (!rc && !w->gateways && (w->reconfigures || w->reserves))
 		rc = observer_new(w, &w->observer);
-	if (!rc && !w->gateways && w->reconfigures && rd_sim_chance(w->sim, 1, 2))
+	discovers = !w->gateways && w->reconfigures && rd_sim_chance(w->sim, 1, 2);
+	if (!rc && discovers && !(w->upgrade && !world_all_moves(w)))
 		rc = discovery_new(w, &w->discovery);
 	return rc;
 }

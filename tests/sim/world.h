@@ -214,6 +214,9 @@ void world_disturb(struct world *w, uint64_t ns);
 bool world_sends_all(void);
 /* The actor @kind, up to ACTOR_REACTOR + n, of the instance that serves. */
 struct actor *world_actor(struct world *w, unsigned int kind);
+/* Whether connections of every path can be handed over. A listener of an RDMA device is missing for
+ * a second then. */
+bool world_all_moves(const struct world *w);
 /* A violation; the first one counts. */
 void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The storage has only what it could not lose: whether what was acknowledged as durable is there.
