@@ -252,7 +252,8 @@ void upgrade_ends(struct upgrade *u, bool killed)
 		}
 		return;
 	}
-	if (!killed && u->state >= UPGRADE_HOLDING && u->state < UPGRADE_COMMITTED)
+	/* What remains of a process that is killed has no connections, but a hold. */
+	if (u->state >= UPGRADE_HOLDING && u->state < UPGRADE_COMMITTED)
 		go_on(u);
 	next_ends(u, killed);
 }
