@@ -230,8 +230,6 @@ MUTANTS = (
      '\t\tput_message(f, (enum rd_rdmap_op)a->op, a->inv, msn++, &am);', '\t\t(void)am, (void)msn;', 'upgrade', 'iwarp'),
     ('the second half of a fused pair is set aside in a hold', 'target/transport/rdma/rdma_move.c', 'else if (!rc->qp.fused)', 'else', 'upgrade', 'iwarp'),
     ('reservations do not move', 'target/manage/upgrade/ns_record.c', 'if (!text || !rdt_resv_offered(ns->subsys))', 'if (true)', 'upgrade,reserve'),
-    ('blocks that are marked do not move', 'target/manage/upgrade/ns_record.c', 'err = marks ? rdt_uncor_inherit(ns, marks) : 0;', 'err = 0;', 'upgrade'),
     ('a sync that has failed is forgotten in a hand-over', 'target/manage/upgrade/ns_record.c',
      'take_faults(ns, json_object_get(record, "faults"));', ';', 'upgrade,sync'),
-    ('events that wait are lost in a hand-over', 'target/nvmf/move_ctrl.c', '\tev->due |= posted;', '\tev->due = 0;', 'upgrade,reload', 'iwarp'),
 )

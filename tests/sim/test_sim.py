@@ -35,6 +35,17 @@ def keys_that_change_admit_the_right_hosts_for_the_right_time(t):
     RDSIM.check_seeds(t, 2 * SEEDS, '--faults', 'keys')
 
 
+@each(('beside nothing else', ['--faults', 'upgrade']), ('over iwarp', ['--faults', 'upgrade', '--transport', 'iwarp']),
+      ('in the middle of everything', ['--faults', 'all', '--seed', '101']))
+def no_host_notices_that_the_target_hands_over(t, args):
+    RDSIM.check_seeds(t, SEEDS // 2, *args)
+
+
+@test
+def nothing_is_lost_over_iwarp_that_is_cut_anywhere(t):
+    RDSIM.check_seeds(t, SEEDS // 2, '--transport', 'iwarp')
+
+
 @test
 def a_seed_gives_the_same_run_each_time(t):
     trace = RDSIM.check_repeats(t, 7)
@@ -46,6 +57,12 @@ def a_seed_gives_the_same_run_each_time(t):
 def so_does_a_seed_of_tcp(t):
     trace = RDSIM.check_repeats(t, 3, '--transport', 'tcp')
     t.ok('bytes to target' in trace and 'a bit is wrong' in trace, 'streams, and a digest that is wrong')
+
+
+@test
+def so_does_a_seed_of_hand_overs(t):
+    trace = RDSIM.check_repeats(t, 2, '--faults', 'upgrade', '--transport', 'iwarp')
+    t.ok('commit: 12 connections, 0 left, 12 taken' in trace, 'connections that move')
 
 
 @test

@@ -517,6 +517,7 @@ static void choose_transports(struct world *w)
 		w->iwarp = w->opts.faults & 1u << FAULT_UPGRADE && mixed & 48;
 	}
 	w->iwarp |= w->opts.transport == WORLD_IWARP;
+	w->iwarp &= w->opts.transport != WORLD_TCP;
 	w->tcp = w->opts.transport == WORLD_TCP ? (2u << WORLD_PATHS) - 1 : 0;
 	if (w->opts.transport == WORLD_BOTH)
 		w->tcp = mixed & 4 ? 1u << 1 : 1u << 1 | 1u << WORLD_PATHS;
