@@ -27,24 +27,12 @@ struct faults {
 };
 
 const char *const fault_names[] = {
-	[FAULT_CUT] = "cut",
-	[FAULT_HALF_OPEN] = "half-open",
-	[FAULT_HOLD] = "hold",
-	[FAULT_PORT] = "port",
-	[FAULT_STALL] = "stall",
-	[FAULT_SLOW] = "slow",
-	[FAULT_ERROR] = "error",
-	[FAULT_RESTART] = "restart",
-	[FAULT_POWER] = "power",
-	[FAULT_CANCEL] = "cancel",
-	[FAULT_RELOAD] = "reload",
-	[FAULT_BLOCK] = "block",
-	[FAULT_SPACE] = "no-space",
-	[FAULT_SYNC] = "sync",
-	[FAULT_RESERVE] = "reserve",
-	[FAULT_HUNG] = "hung",
-	[FAULT_UPGRADE] = "upgrade",
-	[FAULTS] = NULL,
+	[FAULT_CUT] = "cut",        [FAULT_HALF_OPEN] = "half-open", [FAULT_HOLD] = "hold",
+	[FAULT_PORT] = "port",      [FAULT_STALL] = "stall",         [FAULT_SLOW] = "slow",
+	[FAULT_ERROR] = "error",    [FAULT_RESTART] = "restart",     [FAULT_POWER] = "power",
+	[FAULT_CANCEL] = "cancel",  [FAULT_RELOAD] = "reload",       [FAULT_BLOCK] = "block",
+	[FAULT_SPACE] = "no-space", [FAULT_SYNC] = "sync",           [FAULT_RESERVE] = "reserve",
+	[FAULT_HUNG] = "hung",      [FAULT_UPGRADE] = "upgrade",     [FAULTS] = NULL,
 };
 
 /* Most faults are short, few are long. */

@@ -282,6 +282,8 @@ void io_judge_begin(void *arg, const struct rdt_bio *bio)
 	const char *nqn = req->qp->ctrl->hostnqn, *why;
 	unsigned int host = (unsigned int)(nqn[strlen(nqn) - 1] - '0');
 
+	if (w->upgrade && rdt_req_target(req) != w->target)
+		world_fail(w, "an I/O begins in a process that does not serve");
 	if (req->channel->leaving)
 		world_fail(w, "an I/O begins in a namespace that ends its commands");
 	why = begins(req) ? why_not(w, req, host, rd_sim_now(w->sim)) : NULL;

@@ -25,7 +25,8 @@ static const char usage_text[] =
 	"  --count N     so many seeds, one after the other (default 1)\n"
 	"  --steps N     turns and jumps of time for each seed (default 100000)\n"
 	"  --faults LIST only these, with commas, or none; or all, with those that are on request\n"
-	"                only; or fence: what the stale-write fence must survive; or keys: keys of\n"
+	"                only; or fence: what the stale-write fence must survive; or keys: keys "
+	"of\n"
 	"                hosts change, and minutes pass\n"
 	"  --transport T rdma, tcp, both: a path of each, or iwarp: RDMA by bytes\n"
 	"                (default: the seed chooses)\n"
@@ -71,11 +72,10 @@ static int parse_faults(char *list, unsigned int *out)
 
 static int parse_transport(const char *text, enum world_transport *out)
 {
-	static const char *const names[] = {
-		[WORLD_RDMA] = "rdma",
-		[WORLD_TCP] = "tcp",
-		[WORLD_BOTH] = "both",
-		[WORLD_IWARP] = "iwarp"};
+	static const char *const names[] = {[WORLD_RDMA] = "rdma",
+					    [WORLD_TCP] = "tcp",
+					    [WORLD_BOTH] = "both",
+					    [WORLD_IWARP] = "iwarp"};
 
 	for (*out = WORLD_RDMA; *out <= WORLD_IWARP; (*out)++)
 		if (strcmp(text, names[*out]) == 0)
@@ -157,8 +157,9 @@ static bool run_seed(const struct world_opts *opts)
 	       " reads and writes, trace %016" PRIx64 "%s%s\n",
 	       opts->seed, w->no_resend ? " (no resend)" : "",
 	       w->opts.faults != opts->faults ? " (fence)" : "", transports[w->opts.transport],
-	       w->digests ? " (digests)" : "", w->iwarp ? " (iwarp)" : "", good ? "good" : "VIOLATED", w->step,
-	       w->check ? check_ops(w->check) : 0, w->hash, good ? "" : ": ", w->failed);
+	       w->digests ? " (digests)" : "", w->iwarp ? " (iwarp)" : "",
+	       good ? "good" : "VIOLATED", w->step, w->check ? check_ops(w->check) : 0, w->hash,
+	       good ? "" : ": ", w->failed);
 	fflush(stdout);
 	world_free(w);
 	return good;

@@ -232,4 +232,6 @@ MUTANTS = (
     ('reservations do not move', 'target/manage/upgrade/ns_record.c', 'if (!text || !rdt_resv_offered(ns->subsys))', 'if (true)', 'upgrade,reserve'),
     ('a sync that has failed is forgotten in a hand-over', 'target/manage/upgrade/ns_record.c',
      'take_faults(ns, json_object_get(record, "faults"));', ';', 'upgrade,sync'),
+    ('a device is listened on before the commit', 'target/transport/rdma/rdma_cm.c', 'if (has_to_wait_for_commit(l, fab, text, size))', 'if (false)',
+     'all', 'rdma'),
 )

@@ -34,13 +34,13 @@
 #define LAST_DIES_IN 60u
 
 enum upgrade_state {
-	UPGRADE_IDLE,    /* the time has come -> OPENING */
-	UPGRADE_OPENING, /* what is open is on its way to the next process -> READY, FAILING */
-	UPGRADE_READY,   /* it has opened all that -> HOLDING */
-	UPGRADE_HOLDING, /* connections come to a rest -> MOVING, FAILING */
-	UPGRADE_MOVING,  /* their records are on their way -> TAKING, FAILING */
-	UPGRADE_TAKING,  /* the next process builds them -> TOOK, FAILING */
-	UPGRADE_TOOK,    /* that it has is on its way back -> COMMITTED */
+	UPGRADE_IDLE,      /* the time has come -> OPENING */
+	UPGRADE_OPENING,   /* what is open is on its way to the next process -> READY, FAILING */
+	UPGRADE_READY,     /* it has opened all that -> HOLDING */
+	UPGRADE_HOLDING,   /* connections come to a rest -> MOVING, FAILING */
+	UPGRADE_MOVING,    /* their records are on their way -> TAKING, FAILING */
+	UPGRADE_TAKING,    /* the next process builds them -> TOOK, FAILING */
+	UPGRADE_TOOK,      /* that it has is on its way back -> COMMITTED */
 	UPGRADE_COMMITTED, /* the next process is told -> LEAVING */
 	UPGRADE_LEAVING,   /* the process that has handed over ends -> IDLE */
 	/* The next process ends before the commit. -> IDLE */
@@ -76,8 +76,8 @@ static void next_step(struct upgrade *u, enum upgrade_state state)
 /* Every connection of the hosts is established, and nothing disturbs it. */
 static bool all_can_move(const struct world *w)
 {
-	bool can = world_all_moves(w) && w->disturbed_until < rd_sim_now(w->sim) && !w->observer && !w->discovery &&
-		   !w->secrets && !w->reconfigures && !sick_hangs(w->sick);
+	bool can = world_all_moves(w) && w->disturbed_until < rd_sim_now(w->sim) && !w->observer &&
+		   !w->discovery && !w->secrets && !w->reconfigures && !sick_hangs(w->sick);
 
 	for (unsigned int i = 0; i < w->devs; i++)
 		can &= host_is_steady(w->hosts[i]);
@@ -500,15 +500,11 @@ static void somebody_stands(struct upgrade *u)
 
 static void upgrade_step(struct rd_sim_event *event)
 {
-	static void (*const steps[])(struct upgrade *u) = {
-		[UPGRADE_IDLE] = begin_upgrade,
-		[UPGRADE_OPENING] = open_all,
-		[UPGRADE_READY] = hold_all,
-		[UPGRADE_MOVING] = take_all,
-		[UPGRADE_TOOK] = commit,
-		[UPGRADE_COMMITTED] = begin_to_serve,
-		[UPGRADE_LEAVING] = look_left,
-		[UPGRADE_FAILED] = clean_up,
+	static void (*const steps[])(struct upgrade * u) = {
+		[UPGRADE_IDLE] = begin_upgrade, [UPGRADE_OPENING] = open_all,
+		[UPGRADE_READY] = hold_all,     [UPGRADE_MOVING] = take_all,
+		[UPGRADE_TOOK] = commit,        [UPGRADE_COMMITTED] = begin_to_serve,
+		[UPGRADE_LEAVING] = look_left,  [UPGRADE_FAILED] = clean_up,
 	};
 	struct upgrade *u = rd_container_of(event, struct upgrade, step);
 	struct world *w = u->w;

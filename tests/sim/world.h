@@ -146,8 +146,8 @@ struct world {
 	struct process threads; /* of target and hosts that compute Diffie-Hellman */
 	bool reloading;
 	uint64_t reload_begun;
-	uint64_t quiet_until; /* hosts submit nothing, and the observer does not connect */
-	struct rdt_target *target;      /* of @serving, */
+	uint64_t quiet_until;      /* hosts submit nothing, and the observer does not connect */
+	struct rdt_target *target; /* of @serving, */
 	enum target_state target_state; /* and its state */
 	bool power_failed;
 	/* There is a next event when the blocked reactor goes on. */

@@ -2,8 +2,8 @@
 /*
  * Sockets. As with Linux: a connection is there when its request has reached a listener, whoever
  * accepts it; what has arrived can be read after a reset too; a socket that is closed with unread
- * data resets its connection; what was sent before an orderly end arrives. A socket may have several
- * descriptors, also of several processes, and ends with the last one.
+ * data resets its connection; what was sent before an orderly end arrives. A socket may have
+ * several descriptors, also of several processes, and ends with the last one.
  */
 #include "streams.h"
 
@@ -38,8 +38,8 @@ struct rd_sim_sock {
 	bool listens, open, lost;
 	bool counts;    /* an eventfd: it is none */
 	uint64_t count; /* of it */
-	bool eof;  /* the peer sends no more */
-	bool shut; /* this side sends no more */
+	bool eof;       /* the peer sends no more */
+	bool shut;      /* this side sends no more */
 	bool abandoned;
 	int error; /* SO_ERROR */
 	uint8_t *in;

@@ -51,7 +51,8 @@ int sim_connect(int fd, const struct sockaddr *addr, socklen_t len);
 int sim_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
 int sim_getsockname(int fd, struct sockaddr *addr, socklen_t *len);
 int sim_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
-int sim_getsockopt(int fd, int level, int name, void *value, socklen_t *len); /* SO_ERROR, SO_TYPE */
+int sim_getsockopt(int fd, int level, int name, void *value,
+		   socklen_t *len); /* SO_ERROR, SO_TYPE */
 ssize_t sim_readv(int fd, const struct iovec *iov, int count);
 ssize_t sim_recv(int fd, void *buf, size_t len, int flags);
 ssize_t sim_send(int fd, const void *buf, size_t len, int flags);
@@ -61,7 +62,7 @@ int sim_close(int fd);
 int sim_eventfd(unsigned int count, int flags);
 ssize_t sim_read(int fd, void *buf, size_t len);        /* of an eventfd */
 ssize_t sim_write(int fd, const void *buf, size_t len); /* likewise */
-int sim_fcntl(int fd, int cmd, int arg); /* F_DUPFD_CLOEXEC */
+int sim_fcntl(int fd, int cmd, int arg);                /* F_DUPFD_CLOEXEC */
 int sim_io_add(struct rd_loop *loop, struct rd_io *io, int fd, uint32_t events,
 	       void (*fn)(struct rd_io *io, uint32_t events));
 int sim_io_mod(struct rd_loop *loop, struct rd_io *io, uint32_t events);
