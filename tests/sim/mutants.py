@@ -228,10 +228,11 @@ MUTANTS = (
     ('messages that are given back count as received', 'common/fabric/iwarp/move.c', '- c->rx.aside_count - count,', '- c->rx.aside_count,', 'upgrade', 'iwarp'),
     ('messages that were set aside are lost in a hand-over', 'common/fabric/iwarp/move.c',
      '\t\tput_message(f, (enum rd_rdmap_op)a->op, a->inv, msn++, &am);', '\t\t(void)am, (void)msn;', 'upgrade', 'iwarp'),
-    ('the second half of a fused pair is set aside in a hold', 'target/transport/rdma/rdma_move.c', 'else if (!rc->qp.fused)', 'else', 'upgrade', 'iwarp'),
+    ('the second half of a fused pair is set aside in a hold', 'target/transport/rdma/rdma_move.c',
+     '\tif (rc->qp.fused)\n\t\treturn RD_FAB_HOLD_OFF;\n', '', 'upgrade', 'iwarp'),
     ('reservations do not move', 'target/manage/upgrade/ns_record.c', 'if (!text || !rdt_resv_offered(ns->subsys))', 'if (true)', 'upgrade,reserve'),
     ('a sync that has failed is forgotten in a hand-over', 'target/manage/upgrade/ns_record.c',
-     'take_faults(ns, json_object_get(record, "faults"));', ';', 'upgrade,sync'),
+     'err = take_faults(ns, json_object_get(record, "faults"), ex);', 'err = 0;', 'upgrade,sync'),
     ('a device is listened on before the commit', 'target/transport/rdma/rdma_cm.c', 'if (has_to_wait_for_commit(l, fab, text, size))', 'if (false)',
      'all', 'rdma'),
 )
