@@ -31,6 +31,8 @@ configuration()
 
 start()
 {
+	# "ip netns exec" gives a target a copy of all mounts: what is unmounted here has to be unmounted there, too.
+	mount --make-rshared /
 	t_network
 	[ "$provider" = tcp ] || t_rdma_for_lost_connections
 	modprobe "nvme-$kernel_transport"
