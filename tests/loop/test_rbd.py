@@ -568,6 +568,7 @@ def an_image_that_was_renamed_stays_the_one_that_hosts_use(t):
 def an_image_is_measured_beside_fio(t):
     """No result is judged."""
     requires_program('fio')
+    program('rdtarget_rbd')
     build = os.environ.get('BUILD_ROOT') or os.path.dirname(os.path.dirname(program('rdtarget')))
     res = t.run([os.path.join(SOURCE_ROOT, 'tools', 'bench'), '--smoke', '--rows', 'rbd,fio-rbd', '--no-plots', '--output',
                  t.path('out'), '--dir', t.dir], env={**os.environ, 'RD_BENCH_AS_IS': '1', 'BUILD_DIR': build},
