@@ -10,7 +10,6 @@
 #include "faults.h"
 #include "host.h"
 #include "sick.h"
-#include "upgrade.h"
 
 /* With this profile time must pass in few steps. */
 #define FENCE_PAUSE  30
@@ -114,11 +113,14 @@ static void judge_attempt(struct host *h, const struct rdinit_dev_event *event)
 
 static void judge_loss(struct host *h, const struct rdinit_dev_event *event)
 {
+	struct world *w = h->w;
 	bool was_live = h->live[event->path];
 
 	h->live[event->path] = event->path_state == RDINIT_DEV_PATH_LIVE;
-	if (was_live && !h->live[event->path])
-		upgrade_judge_loss(h->w->upgrade, h->number, (unsigned int)event->path);
+	if (was_live && !h->live[event->path] && w->upgrade && !w->reconfigures &&
+	    w->disturbed_until < rd_sim_now(w->sim))
+		world_fail(w, "host %u has lost path %d, and nothing but a hand-over happens",
+			   h->number, event->path);
 }
 
 static void dev_event(void *user, const struct rdinit_dev_event *event)

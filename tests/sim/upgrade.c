@@ -84,15 +84,6 @@ static bool all_can_move(const struct world *w)
 	return can;
 }
 
-void upgrade_judge_loss(struct upgrade *u, unsigned int host, unsigned int path)
-{
-	struct world *w = u ? u->w : NULL;
-
-	if (w && w->disturbed_until < rd_sim_now(w->sim) && !w->reconfigures)
-		world_fail(w, "host %u has lost path %u, and nothing but a hand-over happens", host,
-			   path);
-}
-
 /* ---- records ---- */
 
 /* As the next process reads them. NULL: no memory. */

@@ -26,7 +26,5 @@ void upgrade_ends(struct upgrade *u, bool killed);
 /* Both instances have ended. NULL is allowed. */
 void upgrade_over(struct upgrade *u);
 bool upgrade_runs(const struct upgrade *u); /* NULL is allowed */
-/* A host has lost a path that it used. NULL is allowed. */
-void upgrade_judge_loss(struct upgrade *u, unsigned int host, unsigned int path);
 
 #endif /* SIM_UPGRADE_H */
