@@ -68,7 +68,7 @@ static void names_lead_to_descriptors(void)
 static void storage_has_a_name(void)
 {
 	struct rdt_ns_config cfg = {.nsid = 7, .backend = RDT_BACKEND_MEMORY};
-	char *name T_FREE = NULL, *other T_FREE = NULL, *file T_FREE = NULL;
+	char *name T_FREE = NULL, *other T_FREE = NULL, *file T_FREE = NULL, *none = NULL;
 
 	CU_ASSERT_EQUAL(rdt_inherit_storage("nqn.a", &cfg, &name), 0);
 	CU_ASSERT_EQUAL(rdt_inherit_storage("nqn.b", &cfg, &other), 0);
@@ -78,7 +78,8 @@ static void storage_has_a_name(void)
 	CU_ASSERT_EQUAL(rdt_inherit_storage("nqn.a", &cfg, &file), 0);
 	CU_ASSERT_PTR_NOT_NULL(strstr(file, path));
 	cfg.backend = RDT_BACKEND_NBD;
-	CU_ASSERT_EQUAL(rdt_inherit_storage("nqn.a", &cfg, &file), -EOPNOTSUPP);
+	CU_ASSERT_EQUAL(rdt_inherit_storage("nqn.a", &cfg, &none), -EOPNOTSUPP);
+	CU_ASSERT_PTR_NULL(none);
 }
 
 /* What was written is there after the first one has closed it, and what was not is not allocated.
