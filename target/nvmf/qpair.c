@@ -308,8 +308,10 @@ void rdt_qpair_role(struct rdt_qpair *qp, uint16_t qid)
 	qp->ops->role(qp);
 }
 
-void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qid, uint16_t sqsize,
-			 bool sqflow_off)
+/* Returns false when it was closing already, and had no controller to report to: the reference is
+ * released during the teardown. */
+static bool qpair_joins(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qid, uint16_t sqsize,
+			bool sqflow_off)
 {
 	qp->ctrl = ctrl;
 	if (!qp->admin)
@@ -317,11 +319,17 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 	qp->qid = qid;
 	qp->sqsize = sqsize;
 	qp->sqflow_off = sqflow_off;
-	if (qp->state != RDT_QP_NEW) {
-		/* It was closing already, and had no controller to report to */
-		rdt_fence_queue_closed(qp);
-		return; /* the reference is released during the teardown */
-	}
+	if (qp->state == RDT_QP_NEW)
+		return true;
+	rdt_fence_queue_closed(qp);
+	return false;
+}
+
+void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qid, uint16_t sqsize,
+			 bool sqflow_off)
+{
+	if (!qpair_joins(qp, ctrl, qid, sqsize, sqflow_off))
+		return;
 	if (!qp->reactor->target->cmds->auth->required(qp)) {
 		rdt_qpair_live(qp);
 		return;
@@ -562,14 +570,7 @@ void rdt_qpair_moved_in(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qi
 			bool sqflow_off)
 {
 	assert(qp->moved);
-	qp->ctrl = ctrl;
-	if (!qp->admin)
-		LIST_INSERT_HEAD(&ctrl->on[qp->reactor->index].queues, qp, ctrl_link);
-	qp->qid = qid;
-	qp->sqsize = sqsize;
-	qp->sqflow_off = sqflow_off;
-	if (qp->state != RDT_QP_NEW) { /* as in rdt_qpair_connected() */
-		rdt_fence_queue_closed(qp);
+	if (!qpair_joins(qp, ctrl, qid, sqsize, sqflow_off)) {
 		rdt_qpair_check(qp);
 		return;
 	}
