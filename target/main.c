@@ -40,9 +40,6 @@
 #include "target/reactor/lifecycle.h"
 #include "target/nvmf/target.h"
 
-/* A mistake of the configuration, which another start does not mend: EX_CONFIG of sysexits.h, for
- * which systemd has a name too. */
-#define EXIT_CONFIG 78
 /* After drain_timeout: time for connections to close and for backends to complete I/O. */
 #define GIVE_UP_AFTER (5 * RD_NSEC_PER_SEC)
 /* Storage that does not answer is not waited for so long: time for other I/O, for connections to
@@ -758,7 +755,7 @@ static int load(struct app *app)
 		err = rdt_config_load_texts(app->opt.config, &app->texts, false, app->log,
 					    &app->cfg);
 	if (err)
-		return serve ? EXIT_CONFIG : EXIT_FAILURE;
+		return serve ? RDT_EXIT_CONFIG : EXIT_FAILURE;
 	if (app->opt.migrate)
 		return migrate_config(app);
 	if (serve)

@@ -6,6 +6,9 @@
 #include <stdbool.h>
 
 #define RDT_EXIT_USAGE 2
+/* A mistake of the configuration, which another start does not mend: EX_CONFIG of sysexits.h, for
+ * which systemd has a name too. */
+#define RDT_EXIT_CONFIG 78
 
 struct rdt_options {
 	const char *config;

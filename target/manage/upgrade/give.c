@@ -16,6 +16,7 @@
 #include "ns_record.h"
 #include "target/bdev/inherit.h"
 #include "target/manage/change/reloader.h"
+#include "target/manage/service/options.h"
 #include "target/manage/service/self.h"
 #include "target/nvmf/hold.h"
 #include "target/nvmf/move.h"
@@ -34,8 +35,6 @@
 #define TOOK_WAIT  (3 * RD_NSEC_PER_SEC)
 /* After the commit: until the next process says that it serves. */
 #define SERVES_WAIT (10 * RD_NSEC_PER_SEC)
-/* rdtarget's, when it refuses a configuration: EX_CONFIG of sysexits.h */
-#define EXIT_CONFIG 78
 
 enum give_state {
 	GIVE_IDLE,      /* -> STARTED or PREPARING */
@@ -523,7 +522,7 @@ static void started_ended(void *arg, int status)
 		give_check_ends(g);
 	if (g->state != GIVE_STARTED)
 		return;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CONFIG)
+	if (WIFEXITED(status) && WEXITSTATUS(status) == RDT_EXIT_CONFIG)
 		snprintf(why, sizeof(why),
 			 "it refuses the configuration; the log says why, as \"%s --check\" does",
 			 g->env->self->path);
