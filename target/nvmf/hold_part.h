@@ -19,7 +19,7 @@ enum rdt_hold_state {
 	RDT_HOLD_COMING,  /* reactors hold their queues. All rest -> WRITING; the time is over ->
 			     LATE */
 	RDT_HOLD_LATE,    /* reactors say what does not end: nothing -> WRITING, else LEAVING */
-	RDT_HOLD_WRITING, /* reactors write the records of what can move. Written -> HELD */
+	RDT_HOLD_WRITING, /* reactors write the records of what can move. Written -> REACHED */
 	RDT_HOLD_REACHED, /* released or moved -> LEAVING */
 	RDT_HOLD_LEAVING, /* reactors go on, or end their queues. All have done so -> freed */
 };

@@ -103,6 +103,13 @@ int rdt_move_decode(const json_t *text, size_t max, uint8_t **out, size_t *len)
 
 /* ---- fields ---- */
 
+bool rdt_move_is(const json_t *rec, const char *kind)
+{
+	const char *text = json_string_value(json_object_get(rec, "kind"));
+
+	return text && strcmp(text, kind) == 0;
+}
+
 bool rdt_move_uint(const json_t *rec, const char *name, uint64_t min, uint64_t max, uint64_t *out)
 {
 	const json_t *v = json_object_get(rec, name);

@@ -40,6 +40,9 @@ void rdt_move_commands(const struct rdt_qpair *qp,
 int rdt_move_decode(const json_t *text, size_t max, uint8_t **out, size_t *len);
 json_t *rdt_move_encode(const void *p, size_t n); /* NULL: no memory */
 
+/* Is @rec a record of this kind? */
+bool rdt_move_is(const json_t *rec, const char *kind);
+
 /* ---- fields: false if it is absent, of another type or out of its bounds ---- */
 
 bool rdt_move_uint(const json_t *rec, const char *name, uint64_t min, uint64_t max, uint64_t *out);

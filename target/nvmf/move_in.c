@@ -30,7 +30,6 @@
 #include "reactor.h"
 #include "subsys.h"
 #include "target.h"
-#include "target/config/tgt_limits.h"
 
 struct moving { /* a queue; the reactor's while @msg is under way */
 	struct rd_msg msg;
@@ -215,13 +214,6 @@ static void build_io(struct rd_msg *msg)
 static void ctrl_key(const char *nqn, uint64_t cntlid, char key[NVMF_NQN_MAX + 16])
 {
 	snprintf(key, NVMF_NQN_MAX + 16, "%u %s", (unsigned int)cntlid, nqn);
-}
-
-static bool is_kind(const json_t *rec, const char *kind)
-{
-	const char *text = json_string_value(json_object_get(rec, "kind"));
-
-	return text && strcmp(text, kind) == 0;
 }
 
 static void list_ctrl(struct rdt_move_in *mi, json_t *rec)
@@ -441,7 +433,7 @@ static void take_counters(struct rdt_move_in *mi, const struct rdt_listener *l, 
 {
 	int err = rdt_move_counters_read(&mi->counters, l, rec);
 
-	if (!err && is_kind(rec, "target"))
+	if (!err && rdt_move_is(rec, "target"))
 		err = rdt_move_totals_in(mi->target, rec);
 	if (err == -EPROTO)
 		bad_record(mi, rec, "counters");
@@ -499,14 +491,14 @@ static void read_move_records(struct rdt_move_in *mi)
 	json_t *rec;
 	size_t at;
 
-	json_array_foreach(mi->records, at, rec) if (is_kind(rec, "ctrl")) list_ctrl(mi, rec);
+	json_array_foreach(mi->records, at, rec) if (rdt_move_is(rec, "ctrl")) list_ctrl(mi, rec);
 	json_array_foreach(mi->records, at, rec)
 	{
-		if (is_kind(rec, "target"))
+		if (rdt_move_is(rec, "target"))
 			take_target(mi, rec);
-		else if (is_kind(rec, "listener"))
+		else if (rdt_move_is(rec, "listener"))
 			take_listener(mi, rec);
-		else if (is_kind(rec, "queue")) {
+		else if (rdt_move_is(rec, "queue")) {
 			struct moving *m = &mi->moving[mi->moving_count];
 
 			m->mi = mi;

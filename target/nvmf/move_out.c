@@ -122,11 +122,9 @@ static int take_hold_part(struct rdt_hold_part *part, json_t *records, struct rd
 
 	json_array_foreach(part->records, at, rec)
 	{
-		const char *kind = json_string_value(json_object_get(rec, "kind"));
-		int n;
+		if (rdt_move_is(rec, "queue")) {
+			int n = rd_fd_bag_add(fds, part->fds[next]);
 
-		if (kind && strcmp(kind, "queue") == 0) {
-			n = rd_fd_bag_add(fds, part->fds[next]);
 			part->fds[next++] = -1;
 			if (n < 0)
 				return n;

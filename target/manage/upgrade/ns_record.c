@@ -49,13 +49,6 @@ __attribute__((format(printf, 5, 6))) static int ns_cannot(const struct explain 
 	return err;
 }
 
-static bool ns_record_is(const json_t *record, const char *kind)
-{
-	const char *text = json_string_value(json_object_get(record, "kind"));
-
-	return text && strcmp(text, kind) == 0;
-}
-
 /* ---- the process that hands over ---- */
 
 static const char *not_settled(const struct rdt_ns *ns)
@@ -304,7 +297,7 @@ int rdt_ns_records_inherit(const json_t *records, const struct rdt_config *cfg,
 	int err = 0;
 	size_t i;
 
-	json_array_foreach(records, i, record) if (!err && ns_record_is(record, "ns")) err =
+	json_array_foreach(records, i, record) if (!err && rdt_move_is(record, "ns")) err =
 		inherit_ns(record, cfg, bag, inherit, &ex);
 	return err;
 }
@@ -328,7 +321,7 @@ int rdt_ns_records_check(const struct rdt_target *t, const json_t *records, char
 	json_array_foreach(records, i, record)
 	{
 		const char *uuid = json_string_value(json_object_get(record, "uuid"));
-		const struct rdt_ns *ns = ns_record_is(record, "ns") ? ns_of(t, record) : NULL;
+		const struct rdt_ns *ns = rdt_move_is(record, "ns") ? ns_of(t, record) : NULL;
 
 		if (!ns)
 			continue;
@@ -439,7 +432,7 @@ int rdt_ns_records_take(struct rdt_target *t, const json_t *records, char *why, 
 
 	json_array_foreach(records, i, record)
 	{
-		struct rdt_ns *ns = ns_record_is(record, "ns-state") ? ns_of(t, record) : NULL;
+		struct rdt_ns *ns = rdt_move_is(record, "ns-state") ? ns_of(t, record) : NULL;
 
 		if (ns && ns->state == RDT_NS_LIVE && !err)
 			err = take_ns_state(ns, record, &ex);
@@ -474,7 +467,7 @@ void rdt_ns_records_tell(struct rdt_target *t, const json_t *records)
 
 	if (!known)
 		return;
-	json_array_foreach(records, i, record) if (ns_record_is(record, "ns"))
+	json_array_foreach(records, i, record) if (rdt_move_is(record, "ns"))
 		tell_of_record(t, record, known);
 	for (unsigned int slot = 0; slot < RDT_NS_SLOTS; slot++) {
 		struct rdt_ns *ns = t->ns[slot];

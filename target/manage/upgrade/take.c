@@ -18,6 +18,7 @@
 #include "target/config/config.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/move.h"
+#include "target/nvmf/move_bytes.h"
 #include "target/nvmf/target.h"
 #include "target/reactor/lifecycle.h"
 
@@ -226,10 +227,9 @@ static void take_rest(struct rdt_take *take, const json_t *records)
 	take->held_at = now;
 	json_array_foreach(records, i, record)
 	{
-		const char *kind = json_string_value(json_object_get(record, "kind"));
 		json_int_t at = json_integer_value(json_object_get(record, "held_at"));
 
-		if (strcmp(kind, "process") == 0 && at > 0 && (uint64_t)at < now)
+		if (rdt_move_is(record, "process") && at > 0 && (uint64_t)at < now)
 			take->held_at = (uint64_t)at;
 	}
 }
