@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -173,6 +174,24 @@ int rd_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *value)
 		return -ERANGE;
 	*value = v;
 	return 0;
+}
+
+int rd_parse_hex(const char *text, uint8_t *bytes, size_t n)
+{
+	if (strlen(text) != 2 * n || strspn(text, "0123456789abcdef") != 2 * n)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		char pair[3] = {text[2 * i], text[2 * i + 1], '\0'};
+
+		bytes[i] = (uint8_t)strtoul(pair, NULL, 16);
+	}
+	return 0;
+}
+
+void rd_format_hex(const uint8_t *bytes, size_t n, char *text)
+{
+	for (size_t i = 0; i < n; i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
 }
 
 const char *rd_format_size(uint64_t bytes, char buf[RD_SIZE_TEXT])

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers with units, as in configuration files and on command lines. */
+/* Numbers with units, as in configuration files and on command lines; bytes as hexadecimal text. */
 #ifndef RD_UTIL_PARSE_H
 #define RD_UTIL_PARSE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -21,6 +22,11 @@ int rd_parse_duration(const char *text, uint64_t *ns);
  * a number) or -ERANGE.
  */
 int rd_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *value);
+
+/* Exactly 2 * @n digits, those above 9 in lower case. Returns 0 or -EINVAL. */
+int rd_parse_hex(const char *text, uint8_t *bytes, size_t n);
+/* Writes 2 * @n digits and a NUL to @text. */
+void rd_format_hex(const uint8_t *bytes, size_t n, char *text);
 
 /* "1.0 GiB", "512 B". Returns @buf. */
 #define RD_SIZE_TEXT 32

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "move_bytes.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <openssl/evp.h>
 
+#include "util/parse.h"
 #include "ctrl.h"
 #include "qpair.h"
 #include "request.h"
@@ -137,37 +139,18 @@ bool rdt_move_text(const json_t *rec, const char *name, size_t max, const char *
 	return *out && json_string_length(v) <= max && strlen(*out) == json_string_length(v);
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool rdt_move_hex(const json_t *rec, const char *name, uint8_t *out, size_t len)
 {
 	const char *s;
 
-	if (!rdt_move_text(rec, name, 2 * len, &s) || strlen(s) != 2 * len)
-		return false;
-	for (size_t i = 0; i < len; i++) {
-		int high = hex_digit(s[2 * i]), low = hex_digit(s[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return false;
-		out[i] = (uint8_t)(high << 4 | low);
-	}
-	return true;
+	return rdt_move_text(rec, name, 2 * len, &s) && rd_parse_hex(s, out, len) == 0;
 }
 
 json_t *rdt_move_hex_text(const uint8_t *p, size_t n)
 {
-	static const char digits[] = "0123456789abcdef";
-	char text[64];
+	char text[2 * RDT_MOVE_HEX_MAX + 1];
 
-	for (size_t i = 0; i < n && i < sizeof(text) / 2; i++) {
-		text[2 * i] = digits[p[i] >> 4];
-		text[2 * i + 1] = digits[p[i] & 15];
-	}
-	return json_stringn(text, 2 * n);
+	assert(n <= RDT_MOVE_HEX_MAX);
+	rd_format_hex(p, n, text);
+	return json_string(text);
 }

@@ -20,6 +20,8 @@ struct rdt_qpair;
 /* A connection with more refuses the hand-over. */
 #define RDT_MOVE_BYTES_MAX (4u << 20)
 
+#define RDT_MOVE_HEX_MAX   32u
+
 struct rdt_move_bytes { /* all zero: empty */
 	uint8_t *at;
 	size_t len, room;
@@ -50,6 +52,7 @@ bool rdt_move_bool(const json_t *rec, const char *name, bool *out);
 /* A text of at most @max bytes, valid as long as @rec. */
 bool rdt_move_text(const json_t *rec, const char *name, size_t max, const char **out);
 bool rdt_move_hex(const json_t *rec, const char *name, uint8_t *out, size_t len);
-json_t *rdt_move_hex_text(const uint8_t *p, size_t n); /* NULL: no memory */
+/* Of at most RDT_MOVE_HEX_MAX bytes. NULL: no memory. */
+json_t *rdt_move_hex_text(const uint8_t *p, size_t n);
 
 #endif /* RDT_MOVE_BYTES_H */

@@ -9,28 +9,11 @@
 
 #include <jansson.h>
 
+#include "util/parse.h"
 #include "reservation.h"
 #include "state.h"
 
 #define VERSION 1
-
-static void to_hex(const uint8_t *bytes, size_t n, char *text)
-{
-	for (size_t i = 0; i < n; i++)
-		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-}
-
-static bool from_hex(const char *text, uint8_t *bytes, size_t n)
-{
-	if (strlen(text) != 2 * n || strspn(text, "0123456789abcdef") != 2 * n)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		char pair[3] = {text[2 * i], text[2 * i + 1], 0};
-
-		bytes[i] = (uint8_t)strtoul(pair, NULL, 16);
-	}
-	return true;
-}
 
 static bool parse_key(const char *text, uint64_t *key)
 {
@@ -47,7 +30,7 @@ static json_t *registrant_to_json(const struct rdt_registrant *r)
 {
 	char host[2 * RDT_RESV_HOST + 1], key[24];
 
-	to_hex(r->host, RDT_RESV_HOST, host);
+	rd_format_hex(r->host, RDT_RESV_HOST, host);
 	snprintf(key, sizeof(key), "0x%" PRIx64, r->key);
 	return json_pack("{s:s, s:s, s:b}", "host", host, "key", key, "holder", r->holder);
 }
@@ -64,7 +47,7 @@ int rdt_resv_to_json(const struct rdt_resv_state *s, const uint8_t uuid[16], cha
 			json_decref(list);
 			return -ENOMEM;
 		}
-	to_hex(uuid, 16, id);
+	rd_format_hex(uuid, 16, id);
 	/* "o" consumes the reference to @list, also on failure. */
 	root = json_pack("{s:i, s:s, s:I, s:i, s:b, s:o}", "version", VERSION, "namespace", id,
 			 "generation", (json_int_t)s->gen, "type", (int)s->rtype, "persist",
@@ -93,7 +76,7 @@ static int read_registrants(json_t *list, struct rdt_resv_state *s, char *why, s
 			return rdt_state_bad(
 				why, size,
 				"registrant %zu lacks one of \"host\", \"key\" and \"holder\"", i);
-		if (!from_hex(host, r->host, RDT_RESV_HOST))
+		if (rd_parse_hex(host, r->host, RDT_RESV_HOST))
 			return rdt_state_bad(
 				why, size,
 				"registrant %zu: host \"%.40s\", expected 32 hexadecimal digits", i,
@@ -145,7 +128,7 @@ static int from_root(json_t *root, const uint8_t uuid[16], struct rdt_resv_state
 		return rdt_state_bad(why, size, "%s", err.text);
 	if (version != VERSION)
 		return rdt_state_bad(why, size, "version %d, expected %d", version, VERSION);
-	if (!from_hex(id, have, sizeof(have)) || memcmp(have, uuid, sizeof(have)) != 0)
+	if (rd_parse_hex(id, have, sizeof(have)) || memcmp(have, uuid, sizeof(have)) != 0)
 		return rdt_state_bad(why, size, "it belongs to namespace \"%.40s\"", id);
 	if (gen < 0 || gen > UINT32_MAX)
 		return rdt_state_bad(why, size, "generation %lld, expected 0 to 4294967295",

@@ -136,6 +136,20 @@ static void numbers(void)
 	check(ranged, u64_1_to_100);
 }
 
+static void hex(void)
+{
+	static const char *const bad[] = {"", "00ff1", "00ff1ab", "00FF1A", "0x00ff", "00ff1g"};
+	uint8_t bytes[3] = {0};
+	char text[7];
+
+	CU_ASSERT_EQUAL(rd_parse_hex("00ff1a", bytes, sizeof(bytes)), 0);
+	CU_ASSERT(bytes[0] == 0 && bytes[1] == 0xff && bytes[2] == 0x1a);
+	rd_format_hex(bytes, sizeof(bytes), text);
+	CU_ASSERT_STRING_EQUAL(text, "00ff1a");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CU_ASSERT_EQUAL(rd_parse_hex(bad[i], bytes, sizeof(bytes)), -EINVAL);
+}
+
 static void sizes_as_text(void)
 {
 	char buf[RD_SIZE_TEXT];
@@ -154,6 +168,7 @@ const struct t_case t_parse_cases[] = {
 	{"reads sizes with units and nothing else", parse_sizes},
 	{"reads durations with units and nothing else", durations},
 	{"reads whole numbers in a range", numbers},
+	{"reads and prints bytes", hex},
 	{"prints sizes", sizes_as_text},
 	{NULL, NULL},
 };
