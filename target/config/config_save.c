@@ -11,6 +11,7 @@
 
 #include "config_priv.h"
 #include "util/cleanup.h"
+#include "util/write_all.h"
 
 /* ---- texts ---- */
 
@@ -123,21 +124,6 @@ static int check_on_disk(struct rdt_config_text *t, struct rd_log *log)
 	return -ESTALE;
 }
 
-static int write_text(int fd, const char *text, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, text, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		text += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* The mode and owner of @like. Without the right to give it away it stays with the user of this
  * process. */
 static int take_mode(int fd, const char *like)
@@ -163,7 +149,7 @@ static int write_beside(const char *like, const char *name, const char *text, si
 	fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
-	rc = write_text(fd, text, len);
+	rc = rd_write_all(fd, text, len);
 	if (!rc)
 		rc = take_mode(fd, like);
 	if (!rc && fsync(fd))

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "util/cleanup.h"
+#include "util/write_all.h"
 
 #define SUFFIX   ".new"
 #define TEXT_MAX (1u << 20)
@@ -35,21 +36,6 @@ struct rdt_state {
 
 /* ---- files ---- */
 
-static int write_all(int fd, const char *text, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, text, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		text += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* The kernel reports a failed sync once and drops the data, so the results of later syncs mean
  * nothing. */
 static int sync_failed(struct rdt_state *s, const char *name, int err)
@@ -70,7 +56,7 @@ static int write_new(struct rdt_state *s, const char *tmp, const char *text, siz
 
 	if (fd < 0)
 		return -errno;
-	rc = write_all(fd, text, len);
+	rc = rd_write_all(fd, text, len);
 	/* Before the rename: the name must never refer to text that is not on stable storage. */
 	if (!rc && fsync(fd) < 0) {
 		rc = -errno;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "util/cleanup.h"
+#include "util/write_all.h"
 
 #define MESSAGE_MAX (32u << 10)
 #define SEND_WAIT   2000 /* ms: the other side reads all the time */
@@ -38,21 +39,6 @@ void rdt_channel_close(struct rdt_channel *ch)
 
 /* ---- out ---- */
 
-static int write_records(int fd, const char *text, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, text, len);
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n > 0) {
-			text += n;
-			len -= (size_t)n;
-		}
-	}
-	return 0;
-}
-
 /* Puts the text of @records into @bag. Returns its number there, or -errno. */
 static int add_records(const json_t *records, struct rd_fd_bag *bag)
 {
@@ -66,7 +52,7 @@ static int add_records(const json_t *records, struct rd_fd_bag *bag)
 	fd = memfd_create("records", MFD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	err = write_records(fd, text, strlen(text));
+	err = rd_write_all(fd, text, strlen(text));
 	if (err) {
 		close(fd);
 		return err;
