@@ -588,6 +588,16 @@ def close_all(fds):
         os.close(fd)
 
 
+def take_up_to_commit(channel):
+    """As the next process does: (records of what moves, their descriptors, all descriptors)."""
+    kept = channel.expect('prepare')[2]
+    channel.send('ready')
+    _, records, fds = channel.expect('move')
+    channel.send('took')
+    channel.expect('commit')
+    return records, fds, kept + fds
+
+
 @test
 @iwarp_only
 def nothing_is_sent_on_a_connection_that_was_handed_over(t):
@@ -595,12 +605,7 @@ def nothing_is_sent_on_a_connection_that_was_handed_over(t):
     target, _, control = begin(t, [memory(t, 1)])
     host = peer(target, TCP)
     channel = t_upgrade.ask(control)
-    kept = channel.expect('prepare')[2]
-    channel.send('ready')
-    _, records, fds = channel.expect('move')
-    kept += fds
-    channel.send('took')
-    channel.expect('commit')
+    records, fds, kept = take_up_to_commit(channel)
     channel.send('serves')
     t.eq(target.wait(), 0)
     for queue in (host.admin, host.q):
@@ -660,11 +665,7 @@ def a_process_of_another_pid_namespace_takes_over(t):
         channel.expect('checked')
         channel.close()
         channel = t_upgrade.ask(control)
-        kept = channel.expect('prepare')[2]
-        channel.send('ready')
-        kept += channel.expect('move')[2]
-        channel.send('took')
-        channel.expect('commit')
+        _, _, kept = take_up_to_commit(channel)
         channel.send('serves')
         t.eq(target.wait(), 0)
         said = ''
@@ -681,11 +682,7 @@ def a_signal_after_the_commit_is_the_first_one(t):
     """A service manager sends it to both processes: the old one ends as it was going to."""
     target, _, control = begin(t, [memory(t, 1)])
     channel = t_upgrade.ask(control)
-    kept = channel.expect('prepare')[2]
-    channel.send('ready')
-    kept += channel.expect('move')[2]
-    channel.send('took')
-    channel.expect('commit')
+    _, _, kept = take_up_to_commit(channel)
     target.expect(r'handed over to process \d+: ')
     target.signal(signal.SIGTERM)
     target.expect(r'Terminated: another process serves, and this one ends')
