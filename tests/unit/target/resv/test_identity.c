@@ -99,8 +99,8 @@ static void begin_in(const char *dir)
 	struct rdt_state_files *files = dir ? NULL : &disk.ops;
 
 	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &loop), 0);
-	CU_ASSERT_EQUAL_FATAL(rdt_state_open(files, NULL, dir ? dir : "/state", -1, NULL, loop, &state),
-			      0);
+	CU_ASSERT_EQUAL_FATAL(
+		rdt_state_open(files, NULL, dir ? dir : "/state", -1, NULL, loop, &state), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_identities_new(state, NULL, loop, &ids), 0);
 }
 
