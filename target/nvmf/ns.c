@@ -167,6 +167,16 @@ void rdt_ns_begin(struct rdt_ns *ns)
 	rdt_subsys_count(ns, true);
 }
 
+/* A target without namespaces that have a path runs no timer for them, so it does not wake up. */
+static void start_comparing_paths(struct rdt_target *t)
+{
+	if (!t->compare_timer.fn || rd_timer_armed(&t->compare_timer))
+		return;
+	if (rd_timer_start(t->loop, &t->compare_timer, RD_NSEC_PER_SEC))
+		rd_warn(t->log, RD_LOG_TARGET,
+			"out of memory for a timer: files are compared at reloads only");
+}
+
 /* Be in target->with_path, or not. */
 static void list_path(struct rdt_ns *ns, bool has_path)
 {
@@ -178,6 +188,7 @@ static void list_path(struct rdt_ns *ns, bool has_path)
 	if (has_path) {
 		TAILQ_INSERT_TAIL(&t->with_path, ns, path_link);
 		t->with_path_count++;
+		start_comparing_paths(t);
 	} else {
 		TAILQ_REMOVE(&t->with_path, ns, path_link);
 		t->with_path_count--;

@@ -114,7 +114,7 @@ struct rdt_target {
 	LIST_HEAD(, rdt_subsys) unseen; /* not in @subsys any more; main thread */
 	struct rdt_modules *modules;    /* NULL: only built-in backends */
 	struct rdt_jobs *jobs;          /* calls that may block */
-	struct rd_timer compare_timer;  /* compare.c */
+	struct rd_timer compare_timer;  /* compare.c; armed while @with_path has one */
 	/* LIVE ones that have a path; in turn: compare.c */
 	TAILQ_HEAD(, rdt_ns) with_path;
 	unsigned int with_path_count;

@@ -137,13 +137,14 @@ static void compare_next(struct rd_timer *timer)
 {
 	struct rdt_target *t = rd_container_of(timer, struct rdt_target, compare_timer);
 	struct rdt_ns *ns = TAILQ_FIRST(&t->with_path);
-	uint64_t gap = ROUND / (t->with_path_count ? t->with_path_count : 1);
+	uint64_t gap;
 
-	if (ns) {
-		TAILQ_REMOVE(&t->with_path, ns, path_link);
-		TAILQ_INSERT_TAIL(&t->with_path, ns, path_link);
-		rdt_compare_now(ns);
-	}
+	if (!ns) /* the next one that is listed starts the timer */
+		return;
+	TAILQ_REMOVE(&t->with_path, ns, path_link);
+	TAILQ_INSERT_TAIL(&t->with_path, ns, path_link);
+	rdt_compare_now(ns);
+	gap = ROUND / t->with_path_count;
 	if (rd_timer_start(t->loop, timer, gap < LEAST_GAP ? LEAST_GAP : gap))
 		rd_warn(t->log, RD_LOG_TARGET,
 			"out of memory for a timer: files are compared at reloads only");
@@ -152,10 +153,12 @@ static void compare_next(struct rd_timer *timer)
 void rdt_compare_watch(struct rdt_target *t)
 {
 	t->compare_timer.fn = compare_next;
-	rd_timer_start(t->loop, &t->compare_timer, LEAST_GAP);
+	if (t->with_path_count)
+		rd_timer_start(t->loop, &t->compare_timer, LEAST_GAP);
 }
 
 void rdt_compare_unwatch(struct rdt_target *t)
 {
+	t->compare_timer.fn = NULL;
 	rd_timer_stop(t->loop, &t->compare_timer);
 }

@@ -622,6 +622,33 @@ static void make_file(const char *path)
 	fclose(f);
 }
 
+/* A target that has nothing to compare does not wake up for it. */
+static void no_file_needs_no_timer(void)
+{
+	struct t_pair p = t_pair_new();
+	struct rdt_target *t = p.env->t;
+	struct rdt_ns_config cfg = new_config(7);
+	char path[] = "/var/tmp/rdt-control-XXXXXX";
+	int fd = mkstemp(path);
+	struct outcome o;
+
+	CU_ASSERT_TRUE_FATAL(fd >= 0);
+	rdt_compare_watch(t);
+	t_advance(p.env, 61 * RD_NSEC_PER_SEC);
+	CU_ASSERT_FALSE(rd_timer_armed(&t->compare_timer));
+	cfg.path = path;
+	add(&p, &cfg, &o);
+	t_turn(p.env);
+	CU_ASSERT_EQUAL(t->with_path_count, 1);
+	CU_ASSERT_TRUE(rd_timer_armed(&t->compare_timer));
+	t_advance(p.env, 61 * RD_NSEC_PER_SEC);
+	CU_ASSERT_TRUE(rd_timer_armed(&t->compare_timer));
+	rdt_compare_unwatch(t);
+	close(fd);
+	unlink(path);
+	t_pair_free(&p);
+}
+
 /* Without a reload, about once a minute. */
 static void a_replaced_file_is_noticed(void)
 {
@@ -776,6 +803,7 @@ const struct t_case t_control_cases[] = {
 	{"a namespace whose storage is opened later appears then", opened_later},
 	{"a call that opens storage and hangs delays nothing else", opened_too_late},
 	{"storage that fails is tried again", failed_is_tried_again},
+	{"no file needs no timer", no_file_needs_no_timer},
 	{"a file that was replaced is noticed", a_replaced_file_is_noticed},
 	{"it is resized while the reactors open it", resized_while_added},
 	{"it is removed before that", removed_while_opened},
