@@ -49,52 +49,74 @@ static void counters_free(struct rdt_host_counters *counters)
 void rdt_counters_list_fini(struct rdt_reactor *r)
 {
 	struct rdt_counters_list *list = &r->counters_list;
+	struct rdt_host_counters *counters, *next;
 
 	if (!list->ready)
 		return;
 	rd_poller_del(r->loop, &r->counted);
-	for (unsigned int i = 0; i < list->count; i++)
-		counters_free(list->all[i]);
-	free(list->all);
-	free(list->hashes);
+	for (counters = atomic_load(&list->nobody.next); counters; counters = next) {
+		next = atomic_load(&counters->next);
+		counters_free(counters);
+	}
+	free(list->buckets);
 	pthread_mutex_destroy(&list->lock);
 	list->ready = false;
 }
 
-/* @hostnqn may be NULL. */
-static unsigned int counters_find(const struct rdt_counters_list *list,
-				  const struct rdt_listener *listener, const char *hostnqn,
-				  uint32_t hash)
+/* Of a Host NQN, which may be NULL. */
+static uint32_t counters_hash(const struct rdt_counters_list *list, const char *hostnqn)
 {
-	unsigned int i;
+	const struct rdt_target *t =
+		rd_container_of(list, struct rdt_reactor, counters_list)->target;
 
-	for (i = 0; i < list->count; i++) {
-		const struct rdt_host_counters *counters = list->all[i];
+	return hostnqn ? rdt_peer_hash(t, hostnqn, strlen(hostnqn)) : 0;
+}
 
-		if (list->hashes[i] == hash && counters->listener == listener &&
+static struct rdt_host_counters **bucket_of(const struct rdt_counters_list *list, uint32_t hash)
+{
+	return &list->buckets[hash & (list->room - 1)];
+}
+
+/* @hostnqn may be NULL. Returns NULL when there is none. */
+static struct rdt_host_counters *counters_find(const struct rdt_counters_list *list,
+					       const struct rdt_listener *listener,
+					       const char *hostnqn, uint32_t hash)
+{
+	struct rdt_host_counters *counters = list->room ? *bucket_of(list, hash) : NULL;
+
+	for (; counters; counters = counters->same)
+		if (counters->hash == hash && counters->listener == listener &&
 		    !counters->hostnqn == !hostnqn &&
 		    (!hostnqn || strcmp(counters->hostnqn, hostnqn) == 0))
 			break;
-	}
-	return i;
+	return counters;
 }
 
+static void bucket_add(struct rdt_counters_list *list, struct rdt_host_counters *counters)
+{
+	struct rdt_host_counters **bucket = bucket_of(list, counters->hash);
+
+	counters->same = *bucket;
+	*bucket = counters;
+}
+
+/* Room for one more. Without memory for more buckets those that are there are longer. */
 static bool counters_grow(struct rdt_counters_list *list)
 {
 	unsigned int room = list->room ? 2 * list->room : 8;
-	struct rdt_host_counters **more;
-	uint32_t *hashes;
+	struct rdt_host_counters **buckets, *counters;
 
 	if (list->count < list->room)
 		return true;
-	more = realloc(list->all, room * sizeof(struct rdt_host_counters *));
-	if (more)
-		list->all = more;
-	hashes = more ? realloc(list->hashes, room * sizeof(*hashes)) : NULL;
-	if (!hashes)
-		return false;
-	list->hashes = hashes;
+	buckets = calloc(room, sizeof(struct rdt_host_counters *));
+	if (!buckets)
+		return list->room;
+	free(list->buckets);
+	list->buckets = buckets;
 	list->room = room;
+	counters = atomic_load_explicit(&list->nobody.next, memory_order_relaxed);
+	for (; counters; counters = atomic_load_explicit(&counters->next, memory_order_relaxed))
+		bucket_add(list, counters);
 	return true;
 }
 
@@ -118,19 +140,17 @@ static struct rdt_host_counters *counters_get(struct rdt_counters_list *list,
 					      const struct rdt_listener *listener,
 					      const char *hostnqn)
 {
-	const struct rdt_target *t =
-		rd_container_of(list, struct rdt_reactor, counters_list)->target;
-	uint32_t hash = hostnqn ? rdt_peer_hash(t, hostnqn, strlen(hostnqn)) : 0;
-	unsigned int i = counters_find(list, listener, hostnqn, hash);
-	struct rdt_host_counters *counters;
+	uint32_t hash = counters_hash(list, hostnqn);
+	struct rdt_host_counters *counters = counters_find(list, listener, hostnqn, hash);
 
-	if (i < list->count)
-		return list->all[i];
+	if (counters)
+		return counters;
 	counters = counters_grow(list) ? counters_new(listener, hostnqn) : NULL;
 	if (!counters)
 		return &list->nobody;
-	list->all[list->count] = counters;
-	list->hashes[list->count++] = hash;
+	counters->hash = hash;
+	bucket_add(list, counters);
+	list->count++;
 	counters->prev = list->last;
 	atomic_store_explicit(&list->last->next, counters, memory_order_release);
 	list->last = counters;
@@ -187,13 +207,12 @@ static void counters_remove(struct rdt_counters_list *list, struct rdt_host_coun
 {
 	struct rdt_host_counters *next =
 		atomic_load_explicit(&counters->next, memory_order_relaxed);
-	unsigned int i;
+	struct rdt_host_counters **at = bucket_of(list, counters->hash);
 
-	for (i = 0; list->all[i] != counters; i++)
-		;
+	while (*at != counters)
+		at = &(*at)->same;
+	*at = counters->same;
 	list->count--;
-	list->all[i] = list->all[list->count];
-	list->hashes[i] = list->hashes[list->count];
 	atomic_store_explicit(&counters->prev->next, next, memory_order_relaxed);
 	if (next)
 		next->prev = counters->prev;
@@ -282,14 +301,12 @@ void rdt_host_counters_leave(struct rdt_qpair *qp)
 bool rdt_host_counters_has(const struct rdt_counters_list *list,
 			   const struct rdt_listener *listener, const char *hostnqn)
 {
-	const struct rdt_target *t =
-		rd_container_of(list, struct rdt_reactor, counters_list)->target;
-	unsigned int i;
+	const struct rdt_host_counters *counters;
 
 	if (!hostnqn)
 		return true;
-	i = counters_find(list, listener, hostnqn, rdt_peer_hash(t, hostnqn, strlen(hostnqn)));
-	return i < list->count && atomic_load(&list->all[i]->qpairs);
+	counters = counters_find(list, listener, hostnqn, counters_hash(list, hostnqn));
+	return counters && atomic_load(&counters->qpairs);
 }
 
 void rdt_host_counters_inherit(struct rdt_counters_list *list, const struct rdt_listener *listener,

@@ -117,6 +117,8 @@ struct rdt_host_counters {
 	atomic_uint qpairs;                       /* of a host 0: it has left, or is just coming */
 	_Atomic(struct rdt_host_counters *) next; /* in the order in which they came */
 	struct rdt_host_counters *prev;           /* also the fields below: its reactor only */
+	struct rdt_host_counters *same;           /* the next one in its bucket */
+	uint32_t hash;                            /* of @hostnqn */
 	bool left;                                /* it is in list->left */
 	TAILQ_ENTRY(rdt_host_counters) left_link;
 };
@@ -131,10 +133,9 @@ struct rdt_counters_list {
 	bool ready;   /* @lock was initialized */
 	/* its reactor only */
 	struct rdt_host_counters *last;
-	struct rdt_host_counters **all; /* all but @nobody, in no order */
-	uint32_t *hashes;               /* of their Host NQN */
+	struct rdt_host_counters **buckets; /* [room]: all but @nobody, by the hash */
 	unsigned int count;
-	unsigned int room;
+	unsigned int room;                    /* a power of two; 0: there has been none */
 	TAILQ_HEAD(, rdt_host_counters) left; /* whose hosts left while a reader walked */
 };
 

@@ -160,9 +160,9 @@ static void what_a_host_did_stays_in_the_sums_when_it_leaves(void)
 
 	start_read(&p, 8);
 	host_leaves(&p);
-	for (unsigned int i = 0; i < r->counters_list.count; i++) {
-		const struct rdt_host_counters *counters = r->counters_list.all[i];
-
+	for (const struct rdt_host_counters *counters =
+		     rdt_host_counters_next(&r->counters_list.nobody);
+	     counters; counters = rdt_host_counters_next(counters)) {
 		CU_ASSERT_PTR_NULL(counters->hostnqn);
 		CU_ASSERT_EQUAL(counters->qpairs, 0);
 		count += commands(&counters->op[RDT_IO_READ]);
