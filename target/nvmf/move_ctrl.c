@@ -82,6 +82,8 @@ static json_t *masked_out(struct rdt_ctrl *ctrl)
 	const struct rdt_ns_place *end, *p = rdt_ns_places(ctrl->owner, ctrl->subsys, 0, &end);
 	json_t *out = json_array();
 
+	if (!rdt_resv_mask_any(ctrl))
+		return out;
 	for (; p < end; p++) {
 		uint32_t mask = rdt_resv_mask_get(ctrl, p->channel->ns);
 

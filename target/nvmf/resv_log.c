@@ -137,6 +137,18 @@ uint32_t rdt_resv_mask_get(struct rdt_ctrl *ctrl, const struct rdt_ns *ns)
 	return mask;
 }
 
+bool rdt_resv_mask_any(struct rdt_ctrl *ctrl)
+{
+	struct rdt_resv_log *log = &ctrl->resv_log;
+	bool any = false;
+
+	pthread_mutex_lock(&log->lock);
+	for (unsigned int i = 0; i < RDT_RESV_TYPES; i++)
+		any |= rdt_slots_any(&log->masked[i]);
+	pthread_mutex_unlock(&log->lock);
+	return any;
+}
+
 void rdt_resv_mask_set(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, uint32_t mask)
 {
 	struct rdt_resv_log *log = &ctrl->resv_log;
