@@ -499,10 +499,10 @@ static int app_serve(struct app *app)
 	return 0;
 }
 
-static void serve_taken(struct rdt_take *take)
+static void show_taken(struct rdt_take *take)
 {
 	struct app *app = rd_container_of(take, struct app, take);
-	int err = app_serve(app);
+	int err = app->draining ? 0 : app_serve(app);
 
 	if (err)
 		rd_err(app->log, RD_LOG_MAIN, "the control socket or the status page: %s",
@@ -531,7 +531,7 @@ static int begin_to_take(struct app *app)
 		return 0;
 	app->take.log = app->log;
 	app->take.check = app->opt.check;
-	app->take.serve = serve_taken;
+	app->take.show = show_taken;
 	app->take.fails = leave_take;
 	app->take.checked = take_checked;
 	app->take.alone = take_alone;
@@ -622,12 +622,12 @@ static void app_stop(struct app *app, int code)
 		rd_timer_stop(app->loop, &app->timer);
 		rd_io_del(app->loop, &app->signals);
 	}
-	rdt_take_free(&app->take);
-	app->env.inherit = NULL;
 	rdt_self_fini(&app->self);
 	if (app->target)
 		rdt_compare_unwatch(app->target);
 	rdt_target_stop(app->target);
+	rdt_take_free(&app->take);
+	app->env.inherit = NULL;
 	if (app->target) {
 		if (!rdt_jobs_end(app->target->jobs, JOBS_WAIT)) {
 			rd_log_flush(app->log);

@@ -14,7 +14,16 @@
 #include <jansson.h>
 
 struct rd_fd_bag;
+struct rdt_move_counters;
 struct rdt_target;
+
+/* Counters are most of the records where there are many namespaces and hosts, so a process that can
+ * take them later gets them when its hosts are served. */
+enum rdt_move_part {
+	RDT_MOVE_ALL,
+	RDT_MOVE_STATE,    /* without the counters of namespaces and hosts */
+	RDT_MOVE_COUNTERS, /* these alone */
+};
 
 struct rdt_move_count {
 	unsigned int ctrls, queues; /* that move */
@@ -24,10 +33,12 @@ struct rdt_move_count {
 /*
  * The old process, while @tgt is held (hold.h): appends to the array @records a record for each
  * controller that can move ("kind": "ctrl") and each of its connections ("kind": "queue"). Sockets
- * are put into @fds as duplicates. Nothing changes: rdt_hold_release() may follow. Returns 0 or
- * -errno.
+ * are put into @fds as duplicates. Nothing changes: rdt_hold_release() may follow. With
+ * RDT_MOVE_COUNTERS, after that with RDT_MOVE_STATE and before rdt_move_done(), only "target" and
+ * "listener", and @fds may be NULL. Returns 0 or -errno.
  */
-int rdt_move_out(struct rdt_target *tgt, json_t *records, struct rd_fd_bag *fds);
+int rdt_move_out(struct rdt_target *tgt, enum rdt_move_part part, json_t *records,
+		 struct rd_fd_bag *fds);
 struct rdt_move_count rdt_move_counted(const struct rdt_target *tgt); /* by rdt_move_out() */
 /*
  * The next process has them: what rdt_move_out() wrote is closed here without a byte on the wire,
@@ -52,6 +63,13 @@ struct rdt_move_count rdt_move_in_counted(const struct rdt_target *tgt);
 /* The old process has committed: they begin to read, and are told of ANA states that the
  * configuration changes. */
 void rdt_move_start(struct rdt_target *tgt);
+/*
+ * After that: adds the counters of @records, of RDT_MOVE_COUNTERS, while hosts are served. @mc is
+ * zeroed; mc->done() follows, not from within this call, and @records must be there until then.
+ * What cannot be is left out: mc->bad counts these records.
+ */
+void rdt_move_counters_late(struct rdt_target *tgt, struct rdt_move_counters *mc,
+			    const json_t *records);
 
 /* of rdt_move_done() */
 void rdt_move_forget(struct rdt_target *tgt);

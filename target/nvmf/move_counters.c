@@ -247,32 +247,32 @@ static json_t *subsys_out(struct rdt_subsys *ss, int *err)
 	return rec;
 }
 
-static void totals_out(struct rdt_target *t, json_t *rec, int *err)
+int rdt_move_totals_out(struct rdt_target *t, json_t *rec)
 {
 	json_t *list = json_array(), *gone = json_array();
 	struct named_count counts[TARGET_COUNTS];
 	struct rdt_subsys *ss;
 	unsigned int at = 0;
+	int err = 0;
 
 	target_counts(t, counts);
-	named_out(rec, counts, TARGET_COUNTS, err);
+	named_out(rec, counts, TARGET_COUNTS, &err);
 	while ((ss = rdt_subsys_next(t, &at)))
-		if (json_array_append_new(list, subsys_out(ss, err)))
-			*err = -ENOMEM;
+		if (json_array_append_new(list, subsys_out(ss, &err)))
+			err = -ENOMEM;
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		put_pair(gone, atomic_load(&t->reactors[i].gone_reads),
-			 atomic_load(&t->reactors[i].gone_writes), err);
-	put_filled(rec, "subsystems", list, err);
-	put_filled(rec, "gone", gone, err);
+			 atomic_load(&t->reactors[i].gone_writes), &err);
+	put_filled(rec, "subsystems", list, &err);
+	put_filled(rec, "gone", gone, &err);
+	return err;
 }
 
-int rdt_move_counters_out(const struct rdt_target *t, const struct rdt_listener *l, json_t *rec)
+int rdt_move_hosts_out(const struct rdt_target *t, const struct rdt_listener *l, json_t *rec)
 {
 	int err = 0;
 
 	put_filled(rec, "hosts", hosts_out(t, l, &err), &err);
-	if (!l)
-		totals_out((struct rdt_target *)(uintptr_t)t, rec, &err);
 	return err;
 }
 
@@ -421,8 +421,10 @@ int rdt_move_counters_read(struct rdt_move_counters *mc, const struct rdt_listen
 		     !rdt_move_text(host, "hostnqn", NVMF_NQN_MAX, &m->hostnqn)) ||
 		    (json_object_get(host, "reactor") &&
 		     !rdt_move_uint(host, "reactor", 0, UINT32_MAX, &reactor)) ||
-		    !scratch_in(mc, host))
+		    !scratch_in(mc, host)) {
+			mc->count--;
 			return -EPROTO;
+		}
 		m->reactor = (unsigned int)(reactor % mc->target->reactors_count);
 	}
 	return 0;
@@ -496,17 +498,22 @@ int rdt_move_ns_counters_in(struct rdt_ns *ns, const json_t *rec)
 /* ---- from one reactor to the next ---- */
 
 /* A host's connections may be on other reactors now, and it shall not fall back either. */
-enum {             /* passes */
-       PASS_SAME,  /* the reactor that has counted them, if the host is there */
-       PASS_OTHER, /* another one where it is */
-       PASS_LEFT,  /* it is nowhere: those that have left */
+enum {                  /* passes */
+       PASS_SAME,       /* the reactor that has counted them, if the host is there */
+       PASS_OTHER,      /* another one where it is */
+       PASS_LEFT,       /* it is nowhere: those that have left */
+       PASS_NAMESPACES, /* the first reactor */
        PASSES,
 };
 
-static void take_hosts(struct rdt_move_counters *mc, struct rdt_reactor *r)
+/* So many are taken in one turn of a reactor: hosts may be served meanwhile. */
+#define TAKE_SLICE 16u
+
+/* Returns whether it has come to the end. */
+static bool take_hosts(struct rdt_move_counters *mc, struct rdt_reactor *r)
 {
-	for (size_t i = 0; i < mc->count; i++) {
-		struct moved_host *m = &mc->hosts[i];
+	for (unsigned int n = 0; n < TAKE_SLICE && mc->at < mc->count; mc->at++) {
+		struct moved_host *m = &mc->hosts[mc->at];
 
 		if (m->taken || (mc->pass != PASS_OTHER && m->reactor != r->index))
 			continue;
@@ -516,7 +523,44 @@ static void take_hosts(struct rdt_move_counters *mc, struct rdt_reactor *r)
 		scratch_in(mc, m->rec);
 		rdt_host_counters_inherit(&r->counters_list, m->listener, m->hostnqn, &mc->scratch);
 		m->taken = true;
+		n++;
 	}
+	return mc->at == mc->count;
+}
+
+/* The namespace of @rec, where @r has it. */
+static struct rdt_ns *ns_on(const struct rdt_reactor *r, const json_t *rec)
+{
+	const struct rdt_ns_place *place, *end;
+	const struct rdt_subsys *ss;
+	const char *nqn;
+	uint64_t nsid;
+
+	if (!rdt_move_text(rec, "nqn", NVMF_NQN_MAX, &nqn) ||
+	    !rdt_move_uint(rec, "nsid", 1, NVME_NSID_ALL - 1, &nsid))
+		return NULL;
+	ss = rdt_subsys_find(r->target, nqn);
+	if (!ss)
+		return NULL;
+	place = rdt_ns_places(r, ss, (uint32_t)nsid - 1, &end);
+	return place < end && rdt_ns_place_nsid(place) == nsid ? place->channel->ns : NULL;
+}
+
+/* Returns whether it has come to the end. */
+static bool take_namespaces(struct rdt_move_counters *mc, const struct rdt_reactor *r)
+{
+	size_t size = json_array_size(mc->records);
+
+	for (unsigned int n = 0; n < TAKE_SLICE && mc->at < size; mc->at++) {
+		const json_t *rec = json_array_get(mc->records, mc->at);
+		struct rdt_ns *ns = rdt_move_is(rec, "ns-state") ? ns_on(r, rec) : NULL;
+
+		if (!ns)
+			continue;
+		mc->bad += rdt_move_ns_counters_in(ns, rec) != 0;
+		n++;
+	}
+	return mc->at == size;
 }
 
 static void counters_are_in(struct rd_msg *msg)
@@ -531,10 +575,13 @@ static void take_on_reactor(struct rd_msg *msg)
 	struct rdt_move_counters *mc = rd_container_of(msg, struct rdt_move_counters, msg);
 	struct rdt_target *t = mc->target;
 
-	take_hosts(mc, &t->reactors[mc->reactor]);
-	if (++mc->reactor == t->reactors_count) {
-		mc->reactor = 0;
-		mc->pass++;
+	if (mc->pass == PASS_NAMESPACES ? take_namespaces(mc, &t->reactors[0])
+					: take_hosts(mc, &t->reactors[mc->reactor])) {
+		mc->at = 0;
+		if (mc->pass == PASS_NAMESPACES || ++mc->reactor == t->reactors_count) {
+			mc->reactor = 0;
+			mc->pass++;
+		}
 	}
 	if (mc->pass == PASSES)
 		msg->fn = counters_are_in;
@@ -545,8 +592,10 @@ void rdt_move_counters_in(struct rdt_move_counters *mc)
 {
 	struct rdt_target *t = mc->target;
 
-	mc->msg.fn = mc->count ? take_on_reactor : counters_are_in;
-	rd_loop_post(mc->count ? t->reactors[0].loop : t->loop, &mc->msg);
+	bool any = mc->count || mc->records;
+
+	mc->msg.fn = any ? take_on_reactor : counters_are_in;
+	rd_loop_post(any ? t->reactors[0].loop : t->loop, &mc->msg);
 }
 
 void rdt_move_counters_free(struct rdt_move_counters *mc)

@@ -21,13 +21,16 @@ struct rdt_target;
 
 /* ---- the old process, on the main thread while the target is held ---- */
 
-/* Adds the counters of hosts by @l to its record; NULL: of no listener that is there, and what else
- * the target counts, to the record of the target. Returns 0 or -ENOMEM. */
-int rdt_move_counters_out(const struct rdt_target *t, const struct rdt_listener *l, json_t *rec);
+/* Adds the counters of hosts by @l to its record; NULL: of no listener that is there, to the record
+ * of the target. Returns 0 or -ENOMEM. */
+int rdt_move_hosts_out(const struct rdt_target *t, const struct rdt_listener *l, json_t *rec);
+/* Adds what else the target counts to its record. Returns 0 or -ENOMEM. */
+int rdt_move_totals_out(struct rdt_target *t, json_t *rec);
 /* Adds the counters of @ns, of all reactors, to its record. Returns 0 or -ENOMEM. */
 int rdt_move_ns_counters_out(const struct rdt_ns *ns, json_t *rec);
 
-/* ---- the new process, before the commit: no host is served ---- */
+/* ---- the new process: before the commit, or when hosts are served (rdt_move_counters_late()) ----
+ */
 
 struct moved_host;
 
@@ -35,8 +38,11 @@ struct rdt_move_counters { /* all zero: empty */
 	struct rdt_target *target;
 	struct moved_host *hosts; /* their records are borrowed */
 	size_t count, room;
+	const json_t *records; /* of which namespaces take theirs; NULL: none */
 	struct rdt_host_counters scratch;
 	unsigned int pass, reactor;
+	size_t at;        /* where the slice begins, of @hosts or @records */
+	unsigned int bad; /* records with a counter that cannot be */
 	struct rd_msg msg;
 	void (*done)(struct rdt_move_counters *mc);
 };
@@ -48,11 +54,11 @@ int rdt_move_counters_read(struct rdt_move_counters *mc, const struct rdt_listen
 			   const json_t *rec);
 /* Likewise, with what else the target has counted, which takes effect at once. */
 int rdt_move_totals_in(struct rdt_target *t, const json_t *rec);
-/* When the connections are there: each reactor takes the counters of its hosts. mc->done() follows
- * on the main thread, not from within this call. */
+/* When the connections are there: each reactor takes the counters of its hosts, and the first one
+ * those of namespaces. mc->done() follows on the main thread, not from within this call. */
 void rdt_move_counters_in(struct rdt_move_counters *mc);
 void rdt_move_counters_free(struct rdt_move_counters *mc);
-/* Main thread. Returns 0, -ENOMEM or -EPROTO. */
+/* Main thread before the commit, then the first reactor. Returns 0, -ENOMEM or -EPROTO. */
 int rdt_move_ns_counters_in(struct rdt_ns *ns, const json_t *rec);
 
 #endif /* RDT_MOVE_COUNTERS_H */

@@ -441,34 +441,58 @@ static void take_counters(struct rdt_move_in *mi, const struct rdt_listener *l, 
 		mi->err = err;
 }
 
+struct listener_name {
+	const char *address, *transport, *bound;
+	uint64_t port;
+};
+
+static bool read_listener_name(const json_t *rec, struct listener_name *name)
+{
+	if (!rdt_move_text(rec, "bound", RD_ADDR_TEXT, &name->bound))
+		name->bound = "";
+	return rdt_move_text(rec, "address", 256, &name->address) &&
+	       rdt_move_text(rec, "transport", 16, &name->transport) &&
+	       rdt_move_uint(rec, "port", 0, UINT16_MAX, &name->port);
+}
+
+static bool listener_is(const struct rdt_listener *l, const struct listener_name *name)
+{
+	return strcmp(l->cfg->address, name->address) == 0 && l->cfg->port == name->port &&
+	       strcmp(l->transport->name, name->transport) == 0;
+}
+
 /* Several may have one address in the configuration, with port 0: these differ in @bound. */
+static const struct rdt_listener *listener_by(const struct rdt_target *t,
+					      const struct listener_name *name)
+{
+	const struct rdt_listener *l, *same = NULL;
+	char text[RD_ADDR_TEXT];
+
+	TAILQ_FOREACH (l, &t->listeners, link) {
+		if (!listener_is(l, name))
+			continue;
+		rd_addr_format((const struct sockaddr *)&l->addr, text);
+		if (strcmp(text, name->bound) == 0)
+			return l;
+		same = same ? same : l;
+	}
+	return same;
+}
+
 static void take_listener(struct rdt_move_in *mi, const json_t *rec)
 {
-	const char *address, *transport, *bound;
-	struct rdt_listener *l, *same = NULL;
-	char text[RD_ADDR_TEXT];
-	bool found = false;
-	uint64_t port;
+	struct listener_name name;
+	struct rdt_listener *l;
 
-	if (!rdt_move_text(rec, "address", 256, &address) ||
-	    !rdt_move_text(rec, "transport", 16, &transport) ||
-	    !rdt_move_uint(rec, "port", 0, UINT16_MAX, &port))
+	if (!read_listener_name(rec, &name))
 		return;
-	if (!rdt_move_text(rec, "bound", RD_ADDR_TEXT, &bound))
-		bound = "";
 	TAILQ_FOREACH (l, &mi->target->listeners, link) {
-		if (strcmp(l->cfg->address, address) != 0 || l->cfg->port != port ||
-		    strcmp(l->transport->name, transport) != 0)
+		if (!listener_is(l, &name))
 			continue;
 		take_ana_changes(l->ana_changes, json_object_get(rec, "ana_changes"));
 		take_ana_states(l, json_object_get(rec, "ana"));
-		rd_addr_format((const struct sockaddr *)&l->addr, text);
-		if (!same || (!found && strcmp(text, bound) == 0)) {
-			same = l;
-			found = strcmp(text, bound) == 0;
-		}
 	}
-	take_counters(mi, same, rec);
+	take_counters(mi, listener_by(mi->target, &name), rec);
 }
 
 static void take_target(struct rdt_move_in *mi, const json_t *rec)
@@ -698,4 +722,23 @@ void rdt_move_start(struct rdt_target *t)
 void rdt_move_forget(struct rdt_target *t)
 {
 	end_parts(t, false);
+}
+
+void rdt_move_counters_late(struct rdt_target *t, struct rdt_move_counters *mc,
+			    const json_t *records)
+{
+	struct listener_name name;
+	const json_t *rec;
+	size_t at;
+
+	mc->target = t;
+	mc->records = records;
+	json_array_foreach(records, at, rec)
+	{
+		if (rdt_move_is(rec, "target"))
+			mc->bad += rdt_move_counters_read(mc, NULL, rec) != 0;
+		else if (rdt_move_is(rec, "listener") && read_listener_name(rec, &name))
+			mc->bad += rdt_move_counters_read(mc, listener_by(t, &name), rec) != 0;
+	}
+	rdt_move_counters_in(mc);
 }

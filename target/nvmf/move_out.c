@@ -172,34 +172,40 @@ static json_t *listener_record(const struct rdt_listener *l)
 			 "ana_changes", counts_out(l->ana_changes), "ana", states);
 }
 
-static int take_listeners(const struct rdt_target *t, json_t *records)
+static int take_listeners(struct rdt_target *t, enum rdt_move_part part, json_t *records)
 {
 	const struct rdt_listener *l;
 	json_t *rec = json_pack("{s:s, s:I, s:i, s:o}", "kind", "target", "genctr",
 				(json_int_t)atomic_load(&t->genctr), "reactors",
 				(int)t->reactors_count, "ana_changes", subsys_counts_out(t));
-	int err = rdt_move_counters_out(t, NULL, rec);
+	int err = part == RDT_MOVE_COUNTERS ? 0 : rdt_move_totals_out(t, rec);
 
+	if (!err && part != RDT_MOVE_STATE)
+		err = rdt_move_hosts_out(t, NULL, rec);
 	if (json_array_append_new(records, rec))
 		err = -ENOMEM;
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		if (err)
 			break;
 		rec = listener_record(l);
-		err = rdt_move_counters_out(t, l, rec);
+		if (part != RDT_MOVE_STATE)
+			err = rdt_move_hosts_out(t, l, rec);
 		if (json_array_append_new(records, rec))
 			err = -ENOMEM;
 	}
 	return err;
 }
 
-int rdt_move_out(struct rdt_target *t, json_t *records, struct rd_fd_bag *fds)
+int rdt_move_out(struct rdt_target *t, enum rdt_move_part part, json_t *records,
+		 struct rd_fd_bag *fds)
 {
 	int err;
 
 	if (!t->hold || t->hold->state != RDT_HOLD_REACHED)
 		return -EINVAL;
-	err = take_listeners(t, records);
+	err = take_listeners(t, part, records);
+	if (part == RDT_MOVE_COUNTERS)
+		return err;
 	for (unsigned int i = 0; i < t->reactors_count && !err; i++) {
 		err = take_hold_part(&t->hold->parts[i], records, fds);
 		rdt_hold_unwrite(&t->hold->parts[i]);

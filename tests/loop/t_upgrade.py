@@ -7,8 +7,11 @@ import json
 import os
 import re
 import socket
+import struct
 
+import nvmf_peer as nv
 import tcp_peer
+from t_control import Control
 from t_loop import DEADLINE, NQN, Failure
 from t_owner import Owner
 
@@ -141,3 +144,29 @@ def peer(target, transport, number=1, kind=None, **kw):
     class Place:
         addr, port = target.addr, port_of(target, transport)
     return kind(Place, number, **kw)
+
+
+def has_ended(pid):
+    """A process that may be nobody's child here."""
+    try:
+        with open(f'/proc/{pid}/stat', encoding='ascii', errors='replace') as f:
+            return f.read().rsplit(')', 1)[1].split()[0] == 'Z'
+    except FileNotFoundError:
+        return True
+
+
+def ana_log(host):
+    """(change count, {group: (its change count, state, NSIDs)})"""
+    page = nv.expect_data(host.admin.get_log(0x0C, 4096))
+    count, groups, at, found = *struct.unpack_from('<QH', page), 16, {}
+    for _ in range(groups):
+        group, nsids, changes, state = struct.unpack_from('<IIQB', page, at)
+        found[group] = (changes, state, list(struct.unpack_from(f'<{nsids}I', page, at + 32)))
+        at += 32 + 4 * nsids
+    return count, found
+
+
+def figures(control):
+    """What rdctl stats has, with all histograms."""
+    with Control(control) as c:
+        return c.call('stats.get', namespaces=True, hosts=True, histograms=True)

@@ -22,7 +22,8 @@ from t_dev import Device
 from t_loop import DEADLINE, NQN, Skip, each, iwarp_only, main, program, requires_program, scaled, test, wait_for
 from t_owner import CONFLICT, EA, WE
 from t_serving import memory
-from t_upgrade import RDMA, TCP, TcpOwner, ended, no_reconnect, pause_of, peer, take_over, uri_of
+from t_upgrade import (RDMA, TCP, TcpOwner, ana_log, ended, figures, has_ended, no_reconnect, pause_of, peer, take_over,
+                       uri_of)
 
 HANDS = scaled(4, 2)
 AER, COMPARE = 0x0C, 0x05
@@ -192,16 +193,8 @@ def rdctl_upgrade_starts_the_installed_program(t):
         pid = c.call('status')['pid']
         t.ok(pid != target.pid, 'the same process')
         c.call('shutdown')
-    wait_for(lambda: not os.path.exists(f'/proc/{pid}') or zombie(pid), 'the next process to end')
+    wait_for(lambda: has_ended(pid), 'the next process to end')
     t.ok(not os.path.exists(control), 'the control socket is still there')
-
-
-def zombie(pid):
-    try:
-        with open(f'/proc/{pid}/stat', encoding='ascii', errors='replace') as f:
-            return f.read().rsplit(')', 1)[1].split()[0] == 'Z'
-    except FileNotFoundError:
-        return True
 
 
 @test
@@ -392,17 +385,6 @@ def a_namespace_that_came_or_went_is_told(t):
         t.eq(sorted(int.from_bytes(changed[i:i + 4], 'little') for i in (0, 4)), [2, 3], 'the Changed Namespace List')
 
 
-def ana_log(host):
-    """(change count, {group: (its change count, state, NSIDs)})"""
-    page = nv.expect_data(host.admin.get_log(0x0C, 4096))
-    count, groups, at, found = *struct.unpack_from('<QH', page), 16, {}
-    for _ in range(groups):
-        group, nsids, changes, state = struct.unpack_from('<IIQB', page, at)
-        found[group] = (changes, state, list(struct.unpack_from(f'<{nsids}I', page, at + 32)))
-        at += 32 + 4 * nsids
-    return count, found
-
-
 @test
 @iwarp_only
 def ana_states_that_change_are_told(t):
@@ -474,12 +456,6 @@ def only_root_and_the_own_user_may_take_over(t):
 
 
 # ---- counters ----
-
-def figures(control):
-    """What rdctl stats has, with all histograms."""
-    with Control(control) as c:
-        return c.call('stats.get', namespaces=True, hosts=True, histograms=True)
-
 
 def metrics(control):
     """Counters and histograms of the metrics, without those of threads and of the process."""
@@ -736,20 +712,29 @@ def with_hosts(moved, hosts):
     with_target(moved, hosts=hosts)
 
 
-@test
+@each(('with the connections', False), ('after the commit', True))
 @iwarp_only
-def counters_of_records_are_read(t):
+def counters_of_records_are_read(t, later):
     """Of a host that is there, of one that is not, and of a subsystem that is gone. What a later version counts is ignored."""
+    read = {'bytes': 4096, 'ns': 3000, 'latency': [2048, 1, 10 ** 15, 2], 'a_later_member': 'x'}
+    hosts = [{'reactor': 70, 'hostnqn': 'nqn.2024-01.test:nobody', 'read': read},
+             {'events': {'connects': 5, 'a_later_event': 6}, 'errors': [0x80, 3, 0x285, 4], 'other_errors': 1}]
+    counters = {'read': read, 'a_later_kind': [1, 2]}
+    kept = kept_records()['move']
+
     def add(opened, moved):
-        read = {'bytes': 4096, 'ns': 3000, 'latency': [2048, 1, 10 ** 15, 2], 'a_later_member': 'x'}
-        with_target(moved, hosts=[{'reactor': 70, 'hostnqn': 'nqn.2024-01.test:nobody', 'read': read},
-                                  {'events': {'connects': 5, 'a_later_event': 6}, 'errors': [0x80, 3, 0x285, 4], 'other_errors': 1}],
-                    tls_refusals=2, subsystems=[{'nqn': 'nqn.2024-01.test:gone', 'reactors': [{'reads': 8}]}], gone=[1, 2])
-        for record in of_kind(moved, 'ns-state'):
-            record['counters'] = {'read': read, 'a_later_kind': [1, 2]}
+        with_target(moved, tls_refusals=2, subsystems=[{'nqn': 'nqn.2024-01.test:gone', 'reactors': [{'reads': 8}]}], gone=[1, 2])
+        if not later:
+            with_hosts(moved, hosts)
+            of_kind(moved, 'ns-state')[0]['counters'] = counters
     proc, channel, _, got = hand_over_by_hand(t, add)
     t.eq(got and got[0]['op'], 'took', f'the answer {got}, and the log:\n{proc.text()[-3000:]}')
-    channel.send('commit')
+    channel.send('commit', **({'counters': True} if later else {}))
+    if later:
+        ns = of_kind(kept, 'ns-state')[0]
+        channel.send('counters', [kept[0], {'kind': 'target', 'hosts': hosts}, {**ns, 'counters': counters},
+                                  {**ns, 'counters': {'read': {'bytes': 1, 'ns': -1}}}, {**ns, 'nsid': 7, 'counters': counters}])
+        proc.expect(r'1 records of counters have one that cannot be')
     channel.expect('serves')
     now = figures(t.path('control.sock'))
     histogram = [[2.048e-06, 1], [2 ** 34 / 1e9, 2]]
@@ -761,6 +746,49 @@ def counters_of_records_are_read(t):
     t.eq((now['reactors'][0]['reads'], now['reactors'][0]['writes']), (8 + 1, 2))
     (host,) = now['hosts']
     t.eq((host['connects'], host['read']['count']), (0, 0), 'what other hosts have done')
+
+
+@each(('none can be written', lambda channel: channel.send('counters'), 'the other process could not write them'),
+      ('they are in a later format', lambda channel: channel.send('counters', [{'kind': 'header', 'format': 2}]), 'are in format 2'),
+      ('the other process ends', lambda channel: channel.close(), 'the other process has ended'))
+@iwarp_only
+def a_process_without_its_counters_serves(t, end, says):
+    proc, channel, ours, got = hand_over_by_hand(t)
+    t.eq(got and got[0]['op'], 'took', f'the answer {got}, and the log:\n{proc.text()[-3000:]}')
+    channel.send('commit', counters=True)
+    queue = tcp_peer.Queue(tcp_peer.Conn(ours[1]), 1, 32)
+    t.same(nv.expect_data(queue.read_blocks(1, 1, 1)), b'kept' * 128, 'what is read before there are counters')
+    t.ok(not re.search(r'\bready$', proc.text(), re.M), 'it is ready before there are counters')
+    end(channel)
+    proc.expect(f'counting from 0, because no counters have come: .*{says}')
+    proc.expect(r'\bready$')
+    t.eq(figures(t.path('control.sock'))['total']['read']['count'], 1)
+
+
+@test
+@iwarp_only
+def counters_follow_the_commit(t):
+    """Of a process that can take them then, whose hosts do not wait for them."""
+    target, _, control = begin(t, [memory(t, 1)])
+    host = peer(target, TCP)
+    do_io(t, host, 3)
+    channel = t_upgrade.ask(control)
+    kept = channel.expect('prepare')[2]
+    channel.send('ready', counters_later=True)
+    _, records, fds = channel.expect('move')
+    t.eq([record for record in records if 'hosts' in record or 'counters' in record], [], 'counters before the commit')
+    channel.send('took')
+    t.eq(channel.expect('commit')[0], {'op': 'commit', 'counters': True})
+    _, records, more = channel.expect('counters')
+    (ns,) = of_kind(records, 'ns-state')
+    (of_host,) = [h for record in records for h in record.get('hosts', ()) if h.get('hostnqn') == host.hostnqn and 'read' in h]
+    for counted in (ns['counters'], of_host):
+        t.eq((sum(counted['read']['latency'][1::2]), counted['read']['bytes']), (4, 3 * 4096))  # one of them fails
+    channel.send('serves')
+    t.eq(target.wait(), 0)
+    host.close()
+    close_all(kept + fds + more)
+    channel.close()
 
 
 @test

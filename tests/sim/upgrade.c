@@ -320,9 +320,9 @@ static void is_held(void *arg, int err, const char *why)
 	}
 	u->steady = u->steady && all_can_move(w);
 	records = rdt_records_new();
-	rc = rdt_ns_records_state(t, records, u->why, sizeof(u->why));
+	rc = rdt_ns_records_state(t, RDT_MOVE_ALL, records, u->why, sizeof(u->why));
 	if (!rc)
-		rc = rdt_move_out(t, records, &u->bag);
+		rc = rdt_move_out(t, RDT_MOVE_ALL, records, &u->bag);
 	if (!rc) {
 		u->moves = pass_records(records);
 		rc = u->moves ? 0 : -ENOMEM;

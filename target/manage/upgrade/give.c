@@ -56,6 +56,7 @@ struct rdt_give {
 	struct rd_timer timer;
 	unsigned int tries; /* HOLDING */
 	uint64_t held_at;   /* ns of the system's clock: CLOCK_MONOTONIC */
+	bool later;         /* the next process takes counters after the commit */
 	bool closed;        /* COMMITTED: no connection is left */
 	bool serves;        /* COMMITTED: the next process has said so, or has ended */
 	json_t *ready;      /* what the next process has said */
@@ -229,8 +230,14 @@ static int add_rest(struct rdt_give *g, json_t *records)
 		       : 0;
 }
 
+static double ms_of_rest(const struct rdt_give *g)
+{
+	return (double)(rd_loop_now_raw(g->t->loop) - g->held_at) / RD_NSEC_PER_MSEC;
+}
+
 static int give_state(struct rdt_give *g, char *why, size_t size)
 {
+	enum rdt_move_part part = g->later ? RDT_MOVE_STATE : RDT_MOVE_ALL;
 	json_t *records = rdt_records_new();
 	struct rd_fd_bag bag;
 	int err = records ? 0 : -ENOMEM;
@@ -240,9 +247,9 @@ static int give_state(struct rdt_give *g, char *why, size_t size)
 	if (!err)
 		err = add_rest(g, records);
 	if (!err)
-		err = rdt_ns_records_state(g->t, records, why, size);
+		err = rdt_ns_records_state(g->t, part, records, why, size);
 	if (!err) {
-		err = rdt_move_out(g->t, records, &bag);
+		err = rdt_move_out(g->t, part, records, &bag);
 		if (!err)
 			err = rdt_channel_send(&g->channel, "move", json_object(), records, &bag);
 		if (err)
@@ -266,6 +273,8 @@ static void give_held(void *arg, int err, const char *why)
 	if (g->state != GIVE_HOLDING)
 		return;
 	if (!err) {
+		rd_debug(g->t->log, RD_LOG_MAIN, "all connections rest after %.3f ms",
+			 ms_of_rest(g));
 		err = give_state(g, text, sizeof(text));
 		why = text;
 	}
@@ -273,6 +282,7 @@ static void give_held(void *arg, int err, const char *why)
 		give_fails(g, err, why);
 		return;
 	}
+	rd_debug(g->t->log, RD_LOG_MAIN, "they are passed on after %.3f ms", ms_of_rest(g));
 	g->state = GIVE_MOVING;
 	give_wait(g, TOOK_WAIT);
 }
@@ -351,11 +361,35 @@ static void give_waited(struct rd_timer *timer)
 	give_look_gone(g);
 }
 
+/* Hosts are served meanwhile. Without them the next process counts from 0. */
+static void give_counters(struct rdt_give *g)
+{
+	json_t *records = rdt_records_new();
+	char why[RDT_CHANNEL_WHY] = "out of memory";
+	int err = records ? 0 : -ENOMEM;
+
+	if (!err)
+		err = rdt_ns_records_state(g->t, RDT_MOVE_COUNTERS, records, why, sizeof(why));
+	if (!err) {
+		err = rdt_move_out(g->t, RDT_MOVE_COUNTERS, records, NULL);
+		if (!err)
+			err = rdt_channel_send(&g->channel, "counters", json_object(), records,
+					       NULL);
+		snprintf(why, sizeof(why), "%s", strerror(-err));
+	}
+	json_decref(records);
+	if (!err)
+		return;
+	rd_warn(g->t->log, RD_LOG_MAIN, "the counters are not passed on: %s", why);
+	rdt_channel_send(&g->channel, "counters", json_object(), NULL, NULL);
+}
+
 /* Before anything else is done, so that a failure still changes nothing. */
 static void give_commit(struct rdt_give *g)
 {
 	struct rdt_move_count count = rdt_move_counted(g->t);
-	int err = rdt_channel_send(&g->channel, "commit", json_object(), NULL, NULL);
+	int err = rdt_channel_send(&g->channel, "commit", json_pack("{s:b}", "counters", g->later),
+				   NULL, NULL);
 
 	if (err) {
 		give_fails(g, err, "it has ended");
@@ -367,6 +401,8 @@ static void give_commit(struct rdt_give *g)
 		  "handed over to process %d: %u connections of %u controllers; %u others connect "
 		  "again",
 		  (int)g->pid, count.queues, count.ctrls, count.left);
+	if (g->later)
+		give_counters(g);
 	rdt_move_done(g->t);
 	g->timer.fn = give_waited;
 	rd_timer_start(g->t->loop, &g->timer, SERVES_WAIT);
@@ -396,7 +432,9 @@ static void give_checked(struct rdt_give *g)
 static void give_ready(struct rdt_give *g, const json_t *msg)
 {
 	g->ready = json_deep_copy(msg);
+	g->later = json_is_true(json_object_get(msg, "counters_later"));
 	json_object_del(g->ready, "op");
+	json_object_del(g->ready, "counters_later");
 	if (!g->ready)
 		give_fails(g, -ENOMEM, "out of memory");
 	else if (g->check)

@@ -171,19 +171,27 @@ static int add_faults(const struct rdt_ns *ns, json_t *record)
 	return json_object_set_new(record, "faults", faults) ? -ENOMEM : 0;
 }
 
-static int add_ns_state(struct rdt_ns *ns, json_t *records)
+/* What hosts have set, or what has happened to it. */
+static int add_what_was_set(struct rdt_ns *ns, json_t *record)
+{
+	int err = add_reservations(ns, record);
+
+	if (!err)
+		err = add_marks(ns, record);
+	return err ? err : add_faults(ns, record);
+}
+
+static int add_ns_state(struct rdt_ns *ns, enum rdt_move_part part, json_t *records)
 {
 	json_t *record =
 		json_pack("{s:s, s:s, s:I, s:i, s:i}", "kind", "ns-state", "nqn", ns->subsys->nqn,
 			  "nsid", (json_int_t)ns->nsid, "write_protect", (int)atomic_load(&ns->wp),
 			  "ana_group", (int)rdt_ns_ana_group(ns));
-	int err = record ? add_reservations(ns, record) : -ENOMEM;
+	int err = record ? 0 : -ENOMEM;
 
-	if (!err)
-		err = add_marks(ns, record);
-	if (!err)
-		err = add_faults(ns, record);
-	if (!err)
+	if (!err && part != RDT_MOVE_COUNTERS)
+		err = add_what_was_set(ns, record);
+	if (!err && part != RDT_MOVE_STATE)
 		err = rdt_move_ns_counters_out(ns, record);
 	if (err) {
 		json_decref(record);
@@ -192,7 +200,8 @@ static int add_ns_state(struct rdt_ns *ns, json_t *records)
 	return json_array_append_new(records, record) ? -ENOMEM : 0;
 }
 
-int rdt_ns_records_state(const struct rdt_target *t, json_t *records, char *why, size_t size)
+int rdt_ns_records_state(const struct rdt_target *t, enum rdt_move_part part, json_t *records,
+			 char *why, size_t size)
 {
 	const struct explain ex = {why, size};
 	int err = 0;
@@ -202,7 +211,7 @@ int rdt_ns_records_state(const struct rdt_target *t, json_t *records, char *why,
 
 		if (!ns || !ns->bdev)
 			continue;
-		err = add_ns_state(ns, records);
+		err = add_ns_state(ns, part, records);
 		if (err)
 			ns_cannot(&ex, err, ns->subsys->nqn, ns->nsid, "its state: %s",
 				  strerror(-err));

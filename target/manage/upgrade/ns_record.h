@@ -13,6 +13,8 @@
 
 #include <jansson.h>
 
+#include "target/nvmf/move.h"
+
 struct rd_fd_bag;
 struct rdt_config;
 struct rdt_inherit;
@@ -27,7 +29,8 @@ void rdt_ns_records_name_user(const struct rdt_target *t, bool us);
 int rdt_ns_records_open(const struct rdt_target *t, json_t *records, struct rd_fd_bag *bag,
 			char *why, size_t size);
 /* While nothing is served: appends an "ns-state" for each one that has such a state. */
-int rdt_ns_records_state(const struct rdt_target *t, json_t *records, char *why, size_t size);
+int rdt_ns_records_state(const struct rdt_target *t, enum rdt_move_part part, json_t *records,
+			 char *why, size_t size);
 
 /* ---- the process that takes over ---- */
 

@@ -22,9 +22,11 @@
 #include "target/nvmf/target.h"
 #include "target/reactor/lifecycle.h"
 
-#define ASK_WAIT    10 /* s */
-#define ANSWER_MAX  (64u << 10)
-#define NSEC_PER_MS 1000000u
+#define ASK_WAIT   10 /* s */
+#define ANSWER_MAX (64u << 10)
+/* Hosts are served meanwhile, but nobody sees the target. */
+#define COUNTERS_WAIT (5 * RD_NSEC_PER_SEC)
+#define NSEC_PER_MS   1000000u
 
 static int take_refused(struct rdt_take *take, int err, const char *why)
 {
@@ -240,12 +242,19 @@ static void take_fails(struct rdt_take *take, const char *why)
 	take->fails(take, why);
 }
 
+static void tell_rest(const struct rdt_take *take, const char *what)
+{
+	rd_debug(take->log, RD_LOG_MAIN, "%s after %.3f ms", what,
+		 (double)(rd_loop_now_raw(take->target->loop) - take->held_at) / NSEC_PER_MS);
+}
+
 static void connections_in(void *arg, int err, const char *why)
 {
 	struct rdt_take *take = arg;
 
 	if (take->state != RDT_TAKE_TAKING)
 		return;
+	tell_rest(take, "connections are built");
 	if (err) {
 		take_fails(take, why && why[0] ? why : strerror(-err));
 		return;
@@ -266,6 +275,7 @@ static void take_records(struct rdt_take *take, const json_t *records, struct rd
 	*bag = (struct rd_fd_bag){.max = bag->max};
 	if (!err) {
 		take_rest(take, records);
+		tell_rest(take, "records of connections have come");
 		err = rdt_ns_records_take(take->target, records, why, sizeof(why));
 	}
 	if (!err) {
@@ -276,7 +286,73 @@ static void take_records(struct rdt_take *take, const json_t *records, struct rd
 		take_fails(take, why);
 }
 
-static void take_commit(struct rdt_take *take)
+/* ---- after the commit ---- */
+
+static void take_ends(struct rdt_take *take)
+{
+	take->state = RDT_TAKE_DONE;
+	take->alone(take);
+	rdt_inherit_free(&take->inherit);
+	rdt_ns_records_name_user(take->target, true);
+}
+
+static void take_shows(struct rdt_take *take)
+{
+	rd_timer_stop(take->target->loop, &take->late);
+	take->state = RDT_TAKE_SHOWN;
+	take->show(take);
+	if (take->channel.fd < 0)
+		take_ends(take);
+}
+
+static void counters_taken(struct rdt_move_counters *mc)
+{
+	struct rdt_take *take = rd_container_of(mc, struct rdt_take, counters);
+
+	if (mc->bad)
+		rd_warn(take->log, RD_LOG_MAIN,
+			"%u records of counters have one that cannot be, and count from 0",
+			mc->bad);
+	rdt_move_counters_free(mc);
+	take_shows(take);
+}
+
+static void take_without_counters(struct rdt_take *take, const char *why)
+{
+	rd_warn(take->log, RD_LOG_MAIN, "counting from 0, because no counters have come: %s", why);
+	take_shows(take);
+}
+
+static void counters_are_late(struct rd_timer *timer)
+{
+	take_without_counters(rd_container_of(timer, struct rdt_take, late),
+			      "the other process has not sent them in 5 s");
+}
+
+static void await_counters(struct rdt_take *take)
+{
+	take->late.fn = counters_are_late;
+	if (rd_timer_start(take->target->loop, &take->late, COUNTERS_WAIT))
+		take_without_counters(take, "there is no memory for a timer");
+}
+
+static void take_counters_in(struct rdt_take *take, const json_t *records)
+{
+	char why[RDT_CHANNEL_WHY] = "the other process could not write them";
+
+	if (!records || rdt_records_check(records, why, sizeof(why))) {
+		take_without_counters(take, why);
+		return;
+	}
+	rd_timer_stop(take->target->loop, &take->late);
+	take->state = RDT_TAKE_COUNTING;
+	json_decref(take->records);
+	take->records = json_incref((json_t *)(uintptr_t)records);
+	take->counters.done = counters_taken;
+	rdt_move_counters_late(take->target, &take->counters, records);
+}
+
+static void take_commit(struct rdt_take *take, const json_t *msg)
 {
 	struct rdt_move_count count = rdt_move_in_counted(take->target);
 
@@ -301,7 +377,10 @@ static void take_commit(struct rdt_take *take)
 		     (double)take->pause_ns / 1e9);
 	rdt_ns_records_tell(take->target, take->open);
 	rd_fd_bag_clear(&take->bag);
-	take->serve(take);
+	if (json_is_true(json_object_get(msg, "counters")))
+		await_counters(take);
+	else
+		take_shows(take);
 }
 
 static void take_said(struct rdt_channel *ch, const char *op, const json_t *msg,
@@ -312,7 +391,9 @@ static void take_said(struct rdt_channel *ch, const char *op, const json_t *msg,
 	if (strcmp(op, "move") == 0 && take->state == RDT_TAKE_READY && records)
 		take_records(take, records, bag);
 	else if (strcmp(op, "commit") == 0 && take->state == RDT_TAKE_TOOK)
-		take_commit(take);
+		take_commit(take, msg);
+	else if (strcmp(op, "counters") == 0 && take->state == RDT_TAKE_SERVING)
+		take_counters_in(take, records);
 	else if (strcmp(op, "checked") == 0 && take->state == RDT_TAKE_READY)
 		take->checked(take);
 	else if (take->state < RDT_TAKE_SERVING)
@@ -328,10 +409,10 @@ static void take_broken(struct rdt_channel *ch, const char *why)
 		take->fails(take, why);
 		return;
 	}
-	take->state = RDT_TAKE_DONE;
-	take->alone(take);
-	rdt_inherit_free(&take->inherit);
-	rdt_ns_records_name_user(take->target, true);
+	if (take->state == RDT_TAKE_SERVING)
+		take_without_counters(take, why);
+	else if (take->state == RDT_TAKE_SHOWN)
+		take_ends(take);
 }
 
 /* Listeners that have no socket, of RDMA devices, listen when the other process has ended. */
@@ -348,9 +429,10 @@ int rdt_take_ready(struct rdt_take *take, struct rdt_target *t)
 	if (err)
 		return take_refused(take, err, why);
 	take->state = RDT_TAKE_READY;
-	return rdt_channel_send(
-		&take->channel, "ready",
-		json_pack("{s:s, s:i}", "version", RDT_VERSION, "pid", (int)getpid()), NULL, NULL);
+	return rdt_channel_send(&take->channel, "ready",
+				json_pack("{s:s, s:i, s:b}", "version", RDT_VERSION, "pid",
+					  (int)getpid(), "counters_later", true),
+				NULL, NULL);
 }
 
 void rdt_take_serves(struct rdt_take *take)
@@ -367,9 +449,12 @@ void rdt_take_free(struct rdt_take *take)
 {
 	if (take->state == RDT_TAKE_NONE)
 		return;
+	if (take->target)
+		rd_timer_stop(take->target->loop, &take->late);
 	rdt_channel_close(&take->channel);
 	rdt_inherit_free(&take->inherit);
 	rd_fd_bag_clear(&take->bag);
+	rdt_move_counters_free(&take->counters);
 	json_decref(take->open);
 	json_decref(take->records);
 	free(take->control_socket);

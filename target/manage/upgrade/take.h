@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 
+#include "target/nvmf/move_counters.h"
 #include "channel.h"
 
 struct rd_log;
@@ -27,15 +28,18 @@ enum rdt_take_state {
 	RDT_TAKE_READY,   /* connections may come -> TAKING; or it was a check -> DONE */
 	RDT_TAKE_TAKING,  /* they are built -> TOOK */
 	RDT_TAKE_TOOK,    /* the commit may come -> SERVING */
-	RDT_TAKE_SERVING, /* the other process has not ended -> DONE */
+	/* Hosts are served from here on. */
+	RDT_TAKE_SERVING,  /* counters may come -> COUNTING; or none do -> SHOWN */
+	RDT_TAKE_COUNTING, /* reactors add the counters -> SHOWN */
+	RDT_TAKE_SHOWN,    /* the other process has not ended -> DONE */
 	RDT_TAKE_DONE,
 };
 
 struct rdt_take {
 	/* set by the owner */
 	struct rd_log *log;
-	/* The commit has come: connections are served when this has returned. */
-	void (*serve)(struct rdt_take *take);
+	/* Hosts are served, and counters are there: the target may be seen. */
+	void (*show)(struct rdt_take *take);
 	void (*fails)(struct rdt_take *take, const char *why); /* before the commit */
 	void (*checked)(struct rdt_take *take);
 	void (*alone)(struct rdt_take *take); /* the other process has ended */
@@ -46,12 +50,15 @@ struct rdt_take {
 	struct rdt_channel channel;
 	struct rdt_target *target;
 	json_t *open;    /* the records of what is open */
-	json_t *records; /* TAKING: those of the connections, borrowed by rdt_move_in() */
+	json_t *records; /* TAKING: those of the connections, borrowed by rdt_move_in(); COUNTING:
+			    of the counters */
 	struct rd_fd_bag bag;
-	char *control_socket; /* of the other process; NULL: none */
-	int pid;              /* of the other process */
-	uint64_t held_at;     /* since when connections rest: ns of CLOCK_MONOTONIC */
-	uint64_t pause_ns;    /* SERVING: for how long they did */
+	struct rd_timer late;              /* SERVING: counters do not come */
+	struct rdt_move_counters counters; /* COUNTING */
+	char *control_socket;              /* of the other process; NULL: none */
+	int pid;                           /* of the other process */
+	uint64_t held_at;                  /* since when connections rest: ns of CLOCK_MONOTONIC */
+	uint64_t pause_ns;                 /* from SERVING on: for how long they did */
 	unsigned int ctrls, queues, left;
 };
 
@@ -65,6 +72,6 @@ int rdt_take_begin(struct rdt_take *take, const char *socket, const struct rdt_c
 int rdt_take_ready(struct rdt_take *take, struct rdt_target *t);
 /* It serves: says so to the other process, which ends then. */
 void rdt_take_serves(struct rdt_take *take);
-void rdt_take_free(struct rdt_take *take); /* may be repeated */
+void rdt_take_free(struct rdt_take *take); /* no reactor runs; may be repeated */
 
 #endif /* RDT_TAKE_H */

@@ -269,7 +269,7 @@ static void move_all(struct move_world *w)
 {
 	hold_old(w);
 	CU_ASSERT_EQUAL_FATAL(w->err, 0);
-	CU_ASSERT_EQUAL_FATAL(rdt_move_out(w->old->t, w->records, &w->fds), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_move_out(w->old->t, RDT_MOVE_ALL, w->records, &w->fds), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_move_in(w->now->t, w->records, &w->fds, note, w), 0);
 	await_told(w);
 	CU_ASSERT_EQUAL_FATAL(w->err, 0);
@@ -462,7 +462,7 @@ static void half_commands(bool digests)
 		write_block(&w, 4, 0x5b, 0, 0);
 		await_told(&w);
 		CU_ASSERT_EQUAL_FATAL(w.err, 0);
-		CU_ASSERT_EQUAL_FATAL(rdt_move_out(w.old->t, w.records, &w.fds), 0);
+		CU_ASSERT_EQUAL_FATAL(rdt_move_out(w.old->t, RDT_MOVE_ALL, w.records, &w.fds), 0);
 		CU_ASSERT_EQUAL(disk_of(w.old)->data[3 * 512], 0);
 		CU_ASSERT_EQUAL_FATAL(rdt_move_in(w.now->t, w.records, &w.fds, note, &w), 0);
 		await_told(&w);
@@ -513,7 +513,7 @@ static void asked_data_comes_first(void)
 	CU_ASSERT_EQUAL(get_rsp(&w, &w.io).cid, write.cid);
 	await_told(&w);
 	CU_ASSERT_EQUAL(disk_of(w.old)->data[8 * 512], 0x77);
-	CU_ASSERT_EQUAL_FATAL(rdt_move_out(w.old->t, w.records, &w.fds), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_move_out(w.old->t, RDT_MOVE_ALL, w.records, &w.fds), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_move_in(w.now->t, w.records, &w.fds, note, &w), 0);
 	await_told(&w);
 	nothing_comes(&w, &w.io);
@@ -685,7 +685,7 @@ static void records_are_checked(void)
 
 		move_world_open(&w, false);
 		hold_old(&w);
-		CU_ASSERT_EQUAL_FATAL(rdt_move_out(w.old->t, w.records, &w.fds), 0);
+		CU_ASSERT_EQUAL_FATAL(rdt_move_out(w.old->t, RDT_MOVE_ALL, w.records, &w.fds), 0);
 		spoil(&w, bad[i].kind, bad[i].member,
 		      json_loads(bad[i].json, JSON_DECODE_ANY, NULL));
 		CU_ASSERT_EQUAL_FATAL(rdt_move_in(w.now->t, w.records, &w.fds, note, &w), 0);
@@ -709,7 +709,7 @@ static void what_may_not_go_on_is_left(void)
 
 		move_world_open(&w, false);
 		hold_old(&w);
-		CU_ASSERT_EQUAL_FATAL(rdt_move_out(w.old->t, w.records, &w.fds), 0);
+		CU_ASSERT_EQUAL_FATAL(rdt_move_out(w.old->t, RDT_MOVE_ALL, w.records, &w.fds), 0);
 		if (i == 0)
 			spoil(&w, "ctrl", "max_data", json_integer(T_MDTS + 1));
 		else if (i == 1)

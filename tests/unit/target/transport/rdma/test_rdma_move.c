@@ -93,7 +93,7 @@ static void move_held(struct two_targets *w, struct rdt_target *from, struct rdt
 	rd_fd_bag_init(&fds, 16);
 	await_told(w);
 	CU_ASSERT_EQUAL(rdt_move_counted(from).queues, 2);
-	CU_ASSERT_EQUAL_FATAL(rdt_move_out(from, records, &fds), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_move_out(from, RDT_MOVE_ALL, records, &fds), 0);
 	CU_ASSERT_EQUAL_FATAL(rdt_move_in(to, records, &fds, note_told, w), 0);
 	await_told(w);
 	CU_ASSERT_EQUAL(rdt_move_in_counted(to).queues, 2);
