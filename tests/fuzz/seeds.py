@@ -396,9 +396,19 @@ def tcps():
     }
 
 
+# A byte of flags, and changes of four bytes each: fuzz_records.c.
+RECORDS = {
+    "tcp": b"\0", "iwarp": b"\1", "two-queues-of-one-socket": bytes((0, 11, 0, 0, 42)), "without-header": bytes((0, 4, 0, 0, 37)),
+    "several": bytes((0, 9, 3, 0, 12, 10, 5, 0, 39, 6, 2, 0, 15, 8, 9, 0, 42)),
+    "iwarp-several": bytes((1, 9, 20, 0, 12, 11, 22, 0, 16, 12, 4, 0, 3)),
+}
+
+
 def main():
     for name, (flags, stream) in tcps().items():
         put("tcp", name, bytes([flags]) + stream)
+    for name, changes in RECORDS.items():
+        put("records", name, changes)
     for name, (flags, stream) in fpdus().items():
         put("fpdu", name, bytes([flags]) + stream)
     for name, data in mpas().items():
