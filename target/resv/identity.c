@@ -14,7 +14,7 @@
 #include "target/config/backends.h"
 
 enum record {
-	RECORD_UNREAD, /* the last attempt has failed: @why; the next question reads again */
+	RECORD_UNREAD, /* the last attempt has failed: @why; the next request retries */
 	RECORD_READING,
 	RECORD_READY,
 };
@@ -22,28 +22,28 @@ enum record {
 TAILQ_HEAD(identity_users, rdt_identity_user);
 
 struct rdt_identities {
-	struct rdt_state *state; /* NULL: nothing is kept */
+	struct rdt_state *state; /* NULL: nothing is stored */
 	struct rd_log *log;
 	struct rd_loop *loop;
 	enum record record;
 	char why[320];
-	/* Those that ask now were perhaps known to hosts before there was a file. */
+	/* Namespaces that ask now may have been known to hosts before the file existed. */
 	bool first;
 	struct rdt_identity_list all;
-	unsigned int kept; /* with a volume */
+	unsigned int kept; /* number of identities with a volume */
 	struct rd_map by[RDT_BY];
 	struct identity_users waiting;
-	TAILQ_HEAD(, rdt_identity) left; /* not wanted any more since the last settle */
-	TAILQ_HEAD(, rdt_identity) due;  /* the next write tells their state, or one on its way */
+	TAILQ_HEAD(, rdt_identity) left; /* not used by any namespace since the last settle */
+	TAILQ_HEAD(, rdt_identity) due;  /* their state has to be written, or is being written */
 	TAILQ_HEAD(, rdt_identity_end) ends;
-	struct rd_defer step;     /* writes, or tells those that may go on */
-	struct rdt_state_job job; /* reads, then writes */
+	struct rd_defer step;     /* writes the file, or notifies waiting namespaces */
+	struct rdt_state_job job; /* reads the file, later writes it */
 	bool dirty;
 	bool writing;
-	uint64_t seq; /* of the last write that has begun */
+	uint64_t seq; /* number of the last write that has begun */
 };
 
-/* Files of a UUID. Removed in this order. */
+/* Suffixes of the files of a UUID. Removed in this order. */
 static const char *const suffixes[] = {RDT_STATE_RESV, RDT_STATE_PROTECT};
 #define SUFFIXES (sizeof(suffixes) / sizeof(suffixes[0]))
 #define FILE_MAX (64u << 20)
@@ -67,7 +67,7 @@ static const char *name_in(const struct rdt_identity *id, unsigned int by)
 	return by == RDT_BY_UUID ? id->text : id->volume;
 }
 
-/* Memory is reserved: cannot fail. */
+/* Cannot fail, because memory was reserved. */
 static void table_add(struct rdt_identities *ids, unsigned int by, struct rdt_identity *id)
 {
 	uint64_t key = rd_map_hash(name_in(id, by));
@@ -112,10 +112,9 @@ static bool is_last_of(const struct rdt_identity *id, const struct rdt_identity_
 	return id->nsid == user->cfg->nsid && strcmp(id->nqn, user->nqn) == 0;
 }
 
-/*
- * The identity of @volume that @user may have, or NULL. Read-only namespaces can share a volume:
- * each has its own. @uuid: only that one, or NULL. @carried: also one from before there was a file.
- */
+/* Returns the identity of @volume that @user may have, or NULL. Read-only namespaces can share a
+ * volume: each has its own identity. @uuid: only the one with this UUID; NULL: any. @carried: also
+ * one from before the file existed. */
 static struct rdt_identity *find_volume(const struct rdt_identities *ids,
 					const struct rdt_identity_user *user, const char *volume,
 					const uint8_t *uuid, bool carried)
@@ -145,7 +144,8 @@ static bool is_used(const struct rdt_identities *ids, const char *volume)
 
 /* ---- one identity ---- */
 
-/* What @user is on; memory has no other name than the namespace. Returns 0 or -ENOMEM. */
+/* Sets *@volume to the name of @user's volume. Storage in memory is named after the namespace.
+ * Returns 0 or -ENOMEM. */
 static int volume_of(const struct rdt_identity_user *user, char **volume)
 {
 	int err = rdt_config_storage(user->cfg, volume);
@@ -168,7 +168,7 @@ static struct rdt_identity *identity_new(struct rdt_identities *ids, const uint8
 	memcpy(id->uuid, uuid, sizeof(id->uuid));
 	uuid_unparse_lower(uuid, id->text);
 	id->of = ids;
-	id->state = RDT_IDENTITY_KEPT; /* as long as it has no volume, there is nothing to write */
+	id->state = RDT_IDENTITY_KEPT; /* as long as it has no volume, nothing has to be written */
 	TAILQ_INSERT_TAIL(&ids->all, id, link);
 	table_add(ids, RDT_BY_UUID, id);
 	return id;
@@ -202,7 +202,7 @@ static void write_soon(struct rdt_identities *ids)
 	rd_defer(ids->loop, &ids->step, RD_DEFER_NEXT);
 }
 
-/* The next write tells the state of @id. */
+/* Mark @id to be written with the next write. */
 static void make_due(struct rdt_identities *ids, struct rdt_identity *id)
 {
 	id->seq = ids->seq + 1;
@@ -212,7 +212,7 @@ static void make_due(struct rdt_identities *ids, struct rdt_identity *id)
 	write_soon(ids);
 }
 
-/* Its volume is that of @user from now on. */
+/* Assign the volume of @user to @id. */
 static int set_volume(struct rdt_identities *ids, struct rdt_identity *id, const char *volume,
 		      const struct rdt_identity_user *user)
 {
@@ -233,8 +233,8 @@ static int set_volume(struct rdt_identities *ids, struct rdt_identity *id, const
 	return rdt_identity_line(id);
 }
 
-/* Nobody is wanted with it: the file says so before anything is removed. Without memory it stays
- * as it is, which the caller tells. */
+/* No namespace uses the identity: record that in the file before its files are removed. Without
+ * memory it is kept as it is, which the caller reports. */
 static int end_identity(struct rdt_identities *ids, struct rdt_identity *id)
 {
 	enum rdt_identity_state state = id->state;
@@ -261,7 +261,7 @@ static void tell_user(struct rdt_identities *ids, struct rdt_identity_user *user
 	user->done(user, err, why);
 }
 
-/* Its files are gone: it is free, or begins anew. */
+/* The files of the identity were removed: free it, or begin anew. */
 static void emptied(struct rdt_identities *ids, struct rdt_identity *id)
 {
 	rd_autofree char *volume = NULL;
@@ -271,8 +271,8 @@ static void emptied(struct rdt_identities *ids, struct rdt_identity *id)
 		write_soon(ids);
 		return;
 	}
-	/* The file must not say any more that it has ended, or the next start would remove what
-	 * hosts store from now on. */
+	/* The file must no longer record that it has ended; otherwise the next start would remove
+	 * what hosts store from now on. */
 	id->state = RDT_IDENTITY_NEW;
 	free(id->line);
 	id->line = NULL;
@@ -313,7 +313,7 @@ static void remove_state_file(struct rdt_identity *id)
 	rdt_state_write(id->of->state, &id->job);
 }
 
-/* A namespace that leaves may still store reservations. */
+/* Not while a namespace that leaves may still store reservations. */
 static void begin_emptying(struct rdt_identity *id)
 {
 	unsigned int staying = id->user ? 1 : 0;
@@ -326,7 +326,8 @@ static void begin_emptying(struct rdt_identity *id)
 
 /* ---- the file ---- */
 
-/* Tells those whose wait is over. @why: a write has failed: those that need it are told that. */
+/* Notify namespaces whose wait is over. @why: a write has failed: notify those that depend on
+ * it. */
 static void tell_waiting(struct rdt_identities *ids, const char *why)
 {
 	struct rdt_identity_user *user;
@@ -334,7 +335,7 @@ static void tell_waiting(struct rdt_identities *ids, const char *why)
 
 	TAILQ_FOREACH (user, &ids->waiting, link)
 		count++;
-	/* Some may go, and others come behind them, while one is told. */
+	/* While one is notified, some may leave and others may be added. */
 	for (; count && (user = TAILQ_FIRST(&ids->waiting)); count--) {
 		if (!user->id || user->id->state == RDT_IDENTITY_KEPT) {
 			tell_user(ids, user, 0, "");
@@ -376,7 +377,7 @@ static void take_written(struct rdt_identities *ids)
 	}
 }
 
-/* The next change or question writes again. */
+/* The next change or request retries the write. */
 static void write_failed(struct rdt_identities *ids, int err)
 {
 	struct rdt_identity *id;
@@ -438,7 +439,8 @@ static void identities_step(struct rd_defer *defer)
 
 /* ---- reading it ---- */
 
-/* Nothing in the file can say anything else about this namespace. */
+/* Returns whether the file cannot affect the identity of this namespace, because its configuration
+ * has everything. */
 static bool says_all(const struct rdt_ns_config *cfg)
 {
 	return rdt_backend_kind(cfg)->gateways || (cfg->uuid && cfg->nguid);
@@ -456,7 +458,7 @@ static void read_failed(struct rdt_identities *ids)
 		tell_user(ids, user, says_all(user->cfg) ? 0 : -EINVAL, ids->why);
 }
 
-/* Returns 0 or -ENOMEM. */
+/* Add the entries of the file. Returns 0 or -ENOMEM. */
 static int take_read(struct rdt_identities *ids, struct rdt_identity_list *list, unsigned int count)
 {
 	struct rdt_identity *id;
@@ -466,7 +468,7 @@ static int take_read(struct rdt_identities *ids, struct rdt_identity_list *list,
 		return -ENOMEM;
 	while ((id = TAILQ_FIRST(list))) {
 		TAILQ_REMOVE(list, id, link);
-		if (find_uuid(ids, id->uuid)) { /* served already, because it says all itself */
+		if (find_uuid(ids, id->uuid)) { /* served already: its configuration has all */
 			rdt_identity_free(id);
 			ids->dirty = true;
 			continue;
@@ -479,14 +481,15 @@ static int take_read(struct rdt_identities *ids, struct rdt_identity_list *list,
 			table_add(ids, RDT_BY_VOLUME, id);
 			continue;
 		}
-		/* The last run has ended before its files were removed. */
+		/* The previous process ended before its files were removed. */
 		id->state = RDT_IDENTITY_EMPTYING;
 		begin_emptying(id);
 	}
 	return 0;
 }
 
-/* There is no file: this is the first start with this directory, or of a version that has one. */
+/* There is no file: this is the first start with this directory, or with a version that has such a
+ * file. */
 static void begin_record(struct rdt_identities *ids)
 {
 	ids->first = ids->dirty = true;
@@ -546,7 +549,7 @@ static void read_record(struct rdt_identities *ids)
 
 /* ---- which identity ---- */
 
-/* Version 4. */
+/* Makes a UUID of version 4. */
 static void random_uuid(struct rdt_identities *ids, uint8_t uuid[16])
 {
 	const uint64_t random[2] = {rd_loop_random64(ids->loop), rd_loop_random64(ids->loop)};
@@ -556,7 +559,7 @@ static void random_uuid(struct rdt_identities *ids, uint8_t uuid[16])
 	uuid[8] = (uint8_t)((uuid[8] & 0x3f) | 0x80);
 }
 
-/* A volume that is not in the file yet. */
+/* Make an identity for a volume that is not in the file. */
 static int new_volume(struct rdt_identities *ids, struct rdt_identity_user *user,
 		      const char *volume, struct rdt_identity **out)
 {
@@ -568,7 +571,7 @@ static int new_volume(struct rdt_identities *ids, struct rdt_identity_user *user
 		return -ENOSPC;
 	memcpy(uuid, user->cfg->uuid_bytes, sizeof(uuid));
 	id = derived ? find_uuid(ids, uuid) : NULL;
-	if (id && !user->several) { /* it is another one's already */
+	if (id && !user->several) { /* another namespace has it already */
 		id = NULL;
 		derived = false;
 	}
@@ -577,7 +580,7 @@ static int new_volume(struct rdt_identities *ids, struct rdt_identity_user *user
 	*out = id ? id : identity_new(ids, uuid);
 	if (!*out)
 		return -ENOMEM;
-	/* What is stored of it belongs to another volume. */
+	/* Its stored state belongs to another volume. */
 	if (id && !id->user && id->state < RDT_IDENTITY_ENDED)
 		return end_identity(ids, id);
 	if (id)
@@ -593,7 +596,8 @@ static int new_volume(struct rdt_identities *ids, struct rdt_identity_user *user
 	return 0;
 }
 
-/* Returns 0 or -errno; -EINPROGRESS: another one has its volume, but perhaps not for long. */
+/* Choose the identity of @user. Returns 0 or -errno; -EINPROGRESS: another namespace has its
+ * volume, but may be about to leave. */
 static int choose(struct rdt_identities *ids, struct rdt_identity_user *user,
 		  struct rdt_identity **out)
 {
@@ -616,7 +620,7 @@ static int choose(struct rdt_identities *ids, struct rdt_identity_user *user,
 	}
 	user->from = RDT_IDENTITY_RECORD;
 	*out = find_volume(ids, user, volume, NULL, !user->several);
-	/* The other targets give it what NQN and NSID give. */
+	/* The other targets derive the UUID from NQN and NSID. */
 	if (!*out && user->several)
 		*out = find_volume(ids, user, volume, uuid, true);
 	if (*out && user->several && (*out)->nguid)
@@ -650,7 +654,8 @@ static int claim(struct rdt_identities *ids, struct rdt_identity_user *user,
 			 id->text, id->user->cfg->nsid, id->user->nqn);
 		return -EEXIST;
 	}
-	/* It has moved. That is for people who read the file: nothing waits for it. */
+	/* The volume has moved to another namespace. This is recorded for people who read the file,
+	 * so nothing waits for it. */
 	if (id->volume && !is_last_of(id, user) && user->from == RDT_IDENTITY_RECORD) {
 		if (set_volume(ids, id, id->volume, user))
 			return -ENOMEM;
@@ -731,7 +736,7 @@ void rdt_identity_leave(struct rdt_identities *ids, struct rdt_identity_user *us
 	TAILQ_INSERT_TAIL(&ids->left, id, left_link);
 }
 
-/* Without state there is nothing that would end with it. */
+/* Without a stored state, there is nothing to end. */
 static void free_if_unused(struct rdt_identities *ids, struct rdt_identity *id)
 {
 	if (id->state == RDT_IDENTITY_KEPT && !id->volume && !id->refs && !id->left)
@@ -768,11 +773,11 @@ void rdt_identity_spare(struct rdt_identities *ids, const char *nqn,
 		unleave(ids, id);
 }
 
-/* Those that wait because another one had their volume or UUID get it, or another one. */
+/* Let namespaces whose volume or UUID was used by another one get it, or another identity. */
 static void settle_waiting(struct rdt_identities *ids)
 {
 	struct rdt_identity_user *user;
-	char why[256]; /* told when it asks again */
+	char why[256]; /* reported when it asks again */
 
 	TAILQ_FOREACH (user, &ids->waiting, link) {
 		user->settled = true;
@@ -788,7 +793,7 @@ bool rdt_identities_settle(struct rdt_identities *ids, bool keep, struct rdt_ide
 	bool ended = false;
 
 	settle_waiting(ids);
-	/* While the file is not known, they are not in it; the next call ends the others. */
+	/* While the file was not read, they are not in it; the next call ends the others. */
 	if (ids->state && !keep && ids->record != RECORD_READY)
 		return false;
 	while ((id = TAILQ_FIRST(&ids->left))) {

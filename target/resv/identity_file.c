@@ -165,7 +165,7 @@ static int read_volumes(json_t *volumes, struct rdt_identity_list *list, char *w
 	return rc ? rc : check_twice(list, n, why, size);
 }
 
-/* @root: NULL: it is no JSON, because of @err. Its reference is consumed. */
+/* @root: NULL: it is not JSON, for the reason in @err. Consumes the reference. */
 static int read_root(json_t *root, json_error_t *err, struct rdt_identity_list *list, char *why,
 		     size_t size)
 {

@@ -189,7 +189,7 @@ static struct nvme_status do_acquire(struct rdt_resv_state *s, const struct rdt_
 }
 
 /* Unregister the hosts with key @key (@any: all) and record the notifications. The issuer is not
- * notified, and stays registered if @spare_me. Returns the number of hosts unregistered. */
+ * notified, and remains registered if @spare_me. Returns the number of hosts unregistered. */
 static unsigned int unregister_by_key(struct rdt_resv_state *s, const struct rdt_resv_op *op,
 				      struct rdt_resv_effects *fx, bool any, bool spare_me)
 {
@@ -213,7 +213,7 @@ static unsigned int unregister_by_key(struct rdt_resv_state *s, const struct rdt
 	return gone;
 }
 
-/* Does PRKEY identify the reservation itself, and not only registrants? */
+/* Returns whether PRKEY identifies the reservation itself, and not only registrants. */
 static bool names_reservation(const struct rdt_resv_state *s, uint64_t prkey)
 {
 	if (!s->rtype)
@@ -322,7 +322,7 @@ struct nvme_status rdt_resv_apply(struct rdt_resv_state *s, const struct rdt_res
 	return NVME_OK;
 }
 
-/* ---- who may do what ---- */
+/* ---- conflicts ---- */
 
 enum rdt_resv_group rdt_resv_group(uint8_t io_opcode)
 {

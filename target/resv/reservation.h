@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Reservations of one namespace as pure logic: the effect of each action on registrants and holder,
+/* Reservations of one namespace as pure logic: the effect of each action on registrants and holder,
  * the hosts to notify, and the commands that conflict (NVMe Base 2.0, 8.19). No threads, messages
- * or files: the commands are in resv_cmd.c, the file format in resv_file.c.
- */
+ * or files: the commands are in resv_cmd.c, the file format in resv_file.c. */
 #ifndef RDT_RESERVATION_H
 #define RDT_RESERVATION_H
 
@@ -17,12 +15,13 @@
 /* length of a Host Identifier; fabrics use the 128-bit one only */
 #define RDT_RESV_HOST        16
 #define RDT_RESV_REGISTRANTS 128u /* registrants of a namespace, at most */
-#define RDT_RESV_OF_NAME     16u  /* of them with one name */
+#define RDT_RESV_OF_NAME     16u  /* maximum number of registrants with one host name */
 
 struct rdt_registrant {
 	uint8_t host[RDT_RESV_HOST];
 	uint64_t key;
-	/* A hash of its name, for the limit of each name; 0: unknown, since the state was stored */
+	/* A hash of its name, for the limit of each name; 0: unknown, because it was restored from
+	 * a file */
 	uint32_t name;
 	/* unused with the All Registrants types, where every registrant is a holder */
 	bool holder;
@@ -80,7 +79,7 @@ struct nvme_status rdt_resv_apply(struct rdt_resv_state *s, const struct rdt_res
 const struct rdt_registrant *rdt_resv_find(const struct rdt_resv_state *s, const uint8_t *host);
 bool rdt_resv_type_valid(unsigned int rtype);
 
-/* ---- who may do what ---- */
+/* ---- conflicts ---- */
 
 enum rdt_resv_role {
 	RDT_RESV_NOT_REGISTRANT, /* not a registrant */
@@ -108,12 +107,13 @@ struct rdt_resv_snap {
 	} registrants[]; /* sorted by Host Identifier */
 };
 
-/* @out: NULL when no reservation is held; the caller frees it with free(3). Returns 0 or
- * -ENOMEM. */
+/* Make a snapshot in @out, NULL if no reservation is held; the caller frees it with free(3).
+ * Returns 0 or -ENOMEM. */
 int rdt_resv_snap(const struct rdt_resv_state *s, struct rdt_resv_snap **out);
 enum rdt_resv_role rdt_resv_snap_role(const struct rdt_resv_snap *snap, const uint8_t *host);
 
-/* Data of Reservation Report with extended data structures, truncated to @len bytes of @buf. */
+/* Write the data of Reservation Report with extended data structures, truncated to @len bytes of
+ * @buf. */
 void rdt_resv_report(const struct rdt_resv_state *s, void *buf, size_t len);
 
 /* ---- resv_file.c: the state as JSON ---- */

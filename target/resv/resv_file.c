@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reservation state of a namespace as JSON. Keys are text, because JSON has no unsigned 64-bit
- * numbers. */
+/* The reservation state of a namespace as JSON. Keys are strings, because JSON has no unsigned
+ * 64-bit numbers. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -21,15 +21,16 @@
 struct rdt_state {
 	char *dir;
 	int fd;                        /* of the directory, locked */
-	struct rdt_state_files *files; /* instead of the directory; NULL: none */
+	struct rdt_state_files *files; /* used instead of the directory; NULL: none */
 	struct rd_log *log;
 	struct rd_loop *main;
 	struct rd_loop *loop; /* of the writer thread */
 	pthread_t thread;
 	bool running;
-	unsigned int pending; /* jobs that are not done; of the main thread */
-	bool made;            /* the directory was missing */
-	/* Writer thread: first error of a sync, as -errno; nothing is written after it */
+	unsigned int pending; /* jobs in progress; main thread only */
+	bool made;            /* the directory was created */
+	/* the first error of a sync, as -errno, after which nothing is written; writer thread
+	 * only */
 	int sync_err;
 	struct rd_ratelimit fail_limit; /* log lines about files that could not be changed */
 };
@@ -263,7 +264,7 @@ bool rdt_state_made(const struct rdt_state *s)
 
 /* ---- construction ---- */
 
-/* Was the lock of this directory handed over? */
+/* Returns whether the lock of this directory was handed over. */
 static bool has_lock(struct rdt_state *s)
 {
 	struct stat have, want;
