@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of fabrics and admin commands have in common; io.h is the same for I/O
- * commands. */
+/* Common parts of the fabrics and admin commands; io.h has those of the I/O commands. */
 #ifndef RDT_ADMIN_H
 #define RDT_ADMIN_H
 
@@ -40,8 +39,8 @@ extern const struct rdt_cmd rdt_admin_cmds[256];
 void rdt_put_ascii(char *dst, size_t len, const char *src);
 struct nvme_status rdt_identify_check(struct rdt_req *req);
 enum rdt_exec rdt_identify_exec(struct rdt_req *req);
-/* The size of the ANA log page that hosts compute from NANAGRPID and MNAN. What follows its last
- * group reads as zeroes. */
+/* Returns the size of the ANA log page that hosts compute from NANAGRPID and MNAN. Bytes after the
+ * last group read as zeroes. */
 uint64_t rdt_ana_log_max(const struct rdt_req *req);
 struct nvme_status rdt_get_features_check(struct rdt_req *req);
 struct nvme_status rdt_set_features_check(struct rdt_req *req);
@@ -60,16 +59,16 @@ uint8_t rdt_write_protect_caps(const struct rdt_subsys *ss); /* NWPC */
 /* log_page.c, discovery.c */
 struct nvme_status rdt_get_log_check(struct rdt_req *req);
 enum rdt_exec rdt_get_log_exec(struct rdt_req *req);
-/* 0: no memory. */
+/* Returns 0 without memory. */
 uint64_t rdt_discovery_log_size(const struct rdt_qpair *qp);
-/* 0, or -ENOMEM with nothing put to @out. */
+/* Write the requested part to @out. Returns 0, or -ENOMEM without writing anything. */
 int rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out);
 void rdt_disc_order_free(struct rdt_reactor *r);
-/* Returns 1, 0 when they are so already, or -ENOMEM. */
+/* Returns 1, 0 if nothing changes, or -ENOMEM. */
 int rdt_referrals_set(struct rdt_target *target, const struct rdt_referral_config *list,
 		      unsigned int count); /* main thread */
-/* Which transport the log shows to hosts and for subsystems. Main thread. A reference to @cfg_of,
- * which contains @cfg, is taken. The others return how many settings have changed. */
+/* Set which transport the log shows to hosts, and for subsystems. Takes a reference to @cfg_of,
+ * which contains @cfg. The others return the number of settings that changed. Main thread. */
 void rdt_disc_set_hosts(struct rdt_target *t, const struct rdt_subsys_config *cfg,
 			struct rdt_config *cfg_of);
 unsigned int rdt_disc_follow_hosts(struct rdt_target *t, const struct rdt_subsys_config *now,

@@ -39,7 +39,7 @@ struct nvme_status rdt_auth_send_check(struct rdt_req *req)
 	if (!nvme_status_ok(st))
 		return st;
 	req->data_len = req->sgl_len;
-	/* Longer than all messages: answered by Failure1, and not transferred. */
+	/* Longer than any message: answered by Failure1, and not transferred. */
 	if (req->sgl_len > NVMF_AUTH_TRANSFER)
 		req->data_len = req->sgl_len = 0;
 	return st;
@@ -49,7 +49,7 @@ enum rdt_exec rdt_auth_send_exec(struct rdt_req *req)
 {
 	uint8_t msg[NVMF_AUTH_TRANSFER];
 
-	/* Copied first: on some devices the host can write to our buffer at any time. */
+	/* Copied first, because on some devices the host can write to the buffer at any time. */
 	if (req->data_len)
 		memcpy(msg, req->buf, req->data_len);
 	return rdt_auth_received(req, req->data_len ? msg : NULL, req->data_len);

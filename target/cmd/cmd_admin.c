@@ -6,7 +6,7 @@
 
 static enum rdt_exec keep_alive_exec(struct rdt_req *req)
 {
-	return RDT_EXEC_DONE; /* its arrival is all that matters: rdt_req_begin() recorded it */
+	return RDT_EXEC_DONE; /* rdt_req_begin() has recorded its arrival, which is sufficient */
 }
 
 const struct rdt_cmd rdt_admin_cmds[256] = {
@@ -21,7 +21,7 @@ const struct rdt_cmd rdt_admin_cmds[256] = {
 	[nvme_admin_abort_cmd] = {.effects = RDT_EFFECTS_CTRL,
 				  .check = rdt_abort_check,
 				  .exec = rdt_abort_exec},
-	/* Namespace Write Protection is set by a feature. */
+	/* WRITES, because a feature sets Namespace Write Protection. */
 	[nvme_admin_set_features] = {.flags = RDT_CMD_DISC,
 				     .effects = NVME_CMD_EFFECTS_NCC | RDT_EFFECTS_NS |
 						RDT_EFFECTS_CTRL,

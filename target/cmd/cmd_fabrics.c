@@ -16,7 +16,7 @@ static struct nvme_status disconnect_check(struct rdt_req *req)
 	return NVME_OK;
 }
 
-/* Earlier commands are answered, then this one; then the connection ends. */
+/* Earlier commands are answered before this one; then the connection ends. */
 static enum rdt_exec disconnect_exec(struct rdt_req *req)
 {
 	rdt_qpair_drain(req->qp);

@@ -44,11 +44,9 @@ static void fill_write_bio(struct rdt_req *req)
 	rdt_io_fill(req, RDT_BIO_WRITE, rdt_io_slba(req), rdt_io_nlb(req), req->buf);
 }
 
-/*
- * For commands that waited for a range lock, and those with FUA. FUA commits what is returned, so
- * the flush comes last: a write that ends between a flush and a read after it would be returned
- * although a power failure can undo it.
- */
+/* For commands that waited for a range lock, and those with FUA. FUA commits the returned data, so
+ * the flush comes last: otherwise a write that ends between the flush and the read would be
+ * returned although a power failure can undo it. */
 static enum rdt_step read_step(struct rdt_req *req)
 {
 	enum { MOVE, SYNC, END };
@@ -122,10 +120,8 @@ static enum rdt_exec write_exec(struct rdt_req *req)
 	return rw_submit(req);
 }
 
-/* ---- Flush ---- */
-
-/* Flush of all namespaces (FFFFFFFFh) that the host sees: proceeds by NSID, so namespaces may be
- * added and removed meanwhile. */
+/* Flush of all namespaces (FFFFFFFFh) that the host sees: proceeds by NSID, so that namespaces may
+ * be added and removed meanwhile. */
 static struct nvme_status flush_check(struct rdt_req *req)
 {
 	if (le32toh(req->sqe.nsid) != NVME_NSID_ALL)
@@ -163,8 +159,6 @@ static enum rdt_exec flush_exec(struct rdt_req *req)
 {
 	return rdt_io_run(req, flush_step);
 }
-
-/* ---- the table ---- */
 
 static bool can_write_zeroes(const struct rdt_subsys *ss)
 {

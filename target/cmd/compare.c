@@ -19,7 +19,7 @@ struct nvme_status rdt_compare_check(struct rdt_req *req)
 
 enum phase { LOCK, BUFFER, READ, COMPARE, SYNC, WRITE, END };
 
-/* Compare the scratch buffer with the host's data. */
+/* Returns whether the scratch buffer equals the host's data. */
 static bool data_equal(struct rdt_req *req)
 {
 	struct rdt_work *w = &req->work;
@@ -35,10 +35,8 @@ static bool data_equal(struct rdt_req *req)
 	return true;
 }
 
-/*
- * The steps up to the end of the comparison; the next phase is WRITE. FUA commits the blocks after
- * they were found equal, because another command may write them between a flush and the read.
- */
+/* The steps up to the end of the comparison; the next phase is WRITE. FUA commits the blocks after
+ * they were found equal, because another command could write them between a flush and the read. */
 static enum rdt_step compare_pieces(struct rdt_req *req, bool excl)
 {
 	struct rdt_work *w = &req->work;
@@ -74,8 +72,6 @@ enum rdt_exec rdt_compare_exec(struct rdt_req *req)
 {
 	return rdt_io_run(req, compare_step);
 }
-
-/* ---- the second half ---- */
 
 static void compare_written(struct rdt_bio *bio)
 {

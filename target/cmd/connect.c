@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Fabrics Connect. An admin queue creates a controller; an I/O queue asks the reactor that owns its
- * controller. The answer to a bad parameter has in dword 0 the offset of the parameter, and whether
- * that counts in the data or in the SQE (Base 2.0, 6.3).
- */
+/* Fabrics Connect. An admin queue creates a controller; an I/O queue asks the reactor that owns its
+ * controller. If a parameter is invalid, dword 0 of the answer has the offset of the parameter, and
+ * whether it is an offset in the data or in the SQE (Base 2.0, 6.3). */
 #include <errno.h>
 #include <string.h>
 
@@ -42,10 +40,10 @@ static struct nvme_status invalid_param(struct rdt_req *req, uint32_t ipo)
 #define IN_DATA(field) \
 	(NVMF_CONNECT_IATTR_DATA | (uint32_t)offsetof(struct nvmf_connect_data, field))
 
-/* ---- what is said of a refusal ---- */
+/* ---- texts for refusals ---- */
 
-/* A text from a host in quotes; characters that could end the quotes or break the log line are
- * replaced. */
+/* Puts a text from a host in quotes, and replaces characters that could end the quotes or break the
+ * log line. */
 static const char *quoted(const char nqn[NVME_NQN_LENGTH], char buf[NVMF_NQN_MAX + 3])
 {
 	size_t n = 0;
@@ -58,7 +56,7 @@ static const char *quoted(const char nqn[NVME_NQN_LENGTH], char buf[NVMF_NQN_MAX
 	return buf;
 }
 
-/* The queue that a Connect is for, as far as it is known. */
+/* Returns the ID of the queue that a Connect is for, as far as it is known. */
 static uint16_t queue_of(const struct rdt_req *req)
 {
 	const struct rdt_qpair *qp = req->qp;
@@ -66,8 +64,8 @@ static uint16_t queue_of(const struct rdt_req *req)
 	return qp->want_qid == RDT_QID_ANY ? le16toh(connect_sqe(req)->qid) : qp->want_qid;
 }
 
-/* Log the reason of a refusal, because the status does not tell, and kernel hosts show little.
- * @data: NULL when it was not transferred. */
+/* Log why the Connect is refused, because the status does not tell, and kernel hosts show little.
+ * @data: NULL if it was not transferred. */
 static void report_refusal(const struct rdt_req *req, const struct nvmf_connect_data *data,
 			   const char *why)
 {
@@ -86,7 +84,7 @@ static void report_refusal(const struct rdt_req *req, const struct nvmf_connect_
 		     data ? quoted(data->subsysnqn, subsys) : "", "reason", why);
 }
 
-/* Why the controller's owner refuses an I/O queue. */
+/* Returns why the controller's owner refuses an I/O queue. */
 static const char *attach_reason(const struct rdt_attach *at)
 {
 	if ((at->status.v & 0x7ff) == NVME_SC_CMD_SEQ_ERROR)
@@ -115,13 +113,14 @@ static const char *ctrl_reason(int err)
 	}
 }
 
-/* Also while a Connect waits for the controller's owner: a second one is refused. */
+/* True also while a Connect waits for the controller's owner: a second one is refused. */
 static bool is_connected(const struct rdt_qpair *qp)
 {
 	return qp->ctrl || qp->attach.req;
 }
 
-/* The resources of a connection fit the queue ID that it came with, if it came with one. */
+/* Check that the queue ID is the one of the connection request, if that had one, because the
+ * resources of the connection fit that queue. */
 static bool check_qid(struct rdt_req *req)
 {
 	const struct rdt_qpair *qp = req->qp;
@@ -174,7 +173,7 @@ struct nvme_status rdt_connect_check(struct rdt_req *req)
 	return NVME_OK;
 }
 
-/* ---- whose subsystem is it ---- */
+/* ---- access to the subsystem ---- */
 
 static bool has_end(const char nqn[NVME_NQN_LENGTH])
 {
@@ -182,7 +181,7 @@ static bool has_end(const char nqn[NVME_NQN_LENGTH])
 }
 
 /* A host that may not use a subsystem gets the same answer as for one that does not exist, so that
- * names cannot be found by trying. The discovery log does not show the subsystem to it either. */
+ * names cannot be found by trying. The discovery log does not show it the subsystem either. */
 static struct nvme_status no_subsys(struct rdt_req *req, const struct nvmf_connect_data *data,
 				    const char *why)
 {
@@ -195,8 +194,9 @@ static const char *not_allowed_reason(const struct rdt_subsys *ss,
 {
 	if (rdt_subsys_is_disc(ss))
 		return "the host has no key in \"discovery\", which requires one";
-	return data->hostnqn[0] ? "the host is not in the subsystem's list of hosts"
-				: "the host gives no name, and the subsystem has a list of hosts";
+	return data->hostnqn[0]
+		       ? "the host is not in the subsystem's list of hosts"
+		       : "the host sent no Host NQN, and the subsystem has a list of hosts";
 }
 
 /* The specification requires a Host NQN (Base 2.0, 4.5), but SPDK's tools connect without one by
@@ -214,7 +214,7 @@ static void accept_nameless(const struct rdt_req *req, const struct rdt_subsys *
 		ss->nqn, rd_addr_format((const struct sockaddr *)&req->qp->remote, addr));
 }
 
-/* A key of TLS belongs to one host and one subsystem. NULL: @data agrees with it. */
+/* A TLS key belongs to one host and one subsystem. Returns NULL if @data agrees with it. */
 static const char *wrong_tls_name(const struct rdt_qpair *qp, const struct nvmf_connect_data *data)
 {
 	if (!qp->tls)
@@ -231,10 +231,10 @@ static const char *no_subsys_reason(const struct rdt_qpair *qp,
 {
 	const char *why = has_end(data->subsysnqn) ? wrong_tls_name(qp, data) : NULL;
 
-	return why ? why : "there is no such subsystem";
+	return why ? why : "unknown subsystem";
 }
 
-/* Count the queue for its host, or refuse it. */
+/* Count the queue for its host, or refuse the Connect. */
 static struct nvme_status count_host(struct rdt_req *req, const struct nvmf_connect_data *data,
 				     bool asks)
 {
@@ -247,7 +247,7 @@ static struct nvme_status count_host(struct rdt_req *req, const struct nvmf_conn
 	return nvme_status(NVME_SCT_CMD_SPECIFIC, NVME_SC_CONNECT_CTRL_BUSY);
 }
 
-/* AUTHREQ of the answer. */
+/* Returns AUTHREQ of the answer. */
 static uint32_t authreq(const struct rdt_qpair *qp)
 {
 	return qp->state == RDT_QP_AUTH ? RDT_AUTH_ATR : 0;
@@ -271,7 +271,7 @@ static struct nvme_status connect_admin(struct rdt_req *req, struct rdt_subsys *
 		report_refusal(req, data, rdt_host_id_reason(err));
 		return invalid_param(req, IN_DATA(hostid));
 	}
-	if (err == -EACCES) /* the host list has changed since it was checked */
+	if (err == -EACCES) /* the host list has changed since the check */
 		return no_subsys(req, data, not_allowed_reason(ss, data));
 	if (err) {
 		report_refusal(req, data, ctrl_reason(err));
@@ -360,7 +360,8 @@ static struct nvme_status process_connect(struct rdt_req *req, const struct nvmf
 		report_refusal(req, data, "its Host NQN is not terminated within 223 bytes");
 		return invalid_param(req, IN_DATA(hostnqn));
 	}
-	/* Not allowed (Base 2.0, 5.27.1.25): all such hosts would be one for reservations. */
+	/* Not allowed (Base 2.0, 5.27.1.25), because reservations would treat all such hosts as
+	 * one. */
 	if (memcmp(data->hostid, no_id, sizeof(no_id)) == 0) {
 		report_refusal(req, data, "its Host Identifier is 0, which identifies no host");
 		return invalid_param(req, IN_DATA(hostid));
@@ -389,19 +390,20 @@ enum rdt_exec rdt_connect_exec(struct rdt_req *req)
 	struct nvmf_connect_data data;
 	bool pending = false;
 
-	/* Several can be under way at once, since each waits for its data after its check. */
+	/* Several Connects can be in progress at once, because each waits for its data after its
+	 * check. */
 	if (is_connected(req->qp)) {
 		req->status = rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
 		return RDT_EXEC_DONE;
 	}
-	/* Likewise: another one may have told the role of the queue since */
+	/* Likewise, another one may have told the queue ID since. */
 	if (req->qp->want_qid == RDT_QID_ANY)
 		rdt_qpair_role(req->qp, queue_of(req));
 	if (!check_qid(req)) {
 		req->status = invalid_param(req, IN_SQE(qid));
 		return RDT_EXEC_DONE;
 	}
-	/* Copied first: on some devices the host can write to our buffer at any time. */
+	/* Copied first, because on some devices the host can write to the buffer at any time. */
 	memcpy(&data, req->buf, sizeof(data));
 	req->status = process_connect(req, &data, &pending);
 	return pending ? RDT_EXEC_PENDING : RDT_EXEC_DONE;

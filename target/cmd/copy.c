@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Copy: source ranges in the same namespace to consecutive destination blocks, in pieces through a
- * scratch buffer. While a piece is copied, its source and destination are locked. A destination
- * that overlaps a source is refused, because the result would be undefined.
- */
+/* Copy: copies source ranges to consecutive destination blocks in the same namespace, in pieces
+ * through a scratch buffer. While a piece is copied, its source and destination are locked. A
+ * destination that overlaps a source is refused, because the result would be undefined. */
 #include <string.h>
 
 #include "nvmf/wire.h"
@@ -24,7 +22,7 @@ _Static_assert(sizeof(struct nvme_copy_range_f1) == 40, "Copy, source range form
 _Static_assert(offsetof(struct nvme_copy_range, nlb) == offsetof(struct nvme_copy_range_f1, nlb),
 	       "one layout");
 
-/* The formats differ only in fields for protection information, behind these. */
+/* The formats differ only in fields for protection information, which follow these. */
 static bool get_copy_ranges(struct rdt_req *req)
 {
 	size_t each =
@@ -89,7 +87,7 @@ static struct nvme_status check_copy_ranges(struct rdt_req *req)
 	return st;
 }
 
-/* The amount is known only now, so later commands wait for the QoS tokens. */
+/* The amount is known only now, so the cost is charged to later commands. */
 static void charge_copy(const struct rdt_req *req)
 {
 	uint64_t bytes = 0;
@@ -117,7 +115,8 @@ static enum rdt_step take_copy_list(struct rdt_req *req)
 	return RDT_STEP_AGAIN;
 }
 
-/* w->lba: next source block; w->dst: next destination block; w->left: rest of the range. */
+/* Begin the next range. w->lba: next source block; w->dst: next destination block; w->left: rest of
+ * the range. */
 static enum rdt_step next_range(struct rdt_req *req)
 {
 	struct rdt_work *w = &req->work;
@@ -145,7 +144,7 @@ static enum rdt_step next_piece(struct rdt_req *req)
 	return rdt_io_step_lock(req, spans, 2);
 }
 
-/* A piece was written. The lock and the buffer are released before the next piece waits for its
+/* A piece was written. Release the lock and the buffer before the next piece waits for its
  * locks. */
 static enum rdt_step copy_piece_done(struct rdt_req *req)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The discovery log page (70h): an entry for each subsystem that the host may use, on each
- * listener, after those of the discovery subsystem. A wildcard listener is shown with the address
- * by which this host connected.
+ * listener, after the entries of the discovery subsystem. A wildcard listener is shown with the
+ * address to which this host is connected.
  *
- * A subsystem, and a host, may be shown one transport only. The log is a row of blocks, each with
- * subsystems that are shown by the same listeners: the discovery subsystem, then those of each
- * enum rdt_disc_shown.
+ * The log may be limited to one transport, for a host or a subsystem. It is a sequence of blocks,
+ * each with subsystems that are shown on the same listeners: the discovery subsystem, then those of
+ * each enum rdt_disc_shown.
  *
- * What the page is made of is found out once for each generation: the listeners and referrals by
- * each reactor, and which subsystems the host may use, by each discovery controller, a bit for each
- * subsystem. From that, only the entries that a command asks for are made.
+ * The contents of the page are determined once for each generation: the listeners and referrals by
+ * each reactor, and the subsystems that the host may use, one bit each, by each discovery
+ * controller. From these, only the requested entries are built.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@
 #include "target/nvmf/transport.h"
 #include "target/config/tgt_limits.h"
 
-#define SUBSYS_COST 16u /* of asking one subsystem whether it allows the host: turns.h */
+#define SUBSYS_COST 16u /* cost of checking whether one subsystem allows the host: admin_turn.h */
 
 int rdt_referrals_set(struct rdt_target *t, const struct rdt_referral_config *list,
 		      unsigned int count)
@@ -43,7 +43,7 @@ int rdt_referrals_set(struct rdt_target *t, const struct rdt_referral_config *li
 
 	if (!next)
 		return -ENOMEM;
-	/* The addresses were checked with the configuration */
+	/* Cannot fail: the addresses were checked with the configuration. */
 	for (unsigned int i = 0; i < count; i++) {
 		next[i].transport = t->transports[list[i].transport];
 		rd_addr_parse(list[i].address, list[i].port, &next[i].addr);
@@ -64,7 +64,7 @@ int rdt_referrals_set(struct rdt_target *t, const struct rdt_referral_config *li
 	return !same;
 }
 
-/* ---- who sees which transport ---- */
+/* ---- transports that are shown ---- */
 
 void rdt_disc_set_hosts(struct rdt_target *t, const struct rdt_subsys_config *cfg,
 			struct rdt_config *cfg_of)
@@ -118,7 +118,7 @@ static enum rdt_disc_shown shown_to(struct rdt_target *t, const char *hostnqn)
 	return shown;
 }
 
-/* Whether @shown includes @transport. */
+/* Returns whether @shown includes @transport. */
 static bool shows(const struct rdt_target *t, enum rdt_disc_shown shown,
 		  const struct rdt_transport *transport)
 {
@@ -150,8 +150,9 @@ static void fill_referral(struct nvmf_disc_log_entry *e, const struct rdt_referr
 	memccpy(e->subnqn, NVMF_DISC_NQN, 0, sizeof(e->subnqn));
 }
 
-/* Persistent connections are supported (EPCSD). All listeners report the same log (DUPRETINFO)
- * unless one has a wildcard address, which is reported as the address that was used. */
+/* Returns the entry flags. Persistent connections are supported (EPCSD). All listeners report the
+ * same log (DUPRETINFO), unless one has a wildcard address, which is reported as the address that
+ * the host used. */
 static uint16_t disc_eflags(const struct rdt_target *t)
 {
 	const struct rdt_listener *l;
@@ -162,7 +163,7 @@ static uint16_t disc_eflags(const struct rdt_target *t)
 	return NVMF_DISC_EFLAGS_BOTH;
 }
 
-/* An entry for listener @l, without the subsystem. */
+/* Fill in an entry for listener @l, without the subsystem. */
 static void fill_entry(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp,
 		       const struct rdt_listener *l)
 {
@@ -176,16 +177,16 @@ static void fill_entry(struct nvmf_disc_log_entry *e, const struct rdt_qpair *qp
 	e->portid = htole16(l->portid);
 }
 
-/* ---- what a generation consists of ---- */
+/* ---- contents of a generation ---- */
 
 enum { NO_WILDCARD, WILDCARD4, WILDCARD6, FAMILIES };
 
-/* Of a reactor. */
+/* The part of a reactor. */
 struct rdt_disc_order {
 	uint64_t genctr;
 	uint16_t eflags;
-	/* What is shown of each transport; the listeners, to hosts that connected by a family: a
-	 * listener is freed only when the target ends */
+	/* The listeners and referrals for each enum rdt_disc_shown; listeners by the address family
+	 * of the host. A listener is freed only when the target ends. */
 	struct disc_shown {
 		const struct rdt_listener **listeners[FAMILIES];
 		unsigned int listeners_count[FAMILIES];
@@ -194,13 +195,13 @@ struct rdt_disc_order {
 	} shown[RDT_SHOWN];
 };
 
-/* Of a discovery controller. */
+/* The part of a discovery controller. */
 struct rdt_disc_hosts {
 	uint64_t genctr;
 	enum rdt_disc_shown shown; /* to the host */
 	struct disc_allowed {
 		unsigned int count;
-		uint64_t bits[RDT_SUBSYS_PLACES / 64]; /* one for each of target->subsys */
+		uint64_t bits[RDT_SUBSYS_PLACES / 64]; /* a bit for each of target->subsys */
 	} allowed[RDT_SHOWN];
 };
 
@@ -211,7 +212,8 @@ static unsigned int family_of(const struct sockaddr_storage *local)
 	return local->ss_family == AF_INET6 ? WILDCARD6 : NO_WILDCARD;
 }
 
-/* A wildcard listener of the other address family has no address that is known to be reachable. */
+/* Returns whether the listener is listed. A wildcard listener of the other address family has no
+ * address that is known to be reachable. */
 static bool listener_listed(unsigned int family, const struct rdt_listener *l)
 {
 	if (l->addr.ss_family == AF_UNSPEC)
@@ -305,7 +307,7 @@ void rdt_disc_order_free(struct rdt_reactor *r)
 	r->disc_order = NULL;
 }
 
-/* Adds @ss, which the host may use, to those that it sees. */
+/* Add @ss, which the host may use, to the subsystems that it sees. */
 static void allow(struct rdt_disc_hosts *h, const struct rdt_subsys *ss)
 {
 	enum rdt_disc_shown shown = atomic_load(&ss->shown);
@@ -347,11 +349,11 @@ static const struct rdt_disc_hosts *disc_hosts(const struct rdt_qpair *qp, uint6
 
 /* ---- the page ---- */
 
-/* Entries of subsystems, or of the discovery subsystem, by the same listeners. */
+/* Entries for subsystems, or for the discovery subsystem, on the same listeners. */
 struct disc_block {
 	const struct disc_allowed *allowed; /* NULL: the discovery subsystem */
 	const struct rdt_listener *const *listeners;
-	uint64_t listeners_count; /* entries of each subsystem */
+	uint64_t listeners_count; /* number of entries of each subsystem */
 	uint64_t entries;
 };
 
@@ -386,8 +388,8 @@ static bool open_page(const struct rdt_qpair *qp, uint64_t genctr, struct disc_p
 	return true;
 }
 
-/* The NQN of the @n-th subsystem that the host may use. "" when it has just been removed: then the
- * host reads the log again, because the generation has changed. */
+/* Returns the NQN of the @n-th subsystem that the host may use, or "" if it was just removed; then
+ * the host reads the log again, because the generation has changed. */
 static const char *nth_allowed(const struct rdt_target *t, const struct disc_allowed *allowed,
 			       uint64_t n)
 {
@@ -403,11 +405,11 @@ static const char *nth_allowed(const struct rdt_target *t, const struct disc_all
 	return ss ? ss->nqn : "";
 }
 
-/* Of the entries that a command asks for; numbers of records, or of a block. */
+/* A part of the requested entries, as numbers of records of the page or of a block. */
 struct disc_span {
 	uint64_t first;
 	uint64_t end;
-	uint64_t base; /* the number of the block's first record */
+	uint64_t base; /* number of the block's first record */
 };
 
 static void put_entry(const struct rdt_log_out *out, uint64_t n,
@@ -416,8 +418,8 @@ static void put_entry(const struct rdt_log_out *out, uint64_t n,
 	rdt_log_put(out, (n + 1) * NVME_DISC_LOG_ENTRY, e, sizeof(*e));
 }
 
-/* Put the requested entries of one listener: from number @n of the block on, one for each
- * subsystem. */
+/* Write the requested entries of one listener, one for each subsystem, from number @n of the block
+ * on. */
 static void put_listener(const struct rdt_qpair *qp, const struct disc_block *block,
 			 uint16_t eflags, uint64_t n, const struct disc_span *span,
 			 const struct rdt_log_out *out)
@@ -439,7 +441,8 @@ static void put_listener(const struct rdt_qpair *qp, const struct disc_block *bl
 	}
 }
 
-/* The part of records @first up to @end in a block of @entries that begins at record @base. */
+/* Returns the part of records @first to @end (exclusive) in a block of @entries records that begins
+ * at record @base. */
 static struct disc_span span_of(uint64_t first, uint64_t end, uint64_t base, uint64_t entries)
 {
 	struct disc_span span = {.base = base};
@@ -451,7 +454,7 @@ static struct disc_span span_of(uint64_t first, uint64_t end, uint64_t base, uin
 	return span;
 }
 
-/* Put the requested entries: from number @first up to @end. */
+/* Write the requested entries from number @first to @end (exclusive). */
 static void put_entries(const struct rdt_qpair *qp, const struct disc_page *page, uint64_t first,
 			uint64_t end, const struct rdt_log_out *out)
 {
@@ -496,7 +499,7 @@ int rdt_discovery_log(const struct rdt_qpair *qp, const struct rdt_log_out *out)
 		return -ENOMEM;
 	head.numrec = htole64(page.records);
 	rdt_log_put(out, 0, &head, sizeof(head));
-	/* The head is in the place of an entry before the first one. */
+	/* The header takes the place of an entry before the first one. */
 	end = end ? end - 1 : 0;
 	put_entries(qp, &page, first ? first - 1 : 0, end < page.records ? end : page.records, out);
 	return 0;

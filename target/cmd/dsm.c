@@ -14,8 +14,6 @@
 #define CDW12_DEAC      (1u << 25)
 #define DSM_RANGES(req) ((le32toh((req)->sqe.cdw10) & 0xff) + 1)
 
-/* ---- Write Zeroes ---- */
-
 /* CDW12 bits 23:20: directive type, and Namespace Zeroes. Neither is supported. */
 struct nvme_status rdt_write_zeroes_check(struct rdt_req *req)
 {
@@ -52,8 +50,6 @@ enum rdt_exec rdt_write_zeroes_exec(struct rdt_req *req)
 {
 	return rdt_io_run(req, zero_step);
 }
-
-/* ---- Dataset Management ---- */
 
 struct nvme_status rdt_dsm_check(struct rdt_req *req)
 {
@@ -100,7 +96,7 @@ static struct nvme_status check_dsm_ranges(struct rdt_req *req)
 	return st;
 }
 
-/* Without Deallocate, the ranges are hints, which are ignored. */
+/* Without Deallocate, the ranges are hints and are ignored. */
 static enum rdt_step take_dsm_list(struct rdt_req *req)
 {
 	if (!get_dsm_ranges(req))
@@ -110,7 +106,7 @@ static enum rdt_step take_dsm_list(struct rdt_req *req)
 										   : RDT_STEP_DONE;
 }
 
-/* One range after the other; the first failure ends the command. */
+/* Deallocate one range after the other; the first failure ends the command. */
 static enum rdt_step dsm_step(struct rdt_req *req)
 {
 	enum { LIST, LOCK, FREE };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Get and Set Features, for the features that apply over fabrics. No feature is saveable; write
- * protection and the persistence of reservations are stored on their own. */
+ * protection and the persistence of reservations are stored separately. */
 #include <string.h>
 
 #include "util/loop.h"
@@ -78,8 +78,8 @@ static enum rdt_exec write_protect_set(struct rdt_req *req)
 _Static_assert(sizeof(struct nvme_timestamp) == 8, "timestamp");
 _Static_assert(sizeof(struct nvme_feat_host_behavior) == 512, "host behavior support");
 
-/* The table of features. @slot: where a plain value is stored; others have functions of their
- * own. */
+/* The table of features. @slot: where a plain value is stored; other features have their own
+ * functions. */
 static const struct feature {
 	uint8_t fid;
 	bool disc; /* also for discovery controllers */
@@ -172,17 +172,15 @@ static struct nvme_status invalid_feature_field(struct rdt_req *req, unsigned in
 	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, loc);
 }
 
-/*
- * Error Recovery is per namespace (NVM Command Set 1.0, 4.1.3.2), which does not define NSID 0;
+/* Error Recovery is per namespace (NVM Command Set 1.0, 4.1.3.2), which does not define NSID 0;
  * before NVMe 1.2 it was per controller. SPDK's target ignores the NSID, and its tools use 0. So
- * NSID 0 selects a value of the controller, besides those of the namespaces.
- */
+ * NSID 0 selects a value of the controller in addition to those of the namespaces. */
 static bool is_ctrl_feature(const struct rdt_req *req, const struct feature *f)
 {
 	return f->fid == NVME_FEAT_FID_ERR_RECOVERY && NSID(req) == 0;
 }
 
-/* A feature of a namespace is inaccessible when the namespace is (ANA). */
+/* A feature of a namespace is inaccessible while the namespace is (ANA). */
 static struct nvme_status check_path(struct rdt_req *req, const struct feature *f)
 {
 	const struct rdt_ns *ns;
@@ -262,7 +260,7 @@ static void get_timestamp(const struct rdt_req *req)
 	ts->attr = ctrl->timestamp_set ? TIMESTAMP_SET : 0;
 }
 
-/* Fill in the data of features that have some; the buffer is zeroed. */
+/* Fill in the data of features that have data; the buffer is zeroed. */
 static void get_data(const struct rdt_req *req, const struct feature *f)
 {
 	const struct rdt_ctrl *ctrl = req->qp->ctrl;
@@ -281,7 +279,7 @@ static void get_data(const struct rdt_req *req, const struct feature *f)
 	}
 }
 
-/* Per namespace; NSID FFFFFFFFh has no value. */
+/* The value is per namespace; NSID FFFFFFFFh has none. */
 static struct nvme_status get_err_recovery(struct rdt_req *req, uint32_t *value)
 {
 	const struct rdt_ns *ns = rdt_ns_seen(req, NSID(req));
@@ -362,7 +360,7 @@ enum rdt_exec rdt_get_features_exec(struct rdt_req *req)
 	case NVME_GET_FEATURES_SEL_SUPPORTED:
 		value = f->caps;
 		break;
-	default: /* default; saved, which equals the default since nothing is saveable */
+	default: /* default, or saved, which equals the default because nothing is saveable */
 		value = default_value(req, f);
 		break;
 	}
@@ -416,15 +414,16 @@ static struct nvme_status set_host_behavior(struct rdt_req *req)
 {
 	const uint8_t *hb = req->buf; /* bytes 0 to 2: ACRE, ETDAS, LBAFEE */
 
-	/* The other bytes enable unsupported features: telemetry data area 4, extended LBA formats
-	 * and others. */
+	/* The other bytes would enable unsupported features: telemetry data area 4, extended LBA
+	 * formats and others. */
 	if (hb[0] > NVME_ENABLE_ACRE || hb[1] || hb[2])
 		return invalid_feature_field(req, RDT_LOC(sgl));
 	atomic_store(&req->qp->ctrl->retry_delay, hb[0]);
 	return NVME_OK;
 }
 
-/* Of those after @after, up to @count; returns the last one, or 0 when none is left. */
+/* Set the value of up to @count namespaces after NSID @after; returns the last NSID, or 0 when none
+ * is left. */
 static uint32_t set_some_err_recovery(struct rdt_req *req, uint32_t after, unsigned int count)
 {
 	struct rdt_ns_marks *marks = rdt_req_target(req)->ns_marks;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Identify. Its values are the constants that the code itself uses. A namespace that the host does
- * not see is reported as inactive and unallocated. */
+/* Identify. Its values come from the constants that the code itself uses. A namespace that the host
+ * does not see is reported as inactive and unallocated. */
 #include <string.h>
 
 #include "nvmf/wire.h"
@@ -27,7 +27,7 @@
 #define NSTAT_READY     0x1u
 #define IOCSC_NVM       UINT64_C(1) /* I/O command set combination: NVM command set only */
 #define THIS_CTRL       0xffffu
-#define CTRL_COST       64u /* of looking at a controller: turns.h */
+#define CTRL_COST       64u /* cost of examining a controller: admin_turn.h */
 
 /* ASCII fields are padded with spaces and not terminated. */
 void rdt_put_ascii(char *dst, size_t len, const char *src)
@@ -52,8 +52,8 @@ static uint16_t optional_commands(const struct rdt_subsys *ss)
 #define ANA_LOG_HEAD \
 	(sizeof(struct nvme_ana_log) + RDT_ANA_GROUPS * sizeof(struct nvme_ana_group_desc))
 
-/* MNAN. Linux disables ANA when an ANA log page for MNAN namespaces would exceed MDTS: report what
- * fits, or the current number if that is higher. */
+/* Returns MNAN. Linux disables ANA if an ANA log page for MNAN namespaces would exceed MDTS: report
+ * what fits, or the current number if that is higher. */
 static uint32_t allowed_namespaces(const struct rdt_subsys *ss)
 {
 	uint32_t mdts = ss->target->cfg->target.max_data_bytes;
@@ -169,7 +169,7 @@ static enum rdt_exec identify_nvm_ctrl(struct rdt_req *req)
 	return RDT_EXEC_DONE;
 }
 
-/* Controller list from CNTID on, ascending: of the whole subsystem, or of controllers that see
+/* Controller list from CNTID on, ascending: of the whole subsystem, or of the controllers that see
  * @ns. */
 static void put_ctrls(struct rdt_req *req, const struct rdt_ns *ns)
 {
@@ -213,7 +213,7 @@ static enum rdt_exec identify_iocs(struct rdt_req *req)
 	struct rdt_ctrl *other = NULL;
 
 	/* The structure is the same for all controllers, but the requested one must exist. ID 0 is
-	 * never assigned; hosts use it when they mean none. */
+	 * never assigned; hosts use it to request none. */
 	if (CNTID(req) && CNTID(req) != THIS_CTRL && CNTID(req) != ctrl->cntlid) {
 		other = rdt_subsys_get_ctrl(ctrl->subsys, (uint16_t)CNTID(req));
 		if (!other) {
@@ -229,7 +229,7 @@ static enum rdt_exec identify_iocs(struct rdt_req *req)
 
 /* ---- namespaces ---- */
 
-/* Attributes common to all command sets. */
+/* Returns attributes common to all command sets. */
 static uint8_t ns_attributes(const struct rdt_ns *ns)
 {
 	return rdt_ns_write_protected(ns) ? 1 : 0;
@@ -244,8 +244,9 @@ static void fill_copy_limits(struct nvme_id_ns *id, const struct rdt_subsys *ss)
 	id->msrc = RDT_MSRC;
 }
 
-/* Hosts that know this need not wait before they repeat a lost write by another gateway. Not if it
- * could be in a layer, or in a transport that cannot tell, when this gateway gets the storage. */
+/* Tells hosts that they need not wait before they repeat a lost write through another gateway. Not
+ * if the write could be held in a layer, or in a transport that does not report unread commands,
+ * when this gateway acquires the storage. */
 static void fill_gateway(struct nvme_id_ns *id, const struct rdt_req *req, const struct rdt_ns *ns)
 {
 	struct nvme_ns_gateway own = {.gateway = htole64(ns->subsys->target->gateway)};
@@ -270,7 +271,7 @@ static enum rdt_exec identify_ns(struct rdt_req *req)
 	blocks = atomic_load(&ns->blocks);
 	state = rdt_ana_told(req->qp->ctrl, rdt_ns_ana_group(ns));
 	id->nsze = id->ncap = htole64(blocks);
-	/* Not reported in states in which it cannot be read. */
+	/* Not reported in ANA states in which it cannot be read. */
 	if (state != NVME_ANA_STATE_INACCESSIBLE && state != NVME_ANA_STATE_PERSISTENT_LOSS)
 		id->nuse = htole64(blocks);
 	id->nmic = NVME_NS_NMIC_SHARED;
@@ -364,11 +365,10 @@ enum nsid_rule {
 	NSID_NONE,   /* ignored */
 	NSID_VALID,  /* 1 to NN; all zeroes for an inactive namespace */
 	NSID_ACTIVE, /* a namespace that the host sees */
-	NSID_AFTER,  /* the NSID before the first one of a list */
+	NSID_AFTER,  /* the list begins after this NSID */
 };
 
-/* The table of structures by CNS. Without namespace management, all allocated namespaces are
- * active. */
+/* The structures by CNS. Without namespace management, all allocated namespaces are active. */
 static const struct cns {
 	uint8_t cns;
 	bool disc; /* also for discovery controllers */

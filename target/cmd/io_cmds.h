@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of the I/O and reservation commands and features, for the tables of those. */
+/* Functions of the I/O and reservation commands and features, for their tables. */
 #ifndef RDT_IO_CMDS_H
 #define RDT_IO_CMDS_H
 

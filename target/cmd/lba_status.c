@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Get LBA Status with action type 02h: which blocks are allocated (NVM Command Set 1.2, 4.2.1). All
+/* Get LBA Status with action type 02h: which blocks are allocated (NVM Command Set 1.2, 4.2.1). All
  * other blocks read as zeroes (DLFEAT). The lists of potentially unrecoverable blocks, action types
- * 10h and 11h, which OACS would announce, are not supported.
- */
+ * 10h and 11h, which OACS would announce, are not supported. */
 #include <string.h>
 
 #include "nvmf/wire.h"
@@ -49,7 +47,7 @@ static uint32_t descs_room(const struct rdt_req *req)
 	return req->data_len < HEAD_SIZE ? 0 : (uint32_t)((req->data_len - HEAD_SIZE) / DESC_SIZE);
 }
 
-/* The list ends here: the header, as much of it as the host has asked for. */
+/* End the list: write the header, up to the length that the host has requested. */
 static enum rdt_step end_desc_list(struct rdt_req *req, uint8_t cmpc)
 {
 	struct nvme_lba_status head = {.nlsd = htole32(req->work.left), .cmpc = cmpc};
@@ -58,14 +56,14 @@ static enum rdt_step end_desc_list(struct rdt_req *req, uint8_t cmpc)
 	return RDT_STEP_DONE;
 }
 
-/* Add blocks that begin at or behind the end of the last descriptor, or in its last block. Returns
+/* Add blocks that begin at or after the end of the last descriptor, or in its last block. Returns
  * false when the list is full. */
 static bool add_blocks(struct rdt_req *req, uint64_t from, uint64_t to)
 {
 	struct rdt_work *w = &req->work;
 	struct nvme_lba_status_desc d;
 
-	if (from < w->lba) /* @lba: behind the last descriptor */
+	if (from < w->lba) /* @lba: end of the last descriptor */
 		from = w->lba;
 	if (w->left && from == w->lba && from < to) {
 		memcpy(&d, DESC(req, w->left - 1), DESC_SIZE);
@@ -89,8 +87,8 @@ static bool add_blocks(struct rdt_req *req, uint64_t from, uint64_t to)
 	return true;
 }
 
-/* Ask the backend about the blocks from @next on. Blocks that are marked as uncorrectable must not
- * pass for zeroes, so while there are any, all blocks count as allocated. */
+/* Query the backend about the blocks from @next on. Uncorrectable blocks must not be reported as
+ * zeroes, so while there are any, all blocks count as allocated. */
 static enum rdt_step ask_extents(struct rdt_req *req)
 {
 	struct rdt_work *w = &req->work;
@@ -108,7 +106,7 @@ static enum rdt_step ask_extents(struct rdt_req *req)
 	return rdt_io_step_bio(req);
 }
 
-/* A block is allocated when a part of it is. */
+/* A block is allocated if a part of it is. */
 static enum rdt_step take_extents(struct rdt_req *req)
 {
 	struct rdt_work *w = &req->work;
@@ -144,7 +142,7 @@ static enum rdt_step lba_status_step(struct rdt_req *req)
 		next = take_extents(req);
 		req->work.phase = LATER;
 		return next;
-	default: /* storage in memory answers at once */
+	default: /* storage in memory answers immediately */
 		req->work.phase = ASK;
 		return rdt_slice_done(req);
 	}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Get Log Page: the requested part of a page is generated without the rest. Bytes beyond the end
- * are zeroes. */
+/* Get Log Page: only the requested part of a page is generated. Bytes beyond the end are zeroes. */
 #include <string.h>
 
 #include "util/loop.h"
@@ -27,7 +26,7 @@ static uint64_t window_offset(const struct rdt_req *req)
 	return (uint64_t)le32toh(req->sqe.cdw13) << 32 | le32toh(req->sqe.cdw12);
 }
 
-/* Newest entry first. */
+/* The newest entry comes first. */
 static void put_error_log(struct rdt_req *req, const struct rdt_log_out *out)
 {
 	struct rdt_error_log *log = &req->qp->ctrl->errors;
@@ -49,8 +48,8 @@ static void put_u128(__u8 dst[16], uint64_t value)
 	memcpy(dst, &le, sizeof(le));
 }
 
-/* SMART / Health: the I/O of the subsystem on all reactors since the start. Without sensors the
- * temperature is 0 K, and no wear is reported. Critical Warning: Base 2.0, 5.16.1.3. */
+/* SMART / Health: the I/O of the subsystem on all reactors since the start. There are no sensors,
+ * so the temperature is 0 K and no wear is reported. Critical Warning: Base 2.0, 5.16.1.3. */
 static void smart_log(struct rdt_req *req, const struct rdt_log_out *out)
 {
 	struct rdt_ctrl *ctrl = req->qp->ctrl;
@@ -101,7 +100,7 @@ static void changed_ns_log(struct rdt_req *req, const struct rdt_log_out *out)
 	rdt_log_put(out, 0, &list, sizeof(list));
 }
 
-/* The entry of a command in the log of effects; 0: it is not supported. */
+/* Returns the entry of a command in the log of effects; 0: it is not supported. */
 static __le32 cmd_effects(const struct rdt_cmd *cmd, const struct rdt_subsys *ss)
 {
 	return htole32(rdt_cmd_supported(cmd, ss) ? (uint32_t)NVME_CMD_EFFECTS_CSUPP | cmd->effects
@@ -165,7 +164,7 @@ static void supported_log(struct rdt_req *req, const struct rdt_log_out *out);
 
 enum have { HAVE_IO = 1, HAVE_DISC = 2, HAVE_BOTH = 3 };
 
-/* The table of log pages. @size: of pages with variable length. */
+/* The table of log pages. @size: for pages with variable length. */
 static const struct log_page {
 	uint8_t lid;
 	uint8_t have; /* bit mask of controller types */
@@ -252,7 +251,7 @@ enum rdt_exec rdt_get_log_exec(struct rdt_req *req)
 	};
 
 	memset(req->buf, 0, req->data_len);
-	/* Before the page is generated: later changes may be missing in it. */
+	/* Before the page is generated, because later changes may be missing in it. */
 	rdt_event_log_read(req->qp->ctrl, LID(req), out.offset, RAE(req));
 	find_page(req, LID(req))->put(req, &out);
 	return RDT_EXEC_DONE;

@@ -82,7 +82,7 @@ enum rdt_exec rdt_property_get(struct rdt_req *req)
 	return RDT_EXEC_DONE;
 }
 
-/* CC is validated only when it enables the controller. */
+/* CC is validated only if it enables the controller. */
 static bool cc_valid(const struct rdt_ctrl *ctrl, uint32_t cc)
 {
 	if (!(cc & CC_EN))

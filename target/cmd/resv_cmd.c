@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reservation commands, and features 82h and 83h: checks, and the request to the main thread. */
+/* Reservation commands, and features 82h and 83h: checks, and sending the command to the main
+ * thread. */
 #include <string.h>
 
 #include "nvmf/wire.h"
@@ -19,8 +20,6 @@
 #define CDW11(req)  le32toh((req)->sqe.cdw11)
 #define MASK_BITS \
 	(NVME_FEAT_RESV_NOTIFY_REGPRE | NVME_FEAT_RESV_NOTIFY_RESREL | NVME_FEAT_RESV_NOTIFY_RESPRE)
-
-/* ---- the commands ---- */
 
 static struct nvme_status bad_field(struct rdt_req *req, unsigned int loc)
 {
@@ -131,8 +130,6 @@ enum rdt_exec rdt_resv_report_exec(struct rdt_req *req)
 	return rdt_resv_send(req, RDT_RESV_PERSIST);
 }
 
-/* ---- what Identify says ---- */
-
 uint8_t rdt_resv_rescap(const struct rdt_ns *ns)
 {
 	if (!rdt_resv_offered(ns->subsys))
@@ -141,8 +138,6 @@ uint8_t rdt_resv_rescap(const struct rdt_ns *ns)
 	       NVME_NS_RESCAP_WEAR | NVME_NS_RESCAP_EAAR | NVME_NS_RESCAP_IEK_13 |
 	       (rdt_resv_durable(ns) ? NVME_NS_RESCAP_PTPL : 0);
 }
-
-/* ---- features 82h and 83h, of a namespace ---- */
 
 static enum rdt_exec ptpl_set(struct rdt_req *req, bool on)
 {

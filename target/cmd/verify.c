@@ -36,7 +36,7 @@ static enum rdt_step verify_step(struct rdt_req *req)
 			return RDT_STEP_DONE;
 		return rdt_io_step_scratch(req);
 	default:
-		w->lba += w->blocks; /* blocks of the previous piece; none at first */
+		w->lba += w->blocks; /* the previous piece; at first 0 */
 		if (w->lba == rdt_io_slba(req) + rdt_io_nlb(req))
 			return RDT_STEP_DONE;
 		return rdt_io_step_read(req);

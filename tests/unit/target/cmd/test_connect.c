@@ -301,9 +301,9 @@ static void refusals_are_said(void)
 	static const struct {
 		const char *subnqn, *hostnqn, *says;
 	} cases[] = {
-		{"nqn.2026-11.io.rdnvme:none", T_HOST, "there is no such subsystem"},
+		{"nqn.2026-11.io.rdnvme:none", T_HOST, "unknown subsystem"},
 		{T_NQN2, T_HOST, "not in the subsystem's list of hosts"},
-		{T_NQN2, "", "the host gives no name"},
+		{T_NQN2, "", "the host sent no Host NQN"},
 		{T_NQN2, "a\" b\x1b[2J\\", "host \"a??b?[2J?\", subsystem \"" T_NQN2 "\": "},
 	};
 	struct lines lines = {0};
