@@ -245,7 +245,7 @@ def the_controller_without_a_key_cannot_prove_itself(t):
     target = serve(t, **NULL)
     with AuthHost(target, ctrl_secret=CTRL_SECRET) as host:
         refused(t, au.FAILED, host.connect)
-    target.expect('the host wants the controller to prove itself, and has no dhchap_ctrl_key_file')
+    target.expect('the host requests authentication of the controller, and has no dhchap_ctrl_key_file')
 
 
 @test

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A transaction of DH-HMAC-CHAP on a queue pair. Each message is answered by the next
- * Authentication Receive. An error is answered by Failure1 and ends the transaction: a queue that
- * was never authenticated closes a moment later, a live one stays as it is, because its earlier
- * authentication is still valid.
+ * Authentication Receive. An error is answered by Failure1 and ends the transaction. After that, a
+ * queue that has never authenticated closes a moment later; a live one continues, because its
+ * earlier authentication is still valid.
  */
 #include "auth.h"
 
@@ -28,14 +28,14 @@
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 
-/* How long a host may take for each step: its keep alive timeout, within these bounds. */
+/* Limits of the time that a host has for each step, which is its keep-alive timeout. */
 #define STEP_MIN (10 * RD_NSEC_PER_SEC)
 #define STEP_MAX (120 * RD_NSEC_PER_SEC)
-/* After a failure: slows guessing down, and the host receives Failure1 before its connection ends.
- */
+/* The delay after a failure. It slows down guessing, and lets the host receive Failure1 before its
+ * connection ends. */
 #define FAIL_WAIT (100 * RD_NSEC_PER_MSEC)
-/* Of a host that has failed often: before its challenge, and before its proof is checked. Its
- * connections without an authentication are limited, so this limits its guesses. */
+/* The delay of a host that has failed often, before its challenge and before its response is
+ * checked. Its connections without an authentication are limited, so this limits its guesses. */
 #define PACE (400 * RD_NSEC_PER_MSEC)
 
 static const char *auth_state_name(unsigned int state)
@@ -75,14 +75,14 @@ static void auth_fini(struct rdt_qpair *qp)
 	qp->auth = NULL;
 }
 
-/* The transaction of a live queue is over. */
+/* The transaction of a live queue has ended. */
 static void end_transaction(struct rdt_qpair *qp)
 {
 	rd_timer_stop(qp->reactor->loop, &qp->timer);
 	auth_fini(qp);
 }
 
-/* ---- the record ---- */
+/* ---- the log ---- */
 
 static void report_auth(struct rdt_qpair *qp, struct rd_ratelimit *limit, const char *what,
 			const char *detail)
@@ -121,7 +121,7 @@ static void auth_step_expired(struct rd_timer *timer)
 
 	if (qp->state == RDT_QP_AUTH) {
 		report_auth(qp, &qp->reactor->target->refuse_limit, "refused",
-			    "it has not authenticated in time");
+			    "it did not authenticate in time");
 		atomic_fetch_add(&qp->ctrl->subsys->auth_failures, 1);
 		rdt_qpair_end(qp, RDT_END_AUTH, "not authenticated in time");
 	} else {
@@ -160,7 +160,7 @@ static bool auth_required(struct rdt_qpair *qp)
 	struct rdt_subsys *ss = qp->ctrl->subsys;
 	bool required;
 
-	if (!qp->admin) /* decided before it was attached */
+	if (!qp->admin) /* for I/O queues, this was decided before the queue was attached */
 		return qp->attach.guest;
 	pthread_mutex_lock(&ss->lock);
 	required = rdt_auth_has_key(ss, qp->ctrl->hostnqn) || !qp->ctrl->proven;
@@ -170,7 +170,7 @@ static bool auth_required(struct rdt_qpair *qp)
 
 /* ---- outcomes ---- */
 
-/* @detail: a text beside the explanation, or NULL. */
+/* Refuse the host. @detail: a text in addition to the explanation, or NULL. */
 static void refuse(struct rdt_qpair *qp, enum nvmf_auth_expl why, const char *detail)
 {
 	char text[256];
@@ -197,7 +197,7 @@ static void authenticated(struct rdt_qpair *qp)
 	rdt_qpair_live(qp);
 }
 
-/* Failure2: the host does not accept the controller. */
+/* Failure2: the host does not accept the controller's response. */
 static void host_refused(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 {
 	struct nvmf_auth_failure f;
@@ -225,7 +225,7 @@ static void host_refused(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 
 static void work_done(struct rd_msg *msg);
 
-/* The first of @own that is among @offered; -1: none. */
+/* Returns the index of the first of @own that is among @offered; -1: none. */
 static int choose_id(const uint8_t *own, unsigned int n_own, const uint8_t *offered,
 		     unsigned int n_offered)
 {
@@ -235,7 +235,7 @@ static int choose_id(const uint8_t *own, unsigned int n_own, const uint8_t *offe
 	return -1;
 }
 
-/* The transaction goes on when the queue pair's timer expires. */
+/* Returns whether the transaction continues when the queue pair's timer expires. */
 static bool is_paced(const struct rdt_auth *a)
 {
 	return a->state == RDT_AUTH_PACED || a->state == RDT_AUTH_PACED_PROOF;
@@ -259,9 +259,10 @@ static void start_work(struct rdt_qpair *qp, enum rdt_auth_state state)
 	err = rdt_auth_work(qp->reactor->target->auth_pool, &a->job);
 	if (err)
 		refuse(qp, NVMF_AUTH_FAILED,
-		       err == -EBUSY ? "too many authentications wait for their computation"
-				     : "no thread for Diffie-Hellman could be started");
-	else /* the host waits for us */
+		       err == -EBUSY
+			       ? "too many authentications wait for a Diffie-Hellman computation"
+			       : "no thread for Diffie-Hellman could be started");
+	else /* the host waits for this computation */
 		rd_timer_stop(qp->reactor->loop, &qp->timer);
 }
 
@@ -280,8 +281,9 @@ static void pace_expired(struct rd_timer *timer)
 	work_done(&rd_container_of(timer, struct rdt_qpair, timer)->auth->job.msg);
 }
 
-/* Does a host that has failed often go on later, from @state? Its connections are not refused: one
- * of them may be the first one of the host that knows the secret. */
+/* Delays a host that has failed often: returns whether it continues later, from @state. Its
+ * connections are not refused, because one of them may be the first one of the host that knows the
+ * secret. */
 static bool slow_down_guess(struct rdt_qpair *qp, enum rdt_auth_state state)
 {
 	struct rdt_auth *a = qp->auth;
@@ -366,7 +368,7 @@ static const char *verify_reason(int err)
 	case -EACCES:
 		return "the host does not have the key of dhchap_key_file";
 	case -ENOKEY:
-		return "the host wants the controller to prove itself, and has no "
+		return "the host requests authentication of the controller, and has no "
 		       "dhchap_ctrl_key_file";
 	case -EEXIST:
 		return "the host already has a controller through this listener, and "
@@ -379,9 +381,9 @@ static const char *verify_reason(int err)
 	}
 }
 
-/* ---- proofs ---- */
+/* ---- responses ---- */
 
-/* @ctrl: the proof of the controller, else that of the host. */
+/* Compute the controller's response (@ctrl) or the one expected from the host. */
 static int prove_with(const struct nvmf_auth_key *key, const struct rdt_auth *a, bool ctrl,
 		      const char *hostnqn, const char *subnqn, uint8_t out[NVMF_AUTH_HASH_MAX])
 {
@@ -407,11 +409,9 @@ static int prove_with(const struct nvmf_auth_key *key, const struct rdt_auth *a,
 	return rc ? -EIO : 0;
 }
 
-/*
- * Is @a->reply that of the host that has @keys? If it asks for the controller's proof, a->response
- * is that. Returns 0; -EACCES: no; -ENOKEY: it asks for the controller's proof, and there is no key
- * for that; -EIO: libcrypto failed.
- */
+/* Check that @a->reply is the response of a host that has @keys. If it requests authentication of
+ * the controller, compute a->response. Returns 0; -EACCES: the response is wrong; -ENOKEY: there is
+ * no key for the controller; -EIO: libcrypto failed. */
 static int verify_proof(const struct rdt_auth_keys *keys, struct rdt_auth *a, const char *hostnqn,
 			const char *subnqn)
 {
@@ -442,7 +442,7 @@ static int verify_with(struct rdt_qpair *qp, bool old)
 	return err;
 }
 
-/* The queue counts for its host from now on. Returns false if a limit is reached, with the failure
+/* Count the queue for its host. Returns false if a limit is reached; the failure is then
  * prepared. */
 static bool count_proven(struct rdt_qpair *qp)
 {
@@ -458,7 +458,7 @@ static bool count_proven(struct rdt_qpair *qp)
 	return false;
 }
 
-/* The controller's owner has decided about the claim. */
+/* The controller's owner has replied to the request for the queue ID. */
 static void claim_answered(struct rdt_attach *at)
 {
 	struct rdt_qpair *qp = at->qp;
@@ -483,7 +483,7 @@ static void claim_msg(struct rd_msg *msg)
 	rdt_ctrl_attach(rd_container_of(msg, struct rdt_attach, msg));
 }
 
-/* The queue has authenticated, so it may claim its queue ID. */
+/* Request the queue ID of a queue that has authenticated. */
 static void claim_qid(struct rdt_qpair *qp)
 {
 	struct rdt_attach *at = &qp->attach;
@@ -550,7 +550,7 @@ static void got_reply(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
 		verify_reply(qp);
 		return;
 	}
-	/* Copies the message's values: the message is freed before the worker thread needs them. */
+	/* Copy the values of the message, which is freed before the worker thread needs them. */
 	memcpy(a->peer_dhv, a->reply.dhv.value, a->reply.dhv.len);
 	a->reply.dhv.value = a->peer_dhv;
 	start_work(qp, RDT_AUTH_SESSION);
@@ -610,7 +610,7 @@ static bool make_transaction(struct rdt_qpair *qp)
 	return qp->auth;
 }
 
-/* After a failure messages have no effect, so that a host cannot keep the queue pair open with
+/* After a failure, messages have no effect, so that a host cannot keep the queue pair open with
  * them. */
 static bool has_failed(const struct rdt_auth *a)
 {
@@ -673,7 +673,7 @@ static size_t build_answer(const struct rdt_auth *a, uint8_t msg[NVMF_AUTH_MSG_M
 	}
 }
 
-/* The host has the answer. */
+/* The host has received the message. */
 static void answered(struct rdt_qpair *qp)
 {
 	switch (qp->auth->state) {

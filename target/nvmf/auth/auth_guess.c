@@ -17,20 +17,20 @@
 #include "target/nvmf/qpair.h"
 #include "target/nvmf/target.h"
 
-/* Many hosts may be behind one address. */
+/* The limits for a host and for an address; many hosts may share one address. */
 #define OF_HOST    RDT_GUESS_OF_HOST
 #define OF_ADDRESS RDT_GUESS_OF_ADDRESS
 #define SCOPES     RDT_GUESS_SCOPES
 static const struct {
 	uint64_t cost;  /* a failure is forgotten after this time, in ns */
-	uint64_t burst; /* failures at once */
+	uint64_t burst; /* number of failures in a burst */
 } limits[SCOPES] = {
 	[OF_HOST] = {6 * RD_NSEC_PER_SEC, 10},
 	[OF_ADDRESS] = {600 * RD_NSEC_PER_MSEC, 100},
 };
 
-/* After so long without a failure, the failures of other names at its address do not delay a host.
- */
+/* After this time without a failure, a host is not delayed because of failures of other names at
+ * its address. */
 #define REST    (60 * RD_NSEC_PER_SEC)
 
 #define KEY_MAX (64 + NVMF_NQN_MAX + 1 + 16)
@@ -48,8 +48,8 @@ void rdt_guesses_fini(struct rdt_guesses *g)
 	g->table = NULL;
 }
 
-/* An identifier with which the name has proven itself has guesses of its own: those who know only
- * the name use up what others have. */
+/* A Host Identifier with which the name has authenticated has its own count, because others who
+ * know only the name would use up the shared one. */
 static size_t put_own_id(const struct rdt_ctrl *ctrl, uint8_t *text)
 {
 	bool own;
@@ -59,13 +59,13 @@ static size_t put_own_id(const struct rdt_ctrl *ctrl, uint8_t *text)
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 	if (!own)
 		return 0;
-	text[0] = 0; /* behind the name */
+	text[0] = 0; /* follows the name */
 	memcpy(text + 1, ctrl->hostid, sizeof(ctrl->hostid));
 	return 1 + sizeof(ctrl->hostid);
 }
 
-/* Not predictable for hosts, so that they cannot displace the entries of others on purpose. 0:
- * there is no address (tests), or libcrypto failed. */
+/* Returns a key that hosts cannot predict, so that they cannot displace the entries of others on
+ * purpose. 0: there is no address (tests), or libcrypto failed. */
 static uint64_t guess_key(const struct rdt_guesses *g, const uint8_t *text, size_t len)
 {
 	uint8_t hash[NVMF_AUTH_HASH_MAX];
@@ -76,7 +76,7 @@ static uint64_t guess_key(const struct rdt_guesses *g, const uint8_t *text, size
 	return key;
 }
 
-/* Before the lock is taken: other reactors must not wait for the hashes. */
+/* Computed before the lock is taken, so that other reactors do not wait for the hashes. */
 static struct rdt_guess_keys keys_of_qpair(const struct rdt_qpair *qp)
 {
 	const struct rdt_guesses *g = &qp->reactor->target->auth_pool->guesses;
@@ -105,7 +105,7 @@ void rdt_guess_of_tls(struct rdt_guesses *g, const struct rdt_peer *peer, const 
 	keys->of[OF_HOST] = guess_key(g, text, len + nqn);
 }
 
-/* The entry of @key; NULL: there is none. The lock is held. */
+/* Returns the entry of @key; NULL: there is none. The lock is held. */
 static struct rdt_guess *find_guess(struct rdt_guesses *g, uint64_t key)
 {
 	for (unsigned int i = 0; i < RDT_GUESS_WAYS && g->table && key; i++)
@@ -114,7 +114,8 @@ static struct rdt_guess *find_guess(struct rdt_guesses *g, uint64_t key)
 	return NULL;
 }
 
-/* As find_guess(), or a new entry in place of the one with the least @paid. NULL: no memory. */
+/* Like find_guess(), but creates an entry in place of the one with the least @paid. NULL: no
+ * memory. */
 static struct rdt_guess *make_guess(struct rdt_guesses *g, uint64_t key)
 {
 	struct rdt_guess *e = find_guess(g, key), *set;
@@ -138,7 +139,7 @@ static bool is_rested(struct rdt_guesses *g, uint64_t host_key, uint64_t now)
 {
 	const struct rdt_guess *e = find_guess(g, host_key);
 
-	/* Since the last failure at least what one costs has passed when all are forgotten */
+	/* Since the last failure, at least the cost of one has passed when all are forgotten. */
 	return !e || e->paid + REST - limits[OF_HOST].cost <= now;
 }
 
@@ -156,8 +157,8 @@ static bool has_failed_often(struct rdt_guesses *g, const struct rdt_guess_keys 
 	return false;
 }
 
-/* The lock is held. More failures than the burst do not add up, whichever way they come: after
- * the cost of one, the next guess is not delayed. */
+/* Count a failure; the lock is held. Failures beyond the burst do not add up, however they occur:
+ * after the cost of one, the next guess is not delayed. */
 static void count_wrong_guess(struct rdt_guesses *g, const struct rdt_guess_keys *keys,
 			      uint64_t now)
 {

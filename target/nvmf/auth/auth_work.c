@@ -14,21 +14,19 @@
 #include "target/nvmf/peers.h"
 #include "target/nvmf/qpair.h"
 
-/*
- * I/O goes first. The first thread computes only on an idle processor, so that no other thread
- * waits for it. The second thread gets a small share of a processor even on a machine that is
- * always busy, so that hosts are authenticated there too.
- */
+/* I/O has priority. The first thread computes only on an idle processor, so that no other thread
+ * waits for it. The second thread gets a small share of a processor even if the machine is always
+ * busy, so that hosts can authenticate there too. */
 static void lower_priority(bool idle)
 {
 	const struct sched_param none = {0};
 
-	sched_setscheduler(0, idle ? SCHED_IDLE : SCHED_BATCH, &none); /* of this thread */
+	sched_setscheduler(0, idle ? SCHED_IDLE : SCHED_BATCH, &none); /* applies to this thread */
 	if (!idle && nice(19) < 0)
-		errno = 0; /* the thread has the priority of the others then */
+		errno = 0; /* the thread keeps the priority of the others */
 }
 
-/* A reference to the controller's pair for @group, or NULL. pool->lock is held. */
+/* Returns a reference to the controller's key pair for @group, or NULL. pool->lock is held. */
 static EVP_PKEY *existing_pair(const struct rdt_auth_pair *p, uint8_t group)
 {
 	if (!p->pair || p->group != group)
@@ -103,7 +101,8 @@ static struct rdt_auth_job *take_job(struct rdt_auth_pool *pool)
 	return job;
 }
 
-/* Hundreds of jobs from one address must not delay the single job of another address. */
+/* Jobs are queued by address, so that hundreds from one address do not delay a single one from
+ * another. */
 static uint8_t lane_of(const struct rdt_qpair *qp)
 {
 	uint8_t address[64];

@@ -28,7 +28,7 @@ uint32_t rdt_cntlid_next(const struct rdt_cntlids *ids, uint32_t from)
 	return from;
 }
 
-/* The first free ID in @from to @to, or a value above @to. */
+/* Returns the first free ID in @from to @to, or a value above @to. */
 static uint32_t first_free_id(struct rdt_cntlids *ids, uint32_t from, uint32_t to)
 {
 	while (from <= to) {

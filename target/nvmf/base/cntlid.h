@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The controllers of a subsystem by controller ID. All operations take a time that
- * does not depend on their number. */
+/* The controllers of a subsystem by controller ID. The time of all operations does not depend on
+ * their number. */
 #ifndef RDT_CNTLID_H
 #define RDT_CNTLID_H
 
@@ -16,20 +16,20 @@ struct rdt_ctrl;
 struct rdt_cntlids {
 	struct rdt_cntlid_page *pages[RDT_CNTLID_PAGES];
 	uint64_t full[RDT_CNTLID_PAGES / 64]; /* pages without a free ID */
-	uint64_t looks;                       /* at words, of all searches for a free ID */
+	uint64_t looks; /* number of words examined by all searches, for tests */
 };
 
 /*
- * Take a free ID from @min to @max for @ctrl, the first from *@next on, and advance *@next: an ID
+ * Assign a free ID from @min to @max to @ctrl, the first from *@next on, and advance *@next: an ID
  * is not reused soon, because a host that still uses the old controller must not reach a new one.
- * Looks at most at 16 words of the pages' bitmaps, or twice that at the end of the range. Returns
- * 0, -EBUSY when none is free, or -ENOMEM.
+ * Examines at most 16 words of the pages' bitmaps, or twice that at the end of the range. Returns
+ * 0, -EBUSY if no ID is free, or -ENOMEM.
  */
 int rdt_cntlid_give(struct rdt_cntlids *ids, uint16_t min, uint16_t max, uint16_t *next,
 		    struct rdt_ctrl *ctrl, uint16_t *out);
 struct rdt_ctrl *rdt_cntlid_find(const struct rdt_cntlids *ids, uint16_t cntlid); /* or NULL */
-/* The lowest ID in use from @from on; above UINT16_MAX: none. */
+/* Returns the lowest ID in use from @from on, or a value above UINT16_MAX. */
 uint32_t rdt_cntlid_next(const struct rdt_cntlids *ids, uint32_t from);
-void rdt_cntlid_free(struct rdt_cntlids *ids, uint16_t cntlid); /* an ID that is in use */
+void rdt_cntlid_free(struct rdt_cntlids *ids, uint16_t cntlid); /* @cntlid must be in use */
 
 #endif /* RDT_CNTLID_H */

@@ -13,7 +13,7 @@ struct rdt_log_out {
 	uint32_t len;
 };
 
-/* Copy what lies in the requested part of [@pos, @pos + @len) of the page. */
+/* Copy the bytes that lie in the requested part of [@pos, @pos + @len) of the page. */
 static inline void rdt_log_put(const struct rdt_log_out *out, uint64_t pos, const void *src,
 			       size_t len)
 {

@@ -12,7 +12,7 @@ void rdt_qos_set(struct rdt_qos *q, const struct rdt_qos_config *cfg)
 
 		any |= rate != 0;
 		if (atomic_exchange(&q->buckets[i].rate, rate) != rate)
-			/* The previous value was computed with another rate */
+			/* The previous value was computed with another rate. */
 			atomic_store(&q->buckets[i].paid, 0);
 	}
 	atomic_fetch_add(&q->changes, 1);

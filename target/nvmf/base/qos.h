@@ -3,7 +3,7 @@
  * Rate limits in commands and bytes per second, shared by all reactors without a lock.
  *
  * GCRA (virtual scheduling): each limit stores the theoretical arrival time of the next command. A
- * command advances it by its cost and may start at the previous value, so reactors hand out turns
+ * command advances it by its cost and may start at the previous value, so reactors get start times
  * in order and exactly at the rate. Unused time is credited up to RDT_QOS_BURST.
  */
 #ifndef RDT_QOS_H
@@ -37,10 +37,10 @@ struct rdt_qos_price {
 	uint64_t bytes;
 };
 
-/* NULL: no limits. Any thread. Does not affect commands in flight. */
+/* Set the limits; NULL: none. Any thread. Commands in flight are not affected. */
 void rdt_qos_set(struct rdt_qos *q, const struct rdt_qos_config *cfg);
-/* Take a turn. Returns the time from which the command may run: immediately if that is not after
- * @now. */
+/* Reserve a start time. Returns the time from which the command may run: at once if that is not
+ * after @now. */
 uint64_t rdt_qos_take(struct rdt_qos *q, const struct rdt_qos_price *price, uint64_t now);
 
 #endif /* RDT_QOS_H */

@@ -5,31 +5,29 @@
 
 _Static_assert(RDT_REQ_STATES <= 32, "each has a bit");
 
-/* All allowed moves. On a closing queue pair, rdt_req_process() moves a request to DROPPED from
- * each state that allows it, in which only the queue pair refers to the request. */
+/* All allowed transitions. On a closing queue pair, rdt_req_process() moves a request to DROPPED
+ * from each state that allows it; in these states only the queue pair refers to the request. */
 const uint32_t rdt_req_moves[RDT_REQ_STATES] = {
 	[RDT_REQ_FREE] = TO(NEW),
 	/* EXECUTED: it was refused. */
 	[RDT_REQ_NEW] = TO(FUSED) | TO(FENCED) | TO(LIMITED) | TO(NEED_BUFFER) | TO(READY) |
 			TO(EXECUTED) | TO(DROPPED),
-	/*
-	 * READY: both halves have in-capsule data, or the other half has failed. FETCH: a second
-	 * half with its part of the pair's buffer. EXECUTED: a first half without a second one, or
-	 * aborted.
-	 */
+	/* READY: both commands of the pair have in-capsule data, or the partner has failed. FETCH:
+	 * a second command with its part of the pair's buffer. EXECUTED: a first command without a
+	 * second one, or aborted. */
 	[RDT_REQ_FUSED] = TO(NEED_BUFFER) | TO(FETCH) | TO(READY) | TO(EXECUTED) | TO(DROPPED),
-	/* The three queues. EXECUTED: it was aborted or preempted, its namespace is removed, or
-	 * there is no memory for the fence's timer. */
+	/* The three queues. EXECUTED: it was aborted or preempted, its namespace is being removed,
+	 * or there is no memory for the fence's timer. */
 	[RDT_REQ_FENCED] = TO(LIMITED) | TO(NEED_BUFFER) | TO(READY) | TO(EXECUTED) | TO(DROPPED),
 	[RDT_REQ_LIMITED] = TO(FENCED) | TO(NEED_BUFFER) | TO(READY) | TO(EXECUTED) | TO(DROPPED),
-	/* READY: its data is transferred to the host, or it is a half of a pair that ends early. */
+	/* READY: its data is transferred to the host, or it is in a fused pair that ends early. */
 	[RDT_REQ_NEED_BUFFER] = TO(FETCH) | TO(READY) | TO(EXECUTED) | TO(DROPPED),
 	[RDT_REQ_FETCH] = TO(FETCHING) | TO(DROPPED),
-	/* EXECUTED: the fetch has failed or was cancelled. READY, for half of a pair: the other
-	 * half ends too. */
+	/* EXECUTED: the fetch has failed or was cancelled. READY, in a fused pair: the partner ends
+	 * too. */
 	[RDT_REQ_FETCHING] = TO(FETCH_ENDING) | TO(READY) | TO(EXECUTED),
 	[RDT_REQ_FETCH_ENDING] = TO(READY) | TO(EXECUTED),
-	/* EXECUTED: not allowed any more, after a change since it was parsed. */
+	/* EXECUTED: no longer allowed, after a change since it was parsed. */
 	[RDT_REQ_READY] = TO(EXECUTING) | TO(EXECUTED) | TO(DROPPED),
 	[RDT_REQ_EXECUTING] = TO(ABORTING) | TO(PREEMPTED) | TO(NS_GONE) | TO(EXECUTED),
 	[RDT_REQ_ABORTING] = TO(PREEMPTED) | TO(NS_GONE) | TO(EXECUTED),

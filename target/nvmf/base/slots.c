@@ -5,7 +5,7 @@
 
 #define PIECES (RDT_NS_SLOTS / RDT_SLOTS_PIECE)
 
-/* Stands for a piece with all bits set; never written to or freed. */
+/* Represents a piece with all bits set; never written to or freed. */
 static struct rdt_slots_piece full = {
 	.words = {[0 ... RDT_SLOTS_WORDS - 1] = UINT64_MAX},
 };
@@ -21,7 +21,7 @@ void rdt_slots_fini(struct rdt_slots *s)
 	}
 }
 
-/* Piece @i of @s, allocated for a change; NULL without memory. */
+/* Returns piece @i of @s, allocated for a change; NULL without memory. */
 static struct rdt_slots_piece *slots_piece(struct rdt_slots *s, unsigned int i)
 {
 	struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);
@@ -66,7 +66,7 @@ bool rdt_slots_clear(struct rdt_slots *s, unsigned int slot)
 	return !p || atomic_fetch_and(&p->words[slot % RDT_SLOTS_PIECE / 64], ~bit) & bit;
 }
 
-/* Piece @i has all bits set, which needs no memory. */
+/* Set all bits of piece @i, which needs no memory. */
 static void set_piece(struct rdt_slots *s, unsigned int i)
 {
 	struct rdt_slots_piece *p = atomic_load(&s->pieces[i]);

@@ -3,8 +3,8 @@
  * A bitmap with a bit for each namespace slot; 128 bytes while it is empty. Any thread, without a
  * lock; callers must serialise changes of the same bit.
  *
- * Allocated in pieces, when the first bit of a piece is set. Without memory for a piece, all its
- * bits read as set: the bits stand for namespaces that are kept from a host, so that fails safe.
+ * Allocated in pieces, each when its first bit is set. Without memory for a piece, all its bits
+ * read as set, which is safe because the bits represent namespaces that are hidden from a host.
  */
 #ifndef RDT_SLOTS_H
 #define RDT_SLOTS_H
@@ -28,7 +28,7 @@ struct rdt_slots {
 
 _Static_assert(RDT_NS_SLOTS % RDT_SLOTS_PIECE == 0, "whole pieces");
 
-void rdt_slots_fini(struct rdt_slots *s); /* no other thread uses @s; accepts a zeroed one */
+void rdt_slots_fini(struct rdt_slots *s); /* no other thread may use @s; accepts a zeroed one */
 bool rdt_slots_set(struct rdt_slots *s, unsigned int slot);   /* Returns the previous value. */
 bool rdt_slots_clear(struct rdt_slots *s, unsigned int slot); /* returns the previous value */
 void rdt_slots_set_all(struct rdt_slots *s);
@@ -38,7 +38,7 @@ void rdt_slots_add(struct rdt_slots *to, const struct rdt_slots *from);
 /* bits that are set in both are never clear in between */
 void rdt_slots_copy(struct rdt_slots *to, const struct rdt_slots *from);
 bool rdt_slots_any(const struct rdt_slots *s);
-/* The first slot from @slot on whose bit is set; RDT_NS_SLOTS: there is none. */
+/* Returns the first slot from @slot on whose bit is set, or RDT_NS_SLOTS. */
 unsigned int rdt_slots_next(const struct rdt_slots *s, unsigned int slot);
 
 static inline bool rdt_slots_has(const struct rdt_slots *s, unsigned int slot)

@@ -32,7 +32,7 @@ struct nvme_status rdt_status_from_errno(int err, unsigned int bio_op)
 	case ENOMEM:
 	case EINTR: /* a retry may succeed: no DNR */
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
-	case ESHUTDOWN: /* another gateway has the storage: the host tries another path */
+	case ESHUTDOWN: /* another gateway holds the storage: the host tries another path */
 		return nvme_status(NVME_SCT_PATH, NVME_SC_ANA_INACCESSIBLE);
 	case ENODEV:
 	case ENXIO:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Text and NVMe status for what went wrong. */
+/* Texts and NVMe statuses of errors. */
 #ifndef RDT_STATUS_H
 #define RDT_STATUS_H
 
