@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Abort: a message to the reactor of the queue that it names, and a message back. A waiting command
- * is aborted at once; a command in a backend only if the backend can cancel it. The answer waits
- * for the outcome, but at most RDT_ABORT_TIMEOUT.
- */
+/* The Abort command. A message goes to the reactor of the queue that the command names, and a reply
+ * comes back. A waiting command is aborted at once; a command in a backend only if the backend can
+ * cancel it. The answer waits for the outcome, but at most RDT_ABORT_TIMEOUT. */
 #include "nvmf/wire.h"
 #include "request.h"
 #include "ctrl.h"
@@ -28,7 +26,7 @@ static void abort_reply(struct rdt_abort *ab, bool aborted)
 	rd_loop_post(ab->req->qp->reactor->loop, &ab->msg);
 }
 
-/* The outcome for the victim is known. On its reactor, also when it was dropped. */
+/* Called on the victim's reactor when its outcome is known, also when the victim was dropped. */
 void rdt_abort_victim_done(struct rdt_req *victim)
 {
 	struct rdt_abort *ab = victim->aborter;
@@ -40,7 +38,8 @@ void rdt_abort_victim_done(struct rdt_req *victim)
 				(victim->status.v & 0x7ff) == NVME_SC_ABORT_REQ);
 }
 
-/* Not abortable any more, not reachable, or RDT_ABORT_TIMEOUT has passed: answer "not aborted". */
+/* It is too late to abort the victim, its queue cannot be reached, or RDT_ABORT_TIMEOUT has passed:
+ * answer "not aborted". */
 static void abort_timed_out(struct rd_timer *timer)
 {
 	struct rdt_abort *ab = rd_container_of(timer, struct rdt_abort, timer);
@@ -67,7 +66,7 @@ static void abort_look_msg(struct rd_msg *msg)
 	}
 	victim->aborter = ab;
 	ab->victim = victim;
-	/* The victim may end in this call: then the reply was posted, and @ab belongs to another
+	/* The victim may end in this call. Then the reply was posted, and @ab belongs to another
 	 * thread. */
 	if (rdt_req_abort(victim) == RDT_ABORT_NO)
 		abort_timed_out(&ab->timer);

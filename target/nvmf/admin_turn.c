@@ -6,7 +6,8 @@
 #include "qpair.h"
 #include "reactor.h"
 
-/* Queues that are looked at in a turn: of few of them a command begins. */
+/* Queues examined in one loop iteration. The budget of one iteration is enough for the commands of
+ * only a few of them. */
 #define QUEUES_LOOKED 256u
 
 static void pay_admin_debt(struct rdt_admin_debt *debt, uint64_t turn, size_t part)
@@ -17,14 +18,16 @@ static void pay_admin_debt(struct rdt_admin_debt *debt, uint64_t turn, size_t pa
 	debt->owed = turns > debt->owed / part ? 0 : debt->owed - turns * part;
 }
 
-/* Is what was owed at the begin of the turn paid, and a part left? */
+/* Returns whether the debt of earlier loop iterations is paid off, and a part of this iteration's
+ * budget is left. */
 static bool has_part_left(struct rdt_admin_debt *debt, uint64_t turn, size_t part)
 {
 	pay_admin_debt(debt, turn, part);
 	return debt->owed < part;
 }
 
-/* Connections without a Connect are no host: all of them share what the reactor does in a turn. */
+/* NULL for a connection without a Connect: its host is not known, so only the limit of the whole
+ * reactor applies. */
 static struct rdt_admin_debt *host_debt(const struct rdt_qpair *qp)
 {
 	struct rdt_share *share = qp->share;
@@ -60,9 +63,9 @@ void rdt_admin_wait(struct rdt_qpair *qp)
 	rd_defer(qp->reactor->loop, &admin->serve, RD_DEFER_NEXT);
 }
 
-/* Serve the queues that wait, as long as the reactor has a part left: the next turn goes on with
- * those that were not reached. A queue whose host has used its part up is the last one again, as
- * one that was served is. */
+/* Serve waiting queues until the reactor's budget for this loop iteration is used up; the next
+ * iteration continues with the others. A queue that was served, or whose host has used up its own
+ * budget, moves to the end of the list. */
 static void serve_admin_queues(struct rd_defer *defer)
 {
 	struct rdt_admin_turn *admin = rd_container_of(defer, struct rdt_admin_turn, serve);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much work admin commands may make in one turn of a reactor's loop, for each host and for all
- * together, so that the I/O of other hosts goes on. A command begins while its host and the reactor
- * owe nothing; then its cost is owed, and each turn pays a part. Commands that have to wait stay in
- * their capsules. All admin queues of the reactor that have to wait are in one list, whichever
- * transport they belong to, because they share what is paid in a turn.
+ * The budget of admin commands in one iteration of a reactor's loop, for each host and for all
+ * hosts together, so that admin commands cannot starve the I/O of other hosts. A command may begin
+ * while neither its host nor the reactor has a debt. Its cost is then added to both debts, and each
+ * iteration pays off a fixed part. Commands that have to wait stay in their capsules. The waiting
+ * admin queues of all transports share one list, because they share the budget.
  */
 #ifndef RDT_ADMIN_TURN_H
 #define RDT_ADMIN_TURN_H
@@ -19,29 +19,30 @@
 struct rdt_qpair;
 struct rdt_reactor;
 
-#define RDT_ADMIN_LOOK 8u /* of looking at a namespace, beyond a few */
+#define RDT_ADMIN_LOOK 8u /* cost of each namespace that a command examines, in bytes */
 
-#define RDT_ADMIN_COST 4096u       /* of a command, besides its data; all in bytes */
-#define RDT_ADMIN_TURN (32u << 10) /* of all hosts in a turn */
-#define RDT_ADMIN_HOST (8u << 10)  /* of a host by one address in a turn */
+#define RDT_ADMIN_COST 4096u       /* fixed cost of a command in bytes, in addition to its data */
+#define RDT_ADMIN_TURN (32u << 10) /* budget of one loop iteration for all hosts, in bytes */
+#define RDT_ADMIN_HOST (8u << 10)  /* for one host at one address */
 
 struct rdt_admin_debt {
 	size_t owed;
-	uint64_t turn; /* paid up to this turn */
+	uint64_t turn; /* number of the loop iteration up to which @owed is current */
 };
 
-struct rdt_admin_turn {            /* of a reactor */
-	struct rdt_admin_debt all; /* of all hosts */
+struct rdt_admin_turn {            /* one for each reactor */
+	struct rdt_admin_debt all; /* sum over all hosts */
 	struct rdt_starved waiting;
 	struct rd_defer serve;
 };
 
 void rdt_admin_turn_init(struct rdt_reactor *r);
-/* May a command of admin queue @qp begin in this turn? */
+/* Returns whether a command of admin queue @qp may begin in this loop iteration. */
 bool rdt_admin_may(const struct rdt_qpair *qp);
-/* @qp, an admin queue, has commands that wait: rdt_qpair_retry() follows, in a later turn. */
+/* Queues admin queue @qp, whose commands have to wait: rdt_qpair_retry() follows in a later loop
+ * iteration. */
 void rdt_admin_wait(struct rdt_qpair *qp);
-/* A command of @qp costs so much (more). For an admin queue. */
+/* Adds @cost bytes to the debts of admin queue @qp's host and of the reactor. */
 void rdt_admin_charge(const struct rdt_qpair *qp, size_t cost);
 
 #endif /* RDT_ADMIN_TURN_H */

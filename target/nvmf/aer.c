@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous events. Each kind has a log page. A reported event is held back until the host has
- * read that page without RAE. Then it is reported again only if something changed after the host
- * began its last read, so that no change is lost or reported twice.
+ * Asynchronous events. Each kind has a log page. After an event was reported, further events of
+ * that kind are held back until the host reads the page without RAE. The event is then reported
+ * again only if something changed after the host began its last read, so that no change is lost or
+ * reported twice.
  *
  * AER commands are kept until an event occurs, the controller is reset or the connection ends; the
  * latter two end them without an answer.
@@ -102,7 +103,7 @@ static uint32_t take_event(struct rdt_ctrl *ctrl, unsigned int i)
 	return kinds[i].type | (uint32_t)kinds[i].info << 8 | (uint32_t)kinds[i].lid << 16;
 }
 
-/* While its admin queue is held, AERs wait: they may move to another process. */
+/* While the admin queue is held, AERs stay unanswered, because they may move to another process. */
 static void report_events(struct rdt_ctrl *ctrl)
 {
 	unsigned int i;
@@ -168,7 +169,8 @@ static void raise_events(struct rdt_ctrl *ctrl, uint32_t bits)
 
 	if (ctrl->state != RDT_CTRL_READY)
 		return;
-	/* It was posted before the log was cleared, or the host has read it already. */
+	/* The event was posted before the log was cleared, or the host has already read the
+	 * entry. */
 	if (bits & 1u << RDT_EV_RESV_LOG && !rdt_resv_log_used(ctrl))
 		bits &= ~(1u << RDT_EV_RESV_LOG);
 	ev->fresh |= bits;
@@ -315,7 +317,7 @@ void rdt_events_fini(struct rdt_ctrl *ctrl)
 	pthread_mutex_destroy(&ctrl->events.changed.lock);
 }
 
-/* On the thread that noticed it, once for each kind of failure of a namespace. */
+/* Called on the thread that noticed the failure, once for each kind of failure of a namespace. */
 static void tell_fault(void *arg)
 {
 	const struct rdt_ns *ns = arg;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Asymmetric namespace access (ANA). A namespace is in one group; a listener has a state for
- * each group, set by the main thread. A controller has the states of the listener of its admin
- * queue.
- */
+/* Asymmetric Namespace Access (ANA). Each namespace is in one group. Each listener has a state for
+ * each group, which the main thread sets. A controller has the states of its admin queue's
+ * listener. */
 #include "ana.h"
 
 #include <stdbool.h>
@@ -56,9 +54,7 @@ struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_
 	}
 }
 
-/* ---- changes ---- */
-
-/* Has @ss a namespace in a group that has @changed? */
+/* Returns whether @ss has a namespace in a group that is set in @changed. */
 static bool has_changed(const struct rdt_subsys *ss, const struct rdt_ana_states *changed)
 {
 	const struct rdt_ns *ns;
@@ -69,8 +65,8 @@ static bool has_changed(const struct rdt_subsys *ss, const struct rdt_ana_states
 	return false;
 }
 
-/* Tells the controllers of @l, or all of them (NULL), that groups have another state. Each
- * subsystem is looked at once, however many groups have @changed. */
+/* Notifies the controllers of @l, or all controllers if @l is NULL, that the states of the groups
+ * in @changed are different now. Examines each subsystem once, however many groups have changed. */
 static void tell_ana_changed(struct rdt_target *t, const struct rdt_listener *l,
 			     const struct rdt_ana_states *changed)
 {
@@ -102,9 +98,7 @@ void rdt_ana_standby(struct rdt_target *t, uint32_t group, bool standby)
 		tell_ana_changed(t, NULL, &changed);
 }
 
-/* ---- text ---- */
-
-/* Appends the groups of @set, as "1-3, 7". Returns how many they are. */
+/* Appends the groups of @set to @text, such as "1-3, 7". Returns their number. */
 static unsigned int groups_text(const bool set[RDT_ANA_GROUPS + 2], char *text, size_t size)
 {
 	size_t len = strlen(text);
@@ -153,7 +147,7 @@ const char *rdt_ana_text(const struct rdt_listener *l, char text[RDT_ANA_TEXT])
 		if (groups_text(set, text, RDT_ANA_TEXT) == RDT_ANA_GROUPS)
 			snprintf(text, RDT_ANA_TEXT, "all");
 		else if (state == NVME_ANA_STATE_OPTIMIZED)
-			text[0] = '\0'; /* most groups are, so they are not listed */
+			text[0] = '\0'; /* most groups are optimized, so these are not listed */
 		len = strlen(text);
 		if (len)
 			snprintf(text + len, RDT_ANA_TEXT - len, " %s", rdt_config_ana_name(state));
@@ -161,9 +155,7 @@ const char *rdt_ana_text(const struct rdt_listener *l, char text[RDT_ANA_TEXT])
 	return text;
 }
 
-/* ---- changes of a listener ---- */
-
-/* Who watches is told of all groups that became @state together: a drain is one event. */
+/* Announce all groups that changed to @state as one event: a drain changes all of them together. */
 static void announce_ana(struct rdt_target *t, const struct rdt_listener *l,
 			 const struct rdt_ana_states *changed, enum nvme_ana_state state)
 {
@@ -201,8 +193,6 @@ int rdt_ana_set(struct rdt_target *t, struct rdt_listener *l, struct rdt_ana_sta
 		announce_ana(t, l, &changed, (enum nvme_ana_state)state);
 	return count;
 }
-
-/* ---- changes of a namespace ---- */
 
 void rdt_ana_move(struct rdt_ns *ns, uint32_t group)
 {

@@ -16,27 +16,27 @@
 
 struct rdt_target;
 
-#define RDT_ANA_TEXT 512 /* room for rdt_ana_text() */
+#define RDT_ANA_TEXT 512 /* size of the buffer for rdt_ana_text() */
 
-/* What a listener says of its groups; the index is the group, 0 is not used. */
+/* The states of a listener's groups; the index is the group, 0 is unused. */
 struct rdt_ana_states {
 	uint8_t of[RDT_ANA_GROUPS + 1]; /* enum nvme_ana_state */
 };
 
 void rdt_ana_init(struct rdt_listener *l);
-/* The states of the configuration. */
+/* Returns the states that the configuration of a listener sets. */
 struct rdt_ana_states rdt_ana_configured(const struct rdt_listener_config *cfg);
-/* The same state for all groups. */
+/* Returns states in which all groups have @state. */
 struct rdt_ana_states rdt_ana_all(enum nvme_ana_state state);
-/* Main thread. Hosts are told, and who watches events: once for each state. Returns the number of
- * groups that have another state than before. */
+/* Set the states of @l and notify hosts and event watchers, once for each state. Returns the number
+ * of groups whose state changed. Main thread. */
 int rdt_ana_set(struct rdt_target *target, struct rdt_listener *l, struct rdt_ana_states states);
-/* For people: "all inaccessible", or the groups that are not optimized, such as "1-8, 12
- * inaccessible; 9 change". */
+/* Describes the states for log lines and status pages: "all inaccessible", or the groups that are
+ * not optimized, such as "1-8, 12 inaccessible; 9 change". Returns @text. */
 const char *rdt_ana_text(const struct rdt_listener *l, char text[RDT_ANA_TEXT]);
 struct nvme_status rdt_ana_status(const struct rdt_ctrl *ctrl, const struct rdt_ns *ns);
 
-/* @l: NULL (tests): all groups are optimized. */
+/* Without a listener (tests), all groups are optimized. */
 static inline enum nvme_ana_state rdt_ana_state_by(const struct rdt_listener *l, uint32_t group)
 {
 	uint8_t state = NVME_ANA_STATE_OPTIMIZED;
@@ -51,15 +51,16 @@ static inline enum nvme_ana_state rdt_ana_state(const struct rdt_ctrl *ctrl, uin
 	return rdt_ana_state_by(ctrl->listener, group);
 }
 
-/* Main thread: @ns moves to @group, which is in range. Hosts are told. Commands that have begun go
- * on. */
+/* Move @ns to @group, which must be valid, and notify hosts. Commands in progress are not affected.
+ * Main thread. */
 void rdt_ana_move(struct rdt_ns *ns, uint32_t group);
-/* Main thread: another gateway has the storage of @group (@standby), or no longer has it. Hosts are
- * notified. */
+/* Record that another gateway holds the storage of @group (@standby), or no longer holds it, and
+ * notify hosts. Main thread. */
 void rdt_ana_standby(struct rdt_target *target, uint32_t group, bool standby);
 
-/* The state that hosts are told: the listener's state, or inaccessible while another gateway has
- * the storage. The backend refuses I/O then, so the I/O path does not read this state. */
+/* Returns the state that is reported to hosts: the listener's state, or inaccessible while another
+ * gateway holds the storage. The backend refuses I/O during that time, so the I/O path does not
+ * read this state. */
 static inline enum nvme_ana_state rdt_ana_told_by(const struct rdt_target *t,
 						  const struct rdt_listener *l, uint32_t group)
 {

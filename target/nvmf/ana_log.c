@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The ANA log page. Each reactor keeps the namespaces of a subsystem in the order of the page, and
- * orders them again only after one was shown, hidden or moved to another group. The part that a
- * host asks for is cut from there: a host that sees all namespaces costs what it reads. For others
- * two passes over the order count and copy what they see.
+ * sorts them again only after a namespace was shown, hidden or moved to another group. The
+ * requested part is copied from this order: for a host that sees all namespaces, the cost depends
+ * only on the length of that part. For other hosts, two passes over the order count and copy the
+ * namespaces that they see.
  */
 #include "ana_log.h"
 
@@ -41,8 +42,8 @@ static unsigned int group_of(const struct rdt_target *t, const struct rdt_ns_pla
 	return atomic_load_explicit(&t->ns_marks[place->slot].ana_group, memory_order_relaxed);
 }
 
-/* A namespace may move meanwhile: then it is in the place of its former group, or left out, and
- * @moves is out of date. */
+/* A namespace may move to another group meanwhile. It is then at the place of its former group, or
+ * missing, and @moves is out of date. */
 static void sort_by_group(struct rdt_ana_order *order, const struct rdt_target *t,
 			  const struct rdt_ns_place *first, const struct rdt_ns_place *end)
 {
@@ -64,7 +65,7 @@ static void sort_by_group(struct rdt_ana_order *order, const struct rdt_target *
 	}
 }
 
-/* The order of the namespaces now; NULL without memory. */
+/* Returns the current order of the namespaces, or NULL without memory. */
 static const struct rdt_ana_order *ana_order(struct rdt_reactor *r, const struct rdt_subsys *ss)
 {
 	struct rdt_ana_order *order = &ss->ana_order[r->index];
@@ -86,7 +87,7 @@ static const struct rdt_ana_order *ana_order(struct rdt_reactor *r, const struct
 	return order;
 }
 
-/* A change count of 0 would mean that changes are not counted. */
+/* The change count is never 0, which would mean that changes are not counted. */
 static __le64 ana_change_count(const struct rdt_ctrl *ctrl, unsigned int group)
 {
 	uint64_t n = atomic_load(&ctrl->subsys->ana_changes[group]) + 1;
@@ -101,7 +102,7 @@ static bool groups_only(const struct rdt_req *req)
 	return le32toh(req->sqe.cdw10) >> 8 & NVME_LOG_ANA_LSP_RGO_GROUPS_ONLY;
 }
 
-/* How many namespaces of group @g the host sees. */
+/* Returns the number of namespaces of group @g that the host sees. */
 static uint32_t count_seen(const struct rdt_ana_order *order, const struct rdt_slots *hidden,
 			   unsigned int g)
 {
@@ -112,13 +113,13 @@ static uint32_t count_seen(const struct rdt_ana_order *order, const struct rdt_s
 	return n;
 }
 
-/* Put the NSIDs of group @g, from position @pos of the page on. */
+/* Write the NSIDs of group @g, which begin at position @pos of the page. */
 static void put_nsids(const struct rdt_ana_order *order, const struct rdt_slots *hidden,
 		      unsigned int g, uint64_t pos, const struct rdt_log_out *out)
 {
 	uint32_t i = order->start[g], end = order->start[g + 1];
 
-	if (!hidden && out->offset > pos) { /* what is before the requested part */
+	if (!hidden && out->offset > pos) { /* skip NSIDs before the requested part */
 		uint64_t skip = (out->offset - pos) / sizeof(__le32);
 
 		skip = skip < end - i ? skip : end - i;

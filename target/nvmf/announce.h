@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Events for programs that watch the target: each has a name that does not change, and fields. An
- * event costs one load while no program watches. Any thread announces.
- */
+/* Events for programs that watch the target. The name of an event and the names of its fields are
+ * stable. While no program watches, an event costs one atomic load. Any thread may announce
+ * events. */
 #ifndef RDT_ANNOUNCE_H
 #define RDT_ANNOUNCE_H
 
@@ -10,7 +9,8 @@
 
 #include <jansson.h>
 
-/* Takes @fields over; any thread; does not log. @name is a constant. */
+/* Receives an event; takes over the reference to @fields. @name is a string constant. Called on any
+ * thread; must not log. */
 typedef void (*rdt_announce_fn)(void *arg, const char *name, json_t *fields);
 
 struct rdt_announcer {
@@ -18,7 +18,7 @@ struct rdt_announcer {
 	void *arg;                   /* valid from the first watcher to the end of all threads */
 };
 
-/* @fmt and the arguments after it: an object, in the form of json_pack(3). */
+/* Announce event @name. The fields are an object in the format of json_pack(3). */
 #define rdt_announce(t, name, ...)                                                            \
 	do {                                                                                  \
 		if (atomic_load_explicit(&(t)->announcer.fn, memory_order_acquire))           \

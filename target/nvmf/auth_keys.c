@@ -11,7 +11,7 @@
 #include "subsys.h"
 #include "target.h"
 
-#define OLD_KEYS_WAIT (300 * RD_NSEC_PER_SEC) /* the log and the manual page name it */
+#define OLD_KEYS_WAIT (300 * RD_NSEC_PER_SEC) /* the log and the manual page mention 5 minutes */
 
 static void forget_old_keys(struct rd_timer *timer)
 {
@@ -56,7 +56,7 @@ void rdt_auth_swap_keys(struct rdt_subsys *ss, struct rdt_auth_set *set)
 void rdt_auth_end_old_keys(struct rdt_subsys *ss)
 {
 	if (rd_timer_start(ss->target->loop, &ss->auth_timer, OLD_KEYS_WAIT))
-		forget_old_keys(&ss->auth_timer); /* without memory at once */
+		forget_old_keys(&ss->auth_timer); /* without memory, at once */
 }
 
 bool rdt_auth_has_key(const struct rdt_subsys *ss, const char *hostnqn)

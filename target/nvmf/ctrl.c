@@ -2,7 +2,7 @@
 /*
  * Controllers. All state belongs to ctrl->owner, the reactor of the admin queue, except the
  * reference count, the traffic flag and the error log. I/O queues on other reactors are closed by
- * message and report by message that they have ended; a reset, a shutdown and the end of the
+ * message, and report by message that they have ended. A reset, a shutdown and the end of the
  * association wait for all of them.
  */
 #include "ctrl.h"
@@ -59,10 +59,10 @@ static void set_ctrl_state(struct rdt_ctrl *ctrl, enum rdt_ctrl_state state)
 		atomic_store(&ctrl->over, true);
 }
 
-/* ---- becoming ready after commands of the host's dead controllers have ended ---- */
+/* ---- becoming ready: the stale-write fence ---- */
 
-/* As rdt_fence_find_dead(). A dead controller exists while its commands are in flight; @fence_msg
- * reports its end. */
+/* Wrapper of rdt_fence_find_dead(). A dead controller exists while its commands are in flight;
+ * @fence_msg reports its end. */
 static uint16_t find_dead_ctrl(struct rdt_ctrl *ctrl)
 {
 	uint16_t cntlid;
@@ -73,7 +73,7 @@ static uint16_t find_dead_ctrl(struct rdt_ctrl *ctrl)
 	return cntlid;
 }
 
-/* What happened while the controller was not ready is not news for its host. */
+/* Events from before the controller became ready are not reported to its host. */
 static void become_ready(struct rdt_ctrl *ctrl)
 {
 	rdt_events_reset(ctrl);
@@ -150,7 +150,7 @@ void rdt_ctrl_wake_fenced(struct rdt_ctrl *ctrl)
 	rd_loop_post(ctrl->owner->loop, &ctrl->fence_msg);
 }
 
-/* Other controllers of the same host wait for the commands that @ctrl has in flight. */
+/* Fence the other controllers of this host from the commands that @ctrl has in flight. */
 static void ctrl_is_dead(struct rdt_ctrl *ctrl)
 {
 	set_ctrl_state(ctrl, RDT_CTRL_DEAD);
@@ -200,7 +200,8 @@ struct nvme_status rdt_ctrl_retry_delay(const struct rdt_ctrl *ctrl, struct nvme
 	return (struct nvme_status){(uint16_t)(st.v | NVME_STATUS_CRD1)};
 }
 
-/* One line for each host that comes or goes. Hosts ask discovery controllers again and again. */
+/* Log when a host connects or disconnects. Discovery controllers are logged at a lower level,
+ * because hosts connect to them repeatedly. */
 static void log_presence(const struct rdt_ctrl *ctrl, struct rd_ratelimit *limit, const char *what,
 			 const char *reason)
 {
@@ -250,7 +251,7 @@ static void announce_end(const struct rdt_ctrl *ctrl)
 		     (int)ctrl->cntlid, "hostnqn", ctrl->hostnqn, "reason", ctrl->gone_why);
 }
 
-/* The memory of a controller without references, which may be half built. */
+/* Free a controller without references, which may be partly constructed. */
 static void free_ctrl(struct rdt_ctrl *ctrl)
 {
 	EVP_PKEY_free(ctrl->auth_pair.pair);
@@ -265,7 +266,8 @@ static void free_ctrl(struct rdt_ctrl *ctrl)
 	free(ctrl);
 }
 
-/* @cntlid: 0, or that of a controller which moves in, to which another process granted @queues. */
+/* @cntlid: 0 for a new controller. Otherwise the controller moves in from another process, which
+ * assigned this ID and granted @queues. */
 static int make_ctrl(struct rdt_subsys *ss, struct rdt_qpair *admin, const char *hostnqn,
 		     const uint8_t hostid[16], uint32_t kato_ms, uint16_t cntlid, uint16_t queues,
 		     struct rdt_ctrl **out)
@@ -287,7 +289,7 @@ static int make_ctrl(struct rdt_subsys *ss, struct rdt_qpair *admin, const char 
 	ctrl->state = RDT_CTRL_DISABLED;
 	atomic_init(&ctrl->refs, 1);
 	ctrl->cntlid = cntlid;
-	ctrl->announced = cntlid; /* by the other process */
+	ctrl->announced = cntlid; /* the previous process announced it */
 	memcpy(ctrl->hostid, hostid, sizeof(ctrl->hostid));
 	memccpy(ctrl->hostnqn, hostnqn, 0, sizeof(ctrl->hostnqn));
 	pthread_mutex_init(&ctrl->errors.lock, NULL);
@@ -411,7 +413,7 @@ static void remove_guest(struct rdt_ctrl *ctrl, struct rdt_qpair *qp)
 	ctrl->guests_count--;
 }
 
-/* The queue gets its ID, or waits for it. */
+/* Assign the queue ID to the queue, or let it wait for the ID. */
 static void take_qid(struct rdt_attach *at)
 {
 	struct rdt_ctrl *ctrl = at->ctrl;
@@ -419,7 +421,7 @@ static void take_qid(struct rdt_attach *at)
 
 	if (ioq->qp) {
 		/* A host may reconnect before another reactor has noticed the end of the old
-		 * connection: wait for that for a moment. */
+		 * connection: wait a moment for that. */
 		at->timer.fn = qid_still_taken;
 		if (ioq->waiting || rd_timer_start(ctrl->owner->loop, &at->timer, RDT_QID_WAIT))
 			attach_refuse(at, offsetof(struct nvmf_connect_sqe, qid));
@@ -473,7 +475,7 @@ static void tell_to_close(struct rdt_qpair *qp)
 	if (qp->told_to_close)
 		return;
 	qp->told_to_close = true;
-	/* The queue pair exists until it has the answer to its detach message, which is posted
+	/* The queue pair exists until it receives the reply to its detach message, which is posted
 	 * after this one. */
 	rd_loop_post(qp->reactor->loop, &qp->close_msg);
 }
@@ -489,8 +491,8 @@ static void close_ioqs(struct rdt_ctrl *ctrl)
 		tell_to_close(guest);
 }
 
-/* The last I/O queue has ended: complete the reset, shutdown or end of the association that waited
- * for it. */
+/* The last I/O queue has ended: complete the reset, the shutdown or the end of the association that
+ * waited for it. */
 static void ctrl_io_queues_gone(struct rdt_ctrl *ctrl)
 {
 	struct rdt_qpair *admin = ctrl->admin;
@@ -518,7 +520,7 @@ static void detached_msg(struct rd_msg *msg)
 	rdt_qpair_detached(rd_container_of(msg, struct rdt_qpair, detach_msg));
 }
 
-/* An I/O queue has answered its last command. On the owner. */
+/* An I/O queue has answered its last command. Called on the owner. */
 void rdt_ctrl_drained(struct rdt_qpair *qp)
 {
 	struct rdt_ctrl *ctrl = qp->ctrl;
@@ -529,7 +531,7 @@ void rdt_ctrl_drained(struct rdt_qpair *qp)
 	ctrl_io_queues_gone(ctrl);
 }
 
-/* Returns who waits for the ID, or NULL. */
+/* Returns the Connect that waits for the queue ID, or NULL. */
 static struct rdt_attach *release_qid(struct rdt_ioq *ioq, const struct rdt_qpair *qp)
 {
 	struct rdt_attach *waiting = ioq->waiting;
@@ -539,7 +541,7 @@ static struct rdt_attach *release_qid(struct rdt_ioq *ioq, const struct rdt_qpai
 	return waiting;
 }
 
-/* A drained queue pair detaches. On the owner. */
+/* Detach a drained queue pair. Called on the owner. */
 void rdt_ctrl_detach(struct rdt_qpair *qp)
 {
 	struct rdt_ctrl *ctrl = qp->ctrl;
@@ -604,7 +606,7 @@ uint32_t rdt_ctrl_csts(const struct rdt_ctrl *ctrl)
 	}
 }
 
-/* @cc was validated. */
+/* Apply a new value of CC, which was validated. */
 void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
 {
 	uint32_t old = ctrl->cc;
@@ -632,7 +634,7 @@ void rdt_ctrl_set_cc(struct rdt_ctrl *ctrl, uint32_t cc)
 
 void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, enum rdt_end end, const char *why)
 {
-	/* Rate limited: thousands may end at once, for example when a switch fails. */
+	/* Rate limited, because thousands may end at once, for example when a switch fails. */
 	rd_log_limited(&ctrl->subsys->target->fatal_limit, rd_loop_now(ctrl->owner->loop),
 		       ctrl->log, RD_LOG_CTRL, RD_LOG_WARN,
 		       "%s: controller %u of %s: %s; ending the association", ctrl->subsys->nqn,
@@ -645,7 +647,7 @@ void rdt_ctrl_fatal(struct rdt_ctrl *ctrl, enum rdt_end end, const char *why)
 
 /* ---- error log (any reactor) ---- */
 
-/* The next entry; the log's lock is held. */
+/* Returns the next entry to fill in; the log's lock is held. */
 static struct nvme_error_log_page *next_entry(struct rdt_ctrl *ctrl)
 {
 	struct rdt_error_log *log = &ctrl->errors;

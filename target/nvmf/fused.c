@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fused commands: Compare and Write. The halves are consecutive commands of a queue and are paired
- * in order before either begins. The pair takes one buffer for the data of both, so that no half
- * waits for a buffer while another half has one. Both halves fetch their data; when both are READY,
- * the pair executes as its first half. A half that fails ends the pair.
+ * Fused operation: Compare and Write. Its two commands follow each other in a queue and are paired
+ * before either begins. The pair takes one buffer for the data of both, so that no command waits
+ * for a buffer while its partner holds one. Each command fetches its data; when both are READY, the
+ * first one executes the pair. If one fails, the pair ends.
  *
- * No half keeps its capsule while it waits for data from the host: the host may be waiting for a
- * capsule, behind another command.
+ * Neither command keeps its capsule while it waits for data from the host, because the host may be
+ * waiting for a capsule for another command.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +35,8 @@ struct nvme_status rdt_fused_check(struct rdt_req *req)
 	return NVME_OK;
 }
 
-/* Copy the in-capsule data of a first half to a buffer that the queue has once. The next first half
- * does the same when the buffer is free again. */
+/* Copy the in-capsule data of the first command to a buffer of which each queue has one. If it is
+ * in use, the copy is made when it is free again. */
 void rdt_fused_waits(struct rdt_req *first)
 {
 	struct rdt_qpair *qp = first->qp;
@@ -93,7 +93,7 @@ struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st)
 
 	qp->fused = NULL;
 	qp->fuse_failed = false;
-	/* Delaying one half would change the order of commands in its queue. */
+	/* Delaying one command of the pair would change the order of commands in its queue. */
 	if (FUSE(req) && nvme_status_ok(st) && rdt_fence_blocks(req))
 		st = nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
 	if (FUSE(req) != NVME_CMD_FUSE_SECOND) {
@@ -135,7 +135,7 @@ void rdt_fused_parsed(struct rdt_req *second)
 	rdt_req_process(first);
 }
 
-/* Assign its part of the buffer, and copy in-capsule data there. */
+/* Assign the command's part of the pair's buffer, and copy in-capsule data there. */
 static void place_half(struct rdt_req *req, uint8_t **next)
 {
 	rdt_req_move(req, req->buf ? RDT_REQ_READY : RDT_REQ_FETCH);
@@ -163,7 +163,7 @@ void rdt_fused_ready(struct rdt_req *req)
 	struct rdt_req *partner = req->partner;
 	struct rdt_req *first = FUSE(req) == NVME_CMD_FUSE_FIRST ? req : partner;
 
-	/* The first half fails before the pair has a buffer. */
+	/* The first command failed before the pair had a buffer. */
 	if (!nvme_status_ok(req->status) && partner->state == RDT_REQ_FUSED)
 		rdt_req_move(partner, RDT_REQ_READY);
 	if (partner->state != RDT_REQ_READY)

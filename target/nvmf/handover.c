@@ -5,13 +5,14 @@
 #include "pool.h"
 #include "reactor.h"
 
-/* Connections that a reactor adopts in one turn of its loop: setting one up, and ending the oldest
- * one that is without a Connect for it, is the work of some dozen reads. */
+/* Connections that a reactor accepts in one loop iteration. Setting one up, and ending the oldest
+ * unassociated connection in return, takes as long as a few dozen reads. */
 #define ADOPT_TURN 4u
 
-/* An address that has all its connections without a Connect gets so many more in this time. Each
- * ends an older one, so a peer that connects again and again would keep a reactor busy. Of many
- * that wait it gets a part, so that another host of the address waits for 0.4 s at most. */
+/* An address that already has its maximum of unassociated connections may add this many in each
+ * period. Each new one ends an older one, so a peer that reconnects all the time would keep the
+ * reactor busy. If many of its connections wait, CROWDED_PART raises the number, so that another
+ * host at the same address waits for at most 0.4 s. */
 #define CROWDED_TURN 4u
 #define CROWDED_PART 192u
 #define PAUSE        (2 * RD_NSEC_PER_MSEC)
@@ -24,7 +25,7 @@ static void await_lanes(struct rdt_inbound *in)
 
 	if (!lane || rd_timer_armed(&in->pause))
 		return;
-	/* Without memory for the timer there are no pauses. */
+	/* Without memory for the timer, do not pause. */
 	if (rd_timer_start(loop, &in->pause, lane->due > now ? lane->due - now : 0)) {
 		TAILQ_CONCAT(&in->lanes, &in->paused, link);
 		rd_defer(loop, &in->adopt, RD_DEFER_WORK);
@@ -45,7 +46,7 @@ static void lane_pauses_ended(struct rd_timer *timer)
 	await_lanes(in);
 }
 
-/* To the end of its list. */
+/* Append the lane to its list. */
 static void list_lane(struct rdt_inbound *in, struct rdt_lane *lane)
 {
 	lane->listed = true;
@@ -70,7 +71,7 @@ static void count_crowded(const struct rdt_inbound *in, const struct rdt_source 
 	lane->due = rd_loop_now(in->reactor->loop) + PAUSE;
 }
 
-/* The first connection of @lane, which is the first one of @lanes. */
+/* Take the first connection of the first lane in @lanes. */
 static void take_first(struct rdt_inbound *in, struct rdt_lanes *lanes, bool refuse)
 {
 	struct rdt_lane *lane = TAILQ_FIRST(lanes);
@@ -83,7 +84,7 @@ static void take_first(struct rdt_inbound *in, struct rdt_lanes *lanes, bool ref
 	count_crowded(in, h->source, lane);
 	if (!STAILQ_EMPTY(&lane->queue))
 		list_lane(in, lane);
-	in->take(h, refuse); /* may free the address with its lanes */
+	in->take(h, refuse); /* may free the address and its lanes */
 }
 
 static void take_all(struct rdt_inbound *in, bool refuse)

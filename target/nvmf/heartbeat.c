@@ -11,20 +11,20 @@
 #include "target.h"
 #include "target/config/tgt_limits.h"
 
-#define IDLE UINT64_MAX /* it does not beat */
-/* A reactor whose last beat is older stands still. */
+#define IDLE UINT64_MAX /* the reactor has no heartbeat */
+/* A reactor whose last heartbeat is older than this is blocked. */
 #define STANDS_STILL (2 * RDT_HEARTBEAT_NS)
 
 _Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in heartbeat_standing");
 
-/* The reactor has not looked for @gap_ns, more than two periods. */
+/* The reactor was blocked for @gap_ns, more than two periods. */
 static RD_COLD void heartbeat_missed(struct rdt_reactor *r, uint64_t gap_ns)
 {
 	struct rdt_qpair *qp, *next;
 	unsigned int ended = 0;
 
 	if (atomic_load(&r->heartbeat_at) == IDLE)
-		return; /* it may have slept */
+		return; /* without a heartbeat it may just have slept */
 	for (qp = TAILQ_FIRST(&r->qpairs); qp; qp = next) {
 		uint64_t kato = qp->ctrl ? qp->ctrl->kato_ms * RD_NSEC_PER_MSEC : 0;
 
@@ -32,13 +32,13 @@ static RD_COLD void heartbeat_missed(struct rdt_reactor *r, uint64_t gap_ns)
 		if (!kato || gap_ns <= kato + RDT_HEARTBEAT_NS || qp->state >= RDT_QP_CLOSING)
 			continue;
 		rdt_qpair_end(qp, RDT_END_KEEP_ALIVE,
-			      "its reactor stood still for longer than keep alive");
+			      "its reactor was blocked for longer than the keep-alive timeout");
 		ended++;
 	}
 	if (ended)
 		rd_warn(r->log, RD_LOG_TARGET,
-			"reactor %u stood still for %llu ms: %u queues whose hosts may have gone "
-			"on by another path were ended",
+			"reactor %u was blocked for %llu ms: ended %u queues whose hosts may have "
+			"switched to another path",
 			r->index, (unsigned long long)(gap_ns / RD_NSEC_PER_MSEC), ended);
 }
 
@@ -78,8 +78,9 @@ RD_COLD void rdt_beat_look_now(struct rdt_reactor *r)
 	look_at(r, rd_loop_now_raw(r->loop));
 }
 
-/* Does @qp stand for its controller here? The admin queue does; if its reactor stands still itself,
- * one of the I/O queues. */
+/* Returns whether to fence the controller of @qp because of this queue, so that each controller is
+ * fenced once: the queue is the admin queue or, if the reactor of that is blocked itself, the first
+ * I/O queue here. */
 static bool may_distrust(const struct rdt_qpair *qp, uint64_t standing)
 {
 	const struct rdt_ctrl *ctrl = qp->ctrl;
@@ -90,9 +91,8 @@ static bool may_distrust(const struct rdt_qpair *qp, uint64_t standing)
 	       qp == LIST_FIRST(&ctrl->on[qp->reactor->index].queues);
 }
 
-/* Fence the controllers of this reactor from the commands that the reactors in @standing have in
- * flight: all that stand still, because one of them may have the admin queue of a controller here.
- */
+/* Fence the controllers of this reactor from commands in flight on the reactors in @standing, which
+ * has all blocked ones, because each may have the admin queue of a controller here. */
 static void fence_own(struct rdt_reactor *r, uint64_t standing)
 {
 	char names[RDT_BEAT_NAMES];
@@ -104,15 +104,15 @@ static void fence_own(struct rdt_reactor *r, uint64_t standing)
 			fenced += rdt_ctrl_distrust(qp->ctrl, standing);
 	if (fenced)
 		rd_warn(r->log, RD_LOG_TARGET,
-			"%s stood still for more than %llu ms so far, as when storage hangs in a "
-			"system call: commands of %u controllers on reactor %u wait until that has "
-			"run again, because their hosts may have writes in flight there",
+			"%s blocked for more than %llu ms, for example by storage that hangs in a "
+			"system call: commands of %u controllers on reactor %u wait until it runs "
+			"again, because their hosts may have writes in flight there",
 			rdt_beat_names(standing, names),
 			(unsigned long long)(STANDS_STILL / RD_NSEC_PER_MSEC), fenced, r->index);
 }
 
-/* A bit for each other reactor whose last beat is too old. They look for themselves before they
- * take another command, even within a turn. */
+/* Returns a bit mask of the other reactors whose last heartbeat is too old. Each of them checks
+ * this itself before it takes another command, even within a loop iteration. */
 static uint64_t find_standing(const struct rdt_reactor *r, uint64_t now)
 {
 	struct rdt_target *t = r->target;
@@ -161,8 +161,8 @@ void rdt_beat_start(struct rdt_reactor *r, const struct rdt_ctrl *ctrl)
 	    rdt_subsys_is_disc(ctrl->subsys))
 		return;
 	if (rd_timer_start(r->loop, &r->heartbeat, RDT_HEARTBEAT_NS)) {
-		rd_err(r->log, RD_LOG_TARGET,
-		       "reactor %u: no memory for the timer of its heartbeat", r->index);
+		rd_err(r->log, RD_LOG_TARGET, "reactor %u: out of memory for its heartbeat timer",
+		       r->index);
 		return;
 	}
 	r->heartbeat_seen = rd_loop_now(r->loop);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Host access control: who may connect to a subsystem, and who sees a namespace. The main thread
- * changes the lists; everything is guarded by subsys->lock. ctrl->hidden has a bit, by slot, for
- * each namespace that the host does not see, so that a command tests one bit.
- */
+/* Host access control: which hosts may connect to a subsystem, and which see a namespace. The main
+ * thread changes the lists; everything is guarded by subsys->lock. ctrl->hidden has a bit, by slot,
+ * for each namespace that the host does not see, so that a command tests one bit. */
 #include "host_access.h"
 
 #include <errno.h>
@@ -77,8 +75,8 @@ static void list_swap(struct rdt_host_list *a, struct rdt_host_list *b)
 	*b = tmp;
 }
 
-/* The hosts of the discovery subsystem: all, or with required authentication those with a key.
- * @keys: as rdt_subsys_set_hosts(). */
+/* Set the hosts of the discovery subsystem: all hosts or, with required authentication, those with
+ * a key. @keys: as in rdt_subsys_set_hosts(). */
 static int set_disc_hosts(struct rdt_subsys *disc, const struct rdt_subsys_config *cfg,
 			  const struct rdt_auth_set *keys)
 {
@@ -171,12 +169,12 @@ static bool set_hidden(struct rdt_ctrl *ctrl, unsigned int slot, bool hidden)
 		       : rdt_slots_clear(&ctrl->hidden, slot)) != hidden;
 }
 
-/* A host that some namespaces list. */
+/* A host that is in the host lists of some namespaces. */
 struct rdt_listed {
 	LIST_ENTRY(rdt_listed) link;
-	unsigned int count; /* freed with the last one */
+	unsigned int count; /* number of these namespaces; freed with the last one */
 	unsigned int room;
-	uint16_t *slots; /* of the namespaces */
+	uint16_t *slots; /* slots of the namespaces */
 	char nqn[];
 };
 
@@ -204,7 +202,7 @@ static void free_listed(struct rdt_listed *e)
 	free(e);
 }
 
-/* Without memory the namespace stays hidden from later controllers of this host. */
+/* Without memory, the namespace stays hidden from later controllers of this host, which is safe. */
 static void add_listed(struct rdt_subsys *ss, const char *nqn, unsigned int slot)
 {
 	struct rdt_listed *e = find_listed(ss, nqn);
@@ -242,7 +240,7 @@ static void remove_listed(struct rdt_subsys *ss, const char *nqn, unsigned int s
 	}
 }
 
-/* @ns has this list from now on (@on), or no longer. subsys->lock is held. */
+/* Add @ns to the entries of the hosts in its list (@on), or remove it. subsys->lock is held. */
 static void index_ns_hosts(const struct rdt_ns *ns, bool on)
 {
 	struct rdt_subsys *ss = ns->subsys;
@@ -261,7 +259,8 @@ static void index_ns_hosts(const struct rdt_ns *ns, bool on)
 	}
 }
 
-/* The cost depends on how many namespaces list the host, not on how many there are. */
+/* Its cost depends on the number of namespaces that list the host, not on the number of
+ * namespaces. */
 void rdt_host_access_add_ctrl(struct rdt_ctrl *ctrl)
 {
 	const struct rdt_listed *e = find_listed(ctrl->subsys, ctrl->hostnqn);
@@ -362,8 +361,8 @@ static void tell_key(struct rdt_subsys *ss, const char *host, const char *what)
 		       "%s: host %s: %s", ss->nqn, host, what);
 }
 
-/* @host: has no key in @next. "discovery" has no list of hosts; the hosts with a key are its list
- * where authentication is required. */
+/* @host has no key in @next. "discovery" has no list of hosts: where authentication is required,
+ * the hosts with a key may connect. */
 static bool may_still_connect(const struct rdt_subsys *ss, const struct rdt_subsys_config *next,
 			      const char *host)
 {
@@ -385,8 +384,8 @@ static unsigned int tell_keys(struct rdt_subsys *ss, const struct rdt_subsys_con
 			continue;
 		tell_key(ss, host,
 			 may_still_connect(ss, next, host)
-				 ? "has no key any more; new queues need not authenticate"
-				 : "has no key any more, and may not connect any more");
+				 ? "its key was removed; new queues need not authenticate"
+				 : "its key was removed; it may not connect any more");
 		changed++;
 	}
 	for (uint32_t i = 0; i < next->host_auth_count; i++) {
@@ -395,20 +394,20 @@ static unsigned int tell_keys(struct rdt_subsys *ss, const struct rdt_subsys_con
 
 		if (rdt_config_same_host_auth(old, h))
 			continue;
-		tell_key(
-			ss, h->host,
-			!old && h->key ? "has a key from now on; its new queues must authenticate"
-			: !old         ? "has a key of TLS from now on"
-			       : "new keys or methods of authentication; the old keys are accepted "
-				 "for "
-				 "5 more minutes, or until host_auth of this subsystem changes "
-				 "again");
+		tell_key(ss, h->host,
+			 !old && h->key ? "a key was added; its new queues must authenticate"
+			 : !old         ? "a TLS key was added"
+				: "its keys or authentication methods have changed; the old keys "
+				  "are accepted "
+				  "for "
+				  "5 more minutes, or until host_auth of this subsystem changes "
+				  "again");
 		changed++;
 	}
 	return changed;
 }
 
-/* A host that comes or goes, and its key, do so in the same moment. */
+/* A host and its key are added or removed at the same time. */
 int rdt_subsys_follow_hosts(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
 			    const struct rdt_subsys_config *next, struct rdt_config *next_of)
 {

@@ -13,12 +13,12 @@
 #include "peers.h"
 #include "subsys.h"
 
-#define LOOK_COST 64u /* of looking at a controller: admin_turn.h */
+#define LOOK_COST 64u /* cost of examining a controller: admin_turn.h */
 
 struct rdt_id_owner {
 	LIST_ENTRY(rdt_id_owner) link;
-	unsigned int count;            /* of @ids; freed with the last one */
-	TAILQ_HEAD(, rdt_host_id) ids; /* used last: last */
+	unsigned int count;            /* number of @ids; freed with the last one */
+	TAILQ_HEAD(, rdt_host_id) ids; /* least recently used first */
 	char name[NVMF_NQN_MAX + 1];
 };
 
@@ -50,7 +50,8 @@ static void free_host_id(struct rdt_host_id *e)
 	free(e);
 }
 
-/* The entry of @id, whose name still has a key; NULL: the identifier belongs to nobody. */
+/* Returns the entry of @id, if the name that it belongs to still has a key; NULL: @id belongs to
+ * nobody. */
 static struct rdt_host_id *find_host_id(struct rdt_subsys *ss, const uint8_t id[16])
 {
 	struct rdt_host_id *e;
@@ -86,7 +87,7 @@ int rdt_host_ids_share(struct rdt_subsys *ss, const struct rdt_subsys_config *cf
 	if (!next)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < count; i++)
-		uuid_parse(cfg->shared_host_ids[i], next[i]); /* the check has looked at it */
+		uuid_parse(cfg->shared_host_ids[i], next[i]); /* validated before */
 	pthread_mutex_lock(&ss->lock);
 	old = ss->shared_ids;
 	same = count == ss->shared_ids_count &&
@@ -107,7 +108,7 @@ int rdt_host_id_check(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 	return !e || is_of(e, ctrl) ? 0 : -EPERM;
 }
 
-/* NULL: no memory. A new one has no identifier yet. */
+/* Returns the entry of the host's name, NULL without memory. A new entry has no identifier yet. */
 static struct rdt_id_owner *get_owner(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 {
 	struct rdt_id_owner *owner;
@@ -133,7 +134,8 @@ static int claim_again(struct rdt_host_id *e, const struct rdt_ctrl *ctrl)
 	return 0;
 }
 
-/* Other names that came before, and need not prove themselves, used it while it was nobody's. */
+/* End controllers of other names that used the identifier without authentication while it belonged
+ * to nobody. */
 static void end_others(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 {
 	struct rdt_ctrl *other;
@@ -141,7 +143,7 @@ static void end_others(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 	TAILQ_FOREACH (other, &ss->ctrls, link)
 		if (other->proven && memcmp(other->hostid, ctrl->hostid, 16) == 0 &&
 		    strcmp(other->hostnqn, ctrl->hostnqn) != 0)
-			rdt_ctrl_end(other, "another host name has proven itself with its Host "
+			rdt_ctrl_end(other, "another host name has authenticated with its Host "
 					    "Identifier");
 	if (ctrl->admin)
 		rdt_admin_charge(ctrl->admin, ss->ctrls_count * (size_t)LOOK_COST);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whose a Host Identifier is, in subsystems whose hosts authenticate. Reservations know hosts by
- * their identifier alone, and a host gives any it likes in its Connect. So an identifier belongs to
- * the name that was the first to prove itself with it, by DH-HMAC-CHAP or its key of TLS, until the
- * name has no key any more or the target ends; other names that use it are refused. Everything
- * under subsys->lock.
+ * The owners of Host Identifiers in subsystems whose hosts authenticate. Reservations identify a
+ * host by its Host Identifier alone, and a host may send any value in its Connect. Therefore an
+ * identifier belongs to the host name that was first to authenticate with it, by DH-HMAC-CHAP or
+ * with its TLS key, until that name has no key any more or the target ends. Other names that use it
+ * are refused. Everything is guarded by subsys->lock.
  */
 #ifndef RDT_HOST_IDS_H
 #define RDT_HOST_IDS_H
@@ -20,21 +20,23 @@ struct rdt_subsys;
 struct rdt_subsys_config;
 
 #define RDT_HOST_ID_BUCKETS 64u
-#define RDT_HOST_IDS        16u /* identifiers of a name in a subsystem, at most */
+#define RDT_HOST_IDS        16u /* maximum number of identifiers of one name in a subsystem */
 
 LIST_HEAD(rdt_host_id_bucket, rdt_host_id);
 LIST_HEAD(rdt_id_owner_bucket, rdt_id_owner);
 
-/* Take over the identifiers that several names may use, as in clusters whose nodes are one host for
- * reservations. Main thread, without the lock. 1: they have changed; 0; -ENOMEM: they have not. */
+/* Set the identifiers that several names may use, for clusters whose nodes are one host in
+ * reservations. Returns 1 if they have changed, 0 if not, or -ENOMEM without a change. Main thread,
+ * without the lock. */
 int rdt_host_ids_share(struct rdt_subsys *ss, const struct rdt_subsys_config *cfg);
-/* May @ctrl, whose host need not authenticate, have its identifier? 0 or -EPERM. */
+/* Returns 0 if @ctrl, whose host need not authenticate, may use its identifier, or -EPERM. */
 int rdt_host_id_check(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
-/* The host of @ctrl has proven itself. The identifier belongs to its name from now on; of more than
- * RDT_HOST_IDS, the one used longest ago does no more. Controllers of other names with it end. 0;
- * -EPERM: it belongs to another name; -ENOMEM. */
+/* Claim the identifier for the host of @ctrl, which has authenticated. If the name then has more
+ * than RDT_HOST_IDS, the least recently used one is released. Ends controllers of other names with
+ * this identifier. Returns 0; -EPERM: it belongs to another name; or -ENOMEM. */
 int rdt_host_id_claim(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
-/* Has the host of @ctrl, or another of its name, proven itself with the identifier of @ctrl? */
+/* Returns whether the host of @ctrl, or another one with its name, has authenticated with this
+ * identifier. */
 bool rdt_host_id_is_own(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl);
 const char *rdt_host_id_reason(int err);
 void rdt_host_ids_fini(struct rdt_subsys *ss);

@@ -22,14 +22,14 @@
 
 /* ---- admission ---- */
 
-/* Dataset Management without Deallocate is only a hint. */
+/* Dataset Management without Deallocate is only a hint, so it does not count as a write. */
 static bool is_write_cmd(const struct rdt_req *req)
 {
 	return req->cmd->flags & RDT_CMD_WRITES &&
 	       (req->sqe.opcode != nvme_cmd_dsm || le32toh(req->sqe.cdw11) & RDT_DSM_AD);
 }
 
-/* The checks of state that other threads or hosts may change. */
+/* Check what other threads or hosts may change at any time. */
 static inline struct nvme_status check_now(struct rdt_req *req)
 {
 	struct nvme_status st;
@@ -52,7 +52,7 @@ struct nvme_status rdt_io_admit(struct rdt_req *req)
 	return check_now(req);
 }
 
-/* The ranges of a list (Copy, Dataset Management) are checked during execution. */
+/* The ranges of a list (Copy, Dataset Management) are not checked here, but during execution. */
 struct nvme_status rdt_io_admit_again(struct rdt_req *req)
 {
 	struct nvme_status st = check_now(req);
@@ -76,7 +76,7 @@ static void add_to_counter(_Atomic uint64_t *counter, uint64_t n)
 			      memory_order_relaxed);
 }
 
-/* Log what the status code cannot express. */
+/* Log details of the failure that the status code cannot express. */
 static void log_io_failure(struct rdt_req *req)
 {
 	const struct rdt_bio *bio = &req->bio;
@@ -96,7 +96,8 @@ static RD_COLD void bio_failed(struct rdt_req *req)
 
 	req->status = bio->status ? nvme_status(bio->status >> 8, bio->status & 0xff)
 				  : rdt_status_from_errno(bio->result, bio->op);
-	/* Not failures of the storage: the I/O was aborted, or another gateway has the storage. */
+	/* Not failures of the storage: the I/O was aborted, or another gateway holds the
+	 * storage. */
 	if (bio->result == -ECANCELED || bio->result == -ESHUTDOWN)
 		return;
 	req->err_lba = bio->offset >> req->ns->lbads;
@@ -145,8 +146,8 @@ bool rdt_io_unmarked(struct rdt_req *req, uint64_t lba, uint64_t blocks)
 
 /* ---- steps ---- */
 
-/* The ANA statuses say that nothing was executed; so they must not end a command of which a part
- * was. */
+/* The ANA statuses say that nothing was executed, so they must not end a command that was partly
+ * executed. */
 static void step_result(struct rdt_req *req)
 {
 	const struct rdt_bio *bio = &req->bio;
@@ -306,7 +307,7 @@ bool rdt_io_can_cancel(const struct rdt_req *req)
 	}
 }
 
-/* @req was taken off the queue on which it waited: end it. */
+/* End @req, which was removed from the queue on which it waited. */
 static void stop_waiting(struct rdt_req *req)
 {
 	rdt_io_stopped(req);
@@ -338,7 +339,7 @@ void rdt_io_cancel(struct rdt_req *req)
 		stop_waiting(req);
 		break;
 	default:
-		/* Otherwise the message that grants the lock was posted already; its handler ends
+		/* Otherwise the message that grants the lock was already posted; its handler ends
 		 * the command. */
 		if (rdt_range_unwait(req))
 			stop_waiting(req);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Common parts of the I/O commands. A simple command submits one bio. A command of several steps
- * has a step function, which is called until it returns WAIT or DONE, and again when what it waited
- * for (bio, scratch buffer, block range) is available.
+ * has a step function, which is called until it returns WAIT or DONE. After WAIT it is called again
+ * when the command can continue (bio completed, scratch buffer or block range available).
  *
  * A request acquires resources in a fixed order, so that requests cannot deadlock: slab buffer,
  * host data, block range, scratch buffer, backend. It releases the block range and the scratch
@@ -31,7 +31,7 @@ struct rdt_subsys;
 #define RDT_IO_DTYPE 0xf00000u  /* CDW12: directive type; none is supported */
 #define RDT_DSM_AD   (1u << 2)  /* CDW11 of Dataset Management: deallocate */
 
-/* One range of a Copy or of a Dataset Management. */
+/* One range of a Copy or Dataset Management command. */
 struct rdt_io_range {
 	uint64_t lba;
 	uint32_t blocks;
@@ -60,11 +60,11 @@ static inline uint32_t rdt_io_nlb(const struct rdt_req *req)
 
 /* io.c: admission */
 bool rdt_fused_supported(const struct rdt_subsys *ss);
-/* Is this command allowed for this host and namespace? Sets req->ns. Comes before the checks of the
- * command's own limits and range. */
+/* Check whether this command is allowed for its host and namespace, and set req->ns. Called before
+ * the command's own limits and range are checked. */
 struct nvme_status rdt_io_admit(struct rdt_req *req);
-/* rdt_io_admit() for an admitted command that has waited; also checks its range against the size
- * again. */
+/* Like rdt_io_admit(), for an admitted command that has waited; also checks its range against the
+ * current size of the namespace. */
 struct nvme_status rdt_io_admit_again(struct rdt_req *req);
 
 static inline struct nvme_status rdt_io_check_range(struct rdt_req *req, uint64_t lba,
@@ -86,7 +86,7 @@ static inline struct nvme_status rdt_io_check_dtype(struct rdt_req *req)
 	return NVME_OK;
 }
 
-/* Check SLBA and NLB (CDW10 to CDW12). @limit: bytes, 0: none. */
+/* Check SLBA and NLB (CDW10 to CDW12). @limit: maximum length in bytes; 0: none. */
 static inline struct nvme_status rdt_io_check_blocks(struct rdt_req *req, uint64_t limit)
 {
 	if (limit && (uint64_t)rdt_io_nlb(req) << req->ns->lbads > limit)
@@ -94,7 +94,7 @@ static inline struct nvme_status rdt_io_check_blocks(struct rdt_req *req, uint64
 	return rdt_io_check_range(req, rdt_io_slba(req), rdt_io_nlb(req));
 }
 
-/* The same for a command with data; sets req->data_len. */
+/* The same for a command with data; also sets req->data_len. */
 static inline struct nvme_status rdt_io_check_data(struct rdt_req *req)
 {
 	struct nvme_status st = rdt_io_check_blocks(req, req->qp->data_max);
@@ -121,31 +121,29 @@ static inline void rdt_io_fill(struct rdt_req *req, enum rdt_bio_op op, uint64_t
 	bio->status = 0;
 }
 
-/* The bio has ended, successfully or not: set req->status, count, update the marks of uncorrectable
- * blocks. */
+/* The bio has ended, successfully or not: set req->status, count the I/O, and update the list of
+ * uncorrectable blocks. */
 void rdt_io_result(struct rdt_req *req);
 enum rdt_step rdt_io_step_bio(struct rdt_req *req); /* submit req->bio */
 /* FLUSH, if the backend has a volatile cache */
 enum rdt_step rdt_io_step_flush(struct rdt_req *req);
-enum rdt_step rdt_io_step_sync(struct rdt_req *req);    /* the same, for a read with FUA */
+enum rdt_step rdt_io_step_sync(struct rdt_req *req);    /* the same, for a read command with FUA */
 enum rdt_step rdt_io_step_scratch(struct rdt_req *req); /* get req->work.scratch */
-/* Read blocks from work.lba on into req->work.scratch, as many as fit; sets work.blocks. */
+/* Read the blocks from work.lba on into req->work.scratch, as many as fit; sets work.blocks. */
 enum rdt_step rdt_io_step_read(struct rdt_req *req);
-/* Lock, or wait for, at most two spans of blocks. */
+/* Lock at most two spans of blocks, or wait until they can be locked. */
 enum rdt_step rdt_io_step_lock(struct rdt_req *req, const struct rdt_span *spans,
 			       unsigned int count);
-/* all blocks of the command */
+/* the same, for all blocks of the command */
 enum rdt_step rdt_io_step_lock_blocks(struct rdt_req *req, bool excl);
 void rdt_io_put_scratch(struct rdt_req *req);
-/*
- * Allocate req->work.ranges, which lives until the command ends. The ranges of a list are copied
- * there before they are checked, and only the copy is used: on some devices the host can write to
- * the buffer at any time. Returns false without memory; req->status is set.
- */
+/* Allocate req->work.ranges, which lives until the command ends. The ranges of a list are copied
+ * there before they are checked, and only the copy is used, because on some devices the host can
+ * write to the buffer at any time. Returns false without memory, with req->status set. */
 bool rdt_io_ranges(struct rdt_req *req, unsigned int count);
 enum rdt_exec rdt_io_run(struct rdt_req *req, enum rdt_step (*step)(struct rdt_req *req));
 void rdt_io_resume(struct rdt_req *req);
-/* FUA of a command that reads: flush the volatile cache, too. */
+/* For a command that reads: with FUA, the volatile cache is flushed too. */
 static inline bool rdt_io_fua_read(const struct rdt_req *req)
 {
 	return rdt_io_cdw12(req) & RDT_IO_FUA && rdt_bdev_has_cache(req->ns->bdev);
@@ -153,7 +151,7 @@ static inline bool rdt_io_fua_read(const struct rdt_req *req)
 
 bool rdt_io_unmarked(struct rdt_req *req, uint64_t lba, uint64_t blocks);
 
-/* Before a read: fails if a block is marked by Write Uncorrectable. */
+/* Called before a read; returns false if Write Uncorrectable was used on one of the blocks. */
 static inline bool rdt_io_readable(struct rdt_req *req, uint64_t lba, uint64_t blocks)
 {
 	return !atomic_load_explicit(&req->ns->uncor.count, memory_order_acquire) ||
@@ -162,8 +160,9 @@ static inline bool rdt_io_readable(struct rdt_req *req, uint64_t lba, uint64_t b
 
 /*
  * Submit req->bio, which is filled in. @done is called later; on RDT_BIO_DONE the caller calls
- * rdt_io_result() itself. What arrived before this gateway had the storage ends as it would have
- * then: its host may have repeated it by another gateway, and have written anew since.
+ * rdt_io_result() itself. A command that arrived before this gateway acquired the storage ends with
+ * the error that it would have got then, because its host may have repeated it through another
+ * gateway and have written newer data since.
  */
 static inline enum rdt_bio_submit rdt_io_submit(struct rdt_req *req,
 						void (*done)(struct rdt_bio *bio))
@@ -177,42 +176,45 @@ static inline enum rdt_bio_submit rdt_io_submit(struct rdt_req *req,
 	return rdt_chan_submit(req->channel->chan, &req->bio);
 }
 
-/* called by the pool: @buf is the buffer that @req waited for */
+/* called by the pool with @buf, the buffer that @req waited for */
 void rdt_io_scratch(struct rdt_req *req, void *buf);
-/* Asked before a command begins something. True: it is to end early (ABORTING, PREEMPTED, NS_GONE),
+/* Called before a command begins a step. True: it has to end early (ABORTING, PREEMPTED, NS_GONE),
  * and req->status is set. */
 bool rdt_io_stopped(struct rdt_req *req);
-/* Does an executing command wait for an event that can be cancelled, or has it steps left? */
+/* Returns whether an executing command waits for an event that can be cancelled, or has steps
+ * left. */
 bool rdt_io_can_cancel(const struct rdt_req *req);
-/* Cancel the wait of the command, whose state says that it is to end early. The command may
+/* Cancel the wait of the command, whose state says that it has to end early. The command may
  * complete inside this call. */
 void rdt_io_cancel(struct rdt_req *req);
 
 /* fused.c */
-/* for the FUSE bits of a parsed command */
+/* checks the FUSE bits of a parsed command */
 struct nvme_status rdt_fused_check(struct rdt_req *req);
-/* A command arrived on a queue with a fused command: pair it with the previous one. @st: its own
- * status; returns the status to go on with. A first half without a failure waits. */
+/* A command has arrived on a queue with a fused command: pair it with the previous one. @st: its
+ * own status. Returns the status with which to continue. A first command without an error waits for
+ * its partner. */
 struct nvme_status rdt_fused_arrived(struct rdt_req *req, struct nvme_status st);
-void rdt_fused_waits(struct rdt_req *first);   /* waits for the second half */
+void rdt_fused_waits(struct rdt_req *first);   /* waits for its partner */
 void rdt_fused_parsed(struct rdt_req *second); /* the pair is complete: get buffers */
 void rdt_fused_buffer(struct rdt_req *first);
-void rdt_fused_ready(struct rdt_req *req);    /* one half is READY, with or without a failure */
-void rdt_fused_complete(struct rdt_req *req); /* an I/O command, and the other half of its pair */
-void rdt_fused_orphan(struct rdt_qpair *qp);  /* no second half will come */
-/* @first waits for its second half */
+void rdt_fused_ready(struct rdt_req *req);    /* a command is READY, with or without an error */
+void rdt_fused_complete(struct rdt_req *req); /* an I/O command and, if it has one, its partner */
+void rdt_fused_orphan(struct rdt_qpair *qp);  /* the first command's partner will not come */
+/* @first waits for its partner */
 void rdt_fused_abort(struct rdt_req *first, struct nvme_status st);
 
 /* range_lock.c */
 /*
- * Locks on block ranges: a written range (excl) conflicts with all others, a read range only with
- * written ones. Until a fused command reaches the namespace, its reactors only count commands. The
- * first fused pair switches them to locking, and waits until the counted commands of all reactors
- * have ended. Returns false when the command waits: rdt_io_resume() follows.
+ * Locks on block ranges: a range that is written (excl) conflicts with all others, a range that is
+ * read only with those that are written. Until a fused command reaches the namespace, its reactors
+ * only count commands. The first fused pair makes them lock ranges, and waits until the counted
+ * commands of all reactors have ended. Returns false when the command waits: rdt_io_resume()
+ * follows.
  */
 bool rdt_range_lock(struct rdt_req *req);
 void rdt_range_unlock(struct rdt_req *req);
-bool rdt_range_unwait(struct rdt_req *req); /* false: it is locked, or about to be */
+bool rdt_range_unwait(struct rdt_req *req); /* false: the lock is granted, or about to be */
 /* The last counted command of @channel has ended. */
 void rdt_range_drained(struct rdt_ns_channel *channel);
 
@@ -258,8 +260,9 @@ static inline void rdt_range_end(struct rdt_req *req)
 /* uncorrectable.c */
 bool rdt_uncor_find(struct rdt_ns *ns, uint64_t lba, uint64_t blocks, uint64_t *bad);
 void rdt_uncor_clear(struct rdt_ns *ns, uint64_t lba, uint64_t blocks);
-/* For the next process, while no I/O runs: the list of [from, to), NULL: no memory; and the marks
- * of the process before this one, 0 or -errno. Main thread. */
+/* For a hand-over, while no I/O runs, on the main thread: rdt_uncor_give() returns the list of
+ * [from, to) for the next process, NULL without memory; rdt_uncor_inherit() restores the list of
+ * the previous process and returns 0 or -errno. */
 json_t *rdt_uncor_give(struct rdt_ns *ns);
 int rdt_uncor_inherit(struct rdt_ns *ns, const json_t *list);
 struct nvme_status rdt_write_uncor_check(struct rdt_req *req);

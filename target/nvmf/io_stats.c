@@ -20,7 +20,8 @@ static bool counted_poll(struct rd_poller *poller)
 	return false;
 }
 
-/* The reactor may sleep for long: what it has done is counted before. */
+/* The reactor may sleep for a long time, so the commands of the current run are counted before it
+ * does. */
 static bool counted_arm(struct rd_poller *poller)
 {
 	rdt_io_count_run(rd_container_of(poller, struct rdt_reactor, counted));
@@ -195,7 +196,7 @@ static void merge_errors(struct rdt_io_errors *to, const struct rdt_io_errors *f
 	rdt_count(&to->others, rdt_counted(&from->others));
 }
 
-/* Add what was counted in @from to @to. */
+/* Add the counters of @from to @to. */
 static void merge_host_counters(struct rdt_host_counters *to, const struct rdt_host_counters *from)
 {
 	merge_ops(to->op, from->op);
@@ -232,10 +233,9 @@ static void counters_set_left(struct rdt_counters_list *list, struct rdt_host_co
 		TAILQ_REMOVE(&list->left, counters, left_link);
 }
 
-/*
- * The host of @counters has left. They are added to those of the listener, so that sums never
- * become smaller. Not while a reader walks over the list: it would count them twice or not at all.
- */
+/* The host of @counters has disconnected. They are added to those of the listener, so that sums
+ * never decrease. Not while a reader walks over the list: it would count them twice or not at
+ * all. */
 static void counters_drop(struct rdt_counters_list *list, struct rdt_host_counters *counters)
 {
 	struct rdt_host_counters *past = counters_get(list, counters->listener, NULL);
@@ -253,7 +253,7 @@ static void counters_drop(struct rdt_counters_list *list, struct rdt_host_counte
 		counters_free(counters);
 }
 
-/* Counters that could not be dropped at their time are dropped in later calls, two in each. */
+/* Counters that could not be removed at once are removed in later calls, two in each. */
 static void counters_reap(struct rdt_counters_list *list)
 {
 	struct rdt_host_counters *counters;
@@ -285,7 +285,7 @@ void rdt_host_counters_init(struct rdt_qpair *qp)
 void rdt_host_counters_join(struct rdt_qpair *qp, const char *hostnqn)
 {
 	counters_use(qp, counters_get(&qp->reactor->counters_list, qp->listener, hostnqn));
-	if (hostnqn && !qp->moved) /* another process has counted those that moved */
+	if (hostnqn && !qp->moved) /* the previous process has counted it */
 		rdt_count_event(qp, RDT_COUNT_CONNECTS);
 }
 

@@ -24,7 +24,8 @@ static void keep_alive_expired(struct rd_timer *timer)
 	struct rdt_ctrl *ctrl = rd_container_of(timer, struct rdt_ctrl, ka_timer);
 	bool seen = atomic_exchange_explicit(&ctrl->traffic, false, memory_order_relaxed);
 	bool late = rd_loop_now(ctrl->owner->loop) - timer->deadline > LATE_NS;
-	/* While the admin queue is held, what its host sends is not read. */
+	/* While the admin queue is held, commands of its host are not read, so the host cannot be
+	 * blamed. */
 	bool held = ctrl->admin->state == RDT_QP_HOLDING || ctrl->admin->state == RDT_QP_HELD;
 	bool again = seen || held || (late && !ctrl->ka_late);
 

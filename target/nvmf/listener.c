@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the transports have in common when they listen. */
+/* The parts of listening that all transports share. */
 #include "listener.h"
 
 #include <errno.h>
@@ -10,8 +10,9 @@
 #include "util/tcp.h"
 #include "target.h"
 
-/* Data for a host counts as sent when a socket has taken it. So the first bytes of a connection, as
- * many as the sockets of both ends buffer, prove nothing. */
+/* Data for a host counts as sent as soon as a socket has taken it. So the first bytes of a
+ * connection, up to the size of the socket buffers at both ends, do not prove that the host
+ * reads. */
 #define SOCKETS (8u << 20)
 
 uint32_t rdt_listener_unproven(const struct rdt_listener *l)
@@ -75,7 +76,7 @@ void rdt_listener_bound(struct rdt_listener *l, const struct sockaddr_storage *a
 {
 	struct rdt_target *t = l->target;
 
-	pthread_mutex_lock(&t->disc.lock); /* the listener may be shown, and so read by reactors */
+	pthread_mutex_lock(&t->disc.lock); /* reactors may read it for the discovery log */
 	l->addr = *addr;
 	l->listening = true;
 	pthread_mutex_unlock(&t->disc.lock);

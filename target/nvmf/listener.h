@@ -17,14 +17,13 @@ struct rdt_listener_leave;
 struct rdt_target;
 struct rdt_transport;
 
-enum rdt_listener_phase { /* of the main thread */
-			  /* Does not listen: it is new, was removed, or the target ends. Created ->
+enum rdt_listener_phase { /* used by the main thread */
+			  /* Not listening: it is new, was removed, or the target ends. Created ->
 			   * LISTENING or FAILED */
 			  RDT_LISTENER_CLOSED,
 			  RDT_LISTENER_LISTENING, /* removed -> CLOSED */
-			  /* It cannot listen now, and @why says why. Tried again every second: ->
-			   * LISTENING; removed
-			   * -> CLOSED */
+			  /* It cannot listen at present, for the reason in @why. Retried every
+			   * second: -> LISTENING; removed -> CLOSED */
 			  RDT_LISTENER_FAILED,
 };
 
@@ -36,47 +35,50 @@ struct rdt_listener {
 	const struct rdt_listener_config *cfg; /* main thread */
 	struct rdt_config *cfg_of; /* the configuration that contains @cfg; a reference */
 	const struct rdt_transport *transport;
-	void *state;    /* the transport's */
-	bool listening; /* written by the transport, as @addr is */
-	/* A socket that listens, of another process: listen() uses it, and takes it over when it
-	 * succeeds. -1: it makes one */
+	void *state;    /* private state of the transport */
+	bool listening; /* written by the transport, like @addr */
+	/* A listening socket inherited from another process: listen() uses it, and owns it when it
+	 * succeeds. -1: listen() creates one */
 	int adopt;
-	struct sockaddr_storage addr; /* LISTENING: the bound address; else of no family */
-	/* where one with other options listened before, whose port it keeps; or of no family */
+	struct sockaddr_storage addr; /* LISTENING: the bound address; otherwise of no family */
+	/* the address of a replaced listener with other options, whose port it keeps; or with
+	 * family unset */
 	struct sockaddr_storage at;
 	uint16_t portid;
-	/* of the configuration; for any thread */
+	/* from the configuration; read by any thread */
 	_Atomic uint32_t send_buffer_bytes;
 	_Atomic uint8_t tls; /* enum rdt_tls_setting */
-	atomic_bool passed;  /* removed: no reactor takes over a connection of it any more */
+	atomic_bool passed;  /* removed: no reactor accepts its connections any more */
 	/* The fields below belong to the main thread. */
 	enum rdt_listener_phase phase;
 	uint64_t since;                   /* when @phase began: ns */
 	char why[384];                    /* FAILED: a sentence */
-	bool matched;                     /* found in the configuration that comes */
+	bool matched;                     /* found in the new configuration */
 	struct rdt_listener_leave *leave; /* memory for its removal */
-	/* By group; written by the main thread. [0] of ana_changes counts all groups. */
+	/* ANA states by group, written by the main thread. ana_changes[0] counts changes of all
+	 * groups. */
 	_Atomic uint8_t ana[RDT_ANA_GROUPS + 1]; /* enum nvme_ana_state, by group */
 	_Atomic uint64_t ana_changes[RDT_ANA_GROUPS + 1];
 };
 
 /* ---- for transports ---- */
 
-/* rdt_qpair.unproven of its connections. */
+/* Returns rdt_qpair.unproven for its connections, in bytes. */
 uint32_t rdt_listener_unproven(const struct rdt_listener *l);
-/* The TCP congestion control of its connections; NULL: the system's. */
+/* Returns the TCP congestion control algorithm of its connections; NULL: the system's default. */
 const char *rdt_listener_congestion(const struct rdt_listener *l);
-/* Where to listen: on @addr, or if it is NULL on the configured address. Returns 0, or -errno with
- * a sentence in @text. */
+/* Determines the address to listen on: @addr or, if that is NULL, the configured one. Returns 0, or
+ * -errno with a sentence in @text. */
 int rdt_listener_address(const struct rdt_listener *l, const struct sockaddr *addr,
 			 struct sockaddr_storage *out, char *text, size_t size);
-/* True, with a sentence in @text, if @err came from setting @congestion, which may be NULL. */
+/* Returns true, with a sentence in @text, if @err came from setting @congestion, which may be
+ * NULL. */
 bool rdt_listener_bad_congestion(const char *congestion, int err, char *text, size_t size);
-/* What to do about @err of binding an address: "; ...", or "". */
+/* Returns advice for the error @err of binding an address, as "; ...", or "". */
 const char *rdt_listen_advice(int err);
-/* A sentence in @text: it cannot listen, because of @err. */
+/* Writes a sentence to @text that says that it cannot listen because of @err. */
 void rdt_listener_cannot(const struct rdt_listener *l, int err, char *text, size_t size);
-/* It listens on @addr. */
+/* Records that it listens on @addr. */
 void rdt_listener_bound(struct rdt_listener *l, const struct sockaddr_storage *addr);
 
 #endif /* RDT_LISTENER_H */

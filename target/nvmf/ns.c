@@ -14,8 +14,8 @@
 #include "target.h"
 #include "target/config/tgt_limits.h"
 
-/* Insert by NSID. Usually they are added in that order, so the predecessor is the last one or has
- * the previous NSID. */
+/* Insert in the order of NSIDs. Namespaces are usually added in that order, so the predecessor is
+ * the last one or has the previous NSID. */
 static void insert_ns(struct rdt_subsys *ss, struct rdt_ns *ns)
 {
 	struct rdt_ns *before = rdt_ns_with(ss, ns->nsid - 1), *next;
@@ -25,7 +25,7 @@ static void insert_ns(struct rdt_subsys *ss, struct rdt_ns *ns)
 		TAILQ_FOREACH_REVERSE(before, &ss->namespaces, rdt_ns_list, link)
 	if (before->nsid < ns->nsid)
 		break;
-	/* Those that leave are behind the one that has their NSID now. */
+	/* Namespaces that leave come after the one that has their NSID now. */
 	while (before && (next = TAILQ_NEXT(before, link)) && next->nsid < ns->nsid)
 		before = next;
 	if (before)
@@ -35,7 +35,7 @@ static void insert_ns(struct rdt_subsys *ss, struct rdt_ns *ns)
 	pthread_mutex_unlock(&ss->lock);
 }
 
-/* The lowest free slot, or RDT_NS_SLOTS. */
+/* Returns the lowest free slot, or RDT_NS_SLOTS. */
 static unsigned int free_ns_slot(struct rdt_target *t)
 {
 	while (t->ns_free < RDT_NS_SLOTS && t->ns[t->ns_free])
@@ -52,7 +52,7 @@ static struct rdt_ns *alloc_ns(const struct rdt_target *t)
 	return ns ? memset(ns, 0, size) : NULL;
 }
 
-/* Another namespace may have had the slot. */
+/* Reset the entry, because another namespace may have had the slot. */
 static void init_marks(struct rdt_ns *ns, struct rdt_ns_marks *marks)
 {
 	ns->marks = marks;
@@ -119,7 +119,7 @@ int rdt_ns_create(struct rdt_subsys *ss, const struct rdt_ns_config *cfg, struct
 	t->ns_opening++;
 	t->ns[slot] = ns;
 	insert_ns(ss, ns);
-	/* Cannot fail: memory was reserved */
+	/* Cannot fail, because memory was reserved. */
 	rd_map_put(&t->ns_map, rdt_ns_key(ss, ns->nsid), ns);
 	ns->listed = true;
 	*out = ns;
@@ -177,7 +177,7 @@ static void start_comparing_paths(struct rdt_target *t)
 			"out of memory for a timer: files are compared at reloads only");
 }
 
-/* Be in target->with_path, or not. */
+/* Add @ns to target->with_path, or remove it. */
 static void list_path(struct rdt_ns *ns, bool has_path)
 {
 	struct rdt_target *t = ns->subsys->target;
@@ -195,7 +195,7 @@ static void list_path(struct rdt_ns *ns, bool has_path)
 	}
 }
 
-/* Its backend tells nothing any more. */
+/* The backend of @ns reports no further changes: remove pending ones. */
 static void forget_changes(struct rdt_ns *ns)
 {
 	struct rdt_bdev_changes *c = &ns->subsys->target->bdev_changes;
@@ -224,7 +224,7 @@ void rdt_ns_set_state(struct rdt_ns *ns, enum rdt_ns_state state)
 	ns->retry_at = 0;
 }
 
-/* ---- the storage of one that leaves ---- */
+/* ---- namespaces that leave ---- */
 
 struct rdt_leaving *rdt_ns_leaving(const struct rdt_ns *ns)
 {
@@ -267,7 +267,7 @@ bool rdt_leaving_ends(struct rdt_target *t, struct rdt_leaving *leaving)
 	return true;
 }
 
-/* At the end of the target. */
+/* Called when the target ends. */
 static void drop_leaving(struct rdt_ns *ns)
 {
 	struct rdt_ns *next;
@@ -298,11 +298,11 @@ int rdt_ns_unlist(struct rdt_ns *ns)
 void rdt_ns_free(struct rdt_ns *ns)
 {
 	struct rdt_subsys *ss = ns->subsys;
-	struct rdt_bdev *bdev = rdt_ns_detach(ns); /* of none, but at the end of the target */
+	struct rdt_bdev *bdev = rdt_ns_detach(ns); /* NULL unless the target ends */
 	struct rdt_ns_waiter *w;
 
 	assert(!ns->posts_left && !ns->job);
-	while ((w = SLIST_FIRST(&ns->waiters))) { /* at the end of the target */
+	while ((w = SLIST_FIRST(&ns->waiters))) { /* only when the target ends */
 		SLIST_REMOVE_HEAD(&ns->waiters, link);
 		free(w);
 	}
@@ -339,10 +339,8 @@ struct rdt_ns *rdt_ns_with(const struct rdt_subsys *ss, uint32_t nsid)
 	return rd_map_get(&ss->target->ns_map, rdt_ns_key(ss, nsid));
 }
 
-/*
- * The operations that a namespace with @bdev does not take away from the others. A read-only one
- * answers all commands that write by itself (rdt_io_admit()).
- */
+/* Returns the operations that the subsystem can still offer with this namespace. A read-only one
+ * rejects all write commands by itself (rdt_io_admit()), so it does not restrict the others. */
 static uint32_t ops_left_to_others(const struct rdt_bdev *bdev)
 {
 	return bdev->read_only ? bdev->ops_mask | ~RDT_OPS_NOT_WRITING : bdev->ops_mask;

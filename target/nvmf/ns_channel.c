@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The namespace channels of a reactor: the namespaces that commands find, the backend's I/O channel
- * of each, and the number of requests that use it. Runs on the reactor's thread only, so that the
- * lookup takes no lock.
- */
+/* The namespace channels of a reactor: the namespaces that commands can find, the backend's I/O
+ * channel of each, and the number of requests that use it. Used on the reactor's thread only, so
+ * that the lookup takes no lock. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +24,7 @@ static uint64_t channel_key(const struct rdt_ns_channel *channel)
 	return rdt_ns_key(channel->ns->subsys, channel->ns->nsid);
 }
 
-/* Index in @r->ns_order of the first namespace whose key is not below @key. */
+/* Returns the index in @r->ns_order of the first namespace whose key is not below @key. */
 static unsigned int lower_bound(const struct rdt_reactor *r, uint64_t key)
 {
 	unsigned int lo = 0;
@@ -86,13 +84,11 @@ bool rdt_ns_take(struct rdt_req *req, uint32_t nsid)
 	channel->inflight++;
 	req->ns = channel->ns;
 	req->channel = channel;
-	/* Last, so that other commands save no registers for this call. */
+	/* Called last, so that other commands do not save registers for this call. */
 	if (!req->qp->reactor->stall.watching)
 		rdt_stall_begin(req->qp->reactor);
 	return true;
 }
-
-/* ---- opening, showing, closing ---- */
 
 /* Reserve memory, so that showing the channel cannot fail. */
 static int grow_ns_order(struct rdt_reactor *r)
@@ -148,7 +144,7 @@ void rdt_ns_channel_show(struct rdt_reactor *r, struct rdt_ns *ns)
 		(r->ns_map.count - pos) * sizeof(r->ns_order[0]));
 	r->ns_order[pos] = (struct rdt_ns_place){channel_key(channel), channel, ns->slot};
 	r->ns_changes++;
-	/* Cannot fail: memory was reserved */
+	/* Cannot fail, because memory was reserved. */
 	rd_map_put(&r->ns_map, channel_key(channel), channel);
 }
 
@@ -157,7 +153,7 @@ void rdt_ns_channel_hide(struct rdt_reactor *r, struct rdt_ns *ns)
 	uint64_t key = rdt_ns_key(ns->subsys, ns->nsid);
 	unsigned int pos = lower_bound(r, key);
 
-	/* A channel that was never shown to hosts may have the same NSID as one that is shown. */
+	/* A channel that was never shown to hosts may have the same NSID as a visible one. */
 	if (pos == r->ns_map.count || r->ns_order[pos].channel != rdt_ns_channel_of(r, ns))
 		return;
 	rd_map_remove(&r->ns_map, key);
@@ -200,7 +196,8 @@ static void leave_defer(struct rd_defer *defer)
 	}
 }
 
-/* Its commands end with the status that later ones get, unless they complete by themselves. */
+/* End the commands of @ns with the status that new commands get, unless they complete by
+ * themselves. */
 static void end_requests(struct rdt_reactor *r, const struct rdt_ns *ns)
 {
 	struct rdt_qpair *qp;
@@ -216,7 +213,7 @@ void rdt_ns_channel_leave(struct rdt_reactor *r, struct rdt_ns *ns)
 {
 	struct rdt_ns_channel *channel = rdt_ns_channel_of(r, ns);
 
-	if (channel->ns != ns) { /* it could not be opened here */
+	if (channel->ns != ns) { /* the channel could not be opened on this reactor */
 		rdt_ns_answer(&ns->posts[r->index], 0);
 		return;
 	}

@@ -21,11 +21,11 @@
 #define TEXT_PROTECT   "write-protect\n"
 #define TEXT_PERMANENT "permanent-write-protect\n"
 
-/* One change, on its way from the reactor to the main thread, the writer, and back */
+/* A change on its way from the reactor to the main thread, the writer thread and back. */
 struct protect_work {
 	struct rd_msg msg;
 	struct rdt_state_job job;
-	struct rdt_req *req; /* refers to the namespace */
+	struct rdt_req *req; /* holds a reference to the namespace */
 	uint8_t next;
 	struct nvme_status status;
 };
@@ -61,8 +61,6 @@ int rdt_ns_protect_open(struct rdt_ns *ns, const struct rdt_state_text *stored, 
 			 (int)strlen(TEXT_PERMANENT) - 1, TEXT_PERMANENT);
 	return err;
 }
-
-/* ---- a change ---- */
 
 static void protect_answer_msg(struct rd_msg *msg)
 {
@@ -126,7 +124,7 @@ static void protect_begin_msg(struct rd_msg *msg)
 	struct rdt_ns *ns = w->req->ns;
 	uint8_t now = atomic_load(&ns->wp);
 
-	if (ns->wp_busy) { /* a change by another host is being stored: the host retries */
+	if (ns->wp_busy) { /* another host's change is being stored: the host retries */
 		w->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
 		w->msg.fn = protect_answer_msg;
 		rd_loop_post(w->req->qp->reactor->loop, &w->msg);

@@ -3,10 +3,10 @@
  * The reservations of a namespace at run time. The main thread owns the state of every namespace. A
  * command is sent there, applied to a copy of the state, stored if the state persists, published to
  * every reactor, and then answered. So the state has one writer, and when a command is answered all
- * reactors enforce its effect. Commands for a namespace are processed one at a time.
+ * reactors enforce its effect. The commands for a namespace are processed one at a time.
  *
- * With storage that gateways share (bdev->shares_state) the state is kept with the storage. The
- * gateway that gets the storage takes the state over before it serves hosts.
+ * If gateways share the storage (bdev->shares_state), the state is kept there. A gateway that
+ * acquires the storage reads the state before it serves hosts.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,40 +36,40 @@ struct rdt_resv_part {
 	struct rd_msg msg;
 	struct rdt_resv_work *work;
 	struct rdt_reactor *reactor;
-	unsigned int left; /* requests that must end, plus one while the reactor still searches */
-	uint64_t since;    /* when the reactor began to use the change */
+	unsigned int left; /* requests that have to end; one more during the search */
+	uint64_t since;    /* when the reactor began to enforce the change */
 	struct rdt_qpair_walk walk;
 };
 
-/* A change in progress. Owned by the main thread; reactors read it until they answer. */
+/* A change in progress. Owned by the main thread; reactors read it until they reply. */
 struct rdt_resv_work {
 	struct rdt_resv *resv;
 	struct rdt_resv_state next;
 	struct rdt_resv_effects fx;
 	struct rdt_resv_snap *snap; /* of @next */
 	struct rdt_state_job job;
-	struct rdt_bdev_state_job shared_job; /* or this one */
+	struct rdt_bdev_state_job shared_job; /* the same, for shared storage */
 	char *shared_text;
-	bool keeps; /* the command changes nothing, and is answered with @status */
+	bool keeps; /* the command changes nothing, and @status is its answer */
 	struct nvme_status status;
-	bool inherited; /* no command made it: the process before this one had the state */
-	bool follows;   /* no command made it: the state comes from another gateway */
-	uint32_t seq;   /* with @follows: bdev->state_seq of it */
+	bool inherited; /* not made by a command: the state of the previous process */
+	bool follows;   /* not made by a command: the state comes from another gateway */
+	uint32_t seq;   /* with @follows: bdev->state_seq of the state */
 	unsigned int parts_left;
 	struct rdt_resv_part parts[];
 };
 
-/* Of one namespace. Main thread only, unless noted. */
+/* The reservations of one namespace. Main thread only, unless noted. */
 struct rdt_resv {
 	struct rdt_ns *ns;
 	struct rdt_resv_state now;
 	STAILQ_HEAD(, rdt_resv_cmd) cmds; /* the head is being processed */
-	struct rdt_resv_work *work;       /* the change made by the head */
-	/* With which new channels begin; any thread, never changes */
+	struct rdt_resv_work *work;       /* the change that the head makes */
+	/* The first snapshot of new channels; read by any thread, constant */
 	struct rdt_resv_snap *first;
-	struct rdt_resv_snap *snap; /* the snapshot that reactors have; may be @first */
-	bool stale;                 /* a write has failed: the file may differ from @now */
-	uint32_t seen_seq;          /* bdev->state_seq that was taken over, or could not be */
+	struct rdt_resv_snap *snap; /* the snapshot that reactors use; may be @first */
+	bool stale;                 /* a write has failed, so the file may differ from @now */
+	uint32_t seen_seq;          /* last bdev->state_seq that was examined */
 	atomic_bool ptpl;           /* written by the main thread, read by any */
 	char file[RDT_UUID_TEXT + sizeof(RDT_STATE_RESV)];
 };
@@ -89,7 +89,7 @@ static bool resv_is_shared(const struct rdt_ns *ns)
 	return ns->bdev && rdt_bdev_base(ns->bdev)->shares_state;
 }
 
-/* Does another gateway have the storage, and may have changed the state since? */
+/* Returns whether another gateway holds the storage, and may have changed the state since. */
 static bool resv_is_elsewhere(const struct rdt_ns *ns)
 {
 	return resv_is_shared(ns) && rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
@@ -154,7 +154,7 @@ static void notify_ctrls(const struct rdt_ns *ns, const struct rdt_resv_effects 
 
 /* ---- publishing ---- */
 
-/* All reactors enforce what another gateway has left. */
+/* All reactors enforce the state of the previous gateway now. */
 static void finish_follow(struct rdt_resv *resv)
 {
 	struct rdt_bdev *base = rdt_bdev_base(resv->ns->bdev);
@@ -218,7 +218,7 @@ void rdt_resv_req_left(struct rdt_req *req)
 }
 
 /* Preempt and Abort: commands that have not started end, commands in the backend are cancelled, and
- * the Preempt waits for them. Data already on its way to the host is not affected. */
+ * the Preempt waits for both. Data that is already on its way to the host is not affected. */
 static void fence_req(struct rdt_resv_part *part, struct rdt_req *req)
 {
 	if (rdt_resv_group(req->sqe.opcode) == RDT_RESV_FREE || req->fence)
@@ -238,7 +238,7 @@ static bool is_victim(const struct rdt_resv_effects *fx, const uint8_t *host)
 	return false;
 }
 
-/* What comes later is checked against the new reservation. */
+/* Later commands are checked against the new reservation. */
 static void fence_qpair(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
 {
 	struct rdt_resv_part *part = rd_container_of(walk, struct rdt_resv_part, walk);
@@ -257,7 +257,8 @@ static void fenced_all(struct rdt_qpair_walk *walk)
 	part_put(rd_container_of(walk, struct rdt_resv_part, walk));
 }
 
-/* A host may have lost this queue, and have repeated by another gateway what is unread here. */
+/* A host may have lost this queue, and have repeated the unread commands through another
+ * gateway. */
 static void mark_qpair(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
 {
 	const struct rdt_resv_part *part = rd_container_of(walk, struct rdt_resv_part, walk);
@@ -266,7 +267,7 @@ static void mark_qpair(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
 		rdt_qpair_mark_unread(qp);
 }
 
-/* All I/O that has arrived ends with -ESHUTDOWN, until all reactors have come to this. */
+/* Until all reactors have reached this point, I/O that has arrived ends with -ESHUTDOWN. */
 static void marked_all(struct rdt_qpair_walk *walk)
 {
 	struct rdt_resv_part *part = rd_container_of(walk, struct rdt_resv_part, walk);
@@ -300,7 +301,7 @@ static void part_msg(struct rd_msg *msg)
 		part_put(part);
 }
 
-/* Publish to all reactors. Without a change for them, the head is finished. */
+/* Publish the change to all reactors. If it does not concern them, the head is finished. */
 static void publish_resv(struct rdt_resv *resv)
 {
 	struct rdt_target *t = resv_target(resv);
@@ -354,8 +355,8 @@ static void answer_unchanged(struct rdt_resv *resv, struct nvme_status status)
 	drop_work(resv);
 }
 
-/* An ANA status would say that the command was not executed. If it was, the host must not send it
- * again: the repeated command would find other keys, and end with a conflict. */
+/* An ANA status would mean that the command was not executed. If it was, the host must not repeat
+ * it: the repeated command would find other keys and end with a conflict. */
 static struct nvme_status shared_write_status(const struct rdt_resv_work *work, int err)
 {
 	if (err == -ENOTCONN && !work->keeps)
@@ -405,8 +406,8 @@ static int start_shared_write(struct rdt_resv *resv)
 	return 0;
 }
 
-/* The command changes nothing. Another gateway may have the storage without this one knowing it,
- * because it cannot reach the storage: then what it knows is old. */
+/* The command changes nothing. But if this gateway cannot reach the storage, another one may hold
+ * it without this one knowing, so the known state may be outdated. */
 static void keep_state(struct rdt_resv *resv, struct nvme_status status)
 {
 	if (!resv_is_shared(resv->ns)) {
@@ -418,7 +419,7 @@ static void keep_state(struct rdt_resv *resv, struct nvme_status status)
 	start_shared_job(resv);
 }
 
-/* Returns 0 or -ENOMEM. */
+/* Start writing the new state. Returns 0 or -ENOMEM. */
 static int start_write(struct rdt_resv *resv)
 {
 	struct rdt_resv_work *work = resv->work;
@@ -437,8 +438,8 @@ static int start_write(struct rdt_resv *resv)
 
 /* ---- the state of another gateway ---- */
 
-/* Takes over the state that the previous gateway of the storage has stored. Returns 0, or -errno
- * with the reason logged. */
+/* Read the state that the previous gateway of the storage has stored. Returns 0, or -errno with the
+ * reason logged. */
 static int read_shared(struct rdt_resv *resv, struct rdt_resv_state *state, uint32_t *seq)
 {
 	struct rdt_bdev *base = rdt_bdev_base(resv->ns->bdev);
@@ -468,8 +469,9 @@ static int read_shared(struct rdt_resv *resv, struct rdt_resv_state *state, uint
 	return err;
 }
 
-/* Takes over a state that is not known yet; afterwards resv->work may be in progress. A namespace
- * that leaves takes over nothing: reactors forget it after the messages that they have. */
+/* Apply a stored state that this gateway has not read yet; resv->work may be in progress
+ * afterwards. Not for a namespace that leaves: reactors forget it after the messages that they
+ * already have. */
 static void follow_state(struct rdt_resv *resv)
 {
 	struct rdt_resv_work *work;
@@ -478,7 +480,7 @@ static void follow_state(struct rdt_resv *resv)
 	    atomic_load(&rdt_bdev_base(resv->ns->bdev)->state_seq) == resv->seen_seq)
 		return;
 	if (prepare_resv(resv))
-		return; /* it is tried again with the next change or command */
+		return; /* retried with the next change or command */
 	work = resv->work;
 	work->follows = true;
 	if (read_shared(resv, &work->next, &work->seq) || rdt_resv_snap(&work->next, &work->snap)) {
@@ -490,7 +492,7 @@ static void follow_state(struct rdt_resv *resv)
 	publish_resv(resv);
 }
 
-/* As follow_state(), before there are channels. */
+/* Like follow_state(), before there are channels. */
 static void follow_at_start(struct rdt_resv *resv)
 {
 	struct rdt_bdev *base = rdt_bdev_base(resv->ns->bdev);
@@ -633,13 +635,14 @@ int rdt_resv_inherit(struct rdt_ns *ns, const struct rdt_resv_state *state)
 struct nvme_status rdt_resv_check_held(struct rdt_req *req)
 {
 	const struct rdt_resv_snap *snap = req->channel->resv;
-	/* The only admin command that is checked, Get LBA Status, tells about data. */
+	/* The only admin command that is checked is Get LBA Status, because it reveals information
+	 * about data. */
 	enum rdt_resv_group group =
 		req->qp->admin ? RDT_RESV_READS : rdt_resv_group(req->sqe.opcode);
 
 	if (rdt_resv_allows(snap->rtype, rdt_resv_snap_role(snap, req->qp->ctrl->hostid), group))
 		return NVME_OK;
-	if (resv_is_elsewhere(req->ns)) /* as the backend answers the I/O */
+	if (resv_is_elsewhere(req->ns)) /* like the backend's answer to I/O */
 		return rdt_status_from_errno(-ESHUTDOWN, RDT_BIO_WRITE);
 	return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_RESERVATION_CONFLICT, RDT_LOC_NONE);
 }
@@ -666,7 +669,7 @@ bool rdt_resv_ptpl(const struct rdt_ns *ns)
 
 /* ---- namespaces come and go ---- */
 
-/* On failure with a sentence in @said. */
+/* Load the stored state. On failure, @said has a sentence. */
 static int load_resv(struct rdt_resv *resv, const struct rdt_state_text *stored, char *said,
 		     size_t size)
 {
@@ -691,8 +694,8 @@ static int load_resv(struct rdt_resv *resv, const struct rdt_state_text *stored,
 	return err;
 }
 
-/* "reservations: off" was configured, or gateways share the state: the stored one is not enforced,
- * but is kept, and that is logged. */
+/* The stored state is not enforced, because "reservations: off" is configured or gateways share the
+ * state elsewhere. It is kept, and that is logged. */
 static void ignore_stored_resv(const struct rdt_resv *resv)
 {
 	struct rdt_target *t = resv_target(resv);

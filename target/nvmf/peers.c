@@ -18,7 +18,7 @@
 #include "reactor.h"
 #include "target.h"
 
-/* An address or a host NQN. Freed with its last connection. */
+/* A peer is an address or a host NQN. Freed with its last connection. */
 struct rdt_peer {
 	LIST_ENTRY(rdt_peer) link;
 	unsigned int conns;
@@ -28,7 +28,7 @@ struct rdt_peer {
 	uint8_t key[];
 };
 
-/* The key of an address; cannot be equal to an NQN. */
+/* The key of an address; differs from every NQN. */
 struct address {
 	uint16_t family;
 	uint16_t zero;
@@ -69,7 +69,7 @@ static struct rdt_peer_bucket *peer_bucket(struct rdt_target *t, const void *key
 	return &t->peers.buckets[rdt_peer_hash(t, key, len) % RDT_PEER_BUCKETS];
 }
 
-/* Returns a peer without connections; NULL without memory. */
+/* Returns a new peer without connections, or NULL without memory. */
 static struct rdt_peer *make_peer(struct rdt_target *t, const void *key, size_t len, bool sources)
 {
 	struct rdt_peer *peer = calloc(1, sizeof(*peer) + len);
@@ -157,7 +157,7 @@ void rdt_peer_gone(struct rdt_target *t, struct rdt_peer *peer)
 	pthread_mutex_unlock(&t->peers.lock);
 }
 
-/* Do the limits allow one more controller of @host from @addr (NULL in tests)? */
+/* Returns whether the limits allow one more controller of @host from @addr (NULL in tests). */
 static bool may_add_ctrl(const struct rdt_target *t, const struct rdt_peer *host,
 			 const struct rdt_peer *addr, struct rdt_peer_limit *limit)
 {
@@ -192,8 +192,9 @@ const char *rdt_peer_limit_text(const struct rdt_peer_limit *limit, char buf[RDT
 
 #define HOST_KEY_MAX (1 + sizeof(struct address) + NVMF_NQN_MAX)
 
-/* Returns the length of @key. Until a name is proven it has an own count for each address, so that
- * others do not use up what the host needs for its Connect. No NQN and no address begins with 1. */
+/* Returns the length of @key. Until a host has authenticated, its name is counted separately for
+ * each address, so that others cannot use up the limits that the host needs for its Connect. No NQN
+ * and no address begins with 1. */
 static size_t host_key(const struct rdt_qpair *qp, const char *hostnqn, bool proven,
 		       uint8_t key[HOST_KEY_MAX])
 {
@@ -301,7 +302,7 @@ void rdt_peers_fini(struct rdt_target *t)
 
 #define LEAST 16u
 
-/* The part of a limit that one reactor may use. */
+/* Returns the part of a limit that one reactor may use. */
 static unsigned int reactor_part(const struct rdt_reactor *r, uint32_t limit)
 {
 	unsigned int n = limit / r->target->cfg->target.reactors;
@@ -326,7 +327,7 @@ bool rdt_unassoc_crowded(const struct rdt_reactor *r, const struct rdt_source *s
 		source->unassoc_count > r->unassoc_count / 4);
 }
 
-/* The connection to end, or NULL. */
+/* Returns the connection to end, or NULL. */
 static struct rdt_qpair *choose_victim(const struct rdt_reactor *r, const struct rdt_source *source)
 {
 	bool full = r->unassoc_count > rdt_unassoc_max(r);

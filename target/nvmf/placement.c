@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Placement: which reactor gets a new connection, and the log line about imbalance, because queues
- * never move between reactors. Each reactor publishes how busy it is from a poller. That needs no
- * timer: a reactor whose poller does not run has nothing to do.
- */
+/* Placement: which reactor gets a new connection, and the log line about imbalance, which is needed
+ * because queues never move between reactors. Each reactor publishes its busy time from a poller.
+ * That needs no timer: a reactor whose poller does not run is idle. */
 #include "placement.h"
 
 #include "util/log.h"
@@ -14,11 +12,11 @@
 
 #define WINDOW RD_NSEC_PER_SEC
 #define STALE  (2 * WINDOW)
-#define STEP   100u /* resolution of the busy time in per mille */
+#define STEP   100u /* resolution of the busy time, in per mille */
 #define BUSY   900u
 #define REPEAT (60 * RD_NSEC_PER_SEC)
 
-/* Is @a the better reactor? */
+/* Returns whether a new connection should go to @a rather than to @b. */
 static bool is_better_load(const struct rdt_load *a, const struct rdt_load *b)
 {
 	if (a->queues != b->queues)

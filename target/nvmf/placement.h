@@ -14,19 +14,18 @@ struct rdt_load {
 	unsigned int conns;  /* I/O queues and admin queues */
 };
 
-/*
- * Returns the index of the best reactor of @count. The criteria, in order: fewest I/O queues
- * (counted when placed), lowest busy time in steps of 10 % (known a second later, and includes
- * queues that have ended since), fewest connections.
- */
+/* Returns the index of the best reactor of @count. The criteria, in order: fewest I/O queues
+ * (counted when placed), lowest busy time in steps of 10 % (published about once a second, and
+ * includes queues that have ended since), fewest connections. */
 unsigned int rdt_place_choose(const struct rdt_load *loads, unsigned int count);
-/* Is @mine saturated while @other, with fewer I/O queues, is busy less than half as much? */
+/* Returns whether @mine is saturated while @other, with fewer I/O queues, is busy less than half as
+ * much. */
 bool rdt_place_uneven(const struct rdt_load *mine, const struct rdt_load *other);
 
-/* main thread; counts the connection */
+/* chooses a reactor and counts the connection there; main thread */
 struct rdt_reactor *rdt_place(struct rdt_target *t, bool admin);
-void rdt_place_on(struct rdt_reactor *r); /* likewise, on the reactor where it was before */
-/* A connection on @r that was placed as an admin queue turns out to be an I/O queue. */
+void rdt_place_on(struct rdt_reactor *r); /* the same, for a connection that moves in */
+/* A connection on @r that was counted as an admin queue is an I/O queue. */
 void rdt_place_io(struct rdt_reactor *r);
 /* the connection has ended; any thread */
 void rdt_unplace(struct rdt_reactor *r, bool admin);

@@ -2,26 +2,25 @@
 /*
  * The data buffers of a reactor, and the requests that wait for one. A buffer is in use until the
  * host has sent or received its data, which may never happen. Therefore half of a pool is reserved
- * for hosts that have proven to transfer data: such a host uses at most as much of it as it has
+ * for hosts that are known to transfer data: such a host uses at most as much of it as it has
  * transferred since its last transfer beyond the deadline (rdt_share_late()). All other hosts are
  * unproven. Together they use at most half of the pool, and those of one address at most as much as
  * is left for other addresses. A quarter of that half is kept for hosts that use nothing: each gets
- * the smallest block, with which it can prove itself. For a new host that asks for a larger block,
- * the hosts of its address leave room: a first block takes at most half of what is left to them, so
- * that there is room for the next one and for all smaller ones. A host that has stalled lately is
- * not a new one.
+ * the smallest block, so that it can show that it transfers data. A new host that asks for a larger
+ * first block gets at most half of what the other hosts of its address leave, so that there is room
+ * for the next host and for all smaller blocks. A host that has stalled recently is not a new one.
  *
- * Copying into the sockets of unproven hosts costs time even if these hosts never read: a thousand
- * new hosts fill a thousand socket buffers. So all unproven hosts together get TURN_BYTES in each
- * turn of the loop; a larger block is charged to the following turns.
+ * Copying data into the sockets of unproven hosts costs time even if these hosts never read: a
+ * thousand new hosts fill a thousand socket buffers. So all unproven hosts together get TURN_BYTES
+ * in each loop iteration; a larger block is charged to the following iterations.
  *
- * Of the free buffers, a host that is not unproven uses at most three times as much as it leaves to
- * all others. Waiting hosts are served in turn, the requests of a host in order.
+ * A host that is not unproven uses at most three times as much of the free buffers as it leaves to
+ * all others. Waiting hosts are served round robin, the requests of a host in order.
  *
- * A device that does not answer keeps the buffers of its commands. So all this is counted for each
- * host and device, and a device that is not alone has a share as well: device_may_have(). Accounts
- * whose next request is beyond it are confined: they wait in a list of the device, in turn, and are
- * examined again when buffers were returned.
+ * A device that does not answer keeps the buffers of its commands. So use is counted for each pair
+ * of host and device, and each device has a share as well, unless it is the only one:
+ * device_may_have(). An account whose next request is beyond its device's share is confined: it
+ * waits in a list of the device, and is examined again when buffers were returned.
  */
 #include "pool.h"
 
@@ -40,11 +39,11 @@
 #include "request.h"
 
 #define SHARE      3u
-#define ROUND      32u /* accounts of a list that are examined in one pass */
+#define ROUND      32u /* accounts of a list that are examined at once */
 
-#define TURN_BYTES (128u << 10) /* for unproven accounts in one turn */
+#define TURN_BYTES (128u << 10) /* for unproven accounts in one loop iteration */
 
-/* Size of the block for @req, in bytes. */
+/* Returns the size of the block for @req, in bytes. */
 static size_t block_size_of(const struct rdt_pool *pool, const struct rdt_req *req)
 {
 	return rd_buddy_block(pool->buddy, pool->piece ? pool->piece : req->pool_len);
@@ -55,7 +54,7 @@ static bool is_shared(const struct rdt_pool *pool)
 	return pool->index >= RDT_ACCOUNTS;
 }
 
-/* The host has transferred as much as it would then use. */
+/* Returns whether the host has transferred at least as much as it would then use. */
 static bool is_trusted(const struct rdt_account *acc, size_t size)
 {
 	return !acc->is_unproven && acc->used + size <= acc->moved;
@@ -66,7 +65,7 @@ static size_t half_of(const struct rdt_pool *pool)
 	return rd_buddy_total_bytes(pool->buddy) / 2;
 }
 
-/* Are there namespaces which the device of @use must not hold up? */
+/* Returns whether other namespaces, on other devices, need the pool too. */
 static bool is_contested(const struct rdt_device_use *use)
 {
 	const struct rdt_pool_device *d = use->device;
@@ -75,9 +74,10 @@ static bool is_contested(const struct rdt_device_use *use)
 }
 
 /*
- * Is a block of @size beyond @more within the share of a device? It uses at most three times as
- * much as it leaves, and leaves one of the largest blocks, however fragmented the rest is. A device
- * that uses nothing gets a block as soon as one is free.
+ * Returns whether a block of @size, in addition to @more, is within the share of a contested
+ * device. The device may use three times as much as it leaves, and has to leave one of the largest
+ * blocks even if the rest is fragmented. A device that uses nothing gets a block as soon as one is
+ * free.
  */
 static RD_COLD bool contested_may_have(const struct rdt_pool *pool,
 				       const struct rdt_device_use *use, size_t more, size_t size)
@@ -98,7 +98,8 @@ static bool device_may_have(const struct rdt_pool *pool, const struct rdt_device
 	return !use || !is_contested(use) || contested_may_have(pool, use, more, size);
 }
 
-/* The same for unproven accounts, of the half that these may use; @all: with the block. */
+/* The same for an unproven account, within the half for these accounts; @all: their use including
+ * the block. */
 static RD_COLD bool device_may_have_unproven(const struct rdt_pool *pool,
 					     const struct rdt_account *acc, size_t more, size_t all)
 {
@@ -113,7 +114,8 @@ static RD_COLD bool device_may_have_unproven(const struct rdt_pool *pool,
 	return all <= most && use->unproven + more <= most - all;
 }
 
-/* Reduces the debt of the unproven accounts by the bytes of the turns since the last call. */
+/* Reduces the debt of the unproven accounts by the budget of the loop iterations since the last
+ * call. */
 static void pay(struct rdt_pool *pool)
 {
 	uint64_t turn = rd_loop_turns(pool->reactor->loop), turns = turn - pool->paid_turn;
@@ -128,14 +130,15 @@ static RD_COLD bool owes(struct rdt_pool *pool)
 	return pool->owed > 0;
 }
 
-/* An account unproven waits for the next turn. */
+/* Makes unproven accounts wait for the next loop iteration. */
 static RD_COLD void pace(struct rdt_pool *pool)
 {
 	pool->paced = true;
 	rd_defer(pool->reactor->loop, &pool->serve_rest, RD_DEFER_NEXT);
 }
 
-/* The first block of a host, with which it can prove itself. */
+/* Returns whether this is the first block of a host, with which it can show that it transfers
+ * data. */
 static bool is_first_block(const struct rdt_pool *pool, const struct rdt_account *acc, size_t size)
 {
 	return !acc->used && size <= pool->unit;
@@ -146,8 +149,8 @@ static bool is_new(const struct rdt_account *acc)
 	return !acc->used && !acc->stalled;
 }
 
-/* A first block of any size: beyond the share of its address, but an eighth of the half is kept for
- * the smallest ones. */
+/* Returns whether a new host may have a first block of this size although it exceeds the share of
+ * its address; an eighth of the half is kept for the smallest blocks. */
 static RD_COLD bool may_have_as_new(const struct rdt_pool *pool, const struct rdt_account *acc,
 				    size_t size)
 {
@@ -157,7 +160,8 @@ static RD_COLD bool may_have_as_new(const struct rdt_pool *pool, const struct rd
 	       size <= (room - *acc->unproven) / 2;
 }
 
-/* A quarter of the half is kept for the first blocks of hosts that use nothing. */
+/* Returns whether an unproven account may have a block. A quarter of the half is kept for the first
+ * blocks of hosts that use nothing. */
 static RD_COLD bool may_have_unproven(struct rdt_pool *pool, const struct rdt_account *acc,
 				      size_t size)
 {
@@ -181,7 +185,8 @@ static RD_COLD bool may_have_unproven(struct rdt_pool *pool, const struct rdt_ac
 	return true;
 }
 
-/* Within its share? A host that uses nothing gets a block as soon as one is free. */
+/* Returns whether the account may have a block. A host that uses nothing gets one as soon as one is
+ * free. */
 static bool may_have(struct rdt_pool *pool, const struct rdt_account *acc, size_t size)
 {
 	size_t left;
@@ -209,7 +214,7 @@ static enum rdt_turn host_turn_of(const struct rdt_pool *pool, const struct rdt_
 	return is_new(acc) ? RDT_TURN_NEW : RDT_TURN_UNPROVEN;
 }
 
-/* Do others wait for the same device? It has to wait behind them. */
+/* Returns whether other accounts already wait for the share of the same device. */
 static bool others_confined(const struct rdt_account *acc)
 {
 	return acc->device && !TAILQ_EMPTY(&acc->device->confined);
@@ -248,8 +253,8 @@ static void dequeue_account(struct rdt_pool *pool, struct rdt_account *acc)
 		TAILQ_REMOVE(&pool->confined, acc->device, link);
 }
 
-/* A request waits, and the account had its turn, or the result of turn_of() has changed. One that
- * is confined keeps its place until the device's share lets it go. */
+/* Updates the list in which an account waits, after it was examined or the result of turn_of() has
+ * changed. A confined account keeps its place until the device's share permits its request. */
 static void requeue_account(struct rdt_pool *pool, struct rdt_account *acc)
 {
 	if (acc->turn == RDT_TURN_CONFINED)
@@ -336,8 +341,9 @@ static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 		acc->refused_at = pool->changes;
 		return false;
 	}
-	/* Small requests must not starve a large one: an entitled account that finds no free block
-	 * is served next. Not for unproven accounts, which would then delay all others. */
+	/* Small requests must not starve a large one: an account that is entitled to a block and
+	 * finds none free is served next. This does not apply to unproven accounts, which would
+	 * delay all others. */
 	pool->tight = acc->common || is_trusted(acc, size);
 	buf = pool_take(pool, acc, size);
 	if (!buf) {
@@ -356,7 +362,8 @@ static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 	return true;
 }
 
-/* Each account is examined once after a change; beyond ROUND, the others in the next turn. */
+/* Serves trusted accounts. Each is examined once after a change; beyond ROUND, in the next loop
+ * iteration. */
 static void serve_good(struct rdt_pool *pool)
 {
 	struct rdt_account *acc;
@@ -369,7 +376,7 @@ static void serve_good(struct rdt_pool *pool)
 			return;
 		}
 		if (serve_account(pool, acc)) {
-			/* It may be behind those that were refused now. */
+			/* The account may be behind others that were refused just now. */
 			pool->returns += !TAILQ_EMPTY(&acc->waiting);
 			continue;
 		}
@@ -380,7 +387,7 @@ static void serve_good(struct rdt_pool *pool)
 	}
 }
 
-/* As serve_good(), within the bytes of the turn. */
+/* Like serve_good(), within the budget of the loop iteration. */
 static void serve_unproven(struct rdt_pool *pool, enum rdt_turn turn)
 {
 	struct rdt_account *acc;
@@ -400,11 +407,11 @@ static void serve_unproven(struct rdt_pool *pool, enum rdt_turn turn)
 		if (!serve_account(pool, acc))
 			requeue_account(pool, acc);
 		else if (!TAILQ_EMPTY(&acc->waiting))
-			pool->changes++; /* it is behind those that were refused now */
+			pool->changes++; /* it is behind others that were refused just now */
 	}
 }
 
-/* Accounts that are within the share of their device now have their turn among all others. */
+/* Moves accounts that are within the share of their device back to the lists of all accounts. */
 static void release_confined(struct rdt_pool *pool, struct rdt_device_use *use)
 {
 	struct rdt_account *acc;
@@ -424,7 +431,7 @@ static void release_confined(struct rdt_pool *pool, struct rdt_device_use *use)
 	}
 }
 
-/* As serve_good(), for devices. */
+/* Like serve_good(), for confined accounts. */
 static void serve_confined(struct rdt_pool *pool)
 {
 	struct rdt_device_use *use, *next;
@@ -448,7 +455,7 @@ static void serve_confined(struct rdt_pool *pool)
 
 static void serve_all(struct rdt_pool *pool)
 {
-	pool->changes += pool->tight; /* so they were not examined */
+	pool->changes += pool->tight; /* because accounts behind it were not examined */
 	pool->returns += pool->tight;
 	pool->tight = false;
 	serve_confined(pool);
@@ -472,7 +479,7 @@ static void pool_serve_rest(struct rd_defer *defer)
 
 	if (pool->paced && !owes(pool)) {
 		pool->paced = false;
-		pool->changes++; /* what was refused until now may be had */
+		pool->changes++; /* requests that were refused may be served now */
 	}
 	serve_all(pool);
 	if (pool->paced)
@@ -558,7 +565,7 @@ void rdt_pools_revisit(struct rdt_reactor *r)
 			pool_revisit(&r->pools[i]);
 }
 
-/* For an unproven account that has returned @size bytes. */
+/* Returns @size bytes of an unproven account. */
 static RD_COLD void put_unproven(struct rdt_pool *pool, struct rdt_account *acc, size_t size)
 {
 	pool->changes++;
@@ -572,7 +579,8 @@ static RD_COLD void put_unproven(struct rdt_pool *pool, struct rdt_account *acc,
 		requeue_account(pool, acc);
 }
 
-/* Its next request may need more, or less, than it has transferred by now. */
+/* Updates the list of the account, whose next request may need more or less than it has
+ * transferred. */
 static void update_turn(struct rdt_pool *pool, struct rdt_account *acc)
 {
 	if (TAILQ_EMPTY(&acc->waiting) || acc->turn == RDT_TURN_GOOD)
@@ -688,7 +696,7 @@ void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn)
 	struct rdt_share_bucket *list = share_bucket(qp->reactor, hostnqn, source);
 	struct rdt_share *share;
 
-	/* Before Connect it belonged to the share of unassociated connections */
+	/* Before Connect, the queue pair belonged to the share of unassociated connections. */
 	rdt_share_late(qp, false);
 	LIST_FOREACH (share, list, link)
 		if (share->source == source && strcmp(share->hostnqn, hostnqn) == 0)
@@ -696,7 +704,7 @@ void rdt_share_join(struct rdt_qpair *qp, const char *hostnqn)
 	if (!share) {
 		share = calloc(1, sizeof(*share));
 		if (!share)
-			return; /* out of memory: uses the share of unassociated connections */
+			return; /* without memory: remains unassociated */
 		init_share(qp->reactor, share, source);
 		memccpy(share->hostnqn, hostnqn, 0, sizeof(share->hostnqn));
 		mark_stalled(share, rdt_staller_known(qp, hostnqn));

@@ -24,19 +24,19 @@ struct rdt_req;
 #define RDT_BUFFER_UNIT   4096u
 #define RDT_RESERVE_BYTES (4u << 20)   /* buffers of admin commands */
 #define RDT_RESERVE_MAX   (64u << 10)  /* longer admin transfers use the I/O slab */
-#define RDT_CONNECT_UNIT  1024u        /* data of a Connect */
+#define RDT_CONNECT_UNIT  1024u        /* block size for the data of Connect */
 #define RDT_SCRATCH_BYTES (512u << 10) /* for Compare, Verify and Copy */
 #define RDT_SCRATCH_PIECE (64u << 10)
 
 enum rdt_pool_id {
-	RDT_POOL_IO,      /* the slab: data of I/O commands */
-	RDT_POOL_RESERVE, /* admin commands: independent of slow disks */
+	RDT_POOL_IO,      /* data of I/O commands: the slab */
+	RDT_POOL_RESERVE, /* data of admin commands, which slow disks must not delay */
 	RDT_POOL_CONNECT, /* data of Connect: one for each connection without a Connect */
 	RDT_POOL_SCRATCH, /* pieces for Compare, Verify and Copy; in use during backend I/O only */
 	RDT_POOLS,
 };
 
-#define RDT_ACCOUNTS 2u /* number of pools with a share for each host: the first ones */
+#define RDT_ACCOUNTS 2u /* the first pools have a share for each host */
 
 TAILQ_HEAD(rdt_turns, rdt_account);
 
@@ -44,18 +44,18 @@ TAILQ_HEAD(rdt_turns, rdt_account);
 struct rdt_account {
 	struct rdt_device_use *device; /* NULL: commands without a device */
 	size_t used;
-	size_t moved;     /* bytes transferred since a transfer was last late */
-	size_t *unproven; /* sum of its address, in rdt_source */
+	size_t moved;     /* bytes transferred since its last late transfer */
+	size_t *unproven; /* sum over the unproven accounts of its address, in rdt_source */
 	/* number of its connections with a transfer beyond the deadline */
 	unsigned int late;
-	/* counts as unproven: its use is part of the @unproven sums */
+	/* is unproven: its use is part of the @unproven sums */
 	bool is_unproven;
-	bool common;  /* of all hosts together, without a limit for a host */
-	bool stalled; /* it was late lately, maybe on connections that have ended: stallers.h */
-	uint64_t refused_at; /* pool->changes when it was last refused a block unproven */
-	uint64_t passed_at;  /* pool->returns when it was last refused one of the reserve */
+	bool common;  /* shared by all hosts, without a limit for each */
+	bool stalled; /* was late recently, possibly on connections that have ended: peers.h */
+	uint64_t refused_at; /* pool->changes when it was last refused a block as unproven */
+	uint64_t passed_at;  /* pool->returns when it was last refused a block as trusted */
 	uint8_t turn;        /* enum rdt_turn; valid while a request waits */
-	/* requests without a buffer, in order; only the head advances */
+	/* requests that wait for a buffer, in order; only the head advances */
 	struct rdt_req_list waiting;
 	/* pool->turns[turn], or device->confined, while a request waits */
 	TAILQ_ENTRY(rdt_account) link;
@@ -63,11 +63,11 @@ struct rdt_account {
 
 enum rdt_turn {
 	RDT_TURN_GOOD,
-	RDT_TURN_FIRST, /* unproven, uses nothing, and asks for the smallest block */
-	RDT_TURN_NEW,   /* unproven, uses nothing, and has not stalled lately */
+	RDT_TURN_FIRST, /* unproven, uses nothing, and requests the smallest block */
+	RDT_TURN_NEW,   /* unproven, uses nothing, and has not stalled recently */
 	RDT_TURN_UNPROVEN,
 	RDT_TURNS,
-	/* it waits until the device has returned buffers: pool_device.h */
+	/* waits until the device returns buffers: pool_device.h */
 	RDT_TURN_CONFINED = RDT_TURNS,
 };
 
@@ -76,41 +76,40 @@ struct rdt_pool {
 	unsigned int index; /* enum rdt_pool_id */
 	struct rd_buddy *buddy;
 	size_t unit;
-	size_t piece;                      /* SCRATCH: size of every buffer; 0: req->pool_len */
-	size_t unproven;                   /* in use by all unproven accounts, in bytes */
-	struct rdt_turns turns[RDT_TURNS]; /* served in order of the index */
-	/* devices with accounts that wait because of the device's share */
+	size_t piece;    /* SCRATCH: size of every buffer; otherwise 0: req->pool_len is used */
+	size_t unproven; /* in use by all unproven accounts, in bytes */
+	struct rdt_turns turns[RDT_TURNS]; /* waiting accounts, served in order of the index */
+	/* devices with confined accounts */
 	TAILQ_HEAD(, rdt_device_use) confined;
 	unsigned int waiting; /* number of waiting requests */
-	/* an account that is entitled to a block finds none free: no other overtakes it */
+	/* an account that is entitled to a block finds none free, and must be served next */
 	bool tight;
-	/* the same of an unproven account, which others may overtake */
+	/* the same for an unproven account, which others may overtake */
 	bool no_block;
 	/* counts changes after which an unproven account may get a block that it was refused */
 	uint64_t changes;
-	/* counts changes after which an account that is not unproven may get a block that it was
-	 * refused */
+	/* the same for accounts that are not unproven */
 	uint64_t returns;
-	/* bytes that unproven accounts got beyond the limit of the turns up to @paid_turn */
+	/* bytes for unproven accounts beyond the budget of the loop iterations up to @paid_turn */
 	size_t owed;
 	uint64_t paid_turn;
 	bool paced;                /* an unproven account waits because of @owed */
-	struct rdt_account common; /* CONNECT, SCRATCH without a device: all hosts together */
+	struct rdt_account common; /* CONNECT, and SCRATCH without a device: shared by all hosts */
 	struct rd_defer serve;
-	struct rd_defer serve_rest; /* what is left of the turn before */
+	struct rd_defer serve_rest; /* continues in the next loop iteration */
 };
 
 TAILQ_HEAD(rdt_unassoc_list, rdt_qpair);
 
-/* An address on one reactor. */
+/* What one reactor records of an address. */
 struct rdt_source {
-	size_t unproven[RDT_ACCOUNTS];   /* bytes used by its unproven accounts, for each pool */
+	size_t unproven[RDT_ACCOUNTS];   /* bytes used by its unproven accounts, by pool */
 	struct rdt_unassoc_list unassoc; /* connections without a Connect, oldest first */
 	unsigned int unassoc_count;
-	struct rdt_lane lanes[RDT_TRANSPORTS]; /* connections that come */
+	struct rdt_lane lanes[RDT_TRANSPORTS]; /* connections that wait to be accepted */
 };
 
-/* A host by one address on one reactor. */
+/* A host at one address, on one reactor. */
 struct rdt_share {
 	LIST_ENTRY(rdt_share) link;
 	unsigned int qpairs;
@@ -136,15 +135,17 @@ struct rdt_pool_opts {
 
 int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt_pool_opts *opts);
 void rdt_pool_fini(struct rdt_pool *pool);
-void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req); /* NULL: the request waits */
-/* @payer: req->payer; SCRATCH: rdt_pool_scratch_payer(). @moved: the data was transferred. */
+void *rdt_pool_get(struct rdt_pool *pool,
+		   struct rdt_req *req); /* returns NULL if the request waits */
+/* @payer: req->payer or, for SCRATCH, rdt_pool_scratch_payer(). @moved: the data was
+ * transferred. */
 void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, size_t len,
 		  bool moved);
 struct rdt_account *rdt_pool_scratch_payer(const struct rdt_req *req);
 void rdt_pool_unwait(struct rdt_pool *pool, struct rdt_req *req);
-/* Does a host wait that could go on if others returned buffers? */
+/* Returns whether a host waits that could continue if others returned buffers. */
 bool rdt_pool_pressed(const struct rdt_pool *pool);
-/* A namespace was closed: devices that were confined because of it may be alone. */
+/* A namespace was closed: devices confined because of it may be the only ones now. */
 void rdt_pools_revisit(struct rdt_reactor *r);
 void rdt_account_init_common(struct rdt_account *acc);
 int rdt_shares_init(struct rdt_reactor *r);

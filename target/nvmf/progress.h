@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Progress of the transfers of a connection, for the stall watchdogs of transports: a host that
- * neither sends data nor takes it pins buffers that all connections of the reactor share; keep
- * alive does not detect that.
+ * neither sends nor receives its data keeps buffers in use that all connections of the reactor
+ * share, and keep alive does not detect that.
  *
- * Each transfer has a deadline. The transfers of a stream complete in order. So it is sufficient to
+ * Each transfer has a deadline. The transfers of a stream complete in order, so it is sufficient to
  * remember how much was posted at one check, and to test at later checks whether that much is done.
- * After some checks without that the stream is late, and its host is unproven (pool.c). After more,
- * depending on how many bytes are in flight, it is too slow, and its connection is closed; also
- * after a few checks without any progress while other hosts wait for buffers.
+ * If it is not done after some checks, the stream is late, and its host is unproven (pool.c).
+ * Later, depending on the number of bytes in flight, the stream is too slow, and its connection is
+ * closed; the same happens after a few checks without any progress while other hosts wait for
+ * buffers.
  *
- * Counts checks instead of time, so that a host is not blamed when the target itself stood still.
+ * Counts checks instead of time, so that a host is not blamed when the target itself was blocked.
  */
 #ifndef RDT_PROGRESS_H
 #define RDT_PROGRESS_H
@@ -24,7 +25,7 @@ struct rdt_reactor;
 
 #define RDT_PROGRESS_LOOK RD_NSEC_PER_SEC /* between two checks */
 
-/* In bytes since the connection began. */
+/* In bytes since the connection began, unless noted. */
 struct rdt_progress {
 	uint64_t posted;
 	uint64_t done;

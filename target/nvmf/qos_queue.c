@@ -2,8 +2,8 @@
 /*
  * Commands wait for the limits of their host, then for those of their namespace, before they take a
  * data buffer. Each limiter has two queues per reactor, reads and writes, in order. Only the head
- * of a queue takes a turn, so that queues and reactors share a limit fairly, and a command that is
- * aborted while waiting has used nothing.
+ * of a queue reserves a start time, so that queues and reactors share a limit fairly, and a command
+ * that is aborted while it waits has used nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@
 #include "subsys.h"
 #include "target.h"
 
-/* Upper bound of the time after which waiting commands see a change of limits. */
+/* Maximum time after which waiting commands notice a change of limits. */
 #define RECHECK_NS (100 * RD_NSEC_PER_MSEC)
-/* Commands of a queue that go on in one turn of the loop, for example when limits are removed. */
+/* Commands of a queue that continue in one loop iteration, for example when limits are removed. */
 #define TURN 64u
 
 static void serve_qos_queue(struct rd_timer *timer);
@@ -44,7 +44,7 @@ int rdt_qos_limiter_new(struct rdt_target *t, struct rdt_qos_limiter **out)
 	return 0;
 }
 
-/* No command waits in its queues. */
+/* No command may wait in its queues. */
 void rdt_qos_limiter_free(struct rdt_qos_limiter **limiter)
 {
 	free(*limiter);
@@ -70,7 +70,7 @@ static struct rdt_qos_price price_of(const struct rdt_req *req)
 	case nvme_cmd_resv_report:
 	case nvme_cmd_resv_acquire:
 	case nvme_cmd_resv_release:
-		p.ops = 0; /* not limited: Flush and reservation commands */
+		p.ops = 0; /* Flush and reservation commands are not limited */
 		break;
 	}
 	return p;
@@ -84,12 +84,12 @@ static void arm_qos_timer(struct rdt_qos_queue *queue, uint64_t now)
 
 	if (delay > RECHECK_NS)
 		delay = RECHECK_NS;
-	/* Without memory for a timer the queue would hang: check it in this turn. */
+	/* Without memory for a timer the queue would hang: check it in this loop iteration. */
 	if (rd_timer_start(queue->reactor->loop, &queue->timer, delay))
 		rd_timer_start(queue->reactor->loop, &queue->timer, 0);
 }
 
-/* May @req, the head of its queue, run? */
+/* Returns whether @req, the head of its queue, may run. */
 static bool its_turn(struct rdt_qos_queue *queue, const struct rdt_req *req, uint64_t now)
 {
 	unsigned int changes = atomic_load(&queue->qos->changes);
@@ -171,7 +171,7 @@ void rdt_qos_unwait(struct rdt_req *req)
 	queue->reactor->limited--;
 	rdt_io_count_wait(req, RDT_COUNT_QOS_NS,
 			  rd_loop_now(queue->reactor->loop) - req->limited_at);
-	/* A turn that was taken passes to the next command. */
+	/* A reserved start time passes to the next command. */
 	if (TAILQ_EMPTY(&queue->waiting))
 		rd_timer_stop(queue->reactor->loop, &queue->timer);
 }
@@ -213,7 +213,7 @@ static struct rdt_qos_limiter *find_host(struct rdt_subsys *ss, const char *nqn)
 	return NULL;
 }
 
-/* Takes a reference. NULL without memory. subsys->lock is held. */
+/* Returns the limiter of a host with a reference, or NULL without memory. subsys->lock is held. */
 static struct rdt_qos_limiter *get_host(struct rdt_subsys *ss, const char *nqn)
 {
 	struct rdt_qos_limiter *limiter = find_host(ss, nqn);
@@ -258,7 +258,7 @@ void rdt_qos_leave(struct rdt_ctrl *ctrl)
 	ctrl->limiter = NULL;
 }
 
-/* subsys->lock is held. @limits NULL: none. */
+/* Sets the limits of a host; NULL: none. subsys->lock is held. */
 static int set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos_config *limits)
 {
 	struct rdt_qos_limiter *limiter = limits ? get_host(ss, nqn) : find_host(ss, nqn);
@@ -270,7 +270,8 @@ static int set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos
 	had = limiter->set;
 	limiter->set = limits != NULL;
 	if (had)
-		put_host(limiter); /* the previous limits' reference, possibly the last */
+		put_host(
+			limiter); /* the reference for the previous limits, possibly the last one */
 	return 0;
 }
 

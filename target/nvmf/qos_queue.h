@@ -25,17 +25,17 @@ struct rdt_qos_queue {
 	struct rdt_qos *qos;
 	struct rdt_req_list waiting;
 	struct rd_timer timer; /* armed while commands wait */
-	/* valid if @taken: the turn's time, for the head of the queue or the next command */
+	/* valid if @taken: the start time reserved for the head of the queue */
 	uint64_t start;
-	unsigned int changes; /* qos->changes when the turn was taken */
+	unsigned int changes; /* qos->changes when it was reserved */
 	bool taken;
 };
 
 struct rdt_qos_limiter {
 	struct rdt_qos qos;
-	/* only for the limiter of a host */
+	/* the fields below: only for the limiter of a host */
 	LIST_ENTRY(rdt_qos_limiter) link; /* in a bucket of subsys->limiters */
-	/* guarded by subsys->lock: controllers, plus one while limits are set */
+	/* number of controllers, plus one while limits are set; guarded by subsys->lock */
 	unsigned int refs;
 	bool set;
 	char nqn[NVMF_NQN_MAX + 1];
@@ -47,12 +47,12 @@ int rdt_qos_limiter_new(struct rdt_target *t, struct rdt_qos_limiter **out);
 void rdt_qos_limiter_free(struct rdt_qos_limiter **limiter);
 int rdt_qos_init(struct rdt_subsys *ss);
 void rdt_qos_fini(struct rdt_subsys *ss);
-int rdt_qos_join(struct rdt_ctrl *ctrl); /* any thread, like rdt_qos_leave() */
+int rdt_qos_join(struct rdt_ctrl *ctrl); /* any thread; also rdt_qos_leave() */
 void rdt_qos_leave(struct rdt_ctrl *ctrl);
-/* At run time. Any thread. NULL: no limits. */
+/* Change the limits of @ns at run time; NULL: no limits. Any thread. */
 void rdt_qos_set_ns(struct rdt_ns *ns, const struct rdt_qos_config *limits);
 int rdt_qos_set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos_config *limits);
-/* Bring the limits from configuration @now to @next. As rdt_subsys_follow_hosts(). */
+/* Change the limits from configuration @now to @next; like rdt_subsys_follow_hosts(). */
 int rdt_qos_follow_ns(struct rdt_ns *ns, const struct rdt_ns_config *now,
 		      const struct rdt_ns_config *next);
 int rdt_qos_follow_hosts(struct rdt_subsys *ss, const struct rdt_subsys_config *now,
@@ -63,16 +63,17 @@ static inline bool rdt_qos_limiter_active(const struct rdt_qos_limiter *limiter)
 	return limiter && atomic_load_explicit(&limiter->qos.active, memory_order_relaxed);
 }
 
-static inline bool rdt_qos_limited(const struct rdt_req *req) /* does a limit apply to @req? */
+static inline bool rdt_qos_limited(
+	const struct rdt_req *req) /* returns whether a limit applies to @req */
 {
 	return rdt_qos_limiter_active(req->qp->ctrl->limiter) ||
 	       rdt_qos_limiter_active(req->ns->limiter);
 }
 
-/* False: the command is LIMITED now, and rdt_req_resume() is called when its turn has come. */
+/* Returns false if the command is LIMITED now; rdt_req_resume() is called when it may run. */
 bool rdt_qos_admit(struct rdt_req *req);
 void rdt_qos_unwait(struct rdt_req *req); /* @req is LIMITED */
-/* Charge a cost that was unknown on arrival, or that could not wait. */
+/* Charge a cost that was unknown when the command arrived, or that could not wait. */
 void rdt_qos_debit(const struct rdt_req *req, bool write, uint32_t ops, uint64_t bytes);
 void rdt_qos_charge(const struct rdt_req *req); /* charge the whole command */
 

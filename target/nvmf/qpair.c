@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The life of a queue pair, on its reactor. The teardown is the same for every cause:
+/* The life cycle of a queue pair, on its reactor. The teardown is the same for every cause:
  * rdt_qpair_close(); the transport ends the connection and releases its resources; requests return
- * from backends and other threads; the controller's owner removes the queue; then it is freed.
- */
+ * from backends and other threads; the controller's owner removes the queue; then it is freed. */
 #include "qpair.h"
 
 #include <assert.h>
@@ -44,8 +42,8 @@ static const char *qpair_state_name(unsigned int state)
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
 }
 
-/* Of a queue that is not authenticated: admin and I/O commands do not exist. So a command of an
- * authenticated queue is not asked whether it may execute. */
+/* The command table of a queue that has not authenticated: it has neither admin nor I/O commands,
+ * so commands of other queues need no check of the authentication. */
 static const struct rdt_cmd no_cmds[256];
 
 static void set_qpair_state(struct rdt_qpair *qp, enum rdt_qp_state state)
@@ -83,9 +81,10 @@ static void free_qpair(struct rdt_qpair *qp)
 }
 
 /*
- * All commands are answered, except AERs. The admin queue is closed first, when the I/O queues have
- * no commands left: a host that loses its admin queue stops its I/O queues first. Linux 6.1 fails
- * an I/O permanently if it submits it at the moment when the I/O queue's own connection ends.
+ * Returns whether all commands but AERs are answered. The admin queue closes first, when the I/O
+ * queues have no commands left, because a host that loses its admin queue stops its I/O queues
+ * first. Linux 6.1 fails an I/O permanently if it submits it at the moment when the I/O queue's own
+ * connection ends.
  */
 static bool qpair_is_drained(const struct rdt_qpair *qp)
 {
@@ -106,7 +105,7 @@ static void leave_timeout(struct rd_timer *timer)
 
 static void leave_draining(struct rdt_qpair *qp)
 {
-	if (qp->admin || !qp->reactor->draining) { /* not draining: a Disconnect command */
+	if (qp->admin || !qp->reactor->draining) { /* otherwise the host sent Disconnect */
 		rdt_qpair_close(qp, "drained");
 		return;
 	}
@@ -117,7 +116,7 @@ static void leave_draining(struct rdt_qpair *qp)
 	rd_loop_post(qp->ctrl->owner->loop, &qp->drained_msg);
 }
 
-/* Are there commands that have arrived, and for which no request has begun? */
+/* Returns whether commands have arrived for which no request has begun. */
 static bool has_unread(const struct rdt_qpair *qp)
 {
 	if (qp->state >= RDT_QP_CLOSING)
@@ -125,10 +124,10 @@ static bool has_unread(const struct rdt_qpair *qp)
 	return !STAILQ_EMPTY(&qp->capsules) || qp->ops->unread(qp) > 0;
 }
 
-/* Commands that have arrived, and have not begun, may wait. */
+/* Returns whether the queue can enter HELD. Commands that have arrived and not begun may wait. */
 static bool can_be_held(struct rdt_qpair *qp)
 {
-	/* Asked first: it may have to receive more, or less, than at the last look. */
+	/* Called first, because the transport may now have to receive more, or less. */
 	bool rests = !qp->ops->rests || qp->ops->rests(qp);
 
 	return rests && qp->used == qp->used_aer && !qp->fused && !qp->auth;
@@ -153,7 +152,7 @@ static void qpair_check(struct rd_defer *defer)
 		free_qpair(qp);
 	else if (qp->admin)
 		rdt_ctrl_detach(qp);
-	else /* also by message when the owner is this reactor, to keep the order of messages */
+	else /* also by message if the owner is this reactor, to keep the order of messages */
 		rd_loop_post(qp->ctrl->owner->loop, &qp->detach_msg);
 }
 
@@ -259,19 +258,21 @@ void rdt_qpair_mark_unread(struct rdt_qpair *qp)
 
 uint64_t rdt_qpair_arrived(struct rdt_qpair *qp)
 {
-	/* When the transport has told all that it has read, it is asked whether there is more. */
+	/* When the transport has reported all that it has read, it is asked whether there is
+	 * more. */
 	rd_defer(qp->reactor->loop, &qp->check, RD_DEFER_WORK);
 	return qp->unread_since;
 }
 
-/* The second half of a pair begins: the first half ends only with it. */
+/* Returns whether new commands wait because of a hold. The second command of a fused pair begins
+ * even then, because the first one can only end with it. */
 static bool is_on_hold(const struct rdt_qpair *qp)
 {
 	return (qp->state == RDT_QP_HOLDING && !qp->fused) || qp->state == RDT_QP_HELD;
 }
 
-/* Queue up for a free request, unless all entries of the queue are in use: then the next request
- * that ends serves it. */
+/* Wait for a free request, unless all entries of the queue are in use: then the next request that
+ * ends serves it. */
 static void wait_for_req(struct rdt_qpair *qp)
 {
 	if (STAILQ_EMPTY(&qp->capsules) || qp->used == qp->depth || is_on_hold(qp))
@@ -282,7 +283,7 @@ static void wait_for_req(struct rdt_qpair *qp)
 		rdt_req_pool_wait(qp->req_pool, qp);
 }
 
-/* Do other queues wait for what the next command of @qp needs? */
+/* Returns whether other queues wait for what the next command of @qp needs. */
 static bool others_wait(const struct rdt_qpair *qp)
 {
 	return !TAILQ_EMPTY(&qp->req_pool->starved) ||
@@ -308,8 +309,8 @@ void rdt_qpair_role(struct rdt_qpair *qp, uint16_t qid)
 	qp->ops->role(qp);
 }
 
-/* Returns false when it was closing already, and had no controller to report to: the reference is
- * released during the teardown. */
+/* Returns false if the queue was already closing and had no controller to report to; the reference
+ * is then released during the teardown. */
 static bool qpair_joins(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qid, uint16_t sqsize,
 			bool sqflow_off)
 {
@@ -334,10 +335,10 @@ void rdt_qpair_connected(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t q
 		rdt_qpair_live(qp);
 		return;
 	}
-	/* It stays in the share of the connections without a Connect, and among them. */
+	/* The queue remains an unassociated connection. */
 	qp->cmds = no_cmds;
 	set_qpair_state(qp, RDT_QP_AUTH);
-	if (qp->admin) /* Keep Alive is not possible yet; starts with the authentication */
+	if (qp->admin) /* keep alive starts with the authentication */
 		rdt_keep_alive_stop(ctrl);
 	qp->reactor->target->cmds->auth->await(qp);
 }
@@ -386,14 +387,15 @@ void rdt_qpair_put(struct rdt_qpair *qp, struct rdt_req *req)
 
 	qp->reqs[req->index] = last;
 	last->index = req->index;
-	/* LIFO: the request used last is still in the cache. */
+	/* LIFO, because the request used last is still in the cache. */
 	SLIST_INSERT_HEAD(&pool->free, req, next);
 	pool->used--;
 	if (!TAILQ_EMPTY(&pool->starved))
 		rd_defer(pool->loop, &pool->serve, RD_DEFER_WORK);
 }
 
-/* A queue that ends drops the command; one that is held keeps it. Returns false: it begins. */
+/* A queue that ends drops the command; one that is held keeps it. Returns false if the command
+ * begins. */
 static RD_COLD bool take_no_command(struct rdt_qpair *qp, struct rdt_capsule *cap)
 {
 	if (qp->state >= RDT_QP_DRAINING)
@@ -443,7 +445,7 @@ void rdt_qpair_go_on(struct rdt_qpair *qp)
 		rdt_qpair_retry(qp);
 }
 
-/* Anybody can make connections that end without a Connect: limited. */
+/* Rate limited, because anybody can make connections that end without a Connect. */
 static void report_queue_end(const struct rdt_qpair *qp, const char *reason)
 {
 	struct rdt_reactor *r = qp->reactor;
@@ -476,7 +478,7 @@ void rdt_qpair_end(struct rdt_qpair *qp, enum rdt_end end, const char *reason)
 	qp->ops->close(qp);
 	if (qp->ctrl && qp->admin)
 		rdt_aer_drop_all(qp->ctrl);
-	/* Requests that only this queue pair uses end now; the others when they return. */
+	/* Requests that only this queue pair refers to end now; the others when they return. */
 	RDT_FOREACH_REQ (req, qp)
 		rdt_req_hang_up(req);
 	qp->reactor->target->cmds->auth->hang_up(qp);
@@ -505,7 +507,7 @@ void rdt_qpair_drain(struct rdt_qpair *qp)
 {
 	if (qp->state >= RDT_QP_DRAINING)
 		return;
-	/* Before it is authenticated there are no commands that are worth waiting for. */
+	/* Before the authentication no commands are worth waiting for. */
 	if (qp->state == RDT_QP_NEW || (qp->state == RDT_QP_AUTH && qp->reactor->draining)) {
 		rdt_qpair_close(qp, "the target is shutting down");
 		return;
@@ -557,8 +559,8 @@ bool rdt_qpair_awaits_host(const struct rdt_qpair *qp)
 	return false;
 }
 
-/* Before Connect and before its authentication a queue cannot use storage; whatever it does, it
- * does not move. */
+/* A queue without a Connect or its authentication cannot use storage. It does not move, so its
+ * state does not matter. */
 bool rdt_qpair_rests(const struct rdt_qpair *qp)
 {
 	if (qp->state < RDT_QP_LIVE || qp->state == RDT_QP_HELD)

@@ -4,8 +4,8 @@
 #include "qpair.h"
 #include "reactor.h"
 
-/* The oldest walk goes on until it ends, then the next one: all walks together have one slice in a
- * turn, however many clients of the control socket ask. */
+/* The oldest walk continues until it ends, then the next one begins: all walks together have one
+ * slice in a loop iteration, however many clients of the control socket request one. */
 static void qpair_walk_slice(struct rd_defer *defer)
 {
 	struct rdt_reactor *r = rd_container_of(defer, struct rdt_reactor, walk_slice);

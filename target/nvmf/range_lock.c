@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Locks on block ranges: they make fused commands atomic among all hosts and reactors. Until the
- * first fused command reaches a namespace, each reactor only counts its I/Os there. That command
- * sends every reactor the message to lock from now on. When every reactor has answered that its
- * counted I/Os have ended, all I/O of the namespace is in one table and the fused commands go on.
- * The namespace keeps the table until it is removed.
+ * Locks on block ranges make fused commands atomic with respect to all hosts and reactors. Until
+ * the first fused command reaches a namespace, each reactor only counts its I/Os there. That
+ * command sends every reactor a message to lock ranges from now on. When every reactor has replied
+ * that its counted I/Os have ended, all I/O of the namespace is in one table, and the fused
+ * commands continue. The namespace keeps the table until it is removed.
  *
  * The table has two lists, in order of arrival: locked ranges and waiting ones. A waiting range
- * blocks later ones that overlap it, so none starves. Each waiting range has the count of ranges
- * before it that it has to wait for. So the mutex is held for one scan of the lists when a range
- * comes, and one of the waiting ranges when one leaves, whatever overlaps.
+ * blocks later ones that overlap it, so none starves. Each waiting range counts the earlier ranges
+ * for which it has to wait. So the mutex is held for one scan of both lists when a range is added,
+ * and one scan of the waiting ranges when one is removed, however many overlap.
  */
 #include "range_lock.h"
 
@@ -56,8 +56,8 @@ static bool ranges_conflict(const struct rdt_range_lock *a, const struct rdt_ran
 	return false;
 }
 
-/* The number of ranges that the new range @lock has to wait for; one more if the table is not on
- * yet. */
+/* Returns the number of ranges for which the new range @lock has to wait; one more if the table is
+ * not in use yet. */
 static uint32_t count_ahead(const struct rdt_range_table *table, const struct rdt_range_lock *lock)
 {
 	uint32_t n = lock->fused && !table->on;
@@ -70,7 +70,8 @@ static uint32_t count_ahead(const struct rdt_range_table *table, const struct rd
 	return n;
 }
 
-/* @lock has to wait for one range less. table->lock is held. Its request continues by a message. */
+/* @lock has to wait for one range fewer. table->lock is held. Its request continues by a
+ * message. */
 static void one_less_ahead(struct rdt_range_table *table, struct rdt_range_lock *lock)
 {
 	struct rdt_req *req = rd_container_of(lock, struct rdt_req, range);
@@ -83,10 +84,9 @@ static void one_less_ahead(struct rdt_range_table *table, struct rdt_range_lock 
 	rd_loop_post(req->qp->reactor->loop, &lock->msg);
 }
 
-/*
- * @gone has left the table; @lock is the first waiting range that came after it. A locked range
- * arrived before all waiting ranges that conflict with it; otherwise it would wait for them.
- */
+/* @gone was removed from the table; @lock is the first waiting range that arrived after it. A
+ * locked range arrived before all waiting ranges that conflict with it; otherwise it would wait for
+ * them. */
 static void range_left(struct rdt_range_table *table, const struct rdt_range_lock *gone,
 		       struct rdt_range_lock *lock)
 {
@@ -99,9 +99,8 @@ static void range_left(struct rdt_range_table *table, const struct rdt_range_loc
 	}
 }
 
-/* ---- from counting to locking ---- */
-
-/* A reactor has no counted I/O left on @ns. The last reactor to say so switches the table on. */
+/* A reactor has no counted I/O left on @ns. The last reactor to report this puts the table into
+ * use. */
 static void range_reactor_ready(struct rdt_ns *ns)
 {
 	struct rdt_range_table *table = &ns->range_table;
@@ -124,7 +123,8 @@ void rdt_range_drained(struct rdt_ns_channel *channel)
 	channel->range_due = false;
 }
 
-/* post->ns is valid: the fused command that asked refers to it until every reactor has answered. */
+/* post->ns is valid, because the fused command that asked refers to it until every reactor has
+ * replied. */
 static void range_start_msg(struct rd_msg *msg)
 {
 	struct rdt_range_post *post = rd_container_of(msg, struct rdt_range_post, msg);
@@ -162,8 +162,6 @@ static int range_start(struct rdt_ns *ns, struct rdt_target *t)
 	return 0;
 }
 
-/* ---- commands ---- */
-
 static void range_granted_msg(struct rd_msg *msg)
 {
 	struct rdt_req *req = rd_container_of(msg, struct rdt_req, range.msg);
@@ -188,7 +186,7 @@ bool rdt_range_lock(struct rdt_req *req)
 	if (lock->fused && !table->posts && range_start(req->ns, rdt_req_target(req))) {
 		pthread_mutex_unlock(&table->lock);
 		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
-		return true; /* without a lock: the command ends with this status */
+		return true; /* no lock is needed: the command ends with this status */
 	}
 	lock->ahead = count_ahead(table, lock);
 	lock->granted = !lock->ahead;
@@ -219,7 +217,8 @@ bool rdt_range_unwait(struct rdt_req *req)
 	bool waits;
 
 	pthread_mutex_lock(&table->lock);
-	/* Until every reactor has answered, a fused pair must keep the namespace referenced. */
+	/* Until every reactor has replied, a fused pair must keep its reference to the
+	 * namespace. */
 	waits = !lock->granted && (!lock->fused || table->on);
 	if (waits) {
 		later = TAILQ_NEXT(lock, link);

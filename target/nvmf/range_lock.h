@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Per-block state of a namespace: ranges locked by commands, and blocks marked as uncorrectable.
- * The functions that I/O commands call are declared in io.h.
- */
+/* Per-block state of a namespace: ranges locked by commands, and uncorrectable blocks. The
+ * functions for I/O commands are declared in io.h. */
 #ifndef RDT_RANGE_LOCK_H
 #define RDT_RANGE_LOCK_H
 
@@ -36,24 +34,24 @@ struct rdt_range_lock {
 	uint8_t state; /* enum rdt_range_state */
 	uint8_t count; /* of @spans; 2: Copy, whose ranges are the source and the destination */
 	bool fused;
-	bool granted;   /* in table->locked; guarded by table->lock */
-	uint32_t ahead; /* in table->waiting: ranges that it waits for; guarded likewise */
+	bool granted;   /* it is in table->locked; guarded by table->lock */
+	uint32_t ahead; /* for how many ranges it waits in table->waiting; guarded likewise */
 	struct rdt_span spans[2];
-	struct rd_msg msg; /* granted: to the reactor of the request */
+	struct rd_msg msg; /* posted to the request's reactor when granted */
 	TAILQ_ENTRY(rdt_range_lock) link;
 };
 
-/* The locks on ranges of a namespace; in use after the first fused command. */
+/* The range locks of a namespace; in use after the first fused command. */
 struct rdt_range_table {
 	pthread_mutex_t lock;
 	TAILQ_HEAD(, rdt_range_lock) locked;
 	TAILQ_HEAD(, rdt_range_lock) waiting;
 	struct rdt_range_post *posts; /* [reactors_count]; NULL until the first fused command */
-	unsigned int missing;         /* reactors that have not answered */
-	bool on;                      /* every reactor has answered */
+	unsigned int missing;         /* number of reactors that have not replied */
+	bool on;                      /* in use: every reactor has replied */
 };
 
-/* Blocks that Write Uncorrectable has marked: disjoint spans, sorted. */
+/* The blocks of Write Uncorrectable commands: disjoint spans, sorted. */
 struct rdt_uncor {
 	pthread_mutex_t lock;
 	atomic_uint count; /* read without the lock */

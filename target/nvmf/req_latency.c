@@ -9,7 +9,7 @@
 #include "target.h"
 
 struct rdt_req_latencies {
-	/* The last one: the whole time from NEW to the end */
+	/* the last one is for the whole time from NEW to the end */
 	struct rd_hist hist[RDT_REQ_STATES + 1];
 };
 
@@ -20,7 +20,8 @@ int rdt_timing_init(struct rdt_reactor *r, uint32_t every)
 	*timing = (struct rdt_timing){.every = every, .left = 1, .random = 1 + r->index};
 	if (!every)
 		return 0;
-	/* calloc() of this size is zeroed lazily: memory is used only where values are counted. */
+	/* A calloc() of this size is zeroed lazily: memory is used only where values are
+	 * counted. */
 	timing->times = calloc(1, sizeof(*timing->times));
 	return timing->times ? 0 : -ENOMEM;
 }
@@ -31,11 +32,9 @@ void rdt_timing_fini(struct rdt_reactor *r)
 	r->timing.times = NULL;
 }
 
-/*
- * Number of commands until the next timed one: random, between 1 and twice the average. With a
- * fixed step, a host that always has 32 commands in flight would have the same position of each
- * batch timed.
- */
+/* Returns the number of commands until the next timed one: random, between 1 and twice the average.
+ * With a fixed step, a host that always has 32 commands in flight would have the same position of
+ * each batch timed. */
 static uint32_t next_gap(struct rdt_timing *timing)
 {
 	uint32_t x = timing->random;
@@ -71,8 +70,6 @@ void rdt_timing_leave(struct rdt_req *req)
 	rd_hist_add(&r->timing.times->hist[RDT_REQ_STATES], now - req->began);
 	req->timed = false;
 }
-
-/* ---- queries ---- */
 
 struct rdt_timing_query *rdt_timing_query_new(struct rdt_target *target)
 {
@@ -113,7 +110,7 @@ static void query_on_main(struct rd_msg *msg)
 	query->done(query);
 }
 
-/* Ask one reactor after the other, so that the sum has one writer at a time. */
+/* Ask the reactors one after the other, so that the sum has one writer at a time. */
 static void query_next_reactor(struct rdt_timing_query *query)
 {
 	struct rdt_target *t = query->target;

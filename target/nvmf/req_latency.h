@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Request latency: how long I/O commands stay in each state (enum rdt_req_state). A reactor times a
- * random sample of its commands from beginning to end, in histograms of its own, without locks or
- * atomics. A command that is not timed costs one decrement. The main thread asks all reactors for
- * their histograms by messages.
+ * random sample of its commands from beginning to end, in its own histograms, without locks or
+ * atomics. A command that is not timed costs one decrement. The main thread requests the histograms
+ * of all reactors by messages.
  */
 #ifndef RDT_REQ_LATENCY_H
 #define RDT_REQ_LATENCY_H
@@ -22,7 +22,7 @@ struct rdt_req_latencies; /* a histogram in ns for each state, and for the whole
 
 struct rdt_timing {                      /* of one reactor */
 	struct rdt_req_latencies *times; /* NULL: timing is off */
-	uint32_t every;                  /* one command of this many is timed, on average */
+	uint32_t every;                  /* one command in this many is timed, on average */
 	uint32_t left;                   /* commands until the next one that is timed */
 	uint32_t random;
 };
@@ -53,11 +53,12 @@ struct rdt_timing_query *rdt_timing_query_new(struct rdt_target *target);
 void rdt_timing_query_free(struct rdt_timing_query **query);
 void rdt_timing_ask(struct rdt_timing_query *query);
 
-/* By enum rdt_req_state; RDT_REQ_STATES: the whole time from NEW to the end. */
+/* Returns the histogram of a state (enum rdt_req_state); RDT_REQ_STATES: of the whole time from NEW
+ * to the end. */
 const struct rd_hist *rdt_timing_hist(const struct rdt_req_latencies *times, unsigned int state);
 /* Logs a line "status: state=..." for each state that was measured. */
 void rdt_timing_log(const struct rdt_req_latencies *times, struct rd_log *log);
-/* Without messages, for a drained target whose reactors measure nothing any more. */
+/* Logs the sum without messages, for a drained target whose reactors measure nothing any more. */
 void rdt_timing_log_drained(struct rdt_target *target);
 
 #endif /* RDT_REQ_LATENCY_H */

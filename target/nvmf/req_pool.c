@@ -12,7 +12,7 @@
 
 #define CHUNK_FIRST 64u   /* requests in the first chunk; doubled for each further one */
 #define CHUNK_MAX   1024u /* up to this size */
-#define ROUND       32u   /* queue pairs that are served in a turn */
+#define ROUND       32u   /* queue pairs served in one loop iteration */
 
 static struct rdt_req *request_at(const struct rdt_req_pool *pool,
 				  const struct rdt_req_chunk *chunk, uint32_t i)
@@ -111,8 +111,7 @@ static bool may_serve(const struct rdt_req_pool *pool)
 	return !TAILQ_EMPTY(&pool->starved) && !rdt_req_pool_empty(pool);
 }
 
-/* Serve the queue pairs that wait, in turn; beyond ROUND, the others in the next turn of the loop.
- */
+/* Serve the waiting queue pairs round robin; beyond ROUND, in the next loop iteration. */
 static void serve_waiting(struct rdt_req_pool *pool)
 {
 	for (unsigned int i = 0; i < ROUND && may_serve(pool); i++) {
@@ -158,7 +157,7 @@ int rdt_req_pool_init(struct rdt_req_pool *pool, struct rd_loop *loop,
 	return req_pool_grow(pool);
 }
 
-/* No request is in use. The first chunk is the last in the list. */
+/* Free all chunks but @but. No request is in use. The first chunk is the last one in the list. */
 static void free_chunks(struct rdt_req_pool *pool, const struct rdt_req_chunk *but)
 {
 	struct rdt_req_chunk *chunk;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The processing of a command: parse, get a buffer, fetch, execute, respond. The states are in
- * req_state.h, the table of moves is in req_state.c. */
+/* The processing of a command: parse, get a buffer, fetch, execute, respond. req_state.h has the
+ * states, req_state.c the table of transitions. */
 #include "request.h"
 
 #include <errno.h>
@@ -58,7 +58,8 @@ void rdt_req_release_capsule(struct rdt_req *req)
 	req->qp->ops->capsule_done(req->qp, cap);
 }
 
-/* The command does not exist, or is not allowed on a queue that has to authenticate. */
+/* Returns the status for a command that does not exist, or is not allowed on a queue that has to
+ * authenticate. */
 static RD_COLD struct nvme_status no_command(struct rdt_req *req, bool fabrics)
 {
 	if (req->qp->state == RDT_QP_AUTH)
@@ -72,7 +73,7 @@ bool rdt_cmd_supported(const struct rdt_cmd *cmd, const struct rdt_subsys *ss)
 	       (!cmd->supported || cmd->supported(ss));
 }
 
-/* Find the command in the tables, and check that it is allowed now and on this queue. */
+/* Find the command in the tables, and check that it is allowed at present and on this queue. */
 static struct nvme_status find_command(struct rdt_req *req)
 {
 	const struct rdt_qpair *qp = req->qp;
@@ -95,14 +96,14 @@ static struct nvme_status find_command(struct rdt_req *req)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_OPCODE, 0);
 	if (!qp->admin)
 		return NVME_OK;
-	/* The controller's state belongs to its owner. I/O queues exist only while it is ready, and
-	 * are closed after that. */
+	/* The controller's state belongs to its owner. I/O queues exist only while the controller
+	 * is ready, and are closed afterwards. */
 	if (qp->ctrl->state != RDT_CTRL_READY)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_CMD_SEQ_ERROR, 0);
 	return NVME_OK;
 }
 
-/* The command was parsed and admitted. In-capsule data needs no other buffer. */
+/* The command was parsed and admitted. Its in-capsule data needs no other buffer. */
 static void keep_capsule_data(struct rdt_req *req)
 {
 	if (req->data_len && req->data_at == RDT_DATA_IN_CAPSULE)
@@ -127,10 +128,10 @@ static struct nvme_status parse_req(struct rdt_req *req)
 	return nvme_status_ok(st) ? rdt_sgl_match(req) : st;
 }
 
-/* One half of a fused pair. */
+/* Continue with one command of a fused pair. */
 static RD_COLD void new_half(struct rdt_req *req)
 {
-	/* Delaying one half would change the order of commands in its queue. */
+	/* Delaying one command of the pair would change the order of commands in its queue. */
 	rdt_qos_charge(req);
 	rdt_req_move(req, RDT_REQ_FUSED);
 	if (req->partner)
@@ -151,7 +152,7 @@ static void execute(struct rdt_req *req)
 		rdt_req_move(req, RDT_REQ_EXECUTED);
 }
 
-/* req->pool_buf is for the data of @req, or of both halves of its pair. */
+/* req->pool_buf is for the data of @req or, in a fused pair, of both commands. */
 static void got_buffer(struct rdt_req *req)
 {
 	if (req->partner) {
@@ -179,10 +180,8 @@ void rdt_req_need_buffer(struct rdt_req *req)
 		got_buffer(req);
 }
 
-/*
- * Wait on the queue of the stale-write fence, then on those of the limits, or go on. The fence
- * comes first: a command that waits there has not used its limits yet.
- */
+/* Queue the command for the stale-write fence, then for the QoS limits, or continue. The fence
+ * comes first, so that a command that waits there has not used its limits yet. */
 static void throttle(struct rdt_req *req)
 {
 	if (rdt_fence_blocks(req)) {
@@ -220,8 +219,7 @@ static void state_new(struct rdt_req *req)
 	if (nvme_status_ok(st) && qp->state < RDT_QP_CLOSING)
 		keep_capsule_data(req);
 	if (qp->state >= RDT_QP_CLOSING)
-		/* A work request could not be posted: the queue pair ends, and @req has ended */
-		return;
+		return; /* posting has failed; @req has ended with its queue pair */
 	if (!nvme_status_ok(st)) {
 		req->status = st;
 		rdt_req_move(req, RDT_REQ_EXECUTED);
@@ -267,11 +265,9 @@ void rdt_req_fetched(struct rdt_req *req, int err)
 	rdt_req_process(req);
 }
 
-/*
- * While the command waited (limit, buffer, data, range lock), a reservation may have been acquired,
+/* While the command waited (limit, buffer, data, range lock), a reservation may have been acquired,
  * the namespace may have been write protected, shrunk or hidden from the host, or the ANA state may
- * have changed.
- */
+ * have changed. */
 bool rdt_req_revalidate(struct rdt_req *req)
 {
 	if (req->ns && !req->qp->admin && nvme_status_ok(req->status))
@@ -289,13 +285,13 @@ static void state_ready(struct rdt_req *req)
 		rdt_req_move(req, RDT_REQ_EXECUTED);
 }
 
-/* The status of a command that ends early. @why: ABORTING, PREEMPTED or NS_GONE. */
+/* Returns the status of a command that ends early. @why: ABORTING, PREEMPTED or NS_GONE. */
 static struct nvme_status early_status(struct rdt_req *req, enum rdt_req_state why)
 {
 	switch (why) {
 	case RDT_REQ_PREEMPTED:
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_ABORTED_PREMEPT);
-	case RDT_REQ_NS_GONE: /* the status that a new command gets */
+	case RDT_REQ_NS_GONE: /* the same status as for new commands */
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_NS, RDT_LOC(nsid));
 	default:
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
@@ -303,9 +299,10 @@ static struct nvme_status early_status(struct rdt_req *req, enum rdt_req_state w
 }
 
 /*
- * A command that was to end early has completed. If it was stopped, its status is Command Abort
- * Requested so far, and becomes the one for the reason; while its namespace is removed, any other
- * failure does as well. If its host waits for an Abort of it, the status stays.
+ * A command that was requested to end early has completed. If it was stopped, its status is Command
+ * Abort Requested, which is replaced by the status for the reason; while its namespace is removed,
+ * any other failure is replaced too. The status is kept if its host waits for an Abort of the
+ * command.
  */
 static RD_COLD void ended_early(struct rdt_req *req)
 {
@@ -327,7 +324,7 @@ void rdt_req_complete(struct rdt_req *req)
 	rdt_req_process(req);
 }
 
-/* Log the failure, rate limited because hosts cause failures. */
+/* Log the failure; rate limited, because hosts can cause failures. */
 static RD_COLD void report_failure(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
@@ -349,11 +346,11 @@ static void state_executed(struct rdt_req *req)
 
 	if (req->aborter)
 		rdt_abort_victim_done(req);
-	/* Before the answer, which lets the host send the next command. */
+	/* Before the answer, because that lets the host send the next command. */
 	if (req->cap) {
 		rdt_req_release_capsule(req);
 		if (qp->state >= RDT_QP_CLOSING)
-			return; /* as in state_new() */
+			return; /* like in state_new() */
 	}
 	if (!nvme_status_ok(req->status)) {
 		with_data = false;
@@ -375,7 +372,8 @@ static void state_executed(struct rdt_req *req)
 	qp->ops->respond(req, with_data);
 }
 
-/* The half of a pair that ends last returns the buffer, because a READ may still fill its part. */
+/* The command of a fused pair that ends last returns the buffer, because a READ may still fill the
+ * other command's part. */
 static RD_COLD void leave_pair(struct rdt_req *req)
 {
 	struct rdt_req *partner = req->partner;
@@ -390,8 +388,8 @@ static RD_COLD void leave_pair(struct rdt_req *req)
 	req->pool_buf = NULL;
 }
 
-/* The first bytes for a host may be in buffers on the way to it. Data from a host counts at once.
- */
+/* Returns whether the transfer counts. The first bytes sent to a host may still be in buffers on
+ * the way to it; data from a host counts at once. */
 static RD_COLD bool prove(struct rdt_qpair *qp, uint32_t len)
 {
 	qp->unproven -= len < qp->unproven ? len : qp->unproven;
@@ -407,7 +405,7 @@ static bool moved(const struct rdt_req *req)
 	return req->dir != RDT_DIR_C2H || !qp->unproven || prove(qp, req->data_len);
 }
 
-/* Release all resources. On return the request may be in use again. */
+/* Release all resources. Afterwards the request may already be in use again. */
 static void finish_req(struct rdt_req *req)
 {
 	struct rdt_qpair *qp = req->qp;
@@ -423,7 +421,7 @@ static void finish_req(struct rdt_req *req)
 	rdt_qpair_next(qp);
 }
 
-/* Take @req off the queue of its state. The caller moves it to another state. */
+/* Remove @req from the queue of its state. The caller moves it to another state. */
 static RD_COLD void unqueue(struct rdt_req *req)
 {
 	if (req->state == RDT_REQ_FENCED)
@@ -453,7 +451,7 @@ void rdt_req_drop(struct rdt_req *req)
 	drop_req(req);
 }
 
-/* In a batch, most commands are like the one before. */
+/* Count an answered command. In a batch, most commands equal the one before. */
 static void count_answered(struct rdt_req *req)
 {
 	struct rdt_io_run *run = &req->qp->reactor->run;
@@ -496,7 +494,7 @@ void rdt_req_process(struct rdt_req *req)
 		case RDT_REQ_EXECUTED:
 			state_executed(req);
 			return;
-		default: /* something else moves it on */
+		default: /* other code moves it to the next state */
 			return;
 		}
 	} while (req->state != before);
@@ -516,7 +514,7 @@ void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule
 	rdt_req_move(req, RDT_REQ_NEW);
 	if (qp->ctrl) {
 		rdt_keep_alive_traffic(qp->ctrl);
-		/* I/O commands after Connect only: an AER may wait for hours. */
+		/* Only I/O commands after Connect, because an AER may wait for hours. */
 		if (!qp->admin) {
 			req->arrived = __builtin_expect(qp->unread_since != 0, 0)
 					       ? rdt_qpair_arrived(qp)
@@ -531,7 +529,7 @@ void rdt_req_begin(struct rdt_qpair *qp, struct rdt_req *req, struct rdt_capsule
 
 /* ---- ending early ---- */
 
-/* Answer @req with @st; only the queue pair refers to it. Both halves of a fused pair end. */
+/* Answer @req, to which only the queue pair refers, with @st. Both commands of a fused pair end. */
 static enum rdt_abort_result end_now(struct rdt_req *req, struct nvme_status st)
 {
 	bool pair = req->partner;
@@ -542,10 +540,8 @@ static enum rdt_abort_result end_now(struct rdt_req *req, struct nvme_status st)
 	return pair ? RDT_ABORT_LATER : RDT_ABORT_YES;
 }
 
-/*
- * The transport, or the other half of its pair, holds @req. For an Abort that is too late; for the
- * other reasons the command fails as soon as it is back.
- */
+/* The transport, or the partner in a fused pair, holds @req. It is too late for an Abort; for the
+ * other reasons the command fails as soon as it is returned. */
 static enum rdt_abort_result end_when_back(struct rdt_req *req, enum rdt_req_state why)
 {
 	if (why == RDT_REQ_ABORTING)
@@ -557,7 +553,7 @@ static enum rdt_abort_result end_when_back(struct rdt_req *req, enum rdt_req_sta
 	return RDT_ABORT_LATER;
 }
 
-/* The state is changed first: the command may complete within rdt_io_cancel(). */
+/* The state is changed first, because the command may complete within rdt_io_cancel(). */
 static enum rdt_abort_result end_executing(struct rdt_req *req, enum rdt_req_state why)
 {
 	bool cancel = rdt_io_can_cancel(req);
@@ -569,7 +565,7 @@ static enum rdt_abort_result end_executing(struct rdt_req *req, enum rdt_req_sta
 	return RDT_ABORT_LATER;
 }
 
-/* End @req early, whatever its state. @why: ABORTING, PREEMPTED or NS_GONE. */
+/* End @req early in any state. @why: ABORTING, PREEMPTED or NS_GONE. */
 static enum rdt_abort_result end_early(struct rdt_req *req, enum rdt_req_state why)
 {
 	struct rdt_qpair *qp = req->qp;
@@ -624,8 +620,8 @@ void rdt_req_ns_gone(struct rdt_req *req)
 void rdt_req_hang_up(struct rdt_req *req)
 {
 	rdt_req_process(req);
-	/* In a slow backend or a layer, an I/O that has begun may take long, although no host waits
-	 * for its result. */
+	/* In a slow backend or a layer, I/O that has begun may take a long time although no host
+	 * waits for its result. */
 	if (rdt_req_executing(req) &&
 	    (!req->qp->admin || req->wait == RDT_WAIT_EXTENTS || req->wait == RDT_WAIT_SLICE))
 		end_executing(req, RDT_REQ_ABORTING);

@@ -19,13 +19,14 @@ struct rdt_resv_log;
 struct rdt_subsys;
 
 /* ns_resv.c, resv_log.c. Called on a reactor, except where another thread is named. */
-/* main thread; restores the stored state, or says why it cannot */
+/* restores the stored state, or says in @said why it cannot; main thread */
 int rdt_resv_open(struct rdt_ns *ns, const struct rdt_state_text *stored, char *said, size_t size);
-void rdt_resv_close(struct rdt_ns *ns); /* main thread; no reservation command is in progress */
+void rdt_resv_close(struct rdt_ns *ns); /* no reservation command may be in progress; main thread */
 const struct rdt_resv_snap *rdt_resv_first(
-	const struct rdt_ns *ns); /* the snapshot with which a channel begins */
+	const struct rdt_ns *ns); /* returns the first snapshot of a channel */
 struct nvme_status rdt_resv_check_held(struct rdt_req *req);
-static inline struct nvme_status rdt_resv_check(struct rdt_req *req) /* reservation conflict? */
+static inline struct nvme_status rdt_resv_check(
+	struct rdt_req *req) /* checks for a reservation conflict */
 {
 	return req->channel->resv ? rdt_resv_check_held(req) : NVME_OK;
 }
@@ -33,26 +34,28 @@ void rdt_resv_req_left(struct rdt_req *req); /* a request with req->fence has en
 /* Have the main thread apply req->resv.op. Completes @req afterwards. */
 enum rdt_exec rdt_resv_send(struct rdt_req *req, enum rdt_resv_action action);
 bool rdt_resv_offered(const struct rdt_subsys *ss); /* any thread */
-/* Can reservations survive the target? Any thread. */
+/* Returns whether reservations can survive a restart of the target. Any thread. */
 bool rdt_resv_durable(const struct rdt_ns *ns);
-/* Main thread: take over the state that another gateway has stored with the storage of @ns, which
- * is LIVE. I/O is possible when that state is enforced. */
+/* Read and enforce the state that another gateway has stored with the storage of @ns, which is
+ * LIVE. I/O is possible when that state is enforced. Main thread. */
 void rdt_resv_follow(struct rdt_ns *ns);
-/* Main thread, while no connection is served. The state for the next process; and that of the
- * process before this one: reactors enforce it before they come to messages that are posted later.
- * Return 0, -EBUSY or -ENOMEM. */
+/* For a hand-over, on the main thread, while no connection is served: get the state for the next
+ * process; and restore the state of the previous process, which reactors enforce before they
+ * process messages posted later. Return 0, -EBUSY or -ENOMEM. */
 int rdt_resv_give(const struct rdt_ns *ns, struct rdt_resv_state *state);
 int rdt_resv_inherit(struct rdt_ns *ns, const struct rdt_resv_state *state);
 bool rdt_resv_ptpl(const struct rdt_ns *ns); /* any thread */
 void rdt_resv_log_init(struct rdt_resv_log *log);
 void rdt_resv_log_fini(struct rdt_resv_log *log);
 bool rdt_resv_log_add(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, unsigned int type);
-bool rdt_resv_log_used(struct rdt_ctrl *ctrl);  /* has it a notification? */
-void rdt_resv_log_clear(struct rdt_ctrl *ctrl); /* it counts from 0 again */
-/* Copy the oldest notification to @page; @take: remove it. Returns false without a notification:
- * @page is the empty one. */
+bool rdt_resv_log_used(struct rdt_ctrl *ctrl); /* returns whether it has a notification */
+void rdt_resv_log_clear(
+	struct rdt_ctrl *ctrl); /* removes all notifications and resets the counter */
+/* Copy the oldest notification to @page, and remove it if @take is set. Returns false if there is
+ * none; @page is then the empty notification. */
 bool rdt_resv_log_take(struct rdt_ctrl *ctrl, struct nvme_resv_notification_log *page, bool take);
-/* Feature 82h: masked types of @ns; NULL: masked in all namespaces. On the controller's owner. */
+/* Feature 82h: returns the masked types of @ns; NULL: those masked in all namespaces. On the
+ * controller's owner. */
 uint32_t rdt_resv_mask_get(struct rdt_ctrl *ctrl, const struct rdt_ns *ns);
 bool rdt_resv_mask_any(struct rdt_ctrl *ctrl); /* is there one, of any namespace? */
 void rdt_resv_mask_set(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, uint32_t mask);

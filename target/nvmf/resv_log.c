@@ -21,8 +21,8 @@ void rdt_resv_log_fini(struct rdt_resv_log *log)
 	pthread_mutex_destroy(&log->lock);
 }
 
-/* When the ring is full, new notifications are dropped; the counter tells the host. The bit of a
- * type in a mask is its number. Returns whether there is a new notification. */
+/* Add a notification. When the ring is full, it is dropped, which the counter shows to the host.
+ * The bit of a type in a mask is its number. Returns whether there is a new notification. */
 bool rdt_resv_log_add(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, unsigned int type)
 {
 	struct rdt_resv_log *log = &ctrl->resv_log;
@@ -88,7 +88,7 @@ bool rdt_resv_log_take(struct rdt_ctrl *ctrl, struct nvme_resv_notification_log 
 	return found;
 }
 
-/* The log's lock is held, as for the next function. */
+/* The log's lock is held, also for the next function. */
 static void put_mask(struct rdt_resv_log *log, unsigned int slot, uint32_t mask)
 {
 	for (unsigned int i = 0; i < RDT_RESV_TYPES; i++) {
@@ -124,7 +124,6 @@ void rdt_resv_masks_reset(const struct rdt_ns *ns)
 	pthread_mutex_unlock(&ss->lock);
 }
 
-/* The bit of a type in the mask is its number. */
 uint32_t rdt_resv_mask_get(struct rdt_ctrl *ctrl, const struct rdt_ns *ns)
 {
 	struct rdt_resv_log *log = &ctrl->resv_log;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The data pointer of a command, as far as it does not depend on the transport: which errors there
- * are, in-capsule data, and whether the data fits the command. */
+/* The parts of data pointers that do not depend on the transport: error statuses, in-capsule data,
+ * and whether the data fits the command. */
 #include "util/cold.h"
 #include "nvmf/wire.h"
 #include "request.h"
@@ -12,7 +12,7 @@ RD_COLD struct nvme_status rdt_sgl_no_psdt(struct rdt_req *req)
 			    (unsigned int)offsetof(struct nvme_sqe, flags) | 6 << 8);
 }
 
-/* @known: the type is one of the transport's, and the subtype is unknown. */
+/* @known: the transport supports the type, but not the subtype. */
 RD_COLD struct nvme_status rdt_sgl_bad_type(struct rdt_req *req, bool known)
 {
 	return rdt_req_fail(req, NVME_SCT_GENERIC,
@@ -36,7 +36,7 @@ struct nvme_status rdt_sgl_match_other(struct rdt_req *req)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_INVALID_FIELD, RDT_LOC_SGL_TYPE);
 	if (req->offset > req->qp->in_capsule_max)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_SGL_INVALID_OFFSET, RDT_LOC_SGL);
-	/* Within the maximum size of a capsule, and within the received capsule. */
+	/* It must be within the maximum size of a capsule, and within the received capsule. */
 	if (req->sgl_len > req->qp->in_capsule_max - req->offset ||
 	    req->offset + req->sgl_len > req->cap->data_len)
 		return rdt_req_fail(req, NVME_SCT_GENERIC, NVME_SC_SGL_INVALID_DATA,

@@ -19,7 +19,7 @@ _Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in ctrl->reactors_asked")
 
 /* Poll interval for requests blocked by the stale-write fence. */
 #define FENCE_POLL_NS (20 * RD_NSEC_PER_MSEC)
-/* Requests that go on in one turn of the loop. */
+/* Requests that continue in one loop iteration. */
 #define FENCE_TURN 64u
 
 static uint64_t reactor_bit(const struct rdt_reactor *r)
@@ -27,7 +27,8 @@ static uint64_t reactor_bit(const struct rdt_reactor *r)
 	return UINT64_C(1) << r->index;
 }
 
-/* Can a command of a closing queue still write? A Compare may be the first half of a fused pair. */
+/* Returns whether a command of a closing queue can still write. A Compare can be the first command
+ * of a fused pair. */
 static bool may_write(const struct rdt_req *req)
 {
 	return req->ns && rdt_req_executing(req) &&
@@ -35,7 +36,7 @@ static bool may_write(const struct rdt_req *req)
 	       req->sqe.opcode != nvme_cmd_read && req->sqe.opcode != nvme_cmd_verify;
 }
 
-/* Find in which namespaces the closed queue @qp may still write. On its reactor, under
+/* Find the namespaces in which the closed queue @qp may still write. On its reactor, under
  * subsys->lock. */
 static void find_writes(struct rdt_qpair *qp)
 {
@@ -48,7 +49,7 @@ static void find_writes(struct rdt_qpair *qp)
 			qp->left_count += !rdt_slots_set(&qp->left_ns, req->ns->slot);
 }
 
-/* Could @ctrl have commands in flight if it were dead? Under subsys->lock. */
+/* Returns whether @ctrl could have commands in flight if it were dead. Under subsys->lock. */
 static bool has_left(const struct rdt_ctrl *ctrl)
 {
 	return atomic_load(&ctrl->queues_unreported) || !LIST_EMPTY(&ctrl->lost_queues);
@@ -74,7 +75,7 @@ static void set_fenced(struct rdt_ctrl *ctrl, bool fenced)
 	atomic_store(&ctrl->fenced, fenced);
 }
 
-/* Controllers of @host that wait look again. Under subsys->lock. */
+/* Let the waiting controllers of @host check again. Under subsys->lock. */
 static void wake_waits(const struct rdt_ctrl_host *host)
 {
 	struct rdt_ctrl *ctrl;
@@ -97,7 +98,7 @@ static void unknown_ends(struct rdt_ctrl_host *host)
 	atomic_fetch_sub(&host->fences, 1);
 }
 
-/* Until the controller is over, which its owner has to find out. */
+/* The count applies until the controller is over, which its owner has to find out. */
 void rdt_fence_ctrl_ending(struct rdt_ctrl *ctrl, bool begins)
 {
 	if (begins && atomic_load(&ctrl->queues_unreported)) {
@@ -128,8 +129,8 @@ static void ctrl_is_known(struct rdt_ctrl *ctrl)
 	ctrl->unknown = false;
 }
 
-/* One more closed queue of @host writes to the namespace in @slot (1), or one less (-1). Returns
- * whether others do. */
+/* Count a closed queue of @host that writes to the namespace in @slot (@by 1), or that no longer
+ * does (-1). Returns whether others do. */
 static bool count_lost_ns(struct rdt_ctrl_host *host, unsigned int slot, int by)
 {
 	intptr_t n = (intptr_t)rd_map_get(&host->lost_in, slot);
@@ -172,14 +173,14 @@ void rdt_fence_queue_closed(struct rdt_qpair *qp)
 	pthread_mutex_unlock(&ctrl->subsys->lock);
 }
 
-/* @qp was in flight in the namespaces of @before. */
+/* Update the host's lost namespaces after those of @qp have changed from @before. */
 static void find_lost_ns(struct rdt_qpair *qp, const struct rdt_slots *before)
 {
 	struct rdt_ctrl_host *host = qp->ctrl->host;
 	const struct rdt_slots *now = &qp->left_ns;
 	unsigned int slot;
 
-	/* More than before only for want of memory. */
+	/* New bits appear only if memory was short. */
 	for (slot = rdt_slots_next(now, 0); slot < RDT_NS_SLOTS;
 	     slot = rdt_slots_next(now, slot + 1))
 		if (!rdt_slots_has(before, slot)) {
@@ -233,13 +234,14 @@ void rdt_fence_queue_detached(struct rdt_ctrl *ctrl, const struct rdt_reactor *r
 
 /* ---- controllers whose end may not have been noticed yet ---- */
 
-/* The reactors that may know that @other is dead, or may still execute its commands. */
+/* Returns a bit mask of the reactors that may know that @other is dead, or may still execute its
+ * commands. */
 static uint64_t reactors_of(const struct rdt_ctrl *other)
 {
 	return reactor_bit(other->owner) | atomic_load(&other->queue_reactors);
 }
 
-/* @ctrl waits for the answers of @reactors. Under subsys->lock. */
+/* Ask @reactors; @ctrl waits for their answers. Under subsys->lock. */
 static void fence_ask_reactors(struct rdt_ctrl *ctrl, uint64_t reactors)
 {
 	struct rdt_subsys *ss = ctrl->subsys;
@@ -307,9 +309,9 @@ static unsigned int asked_reactor(const struct rdt_ask *question)
 /* Queues that have to end, by rdt_qpair.over_link. */
 LIST_HEAD(over_queues, rdt_qpair);
 
-/* End the controllers of @ctrl's host on this reactor whose connections were closed, and find their
- * I/O queues on this reactor of which that is true. Each controller is looked at once for each
- * @question, whichever of its host's controllers have asked. */
+/* End the controllers of @ctrl's host whose admin connections to this reactor were closed, and find
+ * their I/O queues here whose connections were closed. Each controller is examined once for each
+ * @question, however many controllers of its host have asked. */
 static void look_at_host(const struct rdt_ctrl *ctrl, struct rdt_ask *question,
 			 struct over_queues *found)
 {
@@ -330,7 +332,7 @@ static void look_at_host(const struct rdt_ctrl *ctrl, struct rdt_ask *question,
 	}
 }
 
-/* Look at the hosts whose controllers have asked. */
+/* Examine the hosts whose controllers have asked. */
 static void look_at_hosts(struct rdt_ask *question, struct over_queues *found)
 {
 	unsigned int reactor = asked_reactor(question);
@@ -350,7 +352,7 @@ static void look_at_hosts(struct rdt_ask *question, struct over_queues *found)
 	pthread_mutex_unlock(&ss->lock);
 }
 
-/* Answer the controllers for which this reactor has looked. Others may have asked since. */
+/* Answer the controllers for which this reactor has finished. Others may have asked since. */
 static void answer_looked(const struct rdt_ask *question)
 {
 	unsigned int reactor = asked_reactor(question);
@@ -371,7 +373,7 @@ static void answer_looked(const struct rdt_ask *question)
 	pthread_mutex_unlock(&ss->lock);
 }
 
-/* This reactor runs (again). */
+/* Executed when this reactor runs (again). */
 static void ask_msg(struct rd_msg *msg)
 {
 	struct rdt_ask *question = rd_container_of(msg, struct rdt_ask, msg);
@@ -379,8 +381,8 @@ static void ask_msg(struct rd_msg *msg)
 	struct rdt_qpair *qp;
 
 	look_at_hosts(question, &found);
-	/* Without the lock, which a queue takes as it closes. One that has ended with another is
-	 * freed in a later turn. */
+	/* Without the lock, which a queue takes as it closes. A queue that ended together with
+	 * another one is freed in a later loop iteration. */
 	while ((qp = LIST_FIRST(&found))) {
 		LIST_REMOVE(qp, over_link);
 		rdt_qpair_end(qp, RDT_END_HOST, "its host has closed it and reconnected");
@@ -405,8 +407,8 @@ int rdt_fence_open(struct rdt_subsys *ss)
 
 /* ---- namespaces that are fenced for a new controller ---- */
 
-/* May another controller of the host, whose end its reactors may not have noticed, have commands in
- * flight that are in no list yet? Under subsys->lock. */
+/* Returns whether another controller of the host, whose end its reactors may not have noticed, may
+ * have commands in flight that are in no list yet. Under subsys->lock. */
 static bool may_have_left(const struct rdt_ctrl *ctrl)
 {
 	unsigned int left = RDT_FENCE_LOOKS;
@@ -479,7 +481,8 @@ static void fence_poll(struct rd_timer *timer)
 	unsigned int resumed = 0;
 	struct rdt_req *req;
 
-	/* One pass. Each one leaves the list first; processing it may end others. */
+	/* One pass over the list. Each request leaves the list before it is processed, which may
+	 * end others. */
 	r->fence_next = TAILQ_FIRST(&r->behind_fence);
 	while (resumed < FENCE_TURN && (req = r->fence_next)) {
 		r->fence_next = TAILQ_NEXT(req, link);

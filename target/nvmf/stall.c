@@ -59,7 +59,7 @@ static void note_old(struct rdt_reactor *r, const struct rdt_req *req)
 {
 	struct rdt_ns_channel *channel = req->channel;
 	struct rdt_stall_of *stall = &channel->stall;
-	/* An admin command has no time of arrival. */
+	/* Admin commands have no arrival time. */
 	uint64_t since = req->arrived ? req->arrived : rd_loop_now(r->loop) - RDT_STALL_NS;
 
 	if (!stall->old++ || since < stall->since)
@@ -89,12 +89,13 @@ static void stall_arm(struct rdt_reactor *r)
 {
 	bool any = r->draining || !TAILQ_EMPTY(&r->stall.channels);
 
-	/* Without memory the next I/O tries it again. */
+	/* Without memory the next I/O retries. */
 	r->stall.watching = rd_timer_start(r->loop, &r->stall.timer,
 					   any ? RDT_STALL_QUICK_NS : RDT_STALL_NS) == 0;
 }
 
-/* Of a channel with old I/O. A drain does not wait as long as hosts do, if nothing ends. */
+/* Returns whether the storage of a channel with old I/O is stalled. While the reactor drains, this
+ * is decided sooner, if no I/O ends. */
 static bool stalls(const struct rdt_reactor *r, const struct rdt_stall_of *stall)
 {
 	if (!r->draining)
@@ -128,7 +129,7 @@ static void stall_look(struct rd_timer *timer)
 	struct rdt_stall *s = &r->stall;
 	uint64_t now = rd_loop_now(r->loop);
 
-	/* A quick look does not make anything old. */
+	/* A quick check does not make any I/O old. */
 	s->full = r->draining || now - s->full_ns >= RDT_STALL_NS;
 	if (s->full)
 		s->full_ns = now;
@@ -145,7 +146,7 @@ void rdt_stall_begin(struct rdt_reactor *r)
 
 void rdt_stall_drain(struct rdt_reactor *r)
 {
-	if (!rd_timer_armed(&r->stall.timer)) /* no I/O is in flight, or a walk arms it */
+	if (!rd_timer_armed(&r->stall.timer)) /* otherwise a walk runs and arms it */
 		return;
 	rd_timer_stop(r->loop, &r->stall.timer);
 	stall_look(&r->stall.timer);
@@ -162,7 +163,8 @@ void rdt_stall_stop(struct rdt_reactor *r)
 	rd_timer_stop(r->loop, &r->stall.timer);
 }
 
-/* Does @req wait, for its storage or behind another command that does? */
+/* Returns whether @req waits for the storage that is cut off, or behind another command that
+ * does. */
 static bool waits_in_vain(const struct rdt_req *req)
 {
 	return req->ns && req->state >= RDT_REQ_NEW && req->state < RDT_REQ_EXECUTED &&

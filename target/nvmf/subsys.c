@@ -104,7 +104,8 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 
 	if (!ss->target)
 		return;
-	atomic_store(&ss->state, RDT_SUBSYS_UNSEEN); /* its namespaces do not look for the end */
+	atomic_store(&ss->state,
+		     RDT_SUBSYS_UNSEEN); /* so that its namespaces do not continue its removal */
 	while ((ns = TAILQ_FIRST(&ss->namespaces))) {
 		ns->posts_left = 0; /* the reactors have ended and will not answer */
 		rdt_ns_free(ns);
@@ -124,8 +125,8 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 
 /* ---- places ---- */
 
-/* The list of those whose NQN has the hash of @nqn. The main thread changes it; a reactor that is
- * at one that leaves goes on from there. */
+/* Returns the list of subsystems whose NQNs have the hash of @nqn. Only the main thread changes it;
+ * a reactor that is at an entry being removed can continue from there. */
 static _Atomic(struct rdt_subsys *) *list_of(struct rdt_target *t, const char *nqn)
 {
 	uint32_t hash = 2166136261u; /* FNV-1a */
@@ -177,7 +178,7 @@ int rdt_subsys_new(struct rdt_target *t, const struct rdt_subsys_config *cfg,
 		rdt_subsys_free(&ss);
 		return err;
 	}
-	/* Publish: reactors may use it from now on. */
+	/* Published last: reactors may use it from now on. */
 	atomic_store(&t->subsys[place], ss);
 	if (place >= atomic_load(&t->subsys_count))
 		atomic_store(&t->subsys_count, place + 1);
@@ -240,7 +241,8 @@ static void all_passed(struct rd_msg *msg)
 	rdt_subsys_free(&ss);
 }
 
-/* From one reactor to the next: each has ended the function in which it may have found @ss. */
+/* Passed from one reactor to the next: each has then ended the function in which it may have found
+ * @ss. */
 static void reactor_passes(struct rd_msg *msg)
 {
 	struct rdt_subsys *ss = rd_container_of(msg, struct rdt_subsys, msg);
@@ -257,7 +259,7 @@ static void reactor_passes(struct rd_msg *msg)
 	rd_loop_post(last ? t->loop : t->reactors[ss->passed].loop, &ss->msg);
 }
 
-/* Does it leave, and has everybody let go of it? */
+/* Free @ss if it leaves and nothing uses it any more. */
 static void look_left(struct rdt_subsys *ss)
 {
 	struct rdt_target *t = ss->target;
@@ -300,7 +302,7 @@ void rdt_subsys_leave(struct rdt_subsys *ss, const char *why)
 	struct rdt_ctrl *ctrl;
 
 	pthread_mutex_lock(&ss->lock);
-	atomic_store(&ss->state, RDT_SUBSYS_LEAVING); /* no controller comes any more */
+	atomic_store(&ss->state, RDT_SUBSYS_LEAVING); /* no new controllers */
 	TAILQ_FOREACH (ctrl, &ss->ctrls, link)
 		rdt_ctrl_end(ctrl, why);
 	ss->msg.fn = ctrls_gone;
@@ -313,13 +315,13 @@ void rdt_subsys_leave(struct rdt_subsys *ss, const char *why)
 }
 
 /* @ctrl is proven: apply duplicate_host to controllers of the same host through the same listener.
- * Through another listener a controller is another path, and always allowed. One that has lost its
- * connection is no duplicate: it may stay for as long as storage holds one of its commands. */
+ * A controller through another listener is another path, which is always allowed. One that has lost
+ * its connection is no duplicate: it may exist for as long as storage holds one of its commands. */
 static int check_duplicate_host(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
 	struct rdt_ctrl *other;
 
-	/* Hosts without a name may be different hosts. */
+	/* Hosts without a name may be different ones. */
 	if (!ctrl->hostnqn[0])
 		return 0;
 	while (ss->duplicate_host != RDT_DUPLICATE_ALLOW && (other = rdt_ctrl_twin(ctrl))) {
@@ -330,7 +332,7 @@ static int check_duplicate_host(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	return rdt_ctrl_path_join(ctrl);
 }
 
-/* The host of @ctrl need not authenticate; with TLS its key has proven its name. */
+/* The host of @ctrl need not authenticate, or its TLS key has authenticated its name. */
 static int check_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
 	bool claims = ctrl->admin && ctrl->admin->tls && !rdt_subsys_is_disc(ss);
@@ -339,7 +341,7 @@ static int check_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	return err ? err : check_duplicate_host(ss, ctrl);
 }
 
-/* One that moves in has its ID. */
+/* Assign a controller ID; a controller that moves in keeps its own. */
 static int give_cntlid(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
 	uint16_t cntlid = ctrl->cntlid, next = cntlid;

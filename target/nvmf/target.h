@@ -54,34 +54,35 @@ struct rdt_referral {
 	struct sockaddr_storage addr;
 };
 
-/* The services that a target uses of its surroundings. A member that is NULL or 0 stands for the
- * system's service. */
+/* The services that a target uses from its environment. A member that is NULL or 0 means the
+ * service of the system. */
 struct rdt_env {
 	const struct rd_clock *clock; /* as rd_loop_opts.clock */
-	uint64_t seed; /* of the random numbers of the reactors' loops, and of hashes */
-	/* by kind of transport: the services that a transport uses, such as struct rdt_rdma_env */
+	uint64_t seed; /* seed of the random numbers of the reactors' loops, and of hashes */
+	/* by kind of transport: its environment, such as struct rdt_rdma_env */
 	const void *transport_env[RDT_TRANSPORTS];
-	/* [RDT_TRANSPORTS], by kind; entries may be NULL. NULL: those of this program. */
+	/* [RDT_TRANSPORTS], by kind; entries may be NULL. NULL: the transports of this program. */
 	const struct rdt_transport *const *transports;
 	/* Opens the backend of a namespace. NULL: rdt_bdev_open(). */
 	int (*bdev_open)(struct rdt_target *target, const struct rdt_ns_config *cfg,
 			 struct rdt_bdev **out);
-	/* Runs a job that may block: rdt_jobs_new(). NULL: a thread does. */
+	/* Runs a job that may block: rdt_jobs_new(). NULL: run by a thread. */
 	bool (*run_job)(struct rdt_job *job);
-	/* What the process has open that this one takes over from; NULL: it takes over from none */
+	/* descriptors of the process from which this one takes over; NULL: none */
 	const struct rdt_inherit *inherit;
-	/* The files of target.state_dir, whose loop the caller turns. NULL: the directory. */
+	/* Replaces the files in target.state_dir, and the caller runs their loop. NULL: the
+	 * directory. */
 	struct rdt_state_files *state_files;
 };
 
-/* "drain" of the control socket. SIGTERM is told by @drained of the target. */
+/* State of "drain" of the control socket. SIGTERM is reported by @drained of the target. */
 enum rdt_serving { RDT_SERVING, RDT_DRAINING, RDT_DRAINED };
 
 /* Namespaces whose backends have changed: opening.c */
 struct rdt_bdev_changes {
 	pthread_mutex_t lock; /* guards the fields below; any thread */
 	TAILQ_HEAD(, rdt_ns) list;
-	bool posted; /* @msg is under way */
+	bool posted; /* @msg was posted */
 	struct rd_msg msg;
 };
 
@@ -89,71 +90,72 @@ struct rdt_target {
 	struct rdt_config *cfg; /* the configuration at the start; a reference */
 	/* the configuration last applied; a reference; main thread only */
 	struct rdt_config *now;
-	LIST_HEAD(, rdt_change) changes; /* whose objects have not all settled */
+	LIST_HEAD(, rdt_change) changes; /* those whose objects have not all settled */
 	struct rdt_mgmt_if *http;        /* the HTTP listener; NULL: none was made */
 	struct rdt_mgmt_if *rpc;         /* the control socket; likewise */
 	const struct rdt_cmd_tables *cmds;
-	/* [RDT_TRANSPORTS], by kind; NULL: there is none. Their state of this target */
+	/* [RDT_TRANSPORTS], by kind; NULL: none; likewise their state for this target */
 	const struct rdt_transport *const *transports;
 	void *transport_state[RDT_TRANSPORTS];
 	struct rd_log *log;
 	struct rdt_announcer announcer;
-	struct rd_loop *loop; /* of the main thread */
-	uint64_t gateway;     /* hosts tell gateways by it; at random, not 0 */
+	struct rd_loop *loop; /* the main thread's loop */
+	uint64_t gateway;     /* identifies this gateway to hosts; random, not 0 */
 	const struct rdt_env *env;
 	struct rdt_reactor *reactors;
 	unsigned int reactors_count;
 	struct rdt_subsys disc;
-	/* By place: NULL where there is none. The main thread changes it; reactors read it, and use
-	 * what they find until their turn of the loop ends. */
+	/* By place; NULL: free. Changed by the main thread; reactors may use what they read here
+	 * until their loop iteration ends. */
 	_Atomic(struct rdt_subsys *) subsys[RDT_SUBSYS_PLACES];
-	atomic_uint subsys_count; /* from this place on all were NULL at all times */
+	atomic_uint subsys_count; /* all places from this one on were never used */
 	unsigned int subsys_free; /* no place below this is free; main thread */
-	/* LIVE ones by the hash of their NQN, in lists; as @subsys */
+	/* LIVE subsystems by the hash of their NQN, in lists; like @subsys */
 	_Atomic(struct rdt_subsys *) by_nqn[2 * RDT_SUBSYSTEMS];
-	LIST_HEAD(, rdt_subsys) unseen; /* not in @subsys any more; main thread */
+	LIST_HEAD(, rdt_subsys) unseen; /* no longer in @subsys; main thread */
 	struct rdt_modules *modules;    /* NULL: only built-in backends */
 	struct rdt_jobs *jobs;          /* calls that may block */
 	struct rd_timer compare_timer;  /* compare.c; armed while @with_path has one */
-	/* LIVE ones that have a path; in turn: compare.c */
+	/* LIVE namespaces that have a path, examined round robin: compare.c */
 	TAILQ_HEAD(, rdt_ns) with_path;
 	unsigned int with_path_count;
 	struct rdt_bdev_changes bdev_changes;
-	bool opening; /* until rdt_opening_wait() has returned: no reactor runs */
-	/* ANA groups with storage that another gateway has; see rdt_ana_standby() */
+	bool opening; /* set until rdt_opening_wait() has returned: no reactor runs */
+	/* ANA groups whose storage another gateway holds; see rdt_ana_standby() */
 	atomic_bool ana_standby[RDT_ANA_GROUPS + 1];
-	unsigned int standby_count[RDT_ANA_GROUPS + 1]; /* namespaces with it; opening.c */
+	unsigned int standby_count[RDT_ANA_GROUPS + 1]; /* number of such namespaces; opening.c */
 	struct rdt_ns *ns[RDT_NS_SLOTS];                /* by slot; main thread only */
 	struct rdt_ns_marks ns_marks[RDT_NS_SLOTS];     /* by slot */
 	unsigned int ns_free;                           /* no slot below this is free */
-	unsigned int ns_opening;                        /* RDT_NS_OPENING; main thread only */
-	unsigned int ns_moving; /* for which reactors have messages; main thread only */
-	/* rdt_ns_key() to namespace, without those that leave; main thread only */
+	unsigned int ns_opening; /* number of RDT_NS_OPENING ones; main thread only */
+	unsigned int
+		ns_moving; /* number of those for which reactors have messages; main thread only */
+	/* rdt_ns_key() to namespace, without leaving ones; main thread only */
 	struct rd_map ns_map;
 	struct rd_map leaving; /* struct rdt_leaving by ns->storage; main thread only */
 	/* shown in the discovery log; changed under disc.lock */
 	TAILQ_HEAD(rdt_listener_list, rdt_listener) listeners;
-	struct rdt_listener_list old_listeners; /* removed; freed at the end */
+	struct rdt_listener_list old_listeners; /* removed ones; freed when the target ends */
 	bool listeners_held;                    /* rdt_listeners_hold() */
-	struct rd_timer listen_timer; /* some wait for their address: rdt_listeners_open() */
+	struct rd_timer listen_timer; /* retries listeners that failed: rdt_listeners_open() */
 	uint16_t portids;
 	struct rdt_state *state;           /* NULL: no state_dir */
 	struct rdt_identities *identities; /* UUIDs of namespaces */
 	struct rdt_peers peers;
-	/* Held by a thread that is no reactor while it uses what rdt_subsys_find() returned: a
-	 * subsystem that cannot be found any more is freed after that. A leaf lock but for
+	/* Held by a thread that is not a reactor while it uses the result of rdt_subsys_find(). A
+	 * subsystem that can no longer be found is freed only after that. A leaf lock except for
 	 * subsys->lock */
 	pthread_mutex_t find_lock;
 	_Atomic uint64_t tls_handshakes, tls_refusals; /* any thread */
 	struct rdt_auth_pool *auth_pool;
 	struct rdt_referral *referrals; /* guarded by disc.lock */
 	unsigned int referrals_count;
-	const struct rdt_subsys_config *disc_cfg; /* its rdma_only and tcp_only; likewise */
+	const struct rdt_subsys_config *disc_cfg; /* rdma_only and tcp_only of this; likewise */
 	struct rdt_config *disc_cfg_of;           /* a reference */
 	_Atomic uint64_t genctr;                  /* generation counter of the discovery log */
 	uint64_t started_ns;
-	bool taken_over;                  /* from another process, whose connections rested for */
-	uint64_t upgrade_pause_ns;        /* so long; main thread */
+	bool taken_over;                  /* from another process, whose connections paused for */
+	uint64_t upgrade_pause_ns;        /* this time; main thread */
 	struct rd_ratelimit reject_limit; /* log lines about rejected connections */
 	struct rd_ratelimit fatal_limit;  /* log lines about controllers that end; any thread */
 	/* log lines about controllers that connect and disconnect; any thread */
@@ -161,14 +163,14 @@ struct rdt_target {
 	struct rd_ratelimit refuse_limit; /* log lines about refused Connects; any thread */
 	struct rd_ratelimit auth_limit;   /* log lines about authenticated queues; any thread */
 	struct rd_ratelimit key_limit;    /* log lines about changed keys */
-	atomic_bool nameless;             /* it was logged that a host without Host NQN connected */
-	struct rdt_hold *hold;            /* hold.c; NULL: none. Main thread */
-	struct rdt_move_in *move_in;      /* move_in.c; likewise */
+	atomic_bool nameless;        /* a host without Host NQN has connected, which was logged */
+	struct rdt_hold *hold;       /* hold.c; NULL: none. Main thread */
+	struct rdt_move_in *move_in; /* move_in.c; likewise */
 	/* draining */
 	unsigned int reactors_left;
-	enum rdt_serving serving; /* by the control socket; main thread */
+	enum rdt_serving serving; /* state of "drain"; main thread */
 	void (*drained)(struct rdt_target *target);
-	void *drained_arg; /* the owner's */
+	void *drained_arg; /* for the owner */
 	unsigned int status_left;
 	struct rdt_timing_query *status_times;
 };

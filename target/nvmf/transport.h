@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport seam: what lies below a queue pair, between commands and the wire. Commands do not
- * depend on RDMA; unit tests use a fake transport.
+ * The transport interface below a queue pair, between commands and the wire. Commands do not depend
+ * on RDMA; unit tests use a fake transport.
  *
  * A transport embeds struct rdt_qpair in its connection object. It passes capsules to
- * rdt_qpair_capsule(), and answers each fetch by rdt_req_fetched() and each respond by
- * rdt_req_responded(), exactly once, also after the connection was lost. Everything runs on the
+ * rdt_qpair_capsule(), and completes each fetch by rdt_req_fetched() and each response by
+ * rdt_req_responded(), exactly once, even after the connection was lost. Everything runs on the
  * reactor of the queue pair.
  */
 #ifndef RDT_TRANSPORT_H
@@ -31,16 +31,16 @@ struct rdt_reactor;
 struct rdt_req;
 struct rdt_target;
 
-/* A connection that comes from another process. */
+/* A connection that moves in from another process. */
 struct rdt_moved_in {
-	const json_t *rec; /* the record; what is checked of it is below */
+	const json_t *rec; /* the record; the fields below were checked */
 	int fd;
 	struct rdt_listener *listener;
 	struct rdt_peer *peer;
 	struct sockaddr_storage local, remote;
 	uint16_t qid;
 	uint16_t depth;
-	uint8_t *bytes; /* that have arrived and not been used */
+	uint8_t *bytes; /* bytes that have arrived and were not used */
 	size_t len;
 };
 
@@ -58,133 +58,125 @@ struct rdt_transport_ops {
 	const char *name;
 	uint8_t trtype; /* NVMF_TRTYPE_ of this transport */
 
-	/*
-	 * Read the data pointer of req->sqe: sets req->data_at, req->sgl_len and, for in-capsule
-	 * data, req->offset, or returns an error. Called first for each command, before it is
-	 * known, so that the answer to a failed one can use what was read.
-	 */
+	/* Parse the data pointer of req->sqe: sets req->data_at, req->sgl_len and, for in-capsule
+	 * data, req->offset, or returns an error. Called first for each command, before its opcode
+	 * is looked up, so that the answer to a failed one can use the result. */
 	struct nvme_status (*parse_sgl)(struct rdt_req *req);
-	/*
-	 * Transfer req->data_len bytes from the host, from where its data pointer says, to
-	 * req->buf. Transfers start in order, and wait while the maximum of outstanding ones is
-	 * reached. rdt_req_fetched() follows, not from within this call.
-	 */
+	/* Transfer req->data_len bytes from the host, from the location in its data pointer, to
+	 * req->buf. Transfers start in order, and wait while the maximum number is in progress.
+	 * rdt_req_fetched() follows, not from within this call. */
 	void (*fetch)(struct rdt_req *req);
 	/* Cancel a fetch that has not started. True: rdt_req_fetched() will not be called. */
 	bool (*fetch_cancel)(struct rdt_req *req);
-	/* With @with_data, transfer req->data_len bytes of req->buf to the host first; then send
+	/* With @with_data, first transfer req->data_len bytes of req->buf to the host; then send
 	 * req->cqe. rdt_req_responded() follows, not from within this call. */
 	void (*respond)(struct rdt_req *req, bool with_data);
-	/* What the controller of @qp says of the transport in Identify: SGLS, and of an I/O
-	 * controller IOCCSZ, ICDOFF and MSDBD. @id is zeroed there. */
+	/* Fill in the transport's fields of Identify Controller: SGLS and, for an I/O controller,
+	 * IOCCSZ, ICDOFF and MSDBD. They are zeroed before. */
 	void (*identify)(const struct rdt_qpair *qp, struct nvme_id_ctrl *id);
-	/* Of a transport that does not know queue IDs (RDT_QID_ANY): the Connect that is executed
-	 * has told it, and qp->admin. May change what the queue uses: rdt_qpair_use_pool(). NULL
-	 * for other transports. */
+	/* For transports that do not know queue IDs (RDT_QID_ANY), otherwise NULL: the Connect that
+	 * is executed has set the queue ID and qp->admin. May change what the queue uses:
+	 * rdt_qpair_use_pool(). */
 	void (*role)(struct rdt_qpair *qp);
 	/* Called once after Connect: qp->share is the share of the host. */
 	void (*joined)(struct rdt_qpair *qp);
 	/* The memory of the capsule may be used for the next command. Called before the answer,
-	 * which lets the host send that. */
+	 * because that lets the host send the next command. */
 	void (*capsule_done)(struct rdt_qpair *qp, struct rdt_capsule *cap);
-	/* End the connection. When the transport does not use the queue pair any more,
+	/* End the connection. When the transport no longer uses the queue pair,
 	 * rdt_qpair_transport_closed() follows, not from within this call. Called once. */
 	void (*close)(struct rdt_qpair *qp);
-	/* Has the host closed the connection, before that was reported? Not called after
-	 * close(). */
+	/* Returns whether the host has closed the connection, even if that was not reported yet.
+	 * Not called after close(). */
 	bool (*peer_closed)(const struct rdt_qpair *qp);
-	/*
-	 * Has something arrived that was not told yet, a part of a command at least? 1, 0, or
-	 * -EOPNOTSUPP: that is not known. From within a call of rdt_qpair_capsule() it may be
-	 * wrong. Not called after close().
-	 */
+	/* Returns 1 if at least a part of a command has arrived that was not passed to the queue
+	 * pair, 0 if not, or -EOPNOTSUPP if that is not known. May be wrong within a call of
+	 * rdt_qpair_capsule(). Not called after close(). */
 	int (*unread)(const struct rdt_qpair *qp);
-	/*
-	 * The hold (hold.h), on and off again. With RDT_HOLD_ENDS nothing is read beyond what the
-	 * commands in progress need, and a command of which a part has arrived; with RDT_HOLD_STOP
-	 * nothing at all, and no transfer goes on. NULL: commands go on to arrive, and wait.
-	 */
+	/* Begin or end a hold (hold.h). With RDT_HOLD_ENDS, receive only what commands in progress
+	 * need, and the rest of a command that has partly arrived; with RDT_HOLD_STOP nothing at
+	 * all, and no transfer continues. NULL: commands still arrive, and wait. */
 	void (*hold)(struct rdt_qpair *qp, enum rdt_hold_how how);
-	/* Is nothing of a command or an answer on its way? While @hold is on. */
+	/* While held: returns whether no part of a command or answer is on its way. */
 	bool (*rests)(struct rdt_qpair *qp);
 	/*
-	 * Puts into @rec what the transport of another process needs to go on with the connection,
-	 * which rests: with all that has arrived and not begun (move_bytes.h) as it came. Returns
-	 * the descriptor of the socket, which stays the connection's; -EOPNOTSUPP: it cannot move;
-	 * or another -errno, which refuses the hand-over. NULL: none can.
+	 * Write to @rec what the transport of another process needs to continue the connection,
+	 * which is at rest, including all that has arrived and not begun (move_bytes.h), unchanged.
+	 * Returns the descriptor of the socket, which the connection keeps; -EOPNOTSUPP: it cannot
+	 * move; or another -errno, which refuses the hand-over. NULL: no connection can move.
 	 */
 	int (*move_out)(struct rdt_qpair *qp, json_t *rec);
 	/* Free the object that embeds @qp. The last call, after rdt_qpair_transport_closed(). */
 	void (*destroy)(struct rdt_qpair *qp);
 };
 
-/*
- * The seam for targets, listeners and reactors: how a transport accepts connections. Its objects
- * are found by target->transport_state[kind], listener->state and reactor->transport_state[kind].
- * The listeners of a target may have different transports.
- */
+/* The interface for targets, listeners and reactors: how a transport accepts connections. Its
+ * objects are target->transport_state[kind], listener->state and reactor->transport_state[kind].
+ * The listeners of a target may have different transports. */
 struct rdt_transport {
 	const char *name;
 	enum rdt_transport_kind kind;
 
-	/* Targets: on the main thread. Returns 0 or -errno; close() also follows a failure. */
+	/* Targets: on the main thread. Returns 0 or -errno; close() is called after a failure
+	 * too. */
 	int (*open)(struct rdt_target *t);
 	/* after the last unlisten, with the reactors stopped */
 	void (*close)(struct rdt_target *t);
 
 	/* Listeners: on the main thread. */
-	/* Prepare @l for its configuration, which is its first one, or a later one of a listener
-	 * that was removed: makes l->state, or uses that again. Returns 0 or -errno. */
+	/* Prepare @l for its configuration, which may be a new one for a listener that was removed:
+	 * create l->state, or use it again. Returns 0 or -errno. */
 	int (*prepare)(struct rdt_listener *l);
-	/* Will prepare() choose TCP sockets for a listener with @cfg? NULL: always. */
+	/* Returns whether prepare() will use TCP sockets for a listener with @cfg. NULL: always. */
 	bool (*sockets)(const struct rdt_listener_config *cfg);
 	void (*forget)(struct rdt_listener *l); /* frees l->state, which may be NULL */
 	/*
 	 * Listen on the configured address, or on @addr if it is not NULL, or with l->adopt. While
 	 * target->listeners_held is set, accept nothing. Each connection is handed to a reactor,
-	 * which adopts it and calls rdt_qpair_start(). Returns 0, or -errno with a sentence in
+	 * which accepts it and calls rdt_qpair_start(). Returns 0, or -errno with a sentence in
 	 * @text.
 	 */
 	int (*listen)(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size);
-	/*
-	 * While it listens: the socket with which another process can listen there, which remains
-	 * the listener's, or -errno; and: accept nothing, or go on. NULL: there is no socket.
-	 */
+	/* While it listens: return the socket with which another process can listen there, and
+	 * which the listener keeps, or -errno; and: pause or continue accepting connections. NULL:
+	 * there is no socket. */
 	int (*listen_fd)(const struct rdt_listener *l);
 	void (*listen_hold)(struct rdt_listener *l, bool held);
-	const char *(*provider)(const struct rdt_listener *l); /* its name, for people */
-	/* What a record of the discovery log says of the transport: TRTYPE, TSAS and the secure
-	 * channel of TREQ. @l: NULL for
-	 * another discovery service; otherwise one that is shown, read by reactors. */
+	const char *(*provider)(const struct rdt_listener *l); /* for log lines and status pages */
+	/* Fill in the transport's fields of a discovery log entry: TRTYPE, TSAS and the secure
+	 * channel of TREQ. @l: NULL for another discovery service; otherwise a listener that is
+	 * shown, read by reactors. */
 	void (*describe)(const struct rdt_listener *l, struct nvmf_disc_log_entry *e);
 	void (*unlisten)(struct rdt_listener *l); /* keeps its connections; may be repeated */
 
 	/* Reactors: on their threads. */
 	int (*reactor_init)(struct rdt_reactor *r);
-	/* after its last queue pair was freed; also without an init, and after one that failed */
+	/* called after its last queue pair was freed; also without reactor_init(), or after its
+	 * failure */
 	void (*reactor_fini)(struct rdt_reactor *r);
-	/* A few connections are adopted in each turn of the loop: adopt all that were
-	 * handed over before this call. */
+	/* Accept all connections that were handed over before this call, instead of a few in each
+	 * loop iteration. */
 	void (*reactor_catch_up)(struct rdt_reactor *r);
 	/*
-	 * Builds the connection of @in, with what move_out() wrote in @in->rec, and starts it; its
-	 * qp->moved is set, and until its hold is off it reads nothing. Takes the socket. Returns 0
-	 * with @out, or -errno: -EPROTO for a value that cannot be. NULL: it takes none.
+	 * Build the connection of @in from what move_out() wrote to @in->rec, and start it; its
+	 * qp->moved is set, and it receives nothing until its hold ends. Takes over the socket.
+	 * Returns 0 with @out, or -errno; -EPROTO: a value is invalid. NULL: connections cannot
+	 * move in.
 	 */
 	int (*reactor_move_in)(struct rdt_reactor *r, const struct rdt_moved_in *in,
 			       struct rdt_qpair **out);
-	/* Adds to the text in @line, each figure as " NAME=VALUE". */
+	/* Append figures to the text in @line, each as " NAME=VALUE". */
 	void (*reactor_status)(const struct rdt_reactor *r, char *line, size_t size);
 };
 
-/* Each transport of target @t, with the counter @i. */
+/* Iterate over the transports of target @t, with the counter @i. */
 #define RDT_FOREACH_TRANSPORT(tr, t, i)                   \
 	for (unsigned int i = 0; i < RDT_TRANSPORTS; i++) \
 		if (((tr) = (t)->transports[i]))
 
-/* ---- what a transport calls ---- */
+/* ---- called by transports ---- */
 
-/* A command has arrived. Dropped silently if the queue pair takes no commands any more. */
+/* A command has arrived. It is dropped silently if the queue pair accepts no commands any more. */
 void rdt_qpair_capsule(struct rdt_qpair *qp, struct rdt_capsule *cap);
 /* The connection was lost, or the peer violated the transport protocol. May be repeated. */
 void rdt_qpair_lost(struct rdt_qpair *qp, enum rdt_end end, const char *reason);

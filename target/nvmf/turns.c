@@ -73,7 +73,7 @@ static void extents_pause_ended(struct rd_timer *timer)
 	rdt_io_resume(req);
 }
 
-/* The first one that waits goes on after the pause; without memory for the timer, now. */
+/* Continue the first waiting command after the pause; without memory for the timer, now. */
 static void await_pause(struct rdt_extents_turn *turn)
 {
 	uint64_t now = rd_loop_now(turn->reactor->loop);

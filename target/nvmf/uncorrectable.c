@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Write Uncorrectable: reads of the marked blocks fail until the blocks are written. The marks are
- * spans in memory, a sorted list for each namespace, and end with the daemon; so the command is
- * supported only where the contents end with it too (RDT_OPS_MARKS).
- */
+/* Write Uncorrectable: reads of the blocks fail until they are written. The blocks are recorded as
+ * spans in memory, in a sorted list for each namespace, which is lost when the daemon ends; so the
+ * command is supported only for storage whose contents are lost then too (RDT_OPS_MARKS). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +25,7 @@ void rdt_uncor_fini(struct rdt_ns *ns)
 	pthread_mutex_destroy(&ns->uncor.lock);
 }
 
-/* Index of the first span that ends behind @lba. */
+/* Returns the index of the first span that ends after @lba. */
 static unsigned int find_span(const struct rdt_uncor *u, unsigned int n, uint64_t lba)
 {
 	unsigned int lo = 0;
@@ -104,7 +102,8 @@ void rdt_uncor_clear(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 	if (i < j) {
 		if (u->spans[i].from < lba)
 			rest[n++] = (struct rdt_span){u->spans[i].from, lba, true};
-		/* Without memory to split a span, the marks behind the written blocks are lost. */
+		/* Without memory to split a span, the blocks after the written ones are no longer
+		 * uncorrectable. */
 		if (u->spans[j - 1].to > lba + blocks && (!n || i + 1 < j || !grow_uncor(u)))
 			rest[n++] = (struct rdt_span){lba + blocks, u->spans[j - 1].to, true};
 		replace_spans(u, i, j, rest, n);
@@ -112,7 +111,7 @@ void rdt_uncor_clear(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 	pthread_mutex_unlock(&u->lock);
 }
 
-/* Merge with the spans that it touches. */
+/* Add a span and merge it with those that it touches. */
 static int mark_span(struct rdt_ns *ns, uint64_t lba, uint64_t blocks)
 {
 	struct rdt_uncor *u = &ns->uncor;

@@ -109,7 +109,7 @@ def keys_of_discovery_change_by_sighup(t):
     with host_of(target) as host:
         host.enable()
         t.config([t.namespace(backend='memory')], more=section(t, secret=bytes(48)))
-        t.match(f'{DISC}: host {nv.HOST_NQN}: new keys', target.reload())
+        t.match(f'{DISC}: host {nv.HOST_NQN}: its keys or authentication methods have changed', target.reload())
         nv.expect_data(host.admin.get_log(0x70, 4096))
     for secret in (bytes(48), SECRET):
         with host_of(target, secret) as host:
@@ -117,8 +117,8 @@ def keys_of_discovery_change_by_sighup(t):
     target.expect('with keys that were replaced$')
 
 
-@each(('where it is required', 'required', 'has no key any more, and may not connect any more'),
-      ('where it is optional', 'optional', 'has no key any more; new queues need not authenticate'))
+@each(('where it is required', 'required', 'its key was removed; it may not connect any more'),
+      ('where it is optional', 'optional', 'its key was removed; new queues need not authenticate'))
 def the_log_tells_what_follows_for_a_host_that_loses_its_key(t, authentication, says):
     known = t_auth.entry(t, **NULL, host=OTHER, name='known')
     both = {'authentication': authentication, 'host_auth': [known, t_auth.entry(t, **NULL)]}

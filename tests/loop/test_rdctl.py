@@ -470,7 +470,7 @@ def keys_of_hosts_are_set_and_removed(t):
         h.shutdown()
     rdctl(t, path, 'host', 'auth', NQN, nv.HOST_NQN, 'none')
     t.eq(rdctl(t, path, 'host', 'auth', NQN, nv.HOST_NQN).text, 'none\n')
-    target.expect('has no key any more; new queues need not authenticate')
+    target.expect('its key was removed; new queues need not authenticate')
     exercise(target)
     # A host and its keys come and go together.
     rdctl(t, path, 'subsystem', 'add', 'nqn.x', 'hosts=nqn.h')
@@ -479,7 +479,7 @@ def keys_of_hosts_are_set_and_removed(t):
             rdctl(t, path, 'host', 'auth', 'nqn.x', 'nqn.j', f'dhchap_key_file={key_file(t)}', rc=REFUSED).err)
     rdctl(t, path, 'host', 'allow', 'nqn.x', 'nqn.j', f'dhchap_key_file={key_file(t)}')
     rdctl(t, path, 'host', 'deny', 'nqn.x', 'nqn.h')
-    target.expect('nqn.x: host nqn.h: has no key any more, and may not connect any more')
+    target.expect('nqn.x: host nqn.h: its key was removed; it may not connect any more')
     found = json.loads(rdctl(t, path, 'config').text)['subsystems'][1]
     t.eq((found['hosts'], [entry['host'] for entry in found['host_auth']]), (['nqn.j'], ['nqn.j']))
     rdctl(t, path, 'subsystem', 'hosts', 'nqn.x', 'any', rc=REFUSED)  # who has a key could give another name
