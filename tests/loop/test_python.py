@@ -423,7 +423,7 @@ def discovery_finds_the_paths_that_a_key_opens(t):
         t.cleanup(dev.close)
         t.eq([p.address for p in dev.paths() if p.state == rdinit.PathState.LIVE], [f'{host}:{port}'], 'connected paths')
         t.eq(len(dev.paths()), 2 if mine else 1, 'paths that are tried')
-    target.expect('the host begins with TLS, which this listener does not speak')
+    target.expect('the host begins with TLS, which is not enabled for this listener')
 
 
 class Referring(tcp_target.FakeTarget):

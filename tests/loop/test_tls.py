@@ -163,7 +163,7 @@ def plain_hosts_are_refused_where_tls_is_required(t):
 def tls_is_refused_on_a_plain_listener(t):
     target = serve(t, 'off')
     refused(t, target)
-    target.expect('the host begins with TLS, which this listener does not speak')
+    target.expect('the host begins with TLS, which is not enabled for this listener')
 
 
 @each(('TLS 1.2', ['-no_tls1_3'], 'offers no TLS 1.3, only older versions'),
@@ -217,7 +217,7 @@ def handshakes_that_stop_end_after_ten_seconds(t):
         exercise(t, host(t, target))  # meanwhile
         for sock in socks:
             target.expect(rf'refused TLS from {sock.getsockname()[0]}:{sock.getsockname()[1]}: '
-                          'its handshake was not complete after 10 seconds')
+                          'the handshake was not complete after 10 seconds')
         wait_for(lambda: is_closed(socks[0]), 'the end of the connection')
 
 
@@ -240,7 +240,7 @@ def damaged_records_end_their_connections(t):
 def a_truncated_close_is_told(t):
     target = serve(t)
     identity, key = tls.psk(SECRET, NQN, nv.HOST_NQN)
-    for kill, words in ((True, 'closed by the host without a close_notify of TLS'), (False, 'closed by the host')):
+    for kill, words in ((True, 'closed by the host without a TLS close_notify'), (False, 'closed by the host')):
         client = tls.Tls(t, target.addr, target.port, identity, key, client='gnutls')
         conn = tcp.Conn(client.sock)
         tcp.agree(conn)
@@ -289,7 +289,7 @@ def a_thousand_handshakes_that_stop_leave_others_their_share(t):
         stopped.append(sock)
     # The host is served while the others are still there.
     exercise(t, host(t, target))
-    target.expect(r'refused TLS from \S+: too many handshakes are under way, and it was the oldest')
+    target.expect(r'refused TLS from \S+: too many handshakes are in progress, and this was the oldest')
     t.ok(sum(1 for sock in stopped if not is_closed(sock)) >= 200, 'some of the stopped handshakes are still there')
 
 

@@ -290,7 +290,7 @@ def tls_on_a_listener_without_it_is_told_at_both_ends(t):
     t.eq((res.rc, res.text), (1, ''), 'exit status and output')
     t.match(r'TLS: the target (sent what is not a TLS record|does not speak TLS: its first byte is 03h|closed the connection during)',
             res.err)
-    target.expect('the host begins with TLS, which this listener does not speak')
+    target.expect('the host begins with TLS, which is not enabled for this listener')
 
 
 @test

@@ -21,7 +21,7 @@
 
 #define CQ_DEPTH   4096u
 #define POLL_BATCH 32
-#define POLL_ROUND 512u /* completions before other work of the loop */
+#define POLL_ROUND 512u /* completions handled before other work of the loop */
 
 static void finish_later(struct rdt_rdma_conn *rc)
 {
@@ -34,7 +34,8 @@ static struct rdt_rdma_conn *conn_of_req(const struct rdt_rdma_req *rr)
 	return rdt_rdma_conn_of(rr->req.qp);
 }
 
-/* Ignores flushed work requests: the connection ends already, and DISCONNECTED has the reason. */
+/* Report a failed work request. Flushed ones are ignored, because the connection is already ending,
+ * for the reason in DISCONNECTED. */
 static RD_COLD void rdma_wr_failed(struct rdt_rdma_conn *rc, const struct ibv_wc *wc,
 				   const char *what)
 {
@@ -44,7 +45,7 @@ static RD_COLD void rdma_wr_failed(struct rdt_rdma_conn *rc, const struct ibv_wc
 
 /* ---- transfers in flight ---- */
 
-/* Starts the stall watchdog: its timer runs only while transfers are in flight, so that an idle
+/* Start the stall watchdog. Its timer runs only while transfers are in flight, so that an idle
  * reactor does not wake up. */
 static void transfer_posted(struct rdt_rdma_conn *rc, struct rdt_progress *stream, uint32_t len)
 {
@@ -67,7 +68,7 @@ static void transfer_done(struct rdt_rdma_conn *rc, struct rdt_progress *stream,
 
 static void got_capsule(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv, uint32_t len)
 {
-	/* Impossible with RECVs of its own, of which there are @depth. */
+	/* Impossible if the connection has its own RECVs, which are @depth ones. */
 	if (rc->conn->recvs > rc->qp.depth) {
 		rdt_qpair_lost(&rc->qp, RDT_END_FAULT,
 			       "the host sent more commands than its queue has entries");
@@ -84,7 +85,7 @@ static void got_capsule(struct rdt_rdma_conn *rc, struct rdt_rdma_recv *recv, ui
 		rdt_qpair_capsule(&rc->qp, &recv->cap);
 }
 
-/* Returns the connection, or NULL when it is gone. */
+/* Returns the connection, or NULL if it has ended. */
 static struct rdt_rdma_conn *rdma_recv_done(struct rdt_rdma_dev *rdev, struct rdt_rdma_recv *recv,
 					    const struct ibv_wc *wc)
 {
@@ -136,7 +137,7 @@ static bool post_read(struct rdt_rdma_req *rr, uint32_t pos, const struct rdt_rd
 	return true;
 }
 
-/* Post READs of an SGL list while READ slots are free. Returns false when some are left. */
+/* Post READs of an SGL list while READ slots are free. Returns false if some are left. */
 static bool post_list(struct rdt_rdma_req *rr)
 {
 	struct rdt_rdma_conn *rc = conn_of_req(rr);
@@ -156,7 +157,7 @@ static bool post_list(struct rdt_rdma_req *rr)
 	return true;
 }
 
-/* Returns false when some READs are left. At least one READ slot is free. */
+/* Post the READs of a request; at least one READ slot is free. Returns false if some are left. */
 static bool post_reads(struct rdt_rdma_req *rr)
 {
 	struct rdt_rdma_desc one = {rr->raddr, rr->rkey, rr->req.data_len};
@@ -212,7 +213,7 @@ static void serve_reads(struct rdt_rdma_conn *rc)
 	}
 }
 
-/* A READ of a list has completed. Returns true for the last one. */
+/* A READ of a list has completed. Returns true if it was the last one. */
 static bool list_done(struct rdt_rdma_req *rr, bool ok)
 {
 	struct rdt_rdma_list *list = rr->list;
@@ -221,13 +222,13 @@ static bool list_done(struct rdt_rdma_req *rr, bool ok)
 	list->read_bad |= !ok;
 	if (list->reads_out || rr->lost)
 		return false;
-	/* Otherwise more READs will be posted in turn or, when the connection ends,
-	 * finish_conn_close() ends the request. */
+	/* Otherwise more READs will be posted later or, if the connection ends, finish_conn_close()
+	 * ends the request. */
 	return list->read_next == rr->descs;
 }
 
-/* Bytes that are done with this READ; for a list, all that were posted, when its last READ has
- * completed. */
+/* Returns the number of bytes that have arrived with this READ; for a list, those of all READs,
+ * with the last one. */
 static uint32_t read_len(const struct rdt_rdma_req *rr)
 {
 	struct rdt_rdma_list *list = rr->list;
@@ -292,8 +293,8 @@ static struct ibv_send_wr *fill_send(struct rdt_rdma_conn *rc, struct rdt_rdma_r
 	send->wr_id = (uintptr_t)&rr->send;
 	send->opcode = IBV_WR_SEND;
 	send->send_flags = answer->send_flags;
-	/* Only the key of the command, and only on request: hosts reset the connection
-	 * otherwise. */
+	/* Invalidate only the key of the command, and only on request: otherwise hosts reset the
+	 * connection. */
 	if (rr->invalidate && answer->can_inv) {
 		send->opcode = IBV_WR_SEND_WITH_INV;
 		send->send_flags = answer->inv_flags;
@@ -400,7 +401,7 @@ static void answer_sent(struct rdt_rdma_conn *rc, struct rdt_rdma_req *rr)
 	rdt_req_responded(&rr->req);
 }
 
-/* The SEND of @rr has completed, and with it all earlier ones, which may be unsignalled. */
+/* The SEND of @rr has completed, and so have all earlier ones, which may be unsignalled. */
 static struct rdt_rdma_conn *rdma_send_done(struct rdt_rdma_req *rr, const struct ibv_wc *wc)
 {
 	struct rdt_rdma_conn *rc = conn_of_req(rr);
@@ -440,14 +441,14 @@ static void handle_wc(struct rdt_rdma_dev *rdev, const struct ibv_wc *wc)
 		unknown_wc(rdev, wc);
 		return;
 	}
-	/* In order of frequency. */
+	/* Sorted by frequency. */
 	if (wr->kind == RDT_WR_RECV) {
 		rc = rdma_recv_done(rdev, rd_container_of(wr, struct rdt_rdma_recv, wr), wc);
 	} else if (wr->kind == RDT_WR_SEND) {
 		rc = rdma_send_done(rd_container_of(wr, struct rdt_rdma_req, send), wc);
 	} else if (wr->kind == RDT_WR_READ) {
 		rc = read_done(rd_container_of(wr, struct rdt_rdma_req, read), wc);
-	} else { /* an unsignalled WRITE has failed; its SEND completes as well */
+	} else { /* an unsignalled WRITE has failed; its SEND completes too */
 		rc = conn_of_req(rd_container_of(wr, struct rdt_rdma_req, write));
 		rdma_wr_failed(rc, wc, "a WRITE to the host's memory failed");
 	}
@@ -508,7 +509,8 @@ static void cq_again(struct rd_defer *defer)
 
 /* ---- requests ---- */
 
-/* Where the CPU reads registered memory (software providers), inline data has no advantage. */
+/* Returns whether to send the CQE inline, which has no advantage if the CPU reads registered memory
+ * (software providers). */
 static bool inlines_cqe(const struct rd_fab_dev *dev)
 {
 	return !dev->caps.cheap_mr && dev->caps.max_inline >= NVME_CQE_SIZE;
@@ -673,7 +675,7 @@ static void finish_conn_close(struct rd_defer *defer)
 		const struct rdt_rdma_req *rr = rdt_rdma_req_of(req);
 
 		if (rr->descs && rr->list->reads_out)
-			break; /* continues when these requests have returned */
+			break; /* continues when these requests have been returned */
 		TAILQ_REMOVE(&rc->read_wait, req, link);
 		rdt_req_fetched(req, -ECANCELED);
 	}
@@ -685,7 +687,8 @@ static void finish_conn_close(struct rd_defer *defer)
 		return;
 	rdt_rdma_recvs_stop(rc);
 	rd_fab_conn_destroy(&rc->conn);
-	/* After a WRITE without SEND (its posting failed), the buffer is in use until now. */
+	/* After a WRITE without SEND (which could not be posted), the buffer was in use until
+	 * now. */
 	RDT_FOREACH_REQ (req, &rc->qp) {
 		struct rdt_rdma_req *rr = rdt_rdma_req_of(req);
 
@@ -784,7 +787,7 @@ int rdt_rdma_conn_init(struct rdt_rdma_conn *rc, struct rdt_reactor *r, uint16_t
 
 int rdt_rdma_conn_setup(struct rdt_rdma_conn *rc)
 {
-	/* READ, WRITE and SEND for each request, and four complete lists at a time. */
+	/* READ, WRITE and SEND for each request, and up to four complete lists. */
 	uint32_t extra = 4u * (rdt_rdma_msdbd(&rc->qp.reactor->target->cfg->target) - 1u);
 	struct rd_fab_qp_attr attr = {
 		.max_send_wr = 3u * rc->qp.depth + extra,
@@ -820,7 +823,7 @@ void rdt_rdma_conn_free(struct rdt_rdma_conn *rc)
 	rd_defer_cancel(rc->qp.reactor->loop, &rc->finish);
 	rdt_rdma_recvs_stop(rc);
 	rd_fab_conn_destroy(&rc->conn);
-	rdt_rdma_recvs_free(rc); /* before its host is forgotten: the share is found by it */
+	rdt_rdma_recvs_free(rc); /* before its host is removed, by which the share is found */
 	rdt_qpair_fini(&rc->qp);
 	if (rc->rdev) {
 		rc->rdev->conns--;

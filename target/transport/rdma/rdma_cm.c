@@ -21,13 +21,11 @@
 #include "target/nvmf/target.h"
 #include "target/config/tgt_limits.h"
 
-#define BACKLOG 4096 /* hosts connect all their queues at once */
-#define ORD_WANTED                                                                    \
-	128u /* READs in flight on one queue; soft-iWARP and most NICs hold that many \
-	      */
+#define BACKLOG    4096 /* hosts connect all their queues at once */
+#define ORD_WANTED 128u /* READs in flight on one queue; supported by soft-iWARP and most NICs */
 
-/* An iwarp fabric of the main loop. Closed only at the end, because a reload may change the options
- * of a listener. */
+/* An iwarp fabric of the main loop. Closed only when the target ends, because a reload may change
+ * the options of a listener. */
 struct iwarp_fab {
 	SLIST_ENTRY(iwarp_fab) link;
 	struct rd_fab *fab;
@@ -37,7 +35,7 @@ struct iwarp_fab {
 	bool crc;
 };
 
-/* Of a target: the fabrics of its listeners. */
+/* The fabrics of a target's listeners. */
 struct rdma_target {
 	struct rd_fab *fabs[RDT_FABS]; /* except iwarp */
 	SLIST_HEAD(, iwarp_fab) iwarp_fabs;
@@ -83,7 +81,7 @@ static int accept_conn(struct rdt_rdma_conn *rc, uint16_t peer_ord)
 	struct rd_fab_conn_param param = {
 		.private_data = &rep,
 		.private_len = sizeof(rep),
-		/* Hosts send no READs to a target, but an RTR by READ needs one. */
+		/* Hosts send no READs to a target, but an RTR with a READ needs one. */
 		.ird = peer_ord ? peer_ord : 1,
 		.ord = (uint16_t)(rc->qp.depth < ORD_WANTED ? rc->qp.depth : ORD_WANTED),
 	};
@@ -104,7 +102,7 @@ static int iwarp_open(const struct rdt_target *t, struct rd_loop *loop,
 	return (env ? env->fab_open : rd_fab_iwarp_open)(loop, opts, out);
 }
 
-/* Open the fabric of kind @kind unless it is open. Returns 0 or -errno. */
+/* Open the fabric of kind @kind, unless it is open. Returns 0 or -errno. */
 static int open_fab_kind(const struct rdt_target *target, struct rd_loop *loop,
 			 enum rdt_fab_kind kind, struct rd_fab *fabs[RDT_FABS])
 {
@@ -120,7 +118,7 @@ static int open_fab_kind(const struct rdt_target *target, struct rd_loop *loop,
 		     : iwarp_open(target, loop, NULL, &fabs[kind]);
 }
 
-/* The same for a reactor; the reason is logged, with a limit: each connection asks. */
+/* The same for a reactor. The reason is logged, rate limited because each connection tries. */
 int rdt_rdma_fab(struct rdt_reactor *r, enum rdt_fab_kind kind)
 {
 	int err = open_fab_kind(r->target, r->loop, kind, rdt_rdma_of(r)->fabs);
@@ -155,7 +153,7 @@ static void adopt(struct rdt_handoff *h)
 	rc->qp.unproven = rdt_listener_unproven(h->listener);
 	rc->qp.local = h->req->local;
 	rc->qp.remote = h->req->remote;
-	/* A listener that was added by a reload may be the first one of its kind. */
+	/* Usually open already, unless the first listener of this kind was added by a reload. */
 	err = rdt_rdma_fab(r, h->fab);
 	if (err) {
 		reject_request(h->req, NVMF_RDMA_CM_NO_RSRC);
@@ -224,14 +222,14 @@ static unsigned int check_request(const struct rdt_target *t, const struct rd_fa
 		return NVMF_RDMA_CM_INVALID_HSQSIZE;
 	if (le16toh(cm.hrqsize) < hsqsize)
 		return NVMF_RDMA_CM_INVALID_HRQSIZE;
-	/* With an IRD of 0 at the host, no data could be read from it. */
+	/* With an IRD of 0 at the host, no data can be read from it. */
 	if (req->peer_ird == 0)
 		return NVMF_RDMA_CM_INVALID_IRD;
 	*depth = (uint16_t)(hsqsize + 1);
 	return 0;
 }
 
-/* Kernel hosts do not show the reject reason, so it is logged here. */
+/* Log the reject reason, because kernel hosts do not show it. */
 static void report_reject(struct rdt_target *t, const struct rd_fab_req *req, unsigned int sts,
 			  const struct rdt_peer_limit *limit)
 {
@@ -304,7 +302,7 @@ static enum rdt_fab_kind choose_fab_kind(const struct rdt_target *t,
 	return sockets ? RDT_FAB_IWARP : verbs_kind(cfg);
 }
 
-/* The kind is chosen once, so that the main loop and the reactors open the same one. */
+/* The kind is chosen only once, so that the main loop and the reactors open the same one. */
 static int rdma_prepare(struct rdt_listener *l)
 {
 	struct rdt_rdma_listener *rl = l->state ? l->state : calloc(1, sizeof(*rl));
@@ -322,7 +320,7 @@ static void rdma_forget(struct rdt_listener *l)
 	l->state = NULL;
 }
 
-/* Open the fabrics that the configuration needs, so that a missing one fails the start. */
+/* Open the fabrics that the configuration needs, so that the start fails if one is missing. */
 int rdt_rdma_open_fabs(struct rdt_reactor *r)
 {
 	const struct rdt_listener *l;
@@ -405,7 +403,7 @@ static int main_fab(struct rdt_listener *l, struct rd_fab **out)
 	return err;
 }
 
-/* Why main_fab() has failed with @err. */
+/* Write to @text why main_fab() has failed with @err. */
 static void say_no_fab(const struct rdt_listener *l, int err, char *text, size_t size)
 {
 	const struct rdt_rdma_listener *rl = l->state;
@@ -416,14 +414,14 @@ static void say_no_fab(const struct rdt_listener *l, int err, char *text, size_t
 			 strerror(-err));
 }
 
-/* Without a socket a listener cannot be held, and connections that it accepted would use storage
- * that the other process still writes. */
+/* Returns whether to listen only after the hand-over. Without a socket, a listener cannot be held,
+ * and connections that it accepts would use storage to which the other process still writes. */
 static bool has_to_wait_for_commit(const struct rdt_listener *l, const struct rd_fab *fab,
 				   char *text, size_t size)
 {
 	if (!l->target->listeners_held || fab->ops->listen_hold)
 		return false;
-	snprintf(text, size, "%s port %u: it listens when the other process has handed over",
+	snprintf(text, size, "%s port %u: it will listen when the other process has handed over",
 		 l->cfg->address, l->cfg->port);
 	return true;
 }
@@ -459,7 +457,7 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 				l->cfg->address);
 		return err;
 	}
-	pthread_mutex_lock(&l->target->disc.lock); /* as in rdt_listener_bound() */
+	pthread_mutex_lock(&l->target->disc.lock); /* like in rdt_listener_bound() */
 	rl->prtype = rl->lis->prtype;
 	pthread_mutex_unlock(&l->target->disc.lock);
 	rdt_listener_bound(l, &rl->lis->addr);

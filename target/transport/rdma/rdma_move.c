@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections that are held, and move from one process to another: those of the iwarp provider. */
+/* Hold and move of connections to another process; only the iwarp provider supports it. */
 #include "rdma.h"
 
 #include <errno.h>
@@ -11,13 +11,15 @@
 #include "target/nvmf/peers.h"
 #include "target/nvmf/placement.h"
 
-/* Answers of the host to READs arrive between its commands: it receives until none is due. */
+/* Returns whether receiving may stop. READ Responses of the host arrive between its commands, so it
+ * continues until none is outstanding. */
 static bool may_stop(const struct rdt_rdma_conn *rc)
 {
 	return !rc->reads_out && TAILQ_EMPTY(&rc->read_wait) && !rdt_qpair_awaits_host(&rc->qp);
 }
 
-/* The second half of a fused pair has to be delivered before anything can rest. */
+/* Returns the hold that the fabric needs now. The second command of a fused pair has to be
+ * delivered before the connection can be at rest. */
 static enum rd_fab_hold hold_due(const struct rdt_rdma_conn *rc)
 {
 	if (rc->qp.fused)
@@ -46,8 +48,6 @@ bool rdt_rdma_rests(struct rdt_qpair *qp)
 	rd_fab_hold(rc->conn, how);
 	return how == RD_FAB_HOLD_ENDS && rd_fab_rests(rc->conn);
 }
-
-/* ---- out ---- */
 
 struct given_back { /* commands that have arrived and not begun */
 	struct rd_fab_message *msgs;
@@ -102,8 +102,6 @@ int rdt_rdma_move_out(struct rdt_qpair *qp, json_t *rec)
 	return err ? err : fd;
 }
 
-/* ---- in ---- */
-
 static bool read_moved(const json_t *rec, struct rd_fab_moved *m)
 {
 	static const char *const names[] = {"tx_send_msn", "tx_read_msn", "rx_send_msn",
@@ -125,7 +123,7 @@ static bool read_moved(const json_t *rec, struct rd_fab_moved *m)
 	return true;
 }
 
-/* @fd is the socket, until the fabric has it. */
+/* @fd: the socket, until the fabric owns it. */
 static int build_moved(struct rdt_rdma_conn *rc, const struct rdt_moved_in *in, int *fd)
 {
 	const struct rdt_rdma_listener *rl = in->listener->state;

@@ -3,8 +3,8 @@
  * RECVs for capsules: each has a slot for the SQE and an area for in-capsule data. On devices where
  * messages wait for a RECV (caps.srq_waits), all I/O queues of a reactor use one pool of RECVs and
  * all admin queues another, so that I/O in slow backends does not delay admin commands. A pool
- * grows on demand up to its limit; beyond that, hosts wait. Like data buffers (pool.c), each host
- * has a share of the pool, so that a host whose commands keep RECVs for a long time leaves some to
+ * grows on demand up to its limit; beyond that, hosts wait. As for data buffers (pool.c), each host
+ * has a share of the pool, so that a host whose commands keep RECVs for a long time leaves some for
  * others. On other devices each queue pair has its own RECVs.
  */
 #include <assert.h>
@@ -21,13 +21,13 @@
 #include "target/nvmf/reactor.h"
 #include "target/nvmf/target.h"
 
-#define POOL_FIRST 64u   /* RECVs at first; doubled each time */
+#define POOL_FIRST 64u   /* initial number of RECVs; doubled each time */
 #define POOL_ADMIN 1024u /* maximum size of the admin queues' pool */
 #define POOL_MIN   16u
 
 static size_t data_stride(uint32_t in_capsule_max)
 {
-	/* Whole pages, so that they can be written with O_DIRECT. */
+	/* Whole pages, so that data can be written with O_DIRECT. */
 	return (in_capsule_max + (size_t)RDT_BUFFER_UNIT - 1) & ~((size_t)RDT_BUFFER_UNIT - 1);
 }
 
@@ -118,7 +118,7 @@ static void post_again(struct rd_defer *defer)
 	pool->again_count = 0;
 }
 
-/* RECVs that are returned during a turn are posted together after its completions. */
+/* RECVs that are returned during a loop iteration are posted together after its completions. */
 static void pool_post(struct rdt_recv_pool *pool, struct rdt_rdma_recv *recv)
 {
 	if (!pool->again)
@@ -144,11 +144,11 @@ static int pool_grow(struct rdt_recv_pool *pool)
 		return err;
 	SLIST_INSERT_HEAD(&pool->areas, area, link);
 	pool->total += n;
-	/* Grow well before a host that is alone has used its share, three quarters: near that, its
-	 * connections read less at once. */
+	/* Grow early: a host that is alone may use three quarters of the pool, and its connections
+	 * read less at a time when close to that. */
 	if (pool->total < pool->max)
 		rd_fab_srq_limit(pool->srq, pool->total / 2 + 1, pool_low, pool);
-	/* In order of the addresses. */
+	/* In the order of addresses. */
 	for (uint32_t i = 0; i < n; i++) {
 		area->recvs[i].pool = pool;
 		area->recvs[i].rwr.next = i ? &area->recvs[i - 1].rwr : NULL;
@@ -163,7 +163,7 @@ static RD_COLD void pool_low(struct rd_fab_srq *srq, void *arg)
 
 	if (pool_grow(pool) == 0)
 		return;
-	/* The existing RECVs must do. */
+	/* Continue with the existing RECVs. */
 	rd_warn(pool->log, RD_LOG_TARGET,
 		"%s: no memory for more than %u command capsules; further commands wait",
 		pool->dev->name, pool->total);
@@ -181,7 +181,8 @@ static uint32_t pool_limit(const struct rdt_reactor *r, const struct rd_fab_dev 
 	return max < dev->caps.max_srq_wr ? (uint32_t)max : dev->caps.max_srq_wr;
 }
 
-/* Thousands of hosts may have a share. Their addresses differ by the size of an allocation. */
+/* Hashed, because thousands of hosts may have a share. Their addresses differ by the size of an
+ * allocation. */
 static struct rdt_recv_share_list *recv_share_bucket(struct rdt_recv_pool *pool,
 						     const struct rdt_share *host)
 {
@@ -221,7 +222,7 @@ static void share_free(struct rdt_recv_share **sharep)
 	*sharep = NULL;
 }
 
-/* Without memory for a share, a host uses that of unassociated connections. */
+/* Returns the share of a host; without memory, the one of unassociated connections. */
 static struct rdt_recv_share *share_of(struct rdt_recv_pool *pool, const struct rdt_share *host)
 {
 	struct rdt_recv_share *share;
@@ -434,7 +435,7 @@ void rdt_rdma_recvs_stop(struct rdt_rdma_conn *rc)
 		return;
 	LIST_REMOVE(rc, by_qpn);
 	rc->listed = false;
-	/* Later completions will not be attributed to the connection. RECVs that requests use stay
+	/* Later completions are not attributed to the connection. RECVs in use by requests remain
 	 * counted. */
 	unseen = rc->conn->recvs;
 	LIST_FOREACH (recv, &rc->recvs_used, link)
@@ -442,7 +443,7 @@ void rdt_rdma_recvs_stop(struct rdt_rdma_conn *rc)
 	rd_fab_share_give(rc->share->share, rc->conn, unseen);
 }
 
-/* The RECVs that are left have capsules that were dropped; all others were returned with their
+/* The remaining RECVs hold capsules that were dropped; all others were returned with their
  * requests. */
 void rdt_rdma_recvs_free(struct rdt_rdma_conn *rc)
 {

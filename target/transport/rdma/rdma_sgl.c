@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The data pointer of a command over RDMA: one descriptor, keyed or with in-capsule data, or a list
- * of keyed descriptors in the capsule (MSDBD); and what Identify says of that. */
+ * of keyed descriptors in the capsule (MSDBD); and the fields about it in Identify. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +41,6 @@ static RD_COLD struct nvme_status bad_type(struct rdt_req *req, uint8_t type)
 				type >> 4 == NVME_SGL_KEYED || type >> 4 == NVME_SGL_DATA_BLOCK);
 }
 
-/* ---- lists ---- */
-
 static struct nvme_status check_list(struct rdt_req *req, uint8_t msdbd, uint64_t offset,
 				     uint32_t len)
 {
@@ -56,13 +54,13 @@ static struct nvme_status check_list(struct rdt_req *req, uint8_t msdbd, uint64_
 		sc = NVME_SC_SGL_INVALID_LAST;
 	else if (len / sizeof(union nvme_sgl) > msdbd)
 		sc = NVME_SC_SGL_INVALID_COUNT;
-	else if (offset + len > req->cap->data_len) /* the capsule was shorter */
+	else if (offset + len > req->cap->data_len) /* the list is not within the capsule */
 		sc = NVME_SC_SGL_INVALID_LAST;
 	return sc ? rdt_req_fail(req, NVME_SCT_GENERIC, sc, RDT_LOC_SGL_LEN) : NVME_OK;
 }
 
-/* SEND with Invalidate takes one key. When a list asks for several different keys, none is
- * invalidated, and the host does that itself. */
+/* A SEND with Invalidate invalidates one key. If a list requests several different keys, none is
+ * invalidated, and the host does it itself. */
 static void ask_invalidate(struct rdt_rdma_req *rr, uint32_t key, bool *several)
 {
 	*several |= rr->invalidate && rr->rkey != key;
@@ -70,7 +68,7 @@ static void ask_invalidate(struct rdt_rdma_req *rr, uint32_t key, bool *several)
 	rr->invalidate = !*several;
 }
 
-/* Allocated for the first list of the request. */
+/* Returns the list of the request, allocated on first use. */
 static struct rdt_rdma_list *get_list(struct rdt_rdma_req *rr, uint8_t msdbd)
 {
 	if (!rr->list)
@@ -78,8 +76,8 @@ static struct rdt_rdma_list *get_list(struct rdt_rdma_req *rr, uint8_t msdbd)
 	return rr->list;
 }
 
-/* Copied, because the next command may use the memory of the capsule before the data is
- * transferred. */
+/* The descriptors are copied, because the next command may use the memory of the capsule before the
+ * data is transferred. */
 static RD_COLD struct nvme_status parse_list(struct rdt_rdma_req *rr,
 					     const struct nvme_data_sgl *seg)
 {
@@ -118,7 +116,7 @@ static RD_COLD struct nvme_status parse_list(struct rdt_rdma_req *rr,
 		req->data_at = RDT_DATA_AT_HOST_WHOLE;
 		return NVME_OK;
 	}
-	/* A list with one descriptor that has data is handled like a single descriptor */
+	/* A list in which one descriptor has data is handled like a single descriptor. */
 	if (rr->descs) {
 		rr->raddr = out[-1].addr;
 		rr->rkey = out[-1].key;
@@ -126,8 +124,6 @@ static RD_COLD struct nvme_status parse_list(struct rdt_rdma_req *rr,
 	rr->descs = 0;
 	return NVME_OK;
 }
-
-/* ---- one descriptor ---- */
 
 struct nvme_status rdt_rdma_parse_sgl(struct rdt_req *req)
 {

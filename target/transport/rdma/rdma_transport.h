@@ -13,7 +13,7 @@ extern const struct rdt_transport rdt_rdma_transport;
 
 /* rdt_env.transport_env[RDT_TRANSPORT_RDMA] */
 struct rdt_rdma_env {
-	/* opens the fabric that the provider iwarp stands for */
+	/* opens the fabric of provider iwarp */
 	int (*fab_open)(struct rd_loop *loop, const struct rd_fab_iwarp_opts *opts,
 			struct rd_fab **out);
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stall watchdog: ends connections of hosts that neither answer READs nor drain SENDs. READs of a
- * connection complete in order, as do SENDs: nvmf/progress.h. */
+/* Stall watchdog: ends connections of hosts that neither answer READs nor receive SENDs. READs of a
+ * connection complete in order, and so do SENDs: nvmf/progress.h. */
 #include "util/log.h"
 #include "util/loop.h"
 #include "fabric/fabric.h"
@@ -17,8 +17,8 @@ static void watch_conn(struct rdt_rdma_conn *rc, bool pressed)
 	rdt_progress_check(&rc->reads);
 	rdt_progress_check(&rc->answers);
 	rdt_share_late(&rc->qp, rdt_progress_late(&rc->reads) || rdt_progress_late(&rc->answers));
-	/* READ Responses may be queued behind a command that we have not received yet: that is not
-	 * the host's fault. */
+	/* READ Responses may be queued behind a command that was not received yet, which is not the
+	 * host's fault. */
 	if ((rdt_progress_too_slow(&rc->reads, pressed) && !rc->conn->waits) ||
 	    rdt_progress_too_slow(&rc->answers, pressed))
 		rdt_qpair_lost(&rc->qp, RDT_END_STALLED,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections: data pointers, transfers of requests, the end; and what a reactor has of the
- * transport. A connection takes everything by PDUs of one socket: tcp_rx.c, tcp_tx.c. */
+/* Connections: data pointers, transfers of requests, and the end; and the transport's state on a
+ * reactor. A connection transfers everything by PDUs over one socket: tcp_rx.c, tcp_tx.c. */
 #include "tcp.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static void watch_tcp_conn(struct rdt_tcp_conn *c, bool pressed)
 	rdt_progress_check(&c->fetched);
 	rdt_progress_check(&c->answers);
 	rdt_share_late(&c->qp, rdt_progress_late(&c->fetched) || rdt_progress_late(&c->answers));
-	/* While a command waits for a capsule, the data behind it is not read: that is not the
+	/* While a command waits for a capsule, the data behind it is not read, which is not the
 	 * host's fault. */
 	if ((rdt_progress_too_slow(&c->fetched, pressed) && !c->rx.held) ||
 	    rdt_progress_too_slow(&c->answers, pressed))
@@ -80,7 +80,7 @@ static struct nvme_status tcp_parse_sgl(struct rdt_req *req)
 
 	if (!rdt_sgl_has_psdt(req))
 		return rdt_sgl_no_psdt(req);
-	if (k->bad) /* the data digest was wrong: the host may try again */
+	if (k->bad) /* the data digest was wrong: the host may retry */
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_TRAN_TPORT_ERROR);
 	if (sgl->type == NVME_SGL_IN_CAPSULE)
 		return rdt_sgl_in_capsule(req);
@@ -168,7 +168,7 @@ RD_COLD void rdt_tcp_refuse(struct rdt_tcp_conn *c, const struct nvme_tcp_error 
 		       qp->qid, rd_addr_format((const struct sockaddr *)&qp->remote, addr),
 		       nvme_tcp_type_text(hdr->type), error->what,
 		       nvme_tcp_term_text(error->fes, error->fei, text));
-	/* The host would take it for data in the middle of another PDU. */
+	/* In the middle of another PDU, the host would read it as data. */
 	if (!c->tx_sent)
 		c->term_sent = rdt_tcp_send_short(c, buf, len);
 	rdt_qpair_lost(qp, RDT_END_FAULT, error->what);
@@ -190,7 +190,7 @@ static void tcp_close(struct rdt_qpair *qp)
 	struct rdt_tcp *tcp = c->tcp;
 	struct rd_loop *loop = qp->reactor->loop;
 
-	/* The last answers, such as that to a Disconnect, have been queued in this turn. */
+	/* The last answers, such as the one to a Disconnect, were queued in this loop iteration. */
 	if (c->state == RDT_TCP_RUNNING && !c->eof && !c->term_sent && !c->blocked && !qp->moved)
 		rdt_tcp_tx_last(c);
 	c->state = RDT_TCP_CLOSED;
@@ -198,7 +198,7 @@ static void tcp_close(struct rdt_qpair *qp)
 		TAILQ_REMOVE(&tcp->area_wait, c, area_link);
 	c->waits_area = false;
 	if (c->resume.queued)
-		rdt_tcp_area_free(tcp); /* it may have been meant for this one */
+		rdt_tcp_area_free(tcp); /* it may have been offered to this connection */
 	rd_defer_cancel(loop, &c->flush);
 	rd_defer_cancel(loop, &c->resume);
 	rd_defer_cancel(loop, &c->again);
@@ -253,7 +253,7 @@ void rdt_tcp_conn_free(struct rdt_tcp_conn *c)
 	nvmf_tls_free(c->tls);
 	if (c->io.fd >= 0)
 		drop_tcp_socket(c, false);
-	/* Commands that were dropped when the queue pair ended. */
+	/* Capsules of commands that were dropped when the queue pair ended. */
 	while ((k = LIST_FIRST(&c->capsules)))
 		rdt_tcp_capsule_put(k);
 	rdt_qpair_fini(&c->qp);
@@ -301,7 +301,7 @@ void rdt_tcp_watch(struct rdt_tcp_conn *c)
 		rdt_qpair_lost(&c->qp, RDT_END_FAULT, "the socket cannot be watched");
 }
 
-/* While a command waits for a capsule nothing is read, so a broken socket must be noticed here. */
+/* While a command waits for a capsule, nothing is read, so a broken socket must be noticed here. */
 static void look_at_socket(struct rdt_tcp_conn *c, uint32_t events)
 {
 	int err = rd_tcp_broken(c->io.fd, events);
@@ -314,7 +314,7 @@ static void tcp_io(struct rd_io *io, uint32_t events)
 {
 	struct rdt_tcp_conn *c = rd_container_of(io, struct rdt_tcp_conn, io);
 
-	/* Reads first, and never waits for writing: otherwise both sides could block each other. */
+	/* Read first, and never wait for writing: otherwise both sides could block each other. */
 	if (c->rx.held || c->stopped)
 		look_at_socket(c, events);
 	else if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))
@@ -455,7 +455,7 @@ int rdt_tcp_conn_new(struct rdt_tcp *tcp, const struct rdt_tcp_handoff *h)
 	return err ? err : rdt_tcp_conn_begin(c);
 }
 
-/* ---- of a reactor ---- */
+/* ---- state of a reactor ---- */
 
 int rdt_tcp_init(struct rdt_reactor *r)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Capsules: where commands are until they are parsed, and their in-capsule data until the backend
- * has used it. Areas for data are shared by the connections of a reactor, up to
- * target.capsule_memory. A connection may have one area whatever others use, so that none can be
- * locked out; one without a Connect has no more than that. What finds none is not read from the
- * socket, and TCP's window stops the host.
+ * Capsules hold commands until they are parsed, and in-capsule data until the backend has used it.
+ * Areas for data are shared by the connections of a reactor, up to target.capsule_memory. Each
+ * connection may have one area whatever others use, so that none can be locked out; one without a
+ * Connect may not have more. If no area is free, the command is not read from the socket, and TCP's
+ * window stops the host.
  */
 #include "tcp.h"
 
@@ -14,9 +14,10 @@
 #include "target/nvmf/target.h"
 
 #define AREA_ALIGN 4096u /* for direct I/O */
-#define AREA_PART  8u    /* a connection may use one part of so many */
+#define AREA_PART  8u    /* a connection may use 1 / AREA_PART of the areas */
 
-/* Over its own limit, @c is resumed when one of its own capsules is done. */
+/* Returns whether @c has reached its own limit. It is resumed when one of its own capsules is
+ * done. */
 static bool over_own_limit(const struct rdt_tcp_conn *c)
 {
 	const struct rdt_tcp *tcp = c->tcp;
@@ -52,10 +53,11 @@ struct rdt_tcp_capsule *rdt_tcp_capsule_get(struct rdt_tcp_conn *c, uint32_t dat
 	struct rdt_tcp_capsules *list = data ? &tcp->areas : &tcp->plain;
 	struct rdt_tcp_capsule *k = SLIST_FIRST(list);
 
-	/* Resumed by the next capsule of its own that is done. */
+	/* Resumed when one of its own capsules is done. */
 	if (c->capsules_used >= c->qp.depth)
 		return NULL;
-	/* In a hold no command ends that would give an area back: at most @depth more. */
+	/* During a hold no command ends and returns an area, so the limit does not apply: at most
+	 * @depth more are used. */
 	if (data && over_own_limit(c) && !c->hold)
 		return NULL;
 	if (data && c->areas_used && tcp->areas_used >= tcp->areas_max && !c->hold) {
@@ -106,7 +108,7 @@ void rdt_tcp_capsule_put(struct rdt_tcp_capsule *k)
 		tcp->areas_used--;
 		if (tcp->areas_used < tcp->areas_max) {
 			SLIST_INSERT_HEAD(&tcp->areas, k, next);
-		} else { /* more than there may be were made in a hold */
+		} else { /* areas beyond the limit, from a hold */
 			free(k->area);
 			free(k);
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listening on the main loop, and the hand-off of accepted sockets to reactors. A connection that
- * sends nothing is one without a Connect, whose number and time are limited: nvmf/peers.h. */
+/* Listening on the main loop, and the hand-over of accepted sockets to reactors. A connection that
+ * sends nothing is unassociated, and these are limited in number and time: nvmf/peers.h. */
 #include "tcp_tls.h"
 
 #include <errno.h>
@@ -138,7 +138,7 @@ static void tcp_forget(struct rdt_listener *l)
 	l->state = NULL;
 }
 
-/* Returns a socket that listens, or -errno. */
+/* Returns a listening socket, or -errno. */
 static int open_tcp_socket(const struct rdt_listener *l, const struct sockaddr *at,
 			   const struct rd_tcp_opts *opts, struct sockaddr_storage *bound)
 {

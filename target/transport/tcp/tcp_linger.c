@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sockets whose connections have ended, until the peer closes them too: see struct rdt_tcp_linger.
- * Their number, time and bytes are bounded, because a peer may go on sending. */
+/* Sockets of ended connections, until the peer closes them too: see struct rdt_tcp_linger. Their
+ * number, time and bytes are limited, because a peer may continue to send. */
 #include "tcp.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #define LINGERS      256u
 #define LINGER_NS    (10 * RD_NSEC_PER_SEC)
 #define LINGER_BYTES (16u << 20)
-#define LINGER_TURN  4u /* sockets that are read in a turn: those that are ready take turns */
+#define LINGER_TURN  4u /* sockets that are read in one loop iteration, round robin */
 
 static void end_linger(struct rdt_tcp_linger *lg)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Connections that are held, and move from one process to another (docs/design/moves.md). A plain
- * connection between two PDUs is its socket, what ICReq and ICResp have agreed on, and the bytes
- * that were read and not used. Commands that have arrived and not begun are written as PDUs again.
- */
+/* Hold and move of connections to another process (docs/design/moves.md). Between two PDUs, a plain
+ * connection consists of its socket, the results of ICReq and ICResp, and the bytes that were read
+ * and not used. Commands that have arrived and not begun are converted back to PDUs. */
 #include "tcp.h"
 
 #include <errno.h>
@@ -28,7 +26,7 @@ void rdt_tcp_hold(struct rdt_qpair *qp, enum rdt_hold_how how)
 	}
 	if (!c->stopped)
 		return;
-	/* What was read is used before the socket is read. */
+	/* Bytes that were read are processed before the socket is read. */
 	if (c->rx.held || c->rx.rest.bytes) {
 		rd_defer(qp->reactor->loop, &c->resume, RD_DEFER_WORK);
 		return;
@@ -38,8 +36,8 @@ void rdt_tcp_hold(struct rdt_qpair *qp, enum rdt_hold_how how)
 	rdt_tcp_read_again(c);
 }
 
-/* In the middle of a PDU a connection can be stopped, but not move: a part of its data is in the
- * buffer of a command. */
+/* In the middle of a PDU, a connection can be stopped but cannot move, because a part of the data
+ * is in the buffer of a command. */
 bool rdt_tcp_rests(struct rdt_qpair *qp)
 {
 	struct rdt_tcp_conn *c = rdt_tcp_conn_of(qp);
@@ -51,8 +49,6 @@ bool rdt_tcp_rests(struct rdt_qpair *qp)
 		return false;
 	return TAILQ_EMPTY(&c->tx) && !rdt_tcp_unsent(c);
 }
-
-/* ---- out ---- */
 
 struct put_command {
 	const struct rdt_tcp_conn *c;
@@ -78,7 +74,7 @@ static void put_tcp_command(void *arg, const struct nvme_sqe *sqe, const struct 
 	if (!rules->ddgst)
 		return;
 	rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, cap->data, len), digest);
-	/* It was wrong: it has to be again. */
+	/* The data digest was wrong, and has to be wrong again. */
 	if (rd_container_of(cap, const struct rdt_tcp_capsule, cap)->bad)
 		digest[0] ^= 0xff;
 	rdt_move_put(put->bytes, digest, sizeof(digest));
@@ -93,7 +89,7 @@ int rdt_tcp_move_out(struct rdt_qpair *qp, json_t *rec)
 	json_t *tcp;
 	int err;
 
-	/* The keys and the state of TLS are libssl's. */
+	/* The keys and the state of TLS cannot be extracted from libssl. */
 	if (c->tls || c->state != RDT_TCP_RUNNING || c->eof || c->term_sent)
 		return -EOPNOTSUPP;
 	tcp = json_pack("{s:b, s:b, s:i}", "hdgst", c->rules.hdgst, "ddgst", c->rules.ddgst, "hpda",
@@ -107,8 +103,6 @@ int rdt_tcp_move_out(struct rdt_qpair *qp, json_t *rec)
 	err = rdt_move_put_into(&bytes, rec);
 	return err ? err : c->io.fd;
 }
-
-/* ---- in ---- */
 
 struct agreed {
 	bool hdgst, ddgst;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reception: a state machine over a byte stream, independent of how TCP cuts it. One readv(2) reads
- * the rest of the data in progress directly to its place, the buffer of a request or the area of a
- * capsule, and what follows it into the staging buffer, which is used up before the callback
- * returns: only behind a command that waits for a capsule the bytes are kept aside.
+ * Reception: a state machine over a byte stream, independent of how TCP segments it. One readv(2)
+ * reads the rest of the current data directly to its place (the buffer of a request or the area of
+ * a capsule), and what follows into the staging buffer. That is processed before the callback
+ * returns; only bytes behind a command that waits for a capsule are kept.
  */
 #include "tcp.h"
 
@@ -17,15 +17,15 @@
 #include "target/nvmf/heartbeat.h"
 #include "target/nvmf/target.h"
 
-#define RX_ROUNDS 4 /* readv calls before other connections get their turn */
-/* While so much data is in progress or was asked for, most bytes have a known place: with a short
- * staging part they stay in the socket until that place is known. */
+#define RX_ROUNDS 4 /* readv calls before other connections are served */
+/* While at least this much data is in progress or was requested, most bytes have a known place. A
+ * short staging part then leaves bytes in the socket until their place is known. */
 #define RX_LARGE 16384u
 #define RX_SHORT 4096u
 
-/* What handling bytes has come to. */
+/* The result of processing bytes. */
 enum rx {
-	RX_ON,   /* all bytes are used */
+	RX_ON,   /* all bytes were processed */
 	RX_HELD, /* a command waits for a capsule, or the connection is held: the rest is kept */
 	RX_END,  /* the connection has ended */
 };
@@ -51,15 +51,15 @@ static RD_COLD enum rx refuse_with(struct rdt_tcp_conn *c, enum nvme_tcp_fes fes
 
 /* ---- the first PDU ---- */
 
-/* Other protocols are told apart by their first byte. They would not understand a C2HTermReq. */
+/* Other protocols are recognized by their first byte. They would not understand a C2HTermReq. */
 static RD_COLD enum rx not_icreq(struct rdt_tcp_conn *c)
 {
 	const char *why = "the first bytes are not those of NVMe/TCP";
 
 	if (c->rx.head[0] == 0x16)
-		why = "the host begins with TLS, which this listener does not speak";
+		why = "the host begins with TLS, which is not enabled for this listener";
 	else if (c->rx.head[0] == 'M')
-		why = "the host begins with iWARP (MPA), but this is a listener of NVMe/TCP";
+		why = "the host begins with iWARP (MPA), but this is an NVMe/TCP listener";
 	rdt_qpair_lost(&c->qp, RDT_END_FAULT, why);
 	return RX_END;
 }
@@ -80,9 +80,9 @@ static enum rx got_icreq(struct rdt_tcp_conn *c)
 	c->rules.hdgst = dgst & NVME_TCP_HDGST;
 	c->rules.ddgst = dgst & NVME_TCP_DDGST;
 	c->hpda = req->hpda;
-	/* CPDA 0: other values are refused by Linux. */
+	/* CPDA is 0, because Linux refuses other values. */
 	nvme_tcp_build_icresp(&resp, dgst, c->qp.data_max);
-	/* These are the first bytes: they fit the send buffer. */
+	/* These are the first bytes, so they fit into the send buffer. */
 	if (!rdt_tcp_send_short(c, &resp, sizeof(resp))) {
 		rdt_qpair_lost(&c->qp, RDT_END_LOST, "the ICResp could not be sent");
 		return RX_END;
@@ -93,8 +93,8 @@ static enum rx got_icreq(struct rdt_tcp_conn *c)
 
 /* ---- commands ---- */
 
-/* The most in-capsule data of a command. Before Connect tells the queue, it counts as an admin
- * queue. */
+/* Returns the maximum in-capsule data of a command. Before Connect tells the queue, it counts as an
+ * admin queue. */
 static uint32_t most_in_capsule(const struct rdt_tcp_conn *c, const struct nvme_sqe *sqe)
 {
 	const struct rdt_target_config *cfg = &c->qp.reactor->target->cfg->target;
@@ -160,7 +160,7 @@ static enum rx begin_h2c(struct rdt_tcp_conn *c)
 	t = ttag < c->qp.depth ? c->asked[ttag] : NULL;
 	if (!t || !t->asked)
 		return refuse_with(c, NVME_TCP_FES_HEADER, DATA_AT(ttag),
-				   "the TTAG of H2CData is that of no R2T");
+				   "the TTAG of H2CData matches no R2T");
 	if (pdu->cccid != t->req.sqe.cid)
 		return refuse_with(c, NVME_TCP_FES_HEADER, DATA_AT(cccid),
 				   "the CCCID of H2CData is not that of its R2T");
@@ -212,7 +212,7 @@ static RD_COLD enum rx got_term(struct rdt_tcp_conn *c)
 
 /* ---- any PDU ---- */
 
-/* The header is complete. */
+/* The header is complete: begin the rest of the PDU. */
 static enum rx begin_body(struct rdt_tcp_conn *c)
 {
 	const struct nvme_tcp_hdr *hdr = (const void *)c->rx.head;
@@ -259,7 +259,7 @@ static enum rx pdu_done(struct rdt_tcp_conn *c, bool bad)
 		break;
 	case NVME_TCP_H2C_TERM:
 		return got_term(c);
-	default: /* no other type passes may_come() */
+	default: /* may_come() refuses all other types */
 		rc = got_icreq(c);
 		break;
 	}
@@ -301,17 +301,17 @@ static enum rx head_done(struct rdt_tcp_conn *c)
 	return rx->left ? RX_ON : pad_done(c);
 }
 
-/* May a PDU of this type come now? */
+/* Check that a PDU of this type is allowed now. */
 static enum rx may_come(struct rdt_tcp_conn *c, unsigned int type)
 {
 	if (c->state == RDT_TCP_WAIT_ICREQ && type != NVME_TCP_ICREQ)
-		return refuse_with(c, NVME_TCP_FES_SEQUENCE, 0, "a PDU came before ICReq");
+		return refuse_with(c, NVME_TCP_FES_SEQUENCE, 0, "a PDU arrived before ICReq");
 	if (c->state != RDT_TCP_WAIT_ICREQ && type == NVME_TCP_ICREQ)
 		return refuse_with(c, NVME_TCP_FES_SEQUENCE, 0, "a second ICReq");
 	return RX_ON;
 }
 
-/* The common header is complete. */
+/* The common header is complete: determine the size of the PDU. */
 static enum rx size_pdu(struct rdt_tcp_conn *c)
 {
 	const struct nvme_tcp_hdr *hdr = (const void *)c->rx.head;
@@ -351,7 +351,7 @@ static uint32_t least_of(size_t a, uint32_t b)
 	return a < b ? (uint32_t)a : b;
 }
 
-/* @n bytes of data are at rx->dst. */
+/* @n bytes of data have arrived at rx->dst. */
 static enum rx data_placed(struct rdt_tcp_conn *c, uint32_t n)
 {
 	struct rdt_tcp_rx *rx = &c->rx;
@@ -375,7 +375,7 @@ static enum rx ddgst_bytes(struct rdt_tcp_conn *c)
 	return pdu_done(c, memcmp(want, c->rx.ddgst, sizeof(want)) != 0);
 }
 
-/* Returns how many of the @n bytes at @p were used. */
+/* Process received bytes. Returns how many of the @n bytes at @p were used. */
 static uint32_t rx_step(struct rdt_tcp_conn *c, const uint8_t *p, size_t n, enum rx *rc)
 {
 	struct rdt_tcp_rx *rx = &c->rx;
@@ -408,7 +408,8 @@ static uint32_t rx_step(struct rdt_tcp_conn *c, const uint8_t *p, size_t n, enum
 	return part;
 }
 
-/* Keeps the @n bytes at @p, which follow a command that waits for a capsule, or come in a hold. */
+/* Keep the @n bytes at @p, which follow a command that waits for a capsule, or arrive during a
+ * hold. */
 static enum rx keep_behind(struct rdt_tcp_conn *c, const uint8_t *p, size_t n)
 {
 	if (!rd_rx_rest_keep(&c->rx.rest, p, n)) {
@@ -444,7 +445,7 @@ static void end_of_file(struct rdt_tcp_conn *c)
 	c->eof = true;
 	rdt_qpair_lost(&c->qp, between ? RDT_END_HOST : RDT_END_LOST,
 		       !between             ? "closed by the host in the middle of a PDU"
-		       : rdt_tcp_cut_off(c) ? "closed by the host without a close_notify of TLS"
+		       : rdt_tcp_cut_off(c) ? "closed by the host without a TLS close_notify"
 					    : "closed by the host");
 }
 
@@ -455,7 +456,7 @@ static size_t staging_part(const struct rdt_tcp_conn *c)
 	return room > RX_SHORT && in_large_transfer(c) ? RX_SHORT : room;
 }
 
-/* Calls readv once. Returns whether the socket may have more. *@any: it had something. */
+/* Call readv once. Returns whether the socket may have more. Sets *@any if it had data. */
 static bool read_once(struct rdt_tcp_conn *c, bool *any)
 {
 	struct rdt_tcp_rx *rx = &c->rx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sockets with TLS, whose handshake is complete: tcp_tls.c. */
+/* Sockets with TLS, after the handshake (tcp_tls.c). */
 #include "tcp.h"
 
 #include <errno.h>

@@ -18,22 +18,22 @@
 #include "target/nvmf/auth_keys.h"
 #include "target/nvmf/target.h"
 
-#define DEADLINE (10 * RD_NSEC_PER_SEC)   /* docs and the log name it */
-#define PACE     (800 * RD_NSEC_PER_MSEC) /* as for an authentication: auth.c */
+#define DEADLINE (10 * RD_NSEC_PER_SEC)   /* the documents and the log mention 10 s */
+#define PACE     (800 * RD_NSEC_PER_MSEC) /* like in auth.c */
 
-struct shake { /* belongs to the thread */
+struct shake { /* used by the thread */
 	struct rd_io io;
 	struct rdt_tcp_tls *of;
 	struct rdt_tcp_handoff *h;
 	struct nvmf_tls *tls; /* NULL: nothing was received so far */
 	uint64_t until;
 	TAILQ_ENTRY(shake) link;
-	/* A host that has failed often waits before its key is looked at. */
-	bool paced; /* on @pacing until @look_at */
+	/* The check of the key of a host that has failed often is delayed. */
+	bool paced; /* it is on @pacing until @look_at */
 	bool waited;
 	uint64_t look_at;
 	TAILQ_ENTRY(shake) pace_link;
-	bool guessed; /* @guess counts as a failure, unless the handshake succeeds */
+	bool guessed; /* @guess was counted as a failure, until the handshake succeeds */
 	struct rdt_guess_keys guess;
 };
 
@@ -49,18 +49,18 @@ struct rdt_tcp_tls {
 	struct rdt_tcp_handoffs inbox;
 	bool posted;
 	struct rd_msg msg;
-	/* of the thread */
+	/* the fields below: used by the thread */
 	TAILQ_HEAD(shakes, shake) shakes; /* oldest first */
 	unsigned int count;
-	struct rd_timer timer; /* for the oldest one */
-	struct shakes pacing;  /* in the order of their ends */
-	struct rd_timer pace;  /* for the first one of these */
+	struct rd_timer timer; /* deadline of the oldest one */
+	struct shakes pacing;  /* in the order of @look_at */
+	struct rd_timer pace;  /* for the first one on @pacing */
 	struct rd_ratelimit refused_limit, many_limit, done_limit, slow_limit;
 };
 
 /* ---- the ends of a handshake ---- */
 
-/* Returns its socket, which this thread does not watch any more. */
+/* Remove a handshake. Returns its connection, whose socket is no longer watched by this thread. */
 static struct rdt_tcp_handoff *drop_shake(struct shake *s)
 {
 	struct rdt_tcp_handoff *h = s->h;
@@ -114,7 +114,7 @@ static void report_tls(const struct shake *s)
 						 : "takes no part (no kernel TLS)");
 }
 
-/* To its reactor. */
+/* Hand the connection over to its reactor. */
 static void pass_shake(struct shake *s)
 {
 	if (s->guessed)
@@ -140,7 +140,8 @@ static unsigned int find_keys(void *arg, const struct nvmf_tls_identity *id,
 		rdt_guess_of_tls(g, s->h->peer, id->hostnqn, &s->guess);
 		if (!s->waited && rdt_guess_keys_over(g, &s->guess, rd_loop_now(of->loop)))
 			return NVMF_TLS_LATER;
-		/* Before the key is looked at: those that are looked at together count together. */
+		/* Counted before the key is checked, so that handshakes that are checked at the
+		 * same time count together. */
 		rdt_guess_keys_count(g, &s->guess, rd_loop_now(of->loop));
 		s->guessed = true;
 	}
@@ -152,7 +153,7 @@ static void await_pace(struct rdt_tcp_tls *of)
 	const struct shake *s = TAILQ_FIRST(&of->pacing);
 	uint64_t now = rd_loop_now(of->loop);
 
-	/* Without memory for the timer the deadline of the handshake remains. */
+	/* Without memory for the timer, the deadline of the handshake still applies. */
 	if (s && !rd_timer_armed(&of->pace))
 		(void)rd_timer_start(of->loop, &of->pace, s->look_at > now ? s->look_at - now : 0);
 }
@@ -176,7 +177,7 @@ static void pace_shake(struct shake *s)
 		refuse_shake(s, "the socket cannot be watched");
 }
 
-/* Does the connection begin without TLS, which is allowed? */
+/* Returns whether the connection begins without TLS, which is allowed here. */
 static bool begins_plain(const struct shake *s)
 {
 	uint8_t first;
@@ -235,7 +236,7 @@ static void watch_oldest(struct rdt_tcp_tls *of)
 	const struct shake *s = TAILQ_FIRST(&of->shakes);
 	uint64_t now = rd_loop_now(of->loop);
 
-	/* Without memory for the timer the limits of the number remain. */
+	/* Without memory for the timer, the limits of the number still apply. */
 	if (s && !rd_timer_armed(&of->timer))
 		(void)rd_timer_start(of->loop, &of->timer, s->until > now ? s->until - now : 0);
 }
@@ -246,12 +247,12 @@ static void deadline_over(struct rd_timer *timer)
 	struct shake *s;
 
 	while ((s = TAILQ_FIRST(&of->shakes)) && s->until <= rd_loop_now(of->loop))
-		refuse_shake(s, "its handshake was not complete after 10 seconds");
+		refuse_shake(s, "the handshake was not complete after 10 seconds");
 	watch_oldest(of);
 }
 
-/* The handshake that ends because there are too many: the oldest one, or that of the address that
- * has too many. NULL: there are few. */
+/* Returns the handshake to end if there are too many: the oldest one, or the oldest one of the
+ * address that has too many; NULL: there are not. */
 static struct shake *shake_to_end(struct rdt_tcp_tls *of, const struct rdt_peer *peer)
 {
 	struct shake *oldest = NULL, *s;
@@ -273,11 +274,12 @@ static void begin_shake(struct rdt_tcp_tls *of, struct rdt_tcp_handoff *h)
 	struct shake *victim = shake_to_end(of, h->peer), *s = calloc(1, sizeof(*s));
 
 	if (victim)
-		refuse_shake(victim, "too many handshakes are under way, and it was the oldest");
+		refuse_shake(victim,
+			     "too many handshakes are in progress, and this was the oldest");
 	if (!s || rd_io_add(of->loop, &s->io, h->fd, EPOLLIN, shake_io)) {
 		rd_log_limited(&of->many_limit, rd_loop_now(of->loop), of->target->log,
 			       RD_LOG_QPAIR, RD_LOG_WARN,
-			       "a handshake of TLS cannot begin: out of memory");
+			       "cannot begin a TLS handshake: out of memory");
 		free(s);
 		rdt_tcp_hand_back(h);
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* NVMe/TCP, for the code that composes a target. */
+/* The TCP transport, for the code that composes a target. */
 #ifndef RDT_TCP_TRANSPORT_H
 #define RDT_TCP_TRANSPORT_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Sending. What a turn of the loop has queued leaves by one sendmsg: R2Ts and answers in order, the
- * data from its buffer. An answer is C2HData in one PDU and CapsuleResp, or C2HData with SUCCESS.
- */
+/* Sending. One sendmsg sends everything that was queued in a loop iteration: R2Ts and answers in
+ * order, data directly from its buffer. An answer is C2HData in one PDU and CapsuleResp, or C2HData
+ * with SUCCESS. */
 #include "tcp.h"
 
 #include <errno.h>
@@ -11,9 +10,9 @@
 
 #include "target/nvmf/heartbeat.h"
 
-#define TX_ENTRIES 64u /* in one sendmsg */
+#define TX_ENTRIES 64u /* entries in one sendmsg */
 #define TX_BYTES   (512u << 10)
-#define TX_ROUNDS  4 /* sendmsg calls before other connections get their turn */
+#define TX_ROUNDS  4 /* sendmsg calls before other connections are served */
 
 static void queue_tx(struct rdt_tcp_conn *c, struct rdt_tcp_req *t, bool is_r2t)
 {
@@ -39,8 +38,8 @@ void rdt_tcp_tx_r2t(struct rdt_tcp_conn *c, struct rdt_tcp_req *t)
 	queue_tx(c, t, true);
 }
 
-/* The host does without a CapsuleResp whose fields tell nothing (NVMe/TCP 1.0, 3.6.2.7): without
- * flow control there is no SQHD either. */
+/* Returns whether CapsuleResp can be omitted because its fields contain nothing (NVMe/TCP 1.0,
+ * 3.6.2.7): without flow control there is no SQHD either. */
 static bool needs_no_response(const struct rdt_req *req)
 {
 	return req->qp->sqflow_off && nvme_status_ok(req->status) && !req->cqe.result64;
@@ -122,7 +121,7 @@ static int add_piece(struct iovec *iov, const void *p, uint32_t len, uint32_t *s
 	return 1;
 }
 
-/* Returns the number of entries of @iov, which has room for three for each request. */
+/* Fill in @iov, which has room for three entries for each request. Returns their number. */
 static int gather_entries(const struct rdt_tcp_conn *c, struct iovec *iov, size_t *bytes)
 {
 	uint32_t skip = c->tx_sent, entries = 0;
@@ -141,7 +140,7 @@ static int gather_entries(const struct rdt_tcp_conn *c, struct iovec *iov, size_
 	return n;
 }
 
-/* Accounts for @sent bytes. Answers that have left completely move to @done. */
+/* Account for @sent bytes. Answers that were sent completely move to @done. */
 static void settle_sent(struct rdt_tcp_conn *c, size_t sent, struct rdt_tcp_tx *done)
 {
 	struct rdt_tcp_req *t;
@@ -167,7 +166,8 @@ static void settle_sent(struct rdt_tcp_conn *c, size_t sent, struct rdt_tcp_tx *
 	}
 }
 
-/* Their requests may be in use again, and queued here, before this returns. */
+/* Complete the requests in @done. They may be in use again, and queued here, before this
+ * returns. */
 static void tell_answered(struct rdt_tcp_conn *c, struct rdt_tcp_tx *done)
 {
 	struct rdt_tcp_req *t;
@@ -229,7 +229,7 @@ void rdt_tcp_tx_last(struct rdt_tcp_conn *c)
 	size_t bytes;
 	int count = gather_entries(c, iov, &bytes);
 
-	/* If it fails, the host learns of the end by the end. */
+	/* If this fails, the host notices the end of the connection anyway. */
 	if (count && rdt_tcp_sendv(c, iov, count) < 0)
 		c->blocked = true;
 }
