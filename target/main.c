@@ -42,26 +42,26 @@
 
 /* After drain_timeout: time for connections to close and for backends to complete I/O. */
 #define GIVE_UP_AFTER (5 * RD_NSEC_PER_SEC)
-/* Storage that does not answer is not waited for so long: time for other I/O, for connections to
- * close, and for other namespaces to leave. */
+/* The wait for storage that does not answer: time for other I/O, for connections to close, and for
+ * other namespaces to be removed. */
 #define STALLED_WAIT  (2 * RD_NSEC_PER_SEC)
 #define STALLED_AGAIN (RD_NSEC_PER_SEC / 2)
 #define STALLED_CLOSE (RD_NSEC_PER_SEC / 2)
 #define LEAVE_WAIT    RD_NSEC_PER_SEC
-/* How long the start waits for storage that does not answer. */
+/* Maximum wait of the start for storage that does not answer. */
 #define OPEN_WAIT (4 * RD_NSEC_PER_SEC)
-/* How long the end waits for calls that hang, in storage or in a file of the configuration. */
+/* Maximum wait of the exit for calls that hang, in storage or in a file of the configuration. */
 #define JOBS_WAIT (3 * RD_NSEC_PER_SEC)
-/* How long the end waits until such storage is closed. */
+/* Maximum wait of the exit until such storage is closed. */
 #define CLOSE_WAIT (10 * RD_NSEC_PER_SEC)
 
 struct app {
 	struct rdt_options opt;
-	char *config_path; /* absolute, when relative paths begin elsewhere; or NULL */
+	char *config_path; /* absolute path if relative paths begin elsewhere; or NULL */
 	struct rd_log *log;
 	struct rd_loop *loop;
 	struct rdt_config *cfg;
-	struct rdt_config_texts texts; /* @cfg was loaded from them; until the reloader has them */
+	struct rdt_config_texts texts; /* the texts of @cfg; freed when the reloader has them */
 	struct rdt_modules *modules;
 	struct rdt_target *target;
 	struct rd_io signals;
@@ -72,7 +72,7 @@ struct app {
 	struct rdt_rpc *rpc;
 	struct rdt_sampler *sampler;
 	struct rdt_http *http;
-	struct rdt_env env; /* what the target inherits */
+	struct rdt_env env; /* environment of the target, with what it inherits */
 	struct rdt_take take;
 	struct rdt_self self;
 	const char *next_argv[RDT_GIVE_ARGS];
@@ -81,14 +81,14 @@ struct app {
 	struct rd_timer timer; /* draining */
 	uint64_t drain_end;    /* when @drain_timeout expires */
 	bool draining;
-	bool given; /* draining since a hand-over: no signal has come */
+	bool given; /* draining after a hand-over, without a signal */
 	bool abandoned;
 	bool serving;
-	bool reload_due; /* SIGHUP came during the start */
+	bool reload_due; /* SIGHUP arrived during the start */
 	bool failed;     /* a backend has not completed its I/O */
 };
 
-/* Sets the format before anything is logged. Returns -1 to continue, otherwise the exit code. */
+/* Set the log format before anything is logged. Returns -1 to continue, otherwise the exit code. */
 static int set_log_format(struct app *app)
 {
 	const char *name = app->opt.log_format ? app->opt.log_format : "auto";
@@ -102,7 +102,7 @@ static int set_log_format(struct app *app)
 		format = RD_LOG_JOURNAL;
 	else if (strcmp(name, "auto") != 0 && strcmp(name, "text") != 0)
 		return rdt_usage_error("--log-format takes auto, text or json, not", name);
-	/* a person waits for the result */
+	/* a person waits for the result of these */
 	if (!app->opt.take_over && (app->opt.check || app->opt.migrate))
 		return -1;
 	rd_log_set_format(app->log, format, journal);
@@ -173,7 +173,8 @@ static void leave_timed_out(struct rd_timer *timer)
 	rd_loop_stop(app->loop);
 }
 
-/* What hangs keeps this process. All else is for the next one. */
+/* The part that hangs keeps this process alive. All other resources are released for the next
+ * process. */
 static void exit_timed_out(struct rd_timer *timer)
 {
 	struct app *app = rd_container_of(timer, struct app, timer);
@@ -229,8 +230,8 @@ static void begin_drain(struct app *app, void (*drained)(struct rdt_target *targ
 	rdt_target_drain(app->target, drained);
 }
 
-/* Before the commit of a hand-over connections are the other process's: nothing is closed or
- * flushed as if they were ours. */
+/* Before the commit of a hand-over, the other process owns the connections: end without closing or
+ * flushing anything as if it were ours. */
 static void leave_take(struct rdt_take *take, const char *why)
 {
 	rd_log_flush(take->log);
@@ -241,8 +242,8 @@ static void terminate(struct app *app, int signo)
 {
 	if (app->given) {
 		app->given = false;
-		rd_notice(app->log, RD_LOG_MAIN, "%s: another process serves, and this one ends",
-			  strsignal(signo));
+		rd_notice(app->log, RD_LOG_MAIN,
+			  "%s: exiting, because another process has taken over", strsignal(signo));
 		return;
 	}
 	if (app->draining) {
@@ -274,7 +275,7 @@ static const char *plural(unsigned int n)
 	return n == 1 ? "" : "s";
 }
 
-/* READY=1 also after a reload, because systemd waits for it. @more: the event, or "". */
+/* Sends READY=1 also after a reload, because systemd waits for it. @more: the event, or "". */
 static void tell_serving(struct app *app, const char *more)
 {
 	struct rdt_served served = rdt_target_served(app->target);
@@ -330,15 +331,15 @@ static void on_target_signal(struct rd_io *io, uint32_t events)
 			reload_on_signal(app);
 		else if (si.ssi_signo == SIGUSR2)
 			rd_notice(app->log, RD_LOG_MAIN,
-				  "SIGUSR2: ignored; SIGUSR1 logs the status, SIGHUP reads the "
-				  "configuration again");
+				  "SIGUSR2: ignored; SIGUSR1 logs the status, SIGHUP reloads the "
+				  "configuration");
 		else
 			terminate(app, (int)si.ssi_signo);
 	}
 }
 
-/* Signals that would end the process and are not meant to. SIGXFSZ: the write fails with EFBIG
- * instead, which is reported to the host. */
+/* Ignore signals that would end the process unintentionally. With SIGXFSZ ignored, the write fails
+ * with EFBIG, which is reported to the host. */
 static void ignore_signals(void)
 {
 	static const int ignored[] = {SIGPIPE, SIGALRM, SIGVTALRM, SIGPROF,
@@ -350,8 +351,8 @@ static void ignore_signals(void)
 		signal(sig, SIG_IGN);
 }
 
-/* Signals that are read from a descriptor once the target runs. They are blocked first, so that
- * earlier signals stay pending and all threads inherit the mask. */
+/* Block the signals that are read from a descriptor once the target runs. They are blocked first,
+ * so that earlier signals stay pending and all threads inherit the mask. */
 static void block_signals(sigset_t *set)
 {
 	ignore_signals();
@@ -372,12 +373,12 @@ static void tell_ready(struct app *app)
 
 	if (!app->cfg->listeners_count)
 		rd_notice(app->log, RD_LOG_MAIN,
-			  "no listener is configured: no host can connect; SIGHUP reads %s again",
+			  "no listener is configured, so no host can connect; SIGHUP reloads %s",
 			  app->opt.config);
 	if (!app->cfg->subsystems_count)
 		rd_notice(app->log, RD_LOG_MAIN,
-			  "no subsystem is configured: there is nothing to connect to; SIGHUP "
-			  "reads %s again",
+			  "no subsystem is configured, so there is nothing to connect to; SIGHUP "
+			  "reloads %s",
 			  app->opt.config);
 	rd_notice(app->log, RD_LOG_MAIN, "ready");
 	tell_serving(app, "");
@@ -395,7 +396,7 @@ static void tell_ready(struct app *app)
 	close(app->opt.ready_fd);
 }
 
-/* Storage is served also when the target cannot be controlled. */
+/* Storage is served even if the control socket fails. */
 static int start_control(struct app *app)
 {
 	int err = rdt_rpc_open(&app->rpc_env, &app->rpc);
@@ -403,7 +404,7 @@ static int start_control(struct app *app)
 	return app->rpc && app->cfg->target.start != RDT_START_ALL_OR_NOTHING ? 0 : err;
 }
 
-/* Storage is served also when its status page cannot be. */
+/* Storage is served even if the status page fails. */
 static int start_http(struct app *app)
 {
 	char text[RDT_MGMT_TEXT];
@@ -438,7 +439,7 @@ static void serve_no_more(struct rdt_give_env *env, pid_t pid)
 	struct app *app = rd_container_of(env, struct app, give_env);
 	char main_pid[32] = "";
 
-	if (pid > 0) /* 0: it is in another PID namespace, where this process cannot name it */
+	if (pid > 0) /* 0: it is in another PID namespace, so it cannot be named */
 		snprintf(main_pid, sizeof(main_pid), "MAINPID=%d\n", (int)pid);
 	rdt_notify(&app->notify, "%sSTATUS=handed over to process %d", main_pid, (int)pid);
 	rdt_watchdog_stop(app->watchdog);
@@ -449,7 +450,7 @@ static void serve_no_more(struct rdt_give_env *env, pid_t pid)
 	begin_drain(app, drained_after_commit);
 }
 
-/* The options of the next process: those of this one, without what it has done already. */
+/* Set the options of the next process: those of this one, without actions that are already done. */
 static int prepare_to_give(struct app *app)
 {
 	const struct rdt_options *opt = &app->opt;
@@ -481,7 +482,7 @@ static int prepare_to_give(struct app *app)
 
 /* ---- the start ---- */
 
-/* Be seen: also what can fail, and is tried again. */
+/* Make the target visible to hosts and operators: steps that can fail and be retried. */
 static int app_serve(struct app *app)
 {
 	int err = start_control(app);
@@ -522,7 +523,7 @@ static void take_checked(struct rdt_take *take)
 	rd_loop_stop(take->target->loop);
 }
 
-/* Before anything is opened. */
+/* Called before anything is opened. */
 static int begin_to_take(struct app *app)
 {
 	int err;
@@ -540,7 +541,7 @@ static int begin_to_take(struct app *app)
 	return err;
 }
 
-/* From the first thread to what can serve. */
+/* Start everything from the first thread to the listeners. */
 static int app_start(struct app *app, int fd)
 {
 	struct rd_loop_opts opts = {.log = app->log};
@@ -608,8 +609,8 @@ static void tell_stopped(struct app *app)
 		rdt_timing_log_drained(app->target);
 }
 
-/* Stop and free what app_start() created, also after it failed halfway. @code: of the exit, when
- * not everything can be freed. */
+/* Stop and free what app_start() created, possibly only in part. @code: the exit code if not
+ * everything can be freed. */
 static void app_stop(struct app *app, int code)
 {
 	rdt_sampler_close(app->sampler);
@@ -631,7 +632,7 @@ static void app_stop(struct app *app, int code)
 	if (app->target) {
 		if (!rdt_jobs_end(app->target->jobs, JOBS_WAIT)) {
 			rd_log_flush(app->log);
-			_exit(code); /* the calls that hang use our memory */
+			_exit(code); /* the hanging calls use our memory */
 		}
 		rdt_converge_fini(app->target);
 	}
@@ -644,13 +645,13 @@ static void app_stop(struct app *app, int code)
 	rdt_notify_close(&app->notify);
 }
 
-/* A backend still uses our buffers: nothing can be freed. What other processes may use is closed,
- * because the kernel keeps this one until the I/O ends. */
+/* A backend still uses our buffers, so nothing can be freed. Close what other processes may use,
+ * because the kernel keeps this process until the I/O ends. */
 static void leave_hung(struct app *app)
 {
 	char text[1024];
 
-	if (app->target->drained == drained_after_commit) { /* the locks are the next one's */
+	if (app->target->drained == drained_after_commit) { /* the next process owns the locks */
 		rd_log_flush(app->log);
 		_exit(EXIT_SUCCESS);
 	}
@@ -687,7 +688,8 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* The configuration is named relative to the current directory; its paths begin in another one. */
+/* The path of the configuration is relative to the current directory; the paths in it are relative
+ * to --directory. */
 static int enter_directory(struct app *app)
 {
 	rd_autofree char *cwd = app->opt.config[0] == '/' ? NULL : getcwd(NULL, 0);
@@ -702,7 +704,7 @@ static int enter_directory(struct app *app)
 	return -errno;
 }
 
-/* --migrate. Returns the exit code. */
+/* Implements --migrate. Returns the exit code. */
 static int migrate_config(struct app *app)
 {
 	int files = rdt_config_migrate(app->cfg, &app->texts, app->log);
@@ -723,8 +725,8 @@ static void exit_at_once(int signo)
 	_exit(EXIT_SUCCESS);
 }
 
-/* Until it is loaded nothing is open, and a signal to end need not wait for that. Returns as
- * rdt_config_load_texts(). */
+/* Load the configuration. Nothing is open before that, so a signal to exit need not wait. Returns
+ * like rdt_config_load_texts(). */
 static int load_to_serve(struct app *app)
 {
 	sigset_t ending;
@@ -767,7 +769,7 @@ static int load(struct app *app)
 	return EXIT_SUCCESS;
 }
 
-/* All backends are closed. */
+/* Unload the modules, when all backends are closed. */
 static void close_modules(struct app *app, int code)
 {
 	if (rdt_modules_free(&app->modules, CLOSE_WAIT))
@@ -775,7 +777,7 @@ static void close_modules(struct app *app, int code)
 	rd_warn(app->log, RD_LOG_MAIN,
 		"storage on the network does not answer: exiting without having closed it there");
 	rd_log_flush(app->log);
-	_exit(code); /* threads of its libraries still run: nothing can be freed */
+	_exit(code); /* threads of its libraries still run, so nothing can be freed */
 }
 
 int main(int argc, char **argv)
@@ -786,12 +788,12 @@ int main(int argc, char **argv)
 
 	block_signals(&set);
 	if (rd_stdfds_open())
-		return EXIT_FAILURE; /* and there is no log for it */
+		return EXIT_FAILURE; /* there is no log yet */
 	code = rdt_options_parse(argc, argv, &app.opt);
 	if (code >= 0)
 		return code;
 	if (!app.opt.take_over &&
-	    (app.opt.check || app.opt.migrate)) /* nobody will read the messages */
+	    (app.opt.check || app.opt.migrate)) /* no descriptor will be read for signals */
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
 	code = make_log(&app);
 	if (code < 0 && rdt_self_init(&app.self))

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Listeners: each listens, or is tried again, by itself. The object of one that was removed stays
- * until the target ends, because controllers point to it, and is used again for the same address.
- * Reactors find the listeners that are shown under disc.lock.
- */
+/* Listeners: each one listens, or is retried, independently. The object of a listener that was
+ * removed is kept until the target ends, because controllers point to it, and is used again for the
+ * same address. Reactors find the visible listeners under disc.lock. */
 #include "lifecycle.h"
 #include "target/nvmf/listener.h"
 
@@ -27,7 +25,7 @@
 
 #define LISTEN_AGAIN RD_NSEC_PER_SEC
 
-struct leave_post { /* message to one reactor */
+struct leave_post { /* a message to one reactor */
 	struct rd_msg msg;
 	struct rdt_reactor *reactor;
 	struct rdt_listener_leave *leave;
@@ -65,7 +63,7 @@ static struct rdt_listener_leave *new_leave(const struct rdt_target *t)
 	return leave;
 }
 
-/* It is CLOSED, and chooses its provider. NULL: no memory. */
+/* Create a listener, which is CLOSED, and choose its provider. NULL: no memory. */
 static struct rdt_listener *new_listener(struct rdt_target *t,
 					 const struct rdt_listener_config *cfg,
 					 struct rdt_config *cfg_of)
@@ -105,7 +103,7 @@ static struct rdt_listener *new_listener(struct rdt_target *t,
 	return l;
 }
 
-/* Add it to the discovery log, where it is while it listens. */
+/* Show it in the discovery log, which has it while it listens. */
 static void show_listener(struct rdt_listener *l)
 {
 	struct rdt_target *t = l->target;
@@ -132,7 +130,7 @@ static void try_again(struct rdt_target *t)
 	t->listen_timer.fn = retry_listeners;
 	if (rd_timer_start(t->loop, &t->listen_timer, LISTEN_AGAIN))
 		rd_err(t->log, RD_LOG_TARGET,
-		       "out of memory for a timer: listeners that failed are tried again at the "
+		       "out of memory for a timer: listeners that failed are retried at the "
 		       "next reload");
 }
 
@@ -145,7 +143,7 @@ static void tell_listening_at(const struct rdt_listener *l)
 		  l->transport->provider(l));
 }
 
-/* What the process before this one has, or -1. */
+/* Returns the socket that the previous process has passed for it, or -1. */
 static int inherited_socket(const struct rdt_listener *l)
 {
 	const struct rdt_inherit *inherit = l->target->env->inherit;
@@ -169,7 +167,8 @@ void rdt_listeners_hold(struct rdt_target *t, bool held)
 			l->transport->listen_hold(l, held);
 }
 
-/* The reason is logged when it is another one than before. Returns 0 or -errno. */
+/* Try to listen. The reason of a failure is logged if it differs from the one before. Returns 0 or
+ * -errno. */
 static int try_listening(struct rdt_listener *l)
 {
 	struct rdt_target *t = l->target;
@@ -212,8 +211,8 @@ static void retry_listeners(struct rd_timer *timer)
 
 /* ---- removal ---- */
 
-/* A controller ends its I/O queues itself, in the order that hosts expect. This is for connections
- * without a controller, and for I/O queues of controllers of other listeners. */
+/* End the connections without a controller, and I/O queues of controllers of other listeners. A
+ * controller ends its I/O queues itself, in the order that hosts expect. */
 static void end_connections(struct rdt_reactor *r, const struct rdt_listener *l)
 {
 	static const char why[] = "its listener was removed";
@@ -256,16 +255,16 @@ static void leave_listener(struct rdt_listener *l)
 	pthread_mutex_unlock(&t->disc.lock);
 	TAILQ_INSERT_TAIL(&t->old_listeners, l, link);
 	if (l->phase == RDT_LISTENER_FAILED)
-		rd_notice(t->log, RD_LOG_MAIN, "not trying to listen on %s port %u any more",
+		rd_notice(t->log, RD_LOG_MAIN, "no longer trying to listen on %s port %u",
 			  l->cfg->address, l->cfg->port);
 	else
-		rd_notice(t->log, RD_LOG_MAIN,
-			  "not listening on %s any more; closing its connections",
+		rd_notice(t->log, RD_LOG_MAIN, "no longer listening on %s; closing its connections",
 			  rd_addr_format((struct sockaddr *)&l->addr, text));
 	set_listener_phase(l, RDT_LISTENER_CLOSED);
 	leave->listener = l;
 	atomic_init(&leave->left, t->reactors_count);
-	/* Messages keep their order, so connections handed over earlier are adopted first. */
+	/* Messages keep their order, so connections that were handed over earlier are accepted
+	 * first. */
 	for (unsigned int i = 0, n = t->reactors_count; i < n; i++) {
 		leave->posts[i] = (struct leave_post){.msg = {.fn = listener_leave_msg},
 						      .reactor = &t->reactors[i],
@@ -329,7 +328,7 @@ void rdt_listeners_free(struct rdt_target *t)
 
 /* ---- another configuration ---- */
 
-/* Port 0 may be configured several times for one address: these are matched in order. */
+/* Port 0 may be configured several times for one address; these listeners are matched in order. */
 static struct rdt_listener *match_listener(struct rdt_target *t,
 					   const struct rdt_listener_config *cfg, bool all)
 {
@@ -345,10 +344,10 @@ static struct rdt_listener *match_listener(struct rdt_target *t,
 	return NULL;
 }
 
-/* A listener of the configuration that comes. */
+/* A listener of the new configuration. */
 struct listener_item {
 	const struct rdt_listener_config *cfg;
-	struct rdt_listener *now;   /* it exists; NULL: it is new */
+	struct rdt_listener *now;   /* the existing listener; NULL: it is new */
 	struct sockaddr_storage at; /* as rdt_listener.at */
 };
 
@@ -368,7 +367,7 @@ static void match_listeners(struct rdt_target *t, struct rdt_config *next,
 		if (l && l->phase == RDT_LISTENER_LISTENING)
 			items[i].at = l->addr;
 	}
-	/* Those with other options go too. */
+	/* Those with other options are removed too. */
 	TAILQ_FOREACH (l, &t->listeners, link)
 		l->matched = false;
 	for (unsigned int i = 0; i < next->listeners_count; i++)
@@ -376,7 +375,7 @@ static void match_listeners(struct rdt_target *t, struct rdt_config *next,
 			items[i].now->matched = true;
 }
 
-/* Returns the listener that @item has become; NULL: no memory. */
+/* Returns the listener for @item; NULL: no memory. */
 static struct rdt_listener *converge_listener(struct rdt_target *t, struct rdt_config *next,
 					      const struct listener_item *item,
 					      struct rdt_listeners_change *done)
@@ -407,7 +406,7 @@ void rdt_listeners_set(struct rdt_target *t, struct rdt_config *next, bool again
 		return;
 	}
 	match_listeners(t, next, items);
-	/* First those that go, because a new one may have the port of one of them. */
+	/* Remove listeners first, because a new one may have the port of one of them. */
 	for (l = TAILQ_FIRST(&t->listeners); l; l = after) {
 		after = TAILQ_NEXT(l, link);
 		if (l->matched)

@@ -175,7 +175,8 @@ static int init_pools(struct rdt_reactor *r, size_t connect_len)
 	return err;
 }
 
-/* One for each connection that may be without a Connect, in whole pages. */
+/* Returns the size of the buffers for Connect data, one for each connection that may be without a
+ * Connect, in whole pages. */
 static size_t connect_bytes(const struct rdt_reactor *r)
 {
 	size_t len = (size_t)rdt_unassoc_max(r) * RDT_CONNECT_UNIT;
@@ -341,7 +342,8 @@ struct start {
 	int err;
 };
 
-/* Before the first access to its memory, so that the kernel allocates it on the near node. */
+/* Called before the first access to its memory, so that the kernel allocates it on the same
+ * node. */
 static int pin_reactor(const struct rdt_reactor *r)
 {
 	const struct rdt_target_config *cfg = &r->target->cfg->target;
@@ -380,7 +382,8 @@ static void *reactor_thread(void *arg)
 		if (err)
 			rd_err(r->log, RD_LOG_TARGET, "reactor %u stopped: %s", r->index,
 			       strerror(-err));
-		/* A message that arrived just before the stop may have a reference. */
+		/* Process messages that arrived just before the stop, because they may hold
+		 * references. */
 		rd_loop_turn(r->loop, 0);
 	}
 	rdt_reactor_teardown(r);

@@ -69,7 +69,7 @@ static bool uses_engine_auto(const struct rdt_config *cfg)
 	return false;
 }
 
-/* Logged once, not for each namespace. */
+/* Log the engine once, not for each namespace. */
 static void tell_engine(const struct rdt_target *t)
 {
 	int why;
@@ -217,7 +217,8 @@ void rdt_target_drain(struct rdt_target *t, void (*drained)(struct rdt_target *t
 			rdt_bdev_drain(t->ns[i]->bdev);
 	t->drained = drained;
 	t->reactors_left = t->reactors_count;
-	/* Messages keep their order, so connections handed over earlier are drained or rejected. */
+	/* Messages keep their order, so connections that were handed over earlier are drained or
+	 * rejected. */
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rd_loop_post(t->reactors[i].loop, &t->reactors[i].drain_msg);
 }
@@ -263,7 +264,7 @@ static void status_times(struct rdt_timing_query *query)
 	rdt_target_status_part(query->target);
 }
 
-/* One line per object, the last one "status: end". Reactors answer by message. */
+/* Log the status: one line per object, the last one "status: end". Reactors reply by message. */
 void rdt_target_status(struct rdt_target *t)
 {
 	struct rdt_subsys *ss;
@@ -330,7 +331,7 @@ void rdt_target_destroy(struct rdt_target **target)
 	if (!t)
 		return;
 	rdt_target_stop(t);
-	rdt_jobs_end(t->jobs, UINT64_MAX / 2); /* its owner has done it where calls may hang */
+	rdt_jobs_end(t->jobs, UINT64_MAX / 2); /* already done by its owner where calls may hang */
 	rdt_auth_pool_free(&t->auth_pool);
 	RDT_FOREACH_TRANSPORT(tr, t, i)
 	tr->close(t);

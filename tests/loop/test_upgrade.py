@@ -663,7 +663,7 @@ def a_signal_after_the_commit_is_the_first_one(t):
     _, _, kept = take_up_to_commit(channel)
     target.expect(r'handed over to process \d+: ')
     target.signal(signal.SIGTERM)
-    target.expect(r'Terminated: another process serves, and this one ends')
+    target.expect(r'Terminated: exiting, because another process has taken over')
     channel.send('serves')
     t.eq(target.wait(), 0)
     t.ok('not waiting for I/O in flight' not in target.text(), 'it takes a signal for the second one')
