@@ -13,9 +13,9 @@
 
 #define IDLE UINT64_MAX /* the reactor has no heartbeat */
 /* A reactor whose last heartbeat is older than this is blocked. */
-#define STANDS_STILL (2 * RDT_HEARTBEAT_NS)
+#define BLOCKED_NS (2 * RDT_HEARTBEAT_NS)
 
-_Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in heartbeat_standing");
+_Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in heartbeat_blocked");
 
 /* The reactor was blocked for @gap_ns, more than two periods. */
 static RD_COLD void heartbeat_missed(struct rdt_reactor *r, uint64_t gap_ns)
@@ -42,21 +42,21 @@ static RD_COLD void heartbeat_missed(struct rdt_reactor *r, uint64_t gap_ns)
 			r->index, (unsigned long long)(gap_ns / RD_NSEC_PER_MSEC), ended);
 }
 
-const char *rdt_beat_names(uint64_t reactors, char text[RDT_BEAT_NAMES])
+const char *rdt_heartbeat_names(uint64_t reactors, char text[RDT_HEARTBEAT_NAMES])
 {
-	size_t len = (size_t)snprintf(text, RDT_BEAT_NAMES, "reactor%s",
+	size_t len = (size_t)snprintf(text, RDT_HEARTBEAT_NAMES, "reactor%s",
 				      reactors & (reactors - 1) ? "s" : "");
 
 	for (unsigned int i = 0; i < 64; i++) {
 		if (!(reactors >> i & 1))
 			continue;
-		len += (size_t)snprintf(text + len, RDT_BEAT_NAMES - len, "%s%u",
+		len += (size_t)snprintf(text + len, RDT_HEARTBEAT_NAMES - len, "%s%u",
 					reactors & ((UINT64_C(1) << i) - 1) ? ", " : " ", i);
 	}
 	return text;
 }
 
-static inline void look_at(struct rdt_reactor *r, uint64_t now)
+static inline void check_gap(struct rdt_reactor *r, uint64_t now)
 {
 	uint64_t gap = now - r->heartbeat_seen;
 
@@ -65,97 +65,97 @@ static inline void look_at(struct rdt_reactor *r, uint64_t now)
 		heartbeat_missed(r, gap);
 }
 
-void rdt_beat_look(void *reactor)
+void rdt_heartbeat_check(void *reactor)
 {
 	struct rdt_reactor *r = reactor;
 
-	look_at(r, rd_loop_now(r->loop));
+	check_gap(r, rd_loop_now(r->loop));
 }
 
-RD_COLD void rdt_beat_look_now(struct rdt_reactor *r)
+RD_COLD void rdt_heartbeat_check_now(struct rdt_reactor *r)
 {
 	atomic_store(&r->heartbeat_asked, false);
-	look_at(r, rd_loop_now_raw(r->loop));
+	check_gap(r, rd_loop_now_raw(r->loop));
 }
 
 /* Returns whether to fence the controller of @qp because of this queue, so that each controller is
  * fenced once: the queue is the admin queue or, if the reactor of that is blocked itself, the first
  * I/O queue here. */
-static bool may_distrust(const struct rdt_qpair *qp, uint64_t standing)
+static bool may_distrust(const struct rdt_qpair *qp, uint64_t blocked)
 {
 	const struct rdt_ctrl *ctrl = qp->ctrl;
 
 	if (qp->admin)
 		return qp->state < RDT_QP_CLOSING;
-	return standing >> ctrl->owner->index & 1 &&
+	return blocked >> ctrl->owner->index & 1 &&
 	       qp == LIST_FIRST(&ctrl->on[qp->reactor->index].queues);
 }
 
-/* Fence the controllers of this reactor from commands in flight on the reactors in @standing, which
+/* Fence the controllers of this reactor from commands in flight on the reactors in @blocked, which
  * has all blocked ones, because each may have the admin queue of a controller here. */
-static void fence_own(struct rdt_reactor *r, uint64_t standing)
+static void fence_own(struct rdt_reactor *r, uint64_t blocked)
 {
-	char names[RDT_BEAT_NAMES];
+	char names[RDT_HEARTBEAT_NAMES];
 	unsigned int fenced = 0;
 	struct rdt_qpair *qp;
 
 	TAILQ_FOREACH (qp, &r->qpairs, link)
-		if (qp->ctrl && may_distrust(qp, standing))
-			fenced += rdt_ctrl_distrust(qp->ctrl, standing);
+		if (qp->ctrl && may_distrust(qp, blocked))
+			fenced += rdt_ctrl_distrust(qp->ctrl, blocked);
 	if (fenced)
 		rd_warn(r->log, RD_LOG_TARGET,
 			"%s blocked for more than %llu ms, for example by storage that hangs in a "
 			"system call: commands of %u controllers on reactor %u wait until it runs "
 			"again, because their hosts may have writes in flight there",
-			rdt_beat_names(standing, names),
-			(unsigned long long)(STANDS_STILL / RD_NSEC_PER_MSEC), fenced, r->index);
+			rdt_heartbeat_names(blocked, names),
+			(unsigned long long)(BLOCKED_NS / RD_NSEC_PER_MSEC), fenced, r->index);
 }
 
 /* Returns a bit mask of the other reactors whose last heartbeat is too old. Each of them checks
  * this itself before it takes another command, even within a loop iteration. */
-static uint64_t find_standing(const struct rdt_reactor *r, uint64_t now)
+static uint64_t find_blocked(const struct rdt_reactor *r, uint64_t now)
 {
 	struct rdt_target *t = r->target;
-	uint64_t standing = 0;
+	uint64_t blocked = 0;
 
 	for (unsigned int i = 0; i < t->reactors_count; i++) {
 		uint64_t at = atomic_load(&t->reactors[i].heartbeat_at);
 
-		if (i == r->index || at == IDLE || now <= at || now - at <= STANDS_STILL)
+		if (i == r->index || at == IDLE || now <= at || now - at <= BLOCKED_NS)
 			continue;
-		standing |= UINT64_C(1) << i;
+		blocked |= UINT64_C(1) << i;
 		atomic_store(&t->reactors[i].heartbeat_asked, true);
 	}
-	return standing;
+	return blocked;
 }
 
 static void heartbeat(struct rd_timer *timer)
 {
 	struct rdt_reactor *r = rd_container_of(timer, struct rdt_reactor, heartbeat);
-	uint64_t standing;
+	uint64_t blocked;
 
 	if (!r->qpairs_count) {
 		atomic_store(&r->heartbeat_at, IDLE);
-		r->heartbeat_standing = 0;
+		r->heartbeat_blocked = 0;
 		return;
 	}
 	atomic_store(&r->heartbeat_at, r->heartbeat_seen);
-	standing = find_standing(r, r->heartbeat_seen);
-	if (standing & ~r->heartbeat_standing)
-		fence_own(r, standing);
-	r->heartbeat_standing = standing;
+	blocked = find_blocked(r, r->heartbeat_seen);
+	if (blocked & ~r->heartbeat_blocked)
+		fence_own(r, blocked);
+	r->heartbeat_blocked = blocked;
 	/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
 	rd_timer_start(r->loop, timer, RDT_HEARTBEAT_NS);
 }
 
-void rdt_beat_init(struct rdt_reactor *r)
+void rdt_heartbeat_init(struct rdt_reactor *r)
 {
 	r->heartbeat.fn = heartbeat;
 	atomic_init(&r->heartbeat_at, IDLE);
 	atomic_init(&r->heartbeat_asked, false);
 }
 
-void rdt_beat_start(struct rdt_reactor *r, const struct rdt_ctrl *ctrl)
+void rdt_heartbeat_start(struct rdt_reactor *r, const struct rdt_ctrl *ctrl)
 {
 	if (atomic_load(&r->heartbeat_at) != IDLE || !ctrl->kato_ms ||
 	    rdt_subsys_is_disc(ctrl->subsys))
@@ -169,7 +169,7 @@ void rdt_beat_start(struct rdt_reactor *r, const struct rdt_ctrl *ctrl)
 	atomic_store(&r->heartbeat_at, r->heartbeat_seen);
 }
 
-void rdt_beat_stop(struct rdt_reactor *r)
+void rdt_heartbeat_stop(struct rdt_reactor *r)
 {
 	rd_timer_stop(r->loop, &r->heartbeat);
 	atomic_store(&r->heartbeat_at, IDLE);

@@ -29,28 +29,28 @@ struct rdt_ctrl;
  * can sleep. */
 #define RDT_HEARTBEAT_NS (500 * RD_NSEC_PER_MSEC)
 
-void rdt_beat_init(struct rdt_reactor *r);
+void rdt_heartbeat_init(struct rdt_reactor *r);
 /* A queue pair of @ctrl begins on @r: start the heartbeat if the host has keep alive. It ends when
  * @r has no queue pairs. Without memory there is no heartbeat, which is logged. */
-void rdt_beat_start(struct rdt_reactor *r, const struct rdt_ctrl *ctrl);
-void rdt_beat_stop(struct rdt_reactor *r);
+void rdt_heartbeat_start(struct rdt_reactor *r, const struct rdt_ctrl *ctrl);
+void rdt_heartbeat_stop(struct rdt_reactor *r);
 /* Size of a text with the numbers of 64 reactors. */
-#define RDT_BEAT_NAMES 288
+#define RDT_HEARTBEAT_NAMES 288
 /* Writes the reactors of a bit mask to @text, as "reactor 3" or "reactors 1, 3". Returns @text. */
-const char *rdt_beat_names(uint64_t reactors, char text[RDT_BEAT_NAMES]);
+const char *rdt_heartbeat_names(uint64_t reactors, char text[RDT_HEARTBEAT_NAMES]);
 
 /* The reactor runs. @reactor: struct rdt_reactor. The loop calls it first in each iteration,
  * because commands that wait, or whose I/O has ended, must not continue before. */
-void rdt_beat_look(void *reactor);
+void rdt_heartbeat_check(void *reactor);
 /* The same with the current time, which the loop does not know within an iteration. */
-void rdt_beat_look_now(struct rdt_reactor *r);
+void rdt_heartbeat_check_now(struct rdt_reactor *r);
 
 /* Called before each further command of a loop iteration, because the previous one may have blocked
  * the reactor. */
-static inline void rdt_beat_look_again(struct rdt_reactor *r)
+static inline void rdt_heartbeat_check_again(struct rdt_reactor *r)
 {
 	if (__builtin_expect(atomic_load_explicit(&r->heartbeat_asked, memory_order_relaxed), 0))
-		rdt_beat_look_now(r);
+		rdt_heartbeat_check_now(r);
 }
 
 #endif /* RDT_HEARTBEAT_H */

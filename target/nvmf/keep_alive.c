@@ -56,7 +56,7 @@ void rdt_keep_alive_start(struct rdt_ctrl *ctrl, uint32_t kato_ms)
 	ctrl->ka_timer.fn = keep_alive_expired;
 	if (!rounded)
 		return;
-	rdt_beat_start(ctrl->owner, ctrl);
+	rdt_heartbeat_start(ctrl->owner, ctrl);
 	atomic_store_explicit(&ctrl->traffic, false, memory_order_relaxed);
 	if (rd_timer_start(ctrl->owner->loop, &ctrl->ka_timer, rounded * RD_NSEC_PER_MSEC))
 		rd_err(ctrl->log, RD_LOG_CTRL,

@@ -355,7 +355,7 @@ void rdt_qpair_live(struct rdt_qpair *qp)
 	rdt_share_join(qp, ctrl->hostnqn);
 	rdt_host_counters_join(qp, ctrl->hostnqn);
 	qp->ops->joined(qp);
-	rdt_beat_start(qp->reactor, ctrl);
+	rdt_heartbeat_start(qp->reactor, ctrl);
 	set_qpair_state(qp, RDT_QP_LIVE);
 	if (qp->reactor->hold)
 		rdt_qpair_hold(qp);

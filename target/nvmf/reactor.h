@@ -112,7 +112,7 @@ struct rdt_reactor {
 	_Atomic uint64_t
 		heartbeat_at; /* the same, for other reactors; UINT64_MAX: it has no heartbeat */
 	atomic_bool heartbeat_asked; /* another reactor has noticed that this one is blocked */
-	uint64_t heartbeat_standing; /* bit mask of the other reactors that are blocked */
+	uint64_t heartbeat_blocked;  /* bit mask of the other reactors that are blocked */
 	struct rdt_timing timing;
 	struct rdt_counters_list counters_list; /* by host and listener */
 	struct rdt_io_run run;

@@ -217,7 +217,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 		.clock = target->env->clock,
 		.seed = target->env->seed ? target->env->seed + index + 1 : 0,
 		.spin_ns = target->cfg->target.spin_ns,
-		.on_turn = rdt_beat_look,
+		.on_turn = rdt_heartbeat_check,
 		.turn_arg = r,
 	};
 	int err;
@@ -230,7 +230,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	TAILQ_INIT(&r->unassoc);
 	rdt_admin_turn_init(r);
 	rdt_fence_init(r);
-	rdt_beat_init(r);
+	rdt_heartbeat_init(r);
 	rdt_stall_init(r);
 	rdt_cut_off_init(r);
 	r->drain_msg.fn = drain_msg;
@@ -327,7 +327,7 @@ void rdt_reactor_teardown(struct rdt_reactor *r)
 
 	assert(TAILQ_EMPTY(&r->qpairs));
 	rdt_place_unwatch(r);
-	rdt_beat_stop(r);
+	rdt_heartbeat_stop(r);
 	rdt_stall_stop(r);
 	rdt_qpair_walk_cancel_all(r);
 	RDT_FOREACH_TRANSPORT(tr, r->target, i)

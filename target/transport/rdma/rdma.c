@@ -489,7 +489,7 @@ static void poll_rdma_cq(struct rdt_rdma_dev *rdev)
 			prefetch_wc(&wc[i]);
 		rdev->reactor->run.match = 0;
 		for (int i = 0; i < n; i++) {
-			rdt_beat_look_again(rdev->reactor);
+			rdt_heartbeat_check_again(rdev->reactor);
 			handle_wc(rdev, &wc[i]);
 		}
 		total += (unsigned int)n;

@@ -249,7 +249,7 @@ static enum rx pdu_done(struct rdt_tcp_conn *c, bool bad)
 	enum rx rc;
 
 	c->rx.pdus++;
-	rdt_beat_look_again(c->qp.reactor);
+	rdt_heartbeat_check_again(c->qp.reactor);
 	switch (hdr->type) {
 	case NVME_TCP_CMD:
 		rc = end_command(c, bad);

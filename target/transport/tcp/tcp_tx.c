@@ -175,7 +175,7 @@ static void tell_answered(struct rdt_tcp_conn *c, struct rdt_tcp_tx *done)
 	c->qp.reactor->run.match = 0;
 	while ((t = TAILQ_FIRST(done))) {
 		TAILQ_REMOVE(done, t, tx);
-		rdt_beat_look_again(c->qp.reactor);
+		rdt_heartbeat_check_again(c->qp.reactor);
 		rdt_req_responded(&t->req);
 	}
 }

@@ -82,12 +82,12 @@ static void end_after_a_long_pause(void)
 
 static void reactors_are_named(void)
 {
-	char text[RDT_BEAT_NAMES], last[] = ", 62, 63";
+	char text[RDT_HEARTBEAT_NAMES], last[] = ", 62, 63";
 
-	CU_ASSERT_STRING_EQUAL(rdt_beat_names(1, text), "reactor 0");
-	CU_ASSERT_STRING_EQUAL(rdt_beat_names(UINT64_C(0x8000000000000012), text),
+	CU_ASSERT_STRING_EQUAL(rdt_heartbeat_names(1, text), "reactor 0");
+	CU_ASSERT_STRING_EQUAL(rdt_heartbeat_names(UINT64_C(0x8000000000000012), text),
 			       "reactors 1, 4, 63");
-	rdt_beat_names(UINT64_MAX, text);
+	rdt_heartbeat_names(UINT64_MAX, text);
 	CU_ASSERT_STRING_EQUAL(text + strlen(text) - strlen(last), last);
 }
 
@@ -108,7 +108,7 @@ static void sleep_without_keep_alive(void)
 		t_sqe(p.admin, &sqe, nvme_admin_keep_alive, NULL, 0);
 		t_exec(p.admin, &sqe);
 	}
-	rdt_beat_look(&r[1]); /* as when it wakes */
+	rdt_heartbeat_check(&r[1]); /* as when it wakes */
 	t_turn(p.env);
 	CU_ASSERT_FALSE(gone);
 }
