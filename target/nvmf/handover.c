@@ -7,7 +7,7 @@
 
 /* Connections that a reactor accepts in one loop iteration. Setting one up, and ending the oldest
  * unassociated connection in return, takes as long as a few dozen reads. */
-#define ADOPT_TURN 4u
+#define ACCEPT_BATCH 4u
 
 /* An address that already has its maximum of unassociated connections may add this many in each
  * period. Each new one ends an older one, so a peer that reconnects all the time would keep the
@@ -28,7 +28,7 @@ static void await_lanes(struct rdt_inbound *in)
 	/* Without memory for the timer, do not pause. */
 	if (rd_timer_start(loop, &in->pause, lane->due > now ? lane->due - now : 0)) {
 		TAILQ_CONCAT(&in->lanes, &in->paused, link);
-		rd_defer(loop, &in->adopt, RD_DEFER_WORK);
+		rd_defer(loop, &in->accept, RD_DEFER_WORK);
 	}
 }
 
@@ -41,7 +41,7 @@ static void lane_pauses_ended(struct rd_timer *timer)
 	while ((lane = TAILQ_FIRST(&in->paused)) && lane->due <= rd_loop_now(loop)) {
 		TAILQ_REMOVE(&in->paused, lane, link);
 		TAILQ_INSERT_TAIL(&in->lanes, lane, link);
-		rd_defer(loop, &in->adopt, RD_DEFER_WORK);
+		rd_defer(loop, &in->accept, RD_DEFER_WORK);
 	}
 	await_lanes(in);
 }
@@ -55,7 +55,7 @@ static void list_lane(struct rdt_inbound *in, struct rdt_lane *lane)
 		await_lanes(in);
 	} else {
 		TAILQ_INSERT_TAIL(&in->lanes, lane, link);
-		rd_defer(in->reactor->loop, &in->adopt, RD_DEFER_WORK);
+		rd_defer(in->reactor->loop, &in->accept, RD_DEFER_WORK);
 	}
 }
 
@@ -97,15 +97,15 @@ static void take_all(struct rdt_inbound *in, bool refuse)
 	}
 }
 
-static void adopt_in_turns(struct rd_defer *defer)
+static void accept_batch(struct rd_defer *defer)
 {
-	struct rdt_inbound *in = rd_container_of(defer, struct rdt_inbound, adopt);
+	struct rdt_inbound *in = rd_container_of(defer, struct rdt_inbound, accept);
 
-	for (unsigned int n = 0; n < ADOPT_TURN && !TAILQ_EMPTY(&in->lanes); n++)
+	for (unsigned int n = 0; n < ACCEPT_BATCH && !TAILQ_EMPTY(&in->lanes); n++)
 		take_first(in, &in->lanes, false);
-	rd_defer_cancel(in->reactor->loop, &in->adopt);
+	rd_defer_cancel(in->reactor->loop, &in->accept);
 	if (!TAILQ_EMPTY(&in->lanes))
-		rd_defer(in->reactor->loop, &in->adopt, RD_DEFER_NEXT);
+		rd_defer(in->reactor->loop, &in->accept, RD_DEFER_NEXT);
 }
 
 static void handed_over(struct rd_msg *msg)
@@ -129,14 +129,14 @@ void rdt_inbound_init(struct rdt_inbound *in, struct rdt_reactor *r, unsigned in
 	TAILQ_INIT(&in->lanes);
 	TAILQ_INIT(&in->paused);
 	in->pause.fn = lane_pauses_ended;
-	in->adopt.fn = adopt_in_turns;
+	in->accept.fn = accept_batch;
 	in->take = take;
 }
 
 void rdt_inbound_fini(struct rdt_inbound *in)
 {
 	take_all(in, true);
-	rd_defer_cancel(in->reactor->loop, &in->adopt);
+	rd_defer_cancel(in->reactor->loop, &in->accept);
 	rd_timer_stop(in->reactor->loop, &in->pause);
 }
 

@@ -43,7 +43,7 @@ struct rdt_inbound { /* one for each transport on each reactor */
 	struct rdt_lanes lanes;  /* served round robin */
 	struct rdt_lanes paused; /* in the order of @due */
 	struct rd_timer pause;   /* expires with the first pause */
-	struct rd_defer adopt;
+	struct rd_defer accept;
 	/* Accepts the connection, or rejects it with @refuse, and frees @h. */
 	void (*take)(struct rdt_handover *h, bool refuse);
 };

@@ -39,7 +39,7 @@ struct rdt_listener {
 	bool listening; /* written by the transport, like @addr */
 	/* A listening socket inherited from another process: listen() uses it, and owns it when it
 	 * succeeds. -1: listen() creates one */
-	int adopt;
+	int inherited_fd;
 	struct sockaddr_storage addr; /* LISTENING: the bound address; otherwise of no family */
 	/* the address of a replaced listener with other options, whose port it keeps; or with
 	 * family unset */

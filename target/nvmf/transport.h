@@ -131,9 +131,10 @@ struct rdt_transport {
 	bool (*sockets)(const struct rdt_listener_config *cfg);
 	void (*forget)(struct rdt_listener *l); /* frees l->state, which may be NULL */
 	/*
-	 * Listen on the configured address, or on @addr if it is not NULL, or with l->adopt. While
-	 * target->listeners_held is set, accept nothing. Each connection is handed to a reactor,
-	 * which accepts it and calls rdt_qpair_start(). Returns 0, or -errno with a sentence in
+	 * Listen on the configured address, or on @addr if it is not NULL, or with l->inherited_fd.
+	 * While target->listeners_held is set, accept nothing. Each connection is handed to a
+	 * reactor, which accepts it and calls rdt_qpair_start(). Returns 0, or -errno with a
+	 * sentence in
 	 * @text.
 	 */
 	int (*listen)(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size);

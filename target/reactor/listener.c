@@ -89,7 +89,7 @@ static struct rdt_listener *new_listener(struct rdt_target *t,
 	atomic_store(&l->tls, (uint8_t)cfg->tls);
 	atomic_store(&l->passed, false);
 	l->at.ss_family = AF_UNSPEC;
-	l->adopt = -1;
+	l->inherited_fd = -1;
 	if (!l->portid)
 		l->portid = ++t->portids;
 	if (l->transport->prepare(l)) {
@@ -177,11 +177,11 @@ static int try_listening(struct rdt_listener *l)
 	char text[sizeof(l->why)] = "";
 	int err;
 
-	l->adopt = inherited_socket(l);
+	l->inherited_fd = inherited_socket(l);
 	err = l->transport->listen(l, at, text, sizeof(text));
-	if (err && l->adopt >= 0)
-		close(l->adopt);
-	l->adopt = -1;
+	if (err && l->inherited_fd >= 0)
+		close(l->inherited_fd);
+	l->inherited_fd = -1;
 	if (!err) {
 		set_listener_phase(l, RDT_LISTENER_LISTENING);
 		tell_listening_at(l);

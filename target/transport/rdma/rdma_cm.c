@@ -130,7 +130,7 @@ int rdt_rdma_fab(struct rdt_reactor *r, enum rdt_fab_kind kind)
 	return err;
 }
 
-static void adopt(struct rdt_handoff *h)
+static void accept_request(struct rdt_handoff *h)
 {
 	struct nvmf_rdma_cm_rej rej = {.sts = htole16(NVMF_RDMA_CM_NO_RSRC)};
 	struct rdt_reactor *r = h->reactor;
@@ -187,7 +187,7 @@ void rdt_rdma_take(struct rdt_handover *over, bool refuse)
 	if (refuse)
 		refuse_handoff(h);
 	else
-		adopt(h);
+		accept_request(h);
 	free(h);
 }
 
@@ -443,8 +443,8 @@ static int rdma_listen(struct rdt_listener *l, const struct sockaddr *addr, char
 	if (err)
 		return err;
 	err = -EOPNOTSUPP;
-	if (l->adopt >= 0)
-		err = rd_fab_listen_on(fab, l->adopt, on_conn_request, l, &rl->lis);
+	if (l->inherited_fd >= 0)
+		err = rd_fab_listen_on(fab, l->inherited_fd, on_conn_request, l, &rl->lis);
 	if (err == -EOPNOTSUPP)
 		err = rd_fab_listen(fab, (struct sockaddr *)&at, BACKLOG, on_conn_request, l,
 				    &rl->lis);

@@ -40,7 +40,7 @@ void rdt_tcp_hand_back(struct rdt_tcp_handoff *h)
 	free(h);
 }
 
-static void adopt_socket(struct rdt_tcp_handoff *h)
+static void accept_socket(struct rdt_tcp_handoff *h)
 {
 	struct rdt_reactor *r = h->reactor;
 	int err;
@@ -64,7 +64,7 @@ void rdt_tcp_take(struct rdt_handover *over, bool refuse)
 	if (refuse)
 		rdt_tcp_hand_back(h);
 	else
-		adopt_socket(h);
+		accept_socket(h);
 }
 
 static void tcp_catch_up(struct rdt_reactor *r)
@@ -144,10 +144,10 @@ static int open_tcp_socket(const struct rdt_listener *l, const struct sockaddr *
 {
 	int err;
 
-	if (l->adopt < 0)
+	if (l->inherited_fd < 0)
 		return rd_tcp_listen(at, TCP_BACKLOG, opts, bound);
-	err = rd_tcp_listen_on(l->adopt, opts, bound);
-	return err ? err : l->adopt;
+	err = rd_tcp_listen_on(l->inherited_fd, opts, bound);
+	return err ? err : l->inherited_fd;
 }
 
 static int tcp_listen(struct rdt_listener *l, const struct sockaddr *addr, char *text, size_t size)
@@ -183,7 +183,7 @@ static int tcp_listen(struct rdt_listener *l, const struct sockaddr *addr, char 
 	err = fd < 0 ? fd : rd_acceptor_begin(&tl->acceptor, fd);
 	if (err) {
 		rdt_tcp_tls_free(tls);
-		if (fd >= 0 && fd != l->adopt)
+		if (fd >= 0 && fd != l->inherited_fd)
 			close(fd);
 		if (!rdt_listener_bad_congestion(opts.congestion, err, text, size))
 			rdt_listener_cannot(l, err, text, size);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In which order a reactor adopts connections that wait, and how many in a turn and in a time. */
+/* In which order a reactor accepts connections that wait, and how many in a turn and in a time. */
 #include "target/nvmf/peers.h"
 #include "t_target.h"
 
 #define MANY  3000u
 #define ALL   (3 * MANY)
-#define TURN  4u /* adopted in a turn; of a crowded address, in each PAUSE */
+#define TURN  4u /* accepted in a turn; of a crowded address, in each PAUSE */
 #define PAUSE (2 * RD_NSEC_PER_MSEC)
 
 struct coming {
@@ -20,7 +20,7 @@ static struct hand {
 	struct rdt_source sources[3];
 	struct coming *coming;
 	unsigned int came, taken, refused;
-	unsigned int when[ALL]; /* the order in which they were adopted, from 1 on */
+	unsigned int when[ALL]; /* the order in which they were accepted, from 1 on */
 } hand;
 
 static void take(struct rdt_handover *over, bool refuse)
@@ -80,7 +80,7 @@ static void of_each_transport(void (*fn)(unsigned int kind))
 	fn(RDT_TRANSPORT_TCP);
 }
 
-/* One address has thousands of connections that wait: one of another address is adopted second. */
+/* One address has thousands of connections that wait: one of another address is accepted second. */
 static void one_address(unsigned int kind)
 {
 	unsigned int other, third;
@@ -142,7 +142,7 @@ static void so_many_in_a_time(unsigned int kind)
 	other = come(1, 1);
 	turn();
 	CU_ASSERT_EQUAL(hand.when[other], 10 * TURN + 1);
-	/* One after the other, each when the one before was adopted: it is the same address. */
+	/* One after the other, each when the one before was accepted: it is the same address. */
 	hand.sources[2].unassoc_count = 512;
 	for (unsigned int i = 0; i < TURN; i++) {
 		come(2, 1);

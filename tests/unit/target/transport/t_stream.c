@@ -54,7 +54,7 @@ TAILQ_HEAD(conn_list, t_stream_conn);
 struct stream_reactor {
 	struct rdt_req_pool pools[2]; /* of admin queues, and of I/O queues */
 	struct conn_list arrived, conns;
-	struct rd_defer adopt;
+	struct rd_defer accept;
 	struct rdt_reactor *reactor;
 };
 
@@ -413,7 +413,7 @@ static void refuse(struct t_stream_conn *c)
 	free_conn(c);
 }
 
-static void adopt(struct t_stream_conn *c)
+static void accept_conn(struct t_stream_conn *c)
 {
 	struct rdt_reactor *r = c->reactor;
 
@@ -431,19 +431,19 @@ static void adopt(struct t_stream_conn *c)
 	rdt_qpair_start(&c->qp);
 }
 
-static void adopt_all(struct rdt_reactor *r)
+static void accept_all(struct rdt_reactor *r)
 {
 	struct t_stream_conn *c;
 
 	while ((c = TAILQ_FIRST(&state_of(r)->arrived))) {
 		TAILQ_REMOVE(&state_of(r)->arrived, c, link);
-		adopt(c);
+		accept_conn(c);
 	}
 }
 
-static void adopt_later(struct rd_defer *defer)
+static void accept_later(struct rd_defer *defer)
 {
-	adopt_all(rd_container_of(defer, struct stream_reactor, adopt)->reactor);
+	accept_all(rd_container_of(defer, struct stream_reactor, accept)->reactor);
 }
 
 static void arrived_msg(struct rd_msg *msg)
@@ -451,7 +451,7 @@ static void arrived_msg(struct rd_msg *msg)
 	struct t_stream_conn *c = rd_container_of(msg, struct t_stream_conn, msg);
 
 	TAILQ_INSERT_TAIL(&state_of(c->reactor)->arrived, c, link);
-	rd_defer(c->reactor->loop, &state_of(c->reactor)->adopt, RD_DEFER_NEXT);
+	rd_defer(c->reactor->loop, &state_of(c->reactor)->accept, RD_DEFER_NEXT);
 }
 
 static int stream_reactor_init(struct rdt_reactor *r)
@@ -461,7 +461,7 @@ static int stream_reactor_init(struct rdt_reactor *r)
 	must(sr != NULL);
 	r->transport_state[T_STREAM] = sr;
 	sr->reactor = r;
-	sr->adopt.fn = adopt_later;
+	sr->accept.fn = accept_later;
 	TAILQ_INIT(&sr->arrived);
 	TAILQ_INIT(&sr->conns);
 	for (unsigned int i = 0; i < 2; i++)
@@ -480,7 +480,7 @@ static void stream_reactor_fini(struct rdt_reactor *r)
 		refuse(c);
 	}
 	CU_ASSERT_TRUE(TAILQ_EMPTY(&sr->conns));
-	rd_defer_cancel(r->loop, &sr->adopt);
+	rd_defer_cancel(r->loop, &sr->accept);
 	for (unsigned int i = 0; i < 2; i++) {
 		CU_ASSERT_EQUAL(sr->pools[i].used, 0);
 		rdt_req_pool_fini(&sr->pools[i]);
@@ -559,7 +559,7 @@ static const struct rdt_transport stream_transport = {
 	.unlisten = stream_unlisten,
 	.reactor_init = stream_reactor_init,
 	.reactor_fini = stream_reactor_fini,
-	.reactor_catch_up = adopt_all,
+	.reactor_catch_up = accept_all,
 	.reactor_status = stream_reactor_status,
 };
 

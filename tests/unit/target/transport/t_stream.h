@@ -63,7 +63,7 @@ struct t_stream_host {
 extern const struct rdt_transport *const t_stream_transports[RDT_TRANSPORTS];
 extern uint32_t t_stream_cuts; /* decides where streams are cut */
 
-/* Begin a connection to @l; a reactor adopts it in the next turn. */
+/* Begin a connection to @l; a reactor accepts it in the next turn. */
 struct t_stream_host *t_stream_connect(struct t_env *env, struct rdt_listener *l);
 void t_stream_cut(struct t_stream_host *h); /* the host loses the connection */
 void t_stream_host_free(struct t_stream_host *h);

@@ -354,7 +354,7 @@ static void beside_rdma(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(line.transports, " streams="));
 }
 
-/* Its connections end, those that a reactor has not adopted yet included; no others do. */
+/* Its connections end, those that a reactor has not accepted yet included; no others do. */
 static void listener_is_removed(void)
 {
 	struct rdt_listeners_change done = {0};

@@ -255,7 +255,7 @@ static int begin_from(const struct tcp_world *w, const char *address)
 }
 
 /* Connections of one address that wait delay that of another one by no turn. */
-static void addresses_are_adopted_by_turns(void)
+static void addresses_are_accepted_round_robin(void)
 {
 	enum { MANY = 60 };
 	struct tcp_world w = tcp_world_new();
@@ -356,7 +356,7 @@ static void handshakes_have_ten_seconds(void)
 
 const struct t_case t_tcp_turn_cases[] = {
 	{"a handshake of TLS has ten seconds", handshakes_have_ten_seconds},
-	{"addresses are adopted by turns", addresses_are_adopted_by_turns},
+	{"addresses are accepted round robin", addresses_are_accepted_round_robin},
 	{"data in small pieces shares one part of a turn", small_pieces_share_a_turn},
 	{"sockets that have ended share one part of a turn", ended_sockets_share_a_turn},
 	{NULL, NULL},

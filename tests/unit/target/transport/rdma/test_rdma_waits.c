@@ -263,12 +263,12 @@ static void capsules_of_a_burst(void)
 	assoc_close_apart(&a);
 }
 
-/* A reactor stands still while hosts connect. @adopted: by the turn of its loop after that. */
+/* A reactor stands still while hosts connect. @accepted: by the turn of its loop after that. */
 struct still {
 	struct rdt_reactor *r;
 	struct rd_msg stop, probe;
 	sem_t go;
-	unsigned int turns, adopted; /* the reactor's until it has been stopped */
+	unsigned int turns, accepted; /* the reactor's until it has been stopped */
 };
 
 static void stand_still(struct rd_msg *msg)
@@ -276,24 +276,24 @@ static void stand_still(struct rd_msg *msg)
 	sem_wait(&rd_container_of(msg, struct still, stop)->go);
 }
 
-static void count_adopted(struct rd_msg *msg)
+static void count_accepted(struct rd_msg *msg)
 {
 	struct still *still = rd_container_of(msg, struct still, probe);
 
 	if (still->turns++ == 0)
 		rd_loop_post(still->r->loop, msg); /* again in the next turn */
 	else
-		still->adopted = still->r->qpairs_count;
+		still->accepted = still->r->qpairs_count;
 }
 
 /* When the listener goes, connections that wait for their turn end as well. */
-static void adopted_in_turns(bool leave)
+static void accepted_in_batches(bool leave)
 {
 	struct rdt_listeners_change done = {0};
 	struct rdt_config none = {0};
 	enum { HOSTS = 60 };
 	struct t_rdma_host h[HOSTS];
-	struct still still = {.stop.fn = stand_still, .probe.fn = count_adopted};
+	struct still still = {.stop.fn = stand_still, .probe.fn = count_accepted};
 	struct t_rdma_server s;
 
 	t_rdma_server_start_with(&s, 1, 0);
@@ -313,14 +313,14 @@ static void adopted_in_turns(bool leave)
 	for (unsigned int i = 0; i < HOSTS; i++)
 		t_rdma_host_close(&h[i]);
 	t_rdma_server_stop(&s);
-	CU_ASSERT_EQUAL(still.adopted > 0 && still.adopted <= 4, !leave);
+	CU_ASSERT_EQUAL(still.accepted > 0 && still.accepted <= 4, !leave);
 	sem_destroy(&still.go);
 }
 
-static void adopts_in_turns(void)
+static void accepts_in_batches(void)
 {
-	adopted_in_turns(false);
-	adopted_in_turns(true);
+	accepted_in_batches(false);
+	accepted_in_batches(true);
 }
 
 struct going_on {
@@ -376,7 +376,7 @@ const struct t_case t_rdma_waits_cases[] = {
 	{"a host that is held back does not lose its connection", held_back_host},
 	{"commands that wait leave capsules for other hosts", capsules_are_shared},
 	{"a queue full of commands at once gets RECVs for all", capsules_of_a_burst},
-	{"many connections at once are adopted over many turns", adopts_in_turns},
+	{"many connections at once are accepted over many loop iterations", accepts_in_batches},
 	{"a reactor looks whether it stood still before anything else", looks_before_it_goes_on},
 	{"a reactor that was noticed to stand still looks again", looks_before_each_command},
 	{NULL, NULL},
