@@ -20,7 +20,7 @@
 #include "util/sockaddr.h"
 #include "nvmf/wire.h"
 #include "admin.h"
-#include "target/nvmf/admin_turn.h"
+#include "target/nvmf/admin_budget.h"
 #include "target/nvmf/events.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/base/log_out.h"
@@ -32,7 +32,7 @@
 #include "target/nvmf/transport.h"
 #include "target/config/tgt_limits.h"
 
-#define SUBSYS_COST 16u /* cost of checking whether one subsystem allows the host: admin_turn.h */
+#define SUBSYS_COST 16u /* cost of checking the hosts of a subsystem: admin_budget.h */
 
 int rdt_referrals_set(struct rdt_target *t, const struct rdt_referral_config *list,
 		      unsigned int count)

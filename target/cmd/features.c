@@ -6,7 +6,7 @@
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "admin.h"
-#include "target/nvmf/admin_turn.h"
+#include "target/nvmf/admin_budget.h"
 #include "target/nvmf/turns.h"
 #include "target/nvmf/ana.h"
 #include "target/nvmf/ctrl.h"

@@ -5,7 +5,7 @@
 
 #include "nvmf/wire.h"
 #include "admin.h"
-#include "target/nvmf/admin_turn.h"
+#include "target/nvmf/admin_budget.h"
 #include "target/nvmf/ana.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"
@@ -27,7 +27,7 @@
 #define NSTAT_READY     0x1u
 #define IOCSC_NVM       UINT64_C(1) /* I/O command set combination: NVM command set only */
 #define THIS_CTRL       0xffffu
-#define CTRL_COST       64u /* cost of examining a controller: admin_turn.h */
+#define CTRL_COST       64u /* cost of examining a controller: admin_budget.h */
 
 /* ASCII fields are padded with spaces and not terminated. */
 void rdt_put_ascii(char *dst, size_t len, const char *src)

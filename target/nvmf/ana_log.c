@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "nvmf/wire.h"
-#include "admin_turn.h"
+#include "admin_budget.h"
 #include "ana.h"
 #include "ctrl.h"
 #include "target/nvmf/base/log_out.h"

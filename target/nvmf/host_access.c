@@ -11,7 +11,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "target/config/config.h"
-#include "admin_turn.h"
+#include "admin_budget.h"
 #include "auth_keys.h"
 #include "host_ids.h"
 #include "peers.h"

@@ -7,13 +7,13 @@
 
 #include <uuid/uuid.h>
 
-#include "admin_turn.h"
+#include "admin_budget.h"
 #include "auth_keys.h"
 #include "ctrl.h"
 #include "peers.h"
 #include "subsys.h"
 
-#define LOOK_COST 64u /* cost of examining a controller: admin_turn.h */
+#define LOOK_COST 64u /* cost of examining a controller: admin_budget.h */
 
 struct rdt_id_owner {
 	LIST_ENTRY(rdt_id_owner) link;

@@ -11,7 +11,7 @@
 #include "util/buddy.h"
 #include "util/loop.h"
 #include "nvmf/text.h"
-#include "admin_turn.h"
+#include "admin_budget.h"
 #include "turns.h"
 #include "target/config/tgt_limits.h"
 #include "handover.h"

@@ -10,7 +10,7 @@
 
 #include "util/cold.h"
 #include "util/sockaddr.h"
-#include "admin_turn.h"
+#include "admin_budget.h"
 #include "ctrl.h"
 #include "events.h"
 #include "peers.h"

@@ -76,7 +76,7 @@ struct rdt_reactor {
 	struct rd_map pool_devices;  /* struct rdt_pool_device by bdev->device */
 	struct rd_map pool_accounts; /* struct rdt_device_accounts by the IDs of share and device */
 	uint32_t pool_ids;           /* the next ID of a share or device */
-	struct rdt_admin_turn admin;
+	struct rdt_admin_budget admin;
 	struct rdt_slices slices;
 	struct rdt_share_bucket *shares; /* [RDT_SHARE_BUCKETS]: shares of connected hosts */
 	struct rdt_share unassociated;   /* share of all unassociated connections */

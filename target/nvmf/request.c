@@ -7,7 +7,7 @@
 
 #include "util/cold.h"
 #include "util/log.h"
-#include "admin_turn.h"
+#include "admin_budget.h"
 #include "ctrl.h"
 #include "events.h"
 #include "qos_queue.h"

@@ -228,7 +228,7 @@ int rdt_reactor_init(struct rdt_reactor *r, struct rdt_target *target, unsigned 
 	TAILQ_INIT(&r->qpairs);
 	rdt_qpair_walk_init(r);
 	TAILQ_INIT(&r->unassoc);
-	rdt_admin_turn_init(r);
+	rdt_admin_budget_init(r);
 	rdt_fence_init(r);
 	rdt_heartbeat_init(r);
 	rdt_stall_init(r);

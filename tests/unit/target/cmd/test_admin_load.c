@@ -3,7 +3,7 @@
  * host, and of all hosts, have a part of each turn of the loop. */
 #include <string.h>
 
-#include "target/nvmf/admin_turn.h"
+#include "target/nvmf/admin_budget.h"
 #include "target/nvmf/turns.h"
 #include "target/nvmf/ana_log.h"
 #include "t_target.h"
@@ -135,7 +135,7 @@ static void a_controller_costs_its_lists(void)
 	t_pair_free(&p);
 }
 
-#define HOST_PART (RDT_ADMIN_HOST / RDT_ADMIN_COST) /* commands without data in a turn */
+#define HOST_PART (RDT_ADMIN_HOST_BUDGET / RDT_ADMIN_COST) /* commands without data in a turn */
 
 static void send_many(struct t_conn *c, unsigned int count)
 {
@@ -212,7 +212,7 @@ static void a_turn_of_all(void)
 	t_pump(env);
 	for (unsigned int i = 0; i < HOSTS; i++)
 		done += t_answers(c[i]);
-	CU_ASSERT_TRUE(done > 0 && done <= 2 * RDT_ADMIN_TURN / RDT_ADMIN_COST);
+	CU_ASSERT_TRUE(done > 0 && done <= 2 * RDT_ADMIN_BUDGET / RDT_ADMIN_COST);
 	for (unsigned int i = 0; i < HOSTS / 2; i++)
 		t_pump(env);
 	for (unsigned int i = 0; i < HOSTS; i++)
@@ -262,7 +262,7 @@ static void devices_take_turns(void)
 static void a_full_queue_waits(void)
 {
 	struct t_pair p = t_pair_new();
-	struct rdt_admin_turn *turn = &p.admin->qp.reactor->admin;
+	struct rdt_admin_budget *turn = &p.admin->qp.reactor->admin;
 	struct t_conn *full = t_conn_new(p.env, 0, 0, 32);
 	unsigned int used;
 
@@ -301,7 +301,7 @@ static void a_page_is_paid_for(void)
 	send_many(p.admin, 1);
 	for (; t_answers(p.admin) < 2 && turns < 100; turns++)
 		t_pump(p.env);
-	CU_ASSERT_TRUE(turns >= sizeof(page) / RDT_ADMIN_HOST);
+	CU_ASSERT_TRUE(turns >= sizeof(page) / RDT_ADMIN_HOST_BUDGET);
 	CU_ASSERT_EQUAL(t_answers(p.admin), 2);
 	read_answers(p.admin);
 	t_pair_free(&p);

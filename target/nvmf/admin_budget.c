@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "admin_turn.h"
+#include "admin_budget.h"
 
 #include "util/loop.h"
 #include "pool.h"
@@ -10,19 +10,19 @@
  * only a few of them. */
 #define QUEUES_LOOKED 256u
 
-static void pay_admin_debt(struct rdt_admin_debt *debt, uint64_t turn, size_t part)
+static void pay_admin_debt(struct rdt_admin_debt *debt, uint64_t iteration, size_t part)
 {
-	uint64_t turns = turn - debt->turn;
+	uint64_t passed = iteration - debt->iteration;
 
-	debt->turn = turn;
-	debt->owed = turns > debt->owed / part ? 0 : debt->owed - turns * part;
+	debt->iteration = iteration;
+	debt->owed = passed > debt->owed / part ? 0 : debt->owed - passed * part;
 }
 
 /* Returns whether the debt of earlier loop iterations is paid off, and a part of this iteration's
  * budget is left. */
-static bool has_part_left(struct rdt_admin_debt *debt, uint64_t turn, size_t part)
+static bool has_budget_left(struct rdt_admin_debt *debt, uint64_t iteration, size_t part)
 {
-	pay_admin_debt(debt, turn, part);
+	pay_admin_debt(debt, iteration, part);
 	return debt->owed < part;
 }
 
@@ -37,11 +37,11 @@ static struct rdt_admin_debt *host_debt(const struct rdt_qpair *qp)
 
 bool rdt_admin_may(const struct rdt_qpair *qp)
 {
-	uint64_t turn = rd_loop_turns(qp->reactor->loop);
+	uint64_t iteration = rd_loop_turns(qp->reactor->loop);
 	struct rdt_admin_debt *host = host_debt(qp);
 
-	return has_part_left(&qp->reactor->admin.all, turn, RDT_ADMIN_TURN) &&
-	       (!host || has_part_left(host, turn, RDT_ADMIN_HOST));
+	return has_budget_left(&qp->reactor->admin.all, iteration, RDT_ADMIN_BUDGET) &&
+	       (!host || has_budget_left(host, iteration, RDT_ADMIN_HOST_BUDGET));
 }
 
 void rdt_admin_charge(const struct rdt_qpair *qp, size_t cost)
@@ -55,7 +55,7 @@ void rdt_admin_charge(const struct rdt_qpair *qp, size_t cost)
 
 void rdt_admin_wait(struct rdt_qpair *qp)
 {
-	struct rdt_admin_turn *admin = &qp->reactor->admin;
+	struct rdt_admin_budget *admin = &qp->reactor->admin;
 
 	if (qp->starved)
 		return;
@@ -68,13 +68,13 @@ void rdt_admin_wait(struct rdt_qpair *qp)
  * budget, moves to the end of the list. */
 static void serve_admin_queues(struct rd_defer *defer)
 {
-	struct rdt_admin_turn *admin = rd_container_of(defer, struct rdt_admin_turn, serve);
+	struct rdt_admin_budget *admin = rd_container_of(defer, struct rdt_admin_budget, serve);
 	struct rdt_reactor *r = rd_container_of(admin, struct rdt_reactor, admin);
-	uint64_t turn = rd_loop_turns(r->loop);
+	uint64_t iteration = rd_loop_turns(r->loop);
 	struct rdt_qpair *qp;
 
 	for (unsigned int i = 0; i < QUEUES_LOOKED && (qp = TAILQ_FIRST(&admin->waiting)) &&
-				 has_part_left(&admin->all, turn, RDT_ADMIN_TURN);
+				 has_budget_left(&admin->all, iteration, RDT_ADMIN_BUDGET);
 	     i++) {
 		rdt_starved_leave(qp);
 		rdt_qpair_retry(qp);
@@ -83,7 +83,7 @@ static void serve_admin_queues(struct rd_defer *defer)
 		rd_defer(r->loop, defer, RD_DEFER_NEXT);
 }
 
-void rdt_admin_turn_init(struct rdt_reactor *r)
+void rdt_admin_budget_init(struct rdt_reactor *r)
 {
 	TAILQ_INIT(&r->admin.waiting);
 	r->admin.serve.fn = serve_admin_queues;

@@ -6,8 +6,8 @@
  * iteration pays off a fixed part. Commands that have to wait stay in their capsules. The waiting
  * admin queues of all transports share one list, because they share the budget.
  */
-#ifndef RDT_ADMIN_TURN_H
-#define RDT_ADMIN_TURN_H
+#ifndef RDT_ADMIN_BUDGET_H
+#define RDT_ADMIN_BUDGET_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,24 +19,24 @@
 struct rdt_qpair;
 struct rdt_reactor;
 
-#define RDT_ADMIN_LOOK 8u /* cost of each namespace that a command examines, in bytes */
+#define RDT_ADMIN_LOOK        8u /* cost of each namespace that a command examines, in bytes */
 
-#define RDT_ADMIN_COST 4096u       /* fixed cost of a command in bytes, in addition to its data */
-#define RDT_ADMIN_TURN (32u << 10) /* budget of one loop iteration for all hosts, in bytes */
-#define RDT_ADMIN_HOST (8u << 10)  /* for one host at one address */
+#define RDT_ADMIN_COST        4096u /* fixed cost of a command in bytes, in addition to its data */
+#define RDT_ADMIN_BUDGET      (32u << 10) /* budget of one loop iteration for all hosts, in bytes */
+#define RDT_ADMIN_HOST_BUDGET (8u << 10)  /* for one host at one address */
 
 struct rdt_admin_debt {
 	size_t owed;
-	uint64_t turn; /* number of the loop iteration up to which @owed is current */
+	uint64_t iteration; /* number of the loop iteration up to which @owed is current */
 };
 
-struct rdt_admin_turn {            /* one for each reactor */
+struct rdt_admin_budget {          /* one for each reactor */
 	struct rdt_admin_debt all; /* sum over all hosts */
 	struct rdt_starved waiting;
 	struct rd_defer serve;
 };
 
-void rdt_admin_turn_init(struct rdt_reactor *r);
+void rdt_admin_budget_init(struct rdt_reactor *r);
 /* Returns whether a command of admin queue @qp may begin in this loop iteration. */
 bool rdt_admin_may(const struct rdt_qpair *qp);
 /* Queues admin queue @qp, whose commands have to wait: rdt_qpair_retry() follows in a later loop
@@ -45,4 +45,4 @@ void rdt_admin_wait(struct rdt_qpair *qp);
 /* Adds @cost bytes to the debts of admin queue @qp's host and of the reactor. */
 void rdt_admin_charge(const struct rdt_qpair *qp, size_t cost);
 
-#endif /* RDT_ADMIN_TURN_H */
+#endif /* RDT_ADMIN_BUDGET_H */
