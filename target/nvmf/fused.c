@@ -136,7 +136,7 @@ void rdt_fused_parsed(struct rdt_req *second)
 }
 
 /* Assign the command's part of the pair's buffer, and copy in-capsule data there. */
-static void place_half(struct rdt_req *req, uint8_t **next)
+static void place_fused_data(struct rdt_req *req, uint8_t **next)
 {
 	rdt_req_move(req, req->buf ? RDT_REQ_READY : RDT_REQ_FETCH);
 	if (req->buf)
@@ -150,8 +150,8 @@ void rdt_fused_buffer(struct rdt_req *first)
 	struct rdt_req *second = first->partner;
 	uint8_t *next = first->pool_buf;
 
-	place_half(first, &next);
-	place_half(second, &next);
+	place_fused_data(first, &next);
+	place_fused_data(second, &next);
 	copy_aside(first);
 	rdt_req_release_capsule(first);
 	rdt_req_release_capsule(second);

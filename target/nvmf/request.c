@@ -129,7 +129,7 @@ static struct nvme_status parse_req(struct rdt_req *req)
 }
 
 /* Continue with one command of a fused pair. */
-static RD_COLD void new_half(struct rdt_req *req)
+static RD_COLD void new_fused(struct rdt_req *req)
 {
 	/* Delaying one command of the pair would change the order of commands in its queue. */
 	rdt_qos_charge(req);
@@ -226,7 +226,7 @@ static void state_new(struct rdt_req *req)
 		return;
 	}
 	if (req->sqe.flags & NVME_CMD_FUSE_MASK) {
-		new_half(req);
+		new_fused(req);
 	} else if (req->ns && (rdt_qos_limited(req) || rdt_fence_blocks(req))) {
 		throttle(req);
 	} else if (needs_buffer(req)) {
