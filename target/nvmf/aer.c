@@ -144,7 +144,7 @@ void rdt_aer_drop_all(struct rdt_ctrl *ctrl)
 	}
 }
 
-void rdt_events_go_on(struct rdt_ctrl *ctrl)
+void rdt_events_resume(struct rdt_ctrl *ctrl)
 {
 	report_events(ctrl);
 }

@@ -50,7 +50,7 @@ enum rdt_exec rdt_aer_exec(struct rdt_req *req);
 void rdt_aer_drop_all(struct rdt_ctrl *ctrl);
 bool rdt_aer_remove(struct rdt_ctrl *ctrl, struct rdt_req *req);
 /* Report the events that occurred while the admin queue was held. */
-void rdt_events_go_on(struct rdt_ctrl *ctrl);
+void rdt_events_resume(struct rdt_ctrl *ctrl);
 void rdt_events_init(struct rdt_ctrl *ctrl);
 /* The controller becomes ready: discard all events and their log entries. */
 void rdt_events_reset(struct rdt_ctrl *ctrl);

@@ -437,7 +437,7 @@ void rdt_qpair_retry(struct rdt_qpair *qp)
 	wait_for_req(qp);
 }
 
-void rdt_qpair_go_on(struct rdt_qpair *qp)
+void rdt_qpair_continue(struct rdt_qpair *qp)
 {
 	if (others_wait(qp) && qp->state < RDT_QP_CLOSING)
 		wait_for_req(qp);
@@ -541,7 +541,7 @@ void rdt_qpair_release(struct rdt_qpair *qp)
 	if (qp->state >= RDT_QP_HOLDING)
 		set_qpair_state(qp, RDT_QP_LIVE);
 	if (qp->state == RDT_QP_LIVE && qp->admin)
-		rdt_events_go_on(qp->ctrl);
+		rdt_events_resume(qp->ctrl);
 	wait_for_req(qp);
 	if (qp->ops->hold)
 		qp->ops->hold(qp, RDT_HOLD_OFF);

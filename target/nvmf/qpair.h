@@ -202,11 +202,11 @@ void rdt_qpair_put(struct rdt_qpair *qp,
 /* Called when the queue no longer has to wait: the next command begins, if it may. */
 void rdt_qpair_retry(struct rdt_qpair *qp);
 /* An entry of the queue became free: the next command begins, or waits behind other queues. */
-void rdt_qpair_go_on(struct rdt_qpair *qp);
+void rdt_qpair_continue(struct rdt_qpair *qp);
 static inline void rdt_qpair_next(struct rdt_qpair *qp) /* a request became free */
 {
 	if (!STAILQ_EMPTY(&qp->capsules) && !qp->starved)
-		rdt_qpair_go_on(qp);
+		rdt_qpair_continue(qp);
 	if (qp->state >= RDT_QP_HOLDING)
 		rdt_qpair_check(qp);
 }
