@@ -94,7 +94,7 @@ static void leave_path(struct rdt_ctrl *ctrl)
 	free(path);
 }
 
-struct rdt_ctrl *rdt_ctrl_twin(struct rdt_ctrl *ctrl)
+struct rdt_ctrl *rdt_ctrl_duplicate(struct rdt_ctrl *ctrl)
 {
 	struct rdt_ctrl_host *host = ctrl->host;
 	const struct rdt_ctrl_path *path;

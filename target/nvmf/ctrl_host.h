@@ -67,6 +67,6 @@ void rdt_ctrl_host_leave(struct rdt_ctrl *ctrl); /* also if it has not joined */
 int rdt_ctrl_path_join(struct rdt_ctrl *ctrl);
 /* Returns another controller of the same host and listener that is proven and not over, or NULL.
  * @ctrl must not be proven yet. */
-struct rdt_ctrl *rdt_ctrl_twin(struct rdt_ctrl *ctrl);
+struct rdt_ctrl *rdt_ctrl_duplicate(struct rdt_ctrl *ctrl);
 
 #endif /* RDT_CTRL_HOST_H */

@@ -324,7 +324,7 @@ static int check_duplicate_host(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	/* Hosts without a name may be different ones. */
 	if (!ctrl->hostnqn[0])
 		return 0;
-	while (ss->duplicate_host != RDT_DUPLICATE_ALLOW && (other = rdt_ctrl_twin(ctrl))) {
+	while (ss->duplicate_host != RDT_DUPLICATE_ALLOW && (other = rdt_ctrl_duplicate(ctrl))) {
 		if (ss->duplicate_host == RDT_DUPLICATE_REFUSE)
 			return -EEXIST;
 		rdt_ctrl_end(other, "its host has created a new controller");
