@@ -312,7 +312,7 @@ static int make_ctrl(struct rdt_subsys *ss, struct rdt_qpair *admin, const char 
 	if (err)
 		goto err_free;
 	rdt_keep_alive_start(ctrl, kato_ms);
-	if (ctrl->proven)
+	if (ctrl->authenticated)
 		rdt_ctrl_announce(ctrl);
 	*out = ctrl;
 	return 0;

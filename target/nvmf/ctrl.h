@@ -125,8 +125,8 @@ struct rdt_ctrl {
 	char hostnqn[NVMF_NQN_MAX + 1];
 	struct rdt_listener *listener; /* of the admin connection; NULL in tests */
 	uint8_t trtype;                /* NVMF_TRTYPE_ of the admin connection */
-	bool proven;    /* its host has authenticated, or need not; guarded by subsys->lock */
-	bool announced; /* the event "connected" was sent */
+	bool authenticated; /* its host has authenticated, or need not; guarded by subsys->lock */
+	bool announced;     /* the event "connected" was sent */
 	struct rdt_slots hidden; /* invisible namespaces; written under subsys->lock */
 	atomic_bool retry_delay; /* feature 16h, ACRE */
 	atomic_bool ending;      /* @end_msg was posted */

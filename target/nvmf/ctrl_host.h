@@ -53,8 +53,8 @@ struct rdt_ctrl_host {
 	uint64_t twin_looks;
 };
 
-/* The controllers of a host through one listener that count as authenticated (rdt_ctrl.proven);
- * freed with the last one. */
+/* The controllers of a host through one listener that are authenticated; freed with the last
+ * one. */
 struct rdt_ctrl_path {
 	const struct rdt_listener *listener;
 	struct rdt_host_ctrls ctrls; /* latest first; some may be over */
@@ -63,10 +63,10 @@ struct rdt_ctrl_path {
 int rdt_ctrl_host_join(struct rdt_subsys *ss, struct rdt_ctrl *ctrl); /* 0 or -ENOMEM */
 void rdt_ctrl_host_leave(struct rdt_ctrl *ctrl); /* also if it has not joined */
 
-/* Add @ctrl, which has joined its host and is proven, to its path. Returns 0 or -ENOMEM. */
+/* Add @ctrl, which has joined its host and is authenticated, to its path. Returns 0 or -ENOMEM. */
 int rdt_ctrl_path_join(struct rdt_ctrl *ctrl);
-/* Returns another controller of the same host and listener that is proven and not over, or NULL.
- * @ctrl must not be proven yet. */
+/* Returns another controller of the same host and listener that is authenticated and not over, or
+ * NULL. @ctrl must not be authenticated yet. */
 struct rdt_ctrl *rdt_ctrl_duplicate(struct rdt_ctrl *ctrl);
 
 #endif /* RDT_CTRL_HOST_H */

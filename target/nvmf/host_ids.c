@@ -141,7 +141,7 @@ static void end_others(struct rdt_subsys *ss, const struct rdt_ctrl *ctrl)
 	struct rdt_ctrl *other;
 
 	TAILQ_FOREACH (other, &ss->ctrls, link)
-		if (other->proven && memcmp(other->hostid, ctrl->hostid, 16) == 0 &&
+		if (other->authenticated && memcmp(other->hostid, ctrl->hostid, 16) == 0 &&
 		    strcmp(other->hostnqn, ctrl->hostnqn) != 0)
 			rdt_ctrl_end(other, "another host name has authenticated with its Host "
 					    "Identifier");

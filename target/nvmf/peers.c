@@ -195,12 +195,12 @@ const char *rdt_peer_limit_text(const struct rdt_peer_limit *limit, char buf[RDT
 /* Returns the length of @key. Until a host has authenticated, its name is counted separately for
  * each address, so that others cannot use up the limits that the host needs for its Connect. No NQN
  * and no address begins with 1. */
-static size_t host_key(const struct rdt_qpair *qp, const char *hostnqn, bool proven,
+static size_t host_key(const struct rdt_qpair *qp, const char *hostnqn, bool authenticated,
 		       uint8_t key[HOST_KEY_MAX])
 {
 	size_t nqn = strlen(hostnqn), len = 0;
 
-	if (!proven) {
+	if (!authenticated) {
 		key[len++] = 1;
 		len += rdt_peer_address(qp, key + len, sizeof(struct address));
 	}
@@ -208,12 +208,12 @@ static size_t host_key(const struct rdt_qpair *qp, const char *hostnqn, bool pro
 	return len + nqn;
 }
 
-int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, bool proven,
+int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, bool authenticated,
 		  struct rdt_peer_limit *limit)
 {
 	struct rdt_target *t = qp->reactor->target;
 	uint8_t key[HOST_KEY_MAX];
-	size_t len = host_key(qp, hostnqn, proven, key);
+	size_t len = host_key(qp, hostnqn, authenticated, key);
 	struct rdt_peer *host;
 	int err = -EBUSY;
 

@@ -54,9 +54,10 @@ int rdt_peer_come(struct rdt_target *target, const struct sockaddr *remote, stru
 /* the connection has ended; accepts NULL */
 void rdt_peer_gone(struct rdt_target *target, struct rdt_peer *peer);
 /* Connect: count @qp for its host, and an admin queue as a controller. Returns as rdt_peer_come().
- * @proven false: the host has to authenticate first; until then, connections with this host name
- * are counted separately for each address, so that they cannot use up the limits of the host. */
-int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, bool proven,
+ * @authenticated false: the host has to authenticate first; until then, connections with this host
+ * name are counted separately for each address, so that they cannot use up the limits of the
+ * host. */
+int rdt_peer_join(struct rdt_qpair *qp, const char *hostnqn, bool authenticated,
 		  struct rdt_peer_limit *limit);
 /* Writes "target.limits.NAME (VALUE) is reached", or "out of memory". Returns @buf. */
 #define RDT_PEER_LIMIT_TEXT 96

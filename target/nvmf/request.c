@@ -89,7 +89,7 @@ static struct nvme_status find_command(struct rdt_req *req)
 		return no_command(req, fabrics);
 	req->cmd = cmd;
 	if (fabrics)
-		return qp->state != RDT_QP_AUTH || cmd->flags & RDT_CMD_UNPROVEN
+		return qp->state != RDT_QP_AUTH || cmd->flags & RDT_CMD_UNAUTHENTICATED
 			       ? NVME_OK
 			       : no_command(req, fabrics);
 	if ((qp->admin || cmd->supported) && !rdt_cmd_supported(cmd, qp->ctrl->subsys))

@@ -42,11 +42,11 @@ enum rdt_exec {
 	RDT_EXEC_PENDING, /* rdt_req_complete() will follow, from the loop */
 };
 
-#define RDT_CMD_DISC       0x01u /* also supported by discovery controllers */
-#define RDT_CMD_LONGER_SGL 0x02u /* the SGL may describe more data than the command uses */
-#define RDT_CMD_WRITES     0x04u /* may change blocks: refused in write-protected namespaces */
-#define RDT_CMD_BLOCKS     0x08u /* has SLBA and NLB in CDW10 to CDW12 */
-#define RDT_CMD_UNPROVEN   0x10u /* also allowed before authentication */
+#define RDT_CMD_DISC            0x01u /* also supported by discovery controllers */
+#define RDT_CMD_LONGER_SGL      0x02u /* the SGL may describe more data than the command uses */
+#define RDT_CMD_WRITES          0x04u /* may change blocks: refused in write-protected namespaces */
+#define RDT_CMD_BLOCKS          0x08u /* has SLBA and NLB in CDW10 to CDW12 */
+#define RDT_CMD_UNAUTHENTICATED 0x10u /* also allowed before authentication */
 
 /* Effects in the Commands Supported and Effects log. I/O commands have none with a scope, because
  * Linux (nvme_command_effects(), 6.1) logs a warning for every bit that it does not expect. */

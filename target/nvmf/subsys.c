@@ -314,9 +314,10 @@ void rdt_subsys_leave(struct rdt_subsys *ss, const char *why)
 	look_left(ss);
 }
 
-/* @ctrl is proven: apply duplicate_host to controllers of the same host through the same listener.
- * A controller through another listener is another path, which is always allowed. One that has lost
- * its connection is no duplicate: it may exist for as long as storage holds one of its commands. */
+/* @ctrl is authenticated: apply duplicate_host to controllers of the same host through the same
+ * listener. A controller through another listener is another path, which is always allowed. One
+ * that has lost its connection is no duplicate: it may exist for as long as storage holds one of
+ * its commands. */
 static int check_duplicate_host(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
 	struct rdt_ctrl *other;
@@ -333,7 +334,7 @@ static int check_duplicate_host(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 }
 
 /* The host of @ctrl need not authenticate, or its TLS key has authenticated its name. */
-static int check_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
+static int check_authenticated(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
 	bool claims = ctrl->admin && ctrl->admin->tls && !rdt_subsys_is_disc(ss);
 	int err = claims ? rdt_host_id_claim(ss, ctrl) : rdt_host_id_check(ss, ctrl);
@@ -361,11 +362,11 @@ int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	int err = -EACCES;
 
 	pthread_mutex_lock(&ss->lock);
-	ctrl->proven = ctrl->cntlid || !rdt_auth_has_key(ss, ctrl->hostnqn);
+	ctrl->authenticated = ctrl->cntlid || !rdt_auth_has_key(ss, ctrl->hostnqn);
 	if (rdt_host_access_allows(ss, ctrl->hostnqn))
 		err = rdt_ctrl_host_join(ss, ctrl);
-	if (!err && ctrl->proven)
-		err = check_proven(ss, ctrl);
+	if (!err && ctrl->authenticated)
+		err = check_authenticated(ss, ctrl);
 	if (!err)
 		err = give_cntlid(ss, ctrl);
 	if (!err) {
@@ -379,17 +380,17 @@ int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 	return err;
 }
 
-int rdt_subsys_ctrl_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
+int rdt_subsys_ctrl_authenticated(struct rdt_subsys *ss, struct rdt_ctrl *ctrl)
 {
 	int err = 0;
 
 	pthread_mutex_lock(&ss->lock);
-	if (!ctrl->proven && !rdt_subsys_is_disc(ss))
+	if (!ctrl->authenticated && !rdt_subsys_is_disc(ss))
 		err = rdt_host_id_claim(ss, ctrl);
-	if (!ctrl->proven && !err)
+	if (!ctrl->authenticated && !err)
 		err = check_duplicate_host(ss, ctrl);
 	if (!err)
-		ctrl->proven = true;
+		ctrl->authenticated = true;
 	pthread_mutex_unlock(&ss->lock);
 	return err;
 }

@@ -177,7 +177,7 @@ struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn);
 int rdt_subsys_add_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);
 /* The host of @ctrl has authenticated: apply duplicate_host, once. Returns 0, -EEXIST like
  * rdt_subsys_add_ctrl(), or an error of rdt_host_id_claim(). */
-int rdt_subsys_ctrl_proven(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);
+int rdt_subsys_ctrl_authenticated(struct rdt_subsys *ss, struct rdt_ctrl *ctrl);
 void rdt_subsys_remove_ctrl(struct rdt_subsys *ss, struct rdt_ctrl *ctrl); /* under @lock */
 /* Change the range of controller IDs and the rules for Host Identifiers from configuration @now to
  * @next; like rdt_subsys_follow_hosts(). */

@@ -164,7 +164,7 @@ def a_queue_id_belongs_to_the_first_that_proves_itself(t):
 
 
 @test
-def a_host_is_announced_when_it_has_proven_itself(t):
+def a_host_is_announced_when_it_has_authenticated(t):
     """The first events are those of the host that has the key, although another host connected before it."""
     target, path = controlled(t, [t.namespace(backend='memory')], subsystem=subsystem(t, **NULL))
     with Control(path) as watcher, AuthHost(target, OTHER_SECRET) as impostor, AuthHost(target) as host:
@@ -529,7 +529,7 @@ def guesses_do_not_keep_a_host_out(t, kind, listener):
     with kind(target, OTHER_SECRET) as bad:
         refused(t, au.FAILED, bad.connect)
     target.expect('authentication: idle -> paced$')
-    target.expect('authentication: reply -> paced proof$')
+    target.expect('authentication: reply -> paced reply$')
     with kind(target) as host:
         host.enable()
         do_io(host)

@@ -23,7 +23,7 @@ static bool waits_for_host(struct world *w, const struct rdt_qpair *qp, unsigned
 
 	return !actor->blocked && actor->stalled_until <= rd_sim_now(w->sim) &&
 	       state != RDT_AUTH_PACED && state != RDT_AUTH_PAIR && state != RDT_AUTH_SESSION &&
-	       state != RDT_AUTH_PACED_PROOF && state != RDT_AUTH_CLAIM;
+	       state != RDT_AUTH_PACED_REPLY && state != RDT_AUTH_CLAIM;
 }
 
 /* The entry of @qp, which goes to @next. */

@@ -123,7 +123,7 @@ MUTANTS = (
      'set = changed ? &keys : NULL;', 'set = NULL;', 'keys'),
     ('an I/O queue need not authenticate', 'target/nvmf/auth/auth.c', 'return qp->attach.guest;', 'return false;', 'keys'),
     ('a host that has a key need not authenticate', 'target/nvmf/auth/auth.c',
-     'required = rdt_auth_has_key(ss, qp->ctrl->hostnqn) || !qp->ctrl->proven;', 'required = false;', 'keys'),
+     'required = rdt_auth_has_key(ss, qp->ctrl->hostnqn) || !qp->ctrl->authenticated;', 'required = false;', 'keys'),
     ('replaced keys do not end', 'target/nvmf/auth_keys.c', 'OLD_KEYS_WAIT (300 *', 'OLD_KEYS_WAIT (3000 *', 'keys'),
     ('replaced keys end too soon', 'target/nvmf/auth_keys.c', 'OLD_KEYS_WAIT (300 *', 'OLD_KEYS_WAIT (30 *', 'keys'),
     ('the keys before the replaced ones are accepted, and the replaced ones are not', 'target/nvmf/auth_keys.c',

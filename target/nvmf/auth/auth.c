@@ -43,7 +43,7 @@ static const char *auth_state_name(unsigned int state)
 	static const char *const names[] = {
 		[RDT_AUTH_IDLE] = "idle",
 		[RDT_AUTH_PACED] = "paced",
-		[RDT_AUTH_PACED_PROOF] = "paced proof",
+		[RDT_AUTH_PACED_REPLY] = "paced reply",
 		[RDT_AUTH_PAIR] = "pair",
 		[RDT_AUTH_CHALLENGE] = "challenge",
 		[RDT_AUTH_REPLY] = "reply",
@@ -163,7 +163,7 @@ static bool auth_required(struct rdt_qpair *qp)
 	if (!qp->admin) /* for I/O queues, this was decided before the queue was attached */
 		return qp->attach.guest;
 	pthread_mutex_lock(&ss->lock);
-	required = rdt_auth_has_key(ss, qp->ctrl->hostnqn) || !qp->ctrl->proven;
+	required = rdt_auth_has_key(ss, qp->ctrl->hostnqn) || !qp->ctrl->authenticated;
 	pthread_mutex_unlock(&ss->lock);
 	return required;
 }
@@ -238,7 +238,7 @@ static int choose_id(const uint8_t *own, unsigned int n_own, const uint8_t *offe
 /* Returns whether the transaction continues when the queue pair's timer expires. */
 static bool is_paced(const struct rdt_auth *a)
 {
-	return a->state == RDT_AUTH_PACED || a->state == RDT_AUTH_PACED_PROOF;
+	return a->state == RDT_AUTH_PACED || a->state == RDT_AUTH_PACED_REPLY;
 }
 
 static bool is_working(const struct rdt_auth *a)
@@ -384,8 +384,9 @@ static const char *verify_reason(int err)
 /* ---- responses ---- */
 
 /* Compute the controller's response (@ctrl) or the one expected from the host. */
-static int prove_with(const struct nvmf_auth_key *key, const struct rdt_auth *a, bool ctrl,
-		      const char *hostnqn, const char *subnqn, uint8_t out[NVMF_AUTH_HASH_MAX])
+static int compute_response(const struct nvmf_auth_key *key, const struct rdt_auth *a, bool ctrl,
+			    const char *hostnqn, const char *subnqn,
+			    uint8_t out[NVMF_AUTH_HASH_MAX])
 {
 	uint8_t transformed[NVMF_AUTH_HASH_MAX];
 	struct nvmf_auth_proof proof = {
@@ -412,11 +413,11 @@ static int prove_with(const struct nvmf_auth_key *key, const struct rdt_auth *a,
 /* Check that @a->reply is the response of a host that has @keys. If it requests authentication of
  * the controller, compute a->response. Returns 0; -EACCES: the response is wrong; -ENOKEY: there is
  * no key for the controller; -EIO: libcrypto failed. */
-static int verify_proof(const struct rdt_auth_keys *keys, struct rdt_auth *a, const char *hostnqn,
-			const char *subnqn)
+static int verify_response(const struct rdt_auth_keys *keys, struct rdt_auth *a,
+			   const char *hostnqn, const char *subnqn)
 {
 	uint8_t expected[NVMF_AUTH_HASH_MAX];
-	int rc = prove_with(&keys->host, a, false, hostnqn, subnqn, expected);
+	int rc = compute_response(&keys->host, a, false, hostnqn, subnqn, expected);
 
 	if (!rc && CRYPTO_memcmp(expected, a->reply.rval, nvmf_auth_hash_len(a->sent.hash)) != 0)
 		rc = -EACCES;
@@ -425,7 +426,7 @@ static int verify_proof(const struct rdt_auth_keys *keys, struct rdt_auth *a, co
 		return rc;
 	if (!keys->has_ctrl)
 		return -ENOKEY;
-	return prove_with(&keys->ctrl, a, true, hostnqn, subnqn, a->response);
+	return compute_response(&keys->ctrl, a, true, hostnqn, subnqn, a->response);
 }
 
 static int verify_with(struct rdt_qpair *qp, bool old)
@@ -437,14 +438,14 @@ static int verify_with(struct rdt_qpair *qp, bool old)
 	if (!rdt_auth_keys_get(ss, qp->ctrl->hostnqn, old, &keys))
 		return -EACCES;
 	qp->auth->old_keys = old;
-	err = verify_proof(&keys, qp->auth, qp->ctrl->hostnqn, ss->nqn);
+	err = verify_response(&keys, qp->auth, qp->ctrl->hostnqn, ss->nqn);
 	rdt_auth_keys_wipe(&keys);
 	return err;
 }
 
 /* Count the queue for its host. Returns false if a limit is reached; the failure is then
  * prepared. */
-static bool count_proven(struct rdt_qpair *qp)
+static bool count_authenticated(struct rdt_qpair *qp)
 {
 	struct rdt_peer_limit limit;
 	char text[RDT_PEER_LIMIT_TEXT];
@@ -508,7 +509,7 @@ static int verify_any(struct rdt_qpair *qp)
 	return err;
 }
 
-static void check_proof(struct rdt_qpair *qp)
+static void check_response(struct rdt_qpair *qp)
 {
 	struct rdt_auth *a = qp->auth;
 	int err;
@@ -516,10 +517,10 @@ static void check_proof(struct rdt_qpair *qp)
 	if (qp->state == RDT_QP_AUTH)
 		rdt_guess_count(qp);
 	err = verify_any(qp);
-	if (!err && !count_proven(qp))
+	if (!err && !count_authenticated(qp))
 		return;
 	if (!err && qp->admin)
-		err = rdt_subsys_ctrl_proven(qp->ctrl->subsys, qp->ctrl);
+		err = rdt_subsys_ctrl_authenticated(qp->ctrl->subsys, qp->ctrl);
 	if (err) {
 		refuse(qp, NVMF_AUTH_FAILED, verify_reason(err));
 		return;
@@ -533,8 +534,8 @@ static void check_proof(struct rdt_qpair *qp)
 
 static void verify_reply(struct rdt_qpair *qp)
 {
-	if (!slow_down_guess(qp, RDT_AUTH_PACED_PROOF))
-		check_proof(qp);
+	if (!slow_down_guess(qp, RDT_AUTH_PACED_REPLY))
+		check_response(qp);
 }
 
 static void got_reply(struct rdt_qpair *qp, const uint8_t *msg, size_t len)
@@ -573,7 +574,7 @@ static void continue_after_work(struct rdt_qpair *qp, int err)
 	else if (qp->auth->state == RDT_AUTH_SESSION)
 		verify_reply(qp);
 	else
-		check_proof(qp);
+		check_response(qp);
 }
 
 static void work_done(struct rd_msg *msg)

@@ -27,11 +27,11 @@ enum rdt_auth_state {
 	RDT_AUTH_PACED,
 	RDT_AUTH_PAIR,      /* a thread computes the key pair; done -> CHALLENGE, FAILURE */
 	RDT_AUTH_CHALLENGE, /* the challenge can be received; it was -> REPLY */
-	RDT_AUTH_REPLY,     /* waits for Reply -> SESSION, PACED_PROOF, CLAIM, SUCCESS1, FAILURE */
-	/* a thread computes the session key; done -> PACED_PROOF, CLAIM, SUCCESS1, FAILURE */
+	RDT_AUTH_REPLY,     /* waits for Reply -> SESSION, PACED_REPLY, CLAIM, SUCCESS1, FAILURE */
+	/* a thread computes the session key; done -> PACED_REPLY, CLAIM, SUCCESS1, FAILURE */
 	RDT_AUTH_SESSION,
 	/* as PACED: the check of the response is delayed -> CLAIM, SUCCESS1, FAILURE */
-	RDT_AUTH_PACED_PROOF,
+	RDT_AUTH_PACED_REPLY,
 	/* an authenticated I/O queue requests its queue ID from its controller's owner; answered ->
 	 * SUCCESS1, FAILURE */
 	RDT_AUTH_CLAIM,
@@ -55,8 +55,8 @@ struct rdt_auth {
 	uint8_t peer_dhv[NVMF_AUTH_DHV_MAX]; /* of the Reply */
 	uint8_t session[NVMF_AUTH_HASH_MAX]; /* with a Diffie-Hellman group */
 	EVP_PKEY *pair;                      /* from PAIR on; a reference */
-	struct rdt_auth_job job;             /* PAIR, SESSION; its message: PACED, PACED_PROOF */
-	/* PACED, PAIR, SESSION, PACED_PROOF, CLAIM: the command that waits for the end of the
+	struct rdt_auth_job job;             /* PAIR, SESSION; its message: PACED, PACED_REPLY */
+	/* PACED, PAIR, SESSION, PACED_REPLY, CLAIM: the command that waits for the end of the
 	 * state */
 	struct rdt_req *req;
 	uint8_t response[NVMF_AUTH_HASH_MAX]; /* SUCCESS1: the controller's response */

@@ -184,13 +184,14 @@ bool rdt_guess_keys_over(struct rdt_guesses *g, const struct rdt_guess_keys *key
 	return over;
 }
 
-void rdt_guess_keys_right(struct rdt_guesses *g, const struct rdt_guess_keys *keys, bool proven)
+void rdt_guess_keys_right(struct rdt_guesses *g, const struct rdt_guess_keys *keys,
+			  bool authenticated)
 {
 	pthread_mutex_lock(&g->lock);
 	for (unsigned int i = 0; i < SCOPES; i++) {
 		struct rdt_guess *e = find_guess(g, keys->of[i]);
 
-		if (e && i == OF_HOST && proven)
+		if (e && i == OF_HOST && authenticated)
 			*e = (struct rdt_guess){0};
 		else if (e)
 			e->paid -= e->paid < limits[i].cost ? e->paid : limits[i].cost;

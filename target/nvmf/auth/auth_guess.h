@@ -54,7 +54,9 @@ void rdt_guess_of_tls(struct rdt_guesses *g, const struct rdt_peer *peer, const 
 		      struct rdt_guess_keys *keys);
 bool rdt_guess_keys_over(struct rdt_guesses *g, const struct rdt_guess_keys *keys, uint64_t now);
 void rdt_guess_keys_count(struct rdt_guesses *g, const struct rdt_guess_keys *keys, uint64_t now);
-/* undoes the last rdt_guess_keys_count(); @proven: also forgets earlier failures of the host */
-void rdt_guess_keys_right(struct rdt_guesses *g, const struct rdt_guess_keys *keys, bool proven);
+/* undoes the last rdt_guess_keys_count(); @authenticated: also forgets earlier failures of the
+ * host */
+void rdt_guess_keys_right(struct rdt_guesses *g, const struct rdt_guess_keys *keys,
+			  bool authenticated);
 
 #endif /* RDT_AUTH_GUESS_H */
