@@ -203,15 +203,15 @@ static bool may_have(struct rdt_pool *pool, const struct rdt_account *acc, size_
 	return size <= left && acc->used + size <= SHARE * (left - size);
 }
 
-static enum rdt_turn host_turn_of(const struct rdt_pool *pool, const struct rdt_account *acc)
+static enum rdt_prio host_prio_of(const struct rdt_pool *pool, const struct rdt_account *acc)
 {
 	size_t size = block_size_of(pool, TAILQ_FIRST(&acc->waiting));
 
 	if (is_trusted(acc, size))
-		return RDT_TURN_GOOD;
+		return RDT_PRIO_TRUSTED;
 	if (is_first_block(pool, acc, size))
-		return RDT_TURN_FIRST;
-	return is_new(acc) ? RDT_TURN_NEW : RDT_TURN_UNPROVEN;
+		return RDT_PRIO_FIRST;
+	return is_new(acc) ? RDT_PRIO_NEW : RDT_PRIO_UNPROVEN;
 }
 
 /* Returns whether other accounts already wait for the share of the same device. */
@@ -220,21 +220,21 @@ static bool others_confined(const struct rdt_account *acc)
 	return acc->device && !TAILQ_EMPTY(&acc->device->confined);
 }
 
-static enum rdt_turn turn_of(const struct rdt_pool *pool, const struct rdt_account *acc)
+static enum rdt_prio prio_of(const struct rdt_pool *pool, const struct rdt_account *acc)
 {
 	const struct rdt_device_use *use = acc->device;
 
 	if (others_confined(acc) ||
 	    !device_may_have(pool, use, 0, block_size_of(pool, TAILQ_FIRST(&acc->waiting))))
-		return RDT_TURN_CONFINED;
-	return host_turn_of(pool, acc);
+		return RDT_PRIO_CONFINED;
+	return host_prio_of(pool, acc);
 }
 
-static void enqueue_account(struct rdt_pool *pool, struct rdt_account *acc, enum rdt_turn turn)
+static void enqueue_account(struct rdt_pool *pool, struct rdt_account *acc, enum rdt_prio prio)
 {
-	acc->turn = (uint8_t)turn;
-	if (turn != RDT_TURN_CONFINED) {
-		TAILQ_INSERT_TAIL(&pool->turns[turn], acc, link);
+	acc->prio = (uint8_t)prio;
+	if (prio != RDT_PRIO_CONFINED) {
+		TAILQ_INSERT_TAIL(&pool->queues[prio], acc, link);
 		return;
 	}
 	if (TAILQ_EMPTY(&acc->device->confined))
@@ -244,8 +244,8 @@ static void enqueue_account(struct rdt_pool *pool, struct rdt_account *acc, enum
 
 static void dequeue_account(struct rdt_pool *pool, struct rdt_account *acc)
 {
-	if (acc->turn != RDT_TURN_CONFINED) {
-		TAILQ_REMOVE(&pool->turns[acc->turn], acc, link);
+	if (acc->prio != RDT_PRIO_CONFINED) {
+		TAILQ_REMOVE(&pool->queues[acc->prio], acc, link);
 		return;
 	}
 	TAILQ_REMOVE(&acc->device->confined, acc, link);
@@ -253,14 +253,14 @@ static void dequeue_account(struct rdt_pool *pool, struct rdt_account *acc)
 		TAILQ_REMOVE(&pool->confined, acc->device, link);
 }
 
-/* Updates the list in which an account waits, after it was examined or the result of turn_of() has
+/* Updates the list in which an account waits, after it was examined or the result of prio_of() has
  * changed. A confined account keeps its place until the device's share permits its request. */
 static void requeue_account(struct rdt_pool *pool, struct rdt_account *acc)
 {
-	if (acc->turn == RDT_TURN_CONFINED)
+	if (acc->prio == RDT_PRIO_CONFINED)
 		return;
 	dequeue_account(pool, acc);
-	enqueue_account(pool, acc, turn_of(pool, acc));
+	enqueue_account(pool, acc, prio_of(pool, acc));
 }
 
 static RD_COLD void set_unproven(struct rdt_pool *pool, struct rdt_account *acc, bool is_unproven)
@@ -364,11 +364,11 @@ static bool serve_account(struct rdt_pool *pool, struct rdt_account *acc)
 
 /* Serves trusted accounts. Each is examined once after a change; beyond ROUND, in the next loop
  * iteration. */
-static void serve_good(struct rdt_pool *pool)
+static void serve_trusted(struct rdt_pool *pool)
 {
 	struct rdt_account *acc;
 
-	for (unsigned int i = 0; (acc = TAILQ_FIRST(&pool->turns[RDT_TURN_GOOD])); i++) {
+	for (unsigned int i = 0; (acc = TAILQ_FIRST(&pool->queues[RDT_PRIO_TRUSTED])); i++) {
 		if (acc->passed_at == pool->returns)
 			return;
 		if (i == ROUND) {
@@ -387,16 +387,16 @@ static void serve_good(struct rdt_pool *pool)
 	}
 }
 
-/* Like serve_good(), within the budget of the loop iteration. */
-static void serve_unproven(struct rdt_pool *pool, enum rdt_turn turn)
+/* Like serve_trusted(), within the budget of the loop iteration. */
+static void serve_unproven(struct rdt_pool *pool, enum rdt_prio prio)
 {
 	struct rdt_account *acc;
 
 	for (unsigned int i = 0; pool->unproven + pool->unit <= half_of(pool); i++) {
-		acc = TAILQ_FIRST(&pool->turns[turn]);
+		acc = TAILQ_FIRST(&pool->queues[prio]);
 		if (!acc || acc->refused_at == pool->changes)
 			return;
-		if (turn != RDT_TURN_FIRST && owes(pool)) {
+		if (prio != RDT_PRIO_FIRST && owes(pool)) {
 			pace(pool);
 			return;
 		}
@@ -425,13 +425,13 @@ static void release_confined(struct rdt_pool *pool, struct rdt_device_use *use)
 		more += size;
 		dequeue_account(pool, acc);
 		acc->passed_at = acc->refused_at = 0;
-		enqueue_account(pool, acc, host_turn_of(pool, acc));
+		enqueue_account(pool, acc, host_prio_of(pool, acc));
 		pool->changes++;
-		pool->returns += acc->turn == RDT_TURN_GOOD;
+		pool->returns += acc->prio == RDT_PRIO_TRUSTED;
 	}
 }
 
-/* Like serve_good(), for confined accounts. */
+/* Like serve_trusted(), for confined accounts. */
 static void serve_confined(struct rdt_pool *pool)
 {
 	struct rdt_device_use *use, *next;
@@ -459,13 +459,13 @@ static void serve_all(struct rdt_pool *pool)
 	pool->returns += pool->tight;
 	pool->tight = false;
 	serve_confined(pool);
-	serve_good(pool);
+	serve_trusted(pool);
 	if (!pool->tight)
-		serve_unproven(pool, RDT_TURN_FIRST);
+		serve_unproven(pool, RDT_PRIO_FIRST);
 	if (!pool->tight)
-		serve_unproven(pool, RDT_TURN_NEW);
+		serve_unproven(pool, RDT_PRIO_NEW);
 	if (!pool->tight)
-		serve_unproven(pool, RDT_TURN_UNPROVEN);
+		serve_unproven(pool, RDT_PRIO_UNPROVEN);
 }
 
 static void pool_serve(struct rd_defer *defer)
@@ -499,8 +499,8 @@ int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt
 	pool->index = (unsigned int)(pool - r->pools);
 	pool->unit = opts->unit;
 	pool->piece = opts->piece;
-	for (unsigned int i = 0; i < RDT_TURNS; i++)
-		TAILQ_INIT(&pool->turns[i]);
+	for (unsigned int i = 0; i < RDT_PRIOS; i++)
+		TAILQ_INIT(&pool->queues[i]);
 	TAILQ_INIT(&pool->confined);
 	rdt_account_init_common(&pool->common);
 	pool->changes = pool->returns = 1;
@@ -525,7 +525,7 @@ static RD_COLD void pool_wait(struct rdt_pool *pool, struct rdt_account *acc, st
 	rdt_io_count_wait(req, RDT_COUNT_BUFFER_WAITS, 1);
 	TAILQ_INSERT_TAIL(&acc->waiting, req, link);
 	if (first)
-		enqueue_account(pool, acc, turn_of(pool, acc));
+		enqueue_account(pool, acc, prio_of(pool, acc));
 	pool->waiting++;
 }
 
@@ -581,9 +581,9 @@ static RD_COLD void put_unproven(struct rdt_pool *pool, struct rdt_account *acc,
 
 /* Updates the list of the account, whose next request may need more or less than it has
  * transferred. */
-static void update_turn(struct rdt_pool *pool, struct rdt_account *acc)
+static void update_prio(struct rdt_pool *pool, struct rdt_account *acc)
 {
-	if (TAILQ_EMPTY(&acc->waiting) || acc->turn == RDT_TURN_GOOD)
+	if (TAILQ_EMPTY(&acc->waiting) || acc->prio == RDT_PRIO_TRUSTED)
 		return;
 	pool->changes++;
 	requeue_account(pool, acc);
@@ -602,7 +602,7 @@ void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *acc, void *buf, siz
 	if (acc->is_unproven)
 		put_unproven(pool, acc, size);
 	else
-		update_turn(pool, acc);
+		update_prio(pool, acc);
 	pool->changes += pool->no_block;
 	pool->no_block = false;
 	pool_revisit(pool);
@@ -613,7 +613,7 @@ void rdt_pool_unwait(struct rdt_pool *pool, struct rdt_req *req)
 	struct rdt_account *acc = account_of(pool, req);
 
 	leave_queue(pool, req);
-	update_turn(pool, acc);
+	update_prio(pool, acc);
 	pool->changes++;
 	pool->tight = pool->tight && pool->waiting;
 	/* The next request may be small enough for the free blocks. */
@@ -626,13 +626,13 @@ bool rdt_pool_pressed(const struct rdt_pool *pool)
 	const struct rdt_account *acc;
 	unsigned int looked = 0;
 
-	if (pool->tight || !TAILQ_EMPTY(&pool->turns[RDT_TURN_FIRST]) ||
-	    !TAILQ_EMPTY(&pool->turns[RDT_TURN_NEW]))
+	if (pool->tight || !TAILQ_EMPTY(&pool->queues[RDT_PRIO_FIRST]) ||
+	    !TAILQ_EMPTY(&pool->queues[RDT_PRIO_NEW]))
 		return true;
-	TAILQ_FOREACH (acc, &pool->turns[RDT_TURN_GOOD], link)
+	TAILQ_FOREACH (acc, &pool->queues[RDT_PRIO_TRUSTED], link)
 		if (acc->used < few)
 			return true;
-	TAILQ_FOREACH (acc, &pool->turns[RDT_TURN_UNPROVEN], link)
+	TAILQ_FOREACH (acc, &pool->queues[RDT_PRIO_UNPROVEN], link)
 		if (!acc->used || ++looked == ROUND)
 			break;
 	return acc && !acc->used;

@@ -38,7 +38,7 @@ enum rdt_pool_id {
 
 #define RDT_ACCOUNTS 2u /* the first pools have a share for each host */
 
-TAILQ_HEAD(rdt_turns, rdt_account);
+TAILQ_HEAD(rdt_account_list, rdt_account);
 
 /* A host's use of one pool for one device, and its requests that wait. */
 struct rdt_account {
@@ -54,21 +54,21 @@ struct rdt_account {
 	bool stalled; /* was late recently, possibly on connections that have ended: peers.h */
 	uint64_t refused_at; /* pool->changes when it was last refused a block as unproven */
 	uint64_t passed_at;  /* pool->returns when it was last refused a block as trusted */
-	uint8_t turn;        /* enum rdt_turn; valid while a request waits */
+	uint8_t prio;        /* enum rdt_prio; valid while a request waits */
 	/* requests that wait for a buffer, in order; only the head advances */
 	struct rdt_req_list waiting;
-	/* pool->turns[turn], or device->confined, while a request waits */
+	/* pool->queues[prio], or device->confined, while a request waits */
 	TAILQ_ENTRY(rdt_account) link;
 };
 
-enum rdt_turn {
-	RDT_TURN_GOOD,
-	RDT_TURN_FIRST, /* unproven, uses nothing, and requests the smallest block */
-	RDT_TURN_NEW,   /* unproven, uses nothing, and has not stalled recently */
-	RDT_TURN_UNPROVEN,
-	RDT_TURNS,
+enum rdt_prio {
+	RDT_PRIO_TRUSTED,
+	RDT_PRIO_FIRST, /* unproven, uses nothing, and requests the smallest block */
+	RDT_PRIO_NEW,   /* unproven, uses nothing, and has not stalled recently */
+	RDT_PRIO_UNPROVEN,
+	RDT_PRIOS,
 	/* waits until the device returns buffers: pool_device.h */
-	RDT_TURN_CONFINED = RDT_TURNS,
+	RDT_PRIO_CONFINED = RDT_PRIOS,
 };
 
 struct rdt_pool {
@@ -78,7 +78,8 @@ struct rdt_pool {
 	size_t unit;
 	size_t piece;    /* SCRATCH: size of every buffer; otherwise 0: req->pool_len is used */
 	size_t unproven; /* in use by all unproven accounts, in bytes */
-	struct rdt_turns turns[RDT_TURNS]; /* waiting accounts, served in order of the index */
+	struct rdt_account_list
+		queues[RDT_PRIOS]; /* waiting accounts, served in order of the index */
 	/* devices with confined accounts */
 	TAILQ_HEAD(, rdt_device_use) confined;
 	unsigned int waiting; /* number of waiting requests */

@@ -24,8 +24,8 @@ struct rdt_device_use {
 	size_t used;
 	size_t unproven; /* of this, by unproven accounts */
 	/* Accounts whose next request waits until the device returns buffers; they are in no list
-	 * of pool->turns. */
-	struct rdt_turns confined;
+	 * of pool->queues. */
+	struct rdt_account_list confined;
 	TAILQ_ENTRY(rdt_device_use) link; /* pool->confined, while @confined is not empty */
 	uint64_t seen_at;                 /* pool->returns when it was last examined */
 };

@@ -320,14 +320,14 @@ static void refused_until_a_change(void)
 	CU_ASSERT_EQUAL(held(stuck), MDTS_UNITS);
 	CU_ASSERT_EQUAL(held(third) + held(fourth), 0);
 	CU_ASSERT_EQUAL(pool->waiting, 3);
-	CU_ASSERT(TAILQ_EMPTY(&pool->turns[RDT_TURN_GOOD]));
+	CU_ASSERT(TAILQ_EMPTY(&pool->queues[RDT_PRIO_TRUSTED]));
 	ask(p.io, T_MDTS); /* examines each of them */
-	first = TAILQ_FIRST(&pool->turns[RDT_TURN_UNPROVEN]);
+	first = TAILQ_FIRST(&pool->queues[RDT_PRIO_UNPROVEN]);
 	for (unsigned int i = 0; i < 4; i++)
 		ask(p.io, T_MDTS);
 	CU_ASSERT_EQUAL(t_answers(p.io), 5);
 	/* An account that was examined goes to the end. */
-	CU_ASSERT_PTR_EQUAL(first, TAILQ_FIRST(&pool->turns[RDT_TURN_UNPROVEN]));
+	CU_ASSERT_PTR_EQUAL(first, TAILQ_FIRST(&pool->queues[RDT_PRIO_UNPROVEN]));
 	rdt_share_late(&stuck->qp, true); /* it stays unproven, whatever it moves */
 	t_turn(p.env);
 	stuck->hold_respond = false;

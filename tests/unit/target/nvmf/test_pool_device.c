@@ -185,7 +185,7 @@ static void confined_in_turn(void)
 		send_to(io, nvme_cmd_read, 0, i, T_MDTS);
 	send_to(other, nvme_cmd_read, 0, 100, RDT_BUFFER_UNIT);
 	CU_ASSERT_EQUAL(pool->waiting, 4);
-	CU_ASSERT_EQUAL(account_on(other, 0)->turn, RDT_TURN_CONFINED);
+	CU_ASSERT_EQUAL(account_on(other, 0)->prio, RDT_PRIO_CONFINED);
 	t_disk_finish(hung, 0, 0);
 	t_turn(p.env);
 	CU_ASSERT_EQUAL_FATAL(hung->held_count, 3);
