@@ -7,7 +7,7 @@
 #include "nvmf/wire.h"
 #include "admin.h"
 #include "target/nvmf/admin_budget.h"
-#include "target/nvmf/turns.h"
+#include "target/nvmf/slices.h"
 #include "target/nvmf/ana.h"
 #include "target/nvmf/ctrl.h"
 #include "target/nvmf/events.h"

@@ -7,7 +7,7 @@
 #include "nvmf/wire.h"
 #include "target/bdev/backend.h"
 #include "admin.h"
-#include "target/nvmf/turns.h"
+#include "target/nvmf/slices.h"
 #include "target/nvmf/io.h"
 #include "target/nvmf/ns.h"
 #include "target/nvmf/pool.h"
@@ -123,11 +123,11 @@ static enum rdt_step take_extents(struct rdt_req *req)
 
 static enum rdt_step lba_status_step(struct rdt_req *req)
 {
-	enum { TURN, SCRATCH, ASK, TAKE, LATER };
+	enum { QUEUE, SCRATCH, ASK, TAKE, LATER };
 	enum rdt_step next;
 
 	switch (req->work.phase) {
-	case TURN:
+	case QUEUE:
 		req->work.phase = SCRATCH;
 		return rdt_extents_begin(req) ? RDT_STEP_AGAIN : RDT_STEP_WAIT;
 	case SCRATCH:

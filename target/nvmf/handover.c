@@ -13,7 +13,7 @@
  * period. Each new one ends an older one, so a peer that reconnects all the time would keep the
  * reactor busy. If many of its connections wait, CROWDED_PART raises the number, so that another
  * host at the same address waits for at most 0.4 s. */
-#define CROWDED_TURN 4u
+#define CROWDED_MIN  4u
 #define CROWDED_PART 192u
 #define PAUSE        (2 * RD_NSEC_PER_MSEC)
 
@@ -65,7 +65,7 @@ static void count_crowded(const struct rdt_inbound *in, const struct rdt_source 
 	unsigned int part = lane->waiting / CROWDED_PART;
 
 	if (!rdt_unassoc_crowded(in->reactor, source) ||
-	    ++lane->crowded < (part > CROWDED_TURN ? part : CROWDED_TURN))
+	    ++lane->crowded < (part > CROWDED_MIN ? part : CROWDED_MIN))
 		return;
 	lane->crowded = 0;
 	lane->due = rd_loop_now(in->reactor->loop) + PAUSE;

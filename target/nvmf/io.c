@@ -10,7 +10,7 @@
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "ana.h"
-#include "turns.h"
+#include "slices.h"
 #include "io.h"
 #include "host_access.h"
 #include "pool.h"

@@ -11,8 +11,8 @@
  * for the next host and for all smaller blocks. A host that has stalled recently is not a new one.
  *
  * Copying data into the sockets of unproven hosts costs time even if these hosts never read: a
- * thousand new hosts fill a thousand socket buffers. So all unproven hosts together get TURN_BYTES
- * in each loop iteration; a larger block is charged to the following iterations.
+ * thousand new hosts fill a thousand socket buffers. So all unproven hosts together get
+ * ITERATION_BYTES in each loop iteration; a larger block is charged to the following iterations.
  *
  * A host that is not unproven uses at most three times as much of the free buffers as it leaves to
  * all others. Waiting hosts are served round robin, the requests of a host in order.
@@ -38,10 +38,10 @@
 #include "reactor.h"
 #include "request.h"
 
-#define SHARE      3u
-#define ROUND      32u /* accounts of a list that are examined at once */
+#define SHARE           3u
+#define ROUND           32u /* accounts of a list that are examined at once */
 
-#define TURN_BYTES (128u << 10) /* for unproven accounts in one loop iteration */
+#define ITERATION_BYTES (128u << 10) /* for unproven accounts in one loop iteration */
 
 /* Returns the size of the block for @req, in bytes. */
 static size_t block_size_of(const struct rdt_pool *pool, const struct rdt_req *req)
@@ -118,10 +118,12 @@ static RD_COLD bool device_may_have_unproven(const struct rdt_pool *pool,
  * call. */
 static void pay(struct rdt_pool *pool)
 {
-	uint64_t turn = rd_loop_turns(pool->reactor->loop), turns = turn - pool->paid_turn;
+	uint64_t iteration = rd_loop_turns(pool->reactor->loop),
+		 passed = iteration - pool->paid_iteration;
 
-	pool->paid_turn = turn;
-	pool->owed = turns > pool->owed / TURN_BYTES ? 0 : pool->owed - turns * TURN_BYTES;
+	pool->paid_iteration = iteration;
+	pool->owed =
+		passed > pool->owed / ITERATION_BYTES ? 0 : pool->owed - passed * ITERATION_BYTES;
 }
 
 static RD_COLD bool owes(struct rdt_pool *pool)
@@ -674,7 +676,7 @@ int rdt_shares_init(struct rdt_reactor *r)
 
 void rdt_shares_fini(struct rdt_reactor *r)
 {
-	rdt_extents_turn_fini(&r->unassociated.extents);
+	rdt_extents_queue_fini(&r->unassociated.extents);
 	rdt_stallers_fini(&r->stallers);
 	rdt_pool_devices_fini(r);
 	free(r->shares);
@@ -725,7 +727,7 @@ void rdt_share_leave(struct rdt_qpair *qp)
 	if (share == &qp->reactor->unassociated || --share->qpairs)
 		return;
 	LIST_REMOVE(share, link);
-	rdt_extents_turn_fini(&share->extents);
+	rdt_extents_queue_fini(&share->extents);
 	rdt_pool_share_left(share);
 	free(share);
 }

@@ -12,7 +12,7 @@
 #include "util/loop.h"
 #include "nvmf/text.h"
 #include "admin_budget.h"
-#include "turns.h"
+#include "slices.h"
 #include "target/config/tgt_limits.h"
 #include "handover.h"
 
@@ -91,9 +91,10 @@ struct rdt_pool {
 	uint64_t changes;
 	/* the same for accounts that are not unproven */
 	uint64_t returns;
-	/* bytes for unproven accounts beyond the budget of the loop iterations up to @paid_turn */
+	/* bytes for unproven accounts beyond the budget of the loop iterations up to
+	 * @paid_iteration */
 	size_t owed;
-	uint64_t paid_turn;
+	uint64_t paid_iteration;
 	bool paced;                /* an unproven account waits because of @owed */
 	struct rdt_account common; /* CONNECT, and SCRATCH without a device: shared by all hosts */
 	struct rd_defer serve;
@@ -117,7 +118,7 @@ struct rdt_share {
 	uint32_t id; /* unique on its reactor */
 	const struct rdt_source *source;
 	struct rdt_admin_debt admin;
-	struct rdt_extents_turn extents;
+	struct rdt_extents_queue extents;
 	struct rdt_account accounts[RDT_ACCOUNTS]; /* for commands without a device */
 	LIST_HEAD(, rdt_device_accounts) devices;
 	char hostnqn[NVMF_NQN_MAX + 1];

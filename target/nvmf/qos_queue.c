@@ -20,7 +20,7 @@
 /* Maximum time after which waiting commands notice a change of limits. */
 #define RECHECK_NS (100 * RD_NSEC_PER_MSEC)
 /* Commands of a queue that continue in one loop iteration, for example when limits are removed. */
-#define TURN 64u
+#define BATCH 64u
 
 static void serve_qos_queue(struct rd_timer *timer);
 
@@ -90,7 +90,7 @@ static void arm_qos_timer(struct rdt_qos_queue *queue, uint64_t now)
 }
 
 /* Returns whether @req, the head of its queue, may run. */
-static bool its_turn(struct rdt_qos_queue *queue, const struct rdt_req *req, uint64_t now)
+static bool may_start(struct rdt_qos_queue *queue, const struct rdt_req *req, uint64_t now)
 {
 	unsigned int changes = atomic_load(&queue->qos->changes);
 	struct rdt_qos_price price;
@@ -116,7 +116,7 @@ static void serve_qos_queue(struct rd_timer *timer)
 	struct rdt_req *req;
 
 	for (unsigned int n = 0; (req = TAILQ_FIRST(&queue->waiting)); n++) {
-		if (n == TURN || !its_turn(queue, req, now)) {
+		if (n == BATCH || !may_start(queue, req, now)) {
 			arm_qos_timer(queue, now);
 			return;
 		}
@@ -144,7 +144,7 @@ bool rdt_qos_admit(struct rdt_req *req)
 		if (!rdt_qos_limiter_active(limiter))
 			continue;
 		queue = &limiter->queues[2 * r->index + price_of(req).write];
-		if (TAILQ_EMPTY(&queue->waiting) && its_turn(queue, req, now))
+		if (TAILQ_EMPTY(&queue->waiting) && may_start(queue, req, now))
 			continue;
 		if (TAILQ_EMPTY(&queue->waiting))
 			arm_qos_timer(queue, now);

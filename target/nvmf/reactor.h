@@ -16,7 +16,7 @@
 #include "io_stats.h"
 #include "pool.h"
 #include "qpair_walk.h"
-#include "turns.h"
+#include "slices.h"
 #include "stall.h"
 #include "req_latency.h"
 #include "peers.h"

@@ -121,8 +121,8 @@ enum rdt_wait {
 	RDT_WAIT_BIO,     /* @bio is in the backend */
 	RDT_WAIT_OLD_BIO, /* the same, since before the last check of stall.c */
 	RDT_WAIT_SCRATCH, /* it waits for the scratch pool */
-	RDT_WAIT_EXTENTS, /* its host has another query for extents: turns.h */
-	RDT_WAIT_SLICE,   /* it continues in a later loop iteration: turns.h */
+	RDT_WAIT_EXTENTS, /* its host has another query for extents: slices.h */
+	RDT_WAIT_SLICE,   /* it continues in a later loop iteration: slices.h */
 };
 
 enum rdt_step;
@@ -145,7 +145,7 @@ struct rdt_work {
 	enum rdt_step (*step)(struct rdt_req *req); /* NULL: the command has a single step */
 	uint8_t phase;
 	bool changed; /* one of its bios has changed blocks */
-	bool extents; /* it is its host's current query for extents: turns.h */
+	bool extents; /* it is its host's current query for extents: slices.h */
 };
 
 /* Where the data of a command is, according to its data pointer. */

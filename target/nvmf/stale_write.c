@@ -20,7 +20,7 @@ _Static_assert(RDT_REACTORS_MAX <= 64, "each has a bit in ctrl->reactors_asked")
 /* Poll interval for requests blocked by the stale-write fence. */
 #define FENCE_POLL_NS (20 * RD_NSEC_PER_MSEC)
 /* Requests that continue in one loop iteration. */
-#define FENCE_TURN 64u
+#define FENCE_BATCH 64u
 
 static uint64_t reactor_bit(const struct rdt_reactor *r)
 {
@@ -484,7 +484,7 @@ static void fence_poll(struct rd_timer *timer)
 	/* One pass over the list. Each request leaves the list before it is processed, which may
 	 * end others. */
 	r->fence_next = TAILQ_FIRST(&r->behind_fence);
-	while (resumed < FENCE_TURN && (req = r->fence_next)) {
+	while (resumed < FENCE_BATCH && (req = r->fence_next)) {
 		r->fence_next = TAILQ_NEXT(req, link);
 		if (rdt_fence_blocks(req))
 			continue;
@@ -495,7 +495,7 @@ static void fence_poll(struct rd_timer *timer)
 	r->fence_next = NULL;
 	/* Restarting cannot fail: the loop keeps the memory of a timer that fires. */
 	if (!TAILQ_EMPTY(&r->behind_fence))
-		rd_timer_start(r->loop, timer, resumed == FENCE_TURN ? 0 : FENCE_POLL_NS);
+		rd_timer_start(r->loop, timer, resumed == FENCE_BATCH ? 0 : FENCE_POLL_NS);
 }
 
 void rdt_fence_init(struct rdt_reactor *r)

@@ -246,7 +246,7 @@ TURNS = (
     ('small pieces of data are read without a limit', 'target/transport/tcp/tcp_rx.c', 'c->rx.turn.pieces++;', ';',
      'target: tcp turn'),
     ('all sockets that have ended are read in each turn', 'target/transport/tcp/tcp_linger.c',
-     'if (tcp->linger_reads++ >= LINGER_TURN)', 'if (false)', 'target: tcp turn'),
+     'if (tcp->linger_reads++ >= LINGER_BATCH)', 'if (false)', 'target: tcp turn'),
 )
 
 MISTAKES = TURNS + CONNECT + PROPERTIES + ADMIN + IO + RESERVATIONS + IDENTITY + CONVERGE + DEVICES + HOST

@@ -83,8 +83,8 @@ struct rdt_tcp {
 	/* ended sockets */
 	TAILQ_HEAD(, rdt_tcp_linger) lingers; /* oldest first */
 	uint32_t lingers_count;
-	uint32_t linger_reads; /* bytes read in loop iteration @linger_turn */
-	uint64_t linger_turn;
+	uint32_t linger_reads; /* reads in loop iteration @linger_iteration */
+	uint64_t linger_iteration;
 	struct rd_timer stall;             /* stall watchdog; armed while bytes are in flight */
 	struct rd_ratelimit refused_limit; /* log lines about refused PDUs */
 };

@@ -12,7 +12,7 @@
 #define LINGERS      256u
 #define LINGER_NS    (10 * RD_NSEC_PER_SEC)
 #define LINGER_BYTES (16u << 20)
-#define LINGER_TURN  4u /* sockets that are read in one loop iteration, round robin */
+#define LINGER_BATCH 4u /* sockets that are read in one loop iteration, round robin */
 
 static void end_linger(struct rdt_tcp_linger *lg)
 {
@@ -35,13 +35,13 @@ static void linger_io(struct rd_io *io, uint32_t events)
 {
 	struct rdt_tcp_linger *lg = rd_container_of(io, struct rdt_tcp_linger, io);
 	struct rdt_tcp *tcp = lg->tcp;
-	uint64_t turn = rd_loop_turns(tcp->reactor->loop);
+	uint64_t iteration = rd_loop_turns(tcp->reactor->loop);
 	ssize_t n;
 
-	if (tcp->linger_turn != turn)
+	if (tcp->linger_iteration != iteration)
 		tcp->linger_reads = 0;
-	tcp->linger_turn = turn;
-	if (tcp->linger_reads++ >= LINGER_TURN)
+	tcp->linger_iteration = iteration;
+	if (tcp->linger_reads++ >= LINGER_BATCH)
 		return;
 	/* MSG_TRUNC: the kernel discards the data without copying it. */
 	n = recv(io->fd, tcp->staging, RDT_TCP_STAGING, MSG_DONTWAIT | MSG_TRUNC);

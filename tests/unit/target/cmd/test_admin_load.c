@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "target/nvmf/admin_budget.h"
-#include "target/nvmf/turns.h"
+#include "target/nvmf/slices.h"
 #include "target/nvmf/ana_log.h"
 #include "t_target.h"
 #include "target/transport/rdma/rdma.h"

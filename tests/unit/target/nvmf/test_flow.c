@@ -415,7 +415,7 @@ static void turns_unproven(void)
 	forget(small);
 	large->hold_respond = small->hold_respond = p.io->hold_respond = true;
 	pool->owed = TURNS * BYTES - RDT_BUFFER_UNIT; /* and the small block */
-	pool->paid_turn = rd_loop_turns(loop);
+	pool->paid_iteration = rd_loop_turns(loop);
 	send_read(large, 2 * RDT_BUFFER_UNIT);
 	send_read(small, RDT_BUFFER_UNIT);
 	send_read(p.io, 2 * RDT_BUFFER_UNIT);

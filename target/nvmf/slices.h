@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Commands that are executed in slices or one at a time, because their work can be large. */
-#ifndef RDT_TURNS_H
-#define RDT_TURNS_H
+#ifndef RDT_SLICES_H
+#define RDT_SLICES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ struct rdt_reactor;
 
 #define RDT_EXTENTS_PAUSE_MAX RD_NSEC_PER_SEC
 
-struct rdt_extents_turn { /* all zero: unused */
+struct rdt_extents_queue { /* all zero: unused */
 	struct rdt_reactor *reactor;
 	struct rdt_req *now;
 	uint64_t began;                /* when @now began, in ns */
@@ -52,6 +52,6 @@ struct rdt_extents_turn { /* all zero: unused */
 bool rdt_extents_begin(struct rdt_req *req);
 void rdt_extents_end(struct rdt_req *req); /* @req was allowed to execute, and has ended */
 void rdt_extents_unwait(struct rdt_req *req);
-void rdt_extents_turn_fini(struct rdt_extents_turn *turn); /* no request may be left */
+void rdt_extents_queue_fini(struct rdt_extents_queue *queue); /* no request may be left */
 
-#endif /* RDT_TURNS_H */
+#endif /* RDT_SLICES_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "turns.h"
+#include "slices.h"
 
 #include "util/loop.h"
 #include "io.h"
@@ -48,85 +48,85 @@ void rdt_slice_unwait(struct rdt_req *req)
 
 #define PAUSE 3u
 
-static struct rdt_extents_turn *turn_of_host(const struct rdt_req *req)
+static struct rdt_extents_queue *extents_of_host(const struct rdt_req *req)
 {
 	return &req->qp->share->extents;
 }
 
-static void take_extents_turn(struct rdt_extents_turn *turn, struct rdt_req *req)
+static void begin_extents(struct rdt_extents_queue *queue, struct rdt_req *req)
 {
-	turn->now = req;
-	turn->began = rd_loop_now(turn->reactor->loop);
+	queue->now = req;
+	queue->began = rd_loop_now(queue->reactor->loop);
 	req->work.extents = true;
 }
 
 static void extents_pause_ended(struct rd_timer *timer)
 {
-	struct rdt_extents_turn *turn = rd_container_of(timer, struct rdt_extents_turn, timer);
-	struct rdt_req *req = TAILQ_FIRST(&turn->waiting);
+	struct rdt_extents_queue *queue = rd_container_of(timer, struct rdt_extents_queue, timer);
+	struct rdt_req *req = TAILQ_FIRST(&queue->waiting);
 
-	if (!req || turn->now)
+	if (!req || queue->now)
 		return;
-	TAILQ_REMOVE(&turn->waiting, req, link);
+	TAILQ_REMOVE(&queue->waiting, req, link);
 	req->wait = RDT_WAIT_NONE;
-	take_extents_turn(turn, req);
+	begin_extents(queue, req);
 	rdt_io_resume(req);
 }
 
 /* Continue the first waiting command after the pause; without memory for the timer, now. */
-static void await_pause(struct rdt_extents_turn *turn)
+static void await_pause(struct rdt_extents_queue *queue)
 {
-	uint64_t now = rd_loop_now(turn->reactor->loop);
+	uint64_t now = rd_loop_now(queue->reactor->loop);
 
-	if (TAILQ_EMPTY(&turn->waiting) || turn->now || rd_timer_armed(&turn->timer))
+	if (TAILQ_EMPTY(&queue->waiting) || queue->now || rd_timer_armed(&queue->timer))
 		return;
-	turn->timer.fn = extents_pause_ended;
-	if (rd_timer_start(turn->reactor->loop, &turn->timer,
-			   turn->free_at > now ? turn->free_at - now : 0))
-		extents_pause_ended(&turn->timer);
+	queue->timer.fn = extents_pause_ended;
+	if (rd_timer_start(queue->reactor->loop, &queue->timer,
+			   queue->free_at > now ? queue->free_at - now : 0))
+		extents_pause_ended(&queue->timer);
 }
 
 bool rdt_extents_begin(struct rdt_req *req)
 {
-	struct rdt_extents_turn *turn = turn_of_host(req);
+	struct rdt_extents_queue *queue = extents_of_host(req);
 
-	if (!turn->reactor) {
-		turn->reactor = req->qp->reactor;
-		TAILQ_INIT(&turn->waiting);
+	if (!queue->reactor) {
+		queue->reactor = req->qp->reactor;
+		TAILQ_INIT(&queue->waiting);
 	}
-	if (!turn->now && TAILQ_EMPTY(&turn->waiting) &&
-	    rd_loop_now(turn->reactor->loop) >= turn->free_at) {
-		take_extents_turn(turn, req);
+	if (!queue->now && TAILQ_EMPTY(&queue->waiting) &&
+	    rd_loop_now(queue->reactor->loop) >= queue->free_at) {
+		begin_extents(queue, req);
 		return true;
 	}
-	TAILQ_INSERT_TAIL(&turn->waiting, req, link);
+	TAILQ_INSERT_TAIL(&queue->waiting, req, link);
 	req->wait = RDT_WAIT_EXTENTS;
-	await_pause(turn);
+	await_pause(queue);
 	return false;
 }
 
 void rdt_extents_end(struct rdt_req *req)
 {
-	struct rdt_extents_turn *turn = turn_of_host(req);
-	uint64_t now = rd_loop_now(turn->reactor->loop);
-	uint64_t pause = PAUSE * (now - turn->began);
+	struct rdt_extents_queue *queue = extents_of_host(req);
+	uint64_t now = rd_loop_now(queue->reactor->loop);
+	uint64_t pause = PAUSE * (now - queue->began);
 
 	req->work.extents = false;
-	turn->now = NULL;
-	turn->free_at = now + (pause < RDT_EXTENTS_PAUSE_MAX ? pause : RDT_EXTENTS_PAUSE_MAX);
-	await_pause(turn);
+	queue->now = NULL;
+	queue->free_at = now + (pause < RDT_EXTENTS_PAUSE_MAX ? pause : RDT_EXTENTS_PAUSE_MAX);
+	await_pause(queue);
 }
 
 void rdt_extents_unwait(struct rdt_req *req)
 {
-	struct rdt_extents_turn *turn = turn_of_host(req);
+	struct rdt_extents_queue *queue = extents_of_host(req);
 
-	TAILQ_REMOVE(&turn->waiting, req, link);
+	TAILQ_REMOVE(&queue->waiting, req, link);
 	req->wait = RDT_WAIT_NONE;
 }
 
-void rdt_extents_turn_fini(struct rdt_extents_turn *turn)
+void rdt_extents_queue_fini(struct rdt_extents_queue *queue)
 {
-	if (turn->reactor)
-		rd_timer_stop(turn->reactor->loop, &turn->timer);
+	if (queue->reactor)
+		rd_timer_stop(queue->reactor->loop, &queue->timer);
 }
