@@ -137,8 +137,7 @@ struct rdt_pool_opts {
 
 int rdt_pool_init(struct rdt_pool *pool, struct rdt_reactor *r, const struct rdt_pool_opts *opts);
 void rdt_pool_fini(struct rdt_pool *pool);
-void *rdt_pool_get(struct rdt_pool *pool,
-		   struct rdt_req *req); /* returns NULL if the request waits */
+void *rdt_pool_get(struct rdt_pool *pool, struct rdt_req *req); /* NULL: @req waits */
 /* @payer: req->payer or, for SCRATCH, rdt_pool_scratch_payer(). @moved: the data was
  * transferred. */
 void rdt_pool_put(struct rdt_pool *pool, struct rdt_account *payer, void *buf, size_t len,

@@ -270,8 +270,7 @@ static int set_host(struct rdt_subsys *ss, const char *nqn, const struct rdt_qos
 	had = limiter->set;
 	limiter->set = limits != NULL;
 	if (had)
-		put_host(
-			limiter); /* the reference for the previous limits, possibly the last one */
+		put_host(limiter); /* the previous limits' reference, maybe the last */
 	return 0;
 }
 

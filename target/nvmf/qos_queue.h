@@ -63,8 +63,7 @@ static inline bool rdt_qos_limiter_active(const struct rdt_qos_limiter *limiter)
 	return limiter && atomic_load_explicit(&limiter->qos.active, memory_order_relaxed);
 }
 
-static inline bool rdt_qos_limited(
-	const struct rdt_req *req) /* returns whether a limit applies to @req */
+static inline bool rdt_qos_limited(const struct rdt_req *req) /* whether a limit applies */
 {
 	return rdt_qos_limiter_active(req->qp->ctrl->limiter) ||
 	       rdt_qos_limiter_active(req->ns->limiter);

@@ -182,8 +182,7 @@ static inline void rdt_qpair_close(struct rdt_qpair *qp, const char *reason)
 }
 void rdt_qpair_drain(struct rdt_qpair *qp);
 void rdt_qpair_detached(struct rdt_qpair *qp);
-void rdt_qpair_check(
-	struct rdt_qpair *qp); /* call it when something that a state waits for has changed */
+void rdt_qpair_check(struct rdt_qpair *qp); /* its state may change now */
 /* For hold.c: @qp accepts no new command and, if it is LIVE, changes to HELD when its commands have
  * ended. */
 void rdt_qpair_hold(struct rdt_qpair *qp);
@@ -197,8 +196,7 @@ bool rdt_qpair_rests(const struct rdt_qpair *qp);
 void rdt_qpair_moved_in(struct rdt_qpair *qp, struct rdt_ctrl *ctrl, uint16_t qid, uint16_t sqsize,
 			bool sqflow_off);
 struct rdt_req *rdt_qpair_find(struct rdt_qpair *qp, uint16_t cid);
-void rdt_qpair_put(struct rdt_qpair *qp,
-		   struct rdt_req *req); /* returns a request, which is FREE */
+void rdt_qpair_put(struct rdt_qpair *qp, struct rdt_req *req); /* @req is FREE */
 /* Called when the queue no longer has to wait: the next command begins, if it may. */
 void rdt_qpair_retry(struct rdt_qpair *qp);
 /* An entry of the queue became free: the next command begins, or waits behind other queues. */

@@ -25,8 +25,7 @@ void rdt_resv_close(struct rdt_ns *ns); /* no reservation command may be in prog
 const struct rdt_resv_snap *rdt_resv_first(
 	const struct rdt_ns *ns); /* returns the first snapshot of a channel */
 struct nvme_status rdt_resv_check_held(struct rdt_req *req);
-static inline struct nvme_status rdt_resv_check(
-	struct rdt_req *req) /* checks for a reservation conflict */
+static inline struct nvme_status rdt_resv_check(struct rdt_req *req) /* reservation conflict */
 {
 	return req->channel->resv ? rdt_resv_check_held(req) : NVME_OK;
 }
@@ -48,9 +47,8 @@ bool rdt_resv_ptpl(const struct rdt_ns *ns); /* any thread */
 void rdt_resv_log_init(struct rdt_resv_log *log);
 void rdt_resv_log_fini(struct rdt_resv_log *log);
 bool rdt_resv_log_add(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, unsigned int type);
-bool rdt_resv_log_used(struct rdt_ctrl *ctrl); /* returns whether it has a notification */
-void rdt_resv_log_clear(
-	struct rdt_ctrl *ctrl); /* removes all notifications and resets the counter */
+bool rdt_resv_log_used(struct rdt_ctrl *ctrl);  /* returns whether it has a notification */
+void rdt_resv_log_clear(struct rdt_ctrl *ctrl); /* resets the counter, too */
 /* Copy the oldest notification to @page, and remove it if @take is set. Returns false if there is
  * none; @page is then the empty notification. */
 bool rdt_resv_log_take(struct rdt_ctrl *ctrl, struct nvme_resv_notification_log *page, bool take);

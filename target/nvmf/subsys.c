@@ -104,8 +104,7 @@ void rdt_subsys_fini(struct rdt_subsys *ss)
 
 	if (!ss->target)
 		return;
-	atomic_store(&ss->state,
-		     RDT_SUBSYS_UNSEEN); /* so that its namespaces do not continue its removal */
+	atomic_store(&ss->state, RDT_SUBSYS_UNSEEN); /* its namespaces do not end it */
 	while ((ns = TAILQ_FIRST(&ss->namespaces))) {
 		ns->posts_left = 0; /* the reactors have ended and will not answer */
 		rdt_ns_free(ns);

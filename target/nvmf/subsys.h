@@ -144,8 +144,7 @@ void rdt_subsys_fini(struct rdt_subsys *ss);
 /* Create a subsystem in state NEW. Returns 0 or -errno; -ENOSPC: no place is free. Main thread. */
 int rdt_subsys_new(struct rdt_target *target, const struct rdt_subsys_config *cfg,
 		   struct rdt_config *cfg_of, struct rdt_subsys **out);
-void rdt_subsys_show(
-	struct rdt_subsys *ss); /* NEW -> LIVE; no other one may have its NQN. Main thread */
+void rdt_subsys_show(struct rdt_subsys *ss); /* NEW -> LIVE; its NQN is unique. Main thread */
 /* Hide it from hosts and end its controllers for the reason @why. It is freed when its controllers,
  * its namespaces (which the caller removes) and its holds are gone. Main thread. */
 void rdt_subsys_leave(struct rdt_subsys *ss, const char *why);

@@ -120,8 +120,7 @@ void rdt_identity_spare(struct rdt_identities *ids, const char *nqn,
  * that may return (@keep). Returns true if end->done() will be called. */
 bool rdt_identities_settle(struct rdt_identities *ids, bool keep, struct rdt_identity_end *end);
 
-const char *rdt_identity_from_name(
-	enum rdt_identity_from from); /* returns its name as in rdctl(1) */
+const char *rdt_identity_from_name(enum rdt_identity_from from); /* as in rdctl(1) */
 
 /* ---- identity_file.c ---- */
 

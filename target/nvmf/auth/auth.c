@@ -28,7 +28,7 @@
 #include "target/nvmf/subsys.h"
 #include "target/nvmf/target.h"
 
-/* Limits of the time that a host has for each step, which is its keep-alive timeout. */
+/* A host has its keep-alive timeout for each step, within these limits. */
 #define STEP_MIN (10 * RD_NSEC_PER_SEC)
 #define STEP_MAX (120 * RD_NSEC_PER_SEC)
 /* The delay after a failure. It slows down guessing, and lets the host receive Failure1 before its

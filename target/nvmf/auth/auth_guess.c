@@ -139,7 +139,7 @@ static bool is_rested(struct rdt_guesses *g, uint64_t host_key, uint64_t now)
 {
 	const struct rdt_guess *e = find_guess(g, host_key);
 
-	/* Since the last failure, at least the cost of one has passed when all are forgotten. */
+	/* @paid is at least one cost after the last failure. */
 	return !e || e->paid + REST - limits[OF_HOST].cost <= now;
 }
 

@@ -297,7 +297,6 @@ int rdt_rdma_move_in(struct rdt_reactor *r, const struct rdt_moved_in *in, struc
 int rdt_rdma_init(struct rdt_reactor *r);
 void rdt_rdma_fini(struct rdt_reactor *r);
 unsigned int rdt_rdma_mrs(const struct rdt_reactor *r);
-unsigned int rdt_rdma_capsules(
-	const struct rdt_reactor *r); /* number of capsules in RECVs of pools */
+unsigned int rdt_rdma_capsules(const struct rdt_reactor *r); /* capsules in RECVs of pools */
 
 #endif /* RDT_RDMA_H */

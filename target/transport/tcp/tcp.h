@@ -231,8 +231,7 @@ bool rdt_tcp_tx_cancel(struct rdt_tcp_conn *c, struct rdt_tcp_req *t);
 void rdt_tcp_tx_run(struct rdt_tcp_conn *c);
 /* The connection ends: send once more what is possible, without ending requests. */
 void rdt_tcp_tx_last(struct rdt_tcp_conn *c);
-void rdt_tcp_tx_forget(struct rdt_tcp_conn *c,
-		       struct rdt_tcp_req *t); /* also if it is not queued */
+void rdt_tcp_tx_forget(struct rdt_tcp_conn *c, struct rdt_tcp_req *t); /* queued or not */
 
 /* ---- tcp_stream.c: the socket, plain or with TLS ---- */
 
