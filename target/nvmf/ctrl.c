@@ -113,8 +113,8 @@ static void ctrl_enable(struct rdt_ctrl *ctrl)
 	}
 	set_ctrl_state(ctrl, RDT_CTRL_ENABLING);
 	rd_info(ctrl->log, RD_LOG_CTRL,
-		"%s: controller %u of %s waits for commands in flight of controller %u of the same "
-		"host, which is dead",
+		"%s: controller %u of %s waits until the commands of the host's dead controller %u "
+		"have ended",
 		ctrl->subsys->nqn, ctrl->cntlid, ctrl->hostnqn, cntlid);
 }
 

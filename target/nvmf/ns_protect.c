@@ -99,7 +99,7 @@ static void protect_written(struct rdt_state_job *job)
 	}
 	atomic_store(&ns->wp, w->next);
 	rd_log_limited(&ns->wp_limit, rd_loop_now(t->loop), t->log, RD_LOG_TARGET, RD_LOG_NOTICE,
-		       "%s namespace %u: write protection is %u now", ns->subsys->nqn, ns->nsid,
+		       "%s namespace %u: write protection changed to %u", ns->subsys->nqn, ns->nsid,
 		       w->next);
 	rdt_event_ns(ns, RDT_EV_NS_ATTR);
 	protect_answer(w, NVME_OK);

@@ -353,13 +353,13 @@ void rdt_unassoc_add(struct rdt_qpair *qp)
 	old = choose_victim(r, source);
 	if (!old)
 		return;
-	rd_log_limited(&r->unassoc_limit, rd_loop_now(r->loop), r->log, RD_LOG_QPAIR, RD_LOG_NOTICE,
-		       "many connections without a Connect or its authentication, of reactor %u "
-		       "%u, of one address %u "
-		       "(target.limits.unconnected, unconnected_per_address): the oldest one ends, "
-		       "from %s",
-		       r->index, r->unassoc_count, source->unassoc_count,
-		       rd_addr_format((struct sockaddr *)&old->remote, addr));
+	rd_log_limited(
+		&r->unassoc_limit, rd_loop_now(r->loop), r->log, RD_LOG_QPAIR, RD_LOG_NOTICE,
+		"reactor %u has %u connections without a Connect or its authentication, %u of "
+		"them from one address (target.limits.unconnected, "
+		"unconnected_per_address): ending the oldest one, from %s",
+		r->index, r->unassoc_count, source->unassoc_count,
+		rd_addr_format((struct sockaddr *)&old->remote, addr));
 	rdt_qpair_end(old, RDT_END_NO_CONNECT,
 		      "too many connections without a Connect or its authentication");
 }

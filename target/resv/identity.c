@@ -385,7 +385,7 @@ static void write_failed(struct rdt_identities *ids, int err)
 
 	TAILQ_FOREACH (id, &ids->due, due_link)
 		id->seq = ids->seq + 1;
-	snprintf(why, sizeof(why), "%s/%s, which keeps UUIDs, cannot be written: %s",
+	snprintf(why, sizeof(why), "cannot write %s/%s, which stores UUIDs: %s",
 		 rdt_state_dir(ids->state), RDT_IDENTITY_FILE, strerror(-err));
 	tell_ends(ids, err, why);
 	tell_waiting(ids, why);
@@ -523,7 +523,7 @@ static void record_read(struct rdt_state_job *job)
 	rdt_identity_free_all(&list);
 	if (why[0]) {
 		snprintf(ids->why, sizeof(ids->why),
-			 "%.120s/%s: %s; restore this file, which keeps UUIDs, or remove it: then "
+			 "%.120s/%s: %s; restore this file, which stores UUIDs, or remove it: then "
 			 "namespaces get those derived from NQN and NSID",
 			 rdt_state_dir(ids->state), RDT_IDENTITY_FILE, why);
 		read_failed(ids);

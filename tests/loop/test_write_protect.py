@@ -45,7 +45,7 @@ def a_host_that_changes_write_protection_all_the_time_does_not_fill_the_log(t):
         for n in range(80):
             nv.expect(set_feature(h, WP, n % 2, nsid=1))
         windows = 2 + (time.monotonic() - began) // 5  # with 10 lines each
-        lines = target.text().count('write protection is')
+        lines = target.text().count('write protection changed to')
         t.ok(0 < lines <= 10 * windows, f'{lines} lines')
 
 
