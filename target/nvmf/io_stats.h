@@ -38,25 +38,27 @@ struct rdt_req;
 #define RDT_LAT_BUCKETS   92u
 #define RDT_ERROR_KINDS   12u
 
-enum rdt_io_op { /* opcodes 0 to 2, and all others */
-		 RDT_IO_FLUSH,
-		 RDT_IO_WRITE,
-		 RDT_IO_READ,
-		 RDT_IO_OTHER,
-		 RDT_IO_OPS,
+/* Opcodes 0 to 2, and all others. */
+enum rdt_io_op {
+	RDT_IO_FLUSH,
+	RDT_IO_WRITE,
+	RDT_IO_READ,
+	RDT_IO_OTHER,
+	RDT_IO_OPS,
 };
 
-enum rdt_end {                     /* why a connection has ended */
-	       RDT_END_HOST,       /* the host closed it */
-	       RDT_END_LOST,       /* it failed: a reset, a timeout or a protocol violation */
-	       RDT_END_FAULT,      /* the host violated the protocol, or a transfer failed */
-	       RDT_END_STALLED,    /* the host transferred too little data */
-	       RDT_END_KEEP_ALIVE, /* keep alive expired */
-	       RDT_END_CONTROLLER, /* an I/O queue whose controller was reset, shut down or lost */
-	       RDT_END_NO_CONNECT, /* no Connect in time */
-	       RDT_END_AUTH,       /* not authenticated, or not in time */
-	       RDT_END_TARGET,     /* ended by this target: drain, removal, control socket */
-	       RDT_ENDS,
+/* Why a connection has ended. */
+enum rdt_end {
+	RDT_END_HOST,       /* the host closed it */
+	RDT_END_LOST,       /* it failed: a reset, a timeout or a protocol violation */
+	RDT_END_FAULT,      /* the host violated the protocol, or a transfer failed */
+	RDT_END_STALLED,    /* the host transferred too little data */
+	RDT_END_KEEP_ALIVE, /* keep alive expired */
+	RDT_END_CONTROLLER, /* an I/O queue whose controller was reset, shut down or lost */
+	RDT_END_NO_CONNECT, /* no Connect in time */
+	RDT_END_AUTH,       /* not authenticated, or not in time */
+	RDT_END_TARGET,     /* ended by this target: drain, removal, control socket */
+	RDT_ENDS,
 };
 
 enum rdt_count_of {

@@ -17,14 +17,13 @@ struct rdt_listener_leave;
 struct rdt_target;
 struct rdt_transport;
 
-enum rdt_listener_phase { /* used by the main thread */
-			  /* Not listening: it is new, was removed, or the target ends. Created ->
-			   * LISTENING or FAILED */
-			  RDT_LISTENER_CLOSED,
-			  RDT_LISTENER_LISTENING, /* removed -> CLOSED */
-			  /* It cannot listen at present, for the reason in @why. Retried every
-			   * second: -> LISTENING; removed -> CLOSED */
-			  RDT_LISTENER_FAILED,
+/* Used by the main thread. */
+enum rdt_listener_phase {
+	/* new, removed, or the target ends. Created -> LISTENING or FAILED */
+	RDT_LISTENER_CLOSED,
+	RDT_LISTENER_LISTENING, /* removed -> CLOSED */
+	/* cannot listen: @why. Retried every second -> LISTENING; removed -> CLOSED */
+	RDT_LISTENER_FAILED,
 };
 
 /* Created and freed by the main thread, freed only when the target ends: controllers and queue
