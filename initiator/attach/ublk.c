@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ublk.h"
+#include "util/map.h"
 #include "util/parse.h"
 
 #define ANY_ID        UINT32_MAX
@@ -17,10 +19,26 @@
 #define SECTOR        512u
 #define MAX_SECTORS   (UINT32_MAX >> 9) /* a request has at most UINT32_MAX bytes */
 #define PHYSICAL_MAX  12                /* log2 */
+#define CTRL_DEVICE   "/dev/ublk-control"
+#define CTRL_ENTRIES  4
+#define NO_QUEUE      UINT16_MAX
+
+struct ublk_ctrl {
+	int fd;
+	struct io_uring ring;
+};
+
+struct ublk_cmd {
+	uint32_t op; /* UBLK_U_CMD_... */
+	uint32_t dev_id;
+	void *buf;
+	uint16_t len;
+	uint64_t data;
+};
 
 struct ublk_device {
 	struct rdi_attach *a;
-	struct rdi_ublk_ctrl ctrl;
+	struct ublk_ctrl ctrl;
 	uint32_t id;
 	bool added, started;
 	int fd; /* /dev/ublkcN */
@@ -30,18 +48,145 @@ struct ublk_device {
 	uint16_t n_queues;
 };
 
-/* ---- identity of a device in the kernel ---- */
+/* ---- commands, which travel by io_uring; those of the control device ---- */
 
-/* FNV-1a. The kernel keeps it in ublksrv_flags, so that a device is known to be the one that a file
- * of the state directory is about. */
-static uint64_t id_hash(const char *id)
+static int ctrl_no_device(int err, char *why)
 {
-	uint64_t h = 0xcbf29ce484222325;
-
-	for (; *id; id++)
-		h = (h ^ (unsigned char)*id) * 0x100000001b3;
-	return h;
+	if (err == EACCES || err == EPERM)
+		snprintf(why, RDI_ATTACH_TEXT, "no permission to open %s: run rdinit as root",
+			 CTRL_DEVICE);
+	else if (err == ENOENT || err == ENODEV || err == ENXIO)
+		snprintf(why, RDI_ATTACH_TEXT,
+			 "there is no %s: this kernel has no module ublk_drv that could be loaded "
+			 "(modprobe ublk_drv says why; Linux 6.4 or newer with "
+			 "CONFIG_BLK_DEV_UBLK has it)",
+			 CTRL_DEVICE);
+	else
+		snprintf(why, RDI_ATTACH_TEXT, "cannot open %s: %s", CTRL_DEVICE, strerror(err));
+	return -err;
 }
+
+static int ctrl_no_ring(int err, char *why)
+{
+	if (err == EPERM || err == ENOSYS)
+		snprintf(why, RDI_ATTACH_TEXT,
+			 "ublk needs io_uring, which this machine does not allow: see "
+			 "/proc/sys/kernel/io_uring_disabled, or the seccomp profile of the "
+			 "container");
+	else if (err == ENOMEM)
+		snprintf(why, RDI_ATTACH_TEXT,
+			 "io_uring is out of memory: raise the limit of locked memory (ulimit -l)");
+	else
+		snprintf(why, RDI_ATTACH_TEXT, "io_uring_setup: %s", strerror(err));
+	return -err;
+}
+
+/* Loads the module if it is not loaded. Returns 0, or -errno with @why. */
+static int ublk_ctrl_open(struct ublk_ctrl *c, char *why)
+{
+	int rc;
+
+	c->fd = open(CTRL_DEVICE, O_RDWR | O_CLOEXEC);
+	if (c->fd < 0 && (errno == ENOENT || errno == ENODEV || errno == ENXIO) && geteuid() == 0) {
+		rdi_attach_load_module("ublk_drv");
+		c->fd = open(CTRL_DEVICE, O_RDWR | O_CLOEXEC);
+	}
+	if (c->fd < 0)
+		return ctrl_no_device(errno, why);
+	rc = io_uring_queue_init(CTRL_ENTRIES, &c->ring, IORING_SETUP_SQE128);
+	if (rc) {
+		close(c->fd);
+		c->fd = -1;
+		return ctrl_no_ring(-rc, why);
+	}
+	return 0;
+}
+
+static void ublk_ctrl_close(struct ublk_ctrl *c)
+{
+	if (c->fd < 0)
+		return;
+	io_uring_queue_exit(&c->ring);
+	close(c->fd);
+	c->fd = -1;
+}
+
+static int ctrl_submit(struct ublk_ctrl *c)
+{
+	int rc;
+
+	do
+		rc = io_uring_submit(&c->ring);
+	while (rc == -EINTR);
+	return rc < 0 ? rc : 0;
+}
+
+void rdi_ublk_put(const struct io_uring *ring, struct io_uring_sqe *sqe,
+		  const struct rdi_ublk_entry *e)
+{
+	/* In a ring with SQE128 an entry has twice the size of its type, and a body may reach into
+	 * the second half. */
+	union {
+		struct io_uring_sqe sqe;
+		unsigned char bytes[2 * sizeof(struct io_uring_sqe)];
+	} entry;
+
+	memset(&entry, 0, sizeof(entry));
+	io_uring_prep_rw(IORING_OP_URING_CMD, &entry.sqe, e->fd, NULL, 0, 0);
+	entry.sqe.cmd_op = e->op;
+	entry.sqe.user_data = e->user_data;
+	memcpy(entry.bytes + offsetof(struct io_uring_sqe, cmd), e->body, e->len);
+	memcpy(sqe, entry.bytes,
+	       ring->flags & IORING_SETUP_SQE128 ? sizeof(entry) : sizeof(entry.sqe));
+}
+
+/* Starts a command; its result is for ublk_ctrl_result(). Returns 0 or -errno. */
+static int ublk_ctrl_start(struct ublk_ctrl *c, const struct ublk_cmd *cmd)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&c->ring);
+	struct ublksrv_ctrl_cmd body = {
+		.dev_id = cmd->dev_id,
+		.queue_id = NO_QUEUE,
+		.len = cmd->len,
+		.addr = (uintptr_t)cmd->buf,
+		.data = {cmd->data},
+	};
+	struct rdi_ublk_entry entry = {c->fd, cmd->op, &body, sizeof(body), 0};
+
+	if (!sqe)
+		return -EBUSY;
+	rdi_ublk_put(&c->ring, sqe, &entry);
+	return ctrl_submit(c);
+}
+
+/* The result of what was started, or -EAGAIN. */
+static int ublk_ctrl_result(struct ublk_ctrl *c)
+{
+	struct io_uring_cqe *cqe;
+	int rc;
+
+	if (io_uring_peek_cqe(&c->ring, &cqe))
+		return -EAGAIN;
+	rc = cqe->res;
+	io_uring_cqe_seen(&c->ring, cqe);
+	return rc;
+}
+
+/* Executes a command, for those that the kernel answers at once. */
+static int ublk_ctrl_run(struct ublk_ctrl *c, const struct ublk_cmd *cmd)
+{
+	int rc = ublk_ctrl_start(c, cmd);
+	struct io_uring_cqe *cqe;
+
+	if (rc)
+		return rc;
+	do
+		rc = io_uring_wait_cqe(&c->ring, &cqe);
+	while (rc == -EINTR);
+	return rc ? rc : ublk_ctrl_result(c);
+}
+
+/* ---- identity of a device in the kernel ---- */
 
 static bool id_of_name(const char *name, uint32_t *id)
 {
@@ -55,37 +200,36 @@ static bool id_of_name(const char *name, uint32_t *id)
 
 /* Reads what the kernel knows of the device that @left is about. Returns 0, or -ENODEV: it is gone
  * or another one. */
-static int get_left(struct rdi_ublk_ctrl *c, const struct rdi_attach_info *left,
+static int get_left(struct ublk_ctrl *c, const struct rdi_attach_info *left,
 		    struct ublksrv_ctrl_dev_info *info)
 {
-	struct rdi_ublk_cmd cmd = {
-		.op = UBLK_U_CMD_GET_DEV_INFO, .buf = info, .len = sizeof(*info)};
+	struct ublk_cmd cmd = {.op = UBLK_U_CMD_GET_DEV_INFO, .buf = info, .len = sizeof(*info)};
 
 	memset(info, 0, sizeof(*info));
-	if (!id_of_name(left->name, &cmd.dev_id) || rdi_ublk_ctrl_run(c, &cmd) ||
-	    info->ublksrv_flags != id_hash(left->id))
+	if (!id_of_name(left->name, &cmd.dev_id) || ublk_ctrl_run(c, &cmd) ||
+	    info->ublksrv_flags != rd_map_hash(left->id))
 		return -ENODEV;
 	return 0;
 }
 
-/* ---- commands ---- */
+/* ---- commands of a device ---- */
 
 /* Executes a command that can take long: signals and events are dealt with meanwhile. */
 static int ublk_wait(struct ublk_device *u, int rc)
 {
 	if (rc)
 		return rc;
-	while ((rc = rdi_ublk_ctrl_result(&u->ctrl)) == -EAGAIN)
+	while ((rc = ublk_ctrl_result(&u->ctrl)) == -EAGAIN)
 		rdi_attach_turn(u->a, u->ctrl.ring.ring_fd);
 	return rc;
 }
 
 static int ublk_run(struct ublk_device *u, uint32_t op, void *buf, uint16_t len, uint64_t data)
 {
-	const struct rdi_ublk_cmd cmd = {
+	const struct ublk_cmd cmd = {
 		.op = op, .dev_id = u->id, .buf = buf, .len = len, .data = data};
 
-	return ublk_wait(u, rdi_ublk_ctrl_start(&u->ctrl, &cmd));
+	return ublk_wait(u, ublk_ctrl_start(&u->ctrl, &cmd));
 }
 
 static int ublk_fail(struct ublk_device *u, int rc, const char *what)
@@ -110,7 +254,9 @@ static int ublk_add(struct ublk_device *u)
 		.max_io_buf_bytes = data < page ? page : data / page * page,
 		.dev_id = ANY_ID,
 		.flags = UBLK_F_USER_RECOVERY | UBLK_F_USER_RECOVERY_REISSUE,
-		.ublksrv_flags = id_hash(a->info.id),
+		/* So that a device is known to be the one that a file of the state directory is
+		 * about. */
+		.ublksrv_flags = rd_map_hash(a->info.id),
 	};
 	u->id = ANY_ID;
 	rc = ublk_run(u, UBLK_U_CMD_ADD_DEV, &u->info, sizeof(u->info), 0);
@@ -283,20 +429,20 @@ static int ublk_take_over(struct ublk_device *u, const struct rdi_attach_info *o
 static int ublk_probe(struct rdi_attach *a, char *why)
 {
 	struct ublk_device *u = calloc(1, sizeof(*u));
-	struct rdi_ublk_cmd cmd = {.op = UBLK_U_CMD_GET_FEATURES, .len = UBLK_FEATURES_LEN};
+	struct ublk_cmd cmd = {.op = UBLK_U_CMD_GET_FEATURES, .len = UBLK_FEATURES_LEN};
 	int rc;
 
 	if (!u)
 		return -ENOMEM;
 	u->a = a;
 	u->fd = -1;
-	rc = rdi_ublk_ctrl_open(&u->ctrl, why);
+	rc = ublk_ctrl_open(&u->ctrl, why);
 	if (rc) {
 		free(u);
 		return rc;
 	}
 	cmd.buf = &u->features;
-	if (rdi_ublk_ctrl_run(&u->ctrl, &cmd))
+	if (ublk_ctrl_run(&u->ctrl, &cmd))
 		u->features = 0; /* before 6.5 */
 	a->driver_data = u;
 	return 0;
@@ -378,7 +524,7 @@ static bool ublk_stop(struct rdi_attach *a)
 	/* The other form waits until the last program has closed the block device. */
 	if (ours && ublk_run(u, UBLK_U_CMD_DEL_DEV_ASYNC, NULL, 0, 0) == -EOPNOTSUPP)
 		ublk_run(u, UBLK_U_CMD_DEL_DEV, NULL, 0, 0);
-	rdi_ublk_ctrl_close(&u->ctrl);
+	ublk_ctrl_close(&u->ctrl);
 	free(u);
 	a->driver_data = NULL;
 	return !left;
@@ -387,40 +533,40 @@ static bool ublk_stop(struct rdi_attach *a)
 static int ublk_remove(const struct rdi_attach_info *left, char *why)
 {
 	struct ublksrv_ctrl_dev_info info;
-	struct rdi_ublk_cmd cmd = {.op = UBLK_U_CMD_STOP_DEV};
-	struct rdi_ublk_ctrl c;
-	int rc = rdi_ublk_ctrl_open(&c, why);
+	struct ublk_cmd cmd = {.op = UBLK_U_CMD_STOP_DEV};
+	struct ublk_ctrl c;
+	int rc = ublk_ctrl_open(&c, why);
 
 	if (rc)
 		return rc;
 	if (get_left(&c, left, &info) == 0) {
 		cmd.dev_id = info.dev_id;
-		rdi_ublk_ctrl_run(&c, &cmd);
+		ublk_ctrl_run(&c, &cmd);
 		cmd.op = UBLK_U_CMD_DEL_DEV_ASYNC;
-		rc = rdi_ublk_ctrl_run(&c, &cmd);
+		rc = ublk_ctrl_run(&c, &cmd);
 		if (rc == -EOPNOTSUPP) {
 			cmd.op = UBLK_U_CMD_DEL_DEV;
-			rc = rdi_ublk_ctrl_run(&c, &cmd);
+			rc = ublk_ctrl_run(&c, &cmd);
 		}
 		if (rc)
 			snprintf(why, RDI_ATTACH_TEXT, "the kernel does not remove %s: %s",
 				 left->name, strerror(-rc));
 	}
-	rdi_ublk_ctrl_close(&c);
+	ublk_ctrl_close(&c);
 	return rc;
 }
 
 static bool ublk_can_recover(const struct rdi_attach_info *left)
 {
 	struct ublksrv_ctrl_dev_info info;
-	struct rdi_ublk_ctrl c;
+	struct ublk_ctrl c;
 	char why[RDI_ATTACH_TEXT];
 	bool can;
 
-	if (rdi_ublk_ctrl_open(&c, why))
+	if (ublk_ctrl_open(&c, why))
 		return false;
 	can = get_left(&c, left, &info) == 0 && info.state != UBLK_S_DEV_DEAD;
-	rdi_ublk_ctrl_close(&c);
+	ublk_ctrl_close(&c);
 	return can;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ublk: control commands and queues. */
+/* ublk: entries of io_uring, and queues. */
 #ifndef RDI_ATTACH_UBLK_H
 #define RDI_ATTACH_UBLK_H
 
@@ -40,7 +40,7 @@
 /* 8 bytes: the flags that the kernel knows. */
 #define UBLK_FEATURES_LEN 8
 
-/* ---- ublk_ctrl.c: entries of a ring ---- */
+/* ---- ublk.c: entries of a ring ---- */
 
 /* What the driver gets by an entry: @body, a structure of <linux/ublk_cmd.h>. */
 struct rdi_ublk_entry {
@@ -54,31 +54,6 @@ struct rdi_ublk_entry {
 /* Writes the whole of @sqe, which @ring gave. */
 void rdi_ublk_put(const struct io_uring *ring, struct io_uring_sqe *sqe,
 		  const struct rdi_ublk_entry *e);
-
-/* ---- ublk_ctrl.c: /dev/ublk-control ---- */
-
-struct rdi_ublk_ctrl {
-	int fd;
-	struct io_uring ring;
-};
-
-struct rdi_ublk_cmd {
-	uint32_t op; /* UBLK_U_CMD_... */
-	uint32_t dev_id;
-	void *buf;
-	uint16_t len;
-	uint64_t data;
-};
-
-/* Loads the module if it is not loaded. Returns 0, or -errno with @why. */
-int rdi_ublk_ctrl_open(struct rdi_ublk_ctrl *c, char *why);
-void rdi_ublk_ctrl_close(struct rdi_ublk_ctrl *c);
-/* Starts a command; its result is for rdi_ublk_ctrl_result(). Returns 0 or -errno. */
-int rdi_ublk_ctrl_start(struct rdi_ublk_ctrl *c, const struct rdi_ublk_cmd *cmd);
-/* The result of what was started, or -EAGAIN. */
-int rdi_ublk_ctrl_result(struct rdi_ublk_ctrl *c);
-/* Executes a command, for those that the kernel answers at once. */
-int rdi_ublk_ctrl_run(struct rdi_ublk_ctrl *c, const struct rdi_ublk_cmd *cmd);
 
 /* ---- ublk_queue.c: a thread, its queue of the block device and its channel ---- */
 
