@@ -31,24 +31,4 @@ void rdi_nbd_server_abort(struct rdi_nbd_server *s);
 /* Ends the connection and the thread. NULL is allowed. */
 void rdi_nbd_server_free(struct rdi_nbd_server *s);
 
-/* ---- nbd_netlink.c: the kernel's client is told what to do ---- */
-
-#define RDI_NBD_SOCKETS_MAX 64
-
-struct rdi_nbd_device {
-	int index; /* -1: any; connecting sets it */
-	uint64_t bytes;
-	uint32_t block_size;
-	uint16_t flags;
-	const int *sockets;
-	unsigned int n_sockets;
-	const char *backend; /* the name in /sys/block/nbdN/backend */
-};
-
-/* Loads the module if it is not loaded. Returns a descriptor, or -errno with @why. */
-int rdi_nbd_open(uint16_t *family, char *why);
-int rdi_nbd_connect(int fd, uint16_t family, struct rdi_nbd_device *d);
-int rdi_nbd_resize(int fd, uint16_t family, const struct rdi_nbd_device *d);
-int rdi_nbd_disconnect(int fd, uint16_t family, int index);
-
 #endif /* RDI_ATTACH_NBD_H */
