@@ -45,6 +45,36 @@ int rdi_attach_io_start(struct rdi_attach_io *io, struct rdinit_dev_chan *chan,
 			const struct rdi_attach_limits *limits);
 void rdi_attach_limits_of(const struct rdinit_dev_info *info, struct rdi_attach_limits *out);
 
+/* ---- queue.c: what the queues of both drivers have ---- */
+
+struct rdi_attach_queue {
+	struct rdi_attach *a;
+	struct rdinit_dev_chan *chan; /* NULL after an abort */
+	unsigned char *mem;           /* for data, registered with the channel */
+	size_t mem_len;
+	int wake; /* an eventfd, for rdi_attach_queue_woken() */
+	pthread_t thread;
+	bool started;
+	atomic_bool abort; /* everything in flight ends with an error, and what comes later */
+};
+
+/*
+ * Makes the channel, and @mem_len bytes. @what: the name of the queue in messages. Returns 0, or
+ * -errno with a->why; rdi_attach_queue_join() and rdi_attach_queue_close() in both cases.
+ */
+int rdi_attach_queue_open(struct rdi_attach_queue *q, struct rdi_attach *a, size_t mem_len,
+			  const char *what);
+/* Starts the thread, which counts in a->threads until rdi_attach_queue_ended(), its last call. */
+int rdi_attach_queue_start(struct rdi_attach_queue *q, void *(*fn)(void *arg), void *arg);
+void rdi_attach_queue_ended(struct rdi_attach_queue *q);
+/* Sets *@why, such as q->abort, and wakes the thread for it. Any thread. */
+void rdi_attach_queue_wake(struct rdi_attach_queue *q, atomic_bool *why);
+/* The thread was woken. After an abort: ends what is in flight. */
+void rdi_attach_queue_woken(struct rdi_attach_queue *q);
+/* Waits for the thread, which has been told to end, and ends what is in flight. */
+void rdi_attach_queue_join(struct rdi_attach_queue *q);
+void rdi_attach_queue_close(struct rdi_attach_queue *q);
+
 /* ---- id.c ---- */
 
 /*

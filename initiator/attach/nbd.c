@@ -275,42 +275,20 @@ static int nbd_probe(struct rdi_attach *a, char *why)
 	return 0;
 }
 
-static void nbd_ended(void *user)
-{
-	struct nbd_device *d = user;
-
-	atomic_fetch_sub(&d->a->threads, 1);
-	rdi_attach_wake(d->a);
-}
-
 static int nbd_connection(struct nbd_device *d)
 {
 	struct rdi_attach *a = d->a;
-	struct rdi_nbd_server_opts o = {
-		.dev = a->dev,
-		.limits = &a->limits,
-		.read_only = a->info.read_only,
-		.depth = a->opts.depth,
-		.ended = nbd_ended,
-		.user = d,
-	};
 	int ends[2], rc;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return rdi_attach_why(a->why, -errno, "no socket pair: %s", strerror(errno));
-	o.fd = ends[0];
-	rc = rdi_nbd_server_create(&o, &d->servers[d->n], a->why);
+	rc = rdi_nbd_server_create(a, ends[0], &d->servers[d->n]);
 	if (rc) {
 		close(ends[1]);
 		return rc;
 	}
 	d->sockets[d->n] = ends[1];
-	atomic_fetch_add(&a->threads, 1);
-	rc = rdi_nbd_server_start(d->servers[d->n], a->why);
-	if (rc)
-		atomic_fetch_sub(&a->threads, 1);
-	d->n++;
-	return rc;
+	return rdi_nbd_server_start(d->servers[d->n++]);
 }
 
 static int nbd_connect_kernel(struct nbd_device *d)

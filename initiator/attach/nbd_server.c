@@ -9,8 +9,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -21,7 +19,6 @@
 #define REPLY_MAGIC   0x67446698u
 #define REQUEST_SIZE  28
 #define REPLY_SIZE    16
-#define STACK_SIZE    (256u << 10)
 #define DATA_MAX      (32u << 20) /* of a request; the kernel's client has this limit too */
 
 enum nbd_flag {
@@ -83,16 +80,10 @@ struct nbd_tag {
 };
 
 struct rdi_nbd_server {
-	struct rdi_nbd_server_opts o;
-	struct rdinit_dev_chan *chan;
-	pthread_t thread;
-	bool started;
-	int wake;
-	atomic_bool abort, stop;
-	bool aborted;
-	bool done; /* the connection has ended */
-	unsigned char *mem;
-	size_t mem_len;
+	struct rdi_attach_queue q;
+	int fd;
+	atomic_bool stop;
+	bool done;                                   /* the connection has ended */
 	struct nbd_tag *tags, *free, *first, **last; /* first to last: answers to send */
 	size_t sent;                                 /* bytes of the first answer */
 	/* The request that is being received. */
@@ -171,7 +162,7 @@ static void nbd_send(struct rdi_nbd_server *s)
 		struct msghdr msg = {.msg_iov = iov + (head == 0), .msg_iovlen = head ? 2 : 1};
 		ssize_t n;
 
-		n = sendmsg(s->o.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = sendmsg(s->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n < 0) {
 			s->done = errno != EAGAIN && errno != EINTR;
 			return;
@@ -193,7 +184,7 @@ static void nbd_send(struct rdi_nbd_server *s)
 static int nbd_command(struct nbd_tag *t, const struct nbd_wire_request *r)
 {
 	const struct rdi_nbd_server *s = t->s;
-	const struct rdi_attach_limits *l = s->o.limits;
+	const struct rdi_attach_limits *l = &s->q.a->limits;
 	uint64_t at = be64toh(r->offset);
 	uint16_t flags = be16toh(r->flags);
 
@@ -226,7 +217,7 @@ static int nbd_command(struct nbd_tag *t, const struct nbd_wire_request *r)
 	default:
 		return -EINVAL;
 	}
-	if (t->io.op != RDINIT_DEV_READ && s->o.read_only)
+	if (t->io.op != RDINIT_DEV_READ && s->q.a->info.read_only)
 		return -EPERM;
 	return at % l->block_size || t->length % l->block_size || !t->length ? -EINVAL : 0;
 }
@@ -235,10 +226,10 @@ static void nbd_execute(struct nbd_tag *t, int rc)
 {
 	struct rdi_nbd_server *s = t->s;
 
-	if (!rc && !s->chan)
+	if (!rc && !s->q.chan)
 		rc = -EIO;
 	if (!rc)
-		rc = rdi_attach_io_start(&t->io, s->chan, s->o.limits);
+		rc = rdi_attach_io_start(&t->io, s->q.chan, &s->q.a->limits);
 	if (rc)
 		nbd_answer(&t->io, rc);
 }
@@ -287,7 +278,7 @@ static void nbd_receive(struct rdi_nbd_server *s)
 		struct nbd_tag *t = s->in;
 		unsigned char *to = t ? t->buf + s->in_got : s->head + s->got;
 		size_t want = t ? t->length - s->in_got : REQUEST_SIZE - s->got;
-		ssize_t n = recv(s->o.fd, to, want, MSG_DONTWAIT);
+		ssize_t n = recv(s->fd, to, want, MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -311,20 +302,6 @@ static void nbd_receive(struct rdi_nbd_server *s)
 
 /* ---- the thread ---- */
 
-static void nbd_woken(struct rdi_nbd_server *s)
-{
-	uint64_t n;
-
-	if (read(s->wake, &n, sizeof(n)) < 0)
-		n = 0;
-	if (atomic_load(&s->stop))
-		s->done = true;
-	if (atomic_load(&s->abort) && !s->aborted) {
-		s->aborted = true;
-		rdinit_dev_chan_free(&s->chan); /* ends what is in flight */
-	}
-}
-
 static void *nbd_main(void *arg)
 {
 	struct rdi_nbd_server *s = arg;
@@ -332,110 +309,70 @@ static void *nbd_main(void *arg)
 	pthread_setname_np(pthread_self(), "queue");
 	while (!s->done) {
 		struct pollfd fds[] = {
-			{.fd = s->wake, .events = POLLIN},
-			{.fd = s->o.fd,
+			{.fd = s->q.wake, .events = POLLIN},
+			{.fd = s->fd,
 			 .events = (short)((s->in || s->free ? POLLIN : 0) |
 					   (s->first ? POLLOUT : 0))},
-			{.fd = s->chan ? rdinit_dev_chan_fd(s->chan) : -1, .events = POLLIN},
+			{.fd = s->q.chan ? rdinit_dev_chan_fd(s->q.chan) : -1, .events = POLLIN},
 		};
 
 		if (poll(fds, sizeof(fds) / sizeof(fds[0]), -1) < 0)
 			continue;
 		if (fds[0].revents)
-			nbd_woken(s);
+			rdi_attach_queue_woken(&s->q);
+		s->done |= atomic_load(&s->stop);
 		if (fds[1].revents & (POLLIN | POLLHUP | POLLERR))
 			nbd_receive(s);
-		if (s->chan)
-			rdinit_dev_chan_process(s->chan, 0);
+		if (s->q.chan)
+			rdinit_dev_chan_process(s->q.chan, 0);
 		nbd_send(s);
 	}
 	/* The client learns that nobody answers; what is in flight ends with the channel. */
-	shutdown(s->o.fd, SHUT_RDWR);
-	s->o.ended(s->o.user);
+	shutdown(s->fd, SHUT_RDWR);
+	rdi_attach_queue_ended(&s->q);
 	return NULL;
 }
 
-static void nbd_wake(struct rdi_nbd_server *s)
+int rdi_nbd_server_start(struct rdi_nbd_server *s)
 {
-	const uint64_t one = 1;
-
-	if (write(s->wake, &one, sizeof(one)) < 0)
-		return; /* it is readable already */
-}
-
-int rdi_nbd_server_start(struct rdi_nbd_server *s, char *why)
-{
-	pthread_attr_t attr;
-	int rc;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	rc = pthread_create(&s->thread, &attr, nbd_main, s);
-	pthread_attr_destroy(&attr);
-	s->started = rc == 0;
-	return rc ? rdi_attach_why(why, -rc, "cannot start a thread: %s", strerror(rc)) : 0;
+	return rdi_attach_queue_start(&s->q, nbd_main, s);
 }
 
 void rdi_nbd_server_abort(struct rdi_nbd_server *s)
 {
-	atomic_store(&s->abort, true);
-	nbd_wake(s);
+	rdi_attach_queue_wake(&s->q, &s->q.abort);
 }
 
 /* ---- life ---- */
 
-static int nbd_memory(struct rdi_nbd_server *s)
-{
-	uint16_t i;
-	void *p;
-
-	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	s->tags = calloc(s->o.depth, sizeof(*s->tags));
-	if (s->wake < 0 || !s->tags)
-		return s->wake < 0 ? -errno : -ENOMEM;
-	s->mem_len = (size_t)s->o.depth * RDI_ATTACH_IO_MAX;
-	p = mmap(NULL, s->mem_len, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (p == MAP_FAILED)
-		return -errno;
-	s->mem = p;
-	for (i = 0; i < s->o.depth; i++) {
-		s->tags[i] = (struct nbd_tag){
-			.s = s, .next = s->free, .own = s->mem + (size_t)i * RDI_ATTACH_IO_MAX};
-		s->free = &s->tags[i];
-	}
-	return 0;
-}
-
-int rdi_nbd_server_create(const struct rdi_nbd_server_opts *opts, struct rdi_nbd_server **out,
-			  char *why)
+int rdi_nbd_server_create(struct rdi_attach *a, int fd, struct rdi_nbd_server **out)
 {
 	struct rdi_nbd_server *s = calloc(1, sizeof(*s));
+	uint16_t i, depth = a->opts.depth;
 	int rc;
 
 	*out = NULL;
 	if (!s) {
-		close(opts->fd);
-		return rdi_attach_why(why, -ENOMEM, "no memory for a connection");
+		close(fd);
+		return rdi_attach_why(a->why, -ENOMEM, "no memory for a connection");
 	}
-	s->o = *opts;
-	s->wake = -1;
+	s->fd = fd;
 	s->last = &s->first;
-	rc = nbd_memory(s);
+	rc = rdi_attach_queue_open(&s->q, a, (size_t)depth * RDI_ATTACH_IO_MAX, "a connection");
+	s->tags = calloc(depth, sizeof(*s->tags));
+	if (!rc && !s->tags)
+		rc = rdi_attach_why(a->why, -ENOMEM, "no memory for a connection");
 	if (rc) {
-		rdi_attach_why(why, rc, "cannot make a connection: %s", strerror(-rc));
-	} else {
-		rc = rdinit_dev_chan_create(s->o.dev, &s->chan);
-		if (!rc)
-			rc = rdinit_dev_mem_register(s->chan, s->mem, s->mem_len);
-		if (rc)
-			rdi_attach_why(why, rc, "%s", rdinit_get_error());
-	}
-	if (rc)
 		rdi_nbd_server_free(s);
-	else
-		*out = s;
-	return rc;
+		return rc;
+	}
+	for (i = 0; i < depth; i++) {
+		s->tags[i] = (struct nbd_tag){
+			.s = s, .next = s->free, .own = s->q.mem + (size_t)i * RDI_ATTACH_IO_MAX};
+		s->free = &s->tags[i];
+	}
+	*out = s;
+	return 0;
 }
 
 void rdi_nbd_server_free(struct rdi_nbd_server *s)
@@ -444,21 +381,14 @@ void rdi_nbd_server_free(struct rdi_nbd_server *s)
 
 	if (!s)
 		return;
-	if (s->started) {
-		atomic_store(&s->stop, true);
-		nbd_wake(s);
-		pthread_join(s->thread, NULL);
-	}
-	rdinit_dev_chan_free(&s->chan);
-	for (i = 0; s->mem && i < s->o.depth; i++) {
+	rdi_attach_queue_wake(&s->q, &s->stop);
+	rdi_attach_queue_join(&s->q);
+	for (i = 0; s->tags && i < s->q.a->opts.depth; i++) {
 		if (s->tags[i].buf != s->tags[i].own)
 			free(s->tags[i].buf);
 	}
-	if (s->mem)
-		munmap(s->mem, s->mem_len);
-	if (s->wake >= 0)
-		close(s->wake);
-	close(s->o.fd);
+	rdi_attach_queue_close(&s->q);
+	close(s->fd);
 	free(s->tags);
 	free(s);
 }

@@ -7,13 +7,11 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "ublk.h"
 
-#define STACK_SIZE (256u << 10) /* all of it is locked in memory */
 /* user_data of what is not a tag */
 #define WATCH_CHAN (UINT64_MAX)
 #define WATCH_WAKE (UINT64_MAX - 1)
@@ -28,21 +26,14 @@ struct ublk_tag {
 };
 
 struct rdi_ublk_queue {
+	struct rdi_attach_queue base;
 	struct rdi_ublk_queue_opts o;
-	pthread_t thread;
-	bool started;
-	struct rdinit_dev_chan *chan;
 	struct io_uring ring;
 	bool has_ring;
 	const struct ublksrv_io_desc *desc;
 	size_t desc_len;
-	unsigned char *mem; /* the data of all tags */
-	size_t mem_len;
 	struct ublk_tag *tags;
 	unsigned int held; /* tags that the kernel or the channel has */
-	int wake;
-	atomic_bool abort;
-	bool aborted;
 };
 
 /* ---- requests ---- */
@@ -60,7 +51,7 @@ static struct io_uring_sqe *queue_sqe(struct rdi_ublk_queue *q)
 
 static unsigned char *tag_buffer(const struct ublk_tag *t)
 {
-	return t->q->mem + (size_t)t->tag * t->q->o.io_bytes;
+	return t->q->base.mem + (size_t)t->tag * t->q->o.io_bytes;
 }
 
 /* Gives a tag to the kernel, with the result of its request if it had one. */
@@ -129,10 +120,10 @@ static int tag_take(struct ublk_tag *t)
 
 static void tag_request(struct ublk_tag *t)
 {
-	int rc = t->q->chan ? tag_take(t) : -EIO;
+	int rc = t->q->base.chan ? tag_take(t) : -EIO;
 
 	if (!rc)
-		rc = rdi_attach_io_start(&t->io, t->q->chan, &t->q->o.a->limits);
+		rc = rdi_attach_io_start(&t->io, t->q->base.chan, &t->q->o.a->limits);
 	if (rc)
 		tag_done(&t->io, rc);
 }
@@ -147,26 +138,14 @@ static void queue_watch(struct rdi_ublk_queue *q, int fd, uint64_t what)
 	sqe->user_data = what;
 }
 
-static void queue_woken(struct rdi_ublk_queue *q)
-{
-	uint64_t n;
-
-	if (read(q->wake, &n, sizeof(n)) < 0)
-		n = 0;
-	if (atomic_load(&q->abort) && !q->aborted) {
-		q->aborted = true;
-		rdinit_dev_chan_free(&q->chan); /* ends what is in flight */
-	}
-	queue_watch(q, q->wake, WATCH_WAKE);
-}
-
 static void queue_completion(struct rdi_ublk_queue *q, uint64_t what, int res)
 {
 	if (what == WATCH_WAKE) {
-		queue_woken(q);
+		rdi_attach_queue_woken(&q->base);
+		queue_watch(q, q->base.wake, WATCH_WAKE);
 	} else if (what == WATCH_CHAN) {
-		if (q->chan)
-			queue_watch(q, rdinit_dev_chan_fd(q->chan), WATCH_CHAN);
+		if (q->base.chan)
+			queue_watch(q, rdinit_dev_chan_fd(q->base.chan), WATCH_CHAN);
 	} else if (res == UBLK_IO_RES_OK) {
 		tag_request(&q->tags[what]);
 	} else {
@@ -198,51 +177,31 @@ static void *queue_main(void *arg)
 	for (i = 0; i < q->o.depth; i++)
 		tag_give(&q->tags[i], UBLK_U_IO_FETCH_REQ, 0);
 	q->held = q->o.depth;
-	queue_watch(q, q->wake, WATCH_WAKE);
-	queue_watch(q, rdinit_dev_chan_fd(q->chan), WATCH_CHAN);
+	queue_watch(q, q->base.wake, WATCH_WAKE);
+	queue_watch(q, rdinit_dev_chan_fd(q->base.chan), WATCH_CHAN);
 	while (q->held) {
 		rc = io_uring_submit_and_wait(&q->ring, 1);
 		if (rc < 0 && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY)
 			break;
 		queue_reap(q);
-		if (q->chan)
-			rdinit_dev_chan_process(q->chan, 0);
+		if (q->base.chan)
+			rdinit_dev_chan_process(q->base.chan, 0);
 	}
 	if (q->held)
 		rdi_attach_say(a, "%s: queue %u ends: io_uring: %s", a->info.name, q->o.index,
 			       strerror(-rc));
-	atomic_fetch_sub(&a->threads, 1);
-	rdi_attach_wake(a);
+	rdi_attach_queue_ended(&q->base);
 	return NULL;
 }
 
 int rdi_ublk_queue_start(struct rdi_ublk_queue *q)
 {
-	pthread_attr_t attr;
-	int rc;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	atomic_fetch_add(&q->o.a->threads, 1);
-	rc = pthread_create(&q->thread, &attr, queue_main, q);
-	pthread_attr_destroy(&attr);
-	if (rc) {
-		atomic_fetch_sub(&q->o.a->threads, 1);
-		snprintf(q->o.a->why, sizeof(q->o.a->why), "cannot start a thread: %s",
-			 strerror(rc));
-		return -rc;
-	}
-	q->started = true;
-	return 0;
+	return rdi_attach_queue_start(&q->base, queue_main, q);
 }
 
 void rdi_ublk_queue_abort(struct rdi_ublk_queue *q)
 {
-	const uint64_t one = 1;
-
-	atomic_store(&q->abort, true);
-	if (write(q->wake, &one, sizeof(one)) < 0)
-		return; /* it is readable already */
+	rdi_attach_queue_wake(&q->base, &q->base.abort);
 }
 
 /* ---- life ---- */
@@ -260,52 +219,32 @@ static int queue_map(struct rdi_ublk_queue *q)
 	if (p == MAP_FAILED)
 		return -errno;
 	q->desc = p;
-	q->mem_len = (size_t)q->o.depth * q->o.io_bytes;
-	p = mmap(NULL, q->mem_len, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (p == MAP_FAILED)
-		return -errno;
-	q->mem = p;
 	return 0;
-}
-
-static int queue_channel(struct rdi_ublk_queue *q)
-{
-	struct rdi_attach *a = q->o.a;
-	int rc = rdinit_dev_chan_create(a->dev, &q->chan);
-
-	if (!rc)
-		rc = rdinit_dev_mem_register(q->chan, q->mem, q->mem_len);
-	if (rc)
-		snprintf(a->why, sizeof(a->why), "%s", rdinit_get_error());
-	return rc;
 }
 
 static int queue_make(struct rdi_ublk_queue *q)
 {
 	struct rdi_attach *a = q->o.a;
-	int rc = 0;
+	char name[32];
 	uint16_t i;
+	int rc;
 
-	q->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	snprintf(name, sizeof(name), "queue %u of the device", q->o.index);
+	rc = rdi_attach_queue_open(&q->base, a, (size_t)q->o.depth * q->o.io_bytes, name);
+	if (rc)
+		return rc;
 	q->tags = calloc(q->o.depth, sizeof(*q->tags));
-	if (q->wake < 0 || !q->tags)
-		rc = q->wake < 0 ? -errno : -ENOMEM;
-	if (!rc)
-		rc = queue_map(q);
+	rc = q->tags ? queue_map(q) : -ENOMEM;
 	if (!rc)
 		rc = io_uring_queue_init(q->o.depth + 4u, &q->ring, IORING_SETUP_COOP_TASKRUN);
-	if (rc) {
-		snprintf(a->why, sizeof(a->why), "cannot make queue %u of the device: %s",
-			 q->o.index, strerror(-rc));
-		return rc;
-	}
+	if (rc)
+		return rdi_attach_why(a->why, rc, "cannot make %s: %s", name, strerror(-rc));
 	q->has_ring = true;
 	for (i = 0; i < q->o.depth; i++) {
 		q->tags[i].q = q;
 		q->tags[i].tag = i;
 	}
-	return queue_channel(q);
+	return 0;
 }
 
 int rdi_ublk_queue_create(const struct rdi_ublk_queue_opts *opts, struct rdi_ublk_queue **out)
@@ -317,7 +256,6 @@ int rdi_ublk_queue_create(const struct rdi_ublk_queue_opts *opts, struct rdi_ubl
 	if (!q)
 		return -ENOMEM;
 	q->o = *opts;
-	q->wake = -1;
 	rc = queue_make(q);
 	if (rc) {
 		rdi_ublk_queue_free(q);
@@ -331,17 +269,12 @@ void rdi_ublk_queue_free(struct rdi_ublk_queue *q)
 {
 	if (!q)
 		return;
-	if (q->started)
-		pthread_join(q->thread, NULL);
-	rdinit_dev_chan_free(&q->chan);
+	rdi_attach_queue_join(&q->base);
 	if (q->has_ring)
 		io_uring_queue_exit(&q->ring);
-	if (q->mem)
-		munmap(q->mem, q->mem_len);
 	if (q->desc)
 		munmap((void *)(uintptr_t)q->desc, q->desc_len);
-	if (q->wake >= 0)
-		close(q->wake);
+	rdi_attach_queue_close(&q->base);
 	free(q->tags);
 	free(q);
 }

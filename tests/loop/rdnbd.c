@@ -13,14 +13,6 @@
 
 #include "nbd.h"
 
-static void rdnbd_ended(void *user)
-{
-	const uint64_t one = 1;
-
-	if (write(*(int *)user, &one, sizeof(one)) < 0)
-		abort();
-}
-
 static int rdnbd_fail(const char *what)
 {
 	fprintf(stderr, "rdnbd: %s\n", what);
@@ -38,9 +30,9 @@ static int rdnbd_open(const char *text, struct rdinit_dev **dev, struct rdinit_d
 	       rdinit_dev_get_info(*dev, info);
 }
 
-static void rdnbd_serve(struct rdi_nbd_server *s, int signals, int ended)
+static void rdnbd_serve(struct rdi_nbd_server *s, int signals, int wake)
 {
-	struct pollfd fds[] = {{.fd = ended, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+	struct pollfd fds[] = {{.fd = wake, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
 	struct signalfd_siginfo si;
 
 	while (poll(fds, 2, -1) > 0 && !fds[0].revents) {
@@ -51,35 +43,28 @@ static void rdnbd_serve(struct rdi_nbd_server *s, int signals, int ended)
 
 int main(int argc, char **argv)
 {
-	struct rdinit_dev *dev = NULL;
-	struct rdinit_dev_info info;
-	struct rdi_attach_limits limits;
-	struct rdi_nbd_server_opts o = {.limits = &limits, .depth = 4, .ended = rdnbd_ended};
+	struct rdi_attach a = {.opts.depth = 4, .wake = eventfd(0, EFD_CLOEXEC)};
 	struct rdi_nbd_server *s;
-	char why[RDI_ATTACH_TEXT];
-	int ended = eventfd(0, EFD_CLOEXEC), signals;
 	sigset_t set;
+	int signals;
 
-	if (argc < 2 || ended < 0)
+	if (argc < 2 || a.wake < 0)
 		return rdnbd_fail("usage: rdnbd URI [read-only]");
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signals = signalfd(-1, &set, SFD_CLOEXEC);
-	if (signals < 0 || rdnbd_open(argv[1], &dev, &info))
+	if (signals < 0 || rdnbd_open(argv[1], &a.dev, &a.ns))
 		return rdnbd_fail(rdinit_get_error());
-	rdi_attach_limits_of(&info, &limits);
-	o.dev = dev;
-	o.fd = dup(STDIN_FILENO);
-	o.read_only = argc > 2;
-	o.user = &ended;
-	if (rdi_nbd_server_create(&o, &s, why) || rdi_nbd_server_start(s, why))
-		return rdnbd_fail(why);
-	rdnbd_serve(s, signals, ended);
+	rdi_attach_limits_of(&a.ns, &a.limits);
+	a.info.read_only = argc > 2;
+	if (rdi_nbd_server_create(&a, dup(STDIN_FILENO), &s) || rdi_nbd_server_start(s))
+		return rdnbd_fail(a.why);
+	rdnbd_serve(s, signals, a.wake);
 	rdi_nbd_server_free(s);
-	rdinit_dev_close(dev);
-	rdinit_dev_free(&dev);
-	close(ended);
+	rdinit_dev_close(a.dev);
+	rdinit_dev_free(&a.dev);
+	close(a.wake);
 	close(signals);
 	return 0;
 }
