@@ -93,11 +93,11 @@ struct rdi_attach_info {
 };
 
 /*
- * Calls @fn for each attached device, in the order of their names. Returns the number of them, or
- * -errno with @why.
+ * Calls @fn for each attached device, in the order of their names, until it returns false. Returns
+ * the number of them, or -errno with @why.
  */
 int rdi_attach_each(const char *state_dir,
-		    void (*fn)(void *user, const struct rdi_attach_info *info), void *user,
+		    bool (*fn)(void *user, const struct rdi_attach_info *info), void *user,
 		    char *why);
 
 #endif /* RDI_ATTACH_H */

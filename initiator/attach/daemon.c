@@ -8,6 +8,8 @@
 #include <linux/capability.h>
 #include <poll.h>
 #include <spawn.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -15,7 +17,9 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <syslog.h>
 #include <unistd.h>
@@ -48,6 +52,58 @@ const struct rdi_attach_driver *rdi_attach_driver_of(enum rdi_attach_kind kind)
 			return drivers[i];
 	}
 	return NULL;
+}
+
+/* ---- what is said: to people; to a service manager (sd_notify(3)), which sets NOTIFY_SOCKET ----
+ */
+
+void rdi_attach_say(const struct rdi_attach *a, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (a->to_syslog) {
+		vsyslog(LOG_NOTICE, fmt, ap);
+	} else {
+		char text[2 * RDI_ATTACH_TEXT];
+
+		vsnprintf(text, sizeof(text), fmt, ap);
+		fprintf(stderr, "rdinit: %s\n", text);
+	}
+	va_end(ap);
+}
+
+int rdi_attach_why(char *why, int rc, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, RDI_ATTACH_TEXT, fmt, ap);
+	va_end(ap);
+	return rc;
+}
+
+/* Tells a service manager, if there is one. */
+static void notify_service(const char *text)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	size_t len = path ? strlen(path) : 0;
+	int fd;
+
+	if (len < 2 || len >= sizeof(addr.sun_path) || (path[0] != '/' && path[0] != '@'))
+		return;
+	memcpy(addr.sun_path, path, len);
+	if (path[0] == '@')
+		addr.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	if (sendto(fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL,
+		   (const struct sockaddr *)&addr,
+		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
+		len = 0; /* nobody listens: there is nobody to tell */
+	close(fd);
 }
 
 /* ---- events ---- */
@@ -86,17 +142,21 @@ void rdi_attach_event(void *user, const struct rdinit_dev_event *e)
 	}
 }
 
-static void attach_set_state(struct rdi_attach *a, enum rdi_attach_state state)
+static void attach_write_file(struct rdi_attach *a)
 {
-	int rc;
+	int rc = a->file.lock >= 0 ? rdi_attach_file_write(&a->file, &a->info) : 0;
 
-	if (a->info.state == state)
-		return;
-	a->info.state = state;
-	rc = a->file.lock >= 0 ? rdi_attach_file_write(&a->file, &a->info) : 0;
 	if (rc)
 		rdi_attach_say(a, "%s: cannot write its file in %s: %s", a->info.name,
 			       a->opts.state_dir, strerror(-rc));
+}
+
+static void attach_set_state(struct rdi_attach *a, enum rdi_attach_state state)
+{
+	if (a->info.state == state)
+		return;
+	a->info.state = state;
+	attach_write_file(a);
 }
 
 /* The state of the device while it is attached. */
@@ -122,7 +182,6 @@ static bool is_serving(const struct rdi_attach *a)
 static void attach_resized(struct rdi_attach *a)
 {
 	struct rdinit_dev_info now;
-	int rc;
 
 	rdinit_dev_info_init(&now);
 	if (rdinit_dev_get_info(a->dev, &now) || now.blocks == a->info.blocks)
@@ -135,10 +194,7 @@ static void attach_resized(struct rdi_attach *a)
 			       (unsigned long long)a->info.blocks);
 	a->info.blocks = now.blocks;
 	a->driver->resize(a);
-	rc = rdi_attach_file_write(&a->file, &a->info);
-	if (rc)
-		rdi_attach_say(a, "%s: cannot write its file in %s: %s", a->info.name,
-			       a->opts.state_dir, strerror(-rc));
+	attach_write_file(a);
 }
 
 static void attach_news(struct rdi_attach *a)
@@ -442,12 +498,11 @@ static int attach_find(struct rdi_attach *a, struct rdi_attach_info *old)
 	if (rc < 0 || !same.found)
 		return rc < 0 ? rc : 0;
 	*old = same.info;
-	if (old->pid) {
-		snprintf(a->why, sizeof(a->why),
-			 "this namespace is attached already: it is /dev/%s, served by process %d",
-			 old->name, old->pid);
-		return -EEXIST;
-	}
+	if (old->pid)
+		return rdi_attach_why(
+			a->why, -EEXIST,
+			"this namespace is attached already: it is /dev/%s, served by process %d",
+			old->name, old->pid);
 	driver = rdi_attach_driver_of(old->kind);
 	if (driver && driver->can_recover(old))
 		return 1;
@@ -556,7 +611,7 @@ static void attach_ready(struct rdi_attach *a)
 		a->to_syslog = true;
 	}
 	a->opts.ready(a->opts.user, device);
-	rdi_attach_notify("READY=1");
+	notify_service("READY=1");
 }
 
 static void attach_serve(struct rdi_attach *a)
@@ -567,7 +622,7 @@ static void attach_serve(struct rdi_attach *a)
 			attach_resized(a);
 		rdi_attach_turn(a, -1);
 	}
-	rdi_attach_notify("STOPPING=1");
+	notify_service("STOPPING=1");
 	attach_set_state(a, RDI_ATTACH_STOPPING);
 }
 

@@ -28,29 +28,27 @@ static int device_name(const char *device, char name[RDI_ATTACH_NAME], char *why
 	free(path);
 	if (n > 0 && n < RDI_ATTACH_NAME && !strchr(name, '.'))
 		return 0;
-	snprintf(why, RDI_ATTACH_TEXT,
-		 "\"%s\" is not the name of a block device such as /dev/ublkb0", device);
-	return -EINVAL;
+	return rdi_attach_why(why, -EINVAL,
+			      "\"%s\" is not the name of a block device such as /dev/ublkb0",
+			      device);
 }
 
 static int check_unused(const char *name, char *why)
 {
 	char path[RDI_ATTACH_NAME + 8];
-	int fd, rc = 0;
+	int fd;
 
 	snprintf(path, sizeof(path), "/dev/%s", name);
 	fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0) {
-		close(fd);
-	} else if (errno == EBUSY) {
-		snprintf(
-			why, RDI_ATTACH_TEXT,
+	if (fd < 0 && errno == EBUSY)
+		return rdi_attach_why(
+			why, -EBUSY,
 			"%s is in use: it is mounted, or part of another device (findmnt and lsblk "
 			"show it); end that first, or give --force, which ends its I/O with errors",
 			path);
-		rc = -EBUSY;
-	}
-	return rc;
+	if (fd >= 0)
+		close(fd);
+	return 0;
 }
 
 static int wait_for_end(int pidfd, int ms)
@@ -141,11 +139,10 @@ static int detach_in(int dir, const char *name, bool force, char *why)
 	int rc = rdi_attach_file_read(dir, name, &info), lock;
 
 	if (rc == -ENOENT)
-		return snprintf(why, RDI_ATTACH_TEXT,
-				"/dev/%s is not attached by rdinit; rdinit list --attached shows "
-				"what is",
-				name),
-		       rc;
+		return rdi_attach_why(
+			why, rc,
+			"/dev/%s is not attached by rdinit; rdinit list --attached shows what is",
+			name);
 	if (rc)
 		return rdi_attach_why(why, rc, "the state file of %s: %s", name, strerror(-rc));
 	if (!force)
@@ -182,29 +179,15 @@ int rdi_attach_detach(const char *state_dir, const char *device, bool force, cha
 
 /* ---- the list ---- */
 
-struct each {
-	void (*fn)(void *user, const struct rdi_attach_info *info);
-	void *user;
-};
-
-static bool call_each(void *user, const struct rdi_attach_info *info)
-{
-	const struct each *each = user;
-
-	each->fn(each->user, info);
-	return true;
-}
-
 int rdi_attach_each(const char *state_dir,
-		    void (*fn)(void *user, const struct rdi_attach_info *info), void *user,
+		    bool (*fn)(void *user, const struct rdi_attach_info *info), void *user,
 		    char *why)
 {
-	struct each each = {fn, user};
 	int dir = rdi_attach_dir_open(state_dir, false, why), rc;
 
 	if (dir < 0)
 		return dir == -ENOENT ? 0 : dir;
-	rc = rdi_attach_dir_each(dir, call_each, &each);
+	rc = rdi_attach_dir_each(dir, fn, user);
 	if (rc < 0)
 		snprintf(why, RDI_ATTACH_TEXT, "cannot read %s: %s", state_dir, strerror(-rc));
 	close(dir);

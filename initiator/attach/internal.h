@@ -75,7 +75,7 @@ void rdi_attach_queue_woken(struct rdi_attach_queue *q);
 void rdi_attach_queue_join(struct rdi_attach_queue *q);
 void rdi_attach_queue_close(struct rdi_attach_queue *q);
 
-/* ---- id.c ---- */
+/* ---- state.c: identifiers of namespaces ---- */
 
 /*
  * The best identifier of a namespace, in characters that udev leaves as they are in names of links:
@@ -108,18 +108,16 @@ void rdi_attach_file_remove(int dir, const char *name);
 int rdi_attach_file_read(int dir, const char *name, struct rdi_attach_info *out);
 /* The process that holds the file's lock; 0: none. */
 int rdi_attach_file_holder(int dir, const char *name);
-/* As rdi_attach_each(), for an open directory; stops when @fn returns false. */
+/* As rdi_attach_each(), for an open directory. */
 int rdi_attach_dir_each(int dir, bool (*fn)(void *user, const struct rdi_attach_info *info),
 			void *user);
 
-/* ---- say.c ---- */
+/* ---- daemon.c: what is said ---- */
 
 void rdi_attach_say(const struct rdi_attach *a, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Writes the text to @why, RDI_ATTACH_TEXT bytes, and returns @rc. */
 int rdi_attach_why(char *why, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Tells a service manager, if there is one. */
-void rdi_attach_notify(const char *text);
 
 /* ---- the interface of the drivers ---- */
 

@@ -6,14 +6,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <uuid/uuid.h>
 
 #include "internal.h"
+#include "util/map.h"
 #include "util/parse.h"
 
 #define DIR_LOCK      ".lock"
@@ -45,6 +48,55 @@ const char *rdi_attach_kind_name(enum rdi_attach_kind kind)
 	return (unsigned int)kind < KINDS ? kind_names[kind] : "unknown";
 }
 
+/* ---- identifiers of namespaces ---- */
+
+/* Of an NQN with a character that is replaced. */
+#define ID_NQN_PART 180
+
+static bool id_bytes(char *out, const uint8_t *id, size_t len)
+{
+	static const uint8_t none[16];
+
+	memcpy(out, "eui.", 4);
+	rd_format_hex(id, len, out + 4);
+	return memcmp(id, none, len) != 0;
+}
+
+/* Returns whether a character was replaced. */
+static bool id_replace(char *c)
+{
+	static const char good[] =
+		"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_:";
+	bool any = false;
+
+	while (*(c += strspn(c, good))) {
+		*c = '_';
+		any = true;
+	}
+	return any;
+}
+
+void rdi_attach_id(const struct rdinit_dev_info *ns, char id[RDI_ATTACH_ID])
+{
+	if (!uuid_is_null(ns->uuid)) {
+		uuid_unparse_lower(ns->uuid, id);
+		return;
+	}
+	if (id_bytes(id, ns->nguid, sizeof(ns->nguid)) ||
+	    id_bytes(id, ns->eui64, sizeof(ns->eui64)))
+		return;
+	snprintf(id, RDI_ATTACH_ID, "%s", ns->subnqn);
+	if (!id_replace(id)) {
+		snprintf(id, RDI_ATTACH_ID, "%s-%u", ns->subnqn, ns->nsid);
+		return;
+	}
+	/* The hash keeps NQNs apart that differ in such a character only. It has more digits than
+	 * an NSID has, so that such a name is never that of another NQN. */
+	id[ID_NQN_PART] = '\0';
+	snprintf(id + strlen(id), RDI_ATTACH_ID - strlen(id), "-%u-%016" PRIx64, ns->nsid,
+		 rd_map_hash(ns->subnqn));
+}
+
 /* ---- locks ---- */
 
 static struct flock whole_file(void)
@@ -70,21 +122,19 @@ int rdi_attach_dir_lock(int dir, char *why)
 	struct flock lock = whole_file();
 	int fd = open_lock(dir, DIR_LOCK), waited = 0;
 
-	if (fd < 0) {
-		snprintf(why, RDI_ATTACH_TEXT, "cannot open the lock of the state directory: %s%s",
-			 strerror(-fd), as_root(fd));
-		return fd;
-	}
+	if (fd < 0)
+		return rdi_attach_why(why, fd, "cannot open the lock of the state directory: %s%s",
+				      strerror(-fd), as_root(fd));
 	while (fcntl(fd, F_SETLK, &lock)) {
 		if (waited >= DIR_LOCK_MS) {
 			lock = whole_file();
 			fcntl(fd, F_GETLK, &lock);
-			snprintf(why, RDI_ATTACH_TEXT,
-				 "process %d has held the lock of the state directory for %d s: "
-				 "end it, or try again",
-				 (int)lock.l_pid, DIR_LOCK_MS / 1000);
 			close(fd);
-			return -ETIMEDOUT;
+			return rdi_attach_why(
+				why, -ETIMEDOUT,
+				"process %d has held the lock of the state directory for %d s: "
+				"end it, or try again",
+				(int)lock.l_pid, DIR_LOCK_MS / 1000);
 		}
 		poll(NULL, 0, DIR_LOCK_STEP);
 		waited += DIR_LOCK_STEP;
@@ -119,15 +169,12 @@ int rdi_attach_file_claim(struct rdi_attach_file *file, const char *name, char *
 
 	snprintf(path, sizeof(path), "%s.lock", name);
 	fd = open_lock(file->dir, path);
-	if (fd < 0) {
-		snprintf(why, RDI_ATTACH_TEXT, "cannot open %s in the state directory: %s", path,
-			 strerror(-fd));
-		return fd;
-	}
+	if (fd < 0)
+		return rdi_attach_why(why, fd, "cannot open %s in the state directory: %s", path,
+				      strerror(-fd));
 	if (fcntl(fd, F_SETLK, &lock)) {
-		snprintf(why, RDI_ATTACH_TEXT, "another process serves %s", name);
 		close(fd);
-		return -EBUSY;
+		return rdi_attach_why(why, -EBUSY, "another process serves %s", name);
 	}
 	file->lock = fd;
 	snprintf(file->name, sizeof(file->name), "%s", name);
@@ -163,9 +210,8 @@ int rdi_attach_dir_open(const char *path, bool make, char *why)
 	if (fd >= 0)
 		return fd;
 	rc = rc ? rc : -errno;
-	snprintf(why, RDI_ATTACH_TEXT, "cannot open the state directory %s: %s%s", path,
-		 strerror(-rc), as_root(rc));
-	return rc;
+	return rdi_attach_why(why, rc, "cannot open the state directory %s: %s%s", path,
+			      strerror(-rc), as_root(rc));
 }
 
 /* ---- files ---- */

@@ -227,7 +227,7 @@ int cli_detach(const struct cli_options *o)
 
 /* ---- list --attached ---- */
 
-static void attached_json(void *user, const struct rdi_attach_info *i)
+static bool attached_json(void *user, const struct rdi_attach_info *i)
 {
 	char device[RDI_ATTACH_NAME + 8];
 
@@ -239,9 +239,10 @@ static void attached_json(void *user, const struct rdi_attach_info *i)
 				i->subnqn, "NameSpace", (json_int_t)i->nsid, "Identifier", i->id,
 				"PhysicalSize", (json_int_t)(i->blocks * i->block_size),
 				"SectorSize", (json_int_t)i->block_size, "ReadOnly", i->read_only));
+	return true;
 }
 
-static void attached_line(void *user, const struct rdi_attach_info *i)
+static bool attached_line(void *user, const struct rdi_attach_info *i)
 {
 	char device[RDI_ATTACH_NAME + 8], size[RD_SIZE_TEXT];
 
@@ -251,6 +252,7 @@ static void attached_line(void *user, const struct rdi_attach_info *i)
 	       rdi_attach_state_name(i->state), i->pid,
 	       rd_format_size(i->blocks * i->block_size, size), i->id, i->subnqn, i->nsid,
 	       i->read_only ? " (read-only)" : "");
+	return true;
 }
 
 int cli_list_attached(const struct cli_options *o)
