@@ -60,24 +60,11 @@ static const char *attach_state_dir(const struct cli_options *o)
 					       : RDI_ATTACH_STATE_DIR;
 }
 
-static int attach_kind(const struct cli_options *o, enum rdi_attach_kind *kind)
-{
-	const char *text = o->arg[CLI_ARG_DRIVER].text;
-
-	*kind = RDI_ATTACH_AUTO;
-	if (!cli_given(o, CLI_ARG_DRIVER))
-		return CLI_OK;
-	for (; *kind <= RDI_ATTACH_NBD; (*kind)++) {
-		if (strcmp(text, rdi_attach_kind_name(*kind)) == 0)
-			return CLI_OK;
-	}
-	return cli_usage_error("--driver: found \"%s\", expected auto, ublk or nbd", text);
-}
-
 static int attach_options(const struct cli_options *o, struct rdi_attach_opts *out)
 {
 	*out = (struct rdi_attach_opts){
 		.state_dir = attach_state_dir(o),
+		.kind = (enum rdi_attach_kind)cli_num(o, CLI_ARG_DRIVER, RDI_ATTACH_AUTO),
 		.read_only = cli_given(o, CLI_ARG_READ_ONLY),
 		.foreground = cli_given(o, CLI_ARG_FOREGROUND),
 		.queues = o->ctrl.nr_io_queues,
@@ -87,7 +74,7 @@ static int attach_options(const struct cli_options *o, struct rdi_attach_opts *o
 	if (out->state_dir[0] != '/')
 		return cli_usage_error("--state-dir: \"%s\" is not an absolute path",
 				       out->state_dir);
-	return attach_kind(o, &out->kind);
+	return CLI_OK;
 }
 
 /* Makes the device of all URIs, without any network I/O. */

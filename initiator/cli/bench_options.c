@@ -21,8 +21,9 @@ void cli_bench_defaults(struct cli_bench_options *o)
 	};
 }
 
-bool cli_bench_rw(struct cli_bench_options *o, const char *text)
+void cli_bench_rw(struct cli_bench_options *o, unsigned int mode)
 {
+	/* In the order of the option's words. */
 	static const struct {
 		const char *name;
 		bool random;
@@ -33,20 +34,11 @@ bool cli_bench_rw(struct cli_bench_options *o, const char *text)
 		{"rw", false, 50, true},       {"randread", true, 100, false},
 		{"randwrite", true, 0, false}, {"randrw", true, 50, true},
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-		if (strcmp(text, modes[i].name) != 0)
-			continue;
-		o->rw = modes[i].name;
-		o->random = modes[i].random;
-		o->mixed = modes[i].mixed;
-		o->read_percent = modes[i].percent;
-		return true;
-	}
-	cli_error("--rw: found \"%s\", expected read, write, rw, randread, randwrite or randrw",
-		  text);
-	return false;
+	o->rw = modes[mode].name;
+	o->random = modes[mode].random;
+	o->mixed = modes[mode].mixed;
+	o->read_percent = modes[mode].percent;
 }
 
 bool cli_bench_poll(struct cli_bench_options *o, const char *text)

@@ -151,7 +151,6 @@ void cli_nearest(struct cli_nearest *near, const char *candidate);
 bool cli_check_traddr(const char *traddr);
 bool cli_check_trsvcid(const char *name, const char *trsvcid);
 bool cli_check_host_traddr(const char *name, const char *addr);
-bool cli_check_provider(const char *name, const char *provider);
 /* Whether the value of option @name is the path of a file, not the secret itself; if not, prints
  * why. */
 bool cli_check_secret_file(const char *name, const char *file);
@@ -164,7 +163,7 @@ int cli_unknown_verb(const char *word);
 
 void cli_bench_defaults(struct cli_bench_options *o);
 /* Stores a value, or prints what is wrong with it and returns false. */
-bool cli_bench_rw(struct cli_bench_options *o, const char *text);
+void cli_bench_rw(struct cli_bench_options *o, unsigned int mode); /* index of the word */
 bool cli_bench_poll(struct cli_bench_options *o, const char *text);
 bool cli_bench_cpus(struct cli_bench_options *o, const char *list);
 bool cli_bench_time(const char *name, const char *text, uint64_t *ns);

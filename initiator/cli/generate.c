@@ -209,30 +209,6 @@ static void man_page(FILE *out, const struct cli_verb *verb)
 
 /* ---- completion ---- */
 
-/* The values of an option that has a few words, with commas between; NULL: it has others. */
-static const char *option_words(const char *name)
-{
-	static const struct {
-		const char *name, *words;
-	} options[] = {
-		{"output-format", "normal,json"},
-		{"transport", "rdma,tcp"},
-		{"provider", "auto,iwarp,verbs"},
-		{"mpa-revision", "1,2"},
-		{"rw", "read,write,rw,randread,randwrite,randrw"},
-		{"sparse", "auto,always,never"},
-		{"policy", "round-robin,queue-depth,failover"},
-		{"ranking", "namespace,ctrl"},
-		{"dhchap-hashes", "sha256,sha384,sha512"},
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-		if (strcmp(name, options[i].name) == 0)
-			return options[i].words;
-	return NULL;
-}
-
 /* What precedes the cases of verbs: $args has NAME:LETTER:VALUES of each option with a value. */
 static const char bash_begin[] =
 	"# SPDX-License-Identifier: BSD-3-Clause\n"
@@ -274,8 +250,7 @@ static void bash_verb(FILE *out, const struct cli_verb *verb)
 	for (i = 0; i < n; i++) {
 		if (!opts[i].opt->value)
 			continue;
-		words = strcmp(opts[i].opt->value, "FILE") == 0 ? "FILE"
-								: option_words(opts[i].opt->name);
+		words = strcmp(opts[i].opt->value, "FILE") == 0 ? "FILE" : opts[i].opt->words;
 		fprintf(out, "%s:%.1s:%s ", opts[i].opt->name, &opts[i].letter, words ? words : "");
 	}
 	/* Operands that are not one URI may be files. */
@@ -310,7 +285,7 @@ static void zsh_text(FILE *out, const char *text)
 
 static void zsh_values(FILE *out, const struct cli_opt *opt)
 {
-	const char *words = option_words(opt->name);
+	const char *words = opt->words;
 
 	fputs(strcmp(opt->value, "FILE") == 0 ? ":_files" : words ? ":(" : ":", out);
 	for (; words && *words; words++)

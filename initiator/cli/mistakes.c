@@ -118,15 +118,6 @@ bool cli_check_host_traddr(const char *name, const char *addr)
 	return false;
 }
 
-bool cli_check_provider(const char *name, const char *provider)
-{
-	if (strcmp(provider, "auto") == 0 || strcmp(provider, "iwarp") == 0 ||
-	    strcmp(provider, "verbs") == 0)
-		return true;
-	cli_error("--%s: found \"%s\", expected auto, iwarp or verbs", name, provider);
-	return false;
-}
-
 bool cli_check_secret_file(const char *name, const char *file)
 {
 	if (!file[0])

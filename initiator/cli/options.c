@@ -63,16 +63,25 @@ static bool get_ms(const char *name, const char *text, uint32_t *out)
 	return false;
 }
 
-static bool get_format(const char *text, enum cli_format *out)
+/* The index of @text among the words of the option. */
+static bool get_word(const struct cli_opt *def, const char *text, uint64_t *index)
 {
-	if (strcmp(text, "normal") == 0)
-		*out = CLI_NORMAL;
-	else if (strcmp(text, "json") == 0)
-		*out = CLI_JSON;
-	else
-		return cli_error("--output-format: found \"%s\", expected normal or json", text),
-		       false;
-	return true;
+	const char *at = def->words, *sep = "";
+	char all[128] = "";
+	size_t len, n = 0;
+
+	for (*index = 0;; ++*index) {
+		len = strcspn(at, ",");
+		if (strlen(text) == len && memcmp(text, at, len) == 0)
+			return true;
+		n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%.*s", sep, (int)len, at);
+		if (!at[len])
+			break;
+		at += len + 1;
+		sep = strchr(at, ',') ? ", " : " or ";
+	}
+	cli_error("--%s: found \"%s\", expected %s", def->name, text, all);
+	return false;
 }
 
 /* ---- parsing ---- */
@@ -80,9 +89,14 @@ static bool get_format(const char *text, enum cli_format *out)
 /* Options of bench with a rule, which take a value each. */
 static bool take_bench(struct cli_bench_options *b, const struct cli_opt *def, const char *arg)
 {
+	uint64_t mode;
+
 	switch ((enum cli_rule)def->id) {
 	case OPT_RW:
-		return cli_bench_rw(b, arg);
+		if (!get_word(def, arg, &mode))
+			return false;
+		cli_bench_rw(b, (unsigned int)mode);
+		return true;
 	case OPT_CPUS:
 		return cli_bench_cpus(b, arg);
 	case OPT_POLL:
@@ -104,15 +118,6 @@ static bool take_offer(struct cli_options *o, const struct cli_opt *def, const c
 	       (cli_error("--%s: %s", def->name, cli_lib_text()), false);
 }
 
-static bool take_transport(struct cli_options *o, const char *arg)
-{
-	o->has_transport = true;
-	o->ctrl.tcp = strcmp(arg, "tcp") == 0;
-	if (!o->ctrl.tcp && strcmp(arg, "rdma") != 0)
-		return cli_error("--transport: found \"%s\", expected rdma or tcp", arg), false;
-	return true;
-}
-
 /* Options with a rule. */
 static bool take_other(struct cli_options *o, const struct cli_opt *def, const char *arg)
 {
@@ -121,7 +126,10 @@ static bool take_other(struct cli_options *o, const struct cli_opt *def, const c
 
 	switch ((enum cli_rule)def->id) {
 	case OPT_TRANSPORT:
-		return take_transport(o, arg);
+		ok = get_word(def, arg, &v);
+		o->has_transport = true;
+		o->ctrl.tcp = v;
+		return ok;
 	case OPT_KATO:
 		ok = get_u64(def->name, arg, 0, 4000000, &v);
 		o->ctrl.keep_alive_tmo_ms = (uint32_t)v * 1000;
@@ -139,7 +147,9 @@ static bool take_other(struct cli_options *o, const struct cli_opt *def, const c
 		o->nsid = (uint32_t)v;
 		return ok;
 	case OPT_FORMAT:
-		return get_format(arg, &o->format);
+		ok = get_word(def, arg, &v);
+		o->format = (enum cli_format)v;
+		return ok;
 	case OPT_VERBOSE:
 		o->verbose++;
 		return true;
@@ -163,6 +173,8 @@ static bool take_arg(struct cli_options *o, const struct cli_opt *def, const cha
 		return get_u64(def->name, arg, def->min, def->max, &v->n);
 	if (def->kind == CLI_SIZE)
 		return get_size(def->name, arg, &v->n);
+	if (def->words)
+		return get_word(def, arg, &v->n);
 	v->n++; /* a flag */
 	return true;
 }
@@ -184,7 +196,8 @@ static bool take(struct cli_options *o, const struct cli_opt *def, const char *a
 		return *(bool *)to = true;
 	case CLI_STR:
 		*(const char **)to = arg;
-		return !def->check || def->check(def->name, arg);
+		return def->words ? get_word(def, arg, &v)
+				  : !def->check || def->check(def->name, arg);
 	case CLI_BYTES:
 		return get_size(def->name, arg, to);
 	case CLI_BUFFER:

@@ -28,6 +28,10 @@
 	{                                                                                          \
 		name, letter, CLI_STR, offsetof(struct cli_options, member), value, 0, 0, help, fn \
 	}
+#define WORDS(name, letter, kind, id, value, list, help)                   \
+	{                                                                  \
+		name, letter, kind, id, value, 0, 0, help, .words = (list) \
+	}
 #define SECRET(name, member, help) CHECKED(name, 0, member, cli_check_secret_file, "FILE", help)
 
 /* ---- options that several verbs share ---- */
@@ -64,7 +68,8 @@ static const struct cli_opt host_addr[] = {
 };
 
 static const struct cli_opt target[] = {
-	OTHER("transport", 't', OPT_TRANSPORT, "TYPE", "transport type: rdma (default) or tcp"),
+	WORDS("transport", 't', CLI_OTHER, OPT_TRANSPORT, "TYPE", "rdma,tcp",
+	      "transport type: rdma (default) or tcp"),
 	TO("traddr", 'a', CLI_STR, ctrl.traddr, "HOST",
 	   "address or name of the target, instead of a URI"),
 	CHECKED("trsvcid", 's', ctrl.trsvcid, cli_check_trsvcid, "PORT",
@@ -85,10 +90,10 @@ static const struct cli_opt connection[] = {
 	TIMEOUT(0),
 	TO("connect-timeout", 0, CLI_MS, ctrl.connect_timeout_ms, "MS",
 	   "timeout of each connection attempt, and of its Connect command (default 10s)"),
-	CHECKED("provider", 0, ctrl.provider, cli_check_provider, "NAME",
-		"auto, iwarp or verbs (default auto)"),
+	WORDS("provider", 0, CLI_STR, offsetof(struct cli_options, ctrl.provider), "NAME",
+	      "auto,iwarp,verbs", "auto, iwarp or verbs (default auto)"),
 	TO("crc", 0, CLI_BOOL, ctrl.crc, NULL, "iwarp: request CRC32C on every frame"),
-	OTHER("mpa-revision", 0, OPT_MPA_REVISION, "1|2",
+	WORDS("mpa-revision", 0, CLI_OTHER, OPT_MPA_REVISION, "1|2", "1,2",
 	      "iwarp: revision of the MPA handshake (default 2)"),
 	TO("no-p2p", 0, CLI_BOOL, ctrl.no_peer_to_peer, NULL,
 	   "iwarp: do not offer the peer-to-peer mode"),
@@ -119,7 +124,7 @@ static const struct cli_opt authentication[] = {
 	       "the same as --dhchap-secret-file: nvme-cli 3 has this name"),
 	SECRET("kxchap-ctrl-secret", auth.ctrl_secret_file,
 	       "the same as --dhchap-ctrl-secret-file"),
-	OTHER("dhchap-hashes", 0, OPT_HASHES, "LIST",
+	WORDS("dhchap-hashes", 0, CLI_OTHER, OPT_HASHES, "LIST", "sha256,sha384,sha512",
 	      "hashes to offer, separated by commas: sha256, sha384, sha512 (default all)"),
 	OTHER("dhchap-dhgroups", 0, OPT_DHGROUPS, "LIST",
 	      "Diffie-Hellman groups to offer: null, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, "
@@ -141,7 +146,8 @@ static const struct cli_opt dst_auth[] = {
 };
 
 static const struct cli_opt output[] = {
-	OTHER("output-format", 'o', OPT_FORMAT, "FORMAT", "normal or json (default normal)"),
+	WORDS("output-format", 'o', CLI_OTHER, OPT_FORMAT, "FORMAT", "normal,json",
+	      "normal or json (default normal)"),
 	OTHER("verbose", 'v', OPT_VERBOSE, NULL,
 	      "print properties of the connection; given twice, trace the library"),
 	OTHER("help", 'h', OPT_HELP, NULL, "print this text"),
@@ -202,7 +208,7 @@ static const struct cli_opt passthru[] = {
 };
 
 static const struct cli_opt bench[] = {
-	OTHER("rw", 0, OPT_RW, "MODE",
+	WORDS("rw", 0, CLI_OTHER, OPT_RW, "MODE", "read,write,rw,randread,randwrite,randrw",
 	      "read, write, rw, randread, randwrite or randrw (default randread)"),
 	NUM("read-percent", 0, CLI_ARG_READ_PERCENT, "N", 100,
 	    "percentage of reads in rw and randrw (default 50)"),
@@ -443,9 +449,9 @@ static const struct cli_opt list_ns[] = {
 };
 
 static const struct cli_opt topology[] = {
-	TEXT("ranking", 'r', CLI_ARG_RANKING, "ORDER",
-	     "order of the text: namespace (default), with the paths of each namespace, or ctrl, "
-	     "with the namespaces of each path"),
+	WORDS("ranking", 'r', CLI_TEXT, CLI_ARG_RANKING, "ORDER", "namespace,ctrl",
+	      "order of the text: namespace (default), with the paths of each namespace, or ctrl, "
+	      "with the namespaces of each path"),
 };
 
 static const struct cli_opt monitor[] = {
@@ -461,8 +467,8 @@ static const struct cli_opt top[] = {
 };
 
 static const struct cli_opt cp[] = {
-	TEXT("sparse", 0, CLI_ARG_SPARSE, "WHEN",
-	     "auto, always or never: which zeroes become holes (default auto)"),
+	WORDS("sparse", 0, CLI_TEXT, CLI_ARG_SPARSE, "WHEN", "auto,always,never",
+	      "auto, always or never: which zeroes become holes (default auto)"),
 	FLAG("verify", 0, CLI_ARG_VERIFY, "read SRC and DST again and compare them"),
 	TEXT("resume", 0, CLI_ARG_RESUME, "FILE",
 	     "journal: continue the copy that it records, or begin one if the file does not exist"),
@@ -479,9 +485,9 @@ static const struct cli_opt recovery[] = {
 	TEXT("ctrl-loss-tmo", 0, CLI_ARG_CTRL_LOSS, "SECONDS",
 	     "time to reconnect a lost path before it fails permanently (default 600; "
 	     "0: no attempt; -1: no limit)"),
-	TEXT("policy", 0, CLI_ARG_POLICY, "NAME",
-	     "which of several paths a command takes: round-robin, queue-depth or failover "
-	     "(default round-robin)"),
+	WORDS("policy", 0, CLI_TEXT, CLI_ARG_POLICY, "NAME", "round-robin,queue-depth,failover",
+	      "which of several paths a command takes: round-robin, queue-depth or failover "
+	      "(default round-robin)"),
 };
 
 #define STATE_DIR                                      \
@@ -489,8 +495,8 @@ static const struct cli_opt recovery[] = {
 	     "folder with a file for each attached device (default /run/rdinit/attach)")
 
 static const struct cli_opt attach[] = {
-	TEXT("driver", 0, CLI_ARG_DRIVER, "NAME",
-	     "kernel module: ublk, nbd, or auto (default): ublk, or nbd where ublk is missing"),
+	WORDS("driver", 0, CLI_TEXT, CLI_ARG_DRIVER, "NAME", "auto,ublk,nbd",
+	      "kernel module: ublk, nbd, or auto (default): ublk, or nbd where ublk is missing"),
 	FLAG("read-only", 0, CLI_ARG_READ_ONLY, "make the block device read-only"),
 	FLAG("foreground", 0, CLI_ARG_FOREGROUND,
 	     "serve the device from this process, with messages on standard error, for a service "

@@ -146,6 +146,9 @@ struct cli_opt {
 	const char *help;
 	/* Of CLI_STR, says what is wrong with @text, or returns true; NULL: nothing can be. */
 	bool (*check)(const char *name, const char *text);
+	/* The words that the value may be, with commas between; NULL: it is something else. Of
+	 * CLI_TEXT, the index of the word is stored, too. */
+	const char *words;
 };
 
 struct cli_group {

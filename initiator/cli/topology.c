@@ -511,12 +511,5 @@ int cli_list_subsys(const struct cli_options *o)
 
 int cli_show_topology(const struct cli_options *o)
 {
-	const char *ranking =
-		cli_given(o, CLI_ARG_RANKING) ? o->arg[CLI_ARG_RANKING].text : "namespace";
-	bool by_path = strcmp(ranking, "ctrl") == 0;
-
-	if (!by_path && strcmp(ranking, "namespace") != 0)
-		return cli_usage_error("--ranking: found \"%s\", expected namespace or ctrl",
-				       ranking);
-	return topology(o, true, by_path);
+	return topology(o, true, cli_num(o, CLI_ARG_RANKING, 0));
 }

@@ -27,22 +27,6 @@ struct cp_copy {
 
 /* ---- options ---- */
 
-static int cp_get_sparse(const struct cli_options *o, enum cli_cp_sparse *out)
-{
-	const char *text = cli_given(o, CLI_ARG_SPARSE) ? o->arg[CLI_ARG_SPARSE].text : "auto";
-
-	if (strcmp(text, "auto") == 0)
-		*out = CLI_CP_AUTO;
-	else if (strcmp(text, "always") == 0)
-		*out = CLI_CP_ALWAYS;
-	else if (strcmp(text, "never") == 0)
-		*out = CLI_CP_NEVER;
-	else
-		return cli_usage_error("--sparse: found \"%s\", expected auto, always or never",
-				       text);
-	return CLI_OK;
-}
-
 static int cp_get_options(struct cp_copy *c)
 {
 	const struct cli_options *o = c->o;
@@ -70,8 +54,7 @@ static int cp_get_options(struct cp_copy *c)
 		return cli_usage_error("--progress: descriptor %d is not open; a shell opens it "
 				       "with %d>FILE",
 				       c->run.progress_fd, c->run.progress_fd);
-	if (cp_get_sparse(o, &c->sparse))
-		return CLI_USAGE;
+	c->sparse = (enum cli_cp_sparse)cli_num(o, CLI_ARG_SPARSE, CLI_CP_AUTO);
 	return cli_cp_ns_options(o, &c->dev);
 }
 

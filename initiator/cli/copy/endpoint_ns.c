@@ -425,25 +425,6 @@ static int cp_ns_seconds(const struct cli_options *o, enum cli_arg id, const cha
 	return CLI_OK;
 }
 
-static int cp_ns_policy(const struct cli_options *o, enum rdinit_dev_policy *policy)
-{
-	const char *text = o->arg[CLI_ARG_POLICY].text;
-
-	if (!cli_given(o, CLI_ARG_POLICY))
-		return CLI_OK;
-	if (strcmp(text, "round-robin") == 0)
-		*policy = RDINIT_DEV_ROUND_ROBIN;
-	else if (strcmp(text, "queue-depth") == 0)
-		*policy = RDINIT_DEV_QUEUE_DEPTH;
-	else if (strcmp(text, "failover") == 0)
-		*policy = RDINIT_DEV_FAILOVER;
-	else
-		return cli_usage_error(
-			"--policy: found \"%s\", expected round-robin, queue-depth or failover",
-			text);
-	return CLI_OK;
-}
-
 int cli_cp_ns_options(const struct cli_options *o, struct rdinit_dev_opts *out)
 {
 	int rc;
@@ -456,7 +437,8 @@ int cli_cp_ns_options(const struct cli_options *o, struct rdinit_dev_opts *out)
 	rc = cp_ns_seconds(o, CLI_ARG_RECONNECT_DELAY, "reconnect-delay", &out->reconnect_delay_ms);
 	if (!rc)
 		rc = cp_ns_seconds(o, CLI_ARG_CTRL_LOSS, "ctrl-loss-tmo", &out->ctrl_loss_tmo_ms);
-	return rc ? rc : cp_ns_policy(o, &out->policy);
+	out->policy = (enum rdinit_dev_policy)cli_num(o, CLI_ARG_POLICY, out->policy);
+	return rc;
 }
 
 /* @o: options of the first path. */
