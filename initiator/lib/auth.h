@@ -1,41 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DH-HMAC-CHAP of the host (Base 8.13.5): the secrets of a handle, and one transaction of a queue.
- * All functions belong to the thread of the queue, except those of struct rdi_auth_keys.
+ * DH-HMAC-CHAP of the host (Base 8.13.5): one transaction of a queue. All functions belong to the
+ * thread of the queue.
  */
 #ifndef RDI_AUTH_H
 #define RDI_AUTH_H
 
-#include <stdatomic.h>
-
 #include "internal.h"
-#include "nvmf/auth_key.h"
-#include "nvmf/auth_msg.h"
-#include "rdinit_auth.h"
-
-/* ---- auth_keys.c: any thread ---- */
-
-/*
- * Secrets and offers, in a mapping that core dumps omit. Shared by a controller, its queue pairs
- * and a device, which may belong to different threads; only the counters change after creation.
- */
-struct rdi_auth_keys {
-	atomic_uint refs;
-	_Atomic uint16_t t_id;   /* of the next transaction */
-	_Atomic uint32_t seqnum; /* of the next challenge; 0 is skipped */
-	struct nvmf_auth_key host;
-	struct nvmf_auth_key ctrl; /* len 0: the controller need not authenticate itself */
-	struct nvmf_auth_negotiate offer;
-};
-
-/* Returns 0, -EINVAL, -ENOMEM or -errno of reading a secret, with the thread's error text. */
-int rdi_auth_keys_create(const char *func, const struct rdinit_auth_opts *opts,
-			 struct rdi_auth_keys **out);
-/* Returns @keys, with one more reference. NULL is allowed. */
-struct rdi_auth_keys *rdi_auth_keys_ref(struct rdi_auth_keys *keys);
-/* Drops a reference and sets *@keys to NULL. *@keys may be NULL. The last reference wipes and
- * frees the keys. */
-void rdi_auth_keys_unref(struct rdi_auth_keys **keys);
+#include "secret.h"
 
 /* ---- auth_dh.c: Diffie-Hellman on a thread of its own ---- */
 

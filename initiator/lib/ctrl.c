@@ -9,7 +9,6 @@
 #include <uuid/uuid.h>
 
 #include "auth.h"
-#include "tls.h"
 
 /* Entries of the admin queue reserved for Keep Alive, Asynchronous Event Request and the
  * shutdown. */

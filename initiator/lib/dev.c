@@ -10,7 +10,6 @@
 #include <uuid/uuid.h>
 
 #include "auth.h"
-#include "tls.h"
 #include "dev.h"
 
 #define QUEUE_SIZE_DEFAULT 128

@@ -13,7 +13,6 @@
 
 #include "auth.h"
 #include "dev.h"
-#include "tls.h"
 
 /* TREQ of a discovery record (Fabrics 5.3) */
 #define TREQ_SECURE          3u

@@ -10,7 +10,6 @@
 
 #include "auth.h"
 #include "dev.h"
-#include "tls.h"
 
 /* A path that is lost within this time after it became live is not reconnected at once. */
 #define FLAPPING_NS (1 * RD_NSEC_PER_SEC)

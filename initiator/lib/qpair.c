@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "auth.h"
-#include "tls.h"
 
 #define QUEUE_SIZE_DEFAULT 128
 #define QUEUE_SIZE_MAX     1024

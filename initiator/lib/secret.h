@@ -1,30 +1,57 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Secrets that options give as text, by a file or by a descriptor; and memory for them. Any
- * thread. */
+/*
+ * What a handle is given to prove who it is: secrets of DH-HMAC-CHAP, and the key of TLS, whose
+ * connections are in tcp/tls.c. Any thread.
+ */
 #ifndef RDI_SECRET_H
 #define RDI_SECRET_H
 
-#include <stdbool.h>
+#include <stdatomic.h>
 
 #include "nvmf/auth_key.h"
+#include "nvmf/auth_msg.h"
+#include "nvmf/tls.h"
+#include "rdinit_auth.h"
+#include "rdinit_tls.h"
 
-/* The sources of one secret, of which at most one may be given. */
-struct rdi_secret {
-	enum nvmf_key_kind kind;
-	const char *what; /* the name of the option for @text; "_file" and "_fd" follow it */
-	const char *text;
-	const char *file;
-	int fd; /* -1: none */
+/*
+ * Secrets and offers, in a mapping that core dumps omit. Shared by a controller, its queue pairs
+ * and a device, which may belong to different threads; only the counters change after creation.
+ */
+struct rdi_auth_keys {
+	atomic_uint refs;
+	_Atomic uint16_t t_id;   /* of the next transaction */
+	_Atomic uint32_t seqnum; /* of the next challenge; 0 is skipped */
+	struct nvmf_auth_key host;
+	struct nvmf_auth_key ctrl; /* len 0: the controller need not authenticate itself */
+	struct nvmf_auth_negotiate offer;
 };
 
-bool rdi_secret_given(const struct rdi_secret *s);
-/* Reads @s, of which a source is given. Returns 0, -EINVAL or -errno of reading, with the thread's
- * error text. The owner wipes @key. */
-int rdi_secret_take(const char *func, const struct rdi_secret *s, struct nvmf_auth_key *key);
+/* Returns 0, -EINVAL, -ENOMEM or -errno of reading a secret, with the thread's error text. */
+int rdi_auth_keys_create(const char *func, const struct rdinit_auth_opts *opts,
+			 struct rdi_auth_keys **out);
+/* Returns @keys, with one more reference. NULL is allowed. */
+struct rdi_auth_keys *rdi_auth_keys_ref(struct rdi_auth_keys *keys);
+/* Drops a reference and sets *@keys to NULL. *@keys may be NULL. The last reference wipes and
+ * frees the keys. */
+void rdi_auth_keys_unref(struct rdi_auth_keys **keys);
 
-/* Zeroed memory that core dumps omit; NULL: there is none. */
-void *rdi_secret_alloc(size_t size);
-/* Wipes and frees it. */
-void rdi_secret_free(void *p, size_t size);
+/*
+ * In memory that core dumps omit. Shared by a controller, its queue pairs and a device, which may
+ * belong to different threads.
+ */
+struct rdi_tls {
+	atomic_uint refs;
+	atomic_uint form; /* which one a target took last: the next connection begins with it */
+	struct nvmf_auth_key key;
+	struct nvmf_tls_ctx *ctx;
+};
+
+/* Returns 0, -EINVAL, -ENOMEM, -EIO or -errno of reading the key, with the thread's error text. */
+int rdi_tls_create(const char *func, const struct rdinit_tls_opts *opts, struct rdi_tls **out);
+/* Returns @tls, with one more reference. NULL is allowed. */
+struct rdi_tls *rdi_tls_ref(struct rdi_tls *tls);
+/* Drops a reference and sets *@tls to NULL. *@tls may be NULL. */
+void rdi_tls_unref(struct rdi_tls **tls);
 
 #endif /* RDI_SECRET_H */

@@ -6,7 +6,7 @@
 #include <sys/uio.h>
 
 #include "internal.h"
-#include "tls.h"
+#include "secret.h"
 #include "nvmf/tcp_pdu.h"
 #include "util/tcp.h"
 
