@@ -17,10 +17,9 @@
 #include <stdatomic.h>
 #include <sys/uio.h>
 
-#include "ana.h"
+#include "paths.h"
 #include "dev_guard.h"
 #include "internal.h"
-#include "path_policy.h"
 #include "rdinit_dev.h"
 
 struct rdi_discovery;
@@ -168,7 +167,7 @@ bool rdi_discovery_pending(const struct rdi_discovery *d);
 /* The reason why discovery found no path: a negative errno value or 0. */
 int rdi_discovery_error(const struct rdi_discovery *d, const char **text);
 
-/* ---- dev_resolve.c: host names, without blocking ---- */
+/* ---- resolve.c: host names, without blocking ---- */
 
 /*
  * Called on the loop. @rc: as of rdi_resolve(). @addrs and @why are valid during the call, even if

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ana.h"
-#include "path_policy.h"
+#include "paths.h"
 #include "suites.h"
 #include "util/loop.h"
 
