@@ -104,7 +104,7 @@ struct rdi_transport_ops {
 
 extern const struct rdi_transport_ops rdi_rdma_ops, rdi_tcp_ops;
 
-/* ---- transport.c ---- */
+/* ---- handle.c ---- */
 
 int rdi_transport_cfg_create(const struct rdi_transport_ops *ops, const struct rdi_env *env,
 			     const struct rdinit_ctrl_opts *o, const char *traddr,
