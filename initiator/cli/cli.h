@@ -170,7 +170,7 @@ bool cli_bench_time(const char *name, const char *text, uint64_t *ns);
 /* Checks that the options are consistent, and sets those that depend on others. */
 bool cli_bench_check(struct cli_options *o);
 
-/* ---- session.c ---- */
+/* ---- command.c ---- */
 
 #define CLI_QUEUES_MAX 1024 /* limit of the library */
 
@@ -240,14 +240,14 @@ cli_verb_job cli_list_ctrl, cli_list_ns, cli_ns_descs;
 cli_verb_run cli_read, cli_write, cli_flush;
 cli_verb_run cli_gen_hostnqn, cli_show_hostnqn, cli_gen_dhchap_key, cli_check_dhchap_key,
 	cli_gen_tls_key, cli_check_tls_key;
-/* lba_status.c, logs.c, logs_list.c */
+/* logs.c, logs_list.c */
 cli_verb_run cli_get_log_verb;
-cli_verb_job cli_get_lba_status, cli_smart_log, cli_error_log, cli_fw_log, cli_changed_ns_log,
-	cli_resv_notif_log, cli_endurance_log, cli_ana_log, cli_effects_log, cli_supported_logs,
-	cli_fid_effects_log, cli_mi_effects_log;
+cli_verb_job cli_smart_log, cli_error_log, cli_fw_log, cli_changed_ns_log, cli_resv_notif_log,
+	cli_endurance_log, cli_ana_log, cli_effects_log, cli_supported_logs, cli_fid_effects_log,
+	cli_mi_effects_log;
 /* monitor.c, nvm.c, passthru.c, registers.c, resv.c, top.c, topology.c */
 cli_verb_run cli_monitor, cli_dsm, cli_copy, cli_admin_passthru, cli_io_passthru;
-cli_verb_job cli_compare, cli_write_zeroes, cli_write_uncor, cli_verify;
+cli_verb_job cli_compare, cli_get_lba_status, cli_write_zeroes, cli_write_uncor, cli_verify;
 cli_verb_run cli_get_property, cli_set_property;
 cli_verb_job cli_show_regs, cli_reset;
 cli_verb_job cli_resv_register, cli_resv_acquire, cli_resv_release, cli_resv_report;
