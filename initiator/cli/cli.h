@@ -116,6 +116,9 @@ int cli_finish_output(void);
 
 /* ---- json.c ---- */
 
+/* In decimal; returns a part of @buf. */
+#define CLI_U128_TEXT 40
+const char *cli_u128_text(unsigned __int128 v, char buf[CLI_U128_TEXT]);
 /* A number of more than 64 bits for cli_print_json(); up to 64 bits, (json_int_t) is enough. */
 json_t *cli_json_u128(unsigned __int128 v);
 /* Prints and frees @json, whose integers are unsigned. Returns CLI_OK, or CLI_FAILED when the
@@ -237,7 +240,8 @@ cli_verb_run cli_get_feature, cli_set_feature;
 cli_verb_job cli_id_ctrl, cli_id_ns, cli_cmdset_ind_id_ns, cli_nvm_id_ctrl, cli_nvm_id_ns;
 cli_verb_job cli_list_ctrl, cli_list_ns, cli_ns_descs;
 /* io.c, key.c */
-cli_verb_run cli_read, cli_write, cli_flush;
+cli_verb_run cli_read, cli_write;
+cli_verb_job cli_flush;
 cli_verb_run cli_gen_hostnqn, cli_show_hostnqn, cli_gen_dhchap_key, cli_check_dhchap_key,
 	cli_gen_tls_key, cli_check_tls_key;
 /* logs.c, logs_list.c */

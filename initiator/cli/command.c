@@ -307,12 +307,10 @@ json_t *cli_hex(const unsigned char *buf, size_t len)
 {
 	char *text = malloc(2 * len + 1);
 	json_t *out;
-	size_t i;
 
 	if (!text)
 		return NULL;
-	for (i = 0; i < len; i++)
-		snprintf(text + 2 * i, 3, "%02x", buf[i]);
+	rd_format_hex(buf, len, text);
 	out = json_stringn(text, 2 * len);
 	free(text);
 	return out;
@@ -329,7 +327,7 @@ const char *cli_time_text(char buf[CLI_TIME_TEXT])
 	return buf;
 }
 
-static bool input_is_std(const char *name)
+bool cli_is_std(const char *name)
 {
 	return !name || strcmp(name, "-") == 0;
 }
@@ -337,12 +335,12 @@ static bool input_is_std(const char *name)
 /* The name of an input in messages. */
 static const char *input_name(const char *name)
 {
-	return input_is_std(name) ? "standard input" : name;
+	return cli_is_std(name) ? "standard input" : name;
 }
 
 int cli_read_input(const char *name, bool line, void *buf, size_t room, size_t *have)
 {
-	int fd = input_is_std(name) ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+	int fd = cli_is_std(name) ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
 	unsigned char *to = buf;
 	int rc = CLI_OK;
 	ssize_t n = 1;

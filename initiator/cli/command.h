@@ -75,8 +75,10 @@ json_t *cli_hex(const unsigned char *buf, size_t len);
 /* Formats the present time as "2026-01-31T23:59:59Z" into @buf. */
 #define CLI_TIME_TEXT 32
 const char *cli_time_text(char buf[CLI_TIME_TEXT]);
+/* Whether the option of a file means standard input or output: it is NULL, or "-". */
+bool cli_is_std(const char *name);
 /*
- * Reads at most @room bytes of the file @name, or of standard input for NULL and "-". @line: only
+ * Reads at most @room bytes of the file @name, or of standard input. @line: only
  * the first line is needed, but more may be read. Returns CLI_OK and the number of bytes in *@have,
  * or CLI_FAILED after printing why.
  */

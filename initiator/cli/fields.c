@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "fields.h"
+#include "util/parse.h"
 #include "util/utf8.h"
 
 uint64_t cli_le(const unsigned char *p, size_t len)
@@ -24,24 +25,10 @@ static unsigned __int128 u128_of(const unsigned char *p)
 	return (unsigned __int128)cli_le(p + 8, 8) << 64 | cli_le(p, 8);
 }
 
-/* A 128-bit number in decimal, into @buf of 40 bytes. */
-static const char *u128_text(const unsigned char *p, char *buf)
-{
-	unsigned __int128 v = u128_of(p);
-	char *q = buf + 39;
-
-	*q = '\0';
-	do {
-		*--q = (char)('0' + (int)(v % 10));
-		v /= 10;
-	} while (v);
-	return q;
-}
-
 /* The text of a field that is not a number; into @buf of CLI_FIELD_TEXT bytes. */
 static const char *field_text(const struct cli_field *f, const unsigned char *p, char *buf)
 {
-	size_t i, n = strnlen((const char *)p, f->len);
+	size_t n = strnlen((const char *)p, f->len);
 
 	switch (f->kind) {
 	case KIND_STR:
@@ -51,13 +38,12 @@ static const char *field_text(const struct cli_field *f, const unsigned char *p,
 		return buf;
 	case KIND_U128:
 	case KIND_U128N:
-		return u128_text(p, buf);
+		return cli_u128_text(u128_of(p), buf);
 	case KIND_UUID:
 		uuid_unparse_lower(p, buf);
 		return buf;
 	default:
-		for (i = 0; i < f->len; i++)
-			snprintf(buf + 2 * i, 3, "%02x", p[i]);
+		rd_format_hex(p, f->len, buf);
 		return buf;
 	}
 }

@@ -36,11 +36,6 @@ struct file {
 	uint64_t size;  /* bytes from there to the end */
 };
 
-static bool is_std(const char *name)
-{
-	return !name || strcmp(name, "-") == 0;
-}
-
 static int inspect(struct file *f, bool write)
 {
 	struct stat st;
@@ -66,30 +61,20 @@ static int inspect(struct file *f, bool write)
 	return CLI_OK;
 }
 
-static int open_input(struct file *f, const char *name)
+/* Opens the input of a write, or the output of a read. */
+static int open_file(struct file *f, const char *name, bool write)
 {
-	*f = (struct file){.fd = STDIN_FILENO, .name = "standard input"};
-	if (!is_std(name)) {
+	*f = write ? (struct file){.fd = STDIN_FILENO, .name = "standard input"}
+		   : (struct file){.fd = STDOUT_FILENO, .name = "standard output"};
+	if (!cli_is_std(name)) {
 		f->name = name;
-		f->fd = open(name, O_RDONLY | O_CLOEXEC);
+		f->fd = open(name, O_CLOEXEC | (write ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC),
+			     0666);
 		if (f->fd < 0)
 			return cli_error("%s: %s", name, strerror(errno));
 		f->own = true;
 	}
-	return inspect(f, true);
-}
-
-static int open_output(struct file *f, const char *name)
-{
-	*f = (struct file){.fd = STDOUT_FILENO, .name = "standard output"};
-	if (!is_std(name)) {
-		f->name = name;
-		f->fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-		if (f->fd < 0)
-			return cli_error("%s: %s", name, strerror(errno));
-		f->own = true;
-	}
-	return inspect(f, false);
+	return inspect(f, write);
 }
 
 /* Returns CLI_FAILED when the file system reports an error only at close. */
@@ -303,7 +288,7 @@ static int run_transfer(const struct cli_options *o, bool write)
 	struct transfer t = {.write = write, .run = {.progress_fd = -1, .interrupt = {.fd = -1}}};
 	const char *name = o->arg[CLI_ARG_DATA].text;
 	struct file f = {.fd = -1};
-	int rc = write ? open_input(&f, name) : CLI_OK, rc2;
+	int rc = write ? open_file(&f, name, write) : CLI_OK, rc2;
 
 	if (!rc)
 		rc = cli_session_open(&t.s, o);
@@ -312,7 +297,7 @@ static int run_transfer(const struct cli_options *o, bool write)
 	if (!rc)
 		rc = range(o, &t.s.ns, &t);
 	if (!rc)
-		rc = write ? check_input(&t, &f) : open_output(&f, name);
+		rc = write ? check_input(&t, &f) : open_file(&f, name, write);
 	if (!rc && !write && t.length == UINT64_MAX)
 		t.length = t.limit;
 	if (!rc)
@@ -328,7 +313,7 @@ static int run_transfer(const struct cli_options *o, bool write)
 
 int cli_read(const struct cli_options *o)
 {
-	if (is_std(o->arg[CLI_ARG_DATA].text) && !cli_given(o, CLI_ARG_DATA_LEN) &&
+	if (cli_is_std(o->arg[CLI_ARG_DATA].text) && !cli_given(o, CLI_ARG_DATA_LEN) &&
 	    !cli_given(o, CLI_ARG_COUNT) && isatty(STDOUT_FILENO))
 		return cli_usage_error(
 			"the whole namespace would go to the terminal; name a file with "
@@ -341,23 +326,14 @@ int cli_write(const struct cli_options *o)
 	return run_transfer(o, true);
 }
 
-int cli_flush(const struct cli_options *o)
+int cli_flush(struct cli_session *s, const struct cli_options *o)
 {
-	struct cli_session s;
-	int rc;
-
-	rc = cli_session_open(&s, o);
-	if (rc)
-		return rc;
-	rc = cli_session_open_io(&s, o);
-	if (!rc && rdinit_flush(s.qp[0], &s.ns))
-		rc = cli_lib_error();
-	if (!rc && o->format == CLI_JSON)
-		rc = cli_print_json(json_pack("{s:s, s:I}", "operation", "flush", "nsid",
-					      (json_int_t)s.ns.nsid),
-				    stdout);
-	else if (!rc)
-		printf("flush: success\n");
-	cli_session_close(&s);
-	return rc ? rc : cli_finish_output();
+	if (rdinit_flush(s->qp[0], &s->ns))
+		return cli_lib_error();
+	if (o->format == CLI_JSON)
+		return cli_print_json(json_pack("{s:s, s:I}", "operation", "flush", "nsid",
+						(json_int_t)s->ns.nsid),
+				      stdout);
+	printf("flush: success\n");
+	return cli_finish_output();
 }

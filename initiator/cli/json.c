@@ -13,16 +13,25 @@
 
 #define BIG ""
 
+const char *cli_u128_text(unsigned __int128 v, char buf[CLI_U128_TEXT])
+{
+	char *q = buf + CLI_U128_TEXT - 1;
+
+	*q = '\0';
+	do {
+		*--q = (char)('0' + (int)(v % 10));
+		v /= 10;
+	} while (v);
+	return q;
+}
+
 json_t *cli_json_u128(unsigned __int128 v)
 {
-	char buf[40], *q = buf + sizeof(buf) - 1;
+	char buf[CLI_U128_TEXT];
 
 	if (v <= UINT64_MAX)
 		return json_integer((json_int_t)(uint64_t)v);
-	*q = '\0';
-	for (; v; v /= 10)
-		*--q = (char)('0' + (int)(v % 10));
-	return json_pack("{s:s}", BIG, q);
+	return json_pack("{s:s}", BIG, cli_u128_text(v, buf));
 }
 
 struct json_out {

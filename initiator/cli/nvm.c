@@ -213,7 +213,7 @@ static int compare_all(struct cli_session *s, const struct cli_options *o, FILE 
 int cli_compare(struct cli_session *s, const struct cli_options *o)
 {
 	const char *name = o->arg[CLI_ARG_DATA].text;
-	bool std = !name || strcmp(name, "-") == 0;
+	bool std = cli_is_std(name);
 	uint32_t bs = s->ns.block_size, chunk = s->info.max_transfer;
 	unsigned char *buf;
 	FILE *in;

@@ -76,7 +76,7 @@ static int report_passthru(const struct cli_options *o, bool admin, uint64_t res
 	unsigned int opcode = (unsigned int)o->arg[CLI_ARG_OPCODE].n;
 	json_t *json;
 
-	if (read && file && strcmp(file, "-") != 0) {
+	if (read && !cli_is_std(file)) {
 		if (store(file, data, passthru_len(o)))
 			return CLI_FAILED;
 		read = false;

@@ -405,7 +405,7 @@ const struct cli_verb cli_verbs[] = {
 		.name = "flush",
 		.summary = "Commit completed writes to non-volatile media",
 		.groups = {&cli_g_nsid, FABRIC},
-		.run = cli_flush,
+		.with_ns = cli_flush,
 	},
 	{
 		.name = "compare",

@@ -314,15 +314,11 @@ static void cp_ns_begin_pass(struct cli_cp_end *end)
 
 static bool cp_ns_id(char *text, const char *name, const uint8_t *id, unsigned int len)
 {
-	unsigned int i;
-	bool any = false;
+	static const uint8_t none[16];
 	int at = snprintf(text, NS_ID_TEXT, "%s:", name);
 
-	for (i = 0; i < len; i++) {
-		any |= id[i] != 0;
-		at += snprintf(text + at, NS_ID_TEXT - (size_t)at, "%02x", id[i]);
-	}
-	return any;
+	rd_format_hex(id, len, text + at);
+	return memcmp(id, none, len) != 0;
 }
 
 static json_t *cp_ns_identity(const struct cli_cp_end *end)
