@@ -105,9 +105,4 @@ static inline size_t bench_data_len(const struct cli_bench_options *o)
 void *bench_thread_main(void *arg);
 void bench_stop(struct bench *b);
 
-/* ---- bench_report.c ---- */
-
-/* Returns CLI_OK, or CLI_FAILED when standard output cannot be written. */
-int bench_report(const struct bench *b);
-
 #endif /* RDI_CLI_BENCH_H */
