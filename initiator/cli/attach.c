@@ -8,7 +8,7 @@
 
 #include "attach/attach.h"
 #include "command.h"
-#include "copy/endpoint.h"
+#include "copy/copy.h"
 #include "util/parse.h"
 
 /* What the process of a device has to say to the command that started it. */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "copy/run.h"
+#include "copy/copy.h"
 
 #define IO_MEMORY (32u << 20) /* bytes for all pieces in flight */
 

@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "journal.h"
-#include "run.h"
+#include "copy.h"
 
 #define CP_MEMORY (8u << 20)
 /* A copy resumes at a multiple of this, which is a multiple of every block size. */

@@ -9,8 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "endpoint.h"
-#include "workers.h"
+#include "copy.h"
 
 #define FILE_WORKERS 4u
 #define FILE_ALIGN   4096u

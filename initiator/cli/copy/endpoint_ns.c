@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "endpoint.h"
+#include "copy.h"
 #include "util/parse.h"
 
 #define NS_IO_MAX       (1u << 20)

@@ -6,8 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "endpoint.h"
-#include "workers.h"
+#include "copy.h"
 
 #define PIPE_IO (1u << 20)
 

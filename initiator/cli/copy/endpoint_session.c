@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "endpoint.h"
+#include "copy.h"
 
 #define SESSION_IO_MAX (1u << 20)
 /* interval of processing the controller while the queues are busy */

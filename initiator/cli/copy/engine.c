@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
+#include "copy.h"
 #include "util/iomem.h"
 
 #define CHUNK_MAX  (256u << 10) /* larger buffers do not fit into the caches */

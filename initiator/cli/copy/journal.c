@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The journal of a copy; see journal.h. */
+/* The journal of a copy. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -8,8 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "journal.h"
+#include "copy.h"
 
 #define JOURNAL_VERSION 1
 #define JOURNAL_MAX     65536 /* bytes; ours have some hundred */

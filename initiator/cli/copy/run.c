@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loop of `rdinit cp`; see run.h. */
+/* The loop of `rdinit cp`. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "journal.h"
-#include "run.h"
+#include "copy.h"
 
 #define RUN_FLUSH_EVERY 1000000000u /* ns between two states of the journal */
 #define RUN_LINE_EVERY  200000000u  /* ns between two lines of progress */

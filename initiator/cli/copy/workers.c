@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A few threads, a list of operations to do and a list of those done; see workers.h. */
+/* A few threads, a list of operations to do and a list of those done. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "workers.h"
+#include "copy.h"
 
 #define WORKERS_MAX 16u
 /* Operations that may wait for each thread that is awake before another one is woken. A copy of

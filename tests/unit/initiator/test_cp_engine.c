@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "copy/engine.h"
+#include "copy/copy.h"
 #include "suites.h"
 
 #define MIB     (1u << 20)

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "copy/journal.h"
+#include "copy/copy.h"
 #include "suites.h"
 
 #define SOURCE      "{\"kind\":\"file\",\"id\":{\"dev\":1,\"inode\":2},\"size\":9000,\"mtime\":\"1.5\"}"
