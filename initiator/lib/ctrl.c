@@ -338,20 +338,13 @@ int rdinit_ctrl_create(const struct rdinit_ctrl_opts *opts, struct rdinit_ctrl *
 
 void rdinit_ctrl_free(struct rdinit_ctrl **ctrl)
 {
-	struct rdinit_ctrl *c;
+	struct rdinit_ctrl *c = ctrl ? *ctrl : NULL;
 
-	if (!ctrl || !*ctrl)
+	if (!c)
 		return;
-	c = *ctrl;
 	*ctrl = NULL;
-	if (rdi_is_foreign(&c->h))
-		return;
-	if (c->h.in_turn) {
-		/* called from a callback of the controller: the turn frees it */
-		c->h.free_later = true;
-		return;
-	}
-	destroy_ctrl(c);
+	if (rdi_handle_ends(&c->h))
+		destroy_ctrl(c);
 }
 
 /* ---- connecting and disconnecting ---- */
@@ -467,26 +460,15 @@ int rdinit_ctrl_fd(const struct rdinit_ctrl *ctrl)
 
 int rdinit_ctrl_process(struct rdinit_ctrl *ctrl, int timeout_ms)
 {
-	int rc;
+	int rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
 
-	rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
 	if (rc)
 		return rc;
-	if (ctrl->state == RDI_CTRL_CLOSED)
-		return rdi_fail(__func__, ctrl->q.err, "%s", ctrl->q.text);
-	if (ctrl->state == RDI_CTRL_NEW)
-		return rdi_fail(__func__, -ENOTCONN, "not connected");
-	ctrl->q.callbacks = 0;
-	rc = rdi_handle_turn(&ctrl->h, timeout_ms);
-	if (ctrl->h.free_later) {
-		destroy_ctrl(ctrl);
-		return rdi_fail(__func__, -ENOTCONN, "the handle was freed in a callback");
-	}
-	if (rc)
-		return rdi_fail(__func__, rc, "%s", strerror(-rc));
-	if (ctrl->q.callbacks == 0 && ctrl->state == RDI_CTRL_CLOSED)
-		return rdi_fail(__func__, ctrl->q.err, "%s", ctrl->q.text);
-	return (int)ctrl->q.callbacks;
+	rc = rdi_queue_process(&ctrl->h, &ctrl->q, __func__, timeout_ms);
+	if (!ctrl->h.free_later)
+		return rc;
+	destroy_ctrl(ctrl);
+	return rdi_fail(__func__, -ENOTCONN, "the handle was freed in a callback");
 }
 
 void rdinit_ctrl_info_init_size(struct rdinit_ctrl_info *info, size_t size)

@@ -366,17 +366,11 @@ static void chan_destroy(struct rdinit_dev_chan *chan)
 
 void rdinit_dev_chan_free(struct rdinit_dev_chan **chan)
 {
-	struct rdinit_dev_chan *c;
+	struct rdinit_dev_chan *c = chan ? *chan : NULL;
 
-	if (!chan || !*chan)
+	if (!c)
 		return;
-	c = *chan;
 	*chan = NULL;
-	if (rdi_is_foreign(&c->h))
-		return;
-	if (c->h.in_turn)
-		/* called from a callback of the channel: the turn frees it */
-		c->h.free_later = true;
-	else
+	if (rdi_handle_ends(&c->h))
 		chan_destroy(c);
 }

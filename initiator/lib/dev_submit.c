@@ -116,11 +116,6 @@ static int submit_rw(struct rdinit_dev_chan *chan, const char *func, uint8_t op,
 	return 0;
 }
 
-static int end_sync(struct rdinit_dev_chan *chan, struct rdi_sync *sync, const char *func, int rc)
-{
-	return rc ? rc : rdi_sync_wait(&chan->h, sync, func);
-}
-
 int rdinit_dev_read_async(struct rdinit_dev_chan *chan, uint64_t lba, uint32_t nblocks, void *buf,
 			  unsigned int flags, rdinit_complete_fn fn, void *user)
 {
@@ -137,25 +132,17 @@ int rdinit_dev_write_async(struct rdinit_dev_chan *chan, uint64_t lba, uint32_t 
 int rdinit_dev_read(struct rdinit_dev_chan *chan, uint64_t lba, uint32_t nblocks, void *buf,
 		    unsigned int flags)
 {
-	struct rdi_sync sync = {.done = false};
-	int rc = rdi_may_wait(RDI_HANDLE(chan), __func__);
-
-	if (!rc)
-		rc = submit_rw(chan, __func__, RDINIT_DEV_READ, lba, nblocks, buf, flags,
-			       rdi_sync_done, &sync);
-	return end_sync(chan, &sync, __func__, rc);
+	return RDI_SYNC(chan, __func__,
+			submit_rw(chan, __func__, RDINIT_DEV_READ, lba, nblocks, buf, flags,
+				  rdi_sync_done, &sync));
 }
 
 int rdinit_dev_write(struct rdinit_dev_chan *chan, uint64_t lba, uint32_t nblocks, const void *buf,
 		     unsigned int flags)
 {
-	struct rdi_sync sync = {.done = false};
-	int rc = rdi_may_wait(RDI_HANDLE(chan), __func__);
-
-	if (!rc)
-		rc = submit_rw(chan, __func__, RDINIT_DEV_WRITE, lba, nblocks,
-			       (void *)(uintptr_t)buf, flags, rdi_sync_done, &sync);
-	return end_sync(chan, &sync, __func__, rc);
+	return RDI_SYNC(chan, __func__,
+			submit_rw(chan, __func__, RDINIT_DEV_WRITE, lba, nblocks,
+				  (void *)(uintptr_t)buf, flags, rdi_sync_done, &sync));
 }
 
 /* ---- any command ---- */
@@ -324,12 +311,7 @@ int rdinit_dev_submit(struct rdinit_dev_chan *chan, const struct rdinit_dev_io *
 
 int rdinit_dev_run(struct rdinit_dev_chan *chan, const struct rdinit_dev_io *io)
 {
-	struct rdi_sync sync = {.done = false};
-	int rc = rdi_may_wait(RDI_HANDLE(chan), __func__);
-
-	if (!rc)
-		rc = submit_io(chan, __func__, io, rdi_sync_done, &sync, NULL);
-	return end_sync(chan, &sync, __func__, rc);
+	return RDI_SYNC(chan, __func__, submit_io(chan, __func__, io, rdi_sync_done, &sync, NULL));
 }
 
 int rdinit_dev_flush_async(struct rdinit_dev_chan *chan, rdinit_complete_fn fn, void *user)

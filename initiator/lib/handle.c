@@ -191,6 +191,14 @@ void rdi_handle_close(struct rdi_handle *h)
 	rd_log_destroy(&h->log);
 }
 
+bool rdi_handle_ends(struct rdi_handle *h)
+{
+	if (rdi_is_foreign(h))
+		return false;
+	h->free_later = h->in_turn; /* called from a callback of the handle */
+	return !h->in_turn;
+}
+
 /*
  * Waits at most @ns. Follows the busy-wait policy of the loop, which does not busy-wait itself when
  * an application may sleep on its descriptor. Yields the processor between two polls.
@@ -225,4 +233,23 @@ int rdi_handle_turn(struct rdi_handle *h, int timeout_ms)
 	rc = ns && h->spin.ns ? wait_turn(h, ns) : rd_loop_turn(h->loop, ns);
 	h->in_turn = false;
 	return rc < 0 && rc != -EINTR ? rc : 0;
+}
+
+int rdi_queue_process(struct rdi_handle *h, struct rdi_queue *q, const char *func, int timeout_ms)
+{
+	int rc;
+
+	if (q->state == RDI_Q_CLOSED)
+		return rdi_fail(func, q->err, "%s", q->text);
+	if (q->state == RDI_Q_NEW)
+		return rdi_fail(func, -ENOTCONN, "not connected");
+	q->callbacks = 0;
+	rc = rdi_handle_turn(h, timeout_ms);
+	if (h->free_later)
+		return rc;
+	if (rc)
+		return rdi_fail(func, rc, "%s", strerror(-rc));
+	if (q->callbacks == 0 && q->state == RDI_Q_CLOSED)
+		return rdi_fail(func, q->err, "%s", q->text);
+	return (int)q->callbacks;
 }

@@ -468,11 +468,17 @@ int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struc
 		    const struct rdi_transport_cfg *cfg, const struct rdi_handle *home,
 		    const char **why);
 void rdi_handle_close(struct rdi_handle *h);
+/* A free function was called. Returns whether the handle ends now; from a callback its turn ends
+ * it, and a child of the process that opened it never does. */
+bool rdi_handle_ends(struct rdi_handle *h);
 /*
  * Does one turn; one that waits (@timeout_ms is not 0) may busy-wait first. Returns 0, -EDEADLK
  * from a callback, or -errno of the loop.
  */
 int rdi_handle_turn(struct rdi_handle *h, int timeout_ms);
+/* A turn for a process function of the owner of @q. Returns its result, unless h->free_later is
+ * set afterwards. */
+int rdi_queue_process(struct rdi_handle *h, struct rdi_queue *q, const char *func, int timeout_ms);
 
 /* ---- sync.c: synchronous calls ---- */
 
@@ -511,18 +517,23 @@ void rdi_sync_done(void *user, const struct rdinit_completion *c);
 int rdi_sync_wait(struct rdi_handle *h, struct rdi_sync *sync, const char *func);
 
 /* A synchronous call on an object with a handle: checks that it may wait, evaluates @start, which
- * begins it with rdi_sync_done and &sync, and waits. The result is 0 or -errno. */
-#define RDI_SYNC(object, func, start)                                       \
+ * begins it with rdi_sync_done and &sync, and waits. The result is 0 or -errno; *@to, unless it
+ * is NULL, becomes that of the completion. */
+#define RDI_SYNC_RESULT(object, func, to, start)                            \
 	({                                                                  \
 		struct rdi_sync sync = {.done = false};                     \
+		uint64_t *sync_result = (to);                               \
 		int sync_rc = rdi_may_wait(RDI_HANDLE(object), func);       \
                                                                             \
 		if (!sync_rc)                                               \
 			sync_rc = (start);                                  \
 		if (!sync_rc)                                               \
 			sync_rc = rdi_sync_wait(&(object)->h, &sync, func); \
+		if (sync_result && sync.done)                               \
+			*sync_result = sync.c.result;                       \
 		sync_rc;                                                    \
 	})
+#define RDI_SYNC(object, func, start) RDI_SYNC_RESULT(object, func, NULL, start)
 
 typedef int (*rdi_try_fn)(void *arg);
 /*

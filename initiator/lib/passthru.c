@@ -70,16 +70,6 @@ static int submit_passthru(struct rdi_handle *h, struct rdi_queue *q, const char
 	return 0;
 }
 
-static int finish_passthru(struct rdi_handle *h, struct rdi_sync *sync, const char *func,
-			   uint64_t *result)
-{
-	int rc = rdi_sync_wait(h, sync, func);
-
-	if (result && sync->done)
-		*result = sync->c.result;
-	return rc;
-}
-
 /* ---- admin ---- */
 
 static int admin(struct rdinit_ctrl *ctrl, const char *func, const struct rdinit_passthru *pt,
@@ -102,14 +92,8 @@ int rdinit_admin_passthru_async(struct rdinit_ctrl *ctrl, const struct rdinit_pa
 int rdinit_admin_passthru(struct rdinit_ctrl *ctrl, const struct rdinit_passthru *cmd,
 			  uint64_t *result)
 {
-	struct rdi_sync sync = {.done = false};
-	int rc;
-
-	rc = rdi_may_wait(RDI_HANDLE(ctrl), __func__);
-	if (rc)
-		return rc;
-	rc = admin(ctrl, __func__, cmd, NULL, rdi_sync_done, &sync);
-	return rc ? rc : finish_passthru(&ctrl->h, &sync, __func__, result);
+	return RDI_SYNC_RESULT(ctrl, __func__, result,
+			       admin(ctrl, __func__, cmd, NULL, rdi_sync_done, &sync));
 }
 
 /* ---- I/O ---- */
@@ -124,14 +108,9 @@ int rdinit_io_passthru_async(struct rdinit_qpair *qp, const struct rdinit_passth
 
 int rdinit_io_passthru(struct rdinit_qpair *qp, const struct rdinit_passthru *cmd, uint64_t *result)
 {
-	struct rdi_sync sync = {.done = false};
-	int rc;
-
-	rc = rdi_may_wait(RDI_HANDLE(qp), __func__);
-	if (rc)
-		return rc;
-	rc = submit_passthru(&qp->h, &qp->q, __func__, cmd, NULL, rdi_sync_done, &sync);
-	return rc ? rc : finish_passthru(&qp->h, &sync, __func__, result);
+	return RDI_SYNC_RESULT(
+		qp, __func__, result,
+		submit_passthru(&qp->h, &qp->q, __func__, cmd, NULL, rdi_sync_done, &sync));
 }
 
 int rdinit_io_passthru_fused_async(struct rdinit_qpair *qp, const struct rdinit_passthru *first,

@@ -313,20 +313,13 @@ int rdinit_qpair_disconnect(struct rdinit_qpair *qp)
 
 void rdinit_qpair_free(struct rdinit_qpair **qpair)
 {
-	struct rdinit_qpair *qp;
+	struct rdinit_qpair *qp = qpair ? *qpair : NULL;
 
-	if (!qpair || !*qpair)
+	if (!qp)
 		return;
-	qp = *qpair;
 	*qpair = NULL;
-	if (rdi_is_foreign(&qp->h))
-		return;
-	if (qp->h.in_turn) {
-		/* called from a callback of the queue pair: the turn frees it */
-		qp->h.free_later = true;
-		return;
-	}
-	destroy_qpair(qp);
+	if (rdi_handle_ends(&qp->h))
+		destroy_qpair(qp);
 }
 
 /* ---- processing ---- */
@@ -338,26 +331,15 @@ int rdinit_qpair_fd(const struct rdinit_qpair *qp)
 
 int rdinit_qpair_process(struct rdinit_qpair *qp, int timeout_ms)
 {
-	int rc;
+	int rc = rdi_may_wait(RDI_HANDLE(qp), __func__);
 
-	rc = rdi_may_wait(RDI_HANDLE(qp), __func__);
 	if (rc)
 		return rc;
-	if (qp->q.state == RDI_Q_CLOSED)
-		return rdi_fail(__func__, qp->q.err, "%s", qp->q.text);
-	if (qp->q.state == RDI_Q_NEW)
-		return rdi_fail(__func__, -ENOTCONN, "not connected");
-	qp->q.callbacks = 0;
-	rc = rdi_handle_turn(&qp->h, timeout_ms);
-	if (qp->h.free_later) {
-		destroy_qpair(qp);
-		return rdi_fail(__func__, -ENOTCONN, "the handle was freed in a callback");
-	}
-	if (rc)
-		return rdi_fail(__func__, rc, "%s", strerror(-rc));
-	if (qp->q.callbacks == 0 && qp->q.state == RDI_Q_CLOSED)
-		return rdi_fail(__func__, qp->q.err, "%s", qp->q.text);
-	return (int)qp->q.callbacks;
+	rc = rdi_queue_process(&qp->h, &qp->q, __func__, timeout_ms);
+	if (!qp->h.free_later)
+		return rc;
+	destroy_qpair(qp);
+	return rdi_fail(__func__, -ENOTCONN, "the handle was freed in a callback");
 }
 
 unsigned int rdinit_qpair_depth(const struct rdinit_qpair *qp)
