@@ -230,20 +230,12 @@ static const char *fes_text(unsigned int fes)
 /* Fields of the common header, and of ICReq. */
 static const char *hdr_field_text(uint32_t offset)
 {
-	switch (offset) {
-	case TYPE_AT:
-		return "PDU-Type";
-	case FLAGS_AT:
-		return "FLAGS";
-	case HLEN_AT:
-		return "HLEN";
-	case PDO_AT:
-		return "PDO";
-	case PLEN_AT:
-		return "PLEN";
-	default:
-		return NULL;
-	}
+	static const char *const names[] = {
+		[TYPE_AT] = "PDU-Type", [FLAGS_AT] = "FLAGS", [HLEN_AT] = "HLEN",
+		[PDO_AT] = "PDO",       [PLEN_AT] = "PLEN",
+	};
+
+	return offset < sizeof(names) / sizeof(names[0]) ? names[offset] : NULL;
 }
 
 const char *nvme_tcp_term_text(unsigned int fes, uint32_t fei, char buf[NVME_TCP_TERM_TEXT])

@@ -134,20 +134,15 @@ bool rdi_ana_expired(const struct rdi_ana *ana, uint64_t now)
 
 const char *rdi_ana_state_name(uint8_t state)
 {
-	switch (state) {
-	case NVME_ANA_STATE_OPTIMIZED:
-		return "optimized";
-	case NVME_ANA_STATE_NONOPTIMIZED:
-		return "non-optimized";
-	case NVME_ANA_STATE_INACCESSIBLE:
-		return "inaccessible";
-	case NVME_ANA_STATE_PERSISTENT_LOSS:
-		return "persistent-loss";
-	case NVME_ANA_STATE_CHANGE:
-		return "change";
-	default:
-		return "reserved";
-	}
+	static const char *const names[] = {
+		[NVME_ANA_STATE_OPTIMIZED] = "optimized",
+		[NVME_ANA_STATE_NONOPTIMIZED] = "non-optimized",
+		[NVME_ANA_STATE_INACCESSIBLE] = "inaccessible",
+		[NVME_ANA_STATE_PERSISTENT_LOSS] = "persistent-loss",
+		[NVME_ANA_STATE_CHANGE] = "change",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) && names[state] ? names[state] : "reserved";
 }
 
 enum rdi_verdict rdi_status_verdict(struct nvme_status st, unsigned int retries)

@@ -15,23 +15,17 @@
 
 const char *rdi_queue_state_name(enum rdi_queue_state state)
 {
-	switch (state) {
-	case RDI_Q_NEW:
-		return "new";
-	case RDI_Q_RESOLVING:
-		return "resolving";
-	case RDI_Q_CONNECTING:
-		return "connecting";
-	case RDI_Q_ESTABLISHED:
-		return "established";
-	case RDI_Q_LIVE:
-		return "live";
-	case RDI_Q_CLOSING:
-		return "closing";
-	case RDI_Q_CLOSED:
-		return "closed";
-	}
-	return "?";
+	static const char *const names[] = {
+		[RDI_Q_NEW] = "new",
+		[RDI_Q_RESOLVING] = "resolving",
+		[RDI_Q_CONNECTING] = "connecting",
+		[RDI_Q_ESTABLISHED] = "established",
+		[RDI_Q_LIVE] = "live",
+		[RDI_Q_CLOSING] = "closing",
+		[RDI_Q_CLOSED] = "closed",
+	};
+
+	return names[state];
 }
 
 static void set_queue_state(struct rdi_queue *q, enum rdi_queue_state state)

@@ -20,21 +20,13 @@
 
 static const char *iw_state_name(enum rd_iw_state s)
 {
-	switch (s) {
-	case RD_IW_IDLE:
-		return "idle";
-	case RD_IW_CONNECTING:
-		return "connecting";
-	case RD_IW_HANDSHAKE:
-		return "handshake";
-	case RD_IW_ADOPTED:
-		return "adopted";
-	case RD_IW_OPEN:
-		return "open";
-	case RD_IW_CLOSED:
-		return "closed";
-	}
-	return "?";
+	static const char *const names[] = {
+		[RD_IW_IDLE] = "idle",           [RD_IW_CONNECTING] = "connecting",
+		[RD_IW_HANDSHAKE] = "handshake", [RD_IW_ADOPTED] = "adopted",
+		[RD_IW_OPEN] = "open",           [RD_IW_CLOSED] = "closed",
+	};
+
+	return names[s];
 }
 
 void rd_iw_set_state(struct rd_iw_conn *c, enum rd_iw_state state)

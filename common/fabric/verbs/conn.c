@@ -24,25 +24,14 @@ struct rd_vb_conn *rd_vb_conn(struct rd_fab_conn *conn)
 
 static const char *vb_state_name(enum rd_vb_state s)
 {
-	switch (s) {
-	case RD_VB_RESOLVING:
-		return "resolving";
-	case RD_VB_RESOLVED:
-		return "resolved";
-	case RD_VB_CONNECTING:
-		return "connecting";
-	case RD_VB_ADOPTED:
-		return "adopted";
-	case RD_VB_ACCEPTED:
-		return "accepted";
-	case RD_VB_OPEN:
-		return "open";
-	case RD_VB_CLOSING:
-		return "closing";
-	case RD_VB_CLOSED:
-		return "closed";
-	}
-	return "?";
+	static const char *const names[] = {
+		[RD_VB_RESOLVING] = "resolving",   [RD_VB_RESOLVED] = "resolved",
+		[RD_VB_CONNECTING] = "connecting", [RD_VB_ADOPTED] = "adopted",
+		[RD_VB_ACCEPTED] = "accepted",     [RD_VB_OPEN] = "open",
+		[RD_VB_CLOSING] = "closing",       [RD_VB_CLOSED] = "closed",
+	};
+
+	return names[s];
 }
 
 void rd_vb_set_state(struct rd_vb_conn *c, enum rd_vb_state state)
