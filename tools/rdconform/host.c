@@ -214,27 +214,22 @@ const char *rdc_probe(struct rdc *t, char *why, size_t len)
 
 /* ---- commands ---- */
 
-static void put(struct nvme_sqe *sqe, const struct rdc_cmd *c)
+static struct nvme_cmd_kind to_passthru(bool admin, const struct rdc_cmd *c,
+					struct rdinit_passthru *pt)
 {
-	sqe->opcode = c->opcode;
-	sqe->flags = c->flags;
-	sqe->nsid = htole32(c->nsid);
-	sqe->cdw2 = htole32(c->cdw2);
-	sqe->cdw3 = htole32(c->cdw3);
-	sqe->cdw10 = htole32(c->cdw10);
-	sqe->cdw11 = htole32(c->cdw11);
-	sqe->cdw12 = htole32(c->cdw12);
-	sqe->cdw13 = htole32(c->cdw13);
-	sqe->cdw14 = htole32(c->cdw14);
-	sqe->cdw15 = htole32(c->cdw15);
-}
-
-static void to_passthru(const struct rdc_cmd *c, struct rdinit_passthru *pt)
-{
-	struct nvme_sqe sqe = {0};
+	struct nvme_sqe sqe = {.opcode = c->opcode,
+			       .flags = c->flags,
+			       .nsid = htole32(c->nsid),
+			       .cdw2 = htole32(c->cdw2),
+			       .cdw3 = htole32(c->cdw3),
+			       .cdw10 = htole32(c->cdw10),
+			       .cdw11 = htole32(c->cdw11),
+			       .cdw12 = htole32(c->cdw12),
+			       .cdw13 = htole32(c->cdw13),
+			       .cdw14 = htole32(c->cdw14),
+			       .cdw15 = htole32(c->cdw15)};
 
 	rdinit_passthru_init(pt);
-	put(&sqe, c);
 	memcpy(pt->sqe, &sqe, sizeof(pt->sqe));
 	pt->data = c->data;
 	pt->len = c->len;
@@ -244,13 +239,6 @@ static void to_passthru(const struct rdc_cmd *c, struct rdinit_passthru *pt)
 		pt->flags |= RDINIT_PASSTHRU_KEYED;
 	if (c->patience)
 		pt->timeout_ms = UINT32_MAX;
-}
-
-static struct nvme_cmd_kind kind(bool admin, const struct rdinit_passthru *pt)
-{
-	struct nvme_sqe sqe;
-
-	memcpy(&sqe, pt->sqe, sizeof(sqe));
 	return nvme_cmd_kind(admin, &sqe);
 }
 
@@ -268,12 +256,11 @@ static struct rdc_reply reply_of(int rc, uint64_t result, struct nvme_cmd_kind o
 struct rdc_reply rdc_io_try(struct rdc_host *h, const struct rdc_cmd *cmd)
 {
 	struct rdinit_passthru pt;
+	struct nvme_cmd_kind of = to_passthru(false, cmd, &pt);
 	uint64_t result = 0;
-	int rc;
+	int rc = rdinit_io_passthru(h->qp, &pt, &result);
 
-	to_passthru(cmd, &pt);
-	rc = rdinit_io_passthru(h->qp, &pt, &result);
-	return reply_of(rc, result, kind(false, &pt));
+	return reply_of(rc, result, of);
 }
 
 static struct rdc_reply require_answer(struct rdc_host *h, struct rdc_reply r, const char *file,
@@ -289,12 +276,11 @@ struct rdc_reply rdc_admin_at(struct rdc_host *h, const struct rdc_cmd *cmd, con
 			      int line)
 {
 	struct rdinit_passthru pt;
+	struct nvme_cmd_kind of = to_passthru(true, cmd, &pt);
 	uint64_t result = 0;
-	int rc;
+	int rc = rdinit_admin_passthru(h->ctrl, &pt, &result);
 
-	to_passthru(cmd, &pt);
-	rc = rdinit_admin_passthru(h->ctrl, &pt, &result);
-	return require_answer(h, reply_of(rc, result, kind(true, &pt)), file, line);
+	return require_answer(h, reply_of(rc, result, of), file, line);
 }
 
 struct rdc_reply rdc_io_at(struct rdc_host *h, const struct rdc_cmd *cmd, const char *file,
@@ -318,9 +304,7 @@ void rdc_admin_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_a
 {
 	struct rdinit_passthru pt;
 
-	memset(a, 0, sizeof(*a));
-	to_passthru(cmd, &pt);
-	a->r.of = kind(true, &pt);
+	*a = (struct rdc_async){.r.of = to_passthru(true, cmd, &pt)};
 	if (rdinit_admin_passthru_async(h->ctrl, &pt, &a->cid, async_done, a))
 		RDC_FAIL(h->t, "cannot send: %s", lib_text());
 }
@@ -329,9 +313,7 @@ void rdc_io_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_asyn
 {
 	struct rdinit_passthru pt;
 
-	memset(a, 0, sizeof(*a));
-	to_passthru(cmd, &pt);
-	a->r.of = kind(false, &pt);
+	*a = (struct rdc_async){.r.of = to_passthru(false, cmd, &pt)};
 	if (rdinit_io_passthru_async(h->qp, &pt, &a->cid, async_done, a))
 		RDC_FAIL(h->t, "cannot send: %s", lib_text());
 }
@@ -341,11 +323,8 @@ void rdc_io_start_fused(struct rdc_host *h, const struct rdc_cmd *first,
 {
 	struct rdinit_passthru p1, p2;
 
-	memset(a, 0, 2 * sizeof(*a));
-	to_passthru(first, &p1);
-	to_passthru(second, &p2);
-	a[0].r.of = kind(false, &p1);
-	a[1].r.of = kind(false, &p2);
+	a[0] = (struct rdc_async){.r.of = to_passthru(false, first, &p1)};
+	a[1] = (struct rdc_async){.r.of = to_passthru(false, second, &p2)};
 	if (rdinit_io_passthru_fused_async(h->qp, &p1, &p2, async_done, &a[0], &a[1]))
 		RDC_FAIL(h->t, "cannot send: %s", lib_text());
 }

@@ -23,6 +23,35 @@ static void listen_for(struct rdc_raw *raw, unsigned int ms)
 		n++;
 }
 
+static void drop_raws(struct rdc *t)
+{
+	while (!LIST_EMPTY(&t->raws))
+		rdc_raw_close(LIST_FIRST(&t->raws));
+}
+
+/* @sqe as commands 0 to @n - 1, without waiting. */
+static void send_times(struct rdc_raw *raw, struct nvme_sqe *sqe, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		sqe->cid = htole16((uint16_t)i);
+		rdc_raw_send(raw, sqe, sizeof(*sqe));
+	}
+}
+
+/* The same of a command on @blocks blocks from block 0. */
+static void send_rw_times(struct rdc_raw *io, uint8_t op, uint8_t flags, uint32_t blocks,
+			  unsigned int n)
+{
+	struct rdc_host *h = rdc_main(io->t);
+	struct rdc_mem *mem = rdc_raw_mem(io, (size_t)blocks * h->bs,
+					  op & 1 ? IBV_ACCESS_REMOTE_READ : RW_ACCESS);
+	struct nvme_sqe sqe;
+
+	rdc_raw_rw(&sqe, h, op, 0, blocks, mem);
+	sqe.flags |= flags;
+	send_times(io, &sqe, n);
+}
+
 /* ---- connections ---- */
 
 static void dial_and_drop(struct rdc *t)
@@ -69,8 +98,7 @@ static void connect_and_drop(struct rdc *t)
 
 		rdc_raw_io(admin, 1, 16);
 		rdc_raw_io(admin, 2, 16);
-		while (!LIST_EMPTY(&t->raws))
-			rdc_raw_close(LIST_FIRST(&t->raws));
+		drop_raws(t);
 	}
 }
 
@@ -108,8 +136,7 @@ static void garbage(struct rdc *t)
 			rdc_raw_send(raw, &sqe, sizeof(sqe));
 			listen_for(raw, 20);
 		}
-		while (!LIST_EMPTY(&t->raws))
-			rdc_raw_close(LIST_FIRST(&t->raws));
+		drop_raws(t);
 	}
 }
 
@@ -167,17 +194,9 @@ static void connect_data_gone(struct rdc *t)
 /* Sends four times as many commands at once as the queue has entries. */
 static void overrun(struct rdc *t)
 {
-	struct rdc_host *h = rdc_main(t);
 	struct rdc_raw *io = rdc_raw_io(rdc_raw_admin(t, 0), 1, 8);
-	struct rdc_mem *mem = rdc_raw_mem(io, h->bs, RW_ACCESS);
-	struct nvme_sqe sqe;
-	unsigned int i;
 
-	for (i = 0; i < 32; i++) {
-		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
-		sqe.cid = htole16((uint16_t)i);
-		rdc_raw_send(io, &sqe, sizeof(sqe));
-	}
+	send_rw_times(io, nvme_cmd_read, 0, 1, 32);
 	listen_for(io, 300);
 }
 
@@ -204,13 +223,9 @@ static void events_overrun(struct rdc *t)
 {
 	struct rdc_raw *raw = rdc_raw_admin(t, 0);
 	struct nvme_sqe sqe = {.opcode = nvme_admin_async_event, .flags = NVME_CMD_PSDT_SGL};
-	unsigned int i;
 
 	rdc_sgl_none(raw, &sqe);
-	for (i = 0; i < 60; i++) {
-		sqe.cid = htole16((uint16_t)i);
-		rdc_raw_send(raw, &sqe, sizeof(sqe));
-	}
+	send_times(raw, &sqe, 60);
 	listen_for(raw, 300);
 }
 
@@ -231,18 +246,9 @@ static void aborts(struct rdc *t)
 
 static void lone_halves(struct rdc *t)
 {
-	struct rdc_host *h = rdc_main(t);
 	struct rdc_raw *io = rdc_raw_io(rdc_raw_admin(t, 0), 1, 16);
-	struct rdc_mem *mem = rdc_raw_mem(io, h->bs, IBV_ACCESS_REMOTE_READ);
-	struct nvme_sqe sqe;
-	unsigned int i;
 
-	for (i = 0; i < 15; i++) {
-		rdc_raw_rw(&sqe, h, nvme_cmd_compare, 0, 1, mem);
-		sqe.flags |= 1;
-		sqe.cid = htole16((uint16_t)i);
-		rdc_raw_send(io, &sqe, sizeof(sqe));
-	}
+	send_rw_times(io, nvme_cmd_compare, 1, 1, 15); /* FUSE: the first command */
 	listen_for(io, 200);
 	/* Closes the connection while the last half waits for its partner. */
 	rdc_raw_close(io);
@@ -253,28 +259,19 @@ static void lone_halves(struct rdc *t)
 static void drop_under_io(struct rdc *t)
 {
 	struct rdc_host *h = rdc_main(t);
-	uint8_t op = (uint8_t)t->arg;
 	uint32_t n = h->blocks < 256 ? 1 : 256;
-	unsigned int round, i;
+	unsigned int round;
 
 	if (n > rdc_max_blocks(h))
 		n = rdc_max_blocks(h);
 	for (round = 0; round < 10; round++) {
 		struct rdc_raw *admin = rdc_raw_admin(t, 0), *io = rdc_raw_io(admin, 1, 32);
-		struct rdc_mem *mem = rdc_raw_mem(io, (size_t)n * h->bs,
-						  op & 1 ? IBV_ACCESS_REMOTE_READ : RW_ACCESS);
-		struct nvme_sqe sqe;
 
-		for (i = 0; i < 31; i++) {
-			rdc_raw_rw(&sqe, h, op, 0, n, mem);
-			sqe.cid = htole16((uint16_t)i);
-			rdc_raw_send(io, &sqe, sizeof(sqe));
-		}
+		send_rw_times(io, (uint8_t)t->arg, 0, n, 31);
 		if (round & 1)
 			rdc_raw_close(admin); /* the target has to close the I/O queue, too */
 		rdc_raw_close(io);
-		while (!LIST_EMPTY(&t->raws))
-			rdc_raw_close(LIST_FIRST(&t->raws));
+		drop_raws(t);
 	}
 }
 
@@ -299,17 +296,9 @@ static void keys_go_under_io(struct rdc *t)
 
 static void disable_under_io(struct rdc *t)
 {
-	struct rdc_host *h = rdc_main(t);
 	struct rdc_raw *admin = rdc_raw_admin(t, 0), *io = rdc_raw_io(admin, 1, 32);
-	struct rdc_mem *mem = rdc_raw_mem(io, h->bs, RW_ACCESS);
-	struct nvme_sqe sqe;
-	unsigned int i;
 
-	for (i = 0; i < 31; i++) {
-		rdc_raw_rw(&sqe, h, nvme_cmd_read, 0, 1, mem);
-		sqe.cid = htole16((uint16_t)i);
-		rdc_raw_send(io, &sqe, sizeof(sqe));
-	}
+	send_rw_times(io, nvme_cmd_read, 0, 1, 31);
 	rdc_raw_enable(admin, false);
 	listen_for(io, 200);
 }
