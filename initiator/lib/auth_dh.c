@@ -5,8 +5,6 @@
  * when the program exits could use libcrypto after its cleanup.
  */
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -14,6 +12,7 @@
 
 #include "auth.h"
 #include "nvmf/auth_calc.h"
+#include "util/thread.h"
 
 #include <openssl/evp.h>
 
@@ -78,20 +77,6 @@ static void dh_computed(struct rd_io *io, uint32_t events)
 	explicit_bzero(&result, sizeof(result));
 }
 
-/* All signals are blocked in the thread, so that it never runs a signal handler of the
- * application. */
-static int dh_spawn(struct rdi_auth_dh *dh)
-{
-	sigset_t all, old;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&dh->thread, NULL, dh_thread, dh);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return -rc;
-}
-
 int rdi_auth_dh_start(struct rd_loop *loop, const struct nvmf_auth_challenge *peer,
 		      rdi_auth_dh_fn fn, void *arg, struct rdi_auth_dh **out)
 {
@@ -116,7 +101,7 @@ int rdi_auth_dh_start(struct rd_loop *loop, const struct nvmf_auth_challenge *pe
 	rc = rd_io_add(loop, &dh->io, dh->fd, EPOLLIN, dh_computed);
 	if (rc)
 		goto err_close;
-	rc = dh_spawn(dh);
+	rc = rd_thread_start(&dh->thread, dh_thread, dh);
 	if (rc)
 		goto err_io;
 	*out = dh;

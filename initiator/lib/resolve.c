@@ -6,12 +6,12 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "dev.h"
 #include "util/parse.h"
+#include "util/thread.h"
 
 int rdi_resolve(const char *host, const char *port, struct rdi_addrs *out, char *why,
 		size_t why_len)
@@ -123,32 +123,12 @@ static void *resolver_main(void *arg)
 	return NULL;
 }
 
-/* All signals are blocked in the thread, so that it never runs a signal handler of the
- * application. */
-static int resolver_spawn(struct rdi_resolver *r)
-{
-	pthread_attr_t attr;
-	sigset_t all, old;
-	pthread_t thread;
-	int rc;
-
-	rc = pthread_attr_init(&attr);
-	if (rc)
-		return -rc;
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&thread, &attr, resolver_main, r);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return -rc;
-}
-
 int rdi_resolver_start(struct rd_loop *loop, const char *host, const char *port, rdi_resolved_fn fn,
 		       void *arg, struct rdi_resolver **out)
 {
 	struct sockaddr_storage numeric;
 	struct rdi_resolver *r;
+	pthread_t thread;
 	int rc = -ENOMEM;
 
 	*out = NULL;
@@ -170,9 +150,10 @@ int rdi_resolver_start(struct rd_loop *loop, const char *host, const char *port,
 		resolver_main(r);
 		return 0;
 	}
-	rc = resolver_spawn(r);
+	rc = rd_thread_start(&thread, resolver_main, r);
 	if (rc)
 		goto err_free;
+	pthread_detach(thread);
 	return 0;
 
 err_free:

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The active side: address, route, request, reply. */
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "util/sockaddr.h"
+#include "util/thread.h"
 
 #include "conn.h"
 #include "cm.h"
@@ -270,19 +269,6 @@ void rd_vb_attempt_stop(struct rd_vb_conn *c)
 	c->attempt = NULL;
 }
 
-/* The thread blocks all signals: they are for the threads of the program. */
-static int start_thread(struct rd_vb_attempt *a)
-{
-	sigset_t all, old;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = rd_vb_err(pthread_create(&a->thread, NULL, attempt_thread, a));
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return rc;
-}
-
 static int attempt_start(struct rd_vb_conn *c, const struct rdma_conn_param *param)
 {
 	struct rd_vb_attempt *a = calloc(1, sizeof(*a));
@@ -301,7 +287,7 @@ static int attempt_start(struct rd_vb_conn *c, const struct rdma_conn_param *par
 		     ? -errno
 		     : rd_io_add(c->fab->base.loop, &a->done, a->done.fd, EPOLLIN, attempt_done);
 	if (rc == 0)
-		rc = start_thread(a);
+		rc = rd_thread_start(&a->thread, attempt_thread, a);
 	if (rc == 0) {
 		c->attempt = a;
 		return 0;

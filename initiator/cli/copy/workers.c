@@ -2,13 +2,13 @@
 /* A few threads, a list of operations to do and a list of those done. */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "copy.h"
+#include "util/thread.h"
 
 #define WORKERS_MAX 16u
 /* Operations that may wait for each thread that is awake before another one is woken. A copy of
@@ -103,7 +103,6 @@ static void *cp_worker(void *arg)
 int cli_cp_workers_start(unsigned int n, cli_cp_work_fn fn, void *arg, struct cli_cp_workers **out)
 {
 	struct cli_cp_workers *w = calloc(1, sizeof(*w));
-	sigset_t all, old;
 	int rc = 0;
 
 	*out = NULL;
@@ -121,15 +120,11 @@ int cli_cp_workers_start(unsigned int n, cli_cp_work_fn fn, void *arg, struct cl
 	}
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->more, NULL);
-	/* Blocks all signals, which the main thread handles. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	while (!rc && w->n < n && w->n < WORKERS_MAX) {
-		rc = -pthread_create(&w->threads[w->n], NULL, cp_worker, w);
+		rc = rd_thread_start(&w->threads[w->n], cp_worker, w);
 		if (!rc)
 			w->n++;
 	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc && !w->n) {
 		cli_cp_workers_stop(w, false);
 		return rc;
