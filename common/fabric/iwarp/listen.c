@@ -73,18 +73,6 @@ static bool evict_for_accept(struct rd_acceptor *a)
 	return rd_iw_halves_evict(halves_of(a));
 }
 
-static int begin_to_accept(struct listener *lis, int fd)
-{
-	lis->acceptor = (struct rd_acceptor){
-		.loop = lis->fab->base.loop,
-		.log = rd_iw_log(lis->fab),
-		.comp = RD_LOG_FABRIC,
-		.take = take_half,
-		.make_room = evict_for_accept,
-	};
-	return rd_acceptor_begin(&lis->acceptor, fd);
-}
-
 static void free_listener(struct listener *lis)
 {
 	rd_iw_halves_destroy(lis->halves);
@@ -122,56 +110,53 @@ static int new_iw_listener(struct rd_fab *ffab, rd_fab_listen_fn fn, void *arg,
 	return 0;
 }
 
-static void listener_made(struct listener *lis, struct rd_fab_listener **out)
+/* On a new socket at @addr; NULL: on @own, which listens already. */
+static int start_listener(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, int own,
+			  rd_fab_listen_fn fn, void *arg, struct rd_fab_listener **out)
 {
+	struct rd_tcp_opts opts;
+	struct listener *lis;
+	int fd = own, rc = new_iw_listener(ffab, fn, arg, &lis);
+
+	if (rc)
+		return rc;
+	rd_iw_socket_opts(&lis->fab->opts, &opts);
+	lis->acceptor = (struct rd_acceptor){
+		.loop = ffab->loop,
+		.log = rd_iw_log(lis->fab),
+		.comp = RD_LOG_FABRIC,
+		.take = take_half,
+		.make_room = evict_for_accept,
+	};
+	if (addr)
+		fd = rd_tcp_listen(addr, backlog, &opts, &lis->base.addr);
+	else
+		rc = rd_tcp_listen_on(own, &opts, &lis->base.addr);
+	if (!rc)
+		rc = fd < 0 ? fd : rd_acceptor_begin(&lis->acceptor, fd);
+	if (rc) {
+		if (addr && fd >= 0)
+			close(fd);
+		free_listener(lis);
+		return rc;
+	}
 	lis->fab->stats.listeners++;
 	*out = &lis->base;
+	return 0;
 }
 
 int rd_iw_listen(struct rd_fab *ffab, const struct sockaddr *addr, int backlog, rd_fab_listen_fn fn,
 		 void *arg, struct rd_fab_listener **out)
 {
-	struct rd_tcp_opts opts;
-	struct listener *lis;
-	int fd, rc;
-
 	if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
 		return -EAFNOSUPPORT;
-	rc = new_iw_listener(ffab, fn, arg, &lis);
-	if (rc)
-		return rc;
-	rd_iw_socket_opts(&lis->fab->opts, &opts);
-	fd = rd_tcp_listen(addr, backlog, &opts, &lis->base.addr);
-	rc = fd < 0 ? fd : begin_to_accept(lis, fd);
-	if (rc) {
-		if (fd >= 0)
-			close(fd);
-		free_listener(lis);
-		return rc;
-	}
-	listener_made(lis, out);
-	return 0;
+	return start_listener(ffab, addr, backlog, -1, fn, arg, out);
 }
 
 int rd_iw_listen_on(struct rd_fab *ffab, int fd, rd_fab_listen_fn fn, void *arg,
 		    struct rd_fab_listener **out)
 {
-	struct rd_tcp_opts opts;
-	struct listener *lis;
-	int rc = new_iw_listener(ffab, fn, arg, &lis);
-
-	if (rc)
-		return rc;
-	rd_iw_socket_opts(&lis->fab->opts, &opts);
-	rc = rd_tcp_listen_on(fd, &opts, &lis->base.addr);
-	if (!rc)
-		rc = begin_to_accept(lis, fd);
-	if (rc) {
-		free_listener(lis);
-		return rc;
-	}
-	listener_made(lis, out);
-	return 0;
+	return start_listener(ffab, NULL, 0, fd, fn, arg, out);
 }
 
 int rd_iw_listen_fd(const struct rd_fab_listener *base)
