@@ -151,9 +151,9 @@ json_t *rdctl_parameters(const struct rdctl_verb *v, const struct rdctl_argument
 		if (v->parameters[i].kind == RDCTL_ARG_VALUES)
 			break;
 	}
-	if (args->full)
+	if (args->given[RDCTL_FULL])
 		json_object_set_new(params, "full", json_true());
-	if (args->keep_state)
+	if (args->given[RDCTL_KEEP_STATE])
 		json_object_set_new(params, "keep_state", json_true());
 	if (!code)
 		return params;

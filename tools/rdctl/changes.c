@@ -36,11 +36,11 @@ int rdctl_change(const struct rdctl *ctl, const struct rdctl_arguments *args, co
 		fprintf(stderr, "rdctl: out of memory\n");
 		return RDCTL_REFUSED;
 	}
-	if (args->save)
+	if (args->given[RDCTL_SAVE])
 		json_object_set_new(params, "save", json_true());
-	if (args->dry_run)
+	if (args->given[RDCTL_DRY_RUN])
 		json_object_set_new(params, "dry_run", json_true());
-	if (args->no_wait)
+	if (args->given[RDCTL_NO_WAIT])
 		json_object_set_new(params, "wait", json_false());
 	return rdctl_show(ctl, method, params, rdctl_print_change);
 }
@@ -52,13 +52,13 @@ int rdctl_change(const struct rdctl *ctl, const struct rdctl_arguments *args, co
 static json_t *ask_value(const struct rdctl *ctl, const struct rdctl_arguments *args,
 			 const char *method, json_t *params, int *code)
 {
-	if (!args->save && !args->dry_run && !args->no_wait)
+	if (!args->given[RDCTL_SAVE] && !args->given[RDCTL_DRY_RUN] && !args->given[RDCTL_NO_WAIT])
 		return rdctl_call(ctl, method, params, code);
 	json_decref(params);
 	*code = rdctl_usage_error("without a value this shows, and takes no option of changes, not",
-				  args->save      ? "--save"
-				  : args->dry_run ? "--dry-run"
-						  : "--no-wait");
+				  args->given[RDCTL_SAVE]      ? "--save"
+				  : args->given[RDCTL_DRY_RUN] ? "--dry-run"
+							       : "--no-wait");
 	return NULL;
 }
 

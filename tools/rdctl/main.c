@@ -68,22 +68,35 @@ static bool is_utf8(const char *text)
 	return true;
 }
 
-/* The first given option that the verb does not have, or NULL. */
+#define VERB_OPTION 256 /* and from there on those that only some verbs have */
+static const struct option longopts[] = {
+	{"save", no_argument, NULL, VERB_OPTION + RDCTL_SAVE},
+	{"dry-run", no_argument, NULL, VERB_OPTION + RDCTL_DRY_RUN},
+	{"no-wait", no_argument, NULL, VERB_OPTION + RDCTL_NO_WAIT},
+	{"keep-state", no_argument, NULL, VERB_OPTION + RDCTL_KEEP_STATE},
+	{"full", no_argument, NULL, VERB_OPTION + RDCTL_FULL},
+	{"check", no_argument, NULL, VERB_OPTION + RDCTL_CHECK},
+	{"timeout", required_argument, NULL, VERB_OPTION + RDCTL_TIMEOUT},
+	{"socket", required_argument, NULL, 's'},
+	{"output", required_argument, NULL, 'o'},
+	{"wait", required_argument, NULL, 'w'},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{0},
+};
+
+/* The first given option that the verb does not have, without "--", or NULL. */
 static const char *foreign_option(const struct rdctl_verb *v, const struct rdctl_arguments *args)
 {
-	if (args->save && !v->changes)
-		return "--save";
-	if (args->dry_run && !v->changes && !strstr(v->usage, "--dry-run"))
-		return "--dry-run";
-	if (args->no_wait && !v->changes && !strstr(v->usage, "--no-wait"))
-		return "--no-wait";
-	if (args->keep_state && !strstr(v->usage, "--keep-state"))
-		return "--keep-state";
-	if (args->full && !strstr(v->usage, "--full"))
-		return "--full";
-	if (args->check && !strstr(v->usage, "--check"))
-		return "--check";
-	return args->timeout && !strstr(v->usage, "--timeout") ? "--timeout" : NULL;
+	char option[32];
+
+	for (unsigned int i = 0; i < RDCTL_OPTIONS; i++) {
+		snprintf(option, sizeof(option), "--%s", longopts[i].name);
+		if (args->given[i] && !(v->changes && i <= RDCTL_NO_WAIT) &&
+		    !strstr(v->usage, option))
+			return longopts[i].name;
+	}
+	return NULL;
 }
 
 /* Finds the verb in the first one or two arguments, and removes them. */
@@ -163,7 +176,7 @@ static int run_verb(const struct rdctl *ctl, struct rdctl_arguments *args)
 	if (!foreign)
 		return rdctl_run(ctl, v, args);
 	fprintf(stderr,
-		"rdctl: \"%s\" does not take %s\n"
+		"rdctl: \"%s\" does not take --%s\n"
 		"Try 'rdctl --help'.\n",
 		name, foreign);
 	return RDCTL_USAGE;
@@ -187,23 +200,6 @@ static int parse_wait(const char *text, struct rdctl *ctl)
 	return 0;
 }
 
-enum { OPT_CHECK = 256, OPT_DRY_RUN, OPT_FULL, OPT_KEEP_STATE, OPT_NO_WAIT, OPT_SAVE, OPT_TIMEOUT };
-static const struct option longopts[] = {
-	{"socket", required_argument, NULL, 's'},
-	{"output", required_argument, NULL, 'o'},
-	{"wait", required_argument, NULL, 'w'},
-	{"check", no_argument, NULL, OPT_CHECK},
-	{"dry-run", no_argument, NULL, OPT_DRY_RUN},
-	{"full", no_argument, NULL, OPT_FULL},
-	{"keep-state", no_argument, NULL, OPT_KEEP_STATE},
-	{"no-wait", no_argument, NULL, OPT_NO_WAIT},
-	{"save", no_argument, NULL, OPT_SAVE},
-	{"timeout", required_argument, NULL, OPT_TIMEOUT},
-	{"help", no_argument, NULL, 'h'},
-	{"version", no_argument, NULL, 'V'},
-	{0},
-};
-
 /* Returns -1 to continue, else the exit status. */
 static int parse_rdctl_options(int argc, char **argv, struct rdctl *ctl,
 			       struct rdctl_arguments *args)
@@ -221,35 +217,16 @@ static int parse_rdctl_options(int argc, char **argv, struct rdctl *ctl,
 		case 'w':
 			bad = parse_wait(optarg, ctl);
 			break;
-		case OPT_CHECK:
-			args->check = true;
-			break;
-		case OPT_DRY_RUN:
-			args->dry_run = true;
-			break;
-		case OPT_FULL:
-			args->full = true;
-			break;
-		case OPT_KEEP_STATE:
-			args->keep_state = true;
-			break;
-		case OPT_NO_WAIT:
-			args->no_wait = true;
-			break;
-		case OPT_SAVE:
-			args->save = true;
-			break;
-		case OPT_TIMEOUT:
-			args->timeout = optarg;
-			break;
 		case 'h':
 			return print_short_usage();
 		case 'V':
 			puts("rdctl " RDCTL_VERSION);
 			return RDCTL_OK;
-		default:
+		case '?':
 			fputs("Try 'rdctl --help'.\n", stderr);
 			return RDCTL_USAGE;
+		default:
+			args->given[c - VERB_OPTION] = optarg ? optarg : "";
 		}
 	}
 	if (bad)

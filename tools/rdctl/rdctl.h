@@ -22,16 +22,22 @@ struct rdctl {
 	bool json;                 /* print answers as JSON */
 };
 
+/* What only some verbs take. All that change something take those up to RDCTL_NO_WAIT. */
+enum rdctl_option {
+	RDCTL_SAVE,
+	RDCTL_DRY_RUN,
+	RDCTL_NO_WAIT,
+	RDCTL_KEEP_STATE,
+	RDCTL_FULL,
+	RDCTL_CHECK,
+	RDCTL_TIMEOUT,
+	RDCTL_OPTIONS
+};
+
 struct rdctl_arguments { /* arguments and options of a verb */
 	int count;
 	char **values;
-	bool dry_run;
-	bool full;
-	bool check;
-	bool save;
-	bool no_wait;
-	bool keep_state;
-	const char *timeout; /* or NULL */
+	const char *given[RDCTL_OPTIONS]; /* the value, or ""; NULL: not given */
 };
 
 #define RDCTL_ANY 4096

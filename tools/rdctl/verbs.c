@@ -376,10 +376,11 @@ static int run_reload(const struct rdctl *ctl, const struct rdctl_arguments *arg
 	int code = RDCTL_OK;
 	json_t *result;
 
-	if (args->dry_run)
+	if (args->given[RDCTL_DRY_RUN])
 		return rdctl_show(ctl, "config.diff", NULL, print_diff);
 	result = rdctl_call(ctl, "config.reload",
-			    args->no_wait ? json_pack("{s:b}", "wait", 0) : NULL, &code);
+			    args->given[RDCTL_NO_WAIT] ? json_pack("{s:b}", "wait", 0) : NULL,
+			    &code);
 	if (!result)
 		return code;
 	if (ctl->json)
@@ -409,10 +410,10 @@ static int run_ana(const struct rdctl *ctl, const struct rdctl_arguments *args)
 	json_t *params;
 
 	/* The verbs above without the configuration take no options for changes. */
-	if ((args->count == 0 || claims) && (args->save || args->dry_run))
+	if ((args->count == 0 || claims) && (args->given[RDCTL_SAVE] || args->given[RDCTL_DRY_RUN]))
 		return rdctl_usage_error(
 			"ana: only GROUP STATE [ADDRESS[:PORT]] takes an option of changes, not",
-			args->save ? "--save" : "--dry-run");
+			args->given[RDCTL_SAVE] ? "--save" : "--dry-run");
 	if (args->count == 0)
 		return show_rows(ctl, "listener.list", NULL, "listeners", listeners_columns);
 	if (args->count == 1)
@@ -474,8 +475,10 @@ static int run_drain(const struct rdctl *ctl, const struct rdctl_arguments *args
 	struct rdctl longer = *ctl;
 	uint64_t seconds = 30;
 
-	if (args->timeout && rd_parse_u64(args->timeout, 1, 3600, &seconds))
-		return rdctl_usage_error("--timeout takes 1 to 3600 seconds, not", args->timeout);
+	if (args->given[RDCTL_TIMEOUT] &&
+	    rd_parse_u64(args->given[RDCTL_TIMEOUT], 1, 3600, &seconds))
+		return rdctl_usage_error("--timeout takes 1 to 3600 seconds, not",
+					 args->given[RDCTL_TIMEOUT]);
 	longer.wait_seconds += (unsigned int)seconds;
 	return rdctl_show(&longer, "drain", json_pack("{s:i}", "timeout", (int)seconds), NULL);
 }
@@ -535,7 +538,8 @@ static int run_upgrade(const struct rdctl *ctl, const struct rdctl_arguments *ar
 
 	/* rdtarget gives up by itself, and says why. */
 	longer.wait_seconds += 120;
-	return rdctl_show(&longer, "upgrade", json_pack("{s:b}", "check", args->check),
+	return rdctl_show(&longer, "upgrade",
+			  json_pack("{s:b}", "check", args->given[RDCTL_CHECK] != NULL),
 			  print_upgrade);
 }
 
