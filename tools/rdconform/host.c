@@ -309,6 +309,15 @@ void rdc_admin_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_a
 		RDC_FAIL(h->t, "cannot send: %s", lib_text());
 }
 
+struct rdc_async *rdc_event_start(struct rdc_host *h)
+{
+	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
+	struct rdc_async *a = rdc_buf(h->t, sizeof(*a));
+
+	rdc_admin_start(h, &aer, a);
+	return a;
+}
+
 void rdc_io_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_async *a)
 {
 	struct rdinit_passthru pt;

@@ -240,6 +240,8 @@ struct rdc_reply rdc_io_try(struct rdc_host *h, const struct rdc_cmd *cmd);
 #define rdc_io(h, ...)    rdc_io_at(h, &(struct rdc_cmd){__VA_ARGS__}, __FILE__, __LINE__)
 
 void rdc_admin_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_async *a);
+/* an event request */
+struct rdc_async *rdc_event_start(struct rdc_host *h);
 void rdc_io_start(struct rdc_host *h, const struct rdc_cmd *cmd, struct rdc_async *a);
 void rdc_io_start_fused(struct rdc_host *h, const struct rdc_cmd *first,
 			const struct rdc_cmd *second, struct rdc_async a[2]);

@@ -323,11 +323,8 @@ static void cc_storm(struct rdc *t)
 static void dead_with_events(struct rdc *t)
 {
 	struct rdc_host *h = rdc_host_open(t, 0, NULL);
-	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
-	struct rdc_async *a = rdc_buf(t, sizeof(*a));
 
-	rdc_admin_start(h, &aer, a);
-	rdc_wait_ms(h, a, 20);
+	rdc_wait_ms(h, rdc_event_start(h), 20);
 	rdc_host_close(h, true);
 }
 

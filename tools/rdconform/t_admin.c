@@ -69,30 +69,25 @@ static void event_limit(struct rdc *t)
 {
 	struct rdc_host *h = rdc_host_open(t, 0, &(struct rdc_host_opts){.no_io = true});
 	unsigned int i, n = h->id.aerl + 1u;
-	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
-	struct rdc_async *a;
+	struct rdc_async *a[21];
 
 	if (n > 20)
 		rdc_not_supported(t, "AERL %u: more than fit this program's admin queue", n - 1);
-	a = rdc_buf(t, (n + 1) * sizeof(*a));
-	for (i = 0; i < n; i++)
-		rdc_admin_start(h, &aer, &a[i]);
-	rdc_admin_start(h, &aer, &a[n]);
-	RDC_STATUS(t, rdc_wait(h, &a[n]), "one event request more than AERL allows",
+	for (i = 0; i <= n; i++)
+		a[i] = rdc_event_start(h);
+	RDC_STATUS(t, rdc_wait(h, a[n]), "one event request more than AERL allows",
 		   RDC_CS(NVME_SC_ASYNC_LIMIT));
 	for (i = 0; i < n; i++)
-		RDC_CHECK(t, !a[i].done, "event request %u of %u was answered with 0x%03x", i + 1,
-			  n, RDC_CODE(a[i].r));
-	rdc_host_close(h, false); /* their callbacks use memory of this function */
+		RDC_CHECK(t, !a[i]->done, "event request %u of %u was answered with 0x%03x", i + 1,
+			  n, RDC_CODE(a[i]->r));
+	rdc_host_close(h, false); /* their callbacks use memory of this test */
 }
 
 static void event_outstanding(struct rdc *t)
 {
 	struct rdc_host *h = rdc_host_open(t, 0, &(struct rdc_host_opts){.no_io = true});
-	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
-	struct rdc_async *a = rdc_buf(t, sizeof(*a));
+	struct rdc_async *a = rdc_event_start(h);
 
-	rdc_admin_start(h, &aer, a);
 	RDC_OK(t, rdc_identify(h, NVME_IDENTIFY_CNS_CTRL, 0, 0, rdc_buf(t, 4096)),
 	       "Identify after an event request");
 	RDC_CHECK(t, !rdc_wait_ms(h, a, 300),
@@ -105,10 +100,8 @@ static void event_outstanding(struct rdc *t)
 static void event_shutdown(struct rdc *t)
 {
 	struct rdc_host *h = rdc_host_open(t, 0, &(struct rdc_host_opts){.no_io = true});
-	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
-	struct rdc_async *a = rdc_buf(t, sizeof(*a));
+	struct rdc_async *a = rdc_event_start(h);
 
-	rdc_admin_start(h, &aer, a);
 	rdc_wait_ms(h, a, 50);
 	RDC_CHECK(t, rdinit_ctrl_disconnect(h->ctrl) == 0,
 		  "shutdown with an event request outstanding: %s", rdinit_get_error());
@@ -118,9 +111,8 @@ static void event_shutdown(struct rdc *t)
 static void protect_event(struct rdc *t)
 {
 	struct rdc_host *h = rdc_host_open(t, 1, &(struct rdc_host_opts){.no_io = true});
-	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
 	struct rdc_host *other = rdc_main(t);
-	struct rdc_async *a = rdc_buf(t, sizeof(*a));
+	struct rdc_async *a;
 	__le32 *list = rdc_buf(t, 4096);
 
 	if (!(h->id.nwpc & 1))
@@ -130,7 +122,7 @@ static void protect_event(struct rdc *t)
 				  le32toh(h->id.oaes));
 	RDC_OK(t, rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, 0, NVME_CTRL_OAES_NA, NULL, 0),
 	       "Asynchronous Event Configuration");
-	rdc_admin_start(h, &aer, a);
+	a = rdc_event_start(h);
 	RDC_OK(t, rdc_set_feature(other, NVME_FEAT_FID_WRITE_PROTECT, other->nsid, 1, NULL, 0),
 	       "Namespace Write Protection");
 	rdc_wait_ms(h, a, t->cfg->timeout_ms);
@@ -192,11 +184,9 @@ static void abort_sqid(struct rdc *t)
 static void abort_event(struct rdc *t)
 {
 	struct rdc_host *h = rdc_host_open(t, 0, &(struct rdc_host_opts){.no_io = true});
-	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
-	struct rdc_async *a = rdc_buf(t, sizeof(*a));
+	struct rdc_async *a = rdc_event_start(h);
 	struct rdc_reply r;
 
-	rdc_admin_start(h, &aer, a);
 	rdc_wait_ms(h, a, 50);
 	r = abort_cmd(h, 0, a->cid);
 	RDC_OK(t, r, "Abort of an event request");

@@ -309,14 +309,13 @@ static void keep_alive(struct rdc *t)
 static void event(struct rdc *t)
 {
 	struct rdc_host *h = disc(t);
-	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
-	struct rdc_async *a = rdc_buf(t, sizeof(*a));
+	struct rdc_async *a;
 
 	if (!(le32toh(h->id.oaes) & NVME_CTRL_OAES_DL))
 		rdc_not_supported(t, "OAES 0x%08x: no discovery log events", le32toh(h->id.oaes));
 	RDC_OK(t, rdc_set_feature(h, NVME_FEAT_FID_ASYNC_EVENT, 0, NVME_CTRL_OAES_DL, NULL, 0),
 	       "Asynchronous Event Configuration, bit 31");
-	rdc_admin_start(h, &aer, a);
+	a = rdc_event_start(h);
 	RDC_CHECK(t, !rdc_wait_ms(h, a, 200),
 		  "an event without a change of the log: 0x%llx, status 0x%03x",
 		  (unsigned long long)a->r.result, RDC_CODE(a->r));

@@ -135,120 +135,101 @@ const struct rdc_test rdc_t_access[] = {
 
 enum { REGISTRATION_PREEMPTED = 1, RESERVATION_RELEASED = 2, RESERVATION_PREEMPTED = 3 };
 
-/* A host that waits for reservation notifications. */
-struct watcher {
-	struct rdc_host *h;
-	struct rdc_async *aer;
-};
-
-static void watch(struct rdc *t, unsigned int who, struct watcher *w)
-{
-	const struct rdc_cmd aer = {.opcode = nvme_admin_async_event, .patience = true};
-
-	w->h = who ? rdc_second(t) : rdc_main(t);
-	rdc_host_close(w->h, false);
-	w->h = rdc_host_open(t, who, NULL);
-	w->aer = rdc_buf(t, sizeof(*w->aer));
-	rdc_admin_start(w->h, &aer, w->aer);
-}
-
-static void told(struct rdc *t, struct watcher *w, unsigned int type)
+static void told(struct rdc *t, struct rdc_async *aer, unsigned int type)
 {
 	struct nvme_resv_notification_log *log = rdc_buf(t, sizeof(*log));
 
-	RDC_CHECK(t, rdc_wait_ms(w->h, w->aer, t->cfg->timeout_ms), "no event was reported");
-	RDC_OK(t, w->aer->r, "the event request");
-	RDC_CHECK(t, (w->aer->r.result & 7) == 6 && (w->aer->r.result >> 16 & 0xff) == 0x80,
+	RDC_CHECK(t, rdc_wait_ms(t->b, aer, t->cfg->timeout_ms), "no event was reported");
+	RDC_OK(t, aer->r, "the event request");
+	RDC_CHECK(t, (aer->r.result & 7) == 6 && (aer->r.result >> 16 & 0xff) == 0x80,
 		  "event 0x%06llx, expected type 6, page 80h",
-		  (unsigned long long)w->aer->r.result & 0xffffff);
-	RDC_OK(t, rdc_get_log(w->h, NVME_LOG_LID_RESERVATION, 0, 0, log, sizeof(*log)),
+		  (unsigned long long)aer->r.result & 0xffffff);
+	RDC_OK(t, rdc_get_log(t->b, NVME_LOG_LID_RESERVATION, 0, 0, log, sizeof(*log)),
 	       "Get Log Page 80h");
 	RDC_CHECK(t, log->rnlpt == type, "the notification has type %u, expected %u", log->rnlpt,
 		  type);
-	RDC_CHECK(t, le32toh(log->nsid) == w->h->nsid, "the notification is about namespace %u",
+	RDC_CHECK(t, le32toh(log->nsid) == t->b->nsid, "the notification is about namespace %u",
 		  le32toh(log->nsid));
-	RDC_OK(t, rdc_get_log(w->h, NVME_LOG_LID_RESERVATION, 0, 0, log, sizeof(*log)),
+	RDC_OK(t, rdc_get_log(t->b, NVME_LOG_LID_RESERVATION, 0, 0, log, sizeof(*log)),
 	       "Get Log Page 80h, again");
 	RDC_CHECK(t, log->rnlpt == 0, "the notification is still in the log after it was read");
 }
 
-/* The second host is the one to be notified. */
-static void notify_begin(struct rdc *t, struct watcher *w, unsigned int type)
+/* The second host, which is to be notified, is a new one. */
+static struct rdc_async *notify_begin(struct rdc *t, unsigned int type)
 {
+	struct rdc_async *aer;
+
 	resv_need_type(t, type);
-	watch(t, 1, w);
-	t->b = w->h;
+	rdc_host_close(rdc_second(t), false);
+	t->b = rdc_host_open(t, 1, NULL);
+	aer = rdc_event_start(t->b);
 	resv_both(t);
+	return aer;
 }
 
 static void notify_registration(struct rdc *t)
 {
-	struct watcher w;
+	struct rdc_async *aer = notify_begin(t, 1);
 
-	notify_begin(t, &w, 1);
 	resv_must_acquire(t->a, 1, KEY1);
 	RDC_OK(t, resv_acquire(t->a, RACQA_PREEMPT, 1, KEY1, KEY2), "Preempt of a registrant");
-	told(t, &w, REGISTRATION_PREEMPTED);
+	told(t, aer, REGISTRATION_PREEMPTED);
 }
 
 static void notify_released(struct rdc *t)
 {
-	struct watcher w;
+	struct rdc_async *aer = notify_begin(t, 3);
 
-	notify_begin(t, &w, 3);
 	resv_must_acquire(t->a, 3, KEY1);
 	RDC_OK(t, resv_release(t->a, RRELA_RELEASE, 3, KEY1), "Release");
-	told(t, &w, RESERVATION_RELEASED);
+	told(t, aer, RESERVATION_RELEASED);
 }
 
 static void notify_preempted(struct rdc *t)
 {
-	struct watcher w;
+	struct rdc_async *aer = notify_begin(t, 1);
 
-	notify_begin(t, &w, 1);
 	resv_must_acquire(t->b, 1, KEY2);
 	RDC_OK(t, resv_acquire(t->a, RACQA_PREEMPT, 1, KEY1, KEY2), "Preempt of the holder");
-	told(t, &w, REGISTRATION_PREEMPTED);
+	told(t, aer, REGISTRATION_PREEMPTED);
 }
 
 static void notify_cleared(struct rdc *t)
 {
-	struct watcher w;
+	struct rdc_async *aer = notify_begin(t, 1);
 
-	notify_begin(t, &w, 1);
 	resv_must_acquire(t->a, 1, KEY1);
 	RDC_OK(t, resv_release(t->a, RRELA_CLEAR, 0, KEY1), "Clear");
-	told(t, &w, RESERVATION_PREEMPTED);
+	told(t, aer, RESERVATION_PREEMPTED);
 }
 
 static void notify_masked(struct rdc *t)
 {
-	struct watcher w;
+	struct rdc_async *aer = notify_begin(t, 3);
 	struct rdc_reply r;
 	bool came;
 
-	notify_begin(t, &w, 3);
-	RDC_OK(t, rdc_set_feature(w.h, NVME_FEAT_FID_RESV_MASK, w.h->nsid, 0xe, NULL, 0),
+	RDC_OK(t, rdc_set_feature(t->b, NVME_FEAT_FID_RESV_MASK, t->b->nsid, 0xe, NULL, 0),
 	       "Set Features, Reservation Notification Mask");
-	r = rdc_get_feature(w.h, NVME_FEAT_FID_RESV_MASK, 0, w.h->nsid, 0, NULL, 0);
+	r = rdc_get_feature(t->b, NVME_FEAT_FID_RESV_MASK, 0, t->b->nsid, 0, NULL, 0);
 	RDC_OK(t, r, "Get Features, Reservation Notification Mask");
 	RDC_CHECK(t, (r.result & 0xe) == 0xe, "the mask reads as 0x%llx",
 		  (unsigned long long)r.result);
 	resv_must_acquire(t->a, 3, KEY1);
 	RDC_OK(t, resv_release(t->a, RRELA_RELEASE, 3, KEY1), "Release");
-	came = rdc_wait_ms(w.h, w.aer, 300);
-	rdc_set_feature(w.h, NVME_FEAT_FID_RESV_MASK, w.h->nsid, 0, NULL, 0);
+	came = rdc_wait_ms(t->b, aer, 300);
+	rdc_set_feature(t->b, NVME_FEAT_FID_RESV_MASK, t->b->nsid, 0, NULL, 0);
 	RDC_CHECK(t, !came, "an event was reported in spite of the mask");
 }
 
 static void notify_not_actor(struct rdc *t)
 {
-	struct watcher w;
+	struct rdc_async *aer = notify_begin(t, 3);
 
-	notify_begin(t, &w, 3);
 	resv_must_acquire(t->b, 3, KEY2);
 	RDC_OK(t, resv_release(t->b, RRELA_RELEASE, 3, KEY2), "Release");
-	RDC_CHECK(t, !rdc_wait_ms(w.h, w.aer, 300), "the host that released is notified");
+	RDC_CHECK(t, !rdc_wait_ms(t->b, aer, 300), "the host that released is notified");
 }
 
 const struct rdc_test rdc_t_notify[] = {
