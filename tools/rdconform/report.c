@@ -8,20 +8,10 @@
 
 #include "util/utf8.h"
 
-static const char *verdict_text(enum rdc_verdict v)
-{
-	switch (v) {
-	case RDC_PASSED:
-		return "ok";
-	case RDC_FAILED:
-		return "FAILED";
-	case RDC_NOT_SUPPORTED:
-		return "not supported";
-	case RDC_SKIPPED:
-		return "skipped";
-	}
-	return "?";
-}
+static const char *const verdicts[] = {[RDC_PASSED] = "ok",
+				       [RDC_FAILED] = "FAILED",
+				       [RDC_NOT_SUPPORTED] = "not supported",
+				       [RDC_SKIPPED] = "skipped"};
 
 void rdc_report_list(const struct rdc_suite *suite, const struct rdc_test *test)
 {
@@ -38,7 +28,7 @@ int rdc_report_add(struct rdc_report *report, const struct rdc_result *result)
 		rd_mask_control(result->why,
 				strlen(result->why)); /* it contains texts of the target */
 	printf("%s.%s.%s: %s", result->suite->family, result->suite->name, test->name,
-	       verdict_text(result->verdict));
+	       verdicts[result->verdict]);
 	if (result->verdict == RDC_FAILED)
 		printf("\n    wanted: %s [%s]\n    seen:   %s", test->what, test->spec,
 		       result->why ? result->why : "");
@@ -107,7 +97,7 @@ static void put_case(FILE *f, const struct rdc_result *r)
 		put_xml(f, r->test->what);
 		fprintf(f, " [%s]: ", r->test->spec);
 	} else {
-		fprintf(f, "%s: ", verdict_text(r->verdict));
+		fprintf(f, "%s: ", verdicts[r->verdict]);
 	}
 	put_xml(f, r->why);
 	fputs("\"/></testcase>\n", f);

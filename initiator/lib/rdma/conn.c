@@ -16,28 +16,20 @@
  * statuses such as a flush that only follow from a broken connection: DISCONNECTED comes later and
  * gives the cause.
  */
-static const char *wc_text(enum ibv_wc_status status)
-{
-	switch (status) {
-	case IBV_WC_LOC_LEN_ERR:
-		return "a response longer than 16 bytes";
-	case IBV_WC_REM_INV_REQ_ERR:
-		return "the target invalidated a key that is not valid";
-	case IBV_WC_LOC_PROT_ERR:
-		return "local protection error";
-	case IBV_WC_REM_ACCESS_ERR:
-		return "remote access error";
-	default:
-		return NULL;
-	}
-}
+static const char *const wc_texts[] = {
+	[IBV_WC_LOC_LEN_ERR] = "a response longer than 16 bytes",
+	[IBV_WC_REM_INV_REQ_ERR] = "the target invalidated a key that is not valid",
+	[IBV_WC_LOC_PROT_ERR] = "local protection error",
+	[IBV_WC_REM_ACCESS_ERR] = "remote access error",
+};
 
 /* Handles a work request that failed, or that no request waits for. */
 static __attribute__((noinline)) void not_done(struct rdi_queue *q, const struct rdi_wr *wr,
 					       const struct ibv_wc *wc)
 {
 	struct rdi_rdma_conn *c = q->conn;
-	const char *what = wc_text(wc->status);
+	const char *what =
+		wc->status < sizeof(wc_texts) / sizeof(wc_texts[0]) ? wc_texts[wc->status] : NULL;
 
 	rdi_rdma_send_over(c, wr);
 	if (q->state == RDI_Q_CLOSING) {
