@@ -216,7 +216,7 @@ def a_full_check_reports_all_that_is_missing(t):
         t.match(rf'(?m)^rdtarget: error: config: \S+rdtarget.yaml:\d+: .*{says}', res.err)
     t.eq(len(res.err.splitlines()), 13, 'problems')
     more = {'control': {'socket': '/run/no-such-folder/control'}}
-    t.match('(?s)warning.*control.socket: the directory /run/no-such-folder does not exist now.*OK',
+    t.match('(?s)warning.*control.socket: the directory /run/no-such-folder does not exist; a systemd unit.*OK',
             (lambda res: res.err + res.text)(full(t, [t.namespace(1)], more=more)))
 
 

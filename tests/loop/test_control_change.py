@@ -163,7 +163,7 @@ def a_file_that_was_replaced_is_told_until_it_is_opened_again(t):
         check = [program('rdtarget'), '--check=full', '-c', t.path('rdtarget.yaml')]
         res = t.run(check)
         t.eq((res.rc, len(res.err.splitlines())), (1, 1))
-        t.match(r'rdtarget.yaml:\d+: subsystems\[0\].namespaces\[1\]: .* namespace 2, as rdtarget serves it now: '
+        t.match(r'rdtarget.yaml:\d+: subsystems\[0\].namespaces\[1\]: .* namespace 2, as served now: '
                 'path .*disk.img: names another file now', res.err)
         t.same(queue.read_blocks(2, 0, 1)[1], b'a' * 512)  # hosts are not surprised
         t.eq(c.call('namespace.write_protect', nqn=NQN, nsid=1, on=True)['outcome'], 'done')

@@ -301,7 +301,7 @@ def a_reload_shows_what_it_would_do_does_it_and_says_what_failed(t):
     t.match('none.img: no such file', rdctl(t, path, 'ns', 'reopen', NQN, '2', rc=FAILED).err)
     t.file('none.img', bytes(1 << 20))
     t.eq(rdctl(t, path, 'ns', 'reopen', NQN, '2').text, 'opened again\n')
-    t.match('^begun: .* in progress$', rdctl(t, path, 'reload', '--no-wait').text)
+    t.match('^started: .* in progress$', rdctl(t, path, 'reload', '--no-wait').text)
     t.file('rdtarget.yaml', b'listeners: 7\n')
     t.match('error: .*rdtarget.yaml:1: listeners', rdctl(t, path, 'check', rc=REFUSED).err)
     t.match('(?s)rdtarget.yaml:1: listeners.*\n  hint: ', rdctl(t, path, 'diff', rc=REFUSED).err)

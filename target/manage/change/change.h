@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A change of the desired state: one object from the request until all objects of the target that
- * differ have settled. reloader.h queues and loads it, converge.c has the objects follow.
+ * One change of the desired state, from the request until every affected object has settled.
+ * reloader.h queues and loads changes; converge.c applies them.
  *
  * Main thread only.
  */
@@ -27,22 +27,23 @@ struct rdt_reloader;
 struct rdt_target;
 
 enum rdt_change_kind {
-	RDT_CHANGE_FILE,     /* the file is read */
-	RDT_CHANGE_EDIT,     /* edits of the texts that were loaded last */
-	RDT_CHANGE_DOCUMENT, /* a document in the place of the top file */
-	RDT_CHANGE_SAVE,     /* the texts are written; nothing else changes */
+	RDT_CHANGE_FILE,     /* read the configuration file again */
+	RDT_CHANGE_EDIT,     /* edit the texts that were loaded last */
+	RDT_CHANGE_DOCUMENT, /* replace the top file by a document */
+	RDT_CHANGE_SAVE,     /* write the texts to their files, and change nothing else */
 };
 
 enum rdt_change_state {
-	RDT_CHANGE_QUEUED,   /* its turn -> LOADING, SAVING; the target is drained -> TOLD */
-	RDT_CHANGE_LOADING,  /* a thread reads and checks -> WALKING; refused, no change -> TOLD */
-	RDT_CHANGE_WALKING,  /* what differs is begun -> SAVING, SETTLING; refused -> TOLD */
-	RDT_CHANGE_SAVING,   /* a thread writes files -> SETTLING, TOLD */
-	RDT_CHANGE_SETTLING, /* objects are in progress, the next change runs -> TOLD */
-	RDT_CHANGE_TOLD,     /* whoever asked was told; freed when the last object has settled */
+	RDT_CHANGE_QUEUED,  /* first in the queue -> LOADING, SAVING; target drained -> TOLD */
+	RDT_CHANGE_LOADING, /* a thread reads and validates -> WALKING; refused or no change -> TOLD
+			     */
+	RDT_CHANGE_WALKING, /* operations are started -> SAVING, SETTLING; refused -> TOLD */
+	RDT_CHANGE_SAVING,  /* a thread writes files -> SETTLING, TOLD */
+	RDT_CHANGE_SETTLING, /* operations are in progress, the next change runs -> TOLD */
+	RDT_CHANGE_TOLD, /* all requesters have their answer; freed when every object has settled */
 };
 
-/* What converge.c does with one namespace. */
+/* The operation of converge.c on one namespace. */
 enum rdt_part_kind {
 	RDT_PART_ADD,
 	RDT_PART_REPLACE,
@@ -54,11 +55,11 @@ enum rdt_part_kind {
 	RDT_PARTS
 };
 
-/* Who asked for a change. */
+/* A requester of a change. */
 struct rdt_change_waiter {
 	void (*done)(void *arg, const struct rdt_change *change);
 	void *arg;
-	bool early; /* told when it has begun, whatever its objects do */
+	bool early; /* answered once the operations are started */
 	STAILQ_ENTRY(rdt_change_waiter) link;
 };
 
@@ -66,26 +67,26 @@ struct rdt_change {
 	enum rdt_change_kind kind;
 	enum rdt_change_state state;
 
-	/* What is asked for */
-	char *what; /* for messages: the method and its parameters; NULL: the file */
+	/* The request */
+	char *what; /* for messages: the method and its parameters; NULL: a reload */
 	bool dry_run;
-	bool save;                     /* when it was begun */
-	bool keep_state;               /* of what is removed: reservations and the like, its UUID */
-	struct rdt_config_edit *edits; /* EDIT; allocated with room */
+	bool save;                     /* write the files once the operations are started */
+	bool keep_state;               /* keep reservations, UUID etc. of removed objects */
+	struct rdt_config_edit *edits; /* EDIT; room for those announced to rdt_change_new() */
 	unsigned int edits_count;
-	/* EDIT: the namespace whose storage is looked at, too; NSID 0: none */
+	/* EDIT: also check the storage of this namespace; NSID 0: none */
 	char look_nqn[NVMF_NQN_MAX + 1];
 	uint32_t look_nsid;
 	char *document; /* DOCUMENT */
 	size_t document_len;
-	unsigned int matched; /* for who asked */
+	unsigned int matched; /* for the requester: number of matching objects */
 
-	/* What has become of it */
+	/* The result */
 	bool applied; /* false: nothing was changed */
 	bool changed; /* the texts differ */
 	bool saved;
-	/* -errno: of rdt_config_edit() for edits[at_edit], -EINVAL when the configuration would
-	 * have problems, -EBUSY: the target is drained */
+	/* -errno: of rdt_config_edit() for edits[at_edit]; -EINVAL: the new configuration is
+	 * invalid; -EBUSY: the target is drained */
 	int err;
 	int save_err; /* of rdt_config_save() */
 	unsigned int at_edit;
@@ -93,21 +94,22 @@ struct rdt_change {
 	unsigned int problems;
 	unsigned int restarts;    /* changes that need a restart */
 	unsigned int going_on;    /* objects that have not settled */
-	json_t *differences;      /* of a dry run */
-	struct rdt_report report; /* the problems, and what needs a restart */
-	char summary[480];        /* the sentence that was logged */
+	json_t *differences;      /* the result of a dry run */
+	struct rdt_report report; /* problems, and keys that need a restart */
+	char summary[480];        /* the result as logged */
 
-	/* The reloader's; NULL: it is applied without one */
+	/* For the reloader; NULL: applied without a reloader */
 	struct rdt_reloader *reloader;
 	TAILQ_ENTRY(rdt_change) queued; /* QUEUED */
 	STAILQ_HEAD(, rdt_change_waiter) waiters;
-	struct rdt_config *now;        /* LOADING: what runs; a reference of the main thread */
-	struct rdt_config *next;       /* a reference; NULL: nothing is to be applied */
-	struct rdt_config_texts texts; /* of @next, until they are the desired ones */
+	struct rdt_config
+		*now; /* LOADING: the running configuration; a reference of the main thread */
+	struct rdt_config *next;       /* a reference; NULL: there is nothing to apply */
+	struct rdt_config_texts texts; /* of @next, until they become reloader->wanted */
 
-	/* Called by converge.c. @begun: everything is begun, and rdt_change_settle() follows; NULL:
-	 * at once. @settled: all objects have settled, or some take long, or nothing was changed.
-	 */
+	/* Called by converge.c. @begun: all operations are started; calls rdt_change_settle() now
+	 * or later. NULL: converge.c calls it at once. @settled: all objects have settled, or
+	 * SETTLE has passed, or the change was refused. */
 	void (*begun)(struct rdt_change *change);
 	void (*settled)(struct rdt_change *change);
 	void *arg;
@@ -115,41 +117,42 @@ struct rdt_change {
 	/* private to converge.c */
 	struct rdt_target *t;
 	LIST_ENTRY(rdt_change) converging;        /* target->changes */
-	const struct rdt_subsys_config **next_of; /* by subsys->index; NULL: removed */
+	const struct rdt_subsys_config **next_of; /* [subsys->index]; NULL: remove the subsystem */
 	struct rd_defer step;
-	unsigned int walk;     /* which one runs */
-	unsigned int at;       /* index of the subsystem, or slot of the namespace */
-	uint32_t ns_at;        /* index of the namespace in the configuration of that subsystem */
-	struct rd_timer timer; /* WALKING: it waits for reactors; SETTLING: the end of waiting */
-	LIST_HEAD(, rdt_change_part) parts; /* that have not ended */
-	unsigned int waiting;               /* their number, and @end */
+	unsigned int walk;     /* index of the current walk */
+	unsigned int at;       /* subsystem index, or namespace slot */
+	uint32_t ns_at;        /* index of the namespace in that subsystem's configuration */
+	struct rd_timer timer; /* WALKING: wait for reactors; SETTLING: timeout */
+	LIST_HEAD(, rdt_change_part) parts; /* operations in progress */
+	unsigned int waiting;               /* number of @parts, plus 1 while @end is in progress */
 	unsigned int ended[RDT_PARTS];
 	unsigned int resized, settings, subsys_added, subsys_removed;
-	struct rdt_identity_end end; /* of what is removed */
+	struct rdt_identity_end end; /* stored state of removed objects */
 	struct rdt_listeners_change listeners;
 };
 
-/* NULL: no memory. @what: taken over. */
+/* Takes ownership of @what. Returns NULL without memory. */
 struct rdt_change *rdt_change_new(enum rdt_change_kind kind, char *what, unsigned int edits);
 void rdt_change_free(struct rdt_change *change); /* accepts NULL; not while it converges */
-/* "refused": nothing was changed; else what has become of the objects: "failed", "in progress" or
- * "done". */
+/* "refused" (nothing was changed), "failed", "in progress" or "done". */
 const char *rdt_change_outcome(const struct rdt_change *change);
 
 /*
- * Make change->next the desired state, and have all objects follow: what can change is changed
- * while hosts go on; problems and what needs a restart are added to the report, and the log says
- * the same. Also the sizes of files are looked at, and what is FAILED is tried at once, of an edit
- * only for the namespace that it names for that. Not before the one before has begun. Frees @change
- * in the end. Asynchronous: settled() is called once, from the main loop or before the call
- * returns, unless the target is drained before.
+ * Make change->next the desired state and start what brings all objects to it, while hosts keep
+ * their connections. Problems, and keys that need a restart, go to the report and the log. Sizes of
+ * files are read again and FAILED namespaces are retried; by an edit only those of the namespace
+ * look_nqn, look_nsid. Call it only after the previous change has reached begun(). Frees @change in
+ * the end. Asynchronous: settled() is called once, from the main loop or before this returns, but
+ * not if the target is drained first.
  */
 void rdt_converge(struct rdt_target *t, struct rdt_change *change);
 void rdt_change_settle(struct rdt_change *change);
-/* The target is stopped, and rdt_jobs_end() was called; frees those that converge. */
+/* Call after the target has stopped and rdt_jobs_end() has returned; frees the unfinished
+ * changes. */
 void rdt_converge_fini(struct rdt_target *t);
 
-/* Says that the key needs a restart. @where: "target:", "control:" or an NQN */
+/* Writes into @text that a change of @key needs a restart. @where: "target:", "control:" or an
+ * NQN. */
 #define RDT_RESTART_TEXT 512u
 void rdt_restart_text(const char *where, const char *key, char text[RDT_RESTART_TEXT]);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Makes another configuration the desired state. What cannot be had as a whole is refused before
- * anything is touched: new subsystems without a place. From then on it is applied: settings at
- * once, and each listener and namespace comes, goes or changes by itself (control.h), so that one
- * whose storage hangs delays no other and no later change. docs/design/reconciler.md
+ * Makes another configuration the desired state. A change that cannot be applied, because the
+ * target has no room for its new subsystems, is refused before anything is modified. Otherwise
+ * settings are set at once, and each listener and namespace is added, removed or changed
+ * independently (control.h), so that hanging storage delays neither other objects nor later
+ * changes. docs/design/reconciler.md
  *
- * There may be thousands of changes, so each step is a walk that stops after STEP_NS and continues
- * in the next turn of the loop.
+ * There may be thousands of objects, so each step is a walk that stops after STEP_NS and continues
+ * in the next loop iteration.
  */
 #include "change.h"
 
@@ -35,14 +36,14 @@
 #include "mgmt_if.h"
 #include "target/manage/objects/opening.h"
 
-/* Time per turn that a change may take from the main loop. */
+/* Maximum time of a change in one iteration of the main loop. */
 #define STEP_NS        (4 * RD_NSEC_PER_MSEC)
 #define IN_FLIGHT      256u /* maximum of namespaces for which reactors have not answered */
 #define IN_FLIGHT_LOOK RD_NSEC_PER_MSEC
-/* How long whoever asked waits for objects that are in progress. */
+/* Maximum time that a requester waits for operations in progress. */
 #define SETTLE (15 * RD_NSEC_PER_SEC)
 
-struct rdt_change_part {                  /* a namespace on its way */
+struct rdt_change_part {                  /* an operation on a namespace */
 	LIST_ENTRY(rdt_change_part) link; /* change->parts */
 	struct rdt_change *ch;
 	struct rdt_subsys *ss; /* held */
@@ -81,15 +82,15 @@ static void needs_restart(void *arg, const char *where, const char *key)
 	rd_warn(ch->t->log, RD_LOG_CONFIG, "reload: %s", text);
 }
 
-/* Is the storage of @ns looked at, too? Of an edit only that of one namespace. @ns: NULL:
- * listeners */
+/* Whether to check also the storage of @ns; NULL: of listeners. An edit checks that of one
+ * namespace at most. */
 static bool change_looks(const struct rdt_change *ch, const struct rdt_ns *ns)
 {
 	return ch->kind != RDT_CHANGE_EDIT ||
 	       (ns && ns->nsid == ch->look_nsid && strcmp(ns->subsys->nqn, ch->look_nqn) == 0);
 }
 
-/* ---- what changes at once ---- */
+/* ---- settings that take effect at once ---- */
 
 static void start_part(struct rdt_change *ch, struct rdt_subsys *ss, struct rdt_ns *ns,
 		       const struct rdt_ns_config *cfg, enum rdt_part_kind kind);
@@ -125,8 +126,8 @@ static int set_ana_group(struct rdt_ns *ns, const struct rdt_ns_config *now,
 	return 1;
 }
 
-/* The settings of namespaces and subsystems that change at once: each returns how many it has
- * changed, or -errno. */
+/* Settings of namespaces and subsystems that take effect at once. Each function returns how many
+ * settings it changed, or -errno. */
 static const struct {
 	const char *what;
 	int (*follow)(struct rdt_ns *ns, const struct rdt_ns_config *now,
@@ -150,7 +151,7 @@ static const struct {
 	{NULL, NULL},
 };
 
-/* @n: what a setting has returned. Returns false, with a problem, for an error. */
+/* @n: the result of a setting's function. Returns false and reports a problem if it is an error. */
 static __attribute__((format(printf, 3, 4))) bool followed(struct rdt_change *ch, int n,
 							   const char *fmt, ...)
 {
@@ -168,11 +169,12 @@ static __attribute__((format(printf, 3, 4))) bool followed(struct rdt_change *ch
 	return false;
 }
 
-/* Can @ns become what @next says while hosts use it? */
+/* Whether @ns can follow @next without being replaced. */
 static bool same_namespace(const struct rdt_ns *ns, const struct rdt_ns_config *next)
 {
-	/* What was opened for writing can be protected, and unprotected again. Gateways
-	 * have a lock that depends on it. */
+	/* Storage opened for writing can be made read-only and writable again; opened read-only, it
+	 * cannot be written to. An RBD image shared by gateways has a lock that depends on
+	 * read_only. */
 	return rdt_config_same_ns(ns->now, next, true) &&
 	       (next->read_only == ns->now->read_only ||
 		(!ns->bdev->read_only && !rdt_backend_kind(next)->gateways));
@@ -194,7 +196,7 @@ static void apply_ns(struct rdt_change *ch, struct rdt_ns *ns, const struct rdt_
 	rdt_config_put(&ns->now_of);
 	ns->now_of = rdt_config_get(ch->next);
 	ns->now = next;
-	if (changed && !change_looks(ch, ns)) /* RDT_PART_SIZE would do it */
+	if (changed && !change_looks(ch, ns)) /* RDT_PART_SIZE does that */
 		rdt_compare_now(ns);
 }
 
@@ -307,7 +309,7 @@ static const struct rdt_ns_config *ns_config(const struct rdt_subsys_config *ss,
 {
 	uint32_t lo = 0, hi = ss ? ss->namespaces_count : 0;
 
-	while (lo < hi) { /* they are sorted */
+	while (lo < hi) {
 		uint32_t mid = lo + (hi - lo) / 2;
 
 		if (ss->namespaces[mid].nsid == nsid)
@@ -320,7 +322,7 @@ static const struct rdt_ns_config *ns_config(const struct rdt_subsys_config *ss,
 	return NULL;
 }
 
-/* One that exists: it goes, is replaced, or takes its settings. */
+/* Removes or replaces an existing namespace, or changes its settings. */
 static bool converge_next(struct rdt_change *ch)
 {
 	const struct rdt_ns_config *cfg;
@@ -330,7 +332,7 @@ static bool converge_next(struct rdt_change *ch)
 	if (ch->at == RDT_NS_SLOTS)
 		return true;
 	ns = ch->t->ns[ch->at++];
-	if (!ns || !ns->listed || ns->now_of == ch->next) /* it has just come */
+	if (!ns || !ns->listed || ns->now_of == ch->next) /* it was added by this change */
 		return false;
 	ss = ns->subsys;
 	cfg = ns_config(ch->next_of[ss->index], ns->nsid);
@@ -350,7 +352,7 @@ static bool converge_next(struct rdt_change *ch)
 	return false;
 }
 
-/* One of the configuration: it comes. */
+/* Adds a namespace of the configuration. */
 static bool add_next(struct rdt_change *ch)
 {
 	const struct rdt_subsys_config *next = NULL;
@@ -371,7 +373,7 @@ static bool add_next(struct rdt_change *ch)
 
 /* ---- subsystems ---- */
 
-/* Find or make one of the new configuration. */
+/* Finds the next subsystem of the new configuration, or adds it. */
 static bool plan_next_subsys(struct rdt_change *ch)
 {
 	const struct rdt_subsys_config *next;
@@ -396,7 +398,7 @@ static void release_change(struct rdt_change *ch)
 {
 	struct rdt_change_part *p;
 
-	while ((p = LIST_FIRST(&ch->parts))) /* at the end of the target */
+	while ((p = LIST_FIRST(&ch->parts))) /* when the target stops */
 		free_part(p);
 	rd_defer_cancel(ch->t->loop, &ch->step);
 	rd_timer_stop(ch->t->loop, &ch->timer);
@@ -428,7 +430,7 @@ static void summarize(struct rdt_change *ch)
 	size_t len = 0;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (rows[i].n) /* eleven numbers and words: there is room for all of them */
+		if (rows[i].n) /* there is room for all eleven */
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%u %s",
 						len ? ", " : "", rows[i].n,
 						rows[i].n == 1 ? rows[i].one : rows[i].many);
@@ -442,7 +444,7 @@ static void summarize(struct rdt_change *ch)
 			 len ? text : "nothing has changed");
 }
 
-/* Tell who asked; what takes long goes on. */
+/* Answers the requesters; operations that take long continue. */
 static void tell_change(struct rdt_change *ch)
 {
 	rd_timer_stop(ch->t->loop, &ch->timer);
@@ -478,7 +480,7 @@ void rdt_change_settle(struct rdt_change *ch)
 	check_settled(ch);
 }
 
-/* It is stored that the state of what was removed has ended. */
+/* The stored state of removed objects was deleted, or that failed. */
 static void identities_ended(struct rdt_identity_end *end, int err, const char *why)
 {
 	struct rdt_change *ch = rd_container_of(end, struct rdt_change, end);
@@ -511,7 +513,7 @@ static void refuse_change(struct rdt_change *ch)
 	release_change(ch);
 }
 
-/* The settings of the target, whose values do not depend on other objects. */
+/* Settings of the target that do not depend on other objects. */
 static void apply_target(struct rdt_change *ch, struct rdt_target *t)
 {
 	char text[RDT_MGMT_TEXT];
@@ -545,13 +547,13 @@ static bool listen_and_apply(struct rdt_change *ch)
 	ch->applied = true;
 	rdt_listeners_set(t, ch->next, change_looks(ch, NULL), listener_failed, ch, &ch->listeners);
 	apply_target(ch, t);
-	/* The desired state, whatever becomes of its objects. */
+	/* From now on this is the desired state, even if operations fail. */
 	rdt_config_put(&t->now);
 	t->now = rdt_config_get(ch->next);
 	return true;
 }
 
-/* All is begun: the next change may start. */
+/* All operations are started: the next change may begin. */
 static void all_begun(struct rdt_change *ch)
 {
 	struct rdt_target *t = ch->t;
@@ -574,7 +576,7 @@ static void all_begun(struct rdt_change *ch)
 
 static void converge_step(struct rd_defer *defer)
 {
-	/* Each processes one item, and returns true after the last one. */
+	/* Each call processes one item; returns true after the last one. */
 	static bool (*const walks[])(struct rdt_change * ch) = {plan_next_subsys, apply_next_subsys,
 								converge_next, add_next};
 	struct rdt_change *ch = rd_container_of(defer, struct rdt_change, step);

@@ -19,14 +19,14 @@
 #define TCP_LISTEN_STATE 0x0a /* in /proc/net/tcp */
 #define ANSWER_SECONDS   5
 
-struct listening { /* the sockets on an address */
+struct listening { /* the listening sockets of an address */
 	unsigned int count;
 	unsigned long inodes[SOCKETS_MAX];
 	unsigned int uids[SOCKETS_MAX];
 };
 
-/* An address and the port, as in a row of /proc/net/tcp or tcp6: words in hexadecimal digits, each
- * as it is in memory. NULL: the wildcard. */
+/* Formats an address and port as /proc/net/tcp and tcp6 do: each 32-bit word in hexadecimal, in
+ * memory order. NULL: the wildcard. */
 static void row_address(int family, const void *address, uint16_t port, char text[ROW_TEXT])
 {
 	uint32_t words[4] = {0};
@@ -40,7 +40,7 @@ static void row_address(int family, const void *address, uint16_t port, char tex
 			 words[3], port);
 }
 
-/* The sockets with which binding @addr would conflict. */
+/* Finds the sockets that conflict with binding @addr. */
 static void find_listening(const char *table, const struct sockaddr *addr, struct listening *found)
 {
 	const void *bytes =
@@ -70,7 +70,7 @@ static void find_listening(const char *table, const struct sockaddr *addr, struc
 		fclose(f);
 }
 
-/* Reads /proc/PID/NAME. Returns its length, at most @size - 1, and a NUL behind it. */
+/* Reads /proc/PID/NAME and appends a NUL. Returns the length, at most @size - 1. */
 static size_t read_proc(const char *pid, const char *name, char *buf, size_t size)
 {
 	char path[64];
@@ -97,7 +97,7 @@ static bool names_config(const char *pid, const char *arg, const struct stat *co
 	return stat(path, &st) == 0 && st.st_dev == config->st_dev && st.st_ino == config->st_ino;
 }
 
-/* Does a process of this program have @config on its command line? */
+/* Whether the process runs this program with @config on its command line. */
 static bool serves(const char *pid, const struct stat *config)
 {
 	static const char option[] = "--config=";
@@ -118,7 +118,8 @@ static bool serves(const char *pid, const struct stat *config)
 	return false;
 }
 
-/* Has the process one of the sockets? Where its descriptors may not be seen: has its user one? */
+/* Whether the process has one of the sockets open. If its descriptors are not readable: whether its
+ * user owns one. */
 static bool has_socket(const char *pid, const struct listening *l)
 {
 	char path[64], name[64], text[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an rdtarget that runs has: addresses, namespaces. */
+/* Queries a running rdtarget: its addresses and namespaces. */
 #ifndef RDT_HELD_H
 #define RDT_HELD_H
 
@@ -8,13 +8,13 @@
 #include <sys/socket.h>
 
 /*
- * Does a process of this program that was started with the configuration @config listen on the TCP
- * address @addr? False also when /proc does not tell. Any thread.
+ * Whether a process of this program with the configuration @config listens on the TCP address
+ * @addr. Also false if /proc is not readable. Any thread.
  */
 bool rdt_held_by_ours(const struct sockaddr *addr, const char *config);
-/* The namespaces of the rdtarget with the control socket @socket, as namespace.list has them, in an
- * object that the caller releases. NULL: it does not answer this user in 5 s. Any thread but its
- * main one. */
+/* Asks the rdtarget with the control socket @socket for its namespaces, as "namespace.list"
+ * answers; the caller releases the object. Returns NULL if it refuses, or does not answer in 5 s.
+ * Any thread except that rdtarget's main thread. */
 json_t *rdt_held_namespaces(const char *socket);
 
 #endif /* RDT_HELD_H */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The management interfaces of a target, the control socket and the HTTP listener, as the code
- * below them sees them. */
+/* The interface of the control socket and the HTTP listener towards the layers below them. */
 #ifndef RDT_MGMT_IF_H
 #define RDT_MGMT_IF_H
 
@@ -8,15 +7,16 @@
 
 struct rdt_config;
 
-#define RDT_MGMT_TEXT 256 /* room for a sentence of set() */
+#define RDT_MGMT_TEXT 256 /* size of the message of set() */
 
 /* Main thread only. */
 struct rdt_mgmt_if {
-	/* Follow the settings of @cfg. Returns the number of settings that have changed, or -errno
-	 * with a sentence in @text. NULL: its settings cannot change. */
+	/* Apply the settings in @cfg. Returns how many have changed, or -errno with a message in
+	 * @text. NULL: the settings cannot change at run time. */
 	int (*set)(struct rdt_mgmt_if *mgmt, const struct rdt_config *cfg, char *text,
 		   size_t text_size);
-	/* Why it cannot listen now; NULL: it listens, or is not to. Valid for this turn. */
+	/* Why it cannot listen; NULL: it listens, or is not configured. Valid during this loop
+	 * iteration. */
 	const char *(*failed)(const struct rdt_mgmt_if *mgmt);
 };
 

@@ -30,15 +30,15 @@
 #include "held.h"
 #include "target/manage/service/run_as.h"
 
-/* Subsystems that are named one by one. */
+/* Maximum number of subsystems without hosts that are logged by name. */
 #define UNSET_TOLD 20u
-/* Namespaces that are served with a fault. */
+/* Maximum number of faulty namespaces that are logged. */
 #define SERVED_TOLD 20u
 #define CGROUPS     "/sys/fs/cgroup"
 
 /* ---- memory ---- */
 
-/* The first line of @path, without its newline. */
+/* Reads the first line of @path without its newline. */
 static bool read_line(const char *path, char *buf, size_t size)
 {
 	FILE *f = fopen(path, "re");
@@ -51,7 +51,7 @@ static bool read_line(const char *path, char *buf, size_t size)
 	return ok;
 }
 
-/* The group in the line "0::/a/b" of /proc/self/cgroup (version 2). */
+/* Reads the path from the line "0::/a/b" (cgroup v2) of /proc/self/cgroup. */
 static bool own_cgroup(char *group, size_t size)
 {
 	FILE *f = fopen("/proc/self/cgroup", "re");
@@ -69,7 +69,7 @@ static bool own_cgroup(char *group, size_t size)
 	return found;
 }
 
-/* The lowest limit of the group and its ancestors. */
+/* The lowest memory limit of the control group and its ancestors. */
 static uint64_t cgroup_limit(void)
 {
 	char group[4096], path[sizeof(group) + 64], text[64];
@@ -91,7 +91,7 @@ static uint64_t cgroup_limit(void)
 	}
 }
 
-/* Bytes of memory that this process can use: RAM and swap, or the limit of its control group (v2)
+/* Memory that this process can use, in bytes: RAM and swap, or the limit of its control group (v2)
  * if lower. UINT64_MAX: unknown. */
 static uint64_t memory_limit(void)
 {
@@ -137,7 +137,7 @@ static void find_need(const struct rdt_config *config, struct memory_need *need)
 	}
 }
 
-/* Returns 0, or -ENOMEM with a sentence in @text. */
+/* Returns 0, or -ENOMEM with a message in @text. */
 static int check_memory(const struct rdt_config *config, struct memory_need *need, char *text,
 			size_t size)
 {
@@ -178,7 +178,7 @@ int rdt_preflight_memory(const struct rdt_config *config, struct rd_log *log)
 /* ---- the machine ---- */
 
 struct preflight {
-	const char *path; /* of the configuration */
+	const char *path; /* of the configuration file */
 	struct rdt_modules *modules;
 	struct rdt_config_load *load;
 };
@@ -228,8 +228,8 @@ static int by_path_id(const void *a, const void *b)
 				      : (x->id.ino < y->id.ino ? -1 : 1);
 }
 
-/* One file or device under several names, which two namespaces would write to. Those without a
- * writer may have the same. */
+/* Reports a file or device that two namespaces use, unless both are read-only; it may have several
+ * names. */
 static void find_shared(const struct preflight *p, struct probed *all, unsigned int count)
 {
 	unsigned int first = 0;
@@ -277,7 +277,7 @@ static void probe_shared(const struct preflight *p, const struct rdt_config *con
 		find_shared(p, all, count);
 }
 
-/* Says where a relative path begins, because that may be another place in the service. */
+/* Adds the directory that a relative path starts from: a service may use another one. */
 static const char *where_relative(const char *path, char *text, size_t size)
 {
 	rd_autofree char *cwd = path && path[0] != '/' ? getcwd(NULL, 0) : NULL;
@@ -306,7 +306,7 @@ static void probe_storage(const struct preflight *p, const struct rdt_config *co
 	}
 }
 
-/* A directory that is created at the start if it is missing. Returns 0 or an errno. */
+/* A directory that rdtarget creates when it starts. Returns 0 or an errno. */
 static int probe_made_directory(const char *path)
 {
 	rd_autofree char *copy = strdup(path);
@@ -356,14 +356,14 @@ static void probe_socket_folder(const struct preflight *p, const char *socket)
 	if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0) {
 		if (lstat(socket, &st) == 0 && !S_ISSOCK(st.st_mode))
 			rdt_config_report_at(p->load, RD_LOG_ERROR, "control.socket",
-					     "%s is there, and no socket; remove it", socket);
+					     "%s exists and is not a socket; remove it", socket);
 		return;
 	}
-	/* /run is empty after a boot: the service manager makes what is in it. */
+	/* /run is empty after a boot: the service manager creates directories in it. */
 	if (errno == ENOENT && run)
 		rdt_config_report_at(p->load, RD_LOG_WARN, "control.socket",
-				     "the directory %s does not exist now; a systemd unit with "
-				     "RuntimeDirectory= makes it at the start",
+				     "the directory %s does not exist; a systemd unit with "
+				     "RuntimeDirectory= creates it at the start",
 				     dir);
 	else
 		rdt_config_report_at(p->load, RD_LOG_ERROR, "control.socket",
@@ -401,7 +401,8 @@ static bool ns_place_of(const struct rdt_config *config, const char *nqn, uint32
 	return false;
 }
 
-/* What the rdtarget that serves @config has found: only it knows what it has open. */
+/* Reports faults found by the rdtarget that serves @config: only it knows which files it has
+ * open. */
 static void probe_served(const struct preflight *p, const struct rdt_config *config)
 {
 	const char *socket = config->control.socket;
@@ -422,7 +423,7 @@ static void probe_served(const struct preflight *p, const struct rdt_config *con
 			continue;
 		told++;
 		rdt_config_report_at(p->load, RD_LOG_ERROR, place,
-				     "%s namespace %d, as rdtarget serves it now: %s", nqn, nsid,
+				     "%s namespace %d, as served now: %s", nqn, nsid,
 				     why ? why : "its storage does not answer");
 	}
 	json_decref(list);
@@ -437,7 +438,7 @@ static int try_bind(const struct sockaddr *addr)
 
 	if (fd < 0)
 		return -errno;
-	/* As listeners do: connections of the past hold no address. */
+	/* As listeners do: connections in TIME_WAIT do not block the address. */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (addr->sa_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
@@ -447,7 +448,7 @@ static int try_bind(const struct sockaddr *addr)
 	return err;
 }
 
-/* @with_port: the port is one of TCP in this network namespace. */
+/* @with_port: the port is a TCP port of this network namespace. */
 static void probe_bind(const struct preflight *p, const char *section, const char *address,
 		       uint16_t port, bool with_port)
 {

@@ -77,7 +77,7 @@ static int run_edits(struct rdt_change *ch, const struct rdt_config_texts *wante
 {
 	int rc = rdt_config_texts_copy(wanted, &ch->texts);
 
-	ch->changed = !ch->edits_count; /* a reload looks at sizes again */
+	ch->changed = !ch->edits_count; /* without edits, sizes are read again */
 	for (ch->at_edit = 0; ch->at_edit < ch->edits_count && rc >= 0; ch->at_edit++) {
 		if (ch->edits[ch->at_edit].if_changed && !ch->changed)
 			continue;
@@ -90,7 +90,7 @@ static int run_edits(struct rdt_change *ch, const struct rdt_config_texts *wante
 	return rc < 0 ? rc : 0;
 }
 
-/* The document takes the place of the top file. */
+/* Replaces the top file by the document. */
 static int take_document(struct rdt_change *ch, const char *path,
 			 const struct rdt_config_texts *wanted)
 {
@@ -166,7 +166,7 @@ static bool same_bytes(const struct rdt_config_text *a, const struct rdt_config_
 	return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
 }
 
-/* Do the texts that come lack changes of the current ones that no file has? */
+/* Whether @next drops changes in @wanted that are in no file. */
 static bool loses_changes(const struct rdt_config_texts *wanted,
 			  const struct rdt_config_texts *next)
 {
@@ -193,11 +193,10 @@ static void warn_of_loss(struct rdt_reloader *r, struct rdt_report *report)
 		rd_warn(r->target->log, RD_LOG_MAIN, "%s", text);
 	}
 	if (r->unsaved > RDT_UNSAVED_NAMED)
-		rd_warn(r->target->log, RD_LOG_MAIN, "and %u further ones",
-			r->unsaved - RDT_UNSAVED_NAMED);
+		rd_warn(r->target->log, RD_LOG_MAIN, "and %u more", r->unsaved - RDT_UNSAVED_NAMED);
 }
 
-/* What was loaded is the desired state now. */
+/* Makes the loaded texts the desired state. */
 static void take_texts(struct rdt_reloader *r, struct rdt_change *ch)
 {
 	if (ch->kind != RDT_CHANGE_EDIT) {
@@ -205,7 +204,7 @@ static void take_texts(struct rdt_reloader *r, struct rdt_change *ch)
 			warn_of_loss(r, &ch->report);
 		forget_unsaved(r);
 	}
-	/* A change without edits looked at the sizes of files: there is nothing to save. */
+	/* A change without edits only read sizes again: there is nothing to save. */
 	if (ch->edits_count || ch->document) {
 		if (r->unsaved < RDT_UNSAVED_NAMED)
 			r->unsaved_names[r->unsaved] = strdup(ch->what);
@@ -253,7 +252,7 @@ bool rdt_reloader_good(const struct rdt_reloader *r)
 	return !r->last.at || (r->last.applied && !r->last.problems);
 }
 
-/* @ch may have been refused, and then ends the turn of the current one. */
+/* @ch is the current change if it was refused; then the next one begins. */
 static void change_settled(struct rdt_change *ch)
 {
 	struct rdt_reloader *r = ch->reloader;
@@ -271,7 +270,7 @@ static void change_settled(struct rdt_change *ch)
 	next_change(r);
 }
 
-/* Nothing of @ch was applied. */
+/* Ends @ch, of which nothing was applied. */
 static void change_over(struct rdt_reloader *r, struct rdt_change *ch, const char *summary)
 {
 	snprintf(ch->summary, sizeof(ch->summary), "%s", summary);
@@ -282,12 +281,12 @@ static void change_over(struct rdt_reloader *r, struct rdt_change *ch, const cha
 	next_change(r);
 }
 
-/* Its objects are in progress: the next one may begin. */
+/* The operations of @ch are in progress: the next change may begin. */
 static void change_goes_on(struct rdt_reloader *r, struct rdt_change *ch)
 {
 	r->current = NULL;
 	ch->going_on++;
-	snprintf(ch->summary, sizeof(ch->summary), "begun: what has changed is in progress");
+	snprintf(ch->summary, sizeof(ch->summary), "started: the changes are in progress");
 	tell_change_waiters(ch, true);
 	ch->going_on--;
 	rdt_change_settle(ch);
@@ -326,7 +325,7 @@ static void change_loaded(struct rdt_reloader *r, struct rdt_change *ch)
 		    !rdt_preflight_memory(ch->next, log);
 
 	if (r->target->drained)
-		return; /* too late for changes, and nobody waits for the end of it */
+		return; /* the target stops, and no requester waits */
 	if (ch->next && !good)
 		ch->err = -EINVAL;
 	if (good && !ch->dry_run)
@@ -334,7 +333,7 @@ static void change_loaded(struct rdt_reloader *r, struct rdt_change *ch)
 	else if (ch->kind == RDT_CHANGE_FILE)
 		refuse_file(r, ch);
 	else if (!ch->err && !ch->changed && ch->save && !ch->dry_run)
-		start_saving(r, ch); /* it is so already, but perhaps not in the file */
+		start_saving(r, ch); /* the state is the desired one; the file may differ */
 	else
 		change_over(r, ch, "nothing was changed");
 }
@@ -349,7 +348,7 @@ static void change_saved(struct rdt_reloader *r, struct rdt_change *ch)
 		change_over(r, ch, "nothing was changed");
 }
 
-/* ---- the turn of one ---- */
+/* ---- running the next one ---- */
 
 static void change_worked(struct rdt_job *job)
 {
@@ -420,8 +419,8 @@ static void next_change(struct rdt_reloader *r)
 		start_saving(r, ch);
 		return;
 	}
-	/* The file has no mistake when a change has one: the requester is told, and one line in the
-	 * log says why it was refused. */
+	/* An error in an edit is not an error in the file: the requester gets it, and the log has
+	 * one line with the reason. */
 	ch->report.parent = ch->kind == RDT_CHANGE_FILE ? r->target->log : NULL;
 	ch->state = RDT_CHANGE_LOADING;
 	if (ch->kind == RDT_CHANGE_FILE)
@@ -443,7 +442,7 @@ void rdt_reloader_init(struct rdt_reloader *r)
 	r->ready = true;
 }
 
-/* A request for the file that has not begun is one for all. */
+/* Requests share a reload that has not begun. */
 static struct rdt_change *file_change(struct rdt_reloader *r)
 {
 	struct rdt_change *last = TAILQ_LAST(&r->queue, rdt_changes);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The desired state, as texts, and the changes of it (change.h): the file, read again once for all
- * who asked before that began, and what the control socket asks for. They are loaded and begun one
- * after the other; whoever asked is told when the objects have settled, which delays no later one.
+ * The desired state, as texts, and the queue of its changes (change.h): reloads of the file, of
+ * which those that have not begun are merged, and requests of the control socket. Changes are
+ * loaded and started one after the other; a change whose objects have not settled delays no later
+ * one.
  *
  * Main thread only.
  */
@@ -18,7 +19,7 @@
 
 #define RDT_UNSAVED_NAMED 32u
 
-/* How the last reload of the file has ended; changes by the control socket are none. */
+/* The result of the last reload of the file, without changes by the control socket. */
 struct rdt_last_reload {
 	time_t at; /* 0: none yet */
 	bool applied;
@@ -31,9 +32,9 @@ struct rdt_reloader {
 	/* set by the owner */
 	struct rdt_target *target;
 	const char *path;
-	void (*begins)(struct rdt_reloader *reloader); /* the file is read */
+	void (*begins)(struct rdt_reloader *reloader); /* a reload of the file begins */
 	void (*ended)(struct rdt_reloader *reloader, const struct rdt_change *change);
-	/* The texts of the desired state; the reloader owns them from rdt_reloader_init() on. */
+	/* The texts of the desired state; owned by the reloader after rdt_reloader_init(). */
 	struct rdt_config_texts wanted;
 
 	/* private to the reloader */
@@ -43,29 +44,31 @@ struct rdt_reloader {
 	bool working;               /* @job runs */
 	bool stopped;
 	bool ready;         /* rdt_reloader_init() was called */
-	const char *frozen; /* why; NULL: it is not */
+	const char *frozen; /* why requests are refused; NULL: they are not */
 	struct rdt_last_reload last;
 	time_t good_at;       /* when the file was last applied without a problem, or the start */
 	unsigned int unsaved; /* changes that were applied and not saved */
 	char *unsaved_names[RDT_UNSAVED_NAMED];
 };
 
-/* @target, @path, @begins and @ended are set. */
+/* The caller has set @target, @path, @begins and @ended. */
 void rdt_reloader_init(struct rdt_reloader *reloader);
-/* Was the file as it was last read applied without a problem? */
+/* Whether the last reload of the file, or the start, had no problem. */
 bool rdt_reloader_good(const struct rdt_reloader *reloader);
 /*
- * Queue @change, which the reloader owns from now on; NULL: read the file. @done is called once, on
- * the main loop or before this returns, unless rdt_reloader_forget() is called before; @early: when
- * the change has begun. NULL: nobody waits. Returns 0 or -ENOMEM; then nothing is done.
+ * Queue @change, which the reloader owns from now on; NULL: reload the file. Calls @done once, from
+ * the main loop or before this returns, unless rdt_reloader_forget() is called first; with @early,
+ * when the operations are started. NULL: no answer is needed. Returns 0 or -ENOMEM; then nothing is
+ * done.
  */
 int rdt_reloader_start(struct rdt_reloader *reloader, struct rdt_change *change, bool early,
 		       void (*done)(void *arg, const struct rdt_change *change), void *arg);
 void rdt_reloader_forget(struct rdt_reloader *reloader, const void *arg);
-/* From now on requests are refused, with @why, a constant; what runs goes on to its end. NULL: no
- * longer. */
+/* Refuse later requests with the reason @why, a constant; changes in progress continue. NULL:
+ * accept requests again. */
 void rdt_reloader_freeze(struct rdt_reloader *reloader, const char *why);
-/* Nothing is called any more. Frees all, or does so when the job ends that runs: rdt_jobs_end(). */
+/* Makes no further call. Frees everything, or leaves that to the end of a running job:
+ * rdt_jobs_end(). */
 void rdt_reloader_stop(struct rdt_reloader *reloader);
 
 #endif /* RDT_RELOADER_H */
