@@ -405,7 +405,7 @@ def no_configuration_named(t):
 def a_ready_fd_that_is_not_open(t):
     res = t.run([program('rdtarget'), '--ready-fd', '77', t.file('test.yaml', GOOD.encode())])
     t.eq(res.rc, 2, 'exit status')
-    t.match('--ready-fd takes a descriptor that is open.*: 77', res.err)
+    t.match('--ready-fd: expected a descriptor that is open.*: 77', res.err)
 
 
 @test

@@ -212,7 +212,7 @@ def a_refused_configuration_changes_nothing(t):
     target.expect(r'not handed over to process \d+: .*block_size is 4096.*; this process goes on')
     start_refused(t, config, t.path('nobody'), 'cannot reach a target by its control socket', name='nobody')
     for n, other in enumerate(('--migrate', '--check=full')):
-        start_refused(t, config, control, '--take-over does not go with --migrate and --check=full', other, name=f'both-{n}', status=2)
+        start_refused(t, config, control, '--take-over cannot be combined with --migrate or --check=full', other, name=f'both-{n}', status=2)
     device.goes_on(50)
     no_reconnect(t, device)
     device.finish()

@@ -46,7 +46,7 @@ static int print_short_usage(void)
 	       "      --keep-state     ns remove: keep its UUID, reservations and protection\n"
 	       "      --save           changes, apply: also write them to the configuration file\n"
 	       "      --full           check: also that files, devices, addresses exist\n"
-	       "      --check          upgrade: only see whether it is possible\n"
+	       "      --check          upgrade: only test whether it is possible\n"
 	       "      --timeout SECONDS  drain: give up after this long (default 30)\n"
 	       "  -h, --help           show this help and exit\n"
 	       "  -V, --version        show the version and exit\n"

@@ -30,11 +30,11 @@ static socklen_t notify_address(const char *path, struct sockaddr_un *addr)
 	memcpy(addr->sun_path, path, len);
 	if (path[0] == '/')
 		return sizeof(*addr);
-	addr->sun_path[0] = '\0'; /* abstract: its length is part of the name */
+	addr->sun_path[0] = '\0'; /* abstract socket: the length is part of its name */
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
 }
 
-/* The variables are inherited by children, but apply to the process with this PID only. */
+/* Children inherit the variables, which apply only to the process with this PID. */
 static uint64_t watchdog_time(struct rd_log *log)
 {
 	const char *usec = getenv("WATCHDOG_USEC");
@@ -69,7 +69,7 @@ void rdt_notify_open(struct rdt_notify *n, struct rd_log *log)
 		rd_warn(log, RD_LOG_MAIN,
 			"NOTIFY_SOCKET is \"%s\", expected an absolute path or @NAME of at most "
 			"%zu "
-			"bytes: the service manager will be told nothing",
+			"bytes: the service manager is not notified",
 			path, sizeof(addr.sun_path) - 1);
 		return;
 	}
@@ -123,7 +123,7 @@ bool rdt_notify_to_journal(void)
 	char ours[48];
 	struct stat st;
 
-	/* Standard error may have been redirected since the service manager set the variable. */
+	/* Standard error may have been redirected after the service manager set the variable. */
 	if (!stream || fstat(STDERR_FILENO, &st))
 		return false;
 	snprintf(ours, sizeof(ours), "%" PRIu64 ":%" PRIu64, (uint64_t)st.st_dev,

@@ -16,7 +16,7 @@ struct rd_log;
 
 struct rdt_notify {
 	struct rd_log *log;
-	int fd; /* -1: there is no service manager */
+	int fd; /* -1: no service manager */
 	/* Timeout within which the service manager expects WATCHDOG=1; 0: none */
 	uint64_t watchdog_ns;
 };
@@ -32,7 +32,7 @@ __attribute__((format(printf, 2, 3))) void rdt_notify(struct rdt_notify *notify,
 /* Send RELOADING=1 with the timestamp that systemd requires; READY=1 must follow. */
 void rdt_notify_reloading(struct rdt_notify *notify, const char *status);
 
-/* Is standard error connected to the systemd journal, according to JOURNAL_STREAM? */
+/* Whether standard error is connected to the systemd journal, according to JOURNAL_STREAM. */
 bool rdt_notify_to_journal(void);
 
 #endif /* RDT_NOTIFY_H */

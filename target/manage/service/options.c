@@ -17,21 +17,21 @@ static const char usage_text[] =
 	"Export files and block devices as NVMe namespaces over RDMA and TCP (NVMe-oF).\n"
 	"\n"
 	"  -c, --config FILE       the configuration (YAML); the same as CONFIG\n"
-	"      --check[=full]      check the configuration and exit; full: also what it needs of\n"
-	"                          this machine: memory, files, devices, groups, addresses\n"
-	"      --directory DIR     where relative paths in the configuration begin; default: the\n"
+	"      --check[=full]      validate the configuration and exit; full: also that this\n"
+	"                          machine has its files, devices, groups, addresses and memory\n"
+	"      --directory DIR     base of relative paths in the configuration; default: the\n"
 	"                          current directory\n"
-	"      --migrate           write into the configuration what earlier versions took for\n"
-	"                          granted (allow_any_host: true), and exit\n"
-	"      --log SPEC          what to log: LEVEL, COMPONENT=LEVEL, or several with commas\n"
+	"      --migrate           write defaults of earlier versions (allow_any_host: true)\n"
+	"                          into the configuration, and exit\n"
+	"      --log SPEC          log levels: LEVEL, COMPONENT=LEVEL, or several with commas\n"
 	"      --log-format FORMAT text, json, or auto (default): text, or for the systemd "
 	"journal\n"
 	"                          lines with priorities\n"
-	"      --user NAME[:GROUP] become this user, for root; before anything is opened\n"
+	"      --user NAME[:GROUP] as root: become this user before anything is opened\n"
 	"      --take-over SOCKET  take over connections and storage from the target with this\n"
-	"                          control socket, which ends then; with --check: only see\n"
+	"                          control socket, which then exits; with --check: only test\n"
 	"                          whether that is possible\n"
-	"      --exit-with-parent  end when the process that started this one ends\n"
+	"      --exit-with-parent  exit when the parent process exits\n"
 	"      --schema            print the JSON schema of the configuration, for editors, and "
 	"exit\n"
 	"      --ready-fd N        write \"ADDRESS PORT\" of each listener to descriptor N when\n"
@@ -39,10 +39,10 @@ static const char usage_text[] =
 	"  -h, --help              show this help and exit\n"
 	"  -V, --version           show the version and exit\n"
 	"\n"
-	"SIGTERM and SIGINT drain: I/O in flight is finished and answered. A second one does not\n"
-	"wait for it. SIGHUP reads CONFIG again and applies what has changed. SIGUSR1 logs the\n"
-	"status. A service manager is told of all this: systemd's Type=notify and WatchdogSec= "
-	"work.\n";
+	"SIGTERM and SIGINT drain: I/O in flight is completed first. A second signal does not "
+	"wait\n"
+	"for it. SIGHUP reloads CONFIG and applies the changes. SIGUSR1 logs the status. The\n"
+	"service manager is notified: systemd's Type=notify and WatchdogSec= are supported.\n";
 
 static int print_usage(FILE *out)
 {
@@ -73,7 +73,7 @@ static int parse_check(const char *what, struct rdt_options *opt)
 	opt->check = true;
 	opt->check_machine = what != NULL;
 	if (what && strcmp(what, "full") != 0)
-		return rdt_usage_error("--check takes nothing or full, not", what);
+		return rdt_usage_error("--check: expected no value, or full; found", what);
 	return 0;
 }
 
@@ -83,13 +83,13 @@ static int parse_ready_fd(const char *text, struct rdt_options *opt)
 	int flags;
 
 	if (rd_parse_u64(text, 3, 65535, &fd))
-		return rdt_usage_error("--ready-fd takes a descriptor from 3 on, not", text);
+		return rdt_usage_error("--ready-fd: expected a descriptor from 3 on; found", text);
 	opt->ready_fd = (int)fd;
 	flags = fcntl(opt->ready_fd, F_GETFL);
 	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
 		return rdt_usage_error(
-			"--ready-fd takes a descriptor that is open for writing (such as "
-			"with 3>FILE), not",
+			"--ready-fd: expected a descriptor that is open for writing (such as "
+			"3>FILE opens); found",
 			text);
 	return 0;
 }
@@ -127,8 +127,8 @@ static const struct option longopts[] = {
 static int check_together(const struct rdt_options *opt)
 {
 	if (opt->take_over && (opt->migrate || opt->check_machine))
-		return rdt_usage_error("--take-over does not go with --migrate and --check=full",
-				       NULL);
+		return rdt_usage_error(
+			"--take-over cannot be combined with --migrate or --check=full", NULL);
 	return opt->config ? -1 : rdt_usage_error("no configuration given", NULL);
 }
 
@@ -186,7 +186,6 @@ int rdt_options_parse(int argc, char **argv, struct rdt_options *opt)
 	if (optind < argc && !opt->config)
 		opt->config = argv[optind++];
 	if (optind < argc)
-		return rdt_usage_error("one configuration is enough; this is left over",
-				       argv[optind]);
+		return rdt_usage_error("expected one configuration; also found", argv[optind]);
 	return check_together(opt);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The command line of rdtarget. Before there are threads. */
+/* The command line of rdtarget. Called before threads are started. */
 #ifndef RDT_OPTIONS_H
 #define RDT_OPTIONS_H
 
 #include <stdbool.h>
 
 #define RDT_EXIT_USAGE 2
-/* A mistake of the configuration, which another start does not mend: EX_CONFIG of sysexits.h, for
- * which systemd has a name too. */
+/* Exit code of an error in the configuration, so that a restart is useless: EX_CONFIG of
+ * sysexits.h, which systemd knows too. */
 #define RDT_EXIT_CONFIG 78
 
 struct rdt_options {
@@ -16,7 +16,7 @@ struct rdt_options {
 	const char *log_format;
 	const char *user;
 	const char *directory;
-	const char *take_over; /* the control socket of the target that hands over; or NULL */
+	const char *take_over; /* control socket of the target to take over from, or NULL */
 	int ready_fd;
 	bool check;
 	bool check_machine; /* also check what the configuration needs of the machine */
@@ -26,7 +26,7 @@ struct rdt_options {
 
 /* Returns -1 to continue, otherwise the exit code. */
 int rdt_options_parse(int argc, char **argv, struct rdt_options *opt);
-/* Says what is wrong, and of @value when it is not NULL. Returns the exit code. */
+/* Prints the error @what, and @value unless it is NULL. Returns the exit code. */
 int rdt_usage_error(const char *what, const char *value);
 
 #endif /* RDT_OPTIONS_H */

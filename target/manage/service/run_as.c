@@ -17,7 +17,7 @@
 #include "util/parse.h"
 
 struct identity {
-	const char *name; /* NULL: a number that no user has */
+	const char *name; /* NULL: no user has the number */
 	uid_t uid;
 	gid_t gid;
 	bool one_group;
@@ -89,7 +89,8 @@ static int become(struct rd_log *log, const char *spec, const struct identity *i
 {
 	struct rlimit unlimited = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
 
-	/* Capabilities may allow it to others, but only root loses them by it. */
+	/* Capabilities allow the change to other users too, but only root loses its capabilities by
+	 * it. */
 	if (geteuid() != 0)
 		return cannot_become(log, spec, EPERM);
 	if (setrlimit(RLIMIT_MEMLOCK, &unlimited))
@@ -98,8 +99,8 @@ static int become(struct rd_log *log, const char *spec, const struct identity *i
 	if ((id->one_group ? setgroups(1, &id->gid) : initgroups(id->name, id->gid)) ||
 	    setresgid(id->gid, id->gid, id->gid) || setresuid(id->uid, id->uid, id->uid))
 		return cannot_become(log, spec, errno);
-	/* The kernel refuses the new user core dumps and a debugger, because what root had read may
-	 * be in memory. Here nothing was read yet. */
+	/* After the change of the user the kernel disables core dumps and debugging, because memory
+	 * may contain what root has read. Here nothing was read yet. */
 	prctl(PR_SET_DUMPABLE, 1);
 	rd_info(log, RD_LOG_MAIN, "running as user %s, uid %u, gid %u", spec, id->uid, id->gid);
 	return 0;
@@ -114,7 +115,7 @@ int rdt_run_as(const char *spec, struct rd_log *log)
 
 	if (!err && colon)
 		err = find_group_of_spec(log, colon + 1, &id);
-	/* An ordinary user who names himself needs no change, and may not make any. */
+	/* A process that already is the user needs no change, and without root may make none. */
 	if (!err && (geteuid() == 0 || id.uid != geteuid() || id.gid != getegid()))
 		err = become(log, spec, &id);
 	free(name);

@@ -8,20 +8,20 @@
 struct rd_log;
 
 /*
- * The option --user: this process, which root has started, becomes the user @spec for good, without
+ * The option --user: this process, started by root, becomes the user @spec permanently, without
  * capabilities, as with User= of systemd. @spec is NAME or NAME:GROUP; both may be numbers. Without
  * GROUP the process has all groups of the user, with it only that one. The limit of locked memory
- * is removed before, because only root exceeds it. The user may trace the process and gets its core
+ * is removed first, because only root may do that. The user may trace the process and gets its core
  * dumps.
  *
- * Main thread, before anything is opened: a reload opens with the same permissions as the start.
- * Returns 0, also when the process already is that user, or -errno, and has logged why: -ENOENT
- * there is no such user or group, -EINVAL a number needs a group, -EPERM this process may not
- * become another user.
+ * Main thread, before anything is opened, so that a reload opens files with the same permissions as
+ * the start. Returns 0, also if the process already is that user, or -errno with the reason logged:
+ * -ENOENT unknown user or group, -EINVAL a number needs a group, -EPERM this process may not become
+ * another user.
  */
 int rdt_run_as(const char *spec, struct rd_log *log);
-/* The number of group @name, or (gid_t)-1 for NULL. Returns 0, or -errno with a sentence in @text.
- * Any thread. */
+/* Looks up the number of group @name; (gid_t)-1 for NULL. Returns 0, or -errno with a message in
+ * @text. Any thread. */
 int rdt_group_id(const char *name, gid_t *gid, char *text, size_t size);
 
 #endif /* RDT_RUN_AS_H */

@@ -18,8 +18,8 @@
 
 int rdt_self_init(struct rdt_self *self)
 {
-	/* Not /proc/self/exe: that is the file that was started, also when another one has its
-	 * place since, and what a symbolic link named then. */
+	/* Not /proc/self/exe: that is the file that was executed, even if another one has replaced
+	 * it at that path, or a symbolic link was changed. */
 	const char *path = (const char *)(uintptr_t)getauxval(AT_EXECFN);
 	rd_autofree char *cwd = NULL;
 
@@ -67,7 +67,7 @@ static void child_ended(struct rd_io *io, uint32_t events)
 		self->ended(self->arg, status);
 }
 
-/* WATCHDOG_PID names this process, and the child feeds the watchdog in its place. */
+/* Removes WATCHDOG_PID, which names this process: the child feeds the watchdog instead. */
 static char **child_environment(void)
 {
 	size_t n = 0, at = 0;
@@ -109,7 +109,7 @@ int rdt_self_start(struct rdt_self *self, struct rd_loop *loop, const char *cons
 			 (int)self->pid);
 		return -EBUSY;
 	}
-	/* It shares this process's memory until it is executed: nothing is copied. */
+	/* Shares this process's memory until exec, so that nothing is copied. */
 	if (!err)
 		err = posix_spawn(&self->pid, self->path, NULL, NULL, (char *const *)argv, env);
 	if (err) {

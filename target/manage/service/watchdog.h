@@ -14,12 +14,13 @@ struct rdt_notify;
 struct rdt_target;
 struct rdt_watchdog;
 
-/* The target runs. *@out: NULL when the service manager has no watchdog. Returns 0 or -ENOMEM. */
+/* Call when the target runs. *@out: NULL if the service manager has no watchdog. Returns 0 or
+ * -ENOMEM. */
 int rdt_watchdog_start(struct rdt_target *target, struct rdt_notify *notify,
 		       struct rdt_watchdog **out);
-/* While the main loop exists. Nothing is fed afterwards. Accepts NULL. */
+/* Call while the main loop exists. The watchdog is not fed afterwards. Accepts NULL. */
 void rdt_watchdog_stop(struct rdt_watchdog *watchdog);
-/* After all loops have ended: until then a message or its answer may be in flight. */
+/* Call after all loops have ended: until then a message or its answer may be in flight. */
 void rdt_watchdog_free(struct rdt_watchdog **watchdog);
 
 #endif /* RDT_WATCHDOG_H */
