@@ -17,17 +17,17 @@
 
 /* ---- the rows ---- */
 
-/* The last members of a row. Of one object's own structure: */
+/* The last members of a row. A field of the object's own structure: */
 #define OWN(object, type, field, kind, unit) \
 	kind, unit, object, object, 0, RDT_FIGURE_OWN, offsetof(struct type, field), NULL
 #define TEXT(object, type, field, texts)                                                         \
 	RDT_GAUGE, RDT_NUMBER, object, object, 0, RDT_FIGURE_TEXT, offsetof(struct type, field), \
 		texts
-/* What happens to connections. Hosts have it too, but no series: they would be many. */
+/* Events of connections. JSON has them for hosts as well; metrics do not, to limit the series. */
 #define EVENTS(form, event)                                                                   \
 	RDT_COUNTER, RDT_NUMBER, REACTOR | LISTENER | HOST | TOTAL, LISTENER, LISTENER, form, \
 		offsetof(struct rdt_stats_io, events[event]), NULL
-/* What commands do. */
+/* Counters of I/O commands. */
 #define COMMANDS(series, form, type, field, kind, unit)                       \
 	kind, unit, REACTOR | LISTENER | NS | HOST | TOTAL, series, NS, form, \
 		offsetof(struct type, field), NULL
@@ -42,7 +42,7 @@
 
 #define AUTHENTICATIONS(object, type)                                              \
 	{"authentications", NULL, "result=\"ok\"",                                 \
-	 "Queues authenticated by DH-HMAC-CHAP, or refused.",                      \
+	 "Queues that DH-HMAC-CHAP authenticated or refused.",                     \
 	 OWN(object, type, auth.successes, RDT_COUNTER, RDT_NUMBER)},              \
 	{                                                                          \
 		"failed_authentications", "authentications", "result=\"refused\"", \
@@ -57,11 +57,11 @@ const struct rdt_figure rdt_figures[] = {
 	 TEXT(TARGET, rdt_stats, version, NULL)},
 	{"start_time_seconds", NULL, NULL, "When rdtarget started, in Unix time.",
 	 OWN(TARGET, rdt_stats, started, RDT_GAUGE, RDT_NUMBER)},
-	{"state", NULL, "state", "1 for the state that rdtarget is in, 0 for others.",
+	{"state", NULL, "state", "1 for the current state of rdtarget, 0 for the others.",
 	 TEXT(TARGET, rdt_stats, state, target_states)},
 	{"config_last_reload_successful", NULL, NULL,
-	 "0 after a reload of the configuration file that failed, also in part; rdctl status says "
-	 "why.",
+	 "0 if the last reload of the configuration file failed, in whole or in part; see rdctl "
+	 "status.",
 	 OWN(TARGET, rdt_stats, reload_ok, RDT_GAUGE, RDT_BOOL)},
 	{"config_last_reload_success_timestamp_seconds", NULL, NULL,
 	 "When the configuration file was last applied without a problem, in Unix time.",
@@ -69,11 +69,11 @@ const struct rdt_figure rdt_figures[] = {
 	{"control_up", NULL, NULL, "1 if the control socket accepts clients.",
 	 OWN(TARGET, rdt_stats, control_up, RDT_GAUGE, RDT_BOOL)},
 	{"upgrade_pause_seconds", NULL, NULL,
-	 "How long connections rested when this process took them over from another one.",
+	 "Time for which connections were paused when this process took them over.",
 	 OWN(TARGET, rdt_stats, upgrade_pause_ns, RDT_GAUGE, RDT_SECONDS)},
-	{"subsystems", NULL, NULL, "Subsystems that are served.",
+	{"subsystems", NULL, NULL, "Subsystems served.",
 	 OWN(TARGET, rdt_stats, subsystems, RDT_GAUGE, RDT_NUMBER)},
-	{"namespaces", NULL, NULL, "Namespaces that are served.",
+	{"namespaces", NULL, NULL, "Namespaces served.",
 	 OWN(TARGET, rdt_stats, ns_count, RDT_GAUGE, RDT_NUMBER)},
 	NS_STATE("opening", RDT_NS_OPENING),
 	NS_STATE("failed", RDT_NS_FAILED),
@@ -82,15 +82,14 @@ const struct rdt_figure rdt_figures[] = {
 	NS_STATE("leaving", RDT_NS_LEAVING),
 	{"controllers", NULL, NULL, "Controllers of connected hosts, without discovery.",
 	 OWN(TARGET, rdt_stats, controllers, RDT_GAUGE, RDT_NUMBER)},
-	{"hosts", NULL, NULL, "Hosts that are connected.",
+	{"hosts", NULL, NULL, "Connected hosts.",
 	 OWN(TARGET, rdt_stats, hosts, RDT_GAUGE, RDT_NUMBER)},
 	AUTHENTICATIONS(TARGET, rdt_stats),
 
-	{"tls_handshakes", NULL, "result=\"ok\"",
-	 "Handshakes of TLS that succeeded, or were refused.",
+	{"tls_handshakes", NULL, "result=\"ok\"", "TLS handshakes that succeeded or were refused.",
 	 OWN(TARGET, rdt_stats, tls_handshakes, RDT_COUNTER, RDT_NUMBER)},
 	{"failed_tls_handshakes", "tls_handshakes", "result=\"refused\"",
-	 "Handshakes of TLS that were refused.",
+	 "TLS handshakes that were refused.",
 	 OWN(TARGET, rdt_stats, tls_refusals, RDT_COUNTER, RDT_NUMBER)},
 	{"cpu_seconds", NULL, NULL, "Total user and system CPU time spent in seconds.",
 	 OWN(PROCESS, rdt_stats_process, cpu_ns, RDT_COUNTER, RDT_SECONDS)},
@@ -114,16 +113,16 @@ const struct rdt_figure rdt_figures[] = {
 	{"spin_seconds", NULL, NULL, "Time in which the reactor polled and found nothing.",
 	 OWN(REACTOR, rdt_stats_reactor, spun_ns, RDT_COUNTER, RDT_SECONDS)},
 	{"longest_turn_seconds", NULL, NULL,
-	 "Longest turn of the reactor's event loop in the last one to two minutes.",
+	 "Longest iteration of the reactor's event loop in the last one to two minutes.",
 	 OWN(REACTOR, rdt_stats_reactor, longest_ns, RDT_GAUGE, RDT_SECONDS)},
 	{"admin_queues", "queues", "type=\"admin\"", "Queues on the reactor.",
 	 OWN(REACTOR, rdt_stats_reactor, found.admin_queues, RDT_GAUGE, RDT_NUMBER)},
 	{"io_queues", "queues", "type=\"io\"", "I/O queues on the reactor.",
 	 OWN(REACTOR, rdt_stats_reactor, found.io_queues, RDT_GAUGE, RDT_NUMBER)},
 	{"waiting_for_buffers", "waiting", "reason=\"buffer\"",
-	 "Commands that wait for a buffer or a limit.",
+	 "Commands that wait for a data buffer or a QoS limit.",
 	 OWN(REACTOR, rdt_stats_reactor, found.waiting, RDT_GAUGE, RDT_NUMBER)},
-	{"waiting_for_limits", "waiting", "reason=\"limit\"", "Commands that wait for a limit.",
+	{"waiting_for_limits", "waiting", "reason=\"limit\"", "Commands that wait for a QoS limit.",
 	 OWN(REACTOR, rdt_stats_reactor, found.limited, RDT_GAUGE, RDT_NUMBER)},
 	{"buffer_bytes", NULL, "pool=\"io\"", "Data buffers in use.",
 	 OWN(REACTOR, rdt_stats_reactor, found.buffer_bytes, RDT_GAUGE, RDT_BYTES)},
@@ -131,15 +130,15 @@ const struct rdt_figure rdt_figures[] = {
 	 OWN(REACTOR, rdt_stats_reactor, found.reserve_bytes, RDT_GAUGE, RDT_BYTES)},
 	{"scratch_bytes", "buffer_bytes", "pool=\"scratch\"", "Scratch buffers in use.",
 	 OWN(REACTOR, rdt_stats_reactor, found.scratch_bytes, RDT_GAUGE, RDT_BYTES)},
-	{"reads", NULL, NULL, "Reads that the reactor has given to storage.",
+	{"reads", NULL, NULL, "Reads that the reactor submitted to storage.",
 	 OWN(REACTOR, rdt_stats_reactor, reads, RDT_COUNTER, RDT_NUMBER)},
-	{"writes", NULL, NULL, "Writes that the reactor has given to storage.",
+	{"writes", NULL, NULL, "Writes that the reactor submitted to storage.",
 	 OWN(REACTOR, rdt_stats_reactor, writes, RDT_COUNTER, RDT_NUMBER)},
 
 	{"listening", "up", NULL, "1 if the listener accepts connections.",
 	 OWN(LISTENER, rdt_stats_listener, listening, RDT_GAUGE, RDT_BOOL)},
 	{"ana", "ana_state", NULL,
-	 "1 for the ANA state of the group that hosts of the listener are told, 0 for others.",
+	 "1 for the ANA state of the group as the listener reports it, 0 for the others.",
 	 RDT_GAUGE, RDT_NUMBER, LISTENER, LISTENER, 0, RDT_FIGURE_ANA, 0, NULL},
 
 	{"reads", NULL, NULL, "Read commands of the subsystem, as its SMART log counts them.",
@@ -159,24 +158,24 @@ const struct rdt_figure rdt_figures[] = {
 	{"live", NULL, NULL, "1 if hosts can use the namespace.",
 	 OWN(NS, rdt_stats_ns, live, RDT_GAUGE, RDT_BOOL)},
 	{"storage_failed", "failed", NULL,
-	 "1 while its storage cannot be opened: hosts do not see it; rdctl ns says why.",
+	 "1 while its storage cannot be opened, so hosts do not see it; see rdctl ns.",
 	 OWN(NS, rdt_stats_ns, storage_failed, RDT_GAUGE, RDT_BOOL)},
 	{"fault", NULL, "kind",
-	 "1 while data of its storage is lost or may be, its path names another file than is open, "
-	 "or its cluster is not in reach; rdctl ns says more.",
+	 "1 while its storage may have lost data, its path names another file than the open one, "
+	 "or its cluster is unreachable; see rdctl ns.",
 	 TEXT(NS, rdt_stats_ns, shown.fault.kind, NULL)},
 	{"stalled_seconds", NULL, NULL,
-	 "For how long the storage of the namespace has not answered; 0: it answers.",
+	 "Time for which the storage of the namespace has not answered; 0 if it answers.",
 	 OWN(NS, rdt_stats_ns, stalled_ns, RDT_GAUGE, RDT_SECONDS)},
 	{"ana_group", NULL, NULL, "The ANA group of the namespace.",
 	 OWN(NS, rdt_stats_ns, ana_group, RDT_GAUGE, RDT_NUMBER)},
 
-	{"count", "io_completed", NULL, "I/O commands answered, failed ones included.",
+	{"count", "io_completed", NULL, "I/O commands completed, including failed ones.",
 	 COMMANDS(EACH, RDT_FIGURE_OP, rdt_stats_op, count, RDT_COUNTER, RDT_NUMBER)},
 	{"bytes", "io_bytes", NULL, "Data read and written.",
 	 COMMANDS(EACH, RDT_FIGURE_OP, rdt_stats_op, bytes, RDT_COUNTER, RDT_BYTES)},
 	{"seconds", "io_duration_seconds", NULL,
-	 "Time from the arrival of a command until its answer was sent.",
+	 "Time from the arrival of a command until its completion was sent.",
 	 COMMANDS(NS, RDT_FIGURE_OP, rdt_stats_op, ns, RDT_HISTOGRAM, RDT_SECONDS)},
 	{"failed", "io_errors", NULL, "Failed I/O commands by status code type and status code.",
 	 COMMANDS(EACH, RDT_FIGURE_ERRORS, rdt_stats_io, errors, RDT_COUNTER, RDT_NUMBER)},
@@ -186,10 +185,10 @@ const struct rdt_figure rdt_figures[] = {
 	 IO(oldest_ns, RDT_GAUGE, RDT_SECONDS)},
 	{"buffer_waits", "io_buffer_waits", NULL, "Commands that waited for a data buffer.",
 	 IO(events[RDT_COUNT_BUFFER_WAITS], RDT_COUNTER, RDT_NUMBER)},
-	{"limit_waits", "io_qos_waits", NULL, "Commands that waited for a limit.",
+	{"limit_waits", "io_qos_waits", NULL, "Commands that waited for a QoS limit.",
 	 IO(events[RDT_COUNT_QOS_WAITS], RDT_COUNTER, RDT_NUMBER)},
 	{"limit_wait_seconds", "io_qos_wait_seconds", NULL,
-	 "Time that commands waited for a limit.",
+	 "Time that commands waited for a QoS limit.",
 	 IO(events[RDT_COUNT_QOS_NS], RDT_COUNTER, RDT_SECONDS)},
 
 	{"connections", NULL, NULL, "Connections: one for each queue.", RDT_GAUGE, RDT_NUMBER,
@@ -199,9 +198,10 @@ const struct rdt_figure rdt_figures[] = {
 	 EVENTS(RDT_FIGURE_IO, RDT_COUNT_CONNECTS)},
 	{"refused", "connects", "result=\"refused\"", "Connect commands that were refused.",
 	 EVENTS(RDT_FIGURE_IO, RDT_COUNT_REFUSALS)},
-	{"disconnects", NULL, NULL, "Connections that have ended, by reason.",
+	{"disconnects", NULL, NULL, "Connections that ended, by reason.",
 	 EVENTS(RDT_FIGURE_ENDS, RDT_COUNT_ENDS)},
-	{"keep_alive_timeouts", NULL, NULL, "Associations that ended by keep alive.",
+	{"keep_alive_timeouts", NULL, NULL,
+	 "Associations that ended because the Keep Alive Timer expired.",
 	 EVENTS(RDT_FIGURE_IO, RDT_COUNT_KEEP_ALIVES)},
 	{"aborts", NULL, NULL, "Abort commands.", EVENTS(RDT_FIGURE_IO, RDT_COUNT_ABORTS)},
 	{"resets", NULL, NULL, "Controller resets by hosts.",
@@ -210,7 +210,7 @@ const struct rdt_figure rdt_figures[] = {
 
 const unsigned int rdt_figures_count = sizeof(rdt_figures) / sizeof(rdt_figures[0]);
 
-/* In the order of their bits. */
+/* Indexed by the bit number in enum rdt_figure_of. */
 static const char *const objects[RDT_OBJECTS] = {"target",    "process",   "reactor", "listener",
 						 "subsystem", "namespace", "host",    "total"};
 
@@ -246,7 +246,7 @@ static double figure_seconds(uint64_t ns)
 	return (double)ns / 1e9;
 }
 
-/* The member @name, an object, which is there afterwards. */
+/* Returns the object @name in @o, which is created if it is missing. */
 static json_t *member(json_t *o, const char *name)
 {
 	json_t *found = json_object_get(o, name);
@@ -274,8 +274,8 @@ static void json_put_number(json_t *o, const struct rdt_figure *f, uint64_t valu
 						   : json_integer((json_int_t)value));
 }
 
-/* @histograms: also pairs of the end of a bucket, in seconds, and its count. Empty buckets are left
- * out. */
+/* @histograms: add pairs of a bucket's upper bound in seconds and its count, without empty
+ * buckets. */
 static void json_put_latency(json_t *o, const struct rdt_stats_op *op, bool histograms)
 {
 	json_t *list;
@@ -341,7 +341,7 @@ static void json_put_ends(json_t *o, const struct rdt_figure *f, const struct rd
 	json_object_set_new(o, "disconnects_by_reason", ends);
 }
 
-/* Groups that are not named are optimized. */
+/* A group that is not listed is optimized. */
 static void json_put_ana(json_t *o, const struct rdt_figure *f, const struct rdt_stats_listener *l)
 {
 	json_t *ana = json_object();

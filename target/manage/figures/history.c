@@ -12,25 +12,25 @@
 
 #define EVERY RD_NSEC_PER_SEC
 
-/* Of one second: differences of counters, and percentiles of the seconds before. */
+/* One second: increments of counters, and percentiles over RDT_HISTORY_WINDOW seconds. */
 struct history_sample {
 	uint64_t reads;
 	uint64_t writes;
 	uint64_t read_bytes;
 	uint64_t written_bytes;
 	uint64_t failed;
-	uint64_t latency_ns; /* the sum over all commands that ended */
-	uint64_t p50_ns;     /* of reads and writes; 0: there was none; also the fields below */
+	uint64_t latency_ns; /* sum over all completed commands */
+	uint64_t p50_ns;     /* of reads and writes, also the fields below; 0: none completed */
 	uint64_t p99_ns;
 	uint64_t p999_ns;
 };
 
 struct rdt_history_copy {
 	unsigned int count;
-	struct history_sample samples[]; /* the oldest one first */
+	struct history_sample samples[]; /* oldest first */
 };
 
-/* Counters since the start, over all reactors. */
+/* Totals of all reactors since the start. */
 struct history_counters {
 	struct history_sample sum;        /* without percentiles */
 	uint64_t bucket[RDT_LAT_BUCKETS]; /* of reads and writes */
@@ -40,11 +40,12 @@ struct rdt_history {
 	struct rdt_target *target;
 	struct rd_timer timer;
 	bool running;
-	uint64_t due;       /* ns: the end of the second that is being counted */
+	uint64_t due;       /* ns: end of the current second */
 	unsigned int count; /* samples, up to RDT_HISTORY_SECONDS */
-	unsigned int next; /* where the next one is put: the oldest one when all places are taken */
+	unsigned int next; /* index of the next sample; once the array is full, of the oldest one */
 	struct history_sample samples[RDT_HISTORY_SECONDS];
-	/* The counters at the end of each of the last seconds; @before is the last one's place. */
+	/* The counters at the end of each second of the window; @before is the index of the last
+	 * one. */
 	struct history_counters window[RDT_HISTORY_WINDOW + 1];
 	unsigned int before;
 };
@@ -99,7 +100,8 @@ static void set_percentiles(struct history_sample *s, const struct history_count
 	s->p999_ns = rdt_stats_percentile(&op, 99.9);
 }
 
-/* What is left of a difference when @seconds still share it: late samples lose nothing. */
+/* Returns one of @seconds shares of the increment and adds it to @then, so that the shares of a
+ * late sample add up to the whole. */
 static uint64_t history_share(uint64_t now, uint64_t *then, uint64_t seconds)
 {
 	uint64_t part = (now - *then) / seconds;
@@ -129,13 +131,13 @@ static void history_put(struct rdt_history *h, const struct history_sample *s)
 		h->count++;
 }
 
-/* The main loop was late, or the machine slept, when @seconds is more than 1: each of them then has
- * the mean. */
+/* @seconds is more than 1 if the main loop was late or the machine slept: each second then gets the
+ * mean. */
 static void take_sample(struct rdt_history *h, uint64_t seconds)
 {
 	struct history_sample then = h->window[h->before].sum, s;
 	unsigned int next = (h->before + 1) % (RDT_HISTORY_WINDOW + 1);
-	/* The oldest one, which the new counters do not replace. */
+	/* The oldest entry that remains in the window. */
 	unsigned int oldest = (next + 1) % (RDT_HISTORY_WINDOW + 1);
 	struct history_counters *now = &h->window[next];
 
@@ -154,7 +156,7 @@ static void next_sample(struct rdt_history *h)
 
 	if (rd_timer_start(h->target->loop, &h->timer, h->due > now ? h->due - now : 1))
 		rd_warn(h->target->log, RD_LOG_MAIN,
-			"http: out of memory for a timer: the history ends here");
+			"http: out of memory for a timer: the history stops here");
 }
 
 static void sample_due(struct rd_timer *timer)
@@ -215,7 +217,8 @@ void rdt_history_free(struct rdt_history **h)
 struct rdt_history_copy *rdt_history_copy(const struct rdt_history *h)
 {
 	unsigned int oldest = h->count < RDT_HISTORY_SECONDS ? 0 : h->next;
-	unsigned int behind = h->count - oldest; /* from the oldest one to the end of the array */
+	unsigned int behind =
+		h->count - oldest; /* samples from the oldest one to the end of the array */
 	struct rdt_history_copy *copy =
 		malloc(sizeof(*copy) + h->count * sizeof(struct history_sample));
 
@@ -232,7 +235,7 @@ json_t *rdt_history_json(const struct rdt_history_copy *copy)
 	static const struct {
 		const char *name;
 		size_t offset;
-		bool unknown; /* 0 means that there is none */
+		bool unknown; /* 0 means that no command completed */
 	} lists[] = {
 		{"reads", offsetof(struct history_sample, reads), false},
 		{"writes", offsetof(struct history_sample, writes), false},

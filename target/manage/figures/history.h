@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the target did in each of the last ten minutes' seconds, kept for whoever looks after an
- * incident: totals only, in a fixed amount of memory.
+ * Totals of the target for each second of the last ten minutes, to analyse an incident afterwards.
+ * The amount of memory is fixed.
  *
  * Main thread, unless noted. A sample reads the totals of each reactor (struct rdt_totals) without
- * asking it: a reactor that sleeps is not woken, and the cost does not grow with namespaces or
- * hosts.
+ * a message, so no sleeping reactor wakes up, and the cost does not depend on the number of
+ * namespaces or hosts.
  */
 #ifndef RDT_HISTORY_H
 #define RDT_HISTORY_H
@@ -19,17 +19,17 @@ struct rdt_target;
 #define RDT_HISTORY_SECONDS 600u
 #define RDT_HISTORY_WINDOW  10u /* seconds that the percentiles of a sample cover */
 
-/* It does not run yet. Returns NULL without memory. */
+/* Returns a stopped history, or NULL without memory. */
 struct rdt_history *rdt_history_new(struct rdt_target *target);
-/* Begin to take a sample each second, from now on; nothing when it runs. */
+/* Take a sample each second from now on. Does nothing if it runs. */
 void rdt_history_start(struct rdt_history *h);
-/* What was taken is forgotten. Accepts NULL. */
+/* Stop, and discard the samples. Accepts NULL. */
 void rdt_history_stop(struct rdt_history *h);
 void rdt_history_free(struct rdt_history **h);
 
-/* The caller frees it with free(3). NULL without memory. */
+/* Returns a copy that the caller frees with free(3), or NULL without memory. */
 struct rdt_history_copy *rdt_history_copy(const struct rdt_history *h);
-/* A list for each quantity, the oldest second first: docs/schema/http/status.json. Any thread. */
+/* One list per quantity, oldest second first: docs/schema/http/status.json. Any thread. */
 json_t *rdt_history_json(const struct rdt_history_copy *copy);
 
 #endif /* RDT_HISTORY_H */

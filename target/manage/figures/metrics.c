@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Metrics: the rows of figures.c as families, each with the samples of all objects. */
+/* Writes the rows of figures.c as metric families, each with the samples of all objects. */
 #include "metrics.h"
 
 #include <errno.h>
@@ -13,13 +13,14 @@
 #include "figures.h"
 #include "target/manage/show/show.h"
 
-/* Buckets of a histogram end at powers of two, from 16 us to 8.6 s. */
+/* log2 of the first bucket's upper bound in ns: bounds are powers of two from 16 us to 8.6 s. */
 #define LE_FIRST 14u
 #define LE_LAST  33u
-/* Each of 223 bytes of an NQN may take five, and a namespace has a number, too. */
+/* Size of all labels: each of the 223 bytes of an NQN may need five characters, and a namespace has
+ * its NSID too. */
 #define LABELS 1280
 
-/* An object with series, and its labels. */
+/* An object and its labels. */
 struct metrics_object {
 	struct rdt_figures figures;
 	char *labels;
@@ -45,8 +46,8 @@ const char *rdt_metrics_type(enum rdt_metrics_format format)
 /* ---- values ---- */
 
 /*
- * @value of a host may contain anything. What a log would mask, and a backslash, become "\x" and
- * two digits: different names have different labels.
+ * @value may be chosen by a host and contain any byte. Characters that the log would mask, and
+ * backslashes, become "\x" and two digits, so that different names have different labels.
  */
 static void put_label(char *labels, const char *name, const char *value)
 {
@@ -69,7 +70,7 @@ static void put_label(char *labels, const char *name, const char *value)
 	strcpy(to, "\"");
 }
 
-/* @label: of the sample, besides those of the object; "": none. */
+/* @label: an additional label of the sample; "": none. */
 static void put_labels(const struct metrics_out *o, const struct metrics_object *of,
 		       const char *suffix, const char *label)
 {
@@ -98,7 +99,7 @@ static void put_sample(const struct metrics_out *o, const struct metrics_object 
 		fprintf(o->f, "%" PRIu64 "\n", value);
 }
 
-/* Nothing for a kind of command that was not used: most namespaces have two at most. */
+/* Kinds of commands that were never used have no histogram: most namespaces use two at most. */
 static void put_histogram(const struct metrics_out *o, const struct metrics_object *of,
 			  const char *label, const struct rdt_stats_op *stats)
 {
@@ -168,7 +169,7 @@ static void put_ends(const struct metrics_out *o, const struct metrics_object *o
 	}
 }
 
-/* Of the groups that have a namespace. */
+/* Writes the states of groups that have a namespace. */
 static void put_ana(const struct metrics_out *o, const struct metrics_object *of,
 		    const struct rdt_figure *f)
 {
@@ -226,7 +227,7 @@ static void put_figure(const struct metrics_out *o, const struct metrics_object 
 
 /* ---- families ---- */
 
-/* The rows from @f to @end, of @count objects of one kind. */
+/* Writes the rows from @f to @end for @count objects of one kind. */
 static void write_family(struct metrics_out *o, const struct rdt_figure *f,
 			 const struct rdt_figure *end, enum rdt_figure_of of,
 			 const struct metrics_object *objects, unsigned int count)
@@ -248,7 +249,7 @@ static const char *metric_of(const struct rdt_figure *f)
 	return f->metric ? f->metric : f->name;
 }
 
-/* All families of @count objects of one kind, also when there is none. */
+/* Writes all families of one kind of object, even if @count is 0. */
 static void write_objects(struct metrics_out *o, enum rdt_figure_of of,
 			  const struct metrics_object *objects, unsigned int count)
 {
@@ -291,7 +292,7 @@ static void add_namespace_objects(struct metrics_out *o)
 		char labels[LABELS] = "", number[16];
 
 		if (!ns->shown.listed)
-			continue; /* another one may have its NSID */
+			continue; /* the NSID may be in use by another namespace */
 		snprintf(number, sizeof(number), "%u", (unsigned int)ns->shown.nsid);
 		put_label(labels, "subsystem", ns->shown.nqn);
 		put_label(labels, "nsid", number);

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Fields of /proc/self/stat, counted from the state, which follows the name of the program. */
+/* Fields of /proc/self/stat, counted from the state that follows the program's name. */
 #define STAT_UTIME   11
 #define STAT_STIME   12
 #define STAT_THREADS 17
@@ -18,7 +18,7 @@
 #define STAT_RSS     21
 #define STAT_FIELDS  22
 
-/* Returns whether all were there. The name of the program may contain spaces and brackets. */
+/* Returns whether all fields were read. The program's name may contain spaces and parentheses. */
 static bool read_stat(double fields[STAT_FIELDS])
 {
 	char text[1024], *at, *next;
@@ -38,7 +38,7 @@ static bool read_stat(double fields[STAT_FIELDS])
 	return true;
 }
 
-/* In Unix time; 0: unknown. */
+/* The time of the boot in Unix time; 0: unknown. */
 static double booted_at(void)
 {
 	unsigned long long at = 0;
@@ -53,11 +53,11 @@ static double booted_at(void)
 	return (double)at;
 }
 
-/* Negative: unknown. */
+/* The number of open file descriptors; negative: unknown. */
 static int open_files(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
-	int n = -1; /* the folder is one */
+	int n = -1; /* do not count the descriptor of the directory */
 
 	if (!dir)
 		return -1;

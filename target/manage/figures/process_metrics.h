@@ -4,7 +4,7 @@
 
 #include "stats.h"
 
-/* Reads /proc; what it does not tell is RDT_FIGURE_NONE. Any thread. */
+/* Reads /proc; unknown values are RDT_FIGURE_NONE. Any thread. */
 void rdt_process_read(struct rdt_stats_process *process);
 
 #endif /* RDT_PROCESS_METRICS_H */

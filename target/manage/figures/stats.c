@@ -20,18 +20,18 @@
 #include "target/manage/change/mgmt_if.h"
 #include "target/manage/change/reloader.h"
 
-/* How long a reactor may take to answer. */
+/* Maximum time to wait for a reactor's answer. */
 #define ANSWER_NS (500 * RD_NSEC_PER_MSEC)
-/* Namespaces that are copied in one turn of the main loop. */
+/* Maximum number of namespaces copied in one iteration of the main loop. */
 #define NS_SLICE 64u
-/* The same for hosts on a reactor. */
+/* Maximum number of host counters copied in one iteration. */
 #define COUNTERS_SLICE 64u
 
 struct rdt_sampler {
 	struct rdt_target *target;
-	struct rd_timer timer; /* reactors do not answer */
+	struct rd_timer timer; /* timeout of reactors */
 	struct rd_defer copy;  /* the next slice */
-	struct rd_msg worked;  /* the thread has ended */
+	struct rd_msg worked;  /* the thread has finished */
 	pthread_t thread;
 	bool working; /* @thread runs */
 	bool closed;
@@ -43,9 +43,9 @@ struct rdt_sampler {
 	unsigned int ns_room;
 	unsigned int reactor; /* next reactor to copy */
 	const struct rdt_host_counters
-		*counters; /* the next one of that reactor; NULL: none has been copied */
+		*counters; /* the next ones of that reactor to copy; NULL: begin with the first */
 	unsigned int counters_room;
-	bool *out; /* [reactors]: a walk is on its way */
+	bool *out; /* [reactors]: a walk is in progress */
 	const struct rdt_reloader *reloader;
 	uint64_t started; /* Unix time */
 };
@@ -204,7 +204,7 @@ static void add_in_flight(struct rdt_stats_io *io, const struct rdt_in_flight *f
 	    atomic_load_explicit(&r->walk.number, memory_order_relaxed))
 		return;
 	if (!atomic_load_explicit(&f->count, memory_order_relaxed))
-		return; /* also of a reactor that has never walked */
+		return; /* valid also for a reactor that has never walked */
 	io->in_flight += atomic_load_explicit(&f->count, memory_order_relaxed);
 	if (age > io->oldest_ns)
 		io->oldest_ns = age;
@@ -292,7 +292,7 @@ static int listener_index(const struct rdt_target *t, const struct rdt_listener 
 	return -1;
 }
 
-/* The counters of a host that has left count for its listener. */
+/* Counters of a disconnected host count for its listener. */
 static void copy_counters(struct rdt_sampler *s, const struct rdt_host_counters *from,
 			  unsigned int reactor, uint64_t now)
 {
@@ -328,7 +328,7 @@ static bool counters_have_room(struct rdt_sampler *s)
 	return true;
 }
 
-/* Returns whether all have been copied. */
+/* Returns whether all counters of @r are copied. */
 static bool copy_some_counters(struct rdt_sampler *s, struct rdt_reactor *r)
 {
 	uint64_t now = rd_loop_now_raw(s->target->loop);
@@ -369,8 +369,8 @@ static void copy_some_of_reactor(struct rdt_sampler *s, struct rdt_reactor *r)
 		s->reactor++;
 }
 
-/* One that cannot listen is bound to nothing: it has the name of its configuration, with the port,
- * because several may fail at one address. */
+/* A listener that cannot listen has no bound address. It gets the configured address with the port,
+ * because several listeners may fail on one address. */
 static const char *listener_name(const struct rdt_listener *l, char text[RD_ADDR_TEXT])
 {
 	struct sockaddr_storage addr = l->addr;
@@ -546,7 +546,7 @@ static void walk_done(struct rdt_reactor *r)
 		begin_copy(s);
 }
 
-/* A reactor that has not answered an earlier walk is not asked again. */
+/* A reactor that has not finished an earlier walk gets no second one. */
 static void ask_reactors(struct rdt_sampler *s)
 {
 	struct rdt_target *t = s->target;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A copy of all counters (target/nvmf/io_stats.h), made without delaying a reactor: each looks up
- * what is in flight in slices of 50 us, and the main thread then reads the counters, in slices as
- * well. A reactor that does not answer within half a second is not waited for: its counters are
- * there, what it has in flight is that of its last answer.
+ * A copy of all counters (target/nvmf/io_stats.h), made without delaying reactors: each walks over
+ * its commands in flight in slices of 50 us; then the main thread reads the counters, also in
+ * slices. If a reactor does not answer within half a second, the copy has its counters, and the
+ * commands in flight of its last answer.
  */
 #ifndef RDT_STATS_H
 #define RDT_STATS_H
@@ -21,29 +21,29 @@ struct rdt_reloader;
 struct rdt_sampler;
 struct rdt_target;
 
-#define RDT_FIGURE_NONE UINT64_MAX /* not known, or not there */
+#define RDT_FIGURE_NONE UINT64_MAX /* unknown, or not applicable */
 
 struct rdt_stats_op {
 	uint64_t count;
 	uint64_t bytes;
 	uint64_t ns;
-	uint64_t bucket[RDT_LAT_BUCKETS]; /* rdt_lat_end() has their ends */
+	uint64_t bucket[RDT_LAT_BUCKETS]; /* upper bounds: rdt_lat_end() */
 };
 
 struct rdt_stats_io {
 	struct rdt_stats_op op[RDT_IO_OPS];
 	uint64_t events[RDT_COUNTS];
-	uint32_t status[RDT_ERROR_KINDS]; /* SCT << 8 | SC; 0: no further one */
+	uint32_t status[RDT_ERROR_KINDS]; /* SCT << 8 | SC; 0: end of the list */
 	uint64_t errors[RDT_ERROR_KINDS];
-	uint64_t other_errors; /* with a status that found no place in @status */
+	uint64_t other_errors; /* with a status that did not fit into @status */
 	uint64_t in_flight;
 	uint64_t oldest_ns; /* age of the oldest command in flight; 0: none */
-	uint64_t qpairs;    /* connections; of a namespace 0 */
+	uint64_t qpairs;    /* connections; 0 for a namespace */
 };
 
 struct rdt_stats_ns {
-	char *why;                 /* that of @shown */
-	struct rdt_nqn *nqn;       /* the same; a reference */
+	char *why;                 /* owns shown.why */
+	struct rdt_nqn *nqn;       /* owns the reference to shown.nqn */
 	struct rdt_ns_shown shown; /* with a reference to its configuration */
 	uint64_t size;             /* bytes */
 	uint64_t live;
@@ -57,13 +57,13 @@ struct rdt_stats_listener {
 	char *address; /* with port */
 	uint16_t portid;
 	uint64_t listening;
-	uint8_t ana[RDT_ANA_GROUPS + 1]; /* as hosts are told: enum nvme_ana_state */
+	uint8_t ana[RDT_ANA_GROUPS + 1]; /* as reported to hosts: enum nvme_ana_state */
 	struct rdt_stats_io io;
 };
 
-struct rdt_stats_counters { /* of a host by a listener on a reactor */
-	char *hostnqn;      /* NULL: connections without a Connect, and hosts that have left */
-	int listener;       /* index in @listeners; -1: it was removed */
+struct rdt_stats_counters { /* of a host that uses a listener, on one reactor */
+	char *hostnqn;      /* NULL: connections before Connect, and disconnected hosts */
+	int listener;       /* index in @listeners; -1: removed */
 	unsigned int reactor;
 	struct rdt_stats_io io;
 };
@@ -73,7 +73,7 @@ struct rdt_stats_auth { /* authentications */
 	uint64_t failures;
 };
 
-struct rdt_stats_subsys { /* what the SMART log has, and authentications */
+struct rdt_stats_subsys { /* the counters of the SMART log, and authentications */
 	char *nqn;
 	struct rdt_stats_auth auth;
 	uint64_t reads;
@@ -86,9 +86,9 @@ struct rdt_stats_subsys { /* what the SMART log has, and authentications */
 struct rdt_stats_reactor {
 	uint64_t answered;
 	uint64_t busy_ns;
-	uint64_t spun_ns;            /* polling without result */
-	uint64_t longest_ns;         /* turn of the last one to two minutes */
-	struct rdt_walk_found found; /* not answered: RDT_FIGURE_NONE */
+	uint64_t spun_ns;            /* polling without finding work */
+	uint64_t longest_ns;         /* longest loop iteration of the last one to two minutes */
+	struct rdt_walk_found found; /* RDT_FIGURE_NONE if it did not answer */
 	uint64_t reads;              /* bios; also @writes */
 	uint64_t writes;
 	struct rdt_stats_io io;
@@ -99,7 +99,7 @@ struct rdt_stats_host {
 	struct rdt_stats_io io;
 };
 
-struct rdt_stats_process { /* what /proc says of rdtarget */
+struct rdt_stats_process { /* from /proc */
 	uint64_t cpu_ns;
 	uint64_t virtual_bytes;
 	uint64_t resident_bytes;
@@ -114,17 +114,17 @@ struct rdt_stats {
 	const char *state; /* rdt_show_state() */
 	uint64_t uptime_ns;
 	uint64_t started;     /* Unix time, in seconds */
-	uint64_t reload_good; /* of the last reload of the file without a problem, or the start */
-	uint64_t reload_ok;   /* the last one was that */
-	uint64_t control_up;  /* RDT_FIGURE_NONE: there shall be no control socket */
-	uint64_t upgrade_pause_ns; /* RDT_FIGURE_NONE: it took over from no process */
+	uint64_t reload_good; /* Unix time of the last reload without a problem, or of the start */
+	uint64_t reload_ok;   /* 1: the last reload had no problem */
+	uint64_t control_up;  /* RDT_FIGURE_NONE: no control socket is configured */
+	uint64_t upgrade_pause_ns; /* RDT_FIGURE_NONE: the process took nothing over */
 	uint64_t subsystems;
 	uint64_t controllers;
 	uint64_t hosts;
 	uint64_t ns_count;
 	uint64_t ns_states[RDT_NS_LEAVING + 1]; /* namespaces in each enum rdt_ns_state */
-	struct rdt_stats_auth auth;             /* all, those at the discovery subsystem included */
-	struct rdt_stats_auth disc_auth;        /* at the discovery subsystem */
+	struct rdt_stats_auth auth;             /* all, including the discovery subsystem */
+	struct rdt_stats_auth disc_auth;        /* of the discovery subsystem */
 	uint64_t tls_handshakes, tls_refusals;
 	bool ana_used[RDT_ANA_GROUPS + 1]; /* groups that have a namespace */
 	unsigned int reactors_count;
@@ -132,22 +132,22 @@ struct rdt_stats {
 	unsigned int listeners_count;
 	struct rdt_stats_reactor *reactors;
 	struct rdt_stats_subsys *subsys; /* [subsystems] */
-	struct rdt_stats_ns **ns;        /* in no order */
+	struct rdt_stats_ns **ns;        /* unsorted */
 	struct rdt_stats_counters *counters;
 	struct rdt_stats_listener *listeners;
-	bool no_memory; /* incomplete */
-	/* rdt_stats_sum() */
-	struct rdt_stats_host *by_host; /* [hosts], in the order of their names */
+	bool no_memory; /* memory ran out: the copy is incomplete */
+	/* filled in by rdt_stats_sum() */
+	struct rdt_stats_host *by_host; /* [hosts], sorted by name */
 	struct rdt_stats_io total;
 	struct rdt_stats_process process;
 };
 
-/* A request for a copy. It belongs to the caller, who keeps it until @done was called. */
+/* A request for a copy, owned by the caller, who keeps it until @done is called. */
 struct rdt_stats_ask {
-	/* Called on a thread of its own, for what takes long with @stats. */
+	/* Called on a separate thread, for work on @stats that takes long. */
 	void (*work)(struct rdt_stats_ask *ask, struct rdt_stats *stats);
-	/* Called on the main loop, once, unless the sampler is closed first. @stats is valid during
-	 * the call; NULL: there was no memory, and @work was not called. */
+	/* Called once on the main loop, unless the sampler is closed first. @stats is valid during
+	 * the call; NULL: out of memory, and @work was not called. */
 	void (*done)(struct rdt_stats_ask *ask, const struct rdt_stats *stats);
 	TAILQ_ENTRY(rdt_stats_ask) link;
 };
@@ -157,7 +157,7 @@ struct rdt_stats_ask {
 /* Returns 0 or -ENOMEM. */
 int rdt_sampler_new(struct rdt_target *target, const struct rdt_reloader *reloader,
 		    struct rdt_sampler **out);
-/* Calls no @done any more: the caller frees its requests. Accepts NULL. */
+/* No @done is called afterwards: callers free their requests. Accepts NULL. */
 void rdt_sampler_close(struct rdt_sampler *s);
 /* After rdt_sampler_close(), and after all loops have ended. */
 void rdt_sampler_free(struct rdt_sampler **s);
@@ -166,9 +166,9 @@ void rdt_stats_ask(struct rdt_sampler *s, struct rdt_stats_ask *ask);
 
 /* ---- any thread ---- */
 
-/* Makes sums of counters: of hosts, listeners, reactors and all. Returns 0 or -ENOMEM. */
+/* Adds up the counters of hosts, listeners, reactors and all. Returns 0 or -ENOMEM. */
 int rdt_stats_sum(struct rdt_stats *stats);
-/* By subsystem and NSID. */
+/* Sorts namespaces by subsystem and NSID. */
 void rdt_stats_sort_ns(struct rdt_stats *stats);
 void rdt_stats_add(struct rdt_stats_io *sum, const struct rdt_stats_io *io);
 uint64_t rdt_stats_failed(const struct rdt_stats_io *io);
@@ -177,13 +177,14 @@ const char *rdt_stats_end_name(unsigned int end); /* enum rdt_end */
 
 #define RDT_PERCENTILES 3u
 
-/* Those that are shown. */
+/* The percentiles in outputs. */
 extern const struct rdt_percentile {
 	const char *name;
 	double percent;
 } rdt_percentiles[RDT_PERCENTILES];
 
-/* The latency in ns that @percent of @op do not exceed: the end of a bucket. 0: no commands. */
+/* The latency in ns that @percent of the commands do not exceed, rounded up to the end of a bucket;
+ * 0: no commands. */
 uint64_t rdt_stats_percentile(const struct rdt_stats_op *op, double percent);
 
 #endif /* RDT_STATS_H */

@@ -6,7 +6,7 @@
 #include "figures.h"
 #include "target/manage/show/show.h"
 
-/* @head, which it takes over, with the figures of an object. */
+/* Adds the statistics of an object to @head. Takes ownership of @head. */
 static json_t *with_figures(json_t *head, enum rdt_figure_of of, const void *own,
 			    const struct rdt_stats_io *io, bool histograms)
 {

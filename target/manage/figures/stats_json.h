@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A copy of the counters as JSON, as the method "stats.get" answers it. Any thread. */
+/* A copy of the counters as JSON, as the method "stats.get" returns it. Any thread. */
 #ifndef RDT_STATS_JSON_H
 #define RDT_STATS_JSON_H
 
@@ -7,23 +7,23 @@
 
 #include "stats.h"
 
-#define RDT_STATS_LIMIT         1000u /* namespaces, or hosts, in one answer */
+#define RDT_STATS_LIMIT         1000u /* maximum number of namespaces, or hosts, in one answer */
 #define RDT_STATS_LIMIT_DEFAULT 100u
 
 struct rdt_stats_filter {
 	bool namespaces; /* add a list of namespaces */
 	bool hosts;      /* add a list of hosts */
-	bool histograms; /* with the buckets of all latencies */
-	char *nqn;       /* namespaces of this subsystem only; NULL: of all */
-	uint32_t nsid;   /* with this NSID only; 0: all */
-	char *hostnqn;   /* this host only; NULL: all */
-	/* The part of each list: it begins with number @offset and has @limit entries at most. */
+	bool histograms; /* add the buckets of all latencies */
+	char *nqn;       /* only namespaces of this subsystem; NULL: all */
+	uint32_t nsid;   /* only those with this NSID; 0: all */
+	char *hostnqn;   /* only this host; NULL: all */
+	/* The part of each list: at most @limit entries from index @offset. */
 	unsigned int offset;
 	unsigned int limit;
 };
 
-/* Each returns a new reference; NULL without memory. @head, which they take over, has the names of
- * the object. */
+/* Each returns a new reference, or NULL without memory. They take ownership of @head, which has the
+ * names of the object. */
 json_t *rdt_stats_target_json(const struct rdt_stats *stats);
 json_t *rdt_stats_process_json(const struct rdt_stats *stats);
 json_t *rdt_stats_total_json(const struct rdt_stats *stats, bool histograms);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums over the counters of a copy: for each host, listener or reactor, and all. The order of
+/* Adds up the counters of a copy for each host, listener and reactor, and in total. Sorts
  * namespaces. */
 #include "stats.h"
 
@@ -32,7 +32,7 @@ void rdt_stats_sort_ns(struct rdt_stats *stats)
 		qsort(stats->ns, stats->ns_count, sizeof(stats->ns[0]), compare_ns);
 }
 
-/* Hosts in the order of their names. */
+/* Adds up the counters of each host, and sorts hosts by name. */
 static int sum_hosts(struct rdt_stats *stats)
 {
 	const struct rdt_stats_counters **sorted =
