@@ -163,7 +163,7 @@ def tables_are_sorted_and_filtered(t):
         b.run("const e = document.getElementById('filter'); e.value = ' 7 MEMory'; e.dispatchEvent(new Event('input'))")
         t.eq(order(1), ['7'], 'what matches')
         t.eq(b.run("return document.querySelector('#namespaces h2 small').innerText"), '1 of 3')
-        t.eq(b.run("return document.querySelector('#hosts .empty').innerText"), 'None matches the filter.')
+        t.eq(b.run("return document.querySelector('#hosts .empty').innerText"), 'No entry matches the filter.')
         b.run("const e = document.getElementById('filter'); e.value = arguments[0]; e.dispatchEvent(new Event('input'))", target.addr)
         t.eq((len(b.run(ROWS, 'hosts')), len(b.run(ROWS, 'controllers')), order(1)), (1, 1, []), 'by the address of the host')
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""embed_page.py PAGE.html OUTPUT.c: the status page as an array in C, and its Content-Security-Policy, which allows
-the script and the style that are in the page, by their hashes, and nothing else."""
+"""embed_page.py PAGE.html OUTPUT.c: write the status page as a C array, and its Content-Security-Policy, which allows
+only the script and the style in the page, by their hashes."""
 
 import base64
 import hashlib

@@ -25,22 +25,23 @@
 #include "status_page.h"
 
 #define BACKLOG        64
-#define SEND_BUFFER    (128 << 10) /* bytes of a connection in the kernel */
-#define CONNECTIONS    64u         /* beyond, new ones wait in the backlog */
-#define EVICT_ABOVE    48u         /* beyond, the oldest one is closed */
+#define SEND_BUFFER    (128 << 10) /* SO_SNDBUF of a connection */
+#define CONNECTIONS    64u         /* more wait in the backlog */
+#define EVICT_ABOVE    48u         /* with more, the oldest one is closed */
 #define ACCEPT_AT_ONCE 16
 #define ACCEPT_PAUSE   RD_NSEC_PER_SEC
-#define CONN_MEMORY    (32u << 10) /* of a connection: request, its headers, answer */
+#define CONN_MEMORY    (32u << 10) /* per connection: request, headers, response */
 #define REQUEST_MAX    (8u << 10)  /* request line and headers */
 #define HEADERS_MAX    100u
-#define IDLE_SECONDS   10u                    /* without a byte */
-#define WHOLE_TIME     (30 * RD_NSEC_PER_SEC) /* of a connection, whatever it does */
+#define IDLE_SECONDS   10u                    /* without receiving or sending */
+#define WHOLE_TIME     (30 * RD_NSEC_PER_SEC) /* maximum lifetime of a connection */
 #define LOOK_EVERY     (5 * RD_NSEC_PER_SEC)
-/* With EVICT_ABOVE connections: how often, and the age from which the oldest ones are closed. */
+/* With EVICT_ABOVE connections: check interval, and the age from which the oldest ones are
+ * closed. */
 #define CROWD_LOOK     (RD_NSEC_PER_SEC / 4)
 #define CROWD_AGE      RD_NSEC_PER_SEC
-#define BODIES         8u /* beyond, connections that still send the oldest one are closed */
-#define FRESH          (RD_NSEC_PER_SEC / 2) /* age to which a document is given again */
+#define BODIES         8u /* with more, connections that still send the oldest one are closed */
+#define MAX_AGE        (RD_NSEC_PER_SEC / 2) /* maximum age of a document that is sent again */
 #define NO_PAGE_POLICY "default-src 'none'; frame-ancestors 'none'"
 
 enum http_doc_kind {
@@ -48,20 +49,20 @@ enum http_doc_kind {
 	HTTP_PROMETHEUS,
 	HTTP_OPENMETRICS,
 	HTTP_DOCS,
-	HTTP_NO_DOC = HTTP_DOCS, /* the answer needs none */
+	HTTP_NO_DOC = HTTP_DOCS, /* the response needs no document */
 };
 
-/* A document as it is sent: one copy for all connections, which may be megabytes. */
+/* One version of a document, which may have megabytes, shared by all connections that send it. */
 struct http_body {
 	TAILQ_ENTRY(http_body) link; /* the oldest one first */
 	struct MHD_Response *response;
 	unsigned int conns; /* that send it */
-	bool current;       /* in a document */
+	bool current;       /* http_doc refers to it */
 };
 
-struct http_doc {               /* made for all clients that wait for it */
-	struct http_body *body; /* NULL: none yet, or there was no memory */
-	uint64_t made_at;       /* ns; 0: not yet */
+struct http_doc {               /* built once for all clients that wait for it */
+	struct http_body *body; /* NULL: not built yet, or out of memory */
+	uint64_t made_at;       /* ns; 0: never */
 };
 
 struct http_conn {
@@ -70,17 +71,18 @@ struct http_conn {
 	struct MHD_Connection *mhd;
 	int fd;
 	uint64_t began;           /* ns */
-	enum http_doc_kind needs; /* while it is suspended */
-	struct http_body *body;   /* what it sends, or NULL */
-	bool suspended;           /* until the document is there */
-	bool ended;               /* its socket was shut down */
-	bool waited;              /* the document was made after the request */
+	enum http_doc_kind needs; /* the document it waits for, while suspended */
+	struct http_body *body;   /* the document being sent, or NULL */
+	bool suspended;           /* waits for its document */
+	bool ended;               /* its socket is shut down */
+	bool waited;              /* the document was built after the request */
 };
 
 enum rdt_http_state {
-	RDT_HTTP_OFF,       /* no address is configured, or it was closed */
-	RDT_HTTP_LISTENING, /* another place is configured, or none -> OFF */
-	RDT_HTTP_FAILED,    /* cannot listen: tried again every second -> LISTENING; as that */
+	RDT_HTTP_OFF,       /* no address is configured, or rdt_http_close() was called */
+	RDT_HTTP_LISTENING, /* no address, or another one, is configured -> OFF */
+	RDT_HTTP_FAILED, /* cannot listen, retried every second -> LISTENING; no address, or another
+			    one -> OFF */
 };
 
 struct rdt_http {
@@ -89,10 +91,10 @@ struct rdt_http {
 	struct rd_log *log;
 	struct rdt_status *status;
 	struct rdt_sampler *sampler;
-	struct rdt_history *history; /* runs while there is an address in the settings */
+	struct rdt_history *history; /* runs while an address is configured */
 
 	struct rdt_mgmt_if mgmt; /* target->http */
-	/* what rdt_http_set() was called with; @address NULL: is not to listen */
+	/* the settings of rdt_http_set(); @address NULL: do not listen */
 	char *address;
 	uint16_t port;
 	char **names;
@@ -101,15 +103,15 @@ struct rdt_http {
 	enum rdt_http_state state;
 	char why_failed[RDT_MGMT_TEXT];
 	struct rd_timer retry;  /* FAILED */
-	struct MHD_Daemon *mhd; /* LISTENING; else NULL */
+	struct MHD_Daemon *mhd; /* LISTENING; otherwise NULL */
 	struct sockaddr_storage bound;
 	struct rd_io listener;
-	struct rd_timer pause; /* of the listener: no connection can be accepted */
+	struct rd_timer pause; /* the listener is paused: no connection can be accepted */
 	struct rd_ratelimit refused;
 	struct rd_io io;         /* libmicrohttpd's epoll descriptor */
-	struct rd_timer timeout; /* libmicrohttpd's next one */
-	struct rd_defer again;   /* it has more to do at once */
-	struct rd_timer look;    /* for connections that take too long */
+	struct rd_timer timeout; /* libmicrohttpd's next timeout */
+	struct rd_defer again;   /* libmicrohttpd has more work */
+	struct rd_timer look;    /* checks for connections that take too long */
 	TAILQ_HEAD(, http_conn) conns;
 	unsigned int conns_count;
 	bool crowded; /* @look runs at CROWD_LOOK */
@@ -117,10 +119,10 @@ struct rdt_http {
 	struct http_doc docs[HTTP_DOCS];
 	TAILQ_HEAD(, http_body) bodies;
 	unsigned int bodies_count;
-	bool healthy; /* by the last status document */
+	bool healthy; /* according to the last status document */
 	char why[160];
 	struct rdt_metrics_ask metrics;
-	enum http_doc_kind metrics_kind; /* what is being made; HTTP_NO_DOC: nothing */
+	enum http_doc_kind metrics_kind; /* the document being built; HTTP_NO_DOC: none */
 };
 
 /* ---- answers ---- */
@@ -130,7 +132,7 @@ static void add_header(struct MHD_Response *r, const char *name, const char *val
 	MHD_add_response_header(r, name, value);
 }
 
-/* @mode: who frees @text, also when this fails. One answer ends the connection. */
+/* @mode: who frees @text, also when this fails. The connection is closed after the response. */
 static struct MHD_Response *http_response(const char *type, const char *policy, const void *text,
 					  size_t len, enum MHD_ResponseMemoryMode mode)
 {
@@ -227,7 +229,7 @@ static const struct http_path {
 static void resume_for(struct rdt_http *h, enum http_doc_kind kind);
 static void run_http(struct rdt_http *h);
 
-/* libmicrohttpd then sees the end of the connection, and frees it. */
+/* Makes libmicrohttpd see the end of the connection and free it. */
 static void end_conn(struct http_conn *conn)
 {
 	conn->ended = true;
@@ -244,7 +246,7 @@ static void body_release(struct rdt_http *h, struct http_body *body)
 	free(body);
 }
 
-/* Takes @text over. NULL: out of memory. */
+/* Takes ownership of @text. Returns NULL without memory. */
 static struct http_body *body_new(struct rdt_http *h, enum http_doc_kind kind, char *text,
 				  size_t len)
 {
@@ -268,7 +270,7 @@ static struct http_body *body_new(struct rdt_http *h, enum http_doc_kind kind, c
 	return body;
 }
 
-/* Clients that read slowly must not keep a copy for each time that it was made. */
+/* Slow clients must not keep one copy of each version in memory. */
 static void drop_oldest_body(struct rdt_http *h)
 {
 	const struct http_body *oldest = TAILQ_FIRST(&h->bodies);
@@ -291,7 +293,7 @@ static void drop_doc(struct rdt_http *h, enum http_doc_kind kind)
 	body_release(h, body);
 }
 
-/* Takes @text over. */
+/* Takes ownership of @text. */
 static void doc_made(struct rdt_http *h, enum http_doc_kind kind, char *text, size_t len)
 {
 	drop_doc(h, kind);
@@ -326,7 +328,7 @@ static bool is_wanted(const struct rdt_http *h, enum http_doc_kind kind)
 
 static void metrics_made(struct rdt_metrics_ask *ask, char *text, size_t len);
 
-/* One format after the other, for there is one request. */
+/* There is one request for both formats, so they are built one after the other. */
 static void make_metrics(struct rdt_http *h, enum http_doc_kind kind)
 {
 	if (h->metrics_kind != HTTP_NO_DOC)
@@ -370,11 +372,11 @@ static const struct http_path *find_path(const char *url, const char *accept)
 	return NULL;
 }
 
-static bool is_fresh(const struct rdt_http *h, enum http_doc_kind kind)
+static bool is_recent(const struct rdt_http *h, enum http_doc_kind kind)
 {
 	uint64_t made_at = h->docs[kind].made_at;
 
-	return made_at && rd_loop_now_raw(h->loop) - made_at < FRESH;
+	return made_at && rd_loop_now_raw(h->loop) - made_at < MAX_AGE;
 }
 
 static enum MHD_Result answer_wrong_host(struct MHD_Connection *c, const char *host)
@@ -382,16 +384,16 @@ static enum MHD_Result answer_wrong_host(struct MHD_Connection *c, const char *h
 	char text[512];
 
 	snprintf(text, sizeof(text),
-		 "This listener is not called \"%.255s\": expected a numeric address, "
+		 "Unknown host name \"%.255s\": expected a numeric address, "
 		 "\"localhost\", "
-		 "or a name that rdtarget's configuration lists in http.host_names.\n",
+		 "or a name in http.host_names of rdtarget's configuration.\n",
 		 host ? host : "");
 	return answer_text(c, MHD_HTTP_MISDIRECTED_REQUEST, text);
 }
 
-/* No path has arguments. libmicrohttpd makes an object of each, from the memory of the connection,
- * which would be too little then for the answer; it parses them after this call, in @uri, which is
- * its own buffer, up to a NUL. */
+/* Removes the arguments, which no path has: libmicrohttpd would make an object of each in the
+ * connection's memory, which then lacks room for the response. It parses them after this call, in
+ * its own buffer @uri, up to a NUL. */
 static void *cut_arguments(void *arg, const char *uri, struct MHD_Connection *c)
 {
 	char *arguments = strchr((char *)uri, '?');
@@ -401,8 +403,8 @@ static void *cut_arguments(void *arg, const char *uri, struct MHD_Connection *c)
 	return NULL;
 }
 
-/* libmicrohttpd makes an object of each header from the memory of the connection: each further one
- * leaves less of it for the answer. */
+/* libmicrohttpd makes an object of each header in the connection's memory, which must keep room for
+ * the response. */
 static bool is_too_large(struct MHD_Connection *c)
 {
 	const union MHD_ConnectionInfo *info =
@@ -412,8 +414,8 @@ static bool is_too_large(struct MHD_Connection *c)
 	       MHD_get_connection_values(c, MHD_HEADER_KIND, NULL, NULL) > (int)HEADERS_MAX;
 }
 
-/* Without libmicrohttpd, whose memory may be used up; the connection is closed. What the client
- * has sent was read, and it has nothing to read before this, so the socket takes it. */
+/* Written to the socket, because libmicrohttpd may have no memory left for a response; the
+ * connection is closed. Nothing was sent before, so the socket buffer has room. */
 static enum MHD_Result answer_too_large(struct MHD_Connection *c)
 {
 	static const char text[] = "HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -425,11 +427,11 @@ static enum MHD_Result answer_too_large(struct MHD_Connection *c)
 
 	if (info)
 		n = send(info->connect_fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-	(void)n; /* otherwise the client has gone */
+	(void)n; /* if it failed, the client has disconnected */
 	return MHD_NO;
 }
 
-/* Called again when the connection is resumed, and after that not any more. */
+/* Called a second time when the connection is resumed. */
 static enum MHD_Result handle_http(void *arg, struct MHD_Connection *c, const char *url,
 				   const char *method, const char *version, const char *data,
 				   size_t *data_size, void **request)
@@ -440,19 +442,21 @@ static enum MHD_Result handle_http(void *arg, struct MHD_Connection *c, const ch
 	const char *accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Accept");
 	const struct http_path *path = find_path(url, accept);
 
-	if (!conn) /* there was no memory for it */
+	if (!conn) /* out of memory */
 		return MHD_NO;
 	if (is_too_large(c))
 		return answer_too_large(c);
 	if (!host || !rdt_http_host_allowed(host, (const char *const *)h->names, h->names_count))
 		return answer_wrong_host(c, host);
 	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-		return answer_text(c, MHD_HTTP_METHOD_NOT_ALLOWED,
-				   "Only GET and HEAD: nothing can be changed here.\n");
+		return answer_text(
+			c, MHD_HTTP_METHOD_NOT_ALLOWED,
+			"Only GET and HEAD are supported: this interface is read-only.\n");
 	if (!path)
-		return answer_text(c, MHD_HTTP_NOT_FOUND,
-				   "There are /, /status.json, /metrics and /healthz.\n");
-	if (path->needs == HTTP_NO_DOC || is_fresh(h, path->needs) || conn->waited)
+		return answer_text(
+			c, MHD_HTTP_NOT_FOUND,
+			"Unknown path: expected /, /status.json, /metrics or /healthz.\n");
+	if (path->needs == HTTP_NO_DOC || is_recent(h, path->needs) || conn->waited)
 		return path->answer(h, c, path->needs);
 	conn->suspended = true;
 	conn->needs = path->needs;
@@ -524,8 +528,8 @@ static void conn_changed(void *arg, struct MHD_Connection *c, void **context,
 	}
 }
 
-/* The places can all be taken by clients that waited for a document and do not read it: then none
- * comes for which the oldest one is closed. */
+/* Clients that got a document and do not read it can occupy all connections. Then no new client
+ * comes, for which evict_oldest() would close one. */
 static void look_at_conns(struct rd_timer *timer)
 {
 	struct rdt_http *h = rd_container_of(timer, struct rdt_http, look);
@@ -591,8 +595,8 @@ static void http_pause_over(struct rd_timer *timer)
 	watch_http_listener(rd_container_of(timer, struct rdt_http, pause));
 }
 
-/* Without descriptors the listener stays readable: libmicrohttpd, which would accept again and
- * again, gets connections that are accepted here. */
+/* Connections are accepted here, because libmicrohttpd would retry in a loop without free
+ * descriptors, where the listener stays readable. */
 static void accept_http(struct rd_io *io, uint32_t events)
 {
 	struct rdt_http *h = rd_container_of(io, struct rdt_http, listener);
@@ -603,7 +607,7 @@ static void accept_http(struct rd_io *io, uint32_t events)
 		socklen_t len = sizeof(ss);
 
 		fd = accept4(io->fd, (struct sockaddr *)&ss, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd >= 0) /* which closes it, too */
+		if (fd >= 0) /* takes ownership of the descriptor */
 			MHD_add_connection(h->mhd, fd, (struct sockaddr *)&ss, len);
 	}
 	if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
@@ -619,7 +623,7 @@ out:
 	run_http(h);
 }
 
-/* HTTP_NO_DOC: all that wait. */
+/* Resumes the connections that wait for @kind; HTTP_NO_DOC: all. */
 static void resume_for(struct rdt_http *h, enum http_doc_kind kind)
 {
 	struct http_conn *conn;
@@ -633,7 +637,7 @@ static void resume_for(struct rdt_http *h, enum http_doc_kind kind)
 	}
 }
 
-/* What clients do is not for the log of an operator. */
+/* Errors caused by clients are of no use to an operator, so they are debug messages. */
 __attribute__((format(printf, 2, 0))) static void http_logs(void *arg, const char *fmt, va_list ap)
 {
 	const struct rdt_http *h = arg;
@@ -652,11 +656,11 @@ static int open_socket(const struct sockaddr_storage *addr, const char **what)
 	int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int on = 1, room = SEND_BUFFER, err;
 
-	*what = "cannot make a socket";
+	*what = "cannot create a socket";
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	/* Connections inherit it: without it each may hold megabytes in the kernel. */
+	/* Inherited by connections; without it each may occupy megabytes of kernel memory. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
 	if (sa->sa_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
@@ -683,7 +687,7 @@ static struct MHD_Daemon *start_mhd(struct rdt_http *h)
 		cut_arguments, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 }
 
-/* Close the listener and its connections, if it is open. */
+/* Closes the listener and its connections, if it is open. */
 static void stop_listening(struct rdt_http *h)
 {
 	if (!h->mhd)
@@ -692,7 +696,7 @@ static void stop_listening(struct rdt_http *h)
 	rd_io_del(h->loop, &h->listener);
 	close(h->listener.fd);
 	rd_io_del(h->loop, &h->io);
-	MHD_stop_daemon(h->mhd); /* reports each connection's end */
+	MHD_stop_daemon(h->mhd); /* calls conn_changed() for each connection */
 	h->mhd = NULL;
 	rd_timer_stop(h->loop, &h->pause);
 	rd_timer_stop(h->loop, &h->timeout);
@@ -700,7 +704,7 @@ static void stop_listening(struct rdt_http *h)
 	rd_defer_cancel(h->loop, &h->again);
 }
 
-/* Of the process before this one, or -1. */
+/* The socket inherited from the previous process, or -1. */
 static int inherited_http_socket(const struct rdt_http *h, const struct sockaddr_storage *addr)
 {
 	int fd = rdt_inherit_open(h->target->env->inherit, RDT_INHERIT_HTTP);
@@ -759,8 +763,8 @@ static void tell_listening(const struct rdt_http *h)
 	rd_notice(h->log, RD_LOG_MAIN, "http: status page at http://%s/", rd_addr_format(sa, text));
 }
 
-/* Listen where the settings say, or try it again every second. The reason is logged when it is
- * another one than before. Returns 0 or -errno. */
+/* Listens at the configured address, or tries again every second. Logs the reason when it changes.
+ * Returns 0 or -errno. */
 static int http_listen(struct rdt_http *h)
 {
 	const char *what = "cannot parse the address";
@@ -777,7 +781,7 @@ static int http_listen(struct rdt_http *h)
 	}
 	snprintf(why, sizeof(why), "http: %.60s port %u: %s: %s%s", h->address, h->port, what,
 		 strerror(-err),
-		 err == -EADDRINUSE ? "; choose another port, or stop the program that has it"
+		 err == -EADDRINUSE ? "; choose another port, or stop the program that uses it"
 				    : "");
 	if (h->state != RDT_HTTP_FAILED || strcmp(why, h->why_failed) != 0)
 		rd_err(h->log, RD_LOG_MAIN, "%s; trying again every second", why);
@@ -816,7 +820,7 @@ static void free_settings(char *address, char **names, unsigned int count)
 	free(address);
 }
 
-/* Takes a copy of @cfg for the settings. Returns 0 or -ENOMEM. */
+/* Copies @cfg into the settings. Returns 0 or -ENOMEM. */
 static int copy_settings(struct rdt_http *h, const struct rdt_http_config *cfg)
 {
 	char *address = cfg->address ? strdup(cfg->address) : NULL;
@@ -936,7 +940,7 @@ void rdt_http_free(struct rdt_http **out)
 	free_settings(h->address, h->names, h->names_count);
 	for (unsigned int i = 0; i < HTTP_DOCS; i++)
 		drop_doc(h, i);
-	free(h->metrics.text); /* of a request that the end of the sampler cut short */
+	free(h->metrics.text); /* set if the sampler was closed during a request */
 	free(h);
 	*out = NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What headers of HTTP requests say. */
+/* Parses headers of HTTP requests. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 
 #define HOST_MAX 255u
 
-/* Copies the host of @text, "HOST", "HOST:PORT", "[IPV6]" or "[IPV6]:PORT", into @host. *@v6: it
- * was in brackets. Returns false when it has another form. */
+/* Copies the host of @text, which is "HOST", "HOST:PORT", "[IPV6]" or "[IPV6]:PORT", into @host.
+ * *@v6: it was in brackets. Returns false for any other form. */
 static bool split_host(const char *text, char host[HOST_MAX + 1], bool *v6)
 {
 	const char *begin = text, *end;
@@ -46,7 +46,7 @@ bool rdt_http_host_allowed(const char *host, const char *const *names, unsigned 
 	return false;
 }
 
-/* @range: one element of an Accept header, to its comma. Its weight is 0. */
+/* Whether the weight of @range, one element of an Accept header up to its comma, is 0. */
 static bool is_refused(const char *range, size_t len)
 {
 	for (size_t i = 0; i + 3 <= len; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* http.c, where rdtarget is built without libmicrohttpd. The configuration's check refuses the
+/* Replaces http.c if rdtarget is built without libmicrohttpd. The configuration check refuses the
  * section "http". */
 #include <errno.h>
 #include <stdio.h>

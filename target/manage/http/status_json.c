@@ -21,16 +21,16 @@
 #include "target/manage/figures/stats_json.h"
 
 #define ANSWER_WITHIN (RD_NSEC_PER_SEC / 2)
-#define LIST_MAX      1000u /* namespaces, hosts and controllers in a document, each */
+#define LIST_MAX      1000u /* maximum of each: namespaces, hosts and controllers in a document */
 #define PROBLEMS_MAX  100u
-/* A command that has had no answer for so long is a problem, though the storage is not stalled: it
- * may wait for a host's data. */
+/* A command in flight for so long is a problem even if the storage is not stalled: it may wait for
+ * a host's data. */
 #define OLD_IO (2 * RDT_STALL_NS)
 
-/* Of a reactor. While @out, its thread writes the answer. */
+/* One reactor. While @out, its thread owns @answer. */
 struct part {
 	bool out;
-	bool missing;      /* in the document that is being made: it was out */
+	bool missing;      /* it did not answer for the current document */
 	uint64_t asked_at; /* ns */
 	struct rdt_answer answer;
 };
@@ -43,30 +43,31 @@ struct rdt_status {
 	struct rdt_stats_ask ask;
 	rdt_status_done done;
 	void *arg;
-	struct rd_timer timer; /* the end of waiting for answers */
-	bool running;          /* a document is being made */
-	bool waiting;          /* for answers of reactors */
+	struct rd_timer timer; /* timeout of the answers */
+	bool running;          /* a document is being built */
+	bool waiting;          /* for the answers of reactors */
 	bool stopped;
-	/* While a thread writes the document, these are the thread's. */
-	json_t *head; /* what the main thread has put into the document */
+	/* Owned by the thread while it writes the document. */
+	json_t *head; /* the part that the main thread has written */
 	struct rdt_connections *connections;
-	struct rdt_history_copy *seconds; /* of the history */
-	uint64_t now;             /* ns: when the head was made, then when health is judged */
-	char *text;               /* the document */
-	char why[128];            /* not healthy because of this; empty: healthy */
-	unsigned int parts_count; /* reactors */
+	struct rdt_history_copy *seconds; /* from @history */
+	uint64_t now;                     /* ns: time of the head, then of the health check */
+	char *text;                       /* the document */
+	char why[128];                    /* why the target is not healthy; empty: it is healthy */
+	unsigned int parts_count;         /* number of reactors */
 	struct part parts[];
 };
 
 /* ---- small parts ---- */
 
-/* Until s->now. */
+/* The time from @then to s->now. */
 static double seconds_since(const struct rdt_status *s, uint64_t then)
 {
 	return s->now > then ? (double)(s->now - then) / 1e9 : 0;
 }
 
-/* The names that version 2 of the document has for figures of commands, in ns where it says so. */
+/* Adds the names of version 2 of the document for statistics of commands, in ns where the name says
+ * so. */
 static void add_old_names(json_t *o, const struct rdt_stats_io *io)
 {
 	const struct rdt_stats_op *read = &io->op[RDT_IO_READ], *write = &io->op[RDT_IO_WRITE];
@@ -81,7 +82,7 @@ static void add_old_names(json_t *o, const struct rdt_stats_io *io)
 			     "others_ns", (json_int_t)(flush->ns + other->ns)));
 }
 
-/* The same for latencies. */
+/* The names of version 2 for latencies. */
 static json_t *old_latency(const struct rdt_stats_op *op)
 {
 	json_t *list = json_array();
@@ -102,7 +103,7 @@ static json_t *old_latency(const struct rdt_stats_op *op)
 	return o;
 }
 
-/* The sum over all hosts, those that have left included. */
+/* Adds the totals over all hosts, including disconnected ones. */
 static void add_totals(json_t *o, const struct rdt_stats *stats)
 {
 	const struct rdt_stats_op *op = stats->total.op;
@@ -131,8 +132,8 @@ static void add_status_reactors(const struct rdt_status *s, json_t *o,
 
 /* ---- lists ---- */
 
-/* A listener that the main thread has put into the document gets its figures, unless it has been
- * removed since. */
+/* Adds the statistics of a listener to its entry, unless it was removed after the main thread wrote
+ * the entry. */
 static void add_listener_figures(json_t *o, const struct rdt_stats *stats)
 {
 	json_t *listener;
@@ -205,7 +206,7 @@ static void add_problem(json_t *list, const char *kind, double seconds, const ch
 						json_real(seconds), "text", text));
 }
 
-/* @what begins with the character that follows the number of the namespace. */
+/* @what is appended to the namespace's number without a space. */
 static void add_ns_problem(json_t *list, const struct rdt_ns_shown *ns, const char *kind,
 			   double seconds, const char *what)
 {
@@ -239,13 +240,13 @@ static void add_ns_problems(const struct rdt_status *s, json_t *list, const stru
 			       " is stalled: its storage does not answer");
 	} else if (of->io.oldest_ns >= OLD_IO) {
 		snprintf(what, sizeof(what),
-			 ": the oldest of %llu commands in flight has no answer yet",
+			 ": the oldest of %llu commands in flight has not completed",
 			 (unsigned long long)of->io.in_flight);
 		add_ns_problem(list, ns, "old-io", oldest, what);
 	}
 }
 
-/* Reactors and listeners. */
+/* Problems of reactors and listeners. */
 static json_t *problems_json(const struct rdt_status *s)
 {
 	const struct rdt_listener *l;
@@ -268,7 +269,7 @@ static json_t *problems_json(const struct rdt_status *s)
 
 /* ---- the document ---- */
 
-/* What only the main thread may read. */
+/* The part that only the main thread may read. */
 static json_t *head_json(const struct rdt_status *s)
 {
 	const struct rdt_target *t = s->target;
@@ -288,7 +289,7 @@ static json_t *head_json(const struct rdt_status *s)
 			 "problems", problems_json(s));
 }
 
-/* On the sampler's thread: with thousands of entries this takes too long for the main loop. */
+/* Runs on the sampler's thread: thousands of entries take too long for the main loop. */
 static void write_status(struct rdt_stats_ask *ask, struct rdt_stats *stats)
 {
 	struct rdt_status *s = rd_container_of(ask, struct rdt_status, ask);
@@ -353,7 +354,7 @@ static void status_written(struct rdt_stats_ask *ask, const struct rdt_stats *st
 	s->done(s->arg, text, !s->why[0], s->why);
 }
 
-/* The connections of the reactors that have answered. */
+/* Collects the connections of the reactors that have answered. */
 static void take_connections(struct rdt_status *s)
 {
 	struct rdt_answer *answers = calloc(s->parts_count, sizeof(*answers));
@@ -372,11 +373,11 @@ static void take_connections(struct rdt_status *s)
 	}
 	s->connections = rdt_connections_take(s->target, answers, n);
 	for (unsigned int i = 0; i < n; i++)
-		rdt_connections_drop(&answers[i]); /* when there was no memory */
+		rdt_connections_drop(&answers[i]); /* frees it if memory ran out */
 	free(answers);
 }
 
-/* All reactors have told their connections, or had the time for it. */
+/* All reactors have answered, or the timeout has passed. */
 static void parts_end(struct rdt_status *s)
 {
 	rd_timer_stop(s->target->loop, &s->timer);
@@ -410,7 +411,7 @@ static void part_answered(struct rdt_answer *answer)
 	parts_end(s);
 }
 
-/* A part that is still out has not answered an earlier question, and is not asked again. */
+/* A part that is still out belongs to an earlier question, so it is not asked again. */
 static void ask_part(struct part *p)
 {
 	if (p->out)

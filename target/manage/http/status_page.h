@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The status page, status.html, as embed_page.py makes it at build time. */
+/* The status page status.html, embedded by embed_page.py at build time. */
 #ifndef RDT_STATUS_PAGE_H
 #define RDT_STATUS_PAGE_H
 
