@@ -19,7 +19,7 @@
 #define ROUND     (60 * RD_NSEC_PER_SEC)
 #define LEAST_GAP (50 * RD_NSEC_PER_MSEC)
 
-/* A comparison for its own sake. It keeps nothing of the namespace, which may go meanwhile. */
+/* A periodic comparison. It has no reference to the namespace, which may be removed meanwhile. */
 struct compare_job {
 	struct rdt_job job;
 	struct rdt_compare compare;
@@ -48,15 +48,15 @@ static void forget_mismatch(struct rdt_ns *ns)
 {
 	if (ns->mismatch)
 		rd_notice(ns->subsys->target->log, RD_LOG_TARGET,
-			  "%s namespace %u: its path names what is open again", ns->subsys->nqn,
-			  ns->nsid);
+			  "%s namespace %u: its path names the open file or device again",
+			  ns->subsys->nqn, ns->nsid);
 	free(ns->mismatch);
 	ns->mismatch = NULL;
 }
 
 int rdt_compare_end(struct rdt_compare *c, struct rdt_ns *ns)
 {
-	if (c->state == RDT_PATH_UNKNOWN) /* it could not be looked at */
+	if (c->state == RDT_PATH_UNKNOWN) /* the comparison failed */
 		return 0;
 	if (c->state == RDT_PATH_SAME) {
 		forget_mismatch(ns);
@@ -91,7 +91,7 @@ static void compare_done(struct rdt_job *job)
 
 	if (ns)
 		ns->comparing = false;
-	/* It may have been opened again meanwhile, or have another size. */
+	/* It may have been reopened or resized meanwhile. */
 	if (ns && ns->state == RDT_NS_LIVE && !job->dropped && ns->now->path &&
 	    strcmp(ns->now->path, c->compare.path) == 0 &&
 	    memcmp(&rdt_bdev_base(ns->bdev)->path_id, &c->compare.id, sizeof(c->compare.id)) == 0)
@@ -132,7 +132,7 @@ void rdt_compare_now(struct rdt_ns *ns)
 		start_comparing(ns);
 }
 
-/* One for each call, so that it does not matter how many there are. */
+/* Compares one namespace per call, so the number of namespaces does not matter. */
 static void compare_next(struct rd_timer *timer)
 {
 	struct rdt_target *t = rd_container_of(timer, struct rdt_target, compare_timer);

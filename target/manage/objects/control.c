@@ -34,22 +34,23 @@
 
 #define LEAVE_WARN   (10 * RD_NSEC_PER_SEC)
 #define RELEASE_LOOK (10 * RD_NSEC_PER_MSEC)
-/* After that, the file is assumed to be in use by another process */
+/* How long a file may stay locked by an earlier process; then another process is assumed to use
+ * it. */
 #define RELEASE_MAX (3 * RD_NSEC_PER_SEC)
-/* Storage that could not be opened is tried again after 1, 2, 4 ... 64 s. */
+/* Storage that cannot be opened is retried after 1, 2, 4 ... 64 s. */
 #define RETRY_FIRST RD_NSEC_PER_SEC
 #define RETRY_TIMES 6u
 
-/* A call that may block. It outlives the namespace when that is removed meanwhile. */
+/* A job of a namespace. It may outlive the namespace. */
 struct rdt_ns_job {
 	struct rdt_job job;
 	struct rdt_target *t;
 	struct rdt_ns *ns; /* NULL: it was removed */
 	const struct rdt_ns_config *cfg;
 	struct rdt_config *cfg_of; /* contains @cfg; a reference */
-	struct rdt_bdev *bdev;     /* opened by it, or to be measured or closed */
-	int fd;                    /* of an opening: as of rdt_bdev_open_on() */
-	char uuid[RDT_UUID_TEXT];  /* of an opening: whose stored state is read */
+	struct rdt_bdev *bdev;     /* the result of opening; what to measure or close */
+	int fd;                    /* for opening: as for rdt_bdev_open_on() */
+	char uuid[RDT_UUID_TEXT];  /* for opening: identifies the stored state */
 	struct rdt_state_ns stored;
 	uint64_t size;
 	int err;
@@ -59,7 +60,7 @@ struct rdt_ns_job {
 	char text[512];
 };
 
-static const char at_the_end[] = "the target ends";
+static const char target_stopping[] = "the target is stopping";
 
 /* ---- the end of a change ---- */
 
@@ -89,17 +90,17 @@ void rdt_control_ns_wait(struct rdt_ns *ns, rdt_control_done done, void *arg)
 	if (!done)
 		return;
 	if (!w) {
-		done(arg, -ENOMEM, "out of memory; it goes on");
+		done(arg, -ENOMEM, "out of memory; the operation continues");
 		return;
 	}
 	*w = (struct rdt_ns_waiter){.done = done, .arg = arg};
 	SLIST_INSERT_HEAD(&ns->waiters, w, link);
 }
 
-/* @done is told the end of a change that begins now. */
+/* Begins a new operation, whose end @done receives. */
 static void control_begins(struct rdt_ns *ns, rdt_control_done done, void *arg)
 {
-	control_finished(ns, -ECANCELED, "a later change has taken its place");
+	control_finished(ns, -ECANCELED, "a later change replaced this one");
 	rdt_control_ns_wait(ns, done, arg);
 }
 
@@ -122,7 +123,7 @@ static void free_and_finish(struct rdt_ns *ns, int err, const char *text)
 
 /* ---- calls that may block ---- */
 
-/* NULL: no memory. @doing: for the log. */
+/* @doing: for the log. Returns NULL without memory. */
 static struct rdt_ns_job *new_job(struct rdt_ns *ns, const char *doing)
 {
 	struct rdt_ns_job *j = calloc(1, sizeof(*j));
@@ -152,7 +153,7 @@ static void end_ns_job(struct rdt_ns_job *j)
 	free(j);
 }
 
-/* Backends without storage do not, unless the job reads what is stored. */
+/* Jobs of backends without storage block only if they read stored state. */
 static bool may_block(const struct rdt_ns_job *j)
 {
 	return rdt_backend_kind(j->cfg)->storage || (j->uuid[0] && j->t->state);
@@ -190,7 +191,7 @@ static void closed_unseen(struct rdt_job *job)
 	end_ns_job(j);
 }
 
-/* Nobody waits for @j any more, which has opened a backend. */
+/* Closes the backend that @j has opened after its namespace was removed. */
 static void close_opened(struct rdt_ns_job *j)
 {
 	j->job.work = close_work;
@@ -237,7 +238,7 @@ static void close_for_ns_msg(struct rd_msg *msg)
 static void ns_left(struct rdt_ns *ns);
 static void opening_failed(struct rdt_ns *ns, int err, const char *text);
 
-/* A reactor could not open its channel: the storage is closed, and it is tried again. */
+/* A reactor could not open its channel: closes the storage and tries again. */
 static void channels_closed(struct rdt_ns *ns)
 {
 	char text[160];
@@ -290,15 +291,15 @@ void rdt_control_ns_opened(struct rdt_ns *ns)
 
 static void start_opening(struct rdt_ns *ns);
 
-/* What stores its identity hangs, or another namespace that leaves has its UUID. */
+/* The state directory hangs, or another namespace that is being removed has the UUID. */
 static void identity_late(struct rd_timer *timer)
 {
 	struct rdt_ns *ns = rd_container_of(timer, struct rdt_ns, timer);
 	char text[256];
 
 	snprintf(text, sizeof(text),
-		 "it waits for its identity, which %s keeps: that hangs, or a namespace that is "
-		 "being removed still has the UUID",
+		 "its identity is unknown: %s does not answer, or a namespace that is being "
+		 "removed still has its UUID",
 		 rdt_state_dir(ns->subsys->target->state));
 	rdt_control_ns_failed(ns, -ETIMEDOUT, text);
 }
@@ -315,7 +316,7 @@ static void identity_known(struct rdt_identity_user *user, int err, const char *
 		start_opening(ns);
 }
 
-/* Returns false when start_opening() is called again, or @ns is FAILED. */
+/* Returns false if start_opening() will be called again, or @ns is FAILED. */
 static bool have_identity(struct rdt_ns *ns)
 {
 	struct rdt_target *t = ns->subsys->target;
@@ -349,7 +350,7 @@ static void open_after(struct rdt_ns *ns, uint64_t delay)
 		       ns->subsys->nqn, ns->nsid);
 }
 
-/* The reason is logged when it is another one than before. */
+/* Stores the reason, and logs it if it has changed. */
 static void remember_why(struct rdt_ns *ns, const char *text)
 {
 	if (!ns->why || strcmp(ns->why, text) != 0)
@@ -370,7 +371,7 @@ void rdt_control_ns_failed(struct rdt_ns *ns, int err, const char *text)
 	control_finished(ns, err, text);
 }
 
-/* A call that nobody waits for. */
+/* Closes @bdev in the background, independent of @ns. */
 static void close_unseen(struct rdt_ns *ns, struct rdt_bdev *bdev)
 {
 	struct rdt_ns_job *j = bdev ? new_job(ns, "closing") : NULL;
@@ -385,7 +386,7 @@ static void close_unseen(struct rdt_ns *ns, struct rdt_bdev *bdev)
 	close_opened(j);
 }
 
-/* It is tried again from the beginning. */
+/* Opening is retried from the beginning. */
 static void opening_failed(struct rdt_ns *ns, int err, const char *text)
 {
 	uint64_t delay = RETRY_FIRST << (ns->tries < RETRY_TIMES ? ns->tries : RETRY_TIMES);
@@ -406,12 +407,12 @@ static void open_work(struct rdt_job *job)
 	rdt_state_read_ns(j->t->state, j->uuid, &j->stored);
 }
 
-/* The storage of @ns did not open because of @err. */
+/* The storage of @ns could not be opened because of @err. */
 static void not_opened(struct rdt_ns *ns, int err, const char *text)
 {
 	struct rdt_target *t = ns->subsys->target;
 
-	/* The kernel may still finish the I/O of a process that was killed, which may be writes. */
+	/* The kernel may still execute I/O of a process that was killed, possibly writes. */
 	if (err == -EAGAIN && ns->state == RDT_NS_OPENING && rd_loop_now(t->loop) < ns->give_up_at)
 		open_after(ns, RELEASE_LOOK);
 	else
@@ -469,7 +470,7 @@ static void open_done(struct rdt_job *job)
 	rdt_state_ns_fini(&stored);
 }
 
-/* The call goes on, and the namespace appears if it succeeds. */
+/* The job continues, and the namespace appears if it succeeds. */
 static void open_late(struct rdt_job *job)
 {
 	struct rdt_ns_job *j = job_of(job);
@@ -484,7 +485,7 @@ static void open_late(struct rdt_job *job)
 	rdt_control_ns_failed(j->ns, -ETIMEDOUT, text);
 }
 
-/* It is opened when those have left. */
+/* @ns is opened once the namespaces in @leaving have released the storage. */
 static void wait_for_storage(struct rdt_ns *ns, struct rdt_leaving *leaving)
 {
 	uint64_t now = rd_loop_now(ns->subsys->target->loop);
@@ -497,7 +498,7 @@ static void wait_for_storage(struct rdt_ns *ns, struct rdt_leaving *leaving)
 			       "another namespace, which is being removed, still uses its storage");
 }
 
-/* What the process before this one has open of the storage of @ns, or -1. */
+/* The descriptor of the storage of @ns inherited from the previous process, or -1. */
 static int inherited_storage(const struct rdt_ns *ns)
 {
 	const struct rdt_inherit *inherit = ns->subsys->target->env->inherit;
@@ -515,7 +516,7 @@ static void start_opening(struct rdt_ns *ns)
 	struct rdt_leaving *leaving = rdt_ns_leaving(ns);
 	struct rdt_ns_job *j;
 
-	if (ns->job) /* it hangs */
+	if (ns->job) /* a job that hangs */
 		return;
 	rd_timer_stop(ns->subsys->target->loop, &ns->timer);
 	rdt_ns_wait(ns, NULL);
@@ -556,8 +557,8 @@ void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 		snprintf(text, sizeof(text), "the NSID is in use");
 	else if (err == -ENOSPC)
 		snprintf(text, sizeof(text),
-			 "the target has %u namespaces, which is the maximum; those that are "
-			 "being removed count",
+			 "the target has %u namespaces, including those that are being removed, "
+			 "which is the maximum",
 			 RDT_NS_SLOTS);
 	else
 		snprintf(text, sizeof(text), "%s", strerror(-err));
@@ -601,7 +602,7 @@ static void subsys_leave_msg(struct rd_msg *msg)
 {
 	struct rdt_ns_post *post = rd_container_of(msg, struct rdt_ns_post, msg);
 
-	rdt_ns_channel_leave(post->reactor, post->ns); /* the reactor answers */
+	rdt_ns_channel_leave(post->reactor, post->ns); /* answers the message when no I/O is left */
 }
 
 static void storage_released(struct rdt_ns *ns)
@@ -628,8 +629,8 @@ static void look_released(struct rd_timer *timer)
 	close_backend(rd_container_of(timer, struct rdt_ns, timer), NULL);
 }
 
-/* The namespace is removed only when the kernel has released the file, because the same file may be
- * added again, here or by another process. */
+/* The namespace is removed only after the kernel has released the file, because the same file may
+ * then be added again, here or by another process. */
 static void close_done(struct rdt_job *job)
 {
 	struct rdt_ns_job *j = job_of(job);
@@ -654,7 +655,7 @@ static void close_backend(struct rdt_ns *ns, struct rdt_bdev *bdev)
 		storage_released(ns);
 		return;
 	}
-	j->cfg = ns->cfg; /* what was opened */
+	j->cfg = ns->cfg; /* the configuration it was opened with */
 	rdt_config_put(&j->cfg_of);
 	j->cfg_of = rdt_config_get(ns->cfg_of);
 	j->bdev = bdev;
@@ -663,7 +664,7 @@ static void close_backend(struct rdt_ns *ns, struct rdt_bdev *bdev)
 	begin_ns_job(j);
 }
 
-/* No channel is open any more. A look at the storage may still use the backend. */
+/* All channels are closed. A job that measures the storage may still use the backend. */
 static void ns_left(struct rdt_ns *ns)
 {
 	struct rd_loop *loop = ns->subsys->target->loop;
@@ -676,7 +677,8 @@ static void ns_left(struct rdt_ns *ns)
 	close_backend(ns, rdt_ns_detach(ns));
 }
 
-/* The change that removed it is told that it goes on; it has taken effect for hosts long ago. */
+/* Answers the change that the removal is still in progress. Hosts have not seen the namespace since
+ * ns_hidden(). */
 static void log_slow_leave(struct rd_timer *timer)
 {
 	struct rdt_ns *ns = rd_container_of(timer, struct rdt_ns, timer);
@@ -704,8 +706,8 @@ static void ns_hidden(struct rdt_ns *ns)
 {
 	struct rdt_target *t = ns->subsys->target;
 
-	/* From now on no reactor shows the namespace to a host that reads the list because of the
-	 * event. */
+	/* Only now, because hosts read the namespace list when they get the event, and no reactor
+	 * may list the namespace then. */
 	rdt_event_ns(ns, RDT_EV_NS_ATTR);
 	ns->timer.fn = log_slow_leave;
 	if (rd_timer_start(t->loop, &ns->timer, LEAVE_WARN))
@@ -720,7 +722,7 @@ static void begin_leaving(struct rdt_ns *ns)
 	rdt_ns_post(ns, hide_msg, ns_hidden, false);
 }
 
-/* No reactor knows @ns. A call that hangs goes on without it. */
+/* No reactor knows @ns. A job that hangs continues without it. */
 static void drop_unopened(struct rdt_ns *ns)
 {
 	struct rdt_bdev *bdev = rdt_ns_detach(ns);
@@ -762,7 +764,7 @@ void rdt_control_ns_remove(struct rdt_ns *ns, rdt_control_done done, void *arg)
 
 /* ---- size ---- */
 
-/* Its size was @before. */
+/* Reports a change of the size from @before. */
 static void tell_size(struct rdt_ns *ns, uint64_t before)
 {
 	struct rdt_target *t = ns->subsys->target;
@@ -788,7 +790,7 @@ int rdt_control_ns_resize(struct rdt_ns *ns, uint64_t size, char *text, size_t t
 		snprintf(text, text_size, "it is being added or removed");
 		return -EBUSY;
 	}
-	/* When shrinking, reduce the size for commands before the backend shrinks. */
+	/* Before the backend shrinks, reduce the size for commands. */
 	if (size && size >> ns->lbads < before)
 		atomic_store(&ns->blocks, size >> ns->lbads);
 	err = rdt_bdev_take_size(ns->bdev, size, text, text_size);
@@ -816,9 +818,9 @@ static void measured(struct rdt_job *job)
 
 	memcpy(text, j->text, sizeof(text));
 	if (job->dropped)
-		memcpy(text, at_the_end, sizeof(at_the_end));
+		memcpy(text, target_stopping, sizeof(target_stopping));
 	end_ns_job(j);
-	if (ns->state != RDT_NS_LIVE) { /* it is being removed: the end of that is what counts */
+	if (ns->state != RDT_NS_LIVE) { /* it is being removed, and the requester waits for that */
 		if (ns->left)
 			ns_left(ns);
 		return;
@@ -826,7 +828,7 @@ static void measured(struct rdt_job *job)
 	if (!err)
 		err = rdt_control_ns_resize(ns, size, text, sizeof(text));
 	if (!err && (compare.state == RDT_PATH_SMALLER || compare.state == RDT_PATH_LARGER))
-		compare.state = RDT_PATH_SAME; /* that was taken over */
+		compare.state = RDT_PATH_SAME; /* the new size is applied */
 	if (!job_dropped && rdt_compare_end(&compare, ns) && !err) {
 		err = -ESTALE;
 		memcpy(text, compare.why, sizeof(text));
@@ -840,14 +842,14 @@ static void measure_late(struct rdt_job *job)
 
 	if (ns->state == RDT_NS_LIVE)
 		control_finished(ns, -ETIMEDOUT,
-				 "its storage does not say its size; the size stays as it is");
+				 "the size of its storage is unknown; its size stays unchanged");
 }
 
 void rdt_control_ns_measure(struct rdt_ns *ns, uint64_t size, rdt_control_done done, void *arg)
 {
 	struct rdt_ns_job *j;
 
-	if (ns->job || ns->state != RDT_NS_LIVE) { /* it is asked already */
+	if (ns->job || ns->state != RDT_NS_LIVE) { /* measured already, or not open */
 		done(arg, 0, "");
 		return;
 	}
@@ -876,8 +878,8 @@ int rdt_control_subsys_add(struct rdt_target *t, const struct rdt_subsys_config 
 
 	if (err == -ENOSPC)
 		snprintf(text, text_size,
-			 "the target has %u subsystems, which is the maximum; those that are being "
-			 "removed count: wait until their storage answers",
+			 "the target has %u subsystems, including those that are being removed, "
+			 "which is the maximum; wait until the storage of those answers",
 			 RDT_SUBSYS_PLACES);
 	else if (err)
 		snprintf(text, text_size, "%s", strerror(-err));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a target some of whose storage hangs. The process may stay for as long as the kernel
- * has I/O of that storage, with every file that was not closed. So all other namespaces are removed
- * first, and the locks are given up: another rdtarget can serve them meanwhile.
+ * Stops a target while some of its storage hangs. The kernel may keep the process, with every open
+ * file, as long as I/O of that storage is in flight. So all other namespaces are removed first and
+ * the locks are released, which allows another rdtarget to serve them.
  *
  * Main thread.
  */
@@ -14,12 +14,12 @@
 
 struct rdt_target;
 
-/* Is there storage that does not answer? Waiting for its I/O makes no sense. */
+/* Whether any storage does not answer, so that waiting for its I/O is useless. */
 bool rdt_leave_stalled(const struct rdt_target *t);
-/* Remove all namespaces, each of which leaves when its storage lets it. */
+/* Start the removal of all namespaces; each ends when its storage has completed its I/O. */
 void rdt_leave_begin(struct rdt_target *t);
-/* Give up the lock of state_dir, unless something is being written there. Then *@text receives the
- * names of the namespaces that are left; it is shortened to @size. */
+/* Release the lock of state_dir, unless a write to it is in progress. In that case *@text receives
+ * the names of the remaining namespaces, truncated to @size. */
 void rdt_leave_hung(struct rdt_target *t, char *text, size_t size);
 
 #endif /* RDT_LEAVE_H */

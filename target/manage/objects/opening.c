@@ -19,7 +19,7 @@
 #include "target/nvmf/target.h"
 #include "target/resv/identity.h"
 
-/* Namespaces that are looked at in one turn of the main loop. */
+/* Maximum number of namespaces handled in one iteration of the main loop. */
 #define CHANGES_TURN 32u
 
 /* Any thread. */
@@ -40,7 +40,7 @@ static void backend_changed(void *arg)
 		rd_loop_post(ns->subsys->target->loop, &c->msg);
 }
 
-/* NULL: there is none, and the next change posts the message again. */
+/* Returns NULL if there is none; the next change then posts the message again. */
 static struct rdt_ns *next_changed(struct rdt_bdev_changes *c)
 {
 	struct rdt_ns *ns;
@@ -65,7 +65,7 @@ static void take_size(struct rdt_ns *ns)
 		       ns->subsys->nqn, ns->nsid, text);
 }
 
-/* The backend may be open now. */
+/* Checks whether the backend is open now. */
 static void look_again(struct rdt_ns *ns)
 {
 	char text[512] = "";
@@ -85,7 +85,8 @@ static void follow_backend(struct rdt_ns *ns)
 		look_again(ns);
 	else if (ns->state == RDT_NS_LIVE)
 		take_size(ns);
-	if (ns->state == RDT_NS_LIVE) /* also when it has just become that */
+	if (ns->state ==
+	    RDT_NS_LIVE) /* including one that rdt_opening_watch() has just made LIVE */
 		rdt_resv_follow(ns);
 }
 
@@ -156,7 +157,7 @@ void rdt_opening_watch(struct rdt_ns *ns)
 	rdt_bdev_watch(ns->bdev, backend_changed, ns);
 }
 
-/* The reason of a failure was logged, and the namespace tells it. */
+/* A failure needs no action: its reason is logged and stored in the namespace. */
 static void begun(void *arg, int err, const char *text)
 {
 }
@@ -173,7 +174,8 @@ void rdt_opening_begin(struct rdt_target *t)
 	rdt_identities_settle(t->identities, true, NULL);
 }
 
-/* Tells what hosts do not see yet. Returns 0 to start, or -errno of what is FAILED. */
+/* Logs the namespaces that hosts do not see yet. Returns 0 to start, or -errno of one that
+ * FAILED. */
 static int judge_start(struct rdt_target *t)
 {
 	unsigned int failed = 0;
@@ -212,7 +214,7 @@ int rdt_opening_wait(struct rdt_target *t, uint64_t timeout_ns)
 	if (t->ns_opening)
 		rd_info(t->log, RD_LOG_TARGET, "waiting at most %llu s for storage to answer",
 			(unsigned long long)(timeout_ns / RD_NSEC_PER_SEC));
-	/* A signal may have ended the target meanwhile. */
+	/* A signal may have stopped the target meanwhile. */
 	while (err >= 0 && !t->drained && t->ns_opening) {
 		uint64_t now = rd_loop_now_raw(t->loop);
 
