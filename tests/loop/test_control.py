@@ -130,7 +130,7 @@ def the_log_level_changes(t):
         exercise(target)
         target.expect(': trace: ctrl: |: debug: ctrl: ', since=since)
         e = refused(t, 'invalid', c.call, 'log.level', level='notice,colour=red')
-        t.match('"colour=red" is neither a level', e.message)
+        t.match('found "colour=red", expected a level', e.message)
         t.eq(c.call('status')['log_level'], 'notice,ctrl=trace', 'level after a mistake')
         refused(t, 'invalid', c.call, 'log.level')
 
@@ -169,7 +169,7 @@ def an_ana_state_is_set_and_shown_as_a_difference(t):
                               ({'group': 1, 'state': 'change', 'port': 65536}, 'port')):
             e = refused(t, 'invalid', c.call, 'ana.set', **params)
             t.eq(e.data['field'], field)
-            t.match(f'"?{params[field]}"?.*(expected [01] to|none of)', e.message)
+            t.match(f'"?{params[field]}"?.*expected', e.message)
         t.eq(ana_states(h)[1], 1, 'state after changes that were refused')
         refused(t, 'not_found', c.call, 'ana.set', group=1, state='change', address='192.0.2.1')
 
@@ -439,7 +439,7 @@ def others_may_read_by_a_group_and_change_by_another(t):
 
 
 @each(('a group that is not there', '  group: no-such-group\n', 'control.group: there is no group "no-such-group"'),
-      ('no directory', None, 'none/s: .*No such file.*make its directory first'))
+      ('no directory', None, 'none/s: .*No such file.*create its directory first'))
 def a_socket_that_cannot_be_is_said_and_tried_again(t, more, says):
     def config(name, **kw):
         path = with_socket(t, [memory(t)], name=name, **kw)[0]
@@ -486,7 +486,7 @@ def a_file_in_the_place_of_the_socket_is_kept(t):
     config, path = with_socket(t, [memory(t)])
     t.file('control.sock', b'mine')
     target = t.target(config=config)
-    target.expect('control.sock: is there, and no socket')
+    target.expect('control.sock: exists and is not a socket')
     t.eq(os.path.getsize(path), 4, 'size of the file')
     os.unlink(path)
     target.expect(f'control socket {path}')

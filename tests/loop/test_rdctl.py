@@ -561,7 +561,7 @@ def a_mistake_is_not_hidden_by_a_warning(t):
       ('a host', ['disconnect', 'nqn.h'], 'there is no controller of host "nqn.h"\n  hint: rdctl connections lists all'),
       ('a controller', ['disconnect', NQN, '7'], f'there is no controller 7 in subsystem "{NQN}"\n  hint: rdctl connections'),
       ('a listener', ['ana', '1', 'change', '127.0.0.9:7'], 'no listener matches 127.0.0.9 port 7\n  hint: rdctl listeners'),
-      ('a method', ['raw', 'nope'], 'there is no method "nope"\n  hint: rdctl raw info lists all'))
+      ('a method', ['raw', 'nope'], 'unknown method "nope"\n  hint: rdctl raw info lists all'))
 def what_is_not_there_is_named_with_the_verb_that_lists(t, args, says):
     _, path = controlled(t, [memory(t)])
     t.match(says, rdctl(t, path, *args, rc=REFUSED).err)

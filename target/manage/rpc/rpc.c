@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* JSON-RPC 2.0: from a line to a method's function, and from its answer to a line. */
+/* JSON-RPC 2.0: parses a line, calls the method, and writes its answer as a line. */
 #include "rpc_priv.h"
 
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static void send_text(struct rdt_rpc_client *client, const char *text)
 		rdt_rpc_send(client, out_of_memory, sizeof(out_of_memory) - 1);
 }
 
-/* Takes @message over. */
+/* Takes ownership of @message. */
 static void send_message(struct rdt_rpc_client *client, json_t *message)
 {
 	char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
@@ -73,7 +73,7 @@ void rdt_rpc_drop(struct rdt_rpc_call *call)
 	call_free(call);
 }
 
-/* Frees @call. Returns the client that waits for its answer, or NULL. */
+/* Frees @call. Returns the client to answer, or NULL. */
 static struct rdt_rpc_client *call_ended(struct rdt_rpc_call *call)
 {
 	struct rdt_rpc_client *client = call->client;
@@ -85,7 +85,7 @@ static struct rdt_rpc_client *call_ended(struct rdt_rpc_call *call)
 	return wanted ? client : NULL;
 }
 
-/* @result: "done", or why it was refused. */
+/* @result: "done", or the reason of a refusal. */
 static void announce_call(const struct rdt_rpc_call *call, const char *result)
 {
 	if (call->method->changes && call->client)
@@ -107,7 +107,7 @@ void rdt_rpc_result_text(struct rdt_rpc_call *call, const char *result)
 		rd_info(call->rpc->log, RD_LOG_MAIN, "control: %s of pid %d: done",
 			call->method->name, (int)rdt_rpc_client_pid(call->client));
 	announce_call(call, "done");
-	if (id && result) /* megabytes, with room for "}" and a newline */
+	if (id && result) /* the result may have megabytes; room for "}" and a newline */
 		text = malloc(strlen(id) + len + 64);
 	if (text) {
 		head = (size_t)sprintf(text, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":", id);
@@ -134,7 +134,7 @@ void rdt_rpc_result(struct rdt_rpc_call *call, json_t *result)
 	free(text);
 }
 
-/* Texts may have been cut within a character. */
+/* @text may have been truncated within a character. */
 static json_t *error_message(json_t *id, enum rdt_rpc_error error, const char *text,
 			     const char *field, const char *value, const char *hint)
 {
@@ -225,7 +225,7 @@ struct param {
 	const struct param_type *type;
 };
 
-/* Reads one of a method's parameters, and moves @at behind it. Returns false after the last one. */
+/* Reads one parameter of a method's list, and advances @at. Returns false after the last one. */
 static bool next_param(const char **at, struct param *p)
 {
 	const char *text = *at;
@@ -258,7 +258,7 @@ static bool find_param(const struct rdt_rpc_method *m, const char *name, struct 
 	return false;
 }
 
-/* Answers the call when they are not as the method has them. */
+/* Checks the parameters against the method's list. Answers the call if they are invalid. */
 static bool params_good(struct rdt_rpc_call *call)
 {
 	const struct rdt_rpc_method *m = call->method;
@@ -326,8 +326,8 @@ json_t *rdt_rpc_describe_methods(void)
 	return list;
 }
 
-/* Does @value, or a part of it, contain a key of a host? Then *@member is the member whose value it
- * is, or the member that has a key as the name of one of its own; NULL: the parameters. @name: the
+/* Whether @value, or a part of it, contains a host's key. Then *@member is the member with that
+ * value, or with an object that has the key as a member's name; NULL: the parameters. @name: the
  * member with the value @value, or NULL. */
 static bool has_secret(const char *name, json_t *value, const char **member)
 {
@@ -348,10 +348,9 @@ static bool has_secret(const char *name, json_t *value, const char **member)
 	return false;
 }
 
-/* Parameters get into the log, into events and into messages about mistakes, so a key that was
- * given in the place of the name of its file is refused before any of these. The document of
- * config.apply is left out: the messages about a configuration are without keys. Answers the call
- * when it has a key. */
+/* Refuses a key given in the place of its file's name, because parameters are logged and appear in
+ * events and error messages. The document of config.apply is exempt: errors about a configuration
+ * do not show keys. Answers the call if it has a key. */
 static bool refuse_secret(struct rdt_rpc_call *call)
 {
 	const char *name, *member;
@@ -381,7 +380,7 @@ static void log_change(const struct rdt_rpc_call *call)
 	json_t *shown = call->params ? json_copy(call->params) : json_object();
 	char *params;
 
-	if (json_object_get(shown, "document")) /* long, and it may hold secrets */
+	if (json_object_get(shown, "document")) /* long, and may contain secrets */
 		json_object_set_new(shown, "document", json_string("..."));
 	params = shown ? json_dumps(shown, JSON_COMPACT) : NULL;
 	json_decref(shown);
@@ -411,7 +410,7 @@ static void run_call(struct rdt_rpc_call *call)
 	m->fn(call);
 }
 
-/* What is wrong with the envelope, or NULL. */
+/* Returns the error in the request object itself, or NULL. */
 static const char *request_problem(const json_t *request)
 {
 	const char *version = json_string_value(json_object_get(request, "jsonrpc"));
@@ -419,7 +418,7 @@ static const char *request_problem(const json_t *request)
 	const json_t *params = json_object_get(request, "params");
 
 	if (json_is_array(request))
-		return "a batch is not supported: send one object a line";
+		return "batches are not supported: send one object per line";
 	if (!json_is_object(request))
 		return "expected an object";
 	if (!version || strcmp(version, "2.0") != 0)
@@ -447,7 +446,7 @@ static void handle_request(struct rdt_rpc *rpc, struct rdt_rpc_client *client, j
 	}
 	method = find_method(json_string_value(json_object_get(request, "method")));
 	if (!method) {
-		snprintf(text, sizeof(text), "there is no method \"%.100s\"",
+		snprintf(text, sizeof(text), "unknown method \"%.100s\"",
 			 json_string_value(json_object_get(request, "method")));
 		if (id)
 			send_message(client, error_message(id, RDT_RPC_METHOD, text, "method", NULL,

@@ -13,7 +13,7 @@ struct rdt_rpc_ask {
 	struct rdt_rpc_call *call; /* NULL: the server was closed */
 	void (*done)(struct rdt_rpc_call *call, struct rdt_answer *answers, unsigned int count);
 	unsigned int count;
-	unsigned int left; /* number of reactors that have not answered */
+	unsigned int left; /* reactors that have not answered */
 	void *what;
 	struct rdt_answer answers[];
 };

@@ -28,9 +28,10 @@ static void log_level(struct rdt_rpc_call *call)
 	const char *bad;
 
 	if (rd_log_parse(call->rpc->log, spec, &bad))
-		rdt_rpc_error(call, RDT_RPC_INVALID, "level", spec, NULL,
-			      "level: \"%.60s\" is neither a level (%s) nor COMPONENT=LEVEL (%s)",
-			      bad, rd_log_level_names(), rd_log_comp_names());
+		rdt_rpc_error(
+			call, RDT_RPC_INVALID, "level", spec, NULL,
+			"level: found \"%.60s\", expected a level (%s) or COMPONENT=LEVEL (%s)",
+			bad, rd_log_level_names(), rd_log_comp_names());
 	else
 		rdt_rpc_result(call, json_pack("{s:s}", "level", rd_log_spec(call->rpc->log, now)));
 }
@@ -49,7 +50,7 @@ static void ana_claim(struct rdt_rpc_call *call)
 
 	if (claim == RDT_CLAIM_WAIT && strcmp(action, "wait") != 0) {
 		rdt_rpc_error(call, RDT_RPC_INVALID, "action", action, NULL,
-			      "action: \"%.60s\" is none of take, yield, wait", action);
+			      "action: found \"%.60s\", expected take, yield or wait", action);
 		return;
 	}
 	if (!rdt_rpc_number(call, "group", 1, RDT_ANA_GROUPS, &group))
@@ -65,8 +66,8 @@ static void ana_claim(struct rdt_rpc_call *call)
 	else
 		rdt_rpc_error(call, RDT_RPC_NOT_FOUND, "group", NULL,
 			      "such namespaces have \"lock: exclusive\" in the configuration",
-			      "group %lld has no namespace whose storage gateways take over from "
-			      "each other",
+			      "group %lld has no namespace whose storage gateways claim from each "
+			      "other",
 			      (long long)group);
 }
 
@@ -79,10 +80,10 @@ struct rdt_rpc_drain {
 	uint64_t until;
 	uint64_t commands; /* number of commands served at the previous check */
 	bool looked;
-	bool began_ana; /* the ANA states were set */
+	bool began_ana; /* the ANA states are set */
 };
 
-/* The configuration of listener @l. */
+/* The current configuration of listener @l. */
 static const struct rdt_listener_config *listener_now(const struct rdt_listener *l)
 {
 	const struct rdt_config *now = l->target->now;
@@ -93,8 +94,8 @@ static const struct rdt_listener_config *listener_now(const struct rdt_listener 
 	return l->cfg;
 }
 
-/* Sets the ANA states of all listeners: inaccessible in all groups, or back to the configured
- * ones. */
+/* Sets the ANA states of all groups on all listeners to inaccessible, or back to the
+ * configuration. */
 static void drain_set_ana(struct rdt_target *t, bool inaccessible)
 {
 	struct rdt_listener *l;
@@ -153,7 +154,7 @@ static void drain_counted(struct rdt_rpc_call *call, struct rdt_answer *answers,
 	for (unsigned int i = 0; i < n; i++)
 		in_flight += answers[i].count;
 	rdt_target_totals(t, &reads, &writes);
-	/* Idle at two consecutive checks: at a single one a host may be between two commands. */
+	/* Idle at two consecutive checks: at one check a host may be between two commands. */
 	idle = began && !in_flight && d->looked && d->commands == reads + writes;
 	d->looked = !in_flight;
 	d->commands = reads + writes;
@@ -173,13 +174,13 @@ static void drain_counted(struct rdt_rpc_call *call, struct rdt_answer *answers,
 			      "retry, or fail their I/O",
 			      "hosts still do I/O after %.0f s: %zu commands in flight; the ANA "
 			      "states %s",
-			      waited, in_flight, began ? "are as before" : "were not changed");
+			      waited, in_flight, began ? "were restored" : "were not changed");
 	} else {
 		drain_wait(d);
 	}
 }
 
-/* A reload in progress sets the configured states, so wait until it has ended. */
+/* A reload in progress would set the configured states again, so wait for its end. */
 static void drain_begin_ana(struct rdt_rpc_drain *d)
 {
 	struct rdt_rpc *rpc = d->call->rpc;
@@ -211,7 +212,7 @@ static void start_drain(struct rdt_rpc_call *call)
 			      "the target is being drained already");
 		return;
 	}
-	if (rdt_give_runs(rpc->env->give)) { /* the next process would not be drained */
+	if (rdt_give_runs(rpc->env->give)) { /* the drain would not apply to the next process */
 		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL,
 			      "the target is being handed over to another process; try again when "
 			      "that has ended");
@@ -228,8 +229,9 @@ static void start_drain(struct rdt_rpc_call *call)
 	d->until = d->began + (uint64_t)timeout * RD_NSEC_PER_SEC;
 	rpc->drain = d;
 	rpc->target->serving = RDT_DRAINING;
-	rdt_reloader_freeze(rpc->env->reloader, "the target is drained, and takes no changes until "
-						"it is started again");
+	rdt_reloader_freeze(rpc->env->reloader,
+			    "the target is drained and accepts no changes until "
+			    "it is restarted");
 	drain_begin_ana(d);
 	drain_wait(d);
 }
@@ -245,11 +247,12 @@ static void start_shutdown(struct rdt_rpc_call *call)
 }
 
 const struct rdt_rpc_method rdt_rpc_change_methods[] = {
-	{"log.level", "set what is logged, as --log does", true, "level: string", log_level},
-	{"ana.claim", "take the storage of a group from another gateway, yield it, or wait for it",
-	 true, "group: number, action: string", ana_claim},
+	{"log.level", "set log levels, as --log does", true, "level: string", log_level},
+	{"ana.claim",
+	 "claim the storage of an ANA group from another gateway, yield it, or wait for it", true,
+	 "group: number, action: string", ana_claim},
 	{"drain", "move hosts to other paths: ANA inaccessible, wait for I/O, refuse connections",
 	 true, "[timeout: number]", start_drain},
-	{"shutdown", "end the target, as SIGTERM does", true, NULL, start_shutdown},
+	{"shutdown", "stop the target, as SIGTERM does", true, NULL, start_shutdown},
 	{NULL, NULL, false, NULL, NULL},
 };

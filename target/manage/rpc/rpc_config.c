@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods for the configuration: get, check, compare, reload. */
+/* Methods that show, check, compare and reload the configuration. */
 #include "rpc_priv.h"
 
 #include <errno.h>
@@ -22,15 +22,15 @@
 
 struct config_work {
 	const char *path;
-	struct rdt_config *now;  /* a reference; only the main thread drops references */
-	struct rdt_config *next; /* config.diff: what the file has; a reference */
+	struct rdt_config *now;  /* a reference, dropped by the main thread */
+	struct rdt_config *next; /* config.diff: the file's configuration; a reference */
 	struct rdt_modules *modules;
-	bool machine; /* config.check: compares with devices and addresses of this machine, too */
+	bool machine; /* config.check: also check devices and addresses of this machine */
 	struct rdt_report report;
 	bool good; /* the file has no errors */
 	json_t *result;
-	char *text;                  /* the result of config.get as JSON text */
-	struct rdt_ns_identity *ids; /* config.get: of the namespaces of @now, in their order */
+	char *text;                  /* config.get: the result as JSON text */
+	struct rdt_ns_identity *ids; /* config.get: of the namespaces in @now, in the same order */
 };
 
 static void config_work_free(struct config_work *w)
@@ -44,7 +44,7 @@ static void config_work_free(struct config_work *w)
 	free(w);
 }
 
-/* Removes optimized groups, which need not be listed, so that both sides can be compared. */
+/* Removes optimized groups, which need not be listed, before a comparison. */
 static void drop_optimized(json_t *listener)
 {
 	json_t *ana = json_object_get(listener, "ana");
@@ -112,7 +112,7 @@ static unsigned int namespaces_in(const struct rdt_config *config)
 	return count;
 }
 
-/* What hosts see, which is not in the configuration: copied, because a job tells it. */
+/* Copies the identities that hosts see for a job, because they are not in the configuration. */
 static int copy_identities(struct rdt_target *t, struct config_work *w)
 {
 	struct rdt_ns_identity *at = calloc(namespaces_in(w->now) + 1, sizeof(*at));
@@ -163,8 +163,7 @@ static void get_running(void *arg)
 	json_t *result = json_pack("{s:s, s:o, s:o}", "path", w->path, "config", comparable(w->now),
 				   "identities", identities_json(w));
 
-	/* On the job's thread: with ten thousand namespaces this takes too long for the main
-	 * loop. */
+	/* On the job's thread, because ten thousand namespaces take too long for the main loop. */
 	w->text = result ? json_dumps(result, JSON_COMPACT) : NULL;
 	json_decref(result);
 }
@@ -249,7 +248,7 @@ static void add_restart(void *arg, const char *where, const char *key)
 	rdt_report_add(arg, RD_LOG_WARN, text);
 }
 
-/* Leaves in the report what of the differences a reload would not change. */
+/* Adds to the report the differences that need a restart. */
 static void report_restarts(struct rdt_target *t, struct config_work *w)
 {
 	rdt_report_clear(&w->report);
@@ -323,7 +322,7 @@ bool rdt_rpc_refuse_drained(struct rdt_rpc_call *call)
 	if (!rpc->target->drained && rpc->target->serving == RDT_SERVING)
 		return false;
 	rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL,
-		      "the target is %s: it takes no changes until it is started again",
+		      "the target is %s and accepts no changes until it is restarted",
 		      rpc->target->serving == RDT_DRAINED && !rpc->target->drained
 			      ? "drained"
 			      : "being stopped");
@@ -338,10 +337,10 @@ static void config_reload(struct rdt_rpc_call *call)
 
 const struct rdt_rpc_method rdt_rpc_config_methods[] = {
 	{"config.get", "the running configuration", false, NULL, config_get},
-	{"config.check", "the file's mistakes; full: what this machine cannot do, too", false,
-	 "[full: boolean]", config_check},
-	{"config.diff", "what a reload would change: from the running configuration to the file",
-	 false, NULL, config_diff},
+	{"config.check", "validate the file; full: also that files, devices and addresses exist",
+	 false, "[full: boolean]", config_check},
+	{"config.diff", "the changes a reload would make to the running configuration", false, NULL,
+	 config_diff},
 	{"config.reload", "read the file again and apply it, as SIGHUP does", true,
 	 "[wait: boolean]", config_reload},
 	{NULL, NULL, false, NULL, NULL},

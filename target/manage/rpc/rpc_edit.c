@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Methods that change the configuration. Each edits the document that was loaded last; the result
- * passes the same checks and the same reload as after SIGHUP.
+ * Methods that change the configuration. Each edits the texts that were loaded last; the result is
+ * checked and applied as a reload is.
  */
 #include "rpc_priv.h"
 
@@ -26,18 +26,18 @@
 #define WHAT_TEXT 300
 
 struct reopen {
-	struct rdt_rpc_call *call; /* NULL: nobody waits any more */
+	struct rdt_rpc_call *call; /* NULL: the client has disconnected */
 };
 
 /* ---- answers ---- */
 
-/* Names of the elements of a list: in a sentence, and as a parameter. */
+/* How messages name an element of a list: the noun, and the parameter. */
 static const struct element_words {
 	const char *list;
 	const char *word;
 	const char *param;
-	const char *key;  /* NULL: the element is text */
-	const char *hint; /* when there is none of that name; or NULL */
+	const char *key;  /* NULL: the element is a string */
+	const char *hint; /* if no element has that name; or NULL */
 } element_words[] = {
 	{"subsystems", "subsystem", "nqn", "nqn", "the method \"subsystem.list\" lists all"},
 	{"namespaces", "namespace", "nsid", "nsid", "the method \"namespace.list\" lists all"},
@@ -48,7 +48,7 @@ static const struct element_words {
 	{"ana", "group", "group", "group", NULL},
 };
 
-/* The kind of element at step @at of @path. Sets @value to its name. */
+/* Returns the words for the element at step @at of @path, and copies its name into @value. */
 static const struct element_words *name_element(const json_t *path, unsigned int at, char *value,
 						size_t size)
 {
@@ -72,8 +72,8 @@ static const struct element_words *name_element(const json_t *path, unsigned int
 	return &element_words[0];
 }
 
-/* Finds the key that a problem concerns: in "FILE:LINE: subsystems[0].namespaces[1].size: found
- * ..." it is "size". Returns the text behind the position, and the key or NULL. */
+/* Finds the key that a problem is about: "size" in "FILE:LINE: subsystems[0].namespaces[1].size:
+ * found ...". Returns the text after the position, and the key or NULL. */
 static const char *problem_key(const char *line, const char *path, char **key)
 {
 	const char *text = line, *end, *dot;
@@ -173,7 +173,7 @@ static void edit_done(void *arg, const struct rdt_change *ch)
 	struct rdt_rpc_call *call = arg;
 
 	call->cancel = NULL;
-	if (ch->err == -EBUSY) /* it was waiting when the drain began */
+	if (ch->err == -EBUSY) /* it was queued when the drain began */
 		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL, "%s", ch->summary);
 	else if (ch->err)
 		answer_edit_error(call, ch);
@@ -190,8 +190,7 @@ static void edit_done(void *arg, const struct rdt_change *ch)
 
 /* ---- requests ---- */
 
-/* The method and its parameters as text for the log; a document is left out, because it may be
- * large. */
+/* The method and its parameters as text for the log, without a document, which may be large. */
 static char *describe_change(const struct rdt_rpc_call *call)
 {
 	json_t *params = json_copy(call->params);
@@ -210,7 +209,7 @@ static char *describe_change(const struct rdt_rpc_call *call)
 	return all;
 }
 
-/* Creates a change. Returns NULL after answering @call with an error. */
+/* Creates a change. On failure, answers @call and returns NULL. */
 static struct rdt_change *change_new(struct rdt_rpc_call *call, enum rdt_change_kind kind,
 				     unsigned int edits)
 {
@@ -237,8 +236,8 @@ static void change_start(struct rdt_rpc_call *call, struct rdt_change *ch)
 	rdt_rpc_start_change(call, ch, edit_done);
 }
 
-/* The key that identifies the object in parameter @param. Returns NULL after answering @call
- * with an error. */
+/* The key that identifies the object in parameter @param. If it is missing, answers @call and
+ * returns NULL. */
 static json_t *needed_key(struct rdt_rpc_call *call, const char *param, const char *key,
 			  json_type type)
 {
@@ -255,11 +254,12 @@ static json_t *needed_key(struct rdt_rpc_call *call, const char *param, const ch
 /* ---- methods that are edits only ---- */
 
 /*
- * An edit with the parameters of a call. @path: keys, each followed by an element in brackets:
- * [nsid] is the one whose key "nsid" is the parameter of that name, or the key of the object that
- * is added; [host=hostnqn] the one whose key "host" is the parameter "hostnqn"; [=hostnqn] a text.
- * @value: the parameter with the value, or "=true" and the like. Without the parameter, or when it
- * has no keys, nothing is added, null is set, and an element is removed only if it is given.
+ * An edit made from the parameters of a call. @path: keys, each followed by an element in brackets:
+ * [nsid] is the element whose key "nsid" equals the parameter of that name, or that key of the
+ * added object; [host=hostnqn] the one whose key "host" equals the parameter "hostnqn"; [=hostnqn]
+ * a string. @value: the parameter with the value, or "=true" and the like. If the parameter is
+ * absent or an empty object, an addition is omitted and a key is set to null; a removal is omitted
+ * if it is absent.
  */
 struct edit_step {
 	enum rdt_edit_op op;
@@ -306,13 +306,13 @@ static const struct edit_row {
 	 {SET(SUBSYS ".hosts", "=null"), SET(SUBSYS ".allow_any_host", "=true")}},
 	{"subsystem.set_hosts",
 	 {SET(SUBSYS ".hosts", "hosts"), SET(SUBSYS ".allow_any_host", "=false")}},
-	/* A host with its keys is one change, because neither is accepted without the other where
+	/* A host and its keys are one change, because neither is valid without the other where
 	 * authentication is required. */
 	{"host.allow",
 	 {ADD(SUBSYS ".hosts[=hostnqn]", "hostnqn"), REMOVE_IF(KEY_OF_HOST, "keys"),
 	  ADD(KEY_OF_HOST, "keys")}},
-	/* Its keys go, too: a host with keys that may not connect is a mistake in a configuration.
-	 * After the last host "allow_any_host: false" says that nobody may connect. */
+	/* Also removes its keys: keys of a host that may not connect are an error. After the last
+	 * host, "allow_any_host: false" means that no host may connect. */
 	{"host.deny",
 	 {REMOVE(SUBSYS ".hosts[=hostnqn]"),
 	  REMOVE(KEY_OF_HOST),
@@ -321,20 +321,20 @@ static const struct edit_row {
 	{"host.qos", {REMOVE(LIMITS_OF_HOST), ADD(LIMITS_OF_HOST, "limits")}},
 };
 
-/* A reference that belongs to @params; NULL: it is not given, or has no keys. */
+/* A borrowed reference from @params; NULL: absent, or an empty object. */
 static json_t *given_value(const json_t *params, const struct edit_step *step)
 {
 	json_t *value = step->value ? json_object_get(params, step->value) : NULL;
 
-	if (step->value && step->value[0] == '=') /* these are not counted */
+	if (step->value && step->value[0] == '=') /* these are static, without reference counts */
 		return strcmp(step->value, "=true") == 0    ? json_true()
 		       : strcmp(step->value, "=false") == 0 ? json_false()
 							    : json_null();
 	return json_is_object(value) && !json_object_size(value) ? NULL : value;
 }
 
-/* The element in brackets, whose text is @text; @named: becomes what the element is known by, when
- * the object that is added does not have it. */
+/* The element in brackets, whose text is @text. @named: receives the key that identifies it if the
+ * added object lacks that key. */
 static json_t *path_element(const json_t *params, const struct edit_step *step, const char *text,
 			    json_t **named)
 {
@@ -354,7 +354,7 @@ static json_t *path_element(const json_t *params, const struct edit_step *step, 
 	return element;
 }
 
-/* Adds the edit of @step to @ch, unless it has nothing to do. */
+/* Adds the edit of @step to @ch, if there is anything to do. */
 static void add_edit(struct rdt_change *ch, const json_t *params, const struct edit_step *step)
 {
 	json_t *value = given_value(params, step), *path, *named = NULL;
@@ -366,7 +366,7 @@ static void add_edit(struct rdt_change *ch, const json_t *params, const struct e
 	path = json_array();
 	for (const char *at = step->path; *at; at += len, at += strspn(at, ".[]")) {
 		len = strcspn(at, ".[]");
-		memcpy(part, at, len); /* these are short constants */
+		memcpy(part, at, len); /* paths are short constants */
 		part[len] = '\0';
 		if (at > step->path && at[-1] == '[')
 			json_array_append_new(path, path_element(params, step, part, &named));
@@ -428,10 +428,10 @@ static void subsystem_set_hosts(struct rdt_rpc_call *call)
 	edit_by_row(call);
 }
 
-/* ---- storage is looked at: the configuration stays ---- */
+/* ---- checks of storage, without a change of the configuration ---- */
 
-/* The namespace of parameters "nqn" and "nsid". Returns NULL after answering @call with an error.
- */
+/* The namespace of parameters "nqn" and "nsid". If there is none, answers @call and returns
+ * NULL. */
 static struct rdt_ns *named_ns(struct rdt_rpc_call *call)
 {
 	json_int_t nsid = 0;
@@ -469,7 +469,7 @@ static void reopen_cancel(struct rdt_rpc_call *call)
 {
 	struct reopen *w = call->work;
 
-	w->call = NULL; /* it goes on */
+	w->call = NULL; /* the operation continues */
 }
 
 static void namespace_reopen(struct rdt_rpc_call *call)
@@ -489,7 +489,7 @@ static void namespace_reopen(struct rdt_rpc_call *call)
 	rdt_control_ns_reopen(ns, reopen_done, w);
 }
 
-/* Without a size there is nothing to edit: its file or device is asked. */
+/* Without a size, reads that of the file or device; there is nothing to edit. */
 static void namespace_resize(struct rdt_rpc_call *call)
 {
 	const struct rdt_ns *ns;
@@ -517,9 +517,9 @@ static bool any_host_may(const struct rdt_rpc_call *call)
 	return ss && ss->now->allow_any_host;
 }
 
-/* The element of host_auth or host_qos has the host of parameter "hostnqn". Another one
- * among its keys would set what belongs to that other host, and remove what this one has. Answers
- * the call when there is one. */
+/* An element of host_auth or host_qos is for the host in parameter "hostnqn". Another "host" among
+ * its keys would change the settings of that host, so it is refused: answers the call and returns
+ * true. */
 static bool refuse_other_host(struct rdt_rpc_call *call, const char *param)
 {
 	const json_t *host = json_object_get(json_object_get(call->params, param), "host");
@@ -544,7 +544,7 @@ static void refuse_any_host(struct rdt_rpc_call *call)
 		      "any host may use subsystem \"%s\"", nqn);
 }
 
-/* Adding the first host would exclude all others; subsystem.set_hosts does that explicitly. */
+/* The first host in the list would exclude all others; only subsystem.set_hosts does that. */
 static void host_allow(struct rdt_rpc_call *call)
 {
 	if (refuse_other_host(call, "keys"))
@@ -588,7 +588,7 @@ static json_t *listener_path(const json_t *of)
 		port ? json_incref((json_t *)port) : json_integer(rdt_config_default_port()));
 }
 
-/* Takes @value over. */
+/* Takes ownership of @value. */
 static void edit_listener(struct rdt_rpc_call *call, enum rdt_edit_op op, const json_t *of,
 			  json_t *value)
 {
@@ -629,7 +629,7 @@ static bool listener_matches(const struct rdt_listener *l, const char *address, 
 	       (port < 0 || l->cfg->port == port || (l->listening && rd_addr_port(addr) == port));
 }
 
-/* A state that is not listed is optimized: removes the entry, then adds one if needed. */
+/* A group that is not listed is optimized: removes the entry, then adds one if needed. */
 static void edit_ana(struct rdt_change *ch, const struct rdt_listener *l, json_int_t group,
 		     const char *state)
 {
@@ -656,10 +656,11 @@ static void ana_set(struct rdt_rpc_call *call)
 	struct rdt_change *ch;
 
 	if (!rdt_config_ana_state(state)) {
-		rdt_rpc_error(call, RDT_RPC_INVALID, "state", state, NULL,
-			      "state: \"%.60s\" is none of optimized, non-optimized, inaccessible, "
-			      "persistent-loss, change",
-			      state);
+		rdt_rpc_error(
+			call, RDT_RPC_INVALID, "state", state, NULL,
+			"state: found \"%.60s\", expected optimized, non-optimized, inaccessible, "
+			"persistent-loss or change",
+			state);
 		return;
 	}
 	if (!rdt_rpc_number(call, "group", 1, RDT_ANA_GROUPS, &group) ||
@@ -712,7 +713,7 @@ static void config_save(struct rdt_rpc_call *call)
 		change_start(call, ch);
 }
 
-/* Of each method that changes the configuration. */
+/* Parameters of every method that changes the configuration. */
 #define CHANGE ", [save: boolean], [dry_run: boolean], [wait: boolean]"
 
 const struct rdt_rpc_method rdt_rpc_edit_methods[] = {
@@ -720,13 +721,13 @@ const struct rdt_rpc_method rdt_rpc_edit_methods[] = {
 	 "nqn: string, namespace: object" CHANGE, namespace_add},
 	{"namespace.remove", "remove a namespace, with its reservations unless keep_state", true,
 	 "nqn: string, nsid: number, [keep_state: boolean]" CHANGE, edit_by_row},
-	{"namespace.reopen", "open what the path of a namespace names now", true,
+	{"namespace.reopen", "reopen the file or device of a namespace by its path", true,
 	 "nqn: string, nsid: number", namespace_reopen},
-	{"namespace.resize", "set the size; without one, look at the file or device again", true,
+	{"namespace.resize", "set the size, or without one read it from the file or device", true,
 	 "nqn: string, nsid: number, [size: string]" CHANGE, namespace_resize},
-	{"namespace.set_ana", "put a namespace into another ANA group", true,
+	{"namespace.set_ana", "move a namespace to another ANA group", true,
 	 "nqn: string, nsid: number, group: number" CHANGE, edit_by_row},
-	{"namespace.write_protect", "make a namespace read-only, or not", true,
+	{"namespace.write_protect", "make a namespace read-only or writable", true,
 	 "nqn: string, nsid: number, on: boolean" CHANGE, edit_by_row},
 	{"namespace.qos", "set the limits of a namespace; none: remove them", true,
 	 "nqn: string, nsid: number, limits: object" CHANGE, edit_by_row},
@@ -734,15 +735,15 @@ const struct rdt_rpc_method rdt_rpc_edit_methods[] = {
 	 "subsystem: object" CHANGE, subsystem_add},
 	{"subsystem.remove", "remove a subsystem with its namespaces", true, "nqn: string" CHANGE,
 	 edit_by_row},
-	{"subsystem.allow_any_host", "let any host use a subsystem", true, "nqn: string" CHANGE,
-	 edit_by_row},
-	{"subsystem.set_hosts", "let only these hosts use a subsystem", true,
+	{"subsystem.allow_any_host", "allow every host to use a subsystem", true,
+	 "nqn: string" CHANGE, edit_by_row},
+	{"subsystem.set_hosts", "allow only these hosts to use a subsystem", true,
 	 "nqn: string, hosts: list" CHANGE, subsystem_set_hosts},
-	{"host.allow", "allow a host to use a subsystem, with the files of its keys", true,
+	{"host.allow", "allow a host to use a subsystem, and set its key files", true,
 	 "nqn: string, hostnqn: string, [keys: object]" CHANGE, host_allow},
-	{"host.deny", "remove a host from them, with its keys, and end its controllers", true,
-	 "nqn: string, hostnqn: string" CHANGE, host_deny},
-	{"host.auth", "set the files of the keys of a host; none: remove them", true,
+	{"host.deny", "remove a host and its keys from the allowed hosts, and end its controllers",
+	 true, "nqn: string, hostnqn: string" CHANGE, host_deny},
+	{"host.auth", "set the key files of a host; none: remove them", true,
 	 "nqn: string, hostnqn: string, keys: object" CHANGE, host_auth},
 	{"host.qos", "set the limits of a host; none: remove them", true,
 	 "nqn: string, hostnqn: string, limits: object" CHANGE, host_qos},
@@ -750,9 +751,9 @@ const struct rdt_rpc_method rdt_rpc_edit_methods[] = {
 	 "listener: object" CHANGE, listener_add},
 	{"listener.remove", "stop listening on an address, and end its connections", true,
 	 "address: string, [port: number]" CHANGE, listener_remove},
-	{"ana.set", "set the ANA state of a group, on all listeners or those that match", true,
+	{"ana.set", "set the ANA state of a group on all or matching listeners", true,
 	 "group: number, state: string, [address: string], [port: number]" CHANGE, ana_set},
-	{"config.apply", "apply a document in the place of the configuration file", true,
+	{"config.apply", "apply a document instead of the configuration file", true,
 	 "document: string" CHANGE, config_apply},
 	{"config.save", "write changes to the configuration files", true, NULL, config_save},
 	{NULL, NULL, false, NULL, NULL},

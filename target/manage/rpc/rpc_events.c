@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * events.watch: sends events of the target and log messages to clients as they happen. Any thread
- * may announce and log: entries wait in a bounded queue for the main loop. Without a watching
+ * may announce and log: entries are queued, up to a limit, for the main loop. Without a watching
  * client the cost is one load.
  */
 #include "rpc_priv.h"
@@ -23,7 +23,7 @@
 
 struct event {
 	struct timespec at;
-	const char *name; /* NULL: a message of the log */
+	const char *name; /* NULL: a log message */
 	json_t *fields;
 	uint64_t seq;
 	enum rd_log_level level;
@@ -35,7 +35,7 @@ struct rdt_rpc_events {
 	struct rdt_rpc *rpc;
 	struct rd_msg msg;
 	atomic_uint log_watchers;
-	unsigned int watchers; /* number of clients that watch events; main thread only */
+	unsigned int watchers; /* clients that watch events; main thread only */
 
 	pthread_mutex_t lock; /* guards the members below */
 	bool posted;          /* @msg is queued */
@@ -147,8 +147,8 @@ static void send_event(struct rdt_rpc *rpc, struct event *ev)
 	json_decref(message);
 }
 
-/* Removes the oldest event. Returns false if there is none; then *@lost events did not fit in,
- * and the next one posts the message again. */
+/* Removes the oldest event. Returns false if there is none; then *@lost events did not fit in, and
+ * the next event posts the message again. */
 static bool pop_event(struct rdt_rpc_events *e, struct event *ev, uint64_t *lost)
 {
 	bool more;
@@ -184,7 +184,7 @@ static void events_arrived(struct rd_msg *msg)
 		}
 		send_event(e->rpc, &ev);
 	}
-	rd_loop_post(e->rpc->loop, msg); /* lets other work of the loop run */
+	rd_loop_post(e->rpc->loop, msg); /* continue after other work of the loop */
 }
 
 /* ---- the method ---- */
@@ -233,7 +233,8 @@ static void events_watch(struct rdt_rpc_call *call)
 
 	if (level < 0) {
 		rdt_rpc_error(call, RDT_RPC_INVALID, "level", name, NULL,
-			      "level: \"%.60s\" is none of %s", name, rd_log_level_names());
+			      "level: found \"%.60s\", expected one of %s", name,
+			      rd_log_level_names());
 		return;
 	}
 	if (!rpc->events && start_events(rpc)) {
@@ -267,7 +268,7 @@ void rdt_rpc_events_free(struct rdt_rpc *rpc)
 }
 
 const struct rdt_rpc_method rdt_rpc_event_methods[] = {
-	{"events.watch", "from now on, events; with level also messages of the log", false,
+	{"events.watch", "send events from now on; with level also log messages", false,
 	 "[level: string]", events_watch},
 	{NULL, NULL, false, NULL, NULL},
 };

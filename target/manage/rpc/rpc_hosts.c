@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Methods for hosts and their controllers. Reactors copy their connections and end controllers, a
+/* Methods for hosts and their controllers. Reactors copy their connections and end controllers; a
  * thread makes the lists. */
 #include "rpc_priv.h"
 
@@ -21,7 +21,7 @@
 
 struct list_work {
 	struct rdt_connections *connections;
-	struct rdt_config *now; /* a reference; only the main thread drops references */
+	struct rdt_config *now; /* a reference, dropped by the main thread */
 	char *text;
 };
 
@@ -33,7 +33,7 @@ static void list_work_free(struct list_work *w)
 	free(w);
 }
 
-/* Takes @list over. */
+/* Takes ownership of @list. */
 static void list_made(struct list_work *w, const char *name, json_t *list)
 {
 	json_t *result = json_pack("{s:o}", name, list);
@@ -60,7 +60,7 @@ static void note(json_t *hosts, const char *host, int bit)
 	json_object_set_new(hosts, host, json_integer(json_integer_value(had) | bit));
 }
 
-/* What the hosts of a subsystem have: by name, the bits above. */
+/* The bits above of each host of a subsystem, by Host NQN. */
 static json_t *settings_of(const struct rdt_subsys_config *ss)
 {
 	json_t *hosts = json_object();
@@ -73,7 +73,7 @@ static json_t *settings_of(const struct rdt_subsys_config *ss)
 	return hosts;
 }
 
-/* The same by subsystem, so that a list of many hosts searches in no list. */
+/* The same for all subsystems, by NQN, so that no lookup is linear in the number of hosts. */
 static json_t *all_settings(const struct rdt_config *config)
 {
 	json_t *all = json_object();
@@ -85,7 +85,7 @@ static json_t *all_settings(const struct rdt_config *config)
 	return all;
 }
 
-/* How many of the subsystems to which @host is connected have @bit for it. */
+/* Whether @bit is set for @host in none, some or all of the subsystems it is connected to. */
 static const char *set_in(const json_t *host, const json_t *all, int bit)
 {
 	const char *name = json_string_value(json_object_get(host, "hostnqn"));
@@ -101,8 +101,7 @@ static const char *set_in(const json_t *host, const json_t *all, int bit)
 	return !set ? "no" : set < json_array_size(subsystems) ? "partly" : "yes";
 }
 
-/* Adds to each host of @list whether it has to authenticate itself, and whether it has limits.
- * Returns @list. */
+/* Adds to each host of @list whether it must authenticate and has QoS limits. Returns @list. */
 static json_t *with_settings(json_t *list, const struct rdt_config *config)
 {
 	json_t *all = all_settings(config), *host;
@@ -160,8 +159,8 @@ static void hosts_answered(struct rdt_rpc_call *call, struct rdt_answer *answers
 	start_list(call, answers, n, list_hosts);
 }
 
-/* Questions and their answers take memory, also for clients that have disconnected meanwhile.
- * Takes @what over. */
+/* Asks all reactors, up to a limit, because questions use memory even after their client has
+ * disconnected. Takes ownership of @what. */
 static void ask_walk(struct rdt_rpc_call *call, void *what, void (*fn)(struct rdt_answer *answer),
 		     void (*done)(struct rdt_rpc_call *call, struct rdt_answer *answers,
 				  unsigned int n))
@@ -172,7 +171,8 @@ static void ask_walk(struct rdt_rpc_call *call, void *what, void (*fn)(struct rd
 	}
 	free(what);
 	rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, "try again",
-		      "reactors have %u questions to answer, which is the most", RDT_RPC_CLIENTS);
+		      "%u requests to the reactors are in progress, which is the maximum",
+		      RDT_RPC_CLIENTS);
 }
 
 static void controller_list(struct rdt_rpc_call *call)
@@ -187,14 +187,14 @@ static void host_list(struct rdt_rpc_call *call)
 
 /* ---- disconnect ---- */
 
-struct disconnect_what {            /* which controllers */
-	char nqn[NVMF_NQN_MAX + 1]; /* "": of all subsystems, and discovery controllers */
+struct disconnect_what {            /* selects controllers */
+	char nqn[NVMF_NQN_MAX + 1]; /* "": of all subsystems, including discovery */
 	int cntlid;                 /* -1: any */
 	bool by_host;
 	char hostnqn[];
 };
 
-/* On the owner of the controller. */
+/* Called on the reactor that owns the controller. */
 static void end_matching(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
 {
 	struct rdt_answer *answer = rd_container_of(walk, struct rdt_answer, walk);
@@ -237,8 +237,8 @@ static void disconnect_done(struct rdt_rpc_call *call, struct rdt_answer *answer
 			      nqn ? "\"" : "");
 }
 
-/* Each reactor ends its own, in slices of its turns, so that no controller is looked for under the
- * lock of a subsystem, for which a Connect would wait. */
+/* Each reactor ends its own controllers, in slices, so that no search holds the lock of a
+ * subsystem, for which a Connect would wait. */
 static void controller_disconnect(struct rdt_rpc_call *call)
 {
 	const char *hostnqn = rdt_rpc_text(call, "hostnqn");
@@ -279,7 +279,7 @@ static json_t *limits_of(const struct rdt_subsys_config *ss, const char *hostnqn
 	return json_null();
 }
 
-/* Without the name, as they are given to host.auth. */
+/* The keys without "host", as the parameters of host.auth. */
 static json_t *auth_of(const struct rdt_subsys_config *ss, const char *hostnqn)
 {
 	const struct rdt_host_auth_config *host = rdt_config_host_auth(ss, hostnqn);
@@ -304,10 +304,10 @@ static void host_get(struct rdt_rpc_call *call)
 }
 
 const struct rdt_rpc_method rdt_rpc_host_methods[] = {
-	{"host.list", "hosts that are connected", false, NULL, host_list},
-	{"host.get", "the keys and limits that a host has in a subsystem", false,
+	{"host.list", "connected hosts", false, NULL, host_list},
+	{"host.get", "key files and QoS limits of a host in a subsystem", false,
 	 "nqn: string, hostnqn: string", host_get},
-	{"controller.list", "controllers, with their host and queues", false, NULL,
+	{"controller.list", "controllers with their hosts and queues", false, NULL,
 	 controller_list},
 	{"controller.disconnect", "end controllers of a host, or one of a subsystem", true,
 	 "[nqn: string], [cntlid: number], [hostnqn: string]", controller_disconnect},

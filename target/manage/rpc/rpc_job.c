@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slow work of a call, as a job (bdev/jobs.h): each method has a share of the threads, so that one
- * that waits for storage delays no other. */
+/* Slow work of a call, as a job (bdev/jobs.h). Each method has its share of the threads, so that
+ * one that waits for storage does not delay the others. */
 #include "rpc_priv.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "util/map.h"
 #include "target/nvmf/target.h"
 
-#define JOBS_MAX 64u /* with those that wait, also for clients that have disconnected */
+#define JOBS_MAX 64u /* including queued jobs, and those whose client has disconnected */
 
 struct rdt_rpc_job {
 	struct rdt_job job;
@@ -56,7 +56,7 @@ void rdt_rpc_job(struct rdt_rpc_call *call, void (*fn)(void *arg),
 
 	if (rpc->jobs_count == JOBS_MAX)
 		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, "try again",
-			      "%u calls of this kind are being worked on, which is the most",
+			      "%u calls of this method are in progress, which is the maximum",
 			      JOBS_MAX);
 	else if (!(j = calloc(1, sizeof(*j))))
 		rdt_rpc_no_memory(call);

@@ -42,7 +42,7 @@ enum rdt_rpc_error {
 	RDT_RPC_BUSY,
 	RDT_RPC_NO_RESOURCES,
 	RDT_RPC_DENIED,
-	RDT_RPC_REFUSED, /* the target could not do it; the message has the reason */
+	RDT_RPC_REFUSED, /* the target could not execute it; the message has the reason */
 	RDT_RPC_TIMEOUT,
 	RDT_RPC_EXISTS,
 	RDT_RPC_ERRORS,
@@ -54,7 +54,7 @@ struct rdt_rpc_method {
 	const char *name;
 	const char *what; /* description, shown by the method "info" */
 	bool changes;     /* changes the target: refused for read-only clients, and logged */
-	/* such as "nqn: string, [nsid: number]"; what is in brackets may be absent. NULL: none */
+	/* such as "nqn: string, [nsid: number]"; those in brackets are optional. NULL: none */
 	const char *params;
 	/* Answers the call by rdt_rpc_result() or rdt_rpc_error(), exactly once, now or later. */
 	void (*fn)(struct rdt_rpc_call *call);
@@ -77,15 +77,15 @@ struct rdt_rpc_call {
 
 /* Whether the server listens. */
 enum rdt_rpc_phase {
-	RDT_RPC_FAILED,    /* cannot listen: tried again every second -> TRYING; -> CLOSED */
+	RDT_RPC_FAILED,    /* cannot listen, retried every second -> TRYING; -> CLOSED */
 	RDT_RPC_TRYING,    /* a job tries to listen -> LISTENING, FAILED; -> CLOSED */
 	RDT_RPC_LISTENING, /* -> CLOSED, HANDED_OVER */
-	/* Another process listens with its socket; clients that are here stay -> CLOSED */
+	/* another process listens on the socket; connected clients stay -> CLOSED */
 	RDT_RPC_HANDED_OVER,
-	RDT_RPC_CLOSED, /* no client comes any more; calls in progress are dropped */
+	RDT_RPC_CLOSED, /* no clients; calls in progress get no answer */
 };
 
-#define RDT_RPC_WHY 320u /* a sentence why it cannot listen */
+#define RDT_RPC_WHY 320u /* size of the reason why it cannot listen */
 
 struct rdt_rpc {
 	struct rdt_rpc_env *env;
@@ -97,7 +97,7 @@ struct rdt_rpc {
 	struct rd_io listen; /* LISTENING */
 	struct rdt_rpc_socket sock;
 	struct rd_timer retry;  /* FAILED */
-	struct rdt_job attempt; /* TRYING; also after that, when it is CLOSED */
+	struct rdt_job attempt; /* TRYING; may still run when CLOSED */
 	int attempt_err;
 	char attempt_why[RDT_RPC_WHY], why_failed[RDT_RPC_WHY];
 	struct rd_timer timer; /* closes clients that do not read */
@@ -106,7 +106,7 @@ struct rdt_rpc {
 	TAILQ_HEAD(, rdt_rpc_call) calls;
 	TAILQ_HEAD(, rdt_rpc_ask) asks; /* queries of reactors in progress */
 	unsigned int asks_count;
-	unsigned int jobs_count;       /* of calls; they end with target->jobs */
+	unsigned int jobs_count;       /* jobs of calls; they end with target->jobs */
 	struct rdt_rpc_drain *drain;   /* the running drain, or NULL */
 	struct rdt_rpc_events *events; /* NULL until a client watches events */
 };
@@ -131,8 +131,8 @@ void rdt_rpc_drop(struct rdt_rpc_call *call);
 /* Sends an error with id null, for input that is not a valid request. */
 void rdt_rpc_reject(struct rdt_rpc_client *client, enum rdt_rpc_error error, const char *text);
 json_t *rdt_rpc_describe_methods(void); /* returns a JSON array */
-/* Parameters, validated against the method's list, without keys of hosts. NULL for an absent one.
- */
+/* Returns a parameter, which was validated against the method's list and has no key of a host;
+ * NULL: absent. */
 const char *rdt_rpc_text(const struct rdt_rpc_call *call, const char *name);
 /* Sets *@value if the parameter is present. Returns false if it is not between @min and @max,
  * after answering the call with an error. */
@@ -150,7 +150,8 @@ void rdt_rpc_client_busy(struct rdt_rpc_client *client, struct rdt_rpc_call *cal
 bool rdt_rpc_client_may_change(const struct rdt_rpc_client *client);
 uid_t rdt_rpc_client_uid(const struct rdt_rpc_client *client);
 pid_t rdt_rpc_client_pid(const struct rdt_rpc_client *client);
-bool rdt_rpc_client_owns(const struct rdt_rpc_client *client); /* is it root, or our user? */
+bool rdt_rpc_client_owns(
+	const struct rdt_rpc_client *client); /* whether it is root or our own user */
 /* Sends an empty line with descriptor @fd, which remains the caller's, before the answer. Returns 0
  * or -errno. */
 int rdt_rpc_client_give(struct rdt_rpc_client *client, int fd);
@@ -187,18 +188,18 @@ void rdt_rpc_ask_free_all(struct rdt_rpc *rpc); /* call after all loops have end
 
 /* ---- rpc_job.c: slow work ---- */
 
-/* @fn runs on a thread of its own, two of a method at once; others wait. @done runs on the main
- * loop, or before this returns, answers @call and frees @arg. @call is NULL when it was answered
- * already or the server was closed. */
+/* @fn runs on a thread, at most two of a method at once; others wait. @done runs on the main loop,
+ * or before this returns, answers @call and frees @arg. @call is NULL if it was already answered,
+ * or the server was closed. */
 void rdt_rpc_job(struct rdt_rpc_call *call, void (*fn)(void *arg),
 		 void (*done)(struct rdt_rpc_call *call, void *arg), void *arg);
 
 /* ---- rpc_config.c ---- */
 
-/* After a drain the target takes no changes: answers @call with an error and returns true. */
+/* A drained target accepts no changes: answers @call with an error and returns true. */
 bool rdt_rpc_refuse_drained(struct rdt_rpc_call *call);
-/* Queue @ch (NULL: read the file), which is taken over unless memory runs out; then the call is
- * answered. Otherwise @done, whose @arg is the call, answers it. */
+/* Queue @ch (NULL: reload the file). Takes ownership of @ch, except when memory runs out; then
+ * @call is answered. Otherwise @done, whose @arg is the call, answers it. */
 void rdt_rpc_start_change(struct rdt_rpc_call *call, struct rdt_change *ch,
 			  void (*done)(void *arg, const struct rdt_change *change));
 json_t *rdt_rpc_report(const struct rdt_report *report); /* returns a JSON array of its lines */

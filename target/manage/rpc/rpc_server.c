@@ -17,11 +17,11 @@
 #define READ_AT_ONCE   (64u << 10)
 #define SEND_AT_ONCE   (1u << 20)
 #define ACCEPT_AT_ONCE 16
-/* buffered bytes for a client that does not read its events */
+/* maximum of buffered bytes for a client that does not read its events */
 #define EVENTS_OUT  (256u << 10)
 #define STUCK_AFTER (30 * RD_NSEC_PER_SEC) /* time without progress of the output */
 #define LOOK_EVERY  (5 * RD_NSEC_PER_SEC)
-/* A client that has asked nothing for so long makes room for another one. */
+/* A client without a request for so long may be closed for a new one. */
 #define IDLE_AFTER (60 * RD_NSEC_PER_SEC)
 
 struct rdt_rpc_client {
@@ -38,14 +38,14 @@ struct rdt_rpc_client {
 	struct rdt_rpc_call *call; /* the call in progress */
 	char *in;
 	size_t in_pos;  /* start of the next line */
-	size_t in_seen; /* up to here there is no end of a line */
+	size_t in_seen; /* no newline before this position */
 	size_t in_len;
 	size_t in_room;
 	char *out;
 	size_t out_len;
 	size_t out_pos;
 	uint64_t progress_at; /* ns; last progress of the output */
-	uint64_t asked_at;    /* ns; last input, or when it came */
+	uint64_t asked_at;    /* ns; last input, or when it connected */
 	int watch;            /* RDT_RPC_WATCH_...; 0: no events */
 	uint64_t events_lost; /* number of lost events not reported to the client */
 };
@@ -75,7 +75,7 @@ int rdt_rpc_client_give(struct rdt_rpc_client *c, int fd)
 	struct rd_fd_bag bag;
 	int err;
 
-	if (c->out_len) /* events, of which a part may have been sent */
+	if (c->out_len) /* events, possibly sent in part */
 		return -EBUSY;
 	rd_fd_bag_init(&bag, 1);
 	err = rd_fd_bag_add_dup(&bag, fd);
@@ -246,8 +246,8 @@ void rdt_rpc_events_lost(struct rdt_rpc *rpc, uint64_t count)
 
 /* ---- in ---- */
 
-/* The end of the first line in the input, or NULL while the line is incomplete. Each byte is looked
- * at once, however many parts the line comes in. */
+/* Returns the end of the first line in the input, or NULL while it is incomplete. Each byte is
+ * examined once, however many pieces the line arrives in. */
 static char *line_end(struct rdt_rpc_client *c)
 {
 	size_t from = c->in_seen > c->in_pos ? c->in_seen : c->in_pos;
@@ -351,10 +351,10 @@ static void client_ready(struct rd_io *io, uint32_t events)
 		close_rpc_client(c);
 }
 
-/* ---- clients that come ---- */
+/* ---- new clients ---- */
 
-/* Does @c make room for @come? Read-only clients must not take the place of an administrator, nor
- * anybody that of root, and who asks nothing keeps nobody out. */
+/* Whether @c may be closed for @come. A read-only client must not displace an administrator, nor
+ * anyone root; an idle client must not keep others out. */
 static bool gives_way(const struct rdt_rpc_client *c, const struct rdt_rpc_client *come)
 {
 	bool idle = !c->call && !c->out_len && !c->watch;
@@ -364,7 +364,7 @@ static bool gives_way(const struct rdt_rpc_client *c, const struct rdt_rpc_clien
 	       (idle && rd_loop_now(c->rpc->loop) - c->asked_at >= IDLE_AFTER);
 }
 
-/* The client that has asked nothing for the longest time is the first one in the list. */
+/* The first client in the list has been idle for the longest time. */
 static bool make_room_for(struct rdt_rpc *rpc, const struct rdt_rpc_client *come)
 {
 	struct rdt_rpc_client *c;
@@ -423,7 +423,7 @@ static void accept_clients(struct rd_io *io, uint32_t events)
 		rd_warn(rpc->log, RD_LOG_MAIN,
 			"control: cannot accept a client: %s; trying again in 5 s",
 			strerror(errno));
-		/* stop polling until then, because the loop would spin */
+		/* do not poll until then, or the loop would spin */
 		rd_io_mod(rpc->loop, io, 0);
 		start_look(rpc);
 	}
@@ -454,7 +454,7 @@ static void look_at_clients(struct rd_timer *timer)
 
 /* ---- the server ---- */
 
-/* What the attempt to listen has come to. */
+/* Handles the result of an attempt to listen. */
 static int take_listening(struct rdt_rpc *rpc, int err, const char *why)
 {
 	if (!err) {
@@ -491,17 +491,17 @@ static void listen_attempted(struct rdt_job *job)
 
 	if (rpc->phase == RDT_RPC_TRYING)
 		take_listening(rpc, rpc->attempt_err, rpc->attempt_why);
-	else if (!rpc->attempt_err) /* it was closed meanwhile */
+	else if (!rpc->attempt_err) /* the server was closed meanwhile */
 		rdt_rpc_unlisten(rpc->env->cfg, &rpc->sock);
 }
 
-/* By a job: the names of groups may come from a service that hangs. */
+/* A job, because group names may come from a service that hangs. */
 static void rpc_retry(struct rd_timer *timer)
 {
 	struct rdt_rpc *rpc = rd_container_of(timer, struct rdt_rpc, retry);
 
 	rpc->phase = RDT_RPC_TRYING;
-	rpc->attempt_err = -ECANCELED; /* when the job is dropped */
+	rpc->attempt_err = -ECANCELED; /* the result if the job is dropped */
 	rdt_jobs_add(rpc->target->jobs, &rpc->attempt);
 }
 
@@ -537,7 +537,8 @@ int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out)
 	TAILQ_INIT(&rpc->calls);
 	TAILQ_INIT(&rpc->asks);
 	attempt_to_listen(&rpc->attempt);
-	/* Later attempts are a thread's, while the other process may end, and this is freed. */
+	/* Later attempts run on a thread, and must not use @inherit: the other process may end, and
+	 * it is freed. */
 	env->inherit = NULL;
 	*out = rpc;
 	return take_listening(rpc, rpc->attempt_err, rpc->attempt_why);

@@ -95,7 +95,7 @@ struct rdt_subsys *rdt_rpc_subsys(struct rdt_rpc_call *call, const char *param, 
 
 /* ---- long lists ---- */
 
-/* A long list is produced in slices, one for each turn of the loop. */
+/* A long list is produced in slices, one per loop iteration. */
 #define LIST_SLICE (2 * RD_NSEC_PER_MSEC)
 
 struct listing {
@@ -104,10 +104,11 @@ struct listing {
 	/* Moves to the next element. Returns false after the last one; *@o NULL: no memory. */
 	bool (*next)(struct listing *w, json_t **o);
 	struct rdt_subsys *one; /* held; NULL: all subsystems */
-	unsigned int subsys;    /* place of the current one */
+	unsigned int subsys;    /* index of the current one */
 	uint32_t nsid;          /* the last namespace listed; 0: none yet */
-	unsigned int shown;     /* how many with that NSID; all but one of them leave */
-	bool any;               /* at least one was listed */
+	unsigned int
+		shown; /* number listed with that NSID; at most one of them is not being removed */
+	bool any;      /* at least one was listed */
 	FILE *f;
 	char *text;
 	size_t len;
@@ -169,7 +170,7 @@ static void listing_step(struct rd_defer *defer)
 	listing_end(w);
 }
 
-/* @name: of the list in the answer. */
+/* @name: the member of the answer with the list. */
 static void start_listing(struct rdt_rpc_call *call, const char *name, struct rdt_subsys *one,
 			  bool (*next)(struct listing *w, json_t **o))
 {
@@ -204,8 +205,8 @@ static const char *admitted(const struct rdt_subsys *ss)
 
 static json_t *subsys_json(struct rdt_subsys *ss)
 {
-	/* Only the main thread changes the list of hosts: a reactor on which a host connects does
-	 * not wait for this. */
+	/* Without a lock, because only the main thread changes the list: a Connect on a reactor
+	 * does not wait for this. */
 	json_t *hosts = hosts_json(&ss->hosts);
 
 	return json_pack("{s:s, s:s, s:s, s:b, s:s, s:o, s:s, s:i, s:i, s:i}", "nqn", ss->nqn,
@@ -239,7 +240,7 @@ static void subsystem_list(struct rdt_rpc_call *call)
 }
 
 /* The namespace after the first @shown ones with @nsid, which may have been removed. Namespaces are
- * sorted; those that leave are behind the one that has their NSID now. */
+ * sorted by NSID; those that are being removed follow the one that has their NSID now. */
 static const struct rdt_ns *ns_after(const struct rdt_subsys *ss, uint32_t nsid, unsigned int shown)
 {
 	const struct rdt_ns *ns = nsid ? rdt_ns_with(ss, nsid) : NULL;
@@ -293,13 +294,13 @@ static void listener_list(struct rdt_rpc_call *call)
 }
 
 const struct rdt_rpc_method rdt_rpc_show_methods[] = {
-	{"info", "version of program and interface, and all methods", false, NULL, show_info},
+	{"info", "versions of program and interface, and all methods", false, NULL, show_info},
 	{"status", "state of the target, start time and last reload", false, NULL, show_status},
-	{"subsystem.list", "subsystems and their hosts, all or nqn", false, "[nqn: string]",
+	{"subsystem.list", "all subsystems and their hosts, or only nqn", false, "[nqn: string]",
 	 subsystem_list},
-	{"namespace.list", "namespaces, of all subsystems or of nqn", false, "[nqn: string]",
+	{"namespace.list", "namespaces of all subsystems, or only of nqn", false, "[nqn: string]",
 	 namespace_list},
-	{"listener.list", "addresses, with the ANA states that are not optimized", false, NULL,
+	{"listener.list", "addresses, with ANA states other than optimized", false, NULL,
 	 listener_list},
 	{NULL, NULL, false, NULL, NULL},
 };

@@ -21,7 +21,7 @@
 #define GROUPS_MAX 65536u /* supplementary groups of a process: NGROUPS_MAX of Linux */
 
 /* Takes the lock, which is held until the daemon ends; the file stays. Returns its descriptor, or
- * -errno with what failed in @what. */
+ * -errno with the failed step in @what. */
 static int take_lock(const struct rdt_control_config *cfg, const char **what)
 {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
@@ -40,7 +40,7 @@ static int take_lock(const struct rdt_control_config *cfg, const char **what)
 	return err;
 }
 
-/* Not by path: in a folder of another user that may name another file since. */
+/* By descriptor: in another user's directory the path may name another file by now. */
 static int give_to_group(const char *path, gid_t group)
 {
 	rd_autoclose int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -61,14 +61,15 @@ static int bind_socket(const struct rdt_control_config *cfg, gid_t group, int fd
 	int err;
 
 	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", cfg->socket);
-	*what = "is there, and no socket";
+	*what = "exists and is not a socket";
 	if (lstat(cfg->socket, &st) == 0 && !S_ISSOCK(st.st_mode))
 		return -EEXIST;
 	*what = "cannot remove the old one";
 	if (unlink(cfg->socket) && errno != ENOENT)
 		return -errno;
-	*what = "cannot make it";
-	/* Made with its mode, 0660. Other threads make files with 0600 only, which this leaves. */
+	*what = "cannot bind";
+	/* bind() creates the socket with mode 0660. The mask does not affect files of other
+	 * threads, which have mode 0600. */
 	mask = umask(0117);
 	err = bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) ? -errno : 0;
 	umask(mask);
@@ -110,11 +111,12 @@ err_lock:
 
 static const char *socket_hint(int err)
 {
-	return err == -ENOENT ? "; make its directory first (RuntimeDirectory= in a systemd unit)"
+	return err == -ENOENT ? "; create its directory first (RuntimeDirectory= in a systemd unit)"
 			      : "";
 }
 
-/* Is @fd the socket at the configured path? Then the process before this one had the same. */
+/* Whether @fd is the socket at the configured path, so that the previous process had the same
+ * path. */
 static bool is_bound_to(int fd, const char *path)
 {
 	struct sockaddr_un addr = {0};
@@ -181,7 +183,7 @@ static bool is_member(int fd, gid_t gid)
 	bool found = false;
 	gid_t *groups;
 
-	/* The groups at the time of connecting. */
+	/* SO_PEERGROUPS has the groups at the time of connect(). */
 	if (!getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &len) || errno != ERANGE ||
 	    len > GROUPS_MAX * sizeof(*groups))
 		return false;

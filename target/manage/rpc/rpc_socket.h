@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The Unix socket of the control interface: creates it, excludes a second daemon, and identifies
+/* The Unix socket of the control interface: creation, exclusion of a second daemon, identity of
  * peers. */
 #ifndef RDT_RPC_SOCKET_H
 #define RDT_RPC_SOCKET_H
@@ -14,15 +14,15 @@ struct rdt_inherit;
 
 struct rdt_rpc_socket {
 	int fd;
-	int lock_fd;     /* excludes other daemons */
+	int lock_fd;     /* keeps other daemons away */
 	gid_t admin_gid; /* of cfg->admin_group, or (gid_t)-1 */
 };
 
 /*
- * Listens at cfg->socket, with mode 0660 and cfg->group (or cfg->admin_group) as its group. A lock
- * on SOCKET.lock excludes other daemons; the socket of a daemon that has ended is replaced. When
- * @inherit has one at that path, it is used as it is. Returns 0, or -errno with a sentence in
- * @text. Any thread; the names of groups may block it.
+ * Listens at cfg->socket, with mode 0660 and the group cfg->group (or cfg->admin_group). A lock on
+ * SOCKET.lock excludes other daemons; the socket of a daemon that has ended is replaced. A socket
+ * in @inherit with that path is used as it is. Returns 0, or -errno with a message in @text. Any
+ * thread; looking up the groups may block.
  */
 int rdt_rpc_listen(const struct rdt_control_config *cfg, const struct rdt_inherit *inherit,
 		   struct rdt_rpc_socket *out, char *text, size_t size);

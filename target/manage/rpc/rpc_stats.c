@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters as JSON and as metrics, both produced on the sampler's thread. */
+/* Methods for counters as JSON and as metrics; the sampler's thread writes both. */
 #include "rpc_priv.h"
 
 #include <stdlib.h>
@@ -109,7 +109,7 @@ struct metrics_call {
 	char *answer;
 };
 
-/* Encoded on the thread as well: with many namespaces the text has megabytes. */
+/* Encoded as JSON on this thread too: with many namespaces the text has megabytes. */
 static void metrics_call_work(struct rdt_stats_ask *ask, struct rdt_stats *stats)
 {
 	struct metrics_call *mc = rd_container_of(ask, struct metrics_call, ask);

@@ -13,7 +13,7 @@ static bool parameter_is_true(const struct rdt_rpc_call *call, const char *name)
 	return json_is_true(json_object_get(call->params, name));
 }
 
-/* Storage, connections and their keys are root's, or ours. */
+/* Only root and our own user may get storage, connections and their keys. */
 static bool refuse_stranger(struct rdt_rpc_call *call)
 {
 	if (!call->rpc->env->give)
@@ -44,7 +44,7 @@ static void upgrade_ended(void *arg, int err, const char *why, json_t *result)
 		rdt_rpc_error(call, RDT_RPC_REFUSED, NULL, NULL, NULL, "%s", why);
 	else
 		rdt_rpc_error(call, err == -ETIMEDOUT ? RDT_RPC_TIMEOUT : RDT_RPC_REFUSED, NULL,
-			      NULL, NULL, "not handed over: %s; the target goes on as before", why);
+			      NULL, NULL, "not handed over: %s; the target continues to run", why);
 }
 
 static void start_upgrade(struct rdt_rpc_call *call)
@@ -85,7 +85,7 @@ static void take_upgrade(struct rdt_rpc_call *call)
 		return;
 	}
 	err = rdt_rpc_client_give(call->client, fd);
-	close(fd); /* when it was not sent, the other end is told */
+	close(fd); /* if it was not sent, this closes the channel for the other end */
 	if (err)
 		rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL,
 			      "the channel cannot be sent");
@@ -96,10 +96,10 @@ static void take_upgrade(struct rdt_rpc_call *call)
 
 const struct rdt_rpc_method rdt_rpc_upgrade_methods[] = {
 	{"upgrade",
-	 "start the installed program, which takes over connections and storage; check: only see "
-	 "whether it can",
+	 "hand connections and storage over to the installed program; check: only test whether "
+	 "it can take over",
 	 true, "[check: boolean]", start_upgrade},
-	{"upgrade.take", "for rdtarget --take-over: the channel to what is open", true,
+	{"upgrade.take", "for rdtarget --take-over: open the hand-over channel", true,
 	 "format: number, [version: string], [check: boolean]", take_upgrade},
 	{NULL, NULL, false, NULL, NULL},
 };
