@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A question of the main loop to one reactor, and its answer. */
+/* A request of the main loop to one reactor, and its answer. */
 #ifndef RDT_ANSWER_H
 #define RDT_ANSWER_H
 
@@ -11,16 +11,18 @@
 
 struct rdt_reactor;
 
-/* The thread of @reactor owns it from rdt_answer_ask() to rdt_answer_ready(). */
+/* Owned by the thread of @reactor from rdt_answer_ask() to rdt_answer_ready(). */
 struct rdt_answer {
 	struct rdt_reactor *reactor;
-	/* On its thread: fills in the answer and calls rdt_answer_ready(), at once or later. */
+	/* called on the reactor's thread: fills in the answer and calls rdt_answer_ready(), now or
+	 * later */
 	void (*fn)(struct rdt_answer *answer);
-	void (*told)(struct rdt_answer *answer); /* main loop, after that */
-	void *owner;                             /* of who asks */
-	const void *what;           /* what is asked for, of the question; NULL: nothing more */
-	struct rdt_qpair_walk walk; /* for what walks over the queue pairs */
-	void *data;   /* rdt_connections_collect(): who asks frees it by rdt_connections_drop() */
+	void (*told)(struct rdt_answer *answer); /* called on the main loop afterwards */
+	void *owner;                             /* of the requester */
+	const void *what;                        /* parameters of the request; NULL: none */
+	struct rdt_qpair_walk walk;              /* for requests that walk over the queue pairs */
+	void *data;   /* of rdt_connections_collect(); the requester frees it with
+			 rdt_connections_drop() */
 	size_t count; /* elements of @data, or a number */
 	size_t room;
 	bool no_memory;
@@ -29,8 +31,8 @@ struct rdt_answer {
 
 void rdt_answer_ask(struct rdt_answer *answer); /* main loop */
 void rdt_answer_ready(struct rdt_answer *answer);
-/* Calls @visit for each queue pair of the reactor, in slices, then rdt_answer_ready(). On its
- * thread. */
+/* Calls @visit for each queue pair of the reactor, in slices, then rdt_answer_ready(). Called on
+ * the reactor's thread. */
 void rdt_answer_by_walk(struct rdt_answer *answer,
 			void (*visit)(struct rdt_qpair_walk *walk, struct rdt_qpair *qp));
 

@@ -18,7 +18,7 @@
 
 struct connection {          /* copied on its reactor */
 	struct rdt_nqn *nqn; /* a reference */
-	unsigned int subsys; /* its place */
+	unsigned int subsys; /* index of its subsystem */
 	const struct rdt_listener *listener;
 	unsigned int reactor;
 	uint16_t cntlid;
@@ -26,7 +26,7 @@ struct connection {          /* copied on its reactor */
 	uint16_t size;
 	unsigned int in_flight;
 	struct sockaddr_storage remote;
-	/* of an admin queue */
+	/* for an admin queue only */
 	uint32_t kato_ms;
 	uint8_t state; /* enum rdt_ctrl_state */
 	bool authenticating;
@@ -34,12 +34,12 @@ struct connection {          /* copied on its reactor */
 	char hostnqn[NVMF_NQN_MAX + 1];
 };
 
-struct place { /* the address of a listener, which only the main thread reads */
+struct place { /* copy of a listener's address, which only the main thread may read */
 	const struct rdt_listener *listener;
 	char address[RD_ADDR_TEXT];
 };
 
-struct part { /* of one reactor */
+struct part { /* the connections of one reactor */
 	struct connection *list;
 	size_t count;
 };
@@ -53,7 +53,7 @@ struct group {
 struct rdt_connections {
 	struct place *places;
 	unsigned int places_count;
-	const struct connection **sorted; /* made when a list is made; NULL: not yet */
+	const struct connection **sorted; /* made with the first list; NULL: not yet */
 	struct group *groups;
 	size_t groups_count;
 	unsigned int parts_count;
@@ -62,7 +62,7 @@ struct rdt_connections {
 
 /* ---- copies ---- */
 
-/* Of the key, what may be told. */
+/* Describes the TLS session without the secret. */
 static void copy_tls(const struct nvmf_tls_info *tls, char *out, size_t size)
 {
 	out[0] = '\0';
@@ -88,8 +88,7 @@ static void copy_connection(const struct rdt_reactor *r, const struct rdt_qpair 
 	c->size = qp->sqsize;
 	c->in_flight = qp->used - qp->used_aer;
 	c->remote = qp->remote;
-	if (qp->admin) { /* its reactor owns the controller; other queues leave these fields unset
-			  */
+	if (qp->admin) { /* only the admin queue's reactor may read the controller */
 		c->kato_ms = ctrl->kato_ms;
 		c->state = ctrl->state;
 		c->authenticating = qp->state == RDT_QP_AUTH;
@@ -98,7 +97,7 @@ static void copy_connection(const struct rdt_reactor *r, const struct rdt_qpair 
 	}
 }
 
-/* Connections that come during the walk may find no room, as if they had come after it. */
+/* New connections during the walk may not fit, as if they had been made after it. */
 static void collect_connection(struct rdt_qpair_walk *walk, struct rdt_qpair *qp)
 {
 	struct rdt_answer *answer = rd_container_of(walk, struct rdt_answer, walk);
@@ -112,7 +111,7 @@ void rdt_connections_collect(struct rdt_answer *answer)
 {
 	answer->count = 0;
 	answer->room = answer->reactor->qpairs_count;
-	/* Not calloc(3): it may fill all of it with zeroes, at once. */
+	/* Not calloc(3), which may take long to zero all of it. */
 	answer->data = malloc((answer->room + 1) * sizeof(struct connection));
 	answer->no_memory = !answer->data;
 	if (answer->no_memory) {
@@ -148,7 +147,7 @@ static bool copy_places(struct rdt_connections *c, const struct rdt_target *t)
 	TAILQ_FOREACH (l, &t->listeners, link) {
 		struct place *place = &c->places[c->places_count];
 
-		if (l->addr.ss_family == AF_UNSPEC) /* it has not listened yet */
+		if (l->addr.ss_family == AF_UNSPEC) /* it has no bound address yet */
 			continue;
 		place->listener = l;
 		rd_addr_format((const struct sockaddr *)&l->addr, place->address);
@@ -190,7 +189,7 @@ void rdt_connections_free(struct rdt_connections *c)
 
 /* ---- order ---- */
 
-/* By controller, its admin queue first. */
+/* Sorts by controller, its admin queue first. */
 static int compare_connections(const void *a, const void *b)
 {
 	const struct connection *x = *(const struct connection *const *)a;
@@ -198,15 +197,15 @@ static int compare_connections(const void *a, const void *b)
 
 	if (x->subsys != y->subsys)
 		return x->subsys < y->subsys ? -1 : 1;
-	if (x->nqn != y->nqn) /* one had the place of the other */
+	if (x->nqn != y->nqn) /* a removed subsystem had the same index */
 		return x->nqn < y->nqn ? -1 : 1;
 	if (x->cntlid != y->cntlid)
 		return x->cntlid < y->cntlid ? -1 : 1;
 	return (x->qid > y->qid) - (x->qid < y->qid);
 }
 
-/* Make the groups, in the order of controllers. I/O queues whose admin queue has ended are on their
- * way out, and in none. */
+/* Makes the groups, in the order of controllers. I/O queues whose admin queue has ended are about
+ * to be closed, and are in no group. */
 static bool group_connections(struct rdt_connections *c)
 {
 	size_t count = 0, at = 0, end;
@@ -232,7 +231,7 @@ static bool group_connections(struct rdt_connections *c)
 	return true;
 }
 
-/* By the name of the host; controllers of a host in their order. */
+/* Sorts by Host NQN, then in the order of controllers. */
 static int compare_groups(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;

@@ -121,7 +121,7 @@ static const char *ns_state_name(unsigned int state)
 	}
 }
 
-/* The most serious one. */
+/* Copies the most serious fault. */
 static void fault_of(const struct rdt_ns *ns, struct rdt_noticed *out)
 {
 	if ((ns->bdev && rdt_bdev_noticed(ns->bdev, out)) || !ns->mismatch)
@@ -140,7 +140,7 @@ static double stalled_for(const struct rdt_bdev *base, uint64_t now)
 	return now > since ? (double)(now - since) / 1e9 : 0;
 }
 
-/* What hosts see; a backend may tell its NGUID only when it is open. */
+/* The identity that hosts see. The NGUID of some backends is known only while they are open. */
 struct rdt_ns_identity rdt_ns_identity_shown(const struct rdt_ns *ns)
 {
 	const struct rdt_identity *id = ns->identity.id;
@@ -228,7 +228,7 @@ json_t *rdt_show_limits(const uint64_t *limits)
 	return o ? o : json_null();
 }
 
-/* As Ceph's commands name an image. */
+/* The name of an image as in the rbd command. */
 static json_t *image_path(const struct rdt_rbd_config *rbd)
 {
 	return json_sprintf("%s/%s%s%s%s%s", rbd->pool,
