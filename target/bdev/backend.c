@@ -12,15 +12,15 @@
 #include "backend_types.h"
 #include "module.h"
 
-/* How a kind of backend is opened. Without @open: by its module. Of others NULL: nothing is to be
- * done. */
+/* Functions of each built-in kind of backend; NULL: nothing to do. A kind without @open is in a
+ * module. */
 struct opener {
 	/* as rdt_bdev_open(), rdt_bdev_released() and rdt_bdev_probe() */
 	int (*open)(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		    char *err, size_t err_size);
 	bool (*released)(const struct rdt_ns_config *cfg);
 	int (*probe)(const struct rdt_ns_config *cfg, char *err, size_t err_size);
-	/* as rdt_bdev_open_on(), with a descriptor; NULL: none can be given */
+	/* as rdt_bdev_open_on(), with a descriptor; NULL: not supported */
 	int (*open_on)(const struct rdt_ns_config *cfg, int fd, struct rd_log *log,
 		       struct rdt_bdev **out, char *err, size_t err_size);
 };
@@ -81,7 +81,7 @@ int rdt_bdev_open_on(struct rdt_modules *modules, const struct rdt_ns_config *cf
 	if ((*out)->path_id.known)
 		(*out)->device = (*out)->path_id.dev;
 	else if (!(*out)->device &&
-		 cfg->layers_count) /* what a layer delays may hang, on its own */
+		 cfg->layers_count) /* a delayed bio may hang, so it is a device of its own */
 		(*out)->device = (uintptr_t)*out;
 	rc = rdt_layers_open(cfg, out);
 	if (rc) {
@@ -140,7 +140,7 @@ void rdt_bdev_detach(struct rdt_bdev *bdev)
 	base = rdt_bdev_base(bdev);
 	base->on_fault = NULL;
 	atomic_store(&base->on_changed, NULL);
-	/* Another thread may be in the function, which only posts a message. */
+	/* Another thread may still be calling the function, which only posts a message. */
 	while (atomic_load(&base->calling))
 		sched_yield();
 }
@@ -180,7 +180,7 @@ static bool sync_in_doubt(int err, bool after_write)
 	}
 }
 
-/* Returns whether it is new. */
+/* Stores the fault. Returns whether it is new. */
 static bool remember(struct rdt_bdev *base, enum rdt_fault fault)
 {
 	int64_t never = 0;
@@ -212,7 +212,7 @@ void rdt_bdev_ended_early(struct rdt_bdev *bdev, struct rd_log *log, const char 
 	struct rdt_bdev *base = rdt_bdev_base(bdev);
 	uint64_t before = atomic_load(&base->data_end);
 
-	/* The smallest one. 0 is stored as 1: no block ends there. */
+	/* Keep the smallest end. 0 means none, so it is stored as 1, which loses no block. */
 	end = end ? end : 1;
 	while ((!before || end < before) &&
 	       !atomic_compare_exchange_weak(&base->data_end, &before, end))
@@ -308,7 +308,7 @@ int rdt_bdev_measure(struct rdt_bdev *bdev, uint64_t size, uint64_t *found, char
 	return base->ops->measure ? base->ops->measure(base, size, found, err, err_size) : 0;
 }
 
-/* The namespace has become so small that it does not contain what is lost. */
+/* Clears the fault if the namespace is now too small to contain the lost blocks. */
 static void forget_lost_end(struct rdt_bdev *base)
 {
 	if (base->size > atomic_load(&base->data_end))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The backend interface: what stores a namespace's blocks.
+ * The backend interface: the storage of a namespace's blocks.
  *
  * A struct rdt_bdev is opened once and shared by all reactors. A struct rdt_chan is the part of it
  * on one reactor; the I/O path uses nothing else. All operations are asynchronous, so networked
@@ -14,10 +14,9 @@
  *
  * The life of a bdev, for a target that must not wait:
  *
- *   worker thread   rdt_bdev_open()
- *   main thread     rdt_bdev_opened(), rdt_bdev_watch(); the reactors open channels and close them
- *   main thread     rdt_bdev_detach(): afterwards the bdev does not use the target any more
- *   worker thread   rdt_bdev_close()
+ * worker thread   rdt_bdev_open() main thread     rdt_bdev_opened(), rdt_bdev_watch(); the reactors
+ * open channels and close them main thread     rdt_bdev_detach(): afterwards the bdev does not use
+ * the target any more worker thread   rdt_bdev_close()
  */
 #ifndef RDT_BACKEND_H
 #define RDT_BACKEND_H
@@ -38,8 +37,8 @@ struct rdt_engines; /* the I/O engines of a reactor: engine.h */
 struct rdt_modules;
 struct rdt_ns_config;
 
-/* In ops_mask: the contents do not survive the daemon, so Write Uncorrectable may mark blocks in
- * memory. */
+/* In ops_mask: the contents do not survive the daemon, so blocks marked by Write Uncorrectable may
+ * be kept in memory. */
 #define RDT_OPS_MARKS (1u << 31)
 
 #define RDT_BIO_FUA   0x1u /* WRITE, WRITE_ZEROES: on stable storage before completion */
@@ -74,17 +73,17 @@ struct rdt_bio {
 };
 TAILQ_HEAD(rdt_bio_queue, rdt_bio);
 
-/* Replace the text that gateways share, or check that it is still the text that this gateway knows.
- * It belongs to the backend until done(). */
+/* Replace the text that gateways share, or check that it has not changed. Owned by the backend
+ * until done(). */
 struct rdt_bdev_state_job {
 	struct rd_msg msg;
 	struct rd_loop *home; /* done() runs there, exactly once */
-	const char *text;     /* exists until done(); NULL: only check that it did not change */
+	const char *text;     /* valid until done(); NULL: only check that it did not change */
 	size_t len;
-	uint32_t seq; /* bdev->state_seq of the text that this one replaces, or is compared with */
-	/* 0: stored, and every gateway will read it; -ESHUTDOWN: not stored, another gateway holds
-	 * the storage; -ENOTCONN: the storage has ended the connection, it may be stored or not;
-	 * another -errno: it cannot be stored now, and may be stored or not */
+	uint32_t seq; /* bdev->state_seq of the text to replace or to compare with */
+	/* 0: stored, every gateway will read it; -ESHUTDOWN: not stored, another gateway holds the
+	 * storage; -ENOTCONN: connection lost, it may or may not be stored; another -errno: failed
+	 * for now, it may or may not be stored */
 	int err;
 	void (*done)(struct rdt_bdev_state_job *job); /* may free the job */
 	STAILQ_ENTRY(rdt_bdev_state_job) link;
@@ -96,10 +95,10 @@ struct rdt_extent {
 };
 
 /*
- * The answer to EXTENTS, in the memory of the caller: the allocated parts of [offset, upto),
- * ascending, disjoint, not empty. The rest of it reads as zeroes and uses no storage. @upto is
- * less than the end of the bio where the list is full, and where the backend looks at a part at a
- * time; it is greater than bio->offset in any case when @room is not 0.
+ * The result of EXTENTS, in the caller's memory: the allocated parts of [offset, upto), ascending,
+ * disjoint, not empty. The rest of that range reads as zeroes and uses no storage. @upto is less
+ * than the end of the bio if the list is full, or if the backend examines one part at a time; it is
+ * always greater than bio->offset if @room is not 0.
  */
 struct rdt_extents {
 	uint64_t upto;
@@ -107,11 +106,11 @@ struct rdt_extents {
 	struct rdt_extent list[]; /* @room of them */
 };
 
-/* Of storage that one gateway at a time may serve. */
+/* A claim on storage that only one gateway at a time may serve. */
 enum rdt_claim {
-	RDT_CLAIM_WAIT,  /* take it when it is free; the state at the start */
-	RDT_CLAIM_TAKE,  /* take it, from another gateway if need be; WAIT afterwards */
-	RDT_CLAIM_YIELD, /* give it up, and do not ask for it */
+	RDT_CLAIM_WAIT,  /* take the storage when it is free; the initial claim */
+	RDT_CLAIM_TAKE,  /* take the storage, also from another gateway; then WAIT */
+	RDT_CLAIM_YIELD, /* release the storage, and do not take it */
 };
 
 struct rdt_bdev_ops {
@@ -127,56 +126,57 @@ struct rdt_bdev_ops {
 	 * because hosts determine how many bios are queued. NULL: the backend cannot cancel.
 	 */
 	void (*cancel)(struct rdt_chan *chan, struct rdt_bio *bio);
-	/* As rdt_bdev_measure(). NULL: the configuration or the backend itself knows the size. */
+	/* As rdt_bdev_measure(). NULL: the size comes from the configuration or the backend. */
 	int (*measure)(const struct rdt_bdev *bdev, uint64_t size, uint64_t *found, char *err,
 		       size_t err_size);
 	/*
 	 * Change the size while channels are in use. @size: the configured or measured size in
-	 * bytes; 0: the one that the backend knows. Sets bdev->size. Bios beyond the new size that
-	 * were submitted before must do no harm. Does not wait. NULL: the size is fixed.
+	 * bytes; 0: the backend's own size. Sets bdev->size. Bios beyond the new size that were
+	 * submitted before must do no harm. Does not wait. NULL: the size is fixed.
 	 */
 	int (*resize)(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
-	/* As rdt_bdev_claim(). NULL: gateways do not share the storage, or need no order. */
+	/* As rdt_bdev_claim(). NULL: gateways do not share the storage, or may serve it at the same
+	 * time. */
 	bool (*claim)(struct rdt_bdev *bdev, enum rdt_claim claim);
 	/*
-	 * With bdev->shares_state: the text that gateways share, as it was when bdev->state_seq
-	 * became *@seq; @len 0: there is none. @text: the caller frees it with free(3); it has no
-	 * final 0. Returns 0 or -ENOMEM. Main thread.
+	 * With bdev->shares_state: read the text that gateways share, as it was when
+	 * bdev->state_seq became *@seq; @len 0: there is none. @text: not terminated; the caller
+	 * frees it with free(3). Returns 0 or -ENOMEM. Main thread.
 	 */
 	int (*state_read)(struct rdt_bdev *bdev, char **text, size_t *len, uint32_t *seq);
-	/* With bdev->shares_state: begin @job. Main thread. */
+	/* With bdev->shares_state: start @job. Main thread. */
 	void (*state_write)(struct rdt_bdev *bdev, struct rdt_bdev_state_job *job);
 	/* As rdt_bdev_opened(). NULL: the constructor has opened it. */
 	int (*opened)(struct rdt_bdev *bdev, char *err, size_t err_size);
-	/* As rdt_bdev_drain(). NULL: the storage's answers are waited for. */
+	/* As rdt_bdev_drain(). NULL: bios wait for the storage without a limit. */
 	void (*drain)(struct rdt_bdev *bdev);
-	/* As rdt_bdev_share(). NULL: another process cannot go on with it. */
+	/* As rdt_bdev_share(). NULL: another process cannot take it over. */
 	int (*share)(const struct rdt_bdev *bdev);
-	/* As rdt_bdev_name_user(). NULL: the storage tells nobody. */
+	/* As rdt_bdev_name_user(). NULL: the storage does not show its user. */
 	void (*name_user)(const struct rdt_bdev *bdev, bool us);
 };
 
-/* Data that hosts were told is stored, or may be read, is lost or may be. What was noticed is
- * remembered until the namespace is opened again. */
+/* Faults that lose, or may lose, data that hosts believe to be stored. Remembered until the
+ * namespace is reopened. */
 enum rdt_fault {
-	RDT_FAULT_SYNC,  /* a sync failed: everything except reads is refused */
-	RDT_FAULT_SHORT, /* the file or device is smaller than what is served: also reads behind
-			  * its end are refused, because blocks that come back there are zeroes */
+	RDT_FAULT_SYNC,  /* a sync failed: everything except reads fails */
+	RDT_FAULT_SHORT, /* the file or device is smaller than the namespace: also reads beyond its
+			    end fail, because blocks that reappear there are zeroes */
 	RDT_FAULTS,
 };
 
 struct rdt_bdev {
 	const struct rdt_bdev_ops *ops;
-	struct rdt_bdev *lower; /* a layer owns the bdev below it; NULL: this is a backend */
+	struct rdt_bdev *lower; /* a layer owns the next lower bdev; NULL: this is a backend */
 	/* bytes, a multiple of block_size; written by the main thread only */
 	_Atomic uint64_t size;
-	/* Backend: the failures that were noticed, 1u << enum rdt_fault. See enum rdt_fault. */
+	/* Backend: faults, 1u << enum rdt_fault. */
 	_Atomic uint32_t faults;
-	_Atomic int sync_err;        /* RDT_FAULT_SYNC: -errno of the first one; 0: none */
-	_Atomic uint64_t data_end;   /* RDT_FAULT_SHORT: bytes; what was behind is lost */
-	_Atomic int64_t fault_since; /* when the first one was noticed: time(2) */
-	/* Called when one is noticed, on that thread. NULL: nobody is told. Set before the first
-	 * channel is opened. */
+	_Atomic int sync_err;        /* RDT_FAULT_SYNC: -errno of the first failure; 0: none */
+	_Atomic uint64_t data_end;   /* RDT_FAULT_SHORT: bytes; data beyond it is lost */
+	_Atomic int64_t fault_since; /* time(2) of the first fault */
+	/* Called on the thread that detects a fault; NULL: no call. Set before the first channel is
+	 * opened. */
 	void (*on_fault)(void *arg);
 	void *on_fault_arg;
 	char owner[256];          /* its namespace, for the log; "": none yet */
@@ -188,28 +188,27 @@ struct rdt_bdev {
 	atomic_bool changed;
 	/* Backend: the storage belongs to another gateway for now; I/O ends with -ESHUTDOWN. */
 	atomic_bool standby;
-	/* Backend: this gateway does not reach the storage, and another one may take it over. As
-	 * @standby, but what is in flight may end at any time or never. */
+	/* Backend: the storage is unreachable, and another gateway may take it over. As @standby,
+	 * but bios in flight may end at any time or never. */
 	atomic_bool cut_off;
 	_Atomic int64_t cut_off_since; /* time(2) */
 	/*
 	 * Backend: gateways share a text about the namespace, for example its reservations. It is
-	 * read whenever this gateway gets the storage, which increases @state_seq; I/O ends with
-	 * -ESHUTDOWN until the main thread has set @state_taken to that, because the text is
-	 * enforced then.
+	 * read, and @state_seq incremented, whenever this gateway gets the storage. I/O ends with
+	 * -ESHUTDOWN until the main thread enforces the text and sets @state_taken to @state_seq.
 	 */
 	bool shares_state;
-	/* Backend: the storage executes nothing more of this gateway when another one has executed
-	 * a command, until this gateway gets the storage again. Never changes. */
+	/* Backend: once another gateway has executed a command, the storage executes no more of
+	 * this one's until it gets the storage again. Never changes. */
 	bool one_gateway;
 	_Atomic uint32_t state_seq, state_taken;
 	/* Backend: see rdt_bdev_late(). */
 	atomic_uint late;
 	_Atomic uint64_t late_since;
-	/* Backend: what is open, for rdt_bdev_path_check(). Never changes. */
+	/* Backend: the open file or device, for rdt_bdev_path_check(). Never changes. */
 	struct rdt_path_id path_id;
-	/* Backend: what it hangs together with: block device, file system, NBD server or cluster,
-	 * as a number. 0: it cannot hang. Never changes. */
+	/* Backend: number of the storage device (block device, file system, NBD server or cluster),
+	 * whose users hang together. 0: it cannot hang. Never changes. */
 	uint64_t device;
 	uint32_t block_size; /* bytes: 512 or 4096 */
 	uint32_t ops_mask;   /* 1u << enum rdt_bio_op, what submit() supports */
@@ -219,7 +218,7 @@ struct rdt_bdev {
 	bool deallocate_zeroes; /* deallocated blocks read as zeroes */
 	bool reads_zeroes;      /* all blocks always read as zeroes: reads may use RDT_BIO_BLANK */
 	uint32_t io_boundary;   /* I/O across a multiple of it is slower; bytes; 0: no such limit */
-	bool has_nguid;         /* the storage has an identity of its own: @nguid */
+	bool has_nguid;         /* the storage has its own identity, @nguid */
 	uint8_t nguid[16];      /* in the byte order of Identify; final once it is opened */
 };
 
@@ -228,56 +227,56 @@ struct rdt_chan {
 };
 
 /*
- * Open the backend that @cfg describes. @modules: where modules are loaded from and kept; NULL:
- * only built-in backends. A backend whose storage may be far away returns before it is open: see
- * rdt_bdev_opened(). On failure @err receives a sentence that names the object,
- * its value, what was expected and what to do. Returns 0 or -errno. -EAGAIN: the file or device is
- * still in use, for example because the kernel finishes the I/O of a process that was killed; try
- * again later.
+ * Open the backend that @cfg describes. @modules: loads and keeps modules; NULL: only built-in
+ * backends. A backend with remote storage returns before it is open: see rdt_bdev_opened(). On
+ * failure @err receives a message that names the object, its value, what was expected and what to
+ * do. Returns 0 or -errno. -EAGAIN: the file or device is still in use, for example because the
+ * kernel finishes the I/O of a killed process; try again later.
  *
- * Any thread; several may run at once. It uses no loop and nothing of a target, and may wait as
- * long as the storage does. @modules, @cfg and @log must exist until it has returned, @log until
+ * Any thread, also several at once. It uses no loop and nothing of a target, and may wait as long
+ * as the storage does. @modules, @cfg and @log must exist until it has returned, @log until
  * rdt_bdev_close() has.
  */
 int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, struct rd_log *log,
 		  struct rdt_bdev **out, char *err, size_t err_size);
 
 /*
- * As rdt_bdev_open(), on what another process has opened, which is the same open file description
- * here and there, with its locks: @fd, which is taken over in any case. -1: as rdt_bdev_open().
+ * As rdt_bdev_open(), with @fd from another process, which shares the open file description and its
+ * locks. Always takes ownership of @fd. -1: as rdt_bdev_open().
  */
 int rdt_bdev_open_on(struct rdt_modules *modules, const struct rdt_ns_config *cfg, int fd,
 		     struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size);
 /*
- * The descriptor with which another process can open the same by rdt_bdev_open_on(); it remains the
- * backend's. -ENODATA: there is nothing that the other one needs; -EOPNOTSUPP: this kind of storage
- * cannot be used by two processes in turn. Main thread.
+ * The descriptor with which another process can open the same storage by rdt_bdev_open_on(); it
+ * remains the backend's. -ENODATA: the other process needs none; -EOPNOTSUPP: two processes cannot
+ * use this kind of storage one after the other. Main thread.
  */
 int rdt_bdev_share(const struct rdt_bdev *bdev);
 /*
- * The storage tells other programs that this process (@us) or none uses it. That is only said: its
- * lock stays. Needed again after this process has closed a duplicate of the descriptor. Main
- * thread.
+ * Show other programs that this process (@us) or none uses the storage, which does not affect its
+ * lock. To be repeated after this process has closed a duplicate of the descriptor. Main thread.
  */
 void rdt_bdev_name_user(const struct rdt_bdev *bdev, bool us);
 
 /*
- * Is the backend open? Returns 0: yes, its properties are final, and channels can be opened;
- * -EINPROGRESS: not yet, and rdt_bdev_watch() tells when that may have changed; another -errno: it
- * failed, with a sentence in @err, and the backend goes on trying. Main thread.
+ * Whether the backend is open. Returns 0: yes, its properties are final, and channels can be
+ * opened; -EINPROGRESS: not yet, and the function of rdt_bdev_watch() is called when that may have
+ * changed; another -errno: it failed, with a message in @err, and the backend tries again. Main
+ * thread.
  */
 int rdt_bdev_opened(struct rdt_bdev *bdev, char *err, size_t err_size);
 
 /*
- * Have @fn(@arg) called, on any thread, whenever rdt_bdev_opened() may have another answer, or the
- * storage may have another size, which rdt_bdev_measure() with 0 finds. Called at once when
- * that has happened before. Main thread, once; @arg must exist until rdt_bdev_detach() or
- * rdt_bdev_close() has returned.
+ * Call @fn(@arg), on any thread, whenever the result of rdt_bdev_opened() may have changed, or the
+ * size of the storage, which rdt_bdev_measure() with 0 returns. Called at once if that has happened
+ * before. Main thread, once; @arg must exist until rdt_bdev_detach() or rdt_bdev_close() has
+ * returned.
  */
 void rdt_bdev_watch(struct rdt_bdev *bdev, void (*fn)(void *arg), void *arg);
 /*
- * Begin to take or to give up the storage. bdev->standby tells when that has happened, and
- * rdt_bdev_watch() calls. Returns false when the storage is not shared in this way. Main thread.
+ * Start to take or to release the storage. When that has happened, bdev->standby changes and the
+ * function of rdt_bdev_watch() is called. Returns false if gateways do not claim this storage. Main
+ * thread.
  */
 bool rdt_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim);
 
@@ -293,26 +292,26 @@ static inline void rdt_bdev_changed(struct rdt_bdev *base)
 		fn(base->on_changed_arg);
 	atomic_fetch_sub(&base->calling, 1);
 }
-/* Is another gateway responsible for the storage, or this one not yet ready to be? Any thread;
- * @base is a backend. */
+/* Whether another gateway serves the storage, or this one is not ready yet. Any thread; @base is a
+ * backend. */
 static inline bool rdt_bdev_elsewhere(struct rdt_bdev *base)
 {
 	return atomic_load(&base->standby) || atomic_load(&base->cut_off) ||
 	       atomic_load(&base->state_seq) != atomic_load(&base->state_taken);
 }
-/* Was rdt_bdev_changed() called since the last call of this? Main thread. */
+/* Whether rdt_bdev_changed() was called since the last call of this. Main thread. */
 bool rdt_bdev_take_changed(struct rdt_bdev *bdev);
 
 /*
- * The target does not use @bdev any more: no channel is open, and none will be. Afterwards the
- * functions of rdt_bdev_watch() and on_fault are not called, so that rdt_bdev_close() can run
- * on a worker thread although the target ends first. Main thread; does not wait for storage. NULL
- * is allowed.
+ * The target no longer uses @bdev: no channel is open, and none will be. Afterwards the functions
+ * of rdt_bdev_watch() and on_fault are not called, so that rdt_bdev_close() can run on a worker
+ * thread even if the target ends first. Main thread; does not wait for storage. Accepts NULL.
  */
 void rdt_bdev_detach(struct rdt_bdev *bdev);
 
-/* The target ends: do not wait long for storage that is silent. Bios that it does not answer then
- * end with -ESHUTDOWN, also those that it may still execute. Main thread, once; does not wait. */
+/* The target is stopping: do not wait long for storage that does not answer. Bios without an answer
+ * then end with -ESHUTDOWN, although the storage may still execute them. Main thread, once; does
+ * not wait. */
 static inline void rdt_bdev_drain(struct rdt_bdev *bdev)
 {
 	while (bdev->lower)
@@ -321,8 +320,8 @@ static inline void rdt_bdev_drain(struct rdt_bdev *bdev)
 		bdev->ops->drain(bdev);
 }
 
-/* No channel is open. May wait as long as the storage does, except for backends with
- * rdt_bdev_ops.opened, which close in the background. Any thread, the last call for *@bdev. */
+/* Call with all channels closed. May wait as long as the storage does, except for backends with
+ * rdt_bdev_ops.opened, which close in the background. Any thread; the last call for *@bdev. */
 static inline void rdt_bdev_close(struct rdt_bdev **bdev)
 {
 	if (*bdev)
@@ -331,35 +330,35 @@ static inline void rdt_bdev_close(struct rdt_bdev **bdev)
 }
 
 /*
- * After rdt_bdev_close(): can another process open the file, device or image of @cfg for writing? A
- * worker thread of io_uring may keep the file open shortly after its last I/O, and an image is
- * closed in the background. Always true for backends without storage, and for read-only ones. Any
- * thread; it opens the path, so it may wait.
+ * After rdt_bdev_close(): whether another process can open the file, device or image of @cfg for
+ * writing. A worker thread of io_uring may keep the file open shortly after its last I/O, and an
+ * image is closed in the background. Always true for backends without storage, and for read-only
+ * ones. Any thread; it opens the path, so it may wait.
  */
 bool rdt_bdev_released(struct rdt_modules *modules, const struct rdt_ns_config *cfg);
 
 /*
- * Would rdt_bdev_open() find the file, device or image of @cfg as it has to be? Opens it for
- * reading only, makes nothing, and does not look whether another program uses it. Storage on the
- * network has 10 s to answer. Returns 0, also for backends without storage, or -errno with a
- * sentence in @err. Any thread.
+ * Checks the file, device or image of @cfg as rdt_bdev_open() does, but opens it read-only, creates
+ * nothing, and does not check whether another program uses it. Network storage has 10 s to answer.
+ * Returns 0, also for backends without storage, or -errno with a message in @err. Any thread.
  */
 int rdt_bdev_probe(struct rdt_modules *modules, const struct rdt_ns_config *cfg, char *err,
 		   size_t err_size);
 
 /*
- * The size that @bdev would have: *@found is @size (the configured one in bytes; 0: none) where the
- * storage has no size of its own, else what the open file or device has now, which must be @size
- * unless that is 0. Changes nothing. Any thread; may wait; @bdev is not closed meanwhile. Returns
- * 0, or -errno with a sentence in @err.
+ * Measure the size of @bdev without changing it. *@found is @size (the configured bytes; 0: none)
+ * if the storage has no size of its own, else the current size of the open file or device, which
+ * must be @size unless that is 0. Any thread; may wait; @bdev must not be closed meanwhile. Returns
+ * 0, or -errno with a message in @err.
  */
 int rdt_bdev_measure(struct rdt_bdev *bdev, uint64_t size, uint64_t *found, char *err,
 		     size_t err_size);
-/* Take over a size that rdt_bdev_measure() has found. Main thread; does not wait. Returns 0, or
- * -errno with a sentence in @err; the size is unchanged then. */
+/* Apply a size that rdt_bdev_measure() has found. Main thread; does not wait. Returns 0, or -errno
+ * with a message in @err; then the size is unchanged. */
 int rdt_bdev_take_size(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 
-/* False: data is on stable storage as soon as its write has completed. */
+/* Whether there is a volatile cache. Without one, data is on stable storage when its write
+ * completes. */
 static inline bool rdt_bdev_has_cache(const struct rdt_bdev *bdev)
 {
 	return bdev->volatile_cache && bdev->ops_mask & 1u << RDT_BIO_FLUSH;
@@ -387,10 +386,10 @@ static inline struct rdt_bdev *rdt_bdev_base(struct rdt_bdev *bdev)
 }
 
 /*
- * Storage that does not answer makes its namespace stalled. One more that waits has found that: a
- * reactor with old I/O (target/nvmf/stall.c), or the backend itself, which has lost its connection
- * or waits for a request of its own. @since: ns of the monotonic clock; that of the first one
- * counts. Returns whether it is the first one, which logs it. Any thread; @base is a backend.
+ * Adds a waiter to storage that does not answer, which makes its namespace stalled: a reactor with
+ * old I/O (target/nvmf/stall.c), or the backend itself, which has lost its connection or waits for
+ * a request of its own. @since: ns of the monotonic clock; the first waiter's is kept. Returns
+ * whether it is the first one, which logs it. Any thread; @base is a backend.
  */
 static inline bool rdt_bdev_late(struct rdt_bdev *base, uint64_t since)
 {
@@ -399,13 +398,13 @@ static inline bool rdt_bdev_late(struct rdt_bdev *base, uint64_t since)
 	return !atomic_fetch_add(&base->late, 1);
 }
 
-/* It waits no more. Returns whether it was the last one, which logs it. */
+/* Removes a waiter. Returns whether it was the last one, which logs it. */
 static inline bool rdt_bdev_answers(struct rdt_bdev *base)
 {
 	return atomic_fetch_sub(&base->late, 1) == 1;
 }
 
-/* Is the storage stalled? Any thread; @base is a backend. */
+/* Whether the storage is stalled. Any thread; @base is a backend. */
 static inline bool rdt_bdev_stalled(const struct rdt_bdev *base)
 {
 	return atomic_load(&base->late);
@@ -414,51 +413,51 @@ static inline bool rdt_bdev_stalled(const struct rdt_bdev *base)
 /*
  * Remember that a sync failed with @err (-errno). The kernel reports such a failure once for each
  * open file and drops the dirty pages, so data that hosts believe to be stored may be lost. From
- * now on everything except reads ends with -ENOTRECOVERABLE, until the namespace is opened again.
- * Logs the first failure only. Any thread; @bdev may be a layer.
+ * now on everything except reads ends with -ENOTRECOVERABLE, until the namespace is reopened. Logs
+ * the first failure only. Any thread; @bdev may be a layer.
  */
 void rdt_bdev_sync_failed(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err);
 /*
- * Remember that the file or device ends at byte @end, before its size, because a read found the end
- * there or rdt_bdev_path_check() said so. From now on everything except reads ends with
- * -ENOTRECOVERABLE, because a write would make the lost blocks zeroes, and reads behind @end with
- * -EIO, until the namespace is opened again, or rdt_bdev_take_size() takes a size of at most @end.
- * Logs the first failure only. Any thread; @bdev may be a layer.
+ * Remember that the file or device ends at byte @end, before its size, which a read or
+ * rdt_bdev_path_check() has found. From now on everything except reads ends with -ENOTRECOVERABLE,
+ * because a write would turn the lost blocks into zeroes, and reads beyond @end with -EIO, until
+ * the namespace is reopened, or rdt_bdev_take_size() gets a size of at most @end. Logs the first
+ * failure only. Any thread; @bdev may be a layer.
  */
 void rdt_bdev_ended_early(struct rdt_bdev *bdev, struct rd_log *log, const char *what,
 			  uint64_t end);
 
-/* What was noticed about the storage of a namespace, for people. */
+/* A fault of the storage of a namespace, for messages. */
 struct rdt_noticed {
 	/* "ended-early", "sync-failed", "cut-off", or, of its path, "mismatch" */
 	const char *kind;
 	int64_t since;  /* time(2) */
-	char text[512]; /* a sentence without the name of the namespace */
+	char text[512]; /* a message without the name of the namespace */
 };
-/* False: nothing was. Any thread; @bdev may be a layer. */
+/* Copies the fault into @out. Returns false if there is none. Any thread; @bdev may be a layer. */
 bool rdt_bdev_noticed(struct rdt_bdev *bdev, struct rdt_noticed *out);
 /*
- * What a sync that ended with @err (-errno) means: data may be lost, which is remembered as
- * rdt_bdev_sync_failed() does, or the sync was never started. @after_write: a write that includes
- * the sync (RWF_DSYNC, or FUA of a device) failed, which fails before the sync when space or
- * permission is missing. Returns the result for the bio: -ENOTRECOVERABLE in the first case, else
- * @err. Any thread; @bdev may be a layer.
+ * Handles a sync that ended with @err (-errno): either data may be lost, which is remembered as by
+ * rdt_bdev_sync_failed(), or the sync was never started. @after_write: a write that includes the
+ * sync (RWF_DSYNC, or FUA of a device) failed; it fails before the sync if space or permission is
+ * missing. Returns the result for the bio: -ENOTRECOVERABLE in the first case, else @err. Any
+ * thread; @bdev may be a layer.
  */
 int rdt_bdev_sync_error(struct rdt_bdev *bdev, struct rd_log *log, const char *what, int err,
 			bool after_write);
 
 /*
- * Add the allocated range from @from to @to, which begins at or behind the end of the last one.
- * Returns false, and sets @upto to @from, when the list is full.
+ * Add the allocated range [from, to), which follows the last one. If the list is full, sets @upto
+ * to @from and returns false.
  */
 bool rdt_extents_add(struct rdt_extents *ex, uint64_t from, uint64_t to);
 
-/* Refuses a bio, or submits it all the same. */
+/* The slow path of rdt_chan_submit(): fails a bio, or submits it. */
 enum rdt_bio_submit rdt_chan_check(struct rdt_chan *chan, struct rdt_bio *bio);
 
 /*
- * The only entry into backends and layers. Refuses a bio beyond bdev->size with -ERANGE, although
- * the command was checked on arrival: layers queue bios, and namespaces shrink. Refuses what
+ * The only entry into backends and layers. Fails a bio beyond bdev->size with -ERANGE, although the
+ * command was checked on arrival, because layers queue bios and namespaces shrink. Fails what
  * bdev->faults does not allow.
  */
 static inline enum rdt_bio_submit rdt_chan_submit(struct rdt_chan *chan, struct rdt_bio *bio)

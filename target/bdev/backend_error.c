@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Layer that fails I/O on purpose: the configuration selects operations, blocks, rate and count. */
+/* Layer that injects errors: the configuration selects operations, blocks, rate and count. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct error {
 	int err;
 	uint16_t status;
 	char *trigger;
-	/* matching I/Os of all reactors */
+	/* counts matching I/Os of all reactors */
 	atomic_uint met;
 	atomic_uint failed;
 };
@@ -126,7 +126,8 @@ int rdt_error_open(const struct rdt_layer_config *cfg, struct rdt_bdev *lower,
 	e->err = cfg->errno_value;
 	e->status = (uint16_t)cfg->status;
 	rdt_layer_init(&e->bdev, &error_ops, lower);
-	/* When all operations fail, a Flush does where there is one: a failed one stays. */
+	/* Make hosts send Flush only if it is listed, not if all operations fail by default,
+	 * because a failed Flush is permanent. */
 	if (cfg->ops_count && e->ops & 1u << RDT_BIO_FLUSH)
 		rdt_layer_needs_flush(&e->bdev);
 	*out = &e->bdev;

@@ -36,10 +36,10 @@ struct file {
 	uint32_t mem_align;
 	enum rdt_zero_how zero_how;
 	bool discards;                  /* DEALLOCATE is a BLKDISCARD */
-	struct rdt_extent_marks *marks; /* of a file that only this target writes; or NULL */
+	struct rdt_extent_marks *marks; /* if only this target writes to the file; otherwise NULL */
 };
 
-/* Receives the sentence that explains an error. */
+/* Receives the message for an error. */
 struct explain {
 	char *buf;
 	size_t size;
@@ -73,7 +73,7 @@ static void file_close(struct rdt_bdev *bdev)
 	struct file *f = file_of(bdev);
 
 	/* After a failed sync, the page cache may still contain data that was not written. Drop it,
-	 * so that a reader sees what is really stored. */
+	 * so that reads return what is really stored. */
 	if (atomic_load(&bdev->sync_err))
 		posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
 	if (f->fd >= 0)
@@ -307,7 +307,7 @@ static int create_file(const struct explain *ex, const struct rdt_ns_config *cfg
 	return 0;
 }
 
-/* PID of the process that has locked the file, which only a POSIX lock tells; 0: unknown. */
+/* PID of the process that has locked the file, known only for a POSIX lock; 0: unknown. */
 static int lock_owner(int fd)
 {
 	const struct flock asked[] = {
@@ -332,7 +332,7 @@ static int lock_owner(int fd)
  * file. Block devices are opened with O_EXCL instead.
  *
  * When a process is killed, the kernel closes its files only after the I/O in flight on its
- * io_uring. Until then the file is locked by no process: -EAGAIN.
+ * io_uring. Until then the lock exists without a process: -EAGAIN.
  */
 static int lock_file(const struct explain *ex, const struct rdt_ns_config *cfg, int fd)
 {
@@ -549,7 +549,7 @@ static const char *find_direct(const struct file *f, uint32_t *align)
 	if (mem_align && (mem_align & (mem_align - 1)))
 		return "it reports an invalid memory alignment";
 	*align = mem_align > 4 ? mem_align : 512;
-	/* statx() may not report this, or report it wrongly: only a read proves it. */
+	/* statx() may not report this, or report it wrongly, so try a read. */
 	if (direct_read_works(f->fd, f->bdev.block_size, *align))
 		return NULL;
 	*align = 4096;
@@ -558,7 +558,7 @@ static const char *find_direct(const struct file *f, uint32_t *align)
 	return "a direct read of one block fails there";
 }
 
-/* The flags of an open file description that another process uses, too, may not change. */
+/* The flags of an open file description that is shared with another process must not change. */
 static int keep_direct(const struct explain *ex, const struct rdt_ns_config *cfg, struct file *f)
 {
 	int flags = fcntl(f->fd, F_GETFL);
@@ -609,7 +609,7 @@ static int choose_direct(const struct explain *ex, const struct rdt_ns_config *c
 	return 0;
 }
 
-/* ---- looking for results ---- */
+/* ---- polling for completions ---- */
 
 static void choose_polling(struct file *f)
 {
@@ -704,13 +704,13 @@ static void find_zeroing(struct file *f)
 static void tell_extents(struct file *f)
 {
 	f->bdev.ops_mask |= 1u << RDT_BIO_EXTENTS;
-	f->bdev.deallocate_zeroes = true; /* holes are read as zeroes */
-	/* Another program may write a file that is only locked for reading. */
+	f->bdev.deallocate_zeroes = true; /* holes read as zeroes */
+	/* Another program may write to a file that is only locked for reading. */
 	if (!f->bdev.read_only)
 		f->marks = rdt_extent_marks_new(f->bdev.size);
 }
 
-/* What follows from @st and the configuration. */
+/* Sets the properties that follow from @st and the configuration. */
 static void describe_file(struct file *f, const struct rdt_ns_config *cfg, const struct stat *st)
 {
 	f->is_block = S_ISBLK(st->st_mode);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Backend in memory that no path leads to (memfd_create(2)), so that another process can go on with
- * it. It is sparse: blocks that were never written use no memory. The contents end with the last
- * process that has it open, so there is no volatile cache to flush. */
+/* Backend in anonymous shared memory (memfd_create(2)), which can be passed to another process. It
+ * is sparse: blocks that were never written use no memory. The contents exist as long as a process
+ * has it open, so there is no volatile cache to flush. */
 #include "backend_types.h"
 
 #include <errno.h>
@@ -20,8 +20,7 @@
 #define STRIPE_SIZE  65536u
 #define STRIPE_LOCKS 128u
 
-/* Stripes that one EXTENTS looks at: the thread of a reactor must not look at all of a large
- * namespace at once. */
+/* Maximum number of stripes that one EXTENTS examines, which bounds its time on the reactor. */
 #define STRIPES_LOOK (4096u * 64)
 
 /* Reserved address space, as a multiple of the size, so that the namespace can grow in place. */
@@ -34,8 +33,8 @@ struct memory {
 	size_t reserved; /* bytes of reserved address space at @base */
 	/* Largest size so far: I/O that was submitted before a shrink may still access it */
 	uint64_t usable;
-	/* One bit for each stripe of the reserved space: it may contain something other than
-	 * zeroes. Changed under the lock of the stripe. */
+	/* One bit per stripe of the reserved space, set if the stripe may contain anything but
+	 * zeroes. Changed under the stripe's lock. */
 	_Atomic uint64_t *used;
 	size_t page_size;
 	pthread_mutex_t locks[STRIPE_LOCKS];
@@ -83,7 +82,7 @@ static void mark_used(struct memory *m, uint64_t offset)
 		atomic_fetch_or(&m->used[stripe / 64], bit);
 }
 
-/* The first stripe from @from on, below @to, that is used or not, as @used says; or @to. */
+/* Returns the first stripe in [from, to) whose use is @used, or @to. */
 static uint64_t find_stripe(const struct memory *m, uint64_t from, uint64_t to, bool used)
 {
 	while (from < to) {
@@ -266,7 +265,7 @@ static const struct rdt_bdev_ops memory_ops = {
 
 /* ---- opening ---- */
 
-/* Which stripes another process has written. */
+/* Finds the stripes that another process has written. */
 static int find_written(struct memory *m, uint64_t size)
 {
 	off_t at = 0, end = 0;
@@ -281,7 +280,7 @@ static int find_written(struct memory *m, uint64_t size)
 	return at < 0 && errno != ENXIO ? -errno : 0;
 }
 
-/* @inherited: m->fd has what another process wrote. */
+/* @inherited: m->fd contains data of another process. */
 static int map_memory(struct memory *m, uint64_t size, bool inherited)
 {
 	struct stat st = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Backend without storage: reads return zeroes, writes are discarded. For measuring everything
- * else. */
+/* Backend without storage: reads return zeroes, writes are discarded. For measurements of
+ * everything else. */
 #include "backend_types.h"
 
 #include <errno.h>

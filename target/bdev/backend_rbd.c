@@ -55,8 +55,8 @@ bool rbd_bio_in_doubt(struct rdt_bio *bio)
 	return rdt_bio_op_writes(bio->op) && atomic_load(&rb->img->changes) - rb->changes >= 2;
 }
 
-/* A write that was clipped is a success for librbd. If the image may have another size since, the
- * write waits until that is known. Returns true when it waits. */
+/* librbd reports success for a write that it has clipped. If the image may have been resized, the
+ * write waits until its size is known. Returns true if it waits. */
 static bool hold_write(struct rbd_image *img, struct rdt_bio *bio)
 {
 	bool stale, held;
@@ -74,7 +74,8 @@ static bool hold_write(struct rbd_image *img, struct rdt_bio *bio)
 	return held;
 }
 
-/* What hosts are told. While another client has the lock or has taken it, another path may work. */
+/* The result for hosts. While another client has the lock or has taken it, another path may
+ * work. */
 static int result_of(const struct rbd_image *img, const struct rdt_bio *bio, ssize_t ret)
 {
 	if (ret == -EROFS && !img->bdev.read_only)
@@ -86,7 +87,7 @@ static int result_of(const struct rbd_image *img, const struct rdt_bio *bio, ssi
 	return 0;
 }
 
-/* The lock is another client's: the job looks. */
+/* Another client holds the lock: let the job check it. */
 static void doubt_lock(struct rbd_image *img)
 {
 	atomic_store(&img->lock_doubted, true);
@@ -95,8 +96,8 @@ static void doubt_lock(struct rbd_image *img)
 
 static void rbd_completed(rbd_completion_t completion, void *arg);
 
-/* With a cache a write with FUA is flushed when it has been written. Returns whether @bio, which
- * may have completed again already, goes on. */
+/* With a cache, a write with FUA is followed by a flush. Returns true if @bio, which may already
+ * have completed again, continues. */
 static bool flush_written(struct rbd_image *img, struct rdt_bio *bio)
 {
 	struct rbd_bio *rb = rbd_bio_of(bio);
@@ -193,7 +194,8 @@ static enum rdt_bio_submit rbd_submit(struct rdt_chan *chan, struct rdt_bio *bio
 	rb->flushing = false;
 	rb->post.home = rdt_module_chan_loop(chan);
 	rb->changes = atomic_load(&img->changes);
-	/* Counted before the look at the state: leave_connection() changes that, then waits. */
+	/* Counted before the state is read, because leave_connection() changes the state and then
+	 * waits. */
 	atomic_fetch_add(&img->inflight, 1);
 	if (atomic_load(&img->state) == RBD_OPEN && !rdt_bdev_elsewhere(&img->bdev))
 		rc = submit_open(img, bio);
@@ -261,7 +263,7 @@ static bool rbd_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim)
 	struct rbd_image *img = rbd_image_of(bdev);
 
 	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
-		return false; /* whoever writes has the image */
+		return false; /* no claims: the client that writes holds the image */
 	atomic_store(&img->claimed_ns, rdt_module_now());
 	atomic_store(&img->claim, claim);
 	rbd_job_kick(&img->job, 0);

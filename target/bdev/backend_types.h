@@ -36,14 +36,14 @@ static inline struct rdt_layer_chan *rdt_layer_chan_of(struct rdt_chan *chan)
 	return rd_container_of(chan, struct rdt_layer_chan, chan);
 }
 
-/* Take over the properties of the bdev below. */
+/* Copy the properties of the lower bdev. */
 void rdt_layer_init(struct rdt_bdev *layer, const struct rdt_bdev_ops *ops, struct rdt_bdev *lower);
-/* The layer does something with FLUSH: so that hosts send it, the namespace has a volatile cache,
- * whatever is below. After rdt_layer_init(). */
+/* The layer handles FLUSH: reports a volatile cache, so that hosts send FLUSH, whatever the backend
+ * has. Call after rdt_layer_init(). */
 void rdt_layer_needs_flush(struct rdt_bdev *layer);
-/* Submits @bio to the channel below; FLUSH, which that may not have, is done then. */
+/* Submits @bio to the lower channel; a FLUSH that it does not support succeeds. */
 enum rdt_bio_submit rdt_layer_submit(const struct rdt_layer_chan *lc, struct rdt_bio *bio);
-/* For opened: takes over the properties that the bdev below has by then. */
+/* For rdt_bdev_ops.opened: copies the final properties of the lower bdev. */
 int rdt_layer_opened(struct rdt_bdev *bdev, char *err, size_t err_size);
 /* For chan_open and chan_close. @size: bytes of the layer's own structure, zeroed, which begins
  * with struct rdt_layer_chan. */
@@ -51,11 +51,11 @@ int rdt_layer_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, size
 			struct rdt_chan **out);
 void rdt_layer_chan_close(struct rdt_chan *chan);
 int rdt_layer_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
-/* forwards to the channel below */
+/* forwards to the lower channel */
 void rdt_layer_cancel(struct rdt_chan *chan, struct rdt_bio *bio);
 
-/* Stack the layers of @cfg on *@bdev. Afterwards *@bdev is the top one, also on failure. Returns 0
- * or -ENOMEM. */
+/* Stack the layers of @cfg on *@bdev, which becomes the top one, also on failure. Returns 0 or
+ * -ENOMEM. */
 int rdt_layers_open(const struct rdt_ns_config *cfg, struct rdt_bdev **bdev);
 
 /* backend_delay.c, backend_error.c: own @lower once they succeed */

@@ -10,7 +10,7 @@
 
 /* At the start of rdt_bio.priv. */
 struct rdt_bio_post {
-	struct rd_msg msg; /* also for the way to the other thread */
+	struct rd_msg msg; /* also used to send the bio to the other thread */
 	struct rd_loop *home;
 };
 
@@ -28,8 +28,8 @@ static inline void rdt_bio_post_arrived(struct rd_msg *msg)
 	bio->done(bio);
 }
 
-/* @bio has ended with bio->result: have its reactor call bio->done. Any thread. The backend does
- * not use @bio afterwards. */
+/* @bio has ended with bio->result: its reactor calls bio->done. Any thread. The backend must not
+ * use @bio afterwards. */
 static inline void rdt_bio_post_done(struct rdt_bio *bio)
 {
 	struct rdt_bio_post *post = (struct rdt_bio_post *)(void *)bio->priv;
@@ -38,13 +38,13 @@ static inline void rdt_bio_post_done(struct rdt_bio *bio)
 	rd_loop_post(post->home, &post->msg);
 }
 
-/* Bios that go to another thread without a lock: a stack, of which the receiver takes all. */
+/* A lock-free stack of bios for another thread, which takes all of them at once. */
 
 struct rdt_bio_stack {
 	struct rdt_bio *_Atomic top; /* linked by link.tqe_next */
 };
 
-/* Returns whether the stack was empty. */
+/* Pushes @bio. Returns whether the stack was empty. */
 static inline bool rdt_bio_push(struct rdt_bio_stack *s, struct rdt_bio *bio)
 {
 	struct rdt_bio *top = atomic_load_explicit(&s->top, memory_order_relaxed);
@@ -55,7 +55,7 @@ static inline bool rdt_bio_push(struct rdt_bio_stack *s, struct rdt_bio *bio)
 	return !top;
 }
 
-/* All bios, the first one at the head of @list. */
+/* Takes all bios; the oldest one becomes the head of @list. */
 static inline void rdt_bio_take_all(struct rdt_bio_stack *s, struct rdt_bio_queue *list)
 {
 	struct rdt_bio *bio = atomic_exchange(&s->top, NULL), *next;

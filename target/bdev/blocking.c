@@ -30,9 +30,8 @@ static int64_t transfer(const struct rdt_bio *bio)
 }
 
 /*
- * fdatasync of a range of bytes. The only system call for that is msync(2), which syncs the range
- * of the mapped file as fdatasync does, and reports the failures of this open file. No page is
- * touched.
+ * fdatasync of a byte range. The only system call for that is msync(2), which syncs the range of a
+ * mapping as fdatasync does, and reports the failures of this open file. No page is accessed.
  */
 static int sync_range(int fd, uint64_t offset, uint64_t length)
 {

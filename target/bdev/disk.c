@@ -7,7 +7,7 @@
 #define PAGE     4096u
 #define POLL_MAX (1u << 20)
 
-/* A numeric attribute in sysfs; for a partition without it that of its disk. 0: not available. */
+/* A numeric attribute in sysfs, of the disk if a partition has none. 0: not available. */
 static uint64_t disk_attr(dev_t dev, const char *name)
 {
 	unsigned long long value = 0;

@@ -15,12 +15,12 @@ struct rdt_disk_caps {
 	uint32_t poll_max;
 };
 
-/* @dev may be a partition. All false and 0 if sysfs does not know the device. */
+/* @dev may be a partition. All false and 0 if sysfs has no such device. */
 void rdt_disk_caps(dev_t dev, struct rdt_disk_caps *caps);
 /* Bytes; 0: sysfs does not know the device. */
 uint64_t rdt_disk_size(dev_t dev);
-/* Linux 5.15 and later: a number that the disk keeps while it exists, and no other disk gets. For a
- * partition that of its disk. 0: not known. */
+/* The diskseq number (Linux 5.15): unique to the disk while it exists; for a partition that of its
+ * disk. 0: unknown. */
 uint64_t rdt_disk_seq(dev_t dev);
 
 #endif /* RDT_DISK_H */

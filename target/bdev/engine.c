@@ -82,8 +82,7 @@ struct rd_loop *rdt_engines_loop(const struct rdt_engines *engines)
 	return engines->opts.loop;
 }
 
-/* An engine that no namespace needed at the start is created when a namespace added later uses
- * it. */
+/* Creates an engine that was not needed at the start when the first namespace uses it. */
 struct rdt_engine *rdt_engines_get(struct rdt_engines *engines, enum rdt_engine_type type)
 {
 	char text[256] = "";

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a reactor does I/O: with one io_uring for all its channels, or, for namespaces with engine
- * aio, with threads only. What one device can use up is its own: engine_io.h. I/O queued during a
- * loop turn is submitted in small batches, the last one at the end of the turn.
+ * The I/O engine of a reactor: one io_uring for all its channels, or, for namespaces with engine
+ * aio, threads only. Resources that one device can exhaust belong to that device: engine_io.h. I/O
+ * queued during a loop iteration is submitted in small batches, the last one at the end of the
+ * iteration.
  */
 #ifndef RDT_ENGINE_H
 #define RDT_ENGINE_H
@@ -19,7 +20,7 @@ struct rdt_engines;
 
 struct rdt_engines_opts {
 	struct rd_loop *loop;
-	uint32_t depth; /* I/Os in the kernel at once, per device; further ones are queued */
+	uint32_t depth; /* maximum of I/Os in the kernel per device; more are queued */
 	void *slab;     /* registered as io_uring fixed buffers; NULL: no registration */
 	size_t slab_len;
 	struct rdt_ring_opts ring;
@@ -28,14 +29,14 @@ struct rdt_engines_opts {
 };
 
 /*
- * Runs on the thread that will use the engines. If the slab cannot be registered (memlock limit),
+ * Call on the thread that will use the engines. If the slab cannot be registered (memlock limit),
  * logs that once and uses ordinary buffers. If io_uring is forbidden, returns the error and puts a
  * sentence into @err that names `engine: aio` as the alternative. Returns 0 or -errno.
  */
 int rdt_engines_create(const struct rdt_engines_opts *opts, struct rdt_engines **out, char *err,
 		       size_t err_size);
 /*
- * What @type means on this machine: auto is io_uring where the system allows it, else aio, with the
+ * Resolves @type on this machine: auto is io_uring where the system allows it, else aio, with the
  * errno of io_uring_setup(2) in *@why; otherwise that is 0. Any thread.
  */
 enum rdt_engine_type rdt_engine_choose(enum rdt_engine_type type, int *why);

@@ -2,8 +2,8 @@
 /*
  * The aio engine, for systems that forbid io_uring: threads of each device make the system calls.
  * Linux AIO is not used, because io_submit(2) blocks while it looks up or allocates blocks, while a
- * file system is frozen, and while a disk has no free request. Only what is in the page cache is
- * read here.
+ * file system is frozen, and while a disk has no free request. The reactor itself reads only from
+ * the page cache.
  */
 #include "engine_io.h"
 
@@ -14,7 +14,7 @@
 
 struct aio {
 	struct rdt_engine engine;
-	struct rdt_bio_queue read; /* with their results */
+	struct rdt_bio_queue read; /* completed reads */
 	struct rd_defer complete;
 };
 
@@ -23,7 +23,7 @@ static struct aio *aio_of(struct rdt_engine *engine)
 	return rd_container_of(engine, struct aio, engine);
 }
 
-/* A read from the page cache: aio_add_file() leaves all else to the threads. */
+/* Reads from the page cache: aio_add_file() assigns all other I/O to threads. */
 static bool aio_start(struct rdt_engine *engine, struct rdt_bio *bio)
 {
 	const struct rdt_fio *fio = rdt_fio(bio);

@@ -62,7 +62,7 @@ static int new_device(struct rdt_engine *engine, uint64_t key, struct rdt_device
 	return 0;
 }
 
-/* The device @key of @engine, for one more channel. */
+/* Takes a reference to the device @key of @engine, creating it if needed. */
 static int device_get(struct rdt_engine *engine, uint64_t key, struct rdt_device **out)
 {
 	int rc = 0;
@@ -75,7 +75,7 @@ static int device_get(struct rdt_engine *engine, uint64_t key, struct rdt_device
 	return rc;
 }
 
-/* One channel less; it has no bio. NULL is allowed. */
+/* Releases the device of a channel without bios. Accepts NULL. */
 static void device_put(struct rdt_device *d)
 {
 	if (!d || --d->channels)
@@ -92,7 +92,7 @@ static void queue_tail(struct rdt_device *d, struct rdt_bio *bio)
 	TAILQ_INSERT_TAIL(&d->waiting, bio, link);
 }
 
-/* The next rdt_engine_pump() looks at @d. */
+/* The next rdt_engine_pump() processes @d. */
 static void set_ready(struct rdt_device *d)
 {
 	if (d->ready)
@@ -101,7 +101,7 @@ static void set_ready(struct rdt_device *d)
 	TAILQ_INSERT_TAIL(&d->engine->ready, d, link);
 }
 
-/* A bio that was in the kernel already precedes those that were not. */
+/* A bio to be continued precedes those that have not started. */
 static void queue_head(struct rdt_device *d, struct rdt_bio *bio)
 {
 	rdt_fio(bio)->state = RDT_FIO_WAITING;
@@ -109,7 +109,7 @@ static void queue_head(struct rdt_device *d, struct rdt_bio *bio)
 	set_ready(d);
 }
 
-/* @bio ends with @result, not inside this call. */
+/* Completes @bio with @result after this call, in a deferred call. */
 static void end_later(struct rdt_engine *e, struct rdt_bio *bio, int result)
 {
 	bio->result = result;
@@ -126,7 +126,7 @@ static bool needs_bounce(const struct rdt_bio *bio, const struct rdt_fchan *chan
 	       (((uintptr_t)bio->buf + moved) & (chan->mem_align - 1));
 }
 
-/* Choose the next piece of a read or write. Returns false when it has to wait for a bounce
+/* Chooses the next piece of a read or write. Returns false if it has to wait for a bounce
  * buffer. */
 static bool prepare_piece(struct rdt_device *d, struct rdt_bio *bio)
 {
@@ -136,7 +136,7 @@ static bool prepare_piece(struct rdt_device *d, struct rdt_bio *bio)
 	if (!is_transfer(bio) || fio->step != RDT_FIO_TRANSFER)
 		return true;
 	fio->piece = left < PIECE_MAX ? (uint32_t)left : PIECE_MAX;
-	/* A call that waits would sync a block device twice: by FUA, and afterwards. */
+	/* A blocking call would sync a block device twice: for RWF_DSYNC, and afterwards. */
 	fio->dsync = rdt_fio_wants_dsync(bio, fio->chan) && !(fio->blocking && fio->chan->block);
 	if (!needs_bounce(bio, fio->chan, fio->moved))
 		return true;
@@ -164,7 +164,7 @@ static void release_bounce(struct rdt_fio *fio)
 
 /* ---- submission ---- */
 
-/* Reads and writes that the kernel has refused to do without blocking, and everything else. */
+/* Everything except reads and writes, and those that the kernel cannot execute without blocking. */
 static bool is_for_threads(const struct rdt_bio *bio)
 {
 	const struct rdt_fio *fio = rdt_fio_const(bio);
@@ -196,7 +196,7 @@ static bool try_start(struct rdt_device *d, struct rdt_bio *bio)
 	if (d->in_kernel >= e->depth || !prepare_piece(d, bio))
 		return false;
 	if (!e->ops->start(e, bio)) {
-		set_ready(d); /* any completion may make a place */
+		set_ready(d); /* any completion may free a place */
 		return false;
 	}
 	rdt_fio(bio)->state = RDT_FIO_KERNEL;
@@ -269,7 +269,7 @@ static void report_io_error(struct rdt_engine *e, const struct rdt_bio *bio,
 		       bio->op == RDT_BIO_READ ? "read" : "write", bio->offset, what);
 }
 
-/* A piece has failed. Returns true when another attempt may succeed. */
+/* A piece has failed. Returns whether another attempt may succeed. */
 static bool may_retry(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
@@ -294,7 +294,8 @@ static bool may_retry(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 	return false;
 }
 
-/* A piece of a read or write moved @res bytes. Returns 0, or -EIO when it cannot go on. */
+/* A piece of a read or write moved @res bytes. Returns 0, or -EIO if the transfer cannot
+ * continue. */
 static int advance_bio(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 {
 	struct rdt_fio *fio = rdt_fio(bio);

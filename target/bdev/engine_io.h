@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between the file backend and the engines: how a struct rdt_bio on a file descriptor gets through
- * the kernel.
+ * Interface between the file backend and the engines, which execute a struct rdt_bio on a file
+ * descriptor.
  *
- * engine_io.c has what the engines have in common: the queues of bios that wait for a free place,
+ * engine_io.c contains what the engines have in common: queues of bios that wait for a free place,
  * bounce buffers for O_DIRECT, continuation of short transfers, FUA without kernel support. An
- * engine starts one kernel I/O for a bio and reports the result to rdt_engine_complete(). What may
- * block goes to threads of its device instead (workers.h).
+ * engine starts one kernel I/O for a bio and reports the result to rdt_engine_complete(). I/O that
+ * may block goes to threads of its device instead (workers.h).
  */
 #ifndef RDT_ENGINE_IO_H
 #define RDT_ENGINE_IO_H
@@ -26,10 +26,9 @@
 #include "extent_map.h"
 
 /*
- * A device as one reactor uses it: the device of a file system with all its files, or a block
- * device. What I/O can use up belongs to the device: places in the kernel, threads and bounce
- * buffers. So a device that answers nothing takes nothing from the others, however many such
- * devices there are.
+ * A storage device on one reactor: a file system with all its files, or a block device. Resources
+ * that I/O can exhaust belong to it: places in the kernel, threads and bounce buffers. So devices
+ * that do not answer take nothing from the others, however many there are.
  */
 
 #define RDT_BOUNCE_COUNT 16
@@ -41,23 +40,23 @@ struct rdt_workers;
 struct rdt_device {
 	struct rdt_engine *engine;
 	uint64_t key;          /* its number */
-	unsigned int channels; /* that use it */
+	unsigned int channels; /* channels that use it */
 	uint32_t in_kernel;    /* I/Os that the engine has started */
-	/* in order; only the head is started */
+	/* in order; only the head may start */
 	struct rdt_bio_queue waiting;
 	struct rdt_workers *workers;
 	struct rdt_walker *walker;
-	/* aligned for O_DIRECT; memory for those that were used */
+	/* aligned for O_DIRECT; memory is allocated on first use */
 	char *bounce;
 	uint32_t bounce_free_count;
 	void *bounce_free[RDT_BOUNCE_COUNT];
-	bool ready; /* in engine->ready: its queue may move */
+	bool ready; /* in engine->ready: its queue can make progress */
 	TAILQ_ENTRY(rdt_device) link;
 };
 
 struct rdt_engine;
 
-/* How a range is zeroed. Determined when the file is opened. */
+/* How a range is zeroed, chosen when the file is opened. */
 enum rdt_zero_how {
 	RDT_ZERO_NONE,
 	RDT_ZERO_RANGE, /* fallocate(FALLOC_FL_ZERO_RANGE): blocks stay allocated */
@@ -71,7 +70,7 @@ struct rdt_fchan {
 	struct rdt_device *device;
 	const char *path; /* for log lines; belongs to the bdev */
 	int fd;           /* belongs to the bdev */
-	/* of a file that only this target writes; belongs to the bdev; or NULL */
+	/* if only this target writes to the file; belongs to the bdev; otherwise NULL */
 	struct rdt_extent_marks *marks;
 	uint32_t poll_max;  /* largest transfer in bytes for the IOPOLL ring; 0: never */
 	bool block;         /* a block device */
@@ -80,10 +79,10 @@ struct rdt_fchan {
 	bool no_dsync;      /* the kernel refused RWF_DSYNC: FUA is write, then fdatasync */
 	enum rdt_zero_how zero_how;
 	bool discards; /* DEALLOCATE is a BLKDISCARD */
-	/* reads, writes: the kernel cannot do them here without blocking: threads do */
+	/* reads, writes: the kernel cannot execute them without blocking, so threads do */
 	bool blocks[2];
-	/* Of I/O that executes one at a time for each file: see workers.c. */
-	unsigned int serial_out;     /* with the threads, as the reactor knows */
+	/* I/O that is serialized per file: see workers.c. */
+	unsigned int serial_out;     /* with the threads, according to the reactor */
 	atomic_uint serial_count;    /* with the threads, and not ended */
 	bool serial_busy;            /* the first one began or is in the threads' queue */
 	struct rdt_bio_queue serial; /* the others; guarded by the lock of the threads */
@@ -93,12 +92,13 @@ struct rdt_fchan {
 enum rdt_fio_state {
 	/* in device->waiting for a place or a bounce buffer; rdt_engine_pump() -> KERNEL, THREAD */
 	RDT_FIO_WAITING,
-	RDT_FIO_KERNEL, /* in the kernel; rdt_engine_complete() moves it on */
-	RDT_FIO_THREAD, /* with the threads of the device; rdt_engine_complete() moves it on */
+	RDT_FIO_KERNEL, /* in the kernel; rdt_engine_complete() changes the state */
+	RDT_FIO_THREAD, /* with the threads of the device; rdt_engine_complete() changes the state
+			 */
 	RDT_FIO_ENDED,  /* in engine->ended with its result; a deferred call completes it */
 };
 
-/* Of a bio with the threads, guarded by their lock. */
+/* State of a bio with the threads, guarded by their lock. */
 enum rdt_fio_job {
 	RDT_JOB_QUEUED,
 	RDT_JOB_SERIAL, /* in chan->serial, behind another one of the same file */
@@ -107,7 +107,7 @@ enum rdt_fio_job {
 
 /* The kernel I/O that a bio needs next. */
 enum rdt_fio_step {
-	RDT_FIO_TRANSFER, /* the operation bio->op, from offset @moved on */
+	RDT_FIO_TRANSFER, /* the operation bio->op from offset @moved */
 	RDT_FIO_SYNC,     /* fdatasync after the data was written */
 };
 
@@ -125,10 +125,10 @@ struct rdt_fio {
 	uint64_t moved;       /* bytes transferred so far */
 	uint32_t piece;       /* bytes of the current kernel I/O of a transfer */
 	uint8_t job;          /* enum rdt_fio_job */
-	bool blocking;        /* for the threads */
+	bool blocking;        /* to be executed by the threads */
 	bool dsync;           /* with RWF_DSYNC */
-	bool polled;          /* of the second ring: engine_uring.c */
-	atomic_bool given_up; /* EXTENTS: the thread is blocked */
+	bool polled;          /* on the IOPOLL ring: engine_uring.c */
+	atomic_bool given_up; /* EXTENTS: completed without the thread, which is blocked */
 };
 _Static_assert(sizeof(struct rdt_fio) <= sizeof(((struct rdt_bio *)0)->priv), "fio state");
 
@@ -169,13 +169,14 @@ static inline bool rdt_fio_wants_dsync(const struct rdt_bio *bio, const struct r
 
 struct rdt_engine_ops {
 	const char *name;
-	/* Start the next piece of @bio, a read or write, or add it to the batch for the end of the
-	 * turn. The kernel must not block: -EAGAIN or -EOPNOTSUPP, as results, give it to threads.
-	 * Returns false when there is no place: it is tried again after the next completion. */
+	/* Start the next piece of @bio, a read or write, or add it to the batch submitted at the
+	 * end of the loop iteration. The kernel must not block: on the results -EAGAIN and
+	 * -EOPNOTSUPP it goes to threads. Returns false if there is no place: it is retried after
+	 * the next completion. */
 	bool (*start)(struct rdt_engine *engine, struct rdt_bio *bio);
 	/* Ask the kernel to cancel @bio, which completes in any case. NULL: not possible. */
 	void (*cancel)(struct rdt_engine *engine, struct rdt_bio *bio);
-	/* Prepare what I/O on the new @chan needs beside the engine. NULL: nothing. */
+	/* Prepare the engine for I/O on the new @chan. NULL: nothing to do. */
 	void (*add_file)(struct rdt_engine *engine, struct rdt_fchan *chan);
 	void (*destroy)(struct rdt_engine *engine);
 };
@@ -184,7 +185,7 @@ struct rdt_engine {
 	const struct rdt_engine_ops *ops;
 	struct rd_loop *loop;
 	struct rd_log *log;
-	uint32_t depth; /* of each device */
+	uint32_t depth; /* per device */
 	uint32_t in_kernel;
 	struct rd_map devices; /* struct rdt_device by number */
 	TAILQ_HEAD(rdt_device_list, rdt_device) ready;
@@ -197,7 +198,7 @@ int rdt_engine_init(struct rdt_engine *engine, const struct rdt_engine_ops *ops,
 		    const struct rdt_engines_opts *opts);
 void rdt_engine_fini(struct rdt_engine *engine);
 
-/* Of a zeroed @chan: set what belongs to the engine. @device: its number. Returns 0 or -ENOMEM. */
+/* Initialize the engine's part of a zeroed @chan. @device: its number. Returns 0 or -ENOMEM. */
 int rdt_fchan_init(struct rdt_fchan *chan, struct rdt_engine *engine, uint64_t device);
 void rdt_fchan_fini(struct rdt_fchan *chan); /* it has no bio */
 

@@ -89,9 +89,9 @@ static struct io_uring_sqe *get_sqe(struct uring *u, struct rdt_ring *ring)
 }
 
 /*
- * RWF_NOWAIT: what would block ends with -EAGAIN, and goes to the threads of its device. Without
- * it, io_uring would give it to threads that all devices share, or block here: a read from a file
- * waits for a free request of a disk that hangs.
+ * RWF_NOWAIT: I/O that would block ends with -EAGAIN, and goes to the threads of its device.
+ * Without it, io_uring would use threads that all devices share, or block the reactor: a read from
+ * a file waits for a free request of a disk that hangs.
  */
 static void prep_transfer(const struct rdt_ring *ring, struct io_uring_sqe *sqe, int fd,
 			  struct rdt_bio *bio)
@@ -126,7 +126,7 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 {
 	struct uring *u = uring_of(engine);
 	struct rdt_fio *fio = rdt_fio(bio);
-	/* A durable write may need further work in the kernel, for which nobody polls. */
+	/* A durable write may need further work in the kernel, which is not polled for. */
 	bool polled = fio->piece <= fio->chan->poll_max && !fio->dsync;
 	struct rdt_ring *ring = polled ? &u->poll.ring : &u->ring;
 	struct io_uring_sqe *sqe = get_sqe(u, ring);
@@ -137,8 +137,8 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 	u->poll.out += polled;
 	prep_transfer(ring, sqe, fio->chan->fd, bio);
 	io_uring_sqe_set_data(sqe, bio);
-	/* With SQPOLL, submitting needs no system call: let the kernel start while the turn goes
-	 * on. */
+	/* With SQPOLL, submitting needs no system call: let the kernel start before the iteration
+	 * ends. */
 	if (ring->sqpoll && !rd_timer_armed(&u->retry))
 		flush_ring(u, ring);
 	return true;
@@ -164,7 +164,7 @@ static bool has_completions(struct uring *u)
 						  (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
 }
 
-/* An I/O of the second ring has ended. Returns @res, or -EINTR to retry it on the other ring. */
+/* An I/O on the IOPOLL ring has ended. Returns @res, or -EINTR to retry it on the other ring. */
 static int polled_result(struct uring *u, struct rdt_fchan *chan, int res)
 {
 	u->poll.out--;
@@ -218,8 +218,8 @@ static bool reap_uring(struct uring *u)
 
 /*
  * Reads from the page cache complete during submission. If these few are all that is in flight,
- * complete them in this turn. A larger batch completes in the next turn, together with the answers
- * to capsules received meanwhile.
+ * complete them in this loop iteration. A larger batch completes in the next one, together with the
+ * completions of capsules received meanwhile.
  */
 static void flush_uring_deferred(struct rd_defer *defer)
 {
@@ -232,7 +232,7 @@ static void flush_uring_deferred(struct rd_defer *defer)
 		reap_uring(u);
 }
 
-/* ---- in each turn ---- */
+/* ---- in each loop iteration ---- */
 
 static bool poll_uring(struct rd_poller *poller)
 {

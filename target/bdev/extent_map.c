@@ -8,18 +8,18 @@
 #define SHIFT_MIN 20u
 #define LAST_PART (RDT_EXTENT_PARTS - 1)
 
-/* What is known about a part of a file. */
+/* The known extents of a part of a file. */
 struct part {
-	uint32_t mark; /* the file's when it was looked at; 0: not yet */
+	uint32_t mark; /* the file's mark when the part was read; 0: not read yet */
 	uint32_t count;
-	/* It has too many extents to be kept: it is asked for piece by piece. */
+	/* too many extents to keep them: the file system is asked each time */
 	bool too_many;
 	struct rdt_extent *list;
 };
 
 struct rdt_extent_map {
 	struct rdt_extent_marks *marks; /* a reference */
-	uint32_t kept;                  /* extents of all parts */
+	uint32_t kept;                  /* number of extents of all parts */
 	struct part parts[RDT_EXTENT_PARTS];
 	TAILQ_ENTRY(rdt_extent_map) link;
 };
@@ -68,7 +68,8 @@ void rdt_extent_maps_fini(struct rdt_extent_maps *maps)
 	free(maps->found);
 }
 
-/* The map of the file that has @marks, as the first one. NULL: no memory. */
+/* Moves the map of the file with @marks to the head of the list, creating it if needed. NULL: no
+ * memory. */
 static struct rdt_extent_map *map_of(struct rdt_extent_maps *maps, struct rdt_extent_marks *marks)
 {
 	struct rdt_extent_map *map;
@@ -126,8 +127,8 @@ static int keep_extents(struct rdt_extent_map *map, struct part *part,
 }
 
 /*
- * Look at part @i unless it is known. The mark is set before the storage is asked: a change that
- * ends later advances it, and a change that has ended is seen.
+ * Reads the extents of part @i unless they are known. The mark is set before the file system is
+ * asked: a change that ends later advances it, and a change that has ended is seen.
  */
 static int look_at_part(struct rdt_extent_maps *maps, struct rdt_extent_map *map, unsigned int i,
 			struct rdt_extents_source *source)
@@ -154,12 +155,11 @@ static int look_at_part(struct rdt_extent_maps *maps, struct rdt_extent_map *map
 	return rc;
 }
 
-/* What is allocated in [from, to), which is inside of @part. ex->upto becomes less than @to where
- * the list is full. */
+/* Adds the extents of @part in [from, to). ex->upto becomes less than @to if the list is full. */
 static void take_from_part(const struct part *part, struct rdt_extents *ex, uint64_t from,
 			   uint64_t to)
 {
-	uint32_t low = 0, high = part->count; /* the first one that ends behind @from */
+	uint32_t low = 0, high = part->count; /* find the first extent that ends behind @from */
 
 	while (low < high) {
 		uint32_t mid = low + (high - low) / 2;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which parts of a file are allocated, kept until they may have changed. To ask the file system
- * costs microseconds for each extent, so that one small command would cost tens of milliseconds
- * again and again.
+ * A cache of the extents of a file. Asking the file system costs microseconds per extent, so that
+ * without it one small command could cost tens of milliseconds each time.
  *
- * A file has up to 64 parts. Its marks tell of each part how often it has changed since somebody
- * looked; I/O that changes blocks advances them when it ends, before anybody is told. The thread
- * that looks (walker.h) keeps maps of the files that were asked for last, and looks again at a part
- * whose mark has advanced.
+ * A file is divided into up to 64 parts. The mark of each part counts its changes; I/O that changes
+ * blocks advances it before its completion is reported. The thread that reads extents (walker.h)
+ * caches those of the most recently used files, and reads a part again if its mark has advanced.
  */
 #ifndef RDT_EXTENT_MAP_H
 #define RDT_EXTENT_MAP_H
@@ -20,12 +18,12 @@
 
 #define RDT_EXTENT_PARTS 64u
 #define RDT_EXTENT_MAPS  8u     /* files whose maps a thread keeps */
-#define RDT_EXTENT_KEPT  16384u /* extents of a map */
+#define RDT_EXTENT_KEPT  16384u /* maximum number of extents in a map */
 
 /* Shared by all threads that use the file. */
 struct rdt_extent_marks {
 	atomic_uint refs;
-	_Atomic uint64_t walks; /* how often a part was looked at to be kept */
+	_Atomic uint64_t walks; /* how often a part was read into a map */
 	unsigned int shift;     /* a part has 1 << shift bytes, the last one the rest of the file */
 	/* Bit 0: a map was made of the part; the other bits count the changes after such maps. */
 	_Atomic uint32_t marks[RDT_EXTENT_PARTS];
@@ -56,8 +54,8 @@ static inline void rdt_extents_changed(struct rdt_extent_marks *m, uint64_t offs
 }
 
 /*
- * Ask the storage for what is allocated in [from, to), behind what @ex has already: as
- * rdt_bdev_ops.submit does for EXTENTS. Returns 0 or -errno.
+ * Ask the storage for the extents in [from, to) and append them to @ex, as rdt_bdev_ops.submit does
+ * for EXTENTS. Returns 0 or -errno.
  */
 struct rdt_extents_source {
 	int (*ask)(struct rdt_extents_source *source, struct rdt_extents *ex, uint64_t from,
@@ -67,16 +65,16 @@ struct rdt_extents_source {
 struct rdt_extent_map;
 /* The maps of one thread; all zero: none yet. */
 struct rdt_extent_maps {
-	TAILQ_HEAD(rdt_extent_map_list, rdt_extent_map) list; /* asked for last: the first */
+	TAILQ_HEAD(rdt_extent_map_list, rdt_extent_map) list; /* most recently used first */
 	unsigned int count;
-	struct rdt_extents *found; /* of one part, while it is looked at */
+	struct rdt_extents *found; /* of one part, while it is being read */
 };
 
 void rdt_extent_maps_init(struct rdt_extent_maps *maps);
 void rdt_extent_maps_fini(struct rdt_extent_maps *maps);
 
-/* Answer @bio, an EXTENTS. @marks: of the file; NULL: somebody else may change the file, nothing is
- * kept. Returns 0 or -errno. */
+/* Execute @bio, an EXTENTS. @marks: those of the file; NULL: others may change the file, so nothing
+ * is cached. Returns 0 or -errno. */
 int rdt_extent_maps_answer(struct rdt_extent_maps *maps, struct rdt_extent_marks *marks,
 			   struct rdt_extents_source *source, const struct rdt_bio *bio);
 

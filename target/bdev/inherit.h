@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the process that this one takes over from has open: descriptors by name, each the same open
- * file description as there, with its locks. They stay here until the end of the hand-over, so that
- * what could not be opened can be tried again. Main thread only.
+ * Descriptors inherited from the previous process, by name. Each shares its open file description
+ * and locks. They are kept until the end of the hand-over, so that a failed opening can be retried.
+ * Main thread only.
  */
 #ifndef RDT_INHERIT_H
 #define RDT_INHERIT_H
@@ -19,15 +19,14 @@ struct rdt_ns_config;
 #define RDT_INHERIT_HTTP         "http"
 
 int rdt_inherit_new(struct rdt_inherit **out);       /* 0 or -ENOMEM */
-void rdt_inherit_free(struct rdt_inherit **inherit); /* closes what is left; accepts NULL */
-/* Takes @fd in any case. Returns 0, or -ENOMEM: it is closed. */
+void rdt_inherit_free(struct rdt_inherit **inherit); /* closes the descriptors; accepts NULL */
+/* Takes ownership of @fd. Returns 0, or -ENOMEM after closing it. */
 int rdt_inherit_add(struct rdt_inherit *inherit, const char *name, int fd);
-/* A duplicate with close-on-exec, or -ENOENT, or another -errno. @inherit: may be NULL. */
+/* Returns a duplicate with close-on-exec, -ENOENT or another -errno. Accepts NULL for @inherit. */
 int rdt_inherit_open(const struct rdt_inherit *inherit, const char *name);
 
-/* The name of the storage of a namespace: it follows from the path where there is one, else from
- * the namespace. Returns 0, -ENOMEM, or -EOPNOTSUPP: it cannot be inherited. The caller frees it.
- */
+/* The name of the storage of a namespace: derived from its path if it has one, else from the
+ * namespace. The caller frees it. Returns 0, -ENOMEM, or -EOPNOTSUPP: it cannot be inherited. */
 int rdt_inherit_storage(const char *nqn, const struct rdt_ns_config *cfg, char **name);
 /* The name of a listening socket. @transport: its name; @port: the configured one. */
 int rdt_inherit_listener(const char *transport, const char *address, uint16_t port, char **name);

@@ -16,21 +16,21 @@
 
 #define SLOW  RD_NSEC_PER_SEC
 
-#define BATCH 16u /* jobs of a run: each thread and each turn of a device has a price */
+#define BATCH 16u /* jobs per run, to spread the cost of starting a thread */
 
 TAILQ_HEAD(job_list, rdt_job);
 
 struct rdt_job_device {
 	uint64_t key;
-	unsigned int running; /* runs */
+	unsigned int running; /* number of runs */
 	struct job_list waiting;
-	bool ready; /* in jobs->ready: it has jobs that wait, and may begin a run */
+	bool ready; /* in jobs->ready: it has waiting jobs and may start a run */
 	TAILQ_ENTRY(rdt_job_device) link;
 	TAILQ_ENTRY(rdt_job_device) all;
 };
 
-/* Jobs of one device that follow each other on a thread. Those behind one that takes a second go
- * back to the device. */
+/* Jobs of one device that a thread executes one after the other. If a job takes longer than a
+ * second, those after it return to the device. */
 struct rdt_job_run {
 	struct rdt_jobs *jobs;
 	struct rdt_job_device *of;
@@ -41,8 +41,8 @@ struct rdt_job_run {
 	TAILQ_ENTRY(rdt_job_run) link; /* jobs->runs */
 	/* guarded by jobs->lock */
 	struct job_list todo;
-	struct rdt_job *current; /* whose work() runs; NULL between two */
-	uint64_t began;          /* the time of that */
+	struct rdt_job *current; /* whose work() runs; NULL between two jobs */
+	uint64_t began;          /* when work() was called */
 };
 
 struct mounted {
@@ -60,7 +60,7 @@ struct rdt_jobs {
 	struct job_devices all;
 	pthread_mutex_t lock;
 	TAILQ_HEAD(, rdt_job_run) runs;
-	unsigned int counted; /* of @runs: those that are not slow */
+	unsigned int counted; /* number of @runs without the slow ones */
 	bool ending;
 	bool starting; /* launch_jobs() runs: @run may end a job at once */
 	int mounts_fd; /* -1: not open */
@@ -121,7 +121,7 @@ static struct rdt_job *begin_job(struct rdt_job_run *run)
 	return job;
 }
 
-/* From now on the loop may free it. */
+/* From now on the loop may free the job. */
 static void leave_job(struct rdt_job_run *run)
 {
 	pthread_mutex_lock(&run->jobs->lock);
@@ -200,7 +200,7 @@ static void *run_thread(void *arg)
 	return NULL;
 }
 
-/* What has not begun waits for another run of the device, before its others. */
+/* Returns the jobs that have not begun to the head of the device's queue. */
 static void give_back_todo(struct rdt_job_run *run)
 {
 	struct job_list back = TAILQ_HEAD_INITIALIZER(back);
@@ -219,7 +219,7 @@ static void job_is_late(struct rd_timer *timer)
 	struct rdt_job *job;
 
 	pthread_mutex_lock(&run->jobs->lock);
-	job = run->current; /* only this thread, in its turn, lets its owner free it */
+	job = run->current; /* done(), which may free it, runs on this thread */
 	pthread_mutex_unlock(&run->jobs->lock);
 	if (!job)
 		return;
@@ -229,7 +229,7 @@ static void job_is_late(struct rd_timer *timer)
 		job->late(job);
 }
 
-/* Without memory for the timer nobody is told before the job ends. */
+/* If the timer cannot be started for lack of memory, late() is not called. */
 static void look_at_run(struct rd_timer *timer)
 {
 	struct rdt_job_run *run = rd_container_of(timer, struct rdt_job_run, timer);
@@ -252,8 +252,7 @@ static void look_at_run(struct rd_timer *timer)
 	launch_jobs(jobs);
 }
 
-/* A thread that cannot be started, and no memory: the jobs are dropped, and their owners try
- * again. */
+/* Drops jobs if a thread cannot be started, or memory ran out; their owners try again. */
 static void drop_jobs(struct job_list *list)
 {
 	struct rdt_job *job;
@@ -265,7 +264,7 @@ static void drop_jobs(struct job_list *list)
 	}
 }
 
-/* The first jobs of @d, which has some. Tests hold single jobs. */
+/* Moves the first jobs of the device to @run. Tests hold single jobs. */
 static void fill_run(struct rdt_job_run *run)
 {
 	unsigned int most = run->jobs->run ? 1 : BATCH;
@@ -326,7 +325,7 @@ static void launch_jobs(struct rdt_jobs *jobs)
 		return;
 	jobs->starting = true;
 	while (jobs->counted < RDT_JOBS_TOTAL && (d = TAILQ_FIRST(&jobs->ready))) {
-		/* Its next job waits until each other device has had its turn. */
+		/* Serve every other ready device before its next run. */
 		TAILQ_REMOVE(&jobs->ready, d, link);
 		d->ready = false;
 		launch_run(jobs, d);
@@ -388,7 +387,7 @@ static void drop_waiting(struct rdt_jobs *jobs)
 	drop_jobs(&dropped);
 }
 
-/* Those whose calls hang. */
+/* Logs the jobs that hang. */
 static void name_hanging(struct rdt_jobs *jobs)
 {
 	const struct rdt_job_run *run;
@@ -469,7 +468,7 @@ static bool parse_mount(const char *line, struct mounted *m)
 	return m->path;
 }
 
-/* The kernel makes this text without a question to any device. */
+/* The kernel writes this text without accessing any device. */
 static void read_mounts(struct rdt_jobs *jobs)
 {
 	int fd = dup(jobs->mounts_fd);
@@ -521,7 +520,7 @@ static uint64_t device_of_path(struct rdt_jobs *jobs, const char *path)
 	for (unsigned int i = 0; i < jobs->mounts_count; i++) {
 		const struct mounted *m = &jobs->mounts[i];
 
-		/* Of two with the same path the later one covers the other. */
+		/* A later mount hides an earlier one with the same path. */
 		if (strncmp(m->path, path, m->len) == 0 && path[m->len] == '/' &&
 		    (!best || m->len >= best->len))
 			best = m;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls that may block for as long as storage does: opening a namespace, looking at a size,
- * closing; reading the configuration; slow work for the control socket. Each runs on a thread,
- * after a few others of its device. A device has a share of the threads, so that one that hangs
- * delays only what belongs to it, and a job that has run for a second neither counts for the others
- * nor has any behind it. After a time limit the owner is told; the call itself cannot be ended.
+ * Calls that may block as long as storage does: opening, measuring and closing a namespace; reading
+ * the configuration; slow work of the control socket. Each runs on a thread, after a few others of
+ * its device. A device has a share of the threads, so that one that hangs delays only its own jobs;
+ * a job that runs for more than a second counts neither for this share nor delays jobs behind it.
+ * After a time limit the owner is notified; the call itself cannot be interrupted.
  *
  * Threads: the loop's, except job->work().
  */
@@ -20,19 +20,20 @@
 struct rdt_jobs;
 struct rdt_ns_config;
 
-#define RDT_JOBS_SHARE 2u  /* of a device: jobs that run at a time */
-#define RDT_JOBS_TOTAL 16u /* of all devices, without those that run for more than a second */
+#define RDT_JOBS_SHARE 2u  /* concurrent jobs of a device */
+#define RDT_JOBS_TOTAL 16u /* concurrent jobs of all devices, without those over a second */
 #define RDT_JOBS_LIMIT (20 * RD_NSEC_PER_SEC)
 
-/* Embedded in the object of its owner, which exists until @done. */
+/* Embedded in the owner's object, which must exist until @done. */
 struct rdt_job {
 	uint64_t device;                   /* rdt_jobs_device() */
 	const char *what;                  /* for the log: valid until @done */
 	const char *name;                  /* of its thread; NULL: "storage" */
 	void (*work)(struct rdt_job *job); /* on a thread */
-	/* Once, after @work, or without it when the jobs end (@dropped). May free the job. */
+	/* Called once, after @work, or without it (@dropped) in rdt_jobs_end(). May free the
+	 * job. */
 	void (*done)(struct rdt_job *job);
-	void (*late)(struct rdt_job *job); /* the time limit has passed; NULL: nobody is told */
+	void (*late)(struct rdt_job *job); /* called after the time limit; may be NULL */
 
 	/* private to jobs.c */
 	bool dropped;
@@ -42,26 +43,26 @@ struct rdt_job {
 };
 
 /*
- * @run: in place of a thread, for tests: returns true when it has called job->work(); else
+ * @run: replaces threads in tests: returns true after calling job->work(); otherwise
  * rdt_job_finish() follows. NULL: threads.
  */
 int rdt_jobs_new(struct rd_loop *loop, struct rd_log *log, bool (*run)(struct rdt_job *job),
 		 struct rdt_jobs **out);
-/* job->done() is called from the loop, or before this returns when a thread cannot be started or
- * @run does the work. */
+/* job->done() is called from the loop, or before this returns if a thread cannot be started or @run
+ * executes the job. */
 void rdt_jobs_add(struct rdt_jobs *jobs, struct rdt_job *job);
 void rdt_job_finish(struct rdt_job *job);  /* job->work() has returned; its thread */
 bool rdt_job_run_now(struct rdt_job *job); /* for @run */
 /*
- * Drops what has not begun, and turns the loop at most @timeout_ns until the rest is done. Returns
- * false when calls still hang, which are logged: then nothing may be freed that they use, and the
- * process has to end by _exit(2). Accepts NULL.
+ * Drops jobs that have not begun, and runs the loop for at most @timeout_ns until the others have
+ * ended. Returns false if calls still hang, which is logged: then nothing that they use may be
+ * freed, and the process has to end by _exit(2). Accepts NULL.
  */
 bool rdt_jobs_end(struct rdt_jobs *jobs, uint64_t timeout_ns);
 void rdt_jobs_free(struct rdt_jobs **jobs); /* after rdt_jobs_end() has returned true */
 
-/* The device of the storage of @cfg, found without a question to that device: of a file the file
- * system that is mounted where its path is. */
+/* The device of the storage of @cfg, determined without accessing it: for a file, the file system
+ * mounted at its path. */
 uint64_t rdt_jobs_device(struct rdt_jobs *jobs, const struct rdt_ns_config *cfg);
 
 #endif /* RDT_JOBS_H */

@@ -13,7 +13,7 @@
 
 struct rdt_modules {
 	pthread_mutex_t lock;
-	struct rdt_module kinds[RDT_BACKENDS]; /* @open is NULL: not loaded */
+	struct rdt_module kinds[RDT_BACKENDS]; /* not loaded: @open is NULL */
 };
 
 int rdt_modules_create(struct rdt_modules **out)
@@ -41,7 +41,7 @@ bool rdt_modules_free(struct rdt_modules **modules, uint64_t timeout_ns)
 	return finished;
 }
 
-/* The file beside the program, as in a build folder; otherwise the installed one. */
+/* The file beside the program, as in a build directory; otherwise the installed one. */
 static void module_path(const char *name, char *path, size_t size)
 {
 	char self[PATH_MAX];
@@ -60,7 +60,7 @@ static void module_path(const char *name, char *path, size_t size)
 	snprintf(path, size, "%s/rdtarget-%s.so", RDT_MODULE_DIR, name);
 }
 
-/* A module's libraries have threads and exit handlers, so it stays loaded. */
+/* A module is never unloaded, because its libraries have threads and exit handlers. */
 static int load_module(const char *name, struct rdt_module *out, char *err, size_t err_size)
 {
 	struct rdt_module_abi abi = RDT_MODULE_ABI;

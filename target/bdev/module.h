@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Modules: backends in shared objects of their own, which are loaded when a configuration uses
- * them, so that rdtarget runs without the libraries that they need.
+ * Modules: backends in separate shared objects, which are loaded when a configuration uses them, so
+ * that rdtarget runs without the libraries that they need.
  *
- * A module is rdtarget-NAME.so, with NAME as in "backend: NAME". It is looked for beside the
- * program, and then in the folder of the installation. It is never unloaded before the end.
+ * A module is rdtarget-NAME.so, with NAME as in "backend: NAME". It is searched for beside the
+ * program, then in the installation directory. It is never unloaded.
  */
 #ifndef RDT_MODULE_H
 #define RDT_MODULE_H
@@ -17,21 +17,21 @@
 #include "target/config/config.h"
 
 struct rdt_module {
-	void *ctx; /* the module's own, for all calls */
+	void *ctx; /* the module's context, passed to all calls */
 	/* As rdt_bdev_open(), rdt_bdev_probe() and rdt_bdev_released(). */
 	int (*open)(void *ctx, const struct rdt_ns_config *cfg, struct rd_log *log,
 		    struct rdt_bdev **out, char *err, size_t err_size);
 	int (*probe)(void *ctx, const struct rdt_ns_config *cfg, char *err, size_t err_size);
 	bool (*released)(void *ctx, const struct rdt_ns_config *cfg);
 	/*
-	 * All backends are closed: wait at most @timeout_ns for what they still do in the
-	 * background, then free @ctx. Returns false when something is left: @ctx is not freed then,
-	 * threads still run, and the process must end by _exit(2).
+	 * Called after all backends were closed: waits at most @timeout_ns for their background
+	 * work, then frees @ctx. Returns false if work is left: then @ctx is not freed, threads
+	 * still run, and the process must end by _exit(2).
 	 */
 	bool (*finish)(void *ctx, uint64_t timeout_ns);
 };
 
-/* What both sides must agree on, and the functions of rdtarget that modules call. */
+/* The interface version, and functions of rdtarget that modules call. */
 struct rdt_module_abi {
 	const char *version;
 	size_t bdev_size;
@@ -69,13 +69,13 @@ struct rdt_modules;
 /* Returns 0 or -ENOMEM. */
 int rdt_modules_create(struct rdt_modules **out);
 /*
- * All backends are closed. Waits at most @timeout_ns until their modules have finished, and frees
- * @modules. Returns false when a module could not finish: see rdt_module.finish. NULL is allowed.
+ * Call after all backends were closed. Waits at most @timeout_ns for the modules to finish, and
+ * frees @modules. Returns false if a module could not finish: see rdt_module.finish. Accepts NULL.
  */
 bool rdt_modules_free(struct rdt_modules **modules, uint64_t timeout_ns);
 
-/* The module of @backend, which is loaded if it is not yet. Returns 0, or -errno with a sentence in
- * @err. Any thread. */
+/* Loads the module of @backend unless it is loaded. Returns 0, or -errno with a message in @err.
+ * Any thread. */
 int rdt_module_load(struct rdt_modules *modules, enum rdt_backend_type backend,
 		    const struct rdt_module **out, char *err, size_t err_size);
 

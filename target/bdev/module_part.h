@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What modules have in common. Compiled into each of them. */
+/* Code common to all modules, compiled into each of them. */
 #ifndef RDT_MODULE_PART_H
 #define RDT_MODULE_PART_H
 
@@ -12,9 +12,9 @@
 
 uint64_t rdt_module_now(void); /* ns, CLOCK_MONOTONIC */
 struct timespec rdt_module_timespec(uint64_t ns);
-void rdt_module_cond_init(pthread_cond_t *cond); /* its times are of CLOCK_MONOTONIC */
+void rdt_module_cond_init(pthread_cond_t *cond); /* uses CLOCK_MONOTONIC */
 
-/* The threads of a module. Nobody joins them: they end when they have nothing left to do. */
+/* The detached threads of a module, which end when they have nothing left to do. */
 struct rdt_module_threads {
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
@@ -25,10 +25,11 @@ void rdt_module_threads_init(struct rdt_module_threads *threads);
 /* Returns 0 or -errno. @fn calls rdt_module_thread_ends() last. */
 int rdt_module_thread_start(struct rdt_module_threads *threads, void *(*fn)(void *arg), void *arg);
 void rdt_module_thread_ends(struct rdt_module_threads *threads);
-/* Waits at most @timeout_ns until all have ended. True: they have, and @threads is destroyed. */
+/* Waits at most @timeout_ns until all threads have ended. Returns true, with @threads destroyed, if
+ * they have. */
 bool rdt_module_threads_finish(struct rdt_module_threads *threads, uint64_t timeout_ns);
 
-/* A channel that knows the loop of its reactor and nothing else. */
+/* A channel with only the loop of its reactor. */
 struct rdt_module_chan {
 	struct rdt_chan chan;
 	struct rd_loop *loop;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which file or block device is open, and whether its path still names it. A program may have
- * replaced the file, or a device may have been removed and another one has its name: what is open
- * stays the old one until the namespace is opened again.
+ * Identifies the open file or block device, to check whether its path still names it. A program may
+ * replace the file, or another device may get the name of a removed one; the old one stays open
+ * until the namespace is reopened.
  */
 #ifndef RDT_PATH_ID_H
 #define RDT_PATH_ID_H
@@ -19,8 +19,7 @@ struct rdt_path_id {
 	bool block; /* a block device */
 	dev_t dev;  /* the device itself, or that of the file system */
 	ino_t ino;  /* of a file */
-	/* of a block device: the kernel gives each disk that appears another number; 0: not known
-	 */
+	/* of a block device: diskseq, unique for each disk; 0: unknown */
 	uint64_t seq;
 };
 
@@ -29,16 +28,16 @@ struct rdt_path_id rdt_path_id(const struct stat *st);
 
 enum rdt_path_state {
 	RDT_PATH_SAME,
-	RDT_PATH_SMALLER,  /* the same, and it is smaller than what is served */
-	RDT_PATH_LARGER,   /* the same, and it has grown */
-	RDT_PATH_REPLACED, /* another file or device has the path */
-	RDT_PATH_GONE,     /* nothing has the path */
-	RDT_PATH_UNKNOWN,  /* it cannot be looked at: a folder without permission, for example */
+	RDT_PATH_SMALLER,  /* the same, but smaller than the namespace */
+	RDT_PATH_LARGER,   /* the same, but it has grown */
+	RDT_PATH_REPLACED, /* the path names another file or device */
+	RDT_PATH_GONE,     /* the path does not exist */
+	RDT_PATH_UNKNOWN,  /* the check failed, for example for lack of permission */
 };
 
 /*
- * Compare what is open with what @path names. @size: the bytes that are served; receives those that
- * the path has, 0: not known. @why receives a sentence, with the path and what was found, unless
+ * Compare the open file or device with the one that @path names. @size: the bytes served; receives
+ * the current size, 0: unknown. @why receives a message with the path and what was found, unless
  * the result is SAME. Opens nothing. Any thread; waits as long as the file system does. It uses
  * copies only, so the backend may be closed meanwhile.
  */

@@ -16,7 +16,7 @@
 #define BUFFER_SHIFT 30
 #define BUFFER_MAX   (UINT64_C(1) << BUFFER_SHIFT)
 
-/* ---- making ---- */
+/* ---- setup ---- */
 
 static int setup_ring(struct rdt_ring *ring, unsigned int entries, unsigned int flags,
 		      const struct rdt_ring_opts *opts)

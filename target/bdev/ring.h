@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One io_uring: setup with the features that the kernel has, and memory registration. Belongs to
- * the thread that creates it. The engine (engine_uring.c) submits and reaps. */
+/* One io_uring: setup with the features that the kernel supports, and memory registration. Used
+ * only by the thread that creates it. The engine (engine_uring.c) submits and reaps. */
 #ifndef RDT_RING_H
 #define RDT_RING_H
 
@@ -23,7 +23,7 @@ struct rdt_ring {
 	struct io_uring io;
 	struct rd_log *log;
 	bool made;
-	bool sqpoll;  /* it has an SQPOLL thread */
+	bool sqpoll;  /* the ring has an SQPOLL thread */
 	char *memory; /* registered buffer, or NULL */
 	size_t memory_len;
 };

@@ -72,15 +72,15 @@ static void walk(struct rdt_walker *w, struct rdt_bio *bio)
 		rd_loop_post(w->engine->loop, &w->msg);
 }
 
-/* Not SCHED_IDLE: on a busy machine such a thread would keep the kernel's lock of a file for as
- * long as others compute, and writes to that file wait for it. */
+/* Not SCHED_IDLE: on a busy machine such a thread would rarely run while it holds the kernel's lock
+ * of a file, for which writes to that file wait. */
 static void lower_walker_priority(void)
 {
 	const struct sched_param none = {0};
 
 	sched_setscheduler(0, SCHED_BATCH, &none); /* of this thread */
 	if (nice(19) < 0)
-		errno = 0; /* the thread has the priority of the others then */
+		errno = 0; /* the thread then has the priority of the others */
 }
 
 static void *walker_thread(void *arg)

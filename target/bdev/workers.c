@@ -17,15 +17,15 @@ struct rdt_workers {
 	/* the reactor only */
 	pthread_t threads[RDT_WORKERS_MAX];
 	unsigned int count;  /* of @threads */
-	unsigned int jobs;   /* bios with the threads; of those that are serial one for each file */
+	unsigned int jobs;   /* bios with the threads, counting one serialized bio per file */
 	uint64_t progress;   /* bios that have come back */
 	uint64_t started_at; /* @progress when a thread was started */
-	bool said;           /* that no thread can be started */
-	unsigned int begin;  /* bios of this turn that can begin */
+	bool said;           /* it was logged that no thread can be started */
+	unsigned int begin;  /* bios of this loop iteration that can begin */
 	struct rd_defer wake;
 
 	struct rdt_bio_stack in, out; /* to the threads, to the reactor */
-	sem_t work;                   /* at least one for each bio that can begin */
+	sem_t work;                   /* counts at least the bios that can begin */
 	struct rd_msg msg;            /* to the reactor: @out is not empty */
 	atomic_bool stop;
 
@@ -54,7 +54,7 @@ static void enqueue(struct rdt_workers *w, struct rdt_bio *bio)
 	TAILQ_INSERT_TAIL(&w->queue, bio, link);
 }
 
-/* Sort in what has come from the reactor. */
+/* Moves the bios from the reactor to their queues. */
 static void take_in(struct rdt_workers *w)
 {
 	struct rdt_bio_queue list;
@@ -75,14 +75,14 @@ static void take_in(struct rdt_workers *w)
 	}
 }
 
-/* The serial bio that was in @w->queue has gone: the next one of its file may begin, behind those
- * of other files. Returns whether there is one. */
+/* A serialized bio has left @w->queue: the next one of its file may begin, after those of other
+ * files. Returns whether there is one. */
 static bool next_serial(struct rdt_workers *w, struct rdt_fchan *chan)
 {
 	struct rdt_bio *next;
 
 	atomic_fetch_sub(&chan->serial_count, 1);
-	take_in(w); /* if it was counted, it is there */
+	take_in(w); /* a bio that was counted is now in a queue */
 	next = TAILQ_FIRST(&chan->serial);
 	chan->serial_busy = next != NULL;
 	if (!next)
@@ -107,7 +107,7 @@ static struct rdt_bio *take_bio(struct rdt_workers *w)
 
 /* ---- a thread ---- */
 
-/* Execute @bio. Returns the next one, if this thread goes on with it. */
+/* Executes @bio. Returns the next one for this thread, or NULL. */
 static struct rdt_bio *execute_bio(struct rdt_workers *w, struct rdt_bio *bio)
 {
 	struct rdt_fchan *chan = rdt_fio(bio)->chan;
@@ -146,7 +146,7 @@ static void *worker(void *arg)
 
 /* ---- the reactor ---- */
 
-/* One bio less is with the threads. */
+/* Accounts for a bio that has returned from the threads. */
 static void count_out(struct rdt_workers *w, struct rdt_bio *bio)
 {
 	if (!is_serial(bio) || --rdt_fio(bio)->chan->serial_out == 0)
@@ -170,7 +170,7 @@ static void take_out(struct rd_msg *msg)
 	rdt_engine_pump(engine);
 }
 
-/* A reactor may be bound to a processor. Its threads may use all that the process has. */
+/* Allows the thread all CPUs of the process, even if its reactor is bound to one. */
 static void set_cpus(pthread_attr_t *attr)
 {
 	cpu_set_t cpus;
@@ -203,7 +203,7 @@ static int workers_grow(struct rdt_workers *w)
 	return 0;
 }
 
-/* May @w have one more thread? */
+/* Whether @w may start another thread. */
 static bool may_grow(const struct rdt_workers *w)
 {
 	if (w->count < RDT_WORKERS_MIN)
@@ -221,8 +221,7 @@ static void complain(struct rdt_workers *w, int rc)
 	w->said = true;
 }
 
-/* What a turn has brought begins at its end, so that a thread finds more than one bio when it is
- * woken. */
+/* Wakes threads at the end of a loop iteration, so that a thread finds more than one bio. */
 static void wake_threads(struct rd_defer *defer)
 {
 	struct rdt_workers *w = rd_container_of(defer, struct rdt_workers, wake);
