@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a backend is asked to do; layers are configured for each. */
+/* Operations of a backend; layers are configured for each. */
 #ifndef RDT_BIO_OP_H
 #define RDT_BIO_OP_H
 
@@ -11,11 +11,11 @@ enum rdt_bio_op {
 	RDT_BIO_FLUSH,
 	RDT_BIO_WRITE_ZEROES,
 	RDT_BIO_DEALLOCATE,
-	RDT_BIO_EXTENTS, /* which parts of a range are allocated: struct rdt_extents */
+	RDT_BIO_EXTENTS, /* returns the allocated parts of a range: struct rdt_extents */
 	RDT_BIO_OPS,
 };
 
-/* Bits 1u << enum rdt_bio_op of the operations that change no block. */
+/* 1u << enum rdt_bio_op of the operations that change no block. */
 #define RDT_OPS_NOT_WRITING (1u << RDT_BIO_READ | 1u << RDT_BIO_FLUSH | 1u << RDT_BIO_EXTENTS)
 
 static inline bool rdt_bio_op_writes(enum rdt_bio_op op)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration of rdtarget: structures that the rows of the keys (keys.h) describe, with
- * ranges and defaults, checked and completed by rdt_config_load(). Read-only after loading. */
+/* The configuration of rdtarget: structures described by the rows of the keys (keys.h), validated
+ * and completed by rdt_config_load(). Read-only after loading. */
 #ifndef RDT_CONFIG_H
 #define RDT_CONFIG_H
 
@@ -45,10 +45,10 @@ struct rdt_ana_config { /* ANA state of one group on one listener */
 	enum rdt_ana_state_config state;
 };
 
-/* Kinds of transports: the places of a transport in the tables of a target and of its reactors. */
+/* Kinds of transports: index in the tables of a target and of its reactors. */
 enum rdt_transport_kind { RDT_TRANSPORT_RDMA, RDT_TRANSPORT_TCP };
 
-/* Of which transport the discovery log shows listeners, for a subsystem or to a host. */
+/* The transports whose listeners the discovery log shows for a subsystem or to a host. */
 enum rdt_disc_shown {
 	RDT_SHOW_ALL,
 	RDT_SHOW_RDMA = 1 + RDT_TRANSPORT_RDMA,
@@ -112,12 +112,12 @@ enum rdt_auth_setting { RDT_AUTH_OPTIONAL, RDT_AUTH_REQUIRED };
 #define RDT_AUTH_HASHES 3
 #define RDT_AUTH_GROUPS 6
 
-struct rdt_host_auth_config { /* how one host authenticates; one of the first two key files at least
+struct rdt_host_auth_config { /* authentication of one host; at least one of the first two key files
 			       */
 	const char *host;
-	/* paths, or names of systemd credentials, which have no slash */
-	const char *dhchap_key_file;      /* NULL: not by DH-HMAC-CHAP */
-	const char *tls_key_file;         /* NULL: it cannot use TLS */
+	/* paths; without a slash, names of systemd credentials */
+	const char *dhchap_key_file;      /* NULL: no DH-HMAC-CHAP */
+	const char *tls_key_file;         /* NULL: no TLS */
 	const char *dhchap_ctrl_key_file; /* NULL: the controller cannot authenticate itself */
 	int *dhchap_hashes;               /* enum nvmf_auth_hash, the preferred one first */
 	uint32_t dhchap_hashes_count;     /* 0: all */
@@ -171,7 +171,7 @@ struct rdt_ceph_config {
 	const char *keyring;  /* path; NULL: as ceph.conf says */
 	const char **options; /* "NAME=VALUE" of Ceph, over those of ceph.conf */
 	uint32_t options_count;
-	/* s: a gateway that is silent for so long loses its locks; never 0 after loading */
+	/* s: a gateway that does not respond for so long loses its locks; never 0 after loading */
 	uint32_t takeover;
 };
 #define RDT_CEPH_TAKEOVER     3u /* default */
@@ -179,7 +179,7 @@ struct rdt_ceph_config {
 #define RDT_CEPH_TAKEOVER_MAX 60u
 
 enum rdt_rbd_lock {
-	RDT_RBD_LOCK_AUTO,      /* whoever writes takes it: Ceph's own rule */
+	RDT_RBD_LOCK_AUTO,      /* the client that writes takes it, as by Ceph's default */
 	RDT_RBD_LOCK_EXCLUSIVE, /* held while the image is open */
 };
 
@@ -197,8 +197,8 @@ struct rdt_rbd_config {      /* a Ceph RBD image */
 	const char *snapshot; /* NULL: the image itself */
 	enum rdt_rbd_lock lock;
 	enum rdt_rbd_encryption encryption;
-	const char *encryption_key_file; /* of its passphrase; NULL: no encryption */
-	bool cache;                      /* librbd's; not with gateways */
+	const char *encryption_key_file; /* passphrase; NULL: no encryption */
+	bool cache;                      /* librbd's cache; not with gateways */
 
 	/* filled by rdt_config_load() */
 	const struct rdt_ceph_config *of; /* NULL: Ceph's defaults */
@@ -208,7 +208,7 @@ struct rdt_ns_config {
 	uint32_t nsid;
 	enum rdt_backend_type backend;
 	const char *path;    /* file, block */
-	const char *size;    /* as written in the file; for file with create, memory and null */
+	const char *size;    /* as in the configuration; for file with create, memory and null */
 	bool create;         /* file: create it when it is missing */
 	uint32_t block_size; /* 512 or 4096 */
 	enum rdt_engine_type engine;
@@ -218,7 +218,7 @@ struct rdt_ns_config {
 	enum rdt_deallocate deallocate; /* block */
 	bool read_only;
 	const char *uri;                 /* nbd: nbd://HOST[:PORT]/EXPORT and others of libnbd */
-	struct rdt_rbd_config *rbd;      /* rbd, never NULL there after loading */
+	struct rdt_rbd_config *rbd;      /* rbd: never NULL after loading */
 	const char *uuid;                /* text, or NULL */
 	const char *nguid;               /* 32 hexadecimal digits, or NULL */
 	const char *eui64;               /* 16 hexadecimal digits, or NULL */
@@ -238,7 +238,7 @@ struct rdt_ns_config {
 	uint8_t eui64_bytes[8];
 };
 
-/* When a host creates another controller through the same listener. */
+/* Policy if a host creates another controller through the same listener. */
 enum rdt_duplicate_host { RDT_DUPLICATE_ALLOW, RDT_DUPLICATE_REPLACE, RDT_DUPLICATE_REFUSE };
 
 /* Reservations let one host restrict all others of a subsystem. */
@@ -251,9 +251,9 @@ struct rdt_subsys_config {
 	const char *serial;
 	const char *model; /* at most 40 ASCII characters, never NULL after loading */
 	bool allow_any_host;
-	const char **hosts; /* host NQNs; used when allow_any_host is false; none: nobody */
+	const char **hosts; /* host NQNs; used if allow_any_host is false; empty: no host */
 	uint32_t hosts_count;
-	const char **shared_host_ids; /* UUIDs: Host Identifiers that several names may use */
+	const char **shared_host_ids; /* UUIDs: Host Identifiers that several Host NQNs may use */
 	uint32_t shared_host_ids_count;
 	uint32_t cntlid_min; /* range of controller IDs; default 1 to 65519 */
 	uint32_t cntlid_max;
@@ -266,8 +266,9 @@ struct rdt_subsys_config {
 	enum rdt_auth_setting authentication;
 	struct rdt_host_auth_config *host_auth;
 	uint32_t host_auth_count;
-	uint32_t dhchap_count; /* of them those with dhchap_key_file; filled by rdt_config_load() */
-	/* by host, for rdt_config_host_auth(); NULL: not made, it looks at one after the other */
+	uint32_t
+		dhchap_count; /* number of them with dhchap_key_file; filled by rdt_config_load() */
+	/* sorted by host, for rdt_config_host_auth(); NULL: use a linear search */
 	struct rdt_host_auth_config **host_auth_order;
 	const char **rdma_only; /* hosts to which the discovery log shows one transport */
 	uint32_t rdma_only_count;
@@ -339,15 +340,15 @@ struct rdt_target_config {
 };
 
 struct rdt_control_config {      /* the control socket */
-	const char *socket;      /* its path; NULL: there is none */
+	const char *socket;      /* its path; NULL: no control socket */
 	const char *group;       /* may connect and read; NULL: the group of the process */
 	const char *admin_group; /* may change too; NULL: only root and the user of the process */
 };
 
 struct rdt_http_config {     /* the HTTP listener: target/manage/http/http.h */
-	const char *address; /* numeric address; NULL: there is no listener */
+	const char *address; /* numeric address; NULL: no listener */
 	uint16_t port;       /* default 10420; 0: any free port, which is logged */
-	/* names by which clients may call it, besides "localhost" and numeric addresses */
+	/* host names that clients may use, besides "localhost" and numeric addresses */
 	const char **host_names;
 	uint32_t host_names_count;
 };
@@ -358,7 +359,7 @@ struct rdt_config {
 	struct rdt_ceph_config *ceph;
 	uint32_t ceph_count;
 	struct rdt_http_config http;
-	const char **include; /* further files, which may add to the lists below */
+	const char **include; /* more files, which may add to the lists below */
 	uint32_t include_count;
 	struct rdt_listener_config *listeners;
 	uint32_t listeners_count;
@@ -370,8 +371,8 @@ struct rdt_config {
 	 * tcp_only are used. */
 	struct rdt_subsys_config discovery;
 
-	struct rdt_secrets *secrets; /* the keys of the hosts; NULL: there are none */
-	char **warnings;             /* that the load has logged, without file, line and key */
+	struct rdt_secrets *secrets; /* the keys of the hosts; NULL: none */
+	char **warnings;             /* warnings of the load, without file, line and key */
 	uint32_t warnings_count;
 	/* References: objects point into the configuration they were made from. 0: static, never
 	 * freed. */
@@ -380,14 +381,14 @@ struct rdt_config {
 
 /*
  * Load and check @path and its includes. Logs every problem as "file:line: key: what was found,
- * what was expected", and goes on after a problem where possible. Does not open namespaces. Any
+ * what was expected", and continues after a problem where possible. Does not open namespaces. Any
  * thread. Returns 0 with a reference in @out, or -errno (-EINVAL: bad contents).
  */
 int rdt_config_load(const char *path, struct rd_log *log, struct rdt_config **out);
 
 struct rdt_config_load;
-/* Checks more of a configuration that is good by itself; its lists have the order of the files.
- * Reports what it finds by rdt_config_report_at(). */
+/* Checks more of a valid configuration, whose lists are in the order of the files. Reports problems
+ * by rdt_config_report_at(). */
 typedef void (*rdt_config_more_fn)(void *arg, const struct rdt_config *config,
 				   struct rdt_config_load *load);
 /* As rdt_config_load(), with a further check. */
@@ -403,7 +404,7 @@ struct rdt_config_text {
 	char *path;
 	char *text;
 	size_t len;
-	/* The content of the file when it was last read or written; NULL: the same as @text. */
+	/* the content of the file when it was last read or written; NULL: equal to @text */
 	char *on_disk;
 	size_t on_disk_len;
 	unsigned int pattern; /* of "include" that matched it; the top file: 0 */
@@ -417,13 +418,13 @@ struct rdt_config_texts {
 };
 
 /*
- * As rdt_config_load(), from @texts where it has files: only the top file is given (@top_only), and
- * others are read, or all are given. What is read is added to @texts.
+ * As rdt_config_load(), from the files in @texts: only the top file is given (@top_only), and
+ * others are read, or all are given. Files that are read are added to @texts.
  */
 int rdt_config_load_texts(const char *path, struct rdt_config_texts *texts, bool top_only,
 			  struct rd_log *log, struct rdt_config **out);
-/* As rdt_config_load_texts() with all files, of which some were edited since they were read:
- * messages name no lines there, since no file has them, and the warnings of @known, which may be
+/* As rdt_config_load_texts() with all files, some of which were edited after they were read:
+ * messages name no lines of those, since no file has them, and warnings of @known, which may be
  * NULL, are not repeated. */
 int rdt_config_load_edited(const char *path, struct rdt_config_texts *texts,
 			   const struct rdt_config *known, struct rd_log *log,
@@ -438,15 +439,15 @@ void rdt_config_texts_free(struct rdt_config_texts *texts); /* leaves it empty *
 /*
  * Write files that differ from the disk: a new file is renamed over the old one, which is kept with
  * "~" at the end of its name. All new files are on the disk before the first one is renamed; if one
- * cannot be, none is. After a crash between two of them the next load says so. Refuses a file that
- * has changed on the disk since it was read. Returns the number of files written, or -errno with
- * the reason logged. Any thread.
+ * cannot be written, none is renamed. After a crash between two renames, the next load logs a
+ * warning. Refuses a file that has changed on the disk since it was read. Returns the number of
+ * files written, or -errno with the reason logged. Any thread.
  */
 int rdt_config_save(struct rdt_config_texts *texts, struct rd_log *log);
 
 /*
- * Write into the files of @config, which was loaded from @texts, what earlier versions took for
- * granted: "allow_any_host: true" for subsystems that have neither this key nor "hosts". Returns as
+ * Write defaults of earlier versions into the files of @config, which was loaded from @texts:
+ * "allow_any_host: true" for subsystems that have neither this key nor "hosts". Returns as
  * rdt_config_save(), with the reason of a failure logged and no file changed.
  */
 int rdt_config_migrate(const struct rdt_config *config, struct rdt_config_texts *texts,
@@ -456,25 +457,26 @@ bool rdt_config_same_text(const char *a, const char *b); /* NULL is equal to NUL
 
 /* The name that the file uses for a value, or "unknown". */
 const char *rdt_config_backend_name(enum rdt_backend_type backend);
-/* What @ns is on, as text, which the caller frees; NULL: on nothing but memory. Returns 0 or
- * -ENOMEM.
- */
+/* Identifies the storage of @ns by a text that the caller frees; NULL: none but memory. Returns 0
+ * or -ENOMEM. */
 int rdt_config_storage(const struct rdt_ns_config *ns, char **name);
-/* Do several targets serve @ss? Then each has a range of controller IDs of its own. */
+/* Whether several targets serve @ss, each with its own range of controller IDs. */
 bool rdt_config_several(const struct rdt_subsys_config *ss);
 const char *rdt_config_transport_name(enum rdt_transport_kind kind);
 const char *rdt_config_ana_name(unsigned int state);
-unsigned int rdt_config_ana_state(const char *name); /* 0: there is no state of that name */
+unsigned int rdt_config_ana_state(const char *name); /* 0: unknown name */
 bool rdt_config_listed(const char *const *list, uint32_t count, const char *text);
-/* By the rows of the keys. @served: only keys for which a namespace is removed and added again. */
+/* Compares by the rows of the keys. @served: only keys whose change makes a namespace be removed
+ * and added again. */
 bool rdt_config_same_ns(const struct rdt_ns_config *a, const struct rdt_ns_config *b, bool served);
-/* In all keys for which a listener is removed and added again. */
+/* Compares the keys whose change makes a listener be removed and added again. */
 bool rdt_config_same_listener(const struct rdt_listener_config *a,
 			      const struct rdt_listener_config *b);
 /* NULL: no limits */
 bool rdt_config_same_limits(const struct rdt_qos_config *a, const struct rdt_qos_config *b);
 bool rdt_config_same_ceph(const struct rdt_ceph_config *a, const struct rdt_ceph_config *b);
-bool rdt_config_all_see(const struct rdt_ns_config *ns); /* do all hosts of the subsystem? */
+bool rdt_config_all_see(
+	const struct rdt_ns_config *ns); /* whether all hosts of the subsystem see it */
 bool rdt_config_same_ns_hosts(const struct rdt_ns_config *a, const struct rdt_ns_config *b);
 bool rdt_config_same_list(const char *const *a, uint32_t a_count, const char *const *b,
 			  uint32_t b_count); /* in any order */
@@ -482,7 +484,7 @@ bool rdt_config_same_list(const char *const *a, uint32_t a_count, const char *co
 /* The entry of a host in host_auth, or NULL. */
 const struct rdt_host_auth_config *rdt_config_host_auth(const struct rdt_subsys_config *ss,
 							const char *hostnqn);
-/* The same keys, hashes and groups? NULL is equal to NULL only. */
+/* Compares keys, hashes and groups. NULL is equal to NULL only. */
 bool rdt_config_same_host_auth(const struct rdt_host_auth_config *a,
 			       const struct rdt_host_auth_config *b);
 

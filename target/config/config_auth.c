@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DH-HMAC-CHAP and TLS: which hosts of a subsystem have keys, and the files with the keys. No
- * message and no log line contains a part of a key. The keys of a configuration are in one mapping
- * of their own that core dumps leave out; it is wiped with the configuration.
+ * Keys of hosts for DH-HMAC-CHAP and TLS, and the files that contain them. No message and no log
+ * line contains a part of a key. The keys of a configuration are in a mapping of their own, which
+ * is left out of core dumps and wiped with the configuration.
  */
 #include "config_priv.h"
 #include "key_file.h"
@@ -18,7 +18,7 @@
 #include "nvmf/auth_key.h"
 #include "util/cleanup.h"
 
-#define KEYS_OF_HOST 3u /* of the host and the controller, and that of TLS */
+#define KEYS_OF_HOST 3u /* of the host, of the controller, and of TLS */
 
 struct rdt_secrets {
 	size_t size; /* of the mapping */
@@ -27,7 +27,7 @@ struct rdt_secrets {
 };
 
 static const uint8_t all_hashes[] = {NVMF_AUTH_SHA256, NVMF_AUTH_SHA384, NVMF_AUTH_SHA512};
-/* Cheap ones first. The null group only where it is listed. */
+/* Cheap groups first. The null group is used only if it is listed. */
 static const uint8_t all_groups[] = {NVMF_AUTH_FFDHE2048, NVMF_AUTH_FFDHE3072, NVMF_AUTH_FFDHE4096,
 				     NVMF_AUTH_FFDHE6144, NVMF_AUTH_FFDHE8192};
 
@@ -47,7 +47,7 @@ static int secrets_create(const struct rdt_config *config, struct rdt_secrets **
 	s = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (s == MAP_FAILED)
 		return -ENOMEM;
-	/* Not to a swap device, if the limit of locked memory allows that. */
+	/* Keep it off swap devices if the limit of locked memory allows that. */
 	(void)!mlock(s, size);
 	madvise(s, size, MADV_DONTDUMP);
 	s->size = size;
@@ -68,7 +68,7 @@ void rdt_config_secrets_free(struct rdt_secrets *s)
 
 /* ---- files ---- */
 
-/* The first line of the file. Returns false, with the problem reported. */
+/* Reads the first line of the file. Returns false after reporting a problem. */
 static bool read_key_line(struct rdt_config_load *load, const struct rdt_key *at, const char *name,
 			  char text[RDT_KEY_FILE_MAX])
 {
@@ -116,7 +116,7 @@ static const struct nvmf_auth_key *load_key(struct rdt_config_load *load,
 
 /* ---- hashes and groups ---- */
 
-/* Copies what is listed, in its order, or all of @def. */
+/* Copies the listed IDs in their order, or all of @def. */
 static uint8_t fill_ids(struct rdt_config_load *load, const struct rdt_key *item, const char *name,
 			const int *list, uint32_t count, const uint8_t *def, uint8_t n_def,
 			uint8_t *out, uint8_t max)
@@ -133,7 +133,7 @@ static uint8_t fill_ids(struct rdt_config_load *load, const struct rdt_key *item
 
 		if (memchr(out, list[i], n))
 			rdt_config_problem(load, &one, "is listed twice");
-		else if (n < max) /* more only with unknown names, which were reported */
+		else if (n < max) /* there are more only after unknown names, which were reported */
 			out[n++] = (uint8_t)list[i];
 	}
 	return n;
@@ -141,7 +141,7 @@ static uint8_t fill_ids(struct rdt_config_load *load, const struct rdt_key *item
 
 /* ---- hosts ---- */
 
-/* @required: DH-HMAC-CHAP is. */
+/* @required: DH-HMAC-CHAP is required. */
 static void check_key_files(struct rdt_config_load *load, const struct rdt_key *item,
 			    const struct rdt_host_auth_config *h, bool required)
 {
@@ -212,7 +212,7 @@ static int check_all_have_keys(struct rdt_config_load *load, const struct rdt_ke
 	return sorted ? 0 : -ENOMEM;
 }
 
-/* Each host with a key may connect. */
+/* Checks that each host with a key may connect. */
 static int check_all_are_hosts(struct rdt_config_load *load, const struct rdt_key *list,
 			       const struct rdt_subsys_config *ss)
 {
@@ -261,7 +261,7 @@ static int compare_host_auth(const void *a, const void *b)
 	const char *one = (*(struct rdt_host_auth_config *const *)a)->host;
 	const char *other = (*(struct rdt_host_auth_config *const *)b)->host;
 
-	return strcmp(one ? one : "", other ? other : ""); /* of a mistake: none */
+	return strcmp(one ? one : "", other ? other : ""); /* NULL after an error */
 }
 
 static int sort_host_auth(struct rdt_subsys_config *ss)
@@ -307,7 +307,7 @@ static bool has_tls_key(const struct rdt_subsys_config *ss)
 	return false;
 }
 
-/* One of both without the other: hosts do not get what the configuration seems to promise. */
+/* Warns of TLS without keys, and of keys without TLS: the configuration has no effect then. */
 static void check_tls_use(struct rdt_config_load *load, const struct rdt_config *config)
 {
 	struct rdt_key root = rdt_config_root(load);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks that span keys, and values that are derived from other keys. They run only on values that
- * are good by themselves: 0 and NULL stand for bad or absent ones. */
+/* Checks that involve several keys, and values derived from other keys. They use only valid values:
+ * 0 and NULL stand for invalid or missing ones. */
 #include "config_priv.h"
 #include "keys.h"
 
@@ -103,7 +103,7 @@ static void check_target(struct rdt_config_load *load, const struct rdt_key *roo
 
 /* ---- listeners ---- */
 
-/* Would both fail to bind? */
+/* Whether the second listener would fail to bind. */
 static bool listeners_clash(const struct sockaddr *a, const struct sockaddr *b)
 {
 	return rd_addr_equal(a, b) ||
@@ -142,7 +142,7 @@ static int check_clashes(struct rdt_config_load *load, const struct rdt_config *
 	return all ? 0 : -ENOMEM;
 }
 
-/* Keys of another transport, which the listener would ignore. */
+/* Reports keys of another transport, which the listener would ignore. */
 static void check_foreign_keys(struct rdt_config_load *load, const struct rdt_key *key,
 			       const struct rdt_listener_config *l)
 {
@@ -220,8 +220,8 @@ static int check_host_list(struct rdt_config_load *load, const struct rdt_key *p
 		NULL);
 }
 
-/* Without either key nobody may connect. That does not end the load: a start serves the other
- * subsystems (rdt_preflight_hosts()). */
+/* Without either key no host may connect. The load continues: a start serves the other subsystems
+ * (rdt_preflight_hosts()). */
 static int check_any_host(struct rdt_config_load *load, const struct rdt_key *key,
 			  struct rdt_subsys_config *ss)
 {
@@ -250,8 +250,8 @@ static int check_any_host(struct rdt_config_load *load, const struct rdt_key *ke
 static void check_qos(struct rdt_config_load *load, const struct rdt_key *key,
 		      const struct rdt_qos_config *q)
 {
-	/* A limit for reads or writes above the limit for both has no effect: probably a mistake.
-	 */
+	/* A limit for reads or writes above the limit for both has no effect, so it is probably an
+	 * error. */
 	static const struct {
 		const char *name;
 		enum rdt_qos_limit own, all;
@@ -364,7 +364,7 @@ static void check_layers(struct rdt_config_load *load, const struct rdt_key *ns_
 	}
 }
 
-/* @sorted: the hosts of @ss; NULL: every host may use it, or which may is not known. */
+/* @sorted: the hosts of @ss; NULL: every host, or they are unknown. */
 static int check_ns_hosts(struct rdt_config_load *load, const struct rdt_key *key,
 			  const struct rdt_subsys_config *ss, const char *const *sorted,
 			  struct rdt_ns_config *ns)

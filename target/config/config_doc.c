@@ -48,7 +48,7 @@ bool rdt_config_late(struct rdt_config_load *load)
 	return load->late;
 }
 
-/* Is there a problem at the place? @below: or below it. */
+/* Whether there is a problem at the place. @below: or below it. */
 static bool is_bad(const struct rdt_config_load *load, const struct rdt_key *key, bool below)
 {
 	for (unsigned int i = 0; load->problems && i < load->messages_count; i++) {
@@ -67,8 +67,8 @@ bool rdt_config_good(const struct rdt_config_load *load, const struct rdt_key *k
 	return !is_bad(load, key, true);
 }
 
-/* Removes what follows the prefix of a key: a key may be given in the place of a name or a value,
- * and the log is read by people who must not know it. */
+/* Removes the text after the prefix of a key: a key may be written in place of a name or a value,
+ * and readers of the log must not know it. */
 static void remove_secrets(char *text, const char *prefix)
 {
 	while ((text = strstr(text, prefix))) {
@@ -117,7 +117,7 @@ void rdt_config_problem(struct rdt_config_load *load, const struct rdt_key *key,
 	va_end(ap);
 }
 
-/* Is @text a warning that was not logged before? */
+/* Whether @text is a warning that was not logged before. */
 static bool note_warning(struct rdt_config_load *load, const char *text)
 {
 	struct rdt_config *config = load->config;
@@ -170,7 +170,7 @@ static int by_line(const void *a, const void *b)
 				    : (x->number > y->number) - (x->number < y->number);
 }
 
-/* All messages, file by file in the order of their lines. */
+/* Logs all messages, file by file in the order of lines. */
 static void log_messages(struct rdt_config_load *load)
 {
 	if (load->messages_count)
@@ -357,7 +357,7 @@ struct rdt_key rdt_config_item(struct rdt_config_load *load, const struct rdt_ke
 	return key;
 }
 
-/* The place with the name @text; where the files do not have it, the line of what is above. */
+/* The place with the name @text; if the files do not have it, with the line of its parent. */
 static struct rdt_key key_of_place(struct rdt_config_load *load, const char *text)
 {
 	struct rdt_key key = rdt_config_root(load);
@@ -430,8 +430,8 @@ static int add_file(struct rdt_config_load *load, const char *path, struct rdt_c
 	return 0;
 }
 
-/* A file cannot have more, so that a broken or hostile one is answered soon: libyaml's time grows
- * with the square of the depth. What a configuration needs is far below. */
+/* Maximum depth, so that a broken or hostile file is rejected soon: libyaml's time grows with the
+ * square of the depth. Configurations need much less. */
 #define DEPTH_MAX 32u
 #define NODES_MAX (2u << 20)
 
@@ -447,7 +447,7 @@ struct builder {
 	unsigned int depth;
 	struct {
 		int node;
-		int key; /* of a mapping, without its value so far; 0: none */
+		int key; /* a key of a mapping that has no value yet; 0: none */
 	} open[DEPTH_MAX];
 };
 

@@ -11,7 +11,7 @@
 #include "config_text.h"
 #include "keys.h"
 
-/* ---- values: what is text in YAML is compared as text ---- */
+/* ---- values, which are compared as the text in YAML ---- */
 
 /* Returns @buf, or the text of @value itself. */
 static const char *value_text(const json_t *value, char *buf, size_t size)
@@ -25,7 +25,7 @@ static const char *value_text(const json_t *value, char *buf, size_t size)
 	return buf;
 }
 
-/* @value with text in the place of numbers and booleans: as it is found in a tree. */
+/* Copies @value with numbers and booleans as text, as in a tree. */
 static json_t *value_as_text(const json_t *value)
 {
 	json_t *copy, *part;
@@ -75,7 +75,7 @@ static json_t *tree_as_text(const struct rdt_config_file *file, const yaml_node_
 	return all;
 }
 
-/* Has @found, a part of a tree as text, all that @wanted has? */
+/* Whether @found, a part of a tree as text, contains all values of @wanted. */
 static bool has_values(const json_t *found, const json_t *wanted)
 {
 	const char *key;
@@ -129,7 +129,7 @@ uint16_t rdt_config_default_port(void)
 	return (uint16_t)port;
 }
 
-/* Is @node the element that @step describes? */
+/* Whether @node is the element that @step describes. */
 static bool is_element(const struct rdt_config_file *file, const yaml_node_t *node,
 		       const json_t *step)
 {
@@ -168,8 +168,7 @@ static const yaml_node_t *find_element(const struct rdt_config_file *file, const
 	return NULL;
 }
 
-/* Follow @path in one file. Returns how many of the @count steps are there; @place is the last
- * one. */
+/* Follows @path in one file. Returns how many steps exist; @place is the last one of them. */
 static unsigned int follow(const struct rdt_config_load *load, unsigned int n, const json_t *path,
 			   unsigned int count, struct edit_place *place)
 {
@@ -196,7 +195,7 @@ static unsigned int follow(const struct rdt_config_load *load, unsigned int n, c
 	return i;
 }
 
-/* The same in all files: elements of the lists at the top may be in any of them. */
+/* The same in all files, because any of them may have elements of the top-level lists. */
 static unsigned int follow_all(const struct rdt_config_load *load, const json_t *path,
 			       unsigned int count, struct edit_place *place)
 {
@@ -237,7 +236,7 @@ static json_t *expected_at(const struct edit_work *w, size_t steps)
 	return at;
 }
 
-/* The file of the place, as it is and as it should be: the caller changes @expected. */
+/* Selects the file of the place. The caller changes @expected to what the result should be. */
 static void edit_file(struct edit_work *w, const struct rdt_config_texts *texts)
 {
 	const struct rdt_config_file *file = w->load->files[w->place.file];
@@ -262,7 +261,7 @@ static int unset_key(struct edit_work *w, const yaml_node_t *map, const char *ke
 	return rdt_yaml_unset(&w->y, map, key, &w->out, &w->out_len);
 }
 
-/* Returns 1 to go on with the new text, 0 when there is nothing to do, or -errno. */
+/* Returns 1 if there is a new text, 0 if there is nothing to do, or -errno. */
 static int edit_set(struct edit_work *w, const struct rdt_config_texts *texts, unsigned int *at)
 {
 	const json_t *path = w->edit->path, *value = w->edit->value;
@@ -307,7 +306,7 @@ static int edit_add(struct edit_work *w, const struct rdt_config_texts *texts, u
 		json_decref(now);
 		return same ? 0 : -EEXIST;
 	}
-	/* New elements of the lists at the top go to the top file. */
+	/* New elements of top-level lists go to the top file. */
 	*at = count == 2 ? follow(w->load, 0, path, 0, &w->place)
 			 : follow_all(w->load, path, count - 2, &w->place);
 	if (*at < count - 2)
@@ -352,7 +351,7 @@ static int edit_remove(struct edit_work *w, const struct rdt_config_texts *texts
 	return rc ? rc : 1;
 }
 
-/* Is the new text the old one with this change, and nothing else? */
+/* Checks that the new text differs from the old one only by this change. */
 static bool edit_is_right(struct edit_work *w, struct rd_log *log)
 {
 	struct rdt_config_load load = {.path = "", .log = log};
@@ -426,9 +425,8 @@ int rdt_config_edit(struct rdt_config_texts *texts, const struct rdt_config_edit
 	return rc;
 }
 
-/* What earlier versions took for granted, written into the files. */
-
-/* Before, every host could use a subsystem with neither "allow_any_host" nor "hosts". */
+/* Earlier versions allowed every host to use a subsystem with neither "allow_any_host" nor
+ * "hosts". */
 static int admit_any_host(struct rdt_config_texts *texts, const struct rdt_subsys_config *ss,
 			  struct rd_log *log)
 {

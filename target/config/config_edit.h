@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Changes of the texts that a configuration was loaded from: elements added and removed, values
- * set. The texts are not saved, and not checked: rdt_config_load_texts() does that. Any thread.
+ * Edits the texts that a configuration was loaded from: adds and removes elements, sets values. The
+ * texts are neither saved nor validated: see rdt_config_load_texts(). Any thread.
  */
 #ifndef RDT_CONFIG_EDIT_H
 #define RDT_CONFIG_EDIT_H
@@ -11,19 +11,19 @@
 #include "config.h"
 
 enum rdt_edit_op {
-	RDT_EDIT_ADD,    /* the path ends with the element; "value": what is added */
+	RDT_EDIT_ADD,    /* the path ends with the element; "value": the new element */
 	RDT_EDIT_REMOVE, /* the path ends with the element */
 	RDT_EDIT_SET,    /* the path ends with a key; "value": JSON null removes the key */
 };
 
 struct rdt_config_edit {
 	enum rdt_edit_op op;
-	/* A list: key, element, key, element and so on, from the top, such as
-	 * ["subsystems", {"nqn": "nqn.a"}, "namespaces", {"nsid": 1}, "size"]. An element is an
-	 * object with the keys by which it is known, or a string. */
+	/* A list: key, element, key, element and so on, from the top, such as ["subsystems",
+	 * {"nqn": "nqn.a"}, "namespaces", {"nsid": 1}, "size"]. An element is an object with the
+	 * keys that identify it, or a string. */
 	json_t *path;
 	json_t *value;
-	bool if_changed; /* of several edits: only if one before it has changed something */
+	bool if_changed; /* apply only if an earlier edit of the list has changed something */
 };
 
 /*
@@ -35,7 +35,7 @@ struct rdt_config_edit {
  */
 int rdt_config_edit(struct rdt_config_texts *texts, const struct rdt_config_edit *edit,
 		    struct rd_log *log, unsigned int *at);
-/* The port of a listener or of another discovery service that names none. */
+/* The default port of a listener or a referral. */
 uint16_t rdt_config_default_port(void);
 
 #endif /* RDT_CONFIG_EDIT_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From the YAML trees to the structures, by the rows of the keys: each value is checked by itself,
- * valid ones are filled in, and defaults where there is none. */
+/* Fills the structures from the YAML trees by the rows of the keys: validates each value, and sets
+ * valid values and defaults. */
 #include "config_priv.h"
 #include "keys.h"
 
@@ -66,7 +66,7 @@ static const struct rdt_row *nearest_key(const struct rdt_section *s, const char
 	return found;
 }
 
-/* Returns the row that was probably meant, or NULL. */
+/* Reports an unknown key. Returns the row that was probably meant, or NULL. */
 static const struct rdt_row *unknown_key(struct rdt_config_load *load, const struct rdt_key *key,
 					 const char *name, const struct rdt_section *s)
 {
@@ -111,7 +111,7 @@ static bool is_text(const struct rdt_row *row)
 	return row->type == RDT_KEY_TEXT || row->type == RDT_KEY_NQN;
 }
 
-/* Is the text kept as it is in the file? */
+/* Whether the structure has the text as in the file. */
 static bool has_text(const struct rdt_row *row)
 {
 	return is_text(row) || row->type == RDT_KEY_SIZE || row->type == RDT_KEY_DURATION;
@@ -132,7 +132,7 @@ static void put_value(struct rdt_config_load *load, const struct rdt_row *row, c
 		put_number(out + row->number_at, row->number_width, value);
 }
 
-/* Returns whether the text can be used; if not, that was reported. */
+/* Returns whether the text is valid; if not, reports it. */
 static bool text_is_good(struct rdt_config_load *load, const struct rdt_key *key,
 			 const struct rdt_row *row, const char *text)
 {
@@ -188,7 +188,7 @@ static void fill_scalar(struct rdt_config_load *load, const struct rdt_key *key,
 		put_value(load, row, out, text, value);
 }
 
-/* Texts that must be given are never NULL, so that later checks need not test for that. */
+/* Required texts are never NULL, so that later checks need not test for that. */
 static void fill_blank(struct rdt_config_load *load, const struct rdt_row *row, char *out)
 {
 	if (is_text(row) && !rdt_row_pointer(row, out))
@@ -253,7 +253,7 @@ static void fill_list(struct rdt_config_load *load, const struct rdt_key *key,
 	else if (row->max && had + count > row->max)
 		rdt_config_problem(load, key, "has %u elements, expected at most %u; remove some",
 				   (unsigned int)had + count, (unsigned int)row->max);
-	if (row->max && had + count > row->max) /* the first ones are checked nevertheless */
+	if (row->max && had + count > row->max) /* check as many as are allowed */
 		count = (uint32_t)(row->max - had);
 	if (!count)
 		return;
@@ -274,7 +274,7 @@ static void fill_list(struct rdt_config_load *load, const struct rdt_key *key,
 
 /* ---- mappings ---- */
 
-/* Keys of the whole target belong to the top file. */
+/* Whether @key may be only in the top file, which is reported. */
 static bool is_misplaced(struct rdt_config_load *load, const struct rdt_key *key)
 {
 	if (key->file == load->files[0] || key->list)
@@ -286,7 +286,7 @@ static bool is_misplaced(struct rdt_config_load *load, const struct rdt_key *key
 	return true;
 }
 
-/* The bit of what the section's selector has; all bits without a selector, 0 with a bad one. */
+/* The bit of the selector's value; all bits without a selector, 0 if the value is invalid. */
 static uint32_t selected(const struct rdt_key *key, const struct rdt_section *s)
 {
 	const struct rdt_row *row = s->selector ? rdt_row_find(s, s->selector) : NULL;
@@ -321,7 +321,7 @@ static void fill_defaults(struct rdt_config_load *load, const struct rdt_section
 		fill_default(load, row, out);
 }
 
-/* A key that the mapping @key does not have. */
+/* Handles a key that the mapping @key lacks. */
 static void fill_missing(struct rdt_config_load *load, const struct rdt_key *key,
 			 const struct rdt_row *row, uint32_t sel, char *out)
 {
@@ -349,7 +349,8 @@ static unsigned int row_index(const struct rdt_section *s, const struct rdt_row 
 	return i;
 }
 
-/* The place of a key that was probably meant by an unknown one: it is not reported as missing. */
+/* Marks a key that an unknown key was probably meant to be, so that it is not reported as
+ * missing. */
 static const yaml_node_pair_t meant;
 
 /* One pair of a mapping; @given: by row, the pairs before it. */
@@ -405,7 +406,7 @@ static void fill_mapping(struct rdt_config_load *load, const struct rdt_key *key
 	     p++)
 		fill_pair(load, key, p, s, sel, given, out);
 	for (RDT_EACH_ROW(row, s))
-		/* An included file is without most keys of the first one. */
+		/* an included file lacks most keys of the top file */
 		if (!given[i++] && !(key->root && key->file != load->files[0]))
 			fill_missing(load, key, row, sel, out);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading of the configuration files: the top file and its includes. */
+/* Reads the configuration files: the top file and its includes. */
 #include "config_priv.h"
 
 #include <errno.h>
@@ -16,19 +16,18 @@
 
 #include "util/cleanup.h"
 
-/* A larger file is a mistake, for example an image given as the configuration. */
+/* A larger file is an error, for example a disk image instead of a configuration. */
 #define FILE_MAX  (64u << 20)
 #define FILES_MAX 16384u
-/* Of patterns, and of what they match in all: each costs a directory, and memory. */
+/* Maximum number of patterns, and of all their matches: each costs a directory and memory. */
 #define PATTERNS_MAX 256u
 #define MATCHES_MAX  (4 * FILES_MAX)
-/* For the next byte from the writer of a pipe. */
+/* Timeout of the next byte from the writer of a pipe. */
 #define WRITER_WAIT_S 10
 
 /* ---- one file ---- */
 
-/* A pipe is empty until its writer has written. @began: when reading it has. Returns 0 or -errno.
- */
+/* Waits for the writer of a pipe. @began: when reading began. Returns 0 or -errno. */
 static int wait_readable(int fd, const struct timespec *began)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -118,7 +117,7 @@ int rdt_config_read_file(const char *path, char **text, size_t *len, char *why, 
 	return rc;
 }
 
-/* @from: the place of the include; NULL: the top file. */
+/* @from: the place of the include; NULL: none, this is the top file. */
 static int fill_from(struct rdt_config_load *load, const char *path, const char *text, size_t len,
 		     const struct rdt_key *from, struct rdt_config *config)
 {
@@ -158,7 +157,7 @@ static int load_file(struct rdt_config_load *load, const char *path, unsigned in
 	return fill_from(load, path, text, len, from, config);
 }
 
-/* ---- the others ---- */
+/* ---- included files ---- */
 
 struct included {
 	char *path;
@@ -230,7 +229,7 @@ static int expand_pattern(struct rdt_config_load *load, const struct rdt_key *ke
 		rdt_config_problem(load, key, "%s: a directory cannot be read: %s", full,
 				   strerror(errno));
 	rc = rc == GLOB_NOSPACE ? -ENOMEM
-				: 0; /* no match is no problem: no file was put there yet */
+				: 0; /* no match is no problem: the directory may be empty */
 	for (size_t i = 0; i < found.gl_pathc && !rc; i++)
 		if (!is_previous(found.gl_pathv[i]))
 			rc = add_included(inc, found.gl_pathv[i], n);

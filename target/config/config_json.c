@@ -12,7 +12,7 @@ static bool is_secret(const char *key)
 {
 	size_t len = strlen(key);
 
-	/* The name of a file is none. */
+	/* A file name is no secret. */
 	if (len > 5 && strcmp(key + len - 5, "_file") == 0)
 		return false;
 	return strstr(key, "key") || strstr(key, "secret") || strstr(key, "psk");
@@ -33,7 +33,7 @@ static json_t *json_list(const struct rdt_row *row, const void *object)
 	return list;
 }
 
-/* Is the key left out, as in a file? Keys with a default are shown with it. */
+/* Whether the key is omitted, as in a file. Keys with a default are shown. */
 static bool key_is_absent(const struct rdt_row *row, const void *object)
 {
 	if (row->type == RDT_KEY_LIST)
@@ -143,7 +143,7 @@ static void add_difference(struct json_diff *d, const json_t *from, const json_t
 
 static void diff_values(struct json_diff *d, const json_t *from, const json_t *to);
 
-/* Add a part to the path: a key, or an element of a list. */
+/* Compares a part and adds it to the path: a key, or an element of a list. */
 static void diff_part(struct json_diff *d, bool element, const char *name, const json_t *from,
 		      const json_t *to)
 {
@@ -180,8 +180,7 @@ static json_t *by_name(const json_t *list)
 	{
 		element_name(element, name, sizeof(name));
 		snprintf(again, sizeof(again), "%s", name);
-		/* A listener with port 0 may be repeated for one address: number the further
-		 * ones. */
+		/* Listeners with port 0 may repeat an address: number the second and later ones. */
 		for (size_t n = name[0] ? 2 : i; !again[0] || json_object_get(object, again); n++)
 			snprintf(again, sizeof(again), "%s%s%zu", name, name[0] ? "#" : "", n);
 		json_object_set(object, again, element);

@@ -8,20 +8,20 @@
 #include "config.h"
 
 /*
- * An object with the keys of the file, by the rows of the keys. Strings and lists that are not
- * there are left out; numbers, choices and booleans have their defaults. The values of keys that
- * are secrets are replaced. A new reference, or NULL without memory.
+ * An object with the keys as in the file, by the rows of the keys. Absent strings and lists are
+ * omitted; numbers, choices and booleans have their defaults. Values of secret keys are replaced. A
+ * new reference, or NULL without memory.
  */
 json_t *rdt_config_json(const struct rdt_config *config);
 
-/* Likewise how one host authenticates itself. */
+/* Likewise, an entry of host_auth. */
 json_t *rdt_config_host_auth_json(const struct rdt_host_auth_config *host);
 
 /*
- * What differs, as a list of {"path", "from", "to"}; a side that has nothing there is null.
- * Elements of lists are matched by what names them: nqn, nsid, address and port, host, group. A
- * path is as in the messages of the checks, with these names: subsystems[nqn.a].namespaces[1].size.
- * At most @max differences. A new reference, or NULL without memory.
+ * Differences, at most @max, as a list of {"path", "from", "to"}; null: absent on that side.
+ * Elements of lists are matched by their identifying keys: nqn, nsid, address and port, host,
+ * group. A path is as in the messages of the checks, with these identifiers:
+ * subsystems[nqn.a].namespaces[1].size. A new reference, or NULL without memory.
  */
 json_t *rdt_config_json_diff(const json_t *from, const json_t *to, unsigned int max);
 

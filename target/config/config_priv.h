@@ -12,7 +12,7 @@ struct rdt_config_file {
 	char *path;
 	yaml_document_t doc;
 	bool doc_ok;
-	bool edited;        /* it may have lines that the file on the disk has not */
+	bool edited;        /* its text may differ from the file on the disk */
 	unsigned int index; /* in load->files */
 };
 
@@ -31,25 +31,25 @@ struct rdt_config_list {
 
 #define RDT_CONFIG_LISTS 3
 
-/* A load ends after so many seconds: changes wait for it. */
+/* Maximum time of a load in seconds, because other changes wait for it. */
 #define RDT_CONFIG_LOAD_S 30
 
-/* With this many problems a load ends. */
+/* A load ends after this number of problems. */
 #define RDT_CONFIG_PROBLEMS_MAX 100u
 
 struct rdt_config_message;
 
-/* One load: the files as trees, and the structures filled from them. A check of what was filled
- * reports nothing for a place that has a problem. */
+/* One load: the files as trees, and the structures filled from them. Checks of the structures
+ * report nothing for a place that already has a problem. */
 struct rdt_config_load {
 	const char *path; /* of the top file */
-	/* the files: some or all are given, those that are read are added; NULL: not kept */
+	/* some or all files may be given, files that are read are added; NULL: do not keep them */
 	struct rdt_config_texts *texts;
 	unsigned int given;             /* number of files that were given */
-	bool top_only;                  /* of these only the first one is used */
-	bool edited;                    /* some have lines that no file has */
+	bool top_only;                  /* only the first of these is used */
+	bool edited;                    /* some differ from the file on the disk */
 	const struct rdt_config *known; /* its warnings are not repeated */
-	struct rdt_config *config;      /* that is made */
+	struct rdt_config *config;      /* the result */
 	rdt_config_more_fn more;        /* NULL: none */
 	void *more_arg;
 	struct rd_log *log;
@@ -62,10 +62,10 @@ struct rdt_config_load {
 	struct rdt_config_message **messages;
 	unsigned int messages_count;
 	unsigned int nodes; /* of all files */
-	uint64_t until;     /* ns of CLOCK_MONOTONIC: a load that takes longer ends; 0: not begun */
-	unsigned int looks; /* at that clock, and those that were saved */
+	uint64_t until;     /* ns of CLOCK_MONOTONIC: the end of the time limit; 0: not begun */
+	unsigned int looks; /* calls of rdt_config_late(), which reads the clock at some of them */
 	bool late;
-	bool tree_done; /* the following checks compare the structures that were filled */
+	bool tree_done; /* the structures are filled: checks of them follow */
 	bool out_of_memory;
 };
 
@@ -98,12 +98,12 @@ void rdt_config_problem(struct rdt_config_load *load, const struct rdt_key *key,
 /* As rdt_config_problem(), but a warning, which is not counted. */
 void rdt_config_warning(struct rdt_config_load *load, const struct rdt_key *key, const char *fmt,
 			...) __attribute__((format(printf, 3, 4)));
-/* Has the load as many problems as it may? */
+/* Whether the load has reached the maximum number of problems. */
 bool rdt_config_full(const struct rdt_config_load *load);
-/* Has the load taken longer than it may? Then it ends with an error. Costs little. */
+/* Whether the load has exceeded its time limit, so that it ends with an error. Cheap. */
 bool rdt_config_late(struct rdt_config_load *load);
-/* Is there no problem at this place or below it? Otherwise what was filled from there must not be
- * compared with other values. */
+/* Whether there is no problem at this place or below it. Otherwise its values must not be compared
+ * with others. */
 bool rdt_config_good(const struct rdt_config_load *load, const struct rdt_key *key);
 
 /* Parse @text and add it as a file. Returns 0, -EINVAL with the problem logged, or -errno. */
@@ -113,7 +113,7 @@ int rdt_config_doc_open(struct rdt_config_load *load, const char *path, const ch
 void rdt_config_doc_close_all(struct rdt_config_load *load);
 bool rdt_config_is_alias(const yaml_node_t *node); /* aliases are not resolved */
 yaml_node_t *rdt_config_node(const struct rdt_config_file *file, int index);
-/* The first pair of @map with the key @name. NULL: there is none, or @map is NULL or no mapping. */
+/* The first pair of @map with the key @name. NULL: none, or @map is NULL or no mapping. */
 const yaml_node_pair_t *rdt_config_pair(const struct rdt_config_file *file, const yaml_node_t *map,
 					const char *name);
 struct rdt_key rdt_config_root_of(const struct rdt_config_file *file);
@@ -123,20 +123,20 @@ struct rdt_config_list *rdt_config_list(struct rdt_config_load *load, const char
 
 /* ---- config_fill.c ---- */
 
-/* Check each key and value of the tree by the rows of the keys, and fill @config from it, with
- * defaults. A value with a problem is left out: 0 or NULL; a text that must be given is "". */
+/* Validates each key and value of the tree by the rows of the keys, and fills @config, with
+ * defaults. An invalid value is left out: 0 or NULL, or "" for a required text. */
 void rdt_config_fill(struct rdt_config_load *load, const struct rdt_config_file *file,
 		     struct rdt_config *config);
 void rdt_config_free(struct rdt_config *config);
 
 /* ---- config_save.c ---- */
 
-/* Warn of files that a save of the configuration @path has not replaced when it was interrupted. */
+/* Warns of files that an interrupted save of the configuration @path has not replaced. */
 void rdt_config_tell_interrupted(const char *path, struct rd_log *log);
 
 /* ---- config_include.c ---- */
 
-/* Read @path as it is. Returns 0 or -errno, with the reason in @why. */
+/* Reads @path without parsing it. Returns 0, or -errno with the reason in @why. */
 int rdt_config_read_file(const char *path, char **text, size_t *len, char *why, size_t why_size);
 /* Read, parse and fill from the top file and its includes. Returns 0 or -errno. */
 int rdt_config_read_all(struct rdt_config_load *load, struct rdt_config *config);
@@ -170,17 +170,19 @@ struct rdt_config_values {
 	size_t len;  /* 0: a pointer to a text is there */
 };
 
-/* Report each element of @list that has the value of an earlier one, which is the key @name of the
- * element; NULL: the element. @what is "subsystem" and the like. Returns 0 or -ENOMEM. */
+/* Report each element of @list that has the value of an earlier one, where the value is the key
+ * @name of the element; NULL: the element itself. @what: "subsystem" and the like. Returns 0 or
+ * -ENOMEM. */
 int rdt_config_check_twice(struct rdt_config_load *load, const struct rdt_key *list,
 			   const char *name, const struct rdt_config_values *values,
 			   const char *what);
-/* Checks what must be unique over all subsystems and namespaces. Returns 0 or -ENOMEM. */
+/* Checks values that must be unique in all subsystems and namespaces. Returns 0 or -ENOMEM. */
 int rdt_config_check_unique(struct rdt_config_load *load, const struct rdt_config *config);
 
 /* ---- config_check.c ---- */
 
-/* Checks what spans several keys, and completes the structures. Returns 0 or -ENOMEM. */
+/* Makes the checks that involve several keys, and completes the structures. Returns 0 or
+ * -ENOMEM. */
 int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config);
 bool rdt_config_all_zero(const uint8_t *bytes, size_t count);
 /* The @count texts of @list, sorted for rdt_config_has(); NULL without memory. The caller frees

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Comparisons of parts of two configurations. Modules have this file too. */
+/* Comparisons of parts of two configurations. Also compiled into modules. */
 #include "config.h"
 
 #include <string.h>

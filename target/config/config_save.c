@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The files of a configuration as texts: kept, and written back. */
+/* The files of a configuration as texts in memory, and saving them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -98,8 +98,8 @@ static void saved_already(struct rdt_config_text *t)
 	t->on_disk_len = 0;
 }
 
-/* Has somebody else changed the file? Returns 0, -ESTALE or another -errno, with the reason
- * logged. */
+/* Checks that the file was not changed by others. Returns 0, -ESTALE or another -errno, with the
+ * reason logged. */
 static int check_on_disk(struct rdt_config_text *t, struct rd_log *log)
 {
 	rd_autofree char *now = NULL;
@@ -124,8 +124,8 @@ static int check_on_disk(struct rdt_config_text *t, struct rd_log *log)
 	return -ESTALE;
 }
 
-/* The mode and owner of @like. Without the right to give it away it stays with the user of this
- * process. */
+/* Sets mode and owner as of @like. Without permission to change the owner it remains this process's
+ * user. */
 static int take_mode(int fd, const char *like)
 {
 	struct stat st;
@@ -138,8 +138,7 @@ static int take_mode(int fd, const char *like)
 	return fchmod(fd, st.st_mode & 07777) ? -errno : 0;
 }
 
-/* A new file, on the disk with its mode when this returns. @like: the file whose mode and owner it
- * gets. */
+/* Writes a new file and syncs it. @like: the file whose mode and owner it gets. */
 static int write_beside(const char *like, const char *name, const char *text, size_t len)
 {
 	rd_autoclose int fd = -1;
@@ -172,24 +171,24 @@ static int sync_directory(const char *path)
 
 /*
  * Several files are saved together: all new ones are on the disk under the name with ".new~" before
- * the first takes its place. Each file has the old or the new content at any time, and the old one
- * stays under the name with "~". While files take their places, a list of them is beside the top
- * file, under its name with ".save~": a crash in between is told by the next start. Patterns of
- * "include" leave out names with "~".
+ * the first is renamed. Each file has the old or the new content at any time, and the old one is
+ * kept under the name with "~". During the renames, a list of the files is beside the top file,
+ * under its name with ".save~": after a crash the next start reports it. Patterns of "include" do
+ * not match names with "~".
  */
 struct saving {
 	struct rdt_config_text *text;
-	char *path; /* without links */
+	char *path; /* with symbolic links resolved */
 	char *new;
 	char *old;
-	bool written;  /* @new is there */
-	bool replaced; /* it has the name @path */
+	bool written;  /* @new exists */
+	bool replaced; /* @new was renamed to @path */
 };
 
 struct save {
 	struct saving *files;
 	unsigned int count;
-	char *list;    /* the name of the list; NULL: one file is saved, which needs none */
+	char *list;    /* the name of the list; NULL: a single file needs none */
 	bool replaced; /* all files have their new contents */
 };
 
@@ -206,7 +205,7 @@ static void save_free(struct save *s)
 	free(s->list);
 }
 
-/* @path with @end behind it; NULL: no memory, or there is no @path. The caller frees it. */
+/* Appends @end to @path; NULL: no memory, or @path is NULL. The caller frees it. */
 static char *path_with(const char *path, const char *end)
 {
 	char *name;
@@ -247,7 +246,7 @@ static int name_files(struct save *s, struct rdt_config_texts *texts, const char
 	return s->list ? 0 : -ENOMEM;
 }
 
-/* Both contents are under their names for the time after the change. */
+/* Writes the new files, and keeps the old ones under their second name. */
 static int write_files(struct save *s, const char **what)
 {
 	int rc = 0;
@@ -299,7 +298,7 @@ static int sync_directories(struct save *s, const char **what)
 	return rc;
 }
 
-/* The save failed after @f was replaced. */
+/* Restores @f, which was replaced before the save failed. */
 static void put_back(const struct saving *f, struct rd_log *log)
 {
 	if (rename(f->old, f->path))
@@ -310,7 +309,7 @@ static void put_back(const struct saving *f, struct rd_log *log)
 		       f->path, strerror(errno), f->old);
 }
 
-/* What to do about @err for the file @path. */
+/* Advice for @err of the file @path. */
 static const char *save_advice(const char *path, int err)
 {
 	struct statx stx;
@@ -335,7 +334,7 @@ static const char *save_advice(const char *path, int err)
 	}
 }
 
-/* All, or none as far as the file system allows. */
+/* Replaces all files, or none as far as the file system allows. */
 static int replace_files(struct save *s, const char **what, struct rd_log *log)
 {
 	int rc = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rows of the keys as a JSON schema, for editors; the manual page and the example take their
- * lines from it. */
+/* Writes the rows of the keys as a JSON schema for editors, from which the manual page and the
+ * example are generated. */
 #include "config_json.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "keys.h"
 
-/* Lines of the manual page. */
+/* Size of the facts about a key in the manual page. */
 #define FACTS_TEXT 600
 
 static void add_fact(char *buf, const char *label, const char *fact)
@@ -81,7 +81,7 @@ static json_t *choice_schema(const struct rdt_row *row)
 	return json_pack("{s:o}", "enum", list);
 }
 
-/* What YAML takes for a number is a text, too. */
+/* A text may look like a number in YAML. */
 static json_t *text_schema(const struct rdt_row *row)
 {
 	json_t *schema = json_pack("{s:[s, s]}", "type", "string", "number");
@@ -109,7 +109,7 @@ static json_t *list_schema(const struct rdt_row *row)
 	return schema;
 }
 
-/* Which keys a value of the selector needs, and which it excludes. */
+/* The keys that a value of the selector requires and excludes. */
 static json_t *selected_schema(const struct rdt_section *s, const struct rdt_choice *choice)
 {
 	json_t *properties = json_object(), *required = json_array();
@@ -148,7 +148,7 @@ static json_t *mapping_schema(const struct rdt_section *s)
 				    json_sprintf("%s\n%s", row->says, facts));
 		if (row->def)
 			json_object_set_new(schema, "default", default_of(row));
-		if (row->example) /* as a file has it, without quotes of its own */
+		if (row->example) /* as in a file, without additional quotes */
 			json_object_set_new(schema, "x-example", json_string(row->example));
 		json_object_set_new(properties, row->name, schema);
 		if (row->needed == RDT_ALWAYS)

@@ -9,7 +9,7 @@
 
 /* ---- positions ---- */
 
-/* The byte at a mark of libyaml, which counts characters after the byte order mark. */
+/* The byte offset of a libyaml mark, which counts characters after the byte order mark. */
 static size_t byte_at(const struct rdt_yaml_text *y, const yaml_mark_t *mark)
 {
 	size_t at = y->len >= 3 && memcmp(y->text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -29,7 +29,7 @@ static size_t line_begin(const struct rdt_yaml_text *y, size_t at)
 	return at;
 }
 
-/* The begin of the line after @at; @at itself when a line begins there. */
+/* The start of the line after @at; @at itself if a line starts there. */
 static size_t line_after(const struct rdt_yaml_text *y, size_t at)
 {
 	const char *end;
@@ -82,8 +82,8 @@ static const yaml_node_t *map_value(const struct rdt_yaml_text *y, const yaml_no
 	return rdt_config_node(y->file, map->data.mapping.pairs.start[i].value);
 }
 
-/* libyaml's end of a block collection is the next token, which may be lines below: take the end of
- * the last leaf. */
+/* The end of a node. libyaml reports that of a block collection at the next token, which may be
+ * lines below, so use the end of the last leaf. */
 static size_t node_end(const struct rdt_yaml_text *y, const yaml_node_t *node)
 {
 	while (node->type != YAML_SCALAR_NODE && !is_flow(node)) {
@@ -108,7 +108,7 @@ static int find_pair(const struct rdt_yaml_text *y, const yaml_node_t *map, cons
 
 /* ---- values as YAML ---- */
 
-/* Not taken for a number or a word with a meaning by any reader, and without indicators. */
+/* Whether no YAML reader takes @text for a number or a keyword, and it has no indicators. */
 static bool is_plain_scalar(const char *text)
 {
 	static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "null"};
@@ -135,7 +135,7 @@ static void put_scalar(FILE *f, const json_t *value)
 		json_dumpf(value, f, JSON_ENCODE_ANY);
 }
 
-/* A key of a client may be any text: quoted, it cannot become structure. */
+/* Keys from clients may be any text, so they are quoted to be no YAML syntax. */
 static void put_key(FILE *f, const char *key)
 {
 	json_t *text;
@@ -180,7 +180,7 @@ static void put_flow(FILE *f, const json_t *value)
 	}
 }
 
-/* Lines of "key: value"; the first one continues a line. */
+/* Writes lines of "key: value"; the first one continues the current line. */
 static void put_block(FILE *f, const json_t *object, int indent)
 {
 	const char *key;
@@ -211,7 +211,7 @@ static void put_block(FILE *f, const json_t *object, int indent)
 
 /* ---- the new text ---- */
 
-/* A text that is made by replacing the bytes from @from to @to of another one. */
+/* A new text, made by replacing the bytes [from, to) of another one. */
 struct splice {
 	const struct rdt_yaml_text *y;
 	FILE *f;
@@ -250,7 +250,7 @@ static int cut(const struct rdt_yaml_text *y, size_t from, size_t to, char **out
 	return rc ? rc : splice_end(&s, out);
 }
 
-/* Begin at the line after @at; a last line without a newline gets one. */
+/* Starts at the line after @at, adding a missing newline at the end of the text. */
 static int splice_line(struct splice *s, const struct rdt_yaml_text *y, size_t at, char **out,
 		       size_t *out_len)
 {
@@ -262,7 +262,7 @@ static int splice_line(struct splice *s, const struct rdt_yaml_text *y, size_t a
 	return rc;
 }
 
-/* Begin behind @last, the last node of the flow collection @node; NULL: it is empty. */
+/* Starts after @last, the last node of the flow collection @node; NULL: it is empty. */
 static int splice_flow(struct splice *s, const struct rdt_yaml_text *y, const yaml_node_t *node,
 		       const yaml_node_t *last, char **out, size_t *out_len)
 {
@@ -304,7 +304,7 @@ int rdt_yaml_append(const struct rdt_yaml_text *y, const yaml_node_t *seq, const
 	return splice_end(&s, out);
 }
 
-/* The begin of the line with the "-" of an element that begins at @at. */
+/* The start of the line with the "-" of an element that starts at @at. */
 static int find_dash(const struct rdt_yaml_text *y, size_t column, size_t at, size_t *line)
 {
 	for (*line = line_begin(y, at);; *line = line_begin(y, *line - 1)) {
@@ -383,8 +383,8 @@ int rdt_yaml_set(const struct rdt_yaml_text *y, const yaml_node_t *map, const ch
 	old = map_value(y, map, (unsigned int)i);
 	from = byte_at(y, &old->start_mark);
 	if (old->type != YAML_SCALAR_NODE && !is_flow(old)) {
-		/* The value may begin at the indentation of the key, where a value in one line
-		 * cannot: put it behind the key. */
+		/* The value may start at the indentation of the key, where a one-line value is not
+		 * allowed: put it after the key. */
 		const char *colon;
 
 		from = byte_at(y, &map_key(y, map, (unsigned int)i)->end_mark);
@@ -418,7 +418,7 @@ int rdt_yaml_unset(const struct rdt_yaml_text *y, const yaml_node_t *map, const 
 	}
 	if (only_blanks(y, line, from))
 		return cut(y, line, line_after(y, to), out, out_len);
-	if (i + 1 == n) /* the only one, behind the "-" of a sequence */
+	if (i + 1 == n) /* the only pair, after the "-" of a sequence */
 		return -ENOTSUP;
 	return cut(y, from, byte_at(y, &map_key(y, map, i + 1)->start_mark), out, out_len);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Changes of a YAML text at one place. Comments, order and style of everything else stay as they
- * are. Any thread.
+ * Edits a YAML text at one place. Comments, order and style of everything else are unchanged. Any
+ * thread.
  */
 #ifndef RDT_CONFIG_TEXT_H
 #define RDT_CONFIG_TEXT_H
@@ -20,9 +20,9 @@ struct rdt_yaml_text {
 };
 
 /*
- * Each function makes a new text, which the caller frees, and returns 0, or -errno: -ENOTSUP when
- * the text is written in a way that cannot be edited here, -ENOMEM. Values in the tree are not
- * empty: a loaded configuration has no such value.
+ * Each function creates a new text, which the caller frees, and returns 0, -ENOTSUP if the layout
+ * of the text cannot be edited here, or -ENOMEM. Values in the tree are not empty, because a loaded
+ * configuration has no such value.
  */
 
 /* Set @key of the mapping @map to @value; replaces the old value with its comments. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Uniqueness of NQNs, of IDs, and of the files behind namespaces. Sorts, so that the time does not
- * grow with the square of their number. */
+/* Checks that NQNs, IDs and the storage of namespaces are unique. Sorts them, so that the time does
+ * not grow with the square of their number. */
 #include "backends.h"
 #include "config_priv.h"
 #include "tgt_limits.h"
@@ -75,7 +75,7 @@ int rdt_config_check_twice(struct rdt_config_load *load, const struct rdt_key *l
 		if (name)
 			mine = rdt_config_child(load, &mine, name);
 		if (!mine.node || mine.node->type != YAML_SCALAR_NODE)
-			continue; /* its value is bad, which was reported */
+			continue; /* an invalid value, which was reported */
 		rdt_config_where(&mine, &other, where, sizeof(where));
 		if (what)
 			rdt_config_problem(load, &mine,
@@ -94,8 +94,8 @@ int rdt_config_check_twice(struct rdt_config_load *load, const struct rdt_key *l
 struct entry {
 	const struct rdt_ns_config *ns;
 	unsigned int subsystem;
-	unsigned int index; /* index of the namespace in it */
-	char *storage;      /* what it is on; NULL: memory and the like */
+	unsigned int index; /* index of the namespace in the subsystem */
+	char *storage;      /* identifies its storage; NULL: memory and the like */
 };
 
 struct all {
@@ -128,8 +128,8 @@ const char *rdt_config_where(const struct rdt_key *from, const struct rdt_key *o
 	return buf;
 }
 
-/* Report that namespace @i has for @name what an earlier one has, by all->first. @in: the mapping
- * that has @name; NULL: the namespace itself. */
+/* Reports that namespace @i and an earlier one, in all->first, have the same value of @name. @in:
+ * the mapping with @name; NULL: the namespace itself. */
 static void report_same(struct all *all, unsigned int i, const char *in, const char *name,
 			const char *used, const char *advice)
 {
@@ -149,9 +149,7 @@ static void report_same(struct all *all, unsigned int i, const char *in, const c
 
 /* ---- IDs: hosts treat two namespaces with the same ID as one disk ---- */
 
-/* @kept: a namespace without a UUID has one of its own, that state_dir keeps: no check finds out
- * which.
- */
+/* @kept: a namespace without a UUID has its own in state_dir, which cannot be checked here. */
 static void check_ids(struct all *all, const char *name, size_t at, size_t len, bool kept)
 {
 	unsigned int count = 0;
@@ -171,10 +169,10 @@ static void check_ids(struct all *all, const char *name, size_t at, size_t len, 
 
 /* ---- storage: two namespaces on one file would overwrite each other's data ---- */
 
-/* Nothing looks at the files here, because storage may hang. One file under two names is found when
- * it is opened, which locks it, and by --check=full. */
+/* The files are not accessed here, because storage may hang. A file with two names is detected when
+ * it is opened and locked, and by --check=full. */
 
-/* Storage without a writer may be used several times. @ids: the namespaces on that of @ids[0], in
+/* Storage may be shared if no namespace writes to it. @ids: the namespaces on the same storage, in
  * order. */
 static void check_same_id(struct all *all, const struct rdt_config_id *ids, unsigned int count)
 {
@@ -202,7 +200,7 @@ static void report_storage(struct all *all, unsigned int i)
 	report_same(all, i, kind->in, kind->key, "served", advice);
 }
 
-/* Are the keys good that say what a namespace is on, and whether it writes there? */
+/* Whether the keys that identify the storage of a namespace, and whether it writes, are valid. */
 static bool storage_is_known(const struct all *all, unsigned int i)
 {
 	static const char *const names[] = {"backend", "read_only", "rbd"};
@@ -251,7 +249,7 @@ static int check_storage(struct all *all)
 	return rc;
 }
 
-/* Every namespace keeps its file open. */
+/* Checks the limit of open files, because every namespace keeps one open. */
 static void check_open_files(struct all *all)
 {
 	unsigned int count = 0, last = 0;
@@ -299,7 +297,7 @@ static int check_names(struct rdt_config_load *load, const struct rdt_config *co
 					   offsetof(struct rdt_subsys_config, nqn), 0};
 	int rc = rdt_config_check_twice(load, &list, "nqn", &values, "subsystem");
 
-	/* Hosts name disks by it: udev's links of two subsystems would be one. */
+	/* Hosts name disks by the serial number: two subsystems would get the same link of udev. */
 	values.at = offsetof(struct rdt_subsys_config, serial);
 	return rc ? rc : rdt_config_check_twice(load, &list, "serial", &values, "subsystem");
 }

@@ -36,8 +36,8 @@ static int key_path(const char *name, char path[PATH_TEXT], char *why, size_t wh
 	return -EINVAL;
 }
 
-/* May others read or replace the contents? systemd gives credentials an access control list, which
- * the bits of the group show as its mask; their directory protects them. */
+/* Checks that no other user can read or replace the contents. systemd gives credentials an access
+ * control list, whose mask appears as the group's mode bits; their directory protects them. */
 static int file_is_private(const char *path, const struct stat *st, bool credential, char *why,
 			   size_t why_size)
 {

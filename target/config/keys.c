@@ -16,7 +16,7 @@ const struct rdt_row *rdt_row_next(const struct rdt_section *s, const struct rdt
 
 	if (row && row[1].name)
 		return row + 1;
-	/* At the end of a group: rows of a group follow each other up to the one without a name. */
+	/* A row without a name ends a group. */
 	while (row && group < RDT_GROUPS && s->groups[group]) {
 		const struct rdt_row *last = s->groups[group++];
 
@@ -157,7 +157,7 @@ bool rdt_config_same_ns(const struct rdt_ns_config *a, const struct rdt_ns_confi
 		if ((!served || row->when == RDT_WHEN_ANEW) && strcmp(row->name, "uuid") != 0 &&
 		    !row_same(row, a, b))
 			return false;
-	/* Which one it has, also when the key is not given; and keys of a cluster. */
+	/* Compare the effective UUID, even if the key is absent, and the keys of a cluster. */
 	return memcmp(a->uuid_bytes, b->uuid_bytes, sizeof(a->uuid_bytes)) == 0 &&
 	       (served || a->no_hosts == b->no_hosts) &&
 	       rdt_config_same_ceph(a->rbd ? a->rbd->of : NULL, b->rbd ? b->rbd->of : NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The keys of the configuration: one row for each. Reading a file, its checks and messages,
- * defaults, JSON, what a reload leaves alone, the JSON schema, the lines of the manual page and the
- * example all come from these rows. What spans several keys is a function beside them.
+ * The keys of the configuration, one row each. Parsing, checks and messages, defaults, JSON, the
+ * comparison by a reload, the JSON schema, the manual page and the example all come from these
+ * rows. Checks that involve several keys are separate functions.
  */
 #ifndef RDT_KEYS_H
 #define RDT_KEYS_H
@@ -14,7 +14,7 @@
 #include "config.h"
 
 enum rdt_key_type {
-	RDT_KEY_NUMBER, /* whole; with choices: one of these */
+	RDT_KEY_NUMBER, /* whole number; with choices: one of these */
 	RDT_KEY_BOOL,
 	RDT_KEY_CHOICE,
 	RDT_KEY_TEXT,
@@ -28,13 +28,13 @@ enum rdt_key_type {
 /* When a change of the key takes effect. */
 enum rdt_key_when {
 	RDT_WHEN_AT_ONCE,
-	RDT_WHEN_CONNECTIONS, /* for connections from then on */
-	RDT_WHEN_ANEW,        /* the listener or namespace is removed and added */
+	RDT_WHEN_CONNECTIONS, /* for new connections */
+	RDT_WHEN_ANEW,        /* the listener or namespace is removed and added again */
 	RDT_WHEN_RESTART,
 };
 
 struct rdt_choice {
-	const char *name; /* NULL: the end */
+	const char *name; /* NULL: end of the list */
 	int64_t value;
 };
 
@@ -44,33 +44,34 @@ struct rdt_row {
 	const char *name; /* NULL: an element of a list */
 	enum rdt_key_type type;
 	enum rdt_key_when when;
-	/* Where it is in the structure: a number, a pointer to a text, elements or (@pointer) a
-	 * mapping, or the mapping itself. */
+	/* Offset in the structure: a number, a pointer to a text, elements or (@pointer) a mapping,
+	 * or the mapping itself. */
 	uint16_t at;
 	uint16_t width; /* bytes of a number */
 	bool pointer;
-	/* NUMBER, SIZE, DURATION: where the number is (again); LIST: the count of elements. */
+	/* NUMBER, SIZE, DURATION: offset of the number (again); LIST: of the number of elements. */
 	uint16_t number_at;
-	uint8_t number_width; /* 0: nowhere */
-	bool only_given;      /* MAPPING: without it, its keys have no defaults */
+	uint8_t number_width; /* 0: none */
+	bool only_given;      /* MAPPING: if absent, its keys have no defaults */
 	bool power_of_2;
-	/* Of a number, of bytes, ns, elements, or the bytes of a text. @max 0: no limit. */
+	/* Range of a number, of bytes, ns, elements, or the length of a text in bytes. @max 0: no
+	 * limit. */
 	uint64_t min;
 	uint64_t max;
 	uint64_t step;       /* the value is a multiple of it; 0: any */
-	const char *or_zero; /* 0 is allowed below @min, and means this */
+	const char *or_zero; /* the meaning of 0, which is then allowed below @min */
 	const char *unit;
 	const char *def;      /* as in a file; NULL: none */
-	const char *unset;    /* what holds without the key, where @def is NULL */
-	const char *expected; /* TEXT: what messages say is expected; NULL: text */
-	/* TEXT: returns NULL for a good one, else what is wrong after "which", or "". */
+	const char *unset;    /* the effect of an absent key without @def */
+	const char *expected; /* TEXT: what messages call a valid value; NULL: "text" */
+	/* TEXT: returns NULL for a valid text, else the error as it follows "which", or "". */
 	const char *(*wrong)(const char *text);
 	const struct rdt_choice *choices;
 	const struct rdt_section *section; /* MAPPING */
 	const struct rdt_row *element;     /* LIST */
-	/* Bits of the values of the section's selector. */
+	/* Bits of values of the section's selector: */
 	uint32_t with;       /* the key is valid with these only; 0: with all */
-	uint32_t transports; /* Of a listener: bits of the transports that have the key; 0: all */
+	uint32_t transports; /* of a listener: bits of the transports that have the key; 0: all */
 	uint32_t needed;     /* the key must be given with these; RDT_ALWAYS */
 	const char *example; /* for a key without a default */
 	const char *says;    /* one sentence */
@@ -83,13 +84,13 @@ struct rdt_row {
 	.number_at = offsetof(type, field), .number_width = sizeof(((type *)0)->field)
 #define RDT_LIST_AT(type, field) .at = offsetof(type, field), RDT_NUMBER_AT(type, field##_count)
 
-/* Rows that stand together, ended by one without a name; a section has one or more such groups. */
+/* Groups of rows, each ended by a row without a name, that a section may have. */
 #define RDT_GROUPS 7
 
 struct rdt_section {
 	const struct rdt_row *groups[RDT_GROUPS];
 	size_t size;
-	const char *selector; /* a CHOICE on which it depends which keys are valid; NULL: none */
+	const char *selector; /* a CHOICE that determines which keys are valid; NULL: none */
 };
 
 /* The next row of @s after @row, or the first one (NULL); NULL at the end. */
@@ -100,18 +101,18 @@ const struct rdt_row *rdt_row_next(const struct rdt_section *s, const struct rdt
 	(row) = rdt_row_next(s, row)
 const struct rdt_row *rdt_row_find(const struct rdt_section *s, const char *name);
 
-/* The number at @row in @object: of an element, @object is its address. */
+/* The number at @row in @object; for an element, @object is its address. */
 uint64_t rdt_row_number(const struct rdt_row *row, const void *object);
 /* The number of elements, or the value of a SIZE or DURATION. */
 uint64_t rdt_row_number_again(const struct rdt_row *row, const void *object);
 const void *rdt_row_pointer(const struct rdt_row *row, const void *object);
 size_t rdt_row_element_size(const struct rdt_row *list);
 
-/* Parse what a file has for a number, a choice, a size or a duration. Returns 0, -EINVAL (something
- * else) or -ERANGE (out of range). */
+/* Parses a number, a choice, a size or a duration. Returns 0, -EINVAL (no such value) or
+ * -ERANGE. */
 int rdt_row_parse(const struct rdt_row *row, const char *text, uint64_t *value);
 
-/* Writes what is expected, such as "a size from 4KiB to 8MiB", to @buf and returns it. */
+/* Writes the expected values, such as "a size from 4KiB to 8MiB", to @buf and returns it. */
 #define RDT_EXPECTED_TEXT 320
 const char *rdt_row_expected(const struct rdt_row *row, char buf[RDT_EXPECTED_TEXT]);
 /* "1 to 64" and the like; "" without limits. */
@@ -137,7 +138,7 @@ extern const struct rdt_section rdt_ceph_section;      /* keys_rbd.c */
 
 extern const struct rdt_row rdt_nqn_element; /* of a list of NQNs */
 
-/* What layers add to the keys of a layer. */
+/* Keys that a type of layer adds to those of a layer. */
 extern const struct rdt_row rdt_delay_rows[];
 extern const struct rdt_row rdt_error_rows[];
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The keys of namespaces and their limits; what a backend or layer adds is in a file of its own. */
+/* The keys of namespaces and their limits. Keys of a backend or layer are in a file of their
+ * own. */
 #include "backends.h"
 #include "keys.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The keys of Ceph clusters, and of namespaces on their images. */
+/* The keys of Ceph clusters and of namespaces on RBD images. */
 #include "backends.h"
 #include "config_priv.h"
 #include "keys.h"
@@ -191,8 +191,8 @@ static void check_ns_rbd(struct rdt_config_load *load, const struct rdt_config *
 				   "of them");
 }
 
-/* With a range of controller IDs the subsystem has other gateways, which do not know what hosts
- * set here. Told for the first of the subsystem's namespaces (@ns) that it concerns. */
+/* With a range of controller IDs the subsystem has other gateways, which do not know settings made
+ * by hosts here. Warns for the first namespace (@ns) of the subsystem concerned. */
 static void warn_gateway(struct rdt_config_load *load, const struct rdt_config *config,
 			 const struct rdt_subsys_config *ss, const struct rdt_key *ns_key,
 			 const struct rdt_ns_config *ns, bool told[2])

@@ -20,7 +20,7 @@ const char *rdt_wrong_address(const char *text)
 	struct sockaddr_storage ss;
 	int err = rd_addr_parse(text, 0, &ss);
 
-	if (err == -ENODEV) /* an interface that may come later */
+	if (err == -ENODEV) /* the interface may appear later */
 		return NULL;
 	if (err)
 		return "";
@@ -121,7 +121,7 @@ static const struct rdt_row listener_rows[] = {
 	{"address", RDT_KEY_TEXT, ANEW, RDT_AT(T, address), .needed = RDT_ALWAYS,
 	 .wrong = rdt_wrong_address, .example = "127.0.0.1",
 	 .expected = "a numeric IPv4 or IPv6 address; 0.0.0.0 or \"::\" for all",
-	 .says = "Numeric IPv4 or IPv6 address; 0.0.0.0 and \"::\" are all addresses."},
+	 .says = "Numeric IPv4 or IPv6 address; 0.0.0.0 and \"::\" mean all addresses."},
 	{"port", RDT_KEY_NUMBER, ANEW, RDT_AT(T, port), .max = 65535, .def = "4420",
 	 .says = "TCP or RDMA port; 0: a free one, which is logged and kept."},
 	{"transport", RDT_KEY_CHOICE, ANEW, RDT_AT(T, transport), .choices = transports,
@@ -222,7 +222,7 @@ static const struct rdt_row host_auth_element = {.type = RDT_KEY_MAPPING,
 
 #define T struct rdt_subsys_config
 
-/* Of subsystems and of the discovery subsystem. */
+/* Keys of subsystems and of the discovery subsystem. */
 static const struct rdt_row auth_rows[] = {
 	{"authentication", RDT_KEY_CHOICE, CONNECTIONS, RDT_AT(T, authentication),
 	 .choices = auth_settings, .def = "optional",
@@ -309,7 +309,7 @@ static const struct rdt_row subsys_rows[] = {
 	{0},
 };
 
-/* Last, as it is the longest. */
+/* The longest key is last. */
 static const struct rdt_row namespaces_rows[] = {
 	{"namespaces", RDT_KEY_LIST, AT_ONCE, RDT_LIST_AT(T, namespaces), .max = RDT_NS_SLOTS,
 	 .element = &ns_element, .unset = "none", .says = "The namespaces of the subsystem."},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The keys of the file itself, and of what is there once: target, control, http. */
+/* The top-level keys, and those of the sections target, control and http. */
 #include "keys.h"
 
 #include <sched.h>

@@ -25,8 +25,8 @@
 #define RDT_NSID_MAX   65535u /* NN */
 #define RDT_NS_SLOTS   16384u /* MNAN: namespaces of a target at one time */
 
-#define RDT_SUBSYSTEMS 4096u /* of a configuration */
-/* Places for them: those that are being removed have theirs until they are gone. */
+#define RDT_SUBSYSTEMS 4096u /* maximum in a configuration */
+/* Maximum of subsystems including those that are being removed. */
 #define RDT_SUBSYS_PLACES (2 * RDT_SUBSYSTEMS)
 
 #define RDT_RESV_LOG      64u /* reservation notifications kept for each controller */
