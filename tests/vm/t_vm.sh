@@ -271,7 +271,7 @@ t_wire_cases()
 	local capture
 
 	for capture in "$@"; do
-		t_case "Wireshark finds nothing wrong with the frames: $capture" t_wire_is_sound "$capture"
+		t_case "Wireshark reports no malformed frame: $capture" t_wire_is_sound "$capture"
 	done
 }
 

@@ -267,14 +267,14 @@ uverbs_last()
 
 if t_guest; then
 	t_first_case "two interfaces" start
-	t_case "one of two devices is removed under load, and comes back" one_of_two_under_load
-	t_case "the only device is removed under load, and comes back" the_only_one
-	t_case "the device of a listener is removed before anybody connected" listener_on_one_address
-	t_case "a wildcard listener holds no device that nobody used" wildcard_nobody_used
-	t_case "the provider ends what it had on a removed device" provider_level
-	t_case "an address that never answers holds up nothing" silence
-	t_case "the provider hears of it where rdma_cm was loaded first" uverbs_last
-	t_case "so does rdtarget" the_only_one
+	t_case "one of two devices is removed under load, and added again" one_of_two_under_load
+	t_case "the only device is removed under load, and added again" the_only_one
+	t_case "the device of a listener is removed before a host has connected" listener_on_one_address
+	t_case "a wildcard listener keeps no unused device" wildcard_nobody_used
+	t_case "the provider closes everything on a removed device" provider_level
+	t_case "an address that never answers delays nothing else" silence
+	t_case "the provider detects the removal if rdma_cm was loaded first" uverbs_last
+	t_case "rdtarget detects the removal if rdma_cm was loaded first" the_only_one
 	t_guest_done
 fi
 

@@ -295,7 +295,7 @@ if t_guest; then
 	takes_over "the gateway with the lock is stopped, and continued" holder_is_stopped
 	takes_over "the gateway with the lock is drained and shut down" holder_is_drained
 	device=$(block_device)
-	t_case "no I/O has failed, and the image holds what was written" image_holds_all
+	t_case "no I/O has failed, and the image contains the written data" image_holds_all
 	t_case "SIGTERM ends both gateways cleanly" gateways_end
 	t_guest_done
 fi

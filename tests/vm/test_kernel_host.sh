@@ -264,13 +264,13 @@ if t_guest; then
 	t_case "disconnect leaves no connection at the target" nothing_is_left
 	t_case "a subsystem that does not exist is refused" refused
 	if [ "$device_type" = siw ]; then
-		t_case "TCP connections that are closed at once" closed_at_once
+		t_case "TCP connections that are closed immediately" closed_at_once
 	fi
 	t_case "two hosts at a time" several_hosts
 	t_case "verified I/O, IPv4, captured" captured_io "$user4" $port_plain ipv4
 	t_case "verified I/O, IPv6, captured" captured_io "$user6" $port_plain ipv6
 	[ "$provider" = verbs ] ||
-		t_case "verified I/O with CRC at the target's wish, captured" captured_io "$user4" $port_crc crc
+		t_case "verified I/O with CRC requested by the target, captured" captured_io "$user4" $port_crc crc
 	t_case "register_always=N" without_registration_of_everything
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done

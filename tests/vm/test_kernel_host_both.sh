@@ -146,9 +146,9 @@ if t_guest; then
 	t_first_case "rdtarget starts" start
 	t_case "discovery shows both transports, or one" limited_discovery
 	t_case "one namespace with a path of each transport" one_disk_of_both
-	t_case "the path by TCP is lost and comes back, twice, under verified I/O" lost_and_back tcp rdma
-	t_case "the path by RDMA is lost and comes back, twice, under verified I/O" lost_and_back rdma tcp
-	t_case "the file holds what was written" file_has_it
+	t_case "the TCP path is lost and restored, twice, under verified I/O" lost_and_back tcp rdma
+	t_case "the RDMA path is lost and restored, twice, under verified I/O" lost_and_back rdma tcp
+	t_case "the file contains the written data" file_has_it
 	t_case "nothing is left at the target" t_until 60 t_target_is_idle
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done

@@ -132,12 +132,12 @@ gone_for_good()
 if t_guest; then
 	t_first_case "rdtarget starts" start
 	t_case "rdtarget killed and started again under I/O, three times" restart_under_io KILL
-	t_case "the check of the data can fail" corruption_is_found
+	t_case "the data check detects corruption" corruption_is_found
 	t_case "rdtarget stopped by SIGTERM and started again under I/O, three times" \
 		restart_under_io TERM
 	t_case "nvme reset under I/O, three times" reset_under_io
-	t_case "the network goes away and comes back under I/O" network_outage
-	t_case "rdtarget is gone permanently: the host gives up, and can connect anew" gone_for_good
+	t_case "a network outage under I/O" network_outage
+	t_case "rdtarget does not return: the host gives up, and can connect later" gone_for_good
 	t_case "nothing is left at the target" t_until 30 t_target_is_idle
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done

@@ -624,15 +624,15 @@ if t_guest; then
 	t_case "nvme compare, memory" compare 2
 	t_case "nvme write-zeroes and dsm" zeroes 1
 	t_case "nvme verify and write-uncor" verify
-	t_case "changed ANA states reach the kernel by events" states_follow
+	t_case "the kernel gets changed ANA states by events" states_follow
 	t_case "failover between two paths under fio" failover
-	t_case "namespaces come, grow, shrink and go" namespaces_change
+	t_case "namespaces are added, grown, shrunk and removed" namespaces_change
 	t_case "two hosts, each with a device of its own" two_hosts
 	t_case "a reservation: conflicts for the other host" write_exclusive
 	t_case "a reservation is preempted" preempted
 	t_case "a reservation is released" released
 	t_case "a namespace for one host, then for the other" masked
-	t_case "a host that is not allowed any more" not_allowed_any_more
+	t_case "a host is removed from the allowed hosts" not_allowed_any_more
 	t_case "disconnect leaves no connection at the target" nothing_is_left
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done

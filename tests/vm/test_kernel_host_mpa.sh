@@ -62,13 +62,13 @@ handshake()
 
 if t_guest; then
 	t_first_case "rdtarget starts" start
-	t_case "siw as it is" through_siw plain
+	t_case "siw with its defaults" through_siw plain
 	t_case "siw requires CRC" through_siw crc mpa_crc_required=1
 	t_case "siw requires CRC, strictly" through_siw strict_crc mpa_crc_required=1 mpa_crc_strict=1
 	t_case "siw is a peer (RTR)" through_siw peer peer_to_peer=1
 	t_case "siw is a peer (RTR) and requires CRC" through_siw peer_crc peer_to_peer=1 mpa_crc_required=1
-	t_case "siw speaks MPA revision 1" through_siw old mpa_version=1
-	t_case "siw speaks MPA revision 1 and requires CRC" through_siw old_crc mpa_version=1 \
+	t_case "siw uses MPA revision 1" through_siw old mpa_version=1
+	t_case "siw uses MPA revision 1 and requires CRC" through_siw old_crc mpa_version=1 \
 		mpa_crc_required=1
 	t_guest_done
 fi

@@ -43,7 +43,7 @@ reads_bring_their_own_data()
 
 if t_guest; then
 	t_first_case "rdtarget starts" start
-	t_case "reads over a slow wire bring their own data" reads_bring_their_own_data
+	t_case "reads over a slow link return the right data" reads_bring_their_own_data
 	t_case "the host disconnects" disconnect_kernel
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly
 	t_guest_done

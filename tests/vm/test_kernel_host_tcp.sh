@@ -242,9 +242,9 @@ if t_guest; then
 	t_case "nvme reset under I/O with digests, three times" reset_under_io --hdr-digest --data-digest
 	t_case "rdtarget stopped by SIGTERM and started again under I/O" restart_under_io TERM
 	t_case "rdtarget killed and started again under I/O" restart_under_io KILL
-	t_case "the network goes away and comes back under I/O" network_outage
-	t_case "the namespace is removed under I/O, and comes back" namespace_removed_under_io
-	t_case "the namespace is removed under I/O with digests, and comes back" namespace_removed_under_io --hdr-digest --data-digest
+	t_case "a network outage under I/O" network_outage
+	t_case "the namespace is removed under I/O, and added again" namespace_removed_under_io
+	t_case "the namespace is removed under I/O with digests, and added again" namespace_removed_under_io --hdr-digest --data-digest
 	t_case "a storm of 64 queues of 32 hosts" storm
 	t_case "nothing is left at the target" t_until 60 t_target_is_idle
 	t_case "SIGTERM ends rdtarget cleanly" t_target_ends_cleanly

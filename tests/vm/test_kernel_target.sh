@@ -307,7 +307,7 @@ enable_namespace()
 
 if t_guest; then
 	t_first_case "nvmet starts" start
-	t_case "rdinit takes the right provider" right_provider
+	t_case "rdinit selects the right provider" right_provider
 	t_case "discover, IPv4" discovery $uri4 ipv4 "$kernel4"
 	t_case "discover, IPv6" discovery "$uri6" ipv6 "$kernel6"
 	t_case "id-ctrl, id-ns, list-ns, IPv4" identify $uri4
@@ -329,17 +329,17 @@ if t_guest; then
 	t_case "the verbs, and the schemas of their JSON" verbs
 	t_case "a read beyond the end gets the target's status" beyond_the_end
 	t_case "a subsystem that does not exist" no_such_subsystem
-	t_case "a port where nobody listens" nobody_listens
+	t_case "a port without a listener" nobody_listens
 	[ "$provider" = verbs ] || {
 		t_case "siw requires CRC" through_siw siw_crc mpa_crc_required=1 mpa_crc_strict=1
 		t_case "siw is a peer and requires CRC" \
 			through_siw siw_peer_crc peer_to_peer=1 mpa_crc_required=1
 	}
 	t_case "the namespace is disabled under I/O" torn_down disable_namespace
-	t_case "the namespace is back" enable_namespace
-	t_case "... and works" verified 2 $uri4
-	[ "$device_type" = siw ] || t_case "a device while the ports of the target go and come back" device_over_a_restart
-	t_case "a device while the network goes away and comes back" device_over_an_outage
+	t_case "the namespace is enabled again" enable_namespace
+	t_case "I/O to the namespace works again" verified 2 $uri4
+	[ "$device_type" = siw ] || t_case "a device while the ports of the target are removed and added" device_over_a_restart
+	t_case "a device over a network outage" device_over_an_outage
 	[ "$provider" = verbs ] || t_case "MPA revision 1 fails with an error" revision_1
 	t_case "the target is torn down under I/O" torn_down drop_the_subsystem
 	t_guest_done

@@ -177,10 +177,10 @@ if t_guest; then
 	t_case "verified I/O" verified "$uri4"
 	t_case "64 queues connect at once" many_queues
 	t_case "64 queues of a device with digests" many_queues --device --hdr-digest --data-digest
-	t_case "a device over removed and new ports" device_over_a_restart
-	t_case "a device over an outage of the network" device_over_an_outage
+	t_case "a device while the ports of the target are removed and added" device_over_a_restart
+	t_case "a device over a network outage" device_over_an_outage
 	t_case "a subsystem that does not exist" no_such_subsystem
-	t_case "nobody listens" nobody_listens
+	t_case "a port without a listener" nobody_listens
 	t_guest_done
 fi
 

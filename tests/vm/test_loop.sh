@@ -139,8 +139,8 @@ if t_guest; then
 		t_pause 1
 	done
 	wait
-	t_case "a neighbour that was not known" unknown_neighbour
-	t_case "a device that is polled for results" polled_device
+	t_case "an unresolved neighbour" unknown_neighbour
+	t_case "a device that is polled for completions" polled_device
 	t_case "no queue pair is left" t_until 20 no_queue_pair
 	t_guest_done
 fi

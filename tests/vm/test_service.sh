@@ -4,7 +4,7 @@
 # rdtarget.service as it is installed, run by systemd as the machine's first process: from inside its sandbox it serves a
 # file and a block device through an RDMA device to the kernel's host, and answers HTTP; it is reloaded, upgraded, ended by the
 # watchdog and started again under verified I/O, and stopped.
-# Interop: Linux nvme-rdma -> rdtarget as a service of systemd
+# Interop: Linux nvme-rdma -> rdtarget as a systemd service
 [ -x /lib/systemd/systemd ] || {
 	echo "1..0 # SKIP systemd is not installed"
 	exit 0
@@ -265,16 +265,16 @@ stops_and_leaves_nothing()
 
 if t_guest; then
 	t_first_case "the service is installed" install_service
-	t_case "the sandbox as systemd-analyze rates it" exposure_is_low
+	t_case "systemd-analyze rates the sandbox as safe" exposure_is_low
 	t_first_case "systemd starts the service" service_starts
 	t_case "the process is confined" it_is_confined
 	t_case "a file and a block device are served through an RDMA device" serves_both
 	t_case "status page, metrics and probes answer" it_answers_http
 	t_case "a reload applies a changed configuration under a host" reload_applies
 	t_case "a reload of a broken file fails, and changes nothing" reload_of_a_broken_file_fails
-	t_case "rdctl upgrade under I/O: systemd has the next process, the host connects again" upgrade_under_io
-	t_case "the watchdog ends it, and systemd starts it again, under I/O" watchdog_restarts_it
-	t_case "it stops, and leaves nothing" stops_and_leaves_nothing
+	t_case "rdctl upgrade under I/O: systemd supervises the next process, the host reconnects" upgrade_under_io
+	t_case "the watchdog kills it, and systemd restarts it, under I/O" watchdog_restarts_it
+	t_case "systemd stops it, and nothing is left behind" stops_and_leaves_nothing
 	[ "$t_failed" -eq 0 ] || service_tells 2>&1 | sed 's/^/# /'
 	t_guest_done
 fi

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
 # The Linux kernel's host while rdtarget hands its connections to the next process, under verified I/O on ext4: it
 # notices nothing. When the next process is killed right after it has taken over, the host connects again.
-# Interop: Linux nvme-rdma or nvme-tcp -> rdtarget, which is upgraded
+# Interop: Linux nvme-rdma or nvme-tcp -> rdtarget during upgrades
 t_programs=(RDTARGET RDCTL)
 # shellcheck source=tests/vm/t_vm.sh
 . "$(dirname "$0")/t_vm.sh"
@@ -181,8 +181,8 @@ upgraded_ends_cleanly()
 
 if t_guest; then
 	t_first_case "rdtarget starts" start
-	t_case "ten upgrades in a row under verified I/O on ext4: the kernel says nothing" ten_upgrades
-	t_case "an upgrade with a broken configuration is refused: the kernel says nothing" refused
+	t_case "ten upgrades in a row under verified I/O on ext4: the kernel logs nothing" ten_upgrades
+	t_case "an upgrade with a broken configuration is refused: the kernel logs nothing" refused
 	t_case "the next process is killed right after it has taken over, three times, under verified I/O on ext4" killed_right_after
 	t_case "nothing is left at the target" t_until 60 t_target_is_idle
 	t_case "an upgrade without a host, and SIGTERM ends the next process cleanly" upgraded_ends_cleanly
