@@ -93,7 +93,7 @@ struct rdt_change {
 	unsigned int at_step;
 	unsigned int problems;
 	unsigned int restarts;    /* changes that need a restart */
-	unsigned int going_on;    /* objects that have not settled */
+	unsigned int in_progress; /* objects that have not settled */
 	json_t *differences;      /* the result of a dry run */
 	struct rdt_report report; /* problems, and keys that need a restart */
 	char summary[480];        /* the result as logged */

@@ -259,7 +259,7 @@ static void part_ended(void *arg, int err, const char *text)
 	if (p->kind == RDT_PART_SIZE && err == 1) {
 		ch->resized++;
 	} else if (err == -EINPROGRESS) {
-		ch->going_on++;
+		ch->in_progress++;
 		rdt_report_add(&ch->report, RD_LOG_WARN, text);
 	} else if (err < 0 && err != -ECANCELED) {
 		change_problem(ch, "%s namespace %u: %s", p->ss->nqn, p->nsid, text);
@@ -424,7 +424,7 @@ static void summarize(struct rdt_change *ch)
 		{ch->listeners.removed, "listener removed", "listeners removed"},
 		{ch->settings + ch->listeners.settings, "setting changed", "settings changed"},
 		{ch->restarts, "change that needs a restart", "changes that need a restart"},
-		{ch->going_on, "in progress", "in progress"},
+		{ch->in_progress, "in progress", "in progress"},
 	};
 	char text[400] = "";
 	size_t len = 0;
@@ -448,7 +448,7 @@ static void summarize(struct rdt_change *ch)
 static void tell_change(struct rdt_change *ch)
 {
 	rd_timer_stop(ch->t->loop, &ch->timer);
-	ch->going_on += ch->waiting;
+	ch->in_progress += ch->waiting;
 	summarize(ch);
 	rd_log(ch->t->log, RD_LOG_MAIN, ch->problems ? RD_LOG_ERROR : RD_LOG_NOTICE, "%s",
 	       ch->summary);

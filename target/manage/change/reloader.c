@@ -68,7 +68,7 @@ const char *rdt_change_outcome(const struct rdt_change *ch)
 		return "refused";
 	if (ch->problems && ch->state == RDT_CHANGE_TOLD)
 		return "failed";
-	return ch->going_on ? "in progress" : "done";
+	return ch->in_progress ? "in progress" : "done";
 }
 
 /* ---- on the thread ---- */
@@ -282,13 +282,13 @@ static void change_over(struct rdt_reloader *r, struct rdt_change *ch, const cha
 }
 
 /* The operations of @ch are in progress: the next change may begin. */
-static void change_goes_on(struct rdt_reloader *r, struct rdt_change *ch)
+static void change_in_progress(struct rdt_reloader *r, struct rdt_change *ch)
 {
 	r->current = NULL;
-	ch->going_on++;
+	ch->in_progress++;
 	snprintf(ch->summary, sizeof(ch->summary), "started: the changes are in progress");
 	tell_change_waiters(ch, true);
-	ch->going_on--;
+	ch->in_progress--;
 	rdt_change_settle(ch);
 	next_change(r);
 }
@@ -303,7 +303,7 @@ static void change_begun(struct rdt_change *ch)
 	if (ch->save)
 		start_saving(r, ch);
 	else
-		change_goes_on(r, ch);
+		change_in_progress(r, ch);
 }
 
 static void refuse_file(struct rdt_reloader *r, struct rdt_change *ch)
@@ -343,7 +343,7 @@ static void change_saved(struct rdt_reloader *r, struct rdt_change *ch)
 	if (ch->saved)
 		forget_unsaved(r);
 	if (ch->applied)
-		change_goes_on(r, ch);
+		change_in_progress(r, ch);
 	else
 		change_over(r, ch, "nothing was changed");
 }
