@@ -34,13 +34,15 @@ enum rdt_change_kind {
 };
 
 enum rdt_change_state {
-	RDT_CHANGE_QUEUED,  /* first in the queue -> LOADING, SAVING; target drained -> TOLD */
-	RDT_CHANGE_LOADING, /* a thread reads and validates -> WALKING; refused or no change -> TOLD
-			     */
-	RDT_CHANGE_WALKING, /* operations are started -> SAVING, SETTLING; refused -> TOLD */
-	RDT_CHANGE_SAVING,  /* a thread writes files -> SETTLING, TOLD */
-	RDT_CHANGE_SETTLING, /* operations are in progress, the next change runs -> TOLD */
-	RDT_CHANGE_TOLD, /* all requesters have their answer; freed when every object has settled */
+	RDT_CHANGE_QUEUED,   /* first in the queue -> LOADING, SAVING; target drained -> ANSWERED */
+	RDT_CHANGE_LOADING,  /* a thread reads and validates -> WALKING; refused or no change ->
+			      * ANSWERED
+			      */
+	RDT_CHANGE_WALKING,  /* operations are started -> SAVING, SETTLING; refused -> ANSWERED */
+	RDT_CHANGE_SAVING,   /* a thread writes files -> SETTLING, ANSWERED */
+	RDT_CHANGE_SETTLING, /* operations are in progress, the next change runs -> ANSWERED */
+	RDT_CHANGE_ANSWERED, /* all requesters have their answer; freed when every object has
+				settled */
 };
 
 /* The operation of converge.c on one namespace. */

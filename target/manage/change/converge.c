@@ -452,7 +452,7 @@ static void tell_change(struct rdt_change *ch)
 	summarize(ch);
 	rd_log(ch->t->log, RD_LOG_MAIN, ch->problems ? RD_LOG_ERROR : RD_LOG_NOTICE, "%s",
 	       ch->summary);
-	ch->state = RDT_CHANGE_TOLD;
+	ch->state = RDT_CHANGE_ANSWERED;
 	if (ch->settled)
 		ch->settled(ch);
 }
@@ -507,7 +507,7 @@ static void refuse_change(struct rdt_change *ch)
 	snprintf(ch->summary, sizeof(ch->summary), "not reloaded: %s; nothing was changed",
 		 ch->problems ? "see above" : "out of memory");
 	rd_err(ch->t->log, RD_LOG_MAIN, "%s", ch->summary);
-	ch->state = RDT_CHANGE_TOLD;
+	ch->state = RDT_CHANGE_ANSWERED;
 	if (ch->settled)
 		ch->settled(ch);
 	release_change(ch);

@@ -31,10 +31,10 @@
 #include "target/manage/service/run_as.h"
 
 /* Maximum number of subsystems without hosts that are logged by name. */
-#define UNSET_TOLD 20u
+#define UNSET_LOGGED 20u
 /* Maximum number of faulty namespaces that are logged. */
-#define SERVED_TOLD 20u
-#define CGROUPS     "/sys/fs/cgroup"
+#define SERVED_LOGGED 20u
+#define CGROUPS       "/sys/fs/cgroup"
 
 /* ---- memory ---- */
 
@@ -407,7 +407,7 @@ static void probe_served(const struct preflight *p, const struct rdt_config *con
 {
 	const char *socket = config->control.socket;
 	json_t *list = socket ? rdt_held_namespaces(socket) : NULL, *ns;
-	unsigned int told = 0;
+	unsigned int logged = 0;
 	size_t i;
 
 	json_array_foreach(list, i, ns)
@@ -418,10 +418,10 @@ static void probe_served(const struct preflight *p, const struct rdt_config *con
 
 		if (json_unpack(ns, "{s:s, s:i, s?s, s?b}", "nqn", &nqn, "nsid", &nsid,
 				"fault_reason", &why, "stalled", &stalled) ||
-		    (!why && !stalled) || told == SERVED_TOLD ||
+		    (!why && !stalled) || logged == SERVED_LOGGED ||
 		    !ns_place_of(config, nqn, (uint32_t)nsid, place))
 			continue;
-		told++;
+		logged++;
 		rdt_config_report_at(p->load, RD_LOG_ERROR, place,
 				     "%s namespace %d, as served now: %s", nqn, nsid,
 				     why ? why : "its storage does not answer");
@@ -519,7 +519,7 @@ unsigned int rdt_preflight_hosts(const struct rdt_config *config, struct rdt_tar
 		if (!ss->hosts_unset)
 			continue;
 		known += runs_unset(running, ss->nqn);
-		if (unset++ < UNSET_TOLD)
+		if (unset++ < UNSET_LOGGED)
 			rd_err(log, RD_LOG_CONFIG,
 			       "%s: %s: neither \"allow_any_host\" nor \"hosts\" is given, and so "
 			       "no "
@@ -528,9 +528,9 @@ unsigned int rdt_preflight_hosts(const struct rdt_config *config, struct rdt_tar
 			       "\"hosts: [NQN, ...]\" for those that may",
 			       ss->hosts_unset, ss->nqn);
 	}
-	if (unset > UNSET_TOLD)
+	if (unset > UNSET_LOGGED)
 		rd_err(log, RD_LOG_CONFIG, "and %u more subsystems without these keys",
-		       unset - UNSET_TOLD);
+		       unset - UNSET_LOGGED);
 	return unset - known;
 }
 

@@ -66,7 +66,7 @@ const char *rdt_change_outcome(const struct rdt_change *ch)
 {
 	if (!ch->applied)
 		return "refused";
-	if (ch->problems && ch->state == RDT_CHANGE_TOLD)
+	if (ch->problems && ch->state == RDT_CHANGE_ANSWERED)
 		return "failed";
 	return ch->in_progress ? "in progress" : "done";
 }
@@ -274,7 +274,7 @@ static void change_settled(struct rdt_change *ch)
 static void change_over(struct rdt_reloader *r, struct rdt_change *ch, const char *summary)
 {
 	snprintf(ch->summary, sizeof(ch->summary), "%s", summary);
-	ch->state = RDT_CHANGE_TOLD;
+	ch->state = RDT_CHANGE_ANSWERED;
 	r->current = NULL;
 	tell_change_waiters(ch, false);
 	rdt_change_free(ch);
@@ -313,7 +313,7 @@ static void refuse_file(struct rdt_reloader *r, struct rdt_change *ch)
 	rd_err(r->target->log, RD_LOG_MAIN, "not reloaded: %s has problems; nothing was changed",
 	       r->path);
 	ch->problems = ch->report.errors;
-	ch->state = RDT_CHANGE_TOLD;
+	ch->state = RDT_CHANGE_ANSWERED;
 	change_settled(ch);
 	rdt_change_free(ch);
 }
@@ -391,7 +391,7 @@ static void refuse_queue(struct rdt_reloader *r)
 	while ((ch = TAILQ_FIRST(&r->queue))) {
 		TAILQ_REMOVE(&r->queue, ch, queued);
 		ch->err = -EBUSY;
-		ch->state = RDT_CHANGE_TOLD;
+		ch->state = RDT_CHANGE_ANSWERED;
 		snprintf(ch->summary, sizeof(ch->summary), "not reloaded: %s; nothing was changed",
 			 r->frozen);
 		if (ch->kind == RDT_CHANGE_FILE)

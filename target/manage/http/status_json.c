@@ -454,7 +454,7 @@ int rdt_status_new(struct rdt_target *target, const struct rdt_reloader *reloade
 	for (unsigned int i = 0; i < target->reactors_count; i++)
 		s->parts[i].answer = (struct rdt_answer){.reactor = &target->reactors[i],
 							 .fn = rdt_connections_collect,
-							 .told = part_answered,
+							 .answered = part_answered,
 							 .owner = s};
 	return 0;
 }

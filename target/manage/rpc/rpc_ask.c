@@ -77,7 +77,7 @@ void rdt_rpc_ask(struct rdt_rpc_call *call, void *what, void (*fn)(struct rdt_an
 	for (unsigned int i = 0; i < n; i++) {
 		ask->answers[i] = (struct rdt_answer){.reactor = &t->reactors[i],
 						      .fn = fn,
-						      .told = one_answered,
+						      .answered = one_answered,
 						      .owner = ask,
 						      .what = what};
 		rdt_answer_ask(&ask->answers[i]);

@@ -8,7 +8,7 @@ static void answer_told(struct rd_msg *msg)
 {
 	struct rdt_answer *answer = rd_container_of(msg, struct rdt_answer, msg);
 
-	answer->told(answer);
+	answer->answered(answer);
 }
 
 static void answer_asked(struct rd_msg *msg)

@@ -17,13 +17,13 @@ struct rdt_answer {
 	/* called on the reactor's thread: fills in the answer and calls rdt_answer_ready(), now or
 	 * later */
 	void (*fn)(struct rdt_answer *answer);
-	void (*told)(struct rdt_answer *answer); /* called on the main loop afterwards */
-	void *owner;                             /* of the requester */
-	const void *what;                        /* parameters of the request; NULL: none */
-	struct rdt_qpair_walk walk;              /* for requests that walk over the queue pairs */
-	void *data;   /* of rdt_connections_collect(); the requester frees it with
-			 rdt_connections_drop() */
-	size_t count; /* elements of @data, or a number */
+	void (*answered)(struct rdt_answer *answer); /* called on the main loop afterwards */
+	void *owner;                                 /* of the requester */
+	const void *what;                            /* parameters of the request; NULL: none */
+	struct rdt_qpair_walk walk; /* for requests that walk over the queue pairs */
+	void *data;                 /* of rdt_connections_collect(); the requester frees it with
+				       rdt_connections_drop() */
+	size_t count;               /* elements of @data, or a number */
 	size_t room;
 	bool no_memory;
 	struct rd_msg msg;
