@@ -21,7 +21,7 @@
 #define STRIPE_LOCKS 128u
 
 /* Maximum number of stripes that one EXTENTS examines, which bounds its time on the reactor. */
-#define STRIPES_LOOK (4096u * 64)
+#define STRIPES_MAX (4096u * 64)
 
 /* Reserved address space, as a multiple of the size, so that the namespace can grow in place. */
 #define RESERVE_FACTOR 16u
@@ -101,7 +101,7 @@ static uint64_t find_stripe(const struct memory *m, uint64_t from, uint64_t to, 
 static void find_used(const struct memory *m, const struct rdt_bio *bio)
 {
 	struct rdt_extents *ex = bio->buf;
-	uint64_t most = (bio->offset / STRIPE_SIZE + STRIPES_LOOK) * STRIPE_SIZE;
+	uint64_t most = (bio->offset / STRIPE_SIZE + STRIPES_MAX) * STRIPE_SIZE;
 	uint64_t end = bio->offset + bio->length < most ? bio->offset + bio->length : most;
 	uint64_t last = (end + STRIPE_SIZE - 1) / STRIPE_SIZE;
 	uint64_t from = find_stripe(m, bio->offset / STRIPE_SIZE, last, true);

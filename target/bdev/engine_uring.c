@@ -240,7 +240,7 @@ static bool poll_uring(struct rd_poller *poller)
 	bool found = false;
 
 	if (u->poll.out) {
-		rdt_ring_look(&u->poll.ring);
+		rdt_ring_poll(&u->poll.ring);
 		found = reap_ring(u, &u->poll.ring);
 	}
 	return (has_completions(u) && reap_uring(u)) || found;

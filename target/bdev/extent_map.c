@@ -130,8 +130,8 @@ static int keep_extents(struct rdt_extent_map *map, struct part *part,
  * Reads the extents of part @i unless they are known. The mark is set before the file system is
  * asked: a change that ends later advances it, and a change that has ended is seen.
  */
-static int look_at_part(struct rdt_extent_maps *maps, struct rdt_extent_map *map, unsigned int i,
-			struct rdt_extents_source *source)
+static int read_part(struct rdt_extent_maps *maps, struct rdt_extent_map *map, unsigned int i,
+		     struct rdt_extents_source *source)
 {
 	struct part *part = &map->parts[i];
 	struct rdt_extents *found = maps->found;
@@ -194,7 +194,7 @@ int rdt_extent_maps_answer(struct rdt_extent_maps *maps, struct rdt_extent_marks
 		unsigned int i = rdt_extent_part(marks, ex->upto);
 		uint64_t from = ex->upto, to = part_end(map, i) < end ? part_end(map, i) : end;
 
-		rc = look_at_part(maps, map, i, source);
+		rc = read_part(maps, map, i, source);
 		if (rc)
 			break;
 		if (map->parts[i].too_many)

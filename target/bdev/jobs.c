@@ -230,7 +230,7 @@ static void job_is_late(struct rd_timer *timer)
 }
 
 /* If the timer cannot be started for lack of memory, late() is not called. */
-static void look_at_run(struct rd_timer *timer)
+static void check_run(struct rd_timer *timer)
 {
 	struct rdt_job_run *run = rd_container_of(timer, struct rdt_job_run, timer);
 	struct rdt_jobs *jobs = run->jobs;
@@ -306,7 +306,7 @@ static void launch_run(struct rdt_jobs *jobs, struct rdt_job_device *d)
 	d->running++;
 	jobs->counted++;
 	device_changed(jobs, d);
-	run->timer.fn = look_at_run;
+	run->timer.fn = check_run;
 	rd_timer_start(jobs->loop, &run->timer, SLOW);
 	if (jobs->run) {
 		begin_in_place(run);

@@ -157,7 +157,7 @@ int rdt_ring_submit(struct rdt_ring *ring)
 	return left ? -EAGAIN : 0;
 }
 
-void rdt_ring_look(struct rdt_ring *ring)
+void rdt_ring_poll(struct rdt_ring *ring)
 {
 	/* An error here also fails an I/O, which reports it. */
 	io_uring_get_events(&ring->io);

@@ -15,7 +15,7 @@ struct rdt_ring_opts {
 	/* idle time of the SQPOLL thread in milliseconds; 0: no such thread */
 	unsigned int sqpoll_ms;
 	int sqpoll_cpu; /* CPU of the SQPOLL thread; -1: the kernel's choice */
-	/* IORING_SETUP_IOPOLL, only for O_DIRECT reads and writes: rdt_ring_look() reaps them */
+	/* IORING_SETUP_IOPOLL, only for O_DIRECT reads and writes: rdt_ring_poll() reaps them */
 	bool iopoll;
 };
 
@@ -43,7 +43,7 @@ void rdt_ring_fini(struct rdt_ring *ring);
 int rdt_ring_submit(struct rdt_ring *ring);
 
 /* Poll the devices of a ring with @iopoll once for completions. */
-void rdt_ring_look(struct rdt_ring *ring);
+void rdt_ring_poll(struct rdt_ring *ring);
 
 /* Register @len bytes at @mem. Logs a failure; I/O then uses ordinary buffers. */
 void rdt_ring_add_memory(struct rdt_ring *ring, void *mem, size_t len);

@@ -43,7 +43,7 @@ bool rdt_config_late(struct rdt_config_load *load)
 {
 	if (!load->until)
 		load->until = monotonic_ns() + RDT_CONFIG_LOAD_S * UINT64_C(1000000000);
-	if (!load->late && load->looks++ % LATE_EVERY == 0)
+	if (!load->late && load->time_checks++ % LATE_EVERY == 0)
 		load->late = monotonic_ns() > load->until;
 	return load->late;
 }

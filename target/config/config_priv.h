@@ -63,7 +63,8 @@ struct rdt_config_load {
 	unsigned int messages_count;
 	unsigned int nodes; /* of all files */
 	uint64_t until;     /* ns of CLOCK_MONOTONIC: the end of the time limit; 0: not begun */
-	unsigned int looks; /* calls of rdt_config_late(), which reads the clock at some of them */
+	unsigned int
+		time_checks; /* calls of rdt_config_late(), which reads the clock at some of them */
 	bool late;
 	bool tree_done; /* the structures are filled: checks of them follow */
 	bool out_of_memory;

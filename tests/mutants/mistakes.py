@@ -215,7 +215,7 @@ CONVERGE = (
     ('a reload keeps what its file does not have', 'target/manage/change/converge.c', 'start_part(ch, ss, ns, NULL, RDT_PART_REMOVE);', ';',
      'target: desired state'),
     ('a reload does not look at the size of storage', 'target/manage/change/converge.c',
-     'if (change_looks(ch, ns) || now->size_bytes != next->size_bytes)', 'if (now->size_bytes != next->size_bytes)',
+     'if (checks_storage(ch, ns) || now->size_bytes != next->size_bytes)', 'if (now->size_bytes != next->size_bytes)',
      'target: desired state'),
     ('a subsystem that was removed keeps its place', 'target/nvmf/subsys.c', 'LEAVING || ss->holds ||', 'UNSEEN || ss->holds ||',
      'target: cycles'),

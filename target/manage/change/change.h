@@ -77,8 +77,8 @@ struct rdt_change {
 	struct rdt_config_edit *edits; /* EDIT; room for those announced to rdt_change_new() */
 	unsigned int edits_count;
 	/* EDIT: also check the storage of this namespace; NSID 0: none */
-	char look_nqn[NVMF_NQN_MAX + 1];
-	uint32_t look_nsid;
+	char check_nqn[NVMF_NQN_MAX + 1];
+	uint32_t check_nsid;
 	char *document; /* DOCUMENT */
 	size_t document_len;
 	unsigned int matched; /* for the requester: number of matching objects */
@@ -143,9 +143,9 @@ const char *rdt_change_outcome(const struct rdt_change *change);
  * Make change->next the desired state and start what brings all objects to it, while hosts keep
  * their connections. Problems, and keys that need a restart, go to the report and the log. Sizes of
  * files are read again and FAILED namespaces are retried; by an edit only those of the namespace
- * look_nqn, look_nsid. Call it only after the previous change has reached begun(). Frees @change in
- * the end. Asynchronous: settled() is called once, from the main loop or before this returns, but
- * not if the target is drained first.
+ * check_nqn, check_nsid. Call it only after the previous change has reached begun(). Frees @change
+ * in the end. Asynchronous: settled() is called once, from the main loop or before this returns,
+ * but not if the target is drained first.
  */
 void rdt_converge(struct rdt_target *t, struct rdt_change *change);
 void rdt_change_settle(struct rdt_change *change);

@@ -37,9 +37,9 @@
 #include "target/manage/objects/opening.h"
 
 /* Maximum time of a change in one iteration of the main loop. */
-#define STEP_NS        (4 * RD_NSEC_PER_MSEC)
-#define IN_FLIGHT      256u /* maximum of namespaces for which reactors have not answered */
-#define IN_FLIGHT_LOOK RD_NSEC_PER_MSEC
+#define STEP_NS         (4 * RD_NSEC_PER_MSEC)
+#define IN_FLIGHT       256u /* maximum of namespaces for which reactors have not answered */
+#define IN_FLIGHT_CHECK RD_NSEC_PER_MSEC
 /* Maximum time that a requester waits for operations in progress. */
 #define SETTLE (15 * RD_NSEC_PER_SEC)
 
@@ -84,10 +84,10 @@ static void needs_restart(void *arg, const char *where, const char *key)
 
 /* Whether to check also the storage of @ns; NULL: of listeners. An edit checks that of one
  * namespace at most. */
-static bool change_looks(const struct rdt_change *ch, const struct rdt_ns *ns)
+static bool checks_storage(const struct rdt_change *ch, const struct rdt_ns *ns)
 {
 	return ch->kind != RDT_CHANGE_EDIT ||
-	       (ns && ns->nsid == ch->look_nsid && strcmp(ns->subsys->nqn, ch->look_nqn) == 0);
+	       (ns && ns->nsid == ch->check_nsid && strcmp(ns->subsys->nqn, ch->check_nqn) == 0);
 }
 
 /* ---- settings that take effect at once ---- */
@@ -104,7 +104,7 @@ static int set_size(struct rdt_change *ch, struct rdt_ns *ns, const struct rdt_n
 	int err;
 
 	if (asks) {
-		if (change_looks(ch, ns) || now->size_bytes != next->size_bytes)
+		if (checks_storage(ch, ns) || now->size_bytes != next->size_bytes)
 			start_part(ch, ns->subsys, ns, next, RDT_PART_SIZE);
 		return 0;
 	}
@@ -196,7 +196,7 @@ static void apply_ns(struct rdt_change *ch, struct rdt_ns *ns, const struct rdt_
 	rdt_config_put(&ns->now_of);
 	ns->now_of = rdt_config_get(ch->next);
 	ns->now = next;
-	if (changed && !change_looks(ch, ns)) /* RDT_PART_SIZE does that */
+	if (changed && !checks_storage(ch, ns)) /* RDT_PART_SIZE does that */
 		rdt_compare_now(ns);
 }
 
@@ -342,9 +342,9 @@ static bool converge_next(struct rdt_change *ch)
 					    : !rdt_config_same_ns(ns->now, cfg, false)) {
 		start_part(ch, ss, ns, NULL, RDT_PART_CLEAR);
 		start_part(ch, ss, NULL, cfg, RDT_PART_REPLACE);
-	} else if (ns->state == RDT_NS_FAILED && change_looks(ch, ns)) {
+	} else if (ns->state == RDT_NS_FAILED && checks_storage(ch, ns)) {
 		start_part(ch, ss, ns, cfg, RDT_PART_RETRY);
-	} else if (change_looks(ch, ns) && rdt_control_ns_settling(ns)) {
+	} else if (checks_storage(ch, ns) && rdt_control_ns_settling(ns)) {
 		start_part(ch, ss, ns, cfg, RDT_PART_WAIT);
 	} else if (ns->state == RDT_NS_LIVE) {
 		apply_ns(ch, ns, cfg);
@@ -545,7 +545,8 @@ static bool listen_and_apply(struct rdt_change *ch)
 	if (ch->problems)
 		return false;
 	ch->applied = true;
-	rdt_listeners_set(t, ch->next, change_looks(ch, NULL), listener_failed, ch, &ch->listeners);
+	rdt_listeners_set(t, ch->next, checks_storage(ch, NULL), listener_failed, ch,
+			  &ch->listeners);
 	apply_target(ch, t);
 	/* From now on this is the desired state, even if operations fail. */
 	rdt_config_put(&t->now);
@@ -595,7 +596,7 @@ static void converge_step(struct rd_defer *defer)
 			continue;
 		}
 		if (t->ns_moving >= IN_FLIGHT &&
-		    !rd_timer_start(t->loop, &ch->timer, IN_FLIGHT_LOOK))
+		    !rd_timer_start(t->loop, &ch->timer, IN_FLIGHT_CHECK))
 			return;
 		if (rd_loop_now_raw(t->loop) < end)
 			continue;

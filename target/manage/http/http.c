@@ -35,10 +35,10 @@
 #define HEADERS_MAX    100u
 #define IDLE_SECONDS   10u                    /* without receiving or sending */
 #define WHOLE_TIME     (30 * RD_NSEC_PER_SEC) /* maximum lifetime of a connection */
-#define LOOK_EVERY     (5 * RD_NSEC_PER_SEC)
+#define CHECK_EVERY    (5 * RD_NSEC_PER_SEC)
 /* With EVICT_ABOVE connections: check interval, and the age from which the oldest ones are
  * closed. */
-#define CROWD_LOOK     (RD_NSEC_PER_SEC / 4)
+#define CROWD_CHECK    (RD_NSEC_PER_SEC / 4)
 #define CROWD_AGE      RD_NSEC_PER_SEC
 #define BODIES         8u /* with more, connections that still send the oldest one are closed */
 #define MAX_AGE        (RD_NSEC_PER_SEC / 2) /* maximum age of a document that is sent again */
@@ -111,10 +111,10 @@ struct rdt_http {
 	struct rd_io io;         /* libmicrohttpd's epoll descriptor */
 	struct rd_timer timeout; /* libmicrohttpd's next timeout */
 	struct rd_defer again;   /* libmicrohttpd has more work */
-	struct rd_timer look;    /* checks for connections that take too long */
+	struct rd_timer check;   /* checks for connections that take too long */
 	TAILQ_HEAD(, http_conn) conns;
 	unsigned int conns_count;
-	bool crowded; /* @look runs at CROWD_LOOK */
+	bool crowded; /* @check runs at CROWD_CHECK */
 
 	struct http_doc docs[HTTP_DOCS];
 	TAILQ_HEAD(, http_body) bodies;
@@ -479,15 +479,15 @@ static void evict_oldest(struct rdt_http *h)
 	}
 }
 
-static void start_http_look(struct rdt_http *h)
+static void start_http_check(struct rdt_http *h)
 {
 	bool crowded = h->conns_count >= EVICT_ABOVE;
 
-	if (rd_timer_armed(&h->look) && h->crowded >= crowded)
+	if (rd_timer_armed(&h->check) && h->crowded >= crowded)
 		return;
 	h->crowded = crowded;
-	rd_timer_stop(h->loop, &h->look);
-	if (rd_timer_start(h->loop, &h->look, crowded ? CROWD_LOOK : LOOK_EVERY))
+	rd_timer_stop(h->loop, &h->check);
+	if (rd_timer_start(h->loop, &h->check, crowded ? CROWD_CHECK : CHECK_EVERY))
 		rd_warn(h->log, RD_LOG_MAIN, "http: out of memory for a timer");
 }
 
@@ -506,7 +506,7 @@ static void conn_began(struct rdt_http *h, struct MHD_Connection *c, void **cont
 		evict_oldest(h);
 	TAILQ_INSERT_TAIL(&h->conns, conn, link);
 	h->conns_count++;
-	start_http_look(h);
+	start_http_check(h);
 }
 
 static void conn_changed(void *arg, struct MHD_Connection *c, void **context,
@@ -530,9 +530,9 @@ static void conn_changed(void *arg, struct MHD_Connection *c, void **context,
 
 /* Clients that got a document and do not read it can occupy all connections. Then no new client
  * comes, for which evict_oldest() would close one. */
-static void look_at_conns(struct rd_timer *timer)
+static void check_conns(struct rd_timer *timer)
 {
-	struct rdt_http *h = rd_container_of(timer, struct rdt_http, look);
+	struct rdt_http *h = rd_container_of(timer, struct rdt_http, check);
 	unsigned int excess = h->conns_count >= EVICT_ABOVE ? h->conns_count - EVICT_ABOVE + 1 : 0;
 	uint64_t now = rd_loop_now(h->loop);
 	struct http_conn *conn;
@@ -546,7 +546,7 @@ static void look_at_conns(struct rd_timer *timer)
 		excess -= excess > 0;
 	}
 	if (h->conns_count)
-		start_http_look(h);
+		start_http_check(h);
 }
 
 /* ---- libmicrohttpd on the main loop ---- */
@@ -700,7 +700,7 @@ static void stop_listening(struct rdt_http *h)
 	h->mhd = NULL;
 	rd_timer_stop(h->loop, &h->pause);
 	rd_timer_stop(h->loop, &h->timeout);
-	rd_timer_stop(h->loop, &h->look);
+	rd_timer_stop(h->loop, &h->check);
 	rd_defer_cancel(h->loop, &h->again);
 }
 
@@ -906,7 +906,7 @@ int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
 	h->log = target->log;
 	h->timeout.fn = http_timeout;
 	h->retry.fn = http_retry;
-	h->look.fn = look_at_conns;
+	h->check.fn = check_conns;
 	h->pause.fn = http_pause_over;
 	h->again.fn = http_again;
 	TAILQ_INIT(&h->conns);

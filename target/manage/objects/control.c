@@ -32,8 +32,8 @@
 #include "target/nvmf/target.h"
 #include "target/config/tgt_limits.h"
 
-#define LEAVE_WARN   (10 * RD_NSEC_PER_SEC)
-#define RELEASE_LOOK (10 * RD_NSEC_PER_MSEC)
+#define LEAVE_WARN    (10 * RD_NSEC_PER_SEC)
+#define RELEASE_CHECK (10 * RD_NSEC_PER_MSEC)
 /* How long a file may stay locked by an earlier process; then another process is assumed to use
  * it. */
 #define RELEASE_MAX (3 * RD_NSEC_PER_SEC)
@@ -414,7 +414,7 @@ static void not_opened(struct rdt_ns *ns, int err, const char *text)
 
 	/* The kernel may still execute I/O of a process that was killed, possibly writes. */
 	if (err == -EAGAIN && ns->state == RDT_NS_OPENING && rd_loop_now(t->loop) < ns->give_up_at)
-		open_after(ns, RELEASE_LOOK);
+		open_after(ns, RELEASE_CHECK);
 	else
 		opening_failed(ns, err, text[0] ? text : strerror(-err));
 }
@@ -624,7 +624,7 @@ static void storage_released(struct rdt_ns *ns)
 
 static void close_backend(struct rdt_ns *ns, struct rdt_bdev *bdev);
 
-static void look_released(struct rd_timer *timer)
+static void check_released(struct rd_timer *timer)
 {
 	close_backend(rd_container_of(timer, struct rdt_ns, timer), NULL);
 }
@@ -640,9 +640,9 @@ static void close_done(struct rdt_job *job)
 
 	rdt_bdev_close(&j->bdev); /* when the job was dropped */
 	end_ns_job(j);
-	ns->timer.fn = look_released;
+	ns->timer.fn = check_released;
 	if (released || rd_loop_now(loop) >= ns->give_up_at ||
-	    rd_timer_start(loop, &ns->timer, RELEASE_LOOK))
+	    rd_timer_start(loop, &ns->timer, RELEASE_CHECK))
 		storage_released(ns);
 }
 

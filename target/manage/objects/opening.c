@@ -66,7 +66,7 @@ static void take_size(struct rdt_ns *ns)
 }
 
 /* Checks whether the backend is open now. */
-static void look_again(struct rdt_ns *ns)
+static void check_opened(struct rdt_ns *ns)
 {
 	char text[512] = "";
 	int err = rdt_bdev_opened(ns->bdev, text, sizeof(text));
@@ -82,7 +82,7 @@ static void follow_backend(struct rdt_ns *ns)
 	if (ns->state == RDT_NS_JOINING || !rdt_bdev_take_changed(ns->bdev))
 		return;
 	if (ns->state == RDT_NS_OPENING || ns->state == RDT_NS_FAILED)
-		look_again(ns);
+		check_opened(ns);
 	else if (ns->state == RDT_NS_LIVE)
 		take_size(ns);
 	if (ns->state ==

@@ -16,8 +16,8 @@
 #include "target/manage/change/reloader.h"
 #include "target/manage/upgrade/give.h"
 
-#define DRAIN_LOOK (200 * RD_NSEC_PER_MSEC)
-#define DRAIN_MAX  3600 /* seconds */
+#define DRAIN_CHECK (200 * RD_NSEC_PER_MSEC)
+#define DRAIN_MAX   3600 /* seconds */
 
 /* ---- log.level ---- */
 
@@ -79,7 +79,7 @@ struct rdt_rpc_drain {
 	uint64_t began;
 	uint64_t until;
 	uint64_t commands; /* number of commands served at the previous check */
-	bool looked;
+	bool checked;
 	bool began_ana; /* the ANA states are set */
 };
 
@@ -127,7 +127,7 @@ static void drain_wait(struct rdt_rpc_drain *d)
 	struct rdt_rpc_call *call = d->call;
 
 	call->cancel = drain_cancel;
-	if (!rd_timer_start(call->rpc->loop, &d->timer, DRAIN_LOOK))
+	if (!rd_timer_start(call->rpc->loop, &d->timer, DRAIN_CHECK))
 		return;
 	drain_over(d);
 	rdt_rpc_error(call, RDT_RPC_NO_RESOURCES, NULL, NULL, NULL, "out of memory for a timer");
@@ -155,8 +155,8 @@ static void drain_counted(struct rdt_rpc_call *call, struct rdt_answer *answers,
 		in_flight += answers[i].count;
 	rdt_target_totals(t, &reads, &writes);
 	/* Idle at two consecutive checks: at one check a host may be between two commands. */
-	idle = began && !in_flight && d->looked && d->commands == reads + writes;
-	d->looked = !in_flight;
+	idle = began && !in_flight && d->checked && d->commands == reads + writes;
+	d->checked = !in_flight;
 	d->commands = reads + writes;
 	if (idle) {
 		drain_over(d);
@@ -191,7 +191,7 @@ static void drain_begin_ana(struct rdt_rpc_drain *d)
 	drain_set_ana(rpc->target, true);
 }
 
-static void drain_look(struct rd_timer *timer)
+static void drain_check(struct rd_timer *timer)
 {
 	struct rdt_rpc_drain *d = rd_container_of(timer, struct rdt_rpc_drain, timer);
 
@@ -224,7 +224,7 @@ static void start_drain(struct rdt_rpc_call *call)
 		return;
 	}
 	d->call = call;
-	d->timer.fn = drain_look;
+	d->timer.fn = drain_check;
 	d->began = rd_loop_now_raw(rpc->loop);
 	d->until = d->began + (uint64_t)timeout * RD_NSEC_PER_SEC;
 	rpc->drain = d;

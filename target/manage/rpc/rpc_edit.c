@@ -503,8 +503,8 @@ static void namespace_resize(struct rdt_rpc_call *call)
 	ch = ns ? change_new(call, RDT_CHANGE_EDIT, 0) : NULL;
 	if (!ch)
 		return;
-	snprintf(ch->look_nqn, sizeof(ch->look_nqn), "%s", ns->subsys->nqn);
-	ch->look_nsid = ns->nsid;
+	snprintf(ch->check_nqn, sizeof(ch->check_nqn), "%s", ns->subsys->nqn);
+	ch->check_nsid = ns->nsid;
 	change_start(call, ch);
 }
 

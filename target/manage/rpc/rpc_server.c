@@ -20,7 +20,7 @@
 /* maximum of buffered bytes for a client that does not read its events */
 #define EVENTS_OUT  (256u << 10)
 #define STUCK_AFTER (30 * RD_NSEC_PER_SEC) /* time without progress of the output */
-#define LOOK_EVERY  (5 * RD_NSEC_PER_SEC)
+#define CHECK_EVERY (5 * RD_NSEC_PER_SEC)
 /* A client without a request for so long may be closed for a new one. */
 #define IDLE_AFTER (60 * RD_NSEC_PER_SEC)
 
@@ -126,9 +126,9 @@ void rdt_rpc_client_busy(struct rdt_rpc_client *c, struct rdt_rpc_call *call)
 }
 
 /* The timer runs only while a client has output: an idle target sleeps. */
-static void start_look(struct rdt_rpc *rpc)
+static void start_client_check(struct rdt_rpc *rpc)
 {
-	if (!rd_timer_armed(&rpc->timer) && rd_timer_start(rpc->loop, &rpc->timer, LOOK_EVERY))
+	if (!rd_timer_armed(&rpc->timer) && rd_timer_start(rpc->loop, &rpc->timer, CHECK_EVERY))
 		rd_warn(rpc->log, RD_LOG_MAIN, "control: out of memory for a timer");
 }
 
@@ -160,7 +160,7 @@ static void client_flush(struct rdt_rpc_client *c)
 		c->out_len = c->out_pos = 0;
 		rd_defer(c->rpc->loop, &c->next, RD_DEFER_NEXT);
 	} else {
-		start_look(c->rpc);
+		start_client_check(c->rpc);
 	}
 	client_interest(c);
 }
@@ -425,11 +425,11 @@ static void accept_clients(struct rd_io *io, uint32_t events)
 			strerror(errno));
 		/* do not poll until then, or the loop would spin */
 		rd_io_mod(rpc->loop, io, 0);
-		start_look(rpc);
+		start_client_check(rpc);
 	}
 }
 
-static void look_at_clients(struct rd_timer *timer)
+static void check_clients(struct rd_timer *timer)
 {
 	struct rdt_rpc *rpc = rd_container_of(timer, struct rdt_rpc, timer);
 	uint64_t now = rd_loop_now(rpc->loop);
@@ -440,7 +440,7 @@ static void look_at_clients(struct rd_timer *timer)
 		if (!c->out_len)
 			continue;
 		if (now - c->progress_at < STUCK_AFTER) {
-			start_look(rpc);
+			start_client_check(rpc);
 			continue;
 		}
 		rd_notice(rpc->log, RD_LOG_MAIN,
@@ -529,7 +529,7 @@ int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out)
 	rpc->log = env->target->log;
 	rpc->mgmt.failed = rpc_failed;
 	env->target->rpc = &rpc->mgmt;
-	rpc->timer.fn = look_at_clients;
+	rpc->timer.fn = check_clients;
 	rpc->retry.fn = rpc_retry;
 	rpc->attempt = (struct rdt_job){
 		.what = "control.socket", .work = attempt_to_listen, .done = listen_attempted};
