@@ -64,7 +64,7 @@ void rdt_counters_list_fini(struct rdt_reactor *r)
 	list->ready = false;
 }
 
-/* Of a Host NQN, which may be NULL. */
+/* Returns the hash of a Host NQN, which may be NULL. */
 static uint32_t counters_hash(const struct rdt_counters_list *list, const char *hostnqn)
 {
 	const struct rdt_target *t =
@@ -78,7 +78,7 @@ static struct rdt_host_counters **bucket_of(const struct rdt_counters_list *list
 	return &list->buckets[hash & (list->room - 1)];
 }
 
-/* @hostnqn may be NULL. Returns NULL when there is none. */
+/* Returns the counters of a host, or NULL if there are none. @hostnqn may be NULL. */
 static struct rdt_host_counters *counters_find(const struct rdt_counters_list *list,
 					       const struct rdt_listener *listener,
 					       const char *hostnqn, uint32_t hash)
@@ -101,7 +101,7 @@ static void bucket_add(struct rdt_counters_list *list, struct rdt_host_counters 
 	*bucket = counters;
 }
 
-/* Room for one more. Without memory for more buckets those that are there are longer. */
+/* Make room for one more entry. Without memory for more buckets, their lists become longer. */
 static bool counters_grow(struct rdt_counters_list *list)
 {
 	unsigned int room = list->room ? 2 * list->room : 8;

@@ -121,7 +121,7 @@ struct rdt_host_counters {
 	atomic_uint qpairs;                  /* 0: the host has disconnected or is connecting */
 	_Atomic(struct rdt_host_counters *) next; /* in order of creation */
 	struct rdt_host_counters *prev;           /* also the fields below: its reactor only */
-	struct rdt_host_counters *same;           /* the next one in its bucket */
+	struct rdt_host_counters *same;           /* next in its bucket */
 	uint32_t hash;                            /* of @hostnqn */
 	bool left;                                /* it is in list->left */
 	TAILQ_ENTRY(rdt_host_counters) left_link;
@@ -140,7 +140,7 @@ struct rdt_counters_list {
 	struct rdt_host_counters *last;
 	struct rdt_host_counters **buckets; /* [room]: all but @nobody, by the hash */
 	unsigned int count;
-	unsigned int room;                    /* a power of two; 0: there has been none */
+	unsigned int room;                    /* a power of two; 0: not used yet */
 	TAILQ_HEAD(, rdt_host_counters) left; /* of hosts that left during a walk */
 };
 

@@ -55,7 +55,7 @@ bool rdt_resv_log_take(struct rdt_ctrl *ctrl, struct nvme_resv_notification_log 
 /* Feature 82h: returns the masked types of @ns; NULL: those masked in all namespaces. On the
  * controller's owner. */
 uint32_t rdt_resv_mask_get(struct rdt_ctrl *ctrl, const struct rdt_ns *ns);
-bool rdt_resv_mask_any(struct rdt_ctrl *ctrl); /* is there one, of any namespace? */
+bool rdt_resv_mask_any(struct rdt_ctrl *ctrl); /* whether any type is masked */
 void rdt_resv_mask_set(struct rdt_ctrl *ctrl, const struct rdt_ns *ns, uint32_t mask);
 void rdt_resv_masks_reset(const struct rdt_ns *ns); /* main thread */
 
