@@ -12,8 +12,8 @@
 #include "backend_types.h"
 #include "module.h"
 
-/* Functions of each built-in kind of backend; NULL: nothing to do. A kind without @open is in a
- * module. */
+/* Functions of each built-in kind of backend; NULL: nothing to do. Kinds without @open are
+ * modules. */
 struct opener {
 	/* as rdt_bdev_open(), rdt_bdev_released() and rdt_bdev_probe() */
 	int (*open)(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,

@@ -14,9 +14,10 @@
  *
  * The life of a bdev, for a target that must not wait:
  *
- * worker thread   rdt_bdev_open() main thread     rdt_bdev_opened(), rdt_bdev_watch(); the reactors
- * open channels and close them main thread     rdt_bdev_detach(): afterwards the bdev does not use
- * the target any more worker thread   rdt_bdev_close()
+ *   worker thread   rdt_bdev_open()
+ *   main thread     rdt_bdev_opened(), rdt_bdev_watch(); the reactors open channels and close them
+ *   main thread     rdt_bdev_detach(): afterwards the bdev does not use the target
+ *   worker thread   rdt_bdev_close()
  */
 #ifndef RDT_BACKEND_H
 #define RDT_BACKEND_H
@@ -37,8 +38,7 @@ struct rdt_engines; /* the I/O engines of a reactor: engine.h */
 struct rdt_modules;
 struct rdt_ns_config;
 
-/* In ops_mask: the contents do not survive the daemon, so blocks marked by Write Uncorrectable may
- * be kept in memory. */
+/* In ops_mask: the contents do not survive the daemon, so Write Uncorrectable can use memory. */
 #define RDT_OPS_MARKS (1u << 31)
 
 #define RDT_BIO_FUA   0x1u /* WRITE, WRITE_ZEROES: on stable storage before completion */
@@ -73,8 +73,8 @@ struct rdt_bio {
 };
 TAILQ_HEAD(rdt_bio_queue, rdt_bio);
 
-/* Replace the text that gateways share, or check that it has not changed. Owned by the backend
- * until done(). */
+/* Replace the text that gateways share, or check that it has not changed. Backend's until
+ * done(). */
 struct rdt_bdev_state_job {
 	struct rd_msg msg;
 	struct rd_loop *home; /* done() runs there, exactly once */
@@ -135,8 +135,7 @@ struct rdt_bdev_ops {
 	 * submitted before must do no harm. Does not wait. NULL: the size is fixed.
 	 */
 	int (*resize)(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
-	/* As rdt_bdev_claim(). NULL: gateways do not share the storage, or may serve it at the same
-	 * time. */
+	/* As rdt_bdev_claim(). NULL: not shared, or served by all gateways at the same time. */
 	bool (*claim)(struct rdt_bdev *bdev, enum rdt_claim claim);
 	/*
 	 * With bdev->shares_state: read the text that gateways share, as it was when
@@ -156,8 +155,8 @@ struct rdt_bdev_ops {
 	void (*name_user)(const struct rdt_bdev *bdev, bool us);
 };
 
-/* Faults that lose, or may lose, data that hosts believe to be stored. Remembered until the
- * namespace is reopened. */
+/* Faults that may lose data which hosts believe to be stored; kept until the namespace is
+ * reopened. */
 enum rdt_fault {
 	RDT_FAULT_SYNC,  /* a sync failed: everything except reads fails */
 	RDT_FAULT_SHORT, /* the file or device is smaller than the namespace: also reads beyond its
@@ -175,7 +174,7 @@ struct rdt_bdev {
 	_Atomic int sync_err;        /* RDT_FAULT_SYNC: -errno of the first failure; 0: none */
 	_Atomic uint64_t data_end;   /* RDT_FAULT_SHORT: bytes; data beyond it is lost */
 	_Atomic int64_t fault_since; /* time(2) of the first fault */
-	/* Called on the thread that detects a fault; NULL: no call. Set before the first channel is
+	/* Called on the thread that detects a fault; may be NULL. Set before channels are
 	 * opened. */
 	void (*on_fault)(void *arg);
 	void *on_fault_arg;
@@ -292,8 +291,8 @@ static inline void rdt_bdev_changed(struct rdt_bdev *base)
 		fn(base->on_changed_arg);
 	atomic_fetch_sub(&base->calling, 1);
 }
-/* Whether another gateway serves the storage, or this one is not ready yet. Any thread; @base is a
- * backend. */
+/* Whether another gateway serves the storage, or this one is not ready. Any thread, for
+ * backends. */
 static inline bool rdt_bdev_elsewhere(struct rdt_bdev *base)
 {
 	return atomic_load(&base->standby) || atomic_load(&base->cut_off) ||
@@ -309,9 +308,8 @@ bool rdt_bdev_take_changed(struct rdt_bdev *bdev);
  */
 void rdt_bdev_detach(struct rdt_bdev *bdev);
 
-/* The target is stopping: do not wait long for storage that does not answer. Bios without an answer
- * then end with -ESHUTDOWN, although the storage may still execute them. Main thread, once; does
- * not wait. */
+/* The target is stopping: bios that the storage does not answer soon end with -ESHUTDOWN, although
+ * it may still execute them. Main thread, once; does not wait. */
 static inline void rdt_bdev_drain(struct rdt_bdev *bdev)
 {
 	while (bdev->lower)
@@ -357,8 +355,7 @@ int rdt_bdev_measure(struct rdt_bdev *bdev, uint64_t size, uint64_t *found, char
  * with a message in @err; then the size is unchanged. */
 int rdt_bdev_take_size(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err_size);
 
-/* Whether there is a volatile cache. Without one, data is on stable storage when its write
- * completes. */
+/* Without a volatile cache, data is on stable storage when its write completes. */
 static inline bool rdt_bdev_has_cache(const struct rdt_bdev *bdev)
 {
 	return bdev->volatile_cache && bdev->ops_mask & 1u << RDT_BIO_FLUSH;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Backend without storage: reads return zeroes, writes are discarded. For measurements of
- * everything else. */
+/* Backend without storage, to measure everything else: reads return zeroes, writes do nothing. */
 #include "backend_types.h"
 
 #include <errno.h>

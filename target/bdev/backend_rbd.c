@@ -74,8 +74,7 @@ static bool hold_write(struct rbd_image *img, struct rdt_bio *bio)
 	return held;
 }
 
-/* The result for hosts. While another client has the lock or has taken it, another path may
- * work. */
+/* The result for hosts. While another client holds the lock, another path may work. */
 static int result_of(const struct rbd_image *img, const struct rdt_bio *bio, ssize_t ret)
 {
 	if (ret == -EROFS && !img->bdev.read_only)
@@ -96,8 +95,8 @@ static void doubt_lock(struct rbd_image *img)
 
 static void rbd_completed(rbd_completion_t completion, void *arg);
 
-/* With a cache, a write with FUA is followed by a flush. Returns true if @bio, which may already
- * have completed again, continues. */
+/* With a cache, a write with FUA is followed by a flush. Returns whether @bio, which may already be
+ * completed again, continues. */
 static bool flush_written(struct rbd_image *img, struct rdt_bio *bio)
 {
 	struct rbd_bio *rb = rbd_bio_of(bio);
@@ -194,8 +193,7 @@ static enum rdt_bio_submit rbd_submit(struct rdt_chan *chan, struct rdt_bio *bio
 	rb->flushing = false;
 	rb->post.home = rdt_module_chan_loop(chan);
 	rb->changes = atomic_load(&img->changes);
-	/* Counted before the state is read, because leave_connection() changes the state and then
-	 * waits. */
+	/* Counted before the state is read: leave_connection() changes the state, then waits. */
 	atomic_fetch_add(&img->inflight, 1);
 	if (atomic_load(&img->state) == RBD_OPEN && !rdt_bdev_elsewhere(&img->bdev))
 		rc = submit_open(img, bio);

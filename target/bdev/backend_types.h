@@ -38,8 +38,8 @@ static inline struct rdt_layer_chan *rdt_layer_chan_of(struct rdt_chan *chan)
 
 /* Copy the properties of the lower bdev. */
 void rdt_layer_init(struct rdt_bdev *layer, const struct rdt_bdev_ops *ops, struct rdt_bdev *lower);
-/* The layer handles FLUSH: reports a volatile cache, so that hosts send FLUSH, whatever the backend
- * has. Call after rdt_layer_init(). */
+/* The layer handles FLUSH: report a volatile cache, so that hosts send it. After
+ * rdt_layer_init(). */
 void rdt_layer_needs_flush(struct rdt_bdev *layer);
 /* Submits @bio to the lower channel; a FLUSH that it does not support succeeds. */
 enum rdt_bio_submit rdt_layer_submit(const struct rdt_layer_chan *lc, struct rdt_bio *bio);
@@ -54,8 +54,7 @@ int rdt_layer_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t err
 /* forwards to the lower channel */
 void rdt_layer_cancel(struct rdt_chan *chan, struct rdt_bio *bio);
 
-/* Stack the layers of @cfg on *@bdev, which becomes the top one, also on failure. Returns 0 or
- * -ENOMEM. */
+/* Stack the layers of @cfg on *@bdev, which becomes the top one, even on failure. 0 or -ENOMEM. */
 int rdt_layers_open(const struct rdt_ns_config *cfg, struct rdt_bdev **bdev);
 
 /* backend_delay.c, backend_error.c: own @lower once they succeed */

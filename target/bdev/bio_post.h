@@ -28,8 +28,8 @@ static inline void rdt_bio_post_arrived(struct rd_msg *msg)
 	bio->done(bio);
 }
 
-/* @bio has ended with bio->result: its reactor calls bio->done. Any thread. The backend must not
- * use @bio afterwards. */
+/* @bio has ended with bio->result: its reactor calls bio->done. Any thread; do not use @bio after
+ * it. */
 static inline void rdt_bio_post_done(struct rdt_bio *bio)
 {
 	struct rdt_bio_post *post = (struct rdt_bio_post *)(void *)bio->priv;

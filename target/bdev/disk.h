@@ -19,8 +19,7 @@ struct rdt_disk_caps {
 void rdt_disk_caps(dev_t dev, struct rdt_disk_caps *caps);
 /* Bytes; 0: sysfs does not know the device. */
 uint64_t rdt_disk_size(dev_t dev);
-/* The diskseq number (Linux 5.15): unique to the disk while it exists; for a partition that of its
- * disk. 0: unknown. */
+/* The diskseq number (Linux 5.15), unique to each disk; a partition has its disk's. 0: unknown. */
 uint64_t rdt_disk_seq(dev_t dev);
 
 #endif /* RDT_DISK_H */

@@ -294,8 +294,7 @@ static bool may_retry(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 	return false;
 }
 
-/* A piece of a read or write moved @res bytes. Returns 0, or -EIO if the transfer cannot
- * continue. */
+/* A piece of a read or write moved @res bytes. Returns 0, or -EIO if no progress is possible. */
 static int advance_bio(struct rdt_engine *e, struct rdt_bio *bio, int64_t res)
 {
 	struct rdt_fio *fio = rdt_fio(bio);

@@ -93,8 +93,7 @@ enum rdt_fio_state {
 	/* in device->waiting for a place or a bounce buffer; rdt_engine_pump() -> KERNEL, THREAD */
 	RDT_FIO_WAITING,
 	RDT_FIO_KERNEL, /* in the kernel; rdt_engine_complete() changes the state */
-	RDT_FIO_THREAD, /* with the threads of the device; rdt_engine_complete() changes the state
-			 */
+	RDT_FIO_THREAD, /* with the device's threads; rdt_engine_complete() changes the state */
 	RDT_FIO_ENDED,  /* in engine->ended with its result; a deferred call completes it */
 };
 

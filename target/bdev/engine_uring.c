@@ -137,8 +137,7 @@ static bool uring_start(struct rdt_engine *engine, struct rdt_bio *bio)
 	u->poll.out += polled;
 	prep_transfer(ring, sqe, fio->chan->fd, bio);
 	io_uring_sqe_set_data(sqe, bio);
-	/* With SQPOLL, submitting needs no system call: let the kernel start before the iteration
-	 * ends. */
+	/* With SQPOLL, submitting needs no system call: let the kernel start at once. */
 	if (ring->sqpoll && !rd_timer_armed(&u->retry))
 		flush_ring(u, ring);
 	return true;

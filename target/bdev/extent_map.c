@@ -68,8 +68,7 @@ void rdt_extent_maps_fini(struct rdt_extent_maps *maps)
 	free(maps->found);
 }
 
-/* Moves the map of the file with @marks to the head of the list, creating it if needed. NULL: no
- * memory. */
+/* Moves the map of the file with @marks to the head, creating it if needed. NULL: no memory. */
 static struct rdt_extent_map *map_of(struct rdt_extent_maps *maps, struct rdt_extent_marks *marks)
 {
 	struct rdt_extent_map *map;

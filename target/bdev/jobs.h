@@ -30,8 +30,7 @@ struct rdt_job {
 	const char *what;                  /* for the log: valid until @done */
 	const char *name;                  /* of its thread; NULL: "storage" */
 	void (*work)(struct rdt_job *job); /* on a thread */
-	/* Called once, after @work, or without it (@dropped) in rdt_jobs_end(). May free the
-	 * job. */
+	/* Once, after @work, or without it (@dropped) in rdt_jobs_end(). May free the job. */
 	void (*done)(struct rdt_job *job);
 	void (*late)(struct rdt_job *job); /* called after the time limit; may be NULL */
 
@@ -48,8 +47,8 @@ struct rdt_job {
  */
 int rdt_jobs_new(struct rd_loop *loop, struct rd_log *log, bool (*run)(struct rdt_job *job),
 		 struct rdt_jobs **out);
-/* job->done() is called from the loop, or before this returns if a thread cannot be started or @run
- * executes the job. */
+/* job->done() is called from the loop, or before this returns if @run did the work or no thread can
+ * be started. */
 void rdt_jobs_add(struct rdt_jobs *jobs, struct rdt_job *job);
 void rdt_job_finish(struct rdt_job *job);  /* job->work() has returned; its thread */
 bool rdt_job_run_now(struct rdt_job *job); /* for @run */
@@ -61,8 +60,8 @@ bool rdt_job_run_now(struct rdt_job *job); /* for @run */
 bool rdt_jobs_end(struct rdt_jobs *jobs, uint64_t timeout_ns);
 void rdt_jobs_free(struct rdt_jobs **jobs); /* after rdt_jobs_end() has returned true */
 
-/* The device of the storage of @cfg, determined without accessing it: for a file, the file system
- * mounted at its path. */
+/* The device of the storage of @cfg, found without accessing it: of a file, the mount of its
+ * path. */
 uint64_t rdt_jobs_device(struct rdt_jobs *jobs, const struct rdt_ns_config *cfg);
 
 #endif /* RDT_JOBS_H */

@@ -74,8 +74,7 @@ int rdt_modules_create(struct rdt_modules **out);
  */
 bool rdt_modules_free(struct rdt_modules **modules, uint64_t timeout_ns);
 
-/* Loads the module of @backend unless it is loaded. Returns 0, or -errno with a message in @err.
- * Any thread. */
+/* Loads the module of @backend, once. Returns 0, or -errno with a message in @err. Any thread. */
 int rdt_module_load(struct rdt_modules *modules, enum rdt_backend_type backend,
 		    const struct rdt_module **out, char *err, size_t err_size);
 

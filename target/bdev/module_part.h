@@ -25,8 +25,8 @@ void rdt_module_threads_init(struct rdt_module_threads *threads);
 /* Returns 0 or -errno. @fn calls rdt_module_thread_ends() last. */
 int rdt_module_thread_start(struct rdt_module_threads *threads, void *(*fn)(void *arg), void *arg);
 void rdt_module_thread_ends(struct rdt_module_threads *threads);
-/* Waits at most @timeout_ns until all threads have ended. Returns true, with @threads destroyed, if
- * they have. */
+/* Waits at most @timeout_ns for all threads to end. Returns true if they have; @threads is
+ * destroyed. */
 bool rdt_module_threads_finish(struct rdt_module_threads *threads, uint64_t timeout_ns);
 
 /* A channel with only the loop of its reactor. */

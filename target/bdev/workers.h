@@ -38,8 +38,7 @@ bool rdt_workers_cancel(struct rdt_workers *workers, struct rdt_bio *bio);
 /* Start a thread that may use all CPUs of the process. Returns 0 or -errno. */
 int rdt_storage_thread(pthread_t *thread, void *(*fn)(void *arg), void *arg);
 
-/* Executes I/O on files and block devices by system calls that may block, on threads of
- * workers.h. */
+/* Executes file and block device I/O by system calls that may block, on threads of workers.h. */
 
 struct rdt_bio;
 
