@@ -466,10 +466,10 @@ const char *rdt_config_transport_name(enum rdt_transport_kind kind);
 const char *rdt_config_ana_name(unsigned int state);
 unsigned int rdt_config_ana_state(const char *name); /* 0: unknown name */
 bool rdt_config_listed(const char *const *list, uint32_t count, const char *text);
-/* Compares by the rows of the keys. @served: only keys whose change makes a namespace be removed
- * and added again. */
+/* Compares by the rows of the keys. @served: only keys whose change removes a namespace and adds it
+ * again. */
 bool rdt_config_same_ns(const struct rdt_ns_config *a, const struct rdt_ns_config *b, bool served);
-/* Compares the keys whose change makes a listener be removed and added again. */
+/* Compares the keys whose change removes a listener and adds it again. */
 bool rdt_config_same_listener(const struct rdt_listener_config *a,
 			      const struct rdt_listener_config *b);
 /* NULL: no limits */

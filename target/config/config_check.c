@@ -220,7 +220,7 @@ static int check_host_list(struct rdt_config_load *load, const struct rdt_key *p
 		NULL);
 }
 
-/* Without either key no host may connect. The load continues: a start serves the other subsystems
+/* Without either key no host may connect, but other subsystems are served
  * (rdt_preflight_hosts()). */
 static int check_any_host(struct rdt_config_load *load, const struct rdt_key *key,
 			  struct rdt_subsys_config *ss)
@@ -250,8 +250,7 @@ static int check_any_host(struct rdt_config_load *load, const struct rdt_key *ke
 static void check_qos(struct rdt_config_load *load, const struct rdt_key *key,
 		      const struct rdt_qos_config *q)
 {
-	/* A limit for reads or writes above the limit for both has no effect, so it is probably an
-	 * error. */
+	/* A limit for reads or writes above the limit for both has no effect: probably an error. */
 	static const struct {
 		const char *name;
 		enum rdt_qos_limit own, all;

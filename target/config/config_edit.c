@@ -425,8 +425,7 @@ int rdt_config_edit(struct rdt_config_texts *texts, const struct rdt_config_edit
 	return rc;
 }
 
-/* Earlier versions allowed every host to use a subsystem with neither "allow_any_host" nor
- * "hosts". */
+/* Earlier versions let every host use a subsystem with neither "allow_any_host" nor "hosts". */
 static int admit_any_host(struct rdt_config_texts *texts, const struct rdt_subsys_config *ss,
 			  struct rd_log *log)
 {

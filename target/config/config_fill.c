@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fills the structures from the YAML trees by the rows of the keys: validates each value, and sets
- * valid values and defaults. */
+/* Fills the structures from the YAML trees: validates each value by its row, and sets defaults. */
 #include "config_priv.h"
 #include "keys.h"
 
@@ -349,8 +348,7 @@ static unsigned int row_index(const struct rdt_section *s, const struct rdt_row 
 	return i;
 }
 
-/* Marks a key that an unknown key was probably meant to be, so that it is not reported as
- * missing. */
+/* Marks a key that an unknown key probably stands for, so that it is not reported as missing. */
 static const yaml_node_pair_t meant;
 
 /* One pair of a mapping; @given: by row, the pairs before it. */

@@ -103,8 +103,7 @@ void rdt_config_warning(struct rdt_config_load *load, const struct rdt_key *key,
 bool rdt_config_full(const struct rdt_config_load *load);
 /* Whether the load has exceeded its time limit, so that it ends with an error. Cheap. */
 bool rdt_config_late(struct rdt_config_load *load);
-/* Whether there is no problem at this place or below it. Otherwise its values must not be compared
- * with others. */
+/* Whether this place and those below it have no problem, so that their values can be compared. */
 bool rdt_config_good(const struct rdt_config_load *load, const struct rdt_key *key);
 
 /* Parse @text and add it as a file. Returns 0, -EINVAL with the problem logged, or -errno. */
@@ -177,13 +176,12 @@ struct rdt_config_values {
 int rdt_config_check_twice(struct rdt_config_load *load, const struct rdt_key *list,
 			   const char *name, const struct rdt_config_values *values,
 			   const char *what);
-/* Checks values that must be unique in all subsystems and namespaces. Returns 0 or -ENOMEM. */
+/* Checks that names, IDs and storage are unique in all subsystems. Returns 0 or -ENOMEM. */
 int rdt_config_check_unique(struct rdt_config_load *load, const struct rdt_config *config);
 
 /* ---- config_check.c ---- */
 
-/* Makes the checks that involve several keys, and completes the structures. Returns 0 or
- * -ENOMEM. */
+/* Checks what involves several keys, and completes the structures. Returns 0 or -ENOMEM. */
 int rdt_config_check(struct rdt_config_load *load, struct rdt_config *config);
 bool rdt_config_all_zero(const uint8_t *bytes, size_t count);
 /* The @count texts of @list, sorted for rdt_config_has(); NULL without memory. The caller frees

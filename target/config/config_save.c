@@ -98,8 +98,7 @@ static void saved_already(struct rdt_config_text *t)
 	t->on_disk_len = 0;
 }
 
-/* Checks that the file was not changed by others. Returns 0, -ESTALE or another -errno, with the
- * reason logged. */
+/* Returns 0 if the file is unchanged, or -ESTALE or another -errno with the reason logged. */
 static int check_on_disk(struct rdt_config_text *t, struct rd_log *log)
 {
 	rd_autofree char *now = NULL;
@@ -124,8 +123,7 @@ static int check_on_disk(struct rdt_config_text *t, struct rd_log *log)
 	return -ESTALE;
 }
 
-/* Sets mode and owner as of @like. Without permission to change the owner it remains this process's
- * user. */
+/* Sets mode and owner as of @like, the owner only if this process may do that. */
 static int take_mode(int fd, const char *like)
 {
 	struct stat st;

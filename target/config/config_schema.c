@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes the rows of the keys as a JSON schema for editors, from which the manual page and the
- * example are generated. */
+/* Writes the rows of the keys as a JSON schema, for editors and tools/config-docs. */
 #include "config_json.h"
 
 #include <stdio.h>

@@ -108,8 +108,7 @@ uint64_t rdt_row_number_again(const struct rdt_row *row, const void *object);
 const void *rdt_row_pointer(const struct rdt_row *row, const void *object);
 size_t rdt_row_element_size(const struct rdt_row *list);
 
-/* Parses a number, a choice, a size or a duration. Returns 0, -EINVAL (no such value) or
- * -ERANGE. */
+/* Parses a number, choice, size or duration. Returns 0, -EINVAL (no such value) or -ERANGE. */
 int rdt_row_parse(const struct rdt_row *row, const char *text, uint64_t *value);
 
 /* Writes the expected values, such as "a size from 4KiB to 8MiB", to @buf and returns it. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The keys of namespaces and their limits. Keys of a backend or layer are in a file of their
- * own. */
+/* The keys of namespaces and their limits, without those of backends and layers. */
 #include "backends.h"
 #include "keys.h"
 
