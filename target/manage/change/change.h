@@ -35,9 +35,7 @@ enum rdt_change_kind {
 
 enum rdt_change_state {
 	RDT_CHANGE_QUEUED,   /* first in the queue -> LOADING, SAVING; target drained -> ANSWERED */
-	RDT_CHANGE_LOADING,  /* a thread reads and validates -> WALKING; refused or no change ->
-			      * ANSWERED
-			      */
+	RDT_CHANGE_LOADING,  /* a thread reads it -> WALKING; refused or no change -> ANSWERED */
 	RDT_CHANGE_WALKING,  /* operations are started -> SAVING, SETTLING; refused -> ANSWERED */
 	RDT_CHANGE_SAVING,   /* a thread writes files -> SETTLING, ANSWERED */
 	RDT_CHANGE_SETTLING, /* operations are in progress, the next change runs -> ANSWERED */
@@ -149,12 +147,10 @@ const char *rdt_change_outcome(const struct rdt_change *change);
  */
 void rdt_converge(struct rdt_target *t, struct rdt_change *change);
 void rdt_change_settle(struct rdt_change *change);
-/* Call after the target has stopped and rdt_jobs_end() has returned; frees the unfinished
- * changes. */
+/* Frees unfinished changes, after the target has stopped and rdt_jobs_end() has returned. */
 void rdt_converge_fini(struct rdt_target *t);
 
-/* Writes into @text that a change of @key needs a restart. @where: "target:", "control:" or an
- * NQN. */
+/* Writes that @key needs a restart into @text. @where: "target:", "control:" or an NQN. */
 #define RDT_RESTART_TEXT 512u
 void rdt_restart_text(const char *where, const char *key, char text[RDT_RESTART_TEXT]);
 

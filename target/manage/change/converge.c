@@ -82,8 +82,8 @@ static void needs_restart(void *arg, const char *where, const char *key)
 	rd_warn(ch->t->log, RD_LOG_CONFIG, "reload: %s", text);
 }
 
-/* Whether to check also the storage of @ns; NULL: of listeners. An edit checks that of one
- * namespace at most. */
+/* Whether to check also storage: of @ns, or (NULL) of listeners. An edit names one namespace for
+ * it. */
 static bool checks_storage(const struct rdt_change *ch, const struct rdt_ns *ns)
 {
 	return ch->kind != RDT_CHANGE_EDIT ||

@@ -118,8 +118,8 @@ static bool serves(const char *pid, const struct stat *config)
 	return false;
 }
 
-/* Whether the process has one of the sockets open. If its descriptors are not readable: whether its
- * user owns one. */
+/* Whether the process has one of the sockets open; if /proc hides that: whether its user owns
+ * one. */
 static bool has_socket(const char *pid, const struct listening *l)
 {
 	char path[64], name[64], text[64];

@@ -15,8 +15,7 @@ struct rdt_mgmt_if {
 	 * @text. NULL: the settings cannot change at run time. */
 	int (*set)(struct rdt_mgmt_if *mgmt, const struct rdt_config *cfg, char *text,
 		   size_t text_size);
-	/* Why it cannot listen; NULL: it listens, or is not configured. Valid during this loop
-	 * iteration. */
+	/* Why it cannot listen, valid for this loop iteration; NULL: it listens, or need not. */
 	const char *(*failed)(const struct rdt_mgmt_if *mgmt);
 };
 

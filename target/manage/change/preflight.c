@@ -228,8 +228,7 @@ static int by_path_id(const void *a, const void *b)
 				      : (x->id.ino < y->id.ino ? -1 : 1);
 }
 
-/* Reports a file or device that two namespaces use, unless both are read-only; it may have several
- * names. */
+/* Reports files and devices that two namespaces use, also by two names, unless both only read. */
 static void find_shared(const struct preflight *p, struct probed *all, unsigned int count)
 {
 	unsigned int first = 0;
@@ -401,8 +400,7 @@ static bool ns_place_of(const struct rdt_config *config, const char *nqn, uint32
 	return false;
 }
 
-/* Reports faults found by the rdtarget that serves @config: only it knows which files it has
- * open. */
+/* Reports faults found by the rdtarget that serves @config, which knows what it has open. */
 static void probe_served(const struct preflight *p, const struct rdt_config *config)
 {
 	const char *socket = config->control.socket;

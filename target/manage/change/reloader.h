@@ -64,11 +64,10 @@ bool rdt_reloader_good(const struct rdt_reloader *reloader);
 int rdt_reloader_start(struct rdt_reloader *reloader, struct rdt_change *change, bool early,
 		       void (*done)(void *arg, const struct rdt_change *change), void *arg);
 void rdt_reloader_forget(struct rdt_reloader *reloader, const void *arg);
-/* Refuse later requests with the reason @why, a constant; changes in progress continue. NULL:
- * accept requests again. */
+/* Refuse new requests with the reason @why, a constant; NULL: accept them. Running changes
+ * continue. */
 void rdt_reloader_freeze(struct rdt_reloader *reloader, const char *why);
-/* Makes no further call. Frees everything, or leaves that to the end of a running job:
- * rdt_jobs_end(). */
+/* Makes no further call. Frees everything, now or at the end of a job: rdt_jobs_end(). */
 void rdt_reloader_stop(struct rdt_reloader *reloader);
 
 #endif /* RDT_RELOADER_H */

@@ -23,8 +23,7 @@ struct rdt_report {
 
 /* Keeps warnings and errors. Returns 0 or -ENOMEM. */
 int rdt_report_init(struct rdt_report *report, struct rd_log *parent);
-/* Keeps the first RDT_REPORT_LINES lines; if all of them are warnings, the first error replaces the
- * last one. */
+/* Keeps the first RDT_REPORT_LINES lines; if all are warnings, an error replaces the last one. */
 void rdt_report_add(struct rdt_report *report, enum rd_log_level level, const char *text);
 /* The text of the first error; @otherwise if there is none, or memory ran out. */
 const char *rdt_report_first_error(const struct rdt_report *report, const char *otherwise);

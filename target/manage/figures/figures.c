@@ -274,8 +274,7 @@ static void json_put_number(json_t *o, const struct rdt_figure *f, uint64_t valu
 						   : json_integer((json_int_t)value));
 }
 
-/* @histograms: add pairs of a bucket's upper bound in seconds and its count, without empty
- * buckets. */
+/* @histograms: add pairs of upper bound in seconds and count for each bucket that is not empty. */
 static void json_put_latency(json_t *o, const struct rdt_stats_op *op, bool histograms)
 {
 	json_t *list;

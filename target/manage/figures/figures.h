@@ -38,12 +38,11 @@ enum rdt_figure_of { /* kinds of objects, as bits */
 
 #define RDT_OBJECTS 8u
 
-enum rdt_figure_form {                  /* where the value is */
-		       RDT_FIGURE_OWN,  /* uint64_t of the object's structure in stats.h */
-		       RDT_FIGURE_TEXT, /* const char * of that structure: label @label; NULL: none
-					 */
-		       RDT_FIGURE_IO,   /* uint64_t of its struct rdt_stats_io */
-		       RDT_FIGURE_OP,   /* uint64_t of each struct rdt_stats_op: label op */
+enum rdt_figure_form {                    /* where the value is */
+		       RDT_FIGURE_OWN,    /* uint64_t of the object's structure in stats.h */
+		       RDT_FIGURE_TEXT,   /* const char * of the same: label @label; NULL: none */
+		       RDT_FIGURE_IO,     /* uint64_t of its struct rdt_stats_io */
+		       RDT_FIGURE_OP,     /* uint64_t of each struct rdt_stats_op: label op */
 		       RDT_FIGURE_ERRORS, /* errors by status: labels sct and sc */
 		       RDT_FIGURE_ENDS,   /* ended connections: label reason */
 		       RDT_FIGURE_ANA,    /* ANA states: labels group and state */

@@ -131,8 +131,7 @@ static void history_put(struct rdt_history *h, const struct history_sample *s)
 		h->count++;
 }
 
-/* @seconds is more than 1 if the main loop was late or the machine slept: each second then gets the
- * mean. */
+/* If the main loop was late or the machine slept, @seconds is more than 1: each gets the mean. */
 static void take_sample(struct rdt_history *h, uint64_t seconds)
 {
 	struct history_sample then = h->window[h->before].sum, s;

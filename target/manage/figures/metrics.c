@@ -16,8 +16,7 @@
 /* log2 of the first bucket's upper bound in ns: bounds are powers of two from 16 us to 8.6 s. */
 #define LE_FIRST 14u
 #define LE_LAST  33u
-/* Size of all labels: each of the 223 bytes of an NQN may need five characters, and a namespace has
- * its NSID too. */
+/* Size of all labels: an NQN of 223 bytes may need five characters for each, plus the NSID. */
 #define LABELS 1280
 
 /* An object and its labels. */

@@ -183,8 +183,7 @@ extern const struct rdt_percentile {
 	double percent;
 } rdt_percentiles[RDT_PERCENTILES];
 
-/* The latency in ns that @percent of the commands do not exceed, rounded up to the end of a bucket;
- * 0: no commands. */
+/* The latency in ns that @percent of the commands do not exceed: the end of a bucket; 0: none. */
 uint64_t rdt_stats_percentile(const struct rdt_stats_op *op, double percent);
 
 #endif /* RDT_STATS_H */

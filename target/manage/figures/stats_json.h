@@ -22,8 +22,7 @@ struct rdt_stats_filter {
 	unsigned int limit;
 };
 
-/* Each returns a new reference, or NULL without memory. They take ownership of @head, which has the
- * names of the object. */
+/* Each returns a new reference, or NULL without memory, and takes ownership of @head (names). */
 json_t *rdt_stats_target_json(const struct rdt_stats *stats);
 json_t *rdt_stats_process_json(const struct rdt_stats *stats);
 json_t *rdt_stats_total_json(const struct rdt_stats *stats, bool histograms);

@@ -36,8 +36,7 @@
 #define IDLE_SECONDS   10u                    /* without receiving or sending */
 #define WHOLE_TIME     (30 * RD_NSEC_PER_SEC) /* maximum lifetime of a connection */
 #define CHECK_EVERY    (5 * RD_NSEC_PER_SEC)
-/* With EVICT_ABOVE connections: check interval, and the age from which the oldest ones are
- * closed. */
+/* With EVICT_ABOVE connections: interval of checks, and minimum age of those that are closed. */
 #define CROWD_CHECK    (RD_NSEC_PER_SEC / 4)
 #define CROWD_AGE      RD_NSEC_PER_SEC
 #define BODIES         8u /* with more, connections that still send the oldest one are closed */
@@ -132,7 +131,7 @@ static void add_header(struct MHD_Response *r, const char *name, const char *val
 	MHD_add_response_header(r, name, value);
 }
 
-/* @mode: who frees @text, also when this fails. The connection is closed after the response. */
+/* @mode: who frees @text, even if this fails. The response ends the connection. */
 static struct MHD_Response *http_response(const char *type, const char *policy, const void *text,
 					  size_t len, enum MHD_ResponseMemoryMode mode)
 {
@@ -403,8 +402,8 @@ static void *cut_arguments(void *arg, const char *uri, struct MHD_Connection *c)
 	return NULL;
 }
 
-/* libmicrohttpd makes an object of each header in the connection's memory, which must keep room for
- * the response. */
+/* libmicrohttpd stores headers in the connection's memory, which must have room for the
+ * response. */
 static bool is_too_large(struct MHD_Connection *c)
 {
 	const union MHD_ConnectionInfo *info =
@@ -763,8 +762,7 @@ static void tell_listening(const struct rdt_http *h)
 	rd_notice(h->log, RD_LOG_MAIN, "http: status page at http://%s/", rd_addr_format(sa, text));
 }
 
-/* Listens at the configured address, or tries again every second. Logs the reason when it changes.
- * Returns 0 or -errno. */
+/* Listens as configured, or retries every second, logging new reasons. Returns 0 or -errno. */
 static int http_listen(struct rdt_http *h)
 {
 	const char *what = "cannot parse the address";

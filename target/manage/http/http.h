@@ -20,7 +20,7 @@ struct rdt_reloader;
 struct rdt_sampler;
 struct rdt_target;
 
-/* Creates target->http, which does not listen yet. The arguments stay valid until rdt_http_free().
+/* Creates target->http, which does not listen yet. Arguments are valid until rdt_http_free().
  * Returns 0 or -ENOMEM. */
 int rdt_http_new(struct rdt_target *target, const struct rdt_reloader *reloader,
 		 struct rdt_sampler *sampler, struct rdt_http **out);

@@ -23,8 +23,8 @@
 #define ANSWER_WITHIN (RD_NSEC_PER_SEC / 2)
 #define LIST_MAX      1000u /* maximum of each: namespaces, hosts and controllers in a document */
 #define PROBLEMS_MAX  100u
-/* A command in flight for so long is a problem even if the storage is not stalled: it may wait for
- * a host's data. */
+/* A command in flight for so long is a problem, even if it waits for its host and not for
+ * storage. */
 #define OLD_IO (2 * RDT_STALL_NS)
 
 /* One reactor. While @out, its thread owns @answer. */
@@ -66,8 +66,7 @@ static double seconds_since(const struct rdt_status *s, uint64_t then)
 	return s->now > then ? (double)(s->now - then) / 1e9 : 0;
 }
 
-/* Adds the names of version 2 of the document for statistics of commands, in ns where the name says
- * so. */
+/* Adds version 2 names of statistics of commands, in ns where the name says so. */
 static void add_old_names(json_t *o, const struct rdt_stats_io *io)
 {
 	const struct rdt_stats_op *read = &io->op[RDT_IO_READ], *write = &io->op[RDT_IO_WRITE];
@@ -132,8 +131,7 @@ static void add_status_reactors(const struct rdt_status *s, json_t *o,
 
 /* ---- lists ---- */
 
-/* Adds the statistics of a listener to its entry, unless it was removed after the main thread wrote
- * the entry. */
+/* Adds the statistics of a listener to the main thread's entry, unless it was removed since. */
 static void add_listener_figures(json_t *o, const struct rdt_stats *stats)
 {
 	json_t *listener;

@@ -34,8 +34,7 @@
 
 #define LEAVE_WARN    (10 * RD_NSEC_PER_SEC)
 #define RELEASE_CHECK (10 * RD_NSEC_PER_MSEC)
-/* How long a file may stay locked by an earlier process; then another process is assumed to use
- * it. */
+/* After that, another process is assumed to have locked the file. */
 #define RELEASE_MAX (3 * RD_NSEC_PER_SEC)
 /* Storage that cannot be opened is retried after 1, 2, 4 ... 64 s. */
 #define RETRY_FIRST RD_NSEC_PER_SEC
@@ -629,8 +628,7 @@ static void check_released(struct rd_timer *timer)
 	close_backend(rd_container_of(timer, struct rdt_ns, timer), NULL);
 }
 
-/* The namespace is removed only after the kernel has released the file, because the same file may
- * then be added again, here or by another process. */
+/* Waits until the kernel has released the file, so that it can be added again, by any process. */
 static void close_done(struct rdt_job *job)
 {
 	struct rdt_ns_job *j = job_of(job);
@@ -677,8 +675,7 @@ static void ns_left(struct rdt_ns *ns)
 	close_backend(ns, rdt_ns_detach(ns));
 }
 
-/* Answers the change that the removal is still in progress. Hosts have not seen the namespace since
- * ns_hidden(). */
+/* Answers the change while the removal continues; hosts no longer see the namespace. */
 static void log_slow_leave(struct rd_timer *timer)
 {
 	struct rdt_ns *ns = rd_container_of(timer, struct rdt_ns, timer);

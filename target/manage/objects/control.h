@@ -28,14 +28,12 @@ struct rdt_target;
  */
 void rdt_control_ns_add(struct rdt_subsys *ss, const struct rdt_ns_config *cfg,
 			struct rdt_config *cfg_of, rdt_control_done done, void *arg);
-/* Remove @ns, and add it again with the file or device that its path names now. @done as for an
- * addition. */
+/* Remove @ns, and add it again, opening its path anew. @done as for an addition. */
 void rdt_control_ns_reopen(struct rdt_ns *ns, rdt_control_done done, void *arg);
 /* Retry to open @ns now if it is FAILED. @done as for an addition. */
 void rdt_control_ns_retry(struct rdt_ns *ns, rdt_control_done done, void *arg);
 
-/* Whether its addition or removal is in progress. rdt_control_ns_wait() calls @done at the end of
- * it. */
+/* Whether an addition or removal is in progress. rdt_control_ns_wait(): @done gets its result. */
 bool rdt_control_ns_settling(const struct rdt_ns *ns);
 void rdt_control_ns_wait(struct rdt_ns *ns, rdt_control_done done, void *arg);
 

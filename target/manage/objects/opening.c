@@ -174,8 +174,7 @@ void rdt_opening_begin(struct rdt_target *t)
 	rdt_identities_settle(t->identities, true, NULL);
 }
 
-/* Logs the namespaces that hosts do not see yet. Returns 0 to start, or -errno of one that
- * FAILED. */
+/* Logs namespaces that hosts do not see yet. Returns 0 to start, or -errno of a FAILED one. */
 static int judge_start(struct rdt_target *t)
 {
 	unsigned int failed = 0;

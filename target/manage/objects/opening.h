@@ -26,8 +26,7 @@ int rdt_opening_wait(struct rdt_target *t, uint64_t timeout_ns);
 /* Make the namespace LIVE once its backend is open; it is in state RDT_NS_OPENING. */
 void rdt_opening_watch(struct rdt_ns *ns);
 
-/* The namespace is LIVE: handle changes of its storage that occurred while reactors opened
- * channels. */
+/* The namespace is LIVE: handle changes of its storage since it was opened. */
 void rdt_opening_joined(struct rdt_ns *ns);
 
 /* Count the namespace in its ANA group if another gateway holds its storage, and notify hosts when

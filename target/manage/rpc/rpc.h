@@ -35,8 +35,7 @@ struct rdt_rpc_env {
  * 0, or -errno: if *@out is NULL, out of memory; otherwise the reason was logged, and it tries
  * again every second. */
 int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out);
-/* The socket and its lock file, to hand them to another process; -1: it does not listen. Accepts
- * NULL. */
+/* The socket and its lock file, for another process; -1: it does not listen. Accepts NULL. */
 void rdt_rpc_share(const struct rdt_rpc *rpc, int *fd, int *lock);
 /* Close the socket, which another process now listens on; its path stays. Accepts NULL. */
 void rdt_rpc_handed_over(struct rdt_rpc *rpc);

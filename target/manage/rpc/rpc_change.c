@@ -94,8 +94,7 @@ static const struct rdt_listener_config *listener_now(const struct rdt_listener 
 	return l->cfg;
 }
 
-/* Sets the ANA states of all groups on all listeners to inaccessible, or back to the
- * configuration. */
+/* Sets all groups of all listeners to inaccessible, or back to their configured ANA states. */
 static void drain_set_ana(struct rdt_target *t, bool inaccessible)
 {
 	struct rdt_listener *l;

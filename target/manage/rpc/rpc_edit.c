@@ -72,8 +72,8 @@ static const struct element_words *name_element(const json_t *path, unsigned int
 	return &element_words[0];
 }
 
-/* Finds the key that a problem is about: "size" in "FILE:LINE: subsystems[0].namespaces[1].size:
- * found ...". Returns the text after the position, and the key or NULL. */
+/* Finds the key of a problem: "size" in "FILE:LINE: subsystems[0].namespaces[1].size: found ...".
+ * Returns the text after the position, and the key or NULL. */
 static const char *problem_key(const char *line, const char *path, char **key)
 {
 	const char *text = line, *end, *dot;
@@ -236,8 +236,7 @@ static void change_start(struct rdt_rpc_call *call, struct rdt_change *ch)
 	rdt_rpc_start_change(call, ch, edit_done);
 }
 
-/* The key that identifies the object in parameter @param. If it is missing, answers @call and
- * returns NULL. */
+/* The key of the object in parameter @param. Returns NULL after answering @call with an error. */
 static json_t *needed_key(struct rdt_rpc_call *call, const char *param, const char *key,
 			  json_type type)
 {
@@ -430,8 +429,8 @@ static void subsystem_set_hosts(struct rdt_rpc_call *call)
 
 /* ---- checks of storage, without a change of the configuration ---- */
 
-/* The namespace of parameters "nqn" and "nsid". If there is none, answers @call and returns
- * NULL. */
+/* The namespace of parameters "nqn" and "nsid". Returns NULL after answering @call with an
+ * error. */
 static struct rdt_ns *named_ns(struct rdt_rpc_call *call)
 {
 	json_int_t nsid = 0;

@@ -131,8 +131,7 @@ void rdt_rpc_drop(struct rdt_rpc_call *call);
 /* Sends an error with id null, for input that is not a valid request. */
 void rdt_rpc_reject(struct rdt_rpc_client *client, enum rdt_rpc_error error, const char *text);
 json_t *rdt_rpc_describe_methods(void); /* returns a JSON array */
-/* Returns a parameter, which was validated against the method's list and has no key of a host;
- * NULL: absent. */
+/* Returns a parameter that is valid by the method's list and no key of a host; NULL: absent. */
 const char *rdt_rpc_text(const struct rdt_rpc_call *call, const char *name);
 /* Sets *@value if the parameter is present. Returns false if it is not between @min and @max,
  * after answering the call with an error. */

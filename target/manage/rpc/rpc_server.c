@@ -537,8 +537,7 @@ int rdt_rpc_open(struct rdt_rpc_env *env, struct rdt_rpc **out)
 	TAILQ_INIT(&rpc->calls);
 	TAILQ_INIT(&rpc->asks);
 	attempt_to_listen(&rpc->attempt);
-	/* Later attempts run on a thread, and must not use @inherit: the other process may end, and
-	 * it is freed. */
+	/* Later attempts run on a thread, while the other process may end: do not use @inherit. */
 	env->inherit = NULL;
 	*out = rpc;
 	return take_listening(rpc, rpc->attempt_err, rpc->attempt_why);

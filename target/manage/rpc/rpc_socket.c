@@ -115,8 +115,7 @@ static const char *socket_hint(int err)
 			      : "";
 }
 
-/* Whether @fd is the socket at the configured path, so that the previous process had the same
- * path. */
+/* Whether @fd is the socket at the configured path, as for the previous process. */
 static bool is_bound_to(int fd, const char *path)
 {
 	struct sockaddr_un addr = {0};

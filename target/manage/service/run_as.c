@@ -89,8 +89,7 @@ static int become(struct rd_log *log, const char *spec, const struct identity *i
 {
 	struct rlimit unlimited = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
 
-	/* Capabilities allow the change to other users too, but only root loses its capabilities by
-	 * it. */
+	/* Others may be able to do it by capabilities, but only root loses them. */
 	if (geteuid() != 0)
 		return cannot_become(log, spec, EPERM);
 	if (setrlimit(RLIMIT_MEMLOCK, &unlimited))

@@ -20,8 +20,8 @@ struct rd_log;
  * another user.
  */
 int rdt_run_as(const char *spec, struct rd_log *log);
-/* Looks up the number of group @name; (gid_t)-1 for NULL. Returns 0, or -errno with a message in
- * @text. Any thread. */
+/* The number of group @name; -1 for NULL. Returns 0, or -errno with a message in @text. Any
+ * thread. */
 int rdt_group_id(const char *name, gid_t *gid, char *text, size_t size);
 
 #endif /* RDT_RUN_AS_H */

@@ -14,8 +14,7 @@ struct rdt_notify;
 struct rdt_target;
 struct rdt_watchdog;
 
-/* Call when the target runs. *@out: NULL if the service manager has no watchdog. Returns 0 or
- * -ENOMEM. */
+/* Call when the target runs. *@out: NULL if there is no watchdog. Returns 0 or -ENOMEM. */
 int rdt_watchdog_start(struct rdt_target *target, struct rdt_notify *notify,
 		       struct rdt_watchdog **out);
 /* Call while the main loop exists. The watchdog is not fed afterwards. Accepts NULL. */

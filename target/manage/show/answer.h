@@ -14,8 +14,7 @@ struct rdt_reactor;
 /* Owned by the thread of @reactor from rdt_answer_ask() to rdt_answer_ready(). */
 struct rdt_answer {
 	struct rdt_reactor *reactor;
-	/* called on the reactor's thread: fills in the answer and calls rdt_answer_ready(), now or
-	 * later */
+	/* reactor's thread: fills in the answer, then rdt_answer_ready() */
 	void (*fn)(struct rdt_answer *answer);
 	void (*answered)(struct rdt_answer *answer); /* called on the main loop afterwards */
 	void *owner;                                 /* of the requester */
@@ -31,8 +30,7 @@ struct rdt_answer {
 
 void rdt_answer_ask(struct rdt_answer *answer); /* main loop */
 void rdt_answer_ready(struct rdt_answer *answer);
-/* Calls @visit for each queue pair of the reactor, in slices, then rdt_answer_ready(). Called on
- * the reactor's thread. */
+/* Reactor's thread: calls @visit for each queue pair in slices, then rdt_answer_ready(). */
 void rdt_answer_by_walk(struct rdt_answer *answer,
 			void (*visit)(struct rdt_qpair_walk *walk, struct rdt_qpair *qp));
 

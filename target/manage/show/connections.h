@@ -15,13 +15,11 @@ struct rdt_connections;
 struct rdt_answer;
 struct rdt_target;
 
-/* Called on the thread of answer->reactor: copies its connections, and calls rdt_answer_ready()
- * after the last slice. */
+/* Copies the connections of answer->reactor, on its thread, then calls rdt_answer_ready(). */
 void rdt_connections_collect(struct rdt_answer *answer);
 /* Frees the copies, unless rdt_connections_take() took them. Any thread. */
 void rdt_connections_drop(struct rdt_answer *answer);
-/* Main thread: takes ownership of the data of @n answers, some of which may have none. Returns NULL
- * without memory. */
+/* Main thread: takes the data of @n answers, some of which may have none. NULL: no memory. */
 struct rdt_connections *rdt_connections_take(const struct rdt_target *t, struct rdt_answer *answers,
 					     unsigned int n);
 void rdt_connections_free(struct rdt_connections *c); /* any thread; accepts NULL */
