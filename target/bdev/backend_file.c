@@ -35,8 +35,8 @@ struct file {
 	uint32_t poll_max; /* largest transfer in bytes that uses IOPOLL; 0: none */
 	uint32_t mem_align;
 	enum rdt_zero_how zero_how;
-	bool discards;                  /* DEALLOCATE is a BLKDISCARD */
-	struct rdt_extent_marks *marks; /* if only this target writes to the file; otherwise NULL */
+	bool discards;                        /* DEALLOCATE is a BLKDISCARD */
+	struct rdt_extent_versions *versions; /* NULL: others may write to the file */
 };
 
 /* Receives the message for an error. */
@@ -78,7 +78,7 @@ static void file_close(struct rdt_bdev *bdev)
 		posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
 	if (f->fd >= 0)
 		close(f->fd);
-	rdt_extent_marks_put(f->marks);
+	rdt_extent_versions_put(f->versions);
 	free(f->path);
 	free(f);
 }
@@ -104,7 +104,7 @@ static int file_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, st
 	chan->chan.bdev = bdev;
 	chan->path = f->path;
 	chan->fd = f->fd;
-	chan->marks = f->marks;
+	chan->versions = f->versions;
 	chan->block = f->is_block;
 	chan->direct = f->direct;
 	chan->poll_max = f->poll_max;
@@ -145,8 +145,8 @@ static int file_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t e
 {
 	if (size)
 		bdev->size = size;
-	if (file_of(bdev)->marks)
-		rdt_extents_changed(file_of(bdev)->marks, 0, UINT64_MAX);
+	if (file_of(bdev)->versions)
+		rdt_extents_changed(file_of(bdev)->versions, 0, UINT64_MAX);
 	return 0;
 }
 
@@ -707,7 +707,7 @@ static void tell_extents(struct file *f)
 	f->bdev.deallocate_zeroes = true; /* holes read as zeroes */
 	/* Another program may write to a file that is only locked for reading. */
 	if (!f->bdev.read_only)
-		f->marks = rdt_extent_marks_new(f->bdev.size);
+		f->versions = rdt_extent_versions_new(f->bdev.size);
 }
 
 /* Sets the properties that follow from @st and the configuration. */

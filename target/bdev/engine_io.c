@@ -253,8 +253,8 @@ static void finish_bio(struct rdt_engine *e, struct rdt_bio *bio, int result)
 {
 	struct rdt_fio *fio = rdt_fio(bio);
 
-	if (fio->chan->marks && rdt_bio_op_writes(bio->op))
-		rdt_extents_changed(fio->chan->marks, bio->offset, bio->offset + bio->length);
+	if (fio->chan->versions && rdt_bio_op_writes(bio->op))
+		rdt_extents_changed(fio->chan->versions, bio->offset, bio->offset + bio->length);
 	release_bounce(fio);
 	fio->magic = 0;
 	bio->result = result;

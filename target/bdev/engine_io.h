@@ -70,8 +70,8 @@ struct rdt_fchan {
 	struct rdt_device *device;
 	const char *path; /* for log lines; belongs to the bdev */
 	int fd;           /* belongs to the bdev */
-	/* if only this target writes to the file; belongs to the bdev; otherwise NULL */
-	struct rdt_extent_marks *marks;
+	/* belongs to the bdev; NULL: others may write to the file */
+	struct rdt_extent_versions *versions;
 	uint32_t poll_max;  /* largest transfer in bytes for the IOPOLL ring; 0: never */
 	bool block;         /* a block device */
 	bool direct;        /* O_DIRECT: buffers that are not aligned to mem_align are bounced */

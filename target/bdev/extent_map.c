@@ -10,7 +10,7 @@
 
 /* The known extents of a part of a file. */
 struct part {
-	uint32_t mark; /* the file's mark when the part was read; 0: not read yet */
+	uint32_t version; /* the file's version when the part was read; 0: not read yet */
 	uint32_t count;
 	/* too many extents to keep them: the file system is asked each time */
 	bool too_many;
@@ -18,15 +18,15 @@ struct part {
 };
 
 struct rdt_extent_map {
-	struct rdt_extent_marks *marks; /* a reference */
-	uint32_t kept;                  /* number of extents of all parts */
+	struct rdt_extent_versions *versions; /* a reference */
+	uint32_t kept;                        /* number of extents of all parts */
 	struct part parts[RDT_EXTENT_PARTS];
 	TAILQ_ENTRY(rdt_extent_map) link;
 };
 
-struct rdt_extent_marks *rdt_extent_marks_new(uint64_t size)
+struct rdt_extent_versions *rdt_extent_versions_new(uint64_t size)
 {
-	struct rdt_extent_marks *m = calloc(1, sizeof(*m));
+	struct rdt_extent_versions *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
@@ -37,7 +37,7 @@ struct rdt_extent_marks *rdt_extent_marks_new(uint64_t size)
 	return m;
 }
 
-void rdt_extent_marks_put(struct rdt_extent_marks *m)
+void rdt_extent_versions_put(struct rdt_extent_versions *m)
 {
 	if (m && atomic_fetch_sub(&m->refs, 1) == 1)
 		free(m);
@@ -49,7 +49,7 @@ static void free_map(struct rdt_extent_maps *maps, struct rdt_extent_map *map)
 	maps->count--;
 	for (unsigned int i = 0; i < RDT_EXTENT_PARTS; i++)
 		free(map->parts[i].list);
-	rdt_extent_marks_put(map->marks);
+	rdt_extent_versions_put(map->versions);
 	free(map);
 }
 
@@ -68,8 +68,9 @@ void rdt_extent_maps_fini(struct rdt_extent_maps *maps)
 	free(maps->found);
 }
 
-/* Moves the map of the file with @marks to the head, creating it if needed. NULL: no memory. */
-static struct rdt_extent_map *map_of(struct rdt_extent_maps *maps, struct rdt_extent_marks *marks)
+/* Moves the map of the file with @versions to the head, creating it if needed. NULL: no memory. */
+static struct rdt_extent_map *map_of(struct rdt_extent_maps *maps,
+				     struct rdt_extent_versions *versions)
 {
 	struct rdt_extent_map *map;
 
@@ -79,7 +80,7 @@ static struct rdt_extent_map *map_of(struct rdt_extent_maps *maps, struct rdt_ex
 	if (!maps->found)
 		return NULL;
 	TAILQ_FOREACH (map, &maps->list, link)
-		if (map->marks == marks)
+		if (map->versions == versions)
 			break;
 	if (map) {
 		TAILQ_REMOVE(&maps->list, map, link);
@@ -89,8 +90,8 @@ static struct rdt_extent_map *map_of(struct rdt_extent_maps *maps, struct rdt_ex
 	map = calloc(1, sizeof(*map));
 	if (!map)
 		return NULL;
-	atomic_fetch_add(&marks->refs, 1);
-	map->marks = marks;
+	atomic_fetch_add(&versions->refs, 1);
+	map->versions = versions;
 	TAILQ_INSERT_HEAD(&maps->list, map, link);
 	if (++maps->count > RDT_EXTENT_MAPS)
 		free_map(maps, TAILQ_LAST(&maps->list, rdt_extent_map_list));
@@ -99,7 +100,7 @@ static struct rdt_extent_map *map_of(struct rdt_extent_maps *maps, struct rdt_ex
 
 static uint64_t part_begin(const struct rdt_extent_map *map, unsigned int i)
 {
-	return (uint64_t)i << map->marks->shift;
+	return (uint64_t)i << map->versions->shift;
 }
 
 static uint64_t part_end(const struct rdt_extent_map *map, unsigned int i)
@@ -126,7 +127,7 @@ static int keep_extents(struct rdt_extent_map *map, struct part *part,
 }
 
 /*
- * Reads the extents of part @i unless they are known. The mark is set before the file system is
+ * Reads the extents of part @i unless they are known. The version is set before the file system is
  * asked: a change that ends later advances it, and a change that has ended is seen.
  */
 static int read_part(struct rdt_extent_maps *maps, struct rdt_extent_map *map, unsigned int i,
@@ -134,23 +135,24 @@ static int read_part(struct rdt_extent_maps *maps, struct rdt_extent_map *map, u
 {
 	struct part *part = &map->parts[i];
 	struct rdt_extents *found = maps->found;
-	uint32_t mark;
+	uint32_t version;
 	int rc;
 
-	if (part->too_many || (part->mark && part->mark == atomic_load(&map->marks->marks[i])))
+	if (part->too_many ||
+	    (part->version && part->version == atomic_load(&map->versions->versions[i])))
 		return 0;
 	free(part->list);
 	map->kept -= part->count;
 	*part = (struct part){0};
-	mark = atomic_fetch_or(&map->marks->marks[i], 1) | 1;
-	atomic_fetch_add(&map->marks->walks, 1);
+	version = atomic_fetch_or(&map->versions->versions[i], 1) | 1;
+	atomic_fetch_add(&map->versions->walks, 1);
 	*found = (struct rdt_extents){.room = RDT_EXTENT_KEPT - map->kept};
 	rc = source->ask(source, found, part_begin(map, i), part_end(map, i));
 	part->too_many = !rc && found->upto < part_end(map, i);
 	if (!rc && !part->too_many)
 		rc = keep_extents(map, part, found);
 	if (!rc)
-		part->mark = mark;
+		part->version = version;
 	return rc;
 }
 
@@ -177,10 +179,10 @@ static void take_from_part(const struct part *part, struct rdt_extents *ex, uint
 	ex->upto = to;
 }
 
-int rdt_extent_maps_answer(struct rdt_extent_maps *maps, struct rdt_extent_marks *marks,
+int rdt_extent_maps_answer(struct rdt_extent_maps *maps, struct rdt_extent_versions *versions,
 			   struct rdt_extents_source *source, const struct rdt_bio *bio)
 {
-	struct rdt_extent_map *map = marks ? map_of(maps, marks) : NULL;
+	struct rdt_extent_map *map = versions ? map_of(maps, versions) : NULL;
 	uint64_t end = bio->offset + bio->length;
 	struct rdt_extents *ex = bio->buf;
 	int rc = 0;
@@ -190,7 +192,7 @@ int rdt_extent_maps_answer(struct rdt_extent_maps *maps, struct rdt_extent_marks
 	if (!map)
 		return source->ask(source, ex, bio->offset, end);
 	while (!rc && ex->upto < end) {
-		unsigned int i = rdt_extent_part(marks, ex->upto);
+		unsigned int i = rdt_extent_part(versions, ex->upto);
 		uint64_t from = ex->upto, to = part_end(map, i) < end ? part_end(map, i) : end;
 
 		rc = read_part(maps, map, i, source);

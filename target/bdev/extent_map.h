@@ -3,9 +3,10 @@
  * A cache of the extents of a file. Asking the file system costs microseconds per extent, so that
  * without it one small command could cost tens of milliseconds each time.
  *
- * A file is divided into up to 64 parts. The mark of each part counts its changes; I/O that changes
- * blocks advances it before its completion is reported. The thread that reads extents (walker.h)
- * caches those of the most recently used files, and reads a part again if its mark has advanced.
+ * A file is divided into up to 64 parts. The version of each part counts its changes; I/O that
+ * changes blocks advances it before its completion is reported. The thread that reads extents
+ * (walker.h) caches those of the most recently used files, and reads a part again if its version
+ * has advanced.
  */
 #ifndef RDT_EXTENT_MAP_H
 #define RDT_EXTENT_MAP_H
@@ -21,34 +22,35 @@
 #define RDT_EXTENT_KEPT  16384u /* maximum number of extents in a map */
 
 /* Shared by all threads that use the file. */
-struct rdt_extent_marks {
+struct rdt_extent_versions {
 	atomic_uint refs;
 	_Atomic uint64_t walks; /* how often a part was read into a map */
 	unsigned int shift;     /* a part has 1 << shift bytes, the last one the rest of the file */
 	/* Bit 0: a map was made of the part; the other bits count the changes after such maps. */
-	_Atomic uint32_t marks[RDT_EXTENT_PARTS];
+	_Atomic uint32_t versions[RDT_EXTENT_PARTS];
 };
 
-/* Returns NULL without memory. rdt_extent_marks_put() gives the reference back. */
-struct rdt_extent_marks *rdt_extent_marks_new(uint64_t size);
-void rdt_extent_marks_put(struct rdt_extent_marks *marks); /* NULL is allowed */
+/* Returns NULL without memory. rdt_extent_versions_put() gives the reference back. */
+struct rdt_extent_versions *rdt_extent_versions_new(uint64_t size);
+void rdt_extent_versions_put(struct rdt_extent_versions *versions); /* NULL is allowed */
 
-static inline unsigned int rdt_extent_part(const struct rdt_extent_marks *marks, uint64_t offset)
+static inline unsigned int rdt_extent_part(const struct rdt_extent_versions *m, uint64_t offset)
 {
-	uint64_t part = offset >> marks->shift;
+	uint64_t part = offset >> m->shift;
 
 	return part < RDT_EXTENT_PARTS ? (unsigned int)part : RDT_EXTENT_PARTS - 1;
 }
 
 /* The blocks from @offset to @end may have changed. Any thread. */
-static inline void rdt_extents_changed(struct rdt_extent_marks *m, uint64_t offset, uint64_t end)
+static inline void rdt_extents_changed(struct rdt_extent_versions *m, uint64_t offset, uint64_t end)
 {
 	unsigned int last = rdt_extent_part(m, end ? end - 1 : 0);
 
 	for (unsigned int i = rdt_extent_part(m, offset); i <= last; i++) {
-		uint32_t mark = atomic_load(&m->marks[i]);
+		uint32_t version = atomic_load(&m->versions[i]);
 
-		while (mark & 1 && !atomic_compare_exchange_weak(&m->marks[i], &mark, mark + 1))
+		while (version & 1 &&
+		       !atomic_compare_exchange_weak(&m->versions[i], &version, version + 1))
 			;
 	}
 }
@@ -73,9 +75,9 @@ struct rdt_extent_maps {
 void rdt_extent_maps_init(struct rdt_extent_maps *maps);
 void rdt_extent_maps_fini(struct rdt_extent_maps *maps);
 
-/* Execute @bio, an EXTENTS. @marks: those of the file; NULL: others may change the file, so nothing
- * is cached. Returns 0 or -errno. */
-int rdt_extent_maps_answer(struct rdt_extent_maps *maps, struct rdt_extent_marks *marks,
+/* Execute @bio, an EXTENTS. @versions: those of the file; NULL: others may change the file, so
+ * nothing is cached. Returns 0 or -errno. */
+int rdt_extent_maps_answer(struct rdt_extent_maps *maps, struct rdt_extent_versions *versions,
 			   struct rdt_extents_source *source, const struct rdt_bio *bio);
 
 #endif /* RDT_EXTENT_MAP_H */

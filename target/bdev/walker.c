@@ -67,7 +67,7 @@ static void walk(struct rdt_walker *w, struct rdt_bio *bio)
 	const struct rdt_fio *fio = rdt_fio_const(bio);
 	struct file_source file = {{ask_file}, fio->chan->fd, fio};
 
-	bio->result = rdt_extent_maps_answer(&w->maps, fio->chan->marks, &file.source, bio);
+	bio->result = rdt_extent_maps_answer(&w->maps, fio->chan->versions, &file.source, bio);
 	if (rdt_bio_push(&w->out, bio))
 		rd_loop_post(w->engine->loop, &w->msg);
 }

@@ -620,28 +620,28 @@ static void allocated_parts_are_kept(void)
 	struct rdt_ns_config cfg = {.backend = RDT_BACKEND_FILE, .block_size = 512};
 	struct rdt_extents *ex T_FREE = calloc(1, sizeof(*ex) + 8 * sizeof(ex->list[0]));
 	struct bench b T_ENDS(bench_close);
-	struct rdt_extent_marks *marks;
+	struct rdt_extent_versions *versions;
 
 	if (!bench_open(&b, cfg, DEPTH))
 		return;
-	marks = rd_container_of(b.chan, struct rdt_fchan, chan)->marks;
+	versions = rd_container_of(b.chan, struct rdt_fchan, chan)->versions;
 	ex->room = 8;
 	for (int op = 0; op < RDT_BIO_EXTENTS; op++) {
 		for (int i = 0; i < 3; i++)
 			CU_ASSERT_EQUAL(backend_io(&b, RDT_BIO_EXTENTS, 0, DISK_SIZE, ex), 0);
-		marks->walks = 0;
+		versions->walks = 0;
 		CU_ASSERT_EQUAL(backend_io(&b, RDT_BIO_EXTENTS, 0, DISK_SIZE, ex), 0);
-		CU_ASSERT_EQUAL(marks->walks, 0);
+		CU_ASSERT_EQUAL(versions->walks, 0);
 		if (!(b.bdev->ops_mask & 1u << op))
 			continue;
 		CU_ASSERT_EQUAL(backend_io(&b, (uint8_t)op, 0, 4096, b.slab), 0);
 		CU_ASSERT_EQUAL(backend_io(&b, RDT_BIO_EXTENTS, 0, DISK_SIZE, ex), 0);
-		CU_ASSERT_EQUAL(marks->walks, rdt_bio_op_writes(op));
+		CU_ASSERT_EQUAL(versions->walks, rdt_bio_op_writes(op));
 	}
 	CU_ASSERT_EQUAL(t_bdev_resize(b.bdev, DISK_SIZE, NULL, 0), 0);
-	marks->walks = 0;
+	versions->walks = 0;
 	CU_ASSERT_EQUAL(backend_io(&b, RDT_BIO_EXTENTS, 0, DISK_SIZE, ex), 0);
-	CU_ASSERT_TRUE(marks->walks > 0);
+	CU_ASSERT_TRUE(versions->walks > 0);
 }
 
 static void memory_tells_what_is_allocated(void)

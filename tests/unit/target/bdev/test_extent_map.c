@@ -17,7 +17,7 @@
 /* A file of which the blocks in @used are allocated. */
 struct fake_file {
 	struct rdt_extents_source source;
-	struct rdt_extent_marks *marks;
+	struct rdt_extent_versions *versions;
 	struct rdt_extent_maps maps;
 	unsigned int asked;
 	void (*on_ask)(struct fake_file *f);
@@ -46,9 +46,9 @@ static int ask_fake(struct rdt_extents_source *source, struct rdt_extents *ex, u
 static void fake_open(struct fake_file *f, uint32_t room)
 {
 	*f = (struct fake_file){.source = {ask_fake}};
-	f->marks = rdt_extent_marks_new((uint64_t)BLOCKS * BLOCK);
+	f->versions = rdt_extent_versions_new((uint64_t)BLOCKS * BLOCK);
 	f->ex = calloc(1, sizeof(*f->ex) + room * sizeof(f->ex->list[0]));
-	CU_ASSERT_PTR_NOT_NULL_FATAL(f->marks);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f->versions);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f->ex);
 	f->ex->room = room;
 	rdt_extent_maps_init(&f->maps);
@@ -57,14 +57,14 @@ static void fake_open(struct fake_file *f, uint32_t room)
 static void fake_close(struct fake_file *f)
 {
 	rdt_extent_maps_fini(&f->maps);
-	rdt_extent_marks_put(f->marks);
+	rdt_extent_versions_put(f->versions);
 	free(f->ex);
 }
 
 static void fake_change(struct fake_file *f, uint64_t first, uint64_t blocks, bool used)
 {
 	memset(f->used + first, used, blocks);
-	rdt_extents_changed(f->marks, first * BLOCK, (first + blocks) * BLOCK);
+	rdt_extents_changed(f->versions, first * BLOCK, (first + blocks) * BLOCK);
 }
 
 static int answer_from(struct fake_file *f, struct rdt_extent_maps *maps, uint64_t first,
@@ -75,7 +75,7 @@ static int answer_from(struct fake_file *f, struct rdt_extent_maps *maps, uint64
 				    .length = blocks * BLOCK,
 				    .buf = f->ex};
 
-	return rdt_extent_maps_answer(maps, f->marks, &f->source, &bio);
+	return rdt_extent_maps_answer(maps, f->versions, &f->source, &bio);
 }
 
 static int fake_answer(struct fake_file *f, uint64_t first, uint64_t blocks)
@@ -112,7 +112,7 @@ static void the_storage_is_asked_once(void)
 	fake_change(&f, 0, 1, false);
 	fake_change(&f, BLOCKS - 1, 1, true);
 	CU_ASSERT_EQUAL(asked_for_all(&f), 2);
-	rdt_extents_changed(f.marks, 0, UINT64_MAX); /* a resize */
+	rdt_extents_changed(f.versions, 0, UINT64_MAX); /* a resize */
 	CU_ASSERT_EQUAL(asked_for_all(&f), RDT_EXTENT_PARTS);
 	CU_ASSERT_EQUAL(asked_for_all(&f), 0);
 }
@@ -176,26 +176,26 @@ static void two_threads(void)
 static void maps_are_bounded(void)
 {
 	struct fake_file f T_ENDS(fake_close);
-	struct rdt_extent_marks *first, *others[RDT_EXTENT_MAPS];
+	struct rdt_extent_versions *first, *others[RDT_EXTENT_MAPS];
 
 	fake_open(&f, BLOCKS);
 	for (unsigned int i = 0; i < BLOCKS; i += BLOCKS / RDT_EXTENT_KEPT)
 		f.used[i] = true;
 	CU_ASSERT_EQUAL(asked_for_all(&f), RDT_EXTENT_PARTS);
 	CU_ASSERT_EQUAL(asked_for_all(&f), 0);
-	first = f.marks;
+	first = f.versions;
 	for (unsigned int i = 0; i < RDT_EXTENT_MAPS; i++) {
-		f.marks = others[i] = rdt_extent_marks_new((uint64_t)BLOCKS * BLOCK);
+		f.versions = others[i] = rdt_extent_versions_new((uint64_t)BLOCKS * BLOCK);
 		CU_ASSERT_EQUAL(asked_for_all(&f), RDT_EXTENT_PARTS);
 		CU_ASSERT_TRUE(f.maps.count <= RDT_EXTENT_MAPS);
 	}
-	f.marks = first;
+	f.versions = first;
 	CU_ASSERT_EQUAL(asked_for_all(&f), RDT_EXTENT_PARTS);
-	f.marks = others[RDT_EXTENT_MAPS - 1];
+	f.versions = others[RDT_EXTENT_MAPS - 1];
 	CU_ASSERT_EQUAL(asked_for_all(&f), 0);
-	f.marks = first;
+	f.versions = first;
 	for (unsigned int i = 0; i < RDT_EXTENT_MAPS; i++)
-		rdt_extent_marks_put(others[i]);
+		rdt_extent_versions_put(others[i]);
 }
 
 /* A part with more extents than a map may have is looked at as a whole once, and then asked for
@@ -205,8 +205,8 @@ static void a_part_with_too_many(void)
 	struct fake_file f T_ENDS(fake_close);
 
 	fake_open(&f, 16);
-	rdt_extent_marks_put(f.marks);
-	f.marks = rdt_extent_marks_new(UINT64_C(1) << 40); /* the file is in the first part */
+	rdt_extent_versions_put(f.versions);
+	f.versions = rdt_extent_versions_new(UINT64_C(1) << 40); /* the file is in the first part */
 	for (unsigned int i = 0; i < BLOCKS; i += 2)
 		f.used[i] = true;
 	for (unsigned int i = 0; i < 3; i++) {
@@ -217,7 +217,7 @@ static void a_part_with_too_many(void)
 		CU_ASSERT_EQUAL(f.asked, 2 + i);
 		fake_change(&f, BLOCKS - 1, 1, true);
 	}
-	CU_ASSERT_EQUAL(f.marks->walks, 1);
+	CU_ASSERT_EQUAL(f.versions->walks, 1);
 }
 
 static bool in_answer(const struct rdt_extents *ex, uint64_t at)
