@@ -348,7 +348,7 @@ static unsigned int row_index(const struct rdt_section *s, const struct rdt_row 
 	return i;
 }
 
-/* Marks a key that an unknown key probably stands for, so that it is not reported as missing. */
+/* Notes a key that an unknown key probably stands for, so that it is not reported as missing. */
 static const yaml_node_pair_t meant;
 
 /* One pair of a mapping; @given: by row, the pairs before it. */
