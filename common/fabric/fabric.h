@@ -615,8 +615,8 @@ static inline void rd_fab_srq_destroy(struct rd_fab_srq **srq)
 /*
  * With caps.srq_waits: calls @fn with @arg, once, from the loop, when a message has left fewer than
  * @limit RECVs in the queue (as IBV_SRQ_LIMIT of libibverbs). Set the limit again for another call;
- * @limit 0: no call. Counting completions instead would be too late where one turn receives many
- * messages.
+ * @limit 0: no call. Counting completions instead would be too late where one iteration receives
+ * many messages.
  */
 static inline void rd_fab_srq_limit(struct rd_fab_srq *srq, uint32_t limit, rd_fab_srq_fn fn,
 				    void *arg)
@@ -673,10 +673,9 @@ static inline void rd_fab_share_give(struct rd_fab_share *share, struct rd_fab_c
  * IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, IBV_SEND_INLINE, IBV_SEND_FENCE. The WRs and SGE arrays
  * are copied and may be reused on return; the memory they point to belongs to the provider until
  * completion. Completions of a queue pair's send side come in posting order; failed WRs complete
- * even when unsignaled. WRs leave at the end of the loop's turn at the latest, together with all
- * others posted in the turn. Returns 0, -ENOMEM (queue full), -EINVAL (malformed) or -ENOTCONN (not
- * yet connected); on error *@bad is the first WR that was not taken. After the end of a connection
- * WRs are taken and flushed.
+ * even when unsignaled. WRs leave at the end of the loop iteration at the latest, together. Returns
+ * 0, -ENOMEM (queue full), -EINVAL (malformed) or -ENOTCONN (not yet connected); on error *@bad is
+ * the first WR that was not taken. After the end of a connection WRs are taken and flushed.
  */
 static inline int rd_fab_post_send(struct rd_fab_conn *conn, struct ibv_send_wr *wr,
 				   struct ibv_send_wr **bad)

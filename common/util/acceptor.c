@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define BURST      256u /* connections accepted in one turn */
+#define BURST      256u /* connections accepted in one iteration */
 #define FULL_PAUSE (100 * RD_NSEC_PER_MSEC)
 #define FULL_LIMIT (10 * RD_NSEC_PER_SEC) /* one message in this time */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accepting the connections of a listening socket: some in each turn of the loop, and none for a
- * while when there are no file descriptors or no memory, because the socket stays readable.
+ * Accepting the connections of a listening socket: some in each iteration of the loop, and none for
+ * a while when there are no file descriptors or no memory, because the socket stays readable.
  */
 #ifndef RD_UTIL_ACCEPTOR_H
 #define RD_UTIL_ACCEPTOR_H

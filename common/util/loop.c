@@ -14,9 +14,9 @@
 #include "util/cold.h"
 #include "util/loop_internal.h"
 
-/* Defers that run in one turn before descriptors and timers are checked again. */
+/* Defers that run in one iteration before descriptors and timers are checked again. */
 #define DEFER_BUDGET 4096
-/* For how long a longest turn is remembered, at least. */
+/* Minimum time for which the longest iteration is remembered. */
 #define LONGEST_NS (60 * RD_NSEC_PER_SEC)
 
 /* ---- time and random numbers ---- */
@@ -36,7 +36,7 @@ uint64_t rd_loop_now_raw(struct rd_loop *loop)
 
 uint64_t rd_loop_now(struct rd_loop *loop)
 {
-	/* Between turns the cached value is not refreshed. */
+	/* Between iterations the cached value is not refreshed. */
 	if (!loop->in_turn)
 		loop->now = rd_loop_now_raw(loop);
 	return loop->now;
@@ -159,7 +159,7 @@ static struct rd_defer *next_defer(const struct rd_loop *loop, enum rd_defer_pha
 	return defer;
 }
 
-/* Runs defers of phases up to @last, until none is left or the budget of the turn is used up. */
+/* Runs defers of phases up to @last, until none is left or the iteration's budget is used up. */
 static int run_defers_to(struct rd_loop *loop, enum rd_defer_phase last)
 {
 	struct rd_defer *defer;
@@ -188,7 +188,7 @@ static bool defers_queued(const struct rd_loop *loop)
 	return next_defer(loop, RD_DEFER_NEXT) != NULL;
 }
 
-/* Moves RD_DEFER_NEXT defers of the turn before to RD_DEFER_WORK. */
+/* Moves RD_DEFER_NEXT defers of the previous iteration to RD_DEFER_WORK. */
 static void take_over_defers(struct rd_loop *loop)
 {
 	struct rd_defer *defer;
@@ -279,7 +279,7 @@ static void drain_counter(int fd)
 {
 	uint64_t value;
 
-	/* EAGAIN: another turn has drained it. */
+	/* EAGAIN: another iteration has drained it. */
 	while (read(fd, &value, sizeof(value)) < 0 && errno == EINTR)
 		;
 }
@@ -363,9 +363,9 @@ static bool arm_pollers(struct rd_loop *loop)
 	return quiet;
 }
 
-/* ---- turns ---- */
+/* ---- iterations ---- */
 
-/* A turn of @ns ended at @now; it is the longest of its minute, or the first one. */
+/* An iteration of @ns ended at @now; it is the longest of its minute, or the first one. */
 static RD_COLD void note_longest(struct rd_loop *loop, uint64_t ns, uint64_t now)
 {
 	uint64_t age = now - atomic_load_explicit(&loop->minute, memory_order_relaxed);
@@ -400,7 +400,7 @@ static void note_spun(struct rd_loop *loop, uint64_t until)
 				      memory_order_relaxed);
 }
 
-/* The turn that began at @start has found work. */
+/* The iteration that began at @start has found work. */
 static void note_work(struct rd_loop *loop, uint64_t start)
 {
 	uint64_t gap = start - loop->last_work, now = rd_loop_now_raw(loop);
@@ -526,7 +526,7 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 	/* A thread that sees the old value writes event_fd once too often, which does no harm. */
 	atomic_store_explicit(&loop->asleep, false, memory_order_relaxed);
 	loop->events_count = n > 0 ? n : 0;
-	/* A process that was stopped while it yielded must not go on with the time of before. */
+	/* A process that was stopped while it yielded must not continue with the old time. */
 	if (sleep_ns || in_vain || !loop->looked)
 		loop->now = rd_loop_now_raw(loop);
 	if (sleep_ns)
@@ -534,7 +534,7 @@ static int fetch_events(struct rd_loop *loop, uint64_t timeout_ns)
 	return n < 0 ? n : 0;
 }
 
-/* Makes rd_loop_fd() readable if, and only if, the next turn has something to do. */
+/* Makes rd_loop_fd() readable if, and only if, the next iteration has something to do. */
 static void leave_pollable(struct rd_loop *loop)
 {
 	bool quiet = arm_pollers(loop);
@@ -662,7 +662,7 @@ int rd_loop_create(const struct rd_loop_opts *opts, struct rd_loop **out)
 		TAILQ_INIT(&loop->defers[i]);
 	STAILQ_INIT(&loop->msgs);
 	pthread_mutex_init(&loop->msg_lock, NULL);
-	/* Between turns the owner of a pollable loop may be asleep at any time. */
+	/* Between iterations the owner of a pollable loop may be asleep at any time. */
 	atomic_init(&loop->asleep, opts->pollable);
 	rc = random_init(loop, opts->seed);
 	if (!rc)

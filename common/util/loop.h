@@ -10,10 +10,10 @@
  * Thread rule: a loop belongs to one thread at a time, which makes every call, except
  * rd_loop_post() and rd_loop_stop(), which any thread may call.
  *
- * One turn: messages, file descriptors, timers, pollers, then WORK defers until none is left, then
- * SEND defers, then FLUSH defers; again as long as these queue new ones. WORK and SEND defers also
- * run after the callback of each file descriptor. Callbacks may add and remove any node, their own
- * included.
+ * One iteration: messages, file descriptors, timers, pollers, then WORK defers until none is left,
+ * then SEND defers, then FLUSH defers; again as long as these queue new ones. WORK and SEND defers
+ * also run after the callback of each file descriptor. Callbacks may add and remove any node, their
+ * own included.
  */
 #ifndef RD_UTIL_LOOP_H
 #define RD_UTIL_LOOP_H
@@ -47,8 +47,8 @@ struct rd_loop_opts {
 	struct rd_log *log;
 	const struct rd_clock *clock; /* NULL: CLOCK_MONOTONIC; must outlive the loop */
 	uint64_t seed;                /* 0: seeded from getrandom(2) */
-	/* Called in each turn, with the present time in rd_loop_now(), before any other callback.
-	 * NULL: none. */
+	/* Called in each iteration, with the present time in rd_loop_now(), before any other
+	 * callback. NULL: none. */
 	void (*on_turn)(void *arg);
 	void *turn_arg;
 	uint64_t spin_ns; /* how long to poll after work before sleeping: see below */
@@ -67,11 +67,11 @@ int rd_loop_create(const struct rd_loop_opts *opts, struct rd_loop **out);
 void rd_loop_destroy(struct rd_loop **loop);
 
 /*
- * Runs one turn; sleeps at most @timeout_ns if there is nothing to do (UINT64_MAX: until an event;
- * 0: does not sleep). Returns the number of callbacks run, or -errno of epoll_wait(2).
+ * Runs one iteration; sleeps at most @timeout_ns if there is nothing to do (UINT64_MAX: until an
+ * event; 0: does not sleep). Returns the number of callbacks run, or -errno of epoll_wait(2).
  */
 int rd_loop_turn(struct rd_loop *loop, uint64_t timeout_ns);
-/* Run turns until rd_loop_stop(). Returns 0 or -errno. */
+/* Run iterations until rd_loop_stop(). Returns 0 or -errno. */
 int rd_loop_run(struct rd_loop *loop);
 void rd_loop_stop(struct rd_loop *loop); /* any thread, async-signal-safe */
 
@@ -87,19 +87,19 @@ int rd_loop_fd(const struct rd_loop *loop);
  * never. For a program that turns several loops on one thread and on one clock of its own.
  */
 uint64_t rd_loop_next(const struct rd_loop *loop);
-uint64_t rd_loop_turns(const struct rd_loop *loop); /* turns begun */
-uint64_t rd_loop_now(struct rd_loop *loop);         /* ns, cached at the start of each turn phase */
+uint64_t rd_loop_turns(const struct rd_loop *loop); /* iterations begun */
+uint64_t rd_loop_now(struct rd_loop *loop);         /* ns, cached at the start of each phase */
 uint64_t rd_loop_now_raw(struct rd_loop *loop);     /* ns, read from the clock now */
 /*
- * ns spent in turns that found work; polling without result and sleeping do not count. Any thread;
- * other threads may see the value of the turn before.
+ * ns spent in iterations that found work; polling without result and sleeping do not count. Any
+ * thread; others may see the value of the previous iteration.
  */
 uint64_t rd_loop_busy(const struct rd_loop *loop);
 /* ns of polling without result, likewise: the processor time that looking for work costs. */
 uint64_t rd_loop_spun(const struct rd_loop *loop);
 /*
- * The longest turn with work, in ns, of the last one to two minutes: how long a callback has kept
- * others waiting. Any thread, at @now on the clock of the loop.
+ * The longest iteration with work, in ns, of the last one to two minutes: how long a callback has
+ * kept others waiting. Any thread, at @now on the clock of the loop.
  */
 uint64_t rd_loop_longest(const struct rd_loop *loop, uint64_t now);
 uint32_t rd_loop_random32(struct rd_loop *loop);
@@ -143,9 +143,9 @@ struct rd_timer {
 };
 
 /*
- * (Re)arms @timer to fire once, @delay_ns from now; in the next turn at the earliest if a timer's
- * callback does it. Returns 0, or -ENOMEM if the heap must grow and
- * cannot; rearming an armed timer cannot fail.
+ * (Re)arms @timer to fire once, @delay_ns from now; in the next iteration at the earliest if a
+ * timer's callback does it. Returns 0, or -ENOMEM if the heap must grow and cannot; rearming an
+ * armed timer cannot fail.
  */
 int rd_timer_start(struct rd_loop *loop, struct rd_timer *timer, uint64_t delay_ns);
 void rd_timer_stop(struct rd_loop *loop, struct rd_timer *timer); /* idempotent */
@@ -159,8 +159,8 @@ static inline bool rd_timer_armed(const struct rd_timer *timer)
 enum rd_defer_phase {
 	RD_DEFER_WORK,  /* process completions, advance requests */
 	RD_DEFER_SEND,  /* send what a connection has queued: sendmsg */
-	RD_DEFER_FLUSH, /* submit what the turn has queued: io_uring_enter */
-	RD_DEFER_NEXT,  /* work that continues in the next turn: see rd_defer() */
+	RD_DEFER_FLUSH, /* submit what the iteration has queued: io_uring_enter */
+	RD_DEFER_NEXT,  /* work that continues in the next iteration: see rd_defer() */
 	RD_DEFER_PHASES,
 };
 
@@ -172,7 +172,7 @@ struct rd_defer {
 };
 
 /*
- * Runs defer->fn once: later in this turn, or in the next one if no turn is running. With
+ * Runs defer->fn once: later in this iteration, or in the next one if no iteration is running. With
  * RD_DEFER_NEXT always in the next one, after its messages and timers; the loop does not sleep
  * before it. No-op if it is queued already.
  */
@@ -193,9 +193,9 @@ struct rd_poller {
 };
 
 /*
- * Calls poller->fn in every turn, for rings that can be read without a system call. The source of a
- * poller must also have a descriptor in the loop, or the loop sleeps through its work. Events are
- * requested only before a sleep: see @arm.
+ * Calls poller->fn in every iteration, for rings that can be read without a system call. The source
+ * of a poller must also have a descriptor in the loop, or the loop sleeps through its work. Events
+ * are requested only before a sleep: see @arm.
  */
 void rd_poller_add(struct rd_loop *loop, struct rd_poller *poller);
 void rd_poller_del(struct rd_loop *loop, struct rd_poller *poller); /* idempotent */

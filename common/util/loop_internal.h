@@ -36,14 +36,14 @@ struct rd_loop {
 	uint64_t now;
 	struct rd_spin spin;
 	uint64_t last_work;
-	bool skipped; /* epoll_wait() was not called in this turn */
-	bool worked;  /* the turn before found work */
-	bool looked;  /* the clock was read for @now in this turn */
-	bool idled;   /* the loop slept, or a turn found nothing, since last_work */
+	bool skipped; /* epoll_wait() was not called in this iteration */
+	bool worked;  /* the previous iteration found work */
+	bool looked;  /* the clock was read for @now in this iteration */
+	bool idled;   /* the loop slept, or an iteration found nothing, since last_work */
 	_Atomic uint64_t busy_ns;
 	_Atomic uint64_t spun_ns;
 	uint64_t spun_from; /* polling without result since then is not in @spun_ns */
-	/* Longest turns: of the minute that began at @minute, and of the one before. */
+	/* Longest iterations: of the minute that began at @minute, and of the one before. */
 	_Atomic uint64_t longest;
 	_Atomic uint64_t longest_before;
 	_Atomic uint64_t minute;
@@ -58,9 +58,9 @@ struct rd_loop {
 	struct rd_io_list busy;
 	struct rd_io *busy_next; /* of the walk in progress */
 	unsigned int busy_count;
-	unsigned int busy_turns; /* turns since the last epoll_wait() */
-	unsigned int crowded;    /* turns left in which no descriptor becomes busy */
-	unsigned int polled;     /* turns left in which pollers count as busy descriptors */
+	unsigned int busy_turns; /* iterations since the last epoll_wait() */
+	unsigned int crowded;    /* iterations left in which no descriptor becomes busy */
+	unsigned int polled;     /* iterations left in which pollers count as busy descriptors */
 	unsigned int quiet;      /* calls of epoll_wait() in a row without an event */
 
 	struct rd_timer **heap; /* heap[1] is the earliest */
@@ -69,13 +69,13 @@ struct rd_loop {
 	uint64_t timer_round; /* odd while timers run */
 
 	struct rd_defer_list defers[RD_DEFER_PHASES];
-	unsigned int defers_left; /* that may still run in this turn */
+	unsigned int defers_left; /* that may still run in this iteration */
 	struct rd_poller_list pollers;
 	struct rd_poller *poller_next; /* of the walk in progress */
 
 	pthread_mutex_t msg_lock;
 	struct rd_msg_list msgs; /* protected by msg_lock */
-	/* A message, a wake-up or a stop has been requested since the last turn began. */
+	/* A message, a wake-up or a stop has been requested since the last iteration began. */
 	atomic_bool pending;
 	/* The owner sleeps or is about to: the thread that clears this must write event_fd. */
 	atomic_bool asleep;
@@ -85,8 +85,8 @@ struct rd_loop {
 /* ---- loop.c ---- */
 
 /*
- * Call it after the callback of a descriptor, the @nth of this turn (from 1): runs the WORK and
- * SEND defers while their data is in the cache. Returns the number of defers run.
+ * Call it after the callback of a descriptor, the @nth of this iteration (from 1): runs the WORK
+ * and SEND defers while their data is in the cache. Returns the number of defers run.
  */
 int rd_loop_finish_callback(struct rd_loop *loop, int nth);
 
@@ -107,11 +107,11 @@ void rd_loop_poll_io(struct rd_loop *loop, struct rd_io *io);
 void rd_loop_unpoll_io(struct rd_loop *loop, struct rd_io *io);
 /* Calls try_read() of the busy descriptors. Returns the number of callbacks and defers run. */
 int rd_loop_run_polled(struct rd_loop *loop);
-/* Whether this turn, which will not sleep, can do without epoll_wait(2). Call it once a turn. */
+/* Whether this iteration, which will not sleep, can omit epoll_wait(2). Once per iteration. */
 bool rd_loop_skip_epoll(struct rd_loop *loop);
 /* epoll_wait(2) has returned @n events, or -1. */
 void rd_loop_note_epoll(struct rd_loop *loop, int n);
-/* The pollers of this turn have run; @found: with work. */
+/* The pollers of this iteration have run; @found: with work. */
 void rd_loop_note_pollers(struct rd_loop *loop, bool found);
 
 #endif /* RD_UTIL_LOOP_INTERNAL_H */

@@ -4,9 +4,9 @@
 
 /*
  * Busy descriptors are read without epoll_wait(2): at most BUSY_MAX, epoll is asked about the
- * others every BUSY_TURNS turns, and after BUSY_TRIES reads without data a descriptor is not busy
- * any more. With more busy descriptors one epoll_wait(2) for all is cheaper: then there are none
- * for CROWDED turns.
+ * others every BUSY_TURNS iterations, and after BUSY_TRIES reads without data a descriptor is not
+ * busy any more. With more busy descriptors one epoll_wait(2) for all is cheaper: then there are
+ * none for CROWDED iterations.
  */
 #define BUSY_MAX   2
 #define BUSY_TURNS 8
@@ -14,7 +14,7 @@
 #define CROWDED    1024
 /*
  * Where pollers find the work (completion queues of RDMA devices), epoll is asked every BUSY_TURNS
- * turns too, once it had no event QUIET_ASKS times in a row, until it has one again.
+ * iterations too, once it had no event QUIET_ASKS times in a row, until it has one again.
  */
 #define QUIET_ASKS 64
 

@@ -139,7 +139,7 @@ int rd_loop_run_timers(struct rd_loop *loop)
 	while (loop->heap_count && loop->heap[1]->deadline <= loop->now) {
 		struct rd_timer *timer = loop->heap[1];
 
-		/* Armed by one that has run now: it must not occupy the turn. */
+		/* Armed by one that has run now: it must not occupy the iteration. */
 		if (timer->round == loop->timer_round)
 			break;
 		rd_timer_stop(loop, timer);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rx_turn.h"
 
-#define PIECES_TURN  64u  /* small pieces in a turn, for all connections together: about 5 us */
+#define PIECES_TURN  64u  /* small pieces per iteration, of all connections: about 5 us */
 #define PIECES_READ  128u /* the cost of a read and of the answers to what it brought, in pieces */
 #define PIECES_READS 256u /* reads without a small piece until a connection is as others again */
 #define PIECE_COST   8u /* of a small piece, in frames, where the size of the next read is chosen */
 
-/* Pays with the budgets of the turns since the last call. */
+/* Pays with the budgets of the iterations since the last call. */
 static void pay_debt(struct rd_rx_pieces *all, uint64_t turn)
 {
 	uint64_t turns = turn - all->turn;
@@ -27,7 +27,7 @@ static bool pieces_wait(struct rd_rx_pieces *all, struct rd_rx_turn *c, uint64_t
 		return true;
 	}
 	if (c->pass == all->pass) {
-		/* One that was skipped has its chance in the turn after. */
+		/* A skipped connection is served in the next iteration. */
 		if (turn - all->skipped <= 1)
 			return true;
 		all->pass++;
@@ -65,7 +65,7 @@ void rd_rx_turn_size(struct rd_rx_turn *c, size_t bytes, uint64_t frames, uint32
 	size_t room = max;
 
 	frames += (uint64_t)c->pieces * PIECE_COST;
-	/* After a read of many frames, as much as holds twice the limit of a turn. */
+	/* After a read of many frames, as much as holds twice the limit of an iteration. */
 	if (frames > RD_RX_FRAMES / 4)
 		room = bytes / (size_t)frames * (2 * RD_RX_FRAMES);
 	if (room > max)

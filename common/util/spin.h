@@ -26,7 +26,7 @@ struct rd_spin {
 	unsigned int misses; /* long gaps in a row, up to RD_SPIN_MISSES */
 };
 
-/* Whether to go on polling, @since ns after the last work; if not, sleep until there is work. */
+/* Whether to continue polling, @since ns after the last work; if not, sleep until there is work. */
 static inline bool rd_spin_looks(const struct rd_spin *spin, uint64_t since)
 {
 	return since < spin->ns && spin->misses < RD_SPIN_MISSES;

@@ -55,8 +55,8 @@ struct cli_list_read {
 	int (*send)(struct cli_session *s, const struct cli_command *c, uint64_t *result);
 	/* Puts the length into @c. */
 	void (*set_len)(struct cli_command *c, uint32_t len);
-	/* Bytes of the whole list, of which @data has the first @len; more than @len: it goes on.
-	 */
+	/* Bytes of the whole list, of which @data has the first @len; more than @len: it is
+	 * longer. */
 	uint64_t (*whole)(const void *data, uint32_t len);
 	int (*show)(const struct cli_options *o, const void *data, uint32_t len);
 	enum cli_arg limit; /* the option with which a user limits the length */

@@ -496,7 +496,7 @@ bool rdi_auth_renew(struct rdi_queue *q, const struct rdi_auth_arg *arg)
 int rdi_auth_again(const char *func, struct rdi_queue *q, struct rdi_auth_keys **keys,
 		   const struct rdinit_auth_opts *opts, struct rdi_auth_arg *arg)
 {
-	struct rdi_auth_keys *fresh;
+	struct rdi_auth_keys *created;
 	int rc;
 
 	if (q->state != RDI_Q_LIVE)
@@ -506,11 +506,11 @@ int rdi_auth_again(const char *func, struct rdi_queue *q, struct rdi_auth_keys *
 	if (!opts && !*keys)
 		return rdi_fail(func, -EINVAL, "the handle has no secret, and none is given");
 	if (opts) {
-		rc = rdi_auth_keys_create(func, opts, &fresh);
+		rc = rdi_auth_keys_create(func, opts, &created);
 		if (rc)
 			return rc;
 		rdi_auth_keys_unref(keys);
-		*keys = fresh;
+		*keys = created;
 	}
 	arg->keys = *keys;
 	arg->demanded = true;

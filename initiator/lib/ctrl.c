@@ -319,7 +319,7 @@ int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *given, const struct rdi_en
 	}
 	if (ctrl->host.text[0])
 		rd_warn(ctrl->h.log, RD_LOG_INIT, "%s", ctrl->host.text);
-	/* A clock of a test may stand still during a busy-wait, which would never end. */
+	/* A clock of a test may not advance during a busy-wait, which would never end. */
 	ctrl->h.spin.ns = env->clock ? 0 : (uint64_t)opts->spin_us * RD_NSEC_PER_USEC;
 	*out = ctrl;
 	return 0;

@@ -249,7 +249,7 @@ int rdinit_dev_open_async(struct rdinit_dev *dev, rdinit_complete_fn fn, void *u
 	return rc;
 }
 
-/* Sleeps on the loop's descriptor without the lock, then does one turn. */
+/* Sleeps on the loop's descriptor without the lock, then does one iteration. */
 static int dev_process(struct rdinit_dev *dev, const char *func, int timeout_ms)
 {
 	struct pollfd pfd = {.fd = rd_loop_fd(dev->h.loop), .events = POLLIN};
@@ -268,7 +268,7 @@ static int dev_process(struct rdinit_dev *dev, const char *func, int timeout_ms)
 void rdi_dev_try_turn(struct rdinit_dev *dev)
 {
 	if (pthread_mutex_trylock(&dev->lock))
-		return; /* the thread that holds the lock does the turn */
+		return; /* the thread that holds the lock does the iteration */
 	rd_loop_turn(dev->h.loop, 0);
 	rdi_dev_unlock(dev);
 }

@@ -3,8 +3,8 @@
  * The inside of devices: a namespace, its paths, and the channels of the threads that use it.
  *
  * Two kinds of loops. The device's loop has the admin queues of all paths and their timers; it
- * turns under dev->lock, on whichever thread sees it readable. A channel's loop has the channel's
- * I/O queues and belongs to the channel's thread; it watches the device's loop.
+ * iterations under dev->lock, on whichever thread sees it readable. A channel's loop has the
+ * channel's I/O queues and belongs to the channel's thread; it watches the device's loop.
  *
  * From device to channel: values that channels read without the lock are atomic (live_epoch, ana,
  * state, blocks), and a change of any is announced by the message chan->kick. From channel to
@@ -233,7 +233,7 @@ int rdi_dev_add_path(struct rdinit_dev *dev, const struct rdinit_uri *uri, const
 /* A channel or, if not @chan, the application's handle has ended: frees the device if it was the
  * last user. */
 void rdi_dev_let_go(struct rdinit_dev *dev, bool channel);
-/* Does one turn of the device's loop, unless another thread is doing one. */
+/* Does one iteration of the device's loop, unless another thread is doing one. */
 void rdi_dev_try_turn(struct rdinit_dev *dev);
 
 /* ---- dev_state.c: under dev->lock ---- */

@@ -263,7 +263,7 @@ static const char *discovery_hint(const struct rdi_discovery *d)
 	return "";
 }
 
-/* Adds the path of a record, or marks a known path as listed. Returns false when there is no
+/* Adds the path of a record, or notes that a known path is listed. Returns false when there is no
  * room. */
 static bool discovery_add(struct rdi_discovery *d, const struct rdinit_uri *uri)
 {
@@ -313,7 +313,7 @@ static bool discovery_refer(struct rdi_discovery *d, const struct rdinit_uri *ur
 	return true;
 }
 
-/* Marks paths that the log no longer lists. An empty log is ignored: the target may just have
+/* Notes paths that the log no longer lists. An empty log is ignored: the target may just have
  * started. */
 static void discovery_unlist(struct rdi_discovery *d)
 {

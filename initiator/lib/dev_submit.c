@@ -72,12 +72,12 @@ static int no_entry(const struct rdinit_dev_chan *chan, const char *func)
 			chan->inflight);
 }
 
-/* Sends the command at once if none waits before it, else appends it to the waiting ones. */
+/* Sends the command at once if no command waits before it, else appends it to the waiting ones. */
 static inline void io_start(struct rdinit_dev_chan *chan, struct rdi_io *io)
 {
 	struct rdi_chan_path *cp = TAILQ_EMPTY(&chan->waiting) ? rdi_wait_path(io) : NULL;
 
-	/* A command that cannot be sent at all is ended by the next turn, so that its callback
+	/* A command that cannot be sent at all is ended by the next iteration, so that its callback
 	 * does not run in here. */
 	if (!cp || rdi_io_send(cp, io))
 		rdi_wait_add(io);

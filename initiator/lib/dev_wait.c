@@ -170,7 +170,8 @@ static void check_device(struct rdi_io *io)
 	uint64_t since = atomic_load(&dev->unusable_since);
 	uint64_t limit = dev->opts.fast_io_fail_tmo_ms * RD_NSEC_PER_MSEC;
 
-	/* Reads the clock: the cached time of the channel's turn may be earlier than @since. */
+	/* Reads the clock: the cached time of the channel's iteration may be earlier than
+	 * @since. */
 	if (state == RDINIT_DEV_FAILED || state == RDINIT_DEV_CLOSED)
 		end_without_path(io, -ENODEV,
 				 "the device has failed: no path to the namespace is left");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The common part of controller and queue pair handles: transport, loop, log, and turns. */
+/* The common part of controller and queue pair handles: transport, loop, log, and iterations. */
 #include <errno.h>
 #include <sched.h>
 #include <sys/mman.h>

@@ -238,7 +238,7 @@ struct rdi_queue {
 
 	int err; /* the reason why the queue failed; 0: it has not */
 	char text[RDI_TEXT];
-	/* number of callbacks in this turn, the return value of the process functions */
+	/* number of callbacks in this iteration, the return value of the process functions */
 	unsigned int callbacks;
 	struct rdi_auth *auth; /* transaction in progress, or NULL */
 	uint64_t proved_at;    /* ns; time of the last successful authentication; 0: none */
@@ -445,10 +445,10 @@ struct rdi_handle {
 	const struct rdi_transport_ops *ops;
 	void *opened;       /* by ops->open() */
 	struct rd_log *log; /* owned */
-	/* a turn of the loop is running: the current call comes from a callback */
+	/* an iteration of the loop is running: the current call comes from a callback */
 	bool in_turn;
 	bool free_later;
-	struct rd_spin spin; /* busy-waiting of turns that wait; its ns 0: none */
+	struct rd_spin spin; /* busy-waiting of iterations that wait; its ns 0: none */
 };
 
 /* Log settings that a controller passes to its queue pairs. */
@@ -468,16 +468,16 @@ int rdi_handle_open(struct rdi_handle *h, const struct rdi_env *env, const struc
 		    const struct rdi_transport_cfg *cfg, const struct rdi_handle *home,
 		    const char **why);
 void rdi_handle_close(struct rdi_handle *h);
-/* A free function was called. Returns whether the handle ends now; from a callback its turn ends
- * it, and a child of the process that opened it never does. */
+/* A free function was called. Returns whether the handle ends now; from a callback, the iteration
+ * ends it, and a child of the process that opened it never does. */
 bool rdi_handle_ends(struct rdi_handle *h);
 /*
- * Does one turn; one that waits (@timeout_ms is not 0) may busy-wait first. Returns 0, -EDEADLK
- * from a callback, or -errno of the loop.
+ * Does one iteration; one that waits (@timeout_ms is not 0) may busy-wait first. Returns 0,
+ * -EDEADLK from a callback, or -errno of the loop.
  */
 int rdi_handle_turn(struct rdi_handle *h, int timeout_ms);
-/* A turn for a process function of the owner of @q. Returns its result, unless h->free_later is
- * set afterwards. */
+/* An iteration for a process function of the owner of @q. Returns its result, unless h->free_later
+ * is set afterwards. */
 int rdi_queue_process(struct rdi_handle *h, struct rdi_queue *q, const char *func, int timeout_ms);
 
 /* ---- sync.c: synchronous calls ---- */
@@ -512,7 +512,7 @@ struct rdi_sync {
 	char text[RDI_TEXT];
 };
 void rdi_sync_done(void *user, const struct rdinit_completion *c);
-/* Runs turns until @sync is done. Returns its error, with the thread's error text and status
+/* Runs iterations until @sync is done. Returns its error, with the thread's error text and status
  * set. */
 int rdi_sync_wait(struct rdi_handle *h, struct rdi_sync *sync, const char *func);
 
@@ -667,8 +667,8 @@ int rdi_check_transport_opts(const char *func, const struct rdinit_ctrl_opts *o)
 int rdi_ctrl_create_env(const struct rdinit_ctrl_opts *opts, const struct rdi_env *env,
 			struct rdinit_ctrl **out);
 /*
- * As rdi_ctrl_create_env(), on the loop of @home, whose turns process the controller. Must not be
- * freed from a callback of the controller.
+ * As rdi_ctrl_create_env(), on the loop of @home, whose iterations process the controller. Must not
+ * be freed from a callback of the controller.
  */
 int rdi_ctrl_create_on(const struct rdinit_ctrl_opts *opts, const struct rdi_env *env,
 		       const struct rdi_handle *home, struct rdinit_ctrl **out);

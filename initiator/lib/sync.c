@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Synchronous calls: submit an asynchronous one, and run turns until it has completed. */
+/* Synchronous calls: submit an asynchronous one, and run iterations until it has completed. */
 #include <errno.h>
 #include <stdio.h>
 

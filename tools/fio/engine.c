@@ -62,7 +62,7 @@ struct job {
 	unsigned int n_slots;
 	struct io_u **queued; /* I/O units since the last commit() */
 	unsigned int n_queued;
-	unsigned int unsent; /* number of commands that the next turn sends */
+	unsigned int unsent; /* number of commands that the next iteration sends */
 	uint64_t unsent_bytes;
 	struct io_u **done; /* ring of results that fio has not fetched */
 	unsigned int done_mask;
@@ -340,7 +340,7 @@ static void note_queued(struct thread_data *td, struct job *job)
 
 /*
  * fio calls this after every I/O if iodepth_batch is 1 (the default), and before each getevents().
- * Commands that are not sent here are sent by the turn in getevents().
+ * Commands that are not sent here are sent by the iteration in getevents().
  */
 static int rdf_commit(struct thread_data *td)
 {

@@ -3,7 +3,7 @@
  * Each channel of the device has a mutex. Threads of nbdkit submit their commands under it. One of
  * the threads that wait for commands of a channel is its leader: it receives, and wakes the others.
  * The disk has one thread of its own, the keeper, which does the work of the device: keep-alive and
- * reconnecting go on when no client asks for anything.
+ * reconnecting continue when no client asks for anything.
  *
  * Locks in order: queue->lock, and what the library has.
  */

@@ -112,7 +112,7 @@ static void raw_cq_event(struct rd_fab_cq *cq, void *arg)
 	poll_cq(raw);
 }
 
-/* One turn of the loop, of at most @ms. */
+/* One iteration of the loop, of at most @ms. */
 static void turn_rdma(struct rdc_raw *raw, uint64_t ms)
 {
 	poll_cq(raw);

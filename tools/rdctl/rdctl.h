@@ -171,7 +171,7 @@ void rdctl_table_within(const json_t *list, const struct rdctl_column *columns, 
 /* Prints a line with title and value for each column. */
 void rdctl_record(const json_t *object, const struct rdctl_column *columns);
 void rdctl_json(const json_t *value);
-/* Formats @value for a cell. Returns @buf. */
+/* Formats @value for a table. Returns @buf. */
 const char *rdctl_text(const json_t *value, enum rdctl_kind kind, char *buf, size_t size);
 
 /* Formats 0.00012 as "120us", and 0 as "-". Returns @buf. */

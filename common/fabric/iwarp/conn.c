@@ -418,7 +418,7 @@ void rd_iw_disconnect(struct rd_fab_conn *conn)
 	if (was == RD_IW_CLOSED)
 		return;
 	abandon_unsent(c);
-	c->tx.turn_bytes = 0; /* there is no next turn */
+	c->tx.turn_bytes = 0; /* there is no next iteration */
 	if (was == RD_IW_OPEN && !c->abandoned && !c->base.moved && !c->tx.blocked)
 		rd_iw_tx_run(c); /* can end the connection */
 	rd_iw_conn_end(c, 0, "disconnected");

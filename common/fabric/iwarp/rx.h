@@ -23,13 +23,14 @@
  * is in its cache. So after a read(2) of many small FPDUs an ACK is requested at once.
  *
  * It does not pay within large transfers, nor where so many connections take turns that nothing of
- * one is still in a cache at its next turn. On networks with smaller segments TCP delays ACKs less.
+ * one is still in a cache when it is read again. On networks with smaller segments TCP delays ACKs
+ * less.
  */
 struct rd_iw_rx_ack {
 	bool large_mss; /* TCP's segments are so large that it pays */
 	bool dense;     /* the last large read held many FPDUs */
 	bool often;     /* that turn's data came soon after the data before */
-	uint64_t last;  /* ns: the last turn with data */
+	uint64_t last;  /* ns: the last iteration with data */
 };
 
 struct rd_iw_conn;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transmission. Posting only queues. At the end of the loop's turn all FPDUs that may leave are
+ * Transmission. Posting only queues. At the end of the loop iteration all FPDUs that may leave are
  * framed and passed to the socket in as few sendmsg(2) as possible, large payloads directly from
  * the user's memory.
  *
@@ -18,7 +18,7 @@
 #define TX_ROUNDS     8 /* sendmsg calls before other connections get their turn */
 #define TX_CRC_ROUNDS 64
 #define TX_BYTES      1048576u /* per sendmsg: more than a socket usually takes */
-#define TX_TURN       1048576u /* a connection that has sent so much continues in the next turn */
+#define TX_TURN       1048576u /* maximum that a connection sends in one loop iteration */
 #define TX_RESP_BURST 4        /* Read Responses between two work requests, as siw */
 #define TX_MSS_AGE    256      /* transmissions until the MSS is asked for again */
 #define TX_PLAIN      32768u   /* a payload that fits any FPDU without CRC */
@@ -741,7 +741,7 @@ static void wait_writable(struct rd_iw_conn *c)
 	rd_iw_conn_watch(c);
 }
 
-/* Whether @c may send more in this turn: the copying of one must not keep all others waiting. */
+/* Whether @c may send more in this iteration: its copying must not delay the others for long. */
 static bool may_send(struct rd_iw_conn *c)
 {
 	uint64_t turn = rd_loop_turns(c->fab->base.loop);

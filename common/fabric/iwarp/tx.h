@@ -59,7 +59,7 @@ struct rd_iw_tx {
 	size_t turn_bytes;
 };
 
-/* Schedules rd_iw_tx_run() for the SEND phase of this turn. */
+/* Schedules rd_iw_tx_run() for the SEND phase of this iteration. */
 void rd_iw_tx_kick(struct rd_iw_conn *c);
 /* Sends as much as the socket takes. Can end the connection. */
 void rd_iw_tx_run(struct rd_iw_conn *c);

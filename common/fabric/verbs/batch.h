@@ -23,8 +23,8 @@ struct rd_vb_batch {
 
 void rd_vb_batch_init(struct rd_vb_batch *b);
 /*
- * Adds @wr, which is recorded in c->sq. It is given to the device in the SEND phase of this turn at
- * the latest. @total: its bytes.
+ * Adds @wr, which is recorded in c->sq. It is given to the device in the SEND phase of this
+ * iteration at the latest. @total: its bytes.
  */
 void rd_vb_batch_add(struct rd_vb_conn *c, struct ibv_send_wr *wr, uint32_t total);
 void rd_vb_batch_give(struct rd_vb_conn *c); /* gives what the batch has of @c to the device now */

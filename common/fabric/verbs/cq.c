@@ -139,7 +139,7 @@ int rd_vb_cq_arm(struct rd_fab_cq *base)
 	struct rd_vb_cq *cq = rd_vb_cq(base);
 
 	cq->armed = true;
-	/* Schedules a turn: the owner of a pollable loop may be about to sleep. */
+	/* Schedules an iteration: the owner of a pollable loop may be about to sleep. */
 	rd_defer(cq->dev->fab->base.loop, &cq->turn, RD_DEFER_FLUSH);
 	return 0;
 }

@@ -92,7 +92,7 @@ struct rdi_rdma_conn {
 	struct ibv_sge recv_sge;
 
 	unsigned int posted; /* posted work requests without a completion */
-	/* continues when more completions are available than one turn may handle */
+	/* continues when more completions are available than one iteration may handle */
 	struct rd_defer again;
 	/* the connection is disconnected, or the attempt to connect has failed */
 	bool over;
