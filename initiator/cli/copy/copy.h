@@ -93,10 +93,10 @@ struct cli_cp_end_ops {
 	unsigned int (*fds)(struct cli_cp_end *end, struct pollfd *fds, unsigned int room);
 	/*
 	 * Destination, before the first write: it will have @size bytes (or CLI_CP_UNKNOWN).
-	 * @fresh: its present content need not be kept. NULL: nothing to do. Returns CLI_OK, or
+	 * @discard: its content need not be kept. NULL: nothing to do. Returns CLI_OK, or
 	 * CLI_FAILED after printing why.
 	 */
-	int (*begin)(struct cli_cp_end *end, uint64_t size, bool fresh);
+	int (*begin)(struct cli_cp_end *end, uint64_t size, bool discard);
 	/* Destination, after the last write. Parameters and result as of begin. */
 	int (*finish)(struct cli_cp_end *end, uint64_t size);
 	/* An identity that is the same in another run of the program. NULL: there is none. */

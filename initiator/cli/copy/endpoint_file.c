@@ -26,7 +26,7 @@ struct cp_file {
 	struct stat st;
 	bool block;
 	bool created; /* we created it and have not written to it */
-	bool fresh;   /* ranges that were not written read as zeroes */
+	bool zeroed;  /* ranges that were not written read as zeroes */
 	bool again;   /* verification after the flush reads the disk, not the page cache */
 	uint64_t extent_from, extent_to; /* the last result of extent() */
 	bool extent_hole;
@@ -76,7 +76,7 @@ static int cp_file_write(const struct cp_file *f, const unsigned char *from, uin
 
 static int cp_file_zero(const struct cp_file *f, uint64_t at, uint64_t len)
 {
-	if (f->fresh)
+	if (f->zeroed)
 		return 0;
 	if (fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)len) ==
 	    0)
@@ -147,14 +147,14 @@ static void cp_file_begin_pass(struct cli_cp_end *end)
 	f->extent_from = f->extent_to = 0;
 }
 
-static int cp_file_begin(struct cli_cp_end *end, uint64_t size, bool fresh)
+static int cp_file_begin(struct cli_cp_end *end, uint64_t size, bool discard)
 {
 	struct cp_file *f = (struct cp_file *)end;
 
 	f->created = false;
 	if (f->block)
 		return CLI_OK;
-	if (!fresh) {
+	if (!discard) {
 		if (fstat(f->fd, &f->st) == 0 && (uint64_t)f->st.st_size == size)
 			return CLI_OK;
 		return cli_error("%s has %llu bytes instead of %llu: it has changed since the copy "
@@ -162,7 +162,7 @@ static int cp_file_begin(struct cli_cp_end *end, uint64_t size, bool fresh)
 				 end->name, (unsigned long long)f->st.st_size,
 				 (unsigned long long)size);
 	}
-	f->fresh = true;
+	f->zeroed = true;
 	if (ftruncate(f->fd, 0) ||
 	    (size != CLI_CP_UNKNOWN && size && ftruncate(f->fd, (off_t)size)))
 		return cli_error("%s cannot be resized to %llu bytes: %s", end->name,
