@@ -59,10 +59,11 @@ WORDS = [(re.compile(pattern), better) for pattern, better in (
 )]
 
 # Folders whose comments and strings are looked at, and what is not written there: only what has no ordinary meaning in code.
-CODE = ('common', 'include', 'initiator', 'tools', 'target/bdev', 'target/config')
-# In these folders the words of documents are not written either. Holds and moves are still to be read.
-PLAIN = ('target/cmd', 'target/nvmf', 'target/reactor', 'target/resv', 'target/transport')
-UNREAD = re.compile(r'target/nvmf/(?:hold|move)\w*\.[ch]')
+CODE = ('common', 'tools')
+# In these folders the words of documents are not written either. UNREAD: still to be read.
+PLAIN = ('include', 'initiator', 'target/bdev', 'target/cmd', 'target/config', 'target/manage', 'target/nvmf', 'target/reactor',
+         'target/resv', 'target/transport')
+UNREAD = re.compile(r'target/(?:nvmf/(?:hold|move)\w*|manage/upgrade/\w+|bdev/(?:rbd_\w+|backend_nbd|inherit))\.[ch]')
 CODE_WORDS = [(re.compile(pattern), better) for pattern, better in (
     (r'\bfor good\b', 'permanently'),
     (r'\b[Tt]here is no such (?:verb|method)\b', 'unknown verb "statuss"; did you mean "status"?'),
@@ -130,7 +131,7 @@ def poor_comments(path, text, patterns=CODE_WORDS):
 def comments_and_messages_use_standard_terms(t):
     paths = list(sources(*CODE))
     plain = ['target/main.c', *(path for path in sources(*PLAIN) if not UNREAD.fullmatch(path))]
-    t.ok(len(paths) > 200 and len(plain) > 140, f'only {len(paths)} and {len(plain)} files were found')
+    t.ok(len(paths) > 180 and len(plain) > 380, f'only {len(paths)} and {len(plain)} files were found')
     no_errors(error for path in paths + plain for error in poor_comments(path, read(path)))
     no_errors(error for path in plain for error in poor_comments(path, read(path), WORDS))
 
