@@ -69,6 +69,15 @@ void rdc_must_write(struct rdc_host *h, uint64_t lba, uint32_t n, void *data)
 	RDC_OK(h->t, rdc_write(h, lba, n, data), "Write");
 }
 
+unsigned char *rdc_prepared(struct rdc_host *h, uint64_t lba, uint32_t n, unsigned int seed)
+{
+	unsigned char *data = rdc_buf(h->t, (size_t)n * h->bs);
+
+	rdc_fill(data, (size_t)n * h->bs, seed);
+	rdc_must_write(h, lba, n, data);
+	return data;
+}
+
 void rdc_must_hold(struct rdc_host *h, uint64_t lba, uint32_t n, const void *want)
 {
 	unsigned char *got = rdc_buf(h->t, (size_t)n * h->bs);
@@ -94,6 +103,15 @@ void rdc_need_oncs(struct rdc_host *h, uint16_t bit, const char *name)
 {
 	if (!(le16toh(h->id.oncs) & bit))
 		rdc_not_supported(h->t, "ONCS 0x%04x: no %s", le16toh(h->id.oncs), name);
+}
+
+struct rdc_host *rdc_main_with(struct rdc *t, uint16_t bit, const char *name, uint64_t blocks)
+{
+	struct rdc_host *h = rdc_main(t);
+
+	rdc_need_oncs(h, bit, name);
+	rdc_need_blocks(h, blocks);
+	return h;
 }
 
 uint32_t rdc_inactive_nsid(struct rdc_host *h)

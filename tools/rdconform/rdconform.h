@@ -282,10 +282,14 @@ struct rdc_reply rdc_write(struct rdc_host *h, uint64_t lba, uint32_t n, void *d
 /* These must succeed; data that is read must equal @want. */
 void rdc_must_write(struct rdc_host *h, uint64_t lba, uint32_t n, void *data);
 void rdc_must_hold(struct rdc_host *h, uint64_t lba, uint32_t n, const void *want);
+/* Writes data that follow from @seed, and returns them. */
+unsigned char *rdc_prepared(struct rdc_host *h, uint64_t lba, uint32_t n, unsigned int seed);
 /* The test is skipped unless the namespace has this many blocks. */
 void rdc_need_blocks(struct rdc_host *h, uint64_t n);
 /* The test is skipped unless ONCS has this bit, whose name is given. */
 void rdc_need_oncs(struct rdc_host *h, uint16_t bit, const char *name);
+/* The first host, with both. */
+struct rdc_host *rdc_main_with(struct rdc *t, uint16_t bit, const char *name, uint64_t blocks);
 /* An NSID that NN allows and no namespace has; 0: there is none. */
 uint32_t rdc_inactive_nsid(struct rdc_host *h);
 /* Largest number of blocks of a command, by MDTS and the field NLB. */

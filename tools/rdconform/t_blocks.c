@@ -21,15 +21,6 @@ static struct rdc_reply range(struct rdc_host *h, uint8_t opcode, uint64_t lba, 
 	return rdc_io_at(h, &c, __FILE__, __LINE__);
 }
 
-static unsigned char *prepared(struct rdc_host *h, uint64_t lba, uint32_t n, unsigned int seed)
-{
-	unsigned char *data = rdc_buf(h->t, (size_t)n * h->bs);
-
-	rdc_fill(data, (size_t)n * h->bs, seed);
-	rdc_must_write(h, lba, n, data);
-	return data;
-}
-
 /* The limits in CNS 06h; zeroes if the controller lacks it. */
 static const struct nvme_id_ctrl_nvm *limits(struct rdc_host *h)
 {
@@ -52,11 +43,7 @@ static uint32_t limit_blocks(const struct rdc_host *h, uint8_t v)
 
 static struct rdc_host *need_wz(struct rdc *t)
 {
-	struct rdc_host *h = rdc_main(t);
-
-	rdc_need_oncs(h, NVME_CTRL_ONCS_WRITE_ZEROES, "Write Zeroes");
-	rdc_need_blocks(h, 64);
-	return h;
+	return rdc_main_with(t, NVME_CTRL_ONCS_WRITE_ZEROES, "Write Zeroes", 64);
 }
 
 static void wz(struct rdc *t)
@@ -67,7 +54,7 @@ static void wz(struct rdc *t)
 	if (t->arg == CDW12_DEAC && !(h->ns.dlfeat & DLFEAT_DEAC))
 		rdc_not_supported(t, "DLFEAT 0x%02x: Write Zeroes does not support DEAC",
 				  h->ns.dlfeat);
-	data = prepared(h, 0, 16, 300);
+	data = rdc_prepared(h, 0, 16, 300);
 	RDC_OK(t, range(h, nvme_cmd_write_zeroes, 4, 8, t->arg), "Write Zeroes");
 	memset(data + 4 * h->bs, 0, 8 * h->bs);
 	rdc_must_hold(h, 0, 16, data);
@@ -84,7 +71,7 @@ static void wz_behind(struct rdc *t)
 static void wz_keeps(struct rdc *t)
 {
 	struct rdc_host *h = need_wz(t);
-	unsigned char *last = prepared(h, h->blocks - 1, 1, 301);
+	unsigned char *last = rdc_prepared(h, h->blocks - 1, 1, 301);
 
 	RDC_REFUSED(t, range(h, nvme_cmd_write_zeroes, h->blocks - 1, 2, 0),
 		    "Write Zeroes across the end");
@@ -135,11 +122,7 @@ const struct rdc_test rdc_t_zeroes[] = {
 
 static struct rdc_host *need_dsm(struct rdc *t)
 {
-	struct rdc_host *h = rdc_main(t);
-
-	rdc_need_oncs(h, NVME_CTRL_ONCS_DSM, "Dataset Management");
-	rdc_need_blocks(h, 600);
-	return h;
+	return rdc_main_with(t, NVME_CTRL_ONCS_DSM, "Dataset Management", 600);
 }
 
 static struct rdc_reply dsm(struct rdc_host *h, const struct nvme_dsm_range *r, unsigned int n,
@@ -173,7 +156,7 @@ static void dsm_deallocate(struct rdc *t)
 {
 	struct rdc_host *h = need_dsm(t);
 	struct nvme_dsm_range r = one(4, 8);
-	unsigned char *data = prepared(h, 0, 16, 310), *value = dealloc_value(h, 8);
+	unsigned char *data = rdc_prepared(h, 0, 16, 310), *value = dealloc_value(h, 8);
 	unsigned char *got = rdc_buf(t, 8 * h->bs);
 	size_t i, len = 8 * (size_t)h->bs;
 
@@ -196,7 +179,7 @@ static void dsm_stable(struct rdc *t)
 	struct nvme_dsm_range r = one(0, 8);
 	void *got = rdc_buf(t, 8 * h->bs);
 
-	prepared(h, 0, 8, 311);
+	rdc_prepared(h, 0, 8, 311);
 	RDC_OK(t, dsm(h, &r, 1, DSM_AD), "Dataset Management, deallocate");
 	RDC_OK(t, rdc_read(h, 0, 8, got), "Read");
 	rdc_must_hold(h, 0, 8, got);
@@ -208,9 +191,9 @@ static void dsm_rewrite(struct rdc *t)
 	struct nvme_dsm_range r = one(0, 8);
 	unsigned char *data;
 
-	prepared(h, 0, 8, 312);
+	rdc_prepared(h, 0, 8, 312);
 	RDC_OK(t, dsm(h, &r, 1, DSM_AD), "Dataset Management, deallocate");
-	data = prepared(h, 0, 8, 313);
+	data = rdc_prepared(h, 0, 8, 313);
 	rdc_must_hold(h, 0, 8, data);
 }
 
@@ -218,7 +201,7 @@ static void dsm_hints(struct rdc *t)
 {
 	struct rdc_host *h = need_dsm(t);
 	struct nvme_dsm_range r = one(0, 8);
-	unsigned char *data = prepared(h, 0, 8, 314);
+	unsigned char *data = rdc_prepared(h, 0, 8, 314);
 
 	RDC_OK(t, dsm(h, &r, 1, t->arg), "Dataset Management with a hint");
 	rdc_must_hold(h, 0, 8, data);
@@ -269,7 +252,7 @@ static void dsm_behind(struct rdc *t)
 {
 	struct rdc_host *h = need_dsm(t);
 	struct nvme_dsm_range r = one(h->blocks, 1);
-	unsigned char *last = prepared(h, h->blocks - 1, 1, 315);
+	unsigned char *last = rdc_prepared(h, h->blocks - 1, 1, 315);
 
 	RDC_STATUS(t, dsm(h, &r, 1, DSM_AD), "a range beyond the end", NVME_SC_LBA_RANGE);
 	rdc_must_hold(h, h->blocks - 1, 1, last);
@@ -279,7 +262,7 @@ static void dsm_wraps(struct rdc *t)
 {
 	struct rdc_host *h = need_dsm(t);
 	struct nvme_dsm_range r = one(UINT64_MAX, 2);
-	unsigned char *first = prepared(h, 0, 1, 316);
+	unsigned char *first = rdc_prepared(h, 0, 1, 316);
 
 	RDC_STATUS(t, dsm(h, &r, 1, DSM_AD), "a range that wraps to 0", NVME_SC_LBA_RANGE);
 	rdc_must_hold(h, 0, 1, first);
@@ -308,10 +291,7 @@ const struct rdc_test rdc_t_dsm[] = {
 
 static struct rdc_host *need_verify(struct rdc *t)
 {
-	struct rdc_host *h = rdc_main(t);
-
-	rdc_need_oncs(h, NVME_CTRL_ONCS_VERIFY, "Verify");
-	return h;
+	return rdc_main_with(t, NVME_CTRL_ONCS_VERIFY, "Verify", 0);
 }
 
 static void verify(struct rdc *t)
@@ -356,17 +336,13 @@ const struct rdc_test rdc_t_verify[] = {
 
 static struct rdc_host *need_uncor(struct rdc *t)
 {
-	struct rdc_host *h = rdc_main(t);
-
-	rdc_need_oncs(h, NVME_CTRL_ONCS_WRITE_UNCORRECTABLE, "Write Uncorrectable");
-	rdc_need_blocks(h, 64);
-	return h;
+	return rdc_main_with(t, NVME_CTRL_ONCS_WRITE_UNCORRECTABLE, "Write Uncorrectable", 64);
 }
 
 static void uncor_read(struct rdc *t)
 {
 	struct rdc_host *h = need_uncor(t);
-	unsigned char *data = prepared(h, 40, 8, 320);
+	unsigned char *data = rdc_prepared(h, 40, 8, 320);
 	struct rdc_reply read, ok;
 
 	RDC_OK(t, range(h, nvme_cmd_write_uncor, 42, 2, 0), "Write Uncorrectable");
@@ -381,7 +357,7 @@ static void uncor_read(struct rdc *t)
 static void uncor_others(struct rdc *t)
 {
 	struct rdc_host *h = need_uncor(t);
-	unsigned char *data = prepared(h, 40, 8, 321);
+	unsigned char *data = rdc_prepared(h, 40, 8, 321);
 	struct rdc_reply before, behind, ok;
 
 	RDC_OK(t, range(h, nvme_cmd_write_uncor, 42, 2, 0), "Write Uncorrectable");
@@ -396,7 +372,7 @@ static void uncor_others(struct rdc *t)
 static void uncor_verify(struct rdc *t)
 {
 	struct rdc_host *h = need_uncor(t);
-	unsigned char *data = prepared(h, 40, 2, 322);
+	unsigned char *data = rdc_prepared(h, 40, 2, 322);
 	struct rdc_reply v, ok;
 
 	rdc_need_oncs(h, NVME_CTRL_ONCS_VERIFY, "Verify");
@@ -447,7 +423,7 @@ static struct rdc_reply protect(struct rdc_host *h, uint32_t state)
 static void protect_refuses(struct rdc *t)
 {
 	struct rdc_host *h = need_protect(t), *other = rdc_second(t);
-	unsigned char *data = prepared(h, 0, 8, 330);
+	unsigned char *data = rdc_prepared(h, 0, 8, 330);
 	struct nvme_dsm_range r = one(0, 8);
 	struct rdc_reply w;
 
@@ -568,7 +544,7 @@ static void allocated_written(struct rdc *t)
 	struct nvme_lba_status *list = rdc_buf(t, LIST_BYTES);
 
 	rdc_need_blocks(h, 64);
-	prepared(h, 9, 4, 320);
+	rdc_prepared(h, 9, 4, 320);
 	RDC_OK(t, lba_status(h, 0, 64, list, LIST_BYTES), "Get LBA Status");
 	list_is_sane(t, list, LIST_BYTES, 0, 64);
 	for (uint64_t lba = 9; lba < 13; lba++)
@@ -588,7 +564,7 @@ static void allocated_freed(struct rdc *t)
 
 	rdc_need_oncs(h, NVME_CTRL_ONCS_DSM, "Dataset Management");
 	rdc_need_blocks(h, 2 * n);
-	prepared(h, n + 3, 4, 321);
+	rdc_prepared(h, n + 3, 4, 321);
 	all.nlb = htole32(n);
 	all.slba = htole64(n);
 	RDC_OK(t, dsm(h, &all, 1, DSM_AD), "Dataset Management");
@@ -612,7 +588,7 @@ static void allocated_little(struct rdc *t)
 	struct nvme_lba_status *list = rdc_buf(t, LIST_BYTES);
 
 	rdc_need_blocks(h, 64);
-	prepared(h, 0, 1, 322);
+	rdc_prepared(h, 0, 1, 322);
 	RDC_OK(t, lba_status(h, 0, 64, list, sizeof(*list)),
 	       "Get LBA Status with no room for descriptors");
 	RDC_CHECK(t, !list->nlsd, "NLSD %u without room", le32toh(list->nlsd));

@@ -16,21 +16,7 @@ static struct rdc_reply compare(struct rdc_host *h, uint64_t lba, uint32_t n, vo
 
 static struct rdc_host *need(struct rdc *t)
 {
-	struct rdc_host *h = rdc_main(t);
-
-	rdc_need_oncs(h, NVME_CTRL_ONCS_COMPARE, "Compare");
-	rdc_need_blocks(h, 64);
-	return h;
-}
-
-/* Writes @seed to the first blocks. */
-static unsigned char *prepared(struct rdc_host *h, uint32_t n, unsigned int seed)
-{
-	unsigned char *data = rdc_buf(h->t, (size_t)n * h->bs);
-
-	rdc_fill(data, (size_t)n * h->bs, seed);
-	rdc_must_write(h, 0, n, data);
-	return data;
+	return rdc_main_with(t, NVME_CTRL_ONCS_COMPARE, "Compare", 64);
 }
 
 static void equal(struct rdc *t)
@@ -38,13 +24,13 @@ static void equal(struct rdc *t)
 	struct rdc_host *h = need(t);
 	uint32_t n = t->arg < rdc_max_blocks(h) ? t->arg : rdc_max_blocks(h);
 
-	RDC_OK(t, compare(h, 0, n, prepared(h, n, 200)), "Compare of equal data");
+	RDC_OK(t, compare(h, 0, n, rdc_prepared(h, 0, n, 200)), "Compare of equal data");
 }
 
 static void differs(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
-	unsigned char *data = prepared(h, 16, 201);
+	unsigned char *data = rdc_prepared(h, 0, 16, 201);
 
 	data[t->arg ? 16 * h->bs - 1 : 0] ^= 1;
 	RDC_STATUS(t, compare(h, 0, 16, data), "Compare of data with one bit changed",
@@ -54,7 +40,7 @@ static void differs(struct rdc *t)
 static void keeps(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
-	unsigned char *data = prepared(h, 4, 202), *other = rdc_buf(t, 4 * h->bs);
+	unsigned char *data = rdc_prepared(h, 0, 4, 202), *other = rdc_buf(t, 4 * h->bs);
 
 	RDC_STATUS(t, compare(h, 0, 4, other), "Compare with zeroes",
 		   RDC_ME(NVME_SC_COMPARE_FAILED));
@@ -126,7 +112,7 @@ static struct pair fused(struct rdc_host *h, uint64_t lba, uint32_t n, void *wan
 static void fused_match(struct rdc *t)
 {
 	struct rdc_host *h = need_fused(t);
-	unsigned char *old = prepared(h, 1, 210), *now = rdc_buf(t, h->bs);
+	unsigned char *old = rdc_prepared(h, 0, 1, 210), *now = rdc_buf(t, h->bs);
 	struct pair p;
 
 	rdc_fill(now, h->bs, 211);
@@ -139,7 +125,7 @@ static void fused_match(struct rdc *t)
 static void fused_mismatch(struct rdc *t)
 {
 	struct rdc_host *h = need_fused(t);
-	unsigned char *old = prepared(h, 1, 212), *now = rdc_buf(t, h->bs);
+	unsigned char *old = rdc_prepared(h, 0, 1, 212), *now = rdc_buf(t, h->bs);
 	struct pair p = fused(h, 0, 1, now, now, 0);
 
 	RDC_STATUS(t, p.compare, "the Compare of a fused operation",
@@ -151,7 +137,7 @@ static void fused_mismatch(struct rdc *t)
 static void fused_ranges(struct rdc *t)
 {
 	struct rdc_host *h = need_fused(t);
-	unsigned char *old = prepared(h, 2, 213), *now = rdc_buf(t, h->bs);
+	unsigned char *old = rdc_prepared(h, 0, 2, 213), *now = rdc_buf(t, h->bs);
 	struct pair p = fused(h, 0, 1, old, now, 1);
 
 	RDC_REFUSED(t, p.write, "a fused Write to other blocks than were compared");
@@ -168,7 +154,7 @@ static void fused_too_long(struct rdc *t)
 	if (n > rdc_max_blocks(h) || n > 64)
 		rdc_not_supported(t, "ACWU %u: a longer operation cannot be sent",
 				  le16toh(h->id.acwu));
-	old = prepared(h, n, 214);
+	old = rdc_prepared(h, 0, n, 214);
 	now = rdc_buf(t, (size_t)n * h->bs);
 	p = fused(h, 0, n, old, now, 0);
 	RDC_STATUS(t, p.compare, "a fused operation longer than ACWU", NVME_SC_AWU_EXCEEDED,
@@ -181,7 +167,7 @@ static void fused_too_long(struct rdc *t)
 static void fused_lone(struct rdc *t)
 {
 	struct rdc_host *h = need_fused(t);
-	unsigned char *old = prepared(h, 1, 215);
+	unsigned char *old = rdc_prepared(h, 0, 1, 215);
 	struct rdc_cmd half = rdc_rw(h, t->arg == 1 ? nvme_cmd_compare : nvme_cmd_write, 0, 1,
 				     t->arg == 1 ? old : rdc_buf(t, h->bs));
 	struct rdc_cmd rd = rdc_rw(h, nvme_cmd_read, 0, 1, rdc_buf(t, h->bs));
@@ -218,7 +204,7 @@ static void fused_atomic(struct rdc *t)
 	struct rdc_async *a[2];
 	uint32_t count;
 
-	prepared(h[0], 1, 216);
+	rdc_prepared(h[0], 0, 1, 216);
 	for (i = 0; i < 2; i++) {
 		old[i] = rdc_buf(t, h[0]->bs);
 		now[i] = rdc_buf(t, h[0]->bs);

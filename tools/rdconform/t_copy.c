@@ -9,11 +9,7 @@
 
 static struct rdc_host *need(struct rdc *t)
 {
-	struct rdc_host *h = rdc_main(t);
-
-	rdc_need_oncs(h, NVME_CTRL_ONCS_COPY, "Copy");
-	rdc_need_blocks(h, 1024);
-	return h;
+	return rdc_main_with(t, NVME_CTRL_ONCS_COPY, "Copy", 1024);
 }
 
 static struct nvme_copy_range one(uint64_t lba, uint32_t n)
@@ -38,19 +34,10 @@ static struct rdc_reply copy(struct rdc_host *h, uint64_t to, const struct nvme_
 		      .len = (uint32_t)(n * size), .write = true);
 }
 
-static unsigned char *prepared(struct rdc_host *h, uint32_t n, unsigned int seed)
-{
-	unsigned char *data = rdc_buf(h->t, (size_t)n * h->bs);
-
-	rdc_fill(data, (size_t)n * h->bs, seed);
-	rdc_must_write(h, 0, n, data);
-	return data;
-}
-
 static void one_range(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
-	unsigned char *data = prepared(h, 8, 400);
+	unsigned char *data = rdc_prepared(h, 0, 8, 400);
 	struct nvme_copy_range r = one(0, 8);
 
 	if (t->arg && !(le16toh(h->id.ocfs) & 2))
@@ -64,7 +51,7 @@ static void one_range(struct rdc *t)
 static void ranges(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
-	unsigned char *data = prepared(h, 16, 401), *want = rdc_buf(t, 6 * h->bs);
+	unsigned char *data = rdc_prepared(h, 0, 16, 401), *want = rdc_buf(t, 6 * h->bs);
 	struct nvme_copy_range r[3] = {one(8, 3), one(0, 2), one(15, 1)};
 
 	if (h->ns.msrc < 2)
@@ -80,7 +67,7 @@ static void neighbours(struct rdc *t)
 {
 	struct rdc_host *h = need(t);
 	struct nvme_copy_range r = one(0, 2);
-	unsigned char *around = rdc_buf(t, 4 * h->bs), *data = prepared(h, 2, 402);
+	unsigned char *around = rdc_buf(t, 4 * h->bs), *data = rdc_prepared(h, 0, 2, 402);
 
 	rdc_fill(around, 4 * h->bs, 403);
 	rdc_must_write(h, DEST, 4, around);
@@ -102,7 +89,7 @@ static void largest(struct rdc *t)
 		n = 256;
 	if (n > rdc_max_blocks(h))
 		n = rdc_max_blocks(h);
-	data = prepared(h, n, 404);
+	data = rdc_prepared(h, 0, n, 404);
 	r = one(0, n);
 	RDC_OK(t, copy(h, DEST, &r, 1, 0), "Copy of a range as long as is allowed");
 	rdc_must_hold(h, DEST, n, data);

@@ -181,22 +181,6 @@ static struct rdc_raw *make_base(struct rdc *t, const struct wrong *w, struct rd
 	return raw;
 }
 
-/* PLEN that announces more than is sent is followed by zeroes: the target shall not wait. */
-static void wrong_field(struct rdc *t, const struct wrong *w)
-{
-	struct rdc_pdu *pdu = rdc_buf(t, sizeof(*pdu));
-	struct rdc_raw *raw = make_base(t, w, pdu);
-	struct nvme_tcp_hdr *hdr = (void *)pdu->b;
-	uint32_t value = htole32(w->value);
-
-	memcpy(pdu->b + w->at, &value, w->width);
-	/* A header digest that is right for the wrong header, unless it is itself what is wrong. */
-	if (hdr->flags & NVME_TCP_F_HDGST && w->dgst & NVME_TCP_HDGST && w->at < hdr->hlen)
-		rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, pdu->b, hdr->hlen), pdu->b + hdr->hlen);
-	rdc_tcp_put(raw, pdu->b, pdu->len);
-	refused(raw, pdu, w->fes, w->fei);
-}
-
 #define HEADER      RDC_FES(NVME_TCP_FES_HEADER)
 #define SEQUENCE    RDC_FES(NVME_TCP_FES_SEQUENCE)
 #define DIGEST      RDC_FES(NVME_TCP_FES_HDGST)
@@ -317,16 +301,29 @@ static void wrong_field(struct rdc *t, const struct wrong *w)
 #define WRONG(name, text, flags, ...) {__VA_ARGS__},
 #define NAME(name, ...)               AT_##name,
 #define TEST(name, text, flags, ...) \
-	{#name, PDUS, text " ends the connection", FIELD_TEST, flags, AT_##name},
+	{#name, PDUS, text " ends the connection", wrong_field, flags, AT_##name},
 
-#define FIELD_TEST ic_field
-enum { IC_FIELDS(NAME) };
+static const struct wrong wrong_fields[] = {IC_FIELDS(WRONG) HEADER_FIELDS(WRONG) TERM_FIELDS(WRONG)
+						    DATA_FIELDS(WRONG) DIGEST_FIELDS(WRONG)};
+enum {
+	IC_FIELDS(NAME) HEADER_FIELDS(NAME) TERM_FIELDS(NAME) DATA_FIELDS(NAME) DIGEST_FIELDS(NAME)
+};
 
-static void ic_field(struct rdc *t)
+/* PLEN that announces more than is sent is followed by zeroes: the target shall not wait. */
+static void wrong_field(struct rdc *t)
 {
-	static const struct wrong fields[] = {IC_FIELDS(WRONG)};
+	const struct wrong *w = &wrong_fields[t->arg];
+	struct rdc_pdu *pdu = rdc_buf(t, sizeof(*pdu));
+	struct rdc_raw *raw = make_base(t, w, pdu);
+	struct nvme_tcp_hdr *hdr = (void *)pdu->b;
+	uint32_t value = htole32(w->value);
 
-	wrong_field(t, &fields[t->arg]);
+	memcpy(pdu->b + w->at, &value, w->width);
+	/* A header digest that is right for the wrong header, unless it is itself what is wrong. */
+	if (hdr->flags & NVME_TCP_F_HDGST && w->dgst & NVME_TCP_HDGST && w->at < hdr->hlen)
+		rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, pdu->b, hdr->hlen), pdu->b + hdr->hlen);
+	rdc_tcp_put(raw, pdu->b, pdu->len);
+	refused(raw, pdu, w->fes, w->fei);
 }
 
 /* ---- ICReq and ICResp ---- */
@@ -470,44 +467,11 @@ const struct rdc_test rdc_t_tcp_ic[] = {
 	IC_FIELDS(TEST){NULL},
 };
 
-#undef FIELD_TEST
-#define FIELD_TEST header_field
-enum { HEADER_FIELDS(NAME) };
-
-static void header_field(struct rdc *t)
-{
-	static const struct wrong fields[] = {HEADER_FIELDS(WRONG)};
-
-	wrong_field(t, &fields[t->arg]);
-}
-
 const struct rdc_test rdc_t_tcp_header[] = {HEADER_FIELDS(TEST){NULL}};
-
-#undef FIELD_TEST
-#define FIELD_TEST term_field
-enum { TERM_FIELDS(NAME) };
-
-static void term_field(struct rdc *t)
-{
-	static const struct wrong fields[] = {TERM_FIELDS(WRONG)};
-
-	wrong_field(t, &fields[t->arg]);
-}
 
 const struct rdc_test rdc_t_tcp_term[] = {TERM_FIELDS(TEST){NULL}};
 
 /* ---- H2CData ---- */
-
-#undef FIELD_TEST
-#define FIELD_TEST data_field
-enum { DATA_FIELDS(NAME) };
-
-static void data_field(struct rdc *t)
-{
-	static const struct wrong fields[] = {DATA_FIELDS(WRONG)};
-
-	wrong_field(t, &fields[t->arg]);
-}
 
 /* H2CData that nothing has asked for. */
 static void data_unasked(struct rdc *t)
@@ -637,17 +601,6 @@ const struct rdc_test rdc_t_tcp_data[] = {
 };
 
 /* ---- digests ---- */
-
-#undef FIELD_TEST
-#define FIELD_TEST digest_field
-enum { DIGEST_FIELDS(NAME) };
-
-static void digest_field(struct rdc *t)
-{
-	static const struct wrong fields[] = {DIGEST_FIELDS(WRONG)};
-
-	wrong_field(t, &fields[t->arg]);
-}
 
 /* A wrong data digest fails the command, and need not end the connection. */
 static void data_digest(struct rdc *t)
