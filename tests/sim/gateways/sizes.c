@@ -55,17 +55,22 @@ static uint64_t size_at_host(const struct gateways *all, unsigned int host, unsi
 	return dev < all->w->devs && all->w->hosts[dev] ? host_blocks(all->w->hosts[dev]) : 0;
 }
 
-/* May gateway @gw not know the size yet? An operator who ends a block, against what the documents
- * say, may leave it without a watch of the image. */
-static bool may_not_know(const struct gateway *gw, const struct image *image, uint64_t since)
+/* Has gateway @gw no watch of the image? An operator who ends a block, against what the documents
+ * say, may leave it so: nothing tells it of a new size. */
+static bool is_not_told(const struct gateway *gw, const struct image *image)
 {
 	struct cluster *cl = gw->all->cluster;
 	const struct opened *o = opened_by(cl, gw->process, image);
 
+	return o && o->client->unblocked_at && !watcher_of(cl, o->client, o->cookie);
+}
+
+/* May gateway @gw not know the size yet, which the image has had @since? */
+static bool may_not_know(const struct gateway *gw, const struct image *image, uint64_t since)
+{
 	since = later_of(since, gw->state_since);
 	since = later_of(since, gateway_well_since(gw, image->pool));
-	return since + SIZED_WITHIN > rd_sim_now(cl->sim) ||
-	       (o && o->client->unblocked_at && !watcher_of(cl, o->client, o->cookie));
+	return since + SIZED_WITHIN > rd_sim_now(gw->all->w->sim);
 }
 
 static bool all_know_size(struct gateways *all, const struct image *image, bool in_time)
@@ -76,10 +81,12 @@ static bool all_know_size(struct gateways *all, const struct image *image, bool 
 
 	since = later_of(since, later_of(image->resized_at, all->fault_at));
 	for (unsigned int i = 0; i < GATEWAYS; i++) {
-		size = size_at_gateway(&all->gateway[i], number);
+		const struct gateway *gw = &all->gateway[i];
+
+		size = size_at_gateway(gw, number);
 		if (!size || size == image->blocks)
 			continue;
-		if (in_time && may_not_know(&all->gateway[i], image, since)) {
+		if (is_not_told(gw, image) || (in_time && may_not_know(gw, image, since))) {
 			told_wrong = true;
 			continue;
 		}
@@ -90,8 +97,8 @@ static bool all_know_size(struct gateways *all, const struct image *image, bool 
 	}
 	for (unsigned int i = 0; i < WORLD_HOSTS; i++) {
 		size = size_at_host(all, i, number);
-		if (!size || size == image->blocks ||
-		    (in_time && (told_wrong || since + SIZED_WITHIN > now)))
+		if (!size || size == image->blocks || told_wrong ||
+		    (in_time && since + SIZED_WITHIN > now))
 			continue;
 		if (in_time)
 			world_fail(all->w, "host %u takes %llu blocks for the size of image %u", i,
