@@ -36,9 +36,10 @@
 #include "records.h"
 #include "simulated.h"
 
-#define CHANGES_MAX 16u
-#define END_TURNS   100000u
-#define CHANGE_SIZE 4u
+#define CHANGES_MAX   16u
+#define END_TURNS     100000u
+#define PUBLISH_TURNS 16u /* reservations reach the reactor, and its answer comes */
+#define CHANGE_SIZE   4u
 
 static const char config_text[] = "target: {reactors: 1, buffer_memory: 8MiB, spin: 0}\n"
 				  "listeners:\n"
@@ -473,6 +474,8 @@ static bool prepare(struct records_stage *s, const json_t *records)
 	if (!err)
 		err = rdt_ns_records_check(s->target, records, why, sizeof(why));
 	FUZZ_CHECK(!err == !why[0]);
+	if (err)
+		rd_info(s->log, RD_LOG_MAIN, "what is open is refused: %s", why);
 	rdt_inherit_free(&inherit);
 	rd_fd_bag_clear(&bag);
 	return !err;
@@ -531,6 +534,8 @@ static bool take(struct records_stage *s, const json_t *records, struct rd_fd_ba
 		err = s->err;
 	}
 	FUZZ_CHECK(!err == !s->why[0]);
+	if (err)
+		rd_info(s->log, RD_LOG_MAIN, "connections are refused: %s", s->why);
 	return !err;
 }
 
@@ -544,7 +549,7 @@ static void end_hosts(struct records_stage *s, const int hosts[2])
 {
 	close(hosts[0]);
 	close(hosts[1]);
-	for (unsigned int i = 0; !all_came_back(s); i++) {
+	for (unsigned int i = 0; i < PUBLISH_TURNS || !all_came_back(s); i++) {
 		FUZZ_CHECK(i < END_TURNS);
 		turn_both(s);
 	}
