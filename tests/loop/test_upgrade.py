@@ -762,6 +762,7 @@ def a_process_without_its_counters_serves(t, end, says):
     end(channel)
     proc.expect(f'counting from 0, because no counters have come: .*{says}')
     proc.expect(r'\bready$')
+    nv.expect(queue.write_blocks(1, 2, b'next' * 128, in_capsule=True))  # the commands before it are counted
     t.eq(figures(t.path('control.sock'))['total']['read']['count'], 1)
 
 
