@@ -32,11 +32,12 @@ static const struct opener openers[RDT_BACKENDS] = {
 	[RDT_BACKEND_NULL] = {.open = rdt_null_open},
 };
 
-static int open_backend(struct rdt_modules *modules, const struct rdt_ns_config *cfg, int fd,
-			struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size)
+static int open_backend(struct rdt_modules *modules, const struct rdt_ns_config *cfg,
+			const struct rdt_bdev_from *from, struct rd_log *log, struct rdt_bdev **out,
+			char *err, size_t err_size)
 {
 	const struct rdt_module *module;
-	int rc;
+	int fd = from ? from->fd : -1, rc;
 
 	if (fd >= 0 && openers[cfg->backend].open_on)
 		return openers[cfg->backend].open_on(cfg, fd, log, out, err, err_size);
@@ -45,37 +46,68 @@ static int open_backend(struct rdt_modules *modules, const struct rdt_ns_config 
 	if (openers[cfg->backend].open)
 		return openers[cfg->backend].open(cfg, log, out, err, err_size);
 	rc = rdt_module_load(modules, cfg->backend, &module, err, err_size);
-	return rc ? rc : module->open(module->ctx, cfg, log, out, err, err_size);
+	return rc ? rc
+		  : module->open(module->ctx, cfg, from ? from->told : NULL, log, out, err,
+				 err_size);
 }
 
 int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, struct rd_log *log,
 		  struct rdt_bdev **out, char *err, size_t err_size)
 {
-	return rdt_bdev_open_on(modules, cfg, -1, log, out, err, err_size);
+	return rdt_bdev_open_on(modules, cfg, NULL, log, out, err, err_size);
+}
+
+static const struct rdt_bdev *lowest(const struct rdt_bdev *bdev)
+{
+	while (bdev->lower)
+		bdev = bdev->lower;
+	return bdev;
 }
 
 int rdt_bdev_share(const struct rdt_bdev *bdev)
 {
-	while (bdev->lower)
-		bdev = bdev->lower;
+	bdev = lowest(bdev);
+	if (bdev->ops->told)
+		return -ENODATA;
 	return bdev->ops->share ? bdev->ops->share(bdev) : -EOPNOTSUPP;
+}
+
+bool rdt_bdev_told(struct rdt_bdev *bdev, struct rdt_bdev_told *out)
+{
+	bdev = rdt_bdev_base(bdev);
+	if (bdev->ops->told)
+		bdev->ops->told(bdev, out);
+	return bdev->ops->told;
+}
+
+void rdt_bdev_hand(struct rdt_bdev *bdev, enum rdt_hand step)
+{
+	bdev = rdt_bdev_base(bdev);
+	if (bdev->ops->hand)
+		bdev->ops->hand(bdev, step);
+}
+
+int rdt_bdev_handed(const struct rdt_bdev *bdev)
+{
+	bdev = lowest(bdev);
+	return bdev->ops->hand ? bdev->ops->handed(bdev) : 0;
 }
 
 void rdt_bdev_name_user(const struct rdt_bdev *bdev, bool us)
 {
-	while (bdev->lower)
-		bdev = bdev->lower;
+	bdev = lowest(bdev);
 	if (bdev->ops->name_user)
 		bdev->ops->name_user(bdev, us);
 }
 
-int rdt_bdev_open_on(struct rdt_modules *modules, const struct rdt_ns_config *cfg, int fd,
-		     struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size)
+int rdt_bdev_open_on(struct rdt_modules *modules, const struct rdt_ns_config *cfg,
+		     const struct rdt_bdev_from *from, struct rd_log *log, struct rdt_bdev **out,
+		     char *err, size_t err_size)
 {
 	int rc;
 
 	*out = NULL;
-	rc = open_backend(modules, cfg, fd, log, out, err, err_size);
+	rc = open_backend(modules, cfg, from, log, out, err, err_size);
 	if (rc)
 		return rc;
 	if ((*out)->path_id.known)

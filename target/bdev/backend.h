@@ -106,6 +106,31 @@ struct rdt_extents {
 	struct rdt_extent list[]; /* @room of them */
 };
 
+/* What hosts were told of storage that each process reaches by a connection of its own. The next
+ * process promises the same before it has a connection. */
+struct rdt_bdev_told {
+	uint64_t size; /* bytes */
+	bool cache;    /* there is a volatile write cache: a Flush has an effect */
+	bool stores;   /* there is none, because each write is stored before it is answered */
+	bool deallocates;
+};
+
+/* What becomes of such a connection in a hand-over. */
+enum rdt_hand {
+	/* The process that hands over; no bio is in flight: what was acknowledged leaves caches
+	 * that may end with the connection. Nothing else changes. */
+	RDT_HAND_SETTLE,
+	RDT_HAND_LEAVE, /* it has handed over: the connection ends */
+	RDT_HAND_TAKE,  /* the process that took over: the other one's connection has ended */
+};
+
+/* What another process has of the storage that is opened. */
+struct rdt_bdev_from {
+	int fd; /* what it has open; -1: nothing */
+	/* NULL: nothing. Else nothing is done before RDT_HAND_TAKE */
+	const struct rdt_bdev_told *told;
+};
+
 /* A claim on storage that only one gateway at a time may serve. */
 enum rdt_claim {
 	RDT_CLAIM_WAIT,  /* take the storage when it is free; the initial claim */
@@ -149,8 +174,14 @@ struct rdt_bdev_ops {
 	int (*opened)(struct rdt_bdev *bdev, char *err, size_t err_size);
 	/* As rdt_bdev_drain(). NULL: bios wait for the storage without a limit. */
 	void (*drain)(struct rdt_bdev *bdev);
-	/* As rdt_bdev_share(). NULL: another process cannot take it over. */
+	/* As rdt_bdev_share(). NULL: another process cannot take it over, unless there is @told. */
 	int (*share)(const struct rdt_bdev *bdev);
+	/* Another process takes over with a connection of its own. It is open. NULL: it does not.
+	 */
+	void (*told)(struct rdt_bdev *bdev, struct rdt_bdev_told *out);
+	/* With @told: as rdt_bdev_hand() and rdt_bdev_handed(). */
+	void (*hand)(struct rdt_bdev *bdev, enum rdt_hand step);
+	int (*handed)(const struct rdt_bdev *bdev);
 	/* As rdt_bdev_name_user(). NULL: the storage does not show its user. */
 	void (*name_user)(const struct rdt_bdev *bdev, bool us);
 };
@@ -240,17 +271,28 @@ int rdt_bdev_open(struct rdt_modules *modules, const struct rdt_ns_config *cfg, 
 		  struct rdt_bdev **out, char *err, size_t err_size);
 
 /*
- * As rdt_bdev_open(), with @fd from another process, which shares the open file description and its
- * locks. Always takes ownership of @fd. -1: as rdt_bdev_open().
+ * As rdt_bdev_open(), with what another process has: its descriptor, which shares the open file
+ * description and its locks, and is always taken over; or what it has told hosts. NULL: as
+ * rdt_bdev_open().
  */
-int rdt_bdev_open_on(struct rdt_modules *modules, const struct rdt_ns_config *cfg, int fd,
-		     struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size);
+int rdt_bdev_open_on(struct rdt_modules *modules, const struct rdt_ns_config *cfg,
+		     const struct rdt_bdev_from *from, struct rd_log *log, struct rdt_bdev **out,
+		     char *err, size_t err_size);
 /*
  * The descriptor with which another process can open the same storage by rdt_bdev_open_on(); it
  * remains the backend's. -ENODATA: the other process needs none; -EOPNOTSUPP: two processes cannot
  * use this kind of storage one after the other. Main thread.
  */
 int rdt_bdev_share(const struct rdt_bdev *bdev);
+/* What hosts were told, where the next process reaches the storage by a connection of its own.
+ * False: it does not. @bdev is open. Main thread. */
+bool rdt_bdev_told(struct rdt_bdev *bdev, struct rdt_bdev_told *out);
+/* Begin a step of the hand-over of such a connection; nothing for other storage. Main thread; does
+ * not wait. */
+void rdt_bdev_hand(struct rdt_bdev *bdev, enum rdt_hand step);
+/* Has the step that was begun last ended? Returns 0: yes, or there is nothing to do; -EINPROGRESS;
+ * another -errno: it failed. Main thread. */
+int rdt_bdev_handed(const struct rdt_bdev *bdev);
 /*
  * Show other programs that this process (@us) or none uses the storage, which does not affect its
  * lock. To be repeated after this process has closed a duplicate of the descriptor. Main thread.

@@ -5,7 +5,8 @@
  * Each namespace has one connection, and a thread with a loop for it, to which reactors post bios
  * and which posts them back. One connection means that a Flush covers all writes, whatever the
  * server says of several. When the connection is lost, what was in flight is sent again on the next
- * one, and hosts wait until there is one.
+ * one, and hosts wait until there is one. They do that in a hand-over to another process, too,
+ * between the connections of the two: many servers take only one at a time.
  */
 #include "module_part.h"
 
@@ -18,26 +19,29 @@
 #include <sys/epoll.h>
 
 #include "bio_post.h"
+#include "nbd_connect.h"
 #include "nvmf/wire.h"
 #include "util/loop.h"
-#include "util/map.h"
 
 #define CONNECT_NS   (30 * RD_NSEC_PER_SEC)
 #define PROBE_NS     (10 * RD_NSEC_PER_SEC)
 #define RECONNECT_NS (RD_NSEC_PER_SEC)
+#define QUICK_NS     (20 * RD_NSEC_PER_MSEC) /* the same, after another process has disconnected, */
+#define QUICK_FOR    (3 * RD_NSEC_PER_SEC)   /* for so long */
 #define INFLIGHT_MAX 64u
-#define PIECE_MAX    (32u << 20) /* what every server takes */
 #define ZERO_MAX     (1u << 30)
 #define ZEROES       (256u << 10)          /* for a server without Write Zeroes */
 #define LEAVE_AFTER  (2 * RD_NSEC_PER_SEC) /* the target ends, and the server is silent */
-#define LOOK_MS      200                   /* while it connects: does the namespace end? */
 #define BREAKS_MAX   3
 
 enum nd_state {
+	/* Another process has the connection; bios wait. RDT_HAND_TAKE -> CONNECTING, close() ->
+	 * CLOSED */
+	ND_WAITING,
 	ND_CONNECTING, /* no connection; bios wait. Connected -> UP, close() -> CLOSED */
-	ND_UP,         /* Lost -> CONNECTING, close() -> CLOSED */
-	ND_LEFT,       /* the target ends without the server's answers; bios end at once. close() ->
-			* CLOSED */
+	ND_UP,         /* Lost -> CONNECTING, RDT_HAND_LEAVE -> LEFT, close() -> CLOSED */
+	ND_LEFT,       /* another process has taken over, or the target ends without the server's
+			* answers; bios end at once. close() -> CLOSED */
 	ND_CLOSED,     /* the thread ends */
 };
 
@@ -55,8 +59,14 @@ struct nd_disk {
 	struct rd_loop *loop; /* of the thread */
 	struct rd_log *log;
 	char *uri; /* a copy: the configuration may end first */
-	struct rd_msg drain_msg, close_msg;
+	struct rd_msg drain_msg, close_msg, hand_msg;
 	atomic_bool ends; /* no more attempts to connect */
+	/* The steps of a hand-over, which are numbered: the last one that was begun, and the last
+	 * one that has ended. */
+	atomic_int hand; /* enum rdt_hand */
+	atomic_uint hand_begun, hand_ended;
+	atomic_int hand_result;
+	atomic_bool hand_posted; /* @hand_msg is under way */
 
 	pthread_mutex_t lock;
 	/* written by the thread, with @lock */
@@ -79,6 +89,7 @@ struct nd_disk {
 	uint64_t up_ns;  /* when @nbd was connected */
 	struct rd_io io;
 	struct rd_timer retry; /* CONNECTING: the next attempt */
+	uint64_t quick_until;  /* until then the next one is in QUICK_NS, and not told */
 	bool late;             /* CONNECTING: hosts have seen it, and wait */
 	struct rd_defer pump;
 	TAILQ_HEAD(nd_list, rdt_bio) queue; /* to be sent */
@@ -88,7 +99,11 @@ struct nd_disk {
 	uint64_t completed;
 	struct rd_timer leave; /* the target ends: a look at the progress */
 	uint64_t left_at;      /* @completed at the last look */
-	char said[256];        /* the failure that was logged */
+	struct rdt_bio settle; /* the Flush of RDT_HAND_SETTLE */
+	bool settling;         /* it has not ended */
+	bool settle_again;     /* another one follows, because something was written in between */
+	unsigned int settle_number; /* of the step */
+	char said[256];             /* the failure that was logged */
 };
 
 /* In rdt_bio.priv. */
@@ -381,71 +396,7 @@ static void find_culprit(struct nd_disk *d)
 	}
 }
 
-/* Blocks. @ends: give up when it is set, or NULL. Returns 0, or -errno with libnbd's words in
- * @err. */
-static int open_connection(const char *uri, uint64_t timeout_ns, const atomic_bool *ends,
-			   struct nbd_handle **out, char *err, size_t err_size)
-{
-	uint64_t end = rdt_module_now() + timeout_ns;
-	struct nbd_handle *nbd = nbd_create();
-	int rc = nbd ? nbd_aio_connect_uri(nbd, uri) : -1;
-
-	*out = NULL;
-	while (rc >= 0 && !nbd_aio_is_ready(nbd)) {
-		uint64_t now = rdt_module_now();
-
-		if (nbd_aio_is_dead(nbd) || nbd_aio_is_closed(nbd)) {
-			rc = -1;
-		} else if (now >= end || (ends && atomic_load(ends))) {
-			snprintf(err, err_size, "the server does not answer");
-			nbd_close(nbd);
-			return -ETIMEDOUT;
-		} else {
-			rc = nbd_poll(nbd, LOOK_MS);
-		}
-	}
-	if (rc < 0) {
-		rc = nbd_get_errno() ? -nbd_get_errno() : -ECONNREFUSED;
-		snprintf(err, err_size, "%s", nbd_get_error() ? nbd_get_error() : strerror(-rc));
-		nbd_close(nbd);
-		return rc;
-	}
-	*out = nbd;
-	return 0;
-}
-
-/* Does the export fit the namespace? Returns 0, or -EINVAL with a sentence. */
-static int check_export(struct nbd_handle *nbd, const struct rdt_bdev *bdev, char *err,
-			size_t err_size)
-{
-	int64_t size = nbd_get_size(nbd), least = nbd_get_block_size(nbd, LIBNBD_SIZE_MINIMUM);
-	int64_t most = nbd_get_block_size(nbd, LIBNBD_SIZE_MAXIMUM);
-
-	if (size < (int64_t)bdev->block_size)
-		snprintf(err, err_size,
-			 "the export has %lld bytes, expected at least one block (%u)",
-			 (long long)size, bdev->block_size);
-	else if (least > (int64_t)bdev->block_size)
-		snprintf(
-			err, err_size,
-			"the export has blocks of %lld bytes, and block_size is %u; set block_size "
-			"to 4096",
-			(long long)least, bdev->block_size);
-	else if (most > 0 && most < (int64_t)bdev->block_size)
-		snprintf(err, err_size,
-			 "the server takes requests of at most %lld bytes, and block_size is %u; "
-			 "have it take more%s",
-			 (long long)most, bdev->block_size,
-			 most >= 512 ? ", or set block_size to 512" : "");
-	else if (!bdev->read_only && nbd_is_read_only(nbd) == 1)
-		snprintf(err, err_size,
-			 "the export is read-only; add \"read_only: true\" to the namespace");
-	else
-		return 0;
-	return -EINVAL;
-}
-
-/* Hosts rely on what they were told when the namespace was opened. As check_export(). */
+/* Hosts rely on what they were told when the namespace was opened. As rdt_nbd_check(). */
 static int check_promises(const struct nd_disk *d, struct nbd_handle *nbd, char *err,
 			  size_t err_size)
 {
@@ -461,13 +412,6 @@ static int check_promises(const struct nd_disk *d, struct nbd_handle *nbd, char 
 	return -EINVAL;
 }
 
-static uint32_t limit_of(struct nbd_handle *nbd, uint32_t block_size)
-{
-	int64_t most = nbd_get_block_size(nbd, LIBNBD_SIZE_MAXIMUM);
-
-	return most > 0 && most < PIECE_MAX ? (uint32_t)most / block_size * block_size : PIECE_MAX;
-}
-
 /* What the server can do and takes: the table in docs/design/storage-nbd.md. */
 static void take_abilities(struct nd_disk *d)
 {
@@ -475,22 +419,28 @@ static void take_abilities(struct nd_disk *d)
 	d->can_flush = nbd_can_flush(d->nbd) == 1;
 	d->can_zero = nbd_can_zero(d->nbd) == 1;
 	d->can_trim = nbd_can_trim(d->nbd) == 1;
-	d->piece_max = limit_of(d->nbd, d->bdev.block_size);
+	d->piece_max = rdt_nbd_most(d->nbd, d->bdev.block_size);
 	d->zero_max = ZERO_MAX;
+}
+
+static uint32_t ops_offered(const struct nd_disk *d, bool flush, bool trim)
+{
+	uint32_t mask = 1u << RDT_BIO_READ;
+
+	if (flush)
+		mask |= 1u << RDT_BIO_FLUSH;
+	if (!d->bdev.read_only) {
+		mask |= 1u << RDT_BIO_WRITE | 1u << RDT_BIO_WRITE_ZEROES;
+		mask |= trim ? 1u << RDT_BIO_DEALLOCATE : 0;
+	}
+	return mask;
 }
 
 static void take_export(struct nd_disk *d)
 {
 	uint64_t size = (uint64_t)nbd_get_size(d->nbd);
-	uint32_t mask = 1u << RDT_BIO_READ;
 	bool same;
 
-	if (d->can_flush)
-		mask |= 1u << RDT_BIO_FLUSH;
-	if (!d->bdev.read_only) {
-		mask |= 1u << RDT_BIO_WRITE | 1u << RDT_BIO_WRITE_ZEROES;
-		mask |= d->can_trim ? 1u << RDT_BIO_DEALLOCATE : 0;
-	}
 	if (!d->opened && !d->can_flush && !d->can_fua && !d->bdev.read_only)
 		rd_notice(d->log, RD_LOG_BACKEND,
 			  "nbd: %s: the server has neither Flush nor FUA: what it has "
@@ -500,7 +450,7 @@ static void take_export(struct nd_disk *d)
 	same = d->opened && d->export_size == size - size % d->bdev.block_size;
 	d->export_size = size - size % d->bdev.block_size;
 	if (!d->opened) { /* what hosts were told stays */
-		d->ops_mask = mask;
+		d->ops_mask = ops_offered(d, d->can_flush, d->can_trim);
 		d->flushes = d->can_flush;
 		d->stores = d->can_fua && !d->can_flush;
 	}
@@ -530,15 +480,35 @@ static void nd_lost(struct nd_disk *d)
 
 static int try_connect(struct nd_disk *d, char *err, size_t err_size)
 {
-	int rc = open_connection(d->uri, CONNECT_NS, &d->ends, &d->nbd, err, err_size);
+	int rc = rdt_nbd_connect(d->uri, CONNECT_NS, &d->ends, &d->nbd, err, err_size);
 
 	if (!rc)
-		rc = check_export(d->nbd, &d->bdev, err, err_size);
+		rc = rdt_nbd_check(d->nbd, &d->bdev, err, err_size);
 	if (!rc)
 		rc = check_promises(d, d->nbd, err, err_size);
 	if (!rc)
 		rc = rd_io_add(d->loop, &d->io, nbd_aio_get_fd(d->nbd), EPOLLIN, socket_ready);
 	return rc;
+}
+
+static void connect_failed(struct nd_disk *d, int rc, char *err, size_t err_size)
+{
+	nd_disconnect(d);
+	if (rd_loop_now_raw(d->loop) < d->quick_until) {
+		rd_timer_start(d->loop, &d->retry, QUICK_NS);
+		return;
+	}
+	if (!err[0])
+		snprintf(err, err_size, "%s", strerror(-rc));
+	if (strcmp(err, d->said) != 0)
+		rd_warn(d->log, RD_LOG_BACKEND, "nbd: %s: %s; trying again every %u s", d->uri, err,
+			(unsigned int)(RECONNECT_NS / RD_NSEC_PER_SEC));
+	snprintf(d->said, sizeof(d->said), "%s", err);
+	if (d->opened && !d->late) {
+		d->late = true;
+		rdt_bdev_late(&d->bdev, rd_loop_now_raw(d->loop));
+	}
+	rd_timer_start(d->loop, &d->retry, RECONNECT_NS);
 }
 
 static void reconnect(struct rd_timer *timer)
@@ -549,14 +519,7 @@ static void reconnect(struct rd_timer *timer)
 	int rc = try_connect(d, err, sizeof(err));
 
 	if (rc) {
-		nd_disconnect(d);
-		if (!err[0])
-			snprintf(err, sizeof(err), "%s", strerror(-rc));
-		if (strcmp(err, d->said) != 0)
-			rd_warn(d->log, RD_LOG_BACKEND, "nbd: %s: %s; trying again every %u s",
-				d->uri, err, (unsigned int)(RECONNECT_NS / RD_NSEC_PER_SEC));
-		snprintf(d->said, sizeof(d->said), "%s", err);
-		rd_timer_start(d->loop, &d->retry, RECONNECT_NS);
+		connect_failed(d, rc, err, sizeof(err));
 		return;
 	}
 	d->state = ND_UP;
@@ -564,9 +527,13 @@ static void reconnect(struct rd_timer *timer)
 	if (d->late)
 		rdt_bdev_answers(&d->bdev);
 	d->late = false;
-	if (d->opened || d->said[0])
+	if (d->quick_until)
+		rd_notice(d->log, RD_LOG_BACKEND,
+			  "nbd: %s: connected in place of the process before", d->uri);
+	else if (d->opened || d->said[0])
 		rd_notice(d->log, RD_LOG_BACKEND, "nbd: %s: connected again", d->uri);
 	d->said[0] = '\0';
+	d->quick_until = 0;
 	take_abilities(d);
 	take_export(d);
 	rd_defer(d->loop, &d->pump, RD_DEFER_WORK);
@@ -615,6 +582,96 @@ static void nd_drain_msg(struct rd_msg *msg)
 	rd_timer_start(d->loop, &d->leave, LEAVE_AFTER);
 }
 
+/* ---- a hand-over ---- */
+
+static void hand_ends(struct nd_disk *d, unsigned int number, int result)
+{
+	if ((int)(number - atomic_load(&d->hand_ended)) <= 0) /* a later one has */
+		return;
+	atomic_store(&d->hand_result, result);
+	atomic_store(&d->hand_ended, number);
+}
+
+static void begin_to_settle(struct nd_disk *d);
+
+static void settled(struct rdt_bio *bio)
+{
+	struct nd_disk *d = nd_bio_of(bio)->disk;
+
+	d->settling = false;
+	if (d->settle_again && !bio->result)
+		begin_to_settle(d);
+	else
+		hand_ends(d, d->settle_number, bio->result);
+}
+
+static void begin_to_settle(struct nd_disk *d)
+{
+	d->settling = true;
+	d->settle_again = false;
+	d->settle = (struct rdt_bio){.op = RDT_BIO_FLUSH, .done = settled};
+	*nd_bio_of(&d->settle) = (struct nd_bio){.post = {.home = d->loop}, .disk = d};
+	TAILQ_INSERT_TAIL(&d->queue, &d->settle, link);
+	rd_defer(d->loop, &d->pump, RD_DEFER_WORK);
+}
+
+/* Without a connection there is none whose end could lose something. */
+static void settle(struct nd_disk *d, unsigned int number)
+{
+	d->settle_number = number;
+	if (d->state != ND_UP || d->bdev.read_only || !d->can_flush || atomic_load(&d->bdev.faults))
+		hand_ends(d, number, 0);
+	else if (d->settling)
+		d->settle_again = true;
+	else
+		begin_to_settle(d);
+}
+
+static void leave_server(struct nd_disk *d)
+{
+	if (d->state != ND_UP && d->state != ND_CONNECTING)
+		return;
+	rd_timer_stop(d->loop, &d->retry);
+	rd_defer_cancel(d->loop, &d->pump);
+	if (d->nbd && nbd_aio_is_ready(d->nbd))
+		nbd_aio_disconnect(d->nbd, 0);
+	nd_disconnect(d);
+	d->state = ND_LEFT;
+	nd_leave_all(d);
+}
+
+static void take_server(struct nd_disk *d)
+{
+	if (d->state != ND_WAITING)
+		return;
+	d->state = ND_CONNECTING;
+	d->quick_until = rd_loop_now_raw(d->loop) + QUICK_FOR;
+	rd_timer_start(d->loop, &d->retry, 0);
+}
+
+static void nd_hand_msg(struct rd_msg *msg)
+{
+	struct nd_disk *d = rd_container_of(msg, struct nd_disk, hand_msg);
+	unsigned int number;
+
+	atomic_store(&d->hand_posted, false);
+	number = atomic_load(&d->hand_begun);
+	switch ((enum rdt_hand)atomic_load(&d->hand)) {
+	case RDT_HAND_SETTLE:
+		settle(d, number);
+		return;
+	case RDT_HAND_LEAVE:
+		leave_server(d);
+		break;
+	case RDT_HAND_TAKE:
+		take_server(d);
+		break;
+	}
+	hand_ends(d, number, 0);
+}
+
+/* ---- bios arrive, and the end ---- */
+
 static void nd_arrived(struct rd_msg *msg)
 {
 	struct rdt_bio *bio = rdt_bio_of_post(msg);
@@ -655,7 +712,8 @@ static void *nd_thread(void *arg)
 	struct nd_disk *d = arg;
 	struct nd_module *m = d->module;
 
-	rd_timer_start(d->loop, &d->retry, 0);
+	if (d->state == ND_CONNECTING)
+		rd_timer_start(d->loop, &d->retry, 0);
 	rd_loop_run(d->loop);
 	nd_free(d);
 	rdt_module_thread_ends(&m->threads);
@@ -737,6 +795,41 @@ static int nd_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_
 	return 0;
 }
 
+static void nd_bdev_told(struct rdt_bdev *bdev, struct rdt_bdev_told *out)
+{
+	struct nd_disk *d = nd_disk_of(bdev);
+
+	pthread_mutex_lock(&d->lock);
+	*out = (struct rdt_bdev_told){
+		.size = d->export_size,
+		.cache = d->flushes,
+		.stores = d->stores,
+		.deallocates = d->ops_mask & 1u << RDT_BIO_DEALLOCATE,
+	};
+	pthread_mutex_unlock(&d->lock);
+}
+
+static void nd_bdev_hand(struct rdt_bdev *bdev, enum rdt_hand step)
+{
+	struct nd_disk *d = nd_disk_of(bdev);
+
+	if (step == RDT_HAND_LEAVE)
+		atomic_store(&d->ends, true);
+	atomic_store(&d->hand, (int)step);
+	atomic_fetch_add(&d->hand_begun, 1);
+	if (!atomic_exchange(&d->hand_posted, true))
+		rd_loop_post(d->loop, &d->hand_msg);
+}
+
+static int nd_bdev_handed(const struct rdt_bdev *bdev)
+{
+	const struct nd_disk *d = rd_container_of(bdev, const struct nd_disk, bdev);
+
+	return atomic_load(&d->hand_ended) == atomic_load(&d->hand_begun)
+		       ? atomic_load(&d->hand_result)
+		       : -EINPROGRESS;
+}
+
 static const struct rdt_bdev_ops nd_ops = {
 	.name = "nbd",
 	.close = nd_bdev_close,
@@ -746,25 +839,26 @@ static const struct rdt_bdev_ops nd_ops = {
 	.resize = nd_bdev_resize,
 	.opened = nd_bdev_opened,
 	.drain = nd_bdev_drain,
+	.told = nd_bdev_told,
+	.hand = nd_bdev_hand,
+	.handed = nd_bdev_handed,
 };
 
 /* ---- the module ---- */
 
-/* A URI names an export of a server: SCHEME://SERVER/EXPORT?OPTIONS, and the options may have a
- * socket in place of the server. */
-static uint64_t server_of_uri(const char *uri)
+/* Another process still has the connection. */
+static void take_told(struct nd_disk *d, const struct rdt_bdev_told *told)
 {
-	const char *server = strstr(uri, "://"), *options = strchr(uri, '?');
-	size_t len = server ? strcspn(server + 3, "/?") : 0;
-	char text[512];
-
-	if (!server)
-		return rd_map_hash(uri);
-	snprintf(text, sizeof(text), "%.*s%s", (int)len, server + 3, options ? options : "");
-	return rd_map_hash(text);
+	d->state = ND_WAITING;
+	d->opened = true;
+	d->export_size = told->size;
+	d->flushes = told->cache;
+	d->stores = told->stores;
+	d->ops_mask = ops_offered(d, told->cache, told->deallocates);
 }
 
-static int nd_module_open(void *ctx, const struct rdt_ns_config *cfg, struct rd_log *log,
+static int nd_module_open(void *ctx, const struct rdt_ns_config *cfg,
+			  const struct rdt_bdev_told *told, struct rd_log *log,
 			  struct rdt_bdev **out, char *err, size_t err_size)
 {
 	const struct rd_loop_opts opts = {.log = log};
@@ -782,11 +876,15 @@ static int nd_module_open(void *ctx, const struct rdt_ns_config *cfg, struct rd_
 	d->retry.fn = reconnect;
 	d->pump.fn = nd_pump;
 	d->leave.fn = look_at_end;
+	d->hand_msg.fn = nd_hand_msg;
+	d->state = ND_CONNECTING;
 	d->bdev.ops = &nd_ops;
 	d->bdev.block_size = cfg->block_size;
 	d->bdev.read_only = cfg->read_only;
-	d->bdev.device = server_of_uri(cfg->uri);
+	d->bdev.device = rdt_nbd_server(cfg->uri);
 	d->uri = strdup(cfg->uri);
+	if (told)
+		take_told(d, told);
 	if (d->uri)
 		rc = rd_loop_create(&opts, &d->loop);
 	if (!rc) {
@@ -807,10 +905,10 @@ static int nd_module_probe(void *ctx, const struct rdt_ns_config *cfg, char *err
 	const struct rdt_bdev bdev = {.block_size = cfg->block_size, .read_only = cfg->read_only};
 	struct nbd_handle *nbd;
 	char text[200];
-	int rc = open_connection(cfg->uri, PROBE_NS, NULL, &nbd, text, sizeof(text));
+	int rc = rdt_nbd_connect(cfg->uri, PROBE_NS, NULL, &nbd, text, sizeof(text));
 
 	if (!rc)
-		rc = check_export(nbd, &bdev, text, sizeof(text));
+		rc = rdt_nbd_check(nbd, &bdev, text, sizeof(text));
 	if (rc)
 		snprintf(err, err_size, "nbd: %s: %s", cfg->uri, text);
 	nbd_close(nbd);

@@ -300,7 +300,8 @@ struct rbd_module {
 			  bool after_write);
 };
 
-static int rbd_module_open(void *ctx, const struct rdt_ns_config *cfg, struct rd_log *log,
+static int rbd_module_open(void *ctx, const struct rdt_ns_config *cfg,
+			   const struct rdt_bdev_told *told, struct rd_log *log,
 			   struct rdt_bdev **out, char *err, size_t err_size)
 {
 	struct rbd_image *img;

@@ -10,12 +10,15 @@
 #include <unistd.h>
 
 #include "util/map.h"
+#include "backend.h"
 #include "target/config/config.h"
 
 struct inherited {
 	struct inherited *same; /* with the same hash */
 	LIST_ENTRY(inherited) link;
-	int fd;
+	int fd; /* -1: there is @told */
+	bool tells;
+	struct rdt_bdev_told told;
 	char name[];
 };
 
@@ -47,7 +50,8 @@ void rdt_inherit_free(struct rdt_inherit **out)
 		return;
 	while ((one = LIST_FIRST(&in->list))) {
 		LIST_REMOVE(one, link);
-		close(one->fd);
+		if (one->fd >= 0)
+			close(one->fd);
 		free(one);
 	}
 	rd_map_fini(&in->map);
@@ -55,18 +59,18 @@ void rdt_inherit_free(struct rdt_inherit **out)
 	*out = NULL;
 }
 
-int rdt_inherit_add(struct rdt_inherit *in, const char *name, int fd)
+/* NULL: no memory. */
+static struct inherited *add_inherited(struct rdt_inherit *in, const char *name)
 {
 	struct inherited *one = malloc(sizeof(*one) + strlen(name) + 1), *first;
 	uint64_t hash = rd_map_hash(name);
 
 	if (!one || rd_map_reserve(&in->map, in->map.count + 1)) {
 		free(one);
-		close(fd);
-		return -ENOMEM;
+		return NULL;
 	}
 	first = rd_map_get(&in->map, hash);
-	*one = (struct inherited){.fd = fd};
+	*one = (struct inherited){.fd = -1};
 	strcpy(one->name, name);
 	LIST_INSERT_HEAD(&in->list, one, link);
 	if (first) {
@@ -75,20 +79,68 @@ int rdt_inherit_add(struct rdt_inherit *in, const char *name, int fd)
 	} else {
 		rd_map_put(&in->map, hash, one); /* cannot fail: memory was reserved */
 	}
+	return one;
+}
+
+int rdt_inherit_add(struct rdt_inherit *in, const char *name, int fd)
+{
+	struct inherited *one = add_inherited(in, name);
+
+	if (!one) {
+		close(fd);
+		return -ENOMEM;
+	}
+	one->fd = fd;
 	return 0;
+}
+
+static const struct inherited *find_inherited(const struct rdt_inherit *in, const char *name)
+{
+	const struct inherited *one = in ? rd_map_get(&in->map, rd_map_hash(name)) : NULL;
+
+	while (one && strcmp(one->name, name) != 0)
+		one = one->same;
+	return one;
 }
 
 int rdt_inherit_open(const struct rdt_inherit *in, const char *name)
 {
-	const struct inherited *one = in ? rd_map_get(&in->map, rd_map_hash(name)) : NULL;
+	const struct inherited *one = find_inherited(in, name);
 	int fd;
 
-	while (one && strcmp(one->name, name) != 0)
-		one = one->same;
-	if (!one)
+	if (!one || one->fd < 0)
 		return -ENOENT;
 	fd = fcntl(one->fd, F_DUPFD_CLOEXEC, 3);
 	return fd < 0 ? -errno : fd;
+}
+
+int rdt_inherit_tell(struct rdt_inherit *in, const char *name, const struct rdt_bdev_told *told)
+{
+	struct inherited *one = add_inherited(in, name);
+
+	if (!one)
+		return -ENOMEM;
+	one->tells = true;
+	one->told = *told;
+	return 0;
+}
+
+bool rdt_inherit_told(const struct rdt_inherit *in, const char *name, struct rdt_bdev_told *out)
+{
+	const struct inherited *one = find_inherited(in, name);
+
+	if (!one || !one->tells)
+		return false;
+	*out = one->told;
+	return true;
+}
+
+void rdt_inherit_told_all(struct rdt_inherit *in)
+{
+	struct inherited *one;
+
+	LIST_FOREACH (one, &in->list, link)
+		one->tells = false;
 }
 
 int rdt_inherit_storage(const char *nqn, const struct rdt_ns_config *cfg, char **name)
@@ -100,6 +152,8 @@ int rdt_inherit_storage(const char *nqn, const struct rdt_ns_config *cfg, char *
 		len = asprintf(name, "memory %s %u", nqn, cfg->nsid);
 	else if (cfg->backend == RDT_BACKEND_FILE || cfg->backend == RDT_BACKEND_BLOCK)
 		len = asprintf(name, "%s %s", cfg->read_only ? "read" : "write", cfg->path);
+	else if (cfg->backend == RDT_BACKEND_NBD)
+		len = asprintf(name, "nbd %s %u %s", nqn, cfg->nsid, cfg->uri);
 	else
 		return -EOPNOTSUPP;
 	return len < 0 ? -ENOMEM : 0;

@@ -7,9 +7,11 @@
 #ifndef RDT_INHERIT_H
 #define RDT_INHERIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct rdt_bdev_told;
 struct rdt_inherit;
 struct rdt_ns_config;
 
@@ -24,6 +26,14 @@ void rdt_inherit_free(struct rdt_inherit **inherit); /* closes the descriptors; 
 int rdt_inherit_add(struct rdt_inherit *inherit, const char *name, int fd);
 /* Returns a duplicate with close-on-exec, -ENOENT or another -errno. Accepts NULL for @inherit. */
 int rdt_inherit_open(const struct rdt_inherit *inherit, const char *name);
+/* What it has told hosts of storage that has no descriptor. Returns 0 or -ENOMEM. */
+int rdt_inherit_tell(struct rdt_inherit *inherit, const char *name,
+		     const struct rdt_bdev_told *told);
+/* False: nothing. */
+bool rdt_inherit_told(const struct rdt_inherit *inherit, const char *name,
+		      struct rdt_bdev_told *out);
+/* All that was told is in use; what is opened again connects at once. */
+void rdt_inherit_told_all(struct rdt_inherit *inherit);
 
 /* The name of the storage of a namespace: derived from its path if it has one, else from the
  * namespace. The caller frees it. Returns 0, -ENOMEM, or -EOPNOTSUPP: it cannot be inherited. */

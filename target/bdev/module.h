@@ -18,9 +18,10 @@
 
 struct rdt_module {
 	void *ctx; /* the module's context, passed to all calls */
-	/* As rdt_bdev_open(), rdt_bdev_probe() and rdt_bdev_released(). */
-	int (*open)(void *ctx, const struct rdt_ns_config *cfg, struct rd_log *log,
-		    struct rdt_bdev **out, char *err, size_t err_size);
+	/* As rdt_bdev_open(), rdt_bdev_probe() and rdt_bdev_released(). @told: of struct
+	 * rdt_bdev_from */
+	int (*open)(void *ctx, const struct rdt_ns_config *cfg, const struct rdt_bdev_told *told,
+		    struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size);
 	int (*probe)(void *ctx, const struct rdt_ns_config *cfg, char *err, size_t err_size);
 	bool (*released)(void *ctx, const struct rdt_ns_config *cfg);
 	/*

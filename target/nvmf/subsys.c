@@ -47,15 +47,16 @@ void rdt_nqn_put(struct rdt_nqn *name)
 
 /* ---- creation ---- */
 
-int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, int fd,
-		     struct rdt_bdev **out, char *text, size_t text_size)
+int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg,
+		     const struct rdt_bdev_from *from, struct rdt_bdev **out, char *text,
+		     size_t text_size)
 {
 	if (t->env->bdev_open) {
-		if (fd >= 0)
-			close(fd);
+		if (from->fd >= 0)
+			close(from->fd);
 		return t->env->bdev_open(t, cfg, out);
 	}
-	return rdt_bdev_open_on(t->modules, cfg, fd, t->log, out, text, text_size);
+	return rdt_bdev_open_on(t->modules, cfg, from, t->log, out, text, text_size);
 }
 
 int rdt_subsys_init(struct rdt_subsys *ss, struct rdt_target *target,

@@ -22,6 +22,7 @@ struct rdt_listed;
 struct rdt_ns;
 struct rdt_qos_limiter;
 struct rdt_bdev;
+struct rdt_bdev_from;
 struct rdt_target;
 
 #define RDT_HOST_BUCKETS 64u
@@ -165,8 +166,9 @@ static inline bool rdt_subsys_live(const struct rdt_subsys *ss)
 struct rdt_nqn *rdt_nqn_get(struct rdt_nqn *name);
 void rdt_nqn_put(struct rdt_nqn *name);
 /* Like rdt_bdev_open_on(), for a namespace of @t, by the target's environment. Any thread. */
-int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg, int fd,
-		     struct rdt_bdev **out, char *text, size_t text_size);
+int rdt_open_backend(struct rdt_target *t, const struct rdt_ns_config *cfg,
+		     const struct rdt_bdev_from *from, struct rdt_bdev **out, char *text,
+		     size_t text_size);
 /* Returns the subsystem with this NQN that is LIVE, the discovery subsystem, or NULL. Any thread;
  * valid until the loop iteration ends. */
 struct rdt_subsys *rdt_subsys_find(struct rdt_target *target, const char *nqn);

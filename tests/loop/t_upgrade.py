@@ -12,7 +12,7 @@ import struct
 import nvmf_peer as nv
 import tcp_peer
 from t_control import Control
-from t_loop import DEADLINE, NQN, Failure
+from t_loop import DEADLINE, NQN, Failure, program
 from t_owner import Owner
 
 BATCH = 250
@@ -125,6 +125,13 @@ def take_over(t, config, control, name, *args, **kw):
     return t.target(config=config, name=name, args=('--take-over', control, *args), **kw)
 
 
+def start_refused(t, config, control, says, *args, name='refused', status=1, **kw):
+    """A process that must not take over."""
+    proc = t.spawn(name, [program('rdtarget'), '-c', config, '--take-over', control, *args], **kw)
+    t.eq(proc.wait(), status, 'exit status of a process that cannot take over')
+    t.match(says, proc.text(), 'what it says')
+
+
 def ended(t, target):
     t.eq(target.wait(), 0, f'exit status of {target.name}, which has handed over')
 
@@ -170,3 +177,18 @@ def figures(control):
     """What rdctl stats has, with all histograms."""
     with Control(control) as c:
         return c.call('stats.get', namespaces=True, hosts=True, histograms=True)
+
+
+def close_all(fds):
+    for fd in fds:
+        os.close(fd)
+
+
+def take_up_to_commit(channel):
+    """As the next process does: (records of what moves, their descriptors, all descriptors)."""
+    kept = channel.expect('prepare')[2]
+    channel.send('ready')
+    _, records, fds = channel.expect('move')
+    channel.send('took')
+    channel.expect('commit')
+    return records, fds, kept + fds

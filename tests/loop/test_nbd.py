@@ -9,57 +9,12 @@ import sys
 import nvmf_peer as nv
 from t_control import Control, controlled
 from t_dev import Device
-from t_loop import NQN, each, main, program, requires_program, test, wait_for
+from t_loop import NQN, each, main, program, test
+from t_nbd import Server, evaluates
 from t_serving import host
 from t_storage import MIB, WRITE_ZEROES, pattern, post_write, zeroes_and_deallocated
 
 CAPACITY_EXCEEDED, UNRECOVERED_READ = 0x081, 0x281
-
-
-class Server:
-    """nbdkit with a file, on a socket of the test's directory. The filter fua hides the support of FUA."""
-
-    def __init__(self, t, size=16 * MIB, args=(), more=(), plugin=None):
-        program('rdtarget_nbd')
-        self.t, self.args, self.more, self.plugin = t, args, more, plugin
-        self.binary = requires_program('nbdkit')
-        self.socket, self.image = t.path('nbd.sock'), t.path('export.img')
-        with open(self.image, 'wb') as f:
-            f.truncate(size)
-        self.count = 0
-        self.proc = None
-
-    @property
-    def uri(self):
-        return f'nbd+unix:///?socket={self.socket}'
-
-    def start(self, **keys):
-        """With @keys: other arguments from now on."""
-        vars(self).update(keys)
-        if os.path.exists(self.socket):
-            os.unlink(self.socket)
-        self.count += 1
-        self.proc = self.t.spawn(f'nbdkit{self.count}', [self.binary, '-f', '--exit-with-parent', '-U', self.socket,
-                                                         *self.args, *(self.plugin or ('file', self.image)), *self.more])
-        wait_for(lambda: os.path.exists(self.socket), 'nbdkit to listen')
-        return self
-
-    def fall_silent(self):
-        """Stop it; the threads stop one after the other."""
-        self.proc.signal(signal.SIGSTOP)
-        tasks = f'/proc/{self.proc.popen.pid}/task'
-
-        def is_stopped(task):
-            with open(f'{tasks}/{task}/stat', encoding='ascii') as f:
-                return f.read().rpartition(') ')[2][0] == 'T'
-        wait_for(lambda: all(map(is_stopped, os.listdir(tasks))), 'nbdkit to stop')
-
-    def namespace(self, nsid=1, **keys):
-        return {'nsid': nsid, 'backend': 'nbd', 'uri': self.uri, **keys}
-
-    def data(self):
-        with open(self.image, 'rb') as f:
-            return f.read()
 
 
 @test
@@ -238,13 +193,6 @@ def a_silent_server_does_not_keep_the_target_from_ending(t):
 # ---- limits and flags of a server, in the order of the table in docs/design/storage-nbd.md ----
 
 WIRE_LIMIT = '--filter=blocksize-policy', 'blocksize-error-policy=error', 'blocksize-minimum=512', 'blocksize-preferred=4096'
-
-
-def evaluates(path, **calls):
-    """The plugin eval, with the file @path as its export."""
-    calls = {'get_size': f'stat -c %s {path}', 'pread': f'dd if={path} iflag=skip_bytes,count_bytes skip=$4 count=$3',
-             'pwrite': f'dd of={path} oflag=seek_bytes conv=notrunc seek=$4', 'can_write': 'exit 0', **calls}
-    return 'eval', *(f'{name}={script}' for name, script in calls.items())
 
 
 def is_written(t, target, server):

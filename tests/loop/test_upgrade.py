@@ -22,8 +22,8 @@ from t_dev import Device
 from t_loop import DEADLINE, NQN, Skip, each, iwarp_only, main, program, requires_program, scaled, test, wait_for
 from t_owner import CONFLICT, EA, WE
 from t_serving import memory
-from t_upgrade import (RDMA, TCP, TcpOwner, ana_log, ended, figures, has_ended, no_reconnect, pause_of, peer, take_over,
-                       uri_of)
+from t_upgrade import (RDMA, TCP, TcpOwner, ana_log, close_all, ended, figures, has_ended, no_reconnect, pause_of, peer,
+                       start_refused, take_over, take_up_to_commit, uri_of)
 
 HANDS = scaled(4, 2)
 AER, COMPARE = 0x0C, 0x05
@@ -49,13 +49,6 @@ def begin(t, namespaces=None, **kw):
     """(target, configuration, control socket), with a listener of each transport."""
     config, control = with_socket(t, namespaces or files_and_memory(t), listeners=[{}, {'transport': 'tcp'}], **kw)
     return t.target(config=config), config, control
-
-
-def start_refused(t, config, control, says, *args, name='refused', status=1, **kw):
-    """A process that must not take over."""
-    proc = t.spawn(name, [program('rdtarget'), '-c', config, '--take-over', control, *args], **kw)
-    t.eq(proc.wait(), status, 'exit status of a process that cannot take over')
-    t.match(says, proc.text(), 'what it says')
 
 
 TRANSPORTS = (('iwarp', RDMA), ('tcp', TCP))
@@ -559,21 +552,6 @@ def too_few_descriptors_refuse(t):
         resource.prlimit(target.pid, resource.RLIMIT_NOFILE, limits)
         channel.close()
         t.eq(host.read(), 0)
-
-
-def close_all(fds):
-    for fd in fds:
-        os.close(fd)
-
-
-def take_up_to_commit(channel):
-    """As the next process does: (records of what moves, their descriptors, all descriptors)."""
-    kept = channel.expect('prepare')[2]
-    channel.send('ready')
-    _, records, fds = channel.expect('move')
-    channel.send('took')
-    channel.expect('commit')
-    return records, fds, kept + fds
 
 
 @test

@@ -284,8 +284,8 @@ static int open_store(struct rdt_target *target, const struct rdt_ns_config *cfg
 		      struct rdt_bdev **out)
 {
 	struct world *w = instance_of(target)->w;
+	struct rdt_bdev_from from = {0};
 	char why[256], *name = NULL;
-	int fd;
 
 	if (cfg->nsid == 2 && w->sick)
 		return sick_open(w->sick, cfg->size_bytes, out);
@@ -293,9 +293,10 @@ static int open_store(struct rdt_target *target, const struct rdt_ns_config *cfg
 		return disk_open(w->store, cfg->size_bytes, w->log, out);
 	if (rdt_inherit_storage(SETUP_NQN, cfg, &name))
 		return -ENOMEM;
-	fd = rdt_inherit_open(target->env->inherit, name);
+	from.fd = rdt_inherit_open(target->env->inherit, name);
 	free(name);
-	return rdt_bdev_open_on(NULL, cfg, fd < 0 ? -1 : fd, w->log, out, why, sizeof(why));
+	return rdt_bdev_open_on(NULL, cfg, from.fd < 0 ? NULL : &from, w->log, out, why,
+				sizeof(why));
 }
 
 static int make_instance(struct instance *in)

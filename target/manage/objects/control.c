@@ -48,7 +48,8 @@ struct rdt_ns_job {
 	const struct rdt_ns_config *cfg;
 	struct rdt_config *cfg_of; /* contains @cfg; a reference */
 	struct rdt_bdev *bdev;     /* the result of opening; what to measure or close */
-	int fd;                    /* for opening: as for rdt_bdev_open_on() */
+	struct rdt_bdev_from from; /* for opening */
+	struct rdt_bdev_told told; /* of @from */
 	char uuid[RDT_UUID_TEXT];  /* for opening: identifies the stored state */
 	struct rdt_state_ns stored;
 	uint64_t size;
@@ -131,7 +132,7 @@ static struct rdt_ns_job *new_job(struct rdt_ns *ns, const char *doing)
 		return NULL;
 	j->t = ns->subsys->target;
 	j->ns = ns;
-	j->fd = -1;
+	j->from.fd = -1;
 	j->cfg = ns->now;
 	j->cfg_of = rdt_config_get(ns->now_of);
 	j->job.what = j->what;
@@ -143,8 +144,8 @@ static struct rdt_ns_job *new_job(struct rdt_ns *ns, const char *doing)
 
 static void end_ns_job(struct rdt_ns_job *j)
 {
-	if (j->fd >= 0) /* the job was dropped */
-		close(j->fd);
+	if (j->from.fd >= 0) /* the job was dropped */
+		close(j->from.fd);
 	if (j->ns && j->ns->job == j)
 		j->ns->job = NULL;
 	rdt_config_put(&j->cfg_of);
@@ -401,8 +402,8 @@ static void open_work(struct rdt_job *job)
 {
 	struct rdt_ns_job *j = job_of(job);
 
-	j->err = rdt_open_backend(j->t, j->cfg, j->fd, &j->bdev, j->text, sizeof(j->text));
-	j->fd = -1;
+	j->err = rdt_open_backend(j->t, j->cfg, &j->from, &j->bdev, j->text, sizeof(j->text));
+	j->from.fd = -1;
 	rdt_state_read_ns(j->t->state, j->uuid, &j->stored);
 }
 
@@ -497,17 +498,19 @@ static void wait_for_storage(struct rdt_ns *ns, struct rdt_leaving *leaving)
 			       "another namespace, which is being removed, still uses its storage");
 }
 
-/* The descriptor of the storage of @ns inherited from the previous process, or -1. */
-static int inherited_storage(const struct rdt_ns *ns)
+/* What the previous process has of the storage of @ns. */
+static void inherit_storage(const struct rdt_ns *ns, struct rdt_ns_job *j)
 {
 	const struct rdt_inherit *inherit = ns->subsys->target->env->inherit;
 	rd_autofree char *name = NULL;
 	int fd;
 
 	if (!inherit || rdt_inherit_storage(ns->subsys->nqn, ns->now, &name))
-		return -1;
+		return;
 	fd = rdt_inherit_open(inherit, name);
-	return fd < 0 ? -1 : fd;
+	j->from.fd = fd < 0 ? -1 : fd;
+	if (rdt_inherit_told(inherit, name, &j->told))
+		j->from.told = &j->told;
 }
 
 static void start_opening(struct rdt_ns *ns)
@@ -531,7 +534,7 @@ static void start_opening(struct rdt_ns *ns)
 		return;
 	}
 	snprintf(j->uuid, sizeof(j->uuid), "%s", ns->identity.id->text);
-	j->fd = inherited_storage(ns);
+	inherit_storage(ns, j);
 	j->job.work = open_work;
 	j->job.done = open_done;
 	j->job.late = open_late;

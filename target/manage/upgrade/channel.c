@@ -269,17 +269,26 @@ static bool kind_known(const char *kind)
 	return false;
 }
 
-/* Of format 1 nothing is such that a reader must know it. */
+/* What a reader has to know that was added to format 1. */
+static bool must_known(const char *name)
+{
+	return name && strcmp(name, RDT_MUST_TOLD) == 0;
+}
+
 static int check_must(const json_t *record, size_t at, char *why, size_t size)
 {
 	const json_t *must = json_object_get(record, "must"), *name;
 	size_t i;
 
-	json_array_foreach(must, i, name) return channel_fails(
-		-EPROTO, why, size,
-		"record %zu has \"%.60s\", which this version does not know "
-		"and has to; use a version that does",
-		at, json_is_string(name) ? json_string_value(name) : "?");
+	json_array_foreach(must, i, name) if (
+		!must_known(json_string_value(
+			name))) return channel_fails(-EPROTO, why, size,
+						     "record %zu has \"%.60s\", which this version "
+						     "does not know "
+						     "and has to; use a version that does",
+						     at,
+						     json_is_string(name) ? json_string_value(name)
+									  : "?");
 	return 0;
 }
 

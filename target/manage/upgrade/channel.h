@@ -25,6 +25,9 @@
 
 /* The format of records: incremented when an older version would misunderstand them. */
 #define RDT_UPGRADE_FORMAT 1
+/* In "must" of an "ns": it has this instead of a descriptor, and its storage is not connected to
+ * before the other process has left it. */
+#define RDT_MUST_TOLD "told"
 
 struct rdt_channel {
 	int fd;               /* -1: closed */

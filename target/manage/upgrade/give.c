@@ -13,6 +13,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "channel.h"
+#include "ns_hand.h"
 #include "ns_record.h"
 #include "target/bdev/inherit.h"
 #include "target/manage/change/reloader.h"
@@ -32,7 +33,10 @@
 #define HOLD_WAIT  RD_NSEC_PER_SEC
 #define HOLD_AGAIN (2 * RD_NSEC_PER_MSEC)
 #define HOLD_TRIES 500u
-#define TOOK_WAIT  (3 * RD_NSEC_PER_SEC)
+/* Storage with a connection of its own flushes. */
+#define SETTLE_WAIT RD_NSEC_PER_SEC
+#define TOOK_WAIT   (3 * RD_NSEC_PER_SEC)
+#define HAND_LOOK   RD_NSEC_PER_MSEC
 /* After the commit: until the next process says that it serves. */
 #define SERVES_WAIT (10 * RD_NSEC_PER_SEC)
 
@@ -41,7 +45,8 @@ enum give_state {
 	GIVE_STARTED,   /* the next process was started, and has not asked -> PREPARING, IDLE */
 	GIVE_PREPARING, /* it opens what is open -> HOLDING, CHECKED, IDLE */
 	GIVE_CHECKED,   /* it was a check, and the process that was started ends -> IDLE */
-	GIVE_HOLDING,   /* connections come to a rest -> MOVING, IDLE */
+	GIVE_HOLDING,   /* connections come to a rest -> SETTLING, IDLE */
+	GIVE_SETTLING,  /* what was acknowledged leaves caches of connections -> MOVING, IDLE */
 	GIVE_MOVING,    /* it builds the connections -> COMMITTED, IDLE */
 	GIVE_COMMITTED, /* only closes */
 };
@@ -54,12 +59,15 @@ struct rdt_give {
 	pid_t pid; /* of the next process */
 	struct rdt_channel channel;
 	struct rd_timer timer;
-	unsigned int tries; /* HOLDING */
-	uint64_t held_at;   /* ns of the system's clock: CLOCK_MONOTONIC */
-	bool later;         /* the next process takes counters after the commit */
-	bool closed;        /* COMMITTED: no connection is left */
-	bool serves;        /* COMMITTED: the next process has said so, or has ended */
-	json_t *ready;      /* what the next process has said */
+	unsigned int tries;    /* HOLDING */
+	uint64_t held_at;      /* ns of the system's clock: CLOCK_MONOTONIC */
+	uint64_t settle_by;    /* SETTLING: likewise */
+	struct rd_timer leave; /* COMMITTED: a look at connections to storage */
+	bool left;             /* COMMITTED: there is none */
+	bool later;            /* the next process takes counters after the commit */
+	bool closed;           /* COMMITTED: no connection of hosts is left */
+	bool serves;           /* COMMITTED: the next process has said so, or has ended */
+	json_t *ready;         /* what the next process has said */
 	json_t *result;
 	rdt_give_done done;
 	void *arg;
@@ -265,26 +273,51 @@ static int give_state(struct rdt_give *g, char *why, size_t size)
 	return err;
 }
 
-static void give_held(void *arg, int err, const char *why)
+static void give_settled(struct rdt_give *g)
 {
-	struct rdt_give *g = arg;
-	char text[RDT_CHANNEL_WHY];
+	char why[RDT_CHANNEL_WHY];
+	int err = give_state(g, why, sizeof(why));
 
-	if (g->state != GIVE_HOLDING)
-		return;
-	if (!err) {
-		rd_debug(g->t->log, RD_LOG_MAIN, "all connections rest after %.3f ms",
-			 ms_of_rest(g));
-		err = give_state(g, text, sizeof(text));
-		why = text;
-	}
 	if (err) {
 		give_fails(g, err, why);
 		return;
 	}
 	rd_debug(g->t->log, RD_LOG_MAIN, "they are passed on after %.3f ms", ms_of_rest(g));
 	g->state = GIVE_MOVING;
+	g->timer.fn = give_timed_out;
 	give_wait(g, TOOK_WAIT);
+}
+
+static void give_look_settled(struct rd_timer *timer)
+{
+	struct rdt_give *g = rd_container_of(timer, struct rdt_give, timer);
+	char why[RDT_CHANNEL_WHY];
+	int err = rdt_ns_handed(g->t, why, sizeof(why));
+
+	if (!err)
+		give_settled(g);
+	else if (err == -EINPROGRESS && rd_loop_now_raw(g->t->loop) < g->settle_by)
+		give_wait(g, HAND_LOOK);
+	else
+		give_fails(g, err == -EINPROGRESS ? -ETIMEDOUT : err, why);
+}
+
+static void give_held(void *arg, int err, const char *why)
+{
+	struct rdt_give *g = arg;
+
+	if (g->state != GIVE_HOLDING)
+		return;
+	if (err) {
+		give_fails(g, err, why);
+		return;
+	}
+	rd_debug(g->t->log, RD_LOG_MAIN, "all connections rest after %.3f ms", ms_of_rest(g));
+	g->state = GIVE_SETTLING;
+	g->timer.fn = give_look_settled;
+	g->settle_by = rd_loop_now_raw(g->t->loop) + SETTLE_WAIT;
+	rdt_ns_hand(g->t, RDT_HAND_SETTLE);
+	give_look_settled(&g->timer);
 }
 
 static void give_hold_again(struct rd_timer *timer);
@@ -339,7 +372,7 @@ static void tell_committed(struct rdt_give *g)
 
 static void give_look_gone(struct rdt_give *g)
 {
-	if (!g->closed || !g->serves)
+	if (!g->closed || !g->serves || !g->left)
 		return;
 	g->serves = false; /* once */
 	rd_timer_stop(g->t->loop, &g->timer);
@@ -358,6 +391,20 @@ static void give_waited(struct rd_timer *timer)
 	struct rdt_give *g = rd_container_of(timer, struct rdt_give, timer);
 
 	g->serves = true;
+	g->left = true;
+	give_look_gone(g);
+}
+
+static void give_look_left(struct rd_timer *timer)
+{
+	struct rdt_give *g = rd_container_of(timer, struct rdt_give, leave);
+	char why[RDT_CHANNEL_WHY];
+
+	if (rdt_ns_handed(g->t, why, sizeof(why)) == -EINPROGRESS &&
+	    !rd_timer_start(g->t->loop, timer, HAND_LOOK))
+		return;
+	rdt_channel_send(&g->channel, "left", json_object(), NULL, NULL);
+	g->left = true;
 	give_look_gone(g);
 }
 
@@ -406,6 +453,9 @@ static void give_commit(struct rdt_give *g)
 	rdt_move_done(g->t);
 	g->timer.fn = give_waited;
 	rd_timer_start(g->t->loop, &g->timer, SERVES_WAIT);
+	rdt_ns_hand(g->t, RDT_HAND_LEAVE);
+	g->leave.fn = give_look_left;
+	give_look_left(&g->leave);
 	g->env->committed(g->env, g->pid);
 }
 
@@ -660,6 +710,7 @@ void rdt_give_free(struct rdt_give **out)
 	if (!g)
 		return;
 	rd_timer_stop(g->t->loop, &g->timer);
+	rd_timer_stop(g->t->loop, &g->leave);
 	rdt_channel_close(&g->channel);
 	json_decref(g->ready);
 	json_decref(g->result);

@@ -10,6 +10,7 @@
 #include "util/cleanup.h"
 #include "util/fd_bag.h"
 #include "util/parse.h"
+#include "channel.h"
 #include "target/bdev/backend.h"
 #include "target/bdev/inherit.h"
 #include "target/config/backends.h"
@@ -80,16 +81,36 @@ static int share_storage(const struct rdt_ns *ns, struct rd_fd_bag *bag, const s
 	return at;
 }
 
+/* NULL: the storage has a descriptor, or nothing is to be told of it. */
+static json_t *told_of(const struct rdt_ns *ns)
+{
+	struct rdt_bdev_told told;
+
+	if (!rdt_bdev_told(ns->bdev, &told))
+		return NULL;
+	return json_pack("{s:b, s:b, s:b}", "cache", told.cache, "stores", told.stores,
+			 "deallocates", told.deallocates);
+}
+
+static int add_told(json_t *record, json_t *told)
+{
+	return json_object_set_new(record, RDT_MUST_TOLD, told) ||
+			       json_object_set_new(record, "must", json_pack("[s]", RDT_MUST_TOLD))
+		       ? -ENOMEM
+		       : 0;
+}
+
 static int add_ns(const struct rdt_ns *ns, json_t *records, struct rd_fd_bag *bag,
 		  const struct explain *ex)
 {
 	rd_autofree char *storage = NULL;
 	int fd = share_storage(ns, bag, ex), err;
-	json_t *record;
+	json_t *record, *told;
 
 	if (fd < 0 && fd != -ENODATA)
 		return fd;
-	err = fd < 0 ? 0 : rdt_inherit_storage(ns->subsys->nqn, ns->cfg, &storage);
+	told = told_of(ns);
+	err = fd < 0 && !told ? 0 : rdt_inherit_storage(ns->subsys->nqn, ns->cfg, &storage);
 	record = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s*, s:I, s:I}", "kind", "ns", "nqn",
 			   ns->subsys->nqn, "nsid", (json_int_t)ns->nsid, "uuid",
 			   ns->identity.id->text, "backend",
@@ -98,6 +119,9 @@ static int add_ns(const struct rdt_ns *ns, json_t *records, struct rd_fd_bag *ba
 			   (json_int_t)(atomic_load(&ns->blocks) << ns->lbads));
 	if (record && fd >= 0 && json_object_set_new(record, "fd", json_integer(fd)))
 		err = -ENOMEM;
+	if (record && told)
+		err = add_told(record, json_incref(told)) ? -ENOMEM : err;
+	json_decref(told);
 	if (!record || err) {
 		json_decref(record);
 		return ns_cannot(ex, -ENOMEM, ns->subsys->nqn, ns->nsid, "out of memory");
@@ -269,6 +293,34 @@ static int check_same_ns(const struct rdt_ns_config *cfg, const char *nqn, json_
 	return 0;
 }
 
+/* The other process has a connection to it, and this one makes its own later. */
+static int inherit_told(const json_t *record, const struct rdt_ns_config *ns, const char *nqn,
+			const char *storage, json_int_t size, struct rdt_inherit *inherit,
+			const struct explain *ex)
+{
+	int cache, stores, deallocates;
+	rd_autofree char *name = NULL;
+	struct rdt_bdev_told told;
+
+	if (json_unpack(json_object_get(record, RDT_MUST_TOLD), "{s:b, s:b, s:b}", "cache", &cache,
+			"stores", &stores, "deallocates", &deallocates) ||
+	    !storage || size < ns->block_size || size % ns->block_size)
+		return ns_cannot(ex, -EPROTO, nqn, ns->nsid,
+				 "what hosts were told of it has no cache, stores or deallocates, "
+				 "or its size or storage cannot be");
+	if (rdt_inherit_storage(nqn, ns, &name))
+		return ns_cannot(ex, -ENOMEM, nqn, ns->nsid, "out of memory");
+	if (strcmp(name, storage) != 0)
+		return ns_cannot(ex, -EINVAL, nqn, ns->nsid,
+				 "uri is %s in the configuration and another one in the running "
+				 "target; reload that first (rdctl reload)",
+				 ns->uri);
+	told = (struct rdt_bdev_told){(uint64_t)size, cache, stores, deallocates};
+	return rdt_inherit_tell(inherit, name, &told)
+		       ? ns_cannot(ex, -ENOMEM, nqn, ns->nsid, "out of memory")
+		       : 0;
+}
+
 /* One "ns". */
 static int inherit_ns(const json_t *record, const struct rdt_config *cfg, struct rd_fd_bag *bag,
 		      struct rdt_inherit *inherit, const struct explain *ex)
@@ -287,6 +339,8 @@ static int inherit_ns(const json_t *record, const struct rdt_config *cfg, struct
 	}
 	ns = configured_ns(cfg, nqn, nsid);
 	err = ns ? check_same_ns(ns, nqn, block_size, size, backend, ex) : 0;
+	if (!err && ns && json_object_get(record, RDT_MUST_TOLD))
+		return inherit_told(record, ns, nqn, storage, size, inherit, ex);
 	if (err || fd < 0 || !storage)
 		return err;
 	got = rd_fd_bag_take(bag, fd);

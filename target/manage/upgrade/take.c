@@ -13,6 +13,7 @@
 #include "util/cleanup.h"
 #include "util/log.h"
 #include "util/loop.h"
+#include "ns_hand.h"
 #include "ns_record.h"
 #include "target/bdev/inherit.h"
 #include "target/config/config.h"
@@ -27,6 +28,8 @@
 /* Hosts are served meanwhile, but nobody sees the target. */
 #define COUNTERS_WAIT (5 * RD_NSEC_PER_SEC)
 #define NSEC_PER_MS   1000000u
+/* The other process leaves its connections to storage at once, unless it stands still. */
+#define LEAVE_WAIT (5 * RD_NSEC_PER_SEC)
 
 static int take_refused(struct rdt_take *take, int err, const char *why)
 {
@@ -288,9 +291,34 @@ static void take_records(struct rdt_take *take, const json_t *records, struct rd
 
 /* ---- after the commit ---- */
 
+/* The other process has left storage that is reached by connections. */
+static void take_storage(struct rdt_take *take)
+{
+	if (!rd_timer_armed(&take->leaves))
+		return;
+	rd_timer_stop(take->target->loop, &take->leaves);
+	rdt_ns_hand(take->target, RDT_HAND_TAKE);
+}
+
+static void leaves_late(struct rd_timer *timer)
+{
+	struct rdt_take *take = rd_container_of(timer, struct rdt_take, leaves);
+
+	rdt_ns_hand(take->target, RDT_HAND_TAKE);
+}
+
+static void await_storage(struct rdt_take *take)
+{
+	rdt_inherit_told_all(take->inherit);
+	take->leaves.fn = leaves_late;
+	if (rd_timer_start(take->target->loop, &take->leaves, LEAVE_WAIT))
+		leaves_late(&take->leaves);
+}
+
 static void take_ends(struct rdt_take *take)
 {
 	take->state = RDT_TAKE_DONE;
+	take_storage(take);
 	take->alone(take);
 	rdt_inherit_free(&take->inherit);
 	rdt_ns_records_name_user(take->target, true);
@@ -362,6 +390,7 @@ static void take_commit(struct rdt_take *take, const json_t *msg)
 	take->left = count.left;
 	rdt_move_start(take->target);
 	rdt_listeners_hold(take->target, false);
+	await_storage(take);
 	take->pause_ns = rd_loop_now_raw(take->target->loop) - take->held_at;
 	take->target->taken_over = true;
 	take->target->upgrade_pause_ns = take->pause_ns;
@@ -394,6 +423,8 @@ static void take_said(struct rdt_channel *ch, const char *op, const json_t *msg,
 		take_commit(take, msg);
 	else if (strcmp(op, "counters") == 0 && take->state == RDT_TAKE_SERVING)
 		take_counters_in(take, records);
+	else if (strcmp(op, "left") == 0 && take->state >= RDT_TAKE_SERVING)
+		take_storage(take);
 	else if (strcmp(op, "checked") == 0 && take->state == RDT_TAKE_READY)
 		take->checked(take);
 	else if (take->state < RDT_TAKE_SERVING)
@@ -449,8 +480,10 @@ void rdt_take_free(struct rdt_take *take)
 {
 	if (take->state == RDT_TAKE_NONE)
 		return;
-	if (take->target)
+	if (take->target) {
 		rd_timer_stop(take->target->loop, &take->late);
+		rd_timer_stop(take->target->loop, &take->leaves);
+	}
 	rdt_channel_close(&take->channel);
 	rdt_inherit_free(&take->inherit);
 	rd_fd_bag_clear(&take->bag);

@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 
+#include "util/loop.h"
 #include "target/nvmf/move_counters.h"
 #include "channel.h"
 
@@ -59,6 +60,8 @@ struct rdt_take {
 	int pid;                           /* of the other process */
 	uint64_t held_at;                  /* since when connections rest: ns of CLOCK_MONOTONIC */
 	uint64_t pause_ns;                 /* from SERVING on: for how long they did */
+	/* SERVING and later: the other process has not left its connections to storage */
+	struct rd_timer leaves;
 	unsigned int ctrls, queues, left;
 };
 

@@ -123,7 +123,7 @@ static int open_image(struct rdt_target *target, const struct rdt_ns_config *cfg
 	const struct gateway *gw = gateway_of(target->env);
 	char err[256];
 
-	return gw->module.open(gw->module.ctx, cfg, gw->log, out, err, sizeof(err));
+	return gw->module.open(gw->module.ctx, cfg, NULL, gw->log, out, err, sizeof(err));
 }
 
 static int gateway_config(struct gateway *gw)

@@ -27,7 +27,8 @@ static struct rdt_bdev *open_on(const struct rdt_ns_config *cfg, int fd, int wan
 {
 	struct rdt_bdev *bdev = NULL;
 	char err[512] = "";
-	int got = rdt_bdev_open_on(NULL, cfg, fd, NULL, &bdev, err, sizeof(err));
+	const struct rdt_bdev_from from = {.fd = fd};
+	int got = rdt_bdev_open_on(NULL, cfg, &from, NULL, &bdev, err, sizeof(err));
 
 	if (got != want)
 		printf("# %d: %s\n", got, err);
@@ -77,7 +78,7 @@ static void storage_has_a_name(void)
 	cfg.path = path;
 	CU_ASSERT_EQUAL(rdt_inherit_storage("nqn.a", &cfg, &file), 0);
 	CU_ASSERT_PTR_NOT_NULL(strstr(file, path));
-	cfg.backend = RDT_BACKEND_NBD;
+	cfg.backend = RDT_BACKEND_RBD;
 	CU_ASSERT_EQUAL(rdt_inherit_storage("nqn.a", &cfg, &none), -EOPNOTSUPP);
 	CU_ASSERT_PTR_NULL(none);
 }
