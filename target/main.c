@@ -207,6 +207,10 @@ static void drain_timed_out(struct rd_timer *timer)
 {
 	struct app *app = rd_container_of(timer, struct app, timer);
 
+	if (rdt_give_waits(app->give)) { /* the next process counts on it */
+		rd_timer_start(app->loop, &app->timer, STALLED_AGAIN);
+		return;
+	}
 	if (rd_loop_now(app->loop) >= app->drain_end) {
 		rd_warn(app->log, RD_LOG_MAIN,
 			"drain_timeout has expired: closing with commands unanswered");
@@ -532,6 +536,7 @@ static int begin_to_take(struct app *app)
 		return 0;
 	app->take.log = app->log;
 	app->take.check = app->opt.check;
+	app->take.force = app->opt.force;
 	app->take.show = show_taken;
 	app->take.fails = leave_take;
 	app->take.checked = take_checked;

@@ -21,8 +21,8 @@ struct opener {
 	bool (*released)(const struct rdt_ns_config *cfg);
 	int (*probe)(const struct rdt_ns_config *cfg, char *err, size_t err_size);
 	/* as rdt_bdev_open_on(), with a descriptor; NULL: not supported */
-	int (*open_on)(const struct rdt_ns_config *cfg, int fd, struct rd_log *log,
-		       struct rdt_bdev **out, char *err, size_t err_size);
+	int (*open_on)(const struct rdt_ns_config *cfg, const struct rdt_bdev_from *from,
+		       struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size);
 };
 
 static const struct opener openers[RDT_BACKENDS] = {
@@ -40,7 +40,7 @@ static int open_backend(struct rdt_modules *modules, const struct rdt_ns_config 
 	int fd = from ? from->fd : -1, rc;
 
 	if (fd >= 0 && openers[cfg->backend].open_on)
-		return openers[cfg->backend].open_on(cfg, fd, log, out, err, err_size);
+		return openers[cfg->backend].open_on(cfg, from, log, out, err, err_size);
 	if (fd >= 0)
 		close(fd);
 	if (openers[cfg->backend].open)
@@ -72,6 +72,14 @@ int rdt_bdev_share(const struct rdt_bdev *bdev)
 	return bdev->ops->share ? bdev->ops->share(bdev) : -EOPNOTSUPP;
 }
 
+bool rdt_bdev_found(const struct rdt_bdev *bdev, struct rdt_bdev_found *out)
+{
+	bdev = lowest(bdev);
+	if (bdev->ops->found)
+		bdev->ops->found(bdev, out);
+	return bdev->ops->found;
+}
+
 bool rdt_bdev_told(struct rdt_bdev *bdev, struct rdt_bdev_told *out)
 {
 	bdev = rdt_bdev_base(bdev);
@@ -91,6 +99,12 @@ int rdt_bdev_handed(const struct rdt_bdev *bdev)
 {
 	bdev = lowest(bdev);
 	return bdev->ops->hand ? bdev->ops->handed(bdev) : 0;
+}
+
+int rdt_bdev_own(struct rdt_bdev *bdev, const struct rdt_ns_config *cfg, char *err, size_t err_size)
+{
+	bdev = rdt_bdev_base(bdev);
+	return bdev->ops->own ? bdev->ops->own(bdev, cfg, err, err_size) : 0;
 }
 
 void rdt_bdev_name_user(const struct rdt_bdev *bdev, bool us)

@@ -124,11 +124,25 @@ enum rdt_hand {
 	RDT_HAND_TAKE,  /* the process that took over: the other one's connection has ended */
 };
 
+/* How a range of a file or block device is zeroed. Determined when the file is opened. */
+enum rdt_zero_how {
+	RDT_ZERO_NONE,
+	RDT_ZERO_RANGE, /* fallocate(FALLOC_FL_ZERO_RANGE): blocks stay allocated */
+	RDT_ZERO_PUNCH, /* fallocate(FALLOC_FL_PUNCH_HOLE) */
+};
+
+/* What a backend has found out by trying, which waits for the storage. */
+struct rdt_bdev_found {
+	uint32_t mem_align; /* of direct I/O: bytes */
+	uint8_t zeroes;     /* enum rdt_zero_how */
+};
+
 /* What another process has of the storage that is opened. */
 struct rdt_bdev_from {
 	int fd; /* what it has open; -1: nothing */
 	/* NULL: nothing. Else nothing is done before RDT_HAND_TAKE */
 	const struct rdt_bdev_told *told;
+	const struct rdt_bdev_found *found; /* with @fd; NULL: it is tried */
 };
 
 /* A claim on storage that only one gateway at a time may serve. */
@@ -182,6 +196,11 @@ struct rdt_bdev_ops {
 	/* With @told: as rdt_bdev_hand() and rdt_bdev_handed(). */
 	void (*hand)(struct rdt_bdev *bdev, enum rdt_hand step);
 	int (*handed)(const struct rdt_bdev *bdev);
+	/* As rdt_bdev_found(). NULL: nothing. */
+	void (*found)(const struct rdt_bdev *bdev, struct rdt_bdev_found *out);
+	/* As rdt_bdev_own(). NULL: nothing of another process goes on in it. */
+	int (*own)(struct rdt_bdev *bdev, const struct rdt_ns_config *cfg, char *err,
+		   size_t err_size);
 	/* As rdt_bdev_name_user(). NULL: the storage does not show its user. */
 	void (*name_user)(const struct rdt_bdev *bdev, bool us);
 };
@@ -284,6 +303,8 @@ int rdt_bdev_open_on(struct rdt_modules *modules, const struct rdt_ns_config *cf
  * use this kind of storage one after the other. Main thread.
  */
 int rdt_bdev_share(const struct rdt_bdev *bdev);
+/* What another process need not try with that descriptor. False: nothing. Main thread. */
+bool rdt_bdev_found(const struct rdt_bdev *bdev, struct rdt_bdev_found *out);
 /* What hosts were told, where the next process reaches the storage by a connection of its own.
  * False: it does not. @bdev is open. Main thread. */
 bool rdt_bdev_told(struct rdt_bdev *bdev, struct rdt_bdev_told *out);
@@ -293,6 +314,15 @@ void rdt_bdev_hand(struct rdt_bdev *bdev, enum rdt_hand step);
 /* Has the step that was begun last ended? Returns 0: yes, or there is nothing to do; -EINPROGRESS;
  * another -errno: it failed. Main thread. */
 int rdt_bdev_handed(const struct rdt_bdev *bdev);
+/*
+ * The process that @bdev was handed over by was killed, and the kernel may still execute its I/O:
+ * that holds the open file description which @bdev has in common with it, and so its lock. So that
+ * is given up, and @bdev gets one of its own with a lock of its own. No bio is in flight, and none
+ * is submitted before it has succeeded. Returns 0, or -errno with a sentence in @err: try again.
+ * Any thread; may wait.
+ */
+int rdt_bdev_own(struct rdt_bdev *bdev, const struct rdt_ns_config *cfg, char *err,
+		 size_t err_size);
 /*
  * Show other programs that this process (@us) or none uses the storage, which does not affect its
  * lock. To be repeated after this process has closed a duplicate of the descriptor. Main thread.

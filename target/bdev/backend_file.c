@@ -150,6 +150,13 @@ static int file_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size_t e
 	return 0;
 }
 
+static void file_found(const struct rdt_bdev *bdev, struct rdt_bdev_found *out)
+{
+	const struct file *f = rd_container_of(bdev, const struct file, bdev);
+
+	*out = (struct rdt_bdev_found){.mem_align = f->mem_align, .zeroes = (uint8_t)f->zero_how};
+}
+
 static int file_share(const struct rdt_bdev *bdev)
 {
 	return rd_container_of(bdev, const struct file, bdev)->fd;
@@ -174,6 +181,9 @@ static void file_name_user(const struct rdt_bdev *bdev, bool us)
 	lock_who(fd, !us ? F_UNLCK : reads ? F_RDLCK : F_WRLCK);
 }
 
+static int file_own(struct rdt_bdev *bdev, const struct rdt_ns_config *cfg, char *err,
+		    size_t err_size);
+
 static const struct rdt_bdev_ops file_ops = {
 	.name = "file",
 	.close = file_close,
@@ -184,6 +194,8 @@ static const struct rdt_bdev_ops file_ops = {
 	.measure = file_measure,
 	.resize = file_resize,
 	.share = file_share,
+	.found = file_found,
+	.own = file_own,
 	.name_user = file_name_user,
 };
 
@@ -197,6 +209,8 @@ static const struct rdt_bdev_ops block_ops = {
 	.measure = file_measure,
 	.resize = file_resize,
 	.share = file_share,
+	.found = file_found,
+	.own = file_own,
 };
 
 /* ---- opening ---- */
@@ -399,6 +413,47 @@ static int open_backend_path(const struct explain *ex, const struct rdt_ns_confi
 	return fd;
 }
 
+/* Have @fd name nothing, so that what it has named ends when nobody else uses it. */
+static int name_nothing(int fd)
+{
+	rd_autoclose int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	return nothing < 0 || dup3(nothing, fd, O_CLOEXEC) < 0 ? -errno : 0;
+}
+
+static bool same_thing(const struct rdt_path_id *a, const struct rdt_path_id *b)
+{
+	return a->block == b->block && a->dev == b->dev && a->ino == b->ino && a->seq == b->seq;
+}
+
+static int file_own(struct rdt_bdev *bdev, const struct rdt_ns_config *cfg, char *err,
+		    size_t err_size)
+{
+	const struct explain ex = {err, err_size};
+	struct rdt_ns_config as_it_is = *cfg;
+	struct file *f = file_of(bdev);
+	rd_autoclose int fd = -1;
+	struct rdt_path_id id;
+	struct stat st;
+	int rc;
+
+	as_it_is.create = false;
+	rc = name_nothing(f->fd);
+	if (rc)
+		return fail(&ex, rc, "path %s: %s", f->path, strerror(-rc));
+	fd = open_backend_path(&ex, &as_it_is, &st);
+	if (fd < 0)
+		return fd;
+	id = rdt_path_id(&st);
+	if (!same_thing(&id, &bdev->path_id))
+		return fail(&ex, -ESTALE,
+			    "path %s: names something else than what was handed over; restore it",
+			    f->path);
+	if (fcntl(fd, F_SETFL, f->direct ? O_DIRECT : 0) < 0 || dup3(fd, f->fd, O_CLOEXEC) < 0)
+		return fail(&ex, -errno, "path %s: %s", f->path, strerror(errno));
+	return 0;
+}
+
 /* As open_backend_path(), for @fd, which another process has opened and locked. */
 static int check_inherited(const struct explain *ex, const struct rdt_ns_config *cfg, int fd,
 			   struct stat *st)
@@ -559,7 +614,8 @@ static const char *find_direct(const struct file *f, uint32_t *align)
 }
 
 /* The flags of an open file description that is shared with another process must not change. */
-static int keep_direct(const struct explain *ex, const struct rdt_ns_config *cfg, struct file *f)
+static int keep_direct(const struct explain *ex, const struct rdt_ns_config *cfg,
+		       const struct rdt_bdev_found *found, struct file *f)
 {
 	int flags = fcntl(f->fd, F_GETFL);
 	const char *why = NULL;
@@ -567,7 +623,9 @@ static int keep_direct(const struct explain *ex, const struct rdt_ns_config *cfg
 	if (flags < 0)
 		return fail(ex, -errno, "path %s: %s", f->path, strerror(errno));
 	f->direct = flags & O_DIRECT;
-	if (f->direct)
+	if (f->direct && found && found->mem_align)
+		f->mem_align = found->mem_align;
+	else if (f->direct)
 		why = find_direct(f, &f->mem_align);
 	if (why)
 		return fail(ex, -EINVAL, "path %s: it is open for direct I/O, but %s", f->path,
@@ -682,23 +740,29 @@ static int find_block_zeroing(const struct explain *ex, const struct rdt_ns_conf
 }
 
 /* Probe with calls that change nothing: beyond the end of the file, with FALLOC_FL_KEEP_SIZE. */
-static void find_zeroing(struct file *f)
+static enum rdt_zero_how try_zeroing(const struct file *f)
 {
 	off_t end = (off_t)((f->bdev.size + 4095) & ~UINT64_C(4095));
 	int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 
+	if (fallocate(f->fd, punch, end, 4096) < 0)
+		return RDT_ZERO_NONE;
+	if (fallocate(f->fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, end, 4096) < 0)
+		return RDT_ZERO_PUNCH;
+	/* The probe may have allocated a block beyond the end. */
+	fallocate(f->fd, punch, end, 4096);
+	return RDT_ZERO_RANGE;
+}
+
+static void find_zeroing(struct file *f, const struct rdt_bdev_found *found)
+{
 	if (f->bdev.read_only)
 		return;
-	if (fallocate(f->fd, punch, end, 4096) < 0)
+	f->zero_how = found ? (enum rdt_zero_how)found->zeroes : try_zeroing(f);
+	if (f->zero_how == RDT_ZERO_NONE)
 		return;
 	f->bdev.ops_mask |= 1u << RDT_BIO_DEALLOCATE | 1u << RDT_BIO_WRITE_ZEROES;
 	f->bdev.deallocate_zeroes = true;
-	f->zero_how = RDT_ZERO_PUNCH;
-	if (fallocate(f->fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, end, 4096) == 0) {
-		f->zero_how = RDT_ZERO_RANGE;
-		/* The probe may have allocated a block beyond the end. */
-		fallocate(f->fd, punch, end, 4096);
-	}
 }
 
 static void tell_extents(struct file *f)
@@ -728,17 +792,18 @@ static void describe_file(struct file *f, const struct rdt_ns_config *cfg, const
 int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		  char *err, size_t err_size)
 {
-	return rdt_file_open_on(cfg, -1, log, out, err, err_size);
+	return rdt_file_open_on(cfg, NULL, log, out, err, err_size);
 }
 
-int rdt_file_open_on(const struct rdt_ns_config *cfg, int fd, struct rd_log *log,
-		     struct rdt_bdev **out, char *err, size_t err_size)
+int rdt_file_open_on(const struct rdt_ns_config *cfg, const struct rdt_bdev_from *from,
+		     struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size)
 {
 	const struct explain ex = {err, err_size};
 	struct file *f = calloc(1, sizeof(*f));
+	const struct rdt_bdev_found *found = from ? from->found : NULL;
+	int fd = from ? from->fd : -1, rc, why;
 	uint64_t size = 0;
 	struct stat st;
-	int rc, why;
 
 	if (!f) {
 		if (fd >= 0)
@@ -761,7 +826,7 @@ int rdt_file_open_on(const struct rdt_ns_config *cfg, int fd, struct rd_log *log
 	rc = find_size(&ex, cfg, f->fd, &st, &size);
 	f->bdev.size = size;
 	if (!rc)
-		rc = fd < 0 ? choose_direct(&ex, cfg, f) : keep_direct(&ex, cfg, f);
+		rc = fd < 0 ? choose_direct(&ex, cfg, f) : keep_direct(&ex, cfg, found, f);
 	if (rc)
 		goto err_close;
 	if (cfg->iopoll)
@@ -769,7 +834,7 @@ int rdt_file_open_on(const struct rdt_ns_config *cfg, int fd, struct rd_log *log
 	if (f->is_block)
 		rc = find_block_zeroing(&ex, cfg, f);
 	else
-		find_zeroing(f);
+		find_zeroing(f, found);
 	if (rc)
 		goto err_close;
 	if (!f->is_block)

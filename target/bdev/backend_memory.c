@@ -305,15 +305,15 @@ static int map_memory(struct memory *m, uint64_t size, bool inherited)
 int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		    char *err, size_t err_size)
 {
-	return rdt_memory_open_on(cfg, -1, log, out, err, err_size);
+	return rdt_memory_open_on(cfg, NULL, log, out, err, err_size);
 }
 
-int rdt_memory_open_on(const struct rdt_ns_config *cfg, int fd, struct rd_log *log,
-		       struct rdt_bdev **out, char *err, size_t err_size)
+int rdt_memory_open_on(const struct rdt_ns_config *cfg, const struct rdt_bdev_from *from,
+		       struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size)
 {
 	struct memory *m = calloc(1, sizeof(*m));
 	char text[RD_SIZE_TEXT];
-	int rc = m ? 0 : -ENOMEM;
+	int fd = from ? from->fd : -1, rc = m ? 0 : -ENOMEM;
 
 	if (m)
 		m->fd = fd >= 0 ? fd : memfd_create("namespace", MFD_CLOEXEC);

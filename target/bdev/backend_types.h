@@ -9,15 +9,15 @@
 /* backend_file.c: regular files and block devices */
 int rdt_file_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		  char *err, size_t err_size);
-int rdt_file_open_on(const struct rdt_ns_config *cfg, int fd, struct rd_log *log,
-		     struct rdt_bdev **out, char *err, size_t err_size);
+int rdt_file_open_on(const struct rdt_ns_config *cfg, const struct rdt_bdev_from *from,
+		     struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size);
 bool rdt_file_released(const struct rdt_ns_config *cfg); /* implements rdt_bdev_released() */
 int rdt_file_probe(const struct rdt_ns_config *cfg, char *err, size_t err_size);
 /* backend_memory.c */
 int rdt_memory_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		    char *err, size_t err_size);
-int rdt_memory_open_on(const struct rdt_ns_config *cfg, int fd, struct rd_log *log,
-		       struct rdt_bdev **out, char *err, size_t err_size);
+int rdt_memory_open_on(const struct rdt_ns_config *cfg, const struct rdt_bdev_from *from,
+		       struct rd_log *log, struct rdt_bdev **out, char *err, size_t err_size);
 /* backend_null.c */
 int rdt_null_open(const struct rdt_ns_config *cfg, struct rd_log *log, struct rdt_bdev **out,
 		  char *err, size_t err_size);

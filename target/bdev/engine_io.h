@@ -56,13 +56,6 @@ struct rdt_device {
 
 struct rdt_engine;
 
-/* How a range is zeroed, chosen when the file is opened. */
-enum rdt_zero_how {
-	RDT_ZERO_NONE,
-	RDT_ZERO_RANGE, /* fallocate(FALLOC_FL_ZERO_RANGE): blocks stay allocated */
-	RDT_ZERO_PUNCH, /* fallocate(FALLOC_FL_PUNCH_HOLE) */
-};
-
 /* The channel of a file or block device on one reactor. */
 struct rdt_fchan {
 	struct rdt_chan chan;

@@ -17,8 +17,9 @@ struct inherited {
 	struct inherited *same; /* with the same hash */
 	LIST_ENTRY(inherited) link;
 	int fd; /* -1: there is @told */
-	bool tells;
+	bool tells, finds;
 	struct rdt_bdev_told told;
+	struct rdt_bdev_found found;
 	char name[];
 };
 
@@ -114,6 +115,28 @@ int rdt_inherit_open(const struct rdt_inherit *in, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
+void rdt_inherit_find(struct rdt_inherit *in, const char *name, const struct rdt_bdev_found *found)
+{
+	struct inherited *one = rd_map_get(&in->map, rd_map_hash(name));
+
+	while (one && strcmp(one->name, name) != 0)
+		one = one->same;
+	if (!one)
+		return;
+	one->finds = true;
+	one->found = *found;
+}
+
+bool rdt_inherit_found(const struct rdt_inherit *in, const char *name, struct rdt_bdev_found *out)
+{
+	const struct inherited *one = find_inherited(in, name);
+
+	if (!one || !one->finds)
+		return false;
+	*out = one->found;
+	return true;
+}
+
 int rdt_inherit_tell(struct rdt_inherit *in, const char *name, const struct rdt_bdev_told *told)
 {
 	struct inherited *one = add_inherited(in, name);
@@ -133,6 +156,21 @@ bool rdt_inherit_told(const struct rdt_inherit *in, const char *name, struct rdt
 		return false;
 	*out = one->told;
 	return true;
+}
+
+/* The entry stays, without anything, until all are freed. */
+void rdt_inherit_drop(struct rdt_inherit *in, const char *name)
+{
+	struct inherited *one;
+
+	LIST_FOREACH (one, &in->list, link) {
+		if (strcmp(one->name, name) != 0)
+			continue;
+		if (one->fd >= 0)
+			close(one->fd);
+		one->fd = -1;
+		one->tells = false;
+	}
 }
 
 void rdt_inherit_told_all(struct rdt_inherit *in)

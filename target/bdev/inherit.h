@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct rdt_bdev_found;
 struct rdt_bdev_told;
 struct rdt_inherit;
 struct rdt_ns_config;
@@ -26,12 +27,20 @@ void rdt_inherit_free(struct rdt_inherit **inherit); /* closes the descriptors; 
 int rdt_inherit_add(struct rdt_inherit *inherit, const char *name, int fd);
 /* Returns a duplicate with close-on-exec, -ENOENT or another -errno. Accepts NULL for @inherit. */
 int rdt_inherit_open(const struct rdt_inherit *inherit, const char *name);
+/* What it has found out about what rdt_inherit_add() has added. */
+void rdt_inherit_find(struct rdt_inherit *inherit, const char *name,
+		      const struct rdt_bdev_found *found);
+/* False: nothing. */
+bool rdt_inherit_found(const struct rdt_inherit *inherit, const char *name,
+		       struct rdt_bdev_found *out);
 /* What it has told hosts of storage that has no descriptor. Returns 0 or -ENOMEM. */
 int rdt_inherit_tell(struct rdt_inherit *inherit, const char *name,
 		     const struct rdt_bdev_told *told);
 /* False: nothing. */
 bool rdt_inherit_told(const struct rdt_inherit *inherit, const char *name,
 		      struct rdt_bdev_told *out);
+/* Closes it, and forgets its name. */
+void rdt_inherit_drop(struct rdt_inherit *inherit, const char *name);
 /* All that was told is in use; what is opened again connects at once. */
 void rdt_inherit_told_all(struct rdt_inherit *inherit);
 

@@ -4,7 +4,8 @@
  * to a rest, then every reactor writes what can move. A queue that does not rest in time because of
  * its host, which sends half a command or takes no answer, is stopped where it is, and does not
  * move; one that waits for storage refuses the hold, because that I/O could end after the other
- * process has begun to write.
+ * process has begun to write. When the hold is forced, such a queue does not move either, and the
+ * namespace is told.
  */
 #include "hold_part.h"
 
@@ -80,26 +81,42 @@ static void hold_reactor(struct rd_msg *msg)
 	answer_part(part);
 }
 
-/* Does a command of @qp use storage, or could it begin to before its host sends anything? */
-static const struct rdt_req *unfinished_req(const struct rdt_qpair *qp)
+/* Does @req use storage, or could it begin to before its host sends anything? */
+static bool is_unfinished(const struct rdt_req *req)
+{
+	const struct rdt_qpair *qp = req->qp;
+
+	switch (req->state) {
+	case RDT_REQ_FUSED:
+	case RDT_REQ_RESPONDING:
+		return false;
+	case RDT_REQ_FETCHING:
+	case RDT_REQ_FETCH_ENDING:
+		return !qp->ops->hold; /* its data cannot be stopped */
+	default:                       /* but an AER, or a command without storage */
+		return !qp->admin || !req->cmd || !rdt_req_executing(req) || req->ns;
+	}
+}
+
+/* Can the next process serve without its end, if not its namespace? A change that the main thread
+ * makes, of reservations or of write protection, has to end. */
+static bool may_be_left(const struct rdt_req *req)
+{
+	return req->ns && (!rdt_req_executing(req) || req->wait != RDT_WAIT_NONE ||
+			   req->range.state == RDT_RANGE_WAITING);
+}
+
+/* Returns a command of @qp for which the hold is refused, or NULL. */
+static const struct rdt_req *unfinished_req(struct rdt_hold_part *part, const struct rdt_qpair *qp)
 {
 	struct rdt_req *req;
 
 	RDT_FOREACH_REQ (req, qp) {
-		switch (req->state) {
-		case RDT_REQ_FUSED:
-		case RDT_REQ_RESPONDING:
-			break;
-		case RDT_REQ_FETCHING:
-		case RDT_REQ_FETCH_ENDING:
-			if (!qp->ops->hold) /* its data cannot be stopped */
-				return req;
-			break;
-		default:
-			if (!qp->admin || !req->cmd || !rdt_req_executing(req) || req->ns)
-				return req;
-			break; /* an AER, or a command without storage */
-		}
+		if (!is_unfinished(req))
+			continue;
+		if (!part->hold->force || !may_be_left(req))
+			return req;
+		part->left[req->ns->slot / 64] |= UINT64_C(1) << req->ns->slot % 64;
 	}
 	return NULL;
 }
@@ -112,8 +129,7 @@ static void say_why(struct rdt_hold_part *part, const struct rdt_qpair *qp,
 	if (req->ns)
 		snprintf(part->why, sizeof(part->why),
 			 "%s namespace %u: a command of queue %u does not end (%s); look at its "
-			 "storage, "
-			 "and try again",
+			 "storage, and try again, or use --force",
 			 nqn, req->ns->nsid, qp->qid, rdt_req_state_name(req->state));
 	else
 		snprintf(part->why, sizeof(part->why),
@@ -134,7 +150,7 @@ static void late_reactor(struct rd_msg *msg)
 	TAILQ_FOREACH (qp, &part->reactor->qpairs, link) {
 		if (rdt_qpair_rests(qp))
 			continue;
-		req = unfinished_req(qp);
+		req = unfinished_req(part, qp);
 		if (req && !part->why[0])
 			say_why(part, qp, req);
 		if (!req && qp->ops->hold && qp->state < RDT_QP_CLOSING)
@@ -284,7 +300,16 @@ static void hold_is_late(struct rd_timer *timer)
 	}
 }
 
-int rdt_hold(struct rdt_target *t, uint64_t timeout_ns,
+bool rdt_hold_left(const struct rdt_target *t, unsigned int slot)
+{
+	bool left = false;
+
+	for (unsigned int i = 0; t->hold && i < t->reactors_count; i++)
+		left |= t->hold->parts[i].left[slot / 64] >> slot % 64 & 1;
+	return left;
+}
+
+int rdt_hold(struct rdt_target *t, uint64_t timeout_ns, bool force,
 	     void (*held)(void *arg, int err, const char *why), void *arg)
 {
 	struct rdt_hold *hold;
@@ -296,6 +321,7 @@ int rdt_hold(struct rdt_target *t, uint64_t timeout_ns,
 	if (!hold)
 		return -ENOMEM;
 	hold->target = t;
+	hold->force = force;
 	hold->held = held;
 	hold->arg = arg;
 	hold->limit.fn = hold_is_late;

@@ -11,6 +11,7 @@
 #include "util/loop.h"
 #include "hold.h"
 #include "move.h"
+#include "target/config/tgt_limits.h"
 
 struct rdt_hold;
 struct rdt_reactor;
@@ -34,9 +35,10 @@ struct rdt_hold_part {
 	struct rd_timer look;
 	bool asked; /* the answer to @msg is due when all rests */
 	/* the reactor's, then main's */
-	char why[256];   /* what does not end, or was not written; "": nothing */
-	json_t *records; /* array: what moves */
-	int *fds;        /* [fds_count]: sockets of the "queue" records among them, in order */
+	char why[256];                    /* what does not end, or was not written; "": nothing */
+	uint64_t left[RDT_NS_SLOTS / 64]; /* a bit for each namespace whose I/O is left in flight */
+	json_t *records;                  /* array: what moves */
+	int *fds; /* [fds_count]: sockets of the "queue" records among them, in order */
 	size_t fds_count;
 	int err; /* of writing */
 	struct rdt_move_count count;
@@ -49,6 +51,7 @@ struct rdt_hold {
 	struct rd_timer limit;
 	void (*held)(void *arg, int err, const char *why);
 	void *arg;
+	bool force;
 	bool moved; /* LEAVING: another process has the connections */
 	int err;
 	char why[256];

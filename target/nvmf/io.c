@@ -10,6 +10,7 @@
 #include "util/loop.h"
 #include "nvmf/wire.h"
 #include "ana.h"
+#include "gate.h"
 #include "slices.h"
 #include "io.h"
 #include "host_access.h"
@@ -301,6 +302,7 @@ bool rdt_io_can_cancel(const struct rdt_req *req)
 	case RDT_WAIT_SCRATCH:
 	case RDT_WAIT_EXTENTS:
 	case RDT_WAIT_SLICE:
+	case RDT_WAIT_GATE:
 		return true;
 	default:
 		return req->range.state == RDT_RANGE_WAITING;
@@ -337,6 +339,9 @@ void rdt_io_cancel(struct rdt_req *req)
 	case RDT_WAIT_SLICE:
 		rdt_slice_unwait(req);
 		stop_waiting(req);
+		break;
+	case RDT_WAIT_GATE:
+		rdt_gate_unwait(req);
 		break;
 	default:
 		/* Otherwise the message that grants the lock was already posted; its handler ends

@@ -19,6 +19,7 @@
 
 #include "nvmf/text.h"
 #include "target/bdev/backend.h"
+#include "gate.h"
 #include "ns.h"
 #include "qpair.h"
 #include "range_lock.h"
@@ -163,16 +164,15 @@ static inline bool rdt_io_readable(struct rdt_req *req, uint64_t lba, uint64_t b
  * rdt_io_result() itself. A command that arrived before this gateway acquired the storage ends with
  * the error that it would have got then, because its host may have repeated it through another
  * gateway and have written newer data since.
+ * Or the command waits at the gate.
  */
 static inline enum rdt_bio_submit rdt_io_submit(struct rdt_req *req,
 						void (*done)(struct rdt_bio *bio))
 {
 	req->bio.done = done;
 	req->wait = RDT_WAIT_BIO;
-	if (req->arrived && req->arrived <= req->channel->taken) {
-		req->bio.result = -ESHUTDOWN;
-		return RDT_BIO_DONE;
-	}
+	if (req->arrived <= req->channel->taken)
+		return rdt_gate_submit(req);
 	return rdt_chan_submit(req->channel->chan, &req->bio);
 }
 

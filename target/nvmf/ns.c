@@ -330,6 +330,7 @@ void rdt_ns_free(struct rdt_ns *ns)
 	rdt_config_put(&ns->now_of);
 	free(ns->why);
 	free(ns->mismatch);
+	free(ns->gate);
 	free(ns);
 	rdt_subsys_ns_gone(ss);
 }

@@ -21,6 +21,7 @@
 #include "stall.h"
 #include "subsys.h"
 
+struct rdt_gate;
 struct rdt_ns_job;
 struct rdt_qos_limiter;
 struct rdt_req;
@@ -75,6 +76,7 @@ struct rdt_ns_channel {
 	bool ranged;    /* I/O commands lock ranges in ns->range_table */
 	bool range_due; /* report to the namespace when @unranged becomes 0 */
 	bool leaving;   /* hidden from commands; the last request closes the channel */
+	bool gated;     /* I/O waits at the gate: gate.c */
 	struct rdt_stall_of stall;
 	TAILQ_ENTRY(rdt_ns_channel) link; /* reactor->channels */
 };
@@ -108,6 +110,8 @@ struct rdt_ns {
 	struct rdt_ns_marks *marks;   /* entry in target->ns_marks, by @slot */
 	atomic_bool read_only;        /* read-only by the configuration */
 	_Atomic uint8_t wp;           /* enum nvme_ns_write_protect_cfg: feature 84h */
+	struct rdt_gate *gate;        /* gate.c; NULL: it was never closed. Set by the main thread
+				       * before a reactor is told */
 	bool wp_busy;                 /* a change of @wp is being stored; main thread only */
 	struct rd_ratelimit wp_limit; /* log lines about changes of @wp */
 	uint32_t nsid;
@@ -121,10 +125,13 @@ struct rdt_ns {
 
 	/* The fields below belong to the main thread. */
 	enum rdt_ns_state state;
-	bool counted;     /* included by rdt_subsys_count() */
-	bool listed;      /* in target->ns_map, so it is not one that leaves */
-	bool leave_due;   /* JOINING: leaves as soon as all reactors have joined */
-	bool left;        /* LEAVING: no channel is open any more */
+	bool counted;   /* included by rdt_subsys_count() */
+	bool listed;    /* in target->ns_map, so it is not one that leaves */
+	bool leave_due; /* JOINING: leaves as soon as all reactors have joined */
+	bool left;      /* LEAVING: no channel is open any more */
+	/* In a hand-over: I/O of the process that hands over may still end in its storage. In the
+	 * next process: its gate is closed */
+	bool left_behind;
 	uint64_t storage; /* rd_map_hash() of rdt_config_storage(); 0: memory */
 	/* OPENING, FAILED: the leaving namespaces that still use its storage; NULL: none */
 	struct rdt_leaving *waits;

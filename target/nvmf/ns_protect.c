@@ -124,8 +124,11 @@ static void protect_begin_msg(struct rd_msg *msg)
 	struct rdt_ns *ns = w->req->ns;
 	uint8_t now = atomic_load(&ns->wp);
 
-	if (ns->wp_busy) { /* another host's change is being stored: the host retries */
-		w->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_CMD_INTERRUPTED);
+	/* A change by another host is being stored, or writes may still end: the host retries. */
+	if (ns->wp_busy || ns->left_behind) {
+		w->status =
+			nvme_status(NVME_SCT_GENERIC, ns->left_behind ? NVME_SC_NS_NOT_READY
+								      : NVME_SC_CMD_INTERRUPTED);
 		w->msg.fn = protect_answer_msg;
 		rd_loop_post(w->req->qp->reactor->loop, &w->msg);
 		return;

@@ -273,7 +273,8 @@ static void marked_all(struct rdt_qpair_walk *walk)
 	struct rdt_resv_part *part = rd_container_of(walk, struct rdt_resv_part, walk);
 	struct rdt_ns_channel *channel = rdt_ns_channel_of(part->reactor, part->work->resv->ns);
 
-	channel->taken = rd_loop_now(part->reactor->loop);
+	if (!channel->gated)
+		channel->taken = rd_loop_now(part->reactor->loop);
 	part_put(part);
 }
 
@@ -549,6 +550,10 @@ static void resv_step(struct rdt_resv *resv)
 
 	if (resv_is_elsewhere(resv->ns)) {
 		resv_answer(resv, rdt_status_from_errno(-ESHUTDOWN, RDT_BIO_WRITE));
+		return;
+	}
+	if (resv->ns->left_behind && !cmd->report) { /* hosts are not excluded by it yet */
+		resv_answer(resv, nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY));
 		return;
 	}
 	if (prepare_resv(resv)) {

@@ -622,7 +622,7 @@ void rdt_req_hang_up(struct rdt_req *req)
 	rdt_req_process(req);
 	/* In a slow backend or a layer, I/O that has begun may take a long time although no host
 	 * waits for its result. */
-	if (rdt_req_executing(req) &&
-	    (!req->qp->admin || req->wait == RDT_WAIT_EXTENTS || req->wait == RDT_WAIT_SLICE))
+	if (rdt_req_executing(req) && (!req->qp->admin || req->wait == RDT_WAIT_EXTENTS ||
+				       req->wait == RDT_WAIT_SLICE || req->wait == RDT_WAIT_GATE))
 		end_executing(req, RDT_REQ_ABORTING);
 }

@@ -123,6 +123,7 @@ enum rdt_wait {
 	RDT_WAIT_SCRATCH, /* it waits for the scratch pool */
 	RDT_WAIT_EXTENTS, /* its host has another query for extents: slices.h */
 	RDT_WAIT_SLICE,   /* it continues in a later loop iteration: slices.h */
+	RDT_WAIT_GATE,    /* @bio waits for the process before this one: gate.h */
 };
 
 enum rdt_step;

@@ -187,6 +187,10 @@ static enum rdt_step mark_step(struct rdt_req *req)
 
 	if (req->work.phase++ == LOCK)
 		return rdt_io_step_lock_blocks(req, true);
+	if (req->channel->gated) { /* the process before may still clear some */
+		req->status = nvme_status(NVME_SCT_GENERIC, NVME_SC_NS_NOT_READY);
+		return RDT_STEP_DONE;
+	}
 	err = mark_span(req->ns, rdt_io_slba(req), rdt_io_nlb(req));
 	if (err)
 		req->status = err == -ENOSPC

@@ -213,7 +213,8 @@ void rdt_target_drain(struct rdt_target *t, void (*drained)(struct rdt_target *t
 {
 	rdt_listeners_close(t);
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++)
-		if (t->ns[i] && t->ns[i]->bdev)
+		/* the end of what is left behind is waited for, however long it takes */
+		if (t->ns[i] && t->ns[i]->bdev && !t->ns[i]->left_behind)
 			rdt_bdev_drain(t->ns[i]->bdev);
 	t->drained = drained;
 	t->reactors_left = t->reactors_count;

@@ -3,6 +3,7 @@
 and one that hands over what it is told to. And hosts of a target with a listener of each transport."""
 
 import array
+import fcntl
 import json
 import os
 import re
@@ -192,3 +193,11 @@ def take_up_to_commit(channel):
     channel.send('took')
     channel.expect('commit')
     return records, fds, kept + fds
+
+
+def user_of(path):
+    """PID of the process that tells that it uses a file; 0: none."""
+    with open(path, 'rb+') as f:
+        asked = struct.pack('hhqqi', fcntl.F_WRLCK, os.SEEK_SET, (1 << 63) - 2, 1, 0)
+        kind, *_, pid = struct.unpack('hhqqi', fcntl.fcntl(f, fcntl.F_GETLK, asked))
+    return 0 if kind == fcntl.F_UNLCK else pid

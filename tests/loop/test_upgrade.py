@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A target that hands its connections to another process: rdctl upgrade, and rdtarget --take-over."""
 
-import fcntl
 import json
 import os
 import re
@@ -23,7 +22,7 @@ from t_loop import DEADLINE, NQN, Skip, each, iwarp_only, main, program, require
 from t_owner import CONFLICT, EA, WE
 from t_serving import memory
 from t_upgrade import (RDMA, TCP, TcpOwner, ana_log, close_all, ended, figures, has_ended, no_reconnect, pause_of, peer,
-                       start_refused, take_over, take_up_to_commit, uri_of)
+                       start_refused, take_over, take_up_to_commit, uri_of, user_of)
 
 HANDS = scaled(4, 2)
 AER, COMPARE = 0x0C, 0x05
@@ -212,14 +211,6 @@ def a_refused_configuration_changes_nothing(t):
     ended_by_check = t.spawn('check', [program('rdtarget'), '-c', config, '--take-over', control, '--check'])
     t.eq(ended_by_check.wait(), 0, 'exit status of --take-over --check')
     t.ok(target.running, 'the target has ended after a check')
-
-
-def user_of(path):
-    """PID of the process that tells that it uses a file; 0: none."""
-    with open(path, 'rb+') as f:
-        asked = struct.pack('hhqqi', fcntl.F_WRLCK, os.SEEK_SET, (1 << 63) - 2, 1, 0)
-        kind, *_, pid = struct.unpack('hhqqi', fcntl.fcntl(f, fcntl.F_GETLK, asked))
-    return 0 if kind == fcntl.F_UNLCK else pid
 
 
 @test

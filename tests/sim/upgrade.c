@@ -353,7 +353,7 @@ static void hold_all(struct upgrade *u)
 	u->state = UPGRADE_HOLDING;
 	u->steady = all_can_move(u->w);
 	rdt_listeners_hold(t, true);
-	rc = rdt_hold(t, HOLD_LIMIT, is_held, u);
+	rc = rdt_hold(t, HOLD_LIMIT, false, is_held, u);
 	if (rc)
 		world_fail(u->w, "hand-over %u: rdt_hold: %s", u->number, strerror(-rc));
 }

@@ -47,6 +47,7 @@ static int print_short_usage(void)
 	       "      --save           changes, apply: also write them to the configuration file\n"
 	       "      --full           check: also that files, devices, addresses exist\n"
 	       "      --check          upgrade: only test whether it is possible\n"
+	       "      --force          upgrade: also while storage does not answer\n"
 	       "      --timeout SECONDS  drain: give up after this long (default 30)\n"
 	       "  -h, --help           show this help and exit\n"
 	       "  -V, --version        show the version and exit\n"
@@ -76,6 +77,7 @@ static const struct option longopts[] = {
 	{"keep-state", no_argument, NULL, VERB_OPTION + RDCTL_KEEP_STATE},
 	{"full", no_argument, NULL, VERB_OPTION + RDCTL_FULL},
 	{"check", no_argument, NULL, VERB_OPTION + RDCTL_CHECK},
+	{"force", no_argument, NULL, VERB_OPTION + RDCTL_FORCE},
 	{"timeout", required_argument, NULL, VERB_OPTION + RDCTL_TIMEOUT},
 	{"socket", required_argument, NULL, 's'},
 	{"output", required_argument, NULL, 'o'},

@@ -513,6 +513,20 @@ static int run_log(const struct rdctl *ctl, const struct rdctl_arguments *args)
 	return rdctl_show(ctl, "log.level", json_pack("{s:s}", "level", args->values[0]), NULL);
 }
 
+static void print_unfinished(const json_t *result, const char *what)
+{
+	const json_t *ns;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, "unfinished"), i, ns)
+	{
+		const char *nqn = json_string_value(json_object_get(ns, "nqn"));
+
+		printf("%s namespace %" JSON_INTEGER_FORMAT " %s\n", nqn ? nqn : "?",
+		       json_integer_value(json_object_get(ns, "nsid")), what);
+	}
+}
+
 static int print_upgrade(const json_t *result)
 {
 	const char *version = json_string_value(json_object_get(result, "version"));
@@ -521,6 +535,9 @@ static int print_upgrade(const json_t *result)
 	       json_integer_value(json_object_get(result, "pid")));
 	if (!json_object_get(result, "pause")) {
 		puts(", can take over");
+		print_unfinished(result,
+				 "does not answer now, and would be served when its I/O has "
+				 "ended");
 		return RDCTL_OK;
 	}
 	printf(", has taken over: %" JSON_INTEGER_FORMAT " connections of %" JSON_INTEGER_FORMAT
@@ -529,6 +546,7 @@ static int print_upgrade(const json_t *result)
 	       json_integer_value(json_object_get(result, "controllers")),
 	       1e3 * json_number_value(json_object_get(result, "pause")),
 	       json_integer_value(json_object_get(result, "left")));
+	print_unfinished(result, "is served when its I/O in the process before has ended");
 	return RDCTL_OK;
 }
 
@@ -539,7 +557,8 @@ static int run_upgrade(const struct rdctl *ctl, const struct rdctl_arguments *ar
 	/* rdtarget gives up by itself, and says why. */
 	longer.wait_seconds += 120;
 	return rdctl_show(&longer, "upgrade",
-			  json_pack("{s:b}", "check", args->given[RDCTL_CHECK] != NULL),
+			  json_pack("{s:b, s:b}", "check", args->given[RDCTL_CHECK] != NULL,
+				    "force", args->given[RDCTL_FORCE] != NULL),
 			  print_upgrade);
 }
 
@@ -658,8 +677,8 @@ const struct rdctl_verb rdctl_verbs[] = {
 	{"drain", "[--timeout SECONDS]", "move hosts to other paths, then refuse connections", 0, 0,
 	 run_drain},
 	{"log", "[LEVEL]", "show or set the log level", 0, 1, run_log},
-	{"upgrade", "[--check]", "have the installed version take over, while hosts stay connected",
-	 0, 0, run_upgrade},
+	{"upgrade", "[--check] [--force]",
+	 "have the installed version take over, while hosts stay connected", 0, 0, run_upgrade},
 	{"shutdown", "", "end rdtarget", 0, 0, .method = "shutdown"},
 	{"raw", "METHOD [JSON]", "call a method; \"raw info\" lists them", 1, 2, run_raw},
 	{NULL},

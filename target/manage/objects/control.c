@@ -25,6 +25,7 @@
 #include "target/bdev/jobs.h"
 #include "target/config/backends.h"
 #include "target/nvmf/events.h"
+#include "target/nvmf/gate.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/subsys.h"
 #include "target/resv/identity.h"
@@ -36,6 +37,8 @@
 #define RELEASE_CHECK (10 * RD_NSEC_PER_MSEC)
 /* After that, another process is assumed to have locked the file. */
 #define RELEASE_MAX (3 * RD_NSEC_PER_SEC)
+/* How often to look whether the I/O of a process that was killed has ended */
+#define OWN_AGAIN (20 * RD_NSEC_PER_MSEC)
 /* Storage that cannot be opened is retried after 1, 2, 4 ... 64 s. */
 #define RETRY_FIRST RD_NSEC_PER_SEC
 #define RETRY_TIMES 6u
@@ -50,7 +53,8 @@ struct rdt_ns_job {
 	struct rdt_bdev *bdev;     /* the result of opening; what to measure or close */
 	struct rdt_bdev_from from; /* for opening */
 	struct rdt_bdev_told told; /* of @from */
-	char uuid[RDT_UUID_TEXT];  /* for opening: identifies the stored state */
+	struct rdt_bdev_found found;
+	char uuid[RDT_UUID_TEXT]; /* for opening: identifies the stored state */
 	struct rdt_state_ns stored;
 	uint64_t size;
 	int err;
@@ -509,6 +513,8 @@ static void inherit_storage(const struct rdt_ns *ns, struct rdt_ns_job *j)
 		return;
 	fd = rdt_inherit_open(inherit, name);
 	j->from.fd = fd < 0 ? -1 : fd;
+	if (rdt_inherit_found(inherit, name, &j->found))
+		j->from.found = &j->found;
 	if (rdt_inherit_told(inherit, name, &j->told))
 		j->from.told = &j->told;
 }
@@ -865,6 +871,78 @@ void rdt_control_ns_measure(struct rdt_ns *ns, uint64_t size, rdt_control_done d
 	j->job.work = measure_work;
 	j->job.done = measured;
 	j->job.late = measure_late;
+	begin_ns_job(j);
+}
+
+/* ---- after the process before was killed ---- */
+
+static void own_again(struct rd_timer *timer)
+{
+	struct rdt_ns *ns = rd_container_of(timer, struct rdt_ns, timer);
+
+	if (ns->state == RDT_NS_LIVE)
+		rdt_control_ns_own(ns);
+}
+
+static void own_after(struct rdt_ns *ns)
+{
+	ns->timer.fn = own_again;
+	if (rd_timer_start(ns->subsys->target->loop, &ns->timer, OWN_AGAIN))
+		rd_err(ns->subsys->target->log, RD_LOG_TARGET,
+		       "%s namespace %u: out of memory for a timer; remove it, and add it again",
+		       ns->subsys->nqn, ns->nsid);
+}
+
+static void own_work(struct rdt_job *job)
+{
+	struct rdt_ns_job *j = job_of(job);
+
+	j->err = rdt_bdev_own(j->bdev, j->cfg, j->text, sizeof(j->text));
+}
+
+static void own_done(struct rdt_job *job)
+{
+	struct rdt_ns_job *j = job_of(job);
+	struct rdt_ns *ns = j->ns;
+	struct rd_log *log = ns->subsys->target->log;
+	int err = job->dropped ? -EAGAIN : j->err;
+	char text[sizeof(j->text)];
+
+	memcpy(text, j->text, sizeof(text));
+	end_ns_job(j);
+	if (ns->state != RDT_NS_LIVE) { /* it is being removed */
+		if (ns->left)
+			ns_left(ns);
+		return;
+	}
+	if (err && !ns->tries++)
+		rd_warn(log, RD_LOG_TARGET,
+			"%s namespace %u: not served: the process before was killed, and its I/O "
+			"may go on: %s; it is tried again",
+			ns->subsys->nqn, ns->nsid, text);
+	if (err) {
+		own_after(ns);
+		return;
+	}
+	ns->tries = 0;
+	rdt_bdev_name_user(ns->bdev, true);
+	rd_notice(log, RD_LOG_TARGET,
+		  "%s namespace %u: the I/O of the process before has ended; it is served",
+		  ns->subsys->nqn, ns->nsid);
+	rdt_gate_open(ns);
+}
+
+void rdt_control_ns_own(struct rdt_ns *ns)
+{
+	struct rdt_ns_job *j = ns->job ? NULL : new_job(ns, "waiting for I/O of before in");
+
+	if (!j) { /* it is measured, or there is no memory */
+		own_after(ns);
+		return;
+	}
+	j->bdev = ns->bdev;
+	j->job.work = own_work;
+	j->job.done = own_done;
 	begin_ns_job(j);
 }
 

@@ -59,6 +59,9 @@ int rdt_control_ns_resize(struct rdt_ns *ns, uint64_t size, char *text, size_t t
 /* Read the size of the storage of @ns, which must be @size unless that is 0, and apply it. @done
  * gets 1 if the size has changed. */
 void rdt_control_ns_measure(struct rdt_ns *ns, uint64_t size, rdt_control_done done, void *arg);
+/* The gate of @ns is closed, and the process before was killed: its gate opens when rdt_bdev_own()
+ * has succeeded, which is tried again and again. */
+void rdt_control_ns_own(struct rdt_ns *ns);
 
 /*
  * Add the subsystem described by @cfg, a part of @cfg_of, without namespaces. Hosts cannot use it

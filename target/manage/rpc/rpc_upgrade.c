@@ -54,8 +54,9 @@ static void start_upgrade(struct rdt_rpc_call *call)
 
 	if (refuse_stranger(call))
 		return;
-	err = rdt_give_start(call->rpc->env->give, parameter_is_true(call, "check"), upgrade_ended,
-			     call, why, sizeof(why));
+	err = rdt_give_start(call->rpc->env->give, parameter_is_true(call, "check"),
+			     parameter_is_true(call, "force"), upgrade_ended, call, why,
+			     sizeof(why));
 	if (err)
 		rdt_rpc_error(call, err == -EBUSY ? RDT_RPC_BUSY : RDT_RPC_REFUSED, NULL, NULL,
 			      NULL, "not handed over: %s", why);
@@ -78,7 +79,8 @@ static void take_upgrade(struct rdt_rpc_call *call)
 		return;
 	}
 	fd = rdt_give_begin(call->rpc->env->give, rdt_rpc_client_pid(call->client),
-			    parameter_is_true(call, "check"), why, sizeof(why));
+			    parameter_is_true(call, "check"), parameter_is_true(call, "force"), why,
+			    sizeof(why));
 	if (fd < 0) {
 		rdt_rpc_error(call, fd == -EBUSY ? RDT_RPC_BUSY : RDT_RPC_REFUSED, NULL, NULL, NULL,
 			      "%s", why);
@@ -97,9 +99,9 @@ static void take_upgrade(struct rdt_rpc_call *call)
 const struct rdt_rpc_method rdt_rpc_upgrade_methods[] = {
 	{"upgrade",
 	 "hand connections and storage over to the installed program; check: only test whether "
-	 "it can take over",
-	 true, "[check: boolean]", start_upgrade},
+	 "it can take over; force: storage that does not answer refuses nothing",
+	 true, "[check: boolean], [force: boolean]", start_upgrade},
 	{"upgrade.take", "for rdtarget --take-over: open the hand-over channel", true,
-	 "format: number, [version: string], [check: boolean]", take_upgrade},
+	 "format: number, [version: string], [check: boolean], [force: boolean]", take_upgrade},
 	{NULL, NULL, false, NULL, NULL},
 };

@@ -31,6 +31,9 @@ static const char usage_text[] =
 	"      --take-over SOCKET  take over connections and storage from the target with this\n"
 	"                          control socket, which then exits; with --check: only test\n"
 	"                          whether that is possible\n"
+	"      --force             with --take-over: storage that does not answer refuses "
+	"nothing;\n"
+	"                          it is served when its I/O there has ended\n"
 	"      --exit-with-parent  exit when the parent process exits\n"
 	"      --schema            print the JSON schema of the configuration, for editors, and "
 	"exit\n"
@@ -105,6 +108,7 @@ enum {
 	OPT_READY_FD,
 	OPT_SCHEMA,
 	OPT_TAKE_OVER,
+	OPT_FORCE,
 };
 static const struct option longopts[] = {
 	{"config", required_argument, NULL, 'c'},
@@ -118,6 +122,7 @@ static const struct option longopts[] = {
 	{"ready-fd", required_argument, NULL, OPT_READY_FD},
 	{"schema", no_argument, NULL, OPT_SCHEMA},
 	{"take-over", required_argument, NULL, OPT_TAKE_OVER},
+	{"force", no_argument, NULL, OPT_FORCE},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{0},
@@ -129,7 +134,18 @@ static int check_together(const struct rdt_options *opt)
 	if (opt->take_over && (opt->migrate || opt->check_machine))
 		return rdt_usage_error(
 			"--take-over cannot be combined with --migrate or --check=full", NULL);
+	if (opt->force && !opt->take_over)
+		return rdt_usage_error("--force goes only with --take-over", NULL);
 	return opt->config ? -1 : rdt_usage_error("no configuration given", NULL);
+}
+
+static int take_config_name(int argc, char **argv, struct rdt_options *opt)
+{
+	if (optind < argc && !opt->config)
+		opt->config = argv[optind++];
+	if (optind < argc)
+		return rdt_usage_error("expected one configuration; also found", argv[optind]);
+	return check_together(opt);
 }
 
 int rdt_options_parse(int argc, char **argv, struct rdt_options *opt)
@@ -170,6 +186,9 @@ int rdt_options_parse(int argc, char **argv, struct rdt_options *opt)
 			break;
 		case OPT_SCHEMA:
 			return print_schema();
+		case OPT_FORCE:
+			opt->force = true;
+			break;
 		case OPT_TAKE_OVER:
 			opt->take_over = optarg;
 			break;
@@ -183,9 +202,5 @@ int rdt_options_parse(int argc, char **argv, struct rdt_options *opt)
 			return RDT_EXIT_USAGE;
 		}
 	}
-	if (optind < argc && !opt->config)
-		opt->config = argv[optind++];
-	if (optind < argc)
-		return rdt_usage_error("expected one configuration; also found", argv[optind]);
-	return check_together(opt);
+	return take_config_name(argc, argv, opt);
 }

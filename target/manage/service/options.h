@@ -22,6 +22,7 @@ struct rdt_options {
 	bool check_machine; /* also check what the configuration needs of the machine */
 	bool migrate;
 	bool exit_with_parent;
+	bool force;
 };
 
 /* Returns -1 to continue, otherwise the exit code. */

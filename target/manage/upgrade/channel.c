@@ -272,7 +272,7 @@ static bool kind_known(const char *kind)
 /* What a reader has to know that was added to format 1. */
 static bool must_known(const char *name)
 {
-	return name && strcmp(name, RDT_MUST_TOLD) == 0;
+	return name && (strcmp(name, RDT_MUST_TOLD) == 0 || strcmp(name, RDT_MUST_UNFINISHED) == 0);
 }
 
 static int check_must(const json_t *record, size_t at, char *why, size_t size)

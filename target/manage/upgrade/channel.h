@@ -28,6 +28,8 @@
 /* In "must" of an "ns": it has this instead of a descriptor, and its storage is not connected to
  * before the other process has left it. */
 #define RDT_MUST_TOLD "told"
+/* In "must" of an "ns-state": I/O of the other process goes on in its storage. */
+#define RDT_MUST_UNFINISHED "unfinished"
 
 struct rdt_channel {
 	int fd;               /* -1: closed */

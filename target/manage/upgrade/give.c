@@ -55,8 +55,9 @@ struct rdt_give {
 	struct rdt_give_env *env;
 	struct rdt_target *t;
 	enum give_state state;
-	bool check;
-	pid_t pid; /* of the next process */
+	bool check, force;
+	unsigned int behind; /* namespaces that are left behind */
+	pid_t pid;           /* of the next process */
 	struct rdt_channel channel;
 	struct rd_timer timer;
 	unsigned int tries;    /* HOLDING */
@@ -67,6 +68,7 @@ struct rdt_give {
 	bool later;            /* the next process takes counters after the commit */
 	bool closed;           /* COMMITTED: no connection of hosts is left */
 	bool serves;           /* COMMITTED: the next process has said so, or has ended */
+	bool told;             /* COMMITTED: whoever asked was told the end */
 	json_t *ready;         /* what the next process has said */
 	json_t *result;
 	rdt_give_done done;
@@ -107,6 +109,7 @@ static void give_fails(struct rdt_give *g, int err, const char *why)
 		return;
 	}
 	if (was >= GIVE_HOLDING) {
+		rdt_ns_leave_none(g->t);
 		rdt_hold_release(g->t);
 		rdt_listeners_hold(g->t, false);
 	}
@@ -314,6 +317,7 @@ static void give_held(void *arg, int err, const char *why)
 	}
 	rd_debug(g->t->log, RD_LOG_MAIN, "all connections rest after %.3f ms", ms_of_rest(g));
 	g->state = GIVE_SETTLING;
+	g->behind = rdt_ns_leave_behind(g->t);
 	g->timer.fn = give_look_settled;
 	g->settle_by = rd_loop_now_raw(g->t->loop) + SETTLE_WAIT;
 	rdt_ns_hand(g->t, RDT_HAND_SETTLE);
@@ -324,7 +328,7 @@ static void give_hold_again(struct rd_timer *timer);
 
 static void try_to_hold(struct rdt_give *g)
 {
-	int err = rdt_hold(g->t, HOLD_WAIT, give_held, g);
+	int err = rdt_hold(g->t, HOLD_WAIT, g->force, give_held, g);
 
 	/* Reactors still release the hold of a hand-over that has failed just now. */
 	g->timer.fn = give_hold_again;
@@ -372,17 +376,38 @@ static void tell_committed(struct rdt_give *g)
 
 static void give_look_gone(struct rdt_give *g)
 {
-	if (!g->closed || !g->serves || !g->left)
+	if (!g->serves || !g->left || (!g->closed && !g->behind))
 		return;
-	g->serves = false; /* once */
 	rd_timer_stop(g->t->loop, &g->timer);
-	tell_committed(g);
-	rd_loop_stop(g->t->loop);
+	if (!g->told)
+		tell_committed(g);
+	g->told = true;
+	if (g->closed)
+		rd_loop_stop(g->t->loop);
+}
+
+/* Nothing is in flight any more: the next process may serve what was left behind. */
+static void send_end(struct rdt_give *g)
+{
+	json_t *records = rdt_records_new();
+	char why[RDT_CHANNEL_WHY] = "out of memory";
+	int err = records ? rdt_ns_records_state(g->t, RDT_MOVE_STATE, records, why, sizeof(why))
+			  : -ENOMEM;
+
+	rdt_ns_left_end(g->t);
+	if (!err)
+		err = rdt_channel_send(&g->channel, "ended", json_object(), records, NULL);
+	if (err) /* it takes the end of this process for that of one that was killed */
+		rd_warn(g->t->log, RD_LOG_MAIN, "the next process is not told the end: %s",
+			strerror(-err));
+	json_decref(records);
 }
 
 void rdt_give_drained(struct rdt_give *g)
 {
 	g->closed = true;
+	if (g->behind)
+		send_end(g);
 	give_look_gone(g);
 }
 
@@ -431,6 +456,19 @@ static void give_counters(struct rdt_give *g)
 	rdt_channel_send(&g->channel, "counters", json_object(), NULL, NULL);
 }
 
+static void tell_behind(const struct rdt_give *g)
+{
+	char text[1024];
+
+	if (!g->behind)
+		return;
+	rdt_ns_left_text(g->t, text, sizeof(text));
+	rd_warn(g->t->log, RD_LOG_MAIN,
+		"this process ends when its I/O has ended in %s; until then process %d has "
+		"commands for that wait",
+		text, (int)g->pid);
+}
+
 /* Before anything else is done, so that a failure still changes nothing. */
 static void give_commit(struct rdt_give *g)
 {
@@ -450,6 +488,7 @@ static void give_commit(struct rdt_give *g)
 		  (int)g->pid, count.queues, count.ctrls, count.left);
 	if (g->later)
 		give_counters(g);
+	tell_behind(g);
 	rdt_move_done(g->t);
 	g->timer.fn = give_waited;
 	rd_timer_start(g->t->loop, &g->timer, SERVES_WAIT);
@@ -464,7 +503,10 @@ static void give_commit(struct rdt_give *g)
 static void give_check_ends(struct rdt_give *g)
 {
 	json_t *result = json_incref(g->ready);
+	json_t *list = g->force ? rdt_ns_left_list(g->t, true) : NULL;
 
+	if (list)
+		json_object_set_new(result, "unfinished", list);
 	give_idle(g);
 	tell_done(g, 0, "", result);
 }
@@ -543,6 +585,14 @@ static int give_refuses(char *why, size_t size, const char *text)
 	return -EBUSY;
 }
 
+static bool any_left_behind(const struct rdt_target *t)
+{
+	char text[2];
+
+	rdt_ns_left_text(t, text, sizeof(text));
+	return text[0];
+}
+
 static int may_begin(const struct rdt_give *g, char *why, size_t size)
 {
 	const struct rdt_reloader *r = g->env->reloader;
@@ -553,6 +603,10 @@ static int may_begin(const struct rdt_give *g, char *why, size_t size)
 		return give_refuses(why, size, "the target is being handed over already");
 	if (g->t->drained || g->t->serving != RDT_SERVING)
 		return give_refuses(why, size, "the target is being drained");
+	if (any_left_behind(g->t))
+		return give_refuses(why, size,
+				    "the process before this one still waits for I/O, as its log "
+				    "says; try again when it has ended");
 	if (r->current || !TAILQ_EMPTY(&r->queue))
 		return give_refuses(why, size,
 				    "the configuration is being changed; try again when that has "
@@ -565,7 +619,7 @@ static int may_begin(const struct rdt_give *g, char *why, size_t size)
 	return 0;
 }
 
-int rdt_give_begin(struct rdt_give *g, pid_t pid, bool check, char *why, size_t size)
+int rdt_give_begin(struct rdt_give *g, pid_t pid, bool check, bool force, char *why, size_t size)
 {
 	int socks[2], err = may_begin(g, why, size);
 
@@ -579,6 +633,8 @@ int rdt_give_begin(struct rdt_give *g, pid_t pid, bool check, char *why, size_t 
 	}
 	g->pid = pid;
 	g->check = check;
+	if (g->state == GIVE_IDLE)
+		g->force = force;
 	rdt_channel_init(&g->channel, socks[0]);
 	g->channel.said = give_said;
 	g->channel.broken = give_broken;
@@ -641,8 +697,8 @@ static int start_next(struct rdt_give *g, char *why, size_t size)
 	return rdt_self_start(g->env->self, g->t->loop, argv, why, size);
 }
 
-int rdt_give_start(struct rdt_give *g, bool check, rdt_give_done done, void *arg, char *why,
-		   size_t size)
+int rdt_give_start(struct rdt_give *g, bool check, bool force, rdt_give_done done, void *arg,
+		   char *why, size_t size)
 {
 	int err = may_begin(g, why, size);
 
@@ -658,6 +714,7 @@ int rdt_give_start(struct rdt_give *g, bool check, rdt_give_done done, void *arg
 				   "it is the first process of a container, which ends with it; "
 				   "start rdtarget --take-over in another container");
 	g->check = check;
+	g->force = force;
 	if (!err)
 		err = start_next(g, why, size);
 	if (err)
@@ -677,6 +734,11 @@ void rdt_give_forget(struct rdt_give *g, const void *arg)
 {
 	if (g->arg == arg)
 		g->done = NULL;
+}
+
+bool rdt_give_waits(const struct rdt_give *g)
+{
+	return g && g->state == GIVE_COMMITTED && g->behind && !g->closed;
 }
 
 bool rdt_give_runs(const struct rdt_give *g)

@@ -47,13 +47,17 @@ void rdt_give_free(struct rdt_give **give); /* accepts NULL */
  * the caller; or -errno with a sentence. -EOWNERDEAD: it was handed over, and is not served. */
 typedef void (*rdt_give_done)(void *arg, int err, const char *why, json_t *result);
 
-/* Starts the installed program, which takes over. Returns 0, and @done follows; or -errno with a
- * sentence in @why. */
-int rdt_give_start(struct rdt_give *give, bool check, rdt_give_done done, void *arg, char *why,
-		   size_t size);
+/* Starts the installed program, which takes over. @force: a namespace whose I/O does not end
+ * refuses nothing, and the next process serves it when that has ended. Returns 0, and @done
+ * follows; or -errno with a sentence in @why. */
+int rdt_give_start(struct rdt_give *give, bool check, bool force, rdt_give_done done, void *arg,
+		   char *why, size_t size);
 void rdt_give_forget(struct rdt_give *give, const void *arg); /* @done is not called */
+/* Is I/O in flight that the next process waits for? */
+bool rdt_give_waits(const struct rdt_give *give); /* accepts NULL */
 /* Process @pid asks to take over. Returns its end of the channel, or -errno with a sentence. */
-int rdt_give_begin(struct rdt_give *give, pid_t pid, bool check, char *why, size_t size);
+int rdt_give_begin(struct rdt_give *give, pid_t pid, bool check, bool force, char *why,
+		   size_t size);
 /* Is it being handed over, or was it? */
 bool rdt_give_runs(const struct rdt_give *give);
 /* Before the commit: no hand-over any more, because of @why. After it: nothing. */

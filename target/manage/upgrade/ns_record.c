@@ -18,6 +18,7 @@
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/ana.h"
 #include "target/nvmf/events.h"
+#include "target/nvmf/gate.h"
 #include "target/nvmf/host_access.h"
 #include "target/nvmf/io.h"
 #include "target/nvmf/move_bytes.h"
@@ -30,6 +31,7 @@
 #include "target/resv/reservation.h"
 
 #define ERRNO_MAX 4095 /* of Linux */
+#define ALIGN_MAX 65536
 
 struct explain {
 	char *why;
@@ -92,6 +94,42 @@ static json_t *told_of(const struct rdt_ns *ns)
 			 "deallocates", told.deallocates);
 }
 
+static const char *const zero_names[] = {
+	[RDT_ZERO_NONE] = "none", [RDT_ZERO_RANGE] = "range", [RDT_ZERO_PUNCH] = "punch"};
+
+/* What the next process would ask of storage that may hang. */
+static int add_found(const struct rdt_ns *ns, json_t *record)
+{
+	struct rdt_bdev_found found;
+
+	if (!rdt_bdev_found(ns->bdev, &found))
+		return 0;
+	return json_object_set_new(record, "found",
+				   json_pack("{s:i, s:s}", "align", (int)found.mem_align, "zeroes",
+					     zero_names[found.zeroes]))
+		       ? -ENOMEM
+		       : 0;
+}
+
+/* Another value than these, of a later version, is found out again. */
+static void inherit_found(const json_t *record, struct rdt_inherit *inherit, const char *name)
+{
+	struct rdt_bdev_found found = {0};
+	json_int_t align;
+	const char *zeroes;
+
+	if (json_unpack(json_object_get(record, "found"), "{s:I, s:s}", "align", &align, "zeroes",
+			&zeroes) ||
+	    align < 0 || align > ALIGN_MAX || (align & (align - 1)))
+		return;
+	found.mem_align = (uint32_t)align;
+	for (found.zeroes = 0; found.zeroes <= RDT_ZERO_PUNCH; found.zeroes++)
+		if (strcmp(zero_names[found.zeroes], zeroes) == 0) {
+			rdt_inherit_find(inherit, name, &found);
+			return;
+		}
+}
+
 static int add_told(json_t *record, json_t *told)
 {
 	return json_object_set_new(record, RDT_MUST_TOLD, told) ||
@@ -118,6 +156,8 @@ static int add_ns(const struct rdt_ns *ns, json_t *records, struct rd_fd_bag *ba
 			   "block_size", (json_int_t)1 << ns->lbads, "size",
 			   (json_int_t)(atomic_load(&ns->blocks) << ns->lbads));
 	if (record && fd >= 0 && json_object_set_new(record, "fd", json_integer(fd)))
+		err = -ENOMEM;
+	if (record && fd >= 0 && add_found(ns, record))
 		err = -ENOMEM;
 	if (record && told)
 		err = add_told(record, json_incref(told)) ? -ENOMEM : err;
@@ -195,6 +235,17 @@ static int add_faults(const struct rdt_ns *ns, json_t *record)
 	return json_object_set_new(record, "faults", faults) ? -ENOMEM : 0;
 }
 
+static int add_unfinished(const struct rdt_ns *ns, json_t *record)
+{
+	if (!ns->left_behind)
+		return 0;
+	return json_object_set_new(record, RDT_MUST_UNFINISHED, json_true()) ||
+			       json_object_set_new(record, "must",
+						   json_pack("[s]", RDT_MUST_UNFINISHED))
+		       ? -ENOMEM
+		       : 0;
+}
+
 /* What hosts have set, or what has happened to it. */
 static int add_what_was_set(struct rdt_ns *ns, json_t *record)
 {
@@ -202,7 +253,9 @@ static int add_what_was_set(struct rdt_ns *ns, json_t *record)
 
 	if (!err)
 		err = add_marks(ns, record);
-	return err ? err : add_faults(ns, record);
+	if (!err)
+		err = add_faults(ns, record);
+	return err ? err : add_unfinished(ns, record);
 }
 
 static int add_ns_state(struct rdt_ns *ns, enum rdt_move_part part, json_t *records)
@@ -346,9 +399,10 @@ static int inherit_ns(const json_t *record, const struct rdt_config *cfg, struct
 	got = rd_fd_bag_take(bag, fd);
 	if (got < 0)
 		return ns_cannot(ex, -EPROTO, nqn, (uint32_t)nsid, "its descriptor did not come");
-	return rdt_inherit_add(inherit, storage, got)
-		       ? ns_cannot(ex, -ENOMEM, nqn, (uint32_t)nsid, "out of memory")
-		       : 0;
+	if (rdt_inherit_add(inherit, storage, got))
+		return ns_cannot(ex, -ENOMEM, nqn, (uint32_t)nsid, "out of memory");
+	inherit_found(record, inherit, storage);
+	return 0;
 }
 
 int rdt_ns_records_inherit(const json_t *records, const struct rdt_config *cfg,
@@ -481,9 +535,12 @@ static int take_ns_state(struct rdt_ns *ns, const json_t *record, const struct e
 				 err == -EPROTO ? "one is no number, or cannot be"
 						: strerror(-err));
 	err = marks ? rdt_uncor_inherit(ns, marks) : 0;
-	return err ? ns_cannot(ex, err, ns->subsys->nqn, ns->nsid, "its marked blocks: %s",
-			       strerror(-err))
-		   : 0;
+	if (err)
+		return ns_cannot(ex, err, ns->subsys->nqn, ns->nsid, "its marked blocks: %s",
+				 strerror(-err));
+	if (json_is_true(json_object_get(record, RDT_MUST_UNFINISHED)) && rdt_gate_close(ns))
+		return ns_cannot(ex, -ENOMEM, ns->subsys->nqn, ns->nsid, "out of memory");
+	return 0;
 }
 
 int rdt_ns_records_take(struct rdt_target *t, const json_t *records, char *why, size_t size)
@@ -499,6 +556,36 @@ int rdt_ns_records_take(struct rdt_target *t, const json_t *records, char *why, 
 
 		if (ns && ns->state == RDT_NS_LIVE && !err)
 			err = take_ns_state(ns, record, &ex);
+	}
+	return err;
+}
+
+/* What was noticed and marked after "ns-state" was written. */
+static int take_end(struct rdt_ns *ns, const json_t *record, const struct explain *ex)
+{
+	const json_t *marks = json_object_get(record, "uncorrectable");
+	const json_t *faults = json_object_get(record, "faults");
+	int err = take_faults(ns, faults, ex);
+
+	if (err)
+		return err;
+	rdt_uncor_clear(ns, 0, atomic_load(&ns->blocks));
+	return marks ? rdt_uncor_inherit(ns, marks) : 0;
+}
+
+int rdt_ns_records_end(struct rdt_target *t, const json_t *records, char *why, size_t size)
+{
+	const struct explain ex = {why, size};
+	const json_t *record;
+	int err = 0;
+	size_t i;
+
+	json_array_foreach(records, i, record)
+	{
+		struct rdt_ns *ns = rdt_move_is(record, "ns-state") ? ns_of(t, record) : NULL;
+
+		if (ns && ns->left_behind && ns->state == RDT_NS_LIVE && !err)
+			err = take_end(ns, record, &ex);
 	}
 	return err;
 }

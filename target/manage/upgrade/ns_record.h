@@ -42,6 +42,8 @@ int rdt_ns_records_inherit(const json_t *records, const struct rdt_config *cfg,
 /* After the start: is each one LIVE that was served, with its UUID? */
 int rdt_ns_records_check(const struct rdt_target *t, const json_t *records, char *why, size_t size);
 int rdt_ns_records_take(struct rdt_target *t, const json_t *records, char *why, size_t size);
+/* Of namespaces whose I/O has ended after that. */
+int rdt_ns_records_end(struct rdt_target *t, const json_t *records, char *why, size_t size);
 /* After the commit: tells hosts of namespaces that came, left, or have another size or ANA group.
  */
 void rdt_ns_records_tell(struct rdt_target *t, const json_t *records);

@@ -107,10 +107,11 @@ static int ask_for_channel(const struct rdt_take *take, const char *socket, char
 		return fd;
 	if (!text)
 		return -ENOMEM;
-	len = snprintf(text, ANSWER_MAX,
-		       "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"upgrade.take\",\"params\":"
-		       "{\"format\":%d,\"version\":\"" RDT_VERSION "\",\"check\":%s}}\n",
-		       RDT_UPGRADE_FORMAT, take->check ? "true" : "false");
+	len = snprintf(
+		text, ANSWER_MAX,
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"upgrade.take\",\"params\":"
+		"{\"format\":%d,\"version\":\"" RDT_VERSION "\",\"check\":%s,\"force\":%s}}\n",
+		RDT_UPGRADE_FORMAT, take->check ? "true" : "false", take->force ? "true" : "false");
 	rd_fd_bag_init(&bag, 1);
 	err = send(fd, text, (size_t)len, MSG_NOSIGNAL) == len
 		      ? read_take_answer(fd, &bag, text, ANSWER_MAX)
@@ -310,6 +311,7 @@ static void leaves_late(struct rd_timer *timer)
 static void await_storage(struct rdt_take *take)
 {
 	rdt_inherit_told_all(take->inherit);
+	rdt_ns_left_forget(take->target, take->inherit);
 	take->leaves.fn = leaves_late;
 	if (rd_timer_start(take->target->loop, &take->leaves, LEAVE_WAIT))
 		leaves_late(&take->leaves);
@@ -322,6 +324,7 @@ static void take_ends(struct rdt_take *take)
 	take->alone(take);
 	rdt_inherit_free(&take->inherit);
 	rdt_ns_records_name_user(take->target, true);
+	rdt_ns_left_serve(take->target, take->sure);
 }
 
 static void take_shows(struct rdt_take *take)
@@ -412,6 +415,21 @@ static void take_commit(struct rdt_take *take, const json_t *msg)
 		take_shows(take);
 }
 
+/* Nothing of the other process is in flight any more. */
+static void take_ended(struct rdt_take *take, const json_t *records)
+{
+	char why[RDT_CHANNEL_WHY] = "";
+	int err = rdt_records_check(records, why, sizeof(why));
+
+	if (!err)
+		err = rdt_ns_records_end(take->target, records, why, sizeof(why));
+	if (err)
+		rd_err(take->log, RD_LOG_MAIN,
+		       "what process %d says at its end is not taken over: %s", take->pid, why);
+	take->sure = true;
+	rdt_ns_left_serve(take->target, true);
+}
+
 static void take_said(struct rdt_channel *ch, const char *op, const json_t *msg,
 		      const json_t *records, struct rd_fd_bag *bag)
 {
@@ -425,6 +443,8 @@ static void take_said(struct rdt_channel *ch, const char *op, const json_t *msg,
 		take_counters_in(take, records);
 	else if (strcmp(op, "left") == 0 && take->state >= RDT_TAKE_SERVING)
 		take_storage(take);
+	else if (strcmp(op, "ended") == 0 && take->state >= RDT_TAKE_SERVING && records)
+		take_ended(take, records);
 	else if (strcmp(op, "checked") == 0 && take->state == RDT_TAKE_READY)
 		take->checked(take);
 	else if (take->state < RDT_TAKE_SERVING)
@@ -469,10 +489,11 @@ int rdt_take_ready(struct rdt_take *take, struct rdt_target *t)
 void rdt_take_serves(struct rdt_take *take)
 {
 	rdt_channel_send(&take->channel, "serves",
-			 json_pack("{s:s, s:i, s:i, s:i, s:i, s:f}", "version", RDT_VERSION, "pid",
-				   (int)getpid(), "connections", (int)take->queues, "controllers",
-				   (int)take->ctrls, "left", (int)take->left, "pause",
-				   (double)take->pause_ns / 1e9),
+			 json_pack("{s:s, s:i, s:i, s:i, s:i, s:f, s:o*}", "version", RDT_VERSION,
+				   "pid", (int)getpid(), "connections", (int)take->queues,
+				   "controllers", (int)take->ctrls, "left", (int)take->left,
+				   "pause", (double)take->pause_ns / 1e9, "unfinished",
+				   rdt_ns_left_list(take->target, false)),
 			 NULL, NULL);
 }
 

@@ -47,6 +47,8 @@ struct rdt_take {
 
 	enum rdt_take_state state;
 	bool check;
+	bool force; /* set by the owner: as of rdt_give_begin() */
+	bool sure;  /* SERVING: the other process has said that its I/O has ended */
 	struct rdt_inherit *inherit; /* from the beginning to DONE */
 	struct rdt_channel channel;
 	struct rdt_target *target;

@@ -66,6 +66,33 @@ static void names_lead_to_descriptors(void)
 	close(two);
 }
 
+static void what_was_told_and_found_has_a_name(void)
+{
+	const struct rdt_bdev_told told = {.size = SIZE, .cache = true, .deallocates = true};
+	const struct rdt_bdev_found found = {.mem_align = 512, .zeroes = RDT_ZERO_PUNCH};
+	struct rdt_inherit *in T_ENDS(rdt_inherit_free) = NULL;
+	struct rdt_bdev_found how;
+	struct rdt_bdev_told what;
+
+	CU_ASSERT_EQUAL_FATAL(rdt_inherit_new(&in), 0);
+	CU_ASSERT_EQUAL(rdt_inherit_tell(in, "export", &told), 0);
+	CU_ASSERT_EQUAL(rdt_inherit_add(in, "file", open("/dev/null", O_RDWR)), 0);
+	rdt_inherit_find(in, "file", &found);
+	rdt_inherit_find(in, "nothing", &found);
+	CU_ASSERT_TRUE(rdt_inherit_told(in, "export", &what));
+	CU_ASSERT_TRUE(what.size == SIZE && what.cache && !what.stores && what.deallocates);
+	CU_ASSERT_FALSE(rdt_inherit_told(in, "file", &what));
+	CU_ASSERT_EQUAL(rdt_inherit_open(in, "export"), -ENOENT);
+	CU_ASSERT_TRUE(rdt_inherit_found(in, "file", &how));
+	CU_ASSERT_TRUE(how.mem_align == 512 && how.zeroes == RDT_ZERO_PUNCH);
+	CU_ASSERT_FALSE(rdt_inherit_found(in, "export", &how));
+	CU_ASSERT_FALSE(rdt_inherit_found(in, "nothing", &how));
+	rdt_inherit_drop(in, "file");
+	CU_ASSERT_EQUAL(rdt_inherit_open(in, "file"), -ENOENT);
+	rdt_inherit_told_all(in);
+	CU_ASSERT_FALSE(rdt_inherit_told(in, "export", &what));
+}
+
 static void storage_has_a_name(void)
 {
 	struct rdt_ns_config cfg = {.nsid = 7, .backend = RDT_BACKEND_MEMORY};
@@ -188,6 +215,7 @@ static void says_what_cannot_be_shared(void)
 const struct t_case t_inherit_cases[] = {
 	{"names lead to descriptors", names_lead_to_descriptors},
 	{"storage has a name", storage_has_a_name},
+	{"what was told and found has a name", what_was_told_and_found_has_a_name},
 	{"memory goes on", memory_goes_on},
 	{"a file stays locked", a_file_stays_locked},
 	{"what both share cannot change", what_both_share_cannot_change},

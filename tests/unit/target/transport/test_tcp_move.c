@@ -261,7 +261,7 @@ static void await_told(struct move_world *w)
 
 static void hold_old(struct move_world *w)
 {
-	CU_ASSERT_EQUAL_FATAL(rdt_hold(w->old->t, HOUR, note, w), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w->old->t, HOUR, false, note, w), 0);
 	await_told(w);
 }
 
@@ -384,8 +384,8 @@ static void a_hanging_namespace_refuses(void)
 	put_cmd(&w.io, &first, NULL, 0);
 	for (int t = 0; t < PATIENT && !disk_of(w.old)->held_count; t++)
 		turn_envs(&w);
-	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, 50 * RD_NSEC_PER_MSEC, note, &w), 0);
-	CU_ASSERT_EQUAL(rdt_hold(w.old->t, 1, note, &w), -EBUSY);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, 50 * RD_NSEC_PER_MSEC, false, note, &w), 0);
+	CU_ASSERT_EQUAL(rdt_hold(w.old->t, 1, false, note, &w), -EBUSY);
 	for (int t = 0; t < 20; t++)
 		turn_envs(&w);
 	later = rw_sqe(false, 1, 1);
@@ -453,7 +453,7 @@ static void half_commands(bool digests)
 		cid = w.io.cid;
 		write_block(&w, 3, 0x5a, 0, cuts[i]);
 		await_part(&w, in_head ? (uint32_t)cuts[i] : 0);
-		CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, HOUR, note, &w), 0);
+		CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, HOUR, false, note, &w), 0);
 		for (int t = 0; t < A_WHILE; t++)
 			turn_envs(&w);
 		CU_ASSERT_EQUAL(w.told, in_head);
@@ -501,7 +501,7 @@ static void asked_data_comes_first(void)
 	put_cmd(&w.io, &write, NULL, 0);
 	get(&w, &w.io, &r2t, sizeof(r2t));
 	CU_ASSERT_EQUAL_FATAL(r2t.hdr.type, NVME_TCP_R2T);
-	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, HOUR, note, &w), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, HOUR, false, note, &w), 0);
 	put_cmd(&w.io, &flush, NULL, 0);
 	nothing_comes(&w, &w.io);
 	CU_ASSERT_FALSE(w.told);
@@ -537,7 +537,7 @@ static void a_pair_is_completed(void)
 	put_cmd(&w.io, &first, block, sizeof(block));
 	for (int t = 0; t < A_WHILE; t++)
 		turn_envs(&w);
-	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, HOUR, note, &w), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, HOUR, false, note, &w), 0);
 	nothing_comes(&w, &w.io);
 	CU_ASSERT_FALSE(w.told);
 	memset(block, 0x66, sizeof(block));
@@ -565,7 +565,7 @@ static void a_silent_host_is_left(void)
 	move_world_open(&w, false);
 	put_cmd(&w.io, &write, NULL, 0);
 	get(&w, &w.io, &r2t, sizeof(r2t));
-	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, 50 * RD_NSEC_PER_MSEC, note, &w), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, 50 * RD_NSEC_PER_MSEC, false, note, &w), 0);
 	await_told(&w);
 	CU_ASSERT_EQUAL(w.err, 0);
 	CU_ASSERT_EQUAL(rdt_move_counted(w.old->t).queues, 1);
@@ -602,7 +602,7 @@ static void half_data_does_not_rest(void)
 	write_block(&w, 3, 0x5a, 0, 300);
 	for (int t = 0; t < 100; t++)
 		turn_envs(&w);
-	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, 50 * RD_NSEC_PER_MSEC, note, &w), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(w.old->t, 50 * RD_NSEC_PER_MSEC, false, note, &w), 0);
 	await_told(&w);
 	CU_ASSERT_EQUAL(w.err, 0);
 	CU_ASSERT_EQUAL(rdt_move_counted(w.old->t).left, 1);

@@ -82,7 +82,7 @@ static bool has_ctrls(struct rdt_target *t)
 
 static void begin_to_hold(struct two_targets *w, struct rdt_target *from)
 {
-	CU_ASSERT_EQUAL_FATAL(rdt_hold(from, 5 * RD_NSEC_PER_SEC, note_told, w), 0);
+	CU_ASSERT_EQUAL_FATAL(rdt_hold(from, 5 * RD_NSEC_PER_SEC, false, note_told, w), 0);
 }
 
 static void move_held(struct two_targets *w, struct rdt_target *from, struct rdt_target *to)
