@@ -233,6 +233,8 @@ MUTANTS = (
     ('reservations do not move', 'target/manage/upgrade/ns_record.c', 'if (!text || !rdt_resv_offered(ns->subsys))', 'if (true)', 'upgrade,reserve'),
     ('a sync that has failed is forgotten in a hand-over', 'target/manage/upgrade/ns_record.c',
      'err = take_faults(ns, json_object_get(record, "faults"), ex);', 'err = 0;', 'upgrade,sync'),
+    ('a namespace is served while the process before has I/O there', 'target/nvmf/gate.c',
+     '\tchannel->gated = true;\n\tchannel->taken = UINT64_MAX;', '\tchannel->gated = false;', 'upgrade,slow,cut', 'tcp'),
     ('a device is listened on before the commit', 'target/transport/rdma/rdma_cm.c', 'if (has_to_wait_for_commit(l, fab, text, size))', 'if (false)',
      'all', 'rdma'),
 )

@@ -115,7 +115,10 @@ static void set_instance_state(struct instance *in, enum target_state state)
 
 static void instance_is_gone(struct rd_sim_event *event)
 {
-	instance_end(rd_container_of(event, struct instance, gone));
+	struct instance *in = rd_container_of(event, struct instance, gone);
+
+	upgrade_drained(in->w->upgrade, in);
+	instance_end(in);
 }
 
 /* Those that cannot listen now, because the other instance does, are tried again. */

@@ -13,6 +13,7 @@
 #include "target/bdev/inherit.h"
 #include "target/config/config.h"
 #include "target/manage/upgrade/channel.h"
+#include "target/manage/upgrade/ns_hand.h"
 #include "target/manage/upgrade/ns_record.h"
 #include "target/nvmf/hold.h"
 #include "target/nvmf/move.h"
@@ -59,6 +60,8 @@ struct upgrade {
 	json_t *moves;        /* likewise */
 	struct rd_fd_bag bag; /* on its way, or the next process's */
 	bool builds;          /* the next process builds connections, and will say so */
+	bool force;           /* storage that does not answer does not refuse */
+	unsigned int behind;  /* namespaces that are left behind */
 	bool steady;          /* when connections were held, all could move */
 	unsigned int number;  /* of hand-overs that were begun */
 	unsigned int done;    /* and that succeeded */
@@ -176,6 +179,7 @@ static void go_on(struct upgrade *u)
 	unsigned int before = rd_sim_enter(u->last->process);
 
 	if (u->last->target && u->last->state == TARGET_UP) {
+		rdt_ns_leave_none(u->last->target);
 		rdt_hold_release(u->last->target);
 		rdt_listeners_hold(u->last->target, false);
 	}
@@ -319,6 +323,10 @@ static void is_held(void *arg, int err, const char *why)
 		return;
 	}
 	u->steady = u->steady && all_can_move(w);
+	u->behind = rdt_ns_leave_behind(t);
+	if (u->behind)
+		rd_sim_tell(w->sim, "hand-over %u: %u namespaces are left behind", u->number,
+			    u->behind);
 	records = rdt_records_new();
 	rc = rdt_ns_records_state(t, RDT_MOVE_ALL, records, u->why, sizeof(u->why));
 	if (!rc)
@@ -352,8 +360,10 @@ static void hold_all(struct upgrade *u)
 	}
 	u->state = UPGRADE_HOLDING;
 	u->steady = all_can_move(u->w);
+	u->behind = 0;
+	u->force = rd_sim_chance(u->w->sim, 1, 2);
 	rdt_listeners_hold(t, true);
-	rc = rdt_hold(t, HOLD_LIMIT, false, is_held, u);
+	rc = rdt_hold(t, HOLD_LIMIT, u->force, is_held, u);
 	if (rc)
 		world_fail(u->w, "hand-over %u: rdt_hold: %s", u->number, strerror(-rc));
 }
@@ -433,8 +443,32 @@ static void begin_to_serve(struct upgrade *u)
 	next_step(u, UPGRADE_LEAVING);
 }
 
+void upgrade_drained(struct upgrade *u, struct instance *in)
+{
+	json_t *records, *read;
+	unsigned int before;
+
+	if (!u || in != u->last || !u->behind || u->state < UPGRADE_COMMITTED ||
+	    u->state > UPGRADE_LEAVING || !u->next->target)
+		return;
+	records = rdt_records_new();
+	if (rdt_ns_records_state(in->target, RDT_MOVE_STATE, records, u->why, sizeof(u->why)))
+		world_fail(u->w, "hand-over %u: no records at the end: %s", u->number, u->why);
+	read = pass_records(records);
+	before = rd_sim_enter(u->next->process);
+	if (rdt_ns_records_end(u->next->target, read, u->why, sizeof(u->why)))
+		world_fail(u->w, "hand-over %u: %s", u->number, u->why);
+	rdt_ns_left_serve(u->next->target, true);
+	rd_sim_enter(before);
+	json_decref(records);
+	json_decref(read);
+	u->behind = 0;
+}
+
 static void look_left(struct upgrade *u)
 {
+	if (u->behind)
+		world_disturb(u->w, 0);
 	if (u->last->state != TARGET_DOWN) {
 		rd_sim_at(u->w->sim, &u->step, STEP_MAX);
 		return;

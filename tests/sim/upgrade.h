@@ -6,7 +6,8 @@
  * records of namespaces are used.
  *
  * A hand-over explains nothing: while it is all that happens, no host loses a connection that could
- * move, and none is refused.
+ * move, and none is refused. Some are forced: then commands for a namespace in which the former
+ * target has I/O wait until that has ended.
  */
 #ifndef SIM_UPGRADE_H
 #define SIM_UPGRADE_H
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 
 struct host;
+struct instance;
 struct upgrade;
 struct world;
 
@@ -25,6 +27,8 @@ void upgrade_free(struct upgrade *u);
 void upgrade_ends(struct upgrade *u, bool killed);
 /* Both instances have ended. NULL is allowed. */
 void upgrade_over(struct upgrade *u);
+/* Nothing of @in is in flight any more, and it is still there. NULL is allowed. */
+void upgrade_drained(struct upgrade *u, struct instance *in);
 bool upgrade_runs(const struct upgrade *u); /* NULL is allowed */
 
 #endif /* SIM_UPGRADE_H */
