@@ -5,6 +5,7 @@
  * controllers, and then the I/O queues. What cannot be taken is left: its host connects again.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -328,6 +329,16 @@ static struct rdt_listener *listener_of(struct rdt_target *t, const struct rdt_t
 	return any;
 }
 
+/* Nothing may block on a reactor, and who sends descriptors may be no version of this program. */
+static int set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL, 0);
+
+	return flags < 0 || (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK))
+		       ? -errno
+		       : 0;
+}
+
 /* Takes the socket of @m. Returns whether it is one that can go on; else it is closed. */
 static bool take_socket_of(struct moving *m)
 {
@@ -340,7 +351,7 @@ static bool take_socket_of(struct moving *m)
 			 ? rd_fd_bag_take(m->mi->fds, (long long)n)
 			 : -ENOENT;
 	if (in->fd < 0 || getsockopt(in->fd, SOL_SOCKET, SO_TYPE, &type, &len) ||
-	    type != SOCK_STREAM) {
+	    type != SOCK_STREAM || set_nonblocking(in->fd)) {
 		bad_record(m->mi, m->rec, "fd of a socket");
 		goto close_it;
 	}

@@ -363,6 +363,8 @@ int sim_fcntl(int fd, int cmd, int arg)
 
 	if (!s)
 		return fd < FIRST_FD ? fcntl(fd, cmd, arg) : fail_with(EBADF);
+	if (cmd == F_GETFL)
+		return O_RDWR | O_NONBLOCK;
 	return cmd == F_DUPFD_CLOEXEC ? name_sock(s) : fail_with(EINVAL);
 }
 

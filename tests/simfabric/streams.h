@@ -62,7 +62,7 @@ int sim_close(int fd);
 int sim_eventfd(unsigned int count, int flags);
 ssize_t sim_read(int fd, void *buf, size_t len);        /* of an eventfd */
 ssize_t sim_write(int fd, const void *buf, size_t len); /* likewise */
-int sim_fcntl(int fd, int cmd, int arg);                /* F_DUPFD_CLOEXEC */
+int sim_fcntl(int fd, int cmd, int arg);                /* F_DUPFD_CLOEXEC, F_GETFL */
 int sim_io_add(struct rd_loop *loop, struct rd_io *io, int fd, uint32_t events,
 	       void (*fn)(struct rd_io *io, uint32_t events));
 int sim_io_mod(struct rd_loop *loop, struct rd_io *io, uint32_t events);
