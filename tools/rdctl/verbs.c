@@ -554,11 +554,12 @@ static int run_upgrade(const struct rdctl *ctl, const struct rdctl_arguments *ar
 {
 	struct rdctl longer = *ctl;
 
-	/* rdtarget gives up by itself, and says why. */
+	/* rdtarget gives up by itself, and says why. An older one refuses a parameter that it does
+	 * not know. */
 	longer.wait_seconds += 120;
 	return rdctl_show(&longer, "upgrade",
-			  json_pack("{s:b, s:b}", "check", args->given[RDCTL_CHECK] != NULL,
-				    "force", args->given[RDCTL_FORCE] != NULL),
+			  json_pack("{s:b, s:o*}", "check", args->given[RDCTL_CHECK] != NULL,
+				    "force", args->given[RDCTL_FORCE] ? json_true() : NULL),
 			  print_upgrade);
 }
 

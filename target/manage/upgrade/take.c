@@ -107,11 +107,12 @@ static int ask_for_channel(const struct rdt_take *take, const char *socket, char
 		return fd;
 	if (!text)
 		return -ENOMEM;
-	len = snprintf(
-		text, ANSWER_MAX,
-		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"upgrade.take\",\"params\":"
-		"{\"format\":%d,\"version\":\"" RDT_VERSION "\",\"check\":%s,\"force\":%s}}\n",
-		RDT_UPGRADE_FORMAT, take->check ? "true" : "false", take->force ? "true" : "false");
+	/* An older version refuses a parameter that it does not know. */
+	len = snprintf(text, ANSWER_MAX,
+		       "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"upgrade.take\",\"params\":"
+		       "{\"format\":%d,\"version\":\"" RDT_VERSION "\",\"check\":%s%s}}\n",
+		       RDT_UPGRADE_FORMAT, take->check ? "true" : "false",
+		       take->force ? ",\"force\":true" : "");
 	rd_fd_bag_init(&bag, 1);
 	err = send(fd, text, (size_t)len, MSG_NOSIGNAL) == len
 		      ? read_take_answer(fd, &bag, text, ANSWER_MAX)
