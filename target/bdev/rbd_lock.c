@@ -123,29 +123,45 @@ static void note_blocked(struct rbd_image *img, const char *owner)
 	pthread_mutex_unlock(&h->joining);
 }
 
+#define HEADER_NAME 300u
+
+static const char *header_of(const struct rbd_image *img, char name[HEADER_NAME])
+{
+	snprintf(name, HEADER_NAME, "rbd_header.%s", img->id);
+	return name;
+}
+
 struct rbd_locker {
 	char client[64], cookie[64], address[128];
 };
 
+/* Asks the cluster: rbd_list_lockers() knows who had the lock when the image was read last. */
 static int find_locker(struct rbd_image *img, struct rbd_locker *l)
 {
-	char tag[64];
+	char tag[64], object[HEADER_NAME];
 	size_t tag_len = sizeof(tag), client_len = sizeof(l->client),
 	       cookie_len = sizeof(l->cookie), address_len = sizeof(l->address);
 	int exclusive = 0;
-	ssize_t count =
-		rbd_list_lockers(img->image, &exclusive, tag, &tag_len, l->client, &client_len,
-				 l->cookie, &cookie_len, l->address, &address_len);
+	ssize_t count = rados_list_lockers(img->io, header_of(img, object), "rbd_lock", &exclusive,
+					   tag, &tag_len, l->client, &client_len, l->cookie,
+					   &cookie_len, l->address, &address_len);
 
 	return count < 0 ? (int)count : count == 1 ? 0 : -ENOENT;
 }
 
 static int break_found(struct rbd_image *img, const struct rbd_locker *l)
 {
-	char object[300];
+	char object[HEADER_NAME];
 
-	snprintf(object, sizeof(object), "rbd_header.%s", img->id);
-	return rados_break_lock(img->io, object, "rbd_lock", l->client, l->cookie);
+	return rados_break_lock(img->io, header_of(img, object), "rbd_lock", l->client, l->cookie);
+}
+
+/* librados writes the type of an address before it ("v1:"), and librbd does not. */
+static bool is_address(const char *address, const char *owner)
+{
+	const char *at = strstr(address, owner);
+
+	return at && !at[strlen(owner)] && (at == address || at[-1] == ':');
 }
 
 /* Breaks the lock of @owner, which is blocked. librbd would have it blocked again, which takes a
@@ -155,7 +171,7 @@ static int break_only(struct rbd_image *img, const char *owner)
 	struct rbd_locker l;
 	int rc = find_locker(img, &l);
 
-	if (!rc && strcmp(l.address, owner) != 0)
+	if (!rc && !is_address(l.address, owner))
 		rc = -ENOENT;
 	return rc ? rc : break_found(img, &l);
 }

@@ -228,6 +228,21 @@ def a_gateway_is_replaced_while_another_one_is_dead_too(t):
 
 
 @test
+def the_lock_of_a_silent_gateway_that_has_taken_it_from_another_one_is_broken(t):
+    """The gateway that waits has opened the image when that one had it."""
+    image = cluster().image('8M')
+    pair = gateways(t, image)
+    third = gateway(t, image, 2)
+    third.expect(r'another client holds its lock')
+    claim(t, 1, 'take')
+    pair[1].expect(r'its lock is held here')
+    pair[0].stop()
+    pair[1].kill()
+    third.expect(r'its lock is held here')
+    t.match('the lock of \\S+ was broken: that gateway has not answered', third.text())
+
+
+@test
 def a_silent_gateway_is_replaced_after_the_time_of_the_configuration(t):
     image = cluster().image('8M')
     pair = gateways(t, image, ceph={'takeover': 6})

@@ -225,15 +225,24 @@ void rbd_lock_get_owners_cleanup(char **lock_owners, size_t lock_owner_count)
 		free(lock_owners[i]);
 }
 
-ssize_t rbd_list_lockers(rbd_image_t image, int *exclusive, char *tag, size_t *tag_len,
-			 char *clients, size_t *clients_len, char *cookies, size_t *cookies_len,
-			 char *addrs, size_t *addrs_len)
+static struct image *image_with_header(struct cluster *cl, const char *header)
 {
-	struct opened *o = image;
-	struct lock_call call = lock_call(o, owner_exec);
-	int rc = op_call(o->client, &call.op);
+	for (unsigned int i = 0; i < cl->images_count; i++)
+		if (strcmp(cl->images[i].header, header) == 0)
+			return &cl->images[i];
+	return NULL;
+}
 
-	(void)tag, (void)tag_len;
+ssize_t rados_list_lockers(rados_ioctx_t io, const char *o, const char *name, int *exclusive,
+			   char *tag, size_t *tag_len, char *clients, size_t *clients_len,
+			   char *cookies, size_t *cookies_len, char *addrs, size_t *addrs_len)
+{
+	const struct ioctx *ctx = io;
+	struct lock_call call = {.op = {.exec = owner_exec, .pool = ctx->pool},
+				 .image = image_with_header(ctx->client->cluster, o)};
+	int rc = op_call(ctx->client, &call.op);
+
+	(void)tag, (void)tag_len, (void)name;
 	*exclusive = 1;
 	if (rc)
 		return rc == -ENOENT ? 0 : rc;
@@ -252,9 +261,7 @@ int rados_break_lock(rados_ioctx_t io, const char *o, const char *name, const ch
 	int rc;
 
 	(void)name;
-	for (unsigned int i = 0; i < c->cluster->images_count; i++)
-		if (strcmp(c->cluster->images[i].header, o) == 0)
-			call.image = &c->cluster->images[i];
+	call.image = image_with_header(c->cluster, o);
 	LIST_FOREACH (call.owner, &c->cluster->clients, link)
 		if (call.owner->id == strtoull(client + strlen("client."), NULL, 10))
 			break;

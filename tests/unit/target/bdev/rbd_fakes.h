@@ -116,17 +116,19 @@ int rbd_lock_break(rbd_image_t image, rbd_lock_mode_t mode, const char *owner)
 	return 0;
 }
 
-ssize_t rbd_list_lockers(rbd_image_t image, int *exclusive, char *tag, size_t *tag_len,
-			 char *clients, size_t *clients_len, char *cookies, size_t *cookies_len,
-			 char *addrs, size_t *addrs_len)
+ssize_t rados_list_lockers(rados_ioctx_t io, const char *oid, const char *name, int *exclusive,
+			   char *tag, size_t *tag_len, char *clients, size_t *clients_len,
+			   char *cookies, size_t *cookies_len, char *addrs, size_t *addrs_len)
 {
+	CU_ASSERT_STRING_EQUAL(oid, "rbd_header.17");
+	CU_ASSERT_STRING_EQUAL(name, "rbd_lock");
 	if (fake.refused)
 		return -ESHUTDOWN;
 	if (fake.lockers_err)
 		return fake.lockers_err;
 	snprintf(clients, *clients_len, "client.%u", OWNER_ID);
 	snprintf(cookies, *cookies_len, "auto 1");
-	snprintf(addrs, *addrs_len, OWNER);
+	snprintf(addrs, *addrs_len, "v1:" OWNER);
 	return 1;
 }
 
