@@ -95,6 +95,19 @@ void rdt_bdev_hand(struct rdt_bdev *bdev, enum rdt_hand step)
 		bdev->ops->hand(bdev, step);
 }
 
+int rdt_bdev_give(struct rdt_bdev *bdev, char text[RDT_BDEV_GIVEN])
+{
+	bdev = rdt_bdev_base(bdev);
+	text[0] = '\0';
+	return bdev->ops->give ? bdev->ops->give(bdev, text, RDT_BDEV_GIVEN) : 0;
+}
+
+int rdt_bdev_take(struct rdt_bdev *bdev, const char *text)
+{
+	bdev = rdt_bdev_base(bdev);
+	return bdev->ops->take ? bdev->ops->take(bdev, text) : text[0] ? -EPROTO : 0;
+}
+
 int rdt_bdev_handed(const struct rdt_bdev *bdev)
 {
 	bdev = lowest(bdev);

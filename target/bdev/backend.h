@@ -113,6 +113,7 @@ struct rdt_bdev_told {
 	bool cache;    /* there is a volatile write cache: a Flush has an effect */
 	bool stores;   /* there is none, because each write is stored before it is answered */
 	bool deallocates;
+	char what[160]; /* the storage, for people; "": its name in the configuration says it */
 };
 
 /* What becomes of such a connection in a hand-over. */
@@ -121,6 +122,7 @@ enum rdt_hand {
 	 * that may end with the connection. Nothing else changes. */
 	RDT_HAND_SETTLE,
 	RDT_HAND_LEAVE, /* it has handed over: the connection ends */
+	RDT_HAND_BEGIN, /* the process that took over: bios come from now on */
 	RDT_HAND_TAKE,  /* the process that took over: the other one's connection has ended */
 };
 
@@ -140,7 +142,7 @@ struct rdt_bdev_found {
 /* What another process has of the storage that is opened. */
 struct rdt_bdev_from {
 	int fd; /* what it has open; -1: nothing */
-	/* NULL: nothing. Else nothing is done before RDT_HAND_TAKE */
+	/* NULL: nothing. Else it is that process's before RDT_HAND_BEGIN or RDT_HAND_TAKE */
 	const struct rdt_bdev_told *told;
 	const struct rdt_bdev_found *found; /* with @fd; NULL: it is tried */
 };
@@ -196,6 +198,9 @@ struct rdt_bdev_ops {
 	/* With @told: as rdt_bdev_hand() and rdt_bdev_handed(). */
 	void (*hand)(struct rdt_bdev *bdev, enum rdt_hand step);
 	int (*handed)(const struct rdt_bdev *bdev);
+	/* As rdt_bdev_give() and rdt_bdev_take(). NULL: there is nothing to say. */
+	int (*give)(struct rdt_bdev *bdev, char *text, size_t size);
+	int (*take)(struct rdt_bdev *bdev, const char *text);
 	/* As rdt_bdev_found(). NULL: nothing. */
 	void (*found)(const struct rdt_bdev *bdev, struct rdt_bdev_found *out);
 	/* As rdt_bdev_own(). NULL: nothing of another process goes on in it. */
@@ -251,6 +256,9 @@ struct rdt_bdev {
 	 * this one's until it gets the storage again. Never changes. */
 	bool one_gateway;
 	_Atomic uint32_t state_seq, state_taken;
+	/* Backend: the process before this one gives the storage up, and this one gets it: I/O
+	 * waits for that. */
+	atomic_bool comes;
 	/* Backend: see rdt_bdev_late(). */
 	atomic_uint late;
 	_Atomic uint64_t late_since;
@@ -315,6 +323,15 @@ void rdt_bdev_hand(struct rdt_bdev *bdev, enum rdt_hand step);
  * another -errno: it failed. Main thread. */
 int rdt_bdev_handed(const struct rdt_bdev *bdev);
 /*
+ * What the next process has to know of the storage when all commands have ended, as a text of the
+ * backend of at most RDT_BDEV_GIVEN bytes: "": nothing. Returns 0, or -EBUSY: the storage changes
+ * just now. Main thread.
+ */
+#define RDT_BDEV_GIVEN 128u
+int rdt_bdev_give(struct rdt_bdev *bdev, char text[RDT_BDEV_GIVEN]);
+/* The process that takes over, before RDT_HAND_BEGIN. Returns 0, or -EPROTO: it is no such text. */
+int rdt_bdev_take(struct rdt_bdev *bdev, const char *text);
+/*
  * The process that @bdev was handed over by was killed, and the kernel may still execute its I/O:
  * that holds the open file description which @bdev has in common with it, and so its lock. So that
  * is given up, and @bdev gets one of its own with a lock of its own. No bio is in flight, and none
@@ -367,8 +384,9 @@ static inline void rdt_bdev_changed(struct rdt_bdev *base)
  * backends. */
 static inline bool rdt_bdev_elsewhere(struct rdt_bdev *base)
 {
-	return atomic_load(&base->standby) || atomic_load(&base->cut_off) ||
-	       atomic_load(&base->state_seq) != atomic_load(&base->state_taken);
+	return !atomic_load(&base->comes) &&
+	       (atomic_load(&base->standby) || atomic_load(&base->cut_off) ||
+		atomic_load(&base->state_seq) != atomic_load(&base->state_taken));
 }
 /* Whether rdt_bdev_changed() was called since the last call of this. Main thread. */
 bool rdt_bdev_take_changed(struct rdt_bdev *bdev);

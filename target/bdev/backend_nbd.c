@@ -666,6 +666,8 @@ static void nd_hand_msg(struct rd_msg *msg)
 	case RDT_HAND_TAKE:
 		take_server(d);
 		break;
+	case RDT_HAND_BEGIN:
+		break;
 	}
 	hand_ends(d, number, 0);
 }
@@ -813,6 +815,8 @@ static void nd_bdev_hand(struct rdt_bdev *bdev, enum rdt_hand step)
 {
 	struct nd_disk *d = nd_disk_of(bdev);
 
+	if (step == RDT_HAND_BEGIN)
+		return;
 	if (step == RDT_HAND_LEAVE)
 		atomic_store(&d->ends, true);
 	atomic_store(&d->hand, (int)step);

@@ -179,11 +179,27 @@ static int submit_open(struct rbd_image *img, struct rdt_bio *bio)
 	return rc;
 }
 
+/* Returns whether librbd has it, which may have completed it already; else bio->result is set. */
+static bool begin_rbd_bio(struct rbd_image *img, struct rdt_bio *bio)
+{
+	int rc = -ESHUTDOWN;
+
+	rbd_bio_of(bio)->changes = atomic_load(&img->changes);
+	/* Counted before the look at the state: leave_connection() changes that, then waits. */
+	atomic_fetch_add(&img->inflight, 1);
+	if (atomic_load(&img->state) == RBD_OPEN && !rdt_bdev_elsewhere(&img->bdev))
+		rc = submit_open(img, bio);
+	if (!rc)
+		return true;
+	bio->result = result_of(img, bio, rc);
+	rbd_image_put_io(img);
+	return false;
+}
+
 static enum rdt_bio_submit rbd_submit(struct rdt_chan *chan, struct rdt_bio *bio)
 {
 	struct rbd_image *img = rbd_image_of(chan->bdev);
 	struct rbd_bio *rb = rbd_bio_of(bio);
-	int rc = -ESHUTDOWN;
 
 	if (!(img->bdev.ops_mask & 1u << bio->op)) {
 		bio->result = -EOPNOTSUPP;
@@ -192,16 +208,15 @@ static enum rdt_bio_submit rbd_submit(struct rdt_chan *chan, struct rdt_bio *bio
 	rb->img = img;
 	rb->flushing = false;
 	rb->post.home = rdt_module_chan_loop(chan);
-	rb->changes = atomic_load(&img->changes);
-	/* Counted before the state is read: leave_connection() changes the state, then waits. */
-	atomic_fetch_add(&img->inflight, 1);
-	if (atomic_load(&img->state) == RBD_OPEN && !rdt_bdev_elsewhere(&img->bdev))
-		rc = submit_open(img, bio);
-	if (!rc)
-		return RDT_BIO_QUEUED; /* @bio may have completed already */
-	bio->result = result_of(img, bio, rc);
-	rbd_image_put_io(img);
-	return RDT_BIO_DONE;
+	if (atomic_load(&img->bdev.comes) && rbd_handover_wait(img, bio))
+		return RDT_BIO_QUEUED;
+	return begin_rbd_bio(img, bio) ? RDT_BIO_QUEUED : RDT_BIO_DONE;
+}
+
+void rbd_bio_again(struct rdt_bio *bio)
+{
+	if (!begin_rbd_bio(rbd_bio_of(bio)->img, bio))
+		rdt_bio_post_done(bio);
 }
 
 static int rbd_chan_open(struct rdt_bdev *bdev, struct rdt_engines *engines, struct rdt_chan **out)
@@ -278,6 +293,31 @@ static void rbd_bdev_state_write(struct rdt_bdev *bdev, struct rdt_bdev_state_jo
 	rbd_shared_write(rbd_image_of(bdev), job);
 }
 
+static void rbd_bdev_told(struct rdt_bdev *bdev, struct rdt_bdev_told *out)
+{
+	rbd_handover_told(rbd_image_of(bdev), out);
+}
+
+static void rbd_bdev_hand(struct rdt_bdev *bdev, enum rdt_hand step)
+{
+	rbd_handover_step(rbd_image_of(bdev), step);
+}
+
+static int rbd_bdev_handed(const struct rdt_bdev *bdev)
+{
+	return rbd_handover_settled(rd_container_of(bdev, const struct rbd_image, bdev));
+}
+
+static int rbd_bdev_give(struct rdt_bdev *bdev, char *text, size_t size)
+{
+	return rbd_handover_give(rbd_image_of(bdev), text, size);
+}
+
+static int rbd_bdev_take(struct rdt_bdev *bdev, const char *text)
+{
+	return rbd_handover_take(rbd_image_of(bdev), text);
+}
+
 static const struct rdt_bdev_ops rbd_ops = {
 	.name = "rbd",
 	.close = rbd_bdev_close,
@@ -289,6 +329,11 @@ static const struct rdt_bdev_ops rbd_ops = {
 	.claim = rbd_bdev_claim,
 	.state_read = rbd_bdev_state_read,
 	.state_write = rbd_bdev_state_write,
+	.told = rbd_bdev_told,
+	.hand = rbd_bdev_hand,
+	.handed = rbd_bdev_handed,
+	.give = rbd_bdev_give,
+	.take = rbd_bdev_take,
 };
 
 /* ---- the module ---- */
@@ -306,7 +351,7 @@ static int rbd_module_open(void *ctx, const struct rdt_ns_config *cfg,
 {
 	struct rbd_image *img;
 	const struct rbd_module *module = ctx;
-	int rc = rbd_image_new(module->clusters, cfg, log, &img);
+	int rc = rbd_image_new(module->clusters, cfg, told != NULL, log, &img);
 
 	if (rc) {
 		snprintf(err, err_size, "rbd: %s", strerror(-rc));

@@ -192,6 +192,8 @@ int rdt_inherit_storage(const char *nqn, const struct rdt_ns_config *cfg, char *
 		len = asprintf(name, "%s %s", cfg->read_only ? "read" : "write", cfg->path);
 	else if (cfg->backend == RDT_BACKEND_NBD)
 		len = asprintf(name, "nbd %s %u %s", nqn, cfg->nsid, cfg->uri);
+	else if (cfg->backend == RDT_BACKEND_RBD)
+		len = asprintf(name, "rbd %s %u", nqn, cfg->nsid);
 	else
 		return -EOPNOTSUPP;
 	return len < 0 ? -ENOMEM : 0;

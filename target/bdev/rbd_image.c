@@ -57,7 +57,8 @@ static void close_image(struct rbd_image *img, bool dead)
 	if (img->image)
 		rbd_close(img->image);
 	img->image = NULL;
-	rbd_peers_gave_up(img->peers);
+	if (atomic_load(&img->handover) != RBD_LEFT) /* others would compete for the lock */
+		rbd_peers_gave_up(img->peers);
 	rbd_peers_leave(img);
 	if (img->io)
 		rados_ioctx_destroy(img->io);
@@ -259,7 +260,7 @@ void rbd_image_set_standby(struct rbd_image *img, bool standby)
 	if (img->state == RBD_LOST)
 		standby = true;
 	if (atomic_exchange(&img->bdev.standby, standby) != standby && img->opened &&
-	    img->state != RBD_CLOSING)
+	    img->state != RBD_CLOSING && atomic_load(&img->handover) != RBD_LEFT)
 		rdt_bdev_changed(&img->bdev);
 	pthread_mutex_unlock(&img->lock);
 }
@@ -279,6 +280,7 @@ void rbd_image_lost(struct rbd_image *img)
 	rbd_cache_failed(img, -EIO);
 	rbd_image_set_standby(
 		img, true); /* until the image is open again, with its lock if it has one */
+	rbd_handover_over(img, "its connection was lost in a hand-over");
 	rd_warn(img->log, RD_LOG_BACKEND,
 		"rbd: image %s: the cluster has blocked this rdtarget's connection: another client "
 		"took the image over, or an operator blocked it (ceph osd blocklist ls); hosts are "
@@ -300,6 +302,10 @@ static uint64_t look_after(const struct rbd_image *img)
 {
 	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
 		return LOOK_NS;
+	if (atomic_load(&img->handover) == RBD_LOOKS)
+		return RBD_LOOKS_NS;
+	if (atomic_load(&img->handover) == RBD_COMES)
+		return RBD_COMES_NS;
 	if (img->quiet)
 		return RBD_QUIET_NS;
 	return atomic_load(&img->bdev.standby) || img->busy || atomic_load(&img->inflight)
@@ -520,11 +526,7 @@ static void idle_read_done(rbd_completion_t completion, void *arg)
 	atomic_store(&img->idle_since, 0);
 	if (rc == -ESHUTDOWN)
 		rbd_image_lost(img);
-	/* With the lock: the image may be freed as soon as nothing is in flight. */
-	pthread_mutex_lock(&img->lock);
-	atomic_fetch_sub(&img->inflight, 1);
-	pthread_cond_broadcast(&img->idle);
-	pthread_mutex_unlock(&img->lock);
+	rbd_image_put_own_io(img);
 }
 
 /* Only I/O shows that the cluster has blocked the connection. Without it hosts would be told that
@@ -579,6 +581,7 @@ static void image_is_late(struct rbd_job *job)
 	closing = img->state == RBD_CLOSING;
 	pthread_mutex_unlock(&img->lock);
 	look_whether_cut_off(img, late || stuck);
+	rbd_handover_look_late(img);
 	if (told)
 		return;
 	rd_warn(img->log, RD_LOG_BACKEND,
@@ -619,8 +622,12 @@ static void run_image(struct rbd_job *job)
 		leave_connection(img);
 		break;
 	case RBD_CLOSING:
-		close_and_free(img);
-		return;
+		if (!rbd_image_keeps_lock(img)) {
+			close_and_free(img);
+			return;
+		}
+		rbd_job_kick(job, rbd_image_keeps_lock(img));
+		break;
 	}
 	rbd_job_ran(job, false);
 }
@@ -630,6 +637,15 @@ void rbd_image_put_io(struct rbd_image *img)
 	if (atomic_fetch_sub(&img->inflight, 1) != 1 || atomic_load(&img->state) == RBD_OPEN)
 		return;
 	pthread_mutex_lock(&img->lock);
+	pthread_cond_broadcast(&img->idle);
+	pthread_mutex_unlock(&img->lock);
+}
+
+/* With the lock: the image may be freed as soon as nothing is in flight. */
+void rbd_image_put_own_io(struct rbd_image *img)
+{
+	pthread_mutex_lock(&img->lock);
+	atomic_fetch_sub(&img->inflight, 1);
 	pthread_cond_broadcast(&img->idle);
 	pthread_mutex_unlock(&img->lock);
 }
@@ -649,6 +665,7 @@ static int new_image(struct rbd_clusters *clusters, const struct rdt_ns_config *
 	pthread_mutex_init(&img->lock, NULL);
 	pthread_cond_init(&img->idle, NULL);
 	TAILQ_INIT(&img->held);
+	TAILQ_INIT(&img->waiting);
 	STAILQ_INIT(&img->shared_jobs);
 	img->clusters = clusters;
 	img->log = log;
@@ -682,13 +699,17 @@ static int new_image(struct rbd_clusters *clusters, const struct rdt_ns_config *
 	return 0;
 }
 
-int rbd_image_new(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg,
+int rbd_image_new(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg, bool looks,
 		  struct rd_log *log, struct rbd_image **out)
 {
 	int rc = new_image(clusters, cfg, log, out);
 
 	if (rc)
 		return rc;
+	if (looks && (*out)->lock_mode == RDT_RBD_LOCK_EXCLUSIVE) {
+		atomic_store(&(*out)->handover, RBD_LOOKS);
+		atomic_store(&(*out)->bdev.comes, true);
+	}
 	rbd_clusters_add(clusters, *out);
 	rc = rbd_job_kick(&(*out)->job, 0);
 	if (rc) {

@@ -151,9 +151,24 @@ static int find_locker(struct rbd_image *img, struct rbd_locker *l)
 
 static int break_found(struct rbd_image *img, const struct rbd_locker *l)
 {
+	uint64_t now = rdt_module_now();
 	char object[HEADER_NAME];
+	int rc =
+		rados_break_lock(img->io, header_of(img, object), "rbd_lock", l->client, l->cookie);
 
-	return rados_break_lock(img->io, header_of(img, object), "rbd_lock", l->client, l->cookie);
+	if (!rc)
+		rbd_handover_saw(img, l->client, now); /* it had the lock until now */
+	return rc;
+}
+
+/* In a hand-over: who has the lock? */
+static void look_at_holder(struct rbd_image *img)
+{
+	uint64_t now = rdt_module_now();
+	struct rbd_locker l;
+
+	if (!find_locker(img, &l))
+		rbd_handover_saw(img, l.client, now);
 }
 
 /* librados writes the type of an address before it ("v1:"), and librbd does not. */
@@ -320,6 +335,8 @@ static void tell_not_locked(struct rbd_image *img, int rc)
 {
 	char text[160];
 
+	if (atomic_load(&img->handover) == RBD_COMES) /* it is awaited, for a limited time */
+		return;
 	if (rc == -EROFS || rc == -EBUSY || rc == -EAGAIN) {
 		tell_lock(img, RBD_SAID_STANDBY,
 			  "another client holds its lock; hosts are sent to other paths until it "
@@ -500,10 +517,18 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 
 /* ---- the claim ---- */
 
+uint64_t rbd_image_keeps_lock(const struct rbd_image *img)
+{
+	uint64_t kept = img->locked_ns ? rdt_module_now() - img->locked_ns : RBD_KEEP_NS;
+
+	return kept < RBD_KEEP_NS ? RBD_KEEP_NS - kept : 0;
+}
+
 static int give_up_lock(struct rbd_image *img)
 {
 	int rc = rbd_lock_release(img->image);
 
+	img->locked_ns = 0;
 	rbd_peers_gave_up(img->peers);
 	return rc;
 }
@@ -530,6 +555,8 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 	/* The lock of a gateway that is lost before others have seen it is taken for that of
 	 * another program, and is free after half a minute only. */
 	rbd_peers_await(img->peers);
+	if (atomic_load(&img->handover) == RBD_COMES)
+		look_at_holder(img);
 	if (!make_way(img, &claim))
 		return;
 	rc = rbd_lock_acquire(img->image, RBD_LOCK_MODE_EXCLUSIVE);
@@ -539,6 +566,7 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 	}
 	if (!rc) {
 		img->locked_as = rados_get_instance_id(img->handle->cl);
+		rbd_handover_locked(img);
 		no_state = rbd_shared_load(img);
 	}
 	/* Another client may have been faster: then its lock is broken next. librbd remembers a
@@ -555,6 +583,8 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 	}
 	tell_lock(img, RBD_SAID_HELD, "its lock is held here");
 	rbd_image_set_standby(img, false);
+	rbd_handover_came(img);
+	rbd_job_kick(&img->job, 0); /* for writes of the shared text that have waited */
 }
 
 /* An image whose lock was to be released may still have it: an earlier attempt failed. */
@@ -564,6 +594,10 @@ static void release_lock(struct rbd_image *img)
 	struct rbd_locker l;
 	char text[160];
 
+	if (rbd_image_keeps_lock(img)) {
+		rbd_job_kick(&img->job, rbd_image_keeps_lock(img));
+		return;
+	}
 	if (!rc && owner)
 		rc = give_up_lock(img);
 	else if (!rc && !find_own(img, &l))
@@ -579,6 +613,28 @@ static void release_lock(struct rbd_image *img)
 			 strerror(-rc));
 		tell_lock(img, RBD_SAID_FAILED, text);
 	}
+}
+
+/* Another process of this gateway has taken over. Other gateways are not told: they would compete
+ * with it for the lock. If it does not take it, they see that this process has ended. */
+static void leave_lock(struct rbd_image *img)
+{
+	int owner = 0, rc;
+
+	atomic_store(&img->bdev.standby, true);
+	if (rbd_image_keeps_lock(img)) {
+		rbd_job_kick(&img->job, rbd_image_keeps_lock(img));
+		return;
+	}
+	rc = rbd_is_exclusive_lock_owner(img->image, &owner);
+	if (!rc && owner)
+		rc = rbd_lock_release(img->image);
+	if (!rc)
+		tell_lock(img, RBD_SAID_YIELDED, "its lock was given up to the next process");
+	else if (rc == -ESHUTDOWN)
+		rbd_image_lost(img);
+	else
+		tell_not_locked(img, rc);
 }
 
 /* Other gateways see that this gateway is alive, and this gateway sees them. */
@@ -610,8 +666,14 @@ void rbd_image_settle_lock(struct rbd_image *img)
 	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
 		return;
 	keep_peers(img);
-	if (claim == RDT_CLAIM_YIELD) {
+	rbd_handover_look_late(img);
+	if (atomic_load(&img->handover) == RBD_LOOKS) {
+		look_at_holder(img);
+	} else if (atomic_load(&img->handover) == RBD_LEFT) {
+		leave_lock(img);
+	} else if (claim == RDT_CLAIM_YIELD) {
 		rbd_image_set_standby(img, true); /* before the lock is free: no I/O without it */
+		rbd_handover_over(img, "it was yielded in a hand-over");
 		release_lock(img);
 	} else if (standby) {
 		acquire_lock(img, claim);

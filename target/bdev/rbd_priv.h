@@ -134,6 +134,16 @@ enum rbd_state {
 	RBD_CLOSING, /* to be closed and freed */
 };
 
+/* An image in a hand-over between two processes. */
+enum rbd_handover {
+	RBD_HERE, /* in none. LEAVE -> LEFT */
+	/* Another process serves it, and this one may take over: it does not ask for the lock.
+	 * BEGIN -> COMES, or HERE when another gateway has the image */
+	RBD_LOOKS,
+	RBD_COMES, /* bios wait for the lock. It was taken, or will not come -> HERE */
+	RBD_LEFT,  /* another process has taken over: the lock is given up, and not asked for */
+};
+
 enum rbd_lock_said {
 	RBD_SAID_NOTHING,
 	RBD_SAID_HELD,
@@ -166,6 +176,13 @@ struct rbd_image {
 	_Atomic uint64_t completed;
 	atomic_uint inflight;        /* I/Os in librbd, and submits that run */
 	_Atomic uint64_t idle_since; /* read_when_idle(): when it began; 0: none is in flight */
+	_Atomic enum rbd_handover handover; /* changed under @lock */
+	/* As the process before this one has said: the client that has the lock (0: not known), and
+	 * the version of the shared text. */
+	_Atomic uint64_t given_client, given_version;
+	_Atomic uint64_t comes_until; /* how long bios wait */
+	atomic_uint settling;         /* flushes before a hand-over, in flight */
+	atomic_int settle_err;
 	/* Number of changes of the image; number of changes after which its size was read. */
 	_Atomic uint32_t changes, changes_read;
 
@@ -183,12 +200,16 @@ struct rbd_image {
 	uint64_t looked_at;         /* @completed at the last look */
 	uint64_t moved_ns;          /* when it had changed, or nothing was in flight */
 
+	TAILQ_HEAD(, rdt_bio) waiting; /* for the lock, in state COMES */
+
 	char *shared_text; /* rbd_shared.c: as read when the lock was taken */
 	size_t shared_len;
 	STAILQ_HEAD(, rdt_bdev_state_job) shared_jobs;
 
-	char shared_name[64];    /* never changes */
-	uint64_t shared_version; /* of the job; 0: the object does not exist */
+	char shared_name[64];            /* never changes */
+	_Atomic uint64_t shared_version; /* set by the job; 0: the object does not exist */
+	/* global ID of the connection that took the lock, set by the job; 0: given up */
+	_Atomic uint64_t locked_as;
 
 	/* of the job */
 	char id[256]; /* Ceph's, of the image that was opened first; "": none was */
@@ -205,7 +226,9 @@ struct rbd_image {
 	enum rbd_lock_said lock_said;
 	struct rbd_peers *peers; /* NULL: no "lock: exclusive", or not possible */
 	int said_peers_err;
-	uint64_t locked_as;   /* global ID of the connection that took the lock; 0: given up */
+	uint64_t locked_ns; /* when the lock was taken, to keep it for RBD_KEEP_NS; 0: long ago */
+	uint64_t seen_client,
+		seen_ns;      /* a hand-over: who has had the lock, at least at that time */
 	uint64_t own_seen_ns; /* since when a former connection is seen to have it; 0: it is not */
 	char lock_owner[128]; /* address of the client that has the lock, and its global ID */
 	uint64_t lock_owner_id; /* 0: not known */
@@ -228,7 +251,8 @@ static inline bool rbd_copy_name(char **to, const char *from)
 	return *to || !from;
 }
 
-int rbd_image_new(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg,
+/* @looks: another process has the image, and this one may take over: state LOOKS. */
+int rbd_image_new(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg, bool looks,
 		  struct rd_log *log, struct rbd_image **out);
 /* Not in use by channels. Closes it in the background and frees it. */
 void rbd_image_close(struct rbd_image *img);
@@ -240,6 +264,8 @@ void rbd_image_set_standby(struct rbd_image *img, bool standby);
 const char *rbd_image_spell(const struct rbd_image *img, char *buf, size_t size);
 /* One I/O less. Any thread. */
 void rbd_image_put_io(struct rbd_image *img);
+/* The same, of an I/O without a channel that keeps the image. */
+void rbd_image_put_own_io(struct rbd_image *img);
 /* See rdt_bdev_released(). */
 bool rbd_image_released(struct rbd_clusters *clusters, const struct rdt_ns_config *cfg);
 /* See rdt_bdev_probe(). */
@@ -316,10 +342,40 @@ void rbd_shared_run(struct rbd_image *img);
 int rbd_shared_read(struct rbd_image *img, char **text, size_t *len, uint32_t *seq);
 void rbd_shared_write(struct rbd_image *img, struct rdt_bdev_state_job *job);
 
+/* ---- rbd_handover.c ---- */
+
+/* How long a gateway keeps a lock that it has taken, at least. A process that takes over looks more
+ * often, and knows by that whether another gateway had the lock. */
+#define RBD_KEEP_NS  RD_NSEC_PER_SEC
+#define RBD_LOOKS_NS (100 * RD_NSEC_PER_MSEC) /* between two looks in state LOOKS */
+#define RBD_COMES_NS (5 * RD_NSEC_PER_MSEC)   /* likewise COMES */
+
+/* See struct rdt_bdev_ops. */
+void rbd_handover_told(struct rbd_image *img, struct rdt_bdev_told *out);
+void rbd_handover_step(struct rbd_image *img, enum rdt_hand step);
+int rbd_handover_settled(const struct rbd_image *img);
+int rbd_handover_give(struct rbd_image *img, char *text, size_t size);
+int rbd_handover_take(struct rbd_image *img, const char *text);
+/* Returns whether @bio waits for the lock. Any thread. */
+bool rbd_handover_wait(struct rbd_image *img, struct rdt_bio *bio);
+/* Bios do not wait any longer, because of @why, and when their time is over. Any thread. */
+void rbd_handover_over(struct rbd_image *img, const char *why);
+void rbd_handover_look_late(struct rbd_image *img);
+/* The image's job, for all that follow. @client ("client.ID") had the lock, at @ns or later. */
+void rbd_handover_saw(struct rbd_image *img, const char *client, uint64_t ns);
+/* This process has taken the lock: bios end unless only the process before had it. */
+void rbd_handover_locked(struct rbd_image *img);
+/* The shared text was read, with its version: is it what this process has from the one before? */
+bool rbd_handover_knows(struct rbd_image *img);
+/* The image is served: bios that waited are executed. */
+void rbd_handover_came(struct rbd_image *img);
+
 /* ---- rbd_lock.c ---- */
 
 /* Takes or gives up the lock as the image's claim says. The image's job only. */
 void rbd_image_settle_lock(struct rbd_image *img);
+/* For how long the lock must not be given up, in ns. The image's job only. */
+uint64_t rbd_image_keeps_lock(const struct rbd_image *img);
 /* Does the image that is served have its lock still? Otherwise it is lost. The image's job only. */
 bool rbd_image_lock_stayed(struct rbd_image *img);
 
@@ -333,6 +389,8 @@ void rbd_bdev_init(struct rdt_bdev *bdev);
 
 /* @bio has completed with bio->result; any thread. */
 void rbd_bio_finish(struct rdt_bio *bio);
+/* Submits @bio, which has waited, and posts it when that fails. Any thread. */
+void rbd_bio_again(struct rdt_bio *bio);
 /* May the image have been smaller for some time since @bio was submitted, which is within the image
  * now? librbd clips a write at the end that the image had. */
 bool rbd_bio_in_doubt(struct rdt_bio *bio);

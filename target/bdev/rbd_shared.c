@@ -36,9 +36,9 @@ int rbd_shared_load(struct rbd_image *img)
 	}
 	if (rc == (int)SHARED_MAX)
 		rc = -EFBIG;
-	if (rc < 0) {
+	if (rc < 0 || rbd_handover_knows(img)) {
 		free(text);
-		return rc;
+		return rc < 0 ? rc : 0;
 	}
 	pthread_mutex_lock(&img->lock);
 	free(img->shared_text);
@@ -139,6 +139,8 @@ void rbd_shared_run(struct rbd_image *img)
 {
 	struct rdt_bdev_state_job *job;
 
+	if (atomic_load(&img->bdev.comes)) /* they wait, as bios do */
+		return;
 	while (true) {
 		pthread_mutex_lock(&img->lock);
 		job = STAILQ_FIRST(&img->shared_jobs);

@@ -611,9 +611,12 @@ enum rdt_exec rdt_resv_send(struct rdt_req *req, enum rdt_resv_action action)
 
 int rdt_resv_give(const struct rdt_ns *ns, struct rdt_resv_state *state)
 {
-	if (ns->resv->work || resv_is_shared(ns))
+	if (ns->resv->work)
 		return -EBUSY;
 	*state = ns->resv->now;
+	/* what another gateway has changed is not known, and the next process reads it */
+	if (resv_is_shared(ns) && atomic_load(&rdt_bdev_base(ns->bdev)->standby))
+		memset(state, 0, sizeof(*state));
 	return 0;
 }
 
@@ -621,7 +624,7 @@ int rdt_resv_inherit(struct rdt_ns *ns, const struct rdt_resv_state *state)
 {
 	struct rdt_resv *resv = ns->resv;
 
-	if (resv->work || resv_is_shared(ns))
+	if (resv->work || (resv_is_shared(ns) && !atomic_load(&rdt_bdev_base(ns->bdev)->comes)))
 		return -EBUSY;
 	if (prepare_resv(resv))
 		return -ENOMEM;

@@ -190,7 +190,7 @@ struct rdt_ns_shown rdt_ns_shown(const struct rdt_ns *ns)
 		.ana_group = rdt_ns_ana_group(ns),
 		.read_only = atomic_load(&ns->read_only),
 		.write_protected = atomic_load(&ns->wp) != 0,
-		.standby = base && atomic_load(&base->standby),
+		.standby = base && atomic_load(&base->standby) && !atomic_load(&base->comes),
 		.stalled_seconds = base ? stalled_for(base, now) : -1,
 		.listed = ns->listed,
 		.why = ns->why,

@@ -90,8 +90,8 @@ static json_t *told_of(const struct rdt_ns *ns)
 
 	if (!rdt_bdev_told(ns->bdev, &told))
 		return NULL;
-	return json_pack("{s:b, s:b, s:b}", "cache", told.cache, "stores", told.stores,
-			 "deallocates", told.deallocates);
+	return json_pack("{s:b, s:b, s:b, s:s*}", "cache", told.cache, "stores", told.stores,
+			 "deallocates", told.deallocates, "what", told.what[0] ? told.what : NULL);
 }
 
 static const char *const zero_names[] = {
@@ -235,6 +235,17 @@ static int add_faults(const struct rdt_ns *ns, json_t *record)
 	return json_object_set_new(record, "faults", faults) ? -ENOMEM : 0;
 }
 
+/* What the next process has to know that reaches the storage by a connection of its own. */
+static int add_given(const struct rdt_ns *ns, json_t *record)
+{
+	char text[RDT_BDEV_GIVEN];
+	int err = rdt_bdev_give(ns->bdev, text);
+
+	if (err || !text[0])
+		return err;
+	return json_object_set_new(record, "given", json_string(text)) ? -ENOMEM : 0;
+}
+
 static int add_unfinished(const struct rdt_ns *ns, json_t *record)
 {
 	if (!ns->left_behind)
@@ -249,8 +260,10 @@ static int add_unfinished(const struct rdt_ns *ns, json_t *record)
 /* What hosts have set, or what has happened to it. */
 static int add_what_was_set(struct rdt_ns *ns, json_t *record)
 {
-	int err = add_reservations(ns, record);
+	int err = add_given(ns, record);
 
+	if (!err)
+		err = add_reservations(ns, record);
 	if (!err)
 		err = add_marks(ns, record);
 	if (!err)
@@ -291,7 +304,8 @@ int rdt_ns_records_state(const struct rdt_target *t, enum rdt_move_part part, js
 		err = add_ns_state(ns, part, records);
 		if (err)
 			ns_cannot(&ex, err, ns->subsys->nqn, ns->nsid, "its state: %s",
-				  strerror(-err));
+				  err == -EBUSY ? "it changes just now; try again"
+						: strerror(-err));
 	}
 	return err;
 }
@@ -429,6 +443,23 @@ static struct rdt_ns *ns_of(const struct rdt_target *t, const json_t *record)
 	return ss && nsid > 0 && nsid < UINT32_MAX ? rdt_ns_with(ss, (uint32_t)nsid) : NULL;
 }
 
+/* Is what was opened what the other process has? */
+static int check_same_storage(const struct rdt_ns *ns, const json_t *record,
+			      const struct explain *ex)
+{
+	const char *was =
+		json_string_value(json_object_get(json_object_get(record, "told"), "what"));
+	struct rdt_bdev_told told = {0};
+
+	if (!rdt_bdev_told(ns->bdev, &told) || (!was && !told.what[0]) ||
+	    (was && strcmp(was, told.what) == 0))
+		return 0;
+	return ns_cannot(ex, -EINVAL, ns->subsys->nqn, ns->nsid,
+			 "its storage is %s in the configuration and %.160s in the running target; "
+			 "reload that first (rdctl reload)",
+			 told.what, was ? was : "not known");
+}
+
 int rdt_ns_records_check(const struct rdt_target *t, const json_t *records, char *why, size_t size)
 {
 	const struct explain ex = {why, size};
@@ -449,6 +480,8 @@ int rdt_ns_records_check(const struct rdt_target *t, const json_t *records, char
 			return ns_cannot(&ex, -EINVAL, ns->subsys->nqn, ns->nsid,
 					 "its UUID would change from %.40s to %s",
 					 uuid ? uuid : "?", ns->identity.id->text);
+		if (check_same_storage(ns, record, &ex))
+			return -EINVAL;
 	}
 	return 0;
 }
@@ -513,9 +546,17 @@ static int take_ns_state(struct rdt_ns *ns, const json_t *record, const struct e
 	json_int_t wp = json_integer_value(json_object_get(record, "write_protect"));
 	json_int_t group = json_integer_value(json_object_get(record, "ana_group"));
 	const json_t *marks = json_object_get(record, "uncorrectable");
+	const char *given = json_string_value(json_object_get(record, "given"));
 	char text[256] = "";
-	int err = take_reservations(ns, record, text, sizeof(text));
+	int err = rdt_bdev_take(ns->bdev, given ? given : "");
 
+	if (err)
+		return ns_cannot(
+			ex, err, ns->subsys->nqn, ns->nsid,
+			"what the other process says of its storage (\"%.60s\") is nothing "
+			"that this version knows",
+			given ? given : "");
+	err = take_reservations(ns, record, text, sizeof(text));
 	if (err)
 		return ns_cannot(ex, err, ns->subsys->nqn, ns->nsid, "its reservations: %s",
 				 text[0] ? text : strerror(-err));

@@ -392,6 +392,7 @@ static void take_commit(struct rdt_take *take, const json_t *msg)
 	take->ctrls = count.ctrls;
 	take->queues = count.queues;
 	take->left = count.left;
+	rdt_ns_hand(take->target, RDT_HAND_BEGIN);
 	rdt_move_start(take->target);
 	rdt_listeners_hold(take->target, false);
 	await_storage(take);

@@ -58,7 +58,9 @@ static struct {
 	unsigned int lost; /* images */
 	int state_err;     /* of the state that gateways share */
 	struct rbd_image *claimed_next; /* a command comes while the clock is read */
-	uint64_t waited_until;          /* by an image, to be seen by other gateways; 0: none has */
+	unsigned int releases;
+	unsigned int executed, sent_away; /* bios that have waited for a lock */
+	uint64_t waited_until; /* by an image, to be seen by other gateways; 0: none has */
 } fake;
 
 static void claim_take(struct rbd_image *img)
@@ -186,6 +188,7 @@ int rbd_lock_acquire(rbd_image_t image, rbd_lock_mode_t mode)
 
 int rbd_lock_release(rbd_image_t image)
 {
+	fake.releases++;
 	return 0;
 }
 
@@ -430,6 +433,43 @@ const char *rbd_image_spell(const struct rbd_image *img, char *buf, size_t size)
 {
 	snprintf(buf, size, "%s/%s", img->pool, img->name);
 	return buf;
+}
+
+/* The image of the bio is in its buffer. */
+void rbd_bio_again(struct rdt_bio *bio)
+{
+	if (rdt_bdev_elsewhere(bio->buf))
+		fake.sent_away++;
+	else
+		fake.executed++;
+}
+
+void rbd_image_put_own_io(struct rbd_image *img)
+{
+}
+
+int rbd_cache_failed(struct rbd_image *img, int err)
+{
+	return err;
+}
+
+int rbd_aio_create_completion(void *arg, rbd_callback_t cb, rbd_completion_t *c)
+{
+	return -ENOMEM;
+}
+
+int rbd_aio_flush(rbd_image_t image, rbd_completion_t c)
+{
+	return -ENOMEM;
+}
+
+void rbd_aio_release(rbd_completion_t c)
+{
+}
+
+ssize_t rbd_aio_get_return_value(rbd_completion_t c)
+{
+	return 0;
 }
 
 #endif /* RBD_FAKES_H */

@@ -13,7 +13,9 @@
 /* ---- the cluster ---- */
 
 static struct {
-	int rc; /* of calls that read the image's header */
+	int rc;              /* of calls that read the image's header */
+	uint64_t keeps_lock; /* ns, once */
+	unsigned int closes;
 	uint64_t size;
 	rbd_update_callback_t changed;
 	void *changed_arg;
@@ -86,6 +88,7 @@ int rbd_open_by_id_read_only(rados_ioctx_t io, const char *id, rbd_image_t *imag
 
 int rbd_close(rbd_image_t image)
 {
+	fake.closes++;
 	return 0;
 }
 
@@ -249,6 +252,22 @@ void rbd_image_settle_lock(struct rbd_image *img)
 {
 }
 
+uint64_t rbd_image_keeps_lock(const struct rbd_image *img)
+{
+	uint64_t left = fake.keeps_lock;
+
+	fake.keeps_lock = 0;
+	return left;
+}
+
+void rbd_handover_over(struct rbd_image *img, const char *why)
+{
+}
+
+void rbd_handover_look_late(struct rbd_image *img)
+{
+}
+
 bool rbd_image_lock_stayed(struct rbd_image *img)
 {
 	if (fake.lost_lock)
@@ -289,7 +308,7 @@ static struct rbd_image *open_with_write(struct rdt_bio *bio)
 
 	memset(&fake, 0, sizeof(fake));
 	fake.size = IMAGE_SIZE;
-	CU_ASSERT_EQUAL_FATAL(rbd_image_new(NULL, &cfg, NULL, &img), 0);
+	CU_ASSERT_EQUAL_FATAL(rbd_image_new(NULL, &cfg, false, NULL, &img), 0);
 	the_image = img;
 	img->job.run(&img->job);
 	CU_ASSERT_EQUAL(atomic_load(&img->state), RBD_OPEN);
@@ -543,7 +562,23 @@ static void test_cut_off_and_taken(void)
 	close_opened(img);
 }
 
+/* Closing it gives its lock up. */
+static void test_closed_later(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_write(&bio);
+
+	img->job.run(&img->job);
+	fake.keeps_lock = 1;
+	rbd_image_close(img);
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(fake.closes, 0);
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(fake.closes, 1);
+}
+
 static const struct t_case rbd_image_cases[] = {
+	{"an image whose lock has to be kept is closed later", test_closed_later},
 	{"a write that waits for the size ends when it can be read", test_size_read},
 	{"a write that was clipped at the new end of the image fails", test_clipped},
 	{"a write during two changes of the size may have been clipped", test_clipped_meanwhile},

@@ -337,6 +337,153 @@ static void test_own_given_up(void)
 	standby_free(img);
 }
 
+/* ---- hand-overs ---- */
+
+/* An image that comes from the gateway with the lock, after the commit, and a bio that waits. */
+static struct rbd_image *coming_new(struct rdt_bio *bio, const char *given)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	pthread_mutex_init(&img->lock, NULL);
+	TAILQ_INIT(&img->waiting);
+	atomic_store(&img->handover, RBD_LOOKS);
+	atomic_store(&img->bdev.comes, true);
+	pass(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.acquires, 0); /* the other process serves it */
+	CU_ASSERT_EQUAL(rbd_handover_take(img, given), 0);
+	pass(img);
+	rbd_handover_step(img, RDT_HAND_BEGIN);
+	*bio = (struct rdt_bio){.buf = &img->bdev};
+	CU_ASSERT_TRUE(rbd_handover_wait(img, bio));
+	CU_ASSERT_EQUAL(fake.acquires, 0);
+	return img;
+}
+
+static void coming_free(struct rbd_image *img)
+{
+	struct rdt_bio bio;
+
+	CU_ASSERT_FALSE(rbd_handover_wait(img, &bio));
+	pthread_mutex_destroy(&img->lock);
+	standby_free(img);
+}
+
+/* The gateway before has given the lock up. */
+static void lock_is_free(void)
+{
+	fake.breaks = 1;
+	fake.lockers_err = -ENOENT;
+}
+
+static void test_comes(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = coming_new(&bio, "held 7 0");
+
+	pass(img);
+	CU_ASSERT_EQUAL(fake.acquires, 0);
+	CU_ASSERT_EQUAL(fake.executed, 0);
+	fake.now += RD_NSEC_PER_SEC / 2;
+	lock_is_free();
+	pass(img);
+	CU_ASSERT_EQUAL(fake.acquires, 1);
+	CU_ASSERT_EQUAL(fake.executed, 1);
+	CU_ASSERT_EQUAL(fake.sent_away, 0);
+	CU_ASSERT_EQUAL(rbd_image_keeps_lock(img), 0); /* the gateway before has kept it */
+	coming_free(img);
+}
+
+/* Another gateway may have had the lock. */
+static void test_comes_unseen(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = coming_new(&bio, "held 7 0");
+
+	fake.now += RD_NSEC_PER_SEC / 2 + 1;
+	lock_is_free();
+	pass(img);
+	CU_ASSERT_EQUAL(fake.acquires, 1);
+	CU_ASSERT_EQUAL(fake.executed, 0);
+	CU_ASSERT_EQUAL(fake.sent_away, 1);
+	coming_free(img);
+}
+
+static void test_comes_elsewhere(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = coming_new(&bio, "held 9 0");
+
+	pass(img);
+	CU_ASSERT_EQUAL(fake.acquires, 0);
+	CU_ASSERT_EQUAL(fake.sent_away, 1);
+	coming_free(img);
+}
+
+static void test_comes_late(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = coming_new(&bio, "held 7 0");
+
+	fake.now += 10 * RD_NSEC_PER_SEC - 1;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.sent_away, 0);
+	fake.now++;
+	rbd_handover_look_late(img); /* the pass may hang */
+	CU_ASSERT_EQUAL(fake.sent_away, 1);
+	CU_ASSERT_EQUAL(fake.acquires, 0);
+	coming_free(img);
+}
+
+static void test_comes_with_state(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = coming_new(&bio, "held 7 12");
+
+	CU_ASSERT_EQUAL(rbd_handover_take(img, "lent"), -EPROTO);
+	atomic_store(&img->shared_version, 12);
+	CU_ASSERT_TRUE(rbd_handover_knows(img));
+	CU_ASSERT_EQUAL(fake.sent_away, 0);
+	atomic_store(&img->shared_version, 13);
+	CU_ASSERT_FALSE(rbd_handover_knows(img));
+	CU_ASSERT_EQUAL(fake.sent_away, 1);
+	coming_free(img);
+}
+
+/* A lock that was taken a moment ago is kept, so that a process that takes over elsewhere sees it.
+ */
+static void test_leaves(void)
+{
+	struct rbd_image *img = standby_new();
+	char text[RDT_BDEV_GIVEN];
+
+	pthread_mutex_init(&img->lock, NULL);
+	fake.breaks = 1;
+	pass(img);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
+	atomic_store(&img->state, RBD_OPEN);
+	CU_ASSERT_EQUAL(rbd_handover_give(img, text, sizeof(text)), 0);
+	CU_ASSERT_STRING_EQUAL(text, "held 8 0");
+	rbd_handover_step(img, RDT_HAND_LEAVE);
+	fake.now += RBD_KEEP_NS - 1;
+	pass(img);
+	CU_ASSERT_TRUE(atomic_load(&img->bdev.standby));
+	CU_ASSERT_EQUAL(fake.releases, 0);
+	fake.now++;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.releases, 1);
+	CU_ASSERT_EQUAL(rbd_handover_give(img, text, sizeof(text)), 0);
+	CU_ASSERT_STRING_EQUAL(text, ""); /* the next process knows it */
+	fake.breaks = 0;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.acquires, 1); /* it does not take it again */
+	pthread_mutex_destroy(&img->lock);
+	standby_free(img);
+}
+
+/* ---- silence again ---- */
+
 static void test_silent_again(void)
 {
 	struct rbd_image *img = standby_new();
@@ -632,6 +779,13 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a lock of a connection that was left is taken if no other gateway takes it", test_own},
 	{"a lock of a connection that was left is taken at once by command", test_own_taken},
 	{"a lock of a connection that was left is given up", test_own_given_up},
+	{"commands that waited in a hand-over are executed when the lock is passed on", test_comes},
+	{"they are not when another gateway may have had the lock", test_comes_unseen},
+	{"nor when one has it", test_comes_elsewhere},
+	{"they wait for a limited time", test_comes_late},
+	{"they are not executed when another gateway has changed the shared state",
+	 test_comes_with_state},
+	{"a lock is kept for a second, then given up for good", test_leaves},
 	{"what was missed an hour ago does not count", test_silent_again},
 	{"a gateway that answers every other question keeps its lock", test_answers_between},
 	{"an OSD that is late is no gateway that is silent", test_osd_late},

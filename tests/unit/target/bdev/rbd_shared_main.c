@@ -13,6 +13,7 @@ static struct {
 	char text[32];
 	uint64_t version, expected;
 	unsigned int writes;
+	bool known; /* from the process before this one */
 } fake;
 
 int rados_read(rados_ioctx_t io, const char *oid, char *buf, size_t len, uint64_t off)
@@ -83,6 +84,11 @@ const char *rbd_image_spell(const struct rbd_image *img, char *buf, size_t size)
 	return buf;
 }
 
+bool rbd_handover_knows(struct rbd_image *img)
+{
+	return fake.known;
+}
+
 /* ---- tests ---- */
 
 struct written {
@@ -151,7 +157,29 @@ static void test_read_again(void)
 	rd_loop_destroy(&loop);
 }
 
+/* In a hand-over reservations come from the process before, and nothing is taken over again. */
+static void test_known(void)
+{
+	struct rbd_image img = {.state = RBD_OPEN};
+
+	memset(&fake, 0, sizeof(fake));
+	snprintf(fake.text, sizeof(fake.text), "one");
+	fake.version = 7;
+	fake.known = true;
+	pthread_mutex_init(&img.lock, NULL);
+	STAILQ_INIT(&img.shared_jobs);
+	CU_ASSERT_EQUAL(rbd_shared_load(&img), 0);
+	CU_ASSERT_EQUAL(atomic_load(&img.shared_version), 7);
+	CU_ASSERT_EQUAL(atomic_load(&img.bdev.state_seq), 0);
+	fake.known = false;
+	CU_ASSERT_EQUAL(rbd_shared_load(&img), 0);
+	CU_ASSERT_EQUAL(atomic_load(&img.bdev.state_seq), 1);
+	free(img.shared_text);
+	pthread_mutex_destroy(&img.lock);
+}
+
 static const struct t_case rbd_shared_cases[] = {
+	{"what the process before has said is known already", test_known},
 	{"what was made before the object was read again is not stored", test_read_again},
 	{NULL, NULL},
 };
