@@ -105,7 +105,7 @@ static void storage_has_a_name(void)
 	cfg.path = path;
 	CU_ASSERT_EQUAL(rdt_inherit_storage("nqn.a", &cfg, &file), 0);
 	CU_ASSERT_PTR_NOT_NULL(strstr(file, path));
-	cfg.backend = RDT_BACKEND_RBD;
+	cfg.backend = RDT_BACKEND_NULL;
 	CU_ASSERT_EQUAL(rdt_inherit_storage("nqn.a", &cfg, &none), -EOPNOTSUPP);
 	CU_ASSERT_PTR_NULL(none);
 }
