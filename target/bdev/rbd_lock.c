@@ -12,7 +12,8 @@
  * stopped for longer, for example with its virtual machine, could still write. A week. */
 #define BLOCK_SECS 604800u
 #define BLOCKED_NS (600 * RD_NSEC_PER_SEC) /* far less than Ceph's default */
-#define OWN_NS     RD_NSEC_PER_SEC /* for which a gateway leaves its former lock to others */
+#define OWN_NS     RD_NSEC_PER_SEC       /* for which a gateway leaves its former lock to others */
+#define LATE_NS    (5 * RD_NSEC_PER_SEC) /* an answer to a request for the lock */
 
 /* How long a gateway that is alive may take to watch again when its pool has hung: librados asks
  * each 5 s whether it still watches. Passes that are further apart have waited for the pool. */
@@ -191,18 +192,24 @@ static int break_only(struct rbd_image *img, const char *owner)
 	return rc ? rc : break_found(img, &l);
 }
 
+/* Is @instance, a connection to the cluster, the locker? Returns 0, -ENOENT when it is not, or
+ * another -errno. */
+static int find_locker_of(struct rbd_image *img, uint64_t instance, struct rbd_locker *l)
+{
+	char client[64];
+	int rc = find_locker(img, l);
+
+	snprintf(client, sizeof(client), "client.%llu", (unsigned long long)instance);
+	return rc ? rc : strcmp(l->client, client) == 0 ? 0 : -ENOENT;
+}
+
 /* Is the locker a connection that this image has left? It was closed there after its last I/O, so
  * nothing is written by that lock any more. Returns 0 or -errno. */
 static int find_own(struct rbd_image *img, struct rbd_locker *l)
 {
-	char client[64];
-	int rc;
-
 	if (!img->locked_as || img->locked_as == rados_get_instance_id(img->handle->cl))
 		return -ENOENT;
-	snprintf(client, sizeof(client), "client.%llu", (unsigned long long)img->locked_as);
-	rc = find_locker(img, l);
-	return rc ? rc : strcmp(l->client, client) == 0 ? 0 : -ENOENT;
+	return find_locker_of(img, img->locked_as, l);
 }
 
 /* Break the lock that this image's former connection still has. Other images may use that
@@ -548,6 +555,23 @@ static void tell_no_state(struct rbd_image *img, int rc)
 		give_up_lock(img); /* another gateway may be able to */
 }
 
+/*
+ * librbd repeats a request whose answer was lost, and the cluster answers it as it did before. If
+ * that took so long that another client has broken the lock, and its block of this one has ended,
+ * both would write: then the cluster is asked who has the lock now. Returns 0 or -errno, -ESHUTDOWN
+ * when another client may have it.
+ */
+static int request_lock(struct rbd_image *img)
+{
+	uint64_t began = rdt_module_now();
+	int rc = rbd_lock_acquire(img->image, RBD_LOCK_MODE_EXCLUSIVE);
+	struct rbd_locker l;
+
+	if (rc || rdt_module_now() - began < LATE_NS)
+		return rc;
+	return find_locker_of(img, rados_get_instance_id(img->handle->cl), &l) ? -ESHUTDOWN : 0;
+}
+
 static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 {
 	int rc, no_state = 0;
@@ -559,7 +583,7 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 		look_at_holder(img);
 	if (!make_way(img, &claim))
 		return;
-	rc = rbd_lock_acquire(img->image, RBD_LOCK_MODE_EXCLUSIVE);
+	rc = request_lock(img);
 	if (rc == -ESHUTDOWN) {
 		rbd_image_lost(img); /* the claim stays for the next connection */
 		return;

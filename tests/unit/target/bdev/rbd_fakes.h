@@ -25,13 +25,15 @@ struct call {
 
 static struct {
 	uint64_t now;
-	bool acks;         /* the owner answers questions */
-	bool fails;        /* questions end with an error */
-	uint64_t owner_ns; /* how long the cluster takes to name the owner */
-	int owner_err;     /* it does not */
-	int lockers_err;   /* it does not say which client has the lock */
-	bool no_pool;      /* there is no object of the gateways */
-	bool forgotten;    /* what the owner watched */
+	bool acks;              /* the owner answers questions */
+	bool fails;             /* questions end with an error */
+	uint64_t owner_ns;      /* how long the cluster takes to name the owner */
+	int owner_err;          /* it does not */
+	int lockers_err;        /* it does not say which client has the lock */
+	unsigned int locker_id; /* which one has it; 0: the owner */
+	uint64_t acquire_ns;    /* how long the answer to a request for the lock takes */
+	bool no_pool;           /* there is no object of the gateways */
+	bool forgotten;         /* what the owner watched */
 	unsigned int breaks, asked, blocks, acquires, only_breaks, maps;
 	const char *list;     /* the blocklist */
 	bool removed_at_once; /* a block by librbd: an operator removes the entry */
@@ -128,7 +130,7 @@ ssize_t rados_list_lockers(rados_ioctx_t io, const char *oid, const char *name, 
 		return -ESHUTDOWN;
 	if (fake.lockers_err)
 		return fake.lockers_err;
-	snprintf(clients, *clients_len, "client.%u", OWNER_ID);
+	snprintf(clients, *clients_len, "client.%u", fake.locker_id ? fake.locker_id : OWNER_ID);
 	snprintf(cookies, *cookies_len, "auto 1");
 	snprintf(addrs, *addrs_len, "v1:" OWNER);
 	return 1;
@@ -180,6 +182,7 @@ void rbd_watchers_list_cleanup(rbd_image_watcher_t *watchers, size_t count)
 int rbd_lock_acquire(rbd_image_t image, rbd_lock_mode_t mode)
 {
 	fake.acquires++;
+	fake.now += fake.acquire_ns;
 	if (fake.faster)
 		fake.breaks = 0;
 	fake.faster = false;

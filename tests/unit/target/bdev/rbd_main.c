@@ -91,6 +91,27 @@ static void test_take_faster(void)
 	standby_free(img);
 }
 
+/* The answer to a request for the lock came late: another client may have broken the lock. */
+static void test_take_late(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = true;
+	fake.acquire_ns = 8 * 86400 * RD_NSEC_PER_SEC;
+	claim_take(img);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.acquires, 1);
+	CU_ASSERT_EQUAL(fake.lost, 1);
+	CU_ASSERT_TRUE(atomic_load(&img->bdev.standby));
+	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_TAKE);
+	claim_take(img);
+	fake.locker_id = MY_ID;
+	pass(img);
+	CU_ASSERT_EQUAL(fake.lost, 1);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
+	standby_free(img);
+}
+
 /* It is asked for by Ceph's rules once, and not for a minute. */
 static void test_take_refused(void)
 {
@@ -762,6 +783,7 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a command takes the lock of a gateway that is alive", test_take},
 	{"a command holds until the gateway has the lock, if another one was faster",
 	 test_take_faster},
+	{"a lock whose answer comes late is asked for again", test_take_late},
 	{"a command to take a lock that may not be broken is over", test_take_refused},
 	{"a command to take a lock that is held here waits if Ceph blocks the holder",
 	 test_take_held},
