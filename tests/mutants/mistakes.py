@@ -209,7 +209,7 @@ CONVERGE = (
      'target: desired state'),
     ('a namespace that leaves keeps its NSID', 'target/nvmf/ns.c', '\tif (!err)\n\t\tunlist(ns);\n', '', 'target: desired state'),
     ('a removal that finds a look at the storage never ends', 'target/manage/objects/control.c',
-     '\t\tif (ns->left)\n\t\t\tns_left(ns);\n', '', 'target: desired state'),
+     '\t\tif (ns->left)\n\t\t\tns_left(ns);\n\t\treturn;\n\t}\n\tif (!err)', '\t\treturn;\n\t}\n\tif (!err)', 'target: desired state'),
     ('an ANA group of the configuration does not reach the namespace', 'target/manage/change/converge.c',
      '\t{"ana_group", set_ana_group},\n', '', 'target: desired state'),
     ('a reload keeps what its file does not have', 'target/manage/change/converge.c', 'start_part(ch, ss, ns, NULL, RDT_PART_REMOVE);', ';',
