@@ -203,7 +203,7 @@ struct rdt_bdev_ops {
 	int (*take)(struct rdt_bdev *bdev, const char *text);
 	/* As rdt_bdev_found(). NULL: nothing. */
 	void (*found)(const struct rdt_bdev *bdev, struct rdt_bdev_found *out);
-	/* As rdt_bdev_own(). NULL: nothing of another process goes on in it. */
+	/* As rdt_bdev_own(). NULL: nothing of another process is in progress in it. */
 	int (*own)(struct rdt_bdev *bdev, const struct rdt_ns_config *cfg, char *err,
 		   size_t err_size);
 	/* As rdt_bdev_name_user(). NULL: the storage does not show its user. */

@@ -181,7 +181,7 @@ def a_lock_of_others_keeps_it_from_being_served(t):
             cid = one_waits(t, other, sick, pattern(2, 512))
             target.signal(signal.SIGKILL)
             target.wait()
-            following.expect(r'namespace 1: not served: the process before was killed, and its I/O may go on: .*another program uses it')
+            following.expect(r'namespace 1: not served: the process before was killed, and its I/O may still be in progress: .*another program uses it')
             nv.expect(other.q.read_blocks(2, 0, 1)[0])
             t.same(sick.first_block(), bytes(512))
             close_all(kept)

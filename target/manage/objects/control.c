@@ -918,7 +918,7 @@ static void own_done(struct rdt_job *job)
 	if (err && !ns->tries++)
 		rd_warn(log, RD_LOG_TARGET,
 			"%s namespace %u: not served: the process before was killed, and its I/O "
-			"may go on: %s; it is tried again",
+			"may still be in progress: %s; it is tried again",
 			ns->subsys->nqn, ns->nsid, text);
 	if (err) {
 		own_after(ns);
