@@ -2,6 +2,7 @@
 #include "notify.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/fd_bag.h"
 #include "util/log.h"
 #include "util/parse.h"
 
@@ -115,6 +117,27 @@ void rdt_notify_reloading(struct rdt_notify *n, const char *status)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	rdt_notify(n, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=%s",
 		   (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000, status);
+}
+
+int rdt_notify_barrier(struct rdt_notify *n)
+{
+	static const char text[] = "BARRIER=1";
+	struct rd_fd_bag bag;
+	int ends[2], err;
+
+	if (n->fd < 0)
+		return -ENOTCONN;
+	if (pipe2(ends, O_CLOEXEC))
+		return -errno;
+	rd_fd_bag_init(&bag, 1);
+	err = rd_fd_bag_add(&bag, ends[1]);
+	if (err >= 0)
+		err = rd_fd_bag_send(&bag, n->fd, text, sizeof(text) - 1);
+	rd_fd_bag_clear(&bag);
+	if (err >= 0)
+		return ends[0];
+	close(ends[0]);
+	return err;
 }
 
 bool rdt_notify_to_journal(void)

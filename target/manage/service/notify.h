@@ -32,6 +32,10 @@ __attribute__((format(printf, 2, 3))) void rdt_notify(struct rdt_notify *notify,
 /* Send RELOADING=1 with the timestamp that systemd requires; READY=1 must follow. */
 void rdt_notify_reloading(struct rdt_notify *notify, const char *status);
 
+/* Ask when all that was sent before has been handled: the descriptor that is returned, which is the
+ * caller's, hangs up then. Or -errno; -EAGAIN: the socket takes no more now. */
+int rdt_notify_barrier(struct rdt_notify *notify);
+
 /* Whether standard error is connected to the systemd journal, according to JOURNAL_STREAM. */
 bool rdt_notify_to_journal(void);
 

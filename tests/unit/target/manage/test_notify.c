@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the service manager is told: the test is at the other end of NOTIFY_SOCKET. */
+#include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "util/fd_bag.h"
 #include "t_target.h"
 #include "target/manage/service/notify.h"
 #include "target/manage/change/report.h"
@@ -153,6 +156,49 @@ static void without_a_usable_socket_nothing_is_told(void)
 	}
 }
 
+/* Receives "BARRIER=1". Returns the descriptor that came with it. */
+static int next_barrier(struct t_manager *m)
+{
+	char text[64];
+	struct rd_fd_bag bag;
+	int fd;
+
+	rd_fd_bag_init(&bag, 1);
+	CU_ASSERT_EQUAL_FATAL(rd_fd_bag_receive(&bag, m->fd, text, sizeof(text)), 9);
+	CU_ASSERT_EQUAL(memcmp(text, "BARRIER=1", 9), 0);
+	fd = rd_fd_bag_take(&bag, 0);
+	rd_fd_bag_clear(&bag);
+	CU_ASSERT_FATAL(fd >= 0);
+	return fd;
+}
+
+static void a_barrier_hangs_up_when_it_was_handled(void)
+{
+	struct t_manager m T_ENDS(manager_free);
+	struct rdt_notify n;
+	struct pollfd p = {.events = POLLIN};
+	int theirs, none;
+
+	manager_open(&m);
+	rdt_notify_open(&n, m.log);
+	p.fd = rdt_notify_barrier(&n);
+	CU_ASSERT_FATAL(p.fd >= 0);
+	CU_ASSERT_EQUAL(poll(&p, 1, 0), 0);
+	theirs = next_barrier(&m);
+	CU_ASSERT_EQUAL(poll(&p, 1, 0), 0);
+	close(theirs);
+	CU_ASSERT_EQUAL(poll(&p, 1, 0), 1);
+	CU_ASSERT_EQUAL(p.revents, POLLHUP);
+	close(p.fd);
+	/* A manager that reads nothing: there is no more room at some time, and nothing waits. */
+	do
+		none = rdt_notify_barrier(&n);
+	while (none >= 0 && !close(none));
+	CU_ASSERT_EQUAL(none, -EAGAIN);
+	rdt_notify_close(&n);
+	CU_ASSERT_EQUAL(rdt_notify_barrier(&n), -ENOTCONN);
+}
+
 static uint64_t watchdog_of(struct t_manager *m, const char *usec, const char *pid)
 {
 	struct rdt_notify n;
@@ -278,6 +324,7 @@ const struct t_case t_notify_cases[] = {
 	{"messages arrive as they are", messages_arrive_as_they_are},
 	{"an abstract socket is reached", an_abstract_socket_is_reached},
 	{"without a usable socket nothing is told", without_a_usable_socket_nothing_is_told},
+	{"a barrier hangs up when it was handled", a_barrier_hangs_up_when_it_was_handled},
 	{"the watchdog's time is for this process only",
 	 the_watchdogs_time_is_for_this_process_only},
 	{"the watchdog is fed while all reactors answer",
