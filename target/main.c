@@ -31,6 +31,7 @@
 #include "target/manage/objects/leave.h"
 #include "target/manage/rpc/rpc.h"
 #include "target/manage/upgrade/give.h"
+#include "target/manage/upgrade/stored.h"
 #include "target/manage/upgrade/take.h"
 #include "target/manage/service/run_as.h"
 #include "target/manage/service/self.h"
@@ -74,6 +75,8 @@ struct app {
 	struct rdt_http *http;
 	struct rdt_env env; /* environment of the target, with what it inherits */
 	struct rdt_take take;
+	struct rdt_stored stored; /* what the service manager has passed */
+	unsigned long files_max;  /* of open files, as the service manager sets it */
 	struct rdt_self self;
 	const char *next_argv[RDT_GIVE_ARGS];
 	struct rdt_give_env give_env;
@@ -81,11 +84,13 @@ struct app {
 	struct rd_timer timer; /* draining */
 	uint64_t drain_end;    /* when @drain_timeout expires */
 	bool draining;
-	bool given; /* draining after a hand-over, without a signal */
+	bool given;  /* draining after a hand-over, without a signal */
+	bool stores; /* which was one to the service manager's store */
 	bool abandoned;
 	bool serving;
 	bool reload_due; /* SIGHUP arrived during the start */
 	bool failed;     /* a backend has not completed its I/O */
+	int start_err;   /* of what was started while the loop runs */
 };
 
 /* Set the log format before anything is logged. Returns -1 to continue, otherwise the exit code. */
@@ -132,15 +137,18 @@ static int make_log(struct app *app)
 }
 
 /* Each queue is a connection and needs a descriptor: raise the limit to the maximum. */
-static void raise_open_files(struct rd_log *log)
+static void raise_open_files(struct app *app)
 {
 	struct rlimit lim;
 
-	if (getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_cur == lim.rlim_max)
+	if (getrlimit(RLIMIT_NOFILE, &lim))
+		return;
+	app->files_max = lim.rlim_cur;
+	if (lim.rlim_cur == lim.rlim_max)
 		return;
 	lim.rlim_cur = lim.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &lim))
-		rd_warn(log, RD_LOG_MAIN, "cannot raise the limit of open files: %s",
+		rd_warn(app->log, RD_LOG_MAIN, "cannot raise the limit of open files: %s",
 			strerror(errno));
 }
 
@@ -234,20 +242,20 @@ static void begin_drain(struct app *app, void (*drained)(struct rdt_target *targ
 	rdt_target_drain(app->target, drained);
 }
 
-/* Before the commit of a hand-over, the other process owns the connections: end without closing or
- * flushing anything as if it were ours. */
+/* Before the commit of a hand-over, the other process or the store owns the connections: end
+ * without closing or flushing anything as if it were ours. */
 static void leave_take(struct rdt_take *take, const char *why)
 {
 	rd_log_flush(take->log);
-	_exit(EXIT_FAILURE);
+	_exit(take->stored ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 static void terminate(struct app *app, int signo)
 {
 	if (app->given) {
 		app->given = false;
-		rd_notice(app->log, RD_LOG_MAIN,
-			  "%s: exiting, because another process has taken over", strsignal(signo));
+		rd_notice(app->log, RD_LOG_MAIN, "%s: exiting, because another process %s",
+			  strsignal(signo), app->stores ? "will take over" : "has taken over");
 		return;
 	}
 	if (app->draining) {
@@ -257,7 +265,7 @@ static void terminate(struct app *app, int signo)
 		return;
 	}
 	rd_notice(app->log, RD_LOG_MAIN, "%s: draining", strsignal(signo));
-	if (app->opt.take_over && app->take.state < RDT_TAKE_SERVING)
+	if (app->take.state != RDT_TAKE_NONE && app->take.state < RDT_TAKE_SERVING)
 		leave_take(&app->take, "it was ended");
 	rdt_give_cancel(app->give, "this process was told to end");
 	rdt_notify(&app->notify, "STOPPING=1\nSTATUS=draining: waiting for I/O in flight");
@@ -443,12 +451,17 @@ static void serve_no_more(struct rdt_give_env *env, pid_t pid)
 	struct app *app = rd_container_of(env, struct app, give_env);
 	char main_pid[32] = "";
 
+	app->stores = pid == RDT_GIVE_STORED;
 	if (pid > 0) /* 0: it is in another PID namespace, so it cannot be named */
 		snprintf(main_pid, sizeof(main_pid), "MAINPID=%d\n", (int)pid);
-	rdt_notify(&app->notify, "%sSTATUS=handed over to process %d", main_pid, (int)pid);
+	if (app->stores)
+		rdt_notify(&app->notify, "STOPPING=1\nSTATUS=connections are stored");
+	else
+		rdt_notify(&app->notify, "%sSTATUS=handed over to process %d", main_pid, (int)pid);
 	rdt_watchdog_stop(app->watchdog);
 	rdt_http_close(app->http);
-	rdt_rpc_handed_over(app->rpc);
+	if (!app->stores) /* else the control socket ends as this process does */
+		rdt_rpc_handed_over(app->rpc);
 	app->target->drained_arg = app;
 	app->given = true;
 	begin_drain(app, drained_after_commit);
@@ -478,6 +491,9 @@ static int prepare_to_give(struct app *app)
 		.argv = app->next_argv,
 		.socket = app->cfg->control.socket,
 		.tied = opt->exit_with_parent,
+		.never = opt->no_hand_over,
+		.notify = &app->notify,
+		.files_max = app->files_max,
 		.fds = share_fds,
 		.committed = serve_no_more,
 	};
@@ -515,6 +531,13 @@ static void show_taken(struct rdt_take *take)
 	rdt_take_serves(take);
 }
 
+static void tell_not_taken(struct app *app, const char *why)
+{
+	rd_warn(app->log, RD_LOG_MAIN,
+		"what the service manager has stored is not taken over: %s; hosts connect again",
+		why);
+}
+
 static void take_alone(struct rdt_take *take)
 {
 	rd_container_of(take, struct app, take)->env.inherit = NULL;
@@ -527,14 +550,64 @@ static void take_checked(struct rdt_take *take)
 	rd_loop_stop(take->target->loop);
 }
 
+/* The target serves as if nothing had been stored. */
+static void serve_without(struct rdt_take *take, const char *why)
+{
+	struct app *app = rd_container_of(take, struct app, take);
+
+	tell_not_taken(app, why);
+	app->env.inherit = app->rpc_env.inherit = NULL;
+	app->start_err = app_serve(app);
+	if (app->start_err)
+		rd_loop_stop(app->loop);
+}
+
+/* What the service manager has passed is taken, or it is closed everywhere before anything is
+ * opened anew: its locks are in the way. */
+static void begin_to_take_stored(struct app *app)
+{
+	char why[RDT_CHANNEL_WHY];
+	int err = 0;
+
+	if (app->stored.strangers)
+		rd_info(app->log, RD_LOG_MAIN,
+			"closed %u descriptors of the service manager that are not for rdtarget",
+			app->stored.strangers);
+	if (!rdt_stored_any(&app->stored))
+		return;
+	if (app->opt.no_hand_over || app->opt.take_over) {
+		err = -EPERM;
+		snprintf(why, sizeof(why), "it was started with %s",
+			 app->opt.take_over ? "--take-over" : "--no-hand-over");
+	}
+	app->take.fails = serve_without;
+	app->take.notify = &app->notify;
+	if (!err)
+		err = rdt_take_begin_stored(&app->take, &app->stored, app->cfg, why, sizeof(why));
+	if (!err)
+		return;
+	tell_not_taken(app, why);
+	rdt_stored_refuse(&app->stored, false);
+	err = rdt_store_remove_now(&app->notify);
+	if (err)
+		rd_warn(app->log, RD_LOG_MAIN, "the service manager's store is not emptied: %s",
+			rdt_store_says(err));
+}
+
 /* Called before anything is opened. */
 static int begin_to_take(struct app *app)
 {
 	int err;
 
+	app->take.log = app->log;
+	begin_to_take_stored(app);
+	if (app->take.stored) {
+		app->take.show = show_taken;
+		app->take.alone = take_alone;
+		app->env.inherit = app->take.inherit;
+	}
 	if (!app->opt.take_over)
 		return 0;
-	app->take.log = app->log;
 	app->take.check = app->opt.check;
 	app->take.force = app->opt.force;
 	app->take.show = show_taken;
@@ -543,6 +616,8 @@ static int begin_to_take(struct app *app)
 	app->take.alone = take_alone;
 	err = rdt_take_begin(&app->take, app->opt.take_over, app->cfg);
 	app->env.inherit = app->take.inherit;
+	if (app->take.files_max) /* the other process has raised what this one began with */
+		app->files_max = app->take.files_max;
 	return err;
 }
 
@@ -552,7 +627,7 @@ static int app_start(struct app *app, int fd)
 	struct rd_loop_opts opts = {.log = app->log};
 	int err;
 
-	raise_open_files(app->log);
+	raise_open_files(app);
 	rdt_notify_open(&app->notify, app->log);
 	rdt_preflight_hosts(app->cfg, NULL, app->log);
 	err = begin_to_take(app);
@@ -599,7 +674,8 @@ static int app_start(struct app *app, int fd)
 	app->rpc_env.give = app->give;
 	if (err)
 		return err;
-	return app->opt.take_over ? rdt_take_ready(&app->take, app->target) : app_serve(app);
+	return app->take.state != RDT_TAKE_NONE ? rdt_take_ready(&app->take, app->target)
+						: app_serve(app);
 }
 
 static void tell_stopped(struct app *app)
@@ -633,6 +709,7 @@ static void app_stop(struct app *app, int code)
 		rdt_compare_unwatch(app->target);
 	rdt_target_stop(app->target);
 	rdt_take_free(&app->take);
+	rdt_stored_free(&app->stored);
 	app->env.inherit = NULL;
 	if (app->target) {
 		if (!rdt_jobs_end(app->target->jobs, JOBS_WAIT)) {
@@ -682,6 +759,8 @@ static int run_until_stopped(struct app *app, const sigset_t *set)
 	err = app_start(app, fd);
 	if (!err)
 		err = rd_loop_run(app->loop);
+	if (!err)
+		err = app->start_err;
 	if (app->failed)
 		leave_hung(app);
 	if (app->draining)
@@ -797,6 +876,7 @@ int main(int argc, char **argv)
 	code = rdt_options_parse(argc, argv, &app.opt);
 	if (code >= 0)
 		return code;
+	rdt_stored_collect(&app.stored); /* nothing else is open */
 	if (!app.opt.take_over &&
 	    (app.opt.check || app.opt.migrate)) /* no descriptor will be read for signals */
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
@@ -816,6 +896,7 @@ int main(int argc, char **argv)
 	close_modules(&app, code);
 	rdt_config_put(&app.cfg);
 	rdt_config_texts_free(&app.texts);
+	rdt_stored_free(&app.stored);
 	rdt_self_fini(&app.self);
 	free(app.config_path);
 	rd_log_destroy(&app.log);

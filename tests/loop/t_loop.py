@@ -224,14 +224,14 @@ class Proc:
     """A process whose standard error goes, line by line, to a log file and to waiting expect() calls."""
 
     def __init__(self, t, name, argv, *, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                 preexec_fn=None, env=None):
+                 preexec_fn=None, env=None, pass_fds=()):
         self.name = name
         self.log = os.path.join(t.dir, f'{name}.log')
         self.lines = []
         self._more = threading.Condition()
         # The child is started by the main thread: its PR_SET_PDEATHSIG is about that thread.
         self.popen = subprocess.Popen([str(a) for a in argv], stdin=stdin, stdout=stdout, stderr=subprocess.PIPE,
-                                      preexec_fn=preexec_fn, env=env)
+                                      preexec_fn=preexec_fn, env=env, pass_fds=pass_fds)
         self.pid = self.popen.pid
         self._pump = threading.Thread(target=self._read, daemon=True)
         self._pump.start()
@@ -487,11 +487,11 @@ class T:
         return self.path(name)
 
     def target(self, namespaces=None, *, config=None, name='rdtarget', binary=None, args=(), env=None,
-               preexec_fn=None, **kw):
+               preexec_fn=None, pass_fds=(), **kw):
         """Start a daemon; at the end of the test it is stopped and must end well."""
         config = config or self.config(namespaces, **kw)
         target = Target(self, config, name=name, binary=binary, args=args, env=env,
-                        preexec_fn=preexec_fn)
+                        preexec_fn=preexec_fn, pass_fds=pass_fds)
         self._procs.append(target)
         self.cleanup(self._end, target)
         return target

@@ -7,6 +7,9 @@ import signal
 from t_loop import program, requires_program, wait_for
 from t_storage import MIB
 
+# What a process says when it has a connection that another one had before.
+CONNECTED = 'connected in place of the process before'
+
 
 class Server:
     """nbdkit with a file, on a socket of the test's directory. The filter fua hides the support of FUA."""
@@ -52,6 +55,30 @@ class Server:
     def data(self):
         with open(self.image, 'rb') as f:
             return f.read()
+
+
+class Qemu(Server):
+    """qemu-nbd for one client: the next one waits until that has gone."""
+
+    def start(self):
+        self.proc = self.t.spawn('qemu-nbd', [requires_program('qemu-nbd'), '--shared=1', '--persistent', '--format=raw',
+                                              f'--socket={self.socket}', self.image])
+        wait_for(lambda: os.path.exists(self.socket), 'qemu-nbd to listen')
+        return self
+
+
+def nbdkit(t):
+    return Server(t).start()
+
+
+def refuses_a_second(t):
+    """It closes the connection of a second client at once."""
+    return Server(t, args=('--filter=limit',), more=('limit=1',)).start()
+
+
+# With one client at a time, but for the first one.
+NBD_SERVERS = (('nbdkit', nbdkit), ('a server that refuses a second client', refuses_a_second),
+               ('qemu-nbd for one client', lambda t: Qemu(t).start()))
 
 
 def evaluates(path, **calls):

@@ -10,33 +10,13 @@ import nvmf_peer as nv
 import t_upgrade
 from t_control import Control, with_socket
 from t_dev import Device
-from t_loop import DEADLINE, NQN, Failure, each, iwarp_only, main, program, requires_program, scaled, test, wait_for
-from t_nbd import Server, evaluates
+from t_loop import DEADLINE, NQN, Failure, each, iwarp_only, main, program, scaled, test, wait_for
+from t_nbd import CONNECTED, NBD_SERVERS, Server, evaluates, refuses_a_second
 from t_storage import MIB, pattern
 from t_upgrade import TCP, close_all, ended, no_reconnect, pause_of, peer, start_refused, take_over, take_up_to_commit, uri_of
 
 HANDS = scaled(4, 2)
-CONNECTED = 'connected in place of the process before'
 UUID = '5b1c6d9e-0000-4000-8000-0000000000bd'
-
-
-class Qemu(Server):
-    """qemu-nbd for one client: the next one waits until that has gone."""
-
-    def start(self):
-        self.proc = self.t.spawn('qemu-nbd', [requires_program('qemu-nbd'), '--shared=1', '--persistent', '--format=raw',
-                                              f'--socket={self.socket}', self.image])
-        wait_for(lambda: os.path.exists(self.socket), 'qemu-nbd to listen')
-        return self
-
-
-def nbdkit(t):
-    return Server(t).start()
-
-
-def refuses_a_second(t):
-    """It closes the connection of a second client at once."""
-    return Server(t, args=('--filter=limit',), more=('limit=1',)).start()
 
 
 def begin(t, namespaces, **kw):
@@ -44,8 +24,7 @@ def begin(t, namespaces, **kw):
     return t.target(config=config), config, control
 
 
-@each(('nbdkit', nbdkit), ('a server that refuses a second client', refuses_a_second),
-      ('qemu-nbd for one client', lambda t: Qemu(t).start()))
+@each(*NBD_SERVERS)
 @iwarp_only
 def verified_io_goes_on_through_hand_overs(t, serve):
     server = serve(t)

@@ -230,6 +230,17 @@ def a_cache_that_cannot_be_stored_refuses_or_says_so(t):
 
 @test
 @iwarp_only
+def an_image_is_not_left_for_a_process_that_starts_later(t):
+    """The lock would be free meanwhile."""
+    target = t.target(config=configure(t, [exclusive(cluster().image('8M'))]), name='gateway0')
+    res = t.run([program('rdctl'), '-s', t.path('gateway0.sock'), 'upgrade', '--store'])
+    t.eq(res.rc, 1, f'rdctl upgrade --store: {res.text}')
+    t.match('not stored: .* namespace 1: the lock of a Ceph RBD image is passed on only to', res.err)
+    t.ok(target.running, 'it has ended')
+
+
+@test
+@iwarp_only
 def another_image_or_lock_is_refused_by_name(t):
     image, another = cluster().image('8M'), cluster().image('8M')
     config = configure(t, [exclusive(image)])

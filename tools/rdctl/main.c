@@ -48,6 +48,7 @@ static int print_short_usage(void)
 	       "      --full           check: also that files, devices, addresses exist\n"
 	       "      --check          upgrade: only test whether it is possible\n"
 	       "      --force          upgrade: also while storage does not answer\n"
+	       "      --store          upgrade: leave all to the service manager, and end\n"
 	       "      --timeout SECONDS  drain: give up after this long (default 30)\n"
 	       "  -h, --help           show this help and exit\n"
 	       "  -V, --version        show the version and exit\n"
@@ -78,6 +79,7 @@ static const struct option longopts[] = {
 	{"full", no_argument, NULL, VERB_OPTION + RDCTL_FULL},
 	{"check", no_argument, NULL, VERB_OPTION + RDCTL_CHECK},
 	{"force", no_argument, NULL, VERB_OPTION + RDCTL_FORCE},
+	{"store", no_argument, NULL, VERB_OPTION + RDCTL_STORE},
 	{"timeout", required_argument, NULL, VERB_OPTION + RDCTL_TIMEOUT},
 	{"socket", required_argument, NULL, 's'},
 	{"output", required_argument, NULL, 'o'},

@@ -550,10 +550,26 @@ static int print_upgrade(const json_t *result)
 	return RDCTL_OK;
 }
 
+static int print_stored(const json_t *result)
+{
+	printf("%" JSON_INTEGER_FORMAT " connections of %" JSON_INTEGER_FORMAT
+	       " controllers are in the service manager's store, %" JSON_INTEGER_FORMAT
+	       " connect again\n",
+	       json_integer_value(json_object_get(result, "connections")),
+	       json_integer_value(json_object_get(result, "controllers")),
+	       json_integer_value(json_object_get(result, "left")));
+	return RDCTL_OK;
+}
+
 static int run_upgrade(const struct rdctl *ctl, const struct rdctl_arguments *args)
 {
 	struct rdctl longer = *ctl;
 
+	if (args->given[RDCTL_STORE] && (args->given[RDCTL_CHECK] || args->given[RDCTL_FORCE]))
+		return rdctl_usage_error("upgrade: --store does not go with --check or --force",
+					 NULL);
+	if (args->given[RDCTL_STORE])
+		return rdctl_show(ctl, "upgrade.store", NULL, print_stored);
 	/* rdtarget gives up by itself, and says why. An older one refuses a parameter that it does
 	 * not know. */
 	longer.wait_seconds += 120;
@@ -678,7 +694,7 @@ const struct rdctl_verb rdctl_verbs[] = {
 	{"drain", "[--timeout SECONDS]", "move hosts to other paths, then refuse connections", 0, 0,
 	 run_drain},
 	{"log", "[LEVEL]", "show or set the log level", 0, 1, run_log},
-	{"upgrade", "[--check] [--force]",
+	{"upgrade", "[--check] [--force] | --store",
 	 "have the installed version take over, while hosts stay connected", 0, 0, run_upgrade},
 	{"shutdown", "", "end rdtarget", 0, 0, .method = "shutdown"},
 	{"raw", "METHOD [JSON]", "call a method; \"raw info\" lists them", 1, 2, run_raw},

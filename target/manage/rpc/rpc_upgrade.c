@@ -64,6 +64,23 @@ static void start_upgrade(struct rdt_rpc_call *call)
 		call->cancel = upgrade_cancel;
 }
 
+/* ---- upgrade.store: into the service manager's store ---- */
+
+static void store_upgrade(struct rdt_rpc_call *call)
+{
+	char why[RDT_CHANNEL_WHY];
+	int err;
+
+	if (refuse_stranger(call))
+		return;
+	err = rdt_give_store(call->rpc->env->give, upgrade_ended, call, why, sizeof(why));
+	if (err)
+		rdt_rpc_error(call, err == -EBUSY ? RDT_RPC_BUSY : RDT_RPC_REFUSED, NULL, NULL,
+			      NULL, "not stored: %s", why);
+	else
+		call->cancel = upgrade_cancel;
+}
+
 /* ---- upgrade.take: the next process asks ---- */
 
 static void take_upgrade(struct rdt_rpc_call *call)
@@ -101,6 +118,10 @@ const struct rdt_rpc_method rdt_rpc_upgrade_methods[] = {
 	 "hand connections and storage over to the installed program; check: only test whether "
 	 "it can take over; force: storage that does not answer refuses nothing",
 	 true, "[check: boolean], [force: boolean]", start_upgrade},
+	{"upgrade.store",
+	 "for a restart by the service manager: leave connections and storage in its store of file "
+	 "descriptors, and end",
+	 true, NULL, store_upgrade},
 	{"upgrade.take", "for rdtarget --take-over: open the hand-over channel", true,
 	 "format: number, [version: string], [check: boolean], [force: boolean]", take_upgrade},
 	{NULL, NULL, false, NULL, NULL},

@@ -34,6 +34,8 @@ static const char usage_text[] =
 	"      --force             with --take-over: storage that does not answer refuses "
 	"nothing;\n"
 	"                          it is served when its I/O there has ended\n"
+	"      --no-hand-over      never hand over, and take nothing from the service manager's\n"
+	"                          store: a restart ends all connections\n"
 	"      --exit-with-parent  exit when the parent process exits\n"
 	"      --schema            print the JSON schema of the configuration, for editors, and "
 	"exit\n"
@@ -109,6 +111,7 @@ enum {
 	OPT_SCHEMA,
 	OPT_TAKE_OVER,
 	OPT_FORCE,
+	OPT_NO_HAND_OVER,
 };
 static const struct option longopts[] = {
 	{"config", required_argument, NULL, 'c'},
@@ -123,6 +126,7 @@ static const struct option longopts[] = {
 	{"schema", no_argument, NULL, OPT_SCHEMA},
 	{"take-over", required_argument, NULL, OPT_TAKE_OVER},
 	{"force", no_argument, NULL, OPT_FORCE},
+	{"no-hand-over", no_argument, NULL, OPT_NO_HAND_OVER},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{0},
@@ -136,6 +140,8 @@ static int check_together(const struct rdt_options *opt)
 			"--take-over cannot be combined with --migrate or --check=full", NULL);
 	if (opt->force && !opt->take_over)
 		return rdt_usage_error("--force goes only with --take-over", NULL);
+	if (opt->take_over && opt->no_hand_over)
+		return rdt_usage_error("--take-over cannot be combined with --no-hand-over", NULL);
 	return opt->config ? -1 : rdt_usage_error("no configuration given", NULL);
 }
 
@@ -191,6 +197,9 @@ int rdt_options_parse(int argc, char **argv, struct rdt_options *opt)
 			break;
 		case OPT_TAKE_OVER:
 			opt->take_over = optarg;
+			break;
+		case OPT_NO_HAND_OVER:
+			opt->no_hand_over = true;
 			break;
 		case 'h':
 			return print_usage(stdout);

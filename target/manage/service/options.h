@@ -23,6 +23,7 @@ struct rdt_options {
 	bool migrate;
 	bool exit_with_parent;
 	bool force;
+	bool no_hand_over; /* neither to another process nor from the store */
 };
 
 /* Returns -1 to continue, otherwise the exit code. */

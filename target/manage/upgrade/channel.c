@@ -39,8 +39,7 @@ void rdt_channel_close(struct rdt_channel *ch)
 
 /* ---- out ---- */
 
-/* Puts the text of @records into @bag. Returns its number there, or -errno. */
-static int add_records(const json_t *records, struct rd_fd_bag *bag)
+int rdt_records_to_memory(const json_t *records)
 {
 	rd_autofree char *text = json_dumps(records, JSON_COMPACT | JSON_ENSURE_ASCII);
 	int fd, err;
@@ -57,7 +56,7 @@ static int add_records(const json_t *records, struct rd_fd_bag *bag)
 		close(fd);
 		return err;
 	}
-	return rd_fd_bag_add(bag, fd);
+	return fd;
 }
 
 /* The other side reads all the time, so this waits for its turn at most. */
@@ -92,7 +91,8 @@ int rdt_channel_send(struct rdt_channel *ch, const char *op, json_t *msg, const 
 	if (!err && ch->fd < 0)
 		err = -ENOTCONN;
 	if (!err && records) {
-		at = add_records(records, bag);
+		at = rdt_records_to_memory(records);
+		at = at < 0 ? at : rd_fd_bag_add(bag, at);
 		err = at < 0 ? at : 0;
 		if (!err && json_object_set_new(msg, "records", json_integer(at)))
 			err = -ENOMEM;
@@ -114,7 +114,7 @@ int rdt_channel_send(struct rdt_channel *ch, const char *op, json_t *msg, const 
 
 /* ---- in ---- */
 
-static json_t *read_channel_records(int fd)
+json_t *rdt_records_from_memory(int fd)
 {
 	rd_autofree char *text = NULL;
 	struct stat st;
@@ -171,7 +171,7 @@ static int read_message(struct rdt_channel *ch, json_t **msg, json_t **records, 
 	if (!at)
 		return 1;
 	fd = rd_fd_bag_take(&ch->bag, json_integer_value(at));
-	*records = fd < 0 ? NULL : read_channel_records(fd);
+	*records = fd < 0 ? NULL : rdt_records_from_memory(fd);
 	if (fd >= 0)
 		close(fd);
 	return json_is_array(*records) ? 1

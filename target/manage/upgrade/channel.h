@@ -70,5 +70,9 @@ int rdt_channel_wait(struct rdt_channel *ch, int timeout_ms, json_t **msg, json_
  */
 int rdt_records_check(const json_t *records, char *why, size_t size);
 json_t *rdt_records_new(void); /* an array with the header; NULL: no memory */
+/* The text of @records in memory of its own. Returns its descriptor, or -errno. */
+int rdt_records_to_memory(const json_t *records);
+/* Likewise the other way. NULL: it is no JSON, too much of it, or there is no memory. */
+json_t *rdt_records_from_memory(int fd);
 
 #endif /* RDT_CHANNEL_H */

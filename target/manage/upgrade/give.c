@@ -15,8 +15,10 @@
 #include "channel.h"
 #include "ns_hand.h"
 #include "ns_record.h"
+#include "store_put.h"
 #include "target/bdev/inherit.h"
 #include "target/manage/change/reloader.h"
+#include "target/manage/service/notify.h"
 #include "target/manage/service/options.h"
 #include "target/manage/service/self.h"
 #include "target/nvmf/hold.h"
@@ -41,13 +43,14 @@
 #define SERVES_WAIT (10 * RD_NSEC_PER_SEC)
 
 enum give_state {
-	GIVE_IDLE,      /* -> STARTED or PREPARING */
-	GIVE_STARTED,   /* the next process was started, and has not asked -> PREPARING, IDLE */
-	GIVE_PREPARING, /* it opens what is open -> HOLDING, CHECKED, IDLE */
+	GIVE_IDLE,    /* -> STARTED or PREPARING */
+	GIVE_STARTED, /* the next process was started, and has not asked -> PREPARING, IDLE */
+	/* It opens what is open, or the store takes that -> HOLDING, CHECKED, IDLE */
+	GIVE_PREPARING,
 	GIVE_CHECKED,   /* it was a check, and the process that was started ends -> IDLE */
 	GIVE_HOLDING,   /* connections come to a rest -> SETTLING, IDLE */
 	GIVE_SETTLING,  /* what was acknowledged leaves caches of connections -> MOVING, IDLE */
-	GIVE_MOVING,    /* it builds the connections -> COMMITTED, IDLE */
+	GIVE_MOVING,    /* it builds the connections, or they are stored -> COMMITTED, IDLE */
 	GIVE_COMMITTED, /* only closes */
 };
 
@@ -59,6 +62,7 @@ struct rdt_give {
 	unsigned int behind; /* namespaces that are left behind */
 	pid_t pid;           /* of the next process */
 	struct rdt_channel channel;
+	struct rdt_store_put *put; /* it goes into the store; NULL: to a process */
 	struct rd_timer timer;
 	unsigned int tries;    /* HOLDING */
 	uint64_t held_at;      /* ns of the system's clock: CLOCK_MONOTONIC */
@@ -90,10 +94,27 @@ static void give_idle(struct rdt_give *g)
 {
 	rd_timer_stop(g->t->loop, &g->timer);
 	rdt_channel_close(&g->channel);
+	if (g->put) {
+		rdt_store_put_free(&g->put);
+		rdt_ns_records_name_user(g->t, true); /* was lost with the duplicates */
+	}
 	json_decref(g->ready);
 	g->ready = NULL;
 	g->state = GIVE_IDLE;
 	rdt_reloader_freeze(g->env->reloader, NULL);
+}
+
+static void tell_failed(struct rdt_give *g, const char *why)
+{
+	if (g->put) {
+		rd_warn(g->t->log, RD_LOG_MAIN,
+			"not left in the service manager's store: %s; this process goes on", why);
+		rdt_announce(g->t, "upgrade-failed", "{s:s}", "reason", why);
+		return;
+	}
+	rd_warn(g->t->log, RD_LOG_MAIN, "not handed over to process %d: %s; this process goes on",
+		(int)g->pid, why);
+	rdt_announce(g->t, "upgrade-failed", "{s:i, s:s}", "to_pid", (int)g->pid, "reason", why);
 }
 
 /* Everything is as it was before. */
@@ -108,6 +129,8 @@ static void give_fails(struct rdt_give *g, int err, const char *why)
 		tell_done(g, err, why, NULL);
 		return;
 	}
+	if (g->put) /* before anything continues here */
+		rdt_store_withdraw(g->put);
 	if (was >= GIVE_HOLDING) {
 		rdt_ns_leave_none(g->t);
 		rdt_hold_release(g->t);
@@ -115,9 +138,7 @@ static void give_fails(struct rdt_give *g, int err, const char *why)
 	}
 	if (err == -ETIMEDOUT && g->env->self->pid == g->pid)
 		rdt_self_kill(g->env->self);
-	rd_warn(g->t->log, RD_LOG_MAIN, "not handed over to process %d: %s; this process goes on",
-		(int)g->pid, why);
-	rdt_announce(g->t, "upgrade-failed", "{s:i, s:s}", "to_pid", (int)g->pid, "reason", why);
+	tell_failed(g, why);
 	give_idle(g);
 	tell_done(g, err, why, NULL);
 }
@@ -153,13 +174,15 @@ static int add_process(struct rdt_give *g, json_t *records, struct rd_fd_bag *ba
 			 {RDT_INHERIT_HTTP, -1},
 			 {NULL, -1},
 		 };
-	json_t *record = json_pack("{s:s, s:i, s:s*}", "kind", "process", "pid", (int)getpid(),
-				   "control_socket", g->env->socket);
+	json_t *record = json_pack("{s:s, s:i, s:s*, s:I}", "kind", "process", "pid", (int)getpid(),
+				   "control_socket", g->env->socket, "files_max",
+				   (json_int_t)g->env->files_max);
 	json_t *open = json_object();
 
 	g->env->fds(g->env, &fds);
-	all[1].fd = fds.control;
-	all[2].fd = fds.control_lock;
+	/* The control socket goes with this process: its directory may, too. */
+	all[1].fd = g->put ? -1 : fds.control;
+	all[2].fd = g->put ? -1 : fds.control_lock;
 	all[3].fd = fds.http;
 	for (one = all; one->name; one++) {
 		int at = one->fd < 0 ? -1 : rd_fd_bag_add_dup(bag, one->fd);
@@ -219,7 +242,9 @@ static int give_open(struct rdt_give *g, char *why, size_t size)
 
 	rd_fd_bag_init(&bag, RDT_CHANNEL_FDS);
 	err = collect_open(g, records, &bag, why, size);
-	if (!err) {
+	if (!err && g->put) {
+		err = rdt_store_put_open(g->put, records, &bag, why, size);
+	} else if (!err) {
 		err = rdt_channel_send(&g->channel, "prepare",
 				       json_pack("{s:b}", "check", g->check), records, &bag);
 		if (err)
@@ -261,7 +286,7 @@ static int give_state(struct rdt_give *g, char *why, size_t size)
 		err = rdt_ns_records_state(g->t, part, records, why, size);
 	if (!err) {
 		err = rdt_move_out(g->t, part, records, &bag);
-		if (!err)
+		if (!err && !g->put)
 			err = rdt_channel_send(&g->channel, "move", json_object(), records, &bag);
 		if (err)
 			snprintf(why, size, "the connections cannot be passed on: %s%s",
@@ -271,6 +296,8 @@ static int give_state(struct rdt_give *g, char *why, size_t size)
 					   "service)"
 					 : "");
 	}
+	if (!err && g->put)
+		err = rdt_store_put_moves(g->put, records, &bag, why, size);
 	rd_fd_bag_clear(&bag);
 	json_decref(records);
 	return err;
@@ -288,7 +315,8 @@ static void give_settled(struct rdt_give *g)
 	rd_debug(g->t->log, RD_LOG_MAIN, "they are passed on after %.3f ms", ms_of_rest(g));
 	g->state = GIVE_MOVING;
 	g->timer.fn = give_timed_out;
-	give_wait(g, TOOK_WAIT);
+	if (!g->put) /* which has a limit of its own */
+		give_wait(g, TOOK_WAIT);
 }
 
 static void give_look_settled(struct rd_timer *timer)
@@ -428,7 +456,8 @@ static void give_look_left(struct rd_timer *timer)
 	if (rdt_ns_handed(g->t, why, sizeof(why)) == -EINPROGRESS &&
 	    !rd_timer_start(g->t->loop, timer, HAND_LOOK))
 		return;
-	rdt_channel_send(&g->channel, "left", json_object(), NULL, NULL);
+	if (!g->put)
+		rdt_channel_send(&g->channel, "left", json_object(), NULL, NULL);
 	g->left = true;
 	give_look_gone(g);
 }
@@ -469,6 +498,17 @@ static void tell_behind(const struct rdt_give *g)
 		text, (int)g->pid);
 }
 
+/* Connections of hosts and to storage end here. */
+static void give_leaves(struct rdt_give *g)
+{
+	rdt_move_done(g->t);
+	g->timer.fn = give_waited;
+	rd_timer_start(g->t->loop, &g->timer, SERVES_WAIT);
+	rdt_ns_hand(g->t, RDT_HAND_LEAVE);
+	g->leave.fn = give_look_left;
+	give_look_left(&g->leave);
+}
+
 /* Before anything else is done, so that a failure still changes nothing. */
 static void give_commit(struct rdt_give *g)
 {
@@ -489,13 +529,47 @@ static void give_commit(struct rdt_give *g)
 	if (g->later)
 		give_counters(g);
 	tell_behind(g);
-	rdt_move_done(g->t);
-	g->timer.fn = give_waited;
-	rd_timer_start(g->t->loop, &g->timer, SERVES_WAIT);
-	rdt_ns_hand(g->t, RDT_HAND_LEAVE);
-	g->leave.fn = give_look_left;
-	give_look_left(&g->leave);
+	give_leaves(g);
 	g->env->committed(g->env, g->pid);
+}
+
+/* ---- the service manager's store ---- */
+
+/* Before anything is closed here. From now on the records in the store are what is true. */
+static void store_commit(struct rdt_give *g)
+{
+	struct rdt_move_count count = rdt_move_counted(g->t);
+
+	g->result = json_pack("{s:i, s:i, s:i}", "connections", (int)count.queues, "controllers",
+			      (int)count.ctrls, "left", (int)count.left);
+	if (!g->result) {
+		give_fails(g, -ENOMEM, "out of memory");
+		return;
+	}
+	g->state = GIVE_COMMITTED;
+	rdt_ns_records_name_user(g->t, false);
+	rd_notice(g->t->log, RD_LOG_MAIN,
+		  "left in the service manager's store: %u connections of %u controllers; %u "
+		  "others connect again",
+		  count.queues, count.ctrls, count.left);
+	g->serves = true;
+	give_leaves(g);
+	g->env->committed(g->env, RDT_GIVE_STORED);
+}
+
+static void give_put(void *arg, int err, const char *why)
+{
+	struct rdt_give *g = arg;
+
+	if (err)
+		give_fails(g, err, why);
+	else if (g->state == GIVE_MOVING)
+		store_commit(g);
+	else
+		give_hold(g);
+	/* The duplicates are closed. */
+	if (g->state == GIVE_HOLDING)
+		rdt_ns_records_name_user(g->t, true);
 }
 
 /* ---- what the next process says ---- */
@@ -597,6 +671,12 @@ static int may_begin(const struct rdt_give *g, char *why, size_t size)
 {
 	const struct rdt_reloader *r = g->env->reloader;
 
+	if (g->env->never) {
+		give_refuses(why, size,
+			     "it was started with --no-hand-over; restart it, and hosts connect "
+			     "again");
+		return -EPERM;
+	}
 	if (g->state == GIVE_COMMITTED)
 		return give_refuses(why, size, "the target has been handed over already");
 	if (g->state != GIVE_IDLE && g->state != GIVE_STARTED)
@@ -730,6 +810,41 @@ int rdt_give_start(struct rdt_give *g, bool check, bool force, rdt_give_done don
 	return 0;
 }
 
+int rdt_give_store(struct rdt_give *g, rdt_give_done done, void *arg, char *why, size_t size)
+{
+	int err = may_begin(g, why, size);
+
+	if (!err && g->state != GIVE_IDLE)
+		err = give_refuses(why, size, "the target is being handed over already");
+	if (!err)
+		err = rdt_ns_may_store(g->t, why, size);
+	if (!err && g->env->notify->fd < 0) {
+		snprintf(why, size,
+			 "no service manager has started it with a store for descriptors: "
+			 "NOTIFY_SOCKET is not in its environment");
+		err = -EOPNOTSUPP;
+	}
+	if (!err) {
+		snprintf(why, size, "out of memory");
+		err = rdt_store_put_new(g->env->notify, g->t->loop, g->env->files_max, give_put, g,
+					&g->put);
+	}
+	if (err)
+		return err;
+	g->pid = 0;
+	g->check = g->force = g->later = false;
+	g->state = GIVE_PREPARING;
+	rdt_reloader_freeze(g->env->reloader, "the target is being handed over to another process");
+	err = give_open(g, why, size);
+	if (err) {
+		give_fails(g, err, why);
+		return err;
+	}
+	g->done = done;
+	g->arg = arg;
+	return 0;
+}
+
 void rdt_give_forget(struct rdt_give *g, const void *arg)
 {
 	if (g->arg == arg)
@@ -774,6 +889,7 @@ void rdt_give_free(struct rdt_give **out)
 	rd_timer_stop(g->t->loop, &g->timer);
 	rd_timer_stop(g->t->loop, &g->leave);
 	rdt_channel_close(&g->channel);
+	rdt_store_put_free(&g->put);
 	json_decref(g->ready);
 	json_decref(g->result);
 	free(g);

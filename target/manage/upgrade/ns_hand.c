@@ -53,6 +53,24 @@ int rdt_ns_handed(const struct rdt_target *t, char *why, size_t size)
 	return err;
 }
 
+/* Whether another gateway had the lock of an image is known only to a process that sees it with
+ * the one before. */
+int rdt_ns_may_store(const struct rdt_target *t, char *why, size_t size)
+{
+	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
+		const struct rdt_ns *ns = t->ns[i];
+
+		if (!ns || ns->cfg->backend != RDT_BACKEND_RBD)
+			continue;
+		snprintf(why, size,
+			 "%s namespace %u: the lock of a Ceph RBD image is passed on only to a "
+			 "process that runs already; use rdctl upgrade",
+			 ns->subsys->nqn, ns->nsid);
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
 /* ---- namespaces that are left behind ---- */
 
 unsigned int rdt_ns_leave_behind(struct rdt_target *t)

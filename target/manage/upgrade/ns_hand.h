@@ -27,6 +27,9 @@ int rdt_ns_handed(const struct rdt_target *t, char *why, size_t size);
 
 /* ---- the process that hands over ---- */
 
+/* May all storage be used by a process that starts when this one has ended? Returns 0, or
+ * -EOPNOTSUPP with a sentence in @why that names the namespace. */
+int rdt_ns_may_store(const struct rdt_target *t, char *why, size_t size);
 /* While connections rest: those are left behind whose I/O does not end. Returns how many. */
 unsigned int rdt_ns_leave_behind(struct rdt_target *t);
 /* None is, because the hand-over has failed. */

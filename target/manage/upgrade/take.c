@@ -15,6 +15,8 @@
 #include "util/loop.h"
 #include "ns_hand.h"
 #include "ns_record.h"
+#include "store.h"
+#include "stored.h"
 #include "target/bdev/inherit.h"
 #include "target/config/config.h"
 #include "target/nvmf/listener.h"
@@ -149,6 +151,7 @@ static int inherit_process(struct rdt_take *take, const json_t *record)
 	int err = 0;
 
 	take->pid = (int)json_integer_value(json_object_get(record, "pid"));
+	take->files_max = (unsigned long)json_integer_value(json_object_get(record, "files_max"));
 	if (socket && !take->control_socket)
 		take->control_socket = strdup(socket);
 	json_object_foreach(json_object_get(record, "open"), name, at) err =
@@ -222,6 +225,30 @@ int rdt_take_begin(struct rdt_take *take, const char *socket, const struct rdt_c
 	return err ? take_refused(take, err, why) : 0;
 }
 
+int rdt_take_begin_stored(struct rdt_take *take, struct rdt_stored *stored,
+			  const struct rdt_config *cfg, char *why, size_t size)
+{
+	struct rdt_stored_part open, move;
+	int err = rdt_stored_read(stored, &open, &move, why, size);
+
+	take->stored = stored;
+	take->state = RDT_TAKE_OPENING;
+	take->channel.bag = open.bag;
+	take->open = open.records;
+	take->bag = move.bag;
+	take->records = move.records;
+	if (!err) {
+		err = rdt_inherit_new(&take->inherit);
+		snprintf(why, size, "out of memory");
+	}
+	if (!err)
+		err = inherit_open(take, cfg, why, size);
+	rd_fd_bag_clear(&take->channel.bag);
+	if (err)
+		rdt_take_free(take);
+	return err;
+}
+
 /* ---- connections ---- */
 
 /* Since when connections rest. Now, when the other process does not say that, or what cannot be. */
@@ -241,8 +268,42 @@ static void take_rest(struct rdt_take *take, const json_t *records)
 	}
 }
 
+static void store_emptied_late(void *arg, int err, const char *why)
+{
+	struct rdt_take *take = arg;
+
+	if (err)
+		rd_warn(take->log, RD_LOG_MAIN, "the service manager's store is not emptied: %s",
+			why);
+}
+
+/* There is no other process, and storage is open already: this one continues without the rest. */
+static void leave_stored(struct rdt_take *take, const char *why)
+{
+	struct rdt_target *t = take->target;
+
+	rdt_stored_refuse(take->stored, true);
+	rdt_stored_empty(take->stored, take->notify, t->loop, store_emptied_late, take);
+	rdt_move_forget(t);
+	rdt_listeners_hold(t, false);
+	rd_fd_bag_clear(&take->bag);
+	take->state = RDT_TAKE_DONE;
+	take->fails(take, why);
+	/* What was opened before this is used; nobody else has a connection to it. */
+	rdt_inherit_told_all(take->inherit);
+	rdt_ns_left_forget(t, take->inherit);
+	rdt_ns_hand(t, RDT_HAND_TAKE);
+	rdt_inherit_free(&take->inherit);
+	rdt_ns_records_name_user(t, true);
+	rdt_ns_left_serve(t, false);
+}
+
 static void take_fails(struct rdt_take *take, const char *why)
 {
+	if (take->stored) {
+		leave_stored(take, why);
+		return;
+	}
 	take_refused(take, 0, why);
 	take->fails(take, why);
 }
@@ -251,6 +312,20 @@ static void tell_rest(const struct rdt_take *take, const char *what)
 {
 	rd_debug(take->log, RD_LOG_MAIN, "%s after %.3f ms", what,
 		 (double)(rd_loop_now_raw(take->target->loop) - take->held_at) / NSEC_PER_MS);
+}
+
+static void take_commit(struct rdt_take *take, const json_t *msg);
+
+static void store_emptied(void *arg, int err, const char *why)
+{
+	struct rdt_take *take = arg;
+
+	if (err) {
+		take_fails(take, why);
+		return;
+	}
+	rdt_stored_used(take->stored);
+	take_commit(take, NULL);
 }
 
 static void connections_in(void *arg, int err, const char *why)
@@ -265,8 +340,14 @@ static void connections_in(void *arg, int err, const char *why)
 		return;
 	}
 	take->state = RDT_TAKE_TOOK;
-	if (rdt_channel_send(&take->channel, "took", json_object(), NULL, NULL))
-		take_fails(take, "the other process does not listen");
+	if (!take->stored) {
+		if (rdt_channel_send(&take->channel, "took", json_object(), NULL, NULL))
+			take_fails(take, "the other process does not listen");
+		return;
+	}
+	err = rdt_stored_empty(take->stored, take->notify, take->target->loop, store_emptied, take);
+	if (err)
+		take_fails(take, rdt_store_says(err));
 }
 
 static void take_records(struct rdt_take *take, const json_t *records, struct rd_fd_bag *bag)
@@ -400,11 +481,11 @@ static void take_commit(struct rdt_take *take, const json_t *msg)
 	take->target->taken_over = true;
 	take->target->upgrade_pause_ns = take->pause_ns;
 	rd_notice(take->log, RD_LOG_MAIN,
-		  "took over from process %d: %u connections of %u controllers rested for "
+		  "took over from process %d%s: %u connections of %u controllers rested for "
 		  "%llu.%03llu "
 		  "ms",
-		  take->pid, take->queues, take->ctrls,
-		  (unsigned long long)(take->pause_ns / NSEC_PER_MS),
+		  take->pid, take->stored ? " by the service manager's store" : "", take->queues,
+		  take->ctrls, (unsigned long long)(take->pause_ns / NSEC_PER_MS),
 		  (unsigned long long)(take->pause_ns / 1000 % 1000));
 	rdt_announce(take->target, "upgrade", "{s:i, s:i, s:i, s:f}", "from_pid", take->pid,
 		     "connections", (int)take->queues, "controllers", (int)take->ctrls, "pause",
@@ -468,15 +549,39 @@ static void take_broken(struct rdt_channel *ch, const char *why)
 		take_ends(take);
 }
 
+static void take_from_store(struct rd_msg *msg)
+{
+	struct rdt_take *take = rd_container_of(msg, struct rdt_take, msg);
+	char why[RDT_CHANNEL_WHY] = "out of memory";
+	json_t *records = take->records;
+	struct rd_fd_bag bag = take->bag;
+
+	take->records = NULL;
+	take->bag = (struct rd_fd_bag){0};
+	if (rdt_ns_records_check(take->target, take->open, why, sizeof(why)))
+		take_fails(take, why);
+	else
+		take_records(take, records, &bag);
+	json_decref(records);
+	rd_fd_bag_clear(&bag);
+}
+
 /* Listeners that have no socket, of RDMA devices, listen when the other process has ended. */
 int rdt_take_ready(struct rdt_take *take, struct rdt_target *t)
 {
 	char why[RDT_CHANNEL_WHY] = "out of memory";
-	int err = rdt_ns_records_check(t, take->open, why, sizeof(why));
+	int err;
 
 	take->target = t;
+	if (take->stored) {
+		take->state = RDT_TAKE_READY;
+		take->msg.fn = take_from_store;
+		rd_loop_post(t->loop, &take->msg);
+		return 0;
+	}
 	take->channel.said = take_said;
 	take->channel.broken = take_broken;
+	err = rdt_ns_records_check(t, take->open, why, sizeof(why));
 	if (!err)
 		err = rdt_channel_watch(&take->channel, t->loop);
 	if (err)
@@ -516,5 +621,6 @@ void rdt_take_free(struct rdt_take *take)
 	free(take->control_socket);
 	take->open = take->records = NULL;
 	take->control_socket = NULL;
+	take->stored = NULL;
 	take->state = RDT_TAKE_NONE;
 }

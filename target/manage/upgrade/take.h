@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The process that takes over: what another one has open, then its connections. Before the commit
- * has come, whatever fails ends this process, and the other one goes on. docs/design/moves.md.
+ * has come, whatever fails ends this process, and the other one goes on. What comes from the
+ * service manager's store is refused instead, and this process continues without it: there is no
+ * other one. docs/design/moves.md.
  *
  * Main thread only.
  */
@@ -21,6 +23,8 @@
 struct rd_log;
 struct rdt_config;
 struct rdt_inherit;
+struct rdt_notify;
+struct rdt_stored;
 struct rdt_target;
 
 enum rdt_take_state {
@@ -28,7 +32,7 @@ enum rdt_take_state {
 	RDT_TAKE_OPENING, /* what is open has come -> READY */
 	RDT_TAKE_READY,   /* connections may come -> TAKING; or it was a check -> DONE */
 	RDT_TAKE_TAKING,  /* they are built -> TOOK */
-	RDT_TAKE_TOOK,    /* the commit may come -> SERVING */
+	RDT_TAKE_TOOK,    /* the commit may come, or the store is emptied -> SERVING */
 	/* Hosts are served from here on. */
 	RDT_TAKE_SERVING,  /* counters may come -> COUNTING; or none do -> SHOWN */
 	RDT_TAKE_COUNTING, /* reactors add the counters -> SHOWN */
@@ -41,7 +45,8 @@ struct rdt_take {
 	struct rd_log *log;
 	/* Hosts are served, and counters are there: the target may be seen. */
 	void (*show)(struct rdt_take *take);
-	void (*fails)(struct rdt_take *take, const char *why); /* before the commit */
+	/* Before the commit. From the store: nothing is left of it, and the target may serve. */
+	void (*fails)(struct rdt_take *take, const char *why);
 	void (*checked)(struct rdt_take *take);
 	void (*alone)(struct rdt_take *take); /* the other process has ended */
 
@@ -51,6 +56,9 @@ struct rdt_take {
 	bool sure;  /* SERVING: the other process has said that its I/O has ended */
 	struct rdt_inherit *inherit; /* from the beginning to DONE */
 	struct rdt_channel channel;
+	struct rdt_stored *stored; /* it comes from the store; NULL: from another process */
+	struct rdt_notify *notify; /* to the store */
+	struct rd_msg msg;         /* READY, from the store */
 	struct rdt_target *target;
 	json_t *open;    /* the records of what is open */
 	json_t *records; /* TAKING: those of the connections, borrowed by rdt_move_in(); COUNTING:
@@ -60,6 +68,7 @@ struct rdt_take {
 	struct rdt_move_counters counters; /* COUNTING */
 	char *control_socket;              /* of the other process; NULL: none */
 	int pid;                           /* of the other process */
+	unsigned long files_max;           /* of the service manager, as that one knows; or 0 */
 	uint64_t held_at;                  /* since when connections rest: ns of CLOCK_MONOTONIC */
 	uint64_t pause_ns;                 /* from SERVING on: for how long they did */
 	/* SERVING and later: the other process has not left its connections to storage */
@@ -72,6 +81,10 @@ struct rdt_take {
  * runs yet. Returns 0, or -errno with the reason logged.
  */
 int rdt_take_begin(struct rdt_take *take, const char *socket, const struct rdt_config *cfg);
+/* Likewise what is in @stored, which is borrowed; @take->notify is set. Returns 0, or -errno with a
+ * sentence in @why: then @take has nothing. */
+int rdt_take_begin_stored(struct rdt_take *take, struct rdt_stored *stored,
+			  const struct rdt_config *cfg, char *why, size_t size);
 /* @t runs and accepts nothing: says so to the other process. Returns 0, or -errno with the reason
  * logged. */
 int rdt_take_ready(struct rdt_take *take, struct rdt_target *t);
