@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2119,SC2120,SC2034,SC2154,SC2317 # functions are called by name
 # rdtarget.service as it is installed, run by systemd as the machine's first process: from inside its sandbox it serves a
-# file and a block device through an RDMA device to the kernel's host, and answers HTTP; it is reloaded, upgraded, ended by the
-# watchdog and started again under verified I/O, and stopped.
+# file and a block device through an RDMA device to the kernel's host, and answers HTTP; it is reloaded, upgraded, restarted, which
+# a host over NVMe/TCP does not notice, ended by the watchdog and started again under verified I/O, and stopped.
 # Interop: Linux nvme-rdma -> rdtarget as a systemd service
 [ -x /lib/systemd/systemd ] || {
 	echo "1..0 # SKIP systemd is not installed"
@@ -59,6 +59,7 @@ configuration()
 	http: {}
 	listeners:
 	  - { address: $user4, port: 4420, provider: $provider }
+	  - { address: $user4, port: 4421, transport: tcp }
 	subsystems:
 	  - nqn: $nqn
 	    allow_any_host: true
@@ -221,6 +222,76 @@ upgrade_under_io()
 	fetch /healthz
 }
 
+# What the kernel says of the devices.
+kernel_said()
+{
+	dmesg | grep -E 'nvme|I/O error'
+}
+
+connect_by_tcp()
+{
+	disconnect_kernel
+	modprobe nvme-tcp
+	# Pages of a large one that nvme-tcp hands on stop 6.1: test_kernel_host_tcp.sh.
+	echo never >/sys/kernel/mm/transparent_hugepage/enabled
+	# A process starts slowly in an emulated machine.
+	timeout 100 nvme connect -t tcp -a "$user4" -s 4421 -n $nqn --nr-io-queues=2 --reconnect-delay=1 --ctrl-loss-tmo=600 \
+		--keep-alive-tmo=60
+	t_until 30 has_block_device 3
+	device=$(block_device 1)
+	ctrl=/dev/$(controller)
+}
+
+# Five times: another process serves the same connections, and what is in memory. Its store is empty then.
+restarts_under_io()
+{
+	local pid memory
+
+	connect_by_tcp
+	memory=$(block_device 3)
+	dd if=/run/t/random of="$memory" bs=1M oflag=direct status=none
+	io_start "${io_options[@]}"
+	io_is_on 100
+	kernel_said >/run/t/said
+	for _ in {1..5}; do
+		pid=$(systemctl show -P MainPID rdtarget)
+		systemctl restart rdtarget
+		service_is ActiveState active
+		main_pid_is_not "$pid"
+		service_is NFileDescriptorStore 0
+		io_is_on 100
+	done
+	io_stop "$io_size"
+	kernel_said | diff /run/t/said - || t_fail "the kernel said the above"
+	journalctl --no-pager --unit rdtarget >/run/t/journal
+	[ "$(grep -c "took over from process .* by the service manager's store" /run/t/journal)" -eq 5 ] ||
+		t_fail "not each restart took the connections over: $(tail -n 40 /run/t/journal)"
+	sed -n "s/.*manager's store: .* rested for/note: connections rested for/p" /run/t/journal
+	service_is NRestarts 0
+	holds_the_last_pass /var/lib/rdtarget/disk1.img "$io_size" "${io_options[@]}"
+	cmp /run/t/random <(dd if="$memory" bs=1M iflag=direct status=none)
+}
+
+# A stop drains, as SIGTERM does, and stores nothing; the host connects again to the next start.
+stop_under_io()
+{
+	device=$(block_device 1)
+	io_start "${io_options[@]}"
+	io_is_on 100
+	systemctl stop rdtarget
+	service_is Result success
+	journalctl --no-pager --unit rdtarget >/run/t/journal
+	t_expect 'Terminated: draining' /run/t/journal
+	service_is NFileDescriptorStore 0
+	systemctl start rdtarget
+	t_until 150 controller_is live
+	io_is_on 100
+	io_stop "$io_size"
+	holds_the_last_pass /var/lib/rdtarget/disk1.img "$io_size" "${io_options[@]}"
+	# The host of the cases below is nvme-rdma's.
+	connect_kernel "$user4" 4420 --reconnect-delay=1 --ctrl-loss-tmo=600
+}
+
 restarted()
 {
 	service_is NRestarts 1 && service_is ActiveState active
@@ -273,6 +344,8 @@ if t_guest; then
 	t_case "a reload applies a changed configuration under a host" reload_applies
 	t_case "a reload of a broken file fails, and changes nothing" reload_of_a_broken_file_fails
 	t_case "rdctl upgrade under I/O: systemd supervises the next process, the host reconnects" upgrade_under_io
+	t_case "systemctl restart, five times, under I/O over NVMe/TCP: the kernel says nothing" restarts_under_io
+	t_case "systemctl stop under I/O drains, and the host reconnects after a start" stop_under_io
 	t_case "the watchdog kills it, and systemd restarts it, under I/O" watchdog_restarts_it
 	t_case "systemd stops it, and nothing is left behind" stops_and_leaves_nothing
 	[ "$t_failed" -eq 0 ] || service_tells 2>&1 | sed 's/^/# /'
