@@ -26,6 +26,8 @@ struct faults {
 	struct store_faults normal;
 };
 
+const unsigned int fault_upgrade = 1u << FAULT_UPGRADE;
+
 const char *const fault_names[] = {
 	[FAULT_CUT] = "cut",        [FAULT_HALF_OPEN] = "half-open", [FAULT_HOLD] = "hold",
 	[FAULT_PORT] = "port",      [FAULT_STALL] = "stall",         [FAULT_SLOW] = "slow",
@@ -336,7 +338,7 @@ int faults_new(struct world *w, struct faults **out)
 	store_set_faults(w->store, &f->normal);
 	if (!(w->opts.faults & FAULTS_FENCE))
 		w->disturbed_until = 0;
-	if (w->opts.faults & 1u << FAULT_UPGRADE && upgrade_new(w, &w->upgrade))
+	if (w->opts.faults & fault_upgrade && upgrade_new(w, &w->upgrade))
 		return -ENOMEM;
 	return rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
 }

@@ -28,8 +28,6 @@ enum fault_kind {
 	FAULT_UPGRADE,   /* the target hands over to another one: upgrade.h; only on request */
 	FAULTS,
 };
-#define FAULTS_ALL   (FAULTS_NAMED & ~(1u << FAULT_UPGRADE))
-#define FAULTS_NAMED ((1u << FAULTS) - 1) /* those of this enum */
 /*
  * Not a fault either: the profile that aims at keys that change. There is little I/O, and minutes
  * pass in few steps, so that replaced keys end; the observer connects again and again, with old
@@ -48,6 +46,24 @@ enum fault_kind {
 
 /* By enum fault_kind, or by that of gateways/faults.c; the last one is NULL. */
 extern const char *const fault_names[];
+/* The bit of "upgrade" in the program that is linked; 0: it has no such fault. */
+extern const unsigned int fault_upgrade;
+
+/* All faults of the program that is linked. */
+static inline unsigned int faults_named(void)
+{
+	unsigned int count = 0;
+
+	while (fault_names[count])
+		count++;
+	return (1u << count) - 1;
+}
+
+/* Those that happen without a choice. */
+static inline unsigned int faults_all(void)
+{
+	return faults_named() & ~fault_upgrade;
+}
 
 int faults_new(struct world *w, struct faults **out);
 void faults_free(struct faults *f);

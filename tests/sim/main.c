@@ -43,11 +43,11 @@ static int bad_usage(const char *option, const char *value, const char *expected
 
 static int parse_faults(char *list, unsigned int *out)
 {
-	static const struct {
+	const struct {
 		const char *name; /* the last one is NULL */
 		unsigned int faults;
 	} profiles[] = {
-		{"all", FAULTS_NAMED}, {"fence", FAULTS_FENCE}, {"keys", FAULTS_KEYS}, {NULL, 0}};
+		{"all", faults_named()}, {"fence", FAULTS_FENCE}, {"keys", FAULTS_KEYS}, {NULL, 0}};
 	char *save = NULL;
 
 	*out = 0;
@@ -167,7 +167,7 @@ static bool run_seed(const struct world_opts *opts)
 
 int main(int argc, char **argv)
 {
-	struct options opt = {.world = {.seed = 1, .steps = 100000, .faults = FAULTS_ALL},
+	struct options opt = {.world = {.seed = 1, .steps = 100000, .faults = faults_all()},
 			      .count = 1};
 	int code = parse_options(argc, argv, &opt);
 	bool good = true;

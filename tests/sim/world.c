@@ -376,7 +376,7 @@ int world_turn_loop(struct actor *actor)
 /* Hosts repeat writes because of a lost connection, or an error. */
 static bool may_be_repeated(const struct world *w, uint64_t begin)
 {
-	bool alone = w->opts.faults == 1u << FAULT_UPGRADE;
+	bool alone = fault_upgrade && w->opts.faults == fault_upgrade;
 
 	return !w->no_resend && (!alone || w->disturbed_until >= begin);
 }
@@ -514,7 +514,7 @@ static void choose_transports(struct world *w)
 	if (w->opts.transport == WORLD_ANY) {
 		w->opts.transport = target_namespaces == 1 ? shares[mixed % 4] : WORLD_RDMA;
 		/* Of an RDMA device no connection moves. */
-		w->iwarp = w->opts.faults & 1u << FAULT_UPGRADE && mixed & 48;
+		w->iwarp = w->opts.faults & fault_upgrade && mixed & 48;
 	}
 	w->iwarp |= w->opts.transport == WORLD_IWARP;
 	w->iwarp &= w->opts.transport != WORLD_TCP;
@@ -607,9 +607,9 @@ int world_new(const struct world_opts *opts, struct world **out)
 		return -ENOMEM;
 	w->opts = *opts;
 	w->hash = FNV_START;
-	if (world_sends_all() && (opts->faults | FAULTS_ALL) == opts->faults &&
+	if (world_sends_all() && (opts->faults | faults_all()) == opts->faults &&
 	    !(opts->faults & (FAULTS_KEYS | FAULTS_FENCE)) && opts->seed % FAULTS_FENCE_IN == 2)
-		w->opts.faults = FAULTS_FENCE | (opts->faults & 1u << FAULT_UPGRADE);
+		w->opts.faults = FAULTS_FENCE | (opts->faults & fault_upgrade);
 	rc = make_world(w);
 	if (rc)
 		world_fail(w, "the world was not made: %s", strerror(-rc));

@@ -45,6 +45,8 @@ enum gateway_fault {
 	GATEWAY_FAULTS,
 };
 
+const unsigned int fault_upgrade = 0;
+
 const char *const fault_names[] = {
 	[GW_LINK] = "link",    [GW_ONE_END] = "half-open", [GW_PATH] = "path",
 	[GW_HOSTS] = "hosts",  [GW_PAUSE] = "pause",       [GW_THREAD] = "thread",
