@@ -225,7 +225,7 @@ upgrade_under_io()
 # What the kernel says of the devices.
 kernel_said()
 {
-	dmesg | grep -E 'nvme|I/O error'
+	dmesg | grep -E 'nvme|I/O error' | grep -v 'long keepalive RTT'
 }
 
 connect_by_tcp()
