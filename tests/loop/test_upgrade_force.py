@@ -219,6 +219,15 @@ def a_hand_over_that_fails_after_that_leaves_everything(t):
     t.ok(following.running, 'it has ended')
 
 
+def upgrade(t, control, *args):
+    """Again while the process that an earlier try has started is ending."""
+    def result():
+        res = t.run([program('rdctl'), '-s', control, 'upgrade', *args])
+        return None if 'has not ended yet' in res.err else res
+
+    return wait_for(result, 'rdctl upgrade')
+
+
 @test
 @iwarp_only
 def rdctl_says_what_is_served_later(t):
@@ -231,13 +240,13 @@ def rdctl_says_what_is_served_later(t):
     with peer(target, TCP) as host:
         hung_write(t, sick, host, pattern(1, 512))
         target.expect('namespace 1: its storage has not answered')
-        res = t.run([program('rdctl'), '-s', control, 'upgrade'])
+        res = upgrade(t, control)
         t.eq(res.rc, 1)
         t.match(rf'{NQN} namespace 1: a command of queue 1 does not end .*--force', res.err)
-        res = t.run([program('rdctl'), '-s', control, 'upgrade', '--check', '--force'])
+        res = upgrade(t, control, '--check', '--force')
         t.eq(res.rc, 0, res.err)
         t.match(rf'can take over\n{NQN} namespace 1 does not answer now, and would be served when its I/O has ended', res.text)
-        res = t.run([program('rdctl'), '-s', control, 'upgrade', '--force'])
+        res = upgrade(t, control, '--force')
         t.eq(res.rc, 0, res.err)
         t.match(rf'has taken over: .*\n{NQN} namespace 1 is served when its I/O in the process before has ended', res.text)
         t.ok(target.running and sick.hangs(), 'it has ended')
