@@ -584,6 +584,14 @@ static int take_ns_state(struct rdt_ns *ns, const json_t *record, const struct e
 	return 0;
 }
 
+/* The namespace whose state @record has; NULL when it is another record, or not served here. */
+static struct rdt_ns *live_ns_of(struct rdt_target *t, const json_t *record)
+{
+	struct rdt_ns *ns = rdt_move_is(record, "ns-state") ? ns_of(t, record) : NULL;
+
+	return ns && ns->state == RDT_NS_LIVE ? ns : NULL;
+}
+
 int rdt_ns_records_take(struct rdt_target *t, const json_t *records, char *why, size_t size)
 {
 	const struct explain ex = {why, size};
@@ -593,9 +601,9 @@ int rdt_ns_records_take(struct rdt_target *t, const json_t *records, char *why, 
 
 	json_array_foreach(records, i, record)
 	{
-		struct rdt_ns *ns = rdt_move_is(record, "ns-state") ? ns_of(t, record) : NULL;
+		struct rdt_ns *ns = live_ns_of(t, record);
 
-		if (ns && ns->state == RDT_NS_LIVE && !err)
+		if (ns && !err)
 			err = take_ns_state(ns, record, &ex);
 	}
 	return err;
@@ -623,9 +631,9 @@ int rdt_ns_records_end(struct rdt_target *t, const json_t *records, char *why, s
 
 	json_array_foreach(records, i, record)
 	{
-		struct rdt_ns *ns = rdt_move_is(record, "ns-state") ? ns_of(t, record) : NULL;
+		struct rdt_ns *ns = live_ns_of(t, record);
 
-		if (ns && ns->left_behind && ns->state == RDT_NS_LIVE && !err)
+		if (ns && ns->left_behind && !err)
 			err = take_end(ns, record, &ex);
 	}
 	return err;
