@@ -36,6 +36,15 @@ def begin(t, namespaces=None, most=512, **kw):
     return manager, manager.start(config, **kw), config, control
 
 
+def go_on(t, devices, last=False):
+    """Their I/O does, on the connections that they have."""
+    for device in devices:
+        device.goes_on(50)
+        no_reconnect(t, device)
+        if last:
+            device.finish()
+
+
 def stored(t, target, control, *devices):
     """What the service does at a restart: the process leaves everything in the store, and ends."""
     for device in devices:
@@ -90,10 +99,7 @@ def verified_io_goes_on_through_restarts(t, transport):
         pauses.append(pause_of(target))
         target.expect(r'took over .*: [1-9]\d* connections of 3 controllers')
         t.eq(manager.store, [], 'the store of a process that serves')
-    for device in devices:
-        device.goes_on(50)
-        no_reconnect(t, device)
-        device.finish()
+    go_on(t, devices, last=True)
     with Control(control) as c:
         figure = re.search(r'^rdtarget_upgrade_pause_seconds (\S+)$', c.call('metrics.get')['text'], re.M)
     t.ok(abs(float(figure[1]) * 1000 - pauses[-1]) < 1, f'the metric is {figure[1]}, and the log says {pauses[-1]} ms')
@@ -202,10 +208,7 @@ def a_process_that_dies_before_the_store_is_empty_leaves_it(t):
         manager.hears()
     following = manager.start(config, 'next')
     following.expect('took over .* connections of 2 controllers')
-    for device in devices:
-        device.goes_on(50)
-        no_reconnect(t, device)
-        device.finish()
+    go_on(t, devices, last=True)
 
 
 @test
@@ -243,17 +246,12 @@ def a_store_that_is_too_small_refuses(t, most):
     manager, target, config, control = begin(t, most=most)
     devices = two_devices(t, target)
     not_stored(t, control, target, 'not handed over: the service manager has not kept all of .* FileDescriptorStoreMax= of the service')
-    for device in devices:
-        device.goes_on(50)
-        no_reconnect(t, device)
+    go_on(t, devices)
     wait_for(lambda: not manager.store, 'the store to be empty')
     manager.most = 512
     stored(t, target, control, *devices)
     manager.start(config, 'next').expect('took over')
-    for device in devices:
-        device.goes_on(50)
-        no_reconnect(t, device)
-        device.finish()
+    go_on(t, devices, last=True)
 
 
 @test
