@@ -238,6 +238,7 @@ static void block_now(struct cluster *cl, struct client *victim, uint64_t ns, bo
 	victim->blocked_until = victim->blocked_at + ns;
 	victim->block_may_end = may_end;
 	victim->blocked_epoch = ++cl->monitor_epoch;
+	victim->process->blocked_at = rd_sim_now(cl->sim);
 	rd_sim_at(cl->sim, &cl->map_arrives, rd_sim_below(cl->sim, MAP_TRAVELS));
 	rd_sim_tell(cl->sim, "cluster: client %s is blocked", victim->addr);
 }

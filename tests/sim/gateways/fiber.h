@@ -26,6 +26,7 @@ struct process {
 	uint64_t stalled_until;
 	struct process *next;     /* of an earlier start of the same program */
 	uint64_t ceph_decides_at; /* it waited for the lock of a client that is silent */
+	uint64_t blocked_at;      /* Ceph blocked a connection of it */
 	bool dead;                /* killed: nothing that it does reaches the cluster */
 };
 

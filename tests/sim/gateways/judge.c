@@ -168,7 +168,8 @@ static bool lock_is_lost(const struct cluster *cl, const struct image *image)
 	return !o || o->client != holder;
 }
 
-/* Has Ceph blocked the gateway's connection? It begins anew to ask who is alive. */
+/* Has Ceph blocked the gateway's connection, which it will notice? Then it begins anew to ask who
+ * is alive. */
 static bool begins_anew(const struct gateway *gw, const struct image *image)
 {
 	const struct opened *o =
@@ -197,9 +198,11 @@ static void judge_waiting(struct gateway *gw, unsigned int image)
 	uint64_t decides = later_of(cl->aged_at, gw->pool_unwell_at[pool]), since;
 
 	note_whether_waiting(gw, image);
-	if (gw->process)
-		decides = later_of(decides, gw->process->ceph_decides_at);
 	since = later_of(gw->waits_since[image], gateway_well_since(gw, pool));
+	if (gw->process) {
+		decides = later_of(decides, gw->process->ceph_decides_at);
+		since = later_of(since, gw->process->blocked_at);
+	}
 	if (decides)
 		since = later_of(since, decides + CEPH_DECIDES);
 	if (rd_sim_now(cl->sim) > since + REPLACES_WITHIN)
