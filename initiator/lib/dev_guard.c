@@ -83,8 +83,13 @@ static bool guard_overlaps(const struct rdi_guard *guard, uint64_t lba, uint64_t
 	return guard->nblocks > lba - guard->lba;
 }
 
+bool rdi_guard_is_over_at(const struct rdi_guard *guard, uint64_t gateway)
+{
+	return gateway && guard->gateway && gateway != guard->gateway;
+}
+
 bool rdi_guards_block(struct rdi_guards *g, uint64_t lba, uint64_t nblocks,
-		      const struct rdi_guard *mine, uint64_t now)
+		      const struct rdi_guard *mine, uint64_t gateway, uint64_t now)
 {
 	struct rdi_guard *guard, *next;
 	bool blocked = false;
@@ -101,7 +106,7 @@ bool rdi_guards_block(struct rdi_guards *g, uint64_t lba, uint64_t nblocks,
 		next = TAILQ_NEXT(guard, link);
 		if (!guard->resend && now >= guard->safe_at)
 			guard_remove(g, guard);
-		else
+		else if (guard->resend || !rdi_guard_is_over_at(guard, gateway))
 			blocked = guard_overlaps(guard, lba, nblocks);
 	}
 	pthread_mutex_unlock(&g->lock);

@@ -49,10 +49,17 @@ void rdi_guards_end(struct rdi_guards *g, struct rdi_guard *guard);
  * allowed. */
 void rdi_guards_leave(struct rdi_guards *g, struct rdi_guard *guard);
 /*
+ * Does @gateway differ from the gateway to which the write of @guard was sent, and can only one of
+ * them write? When it executes a command, the storage has refused the lost write permanently, or
+ * has executed it before. @gateway 0: not known.
+ */
+bool rdi_guard_is_over_at(const struct rdi_guard *guard, uint64_t gateway);
+/*
  * Whether a command for these blocks has to wait. @mine: the command's own guard or NULL; with a
- * guard, only older guards count, so that two lost commands do not wait for each other.
+ * guard, only older guards count, so that two lost commands do not wait for each other. @gateway:
+ * to which the command is sent, if one at a time can write; else 0.
  */
 bool rdi_guards_block(struct rdi_guards *g, uint64_t lba, uint64_t nblocks,
-		      const struct rdi_guard *mine, uint64_t now);
+		      const struct rdi_guard *mine, uint64_t gateway, uint64_t now);
 
 #endif /* RDI_DEV_GUARD_H */

@@ -90,16 +90,6 @@ static struct rdi_chan_path *choose_path(struct rdinit_dev_chan *chan)
 	return &chan->paths[chosen];
 }
 
-/*
- * Does @cp lead to another gateway than the one to which the write of @guard was sent, and can only
- * one of them write? When that gateway executes the write, the storage has refused the lost one
- * permanently, or has executed it before.
- */
-static bool is_next_gateway(const struct rdi_chan_path *cp, const struct rdi_guard *guard)
-{
-	return cp && cp->gateway && guard->gateway && cp->gateway != guard->gateway;
-}
-
 /* The path by which a lost write can be sent again; NULL: none yet. */
 static struct rdi_chan_path *resend_path(struct rdi_io *io, uint64_t now)
 {
@@ -107,7 +97,7 @@ static struct rdi_chan_path *resend_path(struct rdi_io *io, uint64_t now)
 	const struct rdi_guard *guard = io->guard;
 	struct rdi_chan_path *cp = choose_path(chan);
 
-	if (now >= guard->safe_at || is_next_gateway(cp, guard))
+	if (now >= guard->safe_at || (cp && rdi_guard_is_over_at(guard, cp->gateway)))
 		return cp;
 	cp = &chan->paths[guard->path];
 	if (is_silent(cp) && another_answers(cp))
@@ -124,6 +114,7 @@ struct rdi_chan_path *rdi_wait_path(struct rdi_io *io)
 {
 	struct rdinit_dev_chan *chan = io->chan;
 	struct rdinit_dev *dev = chan->dev;
+	struct rdi_chan_path *cp;
 	uint64_t now;
 
 	if (!io->not_before && !atomic_load_explicit(&dev->guards.count, memory_order_relaxed))
@@ -131,10 +122,11 @@ struct rdi_chan_path *rdi_wait_path(struct rdi_io *io)
 	now = rd_loop_now(chan->h.loop);
 	if (now < io->not_before)
 		return NULL;
-	if (rdi_ops[io->op].changes_blocks &&
-	    rdi_guards_block(&dev->guards, io->lba, io->nblocks, io->guard, now))
+	cp = io->guard ? resend_path(io, now) : choose_path(chan);
+	if (cp && rdi_ops[io->op].changes_blocks &&
+	    rdi_guards_block(&dev->guards, io->lba, io->nblocks, io->guard, cp->gateway, now))
 		return NULL;
-	return io->guard ? resend_path(io, now) : choose_path(chan);
+	return cp;
 }
 
 /* ---- looking at what waits ---- */

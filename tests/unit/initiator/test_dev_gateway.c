@@ -129,6 +129,27 @@ static void the_next_gateway_gets_a_lost_write_at_once(void)
 	CU_ASSERT_EQUAL(d.dev->guards.count, 0);
 }
 
+/* The caller knows that the write may have been executed; the blocks can be written. */
+static void the_next_gateway_writes_where_a_write_was_lost(void)
+{
+	T_DEV(d);
+	struct t_done lost = {0}, over = {0};
+	unsigned char old[1024] = {1}, new[512] = {2};
+
+	d.opts.no_resend_writes = true;
+	open_gateways(&d, 7, 8);
+	at[1].silent = true;
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 4, 2, old, 0, t_done_fn, &lost), 0);
+	t_dev_settle(&d);
+	lose_path(&d, 1);
+	T_ENDED(lost, -EREMOTEIO);
+	CU_ASSERT_EQUAL(rdinit_dev_write_async(d.chan, 5, 1, new, 0, t_done_fn, &over), 0);
+	set_ana(&d, 2, NVME_ANA_STATE_OPTIMIZED);
+	t_dev_pass(&d, 100);
+	T_ENDED(over, 0);
+	CU_ASSERT_EQUAL(at[2].writes, 1);
+}
+
 static void lose_a_write(struct t_dev *d, struct t_done *lost)
 {
 	static unsigned char buf[512] = {1};
@@ -211,6 +232,8 @@ static void a_target_that_is_no_gateway_is_not_doubted(void)
 
 const struct t_case t_dev_gateway_cases[] = {
 	{"the next gateway gets a lost write at once", the_next_gateway_gets_a_lost_write_at_once},
+	{"the next gateway writes where a write was lost",
+	 the_next_gateway_writes_where_a_write_was_lost},
 	{"another path to the same gateway waits", another_path_to_the_same_gateway_waits},
 	{"a target that is no gateway waits", a_target_that_is_no_gateway_waits},
 	{"a gateway that hangs is left when the next one serves",
