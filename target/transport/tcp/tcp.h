@@ -116,7 +116,6 @@ struct rdt_tcp_rx {
 	uint32_t crc; /* of the data */
 	_Alignas(8) uint8_t head[NVME_TCP_HEAD_MAX];
 	uint8_t ddgst[RD_CRC32C_LEN];
-	uint8_t term[NVME_TCP_TERM_MAX]; /* data of an H2CTermReq */
 	struct rdt_tcp_capsule *capsule; /* filled by the PDU */
 	struct rdt_tcp_req *filled;      /* its buffer is filled by the PDU */
 	/* while @held or conn->stopped: bytes that were read beyond the header */

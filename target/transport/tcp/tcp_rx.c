@@ -222,9 +222,8 @@ static enum rx begin_body(struct rdt_tcp_conn *c)
 		return begin_command(c);
 	case NVME_TCP_H2C_DATA:
 		return begin_h2c(c);
-	case NVME_TCP_H2C_TERM:
-		c->rx.dst = c->rx.term;
-		return RX_ON;
+	case NVME_TCP_H2C_TERM: /* its data is a header of ours, which nobody needs */
+		return got_term(c);
 	default:
 		return RX_ON;
 	}
@@ -257,9 +256,7 @@ static enum rx pdu_done(struct rdt_tcp_conn *c, bool bad)
 	case NVME_TCP_H2C_DATA:
 		rc = end_h2c(c, bad);
 		break;
-	case NVME_TCP_H2C_TERM:
-		return got_term(c);
-	default: /* may_come() refuses all other types */
+	default: /* begin_body() and may_come() leave no other type */
 		rc = got_icreq(c);
 		break;
 	}
@@ -358,8 +355,7 @@ static enum rx data_placed(struct rdt_tcp_conn *c, uint32_t n)
 
 	if (rx->parts.ddgst)
 		rx->crc = rd_crc32c(rx->crc, rx->dst, n);
-	if (rx->dst != rx->term)
-		c->fetched.done += n;
+	c->fetched.done += n;
 	rx->dst += n;
 	rx->left -= n;
 	return rx->left ? RX_ON : data_done(c);
