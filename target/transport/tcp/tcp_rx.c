@@ -248,6 +248,7 @@ static enum rx pdu_done(struct rdt_tcp_conn *c, bool bad)
 	enum rx rc;
 
 	c->rx.pdus++;
+	c->fetched.done += c->rx.parts.data != 0; /* see data_placed() */
 	rdt_heartbeat_check_again(c->qp.reactor);
 	switch (hdr->type) {
 	case NVME_TCP_CMD:
@@ -348,16 +349,18 @@ static uint32_t least_of(size_t a, uint32_t b)
 	return a < b ? (uint32_t)a : b;
 }
 
-/* @n bytes of data have arrived at rx->dst. */
+/* @n bytes of data have arrived at rx->dst. The last byte of a PDU counts when the PDU is complete:
+ * a host that withholds the data digest keeps the buffer in use, as one does that withholds data.
+ */
 static enum rx data_placed(struct rdt_tcp_conn *c, uint32_t n)
 {
 	struct rdt_tcp_rx *rx = &c->rx;
 
 	if (rx->parts.ddgst)
 		rx->crc = rd_crc32c(rx->crc, rx->dst, n);
-	c->fetched.done += n;
 	rx->dst += n;
 	rx->left -= n;
+	c->fetched.done += n - !rx->left;
 	return rx->left ? RX_ON : data_done(c);
 }
 

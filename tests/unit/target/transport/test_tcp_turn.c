@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* NVMe/TCP: how much of what hostile peers send is read in one turn of a reactor's loop. */
+/* NVMe/TCP: how much of what hostile peers send is read in one turn of a reactor's loop, and what
+ * they can keep in use by not sending. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -69,7 +70,7 @@ static struct rdt_tcp_conn *conn_of_peer(const struct tcp_world *w, int fd)
 	return NULL;
 }
 
-static void come(struct tcp_world *w, int i)
+static void come(struct tcp_world *w, int i, uint8_t dgst)
 {
 	struct nvme_tcp_icreq req;
 	struct nvme_tcp_icresp resp;
@@ -77,7 +78,7 @@ static void come(struct tcp_world *w, int i)
 	w->fd[i] = socket(w->l->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	CU_ASSERT_EQUAL_FATAL(
 		connect(w->fd[i], (struct sockaddr *)&w->l->addr, sizeof(struct sockaddr_in)), 0);
-	nvme_tcp_build_icreq(&req, 0);
+	nvme_tcp_build_icreq(&req, dgst);
 	put(w, i, &req, sizeof(req));
 	get(w, i, &resp, sizeof(resp));
 	w->conn[i] = conn_of_peer(w, w->fd[i]);
@@ -101,7 +102,7 @@ static struct tcp_world tcp_world_new(void)
 	w.r = w.env->t->reactors;
 	w.l = TAILQ_FIRST(&w.env->t->listeners);
 	for (int i = 0; i < PEERS; i++)
-		come(&w, i);
+		come(&w, i, 0);
 	return w;
 }
 
@@ -242,6 +243,47 @@ static void ended_sockets_share_a_turn(void)
 	tcp_world_free(&w);
 }
 
+/* Turns until the stall watchdog has looked at the connections @looks times more. */
+static void watch(struct tcp_world *w, unsigned int looks)
+{
+	for (unsigned int i = 0; i < looks; i++) {
+		t_advance(w->env, RDT_PROGRESS_LOOK);
+		turn(w);
+	}
+}
+
+/* A peer that sends all of the data of a PDU keeps the buffer until it sends the data digest, too.
+ */
+static void a_withheld_digest_is_late(void)
+{
+	struct tcp_world w = tcp_world_new();
+	uint8_t out[sizeof(struct nvme_tcp_data) + sizeof(struct nvmf_connect_data)] = {0};
+	struct nvme_tcp_data pdu = {.datal = htole32(sizeof(out) - sizeof(pdu))};
+	uint8_t digest[RD_CRC32C_LEN];
+
+	close(w.fd[0]);
+	come(&w, 0, NVME_TCP_DDGST);
+	pdu.ttag = ask_for_connect(&w, 0);
+	nvme_tcp_seal(&pdu, NVME_TCP_H2C_DATA, NVME_TCP_F_LAST, sizeof(out) - sizeof(pdu), 0, false,
+		      true);
+	memcpy(out, &pdu, sizeof(pdu));
+	put(&w, 0, out, sizeof(out));
+	for (int t = 0; t < PATIENT && w.conn[0]->rx.state != RDT_TCP_RX_DDGST; t++)
+		turn(&w);
+	CU_ASSERT_EQUAL_FATAL(w.conn[0]->rx.state, RDT_TCP_RX_DDGST);
+	watch(&w, 4);
+	CU_ASSERT_TRUE(w.conn[0]->qp.late);
+	rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, out + sizeof(pdu), sizeof(out) - sizeof(pdu)),
+		      digest);
+	put(&w, 0, digest, sizeof(digest));
+	for (int t = 0; t < PATIENT && w.conn[0]->rx.state == RDT_TCP_RX_DDGST; t++)
+		turn(&w);
+	CU_ASSERT_EQUAL(w.conn[0]->fetched.done, w.conn[0]->fetched.posted);
+	watch(&w, 1);
+	CU_ASSERT_FALSE(w.conn[0]->qp.late);
+	tcp_world_free(&w);
+}
+
 static int begin_from(const struct tcp_world *w, const char *address)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET};
@@ -356,6 +398,7 @@ static void handshakes_have_ten_seconds(void)
 
 const struct t_case t_tcp_turn_cases[] = {
 	{"a handshake of TLS has ten seconds", handshakes_have_ten_seconds},
+	{"a withheld data digest makes its host late", a_withheld_digest_is_late},
 	{"addresses are accepted round robin", addresses_are_accepted_round_robin},
 	{"data in small pieces shares one part of a turn", small_pieces_share_a_turn},
 	{"sockets that have ended share one part of a turn", ended_sockets_share_a_turn},
