@@ -11,6 +11,8 @@
 
 void rdt_progress_check(struct rdt_progress *s)
 {
+	if (s->mark > s->posted) /* a transfer was taken back */
+		s->mark = s->posted;
 	if (s->done >= s->mark) {
 		s->mark = s->posted;
 		s->checks = 0;

@@ -284,6 +284,21 @@ static void a_withheld_digest_is_late(void)
 	tcp_world_free(&w);
 }
 
+/* An Abort takes back an R2T that waits for the socket. The host owes nothing for it. */
+static void what_was_taken_back_is_not_late(void)
+{
+	struct rdt_progress s = {.posted = 5000, .done = 1000};
+
+	rdt_progress_check(&s);
+	s.done += 2000;
+	s.posted -= 2000;
+	for (int i = 0; i < 30; i++) {
+		rdt_progress_check(&s);
+		CU_ASSERT_FALSE(rdt_progress_late(&s));
+		CU_ASSERT_FALSE(rdt_progress_too_slow(&s, true));
+	}
+}
+
 static int begin_from(const struct tcp_world *w, const char *address)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET};
@@ -399,6 +414,7 @@ static void handshakes_have_ten_seconds(void)
 const struct t_case t_tcp_turn_cases[] = {
 	{"a handshake of TLS has ten seconds", handshakes_have_ten_seconds},
 	{"a withheld data digest makes its host late", a_withheld_digest_is_late},
+	{"a transfer that was taken back makes no host late", what_was_taken_back_is_not_late},
 	{"addresses are accepted round robin", addresses_are_accepted_round_robin},
 	{"data in small pieces shares one part of a turn", small_pieces_share_a_turn},
 	{"sockets that have ended share one part of a turn", ended_sockets_share_a_turn},
