@@ -194,9 +194,7 @@ static void tcp_close(struct rdt_qpair *qp)
 	if (c->state == RDT_TCP_RUNNING && !c->eof && !c->term_sent && !c->blocked && !qp->moved)
 		rdt_tcp_tx_last(c);
 	c->state = RDT_TCP_CLOSED;
-	if (c->waits_area)
-		TAILQ_REMOVE(&tcp->area_wait, c, area_link);
-	c->waits_area = false;
+	rdt_tcp_area_unwait(c);
 	if (c->resume.queued)
 		rdt_tcp_area_free(tcp); /* it may have been offered to this connection */
 	rd_defer_cancel(loop, &c->flush);

@@ -283,6 +283,8 @@ struct rdt_tcp_capsule *rdt_tcp_capsule_get(struct rdt_tcp_conn *c, uint32_t dat
 void rdt_tcp_capsule_put(struct rdt_tcp_capsule *k);
 /* An area is free: resume the connection that has waited longest. */
 void rdt_tcp_area_free(struct rdt_tcp *tcp);
+/* @c no longer waits for an area, if it does. */
+void rdt_tcp_area_unwait(struct rdt_tcp_conn *c);
 void rdt_tcp_capsules_init(struct rdt_tcp *tcp);
 void rdt_tcp_capsules_fini(struct rdt_tcp *tcp);
 

@@ -47,6 +47,13 @@ static void wait_for_area(struct rdt_tcp_conn *c)
 	TAILQ_INSERT_TAIL(&c->tcp->area_wait, c, area_link);
 }
 
+void rdt_tcp_area_unwait(struct rdt_tcp_conn *c)
+{
+	if (c->waits_area)
+		TAILQ_REMOVE(&c->tcp->area_wait, c, area_link);
+	c->waits_area = false;
+}
+
 struct rdt_tcp_capsule *rdt_tcp_capsule_get(struct rdt_tcp_conn *c, uint32_t data)
 {
 	struct rdt_tcp *tcp = c->tcp;
@@ -73,6 +80,9 @@ struct rdt_tcp_capsule *rdt_tcp_capsule_get(struct rdt_tcp_conn *c, uint32_t dat
 			return NULL;
 		}
 	}
+	/* It may have got an area of its own that came back, and must not be offered another one.
+	 */
+	rdt_tcp_area_unwait(c);
 	k->conn = c;
 	k->bad = false;
 	k->cap.sqe = &k->sqe;
@@ -91,8 +101,7 @@ void rdt_tcp_area_free(struct rdt_tcp *tcp)
 
 	if (!c)
 		return;
-	TAILQ_REMOVE(&tcp->area_wait, c, area_link);
-	c->waits_area = false;
+	rdt_tcp_area_unwait(c);
 	rd_defer(tcp->reactor->loop, &c->resume, RD_DEFER_WORK);
 }
 

@@ -299,6 +299,36 @@ static void what_was_taken_back_is_not_late(void)
 	}
 }
 
+/* One that waits, and then takes the area that it has given back, waits no more: what comes back
+ * next is offered to a connection that needs it. */
+static void an_area_is_offered_to_one_that_needs_it(void)
+{
+	struct tcp_world w = tcp_world_new();
+	struct rdt_tcp *tcp = rdt_tcp_of(w.r);
+	struct rdt_tcp_capsule *k[2], *again;
+	struct rdt_ctrl ctrl = {0};
+
+	for (int i = 0; i < 2; i++) {
+		w.conn[i]->qp.ctrl = &ctrl;
+		k[i] = rdt_tcp_capsule_get(w.conn[i], 512);
+		CU_ASSERT_PTR_NOT_NULL_FATAL(k[i]);
+	}
+	tcp->areas_max = 16;
+	tcp->areas_used += 14; /* by others */
+	CU_ASSERT_PTR_NULL(rdt_tcp_capsule_get(w.conn[1], 512));
+	CU_ASSERT_PTR_NULL(rdt_tcp_capsule_get(w.conn[0], 512));
+	rdt_tcp_capsule_put(k[0]); /* is offered to 1, but 0 may have one in any case */
+	again = rdt_tcp_capsule_get(w.conn[0], 512);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(again);
+	CU_ASSERT_PTR_NULL(rdt_tcp_capsule_get(w.conn[1], 512));
+	CU_ASSERT_PTR_EQUAL(TAILQ_FIRST(&tcp->area_wait), w.conn[1]);
+	tcp->areas_used -= 14;
+	rdt_tcp_capsule_put(again);
+	rdt_tcp_capsule_put(k[1]);
+	w.conn[0]->qp.ctrl = w.conn[1]->qp.ctrl = NULL;
+	tcp_world_free(&w);
+}
+
 static int begin_from(const struct tcp_world *w, const char *address)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET};
@@ -415,6 +445,8 @@ const struct t_case t_tcp_turn_cases[] = {
 	{"a handshake of TLS has ten seconds", handshakes_have_ten_seconds},
 	{"a withheld data digest makes its host late", a_withheld_digest_is_late},
 	{"a transfer that was taken back makes no host late", what_was_taken_back_is_not_late},
+	{"an area is offered to a connection that needs it",
+	 an_area_is_offered_to_one_that_needs_it},
 	{"addresses are accepted round robin", addresses_are_accepted_round_robin},
 	{"data in small pieces shares one part of a turn", small_pieces_share_a_turn},
 	{"sockets that have ended share one part of a turn", ended_sockets_share_a_turn},
