@@ -404,6 +404,74 @@ def data_in_the_wrong_direction_is_refused(t, flags):
     t.eq((target.seen.kind, target.seen.field('H', 8)), (tp.H2C_TERM, tp.FES_SEQUENCE), 'what rdinit sent')
 
 
+def c2h(q, cmd, at, size, *, cid=None, datal=None, flags=0, **kw):
+    """@size bytes of C2HData at @at."""
+    body = struct.pack('<HHII4x', cmd.cid if cid is None else cid, 0, at, size if datal is None else datal)
+    return tp.pdu(tp.C2H_DATA, body, bytes(size), flags=flags, **kw)
+
+
+def r2t(q, cmd, at, size, *, cid=None):
+    return tp.pdu(tp.R2T, struct.pack('<HHII4x', cmd.cid if cid is None else cid, 0, at, size))
+
+
+def rsp(q, cmd):
+    return tp.pdu(tp.RSP, nv.Cqe(0, 1, q.qid, cmd.cid, 0).pack())
+
+
+SIZE = 65536  # of the command; more than is sent in a capsule
+NEXT, ASKED = 'DATAO or DATAL is not the next part', 'R2TO or R2TL is outside the command'
+FLYING, EARLY = 'its command id is not in flight', 'before all of its data was sent'
+LAST, DONE = tp.F_LAST, tp.F_LAST | tp.F_SUCCESS
+# What answers a command, in one segment; the FES of the H2CTermReq, and what the user is told.
+HOSTILE = {
+    'data twice': ('read', lambda *c: c2h(*c, 0, 512) * 2, tp.FES_RANGE, NEXT),
+    'data that leaves a gap': ('read', lambda *c: c2h(*c, 4, 512), tp.FES_RANGE, NEXT),
+    'data at the largest DATAO': ('read', lambda *c: c2h(*c, 0xFFFFFFFC, 512), tp.FES_RANGE, NEXT),
+    'more data than there is room for': ('read', lambda *c: c2h(*c, 0, SIZE + 4, flags=LAST), tp.FES_RANGE, NEXT),
+    'data behind the last': ('read', lambda *c: c2h(*c, 0, SIZE, flags=LAST) + c2h(*c, SIZE, 4), tp.FES_RANGE, NEXT),
+    'data with a DATAL of 0': ('read', lambda *c: c2h(*c, 0, 512, datal=0), tp.FES_HEADER, 'DATAL does not agree with PLEN'),
+    'data with a DATAL of 4 GiB': ('read', lambda *c: c2h(*c, 0, 512, datal=0xFFFFFFFF), tp.FES_HEADER, 'DATAL does not agree'),
+    'data with a PLEN of 4 GiB': ('read', lambda *c: c2h(*c, 0, 512, datal=0xFFFFFFFF - 24, plen=0xFFFFFFFF), tp.FES_RANGE, NEXT),
+    'data without data': ('read', lambda *c: c2h(*c, 0, 0), tp.FES_HEADER, 'PDO is inside the header'),
+    'data of an unknown command': ('read', lambda q, cmd: c2h(q, cmd, 0, 512, cid=cmd.cid ^ 1), tp.FES_SEQUENCE, FLYING),
+    'data of a command ID beyond the queue': ('read', lambda *c: c2h(*c, 0, 512, cid=0xFFF), tp.FES_SEQUENCE, FLYING),
+    'SUCCESS without LAST_PDU': ('read', lambda *c: c2h(*c, 0, SIZE, flags=tp.F_SUCCESS), tp.FES_HEADER, 'SUCCESS without'),
+    'SUCCESS after half of the data': ('read', lambda *c: c2h(*c, 0, 512, flags=DONE), tp.FES_SEQUENCE, 'without all'),
+    'an answer before the data': ('read', rsp, tp.FES_SEQUENCE, 'a Read succeeded without all of its data'),
+    'an answer after half of the data': ('read', lambda *c: c2h(*c, 0, 512) + rsp(*c), tp.FES_SEQUENCE, 'without all'),
+    'an R2T for nothing': ('write', lambda *c: r2t(*c, 0, 0), tp.FES_RANGE, ASKED),
+    'an R2T that ends outside': ('write', lambda *c: r2t(*c, 4, SIZE), tp.FES_RANGE, ASKED),
+    'an R2T whose end wraps': ('write', lambda *c: r2t(*c, 4096, 0xFFFFFFFF), tp.FES_RANGE, ASKED),
+    'an R2T of an unknown command': ('write', lambda q, cmd: r2t(q, cmd, 0, 512, cid=cmd.cid ^ 1), tp.FES_SEQUENCE, FLYING),
+    'two R2Ts at once': ('write', lambda *c: r2t(*c, 0, 512) + r2t(*c, 512, 512), tp.FES_LIMIT, 'the last R2T is not sent'),
+    'an answer to a Write without an R2T': ('write', rsp, tp.FES_SEQUENCE, EARLY),
+    'an answer together with the R2T': ('write', lambda *c: r2t(*c, 0, SIZE) + rsp(*c), tp.FES_SEQUENCE, EARLY),
+    'an R2T for data of the capsule': ('write 512', lambda *c: r2t(*c, 0, 512), tp.FES_SEQUENCE, 'was in the capsule'),
+}
+
+
+@each(*[(name, *fault) for name, fault in HOSTILE.items()])
+def a_hostile_target_is_refused(t, verb, answer, fes, text):
+    class Hostile(tcp_target.FakeTarget):
+        terms = []
+
+        def do_read(self, queue, cmd):
+            queue.conn.send_raw(answer(queue, cmd))
+            got = queue.conn.recv_pdu()
+            while got.kind == tp.H2C_DATA:
+                got = queue.conn.recv_pdu()
+            self.terms.append((got.kind, got.field('H', 8)))
+            raise nv.Stop
+        do_write = do_read
+    target, uri = fake(t, Hostile)
+    verb, size = verb.split()[0], 512 if ' ' in verb else SIZE
+    res = t.run([program('rdinit'), verb, uri, f'--data-size={size}', f'--block-count={size // 512 - 1}', '--data',
+                 t.file('data', bytes(size))])
+    t.eq(res.rc, 1, res.err)
+    t.ok(text in res.err, res.err)
+    t.eq(([str(e) for e in target.errors], target.terms), ([], [(tp.H2C_TERM, fes)]), 'what the target saw')
+
+
 @test
 def no_answer_to_icreq_ends_the_attempt(t):
     peer = Answers(t, b'')

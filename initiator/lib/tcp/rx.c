@@ -63,19 +63,35 @@ static struct rdi_req *named_req(struct rdi_tcp_conn *c, uint16_t cid, enum rdi_
 	return NULL;
 }
 
+/* Which transfer a command that succeeded still lacks, or NULL. Other commands than Read and Write
+ * may have transferred less than they have room for. */
+static const char *missing_data(const struct rdi_tcp_conn *c, struct rdi_req *req)
+{
+	const struct rdi_tcp_req *tr = rdi_tcp_req(req);
+
+	if (!c->q->cfg.qid)
+		return NULL;
+	if (req->sqe->opcode == nvme_cmd_read && req->dir == RDI_IN && tr->got != req->len)
+		return "a Read succeeded without all of its data";
+	if (req->sqe->opcode == nvme_cmd_write && req->dir == RDI_OUT &&
+	    (tr->queued || tr->batched ||
+	     (req->sqe->sgl.data.type == NVME_SGL_TCP_DATA && tr->sent != req->len)))
+		return "a Write succeeded before all of its data was sent";
+	return NULL;
+}
+
 /* Status and result are those of the answer. */
 static void answer_req(struct rdi_tcp_conn *c, struct rdi_req *req)
 {
 	const struct rdi_tcp_req *tr = rdi_tcp_req(req);
 	bool ok = nvme_status_ok(nvme_status_from_wire(req->status));
+	const char *missing = ok ? missing_data(c, req) : NULL;
 
 	if (ok && tr->bad) {
 		req->status = nvme_status_to_wire(
 			nvme_status(NVME_SCT_GENERIC, TRANSIENT_TRANSPORT_ERROR));
-	} else if (ok && c->q->cfg.qid && req->sqe->opcode == nvme_cmd_read && req->dir == RDI_IN &&
-		   tr->got != req->len) {
-		send_h2c_term_for(c, NVME_TCP_FES_SEQUENCE,
-				  "a Read succeeded without all of its data");
+	} else if (missing) {
+		send_h2c_term_for(c, NVME_TCP_FES_SEQUENCE, missing);
 		return;
 	}
 	rdi_tcp_answered(c, req);
