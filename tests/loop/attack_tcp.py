@@ -287,6 +287,20 @@ def stuck_writes(crowd, size):
     open_hosts(crowd, size, no_data)
 
 
+def no_digest(peer, n, cntlid):
+    """A Write whose data comes, but not the digest behind it: the target cannot use the buffer."""
+    yield from associated(peer, hostnqn=name(n), qid=1, cntlid=cntlid, ddgst=True)
+    peer.send(write(1, MIB))
+    ttag, = struct.unpack_from('<H', (yield RSP), 10)
+    peer.send(h2c_data(1, ttag, data=bytes(MIB * 512), ddgst=True)[:-1])
+    yield HOLD
+
+
+@attack('TCP: H2CData without its digest', sizes=(24,), small=8, blocks=BLOCKS)
+def no_digests(crowd, size):
+    open_hosts(crowd, size, no_digest)
+
+
 def come_and_go(peer, numbers):
     try:
         yield from associated(peer, hostnqn=name(next(numbers) % 1000))
