@@ -116,12 +116,10 @@ static void tcp_world_free(struct tcp_world *w)
 	t_env_free(w->env);
 }
 
-/* A Connect whose data the target asks for; returns the TTAG. */
-static __le16 ask_for_connect(struct tcp_world *w, int i)
+static void put_connect(struct tcp_world *w, int i)
 {
 	struct nvme_tcp_cmd cmd = {.sqe.opcode = NVMF_OPCODE};
 	struct nvmf_connect_sqe *con = (void *)&cmd.sqe;
-	struct nvme_tcp_r2t r2t;
 
 	con->fctype = nvme_fabrics_type_connect;
 	con->sqsize = htole16(31);
@@ -130,6 +128,14 @@ static __le16 ask_for_connect(struct tcp_world *w, int i)
 	cmd.sqe.sgl.data.length = htole32(sizeof(struct nvmf_connect_data));
 	nvme_tcp_seal(&cmd, NVME_TCP_CMD, 0, 0, 0, false, false);
 	put(w, i, &cmd, sizeof(cmd));
+}
+
+/* A Connect whose data the target asks for; returns the TTAG. */
+static __le16 ask_for_connect(struct tcp_world *w, int i)
+{
+	struct nvme_tcp_r2t r2t;
+
+	put_connect(w, i);
 	get(w, i, &r2t, sizeof(r2t));
 	CU_ASSERT_EQUAL_FATAL(r2t.hdr.type, NVME_TCP_R2T);
 	return r2t.ttag;
@@ -281,6 +287,27 @@ static void a_withheld_digest_is_late(void)
 	CU_ASSERT_EQUAL(w.conn[0]->fetched.done, w.conn[0]->fetched.posted);
 	watch(&w, 1);
 	CU_ASSERT_FALSE(w.conn[0]->qp.late);
+	tcp_world_free(&w);
+}
+
+/* A peer sends no data for its R2Ts, but so many commands that one waits for a capsule for ever. It
+ * does not keep the buffers that way. */
+static void commands_do_not_excuse_missing_data(void)
+{
+	struct tcp_world w = tcp_world_new();
+	struct rdt_tcp_conn *c = w.conn[0];
+
+	rd_timer_stop(w.r->loop, &c->qp.timer); /* the others end after 10 s without a Connect */
+	for (int i = 0; i <= 2 * c->qp.depth; i++)
+		put_connect(&w, 0);
+	for (int t = 0; t < PATIENT && !(c->rx.held && c->qp.used == c->qp.depth); t++)
+		turn(&w);
+	CU_ASSERT_TRUE_FATAL(c->rx.held);
+	CU_ASSERT_NOT_EQUAL(c->fetched.posted, 0);
+	watch(&w, 20);
+	for (int t = 0; t < PATIENT && w.r->qpairs_count; t++)
+		turn(&w);
+	CU_ASSERT_EQUAL(w.r->qpairs_count, 0);
 	tcp_world_free(&w);
 }
 
@@ -444,6 +471,8 @@ static void handshakes_have_ten_seconds(void)
 const struct t_case t_tcp_turn_cases[] = {
 	{"a handshake of TLS has ten seconds", handshakes_have_ten_seconds},
 	{"a withheld data digest makes its host late", a_withheld_digest_is_late},
+	{"many commands do not excuse a host that sends no data",
+	 commands_do_not_excuse_missing_data},
 	{"a transfer that was taken back makes no host late", what_was_taken_back_is_not_late},
 	{"an area is offered to a connection that needs it",
 	 an_area_is_offered_to_one_that_needs_it},
