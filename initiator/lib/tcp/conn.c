@@ -242,12 +242,23 @@ void rdi_tcp_again(struct rdi_tcp_conn *c)
 	}
 }
 
+static void free_conn(struct rdi_tcp_conn *c)
+{
+	if (c)
+		rdi_tcp_batch_fini(&c->batch);
+	free(c);
+}
+
 int rdi_tcp_alloc(struct rdi_queue *q)
 {
 	struct rdi_tcp_conn *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return -ENOMEM;
+	if (rdi_tcp_batch_init(&c->batch, q->cfg.depth)) {
+		free_conn(c);
+		return -ENOMEM;
+	}
 	c->q = q;
 	c->timer.fn = ic_timeout;
 	c->flush.fn = rdi_tcp_flush;
@@ -258,6 +269,6 @@ int rdi_tcp_alloc(struct rdi_queue *q)
 
 void rdi_tcp_release(struct rdi_queue *q)
 {
-	free(q->conn);
+	free_conn(q->conn);
 	q->conn = NULL;
 }

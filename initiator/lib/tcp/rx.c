@@ -31,7 +31,7 @@ static __attribute__((cold)) void send_h2c_term(struct rdi_tcp_conn *c,
 	size_t len = nvme_tcp_build_term(term, NVME_TCP_H2C_TERM, error, c->rx.head, c->rx.have);
 
 	/* In the middle of a PDU it would be data of that. */
-	if (c->iov_at == c->n_iov)
+	if (c->batch.iov_at == c->batch.n_iov)
 		(void)!rdi_tcp_writev(c, &(struct iovec){term, len}, 1);
 	snprintf(why, sizeof(why), "the controller sent a wrong %s: %s",
 		 nvme_tcp_type_text(hdr->type), error->what);

@@ -11,7 +11,11 @@
 #include "util/tcp.h"
 
 #define RDI_TCP_STAGING 65536u /* bytes read at once besides data with a known place */
-#define RDI_TCP_BATCH   16u    /* PDUs in one sendmsg(2) */
+/* PDUs in one sendmsg(2), at most, and what the headers of one take without much padding. */
+#define RDI_TCP_BATCH 128u
+#define RDI_TCP_HEAD  96u
+/* A header, its padding and both digests, and the gap before it. */
+#define RDI_TCP_HEAD_MAX (NVME_TCP_HEAD_MAX + NVME_TCP_PAD_MAX + RD_CRC32C_LEN + 8u)
 
 /* Options of a controller that are for its sockets. */
 struct rdi_tcp_cfg {
@@ -54,9 +58,17 @@ static inline struct rdi_req *rdi_tcp_req_of(struct rdi_tcp_req *tr)
 /* A PDU that is being sent. */
 struct rdi_tcp_pdu {
 	struct rdi_tcp_req *tr; /* NULL: ICReq */
-	unsigned int end;       /* index in conn->iov behind its last part */
-	_Alignas(8) uint8_t head[NVME_TCP_HEAD_MAX + NVME_TCP_PAD_MAX];
-	uint8_t ddgst[RD_CRC32C_LEN];
+	unsigned int end;       /* index in batch->iov behind its last part */
+};
+
+/* What sendmsg(2) was given: PDUs from @first, parts from @iov_at. Headers, padding and digests are
+ * in @arena. */
+struct rdi_tcp_batch {
+	unsigned int max, first, n_pdus, iov_at, n_iov;
+	uint32_t room, used;     /* bytes of @arena */
+	struct rdi_tcp_pdu *pdu; /* [max] */
+	struct iovec *iov;       /* [3 * max] */
+	uint8_t *arena;
 };
 
 enum rdi_tcp_state {
@@ -116,10 +128,7 @@ struct rdi_tcp_conn {
 	STAILQ_HEAD(, rdi_tcp_req) tx; /* requests with something to send */
 	struct rd_defer flush;
 	bool blocked; /* the socket is full: waits for EPOLLOUT */
-	/* what sendmsg(2) was given: PDUs from @first, parts from @iov_at */
-	unsigned int first, n_pdus, iov_at, n_iov;
-	struct iovec iov[3 * RDI_TCP_BATCH];
-	struct rdi_tcp_pdu batch[RDI_TCP_BATCH];
+	struct rdi_tcp_batch batch;
 };
 
 /* ---- conn.c ---- */
@@ -166,6 +175,9 @@ void rdi_tcp_poll(struct rdi_queue *q);
 
 /* ---- tx.c ---- */
 
+/* For a queue of so many entries. Returns 0 or -ENOMEM; then fini() too. */
+int rdi_tcp_batch_init(struct rdi_tcp_batch *b, unsigned int entries);
+void rdi_tcp_batch_fini(struct rdi_tcp_batch *b);
 void rdi_tcp_tx_reset(struct rdi_tcp_conn *c);
 /* Sends what is queued, as much as the socket takes. */
 void rdi_tcp_tx_run(struct rdi_tcp_conn *c);

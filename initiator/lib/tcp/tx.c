@@ -1,16 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sending: many PDUs in one sendmsg(2), data from the caller's buffer. */
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 
 #include "tcp.h"
+
+int rdi_tcp_batch_init(struct rdi_tcp_batch *b, unsigned int entries)
+{
+	b->max = entries < RDI_TCP_BATCH ? entries : RDI_TCP_BATCH;
+	b->room = b->max * RDI_TCP_HEAD + RDI_TCP_HEAD_MAX;
+	b->pdu = calloc(b->max, sizeof(*b->pdu));
+	b->iov = calloc(b->max, 3 * sizeof(*b->iov));
+	b->arena = malloc(b->room);
+	return b->pdu && b->iov && b->arena ? 0 : -ENOMEM;
+}
+
+void rdi_tcp_batch_fini(struct rdi_tcp_batch *b)
+{
+	free(b->pdu);
+	free(b->iov);
+	free(b->arena);
+}
+
+static void empty_batch(struct rdi_tcp_batch *b)
+{
+	b->first = b->n_pdus = b->iov_at = b->n_iov = 0;
+	b->used = 0;
+}
 
 void rdi_tcp_tx_reset(struct rdi_tcp_conn *c)
 {
 	STAILQ_INIT(&c->tx);
 	rd_defer_cancel(c->q->loop, &c->flush);
 	c->blocked = false;
-	c->first = c->n_pdus = c->iov_at = c->n_iov = 0;
+	empty_batch(&c->batch);
 }
 
 static void add_tx(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr)
@@ -23,41 +47,62 @@ static void add_tx(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr)
 
 /* ---- building ---- */
 
-static void add_part(struct rdi_tcp_conn *c, const void *base, size_t len)
+static void add_part(struct rdi_tcp_batch *b, const void *base, size_t len)
 {
-	c->iov[c->n_iov++] = (struct iovec){(void *)(uintptr_t)base, len};
+	b->iov[b->n_iov++] = (struct iovec){(void *)(uintptr_t)base, len};
 }
 
-/* Completes @pdu, of @type with @len bytes of @data, and adds its parts. */
-static void add_pdu(struct rdi_tcp_conn *c, struct rdi_tcp_pdu *pdu, enum nvme_tcp_type type,
+/* Where the next header is built. */
+static void *next_head(struct rdi_tcp_batch *b)
+{
+	b->used = (b->used + 7) & ~7u;
+	return b->arena + b->used;
+}
+
+/* The bytes that were built last. They follow those before them when no data is in between. */
+static void add_built(struct rdi_tcp_batch *b, size_t len)
+{
+	struct iovec *last = b->n_iov ? &b->iov[b->n_iov - 1] : NULL;
+	uint8_t *built = b->arena + b->used;
+
+	b->used += (uint32_t)len;
+	if (last && (uint8_t *)last->iov_base + last->iov_len == built)
+		last->iov_len += len;
+	else
+		add_part(b, built, len);
+}
+
+/* Completes the PDU at next_head(), of @type with @len bytes of @data, and adds its parts. */
+static void add_pdu(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr, enum nvme_tcp_type type,
 		    uint8_t flags, const uint8_t *data, uint32_t len)
 {
-	size_t head =
-		nvme_tcp_seal(pdu->head, type, flags, len, c->cpda, c->rules.hdgst, c->rules.ddgst);
+	struct rdi_tcp_batch *b = &c->batch;
 
-	add_part(c, pdu->head, head);
+	add_built(b, nvme_tcp_seal(b->arena + b->used, type, flags, len, c->cpda, c->rules.hdgst,
+				   c->rules.ddgst));
 	if (len)
-		add_part(c, data, len);
+		add_part(b, data, len);
 	if (len && c->rules.ddgst) {
-		rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, data, len), pdu->ddgst);
-		add_part(c, pdu->ddgst, sizeof(pdu->ddgst));
+		rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, data, len), b->arena + b->used);
+		add_built(b, RD_CRC32C_LEN);
 	}
-	pdu->end = c->n_iov;
+	b->pdu[b->n_pdus++] = (struct rdi_tcp_pdu){.tr = tr, .end = b->n_iov};
 }
 
-static void add_cmd(struct rdi_tcp_conn *c, struct rdi_tcp_pdu *pdu, const struct rdi_req *req)
+static void add_cmd(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr)
 {
-	struct nvme_tcp_cmd *cmd = (struct nvme_tcp_cmd *)pdu->head;
+	const struct rdi_req *req = rdi_tcp_req_of(tr);
+	struct nvme_tcp_cmd *cmd = next_head(&c->batch);
 	bool in_capsule = req->sqe->sgl.data.type == NVME_SGL_IN_CAPSULE && req->dir == RDI_OUT;
 
 	cmd->sqe = *req->sqe;
-	add_pdu(c, pdu, NVME_TCP_CMD, 0, req->data, in_capsule ? req->len : 0);
+	add_pdu(c, tr, NVME_TCP_CMD, 0, req->data, in_capsule ? req->len : 0);
 }
 
-static void add_data(struct rdi_tcp_conn *c, struct rdi_tcp_pdu *pdu, const struct rdi_req *req)
+static void add_data(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr)
 {
-	struct nvme_tcp_data *data = (struct nvme_tcp_data *)pdu->head;
-	struct rdi_tcp_req *tr = pdu->tr;
+	const struct rdi_req *req = rdi_tcp_req_of(tr);
+	struct nvme_tcp_data *data = next_head(&c->batch);
 	uint32_t len = tr->want - tr->sent;
 
 	if (len > c->maxh2cdata)
@@ -66,27 +111,26 @@ static void add_data(struct rdi_tcp_conn *c, struct rdi_tcp_pdu *pdu, const stru
 				       .ttag = tr->ttag,
 				       .datao = htole32(tr->sent),
 				       .datal = htole32(len)};
-	add_pdu(c, pdu, NVME_TCP_H2C_DATA, tr->sent + len == tr->want ? NVME_TCP_F_LAST : 0,
+	add_pdu(c, tr, NVME_TCP_H2C_DATA, tr->sent + len == tr->want ? NVME_TCP_F_LAST : 0,
 		(const uint8_t *)req->data + tr->sent, len);
 	tr->sent += len;
 }
 
 static void take_tx(struct rdi_tcp_conn *c)
 {
+	struct rdi_tcp_batch *b = &c->batch;
 	struct rdi_tcp_req *tr;
 
-	c->first = c->n_pdus = c->iov_at = c->n_iov = 0;
-	while (c->n_pdus < RDI_TCP_BATCH && (tr = STAILQ_FIRST(&c->tx))) {
-		struct rdi_tcp_pdu *pdu = &c->batch[c->n_pdus++];
-
+	empty_batch(b);
+	while (b->n_pdus < b->max && b->room - b->used >= RDI_TCP_HEAD_MAX &&
+	       (tr = STAILQ_FIRST(&c->tx))) {
 		STAILQ_REMOVE_HEAD(&c->tx, tx);
 		tr->queued = false;
 		tr->batched = true;
-		pdu->tr = tr;
 		if (tr->data)
-			add_data(c, pdu, rdi_tcp_req_of(tr));
+			add_data(c, tr);
 		else
-			add_cmd(c, pdu, rdi_tcp_req_of(tr));
+			add_cmd(c, tr);
 	}
 }
 
@@ -110,14 +154,16 @@ static void pdu_sent(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr)
 /* @n bytes of the batch have been sent. */
 static void batch_sent(struct rdi_tcp_conn *c, size_t n)
 {
-	while (c->iov_at < c->n_iov && n >= c->iov[c->iov_at].iov_len)
-		n -= c->iov[c->iov_at++].iov_len;
+	struct rdi_tcp_batch *b = &c->batch;
+
+	while (b->iov_at < b->n_iov && n >= b->iov[b->iov_at].iov_len)
+		n -= b->iov[b->iov_at++].iov_len;
 	if (n) {
-		c->iov[c->iov_at].iov_base = (char *)c->iov[c->iov_at].iov_base + n;
-		c->iov[c->iov_at].iov_len -= n;
+		b->iov[b->iov_at].iov_base = (char *)b->iov[b->iov_at].iov_base + n;
+		b->iov[b->iov_at].iov_len -= n;
 	}
-	while (c->first < c->n_pdus && c->batch[c->first].end <= c->iov_at) {
-		struct rdi_tcp_req *tr = c->batch[c->first++].tr;
+	while (b->first < b->n_pdus && b->pdu[b->first].end <= b->iov_at) {
+		struct rdi_tcp_req *tr = b->pdu[b->first++].tr;
 
 		if (tr)
 			pdu_sent(c, tr);
@@ -145,16 +191,18 @@ static void flush_stream(struct rdi_tcp_conn *c)
 
 void rdi_tcp_tx_run(struct rdi_tcp_conn *c)
 {
+	struct rdi_tcp_batch *b = &c->batch;
+
 	while (c->state == RDI_TCP_IC || c->state == RDI_TCP_RUNNING) {
 		ssize_t n;
 
-		if (c->iov_at == c->n_iov)
+		if (b->iov_at == b->n_iov)
 			take_tx(c);
-		if (c->iov_at == c->n_iov) {
+		if (b->iov_at == b->n_iov) {
 			flush_stream(c);
 			return;
 		}
-		n = rdi_tcp_writev(c, &c->iov[c->iov_at], c->n_iov - c->iov_at);
+		n = rdi_tcp_writev(c, &b->iov[b->iov_at], b->n_iov - b->iov_at);
 		if (n >= 0) {
 			batch_sent(c, (size_t)n);
 		} else if (n == -EAGAIN) {
@@ -174,13 +222,11 @@ void rdi_tcp_flush(struct rd_defer *defer)
 
 void rdi_tcp_send_icreq(struct rdi_tcp_conn *c, uint8_t dgst)
 {
-	struct rdi_tcp_pdu *pdu = &c->batch[0];
+	struct rdi_tcp_batch *b = &c->batch;
 
-	nvme_tcp_build_icreq((struct nvme_tcp_icreq *)pdu->head, dgst);
-	pdu->tr = NULL;
-	c->n_pdus = 1;
-	add_part(c, pdu->head, sizeof(struct nvme_tcp_icreq));
-	pdu->end = c->n_iov;
+	nvme_tcp_build_icreq(next_head(b), dgst);
+	add_built(b, sizeof(struct nvme_tcp_icreq));
+	b->pdu[b->n_pdus++] = (struct rdi_tcp_pdu){.end = b->n_iov};
 	rdi_tcp_tx_run(c);
 }
 
