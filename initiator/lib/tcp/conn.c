@@ -183,6 +183,13 @@ static void on_socket(struct rd_io *io, uint32_t events)
 		rdi_tcp_tx_run(c);
 }
 
+static bool try_socket(struct rd_io *io)
+{
+	struct rdi_tcp_conn *c = rd_container_of(io, struct rdi_tcp_conn, io);
+
+	return c->state == RDI_TCP_RUNNING && rdi_tcp_rx_run(c);
+}
+
 /* Returns 0: the socket is connecting, and on_socket() is called; or -errno. */
 static int connect_socket(struct rdi_tcp_conn *c, const struct sockaddr *addr)
 {
@@ -261,6 +268,7 @@ int rdi_tcp_alloc(struct rdi_queue *q)
 	}
 	c->q = q;
 	c->timer.fn = ic_timeout;
+	c->io.try_read = try_socket;
 	c->flush.fn = rdi_tcp_flush;
 	STAILQ_INIT(&c->tx);
 	q->conn = c;

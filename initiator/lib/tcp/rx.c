@@ -342,8 +342,8 @@ static const char *end_text(const struct rdi_tcp_conn *c, int err)
 	return rdi_tcp_io_text(c, err);
 }
 
-/* Reads once. Returns the number of bytes; 0: there are no more now. */
-static size_t read_from_target(struct rdi_tcp_conn *c)
+/* Reads once, and adds the number of bytes to *@total. Returns whether there may be more now. */
+static bool read_from_target(struct rdi_tcp_conn *c, size_t *total)
 {
 	const struct rdi_tcp_handle *h = c->q->opened;
 	size_t placing = receives(c) && c->rx.state == RDI_TCP_RX_DATA ? c->rx.left : 0;
@@ -352,31 +352,30 @@ static size_t read_from_target(struct rdi_tcp_conn *c)
 	size_t direct;
 
 	if (n == -EAGAIN || n == -EINTR)
-		return 0;
+		return false;
 	if (n <= 0) {
 		rdi_tcp_end(c, n ? (int)n : -ECONNRESET, end_text(c, (int)n));
-		return 0;
+		return false;
 	}
+	*total += (size_t)n;
 	direct = (size_t)n < placing ? (size_t)n : placing;
 	if (direct)
 		placed(c, direct);
 	consume_bytes(c, h->staging, (size_t)n - direct);
-	return (size_t)n < placing + RDI_TCP_STAGING ? 0 : (size_t)n;
+	return (size_t)n == placing + RDI_TCP_STAGING;
 }
 
-void rdi_tcp_rx_run(struct rdi_tcp_conn *c)
+bool rdi_tcp_rx_run(struct rdi_tcp_conn *c)
 {
-	size_t total = 0, n;
+	size_t total = 0;
+	bool more = true;
 
-	while (c->state >= RDI_TCP_IC && c->state <= RDI_TCP_ENDING && total < RX_BYTES) {
-		n = read_from_target(c);
-		if (!n)
-			break;
-		total += n;
-	}
+	while (more && c->state >= RDI_TCP_IC && c->state <= RDI_TCP_ENDING && total < RX_BYTES)
+		more = read_from_target(c, &total);
 	/* For what is decrypted already, the socket reports nothing. */
 	if (c->tls.stream && total >= RX_BYTES && nvmf_tls_pending(c->tls.stream))
 		rd_defer(c->q->loop, &c->tls.more, RD_DEFER_NEXT);
+	return total;
 }
 
 void rdi_tcp_poll(struct rdi_queue *q)

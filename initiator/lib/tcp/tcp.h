@@ -170,7 +170,8 @@ const char *rdi_tcp_io_text(const struct rdi_tcp_conn *c, int err);
 /* ---- rx.c ---- */
 
 void rdi_tcp_rx_reset(struct rdi_tcp_conn *c);
-void rdi_tcp_rx_run(struct rdi_tcp_conn *c);
+/* Reads what has arrived. Returns whether there was anything. */
+bool rdi_tcp_rx_run(struct rdi_tcp_conn *c);
 void rdi_tcp_poll(struct rdi_queue *q);
 
 /* ---- tx.c ---- */
