@@ -10,9 +10,11 @@
 
 #include "target/nvmf/heartbeat.h"
 
-#define TX_ENTRIES 64u /* entries in one sendmsg */
+#define TX_ENTRIES 128u /* entries in one sendmsg */
 #define TX_BYTES   (512u << 10)
-#define TX_ROUNDS  4 /* sendmsg calls before other connections are served */
+#define TX_COPY_MAX \
+	(sizeof(((struct rdt_tcp_req *)0)->head) + sizeof(((struct rdt_tcp_req *)0)->tail))
+#define TX_ROUNDS 4 /* sendmsg calls before other connections are served */
 
 static void queue_tx(struct rdt_tcp_conn *c, struct rdt_tcp_req *t, bool is_r2t)
 {
@@ -109,35 +111,70 @@ void rdt_tcp_tx_forget(struct rdt_tcp_conn *c, struct rdt_tcp_req *t)
 	t->queued = false;
 }
 
-static int add_piece(struct iovec *iov, const void *p, uint32_t len, uint32_t *skip)
+/*
+ * What one sendmsg is given. Headers and responses are copied, so that those between the data of
+ * two requests are one piece: the kernel's cost grows with the number of pieces.
+ */
+struct gathered {
+	int count;
+	uint32_t copied; /* bytes of @copies */
+	size_t bytes;
+	struct iovec iov[2 * TX_ENTRIES + 1];
+	uint8_t copies[TX_ENTRIES * TX_COPY_MAX];
+};
+
+/* Of the @len bytes at *@p, those that were not sent yet. */
+static uint32_t skip_sent(const uint8_t **p, uint32_t len, uint32_t *skip)
 {
 	uint32_t cut = *skip < len ? *skip : len;
 
 	*skip -= cut;
-	if (cut == len)
-		return 0;
-	iov->iov_base = (uint8_t *)(uintptr_t)p + cut;
-	iov->iov_len = len - cut;
-	return 1;
+	*p += cut;
+	return len - cut;
 }
 
-/* Fill in @iov, which has room for three entries for each request. Returns their number. */
-static int gather_entries(const struct rdt_tcp_conn *c, struct iovec *iov, size_t *bytes)
+static void add_piece(struct gathered *g, const uint8_t *p, uint32_t len)
+{
+	struct iovec *last = g->count ? &g->iov[g->count - 1] : NULL;
+
+	if (!len)
+		return;
+	g->bytes += len;
+	if (last && (uint8_t *)last->iov_base + last->iov_len == p)
+		last->iov_len += len;
+	else
+		g->iov[g->count++] = (struct iovec){(void *)(uintptr_t)p, len};
+}
+
+static void add_copy(struct gathered *g, const uint8_t *p, uint32_t len, uint32_t *skip)
+{
+	uint8_t *to = g->copies + g->copied;
+
+	len = skip_sent(&p, len, skip);
+	memcpy(to, p, len);
+	g->copied += len;
+	add_piece(g, to, len);
+}
+
+static void gather_entries(const struct rdt_tcp_conn *c, struct gathered *g)
 {
 	uint32_t skip = c->tx_sent, entries = 0;
 	const struct rdt_tcp_req *t;
-	int n = 0;
 
-	*bytes = 0;
+	g->count = 0;
+	g->copied = 0;
+	g->bytes = 0;
 	TAILQ_FOREACH (t, &c->tx, tx) {
-		if (entries++ == TX_ENTRIES || *bytes >= TX_BYTES)
+		const uint8_t *data = t->req.buf;
+		uint32_t len;
+
+		if (entries++ == TX_ENTRIES || g->bytes >= TX_BYTES)
 			break;
-		*bytes += entry_len(t) - skip;
-		n += add_piece(&iov[n], t->head, t->head_len, &skip);
-		n += add_piece(&iov[n], t->req.buf, t->data_len, &skip);
-		n += add_piece(&iov[n], t->tail, t->tail_len, &skip);
+		add_copy(g, t->head, t->head_len, &skip);
+		len = skip_sent(&data, t->data_len, &skip);
+		add_piece(g, data, len);
+		add_copy(g, t->tail, t->tail_len, &skip);
 	}
-	return n;
 }
 
 /* Account for @sent bytes. Answers that were sent completely move to @done. */
@@ -184,17 +221,15 @@ enum sent { SENT_ALL, SENT_PART, SENT_NONE };
 
 static enum sent send_once(struct rdt_tcp_conn *c)
 {
-	struct iovec iov[3 * TX_ENTRIES];
 	struct rdt_tcp_tx done;
-	int count;
-	size_t bytes;
+	struct gathered g;
 	ssize_t n;
 
 	TAILQ_INIT(&done);
-	count = gather_entries(c, iov, &bytes);
-	if (!count && !rdt_tcp_unsent(c))
+	gather_entries(c, &g);
+	if (!g.count && !rdt_tcp_unsent(c))
 		return SENT_NONE;
-	n = rdt_tcp_sendv(c, iov, count);
+	n = rdt_tcp_sendv(c, g.iov, g.count);
 	if (n < 0 && errno == EINTR)
 		return SENT_ALL;
 	if (n < 0 && errno != EAGAIN) {
@@ -203,7 +238,7 @@ static enum sent send_once(struct rdt_tcp_conn *c)
 	}
 	settle_sent(c, n < 0 ? 0 : (size_t)n, &done);
 	tell_answered(c, &done);
-	return n >= 0 && (size_t)n == bytes && !rdt_tcp_unsent(c) ? SENT_ALL : SENT_PART;
+	return n >= 0 && (size_t)n == g.bytes && !rdt_tcp_unsent(c) ? SENT_ALL : SENT_PART;
 }
 
 void rdt_tcp_tx_run(struct rdt_tcp_conn *c)
@@ -225,11 +260,10 @@ void rdt_tcp_tx_run(struct rdt_tcp_conn *c)
 
 void rdt_tcp_tx_last(struct rdt_tcp_conn *c)
 {
-	struct iovec iov[3 * TX_ENTRIES];
-	size_t bytes;
-	int count = gather_entries(c, iov, &bytes);
+	struct gathered g;
 
+	gather_entries(c, &g);
 	/* If this fails, the host notices the end of the connection anyway. */
-	if (count && rdt_tcp_sendv(c, iov, count) < 0)
+	if (g.count && rdt_tcp_sendv(c, g.iov, g.count) < 0)
 		c->blocked = true;
 }
