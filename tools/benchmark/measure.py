@@ -78,6 +78,8 @@ def samples(setup, profile, rows):
 
 # ---- idle connections ----
 
+SETTLE_SECONDS = 7
+
 class Idle:
     """Connections that nobody uses, from rdidle."""
 
@@ -104,7 +106,9 @@ class Idle:
 
 
 def _rest(process, seconds):
-    """Wake-ups for each second and CPU in per cent, of a process left alone."""
+    """Wake-ups for each second and CPU in per cent, of a process left alone. What follows from the connections that
+    were just made or ended is over: there are timers of five seconds, which run once."""
+    time.sleep(SETTLE_SECONDS)
     switches, cpu, start = process.wakeups(), process.exact_cpu_us(), time.monotonic()
     time.sleep(seconds)
     elapsed = time.monotonic() - start
