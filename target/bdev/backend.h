@@ -152,6 +152,8 @@ enum rdt_claim {
 	RDT_CLAIM_WAIT,  /* take the storage when it is free; the initial claim */
 	RDT_CLAIM_TAKE,  /* take the storage, also from another gateway; then WAIT */
 	RDT_CLAIM_YIELD, /* release the storage, and do not take it */
+	RDT_CLAIM_PASS,  /* release the storage, let another gateway take it; then WAIT. Only a
+			  * change of WAIT */
 };
 
 struct rdt_bdev_ops {

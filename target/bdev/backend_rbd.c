@@ -274,11 +274,17 @@ static int rbd_bdev_resize(struct rdt_bdev *bdev, uint64_t size, char *err, size
 static bool rbd_bdev_claim(struct rdt_bdev *bdev, enum rdt_claim claim)
 {
 	struct rbd_image *img = rbd_image_of(bdev);
+	enum rdt_claim wait = RDT_CLAIM_WAIT;
 
 	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
 		return false; /* no claims: the client that writes holds the image */
-	atomic_store(&img->claimed_ns, rdt_module_now());
-	atomic_store(&img->claim, claim);
+	if (claim == RDT_CLAIM_PASS) {
+		if (!atomic_compare_exchange_strong(&img->claim, &wait, claim))
+			return false; /* the operator has decided otherwise */
+	} else {
+		atomic_store(&img->claimed_ns, rdt_module_now());
+		atomic_store(&img->claim, claim);
+	}
 	rbd_job_kick(&img->job, 0);
 	return true;
 }

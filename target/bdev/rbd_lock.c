@@ -13,6 +13,7 @@
 #define BLOCK_SECS 604800u
 #define BLOCKED_NS (600 * RD_NSEC_PER_SEC) /* far less than Ceph's default */
 #define OWN_NS     RD_NSEC_PER_SEC       /* for which a gateway leaves its former lock to others */
+#define PASSED_NS  (3 * RD_NSEC_PER_SEC) /* for which other gateways may take what was passed */
 #define LATE_NS    (5 * RD_NSEC_PER_SEC) /* an answer to a request for the lock */
 
 /* How long a gateway that is alive may take to watch again when its pool has hung: librados asks
@@ -279,12 +280,10 @@ static int break_lock(struct rbd_image *img, const char *owner, bool blocked, co
 
 /* ---- what is claimed ---- */
 
-/* The claim TAKE becomes WAIT, unless it has changed since. */
-static void end_take(struct rbd_image *img)
+/* @claim becomes WAIT, unless it has changed since. */
+static void end_claim(struct rbd_image *img, enum rdt_claim claim)
 {
-	enum rdt_claim take = RDT_CLAIM_TAKE;
-
-	atomic_compare_exchange_strong(&img->claim, &take, RDT_CLAIM_WAIT);
+	atomic_compare_exchange_strong(&img->claim, &claim, RDT_CLAIM_WAIT);
 }
 
 /* The claim to act on now. A command to take the lock that could not be carried out in time,
@@ -333,7 +332,7 @@ static void take_again(struct rbd_image *img)
 		rbd_image_lost(img); /* the claim stays for the next connection */
 		return;
 	}
-	end_take(img);
+	end_claim(img, RDT_CLAIM_TAKE);
 	rd_notice(img->log, RD_LOG_BACKEND, "rbd: image %s: its lock is held here already",
 		  rbd_image_spell(img, spelled, sizeof(spelled)));
 }
@@ -464,7 +463,7 @@ static bool take_goes_on(struct rbd_image *img, int rc, enum rdt_claim *claim)
 	if (rc == -EAGAIN)
 		return false;
 	if (rc && rc != -ENOENT && rc != -EBUSY && rc != -ESHUTDOWN) {
-		end_take(img);
+		end_claim(img, RDT_CLAIM_TAKE);
 		*claim = RDT_CLAIM_WAIT;
 	}
 	return true;
@@ -544,15 +543,16 @@ static void tell_no_state(struct rbd_image *img, int rc)
 {
 	char text[256];
 
+	if (rc == -ESHUTDOWN) { /* librbd did not know yet that the connection is blocked */
+		rbd_image_lost(img);
+		return;
+	}
 	snprintf(text, sizeof(text),
 		 "the state that gateways share, in the object %s, cannot be read: %s; hosts "
 		 "cannot use the image here until that is possible",
 		 img->shared_name, strerror(-rc));
 	tell_lock(img, RBD_SAID_FAILED, text);
-	if (rc == -ESHUTDOWN)
-		rbd_image_lost(img);
-	else
-		give_up_lock(img); /* another gateway may be able to */
+	give_up_lock(img); /* another gateway may be able to */
 }
 
 /*
@@ -576,6 +576,9 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 {
 	int rc, no_state = 0;
 
+	if (claim == RDT_CLAIM_WAIT && img->passed_ns &&
+	    rdt_module_now() - img->passed_ns < PASSED_NS)
+		return;
 	/* The lock of a gateway that is lost before others have seen it is taken for that of
 	 * another program, and is free after half a minute only. */
 	rbd_peers_await(img->peers);
@@ -596,7 +599,7 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 	/* Another client may have been faster: then its lock is broken next. librbd remembers a
 	 * lock that it had when its connection was blocked: then the claim stays, too. */
 	if (claim == RDT_CLAIM_TAKE && rc != -EROFS && rc != -EBUSY && no_state != -ESHUTDOWN)
-		end_take(img);
+		end_claim(img, RDT_CLAIM_TAKE);
 	if (rc) {
 		tell_not_locked(img, rc);
 		return;
@@ -611,8 +614,9 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 	rbd_job_kick(&img->job, 0); /* for writes of the shared text that have waited */
 }
 
-/* An image whose lock was to be released may still have it: an earlier attempt failed. */
-static void release_lock(struct rbd_image *img)
+/* An image whose lock was to be released may still have it: an earlier attempt failed. Returns
+ * whether it was given up. */
+static bool release_lock(struct rbd_image *img)
 {
 	int owner = 0, rc = rbd_is_exclusive_lock_owner(img->image, &owner);
 	struct rbd_locker l;
@@ -620,7 +624,7 @@ static void release_lock(struct rbd_image *img)
 
 	if (rbd_image_keeps_lock(img)) {
 		rbd_job_kick(&img->job, rbd_image_keeps_lock(img));
-		return;
+		return false;
 	}
 	if (!rc && owner)
 		rc = give_up_lock(img);
@@ -637,6 +641,7 @@ static void release_lock(struct rbd_image *img)
 			 strerror(-rc));
 		tell_lock(img, RBD_SAID_FAILED, text);
 	}
+	return !rc;
 }
 
 /* Another process of this gateway has taken over. Other gateways are not told: they would compete
@@ -695,10 +700,13 @@ void rbd_image_settle_lock(struct rbd_image *img)
 		look_at_holder(img);
 	} else if (atomic_load(&img->handover) == RBD_LEFT) {
 		leave_lock(img);
-	} else if (claim == RDT_CLAIM_YIELD) {
+	} else if (claim == RDT_CLAIM_YIELD || claim == RDT_CLAIM_PASS) {
 		rbd_image_set_standby(img, true); /* before the lock is free: no I/O without it */
 		rbd_handover_over(img, "it was yielded in a hand-over");
-		release_lock(img);
+		if (release_lock(img) && claim == RDT_CLAIM_PASS) {
+			img->passed_ns = rdt_module_now();
+			end_claim(img, RDT_CLAIM_PASS);
+		}
 	} else if (standby) {
 		acquire_lock(img, claim);
 	} else if (claim == RDT_CLAIM_TAKE) {

@@ -229,6 +229,7 @@ struct rbd_image {
 	uint64_t locked_ns; /* when the lock was taken, to keep it for RBD_KEEP_NS; 0: long ago */
 	uint64_t seen_client,
 		seen_ns;      /* a hand-over: who has had the lock, at least at that time */
+	uint64_t passed_ns;   /* when the lock was given up for another gateway; 0: it was not */
 	uint64_t own_seen_ns; /* since when a former connection is seen to have it; 0: it is not */
 	char lock_owner[128]; /* address of the client that has the lock, and its global ID */
 	uint64_t lock_owner_id; /* 0: not known */

@@ -120,6 +120,7 @@ struct rdt_target {
 	TAILQ_HEAD(, rdt_ns) with_path;
 	unsigned int with_path_count;
 	struct rdt_bdev_changes bdev_changes;
+	struct rd_timer split_timer; /* split.c */
 	bool opening; /* set until rdt_opening_wait() has returned: no reactor runs */
 	/* ANA groups whose storage another gateway holds; see rdt_ana_standby() */
 	atomic_bool ana_standby[RDT_ANA_GROUPS + 1];

@@ -319,6 +319,7 @@ void rdt_target_stop(struct rdt_target *t)
 	if (!t)
 		return;
 	rdt_listeners_close(t);
+	rd_timer_stop(t->loop, &t->split_timer);
 	for (unsigned int i = 0; i < t->reactors_count; i++)
 		rdt_reactor_stop(&t->reactors[i]);
 }

@@ -2,6 +2,7 @@
 """Two targets that take an image of Ceph over from each other, with its reservations."""
 
 import os
+import re
 import signal
 import sys
 import time
@@ -9,7 +10,7 @@ import time
 import nvmf_peer as nv
 from t_ceph import POOL, cluster
 from t_dev import Device
-from t_loop import main, test, wait_for
+from t_loop import NQN, main, test, wait_for
 from t_owner import CONFLICT, CPTPL_PERSIST, EA, PREEMPT, REPORT, WE, Owner
 from t_rbd import CutOff, configured, control, serve
 from t_serving import host
@@ -327,6 +328,39 @@ def when_both_gateways_are_cut_off_hosts_wait(t):
     for one in cut:
         one.end()
     dev.goes_on()
+    t.eq(dev.count('errors'), 0, 'errors')
+    dev.finish()
+
+
+def held(t, number):
+    """NSIDs of the images of which this gateway has the lock."""
+    with control(t, f'gateway{number}') as c:
+        return [ns['nsid'] for ns in c.call('namespace.list')['namespaces'] if not ns['standby']]
+
+
+@test
+def a_group_that_is_split_between_gateways_is_served_by_one(t):
+    """Each has images of it, so that it is inaccessible on both: the one with the first namespace gets them all."""
+    images, pair = [cluster().image('16M') for _ in range(3)], []
+    for number in range(2):
+        pair.append(serve(t, [cluster().namespace(1 + i, x, ana_group=1 + i // 2, rbd={'lock': 'exclusive'})
+                              for i, x in enumerate(images)], name=f'gateway{number}',
+                          subsystem={'cntlid_min': 1 + 1000 * number, 'cntlid_max': 1000 + 1000 * number}))
+        wait_for(lambda x=pair[-1]: len(re.findall('its lock is held here|another client holds its lock', x.text())) == 3,
+                 'three images')
+    with control(t, 'gateway0') as c:
+        c.call('ana.claim', group=2, action='yield')
+    wait_for(lambda: held(t, 1) == [3], 'the last image at the other gateway')
+    dev = Device(t, [x.uri() for x in pair], '--io-timeout', 120000)
+    dev.proc.expect(r'^event path 1 live')
+    dev.goes_on()
+    for number in range(2):
+        with control(t, f'gateway{number}') as c:
+            c.call('ana.claim', group=2, action='wait')
+            c.call('namespace.set_ana', nqn=NQN, nsid=3, group=1)
+    pair[1].expect(r'ANA group 1 is split between gateways: .* namespace 1, its first one, is not held here, and 1 other')
+    dev.goes_on()
+    t.eq([held(t, number) for number in range(2)], [[1, 2, 3], []])
     t.eq(dev.count('errors'), 0, 'errors')
     dev.finish()
 

@@ -9,6 +9,7 @@
 #include "util/log.h"
 #include "util/loop.h"
 #include "control.h"
+#include "split.h"
 #include "target/bdev/backend.h"
 #include "target/config/tgt_limits.h"
 #include "target/nvmf/ana.h"
@@ -119,15 +120,16 @@ static void count_standby(struct rdt_target *t, uint32_t group, int by)
 		rdt_ana_standby(t, group, t->standby_count[group] > 0);
 }
 
-static void set_standby(struct rdt_ns *ns, uint32_t group)
+static bool set_standby(struct rdt_ns *ns, uint32_t group)
 {
 	uint32_t before = ns->standby_group;
 
 	if (group == before)
-		return;
+		return false;
 	ns->standby_group = group;
 	count_standby(ns->subsys->target, group, 1);
 	count_standby(ns->subsys->target, before, -1);
+	return true;
 }
 
 void rdt_opening_standby(struct rdt_ns *ns)
@@ -135,7 +137,8 @@ void rdt_opening_standby(struct rdt_ns *ns)
 	bool elsewhere = ns->bdev && ns->state != RDT_NS_OPENING && ns->state != RDT_NS_FAILED &&
 			 rdt_bdev_elsewhere(rdt_bdev_base(ns->bdev));
 
-	set_standby(ns, elsewhere ? rdt_ns_ana_group(ns) : 0);
+	if (set_standby(ns, elsewhere ? rdt_ns_ana_group(ns) : 0))
+		rdt_split_watch(ns->subsys->target);
 }
 
 void rdt_opening_gone(struct rdt_ns *ns)

@@ -135,7 +135,7 @@ static int disk_opened(struct rdt_bdev *bdev, char *err, size_t err_size)
 #define DISK_OPS                                                                     \
 	.name = "fake", .close = disk_close, .chan_open = disk_chan_open,            \
 	.chan_close = disk_chan_close, .submit = disk_submit, .resize = disk_resize, \
-	.opened = disk_opened
+	.opened = disk_opened, .claim = t_disk_claim
 
 static const struct rdt_bdev_ops disk_ops = {DISK_OPS};
 static const struct rdt_bdev_ops disk_ops_cancel = {DISK_OPS, .cancel = disk_cancel};

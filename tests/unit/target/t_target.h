@@ -123,9 +123,16 @@ struct t_disk {
 	unsigned int channels;
 	unsigned int chan_open_fails; /* the n-th channel from now fails with -EIO; 0: none */
 	bool closed;
-	struct rdt_bio last; /* copy of the last bio submitted */
-	int open_rc;         /* of rdt_bdev_opened(); for a disk that is opened in the background */
+	struct rdt_bio last;  /* copy of the last bio submitted */
+	enum rdt_claim claim; /* the last one */
+	int open_rc; /* of rdt_bdev_opened(); for a disk that is opened in the background */
 };
+
+static inline bool t_disk_claim(struct rdt_bdev *bdev, enum rdt_claim claim)
+{
+	rd_container_of(bdev, struct t_disk, bdev)->claim = claim;
+	return bdev->one_gateway;
+}
 
 #define T_REACTORS 3            /* at most */
 extern unsigned int t_reactors; /* of the next environment: 2, unless a test needs more */

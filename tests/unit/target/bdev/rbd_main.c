@@ -358,6 +358,38 @@ static void test_own_given_up(void)
 	standby_free(img);
 }
 
+/* It is in the way of a group that another gateway serves. */
+static void test_passed(void)
+{
+	struct rbd_image *img = standby_new();
+	unsigned int acquires;
+
+	claim_take(img);
+	pass(img);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
+	acquires = fake.acquires;
+	fake.now += 2 * RD_NSEC_PER_SEC;
+	atomic_store(&img->claim, RDT_CLAIM_PASS);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.releases, 1);
+	CU_ASSERT_TRUE(atomic_load(&img->bdev.standby));
+	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_WAIT);
+	fake.breaks = 0; /* another client has the lock, which is silent */
+	fake.list = "";
+	handle.blocked[0] = '\0';
+	for (int i = 0; i < 4; i++) {
+		pass(img);
+		fake.now += RD_NSEC_PER_SEC / 2;
+	}
+	CU_ASSERT_EQUAL(fake.acquires, acquires);
+	fake.now += 2 * RD_NSEC_PER_SEC;
+	for (int i = 0; i < 6; i++)
+		pass(img);
+	CU_ASSERT_EQUAL(fake.acquires, acquires + 1);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
+	standby_free(img);
+}
+
 /* ---- hand-overs ---- */
 
 /* An image that comes from the gateway with the lock, after the commit, and a bio that waits. */
@@ -801,6 +833,7 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a lock of a connection that was left is taken if no other gateway takes it", test_own},
 	{"a lock of a connection that was left is taken at once by command", test_own_taken},
 	{"a lock of a connection that was left is given up", test_own_given_up},
+	{"a lock that is passed is left to other gateways for a moment", test_passed},
 	{"commands that waited in a hand-over are executed when the lock is passed on", test_comes},
 	{"they are not when another gateway may have had the lock", test_comes_unseen},
 	{"nor when one has it", test_comes_elsewhere},

@@ -764,6 +764,65 @@ static void storage_of_another_gateway(void)
 	CU_ASSERT_EQUAL(rdt_ana_told(ctrl, 1), NVME_ANA_STATE_OPTIMIZED);
 }
 
+/* Storage that gateways claim from each other, in group 1. */
+static struct t_disk *shared_disk(struct t_pair *p, uint32_t nsid)
+{
+	struct rdt_ns *ns = the_ns(p, nsid);
+	struct t_disk *d = &p->env->disk[ns->slot];
+
+	d->bdev.one_gateway = true;
+	rdt_opening_watch(ns);
+	rdt_ana_move(ns, 1);
+	return d;
+}
+
+static void has_another_gateway(struct t_pair *p, struct t_disk *d, bool has)
+{
+	atomic_store(&d->bdev.standby, has);
+	rdt_bdev_changed(&d->bdev);
+	t_turn(p->env);
+}
+
+/* Otherwise no gateway would serve it. */
+static void a_split_group_goes_to_the_gateway_with_its_first_namespace(void)
+{
+	T_PAIR(p);
+	struct t_disk *first = shared_disk(&p, 1), *second = shared_disk(&p, 5);
+
+	has_another_gateway(&p, first, true);
+	t_advance(p.env, 2 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(second->claim, RDT_CLAIM_WAIT); /* the other one may be about to take it */
+	t_advance(p.env, 2 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(second->claim, RDT_CLAIM_PASS);
+	second->claim = RDT_CLAIM_WAIT;
+	has_another_gateway(&p, second, true);
+	t_advance(p.env, 4 * RD_NSEC_PER_SEC);
+	has_another_gateway(&p, first, false); /* the other one gives the rest up */
+	t_advance(p.env, 4 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(first->claim, RDT_CLAIM_WAIT);
+	CU_ASSERT_EQUAL(second->claim, RDT_CLAIM_WAIT);
+}
+
+static void a_group_that_changes_is_not_split_yet(void)
+{
+	T_PAIR(p);
+	struct t_disk *first = shared_disk(&p, 1), *second = shared_disk(&p, 5);
+
+	has_another_gateway(&p, first, true);
+	for (unsigned int i = 0; i < 4; i++) {
+		t_advance(p.env, 2 * RD_NSEC_PER_SEC);
+		has_another_gateway(&p, second, i % 2 == 0);
+	}
+	has_another_gateway(&p, first, false);
+	t_advance(p.env, 4 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(second->claim, RDT_CLAIM_WAIT);
+	/* Nor is one with other namespaces than the first one's. */
+	rdt_ana_move(the_ns(&p, 5), 2);
+	has_another_gateway(&p, first, true);
+	t_advance(p.env, 4 * RD_NSEC_PER_SEC);
+	CU_ASSERT_EQUAL(second->claim, RDT_CLAIM_WAIT);
+}
+
 /* Whatever the number of namespaces is. */
 static void a_change_costs_one_look(void)
 {
@@ -808,6 +867,9 @@ const struct t_case t_control_cases[] = {
 	{"it is resized while the reactors open it", resized_while_added},
 	{"it is removed before that", removed_while_opened},
 	{"storage of another gateway makes its ANA group inaccessible", storage_of_another_gateway},
+	{"a split group goes to the gateway with its first namespace",
+	 a_split_group_goes_to_the_gateway_with_its_first_namespace},
+	{"a group that changes is not split yet", a_group_that_changes_is_not_split_yet},
 	{"a change of a backend costs one look", a_change_costs_one_look},
 	{NULL, NULL},
 };
