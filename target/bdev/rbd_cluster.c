@@ -29,6 +29,7 @@ struct rbd_cluster {
 	/* guarded by @lock */
 	struct rbd_handle *handle; /* shared; NULL: none */
 	bool asking;               /* rbd_cluster_ask() */
+	bool stuck;                /* I/O was stuck since the last question */
 	uint64_t asked_ns;
 
 	pthread_mutex_t connecting; /* held while @handle is made */
@@ -429,6 +430,7 @@ struct rbd_question {
 	struct rbd_cluster *cluster;
 	struct rbd_queue *queue;
 	struct rbd_handle *handle;
+	bool stuck;
 };
 
 /* Runs the jobs of the images that were cut off. */
@@ -447,17 +449,21 @@ static void kick_cut_off(struct rbd_clusters *all, const struct rbd_cluster *clu
 static void ask_monitor(void *arg)
 {
 	struct rbd_question *q = arg;
+	bool listed;
 
 	rados_wait_for_latest_osdmap(q->handle->cl);
+	listed = q->stuck && rbd_handle_is_listed(q->handle);
 	pthread_mutex_lock(&q->cluster->lock);
 	q->cluster->asking = false;
+	q->handle->listed |= listed;
 	pthread_mutex_unlock(&q->cluster->lock);
 	kick_cut_off(q->clusters, q->cluster);
 	rbd_cluster_release(q->clusters, q->cluster, q->queue, q->handle);
 	free(q);
 }
 
-void rbd_cluster_ask(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue)
+void rbd_cluster_ask(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue,
+		     bool stuck)
 {
 	uint64_t now = rdt_module_now();
 	struct rbd_question *q;
@@ -465,12 +471,15 @@ void rbd_cluster_ask(struct rbd_clusters *clusters, struct rbd_cluster *c, struc
 	bool ask;
 
 	pthread_mutex_lock(&c->lock);
+	c->stuck |= stuck;
 	h = c->handle;
 	ask = h && !c->asking && now - c->asked_ns >= ASK_NS;
 	if (ask) {
 		c->asking = true;
 		c->asked_ns = now;
 		h->refs++;
+		stuck = c->stuck;
+		c->stuck = false;
 	}
 	pthread_mutex_unlock(&c->lock);
 	if (!ask)
@@ -478,7 +487,7 @@ void rbd_cluster_ask(struct rbd_clusters *clusters, struct rbd_cluster *c, struc
 	keep_pool(clusters, c, queue);
 	q = malloc(sizeof(*q));
 	if (q)
-		*q = (struct rbd_question){clusters, c, queue, h};
+		*q = (struct rbd_question){clusters, c, queue, h, stuck};
 	if (q && !rbd_clusters_thread(clusters, ask_monitor, q))
 		return;
 	free(q);
@@ -497,6 +506,16 @@ bool rbd_cluster_is_silent(struct rbd_cluster *c)
 		 rdt_module_now() - c->asked_ns >= (c->cfg.takeover - 1) * RD_NSEC_PER_SEC;
 	pthread_mutex_unlock(&c->lock);
 	return silent;
+}
+
+bool rbd_cluster_is_blocked(struct rbd_cluster *c)
+{
+	bool blocked;
+
+	pthread_mutex_lock(&c->lock);
+	blocked = c->handle && c->handle->listed;
+	pthread_mutex_unlock(&c->lock);
+	return blocked;
 }
 
 struct rbd_call {

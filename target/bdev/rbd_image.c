@@ -477,23 +477,30 @@ static bool is_stuck(struct rbd_image *img)
 }
 
 /*
- * Does the cluster not answer this gateway at all, so that another one takes over? @stuck: its I/O
- * or its job is. The monitors are asked as well: when only a pool hangs, it hangs for the other
- * gateway, too, and one that was blocked learns of that from them. Also called while the job runs.
+ * Does the cluster not answer this gateway, so that another one takes over or has done so? @stuck:
+ * its I/O or its job is. The monitors are asked as well: when only a pool hangs, it hangs for the
+ * other gateway, too. One that does not reach the OSDs, and was blocked, learns of that from them.
+ * Also called while the job runs.
  */
 static void look_whether_cut_off(struct rbd_image *img, bool stuck)
 {
+	bool blocked;
 	char spelled[256];
 
-	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE || !stuck || atomic_load(&img->bdev.standby) ||
-	    !rbd_cluster_is_silent(img->cluster))
+	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE || !stuck || atomic_load(&img->bdev.standby))
+		return;
+	blocked = rbd_cluster_is_blocked(img->cluster);
+	if (!blocked && !rbd_cluster_is_silent(img->cluster))
 		return;
 	if (!atomic_load(&img->bdev.cut_off)) {
 		atomic_store(&img->bdev.cut_off_since, time(NULL));
 		rd_warn(img->log, RD_LOG_BACKEND,
-			"rbd: image %s: cut off from the cluster: its monitors and OSDs do not "
-			"answer; hosts are sent to other paths",
-			rbd_image_spell(img, spelled, sizeof(spelled)));
+			"rbd: image %s: cut off from the cluster: its %s; hosts are sent to other "
+			"paths",
+			rbd_image_spell(img, spelled, sizeof(spelled)),
+			blocked ? "OSDs do not answer, and its monitors have blocked this "
+				  "rdtarget's connection"
+				: "monitors and OSDs do not answer");
 	}
 	pthread_mutex_lock(&img->lock);
 	atomic_store(&img->bdev.cut_off, true);
@@ -509,6 +516,10 @@ static void look_whether_in_reach(struct rbd_image *img)
 
 	if (!atomic_load(&img->bdev.cut_off) || rbd_cluster_is_silent(img->cluster))
 		return;
+	if (rbd_cluster_is_blocked(img->cluster)) {
+		rbd_image_lost(img);
+		return;
+	}
 	if (!atomic_load(&img->bdev.standby) && !rbd_image_lock_stayed(img))
 		return;
 	end_cut_off(img);
@@ -606,7 +617,7 @@ static void run_image(struct rbd_job *job)
 		refresh_size(img);
 		look_at_answers(img);
 		if (img->lock_mode == RDT_RBD_LOCK_EXCLUSIVE && !atomic_load(&img->bdev.standby))
-			rbd_cluster_ask(img->clusters, img->cluster, img->job.queue);
+			rbd_cluster_ask(img->clusters, img->cluster, img->job.queue, is_stuck(img));
 		note_whether_busy(img);
 		look_whether_cut_off(img, is_stuck(img));
 		look_whether_in_reach(img);

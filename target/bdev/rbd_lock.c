@@ -71,6 +71,30 @@ static bool is_listed(const char *list, size_t len, const char *owner)
 	return false;
 }
 
+/* Asks a monitor whether @owner is in the blocklist. */
+static bool ask_list(rados_t cl, const char *owner)
+{
+	const char *command = "{\"prefix\": \"osd blocklist ls\"}";
+	char *out = NULL, *status = NULL;
+	size_t out_len = 0, status_len = 0;
+	int rc = rados_mon_command(cl, &command, 1, "", 0, &out, &out_len, &status, &status_len);
+	bool listed = !rc && out && is_listed(out, out_len, owner);
+
+	rados_buffer_free(out);
+	rados_buffer_free(status);
+	return listed;
+}
+
+bool rbd_handle_is_listed(struct rbd_handle *h)
+{
+	char address[sizeof(h->address)];
+
+	pthread_mutex_lock(&h->joining);
+	memcpy(address, h->address, sizeof(address));
+	pthread_mutex_unlock(&h->joining);
+	return address[0] && ask_list(h->cl, address);
+}
+
 /*
  * Does Ceph still block @owner? An operator may have removed the entry of the blocklist. An entry
  * that was added again is newer than the map that this connection has waited for: an OSD with an
@@ -78,15 +102,8 @@ static bool is_listed(const char *list, size_t len, const char *owner)
  */
 static bool block_lasts(struct rbd_image *img, const char *owner)
 {
-	const char *command = "{\"prefix\": \"osd blocklist ls\"}";
-	char *out = NULL, *status = NULL;
-	size_t out_len = 0, status_len = 0;
-	int rc = rados_mon_command(img->handle->cl, &command, 1, "", 0, &out, &out_len, &status,
-				   &status_len);
-	bool listed = !rc && out && is_listed(out, out_len, owner);
+	bool listed = ask_list(img->handle->cl, owner);
 
-	rados_buffer_free(out);
-	rados_buffer_free(status);
 	return listed && rados_wait_for_latest_osdmap(img->handle->cl) == 0;
 }
 
@@ -555,6 +572,28 @@ static void tell_no_state(struct rbd_image *img, int rc)
 	give_up_lock(img); /* another gateway may be able to */
 }
 
+static bool knows_address(struct rbd_handle *h)
+{
+	bool known;
+
+	pthread_mutex_lock(&h->joining);
+	known = h->address[0] != '\0';
+	pthread_mutex_unlock(&h->joining);
+	return known;
+}
+
+/* librados writes the type of an address before it. */
+static void note_address(struct rbd_handle *h, const char *address)
+{
+	const char *colon = strchr(address, ':');
+
+	if (colon && address[0] >= 'a' && address[0] <= 'z')
+		address = colon + 1;
+	pthread_mutex_lock(&h->joining);
+	snprintf(h->address, sizeof(h->address), "%s", address);
+	pthread_mutex_unlock(&h->joining);
+}
+
 /*
  * librbd repeats a request whose answer was lost, and the cluster answers it as it did before. If
  * that took so long that another client has broken the lock, and its block of this one has ended,
@@ -565,11 +604,15 @@ static int request_lock(struct rbd_image *img)
 {
 	uint64_t began = rdt_module_now();
 	int rc = rbd_lock_acquire(img->image, RBD_LOCK_MODE_EXCLUSIVE);
+	bool late = rdt_module_now() - began >= LATE_NS, mine;
 	struct rbd_locker l;
 
-	if (rc || rdt_module_now() - began < LATE_NS)
+	if (rc || (!late && knows_address(img->handle)))
 		return rc;
-	return find_locker_of(img, rados_get_instance_id(img->handle->cl), &l) ? -ESHUTDOWN : 0;
+	mine = find_locker_of(img, rados_get_instance_id(img->handle->cl), &l) == 0;
+	if (mine)
+		note_address(img->handle, l.address);
+	return late && !mine ? -ESHUTDOWN : 0;
 }
 
 static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)

@@ -34,13 +34,17 @@ struct rbd_clusters;
 struct rbd_handle {
 	rados_t cl;
 	char fsid[64];
-	unsigned int refs; /* guarded by the cluster */
+	/* guarded by the cluster */
+	unsigned int refs;
+	bool listed; /* a monitor has said that this connection is blocked */
+
 	unsigned int takeover_s;
 	pthread_mutex_t joining;
 	/* guarded by @joining */
 	LIST_HEAD(, rbd_peers) peers;
 	char blocked[128];   /* the client that was blocked last; "": none */
 	uint64_t blocked_ns; /* when, if it was */
+	char address[128];   /* of this connection, as Ceph's blocklist has it; "": not known yet */
 };
 
 int rbd_clusters_create(struct rbd_clusters **out);
@@ -66,13 +70,17 @@ void rbd_handle_put(struct rbd_cluster *c, struct rbd_handle **handle, bool dead
 
 /*
  * Is the cluster in reach? Asks a monitor in the background, unless a question is in flight. When
- * the answer comes the connection has the newest map of OSDs, so I/O of a client that is blocked
- * has ended, and the jobs of images that were cut off run.
+ * the answer comes the connection has the newest map of OSDs, and the jobs of images that were cut
+ * off run. @stuck: I/O does not complete, so the monitor is also asked whether this connection is
+ * blocked. OSDs that are not in reach could not say that.
  */
-void rbd_cluster_ask(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue);
+void rbd_cluster_ask(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue,
+		     bool stuck);
 /* Has the question in flight no answer for so long that other gateways may take over? Any thread;
  * takes no lock but that of @c. */
 bool rbd_cluster_is_silent(struct rbd_cluster *c);
+/* Has a monitor said that the connection is blocked? Likewise. */
+bool rbd_cluster_is_blocked(struct rbd_cluster *c);
 
 /* One user more of both, until rbd_cluster_release(). The caller is an image that uses them. */
 void rbd_cluster_keep(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue,
@@ -374,6 +382,8 @@ void rbd_handover_came(struct rbd_image *img);
 /* ---- rbd_lock.c ---- */
 
 /* Takes or gives up the lock as the image's claim says. The image's job only. */
+/* Does a monitor say that this connection is blocked? Waits for the network. */
+bool rbd_handle_is_listed(struct rbd_handle *h);
 void rbd_image_settle_lock(struct rbd_image *img);
 /* For how long the lock must not be given up, in ns. The image's job only. */
 uint64_t rbd_image_keeps_lock(const struct rbd_image *img);

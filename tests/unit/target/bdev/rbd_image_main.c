@@ -22,7 +22,9 @@ static struct {
 	unsigned int opens, opens_by_id, finished, unknown, changes;
 	int result; /* of the write that ended last */
 	uint64_t later;
-	bool silent;    /* the monitors do not answer */
+	bool silent; /* the monitors do not answer */
+	bool listed; /* they say that the connection is blocked */
+	bool asked_stuck;
 	bool lost_lock; /* another gateway has taken the lock */
 	unsigned int asked;
 	uint64_t delay; /* until the job runs again */
@@ -192,9 +194,16 @@ void rbd_handle_put(struct rbd_cluster *c, struct rbd_handle **h, bool dead)
 	*h = NULL;
 }
 
-void rbd_cluster_ask(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue)
+void rbd_cluster_ask(struct rbd_clusters *clusters, struct rbd_cluster *c, struct rbd_queue *queue,
+		     bool stuck)
 {
 	fake.asked++;
+	fake.asked_stuck = stuck;
+}
+
+bool rbd_cluster_is_blocked(struct rbd_cluster *c)
+{
+	return fake.listed;
 }
 
 bool rbd_cluster_is_silent(struct rbd_cluster *c)
@@ -562,6 +571,30 @@ static void test_cut_off_and_taken(void)
 	close_opened(img);
 }
 
+/* The OSDs are not in reach, and could not say that. */
+static void test_cut_off_and_blocked(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_lock(&bio);
+
+	CU_ASSERT_FALSE(fake.asked_stuck);
+	fake.listed = true;
+	img->job.run(&img->job);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.cut_off)); /* I/O completes, or has just begun */
+	fake.later = 10 * RD_NSEC_PER_SEC;
+	img->job.run(&img->job);
+	CU_ASSERT_TRUE(fake.asked_stuck);
+	CU_ASSERT_TRUE(atomic_load(&img->bdev.cut_off));
+	CU_ASSERT_EQUAL(atomic_load(&img->state), RBD_LOST);
+	rbd_image_put_io(img); /* the OSDs are in reach again */
+	fake.listed = false;
+	img->job.run(&img->job);
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(atomic_load(&img->state), RBD_OPEN);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.cut_off));
+	close_opened(img);
+}
+
 /* Closing it gives its lock up. */
 static void test_closed_later(void)
 {
@@ -590,6 +623,7 @@ static const struct t_case rbd_image_cases[] = {
 	{"an image of which the job waits is cut off", test_cut_off_in_job},
 	{"an image of which I/O and the job wait is cut off sooner", test_cut_off_with_job},
 	{"an image that was cut off and taken over is opened again", test_cut_off_and_taken},
+	{"an image of which monitors say that it is blocked is cut off", test_cut_off_and_blocked},
 	{"an image whose connection is lost stays on standby", test_lost_with_lock},
 	{NULL, NULL},
 };

@@ -23,6 +23,7 @@ static struct rbd_image *standby_new(void)
 	pthread_mutex_init(&handle.joining, NULL);
 	LIST_INIT(&handle.peers);
 	handle.blocked[0] = '\0';
+	handle.address[0] = '\0';
 	img->pool = pool_name;
 	img->name = image_name;
 	strcpy(img->id, "17");
@@ -387,6 +388,23 @@ static void test_passed(void)
 		pass(img);
 	CU_ASSERT_EQUAL(fake.acquires, acquires + 1);
 	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
+	standby_free(img);
+}
+
+/* Then monitors can be asked whether this gateway is blocked. */
+static void test_own_address(void)
+{
+	struct rbd_image *img = standby_new();
+
+	CU_ASSERT_FALSE(rbd_handle_is_listed(&handle));
+	fake.locker_id = MY_ID; /* once this gateway has the lock */
+	claim_take(img);
+	pass(img);
+	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
+	CU_ASSERT_STRING_EQUAL(handle.address, OWNER);
+	CU_ASSERT_TRUE(rbd_handle_is_listed(&handle));
+	fake.list = "192.0.2.3:0/7 2026-01-01\n";
+	CU_ASSERT_FALSE(rbd_handle_is_listed(&handle));
 	standby_free(img);
 }
 
@@ -834,6 +852,7 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a lock of a connection that was left is taken at once by command", test_own_taken},
 	{"a lock of a connection that was left is given up", test_own_given_up},
 	{"a lock that is passed is left to other gateways for a moment", test_passed},
+	{"a gateway that has a lock knows its own address", test_own_address},
 	{"commands that waited in a hand-over are executed when the lock is passed on", test_comes},
 	{"they are not when another gateway may have had the lock", test_comes_unseen},
 	{"nor when one has it", test_comes_elsewhere},
