@@ -124,7 +124,7 @@ struct gathered {
 };
 
 /* Of the @len bytes at *@p, those that were not sent yet. */
-static uint32_t skip_sent(const uint8_t **p, uint32_t len, uint32_t *skip)
+static uint32_t cut_sent(const uint8_t **p, uint32_t len, uint32_t *skip)
 {
 	uint32_t cut = *skip < len ? *skip : len;
 
@@ -150,7 +150,7 @@ static void add_copy(struct gathered *g, const uint8_t *p, uint32_t len, uint32_
 {
 	uint8_t *to = g->copies + g->copied;
 
-	len = skip_sent(&p, len, skip);
+	len = cut_sent(&p, len, skip);
 	memcpy(to, p, len);
 	g->copied += len;
 	add_piece(g, to, len);
@@ -171,7 +171,7 @@ static void gather_entries(const struct rdt_tcp_conn *c, struct gathered *g)
 		if (entries++ == TX_ENTRIES || g->bytes >= TX_BYTES)
 			break;
 		add_copy(g, t->head, t->head_len, &skip);
-		len = skip_sent(&data, t->data_len, &skip);
+		len = cut_sent(&data, t->data_len, &skip);
 		add_piece(g, data, len);
 		add_copy(g, t->tail, t->tail_len, &skip);
 	}
