@@ -190,6 +190,23 @@ def a_silent_server_does_not_keep_the_target_from_ending(t):
         server.proc.kill()
 
 
+@each(*((error, error, *statuses) for error, *statuses in (
+    ('EPERM', 0x286, 0x020), ('ENOSPC', 0x281, 0x081), ('EIO', 0x281, 0x280))))
+def hosts_are_told_what_the_server_answers(t, error, read, write):
+    fails = t.path('fails')
+    server = Server(t, args=('--filter=error',), more=(f'error-pread={error}', f'error-pwrite={error}', 'error-pread-rate=100%',
+                                                       'error-pwrite-rate=100%', f'error-file={fails}')).start()
+    target = t.target([server.namespace()])
+    with host(target) as h:
+        h.enable()
+        queue = h.add_io()
+        t.file('fails', b'')
+        t.eq([queue.read_blocks(1, 0, 1)[0].status, queue.write_blocks(1, 0, bytes(512)).status], [read, write])
+        os.unlink(fails)
+        nv.expect(queue.write_blocks(1, 0, bytes(512)))
+        h.shutdown()
+
+
 # ---- limits and flags of a server, in the order of the table in docs/design/storage-nbd.md ----
 
 WIRE_LIMIT = '--filter=blocksize-policy', 'blocksize-error-policy=error', 'blocksize-minimum=512', 'blocksize-preferred=4096'

@@ -9,6 +9,8 @@
 
 struct nvme_status rdt_status_from_errno(int err, unsigned int bio_op)
 {
+	bool reads = bio_op == RDT_BIO_READ;
+
 	switch (-err) {
 	case 0:
 		return NVME_OK;
@@ -16,12 +18,14 @@ struct nvme_status rdt_status_from_errno(int err, unsigned int bio_op)
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_ABORT_REQ);
 	case ENOSPC:
 	case EDQUOT:
-	case EFBIG:
-		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_CAP_EXCEEDED);
+	case EFBIG: /* a read that needs space: of a snapshot or a cache below */
+		return reads ? nvme_status(NVME_SCT_MEDIA, NVME_SC_READ_ERROR)
+			     : nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_CAP_EXCEEDED);
 	case EROFS:
 	case EPERM:
 	case EACCES:
-		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_NS_WRITE_PROTECTED);
+		return reads ? nvme_status_dnr(NVME_SCT_MEDIA, NVME_SC_ACCESS_DENIED)
+			     : nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_NS_WRITE_PROTECTED);
 	case ERANGE: /* the namespace has shrunk since the command was checked */
 		return nvme_status_dnr(NVME_SCT_GENERIC, NVME_SC_LBA_RANGE);
 	case ENOTRECOVERABLE: /* see enum rdt_fault */
@@ -42,8 +46,8 @@ struct nvme_status rdt_status_from_errno(int err, unsigned int bio_op)
 	case EILSEQ:
 	case EBADMSG:
 	case ENODATA:
-		return nvme_status(NVME_SCT_MEDIA, bio_op == RDT_BIO_READ ? NVME_SC_READ_ERROR
-									  : NVME_SC_WRITE_FAULT);
+		return nvme_status(NVME_SCT_MEDIA,
+				   reads ? NVME_SC_READ_ERROR : NVME_SC_WRITE_FAULT);
 	default:
 		return nvme_status(NVME_SCT_GENERIC, NVME_SC_INTERNAL);
 	}
