@@ -9,14 +9,22 @@
 
 static const char *wrong_uri(const char *text)
 {
-	return strncmp(text, "nbd", 3) == 0 && strstr(text, "://") ? NULL : "";
+	static const char *const schemes[] = {"nbd",       "nbds",      "nbd+unix",
+					      "nbds+unix", "nbd+vsock", "nbds+vsock"};
+	const char *end = strstr(text, "://");
+
+	for (size_t i = 0; end && i < sizeof(schemes) / sizeof(schemes[0]); i++)
+		if (strlen(schemes[i]) == (size_t)(end - text) &&
+		    strncmp(schemes[i], text, (size_t)(end - text)) == 0)
+			return strstr(schemes[i], "+unix") && !strstr(end, "socket=") ? "" : NULL;
+	return "";
 }
 
 const struct rdt_row rdt_nbd_rows[] = {
 	{"uri", RDT_KEY_TEXT, RDT_WHEN_ANEW, RDT_AT(struct rdt_ns_config, uri),
 	 .with = RDT_WITH(NBD), .needed = RDT_WITH(NBD), .wrong = wrong_uri,
 	 .expected = "the URI of an export, which begins with nbd://, nbds:// or nbd+unix://, such "
-		     "as nbd://192.0.2.1/disk",
+		     "as nbd://192.0.2.1/disk or nbd+unix:///?socket=/run/nbd",
 	 .example = "nbd://192.0.2.1/disk",
 	 .says = "URI of the export, as libnbd and qemu have them."},
 	{0},

@@ -558,12 +558,26 @@ static const struct bad namespace_mistakes[] = {
 			  "      - {nsid: 4, backend: nbd, uri: \"nbd://a/b\"}\n"
 			  "      - {nsid: 5, backend: memory, size: 1M, uri: \"nbd://a\"}\n",
 	 "FILE:5: subsystems[0].namespaces[0].uri: missing, expected the URI of an export, which "
-	 "begins with nbd://, nbds:// or nbd+unix://, such as nbd://192.0.2.1/disk\n"
+	 "begins with nbd://, nbds:// or nbd+unix://, such as nbd://192.0.2.1/disk or "
+	 "nbd+unix:///?socket=/run/nbd\n"
 	 "FILE:6: subsystems[0].namespaces[1].uri: found \"http://a\", expected the URI of an "
-	 "export, which begins with nbd://, nbds:// or nbd+unix://, such as nbd://192.0.2.1/disk\n"
+	 "export, which begins with nbd://, nbds:// or nbd+unix://, such as nbd://192.0.2.1/disk "
+	 "or "
+	 "nbd+unix:///?socket=/run/nbd\n"
 	 "FILE:8: subsystems[0].namespaces[3].uri: nbd://a/b is already served by the namespace in "
 	 "line 7; use another export, or set \"read_only: true\" for both\n"
 	 "FILE:9: subsystems[0].namespaces[4].uri: is valid only with backend nbd; remove it\n"},
+	{LISTEN SUBSYS NS "{nsid: 1, backend: nbd, uri: \"nbds+unix://a@/?socket=/s\"}\n"
+			  "      - {nsid: 2, backend: nbd, uri: \"nbdx://a\"}\n"
+			  "      - {nsid: 3, backend: nbd, uri: \"nbd+unix:///s\"}\n",
+	 "FILE:6: subsystems[0].namespaces[1].uri: found \"nbdx://a\", expected the URI of an "
+	 "export, which begins with nbd://, nbds:// or nbd+unix://, such as nbd://192.0.2.1/disk "
+	 "or "
+	 "nbd+unix:///?socket=/run/nbd\n"
+	 "FILE:7: subsystems[0].namespaces[2].uri: found \"nbd+unix:///s\", expected the URI of an "
+	 "export, which begins with nbd://, nbds:// or nbd+unix://, such as nbd://192.0.2.1/disk "
+	 "or "
+	 "nbd+unix:///?socket=/run/nbd\n"},
 	{LISTEN SUBSYS NS "{nsid: 1, backend: memory}\n",
 	 "FILE:5: subsystems[0].namespaces[0].size: missing, expected a size such as 64KiB, 512 to "
 	 "4EiB\n"},
