@@ -77,6 +77,8 @@ struct nd_disk {
 	bool flushes; /* what hosts were told: a Flush has an effect */
 	bool stores;  /* hosts were told of no cache, and each write had FUA */
 
+	atomic_bool connected; /* @state is ND_UP; the thread may be busy with the next attempt */
+
 	/* of the thread */
 	enum nd_state state;
 	struct nbd_handle *nbd;
@@ -348,6 +350,7 @@ static void nd_disconnect(struct nd_disk *d)
 	if (d->nbd)
 		nbd_close(d->nbd);
 	d->nbd = NULL;
+	atomic_store(&d->connected, false);
 	d->lost = d->shuts_down = false;
 	/* What was sent is sent again, before what has not been. */
 	TAILQ_CONCAT(&d->sent, &d->queue, link);
@@ -523,6 +526,7 @@ static void reconnect(struct rd_timer *timer)
 		return;
 	}
 	d->state = ND_UP;
+	atomic_store(&d->connected, true);
 	d->up_ns = rd_loop_now_raw(d->loop);
 	if (d->late)
 		rdt_bdev_answers(&d->bdev);
@@ -584,12 +588,16 @@ static void nd_drain_msg(struct rd_msg *msg)
 
 /* ---- a hand-over ---- */
 
+/* By the thread, or by the main thread for a step that the thread need not see. */
 static void hand_ends(struct nd_disk *d, unsigned int number, int result)
 {
-	if ((int)(number - atomic_load(&d->hand_ended)) <= 0) /* a later one has */
-		return;
-	atomic_store(&d->hand_result, result);
-	atomic_store(&d->hand_ended, number);
+	unsigned int ended = atomic_load(&d->hand_ended);
+
+	do {
+		if ((int)(number - ended) <= 0) /* a later one has */
+			return;
+		atomic_store(&d->hand_result, result);
+	} while (!atomic_compare_exchange_weak(&d->hand_ended, &ended, number));
 }
 
 static void begin_to_settle(struct nd_disk *d);
@@ -615,7 +623,6 @@ static void begin_to_settle(struct nd_disk *d)
 	rd_defer(d->loop, &d->pump, RD_DEFER_WORK);
 }
 
-/* Without a connection there is none whose end could lose something. */
 static void settle(struct nd_disk *d, unsigned int number)
 {
 	d->settle_number = number;
@@ -814,13 +821,20 @@ static void nd_bdev_told(struct rdt_bdev *bdev, struct rdt_bdev_told *out)
 static void nd_bdev_hand(struct rdt_bdev *bdev, enum rdt_hand step)
 {
 	struct nd_disk *d = nd_disk_of(bdev);
+	unsigned int number;
 
 	if (step == RDT_HAND_BEGIN)
 		return;
 	if (step == RDT_HAND_LEAVE)
 		atomic_store(&d->ends, true);
 	atomic_store(&d->hand, (int)step);
-	atomic_fetch_add(&d->hand_begun, 1);
+	number = atomic_fetch_add(&d->hand_begun, 1) + 1;
+	/* Without a connection there is none whose end could lose something, and the thread may
+	 * wait for a server that does not answer. */
+	if (step == RDT_HAND_SETTLE && !atomic_load(&d->connected)) {
+		hand_ends(d, number, 0);
+		return;
+	}
 	if (!atomic_exchange(&d->hand_posted, true))
 		rd_loop_post(d->loop, &d->hand_msg);
 }

@@ -113,6 +113,30 @@ def a_flush_that_does_not_end_refuses(t):
 
 @test
 @iwarp_only
+def a_server_that_does_not_greet_does_not_refuse(t):
+    """There is no connection, so there is nothing to flush."""
+    server = Server(t).start()
+    target, config, control = begin(t, [server.namespace(), t.namespace(2, backend='memory')])
+    with peer(target, TCP) as host:
+        server.proc.kill()
+        target.expect('the connection is lost')
+        os.unlink(server.socket)
+        with socket.socket(socket.AF_UNIX) as silent:
+            silent.bind(server.socket)
+            silent.listen()
+            silent.settimeout(DEADLINE)
+            accepted, _ = silent.accept()  # the target waits for the greeting
+            with accepted:
+                following = take_over(t, config, control, 'next')
+                ended(t, target)
+        server.start()
+        following.expect('connected in place of the process before|connected again')
+        nv.expect(host.q.write_blocks(1, 0, pattern(1, 4096)))
+        t.same(nv.expect_data(host.q.read_blocks(1, 0, 8)), pattern(1, 4096))
+
+
+@test
+@iwarp_only
 def the_connection_ends_before_the_process_does(t):
     """What the next process hears by "left": a server for one client then takes another one."""
     server = refuses_a_second(t)
