@@ -3,14 +3,34 @@
 
 #include <errno.h>
 #include <libnbd.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "module_part.h"
 #include "util/map.h"
 
 #define LOOK_MS   200         /* while it connects: does the namespace end? */
 #define PIECE_MAX (32u << 20) /* what every server takes */
+
+/*
+ * While a request waits and nothing is sent, only probes find out that the server's machine has
+ * gone, or began anew. What was sent and not acknowledged is retransmitted without another limit:
+ * TCP_USER_TIMEOUT would also leave a server that is stopped and may still execute what it has
+ * received. Not for a Unix socket.
+ */
+static void probe_machine(int fd)
+{
+	static const int options[][2] = {{TCP_KEEPIDLE, 30}, {TCP_KEEPINTVL, 15}, {TCP_KEEPCNT, 2}};
+	const int on = 1;
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (setsockopt(fd, IPPROTO_TCP, options[i][0], &options[i][1], sizeof(int)))
+			return;
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
 
 int rdt_nbd_connect(const char *uri, uint64_t timeout_ns, const atomic_bool *ends,
 		    struct nbd_handle **out, char *err, size_t err_size)
@@ -39,6 +59,7 @@ int rdt_nbd_connect(const char *uri, uint64_t timeout_ns, const atomic_bool *end
 		nbd_close(nbd);
 		return rc;
 	}
+	probe_machine(nbd_aio_get_fd(nbd));
 	*out = nbd;
 	return 0;
 }

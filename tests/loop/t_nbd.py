@@ -3,6 +3,7 @@
 
 import os
 import signal
+import socket
 
 from t_loop import program, requires_program, wait_for
 from t_storage import MIB
@@ -38,6 +39,15 @@ class Server:
                                                          *self.args, *(self.plugin or ('file', self.image)), *self.more])
         wait_for(lambda: os.path.exists(self.socket), 'nbdkit to listen')
         return self
+
+    def start_tcp(self):
+        """Listening on TCP, on a port of the kernel's choice. Returns the URI."""
+        sock = socket.create_server(('127.0.0.1', 0))
+        self.t.cleanup(sock.close)
+        self.t.spawn('nbdkit-tcp', ['sh', '-c', f'exec env LISTEN_PID=$$ LISTEN_FDS=1 "$@" 3<&{sock.fileno()}', 'sh', self.binary,
+                                    '-f', '--exit-with-parent', *self.args, *(self.plugin or ('file', self.image)), *self.more],
+                     pass_fds=(sock.fileno(),))
+        return 'nbd://127.0.0.1:%d' % sock.getsockname()[1]
 
     def fall_silent(self):
         """Stop it; the threads stop one after the other."""

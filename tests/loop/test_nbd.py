@@ -9,7 +9,7 @@ import sys
 import nvmf_peer as nv
 from t_control import Control, controlled
 from t_dev import Device
-from t_loop import NQN, each, main, program, test
+from t_loop import NQN, each, main, program, test, wait_for
 from t_nbd import Server, evaluates
 from t_serving import host
 from t_storage import MIB, WRITE_ZEROES, pattern, post_write, zeroes_and_deallocated
@@ -188,6 +188,23 @@ def a_silent_server_does_not_keep_the_target_from_ending(t):
         if number:
             target.expect('disconnecting with commands unanswered')
         server.proc.kill()
+
+
+@test
+def the_machine_of_a_silent_server_is_probed(t):
+    """Otherwise a read that was sent before the machine began anew would wait for ever."""
+    uri = Server(t).start_tcp()
+    target = t.target([{'nsid': 1, 'backend': 'nbd', 'uri': uri}])
+    t.eq(t.rdinit('read', target.uri(), '-z', '4k').out, bytes(4096))
+    port = '0100007F:%04X' % int(uri.rpartition(':')[2])
+
+    def timer():  # the kernel's for our socket; 02: keepalive, with the time until it ends in 1/100 s
+        with open('/proc/net/tcp', encoding='ascii') as f:
+            found = [line.split() for line in f]
+        return next((row[5].split(':') for row in found if row[2] == port and row[3] == '01'), None)
+    kind, left = wait_for(lambda: (timer() or ' ')[0] != '01' and timer(), 'nothing to be retransmitted')
+    t.eq(kind, '02', 'the timer of the connection')
+    t.ok(int(left, 16) <= 3000, f'the first probe is in {int(left, 16) / 100} s')
 
 
 @each(*((error, error, *statuses) for error, *statuses in (
