@@ -37,9 +37,12 @@ int rdt_nbd_connect(const char *uri, uint64_t timeout_ns, const atomic_bool *end
 {
 	uint64_t end = rdt_module_now() + timeout_ns;
 	struct nbd_handle *nbd = nbd_create();
-	int rc = nbd ? nbd_aio_connect_uri(nbd, uri) : -1;
+	int rc =
+		nbd ? nbd_set_uri_allow_local_file(nbd, true) : -1; /* of TLS: keys, certificates */
 
 	*out = NULL;
+	if (rc >= 0)
+		rc = nbd_aio_connect_uri(nbd, uri);
 	while (rc >= 0 && !nbd_aio_is_ready(nbd)) {
 		uint64_t now = rdt_module_now();
 

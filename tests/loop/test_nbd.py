@@ -207,6 +207,19 @@ def the_machine_of_a_silent_server_is_probed(t):
     t.ok(int(left, 16) <= 3000, f'the first probe is in {int(left, 16) / 100} s')
 
 
+@test
+def a_connection_with_tls_has_the_key_of_its_uri(t):
+    keys = t.file('keys.psk', b'alice:0123456789abcdef0123456789abcdef\n')
+    os.chmod(keys, 0o600)
+    server = Server(t, args=('--tls=require', f'--tls-psk={keys}')).start()
+    uri = f'nbds+unix://alice@/?socket={server.socket}&tls-psk-file={keys}'
+    target = t.target([server.namespace(uri=uri)])
+    data = pattern(7, 4 * MIB)
+    t.rdinit('write', target.uri(), '--data', t.file('data', data))
+    t.same(t.rdinit('read', target.uri(), '-z', '4M').out, data)
+    t.same(server.data()[:4 * MIB], data)
+
+
 @each(*((error, error, *statuses) for error, *statuses in (
     ('EPERM', 0x286, 0x020), ('ENOSPC', 0x281, 0x081), ('EIO', 0x281, 0x280))))
 def hosts_are_told_what_the_server_answers(t, error, read, write):
