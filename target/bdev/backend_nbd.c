@@ -471,7 +471,9 @@ static void nd_lost(struct nd_disk *d)
 	bool at_once = rd_loop_now_raw(d->loop) - d->up_ns >= RECONNECT_NS;
 
 	rd_warn(d->log, RD_LOG_BACKEND,
-		"nbd: %s: the connection is lost; hosts wait until there is another one", d->uri);
+		"nbd: %s: %s: the connection is lost; hosts wait until there is another one",
+		d->uri,
+		d->shuts_down ? "the server shuts down" : rdt_nbd_words("ended by the server"));
 	find_culprit(d);
 	nd_disconnect(d);
 	d->state = ND_CONNECTING;

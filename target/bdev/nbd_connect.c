@@ -13,6 +13,7 @@
 #include "util/map.h"
 
 #define LOOK_MS   200         /* while it connects: does the namespace end? */
+#define BLOCK_MAX 4096        /* of a namespace */
 #define PIECE_MAX (32u << 20) /* what every server takes */
 
 /*
@@ -30,6 +31,16 @@ static void probe_machine(int fd)
 		if (setsockopt(fd, IPPROTO_TCP, options[i][0], &options[i][1], sizeof(int)))
 			return;
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
+/* libnbd's words for its last error, without the name of its function. */
+const char *rdt_nbd_words(const char *otherwise)
+{
+	const char *text = nbd_get_error(), *colon = text ? strstr(text, ": ") : NULL;
+
+	if (!text)
+		return otherwise;
+	return colon && strncmp(text, "nbd_", 4) == 0 ? colon + 2 : text;
 }
 
 int rdt_nbd_connect(const char *uri, uint64_t timeout_ns, const atomic_bool *ends,
@@ -58,7 +69,7 @@ int rdt_nbd_connect(const char *uri, uint64_t timeout_ns, const atomic_bool *end
 	}
 	if (rc < 0) {
 		rc = nbd_get_errno() ? -nbd_get_errno() : -ECONNREFUSED;
-		snprintf(err, err_size, "%s", nbd_get_error() ? nbd_get_error() : strerror(-rc));
+		snprintf(err, err_size, "%s", rdt_nbd_words(strerror(-rc)));
 		nbd_close(nbd);
 		return rc;
 	}
@@ -72,16 +83,20 @@ int rdt_nbd_check(struct nbd_handle *nbd, const struct rdt_bdev *bdev, char *err
 	int64_t size = nbd_get_size(nbd), least = nbd_get_block_size(nbd, LIBNBD_SIZE_MINIMUM);
 	int64_t most = nbd_get_block_size(nbd, LIBNBD_SIZE_MAXIMUM);
 
-	if (size < (int64_t)bdev->block_size)
+	if (size < 0)
+		snprintf(err, err_size,
+			 "the export has 2^63 bytes or more; have the server export less");
+	else if (size < (int64_t)bdev->block_size)
 		snprintf(err, err_size,
 			 "the export has %lld bytes, expected at least one block (%u)",
 			 (long long)size, bdev->block_size);
 	else if (least > (int64_t)bdev->block_size)
-		snprintf(
-			err, err_size,
-			"the export has blocks of %lld bytes, and block_size is %u; set block_size "
-			"to 4096",
-			(long long)least, bdev->block_size);
+		snprintf(err, err_size,
+			 "the export has blocks of %lld bytes, and block_size is %u; %s",
+			 (long long)least, bdev->block_size,
+			 least <= BLOCK_MAX ? "set block_size to 4096"
+					    : "expected at most 4096: have the server take smaller "
+					      "requests, as nbdkit does with its filter blocksize");
 	else if (most > 0 && most < (int64_t)bdev->block_size)
 		snprintf(err, err_size,
 			 "the server takes requests of at most %lld bytes, and block_size is %u; "

@@ -14,6 +14,8 @@ struct rdt_bdev;
  * @err. */
 int rdt_nbd_connect(const char *uri, uint64_t timeout_ns, const atomic_bool *ends,
 		    struct nbd_handle **out, char *err, size_t err_size);
+/* What libnbd says of its last error on this thread, or @otherwise. */
+const char *rdt_nbd_words(const char *otherwise);
 /* Does the export fit the namespace? Returns 0, or -EINVAL with a sentence. */
 int rdt_nbd_check(struct nbd_handle *nbd, const struct rdt_bdev *bdev, char *err, size_t err_size);
 /* Bytes of a request with data, at most: a multiple of @block_size. */

@@ -280,6 +280,15 @@ def a_server_that_takes_less_than_a_block_is_refused(t):
     t.match(r'requests of at most 2048 bytes, and block_size is 4096; .* or set block_size to 512', res.err)
 
 
+@each(('4096 bytes', 4096, 512, 'set block_size to 4096'), ('64 KiB', 65536, 4096, 'expected at most 4096: have the server'))
+def a_server_with_blocks_that_are_too_large_is_refused(t, least, block_size, says):
+    server = Server(t, args=WIRE_LIMIT[:1], more=(WIRE_LIMIT[1], f'blocksize-minimum={least}', 'blocksize-preferred=65536')).start()
+    config = t.config([server.namespace(block_size=block_size)])
+    res = t.run([program('rdtarget'), '-c', config, '--check=full'])
+    t.eq(res.rc, 1)
+    t.match(f'the export has blocks of {least} bytes, and block_size is {block_size}; {says}', res.err)
+
+
 @each(('neither', 'none', '', None),
       ('FUA without Flush', 'native', 'fua', None),
       ('Flush without FUA', 'none', '', 'exit 0'))
