@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * librbd's cache. With it a write completes before it is stored, which hosts are told of (VWC), so
- * that they send Flush; a gateway that takes the image over would not have what is in the cache of
- * another one, so it is for images with a single rdtarget.
+ * What librbd keeps in memory.
+ *
+ * With its cache a write completes before it is stored, which hosts are told of (VWC), so that they
+ * send Flush; a gateway that takes the image over would not have what is in the cache of another
+ * one, so it is for images with a single rdtarget.
+ *
+ * With an object map it answers for objects that are missing there without asking an OSD, which
+ * would refuse a gateway that was replaced: such a gateway would read zeroes where the next one has
+ * written, and complete Write Zeroes and Deallocate that nothing executes. No option turns that
+ * off.
  */
 #include "rbd_priv.h"
 
@@ -45,6 +52,29 @@ static int read_cache_option(struct rbd_image *img, bool *on, rbd_config_source_
 	return 0;
 }
 
+static int check_object_map(struct rbd_image *img, const char *spelled, char *err, size_t err_size)
+{
+	uint64_t features = 0;
+	int rc;
+
+	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
+		return 0;
+	rc = rbd_get_features(img->image, &features);
+	if (rc) {
+		snprintf(err, err_size, "rbd: image %s: its features cannot be read: %s", spelled,
+			 strerror(-rc));
+		return rc;
+	}
+	if (!(features & RBD_FEATURE_OBJECT_MAP))
+		return 0;
+	snprintf(err, err_size,
+		 "rbd: image %s has the feature object-map, expected an image without it for "
+		 "\"lock: exclusive\": a gateway that was replaced would answer from the map; "
+		 "disable it: rbd feature disable %s fast-diff object-map",
+		 spelled, spelled);
+	return -EINVAL;
+}
+
 int rbd_cache_check(struct rbd_image *img, char *err, size_t err_size)
 {
 	rbd_config_source_t source = RBD_CONFIG_SOURCE_CONFIG;
@@ -61,7 +91,7 @@ int rbd_cache_check(struct rbd_image *img, char *err, size_t err_size)
 		return rc;
 	}
 	if (!on || img->cache)
-		return 0;
+		return check_object_map(img, spelled, err, err_size);
 	where = source == RBD_CONFIG_SOURCE_IMAGE  ? "of the image (rbd config image rm)"
 		: source == RBD_CONFIG_SOURCE_POOL ? "of the pool (rbd config pool rm)"
 						   : "of the cluster (options)";

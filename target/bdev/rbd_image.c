@@ -265,7 +265,8 @@ void rbd_image_set_standby(struct rbd_image *img, bool standby)
 	pthread_mutex_unlock(&img->lock);
 }
 
-void rbd_image_lost(struct rbd_image *img)
+/* It is closed, and opened again when that is possible. */
+static void lose_image(struct rbd_image *img, const char *why)
 {
 	bool lost;
 	char spelled[256];
@@ -282,11 +283,16 @@ void rbd_image_lost(struct rbd_image *img)
 		img, true); /* until the image is open again, with its lock if it has one */
 	rbd_handover_over(img, "its connection was lost in a hand-over");
 	rd_warn(img->log, RD_LOG_BACKEND,
-		"rbd: image %s: the cluster has blocked this rdtarget's connection: another client "
-		"took the image over, or an operator blocked it (ceph osd blocklist ls); hosts are "
-		"sent to other paths, and the image is opened again when that is possible",
-		rbd_image_spell(img, spelled, sizeof(spelled)));
+		"rbd: image %s: %s; hosts are sent to other paths, and the image is opened again "
+		"when that is possible",
+		rbd_image_spell(img, spelled, sizeof(spelled)), why);
 	rbd_job_kick(&img->job, 0);
+}
+
+void rbd_image_lost(struct rbd_image *img)
+{
+	lose_image(img, "the cluster has blocked this rdtarget's connection: another client took "
+			"the image over, or an operator blocked it (ceph osd blocklist ls)");
 }
 
 static void end_cut_off(struct rbd_image *img)
@@ -390,6 +396,7 @@ static void end_held(struct rbd_image *img, bool known)
 static void refresh_size(struct rbd_image *img)
 {
 	uint32_t changes = atomic_load(&img->changes);
+	char text[384];
 	uint64_t size;
 	int rc;
 
@@ -399,6 +406,8 @@ static void refresh_size(struct rbd_image *img)
 	/* While a write waits for the size, no read of read_when_idle() would show that. */
 	if (rc == -ESHUTDOWN)
 		rbd_image_lost(img);
+	if (!rc && rbd_cache_check(img, text, sizeof(text)) == -EINVAL)
+		lose_image(img, "it was changed so that it cannot be used here");
 	if (rc)
 		return; /* the job looks again */
 	pthread_mutex_lock(&img->lock);

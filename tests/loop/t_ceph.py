@@ -93,6 +93,8 @@ class Cluster:
             'cluster addr': '127.0.0.1', 'ms bind ipv6': 'false', 'mgr initial modules': '',
             # The lease of reads is 0.8 of it. A single OSD that was stopped for longer does not serve any more.
             'osd heartbeat grace': 3600,
+            # layering and exclusive-lock: gateways refuse an object map.
+            'rbd default features': 5,
             'osd class load list': '*', 'osd class default list': '*', 'osd op num shards': 2,
         }
         # cephx is on by default.

@@ -10,7 +10,7 @@ import time
 import nvmf_peer as nv
 from t_ceph import POOL, cluster
 from t_dev import Device
-from t_loop import NQN, main, test, wait_for
+from t_loop import NQN, main, program, test, wait_for
 from t_owner import CONFLICT, CPTPL_PERSIST, EA, PREEMPT, REPORT, WE, Owner
 from t_rbd import CutOff, configured, control, serve
 from t_serving import host
@@ -45,6 +45,26 @@ def an_image_that_cannot_be_locked_says_why(t):
     target = serve(t, [cluster().namespace(1, image, rbd={'lock': 'exclusive'})])
     target.expect(r'its lock cannot be taken: Invalid argument; "lock: exclusive" needs the image\'s feature '
                   r'exclusive-lock')
+
+
+@test
+def an_image_with_an_object_map_is_refused(t):
+    """A gateway that was replaced would read zeroes from the map where the other one has written."""
+    image = cluster().image('8M', '--image-feature', 'layering,exclusive-lock,object-map')
+    name = f'{POOL}/{image}'
+    namespaces = [cluster().namespace(1, image, rbd={'lock': 'exclusive'})]
+    res = t.run([program('rdtarget'), '-c', configured(t, namespaces), '--check=full'])
+    t.eq(res.rc, 1, res.err)
+    t.match(rf'image {name} has the feature object-map, .* rbd feature disable {name} fast-diff object-map', res.err)
+    serve(t, [cluster().namespace(1, image)], name='auto').stop()
+    cluster().run('rbd', 'feature', 'disable', name, 'object-map')
+    target = serve(t, namespaces)
+    target.expect(r'its lock is held here')
+    cluster().run('rbd', 'feature', 'enable', name, 'object-map')
+    target.expect(r'was changed so that it cannot be used here')
+    target.expect(r'has the feature object-map')
+    cluster().run('rbd', 'feature', 'disable', name, 'object-map')
+    target.expect(r'is open again')
 
 
 @test

@@ -184,6 +184,13 @@ int rbd_stat(rbd_image_t image, rbd_image_info_t *info, size_t infosize)
 	return rbd_get_size(image, &info->size);
 }
 
+int rbd_get_features(rbd_image_t image, uint64_t *features)
+{
+	(void)image;
+	*features = RBD_FEATURE_EXCLUSIVE_LOCK;
+	return 0;
+}
+
 int rbd_config_image_list(rbd_image_t image, rbd_config_option_t *options, int *max_options)
 {
 	(void)image, (void)options;
