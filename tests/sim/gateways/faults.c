@@ -208,7 +208,7 @@ static void gateways_suffer(struct faults *f, enum gateway_fault kind)
 		host_cancels(w->hosts[rd_sim_below(w->sim, w->devs)]);
 		break;
 	default:
-		gateway_suffers(&all->gateway[number], kind);
+		gateway_suffers(all->gateway[number], kind);
 		break;
 	}
 }

@@ -45,9 +45,9 @@ static uint64_t time_in_state(const struct gateway *gw)
 
 /* ---- turns ---- */
 
-static struct actor *gateway_actors(const struct gateway *gw)
+struct actor *gateway_actors(const struct gateway *gw)
 {
-	return &gw->all->w->actors[ACTOR_GATEWAY + gw->number * (1 + WORLD_REACTORS)];
+	return &gw->all->w->actors[ACTOR_GATEWAY + gw->slot * (1 + WORLD_REACTORS)];
 }
 
 struct rdt_ns *gateway_namespace(const struct gateway *gw, unsigned int image)
@@ -337,7 +337,7 @@ static void gateway_closed(struct gateway *gw)
 static void all_are_down(struct gateways *all)
 {
 	for (unsigned int i = 0; i < GATEWAYS; i++)
-		if (all->gateway[i].state != GATEWAY_DOWN)
+		if (all->slots[i].state != GATEWAY_DOWN)
 			return;
 	all->w->target_state = TARGET_DRAINED;
 }
@@ -413,10 +413,10 @@ void gateways_heal(struct gateways *all)
 {
 	cluster_heal(all->cluster);
 	for (unsigned int i = 0; i < GATEWAYS; i++) {
-		gateway_stall(&all->gateway[i], 0);
+		gateway_stall(&all->slots[i], 0);
 		for (unsigned int j = 0; j < all->cluster->images_count; j++)
-			if (all->gateway[i].state == GATEWAY_UP)
-				gateway_claim(&all->gateway[i], j, RDT_CLAIM_WAIT);
+			if (all->gateway[i]->state == GATEWAY_UP)
+				gateway_claim(all->gateway[i], j, RDT_CLAIM_WAIT);
 	}
 	for (unsigned int i = 0; i < all->cluster->images_count; i++) {
 		all->healed_at[i] = rd_sim_now(all->w->sim);
@@ -447,14 +447,15 @@ static void log_gateway(void *arg, enum rd_log_level level, const char *line)
 
 static const struct rdt_rdma_env rdma_env = {.fab_open = rd_sim_open};
 
-static int new_gateway(struct gateways *all, unsigned int number)
+static int new_gateway(struct gateways *all, unsigned int slot)
 {
-	struct gateway *gw = &all->gateway[number];
+	struct gateway *gw = &all->slots[slot];
 	struct rd_sim *sim = all->w->sim;
 	int rc;
 
 	gw->all = all;
-	gw->number = number;
+	gw->slot = slot;
+	gw->number = slot % GATEWAYS;
 	gw->look.fn = gateway_look;
 	gw->loop_seed = rd_sim_random(sim) | 1;
 	gw->env = (struct rdt_env){.clock = rd_sim_clock(sim),
@@ -512,8 +513,10 @@ int target_config(struct world *w, const struct setup *setup)
 		w->devs = WORLD_HOSTS; /* of the first image only */
 	else
 		w->submits_in = 120;
-	for (unsigned int i = 0; i < GATEWAYS && !rc; i++)
+	for (unsigned int i = 0; i < GATEWAYS && !rc; i++) {
+		all->gateway[i] = &all->slots[i];
 		rc = new_gateway(all, i);
+	}
 	return rc;
 }
 
@@ -522,7 +525,7 @@ int target_start(struct world *w)
 	int rc = 0;
 
 	for (unsigned int i = 0; i < GATEWAYS && !rc; i++) {
-		struct gateway *gw = &w->gateways->gateway[i];
+		struct gateway *gw = w->gateways->gateway[i];
 
 		rc = gateway_start(gw);
 		rd_sim_at(w->sim, &gw->look, LOOK_NS);
@@ -550,7 +553,7 @@ void target_stop(struct world *w, enum target_stop how)
 	w->target_state = TARGET_DRAINING;
 	memset(w->gateways->healed_at, 0, sizeof(w->gateways->healed_at));
 	w->gateways->ending = true;
-	w->target = w->gateways->gateway[0].target; /* until target_end() */
+	w->target = w->gateways->gateway[0]->target; /* until target_end() */
 }
 
 static void free_gateway(struct gateway *gw)
@@ -574,7 +577,7 @@ void target_end(struct world *w)
 	if (!LIST_EMPTY(&all->cluster->opened))
 		world_fail(w, "a gateway that has ended has an image open");
 	for (unsigned int i = 0; i < GATEWAYS; i++)
-		free_gateway(&all->gateway[i]);
+		free_gateway(&all->slots[i]);
 	cluster_free(all->cluster);
 	free(all);
 	w->gateways = NULL;

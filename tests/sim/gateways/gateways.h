@@ -25,7 +25,8 @@ enum gateway_state {
 
 struct gateway {
 	struct gateways *all;
-	unsigned int number;
+	unsigned int number;     /* of its machine */
+	unsigned int slot;       /* among the processes */
 	struct process *process; /* of this start */
 	struct rd_log *log;
 	struct rd_loop *loop; /* of the main thread */
@@ -48,7 +49,8 @@ struct gateway {
 struct gateways {
 	struct world *w;
 	struct cluster *cluster;
-	struct gateway gateway[GATEWAYS];
+	struct gateway *gateway[GATEWAYS]; /* one of each machine: that which hosts use */
+	struct gateway slots[GATEWAYS];
 	/* By image; 0: there are faults, or a gateway has served since. */
 	uint64_t healed_at[CLUSTER_ALL];
 	/* Since when a gateway that has its lock has served it; 0: not since the last faults. */
@@ -75,6 +77,8 @@ static inline uint64_t later_of(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* Where its main thread is, which its reactors follow. */
+struct actor *gateway_actors(const struct gateway *gw);
 /* The process ends at once. Only in state GATEWAY_UP. */
 void gateway_kill(struct gateway *gw);
 /* As SIGTERM does. Only in state GATEWAY_UP. */

@@ -25,7 +25,7 @@
 static bool stands_still(const struct gateway *gw)
 {
 	const struct world *w = gw->all->w;
-	const struct actor *actors = &w->actors[ACTOR_GATEWAY + gw->number * (1 + WORLD_REACTORS)];
+	const struct actor *actors = gateway_actors(gw);
 
 	for (unsigned int i = 0; i <= WORLD_REACTORS; i++)
 		if (actors[i].stalled_until > rd_sim_now(w->sim))
@@ -86,7 +86,7 @@ static bool may_not_watch(const struct gateways *all, const struct image *image)
 
 	if (!holder || !holder->unblocked_at)
 		return false;
-	since = gateway_well_since(&all->gateway[holder->process->number], image->pool);
+	since = gateway_well_since(all->gateway[holder->process->number], image->pool);
 	return later_of(holder->unblocked_at, since) + WATCHES_WITHIN >
 	       all->healed_at[image->number];
 }
@@ -126,7 +126,7 @@ static void look_whether_served(struct gateways *all, unsigned int image)
 	if (all->served_at[image] || now < all->healed_at[image])
 		return;
 	for (unsigned int i = 0; i < GATEWAYS; i++)
-		if (serves_with_lock(&all->gateway[i], image)) {
+		if (serves_with_lock(all->gateway[i], image)) {
 			if (all->healed_at[image])
 				rd_sim_tell(all->w->sim,
 					    "gateway %u serves image %u %llu ms after the last "
@@ -243,7 +243,7 @@ static void judge_command(struct gateways *all, unsigned int image)
 	if (!since)
 		return;
 	for (unsigned int i = 0; i < GATEWAYS; i++)
-		since = later_of(since, gateway_well_since(&all->gateway[i], pool));
+		since = later_of(since, gateway_well_since(all->gateway[i], pool));
 	/* Its job waits in librbd for the lock of a gateway that was lost. */
 	since = later_of(since, gw->process->ceph_decides_at);
 	if (gw->state != GATEWAY_UP || serves_with_lock(gw, image))

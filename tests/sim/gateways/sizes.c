@@ -81,7 +81,7 @@ static bool all_know_size(struct gateways *all, const struct image *image, bool 
 
 	since = later_of(since, later_of(image->resized_at, all->fault_at));
 	for (unsigned int i = 0; i < GATEWAYS; i++) {
-		const struct gateway *gw = &all->gateway[i];
+		const struct gateway *gw = all->gateway[i];
 
 		size = size_at_gateway(gw, number);
 		if (!size || size == image->blocks)
@@ -123,7 +123,7 @@ static void note_sizes(struct gateways *all, const struct image *image)
 
 	note_size(all, number, "the cluster", 0, image->blocks);
 	for (unsigned int i = 0; i < GATEWAYS; i++) {
-		size = size_at_gateway(&all->gateway[i], number);
+		size = size_at_gateway(all->gateway[i], number);
 		if (size)
 			note_size(all, number, "gateway", i, size);
 	}
