@@ -6,13 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
-#include "util/fd_bag.h"
-
-#include "target/bdev/inherit.h"
-#include "target/config/config.h"
-#include "target/manage/upgrade/channel.h"
 #include "target/manage/upgrade/ns_hand.h"
 #include "target/manage/upgrade/ns_record.h"
 #include "target/nvmf/hold.h"
@@ -20,6 +13,7 @@
 #include "target/nvmf/transport.h"
 
 #include "faults.h"
+#include "hand.h"
 #include "host.h"
 #include "sick.h"
 #include "simfabric/streams.h"
@@ -29,7 +23,6 @@
 #define HOLD_LIMIT RD_NSEC_PER_SEC
 #define TOOK_LIMIT (3 * RD_NSEC_PER_SEC)
 #define STAND_MAX  (5 * RD_NSEC_PER_SEC)
-#define FDS_MAX    256u
 /* One of so many steps has the next process end, or the one that hands over. */
 #define NEXT_DIES_IN 12u
 #define LAST_DIES_IN 60u
@@ -55,17 +48,13 @@ struct upgrade {
 	struct instance *last, *next; /* who hands over, and who takes over */
 	struct rd_sim_event step;
 	struct rd_sim_event late; /* the next process does not answer */
-	struct rdt_inherit *inherit;
-	json_t *open;         /* records, as the next process has read them */
-	json_t *moves;        /* likewise */
-	struct rd_fd_bag bag; /* on its way, or the next process's */
-	bool builds;          /* the next process builds connections, and will say so */
-	bool force;           /* storage that does not answer does not refuse */
-	unsigned int behind;  /* namespaces that are left behind */
-	bool steady;          /* when connections were held, all could move */
-	unsigned int number;  /* of hand-overs that were begun */
-	unsigned int done;    /* and that succeeded */
-	char why[RDT_CHANNEL_WHY];
+	struct hand hand;
+	bool builds;         /* the next process builds connections, and will say so */
+	bool force;          /* storage that does not answer does not refuse */
+	unsigned int behind; /* namespaces that are left behind */
+	bool steady;         /* when connections were held, all could move */
+	unsigned int number; /* of hand-overs that were begun */
+	unsigned int done;   /* and that succeeded */
 };
 
 static void next_step(struct upgrade *u, enum upgrade_state state)
@@ -89,70 +78,13 @@ static bool all_can_move(const struct world *w)
 
 /* ---- records ---- */
 
-/* As the next process reads them. NULL: no memory. */
-static json_t *pass_records(const json_t *records)
-{
-	char *text = json_dumps(records, JSON_COMPACT | JSON_ENSURE_ASCII);
-	json_t *read = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-
-	free(text);
-	return read;
-}
-
-static int pass_listener(struct upgrade *u, const struct rdt_listener *l)
-{
-	int fd = l->phase == RDT_LISTENER_LISTENING && l->transport->listen_fd
-			 ? l->transport->listen_fd(l)
-			 : -1;
-	char *name = NULL;
-	int at, rc;
-
-	if (fd < 0)
-		return 0;
-	at = rd_fd_bag_add_dup(&u->bag, fd);
-	rc = rdt_inherit_listener(l->transport->name, l->cfg->address, l->cfg->port, &name);
-	if (!rc && at >= 0)
-		rc = rdt_inherit_add(u->inherit, name, rd_fd_bag_take(&u->bag, at));
-	free(name);
-	return at < 0 ? at : rc;
-}
-
-/* The process that hands over, and the next one before it is started. */
-static int pass_open(struct upgrade *u)
-{
-	struct world *w = u->w;
-	const struct rdt_target *t = u->last->target;
-	json_t *records = rdt_records_new();
-	const struct rdt_listener *l;
-	int rc = rdt_inherit_new(&u->inherit);
-
-	TAILQ_FOREACH (l, &t->listeners, link)
-		if (!rc)
-			rc = pass_listener(u, l);
-	if (!rc)
-		rc = rdt_ns_records_open(t, records, &u->bag, u->why, sizeof(u->why));
-	if (!rc) {
-		u->open = pass_records(records);
-		rc = u->open ? rdt_records_check(u->open, u->why, sizeof(u->why)) : -ENOMEM;
-	}
-	if (!rc)
-		rc = rdt_ns_records_inherit(u->open, w->cfg, &u->bag, u->inherit, u->why,
-					    sizeof(u->why));
-	json_decref(records);
-	return rc;
-}
-
 static void drop_records(struct upgrade *u)
 {
 	unsigned int before = rd_sim_enter(u->next->process);
 
-	rd_fd_bag_clear(&u->bag);
-	json_decref(u->open);
-	json_decref(u->moves);
-	u->open = u->moves = NULL;
 	if (u->next->target)
 		u->next->env.inherit = NULL;
-	rdt_inherit_free(&u->inherit);
+	hand_drop(&u->hand);
 	rd_sim_enter(before);
 }
 
@@ -219,7 +151,7 @@ static void clean_up(struct upgrade *u)
 static void refuse_upgrade(struct upgrade *u, const char *who, int rc)
 {
 	rd_sim_tell(u->w->sim, "hand-over %u: %s refuses: %s", u->number, who,
-		    u->why[0] ? u->why : strerror(-rc));
+		    u->hand.why[0] ? u->hand.why : strerror(-rc));
 	next_ends(u, rd_sim_chance(u->w->sim, 1, 2));
 }
 
@@ -227,9 +159,10 @@ static void took_late(struct rd_sim_event *event)
 {
 	struct upgrade *u = rd_container_of(event, struct upgrade, late);
 
-	snprintf(u->why, sizeof(u->why), "the next process has not taken the connections in time");
+	snprintf(u->hand.why, sizeof(u->hand.why),
+		 "the next process has not taken the connections in time");
 	if (u->w->disturbed_until < rd_sim_now(u->w->sim))
-		world_fail(u->w, "hand-over %u: %s", u->number, u->why);
+		world_fail(u->w, "hand-over %u: %s", u->number, u->hand.why);
 	refuse_upgrade(u, "the old process", -ETIMEDOUT);
 }
 
@@ -276,10 +209,9 @@ static void begin_upgrade(struct upgrade *u)
 	u->last = w->serving;
 	u->next = &w->instances[w->serving == w->instances];
 	u->number++;
-	u->why[0] = 0;
 	rd_sim_tell(w->sim, "fault: upgrade: hand-over %u", u->number);
 	rd_sim_enter(u->next->process);
-	rc = pass_open(u);
+	rc = hand_pass_open(&u->hand, u->last->target, w->cfg);
 	rd_sim_enter(0);
 	if (rc) {
 		u->state = UPGRADE_OPENING;
@@ -291,14 +223,14 @@ static void begin_upgrade(struct upgrade *u)
 
 static void open_all(struct upgrade *u)
 {
-	int rc = instance_start(u->next, u->inherit);
+	int rc = instance_start(u->next, u->hand.inherit);
 
 	if (rc) {
 		world_fail(u->w, "hand-over %u: the next process does not start: %s", u->number,
 			   strerror(-rc));
 		return;
 	}
-	rc = rdt_ns_records_check(u->next->target, u->open, u->why, sizeof(u->why));
+	rc = rdt_ns_records_check(u->next->target, u->hand.open, u->hand.why, sizeof(u->hand.why));
 	if (rc)
 		refuse_upgrade(u, "the next process", rc);
 	else
@@ -310,13 +242,12 @@ static void is_held(void *arg, int err, const char *why)
 	struct upgrade *u = arg;
 	struct world *w = u->w;
 	struct rdt_target *t = u->last->target;
-	json_t *records;
 	int rc;
 
 	if (u->state != UPGRADE_HOLDING)
 		return;
 	if (err) {
-		snprintf(u->why, sizeof(u->why), "%s", why);
+		snprintf(u->hand.why, sizeof(u->hand.why), "%s", why);
 		if (w->disturbed_until < rd_sim_now(w->sim) && !w->sick)
 			world_fail(w, "hand-over %u: connections are not held: %s", u->number, why);
 		refuse_upgrade(u, "the old process", err);
@@ -327,17 +258,7 @@ static void is_held(void *arg, int err, const char *why)
 	if (u->behind)
 		rd_sim_tell(w->sim, "hand-over %u: %u namespaces are left behind", u->number,
 			    u->behind);
-	records = rdt_records_new();
-	rc = rdt_ns_records_state(t, RDT_MOVE_ALL, records, u->why, sizeof(u->why));
-	if (!rc)
-		rc = rdt_move_out(t, RDT_MOVE_ALL, records, &u->bag);
-	if (!rc) {
-		u->moves = pass_records(records);
-		rc = u->moves ? 0 : -ENOMEM;
-	}
-	json_decref(records);
-	for (unsigned int i = 0; i < u->bag.count; i++)
-		rd_sim_pass(u->bag.fds[i], u->next->process);
+	rc = hand_pass_state(&u->hand, t, u->next->process);
 	if (rc)
 		world_fail(w, "hand-over %u: no records of connections: %s", u->number,
 			   strerror(-rc));
@@ -385,18 +306,14 @@ static void is_in(void *arg, int err, const char *why)
 
 static void take_all(struct upgrade *u)
 {
-	struct rdt_target *t = u->next->target;
-	int rc = rdt_records_check(u->moves, u->why, sizeof(u->why));
+	int rc;
 
 	u->state = UPGRADE_TAKING;
 	u->builds = true;
-	if (!rc)
-		rc = rdt_ns_records_take(t, u->moves, u->why, sizeof(u->why));
-	if (!rc)
-		rc = rdt_move_in(t, u->moves, &u->bag, is_in, u);
+	rc = hand_take(&u->hand, u->next->target, is_in, u);
 	if (rc)
 		world_fail(u->w, "hand-over %u: the records are refused: %s", u->number,
-			   u->why[0] ? u->why : strerror(-rc));
+			   u->hand.why[0] ? u->hand.why : strerror(-rc));
 }
 
 /* The old process writes the commit. */
@@ -435,7 +352,7 @@ static void begin_to_serve(struct upgrade *u)
 
 	rdt_move_start(t);
 	rdt_listeners_hold(t, false);
-	rdt_ns_records_tell(t, u->open);
+	rdt_ns_records_tell(t, u->hand.open);
 	setup_started(&w->setup, rd_sim_now(w->sim));
 	for (unsigned int i = 0; i < WORLD_REACTORS; i++)
 		setup_turned(&w->setup, i, w->setup.applied, rd_sim_now(w->sim));
@@ -445,23 +362,11 @@ static void begin_to_serve(struct upgrade *u)
 
 void upgrade_drained(struct upgrade *u, struct instance *in)
 {
-	json_t *records, *read;
-	unsigned int before;
-
 	if (!u || in != u->last || !u->behind || u->state < UPGRADE_COMMITTED ||
 	    u->state > UPGRADE_LEAVING || !u->next->target)
 		return;
-	records = rdt_records_new();
-	if (rdt_ns_records_state(in->target, RDT_MOVE_STATE, records, u->why, sizeof(u->why)))
-		world_fail(u->w, "hand-over %u: no records at the end: %s", u->number, u->why);
-	read = pass_records(records);
-	before = rd_sim_enter(u->next->process);
-	if (rdt_ns_records_end(u->next->target, read, u->why, sizeof(u->why)))
-		world_fail(u->w, "hand-over %u: %s", u->number, u->why);
-	rdt_ns_left_serve(u->next->target, true);
-	rd_sim_enter(before);
-	json_decref(records);
-	json_decref(read);
+	if (hand_end(&u->hand, in->target, u->next->target, u->next->process))
+		world_fail(u->w, "hand-over %u: no records at the end: %s", u->number, u->hand.why);
 	u->behind = 0;
 }
 
@@ -569,7 +474,7 @@ int upgrade_new(struct world *w, struct upgrade **out)
 	u->w = w;
 	u->step.fn = upgrade_step;
 	u->late.fn = took_late;
-	rd_fd_bag_init(&u->bag, FDS_MAX);
+	hand_init(&u->hand);
 	return rd_sim_at(w->sim, &u->step, rd_sim_below(w->sim, PAUSE_MAX));
 }
 
