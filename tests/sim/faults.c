@@ -27,6 +27,7 @@ struct faults {
 };
 
 const unsigned int fault_upgrade = 1u << FAULT_UPGRADE;
+const unsigned int faults_on_request = 1u << FAULT_UPGRADE;
 
 const char *const fault_names[] = {
 	[FAULT_CUT] = "cut",        [FAULT_HALF_OPEN] = "half-open", [FAULT_HOLD] = "hold",

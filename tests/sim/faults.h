@@ -46,8 +46,10 @@ enum fault_kind {
 
 /* By enum fault_kind, or by that of gateways/faults.c; the last one is NULL. */
 extern const char *const fault_names[];
-/* The bit of "upgrade" in the program that is linked; 0: it has no such fault. */
+/* The bit of "upgrade" in the program that is linked. */
 extern const unsigned int fault_upgrade;
+/* Those that happen only by a choice. */
+extern const unsigned int faults_on_request;
 
 /* All faults of the program that is linked. */
 static inline unsigned int faults_named(void)
@@ -62,7 +64,7 @@ static inline unsigned int faults_named(void)
 /* Those that happen without a choice. */
 static inline unsigned int faults_all(void)
 {
-	return faults_named() & ~fault_upgrade;
+	return faults_named() & ~faults_on_request;
 }
 
 int faults_new(struct world *w, struct faults **out);

@@ -376,7 +376,7 @@ int world_turn_loop(struct actor *actor)
 /* Hosts repeat writes because of a lost connection, or an error. */
 static bool may_be_repeated(const struct world *w, uint64_t begin)
 {
-	bool alone = fault_upgrade && w->opts.faults == fault_upgrade;
+	bool alone = w->opts.faults == fault_upgrade;
 
 	return !w->no_resend && (!alone || w->disturbed_until >= begin);
 }
@@ -512,7 +512,7 @@ static void choose_transports(struct world *w)
 	uint64_t mixed = w->opts.seed * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 
 	if (w->opts.transport == WORLD_ANY) {
-		w->opts.transport = target_namespaces == 1 ? shares[mixed % 4] : WORLD_RDMA;
+		w->opts.transport = world_sends_all() ? shares[mixed % 4] : WORLD_RDMA;
 		/* Of an RDMA device no connection moves. */
 		w->iwarp = w->opts.faults & fault_upgrade && mixed & 48;
 	}

@@ -80,8 +80,9 @@ enum actor_kind {
 	/* the devices of further namespaces, and their channels */
 	ACTOR_MORE_DEV = ACTOR_GATEWAY + 2 * (1 + WORLD_REACTORS),
 	ACTOR_MORE_CHAN = ACTOR_MORE_DEV + WORLD_DEVS - WORLD_HOSTS,
-	ACTOR_NEXT = ACTOR_MORE_CHAN + WORLD_DEVS - WORLD_HOSTS, /* of the other instance */
-	ACTORS = ACTOR_NEXT + ACTOR_DEV,
+	/* of the other instance, or of the other processes of two gateways */
+	ACTOR_NEXT = ACTOR_MORE_CHAN + WORLD_DEVS - WORLD_HOSTS,
+	ACTORS = ACTOR_NEXT + 2 * (1 + WORLD_REACTORS),
 };
 
 enum target_state {

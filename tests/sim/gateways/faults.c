@@ -12,13 +12,15 @@
 #include "../fault_parts.h"
 #include "../resv.h"
 #include "gateways.h"
+#include "hand_over.h"
 
 #define NEXT_FAULT (4 * RD_NSEC_PER_SEC) /* at most, from one to the next */
 #define BURST_MAX  (30 * RD_NSEC_PER_SEC)
 #define LOOK_NS    (50 * RD_NSEC_PER_MSEC)
 #define HOLD_MAX   (12 * RD_NSEC_PER_SEC)
-#define OUTAGE_MAX (45 * RD_NSEC_PER_SEC) /* longer than Ceph waits for a watch */
-#define CALM_NS    (5 * RD_NSEC_PER_SEC)  /* after a burst, with reservations */
+#define OUTAGE_MAX (45 * RD_NSEC_PER_SEC)   /* longer than Ceph waits for a watch */
+#define CALM_NS    (5 * RD_NSEC_PER_SEC)    /* after a burst, with reservations */
+#define HAND_NS    (400 * RD_NSEC_PER_MSEC) /* in a hand-over */
 #define SLOW_MAX   (2 * RD_NSEC_PER_SEC)
 
 enum gateway_fault {
@@ -41,20 +43,23 @@ enum gateway_fault {
 	GW_DRAIN,   /* a gateway ends and starts again */
 	GW_KILL,    /* a gateway is killed and starts again */
 	GW_ABORT,   /* a host cancels a command */
+	GW_UPGRADE, /* rdctl upgrade */
 	GW_RESERVE, /* hosts change reservations, in half of the seeds, all the time */
 	GATEWAY_FAULTS,
 };
 
-const unsigned int fault_upgrade = 0;
+const unsigned int fault_upgrade = 1u << GW_UPGRADE;
+const unsigned int faults_on_request = 0;
 
 const char *const fault_names[] = {
-	[GW_LINK] = "link",    [GW_ONE_END] = "half-open", [GW_PATH] = "path",
-	[GW_HOSTS] = "hosts",  [GW_PAUSE] = "pause",       [GW_THREAD] = "thread",
-	[GW_OFF] = "off",      [GW_CLUSTER] = "cluster",   [GW_DELAY] = "delay",
-	[GW_POOL] = "pool",    [GW_AGE] = "age",           [GW_UNBLOCK] = "unblock",
-	[GW_BLOCK] = "block",  [GW_CHANGE] = "change",     [GW_TAKE] = "take",
-	[GW_YIELD] = "yield",  [GW_DRAIN] = "drain",       [GW_KILL] = "kill",
-	[GW_ABORT] = "cancel", [GW_RESERVE] = "reserve",   [GATEWAY_FAULTS] = NULL,
+	[GW_LINK] = "link",      [GW_ONE_END] = "half-open", [GW_PATH] = "path",
+	[GW_HOSTS] = "hosts",    [GW_PAUSE] = "pause",       [GW_THREAD] = "thread",
+	[GW_OFF] = "off",        [GW_CLUSTER] = "cluster",   [GW_DELAY] = "delay",
+	[GW_POOL] = "pool",      [GW_AGE] = "age",           [GW_UNBLOCK] = "unblock",
+	[GW_BLOCK] = "block",    [GW_CHANGE] = "change",     [GW_TAKE] = "take",
+	[GW_YIELD] = "yield",    [GW_DRAIN] = "drain",       [GW_KILL] = "kill",
+	[GW_ABORT] = "cancel",   [GW_RESERVE] = "reserve",   [GW_UPGRADE] = "upgrade",
+	[GATEWAY_FAULTS] = NULL,
 };
 
 struct faults {
@@ -90,11 +95,15 @@ static void lose_hosts(struct faults *f, unsigned int gateway)
 static void stall_thread(struct world *w)
 {
 	unsigned int any = ACTOR_DEV + (unsigned int)rd_sim_below(w->sim, ACTOR_NEXT - ACTOR_DEV);
-	struct actor *actor = &w->actors[any];
+	unsigned int thread = (any - ACTOR_GATEWAY) % (1 + WORLD_REACTORS);
+	unsigned int number = (any - ACTOR_GATEWAY) / (1 + WORLD_REACTORS);
+	bool of_gateway = any >= ACTOR_GATEWAY && any < ACTOR_MORE_DEV;
+	struct actor *actor =
+		of_gateway ? &gateway_actors(hand_some(w->gateways->gateway[number]))[thread]
+			   : &w->actors[any];
 
 	actor->stalled_until = rd_sim_now(w->sim) + lasts(w, HOLD_MAX);
-	if (any >= ACTOR_GATEWAY && any < ACTOR_MORE_DEV &&
-	    actor->stalled_until > w->contradicts_until)
+	if (of_gateway && actor->stalled_until > w->contradicts_until)
 		w->contradicts_until = actor->stalled_until;
 }
 
@@ -124,7 +133,7 @@ static void gateway_suffers(struct gateway *gw, enum gateway_fault kind)
 		return;
 	switch (kind) {
 	case GW_PAUSE:
-		gateway_stall(gw, lasts(w, OUTAGE_MAX));
+		gateway_stall(hand_some(gw), lasts(w, OUTAGE_MAX));
 		break;
 	case GW_TAKE:
 		gateway_claim(gw, image, RDT_CLAIM_TAKE);
@@ -139,6 +148,9 @@ static void gateway_suffers(struct gateway *gw, enum gateway_fault kind)
 	case GW_KILL:
 		gateway_kill(gw);
 		break;
+	case GW_UPGRADE:
+		hand_begin(gw->all->hands[gw->number]);
+		break;
 	default:
 		break;
 	}
@@ -146,6 +158,9 @@ static void gateway_suffers(struct gateway *gw, enum gateway_fault kind)
 
 static void note_fault(struct gateways *all, enum gateway_fault kind)
 {
+	if (kind == GW_UPGRADE) /* which notes what it does */
+		return;
+	gateways_not_handed(all);
 	if (kind != GW_POOL)
 		all->fault_at = rd_sim_now(all->w->sim);
 	if (kind <= GW_HOSTS || kind == GW_THREAD)
@@ -215,10 +230,12 @@ static void gateways_suffer(struct faults *f, enum gateway_fault kind)
 
 static void end_burst(struct faults *f)
 {
-	static const enum gateway_fault losses[] = {GW_BLOCK, GW_DRAIN, GW_KILL};
-	enum gateway_fault last = losses[rd_sim_below(f->w->sim, 3)];
+	static const enum gateway_fault losses[] = {GW_BLOCK, GW_DRAIN, GW_KILL, GW_UPGRADE};
+	bool upgrades = f->w->opts.faults & fault_upgrade;
+	enum gateway_fault last = losses[rd_sim_below(f->w->sim, upgrades ? 4 : 3)];
 
 	f->burst_until = 0;
+	f->w->gateways->bursts = false;
 	faults_heal(f);
 	if (f->w->opts.faults & 1u << last)
 		gateways_suffer(f, last);
@@ -271,13 +288,15 @@ static void next_gateway_fault(struct rd_sim_event *event)
 		rd_sim_at(w->sim, &f->next, LOOK_NS);
 		return;
 	}
-	if (!f->burst_until)
+	if (!f->burst_until) {
 		f->burst_until = rd_sim_now(w->sim) + rd_sim_below(w->sim, BURST_MAX);
-	else if (rd_sim_now(w->sim) > f->burst_until)
+		w->gateways->bursts = true;
+	} else if (rd_sim_now(w->sim) > f->burst_until)
 		end_burst(f);
 	else if (kind != GW_RESERVE)
 		gateways_suffer(f, kind);
-	rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
+	rd_sim_at(w->sim, &f->next,
+		  rd_sim_below(w->sim, kind == GW_UPGRADE ? HAND_NS : NEXT_FAULT));
 }
 
 int faults_new(struct world *w, struct faults **out)
@@ -293,6 +312,14 @@ int faults_new(struct world *w, struct faults **out)
 	for (unsigned int i = 0; i < GATEWAYS; i++)
 		fault_port_init(&f->ports[i], w, i);
 	f->cluster_well.fn = cluster_is_well;
+	for (unsigned int i = 0; i < GATEWAYS && w->opts.faults & fault_upgrade; i++) {
+		struct hand_over **hand = &w->gateways->hands[i];
+		bool kills = w->opts.faults & 1u << GW_KILL,
+		     stands = w->opts.faults & 1u << GW_PAUSE;
+
+		if (hand_new(w->gateways, i, kills, stands, hand))
+			return -ENOMEM;
+	}
 	return rd_sim_at(w->sim, &f->next, rd_sim_below(w->sim, NEXT_FAULT));
 }
 

@@ -7,11 +7,16 @@
 #include <string.h>
 
 #include "target/bdev/engine.h"
+#include "target/bdev/inherit.h"
 #include "target/bdev/jobs.h"
 #include "target/config/config.h"
 #include "target/manage/objects/opening.h"
 #include "target/nvmf/ns.h"
 #include "target/transport/rdma/rdma_transport.h"
+
+#include "../faults.h"
+#include "hand_over.h"
+#include "simfabric/streams.h"
 
 #define LOOK_NS       (20 * RD_NSEC_PER_MSEC)
 #define START_AFTER   (3 * RD_NSEC_PER_SEC)  /* at most */
@@ -32,7 +37,7 @@ static const char namespace_text[] =
 	"      - {nsid: %u, backend: rbd, ana_group: %u, rbd: {pool: " CLUSTER_POOL
 	", image: " CLUSTER_IMAGE ", lock: exclusive}}\n";
 
-static void gateway_moves(struct gateway *gw, enum gateway_state state)
+void gateway_moves(struct gateway *gw, enum gateway_state state)
 {
 	gw->state = state;
 	gw->state_since = rd_sim_now(gw->all->w->sim);
@@ -45,9 +50,22 @@ static uint64_t time_in_state(const struct gateway *gw)
 
 /* ---- turns ---- */
 
+struct gateway_before gateway_enter(const struct gateway *gw)
+{
+	return (struct gateway_before){process_enter(gw->process), rd_sim_enter(gw->sockets)};
+}
+
+void gateway_leave(struct gateway_before before)
+{
+	process_enter(before.process);
+	rd_sim_enter(before.sockets);
+}
+
 struct actor *gateway_actors(const struct gateway *gw)
 {
-	return &gw->all->w->actors[ACTOR_GATEWAY + gw->slot * (1 + WORLD_REACTORS)];
+	unsigned int first = gw->slot < GATEWAYS ? ACTOR_GATEWAY : ACTOR_NEXT;
+
+	return &gw->all->w->actors[first + gw->slot % GATEWAYS * (1 + WORLD_REACTORS)];
 }
 
 struct rdt_ns *gateway_namespace(const struct gateway *gw, unsigned int image)
@@ -81,7 +99,7 @@ static bool is_outdated(const struct gateway *gw)
 static int turn_gateway(struct actor *actor)
 {
 	const struct gateway *gw = actor->arg;
-	struct process *before = process_enter(gw->process);
+	struct gateway_before before = gateway_enter(gw);
 	struct world *w = gw->all->w;
 	int rc;
 
@@ -91,7 +109,7 @@ static int turn_gateway(struct actor *actor)
 			w->unfenced_at = rd_sim_now(w->sim);
 	}
 	rc = rd_loop_turn(actor->loop, 0);
-	process_enter(before);
+	gateway_leave(before);
 	return rc < 0 ? -EIO : 0;
 }
 
@@ -121,9 +139,16 @@ static int open_image(struct rdt_target *target, const struct rdt_ns_config *cfg
 		      struct rdt_bdev **out)
 {
 	const struct gateway *gw = gateway_of(target->env);
-	char err[256];
+	struct rdt_bdev_told told;
+	char err[256], *name = NULL;
+	bool comes;
 
-	return gw->module.open(gw->module.ctx, cfg, NULL, gw->log, out, err, sizeof(err));
+	if (rdt_inherit_storage(SETUP_NQN, cfg, &name))
+		return -ENOMEM;
+	comes = gw->env.inherit && rdt_inherit_told(gw->env.inherit, name, &told);
+	free(name);
+	return gw->module.open(gw->module.ctx, cfg, comes ? &told : NULL, gw->log, out, err,
+			       sizeof(err));
 }
 
 static int gateway_config(struct gateway *gw)
@@ -180,10 +205,10 @@ static int new_loop(struct gateway *gw)
 	return rd_loop_create(&opts, &gw->loop);
 }
 
-static int gateway_start(struct gateway *gw)
+int gateway_start(struct gateway *gw, const struct rdt_inherit *inherit)
 {
 	struct world *w = gw->all->w;
-	struct process *before;
+	struct gateway_before before;
 	int rc = new_process(gw);
 
 	if (!rc)
@@ -191,10 +216,11 @@ static int gateway_start(struct gateway *gw)
 	if (rc)
 		return rc;
 	gw->env.seed = rd_sim_random(w->sim) | 1;
+	gw->env.inherit = inherit;
 	memset(gw->yields, 0, sizeof(gw->yields));
-	before = process_enter(gw->process);
+	before = gateway_enter(gw);
 	rc = create_target(gw);
-	process_enter(before);
+	gateway_leave(before);
 	add_actor(gw, 0, "main", gw->loop);
 	gateway_moves(gw, GATEWAY_STARTING);
 	rd_sim_tell(w->sim, "gateway %u starts", gw->number);
@@ -212,7 +238,7 @@ static bool storage_is_open(const struct rdt_target *t)
 static int gateway_opens(struct gateway *gw)
 {
 	struct rdt_target *t = gw->target;
-	struct process *before = process_enter(gw->process);
+	struct gateway_before before = gateway_enter(gw);
 	int rc = rdt_listeners_start(t);
 
 	t->opening = false;
@@ -220,11 +246,18 @@ static int gateway_opens(struct gateway *gw)
 		rc = rdt_reactor_setup(&t->reactors[i]);
 		add_actor(gw, 1 + i, "reactor", t->reactors[i].loop);
 	}
-	if (!rc)
+	if (!rc && !gw->process->dead) {
 		rc = rdt_listeners_open(t);
-	process_enter(before);
-	gateway_moves(gw, GATEWAY_UP);
-	rd_sim_tell(gw->all->w->sim, "gateway %u is up", gw->number);
+		/* It listens when the other process does not any more. */
+		if (rc && hand_has_other(gw))
+			rc = 0;
+	}
+	gateway_leave(before);
+	gateway_moves(gw, gateway_is_used(gw) ? GATEWAY_UP : GATEWAY_READY);
+	rd_sim_tell(gw->all->w->sim, "gateway %u is %s", gw->number,
+		    gateway_is_used(gw) ? "up" : "ready");
+	if (gw->state == GATEWAY_READY)
+		hand_ready(gw->all->hands[gw->number]);
 	return rc;
 }
 
@@ -232,41 +265,60 @@ static int gateway_opens(struct gateway *gw)
 
 static void gateway_drained(struct rdt_target *t)
 {
-	gateway_moves(gateway_of(t->env), GATEWAY_DRAINED);
+	struct gateway *gw = gateway_of(t->env);
+
+	hand_drained(gw->all->hands[gw->number], gw);
+	gateway_moves(gw, GATEWAY_DRAINED);
 }
 
 static void abandon(struct gateway *gw)
 {
-	struct process *before = process_enter(gw->process);
+	struct gateway_before before = gateway_enter(gw);
 
 	gw->abandoned = true;
 	rdt_target_abandon(gw->target);
-	process_enter(before);
+	gateway_leave(before);
 }
 
-static void begin_drain(struct gateway *gw)
+void gateway_begin_drain(struct gateway *gw)
 {
-	struct process *before = process_enter(gw->process);
+	struct gateway_before before = gateway_enter(gw);
 
 	gateway_moves(gw, GATEWAY_DRAINING);
 	gw->abandoned = false;
 	rdt_target_drain(gw->target, gateway_drained);
 	if (gw->process->dead)
 		abandon(gw);
-	process_enter(before);
+	gateway_leave(before);
 }
 
 void gateway_drain(struct gateway *gw)
 {
 	rd_sim_tell(gw->all->w->sim, "gateway %u drains", gw->number);
-	begin_drain(gw);
+	hand_ends(gw->all->hands[gw->number], false);
+	gateway_begin_drain(gw);
+}
+
+void gateway_hands(struct gateway *last, struct gateway *next)
+{
+	next->unwell_at = later_of(next->unwell_at, last->unwell_at);
+	for (unsigned int i = 0; i < CLUSTER_POOLS; i++)
+		next->pool_unwell_at[i] =
+			later_of(next->pool_unwell_at[i], last->pool_unwell_at[i]);
+	memcpy(next->yields, last->yields, sizeof(next->yields));
+	/* It begins anew to look whether the holder of a lock is alive. */
+	for (unsigned int i = 0; i < CLUSTER_ALL; i++)
+		next->waits_since[i] = rd_sim_now(last->all->w->sim);
+	last->all->gateway[last->number] = next;
+	gateway_moves(next, GATEWAY_UP);
 }
 
 /* What is left of a process that was killed gives back its memory, and reaches nobody. */
-static void process_dies(struct gateway *gw)
+void gateway_dies(struct gateway *gw)
 {
 	gateway_stall(gw, 0);
 	gw->process->dead = true;
+	rd_sim_end_process(gw->all->w->sim, gw->sockets);
 	cluster_process_died(gw->all->cluster, gw->process);
 }
 
@@ -275,16 +327,17 @@ void gateway_kill(struct gateway *gw)
 	struct rd_sim *sim = gw->all->w->sim;
 
 	rd_sim_tell(sim, "gateway %u is killed", gw->number);
-	process_dies(gw);
+	gateway_dies(gw);
 	rd_sim_kill(sim, (uint16_t)(WORLD_PORT + gw->number));
-	begin_drain(gw);
+	hand_ends(gw->all->hands[gw->number], true);
+	gateway_begin_drain(gw);
 }
 
 /* Its I/O does not end: as rdtarget does, it ends without that. */
 static void gateway_exits(struct gateway *gw)
 {
 	rd_sim_tell(gw->all->w->sim, "gateway %u exits with I/O in flight", gw->number);
-	process_dies(gw);
+	gateway_dies(gw);
 }
 
 /* As rdtarget does at its end: when the cluster does not answer in time the process exits. */
@@ -296,7 +349,7 @@ static void *close_module(void *arg)
 		rd_sim_tell(gw->all->w->sim, "gateway %u exits without closing its storage",
 			    gw->number);
 		gateway_judge_end(gw, "closed its storage");
-		process_dies(gw);
+		gateway_dies(gw);
 		if (!gw->module.finish(gw->module.ctx, CLOSE_WAIT))
 			world_fail(gw->all->w, "gateway %u: threads of the module do not end",
 				   gw->number);
@@ -308,7 +361,7 @@ static void *close_module(void *arg)
 static int gateway_ends(struct gateway *gw)
 {
 	struct rdt_target *t = gw->target;
-	struct process *before = process_enter(gw->process);
+	struct gateway_before before = gateway_enter(gw);
 	char name[32];
 	int rc;
 
@@ -322,7 +375,7 @@ static int gateway_ends(struct gateway *gw)
 		gateway_actors(gw)[i].loop = NULL;
 	gateway_moves(gw, GATEWAY_CLOSING);
 	rc = fiber_start(close_module, gw, NULL);
-	process_enter(before);
+	gateway_leave(before);
 	return rc;
 }
 
@@ -336,7 +389,7 @@ static void gateway_closed(struct gateway *gw)
 
 static void all_are_down(struct gateways *all)
 {
-	for (unsigned int i = 0; i < GATEWAYS; i++)
+	for (unsigned int i = 0; i < SLOTS; i++)
 		if (all->slots[i].state != GATEWAY_DOWN)
 			return;
 	all->w->target_state = TARGET_DRAINED;
@@ -349,25 +402,33 @@ static void gateway_look(struct rd_sim_event *event)
 	int rc = 0;
 
 	rd_sim_at(all->w->sim, event, LOOK_NS);
-	gateway_judge(gw);
+	gateway_note(gw);
+	if (gateway_is_used(gw))
+		gateway_judge(gw);
 	if (gw->process && process_stalled(gw->process))
 		return;
 	switch (gw->state) {
 	case GATEWAY_DOWN:
 		if (all->ending)
 			all_are_down(all);
-		else if (rd_sim_chance(all->w->sim, LOOK_NS, START_AFTER / 2))
-			rc = gateway_start(gw);
+		else if (gateway_is_used(gw) &&
+			 rd_sim_chance(all->w->sim, LOOK_NS, START_AFTER / 2))
+			rc = gateway_start(gw, NULL);
 		break;
 	case GATEWAY_STARTING:
-		if (storage_is_open(gw->target) || time_in_state(gw) > OPEN_WAIT)
+		if (gw->process->dead || storage_is_open(gw->target) ||
+		    time_in_state(gw) > OPEN_WAIT)
 			rc = gateway_opens(gw);
+		break;
+	case GATEWAY_READY:
 		break;
 	case GATEWAY_UP:
 		if (all->ending)
 			gateway_drain(gw);
 		break;
 	case GATEWAY_DRAINING:
+		if (hand_waits(all->hands[gw->number], gw))
+			break;
 		if (!gw->abandoned && time_in_state(gw) > DRAIN_TIMEOUT) {
 			gateway_judge_end(gw, "drained");
 			abandon(gw);
@@ -376,7 +437,8 @@ static void gateway_look(struct rd_sim_event *event)
 			gateway_exits(gw);
 		break;
 	case GATEWAY_DRAINED:
-		rc = gateway_ends(gw);
+		if (!hand_lingers(all->hands[gw->number], gw))
+			rc = gateway_ends(gw);
 		break;
 	case GATEWAY_CLOSING:
 		break;
@@ -397,7 +459,7 @@ static void cluster_says(void *arg, const char *text)
 
 void gateway_claim(struct gateway *gw, unsigned int image, enum rdt_claim claim)
 {
-	struct process *before = process_enter(gw->process);
+	struct gateway_before before = gateway_enter(gw);
 	struct rdt_ns *ns = gateway_namespace(gw, image);
 
 	gateway_told(gw, image, claim);
@@ -406,14 +468,16 @@ void gateway_claim(struct gateway *gw, unsigned int image, enum rdt_claim claim)
 		gw->all->cluster->taken_at = cluster_time(gw->all->cluster);
 	if (ns && ns->bdev)
 		rdt_bdev_claim(ns->bdev, claim);
-	process_enter(before);
+	gateway_leave(before);
 }
 
 void gateways_heal(struct gateways *all)
 {
 	cluster_heal(all->cluster);
+	for (unsigned int i = 0; i < SLOTS; i++)
+		if (all->slots[i].process)
+			gateway_stall(&all->slots[i], 0);
 	for (unsigned int i = 0; i < GATEWAYS; i++) {
-		gateway_stall(&all->slots[i], 0);
 		for (unsigned int j = 0; j < all->cluster->images_count; j++)
 			if (all->gateway[i]->state == GATEWAY_UP)
 				gateway_claim(all->gateway[i], j, RDT_CLAIM_WAIT);
@@ -446,6 +510,7 @@ static void log_gateway(void *arg, enum rd_log_level level, const char *line)
 }
 
 static const struct rdt_rdma_env rdma_env = {.fab_open = rd_sim_open};
+static const struct rdt_rdma_env iwarp_env = {.fab_open = rd_fab_iwarp_open};
 
 static int new_gateway(struct gateways *all, unsigned int slot)
 {
@@ -456,10 +521,12 @@ static int new_gateway(struct gateways *all, unsigned int slot)
 	gw->all = all;
 	gw->slot = slot;
 	gw->number = slot % GATEWAYS;
+	gw->sockets = 1 + slot;
 	gw->look.fn = gateway_look;
 	gw->loop_seed = rd_sim_random(sim) | 1;
 	gw->env = (struct rdt_env){.clock = rd_sim_clock(sim),
-				   .transport_env[RDT_TRANSPORT_RDMA] = &rdma_env,
+				   .transport_env[RDT_TRANSPORT_RDMA] =
+					   all->w->iwarp ? &iwarp_env : &rdma_env,
 				   .bdev_open = open_image,
 				   .run_job = rdt_job_run_now};
 	rc = rd_log_create("sim", -1, RD_LOG_DEBUG, log_gateway, gw, &gw->log);
@@ -513,10 +580,12 @@ int target_config(struct world *w, const struct setup *setup)
 		w->devs = WORLD_HOSTS; /* of the first image only */
 	else
 		w->submits_in = 120;
-	for (unsigned int i = 0; i < GATEWAYS && !rc; i++) {
+	for (unsigned int i = 0; i < GATEWAYS; i++)
 		all->gateway[i] = &all->slots[i];
+	/* The second process of each is there only when it can be used. */
+	for (unsigned int i = 0; i < (w->opts.faults & fault_upgrade ? SLOTS : GATEWAYS) && !rc;
+	     i++)
 		rc = new_gateway(all, i);
-	}
 	return rc;
 }
 
@@ -524,12 +593,11 @@ int target_start(struct world *w)
 {
 	int rc = 0;
 
-	for (unsigned int i = 0; i < GATEWAYS && !rc; i++) {
-		struct gateway *gw = w->gateways->gateway[i];
-
-		rc = gateway_start(gw);
-		rd_sim_at(w->sim, &gw->look, LOOK_NS);
-	}
+	for (unsigned int i = 0; i < GATEWAYS && !rc; i++)
+		rc = gateway_start(w->gateways->gateway[i], NULL);
+	for (unsigned int i = 0; i < SLOTS; i++)
+		if (w->gateways->slots[i].all)
+			rd_sim_at(w->sim, &w->gateways->slots[i].look, LOOK_NS);
 	w->target_state = TARGET_UP;
 	return rc;
 }
@@ -560,6 +628,8 @@ static void free_gateway(struct gateway *gw)
 {
 	struct process *p;
 
+	if (!gw->all)
+		return;
 	rd_sim_cancel(gw->all->w->sim, &gw->look);
 	rdt_config_put(&gw->cfg);
 	rd_loop_destroy(&gw->loop);
@@ -577,6 +647,8 @@ void target_end(struct world *w)
 	if (!LIST_EMPTY(&all->cluster->opened))
 		world_fail(w, "a gateway that has ended has an image open");
 	for (unsigned int i = 0; i < GATEWAYS; i++)
+		hand_free(&all->hands[i]);
+	for (unsigned int i = 0; i < SLOTS; i++)
 		free_gateway(&all->slots[i]);
 	cluster_free(all->cluster);
 	free(all);

@@ -2,7 +2,8 @@
 /*
  * Two gateways to the images of a simulated cluster, in the place of the one target of a world.
  * Each is a process with a main thread, reactors, and the threads of the module rbd, and listens on
- * one of the two ports to which hosts have paths.
+ * one of the two ports to which hosts have paths. For a moment it is two processes, of which one
+ * hands over to the other (hand_over.h).
  */
 #ifndef SIM_GATEWAYS_H
 #define SIM_GATEWAYS_H
@@ -12,10 +13,12 @@
 #include "target/bdev/module.h"
 
 #define GATEWAYS CLUSTER_MACHINES
+#define SLOTS    (2u * GATEWAYS) /* processes */
 
 enum gateway_state {
 	GATEWAY_DOWN,     /* starts after some time */
 	GATEWAY_STARTING, /* waits for its storage */
+	GATEWAY_READY,    /* to take over from the process before */
 	GATEWAY_UP,
 	GATEWAY_DRAINING,
 	GATEWAY_DRAINED,
@@ -43,6 +46,7 @@ struct gateway {
 	bool yields[CLUSTER_ALL];               /* it was told to give up the lock */
 	/* Since when it could take the lock: nobody has it who is well. */
 	uint64_t waits_since[CLUSTER_ALL];
+	unsigned int sockets; /* the number of its process: rd_sim_enter() */
 	struct rd_sim_event look;
 };
 
@@ -50,7 +54,8 @@ struct gateways {
 	struct world *w;
 	struct cluster *cluster;
 	struct gateway *gateway[GATEWAYS]; /* one of each machine: that which hosts use */
-	struct gateway slots[GATEWAYS];
+	struct gateway slots[SLOTS];
+	struct hand_over *hands[GATEWAYS]; /* NULL: no gateway hands over */
 	/* By image; 0: there are faults, or a gateway has served since. */
 	uint64_t healed_at[CLUSTER_ALL];
 	/* Since when a gateway that has its lock has served it; 0: not since the last faults. */
@@ -69,6 +74,10 @@ struct gateways {
 		const struct gateway *gateway;
 		uint64_t at;
 	} told[CLUSTER_IMAGES];
+	/* When a process handed the image over to the next one, and nothing else happened since; 0:
+	 * that one has its lock. */
+	uint64_t handed_at[CLUSTER_ALL];
+	bool bursts; /* faults go on */
 	bool ending;
 };
 
@@ -77,6 +86,27 @@ static inline uint64_t later_of(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* What runs now is code of its process. */
+struct gateway_before {
+	struct process *process;
+	unsigned int sockets;
+};
+struct gateway_before gateway_enter(const struct gateway *gw);
+void gateway_leave(struct gateway_before before);
+/* The first start of a process, or the next one. @inherit: it takes over; NULL: from nobody. */
+int gateway_start(struct gateway *gw, const struct rdt_inherit *inherit);
+void gateway_moves(struct gateway *gw, enum gateway_state state);
+/* The process of which hosts have connections is another one now. */
+void gateway_hands(struct gateway *last, struct gateway *next);
+/* It is killed, and has no connections of hosts. */
+void gateway_dies(struct gateway *gw);
+/* It ends; what it has is closed. */
+void gateway_begin_drain(struct gateway *gw);
+/* Whether hosts use it, or are about to. */
+static inline bool gateway_is_used(const struct gateway *gw)
+{
+	return gw->all->gateway[gw->number] == gw;
+}
 /* Where its main thread is, which its reactors follow. */
 struct actor *gateway_actors(const struct gateway *gw);
 /* The process ends at once. Only in state GATEWAY_UP. */
@@ -111,7 +141,14 @@ bool gateway_unfenced(const struct gateway *gw, unsigned int image);
 void gateway_told(struct gateway *gw, unsigned int image, enum rdt_claim claim);
 /* Something has happened after which a command to take a lock need not succeed. */
 void gateways_not_told(struct gateways *all);
-/* Called all the time. */
+/* Something but a hand-over has happened after which a lock need not come. */
+void gateways_not_handed(struct gateways *all);
+/* Before gateway_hands(). */
+void gateways_judge_hand(const struct gateway *last);
+/* A fault that is not of a burst, or a change of processes: images must be served again. */
+void gateways_disturb(struct gateways *all);
+/* Called all the time, and gateway_judge() for those that are used. */
+void gateway_note(struct gateway *gw);
 void gateway_judge(struct gateway *gw);
 /* The gateway has not @done in time what it does at its end. */
 void gateway_judge_end(const struct gateway *gw, const char *done);

@@ -3,8 +3,10 @@
 #include "gateways.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "nvmf/wire.h"
+#include "target/nvmf/ns.h"
 
 #define CEPH_DECIDES  (30 * RD_NSEC_PER_SEC)
 #define NOT_GIVEN_UP  (3 * RD_NSEC_PER_SEC) /* no command, while a gateway serves for so long */
@@ -18,7 +20,9 @@
 #define STOPS_WITHIN    (2 * RD_NSEC_PER_SEC) /* after a write that was refused */
 #define REPLACES_WITHIN (9 * RD_NSEC_PER_SEC) /* a holder that is lost, without a command */
 #define TAKES_WITHIN    (3 * RD_NSEC_PER_SEC) /* by command, when all is well */
-#define WELL_AGAIN      RD_NSEC_PER_SEC       /* what waited was sent again */
+#define HANDS_WITHIN    (3 * RD_NSEC_PER_SEC) /* a lock, to the next process, when all is well */
+#define HOSTS_COME_BACK (12 * RD_NSEC_PER_SEC)
+#define WELL_AGAIN      RD_NSEC_PER_SEC /* what waited was sent again */
 
 /* ---- what disturbs a gateway ---- */
 
@@ -33,7 +37,7 @@ static bool stands_still(const struct gateway *gw)
 	return gw->process && process_stalled(gw->process);
 }
 
-static void note_whether_well(struct gateway *gw)
+void gateway_note(struct gateway *gw)
 {
 	const struct cluster *cl = gw->all->cluster;
 	uint64_t now = rd_sim_now(cl->sim);
@@ -288,6 +292,53 @@ static void judge_replaced(const struct gateway *gw)
 	}
 }
 
+/* ---- hand-overs ---- */
+
+void gateways_not_handed(struct gateways *all)
+{
+	memset(all->handed_at, 0, sizeof(all->handed_at));
+}
+
+void gateways_judge_hand(const struct gateway *last)
+{
+	struct gateways *all = last->all;
+
+	for (unsigned int i = 0; i < all->cluster->images_count; i++)
+		if (serves_with_lock(last, i) && !gateway_namespace(last, i)->left_behind)
+			all->handed_at[i] = rd_sim_now(all->w->sim);
+}
+
+static void judge_handed(struct gateways *all, unsigned int image)
+{
+	unsigned int pool = all->cluster->images[image].pool;
+	uint64_t since = all->handed_at[image];
+
+	if (!since)
+		return;
+	for (unsigned int i = 0; i < SLOTS; i++)
+		since = later_of(since, gateway_well_since(&all->slots[i], pool));
+	for (unsigned int i = 0; i < GATEWAYS; i++)
+		if (serves_with_lock(all->gateway[i], image))
+			all->handed_at[image] = 0;
+	if (all->handed_at[image] && rd_sim_now(all->w->sim) > since + HANDS_WITHIN)
+		world_fail(all->w, "nobody has the lock of image %u, which was handed over",
+			   image + 1);
+}
+
+void gateways_disturb(struct gateways *all)
+{
+	const struct cluster *cl = all->cluster;
+	uint64_t now = rd_sim_now(all->w->sim);
+
+	all->fault_at = now;
+	gateways_disturb_hosts(all, HOSTS_COME_BACK);
+	gateways_not_told(all);
+	for (unsigned int i = 0; i < cl->images_count && !all->bursts && !all->ending; i++) {
+		all->healed_at[i] = later_of(now, cl->hangs_until[cl->images[i].pool]);
+		all->served_at[i] = 0;
+	}
+}
+
 /* ---- hosts ---- */
 
 void gateways_disturb_hosts(struct gateways *all, uint64_t ns)
@@ -338,12 +389,13 @@ void gateways_judge_device(struct world *w, unsigned int image, uint64_t begin,
 
 void gateway_judge(struct gateway *gw)
 {
-	note_whether_well(gw);
 	note_whether_good(gw);
 	for (unsigned int i = 0; i < gw->all->cluster->images_count; i++)
 		look_whether_served(gw->all, i);
 	for (unsigned int i = 0; i < gw->all->cluster->images_count; i++)
 		judge_waiting(gw, i);
+	for (unsigned int i = 0; i < gw->all->cluster->images_count; i++)
+		judge_handed(gw->all, i);
 	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++)
 		judge_command(gw->all, i);
 	gateways_judge_sizes(gw->all);
