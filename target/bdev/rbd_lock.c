@@ -699,7 +699,9 @@ static void leave_lock(struct rbd_image *img)
 		return;
 	}
 	rc = rbd_is_exclusive_lock_owner(img->image, &owner);
-	if (!rc && owner)
+	if (!rc && !owner)
+		return; /* it has waited for the lock, or has given it up */
+	if (!rc)
 		rc = rbd_lock_release(img->image);
 	if (!rc)
 		tell_lock(img, RBD_SAID_YIELDED, "its lock was given up to the next process");

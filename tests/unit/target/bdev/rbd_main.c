@@ -553,6 +553,24 @@ static void test_leaves(void)
 	standby_free(img);
 }
 
+/* One that waits for the lock of another gateway has nothing to give up, and does not say so. */
+static void test_leaves_waiting(void)
+{
+	struct rbd_image *img = standby_new();
+
+	pthread_mutex_init(&img->lock, NULL);
+	fake.acks = 1;
+	pass(img);
+	CU_ASSERT_EQUAL(img->lock_said, RBD_SAID_STANDBY);
+	atomic_store(&img->state, RBD_OPEN);
+	rbd_handover_step(img, RDT_HAND_LEAVE);
+	pass(img);
+	CU_ASSERT_EQUAL(fake.releases, 0);
+	CU_ASSERT_EQUAL(img->lock_said, RBD_SAID_STANDBY);
+	pthread_mutex_destroy(&img->lock);
+	standby_free(img);
+}
+
 /* ---- silence again ---- */
 
 static void test_silent_again(void)
@@ -860,6 +878,7 @@ static const struct t_case rbd_lock_cases[] = {
 	{"they are not executed when another gateway has changed the shared state",
 	 test_comes_with_state},
 	{"a lock is kept for a second, then given up for good", test_leaves},
+	{"a process that waits for a lock has none to give up", test_leaves_waiting},
 	{"what was missed an hour ago does not count", test_silent_again},
 	{"a gateway that answers every other question keeps its lock", test_answers_between},
 	{"an OSD that is late is no gateway that is silent", test_osd_late},
