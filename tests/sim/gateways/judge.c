@@ -182,6 +182,15 @@ static bool begins_anew(const struct gateway *gw, const struct image *image)
 	return o && o->client->blocked_epoch;
 }
 
+/* Is the holder blocked, and about to lose its watches? From then on it is a stranger, whatever was
+ * heard of it before. */
+static bool becomes_stranger(struct cluster *cl, const struct image *image)
+{
+	const struct client *holder = image->lock_client;
+
+	return holder && holder->blocked_epoch && watcher_of(cl, holder, image->lock_cookie);
+}
+
 static void note_whether_waiting(struct gateway *gw, unsigned int image)
 {
 	const struct gateways *all = gw->all;
@@ -189,6 +198,7 @@ static void note_whether_waiting(struct gateway *gw, unsigned int image)
 
 	if (gw->state != GATEWAY_UP || gw->yields[image] || gateway_serves(gw, image) ||
 	    begins_anew(gw, &all->cluster->images[image]) ||
+	    becomes_stranger(all->cluster, &all->cluster->images[image]) ||
 	    !lock_is_lost(all->cluster, &all->cluster->images[image]))
 		gw->waits_since[image] = now;
 }
