@@ -67,4 +67,12 @@ MUTANTS = (
      '"rbd_disable_zero_copy_writes", "false"', 'take,block'),
     ('a write that waits for the size of an image is not answered when that is lost', 'target/bdev/rbd_image.c',
      '\t\tend_held(img, false); /* no further ones come in this state */\n', '', 'change,delay,block'),
+    ('a command that has waited in a hand-over is executed although another gateway had the lock', 'target/bdev/rbd_handover.c',
+     '\timg->seen_client = id;\n\timg->seen_ns = ns;\n\tif (id != atomic_load(&img->given_client))',
+     '\timg->seen_client = atomic_load(&img->given_client);\n\timg->seen_ns = ns;\n\tif (false)', 'upgrade,take,yield'),
+    ('a process that has handed over keeps its locks until it ends', 'target/bdev/rbd_lock.c',
+     '\tatomic_store(&img->bdev.standby, true);\n\tif (rbd_image_keeps_lock(img)) {',
+     '\tatomic_store(&img->bdev.standby, true);\n\treturn;\n\tif (rbd_image_keeps_lock(img)) {', 'upgrade'),
+    ('a process that takes over does not wait for the lock', 'target/bdev/rbd_handover.c', '\twaits = atomic_load(&img->bdev.comes);',
+     '\twaits = false;', 'upgrade,kill,off'),
 )

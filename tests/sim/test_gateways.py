@@ -50,6 +50,17 @@ def a_pool_that_hangs_does_not_disturb_images_of_another(t):
 
 
 @test
+def a_hand_over_alone_moves_connections_and_locks(t):
+    text = RDSIM.run(t, '--seed', 1, '--steps', 60000, '--faults', 'upgrade', '--trace').text
+    commits = [line for line in text.splitlines() if ' commit: ' in line]
+    t.ok(len(commits) > 10, f'{len(commits)} hand-overs')
+    t.eq([line for line in commits if not line.endswith(', 0 left')], [])
+    t.ok('passed its lock on in' in text, 'a lock was passed on')
+    t.ok('is blocked' not in text, 'a gateway was blocked')
+    RDSIM.check_seeds(t, 10, '--faults', 'upgrade')
+
+
+@test
 def every_mistake_can_be_made(t):
     check_texts(t, MUTANTS)
 
