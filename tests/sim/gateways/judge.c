@@ -318,6 +318,18 @@ void gateways_judge_hand(const struct gateway *last)
 			all->handed_at[i] = rd_sim_now(all->w->sim);
 }
 
+/* A command to take one image, given before the commit, has had a process of the gateway blocked,
+ * and with it all images of its connection. */
+static bool is_disowned(const struct cluster *cl, unsigned int image)
+{
+	const struct opened *o;
+
+	LIST_FOREACH (o, &cl->opened, link)
+		if (o->image->number == image && o->client->blocked_epoch)
+			return true;
+	return false;
+}
+
 static void judge_handed(struct gateways *all, unsigned int image)
 {
 	unsigned int pool = all->cluster->images[image].pool;
@@ -330,6 +342,8 @@ static void judge_handed(struct gateways *all, unsigned int image)
 	for (unsigned int i = 0; i < GATEWAYS; i++)
 		if (serves_with_lock(all->gateway[i], image))
 			all->handed_at[image] = 0;
+	if (is_disowned(all->cluster, image))
+		all->handed_at[image] = 0;
 	if (all->handed_at[image] && rd_sim_now(all->w->sim) > since + HANDS_WITHIN)
 		world_fail(all->w, "nobody has the lock of image %u, which was handed over",
 			   image + 1);
