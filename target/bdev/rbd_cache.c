@@ -52,13 +52,15 @@ static int read_cache_option(struct rbd_image *img, bool *on, rbd_config_source_
 	return 0;
 }
 
-static int check_object_map(struct rbd_image *img, const char *spelled, char *err, size_t err_size)
+int rbd_object_map_check(struct rbd_image *img, char *err, size_t err_size)
 {
 	uint64_t features = 0;
+	char spelled[256];
 	int rc;
 
 	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE)
 		return 0;
+	rbd_image_spell(img, spelled, sizeof(spelled));
 	rc = rbd_get_features(img->image, &features);
 	if (rc) {
 		snprintf(err, err_size, "rbd: image %s: its features cannot be read: %s", spelled,
@@ -91,7 +93,7 @@ int rbd_cache_check(struct rbd_image *img, char *err, size_t err_size)
 		return rc;
 	}
 	if (!on || img->cache)
-		return check_object_map(img, spelled, err, err_size);
+		return 0;
 	where = source == RBD_CONFIG_SOURCE_IMAGE  ? "of the image (rbd config image rm)"
 		: source == RBD_CONFIG_SOURCE_POOL ? "of the pool (rbd config pool rm)"
 						   : "of the cluster (options)";

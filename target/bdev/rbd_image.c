@@ -172,6 +172,8 @@ static int open_steps(struct rbd_image *img, unsigned int timeout_s, const char 
 	*step = NULL;
 	rc = rbd_cache_check(img, err, err_size);
 	if (!rc)
+		rc = rbd_object_map_check(img, err, err_size);
+	if (!rc)
 		rc = rbd_image_decrypt(img, err, err_size);
 	if (rc)
 		return rc;
@@ -406,7 +408,7 @@ static void refresh_size(struct rbd_image *img)
 	/* While a write waits for the size, no read of read_when_idle() would show that. */
 	if (rc == -ESHUTDOWN)
 		rbd_image_lost(img);
-	if (!rc && rbd_cache_check(img, text, sizeof(text)) == -EINVAL)
+	if (!rc && rbd_object_map_check(img, text, sizeof(text)) == -EINVAL)
 		lose_image(img, "it was changed so that it cannot be used here");
 	if (rc)
 		return; /* the job looks again */

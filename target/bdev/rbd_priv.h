@@ -296,9 +296,11 @@ int rbd_image_decrypt(struct rbd_image *img, char *err, size_t err_size);
 
 /* ---- rbd_cache.c ---- */
 
-/* The image was opened, or changed: librbd must not have a cache for it unless the configuration
- * says so, nor an object map with "lock: exclusive". Returns 0, -EINVAL when it has, or another
- * -errno; with a sentence in @err. */
+/* The image was opened, or changed: with "lock: exclusive" it must have no object map. Returns 0,
+ * -EINVAL when it has one, or another -errno; with a sentence in @err. */
+int rbd_object_map_check(struct rbd_image *img, char *err, size_t err_size);
+/* The image was just opened: librbd must not have a cache for it unless the configuration says so.
+ * Returns 0, or -errno with a sentence in @err. */
 int rbd_cache_check(struct rbd_image *img, char *err, size_t err_size);
 /* A flush failed with @err, or the connection was lost: with a cache, writes that have completed
  * may be lost. Returns the result for the bio. Any thread. */

@@ -26,6 +26,7 @@ static struct {
 	bool listed; /* they say that the connection is blocked */
 	bool asked_stuck;
 	bool lost_lock; /* another gateway has taken the lock */
+	bool object_map;
 	unsigned int asked;
 	uint64_t delay; /* until the job runs again */
 } fake;
@@ -161,6 +162,12 @@ int rbd_image_decrypt(struct rbd_image *img, char *err, size_t err_size)
 int rbd_cache_check(struct rbd_image *img, char *err, size_t err_size)
 {
 	return 0;
+}
+
+int rbd_object_map_check(struct rbd_image *img, char *err, size_t err_size)
+{
+	err[0] = '\0';
+	return fake.object_map ? -EINVAL : 0;
 }
 
 int rbd_cache_failed(struct rbd_image *img, int err)
@@ -415,6 +422,25 @@ static void test_opened_again(void)
 	close_opened(img);
 }
 
+/* A gateway that was replaced would answer from it. */
+static void test_object_map_enabled(void)
+{
+	struct rdt_bio bio;
+	struct rbd_image *img = open_with_write(&bio);
+
+	fake.object_map = true;
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(atomic_load(&img->state), RBD_LOST);
+	CU_ASSERT_EQUAL(fake.finished, 1);
+	img->job.run(&img->job);
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(atomic_load(&img->state), RBD_OPENING);
+	fake.object_map = false;
+	img->job.run(&img->job);
+	CU_ASSERT_EQUAL(atomic_load(&img->state), RBD_OPEN);
+	close_opened(img);
+}
+
 /* The job takes the lock while other I/O shows that the connection is blocked. */
 static void test_lost_with_lock(void)
 {
@@ -617,6 +643,7 @@ static const struct t_case rbd_image_cases[] = {
 	{"a write during two changes of the size may have been clipped", test_clipped_meanwhile},
 	{"a write that waits for the size ends when the connection is blocked", test_blocked},
 	{"an image is opened again by its ID, also after a failed attempt", test_opened_again},
+	{"an image is left when an object map is enabled", test_object_map_enabled},
 	{"an image is cut off when neither I/O nor monitors answer", test_cut_off},
 	{"an image that is used is looked at each second", test_look_while_used},
 	{"an image is not cut off while monitors answer, or without its lock", test_not_cut_off},
