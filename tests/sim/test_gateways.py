@@ -29,7 +29,7 @@ def no_seed_that_did_so_once_violates_it_again(t):
 
 @test
 def a_seed_gives_the_same_run_each_time(t):
-    trace = RDSIM.check_repeats(t, 5)
+    trace = RDSIM.check_repeats(t, 12)
     for words in ('fault: ', ' was broken', 'its lock is held here'):
         t.ok(words in trace, words)
 

@@ -58,13 +58,14 @@ static inline struct rdi_req *rdi_tcp_req_of(struct rdi_tcp_req *tr)
 /* A PDU that is being sent. */
 struct rdi_tcp_pdu {
 	struct rdi_tcp_req *tr; /* NULL: ICReq */
-	unsigned int end;       /* index in batch->iov behind its last part */
+	size_t end;             /* bytes of the batch up to its end */
 };
 
 /* What sendmsg(2) was given: PDUs from @first, parts from @iov_at. Headers, padding and digests are
  * in @arena. */
 struct rdi_tcp_batch {
 	unsigned int max, first, n_pdus, iov_at, n_iov;
+	size_t bytes, sent;
 	uint32_t room, used;     /* bytes of @arena */
 	struct rdi_tcp_pdu *pdu; /* [max] */
 	struct iovec *iov;       /* [3 * max] */

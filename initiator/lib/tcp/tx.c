@@ -27,6 +27,7 @@ static void empty_batch(struct rdi_tcp_batch *b)
 {
 	b->first = b->n_pdus = b->iov_at = b->n_iov = 0;
 	b->used = 0;
+	b->bytes = b->sent = 0;
 }
 
 void rdi_tcp_tx_reset(struct rdi_tcp_conn *c)
@@ -49,6 +50,7 @@ static void add_tx(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr)
 
 static void add_part(struct rdi_tcp_batch *b, const void *base, size_t len)
 {
+	b->bytes += len;
 	b->iov[b->n_iov++] = (struct iovec){(void *)(uintptr_t)base, len};
 }
 
@@ -66,10 +68,12 @@ static void add_built(struct rdi_tcp_batch *b, size_t len)
 	uint8_t *built = b->arena + b->used;
 
 	b->used += (uint32_t)len;
-	if (last && (uint8_t *)last->iov_base + last->iov_len == built)
+	if (last && (uint8_t *)last->iov_base + last->iov_len == built) {
 		last->iov_len += len;
-	else
+		b->bytes += len;
+	} else {
 		add_part(b, built, len);
+	}
 }
 
 /* Completes the PDU at next_head(), of @type with @len bytes of @data, and adds its parts. */
@@ -86,7 +90,7 @@ static void add_pdu(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr, enum nvme_tc
 		rd_crc32c_put(rd_crc32c(RD_CRC32C_SEED, data, len), b->arena + b->used);
 		add_built(b, RD_CRC32C_LEN);
 	}
-	b->pdu[b->n_pdus++] = (struct rdi_tcp_pdu){.tr = tr, .end = b->n_iov};
+	b->pdu[b->n_pdus++] = (struct rdi_tcp_pdu){.tr = tr, .end = b->bytes};
 }
 
 static void add_cmd(struct rdi_tcp_conn *c, struct rdi_tcp_req *tr)
@@ -156,13 +160,14 @@ static void batch_sent(struct rdi_tcp_conn *c, size_t n)
 {
 	struct rdi_tcp_batch *b = &c->batch;
 
+	b->sent += n;
 	while (b->iov_at < b->n_iov && n >= b->iov[b->iov_at].iov_len)
 		n -= b->iov[b->iov_at++].iov_len;
 	if (n) {
 		b->iov[b->iov_at].iov_base = (char *)b->iov[b->iov_at].iov_base + n;
 		b->iov[b->iov_at].iov_len -= n;
 	}
-	while (b->first < b->n_pdus && b->pdu[b->first].end <= b->iov_at) {
+	while (b->first < b->n_pdus && b->pdu[b->first].end <= b->sent) {
 		struct rdi_tcp_req *tr = b->pdu[b->first++].tr;
 
 		if (tr)
@@ -226,7 +231,7 @@ void rdi_tcp_send_icreq(struct rdi_tcp_conn *c, uint8_t dgst)
 
 	nvme_tcp_build_icreq(next_head(b), dgst);
 	add_built(b, sizeof(struct nvme_tcp_icreq));
-	b->pdu[b->n_pdus++] = (struct rdi_tcp_pdu){.end = b->n_iov};
+	b->pdu[b->n_pdus++] = (struct rdi_tcp_pdu){.end = b->bytes};
 	rdi_tcp_tx_run(c);
 }
 
