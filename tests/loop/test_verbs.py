@@ -31,7 +31,7 @@ def serve(t, **kw):
 # read, write, bench and passthru have tests of their own for everything else.
 TABLE = (
     ('discover', '', []), ('list', '', []), ('list-subsys', '', []), ('show-topology', '', []),
-    ('connect-test', '', []), ('connect-test', 'sub', []), ('connect-test', 'ns', []), ('top', 'sub', ['--count=1', '--interval=50ms']),
+    ('connect-test', '', []), ('connect-test', 'sub', []), ('connect-test', 'ns', []), ('top', 'sub', ['--count=1', '--interval=2s']),
     ('id-ctrl', 'sub', []), ('id-ns', 'ns', []), ('list-ns', 'sub', []), ('list-ns', 'sub', ['--all']),
     ('cmdset-ind-id-ns', 'ns', []), ('ns-descs', 'ns', []), ('nvm-id-ctrl', 'sub', []), ('nvm-id-ns', 'ns', []), ('list-ctrl', 'sub', []),
     ('list-ctrl', 'sub', ['-n', '1', '-c', '0']), ('get-log', 'sub', ['-i', '2', '-l', '512']),
