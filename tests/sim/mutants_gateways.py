@@ -40,7 +40,7 @@ MUTANTS = (
     ('a gateway waits for the lock that its former connection has', 'target/bdev/rbd_lock.c', '\treturn break_own(img, &l) ? OWN_BROKEN : OWN_NONE;',
      '\treturn OWN_NONE;', 'block,unblock,pool,take'),
     ('a command to take a lock is over when another client was faster', 'target/bdev/rbd_lock.c',
-     ' && rc != -EROFS && rc != -EBUSY && no_state', ' && no_state', 'take,delay,upgrade'),
+     ' && rc != -EROFS && rc != -EBUSY && no_state', ' && no_state', 'take,delay,kill'),
     ('a gateway that gets the lock does not read the reservations', 'target/bdev/rbd_lock.c', 'no_state = rbd_shared_load(img);', 'no_state = 0;',
      'kill,reserve'),
     ('all pools share a queue of jobs', 'target/bdev/rbd_cluster.c', '\t\tif (strcmp(pool->name, name) == 0)\n', '\t\tif (true)\n'),
