@@ -364,6 +364,9 @@ static void next_serves(struct hand_over *h)
 	rdt_inherit_told_all(h->hand.inherit);
 	rdt_ns_left_forget(t, h->hand.inherit);
 	rdt_ns_records_tell(t, h->hand.open);
+	/* A listener that it still has would keep the address in use. */
+	h->next->env.inherit = NULL;
+	rdt_inherit_free(&h->hand.inherit);
 }
 
 static void begin_to_serve(struct hand_over *h)
