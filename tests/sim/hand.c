@@ -8,10 +8,12 @@
 #include "target/config/config.h"
 #include "target/manage/upgrade/ns_hand.h"
 #include "target/manage/upgrade/ns_record.h"
+#include "target/nvmf/hold.h"
 #include "target/nvmf/listener.h"
 #include "target/nvmf/move.h"
 #include "target/nvmf/target.h"
 #include "target/nvmf/transport.h"
+#include "target/reactor/lifecycle.h"
 
 #include "simfabric/streams.h"
 
@@ -117,6 +119,13 @@ int hand_end(struct hand *h, const struct rdt_target *last, struct rdt_target *n
 	json_decref(records);
 	json_decref(read);
 	return rc;
+}
+
+void hand_go_on(struct rdt_target *last)
+{
+	rdt_ns_leave_none(last);
+	rdt_hold_release(last);
+	rdt_listeners_hold(last, false);
 }
 
 void hand_drop(struct hand *h)

@@ -41,6 +41,8 @@ int hand_take(struct hand *h, struct rdt_target *next,
  */
 int hand_end(struct hand *h, const struct rdt_target *last, struct rdt_target *next,
 	     unsigned int process);
+/* As the process of @last, which has not handed over: it goes on. */
+void hand_go_on(struct rdt_target *last);
 /* As the next process, whose target does not use them any more. */
 void hand_drop(struct hand *h);
 

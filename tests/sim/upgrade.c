@@ -110,11 +110,8 @@ static void go_on(struct upgrade *u)
 {
 	unsigned int before = rd_sim_enter(u->last->process);
 
-	if (u->last->target && u->last->state == TARGET_UP) {
-		rdt_ns_leave_none(u->last->target);
-		rdt_hold_release(u->last->target);
-		rdt_listeners_hold(u->last->target, false);
-	}
+	if (u->last->target && u->last->state == TARGET_UP)
+		hand_go_on(u->last->target);
 	rd_sim_enter(before);
 }
 

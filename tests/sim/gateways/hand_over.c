@@ -127,11 +127,8 @@ static void go_on(struct hand_over *h)
 {
 	struct gateway_before before = gateway_enter(h->last);
 
-	if (h->last->state == GATEWAY_UP) {
-		rdt_ns_leave_none(h->last->target);
-		rdt_hold_release(h->last->target);
-		rdt_listeners_hold(h->last->target, false);
-	}
+	if (h->last->state == GATEWAY_UP)
+		hand_go_on(h->last->target);
 	gateway_leave(before);
 }
 
