@@ -730,6 +730,9 @@ int nvmf_tls_handshake(struct nvmf_tls *t)
 	ERR_clear_error();
 	errno = 0;
 	rc = SSL_do_handshake(t->ssl);
+	/* The answer came after the look: what the next look would see is not its first byte. */
+	if (t->state == STATE_FIRST && BIO_number_read(SSL_get_rbio(t->ssl)))
+		t->state = STATE_HANDSHAKE;
 	rc = rc == 1 ? finish_handshake(t) : ssl_error(t, rc);
 	ERR_clear_error();
 	return rc;

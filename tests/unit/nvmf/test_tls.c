@@ -522,6 +522,41 @@ static void plain_server(void)
 	CU_ASSERT_STRING_EQUAL(nvmf_tls_why(p.client), "does not speak TLS: its first byte is 03h");
 }
 
+/* While set, a look at what has arrived (MSG_PEEK) comes just before it. */
+static bool looks_early;
+
+ssize_t recv(int fd, void *buf, size_t len, int flags)
+{
+	if (looks_early && flags & MSG_PEEK) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return recvfrom(fd, buf, len, flags, NULL, NULL);
+}
+
+/* OpenSSL reads a part of the answer that the look at its first byte has just missed. */
+static void answer_comes_after_the_look(void)
+{
+	for (ssize_t part = 1; part < 200; part++) {
+		T_ENDS(pair_end) struct pair p;
+		uint8_t flight[4096];
+		ssize_t n;
+
+		pair_begin(&p, KEY_1);
+		client_begin(&p, KEY_1, (struct nvmf_tls_form){1, 'R', false}, HOSTNQN);
+		CU_ASSERT_EQUAL(nvmf_tls_handshake(p.client), -EAGAIN);
+		CU_ASSERT_EQUAL(nvmf_tls_handshake(p.server), -EAGAIN);
+		n = read(p.fd[1], flight, sizeof(flight));
+		CU_ASSERT_TRUE_FATAL(n > part);
+		CU_ASSERT_EQUAL(write(p.fd[0], flight, (size_t)part), part);
+		looks_early = true;
+		CU_ASSERT_EQUAL(nvmf_tls_handshake(p.client), -EAGAIN);
+		looks_early = false;
+		CU_ASSERT_EQUAL(write(p.fd[0], flight + part, (size_t)(n - part)), n - part);
+		CU_ASSERT_EQUAL(nvmf_tls_handshake(p.client), 0);
+	}
+}
+
 static void damaged_record(void)
 {
 	static const uint8_t record[22] = {0x17, 3, 3, 0, 17};
@@ -647,6 +682,7 @@ const struct t_case t_tls_cases[] = {
 	{"TLS without what is needed is refused in words", other_tls},
 	{"a peer without TLS is named", plain_peers},
 	{"a server without TLS is named", plain_server},
+	{"an answer that comes after the look at its first byte", answer_comes_after_the_look},
 	{"a damaged record ends the connection at both ends", damaged_record},
 	{"a damaged ClientHello is read within its bytes", damaged_hellos_are_parsed},
 	{"a damaged ClientHello is refused with a reason", damaged_hellos_are_refused},
