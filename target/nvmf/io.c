@@ -179,8 +179,12 @@ enum rdt_step rdt_io_step_bio(struct rdt_req *req)
 
 enum rdt_step rdt_io_step_flush(struct rdt_req *req)
 {
-	if (!rdt_bdev_has_cache(req->ns->bdev))
+	if (!rdt_bdev_has_cache(req->ns->bdev)) {
+		/* There is no bio that the backend would refuse. */
+		if (rdt_bdev_elsewhere(rdt_bdev_base(req->ns->bdev)))
+			req->status = rdt_status_from_errno(-ESHUTDOWN, RDT_BIO_FLUSH);
 		return RDT_STEP_AGAIN;
+	}
 	rdt_io_fill(req, RDT_BIO_FLUSH, 0, 0, NULL);
 	return rdt_io_step_bio(req);
 }

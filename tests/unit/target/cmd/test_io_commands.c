@@ -11,6 +11,7 @@
 #define OVERLAP       (NVME_SCT_CMD_SPECIFIC << 8 | NVME_SC_OVERLAPPING_IO)
 #define READ_ERROR    (NVME_SCT_MEDIA << 8 | NVME_SC_READ_ERROR)
 #define WRITE_FAULT   (NVME_SCT_MEDIA << 8 | NVME_SC_WRITE_FAULT)
+#define INACCESSIBLE  (NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE)
 #define FUA           (1u << 30)
 
 static void blocks_sqe(struct t_conn *c, struct nvme_sqe *sqe, uint8_t opcode, uint64_t lba,
@@ -263,7 +264,7 @@ static unsigned int freed_elsewhere(bool after_first)
 /* A host that executes nothing twice sends a command again after an ANA status. */
 static void partly_executed(void)
 {
-	CU_ASSERT_EQUAL(freed_elsewhere(false), NVME_SCT_PATH << 8 | NVME_SC_ANA_INACCESSIBLE);
+	CU_ASSERT_EQUAL(freed_elsewhere(false), INACCESSIBLE);
 	CU_ASSERT_EQUAL(freed_elsewhere(true),
 			NVME_SCT_PATH << 8 | NVME_SC_ANA_INTERNAL_PATH_ERROR);
 }
@@ -357,6 +358,29 @@ static void flush_all(void)
 	CU_ASSERT_EQUAL(run(&p, &sqe), WRITE_FAULT);
 }
 
+/* A gateway without the storage has executed nothing, and a Flush must not say otherwise: also not
+ * where it needs nothing of the backend. */
+static void flush_elsewhere(void)
+{
+	for (int cache = 0; cache < 2; cache++) {
+		T_PAIR(p);
+		struct rdt_bdev *disk = &p.env->disk[0].bdev;
+		struct nvme_sqe sqe;
+
+		disk->volatile_cache = cache;
+		t_sqe(p.io, &sqe, nvme_cmd_flush, NULL, 0);
+		sqe.nsid = htole32(1);
+		CU_ASSERT_EQUAL(run(&p, &sqe), 0);
+		CU_ASSERT_EQUAL(p.env->disk[0].submitted, cache);
+		atomic_store(&disk->standby, true);
+		p.env->disk[0].fail = -ESHUTDOWN;
+		CU_ASSERT_EQUAL(run(&p, &sqe), INACCESSIBLE);
+		atomic_store(&disk->comes, true);
+		p.env->disk[0].fail = 0;
+		CU_ASSERT_EQUAL(run(&p, &sqe), 0);
+	}
+}
+
 /* The host writes to our buffer after its list has been checked, without effect. */
 static void list_changes_after_the_check(void)
 {
@@ -408,6 +432,7 @@ const struct t_case t_io_commands_cases[] = {
 	{"a command that was executed in part is not told as not executed", partly_executed},
 	{"marks against a model", uncorrectable_random},
 	{"Flush of all namespaces", flush_all},
+	{"a Flush where another gateway has the storage", flush_elsewhere},
 	{"a list that changes after its check is of no use", list_changes_after_the_check},
 	{NULL, NULL},
 };
