@@ -217,7 +217,7 @@ static void gateways_suffer(struct faults *f, enum gateway_fault kind)
 		break;
 	case GW_CHANGE:
 		blocks = cluster_sizes[rd_sim_below(w->sim, CLUSTER_SIZES)];
-		cluster_resize(all->cluster, some_image(w), blocks);
+		gateways_resize(all, some_image(w), blocks);
 		break;
 	case GW_ABORT:
 		host_cancels(w->hosts[rd_sim_below(w->sim, w->devs)]);

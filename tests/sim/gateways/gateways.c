@@ -488,7 +488,7 @@ void gateways_heal(struct gateways *all)
 		all->ceph_decides[i] = false;
 	}
 	for (unsigned int i = 0; i < CLUSTER_IMAGES && all->w->ending; i++)
-		cluster_resize(all->cluster, i, CLUSTER_BLOCKS);
+		gateways_resize(all, i, CLUSTER_BLOCKS);
 }
 
 void gateways_hang_pool(struct gateways *all, unsigned int pool, uint64_t ns)
@@ -620,6 +620,7 @@ void target_stop(struct world *w, enum target_stop how)
 	(void)how;
 	w->target_state = TARGET_DRAINING;
 	memset(w->gateways->healed_at, 0, sizeof(w->gateways->healed_at));
+	gateways_not_handed(w->gateways);
 	w->gateways->ending = true;
 	w->target = w->gateways->gateway[0]->target; /* until target_end() */
 }

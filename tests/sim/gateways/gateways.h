@@ -166,6 +166,8 @@ void gateways_judge_device(struct world *w, unsigned int image, uint64_t begin,
 
 /* See cluster->trimmed. @arg: the world. */
 uint64_t image_trimmed(void *arg, unsigned int image, unsigned int block);
+/* See cluster_resize(). */
+void gateways_resize(struct gateways *all, unsigned int image, unsigned int blocks);
 /* Does each gateway, and each device of a host, know the size of its image? */
 bool gateways_know_sizes(struct gateways *all);
 /* Called all the time. */

@@ -134,6 +134,14 @@ static void note_sizes(struct gateways *all, const struct image *image)
 	}
 }
 
+/* An image may have a size for a shorter time than between two looks. */
+void gateways_resize(struct gateways *all, unsigned int image, unsigned int blocks)
+{
+	note_sizes(all, &all->cluster->images[image]);
+	cluster_resize(all->cluster, image, blocks);
+	note_sizes(all, &all->cluster->images[image]);
+}
+
 void gateways_judge_sizes(struct gateways *all)
 {
 	for (unsigned int i = 0; i < CLUSTER_IMAGES; i++) {
