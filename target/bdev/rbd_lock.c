@@ -221,6 +221,13 @@ static int find_locker_of(struct rbd_image *img, uint64_t instance, struct rbd_l
 	return rc ? rc : strcmp(l->client, client) == 0 ? 0 : -ENOENT;
 }
 
+int rbd_image_find_lock(struct rbd_image *img)
+{
+	struct rbd_locker l;
+
+	return find_locker_of(img, rados_get_instance_id(img->handle->cl), &l);
+}
+
 /* Is the locker a connection that this image has left? It was closed there after its last I/O, so
  * nothing is written by that lock any more. Returns 0 or -errno. */
 static int find_own(struct rbd_image *img, struct rbd_locker *l)

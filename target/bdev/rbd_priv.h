@@ -392,6 +392,9 @@ void rbd_image_settle_lock(struct rbd_image *img);
 uint64_t rbd_image_keeps_lock(const struct rbd_image *img);
 /* Does the image that is served have its lock still? Otherwise it is lost. The image's job only. */
 bool rbd_image_lock_stayed(struct rbd_image *img);
+/* Asks the cluster whether this connection has the lock of the image. Returns 0, -ENOENT when it
+ * does not, or another -errno. The image's job only. */
+int rbd_image_find_lock(struct rbd_image *img);
 
 /* Runs the jobs of the images of @cluster that are open without their lock. Any thread. */
 void rbd_clusters_kick_standby(struct rbd_clusters *clusters, const struct rbd_cluster *cluster);

@@ -3,7 +3,8 @@
  * The text that gateways share with an image: an object in its pool. The gateway with the lock
  * reads it before it serves the image, and replaces it on the condition that it is the version it
  * knows. A gateway that lost the lock was blocked by Ceph; the condition covers one that gave the
- * lock up.
+ * lock up. One whose block was removed could write before the next holder does: that counts as
+ * unknown unless it has the lock afterwards, so that the next holder reads what was acknowledged.
  */
 #include "rbd_priv.h"
 
@@ -102,6 +103,16 @@ static int shared_conflict(struct rbd_image *img)
 	return -ESHUTDOWN;
 }
 
+/* What was written or read is the state of the image when this gateway has its lock afterwards. */
+static int confirm_lock(struct rbd_image *img)
+{
+	int rc = rbd_image_find_lock(img);
+
+	if (rc == -ENOENT || rc == -ESHUTDOWN)
+		rbd_image_lost(img);
+	return rc ? -ENOTCONN : 0;
+}
+
 static int write_shared(struct rbd_image *img, const struct rdt_bdev_state_job *job)
 {
 	char spelled[256];
@@ -113,18 +124,19 @@ static int write_shared(struct rbd_image *img, const struct rdt_bdev_state_job *
 	if (atomic_load(&img->bdev.state_seq) != job->seq)
 		return -ESHUTDOWN;
 	rc = job->text ? replace_shared(img, job->text, job->len) : check_shared(img);
+	if (!rc)
+		return confirm_lock(img);
 	if (rc == -ERANGE || rc == -EOVERFLOW || rc == -EEXIST || rc == -ENOENT)
 		return shared_conflict(img);
 	if (rc == -ESHUTDOWN) {
 		rbd_image_lost(img);
 		return -ENOTCONN; /* also when it was executed and only the answer was refused */
 	}
-	if (rc)
-		rd_err(img->log, RD_LOG_BACKEND,
-		       "rbd: image %s: the object %s cannot be %s: %s; the user needs the "
-		       "capabilities of \"profile rbd\" for the pool",
-		       rbd_image_spell(img, spelled, sizeof(spelled)), img->shared_name,
-		       job->text ? "written" : "read", strerror(-rc));
+	rd_err(img->log, RD_LOG_BACKEND,
+	       "rbd: image %s: the object %s cannot be %s: %s; the user needs the capabilities of "
+	       "\"profile rbd\" for the pool",
+	       rbd_image_spell(img, spelled, sizeof(spelled)), img->shared_name,
+	       job->text ? "written" : "read", strerror(-rc));
 	return rc;
 }
 

@@ -14,6 +14,8 @@ static struct {
 	uint64_t version, expected;
 	unsigned int writes;
 	bool known; /* from the process before this one */
+	int lock;   /* what the cluster says of the lock; -errno */
+	bool lost;
 } fake;
 
 int rados_read(rados_ioctx_t io, const char *oid, char *buf, size_t len, uint64_t off)
@@ -76,6 +78,12 @@ int rbd_job_kick(struct rbd_job *job, uint64_t delay_ns)
 
 void rbd_image_lost(struct rbd_image *img)
 {
+	fake.lost = true;
+}
+
+int rbd_image_find_lock(struct rbd_image *img)
+{
+	return fake.lock;
 }
 
 const char *rbd_image_spell(const struct rbd_image *img, char *buf, size_t size)
@@ -157,6 +165,40 @@ static void test_read_again(void)
 	rd_loop_destroy(&loop);
 }
 
+/* A gateway that was replaced, and that Ceph does not block any more, writes the object before the
+ * one with the lock does, which has read it already. */
+static void test_replaced(void)
+{
+	static const struct {
+		int lock, expected;
+		bool lost;
+	} cases[] = {
+		{0, 0, false},
+		{-ENOENT, -ENOTCONN, true},
+		{-ESHUTDOWN, -ENOTCONN, true},
+		{-ETIMEDOUT, -ENOTCONN, false}, /* not known */
+	};
+	struct rd_loop_opts opts = {.seed = 1};
+	struct rd_loop *loop;
+
+	CU_ASSERT_EQUAL_FATAL(rd_loop_create(&opts, &loop), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct rbd_image img = {.state = RBD_OPEN};
+		uint32_t seq;
+
+		memset(&fake, 0, sizeof(fake));
+		pthread_mutex_init(&img.lock, NULL);
+		STAILQ_INIT(&img.shared_jobs);
+		load(&img, "", &seq);
+		fake.lock = cases[i].lock;
+		CU_ASSERT_EQUAL(store(&img, loop, "one", seq), cases[i].expected);
+		CU_ASSERT_EQUAL(fake.lost, cases[i].lost);
+		free(img.shared_text);
+		pthread_mutex_destroy(&img.lock);
+	}
+	rd_loop_destroy(&loop);
+}
+
 /* In a hand-over reservations come from the process before, and nothing is taken over again. */
 static void test_known(void)
 {
@@ -181,6 +223,7 @@ static void test_known(void)
 static const struct t_case rbd_shared_cases[] = {
 	{"what the process before has said is known already", test_known},
 	{"what was made before the object was read again is not stored", test_read_again},
+	{"what a gateway without the lock has stored is not acknowledged", test_replaced},
 	{NULL, NULL},
 };
 
