@@ -443,6 +443,8 @@ void hand_ends(struct hand_over *h, bool killed)
 {
 	struct gateway_before before;
 
+	if (h && h->state == HAND_FAILING)
+		old_goes_on(h); /* it has not been told yet */
 	if (!h || h->state == HAND_IDLE || h->state >= HAND_LEAVING)
 		return;
 	if (h->state != HAND_COMMITTED) {
