@@ -493,6 +493,40 @@ static bool take_goes_on(struct rbd_image *img, int rc, enum rdt_claim *claim)
 	return true;
 }
 
+enum way {
+	WAY_WAIT,
+	WAY_BREAK,
+	WAY_CEPH /* the lock is requested, and Ceph decides */
+};
+
+/* What to do about a holder that this gateway has not had blocked. @blocked: another one or an
+ * operator has. @why: why its lock is broken. */
+static enum way way_by_holder(struct rbd_image *img, const char *owner, bool *blocked, char *why,
+			      size_t size)
+{
+	enum rbd_heard heard = heard_of_owner(img, owner);
+	bool first = !img->stranger_ns;
+
+	img->quiet = heard == RBD_HEARD_TELLS;
+	if (heard != RBD_HEARD_STRANGER)
+		img->stranger_ns = 0;
+	else if (stranger_lasts(img))
+		return WAY_CEPH;
+	/* By an operator, or because of an image that this gateway does not serve. */
+	*blocked = heard == RBD_HEARD_STRANGER && first && block_lasts(img, owner);
+	if (*blocked) {
+		note_blocked(img, owner);
+		return WAY_BREAK;
+	}
+	if (heard != RBD_HEARD_SILENT) {
+		tell_not_locked(img, -EBUSY);
+		return WAY_WAIT;
+	}
+	snprintf(why, size, ": that gateway has not answered for %u s",
+		 img->handle->takeover_s - 1);
+	return WAY_BREAK;
+}
+
 /*
  * Is the lock free, or was it broken as @claim says, so that this gateway can request it? True too
  * when the holder is a stranger: then Ceph decides, which takes up to half a minute when the holder
@@ -527,19 +561,10 @@ static bool make_way(struct rbd_image *img, enum rdt_claim *claim)
 	blocked = is_blocked(img, owner);
 	/* A holder that was blocked because of another image is no gateway any more. */
 	if (*claim != RDT_CLAIM_TAKE && !blocked) {
-		enum rbd_heard heard = heard_of_owner(img, owner);
+		enum way way = way_by_holder(img, owner, &blocked, why, sizeof(why));
 
-		img->quiet = heard == RBD_HEARD_TELLS;
-		if (heard != RBD_HEARD_STRANGER)
-			img->stranger_ns = 0;
-		else if (stranger_lasts(img))
-			return true;
-		if (heard != RBD_HEARD_SILENT) {
-			tell_not_locked(img, -EBUSY);
-			return false;
-		}
-		snprintf(why, sizeof(why), ": that gateway has not answered for %u s",
-			 img->handle->takeover_s - 1);
+		if (way != WAY_BREAK)
+			return way == WAY_CEPH;
 	}
 	rc = break_lock(img, owner, blocked, why);
 	return *claim == RDT_CLAIM_TAKE ? take_goes_on(img, rc, claim) : wait_goes_on(img, rc);

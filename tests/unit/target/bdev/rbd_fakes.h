@@ -12,7 +12,8 @@
 
 #define OWNER     "192.0.2.1:0/7"
 #define OWNER_ID  7u
-#define BLOCKLIST "192.0.2.3:0/7 2026-01-01\n" OWNER " 2026-01-01\n"
+#define OTHERS    "192.0.2.3:0/7 2026-01-01\n"
+#define BLOCKLIST OTHERS OWNER " 2026-01-01\n"
 #define MY_ID     8u
 
 /* ---- the cluster ---- */

@@ -19,7 +19,7 @@ static struct rbd_image *standby_new(void)
 	CU_ASSERT_PTR_NOT_NULL_FATAL(img);
 	memset(&fake, 0, sizeof(fake));
 	fake.now = 1000 * RD_NSEC_PER_SEC;
-	fake.list = BLOCKLIST;
+	fake.list = OTHERS;
 	pthread_mutex_init(&handle.joining, NULL);
 	LIST_INIT(&handle.peers);
 	handle.blocked[0] = '\0';
@@ -403,7 +403,7 @@ static void test_own_address(void)
 	CU_ASSERT_FALSE(atomic_load(&img->bdev.standby));
 	CU_ASSERT_STRING_EQUAL(handle.address, OWNER);
 	CU_ASSERT_TRUE(rbd_handle_is_listed(&handle));
-	fake.list = "192.0.2.3:0/7 2026-01-01\n";
+	fake.list = OTHERS;
 	CU_ASSERT_FALSE(rbd_handle_is_listed(&handle));
 	standby_free(img);
 }
@@ -732,6 +732,19 @@ static void test_stranger(void)
 	standby_free(img);
 }
 
+/* An operator has blocked the holder, which watches no more. */
+static void test_stranger_is_blocked(void)
+{
+	struct rbd_image *img = standby_new();
+
+	fake.acks = fake.forgotten = true;
+	fake.list = BLOCKLIST;
+	CU_ASSERT_EQUAL(passes_until_asked(img, 20), 1);
+	CU_ASSERT_EQUAL(fake.breaks, 1);
+	CU_ASSERT_EQUAL(fake.blocks, 0); /* for as long as the operator has said */
+	standby_free(img);
+}
+
 static void test_owner_not_known(void)
 {
 	struct rbd_image *img = standby_new();
@@ -888,6 +901,7 @@ static const struct t_case rbd_lock_cases[] = {
 	{"a gateway that is alive keeps its lock while it watches again after its pool has hung",
 	 test_forgotten},
 	{"a stranger is asked for its lock after some seconds", test_stranger},
+	{"the lock of a stranger that is blocked is broken at once", test_stranger_is_blocked},
 	{"a lock whose holder cannot be read is not requested, except by command",
 	 test_owner_not_known},
 	{"a watch that was lost is made again", test_watch_again},
