@@ -111,10 +111,13 @@ static bool block_lasts(struct rbd_image *img, const char *owner)
 static bool is_blocked(struct rbd_image *img, const char *owner)
 {
 	struct rbd_handle *h = img->handle;
-	bool blocked;
+	uint64_t now = rdt_module_now();
+	bool blocked = false;
 
 	pthread_mutex_lock(&h->joining);
-	blocked = strcmp(h->blocked, owner) == 0 && rdt_module_now() - h->blocked_ns < BLOCKED_NS;
+	for (unsigned int i = 0; i < RBD_BLOCKED; i++)
+		blocked |= strcmp(h->blocked[i].owner, owner) == 0 &&
+			   now - h->blocked[i].ns < BLOCKED_NS;
 	pthread_mutex_unlock(&h->joining);
 	return blocked && block_lasts(img, owner);
 }
@@ -135,10 +138,14 @@ static int keep_blocked(struct rbd_image *img, const char *owner)
 static void note_blocked(struct rbd_image *img, const char *owner)
 {
 	struct rbd_handle *h = img->handle;
+	unsigned int at = 0;
 
 	pthread_mutex_lock(&h->joining);
-	snprintf(h->blocked, sizeof(h->blocked), "%s", owner);
-	h->blocked_ns = rdt_module_now();
+	while (at < RBD_BLOCKED - 1 && strcmp(h->blocked[at].owner, owner) != 0)
+		at++;
+	memmove(&h->blocked[1], &h->blocked[0], at * sizeof(h->blocked[0]));
+	snprintf(h->blocked[0].owner, sizeof(h->blocked[0].owner), "%s", owner);
+	h->blocked[0].ns = rdt_module_now();
 	pthread_mutex_unlock(&h->joining);
 }
 

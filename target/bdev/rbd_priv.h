@@ -30,6 +30,8 @@ struct rbd_queue;
 /* All clusters of the process. */
 struct rbd_clusters;
 
+#define RBD_BLOCKED 4u
+
 /* A connection to a cluster, shared by its images. */
 struct rbd_handle {
 	rados_t cl;
@@ -42,9 +44,13 @@ struct rbd_handle {
 	pthread_mutex_t joining;
 	/* guarded by @joining */
 	LIST_HEAD(, rbd_peers) peers;
-	char blocked[128];   /* the client that was blocked last; "": none */
-	uint64_t blocked_ns; /* when, if it was */
-	char address[128];   /* of this connection, as Ceph's blocklist has it; "": not known yet */
+	/* The clients that were blocked last; "": none. Two processes of a gateway may be lost at
+	 * one time, and gateways one after the other. */
+	struct {
+		char owner[128];
+		uint64_t ns; /* when, if it was */
+	} blocked[RBD_BLOCKED];
+	char address[128]; /* of this connection, as Ceph's blocklist has it; "": not known yet */
 };
 
 int rbd_clusters_create(struct rbd_clusters **out);

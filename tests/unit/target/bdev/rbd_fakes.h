@@ -12,7 +12,8 @@
 
 #define OWNER     "192.0.2.1:0/7"
 #define OWNER_ID  7u
-#define OTHERS    "192.0.2.3:0/7 2026-01-01\n"
+#define OTHER     "192.0.2.3:0/7"
+#define OTHERS    OTHER " 2026-01-01\n"
 #define BLOCKLIST OTHERS OWNER " 2026-01-01\n"
 #define MY_ID     8u
 
@@ -36,6 +37,7 @@ static struct {
 	bool no_pool;           /* there is no object of the gateways */
 	bool forgotten;         /* what the owner watched */
 	unsigned int breaks, asked, blocks, acquires, only_breaks, maps;
+	bool other;           /* OTHER has the lock */
 	const char *list;     /* the blocklist */
 	bool removed_at_once; /* a block by librbd: an operator removes the entry */
 	bool no_blocks;       /* the monitor refuses entries */
@@ -116,7 +118,7 @@ int rbd_lock_break(rbd_image_t image, rbd_lock_mode_t mode, const char *owner)
 {
 	if (fake.break_err)
 		return fake.break_err;
-	fake.breaks += strcmp(owner, OWNER) == 0;
+	fake.breaks += strcmp(owner, fake.other ? OTHER : OWNER) == 0;
 	fake.list = fake.removed_at_once ? "" : BLOCKLIST;
 	return 0;
 }
@@ -133,7 +135,7 @@ ssize_t rados_list_lockers(rados_ioctx_t io, const char *oid, const char *name, 
 		return fake.lockers_err;
 	snprintf(clients, *clients_len, "client.%u", fake.locker_id ? fake.locker_id : OWNER_ID);
 	snprintf(cookies, *cookies_len, "auto 1");
-	snprintf(addrs, *addrs_len, "v1:" OWNER);
+	snprintf(addrs, *addrs_len, "v1:%s", fake.other ? OTHER : OWNER);
 	return 1;
 }
 
@@ -155,11 +157,11 @@ int rbd_is_exclusive_lock_owner(rbd_image_t image, int *owner)
 
 int rbd_lock_get_owners(rbd_image_t image, rbd_lock_mode_t *mode, char **owners, size_t *count)
 {
-	static char owner[] = OWNER;
+	static char owner[] = OWNER, other[] = OTHER;
 
 	fake.now += fake.owner_ns;
 	*count = 1;
-	*owners = owner;
+	*owners = fake.other ? other : owner;
 	return fake.owner_err;
 }
 

@@ -22,7 +22,7 @@ static struct rbd_image *standby_new(void)
 	fake.list = OTHERS;
 	pthread_mutex_init(&handle.joining, NULL);
 	LIST_INIT(&handle.peers);
-	handle.blocked[0] = '\0';
+	memset(handle.blocked, 0, sizeof(handle.blocked));
 	handle.address[0] = '\0';
 	img->pool = pool_name;
 	img->name = image_name;
@@ -242,6 +242,23 @@ static void test_blocked_already(void)
 	standby_free(img);
 }
 
+/* Two processes of a gateway were lost at one time, and each has locks. */
+static void test_both_blocked(void)
+{
+	struct rbd_image *img = standby_new();
+
+	for (unsigned int i = 0; i < 4; i++) {
+		fake.breaks = fake.only_breaks = 0;
+		fake.other = i % 2;
+		atomic_store(&img->bdev.standby, true);
+		claim_take(img);
+		pass(img);
+		CU_ASSERT_EQUAL(fake.breaks, 1);
+		CU_ASSERT_EQUAL(fake.only_breaks, i >= 2); /* librbd blocks the first time */
+	}
+	standby_free(img);
+}
+
 /* Ceph forgets what it watches, so it is not in an answer any more. */
 static void test_blocked_waits(void)
 {
@@ -377,7 +394,7 @@ static void test_passed(void)
 	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_WAIT);
 	fake.breaks = 0; /* another client has the lock, which is silent */
 	fake.list = "";
-	handle.blocked[0] = '\0';
+	memset(handle.blocked, 0, sizeof(handle.blocked));
 	for (int i = 0; i < 4; i++) {
 		pass(img);
 		fake.now += RD_NSEC_PER_SEC / 2;
@@ -875,6 +892,7 @@ static const struct t_case rbd_lock_cases[] = {
 	 test_take_before_opening_hours_later},
 	{"a gateway that is silent loses its lock, and is blocked for long", test_silent},
 	{"a holder is blocked once for all its images", test_blocked_already},
+	{"both of two holders that were blocked are known", test_both_blocked},
 	{"no question is needed about a holder that was blocked", test_blocked_waits},
 	{"a holder that is not blocked any more is asked, and blocked again", test_unblocked},
 	{"a holder whose block ends while its lock is broken is blocked again",
