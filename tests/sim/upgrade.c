@@ -178,7 +178,8 @@ void upgrade_ends(struct upgrade *u, bool killed)
 		return;
 	}
 	/* What remains of a process that is killed has no connections, but a hold. */
-	if (u->state >= UPGRADE_HOLDING && u->state < UPGRADE_COMMITTED)
+	if ((u->state >= UPGRADE_HOLDING && u->state < UPGRADE_COMMITTED) ||
+	    u->state == UPGRADE_FAILING)
 		go_on(u);
 	next_ends(u, killed);
 }
