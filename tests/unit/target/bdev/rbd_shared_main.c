@@ -160,6 +160,11 @@ static void test_read_again(void)
 	CU_ASSERT_EQUAL(fake.writes, 1);
 	CU_ASSERT_EQUAL(store(&img, loop, "three", seq), 0);
 	CU_ASSERT_STRING_EQUAL(fake.text, "three");
+	CU_ASSERT_FALSE(atomic_load(&img.lock_doubted));
+	fake.version++; /* and again: it may have the lock */
+	CU_ASSERT_EQUAL(store(&img, loop, "four", seq), -ESHUTDOWN);
+	CU_ASSERT_STRING_EQUAL(fake.text, "three");
+	CU_ASSERT_TRUE(atomic_load(&img.lock_doubted));
 	free(img.shared_text);
 	pthread_mutex_destroy(&img.lock);
 	rd_loop_destroy(&loop);
