@@ -252,14 +252,17 @@ def changes_that_were_not_saved_are_not_lost(t):
 
 @test
 @iwarp_only
-def a_drain_does_not_begin_in_a_hand_over(t):
-    """The next process would serve as if nobody had asked for it."""
+def nothing_is_told_to_a_target_in_a_hand_over(t):
+    """The next process would serve as if nobody had asked for a drain, or for the lock of an image."""
     target, _, control = begin(t, [memory(t, 1)])
     channel = t_upgrade.ask(control)
     close_all(channel.expect('prepare')[2])
     with Control(control) as c:
         e = refused(t, 'busy', c.call, 'drain')
         t.match('being handed over to another process; try again', e.message)
+        for action in 'take', 'yield', 'wait':
+            e = refused(t, 'busy', c.call, 'ana.claim', action=action, group=1)
+            t.match('being handed over to another process; try again', e.message)
         t.eq(c.call('status')['state'], 'serving')
         mark = target.mark()
         channel.close()

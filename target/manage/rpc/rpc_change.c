@@ -36,6 +36,19 @@ static void log_level(struct rdt_rpc_call *call)
 		rdt_rpc_result(call, json_pack("{s:s}", "level", rd_log_spec(call->rpc->log, now)));
 }
 
+/* The next process would not know of a command that is executed now. Returns whether it is refused.
+ */
+static bool refuse_in_hand_over(struct rdt_rpc_call *call)
+{
+	bool runs = rdt_give_runs(call->rpc->env->give);
+
+	if (runs)
+		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL,
+			      "the target is being handed over to another process; try again when "
+			      "that has ended");
+	return runs;
+}
+
 /* ---- ana.claim ---- */
 
 static void ana_claim(struct rdt_rpc_call *call)
@@ -53,7 +66,7 @@ static void ana_claim(struct rdt_rpc_call *call)
 			      "action: found \"%.60s\", expected take, yield or wait", action);
 		return;
 	}
-	if (!rdt_rpc_number(call, "group", 1, RDT_ANA_GROUPS, &group))
+	if (!rdt_rpc_number(call, "group", 1, RDT_ANA_GROUPS, &group) || refuse_in_hand_over(call))
 		return;
 	for (unsigned int i = 0; i < RDT_NS_SLOTS; i++) {
 		const struct rdt_ns *ns = t->ns[i];
@@ -211,12 +224,8 @@ static void start_drain(struct rdt_rpc_call *call)
 			      "the target is being drained already");
 		return;
 	}
-	if (rdt_give_runs(rpc->env->give)) { /* the drain would not apply to the next process */
-		rdt_rpc_error(call, RDT_RPC_BUSY, NULL, NULL, NULL,
-			      "the target is being handed over to another process; try again when "
-			      "that has ended");
+	if (refuse_in_hand_over(call))
 		return;
-	}
 	d = calloc(1, sizeof(*d));
 	if (!d) {
 		rdt_rpc_no_memory(call);

@@ -395,6 +395,22 @@ static void all_are_down(struct gateways *all)
 	all->w->target_state = TARGET_DRAINED;
 }
 
+/* An operator repeats the command that a hand-over refuses. */
+static void tell_to_wait(struct gateway *gw)
+{
+	struct gateways *all = gw->all;
+	bool *due = &all->wait_due[gw->number];
+
+	if (!*due || hand_refuses(all->hands[gw->number]))
+		return;
+	*due = false;
+	for (unsigned int i = 0; i < all->cluster->images_count && gw->state == GATEWAY_UP; i++) {
+		if (all->healed_at[i] && gw->yields[i])
+			all->healed_at[i] = later_of(all->healed_at[i], rd_sim_now(all->w->sim));
+		gateway_claim(gw, i, RDT_CLAIM_WAIT);
+	}
+}
+
 static void gateway_look(struct rd_sim_event *event)
 {
 	struct gateway *gw = rd_container_of(event, struct gateway, look);
@@ -403,8 +419,10 @@ static void gateway_look(struct rd_sim_event *event)
 
 	rd_sim_at(all->w->sim, event, LOOK_NS);
 	gateway_note(gw);
-	if (gateway_is_used(gw))
+	if (gateway_is_used(gw)) {
+		tell_to_wait(gw);
 		gateway_judge(gw);
+	}
 	if (gw->process && process_stalled(gw->process))
 		return;
 	switch (gw->state) {
@@ -459,9 +477,12 @@ static void cluster_says(void *arg, const char *text)
 
 void gateway_claim(struct gateway *gw, unsigned int image, enum rdt_claim claim)
 {
-	struct gateway_before before = gateway_enter(gw);
 	struct rdt_ns *ns = gateway_namespace(gw, image);
+	struct gateway_before before;
 
+	if (hand_refuses(gw->all->hands[gw->number]))
+		return;
+	before = gateway_enter(gw);
 	gateway_told(gw, image, claim);
 	gw->yields[image] = claim == RDT_CLAIM_YIELD;
 	if (claim == RDT_CLAIM_TAKE)
@@ -478,9 +499,8 @@ void gateways_heal(struct gateways *all)
 		if (all->slots[i].process)
 			gateway_stall(&all->slots[i], 0);
 	for (unsigned int i = 0; i < GATEWAYS; i++) {
-		for (unsigned int j = 0; j < all->cluster->images_count; j++)
-			if (all->gateway[i]->state == GATEWAY_UP)
-				gateway_claim(all->gateway[i], j, RDT_CLAIM_WAIT);
+		all->wait_due[i] = all->gateway[i]->state == GATEWAY_UP;
+		tell_to_wait(all->gateway[i]);
 	}
 	for (unsigned int i = 0; i < all->cluster->images_count; i++) {
 		all->healed_at[i] = rd_sim_now(all->w->sim);

@@ -79,6 +79,7 @@ struct gateways {
 	uint64_t handed_at[CLUSTER_ALL];
 	bool bursts; /* faults go on */
 	bool ending;
+	bool wait_due[GATEWAYS]; /* they are to be told that they may take any lock */
 };
 
 static inline uint64_t later_of(uint64_t a, uint64_t b)

@@ -183,6 +183,12 @@ static bool may_begin(const struct hand_over *h)
 	       !hand_has_other(gw) && !gw->target->hold && !gw->target->move_in;
 }
 
+bool hand_refuses(const struct hand_over *h)
+{
+	return h &&
+	       ((h->state > HAND_IDLE && h->state < HAND_COMMITTED) || h->state == HAND_FAILING);
+}
+
 void hand_begin(struct hand_over *h)
 {
 	struct gateway_before before;

@@ -21,6 +21,8 @@ struct hand_over;
 int hand_new(struct gateways *all, unsigned int number, bool kills, bool stands,
 	     struct hand_over **out);
 void hand_free(struct hand_over **h);
+/* Does the gateway refuse commands now? Accepts NULL. */
+bool hand_refuses(const struct hand_over *h);
 /* Begins, unless one runs or the gateway is about to end. */
 void hand_begin(struct hand_over *h);
 /* The next process is ready. */
