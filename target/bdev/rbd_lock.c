@@ -668,13 +668,14 @@ static void acquire_lock(struct rbd_image *img, enum rdt_claim claim)
 		look_at_holder(img);
 	if (!make_way(img, &claim))
 		return;
+	/* Before the request: the answer of the cluster may be lost with the connection. */
+	img->locked_as = rados_get_instance_id(img->handle->cl);
 	rc = request_lock(img);
 	if (rc == -ESHUTDOWN) {
 		rbd_image_lost(img); /* the claim stays for the next connection */
 		return;
 	}
 	if (!rc) {
-		img->locked_as = rados_get_instance_id(img->handle->cl);
 		rbd_handover_locked(img);
 		no_state = rbd_shared_load(img);
 	}

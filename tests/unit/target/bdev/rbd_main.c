@@ -103,6 +103,8 @@ static void test_take_late(void)
 	pass(img);
 	CU_ASSERT_EQUAL(fake.acquires, 1);
 	CU_ASSERT_EQUAL(fake.lost, 1);
+	CU_ASSERT_EQUAL(img->locked_as,
+			MY_ID); /* it may have the lock, for the next one to break */
 	CU_ASSERT_TRUE(atomic_load(&img->bdev.standby));
 	CU_ASSERT_EQUAL(atomic_load(&img->claim), RDT_CLAIM_TAKE);
 	claim_take(img);
