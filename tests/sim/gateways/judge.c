@@ -313,7 +313,7 @@ void gateways_judge_hand(const struct gateway *last)
 {
 	struct gateways *all = last->all;
 
-	for (unsigned int i = 0; i < all->cluster->images_count; i++)
+	for (unsigned int i = 0; i < all->cluster->images_count && !all->ending; i++)
 		if (serves_with_lock(last, i) && !gateway_namespace(last, i)->left_behind)
 			all->handed_at[i] = rd_sim_now(all->w->sim);
 }
