@@ -362,7 +362,7 @@ static void flush_all(void)
  * where it needs nothing of the backend. */
 static void flush_elsewhere(void)
 {
-	for (int cache = 0; cache < 2; cache++) {
+	for (unsigned int cache = 0; cache < 2; cache++) {
 		T_PAIR(p);
 		struct rdt_bdev *disk = &p.env->disk[0].bdev;
 		struct nvme_sqe sqe;
