@@ -102,6 +102,7 @@ int rbd_handover_give(struct rbd_image *img, char *text, size_t size)
 	text[0] = '\0';
 	if (img->lock_mode != RDT_RBD_LOCK_EXCLUSIVE || atomic_load(&img->handover) == RBD_LEFT)
 		return 0;
+	atomic_store(&img->hands_lock, false);
 	if (atomic_load(&img->state) != RBD_OPEN || atomic_load(&img->handover) != RBD_HERE ||
 	    claim == RDT_CLAIM_TAKE)
 		return -EBUSY;
@@ -112,6 +113,7 @@ int rbd_handover_give(struct rbd_image *img, char *text, size_t size)
 	if (claim == RDT_CLAIM_YIELD || atomic_load(&bdev->cut_off) ||
 	    atomic_load(&bdev->state_seq) != atomic_load(&bdev->state_taken))
 		return -EBUSY;
+	atomic_store(&img->hands_lock, true);
 	snprintf(text, size, "held %llu %llu", (unsigned long long)atomic_load(&img->locked_as),
 		 (unsigned long long)atomic_load(&img->shared_version));
 	return 0;

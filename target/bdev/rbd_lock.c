@@ -743,6 +743,9 @@ static void leave_lock(struct rbd_image *img)
 		return; /* it has waited for the lock, or has given it up */
 	if (!rc)
 		rc = rbd_lock_release(img->image);
+	/* One that was taken after the next process was told of it is for anybody. */
+	if (!rc && !atomic_load(&img->hands_lock))
+		rbd_peers_gave_up(img->peers);
 	if (!rc)
 		tell_lock(img, RBD_SAID_YIELDED, "its lock was given up to the next process");
 	else if (rc == -ESHUTDOWN)

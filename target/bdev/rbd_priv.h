@@ -191,6 +191,7 @@ struct rbd_image {
 	atomic_uint inflight;        /* I/Os in librbd, and submits that run */
 	_Atomic uint64_t idle_since; /* read_when_idle(): when it began; 0: none is in flight */
 	_Atomic enum rbd_handover handover; /* changed under @lock */
+	atomic_bool hands_lock;             /* the next process was told that it gets the lock */
 	/* As the process before this one has said: the client that has the lock (0: not known), and
 	 * the version of the shared text. */
 	_Atomic uint64_t given_client, given_version;

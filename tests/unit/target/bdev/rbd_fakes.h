@@ -55,6 +55,8 @@ static struct {
 	bool hangs;            /* the object of the gateways does not answer */
 	struct call *hung;     /* what waits for it */
 	unsigned int watches;
+	rados_watchcb2_t watch_asked;
+	uint64_t said_given_up; /* the answer to it */
 	rados_watcherrcb_t watch_failed;
 	void *watch_arg;
 	void (*ahead)(struct rbd_peers *p); /* another image's call gets the next lock first */
@@ -287,6 +289,7 @@ int rados_aio_watch2(rados_ioctx_t io, const char *oid, rados_completion_t c, ui
 		     rados_watchcb2_t cb, rados_watcherrcb_t failed, uint32_t timeout, void *arg)
 {
 	fake.watches++;
+	fake.watch_asked = cb;
 	fake.watch_failed = failed;
 	fake.watch_arg = arg;
 	return object_answers(c);
@@ -310,6 +313,8 @@ int rados_watch_flush(rados_t cluster)
 int rados_notify_ack(rados_ioctx_t io, const char *oid, uint64_t id, uint64_t handle,
 		     const char *buf, int len)
 {
+	CU_ASSERT_EQUAL_FATAL(len, sizeof(fake.said_given_up));
+	memcpy(&fake.said_given_up, buf, sizeof(fake.said_given_up));
 	return 0;
 }
 

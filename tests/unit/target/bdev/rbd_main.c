@@ -572,6 +572,42 @@ static void test_leaves(void)
 	standby_free(img);
 }
 
+/* What this gateway answers to the others: it changes when it gives up a lock. */
+static uint64_t said_given_up(void)
+{
+	fake.watch_asked(fake.watch_arg, 0, 0, 0, NULL, 0);
+	return fake.said_given_up;
+}
+
+/* The next process gets a lock that it was told of. It waits as others do for one that this process
+ * took after that. */
+static void test_leaves_to_all(void)
+{
+	for (int later = 0; later < 2; later++) {
+		struct rbd_image *img = standby_new();
+		char text[RDT_BDEV_GIVEN];
+		uint64_t said;
+
+		pthread_mutex_init(&img->lock, NULL);
+		atomic_store(&img->state, RBD_OPEN);
+		if (later)
+			CU_ASSERT_EQUAL(rbd_handover_give(img, text, sizeof(text)), 0);
+		fake.breaks = 1;
+		pass(img);
+		if (!later)
+			CU_ASSERT_EQUAL(rbd_handover_give(img, text, sizeof(text)), 0);
+		CU_ASSERT_STRING_EQUAL(text, later ? "waits" : "held 8 0");
+		said = said_given_up();
+		rbd_handover_step(img, RDT_HAND_LEAVE);
+		fake.now += RBD_KEEP_NS;
+		pass(img);
+		CU_ASSERT_EQUAL(fake.releases, 1);
+		CU_ASSERT_EQUAL(said_given_up() != said, later);
+		pthread_mutex_destroy(&img->lock);
+		standby_free(img);
+	}
+}
+
 /* One that waits for the lock of another gateway has nothing to give up, and does not say so. */
 static void test_leaves_waiting(void)
 {
@@ -912,6 +948,7 @@ static const struct t_case rbd_lock_cases[] = {
 	 test_comes_with_state},
 	{"a lock is kept for a second, then given up for good", test_leaves},
 	{"a process that waits for a lock has none to give up", test_leaves_waiting},
+	{"a lock of which the next process was not told is for anybody", test_leaves_to_all},
 	{"what was missed an hour ago does not count", test_silent_again},
 	{"a gateway that answers every other question keeps its lock", test_answers_between},
 	{"an OSD that is late is no gateway that is silent", test_osd_late},
