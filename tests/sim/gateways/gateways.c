@@ -23,6 +23,7 @@
 #define OPEN_WAIT     (10 * RD_NSEC_PER_SEC) /* these four as in rdtarget */
 #define GIVE_UP_AFTER (5 * RD_NSEC_PER_SEC)
 #define CLOSE_WAIT    (10 * RD_NSEC_PER_SEC)
+#define THREADS_WAIT  (100 * 86400 * RD_NSEC_PER_SEC) /* days may pass at once */
 
 static const char gateway_text[] =
 	SETUP_TARGET "  in_capsule_size: 1KiB\n  buffer_memory: 1MiB\nlisteners:\n"
@@ -350,7 +351,7 @@ static void *close_module(void *arg)
 			    gw->number);
 		gateway_judge_end(gw, "closed its storage");
 		gateway_dies(gw);
-		if (!gw->module.finish(gw->module.ctx, CLOSE_WAIT))
+		if (!gw->module.finish(gw->module.ctx, THREADS_WAIT))
 			world_fail(gw->all->w, "gateway %u: threads of the module do not end",
 				   gw->number);
 	}
