@@ -228,11 +228,17 @@ static int find_locker_of(struct rbd_image *img, uint64_t instance, struct rbd_l
 	return rc ? rc : strcmp(l->client, client) == 0 ? 0 : -ENOENT;
 }
 
+/* Is this connection the locker? As find_locker_of(). */
+static int find_mine(struct rbd_image *img, struct rbd_locker *l)
+{
+	return find_locker_of(img, rados_get_instance_id(img->handle->cl), l);
+}
+
 int rbd_image_find_lock(struct rbd_image *img)
 {
 	struct rbd_locker l;
 
-	return find_locker_of(img, rados_get_instance_id(img->handle->cl), &l);
+	return find_mine(img, &l);
 }
 
 /* Is the locker a connection that this image has left? It was closed there after its last I/O, so
@@ -648,7 +654,7 @@ static int request_lock(struct rbd_image *img)
 
 	if (rc || (!late && knows_address(img->handle)))
 		return rc;
-	mine = find_locker_of(img, rados_get_instance_id(img->handle->cl), &l) == 0;
+	mine = find_mine(img, &l) == 0;
 	if (mine)
 		note_address(img->handle, l.address);
 	return late && !mine ? -ESHUTDOWN : 0;
